@@ -1,0 +1,418 @@
+// `specbound info`: what a GGUF file holds, and whether and why it can run here. Everything is
+// first gathered as JSON; the text for people is a rendering of the same report.
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "app/cli.h"
+#include "app/commands.h"
+#include "error.h"
+#include "model/config.h"
+#include "model/gguf.h"
+#include "model/weights.h"
+#include "text/tokenizer.h"
+
+namespace specbound {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kWholeArray = 8;        // arrays up to here are shown whole
+constexpr size_t kFirstOfArray = 4;      // elements shown of longer ones
+constexpr size_t kShownCharacters = 72;  // of a string, for people
+
+template <typename T>
+T load(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+Json number_json(GgufType type, const std::byte* bytes) {
+  switch (type) {
+    case GgufType::kU8:
+      return load<uint8_t>(bytes);
+    case GgufType::kI8:
+      return load<int8_t>(bytes);
+    case GgufType::kU16:
+      return load<uint16_t>(bytes);
+    case GgufType::kI16:
+      return load<int16_t>(bytes);
+    case GgufType::kU32:
+      return load<uint32_t>(bytes);
+    case GgufType::kI32:
+      return load<int32_t>(bytes);
+    case GgufType::kU64:
+      return load<uint64_t>(bytes);
+    case GgufType::kI64:
+      return load<int64_t>(bytes);
+    case GgufType::kF32:
+      return load<float>(bytes);
+    case GgufType::kF64:
+      return load<double>(bytes);
+    case GgufType::kBool:
+      return load<uint8_t>(bytes) != 0;
+    default:
+      break;
+  }
+  return nullptr;
+}
+
+// A value as JSON; of a long array the first elements and the count.
+Json value_json(const Gguf& gguf, std::string_view key, const GgufValue& value) {
+  if (!value.is_array) {
+    if (value.type == GgufType::kString) return *gguf.get_string(key);
+    return number_json(value.type, value.bytes.data());
+  }
+  const size_t shown = value.count <= kWholeArray ? value.count : kFirstOfArray;
+  Json elements = Json::array();
+  if (value.type == GgufType::kString) {
+    const auto strings = *gguf.get_strings(key);
+    for (size_t i = 0; i < shown; ++i) elements.push_back(strings[i]);
+  } else {
+    const size_t size = value.count ? value.bytes.size() / value.count : 0;
+    for (size_t i = 0; i < shown; ++i) {
+      elements.push_back(number_json(value.type, value.bytes.data() + i * size));
+    }
+  }
+  if (shown == value.count) return elements;
+  return {{"count", value.count}, {"first", elements}};
+}
+
+Json metadata_json(const Gguf& gguf) {
+  Json::object_t object;
+  // Keys are unique already; operator[] would search all earlier ones for each.
+  for (const auto& [key, value] : gguf.metadata()) {
+    object.push_back({std::string(key), value_json(gguf, key, value)});
+  }
+  return object;
+}
+
+// The reason in an Error about this file, without the path in front: the report names it already.
+std::string reason_text(const Error& error, const Gguf& gguf) {
+  const std::string text = error.what(), prefix = gguf.path() + ": ";
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+void report_tensors(const Gguf& gguf, bool list, Json& report) {
+  struct Sum {
+    uint64_t tensors = 0, parameters = 0, bytes = 0;
+    Json json() const {
+      return {{"tensors", tensors}, {"parameters", parameters}, {"bytes", bytes}};
+    }
+  };
+  Sum total;
+  std::map<std::string, Sum> by_type;
+  Json all = Json::array();
+  for (const GgufTensor& tensor : gguf.tensors()) {
+    uint64_t n = 1;
+    for (uint64_t size : tensor.shape) n *= size;
+    const char* type = dtype_info(tensor.type)->name;
+    for (Sum* sum : {&total, &by_type[type]}) {
+      sum->tensors += 1;
+      sum->parameters += n;
+      sum->bytes += tensor.bytes.size();
+    }
+    if (list) {
+      all.push_back({{"name", tensor.name},
+                     {"type", type},
+                     {"shape", tensor.shape},
+                     {"bytes", tensor.bytes.size()}});
+    }
+  }
+  report["totals"] = total.json();
+  report["by_type"] = Json::object();
+  for (const auto& [type, sum] : by_type) report["by_type"][type] = sum.json();
+  if (list) report["tensors"] = std::move(all);
+}
+
+Json config_json(const ModelConfig& c) {
+  return {{"architecture", c.architecture},
+          {"n_layers", c.n_layers},
+          {"dim", c.dim},
+          {"ffn_dim", c.ffn_dim},
+          {"n_heads", c.n_heads},
+          {"n_kv_heads", c.n_kv_heads},
+          {"head_dim", c.head_dim},
+          {"vocab_size", c.vocab_size},
+          {"max_seq_len", c.max_seq_len},
+          {"norm_eps", c.norm_eps},
+          {"rope_theta", c.rope_theta},
+          {"rope_dim", c.rope_dim},
+          {"rope_scale", c.rope_scale},
+          {"rope_pairs", c.rope_style == RopeStyle::kInterleaved ? "interleaved" : "halves"},
+          {"kv_cache_bytes_per_token", size_t{4} * c.n_layers * c.kv_dim()}};
+}
+
+// Can the weights run, and if not, why: the loader itself is asked.
+void report_runs(const Gguf& gguf, Json& report) {
+  report["vocabulary_only"] = gguf.tensors().empty();
+  report["config"] = nullptr;
+  report["runs"] = false;
+  report["reason"] = nullptr;
+  try {
+    const ModelConfig config = read_config(gguf);
+    report["config"] = config_json(config);
+    const Weights weights = map_weights(gguf, config);
+    report["config"]["tied_embeddings"] = weights.tied;
+    report["config"]["llama3_rope_scaling"] = weights.rope_factors != nullptr;
+    report["config"]["weight_bytes_per_token"] = weights.bytes_per_token();
+    report["runs"] = true;
+  } catch (const Error& error) {
+    report["reason"] = reason_text(error, gguf);
+  }
+}
+
+// Can text be turned into this file's token ids.
+void report_text(const Gguf& gguf, Json& report) {
+  report["tokenizer"] = nullptr;
+  report["text"] = false;
+  report["text_reason"] = nullptr;
+  try {
+    const std::string_view kind = gguf.get_string("tokenizer.ggml.model").value_or("none");
+    report["tokenizer"] = kind;
+    if (kind == "none") {
+      report["text_reason"] = "the file has no vocabulary: ids only";
+      return;
+    }
+    if (kind == "gpt2") {
+      report["text_reason"] = "byte-level BPE comes later: ids only";
+      return;
+    }
+    Tokenizer::from_gguf(gguf);
+    report["text"] = true;
+  } catch (const Error& error) {
+    report["text_reason"] = reason_text(error, gguf);
+  }
+}
+
+// ---- the report for people ----
+
+// One character of valid UTF-8 at the front, or 0: overlong forms, surrogates and stray bytes.
+size_t utf8_length(std::string_view s) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t n = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || s.size() < n) return 0;
+  for (size_t i = 1; i < n; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
+  }
+  if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
+      (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f)) {
+    return 0;
+  }
+  return n;
+}
+
+// Text from a file for one line of a terminal: cut, and nothing in it can steer the terminal
+// (control characters, C1 included, marks that change direction, broken UTF-8 come as escapes).
+std::string shown_text(std::string_view text) {
+  std::string out = "\"";
+  size_t at = 0;
+  for (size_t shown = 0; at < text.size() && shown < kShownCharacters; ++shown) {
+    const size_t n = utf8_length(text.substr(at));
+    const std::string_view c = text.substr(at, n ? n : 1);
+    const auto byte = [&](size_t i) { return static_cast<unsigned char>(c[i]); };
+    const bool steering = n == 3 && byte(0) == 0xe2 &&
+                          ((byte(1) == 0x80 && byte(2) >= 0x8b && byte(2) <= 0x8f) ||
+                           (byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) ||
+                           (byte(1) == 0x81 && byte(2) >= 0xa0));
+    const bool control = n == 0 || (n == 1 && (byte(0) < 0x20 || byte(0) == 0x7f)) ||
+                         (n == 2 && byte(0) == 0xc2 && byte(1) < 0xa0) || steering;
+    if (c == "\n") {
+      out += "\\n";
+    } else if (c == "\"" || c == "\\") {
+      out += "\\" + std::string(c);
+    } else if (control) {
+      for (unsigned char b : c) out += format("\\x%02x", b);
+    } else {
+      out += c;
+    }
+    at += c.size();
+  }
+  out += "\"";
+  if (at < text.size()) out += format(" ... (%zu bytes)", text.size());
+  return out;
+}
+
+std::string grouped(uint64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string size_text(uint64_t bytes) {
+  if (bytes < 10 * 1024) return grouped(bytes) + " B";
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  if (mib < 1) return format("%.1f KiB", mib * 1024);
+  return mib < 1024 ? format("%.1f MiB", mib) : format("%.2f GiB", mib / 1024);
+}
+
+std::string value_text(const Json& value) {
+  if (value.is_string()) return shown_text(value.get_ref<const std::string&>());
+  if (value.is_number_float()) {  // shortest text that reads back as the same float
+    char text[32];
+    const double number = value.get<double>();
+    const bool is_float = static_cast<double>(static_cast<float>(number)) == number;
+    const auto end = is_float ? std::to_chars(text, text + sizeof(text), static_cast<float>(number))
+                              : std::to_chars(text, text + sizeof(text), number);
+    return std::string(text, end.ptr);
+  }
+  if (value.is_object()) {  // a long array
+    std::string text = "[";
+    for (const Json& element : value["first"]) text += value_text(element) + ", ";
+    return text + format("... %s in all]", grouped(value["count"].get<uint64_t>()).c_str());
+  }
+  if (value.is_array()) {
+    std::string text = "[";
+    for (const Json& element : value) {
+      if (text.size() > 1) text += ", ";
+      text += value_text(element);
+    }
+    return text + "]";
+  }
+  return value.dump();
+}
+
+std::string type_text(const GgufValue& value) {
+  return value.is_array ? std::string(gguf_type_name(value.type)) + "[]"
+                        : gguf_type_name(value.type);
+}
+
+void print_metadata(const Gguf& gguf, const Json& report) {
+  std::printf("\nmetadata (%zu)\n", gguf.metadata().size());
+  size_t width = 0;
+  for (const auto& [key, value] : gguf.metadata()) {
+    width = std::max(width, std::min<size_t>(key.size(), 48));
+  }
+  auto shown = report["metadata"].begin();  // the same entries in the same order
+  for (const auto& [key, value] : gguf.metadata()) {
+    std::printf("  %-*s  %-8s  %s\n", static_cast<int>(width), printable(key).c_str(),
+                type_text(value).c_str(), value_text(*shown++).c_str());
+  }
+}
+
+void print_tensors(const Json& report) {
+  const Json& totals = report["totals"];
+  std::printf("\ntensors (%s)\n", grouped(totals["tensors"].get<uint64_t>()).c_str());
+  const auto line = [](const std::string& name, const Json& sum) {
+    std::printf("  %-8s  %6s tensors  %15s parameters  %10s\n", name.c_str(),
+                grouped(sum["tensors"].get<uint64_t>()).c_str(),
+                grouped(sum["parameters"].get<uint64_t>()).c_str(),
+                size_text(sum["bytes"].get<uint64_t>()).c_str());
+  };
+  for (const auto& [type, sum] : report["by_type"].items()) line(type, sum);
+  if (report["by_type"].size() > 1) line("all", totals);
+  if (!report.contains("tensors") || report["tensors"].empty()) return;
+
+  std::printf("\n");
+  int width = 0;
+  for (const Json& tensor : report["tensors"]) {
+    const int length = printable(tensor["name"].get_ref<const std::string&>()).size();
+    width = std::max(width, length);
+  }
+  for (const Json& tensor : report["tensors"]) {
+    std::string shape;
+    for (const Json& size : tensor["shape"]) {
+      if (!shape.empty()) shape += " x ";
+      shape += std::to_string(size.get<uint64_t>());
+    }
+    std::printf("  %-*s  %-8s  %-20s  %10s\n", width,
+                printable(tensor["name"].get_ref<const std::string&>()).c_str(),
+                tensor["type"].get_ref<const std::string&>().c_str(), shape.c_str(),
+                size_text(tensor["bytes"].get<uint64_t>()).c_str());
+  }
+}
+
+void print_config(const Json& report) {
+  const Json& c = report["config"];
+  if (c.is_null()) return;
+  const auto number = [&](const char* key) { return c[key].get<uint64_t>(); };
+  std::printf("\nmodel\n");
+  std::printf("  layers      %s\n", grouped(number("n_layers")).c_str());
+  std::printf("  dim         %s, ffn %s\n", grouped(number("dim")).c_str(),
+              grouped(number("ffn_dim")).c_str());
+  std::printf("  heads       %s of %s, %s for keys and values\n",
+              grouped(number("n_heads")).c_str(), grouped(number("head_dim")).c_str(),
+              grouped(number("n_kv_heads")).c_str());
+  std::printf("  vocabulary  %s%s\n", grouped(number("vocab_size")).c_str(),
+              c.value("tied_embeddings", false) ? ", embedding and head tied" : "");
+  std::printf("  context     %s, K/V cache %s a token\n", grouped(number("max_seq_len")).c_str(),
+              size_text(number("kv_cache_bytes_per_token")).c_str());
+  std::printf(
+      "  rope        theta %s, %s dims, %s%s%s\n", value_text(c["rope_theta"]).c_str(),
+      grouped(number("rope_dim")).c_str(), c["rope_pairs"].get_ref<const std::string&>().c_str(),
+      c["rope_scale"] == 1.0 ? "" : (", linear scaling " + value_text(c["rope_scale"])).c_str(),
+      c.value("llama3_rope_scaling", false) ? ", llama3 scaling" : "");
+  std::printf("  rmsnorm     eps %s\n", value_text(c["norm_eps"]).c_str());
+  if (c.contains("weight_bytes_per_token")) {
+    std::printf("  read        %s of weights a token\n",
+                size_text(number("weight_bytes_per_token")).c_str());
+  }
+}
+
+void print_verdict(const Json& report) {
+  const auto text = [&](const char* key) {
+    return report[key].is_string() ? report[key].get<std::string>() : std::string();
+  };
+  std::printf("\n");
+  if (report["vocabulary_only"] == true) {
+    std::printf("runs here   no: a vocabulary only, without tensors%s\n",
+                report["text"] == true ? " (tokenize and detokenize can use it)" : "");
+  } else if (report["runs"] == true) {
+    std::printf("runs here   yes\n");
+  } else {
+    std::printf("runs here   no: %s\n", text("reason").c_str());
+  }
+  const std::string kind = report["tokenizer"].is_string()
+                               ? "tokenizer " + shown_text(text("tokenizer"))
+                               : std::string("tokenizer unreadable");
+  std::printf("text        %s (%s)\n",
+              report["text"] == true ? "yes" : ("no: " + text("text_reason")).c_str(),
+              kind.c_str());
+}
+
+}  // namespace
+
+int command_info(int argc, char** argv) {
+  CLI::App app("What a GGUF file holds, and whether it can run here.", "specbound info");
+  std::string path;
+  bool tensors = false, json = false;
+  app.add_option("-m,--model,FILE", path, "the GGUF file")->type_name("");
+  app.add_flag("--tensors", tensors, "list every tensor");
+  app.add_flag("--json", json, "print the report as JSON");
+  if (const auto status = parse_cli(app, argc, argv)) return *status;
+  if (path.empty()) {
+    throw Error(ErrorCode::kUsage, "expected a GGUF file, found none: specbound info FILE");
+  }
+
+  const Gguf gguf = Gguf::open(path);
+  Json report = {{"file", path}, {"bytes", gguf.file_size()}, {"gguf_version", gguf.version()}};
+  report["metadata"] = metadata_json(gguf);
+  report_tensors(gguf, tensors, report);
+  report_runs(gguf, report);
+  report_text(gguf, report);
+  if (json) {
+    std::printf("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    return 0;
+  }
+  std::printf("file        %s\n", path.c_str());
+  std::printf("format      GGUF version %u, %s bytes\n", gguf.version(),
+              grouped(gguf.file_size()).c_str());
+  print_metadata(gguf, report);
+  print_tensors(report);
+  print_config(report);
+  print_verdict(report);
+  return 0;
+}
+
+}  // namespace specbound

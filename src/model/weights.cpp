@@ -1,0 +1,207 @@
+#include "model/weights.h"
+
+#include <cmath>
+#include <string_view>
+
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+std::string shape_text(std::span<const uint64_t> shape) {
+  std::string text = "(";
+  for (uint64_t size : shape) {
+    text += format("%s%llu", text.size() > 1 ? ", " : "", static_cast<unsigned long long>(size));
+  }
+  return text + ")";
+}
+
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> endings) {
+  for (std::string_view ending : endings) {
+    if (name.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+// Takes tensors out of the file by name, each with the shape it must have, and remembers which:
+// what is left over at the end is something this program does not compute.
+class TensorTaker {
+ public:
+  explicit TensorTaker(const Gguf& gguf) : gguf_(gguf), taken_(gguf.tensors().size(), false) {}
+
+  bool has(const std::string& name) const { return gguf_.find_tensor(name) != nullptr; }
+
+  Matrix matrix(const std::string& name, int n_out, int n_in) {
+    const GgufTensor& tensor =
+        take(name, {static_cast<uint64_t>(n_in), static_cast<uint64_t>(n_out)});
+    switch (tensor.type) {
+      case DType::kF32:
+      case DType::kF16:
+      case DType::kBF16:
+      case DType::kQ8_0:
+        return {tensor.type, n_out, n_in, tensor.bytes.data()};
+      default:
+        break;
+    }
+    fail(ErrorCode::kUnsupported, name,
+         format("expected F32, F16, BF16 or Q8_0, found %s: other quantizations are not supported "
+                "yet",
+                dtype_info(tensor.type)->name));
+  }
+
+  // Gives (n) floats. They are used in place, so only F32 will do.
+  const float* vector(const std::string& name, int n) {
+    const GgufTensor& tensor = take(name, {static_cast<uint64_t>(n)});
+    if (tensor.type != DType::kF32) {
+      fail(ErrorCode::kUnsupported, name,
+           format("expected F32, as converters write it, found %s", dtype_info(tensor.type)->name));
+    }
+    return reinterpret_cast<const float*>(tensor.bytes.data());
+  }
+
+  const float* optional_vector(const std::string& name, int n) {
+    return has(name) ? vector(name, n) : nullptr;
+  }
+
+  // The first tensor that nobody took, and that is not merely a stored table of ours.
+  void refuse_leftovers(const ModelConfig& config) const {
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      const GgufTensor& tensor = gguf_.tensors()[i];
+      // Old converters stored the rotary frequencies, which follow from the configuration.
+      if (taken_[i] || ends_with_any(tensor.name, {".attn_rot_embd", ".attn_rot_embd.weight",
+                                                   ".rotary_emb.inv_freq"})) {
+        continue;
+      }
+      fail(ErrorCode::kUnsupported, std::string(tensor.name),
+           format("expected only tensors that %s models of %d layers have, found this one",
+                  config.architecture.c_str(), config.n_layers));
+    }
+  }
+
+  [[noreturn]] void fail(ErrorCode code, const std::string& name, const std::string& text) const {
+    throw Error(code, format("%s: tensor '%s': %s", gguf_.path().c_str(), printable(name).c_str(),
+                             text.c_str()));
+  }
+
+ private:
+  const GgufTensor& take(const std::string& name, const std::vector<uint64_t>& shape) {
+    const GgufTensor* tensor = gguf_.find_tensor(name);
+    if (!tensor) {
+      fail(ErrorCode::kFormat, name,
+           format("expected shape %s, found no such tensor", shape_text(shape).c_str()));
+    }
+    // Trailing dimensions of 1 are the same tensor to every writer.
+    std::vector<uint64_t> found = tensor->shape, expected = shape;
+    while (found.size() > 1 && found.back() == 1) found.pop_back();
+    while (expected.size() > 1 && expected.back() == 1) expected.pop_back();
+    if (found != expected) {
+      fail(ErrorCode::kFormat, name,
+           format("expected shape %s, found %s", shape_text(shape).c_str(),
+                  shape_text(tensor->shape).c_str()));
+    }
+    taken_[tensor - gguf_.tensors().data()] = true;
+    return *tensor;
+  }
+
+  const Gguf& gguf_;
+  std::vector<bool> taken_;
+};
+
+// Converters of other programs may join matrices; reading them apart is not worth its code.
+void refuse_fused(const TensorTaker& tensors, const std::string& block) {
+  const struct {
+    const char *fused, *apart;
+  } kFused[] = {{"attn_qkv.weight", "attn_q, attn_k and attn_v"},
+                {"ffn_gate_up.weight", "ffn_gate and ffn_up"}};
+  for (const auto& f : kFused) {
+    if (tensors.has(block + f.fused)) {
+      tensors.fail(ErrorCode::kUnsupported, block + f.fused,
+                   format("expected %s as separate tensors, found a fused one", f.apart));
+    }
+  }
+}
+
+LayerWeights map_layer(TensorTaker& tensors, const ModelConfig& c, int index) {
+  const std::string block = format("blk.%d.", index);
+  const bool qwen2 = c.architecture == "qwen2", qwen3 = c.architecture == "qwen3";
+  refuse_fused(tensors, block);
+  // A bias is part of qwen2; llama models have it now and then.
+  const auto bias = [&](const char* name, int n, bool required) {
+    return required ? tensors.vector(block + name, n) : tensors.optional_vector(block + name, n);
+  };
+
+  LayerWeights w;
+  w.attn_norm = tensors.vector(block + "attn_norm.weight", c.dim);
+  w.wq = tensors.matrix(block + "attn_q.weight", c.q_dim(), c.dim);
+  w.wk = tensors.matrix(block + "attn_k.weight", c.kv_dim(), c.dim);
+  w.wv = tensors.matrix(block + "attn_v.weight", c.kv_dim(), c.dim);
+  w.bq = bias("attn_q.bias", c.q_dim(), qwen2);
+  w.bk = bias("attn_k.bias", c.kv_dim(), qwen2);
+  w.bv = bias("attn_v.bias", c.kv_dim(), qwen2);
+  if (qwen3) {
+    w.q_norm = tensors.vector(block + "attn_q_norm.weight", c.head_dim);
+    w.k_norm = tensors.vector(block + "attn_k_norm.weight", c.head_dim);
+  }
+  w.wo = tensors.matrix(block + "attn_output.weight", c.dim, c.q_dim());
+  w.bo = bias("attn_output.bias", c.dim, false);
+  w.ffn_norm = tensors.vector(block + "ffn_norm.weight", c.dim);
+  w.w_gate = tensors.matrix(block + "ffn_gate.weight", c.ffn_dim, c.dim);
+  w.w_up = tensors.matrix(block + "ffn_up.weight", c.ffn_dim, c.dim);
+  w.w_down = tensors.matrix(block + "ffn_down.weight", c.dim, c.ffn_dim);
+  return w;
+}
+
+size_t matrix_bytes(const Matrix& m) {
+  const DTypeInfo* info = dtype_info(m.type);
+  return static_cast<size_t>(m.n_out) * m.n_in / info->block * info->bytes;
+}
+
+}  // namespace
+
+size_t Weights::bytes_per_token() const {
+  const size_t dim = lm_head.n_in;
+  size_t bytes = matrix_bytes(lm_head) + dim * sizeof(float);  // and output_norm
+  for (const LayerWeights& w : layers) {
+    for (const Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo, &w.w_gate, &w.w_up, &w.w_down}) {
+      bytes += matrix_bytes(*m);
+    }
+    size_t floats = 2 * dim;  // attn_norm, ffn_norm
+    if (w.bq) floats += w.wq.n_out;
+    if (w.bk) floats += w.wk.n_out;
+    if (w.bv) floats += w.wv.n_out;
+    if (w.bo) floats += dim;
+    bytes += floats * sizeof(float);
+  }
+  return bytes;
+}
+
+Weights map_weights(const Gguf& gguf, const ModelConfig& config) {
+  if (gguf.tensors().empty()) {
+    throw Error(ErrorCode::kUnsupported,
+                format("%s: expected a model with weights, found no tensors: this file is only a "
+                       "vocabulary",
+                       gguf.path().c_str()));
+  }
+  TensorTaker tensors(gguf);
+  Weights w;
+  w.token_embd = tensors.matrix("token_embd.weight", config.vocab_size, config.dim);
+  // A file lists its layers; asking for one more than it has fails before much is allocated.
+  for (int l = 0; l < config.n_layers; ++l) w.layers.push_back(map_layer(tensors, config, l));
+  w.output_norm = tensors.vector("output_norm.weight", config.dim);
+  w.tied = !tensors.has("output.weight");
+  w.lm_head =
+      w.tied ? w.token_embd : tensors.matrix("output.weight", config.vocab_size, config.dim);
+
+  constexpr const char* kRopeFreqs = "rope_freqs.weight";
+  w.rope_factors = tensors.optional_vector(kRopeFreqs, config.rope_dim / 2);
+  for (int i = 0; w.rope_factors && i < config.rope_dim / 2; ++i) {
+    if (!(std::isfinite(w.rope_factors[i]) && w.rope_factors[i] > 0)) {
+      tensors.fail(ErrorCode::kFormat, kRopeFreqs,
+                   format("expected finite factors above 0, found %g at %d", w.rope_factors[i], i));
+    }
+  }
+  tensors.refuse_leftovers(config);
+  return w;
+}
+
+}  // namespace specbound

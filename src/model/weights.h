@@ -1,0 +1,52 @@
+// Where each weight of a model lies in the map, its shape checked. Pointers are views into the
+// Gguf.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "model/config.h"
+#include "model/gguf.h"
+
+namespace specbound {
+
+// A matrix (n_out, n_in), row-major, rows of n_in elements; used as y = W x.
+struct Matrix {
+  DType type = DType::kF32;  // kF32, kF16, kBF16 or kQ8_0 (n_in % 32 == 0)
+  int n_out = 0;
+  int n_in = 0;
+  const std::byte* data = nullptr;
+  bool empty() const { return data == nullptr; }
+};
+
+struct LayerWeights {
+  const float* attn_norm = nullptr;                  // (dim)
+  Matrix wq;                                         // (q_dim, dim)
+  Matrix wk, wv;                                     // (kv_dim, dim)
+  const float* bq = nullptr;                         // (q_dim) or null
+  const float *bk = nullptr, *bv = nullptr;          // (kv_dim) or null
+  const float *q_norm = nullptr, *k_norm = nullptr;  // (head_dim) or null: qwen3's per-head norm
+  Matrix wo;                                         // (dim, q_dim)
+  const float* bo = nullptr;                         // (dim) or null
+  const float* ffn_norm = nullptr;                   // (dim)
+  Matrix w_gate, w_up;                               // (ffn_dim, dim)
+  Matrix w_down;                                     // (dim, ffn_dim)
+};
+
+struct Weights {
+  Matrix token_embd;                   // (vocab_size, dim)
+  std::vector<LayerWeights> layers;    // [n_layers]
+  const float* output_norm = nullptr;  // (dim)
+  Matrix lm_head;                      // (vocab_size, dim); the embedding itself when tied
+  bool tied = false;
+  const float* rope_factors = nullptr;  // (rope_dim/2) frequency divisors (rope_freqs) or null
+
+  // Bytes of weights that one decoded token reads (embedding table counted only as the head).
+  size_t bytes_per_token() const;
+};
+
+// Throws Error(kFormat) for missing or mis-shaped tensors (expected and found), Error(kUnsupported)
+// for element types that cannot run here or tensors the architecture does not know.
+Weights map_weights(const Gguf& gguf, const ModelConfig& config);
+
+}  // namespace specbound

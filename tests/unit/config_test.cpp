@@ -1,0 +1,257 @@
+// Which metadata makes a model that can run here, and what is said about the rest.
+#include "model/config.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "expect_error.h"
+#include "gguf_bytes.h"
+#include "tiny_gguf.h"
+
+namespace specbound::test {
+namespace {
+
+// Metadata alone, as read_config sees it.
+ModelConfig config_of(const TinySpec& spec, const std::vector<TinyTensor>& tensors = {}) {
+  const std::vector<std::byte> bytes = tiny_file(spec, tensors);
+  return read_config(Gguf::parse(bytes, "tiny.gguf"));
+}
+
+// The spec with `key` (under the architecture's name) left out and written anew by `write`.
+TinySpec with(TinySpec spec, const std::string& key,
+              std::function<void(GgufWriter&, const std::string&)> write) {
+  const std::string full = spec.architecture + "." + key;
+  spec.without.insert(full);
+  spec.metadata = [full, write, before = spec.metadata](GgufWriter& writer) {
+    if (before) before(writer);
+    if (write) write(writer, full);
+  };
+  return spec;
+}
+TinySpec with_uint(const TinySpec& spec, const std::string& key, uint32_t value) {
+  return with(spec, key, [value](GgufWriter& w, const std::string& k) { w.add_uint(k, value); });
+}
+TinySpec with_float(const TinySpec& spec, const std::string& key, float value) {
+  return with(spec, key, [value](GgufWriter& w, const std::string& k) { w.add_float(k, value); });
+}
+TinySpec with_string(const TinySpec& spec, const std::string& key, const std::string& value) {
+  return with(spec, key, [value](GgufWriter& w, const std::string& k) { w.add_string(k, value); });
+}
+TinySpec with_ints(const TinySpec& spec, const std::string& key, std::vector<int32_t> values) {
+  return with(spec, key, [values](GgufWriter& w, const std::string& k) { w.add_ints(k, values); });
+}
+TinySpec without(const TinySpec& spec, const std::string& key) {
+  return with(spec, key, nullptr);
+}
+
+void refuse(const TinySpec& spec, ErrorCode code, std::initializer_list<std::string_view> parts) {
+  const std::string text = expect_error(code, [&] { config_of(spec); });
+  check_mentions(text, {"tiny.gguf: ", "expected ", "found "});
+  check_mentions(text, parts);
+}
+
+const TinySpec kLlama;
+
+TEST_CASE("config: the three architectures") {
+  for (const char* name : {"llama", "qwen2", "qwen3"}) {
+    TinySpec spec;
+    spec.architecture = name;
+    spec.head_dim = 24;
+    const ModelConfig c = config_of(spec);
+    CHECK(c.architecture == name);
+    CHECK(c.name == "tiny");
+    CHECK(c.dim == 64);
+    CHECK(c.ffn_dim == 96);
+    CHECK(c.n_layers == 2);
+    CHECK(c.n_heads == 4);
+    CHECK(c.n_kv_heads == 2);
+    CHECK(c.head_dim == 24);
+    CHECK(c.q_dim() == 96);
+    CHECK(c.kv_dim() == 48);
+    CHECK(c.rope_dim == 24);
+    CHECK(c.vocab_size == 97);
+    CHECK(c.max_seq_len == 256);
+    CHECK(c.norm_eps == 1e-5f);
+    CHECK(c.rope_theta == 10000.0);
+    CHECK(c.rope_scale == 1.0);
+    const RopeStyle style =
+        c.architecture == "llama" ? RopeStyle::kInterleaved : RopeStyle::kHalves;
+    CHECK(c.rope_style == style);
+  }
+}
+
+TEST_CASE("config: other architectures are named, with those that run") {
+  for (const char* name : {"gpt2", "gemma", "phi3", "qwen2moe", "Llama", ""}) {
+    TinySpec spec;
+    spec.architecture = name;
+    const std::string text = expect_error(ErrorCode::kUnsupported, [&] { config_of(spec); });
+    check_mentions(text, {"tiny.gguf", format("'%s'", name), "llama, qwen2, qwen3"});
+  }
+  TinySpec none;
+  none.without = {"general.architecture"};
+  refuse(none, ErrorCode::kFormat, {"general.architecture", "no such key"});
+  none.metadata = [](GgufWriter& w) { w.add_uint("general.architecture", 1); };
+  refuse(none, ErrorCode::kFormat, {"general.architecture", "string", "u32"});
+}
+
+TEST_CASE("config: what is left out has the format's defaults") {
+  ModelConfig c =
+      config_of(without(without(kLlama, "attention.key_length"), "attention.value_length"));
+  CHECK(c.head_dim == 16);
+  c = config_of(without(kLlama, "attention.head_count_kv"));
+  CHECK(c.n_kv_heads == 4);
+  c = config_of(without(kLlama, "rope.dimension_count"));
+  CHECK(c.rope_dim == 16);
+  c = config_of(without(kLlama, "rope.freq_base"));
+  CHECK(c.rope_theta == 10000.0);
+}
+
+TEST_CASE("config: required keys") {
+  for (const char* key :
+       {"embedding_length", "feed_forward_length", "block_count", "attention.head_count",
+        "context_length", "attention.layer_norm_rms_epsilon"}) {
+    refuse(without(kLlama, key), ErrorCode::kFormat, {format("'llama.%s'", key), "no such key"});
+  }
+}
+
+TEST_CASE("config: numbers out of bounds") {
+  const auto bad = [](const char* key, uint32_t value) {
+    refuse(with_uint(kLlama, key, value), ErrorCode::kFormat, {format("'llama.%s'", key)});
+  };
+  for (const char* key : {"embedding_length", "feed_forward_length", "block_count",
+                          "attention.head_count", "attention.head_count_kv", "context_length",
+                          "attention.key_length", "rope.dimension_count"}) {
+    for (uint32_t value : {0u, (1u << 30) + 1, UINT32_MAX}) bad(key, value);
+  }
+  bad("attention.head_count_kv", 3);  // 4 query heads
+  bad("attention.head_count_kv", 8);
+  bad("attention.key_length", 264);  // at most 256
+  bad("rope.dimension_count", 15);   // odd
+  bad("rope.dimension_count", 18);   // head_dim is 16
+  refuse(with_uint(kLlama, "attention.key_length", 20), ErrorCode::kUnsupported,
+         {"divisible by 8", "found 20"});
+  refuse(with_uint(kLlama, "attention.value_length", 24), ErrorCode::kUnsupported,
+         {"attention.value_length", "the key size, 16", "found 24"});
+  // Head size by default, when the width does not divide or divides into something odd.
+  TinySpec heads = without(without(kLlama, "attention.key_length"), "attention.value_length");
+  refuse(with_uint(with_uint(heads, "attention.head_count", 6), "attention.head_count_kv", 6),
+         ErrorCode::kFormat, {"attention.head_count", "divisor of embedding_length 64"});
+  refuse(with_uint(with_uint(heads, "attention.head_count", 16), "attention.head_count_kv", 16),
+         ErrorCode::kFormat, {"attention.key_length", "8 to 256", "found 4 (by default)"});
+  // Products stay within an int: 4096 heads of 256 do not.
+  const TinySpec wide =
+      with_uint(without(kLlama, "attention.value_length"), "attention.key_length", 256);
+  refuse(with_uint(wide, "attention.head_count", 4096), ErrorCode::kFormat, {"4096 heads of 256"});
+}
+
+TEST_CASE("config: floats out of bounds") {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  for (float value : {0.0f, -1e-5f, 1.0f, inf, -inf, nan}) {
+    refuse(with_float(kLlama, "attention.layer_norm_rms_epsilon", value), ErrorCode::kFormat,
+           {"attention.layer_norm_rms_epsilon", "between 0 and 1"});
+  }
+  for (float value : {0.0f, -1.0f, inf, nan}) {
+    refuse(with_float(kLlama, "rope.freq_base", value), ErrorCode::kFormat,
+           {"rope.freq_base", "finite"});
+  }
+  for (float value : {-1.0f, inf, nan}) {
+    refuse(with_float(kLlama, "rope.scaling.factor", value), ErrorCode::kFormat,
+           {"rope.scaling.factor", "finite"});
+  }
+  refuse(with_uint(kLlama, "rope.freq_base", 10000), ErrorCode::kFormat,
+         {"rope.freq_base", "f32 or f64", "u32"});
+}
+
+TEST_CASE("config: one number per layer is fine while all layers agree") {
+  const ModelConfig c = config_of(with_ints(with_ints(kLlama, "attention.head_count_kv", {2, 2}),
+                                            "feed_forward_length", {96, 96}));
+  CHECK(c.n_kv_heads == 2);
+  CHECK(c.ffn_dim == 96);
+  refuse(with_ints(kLlama, "attention.head_count_kv", {2, 4}), ErrorCode::kUnsupported,
+         {"attention.head_count_kv", "the same number for all layers", "2 and 4"});
+  refuse(with_ints(kLlama, "feed_forward_length", {}), ErrorCode::kFormat,
+         {"feed_forward_length", "none"});
+  refuse(with_ints(kLlama, "feed_forward_length", {-1, -1}), ErrorCode::kFormat,
+         {"feed_forward_length"});
+}
+
+TEST_CASE("config: the vocabulary is counted by tokens, then key, then embedding") {
+  CHECK(config_of(kLlama).vocab_size == 97);
+  TinySpec tokens;
+  tokens.metadata = [](GgufWriter& w) {
+    const std::string_view list[] = {"a", "b", "c"};
+    w.add_strings("tokenizer.ggml.tokens", list);
+  };
+  CHECK(config_of(tokens).vocab_size == 3);
+  const TinySpec no_key = without(kLlama, "vocab_size");
+  CHECK(config_of(no_key, tiny_tensors(no_key)).vocab_size == 97);
+  refuse(no_key, ErrorCode::kFormat, {"vocab_size", "found none"});
+  refuse(with_uint(kLlama, "vocab_size", 0), ErrorCode::kFormat, {"vocab_size", "found 0"});
+  refuse(with_uint(kLlama, "vocab_size", UINT32_MAX), ErrorCode::kFormat,
+         {"vocab_size", "found 4294967295"});
+}
+
+TEST_CASE("config: rope scaling") {
+  CHECK(config_of(with_float(kLlama, "rope.scaling.factor", 4)).rope_scale == 4.0);
+  CHECK(config_of(with_float(kLlama, "rope.scale_linear", 2)).rope_scale == 2.0);
+  CHECK(config_of(with_float(kLlama, "rope.scaling.factor", 0)).rope_scale == 1.0);
+  const auto typed = [](const char* type, float factor) {
+    return with_float(with_string(kLlama, "rope.scaling.type", type), "rope.scaling.factor",
+                      factor);
+  };
+  CHECK(config_of(typed("linear", 8)).rope_scale == 8.0);
+  CHECK(config_of(typed("none", 8)).rope_scale == 1.0);
+  for (const char* type : {"yarn", "longrope", "dynamic", "su"}) {
+    CHECK(config_of(typed(type, 1)).rope_scale == 1.0);
+    refuse(typed(type, 4), ErrorCode::kUnsupported,
+           {"rope.scaling.type", "none, linear or llama3", format("'%s'", type)});
+    refuse(with_string(kLlama, "rope.scaling.type", type), ErrorCode::kUnsupported, {type});
+  }
+  refuse(with_float(typed("yarn", 1), "rope.scaling.attn_factor", 1.2f), ErrorCode::kUnsupported,
+         {"yarn"});
+  refuse(typed("llama3", 8), ErrorCode::kUnsupported, {"llama3", "rope_freqs.weight"});
+  TinySpec llama3 = typed("llama3", 8);
+  llama3.rope_freqs = true;
+  CHECK(config_of(llama3, tiny_tensors(llama3)).rope_scale == 1.0);
+}
+
+TEST_CASE("config: a sliding window bounds the context, in which it hides nothing") {
+  CHECK(config_of(with_uint(kLlama, "attention.sliding_window", 64)).max_seq_len == 64);
+  CHECK(config_of(with_uint(kLlama, "attention.sliding_window", 4096)).max_seq_len == 256);
+  CHECK(config_of(with_uint(kLlama, "attention.sliding_window", 0)).max_seq_len == 256);
+}
+
+TEST_CASE("config: features nothing here computes are refused by name") {
+  CHECK(config_of(with_uint(kLlama, "expert_count", 0)).dim == 64);
+  refuse(with_uint(kLlama, "expert_count", 8), ErrorCode::kUnsupported,
+         {"expert_count", "dense", "8 experts"});
+  refuse(with(kLlama, "attention.causal",
+              [](GgufWriter& w, const std::string& k) { w.add_bool(k, false); }),
+         ErrorCode::kUnsupported, {"attention.causal", "embedding"});
+  for (const char* key : {"logit_scale", "embedding_scale", "residual_scale"}) {
+    CHECK(config_of(with_float(kLlama, key, 1)).dim == 64);
+    refuse(with_float(kLlama, key, 0.5f), ErrorCode::kUnsupported, {key, "found 0.5"});
+  }
+  for (const char* key : {"attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias",
+                          "attn_logit_softcapping", "final_logit_softcapping"}) {
+    CHECK(config_of(with_float(kLlama, key, 0)).dim == 64);
+    refuse(with_float(kLlama, key, 30), ErrorCode::kUnsupported, {key, "found 30"});
+    refuse(with_float(kLlama, key, std::nanf("")), ErrorCode::kUnsupported, {key, "nan"});
+  }
+}
+
+TEST_CASE("config: adapters and parts of split models") {
+  TinySpec adapter;
+  adapter.metadata = [](GgufWriter& w) { w.add_string("general.type", "adapter"); };
+  refuse(adapter, ErrorCode::kUnsupported, {"general.type", "'adapter'"});
+  TinySpec part;
+  part.metadata = [](GgufWriter& w) { w.add_uint("split.count", 3); };
+  refuse(part, ErrorCode::kUnsupported, {"one of 3 parts", "merge"});
+  part.metadata = [](GgufWriter& w) { w.add_uint("split.count", 1); };
+  CHECK(config_of(part).dim == 64);
+}
+
+}  // namespace
+}  // namespace specbound::test

@@ -1,0 +1,252 @@
+// Tensors by name: what a model must have, may have and must not have.
+#include "model/weights.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "expect_error.h"
+#include "gguf_bytes.h"
+#include "tiny_gguf.h"
+
+namespace specbound::test {
+namespace {
+
+// A parsed model with its bytes.
+struct Loaded {
+  std::vector<std::byte> bytes;
+  Gguf gguf;
+  ModelConfig config;
+
+  Loaded(const TinySpec& spec, const std::vector<TinyTensor>& tensors)
+      : bytes(tiny_file(spec, tensors)),
+        gguf(Gguf::parse(bytes, "tiny.gguf")),
+        config(read_config(gguf)) {}
+  explicit Loaded(const TinySpec& spec) : Loaded(spec, tiny_tensors(spec)) {}
+  Weights weights() const { return map_weights(gguf, config); }
+};
+
+void refuse(const TinySpec& spec, const std::vector<TinyTensor>& tensors, ErrorCode code,
+            std::initializer_list<std::string_view> parts) {
+  const Loaded model(spec, tensors);
+  const std::string text = expect_error(code, [&] { model.weights(); });
+  check_mentions(text, {"tiny.gguf: ", "expected ", "found "});
+  check_mentions(text, parts);
+}
+
+TinyTensor& named(std::vector<TinyTensor>& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const TinyTensor& t) { return t.name == name; });
+  REQUIRE(found != tensors.end());
+  return *found;
+}
+
+void remove(std::vector<TinyTensor>& tensors, const std::string& name) {
+  tensors.erase(tensors.begin() + (&named(tensors, name) - tensors.data()));
+}
+
+bool is_required(const TinySpec& spec, const std::string& name) {
+  if (name == "output.weight" || name == "rope_freqs.weight") return false;
+  return !name.ends_with(".bias") ||
+         (spec.architecture == "qwen2" && !name.ends_with("output.bias"));
+}
+
+TEST_CASE("weights: every architecture and element type is found, shapes and places") {
+  for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
+    for (DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0}) {
+      TinySpec spec;
+      spec.architecture = architecture;
+      spec.type = type;
+      spec.head_dim = 24;
+      spec.rope_freqs = true;
+      const Loaded model(spec);
+      const Weights w = model.weights();
+      REQUIRE(w.layers.size() == 2);
+      CHECK(!w.tied);
+      const auto at = [&](const char* name) { return model.gguf.find_tensor(name)->bytes.data(); };
+      const auto check = [&](const Matrix& m, int n_out, int n_in, const char* name) {
+        CHECK(m.type == type);
+        CHECK(m.n_out == n_out);
+        CHECK(m.n_in == n_in);
+        CHECK(m.data == at(name));
+      };
+      check(w.token_embd, 97, 64, "token_embd.weight");
+      check(w.lm_head, 97, 64, "output.weight");
+      const LayerWeights& l = w.layers[1];
+      check(l.wq, 96, 64, "blk.1.attn_q.weight");
+      check(l.wk, 48, 64, "blk.1.attn_k.weight");
+      check(l.wv, 48, 64, "blk.1.attn_v.weight");
+      check(l.wo, 64, 96, "blk.1.attn_output.weight");
+      check(l.w_gate, 96, 64, "blk.1.ffn_gate.weight");
+      check(l.w_up, 96, 64, "blk.1.ffn_up.weight");
+      check(l.w_down, 64, 96, "blk.1.ffn_down.weight");
+      const auto is = [&](const float* p, const char* name) {
+        return reinterpret_cast<const std::byte*>(p) == at(name);
+      };
+      CHECK(is(w.output_norm, "output_norm.weight"));
+      CHECK(is(w.rope_factors, "rope_freqs.weight"));
+      CHECK(is(l.attn_norm, "blk.1.attn_norm.weight"));
+      CHECK(is(l.ffn_norm, "blk.1.ffn_norm.weight"));
+      const bool qwen2 = spec.architecture == "qwen2", qwen3 = spec.architecture == "qwen3";
+      CHECK((l.bq != nullptr) == qwen2);
+      CHECK((l.bk != nullptr) == qwen2);
+      CHECK((l.bv != nullptr) == qwen2);
+      CHECK(l.bo == nullptr);
+      CHECK((l.q_norm != nullptr) == qwen3);
+      CHECK((l.k_norm != nullptr) == qwen3);
+      CHECK(reinterpret_cast<uintptr_t>(l.attn_norm) % alignof(float) == 0);
+    }
+  }
+}
+
+TEST_CASE("weights: tied embeddings, optional biases, a type per matrix, bytes a token reads") {
+  TinySpec spec;
+  spec.tied = true;
+  spec.qkv_bias = true;
+  spec.output_bias = true;
+  spec.types = {{"ffn_down.weight", DType::kQ8_0}, {"token_embd.weight", DType::kF16}};
+  const Loaded model(spec);
+  const Weights w = model.weights();
+  CHECK(w.tied);
+  CHECK(w.lm_head.data == w.token_embd.data);
+  CHECK(w.lm_head.type == DType::kF16);
+  CHECK(w.layers[0].w_down.type == DType::kQ8_0);
+  CHECK(w.layers[0].w_up.type == DType::kF32);
+  CHECK(w.layers[0].bq != nullptr);
+  CHECK(w.layers[0].bo != nullptr);
+  CHECK(w.rope_factors == nullptr);
+  // By hand: head, output_norm; per layer q 64x64, k and v 32x64, o 64x64, gate and up 96x64, down
+  // 64x96 in Q8_0, norms 2x64, biases 64 + 32 + 32 + 64.
+  const size_t layer = 4 * (64 * 64 + 2 * 32 * 64 + 64 * 64 + 2 * 96 * 64) + 64 * 96 / 32 * 34 +
+                       4 * (2 * 64 + 64 + 32 + 32 + 64);
+  CHECK(w.bytes_per_token() == 97 * 64 * 2 + 64 * 4 + 2 * layer);
+}
+
+TEST_CASE("weights: each tensor missing in turn") {
+  for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
+    TinySpec spec;
+    spec.architecture = architecture;
+    spec.qkv_bias = spec.output_bias = spec.rope_freqs = true;
+    const std::vector<TinyTensor> all = tiny_tensors(spec);
+    for (const TinyTensor& tensor : all) {
+      std::vector<TinyTensor> rest = all;
+      remove(rest, tensor.name);
+      INFO(architecture, " without ", tensor.name);
+      if (is_required(spec, tensor.name)) {
+        refuse(spec, rest, ErrorCode::kFormat, {"'" + tensor.name + "'", "no such tensor"});
+      } else {
+        CHECK_NOTHROW(Loaded(spec, rest).weights());
+      }
+    }
+  }
+}
+
+TEST_CASE("weights: each tensor mis-shaped in turn, expected and found are told") {
+  for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
+    TinySpec spec;
+    spec.architecture = architecture;
+    spec.qkv_bias = spec.output_bias = spec.rope_freqs = true;
+    spec.head_dim = 24;
+    const std::vector<TinyTensor> all = tiny_tensors(spec);
+    for (size_t i = 0; i < all.size(); ++i) {
+      INFO(architecture, " with another ", all[i].name);
+      std::vector<TinyTensor> longer = all;  // one row, or one number, more
+      const size_t row = all[i].bytes.size() / all[i].shape.back();
+      longer[i].shape.back() += 1;
+      longer[i].bytes.resize(longer[i].bytes.size() + row);
+      const std::string found = std::to_string(longer[i].shape.back()) + ")";
+      refuse(spec, longer, ErrorCode::kFormat,
+             {"'" + all[i].name + "'", "expected shape (", "found (", found});
+      if (all[i].shape.size() == 2 && all[i].shape[0] != all[i].shape[1]) {
+        std::vector<TinyTensor> turned = all;
+        std::swap(turned[i].shape[0], turned[i].shape[1]);
+        refuse(spec, turned, ErrorCode::kFormat, {"'" + all[i].name + "'", "expected shape ("});
+      }
+      std::vector<TinyTensor> more_dims = all;  // the same numbers under another number of dims
+      more_dims[i].shape.insert(more_dims[i].shape.begin(), 1);
+      refuse(spec, more_dims, ErrorCode::kFormat, {"'" + all[i].name + "'", "found (1, "});
+      std::vector<TinyTensor> ones = all;  // trailing ones mean nothing
+      ones[i].shape.push_back(1);
+      CHECK_NOTHROW(Loaded(spec, ones).weights());
+    }
+  }
+}
+
+TEST_CASE("weights: element types that cannot run") {
+  TinySpec spec;
+  spec.ffn_dim = 256;
+  const std::vector<TinyTensor> all = tiny_tensors(spec);
+  const auto retyped = [&](const std::string& name, DType type) {
+    std::vector<TinyTensor> tensors = all;
+    TinyTensor& t = named(tensors, name);
+    const DTypeInfo* info = dtype_info(type);
+    uint64_t n = 1;
+    for (uint64_t size : t.shape) n *= size;
+    t.type = type;
+    t.bytes.assign(n / info->block * info->bytes, std::byte{0});
+    return tensors;
+  };
+  for (DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kIQ4_XS, DType::kI8,
+                     DType::kF64, DType::kMXFP4}) {
+    refuse(spec, retyped("blk.0.ffn_down.weight", type), ErrorCode::kUnsupported,
+           {"'blk.0.ffn_down.weight'", "F32, F16, BF16 or Q8_0", dtype_info(type)->name,
+            "not supported yet"});
+  }
+  for (DType type : {DType::kF16, DType::kBF16, DType::kQ8_0}) {
+    refuse(spec, retyped("blk.1.attn_norm.weight", type), ErrorCode::kUnsupported,
+           {"'blk.1.attn_norm.weight'", "expected F32", dtype_info(type)->name});
+  }
+}
+
+TEST_CASE("weights: tensors the architecture does not know") {
+  TinySpec spec;
+  const std::vector<TinyTensor> all = tiny_tensors(spec);
+  const auto plus = [&](const std::string& name, std::vector<uint64_t> shape) {
+    std::vector<TinyTensor> tensors = all;
+    tensors.push_back(tiny_tensor(spec, name, DType::kF32, std::move(shape), 0, 1));
+    return tensors;
+  };
+  for (const char* name : {"blk.0.ffn_gate.bias", "blk.2.attn_norm.weight", "output.bias",
+                           "blk.0.attn_q_norm.weight", "blk.00.attn_norm.weight", "mystery"}) {
+    refuse(spec, plus(name, {64}), ErrorCode::kUnsupported,
+           {format("'%s'", name), "llama models of 2 layers"});
+  }
+  refuse(spec, plus("blk.0.attn_qkv.weight", {64, 128}), ErrorCode::kUnsupported,
+         {"'blk.0.attn_qkv.weight'", "attn_q, attn_k and attn_v", "fused"});
+  refuse(spec, plus("blk.1.ffn_gate_up.weight", {64, 192}), ErrorCode::kUnsupported,
+         {"'blk.1.ffn_gate_up.weight'", "fused"});
+  // Rotary tables of old converters follow from the configuration.
+  for (const char* name :
+       {"blk.0.attn_rot_embd", "blk.0.attn_rot_embd.weight", "blk.1.attn.rotary_emb.inv_freq"}) {
+    CHECK_NOTHROW(Loaded(spec, plus(name, {8})).weights());
+  }
+}
+
+TEST_CASE("weights: more layers announced than there are") {
+  TinySpec spec;
+  const std::vector<TinyTensor> two = tiny_tensors(spec);
+  spec.n_layers = 4096;
+  refuse(spec, two, ErrorCode::kFormat, {"'blk.2.attn_norm.weight'", "no such tensor"});
+  spec.n_layers = 1;
+  refuse(spec, two, ErrorCode::kUnsupported, {"'blk.1.attn_norm.weight'", "1 layers"});
+}
+
+TEST_CASE("weights: a vocabulary without tensors says so") {
+  refuse(TinySpec{}, {}, ErrorCode::kUnsupported, {"no tensors", "only a vocabulary"});
+}
+
+TEST_CASE("weights: rope factors must be finite and above 0") {
+  TinySpec spec;
+  spec.rope_freqs = true;
+  for (float bad : {0.0f, -1.0f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    std::vector<TinyTensor> tensors = tiny_tensors(spec);
+    std::memcpy(named(tensors, "rope_freqs.weight").bytes.data() + 12, &bad, sizeof(bad));
+    refuse(spec, tensors, ErrorCode::kFormat, {"'rope_freqs.weight'", "finite", "at 3"});
+  }
+}
+
+}  // namespace
+}  // namespace specbound::test
