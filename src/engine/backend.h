@@ -1,0 +1,57 @@
+// What an engine does, cut by layer range, so that one decode loop can draft with shallow layers
+// and verify with deep ones. DESIGN 3.2, 4, 7.
+//
+// A row is one token position on its way through the layers. Its hidden state H[slot] is FP32 in
+// memory at every layer boundary. Layers are numbered 1..L. kv_len(l) is the number of positions
+// whose K/V exist at layer l; it never grows with l.
+//
+// Exactness: the bits of a row depend only on its own inputs and on the K/V before it, never on how
+// many rows ran with it, on its slot, or on the thread count.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "model/config.h"
+
+namespace specbound {
+
+inline constexpr int kMaxRows = 16;        // rows of one round: w_max at most
+inline constexpr int kPrefillChunk = 512;  // rows of one prefill pass
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual const ModelConfig& config() const = 0;
+  virtual int n_ctx() const = 0;                // positions the K/V cache holds
+  virtual std::string description() const = 0;  // one line: backend, kernels, threads, dtype
+
+  // H[slot] = embedding of `token`. 0 <= slot < kMaxRows, 0 <= token < vocab_size.
+  virtual void embed(int slot, int32_t token) = 0;
+
+  // H[slot..slot+n) through layers from..to (1-based, inclusive), as positions pos..pos+n-1.
+  // Needs kv_len(l) == pos for those layers and pos + n <= n_ctx; sets kv_len(l) = pos + n.
+  virtual void run_layers(int slot, int n, int pos, int from, int to) = 0;
+
+  // out (n, vocab_size) = lm_head(norm(H[slot..slot+n))).
+  virtual void logits(int slot, int n, float* out) = 0;
+
+  // All layers over `tokens` at positions kv_len.., in chunks of kPrefillChunk; no logits. Needs
+  // the same kv_len at every layer. `progress(done)` after each chunk may return false to stop
+  // early (kv_len then tells how far it came).
+  virtual void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int) = nullptr,
+                       void* context = nullptr) = 0;
+
+  virtual int kv_len(int layer) const = 0;
+  // kv_len(l) = min(kv_len(l), len) for all l.
+  virtual void truncate(int len) = 0;
+
+  // For tests and tools: H[slot] (dim), and the K and V of one position as FP16 bits (kv_dim each).
+  virtual std::span<const float> hidden(int slot) const = 0;
+  virtual void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const = 0;
+};
+
+}  // namespace specbound

@@ -1,0 +1,33 @@
+// The CPU engine: INT8 weights repacked into tiles of 16 outputs (or used in place), float weights
+// in place from the map, SIMD chosen at run time, a pool of threads that runs the layers in step.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/backend.h"
+#include "model/weights.h"
+
+namespace specbound {
+
+enum class Isa { kPortable, kAvx2, kAvx512Vnni };
+const char* isa_name(Isa isa);
+bool isa_supported(Isa isa);  // by this CPU and this build
+Isa best_isa();
+
+struct CpuOptions {
+  int n_ctx = 0;       // 0: the model's max_seq_len, at most 4096
+  int n_threads = 0;   // 0: one per physical core
+  bool repack = true;  // Q8_0 into tiles at load; false reads the map in place (same bits)
+  Isa isa = best_isa();
+  // Called during repacking with bytes done and total, from the loading thread.
+  std::function<void(size_t done, size_t total)> progress;
+};
+
+// `weights` (and the map behind them) must outlive the backend. Throws Error(kLimit) when the K/V
+// cache or the tiles cannot be had, Error(kUsage) for senseless options.
+std::unique_ptr<Backend> make_cpu_backend(const ModelConfig& config, const Weights& weights,
+                                          const CpuOptions& options);
+
+}  // namespace specbound

@@ -1,0 +1,62 @@
+// The CPU kernels as a table, one per instruction set. Their sources are one text (kernels_impl.h)
+// compiled over three sets of vector operations, so AVX-512, AVX2 and portable give the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/cpu/cpu_backend.h"
+#include "engine/cpu/tiles.h"
+#include "model/weights.h"
+
+namespace specbound {
+
+// Attention cuts the K/V range at multiples of this; partial results are combined in chunk order.
+inline constexpr int kAttentionChunk = 64;
+// Positions of one K block: K is stored (pos/16, head_dim, 16), so that lanes are positions.
+inline constexpr int kKeyBlock = 16;
+
+// One K/V head of one layer, FP16.
+struct KvHead {
+  uint16_t* k;   // (n_ctx/16, head_dim, 16)
+  uint16_t* v;   // (n_ctx, v_stride), columns head_dim.. are zero
+  int v_stride;  // head_dim rounded up to 16
+};
+
+// A query: one head of one row.
+struct Query {
+  const float* q;  // (head_dim)
+  float* out;      // (head_dim)
+  int pos;         // attends to positions 0..pos
+};
+
+struct Kernels {
+  Isa isa;
+  // y (n) = x / rms(x) * w.
+  void (*rmsnorm)(const float* x, const float* w, float eps, int n, float* y);
+  // Row `row` of `out` = quantized x (k), by int8_formula.h.
+  void (*quantize)(const float* x, int row, const QuantRows& out);
+  // y (rows, ldy), outputs [0, n_out): = or += W x.
+  void (*matmul_tiles)(const TileMatrix& w, const QuantRows& x, float* y, int ldy, bool accumulate);
+  // The same bits from Q8_0 blocks in place, outputs [begin, end).
+  void (*matmul_q8_0)(const Matrix& w, int begin, int end, const QuantRows& x, float* y, int ldy,
+                      bool accumulate);
+  // F32, F16 or BF16 weights in place: 32 virtual lanes (k mod 32) of fma, one fixed tree. x is
+  // (rows, ldx), readable and zero up to n_in rounded up to 32.
+  void (*matmul_float)(const Matrix& w, int begin, int end, const float* x, int ldx, int n_rows,
+                       float* y, int ldy, bool accumulate);
+  // gate (n) = silu(gate) * up.
+  void (*silu_mul)(float* gate, const float* up, int n);
+  // One position of a K/V head: k, v (head_dim) rounded to FP16.
+  void (*store_kv)(const float* k, const float* v, int head_dim, int pos, const KvHead& head);
+  // All queries of one K/V head; scratch holds (n_queries, v_stride + 2) floats.
+  void (*attention)(const KvHead& head, const Query* queries, int n_queries, int head_dim,
+                    float scale, float* scratch);
+};
+
+const Kernels& kernels_for(Isa isa);
+
+extern const Kernels kKernelsPortable;
+extern const Kernels kKernelsAvx2;    // x86-64 builds only
+extern const Kernels kKernelsAvx512;  // x86-64 builds only
+
+}  // namespace specbound

@@ -1,0 +1,430 @@
+// The CPU kernels, written once over the vector operations of a simd_*.h, which is included first.
+// Everything is in an anonymous namespace: three translation units compile this text for three
+// instruction sets, and no function of one may stand in for that of another at link time. For the
+// same reason nothing from std:: or another header computes floats here.
+//
+// A row's arithmetic never looks at how many rows share the call: rows only add accumulators.
+#pragma once
+
+#include "engine/cpu/kernels.h"
+
+namespace specbound {
+namespace {
+
+// e^x, relative error below 2^-22. Below -87 the result is 0, so that no subnormal
+// arises; above 88 it is infinite. Cody-Waite reduction by ln 2 in two parts, then a polynomial of
+// degree 7.
+inline V exp(V x) {
+  const Mask tiny = less(x, set1(-87.0f)), huge = less(set1(88.0f), x);
+  const V c = max(set1(-87.0f), min(set1(88.0f), x));  // NaN passes: it is the second operand
+  const V n = round_even(mul(c, set1(1.44269504f)));
+  V r = fma(n, set1(-0.693359375f), c);
+  r = fma(n, set1(2.12194440e-4f), r);
+  V p = set1(1.9875691500e-4f);
+  p = fma(p, r, set1(1.3981999507e-3f));
+  p = fma(p, r, set1(8.3334519073e-3f));
+  p = fma(p, r, set1(4.1665795894e-2f));
+  p = fma(p, r, set1(1.6666665459e-1f));
+  p = fma(p, r, set1(5.0000001201e-1f));
+  p = fma(p, mul(r, r), add(r, set1(1.0f)));
+  return select(tiny, zero(), select(huge, set1(__builtin_inff()), mul(p, pow2(n))));
+}
+
+// Sums of squares run in 32 virtual lanes (k mod 32) as every float sum here does.
+void rmsnorm(const float* x, const float* w, float eps, int n, float* y) {
+  V lo = zero(), hi = zero();
+  int k = 0;
+  for (; k + 32 <= n; k += 32) {
+    const V a = load(x + k), b = load(x + k + 16);
+    lo = fma(a, a, lo);
+    hi = fma(b, b, hi);
+  }
+  if (k < n) {
+    const int left = n - k;
+    const V a = load_n(x + k, left < 16 ? left : 16);
+    const V b = load_n(x + k + 16, left > 16 ? left - 16 : 0);
+    lo = fma(a, a, lo);
+    hi = fma(b, b, hi);
+  }
+  const float mean = sum(add(lo, hi)) / static_cast<float>(n);
+  const V scale = set1(1.0f / __builtin_sqrtf(mean + eps));
+  for (k = 0; k + 16 <= n; k += 16) store(y + k, mul(mul(load(x + k), scale), load(w + k)));
+  if (k < n) store_n(y + k, mul(mul(load_n(x + k, n - k), scale), load_n(w + k, n - k)), n - k);
+}
+
+void quantize(const float* x, int row, const QuantRows& out) {
+  const int panel = row / kPanelRows, rows = out.panel_rows(panel), r = row % kPanelRows;
+  const size_t first = out.panel_offset(panel) + r;
+  for (int b = 0; b < out.n_blocks(); ++b, x += kQuantBlock) {
+    const size_t at = first + static_cast<size_t>(b) * rows;
+    const V x0 = load(x), x1 = load(x + 16);
+    const float amax = max_magnitude(max_bits(abs(x0), abs(x1)));
+    const bool finite = amax < __builtin_inff();
+    const bool live = finite && amax >= kQuantFloor;
+    const V inverse = set1(live ? 127.0f / amax : 0.0f);
+    int8_t* q = out.q + at * kQuantBlock;
+    int total = 0;
+    if (live) {
+      total = store_int8(q, mul(x0, inverse)) + store_int8(q + 16, mul(x1, inverse));
+    } else {
+      __builtin_memset(q, 0, kQuantBlock);
+    }
+    out.scale[at] = live ? amax / 127.0f : finite ? 0.0f : __builtin_nanf("");
+    out.bias[at] = -128 * total;
+  }
+}
+
+// y += or = the 16 outputs of `tile` for R rows of a panel, from its row r0 on.
+template <int R>
+inline void tile_times_rows(const TileMatrix& w, int tile, const QuantRows& x, int panel, int r0,
+                            float* y, int ldy, bool accumulate) {
+  const int n_blocks = w.n_blocks(), rows = x.panel_rows(panel);
+  const size_t first_block = static_cast<size_t>(tile) * n_blocks;
+  const uint8_t* wq = w.q + first_block * 512;
+  const uint16_t* wd = w.d + first_block * kTileOutputs;
+  const size_t first_row = x.panel_offset(panel) + r0;
+  const int8_t* xq = x.q + first_row * kQuantBlock;
+  const float* xs = x.scale + first_row;
+  const int32_t* xb = x.bias + first_row;
+  V total[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) total[r] = zero();
+  const int chunks = k_chunks(w.n_in);
+  for (int c = 0; c < chunks; ++c) {
+    V acc[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) acc[r] = zero();
+    const int end = k_chunk_begin(w.n_in, c + 1);
+    for (int b = k_chunk_begin(w.n_in, c); b < end; ++b) {
+      const size_t at = static_cast<size_t>(b) * rows;
+      V isum[R];
+      tile_dot<R>(wq + static_cast<size_t>(b) * 512, xq + at * kQuantBlock, xb + at, isum);
+      const V dw = load_f16(wd + b * kTileOutputs);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) acc[r] = fma(isum[r], mul(dw, set1(xs[at + r])), acc[r]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) total[r] = add(total[r], acc[r]);
+  }
+  const int n = w.n_out - tile * kTileOutputs;
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    float* out = y + static_cast<size_t>(panel * kPanelRows + r0 + r) * ldy + tile * kTileOutputs;
+    if (n >= kTileOutputs) {
+      store(out, accumulate ? add(load(out), total[r]) : total[r]);
+    } else {
+      store_n(out, accumulate ? add(load_n(out, n), total[r]) : total[r], n);
+    }
+  }
+}
+
+void matmul_tiles(const TileMatrix& w, const QuantRows& x, float* y, int ldy, bool accumulate) {
+  for (int tile = 0; tile < w.n_tiles(); ++tile) {
+    for (int panel = 0; panel < x.n_panels(); ++panel) {
+      const int rows = x.panel_rows(panel);
+      for (int r = 0; r < rows; r += kMaxTileRows) {
+        const int n = rows - r < kMaxTileRows ? rows - r : kMaxTileRows;
+        switch (n) {
+#define SPECBOUND_CASE(R)                                           \
+  case R:                                                           \
+    if constexpr (R <= kMaxTileRows) {                              \
+      tile_times_rows<R>(w, tile, x, panel, r, y, ldy, accumulate); \
+    }                                                               \
+    break;
+          SPECBOUND_CASE(1)
+          SPECBOUND_CASE(2)
+          SPECBOUND_CASE(3)
+          SPECBOUND_CASE(4)
+          SPECBOUND_CASE(5)
+          SPECBOUND_CASE(6)
+          SPECBOUND_CASE(7)
+          SPECBOUND_CASE(8)
+#undef SPECBOUND_CASE
+        }
+      }
+    }
+  }
+}
+
+void matmul_q8_0(const Matrix& w, int begin, int end, const QuantRows& x, float* y, int ldy,
+                 bool accumulate) {
+  const int n_blocks = x.n_blocks(), chunks = k_chunks(w.n_in);
+  const auto* blocks = reinterpret_cast<const BlockQ8_0*>(w.data);
+  for (int out = begin; out < end; ++out) {
+    const BlockQ8_0* row = blocks + static_cast<size_t>(out) * n_blocks;
+    for (int i = 0; i < x.n_rows; ++i) {
+      const int panel = i / kPanelRows, rows = x.panel_rows(panel);
+      const size_t first = x.panel_offset(panel) + i % kPanelRows;
+      float total = 0;
+      for (int c = 0; c < chunks; ++c) {
+        float acc = 0;
+        const int last = k_chunk_begin(w.n_in, c + 1);
+        for (int b = k_chunk_begin(w.n_in, c); b < last; ++b) {
+          const size_t at = first + static_cast<size_t>(b) * rows;
+          const int32_t isum = block_dot(row[b].q, x.q + at * kQuantBlock);
+          const float scale = half_scalar(row[b].d) * x.scale[at];
+          acc = __builtin_fmaf(static_cast<float>(isum), scale, acc);
+        }
+        total += acc;
+      }
+      float& target = y[static_cast<size_t>(i) * ldy + out];
+      target = accumulate ? target + total : total;
+    }
+  }
+}
+
+// 16 weights as floats from element k on, however they are stored; the _n form ends with zeros.
+struct WeightsF32 {
+  const float* p;
+  V at(int k) const { return load(p + k); }
+  V at_n(int k, int n) const { return load_n(p + k, n); }
+};
+struct WeightsF16 {
+  const uint16_t* p;
+  V at(int k) const { return load_f16(p + k); }
+  V at_n(int k, int n) const { return load_f16_n(p + k, n); }
+};
+struct WeightsBF16 {
+  const uint16_t* p;
+  V at(int k) const { return load_bf16(p + k); }
+  V at_n(int k, int n) const { return load_bf16_n(p + k, n); }
+};
+
+// y[r] = dot(w, x[r]) for R rows, K padded with zeros to a multiple of 32.
+template <int R, class W>
+inline void dot_rows(W w, int n, const float* x, int ldx, float* y) {
+  V lo[R], hi[R];
+  for (int r = 0; r < R; ++r) lo[r] = hi[r] = zero();
+  int k = 0;
+  for (; k + 32 <= n; k += 32) {
+    const V a = w.at(k), b = w.at(k + 16);
+    for (int r = 0; r < R; ++r) {
+      const float* xr = x + static_cast<size_t>(r) * ldx + k;
+      lo[r] = fma(a, load(xr), lo[r]);
+      hi[r] = fma(b, load(xr + 16), hi[r]);
+    }
+  }
+  if (k < n) {
+    const int left = n - k;
+    const V a = w.at_n(k, left < 16 ? left : 16);
+    const V b = w.at_n(k + 16, left > 16 ? left - 16 : 0);
+    for (int r = 0; r < R; ++r) {
+      const float* xr = x + static_cast<size_t>(r) * ldx + k;
+      lo[r] = fma(a, load(xr), lo[r]);
+      hi[r] = fma(b, load(xr + 16), hi[r]);
+    }
+  }
+  for (int r = 0; r < R; ++r) y[r] = sum(add(lo[r], hi[r]));
+}
+
+template <class W, class T>
+void matmul_float_as(const Matrix& w, int begin, int end, const float* x, int ldx, int n_rows,
+                     float* y, int ldy, bool accumulate) {
+  constexpr int kRows = kMaxTileRows < 4 ? 4 : kMaxTileRows;
+  for (int out = begin; out < end; ++out) {
+    const W row{reinterpret_cast<const T*>(w.data) + static_cast<size_t>(out) * w.n_in};
+    for (int r = 0; r < n_rows; r += kRows) {
+      const int n = n_rows - r < kRows ? n_rows - r : kRows;
+      const float* xr = x + static_cast<size_t>(r) * ldx;
+      float sums[kRows];
+      if (n == kRows) {
+        dot_rows<kRows>(row, w.n_in, xr, ldx, sums);
+      } else {
+        for (int i = 0; i < n; ++i) {
+          dot_rows<1>(row, w.n_in, xr + static_cast<size_t>(i) * ldx, ldx, sums + i);
+        }
+      }
+      for (int i = 0; i < n; ++i) {
+        float& target = y[static_cast<size_t>(r + i) * ldy + out];
+        target = accumulate ? target + sums[i] : sums[i];
+      }
+    }
+  }
+}
+
+void matmul_float(const Matrix& w, int begin, int end, const float* x, int ldx, int n_rows,
+                  float* y, int ldy, bool accumulate) {
+  if (w.type == DType::kF32) {
+    matmul_float_as<WeightsF32, float>(w, begin, end, x, ldx, n_rows, y, ldy, accumulate);
+  } else if (w.type == DType::kF16) {
+    matmul_float_as<WeightsF16, uint16_t>(w, begin, end, x, ldx, n_rows, y, ldy, accumulate);
+  } else {
+    matmul_float_as<WeightsBF16, uint16_t>(w, begin, end, x, ldx, n_rows, y, ldy, accumulate);
+  }
+}
+
+void silu_mul(float* gate, const float* up, int n) {
+  for (int i = 0; i < n; i += 16) {
+    const int m = n - i < 16 ? n - i : 16;
+    const V g = load_n(gate + i, m);
+    const V s = div(g, add(set1(1.0f), exp(sub(zero(), g))));
+    store_n(gate + i, mul(s, load_n(up + i, m)), m);
+  }
+}
+
+void store_kv(const float* k, const float* v, int head_dim, int pos, const KvHead& head) {
+  uint16_t* column = head.k + static_cast<size_t>(pos / kKeyBlock) * head_dim * kKeyBlock;
+  for (int d = 0; d < head_dim; d += 16) {
+    const int n = head_dim - d < 16 ? head_dim - d : 16;
+    uint16_t half[16];
+    store_f16(half, load_n(k + d, n));
+    for (int i = 0; i < n; ++i) column[(d + i) * kKeyBlock + pos % kKeyBlock] = half[i];
+    store_f16(head.v + static_cast<size_t>(pos) * head.v_stride + d, load_n(v + d, n));
+  }
+}
+
+constexpr int kKeyVectors = kAttentionChunk / kKeyBlock;
+
+// score[i][j] (16 positions each, lanes are positions) = q_i . k by ascending d, one fma a lane,
+// for the first J key blocks of a chunk.
+template <int Q, int J>
+inline void chunk_scores(const uint16_t* k, const Query* queries, int head_dim,
+                         V (*score)[kKeyVectors]) {
+  V acc[Q][J];
+  for (int i = 0; i < Q; ++i) {
+    for (int j = 0; j < J; ++j) acc[i][j] = zero();
+  }
+  const size_t block = static_cast<size_t>(head_dim) * kKeyBlock;
+  for (int d = 0; d < head_dim; ++d) {
+#pragma GCC unroll 4
+    for (int j = 0; j < J; ++j) {
+      const V kd = load_f16(k + j * block + static_cast<size_t>(d) * kKeyBlock);
+#pragma GCC unroll 4
+      for (int i = 0; i < Q; ++i) acc[i][j] = fma(kd, set1(queries[i].q[d]), acc[i][j]);
+    }
+  }
+  for (int i = 0; i < Q; ++i) {
+    for (int j = 0; j < kKeyVectors; ++j) score[i][j] = j < J ? acc[i][j < J ? j : 0] : zero();
+  }
+}
+
+// One chunk of one K/V head for Q queries. A query's result so far is its row of scratch:
+// out (v_stride), then the largest score m and the sum l of exp(score - m).
+template <int Q>
+inline void attend_chunk(const KvHead& head, const Query* queries, int chunk, int head_dim,
+                         float scale, float* scratch) {
+  const int begin = chunk * kAttentionChunk;
+  int n_keys[Q], least = kAttentionChunk, most = 0;
+  for (int i = 0; i < Q; ++i) {
+    const int n = queries[i].pos + 1 - begin;
+    n_keys[i] = n < kAttentionChunk ? n : kAttentionChunk;
+    most = n_keys[i] > most ? n_keys[i] : most;
+    least = n_keys[i] < least ? n_keys[i] : least;
+  }
+  const uint16_t* k = head.k + static_cast<size_t>(begin) * head_dim;
+  V score[Q][kKeyVectors];
+  switch ((most + kKeyBlock - 1) / kKeyBlock) {
+    case 1:
+      chunk_scores<Q, 1>(k, queries, head_dim, score);
+      break;
+    case 2:
+      chunk_scores<Q, 2>(k, queries, head_dim, score);
+      break;
+    case 3:
+      chunk_scores<Q, 3>(k, queries, head_dim, score);
+      break;
+    default:
+      chunk_scores<Q, 4>(k, queries, head_dim, score);
+  }
+  float weight[Q][kAttentionChunk], chunk_max[Q], chunk_sum[Q];
+  for (int i = 0; i < Q; ++i) {
+    // Masked keys are skipped: their scores come from memory that may hold anything.
+    V largest = set1(-__builtin_inff());
+    for (int j = 0; j < kKeyVectors; ++j) {
+      const Mask seen = less(lanes(), set1(static_cast<float>(n_keys[i] - 16 * j)));
+      score[i][j] = select(seen, mul(score[i][j], set1(scale)), set1(-__builtin_inff()));
+      largest = max(score[i][j], largest);
+    }
+    chunk_max[i] = max_lane(largest);
+    V total = zero();
+    for (int j = 0; j < kKeyVectors; ++j) {
+      const V p = exp(sub(score[i][j], set1(chunk_max[i])));
+      store(weight[i] + 16 * j, p);
+      total = add(total, p);
+    }
+    chunk_sum[i] = sum(total);
+  }
+  // Combine in chunk order; whether a row rescales is that row's own affair.
+  float old_scale[Q], new_scale[Q];
+  for (int i = 0; i < Q; ++i) {
+    float* state = scratch + static_cast<size_t>(i) * (head.v_stride + 2) + head.v_stride;
+    const float m = state[0] > chunk_max[i] ? state[0] : chunk_max[i];
+    float e[16] = {state[0] - m, chunk_max[i] - m};
+    store(e, exp(load(e)));
+    old_scale[i] = e[0];
+    new_scale[i] = e[1];
+    state[0] = m;
+    state[1] = __builtin_fmaf(chunk_sum[i], e[1], state[1] * e[0]);
+  }
+  for (int d = 0; d < head.v_stride; d += 16) {
+    V out[Q];
+    for (int i = 0; i < Q; ++i) out[i] = zero();
+    const uint16_t* v = head.v + static_cast<size_t>(begin) * head.v_stride + d;
+    for (int j = 0; j < least; ++j) {
+      const V vj = load_f16(v + static_cast<size_t>(j) * head.v_stride);
+      for (int i = 0; i < Q; ++i) out[i] = fma(vj, set1(weight[i][j]), out[i]);
+    }
+    for (int j = least; j < most; ++j) {
+      const V vj = load_f16(v + static_cast<size_t>(j) * head.v_stride);
+      for (int i = 0; i < Q; ++i) {
+        if (j < n_keys[i]) out[i] = fma(vj, set1(weight[i][j]), out[i]);
+      }
+    }
+    for (int i = 0; i < Q; ++i) {
+      float* sum_so_far = scratch + static_cast<size_t>(i) * (head.v_stride + 2) + d;
+      const V rescaled = mul(load(sum_so_far), set1(old_scale[i]));
+      store(sum_so_far, fma(out[i], set1(new_scale[i]), rescaled));
+    }
+  }
+}
+
+void attention(const KvHead& head, const Query* queries, int n_queries, int head_dim, float scale,
+               float* scratch) {
+  const size_t stride = static_cast<size_t>(head.v_stride) + 2;
+  int last = 0;
+  for (int i = 0; i < n_queries; ++i) {
+    float* state = scratch + i * stride;
+    __builtin_memset(state, 0, stride * sizeof(float));
+    state[head.v_stride] = -__builtin_inff();
+    last = queries[i].pos > last ? queries[i].pos : last;
+  }
+  for (int chunk = 0; chunk <= last / kAttentionChunk; ++chunk) {
+    const int begin = chunk * kAttentionChunk;
+    int i = 0;
+    while (i < n_queries) {
+      const auto sees = [&](int n) {  // the next n queries all reach into this chunk
+        for (int j = i; j < i + n; ++j) {
+          if (j >= n_queries || queries[j].pos < begin) return false;
+        }
+        return true;
+      };
+      float* state = scratch + i * stride;
+      if (sees(4)) {
+        attend_chunk<4>(head, queries + i, chunk, head_dim, scale, state);
+        i += 4;
+      } else if (sees(2)) {
+        attend_chunk<2>(head, queries + i, chunk, head_dim, scale, state);
+        i += 2;
+      } else {
+        if (sees(1)) attend_chunk<1>(head, queries + i, chunk, head_dim, scale, state);
+        i += 1;
+      }
+    }
+  }
+  for (int i = 0; i < n_queries; ++i) {
+    const float* state = scratch + i * stride;
+    const V inverse = set1(1.0f / state[head.v_stride + 1]);
+    for (int d = 0; d < head_dim; d += 16) {
+      const int n = head_dim - d < 16 ? head_dim - d : 16;
+      store_n(queries[i].out + d, mul(load(state + d), inverse), n);
+    }
+  }
+}
+
+constexpr Kernels make_kernels(Isa isa) {
+  return {isa,          rmsnorm,  quantize, matmul_tiles, matmul_q8_0,
+          matmul_float, silu_mul, store_kv, attention};
+}
+
+}  // namespace
+}  // namespace specbound

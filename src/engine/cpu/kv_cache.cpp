@@ -1,0 +1,40 @@
+// Layout and sizes of the K/V cache.
+#include "engine/cpu/kv_cache.h"
+
+namespace specbound {
+
+KvCache::KvCache(const ModelConfig& config, int n_ctx)
+    : n_kv_heads_(config.n_kv_heads),
+      head_dim_(config.head_dim),
+      v_stride_((config.head_dim + 15) / 16 * 16),
+      len_(config.n_layers, 0) {
+  // Whole chunks: a kernel reads the masked end of the last one too.
+  const size_t positions =
+      (static_cast<size_t>(n_ctx) + kAttentionChunk - 1) / kAttentionChunk * kAttentionChunk;
+  k_size_ = positions * head_dim_;
+  v_size_ = positions * v_stride_;
+  data_ = Pages<uint16_t>((k_size_ + v_size_) * n_kv_heads_ * config.n_layers, "K/V cache");
+}
+
+size_t KvCache::offset(int layer, int kv_head) const {
+  return (static_cast<size_t>(layer - 1) * n_kv_heads_ + kv_head) * (k_size_ + v_size_);
+}
+
+KvHead KvCache::head(int layer, int kv_head) {
+  uint16_t* k = data_.data() + offset(layer, kv_head);
+  return {k, k + k_size_, v_stride_};
+}
+
+void KvCache::read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const {
+  for (int h = 0; h < n_kv_heads_; ++h) {
+    const uint16_t* head_k = data_.data() + offset(layer, h);
+    const uint16_t* head_v = head_k + k_size_ + static_cast<size_t>(pos) * v_stride_;
+    const size_t block = static_cast<size_t>(pos / kKeyBlock) * head_dim_;
+    for (int d = 0; d < head_dim_; ++d) {
+      k[static_cast<size_t>(h) * head_dim_ + d] = head_k[(block + d) * kKeyBlock + pos % kKeyBlock];
+      v[static_cast<size_t>(h) * head_dim_ + d] = head_v[d];
+    }
+  }
+}
+
+}  // namespace specbound

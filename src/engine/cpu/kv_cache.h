@@ -1,0 +1,35 @@
+// K and V of every layer, FP16, and how far each layer has come.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/cpu/kernels.h"
+#include "engine/pages.h"
+#include "model/config.h"
+
+namespace specbound {
+
+class KvCache {
+ public:
+  // Room for n_ctx positions. Throws Error(kLimit).
+  KvCache(const ModelConfig& config, int n_ctx);
+
+  KvHead head(int layer, int kv_head);  // layer 1..L
+  int len(int layer) const { return len_[layer - 1]; }
+  void set_len(int layer, int len) { len_[layer - 1] = len; }
+  size_t bytes() const { return data_.bytes(); }
+
+  // K and V of one position as rows (kv_dim) of FP16 bits.
+  void read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const;
+
+ private:
+  size_t offset(int layer, int kv_head) const;  // of a head's K; its V follows
+  int n_kv_heads_, head_dim_, v_stride_;
+  size_t k_size_, v_size_;  // elements of one head
+  std::vector<int> len_;    // [n_layers], never growing with the layer
+  Pages<uint16_t> data_;    // (n_layers, n_kv_heads, {K, V})
+};
+
+}  // namespace specbound

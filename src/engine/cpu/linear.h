@@ -1,0 +1,86 @@
+// A weight matrix in the form the CPU multiplies by, and the rows it multiplies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/thread_pool.h"
+#include "engine/cpu/tiles.h"
+#include "engine/pages.h"
+#include "model/weights.h"
+
+namespace specbound {
+
+// Rows on their way into a matmul: floats, and their quantized form where it was asked for.
+struct Rows {
+  const float* x;  // (n, ld), zero from n_in up to its next multiple of 32
+  int ld;
+  QuantRows quantized;  // knows n and n_in
+};
+
+// Memory for prepared rows.
+class RowBuffer {
+ public:
+  RowBuffer() = default;
+  RowBuffer(int max_rows, int max_k);
+
+  float* row(int r) { return floats_.data() + static_cast<size_t>(r) * max_k_; }
+  // n rows of k floats, which lie at `outside` (n, ld) if given, else in this buffer.
+  Rows rows(int n, int k, const float* outside, int ld);
+
+ private:
+  Pages<float> floats_;
+  Pages<int8_t> q_;
+  Pages<float> scale_;
+  Pages<int32_t> bias_;
+  int max_k_ = 0;
+};
+
+// Threads split a matmul's outputs by whole tiles.
+inline Slice output_slice(int n_out, int thread, int n_threads) {
+  return slice(n_out, thread, n_threads, kTileOutputs);
+}
+
+struct Linear {
+  Matrix in_place;
+  const TileMatrix* tiles = nullptr;  // [n_threads] each thread's output_slice; null: used in place
+
+  int n_out() const { return in_place.n_out; }
+  bool int8() const { return in_place.type == DType::kQ8_0; }
+};
+
+// This thread's outputs of y (rows, ldy) = or += W x.
+void multiply(const Kernels& kernels, const Linear& w, const Rows& x, float* y, int ldy,
+              bool accumulate, int thread, int n_threads);
+
+// out (n_in) = one row of a matrix as floats.
+void read_row(const Matrix& matrix, int row, float* out);
+
+// The repacked copies of a model's Q8_0 matrices. What one thread reads in a pass lies in one run,
+// in the order it is read: the hardware prefetcher then crosses from matrix to matrix.
+class LinearStore {
+ public:
+  // Repacks with all threads of the pool; `progress(done, total)` in bytes of the source.
+  LinearStore(const Weights& weights, bool repack, ThreadPool& pool,
+              const std::function<void(size_t, size_t)>& progress);
+
+  Linear linear(const Matrix& matrix) const;
+  // "Q8_0 in tiles", "F16 in place", ...
+  std::string description() const { return description_; }
+
+ private:
+  struct Run {
+    Pages<uint8_t> q;
+    Pages<uint16_t> d;
+  };
+  std::vector<Run> runs_;                                                // [n_threads]
+  std::unordered_map<const std::byte*, std::vector<TileMatrix>> tiles_;  // by where the source lies
+  std::string description_;
+};
+
+}  // namespace specbound

@@ -1,0 +1,58 @@
+// A team of threads that runs one function in step, with barriers inside. Waiting spins a bounded
+// time, then sleeps in the kernel: a spin without bound collapses when threads outnumber the free
+// cores, and an idle program must use no CPU.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace specbound {
+
+class ThreadPool {
+ public:
+  // `n_threads` >= 1, the caller of run() included. Throws Error(kLimit) when threads cannot be
+  // had.
+  explicit ThreadPool(int n_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls work(thread) on every thread, 0 being the caller; returns when all are done. `work` must
+  // not throw.
+  void run(const std::function<void(int thread)>& work);
+
+  // From inside `work`: nobody passes until all have arrived.
+  void barrier();
+
+ private:
+  void worker(int thread);
+  void wait_for_change(const std::atomic<uint32_t>& word, uint32_t old);
+  void stop();
+
+  std::vector<std::thread> workers_;
+  const std::function<void(int)>* work_ = nullptr;
+  bool stopping_ = false;
+  // Apart from one another: each is written by one thread and watched by the others.
+  alignas(64) std::atomic<uint32_t> start_{0};    // counts runs
+  alignas(64) std::atomic<uint32_t> phase_{0};    // counts barriers passed
+  alignas(64) std::atomic<uint32_t> arrived_{0};  // at the barrier under way
+};
+
+// The half-open part of 0..n that `thread` of `n_threads` works on, a multiple of `unit` where it
+// can be.
+struct Slice {
+  int begin, end;
+};
+inline Slice slice(int n, int thread, int n_threads, int unit = 1) {
+  const int units = (n + unit - 1) / unit;
+  const int begin = static_cast<int>(static_cast<int64_t>(units) * thread / n_threads) * unit;
+  const int end = static_cast<int>(static_cast<int64_t>(units) * (thread + 1) / n_threads) * unit;
+  return {begin < n ? begin : n, end < n ? end : n};
+}
+
+}  // namespace specbound

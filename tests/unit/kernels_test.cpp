@@ -1,0 +1,301 @@
+// Each kernel on each instruction set: against the written formula, against libm where a formula
+// has none, and bit for bit against the portable kernels.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/linear.h"
+#include "engine_rig.h"
+#include "model/half.h"
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+std::vector<float> normals(size_t n, uint64_t seed, float scale = 1) {
+  TinyRandom random(seed);
+  std::vector<float> x(n);
+  for (float& v : x) v = scale * random.normal();
+  return x;
+}
+
+// int8_formula.h once more, as plainly as it can be said.
+struct QuantBlock {
+  float dx;
+  int8_t q[32];
+};
+QuantBlock quantize_plainly(const float* x) {
+  QuantBlock out{};
+  float amax = 0;
+  for (int i = 0; i < 32; ++i) amax = std::max(amax, std::fabs(x[i]));
+  if (amax < kQuantFloor) return out;
+  out.dx = amax / 127.0f;
+  const float inverse = 127.0f / amax;
+  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int8_t>(std::nearbyint(x[i] * inverse));
+  return out;
+}
+
+std::vector<BlockQ8_0> random_q8_0(int n_out, int n_in, uint64_t seed) {
+  TinyRandom random(seed);
+  std::vector<BlockQ8_0> blocks(size_t(n_out) * n_in / 32);
+  for (BlockQ8_0& b : blocks) {
+    b.d = float_to_half(0.001f * (1 + random.uniform()));
+    for (int8_t& q : b.q) q = static_cast<int8_t>(random.next());  // -128 too
+  }
+  return blocks;
+}
+
+}  // namespace
+
+TEST_CASE("half and bfloat conversions: all 16-bit values, ties, overflow, subnormals") {
+  for (uint32_t h = 0; h < 65536; ++h) {
+    const float f = half_to_float(static_cast<uint16_t>(h));
+    if (std::isnan(f)) {
+      REQUIRE((h & 0x7c00) == 0x7c00);
+      REQUIRE((float_to_half(f) & 0x7e00) == 0x7e00);
+      continue;
+    }
+    const int exponent = (h >> 10) & 31, mantissa = h & 1023;
+    double expected = exponent == 31 ? HUGE_VAL
+                      : exponent     ? std::ldexp(1024 + mantissa, exponent - 25)
+                                     : std::ldexp(mantissa, -24);
+    if (h & 0x8000) expected = -expected;
+    REQUIRE(f == expected);
+    REQUIRE(float_to_half(f) == h);
+    if (exponent == 31 || (h & 0x7fff) == 0x7bff) continue;
+    // Between this value and the next away from zero: below half way, half way, above.
+    const float next = half_to_float(static_cast<uint16_t>(h + 1));
+    const float middle = static_cast<float>((double{f} + next) / 2);
+    REQUIRE(float_to_half(std::nextafter(middle, f)) == h);
+    REQUIRE(float_to_half(std::nextafter(middle, next)) == h + 1);
+    REQUIRE(float_to_half(middle) == h + (h & 1));
+  }
+  CHECK(float_to_half(65519.996f) == 0x7bff);
+  CHECK(float_to_half(65520.0f) == 0x7c00);
+  CHECK(float_to_half(-1e30f) == 0xfc00);
+  CHECK(bfloat_to_float(0x3f80) == 1.0f);
+  CHECK(float_to_bfloat(1.00390625f) == 0x3f80);  // a tie, to even
+  CHECK(float_to_bfloat(1.01171875f) == 0x3f82);
+}
+
+TEST_CASE("INT8 matmul equals the written formula, tiles and in place") {
+  for (int n_in : {32, 992, 1024, 2080, 4128}) {  // 1, 2, 4, 8 chunks
+    for (int n_out : {16, 33}) {
+      const std::vector<BlockQ8_0> blocks = random_q8_0(n_out, n_in, n_in + n_out);
+      const Matrix matrix{DType::kQ8_0, n_out, n_in,
+                          reinterpret_cast<const std::byte*>(blocks.data())};
+      TileMatrix tiles{n_out, n_in, nullptr, nullptr};
+      std::vector<uint8_t> q(tiles.q_bytes());
+      std::vector<uint16_t> d(tiles.d_count());
+      repack_tiles(matrix, 0, tiles, q.data(), d.data());
+      tiles.q = q.data();
+      tiles.d = d.data();
+      const int n_rows = 19;
+      const std::vector<float> x = normals(size_t(n_rows) * n_in, 5);
+
+      std::vector<float> expected(size_t(n_rows) * n_out);
+      for (int r = 0; r < n_rows; ++r) {
+        std::vector<QuantBlock> xq;
+        for (int k = 0; k < n_in; k += 32) xq.push_back(quantize_plainly(&x[size_t(r) * n_in + k]));
+        for (int o = 0; o < n_out; ++o) {
+          float total = 0;
+          for (int c = 0; c < k_chunks(n_in); ++c) {
+            float acc = 0;
+            for (int b = k_chunk_begin(n_in, c); b < k_chunk_begin(n_in, c + 1); ++b) {
+              const BlockQ8_0& w = blocks[size_t(o) * (n_in / 32) + b];
+              int isum = 0;
+              for (int i = 0; i < 32; ++i) isum += int{w.q[i]} * int{xq[b].q[i]};
+              acc = std::fma(static_cast<float>(isum), half_to_float(w.d) * xq[b].dx, acc);
+            }
+            total += acc;
+          }
+          expected[size_t(r) * n_out + o] = total;
+        }
+      }
+      for (Isa isa : supported_isas()) {
+        CAPTURE(isa_name(isa));
+        CAPTURE(n_in);
+        const Kernels& kernels = kernels_for(isa);
+        RowBuffer buffer(n_rows, n_in);
+        const Rows rows = buffer.rows(n_rows, n_in, x.data(), n_in);
+        for (int r = 0; r < n_rows; ++r) kernels.quantize(&x[size_t(r) * n_in], r, rows.quantized);
+        std::vector<float> y(expected.size() + 1, -7.0f);
+        kernels.matmul_tiles(tiles, rows.quantized, y.data(), n_out, false);
+        CHECK(same_bits(y.data(), expected.data(), expected.size()));
+        CHECK(y.back() == -7.0f);  // nothing past the last output
+        std::fill(y.begin(), y.end(), 0.0f);
+        kernels.matmul_q8_0(matrix, 0, n_out, rows.quantized, y.data(), n_out, true);
+        CHECK(same_bits(y.data(), expected.data(), expected.size()));
+      }
+    }
+  }
+}
+
+TEST_CASE("quantization of odd blocks: zeros, tiny, infinite, NaN, one spike") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (Isa isa : supported_isas()) {
+    CAPTURE(isa_name(isa));
+    const auto quantized = [&](float fill, float spike) {
+      std::vector<float> x(32, fill);
+      x[17] = spike;
+      RowBuffer buffer(1, 32);
+      const QuantRows q = buffer.rows(1, 32, x.data(), 32).quantized;
+      std::memset(q.q, 55, 32);
+      kernels_for(isa).quantize(x.data(), 0, q);
+      int sum = 0;
+      for (int i = 0; i < 32; ++i) sum += q.q[i];
+      CHECK(q.bias[0] == -128 * sum);
+      return std::pair(q.scale[0], std::vector<int8_t>(q.q, q.q + 32));
+    };
+    CHECK(quantized(0, 0).first == 0.0f);
+    CHECK(quantized(0, 1e-31f).first == 0.0f);
+    CHECK(quantized(0, 1e-31f).second[17] == 0);
+    CHECK(std::isnan(quantized(1, kInf).first));
+    CHECK(std::isnan(quantized(1, kNan).first));
+    CHECK(std::isnan(quantized(1, -kInf).first));
+    CHECK(quantized(1, kNan).second == std::vector<int8_t>(32, 0));
+    CHECK(quantized(0, -2).second[17] == -127);
+    CHECK(quantized(0, 3e38f).second[17] == 127);
+    CHECK(quantized(63.5f, 127).second[0] == 64);  // ties go to even
+    CHECK(quantized(62.5f, 127).second[0] == 62);
+  }
+}
+
+TEST_CASE("float matmul, norm and SiLU: near the exact result, the same bits on every path") {
+  const Kernels& portable = kernels_for(Isa::kPortable);
+  for (int n : {8, 31, 32, 172, 1000}) {
+    const int ld = (n + 31) / 32 * 32, n_rows = 11, n_out = 5;
+    std::vector<float> x(size_t(n_rows) * ld, 0.0f);
+    const std::vector<float> values = normals(size_t(n_rows) * n, 1);
+    for (int r = 0; r < n_rows; ++r) std::copy_n(&values[size_t(r) * n], n, &x[size_t(r) * ld]);
+    const std::vector<float> w = normals(size_t(n_out) * n, 2);
+    for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+      const std::vector<std::byte> bytes = tiny_encode(w, type);
+      const Matrix matrix{type, n_out, n, bytes.data()};
+      std::vector<float> expected(n_rows * n_out);
+      portable.matmul_float(matrix, 0, n_out, x.data(), ld, n_rows, expected.data(), n_out, false);
+      std::vector<float> row(n);
+      for (int o = 0; o < n_out; ++o) {
+        read_row(matrix, o, row.data());
+        for (int r = 0; r < n_rows; ++r) {
+          double exact = 0, magnitude = 0;
+          for (int k = 0; k < n; ++k) {
+            exact += double{row[k]} * x[size_t(r) * ld + k];
+            magnitude += std::fabs(double{row[k]} * x[size_t(r) * ld + k]);
+          }
+          CHECK(std::fabs(expected[r * n_out + o] - exact) <= 1e-6 * magnitude);
+        }
+      }
+      for (Isa isa : supported_isas()) {
+        std::vector<float> y(expected.size());
+        kernels_for(isa).matmul_float(matrix, 0, n_out, x.data(), ld, n_rows, y.data(), n_out,
+                                      false);
+        CHECK(same_bits(y.data(), expected.data(), y.size()));
+      }
+    }
+    std::vector<float> normed(n), gated(values.begin(), values.begin() + n);
+    portable.rmsnorm(values.data(), w.data(), 1e-5f, n, normed.data());
+    portable.silu_mul(gated.data(), w.data(), n);
+    double squares = 0;
+    for (int k = 0; k < n; ++k) squares += double{values[k]} * values[k];
+    for (int k = 0; k < n; ++k) {
+      const double norm = values[k] / std::sqrt(squares / n + 1e-5) * w[k];
+      const double silu = values[k] / (1 + std::exp(-double{values[k]})) * w[k];
+      CHECK(normed[k] == doctest::Approx(norm).epsilon(1e-6));
+      CHECK(gated[k] == doctest::Approx(silu).epsilon(1e-6));
+    }
+    for (Isa isa : supported_isas()) {
+      std::vector<float> y(n), g(values.begin(), values.begin() + n);
+      kernels_for(isa).rmsnorm(values.data(), w.data(), 1e-5f, n, y.data());
+      kernels_for(isa).silu_mul(g.data(), w.data(), n);
+      CHECK(same_bits(y.data(), normed.data(), n));
+      CHECK(same_bits(g.data(), gated.data(), n));
+    }
+  }
+}
+
+TEST_CASE("SiLU over the whole range of floats is finite where it should be, on every path alike") {
+  std::vector<float> x;
+  for (float v : {0.0f, -0.0f, 1e-40f, 1e-30f, 20.0f, 87.0f, 88.5f, 100.0f, 1e30f}) {
+    x.push_back(v);
+    x.push_back(-v);
+  }
+  for (int i = -2000; i <= 2000; ++i) x.push_back(0.05f * static_cast<float>(i));
+  const std::vector<float> ones(x.size(), 1.0f);
+  std::vector<float> expected = x;
+  kernels_for(Isa::kPortable).silu_mul(expected.data(), ones.data(), static_cast<int>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = x[i] / (1 + std::exp(-double{x[i]}));
+    CHECK(std::fabs(expected[i] - exact) <= 1e-6 * std::fabs(exact) + 1e-35);
+  }
+  for (Isa isa : supported_isas()) {
+    std::vector<float> y = x;
+    kernels_for(isa).silu_mul(y.data(), ones.data(), static_cast<int>(x.size()));
+    CHECK(same_bits(y.data(), expected.data(), y.size()));
+  }
+}
+
+TEST_CASE("attention agrees with softmax(q K) V in double, whatever its queries share") {
+  for (int head_dim : {8, 64, 80, 128}) {
+    const int v_stride = (head_dim + 15) / 16 * 16, positions = 192;
+    std::vector<uint16_t> k(size_t(positions) * head_dim), v(size_t(positions) * v_stride);
+    KvHead head{k.data(), v.data(), v_stride};
+    const std::vector<float> keys = normals(size_t(positions) * head_dim, 3);
+    const std::vector<float> values = normals(size_t(positions) * head_dim, 4);
+    const std::vector<float> q = normals(8 * size_t(head_dim), 5);
+    const float scale = 1 / std::sqrt(static_cast<float>(head_dim));
+    std::vector<float> portable_out;
+    for (Isa isa : supported_isas()) {
+      CAPTURE(isa_name(isa));
+      const Kernels& kernels = kernels_for(isa);
+      // NaN everywhere first: what is masked must not be read into a result.
+      std::fill(k.begin(), k.end(), uint16_t{0x7e00});
+      std::fill(v.begin(), v.end(), uint16_t{0x7e00});
+      const int written = 150;
+      for (int p = 0; p < written; ++p) {
+        kernels.store_kv(&keys[size_t(p) * head_dim], &values[size_t(p) * head_dim], head_dim, p,
+                         head);
+      }
+      std::vector<float> out(q.size()), scratch(8 * (v_stride + 2));
+      const int pos[8] = {0, 1, 62, 63, 64, 65, 130, 149};
+      std::vector<Query> queries;
+      for (int i = 0; i < 8; ++i) {
+        queries.push_back({&q[size_t(i) * head_dim], &out[size_t(i) * head_dim], pos[i]});
+      }
+      kernels.attention(head, queries.data(), 8, head_dim, scale, scratch.data());
+      for (int i = 0; i < 8; ++i) {
+        std::vector<double> weight(pos[i] + 1), exact(head_dim);
+        double largest = -1e300, total = 0;
+        for (int p = 0; p <= pos[i]; ++p) {
+          for (int d = 0; d < head_dim; ++d) {
+            const float key = half_to_float(float_to_half(keys[size_t(p) * head_dim + d]));
+            weight[p] += double{q[size_t(i) * head_dim + d]} * key * scale;
+          }
+          largest = std::max(largest, weight[p]);
+        }
+        for (double& w : weight) total += w = std::exp(w - largest);
+        for (int p = 0; p <= pos[i]; ++p) {
+          for (int d = 0; d < head_dim; ++d) {
+            exact[d] +=
+                weight[p] / total * half_to_float(float_to_half(values[size_t(p) * head_dim + d]));
+          }
+        }
+        for (int d = 0; d < head_dim; ++d) {
+          CHECK(std::fabs(out[size_t(i) * head_dim + d] - exact[d]) <= 2e-6);
+        }
+        // Alone, the query gives the same bits.
+        std::vector<float> alone(head_dim);
+        const Query one{&q[size_t(i) * head_dim], alone.data(), pos[i]};
+        kernels.attention(head, &one, 1, head_dim, scale, scratch.data());
+        CHECK(same_bits(alone.data(), &out[size_t(i) * head_dim], head_dim));
+      }
+      if (portable_out.empty()) portable_out = out;
+      CHECK(same_bits(out.data(), portable_out.data(), out.size()));
+    }
+  }
+}
