@@ -1,0 +1,198 @@
+"""A Llama-family forward pass in FP64, read from a GGUF file and run one row at a time.
+
+make_golden.py uses it twice. On F32 files it must agree with Hugging Face transformers, which shows
+that the file says what the converter's rules say. Then it is itself the reference for engines: with
+K and V rounded to FP16, and on Q8_0 files by the INT8 formula of src/engine/int8_formula.h, sums in
+FP64:
+
+    per row and 32-block   amax = max |x|   dx = f32(amax / 127)   q = rne(x * f32(127 / amax))
+    y = sum over blocks of  isum * dw * dx
+
+What the engine stores in a narrower type is rounded here at the same place: x to FP32 where it is
+quantized (normed rows, attention output, SiLU product), K (after RoPE) and V to FP16 in the cache.
+
+needs: pip install gguf numpy
+"""
+
+import math
+
+import gguf
+import numpy as np
+
+QUANT_BLOCK = 32
+QUANT_FLOOR = np.float32(1e-30)
+
+
+class Margins:
+    """How near the rounding decisions of some rows came to a tie.
+
+    quant: least distance of x * 127 / amax from a half-integer, in quantization steps.
+    half:  least distance of a K or V from the middle of two FP16 numbers, in their spacings.
+    A result further from a tie than FP32 noise rounds the same way in every correct engine.
+    """
+
+    def __init__(self):
+        self.quant = 0.5
+        self.half = 0.5
+
+    def see_quant(self, steps):
+        self.quant = min(self.quant, float(np.abs(np.abs(steps - np.floor(steps)) - 0.5).min()))
+
+    def see_half(self, x):
+        exponent = np.maximum(np.frexp(np.abs(x))[1] - 1, -14)  # below 2^-14: subnormal spacing
+        ulps = x / np.ldexp(1.0, exponent - 10)
+        self.half = min(self.half, float(np.abs(np.abs(ulps - np.floor(ulps)) - 0.5).min()))
+
+
+class Matrix:
+    """(n_out, n_in). Float types multiply in FP64, Q8_0 by the INT8 formula."""
+
+    def __init__(self, tensor):
+        self.quantized = tensor.tensor_type == gguf.GGMLQuantizationType.Q8_0
+        if self.quantized:
+            n_out = tensor.data.shape[0]
+            blocks = np.array(tensor.data).reshape(n_out, -1, 34)
+            self.scale = blocks[..., :2].copy().view(np.float16)[..., 0].astype(np.float64)
+            self.ints = blocks[..., 2:].copy().view(np.int8).astype(np.float64)
+        else:
+            self.values = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float64)
+            if tensor.tensor_type == gguf.GGMLQuantizationType.BF16:
+                self.values = self.values.reshape(tuple(int(n) for n in tensor.shape[::-1]))
+
+    def row(self, i):
+        if self.quantized:
+            return (self.ints[i] * self.scale[i][:, None]).reshape(-1)
+        return self.values[i]
+
+    def times(self, x, margins):
+        if not self.quantized:
+            return self.values @ x
+        ints, scale = quantize_row(x, margins)
+        isum = np.einsum("obk,bk->ob", self.ints, ints)  # exact: small integers in FP64
+        return (isum * self.scale * scale).sum(axis=1)
+
+
+def quantize_row(x, margins):
+    """x (n) -> integers (n/32, 32) and scales (n/32), every step in FP32."""
+    x32 = x.astype(np.float32).reshape(-1, QUANT_BLOCK)
+    amax = np.abs(x32).max(axis=1)
+    live = amax >= QUANT_FLOOR
+    safe = np.where(live, amax, np.float32(1))
+    inverse = np.float32(127) / safe
+    scale = np.where(live, amax / np.float32(127), np.float32(0))
+    ints = np.where(live[:, None], np.rint(x32 * inverse[:, None]), np.float32(0))
+    assert ints.dtype == np.float32 and scale.dtype == np.float32
+    exact = x.reshape(-1, QUANT_BLOCK)
+    margins.see_quant(exact * (127.0 / np.abs(exact).max(axis=1, initial=1e-300, keepdims=True)))
+    return ints.astype(np.float64), scale.astype(np.float64)
+
+
+def norm(x, weight, eps):
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * weight
+
+
+class Model:
+    """half_cache: K and V rounded to FP16, as our engines store them; False is the textbook."""
+
+    def __init__(self, path, half_cache):
+        reader = gguf.GGUFReader(path)
+        self.arch = reader.get_field("general.architecture").contents()
+
+        def number(key, default=None):
+            found = reader.get_field(f"{self.arch}.{key}")
+            return default if found is None else found.contents()
+
+        self.dim = number("embedding_length")
+        self.n_layers = number("block_count")
+        self.n_heads = number("attention.head_count")
+        self.n_kv_heads = number("attention.head_count_kv")
+        self.head_dim = number("attention.key_length", self.dim // self.n_heads)
+        self.eps = number("attention.layer_norm_rms_epsilon")
+        self.half_cache = half_cache
+        self.interleaved = self.arch == "llama"
+
+        self.vectors, self.matrices = {}, {}
+        for tensor in reader.tensors:
+            if len(tensor.shape) == 1:
+                self.vectors[tensor.name] = np.array(tensor.data, dtype=np.float64)
+            else:
+                self.matrices[tensor.name] = Matrix(tensor)
+            if tensor.name == "token_embd.weight":
+                self.vocab_size = int(tensor.shape[1])
+
+        frequency = number("rope.freq_base") ** (-np.arange(0, self.head_dim, 2) / self.head_dim)
+        if "rope_freqs.weight" in self.vectors:
+            frequency = frequency / self.vectors["rope_freqs.weight"]
+        self.frequency = frequency / number("rope.scaling.factor", 1.0)
+        self.truncate(0)
+
+    def truncate(self, length):
+        """Forgets every position from `length` on."""
+        if length == 0:
+            self.keys = [[] for _ in range(self.n_layers)]  # [layer][pos] (n_kv_heads, head_dim)
+            self.values = [[] for _ in range(self.n_layers)]
+        for cache in self.keys + self.values:
+            del cache[length:]
+
+    def rope(self, x, pos):  # x (heads, head_dim)
+        cos, sin = np.cos(pos * self.frequency), np.sin(pos * self.frequency)
+        half = self.head_dim // 2
+        a, b = (x[:, 0::2], x[:, 1::2]) if self.interleaved else (x[:, :half], x[:, half:])
+        out = np.empty_like(x)
+        if self.interleaved:
+            out[:, 0::2], out[:, 1::2] = a * cos - b * sin, a * sin + b * cos
+        else:
+            out[:, :half], out[:, half:] = a * cos - b * sin, a * sin + b * cos
+        return out
+
+    def to_cache(self, x, margins):
+        if not self.half_cache:
+            return x
+        margins.see_half(x)
+        return x.astype(np.float32).astype(np.float16).astype(np.float64)
+
+    def attention(self, q, layer):  # q (n_heads, head_dim) -> (q_dim)
+        keys, values = np.stack(self.keys[layer], 1), np.stack(self.values[layer], 1)
+        group = self.n_heads // self.n_kv_heads
+        out = np.empty_like(q)
+        for head in range(self.n_heads):
+            scores = keys[head // group] @ q[head] / math.sqrt(self.head_dim)
+            weights = np.exp(scores - scores.max())
+            out[head] = weights / weights.sum() @ values[head // group]
+        return out.reshape(-1)
+
+    def linear(self, name, x, margins):
+        y = self.matrices[name + ".weight"].times(x, margins)
+        return y + self.vectors.get(name + ".bias", 0.0)
+
+    def step(self, token, margins):
+        """Logits (vocab_size) of `token` at the next position."""
+        pos = len(self.keys[0])
+        h = self.matrices["token_embd.weight"].row(token).copy()
+        for layer in range(self.n_layers):
+            name = f"blk.{layer}."
+            x = norm(h, self.vectors[name + "attn_norm.weight"], self.eps)
+            q = self.linear(name + "attn_q", x, margins).reshape(self.n_heads, -1)
+            k = self.linear(name + "attn_k", x, margins).reshape(self.n_kv_heads, -1)
+            v = self.linear(name + "attn_v", x, margins).reshape(self.n_kv_heads, -1)
+            if name + "attn_q_norm.weight" in self.vectors:
+                q = norm(q, self.vectors[name + "attn_q_norm.weight"], self.eps)
+                k = norm(k, self.vectors[name + "attn_k_norm.weight"], self.eps)
+            self.keys[layer].append(self.to_cache(self.rope(k, pos), margins))
+            self.values[layer].append(self.to_cache(v, margins))
+            x = self.attention(self.rope(q, pos), layer)
+            h += self.linear(name + "attn_output", x, margins)
+
+            x = norm(h, self.vectors[name + "ffn_norm.weight"], self.eps)
+            gate = self.linear(name + "ffn_gate", x, margins)
+            up = self.linear(name + "ffn_up", x, margins)
+            h += self.linear(name + "ffn_down", gate / (1.0 + np.exp(-gate)) * up, margins)
+        x = norm(h, self.vectors["output_norm.weight"], self.eps)
+        head = "output" if "output.weight" in self.matrices else "token_embd"
+        return self.linear(head, x, margins)
+
+    def forward(self, ids):
+        """Logits (len(ids), vocab_size) from an empty cache, and the margins of all rows."""
+        self.truncate(0)
+        margins = Margins()
+        return np.stack([self.step(token, margins) for token in ids]), margins
