@@ -1,0 +1,66 @@
+// SentencePiece's BPE ("llama" in tokenizer.ggml.model): text is cut into characters, then the
+// adjacent pair whose joined text is the token of the highest score is merged, the leftmost of
+// equals, until no pair is a token. Spaces are U+2581 inside; a character that is no token becomes
+// its bytes <0xXX>.
+//
+// Like libsentencepiece, and unlike llama.cpp, merging never produces control, unknown or byte
+// tokens, unused tokens are taken apart again, and a byte that starts no UTF-8 character stands
+// alone. Like llama.cpp, special tokens are cut out of the text first and the space in front of the
+// text is put behind each of them too. Of special tokens that overlap in the text, the leftmost
+// longest counts.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/gguf.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary.h"
+
+namespace specbound {
+
+class SpmTokenizer final : public Tokenizer {
+ public:
+  // Throws Error(kFormat).
+  explicit SpmTokenizer(const Gguf& gguf);
+
+  std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const override;
+  std::string piece(int32_t id, bool special = false) const override;
+  std::string decode(std::span<const int32_t> ids, bool special = false) const override;
+  int vocab_size() const override { return vocabulary_.size(); }
+  int32_t bos() const override { return vocabulary_.bos; }
+  int32_t eos() const override { return vocabulary_.eos; }
+  bool add_bos() const override { return vocabulary_.add_bos; }
+  bool is_end(int32_t id) const override {
+    return vocabulary_.contains(id) && vocabulary_.ends[id];
+  }
+  bool is_control(int32_t id) const override;
+
+ private:
+  struct Merger;  // the working memory of one encode()
+
+  void read_scores(const Gguf& gguf);
+  void find_bytes(const Gguf& gguf);
+  void find_joins();
+  int32_t mergeable(std::string_view text) const;  // -1: no token that merging may produce
+  void encode_text(std::string_view text, bool prefix, Merger& merger,
+                   std::vector<int32_t>& ids) const;
+
+  Vocabulary vocabulary_;
+  bool add_space_prefix_ = true;
+  bool strip_right_ = false;             // white space behind special tokens is dropped (Phi-3)
+  std::vector<uint32_t> ranks_;          // [vocab_size] of the score: 0 is the highest
+  std::array<int32_t, 256> byte_ids_{};  // -1 where the vocabulary has no such byte
+  size_t max_size_ = 0;                  // bytes of the longest mergeable token
+  // [last byte of a character][first byte of the next]: some mergeable token holds such neighbours.
+  // Where none does, no merge crosses, and the text can be cut into short runs. U+2581 counts as
+  // 0xFF.
+  std::bitset<256 * 256> joins_;
+};
+
+}  // namespace specbound

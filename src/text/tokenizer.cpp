@@ -1,0 +1,42 @@
+#include "text/tokenizer.h"
+
+#include "error.h"
+#include "text/spm_tokenizer.h"
+
+namespace specbound {
+
+namespace {
+
+// What tokenizer.ggml.model says, in words.
+constexpr struct {
+  std::string_view model;
+  const char* words;
+} kKinds[] = {
+    {"gpt2", "byte-level BPE"}, {"bert", "WordPiece"},       {"t5", "SentencePiece unigram"},
+    {"rwkv", "RWKV trie"},      {"plamo2", "PLaMo unigram"}, {"no_vocab", "no vocabulary"},
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& gguf) {
+  const auto model = gguf.get_string("tokenizer.ggml.model");
+  if (!model) {
+    throw Error(
+        ErrorCode::kFormat,
+        format("%s: no tokenizer.ggml.model: the file holds no vocabulary; convert the model "
+               "again together with its tokenizer",
+               gguf.path().c_str()));
+  }
+  if (*model == "llama") return std::make_unique<SpmTokenizer>(gguf);
+  std::string kind = format("\"%s\"", printable(*model).c_str());
+  for (const auto& known : kKinds) {
+    if (known.model == *model) kind += format(" (%s)", known.words);
+  }
+  throw Error(
+      ErrorCode::kUnsupported,
+      format("%s: its vocabulary is of kind %s; this version turns text into tokens only for "
+             "\"llama\" (SentencePiece BPE), text for other kinds comes later",
+             gguf.path().c_str(), kind.c_str()));
+}
+
+}  // namespace specbound

@@ -1,0 +1,231 @@
+#include "text/vocabulary.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+// Multiply and rotate over 8-byte words; texts are short, so the tail matters most.
+uint32_t hash_of(std::string_view text) {
+  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15u;
+  uint64_t h = text.size() * kMultiplier;
+  const char* at = text.data();
+  size_t left = text.size();
+  const auto mix = [&](uint64_t word) { h = std::rotl((h ^ word) * kMultiplier, 29); };
+  for (; left >= 8; left -= 8, at += 8) {
+    uint64_t word;
+    std::memcpy(&word, at, 8);
+    mix(word);
+  }
+  uint64_t word = 0;
+  for (size_t i = 0; i < left; ++i) word = word << 8 | static_cast<unsigned char>(at[i]);
+  mix(word);
+  return static_cast<uint32_t>((h * kMultiplier) >> 32);
+}
+
+// Tokens that end a reply by their name, whatever id the file declares: chat models often keep the
+// base model's EOS and end turns with another token.
+constexpr std::string_view kEndNames[] = {
+    "</s>",
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<eos>",
+    "<|end_of_turn|>",
+    "<end_of_utterance>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81"
+    "of\xE2\x96\x81"
+    "sentence\xEF\xBD\x9C>",
+};
+
+[[noreturn]] void broken(const Gguf& gguf, const std::string& what) {
+  throw Error(ErrorCode::kFormat, format("%s: %s", gguf.path().c_str(), what.c_str()));
+}
+
+// nullopt: the key is absent; -1: the file says there is none.
+std::optional<int32_t> special_id(const Gguf& gguf, const char* key, size_t n_tokens) {
+  const std::optional<uint64_t> id = gguf.get_uint(key);
+  if (!id) return std::nullopt;
+  if (*id == std::numeric_limits<uint32_t>::max()) return -1;
+  if (*id >= n_tokens) {
+    broken(gguf, format("%s is %llu, but the vocabulary has %zu tokens", key,
+                        static_cast<unsigned long long>(*id), n_tokens));
+  }
+  return static_cast<int32_t>(*id);
+}
+
+// The tokens of a file that names no ids: where SentencePiece puts them, if they are what they
+// should be there.
+int32_t id_at(const Vocabulary& vocabulary, int32_t id, TokenType type) {
+  return vocabulary.contains(id) && vocabulary.types[id] == type ? id : -1;
+}
+
+}  // namespace
+
+TokenIndex::TokenIndex(size_t n_tokens)
+    : slots_(std::bit_ceil(n_tokens * 2 + 2), Slot{0, -1, nullptr, 0}) {}
+
+int32_t TokenIndex::add(std::string_view text, int32_t id) {
+  const uint32_t hash = hash_of(text);
+  const size_t mask = slots_.size() - 1;
+  for (size_t i = hash & mask;; i = (i + 1) & mask) {
+    Slot& slot = slots_[i];
+    if (slot.id < 0) {
+      slot = {hash, id, text.data(), text.size()};
+      return -1;
+    }
+    if (slot.hash == hash && std::string_view(slot.text, slot.size) == text) return slot.id;
+  }
+}
+
+int32_t TokenIndex::find(std::string_view text) const {
+  const uint32_t hash = hash_of(text);
+  const size_t mask = slots_.size() - 1;
+  for (size_t i = hash & mask;; i = (i + 1) & mask) {
+    const Slot& slot = slots_[i];
+    if (slot.id < 0) return -1;
+    if (slot.hash == hash && std::string_view(slot.text, slot.size) == text) return slot.id;
+  }
+}
+
+void SpecialTokens::add(std::string_view text, int32_t id, bool always) {
+  if (!text.empty()) entries_.push_back({text, id, always});
+}
+
+void SpecialTokens::prepare() {
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& a, const Entry& b) { return a.text < b.text; });
+  for (const Entry& entry : entries_) {
+    const auto first = static_cast<unsigned char>(entry.text[0]);
+    starts_[1][first] = any_[1] = true;
+    if (entry.always) starts_[0][first] = any_[0] = true;
+  }
+}
+
+std::optional<SpecialTokens::Match> SpecialTokens::find(std::string_view text, size_t from,
+                                                        bool parse_special) const {
+  if (!any_[parse_special]) return std::nullopt;
+  for (size_t at = from; at < text.size(); ++at) {
+    if (!starts_[parse_special][static_cast<unsigned char>(text[at])]) continue;
+    if (const auto match = match_at(text, at, parse_special)) return match;
+  }
+  return std::nullopt;
+}
+
+// Narrows the sorted entries byte by byte to those that begin like the text here. The entry that
+// ends with this byte, if any, is the first of them.
+std::optional<SpecialTokens::Match> SpecialTokens::match_at(std::string_view text, size_t position,
+                                                            bool parse_special) const {
+  std::optional<Match> longest;
+  auto first = entries_.begin(), last = entries_.end();
+  for (size_t n = 0; position + n < text.size(); ++n) {
+    const auto wanted = static_cast<unsigned char>(text[position + n]);
+    const auto byte_of = [n](const Entry& e) { return static_cast<unsigned char>(e.text[n]); };
+    if (first->text.size() == n) ++first;
+    first = std::partition_point(first, last, [&](const Entry& e) { return byte_of(e) < wanted; });
+    last = std::partition_point(first, last, [&](const Entry& e) { return byte_of(e) == wanted; });
+    if (first == last) break;
+    if (first->text.size() == n + 1) {
+      if (parse_special || first->always) longest = Match{position, n + 1, first->id};
+      if (last - first == 1) break;
+    }
+  }
+  return longest;
+}
+
+Vocabulary Vocabulary::read(const Gguf& gguf, bool default_add_bos) {
+  constexpr const char* kTokens = "tokenizer.ggml.tokens";
+  constexpr const char* kTypes = "tokenizer.ggml.token_type";
+  const auto texts = gguf.get_strings(kTokens);
+  if (!texts || texts->empty()) {
+    broken(gguf, format("%s is %s: no text can be turned into tokens", kTokens,
+                        texts ? "empty" : "missing"));
+  }
+  const size_t n = texts->size();
+  if (n > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    broken(gguf, format("%s has %zu entries; ids end at 2147483647", kTokens, n));
+  }
+  const auto types = gguf.get_ints(kTypes);
+  if (!types)
+    broken(gguf, format("%s is missing: which tokens are control tokens is unknown", kTypes));
+  if (types->size() != n) {
+    broken(gguf, format("%s has %zu entries for %zu tokens", kTypes, types->size(), n));
+  }
+
+  Vocabulary v;
+  size_t total = 0;
+  for (const std::string_view text : *texts) total += text.size();
+  v.storage.reserve(total);  // never grows: the views stay valid, also when the Vocabulary is moved
+  v.texts.reserve(n);
+  v.types.reserve(n);
+  v.index = TokenIndex(n);
+  for (size_t i = 0; i < n; ++i) {
+    const std::string_view text = (*texts)[i];
+    const auto id = static_cast<int32_t>(i);
+    const int32_t type = (*types)[i];
+    if (type < 1 || type > 6) {
+      broken(gguf, format("token %d has type %d; types are 1..6", id, type));
+    }
+    const size_t begin = v.storage.size();
+    v.storage.insert(v.storage.end(), text.begin(), text.end());
+    v.texts.emplace_back(v.storage.data() + begin, text.size());
+    v.types.push_back(static_cast<TokenType>(type));
+    if (text.empty()) continue;
+    const int32_t other = v.index.add(v.texts.back(), id);
+    if (other >= 0) {
+      broken(gguf, format("tokens %d and %d are both \"%s\"", other, id, printable(text).c_str()));
+    }
+  }
+
+  v.bos =
+      special_id(gguf, "tokenizer.ggml.bos_token_id", n).value_or(id_at(v, 1, TokenType::kControl));
+  v.eos =
+      special_id(gguf, "tokenizer.ggml.eos_token_id", n).value_or(id_at(v, 2, TokenType::kControl));
+  v.unknown = special_id(gguf, "tokenizer.ggml.unknown_token_id", n)
+                  .value_or(id_at(v, 0, TokenType::kUnknown));
+  v.ends.resize(n);
+  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    const int32_t id = special_id(gguf, key, n).value_or(-1);
+    if (id >= 0) v.ends[id] = true;
+  }
+  if (v.eos >= 0) v.ends[v.eos] = true;
+  for (const std::string_view name : kEndNames) {
+    const int32_t id = v.index.find(name);
+    if (id < 0) continue;
+    v.ends[id] = true;
+    v.types[id] =
+        TokenType::kControl;  // whatever the file says: text must not end a reply by itself
+  }
+
+  v.add_bos = gguf.get_bool("tokenizer.ggml.add_bos_token").value_or(default_add_bos && v.bos >= 0);
+  v.add_eos = gguf.get_bool("tokenizer.ggml.add_eos_token").value_or(false);
+  if (v.add_bos && v.bos < 0) broken(gguf, "add_bos_token is true, but there is no BOS token");
+  if (v.add_eos && v.eos < 0) broken(gguf, "add_eos_token is true, but there is no EOS token");
+
+  for (int32_t id = 0; id < v.size(); ++id) {
+    const TokenType type = v.types[id];
+    if (type == TokenType::kControl || type == TokenType::kUnknown ||
+        type == TokenType::kUserDefined) {
+      v.specials.add(v.texts[id], id, type == TokenType::kUserDefined);
+    }
+  }
+  v.specials.prepare();
+  return v;
+}
+
+}  // namespace specbound

@@ -1,0 +1,92 @@
+// What every kind of tokenizer reads from a GGUF file in the same way: the tokens with their types,
+// the special ids, and the search for special tokens in text.
+//
+//   tokenizer.ggml.tokens            strings; tokenizer.ggml.token_type: i32, one of TokenType
+//   tokenizer.ggml.{bos,eos,unknown,eot,eom}_token_id     u32, 4294967295: none
+//   tokenizer.ggml.{add_bos_token,add_eos_token}          bool
+//
+// Two tokens with one text are refused, as the reference implementations do: an id would be out of
+// reach. An empty text (some converters pad with them) is kept as a token that no text produces.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "model/gguf.h"
+
+namespace specbound {
+
+enum class TokenType : uint8_t {
+  kNormal = 1,
+  kUnknown = 2,      // stands for what the vocabulary cannot spell
+  kControl = 3,      // has no text of its own: <s>, </s>
+  kUserDefined = 4,  // always matched whole in text
+  kUnused = 5,       // an intermediate step of merging, never a result
+  kByte = 6,         // <0xXX>
+};
+
+// Token texts to ids: open addressing over one array, since encoding asks it millions of times.
+class TokenIndex {
+ public:
+  explicit TokenIndex(size_t n_tokens);
+  // -1 and added, or the id that has this text already.
+  int32_t add(std::string_view text, int32_t id);
+  int32_t find(std::string_view text) const;  // -1 if absent
+
+ private:
+  struct Slot {
+    uint32_t hash;
+    int32_t id;  // -1: free
+    const char* text;
+    size_t size;
+  };
+  std::vector<Slot> slots_;  // a power of two, at most half full
+};
+
+// Finds special tokens in text: the leftmost, and of those that start there the longest.
+class SpecialTokens {
+ public:
+  struct Match {
+    size_t position;
+    size_t size;
+    int32_t id;
+  };
+  void add(std::string_view text, int32_t id, bool always);
+  void prepare();  // once, after the last add
+  // At or behind `from`; with `parse_special` all of them, without it only those added as `always`.
+  std::optional<Match> find(std::string_view text, size_t from, bool parse_special) const;
+
+ private:
+  struct Entry {
+    std::string_view text;
+    int32_t id;
+    bool always;
+  };
+  std::optional<Match> match_at(std::string_view text, size_t position, bool parse_special) const;
+
+  std::vector<Entry> entries_;  // sorted by text: those with a common prefix are neighbours
+  bool starts_[2][256] = {};    // [parse_special][first byte]
+  bool any_[2] = {};
+};
+
+struct Vocabulary {
+  std::vector<std::string_view> texts;  // views into `storage`
+  std::vector<TokenType> types;
+  std::vector<bool> ends;  // the token ends a reply
+  TokenIndex index{0};
+  SpecialTokens specials;
+  int32_t bos = -1, eos = -1, unknown = -1;
+  bool add_bos = false, add_eos = false;
+  std::vector<char> storage;
+
+  int size() const { return static_cast<int>(texts.size()); }
+  bool contains(int32_t id) const { return id >= 0 && id < size(); }
+
+  // `default_add_bos`: what the vocabulary kind does when the file does not say.
+  // Throws Error(kFormat).
+  static Vocabulary read(const Gguf& gguf, bool default_add_bos);
+};
+
+}  // namespace specbound
