@@ -1,0 +1,69 @@
+// From a row of logits to a token, in one fixed order: repetition penalty, top-k, top-p, min-p,
+// temperature, then argmax(logit / T + G) with noise that depends only on the place (Gumbel-max
+// coupling). DESIGN 5. The same call serves plain decoding, drafts and verification.
+//
+// Defined to the last bit, so that the same row gives the same token on any machine:
+//   order    (logit descending, id ascending); NaN counts as -inf; ties go to the lowest id
+//   penalty  once for each distinct token of the last repeat_last_n: l > 0 ? l / p : l * p, in
+//   float top-k    the first k of the order top-p    weights exp(l - max) in double; Z sums them by
+//   ascending id; the shortest prefix of the
+//            order whose sum, taken in that order, reaches top_p * Z; at least one token
+//   min-p    l - max >= log(min_p)
+//   score    double(l) / double(T) + double(G)
+// Filters see probabilities at temperature 1. A logit of +inf takes all probability (the lowest id
+// of several). A row without any logit above -inf gives token 0.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "decode/noise.h"
+
+namespace specbound {
+
+struct SamplingParams {
+  float temperature = 0.8f;     // 0: greedy, argmax
+  int top_k = 40;               // 0: off
+  float top_p = 0.95f;          // 1: off
+  float min_p = 0.05f;          // 0: off
+  float repeat_penalty = 1.0f;  // 1: off
+  int repeat_last_n = 64;       // tokens of history that are penalized; 0: off, -1: all
+  uint64_t seed = 0;
+};
+
+// Throws Error(kUsage) naming the flag, the range and what was given.
+void validate(const SamplingParams& params);
+
+class Sampler {
+ public:
+  // `params` must pass validate().
+  explicit Sampler(const SamplingParams& params);
+
+  // The token drawn at `place` from `logits` (vocab_size >= 1; left as they are). `history`: the
+  // tokens before this one, oldest first, each below vocab_size.
+  int32_t sample(std::span<const float> logits, std::span<const int32_t> history,
+                 const DrawPlace& place);
+
+  const SamplingParams& params() const { return params_; }
+
+ private:
+  struct Candidate {
+    float logit;  // never NaN
+    int32_t id;
+  };
+  static bool precedes(const Candidate& a, const Candidate& b);
+
+  std::span<const float> penalize(std::span<const float> logits, std::span<const int32_t> history);
+  void collect_all(std::span<const float> logits);
+  void collect_top_k(std::span<const float> logits);
+  void keep_top_p();
+  void keep_min_p();
+  int32_t draw(const DrawPlace& place) const;
+
+  SamplingParams params_;
+  std::vector<float> penalized_;       // [vocab_size] scratch
+  std::vector<Candidate> candidates_;  // survivors, by ascending id between the steps
+};
+
+}  // namespace specbound
