@@ -1,0 +1,14 @@
+// The subcommands, one file each. argv[0] is the subcommand's own name. Each returns the exit
+// status (0 fine, 1 run-time failure, 2 usage) and may throw Error, which main prints as one line.
+#pragma once
+
+namespace specbound {
+
+int command_run(int argc, char** argv);
+int command_chat(int argc, char** argv);
+int command_info(int argc, char** argv);
+int command_doctor(int argc, char** argv);
+int command_tokenize(int argc, char** argv);
+int command_detokenize(int argc, char** argv);
+
+}  // namespace specbound

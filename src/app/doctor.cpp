@@ -1,0 +1,164 @@
+// specbound doctor: what this machine offers and what will be used of it.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "app/commands.h"
+#include "app/machine.h"
+#include "app/model_path.h"
+#include "engine/cpu/cpu_backend.h"
+#include "engine/cpu/cpu_topology.h"
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr double kProbeSeconds = 0.2;
+
+struct Findings {
+  CpuInfo cpu;
+  MemoryInfo memory;
+  int n_threads = 1;                            // of the second measurement
+  double bandwidth_one = 0, bandwidth_all = 0;  // bytes per second
+  GpuInfo gpu;
+  std::string bundled_model;  // empty if not found
+  uint64_t bundled_bytes = 0;
+};
+
+// Larger than the caches, but a small part of what is free.
+size_t probe_bytes(const CpuInfo& cpu, const MemoryInfo& memory) {
+  constexpr uint64_t kLeast = uint64_t{64} << 20, kMost = uint64_t{512} << 20;
+  uint64_t bytes = std::clamp(uint64_t{4} * cpu.last_cache_bytes, kLeast, kMost);
+  if (memory.available_bytes > 0) bytes = std::min(bytes, memory.available_bytes / 4);
+  return std::max<uint64_t>(bytes, uint64_t{1} << 20);
+}
+
+Findings examine() {
+  Findings f;
+  f.cpu = read_cpu_info();
+  f.memory = read_memory_info();
+  f.n_threads = usable_cores();  // what the engine takes by default
+  const size_t bytes = probe_bytes(f.cpu, f.memory);
+  f.bandwidth_one = measure_read_bandwidth(1, bytes, kProbeSeconds);
+  f.bandwidth_all =
+      f.n_threads > 1 ? measure_read_bandwidth(f.n_threads, bytes, kProbeSeconds) : f.bandwidth_one;
+  f.gpu = read_gpu_info();
+  try {
+    f.bundled_model = find_model("");
+    std::error_code ignored;
+    f.bundled_bytes = std::filesystem::file_size(f.bundled_model, ignored);
+    if (ignored) f.bundled_bytes = 0;
+  } catch (const Error&) {
+    // Not found is a finding too.
+  }
+  return f;
+}
+
+std::vector<std::string> supported_isas() {
+  std::vector<std::string> names;
+  for (Isa isa : {Isa::kAvx512Vnni, Isa::kAvx2, Isa::kPortable}) {
+    if (isa_supported(isa)) names.emplace_back(isa_name(isa));
+  }
+  return names;
+}
+
+std::string gpu_text(const GpuInfo& gpu) {
+  if (!gpu.driver) return "no NVIDIA driver (libcuda.so.1 not found); this build runs on the CPU";
+  std::string text = "NVIDIA driver present";
+  if (gpu.driver_version) {
+    text += format(" (CUDA %d.%d)", *gpu.driver_version / 1000, *gpu.driver_version % 1000 / 10);
+  }
+  return text + ", not used: this build has no GPU backend and runs on the CPU";
+}
+
+void print_text(const Findings& f) {
+  const auto row = [](const char* name, const std::string& text) {
+    std::printf("%-10s %s\n", name, text.c_str());
+  };
+  const auto gigabytes = [](uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); };
+  std::string cpu = f.cpu.model.empty() ? "unknown model" : f.cpu.model;
+  cpu += format(", %d cores, %d threads", f.cpu.physical_cores, f.cpu.logical_cores);
+  if (f.cpu.usable_threads != f.cpu.logical_cores) {
+    cpu += format(", %d usable here", f.cpu.usable_threads);
+  }
+  if (f.cpu.cgroup_cores) cpu += format(", container limit %.1f cores", *f.cpu.cgroup_cores);
+  row("CPU", cpu);
+  std::string isas;
+  for (const std::string& name : supported_isas()) isas += (isas.empty() ? "" : ", ") + name;
+  row("kernels", std::string(isa_name(best_isa())) + " (can run: " + isas + ")");
+  std::string memory = format("%.1f GB, %.1f GB available", gigabytes(f.memory.total_bytes),
+                              gigabytes(f.memory.available_bytes));
+  if (f.memory.cgroup_limit_bytes) {
+    memory += format(", container limit %.1f GB", gigabytes(*f.memory.cgroup_limit_bytes));
+  }
+  row("memory", memory);
+  std::string bandwidth = format("%.1f GB/s read by one thread", 1e-9 * f.bandwidth_one);
+  if (f.n_threads > 1)
+    bandwidth += format(", %.1f GB/s by %d", 1e-9 * f.bandwidth_all, f.n_threads);
+  row("bandwidth", bandwidth);
+  row("GPU", gpu_text(f.gpu));
+  row("model",
+      f.bundled_model.empty()
+          ? "bundled model not found: give one with -m FILE.gguf"
+          : f.bundled_model + format(" (%.1f MB)", 1e-6 * static_cast<double>(f.bundled_bytes)));
+}
+
+void print_json(const Findings& f) {
+  const auto or_null = [](const auto& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+  };
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(text);
+  };
+  const nlohmann::ordered_json json = {
+      {"version", SPECBOUND_VERSION},
+      {"cpu",
+       {{"model", text_or_null(f.cpu.model)},
+        {"physical_cores", f.cpu.physical_cores},
+        {"logical_cores", f.cpu.logical_cores},
+        {"usable_threads", f.cpu.usable_threads},
+        {"cgroup_cores", or_null(f.cpu.cgroup_cores)},
+        {"kernels", isa_name(best_isa())},
+        {"kernels_supported", supported_isas()}}},
+      {"memory",
+       {{"total_bytes", f.memory.total_bytes},
+        {"available_bytes", f.memory.available_bytes},
+        {"cgroup_limit_bytes", or_null(f.memory.cgroup_limit_bytes)}}},
+      {"read_bandwidth",
+       {{"one_thread_bytes_per_second", f.bandwidth_one},
+        {"threads", f.n_threads},
+        {"all_threads_bytes_per_second", f.bandwidth_all}}},
+      {"gpu",
+       {{"driver", f.gpu.driver},
+        {"cuda_version", or_null(f.gpu.driver_version)},
+        {"backend_in_this_build", false}}},
+      {"bundled_model", text_or_null(f.bundled_model)},
+  };
+  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+}  // namespace
+
+int command_doctor(int argc, char** argv) {
+  bool json = false;
+  CLI::App app("What this machine offers: CPU, kernels, memory, measured bandwidth, GPU, model.");
+  app.add_flag("--json", json, "as a JSON object");
+  app.footer(
+      "Examples:\n"
+      "  specbound doctor\n"
+      "  specbound doctor --json > machine.json");
+  if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
+  const Findings findings = examine();
+  if (json) {
+    print_json(findings);
+  } else {
+    print_text(findings);
+  }
+  if (std::fflush(stdout) != 0) throw Error(ErrorCode::kFile, "stdout: cannot write");
+  return 0;
+}
+
+}  // namespace specbound

@@ -1,0 +1,75 @@
+#include "app/file_output.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Error write_error(const std::string& path, int error) {
+  return Error(ErrorCode::kFile,
+               format("%s: cannot write: %s", path.c_str(), std::strerror(error)));
+}
+
+// A regular file, or one that is yet to be made: safe to rename over.
+bool is_replaceable(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  return !fs::exists(status) || fs::is_regular_file(status);
+}
+
+// Closes the file. 0 or an errno.
+int write_all(int fd, std::string_view text) {
+  int error = 0;
+  while (!text.empty() && error == 0) {
+    const ssize_t n = write(fd, text.data(), text.size());
+    if (n < 0 && errno != EINTR) error = errno;
+    if (n > 0) text.remove_prefix(n);
+  }
+  if (close(fd) != 0 && error == 0) error = errno;
+  return error;
+}
+
+}  // namespace
+
+void check_writable(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) throw write_error(path, EISDIR);
+  if (fs::exists(path, ignored) && access(path.c_str(), W_OK) != 0) throw write_error(path, errno);
+  if (!is_replaceable(path)) return;
+  fs::path folder = fs::weakly_canonical(path, ignored).parent_path();
+  if (folder.empty()) folder = ".";
+  if (access(folder.c_str(), W_OK | X_OK) != 0) throw write_error(path, errno);
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  if (!is_replaceable(path)) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    const int error = fd < 0 ? errno : write_all(fd, text);
+    if (error != 0) throw write_error(path, error);
+    return;
+  }
+  std::error_code ignored;
+  fs::path target = fs::weakly_canonical(path, ignored);  // write through symbolic links
+  if (target.empty()) target = path;
+  const std::string temporary = target.string() + format(".%d.tmp", static_cast<int>(getpid()));
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  int error = fd < 0 ? errno : write_all(fd, text);
+  if (error == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
+  if (error != 0) {
+    if (fd >= 0) unlink(temporary.c_str());
+    throw write_error(path, error);
+  }
+}
+
+}  // namespace specbound

@@ -1,0 +1,20 @@
+// Ctrl-C as a request: the first one raises a flag that generation looks at and wakes whoever waits
+// for input; a second one before the first was answered ends the process at once.
+#pragma once
+
+#include <atomic>
+
+namespace specbound {
+
+// Installs the handler for SIGINT; SIGPIPE becomes a write error. May be called more than once.
+void catch_interrupts();
+
+const std::atomic<bool>& interrupt_flag();
+void clear_interrupt();
+// The same as a Ctrl-C, from within: output has nowhere to go any more.
+void raise_interrupt();
+
+// Readable while a Ctrl-C is pending: for poll() beside the input.
+int interrupt_fd();
+
+}  // namespace specbound

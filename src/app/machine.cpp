@@ -1,0 +1,206 @@
+#include "app/machine.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "app/cli.h"
+#include "engine/cpu/cpu_topology.h"
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first line of a small file of the system; empty if there is none.
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The value behind `key` in files of "key : value" lines.
+std::string value_of(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const size_t value = line.find_first_not_of(" \t", colon + 1);
+    return value == std::string::npos ? "" : line.substr(value);
+  }
+  return "";
+}
+
+// "65536 kB" in /proc/meminfo, "32768K" in sysfs.
+uint64_t kilobytes(const std::string& text) {
+  const std::optional<uint64_t> n =
+      parse_uint(text.substr(0, text.find_first_not_of("0123456789")));
+  return n.value_or(0) * 1024;
+}
+
+// Folders of this process's control group, innermost first, up to the root of the hierarchy: a
+// limit may be set at any of them.
+std::vector<fs::path> cgroup_folders() {
+  std::ifstream file("/proc/self/cgroup");
+  fs::path group = "/";
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::")) group = line.substr(3);
+  }
+  std::vector<fs::path> folders;
+  for (fs::path p = group.relative_path(); !p.empty(); p = p.parent_path()) {
+    folders.push_back("/sys/fs/cgroup" / p);
+  }
+  folders.push_back("/sys/fs/cgroup");
+  return folders;
+}
+
+// "max 100000" or "150000 100000": quota and period in microseconds.
+std::optional<double> cgroup_cores() {
+  std::optional<double> least;
+  const auto take = [&](const std::string& quota, const std::string& period) {
+    const std::optional<uint64_t> q = parse_uint(quota), p = parse_uint(period);
+    if (!q || !p || *q == 0 || *p == 0) return;
+    const double cores = static_cast<double>(*q) / static_cast<double>(*p);
+    least = least ? std::min(*least, cores) : cores;
+  };
+  for (const fs::path& folder : cgroup_folders()) {
+    std::istringstream line(first_line(folder / "cpu.max"));
+    std::string quota, period;
+    if (line >> quota >> period) take(quota, period);
+  }
+  take(first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),  // version 1
+       first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+  return least;
+}
+
+std::optional<uint64_t> cgroup_memory() {
+  std::optional<uint64_t> least;
+  for (const fs::path& folder : cgroup_folders()) {
+    const std::optional<uint64_t> limit = parse_uint(first_line(folder / "memory.max"));
+    if (limit) least = least ? std::min(*least, *limit) : *limit;
+  }
+  return least;
+}
+
+size_t largest_cache() {
+  size_t largest = 0;
+  for (int index = 0; index < 8; ++index) {
+    const std::string size =
+        first_line(format("/sys/devices/system/cpu/cpu0/cache/index%d/size", index));
+    largest = std::max<size_t>(largest, kilobytes(size));
+  }
+  return largest;
+}
+
+}  // namespace
+
+int count_cpu_list(const std::string& list) {
+  std::istringstream ranges(list);
+  int64_t count = 0;
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const size_t dash = range.find('-');
+    const std::optional<uint64_t> first = parse_uint(range.substr(0, dash));
+    const std::optional<uint64_t> last =
+        dash == std::string::npos ? first : parse_uint(range.substr(dash + 1));
+    if (!first || !last || *last < *first || *last > 1 << 20) return 0;
+    count += static_cast<int64_t>(*last - *first) + 1;
+  }
+  return static_cast<int>(count);
+}
+
+CpuInfo read_cpu_info() {
+  CpuInfo info;
+  info.model = value_of("/proc/cpuinfo", "model name");
+  const std::string root = "/sys/devices/system/cpu/";
+  info.logical_cores = count_cpu_list(first_line(root + "online"));
+  std::set<std::string> cores;  // the set of sibling threads names a core
+  for (int cpu = 0; cpu < info.logical_cores; ++cpu) {
+    const std::string siblings =
+        first_line(root + format("cpu%d/topology/thread_siblings_list", cpu));
+    if (!siblings.empty()) cores.insert(siblings);
+  }
+  info.usable_threads = usable_cpus();
+  if (info.logical_cores == 0) info.logical_cores = info.usable_threads;
+  info.physical_cores = cores.empty() ? info.logical_cores : static_cast<int>(cores.size());
+  info.cgroup_cores = cgroup_cores();
+  info.last_cache_bytes = largest_cache();
+  return info;
+}
+
+MemoryInfo read_memory_info() {
+  MemoryInfo info;
+  info.total_bytes = kilobytes(value_of("/proc/meminfo", "MemTotal"));
+  info.available_bytes = kilobytes(value_of("/proc/meminfo", "MemAvailable"));
+  info.cgroup_limit_bytes = cgroup_memory();
+  return info;
+}
+
+double measure_read_bandwidth(int n_threads, size_t buffer_bytes, double seconds) {
+  constexpr size_t kStep = 64;  // words of one inner loop
+  SB_CHECK(n_threads >= 1);
+  const size_t words_each = buffer_bytes / sizeof(uint64_t) / n_threads / kStep * kStep;
+  SB_CHECK(words_each > 0);
+  const size_t mapped = words_each * n_threads * sizeof(uint64_t);
+  void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw Error(ErrorCode::kLimit, format("no memory for a probe of %zu MB", mapped >> 20));
+  }
+  madvise(memory, mapped, MADV_HUGEPAGE);
+
+  using Clock = std::chrono::steady_clock;
+  std::atomic<int> ready{0};
+  std::atomic<uint64_t> sink{0};
+  std::vector<double> rates(n_threads);
+  const auto probe = [&](int thread) {
+    uint64_t* words = static_cast<uint64_t*>(memory) + words_each * thread;
+    for (size_t i = 0; i < words_each; ++i) words[i] = i;
+    for (++ready; ready < n_threads;) std::this_thread::yield();
+    uint64_t sums[kStep / 8] = {};  // apart, so that additions need not wait for one another
+    size_t passes = 0;
+    const Clock::time_point start = Clock::now();
+    double elapsed = 0;
+    for (; elapsed < seconds; ++passes) {
+      for (size_t i = 0; i < words_each; i += kStep) {
+        for (size_t j = 0; j < kStep; ++j) sums[j % 8] += words[i + j];
+      }
+      elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    for (uint64_t sum : sums) sink += sum;
+    rates[thread] = static_cast<double>(passes * words_each * sizeof(uint64_t)) / elapsed;
+  };
+  std::vector<std::thread> threads;
+  for (int thread = 1; thread < n_threads; ++thread) threads.emplace_back(probe, thread);
+  probe(0);
+  for (std::thread& thread : threads) thread.join();
+  munmap(memory, mapped);
+  double total = 0;
+  for (double rate : rates) total += rate;
+  return total;
+}
+
+GpuInfo read_gpu_info() {
+  GpuInfo info;
+  void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (!library) return info;
+  info.driver = true;
+  using DriverGetVersion = int (*)(int*);
+  const auto get_version = reinterpret_cast<DriverGetVersion>(dlsym(library, "cuDriverGetVersion"));
+  int version = 0;
+  if (get_version && get_version(&version) == 0 && version > 0) info.driver_version = version;
+  return info;  // stays open: drivers do not like to be unloaded
+}
+
+}  // namespace specbound

@@ -1,0 +1,42 @@
+// What this machine offers, read from the system and measured: for `doctor`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace specbound {
+
+struct CpuInfo {
+  std::string model;       // empty if the system does not say
+  int physical_cores = 0;  // of the machine
+  int logical_cores = 0;
+  int usable_threads = 0;              // this process may run on: affinity mask, quota
+  std::optional<double> cgroup_cores;  // the container's CPU quota, where there is one
+  size_t last_cache_bytes = 0;         // the largest cache; 0 if unknown
+};
+CpuInfo read_cpu_info();
+
+struct MemoryInfo {
+  uint64_t total_bytes = 0;
+  uint64_t available_bytes = 0;
+  std::optional<uint64_t> cgroup_limit_bytes;
+};
+MemoryInfo read_memory_info();
+
+// Bytes per second that `n_threads` together read from a buffer of `buffer_bytes` each thread's
+// share of which it touched first, over about `seconds`. Throws Error(kLimit) when the buffer
+// cannot be had.
+double measure_read_bandwidth(int n_threads, size_t buffer_bytes, double seconds);
+
+struct GpuInfo {
+  bool driver = false;                // libcuda.so.1 could be opened
+  std::optional<int> driver_version;  // CUDA version it serves, 1000 * major + 10 * minor
+};
+GpuInfo read_gpu_info();
+
+// A list such as "0-3,8,10-11" as sysfs prints it: how many numbers it holds; 0 if it is malformed.
+int count_cpu_list(const std::string& list);
+
+}  // namespace specbound

@@ -1,0 +1,18 @@
+// Which model a command means: the one named by -m, or the bundled demo model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace specbound {
+
+// Where the bundled model is looked for, best first: $SPECBOUND_MODEL when set, then models/ in the
+// folder of the executable and the two above it (a build folder inside the source tree), then
+// ../share/specbound/models (an installation).
+std::vector<std::string> bundled_model_candidates();
+
+// `flag` when not empty, else the first candidate that exists. Throws Error(kFile) listing what was
+// tried.
+std::string find_model(const std::string& flag);
+
+}  // namespace specbound

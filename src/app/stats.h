@@ -1,0 +1,37 @@
+// The figures of one reply: as one line for people and as JSON for programs. DESIGN 10.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "decode/generate.h"
+
+namespace specbound {
+
+// When the program started (static initialization): start-to-first-token counts from here.
+std::chrono::steady_clock::time_point program_start();
+
+struct ReplyStats {
+  GenerateStats generated;
+  uint64_t seed = 0;
+  uint32_t reply = 0;
+  std::string model;    // path
+  std::string backend;  // Backend::description()
+  double load_seconds = 0;
+  std::optional<double> start_to_first_token_seconds;
+
+  // Tokens the decode loop produced, the end token counted, per second or round; nullopt where
+  // nothing was measured.
+  std::optional<double> decode_tokens_per_second() const;
+  std::optional<double> prefill_tokens_per_second() const;
+  std::optional<double> compression_rate() const;
+};
+
+std::string stats_line(const ReplyStats& stats);
+
+// A JSON object on lines of its own. Unknown figures are null; no NaN or infinity ever gets in.
+std::string stats_json(const ReplyStats& stats);
+
+}  // namespace specbound

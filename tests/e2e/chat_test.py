@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""specbound chat, from the outside: scripted conversations through pipes, and one on a terminal."""
+import json
+import os
+import pty
+import re
+import select
+import signal
+import tempfile
+import time
+import unittest
+
+from specbound_process import BINARY, DEMO, STORIES, specbound, start
+
+
+def chat(script, *flags):
+    if isinstance(script, str):
+        script = script.encode()
+    return specbound("chat", "-m", DEMO, *flags, stdin=script)
+
+
+def figures(result):
+    """The line of figures after each reply."""
+    return [line for line in result.stderr.splitlines() if line.startswith(b"[")]
+
+
+class Scripted(unittest.TestCase):
+    def test_replies_go_to_stdout_and_the_rest_to_stderr(self):
+        result = chat("I need a taxi.\nTo the airport.\n", "-s", "3", "-n", "24")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(figures(result)), 2)
+        self.assertNotIn(b"tok/s", result.stdout)
+        self.assertNotIn(b"> ", result.stdout + result.stderr)  # no prompt without a terminal
+        self.assertNotIn(b"\x1b", result.stderr)
+        self.assertTrue(result.stdout.endswith(b"\n"))
+        self.assertFalse(result.stdout.startswith(b" "))
+
+    def test_a_conversation_is_reproducible_across_processes(self):
+        script = "I want to book a flight.\n/regen\nTo Oslo, please.\n/regen\n/regen\n"
+        one, two = (chat(script, "-s", "11", "--temp", "1", "-n", "32") for _ in range(2))
+        self.assertEqual(one.stdout, two.stdout)
+        self.assertEqual(len(figures(one)), 5)
+
+    def test_regen_changes_the_text_at_temperature_1_and_not_at_0(self):
+        message = "Tell me about a film.\n"
+        flags = ("-s", "11", "--temp", "1", "-n", "32", "--top-k", "0", "--top-p", "1",
+                 "--min-p", "0")
+        first = chat(message, *flags).stdout
+        both = chat(message + "/regen\n", *flags).stdout
+        self.assertTrue(both.startswith(first))
+        self.assertNotEqual(both[len(first):], first)
+        greedy = chat(message + "/regen\n", "--temp", "0", "-n", "32")
+        once = chat(message, "--temp", "0", "-n", "32").stdout
+        self.assertEqual(greedy.stdout, once * 2)
+        self.assertIn(b"(0 new)", figures(greedy)[1])  # the same prompt is still in the cache
+
+    def test_clear_forgets(self):
+        flags = ("--temp", "0", "-n", "24")
+        alone = chat("Find me some music.\n", *flags).stdout
+        other = chat("I want to check my bank balance.\n", *flags).stdout
+        result = chat("I want to check my bank balance.\n/clear\nFind me some music.\n", *flags)
+        self.assertEqual(result.stdout, other + alone)
+
+    def test_one_message_equals_run(self):
+        flags = ("--temp", "0", "-n", "24")
+        self.assertEqual(chat("Find me some music.\n", *flags).stdout,
+                         specbound("run", "-m", DEMO, "-p", "Find me some music.", *flags).stdout)
+
+    def test_commands(self):
+        result = chat("/help\n/stats\n/regen\n/nonsense here\n   \n\n/exit\nnever read\n")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, b"")
+        for text in (b"/clear ", b"0 replies, 0 tokens", b"nothing to answer again",
+                     b"unknown command /nonsense"):
+            self.assertIn(text, result.stderr)
+        self.assertEqual(figures(result), [])
+
+    def test_a_message_may_begin_with_a_slash(self):
+        result = chat("//etc is a folder\n", "-n", "4", "-s", "1")
+        self.assertEqual(len(figures(result)), 1)
+
+    def test_the_last_line_needs_no_end(self):
+        self.assertEqual(len(figures(chat("Hello", "-n", "4"))), 1)
+        self.assertEqual(figures(chat("")), [])
+
+    def test_any_bytes_are_messages(self):
+        result = chat(b"\xff\xfe\xfd\na\0b\n\xe2\x82\n" + b"</s>\n", "-n", "4", "-s", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(figures(result)), 4)
+        result.stdout.decode("utf-8")
+
+    def test_a_full_context_drops_the_oldest_turns_and_keeps_the_system_prompt(self):
+        script = "".join(f"I need a table for {n} people at a restaurant.\n" for n in range(2, 9))
+        result = chat(script, "-c", "128", "-s", "2", "-n", "24", "--sys", "Be polite.")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(figures(result)), 7)
+        notice = rb"^context full: dropped the oldest \d+ turns?, kept the system prompt$"
+        dropped = re.findall(notice, result.stderr, re.MULTILINE)
+        self.assertGreater(len(dropped), 0, result.stderr)
+        for prompt in re.findall(rb"prompt (\d+)", b"\n".join(figures(result))):
+            self.assertLessEqual(int(prompt), 128 - 24)
+
+    def test_a_message_larger_than_the_context_is_refused_and_the_talk_goes_on(self):
+        flags = ("--temp", "0", "-n", "24")
+        want = chat("Hello.\nFind me some music.\n", *flags)
+        result = chat(b"Hello.\n" + b"word " * 200000 + b"\nFind me some music.\n", *flags)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, rb"this message needs \d{6} tokens.*context holds 768")
+        self.assertEqual(result.stdout, want.stdout)
+
+    def test_stats_json_holds_the_last_reply(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "stats.json")
+            result = chat("Hello.\n/regen\n", "-n", "6", "-s", "4", "--stats-json", path)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            with open(path, encoding="utf-8") as file:
+                stats = json.load(file)
+        self.assertEqual((stats["reply"], stats["seed"]), (1, 4))
+
+    def test_a_model_without_a_template_is_refused_with_a_way_out(self):
+        result = specbound("chat", "-m", STORIES, stdin=b"Hi\n")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"--raw", result.stderr.splitlines()[-1])
+
+    def test_wrong_usage(self):
+        self.assertEqual(chat("", "--temp", "x").returncode, 2)
+        self.assertEqual(chat("", "-p", "x").returncode, 2)
+
+
+class Interrupts(unittest.TestCase):
+    LONG = ("chat", "-m", DEMO, "-c", "30000", "--ignore-eos", "-s", "1")
+
+    def test_ctrl_c_stops_the_reply_then_leaves(self):
+        process = start(*self.LONG)
+        process.stdin.write(b"Hello\n")
+        process.stdin.flush()
+        self.assertNotEqual(process.stdout.read(20), b"")
+        process.send_signal(signal.SIGINT)
+        errors = b""
+        while b"stop: aborted" not in errors:
+            line = process.stderr.readline()
+            self.assertNotEqual(line, b"", errors)
+            errors += line
+        process.stdin.write(b"/stats\n")  # still there
+        process.stdin.flush()
+        self.assertIn(b"1 replies", process.stderr.readline())
+        process.send_signal(signal.SIGINT)  # idle now
+        self.assertEqual(process.wait(60), 0)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()
+
+
+class Terminal(unittest.TestCase):
+    def setUp(self):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execv(BINARY, [BINARY, "chat", "-m", DEMO, "-n", "8", "-s", "1"])
+        self.seen = b""
+
+    def tearDown(self):
+        os.close(self.fd)
+
+    def read_until(self, text):
+        deadline = time.monotonic() + 60
+        while text not in self.seen:
+            ready, _, _ = select.select([self.fd], [], [], deadline - time.monotonic())
+            self.assertTrue(ready, self.seen)
+            try:
+                data = os.read(self.fd, 4096)
+            except OSError:  # the other side is gone
+                data = b""
+            self.assertNotEqual(data, b"", self.seen)
+            self.seen += data
+        self.seen = self.seen.split(text, 1)[1]
+
+    def exit_status(self):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            try:
+                os.read(self.fd, 4096)
+            except OSError:
+                time.sleep(0.01)
+        self.fail("still running")
+
+    def test_prompts_replies_and_ctrl_c(self):
+        self.read_until(b"/help lists the commands")
+        self.read_until(b"> ")
+        os.write(self.fd, b"Hello\n")
+        self.read_until(b"speculation off]")
+        self.read_until(b"> ")
+        os.write(self.fd, b"\x03")  # Ctrl-C
+        self.assertEqual(self.exit_status(), 0)
+
+    def test_ctrl_d_leaves(self):
+        self.read_until(b"> ")
+        os.write(self.fd, b"\x04")
+        self.assertEqual(self.exit_status(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

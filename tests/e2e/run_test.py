@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""specbound run, from the outside: text, pipes, exit codes, figures, interrupts."""
+import json
+import os
+import signal
+import tempfile
+import unittest
+
+from specbound_process import DEMO, STORIES, STORIES_TEXT, specbound, start
+
+STATS_FIELDS = {
+    "prompt_tokens", "generated_tokens", "prefill_tokens_per_second", "decode_tokens_per_second",
+    "ttft_seconds", "backend", "stop_reason", "speculation_active", "rounds", "drafted_tokens",
+    "accepted_tokens", "compression_rate", "mean_exit_layer", "plain_tokens_per_second", "speedup",
+    "seed", "model", "start_to_first_token_seconds",
+}
+RAW = ("run", "--raw", "-m", STORIES)
+
+
+def published_story():
+    """The greedy text that the model's author printed, without the newline his program adds."""
+    with open(STORIES_TEXT, encoding="utf-8") as file:
+        after = file.read().split("-t 0.0\n", 1)[1]
+    return after.split("\n```", 1)[0].encode()
+
+
+class Text(unittest.TestCase):
+    def test_greedy_text_of_stories260k_is_the_published_one(self):
+        # The published run stopped after 256 tokens, the default of the author's program.
+        result = specbound(*RAW, "--temp", "0", "-p", "", "-n", "256")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, published_story() + b"\n")
+        self.assertIn(b"stop: length", result.stderr)
+
+    def test_without_a_budget_the_story_goes_on_to_its_end_token(self):
+        result = specbound(*RAW, "--temp", "0", "-p", "")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.startswith(published_story()))
+        self.assertIn(b"stop: end", result.stderr)
+
+    def test_one_thread_two_threads_every_kernel_and_both_layouts_write_the_same(self):
+        kernels = json.loads(specbound("doctor", "--json").stdout)["cpu"]["kernels_supported"]
+        flags = {"AVX-512 VNNI": "avx512", "AVX2": "avx2", "portable": "portable"}
+        variants = [["-t", "1"], ["-t", "2"], ["-t", "3"], ["--no-repack"]]
+        variants += [["--isa", flags[name]] for name in kernels]
+        ask = ("run", "-m", DEMO, "-p", "I need a table for two tonight.", "-n", "24",
+               "--seed", "5", "--ignore-eos")
+        texts = {tuple(v): specbound(*ask, *v).stdout for v in variants}
+        self.assertEqual(len(set(texts.values())), 1, texts)
+        self.assertGreater(len(texts[("-t", "1")]), 20)
+
+    def test_the_seed_decides(self):
+        ask = (*RAW, "-p", "Once", "-n", "40", "--temp", "1")
+        one, again, other = (specbound(*ask, "-s", seed).stdout for seed in ("1", "1", "2"))
+        self.assertEqual(one, again)
+        self.assertNotEqual(one, other)
+
+    def test_without_a_seed_the_one_shown_reproduces_the_text(self):
+        ask = (*RAW, "-p", "Once", "-n", "40", "--temp", "1")
+        first, second = specbound(*ask), specbound(*ask)
+        self.assertNotEqual(first.stdout, second.stdout)
+        seed = first.stderr.split(b"seed ")[1].split(b" ")[0].decode()
+        self.assertEqual(specbound(*ask, "--seed", seed).stdout, first.stdout)
+
+    def test_the_template_makes_a_difference_and_sys_is_read(self):
+        ask = ("run", "-m", DEMO, "--temp", "0", "-n", "24", "-p", "I want to watch a film.")
+        plain = specbound(*ask)
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        self.assertFalse(plain.stdout.startswith(b" "))
+        self.assertNotEqual(specbound(*ask, "--raw").stdout, plain.stdout)
+        self.assertIn(b"prompt", specbound(*ask, "--sys", "Be brief.").stderr)
+
+    def test_budget_of_one_and_of_none(self):
+        one = specbound(*RAW, "-p", "", "-n", "1", "--temp", "0")
+        self.assertEqual(one.stdout, b"Once\n")
+        none = specbound(*RAW, "-p", "", "-n", "0", "--temp", "0")
+        self.assertEqual((none.returncode, none.stdout), (0, b"\n"))
+
+    def test_a_full_context_stops_the_reply(self):
+        result = specbound(*RAW, "-p", "", "-c", "16", "--temp", "0", "--ignore-eos")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(b"stop: context", result.stderr)
+
+
+class Input(unittest.TestCase):
+    def test_flag_file_and_pipe_are_the_same_prompt(self):
+        ask = (*RAW, "--temp", "0", "-n", "12")
+        want = specbound(*ask, "-p", "Lily saw a dog").stdout
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"Lily saw a dog\n")
+            file.flush()
+            self.assertEqual(specbound(*ask, "-f", file.name).stdout, want)
+        self.assertEqual(specbound(*ask, stdin=b"Lily saw a dog\n").stdout, want)
+        self.assertEqual(specbound(*ask, "-f", "-", stdin=b"Lily saw a dog").stdout, want)
+        self.assertEqual(specbound(*ask, "-p", "Lily saw a dog", stdin=b"ignored").stdout, want)
+
+    def test_hostile_prompts_are_only_text(self):
+        for prompt in (b"\xff\xfe\x80", b"\xe2\x82", b"a\0b", b"\r\n\r\n", b"</s><s>", b" " * 50,
+                       "\U0001f600 \u200b".encode()):
+            for command in (RAW, ("run", "-m", DEMO)):
+                result = specbound(*command, "-n", "4", "--seed", "1", stdin=prompt)
+                self.assertEqual(result.returncode, 0, (prompt, result.stderr))
+                result.stdout.decode("utf-8")
+
+    def test_a_megabyte_is_refused_in_one_line(self):
+        result = specbound("run", "-m", DEMO, stdin=b"word " * 200000)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout, b"")
+        last = result.stderr.splitlines()[-1]
+        self.assertRegex(last, rb"^specbound run: the prompt has \d{6} tokens.*context holds 768")
+        self.assertIn(b"-c", last)
+
+
+class Usage(unittest.TestCase):
+    def check_usage(self, *arguments, says):
+        result = specbound(*arguments, stdin=b"x")
+        self.assertEqual(result.returncode, 2, (arguments, result.stderr))
+        self.assertEqual(result.stdout, b"")
+        self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+        self.assertIn(says, result.stderr)
+
+    def test_wrong_usage_is_one_line_and_status_2(self):
+        self.check_usage("run", "--frobnicate", says=b"--frobnicate")
+        self.check_usage("run", "--temp", "hot", says=b"expected a number from 0 to 100")
+        self.check_usage("run", "--temp", says=b"a value is missing")
+        self.check_usage("run", "-n", "1e3", says=b"expected a whole number")
+        self.check_usage("run", "-s", "-7", says=b"--seed")
+        self.check_usage("run", "-ngl", "12", says=b"expected 0 or all")
+        self.check_usage("run", "--device", "cuda", says=b"expected auto or cpu")
+        self.check_usage("run", "--isa", "sse9", says=b"expected auto, portable")
+        self.check_usage("run", "-p", "a", "-f", "b", says=b"-p and -f")
+        self.check_usage("run", "--raw", "--sys", "x", "-p", "a", says=b"--sys")
+        self.check_usage("run", "--parse-special", "-p", "a", says=b"--raw")
+        self.check_usage("nonsense", says=b"unknown command")
+
+    def test_run_time_failures_are_one_line_and_status_1(self):
+        with tempfile.TemporaryDirectory() as folder:
+            empty = os.path.join(folder, "empty.gguf")
+            open(empty, "wb").close()
+            for flags, says in ((("-m", "/no/such.gguf", "-p", "x"), b"/no/such.gguf"),
+                                (("-m", folder, "-p", "x"), folder.encode()),
+                                (("-m", empty, "-p", "x"), b"empty.gguf"),
+                                (("-m", STORIES_TEXT, "-p", "x"), b"stories260K.md"),
+                                (("-f", "/no/such.txt"), b"/no/such.txt"),
+                                (("-f", folder), folder.encode()),
+                                (("-m", STORIES, "-p", "x"), b"--raw"),  # has no chat template
+                                (("-p", "x", "--stats-json", folder), folder.encode()),
+                                (("-p", "x", "--stats-json", "/no/such/dir/s"), b"/no/such/dir")):
+                result = specbound("run", *flags)
+                self.assertEqual(result.returncode, 1, (flags, result.stderr))
+                self.assertEqual(result.stdout, b"")
+                self.assertIn(says, result.stderr.splitlines()[-1])
+
+    def test_ngl_is_accepted_and_says_what_it_means_here(self):
+        for value in ("0", "all"):
+            result = specbound(*RAW, "-p", "", "-n", "1", "-ngl", value)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(b"no GPU backend" in result.stderr, value == "all")
+            self.assertIn(b"backend: CPU", result.stderr)
+
+    def test_nothing_is_silent(self):
+        result = specbound(*RAW, "-p", "", "-n", "1", "-c", "4000")
+        self.assertIn(b"speculation: off", result.stderr)
+        self.assertIn(b"warning: -c 4000", result.stderr)
+        self.assertNotIn(b"\x1b", result.stderr)  # no bars without a terminal
+
+    def test_the_bundled_model_is_found_and_the_environment_can_name_another(self):
+        self.assertEqual(specbound("run", "-p", "Hi", "-n", "2").returncode, 0)
+        absent = specbound("run", "-p", "Hi", environment={"SPECBOUND_MODEL": "/absent.gguf"})
+        self.assertEqual(absent.returncode, 1)
+        self.assertIn(b"/absent.gguf", absent.stderr)
+
+
+class Figures(unittest.TestCase):
+    def stats(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "stats.json")
+            result = specbound(*arguments, "--stats-json", path)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(os.listdir(folder), ["stats.json"])
+            with open(path, encoding="utf-8") as file:
+                return json.load(file, parse_constant=self.fail)
+
+    def test_json_has_every_field(self):
+        stats = self.stats(*RAW, "-p", "Once upon a time there was", "-n", "20", "-s", "9")
+        self.assertLessEqual(STATS_FIELDS, set(stats))
+        self.assertEqual(stats["generated_tokens"], 20)
+        self.assertEqual(stats["rounds"], 20)
+        self.assertEqual(stats["stop_reason"], "length")
+        self.assertEqual(stats["seed"], 9)
+        self.assertEqual(stats["compression_rate"], 1.0)
+        self.assertIs(stats["speculation_active"], False)
+        self.assertIsNone(stats["speedup"])
+        self.assertIsNone(stats["mean_exit_layer"])
+        self.assertGreater(stats["prompt_tokens"], 3)
+        for key in ("prefill_tokens_per_second", "decode_tokens_per_second", "ttft_seconds",
+                    "plain_tokens_per_second", "start_to_first_token_seconds", "load_seconds"):
+            self.assertGreater(stats[key], 0, key)
+        self.assertGreater(stats["start_to_first_token_seconds"], stats["ttft_seconds"])
+        milliseconds = 1e3 * stats["start_to_first_token_seconds"]
+        print(f"start to first token, stories260K: {milliseconds:.0f} ms")
+
+    def test_what_was_not_measured_is_null(self):
+        stats = self.stats(*RAW, "-p", "", "-n", "0")
+        for key in ("prefill_tokens_per_second", "decode_tokens_per_second", "ttft_seconds",
+                    "start_to_first_token_seconds", "compression_rate"):
+            self.assertIsNone(stats[key], key)
+
+    def test_demo_model_start_to_first_token_is_reported(self):
+        best = min(self.stats("run", "-m", DEMO, "-p", "Hello", "-n", "2", "-s", "1")
+                   ["start_to_first_token_seconds"] for _ in range(3))
+        print(f"start to first token, demo model: {1e3 * best:.0f} ms")
+
+    def test_a_device_as_target_stays_a_device(self):
+        result = specbound(*RAW, "-p", "", "-n", "1", "--stats-json", "/dev/stdout")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        stats = json.loads(result.stdout[result.stdout.index(b"{"):])
+        self.assertEqual(stats["generated_tokens"], 1)
+
+
+class Interrupts(unittest.TestCase):
+    LONG = ("run", "-m", DEMO, "-p", "Hello", "-c", "30000", "--ignore-eos", "-s", "1")
+
+    def test_ctrl_c_stops_a_reply_cleanly(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "stats.json")
+            process = start(*self.LONG, "--stats-json", path)
+            process.stdin.close()
+            self.assertNotEqual(process.stdout.read(20), b"")
+            process.send_signal(signal.SIGINT)
+            rest = process.stdout.read()
+            errors = process.stderr.read()
+            self.assertEqual(process.wait(60), 1)
+            self.assertTrue(rest.endswith(b"\n"))
+            self.assertIn(b"stop: aborted", errors)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["stop_reason"], "aborted")
+            process.stdout.close()
+            process.stderr.close()
+
+    def test_a_reader_that_leaves_ends_the_run(self):
+        process = start(*self.LONG)
+        process.stdin.close()
+        process.stdout.read(5)
+        process.stdout.close()
+        errors = process.stderr.read()
+        process.stderr.close()
+        self.assertEqual(process.wait(60), 1)
+        self.assertNotIn(b"Broken pipe", errors)
+
+    def test_a_full_disk_is_told(self):
+        with open("/dev/full", "wb") as full:
+            result = specbound(*RAW, "-p", "", "-n", "5", stdout=full)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"stdout: cannot write: No space left", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,24 @@
+"""How the end-to-end tests run the program: the binary and the models come from the environment
+(ctest sets it), or from the build folder named on the command line's behalf by SPECBOUND_BINARY."""
+import os
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ.get("SPECBOUND_BINARY", os.path.join(ROOT, "build/release/specbound"))
+STORIES = os.path.join(ROOT, "tests/data/models/stories260K.gguf")
+STORIES_TEXT = os.path.join(ROOT, "tests/data/models/stories260K.md")
+DEMO = os.path.join(ROOT, "models/demo-chat-16l-q8_0.gguf")
+TIMEOUT = 120  # a run takes well under a second; sanitizers are slow
+
+
+def specbound(*arguments, stdin=b"", environment=None, **options):
+    """Runs the program to its end. Text arguments may hold any bytes."""
+    return subprocess.run([BINARY, *arguments], input=stdin, timeout=TIMEOUT,
+                          stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE,
+                          env={**os.environ, **(environment or {})}, **options)
+
+
+def start(*arguments, **options):
+    """Starts the program with pipes on all three ends."""
+    return subprocess.Popen([BINARY, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, **options)

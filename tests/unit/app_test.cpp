@@ -1,0 +1,331 @@
+// The parts under `run`, `chat` and `doctor` that need no model: figures, files, input lines, the
+// conversation that forgets, the progress line.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "app/conversation.h"
+#include "app/file_output.h"
+#include "app/machine.h"
+#include "app/model_path.h"
+#include "app/progress.h"
+#include "app/stats.h"
+#include "app/text_input.h"
+#include "error.h"
+#include "temp_dir.h"
+
+using namespace specbound;
+namespace fs = std::filesystem;
+
+namespace {
+
+using test::TempDir;
+
+size_t n_files(const TempDir& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder.path()), {}));
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void put(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// A token a byte; control tokens 256 (BOS) and 257 (EOS).
+class ByteTokenizer final : public Tokenizer {
+ public:
+  std::vector<int32_t> encode(std::string_view text, EncodeOptions) const override {
+    std::vector<int32_t> ids;
+    for (unsigned char c : text) ids.push_back(c);
+    return ids;
+  }
+  std::string piece(int32_t id, bool) const override {
+    return id < 256 ? std::string(1, static_cast<char>(id)) : "";
+  }
+  std::string decode(std::span<const int32_t> ids, bool) const override {
+    std::string text;
+    for (int32_t id : ids) text += piece(id, false);
+    return text;
+  }
+  int vocab_size() const override { return 258; }
+  int32_t bos() const override { return 256; }
+  int32_t eos() const override { return 257; }
+  bool add_bos() const override { return true; }
+  bool is_end(int32_t id) const override { return id == 257; }
+  bool is_control(int32_t id) const override { return id >= 256; }
+};
+
+// Messages one after another behind BOS: one letter for the role, then the content.
+class LetterTemplate final : public ChatTemplate {
+ public:
+  const char* name() const override { return "letters"; }
+  std::vector<int32_t> encode(const Tokenizer& tokenizer,
+                              std::span<const ChatMessage> messages) const override {
+    std::vector<int32_t> ids = {tokenizer.bos()};
+    for (int32_t id : tokenizer.encode(render(messages), {})) ids.push_back(id);
+    return ids;
+  }
+  std::string render(std::span<const ChatMessage> messages) const override {
+    std::string text;
+    for (const ChatMessage& m : messages) text += "sua"[static_cast<int>(m.role)] + m.content;
+    return text;
+  }
+  std::string reply_text(std::string_view generated) const override {
+    return std::string(generated);
+  }
+};
+
+std::string text_of(const Conversation::Prompt& prompt) {
+  return ByteTokenizer().decode(prompt.ids, false);
+}
+
+}  // namespace
+
+TEST_CASE("stats as JSON: every promised field, null where unknown, never NaN") {
+  ReplyStats stats;
+  stats.model = "bad utf-8 \xff.gguf";
+  stats.backend = "cpu";
+  stats.seed = ~uint64_t{0};
+  stats.generated.prompt_tokens = 12;
+  stats.generated.prefilled_tokens = 11;
+  stats.generated.generated_tokens = 8;
+  stats.generated.rounds = 9;
+  stats.generated.prefill_seconds = 0.5;
+  stats.generated.decode_seconds = 3;
+  stats.generated.ttft_seconds = 0.75;
+  stats.generated.stop = StopReason::kEnd;
+  const auto json = nlohmann::json::parse(stats_json(stats));
+  CHECK(json["prompt_tokens"] == 12);
+  CHECK(json["generated_tokens"] == 8);
+  CHECK(json["prefill_tokens_per_second"] == 22.0);
+  CHECK(json["decode_tokens_per_second"] == 3.0);  // the end token was decoded too
+  CHECK(json["plain_tokens_per_second"] == 3.0);
+  CHECK(json["compression_rate"] == 1.0);
+  CHECK(json["ttft_seconds"] == 0.75);
+  CHECK(json["stop_reason"] == "end");
+  CHECK(json["speculation_active"] == false);
+  CHECK(json["rounds"] == 9);
+  CHECK(json["drafted_tokens"] == 0);
+  CHECK(json["accepted_tokens"] == 0);
+  CHECK(json["mean_exit_layer"].is_null());
+  CHECK(json["speedup"].is_null());
+  CHECK(json["seed"] == ~uint64_t{0});
+  CHECK(json.contains("backend"));
+  CHECK(json["start_to_first_token_seconds"].is_null());
+}
+
+TEST_CASE("stats of a reply that never came hold nulls") {
+  ReplyStats stats;
+  stats.generated.stop = StopReason::kAborted;
+  stats.generated.decode_seconds = std::numeric_limits<double>::quiet_NaN();
+  stats.load_seconds = std::numeric_limits<double>::infinity();
+  const auto json = nlohmann::json::parse(stats_json(stats));
+  for (const char* key :
+       {"prefill_tokens_per_second", "decode_tokens_per_second", "ttft_seconds", "compression_rate",
+        "plain_tokens_per_second", "decode_seconds", "load_seconds"}) {
+    CHECK_MESSAGE(json[key].is_null(), key);
+  }
+  CHECK(json["stop_reason"] == "aborted");
+  CHECK(stats_line(stats).find("nan") == std::string::npos);
+}
+
+TEST_CASE("stats for people: one line with speed, first token, seed") {
+  ReplyStats stats;
+  stats.seed = 42;
+  stats.generated.prompt_tokens = 100;
+  stats.generated.prefilled_tokens = 9;
+  stats.generated.generated_tokens = 20;
+  stats.generated.rounds = 20;
+  stats.generated.prefill_seconds = 0.003;
+  stats.generated.decode_seconds = 0.1;
+  stats.generated.ttft_seconds = 0.008;
+  stats.generated.stop = StopReason::kLength;
+  CHECK(
+      stats_line(stats) ==
+      "20 tokens, 200.0 tok/s, first after 8 ms | prompt 100 (9 new), 3000 tok/s | stop: length | "
+      "seed 42 | speculation off");
+}
+
+TEST_CASE("a written file is whole, follows links, leaves nothing behind") {
+  const TempDir folder;
+  const std::string path = folder / "out.json";
+  write_file(path, "first");
+  write_file(path, "second");
+  CHECK(contents(path) == "second");
+  fs::create_symlink(path, folder / "link");
+  write_file(folder / "link", "third");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(contents(path) == "third");
+  CHECK(n_files(folder) == 2);
+  CHECK_NOTHROW(check_writable(path));
+  CHECK_NOTHROW(check_writable(folder / "new"));
+  CHECK_THROWS_AS(check_writable(folder / "no/such/folder"), Error);
+  CHECK_THROWS_AS(check_writable(folder / ""), Error);
+  CHECK_THROWS_AS(write_file(folder / "no/such/folder", "x"), Error);
+  CHECK_THROWS_AS(write_file("/dev/full", "x"), Error);
+  CHECK_NOTHROW(write_file("/dev/null", "x"));
+  CHECK(fs::is_character_file("/dev/null"));
+}
+
+TEST_CASE("read_text: any bytes, one line end cut") {
+  const TempDir folder;
+  const std::string path = folder / "in";
+  const auto read = [&](const std::string& text) {
+    put(path, text);
+    return read_text(path);
+  };
+  CHECK(read("") == "");
+  CHECK(read("\n") == "");
+  CHECK(read("a\n\n") == "a\n");
+  CHECK(read("a\r\n") == "a");
+  CHECK(read("a\r") == "a\r");
+  const std::string bytes("\0\xff\xfe z", 5);
+  CHECK(read(bytes) == bytes);
+  const std::string large(3 << 20, 'x');
+  CHECK(read(large) == large);
+  CHECK_THROWS_AS(read_text(folder / "absent"), Error);
+  CHECK_THROWS_AS(read_text(folder / ""), Error);  // a folder
+  CHECK_THROWS_AS(read_text("/dev/zero"), Error);  // endless
+}
+
+TEST_CASE("LineReader: lines of any bytes, the last one without an end, interrupts") {
+  int pipe_fd[2];
+  REQUIRE(pipe(pipe_fd) == 0);
+  const std::string text("one\r\n\ntwo\0\xff\nlast", 16);
+  REQUIRE(write(pipe_fd[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  LineReader reader(pipe_fd[0], -1);
+  std::string line;
+  CHECK(reader.next(line) == LineReader::Status::kLine);
+  CHECK(line == "one");
+  CHECK(reader.next(line) == LineReader::Status::kLine);
+  CHECK(line == "");
+  CHECK(reader.next(line) == LineReader::Status::kLine);
+  CHECK(line == std::string("two\0\xff", 5));
+  close(pipe_fd[1]);
+  CHECK(reader.next(line) == LineReader::Status::kLine);
+  CHECK(line == "last");
+  CHECK(reader.next(line) == LineReader::Status::kEnd);
+  CHECK(reader.next(line) == LineReader::Status::kEnd);
+  close(pipe_fd[0]);
+
+  int input[2], wake[2];
+  REQUIRE(pipe(input) == 0);
+  REQUIRE(pipe(wake) == 0);
+  REQUIRE(write(wake[1], "", 1) == 1);
+  LineReader waiting(input[0], wake[0]);
+  CHECK(waiting.next(line) == LineReader::Status::kInterrupted);
+  for (int fd : {input[0], input[1], wake[0], wake[1]}) close(fd);
+}
+
+TEST_CASE("LineReader: a line above the limit is refused, the next one read") {
+  const TempDir folder;
+  put(folder / "in", std::string(kMaxTextBytes + 100000, 'x') + "\nshort\n");
+  const int fd = open((folder / "in").c_str(), O_RDONLY);
+  LineReader reader(fd, -1);
+  std::string line;
+  CHECK_THROWS_AS(reader.next(line), Error);
+  CHECK(reader.next(line) == LineReader::Status::kLine);
+  CHECK(line == "short");
+  CHECK(reader.next(line) == LineReader::Status::kEnd);
+  close(fd);
+}
+
+TEST_CASE("a conversation forgets its oldest turns, never the system prompt") {
+  const ByteTokenizer tokenizer;
+  const LetterTemplate letters;
+  Conversation talk(tokenizer, letters, "S");
+  talk.add_user("one");
+  CHECK(text_of(talk.prompt(100, 10)) == "sSuone");
+  CHECK(!talk.ends_with_reply());
+  talk.add_reply("1");
+  CHECK(talk.ends_with_reply());
+  talk.add_user("two");
+  CHECK(text_of(talk.prompt(100, 10)) == "sSuonea1utwo");
+  talk.add_reply("2");
+  talk.add_user("three");
+  // 1 + 2 + 6 + 6 + 6 = 21 ids with everything.
+  Conversation::Prompt prompt = talk.prompt(31, 10);
+  CHECK(prompt.dropped_turns == 0);
+  prompt = talk.prompt(30, 10);
+  CHECK(prompt.dropped_turns == 1);
+  CHECK(text_of(prompt) == "sSutwoa2uthree");
+  prompt = talk.prompt(31, 10);  // what was dropped does not come back
+  CHECK(prompt.dropped_turns == 0);
+  CHECK(text_of(prompt) == "sSutwoa2uthree");
+  prompt = talk.prompt(16, 10);  // the newest message stays whatever is left for the reply
+  CHECK(prompt.dropped_turns == 1);
+  CHECK(text_of(prompt) == "sSuthree");
+  talk.clear();
+  talk.add_user("x");
+  CHECK(text_of(talk.prompt(100, 10)) == "sSux");
+}
+
+TEST_CASE("a message that cannot fit is refused and costs no history") {
+  const ByteTokenizer tokenizer;
+  const LetterTemplate letters;
+  Conversation talk(tokenizer, letters, "");
+  talk.add_user("a");
+  talk.add_reply("b");
+  talk.add_user(std::string(18, 'x'));  // 20 ids alone
+  CHECK_THROWS_AS(talk.prompt(20, 5), Error);
+  talk.remove_last();
+  talk.add_user("c");
+  CHECK(text_of(talk.prompt(20, 5)) == "uaabuc");
+}
+
+TEST_CASE("the bundled model is looked for where the environment says, and nowhere else then") {
+  const TempDir folder;
+  CHECK(find_model("given.gguf") == "given.gguf");  // not looked at here
+  put(folder / "m.gguf", "x");
+  setenv("SPECBOUND_MODEL", (folder / "m.gguf").c_str(), 1);
+  CHECK(find_model("") == folder / "m.gguf");
+  setenv("SPECBOUND_MODEL", (folder / "absent.gguf").c_str(), 1);
+  CHECK_THROWS_WITH_AS(find_model(""), doctest::Contains("absent.gguf"), Error);
+  unsetenv("SPECBOUND_MODEL");
+  CHECK(bundled_model_candidates().size() == 4);
+}
+
+TEST_CASE("progress lines") {
+  CHECK(progress_line("load", Progress::Unit::kBytes, 500, 1000, 1e-6) ==
+        "load [############            ]  50 %  0.5 GB/s");
+  CHECK(progress_line("load", Progress::Unit::kItems, 24, 24, 1) ==
+        "load [########################] 100 %  24/24");
+  CHECK(progress_line("x", Progress::Unit::kItems, 0, 0, 0).find("100 %") != std::string::npos);
+}
+
+TEST_CASE("CPU lists as sysfs writes them") {
+  CHECK(count_cpu_list("0") == 1);
+  CHECK(count_cpu_list("0-3") == 4);
+  CHECK(count_cpu_list("0-3,8,10-11") == 7);
+  CHECK(count_cpu_list("") == 0);
+  CHECK(count_cpu_list("3-1") == 0);
+  CHECK(count_cpu_list("a-b") == 0);
+  CHECK(count_cpu_list("0-99999999999") == 0);
+}
+
+TEST_CASE("this machine is read and measured sensibly") {
+  const CpuInfo cpu = read_cpu_info();
+  CHECK(cpu.logical_cores >= 1);
+  CHECK(cpu.physical_cores >= 1);
+  CHECK(cpu.physical_cores <= cpu.logical_cores);
+  CHECK(cpu.usable_threads >= 1);
+  const MemoryInfo memory = read_memory_info();
+  CHECK(memory.total_bytes > memory.available_bytes);
+  const double rate = measure_read_bandwidth(2, size_t{8} << 20, 0.02);
+  CHECK(rate > 1e7);
+  CHECK(std::isfinite(rate));
+}

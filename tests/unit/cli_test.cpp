@@ -1,0 +1,257 @@
+// The command line: numbers, the -ngl spelling, complaints, and the flags that commands share.
+#include "app/cli.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "error.h"
+
+using namespace specbound;
+
+namespace {
+
+struct Flags {
+  ModelFlags model;
+  SamplingFlags sampling;
+  ReplyFlags reply;
+  std::string prompt;
+  std::optional<int> status;  // what parse_cli gave
+  std::string out, err;       // what it printed
+};
+
+Flags parse(std::vector<std::string> arguments) {
+  Flags flags;
+  CLI::App app("test");
+  app.add_option("-p,--prompt", flags.prompt, "prompt");
+  add_reply_flags(app, flags.reply);
+  add_sampling_flags(app, flags.sampling);
+  add_model_flags(app, flags.model);
+  arguments.insert(arguments.begin(), "test");
+  std::vector<char*> argv;
+  for (std::string& a : arguments) argv.push_back(a.data());
+  char *out_text = nullptr, *err_text = nullptr;
+  size_t out_size = 0, err_size = 0;
+  FILE* out = open_memstream(&out_text, &out_size);
+  FILE* err = open_memstream(&err_text, &err_size);
+  flags.status = parse_cli(app, static_cast<int>(argv.size()), argv.data(), out, err);
+  std::fclose(out);
+  std::fclose(err);
+  flags.out.assign(out_text, out_size);
+  flags.err.assign(err_text, err_size);
+  std::free(out_text);
+  std::free(err_text);
+  return flags;
+}
+
+bool accepts(std::vector<std::string> arguments) {
+  return !parse(std::move(arguments)).status;
+}
+
+bool refuses_options(const ModelFlags& flags) {
+  try {
+    flags.cpu_options();
+  } catch (const Error& e) {
+    return e.code() == ErrorCode::kUsage;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("number parsers take whole numbers in whole texts only") {
+  CHECK(parse_int("42") == 42);
+  CHECK(parse_int("-1") == -1);
+  CHECK(parse_int("010") == 10);
+  for (const char* bad :
+       {"", " 1", "1 ", "+1", "0x10", "1.0", "1e3", "--1", "9223372036854775808"}) {
+    CHECK_MESSAGE(!parse_int(bad), bad);
+  }
+  CHECK(parse_uint("18446744073709551615") == ~uint64_t{0});
+  for (const char* bad : {"", "-1", "18446744073709551616", "1x"}) {
+    CHECK_MESSAGE(!parse_uint(bad), bad);
+  }
+  CHECK(parse_number("0.5") == 0.5);
+  CHECK(parse_number("1e-3") == 0.001);
+  CHECK(parse_number(".5") == 0.5);
+  for (const char* bad : {"", "nan", "inf", "-inf", "1e999", "1,5", "0.5f", " 1", "0x1p3"}) {
+    CHECK_MESSAGE(!parse_number(bad), bad);
+  }
+  CHECK(!parse_int(std::string_view("1\0", 2)));
+}
+
+TEST_CASE("flags arrive") {
+  const Flags f = parse({"-m",
+                         "a.gguf",
+                         "-c",
+                         "128",
+                         "-t",
+                         "3",
+                         "-n",
+                         "7",
+                         "--temp",
+                         "0.5",
+                         "--top-k",
+                         "5",
+                         "--top-p",
+                         "0.9",
+                         "--min-p",
+                         "0",
+                         "--repeat-penalty",
+                         "1.1",
+                         "--repeat-last-n",
+                         "-1",
+                         "-s",
+                         "9",
+                         "--sys",
+                         "be brief",
+                         "--ignore-eos",
+                         "--no-repack",
+                         "--stats-json",
+                         "s.json"});
+  REQUIRE(!f.status);
+  CHECK(f.model.model == "a.gguf");
+  CHECK(f.model.n_ctx == 128);
+  CHECK(f.model.n_threads == 3);
+  CHECK(f.model.no_repack);
+  CHECK(f.reply.n_predict == 7);
+  CHECK(f.reply.system == "be brief");
+  CHECK(f.reply.ignore_eos);
+  CHECK(f.reply.stats_json == "s.json");
+  const SamplingParams p = f.sampling.resolve();
+  CHECK(p.temperature == 0.5f);
+  CHECK(p.top_k == 5);
+  CHECK(p.top_p == 0.9f);
+  CHECK(p.min_p == 0);
+  CHECK(p.repeat_penalty == 1.1f);
+  CHECK(p.repeat_last_n == -1);
+  CHECK(p.seed == 9);
+}
+
+TEST_CASE("without flags: the documented defaults and a seed of its own") {
+  const Flags f = parse({});
+  REQUIRE(!f.status);
+  const SamplingParams p = f.sampling.resolve(), defaults;
+  CHECK(p.temperature == defaults.temperature);
+  CHECK(p.top_k == defaults.top_k);
+  CHECK(f.reply.n_predict == -1);
+  CHECK(f.model.cpu_options().repack);
+  CHECK(!f.sampling.seed);
+  // Four equal draws of 32 bits would be a miracle.
+  bool differs = false;
+  for (int i = 0; i < 3; ++i) differs |= f.sampling.resolve().seed != p.seed;
+  CHECK(differs);
+}
+
+TEST_CASE("the last one of a repeated flag counts") {
+  const Flags f = parse({"--temp", "1", "-p", "a", "--temp", "0.25", "-p", "b"});
+  REQUIRE(!f.status);
+  CHECK(f.sampling.params.temperature == 0.25f);
+  CHECK(f.prompt == "b");
+}
+
+TEST_CASE("-ngl is one flag, and 0 or all is what it takes") {
+  CHECK(parse({"-ngl", "0"}).model.gpu_layers == "0");
+  CHECK(parse({"-ngl", "all"}).model.gpu_layers == "all");
+  CHECK(parse({"-ngl=0"}).model.gpu_layers == "0");
+  CHECK(parse({"--n-gpu-layers", "0"}).model.gpu_layers == "0");
+  CHECK(!refuses_options(parse({"-ngl", "0"}).model));
+  CHECK(!refuses_options(parse({"-ngl", "all"}).model));
+  CHECK(refuses_options(parse({"-ngl", "20"}).model));
+  CHECK(refuses_options(parse({"-ngl", "-1"}).model));
+  CHECK(refuses_options(parse({"-ngl", ""}).model));
+  CHECK(refuses_options(parse({"--device", "cuda"}).model));
+  CHECK(refuses_options(parse({"--isa", "sse"}).model));
+  CHECK(!refuses_options(parse({"--isa", "portable", "--device", "cpu"}).model));
+}
+
+TEST_CASE("prompts are taken as they are") {
+  CHECK(parse({"-p", ""}).prompt == "");
+  CHECK(!parse({"-p", ""}).status);
+  CHECK(parse({"-p", "-ngl"}).prompt == "-ngl");
+  CHECK(parse({"-p", "--help"}).prompt == "--help");
+  CHECK(parse({"-p", "--temp=3"}).prompt == "--temp=3");
+  CHECK(parse({"-p", "[1,2]"}).prompt == "[1,2]");
+  CHECK(parse({"-p", "{}"}).prompt == "{}");
+  CHECK(parse({"-p", "--"}).prompt == "--");
+  CHECK(parse({"-p", "\"quoted\""}).prompt == "\"quoted\"");
+  CHECK(parse({"-p", " a\nb\t"}).prompt == " a\nb\t");
+  CHECK(parse({"-p", "\xff\xfe"}).prompt == "\xff\xfe");
+  CHECK(parse({"--prompt="}).prompt == "");
+  CHECK(!parse({"--prompt="}).status);
+  CHECK(parse({"--prompt=a=b"}).prompt == "a=b");
+}
+
+TEST_CASE("wrong usage gives status 2") {
+  for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
+           {"--frobnicate"},
+           {"stray"},
+           {"--temp"},
+           {"--temp", "hot"},
+           {"--temp", "nan"},
+           {"--temp", "inf"},
+           {"--temp", "-0.5"},
+           {"--temp", "101"},
+           {"--temp", ""},
+           {"--top-p", "1.01"},
+           {"--top-k", "-3"},
+           {"--top-k", "4.5"},
+           {"--min-p", "2"},
+           {"--repeat-penalty", "0"},
+           {"--repeat-last-n", "-2"},
+           {"-n", "many"},
+           {"-n", "-2"},
+           {"-n", "99999999999999999999"},
+           {"-c", "0"},
+           {"-c", "12x"},
+           {"-t", "0"},
+           {"-t", "4096"},
+           {"-s", "-2"},
+           {"-s", "18446744073709551616"},
+       }) {
+    const Flags f = parse(bad);
+    INFO(bad.front(), " ", bad.back(), ": ", f.err);
+    CHECK(f.status == 2);
+    CHECK(f.out == "");
+    CHECK(f.err.starts_with("specbound test: "));
+    CHECK(f.err.find(bad.front().substr(1)) != std::string::npos);  // names the flag
+    CHECK(f.err.ends_with("specbound test --help lists the options\n"));
+    CHECK(std::count(f.err.begin(), f.err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("the limits themselves are fine") {
+  CHECK(accepts({"--temp", "0"}));
+  CHECK(accepts({"--temp", "100"}));
+  CHECK(accepts({"--top-p", "1", "--min-p", "1", "--top-k", "0"}));
+  CHECK(accepts({"-n", "-1"}));
+  CHECK(accepts({"-n", "0"}));
+  CHECK(accepts({"-s", "18446744073709551615"}));
+  CHECK(accepts({"-s", "-1"}));
+  CHECK(!parse({"-s", "5", "-s", "-1"}).sampling.seed);
+}
+
+TEST_CASE("complaints stay one printable line whatever they quote") {
+  const Flags f = parse({"--temp", "1\n2\x1b[31m"});
+  CHECK(f.status == 2);
+  CHECK(f.err.find("\"1\\x0a2\\x1b[31m\"") != std::string::npos);
+  const Flags stray = parse({"\x1b[31m\nstray"});
+  CHECK(stray.err.find('\x1b') == std::string::npos);
+  CHECK(std::count(stray.err.begin(), stray.err.end(), '\n') == 1);
+  CHECK(parse({std::string(100000, 'x')}).err.size() < 500);
+}
+
+TEST_CASE("help is status 0") {
+  for (const char* flag : {"--help", "-h"}) {
+    const Flags f = parse({flag});
+    CHECK(f.status == 0);
+    CHECK(f.err == "");
+    CHECK(f.out.find("Usage: specbound test") != std::string::npos);
+    CHECK(f.out.find("--repeat-penalty") != std::string::npos);
+    CHECK(f.out.find("\n\n\n") == std::string::npos);
+  }
+}
