@@ -1,0 +1,88 @@
+// What the two bench programs share: opening a model, timing, medians.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/cpu/cpu_backend.h"
+#include "error.h"
+#include "model/config.h"
+#include "model/gguf.h"
+#include "model/weights.h"
+
+namespace specbound::bench {
+
+struct Arguments {
+  std::string model;
+  int threads = 0, prompt = 512, gen = 128, repeats = 7;
+  bool repack = true;
+};
+
+// -m FILE -t N --prompt P --gen G --repeats R --no-repack; --json is accepted, the output always
+// is.
+inline Arguments parse(int argc, char** argv) {
+  Arguments a;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--json") continue;
+    if (flag == "--no-repack") {
+      a.repack = false;
+      continue;
+    }
+    if (i + 1 >= argc) throw Error(ErrorCode::kUsage, flag + " needs a value");
+    const char* value = argv[++i];
+    if (flag == "-m") {
+      a.model = value;
+    } else if (flag == "-t") {
+      a.threads = std::stoi(value);
+    } else if (flag == "--prompt") {
+      a.prompt = std::stoi(value);
+    } else if (flag == "--gen") {
+      a.gen = std::stoi(value);
+    } else if (flag == "--repeats") {
+      a.repeats = std::stoi(value);
+    } else {
+      throw Error(ErrorCode::kUsage, "unknown flag " + flag);
+    }
+  }
+  return a;
+}
+
+struct Model {
+  Gguf gguf;
+  ModelConfig config;
+  Weights weights;
+  std::unique_ptr<Backend> backend;
+
+  explicit Model(const Arguments& a, int n_ctx)
+      : gguf(Gguf::open(a.model)), config(read_config(gguf)), weights(map_weights(gguf, config)) {
+    CpuOptions options;
+    options.n_ctx = n_ctx;
+    options.n_threads = a.threads;
+    options.repack = a.repack;
+    backend = make_cpu_backend(config, weights, options);
+  }
+};
+
+inline double now() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+inline double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v.empty() ? 0 : v[v.size() / 2];
+}
+
+// Token ids that differ from one another without meaning anything.
+inline std::vector<int32_t> ids(int n, int vocab_size) {
+  std::vector<int32_t> v(n);
+  for (int i = 0; i < n; ++i) v[i] = static_cast<int32_t>((i * 7919LL + 13) % vocab_size);
+  return v;
+}
+
+}  // namespace specbound::bench
