@@ -4,10 +4,10 @@
 //
 // Defined to the last bit, so that the same row gives the same token on any machine:
 //   order    (logit descending, id ascending); NaN counts as -inf; ties go to the lowest id
-//   penalty  once for each distinct token of the last repeat_last_n: l > 0 ? l / p : l * p, in
-//   float top-k    the first k of the order top-p    weights exp(l - max) in double; Z sums them by
-//   ascending id; the shortest prefix of the
-//            order whose sum, taken in that order, reaches top_p * Z; at least one token
+//   penalty  in float, once per distinct token of the last repeat_last_n: l > 0 ? l / p : l * p
+//   top-k    the first k of the order
+//   top-p    weights exp(l - max) in double, Z their sum by ascending id; shortest prefix of the
+//            order, at least one token, whose sum in that order reaches top_p * Z
 //   min-p    l - max >= log(min_p)
 //   score    double(l) / double(T) + double(G)
 // Filters see probabilities at temperature 1. A logit of +inf takes all probability (the lowest id

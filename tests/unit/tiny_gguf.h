@@ -19,6 +19,7 @@
 #include "error.h"
 #include "model/dtype.h"
 #include "model/gguf_writer.h"
+#include "model/half.h"
 
 namespace specbound::test {
 
@@ -79,38 +80,13 @@ class TinyRandom {
   uint64_t state_;
 };
 
-// Float to half, ties to even; finite values beyond its range become infinity.
-inline uint16_t half_bits(float value) {
-  uint32_t x;
-  std::memcpy(&x, &value, sizeof(x));
-  const uint32_t sign = x >> 16 & 0x8000;
-  x &= 0x7fffffff;
-  if (x > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
-  if (x >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
-  if (x < 0x38800000) {  // subnormal half: adding 0.5 lets the FPU round at the last place
-    float magnitude;
-    std::memcpy(&magnitude, &x, sizeof(magnitude));
-    magnitude += 0.5f;
-    std::memcpy(&x, &magnitude, sizeof(x));
-    return static_cast<uint16_t>(sign | (x - 0x3f000000));
-  }
-  x += 0xc8000fff + (x >> 13 & 1);  // exponent bias 127 -> 15, then round to even
-  return static_cast<uint16_t>(sign | x >> 13);
-}
-
-inline uint16_t bfloat_bits(float value) {
-  uint32_t x;
-  std::memcpy(&x, &value, sizeof(x));
-  return static_cast<uint16_t>((x + 0x7fff + (x >> 16 & 1)) >> 16);
-}
-
 // As ggml quantizes: d = amax / 127 stored as half, q = round(x / d) with the unrounded d.
 inline void quantize_q8_0(const float* x, BlockQ8_0& out) {
   float amax = 0;
   for (int i = 0; i < 32; ++i) amax = std::max(amax, std::fabs(x[i]));
   const float d = amax / 127.0f;
   const float inverse = d != 0 ? 1.0f / d : 0.0f;
-  out.d = half_bits(d);
+  out.d = float_to_half(d);
   for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int8_t>(std::roundf(x[i] * inverse));
 }
 
@@ -127,7 +103,7 @@ inline std::vector<std::byte> tiny_encode(const std::vector<float>& x, DType typ
       std::memcpy(to, &block, sizeof(block));
     } else {
       SB_CHECK(type == DType::kF16 || type == DType::kBF16);
-      const uint16_t bits = type == DType::kF16 ? half_bits(x[i]) : bfloat_bits(x[i]);
+      const uint16_t bits = type == DType::kF16 ? float_to_half(x[i]) : float_to_bfloat(x[i]);
       std::memcpy(to, &bits, sizeof(bits));
     }
   }
