@@ -1,7 +1,6 @@
 // The two ways anything fails here.
 //   Error     what a user, a file or the system did wrong: expected, found, what to do. Thrown
-//   where
-//             it is found, caught once per front end, printed as one line.
+//             where it is found, caught once per front end, printed as one line.
 //   SB_CHECK  a mistake in this program: aborts with the place, in release builds too.
 #pragma once
 

@@ -142,7 +142,6 @@ Json config_json(const ModelConfig& c) {
           {"max_seq_len", c.max_seq_len},
           {"norm_eps", c.norm_eps},
           {"rope_theta", c.rope_theta},
-          {"rope_dim", c.rope_dim},
           {"rope_scale", c.rope_scale},
           {"rope_pairs", c.rope_style == RopeStyle::kInterleaved ? "interleaved" : "halves"},
           {"kv_cache_bytes_per_token", size_t{4} * c.n_layers * c.kv_dim()}};
@@ -349,8 +348,8 @@ void print_config(const Json& report) {
   std::printf("  context     %s, K/V cache %s a token\n", grouped(number("max_seq_len")).c_str(),
               size_text(number("kv_cache_bytes_per_token")).c_str());
   std::printf(
-      "  rope        theta %s, %s dims, %s%s%s\n", value_text(c["rope_theta"]).c_str(),
-      grouped(number("rope_dim")).c_str(), c["rope_pairs"].get_ref<const std::string&>().c_str(),
+      "  rope        theta %s, %s%s%s\n", value_text(c["rope_theta"]).c_str(),
+      c["rope_pairs"].get_ref<const std::string&>().c_str(),
       c["rope_scale"] == 1.0 ? "" : (", linear scaling " + value_text(c["rope_scale"])).c_str(),
       c.value("llama3_rope_scaling", false) ? ", llama3 scaling" : "");
   std::printf("  rmsnorm     eps %s\n", value_text(c["norm_eps"]).c_str());

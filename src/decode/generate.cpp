@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine/float_mode.h"
 #include "error.h"
 
 namespace specbound {
@@ -42,6 +43,7 @@ Session::Session(Backend& backend, Sampler sampler)
 bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptions& options,
                             GenerateStats& stats) {
   const int n = static_cast<int>(prompt.size());
+  stats.prompt_tokens = n;
   if (n == 0) throw Error(ErrorCode::kLimit, "the prompt is empty: expected at least one token");
   if (n > backend_.n_ctx()) {
     throw Error(ErrorCode::kLimit,
@@ -51,17 +53,17 @@ bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptio
   const int vocab_size = backend_.config().vocab_size;
   for (const int32_t token : prompt) {
     if (token < 0 || token >= vocab_size) {
-      throw Error(ErrorCode::kLimit,
+      throw Error(ErrorCode::kUsage,
                   format("token %d in the prompt: expected 0 to %d", token, vocab_size - 1));
     }
   }
   const auto same = std::mismatch(tokens_.begin(), tokens_.end(), prompt.begin(), prompt.end());
   const int kept = std::min(static_cast<int>(same.first - tokens_.begin()), n - 1);
   backend_.truncate(kept);
-  tokens_.assign(prompt.begin(), prompt.end());
+  tokens_ = std::vector<int32_t>(prompt.begin(), prompt.end());  // `prompt` may be tokens() itself
+  prompt = tokens_;
 
   const int start = backend_.kv_len(1);
-  stats.prompt_tokens = n;
   struct Progress {
     const GenerateOptions& options;
     int total;
@@ -82,6 +84,7 @@ bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptio
 
 GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateOptions& options) {
   GenerateStats stats;
+  const FloatMode mode;
   const auto start = std::chrono::steady_clock::now();
   const bool ready = commit_prompt(prompt, options, stats);
   stats.prefill_seconds = seconds_since(start);
@@ -112,12 +115,12 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
     const DrawPlace place{sampler_.params().seed, options.reply, static_cast<uint32_t>(pos + 1)};
     const int32_t token = sampler_.sample(logits_, tokens_, place);
     tokens_.push_back(token);
-    ++stats.rounds;
+    if (++stats.rounds == 1) stats.ttft_seconds = seconds_since(start);
     if (options.is_end && options.is_end(token)) {
       stats.stop = StopReason::kEnd;
       break;
     }
-    if (++stats.generated_tokens == 1) stats.ttft_seconds = seconds_since(start);
+    ++stats.generated_tokens;
     if (options.on_token) options.on_token(token);
   }
   stats.decode_seconds = seconds_since(decode_start);

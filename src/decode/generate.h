@@ -34,7 +34,7 @@ struct GenerateStats {
   int generated_tokens = 0;  // emitted, the end token not counted
   int rounds = 0;
   double prefill_seconds = 0;
-  double ttft_seconds = 0;    // call to first emitted token
+  double ttft_seconds = 0;    // call to first sampled token
   double decode_seconds = 0;  // from the end of prefill
   StopReason stop = StopReason::kEnd;
 };

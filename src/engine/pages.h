@@ -1,22 +1,36 @@
-// A large array straight from the system: zero until written, pages taken when touched (so a long
-// K/V cache costs nothing until it fills), page-aligned, huge pages where they are granted.
+// Large arrays straight from the system: zero until written, page-aligned, pages taken when
+// touched, so that a long K/V cache costs nothing until it fills.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 namespace specbound {
 
-// Throws Error(kLimit) naming `what`, the bytes needed and the bytes free.
-void* map_pages(size_t bytes, const char* what);
+// Bytes this process may still take: free memory, or what its cgroup leaves if that is less.
+size_t memory_free();
+
+// Throws Error(kLimit) when `needed` bytes cannot be had, `what` being what they are for. To be
+// asked once for everything a model needs, before any of it is mapped: mapping alone takes no
+// memory, and too much of it ends in the kernel's killing the process halfway through a reply.
+void require_memory(size_t needed, const std::string& what);
+
+enum class PageSize {
+  kSmall,  // touched here and there, or not to the end
+  kHuge,   // written whole and streamed: fewer page walks, where the system grants them
+};
+
+// Throws Error(kLimit) naming `what`.
+void* map_pages(size_t bytes, const char* what, PageSize page_size);
 void unmap_pages(void* p, size_t bytes);
 
 template <class T>
 class Pages {
  public:
   Pages() = default;
-  Pages(size_t n, const char* what)
-      : data_(static_cast<T*>(map_pages(n * sizeof(T), what))), size_(n) {}
+  Pages(size_t n, const char* what, PageSize page_size = PageSize::kSmall)
+      : data_(static_cast<T*>(map_pages(n * sizeof(T), what, page_size))), size_(n) {}
   ~Pages() {
     if (data_) unmap_pages(data_, size_ * sizeof(T));
   }

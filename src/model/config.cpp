@@ -47,7 +47,8 @@ class Keys {
     const GgufValue* value = gguf_.find(key(name));
     if (!value || !value->is_array) return gguf_.get_uint(key(name));
     const std::vector<int32_t> layers = *gguf_.get_ints(key(name));
-    if (layers.empty() || layers[0] < 0) bad(name, "one number or one per layer", "none");
+    if (layers.empty()) bad(name, "one number or one per layer", "an empty list");
+    if (layers[0] < 0) bad(name, "a whole number", format("%d", layers[0]));
     for (size_t l = 1; l < layers.size(); ++l) {
       if (layers[l] != layers[0]) {
         unsupported(name, "the same number for all layers",
@@ -97,7 +98,7 @@ const Architecture& find_architecture(const Gguf& gguf) {
   if (!name) {
     throw Error(
         ErrorCode::kFormat,
-        format("%s: key 'general.architecture': expected the name of one, found no such key",
+        format("%s: key 'general.architecture': expected llama, qwen2 or qwen3, found no such key",
                gguf.path().c_str()));
   }
   std::string known;
@@ -166,17 +167,19 @@ double read_rope_scale(const Gguf& gguf, const Keys& keys) {
   if (factor && !(std::isfinite(*factor) && *factor >= 0)) {
     keys.bad(factor_key, "a finite factor, zero or more", format("%g", *factor));
   }
-  if (type == "none") return 1;
-  if (type == "linear") return factor.value_or(0) == 0 ? 1 : *factor;  // 0 means unused
-  if (type == "llama3") {
-    if (gguf.find_tensor("rope_freqs.weight")) return 1;
-    keys.unsupported("rope.scaling.type", "llama3 scaling as a tensor rope_freqs.weight",
-                     "no such tensor");
-  }
-  const double attn_factor = keys.number("rope.scaling.attn_factor").value_or(1);
-  if (factor.value_or(0) != 1 || attn_factor != 1) {
+  const bool known = type == "none" || type == "linear" || type == "llama3";
+  if (!known && factor.value_or(0) != 1) {
     keys.unsupported("rope.scaling.type", "none, linear or llama3",
                      format("'%s'", printable(type).c_str()));
+  }
+  const double attn_factor = keys.number("rope.scaling.attn_factor").value_or(1);
+  if (attn_factor != 1) {
+    keys.unsupported("rope.scaling.attn_factor", "1 or no such key", format("%g", attn_factor));
+  }
+  if (type == "linear") return factor.value_or(0) == 0 ? 1 : *factor;  // 0 means unused
+  if (type == "llama3" && !gguf.find_tensor("rope_freqs.weight")) {
+    keys.unsupported("rope.scaling.type", "llama3 scaling as a tensor rope_freqs.weight",
+                     "no such tensor");
   }
   return 1;
 }
@@ -229,9 +232,11 @@ void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   if (!(std::isfinite(config.rope_theta) && config.rope_theta > 0)) {
     keys.bad("rope.freq_base", "a finite number above 0", format("%g", config.rope_theta));
   }
-  config.rope_dim = keys.bounded("rope.dimension_count", 2, config.head_dim, config.head_dim);
-  if (config.rope_dim % 2 != 0) {
-    keys.bad("rope.dimension_count", "an even number", format("%d", config.rope_dim));
+  const uint64_t rotated = keys.count("rope.dimension_count").value_or(config.head_dim);
+  if (rotated != static_cast<uint64_t>(config.head_dim)) {
+    keys.unsupported("rope.dimension_count",
+                     format("rotation of whole heads, %d numbers", config.head_dim),
+                     format("%llu", static_cast<unsigned long long>(rotated)));
   }
   config.rope_scale = read_rope_scale(gguf, keys);
 }
@@ -269,7 +274,8 @@ ModelConfig read_config(const Gguf& gguf) {
   }
   const uint64_t vocab_size = count_vocab(gguf, keys);
   if (vocab_size < 1 || vocab_size > kMaxVocab) {
-    keys.bad("vocab_size", format("1 to %llu", static_cast<unsigned long long>(kMaxVocab)),
+    keys.bad("vocab_size",
+             format("a vocabulary of 1 to %llu", static_cast<unsigned long long>(kMaxVocab)),
              format("%llu", static_cast<unsigned long long>(vocab_size)));
   }
   config.vocab_size = static_cast<int>(vocab_size);

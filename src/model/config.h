@@ -12,7 +12,7 @@ namespace specbound {
 
 enum class RopeStyle {
   kInterleaved,  // pairs (2i, 2i+1): llama
-  kHalves,       // pairs (i, i + rope_dim/2): qwen2, qwen3
+  kHalves,       // pairs (i, i + head_dim/2): qwen2, qwen3
 };
 
 struct ModelConfig {
@@ -30,7 +30,6 @@ struct ModelConfig {
   int max_seq_len = 0;
   float norm_eps = 0;
   double rope_theta = 10000.0;
-  int rope_dim = 0;       // leading dims of a head that rotate, even, <= head_dim
   double rope_scale = 1;  // linear scaling: positions are divided by this
   RopeStyle rope_style = RopeStyle::kInterleaved;
 

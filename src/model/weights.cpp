@@ -151,19 +151,19 @@ LayerWeights map_layer(TensorTaker& tensors, const ModelConfig& c, int index) {
   return w;
 }
 
-size_t matrix_bytes(const Matrix& m) {
-  const DTypeInfo* info = dtype_info(m.type);
-  return static_cast<size_t>(m.n_out) * m.n_in / info->block * info->bytes;
-}
-
 }  // namespace
+
+size_t Matrix::bytes() const {
+  const DTypeInfo* info = dtype_info(type);
+  return static_cast<size_t>(n_out) * n_in / info->block * info->bytes;
+}
 
 size_t Weights::bytes_per_token() const {
   const size_t dim = lm_head.n_in;
-  size_t bytes = matrix_bytes(lm_head) + dim * sizeof(float);  // and output_norm
+  size_t bytes = lm_head.bytes() + dim * sizeof(float);  // and output_norm
   for (const LayerWeights& w : layers) {
     for (const Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo, &w.w_gate, &w.w_up, &w.w_down}) {
-      bytes += matrix_bytes(*m);
+      bytes += m->bytes();
     }
     size_t floats = 2 * dim;  // attn_norm, ffn_norm
     if (w.bq) floats += w.wq.n_out;
@@ -193,8 +193,8 @@ Weights map_weights(const Gguf& gguf, const ModelConfig& config) {
       w.tied ? w.token_embd : tensors.matrix("output.weight", config.vocab_size, config.dim);
 
   constexpr const char* kRopeFreqs = "rope_freqs.weight";
-  w.rope_factors = tensors.optional_vector(kRopeFreqs, config.rope_dim / 2);
-  for (int i = 0; w.rope_factors && i < config.rope_dim / 2; ++i) {
+  w.rope_factors = tensors.optional_vector(kRopeFreqs, config.head_dim / 2);
+  for (int i = 0; w.rope_factors && i < config.head_dim / 2; ++i) {
     if (!(std::isfinite(w.rope_factors[i]) && w.rope_factors[i] > 0)) {
       tensors.fail(ErrorCode::kFormat, kRopeFreqs,
                    format("expected finite factors above 0, found %g at %d", w.rope_factors[i], i));

@@ -16,6 +16,7 @@ struct Matrix {
   int n_out = 0;
   int n_in = 0;
   const std::byte* data = nullptr;
+  size_t bytes() const;  // as stored
   bool empty() const { return data == nullptr; }
 };
 
@@ -39,7 +40,7 @@ struct Weights {
   const float* output_norm = nullptr;  // (dim)
   Matrix lm_head;                      // (vocab_size, dim); the embedding itself when tied
   bool tied = false;
-  const float* rope_factors = nullptr;  // (rope_dim/2) frequency divisors (rope_freqs) or null
+  const float* rope_factors = nullptr;  // (head_dim/2) frequency divisors (rope_freqs) or null
 
   // Bytes of weights that one decoded token reads (embedding table counted only as the head).
   size_t bytes_per_token() const;

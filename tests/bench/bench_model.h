@@ -2,8 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,25 +28,25 @@ inline Arguments parse(int argc, char** argv) {
   Arguments a;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--json") continue;
     if (flag == "--no-repack") {
       a.repack = false;
       continue;
     }
     if (i + 1 >= argc) throw Error(ErrorCode::kUsage, flag + " needs a value");
-    const char* value = argv[++i];
+    const std::string value = argv[++i];
     if (flag == "-m") {
       a.model = value;
-    } else if (flag == "-t") {
-      a.threads = std::stoi(value);
-    } else if (flag == "--prompt") {
-      a.prompt = std::stoi(value);
-    } else if (flag == "--gen") {
-      a.gen = std::stoi(value);
-    } else if (flag == "--repeats") {
-      a.repeats = std::stoi(value);
-    } else {
-      throw Error(ErrorCode::kUsage, "unknown flag " + flag);
+      continue;
+    }
+    int* number = flag == "-t"          ? &a.threads
+                  : flag == "--prompt"  ? &a.prompt
+                  : flag == "--gen"     ? &a.gen
+                  : flag == "--repeats" ? &a.repeats
+                                        : nullptr;
+    if (!number) throw Error(ErrorCode::kUsage, "unknown flag " + flag);
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *number);
+    if (error != std::errc() || end != value.data() + value.size() || *number < 0) {
+      throw Error(ErrorCode::kUsage, flag + ": expected a whole number, found " + value);
     }
   }
   return a;
@@ -75,7 +75,8 @@ inline double now() {
 
 inline double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : v[v.size() / 2];
+  const size_t n = v.size();
+  return n == 0 ? 0 : (v[(n - 1) / 2] + v[n / 2]) / 2;
 }
 
 // Token ids that differ from one another without meaning anything.

@@ -70,7 +70,6 @@ TEST_CASE("config: the three architectures") {
     CHECK(c.head_dim == 24);
     CHECK(c.q_dim() == 96);
     CHECK(c.kv_dim() == 48);
-    CHECK(c.rope_dim == 24);
     CHECK(c.vocab_size == 97);
     CHECK(c.max_seq_len == 256);
     CHECK(c.norm_eps == 1e-5f);
@@ -102,8 +101,7 @@ TEST_CASE("config: what is left out has the format's defaults") {
   CHECK(c.head_dim == 16);
   c = config_of(without(kLlama, "attention.head_count_kv"));
   CHECK(c.n_kv_heads == 4);
-  c = config_of(without(kLlama, "rope.dimension_count"));
-  CHECK(c.rope_dim == 16);
+  CHECK_NOTHROW(config_of(without(kLlama, "rope.dimension_count")));
   c = config_of(without(kLlama, "rope.freq_base"));
   CHECK(c.rope_theta == 10000.0);
 }
@@ -120,16 +118,16 @@ TEST_CASE("config: numbers out of bounds") {
   const auto bad = [](const char* key, uint32_t value) {
     refuse(with_uint(kLlama, key, value), ErrorCode::kFormat, {format("'llama.%s'", key)});
   };
-  for (const char* key : {"embedding_length", "feed_forward_length", "block_count",
-                          "attention.head_count", "attention.head_count_kv", "context_length",
-                          "attention.key_length", "rope.dimension_count"}) {
+  for (const char* key :
+       {"embedding_length", "feed_forward_length", "block_count", "attention.head_count",
+        "attention.head_count_kv", "context_length", "attention.key_length"}) {
     for (uint32_t value : {0u, (1u << 30) + 1, UINT32_MAX}) bad(key, value);
   }
   bad("attention.head_count_kv", 3);  // 4 query heads
   bad("attention.head_count_kv", 8);
   bad("attention.key_length", 264);  // at most 256
-  bad("rope.dimension_count", 15);   // odd
-  bad("rope.dimension_count", 18);   // head_dim is 16
+  refuse(with_uint(kLlama, "rope.dimension_count", 8), ErrorCode::kUnsupported,
+         {"whole heads, 16 numbers", "found 8"});
   refuse(with_uint(kLlama, "attention.key_length", 20), ErrorCode::kUnsupported,
          {"divisible by 8", "found 20"});
   refuse(with_uint(kLlama, "attention.value_length", 24), ErrorCode::kUnsupported,
@@ -172,7 +170,7 @@ TEST_CASE("config: one number per layer is fine while all layers agree") {
   refuse(with_ints(kLlama, "attention.head_count_kv", {2, 4}), ErrorCode::kUnsupported,
          {"attention.head_count_kv", "the same number for all layers", "2 and 4"});
   refuse(with_ints(kLlama, "feed_forward_length", {}), ErrorCode::kFormat,
-         {"feed_forward_length", "none"});
+         {"feed_forward_length", "an empty list"});
   refuse(with_ints(kLlama, "feed_forward_length", {-1, -1}), ErrorCode::kFormat,
          {"feed_forward_length"});
 }
@@ -209,8 +207,10 @@ TEST_CASE("config: rope scaling") {
            {"rope.scaling.type", "none, linear or llama3", format("'%s'", type)});
     refuse(with_string(kLlama, "rope.scaling.type", type), ErrorCode::kUnsupported, {type});
   }
-  refuse(with_float(typed("yarn", 1), "rope.scaling.attn_factor", 1.2f), ErrorCode::kUnsupported,
-         {"yarn"});
+  for (const char* type : {"yarn", "linear"}) {
+    refuse(with_float(typed(type, 1), "rope.scaling.attn_factor", 1.2f), ErrorCode::kUnsupported,
+           {"rope.scaling.attn_factor", "found 1.2"});
+  }
   refuse(typed("llama3", 8), ErrorCode::kUnsupported, {"llama3", "rope_freqs.weight"});
   TinySpec llama3 = typed("llama3", 8);
   llama3.rope_freqs = true;

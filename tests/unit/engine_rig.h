@@ -23,8 +23,9 @@ struct TinyModel {
   ModelConfig config;
   Weights weights;
 
-  explicit TinyModel(const TinySpec& spec)
-      : bytes(tiny_model(spec)),
+  explicit TinyModel(const TinySpec& spec) : TinyModel(tiny_model(spec)) {}
+  explicit TinyModel(std::vector<std::byte> file)
+      : bytes(std::move(file)),
         gguf(Gguf::parse(bytes, "tiny")),
         config(read_config(gguf)),
         weights(map_weights(gguf, config)) {}
@@ -42,7 +43,11 @@ struct TinyModel {
 inline std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;
   for (Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512Vnni}) {
-    if (isa_supported(isa)) isas.push_back(isa);
+    if (isa_supported(isa)) {
+      isas.push_back(isa);
+    } else {
+      MESSAGE("SKIP " << isa_name(isa) << ": this CPU lacks it");
+    }
   }
   return isas;
 }

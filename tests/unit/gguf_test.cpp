@@ -178,7 +178,6 @@ TEST_CASE("gguf: stories260K") {
   CHECK(config.n_heads == 8);
   CHECK(config.n_kv_heads == 4);
   CHECK(config.head_dim == 8);
-  CHECK(config.rope_dim == 8);
   CHECK(config.vocab_size == 512);
   CHECK(config.max_seq_len == 2048);
   CHECK(config.norm_eps == 1e-5f);

@@ -2,6 +2,15 @@
 // V, whatever the instruction set, the row count, the slot, the thread count, the weights' layout,
 // and however the rows were cut into passes.
 #include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "engine_rig.h"
 
@@ -14,7 +23,7 @@ constexpr int kPositions = 76;  // crosses an attention chunk (64) and several k
 constexpr int kPrefix = 52;     // rows 52..75 are the ones cut in every way
 
 struct Case {
-  const char* name;
+  std::string name;
   TinySpec spec;
 };
 
@@ -54,6 +63,13 @@ std::vector<Case> cases() {
   return all;
 }
 
+#if defined(__x86_64__)
+float volatile_half() {
+  volatile float half = 0.5f;
+  return half;
+}
+#endif
+
 // One row at a time on one thread of the portable kernels: what everything else must equal.
 Record reference(const TinyModel& model, const std::vector<int32_t>& ids) {
   Record record(model.config, kPositions);
@@ -79,7 +95,6 @@ TEST_CASE("rows do not depend on row count, slot, instruction set or layout") {
         run_positions(*backend, ids, 0, kPrefix, 1, 0, record);
         REQUIRE(Record::difference(record, expected, 0, kPrefix) == "");
         for (int rows = 1; rows <= kMaxRows; ++rows) {
-          // The first pass starts at a different row each time, so that every row meets every slot.
           const int slot = (rows * 5) % (kMaxRows - rows + 1);
           CAPTURE(rows);
           CAPTURE(slot);
@@ -93,20 +108,23 @@ TEST_CASE("rows do not depend on row count, slot, instruction set or layout") {
   }
 }
 
-TEST_CASE("every slot gives the same row") {
-  const TinyModel model(cases()[0].spec);
-  const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
-  const Record expected = reference(model, ids);
-  auto backend = model.backend(best_isa(), 1);
-  backend->prefill({ids.data(), kPrefix});
-  for (int slot = 0; slot < kMaxRows; ++slot) {
-    for (int rows = 1; slot + rows <= kMaxRows; ++rows) {
-      CAPTURE(slot);
-      CAPTURE(rows);
-      backend->truncate(kPrefix);
-      Record record(model.config, kPositions);
-      run_positions(*backend, ids, kPrefix, kPrefix + rows, rows, slot, record);
-      REQUIRE(Record::difference(record, expected, kPrefix, kPrefix + rows) == "");
+TEST_CASE("every row count in every slot gives the same rows") {
+  for (const Case& c : cases()) {
+    CAPTURE(c.name);
+    const TinyModel model(c.spec);
+    const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
+    const Record expected = reference(model, ids);
+    auto backend = model.backend(best_isa(), 1);
+    backend->prefill({ids.data(), kPrefix});
+    for (int slot = 0; slot < kMaxRows; ++slot) {
+      for (int rows = 1; slot + rows <= kMaxRows; ++rows) {
+        CAPTURE(slot);
+        CAPTURE(rows);
+        backend->truncate(kPrefix);
+        Record record(model.config, kPositions);
+        run_positions(*backend, ids, kPrefix, kPrefix + rows, rows, slot, record);
+        REQUIRE(Record::difference(record, expected, kPrefix, kPrefix + rows) == "");
+      }
     }
   }
 }
@@ -121,7 +139,7 @@ TEST_CASE("thread count changes no bit") {
       for (int rows : {1, 2, 3, 11}) {
         CAPTURE(threads);
         CAPTURE(rows);
-        auto backend = model.backend(best_isa(), threads);
+        auto backend = model.backend(best_isa(), threads, /*repack=*/rows != 2);
         Record record(model.config, kPositions);
         run_positions(*backend, ids, 0, kPositions, rows, 0, record);
         REQUIRE(Record::difference(record, expected, 0, kPositions) == "");
@@ -153,6 +171,26 @@ TEST_CASE("prefill equals decoding, across chunks and in several calls") {
     for (int pos = 0; pos < kLong; ++pos) record.read_kv(*backend, pos);
     run_positions(*backend, ids, kLong, kLong + 1, 1, 0, record);
     REQUIRE(Record::difference(record, expected, 0, kLong + 1) == "");
+  }
+}
+
+TEST_CASE("prefill equals decoding for every element type and instruction set") {
+  for (const Case& c : cases()) {
+    CAPTURE(c.name);
+    const TinyModel model(c.spec);
+    const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
+    const Record expected = reference(model, ids);
+    for (Isa isa : supported_isas()) {
+      CAPTURE(isa_name(isa));
+      for (bool repack : {true, false}) {
+        auto backend = model.backend(isa, 2, repack);
+        backend->prefill({ids.data(), kPositions - 1});
+        Record record = expected;
+        for (int pos = 0; pos < kPositions - 1; ++pos) record.read_kv(*backend, pos);
+        run_positions(*backend, ids, kPositions - 1, kPositions, 1, 0, record);
+        REQUIRE(Record::difference(record, expected, 0, kPositions) == "");
+      }
+    }
   }
 }
 
@@ -209,4 +247,71 @@ TEST_CASE("what a rejected row left in the cache is never read") {
   backend->truncate(0);
   run_positions(*backend, ids, 0, kPositions, 5, 0, record);
   REQUIRE(Record::difference(record, expected, 0, kPositions) == "");
+}
+
+// Constants: every compiler, optimization level and sanitizer build is held to the same bits.
+TEST_CASE("the bits are the same from build to build") {
+  const uint64_t expected[] = {15085930341079558449u, 1732508154574676213u, 15598368885687009444u,
+                               14160064025680477103u, 4633290100991379771u};
+  const std::vector<Case> all = cases();
+  for (size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(all[i].name);
+    const TinyModel model(all[i].spec);
+    const Record record = reference(model, token_ids(kPositions, model.config.vocab_size));
+    uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+    for (float x : record.logits) {
+      uint32_t bits;
+      std::memcpy(&bits, &x, sizeof bits);
+      for (int b = 0; b < 32; b += 8) hash = (hash ^ (bits >> b & 0xff)) * 0x100000001b3u;
+    }
+    CHECK(hash == expected[i]);
+  }
+}
+
+#if defined(__x86_64__)
+TEST_CASE("a caller that flushes subnormals to zero changes no bit") {
+  const TinySpec spec;
+  std::vector<TinyTensor> tensors = tiny_tensors(spec);
+  for (TinyTensor& t : tensors) {
+    if (t.name != "output.weight") continue;
+    auto* weights = reinterpret_cast<float*>(t.bytes.data());
+    for (size_t i = 0; i < t.bytes.size() / sizeof(float); ++i) weights[i] *= 1e-39f;
+  }
+  const TinyModel model(tiny_file(spec, tensors));
+  const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
+  const Record expected = reference(model, ids);
+  CHECK(std::fpclassify(expected.logits[0]) == FP_SUBNORMAL);
+  auto backend = model.backend(best_isa(), 2);
+  const unsigned mode = _mm_getcsr();
+  _mm_setcsr(mode | 0x8040);  // flush-to-zero, denormals-are-zero
+  const bool flushes = std::numeric_limits<float>::min() * volatile_half() == 0;
+  Record record(model.config, kPositions);
+  run_positions(*backend, ids, 0, kPositions, 1, 0, record);
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(mode);
+  CHECK(flushes);
+  CHECK((after & 0x8040) == 0x8040);  // the caller's own setting is left as it was
+  CHECK(Record::difference(record, expected, 0, kPositions) == "");
+}
+#endif
+
+TEST_CASE("a long context takes memory as it fills, not before") {
+  TinySpec spec;
+  spec.n_layers = 8;
+  spec.n_heads = spec.n_kv_heads = 8;
+  spec.head_dim = 64;
+  const TinyModel model(spec);
+  auto backend = model.backend(best_isa(), 1, true, 1 << 17);  // 2 GB of K and V
+  const auto resident = [] {
+    long pages = 0, ignored = 0;
+    FILE* f = std::fopen("/proc/self/statm", "r");
+    REQUIRE(f);
+    REQUIRE(std::fscanf(f, "%ld %ld", &ignored, &pages) == 2);
+    std::fclose(f);
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  const long before = resident();
+  backend->embed(0, 1);
+  backend->run_layers(0, 1, 0, 1, spec.n_layers);
+  CHECK(resident() - before < 16 << 20);  // huge pages took 270 MB
 }

@@ -35,7 +35,6 @@ struct TinySpec {
   int max_seq_len = 256;
   float norm_eps = 1e-5f;
   float rope_theta = 10000.0f;
-  int rope_dim = 0;                         // 0: head_dim
   DType type = DType::kF32;                 // of every matrix: F32, F16, BF16, Q8_0
   std::map<std::string, DType> types = {};  // other types by name ending, as "ffn_down.weight"
   bool tied = false;
@@ -145,7 +144,7 @@ inline std::vector<TinyTensor> tiny_tensors(const TinySpec& s) {
   vector("output_norm.weight", s.dim, 1, 0.1f);
   if (!s.tied) matrix("output.weight", s.vocab_size, s.dim);
   if (s.rope_freqs) {
-    vector("rope_freqs.weight", (s.rope_dim ? s.rope_dim : s.head_dim) / 2, 3, 0.3f);
+    vector("rope_freqs.weight", s.head_dim / 2, 3, 0.3f);
   }
   for (int l = 0; l < s.n_layers; ++l) {
     const std::string block = "blk." + std::to_string(l) + ".";
@@ -225,7 +224,7 @@ inline void tiny_metadata(const TinySpec& spec, GgufWriter& writer) {
   add_uint(a + "attention.value_length", spec.head_dim);
   add_float(a + "attention.layer_norm_rms_epsilon", spec.norm_eps);
   add_float(a + "rope.freq_base", spec.rope_theta);
-  add_uint(a + "rope.dimension_count", spec.rope_dim ? spec.rope_dim : spec.head_dim);
+  add_uint(a + "rope.dimension_count", spec.head_dim);
   if (spec.vocabulary) tiny_vocabulary(spec, writer);
   if (spec.metadata) spec.metadata(writer);
 }

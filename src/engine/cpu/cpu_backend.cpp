@@ -26,7 +26,7 @@ constexpr int kPrivateRows = 2;
 constexpr int kTaskQueries = 8;
 
 int padded(int n) {
-  return (n + 31) / 32 * 32;
+  return round_up(n, kQuantBlock);
 }
 
 struct Layer {
@@ -47,7 +47,7 @@ class CpuBackend final : public Backend {
   void logits(int slot, int n, float* out) override;
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
-  int kv_len(int layer) const override { return kv_.len(layer); }
+  int kv_len(int layer) const override;
   void truncate(int len) override;
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
@@ -98,6 +98,15 @@ int checked_context(int asked, const ModelConfig& config) {
                        kMost, asked));
   }
   return asked ? asked : std::min(config.max_seq_len, kDefault);
+}
+
+// Everything together, before any of it is taken. The rows under way are small beside the rest.
+void check_memory(const ModelConfig& config, const Weights& weights, bool repack, int n_ctx) {
+  const size_t kv = KvCache::bytes_needed(config, n_ctx);
+  const size_t tiles = LinearStore::bytes_needed(weights, repack);
+  require_memory(kv + tiles,
+                 format("K/V cache %.1f MB, repacked weights %.1f MB",
+                        static_cast<double>(kv) / 1e6, static_cast<double>(tiles) / 1e6));
 }
 
 CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options)
@@ -183,6 +192,11 @@ void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*
   }
 }
 
+int CpuBackend::kv_len(int layer) const {
+  SB_CHECK(1 <= layer && layer <= config_.n_layers);
+  return kv_.len(layer);
+}
+
 void CpuBackend::truncate(int len) {
   SB_CHECK(len >= 0);
   for (int l = 1; l <= config_.n_layers; ++l) kv_.set_len(l, std::min(kv_.len(l), len));
@@ -195,7 +209,7 @@ std::span<const float> CpuBackend::hidden(int slot) const {
 
 void CpuBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const {
   const auto kv_dim = static_cast<size_t>(config_.kv_dim());
-  SB_CHECK(pos >= 0 && pos < kv_.len(layer) && k.size() == kv_dim && v.size() == kv_dim);
+  SB_CHECK(pos >= 0 && pos < kv_len(layer) && k.size() == kv_dim && v.size() == kv_dim);
   kv_.read(layer, pos, k, v);
 }
 
@@ -203,7 +217,8 @@ void CpuBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<ui
 // at its K/V: no one reads the rows after it.
 void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_only) {
   for (int l = from; l <= to; ++l) {
-    SB_CHECK(kv_.len(l) == pos);
+    // Never growing with the layer: a row runs layer l after layer l - 1.
+    SB_CHECK(kv_.len(l) == pos && (l == 1 || kv_.len(l - 1) >= pos + n));
     kv_.set_len(l, pos + n);
   }
   rope_.reach(pos + n - 1);
@@ -356,6 +371,7 @@ std::unique_ptr<Backend> make_cpu_backend(const ModelConfig& config, const Weigh
     throw Error(ErrorCode::kUsage, format("%s kernels were asked for, but this CPU has only %s",
                                           isa_name(options.isa), isa_name(best_isa())));
   }
+  check_memory(config, weights, options.repack, checked_context(options.n_ctx, config));
   return std::make_unique<CpuBackend>(config, weights, options);
 }
 

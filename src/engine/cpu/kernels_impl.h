@@ -1,7 +1,7 @@
 // The CPU kernels, written once over the vector operations of a simd_*.h, which is included first.
 // Everything is in an anonymous namespace: three translation units compile this text for three
 // instruction sets, and no function of one may stand in for that of another at link time. For the
-// same reason nothing from std:: or another header computes floats here.
+// same reason nothing from std:: is called, and what tiles.h and int8_formula.h give is inlined.
 //
 // A row's arithmetic never looks at how many rows share the call: rows only add accumulators.
 #pragma once
@@ -11,9 +11,8 @@
 namespace specbound {
 namespace {
 
-// e^x, relative error below 2^-22. Below -87 the result is 0, so that no subnormal
-// arises; above 88 it is infinite. Cody-Waite reduction by ln 2 in two parts, then a polynomial of
-// degree 7.
+// e^x, relative error below 2^-22. Below -87 the result is 0, so that no subnormal arises; above
+// 88 it is infinite. Cody-Waite reduction by ln 2 in two parts, then a polynomial of degree 7.
 inline V exp(V x) {
   const Mask tiny = less(x, set1(-87.0f)), huge = less(set1(88.0f), x);
   const V c = max(set1(-87.0f), min(set1(88.0f), x));  // NaN passes: it is the second operand
@@ -254,12 +253,11 @@ void matmul_float(const Matrix& w, int begin, int end, const float* x, int ldx, 
 }
 
 void silu_mul(float* gate, const float* up, int n) {
-  for (int i = 0; i < n; i += 16) {
-    const int m = n - i < 16 ? n - i : 16;
-    const V g = load_n(gate + i, m);
-    const V s = div(g, add(set1(1.0f), exp(sub(zero(), g))));
-    store_n(gate + i, mul(s, load_n(up + i, m)), m);
-  }
+  const auto silu = [](V g) { return div(g, add(set1(1.0f), exp(sub(zero(), g)))); };
+  int i = 0;
+  for (; i + 16 <= n; i += 16) store(gate + i, mul(silu(load(gate + i)), load(up + i)));
+  const int left = n - i;
+  if (left > 0) store_n(gate + i, mul(silu(load_n(gate + i, left)), load_n(up + i, left)), left);
 }
 
 void store_kv(const float* k, const float* v, int head_dim, int pos, const KvHead& head) {

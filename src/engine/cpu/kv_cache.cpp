@@ -3,16 +3,27 @@
 
 namespace specbound {
 
+namespace {
+
+// Whole chunks: a kernel reads the masked end of the last one too.
+size_t positions(int n_ctx) {
+  return round_up<size_t>(n_ctx, kAttentionChunk);
+}
+
+}  // namespace
+
+size_t KvCache::bytes_needed(const ModelConfig& config, int n_ctx) {
+  const size_t per_position = config.head_dim + round_up(config.head_dim, 16);
+  return positions(n_ctx) * per_position * config.n_kv_heads * config.n_layers * sizeof(uint16_t);
+}
+
 KvCache::KvCache(const ModelConfig& config, int n_ctx)
     : n_kv_heads_(config.n_kv_heads),
       head_dim_(config.head_dim),
-      v_stride_((config.head_dim + 15) / 16 * 16),
+      v_stride_(round_up(config.head_dim, 16)),
       len_(config.n_layers, 0) {
-  // Whole chunks: a kernel reads the masked end of the last one too.
-  const size_t positions =
-      (static_cast<size_t>(n_ctx) + kAttentionChunk - 1) / kAttentionChunk * kAttentionChunk;
-  k_size_ = positions * head_dim_;
-  v_size_ = positions * v_stride_;
+  k_size_ = positions(n_ctx) * head_dim_;
+  v_size_ = positions(n_ctx) * v_stride_;
   data_ = Pages<uint16_t>((k_size_ + v_size_) * n_kv_heads_ * config.n_layers, "K/V cache");
 }
 

@@ -15,6 +15,7 @@ class KvCache {
  public:
   // Room for n_ctx positions. Throws Error(kLimit).
   KvCache(const ModelConfig& config, int n_ctx);
+  static size_t bytes_needed(const ModelConfig& config, int n_ctx);
 
   KvHead head(int layer, int kv_head);  // layer 1..L
   int len(int layer) const { return len_[layer - 1]; }

@@ -9,7 +9,7 @@
 
 namespace specbound {
 
-RowBuffer::RowBuffer(int max_rows, int max_k) : max_k_((max_k + 31) / 32 * 32) {
+RowBuffer::RowBuffer(int max_rows, int max_k) : max_k_(round_up(max_k, kQuantBlock)) {
   const size_t size = static_cast<size_t>(max_rows) * max_k_;
   const char* what = "working rows";
   floats_ = Pages<float>(size, what);
@@ -67,26 +67,38 @@ void read_row(const Matrix& m, int row, float* out) {
   }
 }
 
-LinearStore::LinearStore(const Weights& weights, bool repack, ThreadPool& pool,
-                         const std::function<void(size_t, size_t)>& progress) {
-  std::vector<Matrix> matrices;  // in the order a pass reads them
+// In the order a pass reads them.
+static std::vector<Matrix> matrices_of(const Weights& weights) {
+  std::vector<Matrix> matrices;
   for (const LayerWeights& w : weights.layers) {
     matrices.insert(matrices.end(), {w.wq, w.wk, w.wv, w.wo, w.w_gate, w.w_up, w.w_down});
   }
   matrices.push_back(weights.lm_head);
+  return matrices;
+}
 
+size_t LinearStore::bytes_needed(const Weights& weights, bool repack) {
+  size_t bytes = 0;
+  for (const Matrix& m : matrices_of(weights)) {
+    const TileMatrix tiles{m.n_out, m.n_in, nullptr, nullptr};
+    if (repack && m.type == DType::kQ8_0) {
+      bytes += tiles.q_bytes() + tiles.d_count() * sizeof(uint16_t);
+    }
+  }
+  return bytes;
+}
+
+LinearStore::LinearStore(const Weights& weights, bool repack, ThreadPool& pool,
+                         const std::function<void(size_t, size_t)>& progress) {
   std::set<std::string> forms;
   std::vector<Matrix> work;
   size_t total = 0;
-  const auto source_bytes = [](const Matrix& m) {
-    return static_cast<size_t>(m.n_out) * m.n_in / kQuantBlock * sizeof(BlockQ8_0);
-  };
-  for (const Matrix& m : matrices) {
+  for (const Matrix& m : matrices_of(weights)) {
     const bool tiled = repack && m.type == DType::kQ8_0;
     forms.insert(std::string(dtype_info(m.type)->name) + (tiled ? " in tiles" : " in place"));
     if (!tiled) continue;
     work.push_back(m);
-    total += source_bytes(m);
+    total += m.bytes();
   }
   for (const std::string& form : forms) description_ += (description_.empty() ? "" : ", ") + form;
 
@@ -101,8 +113,9 @@ LinearStore::LinearStore(const Weights& weights, bool repack, ThreadPool& pool,
       q_bytes += part(m, t).q_bytes();
       d_count += part(m, t).d_count();
     }
-    runs_.push_back({Pages<uint8_t>(q_bytes, "repacked weights"),
-                     Pages<uint16_t>(d_count, "repacked weights")});
+    const char* what = "repacked weights";
+    runs_.push_back({Pages<uint8_t>(q_bytes, what, PageSize::kHuge),
+                     Pages<uint16_t>(d_count, what, PageSize::kHuge)});
   }
   std::vector<size_t> q_at(n_threads), d_at(n_threads);  // where each thread's run has come to
   size_t done = 0;
@@ -120,7 +133,7 @@ LinearStore::LinearStore(const Weights& weights, bool repack, ThreadPool& pool,
       q_at[t] += mine.q_bytes();
       d_at[t] += mine.d_count();
     });
-    done += source_bytes(m);
+    done += m.bytes();
     if (progress) progress(done, total);
   }
 }

@@ -69,6 +69,8 @@ class LinearStore {
   LinearStore(const Weights& weights, bool repack, ThreadPool& pool,
               const std::function<void(size_t, size_t)>& progress);
 
+  static size_t bytes_needed(const Weights& weights, bool repack);
+
   Linear linear(const Matrix& matrix) const;
   // "Q8_0 in tiles", "F16 in place", ...
   std::string description() const { return description_; }

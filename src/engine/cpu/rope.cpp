@@ -6,9 +6,9 @@
 namespace specbound {
 
 Rope::Rope(const ModelConfig& config, const float* factors)
-    : half_(config.rope_dim / 2), style_(config.rope_style) {
+    : half_(config.head_dim / 2), style_(config.rope_style) {
   for (int i = 0; i < half_; ++i) {
-    const double frequency = std::pow(config.rope_theta, -2.0 * i / config.rope_dim);
+    const double frequency = std::pow(config.rope_theta, -2.0 * i / config.head_dim);
     frequency_.push_back(frequency / config.rope_scale / (factors ? factors[i] : 1.0));
   }
 }

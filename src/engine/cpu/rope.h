@@ -10,7 +10,7 @@ namespace specbound {
 
 class Rope {
  public:
-  // `factors` (rope_dim/2) divide the frequencies; null for none.
+  // `factors` (head_dim/2) divide the frequencies; null for none.
   Rope(const ModelConfig& config, const float* factors);
 
   // Makes positions 0..pos available. Not to be called while others rotate.

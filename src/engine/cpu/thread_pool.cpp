@@ -3,6 +3,7 @@
 
 #include <system_error>
 
+#include "engine/float_mode.h"
 #include "error.h"
 
 namespace specbound {
@@ -59,12 +60,14 @@ void ThreadPool::worker(int thread) {
     wait_for_change(start_, seen);
     seen = start_.load(std::memory_order_acquire);
     if (stopping_) return;
+    const FloatMode mode;
     (*work_)(thread);
     barrier();
   }
 }
 
 void ThreadPool::run(const std::function<void(int)>& work) {
+  const FloatMode mode;
   if (workers_.empty()) {
     work(0);
     return;

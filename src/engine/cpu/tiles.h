@@ -9,6 +9,11 @@
 
 namespace specbound {
 
+template <class T>
+constexpr T round_up(T n, int multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
 inline constexpr int kTileOutputs = 16;
 inline constexpr int kPanelRows = 8;
 
@@ -21,8 +26,8 @@ struct TileMatrix {
   const uint8_t* q = nullptr;
   const uint16_t* d = nullptr;  // (n_tiles, n_in/32, 16) FP16 scales
 
-  int n_tiles() const { return (n_out + kTileOutputs - 1) / kTileOutputs; }
-  int n_blocks() const { return n_in / kQuantBlock; }
+  [[gnu::always_inline]] int n_tiles() const { return (n_out + kTileOutputs - 1) / kTileOutputs; }
+  [[gnu::always_inline]] int n_blocks() const { return n_in / kQuantBlock; }
   size_t q_bytes() const { return static_cast<size_t>(n_tiles()) * n_blocks() * 512; }
   size_t d_count() const { return static_cast<size_t>(n_tiles()) * n_blocks() * kTileOutputs; }
 };
@@ -40,13 +45,13 @@ struct QuantRows {
   float* scale = nullptr;   // (panel, n_in/32, rows): dx
   int32_t* bias = nullptr;  // (panel, n_in/32, rows): -128 * sum of q, undoes the weights' + 128
 
-  int n_blocks() const { return n_in / kQuantBlock; }
-  int n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
-  int panel_rows(int panel) const {
+  [[gnu::always_inline]] int n_blocks() const { return n_in / kQuantBlock; }
+  [[gnu::always_inline]] int n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
+  [[gnu::always_inline]] int panel_rows(int panel) const {
     const int left = n_rows - panel * kPanelRows;
     return left < kPanelRows ? left : kPanelRows;
   }
-  size_t panel_offset(int panel) const {  // in blocks
+  [[gnu::always_inline]] size_t panel_offset(int panel) const {  // in blocks
     return static_cast<size_t>(panel) * kPanelRows * n_blocks();
   }
 };
