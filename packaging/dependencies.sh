@@ -1,0 +1,94 @@
+# Sourced by quickstart.sh and test.sh: what is installed, what is missing, and how to get it.
+# Nothing here writes to stdout, and the network is touched only when something is missing.
+
+# What the program needs, as TOOL:PACKAGE (found on PATH) and plain PACKAGE (a library, by dpkg).
+# The names are the same on Debian 12, 13 and Ubuntu 22.04, 24.04.
+build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-dev"
+test_needs="ccache:ccache clang++:clang clang-format:clang-format python3:python3
+  pkg-config:pkg-config doctest-dev libsentencepiece-dev"
+
+# The packages among `TOOL:PACKAGE` and `PACKAGE` arguments that are not here, on one line.
+missing_packages() {
+  local need out=""
+  for need in "$@"; do
+    case $need in
+      *:*) command -v "${need%%:*}" >/dev/null || out="$out ${need#*:}" ;;
+      *) dpkg-query -W -f '${Status}' "$need" 2>/dev/null | grep -q ' installed$' ||
+           out="$out $need" ;;
+    esac
+  done
+  echo "${out# }"
+}
+
+# Installs PACKAGES... through apt, as root or with sudo; otherwise one line says what to type.
+# apt's own output goes to a file and is shown only when it fails.
+apt_install() {
+  local command="apt-get install -y --no-install-recommends $*" sudo="" log
+  if ! command -v apt-get >/dev/null; then
+    say "missing: $* (Debian names); this system has no apt-get: install them and run again"
+    return 1
+  fi
+  if [ "$(id -u)" != 0 ]; then
+    # Without a terminal sudo cannot ask for a password.
+    if ! command -v sudo >/dev/null || { ! [ -t 2 ] && ! sudo -n true 2>/dev/null; }; then
+      say "missing: $*; as root run: apt-get update && $command"
+      return 1
+    fi
+    sudo="sudo"
+  fi
+  say "installing with apt: $*"
+  log=$(mktemp)
+  # stdin belongs to the program that runs afterwards.
+  if ! { $sudo apt-get update &&
+         $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+           -o DPkg::Lock::Timeout=120 "$@"; } </dev/null >"$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    rm -f "$log"
+    say "apt failed (above); to try by hand: ${sudo:+sudo }apt-get update && ${sudo:+sudo }$command"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+# Installs what is missing of NEEDS...; returns at once, with no network, when nothing is.
+ensure_installed() {
+  local packages
+  if ! command -v dpkg-query >/dev/null; then
+    say "not a Debian or Ubuntu system: taking for granted that these are here: $*"
+    return 0
+  fi
+  packages=$(missing_packages "$@")
+  [ -z "$packages" ] || apt_install $packages
+}
+
+# Path of nvcc, or nothing.
+find_nvcc() {
+  command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; }
+}
+
+# One line on the system and its tools.
+describe_system() {
+  local os nvcc cuda="no CUDA toolkit"
+  os=$(. /etc/os-release 2>/dev/null && echo "${PRETTY_NAME-}") || os=$(uname -s)
+  if nvcc=$(find_nvcc); then
+    cuda="CUDA toolkit $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
+  fi
+  say "$os, $(nproc) cores, g++ $(g++ -dumpfullversion)," \
+    "cmake $(cmake --version | sed -n '1s/cmake version //p'), $cuda;" \
+    "this version runs on the CPU"
+}
+
+# True when build folder $1 was configured for another path: a moved or copied checkout.
+moved_build() {
+  [ -f "$1/CMakeCache.txt" ] &&
+    ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$1/CMakeCache.txt"
+}
+
+# CMake refuses such a folder; this makes it configure again.
+forget_moved_build() {
+  if moved_build "$1"; then
+    say "$1 was configured for another path: starting afresh"
+    rm -rf "$1"
+    mkdir -p "$1"
+  fi
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 to a conversation: installs what is missing, builds, and chats.
+#
+#   packaging/quickstart.sh                     chat with the bundled demo model
+#   packaging/quickstart.sh COMMAND [options]   the same as `specbound COMMAND [options]`
+#
+# Everything this script says goes to stderr: stdout is the program's. Running it again is cheap:
+# with nothing missing no package tool and no network is used, and the build is incremental.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+build="$root/build/release"
+stamp="$build/quickstart.stamp"  # as old as the start of the last build that succeeded
+log="$build/quickstart.log"
+
+say() { echo "quickstart: $*" >&2; }
+. "$root/packaging/dependencies.sh"
+
+# Runs a build step with its output in the log, which is shown only when the step fails. stdin stays
+# the program's.
+quietly() {
+  if ! "$@" </dev/null >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
+    say "failed: $* (whole log: $log)"
+    return 1
+  fi
+}
+
+build_program() {
+  describe_system
+  mkdir -p "$build"
+  forget_moved_build "$build"
+  touch "$stamp.new"
+  if ! [ -f "$build/build.ninja" ]; then
+    # A compiler newer than ours may warn of new things; that must stop no newcomer.
+    quietly cmake -S "$root" --preset release -D SPECBOUND_TESTS=OFF -D SPECBOUND_WERROR=OFF
+  fi
+  say "building in $build"
+  if [ -t 2 ]; then
+    # ninja's own progress line.
+    cmake --build "$build" --target specbound </dev/null >&2
+  else
+    quietly cmake --build "$build" --target specbound
+  fi
+  mv "$stamp.new" "$stamp"
+}
+
+# Up to date: nothing the program is made of, folders included, changed since the last build.
+is_built() {
+  local sources=("$root/src" "$root/kernels" "$root"/CMake*)
+  [ -x "$build/specbound" ] && [ -f "$stamp" ] && ! moved_build "$build" &&
+    [ -z "$(find "${sources[@]}" -newer "$stamp" -print -quit 2>/dev/null)" ]
+}
+
+ensure_installed $build_needs
+is_built || build_program
+
+# Without -m the program finds the bundled model by itself.
+if [ $# = 0 ]; then
+  set -- chat
+fi
+exec "$build/specbound" "$@"

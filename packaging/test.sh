@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Builds and runs every test, after installing what they need (apt, only when something is missing).
+#
+#   packaging/test.sh           everything: style, gcc, clang, sanitizers, fuzzers, CUDA build
+#   packaging/test.sh --quick   style and the release suite only
+#
+# One line a stage, then `N passed, N failed, N skipped`; exit status 1 when anything failed. A
+# stage that fails stops no other. A stage counts as one, or, when it runs a list of tests, as these
+# tests (see count_results.py). Logs and builds stay under build/.
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$root" || exit 1
+logs="$root/build/test-logs"
+fuzz_seconds=30
+
+say() { echo "test: $*"; }
+. packaging/dependencies.sh
+
+case "$*" in
+  "") quick=no ;;
+  --quick) quick=yes ;;
+  *)
+    echo "usage: packaging/test.sh [--quick]" >&2
+    exit 2
+    ;;
+esac
+
+# ---- stages: exit status 0 is a pass; file `counts` (passed failed skipped, then notes) says more
+
+skip() {
+  echo "0 0 1" >"$counts"
+  echo "SKIP $*" >>"$counts"
+}
+
+stage_lint() { python3 tests/lint.py; }
+
+# Another major version formats differently, so only the one the tree is kept with can judge it.
+stage_format() {
+  local formatter breaches
+  formatter=$(command -v clang-format-14 || command -v clang-format)
+  if ! "$formatter" --version | grep -q 'version 14\.'; then
+    skip "format: needs clang-format 14, found $("$formatter" --version | tr -d '\n')"
+    return
+  fi
+  breaches=$(find . -path './build*' -prune -o -regex '.*\.\(h\|cpp\|cuh\|cu\)' -print0 |
+    xargs -0 "$formatter" --dry-run -Werror 2>&1) && return
+  echo "not as clang-format would have it; $formatter -i FILE puts it right:"
+  grep -o '^[^ :]*:[0-9]*:[0-9]*: error:' <<<"$breaches" | cut -d: -f1 | sort -u | grep . ||
+    echo "$breaches"
+  return 1
+}
+
+build() {
+  local preset=$1
+  shift
+  forget_moved_build "build/$preset"
+  cmake --preset "$preset" && cmake --build --preset "$preset" "$@" -- -k 0
+}
+
+# Address-space randomization with more entropy than the sanitizers of gcc 12 and clang 14 expect
+# makes them abort at start; where the system allows it, they run without.
+fixed_addresses() {
+  if setarch "$(uname -m)" -R true 2>/dev/null; then
+    setarch "$(uname -m)" -R "$@"
+  else
+    "$@"
+  fi
+}
+
+suite() {
+  local preset=$1 status junit="$logs/$1.xml"
+  build "$preset" || return 1
+  rm -f "$junit"
+  fixed_addresses ctest --preset "$preset" --no-tests=error --timeout 900 \
+    --output-junit "$junit" --test-output-size-passed 4194304 --test-output-size-failed 4194304
+  status=$?
+  python3 packaging/count_results.py "$junit" >"$counts" && return $status
+}
+
+stage_release() { suite release; }
+stage_clang() { suite clang; }
+
+stage_asan_ubsan() {
+  export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1
+  export UBSAN_OPTIONS=print_stacktrace=1
+  suite asan-ubsan
+}
+
+stage_tsan() {
+  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  suite tsan
+}
+
+# fuzz_gguf fills an empty corpus by itself. fuzz_tokenizer starts from texts (0, 1), the small GGUF
+# files of fuzz_gguf (2) and chat templates (3); the first byte of an input says which it is.
+fuzz_tokenizer_seeds() {
+  local file name
+  for file in tests/data/tokenizer/*.inp tests/data/chat-templates/*.jinja \
+    build/fuzz/runs/fuzz_gguf/corpus/seed-*; do
+    name=$(basename "$file")
+    case $file in
+      *.inp)
+        (printf 0 && cat "$file") >"$1/0-$name"
+        (printf 1 && cat "$file") >"$1/1-$name"
+        ;;
+      *.jinja) (printf 3 && cat "$file") >"$1/3-$name" ;;
+      *) (printf 2 && cat "$file") >"$1/2-$name" ;;
+    esac
+  done
+}
+
+# A new corpus each time, so that every run can be repeated.
+run_fuzzer() {
+  local target=$1 work="$root/build/fuzz/runs/$1"
+  rm -rf "$work/corpus"
+  mkdir -p "$work/corpus"
+  if [ "$target" = fuzz_tokenizer ]; then fuzz_tokenizer_seeds "$work/corpus"; fi
+  echo "== $target, $fuzz_seconds s"
+  (cd "$work" && fixed_addresses "$root/build/fuzz/tests/$target" -seed=1 -max_len=16384 \
+    -max_total_time="$fuzz_seconds" -timeout=20 -rss_limit_mb=2560 -print_final_stats=1 corpus)
+}
+
+stage_fuzz() {
+  local source target passed=0 failed=0 targets=()
+  for source in tests/fuzz/fuzz_*.cpp; do
+    targets+=("$(basename "$source" .cpp)")
+  done
+  build fuzz --target "${targets[@]}" || return 1
+  for target in "${targets[@]}"; do
+    if run_fuzzer "$target"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  done
+  echo "$passed $failed 0" >"$counts"
+  [ $failed = 0 ]
+}
+
+# Kernels are compiled, not run: no test may need a GPU.
+stage_cuda() {
+  local nvcc
+  if ! nvcc=$(find_nvcc); then
+    skip "cuda: no nvcc on PATH or in /usr/local/cuda/bin"
+  elif [ -z "$(find kernels -name '*.cu' 2>/dev/null)" ]; then
+    echo "0 0 0" >"$counts"
+    echo "nothing to build: there are no CUDA sources yet ($nvcc is here)" >>"$counts"
+  else
+    echo "kernels/ holds CUDA sources, but no build of them is set up in this stage"
+    return 1
+  fi
+}
+
+# ---- running them ----
+
+passed=0 failed=0 skipped=0
+
+# Runs stage_NAME in a subshell, adds its counts, prints its line, and its log when it failed.
+run_stage() {
+  local name=$1 start=$EPOCHREALTIME status p=0 f=0 s=0 verdict=ok seconds log="$logs/$1.log"
+  counts="$logs/$name.counts"
+  rm -f "$counts"
+  ("stage_${name//-/_}") </dev/null >"$log" 2>&1
+  status=$?
+  if [ -s "$counts" ]; then
+    read -r p f s <"$counts"
+  elif [ $status = 0 ]; then
+    p=1
+  fi
+  # A build that breaks leaves no counts, and a failure is never lost.
+  if [ $status != 0 ] && [ "$f" = 0 ]; then f=1; fi
+  if [ "$f" != 0 ]; then
+    verdict=FAILED
+  elif [ "$p" = 0 ]; then
+    verdict=none
+  fi
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  seconds=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
+  printf '%-7s %-11s %4d passed, %d failed, %d skipped %8s s\n' \
+    $verdict "$name" "$p" "$f" "$s" "$seconds"
+  [ ! -s "$counts" ] || sed '1d; s/^/        /' "$counts"
+  if [ "$f" != 0 ]; then
+    echo "---- end of $log"
+    grep -v '^\[[0-9]*/[0-9]*\] ' "$log" | tail -n 150
+    echo "----"
+  fi
+}
+
+# clang comes without its sanitizer and fuzzer runtimes, in a package named after its version.
+ensure_fuzzer_runtime() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    clang++ -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null 2>/dev/null ||
+    apt_install "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
+}
+
+mkdir -p "$logs"
+ensure_installed $build_needs $test_needs && ensure_fuzzer_runtime || exit 1
+describe_system
+begin=$SECONDS
+stages=(lint format release)
+if [ $quick = no ]; then
+  stages+=(clang asan-ubsan tsan fuzz cuda)
+fi
+for stage in "${stages[@]}"; do
+  run_stage "$stage"
+done
+echo "$((SECONDS - begin)) s in all; logs in $logs"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

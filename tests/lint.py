@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""House rules that a compiler does not check: one line per breach, exit status 1 when there is any.
+
+File length, line width, tabs and trailing blanks, unfinished-work markers, include direction, no
+CUDA headers in src/, `#pragma once`, a comment at the top of each source file (a .cpp beside its .h
+is described there), no paths of one machine.
+Data that others wrote (tests/data) is left alone.
+"""
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MAX_LINES, MAX_COLUMNS = 600, 100
+CPP = (".h", ".cpp", ".cuh", ".cu")
+CODE = CPP + (".py", ".sh", ".cmake")
+
+# Folder of src/ -> folders it may include from; DESIGN: app -> decode -> engine -> model, text.
+MAY_INCLUDE = {
+    "model": {"model"},
+    "text": {"text", "model"},
+    "engine": {"engine", "model", "text"},
+    "decode": {"decode", "engine", "model", "text"},
+    "app": {"app", "decode", "engine", "model", "text"},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+CUDA_HEADER = re.compile(r"^(cuda|cublas|curand|nvrtc|nvml|mma\.h|cooperative_groups|thrust/|cub/)")
+# Spelled apart so that this file passes its own check.
+MARKER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.\-}])/(?:work|home|root|opt)/")
+
+
+def tracked_files():
+    """Every file that git knows or would add; without git, every file outside build folders."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT,
+                                check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        names = listed.stdout.decode().split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        names = []
+        for folder, subfolders, files in os.walk(ROOT):
+            subfolders[:] = [s for s in subfolders if s not in (".git", "__pycache__", "dist")
+                             and not s.startswith("build")]
+            names += [os.path.relpath(os.path.join(folder, f), ROOT) for f in files]
+    return sorted(n for n in names if n and os.path.isfile(os.path.join(ROOT, n)))
+
+
+def check_source(name, lines):
+    """Rules for C++ and CUDA files: what is included, and how a file begins."""
+    parts = name.split("/")
+    folder = parts[1] if parts[0] == "src" and len(parts) > 2 else None
+    if folder and folder not in MAY_INCLUDE:
+        yield 1, f"no include rule for src/{folder}: add one to tests/lint.py"
+    for number, line in enumerate(lines, 1):
+        found = INCLUDE.match(line)
+        if not found:
+            continue
+        quote, header = found.groups()
+        if parts[0] == "src" and CUDA_HEADER.match(header):
+            yield number, f"CUDA header {header} in src/"
+        if quote == '"' and folder in MAY_INCLUDE:
+            target = header.split("/")[0]
+            if header != "error.h" and target not in MAY_INCLUDE[folder]:
+                yield number, f"src/{folder} may not include {header}"
+    if name.endswith((".h", ".cuh")) and "#pragma once" not in lines:
+        yield 1, "no #pragma once"
+    described = "".join(lines[:1]).startswith("//") or (
+        name.endswith(".cpp") and os.path.isfile(os.path.join(ROOT, name[:-4] + ".h")))
+    if parts[0] in ("src", "kernels", "gui") and not described:
+        yield 1, "no comment at the top that says what the file owns"
+
+
+def check_file(name):
+    with open(os.path.join(ROOT, name), "rb") as file:
+        data = file.read()
+    if b"\0" in data or name.startswith("tests/data/"):
+        return
+    lines = data.decode("utf-8", "replace").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        if MACHINE_PATH.search(line):
+            yield number, "absolute path of one machine"
+    base = os.path.basename(name)
+    if not name.endswith(CODE) and base != "CMakeLists.txt":
+        return
+    if len(lines) > MAX_LINES:
+        yield len(lines), f"{len(lines)} lines; at most {MAX_LINES}"
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_COLUMNS:
+            yield number, f"{len(line)} columns; at most {MAX_COLUMNS}"
+        if "\t" in line:
+            yield number, "tab"
+        if line != line.rstrip():
+            yield number, "trailing blank"
+        if MARKER.search(line):
+            yield number, "unfinished-work marker; open an issue instead"
+    if name.endswith(CPP):
+        yield from check_source(name, lines)
+
+
+def main():
+    names = tracked_files()
+    breaches = [f"{name}:{number}: {text}" for name in names for number, text in check_file(name)]
+    for breach in breaches:
+        print(breach)
+    print(f"lint: {len(names)} files, {len(breaches)} breaches")
+    return 1 if breaches or not names else 0
+
+
+sys.exit(main())
