@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "decode/exact_math.h"
+#include "engine/exact_math.h"
 
 namespace specbound {
 

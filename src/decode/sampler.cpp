@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "decode/exact_math.h"
+#include "engine/exact_math.h"
 #include "error.h"
 
 namespace specbound {

@@ -229,8 +229,8 @@ void read_attention(const Keys& keys, ModelConfig& config) {
 
 void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   config.rope_theta = keys.number("rope.freq_base").value_or(10000.0);
-  if (!(std::isfinite(config.rope_theta) && config.rope_theta > 0)) {
-    keys.bad("rope.freq_base", "a finite number above 0", format("%g", config.rope_theta));
+  if (!(std::isfinite(config.rope_theta) && config.rope_theta >= 1)) {
+    keys.bad("rope.freq_base", "a finite number, 1 or more", format("%g", config.rope_theta));
   }
   const uint64_t rotated = keys.count("rope.dimension_count").value_or(config.head_dim);
   if (rotated != static_cast<uint64_t>(config.head_dim)) {

@@ -1,14 +1,14 @@
 // Angle tables and the two pairings.
 #include "engine/cpu/rope.h"
 
-#include <cmath>
+#include "engine/exact_math.h"
 
 namespace specbound {
 
 Rope::Rope(const ModelConfig& config, const float* factors)
     : half_(config.head_dim / 2), style_(config.rope_style) {
   for (int i = 0; i < half_; ++i) {
-    const double frequency = std::pow(config.rope_theta, -2.0 * i / config.head_dim);
+    const double frequency = exact_exp(-2.0 * i / config.head_dim * exact_log(config.rope_theta));
     frequency_.push_back(frequency / config.rope_scale / (factors ? factors[i] : 1.0));
   }
 }
@@ -20,9 +20,9 @@ void Rope::reach(int pos) {
   table_.resize(target * row);
   for (size_t p = done; p < target; ++p) {
     for (int i = 0; i < half_; ++i) {
-      const double angle = static_cast<double>(p) * frequency_[i];
-      table_[p * row + 2 * i] = static_cast<float>(std::cos(angle));
-      table_[p * row + 2 * i + 1] = static_cast<float>(std::sin(angle));
+      const SinCos angle = exact_sin_cos(static_cast<double>(p) * frequency_[i]);
+      table_[p * row + 2 * i] = static_cast<float>(angle.cos);
+      table_[p * row + 2 * i + 1] = static_cast<float>(angle.sin);
     }
   }
 }
