@@ -10,7 +10,7 @@ import time
 
 import bench
 
-COMMAND = ["run", "-p", "I need a table for two tonight.", "-n", "8", "--temp", "0"]
+COMMAND = ["run", "--raw", "-p", "I need a table for two tonight.", "-n", "8", "--temp", "0"]
 
 
 def first_byte_seconds(program, model, threads):
