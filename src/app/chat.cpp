@@ -12,6 +12,7 @@
 #include "app/interrupt.h"
 #include "app/loaded_model.h"
 #include "app/reply.h"
+#include "app/terminal_text.h"
 #include "app/text_input.h"
 #include "error.h"
 
@@ -54,12 +55,14 @@ class Chat {
 
   // False when the conversation is over.
   bool handle(const std::string& line);
+  // The exit status. Throws Error(kFile) if stdout could not take the replies.
+  int finish() const;
 
  private:
   void message(std::string text);
   void regenerate();
-  void answer();
-  void print_totals() const;
+  bool answer(uint32_t reply_number);
+  void report(const Reply& reply);
   int reserve() const;
 
   LoadedModel& model_;
@@ -69,8 +72,8 @@ class Chat {
   Conversation conversation_;
   TextOutput output_;
   uint32_t reply_ = 0;  // how often the newest message was answered before
-  int n_replies_ = 0;
-  GenerateStats totals_;
+  size_t n_used_ = 0;   // positions of the context that the conversation takes
+  TotalStats totals_;
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -92,12 +95,13 @@ bool Chat::handle(const std::string& line) {
     std::fputs(kHelp, stderr);
   } else if (word == "/clear") {
     conversation_.clear();
+    n_used_ = 0;
     std::fprintf(stderr, "conversation cleared%s\n",
                  flags_.system.empty() ? "" : ", system prompt kept");
   } else if (word == "/regen") {
     regenerate();
   } else if (word == "/stats") {
-    print_totals();
+    std::fprintf(stderr, "%s\n", totals_line(totals_, n_used_, model_.n_ctx()).c_str());
   } else {
     std::fprintf(stderr, "unknown command %s; /help lists them, //... sends a message\n",
                  printable(word.substr(0, word.find(' '))).c_str());
@@ -105,10 +109,18 @@ bool Chat::handle(const std::string& line) {
   return output_.error() == 0;
 }
 
+int Chat::finish() const {
+  output_.check();
+  return output_.error() != 0 ? 1 : 0;
+}
+
 void Chat::message(std::string text) {
   conversation_.add_user(std::move(text));
-  reply_ = 0;
-  answer();
+  if (answer(0)) {
+    reply_ = 0;
+  } else {
+    conversation_.remove_last();
+  }
 }
 
 void Chat::regenerate() {
@@ -116,26 +128,30 @@ void Chat::regenerate() {
     std::fprintf(stderr, "nothing to answer again yet\n");
     return;
   }
-  conversation_.remove_last();
-  ++reply_;
-  answer();
+  ChatMessage old = conversation_.remove_last();
+  if (answer(reply_ + 1)) {
+    ++reply_;
+  } else {
+    conversation_.add_reply(std::move(old.content));
+  }
 }
 
 // Positions kept free for a reply before old turns are dropped for it.
 int Chat::reserve() const {
-  const int quarter = model_.backend().n_ctx() / 4;
+  const int quarter = model_.n_ctx() / 4;
   return flags_.n_predict >= 0 ? std::min(flags_.n_predict, quarter) : quarter;
 }
 
-void Chat::answer() {
+// Adds the reply with this number to the conversation. False, and nothing added, if there was none:
+// the message does not fit, or Ctrl-C came while the prompt was being read.
+bool Chat::answer(uint32_t reply_number) {
   Conversation::Prompt prompt;
   try {
-    prompt = conversation_.prompt(model_.backend().n_ctx(), reserve());
+    prompt = conversation_.prompt(model_.n_ctx(), reserve());
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kLimit) throw;
-    conversation_.remove_last();
     std::fprintf(stderr, "%s\n", e.what());
-    return;
+    return false;
   }
   if (prompt.dropped_turns > 0) {
     std::fprintf(stderr, "context full: dropped the oldest %d turn%s%s\n", prompt.dropped_turns,
@@ -145,34 +161,32 @@ void Chat::answer() {
   const auto first_piece = [this](int32_t, std::string_view piece) {
     return template_.reply_text(piece);
   };
-  const Reply reply =
-      generate_reply(model_, session_, flags_,
-                     {.prompt = prompt.ids, .reply = reply_, .first_piece = first_piece}, output_);
-  output_.end_line();
+  const Reply reply = generate_reply(
+      model_, session_, flags_,
+      {.prompt = prompt.ids, .reply = reply_number, .first_piece = first_piece}, output_);
   clear_interrupt();
+  const GenerateStats& generated = reply.stats.generated;
+  if (generated.stop == StopReason::kAborted && generated.generated_tokens == 0) {
+    std::fprintf(stderr, "stopped before the reply began: %s\n",
+                 reply_number == 0 ? "the message is forgotten" : "the reply before it stays");
+    return false;
+  }
+  output_.end_line();
   conversation_.add_reply(reply.text);
-
-  ++n_replies_;
-  const GenerateStats& g = reply.stats.generated;
-  totals_.generated_tokens += g.generated_tokens;
-  totals_.prefilled_tokens += g.prefilled_tokens;
-  totals_.decode_seconds += g.decode_seconds;
-  totals_.prefill_seconds += g.prefill_seconds;
-  std::fprintf(stderr, "[%s]\n", stats_line(reply.stats).c_str());
-  if (!flags_.stats_json.empty()) write_file(flags_.stats_json, stats_json(reply.stats));
+  n_used_ = session_.tokens().size();
+  report(reply);
+  return true;
 }
 
-void Chat::print_totals() const {
-  std::string line = format("%d replies, %d tokens", n_replies_, totals_.generated_tokens);
-  if (totals_.decode_seconds > 0) {
-    line += format(", %.1f tok/s", totals_.generated_tokens / totals_.decode_seconds);
+void Chat::report(const Reply& reply) {
+  totals_.add(reply.stats.generated);
+  std::fprintf(stderr, "[%s]\n", stats_line(reply.stats).c_str());
+  if (flags_.stats_json.empty()) return;
+  try {
+    write_file(flags_.stats_json, stats_json(reply.stats));
+  } catch (const Error& e) {  // no reason to end the conversation
+    std::fprintf(stderr, "warning: %s\n", terminal_text(e.what()).c_str());
   }
-  line += format(" | prompts %d tokens", totals_.prefilled_tokens);
-  if (totals_.prefill_seconds > 0) {
-    line += format(", %.0f tok/s", totals_.prefilled_tokens / totals_.prefill_seconds);
-  }
-  std::fprintf(stderr, "%s | context %zu of %d | speculation off\n", line.c_str(),
-               session_.tokens().size(), model_.backend().n_ctx());
 }
 
 }  // namespace
@@ -191,6 +205,7 @@ int command_chat(int argc, char** argv) {
   catch_interrupts();
   LoadedModel model(flags.model);
   const std::unique_ptr<ChatTemplate> chat_template = ChatTemplate::from_gguf(model.gguf());
+  model.load();
   Chat chat(model, *chat_template, flags.reply, sampling);
   const bool interactive = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
   if (interactive) std::fputs("Type a message; /help lists the commands.\n", stderr);
@@ -203,14 +218,15 @@ int command_chat(int argc, char** argv) {
       const LineReader::Status status = reader.next(line);
       if (status != LineReader::Status::kLine) {
         if (interactive) std::fputc('\n', stderr);
-        return 0;
+        break;
       }
-      if (!chat.handle(line)) return 0;
+      if (!chat.handle(line)) break;
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kLimit) throw;
       std::fprintf(stderr, "%s\n", e.what());
     }
   }
+  return chat.finish();
 }
 
 }  // namespace specbound

@@ -1,24 +1,26 @@
 #include "app/cli.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <random>
 #include <vector>
 
+#include "app/text_input.h"
 #include "error.h"
 
 namespace specbound {
 
 namespace {
 
-// CLI11 reads "-ngl 0" as "-n gl 0"; these spellings become the long ones before it looks.
-constexpr struct {
-  const char* name;
-  const char* long_name;
-} kLongShortNames[] = {{"-ngl", "--gpu-layers"}};
+// CLI11 reads "-ngl 0" as "-n gl 0", so this spelling becomes the long one before it looks.
+constexpr std::string_view kGpuLayers = "-ngl";
+constexpr const char* kGpuLayersLong = "--gpu-layers";
 
-// The arguments after argv[0], with -ngl and "--name=" spelled as CLI11 understands them. The value
-// of an option is passed through whatever it looks like.
+// The arguments after argv[0], with -ngl (and -ngl8, -ngl=8) and "--name=" spelled as CLI11
+// understands them. The value of an option is passed through whatever it looks like.
 std::vector<std::string> normalized_arguments(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> out;
   for (int i = 1; i < argc; ++i) {
@@ -27,11 +29,9 @@ std::vector<std::string> normalized_arguments(const CLI::App& app, int argc, cha
       out.insert(out.end(), argv + i, argv + argc);
       break;
     }
-    for (const auto& [name, long_name] : kLongShortNames) {
-      if (arg == name) arg = long_name;
-      if (arg.starts_with(std::string(name) + "=")) {
-        arg = long_name + arg.substr(std::string_view(name).size());
-      }
+    if (arg.starts_with(kGpuLayers)) {
+      const std::string value = arg.substr(kGpuLayers.size());
+      arg = kGpuLayersLong + (value.empty() || value[0] == '=' ? value : "=" + value);
     }
     if (arg.starts_with("--") && arg.size() > 3 && arg.find('=') == arg.size() - 1) {
       arg.pop_back();
@@ -69,8 +69,23 @@ std::string help_text(const CLI::App& app) {
   return text;
 }
 
-std::string number_text(double value) {
-  return format("%.6g", value);
+// A sampling parameter. Its range is known to validate() alone: it looks at `params` once `assign`
+// has put the number there.
+template <typename Assign>
+CLI::Option* add_sampling(CLI::App& app, const char* name, const SamplingParams& params,
+                          Assign assign, const std::string& description) {
+  const auto read = [&params, name, assign](const std::string& text) {
+    if (!assign(text)) {
+      throw CLI::ValidationError(
+          name, format("expected a number, found \"%s\"", printable(text).c_str()));
+    }
+    try {
+      validate(params);
+    } catch (const Error& e) {
+      throw CLI::ValidationError(std::string(e.what()));
+    }
+  };
+  return app.add_option_function<std::string>(name, read, description);
 }
 
 uint64_t random_seed() {
@@ -141,18 +156,19 @@ CLI::Option* add_int(CLI::App& app, const std::string& names, int& value, int lo
   return app.add_option_function<std::string>(names, read, description)->type_name("N");
 }
 
-CLI::Option* add_number(CLI::App& app, const std::string& names, float& value, double low,
-                        double high, const std::string& description) {
-  const auto read = [&value, low, high, names](const std::string& text) {
-    const std::optional<double> number = parse_number(text);
-    if (!number || *number < low || *number > high) {
-      throw CLI::ValidationError(
-          names, format("expected a number from %s to %s, found \"%s\"", number_text(low).c_str(),
-                        number_text(high).c_str(), printable(text).c_str()));
+CLI::Option* add_file(CLI::App& app, const std::string& names, std::string& value,
+                      const std::string& description) {
+  const auto read = [&value, names](const std::string& text) {
+    if (text.empty()) {
+      throw CLI::ValidationError(names, "expected the name of a file, found an empty one");
     }
-    value = static_cast<float>(*number);
+    value = text;
   };
-  return app.add_option_function<std::string>(names, read, description)->type_name("X");
+  return app.add_option_function<std::string>(names, read, description)->type_name("FILE");
+}
+
+CLI::Option* add_model_file(CLI::App& app, std::string& value) {
+  return add_file(app, "-m,--model", value, "GGUF file (default: the bundled demo model)");
 }
 
 void add_model_flags(CLI::App& app, ModelFlags& flags) {
@@ -161,16 +177,27 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
                         const char* description) {
     return app.add_option(names, value, description)->type_name(type);
   };
-  text("-m,--model", flags.model, "FILE", "GGUF file (default: the bundled demo model)")
-      ->group(group);
+  add_model_file(app, flags.model)->group(group);
   add_int(app, "-c,--ctx-size", flags.n_ctx, 1, 1 << 24,
           "context in tokens (default: as trained, at most 4096)")
       ->group(group);
-  add_int(app, "-t,--threads", flags.n_threads, 1, 1024, "threads (default: one per physical core)")
+  add_int(app, "-t,--threads", flags.n_threads, 0, kMaxThreads,
+          "threads (default 0: one per physical core)")
       ->group(group);
-  app.add_option("--gpu-layers,--n-gpu-layers", flags.gpu_layers,
-                 "also -ngl: layers on the GPU; this build has none, both run on the CPU")
-      ->type_name("0|all")
+  const auto read_gpu_layers = [&flags](const std::string& given) {
+    const std::optional<int64_t> number =
+        given == "all" ? ModelFlags::kAllLayers : parse_int(given);
+    if (!number || *number < 0) {
+      throw CLI::ValidationError(
+          "-ngl",
+          format("expected 0, all or a number of layers, found \"%s\"", printable(given).c_str()));
+    }
+    flags.gpu_layers = static_cast<int>(std::min<int64_t>(*number, ModelFlags::kAllLayers));
+  };
+  app.add_option_function<std::string>(
+         "--gpu-layers,--n-gpu-layers", read_gpu_layers,
+         "also -ngl: layers on the GPU, 0 or all; this build has none, both run on the CPU")
+      ->type_name("N|all")
       ->group(group);
   text("--device", flags.device, "auto|cpu", "where to run")->group(group);
   const std::string advanced = "Advanced";
@@ -182,11 +209,6 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
 }
 
 CpuOptions ModelFlags::cpu_options() const {
-  if (gpu_layers && *gpu_layers != "all" && *gpu_layers != "0") {
-    throw Error(ErrorCode::kUsage,
-                format("-ngl %s: expected 0 or all; a model cannot be split between GPU and CPU",
-                       printable(*gpu_layers).c_str()));
-  }
   if (device != "auto" && device != "cpu") {
     throw Error(ErrorCode::kUsage,
                 format("--device %s: expected auto or cpu; this build has no GPU backend",
@@ -214,27 +236,82 @@ CpuOptions ModelFlags::cpu_options() const {
   return options;
 }
 
+bool ModelFlags::all_layers_on_gpu(int n_layers) const {
+  if (!gpu_layers || *gpu_layers == 0) return false;
+  if (*gpu_layers > n_layers) return true;
+  throw Error(
+      ErrorCode::kUsage,
+      format("-ngl %d: expected 0 or all (%d or more); the model has %d layers and the output, "
+             "which cannot be split between GPU and CPU",
+             *gpu_layers, n_layers + 1, n_layers));
+}
+
+void add_text_flags(CLI::App& app, TextFlags& flags, const char* text, const char* file) {
+  app.add_option_function<std::string>(
+         "-p,--prompt", [&flags](const std::string& given) { flags.text = given; }, text)
+      ->type_name("TEXT");
+  add_file(app, "-f,--file", flags.file, file);
+}
+
+std::string TextFlags::path() const {
+  if (text && !file.empty()) {
+    throw Error(ErrorCode::kUsage, "-p and -f both name a text: give one of them");
+  }
+  if (!text && file.empty() && isatty(STDIN_FILENO)) {
+    throw Error(ErrorCode::kUsage, "no text: give -p TEXT or -f FILE, or pipe text in");
+  }
+  return file.empty() ? "-" : file;
+}
+
+std::string TextFlags::bytes() const {
+  const std::string from = path();
+  return text ? *text : read_bytes(from);
+}
+
+std::string TextFlags::prompt() const {
+  const std::string from = path();
+  if (text) return *text;
+  const std::string prompt = read_text(from);
+  if (prompt.empty()) {
+    throw Error(ErrorCode::kUsage,
+                format("%s: expected a prompt, found no text; -p \"\" gives an empty prompt",
+                       from == "-" ? "stdin" : from.c_str()));
+  }
+  return prompt;
+}
+
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
   const std::string group = "Sampling, applied in this order";
   SamplingParams& p = flags.params;
-  add_number(app, "--repeat-penalty", p.repeat_penalty, 0.01, 100,
-             format("divides the logits of recent tokens (default %g: off)", p.repeat_penalty))
-      ->group(group);
-  add_int(app, "--repeat-last-n", p.repeat_last_n, -1, 1 << 24,
-          format("tokens it looks back (default %d; 0: none, -1: all)", p.repeat_last_n))
-      ->group(group);
-  add_int(app, "--top-k", p.top_k, 0, 1 << 24,
-          format("keep the k likeliest tokens (default %d; 0: all)", p.top_k))
-      ->group(group);
-  add_number(app, "--top-p", p.top_p, 0, 1,
-             format("keep the likeliest tokens that sum to this (default %g; 1: all)", p.top_p))
-      ->group(group);
-  add_number(app, "--min-p", p.min_p, 0, 1,
-             format("drop tokens below this share of the likeliest (default %g; 0: none)", p.min_p))
-      ->group(group);
-  add_number(app, "--temp", p.temperature, 0, 100,
-             format("0 always takes the likeliest token (default %g)", p.temperature))
-      ->group(group);
+  const auto whole = [&](const char* name, int& value, const std::string& description) {
+    const auto assign = [&value](const std::string& text) {
+      constexpr int64_t kMax = std::numeric_limits<int>::max();
+      const std::optional<int64_t> number = parse_int(text);
+      if (number) value = static_cast<int>(std::clamp(*number, -kMax, kMax));
+      return number.has_value();
+    };
+    add_sampling(app, name, p, assign, description)->type_name("N")->group(group);
+  };
+  const auto real = [&](const char* name, float& value, const std::string& description) {
+    const auto assign = [&value](const std::string& text) {
+      constexpr double kMax = std::numeric_limits<float>::max();
+      const std::optional<double> number = parse_number(text);
+      if (number) value = static_cast<float>(std::clamp(*number, -kMax, kMax));
+      return number.has_value();
+    };
+    add_sampling(app, name, p, assign, description)->type_name("X")->group(group);
+  };
+  real("--repeat-penalty", p.repeat_penalty,
+       format("divides the logits of recent tokens (default %g: off)", p.repeat_penalty));
+  whole("--repeat-last-n", p.repeat_last_n,
+        format("tokens it looks back (default %d; 0: none, -1: all)", p.repeat_last_n));
+  whole("--top-k", p.top_k, format("keep the k likeliest tokens (default %d; 0: all)", p.top_k));
+  real("--top-p", p.top_p,
+       format("keep the likeliest tokens that sum to this (default %g; 1: all)", p.top_p));
+  real("--min-p", p.min_p,
+       format("drop tokens below this share of the likeliest (default %g; 0: none)", p.min_p));
+  real("--temp", p.temperature,
+       format("0 always takes the likeliest token (default %g)", p.temperature));
   const auto read_seed = [&flags](const std::string& text) {
     if (text == "-1") {
       flags.seed.reset();
@@ -269,8 +346,7 @@ void add_reply_flags(CLI::App& app, ReplyFlags& flags) {
       ->group(group);
   app.add_option("--sys", flags.system, "system prompt")->type_name("TEXT")->group(group);
   app.add_flag("--ignore-eos", flags.ignore_eos, "go on past the end of the reply")->group(group);
-  app.add_option("--stats-json", flags.stats_json, "write the figures of the reply as JSON")
-      ->type_name("FILE")
+  add_file(app, "--stats-json", flags.stats_json, "write the figures of the reply as JSON")
       ->group(group);
 }
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,8 +25,14 @@ std::optional<int> parse_cli(CLI::App& app, int argc, char** argv, FILE* out = s
 // A number option that takes `low`..`high` and nothing else.
 CLI::Option* add_int(CLI::App& app, const std::string& names, int& value, int low, int high,
                      const std::string& description);
-CLI::Option* add_number(CLI::App& app, const std::string& names, float& value, double low,
-                        double high, const std::string& description);
+
+// The name of a file. An empty one is refused: it is what an unset shell variable leaves, and must
+// not count as a flag that was not given.
+CLI::Option* add_file(CLI::App& app, const std::string& names, std::string& value,
+                      const std::string& description);
+
+// -m, --model; `value` stays empty without it: the bundled demo model.
+CLI::Option* add_model_file(CLI::App& app, std::string& value);
 
 // Whole-text number parsers; nullopt for anything else (sign where none belongs, overflow, NaN,
 // inf, white space, trailing characters).
@@ -35,18 +42,41 @@ std::optional<double> parse_number(std::string_view text);
 
 // Which model, and how it is run.
 struct ModelFlags {
-  std::string model;                      // empty: the bundled demo model
-  int n_ctx = 0;                          // 0: as trained
-  int n_threads = 0;                      // 0: one per physical core
-  std::optional<std::string> gpu_layers;  // -ngl; without it: all that can go there
+  std::string model;              // empty: the bundled demo model
+  int n_ctx = 0;                  // 0: as trained
+  int n_threads = 0;              // 0: one per physical core
+  std::optional<int> gpu_layers;  // -ngl, kAllLayers for "all"; without it: all that can go there
   std::string device = "auto";
   std::string isa = "auto";
   bool no_repack = false;
 
+  static constexpr int kAllLayers = std::numeric_limits<int>::max();
+
   // Throws Error(kUsage) for what this build cannot do.
   CpuOptions cpu_options() const;
+
+  // Whether -ngl asks for the whole model on the GPU: "all", or more than its `n_layers` layers
+  // (the output counts as one). False for 0 and without -ngl. Throws Error(kUsage) for a part.
+  bool all_layers_on_gpu(int n_layers) const;
 };
 void add_model_flags(CLI::App& app, ModelFlags& flags);
+
+// The text that a command works on: -p, -f, or stdin without either.
+struct TextFlags {
+  std::optional<std::string> text;
+  std::string file;  // "-": stdin; empty: not given
+
+  // Byte for byte. Throws Error(kUsage) for both flags, or for neither at a terminal, and what
+  // reading throws.
+  std::string bytes() const;
+  // The same for a prompt: from a file or a pipe without one line end at its end, and refused with
+  // Error(kUsage) when nothing is left. Only `-p ""` asks for an empty prompt.
+  std::string prompt() const;
+
+ private:
+  std::string path() const;  // where a text that is not in `text` lies
+};
+void add_text_flags(CLI::App& app, TextFlags& flags, const char* text, const char* file);
 
 // How tokens are drawn. Without --seed each run draws its own and shows it.
 struct SamplingFlags {

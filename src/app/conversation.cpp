@@ -19,6 +19,13 @@ void Conversation::add(ChatMessage::Role role, std::string content) {
   messages_.push_back({role, std::move(content)});
 }
 
+ChatMessage Conversation::remove_last() {
+  SB_CHECK(messages_.size() > n_system_);
+  ChatMessage last = std::move(messages_.back());
+  messages_.pop_back();
+  return last;
+}
+
 void Conversation::clear() {
   messages_.resize(n_system_);
 }
@@ -39,11 +46,11 @@ Conversation::Prompt Conversation::prompt(int n_ctx, int reserve) {
   const size_t newest = messages_.size() - 1;
   Prompt prompt;
   prompt.ids = encode(newest);
-  if (prompt.ids.size() >= limit) {
-    throw Error(ErrorCode::kLimit,
-                format("this message needs %zu tokens%s, the context holds %d with the reply: "
-                       "shorten it or raise -c",
-                       prompt.ids.size(), n_system_ > 0 ? " with the system prompt" : "", n_ctx));
+  if (prompt.ids.size() > limit) {
+    throw Error(
+        ErrorCode::kLimit,
+        format("this message needs %zu tokens%s, the context holds %d: shorten it or raise -c",
+               prompt.ids.size(), n_system_ > 0 ? " with the system prompt" : "", n_ctx));
   }
   size_t first = n_system_;
   for (; first < newest; first += 2) {

@@ -18,7 +18,7 @@ class Conversation {
 
   void add_user(std::string content) { add(ChatMessage::Role::kUser, std::move(content)); }
   void add_reply(std::string content) { add(ChatMessage::Role::kAssistant, std::move(content)); }
-  void remove_last() { messages_.pop_back(); }
+  ChatMessage remove_last();
   void clear();  // all but the system prompt
 
   // True if the newest message is a reply.
@@ -29,8 +29,8 @@ class Conversation {
     int dropped_turns = 0;  // forgotten for good by this call
   };
   // Ids of the conversation up to the next reply. Turns are dropped until `reserve` positions of
-  // `n_ctx` are free; when only the newest message is left, any free position will do. Throws
-  // Error(kLimit), and drops nothing, if that message alone does not fit.
+  // `n_ctx` are free; when only the newest message is left, it need only fit. Throws Error(kLimit),
+  // and drops nothing, if it does not.
   Prompt prompt(int n_ctx, int reserve);
 
  private:

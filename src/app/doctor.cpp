@@ -157,7 +157,6 @@ int command_doctor(int argc, char** argv) {
   } else {
     print_text(findings);
   }
-  if (std::fflush(stdout) != 0) throw Error(ErrorCode::kFile, "stdout: cannot write");
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "app/file_output.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -63,7 +64,12 @@ void write_file(const std::string& path, std::string_view text) {
   fs::path target = fs::weakly_canonical(path, ignored);  // write through symbolic links
   if (target.empty()) target = path;
   const std::string temporary = target.string() + format(".%d.tmp", static_cast<int>(getpid()));
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  struct stat old = {};
+  const bool replaces = stat(target.c_str(), &old) == 0;
+  // What stood there may be private: never readable by more people than it was.
+  const int fd =
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, replaces ? 0600 : 0666);
+  if (fd >= 0 && replaces) (void)fchmod(fd, old.st_mode & 07777);
   int error = fd < 0 ? errno : write_all(fd, text);
   if (error == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
   if (error != 0) {

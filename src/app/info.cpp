@@ -10,11 +10,13 @@
 
 #include "app/cli.h"
 #include "app/commands.h"
+#include "app/terminal_text.h"
 #include "error.h"
 #include "model/config.h"
 #include "model/gguf.h"
 #include "model/weights.h"
 #include "text/tokenizer.h"
+#include "text/utf8_stream.h"
 
 namespace specbound {
 namespace {
@@ -191,46 +193,18 @@ void report_text(const Gguf& gguf, Json& report) {
 
 // ---- the report for people ----
 
-// One character of valid UTF-8 at the front, or 0: overlong forms, surrogates and stray bytes.
-size_t utf8_length(std::string_view s) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t n = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || s.size() < n) return 0;
-  for (size_t i = 1; i < n; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  }
-  if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
-      (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f)) {
-    return 0;
-  }
-  return n;
-}
-
-// Text from a file for one line of a terminal: cut, and nothing in it can steer the terminal
-// (control characters, C1 included, marks that change direction, broken UTF-8 come as escapes).
+// Text from a file as a quoted string on one line of a terminal, cut.
 std::string shown_text(std::string_view text) {
   std::string out = "\"";
   size_t at = 0;
   for (size_t shown = 0; at < text.size() && shown < kShownCharacters; ++shown) {
-    const size_t n = utf8_length(text.substr(at));
-    const std::string_view c = text.substr(at, n ? n : 1);
-    const auto byte = [&](size_t i) { return static_cast<unsigned char>(c[i]); };
-    const bool steering = n == 3 && byte(0) == 0xe2 &&
-                          ((byte(1) == 0x80 && byte(2) >= 0x8b && byte(2) <= 0x8f) ||
-                           (byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) ||
-                           (byte(1) == 0x81 && byte(2) >= 0xa0));
-    const bool control = n == 0 || (n == 1 && (byte(0) < 0x20 || byte(0) == 0x7f)) ||
-                         (n == 2 && byte(0) == 0xc2 && byte(1) < 0xa0) || steering;
+    const std::string_view c = text.substr(at, utf8_head(text.substr(at)).length);
     if (c == "\n") {
       out += "\\n";
     } else if (c == "\"" || c == "\\") {
       out += "\\" + std::string(c);
-    } else if (control) {
-      for (unsigned char b : c) out += format("\\x%02x", b);
     } else {
-      out += c;
+      out += terminal_text(c);
     }
     at += c.size();
   }
@@ -370,14 +344,15 @@ void print_verdict(const Json& report) {
   } else if (report["runs"] == true) {
     std::printf("runs here   yes\n");
   } else {
-    std::printf("runs here   no: %s\n", text("reason").c_str());
+    std::printf("runs here   no: %s\n", terminal_text(text("reason")).c_str());
   }
   const std::string kind = report["tokenizer"].is_string()
                                ? "tokenizer " + shown_text(text("tokenizer"))
                                : std::string("tokenizer unreadable");
-  std::printf("text        %s (%s)\n",
-              report["text"] == true ? "yes" : ("no: " + text("text_reason")).c_str(),
-              kind.c_str());
+  std::printf(
+      "text        %s (%s)\n",
+      report["text"] == true ? "yes" : ("no: " + terminal_text(text("text_reason"))).c_str(),
+      kind.c_str());
 }
 
 }  // namespace
@@ -389,6 +364,10 @@ int command_info(int argc, char** argv) {
   app.add_option("-m,--model,FILE", path, "the GGUF file")->type_name("");
   app.add_flag("--tensors", tensors, "list every tensor");
   app.add_flag("--json", json, "print the report as JSON");
+  app.footer(
+      "Examples:\n"
+      "  specbound info model.gguf\n"
+      "  specbound info model.gguf --tensors --json > model.json");
   if (const auto status = parse_cli(app, argc, argv)) return *status;
   if (path.empty()) {
     throw Error(ErrorCode::kUsage, "expected a GGUF file, found none: specbound info FILE");
@@ -404,7 +383,7 @@ int command_info(int argc, char** argv) {
     std::printf("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
     return 0;
   }
-  std::printf("file        %s\n", path.c_str());
+  std::printf("file        %s\n", terminal_text(path).c_str());
   std::printf("format      GGUF version %u, %s bytes\n", gguf.version(),
               grouped(gguf.file_size()).c_str());
   print_metadata(gguf, report);

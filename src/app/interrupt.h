@@ -3,8 +3,15 @@
 #pragma once
 
 #include <atomic>
+#include <stdexcept>
 
 namespace specbound {
+
+// Ctrl-C while something is under way that leaves nothing behind to show, such as loading.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 // Installs the handler for SIGINT; SIGPIPE becomes a write error. May be called more than once.
 void catch_interrupts();

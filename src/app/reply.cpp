@@ -36,15 +36,6 @@ void TextOutput::check() const {
 
 Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& flags,
                      const ReplyRequest& request, TextOutput& output) {
-  const int n_ctx = model.backend().n_ctx();
-  if (request.prompt.size() >= static_cast<size_t>(n_ctx)) {
-    throw Error(
-        ErrorCode::kLimit,
-        format("the prompt has %zu tokens, the context holds %d and needs one for the reply: "
-               "shorten it or raise -c",
-               request.prompt.size(), n_ctx));
-  }
-
   Reply reply;
   std::optional<Progress> bar;
   bool first = true;

@@ -50,7 +50,7 @@ struct Reply {
 };
 
 // Generates until the reply ends, its budget or the context is used up, or Ctrl-C. Throws
-// Error(kLimit) for a prompt that the context does not hold.
+// Error(kLimit) for a prompt above n_ctx, as Session does.
 Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& flags,
                      const ReplyRequest& request, TextOutput& output);
 

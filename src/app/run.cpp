@@ -1,6 +1,4 @@
 // specbound run: one prompt, one reply. stdout carries the text and one newline, stderr the rest.
-#include <unistd.h>
-
 #include <cstdio>
 
 #include "app/cli.h"
@@ -9,7 +7,6 @@
 #include "app/interrupt.h"
 #include "app/loaded_model.h"
 #include "app/reply.h"
-#include "app/text_input.h"
 #include "error.h"
 #include "text/chat_template.h"
 
@@ -21,8 +18,7 @@ struct RunFlags {
   ModelFlags model;
   SamplingFlags sampling;
   ReplyFlags reply;
-  std::string prompt, file;
-  bool has_prompt = false, has_file = false;
+  TextFlags text;
   bool raw = false;
   bool parse_special = false;
 };
@@ -33,18 +29,6 @@ constexpr const char* kExamples =
     "  specbound run -p \"Find me a flight to Oslo.\" -n 64 --temp 0\n"
     "  echo \"Play some jazz.\" | specbound run -m model.gguf --seed 7 > reply.txt\n"
     "  specbound run -m base-model.gguf --raw -p \"Once upon a time\" -n 200";
-
-std::string read_prompt(const RunFlags& flags) {
-  if (flags.has_prompt && flags.has_file) {
-    throw Error(ErrorCode::kUsage, "-p and -f both name a prompt: give one of them");
-  }
-  if (flags.has_prompt) return flags.prompt;
-  if (flags.has_file) return read_text(flags.file);
-  if (isatty(STDIN_FILENO)) {
-    throw Error(ErrorCode::kUsage, "no prompt: give -p TEXT or -f FILE, or pipe text in");
-  }
-  return read_text("-");
-}
 
 struct Prompt {
   std::vector<int32_t> ids;
@@ -91,12 +75,8 @@ Prompt chat_prompt(const LoadedModel& model, const ChatTemplate& chat_template,
 int command_run(int argc, char** argv) {
   RunFlags flags;
   CLI::App app("Complete one prompt. The text goes to stdout, everything else to stderr.");
-  const auto* prompt_option =
-      app.add_option("-p,--prompt", flags.prompt, "the prompt")->type_name("TEXT");
-  const auto* file_option =
-      app.add_option("-f,--file", flags.file,
-                     "read the prompt from a file, - for stdin; one line end at its end is cut")
-          ->type_name("FILE");
+  add_text_flags(app, flags.text, "the prompt",
+                 "read the prompt from a file, - for stdin; one line end at its end is cut");
   app.add_flag("--raw", flags.raw, "no chat template: the model continues the text");
   app.add_flag("--parse-special", flags.parse_special,
                "with --raw: control tokens spelled in the prompt become those tokens");
@@ -105,9 +85,6 @@ int command_run(int argc, char** argv) {
   add_model_flags(app, flags.model);
   app.footer(kExamples);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
-  flags.has_prompt = prompt_option->count() > 0;
-  flags.has_file = file_option->count() > 0;
-
   if (flags.raw && !flags.reply.system.empty()) {
     throw Error(ErrorCode::kUsage, "--sys needs the chat template that --raw leaves out");
   }
@@ -116,7 +93,7 @@ int command_run(int argc, char** argv) {
   }
   if (!flags.reply.stats_json.empty()) check_writable(flags.reply.stats_json);
   const SamplingParams sampling = flags.sampling.resolve();
-  const std::string text = read_prompt(flags);
+  const std::string text = flags.text.prompt();
 
   catch_interrupts();
   LoadedModel model(flags.model);
@@ -124,6 +101,14 @@ int command_run(int argc, char** argv) {
   if (!flags.raw) chat_template = ChatTemplate::from_gguf(model.gguf());
   const Prompt prompt =
       flags.raw ? raw_prompt(model, flags, text) : chat_prompt(model, *chat_template, flags, text);
+
+  // Session says the same, but only when the weights are there.
+  if (prompt.ids.size() > static_cast<size_t>(model.n_ctx())) {
+    throw Error(ErrorCode::kLimit,
+                format("the prompt has %zu tokens, the context holds %d: shorten it or raise -c",
+                       prompt.ids.size(), model.n_ctx()));
+  }
+  model.load();
 
   Session session(model.backend(), Sampler(sampling));
   TextOutput output;

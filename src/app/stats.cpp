@@ -17,7 +17,7 @@ std::optional<double> rate(double count, double seconds) {
 }
 
 // Tokens the loop sampled and used: emitted ones, and the end token that is not emitted.
-int decoded_tokens(const GenerateStats& g) {
+int count_decoded(const GenerateStats& g) {
   return g.generated_tokens + (g.stop == StopReason::kEnd ? 1 : 0);
 }
 
@@ -36,7 +36,7 @@ std::chrono::steady_clock::time_point program_start() {
 }
 
 std::optional<double> ReplyStats::decode_tokens_per_second() const {
-  return rate(decoded_tokens(generated), generated.decode_seconds);
+  return rate(count_decoded(generated), generated.decode_seconds);
 }
 
 std::optional<double> ReplyStats::prefill_tokens_per_second() const {
@@ -44,7 +44,7 @@ std::optional<double> ReplyStats::prefill_tokens_per_second() const {
 }
 
 std::optional<double> ReplyStats::compression_rate() const {
-  return rate(decoded_tokens(generated), generated.rounds);
+  return rate(count_decoded(generated), generated.rounds);
 }
 
 std::string stats_line(const ReplyStats& stats) {
@@ -58,7 +58,29 @@ std::string stats_line(const ReplyStats& stats) {
   line += format(" | stop: %s | seed %llu", stop_reason_name(g.stop),
                  static_cast<unsigned long long>(stats.seed));
   if (stats.reply > 0) line += format(" reply %u", stats.reply);
-  return line + " | speculation off";
+  return line + " | " + kSpeculation;
+}
+
+void TotalStats::add(const GenerateStats& reply) {
+  ++replies;
+  generated_tokens += reply.generated_tokens;
+  decoded_tokens += count_decoded(reply);
+  prefilled_tokens += reply.prefilled_tokens;
+  decode_seconds += reply.decode_seconds;
+  prefill_seconds += reply.prefill_seconds;
+}
+
+std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx) {
+  std::string line = format("%d %s, %d tokens", totals.replies,
+                            totals.replies == 1 ? "reply" : "replies", totals.generated_tokens);
+  if (const auto speed = rate(totals.decoded_tokens, totals.decode_seconds)) {
+    line += format(", %.1f tok/s", *speed);
+  }
+  line += format(" | prompts %d tokens", totals.prefilled_tokens);
+  if (const auto speed = rate(totals.prefilled_tokens, totals.prefill_seconds)) {
+    line += format(", %.0f tok/s", *speed);
+  }
+  return line + format(" | context %zu of %d | ", n_used, n_ctx) + kSpeculation;
 }
 
 std::string stats_json(const ReplyStats& stats) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +10,9 @@
 #include "decode/generate.h"
 
 namespace specbound {
+
+// What every report says about speculation.
+inline constexpr const char* kSpeculation = "speculation off";
 
 // When the program started (static initialization): start-to-first-token counts from here.
 std::chrono::steady_clock::time_point program_start();
@@ -30,6 +34,21 @@ struct ReplyStats {
 };
 
 std::string stats_line(const ReplyStats& stats);
+
+// The figures of the replies of a session together.
+struct TotalStats {
+  int replies = 0;
+  int generated_tokens = 0;
+  int decoded_tokens = 0;  // generated and end tokens: what the time was spent on
+  int prefilled_tokens = 0;
+  double decode_seconds = 0;
+  double prefill_seconds = 0;
+
+  void add(const GenerateStats& reply);
+};
+
+// For people. `n_used` of `n_ctx` positions of the context are taken.
+std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx);
 
 // A JSON object on lines of its own. Unknown figures are null; no NaN or infinity ever gets in.
 std::string stats_json(const ReplyStats& stats);

@@ -29,13 +29,14 @@ ssize_t read_some(int fd, std::string& into) {
 }
 
 void cut_line_end(std::string& text) {
-  if (text.ends_with('\n')) text.pop_back();
+  if (!text.ends_with('\n')) return;
+  text.pop_back();
   if (text.ends_with('\r')) text.pop_back();
 }
 
 }  // namespace
 
-std::string read_text(const std::string& path) {
+std::string read_bytes(const std::string& path) {
   const bool is_stdin = path == "-";
   const std::string name = is_stdin ? "stdin" : path;
   const int fd = is_stdin ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -57,7 +58,12 @@ std::string read_text(const std::string& path) {
     throw Error(ErrorCode::kLimit, format("%s: expected at most %zu MiB of text, found more",
                                           name.c_str(), kMaxTextBytes >> 20));
   }
-  if (text.ends_with('\n')) cut_line_end(text);
+  return text;
+}
+
+std::string read_text(const std::string& path) {
+  std::string text = read_bytes(path);
+  cut_line_end(text);
   return text;
 }
 
@@ -69,7 +75,7 @@ LineReader::Status LineReader::next(std::string& line) {
       line.assign(buffer_, 0, length);
       buffer_.erase(0, length);
       searched_ = 0;
-      if (line.ends_with('\n')) cut_line_end(line);
+      cut_line_end(line);
       if (!skipping_) return Status::kLine;
       skipping_ = false;
       continue;

@@ -9,8 +9,10 @@ namespace specbound {
 
 inline constexpr size_t kMaxTextBytes = size_t{64} << 20;  // no context could hold more
 
-// The whole of a file, or of stdin for "-". One line end at the very end is cut, because editors
-// and `echo` put it there. Throws Error(kFile | kLimit).
+// The whole of a file, or of stdin for "-", byte for byte. Throws Error(kFile | kLimit).
+std::string read_bytes(const std::string& path);
+
+// The same without one line end at the very end, because editors and `echo` put it there.
 std::string read_text(const std::string& path);
 
 // Lines from a file descriptor, without their ends (\n or \r\n).

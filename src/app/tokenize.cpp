@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,8 @@
 
 #include "app/cli.h"
 #include "app/commands.h"
+#include "app/model_path.h"
+#include "app/text_input.h"
 #include "error.h"
 #include "model/gguf.h"
 #include "text/tokenizer.h"
@@ -21,33 +22,9 @@ namespace specbound {
 
 namespace {
 
-using File = std::unique_ptr<FILE, int (*)(FILE*)>;
-
-std::string read_all(FILE* file, const std::string& name) {
-  std::string text;
-  char buffer[1 << 16];
-  size_t n;
-  while ((n = std::fread(buffer, 1, sizeof(buffer), file)) > 0) text.append(buffer, n);
-  if (std::ferror(file)) {
-    throw Error(ErrorCode::kFile,
-                format("%s: cannot be read: %s", name.c_str(), std::strerror(errno)));
-  }
-  return text;
-}
-
-std::string read_file(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) {
-    throw Error(ErrorCode::kFile,
-                format("%s: cannot be opened: %s", path.c_str(), std::strerror(errno)));
-  }
-  return read_all(file.get(), path);
-}
-
 void write_out(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw Error(ErrorCode::kFile,
-                format("standard output: cannot be written: %s", std::strerror(errno)));
+    throw Error(ErrorCode::kFile, format("stdout: cannot write: %s", std::strerror(errno)));
   }
 }
 
@@ -72,44 +49,33 @@ void append_ids(std::vector<int32_t>& ids, std::string_view words, const Tokeniz
   }
 }
 
-void add_model(CLI::App& app, std::string& model) {
-  app.add_option("-m,--model", model, "GGUF file; one with a vocabulary and no weights will do")
-      ->required()
-      ->type_name("FILE");
-}
-
 }  // namespace
 
 int command_tokenize(int argc, char** argv) {
   CLI::App app(
       "Turns text into token ids, printed on one line. Reads standard input without -p and -f.",
       "specbound tokenize");
-  std::string model, prompt, file;
+  std::string model;
+  TextFlags text;
   bool no_bos = false, special = false;
-  add_model(app, model);
-  CLI::Option* text_option = app.add_option("-p,--prompt", prompt, "the text")->type_name("TEXT");
-  CLI::Option* file_option =
-      app.add_option("-f,--file", file, "file with the text, taken byte for byte")
-          ->type_name("FILE")
-          ->excludes(text_option);
+  add_model_file(app, model);
+  add_text_flags(app, text, "the text", "file with the text, - for stdin, taken byte for byte");
   app.add_flag("--no-bos", no_bos,
                "no BOS in front and no EOS behind, whatever the model asks for");
   app.add_flag("--special", special,
                "turn the text of control tokens, such as </s>, into those tokens");
   app.footer(
-      "examples:\n"
+      "Examples:\n"
       "  specbound tokenize -m model.gguf -p \"Hello world\"\n"
       "  specbound tokenize -m model.gguf -f book.txt | wc -w");
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
 
-  const Gguf gguf = Gguf::open(model);
+  const std::string bytes = text.bytes();
+  const Gguf gguf = Gguf::open(find_model(model));
   const auto tokenizer = Tokenizer::from_gguf(gguf);
-  const std::string text = text_option->count()   ? prompt
-                           : file_option->count() ? read_file(file)
-                                                  : read_all(stdin, "standard input");
   std::string line;
   for (const int32_t id :
-       tokenizer->encode(text, {.add_special = !no_bos, .parse_special = special})) {
+       tokenizer->encode(bytes, {.add_special = !no_bos, .parse_special = special})) {
     if (!line.empty()) line += ' ';
     line += std::to_string(id);
   }
@@ -120,26 +86,25 @@ int command_tokenize(int argc, char** argv) {
 int command_detokenize(int argc, char** argv) {
   CLI::App app(
       "Turns token ids into exactly their text, without a newline behind it. Reads the ids from "
-      "standard "
-      "input when none are given.",
+      "standard input when none are given.",
       "specbound detokenize");
   std::string model;
   std::vector<std::string> words;
   bool special = false;
-  add_model(app, model);
+  add_model_file(app, model);
   app.add_flag("--special", special, "spell control tokens out, such as </s>");
   app.add_option("ids", words, "token ids, separated by spaces")->type_name("IDS");
   app.footer(
-      "examples:\n"
+      "Examples:\n"
       "  specbound detokenize -m model.gguf 1 15043 3186\n"
       "  specbound tokenize -m model.gguf -f book.txt | specbound detokenize -m model.gguf");
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
 
-  const Gguf gguf = Gguf::open(model);
+  const Gguf gguf = Gguf::open(find_model(model));
   const auto tokenizer = Tokenizer::from_gguf(gguf);
   std::vector<int32_t> ids;
   if (words.empty()) {
-    append_ids(ids, read_all(stdin, "standard input"), *tokenizer);
+    append_ids(ids, read_bytes("-"), *tokenizer);
   } else {
     for (const std::string& word : words) append_ids(ids, word, *tokenizer);
   }

@@ -39,15 +39,20 @@ void check_range(const char* flag, double value, double low, double high) {
   throw Error(ErrorCode::kUsage, format("%s: expected %g to %g, found %g", flag, low, high, value));
 }
 
+void check_at_least(const char* flag, int value, int low) {
+  if (value >= low) return;
+  throw Error(ErrorCode::kUsage, format("%s: expected %d or more, found %d", flag, low, value));
+}
+
 }  // namespace
 
 void validate(const SamplingParams& params) {
   check_range("--temp", params.temperature, 0, 100);
-  check_range("--top-k", params.top_k, 0, std::numeric_limits<int>::max());
+  check_at_least("--top-k", params.top_k, 0);
   check_range("--top-p", params.top_p, 0, 1);
   check_range("--min-p", params.min_p, 0, 1);
   check_range("--repeat-penalty", params.repeat_penalty, 0.01f, 100);
-  check_range("--repeat-last-n", params.repeat_last_n, -1, std::numeric_limits<int>::max());
+  check_at_least("--repeat-last-n", params.repeat_last_n, -1);
 }
 
 Sampler::Sampler(const SamplingParams& params) : params_(params) {}

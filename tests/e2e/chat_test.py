@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """specbound chat, from the outside: scripted conversations through pipes, and one on a terminal."""
+import fcntl
 import json
 import os
 import pty
 import re
 import select
 import signal
+import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
-from specbound_process import BINARY, DEMO, STORIES, specbound, start
+from specbound_process import BINARY, DEMO, STORIES, TIMEOUT, specbound, start
 
 
 def chat(script, *flags):
@@ -108,6 +111,19 @@ class Scripted(unittest.TestCase):
         self.assertRegex(result.stderr, rb"this message needs \d{6} tokens.*context holds 768")
         self.assertEqual(result.stdout, want.stdout)
 
+    def test_totals_follow_clear(self):
+        result = chat("Hello.\n/stats\n/clear\n/stats\n", "-n", "4", "-s", "1", "--ignore-eos")
+        totals = re.findall(rb"^(1 reply, 4 tokens,.*)$", result.stderr, re.MULTILINE)
+        self.assertEqual(len(totals), 2, result.stderr)
+        self.assertRegex(totals[0], rb"context [1-9]\d* of 768")
+        self.assertIn(b"context 0 of 768", totals[1])
+
+    def test_figures_that_cannot_be_written_do_not_end_the_talk(self):
+        result = chat("Hello.\nHello again.\n", "-n", "4", "-s", "1", "--stats-json", "/dev/full")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(figures(result)), 2)
+        self.assertEqual(result.stderr.count(b"warning: /dev/full: cannot write"), 2)
+
     def test_stats_json_holds_the_last_reply(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "stats.json")
@@ -120,7 +136,8 @@ class Scripted(unittest.TestCase):
     def test_a_model_without_a_template_is_refused_with_a_way_out(self):
         result = specbound("chat", "-m", STORIES, stdin=b"Hi\n")
         self.assertEqual(result.returncode, 1)
-        self.assertIn(b"--raw", result.stderr.splitlines()[-1])
+        self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)  # before anything is loaded
+        self.assertIn(b"--raw", result.stderr)
 
     def test_wrong_usage(self):
         self.assertEqual(chat("", "--temp", "x").returncode, 2)
@@ -143,11 +160,70 @@ class Interrupts(unittest.TestCase):
             errors += line
         process.stdin.write(b"/stats\n")  # still there
         process.stdin.flush()
-        self.assertIn(b"1 replies", process.stderr.readline())
+        self.assertRegex(process.stderr.readline(), rb"^1 reply, \d+ tokens")
         process.send_signal(signal.SIGINT)  # idle now
         self.assertEqual(process.wait(60), 0)
         for pipe in (process.stdin, process.stdout, process.stderr):
             pipe.close()
+
+    def talk(self, process, message, until):
+        """Sends a line; what stderr says up to and with the line that holds `until`."""
+        process.stdin.write(message)
+        process.stdin.flush()
+        errors = b""
+        while until not in errors:
+            line = process.stderr.readline()
+            self.assertNotEqual(line, b"", errors)
+            errors += line
+        return errors
+
+    def test_ctrl_c_while_a_prompt_is_read_takes_the_message_back(self):
+        flags = ("chat", "-m", DEMO, "-c", "60000", "--temp", "0", "-n", "8")
+        want = specbound(*flags, stdin=b"Hello.\nFind me some music.\n/regen\n")
+        process = start(*flags)
+        self.talk(process, b"Hello.\n", b"stop:")
+        process.stdin.write(b"word " * 25000 + b"\n")  # seconds of prefill
+        process.stdin.flush()
+        while fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4)) != bytes(4):
+            time.sleep(0.01)  # not all of the line has been taken
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        stopped = self.talk(process, b"", b"\n")
+        self.assertEqual(stopped,
+                         b"stopped before the reply began: the message is forgotten\n")
+        asked = self.talk(process, b"Find me some music.\n", b"stop:")
+        again = self.talk(process, b"/regen\n", b"stop:")
+        process.stdin.close()
+        text = process.stdout.read()
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual(process.wait(60), 0)
+        self.assertEqual(text, want.stdout)  # no blank line, and nothing of it in later prompts
+        prompts = [re.search(rb"prompt \d+", line)[0] for line in (asked, again)]
+        self.assertEqual(prompts, [re.search(rb"prompt \d+", line)[0]
+                                   for line in figures(want)[1:]])
+
+    def test_a_full_disk_is_told(self):
+        with open("/dev/full", "wb") as full:
+            result = specbound("chat", "-m", DEMO, "-n", "5", stdin=b"Hi\nnever read\n",
+                               stdout=full)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(len(figures(result)), 1)
+        self.assertEqual(result.stderr.splitlines()[-1],
+                         b"specbound chat: stdout: cannot write: No space left on device")
+
+    def test_closed_descriptors(self):
+        silent = subprocess.run(["sh", "-c", '"$0" chat -m "$1" <&-', BINARY, DEMO],
+                                capture_output=True, timeout=TIMEOUT)
+        self.assertEqual((silent.returncode, silent.stdout), (0, b""), silent.stderr)
+        deaf = subprocess.run(["sh", "-c", 'echo Hi | "$0" chat -m "$1" -n 4 >&-', BINARY, DEMO],
+                              capture_output=True, timeout=TIMEOUT)
+        self.assertEqual(deaf.returncode, 1)
+        self.assertIn(b"specbound chat: stdout: cannot write: Bad file descriptor", deaf.stderr)
+        mute = subprocess.run(["sh", "-c", 'echo Hi | "$0" chat -m "$1" -n 4 2>&-', BINARY, DEMO],
+                              capture_output=True, timeout=TIMEOUT)
+        self.assertEqual(mute.returncode, 0)
+        self.assertNotEqual(mute.stdout, b"")
 
 
 class Terminal(unittest.TestCase):

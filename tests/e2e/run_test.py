@@ -2,11 +2,13 @@
 """specbound run, from the outside: text, pipes, exit codes, figures, interrupts."""
 import json
 import os
+import re
 import signal
+import statistics
 import tempfile
 import unittest
 
-from specbound_process import DEMO, STORIES, STORIES_TEXT, specbound, start
+from specbound_process import BINARY, DEMO, STORIES, STORIES_TEXT, specbound, start
 
 STATS_FIELDS = {
     "prompt_tokens", "generated_tokens", "prefill_tokens_per_second", "decode_tokens_per_second",
@@ -22,6 +24,17 @@ def published_story():
     with open(STORIES_TEXT, encoding="utf-8") as file:
         after = file.read().split("-t 0.0\n", 1)[1]
     return after.split("\n```", 1)[0].encode()
+
+
+def built_for_speed():
+    """True if the binary lies in a build folder configured as Release without sanitizers."""
+    try:
+        path = os.path.join(os.path.dirname(BINARY), "CMakeCache.txt")
+        with open(path, encoding="utf-8") as file:
+            cache = dict(re.findall(r"^(\w+):\w+=(.*)$", file.read(), re.MULTILINE))
+    except OSError:
+        return False
+    return cache.get("CMAKE_BUILD_TYPE") == "Release" and not cache.get("SPECBOUND_SANITIZE")
 
 
 class Text(unittest.TestCase):
@@ -106,9 +119,29 @@ class Input(unittest.TestCase):
         result = specbound("run", "-m", DEMO, stdin=b"word " * 200000)
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stdout, b"")
-        last = result.stderr.splitlines()[-1]
-        self.assertRegex(last, rb"^specbound run: the prompt has \d{6} tokens.*context holds 768")
-        self.assertIn(b"-c", last)
+        self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)  # before anything is loaded
+        self.assertRegex(result.stderr,
+                         rb"^specbound run: the prompt has \d{6} tokens.*context holds 768.*-c")
+
+    def test_a_prompt_may_fill_the_context_and_gets_one_token(self):
+        ask = (*RAW, "-p", "Once upon a time", "--temp", "0", "--ignore-eos")
+        tokens = int(re.search(rb"prompt (\d+)", specbound(*ask, "-n", "1").stderr)[1])
+        full = specbound(*ask, "-c", str(tokens))
+        self.assertEqual(full.returncode, 0, full.stderr)
+        self.assertRegex(full.stderr, rb"(?m)^1 tokens.*stop: context")
+        over = specbound(*ask, "-c", str(tokens - 1))
+        self.assertEqual(over.returncode, 1)
+        self.assertIn(f"the prompt has {tokens} tokens".encode(), over.stderr)
+
+    def test_no_text_is_not_an_empty_prompt(self):
+        for flags in ((), ("-f", "-"), ("-f", os.devnull)):
+            for text in (b"", b"\n"):
+                result = specbound("run", "-m", DEMO, *flags, stdin=text)
+                self.assertEqual((result.returncode, result.stdout), (2, b""), result.stderr)
+                self.assertEqual(result.stderr.count(b"\n"), 1)
+                self.assertIn(b'found no text; -p ""', result.stderr)
+        asked_for = specbound("run", "-m", DEMO, "-p", "", "-n", "2", "-s", "1")
+        self.assertEqual(asked_for.returncode, 0, asked_for.stderr)
 
 
 class Usage(unittest.TestCase):
@@ -121,11 +154,11 @@ class Usage(unittest.TestCase):
 
     def test_wrong_usage_is_one_line_and_status_2(self):
         self.check_usage("run", "--frobnicate", says=b"--frobnicate")
-        self.check_usage("run", "--temp", "hot", says=b"expected a number from 0 to 100")
+        self.check_usage("run", "--temp", "hot", says=b"--temp: expected a number")
         self.check_usage("run", "--temp", says=b"a value is missing")
         self.check_usage("run", "-n", "1e3", says=b"expected a whole number")
         self.check_usage("run", "-s", "-7", says=b"--seed")
-        self.check_usage("run", "-ngl", "12", says=b"expected 0 or all")
+        self.check_usage("run", "-ngl", "12", "-p", "x", says=b"expected 0 or all")
         self.check_usage("run", "--device", "cuda", says=b"expected auto or cpu")
         self.check_usage("run", "--isa", "sse9", says=b"expected auto, portable")
         self.check_usage("run", "-p", "a", "-f", "b", says=b"-p and -f")
@@ -144,23 +177,35 @@ class Usage(unittest.TestCase):
                                 (("-f", "/no/such.txt"), b"/no/such.txt"),
                                 (("-f", folder), folder.encode()),
                                 (("-m", STORIES, "-p", "x"), b"--raw"),  # has no chat template
+                                (("-m", "/no\x1b[31m\nsuch", "-p", "x"), rb"/no\x1b[31m\x0asuch"),
+                                (("-m", "/no/" + "\u00e9" * 90, "-p", "x"), b"\xc3\xa9" * 90),
                                 (("-p", "x", "--stats-json", folder), folder.encode()),
                                 (("-p", "x", "--stats-json", "/no/such/dir/s"), b"/no/such/dir")):
                 result = specbound("run", *flags)
                 self.assertEqual(result.returncode, 1, (flags, result.stderr))
                 self.assertEqual(result.stdout, b"")
-                self.assertIn(says, result.stderr.splitlines()[-1])
+                self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+                self.assertIn(says, result.stderr)
+                self.assertNotIn(b"\x1b", result.stderr)
 
     def test_ngl_is_accepted_and_says_what_it_means_here(self):
-        for value in ("0", "all"):
+        for value in ("0", "6", "99", "all"):  # the model has 5 layers
             result = specbound(*RAW, "-p", "", "-n", "1", "-ngl", value)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertEqual(b"no GPU backend" in result.stderr, value == "all")
+            self.assertEqual(b"no GPU backend" in result.stderr, value != "0")
             self.assertIn(b"backend: CPU", result.stderr)
+
+    def test_more_threads_than_cpus_get_a_warning(self):
+        cpus = len(os.sched_getaffinity(0))
+        for threads in (0, 1, cpus + 1):
+            result = specbound(*RAW, "-p", "", "-n", "1", "-t", str(threads))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            if threads != 1 or cpus > 1:
+                self.assertEqual(b"warning: -t" in result.stderr, threads > cpus)
 
     def test_nothing_is_silent(self):
         result = specbound(*RAW, "-p", "", "-n", "1", "-c", "4000")
-        self.assertIn(b"speculation: off", result.stderr)
+        self.assertIn(b"speculation off: ", result.stderr)
         self.assertIn(b"warning: -c 4000", result.stderr)
         self.assertNotIn(b"\x1b", result.stderr)  # no bars without a terminal
 
@@ -206,10 +251,15 @@ class Figures(unittest.TestCase):
                     "start_to_first_token_seconds", "compression_rate"):
             self.assertIsNone(stats[key], key)
 
-    def test_demo_model_start_to_first_token_is_reported(self):
-        best = min(self.stats("run", "-m", DEMO, "-p", "Hello", "-n", "2", "-s", "1")
-                   ["start_to_first_token_seconds"] for _ in range(3))
-        print(f"start to first token, demo model: {1e3 * best:.0f} ms")
+    def test_demo_model_starts_within_100_ms(self):
+        milliseconds = 1e3 * statistics.median(
+            self.stats("run", "-m", DEMO, "-p", "Hello", "-n", "2", "-s", "1")
+            ["start_to_first_token_seconds"] for _ in range(5))
+        print(f"start to first token, demo model: {milliseconds:.0f} ms, median of 5")
+        if not built_for_speed():
+            print("SKIP the 100 ms limit: not a release build")
+            self.skipTest("not a release build")
+        self.assertLess(milliseconds, 100)
 
     def test_a_device_as_target_stays_a_device(self):
         result = specbound(*RAW, "-p", "", "-n", "1", "--stats-json", "/dev/stdout")
@@ -253,6 +303,15 @@ class Interrupts(unittest.TestCase):
             result = specbound(*RAW, "-p", "", "-n", "5", stdout=full)
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"stdout: cannot write: No space left", result.stderr)
+
+    def test_every_command_tells_of_a_full_disk(self):
+        for ask in (("--help",), ("--version",), ("run", "--help"), ("info", "-m", STORIES),
+                    ("info", "-m", DEMO, "--json", "--tensors"), ("doctor",),
+                    ("tokenize", "-m", STORIES, "-p", "Once")):
+            with open("/dev/full", "wb") as full:
+                result = specbound(*ask, stdout=full)
+            self.assertEqual(result.returncode, 1, ask)
+            self.assertRegex(result.stderr, rb"^specbound.*: stdout: cannot write.*\n$")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""How the end-to-end tests run the program: the binary and the models come from the environment
-(ctest sets it), or from the build folder named on the command line's behalf by SPECBOUND_BINARY."""
+"""How the end-to-end tests run the program. SPECBOUND_BINARY names it (ctest sets that); without it
+the release build is run. The models are files of the repository."""
 import os
 import subprocess
 

@@ -19,6 +19,7 @@
 #include "app/model_path.h"
 #include "app/progress.h"
 #include "app/stats.h"
+#include "app/terminal_text.h"
 #include "app/text_input.h"
 #include "error.h"
 #include "temp_dir.h"
@@ -160,6 +161,61 @@ TEST_CASE("stats for people: one line with speed, first token, seed") {
       "seed 42 | speculation off");
 }
 
+TEST_CASE("totals of a session count end tokens as the single replies do") {
+  TotalStats totals;
+  CHECK(totals_line(totals, 0, 768) ==
+        "0 replies, 0 tokens | prompts 0 tokens | context 0 of 768 | speculation off");
+  GenerateStats reply;
+  reply.generated_tokens = 9;
+  reply.prefilled_tokens = 30;
+  reply.decode_seconds = 0.5;
+  reply.prefill_seconds = 0.1;
+  reply.stop = StopReason::kEnd;
+  totals.add(reply);
+  CHECK(totals_line(totals, 41, 768) ==
+        "1 reply, 9 tokens, 20.0 tok/s | prompts 30 tokens, 300 tok/s | context 41 of 768 | "
+        "speculation off");
+  reply.stop = StopReason::kLength;
+  totals.add(reply);
+  CHECK(totals_line(totals, 80, 768) ==
+        "2 replies, 18 tokens, 19.0 tok/s | prompts 60 tokens, 300 tok/s | context 80 of 768 | "
+        "speculation off");
+}
+
+TEST_CASE("text for a terminal stays one line, steers nothing, and is not cut") {
+  CHECK(terminal_text("") == "");
+  CHECK(terminal_text("/no\x1b[31m\nsuch\r\t\x7f") == "/no\\x1b[31m\\x0asuch\\x0d\\x09\\x7f");
+  CHECK(terminal_text("gr\u00fc\u00df \u65e5\u672c \U0001f600") ==
+        "gr\u00fc\u00df \u65e5\u672c \U0001f600");
+  CHECK(terminal_text(std::string_view("a\0b", 3)) ==
+        "a\\x00"
+        "b");
+  CHECK(terminal_text("\xc2\x9b"
+                      "2J") ==
+        "\\xc2\\x9b"
+        "2J");  // C1
+  CHECK(terminal_text("\u202e"
+                      "abc") ==
+        "\\xe2\\x80\\xae"
+        "abc");                                                                     // right to left
+  CHECK(terminal_text("\xff\xe2\x82 x\xe2\x82") == "\\xff\\xe2\\x82 x\\xe2\\x82");  // broken
+  CHECK(terminal_text(std::string(500, 'x')) == std::string(500, 'x'));
+}
+
+TEST_CASE("a replaced file keeps its permissions") {
+  const TempDir folder;
+  const std::string path = folder / "private.json";
+  put(path, "old");
+  for (const mode_t mode : {0600, 0640, 0666}) {
+    REQUIRE(chmod(path.c_str(), mode) == 0);
+    write_file(path, "new");
+    struct stat status = {};
+    REQUIRE(stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777) == mode);
+  }
+  CHECK(contents(path) == "new");
+}
+
 TEST_CASE("a written file is whole, follows links, leaves nothing behind") {
   const TempDir folder;
   const std::string path = folder / "out.json";
@@ -281,10 +337,13 @@ TEST_CASE("a message that cannot fit is refused and costs no history") {
   talk.add_user("a");
   talk.add_reply("b");
   talk.add_user(std::string(18, 'x'));  // 20 ids alone
-  CHECK_THROWS_AS(talk.prompt(20, 5), Error);
-  talk.remove_last();
+  CHECK_THROWS_AS(talk.prompt(19, 5), Error);
+  CHECK(talk.remove_last().content == std::string(18, 'x'));
   talk.add_user("c");
   CHECK(text_of(talk.prompt(20, 5)) == "uaabuc");
+  talk.remove_last();
+  talk.add_user(std::string(18, 'x'));
+  CHECK(talk.prompt(20, 5).ids.size() == 20);  // as many tokens as the context holds
 }
 
 TEST_CASE("the bundled model is looked for where the environment says, and nowhere else then") {

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "error.h"
+#include "temp_dir.h"
 
 using namespace specbound;
 
@@ -19,7 +21,7 @@ struct Flags {
   ModelFlags model;
   SamplingFlags sampling;
   ReplyFlags reply;
-  std::string prompt;
+  TextFlags text;
   std::optional<int> status;  // what parse_cli gave
   std::string out, err;       // what it printed
 };
@@ -27,7 +29,7 @@ struct Flags {
 Flags parse(std::vector<std::string> arguments) {
   Flags flags;
   CLI::App app("test");
-  app.add_option("-p,--prompt", flags.prompt, "prompt");
+  add_text_flags(app, flags.text, "prompt", "file");
   add_reply_flags(app, flags.reply);
   add_sampling_flags(app, flags.sampling);
   add_model_flags(app, flags.model);
@@ -151,39 +153,107 @@ TEST_CASE("the last one of a repeated flag counts") {
   const Flags f = parse({"--temp", "1", "-p", "a", "--temp", "0.25", "-p", "b"});
   REQUIRE(!f.status);
   CHECK(f.sampling.params.temperature == 0.25f);
-  CHECK(f.prompt == "b");
+  CHECK(f.text.text == "b");
 }
 
-TEST_CASE("-ngl is one flag, and 0 or all is what it takes") {
-  CHECK(parse({"-ngl", "0"}).model.gpu_layers == "0");
-  CHECK(parse({"-ngl", "all"}).model.gpu_layers == "all");
-  CHECK(parse({"-ngl=0"}).model.gpu_layers == "0");
-  CHECK(parse({"--n-gpu-layers", "0"}).model.gpu_layers == "0");
-  CHECK(!refuses_options(parse({"-ngl", "0"}).model));
-  CHECK(!refuses_options(parse({"-ngl", "all"}).model));
-  CHECK(refuses_options(parse({"-ngl", "20"}).model));
-  CHECK(refuses_options(parse({"-ngl", "-1"}).model));
-  CHECK(refuses_options(parse({"-ngl", ""}).model));
+TEST_CASE("-ngl is one flag in every spelling") {
+  for (const std::vector<std::string>& five : std::vector<std::vector<std::string>>{
+           {"-ngl", "5"}, {"-ngl5"}, {"-ngl=5"}, {"--gpu-layers", "5"}, {"--n-gpu-layers=5"}}) {
+    CHECK_MESSAGE(parse(five).model.gpu_layers == 5, five.front());
+  }
+  CHECK(parse({"-ngl", "0"}).model.gpu_layers == 0);
+  CHECK(parse({"-ngl", "all"}).model.gpu_layers == ModelFlags::kAllLayers);
+  CHECK(parse({"-nglall"}).model.gpu_layers == ModelFlags::kAllLayers);
+  CHECK(parse({"-ngl", "99999999999"}).model.gpu_layers == ModelFlags::kAllLayers);
+  CHECK(!parse({}).model.gpu_layers);
+  CHECK(parse({"-n", "5"}).reply.n_predict == 5);
+  for (const char* bad : {"-1", "", "ALL", "3.5", "x"}) {
+    const Flags f = parse({"-ngl", bad});
+    CHECK_MESSAGE(f.status == 2, bad);
+    CHECK(f.err.starts_with("specbound test: -ngl: expected 0, all or a number of layers"));
+  }
+  CHECK(parse({"-nglx"}).err.find("found \"x\"") != std::string::npos);
+}
+
+TEST_CASE("-ngl means the whole model or none of it") {
+  const auto all_of_16 = [](const char* value) {
+    return parse({"-ngl", value}).model.all_layers_on_gpu(16);
+  };
+  CHECK(!parse({}).model.all_layers_on_gpu(16));
+  CHECK(!all_of_16("0"));
+  CHECK(all_of_16("all"));
+  CHECK(all_of_16("17"));  // the output counts as a layer
+  CHECK(all_of_16("99"));
+  for (const char* part : {"1", "15", "16"}) {
+    CHECK_THROWS_WITH_AS(all_of_16(part), doctest::Contains("expected 0 or all (17 or more)"),
+                         Error);
+  }
+}
+
+TEST_CASE("what this build has no device or kernels for is refused") {
   CHECK(refuses_options(parse({"--device", "cuda"}).model));
   CHECK(refuses_options(parse({"--isa", "sse"}).model));
   CHECK(!refuses_options(parse({"--isa", "portable", "--device", "cpu"}).model));
 }
 
+TEST_CASE("an empty file name is refused, not taken for a flag left out") {
+  for (const char* flag : {"-m", "--model", "-f", "--stats-json"}) {
+    for (const bool joined : {false, true}) {
+      if (joined && flag[1] != '-') continue;
+      const Flags f = joined ? parse({flag + std::string("=")}) : parse({flag, ""});
+      INFO(flag, " ", f.err);
+      CHECK(f.status == 2);
+      CHECK(f.err.find("expected the name of a file, found an empty one") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("-p and -f: one of them, and an empty prompt only when asked for") {
+  const auto refusal = [](const TextFlags& text) {
+    try {
+      text.prompt();
+    } catch (const Error& e) {
+      CHECK(e.code() == ErrorCode::kUsage);
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(parse({"-p", "a\n"}).text.prompt() == "a\n");
+  CHECK(parse({"-p", ""}).text.prompt() == "");
+  CHECK(parse({"-p", ""}).text.bytes() == "");
+  CHECK(refusal(parse({"-p", "", "-f", "x"}).text).starts_with("-p and -f both name a text"));
+  CHECK_THROWS_AS(parse({"-p", "a", "-f", "x"}).text.bytes(), Error);
+  const test::TempDir folder;
+  const std::string path = folder / "text";
+  const auto from_file = [&](const char* content) {
+    std::ofstream(path, std::ios::binary) << content;
+    return parse({"-f", path}).text;
+  };
+  CHECK(from_file("a\r\n").prompt() == "a");
+  CHECK(from_file("a\r\n").bytes() == "a\r\n");
+  CHECK(from_file("\n\n").prompt() == "\n");
+  for (const char* nothing : {"", "\n", "\r\n"}) {
+    CHECK(refusal(from_file(nothing)).find("expected a prompt, found no text") !=
+          std::string::npos);
+  }
+  CHECK(from_file("").bytes() == "");
+}
+
 TEST_CASE("prompts are taken as they are") {
-  CHECK(parse({"-p", ""}).prompt == "");
+  CHECK(parse({"-p", ""}).text.text == "");
   CHECK(!parse({"-p", ""}).status);
-  CHECK(parse({"-p", "-ngl"}).prompt == "-ngl");
-  CHECK(parse({"-p", "--help"}).prompt == "--help");
-  CHECK(parse({"-p", "--temp=3"}).prompt == "--temp=3");
-  CHECK(parse({"-p", "[1,2]"}).prompt == "[1,2]");
-  CHECK(parse({"-p", "{}"}).prompt == "{}");
-  CHECK(parse({"-p", "--"}).prompt == "--");
-  CHECK(parse({"-p", "\"quoted\""}).prompt == "\"quoted\"");
-  CHECK(parse({"-p", " a\nb\t"}).prompt == " a\nb\t");
-  CHECK(parse({"-p", "\xff\xfe"}).prompt == "\xff\xfe");
-  CHECK(parse({"--prompt="}).prompt == "");
+  CHECK(parse({"-p", "-ngl"}).text.text == "-ngl");
+  CHECK(parse({"-p", "--help"}).text.text == "--help");
+  CHECK(parse({"-p", "--temp=3"}).text.text == "--temp=3");
+  CHECK(parse({"-p", "[1,2]"}).text.text == "[1,2]");
+  CHECK(parse({"-p", "{}"}).text.text == "{}");
+  CHECK(parse({"-p", "--"}).text.text == "--");
+  CHECK(parse({"-p", "\"quoted\""}).text.text == "\"quoted\"");
+  CHECK(parse({"-p", " a\nb\t"}).text.text == " a\nb\t");
+  CHECK(parse({"-p", "\xff\xfe"}).text.text == "\xff\xfe");
+  CHECK(parse({"--prompt="}).text.text == "");
   CHECK(!parse({"--prompt="}).status);
-  CHECK(parse({"--prompt=a=b"}).prompt == "a=b");
+  CHECK(parse({"--prompt=a=b"}).text.text == "a=b");
 }
 
 TEST_CASE("wrong usage gives status 2") {
@@ -208,8 +278,9 @@ TEST_CASE("wrong usage gives status 2") {
            {"-n", "99999999999999999999"},
            {"-c", "0"},
            {"-c", "12x"},
-           {"-t", "0"},
-           {"-t", "4096"},
+           {"-t", "-1"},
+           {"-t", "257"},
+           {"-ngl", "some"},
            {"-s", "-2"},
            {"-s", "18446744073709551616"},
        }) {
@@ -224,12 +295,26 @@ TEST_CASE("wrong usage gives status 2") {
   }
 }
 
+TEST_CASE("a sampling parameter out of its range is told in the sampler's words") {
+  CHECK(parse({"--temp", "101"})
+            .err.starts_with("specbound test: --temp: expected 0 to 100, found 101; "));
+  CHECK(parse({"--top-k", "-3"})
+            .err.starts_with("specbound test: --top-k: expected 0 or more, found -3; "));
+  CHECK(parse({"--temp", "hot"})
+            .err.starts_with("specbound test: --temp: expected a number, found \"hot\"; "));
+  CHECK(parse({"--top-p", "1e300"}).status == 2);
+  CHECK(parse({"--repeat-last-n", "-9223372036854775808"}).status == 2);
+  CHECK(accepts({"--top-p", "7", "--top-p", "0.5"}));  // only the last one counts
+}
+
 TEST_CASE("the limits themselves are fine") {
   CHECK(accepts({"--temp", "0"}));
   CHECK(accepts({"--temp", "100"}));
   CHECK(accepts({"--top-p", "1", "--min-p", "1", "--top-k", "0"}));
   CHECK(accepts({"-n", "-1"}));
   CHECK(accepts({"-n", "0"}));
+  CHECK(accepts({"-t", "0"}));
+  CHECK(accepts({"-t", std::to_string(kMaxThreads)}));
   CHECK(accepts({"-s", "18446744073709551615"}));
   CHECK(accepts({"-s", "-1"}));
   CHECK(!parse({"-s", "5", "-s", "-1"}).sampling.seed);

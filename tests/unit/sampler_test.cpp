@@ -294,7 +294,8 @@ TEST_CASE("places are independent: consecutive draws show no correlation") {
     for (uint32_t i = 0; i < n; ++i) {
       const DrawPlace a{3 + (axis == 2 ? i * 2u : 0u), axis == 1 ? i : 0, axis == 0 ? i : 0};
       DrawPlace b = a;
-      (axis == 0 ? b.pos : axis == 1 ? b.reply : b.reply) += axis == 2 ? 0 : 1;
+      if (axis == 0) b.pos += 1;
+      if (axis == 1) b.reply += 1;
       if (axis == 2) b.seed += 1;
       ++pairs[{sampler.sample(logits, {}, a), sampler.sample(logits, {}, b)}];
     }

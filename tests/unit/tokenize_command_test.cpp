@@ -75,6 +75,7 @@ TEST_CASE("tokenize: text from the flag, a file or standard input") {
   check_ids(shell.run("tokenize -m \"$V\"", "Hello world\n"), "1 15043 3186 13");
   const std::string path = shell.write("text", "Hello world");
   check_ids(shell.run("tokenize -m \"$V\" -f '" + path + "'"), "1 15043 3186");
+  check_ids(shell.run("tokenize -m \"$V\" -f -", "Hello world"), "1 15043 3186");
   check_ids(shell.run("tokenize -m \"$V\" -p -x"), "1 448 29916");
   const Result text = shell.run("tokenize -m \"$V\" --no-bos -p 'Hello</s>'");
   CHECK(text.out.find(" 2\n") == std::string::npos);
@@ -99,10 +100,25 @@ TEST_CASE("detokenize: exactly the text, from arguments or standard input") {
   check_text(shell.run("detokenize -m \"$V\"", shell.run("tokenize -m \"$V\"", text).out), text);
 }
 
+TEST_CASE("tokenize, detokenize: without -m, the model that run and chat would take") {
+  Shell shell;
+  setenv("SPECBOUND_MODEL", kVocabulary.c_str(), 1);
+  check_ids(shell.run("tokenize -p 'Hello world'"), "1 15043 3186");
+  CHECK(shell.run("detokenize 15043 3186").out == "Hello world");
+  setenv("SPECBOUND_MODEL", "/absent.gguf", 1);
+  check_refused(shell.run("tokenize -p a"), 1, "/absent.gguf");
+  check_refused(shell.run("detokenize 1"), 1, "/absent.gguf");
+  unsetenv("SPECBOUND_MODEL");
+}
+
 TEST_CASE("tokenize, detokenize: mistakes are told in one line") {
   Shell shell;
-  check_refused(shell.run("tokenize -p a"), 2, "--model");
-  check_refused(shell.run("tokenize -m \"$V\" -p a -f b"), 2, "--file");
+  for (const char* command : {"tokenize", "detokenize"}) {
+    check_refused(shell.run(std::string(command) + " -m ''"), 2, "found an empty one");
+  }
+  check_refused(shell.run("tokenize -m \"$V\" -p a -f b"), 2, "-p and -f");
+  check_refused(shell.run("tokenize -m \"$V\" -f ''"), 2, "found an empty one");
+  check_refused(shell.run("tokenize -m \"$V\" -f /dev/zero"), 1, "64 MiB");
   check_refused(shell.run("tokenize -m \"$V\" --nonsense"), 2, "--nonsense");
   check_refused(shell.run("tokenize -m /nonexistent.gguf -p a"), 1, "/nonexistent.gguf");
   check_refused(shell.run("tokenize -m \"$V\" -f /nonexistent"), 1, "/nonexistent");
@@ -115,12 +131,11 @@ TEST_CASE("tokenize, detokenize: mistakes are told in one line") {
     check_refused(shell.run(std::string("detokenize -m \"$V\" -- 1 ") + id), 2, "0 to 31999");
     check_refused(shell.run("detokenize -m \"$V\"", std::string("1 ") + id), 2, "0 to 31999");
   }
-  check_refused(shell.run("detokenize 1"), 2, "--model");
   for (const char* command : {"tokenize", "detokenize"}) {
     const Result help = shell.run(std::string(command) + " --help");
     CHECK(help.status == 0);
     CHECK(help.err == "");
-    CHECK(help.out.find("examples:") != std::string::npos);
+    CHECK(help.out.find("Examples:") != std::string::npos);
   }
 }
 

@@ -19,7 +19,6 @@
 namespace specbound {
 namespace {
 
-constexpr int kMaxThreads = 256;
 // Rows up to this many are prepared by every thread for itself, which costs less than a barrier.
 constexpr int kPrivateRows = 2;
 // Queries of one attention task: they share every K and V that is read.
@@ -88,16 +87,6 @@ int checked_threads(int asked) {
                        kMaxThreads, asked));
   }
   return asked ? asked : usable_cores();
-}
-
-int checked_context(int asked, const ModelConfig& config) {
-  constexpr int kDefault = 4096, kMost = 1 << 24;
-  if (asked < 0 || asked > kMost) {
-    throw Error(ErrorCode::kUsage,
-                format("context (-c): expected 1 to %d tokens, or 0 for the model's own; found %d",
-                       kMost, asked));
-  }
-  return asked ? asked : std::min(config.max_seq_len, kDefault);
 }
 
 // Everything together, before any of it is taken. The rows under way are small beside the rest.
@@ -364,6 +353,16 @@ void CpuBackend::add_bias(int thread, const float* bias, float* y, int n, int n_
 }
 
 }  // namespace
+
+int checked_context(int asked, const ModelConfig& config) {
+  constexpr int kDefault = 4096, kMost = 1 << 24;
+  if (asked < 0 || asked > kMost) {
+    throw Error(ErrorCode::kUsage,
+                format("context (-c): expected 1 to %d tokens, or 0 for the model's own; found %d",
+                       kMost, asked));
+  }
+  return asked ? asked : std::min(config.max_seq_len, kDefault);
+}
 
 std::unique_ptr<Backend> make_cpu_backend(const ModelConfig& config, const Weights& weights,
                                           const CpuOptions& options) {

@@ -11,6 +11,8 @@
 
 namespace specbound {
 
+inline constexpr int kMaxThreads = 256;
+
 enum class Isa { kPortable, kAvx2, kAvx512Vnni };
 const char* isa_name(Isa isa);
 bool isa_supported(Isa isa);  // by this CPU and this build
@@ -24,6 +26,10 @@ struct CpuOptions {
   // Called during repacking with bytes done and total, from the loading thread.
   std::function<void(size_t done, size_t total)> progress;
 };
+
+// The context a backend of this model gets when `asked` (0: the default of CpuOptions) is wanted:
+// known before anything is loaded. Throws Error(kUsage).
+int checked_context(int asked, const ModelConfig& config);
 
 // `weights` (and the map behind them) must outlive the backend. Throws Error(kLimit) when the K/V
 // cache or the tiles cannot be had, Error(kUsage) for senseless options.
