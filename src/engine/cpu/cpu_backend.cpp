@@ -31,7 +31,10 @@ int padded(int n) {
 struct Layer {
   const LayerWeights* w;
   Linear wq, wk, wv, wo, w_gate, w_up, w_down;
-  bool qkv_int8, wo_int8, ffn_int8, down_int8;  // which inputs are needed quantized
+
+  // Which inputs are needed quantized.
+  bool qkv_int8() const { return wq.int8() || wk.int8() || wv.int8(); }
+  bool ffn_int8() const { return w_gate.int8() || w_up.int8(); }
 };
 
 class CpuBackend final : public Backend {
@@ -108,23 +111,9 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       kv_(config, n_ctx_),
       store_(weights, options.repack, pool_, options.progress) {
   for (const LayerWeights& w : weights.layers) {
-    Layer layer{&w,
-                store_.linear(w.wq),
-                store_.linear(w.wk),
-                store_.linear(w.wv),
-                store_.linear(w.wo),
-                store_.linear(w.w_gate),
-                store_.linear(w.w_up),
-                store_.linear(w.w_down),
-                false,
-                false,
-                false,
-                false};
-    layer.qkv_int8 = layer.wq.int8() || layer.wk.int8() || layer.wv.int8();
-    layer.wo_int8 = layer.wo.int8();
-    layer.ffn_int8 = layer.w_gate.int8() || layer.w_up.int8();
-    layer.down_int8 = layer.w_down.int8();
-    layers_.push_back(layer);
+    layers_.push_back({&w, store_.linear(w.wq), store_.linear(w.wk), store_.linear(w.wv),
+                       store_.linear(w.wo), store_.linear(w.w_gate), store_.linear(w.w_up),
+                       store_.linear(w.w_down)});
   }
   lm_head_ = store_.linear(weights.lm_head);
 
@@ -221,7 +210,7 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
       const bool stop_at_kv = kv_only && l == to;
 
       // x = norm(h); q, k, v = W x
-      const Rows x = prepare(thread, h, dim, w.attn_norm, n, dim, layer.qkv_int8);
+      const Rows x = prepare(thread, h, dim, w.attn_norm, n, dim, layer.qkv_int8());
       if (!stop_at_kv) multiply(kernels_, layer.wq, x, q_.data(), q_dim, false, thread, threads);
       multiply(kernels_, layer.wk, x, k_.data(), kv_dim, false, thread, threads);
       multiply(kernels_, layer.wv, x, v_.data(), kv_dim, false, thread, threads);
@@ -238,7 +227,7 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
 
       // h += Wo attended
       const Rows a =
-          prepare(thread, attended_.data(), attended_ld, nullptr, n, q_dim, layer.wo_int8);
+          prepare(thread, attended_.data(), attended_ld, nullptr, n, q_dim, layer.wo.int8());
       multiply(kernels_, layer.wo, a, h, dim, true, thread, threads);
       pool_.barrier();
       if (w.bo) {
@@ -247,7 +236,7 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
       }
 
       // x = norm(h); act = silu(Wg x) * (Wu x)
-      const Rows y = prepare(thread, h, dim, w.ffn_norm, n, dim, layer.ffn_int8);
+      const Rows y = prepare(thread, h, dim, w.ffn_norm, n, dim, layer.ffn_int8());
       multiply(kernels_, layer.w_gate, y, gate_.data(), ffn_ld, false, thread, threads);
       multiply(kernels_, layer.w_up, y, up_.data(), ffn_ld, false, thread, threads);
       const Slice mine = output_slice(ffn_dim, thread, threads);
@@ -258,7 +247,8 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
       pool_.barrier();
 
       // h += Wd act
-      const Rows act = prepare(thread, gate_.data(), ffn_ld, nullptr, n, ffn_dim, layer.down_int8);
+      const Rows act =
+          prepare(thread, gate_.data(), ffn_ld, nullptr, n, ffn_dim, layer.w_down.int8());
       multiply(kernels_, layer.w_down, act, h, dim, true, thread, threads);
       pool_.barrier();
     }
