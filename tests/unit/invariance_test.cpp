@@ -78,6 +78,23 @@ Record reference(const TinyModel& model, const std::vector<int32_t>& ids) {
   return record;
 }
 
+// All but the last id by prefill, in calls of `parts` tokens, the last one by decoding.
+void check_prefill(Backend& backend, const std::vector<int32_t>& ids, const std::vector<int>& parts,
+                   const Record& expected) {
+  int done = 0;
+  for (int part : parts) {
+    backend.prefill({ids.data() + done, static_cast<size_t>(part)});
+    done += part;
+    for (int l = 1; l <= backend.config().n_layers; ++l) REQUIRE(backend.kv_len(l) == done);
+  }
+  const int n = static_cast<int>(ids.size());
+  REQUIRE(done == n - 1);
+  Record record = expected;
+  for (int pos = 0; pos < done; ++pos) record.read_kv(backend, pos);
+  run_positions(backend, ids, done, n, 1, 0, record);
+  REQUIRE(Record::difference(record, expected, 0, n) == "");
+}
+
 }  // namespace
 
 TEST_CASE("rows do not depend on row count, slot, instruction set or layout") {
@@ -160,17 +177,7 @@ TEST_CASE("prefill equals decoding, across chunks and in several calls") {
   run_positions(*decoding, ids, 0, kLong + 1, 16, 0, expected);
   for (const std::vector<int>& parts :
        {std::vector<int>{kLong}, {1, kLong - 1}, {kPrefillChunk + 3, kLong - kPrefillChunk - 3}}) {
-    auto backend = model.backend(best_isa(), 2);
-    int done = 0;
-    for (int part : parts) {
-      backend->prefill({ids.data() + done, static_cast<size_t>(part)});
-      done += part;
-      for (int l = 1; l <= model.config.n_layers; ++l) REQUIRE(backend->kv_len(l) == done);
-    }
-    Record record = expected;
-    for (int pos = 0; pos < kLong; ++pos) record.read_kv(*backend, pos);
-    run_positions(*backend, ids, kLong, kLong + 1, 1, 0, record);
-    REQUIRE(Record::difference(record, expected, 0, kLong + 1) == "");
+    check_prefill(*model.backend(best_isa(), 2), ids, parts, expected);
   }
 }
 
@@ -183,12 +190,7 @@ TEST_CASE("prefill equals decoding for every element type and instruction set") 
     for (Isa isa : supported_isas()) {
       CAPTURE(isa_name(isa));
       for (bool repack : {true, false}) {
-        auto backend = model.backend(isa, 2, repack);
-        backend->prefill({ids.data(), kPositions - 1});
-        Record record = expected;
-        for (int pos = 0; pos < kPositions - 1; ++pos) record.read_kv(*backend, pos);
-        run_positions(*backend, ids, kPositions - 1, kPositions, 1, 0, record);
-        REQUIRE(Record::difference(record, expected, 0, kPositions) == "");
+        check_prefill(*model.backend(isa, 2, repack), ids, {kPositions - 1}, expected);
       }
     }
   }
