@@ -17,7 +17,6 @@ struct Matrix {
   int n_in = 0;
   const std::byte* data = nullptr;
   size_t bytes() const;  // as stored
-  bool empty() const { return data == nullptr; }
 };
 
 struct LayerWeights {

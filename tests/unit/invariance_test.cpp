@@ -78,6 +78,18 @@ Record reference(const TinyModel& model, const std::vector<int32_t>& ids) {
   return record;
 }
 
+// A model, the ids it reads, and what every way of reading them must leave behind.
+struct Subject {
+  TinyModel model;
+  std::vector<int32_t> ids;
+  Record expected;
+
+  explicit Subject(const TinySpec& spec)
+      : model(spec),
+        ids(token_ids(kPositions, model.config.vocab_size)),
+        expected(reference(model, ids)) {}
+};
+
 // All but the last id by prefill, in calls of `parts` tokens, the last one by decoding.
 void check_prefill(Backend& backend, const std::vector<int32_t>& ids, const std::vector<int>& parts,
                    const Record& expected) {
@@ -100,9 +112,7 @@ void check_prefill(Backend& backend, const std::vector<int32_t>& ids, const std:
 TEST_CASE("rows do not depend on row count, slot, instruction set or layout") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const TinyModel model(c.spec);
-    const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
-    const Record expected = reference(model, ids);
+    const auto& [model, ids, expected] = Subject(c.spec);
     for (Isa isa : supported_isas()) {
       for (bool repack : {true, false}) {
         CAPTURE(isa_name(isa));
@@ -128,9 +138,7 @@ TEST_CASE("rows do not depend on row count, slot, instruction set or layout") {
 TEST_CASE("every row count in every slot gives the same rows") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const TinyModel model(c.spec);
-    const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
-    const Record expected = reference(model, ids);
+    const auto& [model, ids, expected] = Subject(c.spec);
     auto backend = model.backend(best_isa(), 1);
     backend->prefill({ids.data(), kPrefix});
     for (int slot = 0; slot < kMaxRows; ++slot) {
@@ -149,9 +157,7 @@ TEST_CASE("every row count in every slot gives the same rows") {
 TEST_CASE("thread count changes no bit") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const TinyModel model(c.spec);
-    const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
-    const Record expected = reference(model, ids);
+    const auto& [model, ids, expected] = Subject(c.spec);
     for (int threads : {1, 2, 3}) {
       for (int rows : {1, 2, 3, 11}) {
         CAPTURE(threads);
@@ -184,9 +190,7 @@ TEST_CASE("prefill equals decoding, across chunks and in several calls") {
 TEST_CASE("prefill equals decoding for every element type and instruction set") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const TinyModel model(c.spec);
-    const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
-    const Record expected = reference(model, ids);
+    const auto& [model, ids, expected] = Subject(c.spec);
     for (Isa isa : supported_isas()) {
       CAPTURE(isa_name(isa));
       for (bool repack : {true, false}) {
