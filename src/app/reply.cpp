@@ -49,7 +49,8 @@ Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& fla
     if (!bar) bar.emplace("reading the prompt", Progress::Unit::kItems);
     bar->update(done, total);
   };
-  options.on_token = [&](int32_t id) {
+  options.on_token = [&](const TokenEvent& event) {
+    const int32_t id = event.token;
     bar.reset();
     if (!reply.first_token) reply.first_token = std::chrono::steady_clock::now();
     std::string piece = model.tokenizer().piece(id);

@@ -44,7 +44,7 @@ std::optional<double> ReplyStats::prefill_tokens_per_second() const {
 }
 
 std::optional<double> ReplyStats::compression_rate() const {
-  return rate(count_decoded(generated), generated.rounds);
+  return rate(count_decoded(generated), generated.counters.rounds);
 }
 
 std::string stats_line(const ReplyStats& stats) {
@@ -103,7 +103,7 @@ std::string stats_json(const ReplyStats& stats) {
       {"prefill_tokens_per_second", or_null(stats.prefill_tokens_per_second())},
       {"decode_tokens_per_second", or_null(stats.decode_tokens_per_second())},
       {"speculation_active", false},
-      {"rounds", g.rounds},
+      {"rounds", g.counters.rounds},
       {"drafted_tokens", 0},
       {"accepted_tokens", 0},
       {"compression_rate", or_null(stats.compression_rate())},

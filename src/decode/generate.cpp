@@ -1,4 +1,3 @@
-// Plain decoding: the round of DESIGN 3.2 with one row.
 #include "decode/generate.h"
 
 #include <algorithm>
@@ -10,8 +9,10 @@
 namespace specbound {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 bool aborted(const GenerateOptions& options) {
@@ -24,6 +25,8 @@ const char* stop_reason_name(StopReason reason) {
   switch (reason) {
     case StopReason::kEnd:
       return "end";
+    case StopReason::kStopString:
+      return "stop";
     case StopReason::kLength:
       return "length";
     case StopReason::kContext:
@@ -35,9 +38,11 @@ const char* stop_reason_name(StopReason reason) {
 }
 
 Session::Session(Backend& backend, Sampler sampler)
-    : backend_(backend),
-      sampler_(std::move(sampler)),
-      logits_(static_cast<size_t>(backend.config().vocab_size)) {}
+    : backend_(backend), sampler_(std::move(sampler)), round_(backend_, sampler_, tokens_) {}
+
+void Session::set_speculator(Speculator* speculator) {
+  speculator_ = speculator ? speculator : &none_;
+}
 
 // Makes `prompt` the committed text and brings every layer to its last token but one.
 bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptions& options,
@@ -82,26 +87,105 @@ bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptio
   return backend_.kv_len(1) == n - 1;
 }
 
+// Time in callbacks is not decoding: a reader that blocks stdout must not look like a slow model.
+template <class F>
+void Session::call_out(F callback) {
+  const auto before = Clock::now();
+  callback();
+  called_out_seconds_ += seconds_since(before);
+}
+
+// Rows that the next round may have.
+int Session::width(const GenerateOptions& options, const GenerateStats& stats) const {
+  const int round = stats.counters.rounds;
+  int width = speculator_->width();
+  // The first round too: it brings the first token soonest.
+  if (options.measure_plain && round % (plain_.rounds() < 2 ? 8 : 64) == 0) width = 1;
+  if (options.max_tokens >= 0) {
+    width = std::min(width, options.max_tokens - stats.generated_tokens);
+  }
+  return std::min(width, backend_.n_ctx() - static_cast<int>(tokens_.size()) + 1);
+}
+
+// Draft, verify, emit. True when the reply is over.
+bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
+  Round::Limits limits;
+  limits.width = width(options, stats);
+  limits.number = stats.counters.rounds;
+  limits.reply = options.reply;
+  limits.abort = options.abort;
+  limits.ends = [&](std::span<const int32_t> text) {
+    return (options.is_end && options.is_end(text.back())) ||
+           (options.is_stop && options.is_stop(text.subspan(n_prompt_)));
+  };
+  round_.start(limits);
+  const DraftEnd draft_end = limits.width > 1 ? speculator_->draft(round_) : DraftEnd::kPlain;
+  if (!round_.verify()) {
+    round_.undo();
+    stats.stop = StopReason::kAborted;
+    return true;
+  }
+  const bool over = emit(options, stats);
+  const RoundEvent event = round_.event(draft_end);
+  // A reply's first round comes cold from the prefill.
+  if (limits.width == 1 && limits.number > 0) plain_.add(event.total_ns());
+  stats.counters.add(event);
+  speculator_->accept(event);
+  if (options.on_round) call_out([&] { options.on_round(event); });
+  return over;
+}
+
+// Tokens as the verified rows give them, up to the first that was not drafted. True when the reply
+// is over.
+bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
+  for (int slot = 0;; ++slot) {
+    const int32_t token = round_.sample(slot);
+    if (stats.ttft_seconds == 0) stats.ttft_seconds = seconds_since(start_);
+    const bool drafted = round_.is_draft(slot, token);
+    if (!drafted) round_.settle(slot, token);
+    const bool end = options.is_end && options.is_end(token);
+    const TokenEvent& event = round_.emitted(slot, token, end);
+    bool over = true;
+    if (end) {
+      stats.stop = StopReason::kEnd;
+    } else {
+      ++stats.generated_tokens;
+      if (options.on_token) call_out([&] { options.on_token(event); });
+      const auto text = std::span(tokens_).first(static_cast<size_t>(event.pos) + 1);
+      if (options.is_stop && options.is_stop(text.subspan(n_prompt_))) {
+        stats.stop = StopReason::kStopString;
+      } else if (aborted(options)) {
+        stats.stop = StopReason::kAborted;
+      } else {
+        over = false;
+      }
+    }
+    if (over && drafted) round_.settle(slot, token);
+    if (over || !drafted) return over;
+  }
+}
+
 GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateOptions& options) {
   GenerateStats stats;
   const FloatMode mode;
-  const auto start = std::chrono::steady_clock::now();
+  start_ = Clock::now();
   const bool ready = commit_prompt(prompt, options, stats);
-  stats.prefill_seconds = seconds_since(start);
+  stats.prefill_seconds = seconds_since(start_);
   if (!ready) {
     stats.stop = StopReason::kAborted;
     return stats;
   }
-
-  const int n_layers = backend_.config().n_layers;
-  const auto decode_start = std::chrono::steady_clock::now();
+  n_prompt_ = tokens_.size();
+  called_out_seconds_ = 0;
+  const auto decode_start = Clock::now();
+  speculator_->begin(tokens_);
+  stats.speculated = speculator_->width() > 1;
   for (;;) {
-    const int pos = static_cast<int>(tokens_.size()) - 1;  // of the pending root
     if (options.max_tokens >= 0 && stats.generated_tokens >= options.max_tokens) {
       stats.stop = StopReason::kLength;
       break;
     }
-    if (pos >= backend_.n_ctx()) {
+    if (static_cast<int>(tokens_.size()) > backend_.n_ctx()) {
       stats.stop = StopReason::kContext;
       break;
     }
@@ -109,21 +193,16 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
       stats.stop = StopReason::kAborted;
       break;
     }
-    backend_.embed(0, tokens_.back());
-    backend_.run_layers(0, 1, pos, 1, n_layers);
-    backend_.logits(0, 1, logits_.data());
-    const DrawPlace place{sampler_.params().seed, options.reply, static_cast<uint32_t>(pos + 1)};
-    const int32_t token = sampler_.sample(logits_, tokens_, place);
-    tokens_.push_back(token);
-    if (++stats.rounds == 1) stats.ttft_seconds = seconds_since(start);
-    if (options.is_end && options.is_end(token)) {
-      stats.stop = StopReason::kEnd;
-      break;
+    try {
+      if (run_round(options, stats)) break;
+    } catch (...) {
+      round_.undo();
+      throw;
     }
-    ++stats.generated_tokens;
-    if (options.on_token) options.on_token(token);
   }
-  stats.decode_seconds = seconds_since(decode_start);
+  stats.decode_seconds = seconds_since(decode_start) - called_out_seconds_;
+  stats.plain_token_seconds = plain_.seconds_per_token();
+  stats.plain_rounds = plain_.rounds();
   return stats;
 }
 

@@ -1,48 +1,68 @@
-// The decode loop. Between rounds, after prefill and after a reply: N tokens are committed,
-// kv_len[l] = N-1 for all l, and the last committed token is the pending root. Prefill covers all
-// but the last prompt token, so regenerating a reply and a one-token prompt are exact for free.
-// DESIGN 3.2.
+// The decode loop, plain and speculative. Between rounds, after prefill and after a reply: N tokens
+// are committed, kv_len[l] = N-1 for all l, and the last committed token is the pending root.
+// Prefill covers all but the last prompt token, so regenerating a reply and a one-token prompt are
+// exact for free. DESIGN 3.2.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "decode/round.h"
 #include "decode/sampler.h"
+#include "decode/speculator.h"
 #include "engine/backend.h"
+#include "trace/counters.h"
+#include "trace/event.h"
+#include "trace/plain_rate.h"
 
 namespace specbound {
 
-enum class StopReason { kEnd, kLength, kContext, kAborted };
-const char* stop_reason_name(StopReason reason);  // "end", "length", "context", "aborted"
+enum class StopReason { kEnd, kStopString, kLength, kContext, kAborted };
+// "end", "stop", "length", "context", "aborted"
+const char* stop_reason_name(StopReason reason);
 
 struct GenerateOptions {
-  int max_tokens = -1;  // -1: until the end token or the context is full
+  int max_tokens = -1;  // -1: until the reply ends or the context is full
   uint32_t reply = 0;  // reply number: /regen advances it, so the text changes while the seed stays
-  std::function<bool(int32_t)> is_end;       // ends the reply; the token is not emitted to on_token
-  std::function<void(int32_t)> on_token;     // each emitted token, in order
-  const std::atomic<bool>* abort = nullptr;  // looked at once a round and after each prefill chunk
+  std::function<bool(int32_t)> is_end;  // ends the reply; the token is not emitted to on_token
+  // The reply's tokens so far: true when it ends with the last of them, which is emitted.
+  std::function<bool(std::span<const int32_t>)> is_stop;
+  std::function<void(const TokenEvent&)> on_token;  // each emitted token, in order
+  std::function<void(const RoundEvent&)> on_round;  // after the round's tokens
+  const std::atomic<bool>* abort = nullptr;         // looked at between passes and after each token
   std::function<void(int done, int total)> on_prefill;
+  // Now and then a plain round among the speculative ones, so that there is a rate to compare with.
+  bool measure_plain = false;
 };
 
 struct GenerateStats {
   int prompt_tokens = 0;     // whole prompt
   int prefilled_tokens = 0;  // of these, run now; the rest was in the cache
   int generated_tokens = 0;  // emitted, the end token not counted
-  int rounds = 0;
   double prefill_seconds = 0;
   double ttft_seconds = 0;    // call to first sampled token
-  double decode_seconds = 0;  // from the end of prefill
+  double decode_seconds = 0;  // from the end of prefill, without the time spent in callbacks
   StopReason stop = StopReason::kEnd;
+  bool speculated = false;         // some round was permitted more than one row
+  Counters counters;               // of this reply
+  double plain_token_seconds = 0;  // median of the session's plain rounds; 0: none measured
+  int plain_rounds = 0;            // how many that is
 };
 
 // One conversation over one backend: the committed tokens and the invariant above.
 class Session {
  public:
-  Session(Backend& backend, Sampler sampler);
+  Session(Backend& backend, Sampler sampler);  // decodes plainly
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // From the next reply on; it must outlive the session or the next call. nullptr: plainly.
+  void set_speculator(Speculator* speculator);
 
   // Makes `prompt` (at least one token, at most n_ctx) the committed text, keeping the cached K/V
   // of the longest common prefix, then generates. Throws Error(kLimit) when the prompt does not
@@ -58,11 +78,22 @@ class Session {
   // False when aborted on the way.
   bool commit_prompt(std::span<const int32_t> prompt, const GenerateOptions& options,
                      GenerateStats& stats);
+  int width(const GenerateOptions& options, const GenerateStats& stats) const;
+  bool run_round(const GenerateOptions& options, GenerateStats& stats);
+  bool emit(const GenerateOptions& options, GenerateStats& stats);
+  template <class F>
+  void call_out(F callback);
 
   Backend& backend_;
   Sampler sampler_;
-  std::vector<int32_t> tokens_;
-  std::vector<float> logits_;  // [vocab_size]
+  NoSpeculator none_;
+  Speculator* speculator_ = &none_;
+  std::vector<int32_t> tokens_;  // committed; drafts behind them only while a round lasts
+  size_t n_prompt_ = 0;          // of these, the reply's own begin here
+  Round round_;
+  PlainRate plain_;
+  std::chrono::steady_clock::time_point start_;  // of the newest reply
+  double called_out_seconds_ = 0;                // of its decoding: spent in callbacks
 };
 
 }  // namespace specbound

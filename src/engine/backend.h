@@ -39,6 +39,10 @@ class Backend {
   // out (n, vocab_size) = lm_head(norm(H[slot..slot+n))).
   virtual void logits(int slot, int n, float* out) = 0;
 
+  // The confidence of an exit check: max softmax(z / temperature) of a row of logits (paper Eq. 2).
+  // NaN counts as -inf; a row of nothing else has confidence 0.
+  virtual float confidence(std::span<const float> z, float temperature) const = 0;
+
   // All layers over `tokens` at positions kv_len.., in chunks of kPrefillChunk; no logits. Needs
   // the same kv_len at every layer. `progress(done)` after each chunk may return false to stop
   // early (kv_len then tells how far it came).

@@ -104,7 +104,7 @@ TEST_CASE("stats as JSON: every promised field, null where unknown, never NaN") 
   stats.generated.prompt_tokens = 12;
   stats.generated.prefilled_tokens = 11;
   stats.generated.generated_tokens = 8;
-  stats.generated.rounds = 9;
+  stats.generated.counters.rounds = 9;
   stats.generated.prefill_seconds = 0.5;
   stats.generated.decode_seconds = 3;
   stats.generated.ttft_seconds = 0.75;
@@ -150,7 +150,7 @@ TEST_CASE("stats for people: one line with speed, first token, seed") {
   stats.generated.prompt_tokens = 100;
   stats.generated.prefilled_tokens = 9;
   stats.generated.generated_tokens = 20;
-  stats.generated.rounds = 20;
+  stats.generated.counters.rounds = 20;
   stats.generated.prefill_seconds = 0.003;
   stats.generated.decode_seconds = 0.1;
   stats.generated.ttft_seconds = 0.008;

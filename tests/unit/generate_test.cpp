@@ -30,7 +30,7 @@ const TinyModel& model() {
 std::vector<int32_t> reply(Session& session, const std::vector<int32_t>& prompt,
                            GenerateOptions options, GenerateStats* stats = nullptr) {
   std::vector<int32_t> tokens;
-  options.on_token = [&](int32_t token) { tokens.push_back(token); };
+  options.on_token = [&](const TokenEvent& event) { tokens.push_back(event.token); };
   const GenerateStats s = session.generate(prompt, options);
   CHECK(s.generated_tokens == static_cast<int>(tokens.size()));
   CHECK(s.prompt_tokens == static_cast<int>(prompt.size()));
@@ -209,7 +209,7 @@ TEST_CASE("an abort stops prefill or decoding, and the next reply is as if it ha
   int emitted = 0;
   GenerateOptions stopping;
   stopping.abort = &abort;
-  stopping.on_token = [&](int32_t) { abort = ++emitted == 4; };
+  stopping.on_token = [&](const TokenEvent&) { abort = ++emitted == 4; };
   CHECK(session.generate(prompt, stopping).stop == StopReason::kAborted);
   CHECK(emitted == 4);
 }

@@ -47,6 +47,7 @@ class CpuBackend final : public Backend {
   void embed(int slot, int32_t token) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
+  float confidence(std::span<const float> z, float temperature) const override;
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
   int kv_len(int layer) const override;
@@ -263,6 +264,11 @@ void CpuBackend::logits(int slot, int n, float* out) {
         prepare(thread, h, config_.dim, weights_.output_norm, n, config_.dim, lm_head_.int8());
     multiply(kernels_, lm_head_, x, out, config_.vocab_size, false, thread, pool_.size());
   });
+}
+
+float CpuBackend::confidence(std::span<const float> z, float temperature) const {
+  SB_CHECK(!z.empty() && temperature > 0);
+  return kernels_.softmax_peak(z.data(), static_cast<int>(z.size()), temperature);
 }
 
 // The rows x (n, ldx) as a matmul's input: normed where `norm` is given, quantized where asked.

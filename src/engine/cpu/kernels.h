@@ -51,6 +51,8 @@ struct Kernels {
   // All queries of one K/V head; scratch holds (n_queries, v_stride + 2) floats.
   void (*attention)(const KvHead& head, const Query* queries, int n_queries, int head_dim,
                     float scale, float* scratch);
+  // max softmax(z / temperature) of z (n); NaN counts as -inf, a +inf takes all, -inf alone is 0.
+  float (*softmax_peak)(const float* z, int n, float temperature);
 };
 
 const Kernels& kernels_for(Isa isa);

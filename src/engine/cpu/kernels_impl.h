@@ -419,9 +419,33 @@ void attention(const KvHead& head, const Query* queries, int n_queries, int head
   }
 }
 
+float softmax_peak(const float* z, int n, float temperature) {
+  const V lowest = set1(-__builtin_inff());
+  const auto read = [&](int i) {  // lanes past the end hold -inf
+    return n - i >= 16 ? load(z + i)
+                       : select(less(lanes(), set1(static_cast<float>(n - i))),
+                                load_n(z + i, n - i), lowest);
+  };
+  V highest = lowest;
+  for (int i = 0; i < n; i += 16) highest = max(read(i), highest);  // a NaN is passed over
+  float lane[16];
+  store(lane, highest);
+  float peak = lane[0];
+  for (int i = 1; i < 16; ++i) peak = lane[i] > peak ? lane[i] : peak;
+  if (!(__builtin_fabsf(peak) < __builtin_inff())) return peak > 0 ? 1.0f : 0.0f;
+
+  const V top = set1(peak), scale = set1(1.0f / temperature);
+  V total = zero();
+  for (int i = 0; i < n; i += 16) {
+    const V x = mul(sub(read(i), top), scale);
+    total = add(total, exp(max(x, set1(-100.0f))));  // e^-100 is 0 here, and NaN becomes that
+  }
+  return 1.0f / sum(total);
+}
+
 constexpr Kernels make_kernels(Isa isa) {
   return {isa,          rmsnorm,  quantize, matmul_tiles, matmul_q8_0,
-          matmul_float, silu_mul, store_kv, attention};
+          matmul_float, silu_mul, store_kv, attention,    softmax_peak};
 }
 
 }  // namespace

@@ -1,0 +1,143 @@
+#include "decode/round.h"
+
+#include <algorithm>
+
+#include "error.h"
+
+namespace specbound {
+
+void Round::start(Limits limits) {
+  SB_CHECK(!text_.empty() && limits.width >= 1 && limits.width <= kMaxRows);
+  limits_ = std::move(limits);
+  pos_ = static_cast<int>(text_.size()) - 1;
+  rows_.clear();
+  passes_.clear();
+  tokens_.clear();
+  ns_.fill(0);
+  checks_.resize(kMaxRows);
+  running_ = Phase::kDraft;
+  mark_ = std::chrono::steady_clock::now();
+  embed(text_.back());
+}
+
+void Round::embed(int32_t token) {
+  backend_.embed(rows(), token);
+  checks_[rows()].clear();
+  rows_.push_back({token, 0, {}});
+}
+
+// The time since the last call went into `phase`.
+void Round::spent(Phase phase) {
+  const auto now = std::chrono::steady_clock::now();
+  ns_[static_cast<int>(phase)] +=
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now - mark_).count();
+  mark_ = now;
+}
+
+bool Round::aborted() const {
+  return limits_.abort && limits_.abort->load(std::memory_order_relaxed);
+}
+
+std::span<const int32_t> Round::history(int slot) const {
+  return std::span(text_).first(static_cast<size_t>(pos_) + slot + 1);
+}
+
+DrawPlace Round::place(int slot) const {
+  return {sampler_.params().seed, limits_.reply, static_cast<uint32_t>(pos_ + slot + 1)};
+}
+
+bool Round::run(int from, int to) {
+  for (int l = from; l <= to;) {
+    if (aborted()) return false;
+    // kv_len never grows with the layer: a stretch of equal lengths has the same rows to run.
+    const int begin = backend_.kv_len(l);
+    int end = l;
+    while (end < to && backend_.kv_len(end + 1) == begin) ++end;
+    const int slot = begin - pos_, n = rows() - slot;
+    if (n > 0) {
+      backend_.run_layers(slot, n, begin, l, end);
+      passes_.push_back({l, end, slot, n, running_});
+    }
+    l = end + 1;
+  }
+  spent(running_);
+  return true;
+}
+
+void Round::checked(int layer, float confidence) {
+  checks_[newest()].push_back({layer, confidence});
+  spent(Phase::kCheck);
+}
+
+bool Round::would_end(int32_t token) {
+  if (!limits_.ends) return false;
+  text_.push_back(token);
+  const bool ends = limits_.ends(text_);
+  text_.pop_back();
+  return ends;
+}
+
+void Round::append(int32_t token, int exit_layer) {
+  SB_CHECK(!full());
+  rows_.back().exit_layer = exit_layer;
+  text_.push_back(token);
+  embed(token);
+  spent(Phase::kCheck);
+}
+
+bool Round::verify() {
+  running_ = Phase::kVerify;
+  if (!run(1, backend_.config().n_layers) || aborted()) return false;
+  const size_t vocab_size = backend_.config().vocab_size;
+  if (logits_.size() < rows() * vocab_size) logits_.resize(rows() * vocab_size);
+  backend_.logits(0, rows(), logits_.data());
+  spent(Phase::kLogits);
+  return !aborted();
+}
+
+int32_t Round::sample(int slot) {
+  const size_t vocab_size = backend_.config().vocab_size;
+  mark_ = std::chrono::steady_clock::now();  // what the loop did with the token before is not ours
+  const int32_t token = sampler_.sample(std::span(logits_).subspan(slot * vocab_size, vocab_size),
+                                        history(slot), place(slot));
+  spent(Phase::kSample);
+  return token;
+}
+
+bool Round::is_draft(int slot, int32_t token) const {
+  return slot < newest() && rows_[slot + 1].token == token;
+}
+
+const TokenEvent& Round::emitted(int slot, int32_t token, bool ends_reply) {
+  TokenEvent event{};
+  event.round = limits_.number;
+  event.rows = rows();
+  event.slot = slot;
+  event.pos = pos_ + slot + 1;
+  event.token = token;
+  if (slot < newest()) {
+    event.draft = rows_[slot + 1].token;
+    event.exit_layer = rows_[slot].exit_layer;
+  }
+  event.ends_reply = ends_reply;
+  event.checks = checks_[slot];
+  return tokens_.emplace_back(event);
+}
+
+void Round::settle(int slot, int32_t token) {
+  text_.resize(static_cast<size_t>(pos_) + slot + 1);
+  text_.push_back(token);
+  backend_.truncate(pos_ + slot + 1);
+}
+
+void Round::undo() {
+  text_.resize(static_cast<size_t>(pos_) + 1);
+  backend_.truncate(pos_);
+}
+
+RoundEvent Round::event(DraftEnd draft_end) {
+  for (int i = 0; i < rows(); ++i) rows_[i].checks = checks_[i];
+  return {limits_.number, pos_, draft_end, rows_, tokens_, passes_, ns_};
+}
+
+}  // namespace specbound

@@ -1,0 +1,99 @@
+// One round of the decode loop: the rows under way, what they are drafted from, and how far each
+// has come. A speculator appends rows and runs shallow layers; the loop runs the rest and verifies.
+// DESIGN 3.2; the paper's Cache Manager is kv_len(l) and one hidden vector a row, both the
+// backend's.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "decode/sampler.h"
+#include "engine/backend.h"
+#include "trace/event.h"
+
+namespace specbound {
+
+class Round {
+ public:
+  struct Limits {
+    int width = 1;       // rows permitted, 1..kMaxRows
+    int number = 0;      // of the round, in its reply
+    uint32_t reply = 0;  // for the noise
+    const std::atomic<bool>* abort = nullptr;
+    // The reply ends with the last token of this text. Empty: nothing ends it.
+    std::function<bool(std::span<const int32_t>)> ends;
+  };
+
+  // `text`: the committed tokens; drafts are appended to it while a round lasts.
+  Round(Backend& backend, Sampler& sampler, std::vector<int32_t>& text)
+      : backend_(backend), sampler_(sampler), text_(text) {}
+
+  // A round of the last committed token, the root.
+  void start(Limits limits);
+
+  // ---- what a speculator sees ----
+
+  int pos() const { return pos_; }  // of the root; row i is at pos() + i
+  int rows() const { return static_cast<int>(rows_.size()); }
+  int newest() const { return rows() - 1; }  // the slot of the newest row
+  bool full() const { return rows() >= limits_.width; }
+  bool aborted() const;
+  Backend& backend() const { return backend_; }
+  Sampler& sampler() const { return sampler_; }
+
+  // For the draw of the token after row `slot`: what is before it, and its place in the noise.
+  std::span<const int32_t> history(int slot) const;
+  DrawPlace place(int slot) const;
+
+  // Runs layers from..to on every row that has not been through them: at each layer a contiguous
+  // suffix, so that rows that lag behind catch up in the same batch. False when aborted.
+  bool run(int from, int to);
+
+  // The newest row was looked at after `layer`.
+  void checked(int layer, float confidence);
+  // The reply would end with `token` after the newest row: no row after it can be used.
+  bool would_end(int32_t token);
+  // A new row: `token`, drafted from the newest row after `exit_layer`.
+  void append(int32_t token, int exit_layer);
+
+  // ---- what the loop does after it ----
+
+  // All layers on all rows, then the logits. False when aborted.
+  bool verify();
+  // The target after row `slot`; rows above it must not have been dropped.
+  int32_t sample(int slot);
+  bool is_draft(int slot, int32_t token) const;  // the row after `slot` holds `token`
+  // `token` follows row `slot` in the text.
+  const TokenEvent& emitted(int slot, int32_t token, bool ends_reply);
+  // Row `slot` was the last one whose token counts: its K/V stay, later drafts go, and `token`
+  // becomes the pending root.
+  void settle(int slot, int32_t token);
+  // As if the round had not been.
+  void undo();
+
+  RoundEvent event(DraftEnd draft_end);
+
+ private:
+  void embed(int32_t token);
+  void spent(Phase phase);
+
+  Backend& backend_;
+  Sampler& sampler_;
+  std::vector<int32_t>& text_;
+  Limits limits_;
+  int pos_ = 0;
+  Phase running_ = Phase::kDraft;  // what layers run for
+  std::vector<float> logits_;      // (rows, vocab_size)
+  std::vector<RowEvent> rows_;
+  std::vector<std::vector<ExitCheck>> checks_;  // [slot]; kept between rounds for their storage
+  std::vector<LayerPass> passes_;
+  std::vector<TokenEvent> tokens_;
+  std::array<int64_t, kPhases> ns_{};
+  std::chrono::steady_clock::time_point mark_;  // up to here time is accounted for
+};
+
+}  // namespace specbound

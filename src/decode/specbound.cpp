@@ -1,0 +1,96 @@
+#include "decode/specbound.h"
+
+#include <cmath>
+
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+constexpr int kNowhere = 0;
+constexpr int kAborted = -1;
+
+}  // namespace
+
+void validate(const SpecBoundParams& params, int n_layers) {
+  const auto check = [](const char* flag, double value, double low, double high) {
+    if (value >= low && value <= high) return;  // false for NaN
+    throw Error(ErrorCode::kUsage,
+                format("%s: expected %g to %g, found %g", flag, low, high, value));
+  };
+  check("--w-max", params.w_max, 1, kMaxRows);
+  if (params.d_max < 1) {
+    throw Error(ErrorCode::kUsage,
+                format("--d-max: expected a layer from 1 on, found %d", params.d_max));
+  }
+  check("--alpha", params.alpha, 0, 100);
+  check("--tau", params.tau, 0, 1);
+  int before = 0;
+  for (const int layer : params.check_layers) {
+    if (layer < 1 || layer >= n_layers) {
+      throw Error(
+          ErrorCode::kUsage,
+          format("--check-layers: expected layers from 1 to %d (the model has %d), found %d",
+                 n_layers - 1, n_layers, layer));
+    }
+    if (layer <= before) {
+      throw Error(
+          ErrorCode::kUsage,
+          format("--check-layers: expected ascending layers, found %d after %d", layer, before));
+    }
+    before = layer;
+  }
+}
+
+float annealed_temperature(const SpecBoundParams& params, int layer, int n_layers) {
+  if (!params.anneal) return 1.0f;
+  return 1.0f + params.alpha * (1.0f - static_cast<float>(layer) / static_cast<float>(n_layers));
+}
+
+std::vector<int> bounded_check_layers(const SpecBoundParams& params, int n_layers) {
+  std::vector<int> layers = params.check_layers;
+  if (layers.empty()) {
+    for (int l = 1; l < n_layers; ++l) layers.push_back(l);
+  }
+  if (params.depth_bound) std::erase_if(layers, [&](int l) { return l > params.d_max; });
+  return layers;
+}
+
+SpecBound::SpecBound(ExitHead& head, const SpecBoundParams& params, int n_layers, const char* name)
+    : head_(head),
+      params_(params),
+      n_layers_(n_layers),
+      name_(name),
+      check_layers_(bounded_check_layers(params, n_layers)) {}
+
+int SpecBound::width() const {
+  if (check_layers_.empty()) return 1;
+  return params_.width_bound ? params_.w_max : kMaxRows;
+}
+
+// The first check layer at which the newest row may leave, kNowhere or kAborted.
+int SpecBound::exit_layer(Round& round) {
+  int done = 0;
+  for (const int layer : check_layers_) {
+    if (!round.run(done + 1, layer)) return kAborted;
+    done = layer;
+    const float p = head_.confidence(round, layer, annealed_temperature(params_, layer, n_layers_));
+    round.checked(layer, p);
+    if (p >= params_.tau) return layer;
+  }
+  return kNowhere;
+}
+
+DraftEnd SpecBound::draft(Round& round) {
+  while (!round.full()) {  // the last permitted row is never checked
+    const int layer = exit_layer(round);
+    if (layer == kAborted) return DraftEnd::kAborted;
+    if (layer == kNowhere) return DraftEnd::kDifficult;
+    const int32_t token = head_.token(round);
+    if (round.would_end(token)) return DraftEnd::kReplyEnd;
+    round.append(token, layer);
+  }
+  return DraftEnd::kWidth;
+}
+
+}  // namespace specbound

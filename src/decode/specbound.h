@@ -1,0 +1,58 @@
+// The SpecBound speculator: a row leaves at the first check layer whose head is confident enough
+// under the annealed threshold (ACT, paper 2.2), drafting stops at bounded depth and width (BSCS,
+// paper 2.3). DESIGN 3.1, 3.2.
+#pragma once
+
+#include <vector>
+
+#include "decode/exit_head.h"
+#include "decode/speculator.h"
+
+namespace specbound {
+
+// The defaults are the paper's setting (3.1).
+struct SpecBoundParams {
+  int w_max = 8;                  // rows of a round at most, 1..kMaxRows; 1 is plain decoding
+  int d_max = 10;                 // deepest layer a draft may leave at, cut below the last layer
+  float alpha = 0.2f;             // T_l = 1 + alpha (1 - l / L)
+  float tau = 0.55f;              // a row leaves at confidence >= tau
+  std::vector<int> check_layers;  // ascending, 1..L-1; empty: all
+  bool anneal = true;             // false: T_l = 1
+  bool depth_bound = true;        // false: up to the last check layer
+  bool width_bound = true;        // false: kMaxRows
+};
+
+// Throws Error(kUsage) naming the flag, what is possible in a model of n_layers, and what was
+// given.
+void validate(const SpecBoundParams& params, int n_layers);
+
+// T_l of paper Eq. 1; 1 at the last layer.
+float annealed_temperature(const SpecBoundParams& params, int layer, int n_layers);
+
+// The check layers that the bounds leave, ascending; none in a model of one layer.
+std::vector<int> bounded_check_layers(const SpecBoundParams& params, int n_layers);
+
+class SpecBound final : public Speculator {
+ public:
+  // `head` must outlive it; `params` must pass validate().
+  SpecBound(ExitHead& head, const SpecBoundParams& params, int n_layers,
+            const char* name = "specbound");
+
+  const char* name() const override { return name_; }
+  int width() const override;
+  DraftEnd draft(Round& round) override;
+
+  const SpecBoundParams& params() const { return params_; }
+  const std::vector<int>& check_layers() const { return check_layers_; }
+
+ private:
+  int exit_layer(Round& round);
+
+  ExitHead& head_;
+  SpecBoundParams params_;
+  int n_layers_;
+  const char* name_;
+  std::vector<int> check_layers_;
+};
+
+}  // namespace specbound

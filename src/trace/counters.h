@@ -1,0 +1,45 @@
+// Counters of the decode loop, always on; a snapshot is a copy. DESIGN 9.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "trace/event.h"
+
+namespace specbound {
+
+struct Counters {
+  int rounds = 0;
+  int decoded_tokens = 0;  // given to texts, end tokens counted
+  int drafted_tokens = 0;
+  int accepted_tokens = 0;
+  int checks = 0;
+  std::vector<int> accepted_at;       // [layer]: accepted drafts that left there
+  std::array<int64_t, kPhases> ns{};  // by Phase
+
+  void add(const RoundEvent& round) {
+    ++rounds;
+    decoded_tokens += static_cast<int>(round.tokens.size());
+    drafted_tokens += round.drafted();
+    for (const RowEvent& row : round.rows) checks += static_cast<int>(row.checks.size());
+    for (const TokenEvent& token : round.tokens) {
+      if (!token.accepted()) continue;
+      ++accepted_tokens;
+      if (accepted_at.size() <= static_cast<size_t>(token.exit_layer)) {
+        accepted_at.resize(token.exit_layer + 1);
+      }
+      ++accepted_at[token.exit_layer];
+    }
+    for (int i = 0; i < kPhases; ++i) ns[i] += round.ns[i];
+  }
+
+  // Of the accepted drafts; 0 without any.
+  double mean_exit_layer() const {
+    double sum = 0;
+    for (size_t l = 0; l < accepted_at.size(); ++l) sum += static_cast<double>(l) * accepted_at[l];
+    return accepted_tokens > 0 ? sum / accepted_tokens : 0;
+  }
+};
+
+}  // namespace specbound

@@ -1,0 +1,78 @@
+// What the decode loop tells about its work: one event for every token and one for every round.
+// DESIGN 9. Spans live as long as the call that hands the event over.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <span>
+
+namespace specbound {
+
+// Where the time of a round goes.
+enum class Phase { kDraft, kCheck, kVerify, kLogits, kSample };
+inline constexpr int kPhases = 5;
+inline constexpr std::array<const char*, kPhases> kPhaseNames = {"draft", "check", "verify",
+                                                                 "logits", "sample"};
+
+// Why a round stopped drafting.
+enum class DraftEnd {
+  kPlain,      // one row was permitted: by the budget, the context, the speculator or a measurement
+  kWidth,      // as many rows as permitted
+  kDifficult,  // no check up to the depth bound let the row leave
+  kReplyEnd,   // the draft would have ended the reply
+  kAborted,
+};
+inline constexpr std::array<const char*, 5> kDraftEndNames = {"plain", "width", "difficult",
+                                                              "reply_end", "aborted"};
+
+// One look of an exit head at a row.
+struct ExitCheck {
+  int layer;
+  float confidence;  // compared with tau
+};
+
+// A stretch of layers that ran on rows [slot, slot + rows) together.
+struct LayerPass {
+  int from, to;  // layers, both included
+  int slot, rows;
+  Phase phase;
+
+  bool operator==(const LayerPass&) const = default;
+};
+
+// A row of a round, and the search for the token after it.
+struct RowEvent {
+  int32_t token;                      // the row's own: the root's or a draft
+  int exit_layer = 0;                 // where the draft of the next row was taken; 0: no draft
+  std::span<const ExitCheck> checks;  // in the order they were made
+};
+
+struct TokenEvent {
+  int round;  // of the reply, from 0
+  int rows;   // of that round
+  int slot;   // the row whose logits gave the token
+  int pos;    // in the text
+  int32_t token;
+  int32_t draft = -1;                 // what had been drafted for this position; -1: nothing
+  int exit_layer = 0;                 // where that draft was taken; 0: no draft
+  bool ends_reply = false;            // an end token: the text stops before it
+  std::span<const ExitCheck> checks;  // of the row in `slot`
+
+  bool accepted() const { return draft == token; }
+};
+
+struct RoundEvent {
+  int round;
+  int pos;  // of the root
+  DraftEnd draft_end;
+  std::span<const RowEvent> rows;
+  std::span<const TokenEvent> tokens;  // what it gave the text: 1..rows
+  std::span<const LayerPass> passes;
+  std::array<int64_t, kPhases> ns;  // by Phase
+
+  int drafted() const { return static_cast<int>(rows.size()) - 1; }
+  int64_t total_ns() const { return std::accumulate(ns.begin(), ns.end(), int64_t{0}); }
+};
+
+}  // namespace specbound
