@@ -5,8 +5,8 @@
 
 namespace specbound {
 
-// Each row's checks begin at the same layer and go ever deeper: one that is not deeper than the last
-// is a new row's first.
+// Each row's checks begin at the same layer and go ever deeper: one that is not deeper than the
+// last is a new row's first.
 float ForcedHead::confidence(Round& round, int layer, float) {
   if (layer <= last_layer_) exit_ = script_(round);
   last_layer_ = layer;

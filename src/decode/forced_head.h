@@ -44,8 +44,8 @@ struct ForcedRates {
   double right = 0.8;
 };
 
-// A script that knows the plain text (prompt and reply; `text` must outlive it) and draws each row's
-// fate from `seed`: any of `layers` with equal chance; the text's own token or another one.
+// A script that knows the plain text (prompt and reply; `text` must outlive it) and draws each
+// row's fate from `seed`: any of `layers` with equal chance; the text's own token or another one.
 ForcedScript forced_by_chance(std::span<const int32_t> text, std::vector<int> layers,
                               int vocab_size, const ForcedRates& rates, uint64_t seed);
 

@@ -299,3 +299,44 @@ TEST_CASE("attention agrees with softmax(q K) V in double, whatever its queries 
     }
   }
 }
+
+TEST_CASE("softmax peak: near the exact one, hostile rows sane, the same bits on every path") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (int n : {1, 2, 15, 16, 17, 31, 97, 4096, 32003}) {
+    CAPTURE(n);
+    const std::vector<float> z = normals(n, 40 + n, 4);
+    for (float temperature : {0.5f, 1.0f, 1.1375f, 3.0f}) {
+      const float largest = *std::max_element(z.begin(), z.end());
+      double total = 0;
+      for (float x : z) total += std::exp((double{x} - largest) / temperature);
+      const float portable = kernels_for(Isa::kPortable).softmax_peak(z.data(), n, temperature);
+      CHECK(std::fabs(portable * total - 1) < 1e-5);  // 2,000 float sums a lane at most
+      for (Isa isa : supported_isas()) {
+        const float peak = kernels_for(isa).softmax_peak(z.data(), n, temperature);
+        CHECK(same_bits(&peak, &portable, 1));
+      }
+    }
+  }
+  std::vector<float> row(40, -1e30f);
+  for (Isa isa : supported_isas()) {
+    const auto peak = [&](const std::vector<float>& z) {
+      return kernels_for(isa).softmax_peak(z.data(), static_cast<int>(z.size()), 1.2f);
+    };
+    CHECK(peak(std::vector<float>(40, nan)) == 0);
+    CHECK(peak(std::vector<float>(40, -inf)) == 0);
+    for (size_t at : {0, 15, 16, 33, 39}) {
+      row[at] = 3e38f;  // the distance to the others overflows
+      CHECK(peak(row) == 1);
+      row[at] = inf;
+      CHECK(peak(row) == 1);
+      row[at] = 5;
+      std::vector<float> holes = row;
+      for (size_t i = 0; i < holes.size(); ++i) {
+        if (i != at) holes[i] = i % 2 ? nan : -inf;
+      }
+      CHECK(peak(holes) == 1);
+      row[at] = -1e30f;
+    }
+  }
+}

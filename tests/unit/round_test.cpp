@@ -4,7 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include <optional>
+#include <cmath>
+#include <thread>
 
 #include "decode/forced_head.h"
 #include "decode/generate.h"
@@ -121,4 +122,165 @@ TEST_CASE("Figure 5: exits at 2, 4 and 6, then the width bound") {
                                                {5, 6, 0, 3, kDraft},
                                                {1, 6, 3, 1, kVerify},  // row 4, never checked
                                                {7, kLayers, 0, 4, kVerify}});
+}
+
+TEST_CASE("layers without a check are not stopped at: one pass from check to check") {
+  SpecBoundParams params = figure_params();
+  params.check_layers = {3, 5, 7};  // 7 lies behind d_max
+  const auto engine = backend();
+  const Seen round = rounds(*engine, params, {5, 3, 0}, 12)[0];
+  CHECK(round.passes == std::vector<LayerPass>{{1, 3, 0, 1, kDraft},
+                                               {4, 5, 0, 1, kDraft},
+                                               {1, 3, 1, 1, kDraft},
+                                               {1, 3, 2, 1, kDraft},
+                                               {4, 5, 1, 2, kDraft},
+                                               {6, kLayers, 0, 3, kVerify}});
+}
+
+TEST_CASE("a wrong draft costs the rows after it, and nothing is computed twice") {
+  SpecBoundParams params = figure_params();
+  params.check_layers = {2, 4};
+  const auto engine = backend();
+  const std::vector<Seen> seen = rounds(*engine, params, {2, -4, 2, 2, 2, 2, 2}, 8);
+  CHECK(seen[0].rows == 4);
+  CHECK(seen[0].emitted == 2);  // the first draft and the target that replaces the second
+  CHECK(seen[1].rows == 4);
+  CHECK(seen[1].emitted == 4);
+  CHECK(seen[2].rows == 2);  // the budget has two tokens left
+  CHECK(seen[2].draft_end == DraftEnd::kWidth);
+  for (const Seen& round : seen) {
+    std::vector<int> visits(kLayers + 1);
+    for (const LayerPass& pass : round.passes) {
+      for (int l = pass.from; l <= pass.to; ++l) visits[l] += pass.rows;
+    }
+    for (int l = 1; l <= kLayers; ++l) CHECK(visits[l] == round.rows);
+  }
+}
+
+TEST_CASE("without bounds a round takes 16 rows and looks up to the last check layer") {
+  SpecBoundParams params = figure_params();
+  params.width_bound = false;
+  const auto engine = backend();
+  CHECK(rounds(*engine, params, std::vector<int>(40, 1), 40)[0].rows == kMaxRows);
+  params = figure_params();
+  params.d_max = 2;
+  params.depth_bound = false;
+  const Seen round = rounds(*engine, params, {7, 0}, 12)[0];
+  CHECK(round.rows == 2);
+  CHECK(round.passes.back() == LayerPass{kLayers, kLayers, 0, 2, kVerify});
+}
+
+TEST_CASE("one row is plain decoding: w_max 1, no check layer in reach, the context's last place") {
+  const std::vector<LayerPass> plain = {{1, kLayers, 0, 1, kVerify}};
+  const auto engine = backend(24);
+  SpecBoundParams params = figure_params();
+  params.w_max = 1;
+  CHECK(rounds(*engine, params, {1, 1, 1}, 3)[0].passes == plain);
+  params = figure_params();
+  params.check_layers = {5, 6};
+  params.d_max = 4;
+  CHECK(rounds(*engine, params, {5, 5, 5}, 3)[0].passes == plain);
+
+  params.d_max = 6;
+  const std::vector<int32_t> prompt = token_ids(22, 97);
+  const std::vector<Seen> seen = rounds(*engine, params, {5, 5, 5, 5}, -1, prompt);
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].rows == 3);  // positions 21, 22, 23
+  CHECK(seen[0].emitted == 3);
+  CHECK(rounds(*engine, params, {5}, -1, token_ids(24, 97))[0].passes == plain);
+}
+
+TEST_CASE("confidence meets the threshold where p >= tau; NaN never does") {
+  const auto engine = backend();
+  const std::vector<int32_t> prompt = token_ids(9, 97);
+  const auto exits = [&](float confidence, float elsewhere, float tau) {
+    ForcedHead head([&](const Round&) { return ForcedExit{3, 1, confidence, elsewhere}; });
+    SpecBoundParams params = figure_params();
+    params.tau = tau;
+    SpecBound speculator(head, params, kLayers);
+    Session session(*engine, greedy());
+    session.set_speculator(&speculator);
+    GenerateOptions options;
+    options.max_tokens = 2;
+    int layer = -1;
+    options.on_round = [&](const RoundEvent& round) {
+      if (round.round == 0) layer = round.rows[0].exit_layer;
+    };
+    session.generate(prompt, options);
+    return layer;
+  };
+  CHECK(exits(0.5f, 0.4f, 0.5f) == 3);
+  CHECK(exits(0.5f, 0.4f, 0.51f) == 0);
+  CHECK(exits(0.5f, 0.6f, 0.55f) == 1);  // confident sooner than planned
+  CHECK(exits(std::nanf(""), std::nanf(""), 0.0f) == 0);
+  CHECK(exits(0.0f, 0.0f, 0.0f) == 1);
+}
+
+TEST_CASE("the annealed temperature falls from 1 + alpha towards 1") {
+  SpecBoundParams params;
+  CHECK(annealed_temperature(params, 32, 32) == 1.0f);
+  CHECK(annealed_temperature(params, 16, 32) == 1.1f);
+  CHECK(annealed_temperature(params, 8, 32) == 1.15f);
+  params.alpha = 0;
+  CHECK(annealed_temperature(params, 1, 32) == 1.0f);
+  params.alpha = 0.5f;
+  params.anneal = false;
+  CHECK(annealed_temperature(params, 1, 32) == 1.0f);
+}
+
+TEST_CASE("settings outside their range are refused by name") {
+  const auto refusal = [](auto change) {
+    SpecBoundParams params;
+    change(params);
+    try {
+      validate(params, kLayers);
+    } catch (const Error& e) {
+      CHECK(e.code() == ErrorCode::kUsage);
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  using P = SpecBoundParams;
+  CHECK(refusal([](P&) {}) == "accepted");
+  CHECK(refusal([](P& p) { p.w_max = 0; }) == "--w-max: expected 1 to 16, found 0");
+  CHECK(refusal([](P& p) { p.w_max = 17; }) == "--w-max: expected 1 to 16, found 17");
+  CHECK(refusal([](P& p) { p.d_max = 0; }) == "--d-max: expected a layer from 1 on, found 0");
+  CHECK(refusal([](P& p) { p.alpha = -0.1f; }).starts_with("--alpha: expected 0 to 100"));
+  CHECK(refusal([](P& p) { p.tau = 1.5f; }).starts_with("--tau: expected 0 to 1"));
+  CHECK(refusal([](P& p) { p.tau = std::nanf(""); }).starts_with("--tau: expected 0 to 1"));
+  CHECK(refusal([](P& p) {
+          p.check_layers = {2, 8};
+        }) == "--check-layers: expected layers from 1 to 7 (the model has 8), found 8");
+  CHECK(refusal([](P& p) { p.check_layers = {0}; }).starts_with("--check-layers: expected layers"));
+  CHECK(refusal([](P& p) {
+          p.check_layers = {4, 4};
+        }) == "--check-layers: expected ascending layers, found 4 after 4");
+}
+
+TEST_CASE("time in callbacks is not decoding time, and plain rounds are measured on the way") {
+  const auto engine = backend();
+  const std::vector<int32_t> prompt = token_ids(9, 97);
+  ForcedHead head([](const Round&) { return ForcedExit{1, 0}; });
+  SpecBound speculator(head, figure_params(), kLayers);
+  Session session(*engine, greedy());
+  session.set_speculator(&speculator);
+  GenerateOptions options;
+  options.max_tokens = 40;
+  options.measure_plain = true;
+  std::vector<int> plain;
+  options.on_round = [&](const RoundEvent& round) {
+    if (round.draft_end == DraftEnd::kPlain) plain.push_back(round.round);
+  };
+  options.on_token = [](const TokenEvent&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  const GenerateStats stats = session.generate(prompt, options);
+  CHECK(stats.speculated);
+  CHECK(stats.decode_seconds < 0.1);  // 40 callbacks took 200 ms
+  REQUIRE(plain.size() >= 3);
+  CHECK(plain[0] == 0);  // the first token comes soonest
+  CHECK(plain[1] == 8);
+  CHECK(plain[2] == 16);
+  CHECK(stats.plain_rounds >= 2);
+  CHECK(stats.plain_token_seconds > 0);
 }
