@@ -44,7 +44,7 @@ struct LayerPass {
 // A row of a round, and the search for the token after it.
 struct RowEvent {
   int32_t token;                      // the row's own: the root's or a draft
-  int exit_layer = 0;                 // where the draft of the next row was taken; 0: no draft
+  int exit_layer = 0;                 // where the next row was drafted; 0: not in the model
   std::span<const ExitCheck> checks;  // in the order they were made
 };
 
@@ -55,7 +55,7 @@ struct TokenEvent {
   int pos;    // in the text
   int32_t token;
   int32_t draft = -1;                 // what had been drafted for this position; -1: nothing
-  int exit_layer = 0;                 // where that draft was taken; 0: no draft
+  int exit_layer = 0;                 // where that draft was taken; 0: not in the model
   bool ends_reply = false;            // an end token: the text stops before it
   std::span<const ExitCheck> checks;  // of the row in `slot`
 

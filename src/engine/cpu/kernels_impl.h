@@ -296,6 +296,42 @@ inline void chunk_scores(const uint16_t* k, const Query* queries, int head_dim,
   }
 }
 
+// out_i = old_scale_i out_i + new_scale_i sum_j weight[i][j] v_j over a chunk's keys, ascending, in D
+// times 16 dimensions from d on. The first `least` of the `most` keys count for every query.
+template <int Q, int D>
+inline void add_values(const KvHead& head, int begin, int d, const int* n_keys, int least, int most,
+                       const float (*weight)[kAttentionChunk], const float* old_scale,
+                       const float* new_scale, float* scratch) {
+  V out[Q][D];
+  for (int i = 0; i < Q; ++i) {
+    for (int e = 0; e < D; ++e) out[i][e] = zero();
+  }
+  const uint16_t* v = head.v + static_cast<size_t>(begin) * head.v_stride + d;
+  for (int j = 0; j < least; ++j, v += head.v_stride) {
+#pragma GCC unroll 8
+    for (int e = 0; e < D; ++e) {
+      const V vj = load_f16(v + 16 * e);
+#pragma GCC unroll 4
+      for (int i = 0; i < Q; ++i) out[i][e] = fma(vj, set1(weight[i][j]), out[i][e]);
+    }
+  }
+  for (int j = least; j < most; ++j, v += head.v_stride) {
+    for (int e = 0; e < D; ++e) {
+      const V vj = load_f16(v + 16 * e);
+      for (int i = 0; i < Q; ++i) {
+        if (j < n_keys[i]) out[i][e] = fma(vj, set1(weight[i][j]), out[i][e]);
+      }
+    }
+  }
+  for (int i = 0; i < Q; ++i) {
+    float* sum_so_far = scratch + static_cast<size_t>(i) * (head.v_stride + 2) + d;
+    for (int e = 0; e < D; ++e, sum_so_far += 16) {
+      const V rescaled = mul(load(sum_so_far), set1(old_scale[i]));
+      store(sum_so_far, fma(out[i][e], set1(new_scale[i]), rescaled));
+    }
+  }
+}
+
 // One chunk of one K/V head for Q queries. A query's result so far is its row of scratch:
 // out (v_stride), then the largest score m and the sum l of exp(score - m).
 template <int Q>
@@ -354,25 +390,15 @@ inline void attend_chunk(const KvHead& head, const Query* queries, int chunk, in
     state[0] = m;
     state[1] = __builtin_fmaf(chunk_sum[i], e[1], state[1] * e[0]);
   }
-  for (int d = 0; d < head.v_stride; d += 16) {
-    V out[Q];
-    for (int i = 0; i < Q; ++i) out[i] = zero();
-    const uint16_t* v = head.v + static_cast<size_t>(begin) * head.v_stride + d;
-    for (int j = 0; j < least; ++j) {
-      const V vj = load_f16(v + static_cast<size_t>(j) * head.v_stride);
-      for (int i = 0; i < Q; ++i) out[i] = fma(vj, set1(weight[i][j]), out[i]);
-    }
-    for (int j = least; j < most; ++j) {
-      const V vj = load_f16(v + static_cast<size_t>(j) * head.v_stride);
-      for (int i = 0; i < Q; ++i) {
-        if (j < n_keys[i]) out[i] = fma(vj, set1(weight[i][j]), out[i]);
-      }
-    }
-    for (int i = 0; i < Q; ++i) {
-      float* sum_so_far = scratch + static_cast<size_t>(i) * (head.v_stride + 2) + d;
-      const V rescaled = mul(load(sum_so_far), set1(old_scale[i]));
-      store(sum_so_far, fma(out[i], set1(new_scale[i]), rescaled));
-    }
+  // As many dimensions at once as sums fit in registers: one sum alone waits for each of its fmas.
+  constexpr int kAtOnce = kAttentionSums / Q;
+  int d = 0;
+  for (; d + 16 * kAtOnce <= head.v_stride; d += 16 * kAtOnce) {
+    add_values<Q, kAtOnce>(head, begin, d, n_keys, least, most, weight, old_scale, new_scale,
+                           scratch);
+  }
+  for (; d < head.v_stride; d += 16) {
+    add_values<Q, 1>(head, begin, d, n_keys, least, most, weight, old_scale, new_scale, scratch);
   }
 }
 
@@ -428,10 +454,7 @@ float softmax_peak(const float* z, int n, float temperature) {
   };
   V highest = lowest;
   for (int i = 0; i < n; i += 16) highest = max(read(i), highest);  // a NaN is passed over
-  float lane[16];
-  store(lane, highest);
-  float peak = lane[0];
-  for (int i = 1; i < 16; ++i) peak = lane[i] > peak ? lane[i] : peak;
+  const float peak = max_lane(highest);
   if (!(__builtin_fabsf(peak) < __builtin_inff())) return peak > 0 ? 1.0f : 0.0f;
 
   const V top = set1(peak), scale = set1(1.0f / temperature);

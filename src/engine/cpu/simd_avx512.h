@@ -10,6 +10,7 @@ namespace specbound {
 namespace {
 
 constexpr int kMaxTileRows = 8;  // rows of a panel that one pass over a tile serves from registers
+constexpr int kAttentionSums = 8;  // vectors of sums over V that registers hold at once
 
 using V = __m512;
 using I = __m512i;

@@ -12,6 +12,7 @@ namespace specbound {
 namespace {
 
 constexpr int kMaxTileRows = 4;
+constexpr int kAttentionSums = 4;  // vectors of sums over V that registers hold at once
 
 struct V {
   float lane[16];
