@@ -8,10 +8,12 @@
 #include "app/cli.h"
 #include "app/commands.h"
 #include "app/conversation.h"
+#include "app/exit_colors.h"
 #include "app/file_output.h"
 #include "app/interrupt.h"
 #include "app/loaded_model.h"
 #include "app/reply.h"
+#include "app/speculation.h"
 #include "app/terminal_text.h"
 #include "app/text_input.h"
 #include "error.h"
@@ -21,8 +23,8 @@ namespace specbound {
 namespace {
 
 constexpr const char* kExamples =
-    "Commands inside: /help /clear /regen /stats /exit. Ctrl-C stops a reply; at the prompt it "
-    "leaves.\n"
+    "Commands inside: /help /clear /regen /spec on|off /show-exits /stats /exit. Ctrl-C stops a "
+    "reply; at the prompt it leaves.\n"
     "\n"
     "Examples:\n"
     "  specbound chat\n"
@@ -30,50 +32,20 @@ constexpr const char* kExamples =
     "  printf 'Hello!\\n/regen\\n' | specbound chat --seed 7";
 
 constexpr const char* kHelp =
-    "/clear   forget the conversation\n"
-    "/regen   another reply to the last message\n"
-    "/stats   figures of this session\n"
-    "/help    this list\n"
-    "/exit    leave (so do Ctrl-D, and Ctrl-C at the prompt)\n"
-    "//text   send a message that begins with a slash\n";
+    "/clear        forget the conversation\n"
+    "/regen        another reply to the last message\n"
+    "/spec on|off  draft tokens, or decode plainly: the same text; alone: which of the two\n"
+    "/show-exits   colour tokens by the layer their drafts left at, or stop it\n"
+    "/stats        figures of this session\n"
+    "/help         this list\n"
+    "/exit         leave (so do Ctrl-D, and Ctrl-C at the prompt)\n"
+    "//text        send a message that begins with a slash\n";
 
 struct ChatFlags {
   ModelFlags model;
   SamplingFlags sampling;
   ReplyFlags reply;
-};
-
-class Chat {
- public:
-  Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyFlags& flags,
-       const SamplingParams& sampling)
-      : model_(model),
-        template_(chat_template),
-        flags_(flags),
-        session_(model.backend(), Sampler(sampling)),
-        conversation_(model.tokenizer(), chat_template, flags.system) {}
-
-  // False when the conversation is over.
-  bool handle(const std::string& line);
-  // The exit status. Throws Error(kFile) if stdout could not take the replies.
-  int finish() const;
-
- private:
-  void message(std::string text);
-  void regenerate();
-  bool answer(uint32_t reply_number);
-  void report(const Reply& reply);
-  int reserve() const;
-
-  LoadedModel& model_;
-  const ChatTemplate& template_;
-  const ReplyFlags& flags_;
-  Session session_;
-  Conversation conversation_;
-  TextOutput output_;
-  uint32_t reply_ = 0;  // how often the newest message was answered before
-  size_t n_used_ = 0;   // positions of the context that the conversation takes
-  TotalStats totals_;
+  SpeculationFlags speculation;
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -82,8 +54,55 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+bool can_show_exits() {
+  return ExitColors::refusal(STDOUT_FILENO, "stdout").empty();
+}
+
+class Chat {
+ public:
+  Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyFlags& flags,
+       const SamplingParams& sampling, Speculation& speculation)
+      : model_(model),
+        template_(chat_template),
+        flags_(flags),
+        speculation_(speculation),
+        session_(model.backend(), Sampler(sampling)),
+        conversation_(model.tokenizer(), chat_template, flags.system),
+        output_(flags),
+        shows_exits_(flags.show_exits && can_show_exits()) {
+    session_.set_speculator(speculation_.speculator());
+  }
+
+  // False when the conversation is over.
+  bool handle(const std::string& line);
+  // The exit status. Throws Error(kFile) if stdout could not take the replies.
+  int finish();
+
+ private:
+  void message(std::string text);
+  void regenerate();
+  void switch_speculation(std::string_view to);
+  void toggle_exits();
+  bool answer(uint32_t reply_number);
+  void report(const Reply& reply);
+  int reserve() const;
+
+  LoadedModel& model_;
+  const ChatTemplate& template_;
+  const ReplyFlags& flags_;
+  Speculation& speculation_;
+  Session session_;
+  Conversation conversation_;
+  ReplyOutput output_;
+  bool shows_exits_;
+  uint32_t reply_ = 0;  // how often the newest message was answered before
+  size_t n_used_ = 0;   // positions of the context that the conversation takes
+  TotalStats totals_;
+};
+
 bool Chat::handle(const std::string& line) {
   const std::string_view word = trimmed(line);
+  const std::string_view command = word.substr(0, word.find_first_of(" \t"));
   if (word.empty()) return true;
   if (word.starts_with("//")) {
     message(std::string(word.substr(1)));
@@ -100,18 +119,23 @@ bool Chat::handle(const std::string& line) {
                  flags_.system.empty() ? "" : ", system prompt kept");
   } else if (word == "/regen") {
     regenerate();
+  } else if (command == "/spec") {
+    switch_speculation(trimmed(word.substr(command.size())));
+  } else if (word == "/show-exits") {
+    toggle_exits();
   } else if (word == "/stats") {
-    std::fprintf(stderr, "%s\n", totals_line(totals_, n_used_, model_.n_ctx()).c_str());
+    const std::string figures =
+        totals_line(totals_, n_used_, model_.n_ctx(), speculation_.active());
+    std::fprintf(stderr, "%s\n", figures.c_str());
   } else {
     std::fprintf(stderr, "unknown command %s; /help lists them, //... sends a message\n",
-                 printable(word.substr(0, word.find(' '))).c_str());
+                 printable(command).c_str());
   }
   return output_.error() == 0;
 }
 
-int Chat::finish() const {
-  output_.check();
-  return output_.error() != 0 ? 1 : 0;
+int Chat::finish() {
+  return output_.finish();
 }
 
 void Chat::message(std::string text) {
@@ -134,6 +158,27 @@ void Chat::regenerate() {
   } else {
     conversation_.add_reply(std::move(old.content));
   }
+}
+
+void Chat::switch_speculation(std::string_view to) {
+  if (!to.empty() && to != "on" && to != "off") {
+    std::fprintf(stderr, "/spec %s: expected on or off, or nothing to see which\n",
+                 printable(to).c_str());
+    return;
+  }
+  if (!to.empty() && speculation_.set_active(to == "on")) {
+    session_.set_speculator(speculation_.speculator());
+  }
+  std::fprintf(stderr, "%s\n", speculation_.description().c_str());
+}
+
+void Chat::toggle_exits() {
+  const bool on = !shows_exits_;
+  output_.show_exits(on);  // says why not, where stdout takes no colours
+  if (on && !can_show_exits()) return;
+  shows_exits_ = on;
+  std::fprintf(stderr, "tokens are %s\n",
+               on ? "coloured by the layer their drafts left at" : "no longer coloured");
 }
 
 // Positions kept free for a reply before old turns are dropped for it.
@@ -161,9 +206,12 @@ bool Chat::answer(uint32_t reply_number) {
   const auto first_piece = [this](int32_t, std::string_view piece) {
     return template_.reply_text(piece);
   };
-  const Reply reply = generate_reply(
-      model_, session_, flags_,
-      {.prompt = prompt.ids, .reply = reply_number, .first_piece = first_piece}, output_);
+  const Reply reply = generate_reply(model_, session_, flags_,
+                                     {.prompt = prompt.ids,
+                                      .reply = reply_number,
+                                      .first_piece = first_piece,
+                                      .speculator = speculation_.speculator()},
+                                     output_);
   clear_interrupt();
   const GenerateStats& generated = reply.stats.generated;
   if (generated.stop == StopReason::kAborted && generated.generated_tokens == 0) {
@@ -171,7 +219,7 @@ bool Chat::answer(uint32_t reply_number) {
                  reply_number == 0 ? "the message is forgotten" : "the reply before it stays");
     return false;
   }
-  output_.end_line();
+  output_.end_reply();
   conversation_.add_reply(reply.text);
   n_used_ = session_.tokens().size();
   report(reply);
@@ -196,17 +244,21 @@ int command_chat(int argc, char** argv) {
   CLI::App app("Talk with a model: one line a message, replies as they come.");
   add_reply_flags(app, flags.reply);
   add_sampling_flags(app, flags.sampling);
+  add_speculation_flags(app, flags.speculation);
   add_model_flags(app, flags.model);
   app.footer(kExamples);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
   if (!flags.reply.stats_json.empty()) check_writable(flags.reply.stats_json);
+  if (!flags.reply.trace.empty()) check_writable(flags.reply.trace);
   const SamplingParams sampling = flags.sampling.resolve();
 
   catch_interrupts();
   LoadedModel model(flags.model);
+  Speculation speculation(flags.speculation, model.config().n_layers);
   const std::unique_ptr<ChatTemplate> chat_template = ChatTemplate::from_gguf(model.gguf());
   model.load();
-  Chat chat(model, *chat_template, flags.reply, sampling);
+  std::fprintf(stderr, "%s\n", speculation.description().c_str());
+  Chat chat(model, *chat_template, flags.reply, sampling, speculation);
   const bool interactive = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
   if (interactive) std::fputs("Type a message; /help lists the commands.\n", stderr);
 

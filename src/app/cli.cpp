@@ -88,6 +88,24 @@ CLI::Option* add_sampling(CLI::App& app, const char* name, const SamplingParams&
   return app.add_option_function<std::string>(name, read, description);
 }
 
+// --stop, which counts as often as it is given.
+CLI::Option* add_stop_strings(CLI::App& app, StopStrings& stop) {
+  const auto read = [&stop](const std::vector<std::string>& given) {
+    try {
+      stop = StopStrings(given);
+    } catch (const Error& e) {
+      throw CLI::ValidationError("--stop", e.what());
+    }
+    return true;
+  };
+  return app
+      .add_option("--stop", read,
+                  format("end the reply before this text (may be given up to %zu times)",
+                         StopStrings::kMaxStrings))
+      ->type_name("TEXT")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 uint64_t random_seed() {
   std::random_device device;
   return device();  // 32 bits: short enough to type again
@@ -100,7 +118,8 @@ std::optional<int> parse_cli(CLI::App& app, int argc, char** argv, FILE* out, FI
   if (app.get_name().empty()) app.name(std::string("specbound ") + argv[0]);
   for (CLI::Option* option : app.get_options()) {
     // The last one counts, so that a script's defaults can be overridden behind them.
-    if (option->get_items_expected_max() == 1) {
+    if (option->get_items_expected_max() == 1 &&
+        option->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll) {
       option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
   }
@@ -346,7 +365,18 @@ void add_reply_flags(CLI::App& app, ReplyFlags& flags) {
       ->group(group);
   app.add_option("--sys", flags.system, "system prompt")->type_name("TEXT")->group(group);
   app.add_flag("--ignore-eos", flags.ignore_eos, "go on past the end of the reply")->group(group);
+  add_stop_strings(app, flags.stop)->group(group);
+  app.add_flag("--show-exits", flags.show_exits,
+               "colour tokens by the layer their draft left at, on a terminal")
+      ->group(group);
   add_file(app, "--stats-json", flags.stats_json, "write the figures of the reply as JSON")
+      ->group(group);
+  add_file(app, "--trace", flags.trace, "write what each round and token did as JSON lines")
+      ->check([](const std::string& path) {
+        return std::string(path == "-" ? "expected a file, found -: stdout carries the "
+                                         "text; /dev/stderr works"
+                                       : "");
+      })
       ->group(group);
 }
 

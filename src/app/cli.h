@@ -13,6 +13,7 @@
 
 #include "decode/sampler.h"
 #include "engine/cpu/cpu_backend.h"
+#include "text/stop_strings.h"
 
 namespace specbound {
 
@@ -94,6 +95,9 @@ struct ReplyFlags {
   bool ignore_eos = false;
   std::string system;
   std::string stats_json;  // empty: none
+  std::string trace;       // empty: none
+  StopStrings stop;
+  bool show_exits = false;
 };
 void add_reply_flags(CLI::App& app, ReplyFlags& flags);
 

@@ -29,6 +29,32 @@ bool is_replaceable(const fs::path& path) {
   return !fs::exists(status) || fs::is_regular_file(status);
 }
 
+// The stream that the file at `path` already is, or -1.
+int standard_stream(const std::string& path) {
+  struct stat file = {}, stream = {};
+  if (stat(path.c_str(), &file) != 0) return -1;
+  for (const int fd : {STDERR_FILENO, STDOUT_FILENO}) {
+    if (fstat(fd, &stream) == 0 && stream.st_dev == file.st_dev && stream.st_ino == file.st_ino &&
+        (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY) {
+      return fd;
+    }
+  }
+  return -1;
+}
+
+// Slips of the hand such as `--trace model.gguf` must not cost a model.
+void refuse_model(const std::string& path) {
+  if (!is_replaceable(path)) return;
+  char magic[4] = {};
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool model = fd >= 0 && read(fd, magic, 4) == 4 && std::memcmp(magic, "GGUF", 4) == 0;
+  if (fd >= 0) close(fd);
+  if (model) {
+    throw Error(ErrorCode::kFile,
+                path + ": this is a GGUF file, which is not written over: give another name");
+  }
+}
+
 // Closes the file. 0 or an errno.
 int write_all(int fd, std::string_view text) {
   int error = 0;
@@ -44,6 +70,7 @@ int write_all(int fd, std::string_view text) {
 }  // namespace
 
 void check_writable(const std::string& path) {
+  refuse_model(path);
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) throw write_error(path, EISDIR);
   if (fs::exists(path, ignored) && access(path.c_str(), W_OK) != 0) throw write_error(path, errno);
@@ -53,9 +80,22 @@ void check_writable(const std::string& path) {
   if (access(folder.c_str(), W_OK | X_OK) != 0) throw write_error(path, errno);
 }
 
+int open_output(const std::string& path) {
+  refuse_model(path);
+  const int stream = standard_stream(path);
+  const int fd =
+      stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 3)
+                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+  if (fd < 0) throw write_error(path, errno);
+  return fd;
+}
+
 void write_file(const std::string& path, std::string_view text) {
-  if (!is_replaceable(path)) {
-    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const int stream = standard_stream(path);
+  if (stream >= 0 || !is_replaceable(path)) {
+    std::fflush(stdout);  // what was said before comes before
+    const int fd =
+        stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 3) : open(path.c_str(), O_WRONLY | O_CLOEXEC);
     const int error = fd < 0 ? errno : write_all(fd, text);
     if (error != 0) throw write_error(path, error);
     return;

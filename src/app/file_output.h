@@ -1,4 +1,6 @@
-// Small result files: whole or not at all.
+// Files that results go to. What is stdout or stderr already, by whatever name (/dev/stdout, the file
+// it was sent to), is written through them, so that nothing said there is lost; a model is never
+// written over.
 #pragma once
 
 #include <string>
@@ -9,7 +11,10 @@ namespace specbound {
 // Throws Error(kFile) if `path` could not be written: asked before the work, not after it.
 void check_writable(const std::string& path);
 
-// A temporary file beside the target, renamed over it; symbolic links are followed, permissions
+// Opens `path` for what comes bit by bit, emptied. Throws Error(kFile).
+int open_output(const std::string& path);
+
+// A small file, whole or not at all: a temporary file beside the target, renamed over it; symbolic links are followed, permissions
 // kept. Devices and pipes are written to directly. Throws Error(kFile).
 void write_file(const std::string& path, std::string_view text);
 

@@ -6,7 +6,6 @@
 #include "app/interrupt.h"
 #include "app/model_path.h"
 #include "app/progress.h"
-#include "app/stats.h"
 #include "app/terminal_text.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
@@ -82,7 +81,6 @@ void LoadedModel::load() {
   if (asked_for_gpu_) {
     std::fprintf(stderr, "-ngl all: this build has no GPU backend, every layer runs on the CPU\n");
   }
-  std::fprintf(stderr, "%s: this build decodes plainly\n", kSpeculation);
 }
 
 bool LoadedModel::ends_reply(int32_t id) const {

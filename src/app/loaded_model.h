@@ -1,6 +1,6 @@
 // A model with everything it stands on, in order of dependence, in two steps: opening, which is
 // quick and enough to make prompts, and loading, after which it runs. Loading says on stderr what
-// was loaded, what it runs on and whether speculation is active: nothing is silent.
+// was loaded and what it runs on: nothing is silent.
 #pragma once
 
 #include <memory>

@@ -1,27 +1,121 @@
 #include "app/reply.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <optional>
 
+#include "app/file_output.h"
 #include "app/interrupt.h"
 #include "app/progress.h"
+#include "app/terminal_text.h"
+#include "decode/specbound.h"
 #include "error.h"
+#include "text/stop_strings.h"
 
 namespace specbound {
 
-void TextOutput::write(std::string_view bytes) {
-  put(utf8_.push(bytes));
+namespace {
+
+const SpecBound* as_specbound(const Speculator* speculator) {
+  return dynamic_cast<const SpecBound*>(speculator);
 }
 
-void TextOutput::end_line() {
+int deepest_exit(const Speculator* speculator, int n_layers) {
+  const SpecBound* specbound = as_specbound(speculator);
+  const bool drafts = specbound && !specbound->check_layers().empty();
+  return drafts ? specbound->check_layers().back() : n_layers - 1;
+}
+
+TraceHeader trace_header(LoadedModel& model) {
+  TraceHeader header;
+  header.specbound = SPECBOUND_VERSION;
+  header.model = model.path();
+  header.n_layers = model.config().n_layers;
+  header.vocab_size = model.config().vocab_size;
+  header.n_ctx = model.n_ctx();
+  header.backend = model.backend().description();
+  return header;
+}
+
+TraceReply trace_reply(const ReplyRequest& request, const ReplyFlags& flags,
+                       const SamplingParams& sampling) {
+  TraceReply reply;
+  reply.regen = request.reply;
+  reply.prompt_tokens = static_cast<int>(request.prompt.size());
+  reply.max_tokens = flags.n_predict;
+  reply.stop_strings = flags.stop.strings();
+  reply.seed = sampling.seed;
+  reply.temperature = sampling.temperature;
+  reply.top_k = sampling.top_k;
+  reply.top_p = sampling.top_p;
+  reply.min_p = sampling.min_p;
+  reply.repeat_penalty = sampling.repeat_penalty;
+  reply.repeat_last_n = sampling.repeat_last_n;
+  if (request.speculator) reply.speculator = request.speculator->name();
+  if (const SpecBound* specbound = as_specbound(request.speculator)) {
+    const SpecBoundParams& p = specbound->params();
+    reply.settings =
+        TraceSettings{p.w_max,  p.d_max,       p.alpha,      p.tau, specbound->check_layers(),
+                      p.anneal, p.depth_bound, p.width_bound};
+  }
+  return reply;
+}
+
+TraceEnd trace_end(const GenerateStats& stats) {
+  TraceEnd end;
+  end.stop = stop_reason_name(stats.stop);
+  end.generated_tokens = stats.generated_tokens;
+  end.prefilled_tokens = stats.prefilled_tokens;
+  end.prefill_seconds = stats.prefill_seconds;
+  end.ttft_seconds = stats.ttft_seconds;
+  end.decode_seconds = stats.decode_seconds;
+  end.counters = stats.counters;
+  end.plain_token_seconds = stats.plain_token_seconds;
+  end.plain_rounds = stats.plain_rounds;
+  return end;
+}
+
+}  // namespace
+
+ReplyOutput::ReplyOutput(const ReplyFlags& flags) {
+  if (!flags.trace.empty()) trace_.emplace(flags.trace, open_output(flags.trace));
+  if (flags.show_exits) show_exits(true);
+}
+
+void ReplyOutput::show_exits(bool on) {
+  const std::string refusal = on ? ExitColors::refusal(STDOUT_FILENO, "stdout") : "";
+  if (!refusal.empty()) std::fprintf(stderr, "no exit colours: %s\n", refusal.c_str());
+  show_exits_ = on && refusal.empty();
+}
+
+void ReplyOutput::begin_reply(int deepest_exit) {
+  colors_ = ExitColors(deepest_exit);
+  exits_.clear();
+}
+
+void ReplyOutput::write(std::string_view bytes, int exit_layer) {
+  const std::string text = utf8_.push(bytes);
+  if (!show_exits_) {
+    put(text);
+    return;
+  }
+  if (exit_layer > 0) exits_.insert(exit_layer);
+  put(colors_.paint(text, exit_layer));
+}
+
+void ReplyOutput::end_reply() {
   put(utf8_.finish() + "\n");
   utf8_ = Utf8Stream();
+  if (!show_exits_ || error_ != 0) return;
+  const bool painted = ExitColors::refusal(STDERR_FILENO, "stderr").empty();
+  std::fprintf(stderr, "%s\n", colors_.legend(exits_, painted).c_str());
 }
 
-void TextOutput::put(std::string_view text) {
+void ReplyOutput::put(std::string_view text) {
   if (error_ != 0 || text.empty()) return;
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
@@ -29,43 +123,72 @@ void TextOutput::put(std::string_view text) {
   }
 }
 
-void TextOutput::check() const {
-  if (error_ == 0 || error_ == EPIPE) return;
-  throw Error(ErrorCode::kFile, format("stdout: cannot write: %s", std::strerror(error_)));
+void ReplyOutput::check_trace() {
+  if (!trace_ || trace_failed_ || trace_->error() == 0) return;
+  trace_failed_ = true;
+  std::fprintf(stderr, "warning: %s: cannot write the trace: %s; what is there is not all of it\n",
+               terminal_text(trace_->path()).c_str(), std::strerror(trace_->error()));
+}
+
+int ReplyOutput::finish() {
+  if (trace_) trace_->close();
+  check_trace();
+  if (error_ != 0 && error_ != EPIPE) {
+    throw Error(ErrorCode::kFile, format("stdout: cannot write: %s", std::strerror(error_)));
+  }
+  return error_ != 0 || trace_failed_ ? 1 : 0;
 }
 
 Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& flags,
-                     const ReplyRequest& request, TextOutput& output) {
+                     const ReplyRequest& request, ReplyOutput& output) {
+  const Tokenizer& tokenizer = model.tokenizer();
+  const SamplingParams& sampling = session.sampler().params();
   Reply reply;
   std::optional<Progress> bar;
-  bool first = true;
+  const auto piece = [&tokenizer](int32_t id) { return tokenizer.piece(id); };
+  ReplyText text(flags.stop, piece, request.first_piece);
+  const auto show = [&](const std::vector<ReplyText::Stretch>& stretches) {
+    for (const auto& [bytes, exit_layer] : stretches) {
+      reply.text += bytes;
+      output.write(bytes, exit_layer);
+    }
+  };
 
   GenerateOptions options;
   options.max_tokens = flags.n_predict;
   options.reply = request.reply;
   options.abort = &interrupt_flag();
+  options.measure_plain = true;
   if (!flags.ignore_eos) options.is_end = [&](int32_t id) { return model.ends_reply(id); };
+  if (!flags.stop.empty()) {
+    options.is_stop = [&](std::span<const int32_t> tokens) { return text.ends(tokens); };
+  }
   options.on_prefill = [&](int done, int total) {
     if (!bar) bar.emplace("reading the prompt", Progress::Unit::kItems);
     bar->update(done, total);
   };
   options.on_token = [&](const TokenEvent& event) {
-    const int32_t id = event.token;
     bar.reset();
     if (!reply.first_token) reply.first_token = std::chrono::steady_clock::now();
-    std::string piece = model.tokenizer().piece(id);
-    if (first && !piece.empty()) {
-      if (request.first_piece) piece = request.first_piece(id, piece);
-      first = false;
-    }
-    reply.text += piece;
-    output.write(piece);
+    show(text.push(event.token, event.accepted() ? event.exit_layer : 0));
     if (output.error() != 0) raise_interrupt();  // nobody reads any more
   };
+  output.begin_reply(deepest_exit(request.speculator, model.config().n_layers));
+  Recorder* trace = output.trace();
+  if (trace) {
+    if (!trace->has_header()) trace->header(trace_header(model), piece);
+    trace->begin_reply(trace_reply(request, flags, sampling));
+    options.on_round = [&](const RoundEvent& event) { trace->round(event); };
+  }
   reply.stats.generated = session.generate(request.prompt, options);
   bar.reset();
+  show(text.finish());
+  if (trace) {
+    trace->end_reply(trace_end(reply.stats.generated));
+    output.check_trace();
+  }
 
-  reply.stats.seed = session.sampler().params().seed;
+  reply.stats.seed = sampling.seed;
   reply.stats.reply = request.reply;
   reply.stats.model = model.path();
   reply.stats.backend = model.backend().description();

@@ -6,33 +6,58 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "app/cli.h"
+#include "app/exit_colors.h"
 #include "app/loaded_model.h"
 #include "app/stats.h"
 #include "decode/generate.h"
 #include "text/utf8_stream.h"
+#include "trace/recorder.h"
 
 namespace specbound {
 
-// Text to stdout as it comes, whole characters only. The first failure to write (a closed pipe, a
-// full disk) is kept, and nothing is written after it.
-class TextOutput {
+// Where the replies of a process go: text to stdout as it comes, whole characters only, with
+// --show-exits in colours; with --trace events to a file. The first failure of each is kept, and
+// nothing is written there after it; the trace's is told at once and does not hold up the text.
+class ReplyOutput {
  public:
-  void write(std::string_view bytes);
-  void end_line();                      // what is left of a character, then one newline
-  int error() const { return error_; }  // errno of the failure, 0 for none
-  // Throws Error(kFile) for a failure; a pipe whose reader went away is none: whoever closed it
-  // knows.
-  void check() const;
+  // Opens the trace. Throws Error(kFile).
+  explicit ReplyOutput(const ReplyFlags& flags);
+
+  // Says on stderr why there are none, where stdout cannot take colours.
+  void show_exits(bool on);
+  // What is left of a character, one newline, and what the colours mean.
+  void end_reply();
+  // errno of stdout's failure, 0 for none.
+  int error() const { return error_; }
+  // When nothing more comes: the exit status, 1 if something did not arrive. Throws Error(kFile)
+  // for a failure of stdout; a pipe whose reader went away is none: whoever closed it knows.
+  int finish();
+
+  // ---- for generate_reply ----
+
+  Recorder* trace() { return trace_ ? &*trace_ : nullptr; }
+  // A reply begins whose drafts may leave at up to this layer.
+  void begin_reply(int deepest_exit);
+  // Text of tokens that left at `exit_layer`; 0: at the last.
+  void write(std::string_view bytes, int exit_layer);
+  void check_trace();
 
  private:
   void put(std::string_view text);
+
   Utf8Stream utf8_;
   int error_ = 0;
+  std::optional<Recorder> trace_;
+  bool trace_failed_ = false;
+  bool show_exits_ = false;
+  ExitColors colors_;
+  std::set<int> exits_;  // of this reply
 };
 
 struct ReplyRequest {
@@ -41,10 +66,11 @@ struct ReplyRequest {
   // What the reply's first bytes become: the space that a template or the vocabulary puts in front
   // is cut there.
   std::function<std::string(int32_t first, std::string_view piece)> first_piece;
+  const Speculator* speculator = nullptr;  // the session's
 };
 
 struct Reply {
-  std::string text;                                                  // the bytes of the reply
+  std::string text;  // the bytes of the reply, up to a stop string
   std::optional<std::chrono::steady_clock::time_point> first_token;  // when it came, if any came
   ReplyStats stats;
 };
@@ -52,6 +78,6 @@ struct Reply {
 // Generates until the reply ends, its budget or the context is used up, or Ctrl-C. Throws
 // Error(kLimit) for a prompt above n_ctx, as Session does.
 Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& flags,
-                     const ReplyRequest& request, TextOutput& output);
+                     const ReplyRequest& request, ReplyOutput& output);
 
 }  // namespace specbound

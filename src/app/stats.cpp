@@ -29,6 +29,41 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
   return value ? finite_or_null(*value) : nlohmann::ordered_json();
 }
 
+const char* speculation_state(bool on) {
+  return on ? "speculation on" : "speculation off";
+}
+
+// What speculation made of a reply, and what that is compared with.
+std::string speculation_figures(const ReplyStats& stats) {
+  std::string text;
+  if (const auto plain = stats.plain_tokens_per_second()) {
+    text += format(", plain %.1f (%d round%s)", *plain, stats.plain_rounds(),
+                   stats.plain_rounds() == 1 ? "" : "s");
+  } else {
+    text += ", plain not measured yet";
+  }
+  if (const auto speedup = stats.speedup()) text += format(", speedup %.2fx", *speedup);
+  if (const auto rate = stats.compression_rate()) text += format(", CR %.2f", *rate);
+  if (const auto layer = stats.mean_exit_layer()) text += format(", mean exit layer %.1f", *layer);
+  return text;
+}
+
+nlohmann::ordered_json exit_layers(const Counters& counters) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (size_t l = 0; l < counters.accepted_at.size(); ++l) {
+    if (counters.accepted_at[l] > 0) json[std::to_string(l)] = counters.accepted_at[l];
+  }
+  return json;
+}
+
+nlohmann::ordered_json phase_seconds(const Counters& counters) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (size_t i = 0; i < kPhases; ++i) {
+    json[kPhaseNames[i]] = 1e-9 * static_cast<double>(counters.ns[i]);
+  }
+  return json;
+}
+
 }  // namespace
 
 std::chrono::steady_clock::time_point program_start() {
@@ -47,10 +82,30 @@ std::optional<double> ReplyStats::compression_rate() const {
   return rate(count_decoded(generated), generated.counters.rounds);
 }
 
+std::optional<double> ReplyStats::mean_exit_layer() const {
+  if (generated.counters.accepted_tokens == 0) return std::nullopt;
+  return generated.counters.mean_exit_layer();
+}
+
+std::optional<double> ReplyStats::plain_tokens_per_second() const {
+  return generated.speculated ? rate(1, generated.plain_token_seconds) : decode_tokens_per_second();
+}
+
+int ReplyStats::plain_rounds() const {
+  return generated.speculated ? generated.plain_rounds : generated.counters.rounds;
+}
+
+std::optional<double> ReplyStats::speedup() const {
+  const auto speed = decode_tokens_per_second(), plain = plain_tokens_per_second();
+  if (!generated.speculated || !speed || !plain) return std::nullopt;
+  return rate(*speed, *plain);
+}
+
 std::string stats_line(const ReplyStats& stats) {
   const GenerateStats& g = stats.generated;
   std::string line = format("%d tokens", g.generated_tokens);
   if (const auto speed = stats.decode_tokens_per_second()) line += format(", %.1f tok/s", *speed);
+  if (g.speculated) line += speculation_figures(stats);
   if (g.generated_tokens > 0) line += format(", first after %.0f ms", 1e3 * g.ttft_seconds);
   line += format(" | prompt %d", g.prompt_tokens);
   if (g.prefilled_tokens < g.prompt_tokens - 1) line += format(" (%d new)", g.prefilled_tokens);
@@ -58,7 +113,7 @@ std::string stats_line(const ReplyStats& stats) {
   line += format(" | stop: %s | seed %llu", stop_reason_name(g.stop),
                  static_cast<unsigned long long>(stats.seed));
   if (stats.reply > 0) line += format(" reply %u", stats.reply);
-  return line + " | " + kSpeculation;
+  return line + " | " + speculation_state(g.speculated);
 }
 
 void TotalStats::add(const GenerateStats& reply) {
@@ -66,21 +121,32 @@ void TotalStats::add(const GenerateStats& reply) {
   generated_tokens += reply.generated_tokens;
   decoded_tokens += count_decoded(reply);
   prefilled_tokens += reply.prefilled_tokens;
+  rounds += reply.counters.rounds;
+  drafted_tokens += reply.counters.drafted_tokens;
+  accepted_tokens += reply.counters.accepted_tokens;
+  speculated |= reply.speculated;
   decode_seconds += reply.decode_seconds;
   prefill_seconds += reply.prefill_seconds;
 }
 
-std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx) {
+std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx, bool speculating) {
   std::string line = format("%d %s, %d tokens", totals.replies,
                             totals.replies == 1 ? "reply" : "replies", totals.generated_tokens);
   if (const auto speed = rate(totals.decoded_tokens, totals.decode_seconds)) {
     line += format(", %.1f tok/s", *speed);
   }
+  if (totals.speculated) {
+    line += format(" | %d rounds, drafted %d, accepted %d", totals.rounds, totals.drafted_tokens,
+                   totals.accepted_tokens);
+    if (const auto cr = rate(totals.decoded_tokens, totals.rounds)) {
+      line += format(", CR %.2f", *cr);
+    }
+  }
   line += format(" | prompts %d tokens", totals.prefilled_tokens);
   if (const auto speed = rate(totals.prefilled_tokens, totals.prefill_seconds)) {
     line += format(", %.0f tok/s", *speed);
   }
-  return line + format(" | context %zu of %d | ", n_used, n_ctx) + kSpeculation;
+  return line + format(" | context %zu of %d | ", n_used, n_ctx) + speculation_state(speculating);
 }
 
 std::string stats_json(const ReplyStats& stats) {
@@ -102,15 +168,17 @@ std::string stats_json(const ReplyStats& stats) {
       {"start_to_first_token_seconds", or_null(stats.start_to_first_token_seconds)},
       {"prefill_tokens_per_second", or_null(stats.prefill_tokens_per_second())},
       {"decode_tokens_per_second", or_null(stats.decode_tokens_per_second())},
-      {"speculation_active", false},
+      {"speculation_active", g.speculated},
       {"rounds", g.counters.rounds},
-      {"drafted_tokens", 0},
-      {"accepted_tokens", 0},
+      {"drafted_tokens", g.counters.drafted_tokens},
+      {"accepted_tokens", g.counters.accepted_tokens},
       {"compression_rate", or_null(stats.compression_rate())},
-      {"mean_exit_layer", nullptr},
-      // Plain decoding is what ran, so its rate is known; there is no speed-up to speak of.
-      {"plain_tokens_per_second", or_null(stats.decode_tokens_per_second())},
-      {"speedup", nullptr},
+      {"mean_exit_layer", or_null(stats.mean_exit_layer())},
+      {"plain_tokens_per_second", or_null(stats.plain_tokens_per_second())},
+      {"plain_rounds", stats.plain_rounds()},
+      {"speedup", or_null(stats.speedup())},
+      {"exit_layers", exit_layers(g.counters)},
+      {"phase_seconds", phase_seconds(g.counters)},
   };
   // A path need not be UTF-8.
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -11,9 +11,6 @@
 
 namespace specbound {
 
-// What every report says about speculation.
-inline constexpr const char* kSpeculation = "speculation off";
-
 // When the program started (static initialization): start-to-first-token counts from here.
 std::chrono::steady_clock::time_point program_start();
 
@@ -31,8 +28,16 @@ struct ReplyStats {
   std::optional<double> decode_tokens_per_second() const;
   std::optional<double> prefill_tokens_per_second() const;
   std::optional<double> compression_rate() const;
+  std::optional<double> mean_exit_layer() const;  // of the accepted drafts
+  // What plain decoding gives: the reply's own rate where it was plain, else that of the session's
+  // plain rounds, and how many rounds that rests on.
+  std::optional<double> plain_tokens_per_second() const;
+  int plain_rounds() const;
+  // Over plain decoding; of a speculative reply only.
+  std::optional<double> speedup() const;
 };
 
+// For people.
 std::string stats_line(const ReplyStats& stats);
 
 // The figures of the replies of a session together.
@@ -41,14 +46,19 @@ struct TotalStats {
   int generated_tokens = 0;
   int decoded_tokens = 0;  // generated and end tokens: what the time was spent on
   int prefilled_tokens = 0;
+  int rounds = 0;
+  int drafted_tokens = 0;
+  int accepted_tokens = 0;
+  bool speculated = false;  // some reply was
   double decode_seconds = 0;
   double prefill_seconds = 0;
 
   void add(const GenerateStats& reply);
 };
 
-// For people. `n_used` of `n_ctx` positions of the context are taken.
-std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx);
+// For people. `n_used` of `n_ctx` positions of the context are taken; `speculating`: the next reply
+// will.
+std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx, bool speculating);
 
 // A JSON object on lines of its own. Unknown figures are null; no NaN or infinity ever gets in.
 std::string stats_json(const ReplyStats& stats);

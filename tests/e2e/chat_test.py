@@ -73,8 +73,8 @@ class Scripted(unittest.TestCase):
         result = chat("/help\n/stats\n/regen\n/nonsense here\n   \n\n/exit\nnever read\n")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout, b"")
-        for text in (b"/clear ", b"0 replies, 0 tokens", b"nothing to answer again",
-                     b"unknown command /nonsense"):
+        for text in (b"/clear ", b"/spec on|off ", b"/show-exits ", b"0 replies, 0 tokens",
+                     b"nothing to answer again", b"unknown command /nonsense"):
             self.assertIn(text, result.stderr)
         self.assertEqual(figures(result), [])
 
@@ -110,6 +110,68 @@ class Scripted(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, rb"this message needs \d{6} tokens.*context holds 768")
         self.assertEqual(result.stdout, want.stdout)
+
+    def test_speculation_may_be_switched_at_any_turn_and_the_text_stays(self):
+        talk = ("I want to book a flight.\n", "/regen\n", "To Oslo, please.\n", "/regen\n",
+                "Thanks, goodbye!\n", "/clear\n", "Find me some music.\n")
+        switched = "/spec on\n{}{}/spec off\n{}/spec on\n{}{}/spec off\n{}/spec on\n{}"
+        drafter = ("--tau", "0.2", "--w-max", "6")
+        for sampling in (("--temp", "0"), ("--temp", "1", "-s", "8"), ("--temp", "1.3", "-s", "9")):
+            plain = chat("".join(talk), *sampling, "-n", "32")
+            always = chat("".join(talk), *sampling, "-n", "32", "--spec", "on", *drafter)
+            mixed = chat(switched.format(*talk), *sampling, "-n", "32", *drafter)
+            self.assertEqual(always.stdout, plain.stdout)
+            self.assertEqual(mixed.stdout, plain.stdout)
+            states = [line.rsplit(b" ", 1)[1] for line in figures(mixed)]
+            self.assertEqual(states, [b"on]", b"on]", b"off]", b"on]", b"on]", b"on]"])
+            self.assertNotIn(b"speculation on", plain.stderr)
+            self.assertNotIn(b"speculation off", always.stderr)
+
+    def test_spec_says_the_state_and_refuses_what_it_cannot_do(self):
+        def states(script, *flags):
+            result = chat(script, *flags)
+            self.assertEqual((result.returncode, result.stdout), (0, b""), result.stderr)
+            return re.findall(r"(?m)^speculation .*$", result.stderr.decode())
+
+        none = ("speculation off: the model has no trained exit heads; --spec on drafts with the "
+                "logit lens")
+        on = ("speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 "
+              "of 16, alpha 0.2, tau 0.55")
+        off = "speculation off: /spec off"
+        self.assertEqual(states("/spec\n/spec on\n/spec\n /spec  off \n/spec\t\n/spec on\n"),
+                         [none, none, on, on, off, off, on])
+        width = "speculation off: --w-max 1 leaves no row to draft"
+        self.assertEqual(states("/spec on\n/spec off\n", "--spec", "on", "--w-max", "1"),
+                         [width] * 3)
+        result = chat("/spec maybe\n/spec on off\n/special\n")
+        self.assertIn(b"/spec maybe: expected on or off", result.stderr)
+        self.assertIn(b"/spec on off: expected on or off", result.stderr)
+        self.assertIn(b"unknown command /special", result.stderr)
+        self.assertEqual(result.stderr.count(b"speculation "), 1)
+
+    def test_show_exits_needs_a_terminal(self):
+        result = chat("/show-exits\n/show-exits\nHello\n", "-n", "4", "-s", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn(b"tokens are", result.stderr)
+        refusal = b"no exit colours: stdout is no terminal"
+        self.assertEqual(result.stderr.count(refusal), 2, result.stderr)
+        self.assertNotIn(b"\x1b", result.stdout + result.stderr)
+
+    def test_totals_count_drafts(self):
+        result = chat("/stats\nHello.\n/spec on\n/stats\n/regen\n/stats\n", "-n", "40", "-s", "1",
+                      "--tau", "0.2", "--ignore-eos")
+        totals = re.findall(r"(?m)^\d repl.*$", result.stderr.decode())
+        self.assertEqual(len(totals), 3)
+        self.assertTrue(totals[0].endswith("| speculation off"), totals[0])
+        self.assertNotIn("drafted", totals[1])
+        self.assertTrue(totals[1].endswith("| speculation on"), totals[1])
+        found = re.search(r"\| (\d+) rounds, drafted (\d+), accepted (\d+), CR ([\d.]+) \|",
+                          totals[2])
+        self.assertIsNotNone(found, totals[2])
+        rounds, drafted, accepted = (int(found[i]) for i in (1, 2, 3))
+        self.assertEqual(rounds + accepted, 80)
+        self.assertGreater(drafted, accepted)
+        self.assertEqual(found[4], f"{80 / rounds:.2f}")
 
     def test_totals_follow_clear(self):
         result = chat("Hello.\n/stats\n/clear\n/stats\n", "-n", "4", "-s", "1", "--ignore-eos")
@@ -165,6 +227,25 @@ class Interrupts(unittest.TestCase):
         self.assertEqual(process.wait(60), 0)
         for pipe in (process.stdin, process.stdout, process.stderr):
             pipe.close()
+
+    def test_ctrl_c_in_a_speculative_reply_leaves_nothing_behind(self):
+        message = b"Tell me about a film.\n"
+        drafter = ("--spec", "on", "--tau", "0.2")
+        once = specbound(*self.LONG, "-n", "200", stdin=message).stdout
+        twice = specbound(*self.LONG, "-n", "200", stdin=message + b"/regen\n").stdout
+        process = start(*self.LONG, *drafter)
+        for line, want in ((message, once), (b"/regen\n", twice[len(once):])):
+            self.assertGreater(len(want), 400)
+            process.stdin.write(line)
+            process.stdin.flush()
+            self.assertEqual(process.stdout.read(400), want[:400])
+            process.send_signal(signal.SIGINT)
+            self.assertIn(b"speculation on]", self.talk(process, b"", b"stop: aborted"))
+            while select.select([process.stdout], [], [], 0)[0]:  # the rest of the reply
+                self.assertNotEqual(process.stdout.read1(), b"")
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()
+        self.assertEqual(process.wait(60), 0)
 
     def talk(self, process, message, until):
         """Sends a line; what stderr says up to and with the line that holds `until`."""
@@ -268,6 +349,16 @@ class Terminal(unittest.TestCase):
         self.read_until(b"speculation off]")
         self.read_until(b"> ")
         os.write(self.fd, b"\x03")  # Ctrl-C
+        self.assertEqual(self.exit_status(), 0)
+
+    def test_show_exits_is_toggled(self):
+        self.read_until(b"> ")
+        for says in (b"tokens are coloured by the layer their drafts left at",
+                     b"tokens are no longer coloured"):
+            os.write(self.fd, b"/show-exits\n")
+            self.read_until(says)
+            self.read_until(b"> ")
+        os.write(self.fd, b"\x04")
         self.assertEqual(self.exit_status(), 0)
 
     def test_ctrl_d_leaves(self):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import statistics
 import tempfile
@@ -260,6 +261,31 @@ class Figures(unittest.TestCase):
             print("SKIP the 100 ms limit: not a release build")  # counted by count_results.py
             return
         self.assertLess(milliseconds, 100)
+
+    def test_figures_sent_to_stdout_follow_the_text_in_its_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "reply")
+            for target in ("/dev/stdout", path):
+                with open(path, "wb") as file:
+                    result = specbound(*RAW, "-p", "", "-n", "4", "--temp", "0", "--stats-json",
+                                       target, stdout=file)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                with open(path, "rb") as file:
+                    text, figures = file.read().split(b"\n", 1)
+                self.assertEqual(text, b"Once upon a time")
+                self.assertEqual(json.loads(figures)["generated_tokens"], 4)
+            self.assertEqual(os.listdir(folder), ["reply"])
+
+    def test_a_model_is_never_written_over(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model")
+            shutil.copyfile(STORIES, model)
+            for flag in ("--stats-json", "--trace"):
+                result = specbound("run", "--raw", "-m", model, "-p", "", "-n", "1", flag, model)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(b"this is a GGUF file", result.stderr)
+            with open(model, "rb") as one, open(STORIES, "rb") as other:
+                self.assertEqual(one.read(), other.read())
 
     def test_a_device_as_target_stays_a_device(self):
         result = specbound(*RAW, "-p", "", "-n", "1", "--stats-json", "/dev/stdout")

@@ -1,4 +1,4 @@
-// The parts under `run`, `chat` and `doctor` that need no model: figures, files, input lines, the
+// The parts under `run`, `chat` and `doctor` that need no model: figures, input lines, the
 // conversation that forgets, the progress line.
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -11,10 +11,8 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "app/conversation.h"
-#include "app/file_output.h"
 #include "app/machine.h"
 #include "app/model_path.h"
 #include "app/progress.h"
@@ -30,17 +28,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using test::TempDir;
-
-size_t n_files(const TempDir& folder) {
-  return static_cast<size_t>(std::distance(fs::directory_iterator(folder.path()), {}));
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 void put(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
@@ -124,6 +111,8 @@ TEST_CASE("stats as JSON: every promised field, null where unknown, never NaN") 
   CHECK(json["accepted_tokens"] == 0);
   CHECK(json["mean_exit_layer"].is_null());
   CHECK(json["speedup"].is_null());
+  CHECK(json["plain_rounds"] == 9);
+  CHECK(json["exit_layers"] == nlohmann::json::object());
   CHECK(json["seed"] == ~uint64_t{0});
   CHECK(json.contains("backend"));
   CHECK(json["start_to_first_token_seconds"].is_null());
@@ -142,6 +131,91 @@ TEST_CASE("stats of a reply that never came hold nulls") {
   }
   CHECK(json["stop_reason"] == "aborted");
   CHECK(stats_line(stats).find("nan") == std::string::npos);
+}
+
+namespace {
+
+// 40 tokens in 2 s of 20 rounds, the end token counted; plain rounds take 80 ms.
+ReplyStats speculative_reply() {
+  ReplyStats stats;
+  stats.seed = 7;
+  GenerateStats& g = stats.generated;
+  g.speculated = true;
+  g.prompt_tokens = 12;
+  g.prefilled_tokens = 11;
+  g.generated_tokens = 39;
+  g.prefill_seconds = 0.1;
+  g.decode_seconds = 2;
+  g.ttft_seconds = 0.25;
+  g.stop = StopReason::kEnd;
+  g.plain_token_seconds = 0.08;
+  g.plain_rounds = 3;
+  g.counters.rounds = 20;
+  g.counters.decoded_tokens = 40;
+  g.counters.drafted_tokens = 30;
+  g.counters.accepted_tokens = 20;
+  g.counters.accepted_at = {0, 0, 15, 0, 0, 5};
+  g.counters.ns = {500'000'000, 250'000'000, 1'000'000'000, 125'000'000, 0};
+  return stats;
+}
+
+}  // namespace
+
+TEST_CASE("stats of a speculative reply: what it is compared with, and what it gained") {
+  const ReplyStats stats = speculative_reply();
+  CHECK(stats_line(stats) ==
+        "39 tokens, 20.0 tok/s, plain 12.5 (3 rounds), speedup 1.60x, CR 2.00, mean exit layer "
+        "2.8, first after 250 ms | prompt 12, 110 tok/s | stop: end | seed 7 | speculation on");
+  const auto json = nlohmann::json::parse(stats_json(stats));
+  CHECK(json["speculation_active"] == true);
+  CHECK(json["rounds"] == 20);
+  CHECK(json["drafted_tokens"] == 30);
+  CHECK(json["accepted_tokens"] == 20);
+  CHECK(json["compression_rate"] == 2.0);
+  CHECK(json["mean_exit_layer"] == 2.75);
+  CHECK(json["decode_tokens_per_second"] == 20.0);
+  CHECK(json["plain_tokens_per_second"] == 12.5);
+  CHECK(json["plain_rounds"] == 3);
+  CHECK(json["speedup"] == 1.6);
+  CHECK(json["exit_layers"] == nlohmann::json({{"2", 15}, {"5", 5}}));
+  CHECK(
+      json["phase_seconds"] ==
+      nlohmann::json(
+          {{"draft", 0.5}, {"check", 0.25}, {"verify", 1.0}, {"logits", 0.125}, {"sample", 0.0}}));
+}
+
+TEST_CASE("stats of a speculative reply without a plain round, without an accepted draft") {
+  ReplyStats stats = speculative_reply();
+  GenerateStats& g = stats.generated;
+  g.plain_token_seconds = 0;
+  g.plain_rounds = 0;
+  g.counters.accepted_tokens = 0;
+  g.counters.accepted_at.clear();
+  g.stop = StopReason::kStopString;
+  CHECK(stats_line(stats) ==
+        "39 tokens, 19.5 tok/s, plain not measured yet, CR 1.95, first after 250 ms | prompt 12, "
+        "110 tok/s | stop: stop | seed 7 | speculation on");
+  const auto json = nlohmann::json::parse(stats_json(stats));
+  for (const char* key : {"mean_exit_layer", "plain_tokens_per_second", "speedup"}) {
+    CHECK_MESSAGE(json[key].is_null(), key);
+  }
+  CHECK(json["plain_rounds"] == 0);
+  CHECK(json["exit_layers"] == nlohmann::json::object());
+
+  const double broken[] = {std::numeric_limits<double>::quiet_NaN(),
+                           std::numeric_limits<double>::infinity(),
+                           std::numeric_limits<double>::denorm_min(), -1.0};
+  for (const double seconds : broken) {
+    g.plain_token_seconds = seconds;
+    CHECK_MESSAGE(!stats.speedup(), seconds);
+    for (const std::string& text : {stats_line(stats), stats_json(stats)}) {
+      CHECK_MESSAGE(text.find("nan") == std::string::npos, text);
+      CHECK_MESSAGE(text.find("inf") == std::string::npos, text);
+    }
+  }
+  g.plain_rounds = 1;
+  g.plain_token_seconds = 0.08;
+  CHECK(stats_line(stats).find("plain 12.5 (1 round), speedup 1.56x") != std::string::npos);
 }
 
 TEST_CASE("stats for people: one line with speed, first token, seed") {
@@ -163,7 +237,7 @@ TEST_CASE("stats for people: one line with speed, first token, seed") {
 
 TEST_CASE("totals of a session count end tokens as the single replies do") {
   TotalStats totals;
-  CHECK(totals_line(totals, 0, 768) ==
+  CHECK(totals_line(totals, 0, 768, false) ==
         "0 replies, 0 tokens | prompts 0 tokens | context 0 of 768 | speculation off");
   GenerateStats reply;
   reply.generated_tokens = 9;
@@ -172,14 +246,32 @@ TEST_CASE("totals of a session count end tokens as the single replies do") {
   reply.prefill_seconds = 0.1;
   reply.stop = StopReason::kEnd;
   totals.add(reply);
-  CHECK(totals_line(totals, 41, 768) ==
+  CHECK(totals_line(totals, 41, 768, false) ==
         "1 reply, 9 tokens, 20.0 tok/s | prompts 30 tokens, 300 tok/s | context 41 of 768 | "
         "speculation off");
   reply.stop = StopReason::kLength;
   totals.add(reply);
-  CHECK(totals_line(totals, 80, 768) ==
+  CHECK(totals_line(totals, 80, 768, false) ==
         "2 replies, 18 tokens, 19.0 tok/s | prompts 60 tokens, 300 tok/s | context 80 of 768 | "
         "speculation off");
+}
+
+TEST_CASE("totals of a session with speculative replies count their drafts") {
+  TotalStats totals;
+  CHECK(totals_line(totals, 0, 768, true) ==
+        "0 replies, 0 tokens | prompts 0 tokens | context 0 of 768 | speculation on");
+  const GenerateStats drafted = speculative_reply().generated;
+  totals.add(drafted);
+  totals.add(drafted);
+  GenerateStats plain;
+  plain.generated_tokens = 10;
+  plain.decode_seconds = 1;
+  plain.counters.rounds = 10;
+  plain.stop = StopReason::kLength;
+  totals.add(plain);
+  CHECK(totals_line(totals, 90, 768, false) ==
+        "3 replies, 88 tokens, 18.0 tok/s | 50 rounds, drafted 60, accepted 40, CR 1.80 | prompts "
+        "22 tokens, 110 tok/s | context 90 of 768 | speculation off");
 }
 
 TEST_CASE("text for a terminal stays one line, steers nothing, and is not cut") {
@@ -200,41 +292,6 @@ TEST_CASE("text for a terminal stays one line, steers nothing, and is not cut") 
         "abc");                                                                     // right to left
   CHECK(terminal_text("\xff\xe2\x82 x\xe2\x82") == "\\xff\\xe2\\x82 x\\xe2\\x82");  // broken
   CHECK(terminal_text(std::string(500, 'x')) == std::string(500, 'x'));
-}
-
-TEST_CASE("a replaced file keeps its permissions") {
-  const TempDir folder;
-  const std::string path = folder / "private.json";
-  put(path, "old");
-  for (const mode_t mode : {0600, 0640, 0666}) {
-    REQUIRE(chmod(path.c_str(), mode) == 0);
-    write_file(path, "new");
-    struct stat status = {};
-    REQUIRE(stat(path.c_str(), &status) == 0);
-    CHECK((status.st_mode & 07777) == mode);
-  }
-  CHECK(contents(path) == "new");
-}
-
-TEST_CASE("a written file is whole, follows links, leaves nothing behind") {
-  const TempDir folder;
-  const std::string path = folder / "out.json";
-  write_file(path, "first");
-  write_file(path, "second");
-  CHECK(contents(path) == "second");
-  fs::create_symlink(path, folder / "link");
-  write_file(folder / "link", "third");
-  CHECK(fs::is_symlink(folder / "link"));
-  CHECK(contents(path) == "third");
-  CHECK(n_files(folder) == 2);
-  CHECK_NOTHROW(check_writable(path));
-  CHECK_NOTHROW(check_writable(folder / "new"));
-  CHECK_THROWS_AS(check_writable(folder / "no/such/folder"), Error);
-  CHECK_THROWS_AS(check_writable(folder / ""), Error);
-  CHECK_THROWS_AS(write_file(folder / "no/such/folder", "x"), Error);
-  CHECK_THROWS_AS(write_file("/dev/full", "x"), Error);
-  CHECK_NOTHROW(write_file("/dev/null", "x"));
-  CHECK(fs::is_character_file("/dev/null"));
 }
 
 TEST_CASE("read_text: any bytes, one line end cut") {

@@ -114,7 +114,10 @@ TEST_CASE("flags arrive") {
                          "--ignore-eos",
                          "--no-repack",
                          "--stats-json",
-                         "s.json"});
+                         "s.json",
+                         "--trace",
+                         "t.jsonl",
+                         "--show-exits"});
   REQUIRE(!f.status);
   CHECK(f.model.model == "a.gguf");
   CHECK(f.model.n_ctx == 128);
@@ -124,6 +127,8 @@ TEST_CASE("flags arrive") {
   CHECK(f.reply.system == "be brief");
   CHECK(f.reply.ignore_eos);
   CHECK(f.reply.stats_json == "s.json");
+  CHECK(f.reply.trace == "t.jsonl");
+  CHECK(f.reply.show_exits);
   const SamplingParams p = f.sampling.resolve();
   CHECK(p.temperature == 0.5f);
   CHECK(p.top_k == 5);
@@ -141,6 +146,8 @@ TEST_CASE("without flags: the documented defaults and a seed of its own") {
   CHECK(p.temperature == defaults.temperature);
   CHECK(p.top_k == defaults.top_k);
   CHECK(f.reply.n_predict == -1);
+  CHECK(f.reply.stop.empty());
+  CHECK(!f.reply.show_exits);
   CHECK(f.model.cpu_options().repack);
   CHECK(!f.sampling.seed);
   // Four equal draws of 32 bits would be a miracle.
@@ -197,7 +204,7 @@ TEST_CASE("what this build has no device or kernels for is refused") {
 }
 
 TEST_CASE("an empty file name is refused, not taken for a flag left out") {
-  for (const char* flag : {"-m", "--model", "-f", "--stats-json"}) {
+  for (const char* flag : {"-m", "--model", "-f", "--stats-json", "--trace"}) {
     for (const bool joined : {false, true}) {
       if (joined && flag[1] != '-') continue;
       const Flags f = joined ? parse({flag + std::string("=")}) : parse({flag, ""});
@@ -256,6 +263,44 @@ TEST_CASE("prompts are taken as they are") {
   CHECK(parse({"--prompt=a=b"}).text.text == "a=b");
 }
 
+TEST_CASE("--stop counts as often as it is given and takes any text as it is") {
+  using Strings = std::vector<std::string>;
+  const auto stop = [](std::vector<std::string> arguments) {
+    const Flags f = parse(std::move(arguments));
+    CHECK(!f.status);
+    return f.reply.stop.strings();
+  };
+  CHECK(stop({"--stop", "a", "-n", "3", "--stop", "b"}) == Strings{"a", "b"});
+  CHECK(stop({"--stop=a,b", "--stop", "[1,2]"}) == Strings{"a,b", "[1,2]"});
+  for (const char* text : {"{}", "[]", "--", "-n", "--stop", "-p", "%%", " ", "\n", "\\n", "a=b",
+                           "\"q\"", "\xff\x80", "-ngl"}) {
+    CHECK(stop({"--stop", text}) == Strings{text});
+    CHECK(stop({std::string("--stop=") + text}) == Strings{text});
+  }
+  CHECK(parse({"--stop", "a", "stray"}).status == 2);
+  std::vector<std::string> many;
+  for (int i = 0; i < 16; ++i) many.insert(many.end(), {"--stop", "a"});
+  CHECK(stop(many).size() == 16);
+  many.insert(many.end(), {"--stop", "b"});
+  CHECK(parse(many).err.starts_with(
+      "specbound test: --stop: expected at most 16 stop strings, found 17; "));
+  for (const Strings& empty : {Strings{"--stop", ""}, Strings{"--stop="}}) {
+    const Flags f = parse(empty);
+    CHECK(f.status == 2);
+    CHECK(f.err.starts_with(
+        "specbound test: --stop: expected a stop string of 1 to 256 bytes, found 0; "));
+  }
+  CHECK(stop({"--stop", std::string(256, 'x')}).size() == 1);
+}
+
+TEST_CASE("a trace never goes between the words of the text") {
+  const Flags f = parse({"--trace", "-"});
+  CHECK(f.status == 2);
+  CHECK(f.err.starts_with("specbound test: --trace: expected a file, found -: stdout carries"));
+  CHECK(parse({"--trace", "/dev/stderr"}).reply.trace == "/dev/stderr");
+  CHECK(parse({"--trace", "-x"}).reply.trace == "-x");
+}
+
 TEST_CASE("wrong usage gives status 2") {
   for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
            {"--frobnicate"},
@@ -273,6 +318,9 @@ TEST_CASE("wrong usage gives status 2") {
            {"--min-p", "2"},
            {"--repeat-penalty", "0"},
            {"--repeat-last-n", "-2"},
+           {"--stop"},
+           {"--stop", std::string(257, 'x')},
+           {"--trace"},
            {"-n", "many"},
            {"-n", "-2"},
            {"-n", "99999999999999999999"},

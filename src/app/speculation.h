@@ -1,0 +1,62 @@
+// Speculation as the command line asks for it, and the speculator that comes of it. Precedence:
+// explicit flags, then --preset, then the defaults. DESIGN 9, 10.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/cli.h"
+#include "decode/exit_head.h"
+#include "decode/specbound.h"
+
+namespace specbound {
+
+// The settings of the SpecBound drafter: --w-max --d-max --alpha --tau --check-layers --preset
+// --no-anneal --no-depth-bound --no-width-bound.
+struct SpecBoundFlags {
+  std::optional<int> w_max, d_max;
+  std::optional<float> alpha, tau;
+  std::optional<std::string> check_layers;  // "2,4,6", "1-10", "2,4-8" or "all"
+  std::string preset;                       // "", "paper"
+  bool no_anneal = false, no_depth_bound = false, no_width_bound = false;
+
+  // Checked against a model of n_layers. Throws Error(kUsage).
+  SpecBoundParams resolve(int n_layers) const;
+};
+void add_specbound_flags(CLI::App& app, SpecBoundFlags& flags);
+
+// Those, and --spec on|off, --speculator none|specbound.
+struct SpeculationFlags {
+  std::optional<bool> on;  // without --spec: on where it is known to pay
+  std::string speculator = "specbound";
+  SpecBoundFlags specbound;
+};
+void add_speculation_flags(CLI::App& app, SpeculationFlags& flags);
+
+// What drafts for a model, and whether it does.
+class Speculation {
+ public:
+  // Throws Error(kUsage) for settings that the model has no layers for.
+  Speculation(const SpeculationFlags& flags, int n_layers);
+
+  bool active() const { return active_; }
+  // For /spec. On is refused (false, and nothing changes) where --speculator none left nothing to
+  // switch on, or the settings leave no layer to draft from.
+  bool set_active(bool on);
+  Speculator* speculator() { return active_ ? speculator_.get() : nullptr; }
+
+  // One line: whether speculation is active, with what settings, or why not and what turns it on.
+  std::string description() const;
+
+ private:
+  std::unique_ptr<ExitHead> head_;
+  std::unique_ptr<SpecBound> speculator_;  // none without a drafter
+  bool active_ = false;
+  int n_layers_;
+  std::string cannot_;    // why there is no drafter; empty when there is one
+  std::string inactive_;  // why it does not draft, when it does not
+};
+
+}  // namespace specbound

@@ -1,0 +1,99 @@
+// Files that results go to: whole or not at all, never over a model, and beside what stdout says.
+#include "app/file_output.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "expect_error.h"
+#include "temp_dir.h"
+
+using namespace specbound;
+using namespace specbound::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+size_t n_files(const TempDir& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder.path()), {}));
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void put(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+}  // namespace
+
+TEST_CASE("a replaced file keeps its permissions") {
+  const TempDir folder;
+  const std::string path = folder / "private.json";
+  put(path, "old");
+  for (const mode_t mode : {0600, 0640, 0666}) {
+    REQUIRE(chmod(path.c_str(), mode) == 0);
+    write_file(path, "new");
+    struct stat status = {};
+    REQUIRE(stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777) == mode);
+  }
+  CHECK(contents(path) == "new");
+}
+
+TEST_CASE("a written file is whole, follows links, leaves nothing behind") {
+  const TempDir folder;
+  const std::string path = folder / "out.json";
+  write_file(path, "first");
+  write_file(path, "second");
+  CHECK(contents(path) == "second");
+  fs::create_symlink(path, folder / "link");
+  write_file(folder / "link", "third");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(contents(path) == "third");
+  CHECK(n_files(folder) == 2);
+  CHECK_NOTHROW(check_writable(path));
+  CHECK_NOTHROW(check_writable(folder / "new"));
+  CHECK_THROWS_AS(check_writable(folder / "no/such/folder"), Error);
+  CHECK_THROWS_AS(check_writable(folder / ""), Error);
+  CHECK_THROWS_AS(write_file(folder / "no/such/folder", "x"), Error);
+  CHECK_THROWS_AS(write_file("/dev/full", "x"), Error);
+  CHECK_NOTHROW(write_file("/dev/null", "x"));
+  CHECK(fs::is_character_file("/dev/null"));
+}
+
+TEST_CASE("a file written bit by bit is emptied first; one that cannot be had is one line") {
+  const TempDir folder;
+  const std::string path = folder / "trace.jsonl";
+  put(path, "what was there before");
+  const int fd = open_output(path);
+  CHECK(fs::file_size(path) == 0);
+  close(fd);
+  check_mentions(expect_error(ErrorCode::kFile, [&] { open_output(folder / "no/such"); }),
+                 {"no/such: cannot write: No such file"});
+  check_mentions(expect_error(ErrorCode::kFile, [&] { open_output(folder.path().string()); }),
+                 {folder.path().string(), "directory"});
+}
+
+TEST_CASE("a model is not written over, whatever it is called") {
+  const TempDir folder;
+  const std::string path = folder / "model.bin";
+  put(path, "GGUF and the rest");
+  for (const auto& attempt : {+[](const std::string& p) { check_writable(p); },
+                              +[](const std::string& p) { close(open_output(p)); }}) {
+    check_mentions(expect_error(ErrorCode::kFile, [&] { attempt(path); }),
+                   {"model.bin: this is a GGUF file"});
+  }
+  CHECK(contents(path) == "GGUF and the rest");
+  put(path, "GGU");
+  CHECK_NOTHROW(check_writable(path));
+}

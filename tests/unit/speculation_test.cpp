@@ -1,0 +1,309 @@
+// The flags of speculation: what they take, what they refuse and in which words, who wins over
+// whom; and the line that says whether a model's replies are speculative.
+#include "app/speculation.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "error.h"
+
+using namespace specbound;
+
+namespace {
+
+constexpr int kLayers = 16;
+
+struct Parsed {
+  SpeculationFlags flags;
+  std::optional<int> status;
+  std::string out, err;
+};
+
+Parsed parse(std::vector<std::string> arguments) {
+  Parsed parsed;
+  CLI::App app("test");
+  add_speculation_flags(app, parsed.flags);
+  arguments.insert(arguments.begin(), "test");
+  std::vector<char*> argv;
+  for (std::string& a : arguments) argv.push_back(a.data());
+  char *out_text = nullptr, *err_text = nullptr;
+  size_t out_size = 0, err_size = 0;
+  FILE* out = open_memstream(&out_text, &out_size);
+  FILE* err = open_memstream(&err_text, &err_size);
+  parsed.status = parse_cli(app, static_cast<int>(argv.size()), argv.data(), out, err);
+  std::fclose(out);
+  std::fclose(err);
+  parsed.out.assign(out_text, out_size);
+  parsed.err.assign(err_text, err_size);
+  std::free(out_text);
+  std::free(err_text);
+  return parsed;
+}
+
+SpecBoundParams resolve(std::vector<std::string> arguments, int n_layers = kLayers) {
+  const Parsed parsed = parse(std::move(arguments));
+  REQUIRE_MESSAGE(!parsed.status, parsed.err);
+  return parsed.flags.specbound.resolve(n_layers);
+}
+
+// What is said, as usage, about arguments that are refused: on the command line or by the model.
+std::string refusal(std::vector<std::string> arguments, int n_layers = kLayers) {
+  const Parsed parsed = parse(std::move(arguments));
+  if (parsed.status) {
+    CHECK(*parsed.status == 2);
+    CHECK(parsed.err.find('\n') == parsed.err.size() - 1);
+    return parsed.err;
+  }
+  try {
+    Speculation(parsed.flags, n_layers);
+  } catch (const Error& e) {
+    CHECK(e.code() == ErrorCode::kUsage);
+    return e.what();
+  }
+  return "accepted";
+}
+
+std::string description(std::vector<std::string> arguments, int n_layers = kLayers) {
+  const Parsed parsed = parse(std::move(arguments));
+  REQUIRE_MESSAGE(!parsed.status, parsed.err);
+  return Speculation(parsed.flags, n_layers).description();
+}
+
+void check_says(const std::string& message, const std::string& says) {
+  CHECK_MESSAGE(message.find(says) != std::string::npos, message << "\nlacks: " << says);
+}
+
+using Layers = std::vector<int>;
+
+}  // namespace
+
+TEST_CASE("speculation flags: without any, the defaults") {
+  const SpecBoundParams params = resolve({}), defaults;
+  CHECK(params.w_max == defaults.w_max);
+  CHECK(params.d_max == defaults.d_max);
+  CHECK(params.alpha == defaults.alpha);
+  CHECK(params.tau == defaults.tau);
+  CHECK(params.check_layers.empty());
+  CHECK(params.anneal);
+  CHECK(params.depth_bound);
+  CHECK(params.width_bound);
+  const Parsed parsed = parse({});
+  CHECK(!parsed.flags.on);
+  CHECK(parsed.flags.speculator == "specbound");
+}
+
+TEST_CASE("speculation flags: every one is read") {
+  const SpecBoundParams params =
+      resolve({"--w-max", "5", "--d-max", "7", "--alpha", "0.5", "--tau", "0.25", "--check-layers",
+               "2,4-6", "--no-anneal", "--no-depth-bound", "--no-width-bound"});
+  CHECK(params.w_max == 5);
+  CHECK(params.d_max == 7);
+  CHECK(params.alpha == 0.5f);
+  CHECK(params.tau == 0.25f);
+  CHECK(params.check_layers == Layers{2, 4, 5, 6});
+  CHECK(!params.anneal);
+  CHECK(!params.depth_bound);
+  CHECK(!params.width_bound);
+  CHECK(parse({"--spec", "on"}).flags.on == true);
+  CHECK(parse({"--spec", "off"}).flags.on == false);
+  CHECK(parse({"--spec", "off", "--spec", "on"}).flags.on == true);  // the last one counts
+  CHECK(parse({"--speculator", "none"}).flags.speculator == "none");
+}
+
+TEST_CASE("--preset paper is the paper's setting, and flags beside it win in any order") {
+  const SpecBoundParams paper = resolve({"--preset", "paper"});
+  CHECK(paper.w_max == 8);
+  CHECK(paper.d_max == 10);
+  CHECK(paper.alpha == 0.2f);
+  CHECK(paper.tau == 0.55f);
+  CHECK(paper.check_layers.empty());
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--preset", "paper", "--w-max", "4", "--tau", "0.9"},
+        std::vector<std::string>{"--w-max", "4", "--tau", "0.9", "--preset", "paper"}}) {
+    const SpecBoundParams params = resolve(arguments);
+    CHECK(params.w_max == 4);
+    CHECK(params.d_max == 10);
+    CHECK(params.alpha == 0.2f);
+    CHECK(params.tau == 0.9f);
+  }
+  check_says(refusal({"--preset", "fast"}), "--preset: expected paper, found \"fast\"");
+}
+
+TEST_CASE("--check-layers: lists, ranges, all") {
+  const auto layers = [](const char* text, int n_layers = kLayers) {
+    return resolve({"--check-layers", text}, n_layers).check_layers;
+  };
+  CHECK(layers("all") == Layers{});
+  CHECK(layers("3") == Layers{3});
+  CHECK(layers("2,4,6") == Layers{2, 4, 6});
+  CHECK(layers("1-10") == Layers{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  CHECK(layers("2,4-8") == Layers{2, 4, 5, 6, 7, 8});
+  CHECK(layers("1-2,5-5,15") == Layers{1, 2, 5, 15});
+  CHECK(layers("007") == Layers{7});
+  CHECK(layers("1-1000000", 1000001).size() == 1000000);
+}
+
+TEST_CASE("--check-layers: what is no list of ascending layers is refused by name") {
+  const auto refused = [](const char* text, const char* says) {
+    const std::string message = refusal({"--check-layers", text});
+    check_says(message, "--check-layers: expected ascending layers like 2,4,6 or 1-10, or all");
+    check_says(message, says);
+  };
+  refused("", "found \"\"");
+  refused(",", "a part is empty");
+  refused("1,", "a part is empty");
+  refused("1,,3", "found \"1,,3\": a part is empty");
+  refused("-", "\"-\" is no layer");
+  refused("-3", "\"-3\" is no layer");
+  refused("3-", "\"3-\" is no layer");
+  refused("1-2-3", "\"1-2-3\" is no layer");
+  refused("1--3", "is no layer");
+  refused("+1", "is no layer");
+  refused(" 1", "is no layer");
+  refused("1, 2", "\" 2\" is no layer");
+  refused("1.5", "is no layer");
+  refused("0x3", "is no layer");
+  refused("all,3", "\"all\" is no layer");
+  refused("All", "is no layer");
+  refused("18446744073709551616", "is no layer");
+  refused("1-99999999999999999999", "is no layer");
+  refused("0", "layers count from 1");
+  refused("0-4", "layers count from 1");
+  refused("8-4", "8-4 runs backwards");
+  refused("4,2", "2 after 4");
+  refused("2,2", "2 after 2");
+  refused("2-4,4", "4 after 4");
+  refused("2-4,3-6", "3-6 after 4");
+  refused("1\n2", "\"1\\x0a2\" is no layer");
+  const std::string huge = "1," + std::string(100000, '9');
+  CHECK(refusal({"--check-layers", huge}).size() < 500);
+}
+
+TEST_CASE("--check-layers: layers that the model lacks are refused before they are listed") {
+  const auto refused = [](const char* text, int n_layers, const char* says) {
+    check_says(refusal({"--check-layers", text}, n_layers), says);
+  };
+  refused("16", 16, "expected layers from 1 to 15 (the model has 16), found 16 in \"16\"");
+  refused("1-10", 5, "expected layers from 1 to 4 (the model has 5), found 10 in \"1-10\"");
+  refused("1-18446744073709551615", 16, "found 18446744073709551615");
+  refused("1,4294967297", 16, "found 4294967297");
+  refused("1", 1, "the model has 1 layer");
+}
+
+TEST_CASE("speculation flags: numbers out of range or of shape are refused with the range") {
+  const auto refused = [](const char* flag, const char* value, const char* expected) {
+    const std::string message = refusal({flag, value});
+    check_says(message, std::string(flag) + ": expected " + expected + ", found \"");
+  };
+  for (const char* value : {"0", "17", "-1", "", "x", "2.0", "1e1", "99999999999999999999"}) {
+    refused("--w-max", value, "a whole number from 1 to 16");
+  }
+  for (const char* value : {"0", "-4", "", "deep", "99999999999999999999"}) {
+    refused("--d-max", value, "a layer, a whole number from 1 on");
+  }
+  for (const char* value : {"-0.1", "100.1", "nan", "inf", "1e400", "", "0,2"}) {
+    refused("--alpha", value, "a number from 0 to 100");
+  }
+  for (const char* value : {"-1e-9", "1.0000001", "nan", "-inf", "55%"}) {
+    refused("--tau", value, "a number from 0 to 1");
+  }
+  CHECK(resolve({"--d-max", "4294967296"}).d_max > 1000000);  // no deeper than a model goes
+  CHECK(resolve({"--tau", "1"}).tau == 1.0f);
+  CHECK(resolve({"--tau", "0", "--alpha", "100"}).alpha == 100.0f);
+}
+
+TEST_CASE("--spec and --speculator refuse what they do not know, and say what there is") {
+  check_says(refusal({"--spec", "yes"}), "--spec: expected on or off, found \"yes\"");
+  check_says(refusal({"--spec", ""}), "--spec: expected on or off, found \"\"");
+  for (const char* name :
+       {"ngram", "draft", "layerskip", "draft-verify", "adadecode", "hybrid", "forced"}) {
+    check_says(refusal({"--speculator", name}),
+               std::string("--speculator: ") + name + ": this build has none and specbound");
+  }
+  check_says(refusal({"--speculator", "magic"}),
+             "--speculator: expected none or specbound, found \"magic\"");
+  check_says(refusal({"--spec", "on", "--speculator", "none"}), "--spec on");
+  CHECK(refusal({"--spec", "off", "--speculator", "none"}) == "accepted");
+}
+
+TEST_CASE("speculation says what it does and why") {
+  CHECK(description({}) ==
+        "speculation off: the model has no trained exit heads; --spec on drafts with the logit "
+        "lens");
+  CHECK(description({"--spec", "on"}) ==
+        "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
+        "alpha 0.2, tau 0.55");
+  CHECK(description({"--spec", "on"}, 5) ==
+        "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-4 of 5, "
+        "alpha 0.2, tau 0.55");
+  CHECK(description({"--spec", "on", "--check-layers", "2,4-5,7-9,12", "--w-max", "3"}) ==
+        "speculation on: specbound with the logit lens, up to 3 rows, checks at layers 2,4,5,7-9 "
+        "of 16, alpha 0.2, tau 0.55");
+  CHECK(description({"--spec", "on", "--d-max", "1", "--no-anneal", "--no-width-bound"}) ==
+        "speculation on: specbound with the logit lens, up to 16 rows (no width bound), check at "
+        "layer 1 of 16, no annealing, tau 0.55");
+  CHECK(description({"--spec", "on", "--no-depth-bound"}) ==
+        "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-15 of 16 "
+        "(no depth bound), alpha 0.2, tau 0.55");
+  CHECK(description({"--spec", "off"}) == "speculation off: --spec off");
+  CHECK(description({"--speculator", "none"}) == "speculation off: --speculator none");
+}
+
+TEST_CASE("settings that never draft leave speculation off, and cannot be switched on") {
+  const auto off = [](std::vector<std::string> arguments, int n_layers, const char* why) {
+    const Parsed parsed = parse(std::move(arguments));
+    REQUIRE_MESSAGE(!parsed.status, parsed.err);
+    Speculation speculation(parsed.flags, n_layers);
+    for (int i = 0; i < 2; ++i) {
+      CHECK(!speculation.active());
+      CHECK(speculation.speculator() == nullptr);
+      CHECK(speculation.description() == std::string("speculation off: ") + why);
+      CHECK(!speculation.set_active(true));
+    }
+    CHECK(speculation.set_active(false));
+    CHECK(speculation.description() == std::string("speculation off: ") + why);
+  };
+  off({"--spec", "on", "--w-max", "1"}, 16, "--w-max 1 leaves no row to draft");
+  off({"--spec", "on", "--check-layers", "12-14"}, 16,
+      "no check layer is left: --check-layers 12-14 is above --d-max 10");
+  off({"--spec", "on"}, 1, "the model has 1 layer, and drafts leave below the last one");
+  off({"--speculator", "none"}, 16, "--speculator none");
+  CHECK(description({"--spec", "on", "--w-max", "1", "--no-width-bound"}).find("up to 16 rows") !=
+        std::string::npos);
+  CHECK(description({"--spec", "on", "--check-layers", "12", "--no-depth-bound"})
+            .find("check at layer 12 of 16 (no depth bound)") != std::string::npos);
+}
+
+TEST_CASE("speculation can be switched while it runs, whatever it began as") {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{}, {"--spec", "off"}, {"--spec", "on"}}) {
+    const Parsed parsed = parse(arguments);
+    Speculation speculation(parsed.flags, kLayers);
+    CHECK(speculation.active() == parsed.flags.on.value_or(false));
+    REQUIRE(speculation.set_active(true));
+    REQUIRE(speculation.speculator() != nullptr);
+    CHECK(speculation.speculator()->width() == 8);
+    CHECK(std::string(speculation.speculator()->name()) == "specbound");
+    CHECK(speculation.description().rfind("speculation on: ", 0) == 0);
+    REQUIRE(speculation.set_active(false));
+    CHECK(speculation.speculator() == nullptr);
+    CHECK(speculation.description() == "speculation off: /spec off");
+  }
+}
+
+TEST_CASE("help on speculation names every flag in its group") {
+  const Parsed parsed = parse({"--help"});
+  CHECK(parsed.status == 0);
+  const size_t group = parsed.out.find("Speculation");
+  REQUIRE(group != std::string::npos);
+  for (const char* flag :
+       {"--spec ", "--speculator", "--preset", "--w-max", "--d-max", "--tau", "--alpha",
+        "--check-layers", "--no-anneal", "--no-depth-bound", "--no-width-bound"}) {
+    CHECK_MESSAGE(parsed.out.find(flag, group) != std::string::npos, flag);
+  }
+}
