@@ -1,0 +1,106 @@
+#include "app/display_text.h"
+
+#include <locale.h>
+#include <wchar.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "error.h"
+#include "text/utf8_stream.h"
+
+namespace specbound {
+
+namespace {
+
+// The code point of one whole character.
+uint32_t code_point(std::string_view c) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(c[i]); };
+  if (c.size() == 1) return byte(0);
+  uint32_t value = byte(0) & (0x7f >> c.size());
+  for (size_t i = 1; i < c.size(); ++i) value = value << 6 | (byte(i) & 0x3f);
+  return value;
+}
+
+// The system's widths, as its terminals take them, whatever locale the program runs in. -1: not
+// printable.
+int system_width(uint32_t c) {
+  static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  if (utf8 == nullptr) return 1;
+  const locale_t before = uselocale(utf8);
+  const int width = wcwidth(static_cast<wchar_t>(c));
+  uselocale(before);
+  return width;
+}
+
+// Controls, format characters, variation selectors, noncharacters: they steer what stands around
+// them, or do nothing. XML forbids some.
+bool is_shapeless(uint32_t c) {
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c || c == 0x180e ||
+         (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+         (c >= 0x2060 && c <= 0x206f) || (c >= 0xfe00 && c <= 0xfe0f) || c == 0xfeff ||
+         (c >= 0xfff9 && c <= 0xfffb) || (c & 0xfffe) == 0xfffe || (c >= 0xe0000 && c <= 0xe0fff);
+}
+
+std::string spelled_out(std::string_view c) {
+  std::string out;
+  for (const unsigned char byte : c) out += format("\\x%02x", byte);
+  return out;
+}
+
+std::string visible_character(std::string_view c) {
+  if (c == " ") return "\u2423";
+  if (c == "\n") return "\\n";
+  if (c == "\t") return "\\t";
+  if (c == "\r") return "\\r";
+  const uint32_t value = code_point(c);
+  if (is_shapeless(value) || system_width(value) < 0) return spelled_out(c);
+  return std::string(c);
+}
+
+}  // namespace
+
+std::string visible_text(std::string_view bytes) {
+  std::string out;
+  while (!bytes.empty()) {
+    const Utf8Head head = utf8_head(bytes);
+    const std::string_view c = bytes.substr(0, head.length);
+    bytes.remove_prefix(c.size());
+    const std::string shown = head.kind == Utf8Head::kWhole ? visible_character(c) : spelled_out(c);
+    if (out.empty() && display_width(shown) == 0) out = "\u25cc";
+    out += shown;
+  }
+  return out;
+}
+
+int display_width(std::string_view text) {
+  int width = 0;
+  while (!text.empty()) {
+    const Utf8Head head = utf8_head(text);
+    width += head.kind == Utf8Head::kWhole
+                 ? std::max(0, system_width(code_point(text.substr(0, head.length))))
+                 : 1;
+    text.remove_prefix(head.length);
+  }
+  return width;
+}
+
+std::string fit_width(std::string_view text, int columns) {
+  SB_CHECK(columns >= 1);
+  if (const int width = display_width(text); width <= columns) {
+    return std::string(text) + std::string(columns - width, ' ');
+  }
+  std::string out;
+  int width = 0;
+  while (!text.empty()) {
+    const std::string_view c = text.substr(0, utf8_head(text).length);
+    const int more = display_width(c);
+    if (width + more > columns - 1) break;
+    out += c;
+    width += more;
+    text.remove_prefix(c.size());
+  }
+  return out + std::string(columns - 1 - width, ' ') + "~";
+}
+
+}  // namespace specbound

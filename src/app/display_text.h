@@ -1,0 +1,20 @@
+// Text as cells of a table: nothing invisible, and as wide as a terminal will show it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace specbound {
+
+// `bytes` as one visible word: U+2423 for a space, \n \t \r, and \xNN for whatever steers a
+// terminal, has no shape, or is no UTF-8. A combining mark without a character to sit on gets a
+// dotted circle.
+std::string visible_text(std::string_view bytes);
+
+// Columns that visible_text() takes on a terminal: 2 for wide characters, 0 for combining marks.
+int display_width(std::string_view text);
+
+// visible_text() cut or filled to exactly `columns`; "~" in the last one tells of a cut.
+std::string fit_width(std::string_view text, int columns);
+
+}  // namespace specbound

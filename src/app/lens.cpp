@@ -1,0 +1,137 @@
+// specbound lens: the paper's Figure 1 for a prompt. stdout carries the table, stderr the rest.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "app/cli.h"
+#include "app/commands.h"
+#include "app/exit_colors.h"
+#include "app/file_output.h"
+#include "app/interrupt.h"
+#include "app/lens_views.h"
+#include "app/loaded_model.h"
+#include "app/progress.h"
+#include "app/prompt.h"
+#include "app/speculation.h"
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr int kMaxTokens = 256;
+
+struct LensFlags {
+  ModelFlags model;
+  TextFlags text;
+  PromptFlags prompt;
+  SpecBoundFlags specbound;
+  std::string system, svg, json;
+  int n_tokens = 16;
+};
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  specbound lens -p \"I need a table for two tonight.\"\n"
+    "  specbound lens -p \"Find me a flight to Oslo.\" -n 32 --svg lens.svg\n"
+    "  specbound lens -m base-model.gguf --raw -p \"Once upon a time\" --tau 0.7 --alpha 0.5\n"
+    "  echo \"Play some jazz.\" | specbound lens --json lens.json > table.txt";
+
+TerminalStyle terminal_style() {
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  TerminalStyle style;
+  style.colour = ExitColors::refusal(STDOUT_FILENO, "stdout").empty();
+  style.width = terminal ? 80 : 120;
+  if (const char* given = std::getenv("COLUMNS")) {
+    const std::optional<int64_t> columns = parse_int(given);
+    if (columns && *columns >= 1 && *columns <= 10000) {
+      style.width = static_cast<int>(*columns);
+      return style;
+    }
+  }
+  winsize size = {};
+  if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    style.width = size.ws_col;
+  }
+  return style;
+}
+
+LensTable collect(LoadedModel& model, ExitHead& head, const SpecBoundParams& params,
+                  const Prompt& prompt, int n_tokens) {
+  std::optional<Progress> bar;
+  const auto show = [&bar](const char* label, int done, int total) {
+    if (!bar) bar.emplace(label, Progress::Unit::kItems);
+    bar->update(done, total);
+  };
+  LensRequest request;
+  request.prompt = prompt.ids;
+  request.n_tokens = n_tokens;
+  request.is_end = [&model](int32_t id) { return model.ends_reply(id); };
+  request.abort = &interrupt_flag();
+  request.on_prefill = [&](int done, int total) {
+    show("reading the prompt", done, total);
+    if (done == total) bar.reset();
+  };
+  request.on_column = [&](int done, int total) { show("reading the layers", done, total); };
+  return collect_lens(model.backend(), head, params, request);
+}
+
+// The exit status. A pipe whose reader went away needs no words: whoever closed it knows.
+int print(const std::string& text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
+    return 0;
+  }
+  if (errno == EPIPE) return 1;
+  throw Error(ErrorCode::kFile, format("stdout: cannot write: %s", std::strerror(errno)));
+}
+
+}  // namespace
+
+int command_lens(int argc, char** argv) {
+  LensFlags flags;
+  CLI::App app(
+      "Shows what each layer would say: for every token of the greedy reply, the top token of each "
+      "layer and its confidence, and where a draft would leave (paper, Figure 1). Sampling is "
+      "always greedy here. The table goes to stdout, everything else to stderr.");
+  add_text_flags(app, flags.text, "the prompt",
+                 "read the prompt from a file, - for stdin; one line end at its end is cut");
+  add_prompt_flags(app, flags.prompt);
+  app.add_option("--sys", flags.system, "system prompt")->type_name("TEXT");
+  add_int(app, "-n,--n-predict", flags.n_tokens, 1, kMaxTokens,
+          "tokens at most (default 16); the end token counts");
+  add_file(app, "--svg", flags.svg, "write the table as a picture too");
+  add_file(app, "--json", flags.json, "write the table as JSON too");
+  add_specbound_flags(app, flags.specbound);
+  add_model_flags(app, flags.model);
+  app.footer(kExamples);
+  if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
+  flags.prompt.check(flags.system);
+  if (!flags.svg.empty()) check_writable(flags.svg);
+  if (!flags.json.empty()) check_writable(flags.json);
+  const std::string text = flags.text.prompt();
+
+  catch_interrupts();
+  LoadedModel model(flags.model);
+  const SpecBoundParams params = flags.specbound.resolve(model.config().n_layers);
+  const Prompt prompt = make_prompt(model, flags.prompt, flags.system, text);
+  model.load();
+
+  LensHead head;
+  const LensTable table = collect(model, head, params, prompt, flags.n_tokens);
+  if (table.stop == StopReason::kContext) {
+    std::fprintf(stderr, "the context of %d tokens is full: -c allows more\n", model.n_ctx());
+  }
+  const LensView view = {table, model.path(), head.name(),
+                         [&model](int32_t id) { return model.tokenizer().piece(id, true); }};
+  if (!flags.svg.empty()) write_file(flags.svg, lens_svg(view));
+  if (!flags.json.empty()) write_file(flags.json, lens_json(view));
+  return print(lens_terminal(view, terminal_style()));
+}
+
+}  // namespace specbound
