@@ -6,6 +6,8 @@ namespace specbound {
 
 int command_run(int argc, char** argv);
 int command_chat(int argc, char** argv);
+int command_lens(int argc, char** argv);
+int command_verify(int argc, char** argv);
 int command_info(int argc, char** argv);
 int command_doctor(int argc, char** argv);
 int command_tokenize(int argc, char** argv);

@@ -24,6 +24,9 @@ struct Command {
 constexpr Command kCommands[] = {
     {"run", "complete one prompt and print the text", specbound::command_run},
     {"chat", "talk with a model in the terminal", specbound::command_chat},
+    {"verify", "prove that speculation changes no byte of the text", specbound::command_verify},
+    {"lens", "what each layer would say: the token it has in mind, and how sure",
+     specbound::command_lens},
     {"info", "what a GGUF file holds, and whether it can run here", specbound::command_info},
     {"doctor", "what this machine offers: CPU, SIMD, memory, bandwidth", specbound::command_doctor},
     {"tokenize", "text to token ids", specbound::command_tokenize},

@@ -83,8 +83,8 @@ std::optional<double> ReplyStats::compression_rate() const {
 }
 
 std::optional<double> ReplyStats::mean_exit_layer() const {
-  if (generated.counters.accepted_tokens == 0) return std::nullopt;
-  return generated.counters.mean_exit_layer();
+  const double layer = generated.counters.mean_exit_layer();
+  return layer > 0 ? std::optional(layer) : std::nullopt;
 }
 
 std::optional<double> ReplyStats::plain_tokens_per_second() const {

@@ -8,11 +8,8 @@ float LensHead::confidence(Round& round, int, float temperature) {
   return round.backend().confidence(z_, temperature);
 }
 
-// With the noise that the target will be drawn with: draft and target agree far more often than
-// independent draws would.
 int32_t LensHead::token(Round& round) {
-  const int slot = round.newest();
-  return round.sampler().sample(z_, round.history(slot), round.place(slot));
+  return round.draw(z_);
 }
 
 }  // namespace specbound

@@ -5,10 +5,11 @@
 
 namespace specbound {
 
-// Each row's checks begin at the same layer and go ever deeper: one that is not deeper than the
-// last is a new row's first.
+// A row's checks go ever deeper: one that is not deeper than the last is a new row's first.
 float ForcedHead::confidence(Round& round, int layer, float) {
-  if (layer <= last_layer_) exit_ = script_(round);
+  const int pos = round.pos() + round.newest();
+  if (pos != last_pos_ || layer <= last_layer_) exit_ = script_(round);
+  last_pos_ = pos;
   last_layer_ = layer;
   return layer == exit_.layer ? exit_.confidence : exit_.elsewhere;
 }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -35,7 +34,7 @@ class ForcedHead final : public ExitHead {
  private:
   ForcedScript script_;
   ForcedExit exit_;
-  int last_layer_ = std::numeric_limits<int>::max();  // of the last check
+  int last_pos_ = -1, last_layer_ = 0;  // of the last check
 };
 
 // How often, in 0..1, rows of a seeded script leave at all, and with the right token.

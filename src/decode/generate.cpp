@@ -73,15 +73,18 @@ bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptio
     const GenerateOptions& options;
     int total;
   } progress{options, n - 1 - start};
-  if (progress.total > 0) {
-    backend_.prefill(
-        prompt.subspan(start, progress.total),
-        [](void* context, int done) {
-          const auto& p = *static_cast<const Progress*>(context);
-          if (p.options.on_prefill) p.options.on_prefill(done, p.total);
-          return !aborted(p.options);
-        },
-        &progress);
+  const auto report = [](void* context, int done) {
+    const auto& p = *static_cast<const Progress*>(context);
+    if (p.options.on_prefill) p.options.on_prefill(done, p.total);
+    return !aborted(p.options);
+  };
+  try {
+    if (progress.total > 0) {
+      backend_.prefill(prompt.subspan(start, progress.total), report, &progress);
+    }
+  } catch (...) {
+    backend_.truncate(start);  // what a pass that was not finished left behind
+    throw;
   }
   stats.prefilled_tokens = backend_.kv_len(1) - start;
   return backend_.kv_len(1) == n - 1;
@@ -107,8 +110,7 @@ int Session::width(const GenerateOptions& options, const GenerateStats& stats) c
   return std::min(width, backend_.n_ctx() - static_cast<int>(tokens_.size()) + 1);
 }
 
-// Draft, verify, emit. True when the reply is over.
-bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
+void Session::start_round(const GenerateOptions& options, const GenerateStats& stats) {
   Round::Limits limits;
   limits.width = width(options, stats);
   limits.number = stats.counters.rounds;
@@ -119,8 +121,13 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
            (options.is_stop && options.is_stop(text.subspan(n_prompt_)));
   };
   round_.start(limits);
-  const DraftEnd draft_end = limits.width > 1 ? speculator_->draft(round_) : DraftEnd::kPlain;
-  if (!round_.verify()) {
+}
+
+// Draft, verify, emit. True when the reply is over.
+bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
+  const bool plain = round_.full();
+  const DraftEnd draft_end = plain ? DraftEnd::kPlain : speculator_->draft(round_);
+  if (draft_end == DraftEnd::kAborted || !round_.verify()) {
     round_.undo();
     stats.stop = StopReason::kAborted;
     return true;
@@ -128,7 +135,7 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
   const bool over = emit(options, stats);
   const RoundEvent event = round_.event(draft_end);
   // A reply's first round comes cold from the prefill.
-  if (limits.width == 1 && limits.number > 0) plain_.add(event.total_ns());
+  if (plain && event.round > 0) plain_.add(event.total_ns());
   stats.counters.add(event);
   speculator_->accept(event);
   if (options.on_round) call_out([&] { options.on_round(event); });
@@ -193,10 +200,11 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
       stats.stop = StopReason::kAborted;
       break;
     }
+    start_round(options, stats);
     try {
       if (run_round(options, stats)) break;
     } catch (...) {
-      round_.undo();
+      round_.recover();
       throw;
     }
   }

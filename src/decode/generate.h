@@ -48,7 +48,7 @@ struct GenerateStats {
   double ttft_seconds = 0;    // call to first sampled token
   double decode_seconds = 0;  // from the end of prefill, without the time spent in callbacks
   StopReason stop = StopReason::kEnd;
-  bool speculated = false;         // some round was permitted more than one row
+  bool speculated = false;         // a speculator was there to draft
   Counters counters;               // of this reply
   double plain_token_seconds = 0;  // median of the session's plain rounds; 0: none measured
   int plain_rounds = 0;            // how many that is
@@ -69,7 +69,8 @@ class Session {
   // fit.
   GenerateStats generate(std::span<const int32_t> prompt, const GenerateOptions& options);
 
-  // Committed tokens: prompt and reply. The end token of a finished reply is committed too.
+  // Committed tokens: prompt and reply. The end token of a finished reply is committed too. While a
+  // reply is under way, drafts may stand behind the newest token.
   std::span<const int32_t> tokens() const { return tokens_; }
   Backend& backend() { return backend_; }
   Sampler& sampler() { return sampler_; }
@@ -79,6 +80,7 @@ class Session {
   bool commit_prompt(std::span<const int32_t> prompt, const GenerateOptions& options,
                      GenerateStats& stats);
   int width(const GenerateOptions& options, const GenerateStats& stats) const;
+  void start_round(const GenerateOptions& options, const GenerateStats& stats);
   bool run_round(const GenerateOptions& options, GenerateStats& stats);
   bool emit(const GenerateOptions& options, GenerateStats& stats);
   template <class F>

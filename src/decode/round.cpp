@@ -23,7 +23,7 @@ void Round::start(Limits limits) {
 void Round::embed(int32_t token) {
   backend_.embed(rows(), token);
   checks_[rows()].clear();
-  rows_.push_back({token, 0, {}});
+  rows_.push_back({token, kNoDraft, {}});
 }
 
 // The time since the last call went into `phase`.
@@ -86,6 +86,7 @@ void Round::append(int32_t token, int exit_layer) {
 }
 
 bool Round::verify() {
+  if (limits_.width > 1) spent(Phase::kCheck);  // a search that ended without a draft
   running_ = Phase::kVerify;
   if (!run(1, backend_.config().n_layers) || aborted()) return false;
   const size_t vocab_size = backend_.config().vocab_size;
@@ -93,6 +94,10 @@ bool Round::verify() {
   backend_.logits(0, rows(), logits_.data());
   spent(Phase::kLogits);
   return !aborted();
+}
+
+int32_t Round::draw(std::span<const float> z) {
+  return sampler_.sample(z, history(newest()), place(newest()));
 }
 
 int32_t Round::sample(int slot) {
@@ -133,6 +138,14 @@ void Round::settle(int slot, int32_t token) {
 void Round::undo() {
   text_.resize(static_cast<size_t>(pos_) + 1);
   backend_.truncate(pos_);
+}
+
+void Round::recover() {
+  if (tokens_.empty()) {
+    undo();
+  } else {
+    settle(tokens_.back().slot, tokens_.back().token);
+  }
 }
 
 RoundEvent Round::event(DraftEnd draft_end) {

@@ -4,6 +4,7 @@
 // backend's.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -32,6 +33,9 @@ class Round {
   Round(Backend& backend, Sampler& sampler, std::vector<int32_t>& text)
       : backend_(backend), sampler_(sampler), text_(text) {}
 
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
+
   // A round of the last committed token, the root.
   void start(Limits limits);
 
@@ -53,6 +57,10 @@ class Round {
   // suffix, so that rows that lag behind catch up in the same batch. False when aborted.
   bool run(int from, int to);
 
+  // What the sampler's rule picks from logits z (vocab_size) for the token after the newest row,
+  // with the noise that the target will be drawn with: draft and target agree far more often than
+  // independent draws would.
+  int32_t draw(std::span<const float> z);
   // The newest row was looked at after `layer`.
   void checked(int layer, float confidence);
   // The reply would end with `token` after the newest row: no row after it can be used.
@@ -74,6 +82,8 @@ class Round {
   void settle(int slot, int32_t token);
   // As if the round had not been.
   void undo();
+  // After an exception from anywhere in the round: the tokens that were emitted stay.
+  void recover();
 
   RoundEvent event(DraftEnd draft_end);
 

@@ -1,7 +1,5 @@
 #include "decode/specbound.h"
 
-#include <cmath>
-
 #include "error.h"
 
 namespace specbound {

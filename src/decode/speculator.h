@@ -1,6 +1,6 @@
 // What drafts: appends rows to a round, each done to some layer (0 for drafts that come from
-// outside the model). Only the loop verifies, so a speculator can cost time but never change a
-// token. DESIGN 7.
+// outside the model). Only the loop verifies, so a speculator that keeps to its part of Round can
+// cost time but never change a token. DESIGN 7.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Speculator {
  public:
   virtual ~Speculator() = default;
   virtual const char* name() const = 0;
-  virtual int width() const = 0;  // rows of a round at most; 1 never drafts
+  virtual int width() const = 0;  // rows of a round at most, 1..kMaxRows; 1 never drafts
 
   // A reply to `text`, the prompt, begins.
   virtual void begin(std::span<const int32_t> text) { (void)text; }

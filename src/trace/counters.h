@@ -15,7 +15,7 @@ struct Counters {
   int drafted_tokens = 0;
   int accepted_tokens = 0;
   int checks = 0;
-  std::vector<int> accepted_at;       // [layer]: accepted drafts that left there
+  std::vector<int> accepted_at;       // [layer]: accepted drafts; 0: from outside the model
   std::array<int64_t, kPhases> ns{};  // by Phase
 
   void add(const RoundEvent& round) {
@@ -34,11 +34,15 @@ struct Counters {
     for (int i = 0; i < kPhases; ++i) ns[i] += round.ns[i];
   }
 
-  // Of the accepted drafts; 0 without any.
+  // Of the accepted drafts that left the model's layers; 0 without any.
   double mean_exit_layer() const {
+    int n = 0;
     double sum = 0;
-    for (size_t l = 0; l < accepted_at.size(); ++l) sum += static_cast<double>(l) * accepted_at[l];
-    return accepted_tokens > 0 ? sum / accepted_tokens : 0;
+    for (size_t l = 1; l < accepted_at.size(); ++l) {
+      n += accepted_at[l];
+      sum += static_cast<double>(l) * accepted_at[l];
+    }
+    return n > 0 ? sum / n : 0;
   }
 };
 

@@ -41,10 +41,13 @@ struct LayerPass {
   bool operator==(const LayerPass&) const = default;
 };
 
+// What stands for a layer where nothing was drafted. Drafts from outside the model have layer 0.
+inline constexpr int kNoDraft = -1;
+
 // A row of a round, and the search for the token after it.
 struct RowEvent {
   int32_t token;                      // the row's own: the root's or a draft
-  int exit_layer = 0;                 // where the next row was drafted; 0: not in the model
+  int exit_layer = kNoDraft;          // where the next row was drafted
   std::span<const ExitCheck> checks;  // in the order they were made
 };
 
@@ -55,7 +58,7 @@ struct TokenEvent {
   int pos;    // in the text
   int32_t token;
   int32_t draft = -1;                 // what had been drafted for this position; -1: nothing
-  int exit_layer = 0;                 // where that draft was taken; 0: not in the model
+  int exit_layer = kNoDraft;          // where that draft was taken
   bool ends_reply = false;            // an end token: the text stops before it
   std::span<const ExitCheck> checks;  // of the row in `slot`
 

@@ -106,7 +106,7 @@ class JsonWriter {
 };
 
 std::optional<int> layer_or_null(int exit_layer) {
-  return exit_layer > 0 ? std::optional(exit_layer) : std::nullopt;
+  return exit_layer >= 0 ? std::optional(exit_layer) : std::nullopt;
 }
 
 void JsonWriter::value(const RowEvent& row) {

@@ -12,9 +12,9 @@
 //   token   a token of the text: "reply", "round", "rows" (of the round), "slot" (the row whose
 //           logits gave it), "pos", "token", "text" (its own bytes; those that are no UTF-8 by
 //           themselves become U+FFFD), "draft" (what had been drafted here; null: nothing),
-//           "exit_layer" (where that draft was taken; null likewise), "accepted" (the draft was
-//           the token), "ends_reply" (an end token, which is not shown), "checks" (of the row in
-//           "slot", in order: "layer", "confidence")
+//           "exit_layer" (where that draft was taken, 0: outside the model; null likewise),
+//           "accepted" (the draft was the token), "ends_reply" (an end token, which is not shown),
+//           "checks" (of the row in "slot", in order: "layer", "confidence")
 //   round   after its tokens: "reply", "round", "pos" (of slot 0, the root), "rows", "emitted"
 //           (tokens it gave), "draft_end" (plain, width, difficult, reply_end: why drafting
 //           stopped), "slots" (each row, drafts that were dropped too: "token" (its own),

@@ -5,7 +5,7 @@ import unittest
 
 from specbound_process import STORIES, specbound
 
-COMMANDS = ("run", "chat", "info", "doctor", "tokenize", "detokenize")
+COMMANDS = ("run", "chat", "verify", "lens", "info", "doctor", "tokenize", "detokenize")
 
 
 class Help(unittest.TestCase):

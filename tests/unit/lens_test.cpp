@@ -271,7 +271,7 @@ TEST_CASE("lens: exits and confidences are those of SpecBound's own checks") {
       CHECK(check.confidence == column.cells[check.layer - 1].confidence);
       ++n_checks;
     }
-    if (event.exit_layer == 0) return;
+    if (event.exit_layer == kNoDraft) return;
     ++n_drafts;
     CHECK(event.exit_layer == column.exit_layer);
     CHECK(event.accepted() == column.exit_right);

@@ -62,7 +62,7 @@ std::string piece(int32_t token) {
 struct ThreeRows {
   std::vector<ExitCheck> first{{1, 0.25f}, {2, 0.75f}};
   std::vector<ExitCheck> second{{1, kNan}, {2, kInf}, {3, 1.0f}};
-  std::vector<RowEvent> rows{{7, 2, first}, {1, 3, second}, {5, 0, {}}};
+  std::vector<RowEvent> rows{{7, 2, first}, {1, 3, second}, {5, kNoDraft, {}}};
   std::vector<TokenEvent> tokens{{4, 3, 0, 11, 1, 1, 2, false, first},
                                  {4, 3, 1, 12, 3, 5, 3, false, second}};
   std::vector<LayerPass> passes{{1, 2, 0, 1, Phase::kDraft}, {3, 4, 0, 3, Phase::kVerify}};
@@ -147,8 +147,8 @@ TEST_CASE("replies are counted, budgets and settings told, plain tokens have no 
       reply.speculator = "specbound";
       reply.settings = TraceSettings{8, 10, 0.2f, 0.55f, {2, 4}, false, true, false};
       recorder.begin_reply(reply);
-      const std::vector<RowEvent> rows{{7, 0, {}}};
-      const std::vector<TokenEvent> tokens{{0, 1, 0, 5, 4, -1, 0, true, {}}};
+      const std::vector<RowEvent> rows{{7, kNoDraft, {}}};
+      const std::vector<TokenEvent> tokens{{0, 1, 0, 5, 4, -1, kNoDraft, true, {}}};
       recorder.round({0, 4, DraftEnd::kPlain, rows, tokens, {}, {}});
     }
   }  // closed without an end: as after a failure

@@ -202,7 +202,7 @@ TEST_CASE("confidence meets the threshold where p >= tau; NaN never does") {
     session.set_speculator(&speculator);
     GenerateOptions options;
     options.max_tokens = 2;
-    int layer = -1;
+    int layer = -2;
     options.on_round = [&](const RoundEvent& round) {
       if (round.round == 0) layer = round.rows[0].exit_layer;
     };
@@ -210,9 +210,9 @@ TEST_CASE("confidence meets the threshold where p >= tau; NaN never does") {
     return layer;
   };
   CHECK(exits(0.5f, 0.4f, 0.5f) == 3);
-  CHECK(exits(0.5f, 0.4f, 0.51f) == 0);
+  CHECK(exits(0.5f, 0.4f, 0.51f) == kNoDraft);
   CHECK(exits(0.5f, 0.6f, 0.55f) == 1);  // confident sooner than planned
-  CHECK(exits(std::nanf(""), std::nanf(""), 0.0f) == 0);
+  CHECK(exits(std::nanf(""), std::nanf(""), 0.0f) == kNoDraft);
   CHECK(exits(0.0f, 0.0f, 0.0f) == 1);
 }
 
@@ -274,9 +274,11 @@ TEST_CASE("time in callbacks is not decoding time, and plain rounds are measured
   options.on_token = [](const TokenEvent&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   };
+  const auto start = std::chrono::steady_clock::now();
   const GenerateStats stats = session.generate(prompt, options);
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
   CHECK(stats.speculated);
-  CHECK(stats.decode_seconds < 0.1);  // 40 callbacks took 200 ms
+  CHECK(wall.count() - stats.prefill_seconds - stats.decode_seconds >= 0.2);  // 40 callbacks
   REQUIRE(plain.size() >= 3);
   CHECK(plain[0] == 0);  // the first token comes soonest
   CHECK(plain[1] == 8);

@@ -195,12 +195,12 @@ void CpuBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<ui
 // h (n, dim), rows at positions pos.., through layers from..to. With kv_only the last layer stops
 // at its K/V: no one reads the rows after it.
 void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_only) {
+  rope_.reach(pos + n - 1);
   for (int l = from; l <= to; ++l) {
     // Never growing with the layer: a row runs layer l after layer l - 1.
     SB_CHECK(kv_.len(l) == pos && (l == 1 || kv_.len(l - 1) >= pos + n));
     kv_.set_len(l, pos + n);
   }
-  rope_.reach(pos + n - 1);
   const int dim = config_.dim, q_dim = config_.q_dim(), kv_dim = config_.kv_dim();
   const int ffn_dim = config_.ffn_dim, attended_ld = padded(q_dim), ffn_ld = padded(ffn_dim);
   pool_.run([&](int thread) {

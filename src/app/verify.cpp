@@ -1,0 +1,409 @@
+// specbound verify: every prompt decoded plainly and with speculation, side by side, and compared
+// to the last token, or to the last bit of every row. Exit status 1 at the first difference.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "app/cli.h"
+#include "app/commands.h"
+#include "app/file_output.h"
+#include "app/interrupt.h"
+#include "app/loaded_model.h"
+#include "app/progress.h"
+#include "app/terminal_text.h"
+#include "app/verify_plan.h"
+#include "decode/side_by_side.h"
+#include "engine/pages.h"
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Prompts {
+  std::vector<std::string> texts;
+  std::vector<std::vector<int32_t>> ids;
+  size_t longest = 0;
+};
+
+Prompts make_prompts(const LoadedModel& model, const VerifyFlags& flags,
+                     std::vector<std::string> texts) {
+  Prompts prompts;
+  prompts.texts = std::move(texts);
+  for (size_t i = 0; i < prompts.texts.size(); ++i) {
+    try {
+      prompts.ids.push_back(make_prompt(model, flags.prompt, "", prompts.texts[i]).ids);
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::kLimit) throw;
+      throw Error(e.code(), format("prompt %zu: %s", i + 1, e.what()));
+    }
+    prompts.longest = std::max(prompts.longest, prompts.ids.back().size());
+  }
+  return prompts;
+}
+
+// Room for the bits of the longest text.
+std::unique_ptr<Witness> make_witness(Backend& backend, const Prompts& prompts, int n_predict) {
+  const int n_prompt = static_cast<int>(prompts.longest);
+  const int rows = std::min(n_predict, backend.n_ctx());
+  const int positions = std::min(n_prompt + rows, backend.n_ctx());
+  const size_t needed = Witness::bytes_needed(backend.config(), positions, rows);
+  if (const size_t available = memory_free(); needed > available) {
+    throw Error(
+        ErrorCode::kLimit,
+        format("--bits: keeping every bit of %d tokens (-n) takes %.1f MB, %.1f MB are "
+               "free: give a smaller -n",
+               rows, static_cast<double>(needed) / 1e6, static_cast<double>(available) / 1e6));
+  }
+  return std::make_unique<Witness>(backend, positions, rows);
+}
+
+// What drafts for one reply after another.
+class Drafter {
+ public:
+  Drafter(const VerifyFlags& flags, const ModelConfig& config)
+      : flags_(flags),
+        params_(flags.specbound.resolve(config.n_layers)),
+        config_(config),
+        speculator_(std::in_place, lens_, params_, config.n_layers) {}
+
+  const SpecBound& speculator() const { return *speculator_; }
+
+  // `seed` is for forced drafts, which know the plain text.
+  Speculator* make(std::span<const int32_t> text, uint64_t seed) {
+    if (flags_.forced) {
+      forced_.emplace(forced_by_chance(text, speculator_->check_layers(), config_.vocab_size,
+                                       flags_.rates, seed));
+      speculator_.emplace(*forced_, params_, config_.n_layers);
+    }
+    return &*speculator_;
+  }
+
+ private:
+  const VerifyFlags& flags_;
+  SpecBoundParams params_;
+  const ModelConfig& config_;
+  LensHead lens_;
+  std::optional<ForcedHead> forced_;
+  std::optional<SpecBound> speculator_;
+};
+
+// Figures of one reply, of a prompt's, or of all.
+struct Figures {
+  int64_t replies = 0, tokens = 0, rounds = 0, drafted = 0, accepted = 0;
+  int64_t rows_compared = 0, kv_compared = 0;
+  std::array<int64_t, kMaxRows + 1> rows_in_passes_of{};
+
+  void add(const Figures& other) {
+    replies += other.replies;
+    tokens += other.tokens;
+    rounds += other.rounds;
+    drafted += other.drafted;
+    accepted += other.accepted;
+    rows_compared += other.rows_compared;
+    kv_compared += other.kv_compared;
+    for (int n = 0; n <= kMaxRows; ++n) rows_in_passes_of[n] += other.rows_in_passes_of[n];
+  }
+  // Tokens a round; 0 without rounds.
+  double compression_rate() const {
+    return rounds > 0 ? static_cast<double>(tokens) / static_cast<double>(rounds) : 0;
+  }
+  Json json() const {
+    return {{"tokens", tokens},
+            {"rounds", rounds},
+            {"drafted_tokens", drafted},
+            {"accepted_tokens", accepted},
+            {"compression_rate", rounds > 0 ? Json(compression_rate()) : Json()},
+            {"rows_compared", rows_compared},
+            {"kv_compared", kv_compared}};
+  }
+};
+
+Figures figures_of(const SideBySide& reply, const Witness* witness) {
+  const Counters& counters = reply.speculative.counters;
+  Figures figures;
+  figures.replies = 1;
+  figures.tokens = counters.decoded_tokens;
+  figures.rounds = counters.rounds;
+  figures.drafted = counters.drafted_tokens;
+  figures.accepted = counters.accepted_tokens;
+  if (witness) {
+    figures.rows_compared = witness->rows_compared();
+    figures.kv_compared = witness->kv_compared();
+    figures.rows_in_passes_of = witness->rows_in_passes_of();
+  }
+  return figures;
+}
+
+std::string counted(size_t n, const char* one, const char* many) {
+  return format("%zu %s", n, n == 1 ? one : many);
+}
+
+// 0.7 as it was typed, not the float nearest to it.
+double decimal(float value) {
+  return parse_number(format("%g", value)).value_or(value);
+}
+
+// The beginning of a text, for a line.
+std::string beginning(const std::string& text) {
+  constexpr size_t kMost = 40;  // characters
+  const std::string shown = terminal_text(text);
+  size_t characters = 0, at = 0;
+  for (; at < shown.size(); ++at) {
+    const bool starts = (static_cast<unsigned char>(shown[at]) & 0xc0) != 0x80;
+    if (starts && characters++ == kMost) break;
+  }
+  return '"' + shown.substr(0, at) + (at < shown.size() ? "...\"" : "\"");
+}
+
+// A line of the report, at once, whatever reads it.
+void print(const std::string& line) {
+  errno = 0;
+  if (std::fprintf(stdout, "%s\n", line.c_str()) < 0 || std::fflush(stdout) != 0) {
+    throw Error(ErrorCode::kFile,
+                format("stdout: cannot write: %s", std::strerror(errno != 0 ? errno : EIO)));
+  }
+}
+
+class Verification {
+ public:
+  Verification(const VerifyFlags& flags, LoadedModel& model, const Prompts& prompts)
+      : flags_(flags), model_(model), prompts_(prompts), drafter_(flags, model.config()) {
+    if (flags.bits) witness_ = make_witness(model.backend(), prompts, flags.n_predict);
+  }
+
+  void announce() const;
+  // True if nothing differs.
+  bool run();
+  bool drafted() const { return total_.drafted > 0; }
+  std::string summary() const;
+  Json json() const;
+
+ private:
+  bool run_prompt(size_t prompt);
+  SideBySide run_reply(size_t prompt, float temperature, uint64_t seed);
+  std::string what_differs(size_t prompt, float temperature, uint64_t seed,
+                           const Difference& difference) const;
+  size_t replies_in_all() const {
+    return prompts_.ids.size() * flags_.temperatures.size() * flags_.seeds.size();
+  }
+
+  const VerifyFlags& flags_;
+  LoadedModel& model_;
+  const Prompts& prompts_;
+  Drafter drafter_;
+  std::unique_ptr<Witness> witness_;
+  std::optional<Progress> bar_;
+  Figures total_;
+  Json replies_ = Json::array();
+  Json difference_;
+};
+
+void Verification::announce() const {
+  std::string temperatures, seeds;
+  for (const float t : flags_.temperatures) temperatures += format(" %g", t);
+  for (const uint64_t s : flags_.seeds) seeds += " " + std::to_string(s);
+  const std::string drafter = flags_.forced
+                                  ? format("chance (%g%% of rows, %g%% right)",
+                                           100 * flags_.rates.exit, 100 * flags_.rates.right)
+                                  : "the logit lens";
+  const int width = drafter_.speculator().width();
+  std::fprintf(stderr,
+               "%s x temperature%s x seed%s: %s of at most %s, each plain and drafted by %s, up to "
+               "%s\n",
+               counted(prompts_.ids.size(), "prompt", "prompts").c_str(), temperatures.c_str(),
+               seeds.c_str(), counted(replies_in_all(), "reply", "replies").c_str(),
+               counted(flags_.n_predict, "token", "tokens").c_str(), drafter.c_str(),
+               counted(width, "row", "rows").c_str());
+}
+
+SideBySide Verification::run_reply(size_t prompt, float temperature, uint64_t seed) {
+  SamplingParams sampling = flags_.sampling.params;
+  sampling.temperature = temperature;
+  sampling.seed = seed;
+  GenerateOptions options;
+  options.max_tokens = flags_.n_predict;
+  options.abort = &interrupt_flag();
+  if (!flags_.ignore_eos) options.is_end = [&](int32_t id) { return model_.ends_reply(id); };
+  options.on_token = [&](const TokenEvent&) { bar_->update(total_.replies, replies_in_all()); };
+  const uint64_t fate = seed * 0x9e3779b97f4a7c15u + total_.replies;  // other exits for each reply
+  return decode_side_by_side(
+      model_.backend(), witness_.get(), sampling, prompts_.ids[prompt], options,
+      [&](std::span<const int32_t> text) { return drafter_.make(text, fate); });
+}
+
+// All temperatures and seeds. False at the first difference.
+bool Verification::run_prompt(size_t prompt) {
+  Figures figures;
+  for (const float temperature : flags_.temperatures) {
+    for (const uint64_t seed : flags_.seeds) {
+      if (!bar_) bar_.emplace("verifying", Progress::Unit::kItems);
+      const SideBySide reply = run_reply(prompt, temperature, seed);
+      if (reply.aborted) {
+        bar_.reset();
+        throw Interrupted(format("interrupted after %lld of %s; until then nothing differed",
+                                 static_cast<long long>(total_.replies),
+                                 counted(replies_in_all(), "reply", "replies").c_str()));
+      }
+      const Figures one = figures_of(reply, witness_.get());
+      figures.add(one);
+      total_.add(one);
+      Json entry = {{"prompt", prompt + 1},
+                    {"temperature", decimal(temperature)},
+                    {"seed", seed},
+                    {"stop_reason", stop_reason_name(reply.speculative.stop)},
+                    {"identical", !reply.difference}};
+      entry.update(one.json());
+      replies_.push_back(std::move(entry));
+      if (reply.difference) {
+        bar_.reset();
+        print(what_differs(prompt, temperature, seed, *reply.difference));
+        const Difference& d = *reply.difference;
+        difference_ = {{"prompt", prompt + 1},
+                       {"temperature", decimal(temperature)},
+                       {"seed", seed},
+                       {"what", kDifferenceNames[static_cast<int>(d.what)]},
+                       {"position", d.pos},
+                       {"rows", d.rows},
+                       {"slot", d.slot},
+                       {"from_layer", d.from},
+                       {"to_layer", d.to},
+                       {"element", d.element},
+                       {"expected", describe_value(d.what, d.expected)},
+                       {"found", describe_value(d.what, d.found)}};
+        return false;
+      }
+    }
+  }
+  const size_t n = prompts_.ids.size();
+  std::string line =
+      format("%*zu/%zu  %s  %5lld tokens  CR %5.2f", static_cast<int>(std::to_string(n).size()),
+             prompt + 1, n, counted(figures.replies, "reply", "replies").c_str(),
+             static_cast<long long>(figures.tokens), figures.compression_rate());
+  if (witness_) line += format("  %6lld rows", static_cast<long long>(figures.rows_compared));
+  bar_.reset();
+  print(line + "  ok  " + beginning(prompts_.texts[prompt]));
+  return true;
+}
+
+std::string Verification::what_differs(size_t prompt, float temperature, uint64_t seed,
+                                       const Difference& difference) const {
+  std::string text = format("DIFFERENT: prompt %zu (%s), temperature %g, seed %llu: ", prompt + 1,
+                            beginning(prompts_.texts[prompt]).c_str(), temperature,
+                            static_cast<unsigned long long>(seed)) +
+                     describe(difference);
+  const bool bits = difference.what != Difference::What::kToken &&
+                    difference.what != Difference::What::kCount &&
+                    difference.what != Difference::What::kStop;
+  if (bits) return text;
+  return text + (witness_ ? "; every row before it has the same bits, so it was drawn differently"
+                          : "; tokens differ but no bits were compared: run with --bits");
+}
+
+bool Verification::run() {
+  for (size_t prompt = 0; prompt < prompts_.ids.size(); ++prompt) {
+    if (!run_prompt(prompt)) return false;
+  }
+  return true;
+}
+
+std::string Verification::summary() const {
+  std::string text = counted(prompts_.ids.size(), "prompt", "prompts") + ", " +
+                     counted(total_.replies, "reply", "replies") + ", " +
+                     counted(total_.tokens, "token", "tokens");
+  text += witness_ ? format(", %lld rows and %lld K/V compared",
+                            static_cast<long long>(total_.rows_compared),
+                            static_cast<long long>(total_.kv_compared))
+                   : " compared (with --bits the bits too)";
+  return text + format(", %lld of %lld drafts accepted, mean CR %.2f: %s",
+                       static_cast<long long>(total_.accepted),
+                       static_cast<long long>(total_.drafted), total_.compression_rate(),
+                       difference_.is_null() ? "identical" : "DIFFERENT");
+}
+
+Json Verification::json() const {
+  const SpecBoundParams& p = drafter_.speculator().params();
+  const SamplingParams& s = flags_.sampling.params;
+  Json prompts = Json::array();
+  for (size_t i = 0; i < prompts_.ids.size(); ++i) {
+    prompts.push_back({{"text", prompts_.texts[i]}, {"prompt_tokens", prompts_.ids[i].size()}});
+  }
+  Json temperatures = Json::array();
+  for (const float t : flags_.temperatures) temperatures.push_back(decimal(t));
+  Json rows = Json::object();
+  for (int n = 1; n <= kMaxRows; ++n) rows[std::to_string(n)] = total_.rows_in_passes_of[n];
+  Json json = {{"model", model_.path()},
+               {"backend", model_.backend().description()},
+               {"speculator", flags_.forced ? "forced" : "specbound"},
+               {"settings",
+                {{"n_predict", flags_.n_predict},
+                 {"ignore_eos", flags_.ignore_eos},
+                 {"raw", flags_.prompt.raw},
+                 {"temperatures", temperatures},
+                 {"seeds", flags_.seeds},
+                 {"top_k", s.top_k},
+                 {"top_p", decimal(s.top_p)},
+                 {"min_p", decimal(s.min_p)},
+                 {"repeat_penalty", decimal(s.repeat_penalty)},
+                 {"repeat_last_n", s.repeat_last_n},
+                 {"w_max", drafter_.speculator().width()},
+                 {"check_layers", drafter_.speculator().check_layers()},
+                 {"alpha", p.anneal ? decimal(p.alpha) : 0},
+                 {"tau", decimal(p.tau)}}},
+               {"bits", flags_.bits},
+               {"identical", difference_.is_null()},
+               {"replies", total_.replies}};
+  if (flags_.forced) {
+    json["settings"]["forced_exit"] = flags_.rates.exit;
+    json["settings"]["forced_right"] = flags_.rates.right;
+  }
+  json.update(total_.json());
+  if (flags_.bits) json["rows_in_passes_of"] = std::move(rows);
+  json["difference"] = difference_;
+  json["prompts"] = std::move(prompts);
+  json["results"] = replies_;
+  return json;
+}
+
+}  // namespace
+
+int command_verify(int argc, char** argv) {
+  VerifyFlags flags;
+  CLI::App app(
+      "Decodes each prompt plainly and with speculation and compares the results. Exits with 0 if "
+      "everything is identical, with 1 at the first difference, which is located.");
+  add_verify_flags(app, flags);
+  if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
+  flags.prompt.check("");
+  flags.settle(app);
+  if (!flags.json.empty()) check_writable(flags.json);
+  std::vector<std::string> texts = flags.prompts();
+
+  catch_interrupts();
+  LoadedModel model(flags.model);
+  flags.specbound.resolve(model.config().n_layers);  // refused before the weights are loaded
+  const Prompts prompts = make_prompts(model, flags, std::move(texts));
+  model.load();
+
+  Verification verification(flags, model, prompts);
+  verification.announce();
+  const bool identical = verification.run();
+  print(verification.summary());
+  if (identical && !verification.drafted()) {
+    std::fprintf(stderr,
+                 "warning: nothing was drafted: plain decoding was compared with itself; a lower "
+                 "--tau drafts more, --speculator forced always does\n");
+  }
+  if (!flags.json.empty()) {
+    // A prompt need not be UTF-8.
+    write_file(flags.json,
+               verification.json().dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+  return identical ? 0 : 1;
+}
+
+}  // namespace specbound
