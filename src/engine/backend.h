@@ -5,8 +5,8 @@
 // memory at every layer boundary. Layers are numbered 1..L. kv_len(l) is the number of positions
 // whose K/V exist at layer l; it never grows with l.
 //
-// After an exception kv_len may count positions that were not finished: truncate() to what was there
-// before.
+// After an exception kv_len may count positions that were not finished: truncate() to what was
+// there before.
 //
 // Exactness: the bits of a row depend only on its own inputs and on the K/V before it, never on how
 // many rows ran with it, on its slot, or on the thread count.

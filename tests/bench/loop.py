@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""What the decode loop costs with speculation off, against a bare loop over the same backend.
+"""What the decode loop costs with speculation off, against a bare loop over the same backend. Fails
+above LIMIT.
 
 Run by loop.sh, which builds what is needed.
 """
 
 import argparse
 import statistics
+import sys
 
 import bench
 
 PROMPT, GEN = 64, 128
+LIMIT = 1.01
 
 
 def measure(model, threads, a):
@@ -33,7 +36,9 @@ def main():
 
     machine = bench.hardware()
     results = [measure(model, threads, a) for model in a.models for threads in a.threads]
-    bench.write_results("loop", a, dict(prompt=PROMPT, gen=GEN), results, machine)
+    bench.write_results("loop", a, dict(prompt=PROMPT, gen=GEN, limit=LIMIT), results, machine)
+    if any(result["ratio"]["median"] > LIMIT for result in results):
+        sys.exit(f"the loop costs more than {LIMIT} times a bare one")
 
 
 if __name__ == "__main__":

@@ -68,6 +68,19 @@ class Bytes {
   std::span<const uint8_t> data_;
 };
 
+// K and V of every position and layer.
+std::vector<uint16_t> all_kv(const Backend& backend, int positions) {
+  const size_t kv_dim = backend.config().kv_dim();
+  std::vector<uint16_t> all(2 * kv_dim * kLayers * positions);
+  uint16_t* at = all.data();
+  for (int pos = 0; pos < positions; ++pos) {
+    for (int l = 1; l <= kLayers; ++l, at += 2 * kv_dim) {
+      backend.read_kv(l, pos, {at, kv_dim}, {at + kv_dim, kv_dim});
+    }
+  }
+  return all;
+}
+
 void expect(bool what, const char* message) {
   if (what) return;
   std::fprintf(stderr, "fuzz_round: %s\n", message);
@@ -114,6 +127,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const GenerateStats expected = plain.generate(prompt, options);
   const std::vector<int32_t> text(plain.tokens().begin(), plain.tokens().end());
 
+  const int cached = static_cast<int>(text.size()) - 1;
+  const std::vector<uint16_t> expected_kv = all_kv(engine, cached);
+
   engine.truncate(0);
   int rows = 0;
   std::atomic<bool> abort{false};
@@ -132,7 +148,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.abort = &abort;
   GenerateStats stats = session.generate(prompt, options);
   if (abort) {
-    expect(std::equal(session.tokens().begin(), session.tokens().end(), text.begin()),
+    const std::span<const int32_t> part = session.tokens();
+    expect(part.size() <= text.size() && std::equal(part.begin(), part.end(), text.begin()),
            "an aborted reply is no beginning of the plain one");
     abort = false;
     stats = session.generate(prompt, options);
@@ -142,7 +159,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   expect(stats.stop == expected.stop, "the reply stopped for another reason than the plain one");
   expect(stats.generated_tokens == expected.generated_tokens, "another number of tokens");
   for (int l = 1; l <= kLayers; ++l) {
-    expect(engine.kv_len(l) == static_cast<int>(text.size()) - 1, "kv_len is not N - 1");
+    expect(engine.kv_len(l) == cached, "kv_len is not N - 1");
   }
+  expect(all_kv(engine, cached) == expected_kv, "K/V differ from those of plain decoding");
   return 0;
 }

@@ -296,8 +296,8 @@ inline void chunk_scores(const uint16_t* k, const Query* queries, int head_dim,
   }
 }
 
-// out_i = old_scale_i out_i + new_scale_i sum_j weight[i][j] v_j over a chunk's keys, ascending, in D
-// times 16 dimensions from d on. The first `least` of the `most` keys count for every query.
+// out_i = old_scale_i out_i + new_scale_i sum_j weight[i][j] v_j over a chunk's keys, ascending, in
+// D times 16 dimensions from d on. The first `least` of the `most` keys count for every query.
 template <int Q, int D>
 inline void add_values(const KvHead& head, int begin, int d, const int* n_keys, int least, int most,
                        const float (*weight)[kAttentionChunk], const float* old_scale,
