@@ -1,0 +1,126 @@
+// The two sides of an exactness test: a conversation decoded plainly, with nothing of the decode
+// loop, and a backend that keeps what a speculative run computes.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "decode/sampler.h"
+#include "engine/backend.h"
+#include "engine_rig.h"
+
+namespace specbound::test {
+
+// What plain decoding does: one token at a time, one row a pass, no prefill, no rounds. Goes as far
+// as it is asked.
+class PlainShadow {
+ public:
+  PlainShadow(std::unique_ptr<Backend> backend, const SamplingParams& params)
+      : backend_(std::move(backend)),
+        sampler_(params),
+        record_(backend_->config(), backend_->n_ctx()) {}
+
+  // Reply `number` to `prompt`.
+  void begin(std::span<const int32_t> prompt, uint32_t number) {
+    const size_t cached = backend_->kv_len(1), most = std::min(cached, prompt.size());
+    size_t kept = 0;
+    while (kept < most && text_[kept] == prompt[kept]) ++kept;
+    backend_->truncate(static_cast<int>(kept));
+    text_.assign(prompt.begin(), prompt.end());
+    number_ = number;
+  }
+
+  // Of the prompt and the reply; 0 <= pos <= n_ctx.
+  int32_t token(int pos) {
+    while (static_cast<int>(text_.size()) <= pos) {
+      const int at = static_cast<int>(text_.size());
+      const float* logits = through(at - 1).logits_at(at - 1);
+      const DrawPlace place{sampler_.params().seed, number_, static_cast<uint32_t>(at)};
+      text_.push_back(
+          sampler_.sample({logits, size_t(backend_->config().vocab_size)}, text_, place));
+    }
+    return text_[pos];
+  }
+  std::span<const int32_t> text(int n) {
+    if (n > 0) token(n - 1);
+    return std::span(text_).first(n);
+  }
+
+  // K, V and logits of positions 0..pos.
+  Record& through(int pos) {
+    token(pos);
+    for (int at = backend_->kv_len(1); at <= pos; ++at) {
+      backend_->embed(0, text_[at]);
+      backend_->run_layers(0, 1, at, 1, backend_->config().n_layers);
+      backend_->logits(0, 1, record_.logits_at(at));
+      record_.read_kv(*backend_, at);
+    }
+    return record_;
+  }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  Sampler sampler_;
+  std::vector<int32_t> text_;
+  uint32_t number_ = 0;
+  Record record_;
+};
+
+// Passes every call on and keeps the logits by position.
+class WatchedBackend final : public Backend {
+ public:
+  enum class Call { kEmbed, kLayers, kLogits };
+
+  explicit WatchedBackend(std::unique_ptr<Backend> inner)
+      : inner_(std::move(inner)), record_(inner_->config(), inner_->n_ctx()) {}
+
+  std::function<void(Call)> after = [](Call) {};
+
+  // The logits last computed at each position; K and V of [begin, end) as they are now.
+  const Record& record(int begin, int end) {
+    for (int pos = begin; pos < end; ++pos) record_.read_kv(*inner_, pos);
+    return record_;
+  }
+
+  const ModelConfig& config() const override { return inner_->config(); }
+  int n_ctx() const override { return inner_->n_ctx(); }
+  std::string description() const override { return inner_->description(); }
+  void embed(int slot, int32_t token) override {
+    inner_->embed(slot, token);
+    after(Call::kEmbed);
+  }
+  void run_layers(int slot, int n, int pos, int from, int to) override {
+    inner_->run_layers(slot, n, pos, from, to);
+    root_ = pos - slot;
+    after(Call::kLayers);
+  }
+  void logits(int slot, int n, float* out) override {
+    inner_->logits(slot, n, out);
+    std::copy_n(out, size_t(n) * config().vocab_size, record_.logits_at(root_ + slot));
+    after(Call::kLogits);
+  }
+  float confidence(std::span<const float> z, float temperature) const override {
+    return inner_->confidence(z, temperature);
+  }
+  void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
+               void* context) override {
+    inner_->prefill(tokens, progress, context);
+  }
+  int kv_len(int layer) const override { return inner_->kv_len(layer); }
+  void truncate(int len) override { inner_->truncate(len); }
+  std::span<const float> hidden(int slot) const override { return inner_->hidden(slot); }
+  void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override {
+    inner_->read_kv(layer, pos, k, v);
+  }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  Record record_;
+  int root_ = 0;  // position of slot 0
+};
+
+}  // namespace specbound::test

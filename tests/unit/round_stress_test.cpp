@@ -1,0 +1,79 @@
+// 10,000 rounds of random conversations with forced exits and rejections, aborts and failures.
+// After each one the K/V of its positions, kv_len at every layer and the logits are, bit for bit,
+// those of a shadow that decodes plainly (random_conversation.h). DESIGN 3.2, 4.
+#include <doctest/doctest.h>
+
+#include "random_conversation.h"
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+void expect_coverage(Coverage& coverage) {
+  constexpr int kLast = kMaxRows - 1;
+  coverage.expect("rows", 1, kMaxRows);
+  coverage.expect("rejection in slot", 0, kLast - 1);
+  coverage.expect("chunk edge before slot", 1, kLast);
+  coverage.expect("chunk edge crossed and kept");
+  coverage.expect("chunk edge crossed and rejected");
+  coverage.expect("K block edge before slot", 1, kLast);
+  coverage.expect("end token in slot", 0, kLast);
+  coverage.expect("end token drafted in slot", 0, kLast - 1);
+  coverage.expect("end token from an accepted draft");
+  coverage.expect("stop string in slot", 0, kLast);
+  coverage.expect("stop string drafted in slot", 0, kLast - 1);
+  coverage.expect("width bound", 1, kMaxRows);
+  coverage.expect("depth bound");
+  coverage.expect("difficult without a depth bound");
+  coverage.expect("budget cuts the width to", 1, kLast);
+  coverage.expect("context end cuts the width to", 1, kLast);
+  coverage.expect("plain round measured");
+  coverage.expect("abort in prefill");
+  coverage.expect("abort between rounds");
+  coverage.expect("abort in a check");
+  coverage.expect("abort after drafting pass", 1, 20);
+  coverage.expect("abort after verify pass", 1, 4);
+  coverage.expect("abort after logits");
+  coverage.expect("abort after token in slot", 0, kLast);
+  coverage.expect("failure in pass", 1, 6);
+  coverage.expect("failure of the reader in slot", 0, 5);
+  coverage.expect("reply regenerated");
+  coverage.expect("reply repeated");
+  coverage.expect("conversation continued");
+  coverage.expect("speculation switched on");
+  coverage.expect("speculation switched off");
+}
+
+}  // namespace
+
+TEST_CASE("10,000 rounds leave the K/V, kv_len and logits of plain decoding") {
+  const Isa other = isa_supported(Isa::kAvx2) ? Isa::kAvx2 : Isa::kPortable;
+  const std::vector<ConversationSetting> settings = {
+      {.name = "greedy", .rounds = 2500},
+      {.name = "sampled", .rounds = 2500, .temperature = 1},
+      {.name = "filtered", .rounds = 1500, .isa = other, .temperature = 0.8f, .filters = true},
+      {.name = "penalized", .rounds = 1500, .penalty = 1.3f, .last_n = -1},
+      {.name = "all", .rounds = 1000, .temperature = 1.5f, .penalty = 1.3f, .filters = true},
+      {.name = "two threads", .rounds = 500, .threads = 2},
+      {.name = "two threads, all",
+       .rounds = 500,
+       .threads = 2,
+       .temperature = 0.7f,
+       .penalty = 1.3f,
+       .filters = true,
+       .last_n = 5},
+  };
+  Coverage coverage;
+  expect_coverage(coverage);
+  int rounds = 0;
+  uint64_t seed = 1;
+  for (const ConversationSetting& setting : settings) {
+    CAPTURE(setting.name);
+    RandomConversation conversation(setting, seed++, coverage);
+    conversation.run(setting.rounds);
+    rounds += setting.rounds;
+  }
+  REQUIRE(rounds == 10000);
+  coverage.require_all();
+}
