@@ -8,7 +8,6 @@
 #include "app/cli.h"
 #include "app/commands.h"
 #include "app/conversation.h"
-#include "app/exit_colors.h"
 #include "app/file_output.h"
 #include "app/interrupt.h"
 #include "app/loaded_model.h"
@@ -54,9 +53,9 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-bool can_show_exits() {
-  return ExitColors::refusal(STDOUT_FILENO, "stdout").empty();
-}
+// Commands that take nothing after their name.
+constexpr std::string_view kBareCommands[] = {"/exit",  "/quit",       "/help", "/clear",
+                                              "/regen", "/show-exits", "/stats"};
 
 class Chat {
  public:
@@ -68,8 +67,7 @@ class Chat {
         speculation_(speculation),
         session_(model.backend(), Sampler(sampling)),
         conversation_(model.tokenizer(), chat_template, flags.system),
-        output_(flags),
-        shows_exits_(flags.show_exits && can_show_exits()) {
+        output_(flags) {
     session_.set_speculator(speculation_.speculator());
   }
 
@@ -94,7 +92,6 @@ class Chat {
   Session session_;
   Conversation conversation_;
   ReplyOutput output_;
-  bool shows_exits_;
   uint32_t reply_ = 0;  // how often the newest message was answered before
   size_t n_used_ = 0;   // positions of the context that the conversation takes
   TotalStats totals_;
@@ -108,6 +105,9 @@ bool Chat::handle(const std::string& line) {
     message(std::string(word.substr(1)));
   } else if (!word.starts_with("/")) {
     message(line);
+  } else if (word != command && std::ranges::count(kBareCommands, command) > 0) {
+    std::fprintf(stderr, "%s takes nothing after it; //... sends a message\n",
+                 std::string(command).c_str());
   } else if (word == "/exit" || word == "/quit") {
     return false;
   } else if (word == "/help") {
@@ -173,10 +173,8 @@ void Chat::switch_speculation(std::string_view to) {
 }
 
 void Chat::toggle_exits() {
-  const bool on = !shows_exits_;
-  output_.show_exits(on);  // says why not, where stdout takes no colours
-  if (on && !can_show_exits()) return;
-  shows_exits_ = on;
+  const bool on = !output_.shows_exits();
+  if (output_.show_exits(on) != on) return;  // it said why
   std::fprintf(stderr, "tokens are %s\n",
                on ? "coloured by the layer their drafts left at" : "no longer coloured");
 }
@@ -217,9 +215,10 @@ bool Chat::answer(uint32_t reply_number) {
   if (generated.stop == StopReason::kAborted && generated.generated_tokens == 0) {
     std::fprintf(stderr, "stopped before the reply began: %s\n",
                  reply_number == 0 ? "the message is forgotten" : "the reply before it stays");
+    output_.end_trace(generated);
     return false;
   }
-  output_.end_reply();
+  output_.end_reply(generated);
   conversation_.add_reply(reply.text);
   n_used_ = session_.tokens().size();
   report(reply);
@@ -243,13 +242,14 @@ int command_chat(int argc, char** argv) {
   ChatFlags flags;
   CLI::App app("Talk with a model: one line a message, replies as they come.");
   add_reply_flags(app, flags.reply);
+  app.get_option("--stats-json")
+      ->description("write the figures of the newest reply as JSON, rewritten after each");
   add_sampling_flags(app, flags.sampling);
   add_speculation_flags(app, flags.speculation);
   add_model_flags(app, flags.model);
   app.footer(kExamples);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
-  if (!flags.reply.stats_json.empty()) check_writable(flags.reply.stats_json);
-  if (!flags.reply.trace.empty()) check_writable(flags.reply.trace);
+  check_outputs(flags.reply);
   const SamplingParams sampling = flags.sampling.resolve();
 
   catch_interrupts();

@@ -186,6 +186,15 @@ CLI::Option* add_file(CLI::App& app, const std::string& names, std::string& valu
   return app.add_option_function<std::string>(names, read, description)->type_name("FILE");
 }
 
+CLI::Option* add_output_file(CLI::App& app, const std::string& names, std::string& value,
+                             const std::string& description) {
+  return add_file(app, names, value, description)->check([](const std::string& path) {
+    return std::string(path == "-" ? "expected a file, found -: stdout carries the text; "
+                                     "/dev/stderr works"
+                                   : "");
+  });
+}
+
 CLI::Option* add_model_file(CLI::App& app, std::string& value) {
   return add_file(app, "-m,--model", value, "GGUF file (default: the bundled demo model)");
 }
@@ -369,14 +378,9 @@ void add_reply_flags(CLI::App& app, ReplyFlags& flags) {
   app.add_flag("--show-exits", flags.show_exits,
                "colour tokens by the layer their draft left at, on a terminal")
       ->group(group);
-  add_file(app, "--stats-json", flags.stats_json, "write the figures of the reply as JSON")
+  add_output_file(app, "--stats-json", flags.stats_json, "write the figures of the reply as JSON")
       ->group(group);
-  add_file(app, "--trace", flags.trace, "write what each round and token did as JSON lines")
-      ->check([](const std::string& path) {
-        return std::string(path == "-" ? "expected a file, found -: stdout carries the "
-                                         "text; /dev/stderr works"
-                                       : "");
-      })
+  add_output_file(app, "--trace", flags.trace, "write what each round and token did as JSON lines")
       ->group(group);
 }
 

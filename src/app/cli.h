@@ -32,6 +32,10 @@ CLI::Option* add_int(CLI::App& app, const std::string& names, int& value, int lo
 CLI::Option* add_file(CLI::App& app, const std::string& names, std::string& value,
                       const std::string& description);
 
+// The same for a file to write. "-" is refused too: it would be a file of that name.
+CLI::Option* add_output_file(CLI::App& app, const std::string& names, std::string& value,
+                             const std::string& description);
+
 // -m, --model; `value` stays empty without it: the bundled demo model.
 CLI::Option* add_model_file(CLI::App& app, std::string& value);
 

@@ -80,6 +80,23 @@ void check_writable(const std::string& path) {
   if (access(folder.c_str(), W_OK | X_OK) != 0) throw write_error(path, errno);
 }
 
+void check_distinct(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || standard_stream(a) >= 0 || !is_replaceable(a)) return;
+  std::error_code ignored;
+  if (fs::equivalent(a, b, ignored) || fs::weakly_canonical(fs::absolute(a), ignored) ==
+                                           fs::weakly_canonical(fs::absolute(b), ignored)) {
+    throw Error(ErrorCode::kUsage,
+                a + ": two outputs would go to this file, the later over the earlier: give each a "
+                    "file of its own");
+  }
+}
+
+bool shares_stdout(const std::string& path) {
+  std::error_code ignored;
+  return standard_stream(path) == STDOUT_FILENO &&
+         fs::weakly_canonical(path, ignored) != "/dev/null";
+}
+
 int open_output(const std::string& path) {
   refuse_model(path);
   const int stream = standard_stream(path);

@@ -1,6 +1,6 @@
-// Files that results go to. What is stdout or stderr already, by whatever name (/dev/stdout, the file
-// it was sent to), is written through them, so that nothing said there is lost; a model is never
-// written over.
+// Files that results go to. What is stdout or stderr already, by whatever name (/dev/stdout, the
+// file it was sent to), is written through them, so that nothing said there is lost; a model is
+// never written over.
 #pragma once
 
 #include <string>
@@ -11,11 +11,20 @@ namespace specbound {
 // Throws Error(kFile) if `path` could not be written: asked before the work, not after it.
 void check_writable(const std::string& path);
 
+// Throws Error(kUsage) if two outputs name one file, where the later would replace the earlier.
+// Empty names are none; devices and pipes take both.
+void check_distinct(const std::string& a, const std::string& b);
+
+// What is written to `path` would come between what goes to stdout. Not so for /dev/null, nor where
+// stderr goes there as well.
+bool shares_stdout(const std::string& path);
+
 // Opens `path` for what comes bit by bit, emptied. Throws Error(kFile).
 int open_output(const std::string& path);
 
-// A small file, whole or not at all: a temporary file beside the target, renamed over it; symbolic links are followed, permissions
-// kept. Devices and pipes are written to directly. Throws Error(kFile).
+// A small file, whole or not at all: a temporary file beside the target, renamed over it; symbolic
+// links are followed, permissions kept. Devices and pipes are written to directly. Throws
+// Error(kFile).
 void write_file(const std::string& path, std::string_view text);
 
 }  // namespace specbound

@@ -81,15 +81,29 @@ TraceEnd trace_end(const GenerateStats& stats) {
 
 }  // namespace
 
+void check_outputs(const ReplyFlags& flags) {
+  if (!flags.stats_json.empty()) check_writable(flags.stats_json);
+  if (flags.trace.empty()) return;
+  check_distinct(flags.trace, flags.stats_json);
+  check_writable(flags.trace);
+  if (shares_stdout(flags.trace)) {
+    throw Error(ErrorCode::kUsage,
+                format("--trace %s: expected a file of its own, found stdout, which carries the "
+                       "text; /dev/stderr works",
+                       flags.trace.c_str()));
+  }
+}
+
 ReplyOutput::ReplyOutput(const ReplyFlags& flags) {
   if (!flags.trace.empty()) trace_.emplace(flags.trace, open_output(flags.trace));
   if (flags.show_exits) show_exits(true);
 }
 
-void ReplyOutput::show_exits(bool on) {
+bool ReplyOutput::show_exits(bool on) {
   const std::string refusal = on ? ExitColors::refusal(STDOUT_FILENO, "stdout") : "";
   if (!refusal.empty()) std::fprintf(stderr, "no exit colours: %s\n", refusal.c_str());
   show_exits_ = on && refusal.empty();
+  return show_exits_;
 }
 
 void ReplyOutput::begin_reply(int deepest_exit) {
@@ -107,12 +121,19 @@ void ReplyOutput::write(std::string_view bytes, int exit_layer) {
   put(colors_.paint(text, exit_layer));
 }
 
-void ReplyOutput::end_reply() {
+void ReplyOutput::end_reply(const GenerateStats& stats) {
   put(utf8_.finish() + "\n");
   utf8_ = Utf8Stream();
-  if (!show_exits_ || error_ != 0) return;
-  const bool painted = ExitColors::refusal(STDERR_FILENO, "stderr").empty();
-  std::fprintf(stderr, "%s\n", colors_.legend(exits_, painted).c_str());
+  if (show_exits_ && error_ == 0) {
+    const bool painted = ExitColors::refusal(STDERR_FILENO, "stderr").empty();
+    std::fprintf(stderr, "%s\n", colors_.legend(exits_, painted).c_str());
+  }
+  end_trace(stats);
+}
+
+void ReplyOutput::end_trace(const GenerateStats& stats) {
+  if (trace_) trace_->end_reply(trace_end(stats));
+  check_trace();
 }
 
 void ReplyOutput::put(std::string_view text) {
@@ -183,10 +204,6 @@ Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& fla
   reply.stats.generated = session.generate(request.prompt, options);
   bar.reset();
   show(text.finish());
-  if (trace) {
-    trace->end_reply(trace_end(reply.stats.generated));
-    output.check_trace();
-  }
 
   reply.stats.seed = sampling.seed;
   reply.stats.reply = request.reply;

@@ -21,18 +21,26 @@
 
 namespace specbound {
 
+// The files that a reply's figures and trace go to, asked before the work. Throws Error(kFile) for
+// one that cannot be written, Error(kUsage) where one would spoil the other or the text.
+void check_outputs(const ReplyFlags& flags);
+
 // Where the replies of a process go: text to stdout as it comes, whole characters only, with
 // --show-exits in colours; with --trace events to a file. The first failure of each is kept, and
-// nothing is written there after it; the trace's is told at once and does not hold up the text.
+// nothing is written there after it; the trace's is told behind the reply and does not hold up the
+// text.
 class ReplyOutput {
  public:
   // Opens the trace. Throws Error(kFile).
   explicit ReplyOutput(const ReplyFlags& flags);
 
-  // Says on stderr why there are none, where stdout cannot take colours.
-  void show_exits(bool on);
-  // What is left of a character, one newline, and what the colours mean.
-  void end_reply();
+  // Whether exits are shown from here on. Says on stderr why not, where stdout takes no colours.
+  bool show_exits(bool on);
+  bool shows_exits() const { return show_exits_; }
+  // What is left of a character, one newline, what the colours mean, and the trace's end.
+  void end_reply(const GenerateStats& stats);
+  // The trace's end of a reply that showed nothing. Behind the text: a warning may come with it.
+  void end_trace(const GenerateStats& stats);
   // errno of stdout's failure, 0 for none.
   int error() const { return error_; }
   // When nothing more comes: the exit status, 1 if something did not arrive. Throws Error(kFile)
@@ -46,9 +54,9 @@ class ReplyOutput {
   void begin_reply(int deepest_exit);
   // Text of tokens that left at `exit_layer`; 0: at the last.
   void write(std::string_view bytes, int exit_layer);
-  void check_trace();
 
  private:
+  void check_trace();
   void put(std::string_view text);
 
   Utf8Stream utf8_;
@@ -76,7 +84,7 @@ struct Reply {
 };
 
 // Generates until the reply ends, its budget or the context is used up, or Ctrl-C. Throws
-// Error(kLimit) for a prompt above n_ctx, as Session does.
+// Error(kLimit) for a prompt above n_ctx, as Session does. The caller ends the reply on `output`.
 Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& flags,
                      const ReplyRequest& request, ReplyOutput& output);
 

@@ -46,8 +46,7 @@ int command_run(int argc, char** argv) {
   app.footer(kExamples);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
   flags.prompt.check(flags.reply.system);
-  if (!flags.reply.stats_json.empty()) check_writable(flags.reply.stats_json);
-  if (!flags.reply.trace.empty()) check_writable(flags.reply.trace);
+  check_outputs(flags.reply);
   const SamplingParams sampling = flags.sampling.resolve();
   const std::string text = flags.text.prompt();
 
@@ -66,7 +65,7 @@ int command_run(int argc, char** argv) {
                                 .first_piece = prompt.first_piece,
                                 .speculator = speculation.speculator()},
                                output);
-  output.end_reply();
+  output.end_reply(reply.stats.generated);
   if (reply.first_token) {
     reply.stats.start_to_first_token_seconds =
         std::chrono::duration<double>(*reply.first_token - program_start()).count();

@@ -16,9 +16,9 @@ std::optional<double> rate(double count, double seconds) {
   return count / seconds;
 }
 
-// Tokens the loop sampled and used: emitted ones, and the end token that is not emitted.
-int count_decoded(const GenerateStats& g) {
-  return g.generated_tokens + (g.stop == StopReason::kEnd ? 1 : 0);
+// "1 token", "2 tokens"
+std::string count(int n, const char* one) {
+  return format("%d %s%s", n, one, n == 1 ? "" : "s");
 }
 
 nlohmann::ordered_json finite_or_null(double value) {
@@ -37,8 +37,8 @@ const char* speculation_state(bool on) {
 std::string speculation_figures(const ReplyStats& stats) {
   std::string text;
   if (const auto plain = stats.plain_tokens_per_second()) {
-    text += format(", plain %.1f (%d round%s)", *plain, stats.plain_rounds(),
-                   stats.plain_rounds() == 1 ? "" : "s");
+    text +=
+        format(", plain %.1f (%s)", *plain, count(stats.generated.plain_rounds, "round").c_str());
   } else {
     text += ", plain not measured yet";
   }
@@ -71,7 +71,7 @@ std::chrono::steady_clock::time_point program_start() {
 }
 
 std::optional<double> ReplyStats::decode_tokens_per_second() const {
-  return rate(count_decoded(generated), generated.decode_seconds);
+  return rate(generated.counters.decoded_tokens, generated.decode_seconds);
 }
 
 std::optional<double> ReplyStats::prefill_tokens_per_second() const {
@@ -79,7 +79,7 @@ std::optional<double> ReplyStats::prefill_tokens_per_second() const {
 }
 
 std::optional<double> ReplyStats::compression_rate() const {
-  return rate(count_decoded(generated), generated.counters.rounds);
+  return rate(generated.counters.decoded_tokens, generated.counters.rounds);
 }
 
 std::optional<double> ReplyStats::mean_exit_layer() const {
@@ -88,25 +88,25 @@ std::optional<double> ReplyStats::mean_exit_layer() const {
 }
 
 std::optional<double> ReplyStats::plain_tokens_per_second() const {
-  return generated.speculated ? rate(1, generated.plain_token_seconds) : decode_tokens_per_second();
-}
-
-int ReplyStats::plain_rounds() const {
-  return generated.speculated ? generated.plain_rounds : generated.counters.rounds;
+  return rate(1, generated.plain_token_seconds);
 }
 
 std::optional<double> ReplyStats::speedup() const {
+  if (!generated.speculated || generated.plain_rounds < PlainRate::kEnough) return std::nullopt;
   const auto speed = decode_tokens_per_second(), plain = plain_tokens_per_second();
-  if (!generated.speculated || !speed || !plain) return std::nullopt;
+  if (!speed || !plain) return std::nullopt;
   return rate(*speed, *plain);
 }
 
 std::string stats_line(const ReplyStats& stats) {
   const GenerateStats& g = stats.generated;
-  std::string line = format("%d tokens", g.generated_tokens);
+  std::string line = count(g.generated_tokens, "token");
   if (const auto speed = stats.decode_tokens_per_second()) line += format(", %.1f tok/s", *speed);
   if (g.speculated) line += speculation_figures(stats);
-  if (g.generated_tokens > 0) line += format(", first after %.0f ms", 1e3 * g.ttft_seconds);
+  if (g.ttft_seconds) {
+    const double ms = 1e3 * *g.ttft_seconds;
+    line += format(", first after %.*f ms", ms < 10 ? 1 : 0, ms);
+  }
   line += format(" | prompt %d", g.prompt_tokens);
   if (g.prefilled_tokens < g.prompt_tokens - 1) line += format(" (%d new)", g.prefilled_tokens);
   if (const auto speed = stats.prefill_tokens_per_second()) line += format(", %.0f tok/s", *speed);
@@ -119,30 +119,25 @@ std::string stats_line(const ReplyStats& stats) {
 void TotalStats::add(const GenerateStats& reply) {
   ++replies;
   generated_tokens += reply.generated_tokens;
-  decoded_tokens += count_decoded(reply);
   prefilled_tokens += reply.prefilled_tokens;
-  rounds += reply.counters.rounds;
-  drafted_tokens += reply.counters.drafted_tokens;
-  accepted_tokens += reply.counters.accepted_tokens;
-  speculated |= reply.speculated;
+  all.add(reply.counters);
+  if (reply.speculated) speculative.add(reply.counters);
   decode_seconds += reply.decode_seconds;
   prefill_seconds += reply.prefill_seconds;
 }
 
 std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx, bool speculating) {
-  std::string line = format("%d %s, %d tokens", totals.replies,
-                            totals.replies == 1 ? "reply" : "replies", totals.generated_tokens);
-  if (const auto speed = rate(totals.decoded_tokens, totals.decode_seconds)) {
+  std::string line = format("%d %s, %s", totals.replies, totals.replies == 1 ? "reply" : "replies",
+                            count(totals.generated_tokens, "token").c_str());
+  if (const auto speed = rate(totals.all.decoded_tokens, totals.decode_seconds)) {
     line += format(", %.1f tok/s", *speed);
   }
-  if (totals.speculated) {
-    line += format(" | %d rounds, drafted %d, accepted %d", totals.rounds, totals.drafted_tokens,
-                   totals.accepted_tokens);
-    if (const auto cr = rate(totals.decoded_tokens, totals.rounds)) {
-      line += format(", CR %.2f", *cr);
-    }
+  const Counters& c = totals.speculative;
+  if (const auto cr = rate(c.decoded_tokens, c.rounds)) {
+    line += format(" | speculative: %s, drafted %d, accepted %d, CR %.2f",
+                   count(c.rounds, "round").c_str(), c.drafted_tokens, c.accepted_tokens, *cr);
   }
-  line += format(" | prompts %d tokens", totals.prefilled_tokens);
+  line += " | prompts " + count(totals.prefilled_tokens, "token");
   if (const auto speed = rate(totals.prefilled_tokens, totals.prefill_seconds)) {
     line += format(", %.0f tok/s", *speed);
   }
@@ -151,7 +146,6 @@ std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx, bool
 
 std::string stats_json(const ReplyStats& stats) {
   const GenerateStats& g = stats.generated;
-  const bool any = g.generated_tokens > 0;
   const nlohmann::ordered_json json = {
       {"model", stats.model},
       {"backend", stats.backend},
@@ -164,7 +158,7 @@ std::string stats_json(const ReplyStats& stats) {
       {"load_seconds", finite_or_null(stats.load_seconds)},
       {"prefill_seconds", finite_or_null(g.prefill_seconds)},
       {"decode_seconds", finite_or_null(g.decode_seconds)},
-      {"ttft_seconds", any ? finite_or_null(g.ttft_seconds) : nullptr},
+      {"ttft_seconds", or_null(g.ttft_seconds)},
       {"start_to_first_token_seconds", or_null(stats.start_to_first_token_seconds)},
       {"prefill_tokens_per_second", or_null(stats.prefill_tokens_per_second())},
       {"decode_tokens_per_second", or_null(stats.decode_tokens_per_second())},
@@ -175,7 +169,7 @@ std::string stats_json(const ReplyStats& stats) {
       {"compression_rate", or_null(stats.compression_rate())},
       {"mean_exit_layer", or_null(stats.mean_exit_layer())},
       {"plain_tokens_per_second", or_null(stats.plain_tokens_per_second())},
-      {"plain_rounds", stats.plain_rounds()},
+      {"plain_rounds", g.plain_rounds},
       {"speedup", or_null(stats.speedup())},
       {"exit_layers", exit_layers(g.counters)},
       {"phase_seconds", phase_seconds(g.counters)},

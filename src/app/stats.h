@@ -29,11 +29,9 @@ struct ReplyStats {
   std::optional<double> prefill_tokens_per_second() const;
   std::optional<double> compression_rate() const;
   std::optional<double> mean_exit_layer() const;  // of the accepted drafts
-  // What plain decoding gives: the reply's own rate where it was plain, else that of the session's
-  // plain rounds, and how many rounds that rests on.
+  // What plain decoding gives: of the session's newest plain rounds, generated.plain_rounds many.
   std::optional<double> plain_tokens_per_second() const;
-  int plain_rounds() const;
-  // Over plain decoding; of a speculative reply only.
+  // Over plain decoding; of a speculative reply only, and with enough plain rounds.
   std::optional<double> speedup() const;
 };
 
@@ -44,12 +42,8 @@ std::string stats_line(const ReplyStats& stats);
 struct TotalStats {
   int replies = 0;
   int generated_tokens = 0;
-  int decoded_tokens = 0;  // generated and end tokens: what the time was spent on
   int prefilled_tokens = 0;
-  int rounds = 0;
-  int drafted_tokens = 0;
-  int accepted_tokens = 0;
-  bool speculated = false;  // some reply was
+  Counters all, speculative;  // of all replies, and of those that speculated
   double decode_seconds = 0;
   double prefill_seconds = 0;
 

@@ -102,8 +102,9 @@ void Session::call_out(F callback) {
 int Session::width(const GenerateOptions& options, const GenerateStats& stats) const {
   const int round = stats.counters.rounds;
   int width = speculator_->width();
+  const int period = plain_.rounds() < PlainRate::kEnough ? 8 : 64;
   // The first round too: it brings the first token soonest.
-  if (options.measure_plain && round % (plain_.rounds() < 2 ? 8 : 64) == 0) width = 1;
+  if (options.measure_plain && round % period == 0) width = 1;
   if (options.max_tokens >= 0) {
     width = std::min(width, options.max_tokens - stats.generated_tokens);
   }
@@ -147,7 +148,7 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
 bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
   for (int slot = 0;; ++slot) {
     const int32_t token = round_.sample(slot);
-    if (stats.ttft_seconds == 0) stats.ttft_seconds = seconds_since(start_);
+    if (!stats.ttft_seconds) stats.ttft_seconds = seconds_since(start_);
     const bool drafted = round_.is_draft(slot, token);
     if (!drafted) round_.settle(slot, token);
     const bool end = options.is_end && options.is_end(token);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -45,13 +46,13 @@ struct GenerateStats {
   int prefilled_tokens = 0;  // of these, run now; the rest was in the cache
   int generated_tokens = 0;  // emitted, the end token not counted
   double prefill_seconds = 0;
-  double ttft_seconds = 0;    // call to first sampled token
+  std::optional<double> ttft_seconds;  // call to first sampled token, an end token too
   double decode_seconds = 0;  // from the end of prefill, without the time spent in callbacks
   StopReason stop = StopReason::kEnd;
   bool speculated = false;         // a speculator was there to draft
   Counters counters;               // of this reply
   double plain_token_seconds = 0;  // median of the session's plain rounds; 0: none measured
-  int plain_rounds = 0;            // how many that is
+  int plain_rounds = 0;            // how many that is the median of
 };
 
 // One conversation over one backend: the committed tokens and the invariant above.

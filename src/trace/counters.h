@@ -1,6 +1,7 @@
 // Counters of the decode loop, always on; a snapshot is a copy. DESIGN 9.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -33,6 +34,19 @@ struct Counters {
     }
     for (int i = 0; i < kPhases; ++i) ns[i] += round.ns[i];
   }
+
+  void add(const Counters& other) {
+    rounds += other.rounds;
+    decoded_tokens += other.decoded_tokens;
+    drafted_tokens += other.drafted_tokens;
+    accepted_tokens += other.accepted_tokens;
+    checks += other.checks;
+    accepted_at.resize(std::max(accepted_at.size(), other.accepted_at.size()));
+    for (size_t l = 0; l < other.accepted_at.size(); ++l) accepted_at[l] += other.accepted_at[l];
+    for (int i = 0; i < kPhases; ++i) ns[i] += other.ns[i];
+  }
+
+  bool operator==(const Counters&) const = default;
 
   // Of the accepted drafts that left the model's layers; 0 without any.
   double mean_exit_layer() const {

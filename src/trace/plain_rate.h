@@ -10,17 +10,21 @@ namespace specbound {
 
 class PlainRate {
  public:
+  // Rounds from which on the rate is good for a comparison: one alone may have been interrupted.
+  static constexpr int kEnough = 3;
+
   void add(int64_t ns) {
     if (recent_.size() < kWindow) {
       recent_.push_back(ns);
     } else {
-      recent_[static_cast<size_t>(rounds_) % kWindow] = ns;
+      recent_[oldest_] = ns;
+      oldest_ = (oldest_ + 1) % kWindow;
     }
-    ++rounds_;
   }
 
-  int rounds() const { return rounds_; }  // ever measured
-  // Seconds per token, the median of the newest rounds; 0 before the first.
+  // The sample: the newest rounds, at most kWindow of them.
+  int rounds() const { return static_cast<int>(recent_.size()); }
+  // Seconds per token, the median of the sample; 0 before the first.
   double seconds_per_token() const {
     if (recent_.empty()) return 0;
     std::vector<int64_t> sorted = recent_;
@@ -32,7 +36,7 @@ class PlainRate {
  private:
   static constexpr size_t kWindow = 63;
   std::vector<int64_t> recent_;
-  int rounds_ = 0;
+  size_t oldest_ = 0;  // the place of the next one, once the window is full
 };
 
 }  // namespace specbound

@@ -23,10 +23,12 @@
 //           "phase"), "ns" (nanoseconds by phase: "draft", "check", "verify", "logits", "sample")
 //   end     a reply is over: "reply", "stop" (end, stop, length, context, aborted),
 //           "generated_tokens" (end token not counted), "prefilled_tokens", "prefill_seconds",
-//           "ttft_seconds", "decode_seconds", "rounds", "decoded_tokens" (end token counted),
+//           "ttft_seconds" (null: no token came), "decode_seconds", "rounds", "decoded_tokens" (end
+//           token counted),
 //           "drafted_tokens", "accepted_tokens", "checks" (how many), "accepted_at" (accepted
 //           drafts by exit layer, from layer 0), "mean_exit_layer" (null without any), "ns",
-//           "plain_token_seconds" (median of plain rounds; null: none), "plain_rounds"
+//           "plain_token_seconds" (median of the session's newest plain rounds; null: none),
+//           "plain_rounds" (of how many)
 // NaN and infinity become null. A round that was aborted is not in the file, nor the end of a reply
 // that failed. Lines gather in memory and are written as they fill it and at the end of each reply.
 #pragma once
@@ -73,7 +75,8 @@ struct TraceReply {
 struct TraceEnd {
   std::string stop;
   int generated_tokens = 0, prefilled_tokens = 0;
-  double prefill_seconds = 0, ttft_seconds = 0, decode_seconds = 0;
+  double prefill_seconds = 0, decode_seconds = 0;
+  std::optional<double> ttft_seconds;
   Counters counters;
   double plain_token_seconds = 0;  // 0: none measured
   int plain_rounds = 0;

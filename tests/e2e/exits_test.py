@@ -14,7 +14,7 @@ STORY = ("run", "--raw", "-m", STORIES, "-p", "", "--temp", "0", "-n", "60", "--
 COLOUR = re.compile(rb"\x1b\[38;5;(\d+)m([^\x1b]+)\x1b\[39m")
 
 
-def on_terminal(*arguments, errors=subprocess.PIPE, environment=None):
+def on_terminal(*arguments, errors=subprocess.PIPE, environment=None, status=0):
     """stdout of a run whose stdout is a terminal, and its stderr. Line ends are as written."""
     master, slave = pty.openpty()
     env = {**os.environ, "TERM": "xterm-256color", **(environment or {})}
@@ -36,7 +36,7 @@ def on_terminal(*arguments, errors=subprocess.PIPE, environment=None):
     err = process.stderr.read() if process.stderr else b""
     if process.stderr:
         process.stderr.close()
-    assert process.wait(120) == 0, err
+    assert process.wait(120) == status, err
     return out.replace(b"\r\n", b"\n"), err
 
 

@@ -129,7 +129,7 @@ class Input(unittest.TestCase):
         tokens = int(re.search(rb"prompt (\d+)", specbound(*ask, "-n", "1").stderr)[1])
         full = specbound(*ask, "-c", str(tokens))
         self.assertEqual(full.returncode, 0, full.stderr)
-        self.assertRegex(full.stderr, rb"(?m)^1 tokens.*stop: context")
+        self.assertRegex(full.stderr, rb"(?m)^1 token,.*stop: context")
         over = specbound(*ask, "-c", str(tokens - 1))
         self.assertEqual(over.returncode, 1)
         self.assertIn(f"the prompt has {tokens} tokens".encode(), over.stderr)

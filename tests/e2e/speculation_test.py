@@ -96,7 +96,7 @@ class Figures(unittest.TestCase):
     ASK = ("-m", DEMO, "-p", "Tell me about a film.", "-s", "5", "--ignore-eos")
 
     def test_the_figures_of_a_speculative_reply_agree_with_each_other(self):
-        result, stats = run(*self.ask(64), "--spec", "on", "--tau", "0.3", stats=True)
+        result, stats = run(*self.ask(96), "--spec", "on", "--tau", "0.3", stats=True)
         self.assertIs(stats["speculation_active"], True)
         self.assertLessEqual(stats["accepted_tokens"], stats["drafted_tokens"])
         self.assertGreater(stats["accepted_tokens"], 0)
@@ -108,7 +108,7 @@ class Figures(unittest.TestCase):
         self.assertLessEqual(set(layers), set(range(1, 11)))
         mean = sum(layer * n for layer, n in layers.items()) / sum(layers.values())
         self.assertAlmostEqual(stats["mean_exit_layer"], mean)
-        self.assertGreater(stats["plain_rounds"], 0)
+        self.assertGreaterEqual(stats["plain_rounds"], 3)
         self.assertAlmostEqual(
             stats["speedup"], stats["decode_tokens_per_second"] / stats["plain_tokens_per_second"])
         phases = stats["phase_seconds"]
@@ -117,9 +117,9 @@ class Figures(unittest.TestCase):
             self.assertGreater(seconds, 0, phase)
         self.assertLessEqual(sum(phases.values()), stats["decode_seconds"])
         line = result.stderr.splitlines()[-1].decode()
-        self.assertRegex(line, r"^64 tokens, [\d.]+ tok/s, plain [\d.]+ \(\d+ rounds?\), "
+        self.assertRegex(line, r"^96 tokens, [\d.]+ tok/s, plain [\d.]+ \(\d+ rounds?\), "
                                r"speedup [\d.]+x, CR [\d.]+, mean exit layer [\d.]+, first after "
-                               r"\d+ ms \| prompt \d+.* \| stop: length \| seed 5 \| "
+                               r"[\d.]+ ms \| prompt \d+.* \| stop: length \| seed 5 \| "
                                r"speculation on$")
 
     def test_a_reply_too_short_for_a_plain_round_is_compared_with_nothing(self):
@@ -128,6 +128,13 @@ class Figures(unittest.TestCase):
         self.assertEqual(stats["plain_rounds"], 0)
         self.assertIn(b", plain not measured yet, ", result.stderr)
 
+    def test_few_plain_rounds_are_shown_but_give_no_speedup(self):
+        # With one draft at most a round these are 9 to 18 rounds: 8 is a plain one, perhaps 16.
+        _, stats = run(*self.ask(18), "--spec", "on", "--w-max", "2", stats=True)
+        self.assertIn(stats["plain_rounds"], (1, 2))
+        self.assertGreater(stats["plain_tokens_per_second"], 0)
+        self.assertIsNone(stats["speedup"])
+
     def test_a_plain_reply_drafts_nothing(self):
         for flags in ((), ("--spec", "off"), ("--speculator", "none"),
                       ("--spec", "on", "--w-max", "1"),
@@ -135,7 +142,8 @@ class Figures(unittest.TestCase):
             result, stats = run(*self.ask(8), *flags, stats=True)
             self.assertIs(stats["speculation_active"], False, flags)
             self.assertEqual((stats["drafted_tokens"], stats["rounds"]), (0, 8))
-            self.assertEqual(stats["plain_tokens_per_second"], stats["decode_tokens_per_second"])
+            self.assertEqual(stats["plain_rounds"], 7)  # the first comes cold from the prefill
+            self.assertGreater(stats["plain_tokens_per_second"], 0)
             self.assertIsNone(stats["speedup"])
             self.assertEqual(stats["exit_layers"], {})
             self.assertTrue(result.stderr.endswith(b"| speculation off\n"), result.stderr)

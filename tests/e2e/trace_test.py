@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
+from exits_test import on_terminal
 from specbound_process import BINARY, DEMO, STORIES, specbound
 
 ASK = ("run", "-m", DEMO, "-p", "I need a table for two tonight.", "-n", "60", "--ignore-eos",
@@ -101,8 +102,12 @@ class Trace(TraceCase):
                                  ("generated_tokens", "generated_tokens"),
                                  ("drafted_tokens", "drafted_tokens"),
                                  ("accepted_tokens", "accepted_tokens"),
-                                 ("mean_exit_layer", "mean_exit_layer")):
+                                 ("mean_exit_layer", "mean_exit_layer"),
+                                 ("ttft_seconds", "ttft_seconds"),
+                                 ("plain_rounds", "plain_rounds")):
                 self.assertEqual(end[ours], stats[theirs], ours)
+            self.assertAlmostEqual(1 / end["plain_token_seconds"],
+                                   stats["plain_tokens_per_second"], delta=1e-6)
 
     def test_the_text_is_the_same_with_and_without(self):
         for spec in ("off", "on"):
@@ -136,6 +141,32 @@ class Failures(TraceCase):
         self.assertEqual(result.stderr.count(b"/dev/full"), 1, result.stderr)
         self.assertIn(b"/dev/full: cannot write the trace: No space left", result.stderr)
 
+    def test_on_a_terminal_the_warning_has_a_line_of_its_own(self):
+        text = specbound(*ASK).stdout
+        shown, _ = on_terminal(*ASK, "--trace", "/dev/full", errors=None, status=1)
+        self.assertIn(text + b"warning: /dev/full: cannot write", shown)
+
+    def test_what_would_cut_into_the_text_is_refused(self):
+        with open(self.path, "wb") as out:
+            results = [specbound(*ASK, "--trace", "/dev/stdout"),
+                       specbound(*ASK, "--trace", self.path, stdout=out)]
+        for result in results:
+            self.assertEqual((result.returncode, result.stdout or b""), (2, b""))
+            self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+            self.assertIn(b"stdout, which carries the text", result.stderr)
+        self.assertEqual(os.path.getsize(self.path), 0)
+        thrown = specbound(*ASK, "--trace", "/dev/null", stdout=subprocess.DEVNULL)
+        self.assertEqual(thrown.returncode, 0, thrown.stderr)
+
+    def test_two_outputs_never_go_to_one_file(self):
+        other = os.path.join(self.folder, ".", "trace.jsonl")
+        for command in (ASK, ("chat", "-m", DEMO)):
+            result = specbound(*command, "--trace", self.path, "--stats-json", other)
+            self.assertEqual((result.returncode, result.stdout), (2, b""))
+            self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+            self.assertIn(b"two outputs would go to this file", result.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
     def test_a_chat_goes_on_without_its_trace_and_says_so_once(self):
         result = specbound("chat", "-m", DEMO, "-n", "6", "-s", "1", "--trace", "/dev/full",
                            stdin=b"Hello!\n/regen\nThanks.\n")
@@ -162,8 +193,11 @@ class Failures(TraceCase):
             self.assertIn(says, result.stderr)
 
     def test_a_dash_is_refused_and_dev_stderr_is_shared(self):
-        refused = specbound(*ASK, "--trace", "-")
-        self.assertEqual((refused.returncode, refused.stdout), (2, b""))
+        for flag in ("--trace", "--stats-json"):
+            refused = specbound(*ASK, flag, "-", cwd=self.folder)
+            self.assertEqual((refused.returncode, refused.stdout), (2, b""))
+            self.assertIn(b"expected a file, found -", refused.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
         with open(self.path, "wb") as errors:
             errors.write(b"before\n")
             errors.flush()

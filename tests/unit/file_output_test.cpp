@@ -84,6 +84,28 @@ TEST_CASE("a file written bit by bit is emptied first; one that cannot be had is
                  {folder.path().string(), "directory"});
 }
 
+TEST_CASE("two outputs never go to one file, by whatever names") {
+  const TempDir folder;
+  const auto refused = [&](const std::string& a, const std::string& b) {
+    check_mentions(expect_error(ErrorCode::kUsage, [&] { check_distinct(a, b); }),
+                   {a, "two outputs"});
+  };
+  refused(folder / "a", folder / "a");  // not there yet
+  refused(folder / "a", folder / "./a");
+  refused("a.json", "./a.json");
+  put(folder / "a", "");
+  fs::create_symlink(folder / "a", folder / "soft");
+  fs::create_hard_link(folder / "a", folder / "hard");
+  refused(folder / "soft", folder / "a");
+  refused(folder / "a", folder / "hard");
+  CHECK_NOTHROW(check_distinct(folder / "a", folder / "b"));
+  CHECK_NOTHROW(check_distinct("", ""));
+  CHECK_NOTHROW(check_distinct(folder / "a", ""));
+  CHECK_NOTHROW(check_distinct("", folder / "a"));
+  CHECK_NOTHROW(check_distinct("/dev/null", "/dev/null"));
+  CHECK_NOTHROW(check_distinct("/dev/stderr", "/dev/stderr"));
+}
+
 TEST_CASE("a model is not written over, whatever it is called") {
   const TempDir folder;
   const std::string path = folder / "model.bin";

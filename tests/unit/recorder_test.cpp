@@ -170,6 +170,31 @@ TEST_CASE("replies are counted, budgets and settings told, plain tokens have no 
   CHECK(trace[3]["passes"] == Json::array());
 }
 
+TEST_CASE("a reply without a token has no time to its first") {
+  const TempDir folder;
+  const std::string path = folder / "trace.jsonl";
+  Recorder recorder(path, open_output(path));
+  recorder.header(header(), piece);
+  recorder.begin_reply({});
+  recorder.end_reply({});
+  CHECK(lines(path).back()["ttft_seconds"].is_null());
+}
+
+TEST_CASE("counters of several replies add up as one reply with all their rounds") {
+  const ThreeRows round;
+  Counters one, two, both;
+  one.add(round.event);
+  two.add(round.event);
+  two.add(round.event);
+  both.add(one);
+  both.add(two);
+  one.add(round.event);
+  one.add(round.event);
+  CHECK(both == one);
+  CHECK(both.rounds == 3);
+  CHECK(both.mean_exit_layer() == 2.0);
+}
+
 TEST_CASE("a long reply does not wait in memory") {
   const TempDir folder;
   const std::string path = folder / "trace.jsonl";

@@ -4,8 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include "decode/forced_head.h"
 #include "decode/generate.h"
@@ -279,10 +281,154 @@ TEST_CASE("time in callbacks is not decoding time, and plain rounds are measured
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
   CHECK(stats.speculated);
   CHECK(wall.count() - stats.prefill_seconds - stats.decode_seconds >= 0.2);  // 40 callbacks
-  REQUIRE(plain.size() >= 3);
+  REQUIRE(plain.size() >= 4);
   CHECK(plain[0] == 0);  // the first token comes soonest
   CHECK(plain[1] == 8);
   CHECK(plain[2] == 16);
-  CHECK(stats.plain_rounds >= 2);
+  CHECK(plain[3] == 24);
+  CHECK(stats.plain_rounds == static_cast<int>(plain.size()) - 1);  // all but the first, cold one
   CHECK(stats.plain_token_seconds > 0);
+}
+
+namespace {
+
+struct Fault {};
+
+// Throws in one call of many, with its layers half done.
+class FailingBackend final : public Backend {
+ public:
+  explicit FailingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+
+  int calls_left = -1;        // of embed, run_layers and logits; -1: no end
+  bool fail_prefill = false;  // in the second chunk
+
+  const ModelConfig& config() const override { return inner_->config(); }
+  int n_ctx() const override { return inner_->n_ctx(); }
+  std::string description() const override { return inner_->description(); }
+  void embed(int slot, int32_t token) override {
+    count();
+    inner_->embed(slot, token);
+  }
+  void run_layers(int slot, int n, int pos, int from, int to) override {
+    if (calls_left == 0) inner_->run_layers(slot, n, pos, from, (from + to) / 2);
+    count();
+    inner_->run_layers(slot, n, pos, from, to);
+  }
+  void logits(int slot, int n, float* out) override {
+    count();
+    inner_->logits(slot, n, out);
+  }
+  float confidence(std::span<const float> z, float temperature) const override {
+    return inner_->confidence(z, temperature);
+  }
+  void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
+               void* context) override {
+    if (!fail_prefill) return inner_->prefill(tokens, progress, context);
+    const int half = static_cast<int>(tokens.size() / 2);
+    inner_->prefill(tokens.first(half), progress, context);
+    inner_->embed(0, tokens[half]);
+    inner_->run_layers(0, 1, inner_->kv_len(1), 1, kLayers / 2);
+    throw Fault();
+  }
+  int kv_len(int layer) const override { return inner_->kv_len(layer); }
+  void truncate(int len) override { inner_->truncate(len); }
+  std::span<const float> hidden(int slot) const override { return inner_->hidden(slot); }
+  void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override {
+    inner_->read_kv(layer, pos, k, v);
+  }
+
+ private:
+  void count() {
+    if (calls_left == 0) throw Fault();
+    if (calls_left > 0) --calls_left;
+  }
+  std::unique_ptr<Backend> inner_;
+};
+
+}  // namespace
+
+TEST_CASE("an exception costs a round at most: what was emitted stays, the text comes out again") {
+  FailingBackend engine(backend());
+  const std::vector<int32_t> prompt = token_ids(9, 97);
+  std::vector<int32_t> text = prompt;  // prompt and what was emitted
+  GenerateOptions plain_options;
+  plain_options.max_tokens = 12;
+  Session plain(engine, greedy());
+  plain.generate(prompt, plain_options);
+  const std::vector<int32_t> want(plain.tokens().begin(), plain.tokens().end());
+
+  // Rows leave in turn at 2, 4 and nowhere, every fourth with a wrong token.
+  ForcedHead head([&](const Round& round) {
+    const size_t at = round.history(round.newest()).size();
+    const int32_t right = at < want.size() ? want[at] : 0;
+    return ForcedExit{static_cast<int>(at % 3) * 2, at % 4 == 0 ? (right + 1) % 97 : right};
+  });
+  SpecBound speculator(head, figure_params(), kLayers);
+  enum Where { kPrefill, kCall, kToken, kRound };
+  const auto fails = [&](Where where, int n) {
+    engine.truncate(0);
+    Session session(engine, greedy());
+    session.set_speculator(&speculator);
+    GenerateOptions options = plain_options;
+    text = prompt;
+    options.on_token = [&](const TokenEvent& event) {
+      text.push_back(event.token);
+      if (where == kToken && n-- == 0) throw Fault();
+    };
+    options.on_round = [&](const RoundEvent&) {
+      if (where == kRound && n-- == 0) throw Fault();
+    };
+    engine.fail_prefill = where == kPrefill;
+    engine.calls_left = where == kCall ? n : -1;
+    bool failed = false;
+    try {
+      session.generate(prompt, options);
+    } catch (const Fault&) {
+      failed = true;
+    }
+    engine.fail_prefill = false;
+    engine.calls_left = -1;
+    INFO("where ", where, ", call ", n);
+    CHECK(std::vector<int32_t>(session.tokens().begin(), session.tokens().end()) == text);
+    if (failed) {
+      session.generate(prompt, plain_options);
+      CHECK(std::vector<int32_t>(session.tokens().begin(), session.tokens().end()) == want);
+    }
+    return failed;
+  };
+  CHECK(fails(kPrefill, 0));
+  for (const auto& [where, at_least] : {std::pair(kCall, 30), {kToken, 12}, {kRound, 4}}) {
+    int n = 0;
+    while (fails(where, n)) ++n;
+    CHECK(n >= at_least);
+    CHECK(text == want);  // without a fault
+  }
+}
+
+TEST_CASE("the plain rate is the median of its newest rounds, and tells how many those are") {
+  PlainRate rate;
+  CHECK(rate.rounds() == 0);
+  CHECK(rate.seconds_per_token() == 0);
+  for (int i = 0; i < 62; ++i) rate.add(1'000'000'000);
+  CHECK(rate.rounds() == 62);
+  for (int i = 0; i < 32; ++i) rate.add(2'000'000'000);
+  CHECK(rate.rounds() == 63);
+  CHECK(rate.seconds_per_token() == 2);  // 31 old ones are left
+  for (int i = 0; i < 63; ++i) rate.add(3'000'000'000);
+  CHECK(rate.rounds() == 63);
+  CHECK(rate.seconds_per_token() == 3);
+}
+
+TEST_CASE("a reply that is only its end token has a time to first token, an aborted one none") {
+  const auto engine = backend();
+  const std::vector<int32_t> prompt = token_ids(9, 97);
+  Session session(*engine, greedy());
+  GenerateOptions options;
+  options.is_end = [](int32_t) { return true; };
+  const GenerateStats stats = session.generate(prompt, options);
+  CHECK(stats.generated_tokens == 0);
+  CHECK(stats.ttft_seconds.value_or(0) > 0);
+  const std::atomic<bool> stop = true;
+  options.abort = &stop;
+  CHECK(!session.generate(prompt, options).ttft_seconds);
 }
