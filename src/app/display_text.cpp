@@ -6,21 +6,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "app/terminal_text.h"
 #include "error.h"
 #include "text/utf8_stream.h"
 
 namespace specbound {
 
 namespace {
-
-// The code point of one whole character.
-uint32_t code_point(std::string_view c) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(c[i]); };
-  if (c.size() == 1) return byte(0);
-  uint32_t value = byte(0) & (0x7f >> c.size());
-  for (size_t i = 1; i < c.size(); ++i) value = value << 6 | (byte(i) & 0x3f);
-  return value;
-}
 
 // The system's widths, as its terminals take them, whatever locale the program runs in. -1: not
 // printable.
@@ -31,21 +23,6 @@ int system_width(uint32_t c) {
   const int width = wcwidth(static_cast<wchar_t>(c));
   uselocale(before);
   return width;
-}
-
-// Controls, format characters, variation selectors, noncharacters: they steer what stands around
-// them, or do nothing. XML forbids some.
-bool is_shapeless(uint32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c || c == 0x180e ||
-         (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-         (c >= 0x2060 && c <= 0x206f) || (c >= 0xfe00 && c <= 0xfe0f) || c == 0xfeff ||
-         (c >= 0xfff9 && c <= 0xfffb) || (c & 0xfffe) == 0xfffe || (c >= 0xe0000 && c <= 0xe0fff);
-}
-
-std::string spelled_out(std::string_view c) {
-  std::string out;
-  for (const unsigned char byte : c) out += format("\\x%02x", byte);
-  return out;
 }
 
 std::string visible_character(std::string_view c) {

@@ -16,7 +16,7 @@ constexpr std::array<int, 11> kGreenToRed = {46, 82, 118, 154, 190, 226, 220, 21
 
 }  // namespace
 
-std::string ExitColors::refusal(int fd, const char* name) {
+std::string color_refusal(int fd, const char* name) {
   const auto variable = [](const char* key) {
     const char* value = std::getenv(key);
     return std::string_view(value ? value : "");

@@ -9,14 +9,14 @@
 
 namespace specbound {
 
+// Why a stream gets no colours: it is no terminal, or the environment asks for none. Empty: it gets
+// them.
+std::string color_refusal(int fd, const char* name);
+
 class ExitColors {
  public:
   // `deepest`: the last layer that a draft may leave at; it gets the red.
   explicit ExitColors(int deepest = 1) : deepest_(deepest) {}
-
-  // Why a stream gets no colours: it is no terminal, or the environment asks for none. Empty: it
-  // gets them.
-  static std::string refusal(int fd, const char* name);
 
   // The palette's index. Layers outside 1..deepest get the nearest one's.
   int color(int layer) const;

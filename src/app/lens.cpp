@@ -2,10 +2,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 
 #include "app/cli.h"
@@ -18,6 +16,7 @@
 #include "app/progress.h"
 #include "app/prompt.h"
 #include "app/speculation.h"
+#include "app/standard_output.h"
 #include "error.h"
 
 namespace specbound {
@@ -45,7 +44,7 @@ constexpr const char* kExamples =
 TerminalStyle terminal_style() {
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   TerminalStyle style;
-  style.colour = ExitColors::refusal(STDOUT_FILENO, "stdout").empty();
+  style.colour = color_refusal(STDOUT_FILENO, "stdout").empty();
   style.width = terminal ? 80 : 120;
   if (const char* given = std::getenv("COLUMNS")) {
     const std::optional<int64_t> columns = parse_int(given);
@@ -81,22 +80,12 @@ LensTable collect(LoadedModel& model, ExitHead& head, const SpecBoundParams& par
   return collect_lens(model.backend(), head, params, request);
 }
 
-// The exit status. A pipe whose reader went away needs no words: whoever closed it knows.
-int print(const std::string& text) {
-  errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
-    return 0;
-  }
-  if (errno == EPIPE) return 1;
-  throw Error(ErrorCode::kFile, format("stdout: cannot write: %s", std::strerror(errno)));
-}
-
 }  // namespace
 
 int command_lens(int argc, char** argv) {
   LensFlags flags;
   CLI::App app(
-      "Shows what each layer would say: for every token of the greedy reply, the top token of each "
+      "Show what each layer would say: for every token of the greedy reply, the top token of each "
       "layer and its confidence, and where a draft would leave (paper, Figure 1). Sampling is "
       "always greedy here. The table goes to stdout, everything else to stderr.");
   add_text_flags(app, flags.text, "the prompt",
@@ -105,13 +94,14 @@ int command_lens(int argc, char** argv) {
   app.add_option("--sys", flags.system, "system prompt")->type_name("TEXT");
   add_int(app, "-n,--n-predict", flags.n_tokens, 1, kMaxTokens,
           "tokens at most (default 16); the end token counts");
-  add_file(app, "--svg", flags.svg, "write the table as a picture too");
-  add_file(app, "--json", flags.json, "write the table as JSON too");
-  add_specbound_flags(app, flags.specbound);
+  add_output_file(app, "--svg", flags.svg, "write the table as a picture too");
+  add_output_file(app, "--json", flags.json, "write the table as JSON too");
+  add_exit_flags(app, flags.specbound);
   add_model_flags(app, flags.model);
   app.footer(kExamples);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
   flags.prompt.check(flags.system);
+  check_distinct(flags.svg, flags.json);
   if (!flags.svg.empty()) check_writable(flags.svg);
   if (!flags.json.empty()) check_writable(flags.json);
   const std::string text = flags.text.prompt();
@@ -121,6 +111,9 @@ int command_lens(int argc, char** argv) {
   const SpecBoundParams params = flags.specbound.resolve(model.config().n_layers);
   const Prompt prompt = make_prompt(model, flags.prompt, flags.system, text);
   model.load();
+  if (const std::string why = no_exits(params, model.config().n_layers); !why.empty()) {
+    std::fprintf(stderr, "no exits to mark: %s\n", why.c_str());
+  }
 
   LensHead head;
   const LensTable table = collect(model, head, params, prompt, flags.n_tokens);
@@ -131,7 +124,7 @@ int command_lens(int argc, char** argv) {
                          [&model](int32_t id) { return model.tokenizer().piece(id, true); }};
   if (!flags.svg.empty()) write_file(flags.svg, lens_svg(view));
   if (!flags.json.empty()) write_file(flags.json, lens_json(view));
-  return print(lens_terminal(view, terminal_style()));
+  return write_stdout(lens_terminal(view, terminal_style())) ? 0 : 1;
 }
 
 }  // namespace specbound

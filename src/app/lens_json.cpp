@@ -4,6 +4,7 @@
 
 #include "app/display_text.h"
 #include "app/lens_views.h"
+#include "app/shortest_decimal.h"
 #include "error.h"
 
 namespace specbound {
@@ -57,8 +58,8 @@ std::string lens_json(const LensView& view) {
   json["model"] = view.model;
   json["n_layers"] = table.n_layers;
   json["head"] = view.head;
-  json["alpha"] = table.params.anneal ? table.params.alpha : 0;
-  json["tau"] = table.params.tau;
+  json["alpha"] = shortest_decimal(table.params.anneal ? table.params.alpha : 0);
+  json["tau"] = shortest_decimal(table.params.tau);
   json["check_layers"] = table.check_layers;
   json["prompt_tokens"] = table.prompt_tokens;
   json["stop_reason"] = stop_reason_name(table.stop);
@@ -78,7 +79,7 @@ std::string lens_json(const LensView& view) {
     for (const LensCell& cell : column.cells) {
       token["layers"].push_back({{"id", cell.token},
                                  {"text", view.piece(cell.token)},
-                                 {"confidence", cell.confidence},
+                                 {"confidence", shortest_decimal(cell.confidence)},
                                  {"mark", mark_name(cell.mark)}});
     }
     json["tokens"].push_back(std::move(token));

@@ -28,13 +28,23 @@ struct TerminalStyle {
   int width = 80;  // columns of the terminal; blocks of tokens are cut to it
   bool colour = false;
 };
-// Ends with a newline.
+// Ends with a newline. The legend and the summary are not cut.
 std::string lens_terminal(const LensView& view, const TerminalStyle& style);
 
 // A whole SVG file without anything from elsewhere.
 std::string lens_svg(const LensView& view);
 
-// One JSON object: settings, summary, and the tokens with their layers.
+// One JSON object on one line:
+//   model, head           what was read, and with what
+//   n_layers, check_layers, alpha (0 without annealing), tau
+//   prompt_tokens, stop_reason
+//   exits                 {right, wrong, nowhere}: tokens by where their draft would leave
+//   mean_right_exit_layer null without one
+//   agreement             for each layer the share of tokens that are the last layer's
+//   tokens                [{id, text, exit_layer, exit_right, layers}]; nowhere: null, null
+//   its layers            [{id, text, confidence, mark}], from the first on; mark: null, "right",
+//                         "wrong" or "after" (a right exit)
+// Bytes of a text that are no UTF-8 become U+FFFD.
 std::string lens_json(const LensView& view);
 
 }  // namespace specbound

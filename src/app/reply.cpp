@@ -100,7 +100,7 @@ ReplyOutput::ReplyOutput(const ReplyFlags& flags) {
 }
 
 bool ReplyOutput::show_exits(bool on) {
-  const std::string refusal = on ? ExitColors::refusal(STDOUT_FILENO, "stdout") : "";
+  const std::string refusal = on ? color_refusal(STDOUT_FILENO, "stdout") : "";
   if (!refusal.empty()) std::fprintf(stderr, "no exit colours: %s\n", refusal.c_str());
   show_exits_ = on && refusal.empty();
   return show_exits_;
@@ -125,7 +125,7 @@ void ReplyOutput::end_reply(const GenerateStats& stats) {
   put(utf8_.finish() + "\n");
   utf8_ = Utf8Stream();
   if (show_exits_ && error_ == 0) {
-    const bool painted = ExitColors::refusal(STDERR_FILENO, "stderr").empty();
+    const bool painted = color_refusal(STDERR_FILENO, "stderr").empty();
     std::fprintf(stderr, "%s\n", colors_.legend(exits_, painted).c_str());
   }
   end_trace(stats);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <type_traits>
 
 #include "error.h"
 
@@ -32,20 +33,17 @@ SpecBoundParams paper_params() {
   return params;
 }
 
-struct LayerRange {
-  uint64_t first, last;
-};
-
-// The parts of "2,4-8", ascending and apart from each other. As many as the text has, whatever
-// numbers it names.
+// "all" or the parts of "2,4-8", ascending and apart from each other. As many as the text has,
+// whatever numbers it names: no model has more layers than an int counts.
 std::vector<LayerRange> parse_layers(std::string_view text) {
+  std::vector<LayerRange> ranges;
+  if (text == kAllLayers) return ranges;
   const auto refuse = [&](const std::string& why) {
     throw Error(ErrorCode::kUsage,
                 format("--check-layers: expected ascending layers like 2,4,6 or 1-10, or all, "
                        "found \"%s\"%s%s",
                        printable(text).c_str(), why.empty() ? "" : ": ", why.c_str()));
   };
-  std::vector<LayerRange> ranges;
   uint64_t before = 0;
   for (size_t at = 0; at <= text.size();) {
     const size_t comma = std::min(text.find(',', at), text.size());
@@ -63,30 +61,12 @@ std::vector<LayerRange> parse_layers(std::string_view text) {
     if (*first <= before) {
       refuse(format("%s after %llu", shown.c_str(), static_cast<unsigned long long>(before)));
     }
-    ranges.push_back({*first, *last});
+    constexpr uint64_t kMax = std::numeric_limits<int>::max();
+    ranges.push_back(
+        {static_cast<int>(std::min(*first, kMax)), static_cast<int>(std::min(*last, kMax))});
     before = *last;
   }
   return ranges;
-}
-
-// The layers themselves; those that the model lacks are refused before any are listed.
-std::vector<int> layers_of_model(const std::string& text, int n_layers) {
-  std::vector<int> layers;
-  if (text == kAllLayers) return layers;  // SpecBoundParams' word for all
-  for (const LayerRange& range : parse_layers(text)) {
-    if (range.last >= static_cast<uint64_t>(n_layers)) {
-      throw Error(ErrorCode::kUsage,
-                  n_layers == 1
-                      ? format("--check-layers %s: the model has 1 layer, drafts leave below it",
-                               printable(text).c_str())
-                      : format("--check-layers: expected layers from 1 to %d (the model has %d), "
-                               "found %llu in \"%s\"",
-                               n_layers - 1, n_layers, static_cast<unsigned long long>(range.last),
-                               printable(text).c_str()));
-    }
-    for (uint64_t l = range.first; l <= range.last; ++l) layers.push_back(static_cast<int>(l));
-  }
-  return layers;
 }
 
 // "2,4-8": the shortest spelling, as --check-layers takes it.
@@ -105,11 +85,8 @@ std::string layer_list(const std::vector<int>& layers) {
 
 // Why these settings never draft; empty if they do.
 std::string never_drafts(const SpecBoundParams& params, int n_layers) {
-  if (n_layers == 1) return "the model has 1 layer, and drafts leave below the last one";
   if (params.width_bound && params.w_max == 1) return "--w-max 1 leaves no row to draft";
-  if (!bounded_check_layers(params, n_layers).empty()) return "";
-  return format("no check layer is left: --check-layers %s is above --d-max %d",
-                layer_list(params.check_layers).c_str(), params.d_max);
+  return no_exits(params, n_layers);
 }
 
 std::string settings(const SpecBound& speculator, int n_layers) {
@@ -122,6 +99,7 @@ std::string settings(const SpecBound& speculator, int n_layers) {
                 p.anneal ? format("alpha %g", p.alpha).c_str() : "no annealing", p.tau);
 }
 
+// A setting whose values are words. `assign` knows them, `expected` names them.
 template <class Assign>
 CLI::Option* add_setting(CLI::App& app, const char* name, const char* expected, const char* type,
                          Assign assign, const std::string& description) {
@@ -136,86 +114,105 @@ CLI::Option* add_setting(CLI::App& app, const char* name, const char* expected, 
       ->group(kGroup);
 }
 
+// The settings but for the layers, which only a model can tell.
+SpecBoundParams without_layers(const SpecBoundFlags& flags) {
+  SpecBoundParams params = flags.preset == kPaper ? paper_params() : SpecBoundParams();
+  if (flags.w_max) params.w_max = *flags.w_max;
+  if (flags.d_max) params.d_max = *flags.d_max;
+  if (flags.alpha) params.alpha = *flags.alpha;
+  if (flags.tau) params.tau = *flags.tau;
+  params.anneal = !flags.no_anneal;
+  params.depth_bound = !flags.no_depth_bound;
+  params.width_bound = !flags.no_width_bound;
+  return params;
+}
+
+// A number. Its range is known to validate() alone: it looks at the settings once `value` has it.
+template <class Number>
+void add_number(CLI::App& app, const char* name, const char* type, const SpecBoundFlags& flags,
+                std::optional<Number>& value, const std::string& description) {
+  constexpr bool kWhole = std::is_same_v<Number, int>;
+  const auto assign = [&flags, &value](const std::string& text) {
+    std::optional<double> number = parse_number(text);
+    if (kWhole && !parse_int(text)) number.reset();
+    if (!number) return false;
+    constexpr double kMax = std::numeric_limits<Number>::max();
+    value = static_cast<Number>(std::clamp(*number, -kMax, kMax));
+    try {
+      validate(without_layers(flags), 1);
+    } catch (const Error& e) {
+      throw CLI::ValidationError(std::string(e.what()));
+    }
+    return true;
+  };
+  add_setting(app, name, kWhole ? "a whole number" : "a number", type, assign, description);
+}
+
 }  // namespace
 
-void add_specbound_flags(CLI::App& app, SpecBoundFlags& flags) {
+void add_exit_flags(CLI::App& app, SpecBoundFlags& flags) {
   const SpecBoundParams defaults;
-  const auto real = [](std::optional<float>& value, double high) {
-    return [&value, high](const std::string& text) {
-      const std::optional<double> number = parse_number(text);
-      if (!number || *number < 0 || *number > high) return false;
-      value = static_cast<float>(*number);
-      return true;
-    };
-  };
   const auto preset = [&flags](const std::string& text) {
     if (text != kPaper) return false;
     flags.preset = text;
     return true;
   };
-  const auto w_max = [&flags](const std::string& text) {
-    const std::optional<int64_t> number = parse_int(text);
-    if (!number || *number < 1 || *number > kMaxRows) return false;
-    flags.w_max = static_cast<int>(*number);
-    return true;
-  };
-  const auto d_max = [&flags](const std::string& text) {
-    const std::optional<int64_t> number = parse_int(text);
-    if (!number || *number < 1) return false;
-    constexpr int64_t kDeepest = std::numeric_limits<int>::max();
-    flags.d_max = static_cast<int>(std::min(*number, kDeepest));
-    return true;
-  };
   const auto check_layers = [&flags](const std::string& text) {
-    if (text != kAllLayers) {
-      try {
-        parse_layers(text);
-      } catch (const Error& e) {
-        throw CLI::ValidationError(std::string(e.what()));
-      }
+    try {
+      flags.check_layers = parse_layers(text);
+    } catch (const Error& e) {
+      throw CLI::ValidationError(std::string(e.what()));
     }
-    flags.check_layers = text;
     return true;
   };
   add_setting(app, "--preset", kPaper, kPaper, preset,
               "the SpecBound paper's setting: 8 rows, layers 1-10, alpha 0.2, tau 0.55; flags "
               "beside it win");
-  add_setting(app, "--w-max", "a whole number from 1 to 16", "N", w_max,
-              format("rows verified together at most, 1-%d (default %d; 1 never drafts)", kMaxRows,
-                     defaults.w_max));
-  add_setting(app, "--d-max", "a layer, a whole number from 1 on", "LAYER", d_max,
-              format("deepest layer that a draft may leave at (default %d)", defaults.d_max));
-  add_setting(app, "--tau", "a number from 0 to 1", "P", real(flags.tau, 1),
-              format("confidence at which a draft leaves; higher drafts less and better (default "
-                     "%g)",
-                     defaults.tau));
-  add_setting(app, "--alpha", "a number from 0 to 100", "X", real(flags.alpha, 100),
-              format("lowers the confidence of shallow layers, which are too sure: T = 1 + alpha "
-                     "(1 - layer/layers) divides their logits (default %g)",
-                     defaults.alpha));
+  add_number(app, "--d-max", "LAYER", flags, flags.d_max,
+             format("deepest layer that a draft may leave at (default %d)", defaults.d_max));
+  add_number(app, "--tau", "P", flags, flags.tau,
+             format("confidence at which a draft leaves; higher drafts less and better (default "
+                    "%g)",
+                    defaults.tau));
+  add_number(app, "--alpha", "X", flags, flags.alpha,
+             format("lowers the confidence of shallow layers, which are too sure: T = 1 + alpha "
+                    "(1 - layer/layers) divides their logits (default %g)",
+                    defaults.alpha));
   add_setting(app, "--check-layers", "layers", "LIST", check_layers,
               "layers that are checked for a way out: 2,4,6 or 1-10 or 2,4-8 or all (default)");
   app.add_flag("--no-anneal", flags.no_anneal, "ablation: T = 1 at every layer")->group(kGroup);
   app.add_flag("--no-depth-bound", flags.no_depth_bound,
                "ablation: drafts may leave at any check layer")
       ->group(kGroup);
+}
+
+void add_specbound_flags(CLI::App& app, SpecBoundFlags& flags) {
+  add_exit_flags(app, flags);
+  add_number(app, "--w-max", "N", flags, flags.w_max,
+             format("rows verified together at most, 1-%d (default %d; 1 never drafts)", kMaxRows,
+                    SpecBoundParams().w_max));
   app.add_flag("--no-width-bound", flags.no_width_bound,
                format("ablation: up to %d rows, the most there is", kMaxRows))
       ->group(kGroup);
 }
 
 SpecBoundParams SpecBoundFlags::resolve(int n_layers) const {
-  SpecBoundParams params = preset == kPaper ? paper_params() : SpecBoundParams();
-  if (w_max) params.w_max = *w_max;
-  if (d_max) params.d_max = *d_max;
-  if (alpha) params.alpha = *alpha;
-  if (tau) params.tau = *tau;
-  if (check_layers) params.check_layers = layers_of_model(*check_layers, n_layers);
-  params.anneal = !no_anneal;
-  params.depth_bound = !no_depth_bound;
-  params.width_bound = !no_width_bound;
+  SpecBoundParams params = without_layers(*this);
+  for (const auto& [first, last] : check_layers) {
+    // Up to the first one that the model lacks, for validate() to refuse.
+    for (int64_t l = first; l <= std::min(last, std::max(first, n_layers)); ++l) {
+      params.check_layers.push_back(static_cast<int>(l));
+    }
+  }
   validate(params, n_layers);
   return params;
+}
+
+std::string no_exits(const SpecBoundParams& params, int n_layers) {
+  if (n_layers == 1) return "the model has 1 layer, and drafts leave below the last one";
+  if (!bounded_check_layers(params, n_layers).empty()) return "";
+  return format("no check layer is left: --check-layers %s is above --d-max %d",
+                layer_list(params.check_layers).c_str(), params.d_max);
 }
 
 void add_speculation_flags(CLI::App& app, SpeculationFlags& flags) {
@@ -244,17 +241,13 @@ void add_speculation_flags(CLI::App& app, SpeculationFlags& flags) {
 
 Speculation::Speculation(const SpeculationFlags& flags, int n_layers) : n_layers_(n_layers) {
   const SpecBoundParams params = flags.specbound.resolve(n_layers);
-  if (flags.speculator == kNone) {
+  cannot_ = flags.speculator == kNone ? "--speculator none" : never_drafts(params, n_layers);
+  if (!cannot_.empty()) {
     if (flags.on.value_or(false)) {
-      throw Error(ErrorCode::kUsage,
-                  "--spec on needs something that drafts, and --speculator none has nothing: "
-                  "leave one of them out");
+      throw Error(ErrorCode::kUsage, "--spec on: nothing can draft: " + cannot_);
     }
-    cannot_ = "--speculator none";
     return;
   }
-  cannot_ = never_drafts(params, n_layers);
-  if (!cannot_.empty()) return;
   head_ = std::make_unique<LensHead>();
   speculator_ = std::make_unique<SpecBound>(*head_, params, n_layers);
   active_ = flags.on.value_or(false);

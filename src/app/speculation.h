@@ -13,19 +13,29 @@
 
 namespace specbound {
 
-// The settings of the SpecBound drafter: --w-max --d-max --alpha --tau --check-layers --preset
-// --no-anneal --no-depth-bound --no-width-bound.
+struct LayerRange {
+  int first, last;
+};
+
+// The settings of the SpecBound drafter.
 struct SpecBoundFlags {
   std::optional<int> w_max, d_max;
   std::optional<float> alpha, tau;
-  std::optional<std::string> check_layers;  // "2,4,6", "1-10", "2,4-8" or "all"
-  std::string preset;                       // "", "paper"
+  std::vector<LayerRange> check_layers;  // ascending; empty: all
+  std::string preset;                    // "", "paper"
   bool no_anneal = false, no_depth_bound = false, no_width_bound = false;
 
   // Checked against a model of n_layers. Throws Error(kUsage).
   SpecBoundParams resolve(int n_layers) const;
 };
+// Where drafts may leave: --preset --d-max --tau --alpha --check-layers --no-anneal
+// --no-depth-bound.
+void add_exit_flags(CLI::App& app, SpecBoundFlags& flags);
+// Those, --w-max and --no-width-bound.
 void add_specbound_flags(CLI::App& app, SpecBoundFlags& flags);
+
+// Why no draft may leave anywhere; empty if it may.
+std::string no_exits(const SpecBoundParams& params, int n_layers);
 
 // Those, and --spec on|off, --speculator none|specbound.
 struct SpeculationFlags {
@@ -38,7 +48,8 @@ void add_speculation_flags(CLI::App& app, SpeculationFlags& flags);
 // What drafts for a model, and whether it does.
 class Speculation {
  public:
-  // Throws Error(kUsage) for settings that the model has no layers for.
+  // Throws Error(kUsage) for settings that the model has no layers for, and for --spec on where
+  // nothing can draft.
   Speculation(const SpeculationFlags& flags, int n_layers);
 
   bool active() const { return active_; }

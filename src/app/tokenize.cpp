@@ -2,9 +2,6 @@
 // Both need the vocabulary only, so a GGUF file without weights will do.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +10,7 @@
 #include "app/cli.h"
 #include "app/commands.h"
 #include "app/model_path.h"
+#include "app/standard_output.h"
 #include "app/text_input.h"
 #include "error.h"
 #include "model/gguf.h"
@@ -21,12 +19,6 @@
 namespace specbound {
 
 namespace {
-
-void write_out(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw Error(ErrorCode::kFile, format("stdout: cannot write: %s", std::strerror(errno)));
-  }
-}
 
 int32_t parse_id(std::string_view word, const Tokenizer& tokenizer) {
   const std::optional<int64_t> id = parse_int(word);
@@ -53,7 +45,7 @@ void append_ids(std::vector<int32_t>& ids, std::string_view words, const Tokeniz
 
 int command_tokenize(int argc, char** argv) {
   CLI::App app(
-      "Turns text into token ids, printed on one line. Reads standard input without -p and -f.",
+      "Turn text into token ids, printed on one line. Reads standard input without -p and -f.",
       "specbound tokenize");
   std::string model;
   TextFlags text;
@@ -79,13 +71,12 @@ int command_tokenize(int argc, char** argv) {
     if (!line.empty()) line += ' ';
     line += std::to_string(id);
   }
-  write_out(line + "\n");
-  return 0;
+  return write_stdout(line + "\n") ? 0 : 1;
 }
 
 int command_detokenize(int argc, char** argv) {
   CLI::App app(
-      "Turns token ids into exactly their text, without a newline behind it. Reads the ids from "
+      "Turn token ids into exactly their text, without a newline behind it. Reads the ids from "
       "standard input when none are given.",
       "specbound detokenize");
   std::string model;
@@ -108,8 +99,7 @@ int command_detokenize(int argc, char** argv) {
   } else {
     for (const std::string& word : words) append_ids(ids, word, *tokenizer);
   }
-  write_out(tokenizer->decode(ids, special));
-  return 0;
+  return write_stdout(tokenizer->decode(ids, special)) ? 0 : 1;
 }
 
 }  // namespace specbound

@@ -1,8 +1,6 @@
 // specbound verify: every prompt decoded plainly and with speculation, side by side, and compared
 // to the last token, or to the last bit of every row. Exit status 1 at the first difference.
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -12,6 +10,8 @@
 #include "app/interrupt.h"
 #include "app/loaded_model.h"
 #include "app/progress.h"
+#include "app/shortest_decimal.h"
+#include "app/standard_output.h"
 #include "app/terminal_text.h"
 #include "app/verify_plan.h"
 #include "decode/side_by_side.h"
@@ -143,11 +143,6 @@ std::string counted(size_t n, const char* one, const char* many) {
   return format("%zu %s", n, n == 1 ? one : many);
 }
 
-// 0.7 as it was typed, not the float nearest to it.
-double decimal(float value) {
-  return parse_number(format("%g", value)).value_or(value);
-}
-
 // The beginning of a text, for a line.
 std::string beginning(const std::string& text) {
   constexpr size_t kMost = 40;  // characters
@@ -160,15 +155,6 @@ std::string beginning(const std::string& text) {
   return '"' + shown.substr(0, at) + (at < shown.size() ? "...\"" : "\"");
 }
 
-// A line of the report, at once, whatever reads it.
-void print(const std::string& line) {
-  errno = 0;
-  if (std::fprintf(stdout, "%s\n", line.c_str()) < 0 || std::fflush(stdout) != 0) {
-    throw Error(ErrorCode::kFile,
-                format("stdout: cannot write: %s", std::strerror(errno != 0 ? errno : EIO)));
-  }
-}
-
 class Verification {
  public:
   Verification(const VerifyFlags& flags, LoadedModel& model, const Prompts& prompts)
@@ -177,13 +163,15 @@ class Verification {
   }
 
   void announce() const;
-  // True if nothing differs.
+  // False if nobody reads the report any more.
   bool run();
+  bool identical() const { return difference_.is_null(); }
   bool drafted() const { return total_.drafted > 0; }
   std::string summary() const;
   Json json() const;
 
  private:
+  // False at the first difference, or if nobody reads any more.
   bool run_prompt(size_t prompt);
   SideBySide run_reply(size_t prompt, float temperature, uint64_t seed);
   std::string what_differs(size_t prompt, float temperature, uint64_t seed,
@@ -198,6 +186,7 @@ class Verification {
   Drafter drafter_;
   std::unique_ptr<Witness> witness_;
   std::optional<Progress> bar_;
+  size_t n_prompts_ = 0;  // that were begun
   Figures total_;
   Json replies_ = Json::array();
   Json difference_;
@@ -236,8 +225,9 @@ SideBySide Verification::run_reply(size_t prompt, float temperature, uint64_t se
       [&](std::span<const int32_t> text) { return drafter_.make(text, fate); });
 }
 
-// All temperatures and seeds. False at the first difference.
+// All temperatures and seeds.
 bool Verification::run_prompt(size_t prompt) {
+  ++n_prompts_;
   Figures figures;
   for (const float temperature : flags_.temperatures) {
     for (const uint64_t seed : flags_.seeds) {
@@ -253,7 +243,7 @@ bool Verification::run_prompt(size_t prompt) {
       figures.add(one);
       total_.add(one);
       Json entry = {{"prompt", prompt + 1},
-                    {"temperature", decimal(temperature)},
+                    {"temperature", shortest_decimal(temperature)},
                     {"seed", seed},
                     {"stop_reason", stop_reason_name(reply.speculative.stop)},
                     {"identical", !reply.difference}};
@@ -261,10 +251,10 @@ bool Verification::run_prompt(size_t prompt) {
       replies_.push_back(std::move(entry));
       if (reply.difference) {
         bar_.reset();
-        print(what_differs(prompt, temperature, seed, *reply.difference));
+        write_stdout(what_differs(prompt, temperature, seed, *reply.difference) + '\n');
         const Difference& d = *reply.difference;
         difference_ = {{"prompt", prompt + 1},
-                       {"temperature", decimal(temperature)},
+                       {"temperature", shortest_decimal(temperature)},
                        {"seed", seed},
                        {"what", kDifferenceNames[static_cast<int>(d.what)]},
                        {"position", d.pos},
@@ -286,8 +276,7 @@ bool Verification::run_prompt(size_t prompt) {
              static_cast<long long>(figures.tokens), figures.compression_rate());
   if (witness_) line += format("  %6lld rows", static_cast<long long>(figures.rows_compared));
   bar_.reset();
-  print(line + "  ok  " + beginning(prompts_.texts[prompt]));
-  return true;
+  return write_stdout(line + "  ok  " + beginning(prompts_.texts[prompt]) + '\n');
 }
 
 std::string Verification::what_differs(size_t prompt, float temperature, uint64_t seed,
@@ -306,13 +295,13 @@ std::string Verification::what_differs(size_t prompt, float temperature, uint64_
 
 bool Verification::run() {
   for (size_t prompt = 0; prompt < prompts_.ids.size(); ++prompt) {
-    if (!run_prompt(prompt)) return false;
+    if (!run_prompt(prompt)) return !identical();
   }
   return true;
 }
 
 std::string Verification::summary() const {
-  std::string text = counted(prompts_.ids.size(), "prompt", "prompts") + ", " +
+  std::string text = counted(n_prompts_, "prompt", "prompts") + ", " +
                      counted(total_.replies, "reply", "replies") + ", " +
                      counted(total_.tokens, "token", "tokens");
   text += witness_ ? format(", %lld rows and %lld K/V compared",
@@ -322,7 +311,7 @@ std::string Verification::summary() const {
   return text + format(", %lld of %lld drafts accepted, mean CR %.2f: %s",
                        static_cast<long long>(total_.accepted),
                        static_cast<long long>(total_.drafted), total_.compression_rate(),
-                       difference_.is_null() ? "identical" : "DIFFERENT");
+                       identical() ? "identical" : "DIFFERENT");
 }
 
 Json Verification::json() const {
@@ -333,7 +322,7 @@ Json Verification::json() const {
     prompts.push_back({{"text", prompts_.texts[i]}, {"prompt_tokens", prompts_.ids[i].size()}});
   }
   Json temperatures = Json::array();
-  for (const float t : flags_.temperatures) temperatures.push_back(decimal(t));
+  for (const float t : flags_.temperatures) temperatures.push_back(shortest_decimal(t));
   Json rows = Json::object();
   for (int n = 1; n <= kMaxRows; ++n) rows[std::to_string(n)] = total_.rows_in_passes_of[n];
   Json json = {{"model", model_.path()},
@@ -346,16 +335,16 @@ Json Verification::json() const {
                  {"temperatures", temperatures},
                  {"seeds", flags_.seeds},
                  {"top_k", s.top_k},
-                 {"top_p", decimal(s.top_p)},
-                 {"min_p", decimal(s.min_p)},
-                 {"repeat_penalty", decimal(s.repeat_penalty)},
+                 {"top_p", shortest_decimal(s.top_p)},
+                 {"min_p", shortest_decimal(s.min_p)},
+                 {"repeat_penalty", shortest_decimal(s.repeat_penalty)},
                  {"repeat_last_n", s.repeat_last_n},
                  {"w_max", drafter_.speculator().width()},
                  {"check_layers", drafter_.speculator().check_layers()},
-                 {"alpha", p.anneal ? decimal(p.alpha) : 0},
-                 {"tau", decimal(p.tau)}}},
+                 {"alpha", p.anneal ? shortest_decimal(p.alpha) : 0},
+                 {"tau", shortest_decimal(p.tau)}}},
                {"bits", flags_.bits},
-               {"identical", difference_.is_null()},
+               {"identical", identical()},
                {"replies", total_.replies}};
   if (flags_.forced) {
     json["settings"]["forced_exit"] = flags_.rates.exit;
@@ -374,12 +363,12 @@ Json Verification::json() const {
 int command_verify(int argc, char** argv) {
   VerifyFlags flags;
   CLI::App app(
-      "Decodes each prompt plainly and with speculation and compares the results. Exits with 0 if "
+      "Decode each prompt plainly and with speculation and compare the results. Exits with 0 if "
       "everything is identical, with 1 at the first difference, which is located.");
   add_verify_flags(app, flags);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
   flags.prompt.check("");
-  flags.settle(app);
+  flags.check(app);
   if (!flags.json.empty()) check_writable(flags.json);
   std::vector<std::string> texts = flags.prompts();
 
@@ -391,9 +380,9 @@ int command_verify(int argc, char** argv) {
 
   Verification verification(flags, model, prompts);
   verification.announce();
-  const bool identical = verification.run();
-  print(verification.summary());
-  if (identical && !verification.drafted()) {
+  if (!verification.run()) return 1;
+  const bool told = write_stdout(verification.summary() + '\n');
+  if (verification.identical() && !verification.drafted()) {
     std::fprintf(stderr,
                  "warning: nothing was drafted: plain decoding was compared with itself; a lower "
                  "--tau drafts more, --speculator forced always does\n");
@@ -403,7 +392,7 @@ int command_verify(int argc, char** argv) {
     write_file(flags.json,
                verification.json().dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   }
-  return identical ? 0 : 1;
+  return told && verification.identical() ? 0 : 1;
 }
 
 }  // namespace specbound

@@ -158,12 +158,12 @@ void add_verify_flags(CLI::App& app, VerifyFlags& flags) {
   add_parsed(
       app, "--temps", "LIST",
       [&flags](const std::string& text) { flags.temperatures = parse_temperatures(text); },
-      "temperatures (default 0,0.7,1), instead of --temp")
+      "temperatures (default 0,0.7,1)")
       ->group(group);
   add_parsed(
       app, "--seeds", "N|LIST",
       [&flags](const std::string& text) { flags.seeds = parse_seeds(text); },
-      "how many seeds, counted from 1, or which: 7,8 (default 2), instead of --seed")
+      "how many seeds, counted from 1, or which: 7,8 (default 2)")
       ->group(group);
   add_parsed(
       app, "--speculator", "specbound|forced",
@@ -180,8 +180,9 @@ void add_verify_flags(CLI::App& app, VerifyFlags& flags) {
       ->group(group);
   add_rate(app, "--forced-exit", flags.rates.exit, "with forced: share of rows that draft");
   add_rate(app, "--forced-right", flags.rates.right, "with forced: share of drafts that are right");
-  add_file(app, "--json", flags.json, "write every result as JSON")->group(group);
+  add_output_file(app, "--json", flags.json, "write every result as JSON")->group(group);
   add_sampling_flags(app, flags.sampling);
+  for (const char* single : {"--temp", "--seed"}) app.remove_option(app.get_option(single));
   add_specbound_flags(app, flags.specbound);
   add_model_flags(app, flags.model);
   app.footer(kExamples);
@@ -196,12 +197,12 @@ std::vector<std::string> VerifyFlags::prompts() const {
   return prompt_lines(read_bytes(file), file == "-" ? "stdin" : file);
 }
 
-void VerifyFlags::settle(const CLI::App& app) {
-  // Where only the single flag of `run` was given, it counts.
-  if (app.get_option("--temp")->count() > 0 && app.get_option("--temps")->count() == 0) {
-    temperatures = {sampling.params.temperature};
+void VerifyFlags::check(const CLI::App& app) const {
+  for (const char* name : {"--forced-exit", "--forced-right"}) {
+    if (!forced && app.get_option(name)->count() > 0) {
+      throw Error(ErrorCode::kUsage, format("%s: needs --speculator forced", name));
+    }
   }
-  if (sampling.seed && app.get_option("--seeds")->count() == 0) seeds = {*sampling.seed};
   for (const float temperature : temperatures) {
     SamplingParams params = sampling.params;
     params.temperature = temperature;

@@ -15,7 +15,7 @@ namespace specbound {
 
 struct VerifyFlags {
   ModelFlags model;
-  SamplingFlags sampling;
+  SamplingFlags sampling;  // but for temperature and seed
   SpecBoundFlags specbound;
   PromptFlags prompt;
   std::vector<std::string> texts;
@@ -30,8 +30,8 @@ struct VerifyFlags {
 
   // Of -p, -f or the built-in set. Throws Error(kUsage) for both flags, and what reading throws.
   std::vector<std::string> prompts() const;
-  // The temperatures and seeds that count; checked. Throws Error(kUsage).
-  void settle(const CLI::App& app);
+  // Throws Error(kUsage) for what was given and does not go together.
+  void check(const CLI::App& app) const;
 };
 void add_verify_flags(CLI::App& app, VerifyFlags& flags);
 

@@ -25,6 +25,10 @@ void validate(const SpecBoundParams& params, int n_layers) {
   check("--tau", params.tau, 0, 1);
   int before = 0;
   for (const int layer : params.check_layers) {
+    if (n_layers == 1) {
+      throw Error(ErrorCode::kUsage,
+                  "--check-layers: the model has 1 layer, and drafts leave below the last one");
+    }
     if (layer < 1 || layer >= n_layers) {
       throw Error(
           ErrorCode::kUsage,

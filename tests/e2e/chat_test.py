@@ -149,7 +149,7 @@ class Scripted(unittest.TestCase):
         self.assertEqual(states("/spec\n/spec on\n/spec\n /spec  off \n/spec\t\n/spec on\n"),
                          [none, none, on, on, off, off, on])
         width = "speculation off: --w-max 1 leaves no row to draft"
-        self.assertEqual(states("/spec on\n/spec off\n", "--spec", "on", "--w-max", "1"),
+        self.assertEqual(states("/spec on\n/spec off\n", "--w-max", "1"),
                          [width] * 3)
         result = chat("/spec maybe\n/spec on off\n/special\n")
         self.assertIn(b"/spec maybe: expected on or off", result.stderr)

@@ -143,6 +143,10 @@ class Table(unittest.TestCase):
             self.assertLess(a["layers"][0]["confidence"], b["layers"][0]["confidence"])
             self.assertEqual(a["layers"][-1], b["layers"][-1])
 
+    def test_settings_are_written_as_typed(self):
+        figures = table_and_files(*ASK, "-n", "1", "--alpha", "0.2", "--tau", "0.1234567")[1]
+        self.assertEqual((figures["alpha"], figures["tau"]), (0.2, 0.1234567))
+
     def test_the_picture_stands_alone(self):
         _, _, svg = table_and_files(*STORY, "-n", "64")
         for word in (b"href", b"url(", b"@import", b"<script", b"<image"):
@@ -194,12 +198,20 @@ class Errors(unittest.TestCase):
         self.check_refused(*ask, "-n", "257", says=b"from 1 to 256")
         self.check_refused(*ask, "--tau", "2", says=b"--tau")
         self.check_refused(*ask, "--check-layers", "3,99", says=b"--check-layers")
+        self.check_refused(*ask, "--w-max", "4", says=b"--w-max")
+        self.check_refused(*ask, "--svg", "-", says=b"--svg: expected a file")
+        self.check_refused(*ask, "--svg", "a", "--json", "./a", says=b"two outputs")
         self.check_refused(*ask, "--raw", "--sys", "Be brief.", says=b"--sys")
         self.check_refused(*ask, "--svg", "", says=b"--svg: expected the name of a file")
         self.check_refused(*ask, "--svg", "/", says=b"/: cannot write", status=1)
         self.check_refused(*ask, "--json", "/no/such/folder/a.json", says=b"cannot write", status=1)
         self.check_refused("-m", DEMO, "-f", os.devnull, says=b"expected a prompt")
         self.check_refused(*ask, "-c", "8", says=b"the context holds 8", status=1)
+
+    def test_no_check_layer_left_is_told(self):
+        result = specbound(*ASK, "-n", "2", "--check-layers", "12", "--d-max", "10")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(b"no exits to mark: no check layer is left", result.stderr)
 
     def test_a_full_context_ends_the_table(self):
         n_prompt = table_and_files(*STORY, "-n", "1")[1]["prompt_tokens"]

@@ -87,12 +87,11 @@ class Identical(unittest.TestCase):
         ask = (*RAW, *QUICK, "--bits", "--speculator", "forced")
         self.assertEqual(specbound(*ask).stdout, specbound(*ask).stdout)
 
-    def test_the_flags_of_run_count_where_the_lists_are_not_given(self):
-        ask = (*RAW, "-p", "Once", "-n", "8", "--temp", "1.5", "--seed", "9")
-        self.assertEqual(verify_json(*ask)[1]["results"][0]["temperature"], 1.5)
-        self.assertEqual([r["seed"] for r in verify_json(*ask)[1]["results"]], [9])
-        both = verify_json(*ask, "--temps", "0", "--seeds", "3,4")[1]["results"]
-        self.assertEqual([(r["temperature"], r["seed"]) for r in both], [(0, 3), (0, 4)])
+    def test_settings_are_written_as_typed(self):
+        settings = verify_json(*RAW, "-p", "a", "-n", "1", "--tau", "0.1234567", "--top-p",
+                               "0.9876543", "--temps", "0.7,0.1234567")[1]["settings"]
+        self.assertEqual((settings["tau"], settings["top_p"], settings["temperatures"]),
+                         (0.1234567, 0.9876543, [0.7, 0.1234567]))
 
     def test_the_end_of_the_context(self):
         data = self.check(*RAW, "-p", "Once upon a time", "-c", "24", "-n", "64", "--ignore-eos",
@@ -147,6 +146,9 @@ class Input(unittest.TestCase):
                 (("--speculator", "none"), b"expected specbound or forced"),
                 (("--forced-right", "1.5"), b"--forced-right: expected a number from 0 to 1"),
                 (("--forced-exit", "nan"), b"--forced-exit"),
+                (("--forced-exit", "0.5"), b"--forced-exit: needs --speculator forced"),
+                (("--forced-right", "0.5"), b"--forced-right: needs --speculator forced"),
+                (("--temp", "1"), b"--temp"), (("-s", "1"), b"-s"), (("--json", "-"), b"--json"),
                 (("--w-max", "17"), b"--w-max"), (("--check-layers", "5"), b"--check-layers"),
                 (("--parse-special",), b"--parse-special")]:
             raw = () if arguments == ("--parse-special",) else ("--raw",)
@@ -164,6 +166,15 @@ class Input(unittest.TestCase):
             result = specbound(*RAW, *QUICK, stdout=full)
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"stdout: cannot write", result.stderr)
+
+    def test_a_reader_that_went_away_needs_no_words(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "wb") as closed:
+            result = specbound(*RAW, *QUICK, stdout=closed)
+        self.assertEqual(result.returncode, 1)
+        self.assertNotIn(b"verify:", result.stderr)
+        self.assertIn(b"drafted by", result.stderr.splitlines()[-1])
 
     def test_ctrl_c_stops_it(self):
         process = start("verify", "-m", DEMO, "-t", "1", "-n", "700", "--ignore-eos")

@@ -92,6 +92,9 @@ TEST_CASE("stats as JSON: every promised field, null where unknown, never NaN") 
   stats.generated.prefilled_tokens = 11;
   stats.generated.generated_tokens = 8;
   stats.generated.counters.rounds = 9;
+  stats.generated.counters.decoded_tokens = 9;
+  stats.generated.plain_token_seconds = 0.25;
+  stats.generated.plain_rounds = 8;
   stats.generated.prefill_seconds = 0.5;
   stats.generated.decode_seconds = 3;
   stats.generated.ttft_seconds = 0.75;
@@ -101,7 +104,7 @@ TEST_CASE("stats as JSON: every promised field, null where unknown, never NaN") 
   CHECK(json["generated_tokens"] == 8);
   CHECK(json["prefill_tokens_per_second"] == 22.0);
   CHECK(json["decode_tokens_per_second"] == 3.0);  // the end token was decoded too
-  CHECK(json["plain_tokens_per_second"] == 3.0);
+  CHECK(json["plain_tokens_per_second"] == 4.0);   // as the trace has it
   CHECK(json["compression_rate"] == 1.0);
   CHECK(json["ttft_seconds"] == 0.75);
   CHECK(json["stop_reason"] == "end");
@@ -111,7 +114,7 @@ TEST_CASE("stats as JSON: every promised field, null where unknown, never NaN") 
   CHECK(json["accepted_tokens"] == 0);
   CHECK(json["mean_exit_layer"].is_null());
   CHECK(json["speedup"].is_null());
-  CHECK(json["plain_rounds"] == 9);
+  CHECK(json["plain_rounds"] == 8);
   CHECK(json["exit_layers"] == nlohmann::json::object());
   CHECK(json["seed"] == ~uint64_t{0});
   CHECK(json.contains("backend"));
@@ -189,11 +192,14 @@ TEST_CASE("stats of a speculative reply without a plain round, without an accept
   GenerateStats& g = stats.generated;
   g.plain_token_seconds = 0;
   g.plain_rounds = 0;
+  g.generated_tokens = 1;
+  g.counters.rounds = 1;
+  g.counters.decoded_tokens = 2;
   g.counters.accepted_tokens = 0;
   g.counters.accepted_at.clear();
   g.stop = StopReason::kStopString;
   CHECK(stats_line(stats) ==
-        "39 tokens, 19.5 tok/s, plain not measured yet, CR 1.95, first after 250 ms | prompt 12, "
+        "1 token, 1.0 tok/s, plain not measured yet, CR 2.00, first after 250 ms | prompt 12, "
         "110 tok/s | stop: stop | seed 7 | speculation on");
   const auto json = nlohmann::json::parse(stats_json(stats));
   for (const char* key : {"mean_exit_layer", "plain_tokens_per_second", "speedup"}) {
@@ -202,6 +208,7 @@ TEST_CASE("stats of a speculative reply without a plain round, without an accept
   CHECK(json["plain_rounds"] == 0);
   CHECK(json["exit_layers"] == nlohmann::json::object());
 
+  g.plain_rounds = 3;
   const double broken[] = {std::numeric_limits<double>::quiet_NaN(),
                            std::numeric_limits<double>::infinity(),
                            std::numeric_limits<double>::denorm_min(), -1.0};
@@ -213,9 +220,29 @@ TEST_CASE("stats of a speculative reply without a plain round, without an accept
       CHECK_MESSAGE(text.find("inf") == std::string::npos, text);
     }
   }
-  g.plain_rounds = 1;
-  g.plain_token_seconds = 0.08;
-  CHECK(stats_line(stats).find("plain 12.5 (1 round), speedup 1.56x") != std::string::npos);
+}
+
+TEST_CASE("one or two plain rounds are shown but compared with nothing") {
+  ReplyStats stats = speculative_reply();
+  for (const int rounds : {1, 2}) {
+    stats.generated.plain_rounds = rounds;
+    const auto json = nlohmann::json::parse(stats_json(stats));
+    CHECK(json["plain_tokens_per_second"] == 12.5);
+    CHECK(json["plain_rounds"] == rounds);
+    CHECK(json["speedup"].is_null());
+    CHECK(stats_line(stats).find("speedup") == std::string::npos);
+  }
+  stats.generated.plain_rounds = 1;
+  CHECK(stats_line(stats).find(", plain 12.5 (1 round), CR 2.00") != std::string::npos);
+}
+
+TEST_CASE("a reply that is only its end token has a time to first token") {
+  ReplyStats stats;
+  CHECK(stats_line(stats).find("first after") == std::string::npos);
+  CHECK(nlohmann::json::parse(stats_json(stats))["ttft_seconds"].is_null());
+  stats.generated.ttft_seconds = 0.0003;
+  CHECK(stats_line(stats).find("0 tokens, first after 0.3 ms") == 0);
+  CHECK(nlohmann::json::parse(stats_json(stats))["ttft_seconds"] == 0.0003);
 }
 
 TEST_CASE("stats for people: one line with speed, first token, seed") {
@@ -225,14 +252,15 @@ TEST_CASE("stats for people: one line with speed, first token, seed") {
   stats.generated.prefilled_tokens = 9;
   stats.generated.generated_tokens = 20;
   stats.generated.counters.rounds = 20;
+  stats.generated.counters.decoded_tokens = 20;
   stats.generated.prefill_seconds = 0.003;
   stats.generated.decode_seconds = 0.1;
   stats.generated.ttft_seconds = 0.008;
   stats.generated.stop = StopReason::kLength;
-  CHECK(
-      stats_line(stats) ==
-      "20 tokens, 200.0 tok/s, first after 8 ms | prompt 100 (9 new), 3000 tok/s | stop: length | "
-      "seed 42 | speculation off");
+  CHECK(stats_line(stats) ==
+        "20 tokens, 200.0 tok/s, first after 8.0 ms | prompt 100 (9 new), 3000 tok/s | stop: "
+        "length | "
+        "seed 42 | speculation off");
 }
 
 TEST_CASE("totals of a session count end tokens as the single replies do") {
@@ -241,6 +269,7 @@ TEST_CASE("totals of a session count end tokens as the single replies do") {
         "0 replies, 0 tokens | prompts 0 tokens | context 0 of 768 | speculation off");
   GenerateStats reply;
   reply.generated_tokens = 9;
+  reply.counters.decoded_tokens = 10;
   reply.prefilled_tokens = 30;
   reply.decode_seconds = 0.5;
   reply.prefill_seconds = 0.1;
@@ -250,6 +279,7 @@ TEST_CASE("totals of a session count end tokens as the single replies do") {
         "1 reply, 9 tokens, 20.0 tok/s | prompts 30 tokens, 300 tok/s | context 41 of 768 | "
         "speculation off");
   reply.stop = StopReason::kLength;
+  reply.counters.decoded_tokens = 9;
   totals.add(reply);
   CHECK(totals_line(totals, 80, 768, false) ==
         "2 replies, 18 tokens, 19.0 tok/s | prompts 60 tokens, 300 tok/s | context 80 of 768 | "
@@ -267,11 +297,12 @@ TEST_CASE("totals of a session with speculative replies count their drafts") {
   plain.generated_tokens = 10;
   plain.decode_seconds = 1;
   plain.counters.rounds = 10;
+  plain.counters.decoded_tokens = 10;
   plain.stop = StopReason::kLength;
   totals.add(plain);
   CHECK(totals_line(totals, 90, 768, false) ==
-        "3 replies, 88 tokens, 18.0 tok/s | 50 rounds, drafted 60, accepted 40, CR 1.80 | prompts "
-        "22 tokens, 110 tok/s | context 90 of 768 | speculation off");
+        "3 replies, 88 tokens, 18.0 tok/s | speculative: 40 rounds, drafted 60, accepted 40, CR "
+        "2.00 | prompts 22 tokens, 110 tok/s | context 90 of 768 | speculation off");
 }
 
 TEST_CASE("text for a terminal stays one line, steers nothing, and is not cut") {
@@ -291,6 +322,7 @@ TEST_CASE("text for a terminal stays one line, steers nothing, and is not cut") 
         "\\xe2\\x80\\xae"
         "abc");                                                                     // right to left
   CHECK(terminal_text("\xff\xe2\x82 x\xe2\x82") == "\\xff\\xe2\\x82 x\\xe2\\x82");  // broken
+  CHECK(terminal_text("\u061c\ufeff\u00ad\u207f") == "\\xd8\\x9c\\xef\\xbb\\xbf\\xc2\\xad\u207f");
   CHECK(terminal_text(std::string(500, 'x')) == std::string(500, 'x'));
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include "app/interrupt.h"
 #include "app/lens_table.h"
 #include "app/lens_views.h"
+#include "app/shortest_decimal.h"
 #include "engine_rig.h"
 #include "text/utf8_stream.h"
 
@@ -554,4 +556,13 @@ TEST_CASE("lens as JSON") {
       CHECK((name.empty() ? cell["mark"].is_null() : cell["mark"] == name));
     }
   }
+}
+
+TEST_CASE("floats as the shortest decimals that read back as they were") {
+  for (const char* text : {"0.2", "0.55", "0.1234567", "1", "100", "1e-45", "3.4028235e+38"}) {
+    const float value = std::strtof(text, nullptr);
+    CHECK(shortest_decimal(value) == std::strtod(text, nullptr));
+    CHECK(static_cast<float>(shortest_decimal(value)) == value);
+  }
+  CHECK(std::isnan(shortest_decimal(std::numeric_limits<float>::quiet_NaN())));
 }

