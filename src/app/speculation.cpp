@@ -20,8 +20,8 @@ constexpr const char* kNone = "none";
 constexpr const char* kSpecBound = "specbound";
 
 // Speculators of the design that this build lacks, so that a known name is not called a typo.
-constexpr std::array<std::string_view, 7> kAbsentSpeculators = {
-    "ngram", "draft", "layerskip", "draft-verify", "adadecode", "hybrid", "forced"};
+constexpr std::array<std::string_view, 6> kAbsentSpeculators = {
+    "ngram", "draft", "layerskip", "draft-verify", "adadecode", "hybrid"};
 
 // The paper's setting, spelled out: the defaults may move, this does not.
 SpecBoundParams paper_params() {
@@ -226,6 +226,9 @@ void add_speculation_flags(CLI::App& app, SpeculationFlags& flags) {
         kAbsentSpeculators.end()) {
       throw CLI::ValidationError("--speculator",
                                  text + ": this build has " + kNone + " and " + kSpecBound);
+    }
+    if (text == "forced") {
+      throw CLI::ValidationError("--speculator", "forced drafts only in specbound verify");
     }
     if (text != kNone && text != kSpecBound) return false;
     flags.speculator = text;

@@ -1,6 +1,7 @@
 #include "app/verify_plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "app/text_input.h"
 #include "error.h"

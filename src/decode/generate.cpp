@@ -179,6 +179,8 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
   start_ = Clock::now();
   const bool ready = commit_prompt(prompt, options, stats);
   stats.prefill_seconds = seconds_since(start_);
+  stats.plain_token_seconds = plain_.seconds_per_token();
+  stats.plain_rounds = plain_.rounds();
   if (!ready) {
     stats.stop = StopReason::kAborted;
     return stats;

@@ -10,7 +10,6 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "decode/round.h"
@@ -51,7 +50,7 @@ struct GenerateStats {
   StopReason stop = StopReason::kEnd;
   bool speculated = false;         // a speculator was there to draft
   Counters counters;               // of this reply
-  double plain_token_seconds = 0;  // median of the session's plain rounds; 0: none measured
+  double plain_token_seconds = 0;  // median of the session's newest plain rounds; 0: none
   int plain_rounds = 0;            // how many that is the median of
 };
 

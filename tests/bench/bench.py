@@ -48,6 +48,7 @@ def hardware():
         l3=cpu.get("L3 cache"), hypervisor=cpu.get("Hypervisor vendor"),
         flags=[flag for flag in CPU_FLAGS if flag in flags],
         memory_gb=round(int(memory.split()[1]) / 1e6, 1), kernel=platform.release(),
+        realtime_priority=os.sched_getparam(0).sched_priority,
         load_average_at_start=round(load, 2))
 
 

@@ -176,6 +176,7 @@ class Flags(unittest.TestCase):
                             (("--tau", "nan"), b"--tau: expected a number, found"),
                             (("--spec", "maybe"), b"--spec: expected on or off"),
                             (("--speculator", "ngram"), b"this build has none and specbound"),
+                            (("--speculator", "forced"), b"only in specbound verify"),
                             (("--preset", "quick"), b"--preset: expected paper"),
                             (("--check-layers", "1,,2"), b"a part is empty"),
                             (("--check-layers", "1-99999999999"), b"the model has 16"),

@@ -224,8 +224,7 @@ TEST_CASE("speculation flags: numbers out of range or of shape are refused on th
 TEST_CASE("--spec and --speculator refuse what they do not know, and say what there is") {
   check_says(refusal({"--spec", "yes"}), "--spec: expected on or off, found \"yes\"");
   check_says(refusal({"--spec", ""}), "--spec: expected on or off, found \"\"");
-  for (const char* name :
-       {"ngram", "draft", "layerskip", "draft-verify", "adadecode", "hybrid", "forced"}) {
+  for (const char* name : {"ngram", "draft", "layerskip", "draft-verify", "adadecode", "hybrid"}) {
     check_says(refusal({"--speculator", name}),
                std::string("--speculator: ") + name + ": this build has none and specbound");
   }
