@@ -12,7 +12,7 @@ set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root" || exit 1
 logs="$root/build/test-logs"
-fuzz_seconds=30
+fuzz_seconds=90  # shared by all fuzzers
 
 say() { echo "test: $*"; }
 . packaging/dependencies.sh
@@ -92,8 +92,9 @@ stage_tsan() {
   suite tsan
 }
 
-# fuzz_gguf fills an empty corpus by itself. fuzz_tokenizer starts from texts (0, 1), the small GGUF
-# files of fuzz_gguf (2) and chat templates (3); the first byte of an input says which it is.
+# fuzz_gguf and fuzz_heads fill an empty corpus by themselves. fuzz_tokenizer starts from texts (0,
+# 1), the small GGUF files of fuzz_gguf (2) and chat templates (3); the first byte of an input says
+# which it is.
 fuzz_tokenizer_seeds() {
   local file name
   for file in tests/data/tokenizer/*.inp tests/data/chat-templates/*.jinja \
@@ -110,25 +111,26 @@ fuzz_tokenizer_seeds() {
   done
 }
 
-# A new corpus each time, so that every run can be repeated.
+# run_fuzzer TARGET SECONDS; a new corpus each time, so that every run can be repeated.
 run_fuzzer() {
-  local target=$1 work="$root/build/fuzz/runs/$1"
+  local target=$1 seconds=$2 work="$root/build/fuzz/runs/$1"
   rm -rf "$work/corpus"
   mkdir -p "$work/corpus"
   if [ "$target" = fuzz_tokenizer ]; then fuzz_tokenizer_seeds "$work/corpus"; fi
-  echo "== $target, $fuzz_seconds s"
+  echo "== $target, $seconds s"
   (cd "$work" && fixed_addresses "$root/build/fuzz/tests/$target" -seed=1 -max_len=16384 \
-    -max_total_time="$fuzz_seconds" -timeout=20 -rss_limit_mb=2560 -print_final_stats=1 corpus)
+    -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2560 -print_final_stats=1 corpus)
 }
 
 stage_fuzz() {
-  local source target passed=0 failed=0 targets=()
+  local source target seconds passed=0 failed=0 targets=()
   for source in tests/fuzz/fuzz_*.cpp; do
     targets+=("$(basename "$source" .cpp)")
   done
   build fuzz --target "${targets[@]}" || return 1
+  seconds=$((fuzz_seconds / ${#targets[@]}))
   for target in "${targets[@]}"; do
-    if run_fuzzer "$target"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    if run_fuzzer "$target" "$seconds"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   done
   echo "$passed $failed 0" >"$counts"
   [ $failed = 0 ]

@@ -24,7 +24,8 @@ MAY_INCLUDE = {
     "engine": {"engine", "model", "text"},
     "trace": {"trace"},
     "decode": {"decode", "engine", "model", "text", "trace"},
-    "app": {"app", "decode", "engine", "model", "text", "trace"},
+    "train": {"train", "decode", "engine", "model", "text", "trace"},
+    "app": {"app", "train", "decode", "engine", "model", "text", "trace"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CUDA_HEADER = re.compile(r"^(cuda|cublas|curand|nvrtc|nvml|mma\.h|cooperative_groups|thrust/|cub/)")

@@ -1,5 +1,6 @@
-// `specbound info`: what a GGUF file holds, and whether and why it can run here. Everything is
-// first gathered as JSON; the text for people is a rendering of the same report.
+// `specbound info`: what a GGUF file holds, and whether and why it can run here; what exit heads
+// there are. Everything is first gathered as JSON; the text for people is a rendering of the same
+// report.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "app/cli.h"
 #include "app/commands.h"
+#include "app/info_heads.h"
 #include "app/terminal_text.h"
 #include "error.h"
 #include "model/config.h"
@@ -379,6 +381,12 @@ int command_info(int argc, char** argv) {
   report_tensors(gguf, tensors, report);
   report_runs(gguf, report);
   report_text(gguf, report);
+  const bool is_heads = is_heads_file(gguf);
+  if (is_heads) {
+    report["exit_heads"] = heads_file_json(path);
+  } else if (report["runs"] == true) {
+    report["exit_heads"] = model_heads_json(gguf);
+  }
   if (json) {
     std::printf("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
     return 0;
@@ -388,8 +396,13 @@ int command_info(int argc, char** argv) {
               grouped(gguf.file_size()).c_str());
   print_metadata(gguf, report);
   print_tensors(report);
+  if (is_heads) {
+    print_heads_file(report["exit_heads"]);
+    return 0;
+  }
   print_config(report);
   print_verdict(report);
+  if (report.contains("exit_heads")) print_model_heads(report["exit_heads"]);
   return 0;
 }
 

@@ -62,12 +62,22 @@ class Witness final : public Backend {
   const ModelConfig& config() const override { return backend_.config(); }
   int n_ctx() const override { return backend_.n_ctx(); }
   std::string description() const override { return backend_.description(); }
+  std::string device() const override { return backend_.device(); }
   void embed(int slot, int32_t token) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
   float confidence(std::span<const float> z, float temperature) const override {
     return backend_.confidence(z, temperature);
   }
+  // Checks are approximate by right, and never part of the text.
+  void set_exit_heads(const ExitHeads* heads, int shortlist) override {
+    backend_.set_exit_heads(heads, shortlist);
+  }
+  ExitPeak exit_check(int head, int slot, float temperature) override {
+    return backend_.exit_check(head, slot, temperature);
+  }
+  std::span<const float> exit_logits() const override { return backend_.exit_logits(); }
+  void keep_state(int slot) override { backend_.keep_state(slot); }
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
   int kv_len(int layer) const override { return backend_.kv_len(layer); }

@@ -18,11 +18,18 @@
 #include <string>
 
 #include "model/config.h"
+#include "model/exit_heads.h"
 
 namespace specbound {
 
 inline constexpr int kMaxRows = 16;        // rows of one round: w_max at most
 inline constexpr int kPrefillChunk = 512;  // rows of one prefill pass
+
+// The outcome of an exit check: what the head would say, and how sure it is.
+struct ExitPeak {
+  float confidence = 0;  // max softmax(z / temperature); a row of nothing but NaN and -inf has 0
+  int32_t token = 0;     // argmax z, the lowest place of equals; an id of the vocabulary
+};
 
 class Backend {
  public:
@@ -31,6 +38,8 @@ class Backend {
   virtual const ModelConfig& config() const = 0;
   virtual int n_ctx() const = 0;                // positions the K/V cache holds
   virtual std::string description() const = 0;  // one line: backend, kernels, threads, dtype
+  // What timings hold for, apart from the model: "CPU (AVX-512 VNNI, 2 threads)".
+  virtual std::string device() const = 0;
 
   // H[slot] = embedding of `token`. 0 <= slot < kMaxRows, 0 <= token < vocab_size.
   virtual void embed(int slot, int32_t token) = 0;
@@ -45,6 +54,20 @@ class Backend {
   // The confidence of an exit check: max softmax(z / temperature) of a row of logits (paper Eq. 2).
   // NaN counts as -inf; a row of nothing else has confidence 0.
   virtual float confidence(std::span<const float> z, float temperature) const = 0;
+
+  // What exit_check() looks with from now on; nullptr: nothing. `heads` must outlive that. A check
+  // reads the first `shortlist` tokens of the file's list (a multiple of 16 or all of it). Throws
+  // Error(kLimit) when the memory for repacking cannot be had.
+  virtual void set_exit_heads(const ExitHeads* heads, int shortlist) = 0;
+
+  // Head `head` (an index into ExitHeads::heads()) looks at H[slot], which must have come to the
+  // head's layer. A chained head reads the state before `slot` and leaves its own after it.
+  virtual ExitPeak exit_check(int head, int slot, float temperature) = 0;
+  // z of the last check: (shortlist) for folded and chained heads, (vocab_size) for full ones.
+  virtual std::span<const float> exit_logits() const = 0;
+  // The state before slot 0 becomes norm(H[slot]), a row that went through all layers: the row in
+  // slot 0 of the next round follows it.
+  virtual void keep_state(int slot) = 0;
 
   // All layers over `tokens` at positions kv_len.., in chunks of kPrefillChunk; no logits. Needs
   // the same kv_len at every layer. `progress(done)` after each chunk may return false to stop

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a pass over M = 1..16 rows costs against one row: what verifying M drafted tokens costs.
+"""What a pass over M = 1..16 rows costs against one row: what verifying M drafted tokens costs. And
+what an exit check costs, in units of a layer.
 
 Run by rows.sh, which builds what is needed.
 """
@@ -14,7 +15,9 @@ PROMPT = 64  # positions before the rows
 
 def measure(model, threads, a):
     flags = ["-m", model, "-t", threads, "--prompt", PROMPT, "--repeats", a.repeats]
-    outputs = bench.take_turns({"rows": [a.bench_rows, *flags]}, a.processes)["rows"]
+    turns = bench.take_turns({"rows": [a.bench_rows, *flags],
+                              "checks": [a.bench_rows, *flags, "--checks"]}, a.processes)
+    outputs = turns["rows"]
     n_rows = len(outputs[0]["seconds"])
     entry = dict(**bench.model_entry(model), threads=threads, backend=outputs[0]["backend"],
                  rows=[])
@@ -29,7 +32,24 @@ def measure(model, threads, a):
     print(f"{entry['model']}, {threads} threads: t(1) = "
           f"{entry['rows'][0]['seconds']['median'] * 1e3:.3f} ms; t(M)/t(1):")
     print("  " + "  ".join(f"{row['m']}: {row['ratio']:.2f}" for row in entry["rows"]), flush=True)
+    entry.update(summarize_checks(turns["checks"]))
     return entry
+
+
+def summarize_checks(outputs):
+    """Checks by kind and shortlist, and what a call of run_layers costs beside its layers."""
+    layer = bench.summary([o["layer_seconds"] for o in outputs])
+    print(f"  a layer takes {layer['median'] * 1e6:.2f} us; checks in layers:")
+    entries = []
+    for i, check in enumerate(outputs[0]["checks"]):
+        costs = [o["checks"][i]["layers"] for o in outputs]
+        entries.append(dict(kind=check["kind"], shortlist=check["shortlist"],
+                            layers=round(statistics.median(costs), 3),
+                            layers_min=round(min(costs), 3), layers_max=round(max(costs), 3),
+                            seconds=bench.summary([o["checks"][i]["seconds"] for o in outputs])))
+        print(f"    {check['kind']} {check['shortlist']}: {entries[-1]['layers']:.2f}", flush=True)
+    return dict(layer_seconds=layer, checks=entries,
+                call_seconds=bench.summary([o["call_seconds"] for o in outputs]))
 
 
 def main():

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Seconds of a pass over M = 1..16 rows, in memory (random model) and in cache (demo model).
+# Seconds of a pass over M = 1..16 rows, and of exit checks, in memory (random model) and in cache
+# (demo model).
 #
 #   tests/bench/rows.sh [--processes N] [--repeats N] [--threads N...] [--output FILE]
 #

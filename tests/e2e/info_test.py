@@ -2,8 +2,10 @@
 """specbound info, from the outside: what it says of models, vocabularies and other files."""
 import json
 import os
+import tempfile
 import unittest
 
+from heads_file import demo_fingerprint, heads_bytes
 from specbound_process import DEMO, ROOT, STORIES, specbound
 
 VOCABULARIES = os.path.join(ROOT, "tests/data/tokenizer")
@@ -41,6 +43,48 @@ class Info(unittest.TestCase):
         bpe = info_json(os.path.join(VOCABULARIES, "ggml-vocab-gpt-2.gguf"))
         self.assertEqual((bpe["runs"], bpe["text"]), (False, False))
         self.assertIn("byte-level BPE", bpe["text_reason"])
+
+    def test_heads_files(self):
+        fingerprint = demo_fingerprint()
+        with tempfile.TemporaryDirectory() as folder:
+            def put(name, data):
+                path = os.path.join(folder, name)
+                with open(path, "wb") as file:
+                    file.write(data)
+                return path
+
+            data = heads_bytes(fingerprint, layers=(0, 2))
+            found = info_json(put("good.gguf", data))["exit_heads"]
+            self.assertIsNone(found["reason"])
+            self.assertEqual(found["base"]["fingerprint"], fingerprint)
+            self.assertEqual([(h["kind"], h["layer"]) for h in found["heads"]],
+                             [("chained", 0), ("chained", 2)])
+            text = specbound("info", os.path.join(folder, "good.gguf")).stdout
+            self.assertIn(b"  heads       chained at 0, 2\n", text)
+
+            # Whole as a container, but not what it says it is.
+            bad = info_json(put("bad.gguf", heads_bytes(fingerprint, shortlist_size=7)))
+            self.assertIn("shortlist", bad["exit_heads"]["reason"])
+
+            for size in (20, len(data) // 2, len(data) - 1):
+                cut = specbound("info", put("cut.gguf", data[:size]))
+                self.assertEqual((cut.returncode, cut.stdout), (1, b""), size)
+                self.assertEqual(cut.stderr.count(b"\n"), 1)
+
+            # Beside a model: its own, another's, half a file.
+            model = os.path.join(folder, "model.gguf")
+            os.symlink(DEMO, model)
+            for content, says in ((data, None), (heads_bytes("0" * 16), "fingerprint"),
+                                  (data[:-1], "cut short")):
+                beside = put("model.heads.gguf", content)
+                found = info_json(model)["exit_heads"]
+                self.assertEqual(found["file"], beside)
+                if says is None:
+                    self.assertIsNone(found["reason"])
+                else:
+                    self.assertIn(says, found["reason"])
+                    self.assertIn(b"exit heads  cannot be used: ",
+                                  specbound("info", model).stdout)
 
     def test_other_files_are_one_clear_error(self):
         cases = {os.path.join(ROOT, "README.md"): b"not a GGUF file", ROOT: b"directory",

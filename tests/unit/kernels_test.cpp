@@ -122,7 +122,8 @@ TEST_CASE("INT8 matmul equals the written formula, tiles and in place") {
         const Kernels& kernels = kernels_for(isa);
         RowBuffer buffer(n_rows, n_in);
         const Rows rows = buffer.rows(n_rows, n_in, x.data(), n_in);
-        for (int r = 0; r < n_rows; ++r) kernels.quantize(&x[size_t(r) * n_in], r, rows.quantized);
+        for (int r = 0; r < n_rows; ++r)
+          kernels.quantize(&x[size_t(r) * n_in], r, 0, n_in / 32, rows.quantized);
         std::vector<float> y(expected.size() + 1, -7.0f);
         kernels.matmul_tiles(tiles, rows.quantized, y.data(), n_out, false);
         CHECK(same_bits(y.data(), expected.data(), expected.size()));
@@ -146,7 +147,7 @@ TEST_CASE("quantization of odd blocks: zeros, tiny, infinite, NaN, one spike") {
       RowBuffer buffer(1, 32);
       const QuantRows q = buffer.rows(1, 32, x.data(), 32).quantized;
       std::memset(q.q, 55, 32);
-      kernels_for(isa).quantize(x.data(), 0, q);
+      kernels_for(isa).quantize(x.data(), 0, 0, 1, q);
       int sum = 0;
       for (int i = 0; i < 32; ++i) sum += q.q[i];
       CHECK(q.bias[0] == -128 * sum);
@@ -294,6 +295,15 @@ TEST_CASE("attention agrees with softmax(q K) V in double, whatever its queries 
         kernels.attention(head, &one, 1, head_dim, scale, scratch.data());
         CHECK(same_bits(alone.data(), &out[size_t(i) * head_dim], head_dim));
       }
+      // In any company, too.
+      for (int count = 2; count < 8; ++count) {
+        std::vector<float> again(out.size());
+        std::vector<Query> few(queries.end() - count, queries.end());
+        for (Query& query : few) query.out = &again[query.out - out.data()];
+        kernels.attention(head, few.data(), count, head_dim, scale, scratch.data());
+        const size_t first = size_t(8 - count) * head_dim;
+        CHECK(same_bits(&again[first], &out[first], size_t(count) * head_dim));
+      }
       if (portable_out.empty()) portable_out = out;
       CHECK(same_bits(out.data(), portable_out.data(), out.size()));
     }
@@ -337,6 +347,61 @@ TEST_CASE("softmax peak: near the exact one, hostile rows sane, the same bits on
       }
       CHECK(peak(holes) == 1);
       row[at] = -1e30f;
+    }
+  }
+}
+
+TEST_CASE("peaks by chunks: near the exact softmax, the lowest of equals, sane on hostile rows") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  struct Peak {
+    float confidence;
+    int place;
+  };
+  const auto peak_of = [](Isa isa, const std::vector<float>& z, float temperature) {
+    const int n = static_cast<int>(z.size()), n_chunks = (n + kPeakChunk - 1) / kPeakChunk;
+    std::vector<PeakChunk> chunks(n_chunks);
+    const Kernels& kernels = kernels_for(isa);
+    kernels.peak_chunks(z.data(), n, temperature, chunks.data());
+    Peak peak{};
+    peak.confidence =
+        kernels.join_peaks(chunks.data(), n_chunks, temperature, z.data(), n, &peak.place);
+    return peak;
+  };
+  for (int n : {1, 2, 15, 16, 17, 63, 64, 65, 150, 1024, 32003}) {
+    CAPTURE(n);
+    const std::vector<float> z = normals(n, 60 + n, 4);
+    for (float temperature : {0.5f, 1.0f, 1.1375f, 3.0f}) {
+      const auto top = std::max_element(z.begin(), z.end());
+      double total = 0;
+      for (float x : z) total += std::exp((double{x} - *top) / temperature);
+      const Peak portable = peak_of(Isa::kPortable, z, temperature);
+      CHECK(std::fabs(portable.confidence * total - 1) < 1e-5);
+      for (Isa isa : supported_isas()) {
+        const Peak peak = peak_of(isa, z, temperature);
+        CHECK(same_bits(&peak.confidence, &portable.confidence, 1));
+        CHECK(peak.place == top - z.begin());
+      }
+    }
+  }
+  for (Isa isa : supported_isas()) {
+    for (float nothing : {nan, -inf}) {
+      const Peak peak = peak_of(isa, std::vector<float>(140, nothing), 1.2f);
+      CHECK(peak.confidence == 0);
+      CHECK(peak.place == 0);
+    }
+    for (int at : {0, 15, 63, 64, 100, 127, 128, 139}) {
+      for (float nothing : {nan, -inf, -1e30f, -3e38f}) {
+        for (float something : {5.0f, 3e38f, inf}) {
+          std::vector<float> z(140, nothing);
+          z[at] = something;
+          const Peak peak = peak_of(isa, z, 1.2f);
+          CHECK(peak.confidence == 1);
+          CHECK(peak.place == at);
+          for (int i = at + 1; i < 140; i += 3) z[i] = something;
+          CHECK(peak_of(isa, z, 1.2f).place == at);
+        }
+      }
     }
   }
 }

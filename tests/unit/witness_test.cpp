@@ -12,6 +12,8 @@
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
 #include "engine_rig.h"
+#include "model/exit_heads.h"
+#include "temp_dir.h"
 
 using namespace specbound;
 using namespace specbound::test;
@@ -43,6 +45,7 @@ class Faulty : public Backend {
   const ModelConfig& config() const override { return real_->config(); }
   int n_ctx() const override { return real_->n_ctx(); }
   std::string description() const override { return real_->description(); }
+  std::string device() const override { return real_->device(); }
   void embed(int slot, int32_t token) override { real_->embed(slot, token); }
   void run_layers(int slot, int n, int pos, int from, int to) override {
     real_->run_layers(slot, n, pos, from, to);
@@ -51,6 +54,14 @@ class Faulty : public Backend {
   float confidence(std::span<const float> z, float temperature) const override {
     return real_->confidence(z, temperature);
   }
+  void set_exit_heads(const ExitHeads* heads, int shortlist) override {
+    real_->set_exit_heads(heads, shortlist);
+  }
+  ExitPeak exit_check(int head, int slot, float temperature) override {
+    return real_->exit_check(head, slot, temperature);
+  }
+  std::span<const float> exit_logits() const override { return real_->exit_logits(); }
+  void keep_state(int slot) override { real_->keep_state(slot); }
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override {
     real_->prefill(tokens, progress, context);
@@ -140,6 +151,17 @@ class WrongValue final : public Faulty {
   }
 };
 
+// A check that changes the row it looks at.
+class MeddlingCheck final : public Faulty {
+ public:
+  ExitPeak exit_check(int head, int slot, float temperature) override {
+    const ExitPeak peak = real_->exit_check(head, slot, temperature);
+    float* h = const_cast<float*>(real_->hidden(slot).data());
+    h[5] = std::bit_cast<float>(std::bit_cast<uint32_t>(h[5]) ^ 1u);
+    return peak;
+  }
+};
+
 SpecBoundParams wide() {
   SpecBoundParams params;
   params.w_max = 8;
@@ -215,6 +237,70 @@ TEST_CASE("witness: a sound backend is found sound, and what was compared is cou
   int64_t together = 0;
   for (int n = 2; n <= 8; ++n) together += result.rows_in_passes_of[n];
   CHECK(together >= 30);
+}
+
+namespace {
+
+// Heads of random values after layers 1..5.
+ExitHeads random_heads(const TempDir& folder) {
+  TinyRandom random(8);
+  const auto tensor = [&](int n_out, int n_in) {
+    HeadTensor t{n_out, n_in, std::vector<float>(size_t(n_out) * n_in)};
+    for (float& v : t.values) v = random.normal() / 4;
+    return t;
+  };
+  const int dim = model().config.dim;
+  NewHeads file;
+  file.base = heads_base(model().gguf, model().config);
+  for (int i = 0; i < 48; ++i) file.shortlist.push_back(2 * i + 1);
+  for (HeadKind kind : {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained}) {
+    for (int l = 1; l < kLayers; ++l) {
+      NewHead& head = file.heads.emplace_back();
+      head.layer = l;
+      head.kind = kind;
+      if (kind == HeadKind::kFull) head.map = tensor(dim, dim);
+      if (kind == HeadKind::kFolded) head.folded = tensor(48, dim);
+      if (kind != HeadKind::kChained) continue;
+      head.map = tensor(dim, 2 * dim);
+      head.inner = tensor(dim, 2 * dim);
+      head.outer = tensor(dim, dim);
+    }
+  }
+  write_exit_heads(folder / "heads.gguf", file);
+  return ExitHeads::open(folder / "heads.gguf", model().gguf, model().config);
+}
+
+// 40 tokens after 9, drafted by a trained head at every layer it may leave at.
+SideBySide watch_heads(Backend& backend, const ExitHeads& heads, HeadKind kind, float temperature) {
+  const std::vector<int32_t> prompt = token_ids(9, kVocab);
+  Witness witness(backend, 9 + 40, 40);
+  witness.set_exit_heads(&heads, 48);
+  SpecBoundParams params = wide();
+  params.tau = 0.1f;
+  TrainedHead head(heads, kind);
+  SpecBound speculator(head, params, kLayers);
+  return decode_side_by_side(backend, &witness, sampling(temperature), prompt, tokens(40),
+                             [&](std::span<const int32_t>) { return &speculator; });
+}
+
+}  // namespace
+
+TEST_CASE("witness: drafts of trained heads change no bit, whatever the heads say") {
+  const TempDir folder;
+  const ExitHeads heads = random_heads(folder);
+  for (HeadKind kind : {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained}) {
+    for (float temperature : {0.0f, 0.9f}) {
+      CAPTURE(head_kind_name(kind));
+      Faulty backend;
+      const SideBySide reply = watch_heads(backend, heads, kind, temperature);
+      CHECK_FALSE(reply.difference);
+      CHECK(reply.speculative.counters.drafted_tokens > 20);
+      MeddlingCheck meddling;
+      const SideBySide harmed = watch_heads(meddling, heads, kind, temperature);
+      REQUIRE(harmed.difference);
+      CHECK(harmed.difference->what != Difference::What::kMissing);
+    }
+  }
 }
 
 TEST_CASE("witness: one flipped bit of a hidden row") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/cpu/cpu_topology.h"
+#include "engine/cpu/exit_checks.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/kv_cache.h"
 #include "engine/cpu/linear.h"
@@ -19,8 +20,9 @@
 namespace specbound {
 namespace {
 
-// Rows up to this many are prepared by every thread for itself, which costs less than a barrier.
-constexpr int kPrivateRows = 2;
+// Up to so many floats of normed rows are made by every thread for itself, which costs less than a
+// barrier.
+constexpr int kPrivateFloats = 4096;
 // Queries of one attention task: they share every K and V that is read.
 constexpr int kTaskQueries = 8;
 
@@ -44,10 +46,15 @@ class CpuBackend final : public Backend {
   const ModelConfig& config() const override { return config_; }
   int n_ctx() const override { return n_ctx_; }
   std::string description() const override;
+  std::string device() const override;
   void embed(int slot, int32_t token) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
   float confidence(std::span<const float> z, float temperature) const override;
+  void set_exit_heads(const ExitHeads* heads, int shortlist) override;
+  ExitPeak exit_check(int head, int slot, float temperature) override;
+  std::span<const float> exit_logits() const override { return checks_.logits(); }
+  void keep_state(int slot) override;
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
   int kv_len(int layer) const override;
@@ -57,10 +64,21 @@ class CpuBackend final : public Backend {
 
  private:
   void forward(float* h, int n, int pos, int from, int to, bool kv_only);
-  Rows prepare(int thread, const float* x, int ldx, const float* norm, int n, int k, bool int8);
-  void finish_heads(int thread, const LayerWeights& w, int layer, int n, int pos, bool kv_only);
-  void attend(int thread, int layer, int n, int pos);
-  void add_bias(int thread, const float* bias, float* y, int n, int n_out, int ldy);
+  Rows normed(int thread, const float* x, const float* norm, int n, bool int8);
+  void quantize_together(int thread, const Rows& rows);
+  // Where a thread finds the heads that it works on.
+  struct HeadRows {
+    Outputs q, k, v;
+  };
+  HeadRows head_rows(int thread);
+  void finish_heads(int thread, const HeadRows& at, const LayerWeights& w, int layer, int n,
+                    int pos, bool kv_only);
+  void finish_head(const HeadRows& at, const LayerWeights& w, int layer, int row, int head,
+                   int pos);
+  void attend(int thread, const HeadRows& at, int layer, int n, int pos, const Rows* quantized);
+  void attend_task(int thread, const HeadRows& at, int layer, int n, int pos, int kv_head, int part,
+                   const Rows* quantized);
+  void add_bias(Slice mine, const float* bias, float* y, int n, int ldy);
 
   ModelConfig config_;
   const Weights& weights_;
@@ -69,19 +87,25 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   Rope rope_;
   KvCache kv_;
+  // Each thread makes whole heads, keys and values with the queries that attend to them: it needs
+  // nobody else's until the heads are mixed.
+  const bool own_heads_;
   LinearStore store_;
   std::vector<Layer> layers_;
   Linear lm_head_;
+  ExitChecks checks_;
 
   Pages<float> h_;                     // (kMaxRows, dim): the rows under way
   Pages<float> prefill_h_;             // (kPrefillChunk, dim)
-  Pages<float> q_;                     // (rows, q_dim)
-  Pages<float> k_, v_;                 // (rows, kv_dim)
-  Pages<float> attended_;              // (rows, padded q_dim)
-  Pages<float> gate_, up_;             // (rows, padded ffn_dim)
+  RowBuffer attended_;                 // (rows, q_dim)
+  RowBuffer gate_;                     // (rows, ffn_dim)
   RowBuffer shared_;                   // prepared rows, by all threads together
   std::vector<RowBuffer> own_;         // [thread] prepared rows, by each thread for itself
   std::vector<Pages<float>> scratch_;  // [thread] attention state
+  // (rows, outputs) of one thread, or [0] of all. Nobody else's lie near: where threads took turns
+  // along a row, each core's prefetcher went on into lines that the other was about to write, and
+  // that cost more than the arithmetic.
+  std::vector<Pages<float>> q_, k_, v_, own_gate_, own_up_;
 };
 
 int checked_threads(int asked) {
@@ -93,10 +117,30 @@ int checked_threads(int asked) {
   return asked ? asked : usable_cores();
 }
 
+bool heads_divide(const ModelConfig& config, int threads) {
+  return config.n_kv_heads % threads == 0 && config.head_dim % kTileOutputs == 0;
+}
+
+// In the order that a pass reads them. What makes the next matmul's input makes whole blocks of it.
+std::vector<Dealt> dealt_matrices(const Weights& weights, int head_unit) {
+  std::vector<Dealt> matrices;
+  for (const LayerWeights& w : weights.layers) {
+    matrices.insert(matrices.end(), {{w.wq, head_unit},
+                                     {w.wk, head_unit},
+                                     {w.wv, head_unit},
+                                     {w.wo},
+                                     {w.w_gate, kQuantBlock},
+                                     {w.w_up, kQuantBlock},
+                                     {w.w_down}});
+  }
+  matrices.push_back({weights.lm_head});
+  return matrices;
+}
+
 // Everything together, before any of it is taken. The rows under way are small beside the rest.
 void check_memory(const ModelConfig& config, const Weights& weights, bool repack, int n_ctx) {
   const size_t kv = KvCache::bytes_needed(config, n_ctx);
-  const size_t tiles = LinearStore::bytes_needed(weights, repack);
+  const size_t tiles = LinearStore::bytes_needed(dealt_matrices(weights, kTileOutputs), repack);
   require_memory(kv + tiles,
                  format("K/V cache %.1f MB, repacked weights %.1f MB",
                         static_cast<double>(kv) / 1e6, static_cast<double>(tiles) / 1e6));
@@ -110,7 +154,10 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       pool_(checked_threads(options.n_threads)),
       rope_(config, weights.rope_factors),
       kv_(config, n_ctx_),
-      store_(weights, options.repack, pool_, options.progress) {
+      own_heads_(heads_divide(config, pool_.size())),
+      store_(dealt_matrices(weights, own_heads_ ? config.head_dim : kTileOutputs), options.repack,
+             pool_, options.progress),
+      checks_(config_, weights, lm_head_, kernels_, pool_, options.repack) {
   for (const LayerWeights& w : weights.layers) {
     layers_.push_back({&w, store_.linear(w.wq), store_.linear(w.wk), store_.linear(w.wv),
                        store_.linear(w.wo), store_.linear(w.w_gate), store_.linear(w.w_up),
@@ -120,26 +167,34 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
 
   const size_t rows = std::max(std::min(kPrefillChunk, n_ctx_), kMaxRows);
   const char* what = "working rows";
-  const int widest = padded(std::max({config.dim, config.q_dim(), config.ffn_dim}));
   h_ = Pages<float>(static_cast<size_t>(kMaxRows) * config.dim, what);
   prefill_h_ = Pages<float>(rows * config.dim, what);
-  q_ = Pages<float>(rows * config.q_dim(), what);
-  k_ = Pages<float>(rows * config.kv_dim(), what);
-  v_ = Pages<float>(rows * config.kv_dim(), what);
-  attended_ = Pages<float>(rows * padded(config.q_dim()), what);
-  gate_ = Pages<float>(rows * padded(config.ffn_dim), what);
-  up_ = Pages<float>(rows * padded(config.ffn_dim), what);
-  shared_ = RowBuffer(static_cast<int>(rows), widest);
+  attended_ = RowBuffer(static_cast<int>(rows), config.q_dim());
+  gate_ = RowBuffer(static_cast<int>(rows), config.ffn_dim);
+  shared_ = RowBuffer(static_cast<int>(rows), config.dim);
   for (int t = 0; t < pool_.size(); ++t) {
-    own_.emplace_back(kPrivateRows, widest);
+    own_.emplace_back(kMaxRows, padded(config.dim));
+    const size_t part = own_heads_ ? pool_.size() : 1;  // of the heads
+    if (t == 0 || own_heads_) {
+      q_.emplace_back(rows * config.q_dim() / part, what);
+      k_.emplace_back(rows * config.kv_dim() / part, what);
+      v_.emplace_back(rows * config.kv_dim() / part, what);
+    }
+    const Slice mine = layers_[0].w_gate.slice_of(t, pool_.size());
+    own_gate_.emplace_back(rows * (mine.end - mine.begin), what);
+    own_up_.emplace_back(rows * (mine.end - mine.begin), what);
     scratch_.emplace_back(kTaskQueries * static_cast<size_t>(padded(config.head_dim) + 2), what);
   }
 }
 
 std::string CpuBackend::description() const {
-  return format("CPU (%s, %d thread%s), weights %s, context %d, K/V %.1f MB",
-                isa_name(kernels_.isa), pool_.size(), pool_.size() == 1 ? "" : "s",
+  return format("%s, weights %s, context %d, K/V %.1f MB", device().c_str(),
                 store_.description().c_str(), n_ctx_, static_cast<double>(kv_.bytes()) / 1e6);
+}
+
+std::string CpuBackend::device() const {
+  return format("CPU (%s, %d thread%s)", isa_name(kernels_.isa), pool_.size(),
+                pool_.size() == 1 ? "" : "s");
 }
 
 void CpuBackend::embed(int slot, int32_t token) {
@@ -201,56 +256,61 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
     SB_CHECK(kv_.len(l) == pos && (l == 1 || kv_.len(l - 1) >= pos + n));
     kv_.set_len(l, pos + n);
   }
-  const int dim = config_.dim, q_dim = config_.q_dim(), kv_dim = config_.kv_dim();
-  const int ffn_dim = config_.ffn_dim, attended_ld = padded(q_dim), ffn_ld = padded(ffn_dim);
+  const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
+  // Where a thread's own heads are whole blocks, it quantizes them itself.
+  const bool blocks = config_.head_dim % kQuantBlock == 0;
   pool_.run([&](int thread) {
     const int threads = pool_.size();
+    const HeadRows at = head_rows(thread);
     for (int l = from; l <= to; ++l) {
       const Layer& layer = layers_[l - 1];
       const LayerWeights& w = *layer.w;
       const bool stop_at_kv = kv_only && l == to;
 
       // x = norm(h); q, k, v = W x
-      const Rows x = prepare(thread, h, dim, w.attn_norm, n, dim, layer.qkv_int8());
-      if (!stop_at_kv) multiply(kernels_, layer.wq, x, q_.data(), q_dim, false, thread, threads);
-      multiply(kernels_, layer.wk, x, k_.data(), kv_dim, false, thread, threads);
-      multiply(kernels_, layer.wv, x, v_.data(), kv_dim, false, thread, threads);
-      pool_.barrier();
+      const Rows x = normed(thread, h, w.attn_norm, n, layer.qkv_int8());
+      if (!stop_at_kv) multiply(kernels_, layer.wq, x, at.q, false, thread, threads);
+      multiply(kernels_, layer.wk, x, at.k, false, thread, threads);
+      multiply(kernels_, layer.wv, x, at.v, false, thread, threads);
+      if (!own_heads_) pool_.barrier();
 
       // bias, q/k norm, rope; K and V into the cache
-      finish_heads(thread, w, l, n, pos, stop_at_kv);
-      pool_.barrier();
+      finish_heads(thread, at, w, l, n, pos, stop_at_kv);
+      if (!own_heads_) pool_.barrier();
       if (stop_at_kv) break;
 
       // attended = softmax(q K / sqrt(head_dim)) V
-      attend(thread, l, n, pos);
+      const Rows a = attended_.rows(n, q_dim, nullptr, 0);
+      attend(thread, at, l, n, pos, layer.wo.int8() && blocks ? &a : nullptr);
       pool_.barrier();
+      if (layer.wo.int8() && !blocks) quantize_together(thread, a);
 
       // h += Wo attended
-      const Rows a =
-          prepare(thread, attended_.data(), attended_ld, nullptr, n, q_dim, layer.wo.int8());
-      multiply(kernels_, layer.wo, a, h, dim, true, thread, threads);
+      multiply(kernels_, layer.wo, a, {h, dim}, true, thread, threads);
+      if (w.bo) add_bias(layer.wo.slice_of(thread, threads), w.bo, h, n, dim);
       pool_.barrier();
-      if (w.bo) {
-        add_bias(thread, w.bo, h, n, dim, dim);
-        pool_.barrier();
-      }
 
       // x = norm(h); act = silu(Wg x) * (Wu x)
-      const Rows y = prepare(thread, h, dim, w.ffn_norm, n, dim, layer.ffn_int8());
-      multiply(kernels_, layer.w_gate, y, gate_.data(), ffn_ld, false, thread, threads);
-      multiply(kernels_, layer.w_up, y, up_.data(), ffn_ld, false, thread, threads);
-      const Slice mine = output_slice(ffn_dim, thread, threads);
+      const Rows y = normed(thread, h, w.ffn_norm, n, layer.ffn_int8());
+      const Rows act = gate_.rows(n, ffn_dim, nullptr, 0);
+      const Slice mine = layer.w_gate.slice_of(thread, threads);
+      const int width = mine.end - mine.begin;
+      const bool int8 = layer.w_down.int8();  // then nobody else reads floats
+      const Outputs up{own_up_[thread].data(), width, mine.begin};
+      const Outputs gate = int8 ? Outputs{own_gate_[thread].data(), width, mine.begin}
+                                : Outputs{gate_.row(0), act.ld};
+      multiply(kernels_, layer.w_gate, y, gate, false, thread, threads);
+      multiply(kernels_, layer.w_up, y, up, false, thread, threads);
       for (int r = 0; r < n; ++r) {
-        const size_t at = static_cast<size_t>(r) * ffn_ld + mine.begin;
-        kernels_.silu_mul(gate_.data() + at, up_.data() + at, mine.end - mine.begin);
+        kernels_.silu_mul(gate.at(r, mine.begin), up.at(r, mine.begin), width);
+        if (!int8) continue;
+        kernels_.quantize(gate.at(r, mine.begin), r, mine.begin / kQuantBlock,
+                          mine.end / kQuantBlock, act.quantized);
       }
       pool_.barrier();
 
       // h += Wd act
-      const Rows act =
-          prepare(thread, gate_.data(), ffn_ld, nullptr, n, ffn_dim, layer.w_down.int8());
-      multiply(kernels_, layer.w_down, act, h, dim, true, thread, threads);
+      multiply(kernels_, layer.w_down, act, {h, dim}, true, thread, threads);
       pool_.barrier();
     }
   });
@@ -260,9 +320,8 @@ void CpuBackend::logits(int slot, int n, float* out) {
   SB_CHECK(slot >= 0 && n >= 1 && slot + n <= kMaxRows);
   const float* h = h_.data() + static_cast<size_t>(slot) * config_.dim;
   pool_.run([&](int thread) {
-    const Rows x =
-        prepare(thread, h, config_.dim, weights_.output_norm, n, config_.dim, lm_head_.int8());
-    multiply(kernels_, lm_head_, x, out, config_.vocab_size, false, thread, pool_.size());
+    const Rows x = normed(thread, h, weights_.output_norm, n, lm_head_.int8());
+    multiply(kernels_, lm_head_, x, {out, config_.vocab_size}, false, thread, pool_.size());
   });
 }
 
@@ -271,77 +330,134 @@ float CpuBackend::confidence(std::span<const float> z, float temperature) const 
   return kernels_.softmax_peak(z.data(), static_cast<int>(z.size()), temperature);
 }
 
-// The rows x (n, ldx) as a matmul's input: normed where `norm` is given, quantized where asked.
-Rows CpuBackend::prepare(int thread, const float* x, int ldx, const float* norm, int n, int k,
-                         bool int8) {
-  const bool together = n > kPrivateRows;
+void CpuBackend::set_exit_heads(const ExitHeads* heads, int shortlist) {
+  checks_.set(heads, shortlist);
+}
+
+ExitPeak CpuBackend::exit_check(int head, int slot, float temperature) {
+  return checks_.check(head, slot, hidden(slot).data(), temperature);
+}
+
+void CpuBackend::keep_state(int slot) {
+  checks_.keep_state(hidden(slot).data());
+}
+
+// The rows x (n, dim) normed, as a matmul's input.
+Rows CpuBackend::normed(int thread, const float* x, const float* norm, int n, bool int8) {
+  const int dim = config_.dim;
+  const bool together = n > kMaxRows || (n > 2 && n * dim > kPrivateFloats);
   RowBuffer& buffer = together ? shared_ : own_[thread];
   const Slice mine = together ? slice(n, thread, pool_.size()) : Slice{0, n};
-  const Rows rows = buffer.rows(n, k, norm ? nullptr : x, ldx);
+  const Rows rows = buffer.rows(n, dim, nullptr, 0);
   for (int r = mine.begin; r < mine.end; ++r) {
-    const float* row = x + static_cast<size_t>(r) * ldx;
-    if (norm) {
-      kernels_.rmsnorm(row, norm, config_.norm_eps, k, buffer.row(r));
-      row = buffer.row(r);
-    }
-    if (int8) kernels_.quantize(row, r, rows.quantized);
+    kernels_.rmsnorm(x + static_cast<size_t>(r) * dim, norm, config_.norm_eps, dim, buffer.row(r));
+    if (int8) kernels_.quantize(buffer.row(r), r, 0, rows.quantized.n_blocks(), rows.quantized);
   }
   if (together) pool_.barrier();
   return rows;
 }
 
-void CpuBackend::finish_heads(int thread, const LayerWeights& w, int layer, int n, int pos,
-                              bool kv_only) {
-  const int head_dim = config_.head_dim, n_heads = config_.n_heads;
-  const auto finish = [&](float* head, const float* bias, const float* norm, int row) {
-    for (int i = 0; bias && i < head_dim; ++i) head[i] += bias[i];
-    if (norm) kernels_.rmsnorm(head, norm, config_.norm_eps, head_dim, head);
-    rope_.rotate(head, pos + row);
+void CpuBackend::quantize_together(int thread, const Rows& rows) {
+  const QuantRows& to = rows.quantized;
+  const Slice mine = slice(to.n_rows, thread, pool_.size());
+  for (int r = mine.begin; r < mine.end; ++r) {
+    kernels_.quantize(rows.x + static_cast<size_t>(r) * rows.ld, r, 0, to.n_blocks(), to);
+  }
+  pool_.barrier();
+}
+
+// Bias, norm and rope of a head of one row: queries come first, then keys, each with its values,
+// which go into the cache.
+void CpuBackend::finish_head(const HeadRows& at, const LayerWeights& w, int layer, int row,
+                             int head, int pos) {
+  const int head_dim = config_.head_dim;
+  const auto finish = [&](float* x, const float* bias, const float* norm) {
+    for (int i = 0; bias && i < head_dim; ++i) x[i] += bias[i];
+    if (norm) kernels_.rmsnorm(x, norm, config_.norm_eps, head_dim, x);
+    rope_.rotate(kernels_, x, pos + row);
   };
-  const int first = kv_only ? n_heads : 0;  // heads of a row: queries, then keys with their values
-  const int per_row = n_heads + config_.n_kv_heads - first;
-  const Slice mine = slice(n * per_row, thread, pool_.size());
-  for (int unit = mine.begin; unit < mine.end; ++unit) {
-    const int row = unit / per_row, head = first + unit % per_row;
-    if (head < n_heads) {
-      const int at = head * head_dim;
-      finish(q_.data() + static_cast<size_t>(row) * config_.q_dim() + at,
-             w.bq ? w.bq + at : nullptr, w.q_norm, row);
-      continue;
+  if (head < config_.n_heads) {
+    const int first = head * head_dim;
+    finish(at.q.at(row, first), w.bq ? w.bq + first : nullptr, w.q_norm);
+    return;
+  }
+  const int kv_head = head - config_.n_heads, first = kv_head * head_dim;
+  float *k = at.k.at(row, first), *v = at.v.at(row, first);
+  finish(k, w.bk ? w.bk + first : nullptr, w.k_norm);
+  for (int i = 0; w.bv && i < head_dim; ++i) v[i] += w.bv[first + i];
+  kernels_.store_kv(k, v, head_dim, pos + row, kv_.head(layer, kv_head));
+}
+
+CpuBackend::HeadRows CpuBackend::head_rows(int thread) {
+  const int q_dim = config_.q_dim(), kv_dim = config_.kv_dim(), threads = pool_.size();
+  if (!own_heads_) return {{q_[0].data(), q_dim}, {k_[0].data(), kv_dim}, {v_[0].data(), kv_dim}};
+  const int q = q_dim / threads, kv = kv_dim / threads;
+  return {{q_[thread].data(), q, thread * q},
+          {k_[thread].data(), kv, thread * kv},
+          {v_[thread].data(), kv, thread * kv}};
+}
+
+void CpuBackend::finish_heads(int thread, const HeadRows& at, const LayerWeights& w, int layer,
+                              int n, int pos, bool kv_only) {
+  const int n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
+  if (!own_heads_) {
+    const int first = kv_only ? n_heads : 0, per_row = n_heads + n_kv_heads - first;
+    const Slice mine = slice(n * per_row, thread, pool_.size());
+    for (int unit = mine.begin; unit < mine.end; ++unit) {
+      finish_head(at, w, layer, unit / per_row, first + unit % per_row, pos);
     }
-    const int at = (head - n_heads) * head_dim;
-    float* k = k_.data() + static_cast<size_t>(row) * config_.kv_dim() + at;
-    float* v = v_.data() + static_cast<size_t>(row) * config_.kv_dim() + at;
-    finish(k, w.bk ? w.bk + at : nullptr, w.k_norm, row);
-    for (int i = 0; w.bv && i < head_dim; ++i) v[i] += w.bv[at + i];
-    kernels_.store_kv(k, v, head_dim, pos + row, kv_.head(layer, head - n_heads));
+    return;
+  }
+  const Slice queries = kv_only ? Slice{0, 0} : slice(n_heads, thread, pool_.size());
+  const Slice keys = slice(n_kv_heads, thread, pool_.size());
+  for (int row = 0; row < n; ++row) {
+    for (int i = queries.begin; i < queries.end; ++i) finish_head(at, w, layer, row, i, pos);
+    for (int i = keys.begin; i < keys.end; ++i) finish_head(at, w, layer, row, n_heads + i, pos);
   }
 }
 
-void CpuBackend::attend(int thread, int layer, int n, int pos) {
-  const int head_dim = config_.head_dim, group = config_.n_heads / config_.n_kv_heads;
-  const int queries = n * group;  // of one K/V head: rows, then heads of the group
+// With `quantized` given (attended_'s rows), what was attended to is quantized at once.
+void CpuBackend::attend(int thread, const HeadRows& at, int layer, int n, int pos,
+                        const Rows* quantized) {
+  const int queries = n * (config_.n_heads / config_.n_kv_heads);  // of one K/V head
   const int per_head = (queries + kTaskQueries - 1) / kTaskQueries;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+  if (own_heads_) {
+    const Slice mine = slice(config_.n_kv_heads * per_head, thread, pool_.size());
+    for (int task = mine.begin; task < mine.end; ++task) {
+      attend_task(thread, at, layer, n, pos, task / per_head, task % per_head, quantized);
+    }
+    return;
+  }
   // Dealt in turn: later rows see more keys, so runs of them would be uneven.
   for (int task = thread; task < config_.n_kv_heads * per_head; task += pool_.size()) {
-    const int kv_head = task / per_head, first = task % per_head * kTaskQueries;
-    const int count = std::min(kTaskQueries, queries - first);
-    Query query[kTaskQueries];
-    for (int i = 0; i < count; ++i) {
-      const int row = (first + i) / group, head = kv_head * group + (first + i) % group;
-      query[i].q = q_.data() + static_cast<size_t>(row) * config_.q_dim() + head * head_dim;
-      query[i].out =
-          attended_.data() + static_cast<size_t>(row) * padded(config_.q_dim()) + head * head_dim;
-      query[i].pos = pos + row;
-    }
-    kernels_.attention(kv_.head(layer, kv_head), query, count, head_dim, scale,
-                       scratch_[thread].data());
+    attend_task(thread, at, layer, n, pos, task / per_head, task % per_head, quantized);
   }
 }
 
-void CpuBackend::add_bias(int thread, const float* bias, float* y, int n, int n_out, int ldy) {
-  const Slice mine = output_slice(n_out, thread, pool_.size());
+// The queries of a K/V head: rows, then heads of its group; kTaskQueries of them.
+void CpuBackend::attend_task(int thread, const HeadRows& at, int layer, int n, int pos, int kv_head,
+                             int part, const Rows* quantized) {
+  const int head_dim = config_.head_dim, group = config_.n_heads / config_.n_kv_heads;
+  const int first = part * kTaskQueries, count = std::min(kTaskQueries, n * group - first);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+  Query query[kTaskQueries];
+  for (int i = 0; i < count; ++i) {
+    const int row = (first + i) / group, head = kv_head * group + (first + i) % group;
+    query[i].q = at.q.at(row, head * head_dim);
+    query[i].out = attended_.row(row) + head * head_dim;
+    query[i].pos = pos + row;
+  }
+  kernels_.attention(kv_.head(layer, kv_head), query, count, head_dim, scale,
+                     scratch_[thread].data());
+  for (int i = 0; quantized && i < count; ++i) {
+    const int row = (first + i) / group, head = kv_head * group + (first + i) % group;
+    const int per_head = head_dim / kQuantBlock;
+    kernels_.quantize(query[i].out, row, head * per_head, (head + 1) * per_head,
+                      quantized->quantized);
+  }
+}
+
+void CpuBackend::add_bias(Slice mine, const float* bias, float* y, int n, int ldy) {
   for (int r = 0; r < n; ++r) {
     float* row = y + static_cast<size_t>(r) * ldy;
     for (int i = mine.begin; i < mine.end; ++i) row[i] += bias[i];

@@ -29,21 +29,34 @@ struct Query {
   int pos;         // attends to positions 0..pos
 };
 
+// Exit checks take the softmax of z by chunks of this many, whoever computed them.
+inline constexpr int kPeakChunk = 64;
+
+// Of one chunk of z: the largest (-inf: nothing but NaN and -inf) and, in 16 virtual lanes, the sum
+// of exp((z - highest) / temperature), 0 where `highest` is infinite.
+struct PeakChunk {
+  float sum[16];
+  float highest;
+};
+
 struct Kernels {
   Isa isa;
   // y (n) = x / rms(x) * w.
   void (*rmsnorm)(const float* x, const float* w, float eps, int n, float* y);
-  // Row `row` of `out` = quantized x (k), by int8_formula.h.
-  void (*quantize)(const float* x, int row, const QuantRows& out);
+  // Blocks [begin, end) of row `row` of `out` = quantized x, by int8_formula.h.
+  void (*quantize)(const float* x, int row, int begin, int end, const QuantRows& out);
   // y (rows, ldy), outputs [0, n_out): = or += W x.
   void (*matmul_tiles)(const TileMatrix& w, const QuantRows& x, float* y, int ldy, bool accumulate);
-  // The same bits from Q8_0 blocks in place, outputs [begin, end).
+  // The same bits from Q8_0 blocks in place, outputs [begin, end); y begins with `begin`.
   void (*matmul_q8_0)(const Matrix& w, int begin, int end, const QuantRows& x, float* y, int ldy,
                       bool accumulate);
   // F32, F16 or BF16 weights in place: 32 virtual lanes (k mod 32) of fma, one fixed tree. x is
   // (rows, ldx), readable and zero up to n_in rounded up to 32.
   void (*matmul_float)(const Matrix& w, int begin, int end, const float* x, int ldx, int n_rows,
                        float* y, int ldy, bool accumulate);
+  // Rotates the pairs of a head x (n) in place: neighbours, or elements n/2 apart. `cosine` and
+  // `sine` (n) hold each pair's angle at both of its places, the sine negative at the first.
+  void (*rotate)(float* x, const float* cosine, const float* sine, bool neighbours, int n);
   // gate (n) = silu(gate) * up.
   void (*silu_mul)(float* gate, const float* up, int n);
   // One position of a K/V head: k, v (head_dim) rounded to FP16.
@@ -53,6 +66,11 @@ struct Kernels {
                     float scale, float* scratch);
   // max softmax(z / temperature) of z (n); NaN counts as -inf, a +inf takes all, -inf alone is 0.
   float (*softmax_peak)(const float* z, int n, float temperature);
+  // The same in two steps: chunks of z (n), the last one may be short,
+  void (*peak_chunks)(const float* z, int n, float temperature, PeakChunk* chunks);
+  // then all chunks of a row z (n). *place: of the largest, the lowest of equals.
+  float (*join_peaks)(const PeakChunk* chunks, int n_chunks, float temperature, const float* z,
+                      int n, int* place);
 };
 
 const Kernels& kernels_for(Isa isa);

@@ -12,10 +12,14 @@ namespace specbound {
 namespace {
 
 // e^x, relative error below 2^-22. Below -87 the result is 0, so that no subnormal arises; above
-// 88 it is infinite. Cody-Waite reduction by ln 2 in two parts, then a polynomial of degree 7.
+// 88 it is infinite. Cody-Waite reduction by ln 2 in two parts, then a polynomial of degree 7. A
+// caller whose x is never positive spares the upper end: the same bits.
+template <bool kNotPositive = false>
 inline V exp(V x) {
-  const Mask tiny = less(x, set1(-87.0f)), huge = less(set1(88.0f), x);
-  const V c = max(set1(-87.0f), min(set1(88.0f), x));  // NaN passes: it is the second operand
+  const Mask tiny = less(x, set1(-87.0f));
+  V c = x;
+  if constexpr (!kNotPositive) c = min(set1(88.0f), c);
+  c = max(set1(-87.0f), c);  // NaN passes: it is the second operand
   const V n = round_even(mul(c, set1(1.44269504f)));
   V r = fma(n, set1(-0.693359375f), c);
   r = fma(n, set1(2.12194440e-4f), r);
@@ -26,7 +30,9 @@ inline V exp(V x) {
   p = fma(p, r, set1(1.6666665459e-1f));
   p = fma(p, r, set1(5.0000001201e-1f));
   p = fma(p, mul(r, r), add(r, set1(1.0f)));
-  return select(tiny, zero(), select(huge, set1(__builtin_inff()), mul(p, pow2(n))));
+  p = mul(p, pow2(n));
+  if constexpr (!kNotPositive) p = select(less(set1(88.0f), x), set1(__builtin_inff()), p);
+  return select(tiny, zero(), p);
 }
 
 // Sums of squares run in 32 virtual lanes (k mod 32) as every float sum here does.
@@ -51,10 +57,10 @@ void rmsnorm(const float* x, const float* w, float eps, int n, float* y) {
   if (k < n) store_n(y + k, mul(mul(load_n(x + k, n - k), scale), load_n(w + k, n - k)), n - k);
 }
 
-void quantize(const float* x, int row, const QuantRows& out) {
+void quantize(const float* x, int row, int begin, int end, const QuantRows& out) {
   const int panel = row / kPanelRows, rows = out.panel_rows(panel), r = row % kPanelRows;
   const size_t first = out.panel_offset(panel) + r;
-  for (int b = 0; b < out.n_blocks(); ++b, x += kQuantBlock) {
+  for (int b = begin; b < end; ++b, x += kQuantBlock) {
     const size_t at = first + static_cast<size_t>(b) * rows;
     const V x0 = load(x), x1 = load(x + 16);
     const float amax = max_magnitude(max_bits(abs(x0), abs(x1)));
@@ -64,7 +70,7 @@ void quantize(const float* x, int row, const QuantRows& out) {
     int8_t* q = out.q + at * kQuantBlock;
     int total = 0;
     if (live) {
-      total = store_int8(q, mul(x0, inverse)) + store_int8(q + 16, mul(x1, inverse));
+      total = store_int8(q, mul(x0, inverse), mul(x1, inverse));
     } else {
       __builtin_memset(q, 0, kQuantBlock);
     }
@@ -166,7 +172,7 @@ void matmul_q8_0(const Matrix& w, int begin, int end, const QuantRows& x, float*
         }
         total += acc;
       }
-      float& target = y[static_cast<size_t>(i) * ldy + out];
+      float& target = y[static_cast<size_t>(i) * ldy + out - begin];
       target = accumulate ? target + total : total;
     }
   }
@@ -234,7 +240,7 @@ void matmul_float_as(const Matrix& w, int begin, int end, const float* x, int ld
         }
       }
       for (int i = 0; i < n; ++i) {
-        float& target = y[static_cast<size_t>(r + i) * ldy + out];
+        float& target = y[static_cast<size_t>(r + i) * ldy + out - begin];
         target = accumulate ? target + sums[i] : sums[i];
       }
     }
@@ -249,6 +255,27 @@ void matmul_float(const Matrix& w, int begin, int end, const float* x, int ldx, 
     matmul_float_as<WeightsF16, uint16_t>(w, begin, end, x, ldx, n_rows, y, ldy, accumulate);
   } else {
     matmul_float_as<WeightsBF16, uint16_t>(w, begin, end, x, ldx, n_rows, y, ldy, accumulate);
+  }
+}
+
+void rotate(float* x, const float* cosine, const float* sine, bool neighbours, int n) {
+  const auto read = [](const float* p, int left) { return left < 16 ? load_n(p, left) : load(p); };
+  const auto write = [](float* p, V v, int left) { left < 16 ? store_n(p, v, left) : store(p, v); };
+  if (neighbours) {
+    for (int i = 0; i < n; i += 16) {
+      const V a = read(x + i, n - i);
+      const V turned = mul(swap_pairs(a), read(sine + i, n - i));
+      write(x + i, add(mul(a, read(cosine + i, n - i)), turned), n - i);
+    }
+    return;
+  }
+  const int half = n / 2;
+  for (int i = 0; i < half; i += 16) {
+    const int left = half - i;
+    const V a = read(x + i, left), b = read(x + half + i, left);
+    const V c = read(cosine + i, left), s = read(sine + half + i, left);
+    write(x + i, sub(mul(a, c), mul(b, s)), left);
+    write(x + half + i, add(mul(a, s), mul(b, c)), left);
   }
 }
 
@@ -274,25 +301,35 @@ void store_kv(const float* k, const float* v, int head_dim, int pos, const KvHea
 constexpr int kKeyVectors = kAttentionChunk / kKeyBlock;
 
 // score[i][j] (16 positions each, lanes are positions) = q_i . k by ascending d, one fma a lane,
-// for the first J key blocks of a chunk.
+// for a chunk's key blocks [first, n), J at once as long as there are J; k is at the first.
 template <int Q, int J>
-inline void chunk_scores(const uint16_t* k, const Query* queries, int head_dim,
+inline void chunk_scores(const uint16_t* k, int first, int n, const Query* queries, int head_dim,
                          V (*score)[kKeyVectors]) {
-  V acc[Q][J];
-  for (int i = 0; i < Q; ++i) {
-    for (int j = 0; j < J; ++j) acc[i][j] = zero();
-  }
   const size_t block = static_cast<size_t>(head_dim) * kKeyBlock;
-  for (int d = 0; d < head_dim; ++d) {
+  for (; first + J <= n; first += J, k += J * block) {
+    V acc[Q][J];
+    for (int i = 0; i < Q; ++i) {
+      for (int j = 0; j < J; ++j) acc[i][j] = zero();
+    }
+    for (int d = 0; d < head_dim; ++d) {
+      V kd[J];
 #pragma GCC unroll 4
-    for (int j = 0; j < J; ++j) {
-      const V kd = load_f16(k + j * block + static_cast<size_t>(d) * kKeyBlock);
+      for (int j = 0; j < J; ++j) {
+        kd[j] = load_f16(k + j * block + static_cast<size_t>(d) * kKeyBlock);
+      }
 #pragma GCC unroll 4
-      for (int i = 0; i < Q; ++i) acc[i][j] = fma(kd, set1(queries[i].q[d]), acc[i][j]);
+      for (int i = 0; i < Q; ++i) {
+        const V qd = set1(queries[i].q[d]);
+#pragma GCC unroll 4
+        for (int j = 0; j < J; ++j) acc[i][j] = fma(kd[j], qd, acc[i][j]);
+      }
+    }
+    for (int i = 0; i < Q; ++i) {
+      for (int j = 0; j < J; ++j) score[i][first + j] = acc[i][j];
     }
   }
-  for (int i = 0; i < Q; ++i) {
-    for (int j = 0; j < kKeyVectors; ++j) score[i][j] = j < J ? acc[i][j < J ? j : 0] : zero();
+  if constexpr (J > 1) {
+    if (first < n) chunk_scores<Q, J - 1>(k, first, n, queries, head_dim, score);
   }
 }
 
@@ -337,6 +374,9 @@ inline void add_values(const KvHead& head, int begin, int d, const int* n_keys, 
 template <int Q>
 inline void attend_chunk(const KvHead& head, const Query* queries, int chunk, int head_dim,
                          float scale, float* scratch) {
+  // As many key blocks or dimensions at once as sums fit in registers, four vectors at most: one
+  // sum alone waits for each of its fmas.
+  constexpr int kAtOnce = kAttentionSums / Q < 4 ? kAttentionSums / Q : 4;
   const int begin = chunk * kAttentionChunk;
   int n_keys[Q], least = kAttentionChunk, most = 0;
   for (int i = 0; i < Q; ++i) {
@@ -347,51 +387,49 @@ inline void attend_chunk(const KvHead& head, const Query* queries, int chunk, in
   }
   const uint16_t* k = head.k + static_cast<size_t>(begin) * head_dim;
   V score[Q][kKeyVectors];
-  switch ((most + kKeyBlock - 1) / kKeyBlock) {
-    case 1:
-      chunk_scores<Q, 1>(k, queries, head_dim, score);
-      break;
-    case 2:
-      chunk_scores<Q, 2>(k, queries, head_dim, score);
-      break;
-    case 3:
-      chunk_scores<Q, 3>(k, queries, head_dim, score);
-      break;
-    default:
-      chunk_scores<Q, 4>(k, queries, head_dim, score);
-  }
+  const int blocks = (most + kKeyBlock - 1) / kKeyBlock;
+  chunk_scores<Q, kAtOnce>(k, 0, blocks, queries, head_dim, score);
   float weight[Q][kAttentionChunk], chunk_max[Q], chunk_sum[Q];
   for (int i = 0; i < Q; ++i) {
     // Masked keys are skipped: their scores come from memory that may hold anything.
     V largest = set1(-__builtin_inff());
-    for (int j = 0; j < kKeyVectors; ++j) {
-      const Mask seen = less(lanes(), set1(static_cast<float>(n_keys[i] - 16 * j)));
-      score[i][j] = select(seen, mul(score[i][j], set1(scale)), set1(-__builtin_inff()));
-      largest = max(score[i][j], largest);
+    for (int j = 0; j < blocks; ++j) {
+      const int left = n_keys[i] - 16 * j;
+      V s = mul(score[i][j], set1(scale));
+      if (left < 16) {
+        s = select(less(lanes(), set1(static_cast<float>(left))), s, set1(-__builtin_inff()));
+      }
+      score[i][j] = s;
+      largest = max(s, largest);
     }
     chunk_max[i] = max_lane(largest);
     V total = zero();
-    for (int j = 0; j < kKeyVectors; ++j) {
-      const V p = exp(sub(score[i][j], set1(chunk_max[i])));
+    for (int j = 0; j < blocks; ++j) {
+      const V p = exp<true>(sub(score[i][j], set1(chunk_max[i])));
       store(weight[i] + 16 * j, p);
       total = add(total, p);
     }
     chunk_sum[i] = sum(total);
   }
   // Combine in chunk order; whether a row rescales is that row's own affair.
-  float old_scale[Q], new_scale[Q];
+  const auto state = [&](int i) {
+    return scratch + static_cast<size_t>(i) * (head.v_stride + 2) + head.v_stride;
+  };
+  static_assert(2 * Q <= 16);
+  float largest[Q], scales[16] = {};  // the old ones, then the new ones
   for (int i = 0; i < Q; ++i) {
-    float* state = scratch + static_cast<size_t>(i) * (head.v_stride + 2) + head.v_stride;
-    const float m = state[0] > chunk_max[i] ? state[0] : chunk_max[i];
-    float e[16] = {state[0] - m, chunk_max[i] - m};
-    store(e, exp(load(e)));
-    old_scale[i] = e[0];
-    new_scale[i] = e[1];
-    state[0] = m;
-    state[1] = __builtin_fmaf(chunk_sum[i], e[1], state[1] * e[0]);
+    const float before = state(i)[0];
+    largest[i] = before > chunk_max[i] ? before : chunk_max[i];
+    scales[i] = before - largest[i];
+    scales[Q + i] = chunk_max[i] - largest[i];
   }
-  // As many dimensions at once as sums fit in registers: one sum alone waits for each of its fmas.
-  constexpr int kAtOnce = kAttentionSums / Q;
+  store(scales, exp<true>(load(scales)));
+  const float *old_scale = scales, *new_scale = scales + Q;
+  for (int i = 0; i < Q; ++i) {
+    float* so_far = state(i);
+    so_far[0] = largest[i];
+    so_far[1] = __builtin_fmaf(chunk_sum[i], new_scale[i], so_far[1] * old_scale[i]);
+  }
   int d = 0;
   for (; d + 16 * kAtOnce <= head.v_stride; d += 16 * kAtOnce) {
     add_values<Q, kAtOnce>(head, begin, d, n_keys, least, most, weight, old_scale, new_scale,
@@ -426,6 +464,9 @@ void attention(const KvHead& head, const Query* queries, int n_queries, int head
       if (sees(4)) {
         attend_chunk<4>(head, queries + i, chunk, head_dim, scale, state);
         i += 4;
+      } else if (sees(3)) {
+        attend_chunk<3>(head, queries + i, chunk, head_dim, scale, state);
+        i += 3;
       } else if (sees(2)) {
         attend_chunk<2>(head, queries + i, chunk, head_dim, scale, state);
         i += 2;
@@ -466,9 +507,68 @@ float softmax_peak(const float* z, int n, float temperature) {
   return 1.0f / sum(total);
 }
 
+void peak_chunks(const float* z, int n, float temperature, PeakChunk* chunks) {
+  const V lowest = set1(-__builtin_inff()), scale = set1(1.0f / temperature);
+  constexpr int kVectors = kPeakChunk / 16;
+  for (int begin = 0; begin < n; begin += kPeakChunk, ++chunks) {
+    V x[kVectors];
+    V highest = lowest;
+    for (int j = 0; j < kVectors; ++j) {  // lanes past the end hold -inf
+      const int left = n - begin - 16 * j;
+      const float* p = z + begin + 16 * j;
+      x[j] = left >= 16 ? load(p)
+             : left > 0
+                 ? select(less(lanes(), set1(static_cast<float>(left))), load_n(p, left), lowest)
+                 : lowest;
+      highest = max(x[j], highest);  // a NaN is passed over
+    }
+    const float peak = max_lane(highest);
+    chunks->highest = peak;
+    V total = zero();
+    if (__builtin_fabsf(peak) < __builtin_inff()) {
+      for (int j = 0; j < kVectors; ++j) {
+        const V e = mul(sub(x[j], set1(peak)), scale);
+        total = add(total, exp(max(e, set1(-100.0f))));  // e^-100 is 0 here, and NaN becomes that
+      }
+    }
+    store(chunks->sum, total);
+  }
+}
+
+float join_peaks(const PeakChunk* chunks, int n_chunks, float temperature, const float* z, int n,
+                 int* place) {
+  float peak = -__builtin_inff();
+  int first = 0;
+  for (int c = 0; c < n_chunks; ++c) {
+    if (!(chunks[c].highest > peak)) continue;
+    peak = chunks[c].highest;
+    first = c;
+  }
+  *place = 0;
+  if (peak == -__builtin_inff()) return 0.0f;
+  int at = first * kPeakChunk;
+  while (at < n - 1 && z[at] != peak) ++at;
+  *place = at;
+  if (peak == __builtin_inff()) return 1.0f;
+
+  const V top = set1(peak), scale = set1(1.0f / temperature);
+  V total = zero();
+  for (int begin = 0; begin < n_chunks; begin += 16) {
+    const int count = n_chunks - begin < 16 ? n_chunks - begin : 16;
+    float weight[16] = {};
+    for (int c = 0; c < count; ++c) weight[c] = chunks[begin + c].highest;
+    const V e = mul(sub(load(weight), top), scale);
+    store(weight, exp(max(e, set1(-100.0f))));
+    for (int c = 0; c < count; ++c) {
+      total = fma(load(chunks[begin + c].sum), set1(weight[c]), total);
+    }
+  }
+  return 1.0f / sum(total);
+}
+
 constexpr Kernels make_kernels(Isa isa) {
-  return {isa,          rmsnorm,  quantize, matmul_tiles, matmul_q8_0,
-          matmul_float, silu_mul, store_kv, attention,    softmax_peak};
+  return {isa,      rmsnorm,  quantize,  matmul_tiles, matmul_q8_0, matmul_float, rotate,
+          silu_mul, store_kv, attention, softmax_peak, peak_chunks, join_peaks};
 }
 
 }  // namespace

@@ -24,16 +24,17 @@ Rows RowBuffer::rows(int n, int k, const float* outside, int ld) {
           QuantRows{n, k, q_.data(), scale_.data(), bias_.data()}};
 }
 
-void multiply(const Kernels& kernels, const Linear& w, const Rows& x, float* y, int ldy,
+void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outputs& y,
               bool accumulate, int thread, int n_threads) {
-  const Slice mine = output_slice(w.n_out(), thread, n_threads);
+  const Slice mine = w.slice_of(thread, n_threads);
   if (mine.begin == mine.end) return;
+  float* to = y.at(0, mine.begin);
   if (w.tiles) {
-    kernels.matmul_tiles(w.tiles[thread], x.quantized, y + mine.begin, ldy, accumulate);
+    kernels.matmul_tiles(w.tiles[thread], x.quantized, to, y.ld, accumulate);
   } else if (w.int8()) {
-    kernels.matmul_q8_0(w.in_place, mine.begin, mine.end, x.quantized, y, ldy, accumulate);
+    kernels.matmul_q8_0(w.in_place, mine.begin, mine.end, x.quantized, to, y.ld, accumulate);
   } else {
-    kernels.matmul_float(w.in_place, mine.begin, mine.end, x.x, x.ld, x.quantized.n_rows, y, ldy,
+    kernels.matmul_float(w.in_place, mine.begin, mine.end, x.x, x.ld, x.quantized.n_rows, to, y.ld,
                          accumulate);
   }
 }
@@ -67,19 +68,10 @@ void read_row(const Matrix& m, int row, float* out) {
   }
 }
 
-// In the order a pass reads them.
-static std::vector<Matrix> matrices_of(const Weights& weights) {
-  std::vector<Matrix> matrices;
-  for (const LayerWeights& w : weights.layers) {
-    matrices.insert(matrices.end(), {w.wq, w.wk, w.wv, w.wo, w.w_gate, w.w_up, w.w_down});
-  }
-  matrices.push_back(weights.lm_head);
-  return matrices;
-}
-
-size_t LinearStore::bytes_needed(const Weights& weights, bool repack) {
+size_t LinearStore::bytes_needed(std::span<const Dealt> matrices, bool repack) {
   size_t bytes = 0;
-  for (const Matrix& m : matrices_of(weights)) {
+  for (const Dealt& dealt : matrices) {
+    const Matrix& m = dealt.matrix;
     const TileMatrix tiles{m.n_out, m.n_in, nullptr, nullptr};
     if (repack && m.type == DType::kQ8_0) {
       bytes += tiles.q_bytes() + tiles.d_count() * sizeof(uint16_t);
@@ -88,30 +80,36 @@ size_t LinearStore::bytes_needed(const Weights& weights, bool repack) {
   return bytes;
 }
 
-LinearStore::LinearStore(const Weights& weights, bool repack, ThreadPool& pool,
+LinearStore::LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPool& pool,
                          const std::function<void(size_t, size_t)>& progress) {
   std::set<std::string> forms;
-  std::vector<Matrix> work;
+  std::vector<Dealt> work;
   size_t total = 0;
-  for (const Matrix& m : matrices_of(weights)) {
+  for (const Dealt& dealt : matrices) {
+    const Matrix& m = dealt.matrix;
+    SB_CHECK(dealt.unit % kTileOutputs == 0);
+    matrices_[m.data].unit = dealt.unit;
     const bool tiled = repack && m.type == DType::kQ8_0;
     forms.insert(std::string(dtype_info(m.type)->name) + (tiled ? " in tiles" : " in place"));
     if (!tiled) continue;
-    work.push_back(m);
+    work.push_back(dealt);
     total += m.bytes();
   }
   for (const std::string& form : forms) description_ += (description_.empty() ? "" : ", ") + form;
 
   const int n_threads = pool.size();
-  const auto part = [n_threads](const Matrix& m, int thread) {
-    const Slice mine = output_slice(m.n_out, thread, n_threads);
-    return TileMatrix{mine.end - mine.begin, m.n_in, nullptr, nullptr};
+  const auto slice_of = [n_threads](const Dealt& dealt, int thread) {
+    return slice(dealt.matrix.n_out, thread, n_threads, dealt.unit);
+  };
+  const auto part = [&](const Dealt& dealt, int thread) {
+    const Slice mine = slice_of(dealt, thread);
+    return TileMatrix{mine.end - mine.begin, dealt.matrix.n_in, nullptr, nullptr};
   };
   for (int t = 0; t < n_threads; ++t) {
     size_t q_bytes = 0, d_count = 0;
-    for (const Matrix& m : work) {
-      q_bytes += part(m, t).q_bytes();
-      d_count += part(m, t).d_count();
+    for (const Dealt& dealt : work) {
+      q_bytes += part(dealt, t).q_bytes();
+      d_count += part(dealt, t).d_count();
     }
     const char* what = "repacked weights";
     runs_.push_back({Pages<uint8_t>(q_bytes, what, PageSize::kHuge),
@@ -119,28 +117,30 @@ LinearStore::LinearStore(const Weights& weights, bool repack, ThreadPool& pool,
   }
   std::vector<size_t> q_at(n_threads), d_at(n_threads);  // where each thread's run has come to
   size_t done = 0;
-  for (const Matrix& m : work) {
-    std::vector<TileMatrix>& tiles = tiles_[m.data];
+  for (const Dealt& dealt : work) {
+    std::vector<TileMatrix>& tiles = matrices_[dealt.matrix.data].tiles;
     tiles.resize(n_threads);
     pool.run([&](int t) {  // a thread writes what it will read, so the pages are near it
       TileMatrix& mine = tiles[t];
-      mine = part(m, t);
+      mine = part(dealt, t);
       uint8_t* q = runs_[t].q.data() + q_at[t];
       uint16_t* d = runs_[t].d.data() + d_at[t];
-      repack_tiles(m, output_slice(m.n_out, t, n_threads).begin, mine, q, d);
+      repack_tiles(dealt.matrix, slice_of(dealt, t).begin, mine, q, d);
       mine.q = q;
       mine.d = d;
       q_at[t] += mine.q_bytes();
       d_at[t] += mine.d_count();
     });
-    done += m.bytes();
+    done += dealt.matrix.bytes();
     if (progress) progress(done, total);
   }
 }
 
 Linear LinearStore::linear(const Matrix& matrix) const {
-  const auto found = tiles_.find(matrix.data);
-  return {matrix, found == tiles_.end() ? nullptr : found->second.data()};
+  const auto found = matrices_.find(matrix.data);
+  if (found == matrices_.end()) return {matrix};
+  const Stored& stored = found->second;
+  return {matrix, stored.tiles.empty() ? nullptr : stored.tiles.data(), stored.unit};
 }
 
 }  // namespace specbound

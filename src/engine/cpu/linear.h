@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -41,35 +42,52 @@ class RowBuffer {
   int max_k_ = 0;
 };
 
-// Threads split a matmul's outputs by whole tiles.
-inline Slice output_slice(int n_out, int thread, int n_threads) {
-  return slice(n_out, thread, n_threads, kTileOutputs);
-}
-
 struct Linear {
   Matrix in_place;
-  const TileMatrix* tiles = nullptr;  // [n_threads] each thread's output_slice; null: used in place
+  const TileMatrix* tiles = nullptr;  // [n_threads] each thread's slice_of(); null: used in place
+  int unit = kTileOutputs;            // outputs that one thread computes together, whole tiles
 
   int n_out() const { return in_place.n_out; }
+  Slice slice_of(int thread, int n_threads) const {
+    return slice(in_place.n_out, thread, n_threads, unit);
+  }
   bool int8() const { return in_place.type == DType::kQ8_0; }
 };
 
-// This thread's outputs of y (rows, ldy) = or += W x.
-void multiply(const Kernels& kernels, const Linear& w, const Rows& x, float* y, int ldy,
+// Where outputs go: a run of the outputs, `first` being its first one, of every row.
+struct Outputs {
+  float* data;  // (rows, ld)
+  int ld;
+  int first = 0;
+
+  float* at(int row, int output) const {
+    return data + static_cast<size_t>(row) * ld + (output - first);
+  }
+};
+
+// This thread's outputs of y = or += W x.
+void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outputs& y,
               bool accumulate, int thread, int n_threads);
 
 // out (n_in) = one row of a matrix as floats.
 void read_row(const Matrix& matrix, int row, float* out);
 
-// The repacked copies of a model's Q8_0 matrices. What one thread reads in a pass lies in one run,
+// A matrix whose outputs are dealt to threads `unit` together.
+struct Dealt {
+  Matrix matrix;
+  int unit = kTileOutputs;
+};
+
+// The repacked copies of Q8_0 matrices. What one thread reads in a pass lies in one run,
 // in the order it is read: the hardware prefetcher then crosses from matrix to matrix.
 class LinearStore {
  public:
-  // Repacks with all threads of the pool; `progress(done, total)` in bytes of the source.
-  LinearStore(const Weights& weights, bool repack, ThreadPool& pool,
+  // Repacks `matrices`, which lie in one run in this order, with all threads of the pool;
+  // `progress(done, total)` in bytes of the source.
+  LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPool& pool,
               const std::function<void(size_t, size_t)>& progress);
 
-  static size_t bytes_needed(const Weights& weights, bool repack);
+  static size_t bytes_needed(std::span<const Dealt> matrices, bool repack);
 
   Linear linear(const Matrix& matrix) const;
   // "Q8_0 in tiles", "F16 in place", ...
@@ -80,8 +98,12 @@ class LinearStore {
     Pages<uint8_t> q;
     Pages<uint16_t> d;
   };
-  std::vector<Run> runs_;                                                // [n_threads]
-  std::unordered_map<const std::byte*, std::vector<TileMatrix>> tiles_;  // by where the source lies
+  struct Stored {
+    int unit;
+    std::vector<TileMatrix> tiles;  // [n_threads]; empty: used in place
+  };
+  std::vector<Run> runs_;                                  // [n_threads]
+  std::unordered_map<const std::byte*, Stored> matrices_;  // by where the source lies
   std::string description_;
 };
 

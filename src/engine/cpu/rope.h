@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "engine/cpu/kernels.h"
 #include "model/config.h"
 
 namespace specbound {
@@ -16,13 +17,16 @@ class Rope {
   // Makes positions 0..pos available. Not to be called while others rotate.
   void reach(int pos);
   // Rotates a head (head_dim) in place.
-  void rotate(float* head, int pos) const;
+  void rotate(const Kernels& kernels, float* head, int pos) const {
+    const float* cosine = table_.data() + static_cast<size_t>(pos) * 2 * head_dim_;
+    kernels.rotate(head, cosine, cosine + head_dim_, style_ == RopeStyle::kInterleaved, head_dim_);
+  }
 
  private:
-  int half_;  // pairs
+  int head_dim_;
   RopeStyle style_;
-  std::vector<double> frequency_;  // [half_], radians a position
-  std::vector<float> table_;       // (positions, half_, {cos, sin})
+  std::vector<double> frequency_;  // [head_dim/2], radians a position
+  std::vector<float> table_;       // (positions, {cosine, sine}, head_dim), as kernels want it
 };
 
 }  // namespace specbound

@@ -80,6 +80,9 @@ inline V abs(V x) {
 inline V lanes() {
   return {_mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_ps(8, 9, 10, 11, 12, 13, 14, 15)};
 }
+inline V swap_pairs(V x) {  // lanes 1, 0, 3, 2, ...
+  return {_mm256_permute_ps(x.a, 0xb1), _mm256_permute_ps(x.b, 0xb1)};
+}
 inline __m256 pow2(__m256 n) {
   const __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
   return _mm256_castsi256_ps(_mm256_slli_epi32(e, 23));
@@ -152,14 +155,18 @@ inline int32_t sum(__m256i s) {
   return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
 }
 
-inline int store_int8(int8_t* p, V x) {
+inline __m256i store_int8(int8_t* p, V x) {
   const __m256i a = _mm256_cvtps_epi32(x.a), b = _mm256_cvtps_epi32(x.b);
   // packs works within 128-bit halves; the permutation puts the lanes back in order.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
   _mm_storeu_si128(
       reinterpret_cast<__m128i*>(p),
       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
-  return sum(_mm256_add_epi32(a, b));
+  return _mm256_add_epi32(a, b);
+}
+inline int store_int8(int8_t* p, V x, V y) {
+  const __m256i first = store_int8(p, x);
+  return sum(_mm256_add_epi32(first, store_int8(p + 16, y)));
 }
 
 // Four bytes a lane: |w| * sign(x, w), which cannot saturate 16 bits since |x| <= 127, |w| <= 128.

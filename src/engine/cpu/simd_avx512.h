@@ -10,7 +10,7 @@ namespace specbound {
 namespace {
 
 constexpr int kMaxTileRows = 8;  // rows of a panel that one pass over a tile serves from registers
-constexpr int kAttentionSums = 8;  // vectors of sums over V that registers hold at once
+constexpr int kAttentionSums = 16;  // vectors of sums over V that registers hold at once
 
 using V = __m512;
 using I = __m512i;
@@ -75,6 +75,9 @@ inline V abs(V a) {
 inline V lanes() {
   return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
+inline V swap_pairs(V a) {  // lanes 1, 0, 3, 2, ...
+  return _mm512_permute_ps(a, 0xb1);
+}
 // 2^n for integer-valued n in [-126, 127].
 inline V pow2(V n) {
   const I e = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
@@ -126,16 +129,17 @@ inline void store_f16(uint16_t* p, V a) {
                       _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | 8));
 }
 
-// 16 lanes to int8, nearest even; lanes are within +-127. Returns their sum.
-inline int store_int8(int8_t* p, V a) {
-  const I i = _mm512_cvtps_epi32(a);
+// 32 lanes to int8, nearest even; lanes are within +-127. Returns their sum.
+inline int store_int8(int8_t* p, V a, V b) {
+  const I i = _mm512_cvtps_epi32(a), j = _mm512_cvtps_epi32(b);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(i));
-  return _mm512_reduce_add_epi32(i);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 16), _mm512_cvtepi32_epi8(j));
+  return _mm512_reduce_add_epi32(_mm512_add_epi32(i, j));
 }
 
-// Five rows and more keep the core busy for so long that the hardware prefetcher falls behind: from
-// memory, 8 rows then cost 31 ns a block on a Zen 4 core, 24 with this, 23 from cache. Up to four
-// rows it does better alone.
+// Three rows and more keep the core busy for so long that the hardware prefetcher falls behind:
+// from memory, 8 rows then cost 31 ns a block on a Zen 4 core, 24 with this, 23 from cache. One row
+// or two it serves better alone.
 constexpr int kPrefetchAhead = 8192;
 
 // isum[r] (16 outputs) = exact dot product of one block of a tile with row r: 32 bytes at x + 32 r.
@@ -147,7 +151,7 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t* bias, V* 
 #pragma GCC unroll 8
   for (int g = 0; g < 8; ++g) {
     const I wg = _mm512_loadu_si512(w + 64 * g);
-    if constexpr (R > 4) _mm_prefetch(w + 64 * g + kPrefetchAhead, _MM_HINT_T1);
+    if constexpr (R > 2) _mm_prefetch(w + 64 * g + kPrefetchAhead, _MM_HINT_T1);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       int32_t four;

@@ -90,6 +90,9 @@ inline V abs(V a) {
 inline V lanes() {
   return each([](int i) { return static_cast<float>(i); });
 }
+inline V swap_pairs(V a) {  // lanes 1, 0, 3, 2, ...
+  return each([&](int i) { return a.lane[i ^ 1]; });
+}
 inline V pow2(V n) {
   return each([&](int i) {  // NaN has no integer: any power does, its product is NaN
     const int e = n.lane[i] == n.lane[i] ? static_cast<int>(n.lane[i]) : 0;
@@ -152,6 +155,10 @@ inline int store_int8(int8_t* p, V a) {
     total += p[i];
   }
   return total;
+}
+inline int store_int8(int8_t* p, V a, V b) {
+  const int first = store_int8(p, a);
+  return first + store_int8(p + 16, b);
 }
 
 template <int R>

@@ -61,21 +61,21 @@ void ThreadPool::worker(int thread) {
     seen = start_.load(std::memory_order_acquire);
     if (stopping_) return;
     const FloatMode mode;
-    (*work_)(thread);
+    call_.function(call_.work, thread);
     barrier();
   }
 }
 
-void ThreadPool::run(const std::function<void(int)>& work) {
+void ThreadPool::run(const Call& call) {
   const FloatMode mode;
   if (workers_.empty()) {
-    work(0);
+    call.function(call.work, 0);
     return;
   }
-  work_ = &work;
+  call_ = call;
   start_.fetch_add(1, std::memory_order_release);
   start_.notify_all();
-  work(0);
+  call.function(call.work, 0);
   barrier();
 }
 

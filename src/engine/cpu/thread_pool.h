@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <thread>
 #include <vector>
 
@@ -24,18 +23,28 @@ class ThreadPool {
 
   // Calls work(thread) on every thread, 0 being the caller; returns when all are done. `work` must
   // not throw.
-  void run(const std::function<void(int thread)>& work);
+  template <class Work>
+  void run(const Work& work) {
+    run({[](const void* w, int thread) { (*static_cast<const Work*>(w))(thread); }, &work});
+  }
 
   // From inside `work`: nobody passes until all have arrived.
   void barrier();
 
  private:
+  // A call without the allocation of std::function: a run may be a few microseconds.
+  struct Call {
+    void (*function)(const void* work, int thread);
+    const void* work;
+  };
+
+  void run(const Call& call);
   void worker(int thread);
   void wait_for_change(const std::atomic<uint32_t>& word, uint32_t old);
   void stop();
 
   std::vector<std::thread> workers_;
-  const std::function<void(int)>* work_ = nullptr;
+  Call call_{};
   bool stopping_ = false;
   // Apart from one another: each is written by one thread and watched by the others.
   alignas(64) std::atomic<uint32_t> start_{0};    // counts runs

@@ -1,0 +1,22 @@
+// What `specbound info` says of exit heads: of a file of them, and of the one beside a model.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "model/gguf.h"
+
+namespace specbound {
+
+bool is_heads_file(const Gguf& gguf);
+
+// Of a file of heads: base, heads, shortlist, settings; or the `reason` why it cannot be used.
+nlohmann::ordered_json heads_file_json(const std::string& path);
+void print_heads_file(const nlohmann::ordered_json& heads);
+
+// Of a model that runs: its fingerprint and the file beside it. `file` is null where there is none;
+// `reason` says why one does not fit.
+nlohmann::ordered_json model_heads_json(const Gguf& model);
+void print_model_heads(const nlohmann::ordered_json& heads);
+
+}  // namespace specbound

@@ -1,0 +1,204 @@
+// Every thread prepares the one row for itself, multiplies its own outputs and takes the peaks of
+// its own chunks of z. Chunks are fixed, and joined in order: the bits know nothing of threads.
+#include "engine/cpu/exit_checks.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/float_mode.h"
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+// The rows of `matrix` that `ids` names.
+Matrix gathered(const Matrix& matrix, std::span<const int32_t> ids, std::byte* to) {
+  const size_t row_bytes = matrix.bytes() / matrix.n_out;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    std::memcpy(to + i * row_bytes, matrix.data + ids[i] * row_bytes, row_bytes);
+  }
+  return {matrix.type, static_cast<int>(ids.size()), matrix.n_in, to};
+}
+
+}  // namespace
+
+ExitChecks::ExitChecks(const ModelConfig& config, const Weights& weights, const Linear& lm_head,
+                       const Kernels& kernels, ThreadPool& pool, bool repack)
+    : config_(config),
+      weights_(weights),
+      lm_head_(lm_head),
+      kernels_(kernels),
+      pool_(pool),
+      repack_(repack) {}
+
+void ExitChecks::clear() {
+  file_ = nullptr;
+  heads_.clear();
+  store_.reset();
+  listed_ = {};
+  listed_head_ = {};
+  z_size_ = 0;
+}
+
+void ExitChecks::set(const ExitHeads* heads, int shortlist) {
+  clear();
+  if (!heads) return;
+  const std::vector<int32_t>& ids = heads->shortlist();
+  const int all = static_cast<int>(ids.size());
+  SB_CHECK(shortlist >= 0 && shortlist <= all &&
+           (shortlist % kTileOutputs == 0 || shortlist == all));
+
+  // In the order that one check reads them.
+  std::vector<Dealt> matrices;
+  int widest = config_.dim, most_inner = 0;
+  bool chained = false;
+  for (const HeadWeights& head : heads->heads()) {
+    switch (head.kind) {
+      case HeadKind::kFull:
+        break;
+      case HeadKind::kFolded:
+        matrices.push_back({head.folded, kPeakChunk});
+        matrices.back().matrix.n_out = shortlist;
+        break;
+      case HeadKind::kChained:
+        chained = true;
+        matrices.push_back({head.map});
+        if (head.inner.n_out) matrices.insert(matrices.end(), {{head.inner}, {head.outer}});
+        most_inner = std::max(most_inner, head.inner.n_out);
+        widest = std::max({widest, 2 * config_.dim, head.inner.n_out});
+        break;
+      default:
+        SB_CHECK(has_weights(head.kind));
+    }
+  }
+  const size_t listed_bytes =
+      chained ? weights_.lm_head.bytes() / weights_.lm_head.n_out * shortlist : 0;
+  // Gathered rows are first taken together with their tiles.
+  const size_t tiles = LinearStore::bytes_needed(matrices, repack_) + 2 * listed_bytes;
+  require_memory(tiles, format("repacked exit heads %.1f MB", static_cast<double>(tiles) / 1e6));
+  if (chained) {
+    listed_ = Pages<std::byte>(listed_bytes, "shortlist");
+    const std::span<const int32_t> listed(ids.data(), static_cast<size_t>(shortlist));
+    matrices.push_back({gathered(weights_.lm_head, listed, listed_.data()), kPeakChunk});
+  }
+  const LinearStore& store = store_.emplace(matrices, repack_, pool_, nullptr);
+  for (const HeadWeights& head : heads->heads()) {
+    Head& to = heads_.emplace_back();
+    to.kind = head.kind;
+    to.map = store.linear(head.map);
+    Matrix folded = head.folded;
+    folded.n_out = std::min(folded.n_out, shortlist);
+    to.folded = store.linear(folded);
+    to.inner = store.linear(head.inner);
+    to.outer = store.linear(head.outer);
+  }
+  if (chained) {
+    Matrix rows = weights_.lm_head;
+    rows.n_out = shortlist;
+    rows.data = listed_.data();
+    listed_head_ = store.linear(rows);
+    if (listed_head_.tiles) listed_ = {};
+  }
+
+  const char* what = "exit checks";
+  const int ones = std::max(config_.dim, most_inner);
+  states_ = Pages<float>((kMaxRows + 1) * round_up<size_t>(config_.dim, kQuantBlock), what);
+  ones_ = Pages<float>(ones, what);
+  std::fill_n(ones_.data(), ones, 1.0f);
+  mapped_ = Pages<float>(round_up(config_.dim, kQuantBlock), what);
+  inner_ = Pages<float>(round_up(most_inner, kQuantBlock), what);
+  const int widest_z = std::max(config_.vocab_size, all);
+  z_ = Pages<float>(widest_z, what);
+  peaks_ = Pages<PeakChunk>(round_up(widest_z, kPeakChunk) / kPeakChunk, what);
+  buffer_.clear();
+  for (int t = 0; t < pool_.size(); ++t) buffer_.emplace_back(1, widest);
+  file_ = heads;
+}
+
+void ExitChecks::keep_state(const float* h) {
+  SB_CHECK(file_);
+  const FloatMode mode;
+  kernels_.rmsnorm(h, weights_.output_norm, config_.norm_eps, config_.dim, state(0));
+}
+
+// A row x (k) as a matmul's input.
+Rows ExitChecks::row(int thread, const float* x, int k, bool int8) {
+  const Rows rows = buffer_[thread].rows(1, k, x, k);
+  if (int8) kernels_.quantize(x, 0, 0, rows.quantized.n_blocks(), rows.quantized);
+  return rows;
+}
+
+// h / rms(h), followed by s if given, as a matmul's input.
+Rows ExitChecks::normed(int thread, const float* h, const float* s, bool int8) {
+  const int dim = config_.dim;
+  RowBuffer& buffer = buffer_[thread];
+  float* x = buffer.row(0);
+  kernels_.rmsnorm(h, ones_.data(), config_.norm_eps, dim, x);
+  if (s) std::copy_n(s, dim, x + dim);
+  const Rows rows = buffer.rows(1, s ? 2 * dim : dim, nullptr, 0);
+  if (int8) kernels_.quantize(x, 0, 0, rows.quantized.n_blocks(), rows.quantized);
+  return rows;
+}
+
+ExitPeak ExitChecks::check(int index, int slot, const float* h, float temperature) {
+  SB_CHECK(file_ && index >= 0 && index < static_cast<int>(heads_.size()) && temperature > 0);
+  const Head& head = heads_[index];
+  const Linear& last = head.kind == HeadKind::kFull     ? lm_head_
+                       : head.kind == HeadKind::kFolded ? head.folded
+                                                        : listed_head_;
+  const int n = last.n_out(), dim = config_.dim, threads = pool_.size();
+  SB_CHECK(n > 0);
+  z_size_ = static_cast<size_t>(n);
+  float* z = z_.data();
+  pool_.run([&](int thread) {
+    switch (head.kind) {
+      case HeadKind::kFolded: {
+        const Rows x = normed(thread, h, nullptr, true);
+        multiply(kernels_, last, x, {z, n}, false, thread, threads);
+        break;
+      }
+      case HeadKind::kFull: {
+        const Rows x = normed(thread, h, nullptr, head.map.int8());
+        multiply(kernels_, head.map, x, {mapped_.data(), dim}, false, thread, threads);
+        pool_.barrier();
+        const Rows y = row(thread, mapped_.data(), dim, last.int8());
+        multiply(kernels_, last, y, {z, n}, false, thread, threads);
+        pool_.barrier();  // its slices are not whole chunks
+        break;
+      }
+      case HeadKind::kChained: {
+        const Rows u = normed(thread, h, state(slot), true);
+        float* y = state(slot + 1);
+        multiply(kernels_, head.map, u, {y, dim}, false, thread, threads);
+        if (const int inner = head.inner.n_out()) {
+          multiply(kernels_, head.inner, u, {inner_.data(), inner}, false, thread, threads);
+          const Slice mine = head.inner.slice_of(thread, threads);
+          kernels_.silu_mul(inner_.data() + mine.begin, ones_.data(), mine.end - mine.begin);
+          pool_.barrier();
+          const Rows c = row(thread, inner_.data(), inner, true);
+          multiply(kernels_, head.outer, c, {y, dim}, true, thread, threads);
+        }
+        pool_.barrier();
+        const Rows rows = row(thread, y, dim, last.int8());
+        multiply(kernels_, last, rows, {z, n}, false, thread, threads);
+        break;
+      }
+      default:
+        break;
+    }
+    const Slice mine = slice(n, thread, threads, kPeakChunk);
+    if (mine.begin == mine.end) return;
+    kernels_.peak_chunks(z + mine.begin, mine.end - mine.begin, temperature,
+                         peaks_.data() + mine.begin / kPeakChunk);
+  });
+
+  const FloatMode mode;
+  const int chunks = round_up(n, kPeakChunk) / kPeakChunk;
+  ExitPeak peak;
+  int place = 0;
+  peak.confidence = kernels_.join_peaks(peaks_.data(), chunks, temperature, z, n, &place);
+  peak.token = head.kind == HeadKind::kFull ? place : file_->shortlist()[place];
+  return peak;
+}
+
+}  // namespace specbound

@@ -1,0 +1,142 @@
+// Trained exit heads: small maps from a shallow layer's hidden state to a guess of the next token,
+// kept in a GGUF file beside the model (general.architecture "specbound-heads"). A guess never
+// changes a byte of the text. DESIGN 6; AdaDecode (arXiv 2506.03700) for `full`.
+//
+// With x = h_l / rms(h_l) (no weight: training absorbs it), E = lm_head and E_s its rows of the
+// shortlist, a head's logits are
+//   full     z = E (W_l x)                         W_l (dim, dim); whole vocabulary
+//   folded   z = F_l x                             F_l = E_s W_l, (shortlist, dim), Q8_0
+//   chained  y = A_l [x; s] + D_l silu(C_l [x; s]) A_l (dim, 2 dim), C_l (inner, 2 dim),
+//            z = E_s y                             D_l (dim, inner); all Q8_0
+// where s is the state before the row: norm(h_L) of the row before it where that went through all
+// layers, else that row's own y, the head's estimate of it (as EAGLE's drafter feeds on itself).
+// The shortlist is ordered by falling frequency after the special tokens, so that any prefix of it
+// is a shortlist too.
+//
+// Two further kinds, both at layer 0, have no logits of their own: `table` looks up what followed
+// the last tokens (model/draft_table.h), `hybrid` asks the chained head where the table is unsure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+#include "model/draft_table.h"
+#include "model/gguf.h"
+#include "model/weights.h"
+
+namespace specbound {
+
+enum class HeadKind { kFull, kFolded, kChained, kTable, kHybrid };
+const char* head_kind_name(HeadKind kind);  // "full", "folded", "chained", "table", "hybrid"
+std::optional<HeadKind> parse_head_kind(std::string_view name);
+inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained,
+                                          HeadKind::kTable, HeadKind::kHybrid};
+// Whether there are HeadWeights of this kind.
+inline bool has_weights(HeadKind kind) {
+  return kind != HeadKind::kTable && kind != HeadKind::kHybrid;
+}
+
+struct HeadWeights {
+  int layer = 0;  // checked after this layer: 1..L-1; chained also 0, the embedding
+  HeadKind kind = HeadKind::kFolded;
+  Matrix map;           // full: W (dim, dim), F32 or F16; chained: A (dim, 2 dim), Q8_0
+  Matrix folded;        // folded: F (shortlist, dim), Q8_0
+  Matrix inner, outer;  // chained: C (inner, 2 dim), D (dim, inner), Q8_0; n_out 0: none
+  // The chance that a draft is accepted, from its margin m = top1 - top2 of z / T + G
+  // (calibrated on greedy margins, those of z alone):
+  // 1 / (1 + exp(-(margin_scale m + margin_offset))).
+  float margin_scale = 1, margin_offset = 0;
+};
+
+// general.architecture of a heads file.
+inline constexpr const char* kHeadsArchitecture = "specbound-heads";
+
+// Settings that the file ships, from tuning on its training text.
+struct HeadDefaults {
+  HeadKind kind = HeadKind::kFolded;
+  // Ascending; each has a head of `kind`. Written empty: all that do.
+  std::vector<int> check_layers;
+  // Tokens that checks look at: a prefix of the file's, a multiple of 16 or all. Written 0: all.
+  int shortlist = 0;
+  float alpha = 0.2f, tau = 0.55f;
+  int d_max = 10, w_max = 8;
+  // What the table of a hybrid must reach; its chained head: tau. None: tau.
+  std::optional<float> table_tau = std::nullopt;
+
+  float tau_of_table() const { return table_tau.value_or(tau); }
+};
+
+// What a heads file says of the model it was made for.
+struct HeadsBase {
+  std::string architecture;
+  int n_layers = 0, dim = 0, vocab_size = 0;
+  std::string fingerprint;  // of model_fingerprint()
+};
+
+// A heads file, open and checked. Matrices are views into its map.
+class ExitHeads {
+ public:
+  // Throws Error(kFile) when it cannot be read, Error(kFormat) naming the file, what was expected
+  // and what was found: not a heads file, made for another model, a tensor missing, of another
+  // shape or type, with a value that is no number, a token or a layer that the model lacks.
+  static ExitHeads open(const std::string& path, const Gguf& model, const ModelConfig& config);
+  // The same of a file already open, for the model it must fit; without one, the file is checked
+  // against what itself says of its model.
+  static ExitHeads from_gguf(Gguf file, const HeadsBase* model = nullptr);
+
+  const std::string& path() const { return gguf_.path(); }
+  const HeadsBase& base() const { return base_; }
+  const std::vector<HeadWeights>& heads() const { return heads_; }      // by kind, then layer
+  const std::vector<int32_t>& shortlist() const { return shortlist_; }  // token ids; may be empty
+  const DraftTable& table() const { return table_; }                    // may be empty
+  const HeadDefaults& defaults() const { return defaults_; }
+  // Index into heads(), or -1.
+  int find(HeadKind kind, int layer) const;
+  // Where this kind can be asked, ascending.
+  std::vector<int> layers(HeadKind kind) const;
+  size_t bytes() const;  // of the file
+
+ private:
+  ExitHeads() = default;
+  Gguf gguf_;
+  HeadsBase base_;
+  std::vector<HeadWeights> heads_;
+  std::vector<int32_t> shortlist_;
+  DraftTable table_;
+  HeadDefaults defaults_;
+};
+
+// What goes into a file; see ExitHeads for the meaning. Owned values.
+struct HeadTensor {
+  int n_out = 0, n_in = 0;
+  std::vector<float> values;  // (n_out, n_in)
+};
+struct NewHead {
+  int layer = 0;
+  HeadKind kind = HeadKind::kFolded;
+  HeadTensor map, folded, inner, outer;
+  float margin_scale = 1, margin_offset = 0;
+};
+struct NewHeads {
+  HeadsBase base;
+  std::vector<int32_t> shortlist;
+  std::vector<NewHead> heads;
+  NewDraftTable table;
+  HeadDefaults defaults;
+};
+// Q8_0 where ExitHeads reads Q8_0 (dim must be a multiple of 32), F16 for full maps. The file is
+// whole or not there at all. Throws Error(kFile) when it cannot be written, Error(kFormat) when
+// ExitHeads would refuse it: training that ended in values that are no numbers, among others.
+void write_exit_heads(const std::string& path, const NewHeads& heads);
+
+// 16 hexadecimal digits over the model's tensor directory (names, types, shapes) and pages sampled
+// evenly from its tensor data: hashing everything would kill the instant start.
+std::string model_fingerprint(const Gguf& model);
+
+HeadsBase heads_base(const Gguf& model, const ModelConfig& config);
+
+}  // namespace specbound

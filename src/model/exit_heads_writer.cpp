@@ -1,0 +1,110 @@
+// A heads file from trained values: encoded, read back by the reader that will open it, then
+// written.
+#include <span>
+
+#include "error.h"
+#include "model/encode.h"
+#include "model/exit_heads.h"
+#include "model/gguf_writer.h"
+
+namespace specbound {
+namespace {
+
+void add_settings(GgufWriter& writer, const NewHeads& heads) {
+  const HeadsBase& base = heads.base;
+  const auto number = [](int value) { return static_cast<uint32_t>(value); };
+  writer.add_string("general.architecture", kHeadsArchitecture);
+  writer.add_string("specbound.base.architecture", base.architecture);
+  writer.add_uint("specbound.base.n_layers", number(base.n_layers));
+  writer.add_uint("specbound.base.dim", number(base.dim));
+  writer.add_uint("specbound.base.vocab_size", number(base.vocab_size));
+  writer.add_string("specbound.base.fingerprint", base.fingerprint);
+
+  std::vector<int32_t> layers;
+  std::vector<std::string_view> kinds;
+  std::vector<float> scales, offsets;
+  for (const NewHead& head : heads.heads) {
+    layers.push_back(head.layer);
+    kinds.push_back(head_kind_name(head.kind));
+    scales.push_back(head.margin_scale);
+    offsets.push_back(head.margin_offset);
+  }
+  writer.add_ints("specbound.head_layers", layers);
+  writer.add_strings("specbound.head_kinds", kinds);
+  writer.add_floats("specbound.margin_scale", scales);
+  writer.add_floats("specbound.margin_offset", offsets);
+
+  const HeadDefaults& d = heads.defaults;
+  const std::vector<int32_t> check_layers(d.check_layers.begin(), d.check_layers.end());
+  writer.add_string("specbound.kind", head_kind_name(d.kind));
+  writer.add_ints("specbound.check_layers", check_layers);
+  writer.add_uint("specbound.shortlist_size", number(d.shortlist));
+  writer.add_float("specbound.alpha", d.alpha);
+  writer.add_float("specbound.tau", d.tau);
+  if (d.table_tau) writer.add_float("specbound.table_tau", *d.table_tau);
+  writer.add_uint("specbound.d_max", number(d.d_max));
+  writer.add_uint("specbound.w_max", number(d.w_max));
+}
+
+}  // namespace
+
+void write_exit_heads(const std::string& path, const NewHeads& heads) {
+  GgufWriter writer;
+  add_settings(writer, heads);
+  if (!heads.shortlist.empty()) {
+    const uint64_t n = heads.shortlist.size();
+    writer.add_tensor("exit.shortlist", DType::kI32, std::span(&n, 1),
+                      std::as_bytes(std::span(heads.shortlist)));
+  }
+  if (!heads.table.empty()) {
+    const DraftTable::Arrays table = heads.table.arrays();
+    const auto add_array = [&](const char* name, DType type, uint64_t n, auto bytes) {
+      writer.add_tensor(name, type, std::span(&n, 1), bytes);
+    };
+    writer.add_uint("specbound.table.max_context", static_cast<uint32_t>(table.max_context));
+    add_array("exit.table.keys", DType::kI32, heads.table.keys.size(), table.keys);
+    add_array("exit.table.places", DType::kI32, heads.table.places.size(), table.places);
+    add_array("exit.table.tokens", DType::kI32, heads.table.tokens.size(), table.tokens);
+    add_array("exit.table.log_p", DType::kF16, heads.table.log_p.size(), table.log_p);
+  }
+  std::vector<std::vector<std::byte>> encoded;  // each alive until written
+  const auto add = [&](const std::string& name, const HeadTensor& tensor, DType type) {
+    if (tensor.n_in % dtype_info(type)->block != 0) {
+      throw Error(ErrorCode::kUnsupported,
+                  format("%s: tensor '%s': expected rows of whole %s blocks (%u elements), found "
+                         "rows of %d",
+                         path.c_str(), name.c_str(), dtype_info(type)->name,
+                         dtype_info(type)->block, tensor.n_in));
+    }
+    const uint64_t shape[] = {static_cast<uint64_t>(tensor.n_in),
+                              static_cast<uint64_t>(tensor.n_out)};
+    SB_CHECK(tensor.values.size() == shape[0] * shape[1]);
+    encoded.push_back(encode_floats(tensor.values, type));
+    writer.add_tensor(name, type, shape, encoded.back());
+  };
+  for (const NewHead& head : heads.heads) {
+    const std::string prefix = format("exit.%d.%s.", head.layer, head_kind_name(head.kind));
+    switch (head.kind) {
+      case HeadKind::kFull:
+        add(prefix + "weight", head.map, DType::kF16);
+        break;
+      case HeadKind::kFolded:
+        add(prefix + "weight", head.folded, DType::kQ8_0);
+        break;
+      case HeadKind::kChained:
+        add(prefix + "map.weight", head.map, DType::kQ8_0);
+        if (head.inner.n_out == 0) break;
+        add(prefix + "inner.weight", head.inner, DType::kQ8_0);
+        add(prefix + "outer.weight", head.outer, DType::kQ8_0);
+        break;
+      case HeadKind::kTable:
+      case HeadKind::kHybrid:
+        SB_CHECK(has_weights(head.kind));
+    }
+  }
+  const std::vector<std::byte> bytes = writer.serialize();
+  ExitHeads::from_gguf(Gguf::parse(bytes, path), &heads.base);
+  writer.write(path);
+}
+
+}  // namespace specbound

@@ -1,0 +1,85 @@
+// Which model a heads file belongs to, told from a part of the model's bytes.
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "error.h"
+#include "model/exit_heads.h"
+
+namespace specbound {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kSampledPages = 128;  // of a cold file: a few milliseconds
+
+// 64 bits over a sequence of bytes; the finalizer of splitmix64 for each word. Not against forgers:
+// a wrong guess only costs time.
+class Hash {
+ public:
+  void add(uint64_t word) {
+    uint64_t z = (state_ ^ word) + 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    state_ = z ^ (z >> 31);
+  }
+  void add(std::span<const std::byte> bytes) {
+    add(uint64_t{bytes.size()});
+    for (; bytes.size() >= sizeof(uint64_t); bytes = bytes.subspan(sizeof(uint64_t))) {
+      add_some(bytes.first(sizeof(uint64_t)));
+    }
+    if (!bytes.empty()) add_some(bytes);
+  }
+  uint64_t value() const { return state_; }
+
+ private:
+  void add_some(std::span<const std::byte> bytes) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), bytes.size());
+    add(word);
+  }
+  uint64_t state_ = 0;
+};
+
+// Pages of the tensors laid end to end, in file order, evenly from the first to the last.
+void add_sampled_pages(const Gguf& model, Hash& hash) {
+  uint64_t total = 0;
+  for (const GgufTensor& t : model.tensors()) total += t.bytes.size();
+  const uint64_t n_pages = (total + kPage - 1) / kPage, n = std::min(n_pages, kSampledPages);
+  auto tensor = model.tensors().begin();
+  uint64_t tensor_begin = 0;  // of *tensor
+  for (uint64_t i = 0; i < n; ++i) {
+    // The last page is the last one sampled; no product overflows below 2^57 pages.
+    const uint64_t page = n == 1 ? 0 : i * (n_pages - 1) / (n - 1);
+    uint64_t at = page * kPage;
+    const uint64_t end = std::min(at + kPage, total);
+    while (at < end) {
+      while (at >= tensor_begin + tensor->bytes.size()) {
+        tensor_begin += tensor->bytes.size();
+        ++tensor;
+      }
+      const uint64_t n_bytes = std::min(end, tensor_begin + tensor->bytes.size()) - at;
+      hash.add(tensor->bytes.subspan(at - tensor_begin, n_bytes));
+      at += n_bytes;
+    }
+  }
+}
+
+}  // namespace
+
+std::string model_fingerprint(const Gguf& model) {
+  Hash hash;
+  for (const GgufTensor& t : model.tensors()) {
+    hash.add(std::as_bytes(std::span(t.name.data(), t.name.size())));
+    hash.add(static_cast<uint64_t>(t.type));
+    hash.add(std::as_bytes(std::span(t.shape)));
+  }
+  add_sampled_pages(model, hash);
+  return format("%016llx", static_cast<unsigned long long>(hash.value()));
+}
+
+HeadsBase heads_base(const Gguf& model, const ModelConfig& config) {
+  return {config.architecture, config.n_layers, config.dim, config.vocab_size,
+          model_fingerprint(model)};
+}
+
+}  // namespace specbound

@@ -1,0 +1,160 @@
+// Heads files for tiny models: seeded random heads of every kind, and the same file taken apart, so
+// that a test can write what write_exit_heads() never would.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/exit_heads.h"
+#include "model/gguf_writer.h"
+#include "model/half.h"
+#include "tiny_gguf.h"
+
+namespace specbound::test {
+
+// Random values; they depend on the seed alone.
+inline HeadTensor random_head_tensor(int n_out, int n_in, uint64_t seed, float deviation = 0.1f) {
+  TinyRandom random(seed);
+  HeadTensor tensor{n_out, n_in, std::vector<float>(static_cast<size_t>(n_out) * n_in)};
+  for (float& value : tensor.values) value = deviation * random.normal();
+  return tensor;
+}
+
+inline NewHead random_head(HeadKind kind, int layer, int dim, int shortlist, int inner,
+                           uint64_t seed) {
+  NewHead head;
+  head.kind = kind;
+  head.layer = layer;
+  switch (kind) {
+    case HeadKind::kFull:
+      head.map = random_head_tensor(dim, dim, seed);
+      break;
+    case HeadKind::kFolded:
+      head.folded = random_head_tensor(shortlist, dim, seed);
+      break;
+    case HeadKind::kChained:
+      head.map = random_head_tensor(dim, 2 * dim, seed);
+      if (inner == 0) break;
+      head.inner = random_head_tensor(inner, 2 * dim, seed + 1);
+      head.outer = random_head_tensor(dim, inner, seed + 2);
+      break;
+    default:
+      SB_CHECK(has_weights(kind));
+  }
+  head.margin_scale = 1 + 0.25f * static_cast<float>(layer);
+  head.margin_offset = -0.5f;
+  return head;
+}
+
+// Heads of all kinds at the layers 1 and 2, a chained one at 0 too, for a model of 3 layers or
+// more and more than `shortlist` tokens.
+inline NewHeads random_heads(const HeadsBase& base, int shortlist = 32, int inner = 32,
+                             uint64_t seed = 1) {
+  NewHeads heads;
+  heads.base = base;
+  for (int i = 0; i < shortlist; ++i) heads.shortlist.push_back(base.vocab_size - 1 - i);
+  for (HeadKind kind : {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained}) {
+    for (int layer = kind == HeadKind::kChained ? 0 : 1; layer <= 2; ++layer) {
+      heads.heads.push_back(random_head(kind, layer, base.dim, shortlist, inner, seed += 10));
+    }
+  }
+  heads.defaults.kind = HeadKind::kFolded;
+  heads.defaults.check_layers = {1, 2};
+  heads.defaults.shortlist = 16;
+  return heads;
+}
+
+// A table that knows some contexts of one or two tokens: one to four guesses, whose chances fall.
+inline NewDraftTable random_table(int vocab_size, int contexts = 10, uint64_t seed = 1) {
+  TinyRandom random(seed);
+  const auto token = [&] { return static_cast<int32_t>(random.next() % vocab_size); };
+  NewDraftTable table;
+  table.max_context = 2;
+  const uint32_t slots = static_cast<uint32_t>(contexts) * 2;
+  table.keys.assign(slots, DraftTable::kFree);
+  table.places.assign(slots, 0);
+  for (int i = 0; i < contexts; ++i) {
+    uint64_t hash = DraftTable::extend(0, token());
+    if (i % 2) hash = DraftTable::extend(hash, token());
+    uint32_t slot = DraftTable::first_slot(hash, slots);
+    while (table.keys[slot] != DraftTable::kFree) slot = (slot + 1) % slots;
+    table.keys[slot] = DraftTable::key_of(hash);
+    const uint32_t n = 1 + i % TableGuess::kMost;
+    table.places[slot] = static_cast<uint32_t>(table.tokens.size()) * TableGuess::kMost + n - 1;
+    for (uint32_t k = 0; k < n; ++k) {
+      table.tokens.push_back(token());
+      table.log_p.push_back(float_to_half(-1.5f - static_cast<float>(k)));
+    }
+  }
+  return table;
+}
+
+// A heads file in parts, each free to be wrong.
+struct HeadsFile {
+  std::map<std::string, std::string> texts;
+  std::map<std::string, uint32_t> numbers;
+  std::map<std::string, float> reals;
+  std::map<std::string, std::vector<int32_t>> integers;
+  std::map<std::string, std::vector<float>> real_arrays;
+  std::map<std::string, std::vector<std::string>> text_arrays;
+  std::vector<TinyTensor> tensors;
+  std::set<std::string> without;  // keys left out
+
+  // Of the tensors that write_exit_heads() writes for these heads, and their settings.
+  explicit HeadsFile(const Gguf& written) {
+    for (const auto& entry : written.metadata()) {
+      const std::string key(entry.first);
+      const GgufValue& value = entry.second;
+      if (value.is_array) {
+        if (value.type == GgufType::kI32) integers[key] = *written.get_ints(key);
+        if (value.type == GgufType::kF32) real_arrays[key] = *written.get_floats(key);
+        if (value.type != GgufType::kString) continue;
+        const auto strings = *written.get_strings(key);
+        text_arrays[key].assign(strings.begin(), strings.end());
+      } else {
+        if (value.type == GgufType::kString) texts[key] = *written.get_string(key);
+        if (value.type == GgufType::kU32) numbers[key] = *written.get_uint(key);
+        if (value.type == GgufType::kF32) reals[key] = *written.get_float(key);
+      }
+    }
+    for (const GgufTensor& t : written.tensors()) {
+      tensors.push_back({std::string(t.name), t.type, t.shape, {t.bytes.begin(), t.bytes.end()}});
+    }
+  }
+
+  TinyTensor& tensor(const std::string& name) {
+    for (TinyTensor& t : tensors) {
+      if (t.name == name) return t;
+    }
+    SB_CHECK(false);
+    return tensors.front();
+  }
+  void remove(const std::string& name) {
+    std::erase_if(tensors, [&](const TinyTensor& t) { return t.name == name; });
+  }
+
+  std::vector<std::byte> bytes() const {
+    GgufWriter writer;
+    const auto each = [&](const auto& entries, auto&& add) {
+      for (const auto& [key, value] : entries) {
+        if (!without.count(key)) add(key, value);
+      }
+    };
+    each(texts, [&](auto& key, auto& value) { writer.add_string(key, value); });
+    each(numbers, [&](auto& key, auto& value) { writer.add_uint(key, value); });
+    each(reals, [&](auto& key, auto& value) { writer.add_float(key, value); });
+    each(integers, [&](auto& key, auto& value) { writer.add_ints(key, value); });
+    each(real_arrays, [&](auto& key, auto& value) { writer.add_floats(key, value); });
+    each(text_arrays, [&](auto& key, auto& value) {
+      writer.add_strings(key, std::vector<std::string_view>(value.begin(), value.end()));
+    });
+    for (const TinyTensor& t : tensors) writer.add_tensor(t.name, t.type, t.shape, t.bytes);
+    return writer.serialize();
+  }
+};
+
+}  // namespace specbound::test
