@@ -35,7 +35,7 @@ int ExitColors::color(int layer) const {
 }
 
 std::string ExitColors::paint(std::string_view text, int layer) const {
-  if (layer <= 0 || text.empty()) return std::string(text);
+  if (layer == kNoDraft || text.empty()) return std::string(text);
   return format("\x1b[38;5;%dm", color(layer)) + std::string(text) + "\x1b[39m";
 }
 
@@ -47,6 +47,7 @@ std::string ExitColors::legend(const std::set<int>& layers, bool painted) const 
     line += ' ';
     line += painted ? paint(number, layer) : number;
   }
+  if (layers.contains(0)) line += "; 0: before any layer";
   return line + "; uncoloured: the last layer";
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "trace/event.h"
+
 namespace specbound {
 
 // Why a stream gets no colours: it is no terminal, or the environment asks for none. Empty: it gets
@@ -18,9 +20,11 @@ class ExitColors {
   // `deepest`: the last layer that a draft may leave at; it gets the red.
   explicit ExitColors(int deepest = 1) : deepest_(deepest) {}
 
-  // The palette's index. Layers outside 1..deepest get the nearest one's.
+  // The palette's index. Layers outside 1..deepest get the nearest one's; 0, drafts of before any
+  // layer, that of the first.
   int color(int layer) const;
-  // `text` between the sequences that switch its colour on and off; unchanged for layer 0.
+  // `text` between the sequences that switch its colour on and off; unchanged for
+  // kNoDraft.
   std::string paint(std::string_view text, int layer) const;
   // One line that explains the colours of `layers`.
   std::string legend(const std::set<int>& layers, bool painted) const;

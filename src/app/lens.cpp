@@ -15,7 +15,7 @@
 #include "app/loaded_model.h"
 #include "app/progress.h"
 #include "app/prompt.h"
-#include "app/speculation.h"
+#include "app/speculation_flags.h"
 #include "app/standard_output.h"
 #include "error.h"
 

@@ -21,7 +21,7 @@ namespace specbound {
 namespace {
 
 const SpecBound* as_specbound(const Speculator* speculator) {
-  return dynamic_cast<const SpecBound*>(speculator);
+  return speculator ? dynamic_cast<const SpecBound*>(&speculator->drafter()) : nullptr;
 }
 
 int deepest_exit(const Speculator* speculator, int n_layers) {
@@ -117,7 +117,7 @@ void ReplyOutput::write(std::string_view bytes, int exit_layer) {
     put(text);
     return;
   }
-  if (exit_layer > 0) exits_.insert(exit_layer);
+  if (exit_layer != kNoDraft) exits_.insert(exit_layer);
   put(colors_.paint(text, exit_layer));
 }
 
@@ -191,7 +191,7 @@ Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& fla
   options.on_token = [&](const TokenEvent& event) {
     bar.reset();
     if (!reply.first_token) reply.first_token = std::chrono::steady_clock::now();
-    show(text.push(event.token, event.accepted() ? event.exit_layer : 0));
+    show(text.push(event.token, event.accepted() ? event.exit_layer : kNoDraft));
     if (output.error() != 0) raise_interrupt();  // nobody reads any more
   };
   output.begin_reply(deepest_exit(request.speculator, model.config().n_layers));

@@ -52,7 +52,7 @@ class ReplyOutput {
   Recorder* trace() { return trace_ ? &*trace_ : nullptr; }
   // A reply begins whose drafts may leave at up to this layer.
   void begin_reply(int deepest_exit);
-  // Text of tokens that left at `exit_layer`; 0: at the last.
+  // Text of tokens that were drafted at `exit_layer`; kNoDraft: that the last layer gave.
   void write(std::string_view bytes, int exit_layer);
 
  private:

@@ -29,7 +29,7 @@ constexpr const char* kExamples =
     "  specbound run -p \"Find me a flight to Oslo.\" -n 64 --temp 0\n"
     "  echo \"Play some jazz.\" | specbound run -m model.gguf --seed 7 > reply.txt\n"
     "  specbound run -m base-model.gguf --raw -p \"Once upon a time\" -n 200\n"
-    "  specbound run -p \"Book me a hotel.\" --spec on --show-exits";
+    "  specbound run -p \"Book me a hotel.\" --speculator ngram --show-exits";
 
 }  // namespace
 
@@ -52,9 +52,10 @@ int command_run(int argc, char** argv) {
 
   catch_interrupts();
   LoadedModel model(flags.model);
-  Speculation speculation(flags.speculation, model.config().n_layers);
+  Speculation speculation(flags.speculation, model);
   const Prompt prompt = make_prompt(model, flags.prompt, flags.reply.system, text);
   model.load();
+  speculation.attach(model.backend());
   std::fprintf(stderr, "%s\n", speculation.description().c_str());
 
   Session session(model.backend(), Sampler(sampling));

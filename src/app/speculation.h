@@ -1,71 +1,80 @@
-// Speculation as the command line asks for it, and the speculator that comes of it. Precedence:
-// explicit flags, then --preset, then the defaults. DESIGN 9, 10.
+// The speculator that the command line, the heads file beside the model and what was tuned for this
+// machine make together. Precedence: explicit flags, then --preset, then the heads file. DESIGN 6,
+// 9, 10.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "app/cli.h"
+#include "app/loaded_model.h"
+#include "app/speculation_flags.h"
 #include "decode/exit_head.h"
+#include "decode/measured_switch.h"
+#include "decode/ngram.h"
 #include "decode/specbound.h"
+#include "model/exit_heads.h"
 
 namespace specbound {
-
-struct LayerRange {
-  int first, last;
-};
-
-// The settings of the SpecBound drafter.
-struct SpecBoundFlags {
-  std::optional<int> w_max, d_max;
-  std::optional<float> alpha, tau;
-  std::vector<LayerRange> check_layers;  // ascending; empty: all
-  std::string preset;                    // "", "paper"
-  bool no_anneal = false, no_depth_bound = false, no_width_bound = false;
-
-  // Checked against a model of n_layers. Throws Error(kUsage).
-  SpecBoundParams resolve(int n_layers) const;
-};
-// Where drafts may leave: --preset --d-max --tau --alpha --check-layers --no-anneal
-// --no-depth-bound.
-void add_exit_flags(CLI::App& app, SpecBoundFlags& flags);
-// Those, --w-max and --no-width-bound.
-void add_specbound_flags(CLI::App& app, SpecBoundFlags& flags);
-
-// Why no draft may leave anywhere; empty if it may.
-std::string no_exits(const SpecBoundParams& params, int n_layers);
-
-// Those, and --spec on|off, --speculator none|specbound.
-struct SpeculationFlags {
-  std::optional<bool> on;  // without --spec: on where it is known to pay
-  std::string speculator = "specbound";
-  SpecBoundFlags specbound;
-};
-void add_speculation_flags(CLI::App& app, SpeculationFlags& flags);
 
 // What drafts for a model, and whether it does.
 class Speculation {
  public:
-  // Throws Error(kUsage) for settings that the model has no layers for, and for --spec on where
-  // nothing can draft.
-  Speculation(const SpeculationFlags& flags, int n_layers);
+  // Opens the heads file. Throws Error(kUsage) for settings that the model or its heads cannot
+  // have, and for --spec on where nothing can draft; Error for a heads file that does not fit.
+  Speculation(const SpeculationFlags& flags, const LoadedModel& model);
+  Speculation(const SpeculationFlags& flags, const std::string& model_path, const Gguf& gguf,
+              const ModelConfig& config);
+  Speculation(const Speculation&) = delete;
+  Speculation& operator=(const Speculation&) = delete;
+
+  // The backend that it drafts on from now on, until another one's attach(): gives it the heads,
+  // and takes the settings that were tuned for it. Throws Error(kLimit) when they do not fit into
+  // memory. `backend` must outlive it or the next call.
+  void attach(Backend& backend);
 
   bool active() const { return active_; }
-  // For /spec. On is refused (false, and nothing changes) where --speculator none left nothing to
-  // switch on, or the settings leave no layer to draft from.
+  // For /spec. On is refused (false, and nothing changes) where there is nothing to switch on.
   bool set_active(bool on);
-  Speculator* speculator() { return active_ ? speculator_.get() : nullptr; }
+  // Stays the same object.
+  Speculator* speculator();
+  // The SpecBound drafter, where that is what drafts.
+  const SpecBound* specbound() const { return specbound_ ? &*specbound_ : nullptr; }
+  int shortlist() const { return shortlist_; }  // tokens that its heads can guess
+  // "chained heads", "the logit lens", "prompt lookup"; empty without a drafter.
+  std::string drafter() const;
 
   // One line: whether speculation is active, with what settings, or why not and what turns it on.
   std::string description() const;
 
  private:
-  std::unique_ptr<ExitHead> head_;
-  std::unique_ptr<SpecBound> speculator_;  // none without a drafter
-  bool active_ = false;
+  void open_heads(const Gguf& gguf, const ModelConfig& config);
+  std::optional<HeadKind> choose_kind(HeadKind preferred) const;
+  void make_specbound(HeadDefaults settings);
+  std::vector<int> choose_layers(HeadKind kind, const HeadDefaults& settings) const;
+  int choose_shortlist(const HeadDefaults& settings) const;
+  void give_heads();
+  void take_tuned();
+
+  SpeculationFlags flags_;
   int n_layers_;
+  std::string model_fingerprint_;  // where there are heads
+  std::string train_command_;
+  std::string heads_path_;  // where they are or would be
+  std::optional<ExitHeads> heads_;
+  int shortlist_ = 0;
+  std::optional<float> table_tau_;  // of a hybrid; none: tau
+
+  std::optional<HeadKind> kind_;  // what the file's heads draft with; none: the logit lens
+  std::unique_ptr<ExitHead> head_;
+  std::optional<SpecBound> specbound_;
+  std::optional<NgramSpeculator> ngram_;
+  std::optional<MeasuredSwitch> switch_;
+
+  Backend* backend_ = nullptr;
+  bool tuned_ = false;  // the settings are the machine's own
+  bool asked_for_tuned_ = false;
+  bool active_ = false;
   std::string cannot_;    // why there is no drafter; empty when there is one
   std::string inactive_;  // why it does not draft, when it does not
 };

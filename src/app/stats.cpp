@@ -29,8 +29,14 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
   return value ? finite_or_null(*value) : nlohmann::ordered_json();
 }
 
-const char* speculation_state(bool on) {
+std::string speculation_state(bool on) {
   return on ? "speculation on" : "speculation off";
+}
+
+std::string speculation_state(const GenerateStats& reply) {
+  if (!reply.speculated || reply.pause.tokens_left == 0) return speculation_state(reply.speculated);
+  return format("speculation paused: it came to %.2fx plain here, tried again in %s",
+                reply.pause.speed, count(reply.pause.tokens_left, "token").c_str());
 }
 
 // What speculation made of a reply, and what that is compared with.
@@ -83,8 +89,7 @@ std::optional<double> ReplyStats::compression_rate() const {
 }
 
 std::optional<double> ReplyStats::mean_exit_layer() const {
-  const double layer = generated.counters.mean_exit_layer();
-  return layer > 0 ? std::optional(layer) : std::nullopt;
+  return generated.counters.mean_exit_layer();
 }
 
 std::optional<double> ReplyStats::plain_tokens_per_second() const {
@@ -113,7 +118,7 @@ std::string stats_line(const ReplyStats& stats) {
   line += format(" | stop: %s | seed %llu", stop_reason_name(g.stop),
                  static_cast<unsigned long long>(stats.seed));
   if (stats.reply > 0) line += format(" reply %u", stats.reply);
-  return line + " | " + speculation_state(g.speculated);
+  return line + " | " + speculation_state(g);
 }
 
 void TotalStats::add(const GenerateStats& reply) {
@@ -163,6 +168,8 @@ std::string stats_json(const ReplyStats& stats) {
       {"prefill_tokens_per_second", or_null(stats.prefill_tokens_per_second())},
       {"decode_tokens_per_second", or_null(stats.decode_tokens_per_second())},
       {"speculation_active", g.speculated},
+      {"speculation_paused", g.pause.tokens_left > 0},
+      {"paused_rounds", g.paused_rounds},
       {"rounds", g.counters.rounds},
       {"drafted_tokens", g.counters.drafted_tokens},
       {"accepted_tokens", g.counters.accepted_tokens},

@@ -11,6 +11,7 @@
 #include "app/loaded_model.h"
 #include "app/progress.h"
 #include "app/shortest_decimal.h"
+#include "app/speculation.h"
 #include "app/standard_output.h"
 #include "app/terminal_text.h"
 #include "app/verify_plan.h"
@@ -65,29 +66,65 @@ std::unique_ptr<Witness> make_witness(Backend& backend, const Prompts& prompts, 
 // What drafts for one reply after another.
 class Drafter {
  public:
-  Drafter(const VerifyFlags& flags, const ModelConfig& config)
-      : flags_(flags),
-        params_(flags.specbound.resolve(config.n_layers)),
-        config_(config),
-        speculator_(std::in_place, lens_, params_, config.n_layers) {}
-
-  const SpecBound& speculator() const { return *speculator_; }
-
-  // `seed` is for forced drafts, which know the plain text.
-  Speculator* make(std::span<const int32_t> text, uint64_t seed) {
-    if (flags_.forced) {
-      forced_.emplace(forced_by_chance(text, speculator_->check_layers(), config_.vocab_size,
-                                       flags_.rates, seed));
-      speculator_.emplace(*forced_, params_, config_.n_layers);
+  // Throws what Speculation throws.
+  Drafter(const VerifyFlags& flags, const LoadedModel& model)
+      : flags_(flags), config_(model.config()) {
+    if (flags.forced()) {
+      params_ = flags.drafting.specbound.resolve(config_.n_layers);
+    } else {
+      SpeculationFlags drafting = flags.drafting;
+      drafting.no_switch = true;  // what is verified must draft
+      speculation_ = std::make_unique<Speculation>(drafting, model);
+      speculation_->set_active(true);
     }
+  }
+
+  void attach(Backend& backend) {
+    if (speculation_) speculation_->attach(backend);
+  }
+
+  // `seed` is for forced drafts, which know the plain text. nullptr: the settings never draft.
+  Speculator* make(std::span<const int32_t> text, uint64_t seed) {
+    if (speculation_) return speculation_->speculator();
+    forced_.emplace(forced_by_chance(text, bounded_check_layers(params_, config_.n_layers),
+                                     config_.vocab_size, flags_.rates, seed));
+    speculator_.emplace(*forced_, params_, config_.n_layers);
     return &*speculator_;
+  }
+
+  std::string description() const {
+    if (speculation_) return speculation_->drafter();
+    return format("chance (%g%% of rows, %g%% right)", 100 * flags_.rates.exit,
+                  100 * flags_.rates.right);
+  }
+  int width() const {
+    if (!speculation_) return params_.width_bound ? params_.w_max : kMaxRows;
+    const Speculator* speculator = speculation_->speculator();
+    return speculator ? speculator->width() : 1;
+  }
+  // What is special to the drafter, for the JSON.
+  void add_settings(Json& settings) const {
+    settings["w_max"] = width();
+    if (flags_.drafting.speculator == "ngram") {
+      settings["ngram_max"] = flags_.drafting.ngram_max;
+      return;
+    }
+    const SpecBound* specbound = speculation_ ? speculation_->specbound() : nullptr;
+    const SpecBoundParams& p = specbound ? specbound->params() : params_;
+    settings["head"] = specbound ? specbound->head().name() : flags_.forced() ? "forced" : "none";
+    settings["check_layers"] = bounded_check_layers(p, config_.n_layers);
+    settings["alpha"] = p.anneal ? shortest_decimal(p.alpha) : 0;
+    settings["tau"] = shortest_decimal(p.tau);
+    if (!flags_.forced()) return;
+    settings["forced_exit"] = flags_.rates.exit;
+    settings["forced_right"] = flags_.rates.right;
   }
 
  private:
   const VerifyFlags& flags_;
-  SpecBoundParams params_;
   const ModelConfig& config_;
-  LensHead lens_;
+  std::unique_ptr<Speculation> speculation_;  // none with forced drafts
+  SpecBoundParams params_;                    // of forced drafts
   std::optional<ForcedHead> forced_;
   std::optional<SpecBound> speculator_;
 };
@@ -157,8 +194,9 @@ std::string beginning(const std::string& text) {
 
 class Verification {
  public:
-  Verification(const VerifyFlags& flags, LoadedModel& model, const Prompts& prompts)
-      : flags_(flags), model_(model), prompts_(prompts), drafter_(flags, model.config()) {
+  Verification(const VerifyFlags& flags, LoadedModel& model, const Prompts& prompts,
+               Drafter& drafter)
+      : flags_(flags), model_(model), prompts_(prompts), drafter_(drafter) {
     if (flags.bits) witness_ = make_witness(model.backend(), prompts, flags.n_predict);
   }
 
@@ -184,7 +222,7 @@ class Verification {
   const VerifyFlags& flags_;
   LoadedModel& model_;
   const Prompts& prompts_;
-  Drafter drafter_;
+  Drafter& drafter_;
   std::unique_ptr<Witness> witness_;
   std::optional<Progress> bar_;
   size_t n_prompts_ = 0;  // that were begun
@@ -198,18 +236,13 @@ void Verification::announce() const {
   std::string temperatures, seeds;
   for (const float t : flags_.temperatures) temperatures += format(" %g", t);
   for (const uint64_t s : flags_.seeds) seeds += " " + std::to_string(s);
-  const std::string drafter = flags_.forced
-                                  ? format("chance (%g%% of rows, %g%% right)",
-                                           100 * flags_.rates.exit, 100 * flags_.rates.right)
-                                  : "the logit lens";
-  const int width = drafter_.speculator().width();
   std::fprintf(stderr,
                "%s x temperature%s x seed%s: %s of at most %s, each plain and drafted by %s, up to "
                "%s\n",
                counted(prompts_.ids.size(), "prompt", "prompts").c_str(), temperatures.c_str(),
                seeds.c_str(), counted(replies_in_all(), "reply", "replies").c_str(),
-               counted(flags_.n_predict, "token", "tokens").c_str(), drafter.c_str(),
-               counted(width, "row", "rows").c_str());
+               counted(flags_.n_predict, "token", "tokens").c_str(), drafter_.description().c_str(),
+               counted(drafter_.width(), "row", "rows").c_str());
 }
 
 SideBySide Verification::run_reply(size_t prompt, float temperature, uint64_t seed) {
@@ -317,7 +350,6 @@ std::string Verification::summary() const {
 }
 
 Json Verification::json() const {
-  const SpecBoundParams& p = drafter_.speculator().params();
   const SamplingParams& s = flags_.sampling.params;
   Json prompts = Json::array();
   for (size_t i = 0; i < prompts_.ids.size(); ++i) {
@@ -329,7 +361,7 @@ Json Verification::json() const {
   for (int n = 1; n <= kMaxRows; ++n) rows[std::to_string(n)] = total_.rows_in_passes_of[n];
   Json json = {{"model", model_.path()},
                {"backend", model_.backend().description()},
-               {"speculator", flags_.forced ? "forced" : "specbound"},
+               {"speculator", flags_.drafting.speculator},
                {"settings",
                 {{"n_predict", flags_.n_predict},
                  {"ignore_eos", flags_.ignore_eos},
@@ -340,18 +372,11 @@ Json Verification::json() const {
                  {"top_p", shortest_decimal(s.top_p)},
                  {"min_p", shortest_decimal(s.min_p)},
                  {"repeat_penalty", shortest_decimal(s.repeat_penalty)},
-                 {"repeat_last_n", s.repeat_last_n},
-                 {"w_max", drafter_.speculator().width()},
-                 {"check_layers", drafter_.speculator().check_layers()},
-                 {"alpha", p.anneal ? shortest_decimal(p.alpha) : 0},
-                 {"tau", shortest_decimal(p.tau)}}},
+                 {"repeat_last_n", s.repeat_last_n}}},
                {"bits", flags_.bits},
                {"identical", identical()},
                {"replies", total_.replies}};
-  if (flags_.forced) {
-    json["settings"]["forced_exit"] = flags_.rates.exit;
-    json["settings"]["forced_right"] = flags_.rates.right;
-  }
+  drafter_.add_settings(json["settings"]);
   json.update(total_.json());
   if (flags_.bits) json["rows_in_passes_of"] = std::move(rows);
   json["difference"] = difference_;
@@ -376,11 +401,12 @@ int command_verify(int argc, char** argv) {
 
   catch_interrupts();
   LoadedModel model(flags.model);
-  flags.specbound.resolve(model.config().n_layers);  // refused before the weights are loaded
+  Drafter drafter(flags, model);
   const Prompts prompts = make_prompts(model, flags, std::move(texts));
   model.load();
+  drafter.attach(model.backend());
 
-  Verification verification(flags, model, prompts);
+  Verification verification(flags, model, prompts, drafter);
   verification.announce();
   verification.run();
   verification.report(verification.summary());

@@ -167,24 +167,24 @@ void add_verify_flags(CLI::App& app, VerifyFlags& flags) {
       "how many seeds, counted from 1, or which: 7,8 (default 2)")
       ->group(group);
   add_parsed(
-      app, "--speculator", "specbound|forced",
+      app, "--speculator", "specbound|ngram|forced",
       [&flags](const std::string& text) {
-        if (text != "specbound" && text != "forced") {
-          throw Error(ErrorCode::kUsage, format("--speculator: expected specbound or forced, found "
-                                                "\"%s\"",
-                                                printable(text).c_str()));
+        if (text != "specbound" && text != "ngram" && text != "forced") {
+          throw Error(ErrorCode::kUsage,
+                      format("--speculator: expected specbound, ngram or forced, found \"%s\"",
+                             printable(text).c_str()));
         }
-        flags.forced = text == "forced";
+        flags.drafting.speculator = text;
       },
-      "what drafts: the model's own shallow layers (default), or exits and tokens by chance, right "
-      "and wrong on purpose")
+      "what drafts: the model's own shallow layers through its exit heads or the logit lens "
+      "(default), prompt lookup, or exits and tokens by chance, right and wrong on purpose")
       ->group(group);
   add_rate(app, "--forced-exit", flags.rates.exit, "with forced: share of rows that draft");
   add_rate(app, "--forced-right", flags.rates.right, "with forced: share of drafts that are right");
   add_output_file(app, "--json", flags.json, "write every result as JSON")->group(group);
   add_sampling_flags(app, flags.sampling);
   for (const char* single : {"--temp", "--seed"}) app.remove_option(app.get_option(single));
-  add_specbound_flags(app, flags.specbound);
+  add_drafter_flags(app, flags.drafting);
   add_model_flags(app, flags.model);
   app.footer(kExamples);
 }
@@ -200,7 +200,7 @@ std::vector<std::string> VerifyFlags::prompts() const {
 
 void VerifyFlags::check(const CLI::App& app) const {
   for (const char* name : {"--forced-exit", "--forced-right"}) {
-    if (!forced && app.get_option(name)->count() > 0) {
+    if (!forced() && app.get_option(name)->count() > 0) {
       throw Error(ErrorCode::kUsage, format("%s: needs --speculator forced", name));
     }
   }

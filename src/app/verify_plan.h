@@ -8,28 +8,28 @@
 
 #include "app/cli.h"
 #include "app/prompt.h"
-#include "app/speculation.h"
+#include "app/speculation_flags.h"
 #include "decode/forced_head.h"
 
 namespace specbound {
 
 struct VerifyFlags {
   ModelFlags model;
-  SamplingFlags sampling;  // but for temperature and seed
-  SpecBoundFlags specbound;
+  SamplingFlags sampling;     // but for temperature and seed
+  SpeculationFlags drafting;  // its `speculator`: specbound, ngram or forced
   PromptFlags prompt;
   std::vector<std::string> texts;
   std::string file;
   int n_predict = 64;
   std::vector<float> temperatures = {0.0f, 0.7f, 1.0f};
   std::vector<uint64_t> seeds = {1, 2};
-  bool forced = false;  // the speculator; else specbound
   ForcedRates rates;
   bool bits = false, ignore_eos = false;
   std::string json;
 
   // Of -p, -f or the built-in set. Throws Error(kUsage) for both flags, and what reading throws.
   std::vector<std::string> prompts() const;
+  bool forced() const { return drafting.speculator == "forced"; }
   // Throws Error(kUsage) for what was given and does not go together.
   void check(const CLI::App& app) const;
 };

@@ -14,7 +14,7 @@ namespace specbound {
 
 // How one row is made to behave.
 struct ForcedExit {
-  int layer = 0;         // where it is confident; 0: nowhere
+  int layer = kNoDraft;  // where it is confident
   int32_t token = 0;     // what it drafts there
   float confidence = 1;  // at `layer`
   float elsewhere = 0;   // at every other check
@@ -34,7 +34,7 @@ class ForcedHead final : public ExitHead {
  private:
   ForcedScript script_;
   ForcedExit exit_;
-  int last_pos_ = -1, last_layer_ = 0;  // of the last check
+  int last_pos_ = -1, last_layer_ = -1;  // of the last check
 };
 
 // How often, in 0..1, rows of a seeded script leave at all, and with the right token.

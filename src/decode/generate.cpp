@@ -138,7 +138,8 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
   // A reply's first round comes cold from the prefill.
   if (plain && event.round > 0) plain_.add(event.total_ns());
   stats.counters.add(event);
-  speculator_->accept(event);
+  if (speculator_->pause().tokens_left > 0) ++stats.paused_rounds;
+  speculator_->accept(backend_, event);
   if (options.on_round) call_out([&] { options.on_round(event); });
   return over;
 }
@@ -189,7 +190,7 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
   called_out_seconds_ = 0;
   const auto decode_start = Clock::now();
   speculator_->begin(tokens_);
-  stats.speculated = speculator_->width() > 1;
+  stats.speculated = speculator_->drafter().width() > 1;
   for (;;) {
     if (options.max_tokens >= 0 && stats.generated_tokens >= options.max_tokens) {
       stats.stop = StopReason::kLength;
@@ -212,6 +213,7 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
     }
   }
   stats.decode_seconds = seconds_since(decode_start) - called_out_seconds_;
+  stats.pause = speculator_->pause();
   stats.plain_token_seconds = plain_.seconds_per_token();
   stats.plain_rounds = plain_.rounds();
   return stats;

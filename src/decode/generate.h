@@ -49,6 +49,8 @@ struct GenerateStats {
   double decode_seconds = 0;  // from the end of prefill, without the time spent in callbacks
   StopReason stop = StopReason::kEnd;
   bool speculated = false;         // a speculator was there to draft
+  int paused_rounds = 0;           // of them, those that the speculator sat out because it lost
+  Pause pause;                     // after the reply
   Counters counters;               // of this reply
   double plain_token_seconds = 0;  // median of the session's newest plain rounds; 0: none
   int plain_rounds = 0;            // how many that is the median of

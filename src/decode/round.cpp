@@ -96,8 +96,8 @@ bool Round::verify() {
   return !aborted();
 }
 
-int32_t Round::draw(std::span<const float> z) {
-  return sampler_.sample(z, history(newest()), place(newest()));
+int32_t Round::draw(std::span<const float> z, std::span<const int32_t> ids, double* margin) {
+  return sampler_.sample(z, history(newest()), place(newest()), ids, margin);
 }
 
 int32_t Round::sample(int slot) {

@@ -57,15 +57,16 @@ class Round {
   // suffix, so that rows that lag behind catch up in the same batch. False when aborted.
   bool run(int from, int to);
 
-  // What the sampler's rule picks from logits z (vocab_size) for the token after the newest row,
-  // with the noise that the target will be drawn with: draft and target agree far more often than
-  // independent draws would.
-  int32_t draw(std::span<const float> z);
+  // What the sampler's rule picks from logits z for the token after the newest row, with the noise
+  // that the target will be drawn with: draft and target agree far more often than independent
+  // draws would. `ids` and `margin` as for Sampler::sample.
+  int32_t draw(std::span<const float> z, std::span<const int32_t> ids = {},
+               double* margin = nullptr);
   // The newest row was looked at after `layer`.
   void checked(int layer, float confidence);
   // The reply would end with `token` after the newest row: no row after it can be used.
   bool would_end(int32_t token);
-  // A new row: `token`, drafted from the newest row after `exit_layer`.
+  // A new row: `token`, drafted from the newest row after `exit_layer` (0: before any).
   void append(int32_t token, int exit_layer);
 
   // ---- what the loop does after it ----

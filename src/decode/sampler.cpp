@@ -22,16 +22,38 @@ double weight(float logit, float max) {
   return logit == max ? 1.0 : exact_exp(static_cast<double>(logit) - max);
 }
 
-int32_t argmax(std::span<const float> logits) {
-  int32_t best = 0;
+int32_t id_at(std::span<const int32_t> ids, size_t i) {
+  return ids.empty() ? static_cast<int32_t>(i) : ids[i];
+}
+
+int32_t argmax(std::span<const float> logits, std::span<const int32_t> ids) {
+  size_t best = 0;
   float best_logit = kMinusInf;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (logits[i] > best_logit) {  // false for NaN
       best_logit = logits[i];
-      best = static_cast<int32_t>(i);
+      best = i;
     }
   }
-  return best;
+  int32_t id = id_at(ids, best);
+  for (size_t i = 0; i < ids.size(); ++i) {  // they need not ascend
+    if (without_nan(logits[i]) == best_logit) id = std::min(id, ids[i]);
+  }
+  return id;
+}
+
+// Of the largest logit over the second.
+double margin_of(std::span<const float> logits) {
+  float best = kMinusInf, second = kMinusInf;
+  for (const float logit : logits) {
+    if (logit > best) {
+      second = best;
+      best = logit;
+    } else if (logit > second) {
+      second = logit;
+    }
+  }
+  return best == second ? 0.0 : static_cast<double>(best) - second;
 }
 
 void check_range(const char* flag, double value, double low, double high) {
@@ -61,47 +83,67 @@ bool Sampler::precedes(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
+bool Sampler::by_id(const Candidate& a, const Candidate& b) {
+  return a.id < b.id;
+}
+
 int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> history,
-                        const DrawPlace& place) {
-  SB_CHECK(!logits.empty());
-  if (params_.repeat_penalty != 1.0f) logits = penalize(logits, history);
-  if (params_.temperature == 0) return argmax(logits);  // the filters always keep it
+                        const DrawPlace& place, std::span<const int32_t> ids, double* margin) {
+  SB_CHECK(!logits.empty() && (ids.empty() || ids.size() == logits.size()));
+  if (params_.repeat_penalty != 1.0f) logits = penalize(logits, history, ids);
+  if (params_.temperature == 0) {  // the filters always keep the best
+    if (margin) *margin = margin_of(logits);
+    return argmax(logits, ids);
+  }
   if (params_.top_k > 0 && static_cast<size_t>(params_.top_k) < logits.size()) {
-    collect_top_k(logits);
+    collect_top_k(logits, ids);
   } else {
-    collect_all(logits);
+    collect_all(logits, ids);
   }
   if (params_.top_p < 1) keep_top_p();
   if (params_.min_p > 0) keep_min_p();
-  return draw(place);
+  return draw(place, margin);
 }
 
 std::span<const float> Sampler::penalize(std::span<const float> logits,
-                                         std::span<const int32_t> history) {
+                                         std::span<const int32_t> history,
+                                         std::span<const int32_t> ids) {
   if (params_.repeat_last_n >= 0) {
     history = history.last(std::min<size_t>(params_.repeat_last_n, history.size()));
   }
   if (history.empty()) return logits;
   penalized_.assign(logits.begin(), logits.end());
-  const float p = params_.repeat_penalty;
-  for (int32_t id : history) {
-    SB_CHECK(id >= 0 && static_cast<size_t>(id) < logits.size());
-    const float logit = logits[id];  // the original: a token seen twice is penalized once
-    penalized_[id] = logit > 0 ? logit / p : logit * p;
+  // From the original: a token seen twice is penalized once.
+  const auto penalize_at = [&](size_t i) {
+    penalized_[i] =
+        logits[i] > 0 ? logits[i] / params_.repeat_penalty : logits[i] * params_.repeat_penalty;
+  };
+  if (ids.empty()) {
+    for (int32_t id : history) {
+      SB_CHECK(id >= 0 && static_cast<size_t>(id) < logits.size());
+      penalize_at(id);
+    }
+    return penalized_;
+  }
+  recent_.assign(history.begin(), history.end());
+  std::sort(recent_.begin(), recent_.end());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (std::binary_search(recent_.begin(), recent_.end(), ids[i])) penalize_at(i);
   }
   return penalized_;
 }
 
-void Sampler::collect_all(std::span<const float> logits) {
+void Sampler::collect_all(std::span<const float> logits, std::span<const int32_t> ids) {
   candidates_.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) {
-    candidates_[i] = {without_nan(logits[i]), static_cast<int32_t>(i)};
+    candidates_[i] = {without_nan(logits[i]), id_at(ids, i)};
   }
+  if (!ids.empty()) std::sort(candidates_.begin(), candidates_.end(), by_id);
 }
 
 // One pass with a rising threshold: a buffer of k + slack is cut back to its best k whenever it is
-// full. Ids ascend, so a later logit equal to the k-th ranks behind it and need not be looked at.
-void Sampler::collect_top_k(std::span<const float> logits) {
+// full. Where ids ascend, a later logit equal to the k-th ranks behind it: it is not looked at.
+void Sampler::collect_top_k(std::span<const float> logits, std::span<const int32_t> ids) {
   const size_t k = params_.top_k;
   const size_t capacity = std::min(logits.size(), k + std::max<size_t>(k, 64));
   candidates_.clear();
@@ -113,19 +155,21 @@ void Sampler::collect_top_k(std::span<const float> logits) {
   };
   float threshold = kMinusInf;
   bool full = false;  // k candidates seen: from now on only better ones enter
+  const auto enters = [&](float logit) {
+    return ids.empty() ? logit > threshold : !(logit < threshold);
+  };
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (full && !(logits[i] > threshold)) continue;
+    if (full && !enters(logits[i])) continue;
     if (candidates_.size() == capacity) {
       cut();
       threshold = candidates_[k - 1].logit;
       full = true;
-      if (!(logits[i] > threshold)) continue;
+      if (!enters(logits[i])) continue;
     }
-    candidates_.push_back({without_nan(logits[i]), static_cast<int32_t>(i)});
+    candidates_.push_back({without_nan(logits[i]), id_at(ids, i)});
   }
   if (candidates_.size() > k) cut();
-  std::sort(candidates_.begin(), candidates_.end(),
-            [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  std::sort(candidates_.begin(), candidates_.end(), by_id);
 }
 
 void Sampler::keep_top_p() {
@@ -149,8 +193,7 @@ void Sampler::keep_top_p() {
     sum += weight(candidates_[n++].logit, max);
   }
   candidates_.resize(n);
-  std::sort(candidates_.begin(), candidates_.end(),
-            [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  std::sort(candidates_.begin(), candidates_.end(), by_id);
 }
 
 void Sampler::keep_min_p() {
@@ -160,9 +203,9 @@ void Sampler::keep_min_p() {
   std::erase_if(candidates_, [&](const Candidate& c) { return c.logit != max && c.logit < floor; });
 }
 
-int32_t Sampler::draw(const DrawPlace& place) const {
+int32_t Sampler::draw(const DrawPlace& place, double* margin) const {
   const double temperature = params_.temperature;
-  double best = -std::numeric_limits<double>::infinity();
+  double best = -std::numeric_limits<double>::infinity(), second = best;
   int32_t best_id = candidates_.front().id;
   uint32_t block = ~0u;
   std::array<uint32_t, 4> words{};
@@ -174,13 +217,17 @@ int32_t Sampler::draw(const DrawPlace& place) const {
     }
     const uint32_t r = words[id % 4];
     const double scaled = c.logit / temperature;
-    if (!(scaled + gumbel_bound(r) > best)) continue;
+    if (!(scaled + gumbel_bound(r) > (margin ? second : best))) continue;
     const double score = scaled + gumbel_of(r);
     if (score > best) {
+      second = best;
       best = score;
       best_id = c.id;
+    } else if (score > second) {
+      second = score;
     }
   }
+  if (margin) *margin = best == second ? 0 : best - second;
   return best_id;
 }
 

@@ -12,6 +12,9 @@
 //   score    double(l) / double(T) + double(G)
 // Filters see probabilities at temperature 1. A logit of +inf takes all probability (the lowest id
 // of several). A row without any logit above -inf gives token 0.
+//
+// A row may speak of some tokens only (an exit head's shortlist): `ids` then says whose logit each
+// one is, and the rest of the vocabulary is not there.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +44,12 @@ class Sampler {
   explicit Sampler(const SamplingParams& params);
 
   // The token drawn at `place` from `logits` (vocab_size >= 1; left as they are). `history`: the
-  // tokens before this one, oldest first, each below vocab_size.
+  // tokens before this one, oldest first, each below vocab_size. `ids`: the tokens of the logits,
+  // each once; empty: 0, 1, 2, ... `margin`: by how much the token won over the second one, in
+  // logit / T + G (greedy: logit); infinite without a second one.
   int32_t sample(std::span<const float> logits, std::span<const int32_t> history,
-                 const DrawPlace& place);
+                 const DrawPlace& place, std::span<const int32_t> ids = {},
+                 double* margin = nullptr);
 
   const SamplingParams& params() const { return params_; }
 
@@ -53,16 +59,19 @@ class Sampler {
     int32_t id;
   };
   static bool precedes(const Candidate& a, const Candidate& b);
+  static bool by_id(const Candidate& a, const Candidate& b);
 
-  std::span<const float> penalize(std::span<const float> logits, std::span<const int32_t> history);
-  void collect_all(std::span<const float> logits);
-  void collect_top_k(std::span<const float> logits);
+  std::span<const float> penalize(std::span<const float> logits, std::span<const int32_t> history,
+                                  std::span<const int32_t> ids);
+  void collect_all(std::span<const float> logits, std::span<const int32_t> ids);
+  void collect_top_k(std::span<const float> logits, std::span<const int32_t> ids);
   void keep_top_p();
   void keep_min_p();
-  int32_t draw(const DrawPlace& place) const;
+  int32_t draw(const DrawPlace& place, double* margin) const;
 
   SamplingParams params_;
-  std::vector<float> penalized_;       // [vocab_size] scratch
+  std::vector<float> penalized_;       // [logits] scratch
+  std::vector<int32_t> recent_;        // ascending, scratch
   std::vector<Candidate> candidates_;  // survivors, by ascending id between the steps
 };
 

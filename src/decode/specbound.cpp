@@ -5,12 +5,12 @@
 namespace specbound {
 namespace {
 
-constexpr int kNowhere = 0;
-constexpr int kAborted = -1;
+constexpr int kNowhere = -1;
+constexpr int kAborted = -2;
 
 }  // namespace
 
-void validate(const SpecBoundParams& params, int n_layers) {
+void validate(const SpecBoundParams& params, int n_layers, int first_layer) {
   const auto check = [](const char* flag, double value, double low, double high) {
     if (value >= low && value <= high) return;  // false for NaN
     throw Error(ErrorCode::kUsage,
@@ -23,17 +23,17 @@ void validate(const SpecBoundParams& params, int n_layers) {
   }
   check("--alpha", params.alpha, 0, 100);
   check("--tau", params.tau, 0, 1);
-  int before = 0;
+  int before = first_layer - 1;
   for (const int layer : params.check_layers) {
-    if (n_layers == 1) {
+    if (first_layer >= n_layers) {
       throw Error(ErrorCode::kUsage,
                   "--check-layers: the model has 1 layer, and drafts leave below the last one");
     }
-    if (layer < 1 || layer >= n_layers) {
+    if (layer < first_layer || layer >= n_layers) {
       throw Error(
           ErrorCode::kUsage,
-          format("--check-layers: expected layers from 1 to %d (the model has %d), found %d",
-                 n_layers - 1, n_layers, layer));
+          format("--check-layers: expected layers from %d to %d (the model has %d), found %d",
+                 first_layer, n_layers - 1, n_layers, layer));
     }
     if (layer <= before) {
       throw Error(
@@ -78,12 +78,13 @@ int SpecBound::exit_layer(Round& round) {
     done = layer;
     const float p = head_.confidence(round, layer, annealed_temperature(params_, layer, n_layers_));
     round.checked(layer, p);
-    if (p >= params_.tau) return layer;
+    if (p >= head_.threshold(params_.tau)) return layer;
   }
   return kNowhere;
 }
 
 DraftEnd SpecBound::draft(Round& round) {
+  if (!head_.ready()) return DraftEnd::kPlain;
   while (!round.full()) {  // the last permitted row is never checked
     const int layer = exit_layer(round);
     if (layer == kAborted) return DraftEnd::kAborted;

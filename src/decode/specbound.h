@@ -16,15 +16,15 @@ struct SpecBoundParams {
   int d_max = 10;                 // deepest layer a draft may leave at, cut below the last layer
   float alpha = 0.2f;             // T_l = 1 + alpha (1 - l / L)
   float tau = 0.55f;              // a row leaves at confidence >= tau
-  std::vector<int> check_layers;  // ascending, 1..L-1; empty: all
+  std::vector<int> check_layers;  // ascending, 1..L-1, chained heads also 0; empty: 1..L-1
   bool anneal = true;             // false: T_l = 1
   bool depth_bound = true;        // false: up to the last check layer
   bool width_bound = true;        // false: kMaxRows
 };
 
 // Throws Error(kUsage) naming the flag, what is possible in a model of n_layers, and what was
-// given.
-void validate(const SpecBoundParams& params, int n_layers);
+// given. `first_layer`: the shallowest one that can be checked.
+void validate(const SpecBoundParams& params, int n_layers, int first_layer = 1);
 
 // T_l of paper Eq. 1; 1 at the last layer.
 float annealed_temperature(const SpecBoundParams& params, int layer, int n_layers);
@@ -40,8 +40,13 @@ class SpecBound final : public Speculator {
 
   const char* name() const override { return name_; }
   int width() const override;
+  void begin(std::span<const int32_t>) override { head_.begin(); }
   DraftEnd draft(Round& round) override;
+  void accept(Backend& backend, const RoundEvent& round) override {
+    head_.settled(backend, round.tokens.back().slot);
+  }
 
+  const ExitHead& head() const { return head_; }
   const SpecBoundParams& params() const { return params_; }
   const std::vector<int>& check_layers() const { return check_layers_; }
 

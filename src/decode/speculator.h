@@ -11,18 +11,32 @@
 
 namespace specbound {
 
+// Drafting that is switched off for a while because it lost.
+struct Pause {
+  int tokens_left = 0;  // until it is tried again; 0: it drafts
+  double speed = 0;     // over plain decoding, when it was switched off last; 0: never yet
+};
+
 class Speculator {
  public:
   virtual ~Speculator() = default;
   virtual const char* name() const = 0;
-  virtual int width() const = 0;  // rows of a round at most, 1..kMaxRows; 1 never drafts
+  virtual int width() const = 0;  // rows of the next round at most, 1..kMaxRows; 1: no drafts
+  // Who drafts, where this one only decides when.
+  virtual const Speculator& drafter() const { return *this; }
+  virtual Pause pause() const { return {}; }
 
   // A reply to `text`, the prompt, begins.
   virtual void begin(std::span<const int32_t> text) { (void)text; }
-  // Called with the root as the only row and more than one permitted. Says why it stopped.
+  // Called with the root as the only row and more than one permitted. Says why it stopped; kPlain:
+  // it had nothing to draft with.
   virtual DraftEnd draft(Round& round) = 0;
-  // What became of the round. Not called for one that was aborted.
-  virtual void accept(const RoundEvent& round) { (void)round; }
+  // What became of the round, whose hidden rows `backend` still holds; of plain rounds too. Not
+  // called for one that was aborted.
+  virtual void accept(Backend& backend, const RoundEvent& round) {
+    (void)backend;
+    (void)round;
+  }
 };
 
 // Plain decoding.

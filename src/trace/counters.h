@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "trace/event.h"
@@ -16,7 +17,7 @@ struct Counters {
   int drafted_tokens = 0;
   int accepted_tokens = 0;
   int checks = 0;
-  std::vector<int> accepted_at;       // [layer]: accepted drafts; 0: from outside the model
+  std::vector<int> accepted_at;       // [layer]: accepted drafts; 0: before any layer
   std::array<int64_t, kPhases> ns{};  // by Phase
 
   void add(const RoundEvent& round) {
@@ -48,15 +49,12 @@ struct Counters {
 
   bool operator==(const Counters&) const = default;
 
-  // Of the accepted drafts that left the model's layers; 0 without any.
-  double mean_exit_layer() const {
-    int n = 0;
+  // Of the accepted drafts, those before any layer counted with 0; nullopt without any.
+  std::optional<double> mean_exit_layer() const {
     double sum = 0;
-    for (size_t l = 1; l < accepted_at.size(); ++l) {
-      n += accepted_at[l];
-      sum += static_cast<double>(l) * accepted_at[l];
-    }
-    return n > 0 ? sum / n : 0;
+    for (size_t l = 0; l < accepted_at.size(); ++l) sum += static_cast<double>(l) * accepted_at[l];
+    if (accepted_tokens == 0) return std::nullopt;
+    return sum / accepted_tokens;
   }
 };
 

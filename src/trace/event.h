@@ -29,7 +29,7 @@ inline constexpr std::array<const char*, 5> kDraftEndNames = {"plain", "width", 
 // One look of an exit head at a row.
 struct ExitCheck {
   int layer;
-  float confidence;  // compared with tau
+  float confidence;  // compared with tau; a hybrid's table: with a threshold of its own
 };
 
 // A stretch of layers that ran on rows [slot, slot + rows) together.
@@ -41,7 +41,7 @@ struct LayerPass {
   bool operator==(const LayerPass&) const = default;
 };
 
-// What stands for a layer where nothing was drafted. Drafts from outside the model have layer 0.
+// What stands for a layer where nothing was drafted. Drafts made before any layer have layer 0.
 inline constexpr int kNoDraft = -1;
 
 // A row of a round, and the search for the token after it.

@@ -13,16 +13,19 @@ class PlainRate {
   // Rounds from which on the rate is good for a comparison: one alone may have been interrupted.
   static constexpr int kEnough = 3;
 
+  // `window`: rounds of the sample at most.
+  explicit PlainRate(size_t window = 63) : window_(window) {}
+
   void add(int64_t ns) {
-    if (recent_.size() < kWindow) {
+    if (recent_.size() < window_) {
       recent_.push_back(ns);
     } else {
       recent_[oldest_] = ns;
-      oldest_ = (oldest_ + 1) % kWindow;
+      oldest_ = (oldest_ + 1) % window_;
     }
   }
 
-  // The sample: the newest rounds, at most kWindow of them.
+  // The sample: the newest rounds.
   int rounds() const { return static_cast<int>(recent_.size()); }
   // Seconds per token, the median of the sample; 0 before the first.
   double seconds_per_token() const {
@@ -34,7 +37,7 @@ class PlainRate {
   }
 
  private:
-  static constexpr size_t kWindow = 63;
+  size_t window_;
   std::vector<int64_t> recent_;
   size_t oldest_ = 0;  // the place of the next one, once the window is full
 };

@@ -250,7 +250,7 @@ void Recorder::end_reply(const TraceEnd& end) {
     line.field("accepted_tokens", c.accepted_tokens);
     line.field("checks", c.checks);
     line.field("accepted_at", c.accepted_at);
-    line.field("mean_exit_layer", measured(c.mean_exit_layer()));
+    line.field("mean_exit_layer", c.mean_exit_layer());
     line.field("ns", c.ns);
     line.field("plain_token_seconds", measured(end.plain_token_seconds));
     line.field("plain_rounds", end.plain_rounds);

@@ -13,7 +13,7 @@ import termios
 import time
 import unittest
 
-from specbound_process import BINARY, DEMO, STORIES, TIMEOUT, specbound, start
+from specbound_process import BINARY, DEMO, LENS, STORIES, TIMEOUT, specbound, start
 
 
 def chat(script, *flags):
@@ -123,11 +123,11 @@ class Scripted(unittest.TestCase):
         talk = ("I want to book a flight.\n", "/regen\n", "To Oslo, please.\n", "/regen\n",
                 "Thanks, goodbye!\n", "/clear\n", "Find me some music.\n")
         switched = "/spec on\n{}{}/spec off\n{}/spec on\n{}{}/spec off\n{}/spec on\n{}"
-        drafter = ("--tau", "0.2", "--w-max", "6")
+        drafter = (*LENS, "--tau", "0.2", "--w-max", "6")
         for sampling in (("--temp", "0"), ("--temp", "1", "-s", "8"), ("--temp", "1.3", "-s", "9")):
-            plain = chat("".join(talk), *sampling, "-n", "32")
+            plain = chat("".join(talk), *sampling, "-n", "32", "--spec", "off")
             always = chat("".join(talk), *sampling, "-n", "32", "--spec", "on", *drafter)
-            mixed = chat(switched.format(*talk), *sampling, "-n", "32", *drafter)
+            mixed = chat(switched.format(*talk), *sampling, "-n", "32", "--spec", "off", *drafter)
             self.assertEqual(always.stdout, plain.stdout)
             self.assertEqual(mixed.stdout, plain.stdout)
             states = [line.rsplit(b" ", 1)[1] for line in figures(mixed)]
@@ -141,12 +141,12 @@ class Scripted(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (0, b""), result.stderr)
             return re.findall(r"(?m)^speculation .*$", result.stderr.decode())
 
-        none = ("speculation off: the model has no trained exit heads; --spec on drafts with the "
-                "logit lens")
+        none = "speculation off: --spec off"
         on = ("speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 "
               "of 16, alpha 0.2, tau 0.55")
         off = "speculation off: /spec off"
-        self.assertEqual(states("/spec\n/spec on\n/spec\n /spec  off \n/spec\t\n/spec on\n"),
+        self.assertEqual(states("/spec\n/spec on\n/spec\n /spec  off \n/spec\t\n/spec on\n",
+                                "--spec", "off", "--head", "lens"),
                          [none, none, on, on, off, off, on])
         width = "speculation off: --w-max 1 leaves no row to draft"
         self.assertEqual(states("/spec on\n/spec off\n", "--w-max", "1"),
@@ -167,7 +167,7 @@ class Scripted(unittest.TestCase):
 
     def test_totals_count_drafts(self):
         result = chat("/stats\nHello.\n/spec on\n/stats\n/regen\n/stats\n", "-n", "40", "-s", "1",
-                      "--tau", "0.2", "--ignore-eos")
+                      "--spec", "off", *LENS, "--tau", "0.2", "--ignore-eos")
         totals = re.findall(r"(?m)^\d repl.*$", result.stderr.decode())
         self.assertEqual(len(totals), 3)
         self.assertTrue(totals[0].endswith("| speculation off"), totals[0])
@@ -238,7 +238,7 @@ class Interrupts(unittest.TestCase):
 
     def test_ctrl_c_in_a_speculative_reply_leaves_nothing_behind(self):
         message = b"Tell me about a film.\n"
-        drafter = ("--spec", "on", "--tau", "0.2")
+        drafter = ("--spec", "on", *LENS, "--tau", "0.2")
         once = specbound(*self.LONG, "-n", "200", stdin=message).stdout
         twice = specbound(*self.LONG, "-n", "200", stdin=message + b"/regen\n").stdout
         process = start(*self.LONG, *drafter)
@@ -354,7 +354,7 @@ class Terminal(unittest.TestCase):
         self.read_until(b"/help lists the commands")
         self.read_until(b"> ")
         os.write(self.fd, b"Hello\n")
-        self.read_until(b"speculation off]")
+        self.read_until(b"| speculation o")  # on or off: with or without heads
         self.read_until(b"> ")
         os.write(self.fd, b"\x03")  # Ctrl-C
         self.assertEqual(self.exit_status(), 0)

@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 import unittest
 
-from specbound_process import BINARY, DEMO, STORIES, specbound
+from specbound_process import BINARY, DEMO, LENS, STORIES, specbound
 
-STORY = ("run", "--raw", "-m", STORIES, "-p", "", "--temp", "0", "-n", "60", "--spec", "on")
+STORY = ("run", "--raw", "-m", STORIES, "-p", "", "--temp", "0", "-n", "60", *LENS)
 COLOUR = re.compile(rb"\x1b\[38;5;(\d+)m([^\x1b]+)\x1b\[39m")
 
 

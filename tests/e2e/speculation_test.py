@@ -7,7 +7,7 @@ import re
 import tempfile
 import unittest
 
-from specbound_process import DEMO, STORIES, specbound
+from specbound_process import DEMO, LENS, STORIES, specbound
 
 # Drafters of every temper: the default; one that drafts after one layer, whatever comes; deep and
 # wide without bounds; two rows; few checks.
@@ -46,7 +46,7 @@ class SameText(unittest.TestCase):
         for sampling in SAMPLING:
             plain = run(*ask, *sampling, "--spec", "off")
             for drafter in DRAFTERS:
-                result, stats = run(*ask, *sampling, "--spec", "on", *drafter, stats=True)
+                result, stats = run(*ask, *sampling, "--spec", "on", *LENS, *drafter, stats=True)
                 self.assertEqual(result.stdout, plain.stdout, (ask, sampling, drafter))
                 self.assertIs(stats["speculation_active"], True)
                 drafted += stats["drafted_tokens"]
@@ -71,7 +71,7 @@ class SameText(unittest.TestCase):
 
     def test_at_the_end_of_the_context_and_of_the_budget(self):
         ask = ("-m", STORIES, "--raw", "-p", "Lily", "--temp", "0.8", "-s", "4", "--ignore-eos")
-        greedy = ("--spec", "on", "--tau", "0.1", "--w-max", "16")
+        greedy = ("--spec", "on", *LENS, "--tau", "0.1", "--w-max", "16")
         for limit in (("-c", "9"), ("-c", "16"), ("-c", "31"), ("-n", "0"), ("-n", "1"),
                       ("-n", "2"), ("-n", "3"), ("-n", "17")):
             plain = run(*ask, *limit, stats=True)
@@ -83,10 +83,10 @@ class SameText(unittest.TestCase):
     def test_a_stop_string_stops_where_plain_decoding_stops(self):
         ask = ("-m", DEMO, "-p", "I need a table for two tonight.", "-s", "5", "-n", "64",
                "--ignore-eos", "--temp", "0.7", "--stop", "?", "--stop", " please")
-        plain = run(*ask, stats=True)
+        plain = run(*ask, "--spec", "off", stats=True)
         self.assertEqual(plain[1]["stop_reason"], "stop")
         for drafter in DRAFTERS:
-            result, stats = run(*ask, "--spec", "on", *drafter, stats=True)
+            result, stats = run(*ask, "--spec", "on", *LENS, *drafter, stats=True)
             self.assertEqual(result.stdout, plain[0].stdout, drafter)
             self.assertEqual(stats["stop_reason"], "stop")
             self.assertEqual(stats["generated_tokens"], plain[1]["generated_tokens"])
@@ -96,7 +96,7 @@ class Figures(unittest.TestCase):
     ASK = ("-m", DEMO, "-p", "Tell me about a film.", "-s", "5", "--ignore-eos")
 
     def test_the_figures_of_a_speculative_reply_agree_with_each_other(self):
-        result, stats = run(*self.ask(96), "--spec", "on", "--tau", "0.3", stats=True)
+        result, stats = run(*self.ask(96), "--spec", "on", *LENS, "--tau", "0.3", stats=True)
         self.assertIs(stats["speculation_active"], True)
         self.assertLessEqual(stats["accepted_tokens"], stats["drafted_tokens"])
         self.assertGreater(stats["accepted_tokens"], 0)
@@ -123,21 +123,21 @@ class Figures(unittest.TestCase):
                                r"speculation on$")
 
     def test_a_reply_too_short_for_a_plain_round_is_compared_with_nothing(self):
-        result, stats = run(*self.ask(1), "--spec", "on", stats=True)
+        result, stats = run(*self.ask(1), "--spec", "on", *LENS, stats=True)
         self.assertEqual((stats["plain_tokens_per_second"], stats["speedup"]), (None, None))
         self.assertEqual(stats["plain_rounds"], 0)
         self.assertIn(b", plain not measured yet, ", result.stderr)
 
     def test_few_plain_rounds_are_shown_but_give_no_speedup(self):
         # With one draft at most a round these are 9 to 18 rounds: 8 is a plain one, perhaps 16.
-        _, stats = run(*self.ask(18), "--spec", "on", "--w-max", "2", stats=True)
+        _, stats = run(*self.ask(18), "--spec", "on", *LENS, "--w-max", "2", stats=True)
         self.assertIn(stats["plain_rounds"], (1, 2))
         self.assertGreater(stats["plain_tokens_per_second"], 0)
         self.assertIsNone(stats["speedup"])
 
     def test_a_plain_reply_drafts_nothing(self):
-        for flags in ((), ("--spec", "off"), ("--speculator", "none"),
-                      ("--w-max", "1"), ("--check-layers", "12", "--d-max", "8")):
+        for flags in (("--spec", "off"), ("--speculator", "none"), ("--w-max", "1"),
+                      ("--head", "lens", "--check-layers", "12", "--d-max", "8")):
             result, stats = run(*self.ask(8), *flags, stats=True)
             self.assertIs(stats["speculation_active"], False, flags)
             self.assertEqual((stats["drafted_tokens"], stats["rounds"]), (0, 8))
@@ -159,28 +159,35 @@ class Flags(unittest.TestCase):
         return lines[0].decode()
 
     def test_one_line_says_whether_it_is_active_and_why(self):
-        self.assertEqual(self.state(), "speculation off: the model has no trained exit heads; "
-                                       "--spec on drafts with the logit lens")
+        self.assertEqual(self.state(model=("--raw", "-m", STORIES)),
+                         "speculation off: no exit heads beside the model: specbound train-heads "
+                         f"-m {STORIES} --data chat.jsonl makes them")
         self.assertEqual(self.state("--spec", "off"), "speculation off: --spec off")
         on = ("speculation on: specbound with the logit lens, up to 8 rows, checks at layers "
               "1-10 of 16, alpha 0.2, tau 0.55")
-        self.assertEqual(self.state("--spec", "on"), on)
-        self.assertEqual(self.state("--spec", "on", "--preset", "paper"), on)
+        self.assertEqual(self.state("--spec", "on", "--head", "lens"), on)
+        self.assertEqual(self.state("--head", "lens", "--preset", "paper"), on)
         self.assertEqual(self.state("--spec", "on", model=("--raw", "-m", STORIES)),
                          on.replace("1-10 of 16", "1-4 of 5"))
-        self.assertIn("up to 4 rows", self.state("--spec", "on", "--preset", "paper",
+        self.assertIn("up to 4 rows", self.state("--head", "lens", "--preset", "paper",
                                                  "--w-max", "4"))
+        self.assertIn("(no full heads for the paper's setting)",
+                      self.state("--spec", "on", "--preset", "paper",
+                                 model=("--raw", "-m", STORIES)))
 
     def test_wrong_settings_are_one_line_and_status_2(self):
         for flags, says in ((("--w-max", "17"), b"--w-max: expected 1 to 16, found 17"),
                             (("--tau", "nan"), b"--tau: expected a number, found"),
                             (("--spec", "maybe"), b"--spec: expected on or off"),
-                            (("--speculator", "ngram"), b"this build has none and specbound"),
+                            (("--speculator", "draft"),
+                             b"this build has none, specbound and ngram"),
                             (("--speculator", "forced"), b"only in specbound verify"),
-                            (("--preset", "quick"), b"--preset: expected paper"),
+                            (("--preset", "quick"), b"--preset: expected tuned, shipped or paper"),
                             (("--check-layers", "1,,2"), b"a part is empty"),
-                            (("--check-layers", "1-99999999999"), b"the model has 16"),
-                            (("--check-layers", "16"), b"expected layers from 1 to 15"),
+                            (("--head", "lens", "--check-layers", "1-99999999999"),
+                             b"the model has 16"),
+                            (("--head", "lens", "--check-layers", "16"),
+                             b"expected layers from 1 to 15"),
                             (("--spec", "on", "--speculator", "none"), b"--speculator none"),
                             (("--spec", "on", "--w-max", "1"), b"leaves no row to draft")):
             for command in (("run", "-p", "x"), ("chat",)):

@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from specbound_process import BINARY, DEMO, STORIES, specbound
+from specbound_process import LENS, BINARY, DEMO, STORIES, specbound
 
 STORY = ("run", "--raw", "-m", STORIES, "-p", "", "--temp", "0", "-n", "120")
 
@@ -20,7 +20,7 @@ class Stop(unittest.TestCase):
         cut = first - max(len(s) for s in strings if self.story[:first].endswith(s))
         for spec in ("off", "on"):
             stops = [flag for s in strings for flag in ("--stop", s)]
-            result = specbound(*STORY, *stops, *flags, "--spec", spec)
+            result = specbound(*STORY, *stops, *flags, *LENS, "--spec", spec)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(result.stdout, self.story[:cut] + b"\n", strings)
             self.assertIn(b"stop: stop", result.stderr)

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from exits_test import on_terminal
-from specbound_process import BINARY, DEMO, STORIES, specbound
+from specbound_process import BINARY, DEMO, LENS, STORIES, specbound
 
 ASK = ("run", "-m", DEMO, "-p", "I need a table for two tonight.", "-n", "60", "--ignore-eos",
        "-s", "3")
@@ -86,7 +86,7 @@ class Trace(TraceCase):
     def test_plain_and_speculative_traces_are_whole_and_agree_with_the_figures(self):
         for spec in ("off", "on"):
             stats_path = os.path.join(self.folder, "stats.json")
-            result, lines = self.trace(*ASK, "--spec", spec, "--stats-json", stats_path)
+            result, lines = self.trace(*ASK, *LENS, "--spec", spec, "--stats-json", stats_path)
             self.assertEqual(lines[0]["type"], "header")
             self.assertEqual((lines[0]["version"], lines[0]["n_layers"]), (1, 16))
             self.assertEqual(lines[1]["seed"], 3)
@@ -111,11 +111,12 @@ class Trace(TraceCase):
 
     def test_the_text_is_the_same_with_and_without(self):
         for spec in ("off", "on"):
-            result, _ = self.trace(*ASK, "--spec", spec)
-            self.assertEqual(result.stdout, specbound(*ASK, "--spec", spec).stdout)
+            result, _ = self.trace(*ASK, *LENS, "--spec", spec)
+            self.assertEqual(result.stdout, specbound(*ASK, *LENS, "--spec", spec).stdout)
 
     def test_the_end_token_is_a_token_of_its_own(self):
-        _, lines = self.trace("run", "--raw", "-m", STORIES, "--temp", "0", "-p", "", "--spec",
+        _, lines = self.trace("run", "--raw", "-m", STORIES, "--temp", "0", "-p", "", *LENS,
+                              "--spec",
                               "on")
         tokens = [line for line in lines if line["type"] == "token"]
         self.assertEqual([t["ends_reply"] for t in tokens[-2:]], [False, True])
@@ -124,7 +125,7 @@ class Trace(TraceCase):
         self.assertEqual(lines[-1]["generated_tokens"] + 1, len(tokens))
 
     def test_a_chat_writes_each_reply_behind_the_last(self):
-        _, lines = self.trace("chat", "-m", DEMO, "-n", "12", "-s", "1", "--spec", "on",
+        _, lines = self.trace("chat", "-m", DEMO, "-n", "12", "-s", "1", *LENS, "--spec", "on",
                               stdin=b"Hello!\n/regen\n/spec off\nA taxi, please.\n")
         replies = [line for line in lines if line["type"] == "reply"]
         self.assertEqual([(r["reply"], r["regen"]) for r in replies], [(0, 0), (1, 1), (2, 0)])

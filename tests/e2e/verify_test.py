@@ -68,7 +68,7 @@ class Identical(unittest.TestCase):
         ask = ("verify", "-m", DEMO, "-t", "1", "--bits", "-n", "24", "--temps", "0,0.8",
                "--seeds", "1", "-p", "I need a table for two tonight.", "-p", "Play some jazz.")
         self.check(*ask, "--speculator", "forced", "--ignore-eos", least_cr=2)
-        data = self.check(*ask, "--tau", "0.2", least_cr=1)
+        data = self.check(*ask, "--head", "lens", "--tau", "0.2", least_cr=1)
         self.assertEqual(data["speculator"], "specbound")
         self.assertGreater(data["drafted_tokens"], 0)
 
@@ -143,7 +143,7 @@ class Input(unittest.TestCase):
                 (("--temps", "0,-1"), b"expected 0 to 100, found -1"),
                 (("--seeds", "0"), b"--seeds"), (("--seeds", "1,,2"), b"--seeds"),
                 (("-n", "0"), b"-n"), (("-n", "-1"), b"-n"),
-                (("--speculator", "none"), b"expected specbound or forced"),
+                (("--speculator", "none"), b"expected specbound, ngram or forced"),
                 (("--forced-right", "1.5"), b"--forced-right: expected a number from 0 to 1"),
                 (("--forced-exit", "nan"), b"--forced-exit"),
                 (("--forced-exit", "0.5"), b"--forced-exit: needs --speculator forced"),

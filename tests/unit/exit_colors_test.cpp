@@ -26,7 +26,8 @@ TEST_CASE("exit colours go from green over yellow to red") {
 TEST_CASE("paint puts one sequence before and one behind, and leaves the last layer's text alone") {
   const ExitColors colors(3);
   CHECK(colors.paint("a\nb", 1) == "\x1b[38;5;46ma\nb\x1b[39m");
-  CHECK(colors.paint("a", 0) == "a");
+  CHECK(colors.paint("a", specbound::kNoDraft) == "a");
+  CHECK(colors.paint("a", 0) == colors.paint("a", 1));  // drafted before any layer
   CHECK(colors.paint("", 2) == "");
 }
 
@@ -36,6 +37,8 @@ TEST_CASE("the legend names the layers, in colours or in words") {
         "exit layer: \x1b[38;5;46m1\x1b[39m \x1b[38;5;196m3\x1b[39m; uncoloured: the last layer");
   CHECK(colors.legend({1, 3}, false) ==
         "exit layer, from green to red: 1 3; uncoloured: the last layer");
+  CHECK(colors.legend({0, 1}, false) ==
+        "exit layer, from green to red: 0 1; 0: before any layer; uncoloured: the last layer");
   CHECK(colors.legend({}, true) ==
         "exit layer: no token came from a draft; uncoloured: the last layer");
 }

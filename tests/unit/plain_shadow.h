@@ -12,6 +12,7 @@
 #include "decode/sampler.h"
 #include "engine/backend.h"
 #include "engine_rig.h"
+#include "forwarding_backend.h"
 
 namespace specbound::test {
 
@@ -70,13 +71,13 @@ class PlainShadow {
   Record record_;
 };
 
-// Passes every call on and keeps the logits by position.
-class WatchedBackend final : public Backend {
+// Keeps the logits by position.
+class WatchedBackend final : public ForwardingBackend {
  public:
   enum class Call { kEmbed, kLayers, kLogits };
 
   explicit WatchedBackend(std::unique_ptr<Backend> inner)
-      : inner_(std::move(inner)), record_(inner_->config(), inner_->n_ctx()) {}
+      : ForwardingBackend(std::move(inner)), record_(inner_->config(), inner_->n_ctx()) {}
 
   std::function<void(Call)> after = [](Call) {};
 
@@ -86,9 +87,6 @@ class WatchedBackend final : public Backend {
     return record_;
   }
 
-  const ModelConfig& config() const override { return inner_->config(); }
-  int n_ctx() const override { return inner_->n_ctx(); }
-  std::string description() const override { return inner_->description(); }
   void embed(int slot, int32_t token) override {
     inner_->embed(slot, token);
     after(Call::kEmbed);
@@ -103,22 +101,8 @@ class WatchedBackend final : public Backend {
     std::copy_n(out, size_t(n) * config().vocab_size, record_.logits_at(root_ + slot));
     after(Call::kLogits);
   }
-  float confidence(std::span<const float> z, float temperature) const override {
-    return inner_->confidence(z, temperature);
-  }
-  void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
-               void* context) override {
-    inner_->prefill(tokens, progress, context);
-  }
-  int kv_len(int layer) const override { return inner_->kv_len(layer); }
-  void truncate(int len) override { inner_->truncate(len); }
-  std::span<const float> hidden(int slot) const override { return inner_->hidden(slot); }
-  void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override {
-    inner_->read_kv(layer, pos, k, v);
-  }
 
  private:
-  std::unique_ptr<Backend> inner_;
   Record record_;
   int root_ = 0;  // position of slot 0
 };

@@ -13,6 +13,7 @@
 #include "decode/generate.h"
 #include "decode/specbound.h"
 #include "engine_rig.h"
+#include "forwarding_backend.h"
 
 using namespace specbound;
 using namespace specbound::test;
@@ -139,6 +140,42 @@ TEST_CASE("layers without a check are not stopped at: one pass from check to che
                                                {6, kLayers, 0, 3, kVerify}});
 }
 
+TEST_CASE("a check before any layer: drafts cost no pass, all layers run in verification") {
+  SpecBoundParams params = figure_params();
+  params.check_layers = {0, 3};
+  const auto engine = backend();
+  const std::vector<int32_t> prompt = token_ids(9, 97);
+  GenerateOptions options;
+  options.max_tokens = 8;
+  Session plain(*engine, greedy());
+  plain.generate(prompt, options);
+  const std::vector<int32_t> text(plain.tokens().begin(), plain.tokens().end());
+  // Rows leave before the first layer, then after the third, then nowhere.
+  ForcedHead head([&](const Round& round) {
+    const int exits[] = {0, 3, kNoDraft};
+    const size_t at = round.history(round.newest()).size();
+    return ForcedExit{exits[round.newest() % 3], at < text.size() ? text[at] : 0};
+  });
+  SpecBound speculator(head, params, kLayers);
+  Session session(*engine, greedy());
+  session.set_speculator(&speculator);
+  std::vector<LayerPass> passes;
+  Counters counters;
+  options.on_round = [&](const RoundEvent& round) {
+    if (round.round == 0) passes.assign(round.passes.begin(), round.passes.end());
+    counters.add(round);
+  };
+  session.generate(prompt, options);
+  CHECK(std::vector<int32_t>(session.tokens().begin(), session.tokens().end()) == text);
+  CHECK(passes == std::vector<LayerPass>{
+                      {1, 3, 0, 2, kDraft}, {1, 3, 2, 1, kDraft}, {4, kLayers, 0, 3, kVerify}});
+  REQUIRE(counters.accepted_at.size() == 4);
+  CHECK(counters.accepted_at[0] > 0);
+  CHECK(counters.accepted_at[3] > 0);
+  CHECK(counters.mean_exit_layer() ==
+        3.0 * counters.accepted_at[3] / (counters.accepted_at[0] + counters.accepted_at[3]));
+}
+
 TEST_CASE("a wrong draft costs the rows after it, and nothing is computed twice") {
   SpecBoundParams params = figure_params();
   params.check_layers = {2, 4};
@@ -254,6 +291,9 @@ TEST_CASE("settings outside their range are refused by name") {
           p.check_layers = {2, 8};
         }) == "--check-layers: expected layers from 1 to 7 (the model has 8), found 8");
   CHECK(refusal([](P& p) { p.check_layers = {0}; }).starts_with("--check-layers: expected layers"));
+  SpecBoundParams before_any;
+  before_any.check_layers = {0, 3};
+  CHECK_NOTHROW(validate(before_any, kLayers, 0));
   CHECK(refusal([](P& p) {
           p.check_layers = {4, 4};
         }) == "--check-layers: expected ascending layers, found 4 after 4");
@@ -295,16 +335,13 @@ namespace {
 struct Fault {};
 
 // Throws in one call of many, with its layers half done.
-class FailingBackend final : public Backend {
+class FailingBackend final : public ForwardingBackend {
  public:
-  explicit FailingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  using ForwardingBackend::ForwardingBackend;
 
   int calls_left = -1;        // of embed, run_layers and logits; -1: no end
   bool fail_prefill = false;  // in the second chunk
 
-  const ModelConfig& config() const override { return inner_->config(); }
-  int n_ctx() const override { return inner_->n_ctx(); }
-  std::string description() const override { return inner_->description(); }
   void embed(int slot, int32_t token) override {
     count();
     inner_->embed(slot, token);
@@ -318,9 +355,6 @@ class FailingBackend final : public Backend {
     count();
     inner_->logits(slot, n, out);
   }
-  float confidence(std::span<const float> z, float temperature) const override {
-    return inner_->confidence(z, temperature);
-  }
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override {
     if (!fail_prefill) return inner_->prefill(tokens, progress, context);
@@ -330,19 +364,12 @@ class FailingBackend final : public Backend {
     inner_->run_layers(0, 1, inner_->kv_len(1), 1, kLayers / 2);
     throw Fault();
   }
-  int kv_len(int layer) const override { return inner_->kv_len(layer); }
-  void truncate(int len) override { inner_->truncate(len); }
-  std::span<const float> hidden(int slot) const override { return inner_->hidden(slot); }
-  void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override {
-    inner_->read_kv(layer, pos, k, v);
-  }
 
  private:
   void count() {
     if (calls_left == 0) throw Fault();
     if (calls_left > 0) --calls_left;
   }
-  std::unique_ptr<Backend> inner_;
 };
 
 }  // namespace

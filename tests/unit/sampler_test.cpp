@@ -266,6 +266,74 @@ TEST_CASE("a large vocabulary equals the plain reference") {
   }
 }
 
+TEST_CASE("a shortlist in any order draws what the vocabulary without the rest draws") {
+  std::mt19937 rng(11);
+  const auto below = [&](int n) { return static_cast<int>(rng() % n); };
+  for (int trial = 0; trial < 600; ++trial) {
+    const int vocab_size = 2 + below(300), n = 1 + below(vocab_size);
+    std::vector<int32_t> ids(vocab_size);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), rng);
+    ids.resize(n);
+    std::vector<float> logits(n), all(vocab_size, -kInf);
+    for (int i = 0; i < n; ++i) {
+      logits[i] = static_cast<float>(below(9)) - 4;  // ties
+      if (below(40) == 0) logits[i] = below(2) ? kNan : kInf;
+      all[ids[i]] = logits[i];
+    }
+    std::vector<int32_t> history(below(30));
+    for (int32_t& id : history) id = below(vocab_size);
+    SamplingParams p = open_params(trial % 3 == 0 ? 0.0f : 0.5f + 0.5f * below(3));
+    p.seed = trial;
+    if (below(2)) p.top_k = 1 + below(12);
+    if (below(2)) p.top_p = 0.05f * static_cast<float>(1 + below(19));
+    if (below(2)) p.min_p = 0.05f * static_cast<float>(below(10));
+    if (below(2)) p.repeat_penalty = 1.3f;
+    const DrawPlace place{p.seed, 1, static_cast<uint32_t>(trial)};
+    CAPTURE(trial);
+    const bool nothing =
+        std::none_of(logits.begin(), logits.end(), [](float l) { return l > -kInf; });
+    const int32_t token = Sampler(p).sample(logits, history, place, ids);
+    CHECK(token == (nothing ? *std::min_element(ids.begin(), ids.end())
+                            : Sampler(p).sample(all, history, place)));
+  }
+}
+
+TEST_CASE("the margin is what the token won by") {
+  std::mt19937 rng(12);
+  std::normal_distribution<float> normal(0, 2);
+  for (const float temperature : {0.0f, 0.7f, 2.0f}) {
+    for (int trial = 0; trial < 100; ++trial) {
+      std::vector<float> logits(1 + rng() % 50);
+      std::vector<int32_t> ids(logits.size());
+      for (size_t i = 0; i < logits.size(); ++i) {
+        logits[i] = normal(rng);
+        ids[i] = static_cast<int32_t>(3 * (logits.size() - i));
+      }
+      const DrawPlace place{5, 0, static_cast<uint32_t>(trial)};
+      std::vector<double> scores;
+      for (size_t i = 0; i < logits.size(); ++i) {
+        scores.push_back(temperature == 0 ? logits[i]
+                                          : double(logits[i]) / double(temperature) +
+                                                double(gumbel(place, ids[i])));
+      }
+      std::sort(scores.rbegin(), scores.rend());
+      Sampler sampler(open_params(temperature));
+      double margin = -1;
+      const int32_t token = sampler.sample(logits, {}, place, ids, &margin);
+      CHECK(margin == (scores.size() > 1 ? scores[0] - scores[1] : kInf));
+      CHECK(token == sampler.sample(logits, {}, place, ids));
+    }
+  }
+  double margin = -1;
+  Sampler(open_params(0)).sample(std::vector<float>{kNan, -kInf}, {}, {}, {}, &margin);
+  CHECK(margin == 0);
+  Sampler(open_params(0)).sample(std::vector<float>{1, 3, 3}, {}, {}, {}, &margin);
+  CHECK(margin == 0);
+  Sampler(open_params(1)).sample(std::vector<float>{kNan, -kInf}, {}, {}, {}, &margin);
+  CHECK(margin == 0);
+}
+
 TEST_CASE("draws follow the softmax: chi-square at two temperatures") {
   const std::vector<float> logits = {1.5f, 0.2f, -0.7f, 2.1f, 0.9f, -1.4f, 0.0f, 1.1f};
   for (float t : {0.7f, 1.3f}) {

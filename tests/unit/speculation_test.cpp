@@ -7,11 +7,17 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine_rig.h"
 #include "error.h"
 #include "expect_error.h"
+#include "temp_dir.h"
+#include "train/build_draft_table.h"
 
 using namespace specbound;
 using namespace specbound::test;
@@ -19,6 +25,62 @@ using namespace specbound::test;
 namespace {
 
 constexpr int kLayers = 16;
+constexpr const char* kPath = "tiny.gguf";  // a file that is not there has no heads beside it
+
+const TinyModel& tiny(int n_layers) {
+  static std::map<int, std::unique_ptr<TinyModel>> models;
+  std::unique_ptr<TinyModel>& model = models[n_layers];
+  if (!model) {
+    TinySpec spec;
+    spec.n_layers = n_layers;
+    spec.dim = 32;
+    spec.n_heads = spec.n_kv_heads = 2;
+    spec.ffn_dim = 32;
+    spec.type = DType::kQ8_0;
+    model = std::make_unique<TinyModel>(spec);
+  }
+  return *model;
+}
+
+std::unique_ptr<Speculation> speculation(const SpeculationFlags& flags, int n_layers = kLayers,
+                                         const std::string& path = kPath) {
+  const TinyModel& model = tiny(n_layers);
+  return std::make_unique<Speculation>(flags, path, model.gguf, model.config);
+}
+
+HeadTensor zeros(int n_out, int n_in) {
+  return {n_out, n_in, std::vector<float>(size_t(n_out) * n_in)};
+}
+
+// Heads of these kinds and layers, with 48 tokens.
+void write_heads(const std::string& path,
+                 const std::vector<std::pair<HeadKind, std::vector<int>>>& kinds,
+                 HeadDefaults defaults, bool table = false) {
+  const TinyModel& model = tiny(kLayers);
+  const int dim = model.config.dim;
+  NewHeads file;
+  file.base = heads_base(model.gguf, model.config);
+  for (int id = 0; id < 48; ++id) file.shortlist.push_back(id);
+  for (const auto& [kind, layers] : kinds) {
+    for (const int layer : layers) {
+      NewHead head;
+      head.kind = kind;
+      head.layer = layer;
+      if (kind == HeadKind::kFull) head.map = zeros(dim, dim);
+      if (kind == HeadKind::kFolded) head.folded = zeros(48, dim);
+      if (kind == HeadKind::kChained) head.map = zeros(dim, 2 * dim);
+      file.heads.push_back(head);
+    }
+  }
+  if (table) {
+    TrainingText text;
+    text.tokens = {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4};
+    text.learn.assign(text.tokens.size(), 1);
+    file.table = build_draft_table(std::span(&text, 1), {4, size_t{1} << 20, 48});
+  }
+  file.defaults = std::move(defaults);
+  write_exit_heads(path, file);
+}
 
 struct Parsed {
   SpeculationFlags flags;
@@ -62,7 +124,7 @@ std::string refusal(std::vector<std::string> arguments, int n_layers = kLayers) 
     return parsed.err;
   }
   try {
-    Speculation(parsed.flags, n_layers);
+    speculation(parsed.flags, n_layers);
   } catch (const Error& e) {
     CHECK(e.code() == ErrorCode::kUsage);
     return e.what();
@@ -73,7 +135,7 @@ std::string refusal(std::vector<std::string> arguments, int n_layers = kLayers) 
 std::string description(std::vector<std::string> arguments, int n_layers = kLayers) {
   const Parsed parsed = parse(std::move(arguments));
   REQUIRE_MESSAGE(!parsed.status, parsed.err);
-  return Speculation(parsed.flags, n_layers).description();
+  return speculation(parsed.flags, n_layers)->description();
 }
 
 void check_says(const std::string& message, const std::string& says) {
@@ -133,7 +195,8 @@ TEST_CASE("--preset paper is the paper's setting, and flags beside it win in any
     CHECK(params.alpha == 0.2f);
     CHECK(params.tau == 0.9f);
   }
-  check_says(refusal({"--preset", "fast"}), "--preset: expected paper, found \"fast\"");
+  check_says(refusal({"--preset", "fast"}),
+             "--preset: expected tuned, shipped or paper, found \"fast\"");
 }
 
 TEST_CASE("--check-layers: lists, ranges, all") {
@@ -174,8 +237,6 @@ TEST_CASE("--check-layers: what is no list of ascending layers is refused by nam
   refused("All", "is no layer");
   refused("18446744073709551616", "is no layer");
   refused("1-99999999999999999999", "is no layer");
-  refused("0", "layers count from 1");
-  refused("0-4", "layers count from 1");
   refused("8-4", "8-4 runs backwards");
   refused("4,2", "2 after 4");
   refused("2,2", "2 after 2");
@@ -195,6 +256,8 @@ TEST_CASE("--check-layers: layers that the model lacks are refused before they a
   refused("1-18446744073709551615", 16, "found 16");
   refused("1,4294967297", 16, "found 2147483647");
   refused("1", 1, "the model has 1");
+  refused("0", 16, "expected layers from 1 to 15 (the model has 16), found 0");
+  refused("0-4", 16, "found 0");
 }
 
 TEST_CASE("speculation flags: numbers out of range or of shape are refused on the command line") {
@@ -224,19 +287,25 @@ TEST_CASE("speculation flags: numbers out of range or of shape are refused on th
 TEST_CASE("--spec and --speculator refuse what they do not know, and say what there is") {
   check_says(refusal({"--spec", "yes"}), "--spec: expected on or off, found \"yes\"");
   check_says(refusal({"--spec", ""}), "--spec: expected on or off, found \"\"");
-  for (const char* name : {"ngram", "draft", "layerskip", "draft-verify", "adadecode", "hybrid"}) {
+  for (const char* name : {"draft", "layerskip", "draft-verify", "adadecode", "hybrid"}) {
     check_says(refusal({"--speculator", name}),
-               std::string("--speculator: ") + name + ": this build has none and specbound");
+               std::string("--speculator: ") + name + ": this build has none, specbound and ngram");
   }
   check_says(refusal({"--speculator", "magic"}),
-             "--speculator: expected none or specbound, found \"magic\"");
+             "--speculator: expected none, specbound or ngram, found \"magic\"");
+  check_says(refusal({"--head", "deep"}),
+             "--head: expected full, folded, chained, table, hybrid or lens, found");
+  check_says(refusal({"--confidence", "q"}), "--confidence: expected p or margin, found \"q\"");
+  check_says(refusal({"--shortlist", "0"}), "--shortlist: expected a number of tokens, found");
+  for (const char* n : {"0", "17", "x"}) check_says(refusal({"--ngram-max", n}), "from 1 to 16");
+  check_says(refusal({"--heads", ""}), "--heads: expected the name of a file");
   CHECK(refusal({"--spec", "off", "--speculator", "none"}) == "accepted");
 }
 
 TEST_CASE("speculation says what it does and why") {
   CHECK(description({}) ==
-        "speculation off: the model has no trained exit heads; --spec on drafts with the logit "
-        "lens");
+        "speculation off: no exit heads beside the model: specbound train-heads -m tiny.gguf "
+        "--data chat.jsonl makes them");
   CHECK(description({"--spec", "on"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
         "alpha 0.2, tau 0.55");
@@ -252,6 +321,14 @@ TEST_CASE("speculation says what it does and why") {
   CHECK(description({"--spec", "on", "--no-depth-bound"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-15 of 16 "
         "(no depth bound), alpha 0.2, tau 0.55");
+  CHECK(description({"--spec", "on", "--preset", "paper"}) ==
+        "speculation on: specbound with the logit lens (no full heads for the paper's setting), up "
+        "to 8 rows, checks at layers 1-10 of 16, alpha 0.2, tau 0.55");
+  CHECK(description({"--head", "lens"}).starts_with("speculation on: specbound with the logit"));
+  CHECK(description({"--speculator", "ngram"}) ==
+        "speculation on: ngram, prompt lookup of up to 3 tokens, up to 8 rows");
+  CHECK(description({"--speculator", "ngram", "--ngram-max", "1", "--w-max", "4"}) ==
+        "speculation on: ngram, prompt lookup of up to 1 token, up to 4 rows");
   CHECK(description({"--spec", "off"}) == "speculation off: --spec off");
   CHECK(description({"--speculator", "none"}) == "speculation off: --speculator none");
 }
@@ -260,9 +337,10 @@ TEST_CASE("settings that never draft leave speculation off, and cannot be switch
   const auto off = [](std::vector<std::string> arguments, int n_layers, const char* why) {
     Parsed parsed = parse(std::move(arguments));
     REQUIRE_MESSAGE(!parsed.status, parsed.err);
-    Speculation speculation(parsed.flags, n_layers);
+    const auto made = speculation(parsed.flags, n_layers);
+    Speculation& speculation = *made;
     parsed.flags.on = true;
-    check_mentions(expect_error(ErrorCode::kUsage, [&] { Speculation(parsed.flags, n_layers); }),
+    check_mentions(expect_error(ErrorCode::kUsage, [&] { ::speculation(parsed.flags, n_layers); }),
                    {"--spec on: nothing can draft", why});
     for (int i = 0; i < 2; ++i) {
       CHECK(!speculation.active());
@@ -278,6 +356,7 @@ TEST_CASE("settings that never draft leave speculation off, and cannot be switch
       "no check layer is left: --check-layers 12-14 is above --d-max 10");
   off({}, 1, "the model has 1 layer, and drafts leave below the last one");
   off({"--speculator", "none"}, 16, "--speculator none");
+  off({"--speculator", "ngram", "--w-max", "1"}, 16, "--w-max 1 leaves no row to draft");
   CHECK(description({"--spec", "on", "--w-max", "1", "--no-width-bound"}).find("up to 16 rows") !=
         std::string::npos);
   CHECK(description({"--spec", "on", "--check-layers", "12", "--no-depth-bound"})
@@ -288,11 +367,12 @@ TEST_CASE("speculation can be switched while it runs, whatever it began as") {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{}, {"--spec", "off"}, {"--spec", "on"}}) {
     const Parsed parsed = parse(arguments);
-    Speculation speculation(parsed.flags, kLayers);
+    const auto made = speculation(parsed.flags);
+    Speculation& speculation = *made;
     CHECK(speculation.active() == parsed.flags.on.value_or(false));
     REQUIRE(speculation.set_active(true));
     REQUIRE(speculation.speculator() != nullptr);
-    CHECK(speculation.speculator()->width() == 8);
+    CHECK(speculation.speculator()->drafter().width() == 8);
     CHECK(std::string(speculation.speculator()->name()) == "specbound");
     CHECK(speculation.description().rfind("speculation on: ", 0) == 0);
     REQUIRE(speculation.set_active(false));
@@ -307,8 +387,171 @@ TEST_CASE("help on speculation names every flag in its group") {
   const size_t group = parsed.out.find("Speculation");
   REQUIRE(group != std::string::npos);
   for (const char* flag :
-       {"--spec ", "--speculator", "--preset", "--w-max", "--d-max", "--tau", "--alpha",
-        "--check-layers", "--no-anneal", "--no-depth-bound", "--no-width-bound"}) {
+       {"--spec ", "--speculator", "--heads", "--head ", "--table-tau", "--shortlist",
+        "--confidence", "--ngram-max", "--no-switch", "--preset", "--w-max", "--d-max", "--tau",
+        "--alpha", "--check-layers", "--no-anneal", "--no-depth-bound", "--no-width-bound"}) {
     CHECK_MESSAGE(parsed.out.find(flag, group) != std::string::npos, flag);
   }
+}
+
+TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
+  const TempDir folder;
+  const std::string path = folder / "m.gguf", heads = folder / "m.heads.gguf";
+  HeadDefaults shipped;
+  shipped.kind = HeadKind::kChained;
+  shipped.check_layers = {0, 2};
+  shipped.shortlist = 32;
+  shipped.alpha = 0.5f;
+  shipped.tau = 0.25f;
+  shipped.w_max = 6;
+  shipped.d_max = 4;
+  write_heads(heads,
+              {{HeadKind::kChained, {0, 1, 2}},
+               {HeadKind::kFolded, {2, 4, 8}},
+               {HeadKind::kFull, {1, 2, 12}}},
+              shipped);
+  const auto says = [&](std::vector<std::string> arguments, const char* model = nullptr) {
+    const Parsed parsed = parse(std::move(arguments));
+    REQUIRE_MESSAGE(!parsed.status, parsed.err);
+    return speculation(parsed.flags, kLayers, model ? model : path)->description();
+  };
+  const std::string of = " heads of " + heads + ", ";
+  CHECK(says({}) == "speculation on: specbound with chained" + of +
+                        "up to 6 rows, checks at layers 0,2 of 16, alpha 0.5, tau 0.25, 32 tokens, "
+                        "as shipped");
+  CHECK(says({"--heads", heads}, "elsewhere.gguf") == says({}));
+  CHECK(says({"--preset", "shipped"}) == says({}));
+  CHECK(
+      says({"--w-max", "3", "--tau", "0.5", "--check-layers", "0-1", "--shortlist", "48",
+            "--confidence", "margin"}) ==
+      "speculation on: specbound with chained" + of +
+          "up to 3 rows, checks at layers 0,1 of 16, alpha 0.5, tau 0.5, 48 tokens, confidence by "
+          "margin, as shipped");
+  CHECK(says({"--head", "folded"}) == "speculation on: specbound with folded" + of +
+                                          "up to 6 rows, check at layer 2 of 16, alpha 0.5, tau "
+                                          "0.25, 32 tokens, as shipped");
+  CHECK(says({"--head", "folded", "--check-layers", "all", "--no-depth-bound"})
+            .find("checks at layers 2,4,8 of 16 (no depth bound)") != std::string::npos);
+  CHECK(says({"--preset", "paper"}) == "speculation on: specbound with full" + of +
+                                           "up to 8 rows, checks at layers 1,2 of 16, alpha 0.2, "
+                                           "tau 0.55, the paper's setting");
+  CHECK(says({"--head", "lens"}).find("with the logit lens, up to 8 rows") != std::string::npos);
+  CHECK(says({"--spec", "off"}) == "speculation off: --spec off");
+
+  const auto refused = [&](std::vector<std::string> arguments, const char* expected) {
+    const Parsed parsed = parse(std::move(arguments));
+    REQUIRE_MESSAGE(!parsed.status, parsed.err);
+    const std::string message =
+        expect_error(ErrorCode::kUsage, [&] { speculation(parsed.flags, kLayers, path); });
+    check_says(message, expected);
+  };
+  refused({"--check-layers", "3"}, "expected layers that have a chained head (0-2), found 3");
+  refused({"--check-layers", "1,5-9"}, "found 5");
+  refused({"--shortlist", "49"}, "--shortlist: expected a multiple of 16 up to 48");
+  refused({"--shortlist", "20"}, "found 20");
+  refused({"--head", "lens", "--shortlist", "16"}, "--shortlist: needs trained heads");
+  refused({"--head", "lens", "--confidence", "p"}, "--confidence: needs trained heads");
+  const Parsed folded = parse({"--head", "folded"});
+  check_says(expect_error(ErrorCode::kUsage, [&] { speculation(folded.flags); }),
+             "--head folded: there is no tiny.heads.gguf");
+
+  shipped.kind = HeadKind::kFolded;
+  shipped.check_layers = {2};
+  write_heads(heads, {{HeadKind::kFolded, {2}}}, shipped);
+  refused({"--head", "full"}, "--head full: expected folded, which ");
+  CHECK(says({"--preset", "paper"}).find("the logit lens (no full heads") != std::string::npos);
+}
+
+TEST_CASE("a draft table: alone, or before the chained heads with a threshold of its own") {
+  const TempDir folder;
+  const std::string path = folder / "m.gguf", heads = folder / "m.heads.gguf";
+  HeadDefaults shipped;
+  shipped.kind = HeadKind::kHybrid;
+  shipped.check_layers = {0};
+  shipped.tau = 0.25f;
+  shipped.w_max = 6;
+  const auto says = [&](std::vector<std::string> arguments) {
+    const Parsed parsed = parse(std::move(arguments));
+    REQUIRE_MESSAGE(!parsed.status, parsed.err);
+    return speculation(parsed.flags, kLayers, path)->description();
+  };
+  const auto line = [&](const std::string& what, const std::string& settings) {
+    return "speculation on: specbound with " + what + " of " + heads +
+           ", up to 6 rows, check at layer 0 of 16, alpha 0.2, tau " + settings + ", as shipped";
+  };
+  const auto refused = [&](std::vector<std::string> arguments, const char* expected) {
+    const Parsed parsed = parse(std::move(arguments));
+    REQUIRE_MESSAGE(!parsed.status, parsed.err);
+    check_says(expect_error(ErrorCode::kUsage, [&] { speculation(parsed.flags, kLayers, path); }),
+               expected);
+  };
+  write_heads(heads, {{HeadKind::kChained, {0}}}, shipped, true);
+  CHECK(says({}) == line("hybrid heads", "0.25, 48 tokens"));
+  CHECK(says({"--table-tau", "0.75"}) == line("hybrid heads", "0.25, table tau 0.75, 48 tokens"));
+  CHECK(says({"--head", "table"}) == line("the draft table", "0.25"));
+  CHECK(says({"--head", "chained"}) == line("chained heads", "0.25, 48 tokens"));
+
+  shipped.table_tau = 0.5f;
+  write_heads(heads, {{HeadKind::kChained, {0}}}, shipped, true);
+  CHECK(says({"--head", "hybrid"}) == line("hybrid heads", "0.25, table tau 0.5, 48 tokens"));
+  CHECK(says({"--table-tau", "1"}) == line("hybrid heads", "0.25, table tau 1, 48 tokens"));
+  CHECK(says({"--tau", "0.75"}) == line("hybrid heads", "0.75, 48 tokens"));
+  CHECK(says({"--tau", "0.75", "--table-tau", "0"}) ==
+        line("hybrid heads", "0.75, table tau 0, 48 tokens"));
+  for (const char* kind : {"table", "chained"}) {
+    refused({"--head", kind, "--table-tau", "0.5"}, "--table-tau: needs --head hybrid, found");
+  }
+  refused({"--head", "lens", "--table-tau", "0.5"}, "--table-tau: needs trained heads");
+  for (const char* value : {"-0.1", "1.1", "nan", "x", ""}) {
+    check_says(refusal({"--table-tau", value}), "--table-tau: expected a number from 0 to 1");
+  }
+
+  shipped.kind = HeadKind::kTable;
+  write_heads(heads, {}, shipped, true);
+  CHECK(says({}) == line("the draft table", "0.25"));
+  refused({"--head", "hybrid"}, "--head hybrid: expected table, which ");
+}
+
+TEST_CASE("heads that do not fit: found, the way on is told; named, refused; --spec off goes on") {
+  const TempDir folder;
+  const std::string path = folder / "m.gguf", heads = folder / "m.heads.gguf";
+  HeadDefaults shipped;
+  shipped.kind = HeadKind::kFolded;
+  write_heads(heads, {{HeadKind::kFolded, {2}}}, shipped);
+  const auto open = [&](std::vector<std::string> arguments, const std::string& model) {
+    const Parsed parsed = parse(std::move(arguments));
+    REQUIRE_MESSAGE(!parsed.status, parsed.err);
+    return speculation(parsed.flags, 5, model);
+  };
+  const std::string found = expect_error(ErrorCode::kFormat, [&] { open({}, path); });
+  check_mentions(found, {heads, "made for another model", "specbound train-heads", "--spec off"});
+  CHECK(found.find("--spec off") == found.rfind("--spec off"));
+  check_says(expect_error(ErrorCode::kFormat,
+                          [&] {
+                            open({"--heads", heads}, "other.gguf");
+                          }),
+             heads);
+  const auto off = open({"--spec", "off"}, path);
+  CHECK(!off->active());
+  CHECK(!off->set_active(true));
+  check_says(off->description(), "made for another model");
+  CHECK(open({"--head", "lens"}, path)->active());
+  CHECK(open({"--speculator", "ngram"}, path)->active());
+
+  std::filesystem::resize_file(heads, 100);
+  check_mentions(expect_error(ErrorCode::kFormat, [&] { open({}, path); }),
+                 {heads, "; train again (specbound train-heads -m ", "go on without: --spec off"});
+}
+
+TEST_CASE("the switch is around every drafter, but not with --no-switch or the paper's setting") {
+  const auto switched = [](std::vector<std::string> arguments) {
+    const Parsed parsed = parse(std::move(arguments));
+    REQUIRE_MESSAGE(!parsed.status, parsed.err);
+    const auto made = speculation(parsed.flags);
+    return made->speculator() != &made->speculator()->drafter();
+  };
+  CHECK(switched({"--spec", "on"}));
+  CHECK(switched({"--speculator", "ngram"}));
+  CHECK(!switched({"--spec", "on", "--no-switch"}));
+  CHECK(!switched({"--spec", "on", "--preset", "paper"}));
 }

@@ -1,0 +1,63 @@
+// Never a loss for long: a speculator around another one that compares what its rounds cost with
+// plain rounds, measured on the way at texts of like length, and decodes plainly for a while where
+// drafting loses. What it knows it keeps from reply to reply. DESIGN 1, 9.
+//
+// It gives credit, counted in the time of a plain token. Every token adds a little; every
+// speculative round adds or takes the difference between what its tokens cost plainly and what it
+// took. Without credit left drafting pauses, for ever longer spells while trying again does not
+// pay. One round alone takes a bounded sum: the machine may have been busy with something else.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+
+#include "decode/speculator.h"
+#include "trace/plain_rate.h"
+
+namespace specbound {
+
+class MeasuredSwitch final : public Speculator {
+ public:
+  static constexpr double kTrial = 4;        // credit at first, and for trying again
+  static constexpr double kMost = 20;        // credit that can be gathered
+  static constexpr double kIncome = 0.01;    // a token
+  static constexpr double kWorstRound = -2;  // what a round can take
+  static constexpr int kTrialRows = 2;       // of a round; doubled by each one that pays
+  static constexpr int kShortSpell = 192, kLongSpell = 8192;  // tokens
+  // Rounds after which a plain one is asked for: where texts of this length have had few, and to
+  // keep up with the machine.
+  static constexpr int kLearnEvery = 8, kRefreshEvery = 96;
+
+  // `inner` must outlive it.
+  explicit MeasuredSwitch(Speculator& inner) : inner_(inner) {}
+
+  const char* name() const override { return inner_.name(); }
+  int width() const override;
+  const Speculator& drafter() const override { return inner_.drafter(); }
+  Pause pause() const override { return {spell_left_, last_speed_}; }
+
+  void begin(std::span<const int32_t> text) override;
+  DraftEnd draft(Round& round) override { return inner_.draft(round); }
+  void accept(Backend& backend, const RoundEvent& round) override;
+
+ private:
+  double plain_seconds() const;
+  bool wants_plain() const;
+  void weigh(int tokens, double seconds);
+  void resume();
+
+  Speculator& inner_;
+  std::map<int, PlainRate> plain_;  // by length_class() of the text
+  int length_ = 0;                  // tokens of the text
+  bool first_round_ = true;         // of the reply: it comes cold from the prefill
+  int rounds_since_plain_ = 0;
+  double credit_ = kTrial;
+  int rows_ = kTrialRows;
+  int spell_left_ = 0, next_spell_ = kShortSpell;
+  // Since credit was full, or the trial began: speculative rounds, and their tokens plainly.
+  double seconds_ = 0, seconds_plainly_ = 0;
+  double last_speed_ = 0;
+};
+
+}  // namespace specbound

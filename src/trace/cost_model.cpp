@@ -1,0 +1,47 @@
+#include "trace/cost_model.h"
+
+#include <algorithm>
+
+namespace specbound {
+
+double CostModel::check(const std::string& kind, int tokens) const {
+  std::vector<const CheckCost*> points;
+  for (const CheckCost& c : checks) {
+    if (c.kind == kind) points.push_back(&c);
+  }
+  if (points.empty()) return 0;
+  std::sort(points.begin(), points.end(),
+            [](const CheckCost* a, const CheckCost* b) { return a->tokens < b->tokens; });
+  if (points.size() == 1) return points[0]->seconds;
+  size_t upper = 1;
+  while (upper + 1 < points.size() && points[upper]->tokens < tokens) ++upper;
+  const CheckCost &a = *points[upper - 1], &b = *points[upper];
+  if (a.tokens == b.tokens) return b.seconds;
+  const double t = static_cast<double>(tokens - a.tokens) / (b.tokens - a.tokens);
+  // Noise may slope the wrong way: beyond the points nothing costs less than nothing.
+  return std::max(0.0, a.seconds + t * (b.seconds - a.seconds));
+}
+
+double expected_tokens(double acceptance, int rows) {
+  double sum = 0, chance = 1;
+  for (int i = 0; i < rows; ++i) {
+    sum += chance;
+    chance *= acceptance;
+  }
+  return sum;
+}
+
+// Every row goes through the shallow layers alone: the drafting ones when they are looked at, the
+// last one when it catches up; the deep ones are shared.
+double predicted_speedup(const CostModel& costs, int exit_layer, double check_seconds,
+                         double acceptance, int rows) {
+  const double tokens = expected_tokens(acceptance, rows);
+  if (rows == 1) return 1;
+  const double shallow = exit_layer > 0 ? costs.pass + exit_layer * costs.layer[1] : 0;
+  const double seconds = rows * (shallow + costs.row) + (rows - 1) * check_seconds + costs.pass +
+                         (costs.n_layers - exit_layer) * costs.layer[rows] + costs.logits[rows] +
+                         tokens * costs.argmax + costs.round;
+  return seconds > 0 ? tokens * costs.plain_token / seconds : 0;
+}
+
+}  // namespace specbound

@@ -1,0 +1,305 @@
+// Training text: files that are right, files that are hostile, what of a dialogue is learnt, the
+// shortlist, and what the model writes itself.
+#include "train/corpus.h"
+
+#include <doctest/doctest.h>
+#include <lzma.h>
+
+#include <fstream>
+#include <numeric>
+#include <set>
+
+#include "engine_rig.h"
+#include "error.h"
+#include "expect_error.h"
+#include "temp_dir.h"
+#include "train/self_generate.h"
+
+using namespace specbound;
+
+namespace {
+
+using test::check_mentions;
+using test::expect_error;
+using test::TempDir;
+
+constexpr const char* kGood =
+    R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]})";
+
+std::string put(const TempDir& dir, const std::string& name, const std::string& bytes) {
+  const std::string path = (dir / name);
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+Corpus read(const std::string& path) {
+  return read_corpus(std::vector<std::string>{path});
+}
+
+std::string packed(const std::string& bytes) {
+  std::string out(bytes.size() + 4096, '\0');
+  size_t n = 0;
+  REQUIRE(lzma_easy_buffer_encode(
+              1, LZMA_CHECK_CRC32, nullptr, reinterpret_cast<const uint8_t*>(bytes.data()),
+              bytes.size(), reinterpret_cast<uint8_t*>(out.data()), &n, out.size()) == LZMA_OK);
+  out.resize(n);
+  return out;
+}
+
+std::string reason(const std::string& line) {
+  CorpusText text;
+  return parse_corpus_line(line, text);
+}
+
+const Gguf& demo() {
+  static const Gguf gguf = Gguf::open(SPECBOUND_MODELS "/demo-chat-16l-q8_0.gguf");
+  return gguf;
+}
+
+// The learnt tokens of a text, spelled out.
+std::string learnt_text(const Tokenizer& tokenizer, const TrainingText& text) {
+  std::string out;
+  for (size_t i = 0; i < text.tokens.size(); ++i) {
+    if (text.learn[i]) out += tokenizer.piece(text.tokens.at(i + 1), true);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("corpus: the three forms of a line, blank lines, a line without an end") {
+  const TempDir dir;
+  const Corpus corpus =
+      read(put(dir, "a.jsonl",
+               std::string(kGood) + "\r\n\n  \n" +
+                   R"([{"role":"system","content":"S"},{"content":"Q","role":"user","id":7},)"
+                   R"({"role":"assistant","content":""},{"role":"user","content":"cut"}])"
+                   "\n"
+                   R"({"text": "plain\u0000text"})"));
+  REQUIRE(corpus.texts.size() == 3);
+  CHECK(corpus.dialogues == 2);
+  CHECK(corpus.lines == 3);
+  CHECK(corpus.skipped == 0);
+  CHECK(corpus.texts[0].messages.size() == 2);
+  REQUIRE(corpus.texts[1].messages.size() == 3);  // nothing behind the last reply
+  CHECK(corpus.texts[1].messages[0].role == ChatMessage::Role::kSystem);
+  CHECK(corpus.texts[2].text == std::string("plain\0text", 10));
+}
+
+TEST_CASE("corpus: hostile lines are skipped, counted, and the first is named") {
+  const TempDir dir;
+  const std::string deep(100000, '[');
+  std::string bytes = std::string(kGood) + "\n{\"messages\": 7}\n" + deep + "\n\xff\xfe\n" +
+                      std::string("\0\0\n", 3) + "{\"text\": \"\xe2\x82\"}\n" +
+                      std::string(kMaxLineBytes + 1, 'x') + "\n" + kGood + "\n" +
+                      std::string(2 * kMaxLineBytes, '[');
+  const Corpus corpus = read(put(dir, "hostile.jsonl", bytes));
+  CHECK(corpus.dialogues == 2);
+  CHECK(corpus.lines == 9);
+  CHECK(corpus.skipped == 7);
+  CHECK(corpus.first_skipped ==
+        (dir / "hostile.jsonl") + ":2: \"messages\" is number, expected a list");
+}
+
+TEST_CASE("corpus: each wrong line has its reason") {
+  CHECK(reason(kGood).empty());
+  CHECK(reason(std::string(40, '[') + std::string(40, ']')) == "brackets more than 32 deep");
+  CHECK(reason("{\"text\": 1e99999}").find("no JSON") == 0);
+  CHECK(reason("{\"text\": \"a\"} x").find("no JSON from byte") == 0);
+  CHECK(reason("{\"text\": \"\xc3\"}").find("no JSON from byte") == 0);
+  CHECK(reason("12") == "found number without messages or text");
+  CHECK(reason("{}") == "found an object without messages or text");
+  CHECK(reason("{\"text\": null}") == "found an object without messages or text");
+  CHECK(reason("{\"text\": \" \"}") == "an empty text");
+  CHECK(reason("[]") == "no message of an assistant");
+  CHECK(reason(R"([{"role":"user","content":"x"}])") == "no message of an assistant");
+  CHECK(reason("[1]") == "message 1: expected an object, found number");
+  CHECK(reason(R"([{"content":"x"}])") == "message 1: no \"role\" that is a string");
+  CHECK(reason(R"([{"role":"user","content":["x"]}])") ==
+        "message 1: no \"content\" that is a string");
+  CHECK(reason(R"([{"role":"user","content":"x"},{"role":"to\u001bol","content":"x"}])") ==
+        "message 2: role \"to\\x1bol\", expected system, user or assistant");
+}
+
+TEST_CASE("corpus: files that hold nothing are refused") {
+  const TempDir dir;
+  check_mentions(expect_error(ErrorCode::kFormat, [&] { read(put(dir, "empty.jsonl", "")); }),
+                 {"empty.jsonl", "found nothing"});
+  check_mentions(expect_error(ErrorCode::kFormat, [&] { read(put(dir, "blank.txt", " \n\n")); }),
+                 {"blank.txt", "found nothing"});
+  check_mentions(expect_error(ErrorCode::kFormat, [&] { read(put(dir, "bad.jsonl", "x\ny\n")); }),
+                 {"among 2", "bad.jsonl:1: no JSON from byte 1"});
+  check_mentions(expect_error(ErrorCode::kFile, [&] { read((dir / "absent.jsonl")); }),
+                 {"absent.jsonl", "No such file"});
+  check_mentions(expect_error(ErrorCode::kFile, [&] { read(dir.path().string()); }),
+                 {"Is a directory"});
+}
+
+TEST_CASE("corpus: archives, whole, several in a row, truncated, damaged, none") {
+  const TempDir dir;
+  const std::string lines = std::string(kGood) + "\n" + kGood + "\n";
+  const std::string archive = packed(lines);
+  CHECK(read(put(dir, "a.jsonl.xz", archive)).dialogues == 2);
+  CHECK(read(put(dir, "b.jsonl.xz", archive + archive)).dialogues == 4);
+  CHECK(read(put(dir, "unnamed", archive)).dialogues == 2);
+  CHECK(read(put(dir, "a.jsonl", lines)).hash == read((dir / "a.jsonl.xz")).hash);
+  for (size_t n = 0; n < archive.size(); ++n) {
+    const std::string path = put(dir, "cut.jsonl.xz", archive.substr(0, n));
+    check_mentions(expect_error(ErrorCode::kFormat, [&] { read(path); }),
+                   {"cut.jsonl.xz", n < 6 ? "expected an .xz archive" : "expected a whole .xz"});
+  }
+  size_t refused = 0;
+  for (size_t at = 6; at < archive.size(); ++at) {
+    std::string damaged = archive;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    const std::string path = put(dir, "damaged.jsonl.xz", damaged);
+    try {
+      read(path);
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  CHECK(refused == archive.size() - 6);
+  check_mentions(expect_error(ErrorCode::kFormat, [&] { read(put(dir, "text.jsonl.xz", lines)); }),
+                 {"text.jsonl.xz", "without its signature"});
+}
+
+TEST_CASE("corpus: plain text is cut into pieces that lose nothing") {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 9000; ++i) text += i % 13 == 0 ? "line\n" : "w\xc3\xb6rd ";
+  for (int i = 0; i < 30000; ++i) text += "\xe2\x82\xac";  // no place to cut but between characters
+  const Corpus corpus = read(put(dir, "book.txt", text));
+  CHECK(corpus.dialogues == 0);
+  std::string joined;
+  for (const CorpusText& piece : corpus.texts) {
+    CHECK(piece.text.size() <= kMaxPlainBytes);
+    CHECK((static_cast<unsigned char>(piece.text[0]) & 0xc0) != 0x80);
+    joined += piece.text;
+  }
+  CHECK(joined == text);
+  CHECK(read(put(dir, "notes", "Once upon a time")).texts.size() == 1);
+  CHECK(read(put(dir, "lines", std::string("\n ") + kGood)).dialogues == 1);
+}
+
+TEST_CASE("corpus: the order is a permutation that the seed decides") {
+  const auto order = shuffled_order(1000, 7);
+  CHECK(std::set<size_t>(order.begin(), order.end()).size() == 1000);
+  CHECK(order == shuffled_order(1000, 7));
+  CHECK(order != shuffled_order(1000, 8));
+  CHECK(shuffled_order(5, 1) == std::vector<size_t>{shuffled_order(5, 1)});
+  CHECK(shuffled_order(0, 1).empty());
+}
+
+TEST_CASE("corpus: of a dialogue the replies are learnt, end tokens included") {
+  const auto tokenizer = Tokenizer::from_gguf(demo());
+  const auto chat_template = ChatTemplate::from_gguf(demo());
+  using Role = ChatMessage::Role;
+  CorpusText text;
+  text.messages = {{Role::kSystem, "Be brief."},
+                   {Role::kUser, "I want a table."},
+                   {Role::kAssistant, "For how many?"},
+                   {Role::kUser, "Two. </s>"},
+                   {Role::kAssistant, "Done. </s> Bye!"}};
+  const auto out = training_texts(text, *tokenizer, chat_template.get(), 768);
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].tokens == chat_template->encode(*tokenizer, text.messages));
+  CHECK(learnt_text(*tokenizer, out[0]) == " For how many?</s> Done. </s> Bye!</s>");
+  CHECK(out[0].learn.back() == 0);
+
+  // Cut at the context; a reply that begins behind it leaves nothing.
+  const int n = static_cast<int>(out[0].tokens.size());
+  const auto cut = training_texts(text, *tokenizer, chat_template.get(), n - 3);
+  REQUIRE(cut.size() == 1);
+  CHECK(static_cast<int>(cut[0].tokens.size()) == n - 3);
+  CHECK(learnt_text(*tokenizer, cut[0]).starts_with(" For how many?</s> Done."));
+  CHECK(cut[0].learn.back() == 0);
+  CHECK(training_texts(text, *tokenizer, chat_template.get(), 5).empty());
+}
+
+TEST_CASE("corpus: all of plain text is learnt, a context at a time") {
+  const auto tokenizer = Tokenizer::from_gguf(demo());
+  CorpusText text;
+  for (int i = 0; i < 50; ++i) text.text += "There was a cat. ";
+  const auto out = training_texts(text, *tokenizer, nullptr, 32);
+  REQUIRE(out.size() > 3);
+  std::vector<int32_t> joined;
+  for (const TrainingText& piece : out) {
+    CHECK(piece.tokens.size() <= 32);
+    CHECK(piece.tokens[0] == tokenizer->bos());
+    CHECK(learnt_tokens(piece) == std::ssize(piece.tokens) - 1);
+    joined.insert(joined.end(), piece.tokens.begin() + 1, piece.tokens.end());
+  }
+  CHECK(joined == tokenizer->encode(text.text, {.add_special = false}));
+}
+
+TEST_CASE("corpus: the shortlist has what ends a reply, then the frequent, equals by id") {
+  const std::vector<TrainingText> texts = {{{9, 5, 5, 3, 8, 8}, {1, 1, 1, 1, 0, 0}}};
+  const auto ends = [](int32_t id) { return id == 2 || id == 7; };
+  // Learnt: 5 5 3 8; the second 8 is not.
+  CHECK(count_shortlist(texts, 10, 6, ends) == std::vector<int32_t>{2, 7, 5, 3, 8, 0});
+  CHECK(count_shortlist(texts, 10, 99, ends).size() == 10);
+  CHECK(count_shortlist({}, 4, 3, ends) == std::vector<int32_t>{2, 0, 1});
+}
+
+TEST_CASE("self-generate: the same texts, whether in one go or interrupted at any byte") {
+  test::TinySpec spec;
+  spec.vocabulary = true;
+  spec.vocab_size = 320;
+  spec.max_seq_len = 64;
+  const test::TinyModel model(spec);
+  const auto tokenizer = Tokenizer::from_gguf(model.gguf);
+  const auto backend = model.backend(Isa::kPortable, 1);
+  const std::vector<CorpusText> corpus = {{.messages = {}, .text = "abc"},
+                                          {.messages = {}, .text = "hello there"},
+                                          {.messages = {}, .text = std::string(500, 'z')},
+                                          {.messages = {}, .text = "bcd"}};
+  std::vector<const CorpusText*> texts;
+  for (const CorpusText& text : corpus) texts.push_back(&text);
+  SelfGenerateOptions options;
+  options.tokens = 40;
+  options.max_reply = 12;
+  options.seed = 3;
+  options.ends_reply = [](int32_t id) { return id == 2; };
+  const auto generate = [&] {
+    std::vector<TrainingText> out = self_generate(*backend, *tokenizer, nullptr, texts, options);
+    return out;
+  };
+  const auto same = [](const std::vector<TrainingText>& a, const std::vector<TrainingText>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const TrainingText& x, const TrainingText& y) {
+                        return x.tokens == y.tokens && x.learn == y.learn;
+                      });
+  };
+  const std::vector<TrainingText> want = generate();
+  REQUIRE(want.size() >= 3);
+  for (const TrainingText& text : want) {
+    CHECK(learnt_tokens(text) >= 1);
+    CHECK(learnt_tokens(text) <= 12);
+    CHECK(text.learn.back() == 0);
+    CHECK(text.tokens.size() <= 65);
+  }
+
+  const TempDir dir;
+  options.file = (dir / "texts.bin");
+  CHECK(same(generate(), want));
+  std::ifstream file(options.file, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  for (size_t n = 0; n <= bytes.size(); n += 7) {
+    put(dir, "texts.bin", bytes.substr(0, n));
+    CHECK(same(generate(), want));
+  }
+  for (size_t at = 0; at < bytes.size(); at += 11) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0xff);
+    put(dir, "texts.bin", damaged);
+    CHECK(same(generate(), want));
+  }
+
+  // The other half is sampled: another seed changes it, and only it.
+  options.file.clear();
+  options.seed = 4;
+  const auto other = generate();
+  CHECK(other[0].tokens == want[0].tokens);
+  CHECK(other[1].tokens != want[1].tokens);
+}

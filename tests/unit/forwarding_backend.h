@@ -1,0 +1,50 @@
+// A backend that passes every call on: what test backends that look at some of them are made of.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "engine/backend.h"
+
+namespace specbound::test {
+
+class ForwardingBackend : public Backend {
+ public:
+  explicit ForwardingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+
+  const ModelConfig& config() const override { return inner_->config(); }
+  int n_ctx() const override { return inner_->n_ctx(); }
+  std::string description() const override { return inner_->description(); }
+  std::string device() const override { return inner_->device(); }
+  void embed(int slot, int32_t token) override { inner_->embed(slot, token); }
+  void run_layers(int slot, int n, int pos, int from, int to) override {
+    inner_->run_layers(slot, n, pos, from, to);
+  }
+  void logits(int slot, int n, float* out) override { inner_->logits(slot, n, out); }
+  float confidence(std::span<const float> z, float temperature) const override {
+    return inner_->confidence(z, temperature);
+  }
+  void set_exit_heads(const ExitHeads* heads, int shortlist) override {
+    inner_->set_exit_heads(heads, shortlist);
+  }
+  ExitPeak exit_check(int head, int slot, float temperature) override {
+    return inner_->exit_check(head, slot, temperature);
+  }
+  std::span<const float> exit_logits() const override { return inner_->exit_logits(); }
+  void keep_state(int slot) override { inner_->keep_state(slot); }
+  void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
+               void* context) override {
+    inner_->prefill(tokens, progress, context);
+  }
+  int kv_len(int layer) const override { return inner_->kv_len(layer); }
+  void truncate(int len) override { inner_->truncate(len); }
+  std::span<const float> hidden(int slot) const override { return inner_->hidden(slot); }
+  void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override {
+    inner_->read_kv(layer, pos, k, v);
+  }
+
+ protected:
+  std::unique_ptr<Backend> inner_;
+};
+
+}  // namespace specbound::test

@@ -1,0 +1,209 @@
+// Heads that draft from a table, in the real loop: the text stays, and the chained head behind a
+// hybrid sees what it would have seen of every row.
+#include "decode/table_head.h"
+
+#include <doctest/doctest.h>
+
+#include "decode/generate.h"
+#include "decode/specbound.h"
+#include "engine_rig.h"
+#include "temp_dir.h"
+#include "tiny_heads.h"
+#include "trace/counters.h"
+#include "train/build_draft_table.h"
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+constexpr int kVocab = 97, kPrompt = 7, kTokens = 60;
+
+const TinyModel& model() {
+  static const TinyModel model([] {
+    TinySpec spec;
+    spec.n_layers = 3;
+    spec.type = DType::kQ8_0;
+    spec.vocab_size = kVocab;
+    spec.max_seq_len = 160;
+    return spec;
+  }());
+  return model;
+}
+
+SamplingParams sampling(float temperature, float repeat_penalty = 1) {
+  SamplingParams params;
+  params.temperature = temperature;
+  params.repeat_penalty = repeat_penalty;
+  params.seed = 5;
+  return params;
+}
+
+std::vector<int32_t> write(Backend& backend, Speculator* speculator, const SamplingParams& params,
+                           Counters* counters = nullptr) {
+  backend.truncate(0);
+  Session session(backend, Sampler(params));
+  session.set_speculator(speculator);
+  GenerateOptions options;
+  options.max_tokens = kTokens;
+  options.on_round = [&](const RoundEvent& round) {
+    if (counters) counters->add(round);
+  };
+  session.generate(token_ids(kPrompt, kVocab), options);
+  return {session.tokens().begin(), session.tokens().end()};
+}
+
+// From the text itself with tokens changed here and there: right often, wrong often, sure always.
+NewDraftTable table_of(std::vector<int32_t> text, double wrong, uint64_t seed) {
+  TinyRandom random(seed);
+  for (size_t i = kPrompt; i < text.size(); ++i) {
+    if (random.uniform() < wrong) text[i] = static_cast<int32_t>(random.next() % kVocab);
+  }
+  TrainingText training;
+  training.learn.assign(text.size(), 1);
+  training.tokens = std::move(text);
+  NewDraftTable table = build_draft_table(std::span(&training, 1), {4, size_t{1} << 20, kVocab});
+  std::fill(table.log_p.begin(), table.log_p.end(), uint16_t{0});
+  return table;
+}
+
+SpecBoundParams settings(float tau, int w_max = 8) {
+  SpecBoundParams params;
+  params.check_layers = {0};
+  params.tau = tau;
+  params.w_max = w_max;
+  params.alpha = 0;
+  return params;
+}
+
+using Log = std::vector<std::pair<size_t, std::vector<float>>>;  // length of history, z
+
+// A hybrid that keeps what its chained head saw.
+class LoggedHybrid final : public ExitHead {
+ public:
+  Log log;
+  LoggedHybrid(const DraftTable& table, const ExitHeads& heads, float tau)
+      : table_(table), hybrid_(table, heads, tau), tau_(tau) {}
+  const char* name() const override { return "logged"; }
+  float confidence(Round& round, int layer, float temperature) override {
+    const auto history = round.history(round.newest());
+    const bool by_table = table_.lookup(history).confidence(temperature) >= tau_;
+    const float p = hybrid_.confidence(round, layer, temperature);
+    if (!by_table && has_state_) {
+      const auto z = round.backend().exit_logits();
+      log.emplace_back(history.size(), std::vector<float>(z.begin(), z.end()));
+    }
+    return p;
+  }
+  float threshold(float tau) const override { return hybrid_.threshold(tau); }
+  int32_t token(Round& round) override { return hybrid_.token(round); }
+  void begin() override {
+    hybrid_.begin();
+    has_state_ = false;
+  }
+  void settled(Backend& backend, int slot) override {
+    hybrid_.settled(backend, slot);
+    has_state_ = true;
+  }
+
+ private:
+  const DraftTable& table_;
+  HybridHead hybrid_;
+  float tau_;
+  bool has_state_ = false;
+};
+
+// The same decisions, the chained head looking at every row.
+class EveryRow final : public ExitHead {
+ public:
+  Log log;
+  EveryRow(const DraftTable& table, const ExitHeads& heads, float tau)
+      : table_head_(table), chained_(heads, HeadKind::kChained), tau_(tau) {}
+  const char* name() const override { return "every row"; }
+  float confidence(Round& round, int layer, float temperature) override {
+    float q = 0;
+    if (chained_.ready()) q = chained_.confidence(round, layer, temperature);
+    const float p = table_head_.confidence(round, layer, temperature);
+    by_table_ = p >= tau_ || !chained_.ready();
+    if (by_table_) return p;
+    const auto z = round.backend().exit_logits();
+    log.emplace_back(round.history(round.newest()).size(), std::vector<float>(z.begin(), z.end()));
+    return q;
+  }
+  float threshold(float tau) const override { return by_table_ ? tau_ : tau; }
+  int32_t token(Round& round) override {
+    return by_table_ ? table_head_.token(round) : chained_.token(round);
+  }
+  void begin() override { chained_.begin(); }
+  void settled(Backend& backend, int slot) override { chained_.settled(backend, slot); }
+
+ private:
+  TableHead table_head_;
+  TrainedHead chained_;
+  float tau_;
+  bool by_table_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("a table drafts without running a layer and leaves the text alone, however wrong") {
+  const auto backend = model().backend(best_isa(), 1);
+  int accepted = 0, rejected = 0;
+  for (const SamplingParams& params :
+       {sampling(0), sampling(0, 1.3f), sampling(0.7f), sampling(1.5f)}) {
+    const std::vector<int32_t> plain = write(*backend, nullptr, params);
+    for (const double wrong : {0.0, 0.3, 1.0}) {
+      const NewDraftTable made = table_of(plain, wrong, 3);
+      const DraftTable table(made.arrays());
+      TableHead head(table);
+      for (const float tau : {0.0f, 0.5f, 1.0f}) {
+        SpecBound speculator(head, settings(tau), model().config.n_layers);
+        Counters counters;
+        CHECK(write(*backend, &speculator, params, &counters) == plain);
+        accepted += static_cast<int>(counters.accepted_tokens);
+        rejected += static_cast<int>(counters.drafted_tokens - counters.accepted_tokens);
+      }
+    }
+  }
+  CHECK(accepted > 300);
+  CHECK(rejected > 300);
+}
+
+TEST_CASE("a hybrid leaves the text alone and makes up for the states of rows it skipped") {
+  const TempDir folder;
+  const std::string path = folder / "heads.gguf";
+  write_exit_heads(path, random_heads(heads_base(model().gguf, model().config), 64));
+  const ExitHeads heads = ExitHeads::open(path, model().gguf, model().config);
+  const auto backend = model().backend(best_isa(), 1);
+  backend->set_exit_heads(&heads, 64);
+  size_t compared = 0;
+  for (const float temperature : {0.0f, 0.7f}) {
+    const SamplingParams params = sampling(temperature);
+    const std::vector<int32_t> plain = write(*backend, nullptr, params);
+    for (const double wrong : {0.1, 0.5}) {
+      // Half of the contexts are not sure.
+      NewDraftTable made = table_of(plain, wrong, 4);
+      TinyRandom random(8);
+      for (uint16_t& log_p : made.log_p) {
+        if (random.next() % 2) log_p = 0xd000;  // -32
+      }
+      const DraftTable table(made.arrays());
+      // A threshold that the random chained head passes often.
+      const float tau = 0.02f, table_tau = 0.9f;
+      LoggedHybrid hybrid(table, heads, table_tau);
+      SpecBound speculator(hybrid, settings(tau, 12), model().config.n_layers);
+      CHECK(write(*backend, &speculator, params) == plain);
+      EveryRow every(table, heads, table_tau);
+      SpecBound reference(every, settings(tau, 12), model().config.n_layers);
+      CHECK(write(*backend, &reference, params) == plain);
+      REQUIRE(hybrid.log.size() == every.log.size());
+      for (size_t i = 0; i < every.log.size(); ++i) {
+        CHECK(hybrid.log[i].first == every.log[i].first);
+        REQUIRE(hybrid.log[i].second.size() == 64);
+        CHECK(same_bits(hybrid.log[i].second.data(), every.log[i].second.data(), 64));
+      }
+      compared += every.log.size();
+    }
+  }
+  CHECK(compared > 60);
+}

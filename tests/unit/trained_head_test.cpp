@@ -1,0 +1,182 @@
+// Trained heads in the loop: random ones of every kind never change a text; what they ask the
+// backend for, row by row; whose token they draft.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "decode/exit_head.h"
+#include "decode/generate.h"
+#include "decode/specbound.h"
+#include "engine_rig.h"
+#include "forwarding_backend.h"
+#include "temp_dir.h"
+#include "tiny_heads.h"
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+constexpr int kLayers = 4;
+constexpr int kVocab = 97;
+
+const TinyModel& model() {
+  static const TinyModel model([] {
+    TinySpec spec;
+    spec.n_layers = kLayers;
+    spec.type = DType::kQ8_0;
+    return spec;
+  }());
+  return model;
+}
+
+ExitHeads open_heads() {
+  const TempDir folder;
+  const std::string path = folder / "m.heads.gguf";
+  write_exit_heads(path, random_heads(heads_base(model().gguf, model().config)));
+  return ExitHeads::open(path, model().gguf, model().config);
+}
+
+// What a head asks for: "check HEAD SLOT" and "keep SLOT", and what came of checks.
+class Listener final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+
+  ExitPeak exit_check(int head, int slot, float temperature) override {
+    asked.push_back(format("check %d %d", head, slot));
+    return peak = inner_->exit_check(head, slot, temperature);
+  }
+  void keep_state(int slot) override {
+    asked.push_back(format("keep %d", slot));
+    inner_->keep_state(slot);
+  }
+  std::vector<std::string> asked;
+  ExitPeak peak;
+};
+
+SamplingParams sampling(float temperature, float penalty = 1) {
+  SamplingParams params;
+  params.temperature = temperature;
+  params.seed = 5;
+  params.repeat_penalty = penalty;
+  return params;
+}
+
+struct Reply {
+  std::vector<int32_t> text;
+  Counters counters;
+};
+
+Reply reply(Backend& engine, Speculator* speculator, const SamplingParams& params, int n = 40) {
+  Session session(engine, Sampler(params));
+  session.set_speculator(speculator);
+  GenerateOptions options;
+  options.max_tokens = n;
+  const GenerateStats stats = session.generate(token_ids(9, kVocab), options);
+  return {{session.tokens().begin(), session.tokens().end()}, stats.counters};
+}
+
+}  // namespace
+
+TEST_CASE("heads of random weights, of every kind: the plain text, under every sampling") {
+  const ExitHeads heads = open_heads();
+  const auto engine = model().backend(best_isa(), 1);
+  int drafted = 0;
+  for (const int shortlist : {16, 32}) {
+    engine->set_exit_heads(&heads, shortlist);
+    for (const SamplingParams& params :
+         {sampling(0), sampling(0, 1.4f), sampling(0.7f), sampling(1.5f, 1.2f)}) {
+      const Reply plain = reply(*engine, nullptr, params);
+      for (const HeadKind kind : {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained}) {
+        for (const ConfidenceRule rule : {ConfidenceRule::kPeak, ConfidenceRule::kMargin}) {
+          for (const float tau : {0.0f, 0.2f}) {
+            TrainedHead head(heads, kind, rule);
+            SpecBoundParams settings;
+            settings.check_layers = heads.layers(kind);
+            settings.tau = tau;
+            SpecBound speculator(head, settings, kLayers);
+            const Reply found = reply(*engine, &speculator, params);
+            CHECK(found.text == plain.text);
+            drafted += found.counters.drafted_tokens;
+          }
+        }
+      }
+    }
+  }
+  CHECK(drafted > 1000);
+}
+
+TEST_CASE("a chained head follows the last row that counts, and waits for the first") {
+  const ExitHeads heads = open_heads();
+  Listener engine(model().backend(best_isa(), 1));
+  engine.set_exit_heads(&heads, 32);
+  TrainedHead head(heads, HeadKind::kChained);
+  SpecBoundParams settings;
+  settings.check_layers = {0};
+  settings.tau = 0;
+  settings.w_max = 3;
+  SpecBound speculator(head, settings, kLayers);
+  Session session(engine, Sampler(sampling(0)));
+  session.set_speculator(&speculator);
+  GenerateOptions options;
+  options.max_tokens = 12;
+  std::vector<std::string> expected;
+  const std::string check = format("check %d ", heads.find(HeadKind::kChained, 0));
+  options.on_round = [&](const RoundEvent& round) {
+    if (round.round == 0) {
+      CHECK(round.rows.size() == 1);
+      CHECK(round.draft_end == DraftEnd::kPlain);
+    }
+    for (int i = 0; i < round.drafted(); ++i) expected.push_back(check + std::to_string(i));
+    expected.push_back("keep " + std::to_string(round.tokens.size() - 1));
+    CHECK(engine.asked == expected);
+  };
+  session.generate(token_ids(9, kVocab), options);
+  CHECK(expected.size() > 12);
+  // The next reply begins without a state.
+  CHECK(head.ready());
+  speculator.begin({});
+  CHECK(!head.ready());
+  CHECK(TrainedHead(heads, HeadKind::kFolded).ready());
+}
+
+TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's logits") {
+  const ExitHeads heads = open_heads();
+  Listener engine(model().backend(best_isa(), 1));
+  engine.set_exit_heads(&heads, 16);
+  for (const SamplingParams& params : {sampling(0), sampling(0, 1.5f), sampling(1)}) {
+    for (const HeadKind kind : {HeadKind::kFull, HeadKind::kFolded}) {
+      std::vector<float> confidence;
+      for (const ConfidenceRule rule : {ConfidenceRule::kPeak, ConfidenceRule::kMargin}) {
+        engine.truncate(0);
+        Sampler sampler(params);
+        std::vector<int32_t> text = {96};
+        Round round(engine, sampler, text);
+        Round::Limits limits;
+        limits.width = 4;
+        round.start(limits);
+        REQUIRE(round.run(1, 2));
+        TrainedHead head(heads, kind, rule);
+        confidence.push_back(head.confidence(round, 2, 1.2f));
+        CHECK(confidence.back() > 0);
+        CHECK(confidence.back() < 1);
+        const std::span<const float> z = engine.exit_logits();
+        std::span<const int32_t> ids;
+        if (kind == HeadKind::kFolded) ids = std::span(heads.shortlist()).first(16);
+        REQUIRE(z.size() == (kind == HeadKind::kFolded ? 16 : kVocab));
+        double margin = 0;
+        const int32_t token = round.draw(z, ids, &margin);
+        CHECK(head.token(round) == token);
+        if (params.temperature == 0 && params.repeat_penalty == 1)
+          CHECK(token == engine.peak.token);
+        const HeadWeights& weights = heads.heads()[heads.find(kind, 2)];
+        const double chance =
+            1 / (1 + std::exp(-(weights.margin_scale * margin + weights.margin_offset)));
+        if (rule == ConfidenceRule::kMargin) CHECK(confidence.back() == static_cast<float>(chance));
+      }
+      CHECK(confidence[0] == engine.peak.confidence);
+      CHECK(confidence[0] != confidence[1]);
+    }
+  }
+}
