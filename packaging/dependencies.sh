@@ -3,9 +3,13 @@
 
 # What the program needs, as TOOL:PACKAGE (found on PATH) and plain PACKAGE (a library, by dpkg).
 # The names are the same on Debian 12, 13 and Ubuntu 22.04, 24.04.
-build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-dev"
+build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-dev
+  liblzma-dev"
 test_needs="ccache:ccache clang++:clang clang-format:clang-format python3:python3
   pkg-config:pkg-config doctest-dev libsentencepiece-dev"
+
+# Used when it is there and never required: train-heads multiplies matrices with it.
+recommended="libopenblas0-pthread"
 
 # The packages among `TOOL:PACKAGE` and `PACKAGE` arguments that are not here, on one line.
 missing_packages() {
@@ -76,6 +80,9 @@ describe_system() {
   say "$os, $(nproc) cores, g++ $(g++ -dumpfullversion)," \
     "cmake $(cmake --version | sed -n '1s/cmake version //p'), $cuda;" \
     "this version runs on the CPU"
+  if command -v dpkg-query >/dev/null && [ -n "$(missing_packages $recommended)" ]; then
+    say "$recommended would speed up train-heads (apt-get install $recommended)"
+  fi
 }
 
 # True when build folder $1 was configured for another path: a moved or copied checkout.

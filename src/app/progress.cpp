@@ -21,14 +21,15 @@ Progress::~Progress() {
   if (drawn_) std::fputs("\r\x1b[K", stderr);
 }
 
-void Progress::update(size_t done, size_t total) {
+void Progress::update(size_t done, size_t total, const std::string& suffix) {
   if (!visible_) return;
   const Clock::time_point now = Clock::now();
   if (now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
   drawn_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  std::fprintf(stderr, "\r%s\x1b[K", progress_line(label_, unit_, done, total, seconds).c_str());
+  std::fprintf(stderr, "\r%s%s%s\x1b[K", progress_line(label_, unit_, done, total, seconds).c_str(),
+               suffix.empty() ? "" : "  ", suffix.c_str());
   std::fflush(stderr);
 }
 
@@ -40,6 +41,13 @@ std::string progress_line(const std::string& label, Progress::Unit unit, size_t 
   const int full = static_cast<int>(share * kWidth);
   std::string line = label + " [" + std::string(full, '#') + std::string(kWidth - full, ' ') +
                      "] " + format("%3.0f %%", 100 * share);
+  if (unit == Progress::Unit::kWork) {
+    if (share <= 0 || seconds <= 0) return line;
+    const double left = seconds * (1 - share) / share;
+    const long whole = static_cast<long>(std::min(left, 359999.0));  // below 100 hours
+    return whole < 3600 ? line + format("  %ld:%02ld left", whole / 60, whole % 60)
+                        : line + format("  %ld:%02ld h left", whole / 3600, whole / 60 % 60);
+  }
   if (unit == Progress::Unit::kItems) return line + format("  %zu/%zu", done, total);
   if (seconds > 0) line += format("  %.1f GB/s", static_cast<double>(done) / seconds * 1e-9);
   return line;

@@ -10,15 +10,17 @@ namespace specbound {
 
 class Progress {
  public:
-  enum class Unit { kBytes, kItems };
+  enum class Unit { kBytes, kItems, kWork };
 
-  // `label` stands in front; bytes are shown with GB/s, items with their count.
+  // `label` stands in front; bytes are shown with GB/s, items with their count, work with the time
+  // left.
   Progress(std::string label, Unit unit);
   ~Progress();  // erases the bar
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void update(size_t done, size_t total);
+  // `suffix` stands behind, as "loss 0.52".
+  void update(size_t done, size_t total, const std::string& suffix = "");
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -29,7 +31,8 @@ class Progress {
   Clock::time_point start_, last_;
 };
 
-// The bar as text, without the carriage return: `label [#####     ]  50 %  1.2 GB/s`.
+// The bar as text, without the carriage return: `label [#####     ]  50 %  1.2 GB/s`, or for work
+// `label [#####     ]  50 %  1:05 left`.
 std::string progress_line(const std::string& label, Progress::Unit unit, size_t done, size_t total,
                           double seconds);
 

@@ -1,0 +1,161 @@
+#include "train/batches.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "error.h"
+#include "train/corpus.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr size_t kWindowBytes = size_t{512} << 20;  // of chunks in memory, as floats
+
+// A seed for each shuffle of a training (splitmix64).
+uint64_t derived_seed(uint64_t seed, uint64_t epoch, uint64_t window) {
+  uint64_t z = seed + (epoch * 0x10001 + window + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+RowSplit split_rows(const FeatureSource& features) {
+  SB_CHECK(features.n_rows >= 2);
+  const int64_t wanted = (features.n_rows + 19) / 20;
+  int64_t behind = 0;  // rows in the chunks after this one
+  for (int c = features.n_chunks - 1; c >= 0; --c) {
+    const FeatureChunk chunk = features.load(c);
+    if (behind + chunk.rows < wanted) {
+      behind += chunk.rows;
+      continue;
+    }
+    const int last = chunk.rows - static_cast<int>(wanted - behind);
+    int first = last;
+    while (first > 0 && chunk.follows[static_cast<size_t>(first)]) --first;
+    // Whole replies, unless that takes more than a fifth of the rows.
+    const int64_t whole = behind + chunk.rows - first;
+    if (whole * 5 > features.n_rows) first = last;
+    RowSplit split;
+    split.first_chunk = c;
+    split.first_row = first;
+    split.validation = behind + chunk.rows - first;
+    split.training = features.n_rows - split.validation;
+    return split;
+  }
+  check_failed(__FILE__, __LINE__, "chunks hold the rows");
+}
+
+void append_rows(const FeatureChunk& chunk, int number, int begin, int end, int chains,
+                 std::vector<RowAt>& rows) {
+  const size_t first = rows.size();
+  rows.resize(first + static_cast<size_t>(end - begin));
+  int run = 0;
+  for (int r = end - 1; r >= begin; --r) {
+    const bool next_follows = r + 1 < end && chunk.follows[static_cast<size_t>(r) + 1];
+    run = next_follows ? run + 1 : 1;
+    // The state before the first row of a chunk is in another chunk.
+    const bool follows = r > 0 && chunk.follows[static_cast<size_t>(r)];
+    rows[first + static_cast<size_t>(r - begin)] = {number, r, follows ? std::min(run, chains) : 0};
+  }
+}
+
+void fill_batch(const Chunks& chunks, const BatchPlan& plan, std::vector<RowAt>& rows,
+                TrainingBatch& batch) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const RowAt& a, const RowAt& b) { return a.run > b.run; });
+  batch.n = static_cast<int>(rows.size());
+  batch.chained.assign(static_cast<size_t>(plan.chains), 0);
+  for (const RowAt& row : rows) {
+    for (int k = 0; k < row.run; ++k) ++batch.chained[static_cast<size_t>(k)];
+  }
+  // Steps that no row of the batch can go are none.
+  while (!batch.chained.empty() && batch.chained.back() == 0) batch.chained.pop_back();
+  // Values of layer index `layer`, or y, `ahead` positions on.
+  constexpr size_t kState = ~size_t{0};
+  const auto gather = [&](int count, int ahead, size_t layer, std::vector<float>& out) {
+    const size_t dim = static_cast<size_t>(chunks.at(rows[0].chunk).dim);
+    out.resize(static_cast<size_t>(count) * dim);
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      const FeatureChunk& chunk = chunks.at(rows[i].chunk);
+      const std::vector<float>& values = layer == kState ? chunk.y : chunk.x[layer];
+      std::copy_n(values.data() + static_cast<size_t>(rows[i].row + ahead) * dim, dim,
+                  out.data() + i * dim);
+    }
+  };
+  const size_t n_steps = std::max<size_t>(1, batch.chained.size());
+  batch.x.resize(plan.layer.size());
+  batch.y.resize(n_steps);
+  for (size_t k = 0; k < n_steps; ++k) {
+    const int n = k == 0 ? batch.n : batch.chained[k];
+    const int ahead = static_cast<int>(k);
+    gather(n, ahead, kState, batch.y[k]);
+    for (size_t l = 0; l < plan.layer.size(); ++l) {
+      batch.x[l].resize(std::max(batch.x[l].size(), n_steps));
+      if (k == 0 ? plan.layer[l] : plan.chained_layer[l]) gather(n, ahead, l, batch.x[l][k]);
+    }
+  }
+  batch.state.clear();
+  if (!batch.chained.empty()) gather(batch.chained[0], -1, kState, batch.state);
+}
+
+Batches::Batches(const FeatureSource& features, const RowSplit& split, BatchPlan plan, int rows,
+                 uint64_t seed)
+    : features_(features), split_(split), plan_(std::move(plan)), batch_rows_(rows), seed_(seed) {
+  n_chunks_ = split.first_chunk + (split.first_row > 0 ? 1 : 0);
+  const double chunk_rows = static_cast<double>(features.n_rows) / features.n_chunks;
+  const double chunk_bytes =
+      chunk_rows * static_cast<double>((features.layers.size() + 1) * sizeof(float)) * features.dim;
+  chunks_per_window_ =
+      std::clamp(static_cast<int>(static_cast<double>(kWindowBytes) / chunk_bytes), 1, n_chunks_);
+  n_windows_ = (n_chunks_ + chunks_per_window_ - 1) / chunks_per_window_;
+}
+
+void Batches::open_window(int epoch, int window) {
+  if (open_epoch_ == epoch && open_window_ == window) return;
+  const std::vector<size_t> order = shuffled_order(
+      static_cast<size_t>(n_chunks_), derived_seed(seed_, static_cast<uint64_t>(epoch), 0));
+  const int begin = window * chunks_per_window_;
+  const int end = std::min(n_chunks_, begin + chunks_per_window_);
+  std::vector<int> members;
+  for (int i = begin; i < end; ++i) members.push_back(static_cast<int>(order[i]));
+  std::erase_if(chunks_, [&](const auto& entry) {
+    return std::find(members.begin(), members.end(), entry.first) == members.end();
+  });
+  std::vector<RowAt> all;
+  for (const int c : members) {
+    if (!chunks_.contains(c)) chunks_.emplace(c, features_.load(c));
+    const FeatureChunk& chunk = chunks_.at(c);
+    append_rows(chunk, c, 0, c == split_.first_chunk ? split_.first_row : chunk.rows, plan_.chains,
+                all);
+  }
+  rows_.resize(all.size());
+  const std::vector<size_t> shuffled = shuffled_order(
+      all.size(),
+      derived_seed(seed_, static_cast<uint64_t>(epoch), static_cast<uint64_t>(window) + 1));
+  for (size_t i = 0; i < all.size(); ++i) rows_[i] = all[shuffled[i]];
+  open_epoch_ = epoch;
+  open_window_ = window;
+}
+
+bool Batches::next(int epochs, BatchPlace& place, TrainingBatch& batch) {
+  if (place.epoch >= epochs) return false;
+  open_window(place.epoch, place.window);
+  // Batches of about the size asked for, none of them small.
+  const int64_t n_rows = static_cast<int64_t>(rows_.size());
+  const int64_t n_batches = std::max<int64_t>(1, (n_rows + batch_rows_ / 2) / batch_rows_);
+  const int64_t begin = n_rows * place.batch / n_batches;
+  const int64_t end = n_rows * (place.batch + 1) / n_batches;
+  sorted_.assign(rows_.begin() + begin, rows_.begin() + end);
+  fill_batch(chunks_, plan_, sorted_, batch);
+  if (++place.batch < n_batches) return true;
+  place.batch = 0;
+  if (++place.window < n_windows_) return true;
+  place.window = 0;
+  ++place.epoch;
+  return true;
+}
+
+}  // namespace specbound

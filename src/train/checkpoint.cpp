@@ -1,0 +1,180 @@
+#include "train/checkpoint.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr uint64_t kMagic = 0x3130546b63704253;  // "SBpckT01"
+constexpr uint64_t kFnvStart = 0xcbf29ce484222325, kFnvPrime = 0x100000001b3;
+
+// Eight bytes at a time: a checkpoint may have gigabytes.
+uint64_t hash_more(uint64_t hash, const void* data, size_t n) {
+  const unsigned char* bytes = static_cast<const unsigned char*>(data);
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes + i, 8);
+    hash = (hash ^ word) * kFnvPrime;
+  }
+  for (; i < n; ++i) hash = (hash ^ bytes[i]) * kFnvPrime;
+  return hash;
+}
+
+struct Closer {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, Closer>;
+
+class Writer {
+ public:
+  explicit Writer(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) {
+    if (!file_) fail();
+  }
+  void bytes(const void* data, size_t n) {
+    hash_ = hash_more(hash_, data, n);
+    if (n > 0 && std::fwrite(data, 1, n, file_.get()) != n) fail();
+  }
+  template <typename T>
+  void value(T v) {
+    bytes(&v, sizeof(v));
+  }
+  template <typename T>
+  void values(const std::vector<T>& v) {
+    value(static_cast<uint64_t>(v.size()));
+    bytes(v.data(), v.size() * sizeof(T));
+  }
+  void finish() {
+    value(hash_);
+    if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) fail();
+    if (std::fclose(file_.release()) != 0) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() {
+    const std::string reason = std::strerror(errno);
+    unlink(path_.c_str());
+    throw Error(ErrorCode::kFile,
+                format("%s: the checkpoint cannot be written: %s", path_.c_str(), reason.c_str()));
+  }
+  std::string path_;
+  File file_;
+  uint64_t hash_ = kFnvStart;
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : file_(std::fopen(path.c_str(), "rb")) {}
+  bool good() const { return file_ != nullptr && good_; }
+  void bytes(void* data, size_t n) {
+    good_ = good_ && file_ && std::fread(data, 1, n, file_.get()) == n;
+    if (good_) hash_ = hash_more(hash_, data, n);
+  }
+  template <typename T>
+  T value() {
+    T v{};
+    bytes(&v, sizeof(v));
+    return v;
+  }
+  // At most `most` values.
+  template <typename T>
+  void values(std::vector<T>& v, uint64_t most) {
+    const uint64_t n = value<uint64_t>();
+    good_ = good_ && n <= most;
+    if (!good_) return;
+    v.resize(n);
+    bytes(v.data(), n * sizeof(T));
+  }
+  // As many as `v` has.
+  void exactly(std::vector<float>& v) {
+    good_ = good_ && value<uint64_t>() == v.size();
+    bytes(v.data(), v.size() * sizeof(float));
+  }
+  bool finish() {
+    const uint64_t expected = hash_;
+    return value<uint64_t>() == expected && good() && std::fgetc(file_.get()) == EOF;
+  }
+
+ private:
+  File file_;
+  uint64_t hash_ = kFnvStart;
+  bool good_ = true;
+};
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, uint64_t options, const TrainingState& state,
+                     std::span<LearningHead> heads) {
+  const std::string fresh = path + ".new";
+  Writer out(fresh);
+  out.value(kMagic);
+  out.value(options);
+  out.value(state.place.epoch);
+  out.value(state.place.window);
+  out.value(state.place.batch);
+  out.value(static_cast<int32_t>(heads.size()));
+  out.value(state.step);
+  out.value(state.rows);
+  out.value(state.head_rows);
+  out.value(state.seconds);
+  out.value(state.training_seconds);
+  out.value(state.curve_sum);
+  out.value(state.curve_batches);
+  out.values(state.kl_start);
+  out.values(state.loss_curve);
+  for (LearningHead& head : heads) {
+    for (const Parameter* p : head.parameters()) {
+      out.values(p->value);
+      out.values(p->mean);
+      out.values(p->square);
+    }
+  }
+  out.finish();
+  if (std::rename(fresh.c_str(), path.c_str()) != 0) {
+    throw Error(ErrorCode::kFile, format("%s: the checkpoint cannot be put in place: %s",
+                                         path.c_str(), std::strerror(errno)));
+  }
+}
+
+std::optional<TrainingState> load_checkpoint(const std::string& path, uint64_t options,
+                                             std::span<LearningHead> heads) {
+  constexpr uint64_t kMostPoints = 1 << 20;
+  Reader in(path);
+  if (!in.good() || in.value<uint64_t>() != kMagic || in.value<uint64_t>() != options) return {};
+  TrainingState state;
+  state.place.epoch = in.value<int>();
+  state.place.window = in.value<int>();
+  state.place.batch = in.value<int>();
+  if (in.value<int32_t>() != static_cast<int32_t>(heads.size())) return {};
+  state.step = in.value<int64_t>();
+  state.rows = in.value<int64_t>();
+  state.head_rows = in.value<int64_t>();
+  state.seconds = in.value<double>();
+  state.training_seconds = in.value<double>();
+  state.curve_sum = in.value<double>();
+  state.curve_batches = in.value<int64_t>();
+  in.values(state.kl_start, kMostPoints);
+  in.values(state.loss_curve, kMostPoints);
+  if (!in.good()) return {};
+  std::vector<LearningHead> loaded(heads.begin(), heads.end());
+  for (LearningHead& head : loaded) {
+    for (Parameter* p : head.parameters()) {
+      in.exactly(p->value);
+      in.exactly(p->mean);
+      in.exactly(p->square);
+    }
+  }
+  if (!in.finish() || state.kl_start.size() != heads.size()) return {};
+  std::move(loaded.begin(), loaded.end(), heads.begin());
+  return state;
+}
+
+}  // namespace specbound

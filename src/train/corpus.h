@@ -1,0 +1,68 @@
+// Texts to learn from, read from files, and what of them is learnt. Files come from anywhere: lines
+// that are none are skipped and counted.
+//
+//   .jsonl   a text a line: {"messages": [{"role": "user"|"assistant"|"system", "content": "..."},
+//            ...]}, the bare list of messages, or {"text": "..."}
+//   .txt     plain text; other names: JSON lines if the first character is { or [, else plain text
+//   .xz      any of these, packed
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+#include "train/features.h"
+
+namespace specbound {
+
+// A dialogue that ends with a reply, or a piece of plain text.
+struct CorpusText {
+  std::vector<ChatMessage> messages;  // empty: plain text
+  std::string text;
+};
+
+struct Corpus {
+  std::vector<CorpusText> texts;  // in the order of the files
+  int64_t dialogues = 0;          // of the texts; the rest is plain
+  int64_t lines = 0;              // that were not blank, of JSON lines
+  int64_t skipped = 0;            // of these, lines that are no text
+  std::string first_skipped;      // "chat.jsonl:17: why"
+  uint64_t hash = 0;              // of all bytes, unpacked
+};
+
+inline constexpr size_t kMaxLineBytes = size_t{16} << 20;   // longer lines are skipped
+inline constexpr size_t kMaxCorpusBytes = size_t{1} << 30;  // unpacked, all files
+inline constexpr size_t kMaxPlainBytes = size_t{16} << 10;  // plain text is cut into such pieces
+
+// `progress(bytes)`, unpacked so far, may throw, and so may `wait`, see DataFile. Throws
+// Error(kFile | kFormat | kLimit) for a file that cannot be read, Error(kFormat) when no text at
+// all is found.
+Corpus read_corpus(std::span<const std::string> paths,
+                   const std::function<void(size_t)>& progress = nullptr,
+                   const std::function<void(int fd)>& wait = nullptr);
+
+// The line as a text; otherwise the reason why it is none.
+std::string parse_corpus_line(std::string_view line, CorpusText& text);
+
+// The order of `n` texts that `seed` gives, the same on every machine.
+std::vector<size_t> shuffled_order(size_t n, uint64_t seed);
+
+// `text` as tokens, at most `n_ctx` in each. A dialogue is rendered with `chat_template` (not null
+// then) and cut at its end; learnt are the positions before the tokens of its replies, end tokens
+// included. Plain text is cut into as many as it takes, and all of it learnt.
+std::vector<TrainingText> training_texts(const CorpusText& text, const Tokenizer& tokenizer,
+                                         const ChatTemplate* chat_template, int n_ctx);
+
+// Tokens that are learnt from in `text`.
+int64_t learnt_tokens(const TrainingText& text);
+
+// `size` token ids (all, when the vocabulary has no more): those that end a reply, then by falling
+// number of times they are learnt in `texts`, equals by id.
+std::vector<int32_t> count_shortlist(std::span<const TrainingText> texts, int vocab_size, int size,
+                                     const std::function<bool(int32_t)>& ends_reply);
+
+}  // namespace specbound

@@ -1,0 +1,424 @@
+#include "train/features.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "error.h"
+#include "model/half.h"
+
+namespace specbound {
+
+struct FeatureStore::Header {
+  char magic[8];
+  uint32_t version;
+  int32_t dim, n_layers, rows, index;
+  uint32_t last;                // 1: no chunk follows
+  int64_t texts, rows_of_text;  // whole texts up to here; rows of the next one that are here too
+  uint64_t layers;              // hash of their numbers
+  uint64_t checksum;            // of what follows the header
+  uint64_t header_checksum;     // of all before it
+};
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kMagic[8] = {'S', 'B', 'F', 'E', 'A', 'T', 'S', '\n'};
+constexpr uint32_t kVersion = 1;
+
+Error file_error(const std::string& path, const char* what) {
+  return Error(ErrorCode::kFile,
+               format("%s: cannot %s: %s", path.c_str(), what, std::strerror(errno)));
+}
+
+// Over words of 8 bytes: fast enough to be checked whenever a chunk is read.
+uint64_t checksum(std::span<const std::byte> bytes, uint64_t hash) {
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    uint64_t word;
+    std::memcpy(&word, &bytes[i], 8);
+    hash = (std::rotl(hash, 29) ^ word) * 0x9e3779b97f4a7c15u;
+  }
+  for (; i < bytes.size(); ++i) {
+    hash = (std::rotl(hash, 29) ^ static_cast<uint64_t>(bytes[i])) * 0x9e3779b97f4a7c15u;
+  }
+  return hash ^ (hash >> 32);
+}
+
+// Works for any struct that ends with its own checksum.
+template <class Header>
+uint64_t checksum_of_header(const Header& header) {
+  const auto all = std::as_bytes(std::span(&header, 1));
+  return checksum(all.first(all.size() - sizeof(uint64_t)), sizeof header);
+}
+
+uint64_t layers_hash(const std::vector<int>& layers) {
+  return checksum(std::as_bytes(std::span(layers)), layers.size());
+}
+
+// Halves of finite values; branch-free, so that compilers vectorize it. Exact: the power of two
+// moves the exponent, subnormals included.
+void to_floats(const uint16_t* halves, float* floats, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t h = halves[i];
+    const float magnitude = std::bit_cast<float>((h & 0x7fffu) << 13) * 0x1p112f;
+    floats[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | ((h & 0x8000u) << 16));
+  }
+}
+
+// A value that has no half beyond 65504 stays finite.
+uint16_t to_half(float value) {
+  return float_to_half(std::clamp(value, -65504.0f, 65504.0f));
+}
+
+// 1 / rms(h); 0 or NaN when that is no number.
+float inverse_rms(std::span<const float> h, float norm_eps) {
+  double sum = 0;
+  for (const float v : h) sum += static_cast<double>(v) * v;
+  return static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(h.size()) + norm_eps));
+}
+
+void write_whole(int fd, const void* data, size_t n, const std::string& path) {
+  const auto* bytes = static_cast<const char*>(data);
+  while (n > 0) {
+    const ssize_t written = write(fd, bytes, n);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw file_error(path, "write");
+    bytes += written;
+    n -= static_cast<size_t>(written);
+  }
+}
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+}  // namespace
+
+FeatureStore::FeatureStore(std::string folder, std::vector<int> layers, int dim, size_t max_bytes,
+                           size_t chunk_bytes)
+    : folder_(std::move(folder)), layers_(std::move(layers)), dim_(dim), max_bytes_(max_bytes) {
+  SB_CHECK(dim_ > 0 && !layers_.empty() && std::is_sorted(layers_.begin(), layers_.end()));
+  chunk_capacity_ = static_cast<int>(std::clamp<size_t>(
+      (chunk_bytes - std::min(chunk_bytes, sizeof(Header))) / row_bytes(), 1, size_t{1} << 20));
+  pending_.x.resize(layers_.size());
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) {
+    throw Error(ErrorCode::kFile,
+                format("%s: cannot make the folder: %s", folder_.c_str(), error.message().c_str()));
+  }
+}
+
+FeatureStore::~FeatureStore() {
+  if (keep_) return;
+  for (int chunk = 0; chunk < n_chunks(); ++chunk) unlink(chunk_path(chunk).c_str());
+}
+
+std::string FeatureStore::chunk_path(int chunk) const {
+  return folder_ + format("/features-%05d.bin", chunk);
+}
+
+size_t FeatureStore::row_bytes() const {
+  return sizeof(int32_t) + sizeof(uint8_t) + (layers_.size() + 1) * dim_ * sizeof(uint16_t);
+}
+
+size_t FeatureStore::bytes_of(int64_t rows) const {
+  const int64_t chunks = (rows + chunk_capacity_ - 1) / chunk_capacity_;
+  return static_cast<size_t>(rows) * row_bytes() + static_cast<size_t>(chunks) * sizeof(Header);
+}
+
+size_t FeatureStore::bytes() const {
+  return bytes_of(rows_);
+}
+
+bool FeatureStore::fits(int64_t rows) const {
+  return bytes_of(rows_ + rows) <= max_bytes_;
+}
+
+bool FeatureStore::add(Backend& backend, std::span<const float> output_norm,
+                       const TrainingText& text, const std::atomic<bool>* abort) {
+  SB_CHECK(!finished_ && backend.config().dim == dim_ && std::ssize(output_norm) == dim_);
+  SB_CHECK(text.learn.size() == text.tokens.size());
+  const int n = static_cast<int>(text.tokens.size());
+  const int64_t rows = std::count(text.learn.begin(), text.learn.end(), uint8_t{1});
+  if (rows == 0) {
+    ++texts_;
+    return true;
+  }
+  SB_CHECK(!text.learn.back());
+  if (rows < skip_rows_) {
+    throw Error(ErrorCode::kFormat,
+                folder_ + ": expected features of these texts, found others: --fresh starts over");
+  }
+  if (!fits(rows - skip_rows_)) return false;
+  const auto next_learnt = [&](int from) {
+    return static_cast<int>(std::find(text.learn.begin() + from, text.learn.end(), uint8_t{1}) -
+                            text.learn.begin());
+  };
+  int end = n;  // behind the last position to learn from
+  while (!text.learn[end - 1]) --end;
+  SB_CHECK(end <= backend.n_ctx());
+  const auto aborted = [&] { return abort && abort->load(std::memory_order_relaxed); };
+
+  // What is there of an earlier text is kept up to the first row that is needed.
+  const auto same =
+      std::mismatch(cached_.begin(), cached_.end(), text.tokens.begin(), text.tokens.end());
+  int pos = std::min(static_cast<int>(same.first - cached_.begin()), next_learnt(0));
+  pos = std::min(pos, backend.kv_len(backend.config().n_layers));
+  backend.truncate(pos);
+  cached_.clear();  // until all went well
+  newest_pos_ = -2;
+  rows_of_text_ = 0;
+  while (pos < end) {
+    if (aborted()) return false;
+    const int learnt = next_learnt(pos);
+    if (learnt - pos >= kMaxRows) {
+      struct Abort {
+        const std::atomic<bool>* flag;
+      } context{abort};
+      const auto go_on = [](void* p, int) {
+        const auto* flag = static_cast<const Abort*>(p)->flag;
+        return !flag || !flag->load(std::memory_order_relaxed);
+      };
+      backend.prefill(std::span(text.tokens).subspan(pos, learnt - pos), go_on, &context);
+      if (backend.kv_len(1) != learnt) return false;
+      pos = learnt;
+      continue;
+    }
+    const int pass = std::min(kMaxRows, end - pos);
+    take_pass(backend, output_norm, text, pos, pass);
+    pos += pass;
+  }
+  cached_.assign(text.tokens.begin(), text.tokens.begin() + end);
+  skip_rows_ = 0;
+  rows_of_text_ = 0;
+  ++texts_;
+  return true;
+}
+
+// Positions pos..pos+n of the text through the model, the layers between two asked ones at once.
+void FeatureStore::take_pass(Backend& backend, std::span<const float> output_norm,
+                             const TrainingText& text, int pos, int n) {
+  const ModelConfig& config = backend.config();
+  std::vector<int> slots;  // whose rows are stored
+  int64_t skipped = 0;
+  for (int slot = 0; slot < n; ++slot) {
+    if (!text.learn[pos + slot]) continue;
+    if (rows_of_text_ + skipped < skip_rows_) {
+      ++skipped;
+    } else {
+      slots.push_back(slot);
+    }
+  }
+  rows_of_text_ += skipped;
+  const size_t width = slots.size() * dim_;
+  std::vector<std::vector<uint16_t>> x(layers_.size());
+  std::vector<uint16_t> y(width);
+  const auto read_rows = [&](std::vector<uint16_t>& out, const float* weight) {
+    out.resize(width);
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const std::span<const float> h = backend.hidden(slots[i]);
+      const float scale = inverse_rms(h, config.norm_eps);
+      if (!std::isfinite(scale) || scale == 0) {
+        throw Error(ErrorCode::kFormat,
+                    format("the model's hidden state at position %d is no number: heads cannot be "
+                           "trained on it",
+                           pos + slots[i]));
+      }
+      for (int d = 0; d < dim_; ++d) {
+        const float value = h[d] * scale;
+        out[i * dim_ + d] = to_half(weight ? value * weight[d] : value);
+      }
+    }
+  };
+  for (int slot = 0; slot < n; ++slot) backend.embed(slot, text.tokens[pos + slot]);
+  int done = 0;
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    if (layers_[l] > done) backend.run_layers(0, n, pos, done + 1, layers_[l]);
+    done = layers_[l];
+    read_rows(x[l], nullptr);
+  }
+  if (done < config.n_layers) backend.run_layers(0, n, pos, done + 1, config.n_layers);
+  read_rows(y, output_norm.data());
+
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const int at = pos + slots[i];
+    if (pending_.rows == chunk_capacity_) write_pending(false);
+    pending_.follows.push_back(pending_.rows > 0 && newest_pos_ == at - 1);
+    pending_.next.push_back(text.tokens[at + 1]);
+    const auto row = [&](const std::vector<uint16_t>& from) {
+      return std::span(from).subspan(i * dim_, dim_);
+    };
+    for (size_t l = 0; l < layers_.size(); ++l) {
+      pending_.x[l].insert(pending_.x[l].end(), row(x[l]).begin(), row(x[l]).end());
+    }
+    pending_.y.insert(pending_.y.end(), row(y).begin(), row(y).end());
+    newest_pos_ = at;
+    ++pending_.rows;
+    ++rows_of_text_;
+    ++rows_;
+  }
+}
+
+void FeatureStore::write_pending(bool last) {
+  Header header = {};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kVersion;
+  header.dim = dim_;
+  header.n_layers = static_cast<int32_t>(layers_.size());
+  header.rows = pending_.rows;
+  header.index = n_chunks();
+  header.last = last;
+  header.texts = texts_;
+  header.rows_of_text = rows_of_text_;
+  header.layers = layers_hash(layers_);
+  std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(pending_.next)),
+                                                   std::as_bytes(std::span(pending_.follows))};
+  for (const auto& x : pending_.x) parts.push_back(std::as_bytes(std::span(x)));
+  parts.push_back(std::as_bytes(std::span(pending_.y)));
+  for (const auto& part : parts) header.checksum = checksum(part, header.checksum);
+  header.header_checksum = checksum_of_header(header);
+
+  const std::string path = chunk_path(n_chunks()), temporary = path + ".tmp";
+  try {
+    const Descriptor file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+    if (file.fd < 0) throw file_error(temporary, "write");
+    write_whole(file.fd, &header, sizeof header, temporary);
+    for (const auto& part : parts) write_whole(file.fd, part.data(), part.size(), temporary);
+    if (rename(temporary.c_str(), path.c_str()) != 0) throw file_error(path, "write");
+  } catch (const Error&) {
+    unlink(temporary.c_str());
+    throw;
+  }
+  chunk_rows_.push_back(pending_.rows);
+  pending_.rows = 0;
+  pending_.next.clear();
+  pending_.follows.clear();
+  for (auto& x : pending_.x) x.clear();
+  pending_.y.clear();
+}
+
+void FeatureStore::finish() {
+  if (finished_) return;
+  finished_ = true;
+  if (pending_.rows > 0) write_pending(true);
+  pending_ = {};
+}
+
+FeatureStore::Header FeatureStore::read_header(int fd, int chunk) const {
+  Header header;
+  const std::string path = chunk_path(chunk);
+  const ssize_t n = pread(fd, &header, sizeof header, 0);
+  if (n < 0) throw file_error(path, "read");
+  const bool ours = n == sizeof header && !std::memcmp(header.magic, kMagic, sizeof kMagic) &&
+                    header.version == kVersion &&
+                    header.header_checksum == checksum_of_header(header) && header.dim == dim_ &&
+                    header.n_layers == std::ssize(layers_) && header.index == chunk &&
+                    header.layers == layers_hash(layers_) && header.rows > 0 &&
+                    header.rows <= chunk_capacity_ && header.texts >= 0 && header.rows_of_text >= 0;
+  if (!ours) {
+    throw Error(ErrorCode::kFormat,
+                path +
+                    ": expected features of this training, found something else: --fresh starts "
+                    "over");
+  }
+  const off_t size = lseek(fd, 0, SEEK_END);
+  const size_t expected = sizeof header + static_cast<size_t>(header.rows) * row_bytes();
+  if (size < 0 || static_cast<size_t>(size) != expected) {
+    throw Error(ErrorCode::kFormat,
+                format("%s: expected %zu bytes of features, found %lld: --fresh starts over",
+                       path.c_str(), expected, static_cast<long long>(size)));
+  }
+  return header;
+}
+
+FeatureChunk FeatureStore::load(int chunk) const {
+  SB_CHECK(chunk >= 0 && chunk < n_chunks());
+  const std::string path = chunk_path(chunk);
+  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) throw file_error(path, "open");
+  const Header header = read_header(file.fd, chunk);
+  std::vector<std::byte> bytes(static_cast<size_t>(header.rows) * row_bytes());
+  size_t got = 0;
+  while (got < bytes.size()) {
+    const ssize_t n = pread(file.fd, bytes.data() + got, bytes.size() - got,
+                            static_cast<off_t>(sizeof header + got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw file_error(path, "read");
+    if (n == 0) break;
+    got += static_cast<size_t>(n);
+  }
+
+  FeatureChunk out;
+  out.rows = header.rows;
+  out.dim = dim_;
+  uint64_t sum = 0;
+  size_t at = 0;
+  const auto take = [&](size_t n) {
+    const auto part = std::span<const std::byte>(bytes).subspan(at, n);
+    sum = checksum(part, sum);
+    at += n;
+    return part;
+  };
+  const size_t rows = static_cast<size_t>(header.rows), width = rows * dim_;
+  const auto copy = [&]<class T>(std::vector<T>& to, size_t n) {
+    to.resize(n);
+    const auto part = take(n * sizeof(T));
+    std::memcpy(to.data(), part.data(), part.size());
+  };
+  copy(out.next, rows);
+  copy(out.follows, rows);
+  std::vector<uint16_t> halves;
+  out.x.resize(layers_.size());
+  for (auto& x : out.x) {
+    copy(halves, width);
+    x.resize(width);
+    to_floats(halves.data(), x.data(), width);
+  }
+  copy(halves, width);
+  out.y.resize(width);
+  to_floats(halves.data(), out.y.data(), width);
+  if (sum != header.checksum) {
+    throw Error(ErrorCode::kFormat,
+                path + ": the features were damaged on disk: --fresh starts over");
+  }
+  return out;
+}
+
+bool FeatureStore::resume() {
+  SB_CHECK(rows_ == 0 && !finished_);
+  for (;;) {
+    const int chunk = n_chunks();
+    const Descriptor file{open(chunk_path(chunk).c_str(), O_RDONLY | O_CLOEXEC)};
+    if (file.fd < 0) return false;
+    Header header;
+    try {
+      header = read_header(file.fd, chunk);
+    } catch (const Error&) {
+      return false;  // from here on it is made again
+    }
+    if (!header.last && header.rows != chunk_capacity_) return false;
+    chunk_rows_.push_back(header.rows);
+    rows_ += header.rows;
+    texts_ = header.texts;
+    skip_rows_ = header.rows_of_text;
+    if (header.last) {
+      skip_rows_ = 0;
+      return finished_ = true;
+    }
+  }
+}
+
+}  // namespace specbound

@@ -1,0 +1,466 @@
+#include "train/head_trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "engine/cpu/cpu_topology.h"
+#include "engine/exact_math.h"
+#include "error.h"
+#include "train/batches.h"
+#include "train/checkpoint.h"
+#include "train/corpus.h"
+#include "train/gemm.h"
+#include "train/least_squares.h"
+#include "train/training_step.h"
+#include "train/validation.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr double kRidge = 1e-3;                     // of the mean square, least squares
+constexpr size_t kEquationBytes = size_t{1} << 30;  // of normal equations at a time
+constexpr double kCurvePoints = 200;                // of the loss curve
+
+class Clock {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// FNV-1a over values.
+class Hash {
+ public:
+  template <typename T>
+  void add(const T& value) {
+    const unsigned char* bytes = reinterpret_cast<const unsigned char*>(&value);
+    for (size_t i = 0; i < sizeof(T); ++i) value_ = (value_ ^ bytes[i]) * 0x100000001b3;
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0xcbf29ce484222325;
+};
+
+class Trainer {
+ public:
+  Trainer(const FeatureSource& features, std::span<const float> lm_head,
+          std::span<const int32_t> shortlist, const HeadsBase& base, const TrainOptions& options,
+          const std::function<bool(const TrainProgress&)>& progress);
+  TrainedHeads run();
+
+ private:
+  void make_heads();
+  uint64_t options_hash() const;
+  bool least_squares();
+  void take_solution(LearningHead& head, const std::vector<float>& map);
+  bool train();
+  void note_loss(double loss, double done);
+  void save();
+  bool say(const char* stage, double done);
+  bool time_is_up() const {
+    return options_.seconds > 0 && state_.seconds + clock_.seconds() >= options_.seconds;
+  }
+  std::optional<Validation> measure();
+  NewHead finished(const LearningHead& head, const LogisticFit& margin) const;
+  HeadDefaults defaults() const;
+
+  const FeatureSource& features_;
+  std::span<const int32_t> shortlist_;
+  const HeadsBase& base_;
+  const TrainOptions& options_;
+  const std::function<bool(const TrainProgress&)>& progress_;
+  Clock clock_;
+  ThreadPool pool_;
+  Gemm gemm_;
+  TrainingStep step_;
+  RowSplit split_;
+  std::vector<LearningHead> heads_;
+  std::vector<int> x_index_;  // [head] index of its layer among the features
+  TrainingState state_;
+  double newest_loss_ = 0, saved_at_ = 0;
+  bool warned_ = false;  // that no checkpoint can be written
+  std::string warning_;
+};
+
+Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
+                 std::span<const int32_t> shortlist, const HeadsBase& base,
+                 const TrainOptions& options,
+                 const std::function<bool(const TrainProgress&)>& progress)
+    : features_(features),
+      shortlist_(shortlist),
+      base_(base),
+      options_(options),
+      progress_(progress),
+      pool_(options.threads > 0 ? options.threads : usable_cores()),
+      gemm_(pool_, options.own_gemm ? Gemm::Use::kOwn : Gemm::Use::kBest),
+      step_(gemm_, lm_head, features.dim, shortlist, options.sharpen) {
+  if (features.n_rows < 2) {
+    throw Error(ErrorCode::kUsage,
+                format("expected at least 2 positions to learn from, found %lld: give more text",
+                       static_cast<long long>(features.n_rows)));
+  }
+  split_ = split_rows(features);
+  make_heads();
+}
+
+void Trainer::make_heads() {
+  for (const HeadKind kind : options_.kinds) {
+    if (kind != HeadKind::kFull && shortlist_.empty()) {
+      throw Error(ErrorCode::kUsage,
+                  format("heads of kind %s need a shortlist", head_kind_name(kind)));
+    }
+    for (const int layer : options_.layers) {
+      const bool chained = kind == HeadKind::kChained;
+      if (chained ? layer > options_.deepest_chained : layer == 0) continue;
+      const auto found = std::find(features_.layers.begin(), features_.layers.end(), layer);
+      SB_CHECK(found != features_.layers.end());
+      SB_CHECK(layer >= 0 && layer < base_.n_layers);
+      LearningHead head;
+      head.kind = kind;
+      head.layer = layer;
+      head.dim = features_.dim;
+      const size_t dim = static_cast<size_t>(features_.dim);
+      head.map.resize(dim * static_cast<size_t>(head.n_in()));
+      if (chained) {
+        const int inner = options_.inner < 0 ? features_.dim : options_.inner;
+        head.n_inner = (inner + 31) / 32 * 32;  // whole blocks of Q8_0
+        head.inner.resize(static_cast<size_t>(head.n_inner) * 2 * dim);
+        head.outer.resize(dim * static_cast<size_t>(head.n_inner));
+      }
+      heads_.push_back(std::move(head));
+      x_index_.push_back(static_cast<int>(found - features_.layers.begin()));
+    }
+  }
+  if (heads_.empty()) {
+    throw Error(ErrorCode::kUsage,
+                format("no layer for the heads asked for: chained ones go on layers 0 to %d, full "
+                       "and folded ones on 1 to %d",
+                       options_.deepest_chained, base_.n_layers - 1));
+  }
+}
+
+uint64_t Trainer::options_hash() const {
+  Hash hash;
+  for (const LearningHead& head : heads_) {
+    hash.add(head.kind);
+    hash.add(head.layer);
+    hash.add(head.n_inner);
+  }
+  for (const int layer : features_.layers) hash.add(layer);
+  for (const int32_t token : shortlist_) hash.add(token);
+  for (const char c : base_.fingerprint) hash.add(c);
+  hash.add(features_.dim);
+  hash.add(features_.n_chunks);
+  hash.add(features_.n_rows);
+  hash.add(options_.epochs);
+  hash.add(options_.learning_rate);
+  hash.add(options_.weight_decay);
+  hash.add(options_.sharpen);
+  hash.add(options_.batch);
+  hash.add(options_.unroll);
+  hash.add(options_.seed);
+  hash.add(options_.own_gemm);
+  return hash.value();
+}
+
+bool Trainer::say(const char* stage, double done) {
+  if (!progress_) return true;
+  TrainProgress progress{stage, done, newest_loss_, 0, std::exchange(warning_, {})};
+  if (state_.training_seconds > 0) {
+    progress.tokens_x_layers_per_second =
+        static_cast<double>(state_.head_rows) / state_.training_seconds;
+  }
+  return progress_(progress);
+}
+
+// Heads of one layer that carry no state share a solution, and those that do another.
+bool Trainer::least_squares() {
+  struct Problem {
+    size_t layer;
+    bool chained;
+    LeastSquares equations;
+  };
+  std::vector<std::pair<size_t, bool>> wanted;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const std::pair<size_t, bool> key{static_cast<size_t>(x_index_[h]), heads_[h].chained()};
+    if (std::find(wanted.begin(), wanted.end(), key) == wanted.end()) wanted.push_back(key);
+  }
+  const size_t dim = static_cast<size_t>(features_.dim);
+  const auto bytes = [&](bool chained) {
+    const size_t n_in = chained ? 2 * dim : dim;
+    return n_in * (n_in + dim) * sizeof(double) + n_in * n_in * sizeof(float);
+  };
+  const int n_chunks = split_.first_chunk + (split_.first_row > 0 ? 1 : 0);
+  for (size_t begin = 0; begin < wanted.size();) {
+    std::vector<Problem> problems;
+    size_t total = 0;
+    while (begin < wanted.size() &&
+           (problems.empty() || total + bytes(wanted[begin].second) <= kEquationBytes)) {
+      const auto [layer, chained] = wanted[begin++];
+      total += bytes(chained);
+      problems.push_back(
+          {layer, chained, LeastSquares(features_.dim * (chained ? 2 : 1), features_.dim)});
+    }
+    const double share = static_cast<double>(problems.size()) / static_cast<double>(wanted.size());
+    const double done =
+        static_cast<double>(begin - problems.size()) / static_cast<double>(wanted.size());
+    std::vector<float> u, y;
+    for (int c = 0; c < n_chunks; ++c) {
+      if (!say("least squares", done + 0.9 * share * c / n_chunks)) return false;
+      const FeatureChunk chunk = features_.load(c);
+      const int rows = c == split_.first_chunk ? split_.first_row : chunk.rows;
+      for (Problem& problem : problems) {
+        const float* x = chunk.x[problem.layer].data();
+        if (!problem.chained) {
+          problem.equations.add(gemm_, rows, x, chunk.y.data());
+          continue;
+        }
+        // The state is the true one, y of the row before.
+        u.clear();
+        y.clear();
+        for (size_t r = 1; r < static_cast<size_t>(rows); ++r) {
+          if (!chunk.follows[r]) continue;
+          const float* before = chunk.y.data() + (r - 1) * dim;
+          u.insert(u.end(), x + r * dim, x + (r + 1) * dim);
+          u.insert(u.end(), before, before + dim);
+          y.insert(y.end(), before + dim, before + 2 * dim);
+        }
+        problem.equations.add(gemm_, static_cast<int>(y.size() / dim), u.data(), y.data());
+      }
+    }
+    for (Problem& problem : problems) {
+      const std::vector<float> map = problem.equations.solve(gemm_, kRidge);
+      for (size_t h = 0; h < heads_.size(); ++h) {
+        if (static_cast<size_t>(x_index_[h]) == problem.layer &&
+            heads_[h].chained() == problem.chained) {
+          take_solution(heads_[h], map);
+        }
+      }
+    }
+  }
+  return say("least squares", 1);
+}
+
+// The inner map of a chained head starts small and random, the outer one at zero: the head is its
+// linear part at first.
+void Trainer::take_solution(LearningHead& head, const std::vector<float>& map) {
+  head.map.value = map;
+  if (head.n_inner == 0) return;
+  // Even numbers of -1..1 with the variance of 1 / n_in.
+  const float size = std::sqrt(3.0f / static_cast<float>(head.n_in()));
+  uint64_t state = options_.seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(head.layer);
+  for (float& value : head.inner.value) {
+    state += 0x9e3779b97f4a7c15;
+    uint64_t z = state;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    z ^= z >> 31;
+    value = size * (static_cast<float>(z >> 40) * 0x1p-23f - 1.0f);
+  }
+}
+
+void Trainer::note_loss(double loss, double done) {
+  newest_loss_ = newest_loss_ == 0 ? loss : 0.95 * newest_loss_ + 0.05 * loss;
+  state_.curve_sum += loss;
+  ++state_.curve_batches;
+  const double points = static_cast<double>(state_.loss_curve.size());
+  if (done * kCurvePoints < points + 1) return;
+  state_.loss_curve.emplace_back(done * options_.epochs,
+                                 state_.curve_sum / static_cast<double>(state_.curve_batches));
+  state_.curve_sum = 0;
+  state_.curve_batches = 0;
+}
+
+void Trainer::save() {
+  if (options_.checkpoint.empty()) return;
+  TrainingState now = state_;
+  now.seconds += clock_.seconds();
+  try {
+    save_checkpoint(options_.checkpoint, options_hash(), now, heads_);
+  } catch (const Error& e) {
+    // Hours of training are not thrown away because a disk is full.
+    if (!warned_) warning_ = e.what();
+    warned_ = true;
+  }
+  saved_at_ = clock_.seconds();
+}
+
+bool Trainer::train() {
+  BatchPlan plan;
+  plan.layer.resize(features_.layers.size());
+  plan.chained_layer.resize(features_.layers.size());
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    plan.layer[x_index_[h]] = 1;
+    if (!heads_[h].chained()) continue;
+    plan.chained_layer[x_index_[h]] = 1;
+    plan.chains = std::max(1, options_.unroll);
+  }
+  Batches batches(features_, split_, plan, std::max(1, options_.batch), options_.seed);
+  AdamW adam;
+  adam.weight_decay = options_.weight_decay;
+  const double all_rows = static_cast<double>(split_.training) * options_.epochs;
+  std::vector<double> losses(heads_.size());
+  TrainingBatch batch;
+  double mark = clock_.seconds();
+  for (;;) {
+    const double by_rows = static_cast<double>(state_.rows) / all_rows;
+    double done = by_rows;
+    if (options_.seconds > 0) {
+      done = std::max(done, (state_.seconds + clock_.seconds()) / options_.seconds);
+    }
+    if (!say("training", std::min(done, 1.0))) {
+      save();
+      return false;
+    }
+    if (time_is_up() || !batches.next(options_.epochs, state_.place, batch)) break;
+    step_.run(heads_, x_index_, batch, losses);
+    ++state_.step;
+    const float rate = learning_rate(options_.learning_rate, done);
+    double loss = 0;
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      adam.step(pool_, heads_[h].parameters(), state_.step, rate);
+      loss += losses[h] / static_cast<double>(heads_.size());
+      int64_t rows = heads_[h].chained() ? 0 : batch.n;
+      for (const int n : batch.chained) rows += heads_[h].chained() ? n : 0;
+      state_.head_rows += rows;
+    }
+    state_.rows += batch.n;
+    note_loss(loss, static_cast<double>(state_.rows) / all_rows);
+    const double now = clock_.seconds();
+    state_.training_seconds += now - mark;
+    mark = now;
+    if (now - saved_at_ >= options_.checkpoint_seconds) {
+      save();
+      mark = clock_.seconds();
+    }
+  }
+  save();
+  return say("training", 1);
+}
+
+std::optional<Validation> Trainer::measure() {
+  Validation result =
+      validate(gemm_, step_, heads_, x_index_, features_, split_, shortlist_, base_.n_layers,
+               [&](double done) { return say("validation", done); });
+  if (result.reports.empty()) return {};
+  return result;
+}
+
+NewHead Trainer::finished(const LearningHead& head, const LogisticFit& margin) const {
+  NewHead out;
+  out.kind = head.kind;
+  out.layer = head.layer;
+  out.margin_scale = static_cast<float>(margin.scale);
+  out.margin_offset = static_cast<float>(margin.offset);
+  const int dim = head.dim;
+  if (head.kind == HeadKind::kFolded) {
+    const int n = step_.shortlist_size();
+    out.folded = {n, dim, std::vector<float>(static_cast<size_t>(n) * dim)};
+    gemm_.multiply(Op::kPlain, Op::kPlain, n, dim, dim, 1.0f, step_.shortlist_rows().data(), dim,
+                   head.map.value.data(), dim, 0.0f, out.folded.values.data(), dim);
+    return out;
+  }
+  out.map = {dim, head.n_in(), head.map.value};
+  if (head.n_inner > 0) {
+    out.inner = {head.n_inner, head.n_in(), head.inner.value};
+    out.outer = {dim, head.n_inner, head.outer.value};
+  }
+  return out;
+}
+
+// Until the file is tuned: a chained head at its first layer, or all others that d_max reaches.
+HeadDefaults Trainer::defaults() const {
+  HeadDefaults result;
+  result.shortlist = static_cast<int>(shortlist_.size());
+  bool chained = false, folded = false;
+  for (const LearningHead& head : heads_) {
+    chained |= head.chained();
+    folded |= head.kind == HeadKind::kFolded;
+  }
+  result.kind = chained ? HeadKind::kChained : folded ? HeadKind::kFolded : HeadKind::kFull;
+  result.d_max = std::clamp(result.d_max, 1, std::max(1, base_.n_layers - 1));
+  std::vector<int> layers;
+  for (const LearningHead& head : heads_) {
+    if (head.kind == result.kind) layers.push_back(head.layer);
+  }
+  std::sort(layers.begin(), layers.end());
+  if (chained) layers.resize(1);
+  std::vector<int> shallow;
+  for (const int layer : layers) {
+    if (layer <= result.d_max) shallow.push_back(layer);
+  }
+  result.check_layers = shallow.empty() ? layers : shallow;
+  result.d_max = std::max(result.d_max, result.check_layers.back());
+  return result;
+}
+
+TrainedHeads Trainer::run() {
+  std::optional<TrainingState> resumed;
+  if (!options_.checkpoint.empty() && !options_.quick) {
+    resumed = load_checkpoint(options_.checkpoint, options_hash(), heads_);
+  }
+  std::optional<Validation> validation;
+  if (resumed) {
+    state_ = *resumed;
+  } else {
+    if (!least_squares()) return {};
+    validation = measure();
+    if (!validation) return {};
+    for (const HeadReport& report : validation->reports) state_.kl_start.push_back(report.kl_end);
+  }
+  if (!options_.quick) {
+    if (!train()) return {};
+    validation = measure();
+    if (!validation) return {};
+  }
+  TrainedHeads result;
+  result.heads.base = base_;
+  result.heads.shortlist.assign(shortlist_.begin(), shortlist_.end());
+  result.heads.defaults = defaults();
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    result.heads.heads.push_back(finished(heads_[h], validation->margins[h]));
+    validation->reports[h].kl_start = state_.kl_start[h];
+  }
+  result.reports = std::move(validation->reports);
+  result.loss_curve = state_.loss_curve;
+  result.rows = split_.training;
+  result.validation_rows = split_.validation;
+  result.seconds = state_.seconds + clock_.seconds();
+  if (state_.training_seconds > 0) {
+    result.tokens_x_layers_per_second =
+        static_cast<double>(state_.head_rows) / state_.training_seconds;
+  }
+  result.arithmetic = gemm_.name();
+  return result;
+}
+
+}  // namespace
+
+FeatureSource feature_source(const FeatureStore& store) {
+  return {store.layers(), store.dim(), store.n_chunks(), store.n_rows(),
+          [&store](int chunk) { return store.load(chunk); }};
+}
+
+TrainedHeads train_heads(const FeatureSource& features, std::span<const float> lm_head,
+                         std::span<const int32_t> shortlist, const HeadsBase& base,
+                         const TrainOptions& options,
+                         const std::function<bool(const TrainProgress&)>& progress) {
+  return Trainer(features, lm_head, shortlist, base, options, progress).run();
+}
+
+TrainedHeads train_heads(const FeatureStore& features, std::span<const float> lm_head,
+                         std::span<const int32_t> shortlist, const HeadsBase& base,
+                         const TrainOptions& options,
+                         const std::function<bool(const TrainProgress&)>& progress) {
+  return train_heads(feature_source(features), lm_head, shortlist, base, options, progress);
+}
+
+}  // namespace specbound

@@ -1,0 +1,98 @@
+// Trains exit heads on cached features: least squares, then by AdamW KL to the model's own
+// distribution, sharpened: that of its logits times `sharpen`. The base model is frozen. DESIGN 6;
+// paper 3.1 (AdamW, lr 3e-5, 20 epochs), AdaDecode for the loss, Tuned Lens (arXiv 2303.08112) for
+// the map, EAGLE (arXiv 2401.15077) for chained heads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/exit_heads.h"
+#include "train/calibration.h"
+#include "train/features.h"
+
+namespace specbound {
+
+struct TrainOptions {
+  std::vector<HeadKind> kinds = {HeadKind::kChained, HeadKind::kFolded};
+  std::vector<int> layers;  // of the feature store; each kind takes the layers it can
+  int deepest_chained = 2;  // chained heads at layers up to here: deeper, they gain little
+  int inner = -1;           // inner size of chained heads; 0: linear, -1: the model's size
+  bool quick = false;       // least squares and calibration only
+  int epochs = 20;
+  float learning_rate = 2e-3f;
+  float weight_decay = 0.01f;
+  float sharpen = 1.5f;  // the final logits that heads learn from are multiplied by this
+  int batch = 512;       // rows
+  int unroll = 3;        // steps that a chained head runs on its own state in training
+  double seconds = 0;    // stop after this long; 0: no limit
+  uint64_t seed = 0;
+  int threads = 0;                 // 0: one per core
+  bool own_gemm = false;           // our own matrix products, even where OpenBLAS is installed
+  std::string checkpoint;          // file that training goes on from after a kill; "": none
+  double checkpoint_seconds = 30;  // how often it is written
+};
+
+struct TrainProgress {
+  const char* stage;  // "least squares", "training", "validation"
+  double done;        // 0..1 of the stage
+  double loss = 0;    // KL in nats a row, of the newest batches; mean over heads
+  double tokens_x_layers_per_second = 0;
+  std::string warning = {};  // what went wrong since the last call without ending the training
+};
+
+// What one head does on rows it has not learnt from.
+struct HeadReport {
+  HeadKind kind;
+  int layer;
+  double agreement = 0;              // top-1 with the final layer, of rows
+  double ece = 0, ece_annealed = 0;  // expected calibration error, T = 1 and T_l
+  std::vector<double> tau;           // thresholds
+  std::vector<double> leaving;       // [tau] part of the rows with p >= tau
+  std::vector<double> accepted;      // [tau] part of those whose draft is the target
+  double kl_start = 0, kl_end = 0;   // nats a row: after least squares, after training
+  std::vector<ReliabilityBin> bins, bins_annealed;
+  // Chained: agreement at the k-th row it drafts on its own state, the drafts before being right.
+  std::vector<double> depth_agreement;
+};
+
+struct TrainedHeads {
+  NewHeads heads;
+  std::vector<HeadReport> reports;                    // as heads.heads
+  std::vector<std::pair<double, double>> loss_curve;  // (epoch, loss)
+  int64_t rows = 0, validation_rows = 0;
+  double seconds = 0;
+  double tokens_x_layers_per_second = 0;  // of the training
+  std::string arithmetic;                 // what multiplied matrices
+};
+
+// Where rows come from, a chunk at a time.
+struct FeatureSource {
+  std::vector<int> layers;
+  int dim = 0, n_chunks = 0;
+  int64_t n_rows = 0;
+  std::function<FeatureChunk(int chunk)> load;
+};
+FeatureSource feature_source(const FeatureStore& store);  // which must outlive it
+
+// `lm_head` (vocab_size, dim) as floats. The last rows of the store (5 %, at least one) are for
+// validation. `progress`, told of every batch, may return false to stop: the checkpoint is written
+// and what comes back has no heads. The same seed, features and machine give the same bytes,
+// whatever the number of threads, and whether or not the training was killed on the way (unless
+// `seconds` limits it). The checkpoint stays when training is over: it goes with the features.
+// One that cannot be written is a warning, told once. Throws Error(kUsage) for options that leave
+// nothing to train, Error(kFormat) for features that are no numbers.
+TrainedHeads train_heads(const FeatureSource& features, std::span<const float> lm_head,
+                         std::span<const int32_t> shortlist, const HeadsBase& base,
+                         const TrainOptions& options,
+                         const std::function<bool(const TrainProgress&)>& progress);
+TrainedHeads train_heads(const FeatureStore& features, std::span<const float> lm_head,
+                         std::span<const int32_t> shortlist, const HeadsBase& base,
+                         const TrainOptions& options,
+                         const std::function<bool(const TrainProgress&)>& progress);
+
+}  // namespace specbound

@@ -1,0 +1,42 @@
+// Texts that the model itself writes: heads learn what they will have to guess. Histories come from
+// a corpus, replies from the model, half of them greedy. What was written is kept in a file, so
+// that an interrupted run goes on where it was.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/backend.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+#include "train/corpus.h"
+#include "train/features.h"
+
+namespace specbound {
+
+struct SelfGenerateOptions {
+  int64_t tokens = 0;        // of replies altogether, end tokens included
+  float temperature = 0.7f;  // of every other reply; the rest is greedy
+  int max_reply = 256;       // tokens; a model that never ends is cut there
+  uint64_t seed = 0;
+  std::string file;  // "": kept nowhere
+  std::function<bool(int32_t)> ends_reply;
+  std::function<void(int64_t done)> progress;  // tokens so far
+  const std::atomic<bool>* abort = nullptr;
+};
+
+// One text a reply: the history as the corpus has it, then the reply, which is learnt. Dialogues
+// are gone through in the order given, their turns in turn; of plain text the first tokens are the
+// history. Fewer tokens than asked for when the corpus ends. When aborted, what there is so far.
+// Texts in the file that an earlier run with the same arguments began are taken over; bytes behind
+// the last whole one are cut off. Throws Error(kFile).
+std::vector<TrainingText> self_generate(Backend& backend, const Tokenizer& tokenizer,
+                                        const ChatTemplate* chat_template,
+                                        std::span<const CorpusText* const> texts,
+                                        const SelfGenerateOptions& options);
+
+}  // namespace specbound

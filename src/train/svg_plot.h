@@ -1,0 +1,29 @@
+// Line plots as SVG for a page: axes with round numbers, several series, a legend. Colours come
+// from the page's style sheet (classes s0..s7, grid, axis), so that they suit light and dark.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace specbound {
+
+struct PlotSeries {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  // those that are no numbers are left out
+  bool line = true;                               // else dots
+};
+
+struct Plot {
+  std::string x_label, y_label;
+  std::vector<PlotSeries> series;
+  double x_min = 0, x_max = 0, y_min = 0, y_max = 0;  // max <= min: as the points need
+  bool diagonal = false;                              // a line from corner to corner
+};
+
+std::string svg_plot(const Plot& plot);
+
+// `text` where markup stands around it.
+std::string html_escaped(const std::string& text);
+
+}  // namespace specbound

@@ -1,0 +1,162 @@
+#include "train/training_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxManifest = 1 << 20;
+// The key that tells our manifest from others of its name, and what an unfinished one is called.
+constexpr const char* kMarker = "specbound";
+constexpr const char* kMarkerValue = "training folder";
+constexpr const char* kNewManifest = "specbound-manifest.json.new";
+
+// features-00000.bin and on, as FeatureStore names them, and such a file while it is written.
+bool is_features(std::string_view name) {
+  constexpr std::string_view kBegin = "features-";
+  if (!name.starts_with(kBegin)) return false;
+  name.remove_prefix(kBegin.size());
+  const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+  name.remove_prefix(digits);
+  return digits >= 5 && (name == ".bin" || name == ".bin.tmp");
+}
+
+bool is_ours(std::string_view name) {
+  for (const char* own : {"manifest.json", kNewManifest, "texts.bin", "training.checkpoint",
+                          "training.checkpoint.new"}) {
+    if (name == own) return true;
+  }
+  return is_features(name);
+}
+
+// nullopt when there is none of ours.
+std::optional<Json> read_manifest(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text(kMaxManifest, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  Json manifest = Json::parse(text, nullptr, false);
+  if (!manifest.is_object()) return std::nullopt;
+  const auto marker = manifest.find(kMarker);
+  if (marker == manifest.end() || *marker != kMarkerValue) return std::nullopt;
+  return manifest;
+}
+
+// The first entry that differs, in words; empty when none does.
+std::string difference(const Json& manifest, const TrainingFolder::MadeWith& made_with) {
+  for (const auto& [key, value] : made_with) {
+    const auto it = manifest.find(key);
+    const auto* found = it != manifest.end() ? it->get_ptr<const std::string*>() : nullptr;
+    if (!found) return format("%s %s, there: none", key.c_str(), value.c_str());
+    if (*found != value) {
+      return format("%s %s, there: %s", key.c_str(), value.c_str(), printable(*found).c_str());
+    }
+  }
+  return "";
+}
+
+void write_manifest(const std::string& folder, const TrainingFolder::MadeWith& made_with) {
+  Json manifest = {{kMarker, kMarkerValue}};
+  for (const auto& [key, value] : made_with) manifest[key] = value;
+  const std::string text = manifest.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  const std::string path = folder + "/manifest.json", temporary = folder + "/" + kNewManifest;
+  FILE* file = std::fopen(temporary.c_str(), "we");
+  bool good = file != nullptr;
+  if (file) {
+    good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    good = std::fclose(file) == 0 && good;
+  }
+  if (!good || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    throw Error(ErrorCode::kFile,
+                format("%s: cannot write: %s", path.c_str(), std::strerror(errno)));
+  }
+}
+
+}  // namespace
+
+TrainingFolder::TrainingFolder(std::string path) : path_(std::move(path)) {
+  std::error_code error;
+  fs::create_directories(path_, error);
+  fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd_ < 0) {
+    const std::string why = error ? error.message() : std::strerror(errno);
+    throw Error(ErrorCode::kFile,
+                format("%s: cannot use this folder: %s", path_.c_str(), why.c_str()));
+  }
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    close(fd_);
+    throw Error(ErrorCode::kFile,
+                path_ +
+                    ": another training is at work in this folder: wait for it, or give "
+                    "another --features-dir");
+  }
+}
+
+TrainingFolder::~TrainingFolder() {
+  if (begun_) remove_files();
+  rmdir(path_.c_str());  // only when empty
+  close(fd_);
+}
+
+void TrainingFolder::remove_files() const {
+  std::error_code error;
+  std::vector<fs::path> ours;
+  for (const auto& entry : fs::directory_iterator(path_, error)) {
+    if (is_ours(entry.path().filename().string())) ours.push_back(entry.path());
+  }
+  for (const fs::path& file : ours) fs::remove(file, error);
+}
+
+bool TrainingFolder::begin(const MadeWith& made_with, Begin begin) {
+  const auto manifest = read_manifest(path_ + "/manifest.json");
+  if (!manifest && begin == Begin::kResume) {
+    throw Error(ErrorCode::kUsage, path_ +
+                                       ": expected an interrupted training to go on with, "
+                                       "found none: leave --resume out");
+  }
+  if (!manifest) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(path_, error)) {
+      // Our own first step, when a kill came before the second.
+      if (entry.path().filename() == kNewManifest) continue;
+      throw Error(ErrorCode::kUsage,
+                  format("%s: expected an empty folder or that of an interrupted training, found "
+                         "\"%s\" and no training: give another --features-dir",
+                         path_.c_str(), printable(entry.path().filename().string()).c_str()));
+    }
+  }
+  if (manifest && begin != Begin::kFresh) {
+    if (const std::string what = difference(*manifest, made_with); !what.empty()) {
+      throw Error(ErrorCode::kUsage,
+                  format("%s holds an interrupted training made otherwise (here: %s): give the "
+                         "same options to go on with it, or --fresh to start over",
+                         path_.c_str(), what.c_str()));
+    }
+    begun_ = true;
+    return true;
+  }
+  begun_ = true;
+  remove_files();
+  write_manifest(path_, made_with);
+  return false;
+}
+
+}  // namespace specbound

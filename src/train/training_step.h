@@ -1,0 +1,97 @@
+// One batch through all heads: losses and gradients. Every head learns from the same rows, so the
+// final distribution is worked out once. The formulas of the heads are those of
+// model/exit_heads.h; chained heads run several positions on their own state, and the gradient goes
+// back through all of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/exit_heads.h"
+#include "train/adamw.h"
+#include "train/gemm.h"
+
+namespace specbound {
+
+// Weights of a head while it learns. map: W (dim, dim), or A (dim, 2 dim) when chained; inner and
+// outer are empty otherwise.
+struct LearningHead {
+  HeadKind kind = HeadKind::kFolded;
+  int layer = 0;
+  int dim = 0, n_inner = 0;
+  Parameter map, inner, outer;
+
+  bool chained() const { return kind == HeadKind::kChained; }
+  int n_in() const { return chained() ? 2 * dim : dim; }
+  std::vector<Parameter*> parameters();
+};
+
+// Rows side by side. Step 0 is the rows themselves, step k those k positions on; those that have no
+// such position, or no state before them, stand last, so that each step's rows are the first of the
+// step before.
+struct TrainingBatch {
+  int n = 0;                                       // rows of step 0 for heads without a state
+  std::vector<int> chained;                        // [step] rows for chained heads; none: empty
+  std::vector<std::vector<std::vector<float>>> x;  // [layer index][step](rows, dim); may be empty
+  std::vector<std::vector<float>> y;               // [step](rows, dim)
+  std::vector<float> state;                        // (chained[0], dim), y of the position before
+};
+
+// The intermediate values of one head on one step.
+struct HeadStep {
+  std::vector<float> u;       // (n, n_in), [x; s]
+  std::vector<float> hidden;  // (n, n_inner), before silu
+  std::vector<float> active;  // (n, n_inner), after it
+  std::vector<float> y;       // (n, dim)
+};
+
+// y of `n` rows x (n, dim) with the states s (n, dim); s is not looked at without a state.
+void head_forward(const Gemm& gemm, const LearningHead& head, int n, const float* x, const float* s,
+                  HeadStep& step);
+
+class TrainingStep {
+ public:
+  // `lm_head` (vocab_size, dim) must outlive it; shortlist ids are its rows. The final logits are
+  // multiplied by `sharpen`: above 1, heads learn more of the first choice and less of the rest.
+  TrainingStep(const Gemm& gemm, std::span<const float> lm_head, int dim,
+               std::span<const int32_t> shortlist, float sharpen = 1);
+
+  // Adds to the gradients of `heads`, whose x is batch.x[x_index[head]]. losses[head] is the mean
+  // divergence over the head's rows, in nats.
+  void run(std::span<LearningHead> heads, std::span<const int> x_index, const TrainingBatch& batch,
+           std::span<double> losses);
+
+  int dim() const { return dim_; }
+  int vocab_size() const { return static_cast<int>(lm_head_.size() / static_cast<size_t>(dim_)); }
+  std::span<const float> lm_head() const { return lm_head_; }
+  // (shortlist, dim), rows of lm_head.
+  std::span<const float> shortlist_rows() const { return shortlist_rows_; }
+  int shortlist_size() const { return static_cast<int>(shortlist_rows_.size()) / dim_; }
+
+ private:
+  struct Targets {
+    std::vector<float> p;        // (n, width)
+    std::vector<float> entropy;  // (n)
+  };
+  void set_targets(std::span<const float> rows, int n, const float* y, Targets& targets);
+  double loss_gradient(std::span<const float> rows, int n, const float* y, const Targets& targets,
+                       float weight, float* dy);
+  double linear(LearningHead& head, const TrainingBatch& batch, const std::vector<float>& x);
+  double chained(LearningHead& head, const TrainingBatch& batch,
+                 const std::vector<std::vector<float>>& x);
+  void backward(LearningHead& head, const HeadStep& step, int n, const float* dy, float* ds);
+
+  const Gemm& gemm_;
+  std::span<const float> lm_head_;
+  int dim_;
+  float sharpen_;
+  std::vector<float> shortlist_rows_;
+  std::vector<Targets> targets_;  // [step], shortlist
+  Targets whole_;                 // step 0, whole vocabulary
+  std::vector<HeadStep> steps_;
+  std::vector<std::vector<float>> dy_;  // [step]
+  std::vector<float> z_, loss_, d_hidden_;
+};
+
+}  // namespace specbound

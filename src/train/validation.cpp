@@ -1,0 +1,246 @@
+#include "train/validation.h"
+
+#include <algorithm>
+
+#include "train/blocks.h"
+#include "train/softmax_loss.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr int kDepths = 5;   // steps of chained heads on their own state
+constexpr int kBlock = 512;  // rows at a time
+constexpr double kTauStep = 0.05;
+
+// What was seen of one head.
+struct Seen {
+  std::vector<float> confidence, annealed;  // of rows
+  std::vector<uint8_t> right;
+  // Rows, and those deeper ones whose drafts before were right: what the loop would look at.
+  std::vector<float> margin;
+  std::vector<uint8_t> margin_right;
+  int64_t depth_rows[kDepths] = {}, depth_right[kDepths] = {};
+  double divergence = 0;
+};
+
+class Validator {
+ public:
+  Validator(const Gemm& gemm, const TrainingStep& rows, std::span<const LearningHead> heads,
+            std::span<const int> x_index, std::span<const int32_t> shortlist, int n_layers)
+      : gemm_(gemm),
+        rows_(rows),
+        heads_(heads),
+        x_index_(x_index),
+        shortlist_(shortlist),
+        n_layers_(n_layers),
+        seen_(heads.size()) {}
+
+  // Rows from `first` on of a chunk.
+  void chunk(const FeatureChunk& chunk, int first, const BatchPlan& plan) {
+    find_finals(chunk, first);
+    Chunks one;
+    one.emplace(0, chunk);
+    TrainingBatch batch;
+    for (int begin = first; begin < chunk.rows; begin += kBlock) {
+      const int end = std::min(chunk.rows, begin + kBlock);
+      // A chain may run past the block.
+      std::vector<RowAt> at;
+      append_rows(chunk, 0, begin, std::min(chunk.rows, end + plan.chains), plan.chains, at);
+      at.resize(static_cast<size_t>(end - begin));
+      fill_batch(one, plan, at, batch);
+      block(at, batch);
+    }
+  }
+
+  Validation result() const;
+
+ private:
+  // The token that the model itself would take after each row, of the whole vocabulary.
+  void find_finals(const FeatureChunk& chunk, int first) {
+    finals_.assign(static_cast<size_t>(chunk.rows), -1);
+    for (int begin = first; begin < chunk.rows; begin += kBlock) {
+      const int n = std::min(kBlock, chunk.rows - begin);
+      logits(rows_.lm_head(), n, chunk.y.data() + static_cast<size_t>(begin) * chunk.dim);
+      const int width = rows_.vocab_size();
+      for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {
+        for (int64_t r = from; r < to; ++r) {
+          const float* row = z_.data() + r * width;
+          finals_[static_cast<size_t>(begin + r)] =
+              static_cast<int32_t>(std::max_element(row, row + width) - row);
+        }
+      });
+    }
+  }
+
+  void logits(std::span<const float> words, int n, const float* y) {
+    const int dim = rows_.dim(), width = static_cast<int>(words.size()) / dim;
+    if (z_.size() < static_cast<size_t>(n) * width) z_.resize(static_cast<size_t>(n) * width);
+    gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim, 1.0f, y, dim, words.data(), dim,
+                   0.0f, z_.data(), width);
+  }
+
+  std::span<const float> words(const LearningHead& head) const {
+    return head.kind == HeadKind::kFull ? rows_.lm_head() : rows_.shortlist_rows();
+  }
+
+  // The final distribution on the head's tokens, once for heads of the same width.
+  struct Target {
+    std::vector<float> p, entropy;
+    bool known = false;
+  };
+  const Target& target(const LearningHead& head, const TrainingBatch& batch) {
+    Target& target = targets_[head.kind == HeadKind::kFull];
+    if (target.known) return target;
+    logits(words(head), batch.n, batch.y[0].data());
+    const size_t width = words(head).size() / static_cast<size_t>(rows_.dim());
+    target.p.assign(z_.begin(), z_.begin() + static_cast<ptrdiff_t>(width * batch.n));
+    target.entropy.resize(static_cast<size_t>(batch.n));
+    softmax_rows(gemm_.pool(), batch.n, static_cast<int>(width), target.p.data(),
+                 target.entropy.data());
+    target.known = true;
+    return target;
+  }
+
+  void block(std::span<const RowAt> at, const TrainingBatch& batch) {
+    for (Target& target : targets_) target.known = false;
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      const LearningHead& head = heads_[h];
+      const std::vector<std::vector<float>>& x = batch.x[x_index_[h]];
+      if (!head.chained()) {
+        step(h, at, batch, 0, batch.n, x[0].data(), nullptr);
+        continue;
+      }
+      alive_.assign(at.size(), 1);
+      const float* state = batch.state.data();
+      for (size_t k = 0; k < batch.chained.size(); ++k) {
+        step(h, at, batch, static_cast<int>(k), batch.chained[k], x[k].data(), state);
+        state_.assign(forward_.y.begin(),
+                      forward_.y.begin() + static_cast<ptrdiff_t>(rows_.dim()) * batch.chained[k]);
+        state = state_.data();
+      }
+    }
+  }
+
+  void step(size_t h, std::span<const RowAt> at, const TrainingBatch& batch, int depth, int n,
+            const float* x, const float* state) {
+    const LearningHead& head = heads_[h];
+    Seen& seen = seen_[h];
+    const bool whole = head.kind == HeadKind::kFull;
+    const int width = static_cast<int>(words(head).size()) / rows_.dim();
+    const float temperature =
+        1 + kReportAlpha * (1 - static_cast<float>(head.layer) / static_cast<float>(n_layers_));
+    const Target* goal = depth == 0 ? &target(head, batch) : nullptr;
+    head_forward(gemm_, head, n, x, state, forward_);
+    logits(words(head), n, forward_.y.data());
+    tops_.resize(static_cast<size_t>(n));
+    for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {
+      for (int64_t r = from; r < to; ++r) {
+        tops_[static_cast<size_t>(r)] = top_of_row(z_.data() + r * width, width, temperature);
+      }
+    });
+    for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
+      const TopOfRow& top = tops_[r];
+      const int32_t draft = whole ? top.index : shortlist_[static_cast<size_t>(top.index)];
+      const bool right = draft == finals_[static_cast<size_t>(at[r].row + depth)];
+      if (depth == 0) {
+        seen.confidence.push_back(top.probability);
+        seen.annealed.push_back(top.annealed);
+        seen.right.push_back(right);
+      }
+      if (head.chained()) {
+        if (!alive_[r]) continue;
+        ++seen.depth_rows[depth];
+        seen.depth_right[depth] += right;
+        alive_[r] = right;
+      }
+      seen.margin.push_back(top.first - top.second);
+      seen.margin_right.push_back(right);
+    }
+    if (!goal) return;
+    loss_.resize(static_cast<size_t>(n));
+    kl_rows(gemm_.pool(), n, width, z_.data(), goal->p.data(), goal->entropy.data(), 1,
+            loss_.data());
+    for (const float loss : loss_) seen.divergence += loss;
+  }
+
+  const Gemm& gemm_;
+  const TrainingStep& rows_;
+  std::span<const LearningHead> heads_;
+  std::span<const int> x_index_;
+  std::span<const int32_t> shortlist_;
+  int n_layers_;
+  std::vector<Seen> seen_;
+  std::vector<int32_t> finals_;  // [row of the chunk]
+  Target targets_[2];            // shortlist, whole vocabulary
+  HeadStep forward_;
+  std::vector<float> z_, state_, loss_;
+  std::vector<TopOfRow> tops_;
+  std::vector<uint8_t> alive_;
+};
+
+Validation Validator::result() const {
+  Validation result;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const Seen& seen = seen_[h];
+    HeadReport report;
+    report.kind = heads_[h].kind;
+    report.layer = heads_[h].layer;
+    const double n = static_cast<double>(seen.right.size());
+    const double right = static_cast<double>(std::count(seen.right.begin(), seen.right.end(), 1));
+    if (n > 0) {
+      report.agreement = right / n;
+      report.kl_end = seen.divergence / n;
+    }
+    report.bins = reliability(seen.confidence, seen.right);
+    report.bins_annealed = reliability(seen.annealed, seen.right);
+    report.ece = calibration_error(report.bins);
+    report.ece_annealed = calibration_error(report.bins_annealed);
+    for (int t = 1; t * kTauStep < 1 - kTauStep / 2; ++t) {
+      const double tau = t * kTauStep;
+      double leaving = 0, accepted = 0;
+      for (size_t r = 0; r < seen.right.size(); ++r) {
+        if (seen.annealed[r] < tau) continue;
+        leaving += 1;
+        accepted += seen.right[r];
+      }
+      report.tau.push_back(tau);
+      report.leaving.push_back(n > 0 ? leaving / n : 0);
+      report.accepted.push_back(leaving > 0 ? accepted / leaving : 0);
+    }
+    for (int k = 0; k < kDepths && seen.depth_rows[k] > 0; ++k) {
+      report.depth_agreement.push_back(static_cast<double>(seen.depth_right[k]) /
+                                       static_cast<double>(seen.depth_rows[k]));
+    }
+    result.reports.push_back(std::move(report));
+    result.margins.push_back(fit_logistic(seen.margin, seen.margin_right));
+  }
+  return result;
+}
+
+}  // namespace
+
+Validation validate(const Gemm& gemm, const TrainingStep& rows, std::span<const LearningHead> heads,
+                    std::span<const int> x_index, const FeatureSource& features,
+                    const RowSplit& split, std::span<const int32_t> shortlist, int n_layers,
+                    const std::function<bool(double)>& progress) {
+  BatchPlan plan;
+  plan.layer.resize(features.layers.size());
+  plan.chained_layer.resize(features.layers.size());
+  for (size_t h = 0; h < heads.size(); ++h) {
+    plan.layer[x_index[h]] = 1;
+    if (!heads[h].chained()) continue;
+    plan.chained_layer[x_index[h]] = 1;
+    plan.chains = kDepths;
+  }
+  Validator validator(gemm, rows, heads, x_index, shortlist, n_layers);
+  const int n_chunks = features.n_chunks - split.first_chunk;
+  for (int i = 0; i < n_chunks; ++i) {
+    if (!progress(static_cast<double>(i) / n_chunks)) return {};
+    validator.chunk(features.load(split.first_chunk + i), i == 0 ? split.first_row : 0, plan);
+  }
+  if (!progress(1)) return {};
+  return validator.result();
+}
+
+}  // namespace specbound

@@ -1,0 +1,29 @@
+// What heads say on rows that they have not learnt from, and what their confidence is worth there.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "train/batches.h"
+#include "train/head_trainer.h"
+
+namespace specbound {
+
+struct Validation {
+  std::vector<HeadReport> reports;   // [head]; kl_end is what was measured, kl_start 0
+  std::vector<LogisticFit> margins;  // [head]
+};
+
+// alpha of the annealed temperatures T_l = 1 + alpha (1 - l / n_layers) in the report.
+inline constexpr float kReportAlpha = 0.2f;
+
+// Measures `heads`, whose x is that of layer index x_index[head], on the validation rows of
+// `split`. Tokens outside the shortlist count as wrong. `progress(done)`, 0..1, may say false to
+// stop: what comes back is then empty.
+Validation validate(const Gemm& gemm, const TrainingStep& rows, std::span<const LearningHead> heads,
+                    std::span<const int> x_index, const FeatureSource& features,
+                    const RowSplit& split, std::span<const int32_t> shortlist, int n_layers,
+                    const std::function<bool(double)>& progress);
+
+}  // namespace specbound

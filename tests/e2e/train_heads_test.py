@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""specbound train-heads, from the outside: data good and bad, files, kills, the same seed."""
+import json
+import lzma
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+from specbound_process import DEMO, STORIES, specbound, start
+
+DIALOGUES = [
+    [{"role": "user", "content": f"I need a table for {n} tonight."},
+     {"role": "assistant", "content": f"For which restaurant? A table for {n} is fine."},
+     {"role": "user", "content": "The Italian one, please."},
+     {"role": "assistant", "content": f"Done: {n} people at seven."}]
+    for n in ("two", "three", "four", "five", "six", "ten")]
+STORY = "Once upon a time there was a little girl called Lily. She had a red ball. " * 40
+
+
+def jsonl(*objects):
+    return "".join(json.dumps(o) + "\n" for o in objects).encode()
+
+
+class TrainHeads(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def put(self, name, data):
+        with open(self.path(name), "wb") as file:
+            file.write(data)
+        return self.path(name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def train(self, *flags, model=STORIES, out="heads.gguf", status=0):
+        result = specbound("train-heads", "-m", model, "-o", self.path(out), *flags)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertFalse(os.path.exists(self.path(out) + ".training"), result.stderr)
+        return result
+
+    def small(self):
+        return ("--data", self.put("story.txt", STORY.encode()), "--layers", "0-2", "--epochs",
+                "1", "--shortlist", "64")
+
+    def refuse(self, *flags, says, status=1, model=STORIES):
+        result = specbound("train-heads", "-m", model, "-o", self.path("heads.gguf"), *flags)
+        self.assertEqual((result.returncode, result.stdout), (status, b""), result.stderr)
+        last = result.stderr.rstrip(b"\n").split(b"\n")[-1]
+        self.assertTrue(last.startswith(b"specbound train-heads: "), result.stderr)
+        self.assertIn(says, last)
+        self.assertFalse(os.path.exists(self.path("heads.gguf")))
+        self.assertFalse(os.path.exists(self.path("heads.gguf.training")))
+
+
+class Training(TrainHeads):
+    def test_quick_heads_from_dialogues_fit_the_model(self):
+        bad = b"{\"messages\": 3}\n\xff\xff\n"
+        data = self.put("chat.jsonl.xz", lzma.compress(
+            jsonl(*({"messages": d} for d in DIALOGUES)) + bad + jsonl(*DIALOGUES)))
+        result = self.train("--data", data, "--quick", "--layers", "0,2", "--shortlist", "100",
+                            "--report", self.path("report.html"), model=DEMO)
+        self.assertIn(b"data: 12 dialogues, 0 pieces of plain text", result.stderr)
+        self.assertIn(b"skipped 2 of 14 lines; the first: " + data.encode() + b":7: \"messages\"",
+                      result.stderr)
+        self.assertIn(b"shortlist of 112 tokens", result.stdout)
+        self.assertRegex(result.stdout, rb"(?m)^ +2 +\d+\.\d % +\d+\.\d %$")
+        self.assertIn(b"--heads", result.stdout)  # the file does not lie beside the model
+        info = specbound("info", self.path("heads.gguf"))
+        self.assertEqual(info.returncode, 0, info.stderr)
+        self.assertTrue(self.read("report.html").lstrip().lower().startswith(b"<!doctype html"))
+
+    def test_a_table_alone_from_what_the_model_writes(self):
+        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
+        self.refuse("--data", data, "--kinds", "table", "--report", self.path("r.html"), status=2,
+                    model=DEMO, says=b"--report: tells of trained heads")
+        self.refuse("--data", data, "--kinds", "hybrid", status=2, says=b"--kinds")
+        flags = ("--data", data, "--kinds", "table", "--self-generate", "400")
+        result = self.train(*flags, model=DEMO)
+        self.assertRegex(result.stdout,
+                         rb"(?m)^table +[\d,]+ contexts of up to 6 tokens, 0\.\d MB; "
+                         rb"right \d+\.\d %, sure of \d+\.\d % of \d+ unseen tokens$")
+        # What is tuned depends on costs, which are measured.
+        self.assertRegex(result.stdout,
+                         rb"(?m)^settings   .*\((tuned by replay on [\d,]+ tokens: predicted "
+                         rb"\d+\.\d\dx|guessed: by replay on [\d,]+ tokens nothing beats plain "
+                         rb"decoding)\)$")
+        result = self.train(*flags, "--no-tune", model=DEMO)
+        self.assertIn(b"(guessed: --no-tune)", result.stdout)
+        self.train(*flags, "--no-tune", model=DEMO, out="again.gguf")
+        self.assertEqual(self.read("heads.gguf"), self.read("again.gguf"))
+        info = specbound("info", self.path("heads.gguf"))
+        self.assertRegex(info.stdout, rb"heads +table of \d+ contexts")
+
+    def test_the_same_seed_gives_the_same_bytes_and_an_old_file_is_replaced(self):
+        flags = (*self.small(), "--no-tune")
+        self.train(*flags)
+        self.train(*flags, out="again.gguf")
+        self.assertEqual(self.read("heads.gguf"), self.read("again.gguf"))
+        self.train(*flags, "--seed", "1")
+        self.assertNotEqual(self.read("heads.gguf"), self.read("again.gguf"))
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         ["again.gguf", "heads.gguf", "story.txt"])
+
+    def test_the_model_can_write_what_is_learnt(self):
+        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
+        result = self.train("--data", data, "--quick", "--layers", "1", "--kinds", "folded",
+                            "--self-generate", "200", model=DEMO)
+        self.assertRegex(result.stderr, rb"replies: the model wrote \d+, \d+ tokens")
+        more = self.train("--data", data, "--quick", "--layers", "1", "--kinds", "folded",
+                          "--self-generate", "100000", model=DEMO)
+        self.assertIn(b"no further turns", more.stderr)
+
+    def test_a_killed_training_goes_on_and_comes_to_the_same(self):
+        flags = (*self.small(), "--self-generate", "3000", "--epochs", "60", "--no-tune")
+        self.train(*flags, out="want.gguf")
+        folder = self.path("heads.gguf.training")
+        kills = 0
+        for wait in (0.05, 0.2, 0.5, 1.0, 1.5):
+            process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags)
+            process.stdin.close()
+            deadline = time.monotonic() + 30
+            while not os.path.exists(os.path.join(folder, "manifest.json")):
+                self.assertLess(time.monotonic(), deadline)
+                if process.poll() is not None:
+                    break
+                time.sleep(0.01)
+            time.sleep(wait)
+            process.send_signal(signal.SIGKILL)
+            said = process.stderr.read()
+            process.stdout.close()
+            process.stderr.close()
+            if process.wait() == 0:
+                break
+            self.assertEqual(b"going on with the training" in said, kills > 0, said)
+            kills += 1
+        self.assertGreater(kills, 0)
+        if os.path.exists(folder):
+            other = specbound("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags,
+                              "--seed", "9")
+            self.assertEqual(other.returncode, 2)
+            self.assertIn(b"--seed 9, there: 0", other.stderr)
+            resumed = self.train(*flags, "--resume")
+            self.assertIn(b"going on with the training", resumed.stderr)
+        self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
+
+    def test_ctrl_c_leaves_nothing_behind(self):
+        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"),
+                        *self.small(), "--epochs", "100000")
+        process.stdin.close()
+        while not os.path.exists(self.path("heads.gguf.training/features-00000.bin")):
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual(process.wait(timeout=60), 1, said)
+        self.assertIn(b"interrupted: no heads were written", said)
+        self.assertEqual(os.listdir(self.folder), ["story.txt"])
+
+    def test_ctrl_c_while_stdin_is_silent(self):
+        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), "--data", "-")
+        process.stdin.write(b"Once upon a time")
+        process.stdin.flush()
+        time.sleep(0.5)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=10), 1)
+        self.assertIn(b"interrupted: no heads were written", process.stderr.read())
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_kinds_that_no_layer_takes_are_told(self):
+        data = self.put("story.txt", STORY.encode())
+        result = self.train("--data", data, "--quick", "--layers", "3,4", "--shortlist", "64")
+        self.assertEqual(result.stderr.count(b"no chained head is made: they go on layers 0 to 2"),
+                         1, result.stderr)
+        self.assertNotIn(b"no folded", result.stderr)
+
+    def test_a_link_is_written_through(self):
+        os.mkdir(self.path("elsewhere"))
+        os.symlink("elsewhere/real.gguf", self.path("heads.gguf"))
+        self.put("elsewhere/real.gguf", b"")
+        result = self.train(*self.small(), "--quick")
+        self.assertIn(b"(guessed: there are no texts by the model", result.stdout)
+        self.assertTrue(os.path.islink(self.path("heads.gguf")))
+        self.assertTrue(self.read("elsewhere/real.gguf").startswith(b"GGUF"))
+        self.assertEqual(os.listdir(self.path("elsewhere")), ["real.gguf"])
+
+    def test_the_disk_bound_is_told_and_kept(self):
+        data = self.put("story.txt", STORY.encode() * 20)
+        result = self.train("--data", data, "--quick", "--layers", "1,2,3", "--max-disk", "1M",
+                            "--kinds", "folded", "--max-tokens", "100000", "-c", "256")
+        self.assertIn(b"--max-disk 1.0 MB is reached: learning from ", result.stderr)
+
+
+class Refusals(TrainHeads):
+    def test_wrong_flags(self):
+        story = self.put("story.txt", STORY.encode())
+        for flags, says in (((), b"expected --data FILE"),
+                            (("--data", ""), b"an empty one"),
+                            (("--data", story, "--kinds", "lens"), b"kinds among chained"),
+                            (("--data", story, "--kinds", "full,full"), b"kinds among chained"),
+                            (("--data", story, "--layers", "3-1"), b"layers as 0,1"),
+                            (("--data", story, "--layers", "1,,2"), b"layers as 0,1"),
+                            (("--data", story, "--layers", "5"), b"expected 0 to 4, found 5"),
+                            (("--data", story, "--layers", "0", "--kinds", "folded"),
+                             b"0 is for chained"),
+                            (("--data", story, "--max-disk", "9Q"), b"expected a size"),
+                            (("--data", story, "--lr", "nan"), b"expected a number"),
+                            (("--data", story, "--resume", "--fresh"), b"give one of them"),
+                            (("--data", story, "--resume"), b"found none"),
+                            (("--data", story, "--report", self.path("heads.gguf")),
+                             b"two outputs")):
+            self.refuse(*flags, says=says, status=2)
+
+    def test_data_that_teaches_nothing(self):
+        cases = {"empty.jsonl": (b"", b"found nothing"),
+                 "bad.jsonl": (b"\0\n[[[\n", b"bad.jsonl:1: no JSON"),
+                 "deep.jsonl": (b"[" * 1000000, b"brackets more than 32 deep"),
+                 "huge.jsonl": (b"x" * (17 << 20), b"longer than 16 MiB"),
+                 "cut.jsonl.xz": (lzma.compress(jsonl(*DIALOGUES))[:-9], b"its end missing"),
+                 "noxz.jsonl.xz": (jsonl(*DIALOGUES), b"expected an .xz archive"),
+                 "chat.jsonl": (jsonl(*DIALOGUES), b"tokenizer.chat_template")}
+        for name, (data, says) in cases.items():
+            self.refuse("--data", self.put(name, data), says=says)
+        self.refuse("--data", self.path("absent.jsonl"), says=b"absent.jsonl: cannot open")
+        self.refuse("--data", self.folder, says=b"Is a directory")
+
+    def test_what_is_no_file_is_not_replaced(self):
+        os.mkfifo(self.path("pipe"))
+        os.symlink("/dev/null", self.path("null"))
+        for name in ("pipe", "null"):
+            result = specbound("train-heads", "-m", STORIES, "-o", self.path(name), *self.small())
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(b"found a device or a pipe", result.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["null", "pipe", "story.txt"])
+
+    def test_a_folder_of_somebody_else_is_left_alone(self):
+        os.mkdir(self.path("work"))
+        mine = self.put("work/manifest.json", b"{}")
+        for flags in ((), ("--fresh",)):
+            self.refuse(*self.small(), "--features-dir", self.path("work"), *flags, status=2,
+                        says=b"give another --features-dir")
+        with open(mine, "rb") as file:
+            self.assertEqual(file.read(), b"{}")
+
+    def test_a_model_is_never_written_over(self):
+        with open(STORIES, "rb") as file:
+            model = file.read()
+        copy = self.put("copy.gguf", model)
+        result = specbound("train-heads", "-m", copy, "-o", copy, *self.small())
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"not written over", result.stderr)
+        self.assertEqual(self.read("copy.gguf"), model)
+
+
+if __name__ == "__main__":
+    unittest.main()
