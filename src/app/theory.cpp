@@ -1,0 +1,249 @@
+// specbound theory: what the measured costs allow. The ceilings by exit depth and acceptance, and
+// the setting in use: what the formula says of it, what its very rounds should cost, what they did.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "app/cli.h"
+#include "app/commands.h"
+#include "app/cost_report.h"
+#include "app/file_output.h"
+#include "app/heads_path.h"
+#include "app/interrupt.h"
+#include "app/loaded_model.h"
+#include "app/progress.h"
+#include "app/shortest_decimal.h"
+#include "app/terminal_text.h"
+#include "app/tuned_settings.h"
+#include "app/tuning_texts.h"
+#include "app/verify_plan.h"
+#include "error.h"
+#include "train/measure_speedup.h"
+
+namespace specbound {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  specbound theory\n"
+    "  specbound theory -m model.gguf --temps 0 --json theory.json\n"
+    "  specbound theory -m model.gguf --replies 0        the ceilings only";
+constexpr double kAcceptances[] = {0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1};
+
+struct TheoryFlags {
+  ModelFlags model;
+  TuningTextFlags texts;
+  std::string heads, json;
+  int replies = 12;
+  bool shipped = false;
+};
+
+struct Ceiling {
+  double speedup = 0;
+  int rows = 1;
+};
+
+// The best number of rows.
+Ceiling ceiling(const CostModel& costs, int exit_layer, double check_seconds, double acceptance) {
+  Ceiling best{1, 1};
+  for (int rows = 2; rows <= CostModel::kRows; ++rows) {
+    const double s = predicted_speedup(costs, exit_layer, check_seconds, acceptance, rows);
+    if (s > best.speedup) best = {s, rows};
+  }
+  return best;
+}
+
+// All layers of a small model, a dozen of a large one.
+std::vector<int> exit_layers(int n_layers) {
+  std::vector<int> layers;
+  const int step = std::max(1, (n_layers + 11) / 12);
+  for (int l = 0; l < n_layers; l += l == 0 ? 1 : l == 1 && step > 1 ? step - 1 : step) {
+    layers.push_back(l);
+  }
+  return layers;
+}
+
+// The check that the setting in use makes; without heads the model's own lm_head looks.
+double check_seconds(const CostModel& costs, const std::optional<HeadDefaults>& settings) {
+  if (!settings) return costs.check("lens", costs.vocab_size);
+  const bool full = settings->kind == HeadKind::kFull;
+  // A hybrid's dearer check.
+  const HeadKind kind = settings->kind == HeadKind::kHybrid ? HeadKind::kChained : settings->kind;
+  return costs.check(head_kind_name(kind), full ? costs.vocab_size : settings->shortlist);
+}
+
+Json print_ceilings(const CostModel& costs, double check) {
+  std::printf(
+      "\nceilings: speedup at the best number of rows (in brackets), by the layer that all\n"
+      "drafts leave at and the chance that one is right; one check a draft, %.2f layers\n"
+      "  exit",
+      costs.layer[1] > 0 ? check / costs.layer[1] : 0);
+  for (const double a : kAcceptances) std::printf("  %8.2f", a);
+  std::printf("\n");
+  Json rows = Json::array();
+  for (const int layer : exit_layers(costs.n_layers)) {
+    std::printf("  %4d", layer);
+    Json cells = Json::array();
+    for (const double a : kAcceptances) {
+      const Ceiling c = ceiling(costs, layer, check, a);
+      std::printf("  %4.2f(%2d)", c.speedup, c.rows);
+      cells.push_back({{"acceptance", a}, {"speedup", c.speedup}, {"rows", c.rows}});
+    }
+    std::printf("\n");
+    rows.push_back({{"exit_layer", layer}, {"ceilings", std::move(cells)}});
+  }
+  return rows;
+}
+
+// Of the drafts that were looked at by the target: those before a round's first wrong one, and it.
+double acceptance(const Counters& counters, int64_t rejecting_rounds) {
+  const int64_t judged = counters.accepted_tokens + rejecting_rounds;
+  return judged > 0 ? static_cast<double>(counters.accepted_tokens) / static_cast<double>(judged)
+                    : 0;
+}
+
+Json run_setting(LoadedModel& model, const ExitHeads& heads, const HeadDefaults& settings,
+                 const CostModel& costs, std::span<const TuningText> texts) {
+  model.backend().set_exit_heads(&heads, settings.shortlist);
+  MeasuredSpeedup m;
+  {
+    Progress bar("measuring the setting", Progress::Unit::kItems);
+    MeasureSpeedupOptions options;
+    options.is_end = [&](int32_t id) { return model.ends_reply(id); };
+    options.abort = &interrupt_flag();
+    options.progress = [&](int done, int total) {
+      bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
+    };
+    m = measure_speedup(model.backend(), heads, settings, costs, texts, options);
+  }
+  if (!m.complete) throw Interrupted("interrupted while the setting was measured");
+
+  double plain = 0;
+  for (const TuningText& text : texts) {
+    plain += static_cast<double>(text.tokens.size() - text.prompt_tokens) *
+             costs.plain(text.sampling.temperature == 0);
+  }
+  const double rows = m.counters.rounds > 0 ? static_cast<double>(m.rows) / m.counters.rounds : 1;
+  const double a = acceptance(m.counters, m.rejecting_rounds);
+  const int exit = static_cast<int>(m.counters.mean_exit_layer().value_or(0) + 0.5);
+  const double check = check_seconds(costs, settings);
+  const double checks_a_draft =
+      m.counters.drafted_tokens > 0
+          ? static_cast<double>(m.counters.checks) / m.counters.drafted_tokens
+          : 0;
+  // Between the two whole numbers of rows around the mean.
+  const int low = std::clamp(static_cast<int>(rows), 1, CostModel::kRows - 1);
+  const double t = std::min(1.0, rows - low);
+  const auto at = [&](int n) {
+    return predicted_speedup(costs, exit, check * checks_a_draft, a, n);
+  };
+  const double formula = (1 - t) * at(low) + t * at(low + 1);
+  const double expected = (1 - t) * expected_tokens(a, low) + t * expected_tokens(a, low + 1);
+  const double counted = m.priced_seconds > 0 ? plain / m.priced_seconds : 0;
+  const double measured = total_speedup(m);
+  std::printf("\nthe setting in use: %s\n", describe_settings(settings).c_str());
+  std::printf(
+      "  %d replies: %.2f rows a round, exit layer %.1f, %.2f checks a draft, drafts right "
+      "%.1f%%\n",
+      m.replies, rows, m.counters.mean_exit_layer().value_or(0), checks_a_draft, 100 * a);
+  std::printf(
+      "                                        tokens a round   speedup\n"
+      "  formula, means of the above                     %5.2f    %5.2fx\n"
+      "  cost model, the very rounds                     %5.2f    %5.2fx\n"
+      "  measured                                        %5.2f    %5.2fx\n",
+      expected, formula, m.compression_rate(), counted, m.compression_rate(), measured);
+  return {{"kind", head_kind_name(settings.kind)},
+          {"check_layers", settings.check_layers},
+          {"shortlist", settings.shortlist},
+          {"alpha", shortest_decimal(settings.alpha)},
+          {"tau", shortest_decimal(settings.tau)},
+          {"table_tau", shortest_decimal(settings.tau_of_table())},
+          {"d_max", settings.d_max},
+          {"w_max", settings.w_max},
+          {"replies", m.replies},
+          {"rows_a_round", rows},
+          {"acceptance", a},
+          {"mean_exit_layer", m.counters.mean_exit_layer().value_or(0)},
+          {"checks_a_draft", checks_a_draft},
+          {"formula", {{"tokens_a_round", expected}, {"speedup", formula}}},
+          {"counted", {{"tokens_a_round", m.compression_rate()}, {"speedup", counted}}},
+          {"measured", {{"tokens_a_round", m.compression_rate()}, {"speedup", measured}}}};
+}
+
+// Costs and settings of an earlier `tune`, where there are any.
+std::optional<TunedSettings> tuned_before(LoadedModel& model, const ExitHeads& heads) {
+  return read_tuned(model_fingerprint(model.gguf()), heads, model.backend().device());
+}
+
+void add_flags(CLI::App& app, TheoryFlags& flags) {
+  add_file(app, "--heads", flags.heads, "exit heads (default: NAME.heads.gguf beside the model)");
+  app.add_flag("--shipped", flags.shipped, "the heads file's own setting, not that of tune");
+  add_text_files(app, flags.texts);
+  app.add_option_function<std::string>(
+         "--temps",
+         [&flags](const std::string& text) {
+           try {
+             flags.texts.temperatures = parse_temperatures(text);
+           } catch (const Error& e) {
+             throw CLI::ValidationError(std::string(e.what()));
+           }
+         },
+         "temperatures of the replies (default 0,0.7)")
+      ->type_name("LIST");
+  add_int(app, "--replies", flags.replies, 0, 1 << 20,
+          format("replies that the setting is measured on (default %d)", flags.replies));
+  add_output_file(app, "--json", flags.json, "write everything as JSON");
+  add_model_flags(app, flags.model);
+  app.footer(kExamples);
+}
+
+}  // namespace
+
+int command_theory(int argc, char** argv) {
+  TheoryFlags flags;
+  CLI::App app(
+      "What speculation can give on this machine: ceilings from measured costs, and the setting in "
+      "use, predicted and measured.");
+  add_flags(app, flags);
+  if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
+  if (!flags.json.empty()) check_writable(flags.json);
+
+  catch_interrupts();
+  LoadedModel model(flags.model);
+  std::optional<ExitHeads> heads;
+  try {
+    heads = open_heads(model, flags.heads);
+  } catch (const Error& e) {
+    if (!flags.heads.empty() || e.code() != ErrorCode::kFile) throw;
+    std::fprintf(stderr, "%s\n", terminal_text(e.what()).c_str());
+  }
+  model.load();
+  std::optional<HeadDefaults> settings;
+  if (heads) {
+    settings = heads->defaults();
+    if (!flags.shipped) {
+      if (const std::optional<TunedSettings> tuned = tuned_before(model, *heads)) {
+        settings = tuned->settings;
+      }
+    }
+  }
+  std::vector<TuningText> texts;
+  if (settings && flags.replies > 0) {
+    texts = tuning_texts(model, flags.texts);
+    texts.resize(std::min(texts.size(), static_cast<size_t>(flags.replies)));
+  }
+  const CostModel costs = measure_costs_shown(model, heads ? &*heads : nullptr, texts);
+  print_costs(costs);
+  Json json = {{"model", model.path()}, {"costs", costs_json(costs)}};
+  json["ceilings"] = print_ceilings(costs, check_seconds(costs, settings));
+  json["setting"] = nullptr;
+  if (!texts.empty()) json["setting"] = run_setting(model, *heads, *settings, costs, texts);
+  if (!flags.json.empty()) write_file(flags.json, json.dump(2) + "\n");
+  return 0;
+}
+
+}  // namespace specbound

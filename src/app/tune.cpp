@@ -1,0 +1,266 @@
+// specbound tune: measures what each step costs here, lets the heads look at replies of the model,
+// searches settings by replaying them, holds the winner against plain decoding and keeps it.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "app/commands.h"
+#include "app/cost_report.h"
+#include "app/file_output.h"
+#include "app/interrupt.h"
+#include "app/loaded_model.h"
+#include "app/progress.h"
+#include "app/shortest_decimal.h"
+#include "app/standard_output.h"
+#include "app/terminal_text.h"
+#include "app/tuned_settings.h"
+#include "app/tuning_texts.h"
+#include "app/verify_plan.h"
+#include "error.h"
+#include "train/measure_speedup.h"
+#include "train/tune.h"
+
+namespace specbound {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  specbound tune\n"
+    "  specbound tune -m model.gguf --data chat.jsonl --tokens 8000\n"
+    "  specbound tune --heads other.heads.gguf --temps 0 --dry-run --json tuned.json";
+// Slower than plain decoding by more than noise: drafting does not pay here.
+constexpr double kLoss = 0.97;
+
+struct TuneFlags {
+  ModelFlags model;
+  TuningTextFlags texts;
+  std::string heads, json, kind;
+  int replies = 12;
+  bool dry_run = false;
+};
+
+struct Tuned {
+  TuneOutcome outcome;
+  TuneOutcome by_margin;
+  HeadDefaults settings;  // the winner's, or plain decoding where it lost
+  MeasuredSpeedup measured;
+  ReplayResult replayed;  // the replies that were measured
+};
+
+Json to_json(const TunePoint& point) {
+  const HeadDefaults& s = point.settings.heads;
+  const ReplayResult& r = point.result;
+  return {{"kind", head_kind_name(s.kind)},
+          {"check_layers", s.check_layers},
+          {"shortlist", s.shortlist},
+          {"alpha", shortest_decimal(s.alpha)},
+          {"tau", shortest_decimal(s.tau)},
+          {"table_tau", shortest_decimal(s.tau_of_table())},
+          {"d_max", s.d_max},
+          {"w_max", s.w_max},
+          {"confidence", point.settings.margin ? "margin" : "peak"},
+          {"predicted_speedup", r.speedup()},
+          {"compression_rate", r.compression_rate()},
+          {"acceptance", r.acceptance()},
+          {"mean_exit_layer", r.mean_exit_layer()},
+          {"check_share_of_drafting", check_share(r.seconds)},
+          {"check_share", check_share_of_all(r.seconds)}};
+}
+
+void print_point(const TunePoint& point) {
+  const ReplayResult& r = point.result;
+  std::printf("  %5.2f  %6.2fx  %10.1f%%  %5.1f  %5.1f%%  %s\n", r.compression_rate(), r.speedup(),
+              100 * r.acceptance(), r.mean_exit_layer(), 100 * check_share_of_all(r.seconds),
+              describe_settings(point.settings.heads).c_str());
+}
+
+// At most `n` of the front, the ends among them.
+std::vector<TunePoint> thinned(const std::vector<TunePoint>& front, size_t n) {
+  if (front.size() <= n) return front;
+  std::vector<TunePoint> out;
+  for (size_t i = 0; i < n; ++i) out.push_back(front[i * (front.size() - 1) / (n - 1)]);
+  return out;
+}
+
+TuningTrace record(LoadedModel& model, const ExitHeads& heads, std::span<const TuningText> texts) {
+  Progress bar("heads look at replies", Progress::Unit::kItems);
+  TracePlan plan;
+  plan.is_end = [&](int32_t id) { return model.ends_reply(id); };
+  plan.progress = [&](int done, int total) {
+    bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
+    return !interrupt_flag();
+  };
+  bool complete = true;
+  TuningTrace trace = record_trace(model.backend(), heads, texts, plan, complete);
+  if (!complete) throw Interrupted("interrupted while heads looked at replies");
+  return trace;
+}
+
+TuneOutcome search(const TuningTrace& trace, const CostModel& costs, const TuneFlags& flags,
+                   bool margin) {
+  TuneOptions options;
+  if (!flags.kind.empty()) options.kind = parse_head_kind(flags.kind);
+  options.margin = margin;
+  options.progress = [](int64_t) { return !interrupt_flag(); };
+  TuneOutcome outcome = tune(trace, costs, options);
+  if (interrupt_flag()) throw Interrupted("interrupted while settings were searched");
+  return outcome;
+}
+
+MeasuredSpeedup measure(LoadedModel& model, const ExitHeads& heads, const HeadDefaults& settings,
+                        const CostModel& costs, std::span<const TuningText> texts) {
+  model.backend().set_exit_heads(&heads, settings.shortlist);
+  Progress bar("measuring the winner", Progress::Unit::kItems);
+  MeasureSpeedupOptions options;
+  options.is_end = [&](int32_t id) { return model.ends_reply(id); };
+  options.abort = &interrupt_flag();
+  options.progress = [&](int done, int total) {
+    bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
+  };
+  MeasuredSpeedup measured =
+      measure_speedup(model.backend(), heads, settings, costs, texts, options);
+  if (!measured.complete) throw Interrupted("interrupted while the winner was measured");
+  return measured;
+}
+
+void report(const Tuned& tuned, const TuningTrace& trace, const CostModel& costs) {
+  print_costs(costs);
+  std::printf("trace: %zu replies, %d tokens, %zu heads; %lld settings replayed in %.1f s\n",
+              trace.replies().size(), trace.n_rows(), trace.heads().size(),
+              static_cast<long long>(tuned.outcome.tried), tuned.outcome.seconds);
+  std::printf(
+      "\nbest trades of tokens a round (CR) against speed, by replay:\n"
+      "     CR  speedup  acceptance   exit  checks  settings\n");
+  for (const TunePoint& point : thinned(tuned.outcome.pareto, 12)) print_point(point);
+  std::printf("\nbest of each kind of head:\n");
+  for (const TunePoint& point : tuned.outcome.by_kind) print_point(point);
+  std::printf("confidence by the draft's margin instead:\n");
+  print_point(tuned.by_margin.winner);
+  const TunePoint& winner = tuned.outcome.winner;
+  std::printf("\nwinner: %s\n  predicted %.2fx plain decoding, CR %.2f, acceptance %.1f%%\n",
+              describe_settings(winner.settings.heads).c_str(), winner.result.speedup(),
+              winner.result.compression_rate(), 100 * winner.result.acceptance());
+  const MeasuredSpeedup& m = tuned.measured;
+  if (m.replies == 0) return;
+  std::printf(
+      "measured on %d replies, turn by turn with plain decoding:\n"
+      "  %.2fx (median %.2fx), CR %.2f; replay says %.2fx, CR %.2f for these: %+.1f%%\n",
+      m.replies, total_speedup(m), m.speedup, m.compression_rate(), tuned.replayed.speedup(),
+      tuned.replayed.compression_rate(), 100 * (tuned.replayed.speedup() / total_speedup(m) - 1));
+  if (tuned.settings.w_max == 1) std::printf("drafting does not pay here: plain decoding\n");
+}
+
+Json report_json(const LoadedModel& model, const Tuned& tuned, const TuningTrace& trace,
+                 const CostModel& costs) {
+  Json pareto = Json::array(), kinds = Json::array();
+  for (const TunePoint& point : tuned.outcome.pareto) pareto.push_back(to_json(point));
+  for (const TunePoint& point : tuned.outcome.by_kind) kinds.push_back(to_json(point));
+  Json json = {{"model", model.path()},
+               {"costs", costs_json(costs)},
+               {"replies", trace.replies().size()},
+               {"tokens", trace.n_rows()},
+               {"settings_replayed", tuned.outcome.tried},
+               {"search_seconds", tuned.outcome.seconds},
+               {"pareto", std::move(pareto)},
+               {"by_kind", std::move(kinds)},
+               {"by_margin", to_json(tuned.by_margin.winner)},
+               {"winner", to_json(tuned.outcome.winner)},
+               {"stored_w_max", tuned.settings.w_max},
+               {"measured", nullptr}};
+  const MeasuredSpeedup& m = tuned.measured;
+  if (m.replies > 0) {
+    json["measured"] = {{"replies", m.replies},
+                        {"speedup", total_speedup(m)},
+                        {"median_speedup", m.speedup},
+                        {"compression_rate", m.compression_rate()},
+                        {"mean_exit_layer", m.counters.mean_exit_layer().value_or(0)},
+                        {"predicted_speedup", tuned.replayed.speedup()},
+                        {"predicted_compression_rate", tuned.replayed.compression_rate()},
+                        {"seconds", phases_json(measured_seconds(m.counters))},
+                        {"predicted_seconds", phases_json(tuned.replayed.seconds)},
+                        {"counted_rounds_speedup", counted_speedup(m, tuned.replayed)}};
+  }
+  return json;
+}
+
+void add_flags(CLI::App& app, TuneFlags& flags) {
+  add_file(app, "--heads", flags.heads, "exit heads (default: NAME.heads.gguf beside the model)");
+  add_text_files(app, flags.texts);
+  add_int(app, "--tokens", flags.texts.tokens, 64, 1 << 24,
+          format("tokens of replies to look at (default %d)", flags.texts.tokens));
+  app.add_option_function<std::string>(
+         "--temps",
+         [&flags](const std::string& text) {
+           try {
+             flags.texts.temperatures = parse_temperatures(text);
+           } catch (const Error& e) {
+             throw CLI::ValidationError(std::string(e.what()));
+           }
+         },
+         "temperatures of the replies (default 0,0.7)")
+      ->type_name("LIST");
+  app.add_option("--kind", flags.kind, "only heads of this kind")
+      ->type_name("full|folded|chained|table|hybrid");
+  add_int(app, "--replies", flags.replies, 0, 1 << 20,
+          format("replies that the winner is measured on (default %d)", flags.replies));
+  app.add_flag("--dry-run", flags.dry_run, "keep nothing");
+  add_output_file(app, "--json", flags.json, "write everything found as JSON");
+  add_model_flags(app, flags.model);
+  app.footer(kExamples);
+}
+
+}  // namespace
+
+int command_tune(int argc, char** argv) {
+  TuneFlags flags;
+  CLI::App app(
+      "Find the settings of speculation that are fastest for this model on this machine, and keep "
+      "them for run and chat.");
+  add_flags(app, flags);
+  if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
+  if (!flags.kind.empty() && !parse_head_kind(flags.kind)) {
+    throw Error(ErrorCode::kUsage,
+                format("--kind: expected full, folded, chained, table or hybrid, found \"%s\"",
+                       printable(flags.kind).c_str()));
+  }
+  if (!flags.json.empty()) check_writable(flags.json);
+
+  catch_interrupts();
+  LoadedModel model(flags.model);
+  const ExitHeads heads = open_heads(model, flags.heads);
+  model.load();
+  const std::vector<TuningText> texts = tuning_texts(model, flags.texts);
+  const CostModel costs = measure_costs_shown(model, &heads, texts);
+  const TuningTrace trace = record(model, heads, texts);
+
+  Tuned tuned;
+  tuned.outcome = search(trace, costs, flags, false);
+  tuned.by_margin = search(trace, costs, flags, true);
+  const TunePoint& winner = tuned.outcome.winner;
+  tuned.settings = winner.settings.heads;
+  if (const size_t n = std::min(texts.size(), static_cast<size_t>(flags.replies)); n > 0) {
+    tuned.measured = measure(model, heads, tuned.settings, costs, std::span(texts).first(n));
+    const Replay replay(trace, costs);
+    for (size_t i = 0; i < n; ++i) {
+      tuned.replayed.add(replay.run_reply(winner.settings, static_cast<int>(i)));
+    }
+    if (total_speedup(tuned.measured) < kLoss) tuned.settings.w_max = 1;
+  }
+  report(tuned, trace, costs);
+  if (!flags.dry_run) {
+    const std::string path =
+        write_tuned(model_fingerprint(model.gguf()), model.backend().device(),
+                    {heads_fingerprint(heads), tuned.settings, winner.result.speedup(), costs});
+    std::printf("kept in %s\n", terminal_text(path).c_str());
+  }
+  if (!flags.json.empty()) {
+    write_file(flags.json, report_json(model, tuned, trace, costs).dump(2) + "\n");
+  }
+  return 0;
+}
+
+}  // namespace specbound

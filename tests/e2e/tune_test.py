@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""specbound tune and theory, from the outside: what they find, keep and say; exit codes; JSON.
+
+The heads are the bundled model's where there are some; without them what needs heads is skipped."""
+import json
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+from specbound_process import DEMO, STORIES, specbound, start
+
+HEADS = os.environ.get("SPECBOUND_TEST_HEADS", DEMO[:-len(".gguf")] + ".heads.gguf")
+QUICK = ("-m", DEMO, "--heads", HEADS, "-t", "1", "--tokens", "300", "--replies", "4")
+needs_heads = unittest.skipUnless(os.path.exists(HEADS), "SKIP: the bundled model has no heads")
+
+
+class Cache(unittest.TestCase):
+    """Each test has a cache folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.environment = {"XDG_CACHE_HOME": os.path.join(folder.name, "cache")}
+
+    def run_json(self, *arguments):
+        path = os.path.join(self.folder, "out.json")
+        result = specbound(*arguments, "--json", path, environment=self.environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(path, encoding="utf-8") as file:
+            return result.stdout.decode(), json.load(file)
+
+    def cached(self):
+        folder = os.path.join(self.environment["XDG_CACHE_HOME"], "specbound")
+        if not os.path.isdir(folder):
+            return []
+        return [os.path.join(folder, name) for name in os.listdir(folder)]
+
+
+@needs_heads
+class Tune(Cache):
+    def test_finds_keeps_and_measures_a_winner(self):
+        text, data = self.run_json("tune", *QUICK)
+        for part in ("costs: a plain token", "best trades", "winner: ", "measured on 4 replies",
+                     "kept in "):
+            self.assertIn(part, text)
+        self.assertGreater(data["settings_replayed"], 500)
+        self.assertGreaterEqual(data["tokens"], 200)
+        winner = data["winner"]
+        self.assertGreaterEqual(winner["predicted_speedup"], 1)
+        self.assertEqual(winner["predicted_speedup"],
+                         max([1] + [p["predicted_speedup"] for p in data["by_kind"]]))
+        rates = [p["compression_rate"] for p in data["pareto"]]
+        speeds = [p["predicted_speedup"] for p in data["pareto"]]
+        self.assertEqual(rates, sorted(rates))
+        self.assertEqual(speeds, sorted(speeds, reverse=True))
+        # Rounds are exact, whatever the clock says.
+        measured = data["measured"]
+        self.assertAlmostEqual(measured["compression_rate"],
+                               measured["predicted_compression_rate"], delta=0.1)
+        costs = data["costs"]
+        self.assertEqual(costs["n_layers"], 16)
+        for name in ("layer", "logits", "verify"):
+            self.assertEqual(len(costs[name]), 16)
+            self.assertGreater(min(costs[name]), 0)
+
+        files = self.cached()
+        self.assertEqual(len(files), 1)
+        with open(files[0], encoding="utf-8") as file:
+            kept = json.load(file)
+        self.assertEqual(kept["settings"]["check_layers"], winner["check_layers"])
+        self.assertEqual(kept["settings"]["w_max"], data["stored_w_max"])
+
+    def test_dry_run_keeps_nothing(self):
+        text, data = self.run_json("tune", *QUICK, "--dry-run", "--temps", "0", "--replies", "0")
+        self.assertNotIn("kept in", text)
+        self.assertIsNone(data["measured"])
+        self.assertEqual(self.cached(), [])
+
+    def test_texts_from_a_file(self):
+        path = os.path.join(self.folder, "chat.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            for n in range(8):
+                file.write(json.dumps([{"role": "user", "content": f"A table for {n}, please."},
+                                       {"role": "assistant", "content": "For what time?"},
+                                       {"role": "user", "content": "At 7 pm."},
+                                       {"role": "assistant", "content": "It is booked."}]) + "\n")
+        _, data = self.run_json("tune", *QUICK, "--data", path, "--temps", "0", "--replies", "2")
+        self.assertEqual(data["measured"]["replies"], 2)
+
+    def test_ctrl_c_ends_it_in_one_line(self):
+        process = start("tune", "-m", DEMO, "--heads", HEADS, "-t", "1", "--tokens", "1000000",
+                        env={**os.environ, **self.environment})
+        process.stdin.close()
+        line = b""
+        while b"backend:" not in line:
+            line = process.stderr.readline()
+            self.assertTrue(line, "it ended before the backend was there")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read().decode()
+        self.assertEqual(process.wait(30), 1)
+        process.stdout.close()
+        process.stderr.close()
+        self.assertRegex(rest, r"\Aspecbound tune: interrupted[^\n]*\n\Z")
+        self.assertEqual(self.cached(), [])
+
+
+@needs_heads
+class Theory(Cache):
+    def test_ceilings_and_the_setting_in_use(self):
+        text, data = self.run_json("theory", "-m", DEMO, "--heads", HEADS, "-t", "1", "--replies",
+                                   "4", "--shipped")
+        for part in ("ceilings", "formula, means", "cost model, the very rounds", "measured"):
+            self.assertIn(part, text)
+        for row in data["ceilings"]:
+            speeds = [c["speedup"] for c in row["ceilings"]]
+            self.assertEqual(speeds, sorted(speeds))  # more drafts right, more speed
+            self.assertGreaterEqual(speeds[0], 1)
+        setting = data["setting"]
+        self.assertEqual(setting["replies"], 4)
+        self.assertGreater(setting["measured"]["speedup"], 0)
+        self.assertTrue(0 <= setting["acceptance"] <= 1)
+
+
+class Refusals(Cache):
+    def refused(self, status, pattern, *arguments):
+        result = specbound(*arguments, environment=self.environment)
+        error = result.stderr.decode()
+        self.assertEqual(result.returncode, status, error)
+        self.assertRegex(error.splitlines()[-1], pattern)
+        self.assertEqual(result.stdout, b"")
+
+    def test_a_model_without_heads(self):
+        self.refused(1, r"no exit heads for this model; specbound train-heads -m ", "tune", "-m",
+                     STORIES)
+
+    def test_theory_of_a_model_without_heads_gives_the_ceilings(self):
+        text, data = self.run_json("theory", "-m", STORIES, "-t", "1")
+        self.assertIn("ceilings", text)
+        self.assertIsNone(data["setting"])
+        self.assertEqual(data["costs"]["n_layers"], 5)
+
+    def test_usage(self):
+        self.refused(2, r"--temps: expected", "tune", "--temps", "warm")
+        self.refused(2, r"--kind: expected full, folded, chained, table or hybrid", "tune",
+                     "--kind", "wide")
+        self.refused(2, r"--tokens", "tune", "--tokens", "1")
+        self.refused(2, r"--data", "tune", "--data", "")
+        self.refused(1, r"/nowhere/at/all", "tune", "-m", DEMO, "--heads",
+                     "/nowhere/at/all")
+        self.refused(1, r"/nowhere/at", "theory", "--json", "/nowhere/at/all.json")
+
+
+if __name__ == "__main__":
+    unittest.main()
