@@ -1,0 +1,175 @@
+// Replies to the turns of reference dialogues, decoded plainly and with each of some speculative
+// settings, turn about: plain, A, plain, B, ... The job is a JSON file, the result one JSON object
+// on stdout. All of them must write the same tokens. bench_dialogues JOB.json
+//
+// Job: {"model": path, "threads": N, "dialogues": path of JSON lines, each a list of {"role",
+// "content"}, "count": dialogues at most, "n_predict": N, "min_tokens": shorter replies are left
+// out, "temperature": T, "repeats": R, "settings": [{"name": ..., "flags": [as run takes them]}],
+// "ignore_end": whether replies go on behind their end, "outline": name of a setting whose rounds
+// are told, for bench_replay}
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "app/loaded_model.h"
+#include "app/speculation.h"
+#include "bench_model.h"
+#include "decode/generate.h"
+#include "text/chat_template.h"
+
+using namespace specbound;
+using nlohmann::json;
+
+namespace {
+
+struct Setting {
+  std::string name;
+  std::unique_ptr<Speculation> speculation;
+};
+
+// The prompts of a dialogue: what is before each of the assistant's turns.
+std::vector<std::vector<int32_t>> prompts(const LoadedModel& model, const ChatTemplate& style,
+                                          const json& dialogue) {
+  std::vector<std::vector<int32_t>> found;
+  std::vector<ChatMessage> messages;
+  for (const json& message : dialogue) {
+    const bool assistant = message.at("role") == "assistant";
+    if (assistant && !messages.empty()) found.push_back(style.encode(model.tokenizer(), messages));
+    messages.push_back({assistant ? ChatMessage::Role::kAssistant : ChatMessage::Role::kUser,
+                        message.at("content").get<std::string>()});
+  }
+  return found;
+}
+
+std::vector<Setting> read_settings(const json& job, LoadedModel& model) {
+  std::vector<Setting> settings;
+  for (const json& setting : job.at("settings")) {
+    CLI::App app;
+    SpeculationFlags flags;
+    add_speculation_flags(app, flags);
+    auto words = setting.at("flags").get<std::vector<std::string>>();
+    std::reverse(words.begin(), words.end());  // as CLI11 takes them
+    app.parse(words);
+    settings.push_back({setting.at("name"), std::make_unique<Speculation>(flags, model)});
+  }
+  return settings;
+}
+
+// What bench_replay must know of a setting.
+json drafting(const Speculation& speculation, int n_layers) {
+  const SpecBound* drafter = speculation.specbound();
+  if (!drafter) return nullptr;
+  return {{"kind", drafter->head().name()},
+          {"n_layers", n_layers},
+          {"check_layers", drafter->check_layers()},
+          {"w_max", drafter->width()},
+          {"shortlist", speculation.shortlist()}};
+}
+
+// A round as another model can replay it: where its drafts left, how many were right, and whether
+// more were looked for.
+json outline(const RoundEvent& round) {
+  json exits = json::array();
+  for (int i = 0; i < round.drafted(); ++i) exits.push_back(round.rows[i].exit_layer);
+  return {{"exits", exits},
+          {"accepted", round.tokens.size() - 1},
+          {"end", kDraftEndNames[static_cast<int>(round.draft_end)]}};
+}
+
+json counted(const GenerateStats& stats) {
+  const Counters& c = stats.counters;
+  return {{"rounds", c.rounds}, {"decoded", c.decoded_tokens},   {"drafted", c.drafted_tokens},
+          {"checks", c.checks}, {"accepted", c.accepted_tokens}, {"accepted_at", c.accepted_at},
+          {"nanoseconds", c.ns}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  if (argc != 2) throw Error(ErrorCode::kUsage, "usage: bench_dialogues JOB.json");
+  const json job = json::parse(std::ifstream(argv[1]));
+  ModelFlags model_flags;
+  model_flags.model = job.at("model");
+  model_flags.n_threads = job.at("threads");
+  LoadedModel model(model_flags);
+  model.load();
+  const std::unique_ptr<ChatTemplate> style = ChatTemplate::from_gguf(model.gguf());
+  const std::vector<Setting> settings = read_settings(job, model);
+
+  SamplingParams sampling;
+  sampling.temperature = job.at("temperature");
+  sampling.seed = 1;
+  Session session(model.backend(), Sampler(sampling));
+  GenerateOptions options;
+  options.max_tokens = job.at("n_predict");
+  if (!job.value("ignore_end", false)) {
+    options.is_end = [&](int32_t id) { return model.ends_reply(id); };
+  }
+
+  const Setting* attached = nullptr;
+  json replies = json::array();
+  std::ifstream lines(job.at("dialogues").get<std::string>());
+  std::string line;
+  for (int dialogue = 0; dialogue < job.at("count") && std::getline(lines, line); ++dialogue) {
+    int turn = 0;
+    for (const std::vector<int32_t>& prompt : prompts(model, *style, json::parse(line))) {
+      if (static_cast<int>(prompt.size()) + options.max_tokens > model.n_ctx()) break;
+      const auto decode = [&](const Setting* setting) {
+        // Repacking heads would leave the caches other than plain decoding finds them.
+        if (setting && setting != attached) setting->speculation->attach(model.backend());
+        if (setting) attached = setting;
+        session.set_speculator(setting ? setting->speculation->speculator() : nullptr);
+        return session.generate(prompt, options);
+      };
+      const GenerateStats first = decode(nullptr);  // the prompt into the cache
+      const std::vector<int32_t> text(session.tokens().begin(), session.tokens().end());
+      ++turn;
+      if (first.generated_tokens < job.at("min_tokens")) continue;
+      json reply = {{"dialogue", dialogue},
+                    {"turn", turn - 1},
+                    {"prompt_tokens", prompt.size()},
+                    {"tokens", first.generated_tokens},
+                    {"settings", json::object()}};
+      for (const Setting& setting : settings) {
+        json plain = json::array(), seconds = json::array();
+        GenerateStats stats;
+        json rounds = json::array();
+        if (setting.name == job.value("outline", "")) {
+          options.on_round = [&](const RoundEvent& round) { rounds.push_back(outline(round)); };
+          decode(&setting);
+          options.on_round = nullptr;
+        }
+        for (int i = 0; i < job.at("repeats"); ++i) {
+          plain.push_back(decode(nullptr).decode_seconds);
+          stats = decode(&setting);
+          seconds.push_back(stats.decode_seconds);
+          if (!std::equal(text.begin(), text.end(), session.tokens().begin(),
+                          session.tokens().end())) {
+            throw Error(ErrorCode::kLimit,
+                        setting.name + " wrote other tokens than plain decoding");
+          }
+        }
+        json entry = counted(stats);
+        entry["plain_seconds"] = plain;
+        entry["seconds"] = seconds;
+        if (!rounds.empty()) entry["outline"] = rounds;
+        reply["settings"][setting.name] = entry;
+      }
+      replies.push_back(reply);
+    }
+  }
+  json described = json::object(), drafters = json::object();
+  for (const Setting& s : settings) {
+    described[s.name] = s.speculation->description();
+    drafters[s.name] = drafting(*s.speculation, model.config().n_layers);
+  }
+  const json out = {{"backend", model.backend().description()},
+                    {"settings", described},
+                    {"drafting", drafters},
+                    {"replies", replies}};
+  std::printf("%s\n", out.dump().c_str());
+  return 0;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "bench_dialogues: %s\n", e.what());
+  return 1;
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Training of exit heads: ours with OpenBLAS, ours with our own kernels, plain PyTorch, in turns.
+
+Rows times heads a second; a step of a chained head counts as one. Run by train_throughput.sh, which
+builds what is needed.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import re
+import shlex
+
+import bench
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--bench-train", required=True, help="our bench program")
+    parser.add_argument("--python", required=True, help="a Python that has torch")
+    parser.add_argument("--processes", type=int, default=5, help="of each program")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rows", type=int, default=20000)
+    parser.add_argument("--shortlist", type=int, default=1024)
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--output", type=pathlib.Path,
+                        default=bench.RESULTS / "train_throughput.json")
+    a = parser.parse_args()
+
+    machine = bench.hardware()
+    shape = ["--rows", a.rows, "--shortlist", a.shortlist, "--batch", a.batch]
+    flags = [*shape, "-t", a.threads]
+    outputs = bench.take_turns({
+        "ours": [a.bench_train, *flags],
+        "ours, own kernels": [a.bench_train, *flags, "--own"],
+        "PyTorch": [a.python, HERE / "torch_heads.py", *flags],
+    }, a.processes)
+    results = []
+    for name, runs in outputs.items():
+        rate = bench.summary([run["tokens_x_layers_per_second"] for run in runs])
+        results.append(dict(program=name, arithmetic=runs[0]["arithmetic"],
+                            tokens_x_layers_per_second=rate))
+        print(f"{name} ({runs[0]['arithmetic']}): {rate['median']:.0f} tokens x layers a second")
+    command = ["tests/bench/train_throughput.sh", "--processes", a.processes, *shape, "--threads",
+               a.threads]
+    report = dict(
+        bench="train_throughput",
+        date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
+        commit=bench.commit(), command=shlex.join(map(str, command)), hardware=machine,
+        settings=dict(rows=a.rows, shortlist=a.shortlist, batch=a.batch, threads=a.threads, dim=256,
+                      heads="chained at 0 (three steps), folded at 2, 4, 8", processes=a.processes,
+                      statistic="median over processes"),
+        results=results)
+    # Lists of numbers on one line each.
+    text = re.sub(r"\[[\s\d.,]+\]", lambda match: re.sub(r"\s+", " ", match[0]),
+                  json.dumps(report, indent=1))
+    a.output.write_text(text + "\n")
+    print(f"\nwritten: {a.output}")
+
+
+if __name__ == "__main__":
+    main()
