@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "app/cli.h"
+#include "app/verify_plan.h"
 #include "error.h"
 
 namespace specbound {
@@ -86,7 +87,7 @@ double counted_speedup(const MeasuredSpeedup& measured, const ReplayResult& repl
   return measured.priced_seconds > 0 ? replayed.plain_seconds / measured.priced_seconds : 0;
 }
 
-void add_text_files(CLI::App& app, TuningTextFlags& flags) {
+void add_tuning_texts(CLI::App& app, TuningTextFlags& flags) {
   app.add_option_function<std::vector<std::string>>(
          "--data",
          [&flags](const std::vector<std::string>& files) {
@@ -100,6 +101,17 @@ void add_text_files(CLI::App& app, TuningTextFlags& flags) {
          "dialogues whose turns the model answers: .jsonl, .txt, .xz (default: a few openers)")
       ->type_name("FILE")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option_function<std::string>(
+         "--temps",
+         [&flags](const std::string& text) {
+           try {
+             flags.temperatures = parse_temperatures(text);
+           } catch (const Error& e) {
+             throw CLI::ValidationError(std::string(e.what()));
+           }
+         },
+         "temperatures of the replies (default 0,0.7)")
+      ->type_name("LIST");
 }
 
 }  // namespace specbound

@@ -30,7 +30,7 @@ double total_speedup(const MeasuredSpeedup& measured);
 // What the cost model makes of the very rounds that were measured.
 double counted_speedup(const MeasuredSpeedup& measured, const ReplayResult& replayed);
 
-// --data, which may be given again.
-void add_text_files(CLI::App& app, TuningTextFlags& flags);
+// --data, which may be given again, and --temps.
+void add_tuning_texts(CLI::App& app, TuningTextFlags& flags);
 
 }  // namespace specbound

@@ -17,7 +17,6 @@
 #include "app/terminal_text.h"
 #include "app/tuned_settings.h"
 #include "app/tuning_texts.h"
-#include "app/verify_plan.h"
 #include "error.h"
 #include "train/measure_speedup.h"
 
@@ -182,18 +181,7 @@ std::optional<TunedSettings> tuned_before(LoadedModel& model, const ExitHeads& h
 void add_flags(CLI::App& app, TheoryFlags& flags) {
   add_file(app, "--heads", flags.heads, "exit heads (default: NAME.heads.gguf beside the model)");
   app.add_flag("--shipped", flags.shipped, "the heads file's own setting, not that of tune");
-  add_text_files(app, flags.texts);
-  app.add_option_function<std::string>(
-         "--temps",
-         [&flags](const std::string& text) {
-           try {
-             flags.texts.temperatures = parse_temperatures(text);
-           } catch (const Error& e) {
-             throw CLI::ValidationError(std::string(e.what()));
-           }
-         },
-         "temperatures of the replies (default 0,0.7)")
-      ->type_name("LIST");
+  add_tuning_texts(app, flags.texts);
   add_int(app, "--replies", flags.replies, 0, 1 << 20,
           format("replies that the setting is measured on (default %d)", flags.replies));
   add_output_file(app, "--json", flags.json, "write everything as JSON");

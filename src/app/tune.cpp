@@ -16,7 +16,6 @@
 #include "app/terminal_text.h"
 #include "app/tuned_settings.h"
 #include "app/tuning_texts.h"
-#include "app/verify_plan.h"
 #include "error.h"
 #include "train/measure_speedup.h"
 #include "train/tune.h"
@@ -189,20 +188,9 @@ Json report_json(const LoadedModel& model, const Tuned& tuned, const TuningTrace
 
 void add_flags(CLI::App& app, TuneFlags& flags) {
   add_file(app, "--heads", flags.heads, "exit heads (default: NAME.heads.gguf beside the model)");
-  add_text_files(app, flags.texts);
+  add_tuning_texts(app, flags.texts);
   add_int(app, "--tokens", flags.texts.tokens, 64, 1 << 24,
           format("tokens of replies to look at (default %d)", flags.texts.tokens));
-  app.add_option_function<std::string>(
-         "--temps",
-         [&flags](const std::string& text) {
-           try {
-             flags.texts.temperatures = parse_temperatures(text);
-           } catch (const Error& e) {
-             throw CLI::ValidationError(std::string(e.what()));
-           }
-         },
-         "temperatures of the replies (default 0,0.7)")
-      ->type_name("LIST");
   app.add_option("--kind", flags.kind, "only heads of this kind")
       ->type_name("full|folded|chained|table|hybrid");
   add_int(app, "--replies", flags.replies, 0, 1 << 20,

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "app/cost_report.h"
 #include "app/file_output.h"
 #include "app/terminal_text.h"
 #include "engine/backend.h"
@@ -71,28 +72,6 @@ int whole(const Json& json, const char* key, int low, int high) {
 
 double seconds(const Json& json, const char* key) {
   return number(json, key, 0, 1e6);
-}
-
-Json to_json(const CostModel& costs) {
-  Json checks = Json::array();
-  for (const CheckCost& c : costs.checks) {
-    checks.push_back({{"kind", c.kind}, {"tokens", c.tokens}, {"seconds", c.seconds}});
-  }
-  Json layer = Json::array(), logits = Json::array();
-  for (int m = 1; m <= CostModel::kRows; ++m) {
-    layer.push_back(costs.layer[m]);
-    logits.push_back(costs.logits[m]);
-  }
-  return {{"n_layers", costs.n_layers},
-          {"vocab_size", costs.vocab_size},
-          {"layer", layer},
-          {"logits", logits},
-          {"pass", costs.pass},
-          {"checks", checks},
-          {"plain_token", costs.plain_token},
-          {"argmax", costs.argmax},
-          {"row", costs.row},
-          {"round", costs.round}};
 }
 
 void read_rows(const Json& json, const char* key, std::array<double, CostModel::kRows + 1>& out) {
@@ -268,7 +247,7 @@ std::string write_tuned(const std::string& model_fingerprint, const std::string&
                  {"tau", s.tau},
                  {"d_max", s.d_max},
                  {"w_max", s.w_max}}},
-               {"costs", to_json(tuned.costs)}};
+               {"costs", costs_json(tuned.costs)}};
   if (s.table_tau) json["settings"]["table_tau"] = *s.table_tau;
   write_file(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   return path;

@@ -29,7 +29,10 @@ void MeasuredSwitch::begin(std::span<const int32_t> text) {
 
 bool MeasuredSwitch::wants_plain() const {
   if (first_round_) return false;
-  if (plain_.empty()) return true;
+  // To begin with several in a row: one alone may have been interrupted, and then anything wins.
+  if (plain_.empty() ||
+      (plain_.size() == 1 && plain_.begin()->second.rounds() < PlainRate::kEnough))
+    return true;
   const auto like = plain_.find(length_class(length_));
   const bool enough = like != plain_.end() && like->second.rounds() >= PlainRate::kEnough;
   return rounds_since_plain_ >= (enough ? kRefreshEvery : kLearnEvery);
@@ -70,25 +73,25 @@ void MeasuredSwitch::weigh(int tokens, double seconds) {
   const double plain = plain_seconds();
   if (!(plain > 0)) return;
   const double gain = std::max(tokens - seconds / plain, kWorstRound);
-  seconds_ += (tokens - gain) * plain;
-  seconds_plainly_ += tokens * plain;
+  tokens_ += tokens;
+  cost_ += tokens - gain;
   credit_ += gain + kIncome * tokens;
   if (gain > 0) rows_ = std::min(2 * rows_, kMaxRows);
   if (credit_ < 0) {
-    last_speed_ = seconds_plainly_ / seconds_;
+    last_speed_ = tokens_ / cost_;
     spell_left_ = next_spell_;
     next_spell_ = std::min(2 * next_spell_, kLongSpell);
   } else if (credit_ >= kMost) {  // it has paid
     credit_ = kMost;
     next_spell_ = kShortSpell;
-    seconds_ = seconds_plainly_ = 0;
+    tokens_ = cost_ = 0;
   }
 }
 
 void MeasuredSwitch::resume() {
   credit_ = kTrial;
   rows_ = kTrialRows;
-  seconds_ = seconds_plainly_ = 0;
+  tokens_ = cost_ = 0;
 }
 
 }  // namespace specbound

@@ -55,8 +55,9 @@ class MeasuredSwitch final : public Speculator {
   double credit_ = kTrial;
   int rows_ = kTrialRows;
   int spell_left_ = 0, next_spell_ = kShortSpell;
-  // Since credit was full, or the trial began: speculative rounds, and their tokens plainly.
-  double seconds_ = 0, seconds_plainly_ = 0;
+  // Since credit was full, or the trial began: tokens of speculative rounds, and what those took in
+  // plain tokens of their time.
+  double tokens_ = 0, cost_ = 0;
   double last_speed_ = 0;
 };
 

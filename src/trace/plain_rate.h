@@ -27,11 +27,11 @@ class PlainRate {
 
   // The sample: the newest rounds.
   int rounds() const { return static_cast<int>(recent_.size()); }
-  // Seconds per token, the median of the sample; 0 before the first.
+  // Seconds per token, the median of the sample, the faster of the middle two; 0 before the first.
   double seconds_per_token() const {
     if (recent_.empty()) return 0;
     std::vector<int64_t> sorted = recent_;
-    const auto middle = sorted.begin() + static_cast<long>(sorted.size() / 2);
+    const auto middle = sorted.begin() + static_cast<long>((sorted.size() - 1) / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
     return 1e-9 * static_cast<double>(*middle);
   }

@@ -13,4 +13,4 @@ if [[ -z ${CHATS:-} ]]; then
 fi
 cmake --build "$build" --target specbound >&2
 exec "$build/specbound" train-heads -m "$1" --data "$CHATS" --kinds full \
-  --layers 1,2,3,4,5,6,7,8,9,10 --self-generate 100000 --epochs 4 -o "$2"
+  --layers 1-10 --self-generate 60000 --epochs 3 -o "$2"
