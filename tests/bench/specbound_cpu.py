@@ -106,7 +106,7 @@ def against_llamacpp(a, threads):
     ratio = round(rates["ours"]["median"] / rates["llamacpp"]["median"], 3)
     print(f"\nplain decoding, {threads} threads: ours {rates['ours']['median']:.0f} tok/s, "
           f"llama.cpp {rates['llamacpp']['median']:.0f}: {ratio:.2f}x")
-    return dict(threads=threads, llamacpp=outputs["llamacpp"][0]["backend"], ratio=ratio, **rates)
+    return dict(threads=threads, against=outputs["llamacpp"][0]["backend"], ratio=ratio, **rates)
 
 
 def main():
