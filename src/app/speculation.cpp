@@ -84,7 +84,6 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
   }
   try {
     heads_ = ExitHeads::open(heads_path_, gguf, config);
-    model_fingerprint_ = model_fingerprint(gguf);
   } catch (const Error& e) {
     if (!flags_.heads.empty()) throw;
     cannot_ = e.what();
@@ -221,7 +220,7 @@ void Speculation::give_heads() {
 void Speculation::take_tuned() {
   // Layers that were asked for may not be those of the kind of head that won.
   if (flags_.specbound.preset != Preset::kTuned || flags_.specbound.check_layers) return;
-  const auto tuned = read_tuned(model_fingerprint_, *heads_, backend_->device());
+  const auto tuned = read_tuned(heads_->base().fingerprint, *heads_, backend_->device());
   if (!tuned) return;
   tuned_ = true;
   make_specbound(tuned->settings);

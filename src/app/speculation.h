@@ -58,7 +58,6 @@ class Speculation {
 
   SpeculationFlags flags_;
   int n_layers_;
-  std::string model_fingerprint_;  // where there are heads
   std::string train_command_;
   std::string heads_path_;  // where they are or would be
   std::optional<ExitHeads> heads_;

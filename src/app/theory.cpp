@@ -175,7 +175,7 @@ Json run_setting(LoadedModel& model, const ExitHeads& heads, const HeadDefaults&
 
 // Costs and settings of an earlier `tune`, where there are any.
 std::optional<TunedSettings> tuned_before(LoadedModel& model, const ExitHeads& heads) {
-  return read_tuned(model_fingerprint(model.gguf()), heads, model.backend().device());
+  return read_tuned(heads.base().fingerprint, heads, model.backend().device());
 }
 
 void add_flags(CLI::App& app, TheoryFlags& flags) {

@@ -241,8 +241,8 @@ int command_tune(int argc, char** argv) {
   report(tuned, trace, costs);
   if (!flags.dry_run) {
     const std::string path =
-        write_tuned(model_fingerprint(model.gguf()), model.backend().device(),
-                    {heads_fingerprint(heads), tuned.settings, winner.result.speedup(), costs});
+        write_tuned(heads.base().fingerprint, model.backend().device(),
+                    {heads.fingerprint(), tuned.settings, winner.result.speedup(), costs});
     std::printf("kept in %s\n", terminal_text(path).c_str());
   }
   if (!flags.json.empty()) {

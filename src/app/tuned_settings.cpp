@@ -12,7 +12,6 @@
 #include "app/terminal_text.h"
 #include "engine/backend.h"
 #include "error.h"
-#include "model/gguf.h"
 
 namespace specbound {
 
@@ -166,10 +165,6 @@ std::string cache_folder() {
   return "";
 }
 
-std::string heads_fingerprint(const ExitHeads& heads) {
-  return model_fingerprint(Gguf::open(heads.path()));
-}
-
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
                                         const std::string& heads_fingerprint,
                                         const std::string& device) {
@@ -211,7 +206,7 @@ std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
 
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
                                         const ExitHeads& heads, const std::string& device) {
-  auto tuned = read_tuned(model_fingerprint, heads_fingerprint(heads), device);
+  auto tuned = read_tuned(model_fingerprint, heads.fingerprint(), device);
   if (!tuned) return tuned;
   const std::string why = misfit(tuned->settings, heads);
   if (why.empty()) return tuned;

@@ -21,10 +21,6 @@ struct TunedSettings {
 // Empty where neither XDG_CACHE_HOME nor HOME says where.
 std::string cache_folder();
 
-// 16 hexadecimal digits over a heads file, as model_fingerprint() makes them. Throws Error when it
-// cannot be read any more.
-std::string heads_fingerprint(const ExitHeads& heads);
-
 // nullopt when there is none for this model, heads file and device; a file that cannot be read or
 // makes no sense is told on stderr in one line and counts as none.
 // The same for these heads, which must have what the settings name: a file that was edited by hand

@@ -90,6 +90,8 @@ class ExitHeads {
 
   const std::string& path() const { return gguf_.path(); }
   const HeadsBase& base() const { return base_; }
+  // Of the file itself, as it was opened, made as a model's is.
+  std::string fingerprint() const;
   const std::vector<HeadWeights>& heads() const { return heads_; }      // by kind, then layer
   const std::vector<int32_t>& shortlist() const { return shortlist_; }  // token ids; may be empty
   const DraftTable& table() const { return table_; }                    // may be empty

@@ -82,4 +82,8 @@ HeadsBase heads_base(const Gguf& model, const ModelConfig& config) {
           model_fingerprint(model)};
 }
 
+std::string ExitHeads::fingerprint() const {
+  return model_fingerprint(gguf_);
+}
+
 }  // namespace specbound

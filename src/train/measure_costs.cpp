@@ -9,6 +9,7 @@
 #include "decode/sampler.h"
 #include "engine/float_mode.h"
 #include "error.h"
+#include "train/median.h"
 #include "train/tuning_trace.h"
 
 namespace specbound {
@@ -22,13 +23,6 @@ double seconds(Clock::duration duration) {
 }
 double since(Clock::time_point start) {
   return seconds(Clock::now() - start);
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
 // Whatever the values are, it takes the same time; the same ones make runs comparable.

@@ -6,17 +6,11 @@
 #include "decode/specbound.h"
 #include "decode/table_head.h"
 #include "error.h"
+#include "train/median.h"
 
 namespace specbound {
 
 namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
-}
 
 double price(const RoundEvent& round, const CostModel& costs, const HeadDefaults& settings,
              bool greedy) {
