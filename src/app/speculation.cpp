@@ -89,7 +89,6 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
     cannot_ = e.what();
     if (off) return;
     // The file was found, not asked for: the way on must be told.
-    if (cannot_.ends_with("(--spec off)")) throw;
     throw Error(e.code(), format("%s; train again (%s) or go on without: --spec off", e.what(),
                                  train_command_.c_str()));
   }
@@ -180,6 +179,9 @@ void Speculation::make_specbound(HeadDefaults settings) {
     if (flags_.table_tau && *kind != HeadKind::kHybrid) {
       throw Error(ErrorCode::kUsage, format("--table-tau: needs --head hybrid, found %s heads",
                                             head_kind_name(*kind)));
+    }
+    if (flags_.rule && *kind == HeadKind::kTable) {
+      throw Error(ErrorCode::kUsage, "--confidence: needs trained heads, found the draft table");
     }
     table_tau_ = flags_.table_tau;
     // A flag moves both thresholds, unless each has its own.

@@ -425,7 +425,14 @@ class Training {
     settings_from_ =
         "guessed: there are no texts by the model to tune on; --self-generate makes them";
     if (flags_.self_generate == 0) return;
-    const std::optional<ShippedSettings> tuned = tune(trained);
+    std::optional<ShippedSettings> tuned;
+    try {
+      tuned = tune(trained);
+    } catch (const Interrupted&) {  // what was trained is not lost for it
+      clear_interrupt();
+      settings_from_ = "guessed: interrupted while settings were tuned";
+      return;
+    }
     if (!tuned) return;
     if (tuned->defaults.w_max == 1) {
       settings_from_ = format("guessed: by replay on %s tokens nothing beats plain decoding",
@@ -513,7 +520,7 @@ class Training {
       out += format("learnt     %s tokens; %s more kept for validation\n",
                     count_text(trained.rows).c_str(), count_text(trained.validation_rows).c_str());
     }
-    out += format("time       %s, of these training %s\n", time_text(seconds()).c_str(),
+    out += format("time       %s in this run, training %s in all\n", time_text(seconds()).c_str(),
                   time_text(trained.seconds).c_str());
     if (!flags_.train.kinds.empty()) out += agreement(trained);
     if (flags_.makes_table()) out += table_text(trained.heads.table);

@@ -16,7 +16,7 @@ namespace specbound {
 namespace {
 
 void stop_if_interrupted() {
-  if (interrupt_flag()) throw Interrupted("interrupted: no heads were written");
+  if (interrupt_flag()) throw Interrupted("interrupted while settings were tuned");
 }
 
 // A greedy reply as it is; the prompt of another one as `session` goes on from it. nullopt where

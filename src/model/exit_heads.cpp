@@ -243,9 +243,8 @@ HeadsBase read_base(const Reader& in) {
 void check_made_for(const std::string& path, const HeadsBase& model, const HeadsBase& found) {
   const auto refuse = [&](const std::string& expected_text, const std::string& found_text) {
     throw Error(ErrorCode::kFormat,
-                format("%s: made for another model: expected %s, found %s: train heads for this "
-                       "one (specbound train-heads) or go on without any (--spec off)",
-                       path.c_str(), expected_text.c_str(), found_text.c_str()));
+                format("%s: made for another model: expected %s, found %s", path.c_str(),
+                       expected_text.c_str(), found_text.c_str()));
   };
   if (found.architecture != model.architecture) {
     refuse("architecture " + model.architecture, printable(found.architecture));

@@ -57,6 +57,11 @@ def hardware():
         load_average_at_start=round(load, 2))
 
 
+def relative(text):
+    """Without the path of this checkout."""
+    return text.replace(f"{ROOT}/", "")
+
+
 def commit():
     """Short hash, with -dirty when the sources differ from it; "none" outside a repository."""
     def git(*arguments):

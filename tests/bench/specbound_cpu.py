@@ -88,8 +88,8 @@ def run(a, threads, temperature, table):
           f"{entry['replies']} replies, {entry['tokens']} tokens")
     for name, flags in table.items():
         row = summarize(output["replies"], name)
-        entry["settings"][name] = dict(flags=" ".join(flags).replace(str(bench.ROOT) + "/", ""),
-                                       description=output["settings"][name], **row)
+        entry["settings"][name] = dict(flags=bench.relative(" ".join(flags)),
+                                       description=bench.relative(output["settings"][name]), **row)
         print(f"  {name:24} {row['speedup']:.3f}x [{row['quartiles'][0]:.2f}, "
               f"{row['quartiles'][1]:.2f}]  CR {row['compression_rate']:.2f}  accepted "
               f"{row['acceptance']:.2f}  exit {row['mean_exit_layer']:.1f}  checks "

@@ -11,11 +11,13 @@ from specbound_process import DEMO, STORIES, specbound
 
 ASK = ("-p", "Find me a flight to Oslo.", "-n", "32", "--ignore-eos")
 SAMPLING = (("--temp", "0"), ("--temp", "0.7", "-s", "3"))
-# Random weights; sure of everything; of nothing; weights as large and as small as the format has.
-TEMPERS = (dict(), dict(tau=0.0), dict(tau=1.0), dict(scale=60000.0, tau=0.0),
-           dict(scale=0.0, tau=0.0))
+# Random weights; sure of everything; of nothing; weights as large and as small as the format has; a
+# table whose guesses are certain, or as good as impossible.
+TEMPERS = (dict(), dict(tau=0.0), dict(tau=1.0), dict(scale=60000.0, tau=0.0, log_p=0.0),
+           dict(scale=0.0, tau=0.0, log_p=-60000.0))
 KINDS = (dict(kind="chained", layers=(0,)), dict(kind="chained", layers=(0, 1, 4), inner=0),
-         dict(kind="folded", layers=(1, 6)), dict(kind="full", layers=(2,)))
+         dict(kind="folded", layers=(1, 6)), dict(kind="full", layers=(2,)),
+         dict(kind="table"), dict(kind="hybrid"), dict(kind="hybrid", table_tau=1.0))
 
 
 class Heads(unittest.TestCase):
@@ -47,8 +49,11 @@ class Heads(unittest.TestCase):
             for temper in TEMPERS:
                 path = self.write(heads_bytes(self.fingerprint, **{**kind, **temper}))
                 for sampling in SAMPLING:
-                    for rule in ("p", "margin") if temper in TEMPERS[:2] else ("p",):
-                        result, stats = self.run_with(path, *sampling, "--confidence", rule)
+                    rules = [()]
+                    if temper in TEMPERS[:2] and kind["kind"] != "table":
+                        rules.append(("--confidence", "margin"))
+                    for rule in rules:
+                        result, stats = self.run_with(path, *sampling, *rule)
                         self.assertEqual(result.stdout, plain[sampling], (kind, temper, sampling))
                         self.assertIs(stats["speculation_active"], True)
                         drafted += stats["drafted_tokens"]
@@ -65,7 +70,8 @@ class Heads(unittest.TestCase):
                                "Play some jazz.")
             self.assertEqual(result.returncode, 0, (result.stdout, result.stderr))
             self.assertIn(b"identical", result.stdout)
-            self.assertIn(kind["kind"].encode() + b" heads", result.stderr)
+            drafter = "the draft table" if kind["kind"] == "table" else kind["kind"] + " heads"
+            self.assertIn(drafter.encode(), result.stderr)
             self.assertNotIn(b"nothing was drafted", result.stderr)
 
     def test_never_sure_means_one_row_a_round(self):

@@ -4,26 +4,24 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "error.h"
+#include "parse.h"
 #include "temp_dir.h"
 
 using namespace specbound;
+using namespace specbound::test;
 
 namespace {
 
-struct Flags {
+struct Flags : Parse {
   ModelFlags model;
   SamplingFlags sampling;
   ReplyFlags reply;
   TextFlags text;
-  std::optional<int> status;  // what parse_cli gave
-  std::string out, err;       // what it printed
 };
 
 Flags parse(std::vector<std::string> arguments) {
@@ -33,20 +31,7 @@ Flags parse(std::vector<std::string> arguments) {
   add_reply_flags(app, flags.reply);
   add_sampling_flags(app, flags.sampling);
   add_model_flags(app, flags.model);
-  arguments.insert(arguments.begin(), "test");
-  std::vector<char*> argv;
-  for (std::string& a : arguments) argv.push_back(a.data());
-  char *out_text = nullptr, *err_text = nullptr;
-  size_t out_size = 0, err_size = 0;
-  FILE* out = open_memstream(&out_text, &out_size);
-  FILE* err = open_memstream(&err_text, &err_size);
-  flags.status = parse_cli(app, static_cast<int>(argv.size()), argv.data(), out, err);
-  std::fclose(out);
-  std::fclose(err);
-  flags.out.assign(out_text, out_size);
-  flags.err.assign(err_text, err_size);
-  std::free(out_text);
-  std::free(err_text);
+  parse_into(app, std::move(arguments), flags);
   return flags;
 }
 

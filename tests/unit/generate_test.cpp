@@ -19,11 +19,7 @@ SamplingParams params(float temperature, uint64_t seed = 11) {
 }
 
 const TinyModel& model() {
-  static const TinyModel model([] {
-    TinySpec spec;
-    spec.type = DType::kQ8_0;
-    return spec;
-  }());
+  static const TinyModel model(q8_0_spec());
   return model;
 }
 

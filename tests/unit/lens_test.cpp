@@ -27,12 +27,7 @@ constexpr auto kNone = LensMark::kNone, kWrong = LensMark::kWrong, kRight = Lens
                kAfter = LensMark::kAfter;
 
 const TinyModel& model() {
-  static const TinyModel model([] {
-    TinySpec spec;
-    spec.n_layers = kLayers;
-    spec.type = DType::kQ8_0;
-    return spec;
-  }());
+  static const TinyModel model(q8_0_spec(kLayers));
   return model;
 }
 

@@ -23,11 +23,7 @@ int search(const std::vector<int32_t>& text, int n_max) {
 }
 
 const TinyModel& model() {
-  static const TinyModel model([] {
-    TinySpec spec;
-    spec.type = DType::kQ8_0;
-    return spec;
-  }());
+  static const TinyModel model(q8_0_spec());
   return model;
 }
 

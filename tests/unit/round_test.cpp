@@ -24,12 +24,7 @@ constexpr int kLayers = 8;
 constexpr auto kDraft = Phase::kDraft, kVerify = Phase::kVerify;
 
 const TinyModel& model() {
-  static const TinyModel model([] {
-    TinySpec spec;
-    spec.n_layers = kLayers;
-    spec.type = DType::kQ8_0;
-    return spec;
-  }());
+  static const TinyModel model(q8_0_spec(kLayers));
   return model;
 }
 

@@ -50,6 +50,13 @@ struct TinySpec {
   int kv_dim() const { return n_kv_heads * head_dim; }
 };
 
+inline TinySpec q8_0_spec(int n_layers = 2) {
+  TinySpec spec;
+  spec.n_layers = n_layers;
+  spec.type = DType::kQ8_0;
+  return spec;
+}
+
 struct TinyTensor {
   std::string name;
   DType type;

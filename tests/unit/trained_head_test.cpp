@@ -22,12 +22,7 @@ constexpr int kLayers = 4;
 constexpr int kVocab = 97;
 
 const TinyModel& model() {
-  static const TinyModel model([] {
-    TinySpec spec;
-    spec.n_layers = kLayers;
-    spec.type = DType::kQ8_0;
-    return spec;
-  }());
+  static const TinyModel model(q8_0_spec(kLayers));
   return model;
 }
 

@@ -23,12 +23,7 @@ namespace {
 constexpr int kLayers = 6, kVocab = 97;
 
 const TinyModel& model() {
-  static const TinyModel model([] {
-    TinySpec spec;
-    spec.n_layers = kLayers;
-    spec.type = DType::kQ8_0;
-    return spec;
-  }());
+  static const TinyModel model(q8_0_spec(kLayers));
   return model;
 }
 
