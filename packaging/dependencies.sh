@@ -6,7 +6,8 @@
 build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-dev
   liblzma-dev"
 test_needs="ccache:ccache clang++:clang clang-format:clang-format python3:python3
-  pkg-config:pkg-config doctest-dev libsentencepiece-dev"
+  pkg-config:pkg-config doctest-dev libsentencepiece-dev libboost-dev
+  libboost-context-dev"
 
 # Used when it is there and never required: train-heads multiplies matrices with it.
 recommended="libopenblas0-pthread"

@@ -1,0 +1,63 @@
+// Float arithmetic in the order in which the CPU kernels have it (engine/cpu/kernels_impl.h): sums
+// run in virtual lanes and end in one fixed tree, exp is one polynomial. Same bits on both.
+#pragma once
+
+#include "intrinsics.cuh"
+
+namespace specbound::kernels {
+
+// e^x, relative error below 2^-22; 0 below -87, infinite above 88. Cody-Waite reduction by ln 2 in
+// two parts, a polynomial of degree 7.
+SPECBOUND_DEVICE float exp_formula(float x) {
+  float c = x > 88.0f ? 88.0f : x;
+  c = c < -87.0f ? -87.0f : c;  // NaN passes
+  const float n = round_even(c * 1.44269504f);
+  float r = fused(n, -0.693359375f, c);
+  r = fused(n, 2.12194440e-4f, r);
+  float p = 1.9875691500e-4f;
+  p = fused(p, r, 1.3981999507e-3f);
+  p = fused(p, r, 8.3334519073e-3f);
+  p = fused(p, r, 4.1665795894e-2f);
+  p = fused(p, r, 1.6666665459e-1f);
+  p = fused(p, r, 5.0000001201e-1f);
+  p = fused(p, r * r, r + 1.0f);
+  const int exponent = n == n ? static_cast<int>(n) : 0;  // of NaN any: the product is NaN
+  p = p * float_of(static_cast<uint32_t>(exponent + 127) << 23);
+  if (x > 88.0f) p = infinity();
+  return x < -87.0f ? 0.0f : p;
+}
+
+SPECBOUND_DEVICE float silu(float x) {
+  return x / (1.0f + exp_formula(0.0f - x));
+}
+
+// The CPU's tree over 16 virtual lanes, in both halves of a warp: every lane of a half returns the
+// sum over lanes 0..15 of that half. (a + b) has the bits of (b + a).
+SPECBOUND_DEVICE float sum_of_16(float x) {
+  for (int step = 8; step >= 1; step /= 2) x = x + shuffle_xor(x, step);
+  return x;
+}
+
+SPECBOUND_DEVICE float max_of_16(float x) {  // no NaN
+  for (int step = 8; step >= 1; step /= 2) {
+    const float other = shuffle_xor(x, step);
+    x = x > other ? x : other;
+  }
+  return x;
+}
+
+// Of 32 virtual lanes, one a lane of the warp: lanes i and i + 16 first, then the tree.
+SPECBOUND_DEVICE float sum_of_32(float x) {
+  return sum_of_16(x + shuffle_xor(x, 16));
+}
+
+// The largest bit pattern: of non-negative floats, those of NaN and infinity above all.
+SPECBOUND_DEVICE uint32_t max_bits_of_32(uint32_t x) {
+  for (int step = 16; step >= 1; step /= 2) {
+    const uint32_t other = shuffle_xor(x, step);
+    x = x > other ? x : other;
+  }
+  return x;
+}
+
+}  // namespace specbound::kernels

@@ -1,0 +1,77 @@
+// Operands in the layouts that the kernels stream. Plain structs of device pointers, for host code
+// and kernels alike. DESIGN 4, 8.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/int8_formula.h"
+
+namespace specbound::kernels {
+
+inline constexpr int kTileOutputs = 16;  // of a weight tile: the rows of a tensor-core operand
+inline constexpr int kPanelRows = 8;     // its columns
+inline constexpr int kMaxDecodeRows = 16;
+inline constexpr int kHalfBlock = 16;  // k of one FP16 tile
+
+// Which rows a pass is about: in device memory, so that one graph serves every round.
+struct Pass {
+  int32_t n_rows;  // 1..16 while decoding, 1..512 in prefill
+  int32_t pos;     // of the first row; row r is at pos + r
+};
+
+// INT8 weights W (n_out, n_in) in fragment order: a tile of 16 outputs by a block of 32 k is 512
+// bytes, 16 a lane, as one operand of mma_16x8x32. Lane 4 g + t holds k 8 t .. 8 t + 3 (of the
+// block) of output g (of the tile), the same of output g + 8, then k 8 t + 4 .. 8 t + 7 of g, and
+// of g + 8: so a lane finds its activations in 8 bytes that lie together. Outputs past n_out are
+// zero.
+struct TilesI8 {
+  int32_t n_out, n_in;  // n_in a multiple of 32
+  const int8_t* q;      // (n_tiles, n_in/32, 32 lanes, 16), 16-byte aligned
+  const uint16_t* d;    // (n_tiles, n_in/32, 8, 2) FP16 scales: of g, of g + 8; 4-byte aligned
+};
+
+// FP16 weights: a tile of 16 outputs by a block of 16 k is 512 bytes, 16 a lane, as one operand of
+// mma_16x8x16: lane 4 g + t holds W[16 tile + g][4 t, 4 t + 1] (of the block), the same of g + 8,
+// then k 4 t + 2, 4 t + 3 of g, and of g + 8. Rows of W are padded with zeros to a multiple of 32.
+struct TilesF16 {
+  int32_t n_out, n_in;
+  const uint16_t* w;  // (n_tiles, n_blocks, 32 lanes, 8), 16-byte aligned
+};
+
+// Rows of activations, quantized by int8_formula.h, in panels of 8; rows past the last are zero.
+struct RowsI8 {
+  int32_t n_in;  // a multiple of 32
+  int8_t* q;     // (panels, n_in/32, 8, 32), 16-byte aligned
+  float* d;      // (panels, n_in/32, 8)
+};
+
+// Rows of activations for FP16 weights: row r holds x / scale[r] as the sum of two FP16 numbers,
+// the nearest to it and the nearest to what is left: 23 bits of it, where one number alone would
+// keep 11 of the 24 that the CPU multiplies by. scale is a power of two, exact: the largest
+// magnitude lies in [2^13, 2^14) (below it where scale would be less than 2^-126); a row of zeros
+// has 1; a row with an infinity or a NaN has that, and zeros: all of its products are NaN.
+struct RowsF16 {
+  int32_t n_in;  // padded to a multiple of 32 with zeros
+  // (panels, n_in/16, 8, 4, 2, 4), 16-byte aligned: of a block of 16 k and a row, for each t the
+  // nearest numbers of k 4 t .. 4 t + 3, then what is left of them. Rows past the last are zero.
+  uint16_t* x;
+  float* scale;  // (panels, 8)
+};
+
+// One layer's K and V, FP16. K lies (n_kv_heads, n_ctx/16, head_dim, 16), so that threads are
+// positions; V lies (n_kv_heads, n_ctx, head_dim).
+struct KvLayer {
+  uint16_t* k;
+  uint16_t* v;
+  int32_t n_ctx;  // a multiple of 64
+};
+
+constexpr int tiles_of(int n_out) {
+  return (n_out + kTileOutputs - 1) / kTileOutputs;
+}
+constexpr int panels_of(int n_rows) {
+  return (n_rows + kPanelRows - 1) / kPanelRows;
+}
+
+}  // namespace specbound::kernels

@@ -1,0 +1,64 @@
+// What a kernel finds when the host compiler compiles it: CUDA's words, meant by the SIMT executor.
+// Included by kernels/intrinsics.cuh; kernels know nothing else of the executor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+namespace simt {
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+// A place in a kernel's source. clang 14 has no std::source_location.
+struct Where {
+  const char* file;
+  int line;
+};
+
+// Of the thread that runs now.
+extern Index thread_index, block_index, block_size, grid_size;
+
+// A barrier of the block: all of its threads, at one line.
+void sync_threads(Where where);
+void sync_warp(Where where);
+
+// The block's shared memory, 16-byte aligned; poisoned at the start of each block.
+unsigned char* shared_memory();
+
+// All 32 lanes of the warp hand in `size` bytes and read what everyone handed in.
+void exchange_bytes(const void* mine, void* all, size_t size, Where where);
+
+// The rendezvous of a warp that every warp operation is made from.
+template <class T>
+void exchange(const T& mine, T (&all)[32], const char* file = __builtin_FILE(),
+              int line = __builtin_LINE()) {
+  exchange_bytes(&mine, all, sizeof(T), {file, line});
+}
+
+// Runs body() once for every thread of every block, by the options of the executor (executor.h).
+void run_grid(const char* kernel, Index blocks, unsigned threads, size_t shared_bytes,
+              const std::function<void()>& body);
+
+}  // namespace simt
+
+#define threadIdx ::simt::thread_index
+#define blockIdx ::simt::block_index
+#define blockDim ::simt::block_size
+#define gridDim ::simt::grid_size
+
+inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  simt::sync_threads({file, line});
+}
+inline void __syncwarp(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  simt::sync_warp({file, line});
+}
