@@ -186,14 +186,20 @@ void Sampler::keep_top_p() {
   std::erase_if(candidates_, [&](const Candidate& c) { return c.logit < floor; });
 
   std::sort(candidates_.begin(), candidates_.end(), precedes);
-  const double enough = params_.top_p * z;
-  double sum = 0;
-  size_t n = 0;
-  while (n < candidates_.size() && (n == 0 || sum < enough)) {
-    sum += weight(candidates_[n++].logit, max);
-  }
-  candidates_.resize(n);
+  candidates_.resize(std::min(candidates_.size(), top_p_prefix(params_.top_p * z)));
   std::sort(candidates_.begin(), candidates_.end(), by_id);
+}
+
+// How many of the candidates, which are in order, reach `enough`, at least one; one more than there
+// are when they do not.
+size_t Sampler::top_p_prefix(double enough) const {
+  const float max = candidates_.front().logit;
+  double sum = 0;
+  for (size_t n = 0; n < candidates_.size(); ++n) {
+    if (n > 0 && sum >= enough) return n;
+    sum += weight(candidates_[n].logit, max);
+  }
+  return sum >= enough ? candidates_.size() : candidates_.size() + 1;
 }
 
 void Sampler::keep_min_p() {
@@ -201,6 +207,62 @@ void Sampler::keep_min_p() {
   for (const Candidate& c : candidates_) max = std::max(max, c.logit);
   const double floor = max + exact_log(params_.min_p);
   std::erase_if(candidates_, [&](const Candidate& c) { return c.logit != max && c.logit < floor; });
+}
+
+// How many of the candidates, which are in order, pass min-p; one more than there are when all do.
+size_t Sampler::min_p_prefix() const {
+  const float max = candidates_.front().logit;
+  const double floor = max + exact_log(params_.min_p);
+  size_t n = 0;
+  while (n < candidates_.size() && !(candidates_[n].logit != max && candidates_[n].logit < floor)) {
+    ++n;
+  }
+  return n < candidates_.size() ? n : n + 1;
+}
+
+// How many of a row's tokens the filters keep, where the candidates are the row's first in order
+// and more may follow. Both filters keep a prefix of that order, so the shorter one decides.
+std::optional<size_t> Sampler::kept_of_more(const TopLogits& top, bool weighed) const {
+  const size_t n = candidates_.size(), more = n + 1;
+  const size_t by_min_p = params_.min_p > 0 ? min_p_prefix() : more;
+  size_t least = 1, most = more;  // by top-p, as far as Z is known
+  if (params_.top_p == 1) {
+    least = more;
+  } else if (weighed && (params_.top_k == 0 || params_.top_k >= top.of)) {
+    double z = 0;
+    for (const double part : top.weight) z += part;
+    const double error = weight_error(top.of);
+    least = top_p_prefix(params_.top_p * (z * (1 - error)));
+    most = top_p_prefix(params_.top_p * (z * (1 + error)));
+  }
+  least = std::min(least, by_min_p);
+  most = std::min(most, by_min_p);
+  if (least != most || most > n) return std::nullopt;
+  return most;
+}
+
+std::optional<int32_t> Sampler::sample_top(const TopLogits& top, bool weighed,
+                                           const DrawPlace& place, double* margin) {
+  if (top.n == 0) return std::nullopt;
+  const size_t n = top.n;
+  if (params_.temperature == 0) {
+    if (margin) *margin = margin_of(std::span(top.logit, n));
+    return top.id[0];
+  }
+  const size_t k = params_.top_k > 0 ? std::min(params_.top_k, top.of) : top.of;
+  candidates_.resize(std::min(k, n));
+  for (size_t i = 0; i < candidates_.size(); ++i) candidates_[i] = {top.logit[i], top.id[i]};
+  if (k > n) {
+    const std::optional<size_t> kept = kept_of_more(top, weighed);
+    if (!kept) return std::nullopt;
+    candidates_.resize(*kept);
+    std::sort(candidates_.begin(), candidates_.end(), by_id);
+  } else {
+    std::sort(candidates_.begin(), candidates_.end(), by_id);
+    if (params_.top_p < 1) keep_top_p();
+    if (params_.min_p > 0) keep_min_p();
+  }
+  return draw(place, margin);
 }
 
 int32_t Sampler::draw(const DrawPlace& place, double* margin) const {

@@ -18,10 +18,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "decode/noise.h"
+#include "engine/top_logits.h"
 
 namespace specbound {
 
@@ -51,6 +53,11 @@ class Sampler {
                  const DrawPlace& place, std::span<const int32_t> ids = {},
                  double* margin = nullptr);
 
+  // The same token from the head of a row whose logits have been penalized already; nothing where
+  // the head does not decide it. `weighed`: it holds weights too.
+  std::optional<int32_t> sample_top(const TopLogits& top, bool weighed, const DrawPlace& place,
+                                    double* margin = nullptr);
+
   const SamplingParams& params() const { return params_; }
 
  private:
@@ -67,6 +74,9 @@ class Sampler {
   void collect_top_k(std::span<const float> logits, std::span<const int32_t> ids);
   void keep_top_p();
   void keep_min_p();
+  size_t top_p_prefix(double enough) const;
+  size_t min_p_prefix() const;
+  std::optional<size_t> kept_of_more(const TopLogits& top, bool weighed) const;
   int32_t draw(const DrawPlace& place, double* margin) const;
 
   SamplingParams params_;

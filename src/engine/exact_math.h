@@ -2,7 +2,7 @@
 // machine, compiler and libm, because they are nothing but IEEE additions, multiplications and one
 // division in a written order (no fused operations: without FMA hardware those are slow calls).
 // Relative error below 1e-15, near log(1) too. Loops over the first two vectorize: there are no
-// tables and no branches on data.
+// tables and no branches on data. constexpr: nvcc then compiles them for kernels as they are.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ inline constexpr double kLn2High = 0x1.62e42fefa38p-1;   // 42 bits: k * kLn2Hig
 inline constexpr double kLn2Low = 0x1.ef35793c7673p-45;  // ln 2 - kLn2High
 
 // log(x) for finite, normal x > 0.
-inline double exact_log(double x) {
+constexpr double exact_log(double x) {
   // x = 2^k * m with m in [sqrt(1/2), sqrt(2)), by integer arithmetic on the bits.
   constexpr uint64_t kSqrtHalf = 0x3fe6a09e667f3bcd;
   constexpr uint64_t kOne = 0x3ff0000000000000;
@@ -46,7 +46,7 @@ inline double exact_log(double x) {
 }
 
 // exp(x) for x <= 0 (0 below -708, where results would be denormal). NaN is not allowed.
-inline double exact_exp(double x) {
+constexpr double exact_exp(double x) {
   // x = k ln 2 + r, |r| <= 0.347: adding and taking away 1.5 * 2^52 rounds to an integer.
   const double clamped = x < -708.0 ? -708.0 : x;
   const double rounder = 0x1.8p52;
@@ -77,7 +77,7 @@ struct SinCos {
 };
 
 // sin(x) and cos(x) for 0 <= x < 2^24, absolute error below 1e-15 up to 2^20.
-inline SinCos exact_sin_cos(double x) {
+constexpr SinCos exact_sin_cos(double x) {
   // x = k pi/2 + r, |r| <= pi/4. pi/2 in three parts, the first two of 33 bits: k times them is
   // exact for k < 2^20.
   const double rounder = 0x1.8p52;

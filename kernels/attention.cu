@@ -1,0 +1,328 @@
+// Attention of a decode pass: a block for each K/V head and chunk, whose keys and values serve all
+// queries at once.
+#include "attention.h"
+
+#include <cmath>
+
+#include "finish_head.cuh"
+#include "launch.cuh"
+
+namespace specbound::kernels {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kSlots = 4;               // queries that a warp serves at once
+constexpr int kTurn = kWarps * kSlots;  // and a block
+constexpr int kMaxStagedQueries = 64;   // for which keys and values are staged once
+constexpr int kInFlight = 8;            // 16-byte loads of a thread
+constexpr int kPositions = kAttentionChunk;
+
+struct AttendChunks {
+  Attend p;
+  float scale;         // 1 / sqrt(head_dim)
+  int staged_queries;  // a multiple of kTurn
+};
+
+// What a block works on, and its shared memory.
+struct Chunk {
+  int kv_head, index, begin;  // begin: its first position
+  int pos, n_queries;  // of the pass; query i is row i / group, head i % group of the K/V head
+  int staged_keys;     // positions in use, rounded up to whole key blocks
+  uint32_t* staged;    // (head_dim, 32 pairs of positions) of K, then (64, head_dim/2) of V
+  float* q;            // (kTurn, head_dim), each slot one warp's
+  float* weights;      // (staged_queries, 64), each row one warp's
+};
+
+SPECBOUND_DEVICE int at_most(int n, int most) {
+  return n < most ? n : most;
+}
+
+// How many of the chunk's keys query `i` sees; 0 for none and for queries past the last.
+SPECBOUND_DEVICE int visible_keys(const Chunk& c, int i, int group) {
+  if (i >= c.n_queries) return 0;
+  const int n = c.pos + i / group + 1 - c.begin;
+  return n < 0 ? 0 : at_most(n, kPositions);
+}
+
+// K of the chunk, from (4, head_dim, 16) to (head_dim, 64): a warp then reads all positions of a
+// dimension side by side. Key blocks that nobody sees become zero.
+SPECBOUND_DEVICE void stage_keys(const Heads& heads, const Chunk& c) {
+  const int n = heads.head_dim;
+  const auto* from = reinterpret_cast<const Word4*>(
+      heads.kv.k + (static_cast<size_t>(c.kv_head) * heads.kv.n_ctx + c.begin) * n);
+  auto* to = reinterpret_cast<Word4*>(c.staged);
+  for (int first = static_cast<int>(threadIdx.x); first < 8 * n; first += kInFlight * kThreads) {
+    Word4 held[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int at = first + i * kThreads, d = at / 8, block = at / 2 % 4;
+      const bool used = at < 8 * n && 16 * block < c.staged_keys;
+      held[i] = used ? from[(block * n + d) * 2 + at % 2] : Word4{0, 0, 0, 0};
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int at = first + i * kThreads;
+      if (at < 8 * n) to[at] = held[i];
+    }
+  }
+}
+
+SPECBOUND_DEVICE void stage_values(const Heads& heads, const Chunk& c) {
+  const int n = heads.head_dim, words = c.staged_keys * n / 8;
+  const auto* from = reinterpret_cast<const Word4*>(
+      heads.kv.v + (static_cast<size_t>(c.kv_head) * heads.kv.n_ctx + c.begin) * n);
+  auto* to = reinterpret_cast<Word4*>(c.staged);
+  for (int first = static_cast<int>(threadIdx.x); first < words; first += kInFlight * kThreads) {
+    Word4 held[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int at = first + i * kThreads;
+      held[i] = at < words ? from[at] : Word4{0, 0, 0, 0};
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int at = first + i * kThreads;
+      if (at < words) to[at] = held[i];
+    }
+  }
+}
+
+SPECBOUND_DEVICE float low_half(uint32_t word) {
+  return half_float(static_cast<uint16_t>(word & 0xffffu));
+}
+SPECBOUND_DEVICE float high_half(uint32_t word) {
+  return half_float(static_cast<uint16_t>(word >> 16));
+}
+
+// The weights of a query's keys from the dot products of positions 2 lane and 2 lane + 1; its
+// largest score and sum of weights go to `state`. Keys that it does not see are skipped: what they
+// hold may be anything.
+SPECBOUND_DEVICE void softmax_chunk(const float (&dots)[2], float scale, int n_keys, float* weights,
+                                    float* state) {
+  const int lane = lane_index();
+  float score[2], largest = -infinity();
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    score[e] = 2 * lane + e < n_keys ? dots[e] * scale : -infinity();
+    if (score[e] > largest) largest = score[e];  // NaN is passed over
+  }
+#pragma unroll
+  for (int step = 16; step >= 1; step /= 2) {
+    const float other = shuffle_xor(largest, step);
+    if (other > largest) largest = other;
+  }
+  // The sum runs in 16 virtual lanes (position mod 16) by ascending blocks of 16, which are 8 lanes
+  // here; then the tree. All groups of 8 lanes do the same.
+  float total[2];
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    const float weight = exp_formula(score[e] - largest);
+    weights[2 * lane + e] = weight;
+    total[e] = 0.0f;
+#pragma unroll
+    for (int block = 0; block < kPositions / 16; ++block) {
+      total[e] = total[e] + shuffle(weight, 8 * block + lane % 8);
+    }
+#pragma unroll
+    for (int step = 4; step >= 1; step /= 2) total[e] = total[e] + shuffle_xor(total[e], step);
+  }
+  if (lane == 0) {
+    state[0] = largest;
+    state[1] = total[0] + total[1];
+  }
+}
+
+// Finished queries, scores and weights of the turn's queries first..first + kTurn - 1; row 0 of
+// `weights` is `first`'s. A lane has two positions.
+SPECBOUND_DEVICE void score_turn(const AttendChunks& a, const Chunk& c, int first, float* weights) {
+  const Heads& heads = a.p.heads;
+  const int n = heads.head_dim, group = heads.n_heads / heads.n_kv_heads, lane = lane_index();
+  int keys[kSlots];
+  float dots[kSlots][2];
+  float* q = c.q + warp_index() * kSlots * n;
+#pragma unroll
+  for (int i = 0; i < kSlots; ++i) {
+    const int query = first + i * kWarps + warp_index();
+    keys[i] = visible_keys(c, query, group);
+    dots[i][0] = dots[i][1] = 0.0f;
+    if (keys[i] == 0) continue;
+    const int row = query / group, head = c.kv_head * group + query % group;
+    finish_query(heads, row, head, c.pos + row, q + i * n);
+  }
+  for (int d = 0; d < n; d += 4) {
+    float k[4][2];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const uint32_t pair = c.staged[(d + e) * (kPositions / 2) + lane];
+      k[e][0] = low_half(pair);
+      k[e][1] = high_half(pair);
+    }
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) {
+      if (keys[i] == 0) continue;
+      const Float4 four = *reinterpret_cast<const Float4*>(q + i * n + d);
+      const float x[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        dots[i][0] = fused(k[e][0], x[e], dots[i][0]);
+        dots[i][1] = fused(k[e][1], x[e], dots[i][1]);
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kSlots; ++i) {
+    if (keys[i] == 0) continue;
+    const int slot = i * kWarps + warp_index(), query = first + slot;
+    const int row = query / group, head = c.kv_head * group + query % group;
+    const size_t state =
+        (static_cast<size_t>(row) * heads.n_heads + head) * (heads.kv.n_ctx / kPositions) + c.index;
+    softmax_chunk(dots[i], a.scale, keys[i], weights + slot * kPositions,
+                  a.p.part_states + 2 * state);
+  }
+  __syncwarp();  // weights are there; q may be written
+}
+
+// Weighted sums of the values, by ascending keys, of the turn's queries in the dimensions from
+// 2 * column on: 2 P of them a lane, pairs 32 apart.
+template <int P>
+SPECBOUND_DEVICE void add_values(const AttendChunks& a, const Chunk& c, int first, int column,
+                                 const float* weights) {
+  const Heads& heads = a.p.heads;
+  const int pairs = heads.head_dim / 2, group = heads.n_heads / heads.n_kv_heads;
+  int keys[kSlots], most = 0;
+  float out[kSlots][2 * P];
+#pragma unroll
+  for (int i = 0; i < kSlots; ++i) {
+    keys[i] = visible_keys(c, first + i * kWarps + warp_index(), group);
+    most = keys[i] > most ? keys[i] : most;
+#pragma unroll
+    for (int e = 0; e < 2 * P; ++e) out[i][e] = 0.0f;
+  }
+  const int mine = column + lane_index();
+  for (int key = 0; key < most; key += 4) {
+    float v[4][2 * P];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+#pragma unroll
+      for (int e = 0; e < P; ++e) {
+        const int at = mine + kWarp * e;
+        const uint32_t pair = at < pairs ? c.staged[(key + j) * pairs + at] : 0;
+        v[j][2 * e] = low_half(pair);
+        v[j][2 * e + 1] = high_half(pair);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) {
+      if (key >= keys[i]) continue;
+      const float* row = weights + (i * kWarps + warp_index()) * kPositions + key;
+      const Float4 four = *reinterpret_cast<const Float4*>(row);
+      const float weight[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (key + j >= keys[i]) continue;
+#pragma unroll
+        for (int e = 0; e < 2 * P; ++e) out[i][e] = fused(v[j][e], weight[j], out[i][e]);
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kSlots; ++i) {
+    if (keys[i] == 0) continue;
+    const int query = first + i * kWarps + warp_index();
+    const int row = query / group, head = c.kv_head * group + query % group;
+    float* part = a.p.part_outputs +
+                  (static_cast<size_t>(c.index) * kMaxDecodeRows + row) * q_dim_of(heads) +
+                  head * heads.head_dim;
+#pragma unroll
+    for (int e = 0; e < P; ++e) {
+      const int at = mine + kWarp * e;
+      if (at < pairs) {
+        *reinterpret_cast<Float2*>(part + 2 * at) = Float2{out[i][2 * e], out[i][2 * e + 1]};
+      }
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 5) attend_chunks_kernel(AttendChunks a) {
+  const Heads& heads = a.p.heads;
+  const int n = heads.head_dim, n_rows = a.p.pass->n_rows;
+  Chunk c;
+  c.index = static_cast<int>(blockIdx.x);
+  c.kv_head = static_cast<int>(blockIdx.y);
+  c.begin = c.index * kPositions;
+  c.pos = a.p.pass->pos;
+  const int len = c.pos + n_rows;
+  if (c.begin >= len) return;
+  const int end = at_most(len, c.begin + kPositions);
+  c.n_queries = n_rows * (heads.n_heads / heads.n_kv_heads);
+  c.staged_keys = (end - c.begin + 15) / 16 * 16;
+  c.staged = block_shared<uint32_t>();
+  c.q = block_shared<float>(static_cast<size_t>(n) * kPositions * sizeof(uint16_t));
+  c.weights = c.q + kTurn * n;
+
+  // The pass's keys and values of this chunk go to the cache, whence they are read like all others.
+  const int first_new = c.pos > c.begin ? c.pos : c.begin;
+  if (first_new < end) {
+    for (int at = first_new + warp_index(); at < end; at += kWarps) {
+      store_key_value(heads, at - c.pos, c.kv_head, at, c.q + warp_index() * kSlots * n);
+    }
+    __syncthreads();
+  }
+  for (int staged = 0; staged < c.n_queries; staged += a.staged_queries) {
+    const int last = at_most(c.n_queries, staged + a.staged_queries);
+    if (staged > 0) __syncthreads();  // the last values have been read
+    stage_keys(heads, c);
+    __syncthreads();
+    for (int first = staged; first < last; first += kTurn) {
+      score_turn(a, c, first, c.weights + (first - staged) * kPositions);
+    }
+    __syncthreads();
+    stage_values(heads, c);
+    __syncthreads();
+    for (int first = staged; first < last; first += kTurn) {
+      const float* weights = c.weights + (first - staged) * kPositions;
+      for (int column = 0; column < n / 2; column += 2 * kWarp) {
+        if (n / 2 - column > kWarp) {
+          add_values<2>(a, c, first, column, weights);
+        } else {
+          add_values<1>(a, c, first, column, weights);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void check_heads(const Heads& heads) {
+  SB_CHECK(heads.n_kv_heads >= 1 && heads.n_heads >= 1 && heads.n_heads % heads.n_kv_heads == 0);
+  SB_CHECK(heads.head_dim >= 8 && heads.head_dim % 8 == 0 && heads.head_dim <= kMaxHeadDim);
+  SB_CHECK(heads.qkv != nullptr && heads.cosine != nullptr && heads.sine != nullptr);
+  SB_CHECK(aligned(heads.kv.k, 16) && aligned(heads.kv.v, 16));
+  SB_CHECK(heads.kv.n_ctx > 0 && heads.kv.n_ctx % kPositions == 0);
+}
+
+void check_attend(const Attend& p) {
+  SB_CHECK(p.pass != nullptr && p.attended != nullptr);
+  check_heads(p.heads);
+  SB_CHECK(p.context > 0 && p.context % kPositions == 0 && p.context <= p.heads.kv.n_ctx);
+  SB_CHECK(aligned(p.part_states, 8) && aligned(p.part_outputs, 8));
+  if (p.quantized.q == nullptr) return;
+  SB_CHECK(p.quantized.d != nullptr && p.quantized.n_in == p.heads.n_heads * p.heads.head_dim);
+  SB_CHECK(p.quantized.n_in % kQuantBlock == 0);
+}
+
+void attend_chunks(const Attend& p, Stream stream) {
+  check_attend(p);
+  const int n = p.heads.head_dim, group = p.heads.n_heads / p.heads.n_kv_heads;
+  AttendChunks a{p, 1.0f / std::sqrt(static_cast<float>(n)), kMaxStagedQueries};
+  if (kMaxDecodeRows * group < kMaxStagedQueries) a.staged_queries = kMaxDecodeRows * group;
+  const size_t shared = static_cast<size_t>(n) * kPositions * sizeof(uint16_t) +
+                        static_cast<size_t>(kTurn * n + a.staged_queries * kPositions) * 4;
+  const Grid blocks{static_cast<unsigned>(p.context / kPositions),
+                    static_cast<unsigned>(p.heads.n_kv_heads)};
+  launch(attend_chunks_kernel, "attend_chunks", {blocks, kThreads, shared}, stream, a);
+}
+
+}  // namespace specbound::kernels

@@ -1,0 +1,50 @@
+// Attention of a decode pass: heads finished (bias, norm, rope), keys and values into the cache,
+// and softmax(q K / sqrt(head_dim)) V over absolute chunks of positions. The bits are those of the
+// CPU backend (engine/cpu/kernels_impl.h: rmsnorm, rotate, store_kv, attention) and of a row alone.
+#pragma once
+
+#include "layouts.h"
+#include "stream.h"
+
+namespace specbound::kernels {
+
+inline constexpr int kAttentionChunk = 64;  // positions; partial results are joined in chunk order
+inline constexpr int kMaxHeadDim = 256;
+
+// Queries, keys and values as the matmul left them, how to finish them, and where they go.
+struct Heads {
+  int n_heads, n_kv_heads;  // n_heads a multiple of n_kv_heads
+  int head_dim;             // a multiple of 8 up to 256
+  // (n_rows, q_dim + 2 kv_dim): q, k, v of a row side by side. q_dim is n_heads times head_dim,
+  // kv_dim n_kv_heads times head_dim.
+  const float* qkv;
+  const float *q_bias, *k_bias, *v_bias;  // (q_dim), (kv_dim), (kv_dim), each or null
+  const float *q_norm, *k_norm;           // (head_dim), each or null
+  float norm_eps;
+  // (kv.n_ctx, head_dim): a pair's angle at both of its places, the sine negative at the first
+  // (engine/cpu/rope.h).
+  const float *cosine, *sine;
+  bool neighbours;  // pairs are neighbours; otherwise they lie head_dim/2 apart
+  KvLayer kv;       // k and v 16-byte aligned
+};
+
+// Both kernels of a pass. Positions below pass->pos are in the cache; those of the pass are written
+// there. Every product is of K and V as FP16; keys that a row does not see are not touched. NaN and
+// infinity do what they do on the CPU, but a NaN may have other bits.
+struct Attend {
+  const Pass* pass;  // n_rows 1..16, pos + n_rows <= context
+  Heads heads;
+  int context;          // a multiple of 64 up to kv.n_ctx: sizes the grid
+  float* part_states;   // (16, n_heads, n_ctx/64, 2): largest score, sum of exp; 8-byte aligned
+  float* part_outputs;  // (n_ctx/64, 16, q_dim), 8-byte aligned
+  float* attended;      // (16, q_dim)
+  RowsI8 quantized;  // q null: none. Else attended once more, quantized: n_in = q_dim, a multiple
+                     // of 32; rows from n_rows to the end of the last panel become zero
+};
+void attend_chunks(const Attend& p, Stream stream);   // heads.qkv, cache -> cache, parts
+void combine_chunks(const Attend& p, Stream stream);  // parts -> attended, quantized
+
+void check_heads(const Heads& heads);  // the contracts above
+void check_attend(const Attend& p);
+
+}  // namespace specbound::kernels

@@ -1,0 +1,45 @@
+// y = W x for the 1..16 rows of a decode pass, INT8 weights, with what follows at once. The bits
+// are those of the CPU backend and do not depend on the other rows (engine/int8_formula.h).
+//
+// Common to all: pass->n_rows is 1..16; x holds panels_of(n_rows) panels; weights are TilesI8 with
+// n_in = x.n_in, any n_out >= 1; q and d of weights and rows are aligned as layouts.h says, d of
+// rows to 8 bytes. Rows of an output from n_rows on are not touched.
+#pragma once
+
+#include "layouts.h"
+#include "stream.h"
+
+namespace specbound::kernels {
+
+// y[row] = (parts[0] x, parts[1] x, ...), side by side: q, k and v; or the logits.
+struct Project {
+  static constexpr int kMaxParts = 3;
+  const Pass* pass;
+  RowsI8 x;
+  TilesI8 parts[kMaxParts];
+  int n_parts;  // 1..3
+  float* y;     // (n_rows, ld)
+  int ld;       // at least the sum of n_out
+};
+void project(const Project& p, Stream stream);
+
+// h += W x, then h += bias.
+struct ProjectResidual {
+  const Pass* pass;
+  RowsI8 x;
+  TilesI8 w;          // (dim, n_in)
+  const float* bias;  // (dim) or null
+  float* h;           // (n_rows, dim)
+};
+void project_residual(const ProjectResidual& p, Stream stream);
+
+// out = quantize(silu(gate x) * (up x)).
+struct GateUp {
+  const Pass* pass;
+  RowsI8 x;
+  TilesI8 gate, up;  // (ffn_dim, n_in), ffn_dim a multiple of 32
+  RowsI8 out;        // n_in = ffn_dim; rows from n_rows to the end of the last panel become zero
+};
+void gate_up(const GateUp& p, Stream stream);
+
+}  // namespace specbound::kernels

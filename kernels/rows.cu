@@ -1,0 +1,147 @@
+// Embedding, norm and quantization of rows; a block computes a row.
+#include "rows.h"
+
+#include "float_formula.cuh"
+#include "launch.cuh"
+#include "quantize.cuh"
+#include "row_norm.cuh"
+
+namespace specbound::kernels {
+namespace {
+
+constexpr int kThreads = kRowThreads;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kMaxRows = 512;
+
+struct Four {
+  float x[4];
+};
+
+SPECBOUND_DEVICE Four load_four(const float* p) {
+  const Word4 v = *reinterpret_cast<const Word4*>(p);
+  return {{float_of(v.x), float_of(v.y), float_of(v.z), float_of(v.w)}};
+}
+
+// A warp quantizes 128 values: eight lanes that lie together hold a block, four of it each, from
+// element k of the row on. Lanes past the row's end only take part in the shuffles.
+SPECBOUND_DEVICE void quantize_fours(const Four& four, int row, int k, const RowsI8& out) {
+  uint32_t largest = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t magnitude = magnitude_bits(four.x[i]);
+    largest = largest > magnitude ? largest : magnitude;
+  }
+#pragma unroll
+  for (int step = 4; step >= 1; step /= 2) {
+    const uint32_t other = shuffle_xor(largest, step);
+    largest = largest > other ? largest : other;
+  }
+  if (k >= out.n_in) return;
+  const QuantScale scale = quant_scale(largest);
+  uint32_t word = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    word |= (static_cast<uint32_t>(quantized(four.x[i], scale)) & 0xffu) << (8 * i);
+  }
+  const int block = k / kQuantBlock, at = k % kQuantBlock;
+  const size_t place = row_block(out.n_in / kQuantBlock, row, block);
+  *reinterpret_cast<uint32_t*>(out.q + place * kQuantBlock + at) = word;
+  if (at == 0) out.d[place] = scale.dx;
+}
+
+// Is the block's row a row of the pass? If not, but of its last panel, it is made zero.
+SPECBOUND_DEVICE bool row_lives(int row, const Pass* pass, const RowsI8& out) {
+  const int n_rows = pass->n_rows;
+  if (row < n_rows) return true;
+  if (row / kPanelRows > (n_rows - 1) / kPanelRows) return false;
+  const int n_blocks = out.n_in / kQuantBlock;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * n_blocks; i += kThreads) {
+    const size_t place = row_block(n_blocks, row, i / 2);
+    reinterpret_cast<Word4*>(out.q + place * kQuantBlock)[i % 2] = Word4{0, 0, 0, 0};
+    if (i % 2 == 0) out.d[place] = 0.0f;
+  }
+  return false;
+}
+
+__global__ void __launch_bounds__(kThreads) norm_quantize_kernel(NormQuantize p) {
+  const int row = static_cast<int>(blockIdx.x), dim = p.out.n_in;
+  if (!row_lives(row, p.pass, p.out)) return;
+  const float* x = p.h + static_cast<size_t>(row) * dim;
+  const float scale = inverse_rms(x, dim, p.eps);
+  for (int first = 128 * warp_index(); first < dim; first += 128 * kWarps) {
+    const int k = first + 4 * lane_index();
+    Four y{};
+    if (k < dim) {
+      const Four h = load_four(x + k), weight = load_four(p.weight + k);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) y.x[i] = (h.x[i] * scale) * weight.x[i];
+    }
+    quantize_fours(y, row, k, p.out);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) quantize_rows_kernel(QuantizeRows p) {
+  const int row = static_cast<int>(blockIdx.x), n_in = p.out.n_in;
+  if (!row_lives(row, p.pass, p.out)) return;
+  const float* x = p.x + static_cast<size_t>(row) * p.ld;
+  for (int first = 128 * warp_index(); first < n_in; first += 128 * kWarps) {
+    const int k = first + 4 * lane_index();
+    quantize_fours(k < n_in ? load_four(x + k) : Four{}, row, k, p.out);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) embed_rows_kernel(EmbedRows p) {
+  const int row = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  if (row >= p.pass->n_rows) return;
+  const size_t first = static_cast<size_t>(p.tokens[row]) * p.dim;
+  float* h = p.h + static_cast<size_t>(row) * p.dim;
+  for (int k = thread; k < p.dim; k += kThreads) {
+    if (p.type == DType::kF32) {
+      h[k] = static_cast<const float*>(p.table)[first + k];
+    } else if (p.type == DType::kF16) {
+      h[k] = half_float(static_cast<const uint16_t*>(p.table)[first + k]);
+    } else if (p.type == DType::kBF16) {
+      const uint32_t upper = static_cast<const uint16_t*>(p.table)[first + k];
+      h[k] = float_of(upper << 16);
+    } else {
+      const BlockQ8_0& block = static_cast<const BlockQ8_0*>(p.table)[(first + k) / kQuantBlock];
+      h[k] = half_float(block.d) * static_cast<float>(block.q[k % kQuantBlock]);
+    }
+  }
+}
+
+void check_rows(const Pass* pass, int max_rows, const RowsI8& out) {
+  SB_CHECK(pass != nullptr && max_rows >= 1 && max_rows <= kMaxRows);
+  SB_CHECK(out.n_in >= kQuantBlock && out.n_in % kQuantBlock == 0);
+  SB_CHECK(aligned(out.q, 16) && aligned(out.d, 16));
+}
+
+Grid whole_panels(int max_rows) {
+  return {static_cast<unsigned>(panels_of(max_rows) * kPanelRows)};
+}
+
+}  // namespace
+
+void norm_quantize(const NormQuantize& p, Stream stream) {
+  check_rows(p.pass, p.max_rows, p.out);
+  SB_CHECK(aligned(p.h, 16) && aligned(p.weight, 16));
+  launch(norm_quantize_kernel, "norm_quantize", {whole_panels(p.max_rows), kThreads, kNormBytes},
+         stream, p);
+}
+
+void quantize_rows(const QuantizeRows& p, Stream stream) {
+  check_rows(p.pass, p.max_rows, p.out);
+  SB_CHECK(aligned(p.x, 16) && p.ld % 4 == 0 && p.ld >= p.out.n_in);
+  launch(quantize_rows_kernel, "quantize_rows", {whole_panels(p.max_rows), kThreads, 0}, stream, p);
+}
+
+void embed_rows(const EmbedRows& p, Stream stream) {
+  SB_CHECK(p.pass != nullptr && p.max_rows >= 1 && p.max_rows <= kMaxRows);
+  SB_CHECK(p.tokens != nullptr && p.h != nullptr && aligned(p.table, 4) && p.dim >= 1);
+  SB_CHECK(p.type == DType::kF32 || p.type == DType::kF16 || p.type == DType::kBF16 ||
+           (p.type == DType::kQ8_0 && p.dim % kQuantBlock == 0));
+  launch(embed_rows_kernel, "embed_rows", {{static_cast<unsigned>(p.max_rows)}, kThreads, 0},
+         stream, p);
+}
+
+}  // namespace specbound::kernels

@@ -1,0 +1,48 @@
+// Rows of activations on their way into a matmul: embedded, normed, quantized. The bits are those
+// of the CPU backend (rmsnorm and quantize of engine/cpu/kernels_impl.h, read_row of linear.cpp).
+//
+// All of them, prefill's 512 rows as well as decode's 1..16, are one block a row: `max_rows` sizes
+// the grid, pass->n_rows says how many rows there are.
+#pragma once
+
+#include "layouts.h"
+#include "model/dtype.h"
+#include "stream.h"
+
+namespace specbound::kernels {
+
+// out = quantize(rmsnorm(h) * weight).
+struct NormQuantize {
+  const Pass* pass;     // 1 <= n_rows <= max_rows
+  const float* h;       // (n_rows, dim), 16-byte aligned
+  const float* weight;  // (dim), 16-byte aligned
+  float eps;
+  RowsI8 out;    // (panels_of(n_rows)) panels; out.n_in = dim, q and d 16-byte aligned; rows from
+                 // n_rows to the end of the last panel become zero
+  int max_rows;  // 1..512
+};
+void norm_quantize(const NormQuantize& p, Stream stream);
+
+// out = quantize(x).
+struct QuantizeRows {
+  const Pass* pass;  // 1 <= n_rows <= max_rows
+  const float* x;    // (n_rows, ld), 16-byte aligned
+  int ld;            // a multiple of 4, at least out.n_in
+  RowsI8 out;        // as above
+  int max_rows;      // 1..512
+};
+void quantize_rows(const QuantizeRows& p, Stream stream);
+
+// h[row] = row tokens[row] of the embedding.
+struct EmbedRows {
+  const Pass* pass;       // 1 <= n_rows <= max_rows
+  const int32_t* tokens;  // (n_rows), each a row of the table
+  DType type;             // of the table: F32, F16, BF16 or Q8_0 (then dim is a multiple of 32)
+  const void* table;      // (vocab_size, dim) as a GGUF file holds it, 4-byte aligned
+  int dim;
+  float* h;      // (n_rows, dim)
+  int max_rows;  // 1..512
+};
+void embed_rows(const EmbedRows& p, Stream stream);
+
+}  // namespace specbound::kernels

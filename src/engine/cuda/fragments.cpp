@@ -1,0 +1,108 @@
+#include "engine/cuda/fragments.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "error.h"
+#include "model/dtype.h"
+#include "model/half.h"
+
+namespace specbound {
+namespace {
+
+constexpr int kInt8Block = 32, kHalfBlock = 16;
+constexpr int kLanesOfOutput = 4;  // t = 0..3
+
+// What lane 4 g + t holds of output `output`, eight bytes of a row: words 0 and 2 of the lane are
+// those of output g, 1 and 3 those of g + 8.
+void store_words(uint32_t* block, int output, int t, const void* eight_bytes) {
+  uint32_t words[2];
+  std::memcpy(words, eight_bytes, sizeof words);
+  uint32_t* lane = block + (output % 8 * kLanesOfOutput + t) * 4 + output / 8;
+  lane[0] = words[0];
+  lane[2] = words[1];
+}
+
+template <class T, class Convert>
+size_t repack_rows(const Matrix& source, int begin, int end, uint32_t* words, Convert convert) {
+  const int n_in = source.n_in, n_blocks = half_fragments(source).n_blocks;
+  const auto* rows = reinterpret_cast<const T*>(source.data);
+  size_t too_large = 0;
+  for (int tile = begin; tile < end; ++tile) {
+    for (int block = 0; block < n_blocks; ++block, words += 128) {
+      for (int o = 0; o < kFragmentOutputs; ++o) {
+        const int output = tile * kFragmentOutputs + o, first = block * kHalfBlock;
+        uint16_t half[kHalfBlock] = {};
+        if (output < source.n_out) {
+          const T* row = rows + static_cast<size_t>(output) * n_in;
+          const int count = std::clamp(n_in - first, 0, kHalfBlock);
+          for (int k = 0; k < count; ++k) half[k] = convert(row[first + k], too_large);
+        }
+        for (int t = 0; t < kLanesOfOutput; ++t) store_words(words, o, t, half + 4 * t);
+      }
+    }
+  }
+  return too_large;
+}
+
+uint16_t rounded(float x, size_t& too_large) {
+  const uint16_t half = float_to_half(x);
+  const bool finite = (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u;
+  too_large += finite && (half & 0x7fffu) == 0x7c00u;
+  return half;
+}
+
+int tiles(const Matrix& source) {
+  return (source.n_out + kFragmentOutputs - 1) / kFragmentOutputs;
+}
+
+}  // namespace
+
+FragmentShape int8_fragments(const Matrix& source) {
+  return {tiles(source), source.n_in / kInt8Block};
+}
+
+FragmentShape half_fragments(const Matrix& source) {
+  return {tiles(source), (source.n_in + 31) / 32 * 2};
+}
+
+void repack_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* d) {
+  SB_CHECK(source.type == DType::kQ8_0 && begin >= 0 && end <= tiles(source));
+  const int n_blocks = source.n_in / kInt8Block;
+  const auto* blocks = reinterpret_cast<const BlockQ8_0*>(source.data);
+  auto* words = reinterpret_cast<uint32_t*>(q);
+  for (int tile = begin; tile < end; ++tile) {
+    for (int b = 0; b < n_blocks; ++b, words += 128, d += kFragmentOutputs) {
+      for (int o = 0; o < kFragmentOutputs; ++o) {
+        static constexpr BlockQ8_0 kNothing{};
+        const int output = tile * kFragmentOutputs + o;
+        const BlockQ8_0& block =
+            output < source.n_out ? blocks[static_cast<size_t>(output) * n_blocks + b] : kNothing;
+        d[2 * (o % 8) + o / 8] = block.d;
+        for (int t = 0; t < kLanesOfOutput; ++t) store_words(words, o, t, block.q + 8 * t);
+      }
+    }
+  }
+}
+
+size_t repack_half(const Matrix& source, int begin, int end, uint16_t* w) {
+  SB_CHECK(begin >= 0 && end <= tiles(source));
+  auto* words = reinterpret_cast<uint32_t*>(w);
+  switch (source.type) {
+    case DType::kF32:
+      return repack_rows<float>(source, begin, end, words, rounded);
+    case DType::kF16:
+      return repack_rows<uint16_t>(source, begin, end, words,
+                                   [](uint16_t half, size_t&) { return half; });
+    case DType::kBF16:
+      return repack_rows<uint16_t>(source, begin, end, words, [](uint16_t x, size_t& too_large) {
+        return rounded(bfloat_to_float(x), too_large);
+      });
+    default:
+      SB_CHECK(!"matrix of a type that FP16 fragments are not made of");
+  }
+  return 0;
+}
+
+}  // namespace specbound

@@ -1,0 +1,198 @@
+// What attention kernels are tested on: random heads, and the CPU backend's kernels over the same.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "attention.h"
+#include "engine/cpu/kernels.h"
+#include "engine/exact_math.h"
+#include "model/half.h"
+#include "simt/device_buffer.h"
+
+namespace specbound::test {
+
+struct HeadShape {
+  int n_heads, n_kv_heads, head_dim;
+  bool bias = false, norm = false, neighbours = false;
+
+  int q_dim() const { return n_heads * head_dim; }
+  int kv_dim() const { return n_kv_heads * head_dim; }
+  int group() const { return n_heads / n_kv_heads; }
+};
+
+inline std::vector<float> normals(size_t n, uint64_t seed, float scale = 1, float mean = 0) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(mean, scale);
+  std::vector<float> x(n);
+  for (float& v : x) v = normal(random);
+  return x;
+}
+
+inline bool same_bits(const float* a, const float* b, size_t n) {
+  return std::memcmp(a, b, n * sizeof(float)) == 0;
+}
+
+// Bit for bit, but a NaN is any NaN.
+inline bool same_values(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(std::isnan(a[i]) && std::isnan(b[i])) && !same_bits(&a[i], &b[i], 1)) return false;
+  }
+  return true;
+}
+
+// A layer's weights, the K/V cache of `n_ctx` positions, and the matmul's results for `n_rows` rows
+// at position `pos`. Positions from `pos` on hold NaN in the cache.
+class HeadProblem {
+ public:
+  static constexpr uint16_t kNanHalf = 0x7e01;
+  static constexpr float kEps = 1e-5f;
+
+  HeadProblem(const HeadShape& shape, int n_ctx, int pos, int n_rows, uint64_t seed = 1)
+      : shape(shape), n_ctx(n_ctx), pos(pos), n_rows(n_rows) {
+    const int n = shape.head_dim;
+    qkv = normals(static_cast<size_t>(n_rows) * stride(), seed + 1);
+    if (shape.bias) {
+      q_bias = normals(shape.q_dim(), seed + 2);
+      k_bias = normals(shape.kv_dim(), seed + 3);
+      v_bias = normals(shape.kv_dim(), seed + 4);
+    }
+    if (shape.norm) {
+      q_norm = normals(n, seed + 5, 0.2f, 1);
+      k_norm = normals(n, seed + 6, 0.2f, 1);
+    }
+    for (int p = 0; p < n_ctx; ++p) {
+      for (int i = 0; i < n; ++i) {
+        const int pair = shape.neighbours ? i / 2 : i % (n / 2);
+        const bool first = shape.neighbours ? i % 2 == 0 : i < n / 2;
+        const SinCos angle = exact_sin_cos(p * std::pow(10000.0, -2.0 * pair / n));
+        cosine.push_back(static_cast<float>(angle.cos));
+        sine.push_back(static_cast<float>(first ? -angle.sin : angle.sin));
+      }
+    }
+    const size_t cached = static_cast<size_t>(shape.n_kv_heads) * n_ctx * n;
+    const std::vector<float> k_values = normals(cached, seed + 7),
+                             v_values = normals(cached, seed + 8);
+    k.assign(cached, kNanHalf);
+    v.assign(cached, kNanHalf);
+    for (int h = 0; h < shape.n_kv_heads; ++h) {
+      for (int p = 0; p < pos; ++p) {
+        for (int d = 0; d < n; ++d) {
+          k[k_place(h, p, d)] = float_to_half(k_values[v_place(h, p, d)]);
+          v[v_place(h, p, d)] = float_to_half(v_values[v_place(h, p, d)]);
+        }
+      }
+    }
+  }
+
+  int stride() const { return shape.q_dim() + 2 * shape.kv_dim(); }
+  size_t k_place(int head, int p, int d) const {
+    return static_cast<size_t>(head) * n_ctx * shape.head_dim +
+           (static_cast<size_t>(p / 16) * shape.head_dim + d) * 16 + p % 16;
+  }
+  size_t v_place(int head, int p, int d) const {
+    return (static_cast<size_t>(head) * n_ctx + p) * shape.head_dim + d;
+  }
+
+  HeadShape shape;
+  int n_ctx, pos, n_rows;
+  std::vector<float> qkv, q_bias, k_bias, v_bias, q_norm, k_norm, cosine, sine;
+  std::vector<uint16_t> k, v;  // as layouts.h has them
+};
+
+// Everything that outlives a pass: queries as finished, attended rows, the cache after the pass.
+struct HeadResult {
+  std::vector<float> q, attended;  // (n_rows, q_dim)
+  std::vector<uint16_t> k, v;      // as layouts.h has them, NaN where nothing was written
+};
+
+// The CPU backend's way (cpu_backend.cpp: finish_head, attend_task).
+inline HeadResult attend_on_cpu(const HeadProblem& p, Isa isa = best_isa()) {
+  const Kernels& kernels = kernels_for(isa);
+  const HeadShape& s = p.shape;
+  const int n = s.head_dim, v_stride = (n + 15) / 16 * 16;
+  HeadResult out{{}, std::vector<float>(static_cast<size_t>(p.n_rows) * s.q_dim()), p.k, p.v};
+  for (int row = 0; row < p.n_rows; ++row) {
+    const float* from = &p.qkv[static_cast<size_t>(row) * p.stride()];
+    out.q.insert(out.q.end(), from, from + s.q_dim());
+  }
+  const auto finish = [&](float* x, const float* bias, const std::vector<float>& norm, int pos) {
+    for (int i = 0; bias && i < n; ++i) x[i] += bias[i];
+    if (!norm.empty()) kernels.rmsnorm(x, norm.data(), HeadProblem::kEps, n, x);
+    const size_t angles = static_cast<size_t>(pos) * n;
+    kernels.rotate(x, &p.cosine[angles], &p.sine[angles], s.neighbours, n);
+  };
+  for (int h = 0; h < s.n_kv_heads; ++h) {
+    // Its own layout: values padded to whole vectors.
+    std::vector<uint16_t> keys(p.k.begin() + p.k_place(h, 0, 0),
+                               p.k.begin() + p.k_place(h, 0, 0) + static_cast<size_t>(p.n_ctx) * n);
+    std::vector<uint16_t> values(static_cast<size_t>(p.n_ctx) * v_stride);
+    for (int at = 0; at < p.n_ctx; ++at) {
+      std::memcpy(&values[static_cast<size_t>(at) * v_stride], &p.v[p.v_place(h, at, 0)],
+                  n * sizeof(uint16_t));
+    }
+    const KvHead head{keys.data(), values.data(), v_stride};
+    std::vector<Query> queries;
+    for (int row = 0; row < p.n_rows; ++row) {
+      const float* k_row = &p.qkv[static_cast<size_t>(row) * p.stride() + s.q_dim() + h * n];
+      std::vector<float> k(k_row, k_row + n), v(k_row + s.kv_dim(), k_row + s.kv_dim() + n);
+      finish(k.data(), s.bias ? &p.k_bias[h * n] : nullptr, p.k_norm, p.pos + row);
+      for (int i = 0; s.bias && i < n; ++i) v[i] += p.v_bias[h * n + i];
+      kernels.store_kv(k.data(), v.data(), n, p.pos + row, head);
+      for (int g = 0; g < s.group(); ++g) {
+        const size_t first = static_cast<size_t>(h * s.group() + g) * n;
+        const size_t at = static_cast<size_t>(row) * s.q_dim() + first;
+        finish(&out.q[at], s.bias ? &p.q_bias[first] : nullptr, p.q_norm, p.pos + row);
+        queries.push_back({&out.q[at], &out.attended[at], p.pos + row});
+      }
+    }
+    std::vector<float> scratch(queries.size() * (v_stride + 2));
+    kernels.attention(head, queries.data(), static_cast<int>(queries.size()), n,
+                      1.0f / std::sqrt(static_cast<float>(n)), scratch.data());
+    std::copy(keys.begin(), keys.end(), out.k.begin() + p.k_place(h, 0, 0));
+    for (int at = 0; at < p.n_ctx; ++at) {
+      std::memcpy(&out.v[p.v_place(h, at, 0)], &values[static_cast<size_t>(at) * v_stride],
+                  n * sizeof(uint16_t));
+    }
+  }
+  return out;
+}
+
+// The problem on the device, as kernels take it.
+class HeadBuffers {
+ public:
+  explicit HeadBuffers(const HeadProblem& p)
+      : k(p.k),
+        v(p.v),
+        qkv_(p.qkv),
+        q_bias_(p.q_bias),
+        k_bias_(p.k_bias),
+        v_bias_(p.v_bias),
+        q_norm_(p.q_norm),
+        k_norm_(p.k_norm),
+        cosine_(p.cosine),
+        sine_(p.sine) {
+    const auto or_null = [](const simt::DeviceBuffer<float>& b) {
+      return b.size() > 0 ? b.data() : nullptr;
+    };
+    heads = {p.shape.n_heads,    p.shape.n_kv_heads,
+             p.shape.head_dim,   qkv_.data(),
+             or_null(q_bias_),   or_null(k_bias_),
+             or_null(v_bias_),   or_null(q_norm_),
+             or_null(k_norm_),   HeadProblem::kEps,
+             cosine_.data(),     sine_.data(),
+             p.shape.neighbours, {k.data(), v.data(), p.n_ctx}};
+  }
+
+  kernels::Heads heads;
+  simt::DeviceBuffer<uint16_t> k, v;
+
+ private:
+  simt::DeviceBuffer<float> qkv_, q_bias_, k_bias_, v_bias_, q_norm_, k_norm_, cosine_, sine_;
+};
+
+}  // namespace specbound::test

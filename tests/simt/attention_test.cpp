@@ -1,0 +1,225 @@
+// Decode attention against the CPU backend's kernels, bit for bit.
+#include <doctest/doctest.h>
+
+#include "attention_rig.h"
+
+using namespace specbound;
+using namespace specbound::test;
+using simt::DeviceBuffer;
+
+static_assert(kernels::kAttentionChunk == specbound::kAttentionChunk);
+
+namespace {
+
+struct PassResult {
+  std::vector<float> attended, d;
+  std::vector<int8_t> q;
+  std::vector<uint16_t> k, v;
+};
+
+// A pass on the device; context 0: the smallest bucket.
+PassResult attend(const HeadProblem& p, bool quantize = false, int context = 0) {
+  const int q_dim = p.shape.q_dim(), chunks = p.n_ctx / kernels::kAttentionChunk;
+  const int rows = kernels::kMaxDecodeRows;
+  HeadBuffers buffers(p);
+  DeviceBuffer<kernels::Pass> pass({kernels::Pass{p.n_rows, p.pos}});
+  DeviceBuffer<float> states(static_cast<size_t>(rows) * p.shape.n_heads * chunks * 2);
+  DeviceBuffer<float> outputs(static_cast<size_t>(chunks) * rows * q_dim);
+  DeviceBuffer<float> attended(static_cast<size_t>(rows) * q_dim);
+  DeviceBuffer<int8_t> q(quantize ? static_cast<size_t>(rows) * q_dim : 0);
+  DeviceBuffer<float> d(q.size() / kQuantBlock);
+  if (context == 0) context = (p.pos + p.n_rows + 63) / 64 * 64;
+  kernels::Attend a{pass.data(),
+                    buffers.heads,
+                    context,
+                    states.data(),
+                    outputs.data(),
+                    attended.data(),
+                    {q_dim, nullptr, nullptr}};
+  if (quantize) a.quantized = {q_dim, q.data(), d.data()};
+  kernels::attend_chunks(a, simt::stream());
+  kernels::combine_chunks(a, simt::stream());
+  PassResult out{attended.read(), d.read(), q.read(), buffers.k.read(), buffers.v.read()};
+  // Rows past the last are nobody's: still as they were.
+  for (size_t i = static_cast<size_t>(p.n_rows) * q_dim; i < out.attended.size(); ++i) {
+    unsigned char bytes[4];
+    std::memcpy(bytes, &out.attended[i], 4);
+    REQUIRE(bytes[0] == simt::poison());
+  }
+  out.attended.resize(static_cast<size_t>(p.n_rows) * q_dim);
+  return out;
+}
+
+bool same_halves(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
+  return a == b;
+}
+
+void check_against_cpu(const HeadProblem& p) {
+  CAPTURE(p.shape.n_heads);
+  CAPTURE(p.shape.n_kv_heads);
+  CAPTURE(p.shape.head_dim);
+  CAPTURE(p.pos);
+  CAPTURE(p.n_rows);
+  const HeadResult expected = attend_on_cpu(p);
+  const PassResult found = attend(p);
+  CHECK(same_values(found.attended, expected.attended));
+  CHECK(same_halves(found.k, expected.k));
+  CHECK(same_halves(found.v, expected.v));
+}
+
+}  // namespace
+
+TEST_CASE("decode attention has the CPU's bits: head sizes, groups, biases, norms, pairings") {
+  const HeadShape shapes[] = {
+      {1, 1, 8},
+      {4, 2, 24, true, false, true},
+      {3, 1, 40, false, true},
+      {4, 4, 64, true, true},
+      {6, 2, 80, true, false},
+      {4, 1, 96, false, true, true},
+      {2, 1, 128},
+      {8, 1, 128, true, true, true},
+      {2, 2, 136, false, true},
+      {2, 1, 160, true},
+      {3, 1, 256, true, true},
+  };
+  for (const HeadShape& shape : shapes) {
+    for (const int n_rows : {1, 5, 16}) {
+      check_against_cpu({shape, 192, 61, n_rows, 7});
+    }
+  }
+}
+
+TEST_CASE("decode attention: the first positions, chunk edges, whole contexts") {
+  const HeadShape shape{4, 2, 32, true, true, true};
+  for (const int pos : {0, 1, 15, 48, 63, 64, 65, 120, 127, 128, 176}) {
+    for (const int n_rows : {1, 3, 16}) check_against_cpu({shape, 192, pos, n_rows, 11});
+  }
+  check_against_cpu({{2, 1, 16}, 64, 0, 1, 3});
+  check_against_cpu({{2, 1, 16}, 64, 48, 16, 3});
+}
+
+TEST_CASE("decode attention: more chunks than are joined at once") {
+  for (const int pos : {2047, 2048, 2300}) check_against_cpu({{2, 1, 16}, 2368, pos, 4, 5});
+  // The largest scores in the last chunk of those joined first, or in the first of the next.
+  for (const int chunk : {31, 32}) {
+    HeadProblem p({10, 2, 16}, 2368, 2100, 2, 6);
+    for (int head = 0; head < 2; ++head) {
+      for (int at = 64 * chunk; at < 64 * chunk + 64; ++at) {
+        for (int d = 0; d < 16; ++d) {
+          uint16_t& k = p.k[p.k_place(head, at, d)];
+          k = float_to_half(4 * half_to_float(k));
+        }
+      }
+    }
+    const std::vector<float> found = simt::for_each_order([&] { return attend(p).attended; });
+    CHECK(same_values(found, attend_on_cpu(p).attended));
+  }
+}
+
+TEST_CASE("decode attention: more queries of a K/V head than keys are staged for at once") {
+  check_against_cpu({{9, 1, 32}, 192, 100, 16, 21});
+  check_against_cpu({{5, 1, 16}, 128, 63, 13, 22});
+}
+
+TEST_CASE("decode attention: on all instruction sets of the CPU the same") {
+  const HeadProblem p({6, 3, 80, true, true}, 192, 70, 9, 5);
+  const PassResult found = attend(p);
+  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512Vnni}) {
+    if (!isa_supported(isa)) continue;
+    CHECK(same_values(found.attended, attend_on_cpu(p, isa).attended));
+  }
+}
+
+TEST_CASE("decode attention depends on neither thread order nor the context it is sized for") {
+  const HeadProblem p({8, 2, 32, true, true}, 320, 60, 11, 9);
+  const std::vector<float> expected = attend_on_cpu(p).attended;
+  const std::vector<float> found = simt::for_each_order([&] { return attend(p).attended; });
+  CHECK(same_values(found, expected));
+  for (const int context : {192, 320}) {
+    CHECK(same_values(attend(p, false, context).attended, expected));
+  }
+}
+
+TEST_CASE("a row's attention is the same alone and among others, in every slot") {
+  const HeadShape shape{6, 2, 40, true, true};
+  const HeadProblem all(shape, 192, 57, 16, 13);
+  const PassResult together = attend(all);
+  const size_t q_dim = shape.q_dim();
+  const auto slice = [&](int first, int n) {  // rows first.. of the pass, after those before them
+    HeadProblem p(shape, all.n_ctx, all.pos + first, n, 13);
+    p.k = together.k;
+    p.v = together.v;
+    const auto* from = all.qkv.data() + static_cast<size_t>(first) * all.stride();
+    p.qkv.assign(from, from + static_cast<size_t>(n) * all.stride());
+    return attend(p).attended;
+  };
+  for (int row = 0; row < 16; ++row) {
+    const std::vector<float> alone = slice(row, 1);
+    CHECK(same_bits(alone.data(), &together.attended[row * q_dim], q_dim));
+    const std::vector<float> first = slice(row, 16 - row);  // in slot 0, others behind it
+    CHECK(same_bits(first.data(), &together.attended[row * q_dim], (16 - row) * q_dim));
+  }
+}
+
+TEST_CASE("attended rows quantized at once") {
+  for (const HeadShape& shape : {HeadShape{4, 2, 80}, HeadShape{4, 1, 8}, HeadShape{3, 3, 128},
+                                 HeadShape{2, 1, 16}, HeadShape{8, 2, 24}}) {
+    for (const int n_rows : {1, 8, 11, 16}) {
+      const HeadProblem p(shape, 128, 60, n_rows, 17);
+      const PassResult found = attend(p, true);
+      const int q_dim = shape.q_dim(), blocks = q_dim / kQuantBlock;
+      const int padded = (n_rows + 7) / 8 * 8;
+      std::vector<int8_t> q(static_cast<size_t>(padded) * q_dim);
+      std::vector<float> d(static_cast<size_t>(padded) * blocks);
+      std::vector<int32_t> bias(d.size());
+      std::vector<float> rows = attend_on_cpu(p).attended;
+      rows.resize(static_cast<size_t>(padded) * q_dim);  // rows past the last are zero
+      const QuantRows expected{padded, q_dim, q.data(), d.data(), bias.data()};
+      for (int r = 0; r < padded; ++r) {
+        kernels_for(best_isa())
+            .quantize(&rows[static_cast<size_t>(r) * q_dim], r, 0, blocks, expected);
+      }
+      CHECK(std::memcmp(found.q.data(), q.data(), q.size()) == 0);
+      CHECK(same_bits(found.d.data(), d.data(), d.size()));
+      for (size_t i = q.size(); i < found.q.size(); ++i) {  // the next panel is not touched
+        REQUIRE(static_cast<unsigned char>(found.q[i]) == simt::poison());
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "decode attention: infinite and NaN queries, keys and values do what they do on the CPU") {
+  const HeadShape shape{4, 2, 32};
+  const float kInf = HUGE_VALF;
+  const auto spoiled = [&](auto spoil) {
+    HeadProblem p(shape, 128, 66, 6, 19);
+    spoil(p);
+    const HeadResult expected = attend_on_cpu(p);
+    CHECK(same_values(attend(p).attended, expected.attended));
+    size_t finite = 0;
+    for (const float x : expected.attended) finite += std::isfinite(x);
+    return finite;
+  };
+  const size_t all = 6 * 128;
+  CHECK(spoiled([](HeadProblem&) {}) == all);
+  for (const float bad : {kInf, -kInf, std::nanf("")}) {
+    // Row 2's query: its head alone.
+    CHECK(spoiled([&](HeadProblem& p) { p.qkv[2 * p.stride() + 5] = bad; }) == all - 32);
+    // Row 3's value: rows 3.. of a K/V head in one dimension.
+    CHECK(spoiled([&](HeadProblem& p) { p.qkv[3 * p.stride() + 128 + 64 + 7] = bad; }) == all - 6);
+    // Row 4's key.
+    spoiled([&](HeadProblem& p) { p.qkv[4 * p.stride() + 128 + 7] = bad; });
+    // An old key and value.
+    const uint16_t half = float_to_half(bad);
+    spoiled([&](HeadProblem& p) { p.k[p.k_place(1, 3, 9)] = half; });
+    spoiled([&](HeadProblem& p) { p.v[p.v_place(0, 65, 31)] = half; });
+  }
+  // Scores so far apart that all weights but one are zero; equal scores; zero queries.
+  for (const float scale : {1000.0f, 0.0f}) {
+    spoiled([&](HeadProblem& p) {
+      for (float& x : p.qkv) x *= scale;
+    });
+  }
+}

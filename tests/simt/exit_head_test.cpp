@@ -1,0 +1,492 @@
+// Exit heads against the CPU's kernels and its exit checks, bit for bit.
+#include "exit_head.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "engine/cpu/kernels.h"
+#include "engine/cuda/fragments.h"
+#include "projections.h"
+#include "rows.h"
+#include "simt/device_buffer.h"
+#include "unit/engine_rig.h"
+#include "unit/temp_dir.h"
+#include "unit/tiny_heads.h"
+
+using namespace specbound;
+using kernels::ExitDecision;
+using kernels::ExitRule;
+using kernels::Pass;
+using kernels::RowsI8;
+using kernels::TilesI8;
+using simt::DeviceBuffer;
+using test::TinyRandom;
+
+namespace {
+
+static_assert(kernels::kPeakChunk == kPeakChunk);
+static_assert(sizeof(kernels::PeakChunk) == sizeof(PeakChunk));
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+const Kernels& cpu() {
+  return kernels_for(Isa::kPortable);
+}
+
+bool same(float a, float b) {  // all NaN are one
+  return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
+}
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!same(a[i], b[i])) return false;
+  }
+  return true;
+}
+bool same(const std::vector<kernels::PeakChunk>& a, const std::vector<PeakChunk>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+}
+
+// A Q8_0 matrix on the device.
+struct DeviceTiles {
+  DeviceBuffer<int8_t> q;
+  DeviceBuffer<uint16_t> d;
+  TilesI8 tiles;
+
+  explicit DeviceTiles(const Matrix& source)
+      : q(int8_fragments(source).bytes_of(int8_fragments(source).n_tiles)),
+        d(int8_fragments(source).scales_of(int8_fragments(source).n_tiles)),
+        tiles{source.n_out, source.n_in, q.data(), d.data()} {
+    std::vector<int8_t> host_q(q.size());
+    std::vector<uint16_t> host_d(d.size());
+    repack_int8(source, 0, int8_fragments(source).n_tiles, host_q.data(), host_d.data());
+    q.write(host_q);
+    d.write(host_d);
+  }
+};
+
+// Memory for one row in panels; the other rows hold anything.
+struct DeviceRow {
+  DeviceBuffer<int8_t> q;
+  DeviceBuffer<float> d;
+  int n_in;
+
+  explicit DeviceRow(int n_in, int rows = 1)
+      : q(static_cast<size_t>(rows) * n_in * 8),
+        d(static_cast<size_t>(rows) * n_in / 4),
+        n_in(n_in) {}
+  // As the CPU quantizes x.
+  explicit DeviceRow(const std::vector<float>& x) : DeviceRow(static_cast<int>(x.size())) {
+    std::vector<int8_t> panel_q = q.read(), row_q(x.size());
+    std::vector<float> panel_d = d.read(), row_d(x.size() / 32);
+    std::vector<int32_t> bias(x.size() / 32);
+    cpu().quantize(x.data(), 0, 0, n_in / 32, {1, n_in, row_q.data(), row_d.data(), bias.data()});
+    for (int b = 0; b < n_in / 32; ++b) {
+      std::copy_n(&row_q[b * 32], 32, &panel_q[b * 256]);
+      panel_d[b * 8] = row_d[b];
+    }
+    q.write(panel_q);
+    d.write(panel_d);
+  }
+  RowsI8 rows() const { return {n_in, q.data(), d.data()}; }
+};
+
+// y = W x on the CPU.
+std::vector<float> times(const Matrix& w, const std::vector<float>& x) {
+  std::vector<int8_t> q(x.size());
+  std::vector<float> d(x.size() / 32), y(w.n_out);
+  std::vector<int32_t> bias(x.size() / 32);
+  const QuantRows rows{1, w.n_in, q.data(), d.data(), bias.data()};
+  cpu().quantize(x.data(), 0, 0, w.n_in / 32, rows);
+  cpu().matmul_q8_0(w, 0, w.n_out, rows, y.data(), w.n_out, false);
+  return y;
+}
+
+struct Peaks {
+  std::vector<PeakChunk> chunks;
+  float confidence = 0;
+  int place = 0;
+};
+Peaks peaks_of(const std::vector<float>& z, float temperature) {
+  Peaks peaks;
+  const int n = static_cast<int>(z.size());
+  peaks.chunks.resize(kernels::peak_chunks_of(n));
+  cpu().peak_chunks(z.data(), n, temperature, peaks.chunks.data());
+  peaks.confidence = cpu().join_peaks(peaks.chunks.data(), static_cast<int>(peaks.chunks.size()),
+                                      temperature, z.data(), n, &peaks.place);
+  return peaks;
+}
+
+std::vector<float> random_row(int n, TinyRandom& random, float deviation = 1) {
+  std::vector<float> x(n);
+  for (float& v : x) v = deviation * random.normal();
+  return x;
+}
+
+struct RandomMatrix {
+  std::vector<std::byte> bytes;
+  Matrix matrix;
+
+  RandomMatrix(int n_out, int n_in, TinyRandom& random)
+      : bytes(test::tiny_encode(
+            random_row(n_out * n_in, random, 3 / std::sqrt(static_cast<float>(n_in))),
+            DType::kQ8_0)),
+        matrix{DType::kQ8_0, n_out, n_in, bytes.data()} {}
+};
+
+DeviceBuffer<ExitRule> rule_of(float temperature, float threshold = 0.5f, uint32_t number = 1) {
+  return DeviceBuffer<ExitRule>(std::vector<ExitRule>{{temperature, threshold, number}});
+}
+
+// What a check leaves behind.
+struct Check {
+  std::vector<float> z;
+  std::vector<kernels::PeakChunk> chunks;
+  ExitDecision decision;
+};
+
+Check check_on_device(const TilesI8& w, const RowsI8& x, const ExitRule* rule,
+                      const int32_t* ids = nullptr) {
+  const DeviceBuffer<float> z(w.n_out);
+  const DeviceBuffer<kernels::PeakChunk> peaks(kernels::peak_chunks_of(w.n_out));
+  const DeviceBuffer<ExitDecision> decision(1);
+  kernels::exit_logits({rule, w, x, z.data(), peaks.data()}, simt::stream());
+  kernels::join_peaks({rule, peaks.data(), z.data(), ids, w.n_out, decision.data()},
+                      simt::stream());
+  return {z.read(), peaks.read(), decision.read()[0]};
+}
+
+}  // namespace
+
+TEST_CASE("exit_logits: the CPU's logits, peaks and decision") {
+  TinyRandom random(1);
+  for (const int n_in : {32, 64, 96, 1024, 2048, 4096, 4640}) {
+    for (const int n_out : {1, 15, 16, 17, 33, 63, 64, 65, 150, 331}) {
+      CAPTURE(n_in);
+      CAPTURE(n_out);
+      const RandomMatrix w(n_out, n_in, random);
+      const std::vector<float> x = random_row(n_in, random);
+      const float temperature = 0.4f + random.uniform();
+      const DeviceTiles tiles(w.matrix);
+      const DeviceRow row(x);
+      const auto rule = rule_of(temperature);
+      const Check found = check_on_device(tiles.tiles, row.rows(), rule.data());
+      const std::vector<float> z = times(w.matrix, x);
+      const Peaks peaks = peaks_of(z, temperature);
+      REQUIRE(same(found.z, z));
+      REQUIRE(same(found.chunks, peaks.chunks));
+      REQUIRE(same(found.decision.confidence, peaks.confidence));
+      REQUIRE(found.decision.token == peaks.place);
+    }
+  }
+}
+
+TEST_CASE("exit_logits: no matter in which order threads run") {
+  TinyRandom random(2);
+  const RandomMatrix w(150, 4096, random);
+  const std::vector<float> x = random_row(4096, random);
+  const DeviceTiles tiles(w.matrix);
+  const auto rule = rule_of(0.8f);
+  simt::for_each_order([&] {
+    const DeviceRow row(x);  // its other rows hold the poison
+    const Check found = check_on_device(tiles.tiles, row.rows(), rule.data());
+    std::vector<float> all = found.z;
+    for (const kernels::PeakChunk& chunk : found.chunks) {
+      all.insert(all.end(), chunk.sum, chunk.sum + 16);
+      all.push_back(chunk.highest);
+    }
+    all.push_back(found.decision.confidence);
+    return all;
+  });
+}
+
+TEST_CASE("exit_logits: rows with NaN, infinities and nothing at all") {
+  TinyRandom random(3);
+  const RandomMatrix w(100, 128, random);
+  const DeviceTiles tiles(w.matrix);
+  const auto rule = rule_of(1);
+  for (const float bad : {kNan, kInf, -kInf, 0.0f, 1e-35f, 3e38f}) {
+    std::vector<float> x = random_row(128, random);
+    x[37] = bad;
+    if (bad == 0) x.assign(128, 0);
+    const DeviceRow row(x);
+    const Check found = check_on_device(tiles.tiles, row.rows(), rule.data());
+    const std::vector<float> z = times(w.matrix, x);
+    const Peaks peaks = peaks_of(z, 1);
+    CAPTURE(bad);
+    CHECK(same(found.z, z));
+    CHECK(same(found.chunks, peaks.chunks));
+    CHECK(same(found.decision.confidence, peaks.confidence));
+    CHECK(found.decision.token == peaks.place);
+  }
+}
+
+namespace {
+
+// Logits of every kind: plain, equal, few values, holes of all sorts, nothing.
+std::vector<float> row_of_kind(int kind, int n, TinyRandom& random) {
+  std::vector<float> z = random_row(n, random, kind == 1 ? 40.0f : 3.0f);
+  for (int i = 0; i < n; ++i) {
+    const uint64_t r = random.next();
+    if (kind == 2) z[i] = 1.25f;
+    if (kind == 3) z[i] = std::round(z[i]);
+    if (kind == 4) z[i] = r % 2 ? 0.0f : -0.0f;
+    if (kind == 5 && r % 3 == 0) z[i] = r % 2 ? kNan : -kInf;
+    if (kind == 6) z[i] = r % 2 ? kNan : -kInf;
+    if (kind == 7 && r % 50 == 0) z[i] = kInf;
+    if (kind == 8) z[i] = r % 2 ? 3e38f : -3e38f;
+    if (kind == 9 && i < 128) z[i] = kNan;
+  }
+  return z;
+}
+constexpr int kKinds = 10;
+
+}  // namespace
+
+TEST_CASE("peak_chunks and join_peaks: the CPU's, of every kind of row") {
+  TinyRandom random(4);
+  for (const int n : {1, 2, 16, 17, 63, 64, 65, 130, 515, 16384, 16384 + 130}) {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      CAPTURE(n);
+      CAPTURE(kind);
+      const float temperature = kind == 8 ? 1e-3f : 0.2f + 2 * random.uniform();
+      const std::vector<float> z = row_of_kind(kind, n, random);
+      const Peaks expected = peaks_of(z, temperature);
+      std::vector<int32_t> ids(n);
+      for (int i = 0; i < n; ++i) ids[i] = 2 * n - i;
+      const DeviceBuffer<float> device_z(z);
+      const DeviceBuffer<int32_t> device_ids(ids);
+      const DeviceBuffer<kernels::PeakChunk> peaks(kernels::peak_chunks_of(n));
+      const DeviceBuffer<ExitDecision> decision(1);
+      for (const float threshold :
+           {expected.confidence, std::nextafter(expected.confidence, 2.f)}) {
+        const auto rule = rule_of(temperature, threshold, 77);
+        kernels::peak_chunks({rule.data(), device_z.data(), n, peaks.data()}, simt::stream());
+        REQUIRE(same(peaks.read(), expected.chunks));
+        kernels::join_peaks(
+            {rule.data(), peaks.data(), device_z.data(), device_ids.data(), n, decision.data()},
+            simt::stream());
+        const ExitDecision found = decision.read()[0];
+        REQUIRE(same(found.confidence, expected.confidence));
+        REQUIRE(found.token == ids[expected.place]);
+        REQUIRE(found.exits == (threshold == expected.confidence));
+        REQUIRE(found.number == 77);
+      }
+    }
+  }
+}
+
+TEST_CASE("join_peaks: no matter in which order threads run") {
+  TinyRandom random(5);
+  const std::vector<float> z = row_of_kind(3, 20000, random);
+  const DeviceBuffer<float> device_z(z);
+  const auto rule = rule_of(0.7f);
+  simt::for_each_order([&] {
+    const DeviceBuffer<kernels::PeakChunk> peaks(kernels::peak_chunks_of(20000));
+    const DeviceBuffer<ExitDecision> decision(1);
+    kernels::peak_chunks({rule.data(), device_z.data(), 20000, peaks.data()}, simt::stream());
+    kernels::join_peaks(
+        {rule.data(), peaks.data(), device_z.data(), nullptr, 20000, decision.data()},
+        simt::stream());
+    return decision.read();
+  });
+}
+
+TEST_CASE("softmax_peak: the CPU's confidence of full logits, row by row") {
+  TinyRandom random(6);
+  for (const int n : {1, 15, 16, 17, 600, 4095, 4096, 4097, 12301}) {
+    const int rows = n < 1000 ? 16 : 3, ld = n + 3;
+    std::vector<float> z(static_cast<size_t>(rows) * ld, kInf);
+    for (int r = 0; r < rows; ++r) {
+      const std::vector<float> row = row_of_kind((r + n) % kKinds, n, random);
+      std::copy(row.begin(), row.end(), &z[static_cast<size_t>(r) * ld]);
+    }
+    const DeviceBuffer<float> device_z(z);
+    const DeviceBuffer<Pass> pass(std::vector<Pass>{{rows, 0}});
+    const auto rule = rule_of(0.6f);
+    const auto confidence = simt::for_each_order([&] {
+      const DeviceBuffer<float> out(rows);
+      kernels::softmax_peak(
+          {rule.data(), pass.data(), device_z.data(), ld, n, kernels::kMaxDecodeRows, out.data()},
+          simt::stream());
+      return out.read();
+    });
+    for (int r = 0; r < rows; ++r) {
+      CAPTURE(n);
+      CAPTURE(r);
+      REQUIRE(same(confidence[r], cpu().softmax_peak(&z[static_cast<size_t>(r) * ld], n, 0.6f)));
+    }
+  }
+}
+
+TEST_CASE("silu_quantize: the CPU's SiLU, quantized") {
+  TinyRandom random(7);
+  for (const int n : {32, 96, 160, 1024}) {
+    std::vector<float> x = random_row(n, random, 6);
+    if (n == 96) x[40] = kNan;
+    if (n == 160) std::fill_n(x.begin() + 64, 32, -200.0f);
+    std::vector<float> act = x;
+    const std::vector<float> ones(n, 1.0f);
+    cpu().silu_mul(act.data(), ones.data(), n);
+    std::vector<int8_t> q(n);
+    std::vector<float> d(n / 32);
+    std::vector<int32_t> bias(n / 32);
+    cpu().quantize(act.data(), 0, 0, n / 32, {1, n, q.data(), d.data(), bias.data()});
+    const DeviceBuffer<float> device_x(x);
+    const DeviceRow out(n);
+    kernels::silu_quantize({device_x.data(), out.rows()}, simt::stream());
+    const std::vector<int8_t> found_q = out.q.read();
+    const std::vector<float> found_d = out.d.read();
+    for (int b = 0; b < n / 32; ++b) {
+      CAPTURE(n);
+      CAPTURE(b);
+      REQUIRE(same(found_d[b * 8], d[b]));
+      REQUIRE(std::memcmp(&found_q[b * 256], &q[b * 32], 32) == 0);
+      for (int r = 1; r < 8; ++r) REQUIRE(found_d[b * 8 + r] == 0);
+      for (int i = 32; i < 256; ++i) REQUIRE(found_q[b * 256 + i] == 0);
+    }
+  }
+}
+
+namespace {
+
+constexpr int kDim = 96, kInner = 160, kList = 150, kSlots = 4;
+
+// A tiny model's heads as the device has them, checked as exit_head.h says.
+class DeviceHeads {
+ public:
+  DeviceHeads(const test::TinyModel& model, const ExitHeads& heads)
+      : model_(model),
+        heads_(heads),
+        ids_(heads.shortlist()),
+        ones_(std::vector<float>(kDim, 1.0f)),
+        norm_(std::vector<float>(model.weights.output_norm, model.weights.output_norm + kDim)),
+        pass_(std::vector<Pass>{{1, 0}}),
+        u_(2 * kDim, kSlots + 1),
+        y_(kDim + kInner) {
+    const Matrix& all = model.weights.lm_head;
+    listed_bytes_.resize(all.bytes() / all.n_out * kList);
+    for (int i = 0; i < kList; ++i) {
+      const size_t row = all.bytes() / all.n_out;
+      std::copy_n(all.data + heads.shortlist()[i] * row, row, &listed_bytes_[i * row]);
+    }
+    listed_.emplace(Matrix{DType::kQ8_0, kList, kDim, listed_bytes_.data()});
+    for (const HeadWeights& head : heads.heads()) {
+      Head& to = heads_on_device_.emplace_back();
+      if (head.kind == HeadKind::kFolded) to.folded.emplace(head.folded);
+      if (head.kind != HeadKind::kChained) continue;
+      to.map.emplace(head.map);
+      if (head.inner.n_out == 0) continue;
+      to.inner.emplace(head.inner);
+      to.outer.emplace(head.outer);
+    }
+  }
+
+  void keep_state(std::span<const float> h) {
+    const DeviceBuffer<float> row(std::vector<float>(h.begin(), h.end()));
+    kernels::norm_quantize(
+        {pass_.data(), row.data(), norm_.data(), model_.config.norm_eps, half(0, 1), 1},
+        simt::stream());
+  }
+
+  Check check(int index, int slot, std::span<const float> h, float temperature) {
+    const DeviceBuffer<float> row(std::vector<float>(h.begin(), h.end()));
+    const Head& head = heads_on_device_[index];
+    const auto rule = rule_of(temperature);
+    const float eps = model_.config.norm_eps;
+    kernels::norm_quantize({pass_.data(), row.data(), ones_.data(), eps, half(slot, 0), 1},
+                           simt::stream());
+    if (head.folded) {
+      return check_on_device(head.folded->tiles, half(slot, 0), rule.data(), ids_.data());
+    }
+    const RowsI8 u{2 * kDim, half(slot, 0).q, half(slot, 0).d};
+    kernels::Project project{pass_.data(), u, {head.map->tiles}, 1, y_.data(), kDim + kInner};
+    if (head.inner) {
+      project.parts[1] = head.inner->tiles;
+      project.n_parts = 2;
+    }
+    kernels::project(project, simt::stream());
+    if (head.inner) {
+      const DeviceRow c(kInner);
+      kernels::silu_quantize({y_.data() + kDim, c.rows()}, simt::stream());
+      kernels::project_residual({pass_.data(), c.rows(), head.outer->tiles, nullptr, y_.data()},
+                                simt::stream());
+    }
+    kernels::quantize_rows({pass_.data(), y_.data(), kDim, half(slot + 1, 1), 1}, simt::stream());
+    return check_on_device(listed_->tiles, half(slot + 1, 1), rule.data(), ids_.data());
+  }
+
+ private:
+  struct Head {
+    std::optional<DeviceTiles> folded, map, inner, outer;
+  };
+
+  // The first or second half of u[slot].
+  RowsI8 half(int slot, int second) const {
+    const size_t block = static_cast<size_t>(2 * slot + second) * kDim / 32;
+    return {kDim, u_.q.data() + block * 256, u_.d.data() + block * 8};
+  }
+
+  const test::TinyModel& model_;
+  const ExitHeads& heads_;
+  DeviceBuffer<int32_t> ids_;
+  DeviceBuffer<float> ones_, norm_;
+  DeviceBuffer<Pass> pass_;
+  DeviceRow u_;
+  DeviceBuffer<float> y_;
+  std::vector<std::byte> listed_bytes_;
+  std::optional<DeviceTiles> listed_;
+  std::vector<Head> heads_on_device_;
+};
+
+}  // namespace
+
+TEST_CASE("folded and chained checks: the CPU backend's, through states and slots") {
+  test::TinySpec spec;
+  spec.dim = kDim;
+  spec.n_layers = 3;
+  spec.vocab_size = 300;
+  spec.type = DType::kQ8_0;
+  const test::TinyModel model(spec);
+  const test::TempDir folder;
+  const std::string path = folder / "heads.gguf";
+  NewHeads file = test::random_heads(heads_base(model.gguf, model.config), kList, kInner);
+  for (NewHead& head : file.heads) {
+    if (head.kind == HeadKind::kChained && head.layer == 0) head.inner = head.outer = {};
+  }
+  write_exit_heads(path, file);
+  const ExitHeads heads = ExitHeads::open(path, model.gguf, model.config);
+  const auto backend = model.backend(Isa::kPortable, 1);
+  backend->set_exit_heads(&heads, kList);
+  DeviceHeads device(model, heads);
+
+  TinyRandom random(9);
+  for (int round = 0; round < 3; ++round) {
+    for (int slot = 0; slot < kSlots; ++slot) {
+      auto* h = const_cast<float*>(backend->hidden(slot).data());
+      const std::vector<float> values = random_row(kDim, random, 0.1f + static_cast<float>(slot));
+      std::copy(values.begin(), values.end(), h);
+    }
+    backend->keep_state(kSlots - 1);
+    device.keep_state(backend->hidden(kSlots - 1));
+    for (int slot = 0; slot < kSlots; ++slot) {
+      for (size_t i = 0; i < heads.heads().size(); ++i) {
+        if (heads.heads()[i].kind == HeadKind::kFull) continue;
+        CAPTURE(slot);
+        CAPTURE(i);
+        const int index = static_cast<int>(i);
+        const ExitPeak peak = backend->exit_check(index, slot, 0.7f);
+        const Check found = device.check(index, slot, backend->hidden(slot), 0.7f);
+        const std::span<const float> z = backend->exit_logits();
+        REQUIRE(same(found.z, {z.begin(), z.end()}));
+        REQUIRE(same(found.decision.confidence, peak.confidence));
+        REQUIRE(found.decision.token == peak.token);
+      }
+    }
+  }
+}

@@ -1,0 +1,191 @@
+// Prefill attention against FP64, its error beside that of the CPU backend's kernels.
+#include <doctest/doctest.h>
+
+#include "attention_rig.h"
+#include "prefill_attention.h"
+
+using namespace specbound;
+using namespace specbound::test;
+using simt::DeviceBuffer;
+
+namespace {
+
+struct PrefillResult {
+  std::vector<float> attended;
+  std::vector<uint16_t> k, v;
+};
+
+PrefillResult prefill(const HeadProblem& p, bool store_queries = true, int max_rows = 0) {
+  if (max_rows == 0) max_rows = p.n_rows;
+  const int q_dim = p.shape.q_dim(), padded = kernels::prefill_head_dim(p.shape.head_dim);
+  const size_t tiles = static_cast<size_t>(p.shape.n_heads) * ((max_rows + 15) / 16);
+  HeadBuffers buffers(p);
+  DeviceBuffer<kernels::Pass> pass({kernels::Pass{p.n_rows, p.pos}});
+  DeviceBuffer<uint16_t> q_tiles(store_queries ? tiles * 16 * padded * 2 : 0);
+  DeviceBuffer<float> q_scale(store_queries ? tiles * 16 : 0);
+  DeviceBuffer<float> attended(static_cast<size_t>(p.n_rows) * q_dim);
+  kernels::PrefillAttention a{pass.data(), buffers.heads, max_rows, store_queries,
+                              nullptr,     nullptr,       nullptr};
+  if (store_queries) {
+    a.q_tiles = q_tiles.data();
+    a.q_scale = q_scale.data();
+    a.attended = attended.data();
+  }
+  kernels::store_heads(a, simt::stream());
+  if (store_queries) kernels::prefill_attention(a, simt::stream());
+  return {attended.read(), buffers.k.read(), buffers.v.read()};
+}
+
+// softmax(q K / sqrt(n)) V in FP64, of queries and the cache as they are after the pass.
+std::vector<double> attend_in_fp64(const HeadProblem& p, const HeadResult& with) {
+  const HeadShape& s = p.shape;
+  const int n = s.head_dim;
+  std::vector<double> out(with.q.size());
+  for (int row = 0; row < p.n_rows; ++row) {
+    for (int h = 0; h < s.n_heads; ++h) {
+      const size_t first = static_cast<size_t>(row) * s.q_dim() + static_cast<size_t>(h) * n;
+      const int kv_head = h / s.group(), n_keys = p.pos + row + 1;
+      std::vector<double> weight(n_keys);
+      double largest = -HUGE_VAL, sum = 0;
+      for (int key = 0; key < n_keys; ++key) {
+        double dot = 0;
+        for (int d = 0; d < n; ++d) {
+          dot += double{with.q[first + d]} * half_to_float(with.k[p.k_place(kv_head, key, d)]);
+        }
+        weight[key] = dot / std::sqrt(static_cast<double>(n));
+        largest = std::max(largest, weight[key]);
+      }
+      for (double& w : weight) sum += w = std::exp(w - largest);
+      for (int key = 0; key < n_keys; ++key) {
+        for (int d = 0; d < n; ++d) {
+          out[first + d] += weight[key] / sum * half_to_float(with.v[p.v_place(kv_head, key, d)]);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+struct Errors {
+  double rms = 0, most = 0;
+};
+Errors errors(const std::vector<float>& found, const std::vector<double>& expected) {
+  Errors e;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double off = std::fabs(found[i] - expected[i]);
+    e.rms += off * off;
+    e.most = std::max(e.most, off);
+  }
+  e.rms = std::sqrt(e.rms / static_cast<double>(found.size()));
+  return e;
+}
+
+// `q_scale` multiplies queries, so that a few keys weigh more, or all the same.
+void check_errors(HeadProblem p, float q_scale = 1) {
+  CAPTURE(p.shape.head_dim);
+  CAPTURE(p.pos);
+  CAPTURE(p.n_rows);
+  CAPTURE(q_scale);
+  for (int row = 0; row < p.n_rows; ++row) {
+    for (int i = 0; i < p.shape.q_dim(); ++i) {
+      p.qkv[static_cast<size_t>(row) * p.stride() + i] *= q_scale;
+    }
+  }
+  const HeadResult cpu = attend_on_cpu(p);
+  const std::vector<double> exact = attend_in_fp64(p, cpu);
+  const PrefillResult found = prefill(p);
+  CHECK(found.k == cpu.k);
+  CHECK(found.v == cpu.v);
+  const Errors own = errors(found.attended, exact), allowed = errors(cpu.attended, exact);
+  CAPTURE(allowed.rms);
+  CAPTURE(allowed.most);
+  CAPTURE(own.rms);
+  CAPTURE(own.most);
+  CHECK(own.rms <= 2 * allowed.rms);
+  // Of thousands of errors the largest: one value, which may be unlucky here and lucky there.
+  CHECK(own.most <= 3 * allowed.most);
+}
+
+}  // namespace
+
+TEST_CASE("prefill attention: head sizes, groups, biases, norms, pairings") {
+  check_errors({{2, 1, 8}, 192, 61, 40, 3});
+  check_errors({{2, 2, 24, true, true}, 192, 0, 70, 3});
+  check_errors({{4, 2, 64, true, true, true}, 256, 61, 100, 3});
+  check_errors({{3, 1, 80, true}, 192, 30, 65, 3});
+  check_errors({{2, 1, 96, false, true, true}, 192, 0, 64, 3});
+  check_errors({{2, 1, 128, true}, 256, 150, 64, 3});
+  check_errors({{1, 1, 136}, 128, 60, 20, 3});
+  check_errors({{2, 1, 256, false, true}, 192, 91, 66, 3});
+}
+
+TEST_CASE("prefill attention: one row, tile edges, few keys that count, queries large and small") {
+  const HeadShape shape{2, 1, 64};
+  for (const int n_rows : {1, 15, 16, 17, 63, 64, 65}) {
+    for (const int pos : {0, 63}) check_errors({shape, 192, pos, n_rows, 5});
+  }
+  for (const float scale : {1e-30f, 1e-3f, 4.0f, 20.0f}) {
+    check_errors({shape, 192, 70, 48, 6}, scale);
+  }
+}
+
+TEST_CASE("prefill attention: a whole chunk of 512 rows") {
+  check_errors({{1, 1, 16}, 576, 64, 512, 9});
+}
+
+TEST_CASE("prefill attention: only keys and values are stored when asked for no more") {
+  const HeadProblem p({4, 2, 24, true, true}, 128, 33, 50, 4);
+  const HeadResult cpu = attend_on_cpu(p);
+  const PrefillResult found = prefill(p, false);
+  CHECK(found.k == cpu.k);
+  CHECK(found.v == cpu.v);
+}
+
+TEST_CASE("prefill attention depends on neither thread order, the grid, nor the other rows") {
+  const HeadShape shape{2, 1, 40, true, true};
+  const HeadProblem all(shape, 192, 50, 90, 8);
+  const PrefillResult together = prefill(all);
+  CHECK(simt::for_each_order([&] { return prefill(all).attended; }) == together.attended);
+  CHECK(prefill(all, true, 512).attended == together.attended);
+  const size_t q_dim = shape.q_dim();
+  for (const int first : {1, 14, 64, 70, 89}) {  // cut into two chunks: the second one
+    HeadProblem p(shape, all.n_ctx, all.pos + first, all.n_rows - first, 8);
+    p.k = together.k;
+    p.v = together.v;
+    p.qkv.assign(all.qkv.begin() + static_cast<ptrdiff_t>(first) * all.stride(), all.qkv.end());
+    CHECK(
+        same_bits(prefill(p).attended.data(), &together.attended[first * q_dim], p.n_rows * q_dim));
+  }
+  for (const int n : {1, 20, 64}) {  // the first
+    HeadProblem p = all;
+    p.n_rows = n;
+    p.qkv.resize(static_cast<size_t>(n) * all.stride());
+    CHECK(same_bits(prefill(p).attended.data(), together.attended.data(), n * q_dim));
+  }
+}
+
+TEST_CASE("prefill attention: what is infinite or NaN spoils the rows that see it, no others") {
+  const HeadShape shape{2, 2, 32};
+  const int pos = 20, n_rows = 70, q_dim = 64;
+  const std::vector<float> clean = prefill({shape, 128, pos, n_rows, 12}).attended;
+  for (const float bad : {HUGE_VALF, -HUGE_VALF, std::nanf("")}) {
+    for (const int what : {0, 64, 128}) {  // in a query, key, value of row 37, head 0
+      HeadProblem p(shape, 128, pos, n_rows, 12);
+      p.qkv[static_cast<size_t>(37) * p.stride() + what + 9] = bad;
+      const std::vector<float> found = prefill(p).attended;
+      int wrong = 0, spoiled = 0;
+      for (int row = 0; row < n_rows; ++row) {
+        for (int i = 0; i < q_dim; ++i) {
+          const float x = found[row * q_dim + i];
+          const bool sees = i < 32 && (what == 0 ? row == 37 : row >= 37);
+          spoiled += sees && std::isnan(x);
+          if (!sees) wrong += !same_bits(&x, &clean[row * q_dim + i], 1);
+        }
+      }
+      CHECK(wrong == 0);
+      CHECK(spoiled > 0);
+      if (what == 0) CHECK(spoiled == 32);
+      if (what == 128) CHECK(spoiled == 32 * (n_rows - 37));
+    }
+  }
+}

@@ -1,0 +1,220 @@
+// Prefill's matmuls: INT8 bit for bit those of the CPU backend, FP16 those of decode, and a row the
+// same wherever it lies and whatever else runs.
+#include "prefill_gemm.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "projections_f16.h"
+#include "simt/matmul_rig.h"
+
+using namespace specbound;
+using namespace specbound::test::matmul;
+using namespace specbound::kernels;
+using simt::DeviceBuffer;
+
+namespace {
+
+DeviceBuffer<Pass> pass_of(int n_rows) {
+  return DeviceBuffer<Pass>(std::vector<Pass>{{n_rows, 0}});
+}
+
+std::vector<float> multiplied(const Int8Weights& w, const Int8Rows& x) {
+  const DeviceBuffer<Pass> pass = pass_of(x.n_rows);
+  DeviceBuffer<float> y(static_cast<size_t>(x.n_rows) * w.n_out);
+  prefill_matmul_i8(
+      {pass.data(), kMaxPrefillRows, w.tiles(), x.on_device(), nullptr, false, y.data(), w.n_out},
+      simt::stream());
+  return y.read();
+}
+
+HalfRows scaled(const std::vector<float>& x, int n_in) {
+  const int n_rows = static_cast<int>(x.size()) / n_in;
+  HalfRows rows(n_rows, n_in);
+  const DeviceBuffer<Pass> pass = pass_of(n_rows);
+  const DeviceBuffer<float> from(x);
+  scale_rows_f16({pass.data(), from.data(), n_in, n_in, rows.on_device(), n_rows}, simt::stream());
+  simt::synchronize();
+  return rows;
+}
+
+std::vector<float> multiplied(const HalfWeights& w, const std::vector<float>& x) {
+  const int n_rows = static_cast<int>(x.size()) / w.n_in;
+  const DeviceBuffer<Pass> pass = pass_of(n_rows);
+  const HalfRows rows = scaled(x, w.n_in);
+  DeviceBuffer<float> y(static_cast<size_t>(n_rows) * w.n_out);
+  prefill_matmul_f16(
+      {pass.data(), n_rows, w.tiles(), rows.on_device(), nullptr, false, y.data(), w.n_out},
+      simt::stream());
+  return y.read();
+}
+
+}  // namespace
+
+TEST_CASE("prefill INT8 has the CPU's bits: chunks, tiles and rows that do not fill a block") {
+  struct Shape {
+    int n_in, n_out, n_rows;
+  };
+  // 1, 2, 4 and 8 chunks; blocks that no stage divides; rows across panels and blocks.
+  for (const Shape s : {Shape{32, 1, 1},
+                        {64, 16, 7},
+                        {96, 40, 8},
+                        {992, 33, 9},
+                        {1024, 130, 65},
+                        {1056, 16, 64},
+                        {2080, 17, 63},
+                        {4096, 16, 3},
+                        {4128, 144, 20}}) {
+    CAPTURE(s.n_in);
+    CAPTURE(s.n_rows);
+    const Int8Weights w(s.n_out, s.n_in, s.n_in + s.n_out);
+    Int8Rows x(random_floats(static_cast<size_t>(s.n_rows) * s.n_in, 3), s.n_in);
+    CHECK(same_floats(multiplied(w, x), x.times(w)));
+  }
+}
+
+TEST_CASE("prefill INT8: y is added to, then the bias; other columns and rows are left alone") {
+  const int n_in = 160, n_out = 21, n_rows = 11, ld = 24;
+  const Int8Weights w(n_out, n_in, 1);
+  Int8Rows x(random_floats(n_rows * n_in, 2), n_in);
+  const std::vector<float> bias = random_floats(n_out, 4), before = random_floats(16 * ld, 5);
+  for (const bool add : {false, true}) {
+    for (const bool biased : {false, true}) {
+      const std::vector<float> found = simt::for_each_order([&] {
+        const DeviceBuffer<Pass> pass = pass_of(n_rows);
+        const DeviceBuffer<float> device_bias(bias);
+        DeviceBuffer<float> y(before);
+        prefill_matmul_i8({pass.data(), 16, w.tiles(), x.on_device(),
+                           biased ? device_bias.data() : nullptr, add, y.data(), ld},
+                          simt::stream());
+        return y.read();
+      });
+      const std::vector<float> product = x.times(w);
+      std::vector<float> expected = before;
+      for (int r = 0; r < n_rows; ++r) {
+        for (int o = 0; o < n_out; ++o) {
+          float& y = expected[r * ld + o];
+          y = add ? y + product[r * n_out + o] : product[r * n_out + o];
+          if (biased) y += bias[o];
+        }
+      }
+      CHECK(same_floats(found, expected));
+    }
+  }
+}
+
+TEST_CASE("prefill INT8: gate and up, quantized at once, as the CPU does it in steps") {
+  struct Shape {
+    int n_in, n_out, n_rows;
+  };
+  for (const Shape s : {Shape{64, 32, 3}, {1024, 96, 66}, {2048, 64, 8}}) {
+    const Int8Weights gate(s.n_out, s.n_in, 7), up(s.n_out, s.n_in, 8);
+    std::vector<float> floats = random_floats(static_cast<size_t>(s.n_rows) * s.n_in, 9);
+    floats[s.n_in + 1] = std::numeric_limits<float>::quiet_NaN();  // row 1
+    std::fill_n(floats.begin() + 2 * s.n_in, s.n_in, 0.0f);        // row 2
+    Int8Rows x(floats, s.n_in);
+    std::vector<float> act = x.times(gate);
+    const std::vector<float> factor = x.times(up);
+    for (int r = 0; r < s.n_rows; ++r) {
+      cpu().silu_mul(&act[size_t(r) * s.n_out], &factor[size_t(r) * s.n_out], s.n_out);
+    }
+    const Int8Rows expected(act, s.n_out);
+
+    const DeviceBuffer<Pass> pass = pass_of(s.n_rows);
+    std::vector<float> d;
+    const auto run = [&] {
+      DeviceBuffer<int8_t> found(expected.q.size());
+      DeviceBuffer<float> found_d(expected.d.size());
+      prefill_gate_up_i8({pass.data(),
+                          s.n_rows,
+                          gate.tiles(),
+                          up.tiles(),
+                          x.on_device(),
+                          {s.n_out, found.data(), found_d.data()}},
+                         simt::stream());
+      d = found_d.read();
+      return found.read();
+    };
+    const std::vector<int8_t> q = s.n_in == 64 ? simt::for_each_order(run) : run();
+    CHECK(q == expected.q);
+    CHECK(same_floats(d, expected.d));
+    CHECK(std::isnan(d[1]));
+  }
+}
+
+TEST_CASE("prefill: a row's bits are its own, INT8 and FP16") {
+  const int n_in = 1088, n_out = 48, n_rows = 130;
+  const std::vector<float> x = random_floats(static_cast<size_t>(n_rows) * n_in, 11);
+  const Int8Weights w(n_out, n_in, 12);
+  const HalfWeights half(n_out, n_in, 13);
+  const std::vector<float> all = multiplied(w, Int8Rows(x, n_in)), all_half = multiplied(half, x);
+  for (const int first : {0, 7, 8, 63, 64, 100, 129}) {
+    const int n = std::min(n_rows - first, 3);
+    const std::vector<float> alone = some_rows(x, n_in, first, n);
+    CHECK(same_floats(multiplied(w, Int8Rows(alone, n_in)), some_rows(all, n_out, first, n)));
+    CHECK(same_floats(multiplied(half, alone), some_rows(all_half, n_out, first, n)));
+  }
+}
+
+TEST_CASE("prefill FP16 has the bits of decode, and gate and up too") {
+  struct Shape {
+    int n_in, n_out, n_rows;
+  };
+  for (const Shape s : {Shape{40, 1, 2}, {64, 33, 16}, {1024, 140, 67}, {4128, 20, 9}}) {
+    CAPTURE(s.n_in);
+    const HalfWeights w(s.n_out, s.n_in, 21), up(s.n_out, s.n_in, 22);
+    std::vector<float> x = random_floats(static_cast<size_t>(s.n_rows) * s.n_in, 23);
+    x[s.n_in] = std::numeric_limits<float>::infinity();  // row 1
+    const std::vector<float> found = multiplied(w, x);
+    const HalfRows rows = scaled(x, s.n_in);
+    const DeviceBuffer<Pass> all = pass_of(s.n_rows);
+    DeviceBuffer<float> act(found.size());
+    prefill_gate_up_f16(
+        {all.data(), s.n_rows, w.tiles(), up.tiles(), rows.on_device(), act.data(), s.n_out},
+        simt::stream());
+    const std::vector<float> found_act = act.read();
+    for (int first = 0; first < s.n_rows; first += 16) {
+      const int n = std::min(s.n_rows - first, 16);
+      const HalfRows part = scaled(some_rows(x, s.n_in, first, n), s.n_in);
+      const DeviceBuffer<Pass> pass = pass_of(n);
+      DeviceBuffer<float> y(static_cast<size_t>(n) * s.n_out), part_act(y.size());
+      ProjectF16 project{};
+      project.pass = pass.data();
+      project.x = part.on_device();
+      project.parts[0] = w.tiles();
+      project.n_parts = 1;
+      project.y = y.data();
+      project.ld = s.n_out;
+      project_f16(project, simt::stream());
+      gate_up_f16({pass.data(), part.on_device(), w.tiles(), up.tiles(), part_act.data(), s.n_out},
+                  simt::stream());
+      CHECK(same_floats(y.read(), some_rows(found, s.n_out, first, n)));
+      CHECK(same_floats(part_act.read(), some_rows(found_act, s.n_out, first, n)));
+    }
+    CHECK(std::isnan(found[s.n_out]));
+    CHECK(!std::isnan(found[0]));
+  }
+}
+
+TEST_CASE("prefill FP16: any order of threads, bias, adding") {
+  const int n_in = 72, n_out = 18, n_rows = 10;
+  const HalfWeights w(n_out, n_in, 31);
+  const std::vector<float> x = random_floats(n_rows * n_in, 32), bias = random_floats(n_out, 33),
+                           before = random_floats(n_rows * n_out, 34);
+  const std::vector<float> found = simt::for_each_order([&] {
+    const HalfRows rows = scaled(x, n_in);
+    const DeviceBuffer<Pass> pass = pass_of(n_rows);
+    const DeviceBuffer<float> device_bias(bias);
+    DeviceBuffer<float> y(before);
+    prefill_matmul_f16({pass.data(), n_rows, w.tiles(), rows.on_device(), device_bias.data(), true,
+                        y.data(), n_out},
+                       simt::stream());
+    return y.read();
+  });
+  const std::vector<float> product = multiplied(w, x);
+  std::vector<float> expected = before;
+  for (int i = 0; i < n_rows * n_out; ++i) expected[i] = (before[i] + product[i]) + bias[i % n_out];
+  CHECK(same_floats(found, expected));
+}

@@ -1,0 +1,205 @@
+// INT8 projections and what follows them: the CPU backend's bits for every shape, row count and
+// slot.
+#include "projections.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "int8_rig.h"
+
+using namespace specbound;
+using namespace specbound::test;
+using kernels::Pass;
+using simt::DeviceBuffer;
+
+namespace {
+
+constexpr float kUntouched = -7;
+
+DeviceBuffer<Pass> pass_of(int n_rows) {
+  return DeviceBuffer<Pass>(std::vector<Pass>{{n_rows, 3}});
+}
+
+// Row r of the result is row order[r] of x (n, n_in).
+std::vector<float> picked(const std::vector<float>& x, const std::vector<int>& order, int n) {
+  std::vector<float> out;
+  for (int r : order)
+    out.insert(out.end(), x.begin() + ptrdiff_t(r) * n, x.begin() + ptrdiff_t(r + 1) * n);
+  return out;
+}
+
+// (n_rows, ld) with kUntouched after the outputs of each row and in one row more.
+std::vector<float> project(const std::vector<const Int8Matrix*>& parts, const std::vector<float>& x,
+                           int n_rows, int ld) {
+  const int n_in = parts[0]->n_in;
+  const DeviceBuffer<Pass> pass = pass_of(n_rows);
+  const DeviceRows rows(quantized(kernels_for(best_isa()), x, n_in, n_rows, n_in), n_in);
+  const DeviceBuffer<float> y(std::vector<float>(size_t(n_rows + 1) * ld, kUntouched));
+  kernels::Project p{};
+  p.pass = pass.data();
+  p.x = rows.rows();
+  for (const Int8Matrix* part : parts) p.parts[p.n_parts++] = part->tiles();
+  p.y = y.data();
+  p.ld = ld;
+  kernels::project(p, simt::stream());
+  return y.read();
+}
+
+std::vector<float> project_on_cpu(const Kernels& cpu, const std::vector<const Int8Matrix*>& parts,
+                                  const std::vector<float>& x, int n_rows, int ld) {
+  std::vector<float> y(size_t(n_rows + 1) * ld, kUntouched);
+  int first = 0;
+  for (const Int8Matrix* part : parts) {
+    std::vector<float> own(size_t(n_rows) * part->n_out);
+    part->multiply(cpu, x, n_rows, own);
+    for (int r = 0; r < n_rows; ++r) {
+      std::copy_n(&own[size_t(r) * part->n_out], part->n_out, &y[size_t(r) * ld + first]);
+    }
+    first += part->n_out;
+  }
+  return y;
+}
+
+void check_project(const std::vector<const Int8Matrix*>& parts, const std::vector<float>& x,
+                   int n_rows, int ld) {
+  CAPTURE(n_rows);
+  const std::vector<float> found =
+      simt::for_each_order([&] { return one_nan(project(parts, x, n_rows, ld)); });
+  for (Isa isa : two_isas()) {
+    CAPTURE(isa_name(isa));
+    CHECK(same_bits(found, project_on_cpu(kernels_for(isa), parts, x, n_rows, ld)));
+  }
+}
+
+std::vector<float> residual(const Int8Matrix& w, const std::vector<float>& x,
+                            const std::vector<float>& bias, std::vector<float> h, int n_rows) {
+  const DeviceBuffer<Pass> pass = pass_of(n_rows);
+  const DeviceRows rows(quantized(kernels_for(best_isa()), x, w.n_in, n_rows, w.n_in), w.n_in);
+  const DeviceBuffer<float> device_bias(bias), device_h(h);
+  kernels::project_residual({pass.data(), rows.rows(), w.tiles(),
+                             bias.empty() ? nullptr : device_bias.data(), device_h.data()},
+                            simt::stream());
+  return device_h.read();
+}
+
+QuantizedRows gate_up(const Int8Matrix& gate, const Int8Matrix& up, const std::vector<float>& x,
+                      int n_rows) {
+  const DeviceBuffer<Pass> pass = pass_of(n_rows);
+  const int n_in = gate.n_in;
+  const DeviceRows rows(quantized(kernels_for(best_isa()), x, n_in, n_rows, n_in), n_in);
+  const DeviceRows out(n_rows, gate.n_out);
+  kernels::gate_up({pass.data(), rows.rows(), gate.tiles(), up.tiles(), out.rows()},
+                   simt::stream());
+  return out.read(n_rows);
+}
+
+QuantizedRows gate_up_on_cpu(const Kernels& cpu, const Int8Matrix& gate, const Int8Matrix& up,
+                             const std::vector<float>& x, int n_rows) {
+  std::vector<float> g(size_t(n_rows) * gate.n_out), u(g.size());
+  gate.multiply(cpu, x, n_rows, g);
+  up.multiply(cpu, x, n_rows, u);
+  cpu.silu_mul(g.data(), u.data(), static_cast<int>(g.size()));
+  return quantized(cpu, g, gate.n_out, n_rows, gate.n_out);
+}
+
+}  // namespace
+
+TEST_CASE("a projection gives the CPU's bits: every number of chunks, outputs of any number") {
+  struct Case {
+    int n_in, n_out;
+  };
+  // 1, 1, 1, 2, 2, 4, 8 and 8 chunks; whole blocks of units, tiles and outputs left over.
+  for (const auto& [n_in, n_out] :
+       {Case{32, 1}, Case{32, 301}, Case{64, 40}, Case{1024, 33}, Case{1056, 145}, Case{2080, 80},
+        Case{4096, 32}, Case{4128, 17}}) {
+    CAPTURE(n_in);
+    CAPTURE(n_out);
+    const Int8Matrix w(n_out, n_in, n_in + n_out);
+    const std::vector<float> x = odd_rows(16, n_in, 11);
+    for (int n_rows : {1, 8, 9, 16}) check_project({&w}, x, n_rows, n_out + 3);
+  }
+}
+
+TEST_CASE("a projection of every number of rows") {
+  const Int8Matrix w(50, 1024, 2);
+  const std::vector<float> x = odd_rows(16, 1024, 12);
+  for (int n_rows = 1; n_rows <= 16; ++n_rows) check_project({&w}, x, n_rows, 50);
+}
+
+TEST_CASE("q, k and v side by side: heads of 80, one of them, fewer outputs than a tile") {
+  for (int n_in : {64, 1056, 4096}) {
+    CAPTURE(n_in);
+    const std::vector<float> x = odd_rows(10, n_in, 13);
+    for (const auto& [q_dim, kv_dim] : {std::pair{80, 80}, {240, 80}, {8, 8}}) {
+      CAPTURE(q_dim);
+      const Int8Matrix q(q_dim, n_in, 1), k(kv_dim, n_in, 2), v(kv_dim, n_in, 3);
+      check_project({&q, &k, &v}, x, 10, q_dim + 2 * kv_dim);
+      check_project({&k, &v}, x, 3, q_dim + 2 * kv_dim);
+    }
+  }
+}
+
+TEST_CASE("a row's projection does not depend on its slot nor on the rows around it") {
+  for (int n_in : {96, 4160}) {
+    CAPTURE(n_in);
+    constexpr int kOut = 70;
+    const Int8Matrix w(kOut, n_in, 21);
+    const std::vector<float> x = odd_rows(16, n_in, 22);
+    std::vector<std::vector<float>> alone;
+    for (int r = 0; r < 16; ++r) {
+      alone.push_back(one_nan(project({&w}, picked(x, {r}, n_in), 1, kOut)));
+      alone.back().resize(kOut);
+    }
+    for (int shift = 0; shift < 16; ++shift) {
+      for (int n_rows : {3, 16}) {
+        std::vector<int> order;
+        for (int r = 0; r < n_rows; ++r) order.push_back((r + shift) % 16);
+        const std::vector<float> y = one_nan(project({&w}, picked(x, order, n_in), n_rows, kOut));
+        for (int r = 0; r < n_rows; ++r) {
+          CHECK(std::memcmp(&y[size_t(r) * kOut], alone[order[r]].data(), kOut * 4) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the residual is added as the CPU adds it: W x first, then the bias") {
+  for (const auto& [n_in, dim] : {std::pair{32, 96}, {1024, 33}, {2048, 64}, {4128, 20}}) {
+    CAPTURE(n_in);
+    const Int8Matrix w(dim, n_in, 31);
+    const std::vector<float> x = odd_rows(16, n_in, 32), bias = random_floats(dim, 33, 30);
+    for (int n_rows : {1, 8, 13}) {
+      for (bool with_bias : {false, true}) {
+        const std::vector<float> h = random_floats(size_t(n_rows + 1) * dim, 34, 10);
+        const std::vector<float> found = simt::for_each_order([&] {
+          return one_nan(residual(w, x, with_bias ? bias : std::vector<float>{}, h, n_rows));
+        });
+        for (Isa isa : two_isas()) {
+          std::vector<float> expected = h;
+          w.multiply(kernels_for(isa), x, n_rows, expected);
+          for (int i = 0; with_bias && i < n_rows * dim; ++i) expected[i] += bias[i % dim];
+          CHECK(same_bits(found, expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gate and up end as the CPU's quantized rows") {
+  for (const auto& [n_in, ffn_dim] : {std::pair{32, 352}, {64, 32}, {1024, 96}, {4096, 64}}) {
+    CAPTURE(n_in);
+    const Int8Matrix gate(ffn_dim, n_in, 41), up(ffn_dim, n_in, 42);
+    const std::vector<float> x = odd_rows(16, n_in, 43);
+    for (int n_rows : {1, 3, 8, 9, 16}) {
+      CAPTURE(n_rows);
+      const QuantizedRows found = gate_up(gate, up, x, n_rows);
+      for (Isa isa : two_isas()) {
+        CHECK(found == gate_up_on_cpu(kernels_for(isa), gate, up, x, n_rows));
+      }
+      if (n_rows == 3 || n_rows == 9) {
+        simt::for_each_order([&] { CHECK(gate_up(gate, up, x, n_rows) == found); });
+      }
+    }
+  }
+}

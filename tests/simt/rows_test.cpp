@@ -1,0 +1,146 @@
+// Norm, quantization and embedding of rows: the CPU backend's bits.
+#include "rows.h"
+
+#include <doctest/doctest.h>
+
+#include "int8_rig.h"
+
+using namespace specbound;
+using namespace specbound::test;
+using kernels::Pass;
+using simt::DeviceBuffer;
+
+namespace {
+
+constexpr float kEps = 1e-5f;
+
+QuantizedRows norm_on_device(const std::vector<float>& h, const std::vector<float>& weight,
+                             int n_rows, int max_rows, int dim) {
+  const DeviceBuffer<Pass> pass(std::vector<Pass>{{n_rows, 0}});
+  const DeviceBuffer<float> device_h(h), device_weight(weight);
+  const DeviceRows out(max_rows, dim);
+  kernels::norm_quantize(
+      {pass.data(), device_h.data(), device_weight.data(), kEps, out.rows(), max_rows},
+      simt::stream());
+  return out.read(n_rows);
+}
+
+QuantizedRows norm_on_cpu(const Kernels& cpu, std::vector<float> h,
+                          const std::vector<float>& weight, int n_rows, int dim) {
+  for (int r = 0; r < n_rows; ++r) {
+    float* row = &h[size_t(r) * dim];
+    cpu.rmsnorm(row, weight.data(), kEps, dim, row);
+  }
+  return quantized(cpu, h, dim, n_rows, dim);
+}
+
+std::vector<float> row_of(const std::vector<float>& x, int row, int n) {
+  return {x.begin() + ptrdiff_t(row) * n, x.begin() + ptrdiff_t(row + 1) * n};
+}
+
+}  // namespace
+
+TEST_CASE("norm and quantization give the CPU's bits, rows of every kind") {
+  struct Case {
+    int dim, n_rows, max_rows;
+  };
+  for (const auto& [dim, n_rows, max_rows] :
+       {Case{32, 16, 16}, Case{64, 1, 16}, Case{96, 5, 16}, Case{160, 8, 16}, Case{1024, 9, 16},
+        Case{4128, 4, 16}, Case{8192 + 96, 3, 3}, Case{64, 77, 512}, Case{1024, 40, 512}}) {
+    CAPTURE(dim);
+    CAPTURE(n_rows);
+    const std::vector<float> h = odd_rows(n_rows, dim, dim + n_rows);
+    std::vector<float> weight = random_floats(dim, 3);
+    weight[dim / 2] = 0;
+    const auto run = [&] { return norm_on_device(h, weight, n_rows, max_rows, dim); };
+    const QuantizedRows found = run();
+    for (Isa isa : two_isas()) {
+      CHECK(found == norm_on_cpu(kernels_for(isa), h, weight, n_rows, dim));
+    }
+    simt::for_each_order([&] { CHECK(run() == found); });
+  }
+}
+
+TEST_CASE("a row's norm and quantization do not depend on the rows around it") {
+  constexpr int kDim = 288;
+  const std::vector<float> h = odd_rows(16, kDim, 5), weight = random_floats(kDim, 6);
+  const QuantizedRows together = norm_on_device(h, weight, 16, 16, kDim);
+  const size_t blocks = kDim / 32;
+  for (int r = 0; r < 16; ++r) {
+    CAPTURE(r);
+    const QuantizedRows alone = norm_on_device(row_of(h, r, kDim), weight, 1, 16, kDim);
+    for (size_t b = 0; b < blocks; ++b) {
+      const size_t at = (r / 8 * blocks + b) * 8 + r % 8;
+      CHECK(std::memcmp(&together.q[at * 32], &alone.q[b * 8 * 32], 32) == 0);
+      CHECK(std::memcmp(&together.d[at], &alone.d[b * 8], sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("quantization of rows gives the CPU's bits and touches no panel it has no row for") {
+  struct Case {
+    int n_in, ld, n_rows, max_rows;
+  };
+  for (const auto& [n_in, ld, n_rows, max_rows] :
+       {Case{32, 32, 16, 16}, Case{64, 84, 7, 16}, Case{64, 64, 8, 16}, Case{4128, 4132, 2, 16},
+        Case{96, 96, 203, 512}}) {
+    CAPTURE(n_in);
+    CAPTURE(n_rows);
+    const std::vector<float> x = odd_rows(n_rows, ld, n_in);
+    simt::for_each_order([&] {
+      const DeviceBuffer<Pass> pass(std::vector<Pass>{{n_rows, 7}});
+      const DeviceBuffer<float> device_x(x);
+      const DeviceRows out(max_rows, n_in);
+      kernels::quantize_rows({pass.data(), device_x.data(), ld, out.rows(), max_rows},
+                             simt::stream());
+      for (Isa isa : two_isas()) {
+        CHECK(out.read(n_rows) == quantized(kernels_for(isa), x, ld, n_rows, n_in));
+      }
+      const std::vector<int8_t> all = out.q.read();
+      const size_t used = size_t(kernels::panels_of(n_rows)) * 8 * n_in;
+      for (size_t i = used; i < all.size(); ++i) {
+        REQUIRE(static_cast<uint8_t>(all[i]) == simt::poison());
+      }
+    });
+  }
+}
+
+TEST_CASE("embedding rows of each type are those that the CPU reads") {
+  constexpr int kVocab = 37;
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0}) {
+    CAPTURE(static_cast<int>(type));
+    const int dim = type == DType::kQ8_0 ? 320 : 301;
+    std::vector<std::byte> table;
+    const auto fill = [&](const auto& values) {
+      table.resize(values.size() * sizeof(values[0]));
+      std::memcpy(table.data(), values.data(), table.size());
+    };
+    const std::vector<float> x = random_floats(size_t(kVocab) * dim, 9, 1e-3f);  // subnormal too
+    std::vector<uint16_t> half(x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      half[i] = type == DType::kF16 ? float_to_half(x[i]) : float_to_bfloat(x[i]);
+    }
+    if (type == DType::kF32) {
+      fill(x);
+    } else if (type == DType::kQ8_0) {
+      fill(Int8Matrix::random_blocks(x.size() / 32, 4));
+    } else {
+      fill(half);
+    }
+    const Matrix matrix{type, kVocab, dim, table.data()};
+    const std::vector<int32_t> tokens = {0, 36, 7, 7, 35, 1, 20, 3, 11};
+    const int n_rows = static_cast<int>(tokens.size());
+    std::vector<float> expected(tokens.size() * dim);
+    for (int r = 0; r < n_rows; ++r) read_row(matrix, tokens[r], &expected[size_t(r) * dim]);
+    simt::for_each_order([&] {
+      const DeviceBuffer<Pass> pass(std::vector<Pass>{{n_rows, 0}});
+      const DeviceBuffer<int32_t> device_tokens(tokens);
+      const DeviceBuffer<std::byte> device_table(table);
+      const DeviceBuffer<float> h(expected.size());
+      kernels::embed_rows(
+          {pass.data(), device_tokens.data(), type, device_table.data(), dim, h.data(), 16},
+          simt::stream());
+      CHECK(same_bits(h.read(), expected));
+    });
+  }
+}

@@ -1,0 +1,128 @@
+// Repacking for a GPU: every weight lies where kernels/layouts.h says, and nothing else does.
+#include "engine/cuda/fragments.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "model/half.h"
+#include "tiny_gguf.h"
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+int tiles_of(int n_out) {
+  return (n_out + 15) / 16;
+}
+
+// The byte of the fragment block that holds element k (of 32) of output `o` (of 16).
+size_t int8_place(int o, int k) {
+  const int g = o % 8, t = k / 8, word = k % 8 / 4 * 2 + o / 8;
+  return size_t(4 * g + t) * 16 + word * 4 + k % 4;
+}
+
+// The same in halves, k of 16.
+size_t half_place(int o, int k) {
+  const int g = o % 8, t = k / 4, word = k % 4 / 2 * 2 + o / 8;
+  return size_t(4 * g + t) * 8 + word * 2 + k % 2;
+}
+
+// All of them in pieces of two tiles.
+template <class F>
+void in_pieces(int n_tiles, F f) {
+  for (int begin = 0; begin < n_tiles; begin += 2) f(begin, std::min(begin + 2, n_tiles));
+}
+
+}  // namespace
+
+TEST_CASE("INT8 fragments: each element and scale at its place, zeros past the last output") {
+  for (const auto& [n_out, n_in] : {std::pair{1, 32}, {16, 64}, {40, 96}, {83, 1056}}) {
+    CAPTURE(n_out);
+    TinyRandom random(n_out);
+    const int n_blocks = n_in / 32;
+    std::vector<BlockQ8_0> source(size_t(n_out) * n_blocks);
+    for (BlockQ8_0& block : source) {
+      block.d = static_cast<uint16_t>(random.next());
+      for (int8_t& q : block.q) q = static_cast<int8_t>(random.next());
+    }
+    const Matrix matrix{DType::kQ8_0, n_out, n_in,
+                        reinterpret_cast<const std::byte*>(source.data())};
+    const FragmentShape shape = int8_fragments(matrix);
+    REQUIRE(shape.n_tiles == tiles_of(n_out));
+    REQUIRE(shape.n_blocks == n_blocks);
+    std::vector<int8_t> q(shape.bytes_of(shape.n_tiles), 77);
+    std::vector<uint16_t> d(shape.scales_of(shape.n_tiles), 77);
+    in_pieces(shape.n_tiles, [&](int begin, int end) {
+      repack_int8(matrix, begin, end, q.data() + shape.bytes_of(begin),
+                  d.data() + shape.scales_of(begin));
+    });
+    bool right = true;
+    for (int o = 0; o < shape.n_tiles * 16; ++o) {
+      for (int b = 0; b < n_blocks; ++b) {
+        const size_t block = size_t(o / 16) * n_blocks + b;
+        const BlockQ8_0 expected = o < n_out ? source[size_t(o) * n_blocks + b] : BlockQ8_0{};
+        right = right && d[block * 16 + o % 8 * 2 + o % 16 / 8] == expected.d;
+        for (int k = 0; k < 32; ++k) {
+          right = right && q[block * 512 + int8_place(o % 16, k)] == expected.q[k];
+        }
+      }
+    }
+    CHECK(right);
+  }
+}
+
+TEST_CASE("FP16 fragments: each element at its place, zeros past the last output and past K") {
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const auto& [n_out, n_in] : {std::pair{1, 1}, {16, 32}, {40, 80}, {33, 301}}) {
+      CAPTURE(n_out);
+      TinyRandom random(n_out);
+      const size_t n = size_t(n_out) * n_in;
+      std::vector<float> values(n);
+      std::vector<std::byte> source(n * (type == DType::kF32 ? 4 : 2));
+      std::vector<uint16_t> expected(n);
+      for (size_t i = 0; i < n; ++i) {
+        values[i] = 1e-3f * random.normal();
+        const uint16_t half = float_to_half(values[i]), bfloat = float_to_bfloat(values[i]);
+        expected[i] = type == DType::kBF16 ? float_to_half(bfloat_to_float(bfloat)) : half;
+        if (type == DType::kF32) std::memcpy(&source[4 * i], &values[i], 4);
+        if (type == DType::kF16) std::memcpy(&source[2 * i], &half, 2);
+        if (type == DType::kBF16) std::memcpy(&source[2 * i], &bfloat, 2);
+      }
+      const Matrix matrix{type, n_out, n_in, source.data()};
+      const FragmentShape shape = half_fragments(matrix);
+      REQUIRE(shape.n_tiles == tiles_of(n_out));
+      REQUIRE(shape.n_blocks == (n_in + 31) / 32 * 2);
+      std::vector<uint16_t> w(shape.bytes_of(shape.n_tiles) / 2, 77);
+      in_pieces(shape.n_tiles, [&](int begin, int end) {
+        CHECK(repack_half(matrix, begin, end, w.data() + shape.bytes_of(begin) / 2) == 0);
+      });
+      bool right = true;
+      for (int o = 0; o < shape.n_tiles * 16; ++o) {
+        for (int k = 0; k < shape.n_blocks * 16; ++k) {
+          const size_t block = size_t(o / 16) * shape.n_blocks + k / 16;
+          const bool inside = o < n_out && k < n_in;
+          right = right && w[block * 256 + half_place(o % 16, k % 16)] ==
+                               (inside ? expected[size_t(o) * n_in + k] : 0);
+        }
+      }
+      CHECK(right);
+    }
+  }
+}
+
+TEST_CASE("FP16 fragments: weights too large for FP16 are counted, infinite ones are not") {
+  std::vector<float> values(32, 1.0f);
+  values[3] = 65520.0f;
+  values[4] = -1e30f;
+  values[5] = std::numeric_limits<float>::infinity();
+  values[6] = std::numeric_limits<float>::quiet_NaN();
+  values[7] = 65519.0f;
+  std::vector<uint16_t> w(512);
+  CHECK(repack_half({DType::kF32, 1, 32, reinterpret_cast<const std::byte*>(values.data())}, 0, 1,
+                    w.data()) == 2);
+}
