@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """`check_fault.py PROGRAM CASE...` passes when each test case, run alone in a test program with a
-planted fault, fails by an assertion of its own. Any other end (a pass, a crash, an exception, no
-such case) means that the fault went unnoticed there.
+planted fault, fails by an assertion of its own, or by what the SIMT executor says of a kernel. Any
+other end (a pass, a crash, another exception, no such case) means that the fault went unnoticed
+there.
 """
 import subprocess
 import sys
@@ -22,9 +23,11 @@ def failed_assertion(program, case):
     ran = [t for t in root.iter("TestCase") if t.get("skipped") != "true"]
     if [t.get("name") for t in ran] != [case]:
         raise ValueError(f"ran {[t.get('name') for t in ran]}")
-    thrown = [e.text for e in root.iter("Exception")]
+    thrown = [e.text.strip().strip('"') for e in root.iter("Exception")]
+    if thrown and thrown[0].startswith("simt: "):
+        return thrown[0][:300]
     if thrown:
-        raise ValueError(f"stopped by an exception or a signal: {thrown[0].strip()}")
+        raise ValueError(f"stopped by an exception or a signal: {thrown[0]}")
     for found in ran[0].iter("Expression"):
         if found.get("success") == "false":
             place = f"{found.get('filename').rsplit('/', 1)[-1]}:{found.get('line')}"

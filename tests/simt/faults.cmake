@@ -1,0 +1,207 @@
+# Mistakes planted in the kernels, as tests/faults plants them in the rest: each is one replacement
+# in a copy of kernels/, built into a test program of its own; the test passes when the named cases
+# fail there by an assertion, or by a Fault of the executor.
+
+# Replaces TEXT in SOURCE. A header is planted for the kernels that include it, given as KERNELS
+# (names in kernels/). TEST: the file of tests, without one that of SOURCE: x.cu, x_test.cpp.
+file(GLOB kernel_files CONFIGURE_DEPENDS ${kernels}/*.cu ${kernels}/*.cuh ${kernels}/*.h)
+set(faults ${CMAKE_SOURCE_DIR}/tests/faults)
+function(simt_fault name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SOURCE;TEXT;REPLACEMENT;TEST" "KERNELS;CAUGHT_BY")
+  get_filename_component(file ${arg_SOURCE} NAME)
+  if(NOT arg_KERNELS)
+    set(arg_KERNELS ${file})
+  endif()
+  if(NOT arg_TEST)
+    get_filename_component(arg_TEST ${arg_SOURCE} NAME_WE)
+    string(APPEND arg_TEST _test)
+  endif()
+  set(copy ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  list(TRANSFORM arg_KERNELS PREPEND ${copy}/ OUTPUT_VARIABLE planted)
+  add_custom_command(OUTPUT ${planted}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${copy}
+    COMMAND ${CMAKE_COMMAND} -E copy ${kernel_files} ${copy}
+    COMMAND ${Python3_EXECUTABLE} -B ${faults}/plant.py
+      ${CMAKE_SOURCE_DIR}/${arg_SOURCE} ${copy}/${file} "${arg_TEXT}" "${arg_REPLACEMENT}"
+    DEPENDS ${kernel_files} ${faults}/plant.py
+    VERBATIM)
+  simt_kernel_sources(${planted})
+  # Objects of the program hide the archive's members of the same symbols.
+  add_executable(fault_${name} ${planted} $<TARGET_OBJECTS:simt_main>
+    $<TARGET_OBJECTS:simt_${arg_TEST}>)
+  target_include_directories(fault_${name} BEFORE PRIVATE ${copy})
+  target_link_libraries(fault_${name} PRIVATE simt_kernels)
+  add_test(NAME fault_${name}
+    COMMAND ${Python3_EXECUTABLE} -B ${faults}/check_fault.py $<TARGET_FILE:fault_${name}>
+      ${arg_CAUGHT_BY})
+endfunction()
+
+set(norms "norm and quantization give the CPU's bits, rows of every kind")
+set(products "a projection gives the CPU's bits: every number of chunks, outputs of any number")
+set(all_rows "a projection of every number of rows")
+set(swiglu "gate and up end as the CPU's quantized rows")
+set(residual "the residual is added as the CPU adds it: W x first, then the bias")
+set(half_orders "prefill FP16: any order of threads, bias, adding")
+set(half_bits "prefill FP16 has the bits of decode, and gate and up too")
+set(gemm "prefill INT8 has the CPU's bits: chunks, tiles and rows that do not fill a block")
+
+set(attended "decode attention has the CPU's bits: head sizes, groups, biases, norms, pairings")
+set(many_queries "decode attention: more queries of a K/V head than keys are staged for at once")
+set(many_chunks "decode attention: more chunks than are joined at once")
+set(prefilled "prefill attention: head sizes, groups, biases, norms, pairings")
+set(spoiled "prefill attention: what is infinite or NaN spoils the rows that see it, no others")
+
+# ---- missing barriers, races ----
+
+# Rows that do not fit into shared memory at once: the next part comes before the last was read.
+simt_fault(norm_part_too_early
+  SOURCE kernels/row_norm.cuh
+  KERNELS rows.cu
+  TEST rows_test
+  TEXT "if (begin > 0) __syncthreads();"
+  REPLACEMENT ""
+  CAUGHT_BY ${norms})
+
+simt_fault(sums_read_too_early
+  SOURCE kernels/projections.cu
+  TEXT "__syncthreads();"
+  REPLACEMENT ""
+  CAUGHT_BY ${swiglu})
+
+simt_fault(half_act_read_too_early
+  SOURCE kernels/projections_f16.cu
+  TEST prefill_gemm_test
+  TEXT "__syncthreads();"
+  REPLACEMENT ""
+  CAUGHT_BY ${half_orders})
+
+# A stage is written while it is read.
+simt_fault(gemm_stage_overwritten
+  SOURCE kernels/prefill_gemm.cu
+  TEXT "store_rows(buffer ^ 1);"
+  REPLACEMENT "store_rows(buffer);"
+  CAUGHT_BY ${gemm})
+
+simt_fault(values_overwritten
+  SOURCE kernels/attention.cu
+  TEXT "if (staged > 0) __syncthreads();"
+  REPLACEMENT ""
+  CAUGHT_BY ${many_queries})
+
+simt_fault(steps_overwritten
+  SOURCE kernels/attention_combine.cu
+  TEST attention_test
+  TEXT "__syncthreads();  // steps have been read"
+  REPLACEMENT ""
+  CAUGHT_BY ${many_chunks})
+
+simt_fault(prefill_tile_overwritten
+  SOURCE kernels/prefill_attention.cu
+  TEXT "__syncthreads();  // the tile has been read"
+  REPLACEMENT ""
+  CAUGHT_BY ${prefilled})
+
+# ---- what nobody has written ----
+
+simt_fault(norm_reads_past_row
+  SOURCE kernels/row_norm.cuh
+  KERNELS rows.cu
+  TEST rows_test
+  TEXT "for (int k = thread; k < count; k += kWarp)"
+  REPLACEMENT "for (int k = thread; k < count + kWarp; k += kWarp)"
+  CAUGHT_BY ${norms})
+
+# Row 9 has no sums.
+simt_fault(second_panel_left_out
+  SOURCE kernels/matmul_int8.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "if (n_rows > kPanelRows)"
+  REPLACEMENT "if (n_rows > kPanelRows + 1)"
+  CAUGHT_BY ${all_rows})
+
+# ---- wrong lanes ----
+
+simt_fault(quantize_wrong_lane
+  SOURCE kernels/rows.cu
+  TEXT "shuffle_xor(largest, step)"
+  REPLACEMENT "shuffle_xor(largest, 2 * step)"
+  CAUGHT_BY ${norms})
+
+simt_fault(product_wrong_row
+  SOURCE kernels/matmul_int8.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "panel + 2 * t + i % 2"
+  REPLACEMENT "panel + t + 4 * (i % 2)"
+  CAUGHT_BY ${all_rows})
+
+simt_fault(gemm_wrong_scale
+  SOURCE kernels/prefill_gemm.cu
+  TEXT "shuffle(scales, 8 * b + lane / 4)"
+  REPLACEMENT "shuffle(scales, 8 * b + lane % 8)"
+  CAUGHT_BY ${gemm})
+
+simt_fault(prefill_query_wrong_lane
+  SOURCE kernels/prefill_attention.cu
+  TEXT "of_block % 8 / 2;"
+  REPLACEMENT "of_block / 4;"
+  CAUGHT_BY ${prefilled})
+
+simt_fault(half_scale_of_another_panel
+  SOURCE kernels/matmul_f16.cuh
+  KERNELS projections_f16.cu
+  TEST prefill_gemm_test
+  TEXT "const float scale = x.scale[row];"
+  REPLACEMENT "const float scale = x.scale[2 * t + i % 2];"
+  CAUGHT_BY ${half_bits})
+
+# ---- one too many ----
+
+simt_fault(zero_row_too_long
+  SOURCE kernels/rows.cu
+  TEXT "i < 2 * n_blocks;"
+  REPLACEMENT "i < 2 * n_blocks + 2;"
+  CAUGHT_BY ${norms})
+
+simt_fault(output_past_the_last
+  SOURCE kernels/prefill_gemm.cu
+  TEXT "row < n_rows && output < n_out"
+  REPLACEMENT "row < n_rows && output <= n_out"
+  CAUGHT_BY ${gemm})
+
+simt_fault(key_not_yet_there
+  SOURCE kernels/attention.cu
+  TEXT "2 * lane + e < n_keys ?"
+  REPLACEMENT "2 * lane + e <= n_keys ?"
+  CAUGHT_BY ${attended})
+
+simt_fault(value_not_yet_there
+  SOURCE kernels/attention.cu
+  TEXT "if (key + j >= keys[i]) continue;"
+  REPLACEMENT "if (key + j > keys[i]) continue;"
+  CAUGHT_BY ${attended})
+
+simt_fault(spoiled_row_left_out
+  SOURCE kernels/prefill_attention.cu
+  TEXT "rows.pos[r] >= bad ?"
+  REPLACEMENT "rows.pos[r] > bad ?"
+  CAUGHT_BY ${spoiled})
+
+# ---- another order of sums ----
+
+simt_fault(chunks_added_backwards
+  SOURCE kernels/matmul_int8.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "sums[chunk * kSumsOfWarp +"
+  REPLACEMENT "sums[(chunks - 1 - chunk) * kSumsOfWarp +"
+  CAUGHT_BY ${products})
+
+simt_fault(product_not_fused
+  SOURCE kernels/matmul_int8.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "fused(isum, dw[i / 2] * dx_of[i % 2], acc[i])"
+  REPLACEMENT "isum * (dw[i / 2] * dx_of[i % 2]) + acc[i]"
+  CAUGHT_BY ${products})
