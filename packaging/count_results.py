@@ -4,7 +4,8 @@ failed and skipped on the first line, then one line for each skip and each failu
 
 A ctest test counts as one, except a doctest or unittest program, which counts as its test cases. A
 test says that it left something out by a line (or doctest MESSAGE) that starts with SKIP; each
-different one counts as a skip, and the doctest case that said so does not count as passed.
+different one counts as a skip, and the doctest case that said so does not count as passed. Said by
+a program that runs no case, it is about all of them.
 """
 import re
 import sys
@@ -66,7 +67,11 @@ def count_test(test):
     cases = list(find_cases(output))
     if cases:
         marked = sum(c[2] for c in cases)
-        if marked:
+        if marked and notes and not any(c[0] + c[1] for c in cases):
+            # The program said once why it leaves out everything.
+            skipped = marked
+            notes = [f"SKIP {name}, {marked} cases: {notes[0].removeprefix('SKIP ')}"]
+        elif marked:
             skipped += marked
             notes.append(f"SKIP {name}: {marked} cases marked as skipped")
         passed = max(0, sum(c[0] for c in cases) - skipping_cases)

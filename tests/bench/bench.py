@@ -71,8 +71,8 @@ def commit():
     revision = git("rev-parse", "--short=12", "HEAD")
     if not revision:
         return "none"
-    changed = git("status", "--porcelain", "--", "CMakeLists.txt", "src", "tests/bench/*.cpp",
-                  "tests/bench/*.h")
+    changed = git("status", "--porcelain", "--", "CMakeLists.txt", "src", "kernels",
+                  "tests/bench/*.cpp", "tests/bench/*.h", "tests/bench/*.cu*")
     return revision + ("-dirty" if changed else "")
 
 
@@ -121,14 +121,18 @@ def write_results(name, flags, settings, results, machine):
                "--threads", *flags.threads]
     settings = dict(**settings, processes=flags.processes, repeats=flags.repeats,
                     statistic="median over processes of the median in each")
+    write_report(pathlib.Path(flags.output) if flags.output else RESULTS / f"{name}.json", name,
+                 command, machine, settings=settings, results=results)
+
+
+def write_report(path, name, command, machine, revision=None, **rest):
     report = dict(
         bench=name, date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
-        commit=commit(), command=shlex.join(map(str, command)), hardware=machine,
-        settings=settings, results=results)
+        commit=revision or commit(), command=shlex.join(map(str, command)), hardware=machine,
+        **rest)
     text = json.dumps(report, indent=1)
     # Lists of numbers on one line each.
     text = re.sub(r"\[[\s\d.,]+\]", lambda match: re.sub(r"\s+", " ", match[0]), text)
-    path = pathlib.Path(flags.output) if flags.output else RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n")
     print(f"\nwritten: {path}")

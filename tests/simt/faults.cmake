@@ -51,6 +51,14 @@ set(many_chunks "decode attention: more chunks than are joined at once")
 set(prefilled "prefill attention: head sizes, groups, biases, norms, pairings")
 set(spoiled "prefill attention: what is infinite or NaN spoils the rows that see it, no others")
 
+set(exits "exit_logits: the CPU's logits, peaks and decision")
+set(peaks "peak_chunks and join_peaks: the CPU's, of every kind of row")
+set(full_rows "softmax_peak: the CPU's confidence of full logits, row by row")
+set(few_tokens
+  "gumbel_argmax: few tokens, where the bounds of the noise decide what is looked at")
+set(row_heads "top_logits: the first 256 in the sampler's order, and weights")
+set(penalties "penalize_rows: the sampler's penalty, row by row")
+
 # ---- missing barriers, races ----
 
 # Rows that do not fit into shared memory at once: the next part comes before the last was read.
@@ -100,6 +108,19 @@ simt_fault(prefill_tile_overwritten
   TEXT "__syncthreads();  // the tile has been read"
   REPLACEMENT ""
   CAUGHT_BY ${prefilled})
+
+simt_fault(peaks_overwritten
+  SOURCE kernels/exit_head.cu
+  TEXT "__syncthreads();  // the chunks before these have been added"
+  REPLACEMENT ""
+  CAUGHT_BY ${peaks})
+
+# One buffer for two: weights are written while others are added up.
+simt_fault(softmax_race
+  SOURCE kernels/exit_head.cu
+  TEXT "begin / kWeighed % 2 * kWeighed"
+  REPLACEMENT "0 * kWeighed"
+  CAUGHT_BY ${full_rows})
 
 # ---- what nobody has written ----
 
@@ -155,6 +176,32 @@ simt_fault(half_scale_of_another_panel
   TEXT "const float scale = x.scale[row];"
   REPLACEMENT "const float scale = x.scale[2 * t + i % 2];"
   CAUGHT_BY ${half_bits})
+
+simt_fault(exit_wrong_lane
+  SOURCE kernels/exit_head.cu
+  TEXT "if (lane % 4 == 0) {"
+  REPLACEMENT "if (lane % 4 == 1) {"
+  CAUGHT_BY ${exits})
+
+simt_fault(count_of_another_lane
+  SOURCE kernels/sampling.cu
+  TEXT "if (lane_index() >= step) sum += before;"
+  REPLACEMENT "if (lane_index() > step) sum += before;"
+  CAUGHT_BY ${row_heads})
+
+# ---- another token ----
+
+simt_fault(noise_bound_too_high
+  SOURCE kernels/sampling.cu
+  TEXT "- 0.32664f"
+  REPLACEMENT "- 0.0f"
+  CAUGHT_BY ${few_tokens})
+
+simt_fault(penalty_of_another_token
+  SOURCE kernels/sampling.cu
+  TEXT "token == id[j]"
+  REPLACEMENT "token == id[0] + j"
+  CAUGHT_BY ${penalties})
 
 # ---- one too many ----
 

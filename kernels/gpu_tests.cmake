@@ -1,0 +1,42 @@
+# The tests of tests/simt on a GPU: the same files, compiled as CUDA. Without a GPU they all skip.
+# Programs that start where nothing of ours is installed: packaging/gpu_session.sh takes them along.
+
+find_package(doctest REQUIRED)
+set(tests ${CMAKE_SOURCE_DIR}/tests)
+file(GLOB gpu_sources CONFIGURE_DEPENDS ${tests}/simt/*_test.cpp)
+set(own_kernels ${tests}/simt/intrinsics_test.cpp)  # compiled for each architecture
+list(REMOVE_ITEM gpu_sources ${own_kernels}
+  ${tests}/simt/executor_test.cpp)  # about the executor itself
+list(APPEND gpu_sources ${tests}/simt/gpu_main.cu)
+set_source_files_properties(${gpu_sources} ${own_kernels} PROPERTIES LANGUAGE CUDA)
+add_library(gpu_test_objects OBJECT EXCLUDE_FROM_ALL ${gpu_sources})
+set_target_properties(gpu_test_objects PROPERTIES CUDA_ARCHITECTURES 75-virtual)
+target_include_directories(gpu_test_objects PRIVATE ${tests})
+target_link_libraries(gpu_test_objects PRIVATE specbound_kernels doctest::doctest)
+
+function(specbound_gpu_program name kernels archs)
+  add_executable(${name} EXCLUDE_FROM_ALL ${ARGN})
+  set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "${archs}")
+  target_include_directories(${name} PRIVATE ${tests})
+  target_link_libraries(${name} PRIVATE ${kernels} doctest::doctest -static-libstdc++
+    -static-libgcc)
+endfunction()
+specbound_gpu_program(gpu_tests specbound_kernels "${SPECBOUND_CUDA_ARCHS}" ${own_kernels}
+  $<TARGET_OBJECTS:gpu_test_objects>)
+
+# Every architecture's code path on one card: its PTX alone, compiled by the driver.
+foreach(arch 75 80 86 89 90 120)
+  specbound_kernels(specbound_kernels_ptx${arch} ${arch}-virtual)
+  specbound_gpu_program(gpu_tests_ptx${arch} specbound_kernels_ptx${arch} ${arch}-virtual
+    ${own_kernels} $<TARGET_OBJECTS:gpu_test_objects>)
+endforeach()
+
+file(GLOB bench_sources CONFIGURE_DEPENDS ${tests}/bench/gpu_*.cu)
+specbound_gpu_program(gpu_kernels specbound_kernels 75-virtual ${bench_sources})
+
+# Run by `ctest -C Cuda` (packaging/test.sh), when gpu_tests is built.
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+add_test(NAME gpu CONFIGURATIONS Cuda COMMAND gpu_tests)
+add_test(NAME spills CONFIGURATIONS Cuda
+  COMMAND ${Python3_EXECUTABLE} -B ${tests}/spill_check.py ${CMAKE_BINARY_DIR})
+set_tests_properties(gpu spills PROPERTIES LABELS cuda)

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU: all GPU tests, the same under compute-sanitizer, the code of every
+# architecture by JIT, and the microbenches.
+#
+#   packaging/gpu_session.sh                   builds (build/gpu-session) and runs every stage here
+#   packaging/gpu_session.sh --prepare DIR     builds only: DIR can be taken to a machine with a GPU
+#   packaging/gpu_session.sh --run DIR         runs there, with no toolkit and no network
+#   ... --stage NAME                           of a run: tests, memcheck, racecheck, jit or bench
+#
+# No stage takes more than 9 minutes. One line a stage, then `N passed, N failed, N skipped`; exit
+# status 1 when anything failed. Results are JSON in $OUT, or in tests/bench/results/ when OUT is
+# not set. SPECBOUND_CUDA_ARCHS: what to build for (CMakeLists.txt says for what by default).
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+say() { echo "gpu_session: $*" >&2; }
+
+usage() {
+  sed -n '5,8s/^# *//p' "$root/packaging/gpu_session.sh" >&2
+  exit 2
+}
+
+prepare=yes run=yes folder="$root/build/gpu-session" stages=()
+while [ $# -gt 0 ]; do
+  [ $# -gt 1 ] || usage
+  case $1 in
+    --prepare) folder=$2 run=no ;;
+    --run) folder=$2 prepare=no ;;
+    --stage) stages+=(--stage "$2") ;;
+    *) usage ;;
+  esac
+  shift 2
+done
+
+# Programs that need nothing but a driver: every kernel for all architectures, and once more as PTX
+# of one architecture alone. Line numbers are for compute-sanitizer.
+build() {
+  local build="$folder/build" programs=(gpu_tests gpu_kernels) arch
+  for arch in 75 80 86 89 90 120; do
+    programs+=("gpu_tests_ptx$arch")
+  done
+  mkdir -p "$folder"
+  cmake -S "$root" -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D SPECBOUND_CUDA=ON \
+    -D SPECBOUND_FAULTS=OFF -D SPECBOUND_WERROR=OFF -D CMAKE_CUDA_FLAGS=-lineinfo \
+    ${SPECBOUND_CUDA_ARCHS:+-D "SPECBOUND_CUDA_ARCHS=$SPECBOUND_CUDA_ARCHS"} >&2
+  cmake --build "$build" --target "${programs[@]}" >&2
+  for program in "${programs[@]}"; do
+    strip -o "$folder/$program" "$build/kernels/$program"
+  done
+  python3 -B -c "import bench; print(bench.commit())" >"$folder/commit"
+  say "ready: $(du -ch "$folder"/gpu_* | tail -n 1 | cut -f 1) in $folder (without $build)"
+}
+
+export PYTHONPATH="$root/tests/bench"
+[ $prepare = no ] || build
+[ $run = no ] || exec python3 -B "$root/packaging/gpu_stages.py" "$folder" "${stages[@]}"

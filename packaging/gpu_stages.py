@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Runs what `gpu_session.sh --prepare` built: `gpu_stages.py DIR [--stage NAME]...`."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import bench
+
+SECONDS = 520  # of a stage
+JIT_ARCHS = (75, 80, 86, 89, 90, 120)
+CASES = re.compile(r"^\[doctest\] test cases: +\d+ \| +(\d+) passed \| +(\d+) failed "
+                   r"\| +(\d+) skipped", re.MULTILINE)
+DEVICE = re.compile(r"^on (.+), sm_(\d+), driver for CUDA (.+)$", re.MULTILINE)
+SANITIZER = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer",
+             "/usr/local/cuda/compute-sanitizer/compute-sanitizer")
+FOUND_AN_ERROR = 99  # the exit status that compute-sanitizer is told to use
+
+
+def ending(status):
+    return "out of time" if status == -1 else f"exit status {status}"
+
+
+class Stage:
+    """What a stage counts, and what it has to say."""
+
+    def __init__(self, folder, seconds):
+        self.folder, self.end = folder, time.monotonic() + seconds
+        self.passed = self.failed = self.skipped = 0
+        self.notes = []
+
+    def left(self):
+        return self.end - time.monotonic()
+
+    def skip(self, why):
+        self.skipped += 1
+        self.notes.append(f"SKIP {why}")
+
+    def fail(self, what, output=""):
+        self.failed += 1
+        self.notes.append(f"FAILED {what}")
+        if output:
+            print(f"---- {what}\n{output[-6000:]}\n----", flush=True)
+
+    def run(self, command, environment=None):
+        """(exit status, output); -1 when the stage's time is over."""
+        try:
+            done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace",
+                                  timeout=max(1.0, self.left()),
+                                  env={**os.environ, **(environment or {})})
+            return done.returncode, done.stdout
+        except subprocess.TimeoutExpired as late:
+            text = late.stdout or b""
+            return -1, text.decode(errors="replace") if isinstance(text, bytes) else text
+
+    def count_tests(self, name, status, output):
+        """Adds a doctest program's cases."""
+        found = CASES.search(output)
+        if not found or status not in (0, 1) or (status == 1) != (found.group(2) != "0"):
+            self.fail(f"{name}: {ending(status)}", output)
+            return
+        passed, failed, skipped = map(int, found.groups())
+        self.passed += passed
+        self.skipped += skipped
+        if failed:
+            self.fail(f"{name}: {failed} cases", output)
+            self.failed += failed - 1
+
+
+def stage_tests(stage, _device):
+    stage.count_tests("gpu_tests", *stage.run([stage.folder / "gpu_tests"]))
+
+
+def sanitize(stage, tool):
+    """Case by case, until time is over: the tool makes kernels many times slower."""
+    sanitizer = next(filter(None, map(shutil.which, SANITIZER)), None)
+    if not sanitizer:
+        stage.skip(f"{tool}: no compute-sanitizer here")
+        return
+    program = stage.folder / "gpu_tests"
+    status, listed = stage.run([program, "-ltc"])
+    parts = listed.split("=" * 79 + "\n")
+    cases = parts[1].splitlines() if status == 0 and len(parts) > 2 else []
+    if not cases:
+        stage.fail(f"{tool}: cannot list the cases", listed)
+    for at, case in enumerate(cases):
+        if stage.left() < 20:
+            stage.skip(f"{tool}: no time for {len(cases) - at} of {len(cases)} cases, "
+                       f"from \"{case}\"")
+            return
+        status, output = stage.run([sanitizer, "--tool", tool, "--error-exitcode", FOUND_AN_ERROR,
+                                    program, "-tc=" + case.replace(",", "?")])
+        if status == -1:
+            stage.skip(f"{tool}: no time to end \"{case}\"")
+        elif status == 0 and (found := CASES.search(output)) and found.group(1) == "1":
+            stage.passed += 1
+        else:
+            stage.fail(f"{tool}: \"{case}\": exit status {status}", output)
+
+
+def stage_memcheck(stage, _device):
+    sanitize(stage, "memcheck")
+
+
+def stage_racecheck(stage, _device):
+    sanitize(stage, "racecheck")
+
+
+def stage_jit(stage, device):
+    """PTX of one architecture, compiled by the driver: every code path on one card."""
+    with tempfile.TemporaryDirectory() as cache:
+        for arch in JIT_ARCHS:
+            if arch > device["sm"]:
+                stage.skip(f"PTX of sm_{arch}: this card is sm_{device['sm']}")
+                continue
+            name = f"gpu_tests_ptx{arch}"
+            stage.count_tests(name, *stage.run(
+                [stage.folder / name], {"CUDA_FORCE_PTX_JIT": "1", "CUDA_CACHE_PATH": cache}))
+
+
+def stage_bench(stage, _device):
+    script = bench.ROOT / "tests" / "bench" / "gpu_kernels.py"
+    status, output = stage.run([sys.executable, "-B", script, "--program",
+                                stage.folder / "gpu_kernels", "--seconds", "400",
+                                "--commit", commit_of(stage.folder)])
+    print(output, flush=True)
+    if status == 0:
+        stage.passed += 1
+    else:
+        stage.fail(f"bench: {ending(status)}")
+
+
+STAGES = {name.removeprefix("stage_"): function for name, function in list(globals().items())
+          if name.startswith("stage_")}
+
+
+def commit_of(folder):
+    path = folder / "commit"
+    return path.read_text().strip() if path.is_file() else "unknown"
+
+
+def find_device(folder):
+    """{name, sm, driver}, or why there is none."""
+    done = subprocess.run([folder / "gpu_tests", "-tc=none"], capture_output=True, text=True)
+    found = DEVICE.search(done.stdout)
+    if found:
+        return dict(name=found.group(1), sm=int(found.group(2)), cuda_driver=found.group(3)), None
+    why = re.search(r"^SKIP (.+)$", done.stdout, re.MULTILINE)
+    if not why:
+        sys.exit(f"{folder}/gpu_tests: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return None, why.group(1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("--stage", action="append", choices=list(STAGES))
+    a = parser.parse_args()
+
+    device, why_not = find_device(a.folder)
+    out = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
+    print(f"on {device['name']}, sm_{device['sm']}" if device else f"no GPU: {why_not}", flush=True)
+    totals = [0, 0, 0]
+    for name in a.stage or STAGES:
+        stage, start = Stage(a.folder, SECONDS), time.monotonic()
+        if device:
+            STAGES[name](stage, device)
+        else:
+            stage.skip(f"{name}: {why_not}")
+        seconds = time.monotonic() - start
+        counts = [stage.passed, stage.failed, stage.skipped]
+        totals = [x + y for x, y in zip(totals, counts)]
+        verdict = "FAILED" if stage.failed else "ok" if stage.passed else "none"
+        print(f"{verdict:7} {name:11} {counts[0]:4} passed, {counts[1]} failed, "
+              f"{counts[2]} skipped {seconds:8.1f} s", *stage.notes, sep="\n        ", flush=True)
+        if device:
+            bench.write_report(
+                out / f"gpu_session_{name}.json", f"gpu_session_{name}",
+                ["packaging/gpu_session.sh", "--run", "DIR", "--stage", name], bench.hardware(),
+                commit_of(a.folder), gpu=device, passed=counts[0], failed=counts[1],
+                skipped=counts[2], seconds=round(seconds, 1), notes=stage.notes)
+    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    return 1 if totals[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
