@@ -275,9 +275,9 @@ SPECBOUND_DEVICE void mma_16x8x32(int32_t (&c)[4], const Word4& a, const Word2& 
 }
 
 // c += a b, FP16 operands, FP32 sums. a[0]: row g, k 2t, 2t+1; a[1]: row g + 8; a[2], a[3]: the
-// same rows, k 8+2t..; b[0]: k 2t, 2t+1; b[1]: k 8+2t..; two halves a word, the lower k in the lower
-// half. Within one GPU architecture the bits depend on the operands alone; the host's order is
-// ascending k by fma.
+// same rows, k 8+2t..; b[0]: k 2t, 2t+1; b[1]: k 8+2t..; two halves a word, the lower k in the
+// lower half. Within one GPU architecture the bits depend on the operands alone; the host's order
+// is ascending k by fma.
 SPECBOUND_DEVICE void mma_16x8x16(float (&c)[4], const Word4& a, const Word2& b SPECBOUND_WHERE) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile(
