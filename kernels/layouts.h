@@ -12,6 +12,7 @@ namespace specbound::kernels {
 inline constexpr int kTileOutputs = 16;  // of a weight tile: the rows of a tensor-core operand
 inline constexpr int kPanelRows = 8;     // its columns
 inline constexpr int kMaxDecodeRows = 16;
+inline constexpr int kMaxPrefillRows = 512;
 inline constexpr int kHalfBlock = 16;  // k of one FP16 tile
 
 // Which rows a pass is about: in device memory, so that one graph serves every round.

@@ -11,7 +11,6 @@
 
 namespace specbound::kernels {
 
-inline constexpr int kMaxPrefillRows = 512;
 inline constexpr int kQueryTile = 16;  // rows of a tensor-core operand
 
 // Dimensions of a head as prefill_attention computes them: padded with zeros.

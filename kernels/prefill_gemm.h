@@ -10,8 +10,6 @@
 
 namespace specbound::kernels {
 
-inline constexpr int kMaxPrefillRows = 512;
-
 // y (n_rows, ldy), outputs [0, n_out), any n_out: W x, or y + W x with `add`; then bias is added.
 struct PrefillMatmulI8 {
   const Pass* pass;

@@ -15,7 +15,6 @@ namespace {
 // the truth, it takes 90.
 [[maybe_unused]] constexpr int kBoundThreads = 384;
 [[maybe_unused]] constexpr int kPairThreads = 2 * kUnitWarps * kWarp;
-constexpr int kMaxRows = 512;
 constexpr int kTopExponent = 13;  // of the largest magnitude, scaled
 
 struct RowScale {
@@ -133,7 +132,7 @@ void check_weights(const TilesF16& w, int n_in) {
 }
 
 LaunchShape row_shape(int max_rows, size_t shared_bytes) {
-  SB_CHECK(max_rows >= 1 && max_rows <= kMaxRows);
+  SB_CHECK(max_rows >= 1 && max_rows <= kMaxPrefillRows);
   return {{static_cast<unsigned>(panels_of(max_rows) * kPanelRows)}, kRowThreads, shared_bytes};
 }
 

@@ -11,7 +11,6 @@ namespace {
 
 constexpr int kThreads = kRowThreads;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kMaxRows = 512;
 
 struct Four {
   float x[4];
@@ -111,7 +110,7 @@ __global__ void __launch_bounds__(kThreads) embed_rows_kernel(EmbedRows p) {
 }
 
 void check_rows(const Pass* pass, int max_rows, const RowsI8& out) {
-  SB_CHECK(pass != nullptr && max_rows >= 1 && max_rows <= kMaxRows);
+  SB_CHECK(pass != nullptr && max_rows >= 1 && max_rows <= kMaxPrefillRows);
   SB_CHECK(out.n_in >= kQuantBlock && out.n_in % kQuantBlock == 0);
   SB_CHECK(aligned(out.q, 16) && aligned(out.d, 16));
 }
@@ -136,7 +135,7 @@ void quantize_rows(const QuantizeRows& p, Stream stream) {
 }
 
 void embed_rows(const EmbedRows& p, Stream stream) {
-  SB_CHECK(p.pass != nullptr && p.max_rows >= 1 && p.max_rows <= kMaxRows);
+  SB_CHECK(p.pass != nullptr && p.max_rows >= 1 && p.max_rows <= kMaxPrefillRows);
   SB_CHECK(p.tokens != nullptr && p.h != nullptr && aligned(p.table, 4) && p.dim >= 1);
   SB_CHECK(p.type == DType::kF32 || p.type == DType::kF16 || p.type == DType::kBF16 ||
            (p.type == DType::kQ8_0 && p.dim % kQuantBlock == 0));

@@ -68,6 +68,8 @@ def kernel_commands(build):
         source = pathlib.Path(entry["file"])
         if source.suffix != ".cu" or source.parent.name != "kernels" or source in commands:
             continue
+        if "generate-code" not in entry["command"]:  # for the SIMT executor
+            continue
         words = [w for w in shlex.split(entry["command"]) if "generate-code" not in w
                  and os.path.basename(w) != "ccache"]
         for flag in ("-o", "-c", "-x", "-MF", "-MT"):
