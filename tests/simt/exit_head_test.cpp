@@ -362,7 +362,6 @@ class DeviceHeads {
  public:
   DeviceHeads(const test::TinyModel& model, const ExitHeads& heads)
       : model_(model),
-        heads_(heads),
         ids_(heads.shortlist()),
         ones_(std::vector<float>(kDim, 1.0f)),
         norm_(std::vector<float>(model.weights.output_norm, model.weights.output_norm + kDim)),
@@ -433,7 +432,6 @@ class DeviceHeads {
   }
 
   const test::TinyModel& model_;
-  const ExitHeads& heads_;
   DeviceBuffer<int32_t> ids_;
   DeviceBuffer<float> ones_, norm_;
   DeviceBuffer<Pass> pass_;

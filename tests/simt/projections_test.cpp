@@ -110,9 +110,9 @@ TEST_CASE("a projection gives the CPU's bits: every number of chunks, outputs of
     int n_in, n_out;
   };
   // 1, 1, 1, 2, 2, 4, 8 and 8 chunks; whole blocks of units, tiles and outputs left over.
-  for (const auto& [n_in, n_out] :
-       {Case{32, 1}, Case{32, 301}, Case{64, 40}, Case{1024, 33}, Case{1056, 145}, Case{2080, 80},
-        Case{4096, 32}, Case{4128, 17}}) {
+  for (const Case& c : {Case{32, 1}, Case{32, 301}, Case{64, 40}, Case{1024, 33}, Case{1056, 145},
+                        Case{2080, 80}, Case{4096, 32}, Case{4128, 17}}) {
+    const int n_in = c.n_in, n_out = c.n_out;
     CAPTURE(n_in);
     CAPTURE(n_out);
     const Int8Matrix w(n_out, n_in, n_in + n_out);
@@ -131,7 +131,8 @@ TEST_CASE("q, k and v side by side: heads of 80, one of them, fewer outputs than
   for (int n_in : {64, 1056, 4096}) {
     CAPTURE(n_in);
     const std::vector<float> x = odd_rows(10, n_in, 13);
-    for (const auto& [q_dim, kv_dim] : {std::pair{80, 80}, {240, 80}, {8, 8}}) {
+    for (const auto& sizes : {std::pair{80, 80}, {240, 80}, {8, 8}}) {
+      const int q_dim = sizes.first, kv_dim = sizes.second;
       CAPTURE(q_dim);
       const Int8Matrix q(q_dim, n_in, 1), k(kv_dim, n_in, 2), v(kv_dim, n_in, 3);
       check_project({&q, &k, &v}, x, 10, q_dim + 2 * kv_dim);
@@ -165,7 +166,8 @@ TEST_CASE("a row's projection does not depend on its slot nor on the rows around
 }
 
 TEST_CASE("the residual is added as the CPU adds it: W x first, then the bias") {
-  for (const auto& [n_in, dim] : {std::pair{32, 96}, {1024, 33}, {2048, 64}, {4128, 20}}) {
+  for (const auto& sizes : {std::pair{32, 96}, {1024, 33}, {2048, 64}, {4128, 20}}) {
+    const int n_in = sizes.first, dim = sizes.second;
     CAPTURE(n_in);
     const Int8Matrix w(dim, n_in, 31);
     const std::vector<float> x = odd_rows(16, n_in, 32), bias = random_floats(dim, 33, 30);
@@ -187,7 +189,8 @@ TEST_CASE("the residual is added as the CPU adds it: W x first, then the bias") 
 }
 
 TEST_CASE("gate and up end as the CPU's quantized rows") {
-  for (const auto& [n_in, ffn_dim] : {std::pair{32, 352}, {64, 32}, {1024, 96}, {4096, 64}}) {
+  for (const auto& sizes : {std::pair{32, 352}, {64, 32}, {1024, 96}, {4096, 64}}) {
+    const int n_in = sizes.first, ffn_dim = sizes.second;
     CAPTURE(n_in);
     const Int8Matrix gate(ffn_dim, n_in, 41), up(ffn_dim, n_in, 42);
     const std::vector<float> x = odd_rows(16, n_in, 43);

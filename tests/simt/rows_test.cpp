@@ -44,9 +44,10 @@ TEST_CASE("norm and quantization give the CPU's bits, rows of every kind") {
   struct Case {
     int dim, n_rows, max_rows;
   };
-  for (const auto& [dim, n_rows, max_rows] :
+  for (const Case& c :
        {Case{32, 16, 16}, Case{64, 1, 16}, Case{96, 5, 16}, Case{160, 8, 16}, Case{1024, 9, 16},
         Case{4128, 4, 16}, Case{8192 + 96, 3, 3}, Case{64, 77, 512}, Case{1024, 40, 512}}) {
+    const int dim = c.dim, n_rows = c.n_rows, max_rows = c.max_rows;
     CAPTURE(dim);
     CAPTURE(n_rows);
     const std::vector<float> h = odd_rows(n_rows, dim, dim + n_rows);
@@ -81,9 +82,9 @@ TEST_CASE("quantization of rows gives the CPU's bits and touches no panel it has
   struct Case {
     int n_in, ld, n_rows, max_rows;
   };
-  for (const auto& [n_in, ld, n_rows, max_rows] :
-       {Case{32, 32, 16, 16}, Case{64, 84, 7, 16}, Case{64, 64, 8, 16}, Case{4128, 4132, 2, 16},
-        Case{96, 96, 203, 512}}) {
+  for (const Case& c : {Case{32, 32, 16, 16}, Case{64, 84, 7, 16}, Case{64, 64, 8, 16},
+                        Case{4128, 4132, 2, 16}, Case{96, 96, 203, 512}}) {
+    const int n_in = c.n_in, ld = c.ld, n_rows = c.n_rows, max_rows = c.max_rows;
     CAPTURE(n_in);
     CAPTURE(n_rows);
     const std::vector<float> x = odd_rows(n_rows, ld, n_in);

@@ -41,7 +41,8 @@ void in_pieces(int n_tiles, F f) {
 }  // namespace
 
 TEST_CASE("INT8 fragments: each element and scale at its place, zeros past the last output") {
-  for (const auto& [n_out, n_in] : {std::pair{1, 32}, {16, 64}, {40, 96}, {83, 1056}}) {
+  for (const auto& sizes : {std::pair{1, 32}, {16, 64}, {40, 96}, {83, 1056}}) {
+    const int n_out = sizes.first, n_in = sizes.second;
     CAPTURE(n_out);
     TinyRandom random(n_out);
     const int n_blocks = n_in / 32;
@@ -78,7 +79,8 @@ TEST_CASE("INT8 fragments: each element and scale at its place, zeros past the l
 
 TEST_CASE("FP16 fragments: each element at its place, zeros past the last output and past K") {
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
-    for (const auto& [n_out, n_in] : {std::pair{1, 1}, {16, 32}, {40, 80}, {33, 301}}) {
+    for (const auto& sizes : {std::pair{1, 1}, {16, 32}, {40, 80}, {33, 301}}) {
+      const int n_out = sizes.first, n_in = sizes.second;
       CAPTURE(n_out);
       TinyRandom random(n_out);
       const size_t n = size_t(n_out) * n_in;
