@@ -309,7 +309,8 @@ void check_attend(const Attend& p) {
   SB_CHECK(p.context > 0 && p.context % kPositions == 0 && p.context <= p.heads.kv.n_ctx);
   SB_CHECK(aligned(p.part_states, 8) && aligned(p.part_outputs, 8));
   if (p.quantized.q == nullptr) return;
-  SB_CHECK(p.quantized.d != nullptr && p.quantized.n_in == p.heads.n_heads * p.heads.head_dim);
+  SB_CHECK(aligned(p.quantized.q, 16) && aligned(p.quantized.d, 8));
+  SB_CHECK(p.quantized.n_in == p.heads.n_heads * p.heads.head_dim);
   SB_CHECK(p.quantized.n_in % kQuantBlock == 0);
 }
 

@@ -53,6 +53,7 @@ SPECBOUND_DEVICE void store_peaks(float a, float b, float temperature, PeakChunk
 __global__ void __launch_bounds__(kMaxWarps* kWarp, 2) exit_logits_kernel(ExitLogits p) {
   float* sums = block_shared<float>();  // (2 S, 32): of the first row alone
   const int chunks = k_chunks(p.w.n_in), warp = warp_index(), lane = lane_index();
+  const float temperature = p.rule->temperature;  // on its way while the weights are
 #pragma unroll 1
   for (int i = warp; i < 2 * chunks; i += warps_for(chunks)) {
     const int unit = 2 * static_cast<int>(blockIdx.x) + i / chunks, chunk = i % chunks;
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, 2) exit_logits_kernel(ExitLo
     }
     z[i] = output < p.w.n_out ? total : -infinity();
   }
-  store_peaks(z[0], z[1], p.rule->temperature, p.peaks + blockIdx.x);
+  store_peaks(z[0], z[1], temperature, p.peaks + blockIdx.x);
 }
 
 constexpr int kPeakWarps = 8;  // a chunk each
@@ -143,8 +144,9 @@ __global__ void __launch_bounds__(kJoinThreads) join_peaks_kernel(JoinPeaks p) {
   float* weight = block_shared<float>(kStagedBytes);  // (kJoined)
   Highest* of_warps = block_shared<Highest>(kStagedBytes + kJoined * sizeof(float));
   const int thread = static_cast<int>(threadIdx.x), n_chunks = peak_chunks_of(p.n);
+  const ExitRule rule = *p.rule;
   const Highest top = find_highest(p.peaks, n_chunks, of_warps);
-  const float scale = 1.0f / p.rule->temperature;
+  const float scale = 1.0f / rule.temperature;
   float total = 0.0f;  // virtual lane `thread`
   if (finite(top.value)) {
     for (int begin = 0; begin < n_chunks; begin += kJoined) {
@@ -171,9 +173,9 @@ __global__ void __launch_bounds__(kJoinThreads) join_peaks_kernel(JoinPeaks p) {
   if (top.value > -infinity()) place = place_of(top.value, top.chunk, p.z, p.n);
   if (thread > 0) return;
   const int32_t token = p.ids ? p.ids[place] : place;
-  *reinterpret_cast<Word4*>(p.decision) =
-      Word4{bits_of(confidence), static_cast<uint32_t>(token),
-            confidence >= p.rule->threshold ? 1u : 0u, p.rule->number};
+  store_for_host(reinterpret_cast<Word4*>(p.decision),
+                 Word4{bits_of(confidence), static_cast<uint32_t>(token),
+                       confidence >= rule.threshold ? 1u : 0u, rule.number});
 }
 
 // ---- chained heads ----

@@ -1,12 +1,13 @@
 // Exit checks (DESIGN 6): logits of one row and how sure they are. The bits are those of the CPU
 // backend (engine/cpu/exit_checks.cpp; engine/cpu/kernels_impl.h: peak_chunks, join_peaks,
 // softmax_peak). A check ends in exit_logits and join_peaks; before them,
-//   folded   norm_quantize(H[slot], ones) -> x
+//   folded   norm_quantize(H[slot], ones), the last row of the pass -> x
 //   full     the map (projections_f16.h), quantize_rows -> x; `w` is lm_head
 //   chained  norm_quantize(H[slot], ones) -> the first half of u[slot], whose second half is the
 //            state before the slot, quantized; project: [map; inner] u -> [y, c]; silu_quantize(c),
 //            project_residual: y += outer c; quantize_rows(y) -> the second half of u[slot + 1],
 //            which is x. The state before slot 0 is norm_quantize(H, output_norm).
+// All but the first take a Pass of one row in slot 0.
 // A half of u (2 dim) begins at block dim/32 of its panel: q + dim * 8, d + dim / 4.
 // Logits from elsewhere (FP16 weights) take peak_chunks instead of exit_logits.
 #pragma once
@@ -29,14 +30,14 @@ struct PeakChunk {
   float highest;
 };
 
-// What a check is asked, in device or mapped memory: one graph serves every layer and temperature.
+// What a check is asked, in device memory: one graph serves every layer and temperature.
 struct ExitRule {
   float temperature;  // > 0
   float threshold;
   uint32_t number;  // of the check
 };
 
-// What it finds: written as one word, so that a host that waits for the number finds the rest too.
+// What it finds. The number is written last: a host that waits for it finds the rest too.
 struct alignas(16) ExitDecision {
   float confidence;  // max softmax(z / temperature); a row of nothing but NaN and -inf has 0
   int32_t token;     // of the largest z, the first of equals

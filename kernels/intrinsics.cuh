@@ -179,6 +179,19 @@ SPECBOUND_DEVICE uint32_t load_once_if(bool wanted, const uint32_t* p) {
 #endif
 }
 
+// 16 bytes to where a host looks on: its last word arrives after the others.
+SPECBOUND_DEVICE void store_for_host(Word4* to, const Word4& v) {
+#ifdef __CUDACC__
+  to->x = v.x;
+  to->y = v.y;
+  to->z = v.z;
+  __threadfence_system();
+  *const_cast<volatile uint32_t*>(&to->w) = v.w;
+#else
+  *to = v;
+#endif
+}
+
 // ---- warps ----
 
 SPECBOUND_DEVICE int lane_index() {

@@ -17,8 +17,9 @@ inline constexpr int kHalfBlock = 16;  // k of one FP16 tile
 
 // Which rows a pass is about: in device memory, so that one graph serves every round.
 struct Pass {
-  int32_t n_rows;  // 1..16 while decoding, 1..512 in prefill
-  int32_t pos;     // of the first row; row r is at pos + r
+  int32_t n_rows;    // 1..16 while decoding, 1..512 in prefill
+  int32_t pos;       // of the first row; row r is at pos + r
+  int32_t slot = 0;  // row r's hidden state is H[slot + r]; all other rows of a pass begin at 0
 };
 
 // INT8 weights W (n_out, n_in) in fragment order: a tile of 16 outputs by a block of 32 k is 512

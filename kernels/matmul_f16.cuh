@@ -1,8 +1,8 @@
 // The FP16 product of a few rows: weights from TilesF16, rows from RowsF16. Units, chunks and what
 // becomes of the sums are those of INT8 (matmul_int8.cuh); blocks are of 32 k here too.
 //
-// The tensor core adds up one block only. Its own sums round less well than FP32 additions do, and
-// there are fewer of them: so the error stays near that of the CPU's 32 lanes.
+// The tensor core adds up 16 products only, from 0: it truncates where FP32 additions round, and
+// the fewer of its sums there are, the nearer the error stays to that of the CPU's 32 lanes.
 #pragma once
 
 #include "matmul_int8.cuh"
@@ -10,15 +10,16 @@
 namespace specbound::kernels {
 
 // sum += W x for a tile of 16 outputs and a panel of 8 rows over 32 k. w: the words of the tile for
-// k 0..15 and 16..31; x: those of the panel (RowsF16). What is left of x comes first, being small.
+// k 0..15 and 16..31; x: those of the panel (RowsF16). What is left of x, being small, is added up
+// by itself.
 SPECBOUND_DEVICE void add_block_f16(const Word4 (&w)[2], const Word4 (&x)[2], float (&acc)[4]) {
-  float sum[4] = {0, 0, 0, 0};
-  mma_16x8x16(sum, w[0], {x[0].z, x[0].w});
-  mma_16x8x16(sum, w[1], {x[1].z, x[1].w});
-  mma_16x8x16(sum, w[0], {x[0].x, x[0].y});
-  mma_16x8x16(sum, w[1], {x[1].x, x[1].y});
+  float sum[2][4] = {}, rest[4] = {};
+  mma_16x8x16(rest, w[0], {x[0].z, x[0].w});
+  mma_16x8x16(rest, w[1], {x[1].z, x[1].w});
 #pragma unroll
-  for (int i = 0; i < 4; ++i) acc[i] = acc[i] + sum[i];
+  for (int half = 0; half < 2; ++half) mma_16x8x16(sum[half], w[half], {x[half].x, x[half].y});
+#pragma unroll
+  for (int i = 0; i < 4; ++i) acc[i] = acc[i] + ((sum[0][i] + sum[1][i]) + rest[i]);
 }
 
 // acc[panel][tile] = the sum over a chunk, in units of the rows' scales, laid

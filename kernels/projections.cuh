@@ -81,7 +81,7 @@ SPECBOUND_DEVICE void project_residual_units(const ProjectResidual& p) {
   for (int i = warp; i < units * n_rows; i += kUnitWarps) {
     const int row = i % n_rows, output = (first + i / n_rows) * kUnitOutputs + lane_index();
     if (output >= p.w.n_out) continue;
-    float& h = p.h[static_cast<size_t>(row) * p.w.n_out + output];
+    float& h = p.h[static_cast<size_t>(p.pass->slot + row) * p.w.n_out + output];
     const float sum =
         h + total_of(sums + (i / n_rows) * chunks * kSumsOfWarp, chunks, row, lane_index());
     h = p.bias ? sum + p.bias[output] : sum;

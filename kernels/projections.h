@@ -29,7 +29,7 @@ struct ProjectResidual {
   RowsI8 x;
   TilesI8 w;          // (dim, n_in)
   const float* bias;  // (dim) or null
-  float* h;           // (n_rows, dim)
+  float* h;           // H (slots, dim): rows pass->slot..
 };
 void project_residual(const ProjectResidual& p, Stream stream);
 

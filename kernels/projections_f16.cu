@@ -73,15 +73,16 @@ SPECBOUND_DEVICE void write_row(int row, int n, const RowsF16& out, size_t share
 }
 
 // A row past the last is one of zeros, if its panel has others.
-SPECBOUND_DEVICE bool in_panels(int row, const Pass* pass) {
-  return row / kPanelRows < panels_of(pass->n_rows);
+SPECBOUND_DEVICE bool in_panels(int row, int n_rows) {
+  return row / kPanelRows < panels_of(n_rows);
 }
 
 __global__ void __launch_bounds__(kRowThreads) norm_f16_kernel(NormF16 p) {
   const int row = static_cast<int>(blockIdx.x);
-  if (!in_panels(row, p.pass)) return;
-  const bool exists = row < p.pass->n_rows;
-  const float* h = p.h + static_cast<size_t>(row) * p.dim;
+  const HiddenRows rows = hidden_rows(p.pass, p.max_rows, p.last_row);
+  if (!in_panels(row, rows.n)) return;
+  const bool exists = row < rows.n;
+  const float* h = p.h + static_cast<size_t>(rows.first + row) * p.dim;
   const float scale = exists ? inverse_rms(h, p.dim, p.eps) : 0.0f;
   write_row(row, exists ? p.dim : 0, p.out, kNormBytes,
             [&](int k) { return (h[k] * scale) * p.weight[k]; });
@@ -89,9 +90,10 @@ __global__ void __launch_bounds__(kRowThreads) norm_f16_kernel(NormF16 p) {
 
 __global__ void __launch_bounds__(kRowThreads) scale_rows_f16_kernel(ScaleRowsF16 p) {
   const int row = static_cast<int>(blockIdx.x);
-  if (!in_panels(row, p.pass)) return;
+  const int n_rows = hidden_rows(p.pass, p.max_rows, false).n;
+  if (!in_panels(row, n_rows)) return;
   const float* x = p.x + static_cast<size_t>(row) * p.ld;
-  write_row(row, row < p.pass->n_rows ? p.n : 0, p.out, 0, [&](int k) { return x[k]; });
+  write_row(row, row < n_rows ? p.n : 0, p.out, 0, [&](int k) { return x[k]; });
 }
 
 __global__ void __launch_bounds__(kBoundThreads) project_f16_kernel(ProjectF16 p) {
@@ -102,7 +104,7 @@ __global__ void __launch_bounds__(kBoundThreads) project_residual_f16_kernel(Pro
   project_residual_units(p);
 }
 
-__global__ void __launch_bounds__(kPairThreads) gate_up_f16_kernel(GateUpF16 p) {
+__global__ void __launch_bounds__(kPairThreads, 1) gate_up_f16_kernel(GateUpF16 p) {
   const int chunks = k_chunks(p.x.n_in), units = kUnitWarps / chunks;
   const int n_rows = p.pass->n_rows, first = static_cast<int>(blockIdx.x) * units;
   gate_up_sums(p, first, n_rows);
@@ -143,7 +145,7 @@ constexpr size_t kLargestBytes = kRowThreads / kWarp * sizeof(uint32_t);
 void norm_f16(const NormF16& p, Stream stream) {
   check_rows(p.pass, p.out);
   SB_CHECK(p.dim >= 4 && p.dim % 4 == 0 && p.out.n_in == padded(p.dim));
-  SB_CHECK(aligned(p.h, 16) && aligned(p.weight, 4));
+  SB_CHECK(aligned(p.h, 16) && aligned(p.weight, 4) && (!p.last_row || p.max_rows == 1));
   launch(norm_f16_kernel, "norm_f16", row_shape(p.max_rows, kNormBytes + kLargestBytes), stream, p);
 }
 

@@ -18,13 +18,14 @@ namespace specbound::kernels {
 // out = rmsnorm(h) * weight in the CPU's bits, scaled and cut in two.
 struct NormF16 {
   const Pass* pass;     // 1 <= n_rows <= max_rows
-  const float* h;       // (n_rows, dim), 16-byte aligned
+  const float* h;       // H (slots, dim), 16-byte aligned: rows pass->slot..
   const float* weight;  // (dim)
   int dim;              // a multiple of 4
   float eps;
   RowsF16 out;   // panels_of(n_rows) panels; out.n_in: dim rounded up to 32; rows from n_rows to
                  // the end of the last panel become zero
   int max_rows;  // 1..512
+  bool last_row = false;  // only that of the pass, as row 0; max_rows is 1
 };
 void norm_f16(const NormF16& p, Stream stream);
 
@@ -57,7 +58,7 @@ struct ProjectResidualF16 {
   RowsF16 x;
   TilesF16 w;         // (dim, n_in)
   const float* bias;  // (dim) or null
-  float* h;           // (n_rows, dim)
+  float* h;           // H (slots, dim): rows pass->slot..
 };
 void project_residual_f16(const ProjectResidualF16& p, Stream stream);
 

@@ -3,12 +3,24 @@
 
 #include "float_formula.cuh"
 #include "launch.cuh"
+#include "layouts.h"
 
 namespace specbound::kernels {
 
 inline constexpr int kRowThreads = 256;
 inline constexpr int kStagedFloats = 8192;  // of a row in shared memory at once
 inline constexpr size_t kNormBytes = (kStagedFloats + 4) * sizeof(float);
+
+// The hidden rows of a pass that a launch for up to max_rows is about: how many, and where in H the
+// first one is.
+struct HiddenRows {
+  int n, first;
+};
+
+SPECBOUND_DEVICE HiddenRows hidden_rows(const Pass* pass, int max_rows, bool last_row) {
+  if (last_row) return {1, pass->slot + pass->n_rows - 1};
+  return {pass->n_rows < max_rows ? pass->n_rows : max_rows, pass->slot};
+}
 
 // 1 / rms of x (n), 16-byte aligned, n a multiple of 4; every thread returns it. The sum of squares
 // runs in 32 virtual lanes (k mod 32), which are the lanes of the first warp; the whole block

@@ -48,9 +48,8 @@ SPECBOUND_DEVICE void quantize_fours(const Four& four, int row, int k, const Row
   if (at == 0) out.d[place] = scale.dx;
 }
 
-// Is the block's row a row of the pass? If not, but of its last panel, it is made zero.
-SPECBOUND_DEVICE bool row_lives(int row, const Pass* pass, const RowsI8& out) {
-  const int n_rows = pass->n_rows;
+// Is the block's row one of n_rows? If not, but of their last panel, it is made zero.
+SPECBOUND_DEVICE bool row_lives(int row, int n_rows, const RowsI8& out) {
   if (row < n_rows) return true;
   if (row / kPanelRows > (n_rows - 1) / kPanelRows) return false;
   const int n_blocks = out.n_in / kQuantBlock;
@@ -64,8 +63,9 @@ SPECBOUND_DEVICE bool row_lives(int row, const Pass* pass, const RowsI8& out) {
 
 __global__ void __launch_bounds__(kThreads) norm_quantize_kernel(NormQuantize p) {
   const int row = static_cast<int>(blockIdx.x), dim = p.out.n_in;
-  if (!row_lives(row, p.pass, p.out)) return;
-  const float* x = p.h + static_cast<size_t>(row) * dim;
+  const HiddenRows rows = hidden_rows(p.pass, p.max_rows, p.last_row);
+  if (!row_lives(row, rows.n, p.out)) return;
+  const float* x = p.h + static_cast<size_t>(rows.first + row) * dim;
   const float scale = inverse_rms(x, dim, p.eps);
   for (int first = 128 * warp_index(); first < dim; first += 128 * kWarps) {
     const int k = first + 4 * lane_index();
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) norm_quantize_kernel(NormQuantize p)
 
 __global__ void __launch_bounds__(kThreads) quantize_rows_kernel(QuantizeRows p) {
   const int row = static_cast<int>(blockIdx.x), n_in = p.out.n_in;
-  if (!row_lives(row, p.pass, p.out)) return;
+  if (!row_lives(row, hidden_rows(p.pass, p.max_rows, false).n, p.out)) return;
   const float* x = p.x + static_cast<size_t>(row) * p.ld;
   for (int first = 128 * warp_index(); first < n_in; first += 128 * kWarps) {
     const int k = first + 4 * lane_index();
@@ -91,9 +91,10 @@ __global__ void __launch_bounds__(kThreads) quantize_rows_kernel(QuantizeRows p)
 
 __global__ void __launch_bounds__(kThreads) embed_rows_kernel(EmbedRows p) {
   const int row = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
-  if (row >= p.pass->n_rows) return;
+  const HiddenRows rows = hidden_rows(p.pass, p.max_rows, false);
+  if (row >= rows.n) return;
   const size_t first = static_cast<size_t>(p.tokens[row]) * p.dim;
-  float* h = p.h + static_cast<size_t>(row) * p.dim;
+  float* h = p.h + static_cast<size_t>(rows.first + row) * p.dim;
   for (int k = thread; k < p.dim; k += kThreads) {
     if (p.type == DType::kF32) {
       h[k] = static_cast<const float*>(p.table)[first + k];
@@ -123,7 +124,7 @@ Grid whole_panels(int max_rows) {
 
 void norm_quantize(const NormQuantize& p, Stream stream) {
   check_rows(p.pass, p.max_rows, p.out);
-  SB_CHECK(aligned(p.h, 16) && aligned(p.weight, 16));
+  SB_CHECK(aligned(p.h, 16) && aligned(p.weight, 16) && (!p.last_row || p.max_rows == 1));
   launch(norm_quantize_kernel, "norm_quantize", {whole_panels(p.max_rows), kThreads, kNormBytes},
          stream, p);
 }

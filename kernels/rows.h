@@ -2,7 +2,7 @@
 // of the CPU backend (rmsnorm and quantize of engine/cpu/kernels_impl.h, read_row of linear.cpp).
 //
 // All of them, prefill's 512 rows as well as decode's 1..16, are one block a row: `max_rows` sizes
-// the grid, pass->n_rows says how many rows there are.
+// the grid, pass->n_rows says how many rows there are; more than max_rows are not looked at.
 #pragma once
 
 #include "layouts.h"
@@ -14,12 +14,13 @@ namespace specbound::kernels {
 // out = quantize(rmsnorm(h) * weight).
 struct NormQuantize {
   const Pass* pass;     // 1 <= n_rows <= max_rows
-  const float* h;       // (n_rows, dim), 16-byte aligned
+  const float* h;       // H (slots, dim), 16-byte aligned: rows pass->slot..
   const float* weight;  // (dim), 16-byte aligned
   float eps;
   RowsI8 out;    // (panels_of(n_rows)) panels; out.n_in = dim, q and d 16-byte aligned; rows from
                  // n_rows to the end of the last panel become zero
   int max_rows;  // 1..512
+  bool last_row = false;  // only that of the pass, as row 0: for an exit check. max_rows is 1
 };
 void norm_quantize(const NormQuantize& p, Stream stream);
 
@@ -33,14 +34,14 @@ struct QuantizeRows {
 };
 void quantize_rows(const QuantizeRows& p, Stream stream);
 
-// h[row] = row tokens[row] of the embedding.
+// H[pass->slot + row] = row tokens[row] of the embedding.
 struct EmbedRows {
   const Pass* pass;       // 1 <= n_rows <= max_rows
   const int32_t* tokens;  // (n_rows), each a row of the table
   DType type;             // of the table: F32, F16, BF16 or Q8_0 (then dim is a multiple of 32)
   const void* table;      // (vocab_size, dim) as a GGUF file holds it, 4-byte aligned
   int dim;
-  float* h;      // (n_rows, dim)
+  float* h;      // H (slots, dim)
   int max_rows;  // 1..512
 };
 void embed_rows(const EmbedRows& p, Stream stream);

@@ -79,6 +79,8 @@ def count_test(test):
         failed = max(failed, sum(c[1] for c in cases))
         if passed + failed + skipped == 0:
             failed, notes = 1, [f"FAILED {name}: no test case ran"]
+    elif notes and status == "run":
+        passed = 0  # all that it had to say
     if status != "run":
         notes.append(f"FAILED {name}")
     return passed, failed, skipped, notes

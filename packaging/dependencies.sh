@@ -71,15 +71,20 @@ find_nvcc() {
   command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; }
 }
 
+# Version of the CUDA toolkit, as 13.0, or nothing.
+cuda_version() {
+  local nvcc
+  nvcc=$(find_nvcc) && "$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'
+}
+
 # One line on the system and its tools.
 describe_system() {
-  local os nvcc cuda="no CUDA toolkit"
+  local os cuda
   os=$(. /etc/os-release 2>/dev/null && echo "${PRETTY_NAME-}") || os=$(uname -s)
-  if nvcc=$(find_nvcc); then
-    cuda="CUDA toolkit $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
-  fi
+  cuda=$(cuda_version)
+  cuda=${cuda:+CUDA toolkit $cuda}
   say "$os, $(nproc) cores, g++ $(g++ -dumpfullversion)," \
-    "cmake $(cmake --version | sed -n '1s/cmake version //p'), $cuda;" \
+    "cmake $(cmake --version | sed -n '1s/cmake version //p'), ${cuda:-no CUDA toolkit};" \
     "this version runs on the CPU"
   if command -v dpkg-query >/dev/null && [ -n "$(missing_packages $recommended)" ]; then
     say "$recommended would speed up train-heads (apt-get install $recommended)"

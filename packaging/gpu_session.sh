@@ -22,7 +22,7 @@ usage() {
 
 prepare=yes run=yes folder="$root/build/gpu-session" stages=()
 while [ $# -gt 0 ]; do
-  [ $# -gt 1 ] || usage
+  [ -n "${2-}" ] || usage
   case $1 in
     --prepare) folder=$2 run=no ;;
     --run) folder=$2 prepare=no ;;
@@ -36,6 +36,8 @@ done
 # of one architecture alone. Line numbers are for compute-sanitizer.
 build() {
   local build="$folder/build" programs=(gpu_tests gpu_kernels) arch
+  . "$root/packaging/dependencies.sh"
+  ensure_installed $build_needs $test_needs
   for arch in 75 80 86 89 90 120; do
     programs+=("gpu_tests_ptx$arch")
   done
@@ -48,7 +50,8 @@ build() {
     strip -o "$folder/$program" "$build/kernels/$program"
   done
   python3 -B -c "import bench; print(bench.commit())" >"$folder/commit"
-  say "ready: $(du -ch "$folder"/gpu_* | tail -n 1 | cut -f 1) in $folder (without $build)"
+  say "ready: $(du -ch "$folder"/gpu_* | tail -n 1 | cut -f 1) in $folder (without $build);" \
+    "to run they need the glibc of this system ($(getconf GNU_LIBC_VERSION)) or newer"
 }
 
 export PYTHONPATH="$root/tests/bench"

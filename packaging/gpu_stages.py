@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs what `gpu_session.sh --prepare` built: `gpu_stages.py DIR [--stage NAME]...`."""
 import argparse
-import json
+import contextlib
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,10 @@ import time
 import bench
 
 SECONDS = 520  # of a stage
+START_SECONDS = 20  # that must be left for one more program to start
+CASE_SECONDS = 120  # of a test case under compute-sanitizer
+JIT_SECONDS = 300  # of a program that the driver compiles first
+ASK_SECONDS = 60  # of a program that only says what it finds
 JIT_ARCHS = (75, 80, 86, 89, 90, 120)
 CASES = re.compile(r"^\[doctest\] test cases: +\d+ \| +(\d+) passed \| +(\d+) failed "
                    r"\| +(\d+) skipped", re.MULTILINE)
@@ -24,7 +29,30 @@ FOUND_AN_ERROR = 99  # the exit status that compute-sanitizer is told to use
 
 
 def ending(status):
-    return "out of time" if status == -1 else f"exit status {status}"
+    return "out of time" if status is None else f"exit status {status}"
+
+
+def run(command, seconds, environment=None):
+    """(exit status, output); None for the status when it was out of time and killed, with all that
+    it started. That happens too when this program is told to end."""
+    with tempfile.TemporaryFile() as log:
+        try:
+            process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                                       env={**os.environ, **(environment or {})})
+        except OSError as error:
+            return 127, str(error)
+        status = None
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(max(0, seconds))
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(10)  # longer where the driver holds it
+        log.seek(0)
+        return status, log.read().decode(errors="replace")
 
 
 class Stage:
@@ -38,8 +66,8 @@ class Stage:
     def left(self):
         return self.end - time.monotonic()
 
-    def skip(self, why):
-        self.skipped += 1
+    def skip(self, why, count=1):
+        self.skipped += count
         self.notes.append(f"SKIP {why}")
 
     def fail(self, what, output=""):
@@ -48,17 +76,9 @@ class Stage:
         if output:
             print(f"---- {what}\n{output[-6000:]}\n----", flush=True)
 
-    def run(self, command, environment=None):
-        """(exit status, output); -1 when the stage's time is over."""
-        try:
-            done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace",
-                                  timeout=max(1.0, self.left()),
-                                  env={**os.environ, **(environment or {})})
-            return done.returncode, done.stdout
-        except subprocess.TimeoutExpired as late:
-            text = late.stdout or b""
-            return -1, text.decode(errors="replace") if isinstance(text, bytes) else text
+    def run(self, command, seconds=SECONDS, environment=None):
+        """As run(), for no longer than the stage has left."""
+        return run(command, min(seconds, self.left()), environment)
 
     def count_tests(self, name, status, output):
         """Adds a doctest program's cases."""
@@ -85,24 +105,26 @@ def sanitize(stage, tool):
         stage.skip(f"{tool}: no compute-sanitizer here")
         return
     program = stage.folder / "gpu_tests"
-    status, listed = stage.run([program, "-ltc"])
+    status, listed = stage.run([program, "-ltc"], ASK_SECONDS)
     parts = listed.split("=" * 79 + "\n")
     cases = parts[1].splitlines() if status == 0 and len(parts) > 2 else []
     if not cases:
-        stage.fail(f"{tool}: cannot list the cases", listed)
+        stage.fail(f"{tool}: cannot list the cases: {ending(status)}", listed)
     for at, case in enumerate(cases):
-        if stage.left() < 20:
+        in_time = stage.left() >= START_SECONDS
+        if in_time:
+            status, output = stage.run(
+                [sanitizer, "--tool", tool, "--error-exitcode", FOUND_AN_ERROR, program,
+                 "-tc=" + case.replace(",", "?")], CASE_SECONDS)
+            in_time = status is not None or stage.left() > 0
+        if not in_time:
             stage.skip(f"{tool}: no time for {len(cases) - at} of {len(cases)} cases, "
-                       f"from \"{case}\"")
+                       f"from \"{case}\"", len(cases) - at)
             return
-        status, output = stage.run([sanitizer, "--tool", tool, "--error-exitcode", FOUND_AN_ERROR,
-                                    program, "-tc=" + case.replace(",", "?")])
-        if status == -1:
-            stage.skip(f"{tool}: no time to end \"{case}\"")
-        elif status == 0 and (found := CASES.search(output)) and found.group(1) == "1":
+        if status == 0 and (found := CASES.search(output)) and found.group(1) == "1":
             stage.passed += 1
         else:
-            stage.fail(f"{tool}: \"{case}\": exit status {status}", output)
+            stage.fail(f"{tool}: \"{case}\": {ending(status)}", output)
 
 
 def stage_memcheck(stage, _device):
@@ -121,8 +143,15 @@ def stage_jit(stage, device):
                 stage.skip(f"PTX of sm_{arch}: this card is sm_{device['sm']}")
                 continue
             name = f"gpu_tests_ptx{arch}"
-            stage.count_tests(name, *stage.run(
-                [stage.folder / name], {"CUDA_FORCE_PTX_JIT": "1", "CUDA_CACHE_PATH": cache}))
+            if stage.left() < START_SECONDS:
+                stage.skip(f"{name}: no time to start")
+                continue
+            status, output = stage.run([stage.folder / name], JIT_SECONDS,
+                                       {"CUDA_FORCE_PTX_JIT": "1", "CUDA_CACHE_PATH": cache})
+            if status is None and stage.left() <= 0:
+                stage.skip(f"{name}: no time to end")
+            else:
+                stage.count_tests(name, status, output)
 
 
 def stage_bench(stage, _device):
@@ -148,13 +177,19 @@ def commit_of(folder):
 
 def find_device(folder):
     """{name, sm, driver}, or why there is none."""
-    done = subprocess.run([folder / "gpu_tests", "-tc=none"], capture_output=True, text=True)
-    found = DEVICE.search(done.stdout)
+    program = folder / "gpu_tests"
+    if not program.is_file():
+        sys.exit(f"{folder}: expected the programs of gpu_session.sh --prepare DIR, "
+                 "found no gpu_tests")
+    status, output = run([program, "-tc=none"], ASK_SECONDS)
+    if status is None:
+        sys.exit(f"{program}: asked for the GPU and got no answer within {ASK_SECONDS} s")
+    found = DEVICE.search(output)
     if found:
         return dict(name=found.group(1), sm=int(found.group(2)), cuda_driver=found.group(3)), None
-    why = re.search(r"^SKIP (.+)$", done.stdout, re.MULTILINE)
+    why = re.search(r"^SKIP (.+)$", output, re.MULTILINE)
     if not why:
-        sys.exit(f"{folder}/gpu_tests: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        sys.exit(f"{program}: {ending(status)}\n{output.strip()}")
     return None, why.group(1)
 
 
@@ -164,6 +199,9 @@ def main():
     parser.add_argument("--stage", action="append", choices=list(STAGES))
     a = parser.parse_args()
 
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))  # run() cleans up
     device, why_not = find_device(a.folder)
     out = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
     print(f"on {device['name']}, sm_{device['sm']}" if device else f"no GPU: {why_not}", flush=True)

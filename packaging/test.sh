@@ -139,10 +139,14 @@ stage_fuzz() {
 # What nvcc makes of the kernels. Their tests run where there is a GPU and skip elsewhere; the same
 # tests run without one in every suite, on the SIMT executor.
 stage_cuda() {
-  if find_nvcc >/dev/null; then
-    suite cuda
-  else
+  local version
+  version=$(cuda_version)
+  if [ -z "$version" ]; then
     skip "cuda: no nvcc on PATH or in /usr/local/cuda/bin"
+  elif [ "${version%%.*}" -lt 13 ]; then
+    skip "cuda: needs CUDA toolkit 13, found $version"
+  else
+    suite cuda
   fi
 }
 

@@ -85,7 +85,10 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
   try {
     heads_ = ExitHeads::open(heads_path_, gguf, config);
   } catch (const Error& e) {
-    if (!flags_.heads.empty()) throw;
+    if (!flags_.heads.empty()) {
+      throw Error(e.code(), format("%s; make heads for this model (%s) or leave out --heads",
+                                   e.what(), train_command_.c_str()));
+    }
     cannot_ = e.what();
     if (off) return;
     // The file was found, not asked for: the way on must be told.
@@ -181,7 +184,8 @@ void Speculation::make_specbound(HeadDefaults settings) {
                                             head_kind_name(*kind)));
     }
     if (flags_.rule && *kind == HeadKind::kTable) {
-      throw Error(ErrorCode::kUsage, "--confidence: needs trained heads, found the draft table");
+      throw Error(ErrorCode::kUsage,
+                  "--confidence: needs trained heads (--head chained), found the draft table");
     }
     table_tau_ = flags_.table_tau;
     // A flag moves both thresholds, unless each has its own.

@@ -214,7 +214,13 @@ ExitHeads open_heads(const LoadedModel& model, const std::string& flag) {
                        "chat.jsonl makes them, --heads FILE names others",
                        path.c_str(), model.path().c_str()));
   }
-  return ExitHeads::open(path, model.gguf(), model.config());
+  try {
+    return ExitHeads::open(path, model.gguf(), model.config());
+  } catch (const Error& e) {
+    throw Error(e.code(), format("%s; specbound train-heads -m %s --data chat.jsonl makes heads "
+                                 "for this model",
+                                 e.what(), model.path().c_str()));
+  }
 }
 
 CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,

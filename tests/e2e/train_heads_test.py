@@ -167,6 +167,22 @@ class Training(TrainHeads):
         self.assertIn(b"interrupted: no heads were written", said)
         self.assertEqual(os.listdir(self.folder), ["story.txt"])
 
+    def test_ctrl_c_while_settings_are_tuned_keeps_what_was_trained(self):
+        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"),
+                        *self.small(), "--quick", "--self-generate", "4000")
+        process.stdin.close()
+        # The heads that settings are tuned for lie beside the file to be written.
+        while not any(name.endswith(".tmp") for name in os.listdir(self.folder)):
+            self.assertIsNone(process.poll())
+            time.sleep(0.002)
+        process.send_signal(signal.SIGINT)
+        said, summary = process.stderr.read(), process.stdout.read()
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual(process.wait(timeout=60), 0, said)
+        self.assertIn(b"guessed: interrupted while settings were tuned", summary)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["heads.gguf", "story.txt"])
+
     def test_ctrl_c_while_stdin_is_silent(self):
         process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), "--data", "-")
         process.stdin.write(b"Once upon a time")

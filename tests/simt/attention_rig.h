@@ -4,14 +4,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <random>
 #include <vector>
 
 #include "attention.h"
 #include "engine/cpu/kernels.h"
 #include "engine/exact_math.h"
 #include "model/half.h"
-#include "simt/device_buffer.h"
+#include "simt/rig.h"
 
 namespace specbound::test {
 
@@ -24,27 +23,6 @@ struct HeadShape {
   int group() const { return n_heads / n_kv_heads; }
 };
 
-inline std::vector<float> normals(size_t n, uint64_t seed, float scale = 1, float mean = 0) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(mean, scale);
-  std::vector<float> x(n);
-  for (float& v : x) v = normal(random);
-  return x;
-}
-
-inline bool same_bits(const float* a, const float* b, size_t n) {
-  return std::memcmp(a, b, n * sizeof(float)) == 0;
-}
-
-// Bit for bit, but a NaN is any NaN.
-inline bool same_values(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!(std::isnan(a[i]) && std::isnan(b[i])) && !same_bits(&a[i], &b[i], 1)) return false;
-  }
-  return true;
-}
-
 // A layer's weights, the K/V cache of `n_ctx` positions, and the matmul's results for `n_rows` rows
 // at position `pos`. Positions from `pos` on hold NaN in the cache.
 class HeadProblem {
@@ -55,15 +33,15 @@ class HeadProblem {
   HeadProblem(const HeadShape& shape, int n_ctx, int pos, int n_rows, uint64_t seed = 1)
       : shape(shape), n_ctx(n_ctx), pos(pos), n_rows(n_rows) {
     const int n = shape.head_dim;
-    qkv = normals(static_cast<size_t>(n_rows) * stride(), seed + 1);
+    qkv = random_floats(static_cast<size_t>(n_rows) * stride(), seed + 1);
     if (shape.bias) {
-      q_bias = normals(shape.q_dim(), seed + 2);
-      k_bias = normals(shape.kv_dim(), seed + 3);
-      v_bias = normals(shape.kv_dim(), seed + 4);
+      q_bias = random_floats(shape.q_dim(), seed + 2);
+      k_bias = random_floats(shape.kv_dim(), seed + 3);
+      v_bias = random_floats(shape.kv_dim(), seed + 4);
     }
     if (shape.norm) {
-      q_norm = normals(n, seed + 5, 0.2f, 1);
-      k_norm = normals(n, seed + 6, 0.2f, 1);
+      q_norm = random_floats(n, seed + 5, 0.2f, 1);
+      k_norm = random_floats(n, seed + 6, 0.2f, 1);
     }
     for (int p = 0; p < n_ctx; ++p) {
       for (int i = 0; i < n; ++i) {
@@ -75,8 +53,8 @@ class HeadProblem {
       }
     }
     const size_t cached = static_cast<size_t>(shape.n_kv_heads) * n_ctx * n;
-    const std::vector<float> k_values = normals(cached, seed + 7),
-                             v_values = normals(cached, seed + 8);
+    const std::vector<float> k_values = random_floats(cached, seed + 7),
+                             v_values = random_floats(cached, seed + 8);
     k.assign(cached, kNanHalf);
     v.assign(cached, kNanHalf);
     for (int h = 0; h < shape.n_kv_heads; ++h) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -499,6 +500,8 @@ TEST_CASE("executor: impossible launches") {
       {"kernel inner", "launched by a kernel"});
 }
 
+#if defined(NDEBUG) && !defined(SIMT_ASAN) && !defined(SIMT_TSAN)
+
 struct Work {
   float* out;
   int n;
@@ -522,20 +525,23 @@ __global__ void mma_kernel(Work p) {
 
 TEST_CASE("executor: what a rendezvous costs") {
   const DeviceBuffer<float> out(1);
-  const auto nanoseconds = [&](void (*kernel)(Work), unsigned blocks, int n) {
-    const clock_t begin = clock();
-    launch(kernel, "work", shape(blocks, 256), nullptr, {out.data(), n});
-    return 1e9 * static_cast<double>(clock() - begin) / CLOCKS_PER_SEC / 256 / blocks /
-           std::max(n, 1);
+  // Of CPU time, a thread and rendezvous; the best of three.
+  const auto microseconds = [&](void (*kernel)(Work), int n) {
+    double best = HUGE_VAL;
+    for (int i = 0; i < 3; ++i) {
+      const clock_t begin = clock();
+      launch(kernel, "work", shape(1, 256), nullptr, {out.data(), n});
+      best = std::min(best, 1e6 * static_cast<double>(clock() - begin) / CLOCKS_PER_SEC / 256 / n);
+    }
+    return best;
   };
-  nanoseconds(barriers_kernel, 1, 1);
-  const int n = 300;
-  MESSAGE(
-      specbound::format("ns of CPU time a thread: shuffle %.0f, barrier %.0f, INT8 mma %.0f, "
-                        "block of 256 that returns at once %.0f",
-                        nanoseconds(shuffles_kernel, 1, n), nanoseconds(barriers_kernel, 1, n),
-                        nanoseconds(mma_kernel, 1, n), nanoseconds(barriers_kernel, 100, 0)));
+  // A hundred times what a switch takes here, so that a slow machine passes.
+  CHECK(microseconds(shuffles_kernel, 300) < 5);
+  CHECK(microseconds(barriers_kernel, 300) < 5);
+  CHECK(microseconds(mma_kernel, 300) < 10);
 }
+
+#endif
 
 }  // namespace
 }  // namespace specbound::kernels

@@ -9,10 +9,9 @@
 #include <optional>
 
 #include "engine/cpu/kernels.h"
-#include "engine/cuda/fragments.h"
 #include "projections.h"
 #include "rows.h"
-#include "simt/device_buffer.h"
+#include "simt/int8_rig.h"
 #include "unit/engine_rig.h"
 #include "unit/temp_dir.h"
 #include "unit/tiny_heads.h"
@@ -24,6 +23,13 @@ using kernels::Pass;
 using kernels::RowsI8;
 using kernels::TilesI8;
 using simt::DeviceBuffer;
+using test::cpu;
+using test::DeviceRows;
+using test::DeviceTiles;
+using test::Int8Matrix;
+using test::pass_of;
+using test::random_floats;
+using test::same_floats;
 using test::TinyRandom;
 
 namespace {
@@ -34,77 +40,25 @@ static_assert(sizeof(kernels::PeakChunk) == sizeof(PeakChunk));
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-const Kernels& cpu() {
-  return kernels_for(Isa::kPortable);
-}
-
-bool same(float a, float b) {  // all NaN are one
-  return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
-}
-bool same(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!same(a[i], b[i])) return false;
-  }
-  return true;
-}
-bool same(const std::vector<kernels::PeakChunk>& a, const std::vector<PeakChunk>& b) {
+bool same_chunks(const std::vector<kernels::PeakChunk>& a, const std::vector<PeakChunk>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
 }
 
-// A Q8_0 matrix on the device.
-struct DeviceTiles {
-  DeviceBuffer<int8_t> q;
-  DeviceBuffer<uint16_t> d;
-  TilesI8 tiles;
-
-  explicit DeviceTiles(const Matrix& source)
-      : q(int8_fragments(source).bytes_of(int8_fragments(source).n_tiles)),
-        d(int8_fragments(source).scales_of(int8_fragments(source).n_tiles)),
-        tiles{source.n_out, source.n_in, q.data(), d.data()} {
-    std::vector<int8_t> host_q(q.size());
-    std::vector<uint16_t> host_d(d.size());
-    repack_int8(source, 0, int8_fragments(source).n_tiles, host_q.data(), host_d.data());
-    q.write(host_q);
-    d.write(host_d);
+// x as the CPU quantizes it; the other rows of the panel hold anything.
+DeviceRows device_row(const std::vector<float>& x) {
+  const int n = static_cast<int>(x.size());
+  const test::QuantizedRows row = test::quantized(cpu(), x, n, 1, n);
+  DeviceRows out(1, n);
+  for (int b = 0; b < n / 32; ++b) {
+    out.q.write({&row.q[b * 256], &row.q[b * 256] + 32}, b * 256);
+    out.d.write({row.d[b * 8]}, b * 8);
   }
-};
+  return out;
+}
 
-// Memory for one row in panels; the other rows hold anything.
-struct DeviceRow {
-  DeviceBuffer<int8_t> q;
-  DeviceBuffer<float> d;
-  int n_in;
-
-  explicit DeviceRow(int n_in, int rows = 1)
-      : q(static_cast<size_t>(rows) * n_in * 8),
-        d(static_cast<size_t>(rows) * n_in / 4),
-        n_in(n_in) {}
-  // As the CPU quantizes x.
-  explicit DeviceRow(const std::vector<float>& x) : DeviceRow(static_cast<int>(x.size())) {
-    std::vector<int8_t> panel_q = q.read(), row_q(x.size());
-    std::vector<float> panel_d = d.read(), row_d(x.size() / 32);
-    std::vector<int32_t> bias(x.size() / 32);
-    cpu().quantize(x.data(), 0, 0, n_in / 32, {1, n_in, row_q.data(), row_d.data(), bias.data()});
-    for (int b = 0; b < n_in / 32; ++b) {
-      std::copy_n(&row_q[b * 32], 32, &panel_q[b * 256]);
-      panel_d[b * 8] = row_d[b];
-    }
-    q.write(panel_q);
-    d.write(panel_d);
-  }
-  RowsI8 rows() const { return {n_in, q.data(), d.data()}; }
-};
-
-// y = W x on the CPU.
-std::vector<float> times(const Matrix& w, const std::vector<float>& x) {
-  std::vector<int8_t> q(x.size());
-  std::vector<float> d(x.size() / 32), y(w.n_out);
-  std::vector<int32_t> bias(x.size() / 32);
-  const QuantRows rows{1, w.n_in, q.data(), d.data(), bias.data()};
-  cpu().quantize(x.data(), 0, 0, w.n_in / 32, rows);
-  cpu().matmul_q8_0(w, 0, w.n_out, rows, y.data(), w.n_out, false);
-  return y;
+// Logits of deviation 3 for ordinary rows.
+Int8Matrix random_matrix(int n_out, int n_in, TinyRandom& random) {
+  return {n_out, n_in, random.next(), 0.02f / std::sqrt(static_cast<float>(n_in))};
 }
 
 struct Peaks {
@@ -121,23 +75,6 @@ Peaks peaks_of(const std::vector<float>& z, float temperature) {
                                       temperature, z.data(), n, &peaks.place);
   return peaks;
 }
-
-std::vector<float> random_row(int n, TinyRandom& random, float deviation = 1) {
-  std::vector<float> x(n);
-  for (float& v : x) v = deviation * random.normal();
-  return x;
-}
-
-struct RandomMatrix {
-  std::vector<std::byte> bytes;
-  Matrix matrix;
-
-  RandomMatrix(int n_out, int n_in, TinyRandom& random)
-      : bytes(test::tiny_encode(
-            random_row(n_out * n_in, random, 3 / std::sqrt(static_cast<float>(n_in))),
-            DType::kQ8_0)),
-        matrix{DType::kQ8_0, n_out, n_in, bytes.data()} {}
-};
 
 DeviceBuffer<ExitRule> rule_of(float temperature, float threshold = 0.5f, uint32_t number = 1) {
   return DeviceBuffer<ExitRule>(std::vector<ExitRule>{{temperature, threshold, number}});
@@ -169,18 +106,17 @@ TEST_CASE("exit_logits: the CPU's logits, peaks and decision") {
     for (const int n_out : {1, 15, 16, 17, 33, 63, 64, 65, 150, 331}) {
       CAPTURE(n_in);
       CAPTURE(n_out);
-      const RandomMatrix w(n_out, n_in, random);
-      const std::vector<float> x = random_row(n_in, random);
+      const Int8Matrix w = random_matrix(n_out, n_in, random);
+      const std::vector<float> x = random_floats(n_in, random.next());
       const float temperature = 0.4f + random.uniform();
-      const DeviceTiles tiles(w.matrix);
-      const DeviceRow row(x);
+      const DeviceRows row = device_row(x);
       const auto rule = rule_of(temperature);
-      const Check found = check_on_device(tiles.tiles, row.rows(), rule.data());
-      const std::vector<float> z = times(w.matrix, x);
+      const Check found = check_on_device(w.tiles(), row.rows(), rule.data());
+      const std::vector<float> z = w.times(cpu(), x, 1);
       const Peaks peaks = peaks_of(z, temperature);
-      REQUIRE(same(found.z, z));
-      REQUIRE(same(found.chunks, peaks.chunks));
-      REQUIRE(same(found.decision.confidence, peaks.confidence));
+      REQUIRE(same_floats(found.z, z));
+      REQUIRE(same_chunks(found.chunks, peaks.chunks));
+      REQUIRE(same_floats(found.decision.confidence, peaks.confidence));
       REQUIRE(found.decision.token == peaks.place);
     }
   }
@@ -188,13 +124,12 @@ TEST_CASE("exit_logits: the CPU's logits, peaks and decision") {
 
 TEST_CASE("exit_logits: no matter in which order threads run") {
   TinyRandom random(2);
-  const RandomMatrix w(150, 4096, random);
-  const std::vector<float> x = random_row(4096, random);
-  const DeviceTiles tiles(w.matrix);
+  const Int8Matrix w = random_matrix(150, 4096, random);
+  const std::vector<float> x = random_floats(4096, random.next());
   const auto rule = rule_of(0.8f);
   simt::for_each_order([&] {
-    const DeviceRow row(x);  // its other rows hold the poison
-    const Check found = check_on_device(tiles.tiles, row.rows(), rule.data());
+    const DeviceRows row = device_row(x);  // its other rows hold the poison
+    const Check found = check_on_device(w.tiles(), row.rows(), rule.data());
     std::vector<float> all = found.z;
     for (const kernels::PeakChunk& chunk : found.chunks) {
       all.insert(all.end(), chunk.sum, chunk.sum + 16);
@@ -207,21 +142,20 @@ TEST_CASE("exit_logits: no matter in which order threads run") {
 
 TEST_CASE("exit_logits: rows with NaN, infinities and nothing at all") {
   TinyRandom random(3);
-  const RandomMatrix w(100, 128, random);
-  const DeviceTiles tiles(w.matrix);
+  const Int8Matrix w = random_matrix(100, 128, random);
   const auto rule = rule_of(1);
   for (const float bad : {kNan, kInf, -kInf, 0.0f, 1e-35f, 3e38f}) {
-    std::vector<float> x = random_row(128, random);
+    std::vector<float> x = random_floats(128, random.next());
     x[37] = bad;
     if (bad == 0) x.assign(128, 0);
-    const DeviceRow row(x);
-    const Check found = check_on_device(tiles.tiles, row.rows(), rule.data());
-    const std::vector<float> z = times(w.matrix, x);
+    const DeviceRows row = device_row(x);
+    const Check found = check_on_device(w.tiles(), row.rows(), rule.data());
+    const std::vector<float> z = w.times(cpu(), x, 1);
     const Peaks peaks = peaks_of(z, 1);
     CAPTURE(bad);
-    CHECK(same(found.z, z));
-    CHECK(same(found.chunks, peaks.chunks));
-    CHECK(same(found.decision.confidence, peaks.confidence));
+    CHECK(same_floats(found.z, z));
+    CHECK(same_chunks(found.chunks, peaks.chunks));
+    CHECK(same_floats(found.decision.confidence, peaks.confidence));
     CHECK(found.decision.token == peaks.place);
   }
 }
@@ -230,7 +164,7 @@ namespace {
 
 // Logits of every kind: plain, equal, few values, holes of all sorts, nothing.
 std::vector<float> row_of_kind(int kind, int n, TinyRandom& random) {
-  std::vector<float> z = random_row(n, random, kind == 1 ? 40.0f : 3.0f);
+  std::vector<float> z = random_floats(n, random.next(), kind == 1 ? 40.0f : 3.0f);
   for (int i = 0; i < n; ++i) {
     const uint64_t r = random.next();
     if (kind == 2) z[i] = 1.25f;
@@ -267,12 +201,12 @@ TEST_CASE("peak_chunks and join_peaks: the CPU's, of every kind of row") {
            {expected.confidence, std::nextafter(expected.confidence, 2.f)}) {
         const auto rule = rule_of(temperature, threshold, 77);
         kernels::peak_chunks({rule.data(), device_z.data(), n, peaks.data()}, simt::stream());
-        REQUIRE(same(peaks.read(), expected.chunks));
+        REQUIRE(same_chunks(peaks.read(), expected.chunks));
         kernels::join_peaks(
             {rule.data(), peaks.data(), device_z.data(), device_ids.data(), n, decision.data()},
             simt::stream());
         const ExitDecision found = decision.read()[0];
-        REQUIRE(same(found.confidence, expected.confidence));
+        REQUIRE(same_floats(found.confidence, expected.confidence));
         REQUIRE(found.token == ids[expected.place]);
         REQUIRE(found.exits == (threshold == expected.confidence));
         REQUIRE(found.number == 77);
@@ -307,7 +241,7 @@ TEST_CASE("softmax_peak: the CPU's confidence of full logits, row by row") {
       std::copy(row.begin(), row.end(), &z[static_cast<size_t>(r) * ld]);
     }
     const DeviceBuffer<float> device_z(z);
-    const DeviceBuffer<Pass> pass(std::vector<Pass>{{rows, 0}});
+    const DeviceBuffer<Pass> pass = pass_of(rows);
     const auto rule = rule_of(0.6f);
     const auto confidence = simt::for_each_order([&] {
       const DeviceBuffer<float> out(rows);
@@ -319,7 +253,8 @@ TEST_CASE("softmax_peak: the CPU's confidence of full logits, row by row") {
     for (int r = 0; r < rows; ++r) {
       CAPTURE(n);
       CAPTURE(r);
-      REQUIRE(same(confidence[r], cpu().softmax_peak(&z[static_cast<size_t>(r) * ld], n, 0.6f)));
+      REQUIRE(
+          same_floats(confidence[r], cpu().softmax_peak(&z[static_cast<size_t>(r) * ld], n, 0.6f)));
     }
   }
 }
@@ -327,29 +262,17 @@ TEST_CASE("softmax_peak: the CPU's confidence of full logits, row by row") {
 TEST_CASE("silu_quantize: the CPU's SiLU, quantized") {
   TinyRandom random(7);
   for (const int n : {32, 96, 160, 1024}) {
-    std::vector<float> x = random_row(n, random, 6);
+    std::vector<float> x = random_floats(n, random.next(), 6);
     if (n == 96) x[40] = kNan;
     if (n == 160) std::fill_n(x.begin() + 64, 32, -200.0f);
     std::vector<float> act = x;
     const std::vector<float> ones(n, 1.0f);
     cpu().silu_mul(act.data(), ones.data(), n);
-    std::vector<int8_t> q(n);
-    std::vector<float> d(n / 32);
-    std::vector<int32_t> bias(n / 32);
-    cpu().quantize(act.data(), 0, 0, n / 32, {1, n, q.data(), d.data(), bias.data()});
     const DeviceBuffer<float> device_x(x);
-    const DeviceRow out(n);
+    const DeviceRows out(1, n);
     kernels::silu_quantize({device_x.data(), out.rows()}, simt::stream());
-    const std::vector<int8_t> found_q = out.q.read();
-    const std::vector<float> found_d = out.d.read();
-    for (int b = 0; b < n / 32; ++b) {
-      CAPTURE(n);
-      CAPTURE(b);
-      REQUIRE(same(found_d[b * 8], d[b]));
-      REQUIRE(std::memcmp(&found_q[b * 256], &q[b * 32], 32) == 0);
-      for (int r = 1; r < 8; ++r) REQUIRE(found_d[b * 8 + r] == 0);
-      for (int i = 32; i < 256; ++i) REQUIRE(found_q[b * 256 + i] == 0);
-    }
+    CAPTURE(n);
+    REQUIRE(out.read(1) == test::quantized(cpu(), act, n, 1, n));
   }
 }
 
@@ -365,8 +288,8 @@ class DeviceHeads {
         ids_(heads.shortlist()),
         ones_(std::vector<float>(kDim, 1.0f)),
         norm_(std::vector<float>(model.weights.output_norm, model.weights.output_norm + kDim)),
-        pass_(std::vector<Pass>{{1, 0}}),
-        u_(2 * kDim, kSlots + 1),
+        pass_(pass_of(1)),
+        u_(8 * (kSlots + 1), 2 * kDim),
         y_(kDim + kInner) {
     const Matrix& all = model.weights.lm_head;
     listed_bytes_.resize(all.bytes() / all.n_out * kList);
@@ -401,23 +324,23 @@ class DeviceHeads {
     kernels::norm_quantize({pass_.data(), row.data(), ones_.data(), eps, half(slot, 0), 1},
                            simt::stream());
     if (head.folded) {
-      return check_on_device(head.folded->tiles, half(slot, 0), rule.data(), ids_.data());
+      return check_on_device(head.folded->tiles(), half(slot, 0), rule.data(), ids_.data());
     }
     const RowsI8 u{2 * kDim, half(slot, 0).q, half(slot, 0).d};
-    kernels::Project project{pass_.data(), u, {head.map->tiles}, 1, y_.data(), kDim + kInner};
+    kernels::Project project{pass_.data(), u, {head.map->tiles()}, 1, y_.data(), kDim + kInner};
     if (head.inner) {
-      project.parts[1] = head.inner->tiles;
+      project.parts[1] = head.inner->tiles();
       project.n_parts = 2;
     }
     kernels::project(project, simt::stream());
     if (head.inner) {
-      const DeviceRow c(kInner);
+      const DeviceRows c(1, kInner);
       kernels::silu_quantize({y_.data() + kDim, c.rows()}, simt::stream());
-      kernels::project_residual({pass_.data(), c.rows(), head.outer->tiles, nullptr, y_.data()},
+      kernels::project_residual({pass_.data(), c.rows(), head.outer->tiles(), nullptr, y_.data()},
                                 simt::stream());
     }
     kernels::quantize_rows({pass_.data(), y_.data(), kDim, half(slot + 1, 1), 1}, simt::stream());
-    return check_on_device(listed_->tiles, half(slot + 1, 1), rule.data(), ids_.data());
+    return check_on_device(listed_->tiles(), half(slot + 1, 1), rule.data(), ids_.data());
   }
 
  private:
@@ -435,7 +358,7 @@ class DeviceHeads {
   DeviceBuffer<int32_t> ids_;
   DeviceBuffer<float> ones_, norm_;
   DeviceBuffer<Pass> pass_;
-  DeviceRow u_;
+  DeviceRows u_;
   DeviceBuffer<float> y_;
   std::vector<std::byte> listed_bytes_;
   std::optional<DeviceTiles> listed_;
@@ -467,7 +390,8 @@ TEST_CASE("folded and chained checks: the CPU backend's, through states and slot
   for (int round = 0; round < 3; ++round) {
     for (int slot = 0; slot < kSlots; ++slot) {
       auto* h = const_cast<float*>(backend->hidden(slot).data());
-      const std::vector<float> values = random_row(kDim, random, 0.1f + static_cast<float>(slot));
+      const std::vector<float> values =
+          random_floats(kDim, random.next(), 0.1f + static_cast<float>(slot));
       std::copy(values.begin(), values.end(), h);
     }
     backend->keep_state(kSlots - 1);
@@ -481,8 +405,8 @@ TEST_CASE("folded and chained checks: the CPU backend's, through states and slot
         const ExitPeak peak = backend->exit_check(index, slot, 0.7f);
         const Check found = device.check(index, slot, backend->hidden(slot), 0.7f);
         const std::span<const float> z = backend->exit_logits();
-        REQUIRE(same(found.z, {z.begin(), z.end()}));
-        REQUIRE(same(found.decision.confidence, peak.confidence));
+        REQUIRE(same_floats(found.z, {z.begin(), z.end()}));
+        REQUIRE(same_floats(found.decision.confidence, peak.confidence));
         REQUIRE(found.decision.token == peak.token);
       }
     }

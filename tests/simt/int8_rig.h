@@ -2,7 +2,7 @@
 // backend has them.
 #pragma once
 
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -14,17 +14,9 @@
 #include "engine/cuda/fragments.h"
 #include "layouts.h"
 #include "model/half.h"
-#include "simt/device_buffer.h"
+#include "simt/rig.h"
 
 namespace specbound::test {
-
-inline std::vector<float> random_floats(size_t n, uint64_t seed, float scale = 1) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  std::vector<float> x(n);
-  for (float& v : x) v = normal(random);
-  return x;
-}
 
 // Rows of every kind that the formula has a word for, beside ordinary ones: row r is of kind r % 8.
 inline std::vector<float> odd_rows(int n_rows, int n, uint64_t seed) {
@@ -47,45 +39,13 @@ inline std::vector<float> odd_rows(int n_rows, int n, uint64_t seed) {
   return x;
 }
 
-// A GPU's NaN has bits of its own: all are made one.
-inline std::vector<float> one_nan(std::vector<float> x) {
-  for (float& v : x) {
-    if (std::isnan(v)) v = std::numeric_limits<float>::quiet_NaN();
-  }
-  return x;
-}
-
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  const std::vector<float> x = one_nan(a), y = one_nan(b);
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
-}
-
 // RowsI8 on the host.
 struct QuantizedRows {
   std::vector<int8_t> q;
   std::vector<float> d;
 
   bool operator==(const QuantizedRows& other) const {
-    return q == other.q && same_bits(d, other.d);
-  }
-};
-
-// RowsI8 on the device, of up to max_rows rows.
-struct DeviceRows {
-  int n_in;
-  simt::DeviceBuffer<int8_t> q;
-  simt::DeviceBuffer<float> d;
-
-  DeviceRows(int max_rows, int n_in)
-      : n_in(n_in), q(size_t(kernels::panels_of(max_rows)) * 8 * n_in), d(q.size() / 32) {}
-  explicit DeviceRows(const QuantizedRows& rows, int n_in) : n_in(n_in), q(rows.q), d(rows.d) {}
-
-  kernels::RowsI8 rows() const { return {n_in, q.data(), d.data()}; }
-  QuantizedRows read(int n_rows) const {
-    QuantizedRows all{q.read(), d.read()};
-    all.q.resize(size_t(kernels::panels_of(n_rows)) * 8 * n_in);
-    all.d.resize(all.q.size() / 32);
-    return all;
+    return q == other.q && same_floats(d, other.d);
   }
 };
 
@@ -108,55 +68,101 @@ inline QuantizedRows quantized(const Kernels& cpu, const std::vector<float>& x, 
   return out;
 }
 
-// A Q8_0 matrix with weights of all sizes, -128 and scales of 0 among them, and its tiles on the
-// device.
-struct Int8Matrix {
+// RowsI8 on the device.
+struct DeviceRows {
+  int n_in;
+  simt::DeviceBuffer<int8_t> q;
+  simt::DeviceBuffer<float> d;
+
+  // Memory for up to max_rows rows.
+  DeviceRows(int max_rows, int n_in)
+      : n_in(n_in), q(size_t(kernels::panels_of(max_rows)) * 8 * n_in), d(q.size() / 32) {}
+  // The first n_rows rows of x (rows, n_in), as the CPU quantizes them.
+  DeviceRows(const std::vector<float>& x, int n_rows, int n_in) : DeviceRows(n_rows, n_in) {
+    const QuantizedRows rows = quantized(kernels_for(best_isa()), x, n_in, n_rows, n_in);
+    q.write(rows.q);
+    d.write(rows.d);
+  }
+
+  kernels::RowsI8 rows() const { return {n_in, q.data(), d.data()}; }
+  QuantizedRows read(int n_rows) const {
+    QuantizedRows all{q.read(), d.read()};
+    all.q.resize(size_t(kernels::panels_of(n_rows)) * 8 * n_in);
+    all.d.resize(all.q.size() / 32);
+    return all;
+  }
+};
+
+// A Q8_0 matrix on the device.
+struct DeviceTiles {
   int n_out, n_in;
-  std::vector<BlockQ8_0> blocks;
   simt::DeviceBuffer<int8_t> q;
   simt::DeviceBuffer<uint16_t> d;
 
-  Int8Matrix(int n_out, int n_in, uint64_t seed)
-      : n_out(n_out),
-        n_in(n_in),
-        blocks(random_blocks(size_t(n_out) * n_in / 32, seed)),
-        q(int8_fragments(matrix()).bytes_of(kernels::tiles_of(n_out))),
-        d(int8_fragments(matrix()).scales_of(kernels::tiles_of(n_out))) {
+  explicit DeviceTiles(const Matrix& source)
+      : n_out(source.n_out),
+        n_in(source.n_in),
+        q(int8_fragments(source).bytes_of(kernels::tiles_of(n_out))),
+        d(int8_fragments(source).scales_of(kernels::tiles_of(n_out))) {
     std::vector<int8_t> host_q(q.size());
     std::vector<uint16_t> host_d(d.size());
-    repack_int8(matrix(), 0, kernels::tiles_of(n_out), host_q.data(), host_d.data());
+    repack_int8(source, 0, kernels::tiles_of(n_out), host_q.data(), host_d.data());
     q.write(host_q);
     d.write(host_d);
   }
 
-  static std::vector<BlockQ8_0> random_blocks(size_t n, uint64_t seed) {
-    std::mt19937_64 random(seed);
-    std::vector<BlockQ8_0> blocks(n);
-    for (BlockQ8_0& block : blocks) {
-      const float d = 1e-3f * (1 + static_cast<float>(random() % 1000) / 500);
-      block.d = float_to_half(random() % 50 ? d : random() % 2 ? 0.0f : -d);
-      for (int8_t& q : block.q) q = static_cast<int8_t>(random());
-    }
-    return blocks;
+  kernels::TilesI8 tiles() const { return {n_out, n_in, q.data(), d.data()}; }
+};
+
+// Weights of all sizes, -128 and scales of 0 among them; `scale`: the least one but for those.
+inline std::vector<BlockQ8_0> random_blocks(size_t n, uint64_t seed, float scale = 1e-3f) {
+  std::mt19937_64 random(seed);
+  std::vector<BlockQ8_0> blocks(n);
+  for (BlockQ8_0& block : blocks) {
+    const float d = scale * (1 + static_cast<float>(random() % 1000) / 500);
+    block.d = float_to_half(random() % 50 ? d : random() % 2 ? 0.0f : -d);
+    for (int8_t& q : block.q) q = static_cast<int8_t>(random());
   }
+  return blocks;
+}
+
+// A random Q8_0 matrix, here and on the device.
+struct Int8Matrix {
+  int n_out, n_in;
+  std::vector<BlockQ8_0> blocks;
+  DeviceTiles on_device;
+
+  Int8Matrix(int n_out, int n_in, uint64_t seed, float scale = 1e-3f)
+      : n_out(n_out),
+        n_in(n_in),
+        blocks(random_blocks(size_t(n_out) * n_in / 32, seed, scale)),
+        on_device(matrix()) {}
 
   Matrix matrix() const {
     return {DType::kQ8_0, n_out, n_in, reinterpret_cast<const std::byte*>(blocks.data())};
   }
-  kernels::TilesI8 tiles() const { return {n_out, n_in, q.data(), d.data()}; }
+  kernels::TilesI8 tiles() const { return on_device.tiles(); }
 
-  // y (n_rows, n_out) += W x for x (n_rows, n_in), by the CPU.
-  void multiply(const Kernels& cpu, const std::vector<float>& x, int n_rows,
-                std::vector<float>& y) const {
+  // W x of the first n_rows rows of x (rows, n_in), by the CPU.
+  std::vector<float> times(const Kernels& cpu, const std::vector<float>& x, int n_rows) const {
+    std::vector<float> y(size_t(n_rows) * n_out);
+    multiply(cpu, x, n_rows, y, false);
+    return y;
+  }
+  // The same added to y (n_rows, n_out).
+  void add_times(const Kernels& cpu, const std::vector<float>& x, int n_rows,
+                 std::vector<float>& y) const {
+    multiply(cpu, x, n_rows, y, true);
+  }
+
+ private:
+  void multiply(const Kernels& cpu, const std::vector<float>& x, int n_rows, std::vector<float>& y,
+                bool add) const {
     RowBuffer buffer(n_rows, n_in);
     const QuantRows rows = buffer.rows(n_rows, n_in, nullptr, 0).quantized;
     for (int r = 0; r < n_rows; ++r) cpu.quantize(&x[size_t(r) * n_in], r, 0, n_in / 32, rows);
-    cpu.matmul_q8_0(matrix(), 0, n_out, rows, y.data(), n_out, true);
+    cpu.matmul_q8_0(matrix(), 0, n_out, rows, y.data(), n_out, add);
   }
 };
-
-inline std::vector<Isa> two_isas() {  // the plainest and the best of this CPU: the same bits
-  return {Isa::kPortable, best_isa()};
-}
 
 }  // namespace specbound::test

@@ -12,12 +12,13 @@
 #include "float_formula.cuh"
 #include "launch.cuh"
 #include "model/half.h"
-#include "simt/device_buffer.h"
+#include "simt/rig.h"
 
 namespace specbound::kernels {
 namespace {
 
 using simt::DeviceBuffer;
+using test::same_floats;
 
 template <class Kernel, class Parameters>
 void run(Kernel kernel, const char* name, int threads, const Parameters& parameters) {
@@ -42,11 +43,6 @@ __global__ void floats_kernel(Floats p) {
   }
 }
 
-// NaN of any kind is one answer: which one is the machine's affair.
-bool same(float x, float y) {
-  return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y) || (x != x && y != y);
-}
-
 TEST_CASE("intrinsics: fma, square root, rounding, FP16") {
   std::vector<float> a{0.0f,   -0.0f, 1e-45f,   65504.0f, 65519.9f, 65520.0f,
                        -1e30f, 5e-8f, 2.98e-8f, INFINITY, NAN,      1.00048828125f};
@@ -68,10 +64,10 @@ TEST_CASE("intrinsics: fma, square root, rounding, FP16") {
   const auto halves = half.read();
   for (size_t i = 0; i < n; ++i) {
     CAPTURE(a[i]);
-    CHECK(same(products[i], std::fma(a[i], b[i], c[i])));
-    CHECK(same(roots[i], std::sqrt(a[i])));
+    CHECK(same_floats(products[i], std::fma(a[i], b[i], c[i])));
+    CHECK(same_floats(roots[i], std::sqrt(a[i])));
     CHECK(evens[i] == std::nearbyint(c[i]));
-    CHECK(same(half_to_float(halves[i]), half_to_float(float_to_half(a[i]))));
+    CHECK(same_floats(half_to_float(halves[i]), half_to_float(float_to_half(a[i]))));
   }
 }
 
@@ -89,7 +85,7 @@ TEST_CASE("intrinsics: every FP16 value as FP32") {
   run(halves_kernel, "halves", 256, Halves{out.data()});
   const auto floats = out.read();
   for (size_t i = 0; i < floats.size(); ++i) {
-    REQUIRE(same(floats[i], half_to_float(static_cast<uint16_t>(i))));
+    REQUIRE(same_floats(floats[i], half_to_float(static_cast<uint16_t>(i))));
   }
 }
 

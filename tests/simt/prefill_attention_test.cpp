@@ -20,7 +20,7 @@ PrefillResult prefill(const HeadProblem& p, bool store_queries = true, int max_r
   const int q_dim = p.shape.q_dim(), padded = kernels::prefill_head_dim(p.shape.head_dim);
   const size_t tiles = static_cast<size_t>(p.shape.n_heads) * ((max_rows + 15) / 16);
   HeadBuffers buffers(p);
-  DeviceBuffer<kernels::Pass> pass({kernels::Pass{p.n_rows, p.pos}});
+  const DeviceBuffer<kernels::Pass> pass = pass_of(p.n_rows, p.pos);
   DeviceBuffer<uint16_t> q_tiles(store_queries ? tiles * 16 * padded * 2 : 0);
   DeviceBuffer<float> q_scale(store_queries ? tiles * 16 : 0);
   DeviceBuffer<float> attended(static_cast<size_t>(p.n_rows) * q_dim);
@@ -66,20 +66,6 @@ std::vector<double> attend_in_fp64(const HeadProblem& p, const HeadResult& with)
   return out;
 }
 
-struct Errors {
-  double rms = 0, most = 0;
-};
-Errors errors(const std::vector<float>& found, const std::vector<double>& expected) {
-  Errors e;
-  for (size_t i = 0; i < found.size(); ++i) {
-    const double off = std::fabs(found[i] - expected[i]);
-    e.rms += off * off;
-    e.most = std::max(e.most, off);
-  }
-  e.rms = std::sqrt(e.rms / static_cast<double>(found.size()));
-  return e;
-}
-
 // `q_scale` multiplies queries, so that a few keys weigh more, or all the same.
 void check_errors(HeadProblem p, float q_scale = 1) {
   CAPTURE(p.shape.head_dim);
@@ -96,14 +82,14 @@ void check_errors(HeadProblem p, float q_scale = 1) {
   const PrefillResult found = prefill(p);
   CHECK(found.k == cpu.k);
   CHECK(found.v == cpu.v);
-  const Errors own = errors(found.attended, exact), allowed = errors(cpu.attended, exact);
+  const Errors own = errors_of(found.attended, exact), allowed = errors_of(cpu.attended, exact);
   CAPTURE(allowed.rms);
-  CAPTURE(allowed.most);
+  CAPTURE(allowed.largest);
   CAPTURE(own.rms);
-  CAPTURE(own.most);
+  CAPTURE(own.largest);
   CHECK(own.rms <= 2 * allowed.rms);
   // Of thousands of errors the largest: one value, which may be unlucky here and lucky there.
-  CHECK(own.most <= 3 * allowed.most);
+  CHECK(own.largest <= 3 * allowed.largest);
 }
 
 }  // namespace

@@ -7,43 +7,31 @@
 #include <algorithm>
 #include <limits>
 
-#include "projections_f16.h"
-#include "simt/matmul_rig.h"
+#include "simt/f16_rig.h"
+#include "simt/int8_rig.h"
 
 using namespace specbound;
-using namespace specbound::test::matmul;
+using namespace specbound::test;
 using namespace specbound::kernels;
 using simt::DeviceBuffer;
 
 namespace {
 
-DeviceBuffer<Pass> pass_of(int n_rows) {
-  return DeviceBuffer<Pass>(std::vector<Pass>{{n_rows, 0}});
-}
-
-std::vector<float> multiplied(const Int8Weights& w, const Int8Rows& x) {
-  const DeviceBuffer<Pass> pass = pass_of(x.n_rows);
-  DeviceBuffer<float> y(static_cast<size_t>(x.n_rows) * w.n_out);
+std::vector<float> multiplied(const Int8Matrix& w, const std::vector<float>& x) {
+  const int n_rows = static_cast<int>(x.size()) / w.n_in;
+  const DeviceBuffer<Pass> pass = pass_of(n_rows);
+  const DeviceRows rows(x, n_rows, w.n_in);
+  DeviceBuffer<float> y(static_cast<size_t>(n_rows) * w.n_out);
   prefill_matmul_i8(
-      {pass.data(), kMaxPrefillRows, w.tiles(), x.on_device(), nullptr, false, y.data(), w.n_out},
+      {pass.data(), kMaxPrefillRows, w.tiles(), rows.rows(), nullptr, false, y.data(), w.n_out},
       simt::stream());
   return y.read();
-}
-
-HalfRows scaled(const std::vector<float>& x, int n_in) {
-  const int n_rows = static_cast<int>(x.size()) / n_in;
-  HalfRows rows(n_rows, n_in);
-  const DeviceBuffer<Pass> pass = pass_of(n_rows);
-  const DeviceBuffer<float> from(x);
-  scale_rows_f16({pass.data(), from.data(), n_in, n_in, rows.on_device(), n_rows}, simt::stream());
-  simt::synchronize();
-  return rows;
 }
 
 std::vector<float> multiplied(const HalfWeights& w, const std::vector<float>& x) {
   const int n_rows = static_cast<int>(x.size()) / w.n_in;
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
-  const HalfRows rows = scaled(x, w.n_in);
+  const HalfRows rows = scaled(x, w.n_in, n_rows);
   DeviceBuffer<float> y(static_cast<size_t>(n_rows) * w.n_out);
   prefill_matmul_f16(
       {pass.data(), n_rows, w.tiles(), rows.on_device(), nullptr, false, y.data(), w.n_out},
@@ -69,16 +57,17 @@ TEST_CASE("prefill INT8 has the CPU's bits: chunks, tiles and rows that do not f
                         {4128, 144, 20}}) {
     CAPTURE(s.n_in);
     CAPTURE(s.n_rows);
-    const Int8Weights w(s.n_out, s.n_in, s.n_in + s.n_out);
-    Int8Rows x(random_floats(static_cast<size_t>(s.n_rows) * s.n_in, 3), s.n_in);
-    CHECK(same_floats(multiplied(w, x), x.times(w)));
+    const Int8Matrix w(s.n_out, s.n_in, s.n_in + s.n_out);
+    const std::vector<float> x = random_floats(static_cast<size_t>(s.n_rows) * s.n_in, 3);
+    CHECK(same_floats(multiplied(w, x), w.times(cpu(), x, s.n_rows)));
   }
 }
 
 TEST_CASE("prefill INT8: y is added to, then the bias; other columns and rows are left alone") {
   const int n_in = 160, n_out = 21, n_rows = 11, ld = 24;
-  const Int8Weights w(n_out, n_in, 1);
-  Int8Rows x(random_floats(n_rows * n_in, 2), n_in);
+  const Int8Matrix w(n_out, n_in, 1);
+  const std::vector<float> x = random_floats(n_rows * n_in, 2);
+  const DeviceRows rows(x, n_rows, n_in);
   const std::vector<float> bias = random_floats(n_out, 4), before = random_floats(16 * ld, 5);
   for (const bool add : {false, true}) {
     for (const bool biased : {false, true}) {
@@ -86,12 +75,12 @@ TEST_CASE("prefill INT8: y is added to, then the bias; other columns and rows ar
         const DeviceBuffer<Pass> pass = pass_of(n_rows);
         const DeviceBuffer<float> device_bias(bias);
         DeviceBuffer<float> y(before);
-        prefill_matmul_i8({pass.data(), 16, w.tiles(), x.on_device(),
+        prefill_matmul_i8({pass.data(), 16, w.tiles(), rows.rows(),
                            biased ? device_bias.data() : nullptr, add, y.data(), ld},
                           simt::stream());
         return y.read();
       });
-      const std::vector<float> product = x.times(w);
+      const std::vector<float> product = w.times(cpu(), x, n_rows);
       std::vector<float> expected = before;
       for (int r = 0; r < n_rows; ++r) {
         for (int o = 0; o < n_out; ++o) {
@@ -110,32 +99,27 @@ TEST_CASE("prefill INT8: gate and up, quantized at once, as the CPU does it in s
     int n_in, n_out, n_rows;
   };
   for (const Shape s : {Shape{64, 32, 3}, {1024, 96, 66}, {2048, 64, 8}}) {
-    const Int8Weights gate(s.n_out, s.n_in, 7), up(s.n_out, s.n_in, 8);
-    std::vector<float> floats = random_floats(static_cast<size_t>(s.n_rows) * s.n_in, 9);
-    floats[s.n_in + 1] = std::numeric_limits<float>::quiet_NaN();  // row 1
-    std::fill_n(floats.begin() + 2 * s.n_in, s.n_in, 0.0f);        // row 2
-    Int8Rows x(floats, s.n_in);
-    std::vector<float> act = x.times(gate);
-    const std::vector<float> factor = x.times(up);
+    const Int8Matrix gate(s.n_out, s.n_in, 7), up(s.n_out, s.n_in, 8);
+    std::vector<float> x = random_floats(static_cast<size_t>(s.n_rows) * s.n_in, 9);
+    x[s.n_in + 1] = std::numeric_limits<float>::quiet_NaN();  // row 1
+    std::fill_n(x.begin() + 2 * s.n_in, s.n_in, 0.0f);        // row 2
+    const DeviceRows rows(x, s.n_rows, s.n_in);
+    std::vector<float> act = gate.times(cpu(), x, s.n_rows);
+    const std::vector<float> factor = up.times(cpu(), x, s.n_rows);
     for (int r = 0; r < s.n_rows; ++r) {
       cpu().silu_mul(&act[size_t(r) * s.n_out], &factor[size_t(r) * s.n_out], s.n_out);
     }
-    const Int8Rows expected(act, s.n_out);
+    const QuantizedRows expected = quantized(cpu(), act, s.n_out, s.n_rows, s.n_out);
 
     const DeviceBuffer<Pass> pass = pass_of(s.n_rows);
     std::vector<float> d;
     const auto run = [&] {
-      DeviceBuffer<int8_t> found(expected.q.size());
-      DeviceBuffer<float> found_d(expected.d.size());
-      prefill_gate_up_i8({pass.data(),
-                          s.n_rows,
-                          gate.tiles(),
-                          up.tiles(),
-                          x.on_device(),
-                          {s.n_out, found.data(), found_d.data()}},
-                         simt::stream());
-      d = found_d.read();
-      return found.read();
+      const DeviceRows found(s.n_rows, s.n_out);
+      prefill_gate_up_i8(
+          {pass.data(), s.n_rows, gate.tiles(), up.tiles(), rows.rows(), found.rows()},
+          simt::stream());
+      d = found.d.read();
+      return found.q.read();
     };
     const std::vector<int8_t> q = s.n_in == 64 ? simt::for_each_order(run) : run();
     CHECK(q == expected.q);
@@ -147,13 +131,13 @@ TEST_CASE("prefill INT8: gate and up, quantized at once, as the CPU does it in s
 TEST_CASE("prefill: a row's bits are its own, INT8 and FP16") {
   const int n_in = 1088, n_out = 48, n_rows = 130;
   const std::vector<float> x = random_floats(static_cast<size_t>(n_rows) * n_in, 11);
-  const Int8Weights w(n_out, n_in, 12);
+  const Int8Matrix w(n_out, n_in, 12);
   const HalfWeights half(n_out, n_in, 13);
-  const std::vector<float> all = multiplied(w, Int8Rows(x, n_in)), all_half = multiplied(half, x);
+  const std::vector<float> all = multiplied(w, x), all_half = multiplied(half, x);
   for (const int first : {0, 7, 8, 63, 64, 100, 129}) {
     const int n = std::min(n_rows - first, 3);
     const std::vector<float> alone = some_rows(x, n_in, first, n);
-    CHECK(same_floats(multiplied(w, Int8Rows(alone, n_in)), some_rows(all, n_out, first, n)));
+    CHECK(same_floats(multiplied(w, alone), some_rows(all, n_out, first, n)));
     CHECK(same_floats(multiplied(half, alone), some_rows(all_half, n_out, first, n)));
   }
 }
@@ -168,7 +152,7 @@ TEST_CASE("prefill FP16 has the bits of decode, and gate and up too") {
     std::vector<float> x = random_floats(static_cast<size_t>(s.n_rows) * s.n_in, 23);
     x[s.n_in] = std::numeric_limits<float>::infinity();  // row 1
     const std::vector<float> found = multiplied(w, x);
-    const HalfRows rows = scaled(x, s.n_in);
+    const HalfRows rows = scaled(x, s.n_in, s.n_rows);
     const DeviceBuffer<Pass> all = pass_of(s.n_rows);
     DeviceBuffer<float> act(found.size());
     prefill_gate_up_f16(
@@ -177,7 +161,7 @@ TEST_CASE("prefill FP16 has the bits of decode, and gate and up too") {
     const std::vector<float> found_act = act.read();
     for (int first = 0; first < s.n_rows; first += 16) {
       const int n = std::min(s.n_rows - first, 16);
-      const HalfRows part = scaled(some_rows(x, s.n_in, first, n), s.n_in);
+      const HalfRows part = scaled(some_rows(x, s.n_in, first, n), s.n_in, n);
       const DeviceBuffer<Pass> pass = pass_of(n);
       DeviceBuffer<float> y(static_cast<size_t>(n) * s.n_out), part_act(y.size());
       ProjectF16 project{};
@@ -204,7 +188,7 @@ TEST_CASE("prefill FP16: any order of threads, bias, adding") {
   const std::vector<float> x = random_floats(n_rows * n_in, 32), bias = random_floats(n_out, 33),
                            before = random_floats(n_rows * n_out, 34);
   const std::vector<float> found = simt::for_each_order([&] {
-    const HalfRows rows = scaled(x, n_in);
+    const HalfRows rows = scaled(x, n_in, n_rows);
     const DeviceBuffer<Pass> pass = pass_of(n_rows);
     const DeviceBuffer<float> device_bias(bias);
     DeviceBuffer<float> y(before);

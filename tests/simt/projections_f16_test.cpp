@@ -8,20 +8,16 @@
 #include <limits>
 #include <string>
 
-#include "simt/matmul_rig.h"
+#include "simt/f16_rig.h"
 
 using namespace specbound;
-using namespace specbound::test::matmul;
+using namespace specbound::test;
 using namespace specbound::kernels;
 using simt::DeviceBuffer;
 
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-DeviceBuffer<Pass> pass_of(int n_rows) {
-  return DeviceBuffer<Pass>(std::vector<Pass>{{n_rows, 0}});
-}
 
 // What RowsF16 holds, row by row.
 struct ReadRows {
@@ -40,16 +36,6 @@ struct ReadRows {
     }
   }
 };
-
-HalfRows scaled(const std::vector<float>& x, int n_in) {
-  const int n_rows = static_cast<int>(x.size()) / n_in;
-  HalfRows rows(n_rows, n_in);
-  const DeviceBuffer<Pass> pass = pass_of(n_rows);
-  const DeviceBuffer<float> from(x);
-  scale_rows_f16({pass.data(), from.data(), n_in, n_in, rows.on_device(), 16}, simt::stream());
-  simt::synchronize();
-  return rows;
-}
 
 // Row r of `rows` is x (n), by the definition in layouts.h.
 void check_row(const ReadRows& rows, int r, const float* x, int n, int n_in) {
@@ -96,7 +82,7 @@ ProjectF16 projection(const DeviceBuffer<Pass>& pass, const HalfRows& x,
 
 std::vector<float> multiplied(const HalfWeights& w, const std::vector<float>& x) {
   const int n_rows = static_cast<int>(x.size()) / w.n_in;
-  const HalfRows rows = scaled(x, w.n_in);
+  const HalfRows rows = scaled(x, w.n_in, 16);
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
   DeviceBuffer<float> y(static_cast<size_t>(n_rows) * w.n_out);
   project_f16(projection(pass, rows, {&w}, y.data(), w.n_out), simt::stream());
@@ -120,7 +106,7 @@ TEST_CASE("rows in two FP16 parts: exact scales, zero rows, infinities, the ends
   row(8)[0] = 0x1p13f;
   row(9)[0] = std::nextafter(0x1p14f, 0.0f);
   simt::for_each_order([&] {
-    const ReadRows found(scaled(x, n_in));
+    const ReadRows found(scaled(x, n_in, 16));
     for (int r = 0; r < n_rows; ++r) check_row(found, r, row(r), n_in, 64);
     const std::vector<float> zeros(64);
     for (int r = n_rows; r < 16; ++r) check_row(found, r, zeros.data(), 64, 64);
@@ -156,7 +142,7 @@ TEST_CASE("FP16 products: error against exact sums at most twice the CPU backend
       for (int r = 0; outliers && r < n_rows; ++r) x[size_t(r) * n_in + 17 + r] = 2000;
       const std::vector<double> exact = w.exactly(x);
       const Errors ours = errors_of(multiplied(w, x), exact), cpus = errors_of(w.times(x), exact);
-      const double rms = std::sqrt(ours.mean_square / cpus.mean_square);
+      const double rms = ours.rms / cpus.rms;
       MESSAGE("n_in " << std::to_string(n_in) << std::string(outliers ? ", outliers" : "")
                       << ": error over the CPU's: rms " << rms << ", largest "
                       << ours.largest / cpus.largest);
@@ -173,7 +159,7 @@ TEST_CASE("FP16 products: three parts side by side, each row alone as among othe
     const int ld = 104, n_rows = 16;  // one column is nobody's
     const std::vector<float> x = random_floats(n_rows * n_in, 6);
     const auto run = [&](int first, int n) {
-      const HalfRows rows = scaled(some_rows(x, n_in, first, n), n_in);
+      const HalfRows rows = scaled(some_rows(x, n_in, first, n), n_in, 16);
       const DeviceBuffer<Pass> pass = pass_of(n);
       DeviceBuffer<float> y(std::vector<float>(n_rows * ld, -1.0f));
       project_f16(projection(pass, rows, {&q, &k, &v}, y.data(), ld), simt::stream());
@@ -211,7 +197,7 @@ TEST_CASE("FP16 products: residual, bias, gate and up; infinite rows are NaN and
   const std::vector<float> bias = random_floats(n_out, 8),
                            before = random_floats(n_rows * n_out, 9);
   const std::vector<float> product = multiplied(w, x), factor = multiplied(up, x);
-  const HalfRows rows = scaled(x, n_in);
+  const HalfRows rows = scaled(x, n_in, 16);
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
   const DeviceBuffer<float> device_bias(bias);
   for (const bool biased : {false, true}) {

@@ -17,10 +17,6 @@ namespace {
 
 constexpr float kUntouched = -7;
 
-DeviceBuffer<Pass> pass_of(int n_rows) {
-  return DeviceBuffer<Pass>(std::vector<Pass>{{n_rows, 3}});
-}
-
 // Row r of the result is row order[r] of x (n, n_in).
 std::vector<float> picked(const std::vector<float>& x, const std::vector<int>& order, int n) {
   std::vector<float> out;
@@ -34,7 +30,7 @@ std::vector<float> project(const std::vector<const Int8Matrix*>& parts, const st
                            int n_rows, int ld) {
   const int n_in = parts[0]->n_in;
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
-  const DeviceRows rows(quantized(kernels_for(best_isa()), x, n_in, n_rows, n_in), n_in);
+  const DeviceRows rows(x, n_rows, n_in);
   const DeviceBuffer<float> y(std::vector<float>(size_t(n_rows + 1) * ld, kUntouched));
   kernels::Project p{};
   p.pass = pass.data();
@@ -51,8 +47,7 @@ std::vector<float> project_on_cpu(const Kernels& cpu, const std::vector<const In
   std::vector<float> y(size_t(n_rows + 1) * ld, kUntouched);
   int first = 0;
   for (const Int8Matrix* part : parts) {
-    std::vector<float> own(size_t(n_rows) * part->n_out);
-    part->multiply(cpu, x, n_rows, own);
+    const std::vector<float> own = part->times(cpu, x, n_rows);
     for (int r = 0; r < n_rows; ++r) {
       std::copy_n(&own[size_t(r) * part->n_out], part->n_out, &y[size_t(r) * ld + first]);
     }
@@ -68,14 +63,14 @@ void check_project(const std::vector<const Int8Matrix*>& parts, const std::vecto
       simt::for_each_order([&] { return one_nan(project(parts, x, n_rows, ld)); });
   for (Isa isa : two_isas()) {
     CAPTURE(isa_name(isa));
-    CHECK(same_bits(found, project_on_cpu(kernels_for(isa), parts, x, n_rows, ld)));
+    CHECK(same_floats(found, project_on_cpu(kernels_for(isa), parts, x, n_rows, ld)));
   }
 }
 
 std::vector<float> residual(const Int8Matrix& w, const std::vector<float>& x,
                             const std::vector<float>& bias, std::vector<float> h, int n_rows) {
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
-  const DeviceRows rows(quantized(kernels_for(best_isa()), x, w.n_in, n_rows, w.n_in), w.n_in);
+  const DeviceRows rows(x, n_rows, w.n_in);
   const DeviceBuffer<float> device_bias(bias), device_h(h);
   kernels::project_residual({pass.data(), rows.rows(), w.tiles(),
                              bias.empty() ? nullptr : device_bias.data(), device_h.data()},
@@ -87,7 +82,7 @@ QuantizedRows gate_up(const Int8Matrix& gate, const Int8Matrix& up, const std::v
                       int n_rows) {
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
   const int n_in = gate.n_in;
-  const DeviceRows rows(quantized(kernels_for(best_isa()), x, n_in, n_rows, n_in), n_in);
+  const DeviceRows rows(x, n_rows, n_in);
   const DeviceRows out(n_rows, gate.n_out);
   kernels::gate_up({pass.data(), rows.rows(), gate.tiles(), up.tiles(), out.rows()},
                    simt::stream());
@@ -96,9 +91,8 @@ QuantizedRows gate_up(const Int8Matrix& gate, const Int8Matrix& up, const std::v
 
 QuantizedRows gate_up_on_cpu(const Kernels& cpu, const Int8Matrix& gate, const Int8Matrix& up,
                              const std::vector<float>& x, int n_rows) {
-  std::vector<float> g(size_t(n_rows) * gate.n_out), u(g.size());
-  gate.multiply(cpu, x, n_rows, g);
-  up.multiply(cpu, x, n_rows, u);
+  std::vector<float> g = gate.times(cpu, x, n_rows);
+  const std::vector<float> u = up.times(cpu, x, n_rows);
   cpu.silu_mul(g.data(), u.data(), static_cast<int>(g.size()));
   return quantized(cpu, g, gate.n_out, n_rows, gate.n_out);
 }
@@ -179,9 +173,9 @@ TEST_CASE("the residual is added as the CPU adds it: W x first, then the bias") 
         });
         for (Isa isa : two_isas()) {
           std::vector<float> expected = h;
-          w.multiply(kernels_for(isa), x, n_rows, expected);
+          w.add_times(kernels_for(isa), x, n_rows, expected);
           for (int i = 0; with_bias && i < n_rows * dim; ++i) expected[i] += bias[i % dim];
-          CHECK(same_bits(found, expected));
+          CHECK(same_floats(found, expected));
         }
       }
     }

@@ -16,7 +16,7 @@ constexpr float kEps = 1e-5f;
 
 QuantizedRows norm_on_device(const std::vector<float>& h, const std::vector<float>& weight,
                              int n_rows, int max_rows, int dim) {
-  const DeviceBuffer<Pass> pass(std::vector<Pass>{{n_rows, 0}});
+  const DeviceBuffer<Pass> pass = pass_of(n_rows);
   const DeviceBuffer<float> device_h(h), device_weight(weight);
   const DeviceRows out(max_rows, dim);
   kernels::norm_quantize(
@@ -32,10 +32,6 @@ QuantizedRows norm_on_cpu(const Kernels& cpu, std::vector<float> h,
     cpu.rmsnorm(row, weight.data(), kEps, dim, row);
   }
   return quantized(cpu, h, dim, n_rows, dim);
-}
-
-std::vector<float> row_of(const std::vector<float>& x, int row, int n) {
-  return {x.begin() + ptrdiff_t(row) * n, x.begin() + ptrdiff_t(row + 1) * n};
 }
 
 }  // namespace
@@ -69,7 +65,7 @@ TEST_CASE("a row's norm and quantization do not depend on the rows around it") {
   const size_t blocks = kDim / 32;
   for (int r = 0; r < 16; ++r) {
     CAPTURE(r);
-    const QuantizedRows alone = norm_on_device(row_of(h, r, kDim), weight, 1, 16, kDim);
+    const QuantizedRows alone = norm_on_device(some_rows(h, kDim, r, 1), weight, 1, 16, kDim);
     for (size_t b = 0; b < blocks; ++b) {
       const size_t at = (r / 8 * blocks + b) * 8 + r % 8;
       CHECK(std::memcmp(&together.q[at * 32], &alone.q[b * 8 * 32], 32) == 0);
@@ -89,7 +85,7 @@ TEST_CASE("quantization of rows gives the CPU's bits and touches no panel it has
     CAPTURE(n_rows);
     const std::vector<float> x = odd_rows(n_rows, ld, n_in);
     simt::for_each_order([&] {
-      const DeviceBuffer<Pass> pass(std::vector<Pass>{{n_rows, 7}});
+      const DeviceBuffer<Pass> pass = pass_of(n_rows);
       const DeviceBuffer<float> device_x(x);
       const DeviceRows out(max_rows, n_in);
       kernels::quantize_rows({pass.data(), device_x.data(), ld, out.rows(), max_rows},
@@ -124,7 +120,7 @@ TEST_CASE("embedding rows of each type are those that the CPU reads") {
     if (type == DType::kF32) {
       fill(x);
     } else if (type == DType::kQ8_0) {
-      fill(Int8Matrix::random_blocks(x.size() / 32, 4));
+      fill(random_blocks(x.size() / 32, 4));
     } else {
       fill(half);
     }
@@ -134,14 +130,14 @@ TEST_CASE("embedding rows of each type are those that the CPU reads") {
     std::vector<float> expected(tokens.size() * dim);
     for (int r = 0; r < n_rows; ++r) read_row(matrix, tokens[r], &expected[size_t(r) * dim]);
     simt::for_each_order([&] {
-      const DeviceBuffer<Pass> pass(std::vector<Pass>{{n_rows, 0}});
+      const DeviceBuffer<Pass> pass = pass_of(n_rows);
       const DeviceBuffer<int32_t> device_tokens(tokens);
       const DeviceBuffer<std::byte> device_table(table);
       const DeviceBuffer<float> h(expected.size());
       kernels::embed_rows(
           {pass.data(), device_tokens.data(), type, device_table.data(), dim, h.data(), 16},
           simt::stream());
-      CHECK(same_bits(h.read(), expected));
+      CHECK(same_floats(h.read(), expected));
     });
   }
 }

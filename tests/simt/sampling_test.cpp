@@ -12,7 +12,7 @@
 
 #include "decode/sampler.h"
 #include "engine/exact_math.h"
-#include "simt/device_buffer.h"
+#include "simt/rig.h"
 
 using namespace specbound;
 using kernels::draw_parts;
@@ -20,6 +20,8 @@ using kernels::LogitRows;
 using kernels::Pass;
 using kernels::SamplingState;
 using simt::DeviceBuffer;
+using test::pass_of;
+using test::same_floats;
 
 namespace {
 
@@ -84,7 +86,7 @@ struct Subject {
         ids(with_ids ? shuffled(n, seed) : std::vector<int32_t>()),
         device_logits(logits),
         device_ids(with_ids ? ids : std::vector<int32_t>(1)),
-        pass(std::vector<Pass>{{rows, kPos}}) {}
+        pass(pass_of(rows, kPos)) {}
 
   static std::vector<float> make(int n, int rows, unsigned seed, Rows first) {
     std::mt19937 random(seed);
@@ -244,7 +246,7 @@ TEST_CASE("penalize_rows: the sampler's penalty, row by row") {
             const float penalty = params.repeat_penalty;
             const float expected = !seen ? logit : logit > 0 ? logit / penalty : logit * penalty;
             const float found = penalized[static_cast<size_t>(r) * subject.ld + i];
-            REQUIRE((found == expected || (std::isnan(found) && std::isnan(expected))));
+            REQUIRE(same_floats(found, expected));
           }
         }
         // And as a whole: greedy tokens of the penalized rows.

@@ -10,10 +10,12 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
 
+#include "engine/exact_math.h"
 #include "error.h"
 
 using namespace specbound;
@@ -399,6 +401,122 @@ TEST_CASE("two neighbouring models draw the same token far more often than indep
     same += sampler.sample(target, {}, place) == sampler.sample(draft, {}, place);
   }
   CHECK(same / static_cast<double>(n) > (1 - tv) / (1 + tv) - 0.01);
+}
+
+namespace {
+
+// What a device hands over of a row: the best in order, and Z in parts of its own order.
+TopLogits top_of(const std::vector<float>& row, const std::vector<int32_t>& ids, bool weighed) {
+  TopLogits top{};
+  top.of = static_cast<int32_t>(row.size());
+  top.n = std::min(top.of, kTopLogits);
+  std::vector<std::pair<float, int32_t>> order;  // (-logit, id)
+  for (size_t i = 0; i < row.size(); ++i) {
+    order.emplace_back(std::isnan(row[i]) ? kInf : -row[i],
+                       ids.empty() ? static_cast<int32_t>(i) : ids[i]);
+  }
+  std::sort(order.begin(), order.end());
+  for (int i = 0; i < top.n; ++i) {
+    top.logit[i] = -order[i].first;
+    top.id[i] = order[i].second;
+  }
+  for (double& part : top.weight) part = weighed ? 0 : kNan;  // which nobody may look at
+  for (size_t i = 0; weighed && i < order.size(); ++i) {
+    const float logit = -order[i].first, max = top.logit[0];
+    top.weight[order[i].second % kWeightParts] +=
+        logit == max ? 1.0 : exact_exp(static_cast<double>(logit) - max);
+  }
+  return top;
+}
+
+// Rows of seven kinds: plain, nearly flat, peaked, with ties, with holes, all equal, nothing.
+std::vector<float> row_of_kind(int kind, int n, std::mt19937& rng) {
+  const float scales[] = {3, 1e-3f, 12, 2, 3, 0, 0};
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> row(n);
+  for (float& l : row) {
+    l = scales[kind] * normal(rng);
+    const unsigned r = rng() % 400;
+    if (kind == 3) l = std::round(l);
+    if (kind == 4 && r < 120) l = r % 3 == 0 ? kNan : r % 3 == 1 ? -kInf : -0.0f;
+    if (kind == 4 && r == 399) l = kInf;
+    if (kind == 6) l = r % 2 ? kNan : -kInf;
+  }
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("sample_top: the token and margin of the whole row, where the head decides") {
+  std::mt19937 rng(21);
+  int asked = 0, decided = 0;
+  const auto check = [&](const SamplingParams& p, const std::vector<float>& row,
+                         const std::vector<int32_t>& ids, const TopLogits& top, bool weighed) {
+    Sampler sampler(p);
+    const DrawPlace place{p.seed, 1, static_cast<uint32_t>(rng() % 1000)};
+    double margin = 0, expected_margin = 0;
+    const int32_t expected = sampler.sample(row, {}, place, ids, &expected_margin);
+    const std::optional<int32_t> found = sampler.sample_top(top, weighed, place, &margin);
+    const bool whole = row.size() <= kTopLogits;
+    asked += weighed;
+    decided += weighed && found;
+    // Without Z too, where the head holds all that the filters ask for.
+    if (p.temperature == 0 || (p.top_k > 0 && p.top_k <= kTopLogits) || whole) REQUIRE(found);
+    if (!found) return;
+    REQUIRE(*found == expected);
+    REQUIRE(margin == expected_margin);
+    REQUIRE(sampler.sample_top(top, weighed, place) == expected);  // a margin costs no token
+  };
+  for (const int n : {1, 200, 256, 257, 1500}) {
+    for (int kind = 0; kind < 7; ++kind) {
+      const std::vector<float> row = row_of_kind(kind, n, rng);
+      std::vector<int32_t> ids;  // every other kind: of a shortlist in any order
+      for (int i = 0; kind % 2 && i < n; ++i) ids.push_back(3 * i + 1);
+      std::shuffle(ids.begin(), ids.end(), rng);
+      for (const bool weighed : {false, true}) {
+        const TopLogits top = top_of(row, ids, weighed);
+        for (const int top_k : {0, 1, 40, 256, 300}) {
+          for (const float top_p : {1.0f, 0.95f, 0.3f, 0.0f}) {
+            for (const float min_p : {0.0f, 0.05f, 1.0f}) {
+              for (const float temperature : {0.0f, 0.7f}) {
+                CAPTURE(n);
+                CAPTURE(kind);
+                CAPTURE(weighed);
+                CAPTURE(top_k);
+                CAPTURE(top_p);
+                CAPTURE(min_p);
+                SamplingParams p = open_params(temperature);
+                p.top_k = top_k;
+                p.top_p = top_p;
+                p.min_p = min_p;
+                p.seed = rng();
+                check(p, row, ids, top, weighed);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  CHECK(decided > asked * 9 / 10);
+}
+
+TEST_CASE("sample_top: nothing without a head, nor where the rounding of Z decides") {
+  TopLogits none{};
+  none.of = 1000;
+  none.id[0] = 7;
+  CHECK_FALSE(Sampler(open_params(0)).sample_top(none, true, {}));
+  CHECK_FALSE(Sampler(open_params(1)).sample_top(none, true, {}));
+
+  const std::vector<float> equal(512, -2.5f);
+  const TopLogits top = top_of(equal, {}, true);
+  SamplingParams p = open_params(0.8f);
+  CHECK_FALSE(Sampler(p).sample_top(top, true, {}));  // all may be drawn
+  p.top_p = 0.25f;
+  CHECK_FALSE(Sampler(p).sample_top(top, true, {}));  // 128 of them, or one more
+  p.top_p = 0.2501f;
+  CHECK(Sampler(p).sample_top(top, true, {}) == draw(p, equal));
+  CHECK_FALSE(Sampler(p).sample_top(top, false, {}));
 }
 
 TEST_CASE("validate names the flag, the range and the value") {

@@ -494,7 +494,8 @@ TEST_CASE("a draft table: alone, or before the chained heads with a threshold of
   write_heads(heads, {}, shipped, true);
   CHECK(says({}) == line("the draft table", "0.25"));
   refused({"--head", "hybrid"}, "--head hybrid: expected table, which ");
-  refused({"--confidence", "margin"}, "--confidence: needs trained heads, found the draft table");
+  refused({"--confidence", "margin"},
+          "--confidence: needs trained heads (--head chained), found the draft table");
 }
 
 TEST_CASE("heads that do not fit: found, the way on is told; named, refused; --spec off goes on") {
@@ -512,11 +513,11 @@ TEST_CASE("heads that do not fit: found, the way on is told; named, refused; --s
   const std::vector<std::string_view> way_on = {"; train again (specbound train-heads -m ",
                                                 "go on without: --spec off"};
   check_mentions(found, {heads, "made for another model", way_on[0], way_on[1]});
-  check_says(expect_error(ErrorCode::kFormat,
-                          [&] {
-                            open({"--heads", heads}, "other.gguf");
-                          }),
-             heads);
+  check_mentions(expect_error(ErrorCode::kFormat,
+                              [&] {
+                                open({"--heads", heads}, "other.gguf");
+                              }),
+                 {heads, "specbound train-heads -m ", "or leave out --heads"});
   const auto off = open({"--spec", "off"}, path);
   CHECK(!off->active());
   CHECK(!off->set_active(true));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "error.h"
@@ -13,33 +14,32 @@ namespace {
 
 constexpr int kInt8Block = 32, kHalfBlock = 16;
 constexpr int kLanesOfOutput = 4;  // t = 0..3
+constexpr int kBlockBytes = 512;   // of a tile
 
 // What lane 4 g + t holds of output `output`, eight bytes of a row: words 0 and 2 of the lane are
 // those of output g, 1 and 3 those of g + 8.
-void store_words(uint32_t* block, int output, int t, const void* eight_bytes) {
-  uint32_t words[2];
-  std::memcpy(words, eight_bytes, sizeof words);
-  uint32_t* lane = block + (output % 8 * kLanesOfOutput + t) * 4 + output / 8;
-  lane[0] = words[0];
-  lane[2] = words[1];
+void store_words(std::byte* block, int output, int t, const void* eight_bytes) {
+  std::byte* lane = block + (output % 8 * kLanesOfOutput + t) * 16 + output / 8 * 4;
+  std::memcpy(lane, eight_bytes, 4);
+  std::memcpy(lane + 8, static_cast<const std::byte*>(eight_bytes) + 4, 4);
 }
 
 template <class T, class Convert>
-size_t repack_rows(const Matrix& source, int begin, int end, uint32_t* words, Convert convert) {
+size_t repack_rows(const Matrix& source, int begin, int end, std::byte* block, Convert convert) {
   const int n_in = source.n_in, n_blocks = half_fragments(source).n_blocks;
   const auto* rows = reinterpret_cast<const T*>(source.data);
   size_t too_large = 0;
   for (int tile = begin; tile < end; ++tile) {
-    for (int block = 0; block < n_blocks; ++block, words += 128) {
+    for (int b = 0; b < n_blocks; ++b, block += kBlockBytes) {
       for (int o = 0; o < kFragmentOutputs; ++o) {
-        const int output = tile * kFragmentOutputs + o, first = block * kHalfBlock;
+        const int output = tile * kFragmentOutputs + o, first = b * kHalfBlock;
         uint16_t half[kHalfBlock] = {};
         if (output < source.n_out) {
           const T* row = rows + static_cast<size_t>(output) * n_in;
           const int count = std::clamp(n_in - first, 0, kHalfBlock);
           for (int k = 0; k < count; ++k) half[k] = convert(row[first + k], too_large);
         }
-        for (int t = 0; t < kLanesOfOutput; ++t) store_words(words, o, t, half + 4 * t);
+        for (int t = 0; t < kLanesOfOutput; ++t) store_words(block, o, t, half + 4 * t);
       }
     }
   }
@@ -68,19 +68,20 @@ FragmentShape half_fragments(const Matrix& source) {
 }
 
 void repack_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* d) {
-  SB_CHECK(source.type == DType::kQ8_0 && begin >= 0 && end <= tiles(source));
+  SB_CHECK(source.type == DType::kQ8_0 && source.n_in % kInt8Block == 0);
+  SB_CHECK(begin >= 0 && end <= tiles(source));
   const int n_blocks = source.n_in / kInt8Block;
   const auto* blocks = reinterpret_cast<const BlockQ8_0*>(source.data);
-  auto* words = reinterpret_cast<uint32_t*>(q);
+  auto* to = reinterpret_cast<std::byte*>(q);
   for (int tile = begin; tile < end; ++tile) {
-    for (int b = 0; b < n_blocks; ++b, words += 128, d += kFragmentOutputs) {
+    for (int b = 0; b < n_blocks; ++b, to += kBlockBytes, d += kFragmentOutputs) {
       for (int o = 0; o < kFragmentOutputs; ++o) {
         static constexpr BlockQ8_0 kNothing{};
         const int output = tile * kFragmentOutputs + o;
         const BlockQ8_0& block =
             output < source.n_out ? blocks[static_cast<size_t>(output) * n_blocks + b] : kNothing;
         d[2 * (o % 8) + o / 8] = block.d;
-        for (int t = 0; t < kLanesOfOutput; ++t) store_words(words, o, t, block.q + 8 * t);
+        for (int t = 0; t < kLanesOfOutput; ++t) store_words(to, o, t, block.q + 8 * t);
       }
     }
   }
@@ -88,15 +89,15 @@ void repack_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* 
 
 size_t repack_half(const Matrix& source, int begin, int end, uint16_t* w) {
   SB_CHECK(begin >= 0 && end <= tiles(source));
-  auto* words = reinterpret_cast<uint32_t*>(w);
+  auto* to = reinterpret_cast<std::byte*>(w);
   switch (source.type) {
     case DType::kF32:
-      return repack_rows<float>(source, begin, end, words, rounded);
+      return repack_rows<float>(source, begin, end, to, rounded);
     case DType::kF16:
-      return repack_rows<uint16_t>(source, begin, end, words,
+      return repack_rows<uint16_t>(source, begin, end, to,
                                    [](uint16_t half, size_t&) { return half; });
     case DType::kBF16:
-      return repack_rows<uint16_t>(source, begin, end, words, [](uint16_t x, size_t& too_large) {
+      return repack_rows<uint16_t>(source, begin, end, to, [](uint16_t x, size_t& too_large) {
         return rounded(bfloat_to_float(x), too_large);
       });
     default:
