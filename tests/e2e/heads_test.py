@@ -17,7 +17,7 @@ TEMPERS = (dict(), dict(tau=0.0), dict(tau=1.0), dict(scale=60000.0, tau=0.0, lo
            dict(scale=0.0, tau=0.0, log_p=-60000.0))
 KINDS = (dict(kind="chained", layers=(0,)), dict(kind="chained", layers=(0, 1, 4), inner=0),
          dict(kind="folded", layers=(1, 6)), dict(kind="full", layers=(2,)),
-         dict(kind="table"), dict(kind="hybrid"), dict(kind="hybrid", table_tau=1.0))
+         dict(kind="table"), dict(kind="hybrid"))
 
 
 class Heads(unittest.TestCase):
@@ -48,7 +48,7 @@ class Heads(unittest.TestCase):
         for kind in KINDS:
             for temper in TEMPERS:
                 path = self.write(heads_bytes(self.fingerprint, **{**kind, **temper}))
-                for sampling in SAMPLING:
+                for sampling in SAMPLING if temper in TEMPERS[:2] else SAMPLING[:1]:
                     rules = [()]
                     if temper in TEMPERS[:2] and kind["kind"] != "table":
                         rules.append(("--confidence", "margin"))
