@@ -102,6 +102,20 @@ SPECBOUND_DEVICE void gate_up_sums(const GateUp& p, int first, int n_rows) {
   __syncthreads();
 }
 
+// Of all parts, which must be in order: check_weights(part, n_in) for each.
+template <class Project, class CheckWeights>
+int checked_units(const Project& p, CheckWeights check_weights) {
+  SB_CHECK(p.n_parts >= 1 && p.n_parts <= Project::kMaxParts && p.y != nullptr);
+  int n_units = 0, n_out = 0;
+  for (int i = 0; i < p.n_parts; ++i) {
+    check_weights(p.parts[i], p.x.n_in);
+    n_units += units_of(p.parts[i].n_out);
+    n_out += p.parts[i].n_out;
+  }
+  SB_CHECK(p.ld >= n_out);
+  return n_units;
+}
+
 inline LaunchShape units_shape(int n_units, int n_in, int matrices) {
   const int per_block = kUnitWarps / k_chunks(n_in);
   return {{static_cast<unsigned>((n_units + per_block - 1) / per_block)},

@@ -157,14 +157,7 @@ void scale_rows_f16(const ScaleRowsF16& p, Stream stream) {
 
 void project_f16(const ProjectF16& p, Stream stream) {
   check_rows(p.pass, p.x);
-  SB_CHECK(p.n_parts >= 1 && p.n_parts <= ProjectF16::kMaxParts && p.y != nullptr);
-  int n_units = 0, n_out = 0;
-  for (int i = 0; i < p.n_parts; ++i) {
-    check_weights(p.parts[i], p.x.n_in);
-    n_units += units_of(p.parts[i].n_out);
-    n_out += p.parts[i].n_out;
-  }
-  SB_CHECK(p.ld >= n_out);
+  const int n_units = checked_units(p, check_weights);
   launch(project_f16_kernel, "project_f16", units_shape(n_units, p.x.n_in, 1), stream, p);
 }
 

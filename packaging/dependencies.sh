@@ -1,4 +1,5 @@
-# Sourced by quickstart.sh and test.sh: what is installed, what is missing, and how to get it.
+# Sourced by quickstart.sh, test.sh and gpu_session.sh: what is installed, what is missing, and how
+# to get it.
 # Nothing here writes to stdout, and the network is touched only when something is missing.
 
 # What the program needs, as TOOL:PACKAGE (found on PATH) and plain PACKAGE (a library, by dpkg).

@@ -25,12 +25,12 @@ int main(int argc, char** argv) try {
     decode.push_back(s.generated_tokens / s.decode_seconds);
     model.backend->truncate(0);
   }
-  const double decode_rate = bench::median(decode);
+  const double decode_rate = median(decode);
   const nlohmann::json out = {
       {"backend", model.backend->description()},
       {"prompt", a.prompt},
       {"gen", a.gen},
-      {"prefill_tok_s", bench::median(prefill)},
+      {"prefill_tok_s", median(prefill)},
       {"decode_tok_s", decode_rate},
       {"decode_gb_s", decode_rate * static_cast<double>(model.weights.bytes_per_token()) / 1e9},
       {"prefill_samples", prefill},

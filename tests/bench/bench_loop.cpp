@@ -72,9 +72,9 @@ int main(int argc, char** argv) try {
   const nlohmann::json out = {{"backend", backend.description()},
                               {"prompt", a.prompt},
                               {"gen", a.gen},
-                              {"bare_seconds", bench::median(bare_seconds)},
-                              {"loop_seconds", bench::median(loop_seconds)},
-                              {"ratio", bench::median(ratio)}};
+                              {"bare_seconds", median(bare_seconds)},
+                              {"loop_seconds", median(loop_seconds)},
+                              {"ratio", median(ratio)}};
   std::printf("%s\n", out.dump().c_str());
   return 0;
 } catch (const Error& e) {

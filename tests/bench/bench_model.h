@@ -1,7 +1,6 @@
-// What the two bench programs share: opening a model, timing, medians.
+// What the bench programs share: opening a model, timing.
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "model/config.h"
 #include "model/gguf.h"
 #include "model/weights.h"
+#include "train/median.h"
 
 namespace specbound::bench {
 
@@ -71,12 +71,6 @@ struct Model {
 inline double now() {
   using Clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
-
-inline double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  const size_t n = v.size();
-  return n == 0 ? 0 : (v[(n - 1) / 2] + v[n / 2]) / 2;
 }
 
 // Token ids that differ from one another without meaning anything.

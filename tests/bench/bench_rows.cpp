@@ -39,8 +39,8 @@ nlohmann::json measure_rows(bench::Model& model, const bench::Arguments& a) {
   }
   nlohmann::json seconds = nlohmann::json::array(), ratio = nlohmann::json::array();
   for (int m = 1; m <= kMaxRows; ++m) {
-    seconds.push_back(bench::median(samples[m]));
-    ratio.push_back(bench::median(samples[m]) / bench::median(samples[1]));
+    seconds.push_back(median(samples[m]));
+    ratio.push_back(median(samples[m]) / median(samples[1]));
   }
   return {{"seconds", seconds}, {"ratio", ratio}};
 }
@@ -122,9 +122,9 @@ nlohmann::json measure_checks(bench::Model& model, const bench::Arguments& a) {
         alone.push_back(t[1] - t[0]);
         checked.push_back(t[2] - t[1]);
       }
-      layer = bench::median(together) / n_layers;
-      call = bench::median(alone) / (n_layers - 1);
-      const double seconds = bench::median(checked) / (n_layers - 1);
+      layer = median(together) / n_layers;
+      call = median(alone) / (n_layers - 1);
+      const double seconds = median(checked) / (n_layers - 1);
       nlohmann::json entry = {
           {"kind", head_kind_name(kind)}, {"seconds", seconds}, {"layers", seconds / layer}};
       entry["shortlist"] = kind == HeadKind::kFull ? model.config.vocab_size : shortlist;

@@ -12,6 +12,7 @@
 
 #include "error.h"
 #include "stream.h"
+#include "train/median.h"
 
 namespace specbound::bench {
 
@@ -80,6 +81,7 @@ class Timer {
   // Microseconds on the device of what `enqueue` puts on the stream: `samples` runs after two.
   template <class Enqueue>
   std::vector<double> microseconds(int samples, Enqueue&& enqueue) {
+    SB_CHECK(samples >= 1);
     std::vector<double> out;
     for (int i = -2; i < samples; ++i) {
       SB_CUDA(cudaEventRecord(begin_, stream_));
@@ -123,13 +125,6 @@ class Graph {
  private:
   cudaGraphExec_t exec_ = nullptr;
 };
-
-inline double median(std::vector<double> values) {
-  SB_CHECK(!values.empty());
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 // Of samples that each stand for `n` launches.
 inline nlohmann::json per_launch(const std::vector<double>& microseconds, double n) {
