@@ -44,7 +44,7 @@ inline bool aligned(const void* p, size_t bytes) {
   return p != nullptr && reinterpret_cast<uintptr_t>(p) % bytes == 0;
 }
 
-// Starts the kernel; nothing is awaited. Throws Error(kUnsupported) when it cannot be started.
+// Starts the kernel; nothing is awaited. Throws Error(kDevice) when it cannot be started.
 template <class Parameters>
 void launch(void (*kernel)(Parameters), const char* name, const LaunchShape& shape, Stream stream,
             const Parameters& parameters) {
@@ -62,13 +62,17 @@ void launch(void (*kernel)(Parameters), const char* name, const LaunchShape& sha
         dim3(static_cast<unsigned>(shape.threads)), arguments, shape.shared_bytes, stream);
   }
   if (status != cudaSuccess) {
-    throw Error(ErrorCode::kUnsupported, format("kernel %s: %s", name, cudaGetErrorString(status)));
+    cudaGetLastError();  // or the next call would find it
+    throw Error(ErrorCode::kDevice, format("kernel %s: %s", name, cudaGetErrorString(status)));
   }
 #else
-  static_cast<void>(stream);
-  simt::run_grid(name, {shape.blocks.x, shape.blocks.y, shape.blocks.z},
-                 static_cast<unsigned>(shape.threads), shape.shared_bytes,
-                 [&] { kernel(parameters); });
+  simt::submit(stream,
+               {name,
+                {shape.blocks.x, shape.blocks.y, shape.blocks.z},
+                static_cast<unsigned>(shape.threads),
+                shape.shared_bytes,
+                [kernel, parameters] { kernel(parameters); }},
+               &parameters, sizeof parameters);
 #endif
 }
 

@@ -16,6 +16,7 @@ enum class ErrorCode {
   kFormat,       // contents break the file format
   kUnsupported,  // well-formed, but nothing here can run it
   kLimit,        // does not fit: context, memory, batch
+  kDevice,       // a GPU failed: a launch refused, an error on the device, the device lost
 };
 
 class Error : public std::runtime_error {

@@ -13,6 +13,8 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
+struct CUstream_st;
+
 namespace simt {
 
 struct Index {
@@ -45,9 +47,18 @@ void exchange(const T& mine, T (&all)[32], const char* file = __builtin_FILE(),
   exchange_bytes(&mine, all, sizeof(T), {file, line});
 }
 
-// Runs body() once for every thread of every block, by the options of the executor (executor.h).
-void run_grid(const char* kernel, Index blocks, unsigned threads, size_t shared_bytes,
-              const std::function<void()>& body);
+// A kernel on its way: body() is to run once for every thread of every block.
+struct Launch {
+  const char* kernel;
+  Index blocks;
+  unsigned threads;  // of a block
+  size_t shared_bytes;
+  std::function<void()> body;
+};
+
+// Without a stream runs it at once; a stream keeps it for later (executor.h). The parameters tell
+// which memory it is about.
+void submit(CUstream_st* stream, Launch launch, const void* parameters, size_t parameter_bytes);
 
 }  // namespace simt
 

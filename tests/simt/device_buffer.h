@@ -21,6 +21,8 @@
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #else
+#include <sys/mman.h>
+
 #include "simt/executor.h"
 #include "simt/fiber.h"
 #ifdef SIMT_ASAN
@@ -67,7 +69,10 @@ class DeviceBytes {
     check(cudaMalloc(&memory, total_), "cudaMalloc");
     all_ = static_cast<unsigned char*>(memory);
 #else
-    all_ = static_cast<unsigned char*>(::operator new(total_, std::align_val_t(256)));
+    void* const pages =
+        mmap(nullptr, total_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    all_ = static_cast<unsigned char*>(pages);
 #endif
     fill(0, total_, kGuard);
     fill(kGuardBytes, bytes_, poison());
@@ -91,10 +96,18 @@ class DeviceBytes {
 #ifdef __CUDACC__
     cudaFree(all_);
 #else
-    ::operator delete(all_, std::align_val_t(256));
+    munmap(all_, total_);
 #endif
     if (wrong && std::uncaught_exceptions() == 0) std::rethrow_exception(wrong);
   }
+
+#ifndef __CUDACC__
+  // Locked memory cannot be touched; it must be open again when it goes.
+  void lock(bool locked) const {
+    const int status = mprotect(all_, total_, locked ? PROT_NONE : PROT_READ | PROT_WRITE);
+    SB_CHECK(status == 0);
+  }
+#endif
 
   void* data() const {
     return all_ + kGuardBytes;

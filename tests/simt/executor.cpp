@@ -405,17 +405,22 @@ SIMT_UNSEEN void run_block(const std::vector<std::unique_ptr<Fiber>>& pool) {
   acquire(&ended);
 }
 
-void check_shape(const char* kernel, Index blocks, unsigned threads, size_t shared_bytes) {
+void check_shape(const Launch& launch) {
+  const Index blocks = launch.blocks;
+  const unsigned threads = launch.threads;
   const char* wrong = nullptr;
   if (current != nullptr) wrong = "launched by a kernel";
   if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) wrong = "no blocks";
   if (blocks.x > 0x7fffffffu || blocks.y > 65535 || blocks.z > 65535) wrong = "too many blocks";
   if (threads == 0 || threads > kMaxThreads) wrong = "threads of a block are 1 to 1024";
   if (threads % kLanes != 0) wrong = "threads of a block are whole warps";
-  if (shared_bytes > current_options.max_shared_bytes) wrong = "more shared memory than allowed";
+  if (launch.shared_bytes > current_options.max_shared_bytes) {
+    wrong = "more shared memory than allowed";
+  }
   if (wrong == nullptr) return;
-  throw Fault(format("kernel %s, %u x %u x %u blocks of %u threads, %zu bytes shared: %s", kernel,
-                     blocks.x, blocks.y, blocks.z, threads, shared_bytes, wrong));
+  throw Fault(format("kernel %s, %u x %u x %u blocks of %u threads, %zu bytes shared: %s",
+                     launch.kernel, blocks.x, blocks.y, blocks.z, threads, launch.shared_bytes,
+                     wrong));
 }
 
 }  // namespace
@@ -466,19 +471,19 @@ SIMT_UNSEEN void exchange_bytes(const void* mine, void* all, size_t size, Where 
   copy(all, warp.handed_in[meet_warp(me, size, where)], kLanes * size);
 }
 
-SIMT_UNSEEN void run_grid(const char* kernel, Index blocks, unsigned threads, size_t shared_bytes,
-                          const std::function<void()>& body) {
-  check_shape(kernel, blocks, threads, shared_bytes);
-  Arena arena(shared_bytes);
+SIMT_UNSEEN void run_grid(const Launch& launch) {
+  check_shape(launch);
+  const Index blocks = launch.blocks;
+  Arena arena(launch.shared_bytes);
   Fiber here;
   host = running = &here;
-  const auto& pool = fibers(threads);
-  block.kernel = kernel;
-  block.body = &body;
-  block.n_threads = threads;
+  const auto& pool = fibers(launch.threads);
+  block.kernel = launch.kernel;
+  block.body = &launch.body;
+  block.n_threads = launch.threads;
   block.failed = false;
   shared = arena.begin();
-  block_size = {threads, 1, 1};
+  block_size = {launch.threads, 1, 1};
   grid_size = blocks;
   random_state = current_options.seed;
   const Sequence sequence(uint64_t{blocks.x} * blocks.y * blocks.z);
@@ -491,11 +496,17 @@ SIMT_UNSEEN void run_grid(const char* kernel, Index blocks, unsigned threads, si
     run_block(pool);
     if (!block.failed && arena.overrun()) {
       block.failed = true;
-      block.failure = std::make_exception_ptr(
-          Fault(place() + format(": written past its %zu bytes of shared memory", shared_bytes)));
+      block.failure = std::make_exception_ptr(Fault(
+          place() + format(": written past its %zu bytes of shared memory", launch.shared_bytes)));
     }
   }
   if (block.failed) std::rethrow_exception(std::exchange(block.failure, nullptr));
+}
+
+void submit(CUstream_st* stream, Launch launch, const void* parameters, size_t parameter_bytes) {
+  if (stream == nullptr) return run_grid(launch);
+  check_shape(launch);
+  stream->submit(std::move(launch), parameters, parameter_bytes);
 }
 
 }  // namespace simt

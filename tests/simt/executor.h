@@ -48,4 +48,15 @@ struct Options {
 // For launches from now on.
 Options& options();
 
+// Runs all of a launch, by the options.
+void run_grid(const Launch& launch);
+
 }  // namespace simt
+
+// What a launch may be submitted to (kernels/stream.h). It runs what it keeps when it likes.
+struct CUstream_st {
+  virtual void submit(simt::Launch launch, const void* parameters, size_t parameter_bytes) = 0;
+
+ protected:
+  ~CUstream_st() = default;
+};
