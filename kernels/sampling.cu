@@ -10,7 +10,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kMaxLogits = 1 << 20;
 
 SPECBOUND_DEVICE int32_t id_at(const LogitRows& rows, int i) {
   return rows.ids ? rows.ids[i] : i;

@@ -14,6 +14,8 @@
 
 namespace specbound::kernels {
 
+inline constexpr int kMaxLogits = 1 << 20;  // of a row
+
 // What a reply samples with: in device memory, so that one graph serves every reply.
 struct SamplingState {
   uint64_t seed;
@@ -28,7 +30,7 @@ struct LogitRows {
   const Pass* pass;     // 1 <= n_rows <= max_rows
   const float* logits;  // (n_rows, ld), 16-byte aligned
   int ld;               // a multiple of 4, at least n
-  int n;                // 1 .. 2^20
+  int n;                // 1 .. kMaxLogits
   const int32_t* ids;   // (n), or null: 0, 1, 2, ...
   int max_rows;         // 1..16
 };

@@ -8,33 +8,15 @@
 #include <string_view>
 
 #include "gpu_operands.cuh"
-#include "launch.cuh"
 #include "prefill_gemm.h"
+#include "probe.h"
 
 namespace specbound::bench {
 
 namespace {
 
-struct FillParams {
-  uint32_t* words;
-  size_t n;
-  uint32_t mask, bits;
-};
-
-__global__ void fill_kernel(FillParams p) {
-  const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
-  for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.n;
-       i += stride) {
-    uint32_t x = static_cast<uint32_t>(i) * 0x9e3779b9u;
-    x = (x ^ (x >> 16)) * 0x85ebca6bu;
-    x = (x ^ (x >> 13)) * 0xc2b2ae35u;
-    p.words[i] = ((x ^ (x >> 16)) & p.mask) | p.bits;
-  }
-}
-
 void fill(Timer& timer, void* memory, size_t bytes, uint32_t mask, uint32_t bits) {
-  kernels::launch(fill_kernel, "fill", {.blocks = {1024}, .threads = 256}, timer.stream(),
-                  FillParams{static_cast<uint32_t*>(memory), bytes / 4, mask, bits});
+  kernels::fill_random({static_cast<uint32_t*>(memory), bytes / 4, mask, bits, 0}, timer.stream());
   SB_CUDA(cudaStreamSynchronize(timer.stream()));
 }
 

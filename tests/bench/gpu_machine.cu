@@ -6,54 +6,29 @@
 
 #include "gpu_bench.cuh"
 #include "launch.cuh"
+#include "probe.h"
 
 namespace specbound::bench {
 
 namespace {
 
 using kernels::Stream;
-using kernels::Word4;
 
 // ---- bandwidth ----
 
-struct ReadParams {
-  const Word4* words;
-  size_t n;  // a multiple of the grid's threads times kUnroll
-  uint32_t* never;
-};
-
-constexpr int kUnroll = 8;
-
-__global__ void read_kernel(ReadParams p) {
-  const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
-  uint32_t sum = 0;
-  for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.n;
-       i += kUnroll * stride) {
-    Word4 w[kUnroll];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) w[u] = kernels::load_once(p.words + i + u * stride);
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) sum += w[u].x + w[u].y + w[u].z + w[u].w;
-  }
-  if (sum == 0x9e3779b9u) *p.never = sum;  // memory is zero: the sum is
-}
-
 // GB/s of the best of some grids: what a kernel that only reads can reach.
 nlohmann::json measure_read(Timer& timer, const cudaDeviceProp& device) {
-  const DeviceArray<Word4> words(size_t{1} << 26);  // 1 GiB
-  const DeviceArray<uint32_t> never(1);
+  const DeviceArray<uint32_t> words(size_t{1} << 28);  // 1 GiB
+  const DeviceArray<uint32_t> sums(static_cast<size_t>(device.multiProcessorCount) * 8 * 1024);
   nlohmann::json best;
   double least = 0;
   for (int threads : {256, 512, 1024}) {
     for (int blocks_each : {1, 2, 4, 8}) {
-      const unsigned blocks = static_cast<unsigned>(device.multiProcessorCount * blocks_each);
-      const size_t step = static_cast<size_t>(blocks) * threads * kUnroll;
-      const ReadParams p{words.data(), words.size() / step * step, never.data()};
-      const std::vector<double> us = timer.microseconds(10, [&] {
-        kernels::launch(read_kernel, "read", {.blocks = {blocks}, .threads = threads},
-                        timer.stream(), p);
-      });
-      const double gb_s = static_cast<double>(p.n) * sizeof(Word4) / 1e3 / median(us);
+      const kernels::ReadWords p{words.data(), words.bytes(), sums.data(),
+                                 device.multiProcessorCount * blocks_each, threads};
+      const std::vector<double> us =
+          timer.microseconds(10, [&] { kernels::read_words(p, timer.stream()); });
+      const double gb_s = static_cast<double>(p.bytes) / 1e3 / median(us);
       if (gb_s > least) {
         least = gb_s;
         best = {{"gb_s", gb_s}, {"threads", threads}, {"blocks_per_sm", blocks_each}};
