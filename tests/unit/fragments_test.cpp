@@ -117,6 +117,32 @@ TEST_CASE("FP16 fragments: each element at its place, zeros past the last output
   }
 }
 
+TEST_CASE("FP16 fragments: Q8_0 is dequantized, value by value") {
+  const int n_out = 19, n_in = 96;
+  TinyRandom random(5);
+  std::vector<BlockQ8_0> source(size_t(n_out) * n_in / 32);
+  std::vector<uint16_t> values(size_t(n_out) * n_in);
+  for (size_t b = 0; b < source.size(); ++b) {
+    source[b].d = float_to_half(1e-3f * random.uniform());
+    for (int k = 0; k < 32; ++k) {
+      source[b].q[k] = static_cast<int8_t>(random.next());
+      values[32 * b + k] = float_to_half(half_to_float(source[b].d) * float(source[b].q[k]));
+    }
+  }
+  const Matrix q8_0{DType::kQ8_0, n_out, n_in, reinterpret_cast<const std::byte*>(source.data())};
+  const Matrix f16{DType::kF16, n_out, n_in, reinterpret_cast<const std::byte*>(values.data())};
+  const size_t n = half_fragments(q8_0).bytes_of(2) / 2;
+  std::vector<uint16_t> found(n), expected(n);
+  CHECK(repack_half(q8_0, 0, 2, found.data()) == 0);
+  CHECK(repack_half(f16, 0, 2, expected.data()) == 0);
+  CHECK(found == expected);
+
+  source[1].d = float_to_half(60000.0f);
+  for (int k = 0; k < 32; ++k) source[1].q[k] = k % 2;
+  source[1].q[7] = -2;
+  CHECK(repack_half(q8_0, 0, 2, found.data()) == 1);
+}
+
 TEST_CASE("FP16 fragments: weights too large for FP16 are counted, infinite ones are not") {
   std::vector<float> values(32, 1.0f);
   values[3] = 65520.0f;

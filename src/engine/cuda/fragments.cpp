@@ -24,10 +24,18 @@ void store_words(std::byte* block, int output, int t, const void* eight_bytes) {
   std::memcpy(lane + 8, static_cast<const std::byte*>(eight_bytes) + 4, 4);
 }
 
-template <class T, class Convert>
+uint16_t rounded(float x, size_t& too_large) {
+  const uint16_t half = float_to_half(x);
+  const bool finite = (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u;
+  too_large += finite && (half & 0x7fffu) == 0x7c00u;
+  return half;
+}
+
+// `convert(element, count, half)`: `count` elements of the matrix from number `element` on, of one
+// row and one block of 16, as halves. Returns how many became infinite.
+template <class Convert>
 size_t repack_rows(const Matrix& source, int begin, int end, std::byte* block, Convert convert) {
   const int n_in = source.n_in, n_blocks = half_fragments(source).n_blocks;
-  const auto* rows = reinterpret_cast<const T*>(source.data);
   size_t too_large = 0;
   for (int tile = begin; tile < end; ++tile) {
     for (int b = 0; b < n_blocks; ++b, block += kBlockBytes) {
@@ -35,22 +43,14 @@ size_t repack_rows(const Matrix& source, int begin, int end, std::byte* block, C
         const int output = tile * kFragmentOutputs + o, first = b * kHalfBlock;
         uint16_t half[kHalfBlock] = {};
         if (output < source.n_out) {
-          const T* row = rows + static_cast<size_t>(output) * n_in;
-          const int count = std::clamp(n_in - first, 0, kHalfBlock);
-          for (int k = 0; k < count; ++k) half[k] = convert(row[first + k], too_large);
+          const size_t at = static_cast<size_t>(output) * n_in + first;
+          too_large += convert(at, std::clamp(n_in - first, 0, kHalfBlock), half);
         }
         for (int t = 0; t < kLanesOfOutput; ++t) store_words(block, o, t, half + 4 * t);
       }
     }
   }
   return too_large;
-}
-
-uint16_t rounded(float x, size_t& too_large) {
-  const uint16_t half = float_to_half(x);
-  const bool finite = (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u;
-  too_large += finite && (half & 0x7fffu) == 0x7c00u;
-  return half;
 }
 
 int tiles(const Matrix& source) {
@@ -90,15 +90,36 @@ void repack_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* 
 size_t repack_half(const Matrix& source, int begin, int end, uint16_t* w) {
   SB_CHECK(begin >= 0 && end <= tiles(source));
   auto* to = reinterpret_cast<std::byte*>(w);
+  const auto* floats = reinterpret_cast<const float*>(source.data);
+  const auto* halves = reinterpret_cast<const uint16_t*>(source.data);  // or bfloats
+  const auto* blocks = reinterpret_cast<const BlockQ8_0*>(source.data);
   switch (source.type) {
     case DType::kF32:
-      return repack_rows<float>(source, begin, end, to, rounded);
+      return repack_rows(source, begin, end, to, [floats](size_t at, int count, uint16_t* half) {
+        size_t too_large = 0;
+        for (int k = 0; k < count; ++k) half[k] = rounded(floats[at + k], too_large);
+        return too_large;
+      });
     case DType::kF16:
-      return repack_rows<uint16_t>(source, begin, end, to,
-                                   [](uint16_t half, size_t&) { return half; });
+      return repack_rows(source, begin, end, to, [halves](size_t at, int count, uint16_t* half) {
+        std::copy_n(halves + at, count, half);
+        return size_t{0};
+      });
     case DType::kBF16:
-      return repack_rows<uint16_t>(source, begin, end, to, [](uint16_t x, size_t& too_large) {
-        return rounded(bfloat_to_float(x), too_large);
+      return repack_rows(source, begin, end, to, [halves](size_t at, int count, uint16_t* half) {
+        size_t too_large = 0;
+        for (int k = 0; k < count; ++k)
+          half[k] = rounded(bfloat_to_float(halves[at + k]), too_large);
+        return too_large;
+      });
+    case DType::kQ8_0:
+      return repack_rows(source, begin, end, to, [blocks](size_t at, int count, uint16_t* half) {
+        const BlockQ8_0& block = blocks[at / kInt8Block];
+        const int8_t* q = block.q + at % kInt8Block;
+        const float d = half_to_float(block.d);
+        size_t too_large = 0;
+        for (int k = 0; k < count; ++k) half[k] = rounded(d * static_cast<float>(q[k]), too_large);
+        return too_large;
       });
     default:
       SB_CHECK(!"matrix of a type that FP16 fragments are not made of");

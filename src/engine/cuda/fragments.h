@@ -35,8 +35,8 @@ FragmentShape half_fragments(const Matrix& source);
 // n_blocks, 16), so that an upload can go piece by piece.
 void repack_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* d);
 
-// The same of an F32, F16 or BF16 matrix into w (end - begin, n_blocks, 256) halves, rounded to
-// nearest even. Returns how many finite weights are too large for FP16 and became infinite.
+// The same of a matrix of any type into w (end - begin, n_blocks, 256) halves, rounded to nearest
+// even. Returns how many finite weights are too large for FP16 and became infinite.
 size_t repack_half(const Matrix& source, int begin, int end, uint16_t* w);
 
 }  // namespace specbound

@@ -1,0 +1,70 @@
+// A model's weights on a GPU, in the order in which kernels stream them (kernels/layouts.h), and
+// how they come there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "engine/cuda/device.h"
+#include "engine/cuda/weight_layout.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace specbound {
+
+struct UploadOptions {
+  GpuDtype dtype = GpuDtype::kAsStored;
+  // Bytes of the file; may throw. The embedding of a model whose head is tied counts twice.
+  std::function<void(size_t done, size_t total)> progress;
+  size_t staging_bytes = size_t{16} << 20;  // of each of the two pinned buffers, at most
+};
+
+class DeviceWeights {
+ public:
+  // Uploads, converting on the way, through two pinned buffers: while one is copied the other is
+  // filled. Waits. `weights` are not needed afterwards. Throws Error(kLimit), Error(kDevice), and
+  // Error(kUnsupported) when FP16 cannot hold a weight.
+  DeviceWeights(Device& device, const ModelConfig& config, const Weights& weights,
+                const UploadOptions& options);
+  // Random ones in the shapes of random_weights(), made on the device: for measuring speed. `dtype`
+  // is kInt8 or kFp16; the embedding is F16. Waits.
+  DeviceWeights(Device& device, const ModelConfig& config, GpuDtype dtype, uint64_t seed);
+
+  const std::vector<DeviceLayer>& layers() const { return layers_; }
+  const float* output_norm() const { return head_.output_norm; }  // (dim)
+  const DeviceMatrix& lm_head() const { return head_.lm_head; }
+  // (vocab_size, dim) as the file has it.
+  DType embedding_type() const { return embedding_type_; }
+  const void* embedding() const { return memory_.back().data(); }
+  size_t bytes() const;  // on the device
+  // Weights that one decoded token reads, in bytes on the device: layers and lm_head.
+  size_t bytes_per_token() const { return bytes() - memory_.back().bytes(); }
+  // Seconds that it took to bring them there: bytes() went over.
+  double upload_seconds() const { return upload_seconds_; }
+  // "int8", "fp16" or "int8 and fp16".
+  const char* description() const;
+
+ private:
+  class Placing;
+  class Uploading;
+  class Randomizing;
+
+  void allocate(Device& device, const WeightSizes& sizes);
+  void place(const ModelConfig& config, const Weights& weights, GpuDtype dtype, Placing& sink);
+
+  std::vector<DeviceLayer> layers_;
+  DeviceHead head_;
+  DType embedding_type_ = DType::kF32;
+  double upload_seconds_ = 0;
+  std::vector<DeviceMemory<std::byte>> memory_;  // of each layer, the head, the embedding
+};
+
+// One matrix, uploaded as DeviceWeights does it: for exit heads. `int8`: as INT8, which takes rows
+// of whole blocks of 32; otherwise as FP16. The memory is appended to `memory`. Waits. Throws as
+// DeviceWeights does.
+DeviceMatrix upload_matrix(Device& device, const Matrix& source, bool int8,
+                           std::vector<DeviceMemory<std::byte>>& memory);
+
+}  // namespace specbound

@@ -1,0 +1,71 @@
+#include "engine/cuda/memory_plan.h"
+
+#include <algorithm>
+#include <string>
+
+#include "engine/cuda/workspace.h"
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+constexpr size_t kReserve = size_t{256} << 20;
+
+std::string size_text(size_t bytes) {
+  const bool large = bytes >= 1'000'000'000;
+  return format("%.1f %s", static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
+}
+
+// "weights 7.1 GB, K/V for -c 4096 2.1 GB, ..."
+std::string parts_text(const MemoryPlan& plan, int n_ctx) {
+  std::string text = "weights " + size_text(plan.weights);
+  if (plan.heads > 0) text += ", exit heads " + size_text(plan.heads);
+  return text + format(", K/V for -c %d %s, workspace %s, reserve %s", n_ctx,
+                       size_text(plan.kv).c_str(), size_text(plan.workspace).c_str(),
+                       size_text(plan.reserve).c_str());
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const ModelConfig& config, const Weights& weights,
+                       const MemoryRequest& request) {
+  return {weight_sizes(config, weights, request.dtype).total(), request.heads,
+          kv_cache_bytes(config, request.n_ctx),
+          cuda_workspace_bytes(config, request.n_ctx) + request.cublas, kReserve};
+}
+
+int largest_context(const ModelConfig& config, const Weights& weights, MemoryRequest request,
+                    size_t free_bytes) {
+  constexpr int kStep = 64;
+  const int most = std::max(config.max_seq_len, request.n_ctx);
+  int fits = 0, too_many = (most + kStep - 1) / kStep + 1;  // steps
+  while (too_many - fits > 1) {
+    const int middle = fits + (too_many - fits) / 2;
+    request.n_ctx = std::min(middle * kStep, most);
+    (plan_memory(config, weights, request).total() <= free_bytes ? fits : too_many) = middle;
+  }
+  return std::min(fits * kStep, most);
+}
+
+void require_fits(const ModelConfig& config, const Weights& weights, const MemoryRequest& request,
+                  size_t free_bytes, size_t total_bytes) {
+  const MemoryPlan plan = plan_memory(config, weights, request);
+  if (plan.total() <= free_bytes) return;
+  const int context = largest_context(config, weights, request, free_bytes);
+  const std::string fits = context > 0 ? format("-c %d is the largest context that fits", context)
+                                       : std::string("no context (-c N) is small enough");
+  std::string help = "--device cpu";
+  MemoryRequest smaller = request;
+  smaller.dtype = GpuDtype::kInt8;
+  const size_t int8 = plan_memory(config, weights, smaller).total();
+  if (int8 < plan.total()) help += format(" or --dtype int8 (%s)", size_text(int8).c_str());
+  if (plan.total() <= total_bytes) help += " or closing other programs";
+  throw Error(
+      ErrorCode::kLimit,
+      format("not enough memory on the GPU: needs %s (%s), found %s of %s free; %s; %s would help",
+             size_text(plan.total()).c_str(), parts_text(plan, request.n_ctx).c_str(),
+             size_text(free_bytes).c_str(), size_text(total_bytes).c_str(), fits.c_str(),
+             help.c_str()));
+}
+
+}  // namespace specbound

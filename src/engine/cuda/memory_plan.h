@@ -1,0 +1,41 @@
+// What a model takes on a GPU, known before any of it is taken. DESIGN 8.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/cuda/weight_layout.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace specbound {
+
+struct MemoryPlan {
+  size_t weights = 0, heads = 0, kv = 0, workspace = 0;
+  // For what is not counted: graphs, the kernels' own code, allocations rounded up by the driver.
+  size_t reserve = 0;
+
+  size_t total() const { return weights + heads + kv + workspace + reserve; }
+};
+
+struct MemoryRequest {
+  GpuDtype dtype = GpuDtype::kAsStored;
+  int n_ctx = 0;
+  size_t heads = 0;   // of exit heads that will be set
+  size_t cublas = 0;  // of prefill by cuBLAS, counted as workspace
+};
+
+// `weights` are not looked into: those of random_weights() do.
+MemoryPlan plan_memory(const ModelConfig& config, const Weights& weights,
+                       const MemoryRequest& request);
+
+// Throws Error(kLimit) when the plan is more than is free of the GPU's `total_bytes`: the numbers,
+// the largest context that fits, and what would help.
+void require_fits(const ModelConfig& config, const Weights& weights, const MemoryRequest& request,
+                  size_t free_bytes, size_t total_bytes);
+
+// Positions that fit, a multiple of 64 as far as the model's context allows (or request.n_ctx, if
+// that is more); 0: not even the weights do.
+int largest_context(const ModelConfig& config, const Weights& weights, MemoryRequest request,
+                    size_t free_bytes);
+
+}  // namespace specbound

@@ -1,0 +1,238 @@
+// What a model takes on a GPU, and what is said when it does not fit.
+#include "engine/cuda/memory_plan.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/cuda/workspace.h"
+#include "engine_rig.h"
+#include "error.h"
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+constexpr size_t kReserve = size_t{256} << 20;
+
+ModelConfig shape_7b() {
+  ModelConfig c;
+  c.architecture = "llama";
+  c.dim = 4096;
+  c.ffn_dim = 11008;
+  c.n_layers = 32;
+  c.n_heads = c.n_kv_heads = 32;
+  c.head_dim = 128;
+  c.vocab_size = 32000;
+  c.max_seq_len = 4096;
+  c.norm_eps = 1e-5f;
+  return c;
+}
+
+// Which matrices become INT8, in the order of the pass: "i" or "f" each.
+class Types final : public WeightSink {
+ public:
+  std::string types;
+  DeviceMatrix matrix(const Matrix&, bool int8) override {
+    types += int8 ? 'i' : 'f';
+    return {};
+  }
+  const float* floats(const float*, int) override { return nullptr; }
+};
+
+// q k v o gate up down, then the head.
+std::string types_of(const TinyModel& model, GpuDtype dtype) {
+  Types sink;
+  place_layer(model.config, model.weights.layers[0], dtype, sink);
+  place_head(model.config, model.weights, dtype, sink);
+  return sink.types;
+}
+
+std::string types_of(const TinySpec& spec, GpuDtype dtype = GpuDtype::kAsStored) {
+  return types_of(TinyModel(spec), dtype);
+}
+
+TinySpec q8_0_but(const std::string& ending, DType type) {
+  TinySpec spec = q8_0_spec();
+  spec.types[ending] = type;
+  return spec;
+}
+
+size_t int8_bytes(int n_out, int n_in) {  // both parts end at multiples of 256
+  const size_t blocks = size_t((n_out + 15) / 16) * (n_in / 32);
+  return blocks * 512 + (blocks * 32 + 255) / 256 * 256;
+}
+
+size_t fp16_bytes(int n_out, int n_in) {
+  return size_t((n_out + 15) / 16) * ((n_in + 31) / 32) * 1024;
+}
+
+size_t float_bytes(int n) {
+  return (size_t(n) * 4 + 255) / 256 * 256;
+}
+
+std::string refusal(const ModelConfig& config, const Weights& weights, const MemoryRequest& request,
+                    size_t free, size_t total) {
+  try {
+    require_fits(config, weights, request, free, total);
+  } catch (const Error& e) {
+    CHECK(e.code() == ErrorCode::kLimit);
+    return e.what();
+  }
+  return "fits";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("GPU weights: which matrices are INT8") {
+  const TinySpec q8_0 = q8_0_spec();
+  CHECK(types_of(q8_0) == "iiiiiiii");
+  CHECK(types_of(q8_0, GpuDtype::kInt8) == "iiiiiiii");
+  CHECK(types_of(q8_0, GpuDtype::kFp16) == "ffffffff");
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    TinySpec spec;
+    spec.type = type;
+    CHECK(types_of(spec) == "ffffffff");
+    CHECK(types_of(spec, GpuDtype::kInt8) == "iiiiiiii");
+    CHECK(types_of(spec, GpuDtype::kFp16) == "ffffffff");
+  }
+  // Those that read the same rows agree; down and o go their own ways.
+  CHECK(types_of(q8_0_but("attn_q.weight", DType::kF16)) == "fffiiiii");
+  CHECK(types_of(q8_0_but("attn_k.weight", DType::kF32)) == "fffiiiii");
+  CHECK(types_of(q8_0_but("attn_v.weight", DType::kBF16)) == "fffiiiii");
+  CHECK(types_of(q8_0_but("attn_output.weight", DType::kF16)) == "iiifiiii");
+  CHECK(types_of(q8_0_but("ffn_gate.weight", DType::kF16)) == "iiiiffii");
+  CHECK(types_of(q8_0_but("ffn_up.weight", DType::kF16)) == "iiiiffii");
+  CHECK(types_of(q8_0_but("output.weight", DType::kF16)) == "iiifiiif");  // attn_output too
+  // Gate and up leave what down reads quantized.
+  CHECK(types_of(q8_0_but("ffn_down.weight", DType::kF16)) == "iiiifffi");
+  CHECK(types_of(q8_0_but("ffn_down.weight", DType::kF16), GpuDtype::kInt8) == "iiiiiiii");
+
+  TinySpec odd;  // as INT8, rows that are not whole blocks stay FP16
+  odd.ffn_dim = 172;
+  CHECK(types_of(odd, GpuDtype::kInt8) == "iiiifffi");
+  odd = {};
+  odd.n_heads = 3;
+  odd.n_kv_heads = 1;
+  odd.head_dim = 8;
+  CHECK(types_of(odd, GpuDtype::kInt8) == "iiifiiii");
+  odd = {};
+  odd.dim = 80;
+  CHECK(types_of(odd, GpuDtype::kInt8) == "fffiffif");
+}
+
+TEST_CASE("GPU memory: the plan counts every part") {
+  TinySpec spec = q8_0_spec(3);
+  spec.architecture = "qwen2";
+  spec.types["ffn_down.weight"] = DType::kF16;
+  spec.types["token_embd.weight"] = DType::kBF16;
+  const TinyModel model(spec);
+  const ModelConfig& c = model.config;
+  const size_t floats =
+      2 * float_bytes(c.dim) + float_bytes(c.q_dim()) + 2 * float_bytes(c.kv_dim());
+  const size_t layer = floats + int8_bytes(c.q_dim(), c.dim) + 2 * int8_bytes(c.kv_dim(), c.dim) +
+                       int8_bytes(c.dim, c.q_dim()) + 2 * fp16_bytes(c.ffn_dim, c.dim) +
+                       fp16_bytes(c.dim, c.ffn_dim);
+  const size_t head = float_bytes(c.dim) + int8_bytes(c.vocab_size, c.dim);
+  const size_t table = size_t{2} * c.vocab_size * c.dim;
+
+  const MemoryPlan plan = plan_memory(c, model.weights, {GpuDtype::kAsStored, 100, 12345});
+  CHECK(plan.weights == 3 * layer + head + table);
+  CHECK(plan.heads == 12345);
+  CHECK(plan.kv == size_t{3} * 2 * 128 * c.kv_dim() * 2);  // whole chunks of 64
+  CHECK(plan.workspace == cuda_workspace_bytes(c, 100));
+  CHECK(plan.reserve == kReserve);
+  CHECK(plan.total() == plan.weights + plan.heads + plan.kv + plan.workspace + plan.reserve);
+
+  const WeightSizes sizes = weight_sizes(c, model.weights, GpuDtype::kAsStored);
+  CHECK(sizes.layers == std::vector<size_t>(3, layer));
+  CHECK(sizes.head == head);
+  CHECK(sizes.embedding == table);
+  size_t source = table + model.weights.lm_head.bytes() + 4 * size_t(c.dim);
+  for (const LayerWeights& w : model.weights.layers) {
+    source += w.wq.bytes() + w.wk.bytes() + w.wv.bytes() + w.wo.bytes() + w.w_gate.bytes() +
+              w.w_up.bytes() + w.w_down.bytes() +
+              4 * size_t(2 * c.dim + c.q_dim() + 2 * c.kv_dim());
+  }
+  CHECK(sizes.source == source);
+  CHECK(sizes.widest_tile == 1024 * 3);  // of down: 16 rows of 96 halves
+}
+
+TEST_CASE("GPU memory: a 7B takes 7.3 GB as int8 and 13.5 GB as fp16, and 2.1 GB of K/V") {
+  const ModelConfig c = shape_7b();
+  const Weights weights = random_weights(c);
+  const double table = 2.0 * c.vocab_size * c.dim;  // F16
+  const double matrices = 32.0 * (4.0 * 4096 * 4096 + 3.0 * 4096 * 11008) + 32000.0 * 4096;
+  const auto near = [](size_t bytes, double expected) {
+    return double(bytes) > expected && double(bytes) < 1.0005 * expected;  // and the norms
+  };
+  const MemoryPlan int8 = plan_memory(c, weights, {GpuDtype::kInt8, 4096, 0});
+  CHECK(near(int8.weights, matrices * 34 / 32 + table));
+  const MemoryPlan fp16 = plan_memory(c, weights, {GpuDtype::kFp16, 4096, 0});
+  CHECK(near(fp16.weights, matrices * 2 + table));
+  CHECK(int8.kv == size_t{2147483648});
+  CHECK(int8.workspace < size_t{400} << 20);
+}
+
+TEST_CASE("GPU memory: the largest context fits, and no larger one does") {
+  TinySpec spec;
+  spec.max_seq_len = 1000;
+  const TinyModel model(spec);
+  const auto total = [&](int n_ctx) {
+    return plan_memory(model.config, model.weights, {GpuDtype::kAsStored, n_ctx, 0}).total();
+  };
+  const auto largest = [&](int asked, size_t free) {
+    return largest_context(model.config, model.weights, {GpuDtype::kAsStored, asked, 0}, free);
+  };
+  for (int n_ctx : {64, 128, 640, 960}) {
+    CAPTURE(n_ctx);
+    CHECK(largest(100, total(n_ctx)) == n_ctx);
+    CHECK(largest(5000, total(n_ctx)) == n_ctx);
+    CHECK(largest(100, total(n_ctx) - 1) == n_ctx - 64);
+  }
+  CHECK(largest(100, total(1000)) == 1000);  // the model's own
+  CHECK(largest(100, size_t{1} << 40) == 1000);
+  CHECK(largest(5000, size_t{1} << 40) == 5000);  // what was asked for
+  CHECK(largest(100, 0) == 0);
+  CHECK(largest(100, total(64) - 1) == 0);
+}
+
+TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
+  constexpr size_t kMB = 1'000'000, kGB = 1000 * kMB;
+  const ModelConfig c = shape_7b();
+  const Weights weights = random_weights(c);
+  const MemoryRequest fp16{GpuDtype::kFp16, 4096, 100 * kMB};
+  const MemoryPlan plan = plan_memory(c, weights, fp16);
+  CHECK(refusal(c, weights, fp16, plan.total(), 24 * kGB) == "fits");
+
+  std::string text = refusal(c, weights, fp16, plan.total() - 1, 24 * kGB);
+  CAPTURE(text);
+  CHECK(text ==
+        format("not enough memory on the GPU: needs %.1f GB (weights 13.5 GB, exit heads "
+               "100.0 MB, K/V for -c 4096 2.1 GB, workspace %.1f MB, reserve 268.4 MB), "
+               "found %.1f GB of 24.0 GB free; -c 4032 is the largest context that fits; "
+               "--device cpu or --dtype int8 (%.1f GB) or closing other programs would "
+               "help",
+               1e-9 * double(plan.total()), 1e-6 * double(plan.workspace),
+               1e-9 * double(plan.total()),
+               1e-9 * double(plan_memory(c, weights, {GpuDtype::kInt8, 4096, 100 * kMB}).total())));
+
+  // A GPU that is too small is not helped by closing programs.
+  text = refusal(c, weights, fp16, 14 * kGB + 500 * kMB, 15 * kGB);
+  CHECK(has(text, "largest context that fits"));
+  CHECK(!has(text, "closing"));
+  // No context helps.
+  text = refusal(c, weights, fp16, 8 * kGB, 8 * kGB);
+  CHECK(has(text, "no context (-c N) is small enough; --device cpu or --dtype int8 ("));
+  // As int8 already, and no heads.
+  text = refusal(c, weights, {GpuDtype::kInt8, 4096, 0}, 7 * kGB, 8 * kGB);
+  CHECK(has(text, "--device cpu would help"));
+  CHECK(!has(text, "--dtype"));
+  CHECK(!has(text, "exit heads"));
+}
