@@ -10,12 +10,6 @@ namespace specbound {
 
 namespace {
 
-SamplingParams greedy() {
-  SamplingParams params;
-  params.temperature = 0;
-  return params;
-}
-
 // Layer after layer on the last token of the round's text; what each would say next.
 std::optional<std::vector<LensCell>> read_layers(Round& round, ExitHead& head, ExitHead& last_head,
                                                  const SpecBoundParams& params, int n_layers) {
@@ -66,7 +60,7 @@ LensTable collect_lens(Backend& backend, ExitHead& head, const SpecBoundParams& 
   prefill.max_tokens = 0;
   prefill.abort = request.abort;
   prefill.on_prefill = request.on_prefill;
-  Session session(backend, Sampler(greedy()));
+  Session session(backend, Sampler(greedy_sampling()));
   if (session.generate(request.prompt, prefill).stop == StopReason::kAborted) {
     throw Interrupted("interrupted while reading the prompt");
   }

@@ -17,30 +17,29 @@ int32_t LensHead::token(Round& round) {
 }
 
 int32_t TrainedHead::draw(Round& round, double* margin) const {
-  const std::span<const float> z = round.backend().exit_logits();
   std::span<const int32_t> ids;
-  if (kind_ != HeadKind::kFull) ids = std::span(heads_.shortlist()).first(z.size());
-  return round.draw(z, ids, margin);
+  if (kind_ != HeadKind::kFull) ids = heads_.shortlist();
+  return round.exit_draw(ids, margin);
 }
 
 float TrainedHead::confidence(Round& round, int layer, float temperature) {
   const int head = heads_.find(kind_, layer);
   SB_CHECK(head >= 0);
-  const ExitPeak peak = round.backend().exit_check(head, round.newest(), temperature);
-  if (rule_ == ConfidenceRule::kMargin) {
-    double margin = 0;
-    token_ = draw(round, &margin);
-    drawn_ = true;
-    const HeadWeights& weights = heads_.heads()[head];
-    if (!(peak.confidence > 0)) return 0;  // nothing but NaN and -inf
-    return static_cast<float>(
-        1 / (1 + std::exp(-(weights.margin_scale * margin + weights.margin_offset))));
-  }
+  const bool by_margin = rule_ == ConfidenceRule::kMargin;
   // The draw of a greedy sampler is the peak that the check has found.
   const SamplingParams& sampling = round.sampler().params();
-  drawn_ = sampling.temperature == 0 && sampling.repeat_penalty == 1;
+  drawn_ = !by_margin && sampling.temperature == 0 && sampling.repeat_penalty == 1;
+  const ExitPeak peak = drawn_ ? round.backend().exit_check(head, round.newest(), temperature)
+                               : round.exit_check(head, temperature);
   token_ = peak.token;
-  return peak.confidence;
+  if (!by_margin) return peak.confidence;
+  double margin = 0;
+  token_ = draw(round, &margin);
+  drawn_ = true;
+  const HeadWeights& weights = heads_.heads()[head];
+  if (!(peak.confidence > 0)) return 0;  // nothing but NaN and -inf
+  return static_cast<float>(
+      1 / (1 + std::exp(-(weights.margin_scale * margin + weights.margin_offset))));
 }
 
 int32_t TrainedHead::token(Round& round) {

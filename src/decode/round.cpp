@@ -42,10 +42,6 @@ std::span<const int32_t> Round::history(int slot) const {
   return std::span(text_).first(static_cast<size_t>(pos_) + slot + 1);
 }
 
-DrawPlace Round::place(int slot) const {
-  return {sampler_.params().seed, limits_.reply, static_cast<uint32_t>(pos_ + slot + 1)};
-}
-
 bool Round::run(int from, int to) {
   for (int l = from; l <= to;) {
     if (aborted()) return false;
@@ -89,22 +85,27 @@ bool Round::verify() {
   if (limits_.width > 1) spent(Phase::kCheck);  // a search that ended without a draft
   running_ = Phase::kVerify;
   if (!run(1, backend_.config().n_layers) || aborted()) return false;
-  const size_t vocab_size = backend_.config().vocab_size;
-  if (logits_.size() < rows() * vocab_size) logits_.resize(rows() * vocab_size);
-  backend_.logits(0, rows(), logits_.data());
+  draws_.look(rows(), limits_.reply, text_);
   spent(Phase::kLogits);
   return !aborted();
 }
 
 int32_t Round::draw(std::span<const float> z, std::span<const int32_t> ids, double* margin) {
-  return sampler_.sample(z, history(newest()), place(newest()), ids, margin);
+  const std::span<const int32_t> before = history(newest());
+  return sampler_.sample(z, before, draws_.place(limits_.reply, before), ids, margin);
+}
+
+ExitPeak Round::exit_check(int head, float temperature) {
+  return draws_.check(head, newest(), temperature, limits_.reply, history(newest()));
+}
+
+int32_t Round::exit_draw(std::span<const int32_t> ids, double* margin) {
+  return draws_.exit_token(limits_.reply, history(newest()), ids, margin);
 }
 
 int32_t Round::sample(int slot) {
-  const size_t vocab_size = backend_.config().vocab_size;
   mark_ = std::chrono::steady_clock::now();  // what the loop did with the token before is not ours
-  const int32_t token = sampler_.sample(std::span(logits_).subspan(slot * vocab_size, vocab_size),
-                                        history(slot), place(slot));
+  const int32_t token = draws_.token(slot, limits_.reply, history(slot));
   spent(Phase::kSample);
   return token;
 }

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "decode/row_draws.h"
 #include "decode/sampler.h"
 #include "engine/backend.h"
 #include "trace/event.h"
@@ -31,7 +32,7 @@ class Round {
 
   // `text`: the committed tokens; drafts are appended to it while a round lasts.
   Round(Backend& backend, Sampler& sampler, std::vector<int32_t>& text)
-      : backend_(backend), sampler_(sampler), text_(text) {}
+      : backend_(backend), sampler_(sampler), text_(text), draws_(backend, sampler) {}
 
   Round(const Round&) = delete;
   Round& operator=(const Round&) = delete;
@@ -49,9 +50,8 @@ class Round {
   Backend& backend() const { return backend_; }
   Sampler& sampler() const { return sampler_; }
 
-  // For the draw of the token after row `slot`: what is before it, and its place in the noise.
+  // What is before the token after row `slot`.
   std::span<const int32_t> history(int slot) const;
-  DrawPlace place(int slot) const;
 
   // Runs layers from..to on every row that has not been through them: at each layer a contiguous
   // suffix, so that rows that lag behind catch up in the same batch. False when aborted.
@@ -62,6 +62,10 @@ class Round {
   // draws would. `ids` and `margin` as for Sampler::sample.
   int32_t draw(std::span<const float> z, std::span<const int32_t> ids = {},
                double* margin = nullptr);
+  // The same rule on the logits of exit head `head`, which looks at the newest row. A backend that
+  // draws does it in the same call.
+  ExitPeak exit_check(int head, float temperature);
+  int32_t exit_draw(std::span<const int32_t> ids, double* margin = nullptr);
   // The newest row was looked at after `layer`.
   void checked(int layer, float confidence);
   // The reply would end with `token` after the newest row: no row after it can be used.
@@ -71,7 +75,7 @@ class Round {
 
   // ---- what the loop does after it ----
 
-  // All layers on all rows, then the logits. False when aborted.
+  // All layers on all rows, then their logits or draws. False when aborted.
   bool verify();
   // The target after row `slot`; rows above it must not have been dropped.
   int32_t sample(int slot);
@@ -95,10 +99,10 @@ class Round {
   Backend& backend_;
   Sampler& sampler_;
   std::vector<int32_t>& text_;
+  RowDraws draws_;
   Limits limits_;
   int pos_ = 0;
   Phase running_ = Phase::kDraft;  // what layers run for
-  std::vector<float> logits_;      // (rows, vocab_size)
   std::vector<RowEvent> rows_;
   std::vector<std::vector<ExitCheck>> checks_;  // [slot]; kept between rounds for their storage
   std::vector<LayerPass> passes_;

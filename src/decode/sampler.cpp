@@ -265,6 +265,21 @@ std::optional<int32_t> Sampler::sample_top(const TopLogits& top, bool weighed,
   return draw(place, margin);
 }
 
+DrawRule Sampler::rule(uint32_t reply) const {
+  const SamplingParams& p = params_;
+  DrawRule rule{p.seed, reply, p.temperature, p.repeat_penalty, p.repeat_last_n};
+  rule.filtered = p.temperature > 0 && (p.top_k > 0 || p.top_p < 1 || p.min_p > 0);
+  // Up to kTopLogits tokens are all there: their weights are known without the rest of the row.
+  rule.weigh = rule.filtered && p.top_p < 1 && (p.top_k == 0 || p.top_k > kTopLogits);
+  return rule;
+}
+
+std::optional<int32_t> Sampler::take(const RowDraw& draw, const DrawPlace& place, double* margin) {
+  if (draw.top) return sample_top(*draw.top, rule(place.reply).weigh, place, margin);
+  if (margin) *margin = draw.margin;
+  return draw.token;
+}
+
 int32_t Sampler::draw(const DrawPlace& place, double* margin) const {
   const double temperature = params_.temperature;
   double best = -std::numeric_limits<double>::infinity(), second = best;

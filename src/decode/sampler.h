@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "decode/noise.h"
+#include "engine/backend.h"
 #include "engine/top_logits.h"
 
 namespace specbound {
@@ -39,6 +40,12 @@ struct SamplingParams {
 
 // Throws Error(kUsage) naming the flag, the range and what was given.
 void validate(const SamplingParams& params);
+
+inline SamplingParams greedy_sampling() {
+  SamplingParams params;
+  params.temperature = 0;
+  return params;
+}
 
 class Sampler {
  public:
@@ -57,6 +64,12 @@ class Sampler {
   // the head does not decide it. `weighed`: it holds weights too.
   std::optional<int32_t> sample_top(const TopLogits& top, bool weighed, const DrawPlace& place,
                                     double* margin = nullptr);
+
+  // What a backend that draws needs of this sampler, and the same token from what it finds; nothing
+  // where that does not decide.
+  DrawRule rule(uint32_t reply) const;
+  std::optional<int32_t> take(const RowDraw& draw, const DrawPlace& place,
+                              double* margin = nullptr);
 
   const SamplingParams& params() const { return params_; }
 

@@ -177,6 +177,13 @@ void Witness::logits(int slot, int n, float* out) {
   }
 }
 
+void Witness::draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
+                   RowDraw* draws) {
+  drawn_from_.resize(static_cast<size_t>(n) * vocab_size_);
+  logits(slot, n, drawn_from_.data());
+  backend_.draw(slot, n, rule, text, draws);
+}
+
 void Witness::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                       void* context) {
   const int begin = backend_.kv_len(1);

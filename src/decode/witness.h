@@ -66,6 +66,10 @@ class Witness final : public Backend {
   void embed(int slot, int32_t token) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
+  bool draws() const override { return backend_.draws(); }
+  // Looks at the logits first, which stay behind in a draw.
+  void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
+            RowDraw* draws) override;
   float confidence(std::span<const float> z, float temperature) const override {
     return backend_.confidence(z, temperature);
   }
@@ -76,12 +80,18 @@ class Witness final : public Backend {
   ExitPeak exit_check(int head, int slot, float temperature) override {
     return backend_.exit_check(head, slot, temperature);
   }
+  ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
+                     std::span<const int32_t> text, RowDraw& draw) override {
+    return backend_.exit_draw(head, slot, temperature, rule, text, draw);
+  }
   std::span<const float> exit_logits() const override { return backend_.exit_logits(); }
   void keep_state(int slot) override { backend_.keep_state(slot); }
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
   int kv_len(int layer) const override { return backend_.kv_len(layer); }
   void truncate(int len) override;
+  void wait() override { backend_.wait(); }
+  Device* gpu() override { return backend_.gpu(); }
   std::span<const float> hidden(int slot) const override { return backend_.hidden(slot); }
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override {
     backend_.read_kv(layer, pos, k, v);
@@ -129,6 +139,7 @@ class Witness final : public Backend {
   Pages<float> logits_;        // (rows, vocab_size)
   Pages<uint16_t> kv_;         // (positions, n_layers, 2, kv_dim)
   std::vector<uint16_t> k_, v_;
+  std::vector<float> drawn_from_;  // (rows, vocab_size) of the last draw
   int64_t rows_compared_ = 0, kv_compared_ = 0;
   std::array<int64_t, kMaxRows + 1> rows_in_passes_of_{};
   std::optional<Difference> difference_;

@@ -17,10 +17,13 @@
 #include <span>
 #include <string>
 
+#include "engine/top_logits.h"
 #include "model/config.h"
 #include "model/exit_heads.h"
 
 namespace specbound {
+
+class Device;
 
 inline constexpr int kMaxRows = 16;        // rows of one round: w_max at most
 inline constexpr int kPrefillChunk = 512;  // rows of one prefill pass
@@ -29,6 +32,23 @@ inline constexpr int kPrefillChunk = 512;  // rows of one prefill pass
 struct ExitPeak {
   float confidence = 0;  // max softmax(z / temperature); a row of nothing but NaN and -inf has 0
   int32_t token = 0;     // argmax z, the lowest place of equals; an id of the vocabulary
+};
+
+// A draw that is left to the backend: what the sampler's law (decode/sampler.h) needs on the way
+// from a row of logits to a token.
+struct DrawRule {
+  uint64_t seed = 0;
+  uint32_t reply = 0;
+  float temperature = 0;  // 0: greedy
+  float repeat_penalty = 1;
+  int32_t repeat_last_n = 0;
+  bool filtered = false;  // top-k, top-p or min-p: the head of the row is wanted, the sampler draws
+  bool weigh = false;     // ... with weights
+};
+struct RowDraw {
+  int32_t token = 0;
+  double margin = 0;               // of the token over the second one
+  const TopLogits* top = nullptr;  // where the rule filters, in place of the above
 };
 
 class Backend {
@@ -51,6 +71,13 @@ class Backend {
   // out (n, vocab_size) = lm_head(norm(H[slot..slot+n))).
   virtual void logits(int slot, int n, float* out) = 0;
 
+  // Whether draws can be left to this backend: otherwise draw() and exit_draw() must not be called.
+  virtual bool draws() const { return false; }
+  // draws[i]: the draw after row H[slot + i], by its logits. `text` is all tokens up to the last of
+  // the n rows. What `top` points to holds until the next draw() or exit_draw().
+  virtual void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
+                    RowDraw* draws);
+
   // The confidence of an exit check: max softmax(z / temperature) of a row of logits (paper Eq. 2).
   // NaN counts as -inf; a row of nothing else has confidence 0.
   virtual float confidence(std::span<const float> z, float temperature) const = 0;
@@ -63,6 +90,9 @@ class Backend {
   // Head `head` (an index into ExitHeads::heads()) looks at H[slot], which must have come to the
   // head's layer. A chained head reads the state before `slot` and leaves its own after it.
   virtual ExitPeak exit_check(int head, int slot, float temperature) = 0;
+  // The same, and the draw after that row by the head's logits; `text` ends with the row's token.
+  virtual ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
+                             std::span<const int32_t> text, RowDraw& draw);
   // z of the last check: (shortlist) for folded and chained heads, (vocab_size) for full ones.
   virtual std::span<const float> exit_logits() const = 0;
   // The state before slot 0 becomes norm(H[slot]), a row that went through all layers: the row in
@@ -78,6 +108,12 @@ class Backend {
   virtual int kv_len(int layer) const = 0;
   // kv_len(l) = min(kv_len(l), len) for all l.
   virtual void truncate(int len) = 0;
+
+  // Waits until all that was asked for is done: a backend may return before that from anything that
+  // gives no values back. For timing.
+  virtual void wait() {}
+  // The GPU it runs on, for what else is to run there; nullptr: none.
+  virtual Device* gpu() { return nullptr; }
 
   // For tests and tools: H[slot] (dim), and the K and V of one position as FP16 bits (kv_dim each).
   virtual std::span<const float> hidden(int slot) const = 0;

@@ -9,7 +9,8 @@
 
 namespace specbound {
 
-// Where the time of a round goes.
+// Where the time of a round goes. On a backend whose calls return before they are done it goes to
+// where the loop waits for values: layers to the check, or the logits, behind them.
 enum class Phase { kDraft, kCheck, kVerify, kLogits, kSample };
 inline constexpr int kPhases = 5;
 inline constexpr std::array<const char*, kPhases> kPhaseNames = {"draft", "check", "verify",

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "decode/generate.h"
+#include "decode/row_draws.h"
 #include "decode/sampler.h"
 #include "engine/float_mode.h"
 #include "error.h"
@@ -42,11 +43,16 @@ class Measurement {
   CostModel run();
 
  private:
+  // When all that was asked of the backend is done.
+  Clock::time_point now() {
+    backend_.wait();
+    return Clock::now();
+  }
   template <class F>
   void time(std::vector<double>& samples, F work) {
-    const Clock::time_point start = Clock::now();
+    const Clock::time_point start = now();
     work();
-    samples.push_back(since(start));
+    samples.push_back(seconds(now() - start));
   }
   bool turns(const std::vector<int>& sizes);
   void turn();
@@ -67,8 +73,9 @@ class Measurement {
   bool slow_ = false;
   int shortlist_ = 0;
   std::vector<int32_t> tokens_;
-  std::vector<float> z_;  // (kMaxRows, vocab_size)
+  std::vector<float> z_;  // (vocab_size)
   Sampler greedy_, warm_;
+  RowDraws greedy_draws_, warm_draws_;  // as the loop draws
   Session session_;
   Clock::time_point start_;
   std::map<int, std::vector<double>> layers_, logits_;  // by rows
@@ -91,10 +98,12 @@ Measurement::Measurement(Backend& backend, const ExitHeads* heads, const Measure
       probed_layers_(n_layers_),
       greedy_(at_temperature(0)),
       warm_(at_temperature(options.temperature)),
+      greedy_draws_(backend, greedy_),
+      warm_draws_(backend, warm_),
       session_(backend, Sampler(at_temperature(0))) {
   context_ = std::clamp(options.context, 1, std::max(1, backend.n_ctx() - 2 * kMaxRows));
   tokens_ = any_tokens(context_ + kMaxRows, vocab_size_);
-  z_.resize(static_cast<size_t>(kMaxRows) * vocab_size_);
+  z_.resize(vocab_size_);
 }
 
 // Slot 0 at the end of the context, after `layer`.
@@ -118,13 +127,13 @@ void Measurement::time_rows(int rows) {
   for (int i = slow_ ? 1 : 0; i < (slow_ ? 2 : 4); ++i) {
     const bool counts = i > 0;
     backend_.truncate(context_);
-    const Clock::time_point start = Clock::now();
+    const Clock::time_point start = now();
     for (int r = 0; r < rows; ++r) backend_.embed(r, tokens_[context_ + r]);
-    const Clock::time_point embedded = Clock::now();
+    const Clock::time_point embedded = now();
     backend_.run_layers(0, rows, context_, 1, probed_layers_);
-    const Clock::time_point ran = Clock::now();
-    backend_.logits(0, rows, z_.data());
-    const Clock::time_point end = Clock::now();
+    const Clock::time_point ran = now();
+    greedy_draws_.look(rows, 0, std::span(tokens_).first(context_ + rows));
+    const Clock::time_point end = now();
     if (!counts) continue;
     if (rows == kMaxRows) embed_.push_back(seconds(embedded - start) / rows);
     layers_[rows].push_back(seconds(ran - embedded));
@@ -133,16 +142,16 @@ void Measurement::time_rows(int rows) {
 }
 
 void Measurement::time_checks() {
-  const std::span<const float> z = std::span(z_).first(vocab_size_);
-  const DrawPlace place;
   const auto history = std::span<const int32_t>(tokens_).first(1);
   bring_row(1);
   time(checks_[{"lens", vocab_size_}], [&] {
     backend_.logits(0, 1, z_.data());
-    backend_.confidence(z, 1.2f);
+    backend_.confidence(z_, 1.2f);
   });
-  time(argmax_, [&] { greedy_.sample(z, history, place); });
-  time(checks_[{CostModel::kDraw, vocab_size_}], [&] { warm_.sample(z, history, place); });
+  greedy_draws_.look(1, 0, history);
+  time(argmax_, [&] { greedy_draws_.token(0, 0, history); });
+  warm_draws_.look(1, 0, history);
+  time(checks_[{CostModel::kDraw, vocab_size_}], [&] { warm_draws_.token(0, 0, history); });
   if (!heads_) return;
   if (!heads_->table().empty()) {
     float sum = 0;
@@ -160,16 +169,16 @@ void Measurement::time_checks() {
     const int head = heads_->find(kind, layers.front());
     if (!slow_) {  // a round like it just before: neither a first look nor two in a row
       bring_row(n_layers_);
-      backend_.exit_check(head, 0, 1.2f);
+      warm_draws_.check(head, 0, 1.2f, 0, history);
       bring_row(n_layers_);
-      backend_.logits(0, 1, z_.data());
+      greedy_draws_.look(1, 0, history);
     }
     bring_row(std::min(layers.front(), probed_layers_));
-    time(checks_[{head_kind_name(kind), tokens}], [&] { backend_.exit_check(head, 0, 1.2f); });
+    time(checks_[{head_kind_name(kind), tokens}],
+         [&] { warm_draws_.check(head, 0, 1.2f, 0, history); });
     if (full) continue;
-    const auto ids = std::span<const int32_t>(heads_->shortlist()).first(tokens);
     time(checks_[{CostModel::kDraw, tokens}],
-         [&] { warm_.sample(backend_.exit_logits(), history, place, ids); });
+         [&] { warm_draws_.exit_token(0, history, heads_->shortlist()); });
   }
 }
 
@@ -228,9 +237,9 @@ CostModel Measurement::run() {
   backend_.prefill(std::span<const int32_t>(tokens_).first(context_));
 
   bring_row(n_layers_);  // warms up
-  const Clock::time_point one = Clock::now();
+  const Clock::time_point one = now();
   bring_row(n_layers_);
-  const double token = since(one);
+  const double token = seconds(now() - one);
   set_shortlist(sizes[0]);
   // A turn takes about 60 rows' worth of passes.
   const double share = options_.seconds / (2.0 * static_cast<double>(sizes.size()));

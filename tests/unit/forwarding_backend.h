@@ -21,6 +21,11 @@ class ForwardingBackend : public Backend {
     inner_->run_layers(slot, n, pos, from, to);
   }
   void logits(int slot, int n, float* out) override { inner_->logits(slot, n, out); }
+  bool draws() const override { return inner_->draws(); }
+  void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
+            RowDraw* draws) override {
+    inner_->draw(slot, n, rule, text, draws);
+  }
   float confidence(std::span<const float> z, float temperature) const override {
     return inner_->confidence(z, temperature);
   }
@@ -30,6 +35,10 @@ class ForwardingBackend : public Backend {
   ExitPeak exit_check(int head, int slot, float temperature) override {
     return inner_->exit_check(head, slot, temperature);
   }
+  ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
+                     std::span<const int32_t> text, RowDraw& draw) override {
+    return inner_->exit_draw(head, slot, temperature, rule, text, draw);
+  }
   std::span<const float> exit_logits() const override { return inner_->exit_logits(); }
   void keep_state(int slot) override { inner_->keep_state(slot); }
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
@@ -38,6 +47,8 @@ class ForwardingBackend : public Backend {
   }
   int kv_len(int layer) const override { return inner_->kv_len(layer); }
   void truncate(int len) override { inner_->truncate(len); }
+  void wait() override { inner_->wait(); }
+  Device* gpu() override { return inner_->gpu(); }
   std::span<const float> hidden(int slot) const override { return inner_->hidden(slot); }
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override {
     inner_->read_kv(layer, pos, k, v);

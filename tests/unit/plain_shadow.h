@@ -101,8 +101,15 @@ class WatchedBackend final : public ForwardingBackend {
     std::copy_n(out, size_t(n) * config().vocab_size, record_.logits_at(root_ + slot));
     after(Call::kLogits);
   }
+  void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
+            RowDraw* draws) override {
+    drawn_from_.resize(size_t(n) * config().vocab_size);
+    logits(slot, n, drawn_from_.data());
+    inner_->draw(slot, n, rule, text, draws);
+  }
 
  private:
+  std::vector<float> drawn_from_;  // logits that stay behind in a draw
   Record record_;
   int root_ = 0;  // position of slot 0
 };
