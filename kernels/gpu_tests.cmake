@@ -7,6 +7,7 @@ file(GLOB gpu_sources CONFIGURE_DEPENDS ${tests}/simt/*_test.cpp)
 set(own_kernels ${tests}/simt/intrinsics_test.cpp)  # compiled for each architecture
 list(REMOVE_ITEM gpu_sources ${own_kernels}
   ${tests}/simt/executor_test.cpp)  # about the executor itself
+list(FILTER gpu_sources EXCLUDE REGEX "_host_test\\.cpp$")  # about the engine's host side
 list(APPEND gpu_sources ${tests}/simt/gpu_main.cu)
 set_source_files_properties(${gpu_sources} ${own_kernels} PROPERTIES LANGUAGE CUDA)
 add_library(gpu_test_objects OBJECT EXCLUDE_FROM_ALL ${gpu_sources})

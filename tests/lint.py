@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """House rules that a compiler does not check: one line per breach, exit status 1 when there is any.
 
-File length, line width, tabs and trailing blanks, unfinished-work markers, include direction, no
-CUDA headers in src/, `#pragma once`, a comment at the top of each source file (a .cpp beside its .h
-is described there), no paths of one machine.
+File length, line width, tabs and trailing blanks, unfinished-work markers, include direction, CUDA
+headers in one file of src/ alone, `#pragma once`, a comment at the top of each source file (a .cpp
+beside its .h is described there), no paths of one machine.
 Data that others wrote (tests/data) is left alone.
 """
 import os
@@ -17,18 +17,19 @@ CPP = (".h", ".cpp", ".cuh", ".cu")
 CODE = CPP + (".py", ".sh", ".cmake")
 
 # Folder of src/ -> folders it may include from; DESIGN: app -> decode -> engine -> model, text;
-# what the loop tells (trace) is a leaf.
+# what the loop tells (trace) is a leaf. The engine launches kernels, and so does training.
 MAY_INCLUDE = {
     "model": {"model"},
     "text": {"text", "model"},
-    "engine": {"engine", "model", "text"},
+    "engine": {"engine", "kernels", "model", "text"},
     "trace": {"trace"},
     "decode": {"decode", "engine", "model", "text", "trace"},
-    "train": {"train", "decode", "engine", "model", "text", "trace"},
+    "train": {"train", "decode", "engine", "kernels", "model", "text", "trace"},
     "app": {"app", "train", "decode", "engine", "model", "text", "trace"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CUDA_HEADER = re.compile(r"^(cuda|cublas|curand|nvrtc|nvml|mma\.h|cooperative_groups|thrust/|cub/)")
+CUDA_RUNTIME = "src/engine/cuda/cuda_device.cpp"  # only builds with CUDA compile it
 # Spelled apart so that this file passes its own check.
 MARKER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.\-}])/(?:work|home|root|opt)/")
@@ -60,7 +61,7 @@ def check_source(name, lines):
         if not found:
             continue
         quote, header = found.groups()
-        if parts[0] == "src" and CUDA_HEADER.match(header):
+        if parts[0] == "src" and CUDA_HEADER.match(header) and name != CUDA_RUNTIME:
             yield number, f"CUDA header {header} in src/"
         if quote == '"' and folder in MAY_INCLUDE:
             target = header.split("/")[0]

@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <cmath>
+#include <cstring>
 #include <string_view>
 
 #include "error.h"
@@ -156,6 +157,14 @@ LayerWeights map_layer(TensorTaker& tensors, const ModelConfig& c, int index) {
 size_t Matrix::bytes() const {
   const DTypeInfo* info = dtype_info(type);
   return static_cast<size_t>(n_out) * n_in / info->block * info->bytes;
+}
+
+Matrix gathered_rows(const Matrix& matrix, std::span<const int32_t> ids, std::byte* to) {
+  const size_t row_bytes = matrix.bytes() / matrix.n_out;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    std::memcpy(to + i * row_bytes, matrix.data + ids[i] * row_bytes, row_bytes);
+  }
+  return {matrix.type, static_cast<int>(ids.size()), matrix.n_in, to};
 }
 
 size_t Weights::bytes_per_token() const {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/config.h"
@@ -18,6 +20,8 @@ struct Matrix {
   const std::byte* data = nullptr;
   size_t bytes() const;  // as stored
 };
+// The rows of `matrix` that `ids` names, copied to `to`.
+Matrix gathered_rows(const Matrix& matrix, std::span<const int32_t> ids, std::byte* to);
 
 struct LayerWeights {
   const float* attn_norm = nullptr;                  // (dim)

@@ -1,6 +1,7 @@
-# Mistakes planted in the kernels, as tests/faults plants them in the rest: each is one replacement
-# in a copy of kernels/, built into a test program of its own; the test passes when the named cases
-# fail there by an assertion, or by a Fault of the executor.
+# Mistakes planted in the kernels and in the host side of the engine, as tests/faults plants them in
+# the rest: each is one replacement in a copy of kernels/ or of a source, built into a test program
+# of its own; the test passes when the named cases fail there by an assertion, or by a Fault of the
+# executor.
 
 # Replaces TEXT in SOURCE. A header is planted for the kernels that include it, given as KERNELS
 # (names in kernels/). TEST: the file of tests, without one that of SOURCE: x.cu, x_test.cpp.
@@ -31,6 +32,24 @@ function(simt_fault name)
     $<TARGET_OBJECTS:simt_${arg_TEST}>)
   target_include_directories(fault_${name} BEFORE PRIVATE ${copy})
   target_link_libraries(fault_${name} PRIVATE simt_kernels)
+  add_test(NAME fault_${name}
+    COMMAND ${Python3_EXECUTABLE} -B ${faults}/check_fault.py $<TARGET_FILE:fault_${name}>
+      ${arg_CAUGHT_BY})
+endfunction()
+
+# The same in the host side of the engine and what it works with: SOURCE is one of src/.
+function(engine_fault name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SOURCE;TEXT;REPLACEMENT;TEST" "CAUGHT_BY")
+  get_filename_component(file ${arg_SOURCE} NAME)
+  set(planted ${CMAKE_CURRENT_BINARY_DIR}/${name}/${file})
+  add_custom_command(OUTPUT ${planted}
+    COMMAND ${Python3_EXECUTABLE} -B ${faults}/plant.py
+      ${CMAKE_SOURCE_DIR}/${arg_SOURCE} ${planted} "${arg_TEXT}" "${arg_REPLACEMENT}"
+    DEPENDS ${CMAKE_SOURCE_DIR}/${arg_SOURCE} ${faults}/plant.py
+    VERBATIM)
+  add_executable(fault_${name} ${planted} $<TARGET_OBJECTS:simt_main>
+    $<TARGET_OBJECTS:simt_${arg_TEST}>)
+  target_link_libraries(fault_${name} PRIVATE ${engine_on_simt})
   add_test(NAME fault_${name}
     COMMAND ${Python3_EXECUTABLE} -B ${faults}/check_fault.py $<TARGET_FILE:fault_${name}>
       ${arg_CAUGHT_BY})
@@ -77,7 +96,8 @@ simt_fault(sums_read_too_early
   CAUGHT_BY ${swiglu})
 
 simt_fault(half_act_read_too_early
-  SOURCE kernels/projections_f16.cu
+  SOURCE kernels/row_scale.cuh
+  KERNELS projections_f16.cu
   TEST prefill_gemm_test
   TEXT "__syncthreads();"
   REPLACEMENT ""
@@ -252,3 +272,51 @@ simt_fault(product_not_fused
   TEXT "fused(isum, dw[i / 2] * dx_of[i % 2], acc[i])"
   REPLACEMENT "isum * (dw[i / 2] * dx_of[i % 2]) + acc[i]"
   CAUGHT_BY ${products})
+
+# ---- training and prefill ----
+
+simt_fault(short_gradients_shortened
+  SOURCE kernels/training.cu
+  TEXT "norm > p.max_norm ?"
+  REPLACEMENT "norm < p.max_norm ?"
+  CAUGHT_BY "a step of AdamW is the CPU's, with long gradients shortened")
+
+simt_fault(expanded_wrong_half
+  SOURCE kernels/expand.cu
+  TEXT "upper ? Word2{v.y, v.w} : Word2{v.x, v.z};"
+  REPLACEMENT "upper ? Word2{v.x, v.z} : Word2{v.y, v.w};"
+  CAUGHT_BY "expanded FP16 weights are the file's, padded with zeros")
+
+# ---- the host side ----
+
+# A graph that was recorded for another row.
+engine_fault(check_of_another_slot
+  SOURCE src/engine/cuda/device_checks.cpp
+  TEST device_checks_host_test
+  TEXT "by_slot ? slot : 0"
+  REPLACEMENT "by_slot ? 0 : 0"
+  CAUGHT_BY "checks on the device, INT8: the CPU's, through states and slots, one wait each")
+
+# What is new of a text goes to its beginning.
+engine_fault(text_at_the_wrong_place
+  SOURCE src/engine/cuda/device_sampler.cpp
+  TEST device_draws_host_test
+  TEXT "device_.copy_in(text_.data() + same,"
+  REPLACEMENT "device_.copy_in(text_.data(),"
+  CAUGHT_BY "draws on the device: the sampler's tokens, whatever is sampled")
+
+# A buffer is filled again while it is copied.
+engine_fault(staging_filled_too_early
+  SOURCE src/engine/cuda/staging.cpp
+  TEST staging_host_test
+  TEXT "if (buffers_[filling_].sent) device_.wait(*buffers_[filling_].sent)"
+  REPLACEMENT ""
+  CAUGHT_BY "staging: waits for what was sent from the same buffer, and for no more")
+
+# The draw of the first row for every row.
+engine_fault(draw_of_another_row
+  SOURCE src/decode/row_draws.cpp
+  TEST cuda_loop_host_test
+  TEXT "sampler_.take(draws_[slot], at)"
+  REPLACEMENT "sampler_.take(draws_[0], at)"
+  CAUGHT_BY "CUDA engine, the loop: the CPU's events under every sampling, one wait a check")

@@ -3,24 +3,11 @@
 #include "engine/cpu/exit_checks.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/float_mode.h"
 #include "error.h"
 
 namespace specbound {
-namespace {
-
-// The rows of `matrix` that `ids` names.
-Matrix gathered(const Matrix& matrix, std::span<const int32_t> ids, std::byte* to) {
-  const size_t row_bytes = matrix.bytes() / matrix.n_out;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    std::memcpy(to + i * row_bytes, matrix.data + ids[i] * row_bytes, row_bytes);
-  }
-  return {matrix.type, static_cast<int>(ids.size()), matrix.n_in, to};
-}
-
-}  // namespace
 
 ExitChecks::ExitChecks(const ModelConfig& config, const Weights& weights, const Linear& lm_head,
                        const Kernels& kernels, ThreadPool& pool, bool repack)
@@ -79,7 +66,7 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   if (chained) {
     listed_ = Pages<std::byte>(listed_bytes, "shortlist");
     const std::span<const int32_t> listed(ids.data(), static_cast<size_t>(shortlist));
-    matrices.push_back({gathered(weights_.lm_head, listed, listed_.data()), kPeakChunk});
+    matrices.push_back({gathered_rows(weights_.lm_head, listed, listed_.data()), kPeakChunk});
   }
   const LinearStore& store = store_.emplace(matrices, repack_, pool_, nullptr);
   for (const HeadWeights& head : heads->heads()) {

@@ -16,9 +16,14 @@ class Rope {
 
   // Makes positions 0..pos available. Not to be called while others rotate.
   void reach(int pos);
+  // Of a position reached: cosine (head_dim), then sine (head_dim); a pair's angle at both of its
+  // places, the sine negative at the first.
+  const float* angles(int pos) const {
+    return table_.data() + static_cast<size_t>(pos) * 2 * head_dim_;
+  }
   // Rotates a head (head_dim) in place.
   void rotate(const Kernels& kernels, float* head, int pos) const {
-    const float* cosine = table_.data() + static_cast<size_t>(pos) * 2 * head_dim_;
+    const float* cosine = angles(pos);
     kernels.rotate(head, cosine, cosine + head_dim_, style_ == RopeStyle::kInterleaved, head_dim_);
   }
 

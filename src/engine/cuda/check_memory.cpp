@@ -1,0 +1,63 @@
+#include "engine/cuda/check_memory.h"
+
+#include <algorithm>
+
+#include "engine/backend.h"
+
+namespace specbound {
+namespace {
+
+// Numbers of values.
+struct Sizes {
+  int widest_row, logits;
+  size_t u, y, peaks;
+
+  explicit Sizes(const HeadLayout& layout) {
+    widest_row = std::max(layout.dim, layout.inner);
+    logits = (layout.logits + 3) / 4 * 4;
+    // A row has a panel of its own: the matmuls' operand.
+    u = layout.chained ? size_t{kMaxRows + 1} * kernels::kPanelRows * 2 * layout.dim : 0;
+    y = static_cast<size_t>(layout.dim) + layout.inner;
+    peaks = kernels::peak_chunks_of(layout.logits);
+  }
+};
+
+}  // namespace
+
+size_t CheckMemory::bytes_needed(const HeadLayout& layout) {
+  const Sizes sizes(layout);
+  return sizeof(CheckState) + DeviceRows::bytes_needed(1, sizes.widest_row) +
+         layout.shortlist * sizeof(int32_t) + sizes.u +
+         (layout.dim + sizes.u / kQuantBlock + sizes.y + size_t{2} * sizes.logits) * sizeof(float) +
+         sizes.peaks * sizeof(kernels::PeakChunk);
+}
+
+CheckMemory::CheckMemory(Device& device, const HeadLayout& layout) : dim(layout.dim) {
+  const Sizes sizes(layout);
+  const auto take = [&]<class T>(DeviceMemory<T>& memory, size_t n) {
+    if (n > 0) memory = DeviceMemory<T>(device, n);
+  };
+  take(state, 1);
+  row = DeviceRows(device, 1, sizes.widest_row);
+  take(ones, dim);
+  take(ids, layout.shortlist);
+  take(u_q, sizes.u);
+  take(u_d, sizes.u / kQuantBlock);
+  take(y, sizes.y);
+  take(z, sizes.logits);
+  take(penalized, sizes.logits);
+  take(peaks, sizes.peaks);
+}
+
+kernels::RowsI8 CheckMemory::half(int slot, int second) const {
+  const size_t block = static_cast<size_t>(2 * slot + second) * dim / kQuantBlock;
+  return {dim, u_q.data() + block * kernels::kPanelRows * kQuantBlock,
+          u_d.data() + block * kernels::kPanelRows};
+}
+
+kernels::RowsI8 CheckMemory::both(int slot) const {
+  const kernels::RowsI8 first = half(slot, 0);
+  return {2 * dim, first.q, first.d};
+}
+
+}  // namespace specbound

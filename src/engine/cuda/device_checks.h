@@ -1,0 +1,37 @@
+// Exit checks on the device: the heads' weights there, the states that chained heads hand from row
+// to row, and a check as one graph with one wait. The counterpart of cpu/exit_checks.h, in its bits
+// where weights are INT8; the order of kernels is that of kernels/exit_head.h.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "engine/backend.h"
+#include "engine/cuda/device_model.h"
+
+namespace specbound {
+
+class DeviceExitChecks {
+ public:
+  explicit DeviceExitChecks(const DeviceModel& model);
+  ~DeviceExitChecks();  // nothing that was launched may still be under way
+
+  // See Backend. Takes device_heads_bytes() (head_layout.h) and waits; set(nullptr, 0) gives all
+  // back.
+  void set(const ExitHeads* heads, int shortlist);
+  // Both wait, once.
+  ExitPeak check(int head, int slot, float temperature);
+  ExitPeak check_and_draw(int head, int slot, float temperature, const DrawRule& rule,
+                          std::span<const int32_t> text, RowDraw& draw);
+  // Of the last check; the first call after it waits.
+  std::span<const float> logits() const;
+  void keep_state(int slot);
+
+ private:
+  class Heads;
+
+  const DeviceModel model_;
+  std::unique_ptr<Heads> heads_;
+};
+
+}  // namespace specbound

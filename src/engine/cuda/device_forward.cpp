@@ -1,0 +1,131 @@
+#include "engine/cuda/device_forward.h"
+
+#include "engine/cuda/device_linear.h"
+#include "kernels/prefill_attention.h"
+#include "kernels/projections.h"
+#include "kernels/projections_f16.h"
+#include "kernels/rows.h"
+
+namespace specbound {
+
+void DeviceForward::embed(const kernels::Pass* pass, const int32_t* tokens, int max_rows,
+                          float* h) const {
+  kernels::embed_rows(
+      {pass, tokens, weights_.embedding_type(), weights_.embedding(), config_.dim, h, max_rows},
+      device_.stream());
+}
+
+kernels::Heads DeviceForward::heads(const DeviceLayer& w, int layer) const {
+  kernels::Heads heads{};
+  heads.n_heads = config_.n_heads;
+  heads.n_kv_heads = config_.n_kv_heads;
+  heads.head_dim = config_.head_dim;
+  heads.qkv = work_.qkv.data();
+  heads.q_bias = w.bq;
+  heads.k_bias = w.bk;
+  heads.v_bias = w.bv;
+  heads.q_norm = w.q_norm;
+  heads.k_norm = w.k_norm;
+  heads.norm_eps = config_.norm_eps;
+  heads.cosine = rope_.cosine();
+  heads.sine = rope_.sine();
+  heads.neighbours = config_.rope_style == RopeStyle::kInterleaved;
+  heads.kv = kv_.layer(layer);
+  return heads;
+}
+
+void DeviceForward::decode(const kernels::Pass* pass, int from, int to, int context) const {
+  const kernels::Stream stream = device_.stream();
+  const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
+  constexpr int kRows = kernels::kMaxDecodeRows;
+  float* h = work_.h.data();
+  for (int l = from; l <= to; ++l) {
+    const DeviceLayer& w = weights_.layers()[l - 1];
+
+    // x = norm(h); q, k, v = W x
+    const PreparedRows x = norm_rows(work_.normed, w.wq.int8(), pass, kRows, h, w.attn_norm, dim,
+                                     config_.norm_eps, stream);
+    project_rows(pass, x, {&w.wq, &w.wk, &w.wv}, work_.qkv.data(), q_dim + 2 * config_.kv_dim(),
+                 stream);
+
+    // bias, q/k norm, rope; K and V into the cache; attended = softmax(q K / sqrt(head_dim)) V
+    kernels::Attend attend{};
+    attend.pass = pass;
+    attend.heads = heads(w, l);
+    attend.context = context;
+    attend.part_states = work_.part_states.data();
+    attend.part_outputs = work_.part_outputs.data();
+    attend.attended = work_.attended.data();
+    PreparedRows attended = work_.wide_rows.rows(q_dim, w.wo.int8());
+    if (attended.int8) attend.quantized = attended.i8;
+    kernels::attend_chunks(attend, stream);
+    kernels::combine_chunks(attend, stream);
+    if (!attended.int8) {
+      attended =
+          prepare_rows(work_.wide_rows, false, pass, kRows, attend.attended, q_dim, q_dim, stream);
+    }
+
+    // h += Wo attended
+    project_residual_rows(pass, attended, w.wo, w.bo, h, stream);
+
+    // x = norm(h); act = silu(Wg x) * (Wu x)
+    const PreparedRows y = norm_rows(work_.normed, w.w_gate.int8(), pass, kRows, h, w.ffn_norm, dim,
+                                     config_.norm_eps, stream);
+    PreparedRows act = work_.wide_rows.rows(ffn_dim, true);
+    if (y.int8) {
+      kernels::gate_up({pass, y.i8, *w.w_gate.i8, *w.w_up.i8, act.i8}, stream);
+    } else {
+      kernels::gate_up_f16({pass, y.f16, *w.w_gate.f16, *w.w_up.f16, work_.act.data(), ffn_dim},
+                           stream);
+      act = prepare_rows(work_.wide_rows, w.w_down.int8(), pass, kRows, work_.act.data(), ffn_dim,
+                         ffn_dim, stream);
+    }
+
+    // h += Wd act
+    project_residual_rows(pass, act, w.w_down, nullptr, h, stream);
+  }
+}
+
+void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, PrefillMatmuls& x) const {
+  const int q_dim = config_.q_dim(), kv_dim = config_.kv_dim(), qkv_dim = q_dim + 2 * kv_dim;
+  float *h = work_.prefill_h.data(), *qkv = work_.qkv.data();
+  x.begin(pass, n_rows);
+  for (int l = 1; l <= config_.n_layers; ++l) {
+    const DeviceLayer& w = weights_.layers()[l - 1];
+    const bool stop_at_kv = l == config_.n_layers;
+
+    // x = norm(h); q, k, v = W x
+    x.norm(h, w.attn_norm, w.wq);
+    if (!stop_at_kv) x.project(w.wq, qkv, qkv_dim);
+    x.project(w.wk, qkv + q_dim, qkv_dim);
+    x.project(w.wv, qkv + q_dim + kv_dim, qkv_dim);
+
+    // bias, q/k norm, rope; K and V into the cache
+    kernels::PrefillAttention attend{};
+    attend.pass = pass;
+    attend.heads = heads(w, l);
+    attend.max_rows = n_rows;
+    attend.store_queries = !stop_at_kv;
+    attend.q_tiles = work_.q_tiles.data();
+    attend.q_scale = work_.q_scale.data();
+    attend.attended = work_.attended.data();
+    kernels::store_heads(attend, device_.stream());
+    if (stop_at_kv) break;
+
+    // attended = softmax(q K / sqrt(head_dim)) V
+    kernels::prefill_attention(attend, device_.stream());
+
+    // h += Wo attended
+    x.take(attend.attended, w.wo);
+    x.project_residual(w.wo, w.bo, h);
+
+    // x = norm(h); act = silu(Wg x) * (Wu x)
+    x.norm(h, w.ffn_norm, w.w_gate);
+    x.gate_up(w.w_gate, w.w_up, w.w_down);
+
+    // h += Wd act
+    x.project_residual(w.w_down, nullptr, h);
+  }
+}
+
+}  // namespace specbound

@@ -1,0 +1,55 @@
+// The forward pass on a GPU as straight lines of launches, the mirror of CpuBackend::forward: the
+// same named steps in the same order. DESIGN 8.
+#pragma once
+
+#include "engine/cuda/cuda_backend.h"
+#include "engine/cuda/device.h"
+#include "engine/cuda/device_kv.h"
+#include "engine/cuda/device_weights.h"
+#include "engine/cuda/prefill_matmuls.h"
+#include "engine/cuda/workspace.h"
+#include "kernels/attention.h"
+#include "kernels/layouts.h"
+#include "model/config.h"
+
+namespace specbound {
+
+// What a pass is about, in device memory: one graph serves every round.
+struct PassState {
+  kernels::Pass pass;
+  int32_t tokens[kMaxRows];  // of the pass's rows
+};
+
+class DeviceForward {
+ public:
+  // Everything must outlive it.
+  DeviceForward(Device& device, const ModelConfig& config, const DeviceWeights& weights,
+                Workspace& workspace, const DeviceKv& kv, const DeviceRope& rope)
+      : device_(device),
+        config_(config),
+        weights_(weights),
+        work_(workspace),
+        kv_(kv),
+        rope_(rope) {}
+
+  // h (slots, dim): rows pass->slot.. become the embeddings of `tokens` (n_rows).
+  void embed(const kernels::Pass* pass, const int32_t* tokens, int max_rows, float* h) const;
+  // H[pass->slot..] through layers from..to; attention's grid is made for `context` positions,
+  // which pass->pos + n_rows may not exceed.
+  void decode(const kernels::Pass* pass, int from, int to, int context) const;
+  // The n_rows rows of workspace.prefill_h, multiplied by `x`, through all layers; the last one
+  // stops at its K/V: no one reads the rows after it.
+  void prefill(const kernels::Pass* pass, int n_rows, PrefillMatmuls& x) const;
+
+ private:
+  kernels::Heads heads(const DeviceLayer& w, int layer) const;
+
+  Device& device_;
+  const ModelConfig& config_;
+  const DeviceWeights& weights_;
+  Workspace& work_;
+  const DeviceKv& kv_;
+  const DeviceRope& rope_;
+};
+
+}  // namespace specbound

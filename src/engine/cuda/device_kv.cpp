@@ -1,0 +1,69 @@
+#include "engine/cuda/device_kv.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/cuda/workspace.h"
+#include "error.h"
+#include "kernels/gather_kv.h"
+
+namespace specbound {
+namespace {
+
+constexpr int kReach = 1024;  // positions whose angles are uploaded together
+
+}  // namespace
+
+DeviceKv::DeviceKv(Device& device, const ModelConfig& config, int n_ctx)
+    : device_(device),
+      n_kv_heads_(config.n_kv_heads),
+      head_dim_(config.head_dim),
+      n_ctx_(padded_context(n_ctx)),
+      len_(config.n_layers, 0),
+      data_(device, kv_cache_bytes(config, n_ctx) / sizeof(uint16_t)),
+      read_(device, size_t{2} * config.kv_dim()) {}
+
+kernels::KvLayer DeviceKv::layer(int layer) const {
+  const size_t each = static_cast<size_t>(n_ctx_) * n_kv_heads_ * head_dim_;
+  uint16_t* k = data_.data() + (layer - 1) * 2 * each;
+  return {k, k + each, n_ctx_};
+}
+
+void DeviceKv::read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const {
+  uint16_t *k_read = read_.data(), *v_read = k_read + k.size();
+  kernels::gather_kv({this->layer(layer), n_kv_heads_, head_dim_, pos, k_read, v_read},
+                     device_.stream());
+  device_.synchronize();
+  std::copy_n(k_read, k.size(), k.data());
+  std::copy_n(v_read, v.size(), v.data());
+}
+
+DeviceRope::DeviceRope(Device& device, const ModelConfig& config, const float* factors, int n_ctx)
+    : device_(device),
+      rope_(config, factors),
+      head_dim_(config.head_dim),
+      n_ctx_(padded_context(n_ctx)),
+      cosine_(device, static_cast<size_t>(n_ctx_) * head_dim_),
+      sine_(device, static_cast<size_t>(n_ctx_) * head_dim_),
+      staged_(device, size_t{2} * kReach * head_dim_) {}
+
+void DeviceRope::reach(int pos) {
+  SB_CHECK(pos < n_ctx_);
+  while (reached_ <= pos) {
+    const int n = std::min(kReach, n_ctx_ - reached_);
+    const size_t row = head_dim_, bytes = row * sizeof(float);
+    rope_.reach(reached_ + n - 1);
+    float *cosine = staged_.data(), *sine = cosine + kReach * row;
+    for (int i = 0; i < n; ++i) {
+      const float* angles = rope_.angles(reached_ + i);
+      std::memcpy(cosine + i * row, angles, bytes);
+      std::memcpy(sine + i * row, angles + row, bytes);
+    }
+    device_.copy_in(cosine_.data() + reached_ * row, cosine, n * bytes);
+    device_.copy_in(sine_.data() + reached_ * row, sine, n * bytes);
+    device_.synchronize();
+    reached_ += n;
+  }
+}
+
+}  // namespace specbound

@@ -1,0 +1,55 @@
+// The K/V cache on a GPU: FP16, as attention kernels read it (KvLayer of kernels/layouts.h), and
+// the angles of the positions in it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/cpu/rope.h"
+#include "engine/cuda/device.h"
+#include "kernels/layouts.h"
+#include "model/config.h"
+
+namespace specbound {
+
+class DeviceKv {
+ public:
+  DeviceKv(Device& device, const ModelConfig& config, int n_ctx);
+
+  kernels::KvLayer layer(int layer) const;
+  int len(int layer) const { return len_[layer - 1]; }
+  void set_len(int layer, int len) { len_[layer - 1] = len; }
+  // Waits. K and V (kv_dim each) of a position.
+  void read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const;
+  size_t bytes() const { return data_.bytes(); }  // of keys and values
+
+ private:
+  Device& device_;
+  int n_kv_heads_, head_dim_, n_ctx_;
+  std::vector<int> len_;  // [layer]
+  DeviceMemory<uint16_t> data_;
+  PinnedMemory<uint16_t> read_;  // (2, kv_dim)
+};
+
+// Angles of rotary embedding by position (engine/cpu/rope.h), uploaded as far as positions come.
+class DeviceRope {
+ public:
+  DeviceRope(Device& device, const ModelConfig& config, const float* factors, int n_ctx);
+
+  // Makes positions 0..pos available to what is launched from now on. Waits for the stream where
+  // there are new ones.
+  void reach(int pos);
+  const float* cosine() const { return cosine_.data(); }  // (n_ctx, head_dim)
+  const float* sine() const { return sine_.data(); }
+
+ private:
+  Device& device_;
+  Rope rope_;
+  const int head_dim_, n_ctx_;
+  int reached_ = 0;  // positions
+  DeviceMemory<float> cosine_, sine_;
+  PinnedMemory<float> staged_;  // (2, kReach, head_dim)
+};
+
+}  // namespace specbound

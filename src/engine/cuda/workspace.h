@@ -1,0 +1,45 @@
+// The rows under way on a GPU between two steps of a layer: 1..16 of a decode pass, or a chunk of
+// up to 512 of a prefill, which take turns in the same memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/cuda/device.h"
+#include "engine/cuda/device_rows.h"
+#include "model/config.h"
+
+namespace specbound {
+
+// Of the K/V cache: whole chunks of attention.
+int padded_context(int n_ctx);
+
+// Rows of a pass at most.
+int prefill_rows(int n_ctx);
+
+struct Workspace {
+  Workspace(Device& device, const ModelConfig& config, int n_ctx);
+
+  int max_rows;          // of a pass
+  DeviceRows normed;     // (rows, dim)
+  DeviceRows wide_rows;  // (rows, q_dim or ffn_dim)
+
+  DeviceMemory<float> h;          // H (16, dim)
+  DeviceMemory<float> prefill_h;  // (rows, dim)
+  DeviceMemory<float> qkv;        // (rows, q_dim + 2 kv_dim)
+  DeviceMemory<float> attended;   // (rows, q_dim)
+  DeviceMemory<float> act;        // (rows, ffn_dim), for FP16 weights
+
+  DeviceMemory<float> part_states;   // (16, n_heads, n_ctx/64, 2)
+  DeviceMemory<float> part_outputs;  // (n_ctx/64, 16, q_dim)
+  DeviceMemory<uint16_t> q_tiles;    // of prefill: (n_heads, row tiles, D/16, 2, 32, 8)
+  DeviceMemory<float> q_scale;       // of prefill: (n_heads, row tiles, 16)
+};
+
+// Keys and values of n_ctx positions.
+size_t kv_cache_bytes(const ModelConfig& config, int n_ctx);
+
+// A Workspace, the angles of all positions, and what draws need: known before any of it is taken.
+size_t cuda_workspace_bytes(const ModelConfig& config, int n_ctx);
+
+}  // namespace specbound

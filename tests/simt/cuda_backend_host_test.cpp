@@ -1,0 +1,228 @@
+// The CUDA engine against the CPU backend: INT8 models by memcmp, FP16 ones closely; and against
+// itself, by memcmp, whatever rows share a pass, with graphs and without. DESIGN 4, 8.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "simt/cuda_rig.h"
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+constexpr int kPositions = 70;  // crosses an attention chunk (64)
+
+struct Case {
+  std::string name;
+  TinySpec spec;
+  double tolerance = 0;  // of logits, relative to the largest
+};
+
+std::vector<Case> int8_cases() {
+  std::vector<Case> all;
+  TinySpec llama = q8_0_spec();
+  all.push_back({"llama", llama});
+  TinySpec qwen3 = q8_0_spec(1);
+  qwen3.architecture = "qwen3";
+  qwen3.dim = 1024;  // two chunks of K
+  qwen3.head_dim = 24;
+  qwen3.tied = true;
+  all.push_back({"qwen3", qwen3});
+  TinySpec qwen2 = q8_0_spec(1);
+  qwen2.architecture = "qwen2";
+  qwen2.output_bias = true;
+  qwen2.rope_freqs = true;
+  qwen2.n_heads = 8;
+  qwen2.n_kv_heads = 1;
+  qwen2.head_dim = 8;
+  all.push_back({"qwen2", qwen2});
+  return all;
+}
+
+std::vector<Case> half_cases() {
+  std::vector<Case> all;
+  TinySpec llama;
+  llama.type = DType::kF16;
+  llama.ffn_dim = 172;  // no multiple of 32
+  llama.head_dim = 8;
+  all.push_back({"llama F16", llama, 1e-4});
+  TinySpec mixed;  // floats and INT8 in one layer
+  mixed.type = DType::kF16;
+  mixed.architecture = "qwen2";
+  mixed.dim = 96;
+  mixed.types["ffn_down.weight"] = DType::kQ8_0;
+  mixed.types["attn_v.weight"] = DType::kQ8_0;
+  mixed.types["attn_output.weight"] = DType::kQ8_0;
+  mixed.types["token_embd.weight"] = DType::kQ8_0;
+  // The CPU quantizes the rows that its INT8 matrices read, here those that share rows with FP16
+  // ones are FP16: close, but no closer than quantization is.
+  all.push_back({"qwen2 F16 and Q8_0", mixed, 1e-1});
+  return all;
+}
+
+Record run_all(Backend& backend, const std::vector<int32_t>& ids, int rows, int slot) {
+  Record record(backend.config(), static_cast<int>(ids.size()));
+  run_positions(backend, ids, 0, static_cast<int>(ids.size()), rows, slot, record);
+  return record;
+}
+
+// The largest difference of two rows, relative to the largest value of `expected`.
+double relative(const float* found, const float* expected, size_t n) {
+  double largest = 0, apart = 0;
+  for (size_t i = 0; i < n; ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+    apart = std::max(apart, std::abs(static_cast<double>(found[i]) - expected[i]));
+  }
+  return apart / largest;
+}
+
+}  // namespace
+
+TEST_CASE("CUDA engine, INT8: the CPU backend's bits at every layer, whatever rows run together") {
+  for (const Case& c : int8_cases()) {
+    CAPTURE(c.name);
+    const TinyModel model(c.spec);
+    const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
+    const auto cpu = model.backend(best_isa(), 1);
+    const Record expected = run_all(*cpu, ids, 1, 0);
+    for (const int rows : {16, 7}) {
+      CAPTURE(rows);
+      const auto backend = cuda_backend(model);
+      const Record found = run_all(*backend, ids, rows, rows == 7 ? 5 : 0);
+      REQUIRE(Record::difference(found, expected, 0, kPositions) == "");
+    }
+    const auto backend = cuda_backend(model);
+    const std::vector<int32_t> few(ids.begin(), ids.begin() + 6);
+    REQUIRE(Record::difference(run_all(*backend, few, 1, 15), expected, 0, 6) == "");
+  }
+}
+
+TEST_CASE("CUDA engine, FP16: close to the CPU, and the same bits whatever rows run together") {
+  for (const Case& c : half_cases()) {
+    CAPTURE(c.name);
+    const TinyModel model(c.spec);
+    const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
+    const auto cpu = model.backend(best_isa(), 1);
+    const Record expected = run_all(*cpu, ids, 16, 0);
+    const auto backend = cuda_backend(model);
+    Record found = run_all(*backend, ids, 16, 0);
+    Record close = expected;
+    for (int pos = 0; pos < kPositions; ++pos) {
+      CAPTURE(pos);
+      REQUIRE(relative(found.logits_at(pos), close.logits_at(pos), found.vocab_size) < c.tolerance);
+    }
+    for (const int rows : {9, 5}) {
+      CAPTURE(rows);
+      backend->truncate(0);
+      const Record again = run_all(*backend, ids, rows, 16 - rows);
+      REQUIRE(Record::difference(again, found, 0, kPositions) == "");
+    }
+    backend->truncate(0);
+    const std::vector<int32_t> few(ids.begin(), ids.begin() + 6);
+    REQUIRE(Record::difference(run_all(*backend, few, 1, 3), found, 0, 6) == "");
+  }
+}
+
+TEST_CASE("CUDA engine: stretches of layers, with graphs and without, are the layers one by one") {
+  TinySpec spec = q8_0_spec(4);
+  const TinyModel model(spec);
+  const std::vector<int32_t> ids = token_ids(24, model.config.vocab_size);
+  const auto cpu = model.backend(best_isa(), 1);
+  const Record expected = run_all(*cpu, ids, 1, 0);
+  for (const bool graphs : {true, false}) {
+    CAPTURE(graphs);
+    simt::DeviceLog log;
+    {
+      CudaOptions options;
+      options.graphs = graphs;
+      const auto backend = cuda_backend(model, options, &log);
+      Record found = expected;
+      for (int pos = 0; pos < 24; pos += 3) {
+        for (int i = 0; i < 3; ++i) {
+          backend->embed(i, ids[pos + i]);
+          backend->run_layers(i, 1, pos + i, 1, 2);  // a row drafts behind the other
+        }
+        backend->run_layers(0, 3, pos, 3, 4);
+        backend->logits(0, 3, found.logits_at(pos));
+        for (int i = 0; i < 3; ++i) found.read_kv(*backend, pos + i);
+      }
+      REQUIRE(Record::difference(found, expected, 0, 24) == "");
+      // Stretch 1-2 came 24 times, 3-4 8 times, the logits 8 times: all but the first as graphs.
+      REQUIRE(log.graph_launches == (graphs ? 23 + 7 + 7 : 0));
+    }
+    REQUIRE(log.live == 0);
+    REQUIRE(log.wrong == "");
+  }
+}
+
+TEST_CASE("CUDA engine: without memory for graphs the kernels are launched by themselves") {
+  const TinyModel model(q8_0_spec());
+  const std::vector<int32_t> ids = token_ids(6, model.config.vocab_size);
+  const Record expected = run_all(*cuda_backend(model), ids, 1, 0);
+  for (const int refuse : {1, 2, 3}) {
+    CAPTURE(refuse);
+    simt::DeviceLog log;
+    {
+      simt::DeviceOptions device;
+      device.refuse_record = refuse;
+      const auto backend = cuda_backend(model, {}, &log, device);
+      REQUIRE(Record::difference(run_all(*backend, ids, 1, 0), expected, 0, 6) == "");
+      REQUIRE(log.records == refuse - 1);
+    }
+    REQUIRE(log.live == 0);
+    REQUIRE(log.wrong == "");
+  }
+}
+
+TEST_CASE("CUDA engine: H is there after the embedding, and after any layer") {
+  const TinyModel model(q8_0_spec());
+  const auto cpu = model.backend(best_isa(), 1), gpu = cuda_backend(model);
+  const size_t dim = model.config.dim;
+  for (const auto* backend : {&cpu, &gpu}) {
+    (*backend)->embed(4, 11);
+    (*backend)->embed(5, 12);
+  }
+  REQUIRE(same_bits(gpu->hidden(5).data(), cpu->hidden(5).data(), dim));
+  for (const auto* backend : {&cpu, &gpu}) (*backend)->run_layers(4, 2, 0, 1, 1);
+  for (const int slot : {4, 5}) {
+    REQUIRE(same_bits(gpu->hidden(slot).data(), cpu->hidden(slot).data(), dim));
+  }
+}
+
+TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, however it is cut") {
+  for (const DType type : {DType::kQ8_0, DType::kF16}) {
+    CAPTURE(static_cast<int>(type));
+    TinySpec spec = q8_0_spec(3);
+    spec.type = type;
+    const TinyModel model(spec);
+    constexpr int kPrompt = 41;
+    const std::vector<int32_t> ids = token_ids(kPrompt + 1, model.config.vocab_size);
+    const auto prefilled = [&](Backend& backend, std::initializer_list<int> parts) {
+      Record record(model.config, kPrompt + 1);
+      int done = 0;
+      for (const int part : parts) {
+        backend.prefill(std::span(ids).subspan(done, part));
+        done += part;
+        for (int l = 1; l <= 3; ++l) REQUIRE(backend.kv_len(l) == done);
+      }
+      for (int pos = 0; pos < kPrompt; ++pos) record.read_kv(backend, pos);
+      run_positions(backend, ids, kPrompt, kPrompt + 1, 1, 0, record);
+      return record;
+    };
+    const auto cpu = model.backend(best_isa(), 1), gpu = cuda_backend(model);
+    Record expected = prefilled(*cpu, {kPrompt}), found = prefilled(*gpu, {kPrompt});
+    const size_t layer_1 = model.config.kv_dim();  // keys and values before any attention
+    for (int pos = 0; type == DType::kQ8_0 && pos < kPrompt; ++pos) {
+      const size_t at = pos * 3 * layer_1;
+      REQUIRE(same_bits(&found.k[at], &expected.k[at], layer_1));
+      REQUIRE(same_bits(&found.v[at], &expected.v[at], layer_1));
+    }
+    REQUIRE(relative(found.logits_at(kPrompt), expected.logits_at(kPrompt), found.vocab_size) <
+            (type == DType::kQ8_0 ? 2e-2 : 1e-3));  // INT8: roundings may fall to the other side
+    gpu->truncate(0);
+    REQUIRE(Record::difference(prefilled(*gpu, {16, 1, 24}), found, 0, kPrompt + 1) == "");
+  }
+}

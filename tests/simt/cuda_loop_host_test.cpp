@@ -1,0 +1,184 @@
+// The decode loop on the CUDA engine, which draws: the same events as on the CPU backend, and as on
+// the engine when its logits come over; one wait for a check, one for a round's draws, none else.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "decode/side_by_side.h"
+#include "decode/specbound.h"
+#include "decode/table_head.h"
+#include "simt/cuda_rig.h"
+#include "unit/forwarding_backend.h"
+#include "unit/loop_events.h"
+#include "unit/temp_dir.h"
+#include "unit/tiny_heads.h"
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+constexpr int kLayers = 3, kVocab = 403, kList = 330, kTokens = 8;
+
+TinyModel make_model(DType type) {
+  TinySpec spec = q8_0_spec(kLayers);
+  spec.type = type;
+  spec.vocab_size = kVocab;
+  return TinyModel(spec);
+}
+
+ExitHeads heads_for(const TinyModel& model) {
+  const TempDir folder;
+  const std::string path = folder / "heads.gguf";
+  NewHeads file = random_heads(heads_base(model.gguf, model.config), kList);
+  file.table = random_table(kVocab, 40);
+  write_exit_heads(path, file);
+  return ExitHeads::open(path, model.gguf, model.config);
+}
+
+SamplingParams sampling(float temperature, int top_k = 0, float top_p = 1, float penalty = 1) {
+  return {temperature, top_k, top_p, 0, penalty, 64, 5};
+}
+
+// Counts what each kind of call waits for.
+class WaitCounter final : public ForwardingBackend {
+ public:
+  WaitCounter(std::unique_ptr<Backend> inner, const simt::DeviceLog& log, bool draws)
+      : ForwardingBackend(std::move(inner)), log_(log), draws_(draws) {}
+
+  int draw_calls = 0, checks = 0, passes = 0, logits_calls = 0;
+  int draw_waits = 0, check_waits = 0, pass_waits = 0;
+
+  bool draws() const override { return draws_; }
+  void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
+            RowDraw* draws) override {
+    ++draw_calls;
+    count(draw_waits, [&] { inner_->draw(slot, n, rule, text, draws); });
+  }
+  ExitPeak exit_check(int head, int slot, float temperature) override {
+    ++checks;
+    return count(check_waits, [&] { return inner_->exit_check(head, slot, temperature); });
+  }
+  ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
+                     std::span<const int32_t> text, RowDraw& draw) override {
+    ++checks;
+    return count(check_waits,
+                 [&] { return inner_->exit_draw(head, slot, temperature, rule, text, draw); });
+  }
+  void run_layers(int slot, int n, int pos, int from, int to) override {
+    ++passes;
+    count(pass_waits, [&] { inner_->run_layers(slot, n, pos, from, to); });
+  }
+  void embed(int slot, int32_t token) override {
+    count(pass_waits, [&] { inner_->embed(slot, token); });
+  }
+  void keep_state(int slot) override {
+    count(pass_waits, [&] { inner_->keep_state(slot); });
+  }
+  void truncate(int len) override {
+    count(pass_waits, [&] { inner_->truncate(len); });
+  }
+  void logits(int slot, int n, float* out) override {
+    ++logits_calls;
+    inner_->logits(slot, n, out);
+  }
+
+ private:
+  template <class Call>
+  std::invoke_result_t<Call> count(int& waits, const Call& call) {
+    struct Counted {
+      const simt::DeviceLog& log;
+      int& waits;
+      int before = log.synchronizations;
+      ~Counted() { waits += log.synchronizations - before; }
+    } counted{log_, waits};
+    return call();
+  }
+
+  const simt::DeviceLog& log_;
+  const bool draws_;
+};
+
+}  // namespace
+
+namespace {
+
+struct Case {
+  DType type;
+  HeadKind kind;
+  ConfidenceRule rule;
+  SamplingParams params;
+};
+
+}  // namespace
+
+TEST_CASE("CUDA engine, the loop: the CPU's events under every sampling, one wait a check") {
+  constexpr auto kPeak = ConfidenceRule::kPeak, kMargin = ConfidenceRule::kMargin;
+  const SamplingParams penalized = sampling(0.8f, 0, 1, 1.2f), filtered = sampling(0.9f, 40, 0.95f),
+                       open = sampling(1.5f, 0, 0.999f);  // more tokens than the head of a row
+  for (const Case& c : std::vector<Case>{{DType::kQ8_0, HeadKind::kChained, kPeak, sampling(0)},
+                                         {DType::kQ8_0, HeadKind::kFolded, kMargin, sampling(0)},
+                                         {DType::kQ8_0, HeadKind::kFolded, kPeak, penalized},
+                                         {DType::kQ8_0, HeadKind::kChained, kPeak, filtered},
+                                         {DType::kQ8_0, HeadKind::kFolded, kMargin, open},
+                                         {DType::kQ8_0, HeadKind::kFull, kPeak, open},
+                                         {DType::kF16, HeadKind::kChained, kMargin, penalized},
+                                         {DType::kF16, HeadKind::kFull, kPeak, filtered}}) {
+    CAPTURE(std::string(dtype_info(c.type)->name));
+    CAPTURE(std::string(head_kind_name(c.kind)));
+    CAPTURE(c.params.temperature);
+    const TinyModel model = make_model(c.type);
+    const ExitHeads heads = heads_for(model);
+    const auto found = [&](Backend& backend) {
+      backend.set_exit_heads(&heads, kList);
+      const auto head = make_exit_head(heads, c.kind, 0.5f, c.rule);
+      SpecBoundParams settings;
+      settings.check_layers = heads.layers(c.kind);
+      settings.tau = c.rule == kMargin ? 0.4f : 0.0f;
+      settings.w_max = 4;
+      SpecBound speculator(*head, settings, kLayers);
+      // Without prefill, whose attention has other bits than the CPU's.
+      return loop_events(backend, &speculator, c.params, std::vector<int32_t>{7}, kTokens);
+    };
+    simt::DeviceLog log, other_log;
+    WaitCounter cuda(cuda_backend(model, {}, &log), log, true);
+    WaitCounter host(cuda_backend(model, {}, &other_log), other_log, false);
+    const std::vector<std::string> events = found(cuda);
+    REQUIRE(events == found(host));
+    // Full heads have FP16 maps.
+    const bool int8 = c.type == DType::kQ8_0 && c.kind != HeadKind::kFull;
+    if (int8) REQUIRE(events == found(*model.backend(best_isa(), 1)));
+    CHECK(cuda.draw_calls >= 2);
+    CHECK(cuda.checks >= 5);
+    CHECK(cuda.draw_waits == cuda.draw_calls);
+    CHECK(cuda.check_waits == cuda.checks);
+    CHECK(cuda.pass_waits <= 1);  // for the angles of the first positions
+    CHECK((cuda.logits_calls > 0) == (c.params.top_p > 0.99f && c.params.top_p < 1));
+    CHECK(host.draw_calls == 0);
+  }
+}
+
+TEST_CASE("CUDA engine, the loop: a witness sees bits and draws") {
+  const TinyModel model = make_model(DType::kQ8_0);
+  const ExitHeads heads = heads_for(model);
+  const auto cuda = cuda_backend(model);
+  cuda->set_exit_heads(&heads, kList);
+  for (const SamplingParams& params : {sampling(0), sampling(0.9f, 40, 0.95f)}) {
+    Witness witness(*cuda, 9 + kTokens, kTokens);
+    const auto head = make_exit_head(heads, HeadKind::kChained, 0.5f, ConfidenceRule::kPeak);
+    SpecBoundParams settings;
+    settings.check_layers = heads.layers(HeadKind::kChained);
+    settings.tau = 0;
+    SpecBound speculator(*head, settings, kLayers);
+    GenerateOptions options;
+    options.max_tokens = kTokens;
+    const SideBySide reply =
+        decode_side_by_side(*cuda, &witness, params, token_ids(9, kVocab), options,
+                            [&](std::span<const int32_t>) { return &speculator; });
+    CHECK(!reply.difference);
+    CHECK(reply.speculative.counters.drafted_tokens > 10);
+    CHECK(witness.rows_compared() >= 2 * kTokens);
+  }
+}

@@ -1,0 +1,82 @@
+// Hidden rows and a tiny model's weights on a SimtDevice, and the same in a CPU backend: for what
+// looks at rows there, without the engine that makes them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/cuda/device_model.h"
+#include "simt/simt_device.h"
+#include "unit/engine_rig.h"
+
+namespace specbound::test {
+
+class HiddenRig {
+ public:
+  explicit HiddenRig(const TinyModel& model, GpuDtype dtype = GpuDtype::kAsStored)
+      : model(model),
+        cpu(model.backend(best_isa(), 1)),
+        weights(device, model.config, model.weights, {dtype, {}}),
+        h_(device, static_cast<size_t>(kMaxRows) * model.config.dim) {}
+
+  // With graphs and without; the file's lm_head or none.
+  DeviceModel on_device(bool graphs = true, bool host_lm_head = true) {
+    const Matrix* lm_head = host_lm_head ? &model.weights.lm_head : nullptr;
+    return {device, model.config, weights, lm_head, h_.data(), kContext, graphs};
+  }
+  static constexpr int kContext = 64;
+
+  // H[slot], here and there.
+  void set_row(int slot, const std::vector<float>& row) {
+    device.write(h_.data() + static_cast<size_t>(slot) * model.config.dim, row);
+    std::copy(row.begin(), row.end(), const_cast<float*>(cpu->hidden(slot).data()));
+  }
+  // Normal values, of another size in each row; all equal in slot 2, NaN in 5, infinite in 9.
+  void set_rows(uint64_t seed, int n = kMaxRows) {
+    TinyRandom random(seed);
+    for (int slot = 0; slot < n; ++slot) {
+      std::vector<float> row(model.config.dim);
+      for (float& x : row) x = (0.1f + static_cast<float>(slot)) * random.normal();
+      if (slot == 2) std::fill(row.begin(), row.end(), 0.0f);
+      if (slot == 5) row[seed % row.size()] = std::numeric_limits<float>::quiet_NaN();
+      if (slot == 9) row[seed % row.size()] = std::numeric_limits<float>::infinity();
+      set_row(slot, row);
+    }
+  }
+  std::vector<float> cpu_logits(int slot) const {
+    std::vector<float> z(model.config.vocab_size);
+    cpu->logits(slot, 1, z.data());
+    return z;
+  }
+  // Waits since the last call.
+  int waits() {
+    const int all = device.log().synchronizations;
+    return all - std::exchange(waits_, all);
+  }
+
+  const TinyModel& model;
+  std::unique_ptr<Backend> cpu;
+  simt::SimtDevice device;
+  DeviceWeights weights;
+
+ private:
+  DeviceMemory<float> h_;  // H (kMaxRows, dim)
+  int waits_ = 0;
+};
+
+// The largest difference of two rows, relative to the largest value of `expected`.
+inline double relative_difference(std::span<const float> found, std::span<const float> expected) {
+  double largest = 0, apart = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+    apart = std::max(apart, std::abs(static_cast<double>(found[i]) - expected[i]));
+  }
+  return apart / largest;
+}
+
+}  // namespace specbound::test
