@@ -256,7 +256,7 @@ int command_chat(int argc, char** argv) {
   LoadedModel model(flags.model);
   Speculation speculation(flags.speculation, model);
   const std::unique_ptr<ChatTemplate> chat_template = ChatTemplate::from_gguf(model.gguf());
-  model.load();
+  model.load(speculation.heads());
   speculation.attach(model.backend());
   std::fprintf(stderr, "%s\n", speculation.description().c_str());
   Chat chat(model, *chat_template, flags.reply, sampling, speculation);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -210,25 +211,10 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
           "context in tokens (default: as trained, at most 4096)")
       ->group(group);
   add_int(app, "-t,--threads", flags.n_threads, 0, kMaxThreads,
-          "threads (default 0: one per physical core)")
+          "threads of the CPU (default 0: one per physical core)")
       ->group(group);
-  const auto read_gpu_layers = [&flags](const std::string& given) {
-    const std::optional<int64_t> number =
-        given == "all" ? ModelFlags::kAllLayers : parse_int(given);
-    if (!number || *number < 0) {
-      throw CLI::ValidationError(
-          "-ngl",
-          format("expected 0, all or a number of layers, found \"%s\"", printable(given).c_str()));
-    }
-    flags.gpu_layers = static_cast<int>(std::min<int64_t>(*number, ModelFlags::kAllLayers));
-  };
-  app.add_option_function<std::string>(
-         "--gpu-layers,--n-gpu-layers", read_gpu_layers,
-         "also -ngl: layers on the GPU, 0 or all; this build has none, both run on the CPU")
-      ->type_name("N|all")
-      ->group(group);
-  text("--device", flags.device, "auto|cpu", "where to run")->group(group);
   const std::string advanced = "Advanced";
+  add_device_flags(app, flags.device, group, advanced);
   app.add_flag("--no-repack", flags.no_repack,
                "read INT8 weights in place: starts at once, runs slower, same text")
       ->group(advanced);
@@ -237,11 +223,6 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
 }
 
 CpuOptions ModelFlags::cpu_options() const {
-  if (device != "auto" && device != "cpu") {
-    throw Error(ErrorCode::kUsage,
-                format("--device %s: expected auto or cpu; this build has no GPU backend",
-                       printable(device).c_str()));
-  }
   CpuOptions options;
   options.n_ctx = n_ctx;
   options.n_threads = n_threads;
@@ -262,16 +243,6 @@ CpuOptions ModelFlags::cpu_options() const {
         format("--isa %s: this CPU lacks it; specbound doctor lists what it has", isa.c_str()));
   }
   return options;
-}
-
-bool ModelFlags::all_layers_on_gpu(int n_layers) const {
-  if (!gpu_layers || *gpu_layers == 0) return false;
-  if (*gpu_layers > n_layers) return true;
-  throw Error(
-      ErrorCode::kUsage,
-      format("-ngl %d: expected 0 or all (%d or more); the model has %d layers and the output, "
-             "which cannot be split between GPU and CPU",
-             *gpu_layers, n_layers + 1, n_layers));
 }
 
 void add_text_flags(CLI::App& app, TextFlags& flags, const char* text, const char* file) {

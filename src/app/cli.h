@@ -6,11 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "app/device_choice.h"
 #include "decode/sampler.h"
 #include "engine/cpu/cpu_backend.h"
 #include "text/stop_strings.h"
@@ -47,22 +47,15 @@ std::optional<double> parse_number(std::string_view text);
 
 // Which model, and how it is run.
 struct ModelFlags {
-  std::string model;              // empty: the bundled demo model
-  int n_ctx = 0;                  // 0: as trained
-  int n_threads = 0;              // 0: one per physical core
-  std::optional<int> gpu_layers;  // -ngl, kAllLayers for "all"; without it: all that can go there
-  std::string device = "auto";
+  std::string model;  // empty: the bundled demo model
+  int n_ctx = 0;      // 0: as trained
+  int n_threads = 0;  // 0: one per physical core
+  DeviceFlags device;
   std::string isa = "auto";
   bool no_repack = false;
 
-  static constexpr int kAllLayers = std::numeric_limits<int>::max();
-
-  // Throws Error(kUsage) for what this build cannot do.
+  // Throws Error(kUsage) for what this CPU lacks.
   CpuOptions cpu_options() const;
-
-  // Whether -ngl asks for the whole model on the GPU: "all", or more than its `n_layers` layers
-  // (the output counts as one). False for 0 and without -ngl. Throws Error(kUsage) for a part.
-  bool all_layers_on_gpu(int n_layers) const;
 };
 void add_model_flags(CLI::App& app, ModelFlags& flags);
 

@@ -3,9 +3,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "app/cli.h"
 #include "app/commands.h"
+#include "app/doctor_gpu.h"
 #include "app/machine.h"
 #include "app/model_path.h"
 #include "engine/cpu/cpu_backend.h"
@@ -23,9 +25,9 @@ struct Findings {
   MemoryInfo memory;
   int n_threads = 1;                            // of the second measurement
   double bandwidth_one = 0, bandwidth_all = 0;  // bytes per second
-  GpuInfo gpu;
-  std::string bundled_model;  // empty if not found
+  std::string bundled_model;                    // empty if not found
   uint64_t bundled_bytes = 0;
+  GpuFindings gpus;
 };
 
 // Larger than the caches, but a small part of what is free.
@@ -45,7 +47,6 @@ Findings examine() {
   f.bandwidth_one = measure_read_bandwidth(1, bytes, kProbeSeconds);
   f.bandwidth_all =
       f.n_threads > 1 ? measure_read_bandwidth(f.n_threads, bytes, kProbeSeconds) : f.bandwidth_one;
-  f.gpu = read_gpu_info();
   try {
     f.bundled_model = find_model("");
     std::error_code ignored;
@@ -54,6 +55,7 @@ Findings examine() {
   } catch (const Error&) {
     // Not found is a finding too.
   }
+  f.gpus = examine_gpus(f.bundled_model);
   return f;
 }
 
@@ -63,15 +65,6 @@ std::vector<std::string> supported_isas() {
     if (isa_supported(isa)) names.emplace_back(isa_name(isa));
   }
   return names;
-}
-
-std::string gpu_text(const GpuInfo& gpu) {
-  if (!gpu.driver) return "no NVIDIA driver (libcuda.so.1 not found); this build runs on the CPU";
-  std::string text = "NVIDIA driver present";
-  if (gpu.driver_version) {
-    text += format(" (CUDA %d.%d)", *gpu.driver_version / 1000, *gpu.driver_version % 1000 / 10);
-  }
-  return text + ", not used: this build has no GPU backend and runs on the CPU";
 }
 
 void print_text(const Findings& f) {
@@ -99,7 +92,8 @@ void print_text(const Findings& f) {
   if (f.n_threads > 1)
     bandwidth += format(", %.1f GB/s by %d", 1e-9 * f.bandwidth_all, f.n_threads);
   row("bandwidth", bandwidth);
-  row("GPU", gpu_text(f.gpu));
+  const char* name = "GPU";
+  for (const std::string& line : gpu_lines(f.gpus)) row(std::exchange(name, ""), line);
   row("model",
       f.bundled_model.empty()
           ? "bundled model not found: give one with -m FILE.gguf"
@@ -131,10 +125,7 @@ void print_json(const Findings& f) {
        {{"one_thread_bytes_per_second", f.bandwidth_one},
         {"threads", f.n_threads},
         {"all_threads_bytes_per_second", f.bandwidth_all}}},
-      {"gpu",
-       {{"driver", f.gpu.driver},
-        {"cuda_version", or_null(f.gpu.driver_version)},
-        {"backend_in_this_build", false}}},
+      {"gpu", gpu_findings_json(f.gpus)},
       {"bundled_model", text_or_null(f.bundled_model)},
   };
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());

@@ -11,6 +11,7 @@
 
 #include "app/cli.h"
 #include "app/commands.h"
+#include "app/info_gpu.h"
 #include "app/info_heads.h"
 #include "app/terminal_text.h"
 #include "error.h"
@@ -157,6 +158,7 @@ void report_runs(const Gguf& gguf, Json& report) {
   report["config"] = nullptr;
   report["runs"] = false;
   report["reason"] = nullptr;
+  report["gpu"] = nullptr;
   try {
     const ModelConfig config = read_config(gguf);
     report["config"] = config_json(config);
@@ -165,6 +167,7 @@ void report_runs(const Gguf& gguf, Json& report) {
     report["config"]["llama3_rope_scaling"] = weights.rope_factors != nullptr;
     report["config"]["weight_bytes_per_token"] = weights.bytes_per_token();
     report["runs"] = true;
+    report["gpu"] = gpu_json(gguf, config, weights);
   } catch (const Error& error) {
     report["reason"] = reason_text(error, gguf);
   }
@@ -345,6 +348,7 @@ void print_verdict(const Json& report) {
                 report["text"] == true ? " (tokenize and detokenize can use it)" : "");
   } else if (report["runs"] == true) {
     std::printf("runs here   yes\n");
+    print_gpu(report["gpu"]);
   } else {
     std::printf("runs here   no: %s\n", terminal_text(text("reason")).c_str());
   }

@@ -1,6 +1,7 @@
 // A model with everything it stands on, in order of dependence, in two steps: opening, which is
-// quick and enough to make prompts, and loading, after which it runs. Loading says on stderr what
-// was loaded and what it runs on: nothing is silent.
+// quick and enough to make prompts, and loading, after which it runs: on a GPU or on the CPU, as
+// flags and machine have it. Loading says on stderr what was loaded and what it runs on: nothing is
+// silent.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include "app/cli.h"
 #include "engine/backend.h"
 #include "model/config.h"
+#include "model/exit_heads.h"
 #include "model/gguf.h"
 #include "model/weights.h"
 #include "text/tokenizer.h"
@@ -19,8 +21,9 @@ class LoadedModel {
  public:
   // Opens. Throws Error for anything that keeps the model from running: see the parts.
   explicit LoadedModel(const ModelFlags& flags);
-  // Makes the backend. Throws Error when it cannot be had, Interrupted on Ctrl-C.
-  void load();
+  // Makes the backend; on a GPU only where these heads, if there are any, fit beside the model.
+  // Throws Error when it cannot be had, Interrupted on Ctrl-C.
+  void load(const ExitHeads* heads = nullptr);
 
   const std::string& path() const { return path_; }
   const Gguf& gguf() const { return gguf_; }
@@ -35,8 +38,17 @@ class LoadedModel {
   bool ends_reply(int32_t id) const;
 
  private:
+  // Bytes of weights that were brought into the order kernels want, and how long it took.
+  struct Moved {
+    size_t bytes = 0;
+    double seconds = 0;
+  };
+  Moved load_on_cpu();
+  Moved load_on_gpu(const ExitHeads* heads);
+
   CpuOptions options_;
-  bool asked_for_gpu_ = false;
+  DeviceFlags device_;
+  DeviceChoice choice_;
   std::string path_;
   Gguf gguf_;
   ModelConfig config_;

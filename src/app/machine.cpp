@@ -1,6 +1,5 @@
 #include "app/machine.h"
 
-#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -189,18 +188,6 @@ double measure_read_bandwidth(int n_threads, size_t buffer_bytes, double seconds
   double total = 0;
   for (double rate : rates) total += rate;
   return total;
-}
-
-GpuInfo read_gpu_info() {
-  GpuInfo info;
-  void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (!library) return info;
-  info.driver = true;
-  using DriverGetVersion = int (*)(int*);
-  const auto get_version = reinterpret_cast<DriverGetVersion>(dlsym(library, "cuDriverGetVersion"));
-  int version = 0;
-  if (get_version && get_version(&version) == 0 && version > 0) info.driver_version = version;
-  return info;  // stays open: drivers do not like to be unloaded
 }
 
 }  // namespace specbound

@@ -30,12 +30,6 @@ MemoryInfo read_memory_info();
 // cannot be had.
 double measure_read_bandwidth(int n_threads, size_t buffer_bytes, double seconds);
 
-struct GpuInfo {
-  bool driver = false;                // libcuda.so.1 could be opened
-  std::optional<int> driver_version;  // CUDA version it serves, 1000 * major + 10 * minor
-};
-GpuInfo read_gpu_info();
-
 // A list such as "0-3,8,10-11" as sysfs prints it: how many numbers it holds; 0 if it is malformed.
 int count_cpu_list(const std::string& list);
 

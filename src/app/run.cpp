@@ -54,7 +54,7 @@ int command_run(int argc, char** argv) {
   LoadedModel model(flags.model);
   Speculation speculation(flags.speculation, model);
   const Prompt prompt = make_prompt(model, flags.prompt, flags.reply.system, text);
-  model.load();
+  model.load(speculation.heads());
   speculation.attach(model.backend());
   std::fprintf(stderr, "%s\n", speculation.description().c_str());
 

@@ -239,9 +239,14 @@ void Speculation::take_tuned() {
 
 bool Speculation::set_active(bool on) {
   if (on && !cannot_.empty()) return false;
-  active_ = on;
+  const bool before = std::exchange(active_, on);
   inactive_ = "/spec off";
-  if (on) give_heads();
+  try {
+    if (on) give_heads();
+  } catch (...) {  // they do not fit
+    active_ = before;
+    throw;
+  }
   return active_ == on;
 }
 

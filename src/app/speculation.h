@@ -28,6 +28,9 @@ class Speculation {
   Speculation(const Speculation&) = delete;
   Speculation& operator=(const Speculation&) = delete;
 
+  // The exit heads that it drafts with; nullptr: none, or not now.
+  const ExitHeads* heads() const { return active_ && kind_ ? &*heads_ : nullptr; }
+
   // The backend that it drafts on from now on, until another one's attach(): gives it the heads,
   // and takes the settings that were tuned for it. Throws Error(kLimit) when they do not fit into
   // memory. `backend` must outlive it or the next call.

@@ -209,7 +209,7 @@ int command_theory(int argc, char** argv) {
     if (!flags.heads.empty() || e.code() != ErrorCode::kFile) throw;
     std::fprintf(stderr, "%s\n", terminal_text(e.what()).c_str());
   }
-  model.load();
+  model.load(heads ? &*heads : nullptr);
   std::optional<HeadDefaults> settings;
   if (heads) {
     settings = heads->defaults();

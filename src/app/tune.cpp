@@ -220,7 +220,7 @@ int command_tune(int argc, char** argv) {
   catch_interrupts();
   LoadedModel model(flags.model);
   const ExitHeads heads = open_heads(model, flags.heads);
-  model.load();
+  model.load(&heads);
   const std::vector<TuningText> texts = tuning_texts(model, flags.texts);
   const CostModel costs = measure_costs_shown(model, &heads, texts);
   const TuningTrace trace = record(model, heads, texts);

@@ -79,6 +79,7 @@ class Drafter {
     }
   }
 
+  const ExitHeads* heads() const { return speculation_ ? speculation_->heads() : nullptr; }
   void attach(Backend& backend) {
     if (speculation_) speculation_->attach(backend);
   }
@@ -403,7 +404,7 @@ int command_verify(int argc, char** argv) {
   LoadedModel model(flags.model);
   Drafter drafter(flags, model);
   const Prompts prompts = make_prompts(model, flags, std::move(texts));
-  model.load();
+  model.load(drafter.heads());
   drafter.attach(model.backend());
 
   Verification verification(flags, model, prompts, drafter);

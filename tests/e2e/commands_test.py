@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Every subcommand, from the outside: help, exit codes, doctor."""
 import json
+import os
 import unittest
 
-from specbound_process import STORIES, specbound
+from specbound_process import DEMO, STORIES, specbound
 
-COMMANDS = ("run", "chat", "verify", "lens", "info", "doctor", "tokenize", "detokenize")
+SIMT_BINARY = os.environ.get("SPECBOUND_SIMT_BINARY")
+COMMANDS = ("run", "chat", "verify", "lens", "bench", "info", "doctor", "tokenize", "detokenize")
 
 
 class Help(unittest.TestCase):
@@ -93,8 +95,76 @@ class Doctor(unittest.TestCase):
         self.assertIn("portable", found["cpu"]["kernels_supported"])
         self.assertGreater(found["memory"]["total_bytes"], 1 << 28)
         self.assertGreater(found["read_bandwidth"]["one_thread_bytes_per_second"], 1e8)
-        self.assertIs(found["gpu"]["backend_in_this_build"], False)
+        self.check_gpu(found["gpu"])
         self.assertTrue(found["bundled_model"].endswith(".gguf"))
+
+    def check_gpu(self, gpu):
+        built = gpu["state"] != "not-built"
+        self.assertIs(gpu["backend_in_this_build"], built)
+        self.assertEqual(gpu["why_not"] is None, gpu["state"] == "ready")
+        self.assertEqual(bool(gpu["gpus"]), gpu["state"] == "ready")
+        if not built:
+            self.assertIn("this build has no GPU backend", gpu["why_not"])
+            self.assertEqual([gpu["driver"], gpu["cuda_version"], gpu["cublas"]], [None] * 3)
+
+
+@unittest.skipUnless(SIMT_BINARY, "no specbound_simt")
+class DoctorWithGpu(unittest.TestCase):
+    """The GPU is the SIMT executor, which simulates what goes wrong."""
+
+    def doctor(self, *arguments, environment=None):
+        result = specbound("doctor", *arguments, binary=SIMT_BINARY,
+                           environment={"SPECBOUND_MODEL": DEMO, **(environment or {})})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout.decode()
+
+    def gpu(self, environment=None):
+        found = self.doctor("--json", environment=environment)
+        return json.loads(found, parse_constant=self.fail)["gpu"]
+
+    def test_a_gpu(self):
+        gpu = self.gpu()
+        self.assertEqual((gpu["state"], gpu["why_not"]), ("ready", None))
+        [one] = gpu["gpus"]
+        self.assertEqual((one["index"], one["name"], one["compute_capability"]),
+                         (0, "SIMT executor", "7.5"))
+        self.assertEqual(one["free_bytes"], one["total_bytes"])
+        self.assertGreater(one["read_bytes_per_second"], 1e6)
+        self.assertEqual(one["bundled_model_context"], 768)
+        self.assertIsNone(one["failure"])
+        text = self.doctor()
+        self.assertRegex(text, r"(?m)^GPU +cuda:0 SIMT executor, compute capability 7\.5")
+        self.assertRegex(text, r"(?m)^ +8\.6 GB, 8\.6 GB free, [0-9.]+ GB/s read")
+        self.assertRegex(text, r"(?m)^ +bundled model: its whole context of \d+ positions fits")
+
+    def test_little_memory(self):
+        info = specbound("info", "--json", DEMO, binary=SIMT_BINARY)
+        plan = json.loads(info.stdout)["gpu"]["bytes"]
+        almost = plan["total"] - plan["exit_heads"] - 1
+        for memory, context, says in ((almost, 704, "704 of its 768 positions fit"),
+                                      (almost // 2, 0, "does not fit")):
+            environment = {"SPECBOUND_SIMT_MEMORY": str(memory)}
+            self.assertEqual(self.gpu(environment)["gpus"][0]["bundled_model_context"], context)
+            self.assertIn("bundled model: " + says, self.doctor(environment=environment))
+
+    def test_a_gpu_that_fails_is_a_finding(self):
+        for at in range(1, 6):
+            environment = {"SPECBOUND_SIMT_LOSE": str(at)}
+            [one] = self.gpu(environment)["gpus"]
+            self.assertIn("the device is lost", one["failure"])
+            self.assertIsNone(one["read_bytes_per_second"])
+            self.assertIn("failed: GPU 0 (SIMT executor): ", self.doctor(environment=environment))
+
+    def test_why_there_is_none(self):
+        for state, says in (("no-driver", "libcuda.so.1 is not found"),
+                            ("old-driver", "serves CUDA 12.4, expected 13.0"),
+                            ("no-gpu", "CUDA finds no GPU")):
+            environment = {"SPECBOUND_SIMT_STATE": state}
+            gpu = self.gpu(environment)
+            self.assertEqual((gpu["state"], gpu["gpus"], gpu["cublas"]), (state, [], None))
+            self.assertIn(says, gpu["why_not"])
+            text = self.doctor(environment=environment)
+            self.assertIn("GPU        none: " + gpu["why_not"], text)
 
 
 if __name__ == "__main__":

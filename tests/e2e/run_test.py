@@ -160,7 +160,7 @@ class Usage(unittest.TestCase):
         self.check_usage("run", "-n", "1e3", says=b"expected a whole number")
         self.check_usage("run", "-s", "-7", says=b"--seed")
         self.check_usage("run", "-ngl", "12", "-p", "x", says=b"expected 0 or all")
-        self.check_usage("run", "--device", "cuda", says=b"expected auto or cpu")
+        self.check_usage("run", "--device", "gpu", says=b"expected auto, cpu, cuda or cuda:N")
         self.check_usage("run", "--isa", "sse9", says=b"expected auto, portable")
         self.check_usage("run", "-p", "a", "-f", "b", says=b"-p and -f")
         self.check_usage("run", "--raw", "--sys", "x", "-p", "a", says=b"--sys")

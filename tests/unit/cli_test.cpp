@@ -148,44 +148,9 @@ TEST_CASE("the last one of a repeated flag counts") {
   CHECK(f.text.text == "b");
 }
 
-TEST_CASE("-ngl is one flag in every spelling") {
-  for (const std::vector<std::string>& five : std::vector<std::vector<std::string>>{
-           {"-ngl", "5"}, {"-ngl5"}, {"-ngl=5"}, {"--gpu-layers", "5"}, {"--n-gpu-layers=5"}}) {
-    CHECK_MESSAGE(parse(five).model.gpu_layers == 5, five.front());
-  }
-  CHECK(parse({"-ngl", "0"}).model.gpu_layers == 0);
-  CHECK(parse({"-ngl", "all"}).model.gpu_layers == ModelFlags::kAllLayers);
-  CHECK(parse({"-nglall"}).model.gpu_layers == ModelFlags::kAllLayers);
-  CHECK(parse({"-ngl", "99999999999"}).model.gpu_layers == ModelFlags::kAllLayers);
-  CHECK(!parse({}).model.gpu_layers);
-  CHECK(parse({"-n", "5"}).reply.n_predict == 5);
-  for (const char* bad : {"-1", "", "ALL", "3.5", "x"}) {
-    const Flags f = parse({"-ngl", bad});
-    CHECK_MESSAGE(f.status == 2, bad);
-    CHECK(f.err.starts_with("specbound test: -ngl: expected 0, all or a number of layers"));
-  }
-  CHECK(parse({"-nglx"}).err.find("found \"x\"") != std::string::npos);
-}
-
-TEST_CASE("-ngl means the whole model or none of it") {
-  const auto all_of_16 = [](const char* value) {
-    return parse({"-ngl", value}).model.all_layers_on_gpu(16);
-  };
-  CHECK(!parse({}).model.all_layers_on_gpu(16));
-  CHECK(!all_of_16("0"));
-  CHECK(all_of_16("all"));
-  CHECK(all_of_16("17"));  // the output counts as a layer
-  CHECK(all_of_16("99"));
-  for (const char* part : {"1", "15", "16"}) {
-    CHECK_THROWS_WITH_AS(all_of_16(part), doctest::Contains("expected 0 or all (17 or more)"),
-                         Error);
-  }
-}
-
-TEST_CASE("what this build has no device or kernels for is refused") {
-  CHECK(refuses_options(parse({"--device", "cuda"}).model));
+TEST_CASE("what this CPU has no kernels for is refused") {
   CHECK(refuses_options(parse({"--isa", "sse"}).model));
-  CHECK(!refuses_options(parse({"--isa", "portable", "--device", "cpu"}).model));
+  CHECK(!refuses_options(parse({"--isa", "portable"}).model));
 }
 
 TEST_CASE("an empty file name is refused, not taken for a flag left out") {
@@ -314,6 +279,9 @@ TEST_CASE("wrong usage gives status 2") {
            {"-t", "-1"},
            {"-t", "257"},
            {"-ngl", "some"},
+           {"--device", "gpu"},
+           {"--dtype", "q4"},
+           {"--prefill", "fast"},
            {"-s", "-2"},
            {"-s", "18446744073709551616"},
        }) {
