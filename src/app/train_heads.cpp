@@ -13,6 +13,7 @@
 
 #include "app/commands.h"
 #include "app/file_output.h"
+#include "app/gpu.h"
 #include "app/heads_path.h"
 #include "app/interrupt.h"
 #include "app/loaded_model.h"
@@ -26,6 +27,7 @@
 #include "text/chat_template.h"
 #include "train/build_draft_table.h"
 #include "train/corpus.h"
+#include "train/head_learner.h"
 #include "train/matrix_floats.h"
 #include "train/report_html.h"
 #include "train/self_generate.h"
@@ -165,8 +167,16 @@ class Training {
     if (!flags_.train.kinds.empty()) {
       FeatureStore features(flags_.folder, flags_.train.layers, model_.config().dim,
                             flags_.max_disk);
-      compute_features(features, resumed);
-      trained = train(features, folder);
+      try {
+        compute_features(features, resumed);
+        trained = train(features, folder);
+      } catch (const Error& e) {
+        if (e.code() == ErrorCode::kDevice) {  // the same command goes on from here
+          features.keep();
+          folder.keep();
+        }
+        throw;
+      }
     }
     trained.heads.base = heads_base(model_.gguf(), model_.config());
     if (flags_.makes_table()) trained.heads.table = make_table();
@@ -344,8 +354,13 @@ class Training {
     TrainOptions options = flags_.train;
     options.checkpoint = folder.checkpoint();
     if (flags_.minutes > 0) options.seconds = std::max(1.0, 60 * flags_.minutes - seconds());
+    if (Device* const gpu = model_.backend().gpu()) {
+      options.device_learner = [gpu](const LearningTask& task) {
+        return gpu_engine().learner(*gpu, task);
+      };
+    }
     std::optional<Progress> bar;
-    std::string stage;
+    std::string stage, arithmetic;
     TrainedHeads trained = train_heads(
         features, lm_head, shortlist_, heads_base(model_.gguf(), model_.config()), options,
         [&](const TrainProgress& progress) {
@@ -354,8 +369,11 @@ class Training {
           if (!progress.warning.empty()) {
             bar.reset();
             stage.clear();
-            std::fprintf(stderr, "%s; the training goes on, but could not after a kill\n",
-                         terminal_text(progress.warning).c_str());
+            std::fprintf(stderr, "%s\n", terminal_text(progress.warning).c_str());
+          }
+          if (arithmetic != progress.arithmetic) {
+            arithmetic = progress.arithmetic;
+            std::fprintf(stderr, "training: matrices by %s\n", terminal_text(arithmetic).c_str());
           }
           if (stage != progress.stage) {
             bar.reset();

@@ -48,31 +48,37 @@ RowSplit split_rows(const FeatureSource& features) {
   check_failed(__FILE__, __LINE__, "chunks hold the rows");
 }
 
-void append_rows(const FeatureChunk& chunk, int number, int begin, int end, int chains,
+void append_rows(std::span<const uint8_t> follows, int number, int begin, int end, int chains,
                  std::vector<RowAt>& rows) {
   const size_t first = rows.size();
   rows.resize(first + static_cast<size_t>(end - begin));
   int run = 0;
   for (int r = end - 1; r >= begin; --r) {
-    const bool next_follows = r + 1 < end && chunk.follows[static_cast<size_t>(r) + 1];
+    const bool next_follows = r + 1 < end && follows[static_cast<size_t>(r) + 1];
     run = next_follows ? run + 1 : 1;
     // The state before the first row of a chunk is in another chunk.
-    const bool follows = r > 0 && chunk.follows[static_cast<size_t>(r)];
-    rows[first + static_cast<size_t>(r - begin)] = {number, r, follows ? std::min(run, chains) : 0};
+    const bool has_state = r > 0 && follows[static_cast<size_t>(r)];
+    rows[first + static_cast<size_t>(r - begin)] = {number, r,
+                                                    has_state ? std::min(run, chains) : 0};
   }
+}
+
+std::vector<int> order_batch(std::vector<RowAt>& rows, int chains) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const RowAt& a, const RowAt& b) { return a.run > b.run; });
+  std::vector<int> chained(static_cast<size_t>(chains), 0);
+  for (const RowAt& row : rows) {
+    for (int k = 0; k < row.run; ++k) ++chained[static_cast<size_t>(k)];
+  }
+  // Steps that no row of the batch can go are none.
+  while (!chained.empty() && chained.back() == 0) chained.pop_back();
+  return chained;
 }
 
 void fill_batch(const Chunks& chunks, const BatchPlan& plan, std::vector<RowAt>& rows,
                 TrainingBatch& batch) {
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const RowAt& a, const RowAt& b) { return a.run > b.run; });
   batch.n = static_cast<int>(rows.size());
-  batch.chained.assign(static_cast<size_t>(plan.chains), 0);
-  for (const RowAt& row : rows) {
-    for (int k = 0; k < row.run; ++k) ++batch.chained[static_cast<size_t>(k)];
-  }
-  // Steps that no row of the batch can go are none.
-  while (!batch.chained.empty() && batch.chained.back() == 0) batch.chained.pop_back();
+  batch.chained = order_batch(rows, plan.chains);
   // Values of layer index `layer`, or y, `ahead` positions on.
   constexpr size_t kState = ~size_t{0};
   const auto gather = [&](int count, int ahead, size_t layer, std::vector<float>& out) {
@@ -101,9 +107,18 @@ void fill_batch(const Chunks& chunks, const BatchPlan& plan, std::vector<RowAt>&
   if (!batch.chained.empty()) gather(batch.chained[0], -1, kState, batch.state);
 }
 
-Batches::Batches(const FeatureSource& features, const RowSplit& split, BatchPlan plan, int rows,
+void ChunksInMemory::open(std::span<const int> chunks) {
+  std::erase_if(chunks_, [&](const auto& entry) {
+    return std::find(chunks.begin(), chunks.end(), entry.first) == chunks.end();
+  });
+  for (const int c : chunks) {
+    if (!chunks_.contains(c)) chunks_.emplace(c, features_.load(c));
+  }
+}
+
+Batches::Batches(const FeatureSource& features, const RowSplit& split, int chains, int rows,
                  uint64_t seed)
-    : features_(features), split_(split), plan_(std::move(plan)), batch_rows_(rows), seed_(seed) {
+    : split_(split), chains_(chains), batch_rows_(rows), seed_(seed) {
   n_chunks_ = split.first_chunk + (split.first_row > 0 ? 1 : 0);
   const double chunk_rows = static_cast<double>(features.n_rows) / features.n_chunks;
   const double chunk_bytes =
@@ -113,7 +128,7 @@ Batches::Batches(const FeatureSource& features, const RowSplit& split, BatchPlan
   n_windows_ = (n_chunks_ + chunks_per_window_ - 1) / chunks_per_window_;
 }
 
-void Batches::open_window(int epoch, int window) {
+void Batches::open_window(int epoch, int window, OpenChunks& where) {
   if (open_epoch_ == epoch && open_window_ == window) return;
   const std::vector<size_t> order = shuffled_order(
       static_cast<size_t>(n_chunks_), derived_seed(seed_, static_cast<uint64_t>(epoch), 0));
@@ -121,15 +136,12 @@ void Batches::open_window(int epoch, int window) {
   const int end = std::min(n_chunks_, begin + chunks_per_window_);
   std::vector<int> members;
   for (int i = begin; i < end; ++i) members.push_back(static_cast<int>(order[i]));
-  std::erase_if(chunks_, [&](const auto& entry) {
-    return std::find(members.begin(), members.end(), entry.first) == members.end();
-  });
+  where.open(members);
   std::vector<RowAt> all;
   for (const int c : members) {
-    if (!chunks_.contains(c)) chunks_.emplace(c, features_.load(c));
-    const FeatureChunk& chunk = chunks_.at(c);
-    append_rows(chunk, c, 0, c == split_.first_chunk ? split_.first_row : chunk.rows, plan_.chains,
-                all);
+    const std::span<const uint8_t> follows = where.follows(c);
+    const int rows = c == split_.first_chunk ? split_.first_row : static_cast<int>(follows.size());
+    append_rows(follows, c, 0, rows, chains_, all);
   }
   rows_.resize(all.size());
   const std::vector<size_t> shuffled = shuffled_order(
@@ -140,16 +152,15 @@ void Batches::open_window(int epoch, int window) {
   open_window_ = window;
 }
 
-bool Batches::next(int epochs, BatchPlace& place, TrainingBatch& batch) {
+bool Batches::next(int epochs, BatchPlace& place, OpenChunks& where, std::vector<RowAt>& rows) {
   if (place.epoch >= epochs) return false;
-  open_window(place.epoch, place.window);
+  open_window(place.epoch, place.window, where);
   // Batches of about the size asked for, none of them small.
   const int64_t n_rows = static_cast<int64_t>(rows_.size());
   const int64_t n_batches = std::max<int64_t>(1, (n_rows + batch_rows_ / 2) / batch_rows_);
   const int64_t begin = n_rows * place.batch / n_batches;
   const int64_t end = n_rows * (place.batch + 1) / n_batches;
-  sorted_.assign(rows_.begin() + begin, rows_.begin() + end);
-  fill_batch(chunks_, plan_, sorted_, batch);
+  rows.assign(rows_.begin() + begin, rows_.begin() + end);
   if (++place.batch < n_batches) return true;
   place.batch = 0;
   if (++place.window < n_windows_) return true;

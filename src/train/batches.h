@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "train/head_trainer.h"
@@ -37,36 +38,62 @@ struct BatchPlan {
   int chains = 0;                      // steps of chained heads; 0: there are none
 };
 
-// Adds the rows [begin, end) of a chunk.
-void append_rows(const FeatureChunk& chunk, int number, int begin, int end, int chains,
+// Adds the rows [begin, end) of a chunk; `follows` is FeatureChunk::follows.
+void append_rows(std::span<const uint8_t> follows, int number, int begin, int end, int chains,
                  std::vector<RowAt>& rows);
+
+// Puts the rows of a batch into its order. Returns TrainingBatch::chained.
+std::vector<int> order_batch(std::vector<RowAt>& rows, int chains);
 
 // The batch of `rows`, which are put into the order of its rows.
 void fill_batch(const Chunks& chunks, const BatchPlan& plan, std::vector<RowAt>& rows,
                 TrainingBatch& batch);
 
-class Batches {
+// Chunks of features where they are learnt from, as many at a time as a window has.
+class OpenChunks {
  public:
-  Batches(const FeatureSource& features, const RowSplit& split, BatchPlan plan, int rows,
-          uint64_t seed);
+  virtual ~OpenChunks() = default;
+  // These are wanted from now on, and no others.
+  virtual void open(std::span<const int> chunks) = 0;
+  virtual std::span<const uint8_t> follows(int chunk) const = 0;  // of an open one
+};
 
-  // The batch at `place`, which moves on to the next; false when `epochs` are over.
-  bool next(int epochs, BatchPlace& place, TrainingBatch& batch);
+// Open chunks as floats in memory.
+class ChunksInMemory final : public OpenChunks {
+ public:
+  explicit ChunksInMemory(const FeatureSource& features) : features_(features) {}
+  void open(std::span<const int> chunks) override;
+  std::span<const uint8_t> follows(int chunk) const override { return chunks_.at(chunk).follows; }
+  const Chunks& chunks() const { return chunks_; }
 
  private:
-  void open_window(int epoch, int window);
-
   const FeatureSource& features_;
+  Chunks chunks_;
+};
+
+// Which rows learn together: the same ones wherever they lie.
+class Batches {
+ public:
+  Batches(const FeatureSource& features, const RowSplit& split, int chains, int rows,
+          uint64_t seed);
+
+  // The rows of the batch at `place`, which moves on to the next, and their chunks open in `where`;
+  // false when `epochs` are over.
+  bool next(int epochs, BatchPlace& place, OpenChunks& where, std::vector<RowAt>& rows);
+  // Of any batch, at most.
+  int most_rows() const { return batch_rows_ + batch_rows_ / 2 + 1; }
+
+ private:
+  void open_window(int epoch, int window, OpenChunks& where);
+
   RowSplit split_;
-  BatchPlan plan_;
+  int chains_;
   int batch_rows_;
   uint64_t seed_;
   int n_chunks_ = 0;  // that have training rows
   int n_windows_ = 0, chunks_per_window_ = 1;
   int open_epoch_ = -1, open_window_ = -1;
-  Chunks chunks_;
   std::vector<RowAt> rows_;  // of the open window, shuffled
-  std::vector<RowAt> sorted_;
 };
 
 }  // namespace specbound

@@ -13,6 +13,7 @@
 #include "train/checkpoint.h"
 #include "train/corpus.h"
 #include "train/gemm.h"
+#include "train/head_learner.h"
 #include "train/least_squares.h"
 #include "train/training_step.h"
 #include "train/validation.h"
@@ -58,6 +59,8 @@ class Trainer {
 
  private:
   void make_heads();
+  BatchPlan plan() const;
+  void make_learner();
   uint64_t options_hash() const;
   bool least_squares();
   void take_solution(LearningHead& head, const std::vector<float>& map);
@@ -84,6 +87,8 @@ class Trainer {
   RowSplit split_;
   std::vector<LearningHead> heads_;
   std::vector<int> x_index_;  // [head] index of its layer among the features
+  std::optional<Batches> batches_;
+  std::unique_ptr<HeadLearner> learner_;
   TrainingState state_;
   double newest_loss_ = 0, saved_at_ = 0;
   bool warned_ = false;  // that no checkpoint can be written
@@ -109,6 +114,7 @@ Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
   }
   split_ = split_rows(features);
   make_heads();
+  make_learner();
 }
 
 void Trainer::make_heads() {
@@ -147,6 +153,36 @@ void Trainer::make_heads() {
   }
 }
 
+BatchPlan Trainer::plan() const {
+  BatchPlan plan;
+  plan.layer.resize(features_.layers.size());
+  plan.chained_layer.resize(features_.layers.size());
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    plan.layer[x_index_[h]] = 1;
+    if (!heads_[h].chained()) continue;
+    plan.chained_layer[x_index_[h]] = 1;
+    plan.chains = std::max(1, options_.unroll);
+  }
+  return plan;
+}
+
+void Trainer::make_learner() {
+  const BatchPlan wanted = plan();
+  batches_.emplace(features_, split_, wanted.chains, std::max(1, options_.batch), options_.seed);
+  AdamW adam;
+  adam.weight_decay = options_.weight_decay;
+  const LearningTask task{features_, step_, heads_, x_index_, wanted, batches_->most_rows(), adam};
+  if (options_.device_learner) {
+    try {
+      learner_ = options_.device_learner(task);
+      return;
+    } catch (const Error& e) {
+      warning_ = format("heads learn on the CPU: %s", e.what());
+    }
+  }
+  learner_ = make_cpu_learner(gemm_, task);
+}
+
 uint64_t Trainer::options_hash() const {
   Hash hash;
   for (const LearningHead& head : heads_) {
@@ -173,7 +209,8 @@ uint64_t Trainer::options_hash() const {
 
 bool Trainer::say(const char* stage, double done) {
   if (!progress_) return true;
-  TrainProgress progress{stage, done, newest_loss_, 0, std::exchange(warning_, {})};
+  TrainProgress progress{
+      stage, done, newest_loss_, 0, std::exchange(warning_, {}), learner_->arithmetic()};
   if (state_.training_seconds > 0) {
     progress.tokens_x_layers_per_second =
         static_cast<double>(state_.head_rows) / state_.training_seconds;
@@ -181,16 +218,10 @@ bool Trainer::say(const char* stage, double done) {
   return progress_(progress);
 }
 
-// Heads of one layer that carry no state share a solution, and those that do another.
 bool Trainer::least_squares() {
-  struct Problem {
-    size_t layer;
-    bool chained;
-    LeastSquares equations;
-  };
-  std::vector<std::pair<size_t, bool>> wanted;
+  std::vector<EquationsOf> wanted;
   for (size_t h = 0; h < heads_.size(); ++h) {
-    const std::pair<size_t, bool> key{static_cast<size_t>(x_index_[h]), heads_[h].chained()};
+    const EquationsOf key{x_index_[h], heads_[h].chained()};
     if (std::find(wanted.begin(), wanted.end(), key) == wanted.end()) wanted.push_back(key);
   }
   const size_t dim = static_cast<size_t>(features_.dim);
@@ -200,51 +231,27 @@ bool Trainer::least_squares() {
   };
   const int n_chunks = split_.first_chunk + (split_.first_row > 0 ? 1 : 0);
   for (size_t begin = 0; begin < wanted.size();) {
-    std::vector<Problem> problems;
-    size_t total = 0;
-    while (begin < wanted.size() &&
-           (problems.empty() || total + bytes(wanted[begin].second) <= kEquationBytes)) {
-      const auto [layer, chained] = wanted[begin++];
-      total += bytes(chained);
-      problems.push_back(
-          {layer, chained, LeastSquares(features_.dim * (chained ? 2 : 1), features_.dim)});
+    size_t end = begin, total = 0;
+    while (end < wanted.size() &&
+           (end == begin || total + bytes(wanted[end].chained) <= kEquationBytes)) {
+      total += bytes(wanted[end++].chained);
     }
-    const double share = static_cast<double>(problems.size()) / static_cast<double>(wanted.size());
-    const double done =
-        static_cast<double>(begin - problems.size()) / static_cast<double>(wanted.size());
-    std::vector<float> u, y;
+    const std::span<const EquationsOf> some = std::span(wanted).subspan(begin, end - begin);
+    const double share = static_cast<double>(some.size()) / static_cast<double>(wanted.size());
+    const double done = static_cast<double>(begin) / static_cast<double>(wanted.size());
+    learner_->begin_equations(some);
     for (int c = 0; c < n_chunks; ++c) {
       if (!say("least squares", done + 0.9 * share * c / n_chunks)) return false;
-      const FeatureChunk chunk = features_.load(c);
-      const int rows = c == split_.first_chunk ? split_.first_row : chunk.rows;
-      for (Problem& problem : problems) {
-        const float* x = chunk.x[problem.layer].data();
-        if (!problem.chained) {
-          problem.equations.add(gemm_, rows, x, chunk.y.data());
-          continue;
-        }
-        // The state is the true one, y of the row before.
-        u.clear();
-        y.clear();
-        for (size_t r = 1; r < static_cast<size_t>(rows); ++r) {
-          if (!chunk.follows[r]) continue;
-          const float* before = chunk.y.data() + (r - 1) * dim;
-          u.insert(u.end(), x + r * dim, x + (r + 1) * dim);
-          u.insert(u.end(), before, before + dim);
-          y.insert(y.end(), before + dim, before + 2 * dim);
-        }
-        problem.equations.add(gemm_, static_cast<int>(y.size() / dim), u.data(), y.data());
-      }
+      learner_->add_equations(c, c == split_.first_chunk ? split_.first_row : kAllRows);
     }
-    for (Problem& problem : problems) {
-      const std::vector<float> map = problem.equations.solve(gemm_, kRidge);
+    std::vector<LeastSquares> equations = learner_->take_equations();
+    for (size_t i = 0; i < some.size(); ++i) {
+      const std::vector<float> map = equations[i].solve(gemm_, kRidge);
       for (size_t h = 0; h < heads_.size(); ++h) {
-        if (static_cast<size_t>(x_index_[h]) == problem.layer &&
-            heads_[h].chained() == problem.chained) {
-          take_solution(heads_[h], map);
-        }
+        if (EquationsOf{x_index_[h], heads_[h].chained()} == some[i]) take_solution(heads_[h], map);
       }
     }
+    begin = end;
   }
   return say("least squares", 1);
 }
@@ -281,34 +288,26 @@ void Trainer::note_loss(double loss, double done) {
 
 void Trainer::save() {
   if (options_.checkpoint.empty()) return;
+  learner_->fetch();
   TrainingState now = state_;
   now.seconds += clock_.seconds();
   try {
     save_checkpoint(options_.checkpoint, options_hash(), now, heads_);
   } catch (const Error& e) {
     // Hours of training are not thrown away because a disk is full.
-    if (!warned_) warning_ = e.what();
+    if (!warned_) {
+      warning_ = format("%s; the training goes on, but could not after a kill", e.what());
+    }
     warned_ = true;
   }
   saved_at_ = clock_.seconds();
 }
 
 bool Trainer::train() {
-  BatchPlan plan;
-  plan.layer.resize(features_.layers.size());
-  plan.chained_layer.resize(features_.layers.size());
-  for (size_t h = 0; h < heads_.size(); ++h) {
-    plan.layer[x_index_[h]] = 1;
-    if (!heads_[h].chained()) continue;
-    plan.chained_layer[x_index_[h]] = 1;
-    plan.chains = std::max(1, options_.unroll);
-  }
-  Batches batches(features_, split_, plan, std::max(1, options_.batch), options_.seed);
-  AdamW adam;
-  adam.weight_decay = options_.weight_decay;
   const double all_rows = static_cast<double>(split_.training) * options_.epochs;
   std::vector<double> losses(heads_.size());
-  TrainingBatch batch;
+  std::vector<RowAt> rows;
+  learner_->begin();
   double mark = clock_.seconds();
   for (;;) {
     const double by_rows = static_cast<double>(state_.rows) / all_rows;
@@ -320,19 +319,12 @@ bool Trainer::train() {
       save();
       return false;
     }
-    if (time_is_up() || !batches.next(options_.epochs, state_.place, batch)) break;
-    step_.run(heads_, x_index_, batch, losses);
-    ++state_.step;
+    if (time_is_up() || !batches_->next(options_.epochs, state_.place, *learner_, rows)) break;
     const float rate = learning_rate(options_.learning_rate, done);
+    state_.head_rows += learner_->learn(rows, ++state_.step, rate, losses);
+    state_.rows += std::ssize(rows);
     double loss = 0;
-    for (size_t h = 0; h < heads_.size(); ++h) {
-      adam.step(pool_, heads_[h].parameters(), state_.step, rate);
-      loss += losses[h] / static_cast<double>(heads_.size());
-      int64_t rows = heads_[h].chained() ? 0 : batch.n;
-      for (const int n : batch.chained) rows += heads_[h].chained() ? n : 0;
-      state_.head_rows += rows;
-    }
-    state_.rows += batch.n;
+    for (const double of_head : losses) loss += of_head / static_cast<double>(heads_.size());
     note_loss(loss, static_cast<double>(state_.rows) / all_rows);
     const double now = clock_.seconds();
     state_.training_seconds += now - mark;
@@ -343,6 +335,8 @@ bool Trainer::train() {
     }
   }
   save();
+  if (options_.checkpoint.empty()) learner_->fetch();
+  learner_->open({});
   return say("training", 1);
 }
 
@@ -438,7 +432,7 @@ TrainedHeads Trainer::run() {
     result.tokens_x_layers_per_second =
         static_cast<double>(state_.head_rows) / state_.training_seconds;
   }
-  result.arithmetic = gemm_.name();
+  result.arithmetic = learner_->arithmetic();
   return result;
 }
 

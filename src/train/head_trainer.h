@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,9 @@
 #include "train/features.h"
 
 namespace specbound {
+
+class HeadLearner;
+struct LearningTask;
 
 struct TrainOptions {
   std::vector<HeadKind> kinds = {HeadKind::kChained, HeadKind::kFolded};
@@ -35,6 +39,9 @@ struct TrainOptions {
   bool own_gemm = false;           // our own matrix products, even where OpenBLAS is installed
   std::string checkpoint;          // file that training goes on from after a kill; "": none
   double checkpoint_seconds = 30;  // how often it is written
+  // What heads learn on in place of the CPU. Where it throws (a GPU without cuBLAS or with too
+  // little memory), the CPU does it, and the reason is a warning.
+  std::function<std::unique_ptr<HeadLearner>(const LearningTask&)> device_learner;
 };
 
 struct TrainProgress {
@@ -42,7 +49,8 @@ struct TrainProgress {
   double done;        // 0..1 of the stage
   double loss = 0;    // KL in nats a row, of the newest batches; mean over heads
   double tokens_x_layers_per_second = 0;
-  std::string warning = {};  // what went wrong since the last call without ending the training
+  std::string warning = {};     // what went wrong since the last call without ending the training
+  std::string arithmetic = {};  // TrainedHeads::arithmetic
 };
 
 // What one head does on rows it has not learnt from.
@@ -84,8 +92,9 @@ FeatureSource feature_source(const FeatureStore& store);  // which must outlive 
 // and what comes back has no heads. The same seed, features and machine give the same bytes,
 // whatever the number of threads, and whether or not the training was killed on the way (unless
 // `seconds` limits it). The checkpoint stays when training is over: it goes with the features.
-// One that cannot be written is a warning, told once. Throws Error(kUsage) for options that leave
-// nothing to train, Error(kFormat) for features that are no numbers.
+// One that cannot be written is a warning, told once. Bytes made on a device are those of its kind;
+// what one kind began the other may go on with. Throws Error(kUsage) for options that leave nothing
+// to train, Error(kFormat) for features that are no numbers.
 TrainedHeads train_heads(const FeatureSource& features, std::span<const float> lm_head,
                          std::span<const int32_t> shortlist, const HeadsBase& base,
                          const TrainOptions& options,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "error.h"
 #include "train/blocks.h"
@@ -110,6 +111,12 @@ LeastSquares::LeastSquares(int n_in, int n_out)
       n_out_(n_out),
       gram_(static_cast<size_t>(n_in) * n_in),
       cross_(static_cast<size_t>(n_in) * n_out) {}
+
+LeastSquares::LeastSquares(int n_in, int n_out, std::vector<double> gram, std::vector<double> cross)
+    : n_in_(n_in), n_out_(n_out), gram_(std::move(gram)), cross_(std::move(cross)) {
+  SB_CHECK(gram_.size() == static_cast<size_t>(n_in) * n_in);
+  SB_CHECK(cross_.size() == static_cast<size_t>(n_in) * n_out);
+}
 
 void LeastSquares::add(const Gemm& gemm, int rows, const float* u, const float* y) {
   part_.resize(static_cast<size_t>(n_in_) * std::max(n_in_, n_out_));

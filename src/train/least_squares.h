@@ -12,6 +12,8 @@ namespace specbound {
 class LeastSquares {
  public:
   LeastSquares(int n_in, int n_out);
+  // What others summed, as below.
+  LeastSquares(int n_in, int n_out, std::vector<double> gram, std::vector<double> cross);
 
   // Rows u (rows, n_in) with the outputs y (rows, n_out) that the map should give.
   void add(const Gemm& gemm, int rows, const float* u, const float* y);

@@ -111,7 +111,7 @@ TrainingFolder::TrainingFolder(std::string path) : path_(std::move(path)) {
 }
 
 TrainingFolder::~TrainingFolder() {
-  if (begun_) remove_files();
+  if (begun_ && !keep_) remove_files();
   rmdir(path_.c_str());  // only when empty
   close(fd_);
 }

@@ -1,7 +1,7 @@
 // Where a training keeps what it has so far, and whether a later run may go on with it. After a
-// kill everything stays; when a run ends by itself, well or not, everything goes. A folder with
-// anything in it is only touched when a marked manifest says that it is such a folder, and then
-// only files of our own names are.
+// kill everything stays; when a run ends by itself, well or not, everything goes unless keep() was
+// called. A folder with anything in it is only touched when a marked manifest says that it is such
+// a folder, and then only files of our own names are.
 #pragma once
 
 #include <string>
@@ -34,6 +34,8 @@ class TrainingFolder {
   // it is kResume, and for a folder that holds something but no training.
   bool begin(const MadeWith& made_with, Begin begin);
 
+  void keep() { keep_ = true; }  // for the next run
+
   const std::string& path() const { return path_; }
   std::string texts() const { return path_ + "/texts.bin"; }
   std::string checkpoint() const { return path_ + "/training.checkpoint"; }
@@ -43,7 +45,7 @@ class TrainingFolder {
 
   std::string path_;
   int fd_ = -1;
-  bool begun_ = false;
+  bool begun_ = false, keep_ = false;
 };
 
 }  // namespace specbound

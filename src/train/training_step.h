@@ -63,6 +63,7 @@ class TrainingStep {
            std::span<double> losses);
 
   int dim() const { return dim_; }
+  float sharpen() const { return sharpen_; }
   int vocab_size() const { return static_cast<int>(lm_head_.size() / static_cast<size_t>(dim_)); }
   std::span<const float> lm_head() const { return lm_head_; }
   // (shortlist, dim), rows of lm_head.

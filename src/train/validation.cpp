@@ -46,7 +46,8 @@ class Validator {
       const int end = std::min(chunk.rows, begin + kBlock);
       // A chain may run past the block.
       std::vector<RowAt> at;
-      append_rows(chunk, 0, begin, std::min(chunk.rows, end + plan.chains), plan.chains, at);
+      append_rows(chunk.follows, 0, begin, std::min(chunk.rows, end + plan.chains), plan.chains,
+                  at);
       at.resize(static_cast<size_t>(end - begin));
       fill_batch(one, plan, at, batch);
       block(at, batch);

@@ -1,0 +1,91 @@
+// Learning on the CPU: training_step.h and adamw.h on floats in memory.
+#include <algorithm>
+#include <utility>
+
+#include "train/head_learner.h"
+
+namespace specbound {
+namespace {
+
+class CpuLearner final : public HeadLearner {
+ public:
+  CpuLearner(const Gemm& gemm, const LearningTask& task)
+      : gemm_(gemm), task_(task), chunks_(task.features) {}
+
+  std::string arithmetic() const override { return gemm_.name(); }
+  void open(std::span<const int> chunks) override { chunks_.open(chunks); }
+  std::span<const uint8_t> follows(int chunk) const override { return chunks_.follows(chunk); }
+
+  void begin_equations(std::span<const EquationsOf> wanted) override {
+    const int dim = task_.features.dim;
+    wanted_.assign(wanted.begin(), wanted.end());
+    equations_.clear();
+    for (const EquationsOf& of : wanted) equations_.emplace_back(dim * (of.chained ? 2 : 1), dim);
+  }
+  void add_equations(int chunk, int most) override;
+  std::vector<LeastSquares> take_equations() override { return std::move(equations_); }
+
+  void begin() override {}
+  int64_t learn(std::vector<RowAt>& rows, int64_t step, float rate,
+                std::span<double> losses) override;
+  void fetch() override {}
+
+ private:
+  const Gemm& gemm_;
+  LearningTask task_;
+  ChunksInMemory chunks_;
+  std::vector<EquationsOf> wanted_;
+  std::vector<LeastSquares> equations_;  // [wanted]
+  std::vector<float> u_, y_;             // rows of chained equations
+  TrainingBatch batch_;
+};
+
+void CpuLearner::add_equations(int number, int most) {
+  const FeatureChunk chunk = task_.features.load(number);
+  const int rows = std::min(most, chunk.rows);
+  const size_t dim = static_cast<size_t>(chunk.dim);
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const float* x = chunk.x[static_cast<size_t>(wanted_[i].layer)].data();
+    if (!wanted_[i].chained) {
+      equations_[i].add(gemm_, rows, x, chunk.y.data());
+      continue;
+    }
+    u_.clear();
+    y_.clear();
+    for (size_t r = 1; r < static_cast<size_t>(rows); ++r) {
+      if (!chunk.follows[r]) continue;
+      const float* before = chunk.y.data() + (r - 1) * dim;
+      u_.insert(u_.end(), x + r * dim, x + (r + 1) * dim);
+      u_.insert(u_.end(), before, before + dim);
+      y_.insert(y_.end(), before + dim, before + 2 * dim);
+    }
+    equations_[i].add(gemm_, static_cast<int>(y_.size() / dim), u_.data(), y_.data());
+  }
+}
+
+int64_t CpuLearner::learn(std::vector<RowAt>& rows, int64_t step, float rate,
+                          std::span<double> losses) {
+  fill_batch(chunks_.chunks(), task_.plan, rows, batch_);
+  task_.step.run(task_.heads, task_.x_index, batch_, losses);
+  int64_t head_rows = 0;
+  for (LearningHead& head : task_.heads) {
+    task_.adam.step(gemm_.pool(), head.parameters(), step, rate);
+    head_rows += rows_of(head, batch_.n, batch_.chained);
+  }
+  return head_rows;
+}
+
+}  // namespace
+
+int64_t rows_of(const LearningHead& head, int n, std::span<const int> chained) {
+  if (!head.chained()) return n;
+  int64_t rows = 0;
+  for (const int steps : chained) rows += steps;
+  return rows;
+}
+
+std::unique_ptr<HeadLearner> make_cpu_learner(const Gemm& gemm, const LearningTask& task) {
+  return std::make_unique<CpuLearner>(gemm, task);
+}
+
+}  // namespace specbound

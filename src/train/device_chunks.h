@@ -1,0 +1,50 @@
+// Features on a device, FP16 as the files have them: all that fit stay from the first epoch on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "engine/cuda/device.h"
+#include "kernels/training.h"
+#include "train/batches.h"
+#include "train/device_floats.h"
+
+namespace specbound {
+
+class DeviceChunks {
+ public:
+  // Of the layers that `plan` wants, in at most `bytes`.
+  DeviceChunks(Device& device, DeviceFloats& floats, const FeatureSource& features,
+               const BatchPlan& plan, size_t bytes);
+  // What all features take.
+  static size_t bytes_of(const FeatureSource& features, const BatchPlan& plan);
+
+  // Brings these to the device; others stay as long as there is room. Throws Error(kLimit).
+  void open(std::span<const int> chunks);
+  std::span<const uint8_t> follows(int chunk) const { return chunks_.at(chunk).follows; }
+
+  int plane_of(int layer) const { return planes_[static_cast<size_t>(layer)]; }  // layer index
+  int y_plane() const { return static_cast<int>(layers_.size()); }
+  kernels::RowPlace place(int chunk, int row) const;
+  const uint16_t* plane(int chunk, int plane) const;  // (rows, dim)
+
+ private:
+  struct Chunk {
+    DeviceMemory<uint16_t> values;  // (planes, rows, dim)
+    std::vector<uint8_t> follows;
+  };
+  void bring(int chunk, std::span<const int> wanted);
+
+  Device& device_;
+  DeviceFloats& floats_;
+  const FeatureSource& features_;
+  std::vector<int> layers_;  // [plane] layer index; y is behind them
+  std::vector<int> planes_;  // [layer index]
+  size_t limit_, used_ = 0;  // bytes
+  std::map<int, Chunk> chunks_;
+};
+
+}  // namespace specbound
