@@ -11,6 +11,7 @@ int command_verify(int argc, char** argv);
 int command_train_heads(int argc, char** argv);
 int command_tune(int argc, char** argv);
 int command_theory(int argc, char** argv);
+int command_bench(int argc, char** argv);
 int command_info(int argc, char** argv);
 int command_doctor(int argc, char** argv);
 int command_tokenize(int argc, char** argv);

@@ -30,10 +30,11 @@ constexpr Command kCommands[] = {
     {"tune", "find the fastest settings of speculation on this machine", specbound::command_tune},
     {"theory", "what speculation can give: measured costs, ceilings, predicted against measured",
      specbound::command_theory},
+    {"bench", "how fast models of some size run here, without a file", specbound::command_bench},
     {"lens", "what each layer would say: the token it has in mind, and how sure",
      specbound::command_lens},
     {"info", "what a GGUF file holds, and whether it can run here", specbound::command_info},
-    {"doctor", "what this machine offers: CPU, SIMD, memory, bandwidth", specbound::command_doctor},
+    {"doctor", "what this machine offers: CPU, GPU, memory, bandwidth", specbound::command_doctor},
     {"tokenize", "text to token ids", specbound::command_tokenize},
     {"detokenize", "token ids to text", specbound::command_detokenize},
 };

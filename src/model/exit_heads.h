@@ -17,6 +17,7 @@
 // the last tokens (model/draft_table.h), `hybrid` asks the chained head where the table is unsure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -115,7 +116,8 @@ class ExitHeads {
 // What goes into a file; see ExitHeads for the meaning. Owned values.
 struct HeadTensor {
   int n_out = 0, n_in = 0;
-  std::vector<float> values;  // (n_out, n_in)
+  std::vector<float> values = {};       // (n_out, n_in)
+  std::vector<std::byte> encoded = {};  // or, without `values`, as the file has them
 };
 struct NewHead {
   int layer = 0;
@@ -134,6 +136,8 @@ struct NewHeads {
 // whole or not there at all. Throws Error(kFile) when it cannot be written, Error(kFormat) when
 // ExitHeads would refuse it: training that ended in values that are no numbers, among others.
 void write_exit_heads(const std::string& path, const NewHeads& heads);
+// The same file as bytes in memory; `name` is for messages.
+std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& heads);
 
 // 16 hexadecimal digits over the model's tensor directory (names, types, shapes) and pages sampled
 // evenly from its tensor data: hashing everything would kill the instant start.

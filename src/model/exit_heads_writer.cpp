@@ -48,7 +48,7 @@ void add_settings(GgufWriter& writer, const NewHeads& heads) {
 
 }  // namespace
 
-void write_exit_heads(const std::string& path, const NewHeads& heads) {
+std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& heads) {
   GgufWriter writer;
   add_settings(writer, heads);
   if (!heads.shortlist.empty()) {
@@ -68,19 +68,24 @@ void write_exit_heads(const std::string& path, const NewHeads& heads) {
     add_array("exit.table.log_p", DType::kF16, heads.table.log_p.size(), table.log_p);
   }
   std::vector<std::vector<std::byte>> encoded;  // each alive until written
-  const auto add = [&](const std::string& name, const HeadTensor& tensor, DType type) {
-    if (tensor.n_in % dtype_info(type)->block != 0) {
+  const auto add = [&](const std::string& tensor_name, const HeadTensor& tensor, DType type) {
+    const DTypeInfo& info = *dtype_info(type);
+    if (tensor.n_in % info.block != 0) {
       throw Error(ErrorCode::kUnsupported,
                   format("%s: tensor '%s': expected rows of whole %s blocks (%u elements), found "
                          "rows of %d",
-                         path.c_str(), name.c_str(), dtype_info(type)->name,
-                         dtype_info(type)->block, tensor.n_in));
+                         name.c_str(), tensor_name.c_str(), info.name, info.block, tensor.n_in));
     }
     const uint64_t shape[] = {static_cast<uint64_t>(tensor.n_in),
                               static_cast<uint64_t>(tensor.n_out)};
+    if (!tensor.encoded.empty()) {
+      SB_CHECK(tensor.encoded.size() == shape[0] * shape[1] / info.block * info.bytes);
+      writer.add_tensor(tensor_name, type, shape, tensor.encoded);
+      return;
+    }
     SB_CHECK(tensor.values.size() == shape[0] * shape[1]);
     encoded.push_back(encode_floats(tensor.values, type));
-    writer.add_tensor(name, type, shape, encoded.back());
+    writer.add_tensor(tensor_name, type, shape, encoded.back());
   };
   for (const NewHead& head : heads.heads) {
     const std::string prefix = format("exit.%d.%s.", head.layer, head_kind_name(head.kind));
@@ -102,9 +107,13 @@ void write_exit_heads(const std::string& path, const NewHeads& heads) {
         SB_CHECK(has_weights(head.kind));
     }
   }
-  const std::vector<std::byte> bytes = writer.serialize();
-  ExitHeads::from_gguf(Gguf::parse(bytes, path), &heads.base);
-  writer.write(path);
+  std::vector<std::byte> bytes = writer.serialize();
+  ExitHeads::from_gguf(Gguf::parse(bytes, name), &heads.base);
+  return bytes;
+}
+
+void write_exit_heads(const std::string& path, const NewHeads& heads) {
+  write_gguf(path, exit_heads_file(path, heads));
 }
 
 }  // namespace specbound

@@ -207,4 +207,10 @@ std::vector<std::byte> GgufWriter::serialize() const {
   return out;
 }
 
+void write_gguf(const std::string& path, std::span<const std::byte> bytes) {
+  TemporaryFile file(path);
+  file.write(bytes);
+  file.rename_over_target();
+}
+
 }  // namespace specbound

@@ -46,4 +46,7 @@ class GgufWriter {
   std::vector<Tensor> tensors_;
 };
 
+// Writes what serialize() gave. Throws Error(kFile).
+void write_gguf(const std::string& path, std::span<const std::byte> bytes);
+
 }  // namespace specbound

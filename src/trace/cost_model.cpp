@@ -31,6 +31,15 @@ double expected_tokens(double acceptance, int rows) {
   return sum;
 }
 
+double acceptance_for(double tokens, int rows) {
+  double low = 0, high = 1;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = 0.5 * (low + high);
+    (expected_tokens(middle, rows) < tokens ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
 // Every row goes through the shallow layers alone: the drafting ones when they are looked at, the
 // last one when it catches up; the deep ones are shared.
 double predicted_speedup(const CostModel& costs, int exit_layer, double check_seconds,

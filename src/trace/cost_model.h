@@ -44,6 +44,9 @@ struct CostModel {
 // E[tokens of a round] of `rows` rows whose drafts are right with chance `acceptance` each.
 double expected_tokens(double acceptance, int rows);
 
+// The acceptance with which rounds of `rows` rows give `tokens`, 1 to rows, each.
+double acceptance_for(double tokens, int rows);
+
 // The speedup over plain greedy decoding when every draft leaves at `exit_layer` after one check
 // of `check_seconds`, and every round has `rows` rows.
 double predicted_speedup(const CostModel& costs, int exit_layer, double check_seconds,

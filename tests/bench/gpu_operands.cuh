@@ -4,24 +4,16 @@
 
 #include <utility>
 
+#include "app/bench_shapes.h"
 #include "attention.h"
 #include "gpu_bench.cuh"
 #include "layouts.h"
 
 namespace specbound::bench {
 
-struct Shape {
-  const char* name;
-  int dim, ffn_dim, n_heads, n_kv_heads, head_dim;
-
-  int q_dim() const { return n_heads * head_dim; }
-  int kv_dim() const { return n_kv_heads * head_dim; }
-};
-
-inline constexpr int kVocabSize = 32000;
-inline constexpr Shape kShapes[] = {{"1b", 2048, 5632, 32, 4, 64},
-                                    {"7b", 4096, 11008, 32, 32, 128},
-                                    {"13b", 5120, 13824, 40, 40, 128}};
+using Shape = BenchShape;
+inline constexpr auto& kShapes = kBenchShapes;
+inline constexpr int kVocabSize = kShapes[0].vocab_size;
 
 using kernels::Stream;
 

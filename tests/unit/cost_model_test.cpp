@@ -3,7 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <utility>
+
 #include "engine_rig.h"
+#include "forwarding_backend.h"
 #include "train/measure_costs.h"
 
 using namespace specbound;
@@ -80,6 +84,49 @@ TEST_CASE("measured costs are positive, grow with the rows, and add up to a plai
     CHECK(costs.plain_token == doctest::Approx(parts));
     for (int l = 1; l <= 4; ++l) CHECK(backend->kv_len(l) == 0);
   }
+}
+
+namespace {
+
+// Returns from layers before they are done: whoever waits next pays for them.
+class LateBackend final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  static constexpr double kLayerSeconds = 2e-4;
+
+  void run_layers(int slot, int n, int pos, int from, int to) override {
+    inner_->run_layers(slot, n, pos, from, to);
+    layers_ += to - from + 1;
+  }
+  void logits(int slot, int n, float* out) override {
+    wait();
+    inner_->logits(slot, n, out);
+  }
+  void wait() override {
+    const auto until = std::chrono::steady_clock::now() +
+                       std::chrono::duration<double>(kLayerSeconds * std::exchange(layers_, 0));
+    while (std::chrono::steady_clock::now() < until) continue;
+  }
+
+ private:
+  int layers_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("measured costs: what is still under way when a call returns is its cost") {
+  TinySpec spec;
+  spec.n_layers = 8;
+  const TinyModel model(spec);
+  LateBackend backend(model.backend(best_isa(), 1));
+  MeasureOptions options;
+  options.seconds = 0.3;
+  options.context = 20;
+  const CostModel costs = measure_costs(backend, nullptr, options);
+  // Half of it where plain tokens came out faster than their parts.
+  CHECK(costs.layer[1] + costs.pass > 0.4 * LateBackend::kLayerSeconds);
+  CHECK(costs.logits[1] < 4 * LateBackend::kLayerSeconds);  // of 8 that may have been pending
+  CHECK(costs.check("lens", 97) < 0.5 * LateBackend::kLayerSeconds);  // of 1
 }
 
 TEST_CASE("measuring can be stopped") {
