@@ -78,6 +78,16 @@ cuda_version() {
   nvcc=$(find_nvcc) && "$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'
 }
 
+# What the GPUs of this machine are, as CMAKE_CUDA_ARCHITECTURES has it ("89" or "75;89"), where
+# this toolkit and the kernels can serve them; nothing otherwise.
+gpu_architectures() {
+  local version
+  version=$(cuda_version) || return 0
+  [ "${version%%.*}" -ge 13 ] || return 0
+  { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } | tr -d '. ' |
+    awk '/^[0-9]+$/ && $0 >= 75 && !seen[$0]++ { printf "%s%s", separator, $0; separator = ";" }'
+}
+
 # One line on the system and its tools.
 describe_system() {
   local os cuda
@@ -85,8 +95,7 @@ describe_system() {
   cuda=$(cuda_version)
   cuda=${cuda:+CUDA toolkit $cuda}
   say "$os, $(nproc) cores, g++ $(g++ -dumpfullversion)," \
-    "cmake $(cmake --version | sed -n '1s/cmake version //p'), ${cuda:-no CUDA toolkit};" \
-    "this version runs on the CPU"
+    "cmake $(cmake --version | sed -n '1s/cmake version //p'), ${cuda:-no CUDA toolkit}"
   if command -v dpkg-query >/dev/null && [ -n "$(missing_packages $recommended)" ]; then
     say "$recommended would speed up train-heads (apt-get install $recommended)"
   fi

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU: all GPU tests, the same under compute-sanitizer, the code of every
-# architecture by JIT, and the microbenches.
+# Everything that needs a GPU: all GPU tests, whole models verified, both under compute-sanitizer,
+# the code of every architecture by JIT, and the benches of kernels and of the engine.
 #
 #   packaging/gpu_session.sh                   builds (build/gpu-session) and runs every stage here
 #   packaging/gpu_session.sh --prepare DIR     builds only: DIR can be taken to a machine with a GPU
 #   packaging/gpu_session.sh --run DIR         runs there, with no toolkit and no network
-#   ... --stage NAME                           of a run: tests, memcheck, racecheck, jit or bench
+#   ... --stage NAME                           of a run: one of gpu_stages.py --help
 #
 # No stage takes more than 9 minutes. One line a stage, then `N passed, N failed, N skipped`; exit
 # status 1 when anything failed. Results are JSON in $OUT, or in tests/bench/results/ when OUT is
 # not set. SPECBOUND_CUDA_ARCHS: what to build for (CMakeLists.txt says for what by default).
+# SPECBOUND_F16_MODEL: a GGUF file to verify beside the bundled model, such as make_f16_model.py's.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -32,10 +33,10 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 
-# Programs that need nothing but a driver: every kernel for all architectures, and once more as PTX
-# of one architecture alone. Line numbers are for compute-sanitizer.
+# Programs that need nothing but a driver: the product, every kernel for all architectures, and once
+# more as PTX of one architecture alone. Line numbers are for compute-sanitizer.
 build() {
-  local build="$folder/build" programs=(gpu_tests gpu_kernels) arch
+  local build="$folder/build" programs=(gpu_tests gpu_kernels) arch program
   . "$root/packaging/dependencies.sh"
   ensure_installed $build_needs $test_needs
   for arch in 75 80 86 89 90 120; do
@@ -45,12 +46,15 @@ build() {
   cmake -S "$root" -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D SPECBOUND_CUDA=ON \
     -D SPECBOUND_FAULTS=OFF -D SPECBOUND_WERROR=OFF -D CMAKE_CUDA_FLAGS=-lineinfo \
     ${SPECBOUND_CUDA_ARCHS:+-D "SPECBOUND_CUDA_ARCHS=$SPECBOUND_CUDA_ARCHS"} >&2
-  cmake --build "$build" --target "${programs[@]}" >&2
+  cmake --build "$build" --target specbound gpu_train "${programs[@]}" >&2
+  strip -o "$folder/specbound" "$build/specbound"
+  strip -o "$folder/gpu_train" "$build/tests/cuda/gpu_train"
   for program in "${programs[@]}"; do
     strip -o "$folder/$program" "$build/kernels/$program"
   done
   python3 -B -c "import bench; print(bench.commit())" >"$folder/commit"
-  say "ready: $(du -ch "$folder"/gpu_* | tail -n 1 | cut -f 1) in $folder (without $build);" \
+  say "ready: $(du -ch "$folder"/{specbound,gpu_*} | tail -n 1 | cut -f 1) in $folder" \
+    "(without $build);" \
     "to run they need the glibc of this system ($(getconf GNU_LIBC_VERSION)) or newer"
 }
 

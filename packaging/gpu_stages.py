@@ -25,6 +25,7 @@ CASES = re.compile(r"^\[doctest\] test cases: +\d+ \| +(\d+) passed \| +(\d+) fa
 DEVICE = re.compile(r"^on (.+), sm_(\d+), driver for CUDA (.+)$", re.MULTILINE)
 SANITIZER = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer",
              "/usr/local/cuda/compute-sanitizer/compute-sanitizer")
+DEMO = bench.ROOT / "models" / "demo-chat-16l-q8_0.gguf"
 FOUND_AN_ERROR = 99  # the exit status that compute-sanitizer is told to use
 
 
@@ -98,9 +99,13 @@ def stage_tests(stage, _device):
     stage.count_tests("gpu_tests", *stage.run([stage.folder / "gpu_tests"]))
 
 
+def find_sanitizer():
+    return next(filter(None, map(shutil.which, SANITIZER)), None)
+
+
 def sanitize(stage, tool):
     """Case by case, until time is over: the tool makes kernels many times slower."""
-    sanitizer = next(filter(None, map(shutil.which, SANITIZER)), None)
+    sanitizer = find_sanitizer()
     if not sanitizer:
         stage.skip(f"{tool}: no compute-sanitizer here")
         return
@@ -135,6 +140,47 @@ def stage_racecheck(stage, _device):
     sanitize(stage, "racecheck")
 
 
+def verify(stage, model, *flags):
+    name = " ".join([f"verify {model.name}", *flags])
+    if stage.left() < START_SECONDS:
+        stage.skip(f"{name}: no time to start")
+        return
+    status, output = stage.run([stage.folder / "specbound", "verify", "--bits", "--device", "cuda",
+                                "-m", model, *flags])
+    if status == 0:
+        stage.passed += 1
+    else:
+        stage.fail(f"{name}: {ending(status)}", output)
+
+
+def stage_verify(stage, _device):
+    """Speculation changes no bit of what whole models say."""
+    verify(stage, DEMO)
+    verify(stage, DEMO, "--dtype", "fp16")
+    if model := os.environ.get("SPECBOUND_F16_MODEL"):
+        verify(stage, pathlib.Path(model))
+    else:
+        stage.skip("an F16 model: SPECBOUND_F16_MODEL names none")
+
+
+def stage_memcheck_run(stage, _device):
+    """The engine's host side with its copies and graphs, under compute-sanitizer."""
+    sanitizer = find_sanitizer()
+    if not sanitizer:
+        stage.skip("no compute-sanitizer here")
+        return
+    for flags in ([], ["--dtype", "fp16"], ["--temp", "0.8", "--seed", "1"]):
+        name = " ".join(["run", *flags])
+        status, output = stage.run(
+            [sanitizer, "--tool", "memcheck", "--error-exitcode", FOUND_AN_ERROR,
+             stage.folder / "specbound", "run", "--device", "cuda", "-m", DEMO, "-p",
+             "I need a table for two tonight.", "-n", "24", *flags])
+        if status == 0:
+            stage.passed += 1
+        else:
+            stage.fail(f"{name}: {ending(status)}", output)
+
+
 def stage_jit(stage, device):
     """PTX of one architecture, compiled by the driver: every code path on one card."""
     with tempfile.TemporaryDirectory() as cache:
@@ -154,16 +200,33 @@ def stage_jit(stage, device):
                 stage.count_tests(name, status, output)
 
 
-def stage_bench(stage, _device):
-    script = bench.ROOT / "tests" / "bench" / "gpu_kernels.py"
-    status, output = stage.run([sys.executable, "-B", script, "--program",
-                                stage.folder / "gpu_kernels", "--seconds", "400",
+def measure(stage, script, program):
+    status, output = stage.run([sys.executable, "-B", bench.ROOT / "tests" / "bench" / script,
+                                "--program", stage.folder / program, "--seconds", "400",
                                 "--commit", commit_of(stage.folder)])
     print(output, flush=True)
     if status == 0:
         stage.passed += 1
     else:
-        stage.fail(f"bench: {ending(status)}")
+        stage.fail(f"{script}: {ending(status)}")
+
+
+def stage_bench(stage, _device):
+    measure(stage, "gpu_kernels.py", "gpu_kernels")
+
+
+def stage_engine(stage, _device):
+    measure(stage, "gpu_engine.py", "specbound")
+
+
+def stage_train(stage, _device):
+    """Heads for a 7B model, on random features."""
+    status, output = stage.run([stage.folder / "gpu_train"])
+    if status == 0:
+        stage.passed += 1
+        stage.notes.append(" ".join(output.split()))
+    else:
+        stage.fail(f"gpu_train: {ending(status)}", output)
 
 
 STAGES = {name.removeprefix("stage_"): function for name, function in list(globals().items())

@@ -72,13 +72,14 @@ suite() {
   local preset=$1 status junit="$logs/$1.xml"
   build "$preset" || return 1
   rm -f "$junit"
-  fixed_addresses ctest --preset "$preset" --no-tests=error --timeout 900 \
+  fixed_addresses ctest --preset "$preset" --parallel 2 --no-tests=error --timeout 900 \
     --output-junit "$junit" --test-output-size-passed 4194304 --test-output-size-failed 4194304
   status=$?
   python3 packaging/count_results.py "$junit" >"$counts" && return $status
 }
 
 stage_release() { suite release; }
+# Without the end-to-end tests: another compiler has little to add to them.
 stage_clang() { suite clang; }
 
 stage_asan_ubsan() {
@@ -87,6 +88,7 @@ stage_asan_ubsan() {
   suite asan-ubsan
 }
 
+# The end-to-end tests in which threads have most to do with each other.
 stage_tsan() {
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   suite tsan
