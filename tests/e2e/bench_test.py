@@ -4,12 +4,11 @@ program whose GPU is the SIMT executor; replays of traces and of published figur
 """
 import json
 import os
-import tempfile
 import unittest
 
 import specbound_process
 from run_test import built_for_speed
-from specbound_process import DEMO, LENS, specbound
+from specbound_process import DEMO, LENS, FolderCase, specbound
 
 SMALL = ("--shape", "6x64x96x4x2x96", "--shortlist", "48", "-r", "1")
 SMALLER = ("--shape", "3x64x96x4x2x96")
@@ -19,15 +18,7 @@ SIMT = os.environ.get("SPECBOUND_SIMT_BINARY")
 WHOLE = built_for_speed()  # otherwise the executor is slow: less of the same
 
 
-class BenchCase(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class BenchCase(FolderCase):
     def bench(self, *arguments):
         """The text and the JSON."""
         out = self.path("bench.json")

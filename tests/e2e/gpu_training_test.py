@@ -2,11 +2,10 @@
 """specbound train-heads on a GPU, from the outside: specbound_simt, whose GPU is the SIMT executor,
 with a cuBLAS made for tests (tests/simt/fake_cublas.cpp)."""
 import os
-import tempfile
 import unittest
 
 from run_test import built_for_speed
-from specbound_process import STORIES, specbound
+from specbound_process import STORIES, FolderCase, specbound
 
 SIMT = os.environ.get("SPECBOUND_SIMT_BINARY")
 WHOLE = built_for_speed()  # otherwise the executor is slow: fewer steps
@@ -18,16 +17,11 @@ def setUpModule():
         raise unittest.SkipTest("no specbound_simt: SPECBOUND_SIMT_BINARY names it")
 
 
-class GpuTraining(unittest.TestCase):
+class GpuTraining(FolderCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         with open(self.path("story.txt"), "w", encoding="ascii") as file:
             file.write(STORY)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def start(self, out, device="cuda:0", **environment):
         environment["LD_LIBRARY_PATH"] = os.path.join(os.path.dirname(SIMT), "fake_cublas")

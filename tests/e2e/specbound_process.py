@@ -6,6 +6,7 @@ import atexit
 import os
 import subprocess
 import tempfile
+import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ.get("SPECBOUND_BINARY", os.path.join(ROOT, "build/release/specbound"))
@@ -19,6 +20,18 @@ atexit.register(CACHE.cleanup)
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 TIMEOUT = 120  # a run takes well under a second; sanitizers are slow
+
+
+class FolderCase(unittest.TestCase):
+    """Each test has an empty folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
 
 
 def specbound(*arguments, stdin=b"", environment=None, **options):

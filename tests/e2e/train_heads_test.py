@@ -4,11 +4,10 @@ import json
 import lzma
 import os
 import signal
-import tempfile
 import time
 import unittest
 
-from specbound_process import DEMO, STORIES, specbound, start
+from specbound_process import DEMO, STORIES, FolderCase, specbound, start
 
 DIALOGUES = [
     [{"role": "user", "content": f"I need a table for {n} tonight."},
@@ -23,15 +22,7 @@ def jsonl(*objects):
     return "".join(json.dumps(o) + "\n" for o in objects).encode()
 
 
-class TrainHeads(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class TrainHeads(FolderCase):
     def put(self, name, data):
         with open(self.path(name), "wb") as file:
             file.write(data)

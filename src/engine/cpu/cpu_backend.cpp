@@ -14,6 +14,7 @@
 #include "engine/cpu/linear.h"
 #include "engine/cpu/rope.h"
 #include "engine/cpu/thread_pool.h"
+#include "engine/kv_lengths.h"
 #include "engine/pages.h"
 #include "error.h"
 
@@ -57,8 +58,8 @@ class CpuBackend final : public Backend {
   void keep_state(int slot) override;
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
-  int kv_len(int layer) const override;
-  void truncate(int len) override;
+  int kv_len(int layer) const override { return kv_lengths_.at(layer); }
+  void truncate(int len) override { kv_lengths_.truncate(len); }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
 
@@ -87,6 +88,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   Rope rope_;
   KvCache kv_;
+  KvLengths kv_lengths_;
   // Each thread makes whole heads, keys and values with the queries that attend to them: it needs
   // nobody else's until the heads are mixed.
   const bool own_heads_;
@@ -154,6 +156,7 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       pool_(checked_threads(options.n_threads)),
       rope_(config, weights.rope_factors),
       kv_(config, n_ctx_),
+      kv_lengths_(config.n_layers),
       own_heads_(heads_divide(config, pool_.size())),
       store_(dealt_matrices(weights, own_heads_ ? config.head_dim : kTileOutputs), options.repack,
              pool_, options.progress),
@@ -211,7 +214,7 @@ void CpuBackend::run_layers(int slot, int n, int pos, int from, int to) {
 void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                          void* context) {
   const int total = static_cast<int>(tokens.size());
-  SB_CHECK(kv_.len(1) == kv_.len(config_.n_layers) && kv_.len(1) + total <= n_ctx_);
+  SB_CHECK(kv_lengths_.everywhere() + total <= n_ctx_);
   for (int done = 0; done < total;) {
     const int n = std::min(kPrefillChunk, total - done);
     for (int i = 0; i < n; ++i) {
@@ -220,20 +223,10 @@ void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*
       read_row(weights_.token_embd, token,
                prefill_h_.data() + static_cast<size_t>(i) * config_.dim);
     }
-    forward(prefill_h_.data(), n, kv_.len(1), 1, config_.n_layers, true);
+    forward(prefill_h_.data(), n, kv_len(1), 1, config_.n_layers, true);
     done += n;
     if (progress && !progress(context, done)) return;
   }
-}
-
-int CpuBackend::kv_len(int layer) const {
-  SB_CHECK(1 <= layer && layer <= config_.n_layers);
-  return kv_.len(layer);
-}
-
-void CpuBackend::truncate(int len) {
-  SB_CHECK(len >= 0);
-  for (int l = 1; l <= config_.n_layers; ++l) kv_.set_len(l, std::min(kv_.len(l), len));
 }
 
 std::span<const float> CpuBackend::hidden(int slot) const {
@@ -251,11 +244,7 @@ void CpuBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<ui
 // at its K/V: no one reads the rows after it.
 void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_only) {
   rope_.reach(pos + n - 1);
-  for (int l = from; l <= to; ++l) {
-    // Never growing with the layer: a row runs layer l after layer l - 1.
-    SB_CHECK(kv_.len(l) == pos && (l == 1 || kv_.len(l - 1) >= pos + n));
-    kv_.set_len(l, pos + n);
-  }
+  kv_lengths_.extend(pos, n, from, to);
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   // Where a thread's own heads are whole blocks, it quantizes them itself.
   const bool blocks = config_.head_dim % kQuantBlock == 0;

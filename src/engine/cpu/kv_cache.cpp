@@ -20,8 +20,7 @@ size_t KvCache::bytes_needed(const ModelConfig& config, int n_ctx) {
 KvCache::KvCache(const ModelConfig& config, int n_ctx)
     : n_kv_heads_(config.n_kv_heads),
       head_dim_(config.head_dim),
-      v_stride_(round_up(config.head_dim, 16)),
-      len_(config.n_layers, 0) {
+      v_stride_(round_up(config.head_dim, 16)) {
   k_size_ = positions(n_ctx) * head_dim_;
   v_size_ = positions(n_ctx) * v_stride_;
   data_ = Pages<uint16_t>((k_size_ + v_size_) * n_kv_heads_ * config.n_layers, "K/V cache");

@@ -18,8 +18,6 @@ class KvCache {
   static size_t bytes_needed(const ModelConfig& config, int n_ctx);
 
   KvHead head(int layer, int kv_head);  // layer 1..L
-  int len(int layer) const { return len_[layer - 1]; }
-  void set_len(int layer, int len) { len_[layer - 1] = len; }
   size_t bytes() const { return data_.bytes(); }
 
   // K and V of one position as rows (kv_dim) of FP16 bits.
@@ -29,7 +27,6 @@ class KvCache {
   size_t offset(int layer, int kv_head) const;  // of a head's K; its V follows
   int n_kv_heads_, head_dim_, v_stride_;
   size_t k_size_, v_size_;  // elements of one head
-  std::vector<int> len_;    // [n_layers], never growing with the layer
   Pages<uint16_t> data_;    // (n_layers, n_kv_heads, {K, V})
 };
 

@@ -14,6 +14,7 @@
 #include "engine/cuda/memory_plan.h"
 #include "engine/cuda/prefill_cublas.h"
 #include "engine/cuda/store_value.h"
+#include "engine/kv_lengths.h"
 #include "error.h"
 
 namespace specbound {
@@ -52,8 +53,8 @@ class CudaBackend final : public Backend {
   void keep_state(int slot) override;
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
-  int kv_len(int layer) const override;
-  void truncate(int len) override;
+  int kv_len(int layer) const override { return kv_lengths_.at(layer); }
+  void truncate(int len) override { kv_lengths_.truncate(len); }
   void wait() override { device_->synchronize(); }
   Device* gpu() override { return device_.get(); }
   std::span<const float> hidden(int slot) const override;
@@ -63,7 +64,6 @@ class CudaBackend final : public Backend {
   void check_rows(int slot, int n) const;
   void store_pass(int slot, int n, int pos) const;
   void embed_pending(int slot, int n) const;
-  void lengthen(int pos, int n, int from, int to);
   int grid_context(int positions) const;
 
   std::unique_ptr<Device> device_;
@@ -72,6 +72,7 @@ class CudaBackend final : public Backend {
   DeviceWeights weights_;
   Workspace work_;
   DeviceKv kv_;
+  KvLengths kv_lengths_;
   DeviceRope rope_;
   DeviceForward forward_;
   std::unique_ptr<PrefillMatmuls> prefill_matmuls_;
@@ -97,6 +98,7 @@ CudaBackend::CudaBackend(std::unique_ptr<Device> device, const ModelConfig& conf
       weights_(std::move(weights)),
       work_(*device_, config_, n_ctx_),
       kv_(*device_, config_, n_ctx_),
+      kv_lengths_(config.n_layers),
       rope_(*device_, config_, rope_factors, n_ctx_),
       forward_(*device_, config_, weights_, work_, kv_, rope_),
       prefill_matmuls_(make_prefill_matmuls(options.prefill, *device_, config_, work_)),
@@ -155,16 +157,6 @@ void CudaBackend::embed_pending(int slot, int n) const {
   }
 }
 
-// Positions pos.. at layers from..to are about to be written.
-void CudaBackend::lengthen(int pos, int n, int from, int to) {
-  for (int l = from; l <= to; ++l) {
-    // Never growing with the layer: a row runs layer l after layer l - 1.
-    SB_CHECK(kv_.len(l) == pos && (l == 1 || kv_.len(l - 1) >= pos + n));
-    kv_.set_len(l, pos + n);
-  }
-  rope_.reach(pos + n - 1);
-}
-
 // Attention's grid for so many positions: graphs are made for powers of two.
 int CudaBackend::grid_context(int positions) const {
   int context = kernels::kAttentionChunk;
@@ -176,7 +168,8 @@ void CudaBackend::run_layers(int slot, int n, int pos, int from, int to) {
   check_rows(slot, n);
   SB_CHECK(pos >= 0 && pos + n <= n_ctx_);
   SB_CHECK(1 <= from && from <= to && to <= config_.n_layers);
-  lengthen(pos, n, from, to);
+  kv_lengths_.extend(pos, n, from, to);
+  rope_.reach(pos + n - 1);
   if (from == 1) {
     std::fill_n(pending_.begin() + slot, n, false);
   } else {
@@ -234,16 +227,17 @@ void CudaBackend::keep_state(int slot) {
 
 void CudaBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                           void* context) {
-  const int total = static_cast<int>(tokens.size()), last = config_.n_layers;
-  SB_CHECK(kv_.len(1) == kv_.len(last) && kv_.len(1) + total <= n_ctx_);
+  const int total = static_cast<int>(tokens.size());
+  SB_CHECK(kv_lengths_.everywhere() + total <= n_ctx_);
   for (int done = 0; done < total;) {
-    const int n = std::min(kPrefillChunk, total - done), pos = kv_.len(1);
+    const int n = std::min(kPrefillChunk, total - done), pos = kv_len(1);
     for (int i = 0; i < n; ++i) {
       const int32_t token = tokens[done + i];
       SB_CHECK(token >= 0 && token < config_.vocab_size);
       staged_tokens_.data()[i] = token;
     }
-    lengthen(pos, n, 1, last);
+    kv_lengths_.extend(pos, n, 1, config_.n_layers);
+    rope_.reach(pos + n - 1);
     device_->copy_in(prefill_tokens_.data(), staged_tokens_.data(), n * sizeof(int32_t));
     store_value(*device_, prefill_pass_.data(), kernels::Pass{n, pos});
     forward_.embed(prefill_pass_.data(), prefill_tokens_.data(), n, work_.prefill_h.data());
@@ -252,16 +246,6 @@ void CudaBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void
     done += n;
     if (progress && !progress(context, done)) return;
   }
-}
-
-int CudaBackend::kv_len(int layer) const {
-  SB_CHECK(1 <= layer && layer <= config_.n_layers);
-  return kv_.len(layer);
-}
-
-void CudaBackend::truncate(int len) {
-  SB_CHECK(len >= 0);
-  for (int l = 1; l <= config_.n_layers; ++l) kv_.set_len(l, std::min(kv_.len(l), len));
 }
 
 std::span<const float> CudaBackend::hidden(int slot) const {

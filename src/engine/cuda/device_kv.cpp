@@ -19,7 +19,6 @@ DeviceKv::DeviceKv(Device& device, const ModelConfig& config, int n_ctx)
       n_kv_heads_(config.n_kv_heads),
       head_dim_(config.head_dim),
       n_ctx_(padded_context(n_ctx)),
-      len_(config.n_layers, 0),
       data_(device, kv_cache_bytes(config, n_ctx) / sizeof(uint16_t)),
       read_(device, size_t{2} * config.kv_dim()) {}
 

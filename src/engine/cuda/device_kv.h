@@ -18,8 +18,6 @@ class DeviceKv {
   DeviceKv(Device& device, const ModelConfig& config, int n_ctx);
 
   kernels::KvLayer layer(int layer) const;
-  int len(int layer) const { return len_[layer - 1]; }
-  void set_len(int layer, int len) { len_[layer - 1] = len; }
   // Waits. K and V (kv_dim each) of a position.
   void read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const;
   size_t bytes() const { return data_.bytes(); }  // of keys and values
@@ -27,7 +25,6 @@ class DeviceKv {
  private:
   Device& device_;
   int n_kv_heads_, head_dim_, n_ctx_;
-  std::vector<int> len_;  // [layer]
   DeviceMemory<uint16_t> data_;
   PinnedMemory<uint16_t> read_;  // (2, kv_dim)
 };
