@@ -1,5 +1,6 @@
 // specbound bench: how fast a model of some size decodes and drafts here, with random weights and
 // no file; and what speculation would give it, by replaying rounds through it.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <fstream>

@@ -1,5 +1,6 @@
 #include "app/bench_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <optional>
 #include <string_view>

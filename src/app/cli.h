@@ -3,7 +3,6 @@
 // "1e400", "nan" and "8x" are refused with the flag's name and the range it takes.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -14,6 +13,11 @@
 #include "decode/sampler.h"
 #include "engine/cpu/cpu_backend.h"
 #include "text/stop_strings.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace specbound {
 

@@ -1,5 +1,6 @@
 #include "app/cost_report.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <numeric>
 

@@ -1,7 +1,6 @@
 // Costs and measured speedups in words and as JSON: what `tune` and `theory` have in common.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +10,10 @@
 #include "trace/event.h"
 #include "train/measure_speedup.h"
 #include "train/replay.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace specbound {
 

@@ -1,5 +1,6 @@
 #include "app/device_choice.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <utility>
 #include <vector>

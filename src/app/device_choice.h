@@ -3,7 +3,6 @@
 // CPU. DESIGN 8.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -11,6 +10,10 @@
 
 #include "app/gpu.h"
 #include "model/config.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace specbound {
 

@@ -1,4 +1,5 @@
 // specbound doctor: what this machine offers and what will be used of it.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

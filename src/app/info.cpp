@@ -1,6 +1,7 @@
 // `specbound info`: what a GGUF file holds, and whether and why it can run here; what exit heads
 // there are. Everything is first gathered as JSON; the text for people is a rendering of the same
 // report.
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 #include <cstring>

@@ -1,5 +1,6 @@
 #include "app/prompt.h"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <span>
 #include <utility>

@@ -1,4 +1,5 @@
 // specbound run: one prompt, one reply. stdout carries the text and one newline, stderr the rest.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "app/cli.h"

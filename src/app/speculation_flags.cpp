@@ -1,5 +1,6 @@
 #include "app/speculation_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdint>

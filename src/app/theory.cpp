@@ -1,5 +1,6 @@
 // specbound theory: what the measured costs allow. The ceilings by exit depth and acceptance, and
 // the setting in use: what the formula says of it, what its very rounds should cost, what they did.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
 #include "app/train_heads_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,5 +1,6 @@
 // specbound tune: measures what each step costs here, lets the heads look at replies of the model,
 // searches settings by replaying them, holds the winner against plain decoding and keeps it.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>

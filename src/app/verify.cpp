@@ -1,5 +1,6 @@
 // specbound verify: every prompt decoded plainly and with speculation, side by side, and compared
 // to the last token, or to the last bit of every row. Exit status 1 at the first difference.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -1,5 +1,6 @@
 #include "app/verify_plan.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 

@@ -7,6 +7,7 @@
 // out, "temperature": T, "repeats": R, "settings": [{"name": ..., "flags": [as run takes them]}],
 // "ignore_end": whether replies go on behind their end, "outline": name of a setting whose rounds
 // are told, for bench_replay}
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
