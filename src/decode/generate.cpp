@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "engine/float_mode.h"
 #include "error.h"
@@ -41,7 +42,41 @@ Session::Session(Backend& backend, Sampler sampler)
     : backend_(backend), sampler_(std::move(sampler)), round_(backend_, sampler_, tokens_) {}
 
 void Session::set_speculator(Speculator* speculator) {
-  speculator_ = speculator ? speculator : &none_;
+  Speculator* next = speculator ? speculator : &none_;
+  if (next != speculator_) begun_ = false;
+  speculator_ = next;
+}
+
+void Session::set_sampling(const SamplingParams& params) {
+  validate(params);
+  sampler_ = Sampler(params);
+}
+
+bool Session::revisit(int from, int to, const Visit& visit) {
+  SB_CHECK(first_decoded() <= from && from <= to && (from == to || to <= backend_.kv_len(1)));
+  const FloatMode mode;
+  for (int pos = from; pos < to; pos += kMaxRows) {
+    if (!revisit_group(pos, std::min(kMaxRows, to - pos), visit)) return false;
+  }
+  return true;
+}
+
+bool Session::revisit_group(int pos, int n, const Visit& visit) {
+  const int cached = backend_.kv_len(1), n_layers = backend_.config().n_layers;
+  backend_.truncate(pos);
+  bool on = true;
+  try {
+    for (int slot = 0; slot < n; ++slot) backend_.embed(slot, tokens_[pos + slot]);
+    for (int layer = 1; layer <= n_layers && on; ++layer) {
+      backend_.run_layers(0, n, pos, layer, layer);
+      on = visit(layer, pos, n);
+    }
+  } catch (...) {
+    backend_.truncate(pos);  // what a pass that was not finished left behind
+    throw;
+  }
+  backend_.restore(cached);
+  return on;
 }
 
 // Makes `prompt` the committed text and brings every layer to its last token but one.
@@ -67,6 +102,7 @@ bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptio
   backend_.truncate(kept);
   tokens_ = std::vector<int32_t>(prompt.begin(), prompt.end());  // `prompt` may be tokens() itself
   prompt = tokens_;
+  n_prompt_ = tokens_.size();
 
   const int start = backend_.kv_len(1);
   struct Progress {
@@ -186,12 +222,12 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
     stats.stop = StopReason::kAborted;
     return stats;
   }
-  n_prompt_ = tokens_.size();
   called_out_seconds_ = 0;
   const auto decode_start = Clock::now();
-  speculator_->begin(tokens_);
-  stats.speculated = speculator_->drafter().width() > 1;
+  begun_ = false;
   for (;;) {
+    if (!std::exchange(begun_, true)) speculator_->begin(tokens_);
+    stats.speculated = stats.speculated || speculator_->drafter().width() > 1;
     if (options.max_tokens >= 0 && stats.generated_tokens >= options.max_tokens) {
       stats.stop = StopReason::kLength;
       break;

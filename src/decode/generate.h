@@ -4,6 +4,7 @@
 // exact for free. DESIGN 3.2.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -63,13 +64,29 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // From the next reply on; it must outlive the session or the next call. nullptr: plainly.
+  // What drafts from the next round on; it must outlive the session or the next call. nullptr:
+  // plainly. Within a reply from GenerateOptions::on_round: it then begins with the text so far.
   void set_speculator(Speculator* speculator);
+  // How tokens are picked from the next round on, likewise. Throws Error(kUsage), and nothing has
+  // changed, for what validate() refuses.
+  void set_sampling(const SamplingParams& params);
 
   // Makes `prompt` (at least one token, at most n_ctx) the committed text, keeping the cached K/V
   // of the longest common prefix, then generates. Throws Error(kLimit) when the prompt does not
   // fit.
   GenerateStats generate(std::span<const int32_t> prompt, const GenerateOptions& options);
+
+  // Looks once more at rows that decoding brought through the layers: those of positions
+  // [from, to), first_decoded() <= from, to < tokens().size(), in groups of up to kMaxRows and one
+  // layer at a time. After each, `visit` may read hidden rows and logits of slots 0..n-1, which are
+  // those of positions pos..pos+n-1; false ends it at once, and this is false too. Between replies
+  // only. The cache stays as it was, to the bit: the rows are what they were, and nothing behind
+  // them is touched. After an exception the next generate() reads again what is missing.
+  using Visit = std::function<bool(int layer, int pos, int n)>;
+  bool revisit(int from, int to, const Visit& visit);
+  // The position of the newest reply's first row, which gave its first token: the last one of its
+  // prompt. What is before it came from a prefill, whose rows another pass need not repeat.
+  int first_decoded() const { return std::max(static_cast<int>(n_prompt_) - 1, 0); }
 
   // Committed tokens: prompt and reply. The end token of a finished reply is committed too. While a
   // reply is under way, drafts may stand behind the newest token.
@@ -85,6 +102,7 @@ class Session {
   void start_round(const GenerateOptions& options, const GenerateStats& stats);
   bool run_round(const GenerateOptions& options, GenerateStats& stats);
   bool emit(const GenerateOptions& options, GenerateStats& stats);
+  bool revisit_group(int pos, int n, const Visit& visit);
   template <class F>
   void call_out(F callback);
 
@@ -92,6 +110,7 @@ class Session {
   Sampler sampler_;
   NoSpeculator none_;
   Speculator* speculator_ = &none_;
+  bool begun_ = false;           // the speculator, in this reply
   std::vector<int32_t> tokens_;  // committed; drafts behind them only while a round lasts
   size_t n_prompt_ = 0;          // of these, the reply's own begin here
   Round round_;

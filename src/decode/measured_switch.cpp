@@ -69,6 +69,13 @@ void MeasuredSwitch::accept(Backend& backend, const RoundEvent& round) {
   first_round_ = false;
 }
 
+void MeasuredSwitch::reconsider() {
+  spell_left_ = 0;
+  next_spell_ = kShortSpell;
+  last_speed_ = 0;
+  resume();
+}
+
 void MeasuredSwitch::weigh(int tokens, double seconds) {
   const double plain = plain_seconds();
   if (!(plain > 0)) return;

@@ -37,6 +37,10 @@ class MeasuredSwitch final : public Speculator {
   const Speculator& drafter() const override { return inner_.drafter(); }
   Pause pause() const override { return {spell_left_, last_speed_}; }
 
+  // The drafter's settings are others now: it is tried again, as at first. What plain tokens cost
+  // is known all the same.
+  void reconsider();
+
   void begin(std::span<const int32_t> text) override;
   DraftEnd draft(Round& round) override { return inner_.draft(round); }
   void accept(Backend& backend, const RoundEvent& round) override;

@@ -70,6 +70,11 @@ int SpecBound::width() const {
   return params_.width_bound ? params_.w_max : kMaxRows;
 }
 
+void SpecBound::set_params(const SpecBoundParams& params) {
+  params_ = params;
+  check_layers_ = bounded_check_layers(params_, n_layers_);
+}
+
 // The first check layer at which the newest row may leave, kNowhere or kAborted.
 int SpecBound::exit_layer(Round& round) {
   int done = 0;

@@ -46,6 +46,9 @@ class SpecBound final : public Speculator {
     head_.settled(backend, round.tokens.back().slot);
   }
 
+  // From the next round on: between rounds only. As for the constructor.
+  void set_params(const SpecBoundParams& params);
+
   const ExitHead& head() const { return head_; }
   const SpecBoundParams& params() const { return params_; }
   const std::vector<int>& check_layers() const { return check_layers_; }

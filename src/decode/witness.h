@@ -90,6 +90,7 @@ class Witness final : public Backend {
                void* context) override;
   int kv_len(int layer) const override { return backend_.kv_len(layer); }
   void truncate(int len) override;
+  void restore(int len) override { backend_.restore(len); }
   void wait() override { backend_.wait(); }
   Device* gpu() override { return backend_.gpu(); }
   std::span<const float> hidden(int slot) const override { return backend_.hidden(slot); }

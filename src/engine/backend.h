@@ -108,6 +108,9 @@ class Backend {
   virtual int kv_len(int layer) const = 0;
   // kv_len(l) = min(kv_len(l), len) for all l.
   virtual void truncate(int len) = 0;
+  // kv_len(l) = len for all l: takes a truncate() back. For who has run nothing since then, or only
+  // the same rows at the same positions, so that K and V are what they were.
+  virtual void restore(int len) = 0;
 
   // Waits until all that was asked for is done: a backend may return before that from anything that
   // gives no values back. For timing.

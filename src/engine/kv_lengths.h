@@ -36,6 +36,13 @@ class KvLengths {
     SB_CHECK(len >= 0);
     for (int& l : len_) l = std::min(l, len);
   }
+  // `len` positions are there at every layer: truncate() taken back.
+  void restore(int len) {
+    for (int& l : len_) {
+      SB_CHECK(l <= len);
+      l = len;
+    }
+  }
 
  private:
   std::vector<int> len_;  // [n_layers], never growing with the layer

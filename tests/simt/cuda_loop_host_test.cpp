@@ -2,6 +2,7 @@
 // the engine when its logits come over; one wait for a check, one for a round's draws, none else.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -181,4 +182,50 @@ TEST_CASE("CUDA engine, the loop: a witness sees bits and draws") {
     CHECK(reply.speculative.counters.drafted_tokens > 10);
     CHECK(witness.rows_compared() >= 2 * kTokens);
   }
+}
+
+TEST_CASE("CUDA engine, the loop: a second look says what decoding said and leaves K and V") {
+  const TinyModel model = make_model(DType::kQ8_0);
+  const ExitHeads heads = heads_for(model);
+  const auto cuda = cuda_backend(model);
+  cuda->set_exit_heads(&heads, kList);
+  const auto head = make_exit_head(heads, HeadKind::kChained, 0.5f, ConfidenceRule::kPeak);
+  SpecBoundParams settings;
+  settings.check_layers = heads.layers(HeadKind::kChained);
+  settings.tau = 0;
+  settings.w_max = 4;
+  SpecBound speculator(*head, settings, kLayers);
+  Session session(*cuda, Sampler(sampling(0)));
+  session.set_speculator(&speculator);
+  GenerateOptions options;
+  options.max_tokens = kMaxRows + 3;  // two groups
+  session.generate(token_ids(9, kVocab), options);
+  const std::vector<int32_t> text(session.tokens().begin(), session.tokens().end());
+  const int n = static_cast<int>(text.size()) - 1;
+  const auto kv = [&] {
+    Record record(model.config, n);
+    for (int pos = 0; pos < n; ++pos) record.read_kv(*cuda, pos);
+    return record;
+  };
+  const Record before = kv();
+  std::vector<float> z(size_t(kMaxRows) * kVocab);
+  int last_seen = 0;
+  for (const int calls : {2 * kLayers, kLayers + 1, 1}) {  // that it goes on after
+    CAPTURE(calls);
+    int left = calls;
+    session.revisit(session.first_decoded(), n, [&](int layer, int pos, int rows) {
+      if (layer == kLayers) {
+        cuda->logits(0, rows, z.data());
+        for (int i = 0; i < rows; ++i) {
+          const auto row = z.begin() + i * kVocab;
+          CHECK(std::max_element(row, row + kVocab) - row == text[pos + i + 1]);
+          ++last_seen;
+        }
+      }
+      return left-- > 0;
+    });
+    for (int l = 1; l <= kLayers; ++l) CHECK(cuda->kv_len(l) == n);
+    CHECK(Record::difference(before, kv(), 0, n).empty());
+  }
+  CHECK(last_seen == options.max_tokens + kMaxRows);
 }

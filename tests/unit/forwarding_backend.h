@@ -47,6 +47,7 @@ class ForwardingBackend : public Backend {
   }
   int kv_len(int layer) const override { return inner_->kv_len(layer); }
   void truncate(int len) override { inner_->truncate(len); }
+  void restore(int len) override { inner_->restore(len); }
   void wait() override { inner_->wait(); }
   Device* gpu() override { return inner_->gpu(); }
   std::span<const float> hidden(int slot) const override { return inner_->hidden(slot); }

@@ -99,6 +99,32 @@ Drafts drafts(double right, double extra, double plain = kPlain) {
 
 }  // namespace
 
+TEST_CASE("other settings are tried at once, whatever the ones before have lost") {
+  const auto losing = [](int width, TinyRandom&) { return Outcome{1, width * kPlain}; };
+  const auto winning = [](int width, TinyRandom&) { return Outcome{width, 1.5 * kPlain}; };
+  Clock clock(losing);
+  clock.reply(2000);
+  REQUIRE(clock.control.pause().tokens_left > 0);
+  REQUIRE(clock.control.width() == 1);
+  const int64_t before = clock.drafting_rounds;
+  clock.set_drafts(winning);
+  clock.control.reconsider();
+  CHECK(clock.control.pause().tokens_left == 0);
+  CHECK(clock.control.pause().speed == 0);
+  CHECK(clock.control.width() == MeasuredSwitch::kTrialRows);
+  clock.reply(100);
+  CHECK(clock.drafting_rounds > before + 5);
+  CHECK(clock.control.width() == 8);
+
+  // Those that lose too are given up as soon as the first were.
+  clock.set_drafts(losing);
+  clock.control.reconsider();
+  const double rate = clock.speed();
+  clock.reply(2000);
+  CHECK(clock.control.pause().tokens_left > 0);
+  CHECK(clock.speed() > 0.9 * std::min(rate, 1.0));
+}
+
 TEST_CASE("the switch: however bad the drafts, at least 0.97 of plain speed") {
   for (const double right : {0.0, 0.3, 0.6}) {
     for (const double extra : {0.05, 0.3, 1.0}) {

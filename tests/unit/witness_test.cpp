@@ -63,6 +63,7 @@ class Faulty : public Backend {
   }
   int kv_len(int layer) const override { return real_->kv_len(layer); }
   void truncate(int len) override { real_->truncate(len); }
+  void restore(int len) override { real_->restore(len); }
   std::span<const float> hidden(int slot) const override { return real_->hidden(slot); }
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override {
     real_->read_kv(layer, pos, k, v);

@@ -60,6 +60,7 @@ class CpuBackend final : public Backend {
                void* context) override;
   int kv_len(int layer) const override { return kv_lengths_.at(layer); }
   void truncate(int len) override { kv_lengths_.truncate(len); }
+  void restore(int len) override { kv_lengths_.restore(len); }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
 

@@ -55,6 +55,7 @@ class CudaBackend final : public Backend {
                void* context) override;
   int kv_len(int layer) const override { return kv_lengths_.at(layer); }
   void truncate(int len) override { kv_lengths_.truncate(len); }
+  void restore(int len) override { kv_lengths_.restore(len); }
   void wait() override { device_->synchronize(); }
   Device* gpu() override { return device_.get(); }
   std::span<const float> hidden(int slot) const override;

@@ -1,0 +1,47 @@
+#include "decode/layer_guesses.h"
+
+#include <array>
+#include <vector>
+
+namespace specbound {
+namespace {
+
+// As the sampler has it: NaN is never the largest, ties go to the lowest id.
+int32_t argmax(std::span<const float> z) {
+  size_t best = 0;
+  bool found = false;
+  for (size_t id = 0; id < z.size(); ++id) {
+    if (found ? z[id] > z[best] : z[id] == z[id]) {
+      best = id;
+      found = true;
+    }
+  }
+  return static_cast<int32_t>(best);
+}
+
+}  // namespace
+
+bool guess_layers(Session& session, int from, int to,
+                  const std::function<void(int row, std::span<const LayerTop> layers)>& take,
+                  const std::function<bool()>& goes_on) {
+  Backend& backend = session.backend();
+  const int n_layers = backend.config().n_layers;
+  const size_t vocab_size = static_cast<size_t>(backend.config().vocab_size);
+  std::vector<float> logits(vocab_size * static_cast<size_t>(std::min(kMaxRows, to - from)));
+  std::array<std::vector<LayerTop>, kMaxRows> tops;  // [slot][layer - 1]
+  tops.fill(std::vector<LayerTop>(static_cast<size_t>(n_layers)));
+  return session.revisit(from, to, [&](int layer, int pos, int n) {
+    if (!goes_on()) return false;
+    backend.logits(0, n, logits.data());
+    for (int slot = 0; slot < n; ++slot) {
+      const auto z = std::span(logits).subspan(static_cast<size_t>(slot) * vocab_size, vocab_size);
+      tops[slot][layer - 1] = {argmax(z), backend.confidence(z, 1)};
+    }
+    if (layer == n_layers) {
+      for (int slot = 0; slot < n; ++slot) take(pos + slot, tops[slot]);
+    }
+    return true;
+  });
+}
+
+}  // namespace specbound

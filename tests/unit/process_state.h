@@ -1,0 +1,61 @@
+// What belongs to the whole process, for one test at a time: what it prints on stderr, where its
+// cache is.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "temp_dir.h"
+
+namespace specbound::test {
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// What `action` writes to stderr.
+template <class Action>
+std::string stderr_of(const TempDir& folder, Action action) {
+  const std::string path = folder / "stderr";
+  std::fflush(stderr);
+  const int kept = dup(STDERR_FILENO);
+  const int file = open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+  dup2(file, STDERR_FILENO);
+  action();
+  std::fflush(stderr);
+  dup2(kept, STDERR_FILENO);
+  close(file);
+  close(kept);
+  return read_file(path);
+}
+
+// The cache goes into a folder of the test's own.
+class CacheFolder {
+ public:
+  explicit CacheFolder(const std::string& path) {
+    if (const char* old = std::getenv("XDG_CACHE_HOME")) old_ = old;
+    setenv("XDG_CACHE_HOME", path.c_str(), 1);
+  }
+  ~CacheFolder() {
+    if (old_) {
+      setenv("XDG_CACHE_HOME", old_->c_str(), 1);
+    } else {
+      unsetenv("XDG_CACHE_HOME");
+    }
+  }
+
+ private:
+  std::optional<std::string> old_;
+};
+
+}  // namespace specbound::test
