@@ -20,12 +20,14 @@ struct Counters {
   std::vector<int> accepted_at;       // [layer]: accepted drafts; 0: before any layer
   std::array<int64_t, kPhases> ns{};  // by Phase
 
-  void add(const RoundEvent& round) {
+  // A RoundEvent or a RoundRecord.
+  template <class Round>
+  void add(const Round& round) {
     ++rounds;
     decoded_tokens += static_cast<int>(round.tokens.size());
     drafted_tokens += round.drafted();
-    for (const RowEvent& row : round.rows) checks += static_cast<int>(row.checks.size());
-    for (const TokenEvent& token : round.tokens) {
+    for (const auto& row : round.rows) checks += static_cast<int>(row.checks.size());
+    for (const auto& token : round.tokens) {
       if (!token.accepted()) continue;
       ++accepted_tokens;
       if (accepted_at.size() <= static_cast<size_t>(token.exit_layer)) {

@@ -3,19 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "error.h"
 #include "trace/cost_model.h"
+#include "trace/trace_reader.h"
 
 namespace specbound {
 
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr int kMostLayers = 4096, kMostRows = CostModel::kRows;
+constexpr int kMostRows = CostModel::kRows;
 constexpr size_t kMostRounds = size_t{1} << 20;
 
 // Layer `from` of a model of `n_from` layers, in one of `n_to`.
@@ -25,157 +24,79 @@ int scaled_layer(int from, int n_from, int n_to) {
   return std::clamp(static_cast<int>(std::lround(share * n_to)), 1, n_to - 1);
 }
 
-// One line of a trace, looked at field by field.
-class TraceLine {
+// The rounds of a trace as its lines come.
+class RoundCollector {
  public:
-  TraceLine(const std::string& name, int number, const std::string& text)
-      : name_(name), number_(number) {
-    json_ = Json::parse(text, nullptr, false);
-    if (json_.is_discarded()) refuse("a JSON object", "\"" + printable(text) + "\"");
-    if (!json_.is_object()) refuse("a JSON object", json_.type_name());
-  }
-
-  [[noreturn]] void refuse(const std::string& expected, const std::string& found,
-                           ErrorCode code = ErrorCode::kFormat) const {
-    throw Error(code, format("%s: line %d: expected %s, found %s", name_.c_str(), number_,
-                             expected.c_str(), found.c_str()));
-  }
-  const Json& at(const Json& object, const char* key) const {
-    if (!object.is_object() || !object.contains(key)) {
-      refuse(format("\"%s\"", key), "none: is this a file of --trace?");
-    }
-    return object[key];
-  }
-  const Json& at(const char* key) const { return at(json_, key); }
-  std::string text(const char* key) const {
-    const Json& value = at(key);
-    if (!value.is_string()) refuse(format("a string as \"%s\"", key), value.type_name());
-    return value.get<std::string>();
-  }
-  int number(const Json& value, const char* key, int low, int high) const {
-    const bool fits = value.is_number_integer() &&
-                      (value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t{INT32_MAX}
-                                                  : value.get<int64_t>() >= low);
-    const int64_t found = fits ? value.get<int64_t>() : 0;
-    if (!fits || found < low || found > high) {
-      refuse(format("a whole number from %d to %d as \"%s\"", low, high, key),
-             printable(value.dump(-1, ' ', true, Json::error_handler_t::replace)));
-    }
-    return static_cast<int>(found);
-  }
-  int number(const char* key, int low, int high) const { return number(at(key), key, low, high); }
-  bool boolean(const char* key) const {
-    const Json& value = at(key);
-    if (!value.is_boolean()) refuse(format("true or false as \"%s\"", key), value.type_name());
-    return value.get<bool>();
-  }
-  const Json& list(const Json& value, const char* key, size_t most) const {
-    if (!value.is_array()) refuse(format("a list as \"%s\"", key), value.type_name());
-    if (value.size() > most) {
-      refuse(format("at most %zu in \"%s\"", most, key), format("%zu", value.size()));
-    }
-    return value;
-  }
+  void take(const TraceItem& item, const TracePlace& place);
+  RecordedRounds result(const std::string& name) const;
 
  private:
-  const std::string& name_;
-  int number_;
-  Json json_;
-};
+  void settings(const TraceReply& reply, const TracePlace& place);
+  void round(const RoundRecord& round, const TracePlace& place);
 
-class TraceReader {
- public:
-  explicit TraceReader(const std::string& name) : name_(name) {}
-
-  void line(const TraceLine& line);
-  RecordedRounds result() const;
-
- private:
-  void reply(const TraceLine& line);
-  void round(const TraceLine& line);
-
-  const std::string& name_;
   RecordedRounds found_;
-  bool drafts_ = false;  // the reply under way
-  int accepted_ = 0;     // drafts of the round under way
+  bool drafts_ = false;  // now
 };
 
-void TraceReader::line(const TraceLine& line) {
-  const std::string type = line.text("type");
-  if (found_.n_layers == 0 && type != "header") {
-    line.refuse("a line of type \"header\" first", "\"" + printable(type) + "\"");
-  }
-  if (type == "header") {
-    line.number("version", 1, 1);
-    found_.n_layers = line.number("n_layers", 2, kMostLayers);
-  } else if (type == "reply") {
-    reply(line);
-  } else if (type == "token") {
-    accepted_ += line.boolean("accepted") ? 1 : 0;
-  } else if (type == "round") {
-    round(line);
-    accepted_ = 0;
+void RoundCollector::take(const TraceItem& item, const TracePlace& place) {
+  if (const auto* header = std::get_if<TraceHeader>(&item)) {
+    found_.n_layers = header->n_layers;
+    if (found_.n_layers < 2) place.refuse("a model of two layers or more", "one layer");
+  } else if (const auto* reply = std::get_if<TraceReply>(&item)) {
+    settings(*reply, place);
+  } else if (const auto* change = std::get_if<TraceChange>(&item)) {
+    settings(change->reply, place);
+  } else if (const auto* record = std::get_if<RoundRecord>(&item)) {
+    round(*record, place);
   }
 }
 
-void TraceReader::reply(const TraceLine& line) {
-  accepted_ = 0;
-  drafts_ = line.text("speculator") != "none";
+void RoundCollector::settings(const TraceReply& reply, const TracePlace& place) {
+  drafts_ = reply.speculator != "none";
   if (!drafts_) return;
-  const Json& settings = line.at("settings");
-  if (settings.is_null()) {
-    line.refuse("a speculator with exit heads", line.text("speculator"), ErrorCode::kUnsupported);
+  if (!reply.settings) {
+    place.refuse("a speculator with exit heads", printable(reply.speculator),
+                 ErrorCode::kUnsupported);
   }
-  const int w_max = line.number(line.at(settings, "w_max"), "w_max", 1, kMostRows);
-  std::vector<int> layers;
-  for (const Json& layer :
-       line.list(line.at(settings, "check_layers"), "check_layers", kMostLayers)) {
-    const int low = layers.empty() ? 0 : layers.back() + 1;
-    layers.push_back(line.number(layer, "check_layers", low, found_.n_layers - 1));
-  }
-  if (layers.empty()) line.refuse("a check layer", "none");
+  const TraceSettings& s = *reply.settings;
+  if (s.check_layers.empty()) place.refuse("a check layer", "none");
+  const int w_max = s.width_bound ? s.w_max : kMostRows;
   if (found_.check_layers.empty()) {
     found_.w_max = w_max;
-    found_.check_layers = layers;
-  } else if (found_.w_max != w_max || found_.check_layers != layers) {
-    line.refuse("the check layers and --w-max of the replies before",
-                "others: trace one setting at a time", ErrorCode::kUnsupported);
+    found_.check_layers = s.check_layers;
+  } else if (found_.w_max != w_max || found_.check_layers != s.check_layers) {
+    place.refuse("the check layers and --w-max of the rounds before",
+                 "others: trace one setting at a time", ErrorCode::kUnsupported);
   }
 }
 
-void TraceReader::round(const TraceLine& line) {
-  if (!drafts_) return;
-  const std::string end = line.text("draft_end");
-  if (end == "plain") return;  // brought a first token, or was measured
+void RoundCollector::round(const RoundRecord& record, const TracePlace& place) {
+  if (!drafts_ || record.draft_end == DraftEnd::kPlain) return;  // a first token, or measured
   RecordedRound round;
-  const Json& slots = line.list(line.at("slots"), "slots", kMostRows);
-  for (size_t i = 0; i + 1 < slots.size(); ++i) {
-    const int layer =
-        line.number(line.at(slots[i], "exit_layer"), "exit_layer", 0, found_.n_layers - 1);
+  for (int i = 0; i < record.drafted(); ++i) {
+    const int layer = record.rows[static_cast<size_t>(i)].exit_layer;
     const std::vector<int>& checked = found_.check_layers;
     if (!std::binary_search(checked.begin(), checked.end(), layer)) {
-      line.refuse("an exit at one of the check layers", format("layer %d", layer));
+      place.refuse("an exit at one of the check layers", format("layer %d", layer));
     }
     round.exits.push_back(layer);
   }
-  const int drafts = static_cast<int>(round.exits.size());
-  if (accepted_ > drafts || drafts >= found_.w_max) {
-    line.refuse(format("at most %d rows and no more accepted drafts than drafts", found_.w_max),
-                format("%d drafts, %d accepted", drafts, accepted_));
+  if (record.drafted() >= found_.w_max) {
+    place.refuse(format("at most %d rows", found_.w_max), format("%d drafts", record.drafted()));
   }
-  round.accepted = accepted_;
+  for (const TokenRecord& token : record.tokens) round.accepted += token.accepted() ? 1 : 0;
   if (found_.rounds.size() >= kMostRounds) {
-    line.refuse(format("at most %zu rounds", kMostRounds), "more");
+    place.refuse(format("at most %zu rounds", kMostRounds), "more");
   }
   found_.rounds.push_back(std::move(round));
 }
 
-RecordedRounds TraceReader::result() const {
+RecordedRounds RoundCollector::result(const std::string& name) const {
   if (found_.rounds.empty()) {
     throw Error(ErrorCode::kFormat,
                 format("%s: expected rounds that looked for drafts, found none: record them with "
                        "specbound run --trace FILE",
-                       name_.c_str()));
+                       name.c_str()));
   }
   return found_;
 }
@@ -266,13 +187,10 @@ double RecordedRounds::acceptance() const {
 }
 
 RecordedRounds read_recorded_rounds(std::istream& trace, const std::string& name) {
-  TraceReader reader(name);
-  std::string text;
-  for (int number = 1; std::getline(trace, text); ++number) {
-    reader.line(TraceLine(name, number, text));
-  }
-  if (trace.bad()) throw Error(ErrorCode::kFile, name + ": cannot read");
-  return reader.result();
+  RoundCollector rounds;
+  scan_trace(trace, name,
+             [&](const TraceItem& item, const TracePlace& place) { rounds.take(item, place); });
+  return rounds.result(name);
 }
 
 std::vector<int> check_layers_around(double mean_exit, int checks, int n_layers) {

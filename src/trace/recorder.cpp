@@ -77,7 +77,6 @@ class JsonWriter {
     for (int i = 0; i < kPhases; ++i) field(kPhaseNames[i], ns[i]);
     close('}');
   }
-  void value(const RowEvent& row);
   void value(const LayerPass& pass);
   void value(const TraceSettings& settings);
 
@@ -107,14 +106,6 @@ class JsonWriter {
 
 std::optional<int> layer_or_null(int exit_layer) {
   return exit_layer >= 0 ? std::optional(exit_layer) : std::nullopt;
-}
-
-void JsonWriter::value(const RowEvent& row) {
-  open('{');
-  field("token", row.token);
-  field("exit_layer", layer_or_null(row.exit_layer));
-  field("checks", row.checks);
-  close('}');
 }
 
 void JsonWriter::value(const LayerPass& pass) {
@@ -150,6 +141,19 @@ class Line : public JsonWriter {
   Line(const Line&) = delete;
   ~Line() { out_ += "}\n"; }
 
+  // How a reply's tokens are picked and drafted.
+  void settings(const TraceReply& reply) {
+    field("seed", reply.seed);
+    field("temperature", reply.temperature);
+    field("top_k", reply.top_k);
+    field("top_p", reply.top_p);
+    field("min_p", reply.min_p);
+    field("repeat_penalty", reply.repeat_penalty);
+    field("repeat_last_n", reply.repeat_last_n);
+    field("speculator", reply.speculator);
+    field("settings", reply.settings);
+  }
+
  private:
   std::string& out_;
 };
@@ -181,19 +185,21 @@ void Recorder::begin_reply(const TraceReply& reply) {
   line.field("prompt_tokens", reply.prompt_tokens);
   line.field("max_tokens", reply.max_tokens >= 0 ? std::optional(reply.max_tokens) : std::nullopt);
   line.field("stop_strings", reply.stop_strings);
-  line.field("seed", reply.seed);
-  line.field("temperature", reply.temperature);
-  line.field("top_k", reply.top_k);
-  line.field("top_p", reply.top_p);
-  line.field("min_p", reply.min_p);
-  line.field("repeat_penalty", reply.repeat_penalty);
-  line.field("repeat_last_n", reply.repeat_last_n);
-  line.field("speculator", reply.speculator);
-  line.field("settings", reply.settings);
+  line.settings(reply);
+  next_round_ = 0;
+}
+
+void Recorder::settings(const TraceReply& reply) {
+  SB_CHECK(reply_ >= 0);
+  Line line(buffer_, "settings");
+  line.field("reply", reply_);
+  line.field("round", next_round_);
+  line.settings(reply);
 }
 
 void Recorder::round(const RoundEvent& round) {
   if (error_ != 0) return;
+  next_round_ = round.round + 1;
   for (const TokenEvent& token : round.tokens) {
     Line line(buffer_, "token");
     line.field("reply", reply_);
@@ -219,7 +225,14 @@ void Recorder::round(const RoundEvent& round) {
     line.field("draft_end", kDraftEndNames[static_cast<int>(round.draft_end)]);
     line.key("slots");
     line.open('[');
-    for (const RowEvent& row : round.rows) line.value(row);
+    for (const RowEvent& row : round.rows) {
+      line.open('{');
+      line.field("token", row.token);
+      line.field("text", piece_(row.token));
+      line.field("exit_layer", layer_or_null(row.exit_layer));
+      line.field("checks", row.checks);
+      line.close('}');
+    }
     line.close(']');
     line.key("passes");
     line.open('[');

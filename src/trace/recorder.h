@@ -15,12 +15,15 @@
 //           "exit_layer" (where that draft was taken, 0: outside the model; null likewise),
 //           "accepted" (the draft was the token), "ends_reply" (an end token, which is not shown),
 //           "checks" (of the row in "slot", in order: "layer", "confidence")
+//   settings  they changed within the reply: "reply", "round" (the first one that they hold for),
+//           and from "seed" to "settings" what a reply has, all as from there on
 //   round   after its tokens: "reply", "round", "pos" (of slot 0, the root), "rows", "emitted"
 //           (tokens it gave), "draft_end" (plain, width, difficult, reply_end: why drafting
-//           stopped), "slots" (each row, drafts that were dropped too: "token" (its own),
-//           "exit_layer" (where the draft of the next row was taken; null: no draft), "checks"),
-//           "passes" (stretches of layers run together, in order: "from", "to", "slot", "rows",
-//           "phase"), "ns" (nanoseconds by phase: "draft", "check", "verify", "logits", "sample")
+//           stopped), "slots" (each row, drafts that were dropped too: "token" (its own), "text"
+//           (of that, as above; not in files of the first versions), "exit_layer" (where the draft
+//           of the next row was taken; null: no draft), "checks"), "passes" (stretches of
+//           layers run together, in order: "from", "to", "slot", "rows", "phase"), "ns"
+//           (nanoseconds by phase: "draft", "check", "verify", "logits", "sample")
 //   end     a reply is over: "reply", "stop" (end, stop, length, context, aborted),
 //           "generated_tokens" (end token not counted), "prefilled_tokens", "prefill_seconds",
 //           "ttft_seconds" (null: no token came), "decode_seconds", "rounds", "decoded_tokens" (end
@@ -95,6 +98,8 @@ class Recorder {
   bool has_header() const { return piece_ != nullptr; }
 
   void begin_reply(const TraceReply& reply);
+  // Of the reply under way, from its next round on.
+  void settings(const TraceReply& reply);
   void round(const RoundEvent& round);
   void end_reply(const TraceEnd& end);
   // Nothing can be recorded after it.
@@ -110,7 +115,8 @@ class Recorder {
   std::string path_;
   int fd_ = -1;
   int error_ = 0;
-  int reply_ = -1;  // the newest one's number in the file
+  int reply_ = -1;      // the newest one's number in the file
+  int next_round_ = 0;  // of it
   std::function<std::string(int32_t)> piece_;
   std::string buffer_;  // whole lines
 };

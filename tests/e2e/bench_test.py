@@ -161,7 +161,7 @@ class Cpu(BenchCase):
             whole = file.read()
         for name, content, says in (
                 ("empty", b"", "found none"),
-                ("cut", whole[:len(whole) // 2], "a JSON object"),
+                ("cut", whole[:len(whole) // 2] + b"\n", "a JSON object"),
                 ("other", b'{"a": 1}\n', "--trace"),
                 ("binary", bytes(range(256)) * 20, "line 1"),
                 ("deep", b"[" * 1000000, "line 1"),

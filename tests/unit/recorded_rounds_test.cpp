@@ -15,41 +15,16 @@
 #include "model/random_heads.h"
 #include "model/random_weights.h"
 #include "trace/cost_model.h"
+#include "trace_text.h"
 
 using namespace specbound;
 using namespace specbound::test;
 
 namespace {
 
-const std::string kHeader = R"({"type":"header","version":1,"n_layers":16})"
-                            "\n";
-const std::string kReply =
-    R"({"type":"reply","speculator":"specbound","settings":{"w_max":4,"check_layers":[2,5]}})"
-    "\n";
-// Three rows: drafts at 2 and 5, the first right.
-const std::string kRound =
-    R"({"type":"token","accepted":true})"
-    "\n"
-    R"({"type":"token","accepted":false})"
-    "\n"
-    R"({"type":"round","draft_end":"difficult","slots":[{"exit_layer":2},{"exit_layer":5},)"
-    R"({"exit_layer":null}]})"
-    "\n";
-const std::string kPlainRound =
-    R"({"type":"token","accepted":false})"
-    "\n"
-    R"({"type":"round","draft_end":"plain","slots":[{"exit_layer":null}]})"
-    "\n";
-
 RecordedRounds read(const std::string& text) {
   std::istringstream in(text);
   return read_recorded_rounds(in, "t.jsonl");
-}
-
-std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  const size_t at = text.find(what);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, what.size(), with);
 }
 
 ModelConfig small_config() {
@@ -79,11 +54,20 @@ TEST_CASE("the acceptance of a compression rate gives that rate") {
 }
 
 TEST_CASE("a trace is read round by round; plain rounds and plain replies are left out") {
-  const RecordedRounds found =
-      read(kHeader + kReply + kPlainRound + kRound +
-           R"({"type":"reply","speculator":"none","settings":null})"
-           "\n" +
-           kPlainRound + kReply + kRound + R"({"type":"end","anything":1})" + "\n");
+  TraceText trace;
+  trace.reply(TraceText::drafting(4, {2, 5}));
+  trace.plain_round();
+  trace.round({2, 5}, 1);
+  trace.end();
+  trace.reply(TraceText::plain());
+  trace.plain_round();
+  trace.reply(TraceText::drafting(4, {2, 5}));
+  trace.settings(TraceText::plain());
+  trace.plain_round();
+  trace.settings(TraceText::drafting(4, {2, 5}));
+  trace.round({2, 5}, 1);
+  trace.end();
+  const RecordedRounds found = read(trace.text());
   CHECK(found.n_layers == 16);
   CHECK(found.w_max == 4);
   CHECK(found.check_layers == std::vector<int>{2, 5});
@@ -95,44 +79,72 @@ TEST_CASE("a trace is read round by round; plain rounds and plain replies are le
   CHECK(found.acceptance() == doctest::Approx(0.5));
 }
 
-TEST_CASE("broken traces are refused with the line and what was expected") {
-  const auto refused = [](const std::string& text, std::initializer_list<std::string_view> words,
+TEST_CASE("without a width bound rounds have as many rows as there can be") {
+  TraceText trace;
+  TraceReply reply = TraceText::drafting(4, {2});
+  reply.settings->width_bound = false;
+  trace.reply(reply);
+  trace.round(std::vector<int>(15, 2), 3);
+  CHECK(read(trace.text()).w_max == 16);
+}
+
+TEST_CASE("traces whose rounds cannot be replayed are refused with the line") {
+  const auto refused = [](TraceText& trace, std::initializer_list<std::string_view> words,
                           ErrorCode code = ErrorCode::kFormat) {
+    const std::string text = trace.text();
     check_mentions(expect_error(code, [&] { read(text); }), words);
   };
-  refused("", {"t.jsonl", "expected rounds", "--trace"});
-  refused(kHeader + kReply, {"expected rounds"});
-  refused("\n", {"line 1", "a JSON object"});
-  refused("[1]\n", {"line 1", "a JSON object", "array"});
-  refused(kReply, {"line 1", "header"});
-  refused(kHeader + kReply + kRound.substr(0, kRound.size() - 30), {"line 5", "a JSON object"});
-  refused(std::string(100000, '['), {"line 1"});
-  refused(replaced(kHeader, "1,", "2,"), {"line 1", "version"});
-  refused(R"({"type":"header","version":1})", {"n_layers", "--trace"});
-  for (const char* n : {"0", "-3", "1e9", "5000", "18446744073709551615", "1e999", "\"16\"", "16.5",
-                        "null", "[16]"}) {
-    CAPTURE(n);
-    refused(replaced(kHeader, "16", n), {"line 1"});
+  check_mentions(expect_error(ErrorCode::kFormat, [] { read(""); }),
+                 {"t.jsonl", "a file of --trace, found none"});
+  {
+    TraceText trace(1);
+    refused(trace, {"line 1", "two layers"});
   }
-  refused(kHeader + replaced(kReply, "[2,5]", "[5,2]"), {"line 2", "check_layers", "6 to 15"});
-  refused(kHeader + replaced(kReply, "[2,5]", "[2,16]"), {"line 2", "check_layers", "16"});
-  refused(kHeader + replaced(kReply, "[2,5]", "[]"), {"line 2", "check layer"});
-  refused(kHeader + replaced(kReply, "[2,5]", "{}"), {"line 2", "a list"});
-  refused(kHeader + replaced(kReply, "4", "17"), {"line 2", "w_max", "1 to 16"});
-  const std::string start = kHeader + kReply;
-  refused(start + replaced(kRound, ":2}", ":3}"), {"line 5", "check layers", "layer 3"});
-  refused(start + replaced(kRound, ":2}", ":null}"), {"line 5", "exit_layer", "null"});
-  refused(start + replaced(kRound, "false", "7"), {"line 4", "accepted"});
-  refused(start + replaced(kRound, "[{", "[3,{"), {"line 5", "exit_layer"});
-  // Three drafts accepted of two; four drafts in four rows at most.
-  const std::string right = "{\"type\":\"token\",\"accepted\":true}\n";
-  refused(start + right + right + kRound, {"2 drafts, 3 accepted"});
-  refused(start + replaced(kRound, "[{", R"([{"exit_layer":2},{"exit_layer":2},{)"),
-          {"4 drafts", "at most 4 rows"});
-  refused(kHeader + R"({"type":"reply","speculator":"ngram","settings":null})" + "\n",
-          {"line 2", "exit heads", "ngram"}, ErrorCode::kUnsupported);
-  refused(start + kRound + replaced(kReply, "[2,5]", "[2]") + kRound, {"line 6", "others"},
-          ErrorCode::kUnsupported);
+  {
+    TraceText trace;
+    trace.reply(TraceText::drafting(4, {2, 5}));
+    trace.plain_round();
+    refused(trace, {"t.jsonl", "expected rounds", "--trace"});
+  }
+  {
+    TraceText trace;
+    trace.reply(TraceText::drafting(4, {}));
+    refused(trace, {"line 2", "check layer"});
+  }
+  {
+    TraceText trace;
+    trace.reply(TraceText::drafting(4, {2, 5}));
+    trace.round({3, 5}, 1);
+    refused(trace, {"line 5", "check layers", "layer 3"});
+  }
+  {
+    TraceText trace;
+    trace.reply(TraceText::drafting(4, {2, 5}));
+    trace.round({2, kNoDraft, 5}, 0);
+    refused(trace, {"line 4", "exit_layer", "before a draft"});
+  }
+  {
+    TraceText trace;
+    trace.reply(TraceText::drafting(4, {2, 5}));
+    trace.round({2, 2, 2, 5}, 1);
+    refused(trace, {"line 5", "4 drafts", "at most 4 rows"});
+  }
+  for (const bool within : {false, true}) {
+    TraceText trace;
+    TraceReply ngram = TraceText::plain();
+    ngram.speculator = "ngram";
+    if (within) trace.reply(TraceText::drafting(4, {2, 5}));
+    within ? trace.settings(ngram) : trace.reply(ngram);
+    refused(trace, {within ? "line 3" : "line 2", "exit heads", "ngram"}, ErrorCode::kUnsupported);
+  }
+  for (const bool within : {false, true}) {
+    TraceText trace;
+    trace.reply(TraceText::drafting(4, {2, 5}));
+    trace.round({2, 5}, 1);
+    const TraceReply other = TraceText::drafting(4, {2});
+    within ? trace.settings(other) : trace.reply(other);
+    refused(trace, {"line 6", "others"}, ErrorCode::kUnsupported);
+  }
 }
 
 TEST_CASE("rounds scale with the depth, and stay within the model") {

@@ -118,11 +118,11 @@ TEST_CASE("a trace holds what its schema says, to the field") {
     {"layer":3,"confidence":1.0}]})"));
   CHECK(trace[4] == Json::parse(R"({"type":"round","reply":0,"round":4,"pos":10,"rows":3,
     "emitted":2,"draft_end":"width","slots":[
-      {"token":7,"exit_layer":2,"checks":[{"layer":1,"confidence":0.25},
+      {"token":7,"text":"","exit_layer":2,"checks":[{"layer":1,"confidence":0.25},
         {"layer":2,"confidence":0.75}]},
-      {"token":1,"exit_layer":3,"checks":[{"layer":1,"confidence":null},
+      {"token":1,"text":" hello","exit_layer":3,"checks":[{"layer":1,"confidence":null},
         {"layer":2,"confidence":null},{"layer":3,"confidence":1.0}]},
-      {"token":5,"exit_layer":null,"checks":[]}],
+      {"token":5,"text":"","exit_layer":null,"checks":[]}],
     "passes":[{"from":1,"to":2,"slot":0,"rows":1,"phase":"draft"},
       {"from":3,"to":4,"slot":0,"rows":3,"phase":"verify"}],
     "ns":{"draft":1,"check":2,"verify":3,"logits":4,"sample":5}})"));
@@ -168,6 +168,35 @@ TEST_CASE("replies are counted, budgets and settings told, plain tokens have no 
   CHECK(trace[2]["ends_reply"] == true);
   CHECK(trace[2]["text"] == "\xF0\x9F\xA6\x99");
   CHECK(trace[3]["passes"] == Json::array());
+}
+
+TEST_CASE("settings that change within a reply are told with the round they hold from") {
+  const TempDir folder;
+  const std::string path = folder / "trace.jsonl";
+  Recorder recorder(path, open_output(path));
+  recorder.header(header(), piece);
+  TraceReply reply;
+  recorder.begin_reply(reply);
+  reply.seed = 5;
+  reply.temperature = 0.5f;
+  recorder.settings(reply);
+  recorder.round(ThreeRows().event);
+  reply.speculator = "specbound";
+  reply.settings = TraceSettings{4, 3, 0.5f, 0.25f, {1, 3}};
+  recorder.settings(reply);
+  recorder.begin_reply({});
+  recorder.settings({});
+  recorder.close();
+  const std::vector<Json> trace = lines(path);
+  REQUIRE(trace.size() == 9);
+  CHECK(trace[2] == Json::parse(R"({"type":"settings","reply":0,"round":0,"seed":5,
+    "temperature":0.5,"top_k":0,"top_p":0.0,"min_p":0.0,"repeat_penalty":0.0,"repeat_last_n":0,
+    "speculator":"none","settings":null})"));
+  CHECK(trace[6]["type"] == "settings");
+  CHECK(trace[6]["round"] == 5);
+  CHECK(trace[6]["settings"]["check_layers"] == Json::array({1, 3}));
+  CHECK(trace[8]["reply"] == 1);
+  CHECK(trace[8]["round"] == 0);
 }
 
 TEST_CASE("a reply without a token has no time to its first") {

@@ -2,15 +2,12 @@
 #include "train/tune.h"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
-#include <sstream>
 
 #include "app/tuned_settings.h"
 #include "engine_rig.h"
+#include "process_state.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 #include "train/measure_costs.h"
@@ -46,48 +43,6 @@ void plant(TuningTrace& trace, int head, double right, TinyRandom& random) {
     }
   }
 }
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// What `action` writes to stderr.
-template <class Action>
-std::string stderr_of(const TempDir& folder, Action action) {
-  const std::string path = folder / "stderr";
-  std::fflush(stderr);
-  const int kept = dup(STDERR_FILENO);
-  const int file = open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
-  dup2(file, STDERR_FILENO);
-  action();
-  std::fflush(stderr);
-  dup2(kept, STDERR_FILENO);
-  close(file);
-  close(kept);
-  return read_file(path);
-}
-
-// The cache goes into a folder of the test's own.
-class CacheFolder {
- public:
-  explicit CacheFolder(const std::string& path) {
-    if (const char* old = std::getenv("XDG_CACHE_HOME")) old_ = old;
-    setenv("XDG_CACHE_HOME", path.c_str(), 1);
-  }
-  ~CacheFolder() {
-    if (old_) {
-      setenv("XDG_CACHE_HOME", old_->c_str(), 1);
-    } else {
-      unsetenv("XDG_CACHE_HOME");
-    }
-  }
-
- private:
-  std::optional<std::string> old_;
-};
 
 TunedSettings some_settings() {
   TunedSettings tuned;
