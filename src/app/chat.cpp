@@ -2,6 +2,7 @@
 // prompts appear on a terminal only, replies go to stdout, everything else to stderr.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
@@ -83,7 +84,6 @@ class Chat {
   void toggle_exits();
   bool answer(uint32_t reply_number);
   void report(const Reply& reply);
-  int reserve() const;
 
   LoadedModel& model_;
   const ChatTemplate& template_;
@@ -179,18 +179,12 @@ void Chat::toggle_exits() {
                on ? "coloured by the layer their drafts left at" : "no longer coloured");
 }
 
-// Positions kept free for a reply before old turns are dropped for it.
-int Chat::reserve() const {
-  const int quarter = model_.n_ctx() / 4;
-  return flags_.n_predict >= 0 ? std::min(flags_.n_predict, quarter) : quarter;
-}
-
 // Adds the reply with this number to the conversation. False, and nothing added, if there was none:
 // the message does not fit, or Ctrl-C came while the prompt was being read.
 bool Chat::answer(uint32_t reply_number) {
   Conversation::Prompt prompt;
   try {
-    prompt = conversation_.prompt(model_.n_ctx(), reserve());
+    prompt = conversation_.prompt(model_.n_ctx(), reply_reserve(model_.n_ctx(), flags_.n_predict));
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kLimit) throw;
     std::fprintf(stderr, "%s\n", e.what());

@@ -6,6 +6,7 @@ namespace specbound {
 
 int command_run(int argc, char** argv);
 int command_chat(int argc, char** argv);
+int command_gui(int argc, char** argv);
 int command_lens(int argc, char** argv);
 int command_verify(int argc, char** argv);
 int command_train_heads(int argc, char** argv);

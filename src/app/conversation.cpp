@@ -1,5 +1,6 @@
 #include "app/conversation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "error.h"
@@ -63,6 +64,11 @@ Conversation::Prompt Conversation::prompt(int n_ctx, int reserve) {
   prompt.dropped_turns = static_cast<int>(first - n_system_) / 2;
   messages_.erase(messages_.begin() + n_system_, messages_.begin() + first);
   return prompt;
+}
+
+int reply_reserve(int n_ctx, int max_tokens) {
+  const int quarter = n_ctx / 4;
+  return max_tokens >= 0 ? std::min(max_tokens, quarter) : quarter;
 }
 
 }  // namespace specbound

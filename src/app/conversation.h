@@ -43,4 +43,8 @@ class Conversation {
   std::vector<ChatMessage> messages_;  // system, then user and assistant in turn
 };
 
+// Positions kept free for a reply before old turns are dropped for it. `max_tokens`: of the reply;
+// -1: no budget.
+int reply_reserve(int n_ctx, int max_tokens);
+
 }  // namespace specbound

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "app/gpu.h"
@@ -24,11 +25,14 @@ double seconds_since(Clock::time_point from) {
   return std::chrono::duration<double>(Clock::now() - from).count();
 }
 
-// Shows how far it is, ends it on Ctrl-C, and leaves the bytes and the time they took.
-std::function<void(size_t, size_t)> progress_into(Progress& bar, size_t& bytes, double& seconds) {
-  return [&bar, &bytes, &seconds, start = Clock::now()](size_t done, size_t total) {
-    if (interrupt_flag()) throw Interrupted("interrupted while loading");
-    bar.update(done, total);
+// Shows how far it is, ends it when asked to, and leaves the bytes and the time they took.
+std::function<void(size_t, size_t)> progress_into(const LoadWatcher& watcher,
+                                                  const std::string& label, size_t& bytes,
+                                                  double& seconds) {
+  watcher.progress(label, 0, 1);
+  return [&watcher, label, &bytes, &seconds, start = Clock::now()](size_t done, size_t total) {
+    if (watcher.abort && *watcher.abort) throw Interrupted("interrupted while loading");
+    watcher.progress(label, done, total);
     bytes = done;
     seconds = seconds_since(start);
   };
@@ -55,21 +59,20 @@ LoadedModel::LoadedModel(const ModelFlags& flags) {
   load_seconds_ = seconds_since(start);
 }
 
-LoadedModel::Moved LoadedModel::load_on_cpu() {
+LoadedModel::Moved LoadedModel::load_on_cpu(const LoadWatcher& watcher) {
   if (const int cpus = usable_cpus(); options_.n_threads > cpus) {
-    std::fprintf(stderr,
-                 "warning: -t %d: %d CPU%s can be used here; more threads than that slow it down\n",
-                 options_.n_threads, cpus, cpus == 1 ? "" : "s");
+    watcher.note(
+        format("warning: -t %d: %d CPU%s can be used here; more threads than that slow it down",
+               options_.n_threads, cpus, cpus == 1 ? "" : "s"));
   }
   Moved moved;
   CpuOptions options = options_;
-  Progress bar("repacking weights", Progress::Unit::kBytes);
-  options.progress = progress_into(bar, moved.bytes, moved.seconds);
+  options.progress = progress_into(watcher, "repacking weights", moved.bytes, moved.seconds);
   backend_ = make_cpu_backend(config_, weights_, options);
   return moved;
 }
 
-LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads) {
+LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, const LoadWatcher& watcher) {
   Moved moved;
   CudaOptions options;
   options.n_ctx = options_.n_ctx;
@@ -81,8 +84,7 @@ LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads) {
   }
   try {
     std::unique_ptr<Device> device = gpu_engine().open(*choice_.gpu);
-    Progress bar("uploading weights", Progress::Unit::kBytes);
-    options.progress = progress_into(bar, moved.bytes, moved.seconds);
+    options.progress = progress_into(watcher, "uploading weights", moved.bytes, moved.seconds);
     backend_ = gpu_engine().backend(std::move(device), config_, weights_, options);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kDevice) throw;
@@ -92,14 +94,29 @@ LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads) {
 }
 
 void LoadedModel::load(const ExitHeads* heads) {
+  std::optional<Progress> bar;
+  LoadWatcher terminal;
+  terminal.progress = [&](const std::string& label, size_t done, size_t total) {
+    if (!bar) bar.emplace(label, Progress::Unit::kBytes);
+    bar->update(done, total);
+  };
+  terminal.note = [&](const std::string& line) {
+    bar.reset();
+    std::fprintf(stderr, "%s\n", terminal_text(line).c_str());
+  };
+  terminal.abort = &interrupt_flag();
+  load(heads, terminal);
+}
+
+void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher) {
   SB_CHECK(!backend_);
   if (options_.n_ctx > config_.max_seq_len) {
-    std::fprintf(stderr,
-                 "warning: -c %d: the model was trained on %d tokens; text past that degrades\n",
-                 options_.n_ctx, config_.max_seq_len);
+    watcher.note(
+        format("warning: -c %d: the model was trained on %d tokens; text past that degrades",
+               options_.n_ctx, config_.max_seq_len));
   }
   const Clock::time_point start = Clock::now();
-  const Moved moved = choice_.gpu ? load_on_gpu(heads) : load_on_cpu();
+  const Moved moved = choice_.gpu ? load_on_gpu(heads, watcher) : load_on_cpu(watcher);
   load_seconds_ += seconds_since(start);
 
   std::string loaded = format("loaded in %.0f ms", 1e3 * load_seconds_);
@@ -108,17 +125,14 @@ void LoadedModel::load(const ExitHeads* heads) {
                      1e-6 * static_cast<double>(moved.bytes),
                      1e-9 * static_cast<double>(moved.bytes) / moved.seconds);
   }
-  std::fprintf(stderr, "model: %s (%s, %d layers, context %d of %d), %s\n",
-               terminal_text(path_).c_str(), config_.architecture.c_str(), config_.n_layers,
-               n_ctx(), config_.max_seq_len, loaded.c_str());
-  std::fprintf(stderr, "backend: %s\n", backend_->description().c_str());
+  watcher.note(format("model: %s (%s, %d layers, context %d of %d), %s", path_.c_str(),
+                      config_.architecture.c_str(), config_.n_layers, n_ctx(), config_.max_seq_len,
+                      loaded.c_str()));
+  watcher.note("backend: " + backend_->description());
   if (choice_.gpu && device_.prefill == PrefillPath::kCublas) {
-    std::fprintf(stderr,
-                 "--prefill cublas: the bits of a prompt are those of this version of cuBLAS\n");
+    watcher.note("--prefill cublas: the bits of a prompt are those of this version of cuBLAS");
   }
-  if (!choice_.note.empty()) {
-    std::fprintf(stderr, "%s\n", terminal_text(choice_.note).c_str());
-  }
+  if (!choice_.note.empty()) watcher.note(choice_.note);
 }
 
 bool LoadedModel::ends_reply(int32_t id) const {

@@ -1,9 +1,11 @@
 // A model with everything it stands on, in order of dependence, in two steps: opening, which is
 // quick and enough to make prompts, and loading, after which it runs: on a GPU or on the CPU, as
-// flags and machine have it. Loading says on stderr what was loaded and what it runs on: nothing is
-// silent.
+// flags and machine have it. Loading says what was loaded and what it runs on, on stderr or to a
+// watcher: nothing is silent.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,13 +19,23 @@
 
 namespace specbound {
 
+// Who looks on while a model is loaded.
+struct LoadWatcher {
+  // `done` of `total` bytes (at first 0 of 1) of the weights: "repacking weights".
+  std::function<void(const std::string& label, size_t done, size_t total)> progress;
+  std::function<void(const std::string& line)> note;  // something to tell, as text of one line
+  const std::atomic<bool>* abort = nullptr;           // ends the loading
+};
+
 class LoadedModel {
  public:
   // Opens. Throws Error for anything that keeps the model from running: see the parts.
   explicit LoadedModel(const ModelFlags& flags);
   // Makes the backend; on a GPU only where these heads, if there are any, fit beside the model.
-  // Throws Error when it cannot be had, Interrupted on Ctrl-C.
+  // With a bar and lines on stderr. Throws Error when it cannot be had, Interrupted on Ctrl-C.
   void load(const ExitHeads* heads = nullptr);
+  // The same for `watcher`, on whose `abort` it throws Interrupted.
+  void load(const ExitHeads* heads, const LoadWatcher& watcher);
 
   const std::string& path() const { return path_; }
   const Gguf& gguf() const { return gguf_; }
@@ -43,8 +55,8 @@ class LoadedModel {
     size_t bytes = 0;
     double seconds = 0;
   };
-  Moved load_on_cpu();
-  Moved load_on_gpu(const ExitHeads* heads);
+  Moved load_on_cpu(const LoadWatcher& watcher);
+  Moved load_on_gpu(const ExitHeads* heads, const LoadWatcher& watcher);
 
   CpuOptions options_;
   DeviceFlags device_;

@@ -24,6 +24,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"run", "complete one prompt and print the text", specbound::command_run},
     {"chat", "talk with a model in the terminal", specbound::command_chat},
+    {"gui", "the same in a window, and watch each token leave the network", specbound::command_gui},
     {"verify", "prove that speculation changes no byte of the text", specbound::command_verify},
     {"train-heads", "train exit heads, which make a model fast, on texts like yours",
      specbound::command_train_heads},

@@ -12,7 +12,7 @@
 #include "app/interrupt.h"
 #include "app/progress.h"
 #include "app/terminal_text.h"
-#include "decode/specbound.h"
+#include "app/trace_output.h"
 #include "error.h"
 #include "text/stop_strings.h"
 
@@ -20,63 +20,10 @@ namespace specbound {
 
 namespace {
 
-const SpecBound* as_specbound(const Speculator* speculator) {
-  return speculator ? dynamic_cast<const SpecBound*>(&speculator->drafter()) : nullptr;
-}
-
 int deepest_exit(const Speculator* speculator, int n_layers) {
   const SpecBound* specbound = as_specbound(speculator);
   const bool drafts = specbound && !specbound->check_layers().empty();
   return drafts ? specbound->check_layers().back() : n_layers - 1;
-}
-
-TraceHeader trace_header(LoadedModel& model) {
-  TraceHeader header;
-  header.specbound = SPECBOUND_VERSION;
-  header.model = model.path();
-  header.n_layers = model.config().n_layers;
-  header.vocab_size = model.config().vocab_size;
-  header.n_ctx = model.n_ctx();
-  header.backend = model.backend().description();
-  return header;
-}
-
-TraceReply trace_reply(const ReplyRequest& request, const ReplyFlags& flags,
-                       const SamplingParams& sampling) {
-  TraceReply reply;
-  reply.regen = request.reply;
-  reply.prompt_tokens = static_cast<int>(request.prompt.size());
-  reply.max_tokens = flags.n_predict;
-  reply.stop_strings = flags.stop.strings();
-  reply.seed = sampling.seed;
-  reply.temperature = sampling.temperature;
-  reply.top_k = sampling.top_k;
-  reply.top_p = sampling.top_p;
-  reply.min_p = sampling.min_p;
-  reply.repeat_penalty = sampling.repeat_penalty;
-  reply.repeat_last_n = sampling.repeat_last_n;
-  if (request.speculator) reply.speculator = request.speculator->name();
-  if (const SpecBound* specbound = as_specbound(request.speculator)) {
-    const SpecBoundParams& p = specbound->params();
-    reply.settings =
-        TraceSettings{p.w_max,  p.d_max,       p.alpha,      p.tau, specbound->check_layers(),
-                      p.anneal, p.depth_bound, p.width_bound};
-  }
-  return reply;
-}
-
-TraceEnd trace_end(const GenerateStats& stats) {
-  TraceEnd end;
-  end.stop = stop_reason_name(stats.stop);
-  end.generated_tokens = stats.generated_tokens;
-  end.prefilled_tokens = stats.prefilled_tokens;
-  end.prefill_seconds = stats.prefill_seconds;
-  end.ttft_seconds = stats.ttft_seconds;
-  end.decode_seconds = stats.decode_seconds;
-  end.counters = stats.counters;
-  end.plain_token_seconds = stats.plain_token_seconds;
-  end.plain_rounds = stats.plain_rounds;
-  return end;
 }
 
 }  // namespace
@@ -198,7 +145,12 @@ Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& fla
   Recorder* trace = output.trace();
   if (trace) {
     if (!trace->has_header()) trace->header(trace_header(model), piece);
-    trace->begin_reply(trace_reply(request, flags, sampling));
+    TraceReply begun = trace_reply(sampling, request.speculator);
+    begun.regen = request.reply;
+    begun.prompt_tokens = static_cast<int>(request.prompt.size());
+    begun.max_tokens = flags.n_predict;
+    begun.stop_strings = flags.stop.strings();
+    trace->begin_reply(begun);
     options.on_round = [&](const RoundEvent& event) { trace->round(event); };
   }
   reply.stats.generated = session.generate(request.prompt, options);

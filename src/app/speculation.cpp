@@ -58,7 +58,7 @@ Speculation::Speculation(const SpeculationFlags& flags, const std::string& model
     ngram_.emplace(flags.ngram_max, width);
   } else {
     if (flags.head != "lens") open_heads(gguf, config);
-    make_specbound(heads_ ? heads_->defaults() : HeadDefaults());
+    if (cannot_.empty()) take(settle(heads_ ? heads_->defaults() : HeadDefaults(), false));
   }
   if (!cannot_.empty()) {
     if (flags.on.value_or(false)) {
@@ -66,12 +66,18 @@ Speculation::Speculation(const SpeculationFlags& flags, const std::string& model
     }
     return;
   }
-  Speculator& inner = ngram_ ? static_cast<Speculator&>(*ngram_) : *specbound_;
-  if (!flags.no_switch && flags.specbound.preset != Preset::kPaper) switch_.emplace(inner);
-  const bool asked_for = ngram_ || flags.head == "lens";
-  active_ = flags.on.value_or(heads_ || asked_for);
-  inactive_ =
-      flags.on ? "--spec off" : "no exit heads beside the model: " + train_command_ + " makes them";
+  if (ngram_ && switches()) switch_.emplace(*ngram_);
+  const bool pays = heads_ || ngram_ || flags.head == "lens";
+  active_ = flags.on.value_or(pays);
+  if (flags.on) {
+    inactive_ = "--spec off";
+  } else if (!pays) {
+    inactive_ = "no exit heads beside the model: " + train_command_ + " makes them";
+  }
+}
+
+bool Speculation::switches() const {
+  return !flags_.no_switch && flags_.specbound.preset != Preset::kPaper;
 }
 
 void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
@@ -157,97 +163,217 @@ int Speculation::choose_shortlist(const HeadDefaults& settings) const {
   return n;
 }
 
-// Leaves cannot_ where these settings never draft.
-void Speculation::make_specbound(HeadDefaults settings) {
-  if (!cannot_.empty()) return;
-  const std::optional<HeadKind> kind = choose_kind(settings.kind);
-  if (kind && *kind != settings.kind) {  // another kind's depth bound may lie above all of these
-    settings.d_max = std::max(settings.d_max, heads_->layers(*kind).back());
-  }
-  SpecBoundParams params;
-  if (kind) {
-    const bool paper = flags_.specbound.preset == Preset::kPaper;
-    if (paper) {
-      params = paper_params();
-    } else {
-      params.w_max = settings.w_max;
-      params.d_max = settings.d_max;
-      params.alpha = settings.alpha;
-      params.tau = settings.tau;
-    }
-    params = flags_.specbound.without_layers(params);
-    params.check_layers = choose_layers(*kind, settings);
-    validate(params, n_layers_, std::min(1, heads_->layers(*kind).front()));
-    shortlist_ = choose_shortlist(settings);
-    if (flags_.table_tau && *kind != HeadKind::kHybrid) {
-      throw Error(ErrorCode::kUsage, format("--table-tau: needs --head hybrid, found %s heads",
-                                            head_kind_name(*kind)));
-    }
-    if (flags_.rule && *kind == HeadKind::kTable) {
-      throw Error(ErrorCode::kUsage,
-                  "--confidence: needs trained heads (--head chained), found the draft table");
-    }
-    table_tau_ = flags_.table_tau;
-    // A flag moves both thresholds, unless each has its own.
-    if (!table_tau_ && !paper && !flags_.specbound.tau) table_tau_ = settings.table_tau;
-  } else {
+Speculation::Setting Speculation::settle(HeadDefaults settings, bool tuned) const {
+  const bool paper = flags_.specbound.preset == Preset::kPaper;
+  Setting out;
+  out.origin = paper ? "the paper's setting" : tuned ? "tuned here" : "as shipped";
+  out.kind = choose_kind(settings.kind);
+  if (!out.kind) {
     for (const auto& [flag, given] : {std::pair("--shortlist", flags_.shortlist.has_value()),
                                       std::pair("--table-tau", flags_.table_tau.has_value()),
                                       std::pair("--confidence", flags_.rule.has_value())}) {
       if (!given) continue;
       throw Error(ErrorCode::kUsage, format("%s: needs trained heads, found the logit lens", flag));
     }
-    params = flags_.specbound.resolve(n_layers_);
+    out.params = flags_.specbound.resolve(n_layers_);
+    out.never = never_drafts(out.params, n_layers_, false);
+    return out;
   }
-  cannot_ = never_drafts(params, n_layers_, tuned_ && !flags_.specbound.w_max);
-  if (!cannot_.empty()) return;
-  if (kind) {
-    head_ = make_exit_head(*heads_, *kind, table_tau_.value_or(params.tau),
-                           flags_.rule.value_or(ConfidenceRule::kPeak));
+  const HeadKind kind = *out.kind;
+  if (kind != settings.kind) {  // another kind's depth bound may lie above all of these
+    settings.d_max = std::max(settings.d_max, heads_->layers(kind).back());
+  }
+  if (paper) {
+    out.params = paper_params();
   } else {
-    head_ = std::make_unique<LensHead>();
+    out.params.w_max = settings.w_max;
+    out.params.d_max = settings.d_max;
+    out.params.alpha = settings.alpha;
+    out.params.tau = settings.tau;
   }
-  kind_ = kind;
-  specbound_.emplace(*head_, params, n_layers_);
+  out.params = flags_.specbound.without_layers(out.params);
+  out.params.check_layers = choose_layers(kind, settings);
+  validate(out.params, n_layers_, std::min(1, heads_->layers(kind).front()));
+  out.shortlist = choose_shortlist(settings);
+  if (flags_.table_tau && kind != HeadKind::kHybrid) {
+    throw Error(ErrorCode::kUsage,
+                format("--table-tau: needs --head hybrid, found %s heads", head_kind_name(kind)));
+  }
+  if (flags_.rule && kind == HeadKind::kTable) {
+    throw Error(ErrorCode::kUsage,
+                "--confidence: needs trained heads (--head chained), found the draft table");
+  }
+  out.table_tau = flags_.table_tau;
+  // A flag moves both thresholds, unless each has its own.
+  if (!out.table_tau && !paper && !flags_.specbound.tau) out.table_tau = settings.table_tau;
+  out.never = never_drafts(out.params, n_layers_, tuned && !flags_.specbound.w_max);
+  return out;
+}
+
+std::unique_ptr<ExitHead> Speculation::make_head(const Setting& setting) const {
+  if (!setting.kind) return std::make_unique<LensHead>();
+  return make_exit_head(*heads_, *setting.kind, setting.tau_of_table(),
+                        flags_.rule.value_or(ConfidenceRule::kPeak));
+}
+
+// Leaves cannot_ where the setting never drafts.
+void Speculation::take(Setting setting) {
+  switch_.reset();
+  specbound_.reset();
+  setting_ = std::move(setting);
+  cannot_ = setting_->never;
+  if (!cannot_.empty()) return;
+  head_ = make_head(*setting_);
+  specbound_.emplace(*head_, setting_->params, n_layers_);
+  if (switches()) switch_.emplace(*specbound_);
 }
 
 void Speculation::attach(Backend& backend) {
   backend_ = &backend;
-  if (active_) give_heads();
+  if (active_) begin_drafting();
 }
 
-void Speculation::give_heads() {
+void Speculation::begin_drafting() {
   if (!heads_ || !backend_) return;
-  if (!std::exchange(asked_for_tuned_, true)) take_tuned();
-  if (active_) backend_->set_exit_heads(&*heads_, shortlist_);
+  if (!std::exchange(asked_for_tuned_, true)) {
+    if (std::optional<Setting> tuned = tuned_setting()) take(std::move(*tuned));
+    if (!cannot_.empty()) {
+      if (flags_.on.value_or(false)) {
+        throw Error(ErrorCode::kUsage, "--spec on: nothing can draft: " + cannot_);
+      }
+      active_ = false;
+      return;
+    }
+  }
+  give_heads(*setting_);
+}
+
+void Speculation::give_heads(const Setting& setting) {
+  backend_->set_exit_heads(setting.kind ? &*heads_ : nullptr, setting.shortlist);
 }
 
 // What tune found for this machine, where nothing else was asked for.
-void Speculation::take_tuned() {
+std::optional<Speculation::Setting> Speculation::tuned_setting() const {
   // Layers that were asked for may not be those of the kind of head that won.
-  if (flags_.specbound.preset != Preset::kTuned || flags_.specbound.check_layers) return;
+  if (flags_.specbound.preset != Preset::kTuned || flags_.specbound.check_layers) return {};
+  if (!heads_ || !backend_) return {};
   const auto tuned = read_tuned(heads_->base().fingerprint, *heads_, backend_->device());
-  if (!tuned) return;
-  tuned_ = true;
-  make_specbound(tuned->settings);
-  if (cannot_.empty()) return;
-  if (flags_.on.value_or(false)) {
-    throw Error(ErrorCode::kUsage, "--spec on: nothing can draft: " + cannot_);
-  }
-  active_ = false;
+  if (!tuned) return {};
+  return settle(tuned->settings, true);
 }
 
-bool Speculation::set_active(bool on) {
+bool Speculation::set_active(bool on, const std::string& inactive) {
   if (on && !cannot_.empty()) return false;
   const bool before = std::exchange(active_, on);
-  inactive_ = "/spec off";
+  inactive_ = inactive;
   try {
-    if (on) give_heads();
+    if (on) begin_drafting();
   } catch (...) {  // they do not fit
     active_ = before;
     throw;
   }
   return active_ == on;
+}
+
+std::vector<int> Speculation::head_layers() const {
+  if (!setting_) return {};
+  if (setting_->kind) return heads_->layers(*setting_->kind);
+  std::vector<int> layers;
+  for (int l = 1; l < n_layers_; ++l) layers.push_back(l);
+  return layers;
+}
+
+SpecBoundParams Speculation::params() const {
+  if (!setting_) return {};
+  SpecBoundParams params = setting_->params;
+  if (params.check_layers.empty()) params.check_layers = head_layers();
+  return params;
+}
+
+void Speculation::check_settable() const {
+  if (setting_) return;
+  throw Error(ErrorCode::kUsage,
+              format("expected exit heads whose settings can change, found %s",
+                     cannot_.empty() ? drafter().c_str() : ("none: " + cannot_).c_str()));
+}
+
+void Speculation::change(const SpecBoundParams& params) {
+  check_settable();
+  const std::vector<int> there = head_layers();
+  const std::vector<int>& asked = params.check_layers;
+  if (!there.empty()) {
+    validate(params, n_layers_, std::min(1, there.front()));
+    const auto stranger = std::find_if(asked.begin(), asked.end(), [&](int layer) {
+      return !std::binary_search(there.begin(), there.end(), layer);
+    });
+    if (asked.empty() || stranger != asked.end()) {
+      throw Error(ErrorCode::kUsage,
+                  format("--check-layers: expected one or more of %s, which can be checked, found "
+                         "%s",
+                         layer_list(there).c_str(),
+                         asked.empty() ? "none" : std::to_string(*stranger).c_str()));
+    }
+  }
+  Setting next = *setting_;
+  next.params = params;
+  next.origin = "set by hand";
+  next.never = never_drafts(params, n_layers_, false);
+  if (!next.never.empty()) throw Error(ErrorCode::kUsage, next.never);
+  // As with a flag: one tau moves both thresholds, unless each has its own.
+  if (!flags_.table_tau && params.tau != setting_->params.tau) next.table_tau.reset();
+
+  asked_for_tuned_ = true;
+  if (!specbound_) {
+    take(std::move(next));
+    return;
+  }
+  const bool same_head = next.kind != HeadKind::kHybrid ||  // whose threshold is its own
+                         next.tau_of_table() == setting_->tau_of_table();
+  setting_ = std::move(next);
+  if (same_head) {
+    specbound_->set_params(setting_->params);
+  } else {
+    std::unique_ptr<ExitHead> head = make_head(*setting_);
+    specbound_.emplace(*head, setting_->params,
+                       n_layers_);  // where it was: switch_ stays around it
+    head_ = std::move(head);
+  }
+  if (switch_) switch_->reconsider();
+}
+
+// On the backend, where they are now. Leaves those that are there where the others do not fit.
+void Speculation::exchange_heads(const Setting& next) {
+  if (!active_ || !heads_ || !backend_) return;
+  try {
+    give_heads(next);
+  } catch (...) {
+    active_ = false;  // unless those fit that were there
+    const std::string before = std::exchange(inactive_, "its heads no longer fit into memory");
+    give_heads(*setting_);
+    inactive_ = before;
+    active_ = true;
+    throw;
+  }
+}
+
+void Speculation::choose(Preset preset) {
+  check_settable();
+  SpeculationFlags flags = flags_;
+  flags.specbound = {};
+  flags.specbound.preset = preset;
+  flags.table_tau.reset();
+  std::swap(flags_, flags);
+  try {
+    std::optional<Setting> next = tuned_setting();
+    if (!next) next = settle(heads_ ? heads_->defaults() : HeadDefaults(), false);
+    if (!next->never.empty()) throw Error(ErrorCode::kUsage, next->never);
+    exchange_heads(*next);
+    take(std::move(*next));
+  } catch (...) {
+    std::swap(flags_, flags);
+    throw;
+  }
+  if (backend_) asked_for_tuned_ = true;
 }
 
 Speculator* Speculation::speculator() {
@@ -259,8 +385,8 @@ Speculator* Speculation::speculator() {
 std::string Speculation::drafter() const {
   if (!cannot_.empty()) return "";
   if (ngram_) return "prompt lookup";
-  if (!kind_) return "the logit lens";
-  if (kind_ == HeadKind::kTable) return "the draft table";
+  if (!setting_->kind) return "the logit lens";
+  if (setting_->kind == HeadKind::kTable) return "the draft table";
   return format("%s heads", head_->name());
 }
 
@@ -270,17 +396,17 @@ std::string Speculation::description() const {
     return format("speculation on: ngram, prompt lookup of up to %d token%s, up to %d rows",
                   ngram_->n_max(), ngram_->n_max() == 1 ? "" : "s", ngram_->width());
   }
+  const auto& [kind, params, shortlist, table_tau, origin, never] = *setting_;
   const bool paper = flags_.specbound.preset == Preset::kPaper;
   std::string line = format("speculation on: %s with %s", specbound_->name(), drafter().c_str());
-  if (kind_) line += " of " + heads_path_;
-  if (!kind_ && paper && flags_.head != "lens") line += " (no full heads for the paper's setting)";
+  if (kind) line += " of " + heads_path_;
+  if (!kind && paper && flags_.head != "lens") line += " (no full heads for the paper's setting)";
   line += ", " + settings_of(*specbound_, n_layers_);
-  if (kind_ == HeadKind::kHybrid && table_tau_) line += format(", table tau %g", *table_tau_);
-  if (!kind_) return line;
-  if (kind_ != HeadKind::kFull && kind_ != HeadKind::kTable)
-    line += format(", %d tokens", shortlist_);
+  if (kind == HeadKind::kHybrid && table_tau) line += format(", table tau %g", *table_tau);
+  if (!kind) return line;
+  if (kind != HeadKind::kFull && kind != HeadKind::kTable) line += format(", %d tokens", shortlist);
   if (flags_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
-  return line + (paper ? ", the paper's setting" : tuned_ ? ", tuned here" : ", as shipped");
+  return line + ", " + origin;
 }
 
 }  // namespace specbound

@@ -29,7 +29,9 @@ class Speculation {
   Speculation& operator=(const Speculation&) = delete;
 
   // The exit heads that it drafts with; nullptr: none, or not now.
-  const ExitHeads* heads() const { return active_ && kind_ ? &*heads_ : nullptr; }
+  const ExitHeads* heads() const {
+    return active_ && setting_ && setting_->kind ? &*heads_ : nullptr;
+  }
 
   // The backend that it drafts on from now on, until another one's attach(): gives it the heads,
   // and takes the settings that were tuned for it. Throws Error(kLimit) when they do not fit into
@@ -37,48 +39,82 @@ class Speculation {
   void attach(Backend& backend);
 
   bool active() const { return active_; }
-  // For /spec. On is refused (false, and nothing changes) where there is nothing to switch on.
-  bool set_active(bool on);
-  // Stays the same object.
+  // For /spec, between rounds. On is refused (false, and nothing changes) where there is nothing to
+  // switch on. `inactive`: why it does not draft, for description(), when it is off.
+  bool set_active(bool on, const std::string& inactive = "/spec off");
+  // nullptr: plainly. Sessions must be given it again after set_active(), change() and choose(),
+  // also where they have thrown: the last one leaves the object before dead.
   Speculator* speculator();
   // The SpecBound drafter, where that is what drafts.
   const SpecBound* specbound() const { return specbound_ ? &*specbound_ : nullptr; }
-  int shortlist() const { return shortlist_; }  // tokens that its heads can guess
+  // Tokens that its heads can guess.
+  int shortlist() const { return setting_ ? setting_->shortlist : 0; }
   // "chained heads", "the logit lens", "prompt lookup"; empty without a drafter.
   std::string drafter() const;
+
+  // ---- the settings of the SpecBound drafter, which can change between rounds ----
+
+  // Layers that can be checked, ascending (0: before any); empty where SpecBound has none, or
+  // something else drafts: then there is nothing to change.
+  std::vector<int> head_layers() const;
+  Preset preset() const { return flags_.specbound.preset; }
+  // check_layers: all that were asked for, never empty where head_layers() is not.
+  SpecBoundParams params() const;
+  // Takes these in place of what flags, preset and heads file have made. Throws Error(kUsage), and
+  // nothing has changed, for what the model or its heads cannot have and what would never draft.
+  void change(const SpecBoundParams& params);
+  // Takes a preset's, without the flags. Which heads draft may change too: those that --preset at
+  // the start would have chosen. Throws as change() does, Error(kLimit) where they do not fit;
+  // should those before not fit either any more, it is no longer active.
+  void choose(Preset preset);
 
   // One line: whether speculation is active, with what settings, or why not and what turns it on.
   std::string description() const;
 
  private:
+  // How SpecBound drafts, or would.
+  struct Setting {
+    std::optional<HeadKind> kind;  // what the file's heads draft with; none: the logit lens
+    SpecBoundParams params;
+    int shortlist = 0;               // tokens that they can guess
+    std::optional<float> table_tau;  // of a hybrid; none: tau
+    std::string origin;              // "as shipped"
+    std::string never;               // why it never drafts like that; empty if it does
+
+    float tau_of_table() const { return table_tau.value_or(params.tau); }
+  };
+
   void open_heads(const Gguf& gguf, const ModelConfig& config);
   std::optional<HeadKind> choose_kind(HeadKind preferred) const;
-  void make_specbound(HeadDefaults settings);
+  Setting settle(HeadDefaults settings, bool tuned) const;
+  void take(Setting setting);
   std::vector<int> choose_layers(HeadKind kind, const HeadDefaults& settings) const;
   int choose_shortlist(const HeadDefaults& settings) const;
-  void give_heads();
-  void take_tuned();
+  void check_settable() const;
+  bool switches() const;
+  std::unique_ptr<ExitHead> make_head(const Setting& setting) const;
+  void begin_drafting();
+  void give_heads(const Setting& setting);
+  void exchange_heads(const Setting& next);
+  std::optional<Setting> tuned_setting() const;
 
   SpeculationFlags flags_;
   int n_layers_;
   std::string train_command_;
   std::string heads_path_;  // where they are or would be
   std::optional<ExitHeads> heads_;
-  int shortlist_ = 0;
-  std::optional<float> table_tau_;  // of a hybrid; none: tau
 
-  std::optional<HeadKind> kind_;  // what the file's heads draft with; none: the logit lens
+  std::optional<Setting> setting_;  // where SpecBound is the drafter
   std::unique_ptr<ExitHead> head_;
   std::optional<SpecBound> specbound_;
   std::optional<NgramSpeculator> ngram_;
   std::optional<MeasuredSwitch> switch_;
 
   Backend* backend_ = nullptr;
-  bool tuned_ = false;  // the settings are the machine's own
   bool asked_for_tuned_ = false;
   bool active_ = false;
-  std::string cannot_;    // why there is no drafter; empty when there is one
-  std::string inactive_;  // why it does not draft, when it does not
+  std::string cannot_;                        // why there is no drafter; empty when there is one
+  std::string inactive_ = "not switched on";  // why it does not draft, when it does not
 };
 
 }  // namespace specbound

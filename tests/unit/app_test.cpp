@@ -12,6 +12,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "app/commands.h"
 #include "app/conversation.h"
 #include "app/machine.h"
 #include "app/model_path.h"
@@ -20,6 +21,7 @@
 #include "app/terminal_text.h"
 #include "app/text_input.h"
 #include "error.h"
+#include "expect_error.h"
 #include "temp_dir.h"
 
 using namespace specbound;
@@ -476,4 +478,11 @@ TEST_CASE("this machine is read and measured sensibly") {
   const double rate = measure_read_bandwidth(2, size_t{8} << 20, 0.02);
   CHECK(rate > 1e7);
   CHECK(std::isfinite(rate));
+}
+
+// This program has no desktop app, as a build with SPECBOUND_GUI=OFF.
+TEST_CASE("without the desktop app specbound gui says how to build it") {
+  const std::string said =
+      test::expect_error(ErrorCode::kUnsupported, [] { return command_gui(0, nullptr); });
+  test::check_mentions(said, {"libimgui-dev", "SPECBOUND_GUI=ON", "specbound chat"});
 }
