@@ -1,0 +1,257 @@
+// Replies, alone and in races.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "app/conversation.h"
+#include "app/trace_output.h"
+#include "error.h"
+#include "gui/engine/engine_model.h"
+#include "text/stop_strings.h"
+#include "trace/round_record.h"
+#include "train/median.h"
+
+namespace specbound::gui {
+
+namespace {
+
+// Of a race: runs of each side at most, and how long they may take together.
+constexpr int kMostRuns = 9;
+constexpr double kEnoughSeconds = 0.5;
+
+using Clock = std::chrono::steady_clock;
+using Role = ChatMessage::Role;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// What templates and the dropping of turns build on. Conversations come from files, too.
+void check_turns(const std::vector<ChatMessage>& messages) {
+  const size_t first = !messages.empty() && messages[0].role == Role::kSystem ? 1 : 0;
+  for (size_t i = first; i < messages.size(); ++i) {
+    if (messages[i].role != ((i - first) % 2 == 0 ? Role::kUser : Role::kAssistant)) {
+      throw Error(ErrorCode::kUsage,
+                  format("message %zu: expected user and assistant in turn, found the same again; "
+                         "edit the conversation or begin another one",
+                         i + 1));
+    }
+  }
+  if (messages.size() == first || messages.back().role != Role::kUser) {
+    throw Error(ErrorCode::kUsage, "expected a message to answer, found none; write one");
+  }
+}
+
+// Where two texts part.
+std::string first_difference(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
+  const auto at = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+  const auto n = std::min(a.size(), b.size());
+  if (static_cast<size_t>(at) < n) return format("token %zu", static_cast<size_t>(at) + 1);
+  return format("one ends after %zu tokens, the other after %zu", a.size(), b.size());
+}
+
+}  // namespace
+
+Engine::Reply Engine::prepare(const ReplyRequest& request, uint64_t id) const {
+  check_turns(request.messages);
+  const bool has_system = request.messages[0].role == Role::kSystem;
+  LoadedModel& loaded = model_->loaded;
+  Conversation conversation(loaded.tokenizer(), *model_->chat_template,
+                            has_system ? request.messages[0].content : "");
+  for (size_t i = has_system ? 1 : 0; i < request.messages.size(); ++i) {
+    const ChatMessage& message = request.messages[i];
+    if (message.role == Role::kUser) {
+      conversation.add_user(message.content);
+    } else {
+      conversation.add_reply(message.content);
+    }
+  }
+  auto prompt =
+      conversation.prompt(loaded.n_ctx(), reply_reserve(loaded.n_ctx(), request.max_tokens));
+  Reply reply;
+  reply.id = id;
+  reply.prompt = std::move(prompt.ids);
+  reply.dropped_turns = prompt.dropped_turns;
+  reply.number = request.number;
+  reply.max_tokens = request.max_tokens;
+  reply.speculator = model_->speculation.speculator();
+  return reply;
+}
+
+TraceReply Engine::settings_of(const Reply& reply) const {
+  TraceReply settings = trace_reply(sampling_, reply.speculator);
+  settings.regen = reply.number;
+  settings.prompt_tokens = static_cast<int>(reply.prompt.size());
+  settings.max_tokens = reply.max_tokens;
+  return settings;
+}
+
+void Engine::reply(const ReplyRequest& request) {
+  unguessed_ = {};
+  try {
+    if (!model_) throw Error(ErrorCode::kUsage, kNoModel);
+    Reply reply = prepare(request, request.id);
+    make(reply);
+    remember(reply);
+  } catch (...) {
+    host_.emit(ReplyFailed{request.id, what_failed()});
+  }
+  under_way_ = nullptr;
+}
+
+// From its beginning to its end, as events and in the trace.
+void Engine::make(Reply& reply) {
+  const auto start = Clock::now();
+  const TraceReply settings = settings_of(reply);
+  host_.emit(ReplyBegan{reply.id, settings, reply.dropped_turns});
+  if (trace_) {
+    const Tokenizer& tokenizer = model_->loaded.tokenizer();
+    if (!trace_->has_header()) {
+      trace_->header(trace_header(model_->loaded),
+                     [&tokenizer](int32_t id) { return tokenizer.piece(id); });
+    }
+    trace_->begin_reply(settings);
+  }
+  model_->session->set_speculator(reply.speculator);
+  if (!reply.racing) under_way_ = &reply;
+  generate(reply);
+  under_way_ = nullptr;
+  if (trace_) trace_->end_reply(trace_end(reply.stats));
+  check_trace();
+  host_.emit(ReplyEnded{reply.id, reply.stats, seconds_between(start, Clock::now())});
+}
+
+void Engine::generate(Reply& reply) {
+  const Tokenizer& tokenizer = model_->loaded.tokenizer();
+  const StopStrings none;
+  ReplyText text(
+      none, [&](int32_t id) { return tokenizer.piece(id); },
+      [&](int32_t, std::string_view piece) { return model_->chat_template->reply_text(piece); });
+  const auto no_text = [](int32_t) { return std::string(); };
+
+  double seconds = 0;  // of decoding; what happens in here is none
+  std::optional<Clock::time_point> left;
+  GenerateOptions options;
+  options.max_tokens = reply.max_tokens;
+  options.reply = reply.number;
+  options.is_end = [&](int32_t id) { return model_->loaded.ends_reply(id); };
+  options.abort = &host_.abort_flag();
+  options.measure_plain = !reply.racing;
+  options.on_prefill = [&](int done, int total) { host_.emit(PromptRead{reply.id, done, total}); };
+  options.on_round = [&](const RoundEvent& event) {
+    seconds +=
+        left ? seconds_between(*left, Clock::now()) : 1e-9 * static_cast<double>(event.total_ns());
+    if (trace_) trace_->round(event);
+    RoundRecord round = record_round(event, no_text);
+    for (TokenRecord& token : round.tokens) {
+      reply.tokens.push_back(token.token);
+      if (token.ends_reply) continue;
+      for (const auto& stretch : text.push(token.token)) token.text += stretch.bytes;
+      reply.text += token.text;
+    }
+    host_.emit(RoundDone{reply.id, std::move(round), seconds});
+    if (!reply.racing) {
+      while (const auto setting = host_.next_setting()) change(*setting);
+    }
+    left = Clock::now();
+  };
+  reply.stats = model_->session->generate(reply.prompt, options);
+}
+
+// Its rows are those that the session holds.
+void Engine::remember(const Reply& reply) {
+  const Session& session = *model_->session;
+  const int end = static_cast<int>(session.tokens().size()) - 1;  // the newest token has no row yet
+  if (reply.stats.counters.rounds > 0) unguessed_ = {reply.id, session.first_decoded(), end};
+}
+
+// ---- races ----
+
+void Engine::race(const ReplyRequest& request) {
+  unguessed_ = {};
+  uint64_t side = request.id;
+  try {
+    if (!model_) throw Error(ErrorCode::kUsage, kNoModel);
+    run_race(request, side);
+  } catch (...) {
+    host_.emit(ReplyFailed{side, what_failed()});
+  }
+  if (model_) model_->session->set_speculator(model_->speculation.speculator());
+}
+
+void Engine::run_race(const ReplyRequest& request, uint64_t& side) {
+  Speculation& speculation = model_->speculation;
+  const bool was_on = speculation.active();
+  if (!was_on && !speculation.set_active(true)) {
+    throw Error(ErrorCode::kUsage, "nothing to race with: " + speculation.description());
+  }
+  struct SwitchBack {
+    Speculation& speculation;
+    bool on;
+    ~SwitchBack() {
+      if (!on) speculation.set_active(false, "switched off");
+    }
+  } switch_back{speculation, was_on};
+
+  Reply plain = prepare(request, request.id);
+  Reply speculative = prepare(request, request.id + 1);
+  plain.racing = speculative.racing = true;
+  plain.speculator = nullptr;
+  host_.emit(RaceBegan{plain.id, speculative.id});
+  const bool ready = warm_up(plain, speculative);
+  if (ready) make(plain);
+  const auto stopped = [](const Reply& r) { return r.stats.stop == StopReason::kAborted; };
+  if (ready && !stopped(plain)) {
+    side = speculative.id;
+    make(speculative);
+  }
+  RaceEnded end;
+  end.plain = plain.stats;
+  end.speculative = speculative.stats;
+  end.stopped = !ready || stopped(plain) || stopped(speculative);
+  end.identical = plain.tokens == speculative.tokens && plain.text == speculative.text;
+  if (!end.identical) end.first_difference = first_difference(plain.tokens, speculative.tokens);
+  if (!end.stopped) repeat(plain, speculative, end);
+  if (side == speculative.id) remember(speculative);
+  host_.emit(std::move(end));
+}
+
+// A side once more without a word about it, but for the prompt. Nothing if it was stopped.
+std::optional<GenerateStats> Engine::run_quietly(const Reply& reply, int max_tokens) {
+  GenerateOptions options;
+  options.max_tokens = max_tokens;
+  options.reply = reply.number;
+  options.is_end = [&](int32_t id) { return model_->loaded.ends_reply(id); };
+  options.abort = &host_.abort_flag();
+  options.on_prefill = [&](int done, int total) { host_.emit(PromptRead{reply.id, done, total}); };
+  model_->session->set_speculator(reply.speculator);
+  GenerateStats stats = model_->session->generate(reply.prompt, options);
+  if (stats.stop == StopReason::kAborted) return std::nullopt;
+  return stats;
+}
+
+// Reads the prompt, which both sides have in common, and touches once what each of them needs: who
+// begins must not pay for the other. False if it was stopped.
+bool Engine::warm_up(const Reply& plain, const Reply& speculative) {
+  return run_quietly(plain, 2) && run_quietly(speculative, 2);
+}
+
+// A short reply is over before a clock has much to say. What is stopped here counts as it stands.
+void Engine::repeat(const Reply& plain, const Reply& speculative, RaceEnded& end) {
+  std::vector<double> plain_seconds = {end.plain.decode_seconds};
+  std::vector<double> speculative_seconds = {end.speculative.decode_seconds};
+  const auto start = Clock::now();
+  const double first = end.plain.decode_seconds + end.speculative.decode_seconds;
+  while (end.runs < kMostRuns && first + seconds_between(start, Clock::now()) < kEnoughSeconds) {
+    const auto again = run_quietly(plain, plain.max_tokens);
+    const auto against = again ? run_quietly(speculative, speculative.max_tokens) : std::nullopt;
+    if (!against) break;
+    plain_seconds.push_back(again->decode_seconds);
+    speculative_seconds.push_back(against->decode_seconds);
+    ++end.runs;
+  }
+  end.plain.decode_seconds = median(plain_seconds);
+  end.speculative.decode_seconds = median(speculative_seconds);
+}
+
+}  // namespace specbound::gui

@@ -1,0 +1,88 @@
+// The thread that the model lives on, and the two queues between it and the window. Nobody waits
+// for the other side: commands are taken when the engine comes to them, between rounds at the
+// latest where they are settings, events when the window draws next.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "gui/engine/engine.h"
+#include "gui/engine/messages.h"
+
+namespace specbound::gui {
+
+class EngineThread final : public EngineCommands, private EngineHost {
+ public:
+  // `trace`: the file of --trace, empty: none; throws Error(kFile) if it cannot be opened. `wake`
+  // tells the window, from the engine's thread, that there are events; it is called once until they
+  // are taken, and must not wait.
+  EngineThread(const std::string& trace, std::function<void()> wake);
+  // Stops whatever is under way.
+  ~EngineThread() override;
+  EngineThread(const EngineThread&) = delete;
+  EngineThread& operator=(const EngineThread&) = delete;
+
+  // What has happened since the last call, oldest first.
+  std::vector<EngineEvent> take_events();
+
+  void load(const LoadRequest& request) override;
+  void reply(const ReplyRequest& request) override;
+  void race(const ReplyRequest& request) override;
+  void stop() override;
+  void set_sampling(const SamplingParams& params) override;
+  void set_drafting(const DraftingChange& change) override;
+  void set_guessing(bool on) override;
+  void open_trace(const std::string& path) override;
+
+ private:
+  struct Race {
+    ReplyRequest request;
+  };
+  using Setting = std::shared_ptr<const EngineSetting>;
+  using Task = std::variant<LoadRequest, ReplyRequest, Race, Setting>;
+  struct Command {
+    uint64_t number;
+    Task task;
+  };
+
+  void run();
+  void perform(const Task& task, bool stopped);
+  void enqueue(Task task);
+  bool load_waits() const;
+
+  // ---- of EngineHost, on the engine's thread ----
+  void emit(EngineEvent event) override;
+  Setting next_setting() override;
+  const std::atomic<bool>& abort_flag() const override { return abort_; }
+  bool wanted_elsewhere() const override { return waiting_ || trace_waits_ || !guessing_; }
+
+  std::function<void()> wake_;
+  Engine engine_;  // of the engine's thread
+
+  std::mutex mutex_;  // of what follows, where it is not atomic
+  std::condition_variable work_;
+  std::deque<Command> commands_;
+  uint64_t last_number_ = 0;    // of the newest command
+  uint64_t stopped_up_to_ = 0;  // number of the last command that is to stop, or not to begin
+  std::string trace_wanted_;    // while trace_waits_: the file
+  bool quit_ = false;
+  std::vector<EngineEvent> events_;
+  bool woken_ = false;              // since events were taken last
+  std::atomic<bool> abort_{false};  // what is under way is to stop
+  std::atomic<bool> guessing_{false};
+  std::atomic<bool> waiting_{false};  // something is in commands_, or it is time to quit
+  // A trace is to be read in place of the one that is, or it is time to quit.
+  std::atomic<bool> trace_waits_{false};
+  std::thread thread_;  // last: it uses all of this
+};
+
+}  // namespace specbound::gui
