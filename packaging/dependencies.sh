@@ -3,10 +3,13 @@
 # Nothing here writes to stdout, and the network is touched only when something is missing.
 
 # What the program needs, as TOOL:PACKAGE (found on PATH) and plain PACKAGE (a library, by dpkg).
+# The desktop app (gui_needs) is built where it can be and left out elsewhere.
 # The names are the same on Debian 12, 13 and Ubuntu 22.04, 24.04.
 build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-dev
   liblzma-dev"
-test_needs="ccache:ccache clang++:clang clang-format:clang-format python3:python3
+gui_needs="libimgui-dev libstb-dev libglfw3-dev libgl1 libgl1-mesa-dri"
+test_needs="$gui_needs Xvfb:xvfb xdotool:xdotool ccache:ccache clang++:clang
+  clang-format:clang-format python3:python3
   pkg-config:pkg-config doctest-dev libsentencepiece-dev libboost-dev
   libboost-context-dev"
 

@@ -26,13 +26,28 @@ quietly() {
   fi
 }
 
+# With the desktop app: where it is asked for, or where a window could be opened.
+asks_for_gui() { [ "${1-}" = gui ]; }
+has_display() { [ -n "${DISPLAY-}${WAYLAND_DISPLAY-}" ]; }
+
+# False where the desktop app might be built now and was left out before.
+gui_is_settled() {
+  local found
+  found=$(sed -n 's/^SPECBOUND_HAVE_GUI:INTERNAL=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
+  case $gui in
+    no) true ;;
+    asked) [ "$found" = ON ] ;;
+    *) [ -n "$found" ] ;;
+  esac
+}
+
 build_program() {
   local archs gpu=()
   describe_system
   mkdir -p "$build"
   forget_moved_build "$build"
   touch "$stamp.new"
-  if ! [ -f "$build/build.ninja" ]; then
+  if ! [ -f "$build/build.ninja" ] || ! gui_is_settled; then
     archs=$(gpu_architectures)
     if [ -n "$archs" ]; then
       say "with the GPU engine, for sm_${archs//;/, sm_}"
@@ -40,7 +55,7 @@ build_program() {
     fi
     # A compiler newer than ours may warn of new things; that must stop no newcomer.
     quietly cmake -S "$root" --preset release -D SPECBOUND_TESTS=OFF -D SPECBOUND_WERROR=OFF \
-      "${gpu[@]}"
+      -D SPECBOUND_GUI=AUTO "${gpu[@]}"
   fi
   say "building in $build"
   if [ -t 2 ]; then
@@ -54,12 +69,20 @@ build_program() {
 
 # Up to date: nothing the program is made of, folders included, changed since the last build.
 is_built() {
-  local sources=("$root/src" "$root/kernels" "$root"/CMake*)
-  [ -x "$build/specbound" ] && [ -f "$stamp" ] && ! moved_build "$build" &&
+  local sources=("$root/src" "$root/gui" "$root/kernels" "$root"/CMake*)
+  [ -x "$build/specbound" ] && [ -f "$stamp" ] && ! moved_build "$build" && gui_is_settled &&
     [ -z "$(find "${sources[@]}" -newer "$stamp" -print -quit 2>/dev/null)" ]
 }
 
 ensure_installed $build_needs
+gui=no
+if asks_for_gui "$@"; then
+  ensure_installed $gui_needs
+  gui=asked
+elif has_display; then
+  # Chat does without.
+  if ensure_installed $gui_needs; then gui=wanted; fi
+fi
 is_built || build_program
 
 # Without -m the program finds the bundled model by itself.

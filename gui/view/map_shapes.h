@@ -1,0 +1,33 @@
+// The shapes of the layer map: cells, the marks that tell without colour what became of a token,
+// and the legend made of them.
+#pragma once
+
+#include <imgui.h>
+
+#include <string>
+
+#include "gui/model/layer_map.h"
+
+namespace specbound::gui {
+
+ImU32 kind_color(TokenKind kind);
+
+// A tick, a cross or a diamond, `size` high around `center`.
+void draw_tick(ImDrawList* list, ImVec2 center, float size, ImU32 color);
+void draw_cross(ImDrawList* list, ImVec2 center, float size, ImU32 color);
+void draw_diamond(ImDrawList* list, ImVec2 center, float size, ImU32 color);
+void draw_kind(ImDrawList* list, TokenKind kind, ImVec2 center, float size, ImU32 color);
+
+// One cell; `label` where it is wide enough to be read.
+void draw_cell(ImDrawList* list, ImVec2 min, ImVec2 max, const MapCell& cell,
+               const std::string& label);
+
+// `text` with its beginning at `at`, cut at `right` with an ellipsis. Clipping is the caller's.
+void draw_cut_text(ImDrawList* list, ImVec2 at, float right, ImU32 color, const std::string& text);
+
+// Wraps onto as many lines as the width of the window needs.
+void draw_map_legend();
+// The height that it will take in that width.
+float map_legend_height(float width);
+
+}  // namespace specbound::gui

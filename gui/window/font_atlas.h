@@ -1,0 +1,51 @@
+// The pictures of characters: made from the fonts of this system for the characters that texts on
+// screen have needed so far (gui/view/fonts.h), and made anew, between two frames, when there are
+// others or the scale changes. Without any font file ImGui's own serves.
+#pragma once
+
+#include <imgui.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gui/model/font_files.h"
+
+namespace specbound::gui {
+
+class FontAtlas {
+ public:
+  explicit FontAtlas(FontFiles files);
+  ~FontAtlas();
+
+  // Fills ImGui's atlas and fonts(); the texture is the caller's to make again.
+  void build(float scale);
+  // True when texts need characters that the atlas lacks, and a font has them.
+  bool wants_build();
+
+  const std::string& body_file() const { return files_.body; }
+
+  // More characters than this at once are not drawn; the atlas stays within 4096 x 4096 pixels at
+  // scale 2.
+  static constexpr size_t kMostCharacters = 4000;
+
+ private:
+  struct Face;  // a font file in memory
+
+  Face* open(const std::string& file);
+  // The first face that has the character; nullptr: none.
+  Face* face_of(ImWchar character);
+  void gather();
+  ImFont* add(Face* first, float size, bool all);
+
+  FontFiles files_;
+  std::map<std::string, std::unique_ptr<Face>> faces_;
+  std::map<ImWchar, Face*> found_;                // nullptr: nowhere
+  std::map<Face*, std::vector<ImWchar>> ranges_;  // pairs, 0 at the end: ImGui keeps the pointer
+  bool full_ = false;                             // kMostCharacters
+};
+
+}  // namespace specbound::gui

@@ -1,0 +1,312 @@
+#include "gui/window/window.h"
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+#include <imgui.h>
+#include <imgui_impl_glfw.h>
+#include <imgui_impl_opengl3.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "error.h"
+#include "gui/view/backdrop.h"
+#include "gui/window/glfw_table.h"
+
+namespace specbound::gui {
+
+namespace {
+
+constexpr unsigned kTexture2d = 0x0de1, kTextureBinding = 0x8069, kMinFilter = 0x2801,
+                   kMagFilter = 0x2800;
+constexpr int kNearest = 0x2600;
+constexpr unsigned kColorBufferBit = 0x4000, kScissorTest = 0x0c11, kRenderer = 0x1f01,
+                   kVersion = 0x1f02;
+
+std::string glfw_error() {
+  const char* text = nullptr;
+  glfwGetError(&text);
+  return text ? text : "no reason was given";
+}
+
+// A key that does nothing by itself but bring a character.
+bool is_text_key(int key, int mods) {
+  return key >= GLFW_KEY_SPACE && key <= GLFW_KEY_GRAVE_ACCENT &&
+         (mods & (GLFW_MOD_CONTROL | GLFW_MOD_ALT | GLFW_MOD_SUPER)) == 0;
+}
+
+}  // namespace
+
+// What GLFW calls. Keys wait for their frame; the rest goes on to ImGui.
+struct Window::Callbacks {
+  static Window& of(GLFWwindow*) { return *current; }
+  static inline Window* current = nullptr;
+
+  static void key(GLFWwindow* w, int key, int scancode, int action, int mods) {
+    using Kind = KeyEvent::Kind;
+    of(w).activity_ = true;
+    // ImGui repeats by itself. In the queue, where each takes a frame, repeats of a key held down
+    // on a slow screen would go on after it was let go.
+    if (action == GLFW_REPEAT) return;
+    const Kind kind = action == GLFW_PRESS ? Kind::kDown : Kind::kUp;
+    of(w).keys_.push({kind, key, scancode, mods, 0, is_text_key(key, mods)});
+  }
+  static void character(GLFWwindow* w, unsigned code) {
+    of(w).activity_ = true;
+    of(w).keys_.push({KeyEvent::Kind::kCharacter, 0, 0, 0, code, true});
+  }
+  static void button(GLFWwindow* w, int button, int action, int mods) {
+    of(w).activity_ = true;
+    ImGui_ImplGlfw_MouseButtonCallback(w, button, action, mods);
+  }
+  static void scroll(GLFWwindow* w, double x, double y) {
+    of(w).activity_ = true;
+    ImGui_ImplGlfw_ScrollCallback(w, x, y);
+  }
+  static void moved(GLFWwindow* w, double, double) { of(w).activity_ = true; }
+  static void entered(GLFWwindow* w, int inside) {
+    of(w).activity_ = true;
+    ImGui_ImplGlfw_CursorEnterCallback(w, inside);
+  }
+  static void focused(GLFWwindow* w, int has) {
+    of(w).activity_ = true;
+    ImGui_ImplGlfw_WindowFocusCallback(w, has);
+  }
+  static void drop(GLFWwindow* w, int n, const char** paths) {
+    of(w).activity_ = true;
+    for (int i = 0; i < n; ++i) of(w).dropped_.emplace_back(paths[i]);
+  }
+  static void changed(GLFWwindow* w) { of(w).activity_ = true; }
+  static void resized(GLFWwindow* w, int, int) { of(w).activity_ = true; }
+  static void rescaled(GLFWwindow* w, float, float) { of(w).activity_ = true; }
+  static void iconified(GLFWwindow* w, int) { of(w).activity_ = true; }
+};
+
+Window::Window(int width, int height, const std::string& title) : title_(title) {
+  open_glfw();
+  if (!glfwInit()) {
+    throw Error(ErrorCode::kUnsupported,
+                format("no window can be opened here: %s; gui needs a graphical session (DISPLAY), "
+                       "specbound chat does without",
+                       glfw_error().c_str()));
+  }
+  glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
+  glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 0);
+  glfwWindowHintString(GLFW_X11_CLASS_NAME, "specbound");  // as packaging/desktop has it
+  glfwWindowHintString(GLFW_X11_INSTANCE_NAME, "specbound");
+  window_ = glfwCreateWindow(width, height, title.c_str(), nullptr, nullptr);
+  if (!window_) {
+    const std::string why = glfw_error();
+    glfwTerminate();
+    throw Error(
+        ErrorCode::kUnsupported,
+        format("no OpenGL 3 window can be opened here: %s; install libgl1-mesa-dri (Debian's "
+               "name) or a graphics driver, or use specbound chat",
+               why.c_str()));
+  }
+  glfwMakeContextCurrent(window_);
+  // A frame is shown at once: the main loop keeps the pace, and never waits for a hidden window.
+  glfwSwapInterval(0);
+  bool ready = load_gl();
+  ImGui::CreateContext();
+  ImGui_ImplGlfw_InitForOpenGL(window_, false);
+  ready = ready && ImGui_ImplOpenGL3_Init(nullptr);
+  if (!ready) {
+    ImGui_ImplGlfw_Shutdown();
+    ImGui::DestroyContext();
+    glfwDestroyWindow(window_);
+    glfwTerminate();
+    throw Error(ErrorCode::kUnsupported,
+                "OpenGL 3 has no functions here: expected libGL.so.1 (Debian: libgl1, "
+                "libgl1-mesa-dri); specbound chat does without");
+  }
+  glfwSetWindowSizeLimits(window_, 480, 360, GLFW_DONT_CARE, GLFW_DONT_CARE);
+  install_callbacks();
+}
+
+bool Window::load_gl() {
+  const auto load = [](auto& function, const char* name) {
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(glfwGetProcAddress(name));
+    return function != nullptr;
+  };
+  if (!load(viewport_, "glViewport") || !load(scissor_, "glScissor") ||
+      !load(enable_, "glEnable") || !load(disable_, "glDisable") ||
+      !load(clear_color_, "glClearColor") || !load(clear_, "glClear") ||
+      !load(get_string_, "glGetString") || !load(get_integer_, "glGetIntegerv") ||
+      !load(bind_texture_, "glBindTexture") || !load(texture_parameter_, "glTexParameteri")) {
+    return false;
+  }
+  const auto text = [this](unsigned name) {
+    const unsigned char* s = get_string_(name);
+    return std::string(s ? reinterpret_cast<const char*>(s) : "?");
+  };
+  renderer_ = text(kRenderer) + ", OpenGL " + text(kVersion);
+  for (const char* name : {"llvmpipe", "softpipe", "swrast", "SwiftShader"}) {
+    software_ = software_ || renderer_.find(name) != std::string::npos;
+  }
+  return true;
+}
+
+void Window::install_callbacks() {
+  Callbacks::current = this;
+  glfwSetKeyCallback(window_, Callbacks::key);
+  glfwSetCharCallback(window_, Callbacks::character);
+  glfwSetMouseButtonCallback(window_, Callbacks::button);
+  glfwSetScrollCallback(window_, Callbacks::scroll);
+  glfwSetCursorPosCallback(window_, Callbacks::moved);
+  glfwSetCursorEnterCallback(window_, Callbacks::entered);
+  glfwSetWindowFocusCallback(window_, Callbacks::focused);
+  glfwSetDropCallback(window_, Callbacks::drop);
+  glfwSetWindowRefreshCallback(window_, Callbacks::changed);
+  glfwSetFramebufferSizeCallback(window_, Callbacks::resized);
+  glfwSetWindowContentScaleCallback(window_, Callbacks::rescaled);
+  glfwSetWindowIconifyCallback(window_, Callbacks::iconified);
+}
+
+Window::~Window() {
+  ImGui_ImplOpenGL3_Shutdown();
+  ImGui_ImplGlfw_Shutdown();
+  ImGui::DestroyContext();
+  glfwDestroyWindow(window_);
+  glfwTerminate();
+  Callbacks::current = nullptr;
+}
+
+bool Window::closing() const {
+  return glfwWindowShouldClose(window_) != 0;
+}
+
+void Window::close() {
+  glfwSetWindowShouldClose(window_, 1);
+}
+
+void Window::wait(double seconds) {
+  if (seconds < 0) {
+    glfwWaitEvents();
+  } else if (seconds == 0) {
+    glfwPollEvents();
+  } else {
+    glfwWaitEventsTimeout(seconds);
+  }
+}
+
+void Window::wake() {
+  glfwPostEmptyEvent();
+}
+
+double Window::now() {
+  return glfwGetTime();
+}
+
+bool Window::take_activity() {
+  const bool result = activity_;
+  activity_ = false;
+  return result;
+}
+
+std::vector<std::string> Window::take_dropped_files() {
+  return std::exchange(dropped_, {});
+}
+
+bool Window::minimized() const {
+  int width = 0, height = 0;
+  glfwGetFramebufferSize(window_, &width, &height);
+  return width <= 0 || height <= 0 || glfwGetWindowAttrib(window_, GLFW_ICONIFIED) != 0;
+}
+
+float Window::content_scale() const {
+  float x = 1, y = 1;
+  glfwGetWindowContentScale(window_, &x, &y);
+  int pixels = 0, points = 0, ignored = 0;
+  glfwGetFramebufferSize(window_, &pixels, &ignored);
+  glfwGetWindowSize(window_, &points, &ignored);
+  // Where the window is measured in points already, ImGui's backend scales.
+  const float already = points > 0 ? static_cast<float>(pixels) / static_cast<float>(points) : 1.0f;
+  const float scale = std::max(x, y) / std::max(already, 1.0f);
+  return std::isfinite(scale) ? std::clamp(scale, 0.5f, 4.0f) : 1.0f;
+}
+
+int Window::width() const {
+  int width = 0, height = 0;
+  glfwGetWindowSize(window_, &width, &height);
+  return width;
+}
+
+int Window::height() const {
+  int width = 0, height = 0;
+  glfwGetWindowSize(window_, &width, &height);
+  return height;
+}
+
+void Window::deliver_keys() {
+  for (const KeyEvent& e : keys_.take()) {
+    if (e.kind == KeyEvent::Kind::kCharacter) {
+      ImGui_ImplGlfw_CharCallback(window_, e.character);
+      continue;
+    }
+    const int action = e.kind == KeyEvent::Kind::kDown ? GLFW_PRESS : GLFW_RELEASE;
+    ImGui_ImplGlfw_KeyCallback(window_, e.key, e.scancode, action, e.mods);
+  }
+}
+
+void Window::begin_frame() {
+  deliver_keys();
+  ImGui_ImplOpenGL3_NewFrame();
+  ImGui_ImplGlfw_NewFrame();
+  ImGui::NewFrame();
+}
+
+void Window::clear_backdrops(int width, int height) {
+  const ImVec2 scale = ImGui::GetIO().DisplayFramebufferScale;
+  bool whole = true;
+  for (const Backdrop& b : backdrops()) {
+    const int left = static_cast<int>(b.min.x * scale.x),
+              right = static_cast<int>(b.max.x * scale.x);
+    const int top = static_cast<int>(b.min.y * scale.y), end = static_cast<int>(b.max.y * scale.y);
+    const ImVec4 c = ImGui::ColorConvertU32ToFloat4(b.color);
+    // The first is the window's, and a clear without scissors costs next to nothing.
+    if (!whole) enable_(kScissorTest);
+    whole = false;
+    scissor_(left, height - end, std::clamp(right - left, 0, width),
+             std::clamp(end - top, 0, height));
+    clear_color_(c.x, c.y, c.z, 1);
+    clear_(kColorBufferBit);
+  }
+  disable_(kScissorTest);
+}
+
+void Window::end_frame() {
+  ImGui::Render();
+  int width = 0, height = 0;
+  glfwGetFramebufferSize(window_, &width, &height);
+  viewport_(0, 0, width, height);
+  clear_backdrops(width, height);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  glfwSwapBuffers(window_);
+}
+
+void Window::upload_fonts() {
+  ImGui_ImplOpenGL3_DestroyFontsTexture();
+  ImGui_ImplOpenGL3_CreateFontsTexture();
+  // Letters lie on whole pixels: a software renderer is spared a good part of its work. Lines are
+  // smoothed by their shape then.
+  int bound = 0;
+  get_integer_(kTextureBinding, &bound);
+  bind_texture_(kTexture2d, static_cast<unsigned>(
+                                reinterpret_cast<std::uintptr_t>(ImGui::GetIO().Fonts->TexID)));
+  texture_parameter_(kTexture2d, kMinFilter, kNearest);
+  texture_parameter_(kTexture2d, kMagFilter, kNearest);
+  bind_texture_(kTexture2d, static_cast<unsigned>(bound));
+}
+
+void Window::set_title(const std::string& title) {
+  if (title == title_) return;
+  title_ = title;
+  glfwSetWindowTitle(window_, title.c_str());
+}
+
+}  // namespace specbound::gui

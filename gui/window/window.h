@@ -1,0 +1,78 @@
+// The window: GLFW, an OpenGL 3 context, ImGui's backends on both. Everything happens on the thread
+// that made it, but for wake().
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gui/model/key_queue.h"
+
+struct GLFWwindow;
+
+namespace specbound::gui {
+
+class Window {
+ public:
+  // Throws Error(kUnsupported) where there is no GLFW, no display, or no OpenGL 3. One at a time.
+  Window(int width, int height, const std::string& title);
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  bool closing() const;
+  void close();
+
+  // Waits until something happens, for so many seconds at most; below 0: for as long as it takes.
+  void wait(double seconds);
+  // Ends a wait, from any thread; one that has not begun yet ends at once.
+  static void wake();
+  static double now();  // seconds
+
+  // Whether the person did anything, or the screen needs its picture, since this was asked last.
+  bool take_activity();
+  std::vector<std::string> take_dropped_files();
+  bool has_keys() const { return !keys_.empty(); }  // for the next frame
+  bool minimized() const;
+  // Pixels per point.
+  float content_scale() const;
+  int width() const;  // in the units of Window()
+  int height() const;
+
+  void begin_frame();
+  // Draws over the backdrops (gui/view/backdrop.h) and shows it.
+  void end_frame();
+  // After ImGui's atlas was filled anew.
+  void upload_fonts();
+  void set_title(const std::string& title);
+  const std::string& renderer() const { return renderer_; }  // as OpenGL calls itself
+  bool software() const { return software_; }                // it draws on the CPU
+
+ private:
+  struct Callbacks;
+
+  bool load_gl();
+  void install_callbacks();
+  void deliver_keys();
+  void clear_backdrops(int width, int height);
+
+  GLFWwindow* window_ = nullptr;
+  KeyQueue keys_;
+  bool activity_ = true;
+  std::vector<std::string> dropped_;
+  std::string title_, renderer_;
+  bool software_ = false;
+  // glViewport and so on; ImGui's backend has the others.
+  void (*viewport_)(int, int, int, int) = nullptr;
+  void (*scissor_)(int, int, int, int) = nullptr;
+  void (*enable_)(unsigned) = nullptr;
+  void (*disable_)(unsigned) = nullptr;
+  void (*clear_color_)(float, float, float, float) = nullptr;
+  void (*clear_)(unsigned) = nullptr;
+  void (*get_integer_)(unsigned, int*) = nullptr;
+  void (*bind_texture_)(unsigned, unsigned) = nullptr;
+  void (*texture_parameter_)(unsigned, unsigned, int) = nullptr;
+  const unsigned char* (*get_string_)(unsigned) = nullptr;
+};
+
+}  // namespace specbound::gui
