@@ -13,6 +13,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root" || exit 1
 logs="$root/build/test-logs"
 fuzz_seconds=90  # shared by all fuzzers
+# What was compiled in one clone need not be compiled again in another.
+export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
 
 say() { echo "test: $*"; }
 . packaging/dependencies.sh

@@ -2,8 +2,8 @@
 """House rules that a compiler does not check: one line per breach, exit status 1 when there is any.
 
 File length, line width, tabs and trailing blanks, unfinished-work markers, include direction, CUDA
-headers in one file of src/ alone, `#pragma once`, a comment at the top of each source file (a .cpp
-beside its .h is described there), no paths of one machine.
+headers in one file of src/ alone, ImGui and GLFW where they belong, `#pragma once`, a comment at
+the top of each source file (a .cpp beside its .h is described there), no paths of one machine.
 Data that others wrote (tests/data) is left alone.
 """
 import os
@@ -27,6 +27,15 @@ MAY_INCLUDE = {
     "train": {"train", "decode", "engine", "kernels", "model", "text", "trace"},
     "app": {"app", "train", "decode", "engine", "model", "text", "trace"},
 }
+# The same for gui/: what is decided is apart from what draws it, and neither knows of the window.
+GUI_MAY_INCLUDE = {
+    "engine": {"engine"},
+    "model": {"engine/messages.h", "model"},
+    "view": {"engine/messages.h", "model", "view"},
+    "window": {"engine", "model", "view", "window"},
+}
+IMGUI_HEADER = re.compile(r"^(imgui|imstb|misc/)")
+WINDOW_HEADER = re.compile(r"^(GLFW/|imgui_impl_|stb_|X11/|GL/)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CUDA_HEADER = re.compile(r"^(cuda|cublas|curand|nvrtc|nvml|mma\.h|cooperative_groups|thrust/|cub/)")
 CUDA_RUNTIME = "src/engine/cuda/cuda_device.cpp"  # only builds with CUDA compile it
@@ -50,6 +59,22 @@ def tracked_files():
     return sorted(n for n in names if n and os.path.isfile(os.path.join(ROOT, n)))
 
 
+def check_gui(part, header):
+    """What is wrong with a file of gui/<part> that includes header, or None."""
+    if part not in GUI_MAY_INCLUDE:
+        return f"no include rule for gui/{part}: add one to tests/lint.py"
+    if WINDOW_HEADER.match(header) and part != "window":
+        return f"{header} is for gui/window alone"
+    if IMGUI_HEADER.match(header) and part not in ("view", "window"):
+        return f"gui/{part} may not draw: {header}"
+    if header.startswith("gui/"):
+        target = header[len("gui/"):]
+        may = GUI_MAY_INCLUDE[part]
+        if target not in may and target.split("/")[0] not in may:
+            return f"gui/{part} may not include {header}"
+    return None
+
+
 def check_source(name, lines):
     """Rules for C++ and CUDA files: what is included, and how a file begins."""
     parts = name.split("/")
@@ -63,6 +88,8 @@ def check_source(name, lines):
         quote, header = found.groups()
         if parts[0] == "src" and CUDA_HEADER.match(header) and name != CUDA_RUNTIME:
             yield number, f"CUDA header {header} in src/"
+        if parts[0] == "gui" and check_gui(parts[1], header):
+            yield number, check_gui(parts[1], header)
         if quote == '"' and folder in MAY_INCLUDE:
             target = header.split("/")[0]
             if header != "error.h" and target not in MAY_INCLUDE[folder]:

@@ -2,9 +2,12 @@
 """Every subcommand, from the outside: help, exit codes, doctor."""
 import json
 import os
+import re
+import shutil
+import subprocess
 import unittest
 
-from specbound_process import DEMO, STORIES, specbound
+from specbound_process import BINARY, DEMO, STORIES, specbound
 
 SIMT_BINARY = os.environ.get("SPECBOUND_SIMT_BINARY")
 COMMANDS = ("run", "chat", "verify", "lens", "bench", "info", "doctor", "tokenize", "detokenize")
@@ -41,6 +44,22 @@ class Help(unittest.TestCase):
 
     def test_version(self):
         self.assertRegex(specbound("--version").stdout, rb"^specbound \d+\.\d+\.\d+\n$")
+
+
+class Linked(unittest.TestCase):
+    """The same file starts on machines without X11, OpenGL or a C++ library: whatever else it
+    uses is opened when it is asked for."""
+
+    @unittest.skipUnless(shutil.which("readelf"), "SKIP what it is linked with: no readelf")
+    def test_with_nothing_but_the_c_library(self):
+        dynamic = subprocess.run(["readelf", "-d", BINARY], check=True, stdout=subprocess.PIPE,
+                                 text=True).stdout
+        needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)
+        self.assertIn("libc.so.6", needed)
+        for library in needed:
+            # Sanitizers bring a library each; without its archive liblzma is linked as one.
+            self.assertRegex(library, r"^(lib(c|m|dl|rt|pthread|lzma|asan|ubsan|tsan)\.|ld-linux)")
+        self.assertNotRegex(dynamic, "RPATH|RUNPATH")
 
 
 class LeftOut(unittest.TestCase):

@@ -1,0 +1,71 @@
+"""The pictures that screenshots.sh takes: a conversation with the demo model and its layer map, in
+the dark; a race, in the light. In the first, folded heads check several layers, so that there is
+something to see. One thread: the other core draws."""
+import pathlib
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+import gui_window  # noqa: E402
+
+MODEL = "models/demo-chat-16l-q8_0.gguf"
+MESSAGES = ("I need a table for two tonight.", "In San Jose, something with Italian food please.",
+            "The second one sounds good. Book it for seven.")
+SETTLE = 1.5  # seconds: guesses of all layers, and the caret away from the picture
+
+
+def ask(window, message):
+    replies = float(window.value("chat.replies"))
+    window.click("chat.input")
+    window.type(message)
+    window.key("Return")
+    window.wait(lambda ui: float(ui["values"]["chat.replies"]) == replies + 1
+                and ui["values"]["chat.busy"] == "no", "end of the reply")
+
+
+def take(screen, folder, name, arguments, act):
+    with tempfile.TemporaryDirectory() as home:
+        window = gui_window.Window(screen, home, "-m", MODEL, "-t", "1", "-s", "8", "--size",
+                                   "1280x800", "--scale", "1", *arguments)
+        try:
+            window.wait_value("model.state", "ready")
+            act(window)
+            window.move((1400, 900))  # beside the window
+            time.sleep(SETTLE)
+            path = folder / f"{name}.png"
+            window.picture().write_png(path)
+            print(path)
+        finally:
+            window.close()
+
+
+def chat(window):
+    for message in MESSAGES:
+        ask(window, message)
+
+
+def race(window):
+    chat(window)
+    window.click("tab.race")
+    window.click("race.start")
+    window.wait_value("race.identical", "yes")
+
+
+def main():
+    reason = gui_window.missing()
+    if reason:
+        sys.exit(f"screenshots: {reason}")
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    screen = gui_window.Screen()
+    try:
+        take(screen, folder, "chat", ["--theme", "dark", "--head", "folded"], chat)
+        take(screen, folder, "race", ["--theme", "light"], race)
+    finally:
+        screen.close()
+
+
+if __name__ == "__main__":
+    main()

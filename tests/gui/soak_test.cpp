@@ -1,0 +1,123 @@
+// A long session: memory must not grow with what is over.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "gui/engine_rig.h"
+#include "gui/fake_engine.h"
+
+namespace specbound::gui {
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
+double resident_mib() {
+  long pages = 0, resident = 0;
+  FILE* file = std::fopen("/proc/self/statm", "r");
+  REQUIRE(file);
+  REQUIRE(std::fscanf(file, "%ld %ld", &pages, &resident) == 2);
+  std::fclose(file);
+  return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+// What memory is freed and kept for later differs from run to run; a sanitizer keeps all of it.
+void check_flat(double before, double after, double allowed) {
+  MESSAGE("resident: " << before << " MiB, later " << after << " MiB");
+  if (!kSanitized) CHECK(after - before < allowed);
+}
+
+// Hands events to the app until all it has asked for is over.
+void settle(EngineRig& rig, AppState& app) {
+  rig.until([&](const EngineEvent& event) {
+    app.apply(event);
+    return !app.busy() && app.model_state() == ModelState::kReady;
+  });
+  rig.forget_events();
+}
+
+}  // namespace
+
+TEST_CASE("soak: 500 turns with the engine, in flat memory") {
+  test::TempDir folder;
+  ConversationStore store(folder / "conversations");
+  TraceModel trace;
+  EngineRig rig;
+  AppState app(*rig, store, trace);
+  LoadRequest launch;
+  launch.model.n_ctx = 256;
+  launch.model.n_threads = 1;
+  app.set_launch(launch);
+  app.set_reply_budget(24);
+  app.set_guessing(true);
+  app.load(demo_model());
+  settle(rig, app);
+
+  constexpr int kTurns = kSanitized ? 100 : 500;
+  double half_way = 0;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    CAPTURE(turn);
+    if (turn % 50 == 0) app.new_conversation();
+    if (turn % 100 == 99) {  // swapped between two turns
+      app.load(demo_model());
+      settle(rig, app);
+    }
+    if (turn % 10 == 7) {
+      app.regenerate();
+    } else if (turn % 10 == 9) {
+      app.start_race("Which way is the sea?");
+    } else {
+      app.send("What did you do on day " + std::to_string(turn) + "?");
+    }
+    REQUIRE(app.busy());
+    if (turn % 10 == 3) app.stop();
+    settle(rig, app);
+    CHECK(app.errors.empty());
+    if (turn == kTurns / 2) half_way = resident_mib();
+  }
+  CHECK(trace.replies().size() <= TraceModel::kMaxReplies);
+  CHECK(app.conversations().size() == kTurns / 50);
+  CHECK(app.errors.empty());
+  // What was said is kept, and the columns of the trace up to their bound.
+  check_flat(half_way, resident_mib(), 8);
+
+  std::vector<std::string> problems;
+  CHECK(store.load(problems).size() == kTurns / 50);
+  CHECK(problems.empty());
+}
+
+TEST_CASE("soak: 500 long replies, of which the trace keeps what it may") {
+  FakeApp f;
+  AppState& app = f.app;
+  const std::vector<std::string> texts{" four", " words", " a", " round"};
+  double after_some = 0;
+  for (int turn = 0; turn < 500; ++turn) {
+    if (turn % 20 == 0) app.new_conversation();
+    app.send("go on");
+    const uint64_t id = f.engine.replies.back().id;
+    f.engine.replies.clear();
+    f.engine.samplings.clear();
+    f.begin(id);
+    for (int round = 0; round < 200; ++round) f.round(id, texts);
+    f.end(id, StopReason::kEnd, 800);
+    if (turn == 200) after_some = resident_mib();
+  }
+  CHECK(f.trace.columns() <= TraceModel::kMaxColumns);
+  CHECK(f.trace.replies().size() <= TraceModel::kMaxReplies);
+  // 240,000 more tokens: their text and where each one ends in it, 14 bytes a token.
+  check_flat(after_some, resident_mib(), 16);
+}
+
+}  // namespace specbound::gui
