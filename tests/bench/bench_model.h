@@ -23,9 +23,8 @@ struct Arguments {
 };
 
 // -m FILE -t N --prompt P --gen G --repeats R --no-repack; --json is accepted, the output always
-// is.
-inline Arguments parse(int argc, char** argv) {
-  Arguments a;
+// is. `a`: what holds without them.
+inline Arguments parse(int argc, char** argv, Arguments a = {}) {
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--no-repack") {

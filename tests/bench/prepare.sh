@@ -1,5 +1,6 @@
 # Sourced by the bench scripts with the name of a bench program: builds it, makes the random model.
-# Sets program (its path) and models (paths of the random and the demo model).
+# Sets program (its path) and models (paths of the random model, unless RANDOM_MODEL is "none", and
+# of the demo model).
 root=$(cd "$here/../.." && pwd)
 build=${BUILD_DIR:-$root/build/release}
 if [[ ! -f $build/CMakeCache.txt ]]; then
@@ -11,7 +12,10 @@ case $1 in
   *) program=$build/tests/$1 ;;
 esac
 random=${RANDOM_MODEL:-$build/random-24l-1024d-q8_0.gguf}
-if [[ ! -f $random ]]; then
-  python3 "$here/make_random_model.py" "$random" >&2
+models=("$root"/models/demo-chat-*-q8_0.gguf)
+if [[ $random != none ]]; then
+  if [[ ! -e $random ]]; then
+    python3 "$here/make_random_model.py" "$random" >&2
+  fi
+  models=("$random" "${models[@]}")
 fi
-models=("$random" "$root"/models/demo-chat-*-q8_0.gguf)
