@@ -367,7 +367,9 @@ TEST_CASE("engine thread: a race is the same reply twice, and the conversation g
   // Both began with a prompt that had been read.
   CHECK(ended.plain.prefilled_tokens == 0);
   CHECK(ended.speculative.prefilled_tokens == 0);
-  CHECK(ended.runs > 1);  // so short a reply says little the first time
+  // So short a reply says little the first time; a slow build's is not that short.
+  const double seconds = ended.plain.decode_seconds + ended.speculative.decode_seconds;
+  CHECK((ended.runs > 1 || seconds > 0.49));
   const RaceBegan began = rig.all<RaceBegan>().back();
   CHECK(began.plain == 7);
   CHECK(began.speculative == 8);
