@@ -62,6 +62,7 @@ class Engine {
   void make(Reply& reply);
   void generate(Reply& reply);
   void run_race(const ReplyRequest& request, uint64_t& side);
+  GenerateOptions options_of(const Reply& reply) const;
   std::optional<GenerateStats> run_quietly(const Reply& reply, int max_tokens);
   bool warm_up(const Reply& plain, const Reply& speculative);
   void repeat(const Reply& plain, const Reply& speculative, RaceEnded& end);

@@ -121,6 +121,19 @@ void Engine::make(Reply& reply) {
   host_.emit(ReplyEnded{reply.id, reply.stats, seconds_between(start, Clock::now())});
 }
 
+// What every run of a reply has in common, told or not. `reply` must outlive it.
+GenerateOptions Engine::options_of(const Reply& reply) const {
+  GenerateOptions options;
+  options.max_tokens = reply.max_tokens;
+  options.reply = reply.number;
+  options.is_end = [this](int32_t id) { return model_->loaded.ends_reply(id); };
+  options.abort = &host_.abort_flag();
+  options.on_prefill = [this, &reply](int done, int total) {
+    host_.emit(PromptRead{reply.id, done, total});
+  };
+  return options;
+}
+
 void Engine::generate(Reply& reply) {
   const Tokenizer& tokenizer = model_->loaded.tokenizer();
   const StopStrings none;
@@ -131,13 +144,8 @@ void Engine::generate(Reply& reply) {
 
   double seconds = 0;  // of decoding; what happens in here is none
   std::optional<Clock::time_point> left;
-  GenerateOptions options;
-  options.max_tokens = reply.max_tokens;
-  options.reply = reply.number;
-  options.is_end = [&](int32_t id) { return model_->loaded.ends_reply(id); };
-  options.abort = &host_.abort_flag();
+  GenerateOptions options = options_of(reply);
   options.measure_plain = !reply.racing;
-  options.on_prefill = [&](int done, int total) { host_.emit(PromptRead{reply.id, done, total}); };
   options.on_round = [&](const RoundEvent& event) {
     seconds +=
         left ? seconds_between(*left, Clock::now()) : 1e-9 * static_cast<double>(event.total_ns());
@@ -218,12 +226,8 @@ void Engine::run_race(const ReplyRequest& request, uint64_t& side) {
 
 // A side once more without a word about it, but for the prompt. Nothing if it was stopped.
 std::optional<GenerateStats> Engine::run_quietly(const Reply& reply, int max_tokens) {
-  GenerateOptions options;
+  GenerateOptions options = options_of(reply);
   options.max_tokens = max_tokens;
-  options.reply = reply.number;
-  options.is_end = [&](int32_t id) { return model_->loaded.ends_reply(id); };
-  options.abort = &host_.abort_flag();
-  options.on_prefill = [&](int done, int total) { host_.emit(PromptRead{reply.id, done, total}); };
   model_->session->set_speculator(reply.speculator);
   GenerateStats stats = model_->session->generate(reply.prompt, options);
   if (stats.stop == StopReason::kAborted) return std::nullopt;
