@@ -3,23 +3,9 @@
 #include <array>
 #include <vector>
 
+#include "decode/sampler.h"
+
 namespace specbound {
-namespace {
-
-// As the sampler has it: NaN is never the largest, ties go to the lowest id.
-int32_t argmax(std::span<const float> z) {
-  size_t best = 0;
-  bool found = false;
-  for (size_t id = 0; id < z.size(); ++id) {
-    if (found ? z[id] > z[best] : z[id] == z[id]) {
-      best = id;
-      found = true;
-    }
-  }
-  return static_cast<int32_t>(best);
-}
-
-}  // namespace
 
 bool guess_layers(Session& session, int from, int to,
                   const std::function<void(int row, std::span<const LayerTop> layers)>& take,
@@ -35,7 +21,7 @@ bool guess_layers(Session& session, int from, int to,
     backend.logits(0, n, logits.data());
     for (int slot = 0; slot < n; ++slot) {
       const auto z = std::span(logits).subspan(static_cast<size_t>(slot) * vocab_size, vocab_size);
-      tops[slot][layer - 1] = {argmax(z), backend.confidence(z, 1)};
+      tops[slot][layer - 1] = {greedy_token(z), backend.confidence(z, 1)};
     }
     if (layer == n_layers) {
       for (int slot = 0; slot < n; ++slot) take(pos + slot, tops[slot]);

@@ -26,22 +26,6 @@ int32_t id_at(std::span<const int32_t> ids, size_t i) {
   return ids.empty() ? static_cast<int32_t>(i) : ids[i];
 }
 
-int32_t argmax(std::span<const float> logits, std::span<const int32_t> ids) {
-  size_t best = 0;
-  float best_logit = kMinusInf;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > best_logit) {  // false for NaN
-      best_logit = logits[i];
-      best = i;
-    }
-  }
-  int32_t id = id_at(ids, best);
-  for (size_t i = 0; i < ids.size(); ++i) {  // they need not ascend
-    if (without_nan(logits[i]) == best_logit) id = std::min(id, ids[i]);
-  }
-  return id;
-}
-
 // Of the largest logit over the second.
 double margin_of(std::span<const float> logits) {
   float best = kMinusInf, second = kMinusInf;
@@ -68,6 +52,22 @@ void check_at_least(const char* flag, int value, int low) {
 
 }  // namespace
 
+int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids) {
+  size_t best = 0;
+  float best_logit = kMinusInf;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > best_logit) {  // false for NaN
+      best_logit = logits[i];
+      best = i;
+    }
+  }
+  int32_t id = id_at(ids, best);
+  for (size_t i = 0; i < ids.size(); ++i) {  // they need not ascend
+    if (without_nan(logits[i]) == best_logit) id = std::min(id, ids[i]);
+  }
+  return id;
+}
+
 void validate(const SamplingParams& params) {
   check_range("--temp", params.temperature, 0, 100);
   check_at_least("--top-k", params.top_k, 0);
@@ -93,7 +93,7 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
   if (params_.repeat_penalty != 1.0f) logits = penalize(logits, history, ids);
   if (params_.temperature == 0) {  // the filters always keep the best
     if (margin) *margin = margin_of(logits);
-    return argmax(logits, ids);
+    return greedy_token(logits, ids);
   }
   if (params_.top_k > 0 && static_cast<size_t>(params_.top_k) < logits.size()) {
     collect_top_k(logits, ids);

@@ -47,6 +47,9 @@ inline SamplingParams greedy_sampling() {
   return params;
 }
 
+// The token of the largest logit by the order above. `ids` as for Sampler::sample.
+int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids = {});
+
 class Sampler {
  public:
   // `params` must pass validate().
