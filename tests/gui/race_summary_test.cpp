@@ -75,8 +75,7 @@ TEST_CASE("race: the end has times, ratio and verdict") {
   CHECK_FALSE(summarize(few, nullptr, nullptr).caution.empty());
   few.result->runs = 9;
   CHECK(summarize(few, nullptr, nullptr).caution.empty());
-  CHECK(summarize(few, nullptr, nullptr).headline ==
-        "2.00 times as fast with speculation, 9 runs");
+  CHECK(summarize(few, nullptr, nullptr).headline == "2.00 times as fast with speculation, 9 runs");
 
   CHECK(summarize(finished(1, 1.01), nullptr, nullptr).headline.starts_with("About the same"));
   CHECK(summarize(finished(1, 2), nullptr, nullptr).headline.starts_with("2.00 times the time"));
