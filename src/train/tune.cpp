@@ -239,7 +239,9 @@ TuneOutcome Search::run() {
                                       });
   if (outcome_.winner.result.total_seconds >= plain_) {
     outcome_.winner.settings.heads.w_max = 1;
-    outcome_.winner.result = replay_.run(outcome_.winner.settings);
+    ReplayResult& plain = outcome_.winner.result;
+    plain = replay_.run(outcome_.winner.settings);
+    plain.total_seconds = plain.plain_seconds;  // the same sum, rounded in another order
   }
   std::sort(outcome_.pareto.begin(), outcome_.pareto.end(),
             [](const TunePoint& a, const TunePoint& b) {
