@@ -501,7 +501,7 @@ TEST_CASE("engine thread: the window is woken once until it looks") {
   rig->take_events();
   const int before = rig.wakes();
   rig->reply(ask(1, "Hello", 30));
-  // Nobody looks until all of it has happened: the engine did not wait.
+  // Nobody looks but five times a second: the engine does not wait for it.
   const auto deadline = std::chrono::steady_clock::now() + EngineRig::kPatience;
   rig->set_drafting(switched(true));  // answered by the reply's end at the latest
   std::vector<EngineEvent> seen;
