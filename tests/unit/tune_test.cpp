@@ -114,6 +114,13 @@ TEST_CASE("tuning finds the planted layer, and that nothing pays where nothing d
   const TuneOutcome none = tune(wrong, costs, {});
   CHECK(none.winner.settings.heads.w_max == 1);
   CHECK(none.winner.result.rows == none.winner.result.tokens);
+  // Plain decoding is one times itself, also where its sum by phases rounds otherwise.
+  CostModel odd = costs;
+  odd.layer.fill(0.1);
+  odd.logits.fill(0.3);
+  odd.row = 0.7;
+  odd.plain_token = odd.verify(1) + odd.row;
+  CHECK(tune(wrong, odd, {}).winner.result.speedup() == 1);
 
   // A search that is stopped gives what it has.
   TuneOptions stopping;
