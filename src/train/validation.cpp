@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/sampler.h"
 #include "train/blocks.h"
 #include "train/softmax_loss.h"
 
@@ -66,9 +67,8 @@ class Validator {
       const int width = rows_.vocab_size();
       for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {
         for (int64_t r = from; r < to; ++r) {
-          const float* row = z_.data() + r * width;
           finals_[static_cast<size_t>(begin + r)] =
-              static_cast<int32_t>(std::max_element(row, row + width) - row);
+              greedy_token({z_.data() + r * width, static_cast<size_t>(width)});
         }
       });
     }
