@@ -6,7 +6,7 @@
 # The desktop app (gui_needs) is built where it can be and left out elsewhere.
 # The names are the same on Debian 12, 13 and Ubuntu 22.04, 24.04.
 build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-dev
-  liblzma-dev"
+  liblzma-dev libpcre2-dev"
 gui_needs="libimgui-dev libstb-dev libglfw3-dev libgl1 libgl1-mesa-dri"
 test_needs="$gui_needs Xvfb:xvfb xdotool:xdotool ccache:ccache clang++:clang
   clang-format:clang-format python3:python3

@@ -1,12 +1,12 @@
 #include "text/spm_tokenizer.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <functional>
 #include <unordered_map>
 
 #include "error.h"
+#include "text/merge_run.h"
 #include "text/utf8_stream.h"
 
 namespace specbound {
@@ -34,10 +34,6 @@ size_t join(unsigned char last, unsigned char first) {
   return last * size_t{256} + first;
 }
 
-bool is_white(char c) {
-  return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -63,36 +59,13 @@ std::string unescape(std::string_view text) {
   return out += text.substr(from);
 }
 
-// Phi-3's special tokens swallow the white space behind them. GGUF has no key for that; the model's
-// name is what there is to go by, here as in llama.cpp.
-bool strips_right(const Gguf& gguf) {
-  std::string name(gguf.get_string("general.name").value_or(""));
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name.find("phi-3") != name.npos || name.find("phi3") != name.npos;
-}
-
-bool keeps_white(std::string_view special) {
-  return special == "<unk>" || special == "<s>" || special == "<|endoftext|>";
-}
-
 }  // namespace
 
-// Merges one run of characters. The queue holds (rank, left symbol) in one integer, so that its
-// order is the order of merging; an entry is out of date when the pair that begins at its symbol
-// has another rank by now.
+// Merges one run of characters.
 struct SpmTokenizer::Merger {
-  struct Symbol {
-    uint32_t begin;
-    uint32_t size;  // 0: merged into the one before
-    int32_t prev, next;
-    int32_t token;  // -1: no token, becomes bytes
-    int32_t pair;   // the token this and the next symbol would make, -1: none
-  };
-
   const SpmTokenizer& owner;
   std::string run;  // the characters, spaces escaped
-  std::vector<Symbol> symbols;
-  std::vector<uint64_t> queue;  // a heap, smallest on top
+  MergeRun symbols;
   // Unused token: size of the left one of the two symbols it was made of. These are the same two
   // wherever it comes up, since nothing outside decides in which order its own characters merge.
   std::unordered_map<int32_t, uint32_t> splits;
@@ -101,9 +74,7 @@ struct SpmTokenizer::Merger {
   explicit Merger(const SpmTokenizer& tokenizer) : owner(tokenizer) {}
 
   void add(std::string_view character) {
-    const auto index = static_cast<int32_t>(symbols.size());
-    symbols.push_back({static_cast<uint32_t>(run.size()), static_cast<uint32_t>(character.size()),
-                       index - 1, index + 1, -1, -1});
+    symbols.add(character.size(), -1);
     run += character;
   }
 
@@ -111,54 +82,13 @@ struct SpmTokenizer::Merger {
     return std::string_view(run).substr(begin, size);
   }
 
-  // Looks up what symbol i and the one behind it would make. True if that is a token.
-  bool pair_up(int32_t i) {
-    Symbol& left = symbols[i];
-    left.pair = -1;
-    if (left.next < 0) return false;
-    const size_t size = size_t{left.size} + symbols[left.next].size;
-    if (size > owner.max_size_) return false;
+  void find_pair(MergeRun::Symbol& left, const MergeRun::Symbol& right) {
+    const size_t size = size_t{left.size} + right.size;
+    if (size > owner.max_size_) return;
     left.pair = owner.mergeable(text(left.begin, size));
-    if (left.pair < 0) return false;
-    if (owner.vocabulary_.types[left.pair] == TokenType::kUnused) {
-      splits[left.pair] = left.size;
-    }
-    return true;
-  }
-
-  uint64_t key(int32_t i) const {
-    return uint64_t{owner.ranks_[symbols[i].pair]} << 32 | static_cast<uint32_t>(i);
-  }
-
-  void push(int32_t i) {
-    if (!pair_up(i)) return;
-    queue.push_back(key(i));
-    std::push_heap(queue.begin(), queue.end(), std::greater<>());
-  }
-
-  void merge_all() {
-    const auto n = static_cast<int32_t>(symbols.size());
-    symbols.back().next = -1;
-    for (int32_t i = 0; i + 1 < n; ++i) {
-      if (pair_up(i)) queue.push_back(key(i));
-    }
-    std::make_heap(queue.begin(), queue.end(), std::greater<>());
-    while (!queue.empty()) {
-      std::pop_heap(queue.begin(), queue.end(), std::greater<>());
-      const uint64_t top = queue.back();
-      queue.pop_back();
-      const auto i = static_cast<int32_t>(static_cast<uint32_t>(top));
-      Symbol& left = symbols[i];
-      if (left.size == 0 || left.pair < 0 || key(i) != top) continue;
-      Symbol& right = symbols[left.next];
-      left.size += right.size;
-      left.token = left.pair;
-      left.next = right.next;
-      right.size = 0;
-      if (left.next >= 0) symbols[left.next].prev = i;
-      push(i);
-      if (left.prev >= 0) push(left.prev);
-    }
+    if (left.pair < 0) return;
+    left.rank = owner.ranks_[left.pair];
+    if (owner.vocabulary_.types[left.pair] == TokenType::kUnused) splits[left.pair] = left.size;
   }
 
   void emit_bytes(std::string_view bytes, std::vector<int32_t>& ids) {
@@ -200,10 +130,9 @@ struct SpmTokenizer::Merger {
 
   // Ends the run: its ids are appended, the memory is kept for the next.
   void finish_run(std::vector<int32_t>& ids) {
-    if (symbols.empty()) return;
-    merge_all();
-    for (int32_t i = 0; i >= 0; i = symbols[i].next) {
-      const Symbol& s = symbols[i];
+    symbols.merge(
+        [this](MergeRun::Symbol& left, const MergeRun::Symbol& right) { find_pair(left, right); });
+    symbols.for_each([&](const MergeRun::Symbol& s) {
       const std::string_view part = text(s.begin, s.size);
       const int32_t token = s.token >= 0 ? s.token : owner.mergeable(part);
       if (token >= 0 && owner.vocabulary_.types[token] != TokenType::kUnused) {
@@ -212,15 +141,17 @@ struct SpmTokenizer::Merger {
       } else {
         emit(part, token, ids);
       }
-    }
+    });
     run.clear();
     symbols.clear();
   }
 };
 
-SpmTokenizer::SpmTokenizer(const Gguf& gguf) : vocabulary_(Vocabulary::read(gguf, true)) {
+// Where a file names no special ids: where SentencePiece puts them.
+SpmTokenizer::SpmTokenizer(const Gguf& gguf)
+    : VocabularyTokenizer(
+          Vocabulary::read(gguf, {.bos = 1, .eos = 2, .unknown = 0, .add_bos = true})) {
   add_space_prefix_ = gguf.get_bool("tokenizer.ggml.add_space_prefix").value_or(true);
-  strip_right_ = strips_right(gguf);
   read_scores(gguf);
   find_bytes(gguf);
   find_joins();
@@ -302,20 +233,18 @@ int32_t SpmTokenizer::mergeable(std::string_view text) const {
   return may ? id : -1;
 }
 
-void SpmTokenizer::encode_text(std::string_view text, bool prefix, Merger& merger,
+void SpmTokenizer::encode_text(std::string_view text, Merger& merger,
                                std::vector<int32_t>& ids) const {
-  // Offsets in a run are 32 bits wide; a run this long comes of no text that anyone reads.
-  constexpr size_t kMaxRun = size_t{1} << 30;
   merger.after_unknown = false;
   int last = -1;
   const auto add = [&](std::string_view character) {
     const bool cut =
         last >= 0 && !joins_[join(static_cast<unsigned char>(last), first_class(character))];
-    if (cut || merger.run.size() > kMaxRun) merger.finish_run(ids);
+    if (cut || merger.symbols.size() > MergeRun::kMaxSize) merger.finish_run(ids);
     merger.add(character);
     last = last_class(character);
   };
-  if (prefix) add(kSpace);
+  if (add_space_prefix_) add(kSpace);
   while (!text.empty()) {
     const std::string_view character = text.substr(0, character_size(text));
     add(character == " " ? kSpace : character);
@@ -325,46 +254,18 @@ void SpmTokenizer::encode_text(std::string_view text, bool prefix, Merger& merge
 }
 
 std::vector<int32_t> SpmTokenizer::encode(std::string_view text, EncodeOptions options) const {
-  std::vector<int32_t> ids;
-  if (options.add_special && vocabulary_.add_bos) ids.push_back(vocabulary_.bos);
   Merger merger(*this);
-  bool prefix = add_space_prefix_;
-  size_t from = 0;
-  while (from < text.size()) {
-    const auto match = vocabulary_.specials.find(text, from, options.parse_special);
-    const size_t end = match ? match->position : text.size();
-    if (end > from) encode_text(text.substr(from, end - from), prefix, merger, ids);
-    if (!match) break;
-    ids.push_back(match->id);
-    prefix = add_space_prefix_;
-    from = match->position + match->size;
-    if (strip_right_ && !keeps_white(vocabulary_.texts[match->id])) {
-      while (from < text.size() && is_white(text[from])) ++from;
-    }
-  }
-  if (options.add_special && vocabulary_.add_eos) ids.push_back(vocabulary_.eos);
-  return ids;
-}
-
-bool SpmTokenizer::is_control(int32_t id) const {
-  return vocabulary_.contains(id) && vocabulary_.types[id] == TokenType::kControl;
+  const auto encode_part = [&](std::string_view part, std::vector<int32_t>& ids) {
+    encode_text(part, merger, ids);
+  };
+  return encode_around_specials(text, options, encode_part);
 }
 
 std::string SpmTokenizer::piece(int32_t id, bool special) const {
-  // A model may have more rows than its vocabulary has tokens: what it says there has no text.
-  if (!vocabulary_.contains(id)) return "";
+  if (auto plain = plain_piece(id, special)) return *plain;
   const std::string_view text = vocabulary_.texts[id];
-  switch (vocabulary_.types[id]) {
-    case TokenType::kControl:
-    case TokenType::kUnknown:
-      return special ? std::string(text) : "";
-    case TokenType::kUserDefined:
-      return std::string(text);
-    case TokenType::kByte:
-      return std::string(1, static_cast<char>(byte_value(text)));
-    case TokenType::kNormal:
-    case TokenType::kUnused:
-      break;
+  if (vocabulary_.types[id] == TokenType::kByte) {
+    return std::string(1, static_cast<char>(byte_value(text)));
   }
   return unescape(text);
 }

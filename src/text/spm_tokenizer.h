@@ -19,12 +19,11 @@
 #include <vector>
 
 #include "model/gguf.h"
-#include "text/tokenizer.h"
-#include "text/vocabulary.h"
+#include "text/vocabulary_tokenizer.h"
 
 namespace specbound {
 
-class SpmTokenizer final : public Tokenizer {
+class SpmTokenizer final : public VocabularyTokenizer {
  public:
   // Throws Error(kFormat).
   explicit SpmTokenizer(const Gguf& gguf);
@@ -32,14 +31,6 @@ class SpmTokenizer final : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const override;
   std::string piece(int32_t id, bool special = false) const override;
   std::string decode(std::span<const int32_t> ids, bool special = false) const override;
-  int vocab_size() const override { return vocabulary_.size(); }
-  int32_t bos() const override { return vocabulary_.bos; }
-  int32_t eos() const override { return vocabulary_.eos; }
-  bool add_bos() const override { return vocabulary_.add_bos; }
-  bool is_end(int32_t id) const override {
-    return vocabulary_.contains(id) && vocabulary_.ends[id];
-  }
-  bool is_control(int32_t id) const override;
 
  private:
   struct Merger;  // the working memory of one encode()
@@ -48,12 +39,9 @@ class SpmTokenizer final : public Tokenizer {
   void find_bytes(const Gguf& gguf);
   void find_joins();
   int32_t mergeable(std::string_view text) const;  // -1: no token that merging may produce
-  void encode_text(std::string_view text, bool prefix, Merger& merger,
-                   std::vector<int32_t>& ids) const;
+  void encode_text(std::string_view text, Merger& merger, std::vector<int32_t>& ids) const;
 
-  Vocabulary vocabulary_;
   bool add_space_prefix_ = true;
-  bool strip_right_ = false;             // white space behind special tokens is dropped (Phi-3)
   std::vector<uint32_t> ranks_;          // [vocab_size] of the score: 0 is the highest
   std::array<int32_t, 256> byte_ids_{};  // -1 where the vocabulary has no such byte
   size_t max_size_ = 0;                  // bytes of the longest mergeable token

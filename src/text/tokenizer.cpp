@@ -1,6 +1,7 @@
 #include "text/tokenizer.h"
 
 #include "error.h"
+#include "text/bpe_tokenizer.h"
 #include "text/spm_tokenizer.h"
 
 namespace specbound {
@@ -12,8 +13,8 @@ constexpr struct {
   std::string_view model;
   const char* words;
 } kKinds[] = {
-    {"gpt2", "byte-level BPE"}, {"bert", "WordPiece"},       {"t5", "SentencePiece unigram"},
-    {"rwkv", "RWKV trie"},      {"plamo2", "PLaMo unigram"}, {"no_vocab", "no vocabulary"},
+    {"bert", "WordPiece"},       {"t5", "SentencePiece unigram"},   {"rwkv", "RWKV trie"},
+    {"plamo2", "PLaMo unigram"}, {"gemma4", "BPE over characters"}, {"no_vocab", "no vocabulary"},
 };
 
 }  // namespace
@@ -28,14 +29,15 @@ std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& gguf) {
                gguf.path().c_str()));
   }
   if (*model == "llama") return std::make_unique<SpmTokenizer>(gguf);
+  if (*model == "gpt2") return std::make_unique<BpeTokenizer>(gguf);
   std::string kind = format("\"%s\"", printable(*model).c_str());
   for (const auto& known : kKinds) {
     if (known.model == *model) kind += format(" (%s)", known.words);
   }
   throw Error(
       ErrorCode::kUnsupported,
-      format("%s: its vocabulary is of kind %s; this version turns text into tokens only for "
-             "\"llama\" (SentencePiece BPE), text for other kinds comes later",
+      format("%s: its vocabulary is of kind %s; text is turned into tokens only for \"llama\" "
+             "(SentencePiece BPE) and \"gpt2\" (byte-level BPE)",
              gguf.path().c_str(), kind.c_str()));
 }
 

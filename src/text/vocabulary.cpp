@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cstring>
 #include <limits>
+#include <string>
 
 #include "error.h"
 
@@ -69,13 +71,22 @@ std::optional<int32_t> special_id(const Gguf& gguf, const char* key, size_t n_to
   return static_cast<int32_t>(*id);
 }
 
-// The tokens of a file that names no ids: where SentencePiece puts them, if they are what they
-// should be there.
+// A default id, if the token there is what it should be.
 int32_t id_at(const Vocabulary& vocabulary, int32_t id, TokenType type) {
   return vocabulary.contains(id) && vocabulary.types[id] == type ? id : -1;
 }
 
 }  // namespace
+
+bool name_strips_white_space(std::string_view model_name) {
+  std::string name(model_name);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name.find("phi-3") != name.npos || name.find("phi3") != name.npos;
+}
+
+bool strips_white_space_behind(std::string_view special) {
+  return special != "<unk>" && special != "<s>" && special != "<|endoftext|>";
+}
 
 TokenIndex::TokenIndex(size_t n_tokens)
     : slots_(std::bit_ceil(n_tokens * 2 + 2), Slot{0, -1, nullptr, 0}) {}
@@ -148,7 +159,7 @@ std::optional<SpecialTokens::Match> SpecialTokens::match_at(std::string_view tex
   return longest;
 }
 
-Vocabulary Vocabulary::read(const Gguf& gguf, bool default_add_bos) {
+Vocabulary Vocabulary::read(const Gguf& gguf, VocabularyDefaults defaults) {
   constexpr const char* kTokens = "tokenizer.ggml.tokens";
   constexpr const char* kTypes = "tokenizer.ggml.token_type";
   const auto texts = gguf.get_strings(kTokens);
@@ -192,12 +203,12 @@ Vocabulary Vocabulary::read(const Gguf& gguf, bool default_add_bos) {
     }
   }
 
-  v.bos =
-      special_id(gguf, "tokenizer.ggml.bos_token_id", n).value_or(id_at(v, 1, TokenType::kControl));
-  v.eos =
-      special_id(gguf, "tokenizer.ggml.eos_token_id", n).value_or(id_at(v, 2, TokenType::kControl));
+  v.bos = special_id(gguf, "tokenizer.ggml.bos_token_id", n)
+              .value_or(id_at(v, defaults.bos, TokenType::kControl));
+  v.eos = special_id(gguf, "tokenizer.ggml.eos_token_id", n)
+              .value_or(id_at(v, defaults.eos, TokenType::kControl));
   v.unknown = special_id(gguf, "tokenizer.ggml.unknown_token_id", n)
-                  .value_or(id_at(v, 0, TokenType::kUnknown));
+                  .value_or(id_at(v, defaults.unknown, TokenType::kUnknown));
   v.ends.resize(n);
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     const int32_t id = special_id(gguf, key, n).value_or(-1);
@@ -212,11 +223,13 @@ Vocabulary Vocabulary::read(const Gguf& gguf, bool default_add_bos) {
         TokenType::kControl;  // whatever the file says: text must not end a reply by itself
   }
 
-  v.add_bos = gguf.get_bool("tokenizer.ggml.add_bos_token").value_or(default_add_bos && v.bos >= 0);
+  v.add_bos =
+      gguf.get_bool("tokenizer.ggml.add_bos_token").value_or(defaults.add_bos && v.bos >= 0);
   v.add_eos = gguf.get_bool("tokenizer.ggml.add_eos_token").value_or(false);
   if (v.add_bos && v.bos < 0) broken(gguf, "add_bos_token is true, but there is no BOS token");
   if (v.add_eos && v.eos < 0) broken(gguf, "add_eos_token is true, but there is no EOS token");
 
+  v.strips_white_space = name_strips_white_space(gguf.get_string("general.name").value_or(""));
   for (int32_t id = 0; id < v.size(); ++id) {
     const TokenType type = v.types[id];
     if (type == TokenType::kControl || type == TokenType::kUnknown ||

@@ -27,6 +27,12 @@ enum class TokenType : uint8_t {
   kByte = 6,         // <0xXX>
 };
 
+// Phi-3's special tokens swallow the white space behind them. GGUF has no key for that; the model's
+// name (general.name) is what there is to go by, here as in llama.cpp, whatever the vocabulary.
+bool name_strips_white_space(std::string_view model_name);
+// Of such a model: all special tokens do but <unk>, <s> and <|endoftext|>.
+bool strips_white_space_behind(std::string_view special);
+
 // Token texts to ids: open addressing over one array, since encoding asks it millions of times.
 class TokenIndex {
  public:
@@ -71,6 +77,12 @@ class SpecialTokens {
   bool any_[2] = {};
 };
 
+// What holds where the file does not say.
+struct VocabularyDefaults {
+  int32_t bos, eos, unknown;  // only where these tokens are control and unknown tokens
+  bool add_bos;               // only where there is a BOS token
+};
+
 struct Vocabulary {
   std::vector<std::string_view> texts;  // views into `storage`
   std::vector<TokenType> types;
@@ -79,14 +91,14 @@ struct Vocabulary {
   SpecialTokens specials;
   int32_t bos = -1, eos = -1, unknown = -1;
   bool add_bos = false, add_eos = false;
+  bool strips_white_space = false;  // behind special tokens
   std::vector<char> storage;
 
   int size() const { return static_cast<int>(texts.size()); }
   bool contains(int32_t id) const { return id >= 0 && id < size(); }
 
-  // `default_add_bos`: what the vocabulary kind does when the file does not say.
   // Throws Error(kFormat).
-  static Vocabulary read(const Gguf& gguf, bool default_add_bos);
+  static Vocabulary read(const Gguf& gguf, VocabularyDefaults defaults);
 };
 
 }  // namespace specbound

@@ -5,62 +5,26 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <ctime>
-#include <fstream>
-#include <iterator>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tiny_vocabulary.h"
+#include "tokenizer_vectors.h"
 
 namespace specbound {
 
 namespace {
 
+using test::kParse;
+using test::kPlain;
 using test::TinyVocabulary;
 using Ids = std::vector<int32_t>;
 
 const std::string kData = SPECBOUND_TEST_DATA "/tokenizer/";
 
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  REQUIRE(file.good());
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 std::unique_ptr<Tokenizer> load(const std::string& path) {
   return Tokenizer::from_gguf(Gguf::open(path));
-}
-
-constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
-constexpr EncodeOptions kParse = {.add_special = false, .parse_special = true};
-
-struct Vector {
-  std::string text;
-  Ids ids;
-};
-
-// Texts of FILE.inp with the ids of FILE.out.
-std::vector<Vector> vectors(const std::string& name) {
-  const std::string separator = "\n__ggml_vocab_test__\n";
-  const std::string input = read(kData + name + ".inp");
-  std::istringstream output(read(kData + name + ".out"));
-  std::vector<Vector> out;
-  size_t begin = 0;
-  for (size_t end; (end = input.find(separator, begin)) != input.npos;
-       begin = end + separator.size()) {
-    Vector v{input.substr(begin, end - begin), {}};
-    std::string line;
-    REQUIRE(std::getline(output, line).good());
-    std::istringstream numbers(line);
-    for (int32_t id; numbers >> id;) v.ids.push_back(id);
-    out.push_back(v);
-  }
-  std::string rest;
-  CHECK_FALSE(std::getline(output, rest));
-  return out;
 }
 
 }  // namespace
@@ -69,9 +33,9 @@ TEST_CASE("tokenizer: published vectors of the Llama 2 and Phi-3 vocabularies") 
   for (const std::string name : {"ggml-vocab-llama-spm.gguf", "ggml-vocab-phi-3.gguf"}) {
     CAPTURE(name);
     const auto tokenizer = load(kData + name);
-    const auto tests = vectors(name);
+    const auto tests = test::tokenizer_vectors(kData + name);
     CHECK(tests.size() == 46);
-    for (const Vector& v : tests) {
+    for (const auto& v : tests) {
       CAPTURE(v.text);
       CHECK(tokenizer->encode(v.text, kPlain) == v.ids);
       CHECK(tokenizer->encode(v.text, kParse) == v.ids);
@@ -223,64 +187,12 @@ TEST_CASE("tokenizer: without byte tokens a stretch of unknown characters is one
   CHECK(t->encode("\xFF\xFF a \xFF", kPlain) == Ids{4, 0, 4, 3, 4, 0});
 }
 
-// The time bound says something about Release builds; others make do with less text.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
-constexpr bool kBounded = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kBounded = false;
-#else
-constexpr bool kBounded = true;
-#endif
-#else
-constexpr bool kBounded = true;
-#endif
-
 // Fails when encoding takes more than a second of CPU time per megabyte, in builds meant to be
 // fast.
 TEST_CASE("tokenizer: a megabyte of any text takes well under a second") {
-  constexpr size_t kSize = kBounded ? 1 << 20 : 1 << 16;
-  const auto repeat = [](std::string_view part) {
-    std::string out;
-    while (out.size() < kSize) out += part;
-    return kBounded ? out : out.substr(0, kSize);
-  };
-  std::string noise;
-  std::mt19937 random(3);
-  while (noise.size() < kSize) noise += static_cast<char>(random());
-  std::string letters;
-  while (letters.size() < kSize) letters += static_cast<char>('a' + random() % 26);
-  const std::pair<const char*, std::string> texts[] = {
-      {"prose", repeat(read(SPECBOUND_TEST_DATA "/dialogue-valid/dialogue-valid.jsonl"))},
-      {"a", repeat("a")},
-      {"spaces", repeat(" ")},
-      {"newlines", repeat("\n")},
-      {"emoji", repeat("\xF0\x9F\xA6\x99")},
-      {"CJK", repeat("\xE6\x88\x91\xE6\x83\xB3\xE5\x9C\xA8")},
-      {"ab", repeat("ab")},
-      {"letters", letters},
-      {"noise", noise},
-      {"=", repeat("=")},
-      {"<", repeat("<|")},
-  };
-  if (!kBounded) MESSAGE("SKIP: the time bound holds for Release builds without sanitizers");
-  for (const std::string name : {"ggml-vocab-llama-spm.gguf", "ggml-vocab-phi-3.gguf"}) {
-    const auto t = load(kData + name);
-    for (const auto& [kind, text] : texts) {
-      const char* what = kind;
-      CAPTURE(name);
-      CAPTURE(what);
-      for (const EncodeOptions options : {kPlain, kParse}) {
-        const std::clock_t start = std::clock();
-        const Ids ids = t->encode(text, options);
-        const double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
-        CAPTURE(seconds);
-        CAPTURE(ids.size());
-        if (kBounded) CHECK(seconds < 1e-6 * static_cast<double>(text.size()));
-        CHECK(t->decode(ids) == text);
-      }
-    }
-  }
+  if (!test::kBounded) MESSAGE("SKIP: the time bound holds for Release builds without sanitizers");
+  test::check_long_texts(*load(kData + "ggml-vocab-llama-spm.gguf"), test::long_texts(1 << 20));
+  test::check_long_texts(*load(kData + "ggml-vocab-phi-3.gguf"), test::long_texts(1 << 18));
 }
 
 }  // namespace specbound

@@ -1,0 +1,175 @@
+#include "text/bpe_tokenizer.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+// The character that spells a byte, 0x21 to 0x143.
+constexpr std::array<uint16_t, 256> kSpelling = [] {
+  std::array<uint16_t, 256> out{};
+  uint16_t next = 0x100;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool itself =
+        (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xFF && byte != 0xAD);
+    out[byte] = itself ? static_cast<uint16_t>(byte) : next++;
+  }
+  return out;
+}();
+
+constexpr std::array<int16_t, 0x144> kSpelledByte = [] {
+  std::array<int16_t, 0x144> out{};
+  for (int16_t& byte : out) byte = -1;
+  for (int byte = 0; byte < 256; ++byte) out[kSpelling[byte]] = static_cast<int16_t>(byte);
+  return out;
+}();
+
+std::string spelled(std::string_view bytes) {
+  std::string out;
+  for (const char byte : bytes) {
+    const uint16_t c = kSpelling[static_cast<unsigned char>(byte)];
+    if (c < 0x80) {
+      out += static_cast<char>(c);
+    } else {
+      out += static_cast<char>(0xC0 | c >> 6);
+      out += static_cast<char>(0x80 | (c & 0x3F));
+    }
+  }
+  return out;
+}
+
+// What a token's text spells; a text with other characters in it stands for itself, as in HF
+// tokenizers.
+std::string unspelled(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned c = static_cast<unsigned char>(text[i]);
+    if (c >= 0x80) {
+      const unsigned next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+      if ((c & 0xE0) != 0xC0 || (next & 0xC0) != 0x80) return std::string(text);
+      c = (c & 0x1F) << 6 | (next & 0x3F);
+      ++i;
+    }
+    if (c >= kSpelledByte.size() || kSpelledByte[c] < 0) return std::string(text);
+    out += static_cast<char>(kSpelledByte[c]);
+  }
+  return out;
+}
+
+// Bytes that occur in no UTF-8.
+bool never_in_utf8(int byte) {
+  return byte == 0xC0 || byte == 0xC1 || byte >= 0xF5;
+}
+
+const PreFamily& family_of(const Gguf& gguf) {
+  const std::string_view name = gguf.get_string("tokenizer.ggml.pre").value_or("default");
+  const PreFamily* family = find_pre_family(name);
+  if (!family) {
+    throw Error(ErrorCode::kUnsupported,
+                format("%s: tokenizer.ggml.pre is \"%s\": how that vocabulary cuts text into words "
+                       "is not known here; token ids still run",
+                       gguf.path().c_str(), printable(name).c_str()));
+  }
+  return *family;
+}
+
+}  // namespace
+
+BpeTokenizer::BpeTokenizer(const Gguf& gguf) : BpeTokenizer(gguf, family_of(gguf)) {}
+
+// Where a file names no special ids: Falcon's, as in llama.cpp.
+BpeTokenizer::BpeTokenizer(const Gguf& gguf, const PreFamily& family)
+    : VocabularyTokenizer(
+          Vocabulary::read(gguf, {.bos = 11, .eos = 11, .unknown = -1, .add_bos = family.add_bos})),
+      pre_tokenizer_(family.patterns),
+      merges_(gguf, vocabulary_),
+      ignore_merges_(family.ignore_merges) {
+  for (const std::string_view text : vocabulary_.texts)
+    max_size_ = std::max(max_size_, text.size());
+  find_bytes(gguf);
+}
+
+// A token stands for a byte when that is what it decodes to: one that is always matched in text by
+// its own characters (user-defined) may be spelled like a byte and mean something else.
+void BpeTokenizer::find_bytes(const Gguf& gguf) {
+  for (int value = 0; value < 256; ++value) {
+    const std::string byte(1, static_cast<char>(value));
+    const int32_t id = vocabulary_.index.find(spelled(byte));
+    byte_ids_[value] = id >= 0 && piece(id) == byte ? id : -1;
+    if (byte_ids_[value] < 0 && vocabulary_.unknown < 0 && !never_in_utf8(value)) {
+      throw Error(ErrorCode::kFormat,
+                  format("%s: the vocabulary has neither a token for byte 0x%02X nor an unknown "
+                         "token; some text could not be turned into tokens",
+                         gguf.path().c_str(), value));
+    }
+  }
+}
+
+int32_t BpeTokenizer::whole_word(std::string_view word) const {
+  if (word.size() > max_size_) return -1;
+  const int32_t id = vocabulary_.index.find(spelled(word));
+  const bool may = id >= 0 && vocabulary_.types[id] != TokenType::kControl &&
+                   vocabulary_.types[id] != TokenType::kUnknown;
+  return may ? id : -1;
+}
+
+void BpeTokenizer::encode_word(std::string_view word, MergeRun& run,
+                               std::vector<int32_t>& ids) const {
+  if (ignore_merges_) {
+    const int32_t id = whole_word(word);
+    if (id >= 0) {
+      ids.push_back(id);
+      return;
+    }
+  }
+  run.clear();
+  const auto add = [&](char byte) { run.add(1, byte_ids_[static_cast<unsigned char>(byte)]); };
+  for (const char byte : word) {
+    if (byte_ids_[static_cast<unsigned char>(byte)] >= 0) {
+      add(byte);
+    } else if (vocabulary_.unknown >= 0) {
+      run.add(1, vocabulary_.unknown);
+    } else {
+      for (const char c : kReplacement) add(c);
+    }
+  }
+  run.merge([&](MergeRun::Symbol& left, const MergeRun::Symbol& right) {
+    const MergePairs::Merge* merge = merges_.find(left.token, right.token);
+    if (!merge) return;
+    left.pair = merge->token;
+    left.rank = merge->rank;
+  });
+  run.for_each([&](const MergeRun::Symbol& symbol) { ids.push_back(symbol.token); });
+}
+
+std::vector<int32_t> BpeTokenizer::encode(std::string_view text, EncodeOptions options) const {
+  MergeRun run;
+  const auto encode_text = [&](std::string_view part, std::vector<int32_t>& ids) {
+    pre_tokenizer_.split(part, [&](std::string_view word) {
+      for (; word.size() > MergeRun::kMaxSize; word.remove_prefix(MergeRun::kMaxSize)) {
+        encode_word(word.substr(0, MergeRun::kMaxSize), run, ids);
+      }
+      encode_word(word, run, ids);
+    });
+  };
+  return encode_around_specials(text, options, encode_text);
+}
+
+std::string BpeTokenizer::piece(int32_t id, bool special) const {
+  if (auto plain = plain_piece(id, special)) return *plain;
+  return unspelled(vocabulary_.texts[id]);
+}
+
+std::string BpeTokenizer::decode(std::span<const int32_t> ids, bool special) const {
+  std::string out;
+  for (const int32_t id : ids) out += piece(id, special);
+  return out;
+}
+
+}  // namespace specbound
