@@ -63,6 +63,7 @@ void Engine::open(const LoadRequest& request) {
   };
   watcher.note = [&](const std::string& line) { host_.emit(Note{line}); };
   watcher.abort = &host_.abort_flag();
+  (void)loaded.chat_template(watcher.note);
   loaded.load(speculation.heads(), watcher);
   speculation.attach(loaded.backend());
   model_->session.emplace(loaded.backend(), Sampler(sampling_));

@@ -11,7 +11,6 @@
 #include "app/speculation.h"
 #include "decode/generate.h"
 #include "gui/engine/engine.h"
-#include "text/chat_template.h"
 
 namespace specbound::gui {
 
@@ -19,13 +18,10 @@ namespace specbound::gui {
 struct Engine::Model {
   // Opens; the session comes once it is loaded.
   explicit Model(const LoadRequest& request)
-      : loaded(request.model),
-        speculation(request.speculation, loaded),
-        chat_template(ChatTemplate::from_gguf(loaded.gguf())) {}
+      : loaded(request.model), speculation(request.speculation, loaded) {}
 
   LoadedModel loaded;
   Speculation speculation;
-  std::unique_ptr<ChatTemplate> chat_template;
   std::optional<Session> session;
 };
 

@@ -56,7 +56,7 @@ Engine::Reply Engine::prepare(const ReplyRequest& request, uint64_t id) const {
   check_turns(request.messages);
   const bool has_system = request.messages[0].role == Role::kSystem;
   LoadedModel& loaded = model_->loaded;
-  Conversation conversation(loaded.tokenizer(), *model_->chat_template,
+  Conversation conversation(loaded.tokenizer(), loaded.chat_template(),
                             has_system ? request.messages[0].content : "");
   for (size_t i = has_system ? 1 : 0; i < request.messages.size(); ++i) {
     const ChatMessage& message = request.messages[i];
@@ -139,7 +139,9 @@ void Engine::generate(Reply& reply) {
   const StopStrings none;
   ReplyText text(
       none, [&](int32_t id) { return tokenizer.piece(id); },
-      [&](int32_t, std::string_view piece) { return model_->chat_template->reply_text(piece); });
+      [&](int32_t, std::string_view piece) {
+        return model_->loaded.chat_template().reply_text(piece);
+      });
   const auto no_text = [](int32_t) { return std::string(); };
 
   double seconds = 0;  // of decoding; what happens in here is none

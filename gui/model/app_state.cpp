@@ -58,8 +58,11 @@ void AppState::set_launch(LoadRequest request) {
 void AppState::load(const std::string& path) {
   LoadRequest request = launch_;
   request.model.model = path;
-  // A heads file belongs to one model; the others have theirs beside them.
-  if (path != launch_.model.model) request.speculation.heads.clear();
+  // A heads file and a chat template belong to one model; the others have their own.
+  if (path != launch_.model.model) {
+    request.speculation.heads.clear();
+    request.model.chat_template.clear();
+  }
   model_state_ = ModelState::kLoading;
   model_path_ = path;
   load_label_ = "opening";

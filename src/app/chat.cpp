@@ -249,11 +249,11 @@ int command_chat(int argc, char** argv) {
   catch_interrupts();
   LoadedModel model(flags.model);
   Speculation speculation(flags.speculation, model);
-  const std::unique_ptr<ChatTemplate> chat_template = ChatTemplate::from_gguf(model.gguf());
+  const ChatTemplate& chat_template = model.chat_template();
   model.load(speculation.heads());
   speculation.attach(model.backend());
   std::fprintf(stderr, "%s\n", speculation.description().c_str());
-  Chat chat(model, *chat_template, flags.reply, sampling, speculation);
+  Chat chat(model, chat_template, flags.reply, sampling, speculation);
   const bool interactive = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
   if (interactive) std::fputs("Type a message; /help lists the commands.\n", stderr);
 

@@ -12,6 +12,7 @@
 
 #include "app/text_input.h"
 #include "error.h"
+#include "text/chat_template.h"
 
 namespace specbound {
 
@@ -56,7 +57,7 @@ std::string complaint(const CLI::ParseError& e) {
   if (missing != std::string::npos && text.ends_with(" missing")) {
     text = text.substr(0, missing) + ": a value is missing";
   }
-  constexpr size_t kMax = 300;
+  constexpr size_t kMax = 500;
   std::string line;
   for (unsigned char c : text.substr(0, kMax)) {
     line += c >= 0x20 && c != 0x7f ? std::string(1, static_cast<char>(c)) : format("\\x%02x", c);
@@ -201,6 +202,27 @@ CLI::Option* add_model_file(CLI::App& app, std::string& value) {
   return add_file(app, "-m,--model", value, "GGUF file (default: the bundled demo model)");
 }
 
+namespace {
+
+CLI::Option* add_chat_template(CLI::App& app, std::string& value) {
+  std::string names;
+  for (const std::string& name : ChatTemplate::names()) names += (names.empty() ? "" : ", ") + name;
+  const auto check = [names](const std::string& name) {
+    const std::vector<std::string> known = ChatTemplate::names();
+    if (std::find(known.begin(), known.end(), name) != known.end()) return std::string();
+    return format("expected one of %s, found \"%s\"", names.c_str(), printable(name).c_str());
+  };
+  return app
+      .add_option("--chat-template", value,
+                  "how conversations are written (default: as the file says; ChatML if that is not "
+                  "known): " +
+                      names)
+      ->type_name("NAME")
+      ->check(check);
+}
+
+}  // namespace
+
 void add_model_flags(CLI::App& app, ModelFlags& flags) {
   const std::string group = "Model";
   const auto text = [&](const char* names, std::string& value, const char* type,
@@ -214,6 +236,7 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
   add_int(app, "-t,--threads", flags.n_threads, 0, kMaxThreads,
           "threads of the CPU (default 0: one per physical core)")
       ->group(group);
+  add_chat_template(app, flags.chat_template)->group(group);
   const std::string advanced = "Advanced";
   add_device_flags(app, flags.device, group, advanced);
   app.add_flag("--no-repack", flags.no_repack,

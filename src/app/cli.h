@@ -51,9 +51,10 @@ std::optional<double> parse_number(std::string_view text);
 
 // Which model, and how it is run.
 struct ModelFlags {
-  std::string model;  // empty: the bundled demo model
-  int n_ctx = 0;      // 0: as trained
-  int n_threads = 0;  // 0: one per physical core
+  std::string model;          // empty: the bundled demo model
+  int n_ctx = 0;              // 0: as trained
+  int n_threads = 0;          // 0: one per physical core
+  std::string chat_template;  // a built-in one; empty: as the file says
   DeviceFlags device;
   std::string isa = "auto";
   bool no_repack = false;

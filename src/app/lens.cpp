@@ -101,7 +101,7 @@ int command_lens(int argc, char** argv) {
   add_model_flags(app, flags.model);
   app.footer(kExamples);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
-  flags.prompt.check(flags.system);
+  flags.prompt.check(flags.system, flags.model);
   check_distinct(flags.svg, flags.json);
   if (!flags.svg.empty()) check_writable(flags.svg);
   if (!flags.json.empty()) check_writable(flags.json);

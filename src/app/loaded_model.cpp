@@ -14,6 +14,7 @@
 #include "engine/cpu/cpu_topology.h"
 #include "engine/cuda/head_layout.h"
 #include "error.h"
+#include "model/conversion.h"
 
 namespace specbound {
 
@@ -46,6 +47,7 @@ LoadedModel::LoadedModel(const ModelFlags& flags) {
   path_ = find_model(flags.model);
   gguf_ = Gguf::open(path_);
   config_ = read_config(gguf_);
+  template_name_ = flags.chat_template;
   device_ = flags.device;
   choice_ = choose_device(device_, config_, [] { return gpu_engine().survey(); });
   tokenizer_ = Tokenizer::from_gguf(gguf_);
@@ -129,10 +131,25 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher) {
                       config_.architecture.c_str(), config_.n_layers, n_ctx(), config_.max_seq_len,
                       loaded.c_str()));
   watcher.note("backend: " + backend_->description());
+  const bool as_fp16 = choice_.gpu && device_.dtype == GpuDtype::kFp16;
+  if (const std::string note = conversion_note(weights_); !note.empty() && !as_fp16) {
+    watcher.note(note);
+  }
   if (choice_.gpu && device_.prefill == PrefillPath::kCublas) {
     watcher.note("--prefill cublas: the bits of a prompt are those of this version of cuBLAS");
   }
   if (!choice_.note.empty()) watcher.note(choice_.note);
+}
+
+const ChatTemplate& LoadedModel::chat_template(
+    const std::function<void(const std::string& line)>& note) const {
+  if (!chat_template_) {
+    chat_template_ = ChatTemplate::from_gguf(gguf_, template_name_);
+    for (const std::string& line : chat_template_->notes()) {
+      note ? note(line) : (void)std::fprintf(stderr, "%s\n", terminal_text(line).c_str());
+    }
+  }
+  return *chat_template_;
 }
 
 bool LoadedModel::ends_reply(int32_t id) const {

@@ -15,6 +15,7 @@
 #include "model/exit_heads.h"
 #include "model/gguf.h"
 #include "model/weights.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace specbound {
@@ -41,6 +42,10 @@ class LoadedModel {
   const Gguf& gguf() const { return gguf_; }
   const ModelConfig& config() const { return config_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  // How conversations are written, found when first asked for: what is to be known of it is then
+  // said on stderr, or to `note`. Throws Error where there is none.
+  const ChatTemplate& chat_template(
+      const std::function<void(const std::string& line)>& note = nullptr) const;
   int n_ctx() const { return options_.n_ctx; }           // of the backend, known before it is there
   Backend& backend() { return *backend_; }               // after load()
   double load_seconds() const { return load_seconds_; }  // opening and loading
@@ -65,6 +70,8 @@ class LoadedModel {
   Gguf gguf_;
   ModelConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::string template_name_;  // of a built-in one; empty: as the file says
+  mutable std::unique_ptr<ChatTemplate> chat_template_;
   Weights weights_;
   std::unique_ptr<Backend> backend_;
   double load_seconds_ = 0;

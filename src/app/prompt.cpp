@@ -1,7 +1,6 @@
 #include "app/prompt.h"
 
 #include <CLI/CLI.hpp>
-#include <memory>
 #include <span>
 #include <utility>
 
@@ -32,23 +31,26 @@ Prompt raw_prompt(const LoadedModel& model, bool parse_special, const std::strin
 }
 
 Prompt chat_prompt(const LoadedModel& model, const std::string& system, const std::string& text) {
-  const std::shared_ptr<ChatTemplate> chat_template = ChatTemplate::from_gguf(model.gguf());
+  const ChatTemplate& chat_template = model.chat_template();
   std::vector<ChatMessage> messages;
   if (!system.empty()) messages.push_back({ChatMessage::Role::kSystem, system});
   messages.push_back({ChatMessage::Role::kUser, text});
   Prompt prompt;
-  prompt.ids = chat_template->encode(model.tokenizer(), messages);
-  prompt.first_piece = [chat_template](int32_t, std::string_view piece) {
-    return chat_template->reply_text(piece);
+  prompt.ids = chat_template.encode(model.tokenizer(), messages);
+  prompt.first_piece = [&chat_template](int32_t, std::string_view piece) {
+    return chat_template.reply_text(piece);
   };
   return prompt;
 }
 
 }  // namespace
 
-void PromptFlags::check(const std::string& system) const {
+void PromptFlags::check(const std::string& system, const ModelFlags& model) const {
   if (raw && !system.empty()) {
     throw Error(ErrorCode::kUsage, "--sys needs the chat template that --raw leaves out");
+  }
+  if (raw && !model.chat_template.empty()) {
+    throw Error(ErrorCode::kUsage, "--chat-template names what --raw leaves out: give one of them");
   }
   if (parse_special && !raw) {
     throw Error(ErrorCode::kUsage, "--parse-special works with --raw only");

@@ -17,8 +17,9 @@ struct PromptFlags {
   bool raw = false;
   bool parse_special = false;
 
-  // Throws Error(kUsage) for flags that contradict each other or `system`, the system prompt.
-  void check(const std::string& system) const;
+  // Throws Error(kUsage) for flags that contradict each other, `system`, the system prompt, or the
+  // chat template asked for.
+  void check(const std::string& system, const ModelFlags& model) const;
 };
 void add_prompt_flags(CLI::App& app, PromptFlags& flags);
 

@@ -46,7 +46,7 @@ int command_run(int argc, char** argv) {
   add_model_flags(app, flags.model);
   app.footer(kExamples);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
-  flags.prompt.check(flags.reply.system);
+  flags.prompt.check(flags.reply.system, flags.model);
   check_outputs(flags.reply);
   const SamplingParams sampling = flags.sampling.resolve();
   const std::string text = flags.text.prompt();

@@ -99,10 +99,10 @@ class Writer {
   std::vector<TuningText> texts_;
 };
 
-// nullptr for a model whose template is none this program knows: it continues plain text.
-std::unique_ptr<ChatTemplate> chat_template(const LoadedModel& model) {
+// nullptr for a model without a template: it continues plain text.
+const ChatTemplate* chat_template(const LoadedModel& model) {
   try {
-    return ChatTemplate::from_gguf(model.gguf());
+    return &model.chat_template();
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kUnsupported) throw;
     return nullptr;
@@ -163,7 +163,7 @@ void write_corpus(Writer& writer, const LoadedModel& model, const ChatTemplate* 
 }  // namespace
 
 std::vector<TuningText> tuning_texts(LoadedModel& model, const TuningTextFlags& flags) {
-  const std::unique_ptr<ChatTemplate> chat = chat_template(model);
+  const ChatTemplate* chat = chat_template(model);
   Corpus corpus;
   std::vector<size_t> order;
   if (!flags.data.empty()) {
@@ -180,9 +180,9 @@ std::vector<TuningText> tuning_texts(LoadedModel& model, const TuningTextFlags& 
       Writer writer(model, flags, temperature, bar, tokens);
       model.backend().truncate(0);
       if (flags.data.empty()) {
-        write_builtin(writer, model, chat.get());
+        write_builtin(writer, model, chat);
       } else {
-        write_corpus(writer, model, chat.get(), corpus, order);
+        write_corpus(writer, model, chat, corpus, order);
       }
       tokens += writer.tokens();
       by_temperature.push_back(std::move(writer.texts()));

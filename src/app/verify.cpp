@@ -396,7 +396,7 @@ int command_verify(int argc, char** argv) {
       "everything is identical, with 1 at the first difference, which is located.");
   add_verify_flags(app, flags);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
-  flags.prompt.check("");
+  flags.prompt.check("", flags.model);
   flags.check(app);
   if (!flags.json.empty()) check_writable(flags.json);
   std::vector<std::string> texts = flags.prompts();

@@ -24,9 +24,15 @@ class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
 
-  // Recognized from tokenizer.chat_template; Error(kUnsupported) says what was found when the text
-  // is none this program knows (--raw still works).
-  static std::unique_ptr<ChatTemplate> from_gguf(const Gguf& gguf);
+  // The built-in template of that name; without one the template that tokenizer.chat_template comes
+  // to, found by rendering conversations with it. A template that is none of the built-in ones is
+  // replaced by ChatML, and a missing one too if the vocabulary has ChatML's tokens; notes() says
+  // so. Throws Error(kUsage) for an unknown name and Error(kUnsupported) for a file without a
+  // template (--raw still works).
+  static std::unique_ptr<ChatTemplate> from_gguf(const Gguf& gguf, std::string_view name = {});
+
+  // What `name` may be, in the order of the list that help texts show.
+  static std::vector<std::string> names();
 
   virtual const char* name() const = 0;
 
@@ -37,6 +43,12 @@ class ChatTemplate {
   virtual std::string render(std::span<const ChatMessage> messages) const = 0;
   // How a generated reply is stored as a message: the space the template puts in front is cut.
   virtual std::string reply_text(std::string_view generated) const = 0;
+
+  // What the user should know of the choice: lines to print.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ protected:
+  std::vector<std::string> notes_;
 };
 
 }  // namespace specbound

@@ -41,11 +41,13 @@ TEST_CASE("app state: a model comes with progress, or with the reason why not") 
   LoadRequest launch;
   launch.model.model = "first.gguf";
   launch.model.n_ctx = 77;
+  launch.model.chat_template = "vicuna";
   launch.speculation.heads = "first.heads.gguf";
   app.set_launch(launch);
   app.load("first.gguf");
   REQUIRE(f.engine.loads.size() == 1);
   CHECK(f.engine.loads[0].model.n_ctx == 77);
+  CHECK(f.engine.loads[0].model.chat_template == "vicuna");
   CHECK(f.engine.loads[0].speculation.heads == "first.heads.gguf");
   CHECK(app.model_state() == ModelState::kLoading);
   app.apply(LoadProgress{"repacking weights", 0.25});
@@ -55,10 +57,11 @@ TEST_CASE("app state: a model comes with progress, or with the reason why not") 
   CHECK(app.model_state() == ModelState::kFailed);
   CHECK(app.load_error() == "first.gguf: no such file");
 
-  app.load("other.gguf");  // its heads are not the first one's
+  app.load("other.gguf");  // its heads and its template are not the first one's
   REQUIRE(f.engine.loads.size() == 2);
   CHECK(f.engine.loads[1].model.model == "other.gguf");
   CHECK(f.engine.loads[1].model.n_ctx == 77);
+  CHECK(f.engine.loads[1].model.chat_template.empty());
   CHECK(f.engine.loads[1].speculation.heads.empty());
   app.apply(ModelLoaded{FakeApp::model()});
   CHECK(app.model_state() == ModelState::kReady);

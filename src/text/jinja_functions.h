@@ -1,0 +1,51 @@
+// The filters, tests, methods and functions of Jinja and Python that chat templates use, as jinja2
+// and its sandbox have them (nothing changes a list or a dict).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "text/jinja_text.h"
+#include "text/jinja_value.h"
+
+namespace specbound::jinja {
+
+struct CallValues {
+  List list;
+  Dict named;
+
+  // The argument at `position` or of that name; null if it is not given.
+  const Value* find(size_t position, std::string_view name) const;
+};
+
+// Each throws NotUnderstood for a name or an argument it does not know, and for what Python would
+// refuse.
+Value apply_filter(std::string_view name, const Value& v, const CallValues& args, Heap& heap);
+bool apply_test(std::string_view name, const Value& v, const CallValues& args, Heap& heap);
+Value call_method(const Value& object, std::string_view name, const CallValues& args, Heap& heap);
+// Throws Refused too.
+Value call_function(Function function, const CallValues& args, Heap& heap);
+
+// Shared by filters, tests and methods; each throws NotUnderstood for a value of another kind.
+const std::string& string_of(const Value& v);
+int64_t int_of(const Value& v);
+const List& list_of(const Value& v);
+std::string ascii(std::string_view text);  // `text`, if it is that
+std::string capitalized(std::string_view text);
+Value strip_of(std::string_view text, const Value* set, Side side, Heap& heap);
+std::string replaced(std::string_view text, std::string_view from, std::string_view to,
+                     const Value* at_most, Heap& heap);
+Value joined(const Value& v, const CallValues& args, Heap& heap);  // join(between, attribute)
+Value items_of(const Value& v, Heap& heap);
+// The value of `item` that attribute="a.b" names.
+Value by_attribute(const Value& item, std::string_view path, Heap& heap);
+const Value& needed(const CallValues& args, size_t position, std::string_view name);
+size_t count_of(const Value* v);  // a limit; none if it is negative or not given
+
+Value attribute_of(const Value& object, std::string_view name, Heap& heap);  // object.name
+Value item_of(const Value& object, const Value& key, Heap& heap);            // object[key]
+// object[from:to:step]; null where nothing stands.
+Value slice_of(const Value& object, const Value* from, const Value* to, const Value* step,
+               Heap& heap);
+
+}  // namespace specbound::jinja

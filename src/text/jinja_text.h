@@ -1,0 +1,52 @@
+// Strings as Python handles them, for Jinja templates and for the layouts that stand for them. All
+// are UTF-8; bytes that are none count as characters of their own.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace specbound::jinja {
+
+std::vector<std::string_view> characters(std::string_view text);
+size_t count_characters(std::string_view text);
+
+// Characters [from, to) counted from the front; any values.
+std::string_view substring(std::string_view text, size_t from, size_t to);
+
+enum class Side { kLeft, kRight, kBoth };
+// str.strip(), lstrip(), rstrip(): Unicode white space.
+std::string_view strip(std::string_view text, Side side = Side::kBoth);
+// The same for the characters in `set`.
+std::string_view strip(std::string_view text, std::string_view set, Side side = Side::kBoth);
+
+// str.split(separator, at_most); the separator is not empty. at_most -1: all.
+std::vector<std::string_view> split(std::string_view text, std::string_view separator,
+                                    size_t at_most = -1);
+// str.split(): at white space, no empty parts.
+std::vector<std::string_view> split_words(std::string_view text);
+std::vector<std::string_view> split_lines(std::string_view text);
+
+// str.replace(from, to, at_most). `from` is not empty.
+std::string replace(std::string_view text, std::string_view from, std::string_view to,
+                    size_t at_most = -1);
+
+// ASCII letters only. is_ascii() says where that is all there is to it.
+bool is_ascii(std::string_view text);
+std::string upper(std::string_view text);
+std::string lower(std::string_view text);
+
+// A string of JSON, quotes included.
+std::string json_string(std::string_view text, bool ensure_ascii);
+
+// The UTF-8 of a code point; nothing for one that has none.
+std::string utf8(char32_t code_point);
+// All of `text` is UTF-8.
+bool is_utf8(std::string_view text);
+
+// The only day on which templates are rendered, Friday 26 July 2024, in the words of strftime's
+// `pattern`; a reply must not depend on the day it is made. Empty if it asks for more than a date.
+std::string fixed_date(std::string_view pattern);
+
+}  // namespace specbound::jinja

@@ -1,0 +1,167 @@
+// Values of the Jinja interpreter, what they live in, and how much of everything a template may
+// use. Everything a rendering makes lies in one heap and goes with it: values are plain words that
+// point there, so that a namespace that holds itself leaks nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace specbound::jinja {
+
+// The template is broken, wants more than it may use, or something that is not built in here: this
+// program cannot tell what it does.
+struct NotUnderstood {};
+// The template refuses the conversation: raise_exception().
+struct Refused {};
+
+struct Loop;
+struct Macro;
+
+enum class Kind : uint8_t {
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,  // UTF-8
+  kList,    // tuples too
+  kDict,    // string keys, in the order they were put in
+  kNamespace,
+  kLoop,   // the variable `loop`
+  kMacro,  // defined by the template
+  kFunction,
+};
+
+enum class Function : uint8_t { kNamespace, kDict, kRange, kRaise, kStrftime };
+
+struct Value;
+using List = std::vector<Value>;
+using Dict = std::vector<std::pair<std::string, Value>>;
+
+struct Value {
+  Kind kind = Kind::kUndefined;
+  union {
+    bool boolean;
+    int64_t integer = 0;
+    double number;
+    const std::string* text;
+    const List* list;
+    Dict* dict;  // changed only if it is a namespace
+    const Loop* loop;
+    const Macro* macro;
+    Function function;
+  };
+
+  bool is(Kind k) const { return kind == k; }
+  static Value none() { return of(Kind::kNone, 0); }
+  static Value of(bool b) { return of(Kind::kBool, b); }
+  static Value of(int64_t i) { return of(Kind::kInt, i); }
+  static Value of(double d) {
+    Value v;
+    v.kind = Kind::kFloat;
+    v.number = d;
+    return v;
+  }
+  static Value of(const std::string* s) {
+    Value v;
+    v.kind = Kind::kString;
+    v.text = s;
+    return v;
+  }
+  static Value of(Function f) {
+    Value v;
+    v.kind = Kind::kFunction;
+    v.function = f;
+    return v;
+  }
+  static Value of(const Loop* l) {
+    Value v;
+    v.kind = Kind::kLoop;
+    v.loop = l;
+    return v;
+  }
+  static Value of(const Macro* m) {
+    Value v;
+    v.kind = Kind::kMacro;
+    v.macro = m;
+    return v;
+  }
+  static Value of(const char*) = delete;  // would be a bool
+
+ private:
+  static Value of(Kind kind, int64_t i) {
+    Value v;
+    v.kind = kind;
+    if (kind == Kind::kBool) {
+      v.boolean = i != 0;
+    } else {
+      v.integer = i;
+    }
+    return v;
+  }
+};
+
+struct Loop {
+  const List* items;
+  size_t index;
+};
+
+// What all renderings of one template may use together; a step of the interpreter costs 1. Real
+// templates need below 4,000 for a conversation.
+struct Budget {
+  int64_t steps = 1'000'000;
+};
+
+class Heap {
+ public:
+  explicit Heap(Budget& budget) : budget_(budget) {}
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // Each throws NotUnderstood where a limit is passed.
+  void step(size_t n = 1);
+  void touch(size_t bytes) { step(1 + bytes / 64); }  // reading that many
+  Value text(std::string s);
+  Value list(List l);
+  Value dict(Dict d);
+  Value names(Dict d);  // a namespace
+  void grow(size_t bytes);
+
+  template <typename T>
+  T* keep(std::deque<T>& in, T thing) {
+    grow(sizeof(T));
+    in.push_back(std::move(thing));
+    return &in.back();
+  }
+  std::deque<Loop> loops;
+
+ private:
+  Budget& budget_;
+  size_t bytes_ = 0;
+  std::deque<std::string> texts_;
+  std::deque<List> lists_;
+  std::deque<Dict> dicts_;
+};
+
+const Value* find(const Dict& dict, std::string_view key);  // null if absent
+
+bool truth(const Value& v);
+// As Python's ==; throws NotUnderstood where lists lie too deep in each other.
+bool equal(const Value& a, const Value& b, Heap& heap, int depth = 0);
+// -1, 0, 1; throws NotUnderstood unless both are numbers or both strings.
+int compare(const Value& a, const Value& b, Heap& heap);
+bool contains(const Value& container, const Value& item, Heap& heap);
+// What {{ v }} puts out.
+std::string to_text(const Value& v);
+// json.dumps(v, ensure_ascii, indent), the filter as transformers has it; indent -1: one line.
+std::string to_json(const Value& v, bool ensure_ascii, int indent, Heap& heap, int depth = 0);
+// The elements that a loop over `v` meets.
+const List* elements(const Value& v, Heap& heap);
+int64_t length(const Value& v, Heap& heap);
+
+}  // namespace specbound::jinja

@@ -1,0 +1,117 @@
+// Any bytes as a chat template, and any bytes as the messages of a conversation in a built-in one.
+// The first byte of an input says which.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "error.h"
+#include "model/gguf.h"
+#include "tests/unit/tiny_vocabulary.h"
+#include "text/chat_template.h"
+#include "text/jinja.h"
+#include "text/jinja_text.h"
+#include "text/template_layout.h"
+#include "text/tokenizer.h"
+
+namespace {
+
+using namespace specbound;
+using Role = ChatMessage::Role;
+
+// Bytes and the control tokens of all layouts.
+const test::TinyVocabulary& vocabulary() {
+  static const test::TinyVocabulary v = [] {
+    test::TinyVocabulary v;
+    v.add_bytes();
+    for (const TemplateLayout& layout : template_layouts()) {
+      for (const std::string& control : layout.controls) {
+        const bool known = std::any_of(v.tokens.begin(), v.tokens.end(),
+                                       [&](const auto& t) { return t.text == control; });
+        if (!known) v.tokens.push_back({control, 0, TokenType::kControl});
+      }
+    }
+    v.more = [](GgufWriter& w) { w.add_bool("tokenizer.ggml.add_space_prefix", false); };
+    return v;
+  }();
+  return v;
+}
+
+const Tokenizer& tokenizer() {
+  static const auto t = vocabulary().load();
+  return *t;
+}
+
+std::unique_ptr<ChatTemplate> open_template(std::string_view source, std::string_view name) {
+  test::TinyVocabulary v = vocabulary();
+  v.more = [&](GgufWriter& w) { w.add_string("tokenizer.chat_template", std::string(source)); };
+  const auto bytes = v.bytes();
+  return ChatTemplate::from_gguf(Gguf::parse(bytes, "fuzz.gguf"), name);
+}
+
+// Always an answer, soon, and one that conversations can be put in.
+void fuzz_source(std::string_view source) {
+  const auto chat = open_template(source, "");
+  const ChatMessage talk[] = {
+      {Role::kSystem, "S"}, {Role::kUser, "U"}, {Role::kAssistant, "R"}, {Role::kUser, "\xff"}};
+  for (size_t n = 0; n <= std::size(talk); ++n) {
+    const auto some = std::span(talk).first(n);
+    chat->render(some);
+    for (const int32_t id : chat->encode(tokenizer(), some)) {
+      SB_CHECK(id >= 0 && id < tokenizer().vocab_size());
+    }
+  }
+  try {
+    jinja::Template direct(source);
+    jinja::Inputs inputs;
+    inputs.messages = {{"user", "{{ a }}"}, {"assistant", " b\n"}, {"tool", ""}};
+    const std::string text = direct.render(inputs);
+    SB_CHECK(jinja::is_utf8(text));
+  } catch (const jinja::NotUnderstood&) {
+  } catch (const jinja::Refused&) {
+  }
+}
+
+size_t count_controls(const ChatTemplate& chat, const std::vector<ChatMessage>& messages) {
+  const std::vector<int32_t> ids = chat.encode(tokenizer(), messages);
+  return std::count_if(ids.begin(), ids.end(),
+                       [](int32_t id) { return tokenizer().is_control(id); });
+}
+
+// Whatever messages say, the control tokens are those of the template.
+void fuzz_messages(uint8_t which, std::string_view text) {
+  static const std::vector<std::unique_ptr<ChatTemplate>> chats = [] {
+    std::vector<std::unique_ptr<ChatTemplate>> out;
+    for (const std::string& name : ChatTemplate::names()) out.push_back(open_template("", name));
+    return out;
+  }();
+  const ChatTemplate& chat = *chats[which % chats.size()];
+  std::vector<ChatMessage> messages, plain;
+  for (const std::string_view part : jinja::split(text, std::string_view("\0", 1))) {
+    const Role role = !messages.empty() && messages.back().role == Role::kUser ? Role::kAssistant
+                      : messages.empty() && part.starts_with('S')              ? Role::kSystem
+                                                                               : Role::kUser;
+    messages.push_back({role, std::string(part)});
+    plain.push_back({role, "x"});
+  }
+  SB_CHECK(count_controls(chat, messages) == count_controls(chat, plain));
+  chat.render(messages);
+  chat.reply_text(text);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 2) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (data[0] % 2 == 0) {
+    fuzz_source(text.substr(1));
+  } else {
+    fuzz_messages(data[1], text.substr(2));
+  }
+  return 0;
+}

@@ -1,0 +1,263 @@
+// The Jinja interpreter against Jinja2, and what it does with templates that mean no good.
+#include "text/jinja.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+
+#include "template_golden.h"
+#include "text/jinja_text.h"
+
+namespace specbound {
+
+namespace {
+
+using nlohmann::json;
+
+jinja::Inputs inputs(const json& messages) {
+  jinja::Inputs in;
+  for (const json& m : messages) in.messages.emplace_back(m["role"], m["content"]);
+  in.bos_token = "<s>";
+  in.eos_token = "</s>";
+  in.add_generation_prompt = messages.back()["role"] == "user";
+  return in;
+}
+
+enum class Outcome { kText, kRefused, kNotUnderstood };
+
+struct Rendering {
+  Outcome outcome;
+  std::string text = {};
+};
+
+Rendering render(std::string_view source, const json& messages) {
+  try {
+    return {Outcome::kText, jinja::Template(source).render(inputs(messages))};
+  } catch (const jinja::Refused&) {
+    return {Outcome::kRefused};
+  } catch (const jinja::NotUnderstood&) {
+    return {Outcome::kNotUnderstood};
+  }
+}
+
+Rendering render(std::string_view source) {
+  static const json kMessages = {{{"role", "user"}, {"content", "Hi"}}};
+  return render(source, kMessages);
+}
+
+std::string repeated(std::string_view text, int n) {
+  std::string out;
+  for (int i = 0; i < n; ++i) out += text;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("jinja: what a template may do comes out as Jinja2 has it") {
+  const json& golden = test::template_renders();
+  int n_texts = 0, n_failures = 0;
+  for (const json& snippet : golden["snippets"]) {
+    const std::string source = snippet[0];
+    CAPTURE(source);
+    const Rendering rendering = render(source, golden["conversations"][1]);
+    if (snippet[1].is_null()) {
+      CHECK(rendering.outcome != Outcome::kText);
+      ++n_failures;
+    } else {
+      CHECK(rendering.outcome == Outcome::kText);
+      CHECK(rendering.text == snippet[1].get<std::string>());
+      ++n_texts;
+    }
+  }
+  CHECK(n_texts == 113);
+  CHECK(n_failures == 55);
+}
+
+TEST_CASE("jinja: the templates of real models come out as Jinja2 has them") {
+  const json& golden = test::template_renders();
+  int n_renders = 0, n_understood = 0;
+  for (const json& entry : golden["templates"]) {
+    const std::string name = entry["name"], source = test::template_source(entry);
+    CAPTURE(name);
+    bool understood = true;
+    for (size_t i = 0; i < entry["renders"].size(); ++i) {
+      CAPTURE(i);
+      const json& wanted = entry["renders"][i];
+      const Rendering rendering = render(source, golden["conversations"][i]);
+      ++n_renders;
+      if (wanted.is_null()) {
+        CHECK(rendering.outcome == Outcome::kRefused);
+      } else if (wanted.is_boolean()) {
+        CHECK(rendering.outcome == Outcome::kNotUnderstood);
+      } else if (rendering.outcome == Outcome::kText) {
+        CHECK(rendering.text == test::render_of(entry, i));
+      } else {
+        understood = false;
+      }
+    }
+    n_understood += understood;
+    // One looks its numbers up in a dictionary by number, which is not built in.
+    CHECK(understood == (name != "ByteDance-Seed-OSS"));
+  }
+  CHECK(golden["templates"].size() == 76);
+  CHECK(n_understood == 75);
+  CHECK(n_renders == 865);
+}
+
+TEST_CASE("jinja: what is not built in is said, not guessed") {
+  for (const char* source :
+       {"{{ [1] }}",
+        "{{ {} }}",
+        "{{ namespace() }}",
+        "{{ 'É' | upper }}",
+        "{{ 'É'.lower() }}",
+        "{{ '%s' % 'a' }}",
+        "{{ 2 ** 3 }}",
+        "{{ 1.5 + 1 }}",
+        "{{ {1: 2} }}",
+        "{{ 1e5 }}",
+        "{{ '\\N{DASH}' }}",
+        "{{ '\\101' }}",
+        "{% include 'x' %}",
+        "{% extends 'x' %}",
+        "{% import 'x' as y %}",
+        "{% call m() %}{% endcall %}",
+        "{% with %}{% endwith %}",
+        "{% for x in [[1]] recursive %}{% endfor %}",
+        "{{ loop.cycle }}",
+        "{{ messages.copy() }}",
+        "{{ [1, 2, 3, 4][::2] | join }}",
+        "{{ 9223372036854775807 + 1 }}",
+        "{{ é }}",
+        "{{ -9223372036854775807 - 2 }}",
+        "{{ 9223372036854775808 }}",
+        "{{ 'a' | e }}",
+        "{{ 'x'.format() }}",
+        "{{ ''.__class__ }}{{ ''.__class__.__mro__ }}",
+        "\xff",
+        "{{ '\xc3' }}",
+        "{% break %}",
+        "{% macro m() %}{% break %}{% endmacro %}{% for x in [1] %}{{ m() }}{% endfor %}"}) {
+    CAPTURE(source);
+    CHECK(render(source).outcome == Outcome::kNotUnderstood);
+  }
+}
+
+TEST_CASE("jinja: hostile templates end soon") {
+  const std::string doubling =
+      "{% set n = namespace(x='0123456789') %}"
+      "{% for i in range(100) %}";
+  const std::string sources[] = {
+      // loops in loops
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+      repeated("{% for a in range(100) %}", 40) + repeated("{% endfor %}", 40),
+      "{% for a in range(99999) %}{{ messages | map(attribute='role') | join }}{% endfor %}",
+      // memory
+      doubling + "{% set n.x = n.x + n.x %}{% endfor %}",
+      doubling + "{% set n.x = n.x ~ n.x %}{% endfor %}",
+      doubling + "{% set n.x = n.x | replace('0', n.x) %}{% endfor %}",
+      doubling + "{% set n.x = [n.x, n.x, n.x] | join(n.x) %}{% endfor %}",
+      doubling + "{% set n.x = n.x | tojson %}{% endfor %}",
+      doubling + "{% set n.x = n.x * 4096 %}{% endfor %}",
+      doubling + "{% set n.x %}{{ n.x }}{{ n.x }}{% endset %}{% endfor %}",
+      doubling + "{% set n.x = n.x | list | join(n.x) %}{% endfor %}",
+      doubling + "{% set n.x = (n.x + '\\n') * 2 | indent(60, true) %}{% endfor %}",
+      "{{ 'x' * 9223372036854775807 }}{{ '' * 9223372036854775807 }}",
+      "{% for a in range(99999) %}0123456789012345678901234567890123456789{% endfor %}",
+      "{% set n = namespace(x=[]) %}{% for i in range(9999) %}{% set n.x = n.x + n.x + [1] %}{% "
+      "endfor %}",
+      // depth
+      repeated("(", 50000),
+      repeated("[", 50000),
+      repeated("{{ not ", 1) + repeated("not ", 30000),
+      "{{ " + repeated("-", 50000) + "1 }}",
+      "{{ " + repeated("{'a':", 30000),
+      "{{ 1" + repeated(" if 1 else 1", 9000) + " }}",
+      repeated("{% if 1 %}", 9000),
+      "{{ 1" + repeated(" + 1", 30000) + " }}",
+      "{{ 'a'" + repeated(" | trim", 15000) + " }}",
+      "{{ x" + repeated("[0]", 30000) + " }}",
+      "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+      "{% macro f() %}{% set x %}{{ f() }}{% endset %}{% endmacro %}{{ f() }}",
+      "{% set n = namespace(x=[]) %}{% for i in range(9999) %}{% set n.x = [n.x] %}{% endfor %}"
+      "{{ n.x == n.x }}",
+      "{% set n = namespace(x=[]) %}{% for i in range(9999) %}{% set n.x = [n.x] %}{% endfor %}"
+      "{{ n.x | tojson }}",
+      // itself
+      "{% set n = namespace() %}{% set n.n = n %}{{ n.n == n }}{{ n | tojson }}",
+      // much of what costs more than it looks
+      "{% set s = 'a' * 4096 %}{% set s = s * 60 %}{% set t = s + 'b' %}{% for i in range(99999) %}"
+      "{% if t in s %}{% endif %}{% endfor %}",
+      "{% set s = 'a' * 4096 * 60 %}{% for i in range(99999) %}{% if s | length %}{% endif %}{% "
+      "endfor %}",
+      "{% set s = 'a' * 4096 * 60 %}{% for i in range(99999) %}{{ s[-1] }}{% endfor %}",
+      "{% set s = 'a' * 4096 * 60 %}{% for i in range(99999) %}{% set x = s.split('aaab') %}{% "
+      "endfor %}",
+      "{% set s = ' ' * 4096 * 60 %}{% for i in range(99999) %}{% set x = s | trim %}{% endfor %}",
+      repeated("{% set a = 1 %}", 8000),
+      "a" + std::string(200000, 'b'),
+  };
+  for (const std::string& source : sources) {
+    CAPTURE(source.substr(0, 80));
+    const Rendering rendering = render(source);
+    CHECK(rendering.text.size() < (size_t{4} << 20));
+  }
+  // Those that must fail because they want more than there is.
+  for (size_t i = 0; i < 12; ++i) {
+    CAPTURE(sources[i].substr(0, 80));
+    CHECK(render(sources[i]).outcome == Outcome::kNotUnderstood);
+  }
+  // The budget is one for all renderings.
+  const std::string busy = "{% for a in range(9000) %}{{ 1 }}{% endfor %}";
+  jinja::Template thrifty(busy);
+  const json messages = {{{"role", "user"}, {"content", "Hi"}}};
+  int n_renderings = 0;
+  try {
+    for (; n_renderings < 100; ++n_renderings) (void)thrifty.render(inputs(messages));
+  } catch (const jinja::NotUnderstood&) {
+  }
+  CHECK(n_renderings > 0);
+  CHECK(n_renderings < 20);
+}
+
+TEST_CASE("jinja: every beginning of a template ends in an answer") {
+  const json& golden = test::template_renders();
+  for (const char* name : {"Qwen-Qwen3-0.6B", "mistralai-Mistral-Nemo-Instruct-2407", "Gemma 3"}) {
+    for (const json& entry : golden["templates"]) {
+      if (entry["name"] != name) continue;
+      const std::string source = test::template_source(entry);
+      int n_texts = 0;
+      for (size_t n = 0; n <= source.size(); n += 3) {
+        n_texts += render(std::string_view(source).substr(0, n)).outcome == Outcome::kText;
+      }
+      CHECK(n_texts > 0);
+    }
+  }
+}
+
+TEST_CASE("jinja: strings as Python has them") {
+  using namespace jinja;
+  CHECK(strip("\u00a0\u3000 a\u2028\x1c") == "a");
+  CHECK(strip("\u200b a") == "\u200b a");  // no white space to Python
+  CHECK(strip("\xa0 a \xa0") == "\xa0 a \xa0");
+  CHECK(strip("\xff\x80", Side::kRight) == "\xff\x80");
+  CHECK(strip("éaé", "é") == "a");
+  CHECK(strip("") == "");
+  CHECK(count_characters("a\xff\xc3é🦙") == 5);
+  CHECK(substring("añ🦙b", 1, 3) == "ñ🦙");
+  CHECK(substring("abc", 2, 9) == "c");
+  CHECK(substring("abc", 5, 9) == "");
+  CHECK(json_string("a\"\\\n\x01é\x7f", false) == "\"a\\\"\\\\\\n\\u0001é\x7f\"");
+  CHECK(json_string("é🦙\x7f", true) == "\"\\u00e9\\ud83e\\udd99\\u007f\"");
+  CHECK(fixed_date("%Y-%m-%d") == "2024-07-26");
+  CHECK(fixed_date("%Q") == "");
+  CHECK(fixed_date("100%") == "");
+  CHECK(fixed_date("%-") == "");
+  CHECK(is_utf8("aé🦙"));
+  CHECK_FALSE(is_utf8("\xed\xa0\x80"));  // a surrogate
+  CHECK_FALSE(is_utf8("\xc0\x80"));
+  CHECK_FALSE(is_utf8("\xf4\x90\x80\x80"));
+}
+
+}  // namespace specbound
