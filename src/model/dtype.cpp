@@ -32,4 +32,31 @@ const DTypeInfo* dtype_info(DType type) {
   return nullptr;
 }
 
+std::optional<DType> runs_as(DType stored) {
+  switch (stored) {
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kQ8_0:
+    case DType::kQ4_0:
+    case DType::kQ4_K:
+      return stored;
+    case DType::kQ4_1:
+    case DType::kQ5_0:
+    case DType::kQ5_1:
+    case DType::kQ2_K:
+    case DType::kQ3_K:
+    case DType::kQ5_K:
+    case DType::kQ6_K:
+      return DType::kQ8_0;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool takes_int8_rows(DType type) {
+  const std::optional<DType> running = runs_as(type);
+  return running == DType::kQ8_0 || running == DType::kQ4_0 || running == DType::kQ4_K;
+}
+
 }  // namespace specbound

@@ -1,0 +1,128 @@
+// Matrices that become INT8 blocks at load: which bits, what is refused, what load says.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "expect_error.h"
+#include "model/conversion.h"
+#include "model/dequantize.h"
+#include "model/encode.h"
+#include "model/half.h"
+
+namespace specbound {
+namespace {
+
+constexpr DType kConverted[] = {DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K,
+                                DType::kQ3_K, DType::kQ5_K, DType::kQ6_K};
+
+// Random blocks with finite scales: halves below 2, wherever they lie.
+std::vector<std::byte> random_blocks(DType type, size_t n_blocks, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::byte> bytes(n_blocks * dtype_info(type)->bytes);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() & 0xbf);
+  return bytes;
+}
+
+std::vector<BlockQ8_0> converted(const Matrix& matrix, int row, size_t& lost) {
+  std::vector<BlockQ8_0> blocks(matrix.n_in / 32);
+  lost = convert_to_int8(matrix, row, blocks.data());
+  return blocks;
+}
+
+}  // namespace
+
+TEST_CASE("conversion: each row is the Q8_0 of its values") {
+  constexpr int kRows = 3, kColumns = 512;
+  for (const DType type : kConverted) {
+    INFO(dtype_info(type)->name);
+    CHECK(runs_as(type) == DType::kQ8_0);
+    const auto bytes = random_blocks(type, kRows * kColumns / dtype_info(type)->block, 4);
+    const Matrix matrix{type, kRows, kColumns, bytes.data()};
+    std::vector<float> values(kRows * kColumns);
+    dequantize(bytes.data(), type, values.size(), values.data());
+    for (int row = 0; row < kRows; ++row) {
+      const std::span<const float> mine(&values[row * kColumns], kColumns);
+      const std::vector<std::byte> expected = encode_floats(mine, DType::kQ8_0);
+      size_t lost = 1;
+      const auto found = converted(matrix, row, lost);
+      CHECK(lost == 0);
+      CHECK(std::memcmp(found.data(), expected.data(), expected.size()) == 0);
+      // Half a step of the scale, and 127 times what FP16 rounds off the scale.
+      for (int i = 0; i < kColumns; ++i) {
+        const float d = half_to_float(found[i / 32].d);
+        const float bound = 0.5f * d + 127 * std::max(d * 0x1p-11f, 0x1p-25f);
+        CHECK(std::fabs(d * found[i / 32].q[i % 32] - mine[i]) <= bound * 1.0001f);
+      }
+    }
+  }
+}
+
+TEST_CASE("conversion: scales that are not finite stay so, and weights too large are counted") {
+  constexpr int kColumns = 64;
+  std::vector<float> values(kColumns, 1.0f);
+  values[3] = 1e30f;
+  values[4] = -1e30f;
+  values[40] = std::numeric_limits<float>::infinity();
+  const Matrix matrix{DType::kF32, 1, kColumns, reinterpret_cast<const std::byte*>(values.data())};
+  size_t lost = 0;
+  const auto blocks = converted(matrix, 0, lost);
+  CHECK(lost == 2);
+  CHECK(!std::isfinite(half_to_float(blocks[0].d)));
+  CHECK(!std::isfinite(half_to_float(blocks[1].d)));
+
+  // Q4_1 of the largest scales: 15 d + m overflows nothing in FP32, and 127 FP16 hold it.
+  std::vector<std::byte> large(2 * 20, std::byte{0xff});
+  for (int block = 0; block < 2; ++block) {
+    const uint16_t d[2] = {0x7bff, static_cast<uint16_t>(block == 0 ? 0x7bff : 0x7c00)};
+    std::memcpy(&large[block * 20], d, sizeof d);
+  }
+  const Matrix q4_1{DType::kQ4_1, 1, kColumns, large.data()};
+  const auto of_q4_1 = converted(q4_1, 0, lost);
+  CHECK(lost == 0);
+  CHECK(std::isfinite(half_to_float(of_q4_1[0].d)));
+  CHECK(!std::isfinite(half_to_float(of_q4_1[1].d)));  // the file has it infinite
+
+  // Q6_K has 128 * 32 times its scale: FP16 times 127 does not hold that.
+  std::vector<std::byte> wide(210, std::byte{0});  // q = 0: -32
+  std::fill_n(wide.begin() + 192, 16, std::byte{0x80});
+  const uint16_t most = 0x7bff;
+  std::memcpy(&wide[208], &most, sizeof most);
+  const Matrix q6_k{DType::kQ6_K, 1, 256, wide.data()};
+  converted(q6_k, 0, lost);
+  CHECK(lost == 256);
+
+  refuse_lost_weights(DType::kQ6_K, 0);
+  test::check_mentions(
+      test::expect_error(ErrorCode::kUnsupported, [] { refuse_lost_weights(DType::kQ6_K, 256); }),
+      {"Q6_K", "256", "INT8"});
+}
+
+TEST_CASE("conversion: load says which types are converted and what it costs") {
+  Weights weights;
+  weights.layers.resize(2);
+  const auto matrix = [](DType type) { return Matrix{type, 1000, 1024, nullptr}; };
+  for (LayerWeights& w : weights.layers) {
+    for (Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo, &w.w_gate, &w.w_up, &w.w_down}) {
+      *m = matrix(DType::kQ4_K);
+    }
+  }
+  weights.token_embd = matrix(DType::kQ6_K);  // only rows of it are read
+  weights.lm_head = matrix(DType::kQ8_0);
+  CHECK(conversion_note(weights).empty());
+  weights.lm_head = matrix(DType::kQ6_K);  // 0.84 MB, 1.088 as Q8_0
+  CHECK(conversion_note(weights) == "Q6_K runs as INT8: 0.8 MB become 1.1 MB, repacked at load");
+  weights.layers[1].wk = matrix(DType::kQ5_0);  // 0.704
+  CHECK(conversion_note(weights) ==
+        "Q5_0 and Q6_K run as INT8: 1.5 MB become 2.2 MB, repacked at load");
+  weights.layers[0].w_down = matrix(DType::kQ2_K);  // 0.336
+  CHECK(conversion_note(weights) ==
+        "Q2_K, Q5_0 and Q6_K run as INT8: 1.9 MB become 3.3 MB, repacked at load");
+}
+
+}  // namespace specbound
