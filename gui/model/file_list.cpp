@@ -13,6 +13,7 @@
 
 #include "app/model_path.h"
 #include "error.h"
+#include "model/gguf_split.h"
 
 namespace specbound::gui {
 
@@ -32,7 +33,7 @@ bool is_wanted(const std::string& name, FileKind kind) {
   const std::string low = lower(name);
   switch (kind) {
     case FileKind::kModel:
-      return low.ends_with(".gguf") && !low.ends_with(".heads.gguf");
+      return low.ends_with(".gguf") && !low.ends_with(".heads.gguf") && !is_later_part(low);
     case FileKind::kConversation:
       return low.ends_with(".json");
     case FileKind::kTrace:

@@ -17,7 +17,9 @@ struct FileEntry {
 };
 
 enum class FileKind {
-  kModel,         // *.gguf but exit heads (*.heads.gguf), which come with their model
+  // *.gguf but exit heads (*.heads.gguf), which come with their model, and the files of a split
+  // model behind its first
+  kModel,
   kConversation,  // *.json
   kTrace,         // of --trace: any file
 };

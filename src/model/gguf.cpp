@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "error.h"
+#include "model/gguf_split.h"
 
 namespace specbound {
 namespace {
@@ -298,18 +299,21 @@ const char* gguf_type_name(GgufType type) {
 }
 
 Gguf Gguf::open(const std::string& path) {
+  return open_parts(open_file(path));
+}
+
+Gguf Gguf::open_file(const std::string& path) {
   auto file = std::make_unique<MappedFile>(path);
   Gguf gguf = parse(file->bytes(), path);
-  gguf.file_ = std::move(file);
+  gguf.files_.push_back(std::move(file));
   return gguf;
 }
 
 Gguf Gguf::parse(std::span<const std::byte> bytes, const std::string& name) {
   SB_CHECK(reinterpret_cast<uintptr_t>(bytes.data()) % 8 == 0);
   Gguf gguf;
-  gguf.path_ = name;
-  gguf.file_size_ = bytes.size();
-  Reader in(bytes, gguf.path_);
+  gguf.parts_.push_back({name, bytes.size(), 0});
+  Reader in(bytes, name);
   gguf.version_ = read_version(in);
   const auto n_tensors = in.number<uint64_t>("tensor count");
   const auto n_kv = in.number<uint64_t>("metadata count");
@@ -347,9 +351,31 @@ Gguf Gguf::parse(std::span<const std::byte> bytes, const std::string& name) {
                                          printable(tensor_name).c_str()));
     }
   }
-  place_tensors(gguf.path_, bytes, (in.pos() + alignment - 1) / alignment * alignment, entries);
+  place_tensors(name, bytes, (in.pos() + alignment - 1) / alignment * alignment, entries);
   for (TensorEntry& e : entries) gguf.tensors_.push_back(std::move(e.tensor));
+  gguf.parts_[0].n_tensors = gguf.tensors_.size();
   return gguf;
+}
+
+uint64_t Gguf::file_size() const {
+  uint64_t bytes = 0;
+  for (const File& part : parts_) bytes += part.bytes;
+  return bytes;
+}
+
+void Gguf::append(Gguf part) {
+  for (GgufTensor& tensor : part.tensors_) {
+    if (!tensor_index_.emplace(tensor.name, tensors_.size()).second) {
+      throw Error(
+          ErrorCode::kFormat,
+          format("%s: tensor '%s': expected each name in one part of the model, found it in "
+                 "an earlier one too",
+                 part.path().c_str(), printable(tensor.name).c_str()));
+    }
+    tensors_.push_back(std::move(tensor));
+  }
+  parts_.insert(parts_.end(), part.parts_.begin(), part.parts_.end());
+  for (auto& file : part.files_) files_.push_back(std::move(file));
 }
 
 const GgufValue* Gguf::find(std::string_view key) const {

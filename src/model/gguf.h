@@ -7,6 +7,9 @@
 //   padding to general.alignment (default 32) | tensor data
 //   string = u64 length, bytes; array = u32 element type, u64 count, elements; all little-endian
 //
+// A model cut into several files (gguf_split.h) is one Gguf: the metadata of the first, the tensors
+// of all.
+//
 // Every count, length, offset and shape is checked with overflow-safe arithmetic against the file
 // size before it is used; memory taken while parsing is bounded by the file's own size.
 #pragma once
@@ -63,15 +66,29 @@ struct GgufTensor {
 class Gguf {
  public:
   // Throws Error(kFile | kFormat | kUnsupported) naming the path, the place, what was expected and
-  // what was found. kUnsupported: another version or byte order, a type number not known here.
+  // what was found. kUnsupported: another version or byte order, a type number not known here. The
+  // first file of a split model opens all of them, from beside it.
   static Gguf open(const std::string& path);
+  // One file by itself, part of a split model or not.
+  static Gguf open_file(const std::string& path);
   // The same over bytes in memory (`name` stands for the path); the bytes must outlive the Gguf and
   // start at an address divisible by 8, so that tensors are aligned in memory as in the file.
   static Gguf parse(std::span<const std::byte> bytes, const std::string& name);
 
-  const std::string& path() const { return path_; }
+  struct File {
+    std::string path;
+    uint64_t bytes;
+    size_t n_tensors;
+  };
+  const std::vector<File>& parts() const { return parts_; }  // one, or those of a split model
+
+  const std::string& path() const { return parts_.front().path; }
   uint32_t version() const { return version_; }
-  uint64_t file_size() const { return file_size_; }
+  uint64_t file_size() const;  // of all parts
+
+  // Takes over the tensors of `part`, the next file of this model. Throws Error(kFormat) for a name
+  // that is here already.
+  void append(Gguf part);
 
   // In file order.
   const std::vector<std::pair<std::string_view, GgufValue>>& metadata() const { return metadata_; }
@@ -91,10 +108,9 @@ class Gguf {
   std::optional<std::vector<int32_t>> get_ints(std::string_view key) const;  // array of I32 or U32
 
  private:
-  std::string path_;
+  std::vector<File> parts_;
   uint32_t version_ = 0;
-  uint64_t file_size_ = 0;
-  std::unique_ptr<MappedFile> file_;  // null when parsed from memory
+  std::vector<std::unique_ptr<MappedFile>> files_;  // [parts], none when parsed from memory
   std::vector<std::pair<std::string_view, GgufValue>> metadata_;
   std::vector<GgufTensor> tensors_;
   std::unordered_map<std::string_view, size_t> key_index_, tensor_index_;

@@ -6,14 +6,13 @@
 //   mkdir corpus && fuzz_gguf -max_total_time=30 corpus
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "../unit/gguf_bytes.h"
 #include "../unit/tiny_gguf.h"
+#include "empty_corpus.h"
 #include "error.h"
 #include "model/gguf.h"
 
@@ -23,12 +22,15 @@ namespace {
 std::vector<std::vector<std::byte>> seeds() {
   std::vector<std::vector<std::byte>> files = {every_value_type(2).bytes,
                                                every_value_type(3).bytes};
-  for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
+  for (const char* architecture :
+       {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3"}) {
     TinySpec spec;
     spec.architecture = architecture;
     spec.dim = spec.ffn_dim = spec.vocab_size = spec.head_dim = 8;
     spec.n_layers = spec.n_heads = spec.n_kv_heads = 1;
-    spec.rope_freqs = spec.tied = true;
+    spec.tied = true;
+    spec.rope_freqs = spec.architecture != "phi3";
+    spec.long_rope = !spec.rope_freqs;
     files.push_back(tiny_model(spec));
     spec.vocabulary = true;
     spec.vocab_size = 300;
@@ -42,17 +44,7 @@ std::vector<std::vector<std::byte>> seeds() {
 }  // namespace specbound::test
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  for (int i = 1; i < *argc; ++i) {
-    const std::filesystem::path path = (*argv)[i];
-    if (!std::filesystem::is_directory(path) || !std::filesystem::is_empty(path)) continue;
-    int number = 0;
-    for (const std::vector<std::byte>& seed : specbound::test::seeds()) {
-      std::ofstream out(path / ("seed-" + std::to_string(number++)), std::ios::binary);
-      out.write(reinterpret_cast<const char*>(seed.data()),
-                static_cast<std::streamsize>(seed.size()));
-    }
-    break;  // only the first directory is the corpus that grows
-  }
+  specbound::test::fill_empty_corpus(*argc, *argv, specbound::test::seeds());
   return 0;
 }
 

@@ -6,13 +6,13 @@
 //   mkdir corpus && fuzz_heads -max_total_time=30 corpus
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "../unit/tiny_heads.h"
+#include "empty_corpus.h"
 #include "engine/cpu/cpu_backend.h"
 #include "error.h"
 #include "model/exit_heads.h"
@@ -110,34 +110,31 @@ void read_all(const ExitHeads& heads) {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  for (int i = 1; i < *argc; ++i) {
-    const std::filesystem::path path = (*argv)[i];
-    if (!std::filesystem::is_directory(path) || !std::filesystem::is_empty(path)) continue;
-    NewHeads heads = test::random_heads(engine().base, 16);
-    int number = 0;
-    const auto write = [&](const NewHeads& some) {
-      write_exit_heads(path / ("seed-" + std::to_string(number++)), some);
-    };
-    for (const NewHead& head : heads.heads) {
-      NewHeads one = heads;
-      one.heads = {head};
-      one.defaults = {};
-      one.defaults.kind = head.kind;
-      write(one);
-    }
-    NewHeads table = heads;
-    table.heads.clear();
-    table.shortlist.clear();
-    table.table = test::random_table(engine().base.vocab_size);
-    table.defaults = {};
-    table.defaults.kind = HeadKind::kTable;
-    write(table);
-    // All kinds in one file, small enough for packaging/test.sh's longest input.
-    std::erase_if(heads.heads, [](const NewHead& head) { return head.layer != 1; });
-    heads.defaults.check_layers = {1};
-    write(heads);
-    break;  // only the first directory is the corpus that grows
+  const auto corpus = test::empty_corpus(*argc, *argv);
+  if (!corpus) return 0;
+  NewHeads heads = test::random_heads(engine().base, 16);
+  int number = 0;
+  const auto write = [&](const NewHeads& some) {
+    write_exit_heads(test::seed_path(*corpus, number++), some);
+  };
+  for (const NewHead& head : heads.heads) {
+    NewHeads one = heads;
+    one.heads = {head};
+    one.defaults = {};
+    one.defaults.kind = head.kind;
+    write(one);
   }
+  NewHeads table = heads;
+  table.heads.clear();
+  table.shortlist.clear();
+  table.table = test::random_table(engine().base.vocab_size);
+  table.defaults = {};
+  table.defaults.kind = HeadKind::kTable;
+  write(table);
+  // All kinds in one file, small enough for packaging/test.sh's longest input.
+  std::erase_if(heads.heads, [](const NewHead& head) { return head.layer != 1; });
+  heads.defaults.check_layers = {1};
+  write(heads);
   return 0;
 }
 

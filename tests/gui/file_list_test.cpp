@@ -60,6 +60,17 @@ TEST_CASE("file list: folders, then models, by name; neither hidden ones nor exi
   CHECK(list.entries().size() == 3 + 7);
 }
 
+TEST_CASE("file list: of a split model the first file") {
+  test::TempDir dir;
+  for (const char* name : {"a-00001-of-00002.gguf", "a-00002-of-00002.gguf",
+                           "B-00010-OF-00011.GGUF", "c-0002-of-0002.gguf"}) {
+    put(dir / name, 1);
+  }
+  FileList list;
+  list.open(dir.path().string());
+  CHECK(names(list) == std::vector<std::string>{"a-00001-of-00002.gguf", "c-0002-of-0002.gguf"});
+}
+
 TEST_CASE("file list: a path is made absolute and plain, and has a parent up to the root") {
   test::TempDir dir;
   fs::create_directory(dir / "a");
