@@ -21,11 +21,12 @@ CODE = CPP + (".py", ".sh", ".cmake")
 MAY_INCLUDE = {
     "model": {"model"},
     "text": {"text", "model"},
+    "convert": {"convert", "model", "text"},
     "engine": {"engine", "kernels", "model", "text"},
     "trace": {"trace"},
     "decode": {"decode", "engine", "model", "text", "trace"},
     "train": {"train", "decode", "engine", "kernels", "model", "text", "trace"},
-    "app": {"app", "train", "decode", "engine", "model", "text", "trace"},
+    "app": {"app", "convert", "train", "decode", "engine", "model", "text", "trace"},
 }
 # The same for gui/: what is decided is apart from what draws it, and neither knows of the window.
 GUI_MAY_INCLUDE = {

@@ -13,6 +13,8 @@ int command_train_heads(int argc, char** argv);
 int command_tune(int argc, char** argv);
 int command_theory(int argc, char** argv);
 int command_bench(int argc, char** argv);
+int command_convert(int argc, char** argv);
+int command_quantize(int argc, char** argv);
 int command_info(int argc, char** argv);
 int command_doctor(int argc, char** argv);
 int command_tokenize(int argc, char** argv);

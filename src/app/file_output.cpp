@@ -80,6 +80,14 @@ void check_writable(const std::string& path) {
   if (access(folder.c_str(), W_OK | X_OK) != 0) throw write_error(path, errno);
 }
 
+void check_new_file(const std::string& path) {
+  check_writable(path);
+  if (!is_replaceable(path)) {
+    throw Error(ErrorCode::kFile,
+                path + ": expected the name of a file to write, found a device or a pipe");
+  }
+}
+
 void check_distinct(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty() || standard_stream(a) >= 0 || !is_replaceable(a)) return;
   std::error_code ignored;

@@ -11,6 +11,10 @@ namespace specbound {
 // Throws Error(kFile) if `path` could not be written: asked before the work, not after it.
 void check_writable(const std::string& path);
 
+// The same for a file that is renamed into its place once it is whole, as models are: devices and
+// pipes are refused too.
+void check_new_file(const std::string& path);
+
 // Throws Error(kUsage) if two outputs name one file, where the later would replace the earlier.
 // Empty names are none; devices and pipes take both.
 void check_distinct(const std::string& a, const std::string& b);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "error.h"
 #include "model/gguf.h"
@@ -161,10 +162,43 @@ void GgufWriter::add_strings(std::string_view key, std::span<const std::string_v
   ++n_metadata_;
 }
 
+void GgufWriter::add_value(std::string_view key, const GgufValue& value) {
+  if (value.is_array) {
+    append_array_key(metadata_, key, value.type, value.count);
+  } else {
+    append_key(metadata_, key, value.type);
+    if (value.type == GgufType::kString) append(metadata_, uint64_t{value.bytes.size()});
+  }
+  append_bytes(metadata_, value.bytes);
+  ++n_metadata_;
+}
+
 void GgufWriter::add_tensor(std::string_view name, DType type, std::span<const uint64_t> shape,
                             std::span<const std::byte> bytes) {
   SB_CHECK(!bytes.empty() && bytes.size() == tensor_bytes(type, shape));
-  tensors_.push_back({std::string(name), type, {shape.begin(), shape.end()}, bytes});
+  add_tensor(name, type, shape, [bytes](const Write& write) { write(bytes); });
+}
+
+void GgufWriter::add_tensor(std::string_view name, DType type, std::span<const uint64_t> shape,
+                            Make make) {
+  const size_t size = tensor_bytes(type, shape);
+  SB_CHECK(size > 0);
+  tensors_.push_back(
+      {std::string(name), type, {shape.begin(), shape.end()}, size, std::move(make)});
+}
+
+void GgufWriter::make_tensors(const Write& write) const {
+  static constexpr std::byte kZeros[kAlignment] = {};
+  for (const Tensor& tensor : tensors_) {
+    size_t left = tensor.size;
+    tensor.make([&](std::span<const std::byte> bytes) {
+      SB_CHECK(bytes.size() <= left);
+      left -= bytes.size();
+      write(bytes);
+    });
+    SB_CHECK(left == 0);
+    write(std::span(kZeros, padded(tensor.size) - tensor.size));
+  }
 }
 
 std::vector<std::byte> GgufWriter::header() const {
@@ -181,29 +215,22 @@ std::vector<std::byte> GgufWriter::header() const {
     for (uint64_t size : tensor.shape) append(out, size);
     append(out, static_cast<uint32_t>(tensor.type));
     append(out, offset);
-    offset += padded(tensor.bytes.size());
+    offset += padded(tensor.size);
   }
   out.resize(padded(out.size()));
   return out;
 }
 
 void GgufWriter::write(const std::string& path) const {
-  static constexpr std::byte kZeros[kAlignment] = {};
   TemporaryFile file(path);
   file.write(header());
-  for (const Tensor& tensor : tensors_) {
-    file.write(tensor.bytes);
-    file.write(std::span(kZeros, padded(tensor.bytes.size()) - tensor.bytes.size()));
-  }
+  make_tensors([&file](std::span<const std::byte> bytes) { file.write(bytes); });
   file.rename_over_target();
 }
 
 std::vector<std::byte> GgufWriter::serialize() const {
   std::vector<std::byte> out = header();
-  for (const Tensor& tensor : tensors_) {
-    append_bytes(out, tensor.bytes);
-    out.resize(padded(out.size()));
-  }
+  make_tensors([&out](std::span<const std::byte> bytes) { append_bytes(out, bytes); });
   return out;
 }
 

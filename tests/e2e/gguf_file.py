@@ -4,8 +4,9 @@ import struct
 STRING, ARRAY = 8, 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q",
            12: "d"}
-F32, F16, Q8_0, I32 = 0, 1, 8, 26
-BLOCKS = {F32: (1, 4), F16: (1, 2), Q8_0: (32, 34), I32: (1, 4)}  # elements, bytes
+F32, F16, Q4_0, Q8_0, Q4_K, I32, BF16 = 0, 1, 2, 8, 12, 26, 30
+BLOCKS = {F32: (1, 4), F16: (1, 2), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34),
+          Q4_K: (256, 144), I32: (1, 4)}  # elements, bytes
 
 
 class Reader:

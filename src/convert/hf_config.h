@@ -1,0 +1,70 @@
+// config.json of a Hugging Face model directory: what the model is, and the GGUF keys that say so,
+// named as llama.cpp's convert_hf_to_gguf.py names them. What no GGUF file of the architecture can
+// say is refused by name: mixtures of experts, quantized checkpoints, biases and windows that no
+// reader would look for.
+//
+// What the file leaves out is what transformers takes for it. Rotary embeddings are read in both
+// spellings, `rope_theta` with `rope_scaling` and `rope_parameters`.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/gguf_writer.h"
+
+namespace specbound {
+
+struct HfArchitecture {
+  const char* hf_name;    // "LlamaForCausalLM"
+  const char* gguf_name;  // "llama"
+  bool interleaved;       // GGUF has the rows of query and key heads in interleaved pairs
+  bool norm_offset;       // norms hold weight - 1: gemma, gemma2
+  bool post_norms;        // of what attention and feed-forward add: gemma2
+  bool fused;             // query, key and value in one matrix, gate and up in another: phi3
+  bool qkv_bias;          // of every model: qwen2
+  bool qk_norm;           // per head: qwen3
+  bool tied;              // unless the file says otherwise
+  int head_dim;           // likewise; 0: hidden size over heads
+  double rope_theta;      // likewise
+};
+
+// Rotary embedding: how positions become angles.
+struct HfRope {
+  double theta = 0;
+  uint64_t dim = 0;                   // first numbers of a head that are rotated
+  double linear_factor = 0;           // positions are divided by it; 0: no scaling of this kind
+  uint64_t original_context = 0;      // phi3; else 0
+  std::optional<double> attn_factor;  // phi3 with long factors
+  std::vector<float> factors;         // (dim/2) divisors of frequencies: llama3 scaling
+  std::vector<float> short_factors, long_factors;  // (dim/2) likewise: longrope
+};
+
+struct HfConfig {
+  const HfArchitecture* architecture = nullptr;
+  uint64_t vocab_size = 0;
+  uint64_t dim = 0, ffn_dim = 0;
+  uint64_t n_layers = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0;
+  bool head_dim_stated = false;
+  uint64_t max_seq_len = 0;
+  double norm_eps = 0;
+  bool tied = false;
+  bool qkv_bias = false, o_bias = false;
+  HfRope rope;
+  std::optional<uint64_t> window;  // keys that a row sees; gemma2: on layers 1, 3, ...
+  std::optional<double> attn_softcap, final_softcap;  // gemma2: 0 for none
+
+  uint64_t q_dim() const { return n_heads * head_dim; }
+  uint64_t kv_dim() const { return n_kv_heads * head_dim; }
+};
+
+// `path` names the file in messages. Throws Error(kFormat) for missing or senseless values,
+// Error(kUnsupported) for what cannot be represented.
+HfConfig read_hf_config(const nlohmann::json& config, const std::string& path);
+
+// The keys "{architecture}.*" and general.architecture.
+void add_config_keys(const HfConfig& config, GgufWriter& writer);
+
+}  // namespace specbound

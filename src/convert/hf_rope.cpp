@@ -1,0 +1,135 @@
+#include "convert/hf_rope.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+constexpr double kMaxTheta = 1e30, kMaxFactor = 1e6;
+constexpr uint64_t kMaxContext = uint64_t{1} << 30;
+
+double finite(const JsonObject& object, const char* key, double low, double high,
+              std::optional<double> fallback = std::nullopt) {
+  const std::optional<double> found = object.number(key);
+  if (!found && !fallback) object.bad(key, "a number", "no such key");
+  const double value = found ? *found : *fallback;
+  if (!(value >= low && value <= high)) {
+    object.bad(key, format("a number, %g to %g", low, high), format("%g", value));
+  }
+  return value;
+}
+
+// Frequency divisors of llama3 scaling, as transformers computes them: long waves are stretched by
+// `factor`, short ones are not, those between by something between.
+std::vector<float> llama3_factors(const JsonObject& scaling, double theta, uint64_t dim) {
+  const double factor = finite(scaling, "factor", 1, kMaxFactor);
+  const double low = finite(scaling, "low_freq_factor", 1e-6, kMaxFactor);
+  const double high = finite(scaling, "high_freq_factor", 1e-6, kMaxFactor);
+  if (low >= high) {
+    scaling.bad("high_freq_factor", format("more than low_freq_factor, %g", low),
+                format("%g", high));
+  }
+  const double original =
+      static_cast<double>(scaling.bounded("original_max_position_embeddings", 1, kMaxContext));
+  std::vector<float> factors;
+  for (uint64_t i = 0; i < dim; i += 2) {
+    const double exponent = static_cast<double>(i) / static_cast<double>(dim);
+    const double wavelength = 2 * std::numbers::pi * std::pow(theta, exponent);
+    const double smooth = (original / wavelength - low) / (high - low);
+    if (wavelength < original / high) {
+      factors.push_back(1);
+    } else if (wavelength > original / low) {
+      factors.push_back(static_cast<float>(factor));
+    } else {
+      factors.push_back(static_cast<float>(1 / ((1 - smooth) / factor + smooth)));
+    }
+  }
+  return factors;
+}
+
+std::vector<float> listed_factors(const JsonObject& scaling, const char* key, uint64_t count) {
+  const nlohmann::json* list = scaling.find(key);
+  if (!list || !list->is_array() || list->size() != count) {
+    scaling.bad(key, format("a list of %llu numbers", static_cast<unsigned long long>(count)),
+                list ? json_text(*list) : "no such key");
+  }
+  std::vector<float> factors;
+  for (const nlohmann::json& value : *list) {
+    if (!value.is_number() || !(value.get<double>() > 0 && value.get<double>() <= kMaxFactor)) {
+      scaling.bad(key, format("numbers above 0, at most %g", kMaxFactor), json_text(value));
+    }
+    factors.push_back(value.get<float>());
+  }
+  return factors;
+}
+
+// What cosines and sines are multiplied by: stated, or as LongRoPE derives it from how much longer
+// than the original the context is.
+double longrope_attention(const JsonObject& scaling, const HfConfig& config, uint64_t original) {
+  if (const auto stated = scaling.number("attention_factor")) {
+    return finite(scaling, "attention_factor", 1e-3, 1e3);
+  }
+  const double ratio = static_cast<double>(config.max_seq_len) / static_cast<double>(original);
+  const double factor = finite(scaling, "factor", 1e-6, kMaxFactor, ratio);
+  if (factor <= 1 || original < 2) return 1;
+  return std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original)));
+}
+
+}  // namespace
+
+HfRope read_hf_rope(const JsonObject& file, const HfConfig& config) {
+  const HfArchitecture& architecture = *config.architecture;
+  const bool phi3 = architecture.fused;
+  auto scaling = file.object("rope_parameters");
+  if (!scaling) scaling = file.object("rope_scaling");
+  const nlohmann::json nothing = nlohmann::json::object();
+  const JsonObject parameters = scaling ? *scaling : JsonObject(nothing, "rope_scaling");
+  for (const char* kind : {"full_attention", "sliding_attention"}) {
+    if (parameters.find(kind)) {
+      parameters.unsupported(kind, "the same rotation in all layers", "one for each kind of layer");
+    }
+  }
+
+  HfRope rope;
+  rope.theta = parameters.find("rope_theta")
+                   ? finite(parameters, "rope_theta", 1, kMaxTheta)
+                   : finite(file, "rope_theta", 1, kMaxTheta, architecture.rope_theta);
+  const JsonObject& partial = parameters.find("partial_rotary_factor") ? parameters : file;
+  const double share = finite(partial, "partial_rotary_factor", 0, 1, 1.0);
+  rope.dim = static_cast<uint64_t>(share * static_cast<double>(config.head_dim));
+  if (rope.dim < 2 || rope.dim % 2 != 0 || (!phi3 && share != 1)) {
+    partial.unsupported(
+        "partial_rotary_factor", phi3 ? "an even number of rotated numbers in a head" : "1",
+        format("%g of %llu", share, static_cast<unsigned long long>(config.head_dim)));
+  }
+
+  const char* type_key = parameters.find("rope_type") ? "rope_type" : "type";
+  std::string type = parameters.text(type_key).value_or("default");
+  if (phi3) {
+    const JsonObject& place = file.find("original_max_position_embeddings") ? file : parameters;
+    rope.original_context = place.bounded("original_max_position_embeddings", 1, kMaxContext, 4096);
+    if (type == "su" || type == "yarn") type = "longrope";  // names of it in old files
+  }
+  if (type == "default") return rope;
+  if (type == "linear" && !phi3) {
+    rope.linear_factor = finite(parameters, "factor", 1e-6, kMaxFactor);
+  } else if (type == "llama3" && architecture.interleaved) {
+    rope.factors = llama3_factors(parameters, rope.theta, rope.dim);
+  } else if (type == "longrope" && phi3) {
+    rope.short_factors = listed_factors(parameters, "short_factor", rope.dim / 2);
+    rope.long_factors = listed_factors(parameters, "long_factor", rope.dim / 2);
+    rope.attn_factor = longrope_attention(parameters, config, rope.original_context);
+  } else {
+    parameters.unsupported(type_key,
+                           phi3                       ? "default or longrope"
+                           : architecture.interleaved ? "default, linear or llama3"
+                                                      : "default or linear",
+                           "'" + printable(type) + "'");
+  }
+  return rope;
+}
+
+}  // namespace specbound

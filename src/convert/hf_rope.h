@@ -1,0 +1,14 @@
+// Rotary embeddings in config.json: hf_config.h.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "convert/hf_config.h"
+#include "convert/json_file.h"
+
+namespace specbound {
+
+// `config` needs its architecture, dimensions and max_seq_len. Throws as read_hf_config().
+HfRope read_hf_rope(const JsonObject& file, const HfConfig& config);
+
+}  // namespace specbound

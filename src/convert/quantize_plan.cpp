@@ -1,0 +1,113 @@
+#include "convert/quantize_plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "error.h"
+#include "model/exit_heads.h"
+
+namespace specbound {
+namespace {
+
+// Types that a model can be quantized to, with the number of a file that is mostly of this type.
+constexpr struct {
+  DType type;
+  uint32_t file_type;
+} kTargets[] = {{DType::kF16, 1},
+                {DType::kBF16, 32},
+                {DType::kQ8_0, 7},
+                {DType::kQ4_0, 2},
+                {DType::kQ4_K, 14}};  // Q4_K_S, which is Q4_K throughout
+
+bool is_matrix(const GgufTensor& tensor) {
+  return tensor.name.ends_with(".weight") && tensor.shape.size() == 2 && tensor.shape[1] > 1;
+}
+
+// The type of a matrix whatever its rows.
+DType wanted_type(std::string_view name, DType type, std::optional<DType> head) {
+  if (name != "token_embd.weight" && name != "output.weight") return type;
+  const bool four_bits = type == DType::kQ4_0 || type == DType::kQ4_K;
+  return head.value_or(four_bits ? DType::kQ8_0 : type);
+}
+
+// `type`, or what comes nearest to it for rows of n_in.
+DType fitting(DType type, uint64_t n_in) {
+  if (n_in % dtype_info(type)->block == 0) return type;
+  return type == DType::kQ4_K ? fitting(DType::kQ4_0, n_in) : DType::kF16;
+}
+
+size_t bytes_as(const GgufTensor& tensor, DType type) {
+  size_t elements = 1;
+  for (uint64_t size : tensor.shape) elements *= size;
+  const DTypeInfo* info = dtype_info(type);
+  return elements / info->block * info->bytes;
+}
+
+void refuse_what_is_no_model(const Gguf& gguf) {
+  if (gguf.get_string("general.architecture") == kHeadsArchitecture) {
+    throw Error(ErrorCode::kUnsupported,
+                format("%s: expected a model, found exit heads, which train-heads writes as small "
+                       "as they can be",
+                       gguf.path().c_str()));
+  }
+  if (gguf.tensors().empty()) {
+    throw Error(ErrorCode::kUnsupported,
+                format("%s: expected a model with weights, found no tensors: this file is only a "
+                       "vocabulary",
+                       gguf.path().c_str()));
+  }
+}
+
+}  // namespace
+
+std::optional<DType> quantize_type(std::string_view name) {
+  std::string upper(name);
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  for (const auto& target : kTargets) {
+    if (upper == dtype_info(target.type)->name) return target.type;
+  }
+  return std::nullopt;
+}
+
+DType matrix_type(std::string_view name, uint64_t n_in, DType type, std::optional<DType> head) {
+  return fitting(wanted_type(name, type, head), n_in);
+}
+
+void add_type_keys(DType type, GgufWriter& writer) {
+  constexpr uint32_t kQuantizationVersion = 2;
+  uint32_t file_type = 0;  // F32
+  for (const auto& target : kTargets) {
+    if (type == target.type) file_type = target.file_type;
+  }
+  SB_CHECK(file_type != 0 || type == DType::kF32);
+  writer.add_uint(kFileTypeKey, file_type);
+  writer.add_uint(kQuantizationVersionKey, kQuantizationVersion);
+}
+
+QuantizePlan plan_quantization(const Gguf& gguf, DType type, std::optional<DType> head) {
+  refuse_what_is_no_model(gguf);
+  QuantizePlan plan{type, {}, {}, {}, 0, 0};
+  for (const GgufTensor& tensor : gguf.tensors()) {
+    DType becomes = tensor.type;
+    if (is_matrix(tensor)) {
+      if (!runs_as(tensor.type)) {
+        throw Error(ErrorCode::kUnsupported,
+                    format("%s: tensor '%s': expected a type that can be read, found %s",
+                           gguf.path().c_str(), printable(tensor.name).c_str(),
+                           dtype_info(tensor.type)->name));
+      }
+      const DType wanted = wanted_type(tensor.name, type, head);
+      becomes = fitting(wanted, tensor.shape[0]);
+      if (becomes != wanted) ++plan.odd_rows[becomes];
+      if (becomes != tensor.type && takes_int8_rows(tensor.type)) ++plan.requantized[tensor.type];
+    }
+    plan.types.push_back(becomes);
+    plan.bytes_before += tensor.bytes.size();
+    plan.bytes_after += bytes_as(tensor, becomes);
+  }
+  return plan;
+}
+
+}  // namespace specbound

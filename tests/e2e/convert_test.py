@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""specbound convert, from the outside: Hugging Face directories to files that run, and what it says
+of directories that cannot be converted. What is in the files is for the unit tests."""
+import json
+import os
+import shutil
+import signal
+import struct
+import time
+import unittest
+
+from specbound_process import ROOT, FolderCase, specbound, start
+
+GOLDEN = os.path.join(ROOT, "tests/golden/convert")
+
+
+class Convert(FolderCase):
+    def copy_of(self, name):
+        target = self.path(name)
+        shutil.copytree(os.path.join(GOLDEN, name), target)
+        return target
+
+    def test_every_model_runs(self):
+        for name in sorted(os.listdir(GOLDEN)):
+            directory = os.path.join(GOLDEN, name)
+            if not os.path.isdir(directory):
+                continue
+            with self.subTest(name):
+                out = self.path(name + ".gguf")
+                done = specbound("convert", directory, "-o", out, "--type", "q8_0", "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                summary = json.loads(done.stdout)
+                self.assertEqual(summary["bytes"], os.path.getsize(out))
+                self.assertEqual((summary["name"], summary["type"]), (name, "Q8_0"))
+                self.assertTrue(summary["chat_template"])
+                info = json.loads(specbound("info", out, "--json").stdout)
+                self.assertTrue(info["runs"], info["reason"])
+                self.assertTrue(info["text"], info["text_reason"])
+                self.assertEqual(info["config"]["architecture"], summary["architecture"])
+                self.assertEqual(info["totals"]["tensors"], summary["tensors"])
+                ran = specbound("run", "-m", out, "-p", "the quick", "-n", "4", "-s", "1",
+                                "--ignore-eos", "-t", "1")
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+
+    def test_default_name_type_and_words(self):
+        done = specbound("convert", os.path.join(GOLDEN, "qwen2"), cwd=self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(os.listdir(self.folder), ["qwen2-f16.gguf"])
+        self.assertIn(b"qwen2-f16.gguf: qwen2 (qwen2)", done.stdout)
+        self.assertIn(b"byte-level BPE, words cut as qwen2; with a chat template", done.stdout)
+        named = specbound("convert", os.path.join(GOLDEN, "llama") + "/", "--name", "A b",
+                          "-o", self.path("n.gguf"), "--json")
+        self.assertEqual(json.loads(named.stdout)["name"], "A b")
+
+    def test_notes_go_to_stderr(self):
+        directory = self.copy_of("qwen2")
+        path = os.path.join(directory, "tokenizer.json")
+        with open(path, encoding="utf-8") as file:
+            tokenizer = json.load(file)
+        tokenizer["normalizer"] = {"type": "NFC"}
+        tokenizer["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "a|b"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(tokenizer, file)
+        refused = specbound("convert", directory, "-o", self.path("x.gguf"))
+        self.assertEqual((refused.returncode, refused.stdout), (1, b""))
+        self.assertIn(b"'a|b'", refused.stderr)
+        self.assertIn(b"--pre NAME", refused.stderr)
+        done = specbound("convert", directory, "-o", self.path("x.gguf"), "--pre", "qwen2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"note: the tokenizer composes characters (NFC)", done.stderr)
+        unknown = specbound("convert", directory, "-o", self.path("y.gguf"), "--pre", "martian")
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn(b"martian", unknown.stderr)
+
+    def test_mistakes_are_one_clear_line_and_no_file(self):
+        llama = os.path.join(GOLDEN, "llama")
+        out = self.path("out.gguf")
+        empty = self.path("empty")
+        os.mkdir(empty)
+        cases = [
+            (("convert",), 2, b"DIR"),
+            (("convert", llama, "-o", out, "--type", "Q9"), 2, b"--type Q9"),
+            (("convert", llama, "-o", out, "--pre", "qwen2"), 2, b"--pre qwen2"),
+            (("convert", empty, "-o", out), 1, b"config.json"),
+            (("convert", self.path("no such"), "-o", out), 1, b"nothing"),
+            (("convert", os.path.join(llama, "config.json"), "-o", out), 1, b"a file"),
+            (("convert", llama, "-o", "/dev/null"), 1, b"/dev/null"),
+            (("convert", llama, "-o", os.path.join(self.folder, "no", "x.gguf")), 1, b"no/x.gguf"),
+        ]
+        for arguments, code, says in cases:
+            with self.subTest(arguments):
+                result = specbound(*arguments)
+                self.assertEqual((result.returncode, result.stdout), (code, b""))
+                self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+                self.assertIn(says, result.stderr)
+                self.assertEqual(os.listdir(self.folder), ["empty"])
+
+    def test_a_model_is_not_written_over(self):
+        out = self.path("out.gguf")
+        directory = os.path.join(GOLDEN, "qwen2")
+        self.assertEqual(specbound("convert", directory, "-o", out).returncode, 0)
+        with open(out, "rb") as file:
+            before = file.read()
+        again = specbound("convert", directory, "-o", out, "--type", "Q8_0")
+        self.assertEqual(again.returncode, 1)
+        self.assertIn(b"out.gguf", again.stderr)
+        with open(out, "rb") as file:
+            self.assertEqual(file.read(), before)
+
+    def test_an_interrupted_conversion_leaves_nothing(self):
+        directory = self.big_model()
+        target = self.path("target")
+        os.mkdir(target)
+        with start("convert", directory, "-o", os.path.join(target, "big.gguf"), "--type", "Q4_0",
+                   "-t", "1") as process:
+            deadline = time.monotonic() + 60
+            while not os.listdir(target) and time.monotonic() < deadline:
+                time.sleep(0.005)
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn(b"interrupted: no file was written", told)
+        self.assertEqual(os.listdir(target), [])
+
+    def big_model(self):
+        """qwen2 with one layer whose feed-forward part takes a while: zeros in a sparse file."""
+        directory = self.copy_of("qwen2")
+        ffn = 1 << 20
+        with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        config.update(num_hidden_layers=1, intermediate_size=ffn, layer_types=["full_attention"])
+        with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        path = os.path.join(directory, "model.safetensors")
+        with open(path, "rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        at, tensors = 0, {}
+        for name, entry in header.items():
+            if name == "__metadata__" or ".layers.1." in name:
+                continue
+            shape = [ffn if "mlp." in name and n == 32 and i == ("down_proj" in name) else n
+                     for i, n in enumerate(entry["shape"])]
+            size = 2
+            for n in shape:
+                size *= n
+            tensors[name] = dict(dtype="BF16", shape=shape, data_offsets=[at, at + size])
+            at += size
+        text = json.dumps(tensors).encode()
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            file.truncate(8 + len(text) + at)
+        return directory
+
+    def test_help_teaches(self):
+        text = specbound("convert", "--help").stdout
+        for part in (b"safetensors", b"SmolLM3ForCausalLM", b"--pre", b"Examples:"):
+            self.assertIn(part, text)
+        self.assertIn(b"convert", specbound("--help").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

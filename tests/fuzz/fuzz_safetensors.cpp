@@ -1,0 +1,144 @@
+// Any bytes as a file of a Hugging Face model directory; the first byte of an input says which:
+//   0 safetensors, 1 tokenizer.model, 2 tokenizer.json, 3 config.json
+// A tokenizer.json is its own tokenizer_config.json, too.
+// What is accepted is converted as far as it goes without weights, and read back.
+//
+// Started with an empty corpus directory, it fills it with the small files of tests/golden/convert
+// first, and with two of its own.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/hf_config.h"
+#include "convert/hf_files.h"
+#include "convert/hf_tokenizer.h"
+#include "convert/hf_vocabulary.h"
+#include "convert/json_file.h"
+#include "convert/safetensors.h"
+#include "convert/sentencepiece_model.h"
+#include "empty_corpus.h"
+#include "error.h"
+#include "model/config.h"
+#include "model/gguf.h"
+#include "model/gguf_writer.h"
+#include "text/tokenizer.h"
+
+namespace {
+
+using namespace specbound;
+
+void fuzz_safetensors(std::span<const std::byte> bytes) {
+  uint64_t sum = 0;
+  const Safetensors file = Safetensors::parse(bytes, "fuzz");
+  for (const SafeTensor& tensor : file.tensors()) {
+    SB_CHECK(tensor.bytes.empty() || tensor.bytes.data() >= bytes.data());
+    sum += tensor.bytes.size();
+    if (!tensor.bytes.empty()) sum += static_cast<uint64_t>(tensor.bytes.back());
+  }
+  SB_CHECK(sum <= bytes.size() * 257);
+}
+
+void fuzz_sentencepiece(std::span<const std::byte> bytes) {
+  const SentencePieceModel model = read_sentencepiece(bytes, "fuzz");
+  SB_CHECK(!model.pieces.empty() && model.pieces.size() <= bytes.size());
+}
+
+void read_back(const GgufWriter& writer) {
+  const std::vector<std::byte> file = writer.serialize();
+  const Gguf gguf = Gguf::parse(file, "fuzz");
+  if (gguf.find("general.architecture")) {
+    read_config(gguf);
+  } else {
+    Tokenizer::from_gguf(gguf)->encode("Hello world 123");
+  }
+}
+
+void fuzz_tokenizer(std::string_view text) {
+  const nlohmann::json json = parse_json(text, "fuzz");
+  HfFiles files;
+  files.directory = SPECBOUND_GOLDEN "/convert/llama_json";  // has a tokenizer.json and no template
+  files.tokenizer = files.tokenizer_config = json;
+  files.config = files.special_tokens = files.added_tokens = files.generation =
+      nlohmann::json::object();
+  const HfVocabulary vocabulary = read_hf_tokenizer(files, 1000, std::nullopt, false);
+  SB_CHECK(vocabulary.tokens.size() == 1000);
+  GgufWriter writer;
+  add_vocabulary_keys(vocabulary, writer);
+  read_back(writer);
+}
+
+void fuzz_config(std::string_view text) {
+  const nlohmann::json json = parse_json(text, "fuzz");
+  GgufWriter writer;
+  add_config_keys(read_hf_config(json, "fuzz"), writer);
+  read_back(writer);
+}
+
+constexpr size_t kMaxSeed = 16384;  // longer ones would be cut
+
+std::string small_safetensors() {
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+      R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
+  const uint64_t size = header.size();
+  return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + header +
+         std::string(22, 'x');
+}
+
+constexpr const char* kByteFallback =
+    R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"\u2581"},)"
+    R"({"type":"Replace","pattern":{"String":" "},"content":"\u2581"}]},"model":{"type":"BPE",)"
+    R"("byte_fallback":true,"unk_token":"<unk>","vocab":{"<unk>":0,"<0x0A>":1,"a":2,"b":3,)"
+    R"("ab":4},"merges":["a b"]}})";
+
+char kind_of(const std::filesystem::path& path) {
+  if (path.extension() == ".safetensors") return '\0';
+  if (path.filename() == "tokenizer.model") return '\1';
+  if (path.filename() == "tokenizer.json") return '\2';
+  return path.filename() == "config.json" ? '\3' : '\4';
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> seeds = {'\0' + small_safetensors(), '\2' + std::string(kByteFallback)};
+  for (const auto& entry : fs::recursive_directory_iterator(SPECBOUND_GOLDEN "/convert")) {
+    const char kind = kind_of(entry.path());
+    if (kind == '\4' || !entry.is_regular_file() || entry.file_size() >= kMaxSeed) continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    seeds.push_back(kind + std::string(std::istreambuf_iterator<char>(in), {}));
+  }
+  test::fill_empty_corpus(*argc, *argv, seeds);
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::span bytes(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  try {
+    switch (data[0] % 4) {
+      case 0:
+        fuzz_safetensors(bytes);
+        break;
+      case 1:
+        fuzz_sentencepiece(bytes);
+        break;
+      case 2:
+        fuzz_tokenizer(text);
+        break;
+      case 3:
+        fuzz_config(text);
+        break;
+    }
+  } catch (const Error&) {
+  }
+  return 0;
+}
