@@ -1,5 +1,6 @@
 #include "app/bench_shapes.h"
 
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,8 @@ ModelConfig config_of(const BenchShape& s, const std::string& name) {
   config.n_layers = s.n_layers;
   config.n_heads = s.n_heads;
   config.n_kv_heads = s.n_kv_heads;
-  config.head_dim = s.head_dim;
+  config.head_dim = config.rope_dim = s.head_dim;
+  config.score_scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim));
   config.vocab_size = s.vocab_size;
   config.max_seq_len = 1 << 17;
   config.norm_eps = 1e-5f;

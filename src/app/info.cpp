@@ -17,6 +17,7 @@
 #include "app/terminal_text.h"
 #include "error.h"
 #include "model/config.h"
+#include "model/conversion.h"
 #include "model/gguf.h"
 #include "model/weights.h"
 #include "text/tokenizer.h"
@@ -98,6 +99,15 @@ Json metadata_json(const Gguf& gguf) {
   return object;
 }
 
+// The files of a split model.
+Json files_json(const Gguf& gguf) {
+  Json files = Json::array();
+  for (const Gguf::File& part : gguf.parts()) {
+    files.push_back({{"file", part.path}, {"bytes", part.bytes}, {"tensors", part.n_tensors}});
+  }
+  return files;
+}
+
 // The reason in an Error about this file, without the path in front: the report names it already.
 std::string reason_text(const Error& error, const Gguf& gguf) {
   const std::string text = error.what(), prefix = gguf.path() + ": ";
@@ -150,6 +160,17 @@ Json config_json(const ModelConfig& c) {
           {"rope_theta", c.rope_theta},
           {"rope_scale", c.rope_scale},
           {"rope_pairs", c.rope_style == RopeStyle::kInterleaved ? "interleaved" : "halves"},
+          {"rope_dim", c.rope_dim},
+          {"rope_skips_each", c.no_rope_step},
+          {"rope_original_context", c.rope_original_context},
+          {"rope_attn_factor", c.rope_attn_factor},
+          {"activation", c.activation == Activation::kGelu ? "gelu" : "silu"},
+          {"embedding_scale", c.embedding_scale},
+          {"score_scale", c.score_scale},
+          {"attn_softcap", c.attn_softcap},
+          {"final_softcap", c.final_softcap},
+          {"window", c.window},
+          {"window_step", c.window_step},
           {"kv_cache_bytes_per_token", size_t{4} * c.n_layers * c.kv_dim()}};
 }
 
@@ -159,14 +180,18 @@ void report_runs(const Gguf& gguf, Json& report) {
   report["config"] = nullptr;
   report["runs"] = false;
   report["reason"] = nullptr;
+  report["conversion"] = nullptr;
   report["gpu"] = nullptr;
   try {
     const ModelConfig config = read_config(gguf);
     report["config"] = config_json(config);
     const Weights weights = map_weights(gguf, config);
     report["config"]["tied_embeddings"] = weights.tied;
-    report["config"]["llama3_rope_scaling"] = weights.rope_factors != nullptr;
+    report["config"]["llama3_rope_scaling"] =
+        weights.rope_factors != nullptr && weights.rope_factors_long == nullptr;
     report["config"]["weight_bytes_per_token"] = weights.bytes_per_token();
+    const std::string conversion = conversion_note(weights);
+    report["conversion"] = conversion.empty() ? Json() : Json(conversion);
     report["runs"] = true;
     report["gpu"] = gpu_json(gguf, config, weights);
   } catch (const Error& error) {
@@ -184,10 +209,6 @@ void report_text(const Gguf& gguf, Json& report) {
     report["tokenizer"] = kind;
     if (kind == "none") {
       report["text_reason"] = "the file has no vocabulary: ids only";
-      return;
-    }
-    if (kind == "gpt2") {
-      report["text_reason"] = "byte-level BPE comes later: ids only";
       return;
     }
     Tokenizer::from_gguf(gguf);
@@ -312,6 +333,42 @@ void print_tensors(const Json& report) {
   }
 }
 
+// What only some architectures compute, each where it is.
+void print_particulars(const Json& c) {
+  const auto number = [&](const char* key) { return c[key].get<uint64_t>(); };
+  const auto is = [&](const char* key, double value) { return c[key].get<double>() == value; };
+  if (!is("window", 0)) {
+    std::printf("  window      %s positions in %s layer\n", grouped(number("window")).c_str(),
+                is("window_step", 1) ? "every" : "every other");
+  }
+  if (!is("attn_softcap", 0) || !is("final_softcap", 0)) {
+    std::printf("  soft caps   scores %s, logits %s\n", value_text(c["attn_softcap"]).c_str(),
+                value_text(c["final_softcap"]).c_str());
+  }
+  if (c["activation"] != "silu") std::printf("  ffn         gelu\n");
+  if (!is("embedding_scale", 1)) {
+    std::printf("  embedding   times %s\n", value_text(c["embedding_scale"]).c_str());
+  }
+}
+
+// How far a rope departs from the plain one.
+std::string rope_text(const Json& c) {
+  std::string text =
+      "theta " + value_text(c["rope_theta"]) + ", " + c["rope_pairs"].get_ref<const std::string&>();
+  if (c["rope_scale"] != 1.0) text += ", linear scaling " + value_text(c["rope_scale"]);
+  if (c.value("llama3_rope_scaling", false)) text += ", llama3 scaling";
+  if (c["rope_dim"] != c["head_dim"]) {
+    text += ", " + value_text(c["rope_dim"]) + " of " + value_text(c["head_dim"]) + " numbers";
+  }
+  if (c["rope_skips_each"] != 0) {
+    text += ", but not in every " + value_text(c["rope_skips_each"]) + "th layer";
+  }
+  if (c["rope_original_context"] != 0) {
+    text += ", long factors past " + value_text(c["rope_original_context"]);
+  }
+  return text;
+}
+
 void print_config(const Json& report) {
   const Json& c = report["config"];
   if (c.is_null()) return;
@@ -327,12 +384,9 @@ void print_config(const Json& report) {
               c.value("tied_embeddings", false) ? ", embedding and head tied" : "");
   std::printf("  context     %s, K/V cache %s a token\n", grouped(number("max_seq_len")).c_str(),
               size_text(number("kv_cache_bytes_per_token")).c_str());
-  std::printf(
-      "  rope        theta %s, %s%s%s\n", value_text(c["rope_theta"]).c_str(),
-      c["rope_pairs"].get_ref<const std::string&>().c_str(),
-      c["rope_scale"] == 1.0 ? "" : (", linear scaling " + value_text(c["rope_scale"])).c_str(),
-      c.value("llama3_rope_scaling", false) ? ", llama3 scaling" : "");
+  std::printf("  rope        %s\n", rope_text(c).c_str());
   std::printf("  rmsnorm     eps %s\n", value_text(c["norm_eps"]).c_str());
+  print_particulars(c);
   if (c.contains("weight_bytes_per_token")) {
     std::printf("  read        %s of weights a token\n",
                 size_text(number("weight_bytes_per_token")).c_str());
@@ -349,6 +403,9 @@ void print_verdict(const Json& report) {
                 report["text"] == true ? " (tokenize and detokenize can use it)" : "");
   } else if (report["runs"] == true) {
     std::printf("runs here   yes\n");
+    if (report["conversion"].is_string()) {
+      std::printf("conversion  %s\n", text("conversion").c_str());
+    }
     print_gpu(report["gpu"]);
   } else {
     std::printf("runs here   no: %s\n", terminal_text(text("reason")).c_str());
@@ -382,6 +439,7 @@ int command_info(int argc, char** argv) {
 
   const Gguf gguf = Gguf::open(path);
   Json report = {{"file", path}, {"bytes", gguf.file_size()}, {"gguf_version", gguf.version()}};
+  if (gguf.parts().size() > 1) report["files"] = files_json(gguf);
   report["metadata"] = metadata_json(gguf);
   report_tensors(gguf, tensors, report);
   report_runs(gguf, report);
@@ -397,8 +455,10 @@ int command_info(int argc, char** argv) {
     return 0;
   }
   std::printf("file        %s\n", terminal_text(path).c_str());
-  std::printf("format      GGUF version %u, %s bytes\n", gguf.version(),
-              grouped(gguf.file_size()).c_str());
+  const size_t n_files = gguf.parts().size();
+  std::printf("format      GGUF version %u, %s bytes%s\n", gguf.version(),
+              grouped(gguf.file_size()).c_str(),
+              n_files > 1 ? format(" in %zu files", n_files).c_str() : "");
   print_metadata(gguf, report);
   print_tensors(report);
   if (is_heads) {

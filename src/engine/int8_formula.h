@@ -3,11 +3,13 @@
 //
 //   activations  per row and 32-block: amax = max |x|, dx = amax / 127, q = rne(x * (127 / amax));
 //                amax < kQuantFloor: dx = 0, q = 0; amax infinite or NaN: dx = NaN, q = 0
-//   weights      Q8_0 blocks of 32, value = dw * w
+//   weights      blocks of 32, value = dw * w (Q8_0; Q4_0 with w = q - 8), or dw * w - mw (Q4_K
+//                with w = q, dw = d * scale and mw = dmin * min, both exact in FP32)
 //   chunks       the K/32 blocks are cut into S = k_chunks(K) contiguous chunks; chunk c begins at
 //                block k_chunk_begin(K, c)
 //   in a chunk   blocks ascend, from 0: acc = fma(float(isum), dw * dx, acc), isum the exact int32
-//                dot product of a block
+//                dot product of a block; where there are mins, behind it
+//                acc = fma(float(-xsum), mw * dx, acc), xsum the exact sum of the block's q
 //   y            ((0 + acc_0) + acc_1) + ...
 #pragma once
 

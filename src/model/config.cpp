@@ -5,18 +5,46 @@
 #include <string_view>
 
 #include "error.h"
+#include "model/config_keys.h"
 
 namespace specbound {
 namespace {
 
+// What sets an architecture apart from llama. What a file may say is here as its default.
 struct Architecture {
   const char* name;
   RopeStyle rope_style;
+  Activation activation = Activation::kSilu;
+  bool scaled_embedding = false;
+  bool partial_rope = false;  // rope may leave the end of a head as it is
+  bool long_rope = false;     // may have frequency factors for short and for long contexts
+  int no_rope_step = 0;       // see ModelConfig
+  int window_step = 0;        // see ModelConfig; 0: which layers have a window is not known here
+  uint64_t window = 0;
+  double attn_softcap = 0, final_softcap = 0;  // 0: computes none
 };
 constexpr Architecture kArchitectures[] = {
-    {"llama", RopeStyle::kInterleaved},
-    {"qwen2", RopeStyle::kHalves},
-    {"qwen3", RopeStyle::kHalves},
+    {.name = "llama", .rope_style = RopeStyle::kInterleaved, .window_step = 1},
+    {.name = "qwen2", .rope_style = RopeStyle::kHalves},
+    {.name = "qwen3", .rope_style = RopeStyle::kHalves},
+    {.name = "gemma",
+     .rope_style = RopeStyle::kHalves,
+     .activation = Activation::kGelu,
+     .scaled_embedding = true},
+    {.name = "gemma2",
+     .rope_style = RopeStyle::kHalves,
+     .activation = Activation::kGelu,
+     .scaled_embedding = true,
+     .window_step = 2,
+     .window = 4096,
+     .attn_softcap = 50,
+     .final_softcap = 30},
+    {.name = "phi3",
+     .rope_style = RopeStyle::kHalves,
+     .partial_rope = true,
+     .long_rope = true,
+     .window_step = 1},
+    {.name = "smollm3", .rope_style = RopeStyle::kInterleaved, .no_rope_step = 4},
 };
 
 // Bounds far above any real model; with them every product the engine forms fits an int.
@@ -29,89 +57,25 @@ constexpr uint64_t kHeadDimStep = 8;
 constexpr uint64_t kMaxVocab = 1 << 23;
 constexpr uint64_t kMaxContext = 1 << 30;
 
-// Looks up "{architecture}.name" and reports every complaint with file and key.
-class Keys {
- public:
-  Keys(const Gguf& gguf, const std::string& architecture)
-      : gguf_(gguf), architecture_(architecture) {}
-
-  std::string key(const char* name) const { return architecture_ + "." + name; }
-
-  std::optional<double> number(const char* name) const { return gguf_.get_float(key(name)); }
-  std::optional<std::string_view> text(const char* name) const {
-    return gguf_.get_string(key(name));
-  }
-
-  // A whole number; some writers store one per layer, which is taken when all layers agree.
-  std::optional<uint64_t> count(const char* name) const {
-    const GgufValue* value = gguf_.find(key(name));
-    if (!value || !value->is_array) return gguf_.get_uint(key(name));
-    const std::vector<int32_t> layers = *gguf_.get_ints(key(name));
-    if (layers.empty()) bad(name, "one number or one per layer", "an empty list");
-    if (layers[0] < 0) bad(name, "a whole number", format("%d", layers[0]));
-    for (size_t l = 1; l < layers.size(); ++l) {
-      if (layers[l] != layers[0]) {
-        unsupported(name, "the same number for all layers",
-                    format("%d and %d", layers[0], layers[l]));
-      }
-    }
-    return layers[0];
-  }
-
-  // A required (or defaulted) whole number within bounds.
-  int bounded(const char* name, uint64_t low, uint64_t high,
-              std::optional<uint64_t> fallback = std::nullopt) const {
-    const std::optional<uint64_t> found = count(name);
-    if (!found && !fallback) bad(name, "a whole number", "no such key");
-    const uint64_t value = found ? *found : *fallback;
-    if (value < low || value > high) {
-      bad(name,
-          format("%llu to %llu", static_cast<unsigned long long>(low),
-                 static_cast<unsigned long long>(high)),
-          format("%llu%s", static_cast<unsigned long long>(value), found ? "" : " (by default)"));
-    }
-    return static_cast<int>(value);
-  }
-
-  [[noreturn]] void bad(const char* name, const std::string& expected,
-                        const std::string& found) const {
-    fail(ErrorCode::kFormat, name, expected, found);
-  }
-  [[noreturn]] void unsupported(const char* name, const std::string& expected,
-                                const std::string& found) const {
-    fail(ErrorCode::kUnsupported, name, expected, found);
-  }
-
- private:
-  [[noreturn]] void fail(ErrorCode code, const char* name, const std::string& expected,
-                         const std::string& found) const {
-    throw Error(code, format("%s: key '%s': expected %s, found %s", gguf_.path().c_str(),
-                             key(name).c_str(), expected.c_str(), found.c_str()));
-  }
-
-  const Gguf& gguf_;
-  const std::string architecture_;
-};
-
 const Architecture& find_architecture(const Gguf& gguf) {
   const auto name = gguf.get_string("general.architecture");
-  if (!name) {
-    throw Error(
-        ErrorCode::kFormat,
-        format("%s: key 'general.architecture': expected llama, qwen2 or qwen3, found no such key",
-               gguf.path().c_str()));
-  }
   std::string known;
   for (const Architecture& a : kArchitectures) {
-    if (*name == a.name) return a;
+    if (name == a.name) return a;
     known += (known.empty() ? "" : ", ") + std::string(a.name);
+  }
+  if (!name) {
+    throw Error(ErrorCode::kFormat,
+                format("%s: key 'general.architecture': expected one of %s, found no such key",
+                       gguf.path().c_str(), known.c_str()));
   }
   throw Error(ErrorCode::kUnsupported,
               format("%s: architecture '%s' cannot run here; supported: %s", gguf.path().c_str(),
                      printable(*name).c_str(), known.c_str()));
 }
 
-// Files that are well-formed but no whole model: adapters, projectors, parts of a split model.
+// Files that are well-formed but no whole model: adapters, projectors, one part of several (parsed
+// by itself).
 void refuse_partial_models(const Gguf& gguf) {
   const std::string_view type = gguf.get_string("general.type").value_or("model");
   if (type != "model") {
@@ -120,16 +84,16 @@ void refuse_partial_models(const Gguf& gguf) {
                        gguf.path().c_str(), printable(type).c_str()));
   }
   const uint64_t parts = gguf.get_uint("split.count").value_or(0);
-  if (parts > 1) {
+  if (parts > gguf.parts().size()) {
     throw Error(ErrorCode::kUnsupported,
-                format("%s: expected a whole model, found one of %llu parts: merge them first "
-                       "(llama-gguf-split --merge)",
+                format("%s: expected a whole model, found one of %llu parts: open the first of its "
+                       "files, with the others beside it",
                        gguf.path().c_str(), static_cast<unsigned long long>(parts)));
   }
 }
 
 // Features that change what a layer computes and that nothing here computes.
-void refuse_unknown_mathematics(const Gguf& gguf, const Keys& keys) {
+void refuse_unknown_mathematics(const Gguf& gguf, const ConfigKeys& keys) {
   if (const uint64_t experts = keys.count("expert_count").value_or(0); experts > 0) {
     keys.unsupported("expert_count", "a dense model",
                      format("a mixture of %llu experts", static_cast<unsigned long long>(experts)));
@@ -141,11 +105,9 @@ void refuse_unknown_mathematics(const Gguf& gguf, const Keys& keys) {
     const char* name;
     double also;  // besides 0, which means "not used" everywhere
   };
-  for (const Neutral& n :
-       {Neutral{"attention.scale", 0}, Neutral{"attention.clamp_kqv", 0},
-        Neutral{"attention.max_alibi_bias", 0}, Neutral{"logit_scale", 1},
-        Neutral{"embedding_scale", 1}, Neutral{"residual_scale", 1},
-        Neutral{"attn_logit_softcapping", 0}, Neutral{"final_logit_softcapping", 0}}) {
+  for (const Neutral& n : {Neutral{"attention.scale", 0}, Neutral{"attention.clamp_kqv", 0},
+                           Neutral{"attention.max_alibi_bias", 0}, Neutral{"logit_scale", 1},
+                           Neutral{"embedding_scale", 1}, Neutral{"residual_scale", 1}}) {
     const double value = keys.number(n.name).value_or(0);
     if (value != 0 && value != n.also) {
       keys.unsupported(n.name, n.also != 0 ? "1 or no such key" : "no such key",
@@ -156,7 +118,7 @@ void refuse_unknown_mathematics(const Gguf& gguf, const Keys& keys) {
 
 // Positions are divided by this; 1 for none. Kinds that bend frequencies one by one are refused,
 // except llama3's, whose result the file stores as a tensor.
-double read_rope_scale(const Gguf& gguf, const Keys& keys) {
+double read_rope_scale(const Gguf& gguf, const ConfigKeys& keys) {
   const std::string_view type = keys.text("rope.scaling.type").value_or("linear");
   const char* factor_key = "rope.scaling.factor";
   std::optional<double> factor = keys.number(factor_key);
@@ -185,7 +147,7 @@ double read_rope_scale(const Gguf& gguf, const Keys& keys) {
 }
 
 // Rows of the embedding: the token list says it, else the key, else the tensor.
-uint64_t count_vocab(const Gguf& gguf, const Keys& keys) {
+uint64_t count_vocab(const Gguf& gguf, const ConfigKeys& keys) {
   const GgufValue* tokens = gguf.find("tokenizer.ggml.tokens");
   if (tokens && tokens->is_array && tokens->count > 0) return tokens->count;
   if (const auto count = keys.count("vocab_size")) return *count;
@@ -194,7 +156,7 @@ uint64_t count_vocab(const Gguf& gguf, const Keys& keys) {
   keys.bad("vocab_size", "a whole number, a token list or a tensor token_embd.weight", "none");
 }
 
-void read_attention(const Keys& keys, ModelConfig& config) {
+void read_attention(const ConfigKeys& keys, ModelConfig& config) {
   config.n_heads = keys.bounded("attention.head_count", 1, kMaxHeads);
   config.n_kv_heads = keys.bounded("attention.head_count_kv", 1, kMaxHeads, config.n_heads);
   if (config.n_heads % config.n_kv_heads != 0) {
@@ -227,18 +189,101 @@ void read_attention(const Keys& keys, ModelConfig& config) {
   }
 }
 
-void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+// Frequency factors for short and for long contexts, as tensors; cosines and sines then have a
+// factor, which follows from how far the context was stretched where the file does not name it
+// (Ding et al. 2024, "LongRoPE", as transformers and llama.cpp's converter compute it).
+void read_long_rope(const ConfigKeys& keys, ModelConfig& config) {
+  const std::string_view type = keys.text("rope.scaling.type").value_or("longrope");
+  if (type != "longrope") {
+    keys.unsupported("rope.scaling.type", "longrope, with tensors rope_factors_long and _short",
+                     format("'%s'", printable(type).c_str()));
+  }
+  if (const double factor = keys.number("rope.scaling.factor").value_or(1); factor != 1) {
+    keys.unsupported("rope.scaling.factor", "1 or no such key, beside rope_factors_long",
+                     format("%g", factor));
+  }
+  config.rope_original_context =
+      keys.bounded("rope.scaling.original_context_length", 2, kMaxContext);
+  const double stretch = static_cast<double>(config.max_seq_len) / config.rope_original_context;
+  const double by_default =
+      stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(config.rope_original_context)) : 1;
+  const double attn_factor = keys.number("rope.scaling.attn_factor").value_or(by_default);
+  config.rope_attn_factor = static_cast<float>(attn_factor);
+  if (!(std::isfinite(config.rope_attn_factor) && config.rope_attn_factor > 0)) {
+    keys.bad("rope.scaling.attn_factor", "a finite number above 0", format("%g", attn_factor));
+  }
+}
+
+void read_rope(const Gguf& gguf, const ConfigKeys& keys, const Architecture& architecture,
+               ModelConfig& config) {
+  config.rope_style = architecture.rope_style;
+  config.no_rope_step = architecture.no_rope_step;
   config.rope_theta = keys.number("rope.freq_base").value_or(10000.0);
   if (!(std::isfinite(config.rope_theta) && config.rope_theta >= 1)) {
     keys.bad("rope.freq_base", "a finite number, 1 or more", format("%g", config.rope_theta));
   }
-  const uint64_t rotated = keys.count("rope.dimension_count").value_or(config.head_dim);
-  if (rotated != static_cast<uint64_t>(config.head_dim)) {
+  const double windowed = keys.number("rope.freq_base_swa").value_or(config.rope_theta);
+  if (windowed != config.rope_theta) {
+    keys.unsupported("rope.freq_base_swa", format("rope.freq_base, %g", config.rope_theta),
+                     format("%g", windowed));
+  }
+  const uint64_t whole = config.head_dim;
+  const uint64_t rotated = keys.count("rope.dimension_count").value_or(whole);
+  if (!architecture.partial_rope && rotated != whole) {
     keys.unsupported("rope.dimension_count",
                      format("rotation of whole heads, %d numbers", config.head_dim),
                      format("%llu", static_cast<unsigned long long>(rotated)));
   }
-  config.rope_scale = read_rope_scale(gguf, keys);
+  if (rotated < 2 || rotated > whole || rotated % 2 != 0) {
+    keys.bad("rope.dimension_count", format("an even number, 2 to %d", config.head_dim),
+             format("%llu", static_cast<unsigned long long>(rotated)));
+  }
+  config.rope_dim = static_cast<int>(rotated);
+  if (architecture.long_rope && gguf.find_tensor("rope_factors_long.weight")) {
+    read_long_rope(keys, config);
+  } else {
+    config.rope_scale = read_rope_scale(gguf, keys);
+  }
+}
+
+// A window hides nothing up to its size: one no smaller than the context is none. Where it is not
+// known which layers have it, the context ends there.
+void read_window(const Gguf& gguf, const ConfigKeys& keys, const Architecture& architecture,
+                 ModelConfig& config) {
+  const char* pattern_key = "attention.sliding_window_pattern";
+  if (const GgufValue* pattern = gguf.find(keys.key(pattern_key))) {
+    const int step = std::max(architecture.window_step, 1);
+    const uint64_t found = pattern->is_array ? 0 : *gguf.get_uint(keys.key(pattern_key));
+    if (found != static_cast<uint64_t>(step)) {
+      keys.unsupported(pattern_key, format("%d or no such key", step),
+                       pattern->is_array ? "one per layer" : std::to_string(found));
+    }
+  }
+  const uint64_t window = keys.count("attention.sliding_window").value_or(architecture.window);
+  if (window == 0 || window >= static_cast<uint64_t>(config.max_seq_len)) return;
+  if (architecture.window_step == 0) {
+    config.max_seq_len = static_cast<int>(window);
+    return;
+  }
+  config.window = static_cast<int>(window);
+  config.window_step = architecture.window_step;
+}
+
+float read_softcap(const ConfigKeys& keys, const char* name, double by_default) {
+  const double cap = keys.number(name).value_or(by_default);
+  if (by_default == 0 && cap != 0) keys.unsupported(name, "no such key", format("%g", cap));
+  if (!(std::isfinite(static_cast<float>(cap)) && cap >= 0)) {
+    keys.bad(name, "a finite number, 0 for no cap", format("%g", cap));
+  }
+  return static_cast<float>(cap);
+}
+
+// Scores are divided by sqrt(head_dim); those of Gemma 2 27B by sqrt(dim / n_heads), which GGUF
+// does not store: as in llama.cpp it is known by its number of layers.
+float score_scale(const ModelConfig& c) {
+  const bool gemma2_27b = c.architecture == "gemma2" && c.n_layers == 46;
+  const auto dim = static_cast<float>(c.dim), heads = static_cast<float>(c.n_heads);
+  return 1.0f / std::sqrt(gemma2_27b ? dim / heads : static_cast<float>(c.head_dim));
 }
 
 }  // namespace
@@ -246,13 +291,12 @@ void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
 ModelConfig read_config(const Gguf& gguf) {
   refuse_partial_models(gguf);
   const Architecture& architecture = find_architecture(gguf);
-  const Keys keys(gguf, architecture.name);
+  const ConfigKeys keys(gguf, architecture.name);
   refuse_unknown_mathematics(gguf, keys);
 
   ModelConfig config;
   config.architecture = architecture.name;
   config.name = gguf.get_string("general.name").value_or("");
-  config.rope_style = architecture.rope_style;
   config.dim = keys.bounded("embedding_length", 1, kMaxDim);
   config.ffn_dim = keys.bounded("feed_forward_length", 1, kMaxFfnDim);
   config.n_layers = keys.bounded("block_count", 1, kMaxLayers);
@@ -265,13 +309,18 @@ ModelConfig read_config(const Gguf& gguf) {
     keys.bad("attention.layer_norm_rms_epsilon", "a number between 0 and 1",
              format("%g", *epsilon));
   }
-  read_rope(gguf, keys, config);
-
   config.max_seq_len = keys.bounded("context_length", 1, kMaxContext);
-  const uint64_t window = keys.count("attention.sliding_window").value_or(0);
-  if (window > 0) {
-    config.max_seq_len = static_cast<int>(std::min<uint64_t>(config.max_seq_len, window));
+  read_rope(gguf, keys, architecture, config);
+  read_window(gguf, keys, architecture, config);
+
+  config.activation = architecture.activation;
+  if (architecture.scaled_embedding) {
+    config.embedding_scale = std::sqrt(static_cast<float>(config.dim));
   }
+  config.score_scale = score_scale(config);
+  config.attn_softcap = read_softcap(keys, "attn_logit_softcapping", architecture.attn_softcap);
+  config.final_softcap = read_softcap(keys, "final_logit_softcapping", architecture.final_softcap);
+
   const uint64_t vocab_size = count_vocab(gguf, keys);
   if (vocab_size < 1 || vocab_size > kMaxVocab) {
     keys.bad("vocab_size",

@@ -6,17 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "model/activation.h"
 #include "model/gguf.h"
 
 namespace specbound {
 
 enum class RopeStyle {
-  kInterleaved,  // pairs (2i, 2i+1): llama
-  kHalves,       // pairs (i, i + head_dim/2): qwen2, qwen3
+  kInterleaved,  // pairs (2i, 2i+1): llama, smollm3
+  kHalves,       // pairs (i, i + rope_dim/2): qwen2, qwen3, gemma, gemma2, phi3
 };
 
 struct ModelConfig {
-  std::string architecture;  // "llama", "qwen2", "qwen3"
+  std::string architecture;  // "llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3"
   std::string name;          // general.name, may be empty
   int dim = 0;               // d, the width of a hidden row
   int ffn_dim = 0;
@@ -25,16 +26,34 @@ struct ModelConfig {
   int n_kv_heads = 0;  // divides n_heads
   int head_dim = 0;  // of a query, key and value head; q_dim = n_heads * head_dim, need not be dim
   int vocab_size = 0;
-  // Trained context, cut to the attention's sliding window where the file names one: up to there
-  // the window hides nothing, so full attention computes the same model.
+  // Trained context; where the file names a window but not its layers, no longer than that: up to
+  // there it hides nothing.
   int max_seq_len = 0;
   float norm_eps = 0;
   double rope_theta = 10000.0;
   double rope_scale = 1;  // linear scaling: positions are divided by this
   RopeStyle rope_style = RopeStyle::kInterleaved;
+  int rope_dim = 0;  // first numbers of a head that are rotated: even, 2..head_dim
+  // Layers that are multiples of this rotate nothing (smollm3: 4). 0: all rotate.
+  int no_rope_step = 0;
+  // Past this context the long factors of phi3 hold, up to it the short ones. 0: none of them.
+  int rope_original_context = 0;
+  float rope_attn_factor = 1;  // cosines and sines are multiplied by it (phi3)
+
+  Activation activation = Activation::kSilu;
+  float embedding_scale = 1;  // rows of the embedding are multiplied by it: gemma, sqrt(dim)
+  float score_scale = 0;      // of attention scores: 1/sqrt(head_dim) nearly everywhere
+  // cap * tanh(x / cap), of attention scores after score_scale and of logits. 0: none.
+  float attn_softcap = 0, final_softcap = 0;
+  // Keys that a row of a windowed layer sees, itself among them. 0: all.
+  int window = 0;
+  int window_step = 1;  // layers 1, 1 + window_step, ... are windowed (gemma2: 2), others see all
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
+  // Of layer 1..n_layers:
+  int window_of(int layer) const { return (layer - 1) % window_step == 0 ? window : 0; }
+  bool rotates(int layer) const { return no_rope_step == 0 || layer % no_rope_step != 0; }
 };
 
 // Throws Error(kUnsupported) naming the architecture or feature that cannot run here,

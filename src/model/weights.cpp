@@ -5,17 +5,10 @@
 #include <string_view>
 
 #include "error.h"
+#include "model/shape_text.h"
 
 namespace specbound {
 namespace {
-
-std::string shape_text(std::span<const uint64_t> shape) {
-  std::string text = "(";
-  for (uint64_t size : shape) {
-    text += format("%s%llu", text.size() > 1 ? ", " : "", static_cast<unsigned long long>(size));
-  }
-  return text + ")";
-}
 
 bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> endings) {
   for (std::string_view ending : endings) {
@@ -35,19 +28,13 @@ class TensorTaker {
   Matrix matrix(const std::string& name, int n_out, int n_in) {
     const GgufTensor& tensor =
         take(name, {static_cast<uint64_t>(n_in), static_cast<uint64_t>(n_out)});
-    switch (tensor.type) {
-      case DType::kF32:
-      case DType::kF16:
-      case DType::kBF16:
-      case DType::kQ8_0:
-        return {tensor.type, n_out, n_in, tensor.bytes.data()};
-      default:
-        break;
+    if (!runs_as(tensor.type)) {
+      fail(ErrorCode::kUnsupported, name,
+           format("expected F32, F16, BF16, Q8_0, Q4_0, Q4_K or a quantization that becomes Q8_0 "
+                  "at load (Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q5_K, Q6_K), found %s",
+                  dtype_info(tensor.type)->name));
     }
-    fail(ErrorCode::kUnsupported, name,
-         format("expected F32, F16, BF16 or Q8_0, found %s: other quantizations are not supported "
-                "yet",
-                dtype_info(tensor.type)->name));
+    return {tensor.type, n_out, n_in, tensor.bytes.data()};
   }
 
   // Gives (n) floats. They are used in place, so only F32 will do.
@@ -108,7 +95,13 @@ class TensorTaker {
   std::vector<bool> taken_;
 };
 
-// Converters of other programs may join matrices; reading them apart is not worth its code.
+// Rows [first, first + n_out) of a matrix that holds several.
+Matrix rows_of(const Matrix& fused, int first, int n_out) {
+  const size_t row_bytes = fused.bytes() / fused.n_out;
+  return {fused.type, n_out, fused.n_in, fused.data + first * row_bytes};
+}
+
+// phi3 alone has fused matrices; other programs' converters may write them for other models.
 void refuse_fused(const TensorTaker& tensors, const std::string& block) {
   const struct {
     const char *fused, *apart;
@@ -124,21 +117,29 @@ void refuse_fused(const TensorTaker& tensors, const std::string& block) {
 
 LayerWeights map_layer(TensorTaker& tensors, const ModelConfig& c, int index) {
   const std::string block = format("blk.%d.", index);
+  const bool phi3 = c.architecture == "phi3", gemma2 = c.architecture == "gemma2";
   const bool qwen2 = c.architecture == "qwen2", qwen3 = c.architecture == "qwen3";
-  refuse_fused(tensors, block);
-  // A bias is part of qwen2; llama models have it now and then.
+  if (!phi3) refuse_fused(tensors, block);
+  // A bias is part of qwen2; other models have it now and then.
   const auto bias = [&](const char* name, int n, bool required) {
     return required ? tensors.vector(block + name, n) : tensors.optional_vector(block + name, n);
   };
 
   LayerWeights w;
   w.attn_norm = tensors.vector(block + "attn_norm.weight", c.dim);
-  w.wq = tensors.matrix(block + "attn_q.weight", c.q_dim(), c.dim);
-  w.wk = tensors.matrix(block + "attn_k.weight", c.kv_dim(), c.dim);
-  w.wv = tensors.matrix(block + "attn_v.weight", c.kv_dim(), c.dim);
-  w.bq = bias("attn_q.bias", c.q_dim(), qwen2);
-  w.bk = bias("attn_k.bias", c.kv_dim(), qwen2);
-  w.bv = bias("attn_v.bias", c.kv_dim(), qwen2);
+  if (phi3) {
+    const Matrix qkv = tensors.matrix(block + "attn_qkv.weight", c.q_dim() + 2 * c.kv_dim(), c.dim);
+    w.wq = rows_of(qkv, 0, c.q_dim());
+    w.wk = rows_of(qkv, c.q_dim(), c.kv_dim());
+    w.wv = rows_of(qkv, c.q_dim() + c.kv_dim(), c.kv_dim());
+  } else {
+    w.wq = tensors.matrix(block + "attn_q.weight", c.q_dim(), c.dim);
+    w.wk = tensors.matrix(block + "attn_k.weight", c.kv_dim(), c.dim);
+    w.wv = tensors.matrix(block + "attn_v.weight", c.kv_dim(), c.dim);
+    w.bq = bias("attn_q.bias", c.q_dim(), qwen2);
+    w.bk = bias("attn_k.bias", c.kv_dim(), qwen2);
+    w.bv = bias("attn_v.bias", c.kv_dim(), qwen2);
+  }
   if (qwen3) {
     w.q_norm = tensors.vector(block + "attn_q_norm.weight", c.head_dim);
     w.k_norm = tensors.vector(block + "attn_k_norm.weight", c.head_dim);
@@ -146,10 +147,38 @@ LayerWeights map_layer(TensorTaker& tensors, const ModelConfig& c, int index) {
   w.wo = tensors.matrix(block + "attn_output.weight", c.dim, c.q_dim());
   w.bo = bias("attn_output.bias", c.dim, false);
   w.ffn_norm = tensors.vector(block + "ffn_norm.weight", c.dim);
-  w.w_gate = tensors.matrix(block + "ffn_gate.weight", c.ffn_dim, c.dim);
-  w.w_up = tensors.matrix(block + "ffn_up.weight", c.ffn_dim, c.dim);
+  if (gemma2) {
+    w.post_attn_norm = tensors.vector(block + "post_attention_norm.weight", c.dim);
+    w.post_ffn_norm = tensors.vector(block + "post_ffw_norm.weight", c.dim);
+  }
+  if (phi3) {
+    const Matrix gate_up = tensors.matrix(block + "ffn_up.weight", 2 * c.ffn_dim, c.dim);
+    w.w_gate = rows_of(gate_up, 0, c.ffn_dim);
+    w.w_up = rows_of(gate_up, c.ffn_dim, c.ffn_dim);
+  } else {
+    w.w_gate = tensors.matrix(block + "ffn_gate.weight", c.ffn_dim, c.dim);
+    w.w_up = tensors.matrix(block + "ffn_up.weight", c.ffn_dim, c.dim);
+  }
   w.w_down = tensors.matrix(block + "ffn_down.weight", c.dim, c.ffn_dim);
   return w;
+}
+
+// Frequency divisors, finite and above 0.
+const float* rope_factors(TensorTaker& tensors, const char* name, const ModelConfig& config) {
+  const float* factors = tensors.vector(name, config.rope_dim / 2);
+  for (int i = 0; i < config.rope_dim / 2; ++i) {
+    if (!(std::isfinite(factors[i]) && factors[i] > 0)) {
+      tensors.fail(ErrorCode::kFormat, name,
+                   format("expected finite factors above 0, found %g at %d", factors[i], i));
+    }
+  }
+  return factors;
+}
+
+// What the engines read of a matrix: Q8_0 where it was converted.
+size_t bytes_read(const Matrix& matrix) {
+  const DTypeInfo* info = dtype_info(*runs_as(matrix.type));
+  return static_cast<size_t>(matrix.n_out) * matrix.n_in / info->block * info->bytes;
 }
 
 }  // namespace
@@ -167,18 +196,25 @@ Matrix gathered_rows(const Matrix& matrix, std::span<const int32_t> ids, std::by
   return {matrix.type, static_cast<int>(ids.size()), matrix.n_in, to};
 }
 
+const float* Weights::rope_factors_for(const ModelConfig& config, int n_ctx) const {
+  const bool is_long = rope_factors_long && n_ctx > config.rope_original_context;
+  return is_long ? rope_factors_long : rope_factors;
+}
+
 size_t Weights::bytes_per_token() const {
   const size_t dim = lm_head.n_in;
-  size_t bytes = lm_head.bytes() + dim * sizeof(float);  // and output_norm
+  size_t bytes = bytes_read(lm_head) + dim * sizeof(float);  // and output_norm
   for (const LayerWeights& w : layers) {
     for (const Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo, &w.w_gate, &w.w_up, &w.w_down}) {
-      bytes += m->bytes();
+      bytes += bytes_read(*m);
     }
     size_t floats = 2 * dim;  // attn_norm, ffn_norm
     if (w.bq) floats += w.wq.n_out;
     if (w.bk) floats += w.wk.n_out;
     if (w.bv) floats += w.wv.n_out;
     if (w.bo) floats += dim;
+    if (w.post_attn_norm) floats += dim;
+    if (w.post_ffn_norm) floats += dim;
     bytes += floats * sizeof(float);
   }
   return bytes;
@@ -201,13 +237,11 @@ Weights map_weights(const Gguf& gguf, const ModelConfig& config) {
   w.lm_head =
       w.tied ? w.token_embd : tensors.matrix("output.weight", config.vocab_size, config.dim);
 
-  constexpr const char* kRopeFreqs = "rope_freqs.weight";
-  w.rope_factors = tensors.optional_vector(kRopeFreqs, config.head_dim / 2);
-  for (int i = 0; w.rope_factors && i < config.head_dim / 2; ++i) {
-    if (!(std::isfinite(w.rope_factors[i]) && w.rope_factors[i] > 0)) {
-      tensors.fail(ErrorCode::kFormat, kRopeFreqs,
-                   format("expected finite factors above 0, found %g at %d", w.rope_factors[i], i));
-    }
+  if (config.rope_original_context > 0) {
+    w.rope_factors = rope_factors(tensors, "rope_factors_short.weight", config);
+    w.rope_factors_long = rope_factors(tensors, "rope_factors_long.weight", config);
+  } else if (tensors.has("rope_freqs.weight")) {
+    w.rope_factors = rope_factors(tensors, "rope_freqs.weight", config);
   }
   tensors.refuse_leftovers(config);
   return w;

@@ -14,7 +14,7 @@ namespace specbound {
 
 // A matrix (n_out, n_in), row-major, rows of n_in elements; used as y = W x.
 struct Matrix {
-  DType type = DType::kF32;  // kF32, kF16, kBF16 or kQ8_0 (n_in % 32 == 0)
+  DType type = DType::kF32;  // as stored, one that runs_as() something; n_in is whole blocks
   int n_out = 0;
   int n_in = 0;
   const std::byte* data = nullptr;
@@ -32,7 +32,9 @@ struct LayerWeights {
   const float *q_norm = nullptr, *k_norm = nullptr;  // (head_dim) or null: qwen3's per-head norm
   Matrix wo;                                         // (dim, q_dim)
   const float* bo = nullptr;                         // (dim) or null
+  const float* post_attn_norm = nullptr;             // (dim) or null: of what attention adds
   const float* ffn_norm = nullptr;                   // (dim)
+  const float* post_ffn_norm = nullptr;              // (dim) or null: of what the block adds
   Matrix w_gate, w_up;                               // (ffn_dim, dim)
   Matrix w_down;                                     // (dim, ffn_dim)
 };
@@ -43,9 +45,14 @@ struct Weights {
   const float* output_norm = nullptr;  // (dim)
   Matrix lm_head;                      // (vocab_size, dim); the embedding itself when tied
   bool tied = false;
-  const float* rope_factors = nullptr;  // (head_dim/2) frequency divisors (rope_freqs) or null
+  // (rope_dim/2) frequency divisors or null: at any context, and at phi3's long one.
+  const float *rope_factors = nullptr, *rope_factors_long = nullptr;
 
-  // Bytes of weights that one decoded token reads (embedding table counted only as the head).
+  // Those that hold for a context of n_ctx positions.
+  const float* rope_factors_for(const ModelConfig& config, int n_ctx) const;
+
+  // Bytes of weights that one decoded token reads, as they run (embedding table counted only as
+  // the head).
   size_t bytes_per_token() const;
 };
 

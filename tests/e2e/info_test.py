@@ -37,12 +37,42 @@ class Info(unittest.TestCase):
             self.assertIn(part, text)
         self.assertEqual(specbound("info", "-m", STORIES).stdout.decode(), text)
 
+    def test_what_becomes_int8_and_what_stays(self):
+        golden = os.path.join(ROOT, "tests/golden")
+        path = os.path.join(golden, "llama_converted.gguf")
+        found = info_json(path)
+        self.assertTrue(found["runs"])
+        self.assertEqual(set(found["by_type"]), {"F32", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K",
+                                                 "Q5_K", "Q6_K"})
+        # 376,832 weights in blocks of 32, of 34 bytes each; the embedding is not counted.
+        says = ("Q2_K, Q3_K, Q4_1, Q5_0, Q5_1, Q5_K and Q6_K run as INT8: 0.2 MB become 0.4 MB, "
+                "repacked at load")
+        self.assertEqual(found["conversion"], says)
+        self.assertIn(f"conversion  {says}\n", specbound("info", path).stdout.decode())
+        for name in ("llama_q4_k", "llama_gqa_q4_0", "llama_gqa_q8_0", "llama_gqa_f16"):
+            found = info_json(os.path.join(golden, name + ".gguf"))
+            self.assertEqual((found["runs"], found["conversion"]), (True, None))
+
+    def test_what_only_some_architectures_compute(self):
+        for name, *parts in (
+                ("gemma2", "window      20 positions in every other layer",
+                 "soft caps   scores 5, logits 2", "ffn         gelu", "embedding   times 5.65"),
+                ("mistral_window", "window      20 positions in every layer"),
+                ("phi3_long_rope", "12 of 16 numbers, long factors past 32"),
+                ("smollm3", "interleaved, but not in every 4th layer"),
+                ("llama_rope_llama3_tied", "interleaved, llama3 scaling", "head tied")):
+            text = specbound("info", os.path.join(ROOT, f"tests/golden/{name}.gguf")).stdout
+            for part in parts:
+                self.assertIn(part, text.decode(), name)
+        plain = specbound("info", STORIES).stdout.decode()
+        for part in ("window", "soft caps", "gelu", "times", "factors", "but not", "conversion"):
+            self.assertNotIn(part, plain)
+
     def test_vocabularies_say_why_they_cannot_run(self):
         spm = info_json(os.path.join(VOCABULARIES, "ggml-vocab-llama-spm.gguf"))
         self.assertEqual((spm["runs"], spm["vocabulary_only"], spm["text"]), (False, True, True))
         bpe = info_json(os.path.join(VOCABULARIES, "ggml-vocab-gpt-2.gguf"))
-        self.assertEqual((bpe["runs"], bpe["text"]), (False, False))
-        self.assertIn("byte-level BPE", bpe["text_reason"])
+        self.assertEqual((bpe["runs"], bpe["vocabulary_only"], bpe["text"]), (False, True, True))
 
     def test_heads_files(self):
         fingerprint = demo_fingerprint()

@@ -2,14 +2,15 @@
 
 make_golden.py uses it twice. On F32 files it must agree with Hugging Face transformers, which shows
 that the file says what the converter's rules say. Then it is itself the reference for engines: with
-K and V rounded to FP16, and on Q8_0 files by the INT8 formula of src/engine/int8_formula.h, sums in
-FP64:
+K and V rounded to FP16, and on quantized files by the INT8 formula of src/engine/int8_formula.h,
+sums in FP64:
 
     per row and 32-block   amax = max |x|   dx = f32(amax / 127)   q = rne(x * f32(127 / amax))
-    y = sum over blocks of  isum * dw * dx
+    y = sum over blocks of  isum * dw * dx - xsum * mw * dx     (mw: mins, of Q4_K)
 
 What the engine stores in a narrower type is rounded here at the same place: x to FP32 where it is
-quantized (normed rows, attention output, SiLU product), K (after RoPE) and V to FP16 in the cache.
+quantized (normed rows, attention output, the gated product), K (after RoPE) and V to FP16 in the
+cache.
 
 needs: pip install gguf numpy
 """
@@ -18,6 +19,8 @@ import math
 
 import gguf
 import numpy as np
+
+import quantized
 
 QUANT_BLOCK = 32
 QUANT_FLOOR = np.float32(1e-30)
@@ -45,23 +48,17 @@ class Margins:
 
 
 class Matrix:
-    """(n_out, n_in). Float types multiply in FP64, Q8_0 by the INT8 formula."""
+    """(n_out, n_in). Float types multiply in FP64, quantized ones by the INT8 formula."""
 
     def __init__(self, tensor):
-        self.quantized = tensor.tensor_type == gguf.GGMLQuantizationType.Q8_0
+        kind = tensor.tensor_type
+        self.values = gguf.quants.dequantize(tensor.data, kind).astype(np.float64)
+        self.values = self.values.reshape(tuple(int(n) for n in tensor.shape[::-1]))
+        self.quantized = kind.name.startswith("Q")
         if self.quantized:
-            n_out = tensor.data.shape[0]
-            blocks = np.array(tensor.data).reshape(n_out, -1, 34)
-            self.scale = blocks[..., :2].copy().view(np.float16)[..., 0].astype(np.float64)
-            self.ints = blocks[..., 2:].copy().view(np.int8).astype(np.float64)
-        else:
-            self.values = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float64)
-            if tensor.tensor_type == gguf.GGMLQuantizationType.BF16:
-                self.values = self.values.reshape(tuple(int(n) for n in tensor.shape[::-1]))
+            self.ints, self.scales, self.mins = quantized.int8_form(tensor.data, kind)
 
     def row(self, i):
-        if self.quantized:
-            return (self.ints[i] * self.scale[i][:, None]).reshape(-1)
         return self.values[i]
 
     def times(self, x, margins):
@@ -69,7 +66,7 @@ class Matrix:
             return self.values @ x
         ints, scale = quantize_row(x, margins)
         isum = np.einsum("obk,bk->ob", self.ints, ints)  # exact: small integers in FP64
-        return (isum * self.scale * scale).sum(axis=1)
+        return ((isum * self.scales - ints.sum(axis=1) * self.mins) * scale).sum(axis=1)
 
 
 def quantize_row(x, margins):
@@ -91,10 +88,24 @@ def norm(x, weight, eps):
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * weight
 
 
-class Model:
-    """half_cache: K and V rounded to FP16, as our engines store them; False is the textbook."""
+def softcap(x, cap):
+    return cap * np.tanh(x / cap) if cap else x
 
-    def __init__(self, path, half_cache):
+
+def silu(x):
+    return x / (1.0 + np.exp(-x))
+
+
+def gelu(x):
+    """The tanh approximation."""
+    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+class Model:
+    """half_cache: K and V rounded to FP16, as our engines store them; False is the textbook.
+    n_ctx: the context that long and short RoPE factors are chosen by; None for the file's."""
+
+    def __init__(self, path, half_cache, n_ctx=None):
         reader = gguf.GGUFReader(path)
         self.arch = reader.get_field("general.architecture").contents()
 
@@ -109,7 +120,15 @@ class Model:
         self.head_dim = number("attention.key_length", self.dim // self.n_heads)
         self.eps = number("attention.layer_norm_rms_epsilon")
         self.half_cache = half_cache
-        self.interleaved = self.arch == "llama"
+        self.interleaved = self.arch in ("llama", "smollm3")
+        self.rope_dim = number("rope.dimension_count", self.head_dim)
+        self.rope_factor = number("rope.scaling.attn_factor", 1.0)
+        self.window = number("attention.sliding_window", 0)
+        self.attn_softcap = number("attn_logit_softcapping", 0.0)
+        self.final_softcap = number("final_logit_softcapping", 0.0)
+        gemma = self.arch in ("gemma", "gemma2")
+        self.embedding_scale = math.sqrt(self.dim) if gemma else 1.0
+        self.activation = gelu if gemma else silu
 
         self.vectors, self.matrices = {}, {}
         for tensor in reader.tensors:
@@ -120,9 +139,13 @@ class Model:
             if tensor.name == "token_embd.weight":
                 self.vocab_size = int(tensor.shape[1])
 
-        frequency = number("rope.freq_base") ** (-np.arange(0, self.head_dim, 2) / self.head_dim)
-        if "rope_freqs.weight" in self.vectors:
-            frequency = frequency / self.vectors["rope_freqs.weight"]
+        exponents = -np.arange(0, self.rope_dim, 2) / self.rope_dim
+        frequency = number("rope.freq_base", 10000.0) ** exponents
+        longest = number("context_length") if n_ctx is None else n_ctx
+        is_long = longest > number("rope.scaling.original_context_length", math.inf)
+        for name in ("rope_freqs", "rope_factors_long" if is_long else "rope_factors_short"):
+            if name + ".weight" in self.vectors:
+                frequency = frequency / self.vectors[name + ".weight"]
         self.frequency = frequency / number("rope.scaling.factor", 1.0)
         self.truncate(0)
 
@@ -134,15 +157,22 @@ class Model:
         for cache in self.keys + self.values:
             del cache[length:]
 
-    def rope(self, x, pos):  # x (heads, head_dim)
+    def window_of(self, layer):
+        """Positions that a row of this layer (from 0) sees; 0 for all."""
+        return 0 if self.arch == "gemma2" and layer % 2 == 1 else self.window
+
+    def rope(self, x, pos, layer):  # x (heads, head_dim)
+        if self.arch == "smollm3" and layer % 4 == 3:
+            return x
         cos, sin = np.cos(pos * self.frequency), np.sin(pos * self.frequency)
-        half = self.head_dim // 2
-        a, b = (x[:, 0::2], x[:, 1::2]) if self.interleaved else (x[:, :half], x[:, half:])
-        out = np.empty_like(x)
+        cos, sin = cos * self.rope_factor, sin * self.rope_factor
+        n, half = self.rope_dim, self.rope_dim // 2
+        a, b = (x[:, 0:n:2], x[:, 1:n:2]) if self.interleaved else (x[:, :half], x[:, half:n])
+        out = x.copy()
         if self.interleaved:
-            out[:, 0::2], out[:, 1::2] = a * cos - b * sin, a * sin + b * cos
+            out[:, 0:n:2], out[:, 1:n:2] = a * cos - b * sin, a * sin + b * cos
         else:
-            out[:, :half], out[:, half:] = a * cos - b * sin, a * sin + b * cos
+            out[:, :half], out[:, half:n] = a * cos - b * sin, a * sin + b * cos
         return out
 
     def to_cache(self, x, margins):
@@ -152,11 +182,14 @@ class Model:
         return x.astype(np.float32).astype(np.float16).astype(np.float64)
 
     def attention(self, q, layer):  # q (n_heads, head_dim) -> (q_dim)
-        keys, values = np.stack(self.keys[layer], 1), np.stack(self.values[layer], 1)
+        seen = slice(-self.window_of(layer), None)  # -0: all
+        keys = np.stack(self.keys[layer][seen], 1)
+        values = np.stack(self.values[layer][seen], 1)
         group = self.n_heads // self.n_kv_heads
         out = np.empty_like(q)
         for head in range(self.n_heads):
             scores = keys[head // group] @ q[head] / math.sqrt(self.head_dim)
+            scores = softcap(scores, self.attn_softcap)
             weights = np.exp(scores - scores.max())
             out[head] = weights / weights.sum() @ values[head // group]
         return out.reshape(-1)
@@ -165,31 +198,47 @@ class Model:
         y = self.matrices[name + ".weight"].times(x, margins)
         return y + self.vectors.get(name + ".bias", 0.0)
 
+    def qkv(self, name, x, margins):  # (heads, head_dim) each; phi3's matrix holds all three
+        if name + "attn_qkv.weight" in self.matrices:
+            heads = self.linear(name + "attn_qkv", x, margins).reshape(-1, self.head_dim)
+            return np.split(heads, [self.n_heads, self.n_heads + self.n_kv_heads])
+        return [self.linear(name + part, x, margins).reshape(-1, self.head_dim)
+                for part in ("attn_q", "attn_k", "attn_v")]
+
+    def gate_up(self, name, x, margins):  # (ffn_dim) each; phi3's matrix holds both
+        if name + "ffn_gate.weight" not in self.matrices:
+            return np.split(self.linear(name + "ffn_up", x, margins), 2)
+        return self.linear(name + "ffn_gate", x, margins), self.linear(name + "ffn_up", x, margins)
+
+    def added(self, name, matrix, post_norm, x, margins):
+        """What a half of a layer adds to a row."""
+        y = self.linear(name + matrix, x, margins)
+        weight = self.vectors.get(f"{name}{post_norm}.weight")
+        return y if weight is None else norm(y, weight, self.eps)
+
     def step(self, token, margins):
         """Logits (vocab_size) of `token` at the next position."""
         pos = len(self.keys[0])
-        h = self.matrices["token_embd.weight"].row(token).copy()
+        h = self.matrices["token_embd.weight"].row(token) * self.embedding_scale
         for layer in range(self.n_layers):
             name = f"blk.{layer}."
             x = norm(h, self.vectors[name + "attn_norm.weight"], self.eps)
-            q = self.linear(name + "attn_q", x, margins).reshape(self.n_heads, -1)
-            k = self.linear(name + "attn_k", x, margins).reshape(self.n_kv_heads, -1)
-            v = self.linear(name + "attn_v", x, margins).reshape(self.n_kv_heads, -1)
+            q, k, v = self.qkv(name, x, margins)
             if name + "attn_q_norm.weight" in self.vectors:
                 q = norm(q, self.vectors[name + "attn_q_norm.weight"], self.eps)
                 k = norm(k, self.vectors[name + "attn_k_norm.weight"], self.eps)
-            self.keys[layer].append(self.to_cache(self.rope(k, pos), margins))
+            self.keys[layer].append(self.to_cache(self.rope(k, pos, layer), margins))
             self.values[layer].append(self.to_cache(v, margins))
-            x = self.attention(self.rope(q, pos), layer)
-            h += self.linear(name + "attn_output", x, margins)
+            x = self.attention(self.rope(q, pos, layer), layer)
+            h += self.added(name, "attn_output", "post_attention_norm", x, margins)
 
             x = norm(h, self.vectors[name + "ffn_norm.weight"], self.eps)
-            gate = self.linear(name + "ffn_gate", x, margins)
-            up = self.linear(name + "ffn_up", x, margins)
-            h += self.linear(name + "ffn_down", gate / (1.0 + np.exp(-gate)) * up, margins)
+            gate, up = self.gate_up(name, x, margins)
+            x = self.activation(gate) * up
+            h += self.added(name, "ffn_down", "post_ffw_norm", x, margins)
         x = norm(h, self.vectors["output_norm.weight"], self.eps)
         head = "output" if "output.weight" in self.matrices else "token_embd"
-        return self.linear(head, x, margins)
+        return softcap(self.linear(head, x, margins), self.final_softcap)
 
     def forward(self, ids):
         """Logits (len(ids), vocab_size) from an empty cache, and the margins of all rows."""

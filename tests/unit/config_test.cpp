@@ -54,11 +54,12 @@ void refuse(const TinySpec& spec, ErrorCode code, std::initializer_list<std::str
 
 const TinySpec kLlama;
 
-TEST_CASE("config: the three architectures") {
-  for (const char* name : {"llama", "qwen2", "qwen3"}) {
+TEST_CASE("config: every architecture") {
+  for (const char* name : {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3"}) {
     TinySpec spec;
     spec.architecture = name;
     spec.head_dim = 24;
+    CAPTURE(name);
     const ModelConfig c = config_of(spec);
     CHECK(c.architecture == name);
     CHECK(c.name == "tiny");
@@ -75,18 +76,137 @@ TEST_CASE("config: the three architectures") {
     CHECK(c.norm_eps == 1e-5f);
     CHECK(c.rope_theta == 10000.0);
     CHECK(c.rope_scale == 1.0);
-    const RopeStyle style =
-        c.architecture == "llama" ? RopeStyle::kInterleaved : RopeStyle::kHalves;
-    CHECK(c.rope_style == style);
+    CHECK(c.rope_dim == 24);
+    CHECK(c.rope_attn_factor == 1);
+    CHECK(c.rope_original_context == 0);
+    CHECK(c.score_scale == 1.0f / std::sqrt(24.0f));
+    CHECK(c.window == 0);
+    const std::string a = c.architecture;
+    const bool neighbours = a == "llama" || a == "smollm3", gemma = a == "gemma" || a == "gemma2";
+    CHECK(c.rope_style == (neighbours ? RopeStyle::kInterleaved : RopeStyle::kHalves));
+    CHECK(c.activation == (gemma ? Activation::kGelu : Activation::kSilu));
+    CHECK(c.embedding_scale == (gemma ? 8.0f : 1.0f));
+    CHECK(c.attn_softcap == (a == "gemma2" ? 50.0f : 0.0f));
+    CHECK(c.final_softcap == (a == "gemma2" ? 30.0f : 0.0f));
+    for (int l = 1; l <= 8; ++l) CHECK(c.rotates(l) == (a != "smollm3" || l % 4 != 0));
   }
 }
 
+TEST_CASE("config: windows, of all layers, of every other one, or where the context ends") {
+  const auto windowed = [](const char* name, uint32_t window) {
+    TinySpec spec;
+    spec.architecture = name;
+    return with_uint(spec, "attention.sliding_window", window);
+  };
+  for (const char* name : {"llama", "phi3"}) {
+    const ModelConfig c = config_of(windowed(name, 64));
+    CHECK(c.max_seq_len == 256);
+    for (int l = 1; l <= 4; ++l) CHECK(c.window_of(l) == 64);
+  }
+  const ModelConfig c = config_of(windowed("gemma2", 64));
+  CHECK(c.max_seq_len == 256);
+  for (int l = 1; l <= 4; ++l) CHECK(c.window_of(l) == (l % 2 == 1 ? 64 : 0));
+  TinySpec longer;
+  longer.architecture = "gemma2";
+  longer.max_seq_len = 8192;
+  CHECK(config_of(longer).window_of(1) == 4096);  // Gemma 2's own
+  CHECK(config_of(with_uint(longer, "attention.sliding_window", 0)).window_of(1) == 0);
+  for (const char* name : {"qwen2", "qwen3", "gemma", "smollm3"}) {
+    const ModelConfig cut = config_of(windowed(name, 64));
+    CHECK(cut.max_seq_len == 64);
+    CHECK(cut.window == 0);
+  }
+  for (const char* name : {"llama", "gemma2", "phi3", "qwen2"}) {
+    for (uint32_t window : {256u, 4096u, 0u}) {  // hide nothing
+      const ModelConfig whole = config_of(windowed(name, window));
+      CHECK(whole.max_seq_len == 256);
+      CHECK(whole.window_of(1) == 0);
+    }
+  }
+  const TinySpec gemma2 = windowed("gemma2", 64);
+  const char* pattern = "attention.sliding_window_pattern";
+  CHECK(config_of(with_uint(gemma2, pattern, 2)).window_of(3) == 64);
+  refuse(with_uint(gemma2, pattern, 6), ErrorCode::kUnsupported,
+         {pattern, "expected 2", "found 6"});
+  refuse(with_ints(gemma2, pattern, {1, 0}), ErrorCode::kUnsupported, {pattern, "one per layer"});
+  refuse(with_float(gemma2, "rope.freq_base_swa", 5000), ErrorCode::kUnsupported,
+         {"rope.freq_base_swa", "found 5000"});
+}
+
+TEST_CASE("config: soft caps, which only gemma2 has, and the scale of its scores") {
+  TinySpec spec;
+  spec.architecture = "gemma2";
+  spec.attn_softcap = 5;
+  spec.final_softcap = 2.5f;
+  CHECK(config_of(spec).attn_softcap == 5);
+  CHECK(config_of(spec).final_softcap == 2.5f);
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    for (float value : {-1.0f, inf, std::nanf("")}) {
+      TinySpec plain;
+      plain.architecture = "gemma2";
+      refuse(with_float(plain, key, value), ErrorCode::kFormat, {key, "finite"});
+    }
+  }
+  spec.head_dim = 32;
+  spec.n_layers = 46;  // the 27B: dim / n_heads
+  CHECK(config_of(spec).score_scale == 1.0f / std::sqrt(64.0f / 4));
+  spec.n_layers = 42;
+  CHECK(config_of(spec).score_scale == 1.0f / std::sqrt(32.0f));
+}
+
+TEST_CASE("config: phi3 rotates parts of heads, and has factors for short and long contexts") {
+  TinySpec spec;
+  spec.architecture = "phi3";
+  spec.head_dim = 24;
+  for (int rotated : {2, 18, 24}) {
+    spec.rope_dim = rotated;
+    CHECK(config_of(spec).rope_dim == rotated);
+  }
+  for (uint32_t bad : {0u, 7u, 26u, UINT32_MAX}) {
+    refuse(with_uint(spec, "rope.dimension_count", bad), ErrorCode::kFormat,
+           {"rope.dimension_count", "even", "2 to 24"});
+  }
+  spec.rope_dim = 18;
+  spec.long_rope = true;
+  const std::vector<TinyTensor> tensors = tiny_tensors(spec);
+  const ModelConfig c = config_of(spec, tensors);
+  CHECK(c.rope_original_context == 64);
+  CHECK(c.rope_attn_factor == doctest::Approx(std::sqrt(1 + std::log(4.0) / std::log(64.0))));
+  CHECK(c.max_seq_len == 256);
+  const auto longer = [&](const TinySpec& s) { return config_of(s, tensors); };
+  CHECK(longer(with_float(spec, "rope.scaling.attn_factor", 1.19f)).rope_attn_factor == 1.19f);
+  CHECK(longer(with_string(spec, "rope.scaling.type", "longrope")).rope_original_context == 64);
+  const TinySpec same = with_uint(spec, "rope.scaling.original_context_length", 256);
+  CHECK(longer(same).rope_attn_factor == 1);
+  const auto refuse_long = [&](const TinySpec& s, ErrorCode code,
+                               std::initializer_list<std::string_view> parts) {
+    check_mentions(expect_error(code, [&] { config_of(s, tensors); }), parts);
+  };
+  for (float value : {0.0f, -1.0f, std::nanf("")}) {
+    refuse_long(with_float(spec, "rope.scaling.attn_factor", value), ErrorCode::kFormat,
+                {"attn_factor", "above 0"});
+  }
+  const char* original = "rope.scaling.original_context_length";
+  refuse_long(without(spec, original), ErrorCode::kFormat, {original, "no such key"});
+  refuse_long(with_uint(spec, original, 1), ErrorCode::kFormat, {original, "2 to "});
+  refuse_long(with_string(spec, "rope.scaling.type", "yarn"), ErrorCode::kUnsupported,
+              {"rope.scaling.type", "longrope", "'yarn'"});
+  refuse_long(with_float(spec, "rope.scaling.factor", 4), ErrorCode::kUnsupported,
+              {"rope.scaling.factor", "found 4"});
+  // Without such tensors a factor has nothing to belong to.
+  spec.long_rope = false;
+  refuse(with_float(spec, "rope.scaling.attn_factor", 1.19f), ErrorCode::kUnsupported,
+         {"attn_factor", "found 1.19"});
+}
+
 TEST_CASE("config: other architectures are named, with those that run") {
-  for (const char* name : {"gpt2", "gemma", "phi3", "qwen2moe", "Llama", ""}) {
+  for (const char* name : {"gpt2", "gemma3", "phi2", "qwen2moe", "Llama", ""}) {
     TinySpec spec;
     spec.architecture = name;
     const std::string text = expect_error(ErrorCode::kUnsupported, [&] { config_of(spec); });
-    check_mentions(text, {"tiny.gguf", format("'%s'", name), "llama, qwen2, qwen3"});
+    check_mentions(text, {"tiny.gguf", format("'%s'", name),
+                          "llama, qwen2, qwen3, gemma, gemma2, phi3, smollm3"});
   }
   TinySpec none;
   none.without = {"general.architecture"};
@@ -217,12 +337,6 @@ TEST_CASE("config: rope scaling") {
   CHECK(config_of(llama3, tiny_tensors(llama3)).rope_scale == 1.0);
 }
 
-TEST_CASE("config: a sliding window bounds the context, in which it hides nothing") {
-  CHECK(config_of(with_uint(kLlama, "attention.sliding_window", 64)).max_seq_len == 64);
-  CHECK(config_of(with_uint(kLlama, "attention.sliding_window", 4096)).max_seq_len == 256);
-  CHECK(config_of(with_uint(kLlama, "attention.sliding_window", 0)).max_seq_len == 256);
-}
-
 TEST_CASE("config: features nothing here computes are refused by name") {
   CHECK(config_of(with_uint(kLlama, "expert_count", 0)).dim == 64);
   refuse(with_uint(kLlama, "expert_count", 8), ErrorCode::kUnsupported,
@@ -248,7 +362,7 @@ TEST_CASE("config: adapters and parts of split models") {
   refuse(adapter, ErrorCode::kUnsupported, {"general.type", "'adapter'"});
   TinySpec part;
   part.metadata = [](GgufWriter& w) { w.add_uint("split.count", 3); };
-  refuse(part, ErrorCode::kUnsupported, {"one of 3 parts", "merge"});
+  refuse(part, ErrorCode::kUnsupported, {"one of 3 parts", "open the first"});
   part.metadata = [](GgufWriter& w) { w.add_uint("split.count", 1); };
   CHECK(config_of(part).dim == 64);
 }

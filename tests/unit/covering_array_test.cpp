@@ -23,8 +23,19 @@ using namespace specbound::test;
 
 namespace {
 
+// Every element type, every way in which architectures differ.
+struct TinyKind {
+  DType type;
+  const char* architecture;
+};
+const std::vector<TinyKind> kKinds = {{DType::kQ8_0, "llama"},
+                                      {DType::kQ8_0, "gemma2"},
+                                      {DType::kF16, "phi3"},
+                                      {DType::kF32, "gemma2"},
+                                      {DType::kBF16, "smollm3"}};
+
 struct Setting {
-  DType type = DType::kQ8_0;
+  size_t kind = 0;  // of kKinds; the demo model is of the first
   Isa isa = best_isa();
   int threads = 1;
   SamplingParams sampling;
@@ -36,12 +47,12 @@ struct Setting {
     std::string layers;
     for (const int l : drafting.check_layers) layers += format(" %d", l);
     return format(
-        "%s, %s, %d threads, %s, temp %g, top-k %d, top-p %g, min-p %g, penalty %g, seed %d, w_max "
-        "%d, d_max %d, check layers%s, plain rounds %d",
-        dtype_info(type)->name, isa_name(isa), threads, lens ? "lens" : "forced",
-        sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p,
-        sampling.repeat_penalty, static_cast<int>(sampling.seed), drafting.w_max, drafting.d_max,
-        layers.empty() ? " all" : layers.c_str(), measure_plain);
+        "%s %s, %s, %d threads, %s, temp %g, top-k %d, top-p %g, min-p %g, penalty %g, seed %d, "
+        "w_max %d, d_max %d, check layers%s, plain rounds %d",
+        kKinds[kind].architecture, dtype_info(kKinds[kind].type)->name, isa_name(isa), threads,
+        lens ? "lens" : "forced", sampling.temperature, sampling.top_k, sampling.top_p,
+        sampling.min_p, sampling.repeat_penalty, static_cast<int>(sampling.seed), drafting.w_max,
+        drafting.d_max, layers.empty() ? " all" : layers.c_str(), measure_plain);
   }
 };
 
@@ -122,22 +133,24 @@ void check_texts(const Setting& setting, Backend& plain, Backend& other,
 
 constexpr int kTinyLayers = 6;
 
-const TinyModel& tiny_model_of(DType type) {
-  static std::map<DType, std::unique_ptr<TinyModel>> models;
-  auto& model = models[type];
+const TinyModel& tiny_model_of(size_t kind) {
+  static std::map<size_t, std::unique_ptr<TinyModel>> models;
+  auto& model = models[kind];
   if (!model) {
     TinySpec spec;
+    spec.architecture = kKinds[kind].architecture;
     spec.n_layers = kTinyLayers;
     spec.dim = 32;
     spec.n_heads = 2;
     spec.n_kv_heads = 1;
-    spec.type = type;
+    spec.type = kKinds[kind].type;
+    if (spec.architecture == "phi3") spec.rope_dim = 12;
+    if (spec.architecture == "phi3" || spec.architecture == "gemma2") spec.window = 20;
     model = std::make_unique<TinyModel>(spec);
   }
   return *model;
 }
 
-const std::vector<DType> kTypes = {DType::kQ8_0, DType::kF16, DType::kF32, DType::kBF16};
 const std::vector<float> kTemperatures = {0, 0.3f, 0.7f, 1.0f, 1.5f};
 const std::vector<std::vector<int>> kCheckLayers = {{}, {2, 3, 5}, {1, 4}};
 const std::vector<int> kDepths = {2, 4, 10};
@@ -157,7 +170,7 @@ std::vector<int> tiny_levels(size_t isas) {
   return {kWidths,
           static_cast<int>(kTemperatures.size()),
           kFilterLevels,
-          static_cast<int>(kTypes.size()),
+          static_cast<int>(kKinds.size()),
           static_cast<int>(isas),
           static_cast<int>(kCheckLayers.size()),
           static_cast<int>(kDepths.size()),
@@ -173,7 +186,7 @@ Setting tiny_setting(const std::vector<int>& level, const std::vector<Isa>& isas
   s.drafting.w_max = 2 + level[0];
   s.sampling.temperature = kTemperatures[level[1]];
   set_filters(s.sampling, level[2]);
-  s.type = kTypes[level[3]];
+  s.kind = level[3];
   s.isa = isas[level[4]];
   s.drafting.check_layers = kCheckLayers[level[5]];
   s.drafting.d_max = kDepths[level[6]];
@@ -224,7 +237,7 @@ TEST_CASE("tiny models: the same texts with speculation on and off, in a coverin
   options.max_tokens = 64;
   for (const std::vector<int>& level : array) {
     const Setting setting = tiny_setting(level, isas);
-    const TinyModel& model = tiny_model_of(setting.type);
+    const TinyModel& model = tiny_model_of(setting.kind);
     const auto plain = model.backend(best_isa(), 1, true, 160);
     const auto other = model.backend(setting.isa, setting.threads, true, 160);
     const bool slow = setting.threads > 1 || (setting.isa == Isa::kPortable && isas.size() > 1);

@@ -11,8 +11,8 @@
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
 #include "engine_rig.h"
+#include "int8_reference.h"
 #include "model/exit_heads.h"
-#include "model/half.h"
 #include "temp_dir.h"
 
 using namespace specbound;
@@ -22,8 +22,11 @@ namespace {
 
 constexpr int kDim = 96, kInner = 160, kList = 150;  // three chunks of z, the last one short
 
-TinySpec spec_of(DType type) {
+// gemma2 caps its logits, heads' too.
+TinySpec spec_of(DType type, const char* architecture) {
   TinySpec spec;
+  spec.architecture = architecture;
+  if (spec.architecture == "gemma2") spec.final_softcap = 0.7f;
   spec.dim = kDim;
   spec.n_layers = 3;
   spec.vocab_size = 300;
@@ -45,7 +48,8 @@ struct Subject {
   std::string path = folder / "heads.gguf";
   std::optional<ExitHeads> heads;
 
-  explicit Subject(DType type) : model(spec_of(type)) {
+  explicit Subject(DType type, const char* architecture = "llama")
+      : model(spec_of(type, architecture)) {
     NewHeads file;
     file.base = heads_base(model.gguf, model.config);
     for (int i = 0; i < kList; ++i) file.shortlist.push_back((i * 7 + 5) % 300);
@@ -80,32 +84,6 @@ struct Subject {
   }
 };
 
-// int8_formula.h for one row.
-std::vector<float> times_q8_0(const Matrix& w, int n_out, const std::vector<float>& x) {
-  const auto* blocks = reinterpret_cast<const BlockQ8_0*>(w.data);
-  std::vector<float> y(n_out);
-  for (int o = 0; o < n_out; ++o) {
-    float total = 0;
-    for (int c = 0; c < k_chunks(w.n_in); ++c) {
-      float acc = 0;
-      for (int b = k_chunk_begin(w.n_in, c); b < k_chunk_begin(w.n_in, c + 1); ++b) {
-        const float* xb = &x[size_t(b) * 32];
-        float amax = 0;
-        for (int i = 0; i < 32; ++i) amax = std::max(amax, std::fabs(xb[i]));
-        const BlockQ8_0& block = blocks[size_t(o) * (w.n_in / 32) + b];
-        int isum = 0;
-        for (int i = 0; i < 32; ++i) {
-          isum += block.q[i] * static_cast<int>(std::nearbyint(xb[i] * (127.0f / amax)));
-        }
-        acc = std::fma(static_cast<float>(isum), half_to_float(block.d) * (amax / 127.0f), acc);
-      }
-      total += acc;
-    }
-    y[o] = total;
-  }
-  return y;
-}
-
 std::vector<float> times_float(const Matrix& w, int n_out, const std::vector<float>& x) {
   std::vector<float> y(n_out);
   kernels_for(Isa::kPortable)
@@ -113,8 +91,9 @@ std::vector<float> times_float(const Matrix& w, int n_out, const std::vector<flo
   return y;
 }
 
-std::vector<float> times(const Matrix& w, int n_out, const std::vector<float>& x) {
-  return w.type == DType::kQ8_0 ? times_q8_0(w, n_out, x) : times_float(w, n_out, x);
+std::vector<float> times(Matrix w, int n_out, const std::vector<float>& x) {
+  w.n_out = n_out;
+  return takes_int8_rows(w.type) ? formula(w, x, 1) : times_float(w, n_out, x);
 }
 
 std::vector<float> normed(std::span<const float> h, const float* weight, float eps) {
@@ -136,6 +115,14 @@ class Reference {
   }
 
   std::vector<float> check(int index, int slot, std::span<const float> h) {
+    std::vector<float> z = uncapped(index, slot, h);
+    const float cap = config().final_softcap;
+    if (cap > 0) kernels_for(Isa::kPortable).softcap(z.data(), cap, static_cast<int>(z.size()));
+    return z;
+  }
+
+ private:
+  std::vector<float> uncapped(int index, int slot, std::span<const float> h) {
     const HeadWeights& head = subject_.heads->heads()[index];
     const std::vector<float> x = normed(h, nullptr, config().norm_eps);
     if (head.kind == HeadKind::kFolded) return times(head.folded, shortlist_, x);
@@ -159,7 +146,6 @@ class Reference {
     return z;
   }
 
- private:
   const Weights& weights() const { return subject_.model.weights; }
   const ModelConfig& config() const { return subject_.model.config; }
 
@@ -232,8 +218,13 @@ float* mutable_row(Backend& backend, int slot) {
 }  // namespace
 
 TEST_CASE("exit checks follow their formulas, and a prefix of the list is a list") {
-  for (DType type : {DType::kQ8_0, DType::kF32, DType::kF16}) {
-    const Subject s(type);
+  for (const auto& [type, architecture] : {std::pair(DType::kQ8_0, "llama"),
+                                           {DType::kF32, "llama"},
+                                           {DType::kF16, "llama"},
+                                           {DType::kQ4_0, "llama"},
+                                           {DType::kQ5_0, "llama"},
+                                           {DType::kQ8_0, "gemma2"}}) {
+    const Subject s(type, architecture);
     const auto backend = s.model.backend(Isa::kPortable, 1);
     std::vector<Looked> whole;
     for (int shortlist : {kList, 64, 16}) {
@@ -250,8 +241,11 @@ TEST_CASE("exit checks follow their formulas, and a prefix of the list is a list
 }
 
 TEST_CASE("exit checks do not depend on instruction set, layout or thread count") {
-  for (DType type : {DType::kQ8_0, DType::kBF16}) {
-    const Subject s(type);
+  for (const auto& [type, architecture] : {std::pair(DType::kQ8_0, "llama"),
+                                           {DType::kBF16, "llama"},
+                                           {DType::kQ4_0, "llama"},
+                                           {DType::kF16, "gemma2"}}) {
+    const Subject s(type, architecture);
     const auto plain = s.model.backend(Isa::kPortable, 1);
     const std::vector<Looked> expected = look(s, *plain, kList, 0.9f, nullptr);
     for (Isa isa : supported_isas()) {

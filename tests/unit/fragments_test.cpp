@@ -3,11 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
+#include "model/dequantize.h"
 #include "model/half.h"
 #include "tiny_gguf.h"
 
@@ -24,6 +26,14 @@ int tiles_of(int n_out) {
 size_t int8_place(int o, int k) {
   const int g = o % 8, t = k / 8, word = k % 8 / 4 * 2 + o / 8;
   return size_t(4 * g + t) * 16 + word * 4 + k % 4;
+}
+
+// Element k (of 32) of output `o` in a block of 4 bits: the lane's numbers 0..7 are below in its
+// bytes, 8..15 above.
+int nibble_at(const int8_t* block, int o, int k) {
+  const int lane = 4 * (o % 8) + k / 8, number = k % 8 / 4 * 8 + o / 8 * 4 + k % 4;
+  const auto byte = static_cast<uint8_t>(block[8 * lane + number % 8]);
+  return number < 8 ? byte & 15 : byte >> 4;
 }
 
 // The same in halves, k of 16.
@@ -74,6 +84,83 @@ TEST_CASE("INT8 fragments: each element and scale at its place, zeros past the l
       }
     }
     CHECK(right);
+  }
+}
+
+TEST_CASE("4-bit fragments: each number, scale and min at its place, zeros past the last output") {
+  for (const DType type : {DType::kQ4_0, DType::kQ4_K}) {
+    const int block_size = static_cast<int>(dtype_info(type)->block);
+    for (const auto& sizes : {std::pair{1, 1}, {16, 2}, {40, 3}, {83, 5}}) {
+      const int n_out = sizes.first, n_in = sizes.second * block_size;
+      CAPTURE(dtype_info(type)->name);
+      CAPTURE(n_out);
+      TinyRandom random(n_out);
+      std::vector<std::byte> bytes(size_t(n_out) * sizes.second * dtype_info(type)->bytes);
+      for (std::byte& b : bytes) b = static_cast<std::byte>(random.next());
+      const auto* q4_0 = reinterpret_cast<const BlockQ4_0*>(bytes.data());
+      const auto* q4_k = reinterpret_cast<const BlockQ4_K*>(bytes.data());
+      const Matrix matrix{type, n_out, n_in, bytes.data()};
+      const FragmentShape shape = int8_fragments(matrix);
+      REQUIRE(shape.n_tiles == tiles_of(n_out));
+      REQUIRE(shape.n_blocks == n_in / 32);
+      REQUIRE(shape.block_bytes == 256);
+      REQUIRE(shape.n_supers == (type == DType::kQ4_K ? n_in / 256 : 0));
+      std::vector<int8_t> q(shape.bytes_of(shape.n_tiles), 77);
+      std::vector<uint16_t> d(shape.scales_of(shape.n_tiles), 77);
+      std::vector<uint32_t> d2(shape.supers_of(shape.n_tiles), 77);
+      in_pieces(shape.n_tiles, [&](int begin, int end) {
+        repack_4bit(matrix, begin, end, q.data() + shape.bytes_of(begin),
+                    d.data() + shape.scales_of(begin), d2.data() + shape.supers_of(begin));
+      });
+      bool right = true;
+      for (int o = 0; o < shape.n_tiles * 16; ++o) {
+        const bool exists = o < n_out;
+        for (int k = 0; k < n_in; ++k) {
+          const int b = k / 32, i = k % 32;
+          const size_t block = size_t(o / 16) * shape.n_blocks + b;
+          const size_t place = size_t(o % 8 * 2 + o % 16 / 8);
+          int number = 0;
+          uint32_t scale = 0, super = 0;
+          if (exists && type == DType::kQ4_0) {
+            const BlockQ4_0& from = q4_0[size_t(o) * (n_in / 32) + b];
+            number = i < 16 ? from.q[i] % 16 : from.q[i - 16] / 16;
+            scale = from.d;
+          } else if (exists) {
+            const BlockQ4_K& from = q4_k[size_t(o) * (n_in / 256) + b / 8];
+            const uint8_t byte = from.q[b % 8 / 2 * 32 + i];
+            number = b % 2 == 0 ? byte % 16 : byte / 16;
+            const Q4KScale part = q4_k_scale(from, b % 8);
+            scale = part.scale + 256u * part.min;
+            super = from.d + 65536u * from.dmin;
+          }
+          right = right && nibble_at(&q[block * 256], o % 16, i) == number;
+          right = right && d[block * 16 + place] == scale;
+          if (type == DType::kQ4_0) continue;
+          const size_t of_256 = size_t(o / 16) * shape.n_supers + b / 8;
+          right = right && d2[of_256 * 16 + place] == super;
+        }
+      }
+      CHECK(right);
+    }
+  }
+}
+
+TEST_CASE("FP16 fragments: every quantization is dequantized, value by value") {
+  for (const DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kQ5_1}) {
+    CAPTURE(dtype_info(type)->name);
+    const int n_out = 19, n_in = 512;
+    TinyRandom random(8);
+    const std::vector<std::byte> source =
+        tiny_blocks(type, size_t(n_out) * n_in, 1e-2f, [&] { return random.next(); });
+    std::vector<float> values(size_t(n_out) * n_in);
+    dequantize(source.data(), type, values.size(), values.data());
+    std::vector<uint16_t> halves(values.size());
+    std::transform(values.begin(), values.end(), halves.begin(), float_to_half);
+    const Matrix f16{DType::kF16, n_out, n_in, reinterpret_cast<const std::byte*>(halves.data())};
+    std::vector<uint16_t> found(half_fragments(f16).bytes_of(2) / 2), expected(found.size());
+    CHECK(repack_half({type, n_out, n_in, source.data()}, 0, 2, found.data()) == 0);
+    CHECK(repack_half(f16, 0, 2, expected.data()) == 0);
+    CHECK(found == expected);
   }
 }
 

@@ -60,6 +60,48 @@ std::vector<Case> cases() {
   bf16.output_bias = true;
   bf16.n_kv_heads = 1;
   all.push_back({"llama BF16 and Q8_0", bf16});
+  TinySpec gemma2;  // GELU, soft caps, post norms; a window that the last rows' chunk outgrows
+  gemma2.architecture = "gemma2";
+  gemma2.type = DType::kQ8_0;
+  gemma2.dim = 32;
+  gemma2.tied = true;
+  gemma2.window = 9;
+  gemma2.attn_softcap = 0.5f;
+  gemma2.final_softcap = 0.3f;
+  all.push_back({"gemma2 Q8_0", gemma2});
+  TinySpec phi3;  // rows of fused matrices, parts of heads rotated
+  phi3.architecture = "phi3";
+  phi3.type = DType::kF16;
+  phi3.dim = 40;
+  phi3.ffn_dim = 48;
+  phi3.head_dim = 24;
+  phi3.rope_dim = 14;
+  phi3.long_rope = true;
+  phi3.window = 30;
+  all.push_back({"phi3 F16", phi3});
+  TinySpec smollm3;
+  smollm3.architecture = "smollm3";
+  smollm3.type = DType::kQ8_0;
+  smollm3.n_layers = 4;  // the last one rotates nothing
+  smollm3.dim = smollm3.ffn_dim = 32;
+  all.push_back({"smollm3 Q8_0", smollm3});
+  TinySpec q4_0;
+  q4_0.type = DType::kQ4_0;
+  q4_0.ffn_dim = 1056;  // 33 blocks: two chunks of K
+  q4_0.n_layers = 1;
+  all.push_back({"llama Q4_0", q4_0});
+  TinySpec q4_k;  // as Q4_K_M mixes, and what else is converted
+  q4_k.type = DType::kQ4_K;
+  q4_k.dim = 256;
+  q4_k.n_heads = 8;
+  q4_k.head_dim = 32;
+  q4_k.ffn_dim = 1280;  // 40 blocks: chunks end in the middle of a super-block
+  q4_k.n_layers = 1;
+  q4_k.types["attn_v.weight"] = DType::kQ6_K;
+  q4_k.types["attn_output.weight"] = DType::kQ5_0;
+  q4_k.types["token_embd.weight"] = DType::kQ6_K;
+  q4_k.tied = true;
+  all.push_back({"llama Q4_K and Q6_K", q4_k});
   return all;
 }
 
@@ -257,9 +299,12 @@ TEST_CASE("what a rejected row left in the cache is never read") {
 
 // Constants: every compiler, optimization level and sanitizer build is held to the same bits.
 TEST_CASE("the bits are the same from build to build") {
-  const uint64_t expected[] = {15085930341079558449u, 1732508154574676213u, 15598368885687009444u,
-                               14160064025680477103u, 4633290100991379771u};
+  const uint64_t expected[] = {15085930341079558449u, 1732508154574676213u,  15598368885687009444u,
+                               14160064025680477103u, 4633290100991379771u,  7058181350283893096u,
+                               8371078157278704706u,  14066548450215113198u, 1605463453760223722u,
+                               14527471463218120674u};
   const std::vector<Case> all = cases();
+  REQUIRE(all.size() == std::size(expected));
   for (size_t i = 0; i < all.size(); ++i) {
     CAPTURE(all[i].name);
     const TinyModel model(all[i].spec);

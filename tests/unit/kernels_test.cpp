@@ -23,32 +23,6 @@ std::vector<float> normals(size_t n, uint64_t seed, float scale = 1) {
   return x;
 }
 
-// int8_formula.h once more, as plainly as it can be said.
-struct QuantBlock {
-  float dx;
-  int8_t q[32];
-};
-QuantBlock quantize_plainly(const float* x) {
-  QuantBlock out{};
-  float amax = 0;
-  for (int i = 0; i < 32; ++i) amax = std::max(amax, std::fabs(x[i]));
-  if (amax < kQuantFloor) return out;
-  out.dx = amax / 127.0f;
-  const float inverse = 127.0f / amax;
-  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int8_t>(std::nearbyint(x[i] * inverse));
-  return out;
-}
-
-std::vector<BlockQ8_0> random_q8_0(int n_out, int n_in, uint64_t seed) {
-  TinyRandom random(seed);
-  std::vector<BlockQ8_0> blocks(size_t(n_out) * n_in / 32);
-  for (BlockQ8_0& b : blocks) {
-    b.d = float_to_half(0.001f * (1 + random.uniform()));
-    for (int8_t& q : b.q) q = static_cast<int8_t>(random.next());  // -128 too
-  }
-  return blocks;
-}
-
 }  // namespace
 
 TEST_CASE("half and bfloat conversions: all 16-bit values, ties, overflow, subnormals") {
@@ -82,60 +56,6 @@ TEST_CASE("half and bfloat conversions: all 16-bit values, ties, overflow, subno
   CHECK(float_to_bfloat(1.01171875f) == 0x3f82);
 }
 
-TEST_CASE("INT8 matmul equals the written formula, tiles and in place") {
-  for (int n_in : {32, 992, 1024, 2080, 4128}) {  // 1, 2, 4, 8 chunks
-    for (int n_out : {16, 33}) {
-      const std::vector<BlockQ8_0> blocks = random_q8_0(n_out, n_in, n_in + n_out);
-      const Matrix matrix{DType::kQ8_0, n_out, n_in,
-                          reinterpret_cast<const std::byte*>(blocks.data())};
-      TileMatrix tiles{n_out, n_in, nullptr, nullptr};
-      std::vector<uint8_t> q(tiles.q_bytes());
-      std::vector<uint16_t> d(tiles.d_count());
-      repack_tiles(matrix, 0, tiles, q.data(), d.data());
-      tiles.q = q.data();
-      tiles.d = d.data();
-      const int n_rows = 19;
-      const std::vector<float> x = normals(size_t(n_rows) * n_in, 5);
-
-      std::vector<float> expected(size_t(n_rows) * n_out);
-      for (int r = 0; r < n_rows; ++r) {
-        std::vector<QuantBlock> xq;
-        for (int k = 0; k < n_in; k += 32) xq.push_back(quantize_plainly(&x[size_t(r) * n_in + k]));
-        for (int o = 0; o < n_out; ++o) {
-          float total = 0;
-          for (int c = 0; c < k_chunks(n_in); ++c) {
-            float acc = 0;
-            for (int b = k_chunk_begin(n_in, c); b < k_chunk_begin(n_in, c + 1); ++b) {
-              const BlockQ8_0& w = blocks[size_t(o) * (n_in / 32) + b];
-              int isum = 0;
-              for (int i = 0; i < 32; ++i) isum += int{w.q[i]} * int{xq[b].q[i]};
-              acc = std::fma(static_cast<float>(isum), half_to_float(w.d) * xq[b].dx, acc);
-            }
-            total += acc;
-          }
-          expected[size_t(r) * n_out + o] = total;
-        }
-      }
-      for (Isa isa : supported_isas()) {
-        CAPTURE(isa_name(isa));
-        CAPTURE(n_in);
-        const Kernels& kernels = kernels_for(isa);
-        RowBuffer buffer(n_rows, n_in);
-        const Rows rows = buffer.rows(n_rows, n_in, x.data(), n_in);
-        for (int r = 0; r < n_rows; ++r)
-          kernels.quantize(&x[size_t(r) * n_in], r, 0, n_in / 32, rows.quantized);
-        std::vector<float> y(expected.size() + 1, -7.0f);
-        kernels.matmul_tiles(tiles, rows.quantized, y.data(), n_out, false);
-        CHECK(same_bits(y.data(), expected.data(), expected.size()));
-        CHECK(y.back() == -7.0f);  // nothing past the last output
-        std::fill(y.begin(), y.end(), 0.0f);
-        kernels.matmul_q8_0(matrix, 0, n_out, rows.quantized, y.data(), n_out, true);
-        CHECK(same_bits(y.data(), expected.data(), expected.size()));
-      }
-    }
-  }
-}
-
 TEST_CASE("quantization of odd blocks: zeros, tiny, infinite, NaN, one spike") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -151,6 +71,7 @@ TEST_CASE("quantization of odd blocks: zeros, tiny, infinite, NaN, one spike") {
       int sum = 0;
       for (int i = 0; i < 32; ++i) sum += q.q[i];
       CHECK(q.bias[0] == -128 * sum);
+      CHECK(q.minus_sum[0] == static_cast<float>(-sum));
       return std::pair(q.scale[0], std::vector<int8_t>(q.q, q.q + 32));
     };
     CHECK(quantized(0, 0).first == 0.0f);
@@ -268,7 +189,7 @@ TEST_CASE("attention agrees with softmax(q K) V in double, whatever its queries 
       for (int i = 0; i < 8; ++i) {
         queries.push_back({&q[size_t(i) * head_dim], &out[size_t(i) * head_dim], pos[i]});
       }
-      kernels.attention(head, queries.data(), 8, head_dim, scale, scratch.data());
+      kernels.attention(head, queries.data(), 8, head_dim, scale, 0, scratch.data());
       for (int i = 0; i < 8; ++i) {
         std::vector<double> weight(pos[i] + 1), exact(head_dim);
         double largest = -1e300, total = 0;
@@ -292,7 +213,7 @@ TEST_CASE("attention agrees with softmax(q K) V in double, whatever its queries 
         // Alone, the query gives the same bits.
         std::vector<float> alone(head_dim);
         const Query one{&q[size_t(i) * head_dim], alone.data(), pos[i]};
-        kernels.attention(head, &one, 1, head_dim, scale, scratch.data());
+        kernels.attention(head, &one, 1, head_dim, scale, 0, scratch.data());
         CHECK(same_bits(alone.data(), &out[size_t(i) * head_dim], head_dim));
       }
       // In any company, too.
@@ -300,7 +221,7 @@ TEST_CASE("attention agrees with softmax(q K) V in double, whatever its queries 
         std::vector<float> again(out.size());
         std::vector<Query> few(queries.end() - count, queries.end());
         for (Query& query : few) query.out = &again[query.out - out.data()];
-        kernels.attention(head, few.data(), count, head_dim, scale, scratch.data());
+        kernels.attention(head, few.data(), count, head_dim, scale, 0, scratch.data());
         const size_t first = size_t(8 - count) * head_dim;
         CHECK(same_bits(&again[first], &out[first], size_t(count) * head_dim));
       }

@@ -102,6 +102,15 @@ TEST_CASE("GPU weights: which matrices are INT8") {
     CHECK(types_of(spec, GpuDtype::kInt8) == "iiiiiiii");
     CHECK(types_of(spec, GpuDtype::kFp16) == "ffffffff");
   }
+  TinySpec four;  // what is quantized takes INT8 rows, in whatever form
+  four.dim = four.ffn_dim = 256;
+  four.head_dim = 64;
+  for (DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kQ5_1}) {
+    four.type = type;
+    CHECK(types_of(four) == "iiiiiiii");
+    CHECK(types_of(four, GpuDtype::kInt8) == "iiiiiiii");
+    CHECK(types_of(four, GpuDtype::kFp16) == "ffffffff");
+  }
   // Those that read the same rows agree; down and o go their own ways.
   CHECK(types_of(q8_0_but("attn_q.weight", DType::kF16)) == "fffiiiii");
   CHECK(types_of(q8_0_but("attn_k.weight", DType::kF32)) == "fffiiiii");
@@ -178,6 +187,39 @@ TEST_CASE("GPU memory: a 7B takes 7.3 GB as int8 and 13.5 GB as fp16, and 2.1 GB
   CHECK(near(fp16.weights, matrices * 2 + table));
   CHECK(int8.kv == size_t{2147483648});
   CHECK(int8.workspace < size_t{400} << 20);
+}
+
+TEST_CASE("GPU memory: an 8B of Q4_K_M takes 5.4 GB, and fits a card of 8 GB with 8192 tokens") {
+  ModelConfig c = shape_7b();
+  c.ffn_dim = 14336;
+  c.n_kv_heads = 8;
+  c.vocab_size = 128256;
+  c.max_seq_len = 8192;
+  // As llama.cpp mixes it: v and down of half of the layers, and the head, are Q6_K.
+  Weights weights = random_weights(c);
+  for (int l = 0; l < c.n_layers; ++l) {
+    LayerWeights& w = weights.layers[l];
+    for (Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo, &w.w_gate, &w.w_up, &w.w_down}) {
+      m->type = DType::kQ4_K;
+    }
+    if (l % 2 == 0) w.wv.type = w.w_down.type = DType::kQ6_K;
+  }
+  weights.token_embd.type = DType::kQ4_K;
+  weights.lm_head.type = DType::kQ6_K;
+  const double vocab = 128256.0 * 4096, v = 1024.0 * 4096, down = 14336.0 * 4096;
+  const double four = 32 * (2 * 4096.0 * 4096 + v + 2 * down) + 16 * (v + down);
+  const double int8 = 16 * (v + down) + vocab;
+  const double expected = four * 148 / 256 + int8 * 34 / 32 + vocab * 144 / 256;
+  const MemoryRequest request{GpuDtype::kAsStored, 8192, 0};
+  const MemoryPlan plan = plan_memory(c, weights, request);
+  CHECK(double(plan.weights) > expected);
+  CHECK(double(plan.weights) < 1.0005 * expected);
+  CHECK(double(plan.weights) < 5.4e9);
+  // The display and the driver have their part of the card.
+  CHECK(refusal(c, weights, request, 7'400'000'000, 8'000'000'000) == "fits");
+  // As INT8 it is the same; as FP16 it is not.
+  CHECK(plan_memory(c, weights, {GpuDtype::kInt8, 8192, 0}).weights == plan.weights);
+  CHECK(plan_memory(c, weights, {GpuDtype::kFp16, 8192, 0}).weights > size_t{15'000'000'000});
 }
 
 TEST_CASE("GPU memory: the largest context fits, and no larger one does") {

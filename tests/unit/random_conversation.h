@@ -10,8 +10,11 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "coverage.h"
@@ -27,22 +30,30 @@ inline constexpr int kLayers = 8;
 inline constexpr int kContext = 140;  // two attention chunk edges (64) and many K blocks (16)
 inline constexpr int kNone = -1;
 
-inline const TinyModel& stress_model() {
-  static const TinyModel model([] {
+inline constexpr int kVocabulary = 61;
+
+// Windows, where the architecture has them, end long before the context.
+inline const TinyModel& stress_model(const std::string& architecture) {
+  static std::map<std::string, std::unique_ptr<TinyModel>> models;
+  std::unique_ptr<TinyModel>& model = models[architecture];
+  if (!model) {
     TinySpec spec;
+    spec.architecture = architecture;
     spec.n_layers = kLayers;
     spec.n_heads = 2;
     spec.n_kv_heads = 1;
-    spec.vocab_size = 61;
+    spec.vocab_size = kVocabulary;
     spec.type = DType::kQ8_0;
-    return spec;
-  }());
-  return model;
+    if (architecture != "llama") spec.window = 20;
+    model = std::make_unique<TinyModel>(spec);
+  }
+  return *model;
 }
 
 struct ConversationSetting {
   const char* name;
   int rounds;
+  const char* architecture = "llama";
   int threads = 1;
   Isa isa = best_isa();
   float temperature = 0;
@@ -98,8 +109,10 @@ class RandomConversation {
   RandomConversation(const ConversationSetting& setting, uint64_t seed, Coverage& coverage)
       : random_(seed),
         coverage_(coverage),
-        watched_(stress_model().backend(setting.isa, setting.threads, true, kContext)),
-        shadow_(stress_model().backend(best_isa(), 1, true, kContext), sampling(setting)),
+        watched_(stress_model(setting.architecture)
+                     .backend(setting.isa, setting.threads, true, kContext)),
+        shadow_(stress_model(setting.architecture).backend(best_isa(), 1, true, kContext),
+                sampling(setting)),
         session_(watched_, Sampler(sampling(setting))),
         head_([this](const Round& round) { return fate(round); }) {
     watched_.after = [this](WatchedBackend::Call call) { called(call); };
@@ -113,7 +126,7 @@ class RandomConversation {
  private:
   int below(int n) { return static_cast<int>(random_.next() % n); }
   bool chance(float p) { return random_.uniform() < p; }
-  int32_t any_token() { return below(stress_model().config.vocab_size); }
+  int32_t any_token() { return below(kVocabulary); }
   int pending() const { return static_cast<int>(session_.tokens().size()) - 1; }
 
   // ---- what a reply is to be ----
@@ -135,8 +148,8 @@ class RandomConversation {
         coverage_.met("conversation continued");
       } else {
         const int near_edge = 64 * (1 + below(2)) - below(24);
-        next = token_ids(chance(0.5f) ? near_edge : 1 + below(kContext),
-                         stress_model().config.vocab_size, random_.next());
+        next =
+            token_ids(chance(0.5f) ? near_edge : 1 + below(kContext), kVocabulary, random_.next());
       }
       number_ = follows_ ? number_ + 1 : below(3);
       prompt_ = std::move(next);

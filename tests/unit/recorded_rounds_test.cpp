@@ -35,7 +35,8 @@ ModelConfig small_config() {
   c.n_layers = 8;
   c.n_heads = 4;
   c.n_kv_heads = 2;
-  c.head_dim = 16;
+  c.head_dim = c.rope_dim = 16;
+  c.score_scale = 0.25f;
   c.vocab_size = 96;
   c.max_seq_len = 1024;
   c.norm_eps = 1e-5f;

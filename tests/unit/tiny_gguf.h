@@ -20,12 +20,14 @@
 #include "model/dtype.h"
 #include "model/gguf_writer.h"
 #include "model/half.h"
+#include "tiny_blocks.h"
 
 namespace specbound::test {
 
 struct TinySpec {
-  std::string architecture = "llama";  // "qwen2" gets q/k/v biases, "qwen3" q/k norms
-  int dim = 64;                        // for Q8_0: dim, q_dim and ffn_dim divisible by 32
+  // "qwen2" gets q/k/v biases, "qwen3" q/k norms, "gemma2" post norms, "phi3" fused matrices.
+  std::string architecture = "llama";
+  int dim = 64;  // for Q8_0: dim, q_dim and ffn_dim divisible by 32
   int ffn_dim = 96;
   int n_layers = 2;
   int n_heads = 4;
@@ -35,12 +37,17 @@ struct TinySpec {
   int max_seq_len = 256;
   float norm_eps = 1e-5f;
   float rope_theta = 10000.0f;
-  DType type = DType::kF32;                 // of every matrix: F32, F16, BF16, Q8_0
+  DType type = DType::kF32;                 // of every matrix, any that runs
   std::map<std::string, DType> types = {};  // other types by name ending, as "ffn_down.weight"
   bool tied = false;
   bool qkv_bias = false;     // also for other architectures than qwen2
   bool output_bias = false;  // attn_output.bias
   bool rope_freqs = false;   // a tensor of frequency divisors, as llama3 scaling stores it
+  // Keys of some architectures, each left out where it is 0.
+  int window = 0;
+  float attn_softcap = 0, final_softcap = 0;
+  int rope_dim = 0;         // 0: head_dim
+  bool long_rope = false;   // phi3: short and long factors, a quarter of max_seq_len being short
   bool vocabulary = false;  // SPM tokens: <unk> <s> </s>, 256 bytes, then pieces; vocab_size >= 300
   uint64_t seed = 1;
   std::set<std::string> without = {};                   // metadata keys left out, full names
@@ -96,8 +103,18 @@ inline void quantize_q8_0(const float* x, BlockQ8_0& out) {
   for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int8_t>(std::roundf(x[i] * inverse));
 }
 
+// Types that this file has no encoder for get random numbers of the spread of x.
 inline std::vector<std::byte> tiny_encode(const std::vector<float>& x, DType type) {
   const DTypeInfo& info = *dtype_info(type);
+  if (info.block > 1 && type != DType::kQ8_0) {
+    float squares = 0;
+    for (float v : x) squares += v * v;
+    uint32_t seed;
+    std::memcpy(&seed, &squares, sizeof seed);
+    TinyRandom random(seed);
+    return tiny_blocks(type, x.size(), std::sqrt(squares / static_cast<float>(x.size())),
+                       [&] { return random.next(); });
+  }
   std::vector<std::byte> out(x.size() / info.block * info.bytes);
   for (size_t i = 0; i < x.size(); i += info.block) {
     std::byte* to = out.data() + i / info.block * info.bytes;
@@ -150,15 +167,24 @@ inline std::vector<TinyTensor> tiny_tensors(const TinySpec& s) {
   matrix("token_embd.weight", s.vocab_size, s.dim);
   vector("output_norm.weight", s.dim, 1, 0.1f);
   if (!s.tied) matrix("output.weight", s.vocab_size, s.dim);
+  const int rope_dim = s.rope_dim ? s.rope_dim : s.head_dim;
   if (s.rope_freqs) {
-    vector("rope_freqs.weight", s.head_dim / 2, 3, 0.3f);
+    vector("rope_freqs.weight", rope_dim / 2, 3, 0.3f);
+  }
+  if (s.long_rope) {
+    vector("rope_factors_long.weight", rope_dim / 2, 3, 0.3f);
+    vector("rope_factors_short.weight", rope_dim / 2, 1.5f, 0.1f);
   }
   for (int l = 0; l < s.n_layers; ++l) {
     const std::string block = "blk." + std::to_string(l) + ".";
     vector(block + "attn_norm.weight", s.dim, 1, 0.1f);
-    matrix(block + "attn_q.weight", s.q_dim(), s.dim);
-    matrix(block + "attn_k.weight", s.kv_dim(), s.dim);
-    matrix(block + "attn_v.weight", s.kv_dim(), s.dim);
+    if (s.architecture == "phi3") {
+      matrix(block + "attn_qkv.weight", s.q_dim() + 2 * s.kv_dim(), s.dim);
+    } else {
+      matrix(block + "attn_q.weight", s.q_dim(), s.dim);
+      matrix(block + "attn_k.weight", s.kv_dim(), s.dim);
+      matrix(block + "attn_v.weight", s.kv_dim(), s.dim);
+    }
     if (s.qkv_bias || s.architecture == "qwen2") {
       vector(block + "attn_q.bias", s.q_dim(), 0, 0.1f);
       vector(block + "attn_k.bias", s.kv_dim(), 0, 0.1f);
@@ -171,8 +197,16 @@ inline std::vector<TinyTensor> tiny_tensors(const TinySpec& s) {
     matrix(block + "attn_output.weight", s.dim, s.q_dim());
     if (s.output_bias) vector(block + "attn_output.bias", s.dim, 0, 0.1f);
     vector(block + "ffn_norm.weight", s.dim, 1, 0.1f);
-    matrix(block + "ffn_gate.weight", s.ffn_dim, s.dim);
-    matrix(block + "ffn_up.weight", s.ffn_dim, s.dim);
+    if (s.architecture == "gemma2") {
+      vector(block + "post_attention_norm.weight", s.dim, 0.5f, 0.1f);
+      vector(block + "post_ffw_norm.weight", s.dim, 0.5f, 0.1f);
+    }
+    if (s.architecture == "phi3") {
+      matrix(block + "ffn_up.weight", 2 * s.ffn_dim, s.dim);
+    } else {
+      matrix(block + "ffn_gate.weight", s.ffn_dim, s.dim);
+      matrix(block + "ffn_up.weight", s.ffn_dim, s.dim);
+    }
     matrix(block + "ffn_down.weight", s.dim, s.ffn_dim);
   }
   return tensors;
@@ -231,7 +265,11 @@ inline void tiny_metadata(const TinySpec& spec, GgufWriter& writer) {
   add_uint(a + "attention.value_length", spec.head_dim);
   add_float(a + "attention.layer_norm_rms_epsilon", spec.norm_eps);
   add_float(a + "rope.freq_base", spec.rope_theta);
-  add_uint(a + "rope.dimension_count", spec.head_dim);
+  add_uint(a + "rope.dimension_count", spec.rope_dim ? spec.rope_dim : spec.head_dim);
+  if (spec.window) add_uint(a + "attention.sliding_window", spec.window);
+  if (spec.attn_softcap != 0) add_float(a + "attn_logit_softcapping", spec.attn_softcap);
+  if (spec.final_softcap != 0) add_float(a + "final_logit_softcapping", spec.final_softcap);
+  if (spec.long_rope) add_uint(a + "rope.scaling.original_context_length", spec.max_seq_len / 4);
   if (spec.vocabulary) tiny_vocabulary(spec, writer);
   if (spec.metadata) spec.metadata(writer);
 }

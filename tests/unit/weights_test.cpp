@@ -48,6 +48,21 @@ void remove(std::vector<TinyTensor>& tensors, const std::string& name) {
   tensors.erase(tensors.begin() + (&named(tensors, name) - tensors.data()));
 }
 
+// Of each architecture, with as many tensors as it may have.
+std::vector<TinySpec> fullest() {
+  std::vector<TinySpec> specs;
+  for (const char* name : {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3"}) {
+    TinySpec spec;
+    spec.architecture = name;
+    spec.output_bias = true;
+    spec.qkv_bias = spec.rope_freqs = spec.architecture != "phi3";
+    spec.long_rope = spec.architecture == "phi3";
+    spec.head_dim = 24;
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
 bool is_required(const TinySpec& spec, const std::string& name) {
   if (name == "output.weight" || name == "rope_freqs.weight") return false;
   return !name.ends_with(".bias") ||
@@ -102,6 +117,57 @@ TEST_CASE("weights: every architecture and element type is found, shapes and pla
   }
 }
 
+TEST_CASE("weights: phi3's fused matrices are read apart by rows") {
+  for (DType type : {DType::kF32, DType::kF16, DType::kQ8_0}) {
+    TinySpec spec;
+    spec.architecture = "phi3";
+    spec.type = type;
+    const Loaded model(spec);
+    const Weights w = model.weights();
+    const LayerWeights& l = w.layers[1];
+    const auto at = [&](const char* name) { return model.gguf.find_tensor(name)->bytes; };
+    const auto follows = [&](const Matrix& m, int n_out, const std::byte* from) {
+      CHECK(m.type == type);
+      CHECK(m.n_out == n_out);
+      CHECK(m.n_in == 64);
+      CHECK(m.data == from);
+      return m.data + m.bytes();
+    };
+    const auto qkv = at("blk.1.attn_qkv.weight"), gate_up = at("blk.1.ffn_up.weight");
+    const std::byte* next = follows(l.wq, 64, qkv.data());
+    next = follows(l.wk, 32, next);
+    CHECK(follows(l.wv, 32, next) == qkv.data() + qkv.size());
+    next = follows(l.w_gate, 96, gate_up.data());
+    CHECK(follows(l.w_up, 96, next) == gate_up.data() + gate_up.size());
+  }
+}
+
+TEST_CASE("weights: gemma2's post norms, phi3's factors by context") {
+  TinySpec spec;
+  spec.architecture = "gemma2";
+  spec.tied = true;
+  const Loaded gemma2(spec);
+  const Weights w = gemma2.weights();
+  const auto is = [&](const Loaded& model, const float* p, const char* name) {
+    return reinterpret_cast<const std::byte*>(p) == model.gguf.find_tensor(name)->bytes.data();
+  };
+  CHECK(is(gemma2, w.layers[1].post_attn_norm, "blk.1.post_attention_norm.weight"));
+  CHECK(is(gemma2, w.layers[1].post_ffn_norm, "blk.1.post_ffw_norm.weight"));
+  CHECK(w.rope_factors_for(gemma2.config, 1 << 20) == nullptr);
+
+  spec.architecture = "phi3";
+  spec.long_rope = true;  // 64 of 256 positions are short
+  const Loaded phi3(spec);
+  const Weights p = phi3.weights();
+  CHECK(p.layers[1].post_attn_norm == nullptr);
+  for (int n_ctx : {1, 64}) {
+    CHECK(is(phi3, p.rope_factors_for(phi3.config, n_ctx), "rope_factors_short.weight"));
+  }
+  for (int n_ctx : {65, 256}) {
+    CHECK(is(phi3, p.rope_factors_for(phi3.config, n_ctx), "rope_factors_long.weight"));
+  }
+}
+
 TEST_CASE("weights: tied embeddings, optional biases, a type per matrix, bytes a token reads") {
   TinySpec spec;
   spec.tied = true;
@@ -126,16 +192,15 @@ TEST_CASE("weights: tied embeddings, optional biases, a type per matrix, bytes a
 }
 
 TEST_CASE("weights: each tensor missing in turn") {
-  for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
-    TinySpec spec;
-    spec.architecture = architecture;
-    spec.qkv_bias = spec.output_bias = spec.rope_freqs = true;
+  for (const TinySpec& spec : fullest()) {
     const std::vector<TinyTensor> all = tiny_tensors(spec);
     for (const TinyTensor& tensor : all) {
       std::vector<TinyTensor> rest = all;
       remove(rest, tensor.name);
-      INFO(architecture, " without ", tensor.name);
-      if (is_required(spec, tensor.name)) {
+      INFO(spec.architecture, " without ", tensor.name);
+      if (tensor.name == "rope_factors_long.weight") {  // by which the others are known
+        refuse(spec, rest, ErrorCode::kUnsupported, {"rope_factors_short.weight"});
+      } else if (is_required(spec, tensor.name)) {
         refuse(spec, rest, ErrorCode::kFormat, {"'" + tensor.name + "'", "no such tensor"});
       } else {
         CHECK_NOTHROW(Loaded(spec, rest).weights());
@@ -145,14 +210,10 @@ TEST_CASE("weights: each tensor missing in turn") {
 }
 
 TEST_CASE("weights: each tensor mis-shaped in turn, expected and found are told") {
-  for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
-    TinySpec spec;
-    spec.architecture = architecture;
-    spec.qkv_bias = spec.output_bias = spec.rope_freqs = true;
-    spec.head_dim = 24;
+  for (const TinySpec& spec : fullest()) {
     const std::vector<TinyTensor> all = tiny_tensors(spec);
     for (size_t i = 0; i < all.size(); ++i) {
-      INFO(architecture, " with another ", all[i].name);
+      INFO(spec.architecture, " with another ", all[i].name);
       std::vector<TinyTensor> longer = all;  // one row, or one number, more
       const size_t row = all[i].bytes.size() / all[i].shape.back();
       longer[i].shape.back() += 1;
@@ -189,11 +250,22 @@ TEST_CASE("weights: element types that cannot run") {
     t.bytes.assign(n / info->block * info->bytes, std::byte{0});
     return tensors;
   };
-  for (DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kIQ4_XS, DType::kI8,
-                     DType::kF64, DType::kMXFP4}) {
+  for (DType type : {DType::kIQ4_XS, DType::kI8, DType::kF64, DType::kMXFP4}) {
     refuse(spec, retyped("blk.0.ffn_down.weight", type), ErrorCode::kUnsupported,
-           {"'blk.0.ffn_down.weight'", "F32, F16, BF16 or Q8_0", dtype_info(type)->name,
-            "not supported yet"});
+           {"'blk.0.ffn_down.weight'", "F32, F16, BF16, Q8_0, Q4_0, Q4_K", dtype_info(type)->name});
+  }
+  // Those that run keep the type they are stored in; what a token reads is what they become.
+  for (DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                     DType::kQ2_K, DType::kQ3_K, DType::kQ5_K, DType::kQ6_K}) {
+    CAPTURE(dtype_info(type)->name);
+    const Loaded model(spec, retyped("blk.0.ffn_down.weight", type));
+    const Weights w = model.weights();
+    CHECK(w.layers[0].w_down.type == type);
+    const DTypeInfo *stored = dtype_info(type), *running = dtype_info(*runs_as(type));
+    CHECK(w.layers[0].w_down.bytes() == size_t{64} * 256 / stored->block * stored->bytes);
+    const size_t plain = Loaded(spec).weights().bytes_per_token();
+    CHECK(w.bytes_per_token() ==
+          plain - size_t{64} * 256 * 4 + size_t{64} * 256 / running->block * running->bytes);
   }
   for (DType type : {DType::kF16, DType::kBF16, DType::kQ8_0}) {
     refuse(spec, retyped("blk.1.attn_norm.weight", type), ErrorCode::kUnsupported,

@@ -65,6 +65,7 @@ class CpuBackend final : public Backend {
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
 
  private:
+  void embed_row(int32_t token, float* h);
   void forward(float* h, int n, int pos, int from, int to, bool kv_only);
   Rows normed(int thread, const float* x, const float* norm, int n, bool int8);
   void quantize_together(int thread, const Rows& rows);
@@ -80,7 +81,8 @@ class CpuBackend final : public Backend {
   void attend(int thread, const HeadRows& at, int layer, int n, int pos, const Rows* quantized);
   void attend_task(int thread, const HeadRows& at, int layer, int n, int pos, int kv_head, int part,
                    const Rows* quantized);
-  void add_bias(Slice mine, const float* bias, float* y, int n, int ldy);
+  void add_bias(Slice mine, const float* bias, const Outputs& y, int n);
+  void add_normed(int thread, const float* norm, float* h, int n);
 
   ModelConfig config_;
   const Weights& weights_;
@@ -102,6 +104,7 @@ class CpuBackend final : public Backend {
   Pages<float> prefill_h_;             // (kPrefillChunk, dim)
   RowBuffer attended_;                 // (rows, q_dim)
   RowBuffer gate_;                     // (rows, ffn_dim)
+  Pages<float> added_;                 // (rows, dim): what is normed on its way to h, if any is
   RowBuffer shared_;                   // prepared rows, by all threads together
   std::vector<RowBuffer> own_;         // [thread] prepared rows, by each thread for itself
   std::vector<Pages<float>> scratch_;  // [thread] attention state
@@ -155,7 +158,7 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       kernels_(kernels_for(options.isa)),
       n_ctx_(checked_context(options.n_ctx, config)),
       pool_(checked_threads(options.n_threads)),
-      rope_(config, weights.rope_factors),
+      rope_(config, weights.rope_factors_for(config, n_ctx_)),
       kv_(config, n_ctx_),
       kv_lengths_(config.n_layers),
       own_heads_(heads_divide(config, pool_.size())),
@@ -175,6 +178,7 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
   prefill_h_ = Pages<float>(rows * config.dim, what);
   attended_ = RowBuffer(static_cast<int>(rows), config.q_dim());
   gate_ = RowBuffer(static_cast<int>(rows), config.ffn_dim);
+  if (weights.layers[0].post_attn_norm) added_ = Pages<float>(rows * config.dim, what);
   shared_ = RowBuffer(static_cast<int>(rows), config.dim);
   for (int t = 0; t < pool_.size(); ++t) {
     own_.emplace_back(kMaxRows, padded(config.dim));
@@ -202,8 +206,8 @@ std::string CpuBackend::device() const {
 }
 
 void CpuBackend::embed(int slot, int32_t token) {
-  SB_CHECK(slot >= 0 && slot < kMaxRows && token >= 0 && token < config_.vocab_size);
-  read_row(weights_.token_embd, token, h_.data() + static_cast<size_t>(slot) * config_.dim);
+  SB_CHECK(slot >= 0 && slot < kMaxRows);
+  embed_row(token, h_.data() + static_cast<size_t>(slot) * config_.dim);
 }
 
 void CpuBackend::run_layers(int slot, int n, int pos, int from, int to) {
@@ -219,10 +223,7 @@ void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*
   for (int done = 0; done < total;) {
     const int n = std::min(kPrefillChunk, total - done);
     for (int i = 0; i < n; ++i) {
-      const int32_t token = tokens[done + i];
-      SB_CHECK(token >= 0 && token < config_.vocab_size);
-      read_row(weights_.token_embd, token,
-               prefill_h_.data() + static_cast<size_t>(i) * config_.dim);
+      embed_row(tokens[done + i], prefill_h_.data() + static_cast<size_t>(i) * config_.dim);
     }
     forward(prefill_h_.data(), n, kv_len(1), 1, config_.n_layers, true);
     done += n;
@@ -241,6 +242,14 @@ void CpuBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<ui
   kv_.read(layer, pos, k, v);
 }
 
+// h (dim) = the embedding of `token`, scaled.
+void CpuBackend::embed_row(int32_t token, float* h) {
+  SB_CHECK(token >= 0 && token < config_.vocab_size);
+  read_row(weights_.token_embd, token, h);
+  if (config_.embedding_scale == 1) return;
+  for (int i = 0; i < config_.dim; ++i) h[i] *= config_.embedding_scale;
+}
+
 // h (n, dim), rows at positions pos.., through layers from..to. With kv_only the last layer stops
 // at its K/V: no one reads the rows after it.
 void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_only) {
@@ -249,6 +258,8 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   // Where a thread's own heads are whole blocks, it quantizes them itself.
   const bool blocks = config_.head_dim % kQuantBlock == 0;
+  const auto activate_mul =
+      config_.activation == Activation::kGelu ? kernels_.gelu_mul : kernels_.silu_mul;
   pool_.run([&](int thread) {
     const int threads = pool_.size();
     const HeadRows at = head_rows(thread);
@@ -269,18 +280,20 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
       if (!own_heads_) pool_.barrier();
       if (stop_at_kv) break;
 
-      // attended = softmax(q K / sqrt(head_dim)) V
+      // attended = softmax(softcap(score_scale q K)) V
       const Rows a = attended_.rows(n, q_dim, nullptr, 0);
       attend(thread, at, l, n, pos, layer.wo.int8() && blocks ? &a : nullptr);
       pool_.barrier();
       if (layer.wo.int8() && !blocks) quantize_together(thread, a);
 
-      // h += Wo attended
-      multiply(kernels_, layer.wo, a, {h, dim}, true, thread, threads);
-      if (w.bo) add_bias(layer.wo.slice_of(thread, threads), w.bo, h, n, dim);
+      // h += Wo attended; or by way of a post norm
+      const Outputs wo_to{w.post_attn_norm ? added_.data() : h, dim};
+      multiply(kernels_, layer.wo, a, wo_to, !w.post_attn_norm, thread, threads);
+      if (w.bo) add_bias(layer.wo.slice_of(thread, threads), w.bo, wo_to, n);
       pool_.barrier();
+      if (w.post_attn_norm) add_normed(thread, w.post_attn_norm, h, n);
 
-      // x = norm(h); act = silu(Wg x) * (Wu x)
+      // x = norm(h); act = activation(Wg x) * (Wu x)
       const Rows y = normed(thread, h, w.ffn_norm, n, layer.ffn_int8());
       const Rows act = gate_.rows(n, ffn_dim, nullptr, 0);
       const Slice mine = layer.w_gate.slice_of(thread, threads);
@@ -292,16 +305,18 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
       multiply(kernels_, layer.w_gate, y, gate, false, thread, threads);
       multiply(kernels_, layer.w_up, y, up, false, thread, threads);
       for (int r = 0; r < n; ++r) {
-        kernels_.silu_mul(gate.at(r, mine.begin), up.at(r, mine.begin), width);
+        activate_mul(gate.at(r, mine.begin), up.at(r, mine.begin), width);
         if (!int8) continue;
         kernels_.quantize(gate.at(r, mine.begin), r, mine.begin / kQuantBlock,
                           mine.end / kQuantBlock, act.quantized);
       }
       pool_.barrier();
 
-      // h += Wd act
-      multiply(kernels_, layer.w_down, act, {h, dim}, true, thread, threads);
+      // h += Wd act; or by way of a post norm
+      const Outputs down_to{w.post_ffn_norm ? added_.data() : h, dim};
+      multiply(kernels_, layer.w_down, act, down_to, !w.post_ffn_norm, thread, threads);
       pool_.barrier();
+      if (w.post_ffn_norm) add_normed(thread, w.post_ffn_norm, h, n);
     }
   });
 }
@@ -311,7 +326,13 @@ void CpuBackend::logits(int slot, int n, float* out) {
   const float* h = h_.data() + static_cast<size_t>(slot) * config_.dim;
   pool_.run([&](int thread) {
     const Rows x = normed(thread, h, weights_.output_norm, n, lm_head_.int8());
-    multiply(kernels_, lm_head_, x, {out, config_.vocab_size}, false, thread, pool_.size());
+    const Outputs z{out, config_.vocab_size};
+    multiply(kernels_, lm_head_, x, z, false, thread, pool_.size());
+    if (config_.final_softcap == 0) return;
+    const Slice mine = lm_head_.slice_of(thread, pool_.size());
+    for (int r = 0; r < n; ++r) {
+      kernels_.softcap(z.at(r, mine.begin), config_.final_softcap, mine.end - mine.begin);
+    }
   });
 }
 
@@ -364,7 +385,7 @@ void CpuBackend::finish_head(const HeadRows& at, const LayerWeights& w, int laye
   const auto finish = [&](float* x, const float* bias, const float* norm) {
     for (int i = 0; bias && i < head_dim; ++i) x[i] += bias[i];
     if (norm) kernels_.rmsnorm(x, norm, config_.norm_eps, head_dim, x);
-    rope_.rotate(kernels_, x, pos + row);
+    if (config_.rotates(layer)) rope_.rotate(kernels_, x, pos + row);
   };
   if (head < config_.n_heads) {
     const int first = head * head_dim;
@@ -429,16 +450,17 @@ void CpuBackend::attend_task(int thread, const HeadRows& at, int layer, int n, i
                              int part, const Rows* quantized) {
   const int head_dim = config_.head_dim, group = config_.n_heads / config_.n_kv_heads;
   const int first = part * kTaskQueries, count = std::min(kTaskQueries, n * group - first);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+  const int window = config_.window_of(layer);
   Query query[kTaskQueries];
   for (int i = 0; i < count; ++i) {
     const int row = (first + i) / group, head = kv_head * group + (first + i) % group;
     query[i].q = at.q.at(row, head * head_dim);
     query[i].out = attended_.row(row) + head * head_dim;
     query[i].pos = pos + row;
+    query[i].first = window > 0 ? std::max(0, pos + row - window + 1) : 0;
   }
-  kernels_.attention(kv_.head(layer, kv_head), query, count, head_dim, scale,
-                     scratch_[thread].data());
+  kernels_.attention(kv_.head(layer, kv_head), query, count, head_dim, config_.score_scale,
+                     config_.attn_softcap, scratch_[thread].data());
   for (int i = 0; quantized && i < count; ++i) {
     const int row = (first + i) / group, head = kv_head * group + (first + i) % group;
     const int per_head = head_dim / kQuantBlock;
@@ -447,11 +469,23 @@ void CpuBackend::attend_task(int thread, const HeadRows& at, int layer, int n, i
   }
 }
 
-void CpuBackend::add_bias(Slice mine, const float* bias, float* y, int n, int ldy) {
+void CpuBackend::add_bias(Slice mine, const float* bias, const Outputs& y, int n) {
   for (int r = 0; r < n; ++r) {
-    float* row = y + static_cast<size_t>(r) * ldy;
-    for (int i = mine.begin; i < mine.end; ++i) row[i] += bias[i];
+    float* row = y.at(r, mine.begin);
+    for (int i = mine.begin; i < mine.end; ++i) row[i - mine.begin] += bias[i];
   }
+}
+
+// h += norm(added) for the rows h (n, dim), each by one thread.
+void CpuBackend::add_normed(int thread, const float* norm, float* h, int n) {
+  const size_t dim = config_.dim;
+  const Slice mine = slice(n, thread, pool_.size());
+  for (int r = mine.begin; r < mine.end; ++r) {
+    float *y = added_.data() + r * dim, *to = h + r * dim;
+    kernels_.rmsnorm(y, norm, config_.norm_eps, config_.dim, y);
+    for (size_t i = 0; i < dim; ++i) to[i] += y[i];
+  }
+  pool_.barrier();
 }
 
 }  // namespace

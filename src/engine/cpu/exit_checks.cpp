@@ -58,15 +58,17 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
         SB_CHECK(has_weights(head.kind));
     }
   }
-  const size_t listed_bytes =
-      chained ? weights_.lm_head.bytes() / weights_.lm_head.n_out * shortlist : 0;
+  Matrix listed = weights_.lm_head;  // its rows of the shortlist, gathered
+  listed.n_out = chained ? shortlist : 0;
+  if (chained) matrices.push_back({listed, kPeakChunk});
   // Gathered rows are first taken together with their tiles.
-  const size_t tiles = LinearStore::bytes_needed(matrices, repack_) + 2 * listed_bytes;
-  require_memory(tiles, format("repacked exit heads %.1f MB", static_cast<double>(tiles) / 1e6));
+  const size_t bytes = LinearStore::bytes_needed(matrices, repack_) + listed.bytes();
+  require_memory(bytes, format("repacked exit heads %.1f MB", static_cast<double>(bytes) / 1e6));
   if (chained) {
-    listed_ = Pages<std::byte>(listed_bytes, "shortlist");
-    const std::span<const int32_t> listed(ids.data(), static_cast<size_t>(shortlist));
-    matrices.push_back({gathered_rows(weights_.lm_head, listed, listed_.data()), kPeakChunk});
+    listed_ = Pages<std::byte>(listed.bytes(), "shortlist");
+    listed = gathered_rows(weights_.lm_head, {ids.data(), static_cast<size_t>(shortlist)},
+                           listed_.data());
+    matrices.back().matrix = listed;
   }
   const LinearStore& store = store_.emplace(matrices, repack_, pool_, nullptr);
   for (const HeadWeights& head : heads->heads()) {
@@ -80,10 +82,7 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
     to.outer = store.linear(head.outer);
   }
   if (chained) {
-    Matrix rows = weights_.lm_head;
-    rows.n_out = shortlist;
-    rows.data = listed_.data();
-    listed_head_ = store.linear(rows);
+    listed_head_ = store.linear(listed);
     if (listed_head_.tiles) listed_ = {};
   }
 
@@ -175,6 +174,9 @@ ExitPeak ExitChecks::check(int index, int slot, const float* h, float temperatur
     }
     const Slice mine = slice(n, thread, threads, kPeakChunk);
     if (mine.begin == mine.end) return;
+    if (const float cap = config_.final_softcap; cap > 0) {
+      kernels_.softcap(z + mine.begin, cap, mine.end - mine.begin);
+    }
     kernels_.peak_chunks(z + mine.begin, mine.end - mine.begin, temperature,
                          peaks_.data() + mine.begin / kPeakChunk);
   });

@@ -26,7 +26,8 @@ struct KvHead {
 struct Query {
   const float* q;  // (head_dim)
   float* out;      // (head_dim)
-  int pos;         // attends to positions 0..pos
+  int pos;         // attends to positions first..pos
+  int first = 0;
 };
 
 // Exit checks take the softmax of z by chunks of this many, whoever computed them.
@@ -57,13 +58,17 @@ struct Kernels {
   // Rotates the pairs of a head x (n) in place: neighbours, or elements n/2 apart. `cosine` and
   // `sine` (n) hold each pair's angle at both of its places, the sine negative at the first.
   void (*rotate)(float* x, const float* cosine, const float* sine, bool neighbours, int n);
-  // gate (n) = silu(gate) * up.
+  // gate (n) = silu(gate) * up; gelu(gate) * up.
   void (*silu_mul)(float* gate, const float* up, int n);
+  void (*gelu_mul)(float* gate, const float* up, int n);
+  // x (n) = cap * tanh(x / cap), cap > 0.
+  void (*softcap)(float* x, float cap, int n);
   // One position of a K/V head: k, v (head_dim) rounded to FP16.
   void (*store_kv)(const float* k, const float* v, int head_dim, int pos, const KvHead& head);
-  // All queries of one K/V head; scratch holds (n_queries, v_stride + 2) floats.
+  // All queries of one K/V head, one at least: softmax(softcap(scale q K)) V; cap 0 for none.
+  // scratch holds (n_queries, v_stride + 2) floats.
   void (*attention)(const KvHead& head, const Query* queries, int n_queries, int head_dim,
-                    float scale, float* scratch);
+                    float scale, float cap, float* scratch);
   // max softmax(z / temperature) of z (n); NaN counts as -inf, a +inf takes all, -inf alone is 0.
   float (*softmax_peak)(const float* z, int n, float temperature);
   // The same in two steps: chunks of z (n), the last one may be short,

@@ -1,11 +1,13 @@
 // Repacking at load, and the one place that chooses a matmul kernel.
 #include "engine/cpu/linear.h"
 
-#include <algorithm>
+#include <numeric>
+#include <optional>
 #include <set>
 
 #include "error.h"
-#include "model/half.h"
+#include "model/conversion.h"
+#include "model/dequantize.h"
 
 namespace specbound {
 
@@ -16,12 +18,13 @@ RowBuffer::RowBuffer(int max_rows, int max_k) : max_k_(round_up(max_k, kQuantBlo
   q_ = Pages<int8_t>(size, what);
   scale_ = Pages<float>(size / kQuantBlock, what);
   bias_ = Pages<int32_t>(size / kQuantBlock, what);
+  minus_sum_ = Pages<float>(size / kQuantBlock, what);
 }
 
 Rows RowBuffer::rows(int n, int k, const float* outside, int ld) {
   SB_CHECK(k <= max_k_);
   return {outside ? outside : floats_.data(), outside ? ld : max_k_,
-          QuantRows{n, k, q_.data(), scale_.data(), bias_.data()}};
+          QuantRows{n, k, q_.data(), scale_.data(), bias_.data(), minus_sum_.data()}};
 }
 
 void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outputs& y,
@@ -40,40 +43,33 @@ void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outp
 }
 
 void read_row(const Matrix& m, int row, float* out) {
-  const size_t first = static_cast<size_t>(row) * m.n_in;
-  switch (m.type) {
-    case DType::kF32:
-      std::copy_n(reinterpret_cast<const float*>(m.data) + first, m.n_in, out);
-      return;
-    case DType::kF16: {
-      const auto* half = reinterpret_cast<const uint16_t*>(m.data) + first;
-      std::transform(half, half + m.n_in, out, half_to_float);
-      return;
-    }
-    case DType::kBF16: {
-      const auto* bfloat = reinterpret_cast<const uint16_t*>(m.data) + first;
-      std::transform(bfloat, bfloat + m.n_in, out, bfloat_to_float);
-      return;
-    }
-    case DType::kQ8_0: {
-      const auto* block = reinterpret_cast<const BlockQ8_0*>(m.data) + first / kQuantBlock;
-      for (int k = 0; k < m.n_in; ++k) {
-        const BlockQ8_0& b = block[k / kQuantBlock];
-        out[k] = half_to_float(b.d) * static_cast<float>(b.q[k % kQuantBlock]);
-      }
-      return;
-    }
-    default:
-      SB_CHECK(!"matrix of a type that map_weights refuses");
-  }
+  const size_t row_bytes = m.bytes() / m.n_out;
+  dequantize(m.data + row * row_bytes, m.type, m.n_in, out);
 }
+
+namespace {
+
+// The type of its tiles; none: used in place.
+std::optional<DType> tile_type(const Matrix& m, bool repack) {
+  if (!takes_int8_rows(m.type) || (m.type == DType::kQ8_0 && !repack)) return std::nullopt;
+  return runs_as(m.type);
+}
+
+const char* form_of(const Matrix& m, std::optional<DType> tiles) {
+  return !tiles                   ? " in place"
+         : *tiles != m.type       ? " as INT8 tiles"
+         : *tiles == DType::kQ8_0 ? " in tiles"
+                                  : " in 4-bit tiles";
+}
+
+}  // namespace
 
 size_t LinearStore::bytes_needed(std::span<const Dealt> matrices, bool repack) {
   size_t bytes = 0;
   for (const Dealt& dealt : matrices) {
     const Matrix& m = dealt.matrix;
-    const TileMatrix tiles{m.n_out, m.n_in, nullptr, nullptr};
-    if (repack && m.type == DType::kQ8_0) {
+    if (const std::optional<DType> type = tile_type(m, repack)) {
+      const TileMatrix tiles{*type, m.n_out, m.n_in, nullptr, nullptr};
       bytes += tiles.q_bytes() + tiles.d_count() * sizeof(uint16_t);
     }
   }
@@ -89,9 +85,9 @@ LinearStore::LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPoo
     const Matrix& m = dealt.matrix;
     SB_CHECK(dealt.unit % kTileOutputs == 0);
     matrices_[m.data].unit = dealt.unit;
-    const bool tiled = repack && m.type == DType::kQ8_0;
-    forms.insert(std::string(dtype_info(m.type)->name) + (tiled ? " in tiles" : " in place"));
-    if (!tiled) continue;
+    const std::optional<DType> tiles = tile_type(m, repack);
+    forms.insert(dtype_info(m.type)->name + std::string(form_of(m, tiles)));
+    if (!tiles) continue;
     work.push_back(dealt);
     total += m.bytes();
   }
@@ -103,7 +99,8 @@ LinearStore::LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPoo
   };
   const auto part = [&](const Dealt& dealt, int thread) {
     const Slice mine = slice_of(dealt, thread);
-    return TileMatrix{mine.end - mine.begin, dealt.matrix.n_in, nullptr, nullptr};
+    return TileMatrix{*tile_type(dealt.matrix, repack), mine.end - mine.begin, dealt.matrix.n_in,
+                      nullptr, nullptr};
   };
   for (int t = 0; t < n_threads; ++t) {
     size_t q_bytes = 0, d_count = 0;
@@ -120,17 +117,19 @@ LinearStore::LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPoo
   for (const Dealt& dealt : work) {
     std::vector<TileMatrix>& tiles = matrices_[dealt.matrix.data].tiles;
     tiles.resize(n_threads);
+    std::vector<size_t> lost(n_threads);
     pool.run([&](int t) {  // a thread writes what it will read, so the pages are near it
       TileMatrix& mine = tiles[t];
       mine = part(dealt, t);
       uint8_t* q = runs_[t].q.data() + q_at[t];
       uint16_t* d = runs_[t].d.data() + d_at[t];
-      repack_tiles(dealt.matrix, slice_of(dealt, t).begin, mine, q, d);
+      lost[t] = repack_tiles(dealt.matrix, slice_of(dealt, t).begin, mine, q, d);
       mine.q = q;
       mine.d = d;
       q_at[t] += mine.q_bytes();
       d_at[t] += mine.d_count();
     });
+    refuse_lost_weights(dealt.matrix.type, std::accumulate(lost.begin(), lost.end(), size_t{0}));
     done += dealt.matrix.bytes();
     if (progress) progress(done, total);
   }

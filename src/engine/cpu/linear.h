@@ -39,6 +39,7 @@ class RowBuffer {
   Pages<int8_t> q_;
   Pages<float> scale_;
   Pages<int32_t> bias_;
+  Pages<float> minus_sum_;
   int max_k_ = 0;
 };
 
@@ -51,7 +52,7 @@ struct Linear {
   Slice slice_of(int thread, int n_threads) const {
     return slice(in_place.n_out, thread, n_threads, unit);
   }
-  bool int8() const { return in_place.type == DType::kQ8_0; }
+  bool int8() const { return takes_int8_rows(in_place.type); }
 };
 
 // Where outputs go: a run of the outputs, `first` being its first one, of every row.
@@ -69,7 +70,7 @@ struct Outputs {
 void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outputs& y,
               bool accumulate, int thread, int n_threads);
 
-// out (n_in) = one row of a matrix as floats.
+// out (n_in) = one row of a matrix as floats, of the type that it is stored in.
 void read_row(const Matrix& matrix, int row, float* out);
 
 // A matrix whose outputs are dealt to threads `unit` together.
@@ -78,19 +79,20 @@ struct Dealt {
   int unit = kTileOutputs;
 };
 
-// The repacked copies of Q8_0 matrices. What one thread reads in a pass lies in one run,
-// in the order it is read: the hardware prefetcher then crosses from matrix to matrix.
+// The repacked copies of matrices that take INT8 rows. What one thread reads in a pass lies in one
+// run, in the order it is read: the hardware prefetcher then crosses from matrix to matrix.
 class LinearStore {
  public:
   // Repacks `matrices`, which lie in one run in this order, with all threads of the pool;
-  // `progress(done, total)` in bytes of the source.
+  // `progress(done, total)` in bytes of the source. Without `repack` Q8_0 stays in place. Throws
+  // Error(kUnsupported) where a conversion loses weights.
   LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPool& pool,
               const std::function<void(size_t, size_t)>& progress);
 
   static size_t bytes_needed(std::span<const Dealt> matrices, bool repack);
 
   Linear linear(const Matrix& matrix) const;
-  // "Q8_0 in tiles", "F16 in place", ...
+  // "Q8_0 in tiles", "F16 in place", "Q4_K in 4-bit tiles, Q6_K as INT8 tiles", ...
   std::string description() const { return description_; }
 
  private:

@@ -77,6 +77,12 @@ inline V abs(V x) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
 }
+// `magnitude`, not negative, with the signs of x.
+inline V with_sign(V magnitude, V x) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_or_ps(magnitude.a, _mm256_and_ps(sign, x.a)),
+          _mm256_or_ps(magnitude.b, _mm256_and_ps(sign, x.b))};
+}
 inline V lanes() {
   return {_mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_ps(8, 9, 10, 11, 12, 13, 14, 15)};
 }
@@ -143,6 +149,11 @@ inline V load_bf16_n(const uint16_t* p, int n) {
   for (int i = 0; i < n; ++i) all[i] = p[i];
   return load_bf16(all);
 }
+inline V load_u8(const uint8_t* p) {
+  const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
+          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
+}
 inline void store_f16(uint16_t* p, V x) {
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | 8;
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.a, kNearest));
@@ -193,6 +204,36 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t*, V* isum)
     }
   }
   for (int r = 0; r < R; ++r) isum[r] = {_mm256_cvtepi32_ps(lo[r]), _mm256_cvtepi32_ps(hi[r])};
+}
+
+// Sixteen products of a lane of 16 bits stay within it: 16 * 15 * 127 = 30480.
+template <int R, int kZero>
+inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+  const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+  __m256i lo[R], hi[R];
+  for (int r = 0; r < R; ++r) lo[r] = hi[r] = _mm256_setzero_si256();
+  for (int g = 0; g < 4; ++g) {
+    const auto* p = reinterpret_cast<const __m256i*>(w + 64 * g);
+    const __m256i a = _mm256_loadu_si256(p), b = _mm256_loadu_si256(p + 1);
+    const __m256i a0 = _mm256_and_si256(a, low), b0 = _mm256_and_si256(b, low);
+    const __m256i a1 = _mm256_and_si256(_mm256_srli_epi16(a, 4), low);
+    const __m256i b1 = _mm256_and_si256(_mm256_srli_epi16(b, 4), low);
+    for (int r = 0; r < R; ++r) {
+      int32_t four[2];
+      __builtin_memcpy(&four[0], x + 32 * r + 4 * g, 4);
+      __builtin_memcpy(&four[1], x + 32 * r + 4 * g + 16, 4);
+      const __m256i x0 = _mm256_set1_epi32(four[0]), x1 = _mm256_set1_epi32(four[1]);
+      lo[r] = _mm256_add_epi16(lo[r], _mm256_maddubs_epi16(a0, x0));
+      hi[r] = _mm256_add_epi16(hi[r], _mm256_maddubs_epi16(b0, x0));
+      lo[r] = _mm256_add_epi16(lo[r], _mm256_maddubs_epi16(a1, x1));
+      hi[r] = _mm256_add_epi16(hi[r], _mm256_maddubs_epi16(b1, x1));
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    const __m256i first = _mm256_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
+    isum[r] = {_mm256_cvtepi32_ps(_mm256_add_epi32(first, _mm256_madd_epi16(lo[r], ones))),
+               _mm256_cvtepi32_ps(_mm256_add_epi32(first, _mm256_madd_epi16(hi[r], ones)))};
+  }
 }
 
 inline int32_t block_dot(const int8_t* w, const int8_t* x) {

@@ -72,6 +72,11 @@ inline V select(Mask m, V yes, V no) {
 inline V abs(V a) {
   return _mm512_abs_ps(a);
 }
+// `magnitude`, not negative, with the signs of x.
+inline V with_sign(V magnitude, V x) {
+  const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
+  return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(magnitude), sign));
+}
 inline V lanes() {
   return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
@@ -124,6 +129,10 @@ inline V load_bf16_n(const uint16_t* p, int n) {
   const __m256i b = _mm256_maskz_loadu_epi16(first(n), p);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(b), 16));
 }
+inline V load_u8(const uint8_t* p) {
+  const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(b));
+}
 inline void store_f16(uint16_t* p, V a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | 8));
@@ -157,6 +166,33 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t* bias, V* 
       int32_t four;
       __builtin_memcpy(&four, x + 32 * r + 4 * g, 4);
       acc[r] = _mm512_dpbusd_epi32(acc[r], wg, _mm512_set1_epi32(four));
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) isum[r] = _mm512_cvtepi32_ps(acc[r]);
+}
+
+// The same of weights of 4 bits, less kZero each (0 or 8): of the 256 bytes of a block, those of
+// group g hold group g + 4 above.
+template <int R, int kZero>
+inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+  const I low = _mm512_set1_epi8(15);
+  I acc[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
+#pragma GCC unroll 4
+  for (int g = 0; g < 4; ++g) {
+    const I both = _mm512_loadu_si512(w + 64 * g);
+    if constexpr (R > 2) _mm_prefetch(w + 64 * g + kPrefetchAhead, _MM_HINT_T1);
+    const I w0 = _mm512_and_si512(both, low);
+    const I w1 = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      int32_t four[2];
+      __builtin_memcpy(&four[0], x + 32 * r + 4 * g, 4);
+      __builtin_memcpy(&four[1], x + 32 * r + 4 * g + 16, 4);
+      acc[r] = _mm512_dpbusd_epi32(acc[r], w0, _mm512_set1_epi32(four[0]));
+      acc[r] = _mm512_dpbusd_epi32(acc[r], w1, _mm512_set1_epi32(four[1]));
     }
   }
 #pragma GCC unroll 8

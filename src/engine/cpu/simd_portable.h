@@ -87,6 +87,10 @@ inline V select(Mask m, V yes, V no) {
 inline V abs(V a) {
   return each([&](int i) { return std::fabs(a.lane[i]); });
 }
+// `magnitude`, not negative, with the signs of x.
+inline V with_sign(V magnitude, V x) {
+  return each([&](int i) { return std::copysign(magnitude.lane[i], x.lane[i]); });
+}
 inline V lanes() {
   return each([](int i) { return static_cast<float>(i); });
 }
@@ -144,6 +148,9 @@ inline V load_bf16_n(const uint16_t* p, int n) {
 inline V load_bf16(const uint16_t* p) {
   return load_bf16_n(p, 16);
 }
+inline V load_u8(const uint8_t* p) {
+  return each([&](int i) { return static_cast<float>(p[i]); });
+}
 inline void store_f16(uint16_t* p, V a) {
   for (int i = 0; i < 16; ++i) p[i] = float_to_half(a.lane[i]);
 }
@@ -169,6 +176,22 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t*, V* isum)
       for (int o = 0; o < 16; ++o) {
         for (int k = 0; k < 4; ++k) {
           acc[o] += (static_cast<int32_t>(w[64 * g + 4 * o + k]) - 128) * x[32 * r + 4 * g + k];
+        }
+      }
+    }
+    isum[r] = each([&](int i) { return static_cast<float>(acc[i]); });
+  }
+}
+
+template <int R, int kZero>
+inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t*, V* isum) {
+  for (int r = 0; r < R; ++r) {
+    int32_t acc[16] = {};
+    for (int g = 0; g < 4; ++g) {
+      for (int o = 0; o < 16; ++o) {
+        for (int k = 0; k < 4; ++k) {
+          const int both = w[64 * g + 4 * o + k], at = 32 * r + 4 * g + k;
+          acc[o] += ((both & 15) - kZero) * x[at] + ((both >> 4) - kZero) * x[at + 16];
         }
       }
     }

@@ -17,33 +17,54 @@ constexpr T round_up(T n, int multiple) {
 inline constexpr int kTileOutputs = 16;
 inline constexpr int kPanelRows = 8;
 
-// A Q8_0 matrix repacked into tiles of 16 outputs: what a pass over 8 rows reads is read once, in
-// order. In place it costs 4x one row, in tiles 1.7x. The last tile is padded with zero outputs.
+// A matrix of blocks repacked into tiles of 16 outputs: what a pass over 8 rows reads is read once,
+// in order. In place Q8_0 costs 4x one row, in tiles 1.7x. The last tile is padded with zero
+// outputs. All types keep the bits of their numbers and scales:
+//
+//   Q8_0  q (n_tiles, n_in/32, 8, 16, 4): group g of a block holds k = 4g..4g+3 of each output, as
+//         w + 128, because vpdpbusd takes its first factor unsigned
+//         d (n_tiles, n_in/32, 16) FP16 scales
+//   Q4_0  q (n_tiles, n_in/32, 4, 16, 4): group g below, group g + 4 above, as in the file 0..15
+//         d as Q8_0
+//   Q4_K  q as Q4_0
+//         d (n_tiles, n_in/256, 160): for a super-block FP16 d (16) and dmin (16), then for each of
+//         its blocks, in bytes, scale (16) and min (16)
 struct TileMatrix {
+  DType type = DType::kQ8_0;  // or kQ4_0, kQ4_K
   int n_out = 0, n_in = 0;
-  // (n_tiles, n_in/32, 8, 16, 4): group g of a block holds k = 4g..4g+3 of each output, as w + 128,
-  // because vpdpbusd takes its first factor unsigned.
   const uint8_t* q = nullptr;
-  const uint16_t* d = nullptr;  // (n_tiles, n_in/32, 16) FP16 scales
+  const uint16_t* d = nullptr;
 
   [[gnu::always_inline]] int n_tiles() const { return (n_out + kTileOutputs - 1) / kTileOutputs; }
   [[gnu::always_inline]] int n_blocks() const { return n_in / kQuantBlock; }
-  size_t q_bytes() const { return static_cast<size_t>(n_tiles()) * n_blocks() * 512; }
-  size_t d_count() const { return static_cast<size_t>(n_tiles()) * n_blocks() * kTileOutputs; }
+  size_t q_bytes() const { return static_cast<size_t>(n_tiles()) * tile_q(); }
+  size_t d_count() const { return static_cast<size_t>(n_tiles()) * tile_d(); }
+
+  // Of one tile: bytes of q, elements of d.
+  [[gnu::always_inline]] size_t tile_q() const {
+    return static_cast<size_t>(n_blocks()) * (type == DType::kQ8_0 ? 512 : 256);
+  }
+  [[gnu::always_inline]] size_t tile_d() const {
+    return type == DType::kQ4_K ? static_cast<size_t>(n_blocks()) / kSuperBlocks * kSuperD
+                                : static_cast<size_t>(n_blocks()) * kTileOutputs;
+  }
+  static constexpr int kSuperBlocks = 8, kSuperD = 160;  // of a super-block of Q4_K
 };
 
-// Fills the arrays `q` and `d` of `tiles` from the Q8_0 rows [first, first + tiles.n_out) of
-// `source`.
-void repack_tiles(const Matrix& source, int first, const TileMatrix& tiles, uint8_t* q,
-                  uint16_t* d);
+// Fills the arrays `q` and `d` of `tiles` from the rows [first, first + tiles.n_out) of `source`,
+// which runs as tiles.type. Types that do not run as they are become Q8_0 here; returns how many
+// weights were lost in that (model/conversion.h).
+size_t repack_tiles(const Matrix& source, int first, const TileMatrix& tiles, uint8_t* q,
+                    uint16_t* d);
 
 // Quantized activations in panels of up to 8 rows: (panel, n_in/32, rows of the panel, 32). All
 // panels but the last are full.
 struct QuantRows {
   int n_rows = 0, n_in = 0;
   int8_t* q = nullptr;
-  float* scale = nullptr;   // (panel, n_in/32, rows): dx
-  int32_t* bias = nullptr;  // (panel, n_in/32, rows): -128 * sum of q, undoes the weights' + 128
+  float* scale = nullptr;      // (panel, n_in/32, rows): dx
+  int32_t* bias = nullptr;     // (panel, n_in/32, rows): -128 * sum of q, undoes the weights' + 128
+  float* minus_sum = nullptr;  // (panel, n_in/32, rows): -sum of q, which mins are multiplied by
 
   [[gnu::always_inline]] int n_blocks() const { return n_in / kQuantBlock; }
   [[gnu::always_inline]] int n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }

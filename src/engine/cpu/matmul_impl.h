@@ -1,0 +1,277 @@
+// Quantizing rows and multiplying them by matrices, over the vector operations of a simd_*.h, which
+// is included first: a part of kernels_impl.h, and its rules hold here.
+#pragma once
+
+#include "engine/cpu/kernels.h"
+
+namespace specbound {
+namespace {
+
+void quantize(const float* x, int row, int begin, int end, const QuantRows& out) {
+  const int panel = row / kPanelRows, rows = out.panel_rows(panel), r = row % kPanelRows;
+  const size_t first = out.panel_offset(panel) + r;
+  for (int b = begin; b < end; ++b, x += kQuantBlock) {
+    const size_t at = first + static_cast<size_t>(b) * rows;
+    const V x0 = load(x), x1 = load(x + 16);
+    const float amax = max_magnitude(max_bits(abs(x0), abs(x1)));
+    const bool finite = amax < __builtin_inff();
+    const bool live = finite && amax >= kQuantFloor;
+    const V inverse = set1(live ? 127.0f / amax : 0.0f);
+    int8_t* q = out.q + at * kQuantBlock;
+    int total = 0;
+    if (live) {
+      total = store_int8(q, mul(x0, inverse), mul(x1, inverse));
+    } else {
+      __builtin_memset(q, 0, kQuantBlock);
+    }
+    out.scale[at] = live ? amax / 127.0f : finite ? 0.0f : __builtin_nanf("");
+    out.bias[at] = -128 * total;
+    out.minus_sum[at] = static_cast<float>(-total);
+  }
+}
+
+template <int R>
+inline void add_scaled(const V* isum, V dw, const float* dx, V* acc) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) acc[r] = fma(isum[r], mul(dw, set1(dx[r])), acc[r]);
+}
+
+// One tile of each type: add_block() is what int8_formula.h says of one block, for the R rows of a
+// panel that x, dx, bias and minus_sum begin with.
+struct TileQ8_0 {
+  const uint8_t* q;
+  const uint16_t* d;
+
+  template <int R>
+  void add_block(int b, const int8_t* x, const float* dx, const int32_t* bias, const float*,
+                 V* acc) const {
+    V isum[R];
+    tile_dot<R>(q + static_cast<size_t>(b) * 512, x, bias, isum);
+    add_scaled<R>(isum, load_f16(d + static_cast<size_t>(b) * kTileOutputs), dx, acc);
+  }
+};
+
+struct TileQ4_0 {
+  const uint8_t* q;
+  const uint16_t* d;
+
+  template <int R>
+  void add_block(int b, const int8_t* x, const float* dx, const int32_t* bias, const float*,
+                 V* acc) const {
+    V isum[R];
+    tile_dot_4bit<R, 8>(q + static_cast<size_t>(b) * 256, x, bias, isum);
+    add_scaled<R>(isum, load_f16(d + static_cast<size_t>(b) * kTileOutputs), dx, acc);
+  }
+};
+
+struct TileQ4_K {
+  const uint8_t* q;
+  const uint16_t* d;
+
+  template <int R>
+  void add_block(int b, const int8_t* x, const float* dx, const int32_t* bias,
+                 const float* minus_sum, V* acc) const {
+    V isum[R];
+    tile_dot_4bit<R, 0>(q + static_cast<size_t>(b) * 256, x, bias, isum);
+    const uint16_t* super =
+        d + static_cast<size_t>(b) / TileMatrix::kSuperBlocks * TileMatrix::kSuperD;
+    const auto* parts = reinterpret_cast<const uint8_t*>(super + 2 * kTileOutputs);
+    const uint8_t* scales = parts + b % TileMatrix::kSuperBlocks * (2 * kTileOutputs);
+    const V dw = mul(load_f16(super), load_u8(scales));
+    const V mw = mul(load_f16(super + kTileOutputs), load_u8(scales + kTileOutputs));
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const V row = set1(dx[r]);
+      acc[r] = fma(isum[r], mul(dw, row), acc[r]);
+      acc[r] = fma(set1(minus_sum[r]), mul(mw, row), acc[r]);
+    }
+  }
+};
+
+// y += or = the 16 outputs of `tile` for R rows of a panel, from its row r0 on.
+template <int R, class Tile>
+inline void tile_times_rows(const TileMatrix& w, int tile, const QuantRows& x, int panel, int r0,
+                            float* y, int ldy, bool accumulate) {
+  const Tile weights{w.q + tile * w.tile_q(), w.d + tile * w.tile_d()};
+  const int rows = x.panel_rows(panel);
+  const size_t first_row = x.panel_offset(panel) + r0;
+  const int8_t* xq = x.q + first_row * kQuantBlock;
+  const float *dx = x.scale + first_row, *minus_sum = x.minus_sum + first_row;
+  const int32_t* bias = x.bias + first_row;
+  V total[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) total[r] = zero();
+  const int chunks = k_chunks(w.n_in);
+  for (int c = 0; c < chunks; ++c) {
+    V acc[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) acc[r] = zero();
+    const int end = k_chunk_begin(w.n_in, c + 1);
+    for (int b = k_chunk_begin(w.n_in, c); b < end; ++b) {
+      const size_t at = static_cast<size_t>(b) * rows;
+      weights.template add_block<R>(b, xq + at * kQuantBlock, dx + at, bias + at, minus_sum + at,
+                                    acc);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) total[r] = add(total[r], acc[r]);
+  }
+  const int n = w.n_out - tile * kTileOutputs;
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    float* out = y + static_cast<size_t>(panel * kPanelRows + r0 + r) * ldy + tile * kTileOutputs;
+    if (n >= kTileOutputs) {
+      store(out, accumulate ? add(load(out), total[r]) : total[r]);
+    } else {
+      store_n(out, accumulate ? add(load_n(out, n), total[r]) : total[r], n);
+    }
+  }
+}
+
+template <class Tile>
+void matmul_tiles_of(const TileMatrix& w, const QuantRows& x, float* y, int ldy, bool accumulate) {
+  for (int tile = 0; tile < w.n_tiles(); ++tile) {
+    for (int panel = 0; panel < x.n_panels(); ++panel) {
+      const int rows = x.panel_rows(panel);
+      for (int r = 0; r < rows; r += kMaxTileRows) {
+        const int n = rows - r < kMaxTileRows ? rows - r : kMaxTileRows;
+        switch (n) {
+#define SPECBOUND_CASE(R)                                                 \
+  case R:                                                                 \
+    if constexpr (R <= kMaxTileRows) {                                    \
+      tile_times_rows<R, Tile>(w, tile, x, panel, r, y, ldy, accumulate); \
+    }                                                                     \
+    break;
+          SPECBOUND_CASE(1)
+          SPECBOUND_CASE(2)
+          SPECBOUND_CASE(3)
+          SPECBOUND_CASE(4)
+          SPECBOUND_CASE(5)
+          SPECBOUND_CASE(6)
+          SPECBOUND_CASE(7)
+          SPECBOUND_CASE(8)
+#undef SPECBOUND_CASE
+        }
+      }
+    }
+  }
+}
+
+void matmul_tiles(const TileMatrix& w, const QuantRows& x, float* y, int ldy, bool accumulate) {
+  if (w.type == DType::kQ8_0) {
+    matmul_tiles_of<TileQ8_0>(w, x, y, ldy, accumulate);
+  } else if (w.type == DType::kQ4_0) {
+    matmul_tiles_of<TileQ4_0>(w, x, y, ldy, accumulate);
+  } else {
+    matmul_tiles_of<TileQ4_K>(w, x, y, ldy, accumulate);
+  }
+}
+
+void matmul_q8_0(const Matrix& w, int begin, int end, const QuantRows& x, float* y, int ldy,
+                 bool accumulate) {
+  const int n_blocks = x.n_blocks(), chunks = k_chunks(w.n_in);
+  const auto* blocks = reinterpret_cast<const BlockQ8_0*>(w.data);
+  for (int out = begin; out < end; ++out) {
+    const BlockQ8_0* row = blocks + static_cast<size_t>(out) * n_blocks;
+    for (int i = 0; i < x.n_rows; ++i) {
+      const int panel = i / kPanelRows, rows = x.panel_rows(panel);
+      const size_t first = x.panel_offset(panel) + i % kPanelRows;
+      float total = 0;
+      for (int c = 0; c < chunks; ++c) {
+        float acc = 0;
+        const int last = k_chunk_begin(w.n_in, c + 1);
+        for (int b = k_chunk_begin(w.n_in, c); b < last; ++b) {
+          const size_t at = first + static_cast<size_t>(b) * rows;
+          const int32_t isum = block_dot(row[b].q, x.q + at * kQuantBlock);
+          const float scale = half_scalar(row[b].d) * x.scale[at];
+          acc = __builtin_fmaf(static_cast<float>(isum), scale, acc);
+        }
+        total += acc;
+      }
+      float& target = y[static_cast<size_t>(i) * ldy + out - begin];
+      target = accumulate ? target + total : total;
+    }
+  }
+}
+
+// 16 weights as floats from element k on, however they are stored; the _n form ends with zeros.
+struct WeightsF32 {
+  const float* p;
+  V at(int k) const { return load(p + k); }
+  V at_n(int k, int n) const { return load_n(p + k, n); }
+};
+struct WeightsF16 {
+  const uint16_t* p;
+  V at(int k) const { return load_f16(p + k); }
+  V at_n(int k, int n) const { return load_f16_n(p + k, n); }
+};
+struct WeightsBF16 {
+  const uint16_t* p;
+  V at(int k) const { return load_bf16(p + k); }
+  V at_n(int k, int n) const { return load_bf16_n(p + k, n); }
+};
+
+// y[r] = dot(w, x[r]) for R rows, K padded with zeros to a multiple of 32.
+template <int R, class W>
+inline void dot_rows(W w, int n, const float* x, int ldx, float* y) {
+  V lo[R], hi[R];
+  for (int r = 0; r < R; ++r) lo[r] = hi[r] = zero();
+  int k = 0;
+  for (; k + 32 <= n; k += 32) {
+    const V a = w.at(k), b = w.at(k + 16);
+    for (int r = 0; r < R; ++r) {
+      const float* xr = x + static_cast<size_t>(r) * ldx + k;
+      lo[r] = fma(a, load(xr), lo[r]);
+      hi[r] = fma(b, load(xr + 16), hi[r]);
+    }
+  }
+  if (k < n) {
+    const int left = n - k;
+    const V a = w.at_n(k, left < 16 ? left : 16);
+    const V b = w.at_n(k + 16, left > 16 ? left - 16 : 0);
+    for (int r = 0; r < R; ++r) {
+      const float* xr = x + static_cast<size_t>(r) * ldx + k;
+      lo[r] = fma(a, load(xr), lo[r]);
+      hi[r] = fma(b, load(xr + 16), hi[r]);
+    }
+  }
+  for (int r = 0; r < R; ++r) y[r] = sum(add(lo[r], hi[r]));
+}
+
+template <class W, class T>
+void matmul_float_as(const Matrix& w, int begin, int end, const float* x, int ldx, int n_rows,
+                     float* y, int ldy, bool accumulate) {
+  constexpr int kRows = kMaxTileRows < 4 ? 4 : kMaxTileRows;
+  for (int out = begin; out < end; ++out) {
+    const W row{reinterpret_cast<const T*>(w.data) + static_cast<size_t>(out) * w.n_in};
+    for (int r = 0; r < n_rows; r += kRows) {
+      const int n = n_rows - r < kRows ? n_rows - r : kRows;
+      const float* xr = x + static_cast<size_t>(r) * ldx;
+      float sums[kRows];
+      if (n == kRows) {
+        dot_rows<kRows>(row, w.n_in, xr, ldx, sums);
+      } else {
+        for (int i = 0; i < n; ++i) {
+          dot_rows<1>(row, w.n_in, xr + static_cast<size_t>(i) * ldx, ldx, sums + i);
+        }
+      }
+      for (int i = 0; i < n; ++i) {
+        float& target = y[static_cast<size_t>(r + i) * ldy + out - begin];
+        target = accumulate ? target + sums[i] : sums[i];
+      }
+    }
+  }
+}
+
+void matmul_float(const Matrix& w, int begin, int end, const float* x, int ldx, int n_rows,
+                  float* y, int ldy, bool accumulate) {
+  if (w.type == DType::kF32) {
+    matmul_float_as<WeightsF32, float>(w, begin, end, x, ldx, n_rows, y, ldy, accumulate);
+  } else if (w.type == DType::kF16) {
+    matmul_float_as<WeightsF16, uint16_t>(w, begin, end, x, ldx, n_rows, y, ldy, accumulate);
+  } else {
+    matmul_float_as<WeightsBF16, uint16_t>(w, begin, end, x, ldx, n_rows, y, ldy, accumulate);
+  }
+}
+
+}  // namespace
+}  // namespace specbound

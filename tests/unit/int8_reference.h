@@ -1,0 +1,105 @@
+// int8_formula.h once more, as plainly as it can be said: what tests hold products to.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/int8_formula.h"
+#include "model/conversion.h"
+#include "model/dtype.h"
+#include "model/half.h"
+#include "model/weights.h"
+
+namespace specbound::test {
+
+struct RowBlock {
+  float dx = 0;
+  int q[32] = {};
+};
+
+inline RowBlock quantize_plainly(const float* x) {
+  RowBlock out;
+  float amax = 0;
+  for (int i = 0; i < 32; ++i) amax = std::max(amax, std::fabs(x[i]));
+  if (amax < kQuantFloor) return out;
+  out.dx = amax / 127.0f;
+  const float inverse = 127.0f / amax;
+  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int>(std::nearbyint(x[i] * inverse));
+  return out;
+}
+
+struct WeightBlock {
+  int w[32];
+  float dw, mw;
+  bool has_min;
+};
+
+// Block b of 32 numbers of a row.
+inline WeightBlock weight_block(const Matrix& m, int row, int b) {
+  WeightBlock out{};
+  const size_t n_blocks = m.n_in / 32, at = row * n_blocks + b;
+  if (m.type == DType::kQ8_0) {
+    const auto& block = reinterpret_cast<const BlockQ8_0*>(m.data)[at];
+    out.dw = half_to_float(block.d);
+    for (int i = 0; i < 32; ++i) out.w[i] = block.q[i];
+  } else if (m.type == DType::kQ4_0) {
+    const auto& block = reinterpret_cast<const BlockQ4_0*>(m.data)[at];
+    out.dw = half_to_float(block.d);
+    for (int i = 0; i < 16; ++i) {
+      out.w[i] = block.q[i] % 16 - 8;
+      out.w[i + 16] = block.q[i] / 16 - 8;
+    }
+  } else {
+    const auto& block = reinterpret_cast<const BlockQ4_K*>(m.data)[at / 8];
+    const int part = b % 8;
+    const Q4KScale s = q4_k_scale(block, part);
+    out.dw = half_to_float(block.d) * s.scale;
+    out.mw = half_to_float(block.dmin) * s.min;
+    out.has_min = true;
+    for (int i = 0; i < 32; ++i) {
+      const uint8_t both = block.q[part / 2 * 32 + i];
+      out.w[i] = part % 2 == 0 ? both % 16 : both / 16;
+    }
+  }
+  return out;
+}
+
+// y (n_rows, n_out) = W x of x (n_rows, n_in), of any type that takes INT8 rows.
+inline std::vector<float> formula(const Matrix& m, const std::vector<float>& x, int n_rows) {
+  if (runs_as(m.type) != m.type) {
+    std::vector<BlockQ8_0> blocks(size_t(m.n_out) * m.n_in / 32);
+    for (int o = 0; o < m.n_out; ++o) convert_to_int8(m, o, &blocks[size_t(o) * m.n_in / 32]);
+    const auto* data = reinterpret_cast<const std::byte*>(blocks.data());
+    return formula({DType::kQ8_0, m.n_out, m.n_in, data}, x, n_rows);
+  }
+  std::vector<RowBlock> rows;
+  for (size_t i = 0; i < x.size(); i += 32) rows.push_back(quantize_plainly(&x[i]));
+  std::vector<float> y(size_t(n_rows) * m.n_out);
+  const int n_blocks = m.n_in / 32;
+  for (int o = 0; o < m.n_out; ++o) {
+    std::vector<float> total(n_rows);
+    for (int c = 0; c < k_chunks(m.n_in); ++c) {
+      std::vector<float> acc(n_rows);
+      for (int b = k_chunk_begin(m.n_in, c); b < k_chunk_begin(m.n_in, c + 1); ++b) {
+        const WeightBlock w = weight_block(m, o, b);
+        for (int r = 0; r < n_rows; ++r) {
+          const RowBlock& row = rows[size_t(r) * n_blocks + b];
+          int isum = 0, xsum = 0;
+          for (int i = 0; i < 32; ++i) isum += w.w[i] * row.q[i];
+          for (int i = 0; i < 32; ++i) xsum += row.q[i];
+          acc[r] = std::fma(static_cast<float>(isum), w.dw * row.dx, acc[r]);
+          if (!w.has_min) continue;
+          acc[r] = std::fma(static_cast<float>(-xsum), w.mw * row.dx, acc[r]);
+        }
+      }
+      for (int r = 0; r < n_rows; ++r) total[r] += acc[r];
+    }
+    for (int r = 0; r < n_rows; ++r) y[size_t(r) * m.n_out + o] = total[r];
+  }
+  return y;
+}
+
+}  // namespace specbound::test
