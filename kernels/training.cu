@@ -98,8 +98,16 @@ SPECBOUND_DEVICE float weighted_sum(const float* weight, const float* z, int wid
   return joined(sum, block_shared<float>() + 2 * kWarps, Sum());
 }
 
+// Values that this thread alone reads until the end of row_sums().
+SPECBOUND_DEVICE void cap_row(float* z, int width, float cap, float factor) {
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kThreads) {
+    z[i] = factor * (cap > 0.0f ? softcap(z[i], cap) : z[i]);
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) target_rows_kernel(TargetRows p) {
   float* z = p.z + static_cast<size_t>(blockIdx.x) * p.width;
+  cap_row(z, p.width, p.softcap, p.factor);
   const RowSums row = row_sums(z, p.width);
   const float scale = 1.0f / row.total;
   float sum = 0;
@@ -116,12 +124,16 @@ __global__ void __launch_bounds__(kThreads) target_rows_kernel(TargetRows p) {
 
 __global__ void __launch_bounds__(kThreads) divergence_rows_kernel(DivergenceRows p) {
   const size_t first = static_cast<size_t>(blockIdx.x) * p.width;
-  const float *z = p.z + first, *target = p.target + first;
+  float* z = p.z + first;
+  const float* target = p.target + first;
+  if (p.softcap > 0.0f) cap_row(z, p.width, p.softcap, 1.0f);
   const RowSums row = row_sums(z, p.width);
   const float expected = weighted_sum(target, z, p.width, row.largest);
   const float scale = 1.0f / row.total;
   for (int i = static_cast<int>(threadIdx.x); i < p.width; i += kThreads) {
-    p.gradient[first + i] = half_bits(exp_formula(z[i] - row.largest) * scale - target[i]);
+    const float part = p.softcap > 0.0f ? z[i] / p.softcap : 0.0f, slope = 1.0f - part * part;
+    const float difference = exp_formula(z[i] - row.largest) * scale - target[i];
+    p.gradient[first + i] = half_bits(difference * slope);
   }
   if (threadIdx.x == 0) {
     const float log_total = static_cast<float>(exact_log(static_cast<double>(row.total)));

@@ -36,20 +36,24 @@ struct GatherRows {
 };
 void gather_rows(const GatherRows& p, Stream stream);
 
-// Rows z (n_rows, width) become their softmax; entropy (n_rows), in nats.
+// Rows z (n_rows, width) become the softmax of factor * softcap(z); entropy (n_rows), in nats.
 struct TargetRows {
   float* z;
   int n_rows, width;
+  float softcap;  // 0: none
+  float factor;
   float* entropy;
 };
 void target_rows(const TargetRows& p, Stream stream);
 
-// loss (n_rows) = KL(target || softmax(z)) and gradient (n_rows, width) = softmax(z) - target.
+// With c = softcap(z): loss (n_rows) = KL(target || softmax(c)) and gradient (n_rows, width) =
+// (softmax(c) - target) dc/dz.
 struct DivergenceRows {
-  const float* z;        // (n_rows, width)
+  float* z;              // (n_rows, width), becomes c
   const float* target;   // (n_rows, width)
   const float* entropy;  // (n_rows), the target's
   int n_rows, width;
+  float softcap;  // 0: none
   uint16_t* gradient;
   float* loss;
 };

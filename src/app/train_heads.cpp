@@ -232,7 +232,7 @@ class Training {
                    count_text(corpus_.skipped).c_str(), count_text(corpus_.lines).c_str(),
                    terminal_text(corpus_.first_skipped).c_str());
     }
-    if (corpus_.dialogues > 0) chat_template_ = ChatTemplate::from_gguf(model_.gguf());
+    if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
     for (const size_t i : shuffled_order(corpus_.texts.size(), flags_.train.seed)) {
       order_.push_back(&corpus_.texts[i]);
     }
@@ -246,6 +246,7 @@ class Training {
     return {{"model", model_fingerprint(model_.gguf())},
             {"data", format("%016llx", static_cast<unsigned long long>(corpus_.hash))},
             {"--seed", std::to_string(flags_.train.seed)},
+            {"--chat-template", flags_.model.chat_template},
             {"-c", std::to_string(model_.n_ctx())},
             {"--self-generate", std::to_string(flags_.self_generate)},
             {"--self-temp", format("%.9g", flags_.self_temp)},
@@ -272,7 +273,7 @@ class Training {
       if (n >= most) break;
       stop_if_interrupted();
       for (TrainingText& t :
-           training_texts(*text, model_.tokenizer(), chat_template_.get(), model_.n_ctx())) {
+           training_texts(*text, model_.tokenizer(), chat_template_, model_.n_ctx())) {
         if (n >= most) break;
         n += learnt_tokens(t);
         texts_.push_back(std::move(t));
@@ -299,8 +300,7 @@ class Training {
       bar.update(static_cast<size_t>(tokens), static_cast<size_t>(options.tokens),
                  format("%.0f tok/s", static_cast<double>(tokens - before) / s));
     };
-    texts_ =
-        self_generate(model_.backend(), model_.tokenizer(), chat_template_.get(), order_, options);
+    texts_ = self_generate(model_.backend(), model_.tokenizer(), chat_template_, order_, options);
     stop_if_interrupted();
     int64_t all = 0;
     for (const TrainingText& text : texts_) all += learnt_tokens(text);
@@ -354,6 +354,7 @@ class Training {
     const std::vector<float> lm_head = matrix_floats(weights.lm_head);
     TrainOptions options = flags_.train;
     options.checkpoint = folder.checkpoint();
+    options.softcap = model_.config().final_softcap;
     if (flags_.minutes > 0) options.seconds = std::max(1.0, 60 * flags_.minutes - seconds());
     if (Device* const gpu = model_.backend().gpu()) {
       options.device_learner = [gpu](const LearningTask& task) {
@@ -565,8 +566,8 @@ class Training {
   Clock::time_point start_;
   LoadedModel model_;
   Corpus corpus_;
-  std::unique_ptr<ChatTemplate> chat_template_;
-  std::vector<const CorpusText*> order_;  // shuffled
+  const ChatTemplate* chat_template_ = nullptr;  // if there are dialogues
+  std::vector<const CorpusText*> order_;         // shuffled
   std::vector<TrainingText> texts_;
   int64_t learnt_ = 0;  // tokens, in texts_
   std::vector<int32_t> shortlist_;

@@ -230,10 +230,11 @@ void DeviceLearner::gather(int n, int plane, int ahead, uint16_t* to, int ld) {
 
 void DeviceLearner::set_targets(const Words& words, int n, int ahead, const Targets& targets) {
   gather(n, chunks_->y_plane(), ahead, y_.data(), dim_);
-  cublas_.multiply(n, words.width, dim_, task_.step.sharpen() / words.factor, {y_.data(), dim_},
+  cublas_.multiply(n, words.width, dim_, 1 / words.factor, {y_.data(), dim_},
                    HalfMatrix{words.rows.data(), dim_}.transposed(), 0, targets.p.data(),
                    words.width);
-  kernels::target_rows({targets.p.data(), n, words.width, targets.entropy.data()},
+  kernels::target_rows({targets.p.data(), n, words.width, task_.step.softcap(),
+                        task_.step.sharpen(), targets.entropy.data()},
                        device_.stream());
 }
 
@@ -244,7 +245,7 @@ void DeviceLearner::set_gradient(const Words& words, const Targets& targets, int
   cublas_.multiply(n, words.width, dim_, 1 / words.factor, y,
                    HalfMatrix{words.rows.data(), dim_}.transposed(), 0, z_.data(), words.width);
   kernels::divergence_rows({z_.data(), targets.p.data(), targets.entropy.data(), n, words.width,
-                            dz_.data(), loss_.data()},
+                            task_.step.softcap(), dz_.data(), loss_.data()},
                            stream);
   kernels::sum_losses({loss_.data(), n, add, sum}, stream);
 }

@@ -106,7 +106,7 @@ Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
       progress_(progress),
       pool_(options.threads > 0 ? options.threads : usable_cores()),
       gemm_(pool_, options.own_gemm ? Gemm::Use::kOwn : Gemm::Use::kBest),
-      step_(gemm_, lm_head, features.dim, shortlist, options.sharpen) {
+      step_(gemm_, lm_head, features.dim, shortlist, options.sharpen, options.softcap) {
   if (features.n_rows < 2) {
     throw Error(ErrorCode::kUsage,
                 format("expected at least 2 positions to learn from, found %lld: give more text",
@@ -200,6 +200,7 @@ uint64_t Trainer::options_hash() const {
   hash.add(options_.learning_rate);
   hash.add(options_.weight_decay);
   hash.add(options_.sharpen);
+  hash.add(options_.softcap);
   hash.add(options_.batch);
   hash.add(options_.unroll);
   hash.add(options_.seed);

@@ -31,6 +31,7 @@ struct TrainOptions {
   float learning_rate = 2e-3f;
   float weight_decay = 0.01f;
   float sharpen = 1.5f;  // the final logits that heads learn from are multiplied by this
+  float softcap = 0;     // the model's final_softcap
   int batch = 512;       // rows
   int unroll = 3;        // steps that a chained head runs on its own state in training
   double seconds = 0;    // stop after this long; 0: no limit

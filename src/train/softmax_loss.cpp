@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "train/blocks.h"
 
@@ -91,9 +92,34 @@ float dot_shifted(const float* weights, const float* z, int n, float shift) {
   return sum(total) + rest;
 }
 
+// cap * tanh(z / cap).
+inline Float4 capped(Float4 z, float cap) {
+  const Float4 x = z / cap;
+  const Float4 e = exp_negative(x > 0 ? -2 * x : 2 * x);
+  const Float4 height = (1 - e) / (1 + e) * cap;
+  return x > 0 ? height : -height;
+}
+
+void cap_row(float* z, int n, float cap) {
+  int i = 0;
+  for (; i + 4 <= n; i += 4) store(z + i, capped(load(z + i), cap));
+  for (; i < n; ++i) z[i] = capped(Float4{} + z[i], cap)[0];
+}
+
 constexpr int kRows = 8;  // a thread takes at a time
 
 }  // namespace
+
+void cap_rows(ThreadPool& pool, int n, int width, float softcap, float factor, float* z) {
+  if (softcap <= 0 && factor == 1) return;
+  for_blocks(pool, n, kRows, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = z + r * width;
+      if (softcap > 0) cap_row(row, width, softcap);
+      for (int i = 0; i < width; ++i) row[i] *= factor;
+    }
+  });
+}
 
 void softmax_rows(ThreadPool& pool, int n, int width, float* z, float* entropy) {
   for_blocks(pool, n, kRows, [&](int64_t begin, int64_t end) {
@@ -108,12 +134,21 @@ void softmax_rows(ThreadPool& pool, int n, int width, float* z, float* entropy) 
   });
 }
 
-void kl_rows(ThreadPool& pool, int n, int width, float* z, const float* target,
+void kl_rows(ThreadPool& pool, int n, int width, float softcap, float* z, const float* target,
              const float* entropy, float weight, float* loss) {
   for_blocks(pool, n, kRows, [&](int64_t begin, int64_t end) {
+    std::vector<float> slope;  // (width) dc/dz = 1 - (c / cap)^2
     for (int64_t r = begin; r < end; ++r) {
       float* row = z + r * width;
       const float* goal = target + r * width;
+      if (softcap > 0) {
+        cap_row(row, width, softcap);
+        slope.resize(static_cast<size_t>(width));
+        for (int i = 0; i < width; ++i) {
+          const float part = row[i] / softcap;
+          slope[i] = 1 - part * part;
+        }
+      }
       const float top = largest(row, width);
       const float expected = dot_shifted(goal, row, width, top);
       float unused;
@@ -121,6 +156,9 @@ void kl_rows(ThreadPool& pool, int n, int width, float* z, const float* target,
       loss[r] = std::log(total) - expected - entropy[r];
       const float scale = weight / total;
       for (int i = 0; i < width; ++i) row[i] = row[i] * scale - goal[i] * weight;
+      if (softcap > 0) {
+        for (int i = 0; i < width; ++i) row[i] *= slope[i];
+      }
     }
   });
 }

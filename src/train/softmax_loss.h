@@ -5,12 +5,16 @@
 
 namespace specbound {
 
+// Rows z (n, width) become factor * softcap(z) (engine/float_formula.h); no cap where that is 0.
+void cap_rows(ThreadPool& pool, int n, int width, float softcap, float factor, float* z);
+
 // Rows z (n, width) become their softmax in place; entropy (n), in nats, where asked for.
 void softmax_rows(ThreadPool& pool, int n, int width, float* z, float* entropy);
 
-// For each row of z (n, width), logits: loss (n) = KL(target || softmax(z)), and z becomes
-// weight (softmax(z) - target), the gradient of weight * loss. `entropy` is the target's.
-void kl_rows(ThreadPool& pool, int n, int width, float* z, const float* target,
+// For each row of z (n, width), logits that are still to be capped: with c = softcap(z),
+// loss (n) = KL(target || softmax(c)), and z becomes weight (softmax(c) - target) dc/dz, the
+// gradient of weight * loss. `entropy` is the target's.
+void kl_rows(ThreadPool& pool, int n, int width, float softcap, float* z, const float* target,
              const float* entropy, float weight, float* loss);
 
 // The largest value of a row, where it is (the first), the second largest, and the softmax of the

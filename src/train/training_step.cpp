@@ -69,8 +69,8 @@ void head_forward(const Gemm& gemm, const LearningHead& head, int n, const float
 }
 
 TrainingStep::TrainingStep(const Gemm& gemm, std::span<const float> lm_head, int dim,
-                           std::span<const int32_t> shortlist, float sharpen)
-    : gemm_(gemm), lm_head_(lm_head), dim_(dim), sharpen_(sharpen) {
+                           std::span<const int32_t> shortlist, float sharpen, float softcap)
+    : gemm_(gemm), lm_head_(lm_head), dim_(dim), sharpen_(sharpen), softcap_(softcap) {
   shortlist_rows_.resize(shortlist.size() * static_cast<size_t>(dim));
   for (size_t i = 0; i < shortlist.size(); ++i) {
     SB_CHECK(shortlist[i] >= 0 && shortlist[i] < vocab_size());
@@ -84,8 +84,9 @@ void TrainingStep::set_targets(std::span<const float> rows, int n, const float* 
   const int width = static_cast<int>(rows.size()) / dim_;
   fit(targets.p, cells(n, width));
   fit(targets.entropy, static_cast<size_t>(n));
-  gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim_, sharpen_, y, dim_, rows.data(), dim_,
+  gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim_, 1.0f, y, dim_, rows.data(), dim_,
                  0.0f, targets.p.data(), width);
+  cap_rows(gemm_.pool(), n, width, softcap_, sharpen_, targets.p.data());
   softmax_rows(gemm_.pool(), n, width, targets.p.data(), targets.entropy.data());
 }
 
@@ -97,8 +98,8 @@ double TrainingStep::loss_gradient(std::span<const float> rows, int n, const flo
   fit(loss_, static_cast<size_t>(n));
   gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim_, 1.0f, y, dim_, rows.data(), dim_,
                  0.0f, z_.data(), width);
-  kl_rows(gemm_.pool(), n, width, z_.data(), targets.p.data(), targets.entropy.data(), weight,
-          loss_.data());
+  kl_rows(gemm_.pool(), n, width, softcap_, z_.data(), targets.p.data(), targets.entropy.data(),
+          weight, loss_.data());
   gemm_.multiply(Op::kPlain, Op::kPlain, n, dim_, width, 1.0f, z_.data(), width, rows.data(), dim_,
                  0.0f, dy, dim_);
   double sum = 0;

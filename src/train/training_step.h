@@ -52,10 +52,11 @@ void head_forward(const Gemm& gemm, const LearningHead& head, int n, const float
 
 class TrainingStep {
  public:
-  // `lm_head` (vocab_size, dim) must outlive it; shortlist ids are its rows. The final logits are
-  // multiplied by `sharpen`: above 1, heads learn more of the first choice and less of the rest.
+  // `lm_head` (vocab_size, dim) must outlive it; shortlist ids are its rows. All logits are capped
+  // as the model's are (`softcap`, 0: not). The final ones are then multiplied by `sharpen`: above
+  // 1, heads learn more of the first choice and less of the rest.
   TrainingStep(const Gemm& gemm, std::span<const float> lm_head, int dim,
-               std::span<const int32_t> shortlist, float sharpen = 1);
+               std::span<const int32_t> shortlist, float sharpen = 1, float softcap = 0);
 
   // Adds to the gradients of `heads`, whose x is batch.x[x_index[head]]. losses[head] is the mean
   // divergence over the head's rows, in nats.
@@ -64,6 +65,7 @@ class TrainingStep {
 
   int dim() const { return dim_; }
   float sharpen() const { return sharpen_; }
+  float softcap() const { return softcap_; }
   int vocab_size() const { return static_cast<int>(lm_head_.size() / static_cast<size_t>(dim_)); }
   std::span<const float> lm_head() const { return lm_head_; }
   // (shortlist, dim), rows of lm_head.
@@ -86,7 +88,7 @@ class TrainingStep {
   const Gemm& gemm_;
   std::span<const float> lm_head_;
   int dim_;
-  float sharpen_;
+  float sharpen_, softcap_;
   std::vector<float> shortlist_rows_;
   std::vector<Targets> targets_;  // [step], shortlist
   Targets whole_;                 // step 0, whole vocabulary

@@ -79,6 +79,7 @@ class Validator {
     if (z_.size() < static_cast<size_t>(n) * width) z_.resize(static_cast<size_t>(n) * width);
     gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim, 1.0f, y, dim, words.data(), dim,
                    0.0f, z_.data(), width);
+    cap_rows(gemm_.pool(), n, width, rows_.softcap(), 1, z_.data());
   }
 
   std::span<const float> words(const LearningHead& head) const {
@@ -160,7 +161,8 @@ class Validator {
     }
     if (!goal) return;
     loss_.resize(static_cast<size_t>(n));
-    kl_rows(gemm_.pool(), n, width, z_.data(), goal->p.data(), goal->entropy.data(), 1,
+    // They are capped already.
+    kl_rows(gemm_.pool(), n, width, 0, z_.data(), goal->p.data(), goal->entropy.data(), 1,
             loss_.data());
     for (const float loss : loss_) seen.divergence += loss;
   }

@@ -84,13 +84,14 @@ struct Lesson {
   FeatureSource source = planted.source();
   ThreadPool pool{1};
   Gemm gemm{pool, Gemm::Use::kOwn};
-  TrainingStep step{gemm, planted.lm_head, kDim, planted.shortlist, 1.5f};
+  TrainingStep step;
   std::vector<LearningHead> heads;
   std::vector<int> x_index;
   BatchPlan plan{{0, 0, 0}, {0, 0, 0}, 0};
 
-  Lesson(const Planted& planted, const std::vector<std::pair<HeadKind, int>>& kinds, int chains = 3)
-      : planted(planted) {
+  Lesson(const Planted& planted, const std::vector<std::pair<HeadKind, int>>& kinds, int chains = 3,
+         float softcap = 0)
+      : planted(planted), step(gemm, planted.lm_head, kDim, planted.shortlist, 1.5f, softcap) {
     uint64_t seed = 1;
     for (const auto& [kind, layer] : kinds) {
       LearningHead head;
@@ -215,27 +216,30 @@ std::vector<float> all_values(const TrainedHeads& trained) {
 TEST_CASE("a device's losses and gradients are the CPU's but for FP16") {
   const FakeCublas fake;
   const Planted planted;
-  Lesson on_cpu(planted, kAllKinds), on_device(planted, kAllKinds);
-  SimtDevice device;
-  const auto cpu = make_cpu_learner(on_cpu.gemm, on_cpu.task());
-  const auto gpu = make_device_learner(device, on_device.task());
-  CHECK(gpu->arithmetic() == "cuBLAS 13.7 on SIMT executor");
-  const Outcome expected = learn(*cpu, on_cpu, 1), found = learn(*gpu, on_device, 1);
-  for (size_t h = 0; h < expected.losses.size(); ++h) {
-    CAPTURE(h);
-    CHECK(expected.losses[h] > 0.01);
-    CHECK(found.losses[h] == doctest::Approx(expected.losses[h]).epsilon(2e-3));
-  }
-  REQUIRE(found.gradients.size() == expected.gradients.size());
-  for (size_t p = 0; p < expected.gradients.size(); ++p) {
-    CAPTURE(p);
-    CHECK(distance(found.gradients[p], expected.gradients[p]) < 3e-3);
-  }
-  // The step that follows is in both the same: small where the signs of gradients agree.
-  CHECK(distance(found.values, expected.values) < 1e-3);
-  const Outcome later = learn(*cpu, on_cpu, 2), found_later = learn(*gpu, on_device, 2);
-  for (size_t h = 0; h < later.losses.size(); ++h) {
-    CHECK(found_later.losses[h] == doctest::Approx(later.losses[h]).epsilon(5e-3));
+  for (const float softcap : {0.0f, 4.0f}) {
+    CAPTURE(softcap);
+    Lesson on_cpu(planted, kAllKinds, 3, softcap), on_device(planted, kAllKinds, 3, softcap);
+    SimtDevice device;
+    const auto cpu = make_cpu_learner(on_cpu.gemm, on_cpu.task());
+    const auto gpu = make_device_learner(device, on_device.task());
+    CHECK(gpu->arithmetic() == "cuBLAS 13.7 on SIMT executor");
+    const Outcome expected = learn(*cpu, on_cpu, 1), found = learn(*gpu, on_device, 1);
+    for (size_t h = 0; h < expected.losses.size(); ++h) {
+      CAPTURE(h);
+      CHECK(expected.losses[h] > 0.01);
+      CHECK(found.losses[h] == doctest::Approx(expected.losses[h]).epsilon(2e-3));
+    }
+    REQUIRE(found.gradients.size() == expected.gradients.size());
+    for (size_t p = 0; p < expected.gradients.size(); ++p) {
+      CAPTURE(p);
+      CHECK(distance(found.gradients[p], expected.gradients[p]) < 3e-3);
+    }
+    // The step that follows is in both the same: small where the signs of gradients agree.
+    CHECK(distance(found.values, expected.values) < 1e-3);
+    const Outcome later = learn(*cpu, on_cpu, 2), found_later = learn(*gpu, on_device, 2);
+    for (size_t h = 0; h < later.losses.size(); ++h) {
+      CHECK(found_later.losses[h] == doctest::Approx(later.losses[h]).epsilon(5e-3));
+    }
   }
 }
 

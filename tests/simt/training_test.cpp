@@ -98,26 +98,34 @@ TEST_CASE("rows are gathered from their places, planes and positions on") {
 
 TEST_CASE("targets are a softmax, losses a divergence, and its gradient") {
   const int n_rows = 3;
-  for (const int width : {1, 31, 700}) {
+  const auto check = [&](int width, float softcap, float factor) {
     CAPTURE(width);
+    CAPTURE(softcap);
     std::vector<float> goal = random_floats(size_t(n_rows) * width, 1, 3);
     std::vector<float> z = random_floats(goal.size(), 2, 3);
     if (width > 9) {
       z[5] = -1e30f;
-      goal[9] = 200;  // all of the row's probability
+      goal[9] = 200;  // all of the row's probability, where it is not capped
     }
     const std::vector<float> out = simt::for_each_order([&] {
       const DeviceBuffer<float> p(goal), entropy(n_rows), device_z(z), loss(n_rows);
       const DeviceBuffer<uint16_t> gradient(goal.size());
-      kernels::target_rows({p.data(), n_rows, width, entropy.data()}, simt::stream());
-      kernels::divergence_rows(
-          {device_z.data(), p.data(), entropy.data(), n_rows, width, gradient.data(), loss.data()},
-          simt::stream());
+      kernels::target_rows({p.data(), n_rows, width, softcap, factor, entropy.data()},
+                           simt::stream());
+      kernels::divergence_rows({device_z.data(), p.data(), entropy.data(), n_rows, width, softcap,
+                                gradient.data(), loss.data()},
+                               simt::stream());
       std::vector<float> halves;
       for (const uint16_t half : gradient.read()) halves.push_back(half_to_float(half));
-      CHECK(device_z.read() == z);
       return joined(joined(p.read(), entropy.read()), joined(loss.read(), halves));
     });
+    const auto cap = [&](float x) { return softcap > 0 ? softcap * std::tanh(x / softcap) : x; };
+    std::vector<float> slope;
+    for (float& x : z) {
+      x = cap(x);
+      slope.push_back(softcap > 0 ? 1 - x / softcap * (x / softcap) : 1);
+    }
+    for (float& x : goal) x = factor * cap(x);
     const float *p = out.data(), *entropy = p + goal.size(), *loss = entropy + n_rows;
     const float* gradient = loss + n_rows;
     for (int r = 0; r < n_rows; ++r) {
@@ -127,14 +135,18 @@ TEST_CASE("targets are a softmax, losses a divergence, and its gradient") {
       const std::vector<double> q = softmax(&z[at], width, log_z);
       for (int i = 0; i < width; ++i) {
         REQUIRE(p[at + i] == doctest::Approx(wanted[i]).epsilon(1e-5));
-        REQUIRE(std::abs(gradient[at + i] - (q[i] - wanted[i])) < 4e-4);
+        REQUIRE(std::abs(gradient[at + i] - (q[i] - wanted[i]) * slope[at + i]) < 4e-4);
         h -= wanted[i] * (goal[at + i] - log_goal);
         kl += wanted[i] * ((goal[at + i] - log_goal) - (z[at + i] - log_z));
       }
       CHECK(entropy[r] == doctest::Approx(h).epsilon(1e-4));
       CHECK(loss[r] == doctest::Approx(kl).epsilon(1e-4));
     }
-  }
+  };
+  for (const int width : {1, 31, 700}) check(width, 0, 1);
+  check(31, 0, 1.5f);
+  check(31, 2, 1);
+  check(300, 2, 1.5f);
 }
 
 TEST_CASE("losses are summed and added up in double") {

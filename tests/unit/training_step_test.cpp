@@ -48,9 +48,18 @@ Doubles log_softmax(Doubles z) {
   return z;
 }
 
-// KL(softmax(rows goal) || softmax(rows y)).
-double divergence(const std::vector<float>& rows, const Doubles& y, const Doubles& goal) {
-  const Doubles p = log_softmax(product(rows, goal)), q = log_softmax(product(rows, y));
+Doubles capped(Doubles z, double cap) {
+  if (cap > 0) {
+    for (double& v : z) v = cap * std::tanh(v / cap);
+  }
+  return z;
+}
+
+// KL(softmax(rows goal) || softmax(rows y)), of capped logits.
+double divergence(const std::vector<float>& rows, const Doubles& y, const Doubles& goal,
+                  double cap) {
+  const Doubles p = log_softmax(capped(product(rows, goal), cap));
+  const Doubles q = log_softmax(capped(product(rows, y), cap));
   double sum = 0;
   for (size_t i = 0; i < p.size(); ++i) sum += std::exp(p[i]) * (p[i] - q[i]);
   return sum;
@@ -80,8 +89,9 @@ struct Rig {
   TrainingBatch batch;
   ThreadPool pool{2};
   Gemm gemm{pool};
+  float softcap;
 
-  explicit Rig(uint64_t seed) {
+  explicit Rig(uint64_t seed, float softcap = 0) : softcap(softcap) {
     Numbers numbers(seed);
     lm_head = numbers.vector(size_t{kVocab} * kDim, 0.8f);
     for (const int32_t token : shortlist) {
@@ -118,7 +128,8 @@ struct Rig {
     double sum = 0;
     if (!head.chained()) {
       for (int r = 0; r < batch.n; ++r) {
-        sum += divergence(rows, head_y(head, row(batch.x[0][0], r), {}), row(batch.y[0], r));
+        sum +=
+            divergence(rows, head_y(head, row(batch.x[0][0], r), {}), row(batch.y[0], r), softcap);
       }
       return sum / batch.n;
     }
@@ -127,7 +138,7 @@ struct Rig {
       Doubles state = row(batch.state, r);
       for (size_t k = 0; k < batch.chained.size() && r < batch.chained[k]; ++k) {
         state = head_y(head, row(batch.x[0][k], r), state);
-        sum += divergence(rows, state, row(batch.y[k], r));
+        sum += divergence(rows, state, row(batch.y[k], r), softcap);
         ++count;
       }
     }
@@ -136,7 +147,7 @@ struct Rig {
 };
 
 void check_gradients(const Rig& rig, LearningHead head) {
-  TrainingStep step(rig.gemm, rig.lm_head, kDim, rig.shortlist);
+  TrainingStep step(rig.gemm, rig.lm_head, kDim, rig.shortlist, 1, rig.softcap);
   std::vector<LearningHead> heads = {head};
   const int x_index[] = {0};
   double loss[1];
@@ -167,11 +178,14 @@ void check_gradients(const Rig& rig, LearningHead head) {
 }  // namespace
 
 TEST_CASE("gradients of all kinds of heads are those of finite differences") {
-  const Rig rig(11);
-  check_gradients(rig, rig.head(HeadKind::kFolded, 0, 1));
-  check_gradients(rig, rig.head(HeadKind::kFull, 0, 2));
-  check_gradients(rig, rig.head(HeadKind::kChained, 0, 3));
-  check_gradients(rig, rig.head(HeadKind::kChained, 5, 4));
+  for (const float softcap : {0.0f, 1.5f}) {
+    CAPTURE(softcap);
+    const Rig rig(11, softcap);
+    check_gradients(rig, rig.head(HeadKind::kFolded, 0, 1));
+    check_gradients(rig, rig.head(HeadKind::kFull, 0, 2));
+    check_gradients(rig, rig.head(HeadKind::kChained, 0, 3));
+    check_gradients(rig, rig.head(HeadKind::kChained, 5, 4));
+  }
 }
 
 TEST_CASE("a folded head is a full one on the shortlist") {
@@ -248,7 +262,7 @@ TEST_CASE("rows of logits: softmax, entropy, divergence, the top") {
     float found_entropy, loss;
     softmax_rows(pool, 1, width, target.data(), &found_entropy);
     CHECK(found_entropy == doctest::Approx(entropy).epsilon(1e-5));
-    kl_rows(pool, 1, width, gradient.data(), target.data(), &found_entropy, 0.5f, &loss);
+    kl_rows(pool, 1, width, 0, gradient.data(), target.data(), &found_entropy, 0.5f, &loss);
     CHECK(std::fabs(loss - kl) < 1e-5 * (1 + kl));
     double worst = 0;
     for (size_t i = 0; i < n; ++i) {
@@ -273,6 +287,22 @@ TEST_CASE("rows of logits: softmax, entropy, divergence, the top") {
   }
 }
 
+TEST_CASE("logits are capped, then multiplied; without a cap and a factor they stay as they are") {
+  ThreadPool pool(1);
+  const std::vector<float> z = {-1e30f, -40, -3, -1e-4f, 0, 0.5f, 2, 29, 1e5f};
+  const int n = static_cast<int>(z.size());
+  std::vector<float> same = z, larger = z, low = z;
+  cap_rows(pool, 1, n, 0, 1, same.data());
+  CHECK(same == z);
+  cap_rows(pool, 1, n, 0, 1.5f, larger.data());
+  cap_rows(pool, 1, n, 3, 2, low.data());
+  for (int i = 0; i < n; ++i) {
+    CAPTURE(z[i]);
+    CHECK(larger[i] == 1.5f * z[i]);
+    CHECK(low[i] == doctest::Approx(6 * std::tanh(z[i] / 3.0)).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("logits far apart neither overflow nor become NaN") {
   ThreadPool pool(1);
   std::vector<float> goal = {3e4f, -3e4f, 0, 1, 2}, z = {-3e4f, 3e4f, 0, 1, 2};
@@ -280,7 +310,7 @@ TEST_CASE("logits far apart neither overflow nor become NaN") {
   softmax_rows(pool, 1, 5, goal.data(), &entropy);
   CHECK(goal[0] == 1);
   CHECK(std::fabs(entropy) < 1e-6f);
-  kl_rows(pool, 1, 5, z.data(), goal.data(), &entropy, 1, &loss);
+  kl_rows(pool, 1, 5, 0, z.data(), goal.data(), &entropy, 1, &loss);
   CHECK(loss == doctest::Approx(6e4));
   CHECK(z[0] == doctest::Approx(-1));
   CHECK(z[1] == doctest::Approx(1));
