@@ -2,8 +2,6 @@
 // queries at once.
 #include "attention.h"
 
-#include <cmath>
-
 #include "finish_head.cuh"
 #include "launch.cuh"
 
@@ -20,7 +18,6 @@ constexpr int kPositions = kAttentionChunk;
 
 struct AttendChunks {
   Attend p;
-  float scale;         // 1 / sqrt(head_dim)
   int staged_queries;  // a multiple of kTurn
 };
 
@@ -38,11 +35,20 @@ SPECBOUND_DEVICE int at_most(int n, int most) {
   return n < most ? n : most;
 }
 
-// How many of the chunk's keys query `i` sees; 0 for none and for queries past the last.
-SPECBOUND_DEVICE int visible_keys(const Chunk& c, int i, int group) {
-  if (i >= c.n_queries) return 0;
-  const int n = c.pos + i / group + 1 - c.begin;
-  return n < 0 ? 0 : at_most(n, kPositions);
+// Keys begin..end - 1 of a chunk; none where end is 0.
+struct Keys {
+  int begin, end;
+};
+
+// Those of the chunk that query `i` sees; none for queries past the last. Kernels without a window
+// know at compile time that begin is 0.
+template <bool kWindowed>
+SPECBOUND_DEVICE Keys visible_keys(const Heads& heads, const Chunk& c, int i) {
+  if (i >= c.n_queries) return {0, 0};
+  const int pos = c.pos + i / (heads.n_heads / heads.n_kv_heads);
+  const int n = pos + 1 - c.begin, end = n < 0 ? 0 : at_most(n, kPositions);
+  const int first = kWindowed ? first_key(heads, pos) - c.begin : 0;
+  return first >= kPositions ? Keys{0, 0} : Keys{first < 0 ? 0 : first, end};
 }
 
 // K of the chunk, from (4, head_dim, 16) to (head_dim, 64): a warp then reads all positions of a
@@ -98,13 +104,16 @@ SPECBOUND_DEVICE float high_half(uint32_t word) {
 // The weights of a query's keys from the dot products of positions 2 lane and 2 lane + 1; its
 // largest score and sum of weights go to `state`. Keys that it does not see are skipped: what they
 // hold may be anything.
-SPECBOUND_DEVICE void softmax_chunk(const float (&dots)[2], float scale, int n_keys, float* weights,
-                                    float* state) {
+SPECBOUND_DEVICE void softmax_chunk(const Heads& heads, const float (&dots)[2], const Keys& keys,
+                                    float* weights, float* state) {
   const int lane = lane_index();
   float score[2], largest = -infinity();
 #pragma unroll
   for (int e = 0; e < 2; ++e) {
-    score[e] = 2 * lane + e < n_keys ? dots[e] * scale : -infinity();
+    score[e] = dots[e] * heads.score_scale;
+    if (heads.softcap > 0) score[e] = softcap(score[e], heads.softcap);
+    const int key = 2 * lane + e;
+    if (key < keys.begin || key >= keys.end) score[e] = -infinity();
     if (score[e] > largest) largest = score[e];  // NaN is passed over
   }
 #pragma unroll
@@ -135,18 +144,19 @@ SPECBOUND_DEVICE void softmax_chunk(const float (&dots)[2], float scale, int n_k
 
 // Finished queries, scores and weights of the turn's queries first..first + kTurn - 1; row 0 of
 // `weights` is `first`'s. A lane has two positions.
+template <bool kWindowed>
 SPECBOUND_DEVICE void score_turn(const AttendChunks& a, const Chunk& c, int first, float* weights) {
   const Heads& heads = a.p.heads;
   const int n = heads.head_dim, group = heads.n_heads / heads.n_kv_heads, lane = lane_index();
-  int keys[kSlots];
+  Keys keys[kSlots];
   float dots[kSlots][2];
   float* q = c.q + warp_index() * kSlots * n;
 #pragma unroll
   for (int i = 0; i < kSlots; ++i) {
     const int query = first + i * kWarps + warp_index();
-    keys[i] = visible_keys(c, query, group);
+    keys[i] = visible_keys<kWindowed>(heads, c, query);
     dots[i][0] = dots[i][1] = 0.0f;
-    if (keys[i] == 0) continue;
+    if (keys[i].end == 0) continue;
     const int row = query / group, head = c.kv_head * group + query % group;
     finish_query(heads, row, head, c.pos + row, q + i * n);
   }
@@ -160,7 +170,7 @@ SPECBOUND_DEVICE void score_turn(const AttendChunks& a, const Chunk& c, int firs
     }
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
-      if (keys[i] == 0) continue;
+      if (keys[i].end == 0) continue;
       const Float4 four = *reinterpret_cast<const Float4*>(q + i * n + d);
       const float x[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
@@ -172,12 +182,12 @@ SPECBOUND_DEVICE void score_turn(const AttendChunks& a, const Chunk& c, int firs
   }
 #pragma unroll
   for (int i = 0; i < kSlots; ++i) {
-    if (keys[i] == 0) continue;
+    if (keys[i].end == 0) continue;
     const int slot = i * kWarps + warp_index(), query = first + slot;
     const int row = query / group, head = c.kv_head * group + query % group;
     const size_t state =
         (static_cast<size_t>(row) * heads.n_heads + head) * (heads.kv.n_ctx / kPositions) + c.index;
-    softmax_chunk(dots[i], a.scale, keys[i], weights + slot * kPositions,
+    softmax_chunk(heads, dots[i], keys[i], weights + slot * kPositions,
                   a.p.part_states + 2 * state);
   }
   __syncwarp();  // weights are there; q may be written
@@ -185,22 +195,24 @@ SPECBOUND_DEVICE void score_turn(const AttendChunks& a, const Chunk& c, int firs
 
 // Weighted sums of the values, by ascending keys, of the turn's queries in the dimensions from
 // 2 * column on: 2 P of them a lane, pairs 32 apart.
-template <int P>
+template <int P, bool kWindowed>
 SPECBOUND_DEVICE void add_values(const AttendChunks& a, const Chunk& c, int first, int column,
                                  const float* weights) {
   const Heads& heads = a.p.heads;
   const int pairs = heads.head_dim / 2, group = heads.n_heads / heads.n_kv_heads;
-  int keys[kSlots], most = 0;
+  Keys keys[kSlots];
+  int least = kWindowed ? kPositions : 0, most = 0;
   float out[kSlots][2 * P];
 #pragma unroll
   for (int i = 0; i < kSlots; ++i) {
-    keys[i] = visible_keys(c, first + i * kWarps + warp_index(), group);
-    most = keys[i] > most ? keys[i] : most;
+    keys[i] = visible_keys<kWindowed>(heads, c, first + i * kWarps + warp_index());
+    if (kWindowed && keys[i].end > 0) least = at_most(keys[i].begin, least);
+    most = keys[i].end > most ? keys[i].end : most;
 #pragma unroll
     for (int e = 0; e < 2 * P; ++e) out[i][e] = 0.0f;
   }
   const int mine = column + lane_index();
-  for (int key = 0; key < most; key += 4) {
+  for (int key = least / 4 * 4; key < most; key += 4) {
     float v[4][2 * P];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -214,13 +226,14 @@ SPECBOUND_DEVICE void add_values(const AttendChunks& a, const Chunk& c, int firs
     }
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
-      if (key >= keys[i]) continue;
+      if (key >= keys[i].end) continue;
       const float* row = weights + (i * kWarps + warp_index()) * kPositions + key;
       const Float4 four = *reinterpret_cast<const Float4*>(row);
       const float weight[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        if (key + j >= keys[i]) continue;
+        if (key + j >= keys[i].end) continue;
+        if (kWindowed && key + j < keys[i].begin) continue;
 #pragma unroll
         for (int e = 0; e < 2 * P; ++e) out[i][e] = fused(v[j][e], weight[j], out[i][e]);
       }
@@ -228,7 +241,7 @@ SPECBOUND_DEVICE void add_values(const AttendChunks& a, const Chunk& c, int firs
   }
 #pragma unroll
   for (int i = 0; i < kSlots; ++i) {
-    if (keys[i] == 0) continue;
+    if (keys[i].end == 0) continue;
     const int query = first + i * kWarps + warp_index();
     const int row = query / group, head = c.kv_head * group + query % group;
     float* part = a.p.part_outputs +
@@ -244,6 +257,7 @@ SPECBOUND_DEVICE void add_values(const AttendChunks& a, const Chunk& c, int firs
   }
 }
 
+template <bool kWindowed>
 __global__ void __launch_bounds__(kThreads, 5) attend_chunks_kernel(AttendChunks a) {
   const Heads& heads = a.p.heads;
   const int n = heads.head_dim, n_rows = a.p.pass->n_rows;
@@ -254,6 +268,7 @@ __global__ void __launch_bounds__(kThreads, 5) attend_chunks_kernel(AttendChunks
   c.pos = a.p.pass->pos;
   const int len = c.pos + n_rows;
   if (c.begin >= len) return;
+  if (kWindowed && c.begin + kPositions <= first_key(heads, c.pos)) return;
   const int end = at_most(len, c.begin + kPositions);
   c.n_queries = n_rows * (heads.n_heads / heads.n_kv_heads);
   c.staged_keys = (end - c.begin + 15) / 16 * 16;
@@ -275,7 +290,7 @@ __global__ void __launch_bounds__(kThreads, 5) attend_chunks_kernel(AttendChunks
     stage_keys(heads, c);
     __syncthreads();
     for (int first = staged; first < last; first += kTurn) {
-      score_turn(a, c, first, c.weights + (first - staged) * kPositions);
+      score_turn<kWindowed>(a, c, first, c.weights + (first - staged) * kPositions);
     }
     __syncthreads();
     stage_values(heads, c);
@@ -284,9 +299,9 @@ __global__ void __launch_bounds__(kThreads, 5) attend_chunks_kernel(AttendChunks
       const float* weights = c.weights + (first - staged) * kPositions;
       for (int column = 0; column < n / 2; column += 2 * kWarp) {
         if (n / 2 - column > kWarp) {
-          add_values<2>(a, c, first, column, weights);
+          add_values<2, kWindowed>(a, c, first, column, weights);
         } else {
-          add_values<1>(a, c, first, column, weights);
+          add_values<1, kWindowed>(a, c, first, column, weights);
         }
       }
     }
@@ -298,7 +313,10 @@ __global__ void __launch_bounds__(kThreads, 5) attend_chunks_kernel(AttendChunks
 void check_heads(const Heads& heads) {
   SB_CHECK(heads.n_kv_heads >= 1 && heads.n_heads >= 1 && heads.n_heads % heads.n_kv_heads == 0);
   SB_CHECK(heads.head_dim >= 8 && heads.head_dim % 8 == 0 && heads.head_dim <= kMaxHeadDim);
-  SB_CHECK(heads.qkv != nullptr && heads.cosine != nullptr && heads.sine != nullptr);
+  SB_CHECK(heads.qkv != nullptr && heads.rope_dim >= 0 && heads.rope_dim <= heads.head_dim);
+  SB_CHECK(heads.rope_dim % 2 == 0);
+  SB_CHECK(heads.rope_dim == 0 || (heads.cosine != nullptr && heads.sine != nullptr));
+  SB_CHECK(heads.score_scale > 0 && heads.softcap >= 0 && heads.window >= 0);
   SB_CHECK(aligned(heads.kv.k, 16) && aligned(heads.kv.v, 16));
   SB_CHECK(heads.kv.n_ctx > 0 && heads.kv.n_ctx % kPositions == 0);
 }
@@ -317,13 +335,14 @@ void check_attend(const Attend& p) {
 void attend_chunks(const Attend& p, Stream stream) {
   check_attend(p);
   const int n = p.heads.head_dim, group = p.heads.n_heads / p.heads.n_kv_heads;
-  AttendChunks a{p, 1.0f / std::sqrt(static_cast<float>(n)), kMaxStagedQueries};
+  AttendChunks a{p, kMaxStagedQueries};
   if (kMaxDecodeRows * group < kMaxStagedQueries) a.staged_queries = kMaxDecodeRows * group;
   const size_t shared = static_cast<size_t>(n) * kPositions * sizeof(uint16_t) +
                         static_cast<size_t>(kTurn * n + a.staged_queries * kPositions) * 4;
   const Grid blocks{static_cast<unsigned>(p.context / kPositions),
                     static_cast<unsigned>(p.heads.n_kv_heads)};
-  launch(attend_chunks_kernel, "attend_chunks", {blocks, kThreads, shared}, stream, a);
+  const auto kernel = p.heads.window > 0 ? attend_chunks_kernel<true> : attend_chunks_kernel<false>;
+  launch(kernel, "attend_chunks", {blocks, kThreads, shared}, stream, a);
 }
 
 }  // namespace specbound::kernels

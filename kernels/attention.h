@@ -1,6 +1,7 @@
 // Attention of a decode pass: heads finished (bias, norm, rope), keys and values into the cache,
-// and softmax(q K / sqrt(head_dim)) V over absolute chunks of positions. The bits are those of the
-// CPU backend (engine/cpu/kernels_impl.h: rmsnorm, rotate, store_kv, attention) and of a row alone.
+// and softmax(cap(q K score_scale)) V over absolute chunks of positions. The bits are those of the
+// CPU backend (engine/cpu: rmsnorm, rotate and store_kv of kernels_impl.h, attention_impl.h) and of
+// a row alone.
 #pragma once
 
 #include "layouts.h"
@@ -21,11 +22,15 @@ struct Heads {
   const float *q_bias, *k_bias, *v_bias;  // (q_dim), (kv_dim), (kv_dim), each or null
   const float *q_norm, *k_norm;           // (head_dim), each or null
   float norm_eps;
-  // (kv.n_ctx, head_dim): a pair's angle at both of its places, the sine negative at the first
+  // (kv.n_ctx, rope_dim): a pair's angle at both of its places, the sine negative at the first
   // (engine/cpu/rope.h).
   const float *cosine, *sine;
-  bool neighbours;  // pairs are neighbours; otherwise they lie head_dim/2 apart
-  KvLayer kv;       // k and v 16-byte aligned
+  bool neighbours;  // pairs are neighbours; otherwise they lie rope_dim/2 apart
+  int rope_dim;     // first numbers of a head that are rotated: even, up to head_dim; 0: none
+  float score_scale;
+  float softcap;  // of scores: cap * tanh(x / cap); 0: none
+  int window;     // keys that a row sees, itself among them; 0: all
+  KvLayer kv;     // k and v 16-byte aligned
 };
 
 // Both kernels of a pass. Positions below pass->pos are in the cache; those of the pass are written

@@ -58,17 +58,18 @@ __global__ void __launch_bounds__(kThreads, 4) combine_chunks_kernel(Attend p) {
   }
   auto* steps = block_shared<JoinStep>();  // (kJoinedHeads, kJoinedChunks)
   auto* largest = block_shared<float>(kJoinedHeads * kJoinedChunks * sizeof(JoinStep));
-  const int n_chunks = (p.pass->pos + row) / kAttentionChunk + 1;
+  const int pos = p.pass->pos + row, n_chunks = pos / kAttentionChunk + 1;
+  const int first_chunk = first_key(p.heads, pos) / kAttentionChunk;
   const int first_head = begin / head_dim;
   const int n_heads =
       ((begin + kThreads < q_dim ? begin + kThreads : q_dim) - 1) / head_dim - first_head + 1;
   const int head = (live ? output : begin) / head_dim - first_head;
 
   float out = 0.0f, sum = 0.0f;
-  for (int chunk = 0; chunk < n_chunks; chunk += kJoinedChunks) {
+  for (int chunk = first_chunk; chunk < n_chunks; chunk += kJoinedChunks) {
     for (int i = warp_index(); i < n_heads; i += kWarps) {
       const size_t of_row = static_cast<size_t>(row) * p.heads.n_heads + first_head + i;
-      const float before = chunk > 0 ? largest[i] : -infinity();
+      const float before = chunk > first_chunk ? largest[i] : -infinity();
       const float until =
           join_steps(p.part_states + of_row * 2 * (p.heads.kv.n_ctx / kAttentionChunk), chunk,
                      n_chunks, before, steps + i * kJoinedChunks);

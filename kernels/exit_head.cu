@@ -50,7 +50,7 @@ SPECBOUND_DEVICE void store_peaks(float a, float b, float temperature, PeakChunk
 }
 
 // Two units of 32 outputs of S chunks of K, each a warp's; eight warps at most.
-__global__ void __launch_bounds__(kMaxWarps* kWarp, 2) exit_logits_kernel(ExitLogits p) {
+SPECBOUND_DEVICE void exit_logits_units(const ExitLogits& p) {
   float* sums = block_shared<float>();  // (2 S, 32): of the first row alone
   const int chunks = k_chunks(p.w.n_in), warp = warp_index(), lane = lane_index();
   const float temperature = p.rule->temperature;  // on its way while the weights are
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, 2) exit_logits_kernel(ExitLo
     if (unit >= units_of(p.w.n_out)) break;
     const int begin = k_chunk_begin(p.w.n_in, chunk), end = k_chunk_begin(p.w.n_in, chunk + 1);
     float acc[1][2][4] = {};
-    chunk_sums<1>(chunk_reader<1>(p.w, p.x, unit, begin), end - begin, acc);
+    chunk_sums(p.w, p.x, unit, {begin, end}, acc);
     if (lane % 4 == 0) {
       float* mine = sums + i * kUnitOutputs + lane / 4;
 #pragma unroll
@@ -79,11 +79,21 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, 2) exit_logits_kernel(ExitLo
     float total = 0.0f;
     if (output < p.w.n_out) {
       for (int c = 0; c < chunks; ++c) total = total + sums[(i * chunks + c) * kUnitOutputs + lane];
+      if (p.softcap > 0) total = softcap(total, p.softcap);
       p.z[output] = total;
     }
     z[i] = output < p.w.n_out ? total : -infinity();
   }
   store_peaks(z[0], z[1], temperature, p.peaks + blockIdx.x);
+}
+
+__global__ void __launch_bounds__(kMaxWarps* kWarp, 2) exit_logits_kernel(ExitLogits p) {
+  exit_logits_units(p);
+}
+
+__global__ void __launch_bounds__(kMaxWarps* kWarp, 2) exit_logits_q8_0_kernel(ExitLogits p) {
+  let_be_q8_0(p.w);
+  exit_logits_units(p);
 }
 
 constexpr int kPeakWarps = 8;  // a chunk each
@@ -246,11 +256,11 @@ unsigned blocks_for(int n, int per_block) {
 
 void exit_logits(const ExitLogits& p, Stream stream) {
   SB_CHECK(p.rule != nullptr && p.z != nullptr && p.peaks != nullptr);
-  SB_CHECK(p.w.n_out >= 1 && p.w.n_in >= kQuantBlock && p.w.n_in % kQuantBlock == 0);
   SB_CHECK(p.x.n_in == p.w.n_in && aligned(p.x.q, 16) && aligned(p.x.d, 8));
-  SB_CHECK(aligned(p.w.q, 16) && aligned(p.w.d, 4));
+  check_tiles(p.w);
   const int chunks = k_chunks(p.w.n_in);
-  launch(exit_logits_kernel, "exit_logits",
+  const bool q8_0 = p.w.type == DType::kQ8_0;
+  launch(q8_0 ? exit_logits_q8_0_kernel : exit_logits_kernel, "exit_logits",
          {{blocks_for(p.w.n_out, kPeakChunk)},
           warps_for(chunks) * kWarp,
           2 * chunks * kUnitOutputs * sizeof(float)},

@@ -9,7 +9,7 @@
 //            which is x. The state before slot 0 is norm_quantize(H, output_norm).
 // All but the first take a Pass of one row in slot 0.
 // A half of u (2 dim) begins at block dim/32 of its panel: q + dim * 8, d + dim / 4.
-// Logits from elsewhere (FP16 weights) take peak_chunks instead of exit_logits.
+// Logits from elsewhere (FP16 weights) take cap_logits and peak_chunks instead of exit_logits.
 #pragma once
 
 #include "layouts.h"
@@ -45,13 +45,14 @@ struct alignas(16) ExitDecision {
   uint32_t number;
 };
 
-// z = W x and its chunks, for the first row of x. A block computes a chunk.
+// z = W x, capped, and its chunks, for the first row of x. A block computes a chunk.
 struct ExitLogits {
   const ExitRule* rule;
-  TilesI8 w;         // (n, n_in), n >= 1
-  RowsI8 x;          // one row; n_in = w.n_in; q 16-byte, d 8-byte aligned
-  float* z;          // (n)
-  PeakChunk* peaks;  // (peak_chunks_of(n))
+  TilesI8 w;          // (n, n_in), n >= 1
+  RowsI8 x;           // one row; n_in = w.n_in; q 16-byte, d 8-byte aligned
+  float* z;           // (n)
+  PeakChunk* peaks;   // (peak_chunks_of(n))
+  float softcap = 0;  // of logits: cap * tanh(z / cap); 0: none
 };
 void exit_logits(const ExitLogits& p, Stream stream);
 

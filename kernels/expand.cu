@@ -6,6 +6,7 @@
 #include "quantize.cuh"
 #include "row_norm.cuh"
 #include "row_scale.cuh"
+#include "weight_forms.cuh"
 
 namespace specbound::kernels {
 namespace {
@@ -39,32 +40,39 @@ __global__ void __launch_bounds__(kThreads) expand_f16_kernel(ExpandF16 p) {
   }
 }
 
-// The four weights of a word.
-SPECBOUND_DEVICE Word2 dequantized(uint32_t word, float d) {
+// The four weights of a word of an operand.
+template <class Form>
+SPECBOUND_DEVICE Word2 dequantized(uint32_t word, float dw, float mw) {
   uint32_t half[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int q = static_cast<int8_t>(word >> (8 * i));
-    half[i] = half_bits(d * static_cast<float>(q));
+    const float q = static_cast<float>(static_cast<int8_t>(word >> (8 * i))) * Form::kUnit;
+    float value = dw * q;
+    if constexpr (Form::kHasMins) value = value - mw;
+    half[i] = half_bits(value);
   }
   return {half[0] | half[1] << 16, half[2] | half[3] << 16};
 }
 
+template <class Form>
 __global__ void __launch_bounds__(kThreads) expand_i8_kernel(ExpandI8 p) {
   const int n_blocks = p.w.n_in / kQuantBlock;
   const TileBlock at = tile_block();
   if (at.block >= n_blocks) return;
-  const size_t place = static_cast<size_t>(blockIdx.y) * n_blocks + at.block;
-  const Word4 v = load_once(reinterpret_cast<const Word4*>(p.w.q) + place * kWarp + at.lane);
-  const uint16_t* d = p.w.d + place * kTileOutputs + 2 * (at.lane / 4);
+  const size_t tile = blockIdx.y, place = tile * n_blocks + at.block;
+  const auto* values = reinterpret_cast<const typename Form::Values*>(p.w.q);
+  const Word4 v = Form::operand(load_once(values + place * kWarp + at.lane));
+  const auto* d = reinterpret_cast<const uint32_t*>(p.w.d) + place * 8 + at.lane / 4;
+  const Word2* d2 = d2_of_tile<Form>(p.w, static_cast<int>(tile));
+  const BlockFactors of = Form::factors(Form::load(true, d, d2, at.block));
   const int k = at.block * kQuantBlock + 8 * (at.lane % 4);
 #pragma unroll
   for (int upper = 0; upper < 2; ++upper) {
     const int output = at.output + 8 * upper;
     if (output >= p.w.n_out) continue;
-    const float scale = half_float(d[upper]);
-    const Word2 first = dequantized(upper ? v.y : v.x, scale);
-    const Word2 second = dequantized(upper ? v.w : v.z, scale);
+    const float dw = of.dw[upper], mw = of.mw[upper];
+    const Word2 first = dequantized<Form>(upper ? v.y : v.x, dw, mw);
+    const Word2 second = dequantized<Form>(upper ? v.w : v.z, dw, mw);
     *reinterpret_cast<Word4*>(p.to + static_cast<size_t>(output) * p.ld + k) = {first.x, first.y,
                                                                                 second.x, second.y};
   }
@@ -101,7 +109,7 @@ __global__ void __launch_bounds__(kThreads) finish_rows_kernel(FinishRows p) {
   } else if (p.finish == Finish::kAdd) {
     y = p.bias ? (y + c) + p.bias[i] : y + c;
   } else {
-    y = silu(c) * (y * scale);
+    y = activated(p.activation, c) * (y * scale);
   }
 }
 
@@ -113,11 +121,13 @@ Grid tile_blocks(int n_out, int n_blocks) {
 }  // namespace
 
 void expand_i8(const ExpandI8& p, Stream stream) {
-  SB_CHECK(p.w.n_out >= 1 && p.w.n_in >= kQuantBlock && p.w.n_in % kQuantBlock == 0);
-  SB_CHECK(aligned(p.w.q, 16) && aligned(p.w.d, 4) && aligned(p.to, 16));
-  SB_CHECK(p.ld % 8 == 0 && p.ld >= p.w.n_in);
-  launch(expand_i8_kernel, "expand_i8",
-         {tile_blocks(p.w.n_out, p.w.n_in / kQuantBlock), kThreads, 0}, stream, p);
+  check_tiles(p.w);
+  SB_CHECK(aligned(p.to, 16) && p.ld % 8 == 0 && p.ld >= p.w.n_in);
+  const auto kernel = p.w.type == DType::kQ4_0   ? expand_i8_kernel<FormQ4_0>
+                      : p.w.type == DType::kQ4_K ? expand_i8_kernel<FormQ4_K>
+                                                 : expand_i8_kernel<FormQ8_0>;
+  launch(kernel, "expand_i8", {tile_blocks(p.w.n_out, p.w.n_in / kQuantBlock), kThreads, 0}, stream,
+         p);
 }
 
 void expand_f16(const ExpandF16& p, Stream stream) {

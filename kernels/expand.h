@@ -10,7 +10,7 @@ namespace specbound::kernels {
 
 // to (n_out, ld) = W; columns from n_in on, up to whole blocks of 32, become zero.
 struct ExpandI8 {
-  TilesI8 w;     // each weight d q, to nearest even
+  TilesI8 w;     // of any form, each weight by dequantize(), then to nearest even
   uint16_t* to;  // 16-byte aligned
   int ld;        // a multiple of 8, at least n_in
 };
@@ -39,7 +39,7 @@ void halve_scaled_rows(const HalveScaledRows& p, Stream stream);
 enum class Finish {
   kScale,  // y = c, where y and c may be one
   kAdd,    // y += c, then y += bias
-  kGate,   // y = silu(c) (y scale)
+  kGate,   // y = activation(c) (y scale)
 };
 struct FinishRows {
   Finish finish;
@@ -49,6 +49,7 @@ struct FinishRows {
   const float* bias;   // (n) or null
   float* y;            // (n_rows, ldy)
   int ldy;
+  Activation activation = Activation::kSilu;
 };
 void finish_rows(const FinishRows& p, Stream stream);
 

@@ -1,5 +1,5 @@
 // One head of one row, by one warp: bias, norm and rope in the CPU's order of operations, and a
-// position's key and value into the cache.
+// position's key and value into the cache; which keys a row sees.
 #pragma once
 
 #include "attention.h"
@@ -14,11 +14,16 @@ SPECBOUND_DEVICE int kv_dim_of(const Heads& heads) {
   return heads.n_kv_heads * heads.head_dim;
 }
 
+// The first key that a row at `pos` sees.
+SPECBOUND_DEVICE int first_key(const Heads& heads, int pos) {
+  return heads.window > 0 && pos >= heads.window ? pos - heads.window + 1 : 0;
+}
+
 // y (head_dim) = rope(norm(x + bias)) at position `pos`; bias and norm may be null. y is memory
 // that only this warp uses, and everyone in it is done with.
 SPECBOUND_DEVICE void finish_head(const Heads& heads, const float* x, const float* bias,
                                   const float* norm, int pos, float* y) {
-  const int lane = lane_index(), n = heads.head_dim;
+  const int lane = lane_index(), n = heads.head_dim, rotated = heads.rope_dim;
   float squares = 0.0f;  // virtual lane k mod 32
   for (int k = lane; k < n; k += kWarp) {
     const float value = bias != nullptr ? x[k] + bias[k] : x[k];
@@ -31,11 +36,11 @@ SPECBOUND_DEVICE void finish_head(const Heads& heads, const float* x, const floa
     scale = 1.0f / square_root(mean + heads.norm_eps);
   }
   __syncwarp();
-  const float* cosine = heads.cosine + static_cast<size_t>(pos) * n;
-  const float* sine = heads.sine + static_cast<size_t>(pos) * n;
-  for (int i = lane; i < n / 2; i += kWarp) {
+  const float* cosine = heads.cosine + static_cast<size_t>(pos) * rotated;
+  const float* sine = heads.sine + static_cast<size_t>(pos) * rotated;
+  for (int i = lane; i < rotated / 2; i += kWarp) {
     const int first = heads.neighbours ? 2 * i : i;
-    const int second = heads.neighbours ? first + 1 : first + n / 2;
+    const int second = heads.neighbours ? first + 1 : first + rotated / 2;
     float a = y[first], b = y[second];
     if (norm != nullptr) {
       a = (a * scale) * norm[first];
@@ -43,6 +48,9 @@ SPECBOUND_DEVICE void finish_head(const Heads& heads, const float* x, const floa
     }
     y[first] = a * cosine[first] + b * sine[first];
     y[second] = b * cosine[second] + a * sine[second];
+  }
+  if (norm != nullptr) {
+    for (int k = rotated + lane; k < n; k += kWarp) y[k] = (y[k] * scale) * norm[k];
   }
   __syncwarp();
 }

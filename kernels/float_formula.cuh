@@ -1,8 +1,10 @@
-// Float arithmetic in the order in which the CPU kernels have it (engine/cpu/kernels_impl.h): sums
+// Float arithmetic in the order in which the CPU kernels have it (engine/cpu/float_impl.h): sums
 // run in virtual lanes and end in one fixed tree, exp is one polynomial. Same bits on both.
 #pragma once
 
+#include "engine/float_formula.h"
 #include "intrinsics.cuh"
+#include "model/activation.h"
 
 namespace specbound::kernels {
 
@@ -27,8 +29,24 @@ SPECBOUND_DEVICE float exp_formula(float x) {
   return x < -87.0f ? 0.0f : p;
 }
 
+// silu or gelu (engine/float_formula.h): they differ in what the exponent is.
+SPECBOUND_DEVICE float activated(Activation activation, float x) {
+  float exponent = 0.0f - x;
+  if (activation == Activation::kGelu) {
+    exponent = kGeluSlope * fused(kGeluCube * (x * x), x, x);
+  }
+  return x / (1.0f + exp_formula(exponent));
+}
 SPECBOUND_DEVICE float silu(float x) {
-  return x / (1.0f + exp_formula(0.0f - x));
+  return activated(Activation::kSilu, x);
+}
+
+// cap * tanh(x / cap), cap > 0 (engine/float_formula.h).
+SPECBOUND_DEVICE float softcap(float x, float cap) {
+  const float scaled = x / cap;
+  const float e = exp_formula(-2.0f * float_of(bits_of(scaled) & 0x7fffffffu));
+  const float magnitude = cap * ((1.0f - e) / (1.0f + e));
+  return float_of(bits_of(magnitude) | (bits_of(x) & 0x80000000u));
 }
 
 // The CPU's tree over 16 virtual lanes, in both halves of a warp: every lane of a half returns the

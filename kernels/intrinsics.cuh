@@ -127,6 +127,16 @@ SPECBOUND_DEVICE uint16_t half_bits(float x) {  // float -> FP16 bits, to neares
 #endif
 }
 
+// sum + the four int8 of a word.
+SPECBOUND_DEVICE int32_t add_bytes(uint32_t word, int32_t sum) {
+#ifdef __CUDACC__
+  return __dp4a(static_cast<int>(word), 0x01010101, sum);
+#else
+  for (int i = 0; i < 4; ++i) sum += static_cast<int8_t>(word >> (8 * i));
+  return sum;
+#endif
+}
+
 SPECBOUND_DEVICE int leading_zeros(uint32_t x) {
 #ifdef __CUDACC__
   return __clz(static_cast<int>(x));
@@ -150,6 +160,18 @@ SPECBOUND_DEVICE Word4 load_once(const Word4* p) {
 #endif
 }
 
+SPECBOUND_DEVICE Word2 load_once(const Word2* p) {
+#ifdef __CUDACC__
+  Word2 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.x), "=r"(v.y)
+               : "l"(p));
+  return v;
+#else
+  return *p;
+#endif
+}
+
 // The same where wanted, else zeros and nothing is read: no branch, so that loads stay in flight.
 SPECBOUND_DEVICE Word4 load_once_if(bool wanted, const Word4* p) {
 #ifdef __CUDACC__
@@ -165,6 +187,20 @@ SPECBOUND_DEVICE Word4 load_once_if(bool wanted, const Word4* p) {
   return wanted ? *p : Word4{0, 0, 0, 0};
 #endif
 }
+SPECBOUND_DEVICE Word2 load_once_if(bool wanted, const Word2* p) {
+#ifdef __CUDACC__
+  Word2 v;
+  asm volatile(
+      "{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %3, 0;\n\t"
+      "mov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\t"
+      "@wanted ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];\n\t}"
+      : "=&r"(v.x), "=&r"(v.y)
+      : "l"(p), "r"(static_cast<uint32_t>(wanted)));
+  return v;
+#else
+  return wanted ? *p : Word2{0, 0};
+#endif
+}
 SPECBOUND_DEVICE uint32_t load_once_if(bool wanted, const uint32_t* p) {
 #ifdef __CUDACC__
   uint32_t v;
@@ -176,6 +212,22 @@ SPECBOUND_DEVICE uint32_t load_once_if(bool wanted, const uint32_t* p) {
   return v;
 #else
   return wanted ? *p : 0;
+#endif
+}
+
+// 8 bytes that are read several times, through L1; else as above.
+SPECBOUND_DEVICE Word2 load_if(bool wanted, const Word2* p) {
+#ifdef __CUDACC__
+  Word2 v;
+  asm volatile(
+      "{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %3, 0;\n\t"
+      "mov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\t"
+      "@wanted ld.global.nc.v2.u32 {%0, %1}, [%2];\n\t}"
+      : "=&r"(v.x), "=&r"(v.y)
+      : "l"(p), "r"(static_cast<uint32_t>(wanted)));
+  return v;
+#else
+  return wanted ? *p : Word2{0, 0};
 #endif
 }
 

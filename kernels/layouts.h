@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "engine/int8_formula.h"
+#include "model/activation.h"
+#include "model/dtype.h"
 
 namespace specbound::kernels {
 
@@ -14,6 +16,7 @@ inline constexpr int kPanelRows = 8;     // its columns
 inline constexpr int kMaxDecodeRows = 16;
 inline constexpr int kMaxPrefillRows = 512;
 inline constexpr int kHalfBlock = 16;  // k of one FP16 tile
+inline constexpr int kPartsOf256 = 8;  // blocks of 32 k in one of Q4_K
 
 // Which rows a pass is about: in device memory, so that one graph serves every round.
 struct Pass {
@@ -22,15 +25,21 @@ struct Pass {
   int32_t slot = 0;  // row r's hidden state is H[slot + r]; all other rows of a pass begin at 0
 };
 
-// INT8 weights W (n_out, n_in) in fragment order: a tile of 16 outputs by a block of 32 k is 512
-// bytes, 16 a lane, as one operand of mma_16x8x32. Lane 4 g + t holds k 8 t .. 8 t + 3 (of the
-// block) of output g (of the tile), the same of output g + 8, then k 8 t + 4 .. 8 t + 7 of g, and
-// of g + 8: so a lane finds its activations in 8 bytes that lie together. Outputs past n_out are
-// zero.
+// Weights W (n_out, n_in) for INT8 rows, in fragment order. Q8_0: a tile of 16 outputs by a block
+// of 32 k is 512 bytes, 16 a lane, as one operand of mma_16x8x32. Lane 4 g + t holds k 8 t ..
+// 8 t + 3 (of the block) of output g (of the tile), the same of output g + 8, then k 8 t + 4 ..
+// 8 t + 7 of g, and of g + 8: so a lane finds its activations in 8 bytes that lie together. Outputs
+// past n_out are zero.
+// Q4_0 and Q4_K have half of that, 8 a lane: byte i holds the lane's number i below and its number
+// i + 8 above, as q of the file.
 struct TilesI8 {
-  int32_t n_out, n_in;  // n_in a multiple of 32
-  const int8_t* q;      // (n_tiles, n_in/32, 32 lanes, 16), 16-byte aligned
-  const uint16_t* d;    // (n_tiles, n_in/32, 8, 2) FP16 scales: of g, of g + 8; 4-byte aligned
+  int32_t n_out, n_in;  // n_in a multiple of 32; Q4_K: of 256
+  const int8_t* q;      // (n_tiles, n_in/32, 32 lanes, 16 or 8), 16-byte aligned
+  // (n_tiles, n_in/32, 8, 2), of g and of g + 8, 4-byte aligned: FP16 scales; Q4_K: scale + 256 min
+  const uint16_t* d;
+  DType type = DType::kQ8_0;  // or kQ4_0, kQ4_K
+  // Q4_K: (n_tiles, n_in/256, 8, 2), of g and of g + 8: FP16 d below, dmin above. 8-byte aligned.
+  const uint32_t* d2 = nullptr;
 };
 
 // FP16 weights: a tile of 16 outputs by a block of 16 k is 512 bytes, 16 a lane, as one operand of

@@ -10,6 +10,7 @@
 #include "intrinsics.cuh"
 #include "launch.cuh"
 #include "layouts.h"
+#include "weight_forms.cuh"
 
 namespace specbound::kernels {
 
@@ -39,29 +40,33 @@ SPECBOUND_DEVICE Chunk chunk_of_warp(int n_in) {
           static_cast<int>(blocks * (chunk + 1) / chunks)};
 }
 
-// Where a lane reads in a chunk: a block is 16 bytes and two scales (outputs g, g + 8) of each
-// tile, 8 bytes (row g) and two scales (rows 2t, 2t + 1) of each panel.
-template <int kPanels>
+// Where a lane reads in a chunk: a block is its values and the scales of outputs g and g + 8 of
+// each tile, 8 bytes (row g) and two scales (rows 2t, 2t + 1) of each panel.
+template <class Form, int kPanels>
 struct ChunkReader {
-  const Word4* q[2];
+  const typename Form::Values* q[2];
   const uint32_t* d[2];
+  const Word2* d2[2];  // of the tile
+  int block;           // that is read next, of the tile
   const Word2* xq[kPanels];
   const Word2* xd[kPanels];
 };
 
-template <int kPanels>
-SPECBOUND_DEVICE ChunkReader<kPanels> chunk_reader(const TilesI8& w, const RowsI8& x, int unit,
-                                                   int begin) {
+template <class Form, int kPanels>
+SPECBOUND_DEVICE ChunkReader<Form, kPanels> chunk_reader(const TilesI8& w, const RowsI8& x,
+                                                         int unit, int begin) {
   const int lane = lane_index(), n_tiles = (w.n_out + kTileOutputs - 1) / kTileOutputs;
   const size_t n_blocks = static_cast<size_t>(w.n_in / kQuantBlock);
-  ChunkReader<kPanels> reader;
+  ChunkReader<Form, kPanels> reader;
+  reader.block = begin;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     // A unit of one tile computes it twice.
     const int tile = 2 * unit + i < n_tiles ? 2 * unit + i : 2 * unit;
     const size_t block = tile * n_blocks + begin;
-    reader.q[i] = reinterpret_cast<const Word4*>(w.q) + block * kWarp + lane;
+    reader.q[i] = reinterpret_cast<const typename Form::Values*>(w.q) + block * kWarp + lane;
     reader.d[i] = reinterpret_cast<const uint32_t*>(w.d) + block * 8 + lane / 4;
+    reader.d2[i] = d2_of_tile<Form>(w, tile);
   }
 #pragma unroll
   for (int i = 0; i < kPanels; ++i) {
@@ -72,35 +77,19 @@ SPECBOUND_DEVICE ChunkReader<kPanels> chunk_reader(const TilesI8& w, const RowsI
   return reader;
 }
 
-// c (of one tile and panel) += the exact integer sums of a block, scaled.
-SPECBOUND_DEVICE void add_block(const Word4& weights, uint32_t scales, const Word2& x,
-                                const Word2& dx, float (&acc)[4]) {
-  // Sums start at the bits of 1.5 * 2^23, whose last place is 1: less than 2^22 in magnitude, they
-  // are floats as they are.
-  constexpr int32_t kMagic = 0x4b400000;
-  int32_t sum[4] = {kMagic, kMagic, kMagic, kMagic};
-  mma_16x8x32(sum, weights, x);
-  const float dw[2] = {half_float(static_cast<uint16_t>(scales)),
-                       half_float(static_cast<uint16_t>(scales >> 16))};
-  const float dx_of[2] = {float_of(dx.x), float_of(dx.y)};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float isum = float_of(static_cast<uint32_t>(sum[i])) - 12582912.0f;
-    acc[i] = fused(isum, dw[i / 2] * dx_of[i % 2], acc[i]);
-  }
-}
-
 // acc[panel][tile] = the sum over `left` blocks, ascending, laid out as the tensor cores do.
-template <int kPanels>
-SPECBOUND_DEVICE void chunk_sums(ChunkReader<kPanels> at, int left, float (&acc)[kPanels][2][4]) {
-  constexpr int kAhead = 4;  // blocks on their way while one is computed
-  Word4 weights[kAhead][2];
-  uint32_t scales[kAhead][2];
+template <class Form, int kPanels>
+SPECBOUND_DEVICE void chunk_sums(ChunkReader<Form, kPanels> at, int left,
+                                 float (&acc)[kPanels][2][4]) {
+  constexpr int kAhead = Form::kAhead;
+  typename Form::Values values[kAhead][2];
+  typename Form::Scales scales[kAhead][2];
   const auto fetch = [&](int slot, int block) {
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
-      weights[slot][tile] = load_once_if(block < left, at.q[tile] + block * kWarp);
-      scales[slot][tile] = load_once_if(block < left, at.d[tile] + block * 8);
+      values[slot][tile] = load_once_if(block < left, at.q[tile] + block * kWarp);
+      scales[slot][tile] =
+          Form::load(block < left, at.d[tile] + block * 8, at.d2[tile], at.block + block);
     }
   };
 #pragma unroll
@@ -109,16 +98,26 @@ SPECBOUND_DEVICE void chunk_sums(ChunkReader<kPanels> at, int left, float (&acc)
 #pragma unroll
     for (int slot = 0; slot < kAhead; ++slot) {
       if (slot >= left) break;
+      Word4 weights[2];
+      BlockFactors factors[2];
+#pragma unroll
+      for (int tile = 0; tile < 2; ++tile) {
+        weights[tile] = Form::operand(values[slot][tile]);
+        factors[tile] = Form::factors(scales[slot][tile]);
+      }
 #pragma unroll
       for (int i = 0; i < kPanels; ++i) {
         const Word2 q = at.xq[i][slot * kWarp], d = at.xd[i][slot * 4];
+        Float2 less_sums{};
+        if constexpr (Form::kHasMins) less_sums = less_row_sums(q);
 #pragma unroll
         for (int tile = 0; tile < 2; ++tile) {
-          add_block(weights[slot][tile], scales[slot][tile], q, d, acc[i][tile]);
+          add_block<Form>(weights[tile], factors[tile], q, d, less_sums, acc[i][tile]);
         }
       }
       fetch(slot, slot + kAhead);
     }
+    at.block += kAhead;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       at.q[i] += kAhead * kWarp;
@@ -132,12 +131,26 @@ SPECBOUND_DEVICE void chunk_sums(ChunkReader<kPanels> at, int left, float (&acc)
   }
 }
 
+// The same of a chunk of a unit, whatever the form: one branch.
+template <int kPanels>
+SPECBOUND_DEVICE void chunk_sums(const TilesI8& w, const RowsI8& x, int unit, const Chunk& chunk,
+                                 float (&acc)[kPanels][2][4]) {
+  const int left = chunk.end - chunk.begin;
+  if (w.type == DType::kQ4_0) {
+    chunk_sums(chunk_reader<FormQ4_0, kPanels>(w, x, unit, chunk.begin), left, acc);
+  } else if (w.type == DType::kQ4_K) {
+    chunk_sums(chunk_reader<FormQ4_K, kPanels>(w, x, unit, chunk.begin), left, acc);
+  } else {
+    chunk_sums(chunk_reader<FormQ8_0, kPanels>(w, x, unit, chunk.begin), left, acc);
+  }
+}
+
 // This warp's chunk of a unit's sums into `sums` (16 rows, kSumStride), rows [0, 8 kPanels).
 template <int kPanels>
 SPECBOUND_DEVICE void store_chunk(const TilesI8& w, const RowsI8& x, int unit, const Chunk& chunk,
                                   float* sums) {
   float acc[kPanels][2][4] = {};
-  chunk_sums<kPanels>(chunk_reader<kPanels>(w, x, unit, chunk.begin), chunk.end - chunk.begin, acc);
+  chunk_sums(w, x, unit, chunk, acc);
   const int g = lane_index() / 4, t = lane_index() % 4;
 #pragma unroll
   for (int panel = 0; panel < kPanels; ++panel) {

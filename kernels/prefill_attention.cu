@@ -2,8 +2,6 @@
 // through all keys that they see, in tiles at absolute positions.
 #include "prefill_attention.h"
 
-#include <cmath>
-
 #include "finish_head.cuh"
 #include "launch.cuh"
 
@@ -13,12 +11,10 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kBlockRows = kWarps * kQueryTile;
-constexpr int kNoKey = 0x7fffffff;
 constexpr float kWeightScale = 16384.0f;  // of weights (0..1), so that FP16 holds small ones too
 
 struct PrefillArguments {
   PrefillAttention p;
-  float scale;    // 1 / sqrt(head_dim)
   int row_tiles;  // of q_tiles
   int padded;     // D
 };
@@ -93,7 +89,7 @@ struct Shape {
   static constexpr int kKeyStride = kKeys + 8;  // words; 8 mod 16, so that a warp's reads of four
   static constexpr int kValueStride = D + 8;    // rows by eight columns are in different banks
   static constexpr int kKeyWords = D / 2 * kKeyStride, kValueWords = kKeys / 2 * kValueStride;
-  static constexpr size_t kSharedBytes = (kKeyWords + kValueWords + kWarps) * sizeof(uint32_t);
+  static constexpr size_t kSharedBytes = (kKeyWords + kValueWords + 2 * kWarps) * sizeof(uint32_t);
 };
 
 // Two rows of eight halves as eight words, the first row in the lower halves.
@@ -127,29 +123,37 @@ SPECBOUND_DEVICE bool finite_halves(uint32_t word) {
   return (word & 0x7c00u) != 0x7c00u && (word & 0x7c000000u) != 0x7c000000u;
 }
 
+// Some keys of a tile, a bit each: key 0 is the lowest bit of the first word.
+SPECBOUND_DEVICE Word2 keys_below(int n) {
+  const auto bits = [](int n) { return n <= 0 ? 0u : n >= 32 ? ~0u : (1u << n) - 1; };
+  return {bits(n), bits(n - 32)};
+}
+
 // Values begin.. of `v` (n_ctx, head_dim) as (kKeys/2, D) words of two positions each. Eight of
-// which one is not finite become zero: a weight of zero must not meet that. Returns the first
-// position where this thread found one; past the pass's last position memory may hold anything.
+// which one is not finite become zero: a weight of zero must not meet that. Returns the keys where
+// this thread found one; past the pass's last position memory may hold anything.
 template <int D>
-SPECBOUND_DEVICE int stage_values(const uint16_t* v, int head_dim, int begin, uint32_t* staged) {
+SPECBOUND_DEVICE Word2 stage_values(const uint16_t* v, int head_dim, int begin, uint32_t* staged) {
   constexpr int kEights = D / 8;
-  int bad = kNoKey;
+  Word2 bad{0, 0};
 #pragma unroll 2
   for (int i = static_cast<int>(threadIdx.x); i < Shape<D>::kKeys / 2 * kEights; i += kThreads) {
     const int pair = i / kEights, eight = i % kEights;
     Word4 rows[2];
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const int key = begin + 2 * pair + e;
+      const int key = 2 * pair + e;
       rows[e] = Word4{0, 0, 0, 0};
       if (8 * eight >= head_dim) continue;
-      const Word4 eight_values =
-          *reinterpret_cast<const Word4*>(v + static_cast<size_t>(key) * head_dim + 8 * eight);
+      const Word4 eight_values = *reinterpret_cast<const Word4*>(
+          v + static_cast<size_t>(begin + key) * head_dim + 8 * eight);
       if (finite_halves(eight_values.x) && finite_halves(eight_values.y) &&
           finite_halves(eight_values.z) && finite_halves(eight_values.w)) {
         rows[e] = eight_values;
-      } else if (key < bad) {
-        bad = key;
+      } else {
+        const uint32_t bit = 1u << key % 32;
+        bad.x |= key < 32 ? bit : 0;
+        bad.y |= key < 32 ? 0 : bit;
       }
     }
     store_pairs(rows[0], rows[1], staged + pair * Shape<D>::kValueStride + 8 * eight);
@@ -164,8 +168,15 @@ struct Rows {
   float out[D / 8][4];       // so far, times kWeightScale
   float largest[2], sum[2];  // of scores; of exp(score - largest)
   float factor[2];           // of dot products
-  int pos[2];
+  int first[2], pos[2];      // keys that they see
+  bool spoiled[2];           // by a value that is not finite
 };
+
+// Does row r see any of keys begin..?
+template <int D>
+SPECBOUND_DEVICE bool sees_tile(const Rows<D>& rows, int r, int begin) {
+  return begin <= rows.pos[r] && begin + Shape<D>::kKeys > rows.first[r];
+}
 
 // Scores of a tile of keys: the rest of q first, whose products are small, then its upper half.
 template <int D, int N>
@@ -191,21 +202,35 @@ SPECBOUND_DEVICE void tile_scores(const Word4* q, const uint32_t* keys, float (&
   }
 }
 
-// Scores of keys begin.. become weights; what the rows have so far must be multiplied by `old`.
-template <int D, int N>
-SPECBOUND_DEVICE void tile_weights(int begin, Rows<D>& rows, float (&score)[N][4],
-                                   float (&old)[2]) {
-  const int first = begin + 2 * (lane_index() % 4);
-  float largest[2] = {-infinity(), -infinity()}, sum[2] = {0.0f, 0.0f};
+// f(n, e) of every score that a lane holds.
+template <int N, class F>
+SPECBOUND_DEVICE void for_each_score(F f) {
 #pragma unroll
   for (int n = 0; n < N; ++n) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const bool seen = first + 8 * n + e % 2 <= rows.pos[e / 2];
-      score[n][e] = seen ? score[n][e] * rows.factor[e / 2] : -infinity();
-      if (score[n][e] > largest[e / 2]) largest[e / 2] = score[n][e];  // NaN is passed over
-    }
+    for (int e = 0; e < 4; ++e) f(n, e);
   }
+}
+
+// Scores of keys begin.. become weights; what the rows have so far must be multiplied by `old`.
+template <int D, int N>
+SPECBOUND_DEVICE void tile_weights(const Heads& heads, int begin, Rows<D>& rows,
+                                   float (&score)[N][4], float (&old)[2]) {
+  const int first = begin + 2 * (lane_index() % 4);
+  float largest[2] = {-infinity(), -infinity()}, sum[2] = {0.0f, 0.0f};
+  for_each_score<N>([&](int n, int e) { score[n][e] = score[n][e] * rows.factor[e / 2]; });
+  if (heads.softcap > 0) {
+    for_each_score<N>([&](int n, int e) { score[n][e] = softcap(score[n][e], heads.softcap); });
+  }
+  if (heads.window > 0) {
+    for_each_score<N>([&](int n, int e) {
+      if (first + 8 * n + e % 2 < rows.first[e / 2]) score[n][e] = -infinity();
+    });
+  }
+  for_each_score<N>([&](int n, int e) {
+    if (first + 8 * n + e % 2 > rows.pos[e / 2]) score[n][e] = -infinity();
+    if (score[n][e] > largest[e / 2]) largest[e / 2] = score[n][e];  // NaN is passed over
+  });
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
 #pragma unroll
@@ -216,19 +241,15 @@ SPECBOUND_DEVICE void tile_weights(int begin, Rows<D>& rows, float (&score)[N][4
     if (rows.largest[r] > largest[r]) largest[r] = rows.largest[r];
     old[r] = exp_formula(rows.largest[r] - largest[r]);
   }
-#pragma unroll
-  for (int n = 0; n < N; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      score[n][e] = exp_formula(score[n][e] - largest[e / 2]);  // 0 for keys that are not seen
-      sum[e / 2] = sum[e / 2] + score[n][e];
-    }
-  }
+  for_each_score<N>([&](int n, int e) {
+    score[n][e] = exp_formula(score[n][e] - largest[e / 2]);  // 0 for keys that are not seen
+    sum[e / 2] = sum[e / 2] + score[n][e];
+  });
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
 #pragma unroll
     for (int step = 1; step <= 2; step *= 2) sum[r] = sum[r] + shuffle_xor(sum[r], step);
-    if (begin > rows.pos[r]) continue;  // the row sees none of these keys
+    if (!sees_tile(rows, r, begin)) continue;
     rows.sum[r] = fused(rows.sum[r], old[r], sum[r]);
     rows.largest[r] = largest[r];
   }
@@ -271,7 +292,7 @@ SPECBOUND_DEVICE void add_tile(int begin, const float (&weight)[N][4], const flo
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const float sum = fused(rows.out[n][e], old[e / 2], c[e]);
-      rows.out[n][e] = begin > rows.pos[e / 2] ? rows.out[n][e] : sum;
+      rows.out[n][e] = sees_tile(rows, e / 2, begin) ? sum : rows.out[n][e];
     }
   }
 }
@@ -289,7 +310,7 @@ __global__ void __launch_bounds__(kThreads, 2) prefill_attention_kernel(PrefillA
   const size_t of_head = static_cast<size_t>(kv_head) * heads.kv.n_ctx * n;
   auto* keys = block_shared<uint32_t>();
   uint32_t* values = keys + S::kKeyWords;
-  auto* bad_keys = reinterpret_cast<int*>(values + S::kValueWords);  // (kWarps)
+  auto* bad_keys = reinterpret_cast<Word2*>(values + S::kValueWords);  // (kWarps)
 
   // Positions of the last row of the pass, the block, and the warp (-1: it has none).
   const int last = pos + n_rows - 1, warp_row = block_row + warp_index() * kQueryTile;
@@ -305,30 +326,43 @@ __global__ void __launch_bounds__(kThreads, 2) prefill_attention_kernel(PrefillA
   for (int r = 0; r < 2; ++r) {
     const int of_tile = lane / 4 + 8 * r;
     rows.pos[r] = pos + warp_row + of_tile;
+    rows.first[r] = first_key(heads, rows.pos[r]);
+    rows.spoiled[r] = false;
     rows.largest[r] = -infinity();
     rows.factor[r] = 0.0f;
     if (warp_row + of_tile < n_rows) {
-      rows.factor[r] = a.p.q_scale[tile * kQueryTile + of_tile] * a.scale;
+      rows.factor[r] = a.p.q_scale[tile * kQueryTile + of_tile] * heads.score_scale;
     }
   }
 
-  int bad = kNoKey;  // the first position with a value that is not finite
-  for (int begin = 0; begin <= block_last; begin += S::kKeys) {
+  // Whole tiles that the first row does not see are seen by none.
+  const int block_first = first_key(heads, pos + block_row) / S::kKeys * S::kKeys;
+  const int warp_first = first_key(heads, pos + warp_row);
+  for (int begin = block_first; begin <= block_last; begin += S::kKeys) {
     stage_keys<D>(heads.kv.k + of_head, n, begin, keys);
-    int bad_here = stage_values<D>(heads.kv.v + of_head, n, begin, values);
+    Word2 bad = stage_values<D>(heads.kv.v + of_head, n, begin, values);
 #pragma unroll
     for (int step = 16; step >= 1; step /= 2) {
-      const int other = shuffle_xor(bad_here, step);
-      bad_here = other < bad_here ? other : bad_here;
+      bad.x |= shuffle_xor(bad.x, step);
+      bad.y |= shuffle_xor(bad.y, step);
     }
-    if (lane == 0) bad_keys[warp_index()] = bad_here;
+    if (lane == 0) bad_keys[warp_index()] = bad;
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < kWarps; ++i) bad = bad_keys[i] < bad ? bad_keys[i] : bad;
-    if (begin <= warp_last) {
+    for (int i = 0; i < kWarps; ++i) {
+      bad.x |= bad_keys[i].x;
+      bad.y |= bad_keys[i].y;
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const Word2 before = keys_below(rows.first[r] - begin);
+      const Word2 until = keys_below(rows.pos[r] + 1 - begin);
+      rows.spoiled[r] |= ((bad.x & until.x & ~before.x) | (bad.y & until.y & ~before.y)) != 0;
+    }
+    if (begin <= warp_last && begin + S::kKeys > warp_first) {
       float score[S::kKeys / 8][4], old[2];
       tile_scores<D>(q, keys, score);
-      tile_weights(begin, rows, score, old);
+      tile_weights(heads, begin, rows, score, old);
       add_tile(begin, score, old, values, rows);
     }
     __syncthreads();  // the tile has been read
@@ -339,7 +373,7 @@ __global__ void __launch_bounds__(kThreads, 2) prefill_attention_kernel(PrefillA
     const int row = warp_row + lane / 4 + 8 * r;
     if (row >= n_rows) continue;
     const float inverse =
-        rows.pos[r] >= bad ? not_a_number() : 1.0f / rows.sum[r] * (1.0f / kWeightScale);
+        rows.spoiled[r] ? not_a_number() : 1.0f / rows.sum[r] * (1.0f / kWeightScale);
     float* out = a.p.attended + static_cast<size_t>(row) * q_dim_of(heads) + head * n;
 #pragma unroll
     for (int i = 0; i < D / 8; ++i) {
@@ -368,8 +402,7 @@ PrefillArguments checked(const PrefillAttention& p) {
     SB_CHECK(p.attended != nullptr && reinterpret_cast<uintptr_t>(p.attended) % 8 == 0);
   }
   const int n = p.heads.head_dim;
-  return {p, 1.0f / std::sqrt(static_cast<float>(n)), (p.max_rows + kQueryTile - 1) / kQueryTile,
-          prefill_head_dim(n)};
+  return {p, (p.max_rows + kQueryTile - 1) / kQueryTile, prefill_head_dim(n)};
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // A block of 8 warps makes 128 outputs of 64 rows, each warp one tile of 16 outputs: weights go
 // from memory straight into registers, each once a block, activations through shared memory, in
-// stages of 1 KB of weights a tile. The next stage is under way while one is computed.
+// stages of 64 k (FP16: 32). The next stage is under way while one is computed.
 #include "prefill_gemm.h"
 
 #include "float_formula.cuh"
 #include "launch.cuh"
 #include "matmul_f16.cuh"
-
 #include "quantize.cuh"
+#include "weight_forms.cuh"
 
 namespace specbound::kernels {
 namespace {
@@ -20,15 +20,21 @@ constexpr int kActTiles = kWarps / 2;             // of gate, and of up
 constexpr int kActOutputs = kActTiles * kTileOutputs;
 static_assert(kWarps == kPanels);  // warp i stages panel i
 
-template <bool kInt8>
+// What weights a kernel has code for: models of Q8_0 alone run what others do not slow down.
+enum class Kind { kF16, kQ8_0, kAnyInt8 };
+
+template <Kind kKind>
 struct Stage {
+  static constexpr bool kInt8 = kKind != Kind::kF16;
   static constexpr int kBlocks = kInt8 ? kStageWords : kStageWords / 2;    // of 32 k
   static constexpr int kRowWords = kInt8 ? kStageWords / 2 : kStageWords;  // of a panel, a lane
   static constexpr int kPanelWords = kRowWords * kWarp;
   static constexpr size_t kRowBytes = kPanels * kPanelWords * sizeof(Word4);
   static constexpr int kScales = kBlocks * kPanelRows;  // INT8: of a panel
   static constexpr size_t kScaleBytes = kInt8 ? kPanels * kScales * sizeof(float) : 0;
-  static constexpr size_t kBytes = 2 * (kRowBytes + kScaleBytes);
+  // Of each row and block, -xsum: what mins are multiplied by.
+  static constexpr size_t kSumBytes = kKind == Kind::kAnyInt8 ? kScaleBytes : 0;
+  static constexpr size_t kBytes = 2 * (kRowBytes + kScaleBytes + kSumBytes);
 };
 
 struct Operands {
@@ -37,6 +43,8 @@ struct Operands {
   const Word4* x;             // (n_panels, words of a panel)
   const float* x_scales;      // INT8: (n_panels, n_in/32, 8); FP16: (n_panels, 8)
   int n_tiles, n_in, n_rows;  // n_in padded to 32
+  DType type;                 // INT8: the form
+  const Word2* w_d2;          // Q4_K: (n_tiles, n_in/256, 8)
 };
 
 SPECBOUND_DEVICE Operands operands(const TilesI8& w, const RowsI8& x, int n_rows) {
@@ -46,7 +54,9 @@ SPECBOUND_DEVICE Operands operands(const TilesI8& w, const RowsI8& x, int n_rows
           x.d,
           tiles_of(w.n_out),
           x.n_in,
-          n_rows};
+          n_rows,
+          w.type,
+          reinterpret_cast<const Word2*>(w.d2)};
 }
 
 SPECBOUND_DEVICE Operands operands(const TilesF16& w, const RowsF16& x, int n_rows) {
@@ -56,7 +66,9 @@ SPECBOUND_DEVICE Operands operands(const TilesF16& w, const RowsF16& x, int n_ro
           x.scale,
           tiles_of(w.n_out),
           x.n_in,
-          n_rows};
+          n_rows,
+          DType::kF16,
+          nullptr};
 }
 
 // Sums of a tile for all panels of the block, in the mma's places: total[p][i] is of output
@@ -81,22 +93,39 @@ SPECBOUND_DEVICE void add_chunk(const Operands& o, int first_panel, Sums& acc, S
   }
 }
 
+// acc += the sums of a block of INT8 weights with all panels, whose rows of it lie at q, their
+// scales at dx and -xsum at `less_sums`, a panel after another.
+template <class Form, class S>
+SPECBOUND_DEVICE void add_panels(const Word4& weights, const BlockFactors& of, const Word2* q,
+                                 const Word2* dx, const Float2* less_sums, Sums& acc) {
+#pragma unroll
+  for (int p = 0; p < kPanels; ++p) {
+    Float2 less{};
+    if constexpr (Form::kHasMins) less = less_sums[p * S::kScales / 2];
+    add_block<Form>(weights, of, q[p * S::kPanelWords * 2], dx[p * S::kScales / 2], less, acc[p]);
+  }
+}
+
 // total = the sums of `tile` for the panels from first_panel on. The whole block calls it; a warp
 // whose tile does not exist only stages. Ends with a barrier.
-template <bool kInt8>
+template <Kind kKind>
 SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sums& total) {
-  using S = Stage<kInt8>;
+  using S = Stage<kKind>;
+  constexpr bool kInt8 = S::kInt8, kAny = kKind == Kind::kAnyInt8;
   constexpr int kTileWords = kStageWords / S::kBlocks;           // of 32 k, a lane
   constexpr int kBlockPanelWords = S::kPanelWords / S::kBlocks;  // of 32 k
   Word4* const staged = block_shared<Word4>();
   float* const staged_scales = block_shared<float>(2 * S::kRowBytes);
+  [[maybe_unused]] float* const staged_sums =
+      block_shared<float>(2 * (S::kRowBytes + S::kScaleBytes));
 
   const int lane = lane_index(), warp = warp_index();
   const int n_blocks = o.n_in / kQuantBlock, n_words = n_blocks * kTileWords;
   const bool mine = tile < o.n_tiles;
   const int panel = first_panel + warp;
   const bool panel_exists = panel < panels_of(o.n_rows);
-  const Word4* w = o.w + static_cast<size_t>(tile) * n_words * kWarp + lane;
+  const size_t first_word = static_cast<size_t>(tile) * n_words * kWarp + lane;
+  const Word4* w = o.w + first_word;
   const Word4* x = o.x + static_cast<size_t>(panel) * n_blocks * kBlockPanelWords;
   const size_t first_w_scale = static_cast<size_t>(tile) * n_blocks * 8 + lane;
   const size_t first_x_scale = static_cast<size_t>(panel) * n_blocks * kPanelRows + lane;
@@ -124,8 +153,22 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
     if (kInt8 && lane < S::kScales) {
       staged_scales[(buffer * kPanels + warp) * S::kScales + lane] = row_scale;
     }
+    if constexpr (kAny) {  // two lanes have a row's 32 bytes of a block
+      static_assert(S::kRowWords == 1);
+      int32_t sum = add_bytes(rows[0].x, add_bytes(rows[0].y, 0));
+      sum = add_bytes(rows[0].z, add_bytes(rows[0].w, sum));
+      sum = sum + shuffle_xor(sum, 1);
+      float* const to = staged_sums + (buffer * kPanels + warp) * S::kScales + lane / 2;
+      if (lane % 2 == 0) *to = static_cast<float>(-sum);
+    }
   };
   const auto fetch_weights = [&](int word) {
+    if (kAny && o.type != DType::kQ8_0) {  // half of it
+      const auto* halves = reinterpret_cast<const Word2*>(o.w) + first_word;
+      const Word2 v = mine && word < n_words ? load_once(halves + static_cast<size_t>(word) * kWarp)
+                                             : Word2{0, 0};
+      return Word4{v.x, v.y, 0, 0};
+    }
     return mine && word < n_words ? load_once(w + static_cast<size_t>(word) * kWarp)
                                   : Word4{0, 0, 0, 0};
   };
@@ -133,6 +176,13 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
   const auto fetch_scales = [&](int block) {
     const bool exists = kInt8 && mine && lane < S::kScales && block + lane / 8 < n_blocks;
     return exists ? o.w_scales[first_w_scale + block * 8] : 0u;
+  };
+  // The same of Q4_K's d and dmin.
+  const auto fetch_d2 = [&](int block) {
+    const int j = block + lane / 8;
+    const bool exists = kAny && mine && o.type == DType::kQ4_K && lane < S::kScales && j < n_blocks;
+    const size_t place = static_cast<size_t>(tile) * (n_blocks / kPartsOf256) + j / kPartsOf256;
+    return exists ? o.w_d2[place * 8 + lane % 8] : Word2{0, 0};
   };
 
   Sums acc;
@@ -144,6 +194,7 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
 #pragma unroll
   for (int j = 0; j < kStageWords; ++j) a[j] = fetch_weights(j);
   uint32_t scales = fetch_scales(0);
+  Word2 d2 = fetch_d2(0);
   fetch_rows(0);
   store_rows(0);
   __syncthreads();
@@ -153,8 +204,10 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
     const int next = begin + S::kBlocks;
     if (next < n_blocks) fetch_rows(next);
     const uint32_t next_scales = fetch_scales(next);
+    const Word2 next_d2 = fetch_d2(next);
     const Word4* const panels = staged + buffer * kPanels * S::kPanelWords;
     const float* const panel_scales = staged_scales + buffer * kPanels * S::kScales;
+    [[maybe_unused]] const float* const panel_sums = staged_sums + buffer * kPanels * S::kScales;
 #pragma unroll
     for (int b = 0; b < S::kBlocks; ++b) {
       if (!mine || begin + b >= n_blocks) break;
@@ -162,9 +215,16 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
         const uint32_t scale = shuffle(scales, 8 * b + lane / 4);
         const auto* q = reinterpret_cast<const Word2*>(panels + b * kBlockPanelWords) + lane;
         const auto* dx = reinterpret_cast<const Word2*>(panel_scales + b * kPanelRows) + lane % 4;
-#pragma unroll
-        for (int p = 0; p < kPanels; ++p) {
-          add_block(a[b], scale, q[p * S::kPanelWords * 2], dx[p * S::kScales / 2], acc[p]);
+        const auto* sums = reinterpret_cast<const Float2*>(panel_sums + b * kPanelRows) + lane % 4;
+        if (!kAny || o.type == DType::kQ8_0) {
+          add_panels<FormQ8_0, S>(a[b], FormQ8_0::factors(scale), q, dx, sums, acc);
+        } else if (o.type == DType::kQ4_0) {
+          const Word4 weights = FormQ4_0::operand({a[b].x, a[b].y});
+          add_panels<FormQ4_0, S>(weights, FormQ4_0::factors(scale), q, dx, sums, acc);
+        } else {
+          const Word2 of_g{shuffle(d2.x, 8 * b + lane / 4), shuffle(d2.y, 8 * b + lane / 4)};
+          const Word4 weights = FormQ4_K::operand({a[b].x, a[b].y});
+          add_panels<FormQ4_K, S>(weights, FormQ4_K::factors({scale, of_g}), q, dx, sums, acc);
         }
         a[b] = fetch_weights(next + b);
       } else {
@@ -184,6 +244,7 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
       add_chunk<kInt8>(o, first_panel, acc, total);
     }
     scales = next_scales;
+    d2 = next_d2;
     if (next < n_blocks) store_rows(buffer ^ 1);
     __syncthreads();
   }
@@ -205,14 +266,14 @@ SPECBOUND_DEVICE void for_each_sum(const Sums& total, int tile, int first_panel,
   }
 }
 
-template <bool kInt8, class Parameters>
+template <Kind kKind, class Parameters>
 SPECBOUND_DEVICE void prefill_matmul(const Parameters& p) {
   const int first_panel = static_cast<int>(blockIdx.x) * kPanels;
   const int n_rows = p.pass->n_rows;
   if (first_panel * kPanelRows >= n_rows) return;
   const int tile = static_cast<int>(blockIdx.y) * kWarps + warp_index();
   Sums total;
-  multiply<kInt8>(operands(p.w, p.x, n_rows), tile, first_panel, total);
+  multiply<kKind>(operands(p.w, p.x, n_rows), tile, first_panel, total);
   for_each_sum(total, tile, first_panel, p.w.n_out, n_rows, [&](int row, int output, float sum) {
     float* y = p.y + static_cast<size_t>(row) * p.ldy + output;
     if (p.add) sum = *y + sum;
@@ -220,17 +281,18 @@ SPECBOUND_DEVICE void prefill_matmul(const Parameters& p) {
   });
 }
 
+template <Kind kKind>
 __global__ void __launch_bounds__(kWarps* kWarp, 2) prefill_matmul_i8_kernel(PrefillMatmulI8 p) {
-  prefill_matmul<true>(p);
+  prefill_matmul<kKind>(p);
 }
 
 __global__ void __launch_bounds__(kWarps* kWarp, 2) prefill_matmul_f16_kernel(PrefillMatmulF16 p) {
-  prefill_matmul<false>(p);
+  prefill_matmul<Kind::kF16>(p);
 }
 
-// total = silu(gate) * up in the first four warps, which return true; the other four hand their
-// sums over through shared memory.
-SPECBOUND_DEVICE bool join_gate_up(Sums& total) {
+// total = activation(gate) * up in the first four warps, which return true; the other four hand
+// their sums over through shared memory.
+SPECBOUND_DEVICE bool join_gate_up(Activation activation, Sums& total) {
   const int warp = warp_index();
   float* const up = block_shared<float>() + (warp % kActTiles) * kPanels * 4 * kWarp + lane_index();
   if (warp >= kActTiles) {
@@ -242,20 +304,23 @@ SPECBOUND_DEVICE bool join_gate_up(Sums& total) {
   if (warp >= kActTiles) return false;
 #pragma unroll
   for (int p = 0; p < kPanels; ++p) {
-    for (int i = 0; i < 4; ++i) total[p][i] = silu(total[p][i]) * up[(4 * p + i) * kWarp];
+    for (int i = 0; i < 4; ++i) {
+      total[p][i] = activated(activation, total[p][i]) * up[(4 * p + i) * kWarp];
+    }
   }
   return true;
 }
 
 constexpr size_t kJoinBytes = sizeof(float) * kBlockRows * kActOutputs;
 
-template <bool kInt8, class Parameters>
+template <Kind kKind, class Parameters>
 SPECBOUND_DEVICE void multiply_gate_up(const Parameters& p, int tile, int first_panel, int n_rows,
                                        Sums& total) {
   const bool is_gate = warp_index() < kActTiles;
-  multiply<kInt8>(operands(is_gate ? p.gate : p.up, p.x, n_rows), tile, first_panel, total);
+  multiply<kKind>(operands(is_gate ? p.gate : p.up, p.x, n_rows), tile, first_panel, total);
 }
 
+template <Kind kKind>
 __global__ void __launch_bounds__(kWarps* kWarp, 2) prefill_gate_up_i8_kernel(PrefillGateUpI8 p) {
   const int first_panel = static_cast<int>(blockIdx.x) * kPanels;
   const int n_rows = p.pass->n_rows;
@@ -264,12 +329,12 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) prefill_gate_up_i8_kernel(Pr
   const int first_tile = static_cast<int>(blockIdx.y) * kActTiles;
   const int tile = first_tile + warp % kActTiles;
   Sums total;
-  multiply_gate_up<true>(p, tile, first_panel, n_rows, total);
+  multiply_gate_up<kKind>(p, tile, first_panel, n_rows, total);
 
   // act (64, 64) of the block; a row past the last holds zeros.
   constexpr int kStride = kActOutputs + 1;
   float* const act = block_shared<float>(kJoinBytes);
-  if (join_gate_up(total)) {
+  if (join_gate_up(p.activation, total)) {
 #pragma unroll
     for (int i = 0; i < kPanels * 4; ++i) {
       const int row = i / 4 * kPanelRows + 2 * (lane % 4) + i % 2;
@@ -301,16 +366,15 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) prefill_gate_up_f16_kernel(P
   if (first_panel * kPanelRows >= n_rows) return;
   const int tile = static_cast<int>(blockIdx.y) * kActTiles + warp_index() % kActTiles;
   Sums total;
-  multiply_gate_up<false>(p, tile, first_panel, n_rows, total);
-  if (!join_gate_up(total)) return;
+  multiply_gate_up<Kind::kF16>(p, tile, first_panel, n_rows, total);
+  if (!join_gate_up(p.activation, total)) return;
   for_each_sum(total, tile, first_panel, p.gate.n_out, n_rows, [&](int row, int output, float act) {
     p.act[static_cast<size_t>(row) * p.ld + output] = act;
   });
 }
 
 void check(const TilesI8& w, const RowsI8& x) {
-  SB_CHECK(w.n_out >= 1 && w.n_in >= kQuantBlock && w.n_in % kQuantBlock == 0);
-  SB_CHECK(aligned(w.q, 16) && aligned(w.d, 4));
+  check_tiles(w);
   SB_CHECK(x.n_in == w.n_in && aligned(x.q, 16) && aligned(x.d, 4));
 }
 
@@ -328,43 +392,63 @@ LaunchShape shape(const Pass* pass, int max_rows, int n_tiles, int block_tiles, 
           .shared_bytes = bytes};
 }
 
-template <bool kInt8, class Parameters>
+template <Kind kKind, class Parameters>
 LaunchShape matmul_shape(const Parameters& p) {
   check(p.w, p.x);
   SB_CHECK(aligned(p.y, 4) && p.ldy >= p.w.n_out);
-  return shape(p.pass, p.max_rows, tiles_of(p.w.n_out), kWarps, Stage<kInt8>::kBytes);
+  return shape(p.pass, p.max_rows, tiles_of(p.w.n_out), kWarps, Stage<kKind>::kBytes);
 }
 
-template <bool kInt8, class Parameters>
+template <Kind kKind, class Parameters>
 LaunchShape gate_up_shape(const Parameters& p) {
   check(p.gate, p.x);
   check(p.up, p.x);
   SB_CHECK(p.gate.n_out == p.up.n_out);
-  constexpr size_t kAct = kInt8 ? sizeof(float) * kBlockRows * (kActOutputs + 1) : 0;
-  constexpr size_t kAfter = kJoinBytes + kAct, kLoop = Stage<kInt8>::kBytes;
+  constexpr size_t kAct = Stage<kKind>::kInt8 ? sizeof(float) * kBlockRows * (kActOutputs + 1) : 0;
+  constexpr size_t kAfter = kJoinBytes + kAct, kLoop = Stage<kKind>::kBytes;
   return shape(p.pass, p.max_rows, tiles_of(p.gate.n_out), kActTiles,
                kAfter > kLoop ? kAfter : kLoop);
+}
+
+template <Kind kKind>
+void launch_matmul(const PrefillMatmulI8& p, Stream stream) {
+  launch(prefill_matmul_i8_kernel<kKind>, "prefill_matmul_i8", matmul_shape<kKind>(p), stream, p);
+}
+
+template <Kind kKind>
+void launch_gate_up(const PrefillGateUpI8& p, Stream stream) {
+  launch(prefill_gate_up_i8_kernel<kKind>, "prefill_gate_up_i8", gate_up_shape<kKind>(p), stream,
+         p);
 }
 
 }  // namespace
 
 void prefill_matmul_i8(const PrefillMatmulI8& p, Stream stream) {
-  launch(prefill_matmul_i8_kernel, "prefill_matmul_i8", matmul_shape<true>(p), stream, p);
+  if (p.w.type == DType::kQ8_0) {
+    launch_matmul<Kind::kQ8_0>(p, stream);
+  } else {
+    launch_matmul<Kind::kAnyInt8>(p, stream);
+  }
 }
 
 void prefill_matmul_f16(const PrefillMatmulF16& p, Stream stream) {
-  launch(prefill_matmul_f16_kernel, "prefill_matmul_f16", matmul_shape<false>(p), stream, p);
+  launch(prefill_matmul_f16_kernel, "prefill_matmul_f16", matmul_shape<Kind::kF16>(p), stream, p);
 }
 
 void prefill_gate_up_i8(const PrefillGateUpI8& p, Stream stream) {
   SB_CHECK(p.gate.n_out % kQuantBlock == 0 && p.act.n_in == p.gate.n_out);
   SB_CHECK(aligned(p.act.q, 16) && aligned(p.act.d, 4));
-  launch(prefill_gate_up_i8_kernel, "prefill_gate_up_i8", gate_up_shape<true>(p), stream, p);
+  if (p.gate.type == DType::kQ8_0 && p.up.type == DType::kQ8_0) {
+    launch_gate_up<Kind::kQ8_0>(p, stream);
+  } else {
+    launch_gate_up<Kind::kAnyInt8>(p, stream);
+  }
 }
 
 void prefill_gate_up_f16(const PrefillGateUpF16& p, Stream stream) {
   SB_CHECK(aligned(p.act, 4) && p.ld >= p.gate.n_out);
-  launch(prefill_gate_up_f16_kernel, "prefill_gate_up_f16", gate_up_shape<false>(p), stream, p);
+  launch(prefill_gate_up_f16_kernel, "prefill_gate_up_f16", gate_up_shape<Kind::kF16>(p), stream,
+         p);
 }
 
 }  // namespace specbound::kernels

@@ -35,14 +35,15 @@ struct PrefillMatmulF16 {
 };
 void prefill_matmul_f16(const PrefillMatmulF16& p, Stream stream);
 
-// act (n_rows, n_out) = silu(Wg x) * (Wu x), quantized; panels_of(n_rows) panels are written, rows
-// past the last as zeros. n_out is a multiple of 32.
+// act (n_rows, n_out) = activation(Wg x) * (Wu x), quantized; panels_of(n_rows) panels are written,
+// rows past the last as zeros. n_out is a multiple of 32.
 struct PrefillGateUpI8 {
   const Pass* pass;
   int32_t max_rows;
   TilesI8 gate, up;  // (n_out, n_in) both
   RowsI8 x;
   RowsI8 act;  // act.n_in: n_out
+  Activation activation = Activation::kSilu;
 };
 void prefill_gate_up_i8(const PrefillGateUpI8& p, Stream stream);
 
@@ -54,6 +55,7 @@ struct PrefillGateUpF16 {
   RowsF16 x;
   float* act;  // (n_rows, ld)
   int32_t ld;
+  Activation activation = Activation::kSilu;
 };
 void prefill_gate_up_f16(const PrefillGateUpF16& p, Stream stream);
 

@@ -33,12 +33,13 @@ struct ProjectResidual {
 };
 void project_residual(const ProjectResidual& p, Stream stream);
 
-// out = quantize(silu(gate x) * (up x)).
+// out = quantize(activation(gate x) * (up x)).
 struct GateUp {
   const Pass* pass;
   RowsI8 x;
   TilesI8 gate, up;  // (ffn_dim, n_in), ffn_dim a multiple of 32
   RowsI8 out;        // n_in = ffn_dim; rows from n_rows to the end of the last panel become zero
+  Activation activation = Activation::kSilu;
 };
 void gate_up(const GateUp& p, Stream stream);
 

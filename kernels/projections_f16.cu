@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kPairThreads, 1) gate_up_f16_kernel(GateUpF16 
     const int at = (i / n_rows) * chunks * kSumsOfWarp;
     const float gate = total_of(gate_sums + at, chunks, row, lane_index());
     p.act[static_cast<size_t>(row) * p.ld + output] =
-        silu(gate) * total_of(up_sums + at, chunks, row, lane_index());
+        activated(p.activation, gate) * total_of(up_sums + at, chunks, row, lane_index());
   }
 }
 

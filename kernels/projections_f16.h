@@ -62,13 +62,14 @@ struct ProjectResidualF16 {
 };
 void project_residual_f16(const ProjectResidualF16& p, Stream stream);
 
-// act = silu(gate x) * (up x), in FP32: a row's scale needs the whole of it (scale_rows_f16).
+// act = activation(gate x) * (up x), in FP32: a row's scale needs the whole of it (scale_rows_f16).
 struct GateUpF16 {
   const Pass* pass;
   RowsF16 x;
   TilesF16 gate, up;  // (ffn_dim, n_in) both
   float* act;         // (n_rows, ld)
   int ld;             // at least ffn_dim
+  Activation activation = Activation::kSilu;
 };
 void gate_up_f16(const GateUpF16& p, Stream stream);
 

@@ -5,6 +5,7 @@
 #include "launch.cuh"
 #include "quantize.cuh"
 #include "row_norm.cuh"
+#include "stored_value.cuh"
 
 namespace specbound::kernels {
 namespace {
@@ -96,17 +97,7 @@ __global__ void __launch_bounds__(kThreads) embed_rows_kernel(EmbedRows p) {
   const size_t first = static_cast<size_t>(p.tokens[row]) * p.dim;
   float* h = p.h + static_cast<size_t>(rows.first + row) * p.dim;
   for (int k = thread; k < p.dim; k += kThreads) {
-    if (p.type == DType::kF32) {
-      h[k] = static_cast<const float*>(p.table)[first + k];
-    } else if (p.type == DType::kF16) {
-      h[k] = half_float(static_cast<const uint16_t*>(p.table)[first + k]);
-    } else if (p.type == DType::kBF16) {
-      const uint32_t upper = static_cast<const uint16_t*>(p.table)[first + k];
-      h[k] = float_of(upper << 16);
-    } else {
-      const BlockQ8_0& block = static_cast<const BlockQ8_0*>(p.table)[(first + k) / kQuantBlock];
-      h[k] = half_float(block.d) * static_cast<float>(block.q[k % kQuantBlock]);
-    }
+    h[k] = stored_value(p.type, p.table, first + k) * p.scale;
   }
 }
 
@@ -138,8 +129,7 @@ void quantize_rows(const QuantizeRows& p, Stream stream) {
 void embed_rows(const EmbedRows& p, Stream stream) {
   SB_CHECK(p.pass != nullptr && p.max_rows >= 1 && p.max_rows <= kMaxPrefillRows);
   SB_CHECK(p.tokens != nullptr && p.h != nullptr && aligned(p.table, 4) && p.dim >= 1);
-  SB_CHECK(p.type == DType::kF32 || p.type == DType::kF16 || p.type == DType::kBF16 ||
-           (p.type == DType::kQ8_0 && p.dim % kQuantBlock == 0));
+  SB_CHECK(runs_as(p.type) && p.dim % static_cast<int>(dtype_info(p.type)->block) == 0);
   launch(embed_rows_kernel, "embed_rows", {{static_cast<unsigned>(p.max_rows)}, kThreads, 0},
          stream, p);
 }

@@ -1,5 +1,6 @@
 // Rows of activations on their way into a matmul: embedded, normed, quantized. The bits are those
-// of the CPU backend (rmsnorm and quantize of engine/cpu/kernels_impl.h, read_row of linear.cpp).
+// of the CPU backend (engine/cpu: rmsnorm of kernels_impl.h, quantize of matmul_impl.h, read_row of
+// linear.cpp).
 //
 // All of them, prefill's 512 rows as well as decode's 1..16, are one block a row: `max_rows` sizes
 // the grid, pass->n_rows says how many rows there are; more than max_rows are not looked at.
@@ -34,15 +35,16 @@ struct QuantizeRows {
 };
 void quantize_rows(const QuantizeRows& p, Stream stream);
 
-// H[pass->slot + row] = row tokens[row] of the embedding.
+// H[pass->slot + row] = row tokens[row] of the embedding, as dequantize() has it, times scale.
 struct EmbedRows {
   const Pass* pass;       // 1 <= n_rows <= max_rows
   const int32_t* tokens;  // (n_rows), each a row of the table
-  DType type;             // of the table: F32, F16, BF16 or Q8_0 (then dim is a multiple of 32)
+  DType type;             // of the table: one that runs_as() something, dim in whole blocks
   const void* table;      // (vocab_size, dim) as a GGUF file holds it, 4-byte aligned
   int dim;
   float* h;      // H (slots, dim)
   int max_rows;  // 1..512
+  float scale = 1;
 };
 void embed_rows(const EmbedRows& p, Stream stream);
 

@@ -150,8 +150,8 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags, const std::string& grou
   add_choice<GpuDtype>(
       app, "--dtype", flags.dtype,
       {{"auto", GpuDtype::kAsStored}, {"int8", GpuDtype::kInt8}, {"fp16", GpuDtype::kFp16}},
-      "weights on a GPU (default auto: Q8_0 as int8, all else as fp16); the CPU takes them as "
-      "stored")
+      "weights on a GPU (default auto: quantized ones as INT8 or 4-bit, all else as fp16); the CPU "
+      "takes them as stored")
       ->group(group);
   add_choice<PrefillPath>(
       app, "--prefill", flags.prefill,

@@ -17,9 +17,10 @@ using namespace kernels;
 
 // One layer: its rows stay, its weights are others each time.
 struct Int8Layer {
-  Int8Layer(const Shape& shape, Operands& operands)
+  Int8Layer(const Shape& shape, Operands& operands, DType type)
       : s(shape),
         o(operands),
+        type(type),
         heads(shape, operands),
         h(o.keep<float>(static_cast<size_t>(kMaxDecodeRows) * s.dim)),
         ones(o.ones(s.dim)),
@@ -29,9 +30,12 @@ struct Int8Layer {
 
   const Shape& s;
   Operands& o;
+  DType type;
   AttentionRows heads;
   float *h, *ones;
   RowsI8 normed, attended, act;
+
+  TilesI8 tiles(int n_out, int n_in) const { return o.tiles_i8(n_out, n_in, type); }
 
   void norm(Stream stream) const {
     norm_quantize({o.pass(), h, ones, 1e-5f, normed, kMaxDecodeRows}, stream);
@@ -40,8 +44,8 @@ struct Int8Layer {
     quantize_rows({o.pass(), h, s.dim, normed, kMaxDecodeRows}, stream);
   }
   void qkv(Stream stream) const {
-    const TilesI8 q = o.tiles_i8(s.q_dim(), s.dim), k = o.tiles_i8(s.kv_dim(), s.dim);
-    const TilesI8 v = o.tiles_i8(s.kv_dim(), s.dim);
+    const TilesI8 q = tiles(s.q_dim(), s.dim), k = tiles(s.kv_dim(), s.dim);
+    const TilesI8 v = tiles(s.kv_dim(), s.dim);
     project({o.pass(), normed, {q, k, v}, 3, heads.qkv, s.q_dim() + 2 * s.kv_dim()}, stream);
   }
   void attend(Stream stream, int context) const {
@@ -50,14 +54,14 @@ struct Int8Layer {
     combine_chunks(p, stream);
   }
   void output(Stream stream) const {
-    project_residual({o.pass(), attended, o.tiles_i8(s.dim, s.q_dim()), nullptr, h}, stream);
+    project_residual({o.pass(), attended, tiles(s.dim, s.q_dim()), nullptr, h}, stream);
   }
   void gate_and_up(Stream stream) const {
-    const TilesI8 gate = o.tiles_i8(s.ffn_dim, s.dim), up = o.tiles_i8(s.ffn_dim, s.dim);
+    const TilesI8 gate = tiles(s.ffn_dim, s.dim), up = tiles(s.ffn_dim, s.dim);
     gate_up({o.pass(), normed, gate, up, act}, stream);
   }
   void down(Stream stream) const {
-    project_residual({o.pass(), act, o.tiles_i8(s.dim, s.ffn_dim), nullptr, h}, stream);
+    project_residual({o.pass(), act, tiles(s.dim, s.ffn_dim), nullptr, h}, stream);
   }
   void all(Stream stream, int context) const {
     norm(stream);
@@ -70,12 +74,27 @@ struct Int8Layer {
   }
 };
 
-double bytes_i8(double n_out, double n_in) {
-  return n_out * n_in * (1 + 2.0 / kQuantBlock);
+double bytes_i8(double n_out, double n_in, DType type = DType::kQ8_0) {
+  const double value = type == DType::kQ8_0 ? 1 : 0.5;
+  return n_out * n_in * (value + 2.0 / kQuantBlock + (type == DType::kQ4_K ? 4.0 / 256 : 0));
+}
+
+// The matmuls of a layer, `name` before each.
+void add_matmuls(const std::string& name, std::shared_ptr<Int8Layer> layer,
+                 std::vector<Case>& cases) {
+  const Shape& s = layer->s;
+  const auto bytes = [&](double n_out, double n_in) { return bytes_i8(n_out, n_in, layer->type); };
+  const auto add = [&](const char* which, double n, std::function<void(Stream)> enqueue) {
+    cases.push_back({name + which, n, std::move(enqueue), kShort, Kind::kMatmul});
+  };
+  add(" qkv", bytes(s.q_dim() + 2 * s.kv_dim(), s.dim), [=](Stream t) { layer->qkv(t); });
+  add(" o", bytes(s.dim, s.q_dim()), [=](Stream t) { layer->output(t); });
+  add(" gate_up", bytes(2.0 * s.ffn_dim, s.dim), [=](Stream t) { layer->gate_and_up(t); });
+  add(" down", bytes(s.dim, s.ffn_dim), [=](Stream t) { layer->down(t); });
 }
 
 void add_layer(const Shape& s, Operands& o, std::vector<Case>& cases) {
-  const auto layer = std::make_shared<Int8Layer>(s, o);
+  const auto layer = std::make_shared<Int8Layer>(s, o, DType::kQ8_0);
   const double qkv = bytes_i8(s.q_dim() + 2 * s.kv_dim(), s.dim),
                output = bytes_i8(s.dim, s.q_dim());
   const double up = bytes_i8(2.0 * s.ffn_dim, s.dim), down = bytes_i8(s.dim, s.ffn_dim);
@@ -88,11 +107,9 @@ void add_layer(const Shape& s, Operands& o, std::vector<Case>& cases) {
                                 t);
                    }});
   cases.push_back({"i8 quantize_rows", 0, [=](Stream t) { layer->quantize(t); }});
-  cases.push_back({"i8 qkv", qkv, [=](Stream t) { layer->qkv(t); }, kShort, Kind::kMatmul});
-  cases.push_back({"i8 o", output, [=](Stream t) { layer->output(t); }, kShort, Kind::kMatmul});
-  cases.push_back(
-      {"i8 gate_up", up, [=](Stream t) { layer->gate_and_up(t); }, kShort, Kind::kMatmul});
-  cases.push_back({"i8 down", down, [=](Stream t) { layer->down(t); }, kShort, Kind::kMatmul});
+  add_matmuls("i8", layer, cases);
+  add_matmuls("q4_0", std::make_shared<Int8Layer>(s, o, DType::kQ4_0), cases);
+  add_matmuls("q4_k", std::make_shared<Int8Layer>(s, o, DType::kQ4_K), cases);
   for (int pos : {kShort, kLong}) {
     const double kv = kv_bytes(s, pos);
     const int context = context_of(pos);

@@ -2,6 +2,7 @@
 // machine first, then every kernel at the 1B, 7B and 13B shapes for 1..16 rows. gpu_kernels.py runs
 // it and says how far it is from the targets.
 // gpu_kernels [--shape 1b|7b|13b] [--only TEXT] [--samples N]
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -159,6 +160,8 @@ kernels::Attend AttentionRows::attend(int context, const kernels::RowsI8& quanti
   p.heads.norm_eps = 1e-5f;
   p.heads.cosine = cosine;
   p.heads.sine = sine;
+  p.heads.rope_dim = s.head_dim;
+  p.heads.score_scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
   p.heads.kv = o.kv(s, kContext);
   p.context = context;
   p.part_states = part_states;

@@ -23,9 +23,13 @@ class Operands {
 
   // ---- cut from the arena ----
 
-  kernels::TilesI8 tiles_i8(int n_out, int n_in) {
+  // `type`: Q8_0, Q4_0 or Q4_K.
+  kernels::TilesI8 tiles_i8(int n_out, int n_in, DType type = DType::kQ8_0) {
     const size_t n = static_cast<size_t>(kernels::tiles_of(n_out)) * kernels::kTileOutputs * n_in;
-    return {n_out, n_in, cut<int8_t>(n), cut_scales(n / 32)};
+    int8_t* q = cut<int8_t>(type == DType::kQ8_0 ? n : n / 2);
+    uint16_t* d = cut_scales(n / 32);
+    const void* d2 = type == DType::kQ4_K ? cut_scales(n / 256 * 2) : nullptr;
+    return {n_out, n_in, q, d, type, static_cast<const uint32_t*>(d2)};
   }
   kernels::TilesF16 tiles_f16(int n_out, int n_in) {
     const size_t padded = static_cast<size_t>(n_in + 31) / 32 * 32;

@@ -1,6 +1,9 @@
 // What attention kernels are tested on: random heads, and the CPU backend's kernels over the same.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -17,7 +20,13 @@ namespace specbound::test {
 struct HeadShape {
   int n_heads, n_kv_heads, head_dim;
   bool bias = false, norm = false, neighbours = false;
+  int rotated = -1;  // of a head; -1: all of it
+  float softcap = 0;
+  int window = 0;
 
+  int rope_dim() const { return rotated < 0 ? head_dim : rotated; }
+  float score_scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
+  int first_key(int pos) const { return window > 0 ? std::max(0, pos - window + 1) : 0; }
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
   int group() const { return n_heads / n_kv_heads; }
@@ -43,11 +52,12 @@ class HeadProblem {
       q_norm = random_floats(n, seed + 5, 0.2f, 1);
       k_norm = random_floats(n, seed + 6, 0.2f, 1);
     }
+    const int rotated = shape.rope_dim();
     for (int p = 0; p < n_ctx; ++p) {
-      for (int i = 0; i < n; ++i) {
-        const int pair = shape.neighbours ? i / 2 : i % (n / 2);
-        const bool first = shape.neighbours ? i % 2 == 0 : i < n / 2;
-        const SinCos angle = exact_sin_cos(p * std::pow(10000.0, -2.0 * pair / n));
+      for (int i = 0; i < rotated; ++i) {
+        const int pair = shape.neighbours ? i / 2 : i % (rotated / 2);
+        const bool first = shape.neighbours ? i % 2 == 0 : i < rotated / 2;
+        const SinCos angle = exact_sin_cos(p * std::pow(10000.0, -2.0 * pair / rotated));
         cosine.push_back(static_cast<float>(angle.cos));
         sine.push_back(static_cast<float>(first ? -angle.sin : angle.sin));
       }
@@ -101,8 +111,9 @@ inline HeadResult attend_on_cpu(const HeadProblem& p, Isa isa = best_isa()) {
   const auto finish = [&](float* x, const float* bias, const std::vector<float>& norm, int pos) {
     for (int i = 0; bias && i < n; ++i) x[i] += bias[i];
     if (!norm.empty()) kernels.rmsnorm(x, norm.data(), HeadProblem::kEps, n, x);
-    const size_t angles = static_cast<size_t>(pos) * n;
-    kernels.rotate(x, &p.cosine[angles], &p.sine[angles], s.neighbours, n);
+    if (s.rope_dim() == 0) return;
+    const size_t angles = static_cast<size_t>(pos) * s.rope_dim();
+    kernels.rotate(x, &p.cosine[angles], &p.sine[angles], s.neighbours, s.rope_dim());
   };
   for (int h = 0; h < s.n_kv_heads; ++h) {
     // Its own layout: values padded to whole vectors.
@@ -125,12 +136,12 @@ inline HeadResult attend_on_cpu(const HeadProblem& p, Isa isa = best_isa()) {
         const size_t first = static_cast<size_t>(h * s.group() + g) * n;
         const size_t at = static_cast<size_t>(row) * s.q_dim() + first;
         finish(&out.q[at], s.bias ? &p.q_bias[first] : nullptr, p.q_norm, p.pos + row);
-        queries.push_back({&out.q[at], &out.attended[at], p.pos + row});
+        queries.push_back({&out.q[at], &out.attended[at], p.pos + row, s.first_key(p.pos + row)});
       }
     }
     std::vector<float> scratch(queries.size() * (v_stride + 2));
-    kernels.attention(head, queries.data(), static_cast<int>(queries.size()), n,
-                      1.0f / std::sqrt(static_cast<float>(n)), scratch.data());
+    kernels.attention(head, queries.data(), static_cast<int>(queries.size()), n, s.score_scale(),
+                      s.softcap, scratch.data());
     std::copy(keys.begin(), keys.end(), out.k.begin() + p.k_place(h, 0, 0));
     for (int at = 0; at < p.n_ctx; ++at) {
       std::memcpy(&out.v[p.v_place(h, at, 0)], &values[static_cast<size_t>(at) * v_stride],
@@ -157,20 +168,87 @@ class HeadBuffers {
     const auto or_null = [](const simt::DeviceBuffer<float>& b) {
       return b.size() > 0 ? b.data() : nullptr;
     };
-    heads = {p.shape.n_heads,    p.shape.n_kv_heads,
-             p.shape.head_dim,   qkv_.data(),
-             or_null(q_bias_),   or_null(k_bias_),
-             or_null(v_bias_),   or_null(q_norm_),
-             or_null(k_norm_),   HeadProblem::kEps,
-             cosine_.data(),     sine_.data(),
-             p.shape.neighbours, {k.data(), v.data(), p.n_ctx}};
+    heads.n_heads = p.shape.n_heads;
+    heads.n_kv_heads = p.shape.n_kv_heads;
+    heads.head_dim = p.shape.head_dim;
+    heads.qkv = qkv_.data();
+    heads.q_bias = or_null(q_bias_);
+    heads.k_bias = or_null(k_bias_);
+    heads.v_bias = or_null(v_bias_);
+    heads.q_norm = or_null(q_norm_);
+    heads.k_norm = or_null(k_norm_);
+    heads.norm_eps = HeadProblem::kEps;
+    heads.cosine = or_null(cosine_);
+    heads.sine = or_null(sine_);
+    heads.neighbours = p.shape.neighbours;
+    heads.rope_dim = p.shape.rope_dim();
+    heads.score_scale = p.shape.score_scale();
+    heads.softcap = p.shape.softcap;
+    heads.window = p.shape.window;
+    heads.kv = {k.data(), v.data(), p.n_ctx};
   }
 
-  kernels::Heads heads;
+  kernels::Heads heads{};
   simt::DeviceBuffer<uint16_t> k, v;
 
  private:
   simt::DeviceBuffer<float> qkv_, q_bias_, k_bias_, v_bias_, q_norm_, k_norm_, cosine_, sine_;
 };
+
+// What a decode pass leaves.
+struct PassResult {
+  std::vector<float> attended, d;
+  std::vector<int8_t> q;
+  std::vector<uint16_t> k, v;
+};
+
+// A pass on the device; context 0: the smallest bucket.
+inline PassResult attend(const HeadProblem& p, bool quantize = false, int context = 0) {
+  const int q_dim = p.shape.q_dim(), chunks = p.n_ctx / kernels::kAttentionChunk;
+  const int rows = kernels::kMaxDecodeRows;
+  HeadBuffers buffers(p);
+  const simt::DeviceBuffer<kernels::Pass> pass = pass_of(p.n_rows, p.pos);
+  simt::DeviceBuffer<float> states(static_cast<size_t>(rows) * p.shape.n_heads * chunks * 2);
+  simt::DeviceBuffer<float> outputs(static_cast<size_t>(chunks) * rows * q_dim);
+  simt::DeviceBuffer<float> attended(static_cast<size_t>(rows) * q_dim);
+  simt::DeviceBuffer<int8_t> q(quantize ? static_cast<size_t>(rows) * q_dim : 0);
+  simt::DeviceBuffer<float> d(q.size() / kQuantBlock);
+  if (context == 0) context = (p.pos + p.n_rows + 63) / 64 * 64;
+  kernels::Attend a{pass.data(),
+                    buffers.heads,
+                    context,
+                    states.data(),
+                    outputs.data(),
+                    attended.data(),
+                    {q_dim, nullptr, nullptr}};
+  if (quantize) a.quantized = {q_dim, q.data(), d.data()};
+  kernels::attend_chunks(a, simt::stream());
+  kernels::combine_chunks(a, simt::stream());
+  PassResult out{attended.read(), d.read(), q.read(), buffers.k.read(), buffers.v.read()};
+  // Rows past the last are nobody's: still as they were.
+  for (size_t i = static_cast<size_t>(p.n_rows) * q_dim; i < out.attended.size(); ++i) {
+    unsigned char bytes[4];
+    std::memcpy(bytes, &out.attended[i], 4);
+    REQUIRE(bytes[0] == simt::poison());
+  }
+  out.attended.resize(static_cast<size_t>(p.n_rows) * q_dim);
+  return out;
+}
+
+inline void check_against_cpu(const HeadProblem& p) {
+  CAPTURE(p.shape.n_heads);
+  CAPTURE(p.shape.n_kv_heads);
+  CAPTURE(p.shape.head_dim);
+  CAPTURE(p.shape.rope_dim());
+  CAPTURE(p.shape.window);
+  CAPTURE(p.shape.softcap);
+  CAPTURE(p.pos);
+  CAPTURE(p.n_rows);
+  const HeadResult expected = attend_on_cpu(p);
+  const PassResult found = attend(p);
+  CHECK(same_floats(found.attended, expected.attended));
+  CHECK(found.k == expected.k);
+  CHECK(found.v == expected.v);
+}
 
 }  // namespace specbound::test

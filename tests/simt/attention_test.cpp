@@ -5,65 +5,8 @@
 
 using namespace specbound;
 using namespace specbound::test;
-using simt::DeviceBuffer;
 
 static_assert(kernels::kAttentionChunk == specbound::kAttentionChunk);
-
-namespace {
-
-struct PassResult {
-  std::vector<float> attended, d;
-  std::vector<int8_t> q;
-  std::vector<uint16_t> k, v;
-};
-
-// A pass on the device; context 0: the smallest bucket.
-PassResult attend(const HeadProblem& p, bool quantize = false, int context = 0) {
-  const int q_dim = p.shape.q_dim(), chunks = p.n_ctx / kernels::kAttentionChunk;
-  const int rows = kernels::kMaxDecodeRows;
-  HeadBuffers buffers(p);
-  const DeviceBuffer<kernels::Pass> pass = pass_of(p.n_rows, p.pos);
-  DeviceBuffer<float> states(static_cast<size_t>(rows) * p.shape.n_heads * chunks * 2);
-  DeviceBuffer<float> outputs(static_cast<size_t>(chunks) * rows * q_dim);
-  DeviceBuffer<float> attended(static_cast<size_t>(rows) * q_dim);
-  DeviceBuffer<int8_t> q(quantize ? static_cast<size_t>(rows) * q_dim : 0);
-  DeviceBuffer<float> d(q.size() / kQuantBlock);
-  if (context == 0) context = (p.pos + p.n_rows + 63) / 64 * 64;
-  kernels::Attend a{pass.data(),
-                    buffers.heads,
-                    context,
-                    states.data(),
-                    outputs.data(),
-                    attended.data(),
-                    {q_dim, nullptr, nullptr}};
-  if (quantize) a.quantized = {q_dim, q.data(), d.data()};
-  kernels::attend_chunks(a, simt::stream());
-  kernels::combine_chunks(a, simt::stream());
-  PassResult out{attended.read(), d.read(), q.read(), buffers.k.read(), buffers.v.read()};
-  // Rows past the last are nobody's: still as they were.
-  for (size_t i = static_cast<size_t>(p.n_rows) * q_dim; i < out.attended.size(); ++i) {
-    unsigned char bytes[4];
-    std::memcpy(bytes, &out.attended[i], 4);
-    REQUIRE(bytes[0] == simt::poison());
-  }
-  out.attended.resize(static_cast<size_t>(p.n_rows) * q_dim);
-  return out;
-}
-
-void check_against_cpu(const HeadProblem& p) {
-  CAPTURE(p.shape.n_heads);
-  CAPTURE(p.shape.n_kv_heads);
-  CAPTURE(p.shape.head_dim);
-  CAPTURE(p.pos);
-  CAPTURE(p.n_rows);
-  const HeadResult expected = attend_on_cpu(p);
-  const PassResult found = attend(p);
-  CHECK(same_floats(found.attended, expected.attended));
-  CHECK(found.k == expected.k);
-  CHECK(found.v == expected.v);
-}
-
-}  // namespace
 
 TEST_CASE("decode attention has the CPU's bits: head sizes, groups, biases, norms, pairings") {
   const HeadShape shapes[] = {
@@ -167,11 +110,11 @@ TEST_CASE("attended rows quantized at once") {
       const int q_dim = shape.q_dim(), blocks = q_dim / kQuantBlock;
       const int padded = (n_rows + 7) / 8 * 8;
       std::vector<int8_t> q(static_cast<size_t>(padded) * q_dim);
-      std::vector<float> d(static_cast<size_t>(padded) * blocks);
+      std::vector<float> d(static_cast<size_t>(padded) * blocks), minus_sum(d.size());
       std::vector<int32_t> bias(d.size());
       std::vector<float> rows = attend_on_cpu(p).attended;
       rows.resize(static_cast<size_t>(padded) * q_dim);  // rows past the last are zero
-      const QuantRows expected{padded, q_dim, q.data(), d.data(), bias.data()};
+      const QuantRows expected{padded, q_dim, q.data(), d.data(), bias.data(), minus_sum.data()};
       for (int r = 0; r < padded; ++r) {
         kernels_for(best_isa())
             .quantize(&rows[static_cast<size_t>(r) * q_dim], r, 0, blocks, expected);

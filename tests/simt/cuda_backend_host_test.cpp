@@ -39,6 +39,19 @@ std::vector<Case> int8_cases() {
   qwen2.n_kv_heads = 1;
   qwen2.head_dim = 8;
   all.push_back({"qwen2", qwen2});
+  TinySpec four;
+  four.type = DType::kQ4_0;
+  four.n_layers = 1;
+  all.push_back({"Q4_0", four});
+  TinySpec q4_k_m;  // as llama.cpp mixes it, and gate and up of two forms
+  q4_k_m.type = DType::kQ4_K;
+  q4_k_m.dim = q4_k_m.ffn_dim = 256;
+  q4_k_m.head_dim = 64;
+  q4_k_m.n_layers = 1;
+  q4_k_m.types = {{"attn_v.weight", DType::kQ6_K},
+                  {"ffn_up.weight", DType::kQ3_K},
+                  {"output.weight", DType::kQ6_K}};  // attn_output too
+  all.push_back({"Q4_K_M", q4_k_m});
   return all;
 }
 
@@ -193,7 +206,7 @@ TEST_CASE("CUDA engine: H is there after the embedding, and after any layer") {
 }
 
 TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, however it is cut") {
-  for (const DType type : {DType::kQ8_0, DType::kF16}) {
+  for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kF16}) {
     CAPTURE(static_cast<int>(type));
     TinySpec spec = q8_0_spec(3);
     spec.type = type;
@@ -215,13 +228,13 @@ TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, ho
     const auto cpu = model.backend(best_isa(), 1), gpu = cuda_backend(model);
     Record expected = prefilled(*cpu, {kPrompt}), found = prefilled(*gpu, {kPrompt});
     const size_t layer_1 = model.config.kv_dim();  // keys and values before any attention
-    for (int pos = 0; type == DType::kQ8_0 && pos < kPrompt; ++pos) {
+    for (int pos = 0; type != DType::kF16 && pos < kPrompt; ++pos) {
       const size_t at = pos * 3 * layer_1;
       REQUIRE(same_bits(&found.k[at], &expected.k[at], layer_1));
       REQUIRE(same_bits(&found.v[at], &expected.v[at], layer_1));
     }
     REQUIRE(relative(found.logits_at(kPrompt), expected.logits_at(kPrompt), found.vocab_size) <
-            (type == DType::kQ8_0 ? 2e-2 : 1e-3));  // INT8: roundings may fall to the other side
+            (type != DType::kF16 ? 2e-2 : 1e-3));  // INT8: roundings may fall to the other side
     gpu->truncate(0);
     REQUIRE(Record::difference(prefilled(*gpu, {16, 1, 24}), found, 0, kPrompt + 1) == "");
   }

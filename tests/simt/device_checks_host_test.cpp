@@ -31,8 +31,9 @@ TinyModel make_model(DType type) {
   return TinyModel(spec);
 }
 const TinyModel& model(DType type) {
-  static const TinyModel int8 = make_model(DType::kQ8_0), half = make_model(DType::kF16);
-  return type == DType::kQ8_0 ? int8 : half;
+  static const TinyModel int8 = make_model(DType::kQ8_0), half = make_model(DType::kF16),
+                         four = make_model(DType::kQ4_0);
+  return type == DType::kQ8_0 ? int8 : type == DType::kQ4_0 ? four : half;
 }
 
 // Heads of all kinds; the chained one at layer 0 has no inner part. `ids`: 0, 1, 2, ...
@@ -70,9 +71,10 @@ ExitPeak peak_of(std::span<const float> z, float temperature) {
 }  // namespace
 
 TEST_CASE("checks on the device, INT8: the CPU's, through states and slots, one wait each") {
-  HiddenRig rig(model(DType::kQ8_0));
-  const ExitHeads heads = heads_for(rig.model);
-  for (const int shortlist : {kList, kPrefix}) {
+  for (const auto& [type, shortlist] :
+       {std::pair{DType::kQ8_0, kList}, {DType::kQ8_0, kPrefix}, {DType::kQ4_0, kPrefix}}) {
+    HiddenRig rig(model(type));
+    const ExitHeads heads = heads_for(rig.model);
     rig.cpu->set_exit_heads(&heads, shortlist);
     DeviceExitChecks checks(rig.on_device(shortlist == kList));
     checks.set(&heads, shortlist);
@@ -193,7 +195,7 @@ TEST_CASE("checks on the device: draws by a head's logits are the sampler's, wit
 }
 
 TEST_CASE("checks on the device: without a file chained heads take the first rows of lm_head") {
-  for (const DType type : {DType::kQ8_0, DType::kF16}) {
+  for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kF16}) {
     HiddenRig rig(model(type));
     const ExitHeads heads = heads_for(rig.model, true);
     DeviceExitChecks listed(rig.on_device()), first(rig.on_device(true, false));

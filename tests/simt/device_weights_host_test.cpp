@@ -18,6 +18,7 @@
 #include "error.h"
 #include "model/encode.h"
 #include "model/half.h"
+#include "model/stored_blocks.h"
 #include "simt/simt_device.h"
 #include "unit/engine_rig.h"
 
@@ -58,16 +59,28 @@ std::vector<Case> cases() {
                  {"attn_output.weight", DType::kQ8_0},
                  {"token_embd.weight", DType::kQ8_0}};
   all.push_back({"F16 with Q8_0", other});
+  TinySpec four;
+  four.type = DType::kQ4_0;
+  four.vocab_size = 83;
+  all.push_back({"Q4_0", four});
+  TinySpec q4_k_m;  // as llama.cpp mixes it
+  q4_k_m.type = DType::kQ4_K;
+  q4_k_m.dim = q4_k_m.ffn_dim = 256;
+  q4_k_m.head_dim = 64;
+  q4_k_m.types = {{"attn_v.weight", DType::kQ6_K},
+                  {"ffn_down.weight", DType::kQ6_K},
+                  {"output.weight", DType::kQ5_K}};  // attn_output too
+  all.push_back({"Q4_K_M", q4_k_m});
   return all;
 }
 
 // Straight from the definitions: values first, then the device's type, then one repacking.
-Bytes expected_tiles(const Matrix& source, bool int8, Bytes& scales) {
+Bytes expected_tiles(const Matrix& source, bool int8, Bytes& scales, Bytes& d2) {
   std::vector<float> values(size_t(source.n_out) * source.n_in);
   for (int r = 0; r < source.n_out; ++r) read_row(source, r, &values[size_t(r) * source.n_in]);
   Bytes encoded;
   Matrix stored = source;
-  if (!int8 || source.type != DType::kQ8_0) {
+  if (!int8 || runs_as(source.type) != source.type || !takes_int8_rows(source.type)) {
     stored.type = int8 ? DType::kQ8_0 : DType::kF16;
     encoded = encode_floats(values, stored.type);
     stored.data = encoded.data();
@@ -76,8 +89,14 @@ Bytes expected_tiles(const Matrix& source, bool int8, Bytes& scales) {
   Bytes tiles(shape.bytes_of(shape.n_tiles));
   if (int8) {
     scales.resize(shape.scales_of(shape.n_tiles) * 2);
-    repack_int8(stored, 0, shape.n_tiles, reinterpret_cast<int8_t*>(tiles.data()),
-                reinterpret_cast<uint16_t*>(scales.data()));
+    d2.resize(shape.supers_of(shape.n_tiles) * 4);
+    auto* q = reinterpret_cast<int8_t*>(tiles.data());
+    auto* d = reinterpret_cast<uint16_t*>(scales.data());
+    if (stored.type == DType::kQ8_0) {
+      repack_int8(stored, 0, shape.n_tiles, q, d);
+    } else {
+      repack_4bit(stored, 0, shape.n_tiles, q, d, reinterpret_cast<uint32_t*>(d2.data()));
+    }
   } else {
     repack_half(stored, 0, shape.n_tiles, reinterpret_cast<uint16_t*>(tiles.data()));
   }
@@ -93,9 +112,13 @@ std::string difference(simt::SimtDevice& device, const DeviceMatrix& found, cons
                        bool int8) {
   if (found.int8() != int8 || found.f16.has_value() == int8) return "type";
   if (found.n_out() != source.n_out || found.n_in() != source.n_in) return "shape";
-  Bytes scales;
-  const Bytes tiles = expected_tiles(source, int8, scales);
+  Bytes scales, d2;
+  const Bytes tiles = expected_tiles(source, int8, scales, d2);
   if (!int8) return read_bytes(device, found.f16->w, tiles.size()) == tiles ? "" : "values";
+  const bool four = source.type == DType::kQ4_0 || source.type == DType::kQ4_K;
+  if (found.i8->type != (four ? source.type : DType::kQ8_0)) return "form";
+  if ((found.i8->d2 != nullptr) != (source.type == DType::kQ4_K)) return "presence of d2";
+  if (!d2.empty() && read_bytes(device, found.i8->d2, d2.size()) != d2) return "d2";
   if (read_bytes(device, found.i8->q, tiles.size()) != tiles) return "values";
   return read_bytes(device, found.i8->d, scales.size()) == scales ? "" : "scales";
 }
@@ -244,6 +267,17 @@ TEST_CASE("device weights: what they are called") {
   CHECK(description(head, GpuDtype::kAsStored) == "int8 and fp16");
   CHECK(description(down, GpuDtype::kAsStored) == "int8 and fp16");
   CHECK(description(down, GpuDtype::kInt8) == "int8");
+  TinySpec four;
+  four.type = DType::kQ4_0;
+  CHECK(description(four, GpuDtype::kAsStored) == "4-bit");
+  CHECK(description(four, GpuDtype::kInt8) == "4-bit");
+  CHECK(description(four, GpuDtype::kFp16) == "fp16");
+  four.types["ffn_down.weight"] = DType::kQ5_0;
+  CHECK(description(four, GpuDtype::kAsStored) == "int8 and 4-bit");
+  four.types["output.weight"] = DType::kF16;
+  CHECK(description(four, GpuDtype::kAsStored) == "int8, 4-bit and fp16");
+  four.types["ffn_down.weight"] = DType::kQ4_0;
+  CHECK(description(four, GpuDtype::kAsStored) == "4-bit and fp16");
 }
 
 TEST_CASE("device weights: too large for FP16 is refused with their number and what to do") {
@@ -266,6 +300,29 @@ TEST_CASE("device weights: too large for FP16 is refused with their number and w
   const TinyModel infinite =
       model_with("blk.0.attn_k.weight", 3, {kInfinity, -kInfinity, std::nanf("")});
   for (GpuDtype dtype : {GpuDtype::kFp16, GpuDtype::kInt8}) CHECK(refusal(infinite, dtype) == "");
+}
+
+TEST_CASE("device weights: a conversion that loses weights is refused by its type's name") {
+  TinySpec spec;
+  spec.ffn_dim = 256;
+  spec.types["ffn_down.weight"] = DType::kQ6_K;
+  std::vector<TinyTensor> tensors = tiny_tensors(spec);
+  for (TinyTensor& t : tensors) {
+    if (t.name != "blk.1.ffn_down.weight") continue;
+    BlockQ6_K block;  // 60000 * 127 * -32 is more than 127 times what FP16 holds
+    std::memcpy(&block, t.bytes.data(), sizeof block);
+    block.d = float_to_half(60000.0f);
+    block.scales[3] = 127;
+    block.low[48] = block.high[16] = 0;  // element 48, of part 3
+    std::memcpy(t.bytes.data(), &block, sizeof block);
+  }
+  const TinyModel model(tiny_file(spec, tensors));
+  for (GpuDtype dtype : {GpuDtype::kAsStored, GpuDtype::kInt8}) {
+    const std::string text = refusal(model, dtype);
+    CAPTURE(text);
+    CHECK(text.find("expected Q6_K weights that INT8 blocks can hold") != std::string::npos);
+  }
+  CHECK(refusal(model, GpuDtype::kFp16).find("too large") != std::string::npos);
 }
 
 TEST_CASE("device weights: stopped by its progress, or by an allocation, nothing is left") {
@@ -360,8 +417,11 @@ TEST_CASE("device weights: random ones have the right sizes and are all finite")
 TEST_CASE("upload of one matrix: as the whole model's, of any type") {
   TinySpec spec;
   spec.vocab_size = 83;
-  for (DType type : {DType::kQ8_0, DType::kF32, DType::kF16}) {
-    spec.type = type;
+  for (DType type : {DType::kQ8_0, DType::kF32, DType::kF16, DType::kQ4_0, DType::kQ4_K}) {
+    spec.type = DType::kF16;
+    spec.dim = 256;
+    spec.types["output.weight"] = type;  // and attn_output
+    spec.head_dim = 64;
     const TinyModel model(spec);
     simt::DeviceLog log;
     simt::SimtDevice device({.log = &log});

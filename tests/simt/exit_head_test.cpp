@@ -57,8 +57,8 @@ DeviceRows device_row(const std::vector<float>& x) {
 }
 
 // Logits of deviation 3 for ordinary rows.
-Int8Matrix random_matrix(int n_out, int n_in, TinyRandom& random) {
-  return {n_out, n_in, random.next(), 0.02f / std::sqrt(static_cast<float>(n_in))};
+Int8Matrix random_matrix(int n_out, int n_in, TinyRandom& random, DType type = DType::kQ8_0) {
+  return {n_out, n_in, random.next(), 0.02f / std::sqrt(static_cast<float>(n_in)), type};
 }
 
 struct Peaks {
@@ -118,6 +118,30 @@ TEST_CASE("exit_logits: the CPU's logits, peaks and decision") {
       REQUIRE(same_chunks(found.chunks, peaks.chunks));
       REQUIRE(same_floats(found.decision.confidence, peaks.confidence));
       REQUIRE(found.decision.token == peaks.place);
+    }
+  }
+}
+
+TEST_CASE("exit_logits of 4-bit weights: the CPU's logits, peaks and decision") {
+  TinyRandom random(7);
+  for (const DType type : {DType::kQ4_0, DType::kQ4_K}) {
+    for (const int n_in : {256, 1280, 2304, 4352}) {
+      for (const int n_out : {1, 33, 65}) {
+        CAPTURE(dtype_info(type)->name);
+        CAPTURE(n_in);
+        CAPTURE(n_out);
+        const Int8Matrix w = random_matrix(n_out, n_in, random, type);
+        const std::vector<float> x = random_floats(n_in, random.next());
+        const DeviceRows row = device_row(x);
+        const auto rule = rule_of(0.7f);
+        const Check found = check_on_device(w.tiles(), row.rows(), rule.data());
+        const std::vector<float> z = w.times(cpu(), x, 1);
+        const Peaks peaks = peaks_of(z, 0.7f);
+        REQUIRE(same_floats(found.z, z));
+        REQUIRE(same_chunks(found.chunks, peaks.chunks));
+        REQUIRE(same_floats(found.decision.confidence, peaks.confidence));
+        REQUIRE(found.decision.token == peaks.place);
+      }
     }
   }
 }

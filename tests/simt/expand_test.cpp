@@ -6,6 +6,7 @@
 
 #include "engine/cuda/fragments.h"
 #include "expand.h"
+#include "model/dequantize.h"
 #include "model/dtype.h"
 #include "model/half.h"
 #include "simt/f16_rig.h"
@@ -45,6 +46,27 @@ TEST_CASE("expanded INT8 weights are d q to nearest even, row after row") {
                        simt::stream());
     CHECK(to.read() == expected);
   });
+}
+
+TEST_CASE("expanded 4-bit weights are dequantized, then to nearest even") {
+  for (DType type : {DType::kQ4_0, DType::kQ4_K}) {
+    CAPTURE(dtype_info(type)->name);
+    const int n_out = 37, n_in = 512, ld = 520;
+    const Int8Matrix w(n_out, n_in, 6, 1e-3f, type);
+    std::vector<float> values(size_t(n_out) * n_in);
+    dequantize(w.bytes.data(), type, values.size(), values.data());
+    std::vector<uint16_t> expected(size_t(n_out) * ld, kUntouched);
+    for (int o = 0; o < n_out; ++o) {
+      for (int k = 0; k < n_in; ++k) {
+        expected[size_t(o) * ld + k] = float_to_half(values[size_t(o) * n_in + k]);
+      }
+    }
+    simt::for_each_order([&] {
+      const DeviceBuffer<uint16_t> to(std::vector<uint16_t>(expected.size(), kUntouched));
+      kernels::expand_i8({w.tiles(), to.data(), ld}, simt::stream());
+      CHECK(to.read() == expected);
+    });
+  }
 }
 
 TEST_CASE("expanded FP16 weights are the file's, padded with zeros") {

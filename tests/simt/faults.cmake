@@ -50,6 +50,8 @@ function(engine_fault name)
   add_executable(fault_${name} ${planted} $<TARGET_OBJECTS:simt_main>
     $<TARGET_OBJECTS:simt_${arg_TEST}>)
   target_link_libraries(fault_${name} PRIVATE ${engine_on_simt})
+  # The fake cuBLAS runs its products on the executor of the program that opens it.
+  set_target_properties(fault_${name} PROPERTIES ENABLE_EXPORTS ON)
   add_test(NAME fault_${name}
     COMMAND ${Python3_EXECUTABLE} -B ${faults}/check_fault.py $<TARGET_FILE:fault_${name}>
       ${arg_CAUGHT_BY})
@@ -57,6 +59,8 @@ endfunction()
 
 set(norms "norm and quantization give the CPU's bits, rows of every kind")
 set(products "a projection gives the CPU's bits: every number of chunks, outputs of any number")
+set(nibbles
+  "a projection of 4-bit weights gives the CPU's bits, chunks ending inside 256 k too")
 set(all_rows "a projection of every number of rows")
 set(swiglu "gate and up end as the CPU's quantized rows")
 set(residual "the residual is added as the CPU adds it: W x first, then the bias")
@@ -67,6 +71,7 @@ set(gemm "prefill INT8 has the CPU's bits: chunks, tiles and rows that do not fi
 set(attended "decode attention has the CPU's bits: head sizes, groups, biases, norms, pairings")
 set(many_queries "decode attention: more queries of a K/V head than keys are staged for at once")
 set(many_chunks "decode attention: more chunks than are joined at once")
+set(windows "decode attention: windows smaller and larger than chunks, at their borders")
 set(prefilled "prefill attention: head sizes, groups, biases, norms, pairings")
 set(spoiled "prefill attention: what is infinite or NaN spoils the rows that see it, no others")
 
@@ -239,20 +244,20 @@ simt_fault(output_past_the_last
 
 simt_fault(key_not_yet_there
   SOURCE kernels/attention.cu
-  TEXT "2 * lane + e < n_keys ?"
-  REPLACEMENT "2 * lane + e <= n_keys ?"
+  TEXT "key >= keys.end)"
+  REPLACEMENT "key > keys.end)"
   CAUGHT_BY ${attended})
 
 simt_fault(value_not_yet_there
   SOURCE kernels/attention.cu
-  TEXT "if (key + j >= keys[i]) continue;"
-  REPLACEMENT "if (key + j > keys[i]) continue;"
+  TEXT "if (key + j >= keys[i].end) continue;"
+  REPLACEMENT "if (key + j > keys[i].end) continue;"
   CAUGHT_BY ${attended})
 
 simt_fault(spoiled_row_left_out
   SOURCE kernels/prefill_attention.cu
-  TEXT "rows.pos[r] >= bad ?"
-  REPLACEMENT "rows.pos[r] > bad ?"
+  TEXT "keys_below(rows.pos[r] + 1 - begin)"
+  REPLACEMENT "keys_below(rows.pos[r] - begin)"
   CAUGHT_BY ${spoiled})
 
 # ---- another order of sums ----
@@ -266,12 +271,70 @@ simt_fault(chunks_added_backwards
   CAUGHT_BY ${products})
 
 simt_fault(product_not_fused
+  SOURCE kernels/weight_forms.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "fused(isum, of.dw[i / 2] * dx_of[i % 2], acc[i])"
+  REPLACEMENT "isum * (of.dw[i / 2] * dx_of[i % 2]) + acc[i]"
+  CAUGHT_BY ${products})
+
+# ---- 4-bit weights ----
+
+simt_fault(nibbles_swapped
+  SOURCE kernels/weight_forms.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "{(x << 4) & kUpper, (y << 4) & kUpper, x & kUpper, y & kUpper}"
+  REPLACEMENT "{x & kUpper, y & kUpper, (x << 4) & kUpper, (y << 4) & kUpper}"
+  CAUGHT_BY ${nibbles})
+
+simt_fault(nibble_without_sign
+  SOURCE kernels/weight_forms.cuh
+  KERNELS expand.cu
+  TEST expand_test
+  TEXT "constexpr uint32_t kTops = 0x88888888"
+  REPLACEMENT "constexpr uint32_t kTops = 0x08888888"
+  CAUGHT_BY "expanded 4-bit weights are dequantized, then to nearest even")
+
+simt_fault(device_min_forgotten
+  SOURCE kernels/weight_forms.cuh
+  KERNELS exit_head.cu
+  TEST exit_head_test
+  TEXT "acc[i] = fused(less[i % 2], of.mw[i / 2] * dx_of[i % 2], acc[i]);"
+  REPLACEMENT ""
+  CAUGHT_BY "exit_logits of 4-bit weights: the CPU's logits, peaks and decision")
+
+# Of the next 256 k, half of them too early.
+simt_fault(d2_of_the_neighbour
+  SOURCE kernels/weight_forms.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "load_if(wanted, d2 + block / kPartsOf256 * kPanelRows)"
+  REPLACEMENT "load_if(wanted, d2 + (block + 4) / kPartsOf256 * kPanelRows)"
+  CAUGHT_BY ${nibbles})
+
+# Rows 8 and on with the sums of rows 0 to 7.
+simt_fault(row_sums_of_another_panel
   SOURCE kernels/matmul_int8.cuh
   KERNELS projections.cu
   TEST projections_test
-  TEXT "fused(isum, dw[i / 2] * dx_of[i % 2], acc[i])"
-  REPLACEMENT "isum * (dw[i / 2] * dx_of[i % 2]) + acc[i]"
-  CAUGHT_BY ${products})
+  TEXT "less_sums = less_row_sums(q);"
+  REPLACEMENT "less_sums = less_row_sums(at.xq[0][slot * kWarp]);"
+  CAUGHT_BY "a projection of 4-bit weights of every number of rows")
+
+simt_fault(half_of_a_row_summed
+  SOURCE kernels/prefill_gemm.cu
+  TEXT "sum = sum + shuffle_xor(sum, 1);"
+  REPLACEMENT ""
+  CAUGHT_BY "prefill of 4-bit weights has the CPU's bits: chunks that end inside 256 k, odd rows")
+
+simt_fault(fifth_bit_of_another_element
+  SOURCE kernels/stored_value.cuh
+  KERNELS rows.cu
+  TEST rows_test
+  TEXT "(high[i / 8] >> (i % 8))"
+  REPLACEMENT "(high[i % 4] >> (i / 4))"
+  CAUGHT_BY "embedding rows of each type are those that the CPU reads, times the scale")
 
 # ---- training and prefill ----
 
@@ -287,7 +350,110 @@ simt_fault(expanded_wrong_half
   REPLACEMENT "upper ? Word2{v.x, v.z} : Word2{v.y, v.w};"
   CAUGHT_BY "expanded FP16 weights are the file's, padded with zeros")
 
+# ---- architectures ----
+
+simt_fault(window_one_too_wide
+  SOURCE kernels/finish_head.cuh
+  KERNELS attention.cu attention_combine.cu
+  TEST attention_window_test
+  TEXT "pos - heads.window + 1 : 0"
+  REPLACEMENT "pos - heads.window : 0"
+  CAUGHT_BY ${windows})
+
+# Parts of chunks that nobody made.
+simt_fault(chunks_before_the_window
+  SOURCE kernels/attention_combine.cu
+  TEST attention_window_test
+  TEXT "int chunk = first_chunk;"
+  REPLACEMENT "int chunk = 0;"
+  CAUGHT_BY ${windows})
+
+# A weight of zero times what lies there.
+simt_fault(value_before_the_window
+  SOURCE kernels/attention.cu
+  TEST attention_window_test
+  TEXT "if (kWindowed && key + j < keys[i].begin) continue;"
+  REPLACEMENT ""
+  CAUGHT_BY "decode attention: what lies before a window does not matter, whatever it is")
+
+simt_fault(cap_before_scale
+  SOURCE kernels/attention.cu
+  TEST attention_window_test
+  TEXT "score[e] = softcap(score[e], heads.softcap);"
+  REPLACEMENT "score[e] = heads.score_scale * softcap(dots[e], heads.softcap);"
+  CAUGHT_BY "decode attention: scores are capped after they are scaled")
+
+simt_fault(pairs_of_the_whole_head
+  SOURCE kernels/finish_head.cuh
+  KERNELS attention.cu
+  TEST attention_window_test
+  TEXT "first + rotated / 2"
+  REPLACEMENT "first + n / 2"
+  CAUGHT_BY "decode attention: a part of a head turns, or nothing")
+
+simt_fault(prefill_window_too_narrow
+  SOURCE kernels/prefill_attention.cu
+  TEXT "e % 2 < rows.first[e / 2])"
+  REPLACEMENT "e % 2 <= rows.first[e / 2])"
+  CAUGHT_BY "prefill attention: windows, from one key to more than there are")
+
+simt_fault(spoiled_before_the_window
+  SOURCE kernels/prefill_attention.cu
+  TEXT "bad.x & until.x & ~before.x"
+  REPLACEMENT "bad.x & until.x"
+  CAUGHT_BY "prefill attention: what is not finite spoils the rows whose window it is in")
+
+simt_fault(silu_for_gelu
+  SOURCE kernels/projections.cu
+  TEST activation_test
+  TEXT "activated(p.activation, gate)"
+  REPLACEMENT "silu(gate)"
+  CAUGHT_BY "GELU, INT8: decode's and prefill's gate and up end as the CPU's quantized rows")
+
+simt_fault(norm_of_the_first_row
+  SOURCE kernels/post_norm.cu
+  TEXT "inverse_rms(y, p.dim, p.eps)"
+  REPLACEMENT "inverse_rms(p.y, p.dim, p.eps)"
+  CAUGHT_BY "post norms: the CPU's bits, decode and prefill rows")
+
+simt_fault(peaks_of_uncapped_logits
+  SOURCE kernels/exit_head.cu
+  TEST softcap_test
+  TEXT "if (p.softcap > 0) total = softcap(total, p.softcap);"
+  REPLACEMENT ""
+  CAUGHT_BY "exit_logits caps what it makes, then takes the peaks")
+
 # ---- the host side ----
+
+# The min of every part is its scale.
+engine_fault(min_repacked_wrongly
+  SOURCE src/engine/cuda/fragments.cpp
+  TEST cuda_backend_host_test
+  TEXT "scale.scale | scale.min << 8"
+  REPLACEMENT "scale.scale | scale.scale << 8"
+  CAUGHT_BY "CUDA engine, INT8: the CPU backend's bits at every layer, whatever rows run together")
+
+engine_fault(uncapped_logits
+  SOURCE src/engine/cuda/device_draws.cpp
+  TEST cuda_architectures_host_test
+  TEXT "if (config.final_softcap > 0)"
+  REPLACEMENT "if (config.attn_softcap < 0)"
+  CAUGHT_BY "CUDA engine, architectures, INT8: the CPU backend's bits, whatever rows run together")
+
+engine_fault(silu_behind_cublas
+  SOURCE src/engine/cuda/prefill_cublas.cpp
+  TEST cuda_architectures_host_test
+  TEXT "nullptr, act, ld, activation_}"
+  REPLACEMENT "nullptr, act, ld, Activation::kSilu}"
+  CAUGHT_BY "CUDA engine, architectures, prefill by cuBLAS: near the CPU's")
+
+engine_fault(window_of_the_next_layer
+  SOURCE src/engine/cuda/device_forward.cpp
+  TEST cuda_architectures_host_test
+  TEXT "config_.window_of(layer)"
+  REPLACEMENT "config_.window_of(layer + 1)"
+  CAUGHT_BY "CUDA engine, architectures, INT8: the CPU backend's bits, whatever rows run together")
+
 
 # A graph that was recorded for another row.
 engine_fault(check_of_another_slot

@@ -1,5 +1,5 @@
-// What INT8 kernels are tested on: random Q8_0 matrices and rows, on the device and as the CPU
-// backend has them.
+// What INT8 kernels are tested on: random matrices of Q8_0, Q4_0 and Q4_K and rows, on the device
+// and as the CPU backend has them.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "layouts.h"
 #include "model/half.h"
 #include "simt/rig.h"
+#include "unit/tiny_blocks.h"
 
 namespace specbound::test {
 
@@ -93,25 +94,36 @@ struct DeviceRows {
   }
 };
 
-// A Q8_0 matrix on the device.
+// A matrix of Q8_0, Q4_0 or Q4_K on the device.
 struct DeviceTiles {
   int n_out, n_in;
+  DType type;
   simt::DeviceBuffer<int8_t> q;
   simt::DeviceBuffer<uint16_t> d;
+  simt::DeviceBuffer<uint32_t> d2;
 
   explicit DeviceTiles(const Matrix& source)
       : n_out(source.n_out),
         n_in(source.n_in),
+        type(source.type),
         q(int8_fragments(source).bytes_of(kernels::tiles_of(n_out))),
-        d(int8_fragments(source).scales_of(kernels::tiles_of(n_out))) {
+        d(int8_fragments(source).scales_of(kernels::tiles_of(n_out))),
+        d2(int8_fragments(source).supers_of(kernels::tiles_of(n_out))) {
     std::vector<int8_t> host_q(q.size());
     std::vector<uint16_t> host_d(d.size());
-    repack_int8(source, 0, kernels::tiles_of(n_out), host_q.data(), host_d.data());
+    std::vector<uint32_t> host_d2(d2.size());
+    if (type == DType::kQ8_0) {
+      repack_int8(source, 0, kernels::tiles_of(n_out), host_q.data(), host_d.data());
+    } else {
+      repack_4bit(source, 0, kernels::tiles_of(n_out), host_q.data(), host_d.data(),
+                  host_d2.data());
+    }
     q.write(host_q);
     d.write(host_d);
+    d2.write(host_d2);
   }
 
-  kernels::TilesI8 tiles() const { return {n_out, n_in, q.data(), d.data()}; }
+  kernels::TilesI8 tiles() const { return {n_out, n_in, q.data(), d.data(), type, d2.data()}; }
 };
 
 // Weights of all sizes, -128 and scales of 0 among them; `scale`: the least one but for those.
@@ -126,21 +138,21 @@ inline std::vector<BlockQ8_0> random_blocks(size_t n, uint64_t seed, float scale
   return blocks;
 }
 
-// A random Q8_0 matrix, here and on the device.
+// A random matrix of Q8_0, Q4_0 or Q4_K, here and on the device.
 struct Int8Matrix {
   int n_out, n_in;
-  std::vector<BlockQ8_0> blocks;
+  DType type;
+  std::vector<std::byte> bytes;
   DeviceTiles on_device;
 
-  Int8Matrix(int n_out, int n_in, uint64_t seed, float scale = 1e-3f)
+  Int8Matrix(int n_out, int n_in, uint64_t seed, float scale = 1e-3f, DType type = DType::kQ8_0)
       : n_out(n_out),
         n_in(n_in),
-        blocks(random_blocks(size_t(n_out) * n_in / 32, seed, scale)),
+        type(type),
+        bytes(random_bytes(size_t(n_out) * n_in, seed, scale)),
         on_device(matrix()) {}
 
-  Matrix matrix() const {
-    return {DType::kQ8_0, n_out, n_in, reinterpret_cast<const std::byte*>(blocks.data())};
-  }
+  Matrix matrix() const { return {type, n_out, n_in, bytes.data()}; }
   kernels::TilesI8 tiles() const { return on_device.tiles(); }
 
   // W x of the first n_rows rows of x (rows, n_in), by the CPU.
@@ -156,12 +168,26 @@ struct Int8Matrix {
   }
 
  private:
+  std::vector<std::byte> random_bytes(size_t n, uint64_t seed, float scale) const {
+    if (type != DType::kQ8_0) {
+      return tiny_blocks(type, n, 100 * scale, std::mt19937_64(seed));
+    }
+    const std::vector<BlockQ8_0> blocks = random_blocks(n / 32, seed, scale);
+    const auto* begin = reinterpret_cast<const std::byte*>(blocks.data());
+    return {begin, begin + blocks.size() * sizeof(BlockQ8_0)};
+  }
+
   void multiply(const Kernels& cpu, const std::vector<float>& x, int n_rows, std::vector<float>& y,
                 bool add) const {
     RowBuffer buffer(n_rows, n_in);
-    const QuantRows rows = buffer.rows(n_rows, n_in, nullptr, 0).quantized;
-    for (int r = 0; r < n_rows; ++r) cpu.quantize(&x[size_t(r) * n_in], r, 0, n_in / 32, rows);
-    cpu.matmul_q8_0(matrix(), 0, n_out, rows, y.data(), n_out, add);
+    const Rows rows = buffer.rows(n_rows, n_in, nullptr, 0);
+    for (int r = 0; r < n_rows; ++r) {
+      cpu.quantize(&x[size_t(r) * n_in], r, 0, n_in / 32, rows.quantized);
+    }
+    const Dealt dealt{matrix()};
+    ThreadPool alone(1);
+    const LinearStore store({&dealt, 1}, false, alone, nullptr);
+    specbound::multiply(cpu, store.linear(matrix()), rows, {y.data(), n_out}, add, 0, 1);
   }
 };
 

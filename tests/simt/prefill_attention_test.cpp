@@ -36,7 +36,7 @@ PrefillResult prefill(const HeadProblem& p, bool store_queries = true, int max_r
   return {attended.read(), buffers.k.read(), buffers.v.read()};
 }
 
-// softmax(q K / sqrt(n)) V in FP64, of queries and the cache as they are after the pass.
+// softmax(cap(q K / sqrt(n))) V in FP64, of queries and the cache as they are after the pass.
 std::vector<double> attend_in_fp64(const HeadProblem& p, const HeadResult& with) {
   const HeadShape& s = p.shape;
   const int n = s.head_dim;
@@ -45,18 +45,22 @@ std::vector<double> attend_in_fp64(const HeadProblem& p, const HeadResult& with)
     for (int h = 0; h < s.n_heads; ++h) {
       const size_t first = static_cast<size_t>(row) * s.q_dim() + static_cast<size_t>(h) * n;
       const int kv_head = h / s.group(), n_keys = p.pos + row + 1;
+      const int first_key = s.first_key(p.pos + row);
       std::vector<double> weight(n_keys);
       double largest = -HUGE_VAL, sum = 0;
-      for (int key = 0; key < n_keys; ++key) {
+      for (int key = first_key; key < n_keys; ++key) {
         double dot = 0;
         for (int d = 0; d < n; ++d) {
           dot += double{with.q[first + d]} * half_to_float(with.k[p.k_place(kv_head, key, d)]);
         }
         weight[key] = dot / std::sqrt(static_cast<double>(n));
+        if (s.softcap > 0) weight[key] = s.softcap * std::tanh(weight[key] / s.softcap);
         largest = std::max(largest, weight[key]);
       }
-      for (double& w : weight) sum += w = std::exp(w - largest);
-      for (int key = 0; key < n_keys; ++key) {
+      for (int key = first_key; key < n_keys; ++key) {
+        sum += weight[key] = std::exp(weight[key] - largest);
+      }
+      for (int key = first_key; key < n_keys; ++key) {
         for (int d = 0; d < n; ++d) {
           out[first + d] += weight[key] / sum * half_to_float(with.v[p.v_place(kv_head, key, d)]);
         }
@@ -69,6 +73,9 @@ std::vector<double> attend_in_fp64(const HeadProblem& p, const HeadResult& with)
 // `q_scale` multiplies queries, so that a few keys weigh more, or all the same.
 void check_errors(HeadProblem p, float q_scale = 1) {
   CAPTURE(p.shape.head_dim);
+  CAPTURE(p.shape.rope_dim());
+  CAPTURE(p.shape.window);
+  CAPTURE(p.shape.softcap);
   CAPTURE(p.pos);
   CAPTURE(p.n_rows);
   CAPTURE(q_scale);
@@ -172,6 +179,70 @@ TEST_CASE("prefill attention: what is infinite or NaN spoils the rows that see i
       CHECK(spoiled > 0);
       if (what == 0) CHECK(spoiled == 32);
       if (what == 128) CHECK(spoiled == 32 * (n_rows - 37));
+    }
+  }
+}
+
+TEST_CASE("prefill attention: windows, from one key to more than there are") {
+  for (const int window : {1, 5, 33, 64, 65, 100, 300}) {
+    check_errors({{2, 1, 32, true, false, true, -1, 0, window}, 256, 70, 90, 3});
+  }
+  check_errors({{1, 1, 256, false, true, false, -1, 0, 40}, 192, 60, 70, 3});  // tiles of 32 keys
+  check_errors({{1, 1, 80, false, false, false, -1, 0, 20}, 192, 0, 150, 3});
+}
+
+TEST_CASE("prefill attention: capped scores; heads that turn in part or not at all") {
+  for (const float cap : {0.5f, 50.0f}) {
+    check_errors({{2, 1, 64, false, false, false, -1, cap}, 192, 61, 70, 3}, 4);
+  }
+  check_errors({{2, 1, 96, true, true, false, 24, 30, 50}, 192, 61, 70, 3});
+  check_errors({{2, 1, 32, true, true, true, 10}, 128, 30, 40, 3});
+  check_errors({{2, 1, 32, true, true, true, 0}, 128, 30, 40, 3});
+}
+
+TEST_CASE("prefill attention: a window's rows depend on neither order, the grid, nor other rows") {
+  const HeadShape shape{2, 1, 40, true, false, false, -1, 20, 37};
+  const HeadProblem all(shape, 192, 50, 90, 8);
+  const PrefillResult together = prefill(all);
+  CHECK(simt::for_each_order([&] { return prefill(all).attended; }) == together.attended);
+  CHECK(prefill(all, true, 512).attended == together.attended);
+  const size_t q_dim = shape.q_dim();
+  for (const int first : {1, 14, 37, 64, 89}) {
+    HeadProblem p(shape, all.n_ctx, all.pos + first, all.n_rows - first, 8);
+    p.k = together.k;
+    p.v = together.v;
+    p.qkv.assign(all.qkv.begin() + static_cast<ptrdiff_t>(first) * all.stride(), all.qkv.end());
+    CHECK(
+        same_bits(prefill(p).attended.data(), &together.attended[first * q_dim], p.n_rows * q_dim));
+  }
+}
+
+TEST_CASE("prefill attention: what is not finite spoils the rows whose window it is in") {
+  const int pos = 20, n_rows = 70, window = 12, q_dim = 64;
+  const HeadShape shape{2, 2, 32, false, false, false, -1, 0, window};
+  const std::vector<float> clean = prefill({shape, 128, pos, n_rows, 12}).attended;
+  for (const float bad : {HUGE_VALF, std::nanf("")}) {
+    for (const int what : {64, 128}) {  // in a key, value of rows 15 and 37, head 0
+      HeadProblem p(shape, 128, pos, n_rows, 12);
+      for (const int row : {15, 37}) p.qkv[static_cast<size_t>(row) * p.stride() + what + 9] = bad;
+      // What nobody sees any more may hold anything.
+      for (int at = 0; at < shape.first_key(pos); ++at) {
+        p.k[p.k_place(0, at, 3)] = p.v[p.v_place(0, at, 3)] = HeadProblem::kNanHalf;
+      }
+      const std::vector<float> found = prefill(p).attended;
+      int wrong = 0, spoiled = 0;
+      for (int row = 0; row < n_rows; ++row) {
+        const bool in_window = (row >= 15 && row < 15 + window) || (row >= 37 && row < 37 + window);
+        for (int i = 0; i < q_dim; ++i) {
+          const float x = found[row * q_dim + i];
+          const bool sees = i < 32 && in_window;
+          spoiled += sees && std::isnan(x);
+          if (!sees) wrong += !same_bits(&x, &clean[row * q_dim + i], 1);
+        }
+      }
+      CHECK(wrong == 0);
+      CHECK(spoiled > 0);
+      if (what == 128) CHECK(spoiled == 32 * 2 * window);
     }
   }
 }

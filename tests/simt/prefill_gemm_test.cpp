@@ -63,6 +63,53 @@ TEST_CASE("prefill INT8 has the CPU's bits: chunks, tiles and rows that do not f
   }
 }
 
+TEST_CASE("prefill of 4-bit weights has the CPU's bits: chunks that end inside 256 k, odd rows") {
+  struct Shape {
+    DType type;
+    int n_in, n_out, n_rows;
+  };
+  for (const Shape s : {Shape{DType::kQ4_0, 32, 1, 1},
+                        {DType::kQ4_0, 96, 40, 9},
+                        {DType::kQ4_0, 1056, 130, 65},
+                        {DType::kQ4_0, 4128, 17, 20},
+                        {DType::kQ4_K, 256, 33, 7},
+                        {DType::kQ4_K, 1280, 130, 66},
+                        {DType::kQ4_K, 2304, 17, 63},
+                        {DType::kQ4_K, 4352, 16, 9}}) {
+    CAPTURE(dtype_info(s.type)->name);
+    CAPTURE(s.n_in);
+    CAPTURE(s.n_rows);
+    const Int8Matrix w(s.n_out, s.n_in, s.n_in + s.n_out, 1e-3f, s.type);
+    const std::vector<float> x = odd_rows(s.n_rows, s.n_in, 3);
+    const std::vector<float> found =
+        s.n_in < 1000 ? simt::for_each_order([&] { return one_nan(multiplied(w, x)); })
+                      : multiplied(w, x);
+    CHECK(same_floats(found, w.times(cpu(), x, s.n_rows)));
+  }
+}
+
+TEST_CASE("prefill: gate and up of 4 bits, or of different types, as the CPU does it in steps") {
+  constexpr DType kQ8_0 = DType::kQ8_0, kQ4_0 = DType::kQ4_0, kQ4_K = DType::kQ4_K;
+  for (const auto& types : {std::pair{kQ4_0, kQ4_0}, {kQ4_K, kQ4_K}, {kQ8_0, kQ4_K}}) {
+    CAPTURE(dtype_info(types.first)->name);
+    const int n_in = 1280, n_out = 96, n_rows = 66;
+    const Int8Matrix gate(n_out, n_in, 7, 1e-3f, types.first);
+    const Int8Matrix up(n_out, n_in, 8, 1e-3f, types.second);
+    const std::vector<float> x = odd_rows(n_rows, n_in, 9);
+    std::vector<float> act = gate.times(cpu(), x, n_rows);
+    const std::vector<float> factor = up.times(cpu(), x, n_rows);
+    cpu().silu_mul(act.data(), factor.data(), static_cast<int>(act.size()));
+    const DeviceRows rows(x, n_rows, n_in);
+    const DeviceBuffer<Pass> pass = pass_of(n_rows);
+    simt::for_each_order([&] {
+      const DeviceRows found(n_rows, n_out);
+      prefill_gate_up_i8({pass.data(), n_rows, gate.tiles(), up.tiles(), rows.rows(), found.rows()},
+                         simt::stream());
+      CHECK(found.read(n_rows) == quantized(cpu(), act, n_out, n_rows, n_out));
+    });
+  }
+}
+
 TEST_CASE("prefill INT8: y is added to, then the bias; other columns and rows are left alone") {
   const int n_in = 160, n_out = 21, n_rows = 11, ld = 24;
   const Int8Matrix w(n_out, n_in, 1);
@@ -132,12 +179,15 @@ TEST_CASE("prefill: a row's bits are its own, INT8 and FP16") {
   const int n_in = 1088, n_out = 48, n_rows = 130;
   const std::vector<float> x = random_floats(static_cast<size_t>(n_rows) * n_in, 11);
   const Int8Matrix w(n_out, n_in, 12);
+  const Int8Matrix nibbles(n_out, n_in, 14, 1e-3f, DType::kQ4_0);
   const HalfWeights half(n_out, n_in, 13);
   const std::vector<float> all = multiplied(w, x), all_half = multiplied(half, x);
+  const std::vector<float> all_nibbles = multiplied(nibbles, x);
   for (const int first : {0, 7, 8, 63, 64, 100, 129}) {
     const int n = std::min(n_rows - first, 3);
     const std::vector<float> alone = some_rows(x, n_in, first, n);
     CHECK(same_floats(multiplied(w, alone), some_rows(all, n_out, first, n)));
+    CHECK(same_floats(multiplied(nibbles, alone), some_rows(all_nibbles, n_out, first, n)));
     CHECK(same_floats(multiplied(half, alone), some_rows(all_half, n_out, first, n)));
   }
 }

@@ -115,6 +115,45 @@ TEST_CASE("a projection gives the CPU's bits: every number of chunks, outputs of
   }
 }
 
+TEST_CASE("a projection of 4-bit weights gives the CPU's bits, chunks ending inside 256 k too") {
+  struct Case {
+    DType type;
+    int n_in, n_out;
+  };
+  // 1, 2, 4 and 8 chunks of each; of Q4_K 20, 18 and 17 blocks a chunk: they begin inside 256 k.
+  for (const Case& c :
+       {Case{DType::kQ4_0, 32, 1}, Case{DType::kQ4_0, 96, 40}, Case{DType::kQ4_0, 1056, 49},
+        Case{DType::kQ4_0, 2080, 33}, Case{DType::kQ4_0, 4128, 17}, Case{DType::kQ4_K, 256, 15},
+        Case{DType::kQ4_K, 512, 70}, Case{DType::kQ4_K, 1280, 33}, Case{DType::kQ4_K, 2304, 49},
+        Case{DType::kQ4_K, 4352, 17}}) {
+    const int n_in = c.n_in, n_out = c.n_out;
+    CAPTURE(dtype_info(c.type)->name);
+    CAPTURE(n_in);
+    CAPTURE(n_out);
+    const Int8Matrix w(n_out, n_in, n_in + n_out, 1e-3f, c.type);
+    const std::vector<float> x = odd_rows(16, n_in, 51);
+    for (int n_rows : {1, 8, 9}) check_project({&w}, x, n_rows, n_out + 3);
+  }
+}
+
+TEST_CASE("a projection of 4-bit weights of every number of rows") {
+  for (DType type : {DType::kQ4_0, DType::kQ4_K}) {
+    CAPTURE(dtype_info(type)->name);
+    const Int8Matrix w(50, 1280, 2, 1e-3f, type);
+    const std::vector<float> x = odd_rows(16, 1280, 52);
+    for (int n_rows = 1; n_rows <= 16; ++n_rows) check_project({&w}, x, n_rows, 50);
+  }
+}
+
+TEST_CASE("q, k and v of three types side by side") {
+  const int n_in = 1280;
+  const std::vector<float> x = odd_rows(10, n_in, 53);
+  const Int8Matrix q(80, n_in, 1, 1e-3f, DType::kQ4_K), k(40, n_in, 2, 1e-3f, DType::kQ4_0),
+      v(40, n_in, 3);
+  check_project({&q, &k, &v}, x, 10, 160);
+  check_project({&v, &q, &k}, x, 3, 160);
+}
+
 TEST_CASE("a projection of every number of rows") {
   const Int8Matrix w(50, 1024, 2);
   const std::vector<float> x = odd_rows(16, 1024, 12);
@@ -176,6 +215,46 @@ TEST_CASE("the residual is added as the CPU adds it: W x first, then the bias") 
           w.add_times(kernels_for(isa), x, n_rows, expected);
           for (int i = 0; with_bias && i < n_rows * dim; ++i) expected[i] += bias[i % dim];
           CHECK(same_floats(found, expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the residual of 4-bit weights is added as the CPU adds it") {
+  for (DType type : {DType::kQ4_0, DType::kQ4_K}) {
+    CAPTURE(dtype_info(type)->name);
+    const int n_in = 1280, dim = 33;
+    const Int8Matrix w(dim, n_in, 61, 1e-3f, type);
+    const std::vector<float> x = odd_rows(16, n_in, 62), bias = random_floats(dim, 63, 30);
+    for (int n_rows : {2, 13}) {
+      const std::vector<float> h = random_floats(size_t(n_rows + 1) * dim, 64, 10);
+      const std::vector<float> found =
+          simt::for_each_order([&] { return one_nan(residual(w, x, bias, h, n_rows)); });
+      std::vector<float> expected = h;
+      w.add_times(cpu(), x, n_rows, expected);
+      for (int i = 0; i < n_rows * dim; ++i) expected[i] += bias[i % dim];
+      CHECK(same_floats(found, expected));
+    }
+  }
+}
+
+TEST_CASE("gate and up of 4 bits, or of different types, end as the CPU's quantized rows") {
+  constexpr DType kQ8_0 = DType::kQ8_0, kQ4_0 = DType::kQ4_0, kQ4_K = DType::kQ4_K;
+  for (const auto& types : {std::pair{kQ4_0, kQ4_0}, {kQ4_K, kQ4_K}, {kQ4_K, kQ8_0}}) {
+    CAPTURE(dtype_info(types.second)->name);
+    for (const auto& sizes : {std::pair{256, 352}, {1280, 96}, {4352, 32}}) {
+      const int n_in = sizes.first, ffn_dim = sizes.second;
+      CAPTURE(n_in);
+      const Int8Matrix gate(ffn_dim, n_in, 71, 1e-3f, types.first);
+      const Int8Matrix up(ffn_dim, n_in, 72, 1e-3f, types.second);
+      const std::vector<float> x = odd_rows(16, n_in, 73);
+      for (int n_rows : {1, 8, 11}) {
+        CAPTURE(n_rows);
+        const QuantizedRows found = gate_up(gate, up, x, n_rows);
+        CHECK(found == gate_up_on_cpu(cpu(), gate, up, x, n_rows));
+        if (n_rows == 11) {
+          simt::for_each_order([&] { CHECK(gate_up(gate, up, x, n_rows) == found); });
         }
       }
     }

@@ -102,42 +102,35 @@ TEST_CASE("quantization of rows gives the CPU's bits and touches no panel it has
   }
 }
 
-TEST_CASE("embedding rows of each type are those that the CPU reads") {
+TEST_CASE("embedding rows of each type are those that the CPU reads, times the scale") {
   constexpr int kVocab = 37;
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0}) {
-    CAPTURE(static_cast<int>(type));
-    const int dim = type == DType::kQ8_0 ? 320 : 301;
-    std::vector<std::byte> table;
-    const auto fill = [&](const auto& values) {
-      table.resize(values.size() * sizeof(values[0]));
-      std::memcpy(table.data(), values.data(), table.size());
-    };
-    const std::vector<float> x = random_floats(size_t(kVocab) * dim, 9, 1e-3f);  // subnormal too
-    std::vector<uint16_t> half(x.size());
-    for (size_t i = 0; i < x.size(); ++i) {
-      half[i] = type == DType::kF16 ? float_to_half(x[i]) : float_to_bfloat(x[i]);
-    }
-    if (type == DType::kF32) {
-      fill(x);
-    } else if (type == DType::kQ8_0) {
-      fill(random_blocks(x.size() / 32, 4));
-    } else {
-      fill(half);
-    }
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0,
+                     DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K, DType::kQ3_K,
+                     DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
+    const DTypeInfo& info = *dtype_info(type);
+    CAPTURE(info.name);
+    const int dim = info.block == 1 ? 301 : info.block == 32 ? 320 : 768;
+    // Any bytes: infinite scales and subnormal numbers too.
+    std::vector<std::byte> table(size_t(kVocab) * dim / info.block * info.bytes);
+    std::mt19937_64 random(9);
+    for (std::byte& byte : table) byte = static_cast<std::byte>(random());
     const Matrix matrix{type, kVocab, dim, table.data()};
     const std::vector<int32_t> tokens = {0, 36, 7, 7, 35, 1, 20, 3, 11};
     const int n_rows = static_cast<int>(tokens.size());
-    std::vector<float> expected(tokens.size() * dim);
-    for (int r = 0; r < n_rows; ++r) read_row(matrix, tokens[r], &expected[size_t(r) * dim]);
-    simt::for_each_order([&] {
-      const DeviceBuffer<Pass> pass = pass_of(n_rows);
-      const DeviceBuffer<int32_t> device_tokens(tokens);
-      const DeviceBuffer<std::byte> device_table(table);
-      const DeviceBuffer<float> h(expected.size());
-      kernels::embed_rows(
-          {pass.data(), device_tokens.data(), type, device_table.data(), dim, h.data(), 16},
-          simt::stream());
-      CHECK(same_floats(h.read(), expected));
-    });
+    for (const float scale : {1.0f, 27.7128f}) {
+      std::vector<float> expected(tokens.size() * dim);
+      for (int r = 0; r < n_rows; ++r) read_row(matrix, tokens[r], &expected[size_t(r) * dim]);
+      for (float& x : expected) x *= scale;
+      simt::for_each_order([&] {
+        const DeviceBuffer<Pass> pass = pass_of(n_rows);
+        const DeviceBuffer<int32_t> device_tokens(tokens);
+        const DeviceBuffer<std::byte> device_table(table);
+        const DeviceBuffer<float> h(expected.size());
+        kernels::embed_rows({pass.data(), device_tokens.data(), type, device_table.data(), dim,
+                             h.data(), 16, scale},
+                            simt::stream());
+        CHECK(same_floats(h.read(), expected));
+      });
+    }
   }
 }

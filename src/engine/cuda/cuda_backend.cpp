@@ -121,13 +121,14 @@ CudaBackend::~CudaBackend() {
 }
 
 std::string CudaBackend::description() const {
-  return format("%s, weights %s, context %d, K/V %.1f MB", device().c_str(), weights_.description(),
-                n_ctx_, static_cast<double>(kv_.bytes()) / 1e6);
+  return format("%s, weights %s, context %d, K/V %.1f MB", device().c_str(),
+                weights_.description().c_str(), n_ctx_, static_cast<double>(kv_.bytes()) / 1e6);
 }
 
 std::string CudaBackend::device() const {
   const DeviceInfo& info = device_->info();
-  return format("CUDA (%s, sm_%d, weights %s)", info.name.c_str(), info.sm, weights_.description());
+  return format("CUDA (%s, sm_%d, weights %s)", info.name.c_str(), info.sm,
+                weights_.description().c_str());
 }
 
 void CudaBackend::check_rows(int slot, int n) const {
@@ -289,8 +290,9 @@ std::unique_ptr<Backend> make_cuda_backend(std::unique_ptr<Device> device,
                                            const CudaOptions& options) {
   check_fits(*device, config, weights, options);
   DeviceWeights uploaded(*device, config, weights, {options.dtype, options.progress});
+  const float* factors = weights.rope_factors_for(config, checked_context(options.n_ctx, config));
   return std::make_unique<CudaBackend>(std::move(device), config, std::move(uploaded),
-                                       &weights.lm_head, weights.rope_factors, options);
+                                       &weights.lm_head, factors, options);
 }
 
 std::unique_ptr<Backend> make_random_cuda_backend(std::unique_ptr<Device> device,

@@ -18,6 +18,7 @@
 #include "engine/pages.h"
 #include "error.h"
 #include "kernels/rows.h"
+#include "kernels/softcap.h"
 
 namespace specbound {
 namespace {
@@ -170,11 +171,13 @@ void DeviceExitChecks::Heads::launch(const Head& head, int slot,
   const kernels::ExitRule* rule = &memory_.state.data()->rule;
   float* z = memory_.z.data();
   kernels::PeakChunk* peaks = memory_.peaks.data();
+  const float softcap = model_.config.final_softcap;
   const PreparedRows x = before_last(head, slot);
   if (w.int8()) {
-    kernels::exit_logits({rule, *w.i8, x.i8, z, peaks}, stream());
+    kernels::exit_logits({rule, *w.i8, x.i8, z, peaks, softcap}, stream());
   } else {
     project_rows(alone(), x, {&w}, z, n, stream());
+    if (softcap > 0) kernels::cap_logits({alone(), z, n, n, softcap, 1}, stream());
     kernels::peak_chunks({rule, z, n, peaks}, stream());
   }
   kernels::join_peaks({rule, peaks, z, ids, n, decision_.data()}, stream());

@@ -5,6 +5,7 @@
 #include "engine/cuda/device_linear.h"
 #include "engine/cuda/store_value.h"
 #include "error.h"
+#include "kernels/softcap.h"
 
 namespace specbound {
 
@@ -18,7 +19,7 @@ DeviceDraws::DeviceDraws(const DeviceModel& model)
       sampler_(model.device, model.n_ctx, kMaxRows, model.config.vocab_size),
       graphs_(model.device, model.graphs) {}
 
-// logits = lm_head(norm(H)) of the pass's rows, and the draws after them.
+// logits = cap(lm_head(norm(H))) of the pass's rows, and the draws after them.
 void DeviceDraws::launch(const kernels::Pass& pass, std::optional<DrawKind> draw) {
   const int slots = pass.slot + pass.n_rows;
   SB_CHECK(pass.slot >= 0 && pass.n_rows >= 1 && slots <= kMaxRows && pass.pos >= 0);
@@ -31,6 +32,11 @@ void DeviceDraws::launch(const kernels::Pass& pass, std::optional<DrawKind> draw
         norm_rows(normed_, lm_head.int8(), pass_.data(), kMaxRows, model_.h,
                   model_.weights.output_norm(), config.dim, config.norm_eps, stream);
     project_rows(pass_.data(), x, {&lm_head}, logits_.data(), ld_, stream);
+    if (config.final_softcap > 0) {
+      kernels::cap_logits(
+          {pass_.data(), logits_.data(), ld_, config.vocab_size, config.final_softcap, kMaxRows},
+          stream);
+    }
     if (!draw) return;
     sampler_.launch(*draw,
                     {pass_.data(), logits_.data(), ld_, config.vocab_size, nullptr, kMaxRows},

@@ -1,6 +1,7 @@
 #include "engine/cuda/device_forward.h"
 
 #include "engine/cuda/device_linear.h"
+#include "kernels/post_norm.h"
 #include "kernels/prefill_attention.h"
 #include "kernels/projections.h"
 #include "kernels/projections_f16.h"
@@ -10,9 +11,9 @@ namespace specbound {
 
 void DeviceForward::embed(const kernels::Pass* pass, const int32_t* tokens, int max_rows,
                           float* h) const {
-  kernels::embed_rows(
-      {pass, tokens, weights_.embedding_type(), weights_.embedding(), config_.dim, h, max_rows},
-      device_.stream());
+  kernels::embed_rows({pass, tokens, weights_.embedding_type(), weights_.embedding(), config_.dim,
+                       h, max_rows, config_.embedding_scale},
+                      device_.stream());
 }
 
 kernels::Heads DeviceForward::heads(const DeviceLayer& w, int layer) const {
@@ -30,8 +31,20 @@ kernels::Heads DeviceForward::heads(const DeviceLayer& w, int layer) const {
   heads.cosine = rope_.cosine();
   heads.sine = rope_.sine();
   heads.neighbours = config_.rope_style == RopeStyle::kInterleaved;
+  heads.rope_dim = config_.rotates(layer) ? config_.rope_dim : 0;
+  heads.score_scale = config_.score_scale;
+  heads.softcap = config_.attn_softcap;
+  heads.window = config_.window_of(layer);
   heads.kv = kv_.layer(layer);
   return heads;
+}
+
+// h += norm(y + bias), y the rows that a matmul left where q, k and v were.
+void DeviceForward::add_normed(const kernels::Pass* pass, int max_rows, const float* bias,
+                               const float* norm, float* h) const {
+  kernels::add_normed(
+      {pass, work_.qkv.data(), bias, norm, config_.dim, config_.norm_eps, h, max_rows},
+      device_.stream());
 }
 
 void DeviceForward::decode(const kernels::Pass* pass, int from, int to, int context) const {
@@ -39,6 +52,13 @@ void DeviceForward::decode(const kernels::Pass* pass, int from, int to, int cont
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   constexpr int kRows = kernels::kMaxDecodeRows;
   float* h = work_.h.data();
+  // h += W x + bias; or by way of a post norm
+  const auto add = [&](const PreparedRows& x, const DeviceMatrix& w, const float* bias,
+                       const float* post_norm) {
+    if (!post_norm) return project_residual_rows(pass, x, w, bias, h, stream);
+    project_rows(pass, x, {&w}, work_.qkv.data(), dim, stream);
+    add_normed(pass, kRows, bias, post_norm, h);
+  };
   for (int l = from; l <= to; ++l) {
     const DeviceLayer& w = weights_.layers()[l - 1];
 
@@ -48,7 +68,7 @@ void DeviceForward::decode(const kernels::Pass* pass, int from, int to, int cont
     project_rows(pass, x, {&w.wq, &w.wk, &w.wv}, work_.qkv.data(), q_dim + 2 * config_.kv_dim(),
                  stream);
 
-    // bias, q/k norm, rope; K and V into the cache; attended = softmax(q K / sqrt(head_dim)) V
+    // bias, q/k norm, rope; K and V into the cache; attended = softmax(cap(q K scale)) V
     kernels::Attend attend{};
     attend.pass = pass;
     attend.heads = heads(w, l);
@@ -66,23 +86,24 @@ void DeviceForward::decode(const kernels::Pass* pass, int from, int to, int cont
     }
 
     // h += Wo attended
-    project_residual_rows(pass, attended, w.wo, w.bo, h, stream);
+    add(attended, w.wo, w.bo, w.post_attn_norm);
 
-    // x = norm(h); act = silu(Wg x) * (Wu x)
+    // x = norm(h); act = activation(Wg x) * (Wu x)
     const PreparedRows y = norm_rows(work_.normed, w.w_gate.int8(), pass, kRows, h, w.ffn_norm, dim,
                                      config_.norm_eps, stream);
     PreparedRows act = work_.wide_rows.rows(ffn_dim, true);
     if (y.int8) {
-      kernels::gate_up({pass, y.i8, *w.w_gate.i8, *w.w_up.i8, act.i8}, stream);
+      kernels::gate_up({pass, y.i8, *w.w_gate.i8, *w.w_up.i8, act.i8, config_.activation}, stream);
     } else {
-      kernels::gate_up_f16({pass, y.f16, *w.w_gate.f16, *w.w_up.f16, work_.act.data(), ffn_dim},
-                           stream);
+      kernels::gate_up_f16(
+          {pass, y.f16, *w.w_gate.f16, *w.w_up.f16, work_.act.data(), ffn_dim, config_.activation},
+          stream);
       act = prepare_rows(work_.wide_rows, w.w_down.int8(), pass, kRows, work_.act.data(), ffn_dim,
                          ffn_dim, stream);
     }
 
     // h += Wd act
-    project_residual_rows(pass, act, w.w_down, nullptr, h, stream);
+    add(act, w.w_down, nullptr, w.post_ffn_norm);
   }
 }
 
@@ -90,6 +111,12 @@ void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, PrefillMatmul
   const int q_dim = config_.q_dim(), kv_dim = config_.kv_dim(), qkv_dim = q_dim + 2 * kv_dim;
   float *h = work_.prefill_h.data(), *qkv = work_.qkv.data();
   x.begin(pass, n_rows);
+  // h += W x + bias; or by way of a post norm
+  const auto add = [&](const DeviceMatrix& w, const float* bias, const float* post_norm) {
+    if (!post_norm) return x.project_residual(w, bias, h);
+    x.project(w, qkv, config_.dim);
+    add_normed(pass, n_rows, bias, post_norm, h);
+  };
   for (int l = 1; l <= config_.n_layers; ++l) {
     const DeviceLayer& w = weights_.layers()[l - 1];
     const bool stop_at_kv = l == config_.n_layers;
@@ -112,19 +139,19 @@ void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, PrefillMatmul
     kernels::store_heads(attend, device_.stream());
     if (stop_at_kv) break;
 
-    // attended = softmax(q K / sqrt(head_dim)) V
+    // attended = softmax(cap(q K scale)) V
     kernels::prefill_attention(attend, device_.stream());
 
     // h += Wo attended
     x.take(attend.attended, w.wo);
-    x.project_residual(w.wo, w.bo, h);
+    add(w.wo, w.bo, w.post_attn_norm);
 
-    // x = norm(h); act = silu(Wg x) * (Wu x)
+    // x = norm(h); act = activation(Wg x) * (Wu x)
     x.norm(h, w.ffn_norm, w.w_gate);
     x.gate_up(w.w_gate, w.w_up, w.w_down);
 
     // h += Wd act
-    x.project_residual(w.w_down, nullptr, h);
+    add(w.w_down, nullptr, w.post_ffn_norm);
   }
 }
 

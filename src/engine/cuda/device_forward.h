@@ -43,6 +43,8 @@ class DeviceForward {
 
  private:
   kernels::Heads heads(const DeviceLayer& w, int layer) const;
+  void add_normed(const kernels::Pass* pass, int max_rows, const float* bias, const float* norm,
+                  float* h) const;
 
   Device& device_;
   const ModelConfig& config_;

@@ -40,17 +40,17 @@ void DeviceKv::read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_
 DeviceRope::DeviceRope(Device& device, const ModelConfig& config, const float* factors, int n_ctx)
     : device_(device),
       rope_(config, factors),
-      head_dim_(config.head_dim),
+      rope_dim_(config.rope_dim),
       n_ctx_(padded_context(n_ctx)),
-      cosine_(device, static_cast<size_t>(n_ctx_) * head_dim_),
-      sine_(device, static_cast<size_t>(n_ctx_) * head_dim_),
-      staged_(device, size_t{2} * kReach * head_dim_) {}
+      cosine_(device, static_cast<size_t>(n_ctx_) * rope_dim_),
+      sine_(device, static_cast<size_t>(n_ctx_) * rope_dim_),
+      staged_(device, size_t{2} * kReach * rope_dim_) {}
 
 void DeviceRope::reach(int pos) {
   SB_CHECK(pos < n_ctx_);
   while (reached_ <= pos) {
     const int n = std::min(kReach, n_ctx_ - reached_);
-    const size_t row = head_dim_, bytes = row * sizeof(float);
+    const size_t row = rope_dim_, bytes = row * sizeof(float);
     rope_.reach(reached_ + n - 1);
     float *cosine = staged_.data(), *sine = cosine + kReach * row;
     for (int i = 0; i < n; ++i) {

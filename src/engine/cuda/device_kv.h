@@ -37,16 +37,16 @@ class DeviceRope {
   // Makes positions 0..pos available to what is launched from now on. Waits for the stream where
   // there are new ones.
   void reach(int pos);
-  const float* cosine() const { return cosine_.data(); }  // (n_ctx, head_dim)
+  const float* cosine() const { return cosine_.data(); }  // (n_ctx, rope_dim)
   const float* sine() const { return sine_.data(); }
 
  private:
   Device& device_;
   Rope rope_;
-  const int head_dim_, n_ctx_;
+  const int rope_dim_, n_ctx_;
   int reached_ = 0;  // positions
   DeviceMemory<float> cosine_, sine_;
-  PinnedMemory<float> staged_;  // (2, kReach, head_dim)
+  PinnedMemory<float> staged_;  // (2, kReach, rope_dim)
 };
 
 }  // namespace specbound

@@ -10,15 +10,19 @@
 namespace specbound {
 namespace {
 
-DeviceMatrix device_matrix(const Matrix& source, bool int8, const std::byte* values,
-                           const std::byte* scales) {
+DeviceMatrix device_matrix(const Matrix& source, bool int8, const MatrixParts& parts) {
   DeviceMatrix matrix;
   if (int8) {
-    matrix.i8 = kernels::TilesI8{source.n_out, source.n_in, reinterpret_cast<const int8_t*>(values),
-                                 reinterpret_cast<const uint16_t*>(scales)};
+    const bool four = source.type == DType::kQ4_0 || source.type == DType::kQ4_K;
+    matrix.i8 = kernels::TilesI8{source.n_out,
+                                 source.n_in,
+                                 reinterpret_cast<const int8_t*>(parts.values),
+                                 reinterpret_cast<const uint16_t*>(parts.scales),
+                                 four ? source.type : DType::kQ8_0,
+                                 reinterpret_cast<const uint32_t*>(parts.d2)};
   } else {
-    matrix.f16 =
-        kernels::TilesF16{source.n_out, source.n_in, reinterpret_cast<const uint16_t*>(values)};
+    matrix.f16 = kernels::TilesF16{source.n_out, source.n_in,
+                                   reinterpret_cast<const uint16_t*>(parts.values)};
   }
   return matrix;
 }
@@ -45,10 +49,12 @@ class DeviceWeights::Placing : public WeightSink {
 
   DeviceMatrix matrix(const Matrix& source, bool int8) final {
     const MatrixBytes bytes = matrix_bytes(source, int8);
-    std::byte* values = take(bytes.values);
-    std::byte* scales = take(bytes.scales);
-    fill_matrix(source, int8, values, scales);
-    return device_matrix(source, int8, values, scales);
+    MatrixParts parts{};
+    parts.values = take(bytes.values);
+    parts.scales = take(bytes.scales);
+    if (bytes.d2 > 0) parts.d2 = take(bytes.d2);
+    fill_matrix(source, int8, parts);
+    return device_matrix(source, int8, parts);
   }
   const float* floats(const float* source, int n) final {
     std::byte* to = take(n * sizeof(float));
@@ -59,8 +65,7 @@ class DeviceWeights::Placing : public WeightSink {
   void table(const Matrix& source) { fill_table(source, take(source.bytes())); }
 
  protected:
-  virtual void fill_matrix(const Matrix& source, bool int8, std::byte* values,
-                           std::byte* scales) = 0;
+  virtual void fill_matrix(const Matrix& source, bool int8, const MatrixParts& to) = 0;
   virtual void fill_floats(const float* source, int n, std::byte* to) = 0;
   virtual void fill_table(const Matrix& source, std::byte* to) = 0;
 
@@ -80,8 +85,8 @@ class DeviceWeights::Uploading final : public Placing {
   explicit Uploading(WeightUpload& upload) : upload_(upload) {}
 
  private:
-  void fill_matrix(const Matrix& source, bool int8, std::byte* values, std::byte* scales) override {
-    upload_.matrix(source, int8, values, scales);
+  void fill_matrix(const Matrix& source, bool int8, const MatrixParts& to) override {
+    upload_.matrix(source, int8, to);
   }
   void fill_floats(const float* source, int n, std::byte* to) override {
     upload_.bytes(source, n * sizeof(float), to);
@@ -104,13 +109,13 @@ class DeviceWeights::Randomizing final : public Placing {
   static constexpr uint32_t kScaleMask = 0x03ff03ff, kScaleBits = 0x04000400;  // 2^-14 to 2^-13
   static constexpr uint32_t kOne = 0x3f800000;
 
-  void fill_matrix(const Matrix& source, bool int8, std::byte* values, std::byte* scales) override {
+  void fill_matrix(const Matrix& source, bool int8, const MatrixParts& to) override {
     const MatrixBytes bytes = matrix_bytes(source, int8);
     if (int8) {
-      fill(values, bytes.values, ~0u, 0);
-      fill(scales, bytes.scales, kScaleMask, kScaleBits);
+      fill(to.values, bytes.values, ~0u, 0);
+      fill(to.scales, bytes.scales, kScaleMask, kScaleBits);
     } else {
-      fill(values, bytes.values, kHalfMask, kHalfBits);
+      fill(to.values, bytes.values, kHalfMask, kHalfBits);
     }
   }
   void fill_floats(const float*, int n, std::byte* to) override {
@@ -185,28 +190,37 @@ size_t DeviceWeights::bytes() const {
   return bytes;
 }
 
-const char* DeviceWeights::description() const {
-  bool int8 = head_.lm_head.int8(), half = !int8;
+std::string DeviceWeights::description() const {
+  bool int8 = false, four = false, half = false;
+  const auto add = [&](const DeviceMatrix& m) {
+    (!m.int8() ? half : m.i8->type == DType::kQ8_0 ? int8 : four) = true;
+  };
+  add(head_.lm_head);
   for (const DeviceLayer& l : layers_) {
     for (const DeviceMatrix* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.w_gate, &l.w_up, &l.w_down}) {
-      (m->int8() ? int8 : half) = true;
+      add(*m);
     }
   }
-  return int8 && half ? "int8 and fp16" : int8 ? "int8" : "fp16";
+  std::string text = int8 ? "int8" : "";
+  if (four) text += int8 && half ? ", 4-bit" : int8 ? " and 4-bit" : "4-bit";
+  if (half) text += text.empty() ? "fp16" : " and fp16";
+  return text;
 }
 
 DeviceMatrix upload_matrix(Device& device, const Matrix& source, bool int8,
                            std::vector<DeviceMemory<std::byte>>& memory) {
   const MatrixBytes bytes = matrix_bytes(source, int8), tile = tile_bytes(source, int8);
-  DeviceMemory<std::byte> both(device, device_bytes(source, int8));
-  std::byte* scales = both.data() + device_aligned(bytes.values);
+  DeviceMemory<std::byte> all(device, device_bytes(source, int8));
+  MatrixParts parts{all.data(), all.data() + device_aligned(bytes.values), nullptr};
+  if (bytes.d2 > 0) parts.d2 = parts.scales + device_aligned(bytes.scales);
   const WeightUpload::Progress silent;
   WeightUpload upload(
-      device, {source.bytes(), tile.values + tile.scales, UploadOptions{}.staging_bytes}, silent);
-  upload.matrix(source, int8, both.data(), scales);
+      device, {source.bytes(), tile.values + tile.scales + tile.d2, UploadOptions{}.staging_bytes},
+      silent);
+  upload.matrix(source, int8, parts);
   upload.finish("--device cpu can use them");
-  const DeviceMatrix matrix = device_matrix(source, int8, both.data(), scales);
-  memory.push_back(std::move(both));
+  const DeviceMatrix matrix = device_matrix(source, int8, parts);
+  memory.push_back(std::move(all));
   return matrix;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "engine/cuda/device.h"
@@ -25,7 +26,7 @@ class DeviceWeights {
  public:
   // Uploads, converting on the way, through two pinned buffers: while one is copied the other is
   // filled. Waits. `weights` are not needed afterwards. Throws Error(kLimit), Error(kDevice), and
-  // Error(kUnsupported) when FP16 cannot hold a weight.
+  // Error(kUnsupported) when a weight is lost: FP16 numbers cannot hold it.
   DeviceWeights(Device& device, const ModelConfig& config, const Weights& weights,
                 const UploadOptions& options);
   // Random ones in the shapes of random_weights(), made on the device: for measuring speed. `dtype`
@@ -43,8 +44,8 @@ class DeviceWeights {
   size_t bytes_per_token() const { return bytes() - memory_.back().bytes(); }
   // Seconds that it took to bring them there: bytes() went over.
   double upload_seconds() const { return upload_seconds_; }
-  // "int8", "fp16" or "int8 and fp16".
-  const char* description() const;
+  // "int8", "4-bit", "fp16", or several: "int8, 4-bit and fp16".
+  std::string description() const;
 
  private:
   class Placing;
@@ -61,8 +62,8 @@ class DeviceWeights {
   std::vector<DeviceMemory<std::byte>> memory_;  // of each layer, the head, the embedding
 };
 
-// One matrix, uploaded as DeviceWeights does it: for exit heads. `int8`: as INT8, which takes rows
-// of whole blocks of 32; otherwise as FP16. The memory is appended to `memory`. Waits. Throws as
+// One matrix, uploaded as DeviceWeights does it: for exit heads. `int8`: for INT8 rows of whole
+// blocks of 32; otherwise as FP16. The memory is appended to `memory`. Waits. Throws as
 // DeviceWeights does.
 DeviceMatrix upload_matrix(Device& device, const Matrix& source, bool int8,
                            std::vector<DeviceMemory<std::byte>>& memory);

@@ -17,7 +17,8 @@ struct HeadLayout {
 
   // The part of a folded matrix that is read.
   Matrix listed(Matrix folded) const;
-  // Bytes of weights. `lm_head_int8`: the form that the model's lm_head has on the device.
+  // Bytes of weights. `lm_head_int8`: the form that the model's lm_head has on the device; where it
+  // has 4 bits, its rows take less than is counted.
   size_t weight_bytes(const ExitHeads& heads, bool lm_head_int8) const;
 
   int dim, shortlist;

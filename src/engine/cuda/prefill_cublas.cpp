@@ -34,7 +34,7 @@ Sizes sizes_of(const ModelConfig& config, int max_rows) {
 }  // namespace
 
 PrefillCublas::PrefillCublas(Device& device, const ModelConfig& config, int max_rows)
-    : device_(device), cublas_(device) {
+    : device_(device), cublas_(device), activation_(config.activation) {
   const Sizes sizes = sizes_of(config, max_rows);
   weights_ = DeviceMemory<uint16_t>(device, sizes.weights);
   rows_ = DeviceMemory<uint16_t>(device, sizes.rows);
@@ -98,7 +98,7 @@ void PrefillCublas::gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, fl
   multiply(gate, products_.data(), gate.n_out());
   multiply(up, act, ld);
   kernels::finish_rows({kernels::Finish::kGate, products_.data(), n_rows_, gate.n_out(),
-                        gate.n_out(), scales_.data(), nullptr, act, ld},
+                        gate.n_out(), scales_.data(), nullptr, act, ld, activation_},
                        device_.stream());
 }
 

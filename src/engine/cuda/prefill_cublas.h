@@ -30,7 +30,7 @@ class PrefillCublas {
   void project(const DeviceMatrix& w, float* y, int ldy);
   // h (n_rows, ldh) += W x + bias (null: none)
   void project_residual(const DeviceMatrix& w, const float* bias, float* h, int ldh);
-  // act (n_rows, ld) = silu(Wg x) * (Wu x)
+  // act (n_rows, ld) = activation(Wg x) * (Wu x)
   void gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, float* act, int ld);
 
  private:
@@ -39,6 +39,7 @@ class PrefillCublas {
 
   Device& device_;
   Cublas cublas_;
+  const Activation activation_;
   DeviceMemory<uint16_t> weights_;  // one matrix, (n_out, padded n_in)
   DeviceMemory<uint16_t> rows_;     // x, (n_rows, padded n_in)
   DeviceMemory<float> scales_;      // of x, (n_rows)

@@ -36,12 +36,13 @@ class OwnMatmuls final : public PrefillMatmuls {
     const int n = gate.n_out();
     if (x_.int8) {
       const PreparedRows act = work_.wide_rows.rows(n, true);
-      kernels::prefill_gate_up_i8({pass_, n_rows_, *gate.i8, *up.i8, x_.i8, act.i8},
-                                  device_.stream());
+      kernels::prefill_gate_up_i8(
+          {pass_, n_rows_, *gate.i8, *up.i8, x_.i8, act.i8, config_.activation}, device_.stream());
       x_ = act;
     } else {
       kernels::prefill_gate_up_f16(
-          {pass_, n_rows_, *gate.f16, *up.f16, x_.f16, work_.act.data(), n}, device_.stream());
+          {pass_, n_rows_, *gate.f16, *up.f16, x_.f16, work_.act.data(), n, config_.activation},
+          device_.stream());
       take(work_.act.data(), into);
     }
   }

@@ -29,7 +29,7 @@ class PrefillMatmuls {
   virtual void project(const DeviceMatrix& w, float* y, int ldy) = 0;
   // h (n_rows, n_out) += W x + bias (null: none)
   virtual void project_residual(const DeviceMatrix& w, const float* bias, float* h) = 0;
-  // x = silu(Wg x) * (Wu x), for `into`
+  // x = activation(Wg x) * (Wu x), for `into`
   virtual void gate_up(const DeviceMatrix& gate, const DeviceMatrix& up,
                        const DeviceMatrix& into) = 0;
 };

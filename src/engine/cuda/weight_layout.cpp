@@ -14,7 +14,7 @@ namespace {
 bool becomes_int8(const Matrix& m, GpuDtype dtype) {
   switch (dtype) {
     case GpuDtype::kAsStored:
-      return m.type == DType::kQ8_0;
+      return takes_int8_rows(m.type);
     case GpuDtype::kInt8:
       return m.n_in % kQuantBlock == 0;
     case GpuDtype::kFp16:
@@ -38,8 +38,9 @@ class SizeCounter final : public WeightSink {
   DeviceMatrix matrix(const Matrix& m, bool int8) override {
     const MatrixBytes bytes = matrix_bytes(m, int8), tile = tile_bytes(m, int8);
     source += m.bytes();
-    group_ += device_aligned(bytes.values) + device_aligned(bytes.scales);
-    widest_tile = std::max(widest_tile, tile.values + tile.scales);
+    group_ +=
+        device_aligned(bytes.values) + device_aligned(bytes.scales) + device_aligned(bytes.d2);
+    widest_tile = std::max(widest_tile, tile.values + tile.scales + tile.d2);
     return {};
   }
   const float* floats(const float*, int n) override {
@@ -71,13 +72,14 @@ const char* gpu_dtype_name(GpuDtype dtype) {
 MatrixBytes matrix_bytes(const Matrix& source, bool int8) {
   const size_t n_tiles = half_fragments(source).n_tiles;  // of either form
   const MatrixBytes tile = tile_bytes(source, int8);
-  return {n_tiles * tile.values, n_tiles * tile.scales};
+  return {n_tiles * tile.values, n_tiles * tile.scales, n_tiles * tile.d2};
 }
 
 MatrixBytes tile_bytes(const Matrix& source, bool int8) {
-  if (!int8) return {half_fragments(source).bytes_of(1), 0};
+  if (!int8) return {half_fragments(source).bytes_of(1), 0, 0};
   const FragmentShape shape = int8_fragments(source);
-  return {shape.bytes_of(1), shape.scales_of(1) * sizeof(uint16_t)};
+  return {shape.bytes_of(1), shape.scales_of(1) * sizeof(uint16_t),
+          shape.supers_of(1) * sizeof(uint32_t)};
 }
 
 size_t device_aligned(size_t bytes) {
@@ -87,7 +89,7 @@ size_t device_aligned(size_t bytes) {
 
 size_t device_bytes(const Matrix& source, bool int8) {
   const MatrixBytes bytes = matrix_bytes(source, int8);
-  return device_aligned(bytes.values) + bytes.scales;
+  return device_aligned(bytes.values) + device_aligned(bytes.scales) + bytes.d2;
 }
 
 DeviceLayer place_layer(const ModelConfig& c, const LayerWeights& w, GpuDtype dtype,
@@ -110,7 +112,9 @@ DeviceLayer place_layer(const ModelConfig& c, const LayerWeights& w, GpuDtype dt
   to.k_norm = optional(w.k_norm, c.head_dim);
   to.wo = sink.matrix(w.wo, becomes_int8(w.wo, dtype));
   to.bo = optional(w.bo, c.dim);
+  to.post_attn_norm = optional(w.post_attn_norm, c.dim);
   to.ffn_norm = sink.floats(w.ffn_norm, c.dim);
+  to.post_ffn_norm = optional(w.post_ffn_norm, c.dim);
   to.w_gate = sink.matrix(w.w_gate, gate_up);
   to.w_up = sink.matrix(w.w_up, gate_up);
   to.w_down = sink.matrix(w.w_down, becomes_int8(w.w_down, dtype));

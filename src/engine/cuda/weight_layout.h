@@ -12,17 +12,17 @@
 
 namespace specbound {
 
-// The type that matrices have on the device. Those that read the same rows (q, k and v; gate and
-// up) have the same one, and gate and up are INT8 only where down is: their INT8 kernel leaves its
-// rows quantized.
+// What rows matrices are made for on the device. For INT8 rows Q4_0 and Q4_K are as they are, in 4
+// bits, and all others Q8_0. Those that read the same rows (q, k and v; gate and up) want the same,
+// and gate and up want INT8 rows only where down does: their INT8 kernel leaves its rows quantized.
 enum class GpuDtype {
-  kAsStored,  // Q8_0 as INT8, all others as FP16
-  kInt8,      // all as Q8_0; those whose rows are not whole blocks of 32 as FP16
+  kAsStored,  // quantizations for INT8 rows, all others as FP16
+  kInt8,      // all for INT8 rows; those whose rows are not whole blocks of 32 as FP16
   kFp16,
 };
 const char* gpu_dtype_name(GpuDtype dtype);  // "as stored", "int8", "fp16"
 
-// A matrix (n_out, n_in) in fragment order: one of the two.
+// A matrix (n_out, n_in) in fragment order, for INT8 rows or for FP16 ones.
 struct DeviceMatrix {
   std::optional<kernels::TilesI8> i8;
   std::optional<kernels::TilesF16> f16;
@@ -38,9 +38,11 @@ struct DeviceLayer {
   const float *bq = nullptr, *bk = nullptr, *bv = nullptr;  // (q_dim), (kv_dim) twice, or null
   const float *q_norm = nullptr, *k_norm = nullptr;         // (head_dim) or null
   DeviceMatrix wo;
-  const float* bo = nullptr;        // (dim) or null
-  const float* ffn_norm = nullptr;  // (dim)
-  DeviceMatrix w_gate, w_up;        // both INT8 or both FP16
+  const float* bo = nullptr;              // (dim) or null
+  const float* post_attn_norm = nullptr;  // (dim) or null
+  const float* ffn_norm = nullptr;        // (dim)
+  const float* post_ffn_norm = nullptr;   // (dim) or null
+  DeviceMatrix w_gate, w_up;              // both INT8 or both FP16
   DeviceMatrix w_down;
 };
 
@@ -50,9 +52,13 @@ struct DeviceHead {
   DeviceMatrix lm_head;                // (vocab_size, dim)
 };
 
-// Bytes of each part of a matrix, or of a tile, on the device. Scales: INT8 alone.
+// Bytes of each part of a matrix, or of a tile, on the device. Scales: not of FP16; d2: of Q4_K.
 struct MatrixBytes {
-  size_t values, scales;
+  size_t values, scales, d2;
+};
+// Where they are.
+struct MatrixParts {
+  std::byte *values, *scales, *d2;
 };
 MatrixBytes matrix_bytes(const Matrix& source, bool int8);
 MatrixBytes tile_bytes(const Matrix& source, bool int8);

@@ -1,17 +1,14 @@
 #include "engine/cuda/weight_upload.h"
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
 #include <cstring>
 #include <vector>
 
 #include "engine/cpu/cpu_topology.h"
-#include "engine/cpu/linear.h"
 #include "engine/cuda/fragments.h"
-#include "engine/cuda/weight_layout.h"
 #include "error.h"
-#include "model/encode.h"
-#include "model/half.h"
+#include "model/conversion.h"
 
 namespace specbound {
 namespace {
@@ -30,36 +27,27 @@ size_t buffer_bytes(const UploadSize& size) {
   return std::max({std::min(size.staging_bytes, size.source / 2), size.widest_tile, size_t{64}});
 }
 
-// Finite values of a block that lost its scale to infinity.
-size_t lost_values(const BlockQ8_0& block, const float* x) {
-  if (std::isfinite(half_to_float(block.d))) return 0;
-  const auto too_large = [](float v) {
-    return std::isfinite(v) && !std::isfinite(half_to_float(float_to_half(std::fabs(v) / 127.0f)));
-  };
-  return std::count_if(x, x + sizeof block.q, too_large);
-}
-
-// Tiles [begin, end) of a float matrix, quantized. Returns what FP16 scales could not hold.
-size_t quantize_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* d) {
+// Tiles [begin, end) of a matrix that is not Q8_0, as Q8_0. Returns how many weights were lost.
+size_t repack_converted(const Matrix& source, int begin, int end, int8_t* q, uint16_t* d) {
   const FragmentShape shape = int8_fragments(source);
-  size_t too_large = 0;
-  std::vector<float> values;  // (rows of a tile, n_in)
+  std::vector<BlockQ8_0> blocks(static_cast<size_t>(kFragmentOutputs) * shape.n_blocks);
+  size_t lost = 0;
   for (int tile = begin; tile < end; ++tile) {
     const int first = tile * kFragmentOutputs;
     const int n_rows = std::min(kFragmentOutputs, source.n_out - first);
-    values.resize(static_cast<size_t>(n_rows) * source.n_in);
     for (int r = 0; r < n_rows; ++r) {
-      read_row(source, first + r, values.data() + static_cast<size_t>(r) * source.n_in);
+      lost += convert_to_int8(source, first + r, &blocks[static_cast<size_t>(r) * shape.n_blocks]);
     }
-    const std::vector<std::byte> encoded = encode_floats(values, DType::kQ8_0);
-    const auto* blocks = reinterpret_cast<const BlockQ8_0*>(encoded.data());
-    for (size_t b = 0; b * sizeof blocks->q < values.size(); ++b) {
-      too_large += lost_values(blocks[b], values.data() + b * sizeof blocks->q);
-    }
-    repack_int8({DType::kQ8_0, n_rows, source.n_in, encoded.data()}, 0, 1,
-                q + shape.bytes_of(tile - begin), d + shape.scales_of(tile - begin));
+    repack_int8(
+        {DType::kQ8_0, n_rows, source.n_in, reinterpret_cast<const std::byte*>(blocks.data())}, 0,
+        1, q + shape.bytes_of(tile - begin), d + shape.scales_of(tile - begin));
   }
-  return too_large;
+  return lost;
+}
+
+// Where tile `n` of each part is.
+MatrixParts at_tile(const MatrixParts& parts, const MatrixBytes& tile, size_t n) {
+  return {parts.values + n * tile.values, parts.scales + n * tile.scales, parts.d2 + n * tile.d2};
 }
 
 }  // namespace
@@ -70,43 +58,57 @@ WeightUpload::WeightUpload(Device& device, const UploadSize& size, const Progres
       pool_(upload_threads(size.source)),
       staging_(device, buffer_bytes(size)) {}
 
-// Tiles [begin, end), by all threads together.
-void WeightUpload::convert(const Matrix& source, bool int8, int begin, int end, std::byte* values,
-                           std::byte* scales) {
+// Tiles [begin, end), by all threads together. Returns how many finite weights were lost.
+size_t WeightUpload::convert(const Matrix& source, bool int8, int begin, int end,
+                             const MatrixParts& to) {
   const MatrixBytes tile = tile_bytes(source, int8);
+  std::atomic<size_t> lost = 0;
   pool_.run([&](int thread) {
     const Slice mine = slice(end - begin, thread, pool_.size());
     if (mine.begin == mine.end) return;
     const int first = begin + mine.begin, last = begin + mine.end;
-    std::byte* to = values + mine.begin * tile.values;
+    const MatrixParts part = at_tile(to, tile, mine.begin);
     if (!int8) {
-      too_large_ += repack_half(source, first, last, reinterpret_cast<uint16_t*>(to));
+      lost += repack_half(source, first, last, reinterpret_cast<uint16_t*>(part.values));
       return;
     }
-    auto* q = reinterpret_cast<int8_t*>(to);
-    auto* d = reinterpret_cast<uint16_t*>(scales + mine.begin * tile.scales);
+    auto* q = reinterpret_cast<int8_t*>(part.values);
+    auto* d = reinterpret_cast<uint16_t*>(part.scales);
     if (source.type == DType::kQ8_0) {
       repack_int8(source, first, last, q, d);
+    } else if (source.type == DType::kQ4_0 || source.type == DType::kQ4_K) {
+      repack_4bit(source, first, last, q, d, reinterpret_cast<uint32_t*>(part.d2));
     } else {
-      too_large_ += quantize_int8(source, first, last, q, d);
+      lost += repack_converted(source, first, last, q, d);
     }
   });
+  return lost;
 }
 
-void WeightUpload::matrix(const Matrix& source, bool int8, std::byte* values, std::byte* scales) {
+void WeightUpload::matrix(const Matrix& source, bool int8, const MatrixParts& to) {
   const MatrixBytes tile = tile_bytes(source, int8);
-  const size_t step = tile.values + tile.scales, row = source.bytes() / source.n_out;
+  const size_t step = tile.values + tile.scales + tile.d2, row = source.bytes() / source.n_out;
   const int n_tiles = half_fragments(source).n_tiles;
+  size_t lost = 0;
   for (int begin = 0, end; begin < n_tiles; begin = end) {
     // Pieces of a reasonable size, where there is so much.
     const size_t left = (n_tiles - begin) * step;
     const auto room = staging_.room(std::min(left, std::max(step, staging_.bytes() / 4)));
     end = begin + static_cast<int>(std::min(left, room.size()) / step);
     const size_t n = end - begin;
-    convert(source, int8, begin, end, room.data(), room.data() + n * tile.values);
-    staging_.send(values + begin * tile.values, n * tile.values);
-    if (int8) staging_.send(scales + begin * tile.scales, n * tile.scales);
+    std::byte* scales = room.data() + n * tile.values;
+    lost += convert(source, int8, begin, end, {room.data(), scales, scales + n * tile.scales});
+    const MatrixParts piece = at_tile(to, tile, begin);
+    staging_.send(piece.values, n * tile.values);
+    if (tile.scales > 0) staging_.send(piece.scales, n * tile.scales);
+    if (tile.d2 > 0) staging_.send(piece.d2, n * tile.d2);
     arrived((std::min(end * kFragmentOutputs, source.n_out) - begin * kFragmentOutputs) * row);
+  }
+  // A float matrix may be run in another way; what loses here would be lost on the CPU as well.
+  if (int8 && takes_int8_rows(source.type)) {
+    refuse_lost_weights(source.type, lost);
+  } else {
+    too_large_ += lost;
   }
 }
 
@@ -136,7 +138,7 @@ void WeightUpload::finish(const char* help) {
   throw Error(ErrorCode::kUnsupported,
               format("expected weights that the GPU's FP16 numbers can hold, found %zu too large "
                      "for them; %s",
-                     too_large_.load(), help));
+                     too_large_, help));
 }
 
 }  // namespace specbound

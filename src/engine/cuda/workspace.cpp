@@ -23,7 +23,7 @@ struct Sizes {
     const size_t row_tiles = (n + kernels::kQueryTile - 1) / kernels::kQueryTile;
     h = static_cast<size_t>(kMaxRows) * c.dim;
     prefill_h = n * c.dim;
-    qkv = n * (c.q_dim() + 2 * c.kv_dim());
+    qkv = n * std::max(c.q_dim() + 2 * c.kv_dim(), c.dim);
     attended = n * c.q_dim();
     act = n * c.ffn_dim;
     part_states = kMaxRows * c.n_heads * chunks * 2;
@@ -69,7 +69,7 @@ size_t cuda_workspace_bytes(const ModelConfig& c, int n_ctx) {
   const Sizes s(c, n_ctx);
   const size_t floats =
       s.h + s.prefill_h + s.qkv + s.attended + s.act + s.part_states + s.part_outputs + s.q_scale;
-  const size_t angles = size_t{2} * padded_context(n_ctx) * c.head_dim;
+  const size_t angles = size_t{2} * padded_context(n_ctx) * c.rope_dim;
   return (floats + angles) * sizeof(float) + s.q_tiles * sizeof(uint16_t) +
          DeviceRows::bytes_needed(s.rows, c.dim) +
          DeviceRows::bytes_needed(s.rows, std::max(c.q_dim(), c.ffn_dim)) +

@@ -26,7 +26,7 @@ struct Workspace {
 
   DeviceMemory<float> h;          // H (16, dim)
   DeviceMemory<float> prefill_h;  // (rows, dim)
-  DeviceMemory<float> qkv;        // (rows, q_dim + 2 kv_dim)
+  DeviceMemory<float> qkv;        // (rows, q_dim + 2 kv_dim); later (rows, dim) for a post norm
   DeviceMemory<float> attended;   // (rows, q_dim)
   DeviceMemory<float> act;        // (rows, ffn_dim), for FP16 weights
 
