@@ -12,7 +12,11 @@ set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root" || exit 1
 logs="$root/build/test-logs"
-fuzz_seconds=90  # shared by all fuzzers
+fuzz_seconds=30  # each fuzzer
+# Material that may not lie in the repository (the Llama 3 vocabulary), where it lies beside it.
+if [ -z "${SPECBOUND_SHARED:-}" ] && [ -d "$root/../shared/data" ]; then
+  export SPECBOUND_SHARED="$root/../shared"
+fi
 # What was compiled in one clone need not be compiled again in another.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
 
@@ -74,7 +78,7 @@ suite() {
   local preset=$1 status junit="$logs/$1.xml"
   build "$preset" || return 1
   rm -f "$junit"
-  fixed_addresses ctest --preset "$preset" --parallel 2 --no-tests=error --timeout 900 \
+  fixed_addresses ctest --preset "$preset" --parallel 2 --no-tests=error --timeout 1800 \
     --output-junit "$junit" --test-output-size-passed 4194304 --test-output-size-failed 4194304
   status=$?
   python3 packaging/count_results.py "$junit" >"$counts" && return $status
@@ -96,23 +100,33 @@ stage_tsan() {
   suite tsan
 }
 
-# fuzz_gguf and fuzz_heads fill an empty corpus by themselves. fuzz_tokenizer starts from texts (0,
-# 1), the small GGUF files of fuzz_gguf (2) and chat templates (3); the first byte of an input says
-# which it is.
+# The fuzzers of files (GGUF, split, heads, safetensors) fill an empty corpus by themselves,
+# fuzz_round needs none. fuzz_tokenizer starts from texts (0, 1, 4, 5), the small GGUF files of
+# fuzz_gguf (2) and merges (6); fuzz_template from chat templates (0) and a conversation (1). The
+# first byte of an input says which it is.
 fuzz_tokenizer_seeds() {
   local file name
-  for file in tests/data/tokenizer/*.inp tests/data/chat-templates/*.jinja \
-    build/fuzz/runs/fuzz_gguf/corpus/seed-*; do
+  for file in tests/data/tokenizer/*.inp build/fuzz/runs/fuzz_gguf/corpus/seed-*; do
     name=$(basename "$file")
     case $file in
       *.inp)
         (printf 0 && cat "$file") >"$1/0-$name"
         (printf 1 && cat "$file") >"$1/1-$name"
+        (printf 4 && cat "$file") >"$1/4-$name"
+        (printf 5 && cat "$file") >"$1/5-$name"
         ;;
-      *.jinja) (printf 3 && cat "$file") >"$1/3-$name" ;;
       *) (printf 2 && cat "$file") >"$1/2-$name" ;;
     esac
   done
+  printf '6\001ab\001bc\001abc\n\na b\nb c\na bc\n' >"$1/6-merges"
+}
+
+fuzz_template_seeds() {
+  local file
+  for file in tests/data/chat-templates/*.jinja; do
+    (printf 0 && cat "$file") >"$1/0-$(basename "$file")"
+  done
+  printf '1\001S<|im_end|>\000{{ x }}</s>\000<think>a</think>b\000c' >"$1/1-conversation"
 }
 
 # run_fuzzer TARGET SECONDS; a new corpus each time, so that every run can be repeated.
@@ -121,20 +135,24 @@ run_fuzzer() {
   rm -rf "$work/corpus"
   mkdir -p "$work/corpus"
   if [ "$target" = fuzz_tokenizer ]; then fuzz_tokenizer_seeds "$work/corpus"; fi
+  if [ "$target" = fuzz_template ]; then fuzz_template_seeds "$work/corpus"; fi
   echo "== $target, $seconds s"
   (cd "$work" && fixed_addresses "$root/build/fuzz/tests/$target" -seed=1 -max_len=16384 \
     -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2560 -print_final_stats=1 corpus)
 }
 
 stage_fuzz() {
-  local source target seconds passed=0 failed=0 targets=()
+  local source target passed=0 failed=0 targets=()
   for source in tests/fuzz/fuzz_*.cpp; do
     targets+=("$(basename "$source" .cpp)")
   done
   build fuzz --target "${targets[@]}" || return 1
-  seconds=$((fuzz_seconds / ${#targets[@]}))
   for target in "${targets[@]}"; do
-    if run_fuzzer "$target" "$seconds"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    if run_fuzzer "$target" "$fuzz_seconds"; then
+      passed=$((passed + 1))
+    else
+      failed=$((failed + 1))
+    fi
   done
   echo "$passed $failed 0" >"$counts"
   [ $failed = 0 ]

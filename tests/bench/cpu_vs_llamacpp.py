@@ -55,6 +55,7 @@ def compare(model, threads, a):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--name", default="cpu_vs_llamacpp", help="of the results")
     parser.add_argument("--bench-decode", required=True, help="our bench program")
     parser.add_argument("--llamacpp-python", required=True, help="Python with llama-cpp-python")
     bench.add_shared_flags(parser, repeats=3)
@@ -64,7 +65,7 @@ def main():
     info = bench.run_json([a.llamacpp_python, THEIRS, "--info"])
     check_llamacpp_uses_this_cpu(info["system_info"], machine["flags"])
     results = [compare(model, threads, a) for model in a.models for threads in a.threads]
-    bench.write_results("cpu_vs_llamacpp", a, SETTINGS, results, machine)
+    bench.write_results(a.name, a, SETTINGS, results, machine, script="cpu_vs_llamacpp")
 
 
 if __name__ == "__main__":

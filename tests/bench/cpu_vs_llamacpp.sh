@@ -6,18 +6,13 @@
 #
 # needs: a Python with  CMAKE_ARGS=-DGGML_NATIVE=on pip install llama-cpp-python numpy
 # BUILD_DIR (build/release), RANDOM_MODEL (made on first use, 322 MB) may be set.
-# Writes tests/bench/results/cpu_vs_llamacpp.json. Leave the machine alone while it runs.
+# With TYPES="q4_0 q4_k q4_k_m" random models of those quantizations are measured instead.
+# Writes tests/bench/results/cpu_vs_llamacpp.json, with TYPES cpu_vs_llamacpp_4bit.json. Leave the
+# machine alone while it runs.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-if [[ -z ${LLAMACPP_PYTHON:-} ]]; then
-  echo "LLAMACPP_PYTHON: expected the path of a Python that has llama-cpp-python, found nothing" >&2
-  exit 2
-fi
-if ! "$LLAMACPP_PYTHON" -c 'import llama_cpp, numpy' >/dev/null; then
-  echo "$LLAMACPP_PYTHON: expected llama-cpp-python and numpy: CMAKE_ARGS=-DGGML_NATIVE=on" \
-    "pip install llama-cpp-python numpy" >&2
-  exit 2
-fi
+source "$here/llamacpp.sh" numpy
 source "$here/prepare.sh" bench_decode
-exec python3 "$here/cpu_vs_llamacpp.py" --bench-decode "$program" \
+name=cpu_vs_llamacpp${TYPES:+_4bit}
+exec python3 "$here/cpu_vs_llamacpp.py" --name "$name" --bench-decode "$program" \
   --llamacpp-python "$LLAMACPP_PYTHON" "$@" -- "${models[@]}"

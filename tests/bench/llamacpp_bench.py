@@ -66,9 +66,10 @@ class Llama:
         self.pos += len(ids)
         return seconds
 
-    def argmax(self):
+    def logits(self):
+        """Of the last position, in llama.cpp's memory until the next pass."""
         logits = llama_cpp.llama_get_logits_ith(self.context, -1)
-        return int(np.ctypeslib.as_array(logits, (self.vocab_size,)).argmax())
+        return np.ctypeslib.as_array(logits, (self.vocab_size,))
 
 
 def measure(llama, ids, gen):
@@ -76,7 +77,7 @@ def measure(llama, ids, gen):
     llama.clear()
     prefill, decode = llama.decode(ids), 0.0
     for _ in range(gen):
-        decode += llama.decode([llama.argmax()])
+        decode += llama.decode([int(llama.logits().argmax())])
     return len(ids) / prefill, gen / decode
 
 

@@ -1,6 +1,7 @@
-# Sourced by the bench scripts with the name of a bench program: builds it, makes the random model.
-# Sets program (its path) and models (paths of the random model, unless RANDOM_MODEL is "none", and
-# of the demo model).
+# Sourced by the bench scripts with the name of a bench program: builds it, makes the random models.
+# Sets program (its path) and models: paths of the random model, unless RANDOM_MODEL is "none", and
+# of the demo model; with TYPES ("q4_0 q4_k_m", see make_random_model.py) of a random model of each
+# type instead.
 root=$(cd "$here/../.." && pwd)
 build=${BUILD_DIR:-$root/build/release}
 if [[ ! -f $build/CMakeCache.txt ]]; then
@@ -11,11 +12,20 @@ case $1 in
   specbound) program=$build/specbound ;;
   *) program=$build/tests/$1 ;;
 esac
-random=${RANDOM_MODEL:-$build/random-24l-1024d-q8_0.gguf}
-models=("$root"/models/demo-chat-*-q8_0.gguf)
-if [[ $random != none ]]; then
-  if [[ ! -e $random ]]; then
-    python3 "$here/make_random_model.py" "$random" >&2
+random_model() {  # TYPE PATH
+  if [[ ! -e $2 ]]; then
+    python3 "$here/make_random_model.py" "$2" --type "$1" >&2
   fi
-  models=("$random" "${models[@]}")
+  models+=("$2")
+}
+models=()
+if [[ -n ${TYPES:-} ]]; then
+  for type in $TYPES; do
+    random_model "$type" "$build/random-24l-1024d-$type.gguf"
+  done
+else
+  if [[ ${RANDOM_MODEL:-} != none ]]; then
+    random_model q8_0 "${RANDOM_MODEL:-$build/random-24l-1024d-q8_0.gguf}"
+  fi
+  models+=("$root"/models/demo-chat-*-q8_0.gguf)
 fi
