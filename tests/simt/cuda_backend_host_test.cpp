@@ -213,20 +213,8 @@ TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, ho
     const TinyModel model(spec);
     constexpr int kPrompt = 41;
     const std::vector<int32_t> ids = token_ids(kPrompt + 1, model.config.vocab_size);
-    const auto prefilled = [&](Backend& backend, std::initializer_list<int> parts) {
-      Record record(model.config, kPrompt + 1);
-      int done = 0;
-      for (const int part : parts) {
-        backend.prefill(std::span(ids).subspan(done, part));
-        done += part;
-        for (int l = 1; l <= 3; ++l) REQUIRE(backend.kv_len(l) == done);
-      }
-      for (int pos = 0; pos < kPrompt; ++pos) record.read_kv(backend, pos);
-      run_positions(backend, ids, kPrompt, kPrompt + 1, 1, 0, record);
-      return record;
-    };
     const auto cpu = model.backend(best_isa(), 1), gpu = cuda_backend(model);
-    Record expected = prefilled(*cpu, {kPrompt}), found = prefilled(*gpu, {kPrompt});
+    Record expected = prefilled(*cpu, ids, {kPrompt}), found = prefilled(*gpu, ids, {kPrompt});
     const size_t layer_1 = model.config.kv_dim();  // keys and values before any attention
     for (int pos = 0; type != DType::kF16 && pos < kPrompt; ++pos) {
       const size_t at = pos * 3 * layer_1;
@@ -236,6 +224,6 @@ TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, ho
     REQUIRE(relative(found.logits_at(kPrompt), expected.logits_at(kPrompt), found.vocab_size) <
             (type != DType::kF16 ? 2e-2 : 1e-3));  // INT8: roundings may fall to the other side
     gpu->truncate(0);
-    REQUIRE(Record::difference(prefilled(*gpu, {16, 1, 24}), found, 0, kPrompt + 1) == "");
+    REQUIRE(Record::difference(prefilled(*gpu, ids, {16, 1, 24}), found, 0, kPrompt + 1) == "");
   }
 }

@@ -1,7 +1,13 @@
 // The CUDA engine over the SIMT executor, for tests.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "engine/cuda/cuda_backend.h"
 #include "simt/simt_device.h"
@@ -17,6 +23,22 @@ inline std::unique_ptr<Backend> cuda_backend(const TinyModel& model,
   device.log = log;
   return make_cuda_backend(std::make_unique<simt::SimtDevice>(device), model.config, model.weights,
                            options);
+}
+
+// All but the last of `ids` by prefill, in `parts`, the last decoded: keys, values and its logits.
+inline Record prefilled(Backend& backend, const std::vector<int32_t>& ids,
+                        std::initializer_list<int> parts) {
+  const int n = static_cast<int>(ids.size()) - 1;
+  Record record(backend.config(), n + 1);
+  int done = 0;
+  for (const int part : parts) {
+    backend.prefill(std::span(ids).subspan(done, part));
+    done += part;
+    for (int l = 1; l <= backend.config().n_layers; ++l) REQUIRE(backend.kv_len(l) == done);
+  }
+  for (int pos = 0; pos < n; ++pos) record.read_kv(backend, pos);
+  run_positions(backend, ids, n, n + 1, 1, 0, record);
+  return record;
 }
 
 }  // namespace specbound::test
