@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <vector>
 
 #include "error.h"
 #include "model/dequantize.h"
@@ -14,6 +13,7 @@ namespace specbound {
 namespace {
 
 constexpr size_t kBlock = sizeof(BlockQ8_0::q);
+constexpr size_t kMostInBlock = 256;  // weights of a block, of any type
 
 // Finite values of a block that lost its scale to infinity.
 size_t lost_values(const BlockQ8_0& block, const float* x) {
@@ -40,12 +40,18 @@ std::string joined(const std::set<std::string>& names) {
 }  // namespace
 
 size_t convert_to_int8(const Matrix& matrix, int row, BlockQ8_0* out) {
-  const size_t n = matrix.n_in, row_bytes = matrix.bytes() / matrix.n_out;
-  std::vector<float> values(n);
-  dequantize(matrix.data + row * row_bytes, matrix.type, n, values.data());
-  encode_floats(values, DType::kQ8_0, reinterpret_cast<std::byte*>(out));
+  const DTypeInfo* info = dtype_info(matrix.type);
+  const size_t step = std::max<size_t>(info->block, kBlock);  // F32, F16 and BF16 have no blocks
+  const size_t step_bytes = step / info->block * info->bytes;
+  const std::byte* from = matrix.data + row * (matrix.bytes() / matrix.n_out);
+  float values[kMostInBlock];
+  SB_CHECK(step <= kMostInBlock && matrix.n_in % step == 0);
   size_t lost = 0;
-  for (size_t i = 0; i < n; i += kBlock) lost += lost_values(out[i / kBlock], &values[i]);
+  for (size_t n = matrix.n_in; n > 0; n -= step, from += step_bytes) {
+    dequantize(from, matrix.type, step, values);
+    encode_floats({values, step}, DType::kQ8_0, reinterpret_cast<std::byte*>(out));
+    for (size_t i = 0; i < step; i += kBlock) lost += lost_values(*out++, &values[i]);
+  }
   return lost;
 }
 
@@ -64,7 +70,7 @@ std::string conversion_note(const Weights& weights) {
     if (!is_converted(m)) return;
     types.insert(dtype_info(m.type)->name);
     before += static_cast<double>(m.bytes());
-    after += static_cast<double>(m.n_out) * m.n_in / kBlock * sizeof(BlockQ8_0);
+    after += static_cast<double>(m.run_bytes());
   };
   for (const LayerWeights& w : weights.layers) {
     for (const Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo, &w.w_gate, &w.w_up, &w.w_down}) add(*m);

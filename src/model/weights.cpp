@@ -175,17 +175,19 @@ const float* rope_factors(TensorTaker& tensors, const char* name, const ModelCon
   return factors;
 }
 
-// What the engines read of a matrix: Q8_0 where it was converted.
-size_t bytes_read(const Matrix& matrix) {
-  const DTypeInfo* info = dtype_info(*runs_as(matrix.type));
+size_t bytes_as(const Matrix& matrix, DType type) {
+  const DTypeInfo* info = dtype_info(type);
   return static_cast<size_t>(matrix.n_out) * matrix.n_in / info->block * info->bytes;
 }
 
 }  // namespace
 
 size_t Matrix::bytes() const {
-  const DTypeInfo* info = dtype_info(type);
-  return static_cast<size_t>(n_out) * n_in / info->block * info->bytes;
+  return bytes_as(*this, type);
+}
+
+size_t Matrix::run_bytes() const {
+  return bytes_as(*this, *runs_as(type));
 }
 
 Matrix gathered_rows(const Matrix& matrix, std::span<const int32_t> ids, std::byte* to) {
@@ -203,10 +205,10 @@ const float* Weights::rope_factors_for(const ModelConfig& config, int n_ctx) con
 
 size_t Weights::bytes_per_token() const {
   const size_t dim = lm_head.n_in;
-  size_t bytes = bytes_read(lm_head) + dim * sizeof(float);  // and output_norm
+  size_t bytes = lm_head.run_bytes() + dim * sizeof(float);  // and output_norm
   for (const LayerWeights& w : layers) {
     for (const Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo, &w.w_gate, &w.w_up, &w.w_down}) {
-      bytes += bytes_read(*m);
+      bytes += m->run_bytes();
     }
     size_t floats = 2 * dim;  // attn_norm, ffn_norm
     if (w.bq) floats += w.wq.n_out;

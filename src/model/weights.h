@@ -18,7 +18,8 @@ struct Matrix {
   int n_out = 0;
   int n_in = 0;
   const std::byte* data = nullptr;
-  size_t bytes() const;  // as stored
+  size_t bytes() const;      // as stored
+  size_t run_bytes() const;  // as the engines read it: those of Q8_0 where it is converted
 };
 // The rows of `matrix` that `ids` names, copied to `to`.
 Matrix gathered_rows(const Matrix& matrix, std::span<const int32_t> ids, std::byte* to);

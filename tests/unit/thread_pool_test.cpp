@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "engine/cpu/thread_pool.h"
@@ -49,4 +51,22 @@ TEST_CASE("barriers hold, also with more threads than cores") {
     for (int r : round) CHECK(r == 200);
     CHECK(took.count() < 10);  // 400 barriers; unbounded spinning took seconds each
   }
+}
+
+TEST_CASE("an exception of any thread comes out of the call, and the pool goes on") {
+  ThreadPool pool(3);
+  for (int thrower = 0; thrower < 3; ++thrower) {
+    std::atomic<int> others{0};
+    const auto work = [&](int thread) {
+      if (thread == thrower) throw std::bad_alloc();
+      ++others;
+    };
+    CHECK_THROWS_AS(pool.run_parts(work), std::bad_alloc);
+    CHECK(others == 2);
+  }
+  const auto fail = [](int) { throw std::runtime_error("all of them"); };
+  CHECK_THROWS_WITH_AS(pool.run_parts(fail), "all of them", std::runtime_error);
+  std::atomic<int> calls{0};
+  pool.run_parts([&](int) { ++calls; });
+  CHECK(calls == 3);
 }

@@ -118,7 +118,7 @@ LinearStore::LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPoo
     std::vector<TileMatrix>& tiles = matrices_[dealt.matrix.data].tiles;
     tiles.resize(n_threads);
     std::vector<size_t> lost(n_threads);
-    pool.run([&](int t) {  // a thread writes what it will read, so the pages are near it
+    pool.run_parts([&](int t) {  // a thread writes what it will read, so the pages are near it
       TileMatrix& mine = tiles[t];
       mine = part(dealt, t);
       uint8_t* q = runs_[t].q.data() + q_at[t];

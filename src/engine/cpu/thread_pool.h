@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -26,6 +27,22 @@ class ThreadPool {
   template <class Work>
   void run(const Work& work) {
     run({[](const void* w, int thread) { (*static_cast<const Work*>(w))(thread); }, &work});
+  }
+
+  // The same for work without barriers, which may throw, as memory may run out: one of the
+  // exceptions is thrown again here, after all threads are done.
+  template <class Work>
+  void run_parts(const Work& work) {
+    std::atomic<bool> failed{false};
+    std::exception_ptr exception;
+    run([&](int thread) {
+      try {
+        work(thread);
+      } catch (...) {
+        if (!failed.exchange(true)) exception = std::current_exception();
+      }
+    });
+    if (exception) std::rethrow_exception(exception);
   }
 
   // From inside `work`: nobody passes until all have arrived.

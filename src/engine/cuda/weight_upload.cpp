@@ -63,7 +63,7 @@ size_t WeightUpload::convert(const Matrix& source, bool int8, int begin, int end
                              const MatrixParts& to) {
   const MatrixBytes tile = tile_bytes(source, int8);
   std::atomic<size_t> lost = 0;
-  pool_.run([&](int thread) {
+  pool_.run_parts([&](int thread) {
     const Slice mine = slice(end - begin, thread, pool_.size());
     if (mine.begin == mine.end) return;
     const int first = begin + mine.begin, last = begin + mine.end;
