@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "error.h"
-#include "text/utf8_stream.h"
+#include "text/utf8_check.h"
 
 namespace specbound {
 namespace {
@@ -96,15 +96,6 @@ class Fields {
   unsigned wire_ = 0;
   std::span<const std::byte> text_;
 };
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const Utf8Head head = utf8_head(text);
-    if (head.kind != Utf8Head::kWhole) return false;
-    text.remove_prefix(head.length);
-  }
-  return true;
-}
 
 SentencePieceModel::Piece read_piece(Fields fields) {
   SentencePieceModel::Piece piece{"", 0, TokenType::kNormal};

@@ -7,6 +7,7 @@
 
 #include "text/jinja_text.h"
 #include "text/jinja_value.h"
+#include "text/utf8_check.h"
 
 namespace specbound::jinja {
 

@@ -220,15 +220,6 @@ std::string utf8(char32_t c) {
   return out;
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const Character c = first_character(text);
-    if (c.code > 0x10FFFF) return false;
-    text.remove_prefix(c.size);
-  }
-  return true;
-}
-
 std::string fixed_date(std::string_view pattern) {
   constexpr struct {
     char letter;

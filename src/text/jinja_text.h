@@ -42,8 +42,6 @@ std::string json_string(std::string_view text, bool ensure_ascii);
 
 // The UTF-8 of a code point; nothing for one that has none.
 std::string utf8(char32_t code_point);
-// All of `text` is UTF-8.
-bool is_utf8(std::string_view text);
 
 // The only day on which templates are rendered, Friday 26 July 2024, in the words of strftime's
 // `pattern`; a reply must not depend on the day it is made. Empty if it asks for more than a date.
