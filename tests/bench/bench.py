@@ -27,6 +27,7 @@ RESULTS = ROOT / "tests" / "bench" / "results"
 # What ships is measured, not what `specbound tune` once found on this machine.
 NO_CACHE = tempfile.TemporaryDirectory()
 os.environ["XDG_CACHE_HOME"] = NO_CACHE.name
+os.environ["SPECBOUND_NO_CONFIG"] = "1"
 
 # Instruction sets that decide which kernels run, ours and others'.
 CPU_FLAGS = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni",
