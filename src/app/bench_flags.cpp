@@ -88,6 +88,12 @@ void add_bench_flags(CLI::App& app, BenchFlags& flags) {
   add_int(app, "-p,--n-prompt", flags.prompt, 1, 1 << 20, "tokens before a replay (default 128)")
       ->group(group);
   app.footer(kExamples);
+  // A measurement is what its command line says; where it runs is the machine's matter.
+  for (CLI::Option* option : app.get_options()) {
+    if (!option->check_lname("device") && !option->check_lname("threads")) {
+      option->configurable(false);
+    }
+  }
 }
 
 void BenchFlags::check() {

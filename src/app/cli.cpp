@@ -18,66 +18,19 @@ namespace specbound {
 
 namespace {
 
-// CLI11 reads "-ngl 0" as "-n gl 0", so this spelling becomes the long one before it looks.
-constexpr std::string_view kGpuLayers = "-ngl";
-constexpr const char* kGpuLayersLong = "--gpu-layers";
-
-// The arguments after argv[0], with -ngl (and -ngl8, -ngl=8) and "--name=" spelled as CLI11
-// understands them. The value of an option is passed through whatever it looks like.
-std::vector<std::string> normalized_arguments(const CLI::App& app, int argc, char** argv) {
-  std::vector<std::string> out;
-  for (int i = 1; i < argc; ++i) {
-    std::string arg = argv[i];
-    if (arg == "--") {
-      out.insert(out.end(), argv + i, argv + argc);
-      break;
-    }
-    if (arg.starts_with(kGpuLayers)) {
-      const std::string value = arg.substr(kGpuLayers.size());
-      arg = kGpuLayersLong + (value.empty() || value[0] == '=' ? value : "=" + value);
-    }
-    if (arg.starts_with("--") && arg.size() > 3 && arg.find('=') == arg.size() - 1) {
-      arg.pop_back();
-      out.push_back(arg);
-      out.emplace_back();
-      continue;
-    }
-    out.push_back(arg);
-    const CLI::Option* option =
-        arg.starts_with("-") && arg.size() > 1 ? app.get_option_no_throw(arg) : nullptr;
-    if (option && option->get_items_expected_min() > 0 && i + 1 < argc) out.push_back(argv[++i]);
-  }
-  return out;
-}
-
-// What CLI11 complains about, as one line that can be shown whatever bytes it quotes.
-std::string complaint(const CLI::ParseError& e) {
-  std::string text = e.what();
-  const size_t missing = text.find(": 1 required ");
-  if (missing != std::string::npos && text.ends_with(" missing")) {
-    text = text.substr(0, missing) + ": a value is missing";
-  }
-  constexpr size_t kMax = 500;
-  std::string line;
-  for (unsigned char c : text.substr(0, kMax)) {
-    line += c >= 0x20 && c != 0x7f ? std::string(1, static_cast<char>(c)) : format("\\x%02x", c);
-  }
-  return text.size() > kMax ? line + "..." : line;
-}
-
-// CLI11's help, with one blank line between groups instead of two.
-std::string help_text(const CLI::App& app) {
-  std::string text = app.help();
-  for (size_t at; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
-  return text;
+// Of "-n,--n-predict,--predict" the one that complaints name: the first long one.
+std::string complained_name(const std::string& names) {
+  const size_t begin = names.find("--");
+  if (begin == std::string::npos) return names;
+  return names.substr(begin, names.find(',', begin) - begin);
 }
 
 // A sampling parameter. Its range is known to validate() alone: it looks at `params` once `assign`
 // has put the number there.
 template <typename Assign>
-CLI::Option* add_sampling(CLI::App& app, const char* name, const SamplingParams& params,
+CLI::Option* add_sampling(CLI::App& app, const char* names, const SamplingParams& params,
                           Assign assign, const std::string& description) {
-  const auto read = [&params, name, assign](const std::string& text) {
+  const auto read = [&params, name = complained_name(names), assign](const std::string& text) {
     if (!assign(text)) {
       throw CLI::ValidationError(
           name, format("expected a number, found \"%s\"", printable(text).c_str()));
@@ -88,7 +41,7 @@ CLI::Option* add_sampling(CLI::App& app, const char* name, const SamplingParams&
       throw CLI::ValidationError(std::string(e.what()));
     }
   };
-  return app.add_option_function<std::string>(name, read, description);
+  return app.add_option_function<std::string>(names, read, description);
 }
 
 // --stop, which counts as often as it is given.
@@ -116,31 +69,6 @@ uint64_t random_seed() {
 
 }  // namespace
 
-std::optional<int> parse_cli(CLI::App& app, int argc, char** argv, FILE* out, FILE* err) {
-  SB_CHECK(argc >= 1);
-  if (app.get_name().empty()) app.name(std::string("specbound ") + argv[0]);
-  for (CLI::Option* option : app.get_options()) {
-    // The last one counts, so that a script's defaults can be overridden behind them.
-    if (option->get_items_expected_max() == 1 &&
-        option->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll) {
-      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    }
-  }
-  std::vector<std::string> arguments = normalized_arguments(app, argc, argv);
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(help_text(app).c_str(), out);
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    std::fprintf(err, "specbound %s: %s; specbound %s --help lists the options\n", argv[0],
-                 complaint(e).c_str(), argv[0]);
-    return 2;
-  }
-  return std::nullopt;
-}
-
 std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -166,12 +94,11 @@ std::optional<double> parse_number(std::string_view text) {
 
 CLI::Option* add_int(CLI::App& app, const std::string& names, int& value, int low, int high,
                      const std::string& description) {
-  const auto read = [&value, low, high, names](const std::string& text) {
+  const auto read = [&value, low, high, name = complained_name(names)](const std::string& text) {
     const std::optional<int64_t> number = parse_int(text);
     if (!number || *number < low || *number > high) {
-      throw CLI::ValidationError(
-          names, format("expected a whole number from %d to %d, found \"%s\"", low, high,
-                        printable(text).c_str()));
+      throw CLI::ValidationError(name, format("expected a whole number from %d to %d, found \"%s\"",
+                                              low, high, printable(text).c_str()));
     }
     value = static_cast<int>(*number);
   };
@@ -180,9 +107,9 @@ CLI::Option* add_int(CLI::App& app, const std::string& names, int& value, int lo
 
 CLI::Option* add_file(CLI::App& app, const std::string& names, std::string& value,
                       const std::string& description) {
-  const auto read = [&value, names](const std::string& text) {
+  const auto read = [&value, name = complained_name(names)](const std::string& text) {
     if (text.empty()) {
-      throw CLI::ValidationError(names, "expected the name of a file, found an empty one");
+      throw CLI::ValidationError(name, "expected the name of a file, found an empty one");
     }
     value = text;
   };
@@ -191,22 +118,27 @@ CLI::Option* add_file(CLI::App& app, const std::string& names, std::string& valu
 
 CLI::Option* add_output_file(CLI::App& app, const std::string& names, std::string& value,
                              const std::string& description) {
-  return add_file(app, names, value, description)->check([](const std::string& path) {
+  const auto check = [](const std::string& path) {
     return std::string(path == "-" ? "expected a file, found -: stdout carries the text; "
                                      "/dev/stderr works"
                                    : "");
-  });
+  };
+  return add_file(app, names, value, description)->check(check)->configurable(false);
 }
 
 CLI::Option* add_model_file(CLI::App& app, std::string& value) {
-  return add_file(app, "-m,--model", value, "GGUF file (default: the bundled demo model)");
+  return add_file(app, "-m,--model", value, "GGUF file (default: the bundled demo model)")
+      ->type_name("FILE.gguf");
 }
 
 namespace {
 
 CLI::Option* add_chat_template(CLI::App& app, std::string& value) {
-  std::string names;
-  for (const std::string& name : ChatTemplate::names()) names += (names.empty() ? "" : ", ") + name;
+  std::string names, words;
+  for (const std::string& name : ChatTemplate::names()) {
+    names += (names.empty() ? "" : ", ") + name;
+    words += (words.empty() ? "" : "|") + name;
+  }
   const auto check = [names](const std::string& name) {
     const std::vector<std::string> known = ChatTemplate::names();
     if (std::find(known.begin(), known.end(), name) != known.end()) return std::string();
@@ -215,9 +147,8 @@ CLI::Option* add_chat_template(CLI::App& app, std::string& value) {
   return app
       .add_option("--chat-template", value,
                   "how conversations are written (default: as the file says; ChatML if that is not "
-                  "known): " +
-                      names)
-      ->type_name("NAME")
+                  "known)")
+      ->type_name(words)
       ->check(check);
 }
 
@@ -242,7 +173,8 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
   app.add_flag("--no-repack", flags.no_repack,
                "read INT8 weights in place: starts at once, runs slower, same text")
       ->group(advanced);
-  text("--isa", flags.isa, "auto|portable|avx2|avx512", "CPU kernels; all give the same text")
+  text("--isa", flags.isa, "auto|portable|avx2|avx512",
+       "CPU kernels; all give the same text (default auto: the fastest that this CPU has)")
       ->group(advanced);
 }
 
@@ -272,8 +204,9 @@ CpuOptions ModelFlags::cpu_options() const {
 void add_text_flags(CLI::App& app, TextFlags& flags, const char* text, const char* file) {
   app.add_option_function<std::string>(
          "-p,--prompt", [&flags](const std::string& given) { flags.text = given; }, text)
-      ->type_name("TEXT");
-  add_file(app, "-f,--file", flags.file, file);
+      ->type_name("TEXT")
+      ->configurable(false);
+  add_file(app, "-f,--file", flags.file, file)->configurable(false);
 }
 
 std::string TextFlags::path() const {
@@ -333,7 +266,7 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
        format("keep the likeliest tokens that sum to this (default %g; 1: all)", p.top_p));
   real("--min-p", p.min_p,
        format("drop tokens below this share of the likeliest (default %g; 0: none)", p.min_p));
-  real("--temp", p.temperature,
+  real("--temp,--temperature", p.temperature,
        format("0 always takes the likeliest token (default %g)", p.temperature));
   const auto read_seed = [&flags](const std::string& text) {
     if (text == "-1") {
@@ -364,10 +297,12 @@ SamplingParams SamplingFlags::resolve() const {
 
 void add_reply_flags(CLI::App& app, ReplyFlags& flags) {
   const std::string group = "Reply";
-  add_int(app, "-n,--n-predict", flags.n_predict, -1, 1 << 30,
+  add_int(app, "-n,--n-predict,--predict", flags.n_predict, -1, 1 << 30,
           "tokens of a reply at most (default -1: until it ends or the context is full)")
       ->group(group);
-  app.add_option("--sys", flags.system, "system prompt")->type_name("TEXT")->group(group);
+  app.add_option("--sys,--system-prompt", flags.system, "system prompt (default: none)")
+      ->type_name("TEXT")
+      ->group(group);
   app.add_flag("--ignore-eos", flags.ignore_eos, "go on past the end of the reply")->group(group);
   add_stop_strings(app, flags.stop)->group(group);
   app.add_flag("--show-exits", flags.show_exits,

@@ -21,9 +21,11 @@ class Option;
 
 namespace specbound {
 
-// Parses argv (argv[0] is the subcommand's name). nullopt: go on. 0: help went to `out`. 2: one
-// line about what is wrong went to `err`. Single-dash names of several letters (-ngl) are
-// understood; of a repeated flag the last one counts.
+// Parses argv (argv[0] is the subcommand's name), then takes what it leaves out from environment
+// and settings file (app/settings.h). nullopt: go on. 0: help went to `out`. 2: one line about what
+// is wrong went to `err`. Throws what apply_settings() does. Single-dash names of several letters
+// (-ngl) are understood; of a repeated flag the last one counts. An option that stands for one run
+// alone is marked ->configurable(false): it comes from the command line only.
 std::optional<int> parse_cli(CLI::App& app, int argc, char** argv, FILE* out = stdout,
                              FILE* err = stderr);
 

@@ -7,6 +7,7 @@ namespace specbound {
 int command_run(int argc, char** argv);
 int command_chat(int argc, char** argv);
 int command_gui(int argc, char** argv);
+int command_serve(int argc, char** argv);
 int command_lens(int argc, char** argv);
 int command_verify(int argc, char** argv);
 int command_train_heads(int argc, char** argv);
@@ -19,5 +20,8 @@ int command_info(int argc, char** argv);
 int command_doctor(int argc, char** argv);
 int command_tokenize(int argc, char** argv);
 int command_detokenize(int argc, char** argv);
+int command_help(int argc, char** argv);
+int command_man(int argc, char** argv);
+int command_completion(int argc, char** argv);
 
 }  // namespace specbound

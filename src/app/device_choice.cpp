@@ -113,22 +113,29 @@ std::optional<int> gpu_number(const std::string& device) {
   return number && *number <= kMost ? std::optional(static_cast<int>(*number)) : std::nullopt;
 }
 
+void read_device(DeviceFlags& flags, const std::string& device) {
+  using Where = DeviceFlags::Where;
+  flags.gpu = gpu_number(device);
+  flags.where = device == "cuda" || flags.gpu ? Where::kCuda
+                : device == "cpu"             ? Where::kCpu
+                                              : Where::kAuto;
+  if (flags.where != Where::kAuto || device == "auto") return;
+  throw Error(ErrorCode::kUsage, format("expected auto, cpu, cuda or cuda:N, found \"%s\"",
+                                        printable(device).c_str()));
+}
+
 void add_device_flags(CLI::App& app, DeviceFlags& flags, const std::string& group,
                       const std::string& advanced) {
   const char* none = gpu_engine().built() ? "" : "; this build has no GPU backend";
-  const auto read_device = [&flags](const std::string& given) {
-    using Where = DeviceFlags::Where;
-    flags.gpu = gpu_number(given);
-    flags.where = given == "cuda" || flags.gpu ? Where::kCuda
-                  : given == "cpu"             ? Where::kCpu
-                                               : Where::kAuto;
-    if (flags.where != Where::kAuto || given == "auto") return;
-    throw CLI::ValidationError(
-        "--device",
-        format("expected auto, cpu, cuda or cuda:N, found \"%s\"", printable(given).c_str()));
+  const auto read = [&flags](const std::string& given) {
+    try {
+      read_device(flags, given);
+    } catch (const Error& e) {
+      throw CLI::ValidationError("--device", e.what());
+    }
   };
   app.add_option_function<std::string>(
-         "--device", read_device,
+         "--device", read,
          format("where to run (default auto: the first GPU that can, else the CPU)%s", none))
       ->type_name("auto|cpu|cuda|cuda:N")
       ->group(group);
@@ -144,7 +151,7 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags, const std::string& grou
   };
   app.add_option_function<std::string>(
          "--gpu-layers,--n-gpu-layers", read_layers,
-         format("also -ngl: layers on the GPU, all or none (0: run on the CPU)%s", none))
+         format("layers on the GPU: all, or 0 for none (default: as --device says)%s", none))
       ->type_name("N|all")
       ->group(group);
   add_choice<GpuDtype>(

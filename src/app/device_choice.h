@@ -37,6 +37,9 @@ struct DeviceFlags {
 };
 // Of --device: "cuda:12" is 12; nullopt for all else.
 std::optional<int> gpu_number(const std::string& device);
+// `device` as --device has it, auto, cpu, cuda or cuda:N, into `flags`. Throws Error(kUsage) for
+// anything else.
+void read_device(DeviceFlags& flags, const std::string& device);
 // --device -ngl --dtype in `group`, --prefill in `advanced`.
 void add_device_flags(CLI::App& app, DeviceFlags& flags, const std::string& group,
                       const std::string& advanced);

@@ -1,4 +1,5 @@
-// Which model a command means: the one named by -m, or the bundled demo model.
+// Which model a command means: the one that --model names (on the command line, in the environment
+// or in the settings file, see app/settings.h), or the bundled demo model.
 #pragma once
 
 #include <string>
@@ -6,9 +7,9 @@
 
 namespace specbound {
 
-// Where the bundled model is looked for, best first: $SPECBOUND_MODEL when set, then models/ in the
-// folder of the executable and the two above it (a build folder inside the source tree), then
-// ../share/specbound/models (an installation).
+// Where the bundled model is looked for, best first: models/ in the folder of the executable and
+// the two above it (a build folder inside the source tree), then ../share/specbound/models (an
+// installation).
 std::vector<std::string> bundled_model_candidates();
 
 // `flag` when not empty, else the first candidate that exists. Throws Error(kFile) listing what was

@@ -228,8 +228,10 @@ void Speculation::take(Setting setting) {
   if (switches()) switch_.emplace(*specbound_);
 }
 
-void Speculation::attach(Backend& backend) {
+void Speculation::attach(Backend& backend,
+                         const std::function<void(const std::string& line)>& note) {
   backend_ = &backend;
+  note_ = note;
   if (active_) begin_drafting();
 }
 
@@ -257,7 +259,7 @@ std::optional<Speculation::Setting> Speculation::tuned_setting() const {
   // Layers that were asked for may not be those of the kind of head that won.
   if (flags_.specbound.preset != Preset::kTuned || flags_.specbound.check_layers) return {};
   if (!heads_ || !backend_) return {};
-  const auto tuned = read_tuned(heads_->base().fingerprint, *heads_, backend_->device());
+  const auto tuned = read_tuned(heads_->base().fingerprint, *heads_, backend_->device(), note_);
   if (!tuned) return {};
   return settle(tuned->settings, true);
 }

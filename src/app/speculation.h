@@ -3,6 +3,7 @@
 // 9, 10.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,8 +36,9 @@ class Speculation {
 
   // The backend that it drafts on from now on, until another one's attach(): gives it the heads,
   // and takes the settings that were tuned for it. Throws Error(kLimit) when they do not fit into
-  // memory. `backend` must outlive it or the next call.
-  void attach(Backend& backend);
+  // memory. `backend` must outlive it or the next call, and so must `note`, who is told of tuned
+  // settings that are of no use (empty: stderr), whenever they are asked for.
+  void attach(Backend& backend, const std::function<void(const std::string& line)>& note = nullptr);
 
   bool active() const { return active_; }
   // For /spec, between rounds. On is refused (false, and nothing changes) where there is nothing to
@@ -111,6 +113,7 @@ class Speculation {
   std::optional<MeasuredSwitch> switch_;
 
   Backend* backend_ = nullptr;
+  std::function<void(const std::string& line)> note_;  // empty: stderr
   bool asked_for_tuned_ = false;
   bool active_ = false;
   std::string cannot_;                        // why there is no drafter; empty when there is one

@@ -176,18 +176,23 @@ void add_exit_flags(CLI::App& app, SpecBoundFlags& flags) {
               "settings that no flag gives: what specbound tune found for this machine (default, "
               "where it ran), the heads file's, or the SpecBound paper's: 8 rows, layers 1-10, "
               "alpha 0.2, tau 0.55");
-  add_number(app, "--d-max", "LAYER", flags, flags.d_max,
-             format("deepest layer that a draft may leave at (the paper's: %d)", defaults.d_max));
-  add_number(app, "--tau", "P", flags, flags.tau,
-             format("confidence at which a draft leaves; higher drafts less and better (the "
-                    "paper's: %g)",
-                    defaults.tau));
-  add_number(app, "--alpha", "X", flags, flags.alpha,
-             format("lowers the confidence of shallow layers, which are too sure: T = 1 + alpha "
-                    "(1 - layer/layers) divides their logits (the paper's: %g)",
-                    defaults.alpha));
+  add_number(
+      app, "--d-max", "LAYER", flags, flags.d_max,
+      format("deepest layer that a draft may leave at (default: the preset's; the paper's: %d)",
+             defaults.d_max));
+  add_number(
+      app, "--tau", "P", flags, flags.tau,
+      format("confidence at which a draft leaves; higher drafts less and better (default: the "
+             "preset's; the paper's: %g)",
+             defaults.tau));
+  add_number(
+      app, "--alpha", "X", flags, flags.alpha,
+      format("lowers the confidence of shallow layers, which are too sure: T = 1 + alpha "
+             "(1 - layer/layers) divides their logits (default: the preset's; the paper's: %g)",
+             defaults.alpha));
   add_setting(app, "--check-layers", "layers", "LIST", check_layers,
-              "layers that are checked for a way out: 2,4,6 or 1-10 or 2,4-8 or all");
+              "layers that are checked for a way out: 2,4,6 or 1-10 or 2,4-8 or all (default: the "
+              "preset's)");
   app.add_flag("--no-anneal", flags.no_anneal, "ablation: T = 1 at every layer")->group(kGroup);
   app.add_flag("--no-depth-bound", flags.no_depth_bound,
                "ablation: drafts may leave at any check layer")
@@ -206,16 +211,21 @@ void add_drafter_flags(CLI::App& app, SpeculationFlags& flags) {
     return true;
   };
   add_exit_flags(app, flags.specbound);
-  add_number(app, "--w-max", "N", flags.specbound, flags.specbound.w_max,
-             format("rows verified together at most, 1-%d (the paper's: %d; 1 never drafts)",
-                    kMaxRows, SpecBoundParams().w_max));
+  add_number(
+      app, "--w-max", "N", flags.specbound, flags.specbound.w_max,
+      format(
+          "rows verified together at most, 1-%d (default: the preset's; the paper's: %d; 1 never "
+          "drafts)",
+          kMaxRows, SpecBoundParams().w_max));
   app.add_flag("--no-width-bound", flags.specbound.no_width_bound,
                format("ablation: up to %d rows, the most there is", kMaxRows))
       ->group(kGroup);
   add_file(app, "--heads", flags.heads,
            "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf)")
+      ->type_name("FILE.gguf")
       ->group(kGroup);
-  add_setting(app, "--head", "full, folded, chained, table, hybrid or lens", "KIND", head,
+  add_setting(app, "--head", "full, folded, chained, table, hybrid or lens",
+              "full|folded|chained|table|hybrid|lens", head,
               "what guesses: full, folded or chained heads of the file, its table of what followed "
               "the same tokens, or hybrid, the table and chained heads where it is unsure "
               "(default: the file's choice); or the logit lens, which needs no training");
@@ -235,7 +245,7 @@ void add_drafter_flags(CLI::App& app, SpeculationFlags& flags) {
               "with hybrid: confidence at which the table drafts and the chained heads are not "
               "asked (default: --tau's)");
   add_setting(app, "--shortlist", "a number of tokens", "N", shortlist,
-              "likely tokens that a head guesses among, a multiple of 16");
+              "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)");
   add_setting(app, "--confidence", "p or margin", "p|margin", rule,
               "what tau is compared with: the likeliest token's share (default), or the chance to "
               "be right by its margin over the second one under the sampler's noise");

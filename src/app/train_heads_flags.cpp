@@ -80,7 +80,7 @@ void add_data_flags(CLI::App& app, TrainHeadsFlags& flags) {
       ->group(group);
   add_count(app, "--self-generate", flags.self_generate,
             "let the model write the replies itself, N tokens of them, half greedy, half sampled, "
-            "and learn those: what it writes is what the heads will have to guess")
+            "and learn those: what it writes is what the heads will have to guess (default: none)")
       ->group(group);
   add_real(app, "--self-temp", 0.01, 10, "temperature of the sampled half (default 0.7)",
            [&flags](double t) { flags.self_temp = t; })
@@ -119,7 +119,8 @@ void add_head_flags(CLI::App& app, TrainHeadsFlags& flags) {
   add_int(app, "--shortlist", flags.shortlist, 1, 1 << 24,
           "tokens that chained and folded heads can guess, the most frequent (default 1024, or "
           "8192 of a vocabulary above 16384; rounded up to a multiple of 16)")
-      ->group(group);
+      ->group(group)
+      ->configurable(false);  // run's says how many of these are looked at
 }
 
 void add_training_flags(CLI::App& app, TrainHeadsFlags& flags) {
@@ -177,8 +178,11 @@ void add_file_flags(CLI::App& app, TrainHeadsFlags& flags) {
   app.add_flag("--resume", flags.resume,
                "insist on going on with a training that was killed; without it that happens when "
                "there is one")
-      ->group(group);
-  app.add_flag("--fresh", flags.fresh, "start over even if there is one")->group(group);
+      ->group(group)
+      ->configurable(false);
+  app.add_flag("--fresh", flags.fresh, "start over even if there is one")
+      ->group(group)
+      ->configurable(false);
 }
 
 }  // namespace

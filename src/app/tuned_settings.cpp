@@ -127,9 +127,11 @@ HeadDefaults settings_from(const Json& json) {
   return settings;
 }
 
-void tell_useless(const std::string& path, const char* why) {
-  std::fprintf(stderr, "%s: no use as tuned settings (%s); specbound tune writes them again\n",
-               terminal_text(path).c_str(), terminal_text(why).c_str());
+void tell_useless(const TunedNote& note, const std::string& path, const char* why) {
+  const std::string line =
+      format("%s: no use as tuned settings (%s); specbound tune writes them again",
+             terminal_text(path).c_str(), terminal_text(why).c_str());
+  note ? note(line) : (void)std::fprintf(stderr, "%s\n", line.c_str());
 }
 
 // What `settings` name that the heads lack; empty: nothing.
@@ -167,7 +169,7 @@ std::string cache_folder() {
 
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
                                         const std::string& heads_fingerprint,
-                                        const std::string& device) {
+                                        const std::string& device, const TunedNote& note) {
   const std::string path = file_for(model_fingerprint, device);
   std::error_code error;
   if (path.empty() || !fs::exists(path, error)) return std::nullopt;
@@ -197,20 +199,21 @@ std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
     }
     return tuned;
   } catch (const Error& e) {
-    tell_useless(path, e.what());
+    tell_useless(note, path, e.what());
   } catch (const nlohmann::json::exception& e) {
-    tell_useless(path, e.what());
+    tell_useless(note, path, e.what());
   }
   return std::nullopt;
 }
 
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
-                                        const ExitHeads& heads, const std::string& device) {
-  auto tuned = read_tuned(model_fingerprint, heads.fingerprint(), device);
+                                        const ExitHeads& heads, const std::string& device,
+                                        const TunedNote& note) {
+  auto tuned = read_tuned(model_fingerprint, heads.fingerprint(), device, note);
   if (!tuned) return tuned;
   const std::string why = misfit(tuned->settings, heads);
   if (why.empty()) return tuned;
-  tell_useless(file_for(model_fingerprint, device), why.c_str());
+  tell_useless(note, file_for(model_fingerprint, device), why.c_str());
   return std::nullopt;
 }
 

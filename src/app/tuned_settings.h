@@ -3,6 +3,7 @@
 // One JSON file for each model and device; the machine is its CPU's name and the device.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,15 +22,18 @@ struct TunedSettings {
 // Empty where neither XDG_CACHE_HOME nor HOME says where.
 std::string cache_folder();
 
+// Who is told in one line of a file that is of no use; empty: stderr.
+using TunedNote = std::function<void(const std::string& line)>;
 // nullopt when there is none for this model, heads file and device; a file that cannot be read or
-// makes no sense is told on stderr in one line and counts as none.
+// makes no sense is told and counts as none.
 // The same for these heads, which must have what the settings name: a file that was edited by hand
 // may not.
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
-                                        const ExitHeads& heads, const std::string& device);
+                                        const ExitHeads& heads, const std::string& device,
+                                        const TunedNote& note = nullptr);
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
                                         const std::string& heads_fingerprint,
-                                        const std::string& device);
+                                        const std::string& device, const TunedNote& note = nullptr);
 // Throws Error(kFile). Returns where it went.
 std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
                         const TunedSettings& settings);

@@ -125,6 +125,29 @@ TEST_CASE("flags arrive") {
   CHECK(p.seed == 9);
 }
 
+TEST_CASE("llama.cpp's other spellings are known") {
+  const Flags f =
+      parse({"-sys", "be brief", "--temperature", "0.5", "--predict", "7", "-ngl", "0"});
+  REQUIRE(!f.status);
+  CHECK(f.reply.system == "be brief");
+  CHECK(f.sampling.params.temperature == 0.5f);
+  CHECK(f.reply.n_predict == 7);
+  CHECK(f.model.device.layers == 0);
+  CHECK(parse({"--system-prompt=x"}).reply.system == "x");
+  CHECK(parse({"-sys=y"}).reply.system == "y");
+  CHECK(parse({"-p", "-sys"}).text.text == "-sys");
+}
+
+TEST_CASE("a name that is nearly one of them is told") {
+  CHECK(parse({"--tmep", "1"}).err ==
+        "specbound test: unknown option --tmep; did you mean --temp? specbound test --help lists "
+        "the options\n");
+  CHECK(parse({"--frobnicate"}).err ==
+        "specbound test: unknown option --frobnicate; specbound test --help lists the options\n");
+  CHECK(parse({"-"}).err.find("unexpected argument -;") != std::string::npos);
+  CHECK(parse({"---"}).status == 2);
+}
+
 TEST_CASE("without flags: the documented defaults and a seed of its own") {
   const Flags f = parse({});
   REQUIRE(!f.status);
@@ -322,6 +345,14 @@ TEST_CASE("the limits themselves are fine") {
   CHECK(!parse({"-s", "5", "-s", "-1"}).sampling.seed);
 }
 
+TEST_CASE("a switch is on or off") {
+  CHECK(parse({"--ignore-eos=on"}).reply.ignore_eos);
+  CHECK(!parse({"--ignore-eos", "--ignore-eos=off"}).reply.ignore_eos);
+  CHECK(parse({"--ignore-eos=maybe"}).err ==
+        "specbound test: --ignore-eos: expected on or off, found \"maybe\"; specbound test --help "
+        "lists the options\n");
+}
+
 TEST_CASE("complaints stay one printable line whatever they quote") {
   const Flags f = parse({"--temp", "1\n2\x1b[31m"});
   CHECK(f.status == 2);
@@ -329,6 +360,7 @@ TEST_CASE("complaints stay one printable line whatever they quote") {
   const Flags stray = parse({"\x1b[31m\nstray"});
   CHECK(stray.err.find('\x1b') == std::string::npos);
   CHECK(std::count(stray.err.begin(), stray.err.end(), '\n') == 1);
+  CHECK(parse({"\xc2\x9bm"}).err.find("\xc2\x9b") == std::string::npos);  // a C1 control
   CHECK(parse({std::string(100000, 'x')}).err.size() < 600);
 }
 
