@@ -3,6 +3,7 @@
 #include <ctime>
 #include <iterator>
 
+#include "app/saved_conversation.h"
 #include "app/stats.h"
 #include "error.h"
 #include "gui/model/app_state.h"

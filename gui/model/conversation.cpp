@@ -3,14 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "app/terminal_text.h"
-#include "text/utf8_stream.h"
-
 namespace specbound::gui {
 
 namespace {
-
-constexpr size_t kTitleCharacters = 40;
 
 char small(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -54,32 +49,6 @@ std::vector<ChatMessage> Conversation::prompt(size_t n) const {
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
-}
-
-std::string title_from(std::string_view text) {
-  std::string title;
-  size_t characters = 0;
-  bool space = false;  // owed before the next character
-  while (!text.empty()) {
-    const Utf8Head head = utf8_head(text);
-    const std::string_view c = text.substr(0, head.length);
-    text.remove_prefix(c.size());
-    if (c == "\n" && !title.empty()) break;
-    const bool whole = head.kind == Utf8Head::kWhole;
-    if (!whole || c == " " || is_shapeless(code_point(c))) {
-      space = !title.empty();
-      continue;
-    }
-    if (characters + (space ? 2 : 1) > kTitleCharacters) {
-      title += "\u2026";
-      break;
-    }
-    if (space) title += ' ';
-    characters += space ? 2 : 1;
-    space = false;
-    title += c;
-  }
-  return title.empty() ? "Untitled" : title;
 }
 
 }  // namespace specbound::gui

@@ -55,8 +55,4 @@ struct Conversation {
 // Nothing but white space: no message.
 bool is_blank(std::string_view text);
 
-// What a conversation that begins with `text` is called: its first line on 40 characters at most,
-// whole ones, with nothing in it that is no text.
-std::string title_from(std::string_view text);
-
 }  // namespace specbound::gui

@@ -1,8 +1,6 @@
 // Conversations as files: one JSON object each in a folder of the person's data home, replaced
-// whole or not at all. What cannot be read is reported and left as it is, never written over.
-//
-// {"version": 1, "title", "system", "changed": seconds since 1970,
-//  "messages": [{"role": "user" | "assistant", "text", "figures", "number"}, ...]}
+// whole or not at all, in the format of app/saved_conversation.h. What cannot be read is reported
+// and left as it is, never written over.
 #pragma once
 
 #include <string>

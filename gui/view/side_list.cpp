@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "app/saved_conversation.h"
 #include "error.h"
 #include "gui/model/app_state.h"
 #include "gui/view/fonts.h"

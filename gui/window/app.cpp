@@ -105,7 +105,10 @@ void App::start(const AppFlags& flags) {
   if (!flags.system.empty()) state_.set_system(flags.system);
   if (!flags.replay.empty()) state_.open_replay(flags.replay);
   if (!flags.file.empty()) state_.open_file(flags.file);
-  if (!flags.model.model.empty()) state_.load(flags.model.model);
+  // A model from the settings gives way to one that is named as the file to open.
+  if (!flags.model.model.empty() && state_.model_state() == ModelState::kNone) {
+    state_.load(flags.model.model);
+  }
 }
 
 // Who only looks at a trace needs no model, unless it turns out to be none.

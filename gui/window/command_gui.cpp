@@ -37,7 +37,8 @@ CLI::Option* add_window_setting(CLI::App& app, const char* name, const char* typ
 
 void add_window_flags(CLI::App& app, gui::AppFlags& flags) {
   add_file(app, "--replay", flags.replay, "a file of --trace, to be looked at and played again")
-      ->group("Window");
+      ->group("Window")
+      ->configurable(false);
   const auto theme = [&flags](const std::string& text) {
     flags.dark = text == "dark";
     return text == "dark" || text == "light";
@@ -75,12 +76,13 @@ int command_gui(int argc, char** argv) {
   gui::AppFlags flags;
   CLI::App app("Talk with a model in a window, and watch each token leave the network.");
   add_file(app, "FILE", flags.file, "a model, a file of --trace, or a saved conversation")
-      ->type_name("");
+      ->type_name("FILE.gguf");
   add_window_flags(app, flags);
-  add_int(app, "-n,--n-predict", flags.n_predict, -1, 1 << 30,
+  add_int(app, "-n,--n-predict,--predict", flags.n_predict, -1, 1 << 30,
           "tokens of a reply at most (default -1: until it ends or the context is full)")
       ->group("Reply");
-  app.add_option("--sys", flags.system, "system prompt of the first conversation")
+  app.add_option("--sys,--system-prompt", flags.system,
+                 "system prompt of the first conversation (default: none)")
       ->type_name("TEXT")
       ->group("Reply");
   add_output_file(app, "--trace", flags.trace, "write what each round and token did as JSON lines")

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,18 @@ class Conversation {
   void add_reply(std::string content) { add(ChatMessage::Role::kAssistant, std::move(content)); }
   ChatMessage remove_last();
   void clear();  // all but the system prompt
+  // What the next prompts begin with; empty: nothing.
+  void set_system(std::string system);
+  const std::string& system() const { return system_; }
 
   // True if the newest message is a reply.
   bool ends_with_reply() const;
+  // All that was said, in turn from a user's message on: also what prompts have dropped.
+  std::span<const ChatMessage> messages() const { return messages_; }
 
   struct Prompt {
     std::vector<int32_t> ids;
-    int dropped_turns = 0;  // forgotten for good by this call
+    int dropped_turns = 0;  // out of all prompts from this call on
   };
   // Ids of the conversation up to the next reply. Turns are dropped until `reserve` positions of
   // `n_ctx` are free; when only the newest message is left, it need only fit. Throws Error(kLimit),
@@ -39,8 +45,9 @@ class Conversation {
 
   const Tokenizer& tokenizer_;
   const ChatTemplate& template_;
-  size_t n_system_ = 0;                // 0 or 1
-  std::vector<ChatMessage> messages_;  // system, then user and assistant in turn
+  std::string system_;
+  std::vector<ChatMessage> messages_;  // user and assistant in turn
+  size_t n_dropped_ = 0;               // of them, at the beginning: in no prompt any more
 };
 
 // Positions kept free for a reply before old turns are dropped for it. `max_tokens`: of the reply;

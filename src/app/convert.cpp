@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,8 +14,7 @@
 #include "app/cli.h"
 #include "app/commands.h"
 #include "app/file_output.h"
-#include "app/interrupt.h"
-#include "app/progress.h"
+#include "app/new_file_job.h"
 #include "app/terminal_text.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
@@ -117,44 +115,39 @@ void print_summary(const ConvertOptions& options, const Converted& done, size_t 
 int command_convert(int argc, char** argv) {
   ConvertFlags flags;
   CLI::App app(kExplained, "specbound convert");
-  add_file(app, "DIR", flags.directory, "the directory of the model");
+  add_file(app, "DIR", flags.directory, "the directory of the model")->type_name("DIR");
   add_output_file(app, "-o,--out", flags.out,
                   "the file to write, a new one (default: NAME-TYPE.gguf in this directory)");
-  app.add_option("--type", flags.type,
-                 "what matrices become: F32, F16 (default), BF16, Q8_0, Q4_0 or Q4_K")
-      ->type_name("TYPE");
+  app.add_option("--type", flags.type, "what matrices become (default F16)")
+      ->type_name("F32|F16|BF16|Q8_0|Q4_0|Q4_K")
+      ->configurable(false);
   app.add_option("--name", flags.name, "the model's name (default: that of the directory)")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->configurable(false);
   app.add_option("--pre", flags.pre,
                  "how words are cut, as tokenizer.ggml.pre has it (qwen2, llama-bpe, ...), where "
                  "tokenizer.json says it in a way that is not known")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->configurable(false);
   add_int(app, "-t,--threads", flags.n_threads, 0, 256,
           "threads (default 0: one per physical core)");
-  app.add_flag("--json", flags.json, "print the summary as JSON");
+  app.add_flag("--json", flags.json, "print the summary as JSON")->configurable(false);
   app.footer(kExamples);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
   ConvertOptions options = read_options(flags);
 
-  catch_interrupts();
-  const auto start = std::chrono::steady_clock::now();
-  std::optional<Progress> bar(std::in_place, "converting", Progress::Unit::kBytes);
-  options.progress = [&bar](size_t done, size_t total) {
-    if (interrupt_flag()) throw Interrupted("interrupted: no file was written");
-    bar->update(done, total);
-  };
+  std::optional<NewFileJob> job(std::in_place, "converting");
+  options.progress = job->progress();
   const Converted done = convert_model(options);
-  bar.reset();
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = job->seconds();
+  job.reset();  // the bar goes before anything else is said
 
   for (const std::string& note : done.notes) {
     std::fprintf(stderr, "specbound convert: note: %s\n", terminal_text(note).c_str());
   }
   const size_t bytes = std::filesystem::file_size(options.output);
   if (flags.json) {
-    const Json summary = summary_json(options, done, bytes, seconds);
-    std::printf("%s\n", summary.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    print_summary_json(summary_json(options, done, bytes, seconds));
   } else {
     print_summary(options, done, bytes);
   }

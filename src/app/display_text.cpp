@@ -14,9 +14,19 @@ namespace specbound {
 
 namespace {
 
-// The system's widths, as its terminals take them, whatever locale the program runs in. -1: not
-// printable.
-int system_width(uint32_t c) {
+std::string visible_character(std::string_view c) {
+  if (c == " ") return "\u2423";
+  if (c == "\n") return "\\n";
+  if (c == "\t") return "\\t";
+  if (c == "\r") return "\\r";
+  const uint32_t value = code_point(c);
+  if (is_shapeless(value) || character_width(value) < 0) return spelled_out(c);
+  return std::string(c);
+}
+
+}  // namespace
+
+int character_width(uint32_t c) {
   static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   if (utf8 == nullptr) return 1;
   const locale_t before = uselocale(utf8);
@@ -24,18 +34,6 @@ int system_width(uint32_t c) {
   uselocale(before);
   return width;
 }
-
-std::string visible_character(std::string_view c) {
-  if (c == " ") return "\u2423";
-  if (c == "\n") return "\\n";
-  if (c == "\t") return "\\t";
-  if (c == "\r") return "\\r";
-  const uint32_t value = code_point(c);
-  if (is_shapeless(value) || system_width(value) < 0) return spelled_out(c);
-  return std::string(c);
-}
-
-}  // namespace
 
 std::string visible_text(std::string_view bytes) {
   std::string out;
@@ -55,7 +53,7 @@ int display_width(std::string_view text) {
   while (!text.empty()) {
     const Utf8Head head = utf8_head(text);
     width += head.kind == Utf8Head::kWhole
-                 ? std::max(0, system_width(code_point(text.substr(0, head.length))))
+                 ? std::max(0, character_width(code_point(text.substr(0, head.length))))
                  : 1;
     text.remove_prefix(head.length);
   }

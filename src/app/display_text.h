@@ -1,6 +1,7 @@
 // Text as cells of a table: nothing invisible, and as wide as a terminal will show it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,10 @@ namespace specbound {
 // terminal, has no shape, or is no UTF-8. A combining mark without a character to sit on gets a
 // dotted circle.
 std::string visible_text(std::string_view bytes);
+
+// Columns of one character by the system's tables, as its terminals take them, whatever locale the
+// program runs in: 2 for wide ones, 0 for combining marks, -1 for what cannot be printed.
+int character_width(uint32_t code_point);
 
 // Columns that visible_text() takes on a terminal: 2 for wide characters, 0 for combining marks.
 int display_width(std::string_view text);

@@ -11,6 +11,8 @@
 #include "app/doctor_gpu.h"
 #include "app/machine.h"
 #include "app/model_path.h"
+#include "app/settings.h"
+#include "app/settings_file.h"
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
@@ -27,6 +29,7 @@ struct Findings {
   int n_threads = 1;                            // of the second measurement
   double bandwidth_one = 0, bandwidth_all = 0;  // bytes per second
   std::string bundled_model;                    // empty if not found
+  std::string settings;                         // the file that was read; empty: none
   uint64_t bundled_bytes = 0;
   GpuFindings gpus;
 };
@@ -39,7 +42,7 @@ size_t probe_bytes(const CpuInfo& cpu, const MemoryInfo& memory) {
   return std::max<uint64_t>(bytes, uint64_t{1} << 20);
 }
 
-Findings examine() {
+Findings examine(const std::string& model) {
   Findings f;
   f.cpu = read_cpu_info();
   f.memory = read_memory_info();
@@ -49,7 +52,7 @@ Findings examine() {
   f.bandwidth_all =
       f.n_threads > 1 ? measure_read_bandwidth(f.n_threads, bytes, kProbeSeconds) : f.bandwidth_one;
   try {
-    f.bundled_model = find_model("");
+    f.bundled_model = find_model(model);
     std::error_code ignored;
     f.bundled_bytes = std::filesystem::file_size(f.bundled_model, ignored);
     if (ignored) f.bundled_bytes = 0;
@@ -99,6 +102,8 @@ void print_text(const Findings& f) {
       f.bundled_model.empty()
           ? "bundled model not found: give one with -m FILE.gguf"
           : f.bundled_model + format(" (%.1f MB)", 1e-6 * static_cast<double>(f.bundled_bytes)));
+  row("settings", f.settings.empty() ? "no file: " + shown_path(default_settings_path())
+                                     : shown_path(f.settings));
 }
 
 void print_json(const Findings& f) {
@@ -128,6 +133,7 @@ void print_json(const Findings& f) {
         {"all_threads_bytes_per_second", f.bandwidth_all}}},
       {"gpu", gpu_findings_json(f.gpus)},
       {"bundled_model", text_or_null(f.bundled_model)},
+      {"settings_file", text_or_null(f.settings)},
   };
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
@@ -136,14 +142,17 @@ void print_json(const Findings& f) {
 
 int command_doctor(int argc, char** argv) {
   bool json = false;
+  std::string model;
   CLI::App app("What this machine offers: CPU, kernels, memory, measured bandwidth, GPU, model.");
-  app.add_flag("--json", json, "as a JSON object");
+  add_model_file(app, model);
+  app.add_flag("--json", json, "as a JSON object")->configurable(false);
   app.footer(
       "Examples:\n"
       "  specbound doctor\n"
       "  specbound doctor --json > machine.json");
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
-  const Findings findings = examine();
+  Findings findings = examine(model);
+  findings.settings = settings_path(app);
   if (json) {
     print_json(findings);
   } else {

@@ -425,9 +425,9 @@ int command_info(int argc, char** argv) {
   CLI::App app("What a GGUF file holds, and whether it can run here.", "specbound info");
   std::string path;
   bool tensors = false, json = false;
-  app.add_option("-m,--model,FILE", path, "the GGUF file")->type_name("");
-  app.add_flag("--tensors", tensors, "list every tensor");
-  app.add_flag("--json", json, "print the report as JSON");
+  app.add_option("-m,--model,FILE", path, "the GGUF file")->type_name("FILE.gguf");
+  app.add_flag("--tensors", tensors, "list every tensor")->configurable(false);
+  app.add_flag("--json", json, "print the report as JSON")->configurable(false);
   app.footer(
       "Examples:\n"
       "  specbound info model.gguf\n"

@@ -27,17 +27,26 @@ void on_interrupt(int) {
   errno = saved;
 }
 
+void catch_signal(int number) {
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;
+  sigaction(number, &action, nullptr);
+}
+
 }  // namespace
 
 void catch_interrupts() {
   if (wake_pipe[0] < 0 && pipe2(wake_pipe, O_NONBLOCK | O_CLOEXEC) != 0) {
     throw Error(ErrorCode::kLimit, format("cannot make a pipe: %s", std::strerror(errno)));
   }
-  struct sigaction action = {};
-  action.sa_handler = on_interrupt;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
+  catch_signal(SIGINT);
   signal(SIGPIPE, SIG_IGN);
+}
+
+void catch_termination() {
+  catch_interrupts();
+  catch_signal(SIGTERM);
 }
 
 const std::atomic<bool>& interrupt_flag() {

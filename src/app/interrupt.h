@@ -15,6 +15,8 @@ class Interrupted : public std::runtime_error {
 
 // Installs the handler for SIGINT; SIGPIPE becomes a write error. May be called more than once.
 void catch_interrupts();
+// SIGTERM counts as a Ctrl-C from here on.
+void catch_termination();
 
 const std::atomic<bool>& interrupt_flag();
 void clear_interrupt();

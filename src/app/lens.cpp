@@ -1,15 +1,12 @@
 // specbound lens: the paper's Figure 1 for a prompt. stdout carries the table, stderr the rest.
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 
 #include "app/cli.h"
 #include "app/commands.h"
-#include "app/exit_colors.h"
 #include "app/file_output.h"
 #include "app/interrupt.h"
 #include "app/lens_views.h"
@@ -42,25 +39,6 @@ constexpr const char* kExamples =
     "  specbound lens -m base-model.gguf --raw -p \"Once upon a time\" --tau 0.7 --alpha 0.5\n"
     "  echo \"Play some jazz.\" | specbound lens --json lens.json > table.txt";
 
-TerminalStyle terminal_style() {
-  const bool terminal = isatty(STDOUT_FILENO) == 1;
-  TerminalStyle style;
-  style.colour = color_refusal(STDOUT_FILENO, "stdout").empty();
-  style.width = terminal ? 80 : 120;
-  if (const char* given = std::getenv("COLUMNS")) {
-    const std::optional<int64_t> columns = parse_int(given);
-    if (columns && *columns >= 1 && *columns <= 10000) {
-      style.width = static_cast<int>(*columns);
-      return style;
-    }
-  }
-  winsize size = {};
-  if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    style.width = size.ws_col;
-  }
-  return style;
-}
-
 LensTable collect(LoadedModel& model, ExitHead& head, const SpecBoundParams& params,
                   const Prompt& prompt, int n_tokens) {
   std::optional<Progress> bar;
@@ -92,9 +70,11 @@ int command_lens(int argc, char** argv) {
   add_text_flags(app, flags.text, "the prompt",
                  "read the prompt from a file, - for stdin; one line end at its end is cut");
   add_prompt_flags(app, flags.prompt);
-  app.add_option("--sys", flags.system, "system prompt")->type_name("TEXT");
-  add_int(app, "-n,--n-predict", flags.n_tokens, 1, kMaxTokens,
-          "tokens at most (default 16); the end token counts");
+  app.add_option("--sys,--system-prompt", flags.system, "system prompt (default: none)")
+      ->type_name("TEXT");
+  add_int(app, "-n,--n-predict,--predict", flags.n_tokens, 1, kMaxTokens,
+          "tokens at most (default 16); the end token counts")
+      ->configurable(false);  // chat's may be -1
   add_output_file(app, "--svg", flags.svg, "write the table as a picture too");
   add_output_file(app, "--json", flags.json, "write the table as JSON too");
   add_exit_flags(app, flags.specbound);
@@ -125,7 +105,7 @@ int command_lens(int argc, char** argv) {
                          [&model](int32_t id) { return model.tokenizer().piece(id, true); }};
   if (!flags.svg.empty()) write_file(flags.svg, lens_svg(view));
   if (!flags.json.empty()) write_file(flags.json, lens_json(view));
-  return write_stdout(lens_terminal(view, terminal_style())) ? 0 : 1;
+  return write_stdout(lens_terminal(view, terminal_style(STDOUT_FILENO, "stdout"))) ? 0 : 1;
 }
 
 }  // namespace specbound

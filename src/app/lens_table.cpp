@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/interrupt.h"
+#include "decode/layer_guesses.h"
 #include "engine/float_mode.h"
 #include "error.h"
 
@@ -94,6 +95,31 @@ LensTable collect_lens(Backend& backend, ExitHead& head, const SpecBoundParams& 
       table.stop = StopReason::kEnd;
       break;
     }
+  }
+  return table;
+}
+
+LensTable look_back(Session& session, const SpecBoundParams& params, int from, int to,
+                    const std::atomic<bool>& abort) {
+  LensTable table;
+  table.params = params;
+  table.n_layers = session.backend().config().n_layers;
+  table.prompt_tokens = from + 1;
+  table.check_layers = bounded_check_layers(params, table.n_layers);
+  const auto take = [&](int row, std::span<const LayerTop> layers) {
+    LensColumn column;
+    for (const LayerTop& top : layers) column.cells.push_back({top.token, top.probability});
+    column.drawn = session.tokens()[row + 1];
+    mark_exits(column, table.check_layers, params.tau);
+    table.columns.push_back(std::move(column));
+  };
+  const auto temperature = [&](int layer) {
+    return annealed_temperature(params, layer, table.n_layers);
+  };
+  if (!guess_layers(
+          session, from, to, take, [&] { return !abort; }, temperature)) {
+    throw Interrupted(
+        format("interrupted after %zu of %d tokens", table.columns.size(), to - from));
   }
   return table;
 }

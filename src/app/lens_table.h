@@ -35,8 +35,9 @@ struct LensColumn {
   std::vector<LensCell> cells;  // [layer - 1]
   int exit_layer = 0;           // 0: nowhere
   bool exit_right = false;
+  std::optional<int32_t> drawn;  // the text's token, where it was sampled
 
-  int32_t token() const { return cells.back().token; }  // the text's own
+  int32_t token() const { return drawn.value_or(cells.back().token); }  // the text's own
 };
 
 struct LensTable {
@@ -67,6 +68,12 @@ struct LensRequest {
 // Interrupted when aborted.
 LensTable collect_lens(Backend& backend, ExitHead& head, const SpecBoundParams& params,
                        const LensRequest& request);
+
+// The same for tokens of a session's newest reply, whatever wrote it: those behind the rows of
+// positions [from, to), as Session::revisit() takes them. The session stays as it was. Throws
+// Interrupted when aborted.
+LensTable look_back(Session& session, const SpecBoundParams& params, int from, int to,
+                    const std::atomic<bool>& abort);
 
 struct LensSummary {
   int right = 0, wrong = 0, nowhere = 0;  // columns by their first exit

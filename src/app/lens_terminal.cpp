@@ -1,9 +1,16 @@
 // The lens table on a terminal: a row a layer, blocks of as many tokens as fit. Without colour the
 // same columns, with marks that programs can cut out.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <optional>
 
+#include "app/cli.h"
 #include "app/display_text.h"
+#include "app/exit_colors.h"
 #include "app/lens_views.h"
 #include "error.h"
 
@@ -102,10 +109,27 @@ std::string legend(bool colour) {
          sample(LensMark::kRight, "[right exit]") + "  " +
          sample(LensMark::kWrong, "!wrong exit!") + "  " +
          sample(LensMark::kAfter, ".after the right exit") +
-         "  * a draft may leave here\nsame: how often the layer's token is the last layer's\n";
+         "  * a draft may leave here\nsame: how often the layer's token is the text's\n";
 }
 
 }  // namespace
+
+TerminalStyle terminal_style(int fd, const char* name) {
+  const bool terminal = isatty(fd) == 1;
+  TerminalStyle style;
+  style.colour = color_refusal(fd, name).empty();
+  style.width = terminal ? 80 : 120;
+  if (const char* given = std::getenv("COLUMNS")) {
+    const std::optional<int64_t> columns = parse_int(given);
+    if (columns && *columns >= 1 && *columns <= 10000) {
+      style.width = static_cast<int>(*columns);
+      return style;
+    }
+  }
+  winsize size = {};
+  if (terminal && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.width = size.ws_col;
+  return style;
+}
 
 std::string lens_terminal(const LensView& view, const TerminalStyle& style) {
   const int width = text_width(view);

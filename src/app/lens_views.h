@@ -28,6 +28,8 @@ struct TerminalStyle {
   int width = 80;  // columns of the terminal; blocks of tokens are cut to it
   bool colour = false;
 };
+// That of the stream `name`: COLUMNS, else the terminal's width, else 120.
+TerminalStyle terminal_style(int fd, const char* name);
 // Ends with a newline. The legend and the summary are not cut.
 std::string lens_terminal(const LensView& view, const TerminalStyle& style);
 

@@ -1,6 +1,5 @@
 // `specbound quantize`: a model as a smaller file. stdout carries the summary, stderr the rest.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -11,8 +10,7 @@
 #include "app/cli.h"
 #include "app/commands.h"
 #include "app/file_output.h"
-#include "app/interrupt.h"
-#include "app/progress.h"
+#include "app/new_file_job.h"
 #include "app/terminal_text.h"
 #include "convert/quantize_plan.h"
 #include "convert/requantize.h"
@@ -110,16 +108,19 @@ Json summary_json(const QuantizeFlags& flags, const Gguf& gguf, size_t bytes,
 int command_quantize(int argc, char** argv) {
   QuantizeFlags flags;
   CLI::App app(kExplained, "specbound quantize");
-  add_file(app, "IN", flags.in, "the model, a GGUF file; of a split one the first file");
+  add_file(app, "IN", flags.in, "the model, a GGUF file; of a split one the first file")
+      ->type_name("FILE.gguf");
   add_output_file(app, "OUT", flags.out, "the file to write, a new one");
-  app.add_option("TYPE", flags.type, "F16, BF16, Q8_0, Q4_0 or Q4_K")->type_name("");
+  app.add_option("TYPE", flags.type, "F16, BF16, Q8_0, Q4_0 or Q4_K")
+      ->type_name("F16|BF16|Q8_0|Q4_0|Q4_K");
   app.add_option("--head", flags.head,
                  "type of the embedding and the output matrix (default: Q8_0 where TYPE has 4 "
                  "bits, else TYPE)")
-      ->type_name("TYPE");
+      ->type_name("F16|BF16|Q8_0|Q4_0|Q4_K")
+      ->configurable(false);
   add_int(app, "-t,--threads", flags.n_threads, 0, 256,
           "threads (default 0: one per physical core)");
-  app.add_flag("--json", flags.json, "print the summary as JSON");
+  app.add_flag("--json", flags.json, "print the summary as JSON")->configurable(false);
   app.footer(kExamples);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
   if (flags.in.empty() || flags.out.empty() || flags.type.empty()) {
@@ -131,27 +132,20 @@ int command_quantize(int argc, char** argv) {
   if (!flags.head.empty()) head = named_type("--head", flags.head);
   check_new_file(flags.out);
 
-  catch_interrupts();
-  const auto start = std::chrono::steady_clock::now();
+  std::optional<NewFileJob> job(std::in_place, "quantizing");
   const Gguf gguf = Gguf::open(flags.in);
   const QuantizePlan plan = plan_quantization(gguf, type, head);
   tell_plan(plan);
   RequantizeOptions options;
   options.n_threads = flags.n_threads > 0 ? flags.n_threads : usable_cores();
-  std::optional<Progress> bar(std::in_place, "quantizing", Progress::Unit::kBytes);
-  options.progress = [&bar](size_t done, size_t total) {
-    if (interrupt_flag()) throw Interrupted("interrupted: no file was written");
-    bar->update(done, total);
-  };
+  options.progress = job->progress();
   const Requantized done = requantize(gguf, plan, flags.out, options);
-  bar.reset();
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = job->seconds();
+  job.reset();  // the bar goes before anything else is said
 
   const size_t bytes = std::filesystem::file_size(flags.out);
   if (flags.json) {
-    const Json summary = summary_json(flags, gguf, bytes, plan, done, seconds);
-    std::printf("%s\n", summary.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    print_summary_json(summary_json(flags, gguf, bytes, plan, done, seconds));
   } else {
     print_summary(flags.out, gguf, bytes, plan, done);
   }

@@ -12,9 +12,9 @@
 #include "app/interrupt.h"
 #include "app/progress.h"
 #include "app/terminal_text.h"
+#include "app/text_reply.h"
 #include "app/trace_output.h"
 #include "error.h"
-#include "text/stop_strings.h"
 
 namespace specbound {
 
@@ -109,54 +109,46 @@ int ReplyOutput::finish() {
 
 Reply generate_reply(LoadedModel& model, Session& session, const ReplyFlags& flags,
                      const ReplyRequest& request, ReplyOutput& output) {
-  const Tokenizer& tokenizer = model.tokenizer();
   const SamplingParams& sampling = session.sampler().params();
-  Reply reply;
   std::optional<Progress> bar;
-  const auto piece = [&tokenizer](int32_t id) { return tokenizer.piece(id); };
-  ReplyText text(flags.stop, piece, request.first_piece);
-  const auto show = [&](const std::vector<ReplyText::Stretch>& stretches) {
-    for (const auto& [bytes, exit_layer] : stretches) {
-      reply.text += bytes;
-      output.write(bytes, exit_layer);
-    }
-  };
-
-  GenerateOptions options;
-  options.max_tokens = flags.n_predict;
-  options.reply = request.reply;
-  options.abort = &interrupt_flag();
-  options.measure_plain = true;
-  if (!flags.ignore_eos) options.is_end = [&](int32_t id) { return model.ends_reply(id); };
-  if (!flags.stop.empty()) {
-    options.is_stop = [&](std::span<const int32_t> tokens) { return text.ends(tokens); };
-  }
-  options.on_prefill = [&](int done, int total) {
+  TextRequest asked;
+  asked.prompt = request.prompt;
+  asked.max_tokens = flags.n_predict;
+  asked.reply = request.reply;
+  asked.ignore_eos = flags.ignore_eos;
+  asked.stop = flags.stop;
+  asked.first_piece = request.first_piece;
+  asked.abort = &interrupt_flag();
+  asked.on_prefill = [&](int done, int total) {
     if (!bar) bar.emplace("reading the prompt", Progress::Unit::kItems);
     bar->update(done, total);
   };
-  options.on_token = [&](const TokenEvent& event) {
-    bar.reset();
-    if (!reply.first_token) reply.first_token = std::chrono::steady_clock::now();
-    show(text.push(event.token, event.accepted() ? event.exit_layer : kNoDraft));
+  asked.on_token = [&](const TokenEvent&) { bar.reset(); };
+  asked.on_text = [&](std::string_view bytes, int exit_layer) {
+    output.write(bytes, exit_layer);
     if (output.error() != 0) raise_interrupt();  // nobody reads any more
   };
   output.begin_reply(deepest_exit(request.speculator, model.config().n_layers));
   Recorder* trace = output.trace();
   if (trace) {
-    if (!trace->has_header()) trace->header(trace_header(model), piece);
+    if (!trace->has_header()) {
+      const Tokenizer& tokenizer = model.tokenizer();
+      trace->header(trace_header(model), [&tokenizer](int32_t id) { return tokenizer.piece(id); });
+    }
     TraceReply begun = trace_reply(sampling, request.speculator);
     begun.regen = request.reply;
     begun.prompt_tokens = static_cast<int>(request.prompt.size());
     begun.max_tokens = flags.n_predict;
     begun.stop_strings = flags.stop.strings();
     trace->begin_reply(begun);
-    options.on_round = [&](const RoundEvent& event) { trace->round(event); };
+    asked.on_round = [&](const RoundEvent& event) { trace->round(event); };
   }
-  reply.stats.generated = session.generate(request.prompt, options);
-  bar.reset();
-  show(text.finish());
+  TextReply made = generate_text(model, session, asked);
 
+  Reply reply;
+  reply.text = std::move(made.text);
+  reply.first_token = made.first_token;
+  reply.stats.generated = made.stats;
   reply.stats.seed = sampling.seed;
   reply.stats.reply = request.reply;
   reply.stats.model = model.path();

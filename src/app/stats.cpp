@@ -126,6 +126,7 @@ void TotalStats::add(const GenerateStats& reply) {
   generated_tokens += reply.generated_tokens;
   prefilled_tokens += reply.prefilled_tokens;
   all.add(reply.counters);
+  places.add(reply.places);
   if (reply.speculated) speculative.add(reply.counters);
   decode_seconds += reply.decode_seconds;
   prefill_seconds += reply.prefill_seconds;

@@ -45,6 +45,7 @@ struct TotalStats {
   int generated_tokens = 0;
   int prefilled_tokens = 0;
   Counters all, speculative;  // of all replies, and of those that speculated
+  DraftPlaces places;
   double decode_seconds = 0;
   double prefill_seconds = 0;
 

@@ -180,7 +180,8 @@ std::optional<TunedSettings> tuned_before(LoadedModel& model, const ExitHeads& h
 }
 
 void add_flags(CLI::App& app, TheoryFlags& flags) {
-  add_file(app, "--heads", flags.heads, "exit heads (default: NAME.heads.gguf beside the model)");
+  add_file(app, "--heads", flags.heads, "exit heads (default: NAME.heads.gguf beside the model)")
+      ->type_name("FILE.gguf");
   app.add_flag("--shipped", flags.shipped, "the heads file's own setting, not that of tune");
   add_tuning_texts(app, flags.texts);
   add_int(app, "--replies", flags.replies, 0, 1 << 20,

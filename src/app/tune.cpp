@@ -188,15 +188,16 @@ Json report_json(const LoadedModel& model, const Tuned& tuned, const TuningTrace
 }
 
 void add_flags(CLI::App& app, TuneFlags& flags) {
-  add_file(app, "--heads", flags.heads, "exit heads (default: NAME.heads.gguf beside the model)");
+  add_file(app, "--heads", flags.heads, "exit heads (default: NAME.heads.gguf beside the model)")
+      ->type_name("FILE.gguf");
   add_tuning_texts(app, flags.texts);
   add_int(app, "--tokens", flags.texts.tokens, 64, 1 << 24,
           format("tokens of replies to look at (default %d)", flags.texts.tokens));
-  app.add_option("--kind", flags.kind, "only heads of this kind")
+  app.add_option("--kind", flags.kind, "only heads of this kind (default: all that the file has)")
       ->type_name("full|folded|chained|table|hybrid");
   add_int(app, "--replies", flags.replies, 0, 1 << 20,
           format("replies that the winner is measured on (default %d)", flags.replies));
-  app.add_flag("--dry-run", flags.dry_run, "keep nothing");
+  app.add_flag("--dry-run", flags.dry_run, "keep nothing")->configurable(false);
   add_output_file(app, "--json", flags.json, "write everything found as JSON");
   add_model_flags(app, flags.model);
   app.footer(kExamples);

@@ -56,7 +56,8 @@ void add_rate(CLI::App& app, const char* name, double& value, const std::string&
     value = *number;
   };
   add_parsed(app, name, "P", parse, description + format(" (default %g)", value))
-      ->group("What is compared");
+      ->group("What is compared")
+      ->configurable(false);
 }
 
 }  // namespace
@@ -147,10 +148,14 @@ std::vector<uint64_t> parse_seeds(std::string_view text) {
 void add_verify_flags(CLI::App& app, VerifyFlags& flags) {
   app.add_option("-p,--prompt", flags.texts, "a prompt; may be repeated (default: a built-in set)")
       ->allow_extra_args(false)
-      ->type_name("TEXT");
-  add_file(app, "-f,--file", flags.file, "prompts from a file, one a line; - for stdin");
+      ->type_name("TEXT")
+      ->configurable(false);
+  add_file(app, "-f,--file", flags.file, "prompts from a file, one a line; - for stdin")
+      ->configurable(false);
   add_prompt_flags(app, flags.prompt);
-  add_int(app, "-n,--n-predict", flags.n_predict, 1, 1 << 30, "tokens of a reply (default 64)");
+  add_int(app, "-n,--n-predict,--predict", flags.n_predict, 1, 1 << 30,
+          "tokens of a reply (default 64)")
+      ->configurable(false);  // chat's may be -1
   app.add_flag("--ignore-eos", flags.ignore_eos, "go on past the end of the reply");
 
   const std::string group = "What is compared";
@@ -179,6 +184,7 @@ void add_verify_flags(CLI::App& app, VerifyFlags& flags) {
       },
       "what drafts: the model's own shallow layers through its exit heads or the logit lens "
       "(default), prompt lookup, or exits and tokens by chance, right and wrong on purpose")
+      ->configurable(false)  // elsewhere it has other words
       ->group(group);
   add_rate(app, "--forced-exit", flags.rates.exit, "with forced: share of rows that draft");
   add_rate(app, "--forced-right", flags.rates.right, "with forced: share of drafts that are right");

@@ -174,6 +174,7 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
   // A reply's first round comes cold from the prefill.
   if (plain && event.round > 0) plain_.add(event.total_ns());
   stats.counters.add(event);
+  stats.places.add(event);
   if (speculator_->pause().tokens_left > 0) ++stats.paused_rounds;
   speculator_->accept(backend_, event);
   if (options.on_round) call_out([&] { options.on_round(event); });

@@ -53,6 +53,7 @@ struct GenerateStats {
   int paused_rounds = 0;           // of them, those that the speculator sat out because it lost
   Pause pause;                     // after the reply
   Counters counters;               // of this reply
+  DraftPlaces places;              // likewise
   double plain_token_seconds = 0;  // median of the session's newest plain rounds; 0: none
   int plain_rounds = 0;            // how many that is the median of
 };

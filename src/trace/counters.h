@@ -30,10 +30,7 @@ struct Counters {
     for (const auto& token : round.tokens) {
       if (!token.accepted()) continue;
       ++accepted_tokens;
-      if (accepted_at.size() <= static_cast<size_t>(token.exit_layer)) {
-        accepted_at.resize(token.exit_layer + 1);
-      }
-      ++accepted_at[token.exit_layer];
+      count(accepted_at, token.exit_layer);
     }
     for (int i = 0; i < kPhases; ++i) ns[i] += round.ns[i];
   }
@@ -44,8 +41,7 @@ struct Counters {
     drafted_tokens += other.drafted_tokens;
     accepted_tokens += other.accepted_tokens;
     checks += other.checks;
-    accepted_at.resize(std::max(accepted_at.size(), other.accepted_at.size()));
-    for (size_t l = 0; l < other.accepted_at.size(); ++l) accepted_at[l] += other.accepted_at[l];
+    add_all(accepted_at, other.accepted_at);
     for (int i = 0; i < kPhases; ++i) ns[i] += other.ns[i];
   }
 
@@ -57,6 +53,36 @@ struct Counters {
     for (size_t l = 0; l < accepted_at.size(); ++l) sum += static_cast<double>(l) * accepted_at[l];
     if (accepted_tokens == 0) return std::nullopt;
     return sum / accepted_tokens;
+  }
+
+  // One more at this place, and another's counts, place by place.
+  static void count(std::vector<int>& counts, int at) {
+    if (counts.size() <= static_cast<size_t>(at)) counts.resize(at + 1);
+    ++counts[at];
+  }
+  static void add_all(std::vector<int>& counts, const std::vector<int>& others) {
+    counts.resize(std::max(counts.size(), others.size()));
+    for (size_t i = 0; i < others.size(); ++i) counts[i] += others[i];
+  }
+};
+
+// Drafts by their place in the round: [0] is that of the first one, right behind the root.
+struct DraftPlaces {
+  std::vector<int> drafted, accepted;
+
+  // A RoundEvent or a RoundRecord.
+  template <class Round>
+  void add(const Round& round) {
+    for (int place = 0; place < round.drafted(); ++place) Counters::count(drafted, place);
+    for (const auto& token : round.tokens) {
+      // Its slot is that of the row whose logits the draft was held against.
+      if (token.accepted()) Counters::count(accepted, token.slot);
+    }
+  }
+
+  void add(const DraftPlaces& other) {
+    Counters::add_all(drafted, other.drafted);
+    Counters::add_all(accepted, other.accepted);
   }
 };
 

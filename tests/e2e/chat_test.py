@@ -15,6 +15,8 @@ import unittest
 
 from specbound_process import BINARY, DEMO, LENS, STORIES, TIMEOUT, specbound, start
 
+PROMPT = b"\x1b[?2004h"  # the line editor is ready for pasted text
+
 
 def chat(script, *flags):
     if isinstance(script, str):
@@ -24,7 +26,7 @@ def chat(script, *flags):
 
 def figures(result):
     """The line of figures after each reply."""
-    return [line for line in result.stderr.splitlines() if line.startswith(b"[")]
+    return [line for line in result.stderr.splitlines() if re.match(rb"\[\d", line)]
 
 
 class Scripted(unittest.TestCase):
@@ -85,6 +87,29 @@ class Scripted(unittest.TestCase):
         for command in commands:
             self.assertIn(command + b" takes nothing after it", result.stderr)
         self.assertNotIn(b"unknown command", result.stderr)
+
+    def test_commands_through_a_pipe(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "talk.json")
+            result = chat('Hello.\n/edit Find me\n/edit\n"""\na\nb\n"""\n/sys Be brief.\n/sys\n'
+                          f"/save {path}\n/clear\n/load {path}\n/save {path}\n/set temp\n/lens 2\n"
+                          "/load\n", "-n", "4", "-s", "1")
+            with open(path, encoding="utf-8") as file:
+                saved = json.load(file)
+            other = os.path.join(folder, "other.json")
+            hostile = {"version": 1, "messages": [{"role": "user", "text": "unanswered"}]}
+            with open(other, "w", encoding="utf-8") as file:
+                json.dump(hostile, file)
+            unanswered = chat(f"/load {other}\n/regen\n/save {other}\n", "-n", "4")
+        self.assertEqual((result.returncode, len(figures(result))), (0, 3), result.stderr)
+        self.assertEqual([m["text"] for m in saved["messages"][::2]], ["Find me", "a\nb"])
+        self.assertEqual((saved["system"], saved["title"]), ("Be brief.", "Find me"))
+        for says in (b"/edit TEXT sends TEXT", b"system prompt: Be brief.", b"loaded 4 messages",
+                     b"temp 0.8", b"2 tokens: ", b"/load needs FILE after it"):
+            self.assertIn(says, result.stderr)
+        for says in (b"the last one has no reply: left out", b"nothing to answer again yet",
+                     b"nothing to save yet"):
+            self.assertIn(says, unanswered.stderr)
 
     def test_a_message_may_begin_with_a_slash(self):
         result = chat("//etc is a folder\n", "-n", "4", "-s", "1")
@@ -319,7 +344,8 @@ class Terminal(unittest.TestCase):
     def setUp(self):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execv(BINARY, [BINARY, "chat", "-m", DEMO, "-n", "8", "-s", "1"])
+            os.execve(BINARY, [BINARY, "chat", "-m", DEMO, "-n", "8", "-s", "1", "--no-history"],
+                      {**os.environ, "TERM": "xterm"})
         self.seen = b""
 
     def tearDown(self):
@@ -345,32 +371,49 @@ class Terminal(unittest.TestCase):
             if pid:
                 return os.waitstatus_to_exitcode(status)
             try:
-                os.read(self.fd, 4096)
+                if select.select([self.fd], [], [], 0.1)[0]:
+                    os.read(self.fd, 4096)
             except OSError:
                 time.sleep(0.01)
         self.fail("still running")
 
     def test_prompts_replies_and_ctrl_c(self):
         self.read_until(b"/help lists the commands")
-        self.read_until(b"> ")
+        self.read_until(PROMPT)
         os.write(self.fd, b"Hello\n")
         self.read_until(b"| speculation o")  # on or off: with or without heads
-        self.read_until(b"> ")
+        self.read_until(PROMPT)
         os.write(self.fd, b"\x03")  # Ctrl-C
+        self.read_until(b"Ctrl-C again, Ctrl-D or /exit leaves")
+        self.read_until(PROMPT)
+        os.write(self.fd, b"\x03")
+        self.assertEqual(self.exit_status(), 0)
+
+    def test_a_window_that_changes_while_a_paste_comes(self):
+        self.read_until(PROMPT)
+        os.write(self.fd, b"\x1b[200~one\ntw")
+        os.kill(self.pid, signal.SIGWINCH)
+        self.read_until(PROMPT)  # drawn anew
+        os.write(self.fd, b"o\x1b[201~")
+        self.read_until(b"[paste 1: 2 lines]")
+        os.write(self.fd, b"\n")
+        self.read_until(b"| speculation o")
+        self.read_until(PROMPT)
+        os.write(self.fd, b"\x04")
         self.assertEqual(self.exit_status(), 0)
 
     def test_show_exits_is_toggled(self):
-        self.read_until(b"> ")
+        self.read_until(PROMPT)
         for says in (b"tokens are coloured by the layer their drafts left at",
                      b"tokens are no longer coloured"):
             os.write(self.fd, b"/show-exits\n")
             self.read_until(says)
-            self.read_until(b"> ")
+            self.read_until(PROMPT)
         os.write(self.fd, b"\x04")
         self.assertEqual(self.exit_status(), 0)
 
     def test_ctrl_d_leaves(self):
-        self.read_until(b"> ")
+        self.read_until(PROMPT)
         os.write(self.fd, b"\x04")
         self.assertEqual(self.exit_status(), 0)
 

@@ -54,7 +54,7 @@ What needs no screen is in tests/gui."""
 #   at rest                  gui_test "test_at_rest_it_does_nothing"
 #   understood in a minute   help_view_test "five sentences and a picture"
 # Around it
-#   starts without X11       commands_test "test_with_nothing_but_the_c_library"
+#   starts without X11       commands_test "test_with_nothing_but_what_must_be_there"
 #   no DISPLAY: one line     gui_test "test_without_a_display"
 #   640x480, 2560x1440       gui_test "test_from_640x480_to_2560x1440"
 #   speculation toggled      gui_test "test_speculation_switched_off_and_on_again"

@@ -1,7 +1,7 @@
 """How the end-to-end tests run the program. SPECBOUND_BINARY names it (ctest sets that); without it
-the release build is run. The models are files of the repository. What was tuned for the machine
-plays no part: the cache is an empty folder; nor does a GPU, where the build has its engine: what
-runs on one is tested on the SIMT executor, against the CPU."""
+the release build is run. The models are files of the repository. What was tuned or set for the
+machine plays no part: cache and settings are empty folders; nor does a GPU, where the build has its
+engine: what runs on one is tested on the SIMT executor, against the CPU."""
 import atexit
 import os
 import subprocess
@@ -18,6 +18,10 @@ LENS = ("--head", "lens", "--no-switch")
 CACHE = tempfile.TemporaryDirectory()
 atexit.register(CACHE.cleanup)
 os.environ["XDG_CACHE_HOME"] = CACHE.name
+os.environ["XDG_CONFIG_HOME"] = os.path.join(CACHE.name, "no-config")
+for variable in [v for v in os.environ if v.startswith("SPECBOUND_")]:
+    if not variable.startswith(("SPECBOUND_BINARY", "SPECBOUND_SIMT_", "SPECBOUND_SHARED")):
+        del os.environ[variable]
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 TIMEOUT = 120  # a run takes well under a second; sanitizers are slow
 

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <random>
 
+#include "app/saved_conversation.h"
 #include "app/text_input.h"
 #include "error.h"
 #include "unit/temp_dir.h"

@@ -416,9 +416,14 @@ TEST_CASE("a conversation forgets its oldest turns, never the system prompt") {
   prompt = talk.prompt(16, 10);  // the newest message stays whatever is left for the reply
   CHECK(prompt.dropped_turns == 1);
   CHECK(text_of(prompt) == "sSuthree");
+  CHECK(talk.messages().size() == 5);  // all that was said can still be saved
   talk.clear();
   talk.add_user("x");
   CHECK(text_of(talk.prompt(100, 10)) == "sSux");
+  talk.set_system("T");
+  CHECK(text_of(talk.prompt(100, 10)) == "sTux");
+  talk.set_system("");
+  CHECK(text_of(talk.prompt(100, 10)) == "ux");
 }
 
 TEST_CASE("a message that cannot fit is refused and costs no history") {
@@ -437,15 +442,8 @@ TEST_CASE("a message that cannot fit is refused and costs no history") {
   CHECK(talk.prompt(20, 5).ids.size() == 20);  // as many tokens as the context holds
 }
 
-TEST_CASE("the bundled model is looked for where the environment says, and nowhere else then") {
-  const TempDir folder;
+TEST_CASE("the bundled model is looked for around the program, a named one is taken") {
   CHECK(find_model("given.gguf") == "given.gguf");  // not looked at here
-  put(folder / "m.gguf", "x");
-  setenv("SPECBOUND_MODEL", (folder / "m.gguf").c_str(), 1);
-  CHECK(find_model("") == folder / "m.gguf");
-  setenv("SPECBOUND_MODEL", (folder / "absent.gguf").c_str(), 1);
-  CHECK_THROWS_WITH_AS(find_model(""), doctest::Contains("absent.gguf"), Error);
-  unsetenv("SPECBOUND_MODEL");
   CHECK(bundled_model_candidates().size() == 4);
 }
 

@@ -8,6 +8,7 @@
 
 #include "template_golden.h"
 #include "text/jinja_text.h"
+#include "text/utf8_check.h"
 
 namespace specbound {
 

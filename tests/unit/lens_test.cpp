@@ -451,7 +451,7 @@ TEST_CASE("lens on a terminal: the layout") {
       "\n"
       "A cell: the layer's top token and its confidence in percent.\n"
       "[right exit]  !wrong exit!  .after the right exit  * a draft may leave here\n"
-      "same: how often the layer's token is the last layer's\n"
+      "same: how often the layer's token is the text's\n"
       "2 tokens: 1 leaves right (mean layer 1.0), 1 wrong, 0 nowhere | lens, alpha 0.2, tau 0.5\n");
 }
 

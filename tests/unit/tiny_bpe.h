@@ -8,9 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/gguf.h"
+#include "load_tokenizer.h"
 #include "model/gguf_writer.h"
-#include "text/tokenizer.h"
 #include "text/vocabulary.h"
 
 namespace specbound::test {
@@ -69,12 +68,7 @@ struct TinyBpe {
     return writer.serialize();
   }
 
-  // The tokenizer must not need the file any longer.
-  std::unique_ptr<Tokenizer> load() const {
-    const std::vector<std::byte> file = bytes();
-    const Gguf gguf = Gguf::parse(file, "tiny.gguf");
-    return Tokenizer::from_gguf(gguf);
-  }
+  std::unique_ptr<Tokenizer> load() const { return load_tokenizer(bytes()); }
 };
 
 }  // namespace specbound::test

@@ -260,6 +260,12 @@ TEST_CASE("hostile cache files are told in one line and count as none") {
   const std::string told =
       stderr_of(folder, [&] { CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU")); });
   CHECK(std::count(told.begin(), told.end(), '\n') == 1);
+  std::string note;  // who asks to be told is told, and nobody else
+  CHECK(stderr_of(folder, [&] {
+          const auto keep = [&](const std::string& line) { note += line; };
+          CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU", keep));
+        }).empty());
+  CHECK(note + "\n" == told);
   std::ofstream(folder / "file") << "x";
   const CacheFolder blocked(folder / "file");
   CHECK_THROWS_AS(write_tuned("model", "CPU", tuned), Error);

@@ -46,6 +46,7 @@ class CudaDevice final : public Device {
   ~CudaDevice() override { cudaStreamDestroy(stream_); }
 
   const DeviceInfo& info() const override { return info_; }
+  void take_over() override { check(cudaSetDevice(info_.index), "take_over"); }
   kernels::Stream stream() const override { return stream_; }
 
   size_t free_bytes() override {

@@ -47,6 +47,9 @@ class Device {
   virtual ~Device() = default;
 
   virtual const DeviceInfo& info() const = 0;
+  // The calling thread goes on with this device: the one that opened it does so already. One thread
+  // at a time.
+  virtual void take_over() {}
   virtual size_t free_bytes() = 0;
   virtual kernels::Stream stream() const = 0;
 

@@ -1,0 +1,238 @@
+#include "repl/settings.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+// The flags as the command line defines them, over values of their own.
+struct Flags {
+  SamplingFlags sampling;
+  SpeculationFlags speculation;
+  CLI::App sampling_app, speculation_app;
+
+  Flags() {
+    add_sampling_flags(sampling_app, sampling);
+    add_speculation_flags(speculation_app, speculation);
+  }
+};
+
+std::string name_of(const CLI::Option& option) {
+  return option.get_lnames().empty() ? std::string() : option.get_lnames()[0];
+}
+
+template <class Visit>
+void each_setting(CLI::App& app, Visit visit) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option != app.get_help_ptr() && !name_of(*option).empty()) visit(*option);
+  }
+}
+
+std::string without_dashes(std::string_view name) {
+  while (name.starts_with("-")) name.remove_prefix(1);
+  return std::string(name);
+}
+
+CLI::Option* find(CLI::App& app, const std::string& name) {
+  return name.empty() || name == "help" ? nullptr : app.get_option_no_throw("--" + name);
+}
+
+[[noreturn]] void unknown(const std::string& name) {
+  throw Error(ErrorCode::kUsage,
+              format("/set: no setting \"%s\"; /set lists them", printable(name).c_str()));
+}
+
+bool is_switch(const CLI::Option& option) {
+  return option.get_items_expected_max() == 0;
+}
+
+// Has the flag itself read the value.
+void read(CLI::Option& option, const std::string& value) {
+  std::string text = value;
+  if (is_switch(option)) {
+    if (value != "on" && value != "off") {
+      throw Error(ErrorCode::kUsage, format("--%s: expected on or off, found \"%s\"",
+                                            name_of(option).c_str(), printable(value).c_str()));
+    }
+    text = value == "on" ? "true" : "false";
+  }
+  try {
+    option.add_result(text);
+    option.run_callback();
+  } catch (const CLI::ParseError& e) {
+    throw Error(ErrorCode::kUsage, e.what());
+  }
+}
+
+std::string on_off(bool on) {
+  return on ? "on" : "off";
+}
+
+std::string number(double value) {
+  return format("%g", value);
+}
+
+const char* preset_name(Preset preset) {
+  return preset == Preset::kPaper ? "paper" : preset == Preset::kShipped ? "shipped" : "tuned";
+}
+
+// Those of `there` that --check-layers names; a layer that is not there as itself, to be refused.
+std::vector<int> layers_of(const std::vector<LayerRange>& ranges, const std::vector<int>& there) {
+  if (ranges.empty()) return there;
+  std::vector<int> layers;
+  for (const auto& [first, last] : ranges) {
+    const auto begin = std::ranges::lower_bound(there, first);
+    const auto end = std::ranges::upper_bound(there, last);
+    if (begin == end) layers.push_back(first);
+    layers.insert(layers.end(), begin, end);
+  }
+  return layers;
+}
+
+// Settings of the SpecBound drafter that can change between rounds.
+bool is_drafting(const std::string& name) {
+  constexpr std::string_view kNames[] = {"d-max",        "tau",           "alpha",
+                                         "check-layers", "no-anneal",     "no-depth-bound",
+                                         "w-max",        "no-width-bound"};
+  return std::ranges::count(kNames, name) > 0;
+}
+
+}  // namespace
+
+std::vector<std::string> Settings::names() const {
+  Flags flags;
+  std::vector<std::string> names;
+  for (CLI::App* app : {&flags.sampling_app, &flags.speculation_app}) {
+    each_setting(*app, [&names](const CLI::Option& option) { names.push_back(name_of(option)); });
+  }
+  return names;
+}
+
+std::vector<std::string> Settings::values(const std::string& name) const {
+  Flags flags;
+  for (CLI::App* app : {&flags.sampling_app, &flags.speculation_app}) {
+    const CLI::Option* option = find(*app, without_dashes(name));
+    if (!option) continue;
+    if (is_switch(*option)) return {"off", "on"};
+    std::vector<std::string> words;
+    const std::string type = option->get_type_name();
+    if (type.find('|') == std::string::npos) return {};
+    for (size_t at = 0; at <= type.size();) {
+      const size_t end = std::min(type.find('|', at), type.size());
+      words.push_back(type.substr(at, end - at));
+      at = end + 1;
+    }
+    return words;
+  }
+  return {};
+}
+
+std::string Settings::list() const {
+  std::string out;
+  for (const std::string& name : names()) {
+    out += format("%-16s %s\n", name.c_str(), value_of(name).c_str());
+  }
+  return out + speculation_.description() + '\n';
+}
+
+std::string Settings::show(std::string_view name) const {
+  const std::string plain = without_dashes(name);
+  const std::vector<std::string> known = names();
+  if (std::ranges::count(known, plain) == 0) unknown(plain);
+  return plain + ' ' + value_of(plain);
+}
+
+std::string Settings::value_of(const std::string& name) const {
+  const SamplingParams& sampling = session_.sampler().params();
+  if (name == "repeat-penalty") return number(sampling.repeat_penalty);
+  if (name == "repeat-last-n") return std::to_string(sampling.repeat_last_n);
+  if (name == "top-k") return std::to_string(sampling.top_k);
+  if (name == "top-p") return number(sampling.top_p);
+  if (name == "min-p") return number(sampling.min_p);
+  if (name == "temp") return number(sampling.temperature);
+  if (name == "seed") return std::to_string(sampling.seed);
+
+  const std::string drafter = speculation_.drafter();
+  if (name == "spec") return on_off(speculation_.active());
+  if (name == "speculator") return given_.speculator;
+  if (name == "heads") return given_.heads.empty() ? "(those beside the model)" : given_.heads;
+  if (name == "ngram-max") return std::to_string(given_.ngram_max);
+  if (name == "no-switch") return on_off(given_.no_switch);
+  if (speculation_.head_layers().empty()) return "(not used: no exit heads draft)";
+  const SpecBoundParams params = speculation_.params();
+  if (name == "preset") return preset_name(speculation_.preset());
+  if (name == "d-max") return std::to_string(params.d_max);
+  if (name == "tau") return number(params.tau);
+  if (name == "alpha") return number(params.alpha);
+  if (name == "check-layers") return layer_list(params.check_layers);
+  if (name == "no-anneal") return on_off(!params.anneal);
+  if (name == "no-depth-bound") return on_off(!params.depth_bound);
+  if (name == "w-max") return std::to_string(params.w_max);
+  if (name == "no-width-bound") return on_off(!params.width_bound);
+  if (name == "head") return given_.head.empty() ? "(" + drafter + ")" : given_.head;
+  if (name == "shortlist") {
+    return speculation_.shortlist() > 0 ? std::to_string(speculation_.shortlist())
+                                        : "(not used by " + drafter + ")";
+  }
+  if (name == "table-tau") {
+    return given_.table_tau ? number(*given_.table_tau) : "(the heads file's, or tau)";
+  }
+  if (name == "confidence") return given_.rule == ConfidenceRule::kMargin ? "margin" : "p";
+  SB_CHECK(!"a flag whose value nobody shows");
+  return {};
+}
+
+void Settings::set(std::string_view name, const std::string& value) {
+  const std::string plain = without_dashes(name);
+  Flags flags;
+  flags.sampling.params = session_.sampler().params();
+  const SpecBoundParams params = speculation_.params();
+  flags.speculation.specbound.no_anneal = !params.anneal;
+  flags.speculation.specbound.no_depth_bound = !params.depth_bound;
+  flags.speculation.specbound.no_width_bound = !params.width_bound;
+  if (CLI::Option* option = find(flags.sampling_app, plain)) {
+    read(*option, value);
+    set_sampling(plain, flags.sampling);
+  } else if (CLI::Option* setting = find(flags.speculation_app, plain)) {
+    read(*setting, value);
+    set_speculation(plain, flags.speculation);
+  } else {
+    unknown(plain);
+  }
+}
+
+void Settings::set_sampling(const std::string& name, const SamplingFlags& flags) {
+  session_.set_sampling(name == "seed" ? flags.resolve() : flags.params);
+}
+
+void Settings::set_speculation(const std::string& name, const SpeculationFlags& flags) {
+  if (name != "spec" && name != "preset" && !is_drafting(name)) {
+    throw Error(ErrorCode::kUsage,
+                format("--%s cannot change while the program runs: start it again with the flag",
+                       name.c_str()));
+  }
+  struct Attach {  // also where something throws: the speculator may be another object then
+    Session& session;
+    Speculation& speculation;
+    ~Attach() { session.set_speculator(speculation.speculator()); }
+  } attach{session_, speculation_};
+  if (name == "spec") {
+    if (!speculation_.set_active(*flags.on)) {
+      throw Error(ErrorCode::kUsage, speculation_.description());
+    }
+  } else if (name == "preset") {
+    speculation_.choose(flags.specbound.preset);
+  } else {
+    SpecBoundParams params = flags.specbound.without_layers(speculation_.params());
+    if (flags.specbound.check_layers) {
+      params.check_layers = layers_of(*flags.specbound.check_layers, speculation_.head_layers());
+    }
+    speculation_.change(params);
+  }
+}
+
+}  // namespace specbound
