@@ -1,0 +1,296 @@
+#include "server/api.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+
+#include "error.h"
+#include "server/reply_json.h"
+
+namespace specbound::server {
+
+namespace {
+
+struct Route {
+  std::string_view path, method;
+};
+
+constexpr std::string_view kChat = "/v1/chat/completions", kCompletions = "/v1/completions",
+                           kModels = "/v1/models", kTokenize = "/tokenize",
+                           kDetokenize = "/detokenize", kHealth = "/health", kMetrics = "/metrics",
+                           kRoot = "/";
+constexpr std::array kRoutes = {
+    Route{kChat, "POST"},     Route{kCompletions, "POST"}, Route{kModels, "GET"},
+    Route{kTokenize, "POST"}, Route{kDetokenize, "POST"},  Route{kHealth, "GET"},
+    Route{kMetrics, "GET"},   Route{kRoot, "GET"},
+};
+
+const Route* find_route(std::string_view path) {
+  const auto at = std::find_if(kRoutes.begin(), kRoutes.end(),
+                               [&](const Route& route) { return route.path == path; });
+  return at == kRoutes.end() ? nullptr : &*at;
+}
+
+// In an answer of /tokenize, which is many times the text that it answers; about what /detokenize
+// takes.
+constexpr size_t kMaxTokens = 1'000'000;
+
+std::string root_text() {
+  std::string line = "specbound serve:";
+  for (const Route& route : kRoutes) {
+    if (route.path != kRoot) line += format(" %s %s", route.method.data(), route.path.data());
+  }
+  return line + "\n";
+}
+
+// 24 random letters and digits, as ids of OpenAI's have them.
+std::string random_id(bool chat) {
+  static constexpr std::string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  std::random_device device;
+  std::uniform_int_distribution<size_t> letter(0, kLetters.size() - 1);
+  std::string id = chat ? "chatcmpl-" : "cmpl-";
+  for (int i = 0; i < 24; ++i) id += kLetters[letter(device)];
+  return id;
+}
+
+int64_t unix_seconds() {
+  using namespace std::chrono;
+  return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
+}
+
+// A job in the engine, for as long as somebody holds this: it leaves with its client, and with an
+// exception on the way.
+class Ticket {
+ public:
+  Ticket(EngineThread& engine, const std::string& client, CompletionRequest request, Prompt prompt)
+      : engine_(engine), job_(std::make_shared<Job>(std::move(request), std::move(prompt))) {
+    engine_.submit(client, job_);
+  }
+  ~Ticket() { engine_.cancel(job_); }
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
+
+  Job& job() { return *job_; }
+
+ private:
+  EngineThread& engine_;
+  std::shared_ptr<Job> job_;
+};
+
+const ApiError* error_in(const Job::News& news) {
+  return news.outcome ? std::get_if<ApiError>(&*news.outcome) : nullptr;
+}
+
+// The job's reply as a whole, once it is over.
+Answer whole_answer(const ReplyHead& head, Job& job, Connection& connection) {
+  Answer answer;
+  std::string text;
+  for (;;) {
+    if (!connection.wait(job.news_fd())) {
+      answer.status = kClientGone;
+      return answer;
+    }
+    const Job::News news = job.take();
+    text += news.text;
+    if (const ApiError* error = error_in(news)) throw *error;
+    if (!news.outcome) continue;
+    const auto& figures = std::get<ReplyFigures>(*news.outcome);
+    *answer.tokens = figures.generated.generated_tokens;
+    answer.body = reply_json(head, text, figures);
+    return answer;
+  }
+}
+
+// The events of the rest of a reply, of which `news` came already.
+bool write_events(const ReplyHead& head, Job& job, Job::News news, Connection& connection,
+                  int& tokens) {
+  if (!connection.write(first_event(head))) return false;
+  for (;;) {
+    if (!news.text.empty() && !connection.write(text_event(head, news.text))) return false;
+    if (const ApiError* error = error_in(news)) return connection.write(error_event(*error));
+    if (news.outcome) break;
+    if (!connection.wait(job.news_fd())) return false;
+    news = job.take();
+  }
+  const auto& figures = std::get<ReplyFigures>(*news.outcome);
+  tokens = figures.generated.generated_tokens;
+  std::string end = last_event(head, figures);
+  if (job.request().include_usage) end += usage_event(head, figures);
+  return connection.write(end.append(kDoneEvent));
+}
+
+}  // namespace
+
+Api::Api(ApiOptions options) : options_(std::move(options)) {}
+
+void Api::open(ServedModel& model) {
+  engine_ = std::make_unique<EngineThread>(model, metrics_, options_.max_waiting);
+  model_ = &model;
+}
+
+void Api::stop() {
+  if (engine_) engine_->stop();
+}
+
+std::string Api::route_of(std::string_view path) {
+  const Route* route = find_route(path);
+  return std::string(route ? route->path : "other");
+}
+
+std::vector<std::string> Api::post_paths() {
+  std::vector<std::string> paths;
+  for (const Route& route : kRoutes) {
+    if (route.method == "POST") paths.emplace_back(route.path);
+  }
+  return paths;
+}
+
+std::string Api::methods_of(std::string_view path) {
+  const Route* route = find_route(path);
+  if (!route) return "";
+  return std::string(route->method) + (route->method == "GET" ? ", HEAD, OPTIONS" : ", OPTIONS");
+}
+
+void Api::admit(std::string_view method, std::string_view path,
+                std::string_view authorization) const {
+  const Route* route = find_route(path);
+  constexpr std::string_view kBearer = "Bearer ";
+  const bool bearer = authorization.starts_with(kBearer);
+  const std::string_view key = bearer ? authorization.substr(kBearer.size()) : std::string_view();
+  // Who has no key need not know which paths there are.
+  if (path != kHealth && !options_.keys.accept(key)) {
+    throw ApiError(401,
+                   bearer ? "this API key is not accepted"
+                          : "expected an API key: "
+                            "Authorization: Bearer KEY",
+                   "", "invalid_api_key");
+  }
+  if (!route) throw ApiError(404, "no such path; / names those there are", "", "not_found");
+  const bool as_get = route->method == "GET" && method == "HEAD";
+  if (method != route->method && !as_get) {
+    throw ApiError(405, format("expected %s for this path", route->method.data()), "",
+                   "method_not_allowed");
+  }
+}
+
+ServedModel& Api::model() const {
+  ServedModel* model = model_;
+  if (!model) throw ApiError(503, "loading model", "", "loading_model");
+  return *model;
+}
+
+Answer Api::get(std::string_view path) const {
+  Answer answer;
+  if (path == kHealth) {
+    const bool ready = model_ != nullptr;
+    answer.status = ready ? 200 : 503;
+    answer.body = ready ? R"({"status":"ok"})" : R"({"status":"loading model"})";
+  } else if (path == kModels) {
+    answer.body = models_json(model().info());
+  } else if (path == kMetrics) {
+    answer.body = metrics_.text(model_ != nullptr ? engine_->waiting() : 0);
+    answer.type = "text/plain; version=0.0.4; charset=utf-8";
+  } else {
+    answer.body = root_text();
+    answer.type = "text/plain; charset=utf-8";
+  }
+  return answer;
+}
+
+Answer Api::post(std::string_view path, std::string_view body, const std::string& client,
+                 Connection& connection) {
+  if (path == kTokenize) return tokenize(body);
+  if (path == kDetokenize) return detokenize(body);
+  return complete(path == kChat, body, client, connection);
+}
+
+Answer Api::tokenize(std::string_view body) const {
+  const ServedModel& model = this->model();
+  const TokenizeRequest request = [&] {
+    const std::lock_guard lock(parsing_);
+    return parse_tokenize(body);
+  }();
+  const std::vector<int32_t> ids = model.tokenize(request.content, request.add_special);
+  if (ids.size() > kMaxTokens) {
+    throw ApiError(
+        400, format("content: expected at most %zu tokens, found %zu", kMaxTokens, ids.size()),
+        "content");
+  }
+  std::vector<std::string> pieces;
+  if (request.with_pieces) {
+    for (const int32_t id : ids) pieces.push_back(model.piece(id));
+  }
+  Answer answer;
+  answer.body = tokens_json(ids, pieces);
+  return answer;
+}
+
+Answer Api::detokenize(std::string_view body) const {
+  const ServedModel& model = this->model();
+  const std::vector<int32_t> ids = [&] {
+    const std::lock_guard lock(parsing_);
+    return parse_detokenize(body, model.info().n_vocab);
+  }();
+  Answer answer;
+  answer.body = content_json(model.detokenize(ids));
+  return answer;
+}
+
+// One body at a time: JSON takes far more memory than its text, and hostile clients could come
+// together.
+CompletionRequest Api::parse(bool chat, std::string_view body) const {
+  const int n_vocab = model().info().n_vocab;
+  const std::lock_guard lock(parsing_);
+  return chat ? parse_chat(body, options_.defaults)
+              : parse_completion(body, options_.defaults, n_vocab);
+}
+
+Answer Api::complete(bool chat, std::string_view body, const std::string& client,
+                     Connection& connection) {
+  CompletionRequest request = parse(chat, body);
+  Prompt prompt = model().prompt(request);
+  ReplyHead head;
+  head.chat = chat;
+  head.id = random_id(chat);
+  head.created = unix_seconds();
+  head.model = request.model.empty() ? model().info().id : request.model;
+
+  const auto ticket =
+      std::make_shared<Ticket>(*engine_, client, std::move(request), std::move(prompt));
+  if (!ticket->job().request().stream) {
+    Answer answer = whole_answer(head, ticket->job(), connection);
+    if (answer.status == kClientGone) metrics_.count_disconnect();
+    return answer;
+  }
+  // What goes wrong before the first text still gets a status of its own.
+  Answer answer;
+  if (!connection.wait(ticket->job().news_fd())) {
+    metrics_.count_disconnect();
+    answer.status = kClientGone;
+    return answer;
+  }
+  Job::News first = ticket->job().take();
+  if (const ApiError* error = error_in(first); error && first.text.empty()) throw *error;
+  answer.type = "text/event-stream";
+  answer.headers.emplace_back("Cache-Control", "no-cache");
+  answer.stream = [this, head, ticket, first = std::move(first),
+                   tokens = answer.tokens](Connection& reader) {
+    const bool read = write_events(head, ticket->job(), first, reader, *tokens);
+    if (!read) metrics_.count_disconnect();
+    return read;
+  };
+  return answer;
+}
+
+Answer Api::failure(const ApiError& error) {
+  Answer answer;
+  answer.status = error.status();
+  answer.body = error_json(error);
+  if (error.status() == 429) answer.headers.emplace_back("Retry-After", "1");
+  if (error.status() == 401) answer.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return answer;
+}
+
+}  // namespace specbound::server

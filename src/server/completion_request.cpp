@@ -1,0 +1,291 @@
+#include "server/completion_request.h"
+
+#include <limits>
+#include <utility>
+
+#include "error.h"
+#include "server/api_error.h"
+#include "server/fields.h"
+
+namespace specbound::server {
+
+namespace {
+
+constexpr int kMaxTokens = 1 << 30;
+constexpr size_t kMaxModelBytes = 4096;
+
+// ---- what is asked for and cannot be had ----
+
+bool is_empty(const Json& value) {
+  return (value.is_array() || value.is_object() || value.is_string()) && value.empty();
+}
+bool is_false(const Json& value) {
+  return value == false || is_empty(value);
+}
+bool is_zero(const Json& value) {
+  return value.is_number() && value.get<double>() == 0;
+}
+bool is_one(const Json& value) {
+  return value.is_number() && value.get<double>() == 1;
+}
+bool is_text(const Json& value) {
+  return is_empty(value) || value == Json::array({"text"}) ||
+         (value.is_object() && value.contains("type") && value["type"] == "text");
+}
+bool calls_nothing(const Json& value) {
+  return value == "none" || value == "auto";
+}
+bool is_never(const Json&) {
+  return false;
+}
+
+struct Refused {
+  const char* name;
+  bool (*harmless)(const Json&);  // values that ask for nothing
+  const char* why;
+};
+
+constexpr Refused kRefused[] = {
+    {"n", is_one, "one reply a request: n must be 1"},
+    {"best_of", is_one, "one reply a request: best_of must be 1"},
+    {"tools", is_empty, "no tools can be called here"},
+    {"tool_choice", calls_nothing, "no tools can be called here"},
+    {"functions", is_empty, "no functions can be called here"},
+    {"function_call", calls_nothing, "no functions can be called here"},
+    {"response_format", is_text, "only {\"type\": \"text\"} can be had"},
+    {"json_schema", is_empty, "replies cannot be held to a schema"},
+    {"grammar", is_empty, "replies cannot be held to a grammar"},
+    {"logprobs", is_false, "logarithms of probabilities are not returned"},
+    {"top_logprobs", is_zero, "logarithms of probabilities are not returned"},
+    {"n_probs", is_zero, "probabilities are not returned"},
+    {"logit_bias", is_empty, "logits cannot be biased"},
+    {"frequency_penalty", is_zero, "only 0 can be had; repeat_penalty does something like it"},
+    {"presence_penalty", is_zero, "only 0 can be had; repeat_penalty does something like it"},
+    {"suffix", is_empty, "text cannot be put before a suffix"},
+    {"echo", is_false, "the prompt is not repeated"},
+    {"modalities", is_text, "only text can be had"},
+    {"audio", is_never, "only text can be had"},
+    {"reasoning_effort", is_never, "how long a model thinks cannot be set"},
+    {"verbosity", is_never, "how much a model says cannot be set"},
+    {"n_predict", is_never, "max_tokens says how long a reply may be"},
+    {"mirostat", is_zero, "no such sampler; temperature, top_k, top_p and min_p are there"},
+    {"typical_p", is_one, "no such sampler; temperature, top_k, top_p and min_p are there"},
+    {"xtc_probability", is_zero, "no such sampler; temperature, top_k, top_p and min_p are there"},
+    {"dry_multiplier", is_zero, "no such sampler; repeat_penalty is there"},
+    {"dynatemp_range", is_zero, "no such sampler; temperature is there"},
+};
+
+void check_refused(const Fields& fields) {
+  for (const auto& [name, harmless, why] : kRefused) {
+    const Json* value = fields.find(name);
+    if (value && !harmless(*value)) {
+      throw ApiError(400, format("%s: %s", name, why), name, "unsupported_value");
+    }
+  }
+}
+
+// ---- how the reply is made ----
+
+std::optional<uint64_t> read_seed(const Fields& fields, std::optional<uint64_t> otherwise) {
+  const Json* value = fields.find("seed");
+  if (!value) return otherwise;
+  if (value->is_number_unsigned()) return value->get<uint64_t>();
+  if (*value == -1) return std::nullopt;
+  fields.refuse("seed", "a whole number from 0 to 18446744073709551615, or -1 for a random one");
+}
+
+StopStrings read_stop(const Fields& fields) {
+  const Json* value = fields.find("stop");
+  std::vector<std::string> strings;
+  if (value->is_string()) {
+    strings.push_back(value->get<std::string>());
+  } else if (value->is_array()) {
+    for (const Json& one : *value) {
+      if (!one.is_string()) fields.refuse("stop", "a string or an array of strings");
+      strings.push_back(one.get<std::string>());
+    }
+  } else {
+    fields.refuse("stop", "a string or an array of strings");
+  }
+  try {
+    return StopStrings(std::move(strings));
+  } catch (const Error& e) {
+    throw ApiError(400, std::string("stop: ") + e.what(), "stop");
+  }
+}
+
+int read_max_tokens(const Fields& fields, int otherwise) {
+  // Those of chats have a new name; both may come, and then they must agree.
+  const auto limit = fields.whole("max_tokens", -1, kMaxTokens);
+  const auto chat_limit = fields.whole("max_completion_tokens", -1, kMaxTokens);
+  if (limit && chat_limit && *limit != *chat_limit) {
+    fields.refuse("max_completion_tokens", "the same as max_tokens, or one of them");
+  }
+  if (chat_limit) return static_cast<int>(*chat_limit);
+  return limit ? static_cast<int>(*limit) : otherwise;
+}
+
+ReplySettings read_settings(const Fields& fields, const ReplySettings& defaults) {
+  ReplySettings settings = defaults;
+  SamplingParams& p = settings.sampling;
+  const auto real = [&](const char* name, float& value, double low, double high) {
+    if (const auto number = fields.number(name, low, high)) value = static_cast<float>(*number);
+  };
+  const auto whole = [&](const char* name, int& value, int low) {
+    const auto number = fields.whole(name, low, std::numeric_limits<int>::max());
+    if (number) value = static_cast<int>(*number);
+  };
+  real("temperature", p.temperature, 0, 100);
+  real("top_p", p.top_p, 0, 1);
+  real("min_p", p.min_p, 0, 1);
+  // The float nearest to 0.01, which validate() takes as its lower end, lies below 0.01.
+  real("repeat_penalty", p.repeat_penalty, 0.01, 100);
+  whole("top_k", p.top_k, 0);
+  whole("repeat_last_n", p.repeat_last_n, -1);
+  settings.seed = read_seed(fields, defaults.seed);
+  settings.max_tokens = read_max_tokens(fields, defaults.max_tokens);
+  settings.ignore_eos = fields.flag("ignore_eos").value_or(defaults.ignore_eos);
+  if (fields.find("stop")) settings.stop = read_stop(fields);
+  if (const auto on = fields.flag("speculation")) settings.speculation = on;
+  return settings;
+}
+
+void read_common(const Fields& fields, const ReplySettings& defaults, CompletionRequest& request) {
+  check_refused(fields);
+  request.model = fields.text("model").value_or("");
+  if (request.model.size() > kMaxModelBytes) {  // each event of a stream repeats it
+    throw ApiError(400,
+                   format("model: expected at most %zu bytes, found %zu", kMaxModelBytes,
+                          request.model.size()),
+                   "model");
+  }
+  request.stream = fields.flag("stream").value_or(false);
+  if (const Json* options = fields.find("stream_options")) {
+    if (!options->is_object()) fields.refuse("stream_options", "an object");
+    if (!request.stream) {
+      throw ApiError(400, "stream_options: only with stream: true", "stream_options");
+    }
+    request.include_usage =
+        Fields(*options, "stream_options.").flag("include_usage").value_or(false);
+  }
+  request.settings = read_settings(fields, defaults);
+}
+
+// ---- what is to be answered ----
+
+// A string, or parts of text, each on lines of its own.
+std::string read_content(const Fields& message) {
+  const Json* content = message.find("content");
+  if (content && content->is_string()) return content->get<std::string>();
+  if (!content || !content->is_array()) {
+    message.refuse("content", "a string or an array of text parts");
+  }
+  std::string text;
+  for (size_t i = 0; i < content->size(); ++i) {
+    const Json& part = (*content)[i];
+    const std::string path = message.name("content") + format("[%zu]", i);
+    if (!part.is_object()) {
+      throw ApiError(400, path + ": expected an object with type and text", path);
+    }
+    const Fields fields(part, path + ".");
+    if (const std::string type = fields.text("type").value_or(""); type != "text") {
+      fields.refuse("type", "text, all that this model reads");
+    }
+    const std::optional<std::string> piece = fields.text("text");
+    if (!piece) fields.refuse("text", "a string");
+    text += (i > 0 ? "\n" : "") + *piece;
+  }
+  return text;
+}
+
+ChatMessage::Role read_role(const Fields& message) {
+  const std::string role = message.text("role").value_or("");
+  if (role == "user") return ChatMessage::Role::kUser;
+  if (role == "assistant") return ChatMessage::Role::kAssistant;
+  if (role == "system" || role == "developer") return ChatMessage::Role::kSystem;
+  message.refuse("role", "system, developer, user or assistant");
+}
+
+ChatMessage read_message(const Json& json, size_t number) {
+  const std::string path = format("messages[%zu]", number);
+  if (!json.is_object()) throw ApiError(400, path + ": expected an object", path);
+  const Fields message(json, path + ".");
+  for (const char* name : {"tool_calls", "function_call", "audio"}) {
+    const Json* value = message.find(name);
+    if (value && !is_empty(*value)) {
+      throw ApiError(400, message.name(name) + ": only text can be read", message.name(name),
+                     "unsupported_value");
+    }
+  }
+  return {read_role(message), read_content(message)};
+}
+
+std::vector<ChatMessage> read_messages(const Fields& fields) {
+  const Json* list = fields.find("messages");
+  if (!list || !list->is_array() || list->empty()) {
+    fields.refuse("messages", "an array of at least one message");
+  }
+  std::vector<ChatMessage> messages;
+  for (size_t i = 0; i < list->size(); ++i) messages.push_back(read_message((*list)[i], i));
+  if (messages.back().role != ChatMessage::Role::kUser) {
+    throw ApiError(400, "messages: expected the user's at the end, for there must be one to answer",
+                   "messages");
+  }
+  return messages;
+}
+
+// The body's one prompt: a string, an array of one, or of token ids.
+void read_prompt(const Fields& fields, int vocab_size, CompletionRequest& request) {
+  const Json* prompt = fields.find("prompt");
+  if (prompt && prompt->is_array() && prompt->size() == 1 && (*prompt)[0].is_string()) {
+    prompt = &(*prompt)[0];
+  }
+  if (prompt && prompt->is_string()) {
+    request.text = prompt->get<std::string>();
+  } else if (prompt && prompt->is_array() && !prompt->empty() && (*prompt)[0].is_number()) {
+    request.tokens = fields.tokens("prompt", vocab_size);
+  } else {
+    fields.refuse("prompt", "one string, or an array of token ids");
+  }
+}
+
+}  // namespace
+
+CompletionRequest parse_chat(std::string_view body, const ReplySettings& defaults) {
+  const Json json = parse_body(body);
+  const Fields fields(json);
+  CompletionRequest request;
+  request.chat = true;
+  read_common(fields, defaults, request);
+  request.messages = read_messages(fields);
+  return request;
+}
+
+CompletionRequest parse_completion(std::string_view body, const ReplySettings& defaults,
+                                   int vocab_size) {
+  const Json json = parse_body(body);
+  const Fields fields(json);
+  CompletionRequest request;
+  read_common(fields, defaults, request);
+  read_prompt(fields, vocab_size, request);
+  return request;
+}
+
+TokenizeRequest parse_tokenize(std::string_view body) {
+  const Json json = parse_body(body);
+  const Fields fields(json);
+  TokenizeRequest request;
+  const std::optional<std::string> content = fields.text("content");
+  if (!content) fields.refuse("content", "a string");
+  request.content = *content;
+  request.add_special = fields.flag("add_special").value_or(false);
+  request.with_pieces = fields.flag("with_pieces").value_or(false);
+  return request;
+}
+
+std::vector<int32_t> parse_detokenize(std::string_view body, int vocab_size) {
+  const Json json = parse_body(body);
+  return Fields(json).tokens("tokens", vocab_size);
+}
+
+}  // namespace specbound::server

@@ -1,0 +1,54 @@
+// What a client asks of /v1/chat/completions and /v1/completions, read from JSON as OpenAI's
+// interface has it. Nothing that would change the text is ignored: what cannot be done here is
+// refused by name. Fields that are not known pass, because clients send some for bookkeeping
+// (metadata, user, store).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "decode/sampler.h"
+#include "text/chat_template.h"
+#include "text/stop_strings.h"
+
+namespace specbound::server {
+
+// How a reply is made, where a request does not say.
+struct ReplySettings {
+  SamplingParams sampling;       // its seed: see below
+  std::optional<uint64_t> seed;  // none: each reply draws its own
+  int max_tokens = -1;           // -1: until the reply ends or the context is full
+  bool ignore_eos = false;
+  StopStrings stop;
+  std::optional<bool> speculation;  // none: as the server was started
+};
+
+struct CompletionRequest {
+  bool chat = false;
+  std::vector<ChatMessage> messages;  // of a chat: at least one, the last one the user's
+  std::string text;                   // of a completion: the prompt,
+  std::vector<int32_t> tokens;        // or its ids, where there are any
+  std::string model;                  // as the client calls it; empty: not at all
+  bool stream = false;
+  bool include_usage = false;  // at the end of a stream
+  ReplySettings settings;
+};
+
+// Throw ApiError(400).
+CompletionRequest parse_chat(std::string_view body, const ReplySettings& defaults);
+CompletionRequest parse_completion(std::string_view body, const ReplySettings& defaults,
+                                   int vocab_size);
+
+// /tokenize and /detokenize.
+struct TokenizeRequest {
+  std::string content;
+  bool add_special = false;  // BOS and EOS where the vocabulary asks for them
+  bool with_pieces = false;
+};
+TokenizeRequest parse_tokenize(std::string_view body);
+std::vector<int32_t> parse_detokenize(std::string_view body, int vocab_size);
+
+}  // namespace specbound::server

@@ -1,0 +1,91 @@
+#include "server/engine_thread.h"
+
+#include <exception>
+#include <new>
+
+#include "error.h"
+#include "text/utf8_stream.h"
+
+namespace specbound::server {
+
+namespace {
+
+ApiError leaving() {
+  return ApiError(503, "the server is shutting down");
+}
+
+}  // namespace
+
+EngineThread::EngineThread(ServedModel& model, Metrics& metrics, size_t max_waiting)
+    : model_(model), metrics_(metrics), queue_(max_waiting), thread_([this] { run(); }) {}
+
+EngineThread::~EngineThread() {
+  stop();
+}
+
+void EngineThread::submit(const std::string& client, const std::shared_ptr<Job>& job) {
+  if (queue_.push(client, job)) return;
+  const std::lock_guard lock(mutex_);
+  if (stopping_) throw leaving();
+  throw ApiError(429, "the queue is full: try again soon", "", "queue_full");
+}
+
+void EngineThread::cancel(const std::shared_ptr<Job>& job) {
+  job->cancel();
+  queue_.remove(job);
+}
+
+void EngineThread::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (running_) running_->cancel();
+  }
+  for (const std::shared_ptr<Job>& job : queue_.close()) job->finish(leaving());
+  if (thread_.joinable()) thread_.join();
+}
+
+void EngineThread::run() {
+  while (std::optional<std::shared_ptr<Job>> job = queue_.pop()) {
+    {
+      const std::lock_guard lock(mutex_);
+      running_ = *job;
+      if (stopping_) running_->cancel();
+    }
+    metrics_.set_running(1);
+    Job::Outcome outcome = make(**job);
+    metrics_.set_running(0);
+    bool stopped;
+    {
+      const std::lock_guard lock(mutex_);
+      running_.reset();
+      stopped = stopping_;
+    }
+    const auto* made = std::get_if<ReplyFigures>(&outcome);
+    if (stopped && made && made->generated.stop == StopReason::kAborted) outcome = leaving();
+    (*job)->finish(std::move(outcome));
+  }
+}
+
+Job::Outcome EngineThread::make(Job& job) {
+  if (job.cancelled()) return leaving();  // between the queue and here: nobody looks at it
+  try {
+    Utf8Stream text;  // tokens may end inside a character
+    ReplyFigures figures =
+        model_.reply(job.request(), job.prompt(), job.cancelled(),
+                     [&](std::string_view bytes) { job.add_text(text.push(bytes)); });
+    job.add_text(text.finish());
+    metrics_.count_reply(figures.generated);
+    return figures;
+  } catch (const ApiError& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    return ApiError(500, "out of memory");
+  } catch (const std::exception& e) {
+    return ApiError(500, std::string("the engine failed: ") + e.what());
+  } catch (...) {
+    return ApiError(500, "the engine failed");
+  }
+}
+
+}  // namespace specbound::server

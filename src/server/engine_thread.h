@@ -1,0 +1,48 @@
+// The one thread that makes replies: takes jobs from a fair queue, one at a time. What goes wrong
+// with one is that one's answer; the thread goes on.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "server/fair_queue.h"
+#include "server/job.h"
+#include "server/metrics.h"
+#include "server/served_model.h"
+
+namespace specbound::server {
+
+class EngineThread {
+ public:
+  // Both must outlive it. `max_waiting`: jobs in the queue.
+  EngineThread(ServedModel& model, Metrics& metrics, size_t max_waiting);
+  ~EngineThread();  // stop()
+  EngineThread(const EngineThread&) = delete;
+  EngineThread& operator=(const EngineThread&) = delete;
+
+  // Throws ApiError: 429 when the queue is full, 503 after stop().
+  void submit(const std::string& client, const std::shared_ptr<Job>& job);
+  // Out of the queue, or ended within a round.
+  void cancel(const std::shared_ptr<Job>& job);
+  // Ends what is under way; that and what waits fails with 503. Returns when the thread has ended.
+  void stop();
+
+  size_t waiting() const { return queue_.size(); }
+
+ private:
+  void run();
+  Job::Outcome make(Job& job);
+
+  ServedModel& model_;
+  Metrics& metrics_;
+  FairQueue<std::shared_ptr<Job>> queue_;
+  std::mutex mutex_;              // of the two below
+  std::shared_ptr<Job> running_;  // nullptr: none
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace specbound::server

@@ -1,0 +1,29 @@
+// The body of a request as JSON, whatever bytes came: bounded in depth and in number of values,
+// valid UTF-8, one value. NaN and infinity cannot be written in JSON, and numbers that would become
+// one are refused.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace specbound::server {
+
+// Not the ordered kind: its objects are searched from end to end for each key that is read.
+using Json = nlohmann::json;
+
+// Arrays and objects within each other; values and keys together. What one body takes in memory is
+// about 100 bytes for each of them.
+inline constexpr int kMaxJsonDepth = 32;
+inline constexpr size_t kMaxJsonValues = size_t{1} << 20;
+
+// An object. Of a repeated key the last one counts. Throws ApiError(400).
+Json parse_body(std::string_view body);
+
+// As one line. Bytes that are no UTF-8 become U+FFFD.
+template <class AnyJson>
+std::string dump(const AnyJson& json) {
+  return json.dump(-1, ' ', false, AnyJson::error_handler_t::replace);
+}
+
+}  // namespace specbound::server

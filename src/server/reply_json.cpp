@@ -1,0 +1,225 @@
+#include "server/reply_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "error.h"
+#include "server/json_body.h"
+#include "text/utf8_check.h"
+#include "text/utf8_stream.h"
+
+namespace specbound::server {
+
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+Ordered finite(double value) {
+  return std::isfinite(value) ? Ordered(value) : Ordered();
+}
+
+Ordered known(const std::optional<double>& value) {
+  return value ? finite(*value) : Ordered();
+}
+
+// Of `n` that took `seconds`: milliseconds of each, and how many a second. Null for none.
+Ordered each_ms(double seconds, int n) {
+  return n > 0 ? finite(1e3 * seconds / n) : Ordered();
+}
+Ordered per_second(double seconds, int n) {
+  return n > 0 ? finite(n / seconds) : Ordered();
+}
+
+const char* finish_reason(StopReason stop) {
+  return stop == StopReason::kEnd || stop == StopReason::kStopString ? "stop" : "length";
+}
+
+Ordered usage(const GenerateStats& stats) {
+  return {{"prompt_tokens", stats.prompt_tokens},
+          {"completion_tokens", stats.generated_tokens},
+          {"total_tokens", stats.prompt_tokens + stats.generated_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", cached_tokens(stats)}}}};
+}
+
+Ordered speculation(const ReplyFigures& figures) {
+  const Counters& counters = figures.generated.counters;
+  Ordered layers = Ordered::object();
+  for (size_t l = 0; l < counters.accepted_at.size(); ++l) {
+    if (counters.accepted_at[l] > 0) layers[std::to_string(l)] = counters.accepted_at[l];
+  }
+  return {{"active", figures.generated.speculated},
+          {"rounds", counters.rounds},
+          {"compression_rate", known(figures.compression_rate)},
+          {"mean_exit_layer", known(figures.mean_exit_layer)},
+          {"plain_tokens_per_second", known(figures.plain_tokens_per_second)},
+          {"speedup", known(figures.speedup)},
+          {"accepted_by_exit_layer", std::move(layers)}};
+}
+
+Ordered timings(const ReplyFigures& figures) {
+  const GenerateStats& stats = figures.generated;
+  const int cached = cached_tokens(stats), read = stats.prompt_tokens - cached;
+  // Where nothing but the last token was left to read, no time was taken for prompts.
+  const int timed = stats.prefilled_tokens > 0 ? read : 0;
+  return {{"cache_n", cached},
+          {"prompt_n", read},
+          {"prompt_ms", finite(1e3 * stats.prefill_seconds)},
+          {"prompt_per_token_ms", each_ms(stats.prefill_seconds, timed)},
+          {"prompt_per_second", per_second(stats.prefill_seconds, timed)},
+          {"predicted_n", stats.generated_tokens},
+          {"predicted_ms", finite(1e3 * stats.decode_seconds)},
+          {"predicted_per_token_ms", each_ms(stats.decode_seconds, stats.generated_tokens)},
+          {"predicted_per_second", per_second(stats.decode_seconds, stats.generated_tokens)},
+          {"draft_n", stats.counters.drafted_tokens},
+          {"draft_n_accepted", stats.counters.accepted_tokens},
+          {"speculation", speculation(figures)}};
+}
+
+Ordered headed(const ReplyHead& head, bool part) {
+  const char* object = !head.chat ? "text_completion"
+                       : part     ? "chat.completion.chunk"
+                                  : "chat.completion";
+  return {{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
+}
+
+std::string event(const Ordered& json) {
+  return "data: " + dump(json) + "\n\n";
+}
+
+// Of one choice, to which `text` is added.
+Ordered part(const ReplyHead& head, Ordered delta, std::string_view text, Ordered reason) {
+  Ordered choice = {{"index", 0}};
+  if (head.chat) {
+    choice["delta"] = std::move(delta);
+  } else {
+    choice["text"] = text;
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = std::move(reason);
+  Ordered json = headed(head, true);
+  json["choices"] = Ordered::array({std::move(choice)});
+  return json;
+}
+
+const char* error_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 429:
+      return "rate_limit_error";
+    case 500:
+      return "server_error";
+    case 503:
+      return "unavailable_error";
+    default:
+      return "invalid_request_error";
+  }
+}
+
+Ordered error_object(const ApiError& error) {
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? Ordered() : Ordered(text);
+  };
+  return {{"error",
+           {{"message", error.what()},
+            {"type", error_type(error.status())},
+            {"param", or_null(error.param())},
+            {"code", or_null(error.code())}}}};
+}
+
+}  // namespace
+
+int cached_tokens(const GenerateStats& stats) {
+  return std::max(stats.prompt_tokens - stats.prefilled_tokens - 1, 0);
+}
+
+std::string reply_json(const ReplyHead& head, std::string_view text, const ReplyFigures& figures) {
+  Ordered choice = {{"index", 0}};
+  if (head.chat) {
+    choice["message"] = {{"role", "assistant"}, {"content", text}};
+  } else {
+    choice["text"] = text;
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = finish_reason(figures.generated.stop);
+  Ordered json = headed(head, false);
+  json["choices"] = Ordered::array({std::move(choice)});
+  json["usage"] = usage(figures.generated);
+  json["timings"] = timings(figures);
+  return dump(json);
+}
+
+std::string first_event(const ReplyHead& head) {
+  if (!head.chat) return "";
+  return event(part(head, {{"role", "assistant"}, {"content", ""}}, "", nullptr));
+}
+
+std::string text_event(const ReplyHead& head, std::string_view text) {
+  return event(part(head, {{"content", text}}, text, nullptr));
+}
+
+std::string last_event(const ReplyHead& head, const ReplyFigures& figures) {
+  Ordered json = part(head, Ordered::object(), "", finish_reason(figures.generated.stop));
+  json["timings"] = timings(figures);
+  return event(json);
+}
+
+std::string usage_event(const ReplyHead& head, const ReplyFigures& figures) {
+  Ordered json = headed(head, true);
+  json["choices"] = Ordered::array();
+  json["usage"] = usage(figures.generated);
+  return event(json);
+}
+
+std::string error_event(const ApiError& error) {
+  return event(error_object(error));
+}
+
+std::string models_json(const ModelInfo& info) {
+  const Ordered model = {{"id", info.id},
+                         {"object", "model"},
+                         {"created", info.created},
+                         {"owned_by", "specbound"},
+                         {"meta",
+                          {{"n_ctx", info.n_ctx},
+                           {"n_vocab", info.n_vocab},
+                           {"n_layers", info.n_layers},
+                           {"architecture", info.architecture}}}};
+  return dump(Ordered{{"object", "list"}, {"data", Ordered::array({model})}});
+}
+
+std::string error_json(const ApiError& error) {
+  return dump(error_object(error));
+}
+
+std::string tokens_json(std::span<const int32_t> ids, std::span<const std::string> pieces) {
+  std::string json = R"({"tokens":[)";  // bit by bit: as one value they take many times their text
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) json += ',';
+    if (pieces.empty()) {
+      json += std::to_string(ids[i]);
+      continue;
+    }
+    // As llama.cpp has it: bytes that are no text by themselves come as numbers.
+    Ordered piece = pieces[i];
+    if (!is_utf8(pieces[i])) {
+      piece = Ordered::array();
+      for (const unsigned char byte : pieces[i]) piece.push_back(byte);
+    }
+    json += dump(Ordered{{"id", ids[i]}, {"piece", std::move(piece)}});
+  }
+  json += "]}";
+  return json;
+}
+
+std::string content_json(std::string_view content) {
+  // One U+FFFD for each maximal subpart, as in replies; dump() alone would have another way.
+  Utf8Stream text;
+  std::string whole = text.push(content);
+  whole += text.finish();
+  return dump(Ordered{{"content", std::move(whole)}});
+}
+
+}  // namespace specbound::server

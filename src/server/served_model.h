@@ -1,0 +1,47 @@
+// What the server needs of a model. The program has one behind it (app/serve_model.h), tests have
+// their own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/completion_request.h"
+#include "server/reply_json.h"
+#include "text/stop_strings.h"
+
+namespace specbound::server {
+
+struct Prompt {
+  std::vector<int32_t> ids;
+  ReplyText::FirstPiece first_piece;  // what becomes of the reply's first bytes; may be empty
+};
+
+class ServedModel {
+ public:
+  virtual ~ServedModel() = default;
+
+  // ---- any thread ----
+
+  virtual const ModelInfo& info() const = 0;
+  // The tokens to be continued. Throws ApiError(400) for what cannot be one prompt, by the code
+  // context_length_exceeded where there are too many.
+  virtual Prompt prompt(const CompletionRequest& request) const = 0;
+  virtual std::vector<int32_t> tokenize(std::string_view text, bool add_special) const = 0;
+  virtual std::string piece(int32_t token) const = 0;
+  virtual std::string detokenize(std::span<const int32_t> tokens) const = 0;
+
+  // ---- the engine's thread only ----
+
+  using OnText = std::function<void(std::string_view bytes)>;
+  // Makes the reply; `abort` ends it within a round. What was served before has no influence on its
+  // text. After an exception the next reply is made as if this one had not been.
+  virtual ReplyFigures reply(const CompletionRequest& request, const Prompt& prompt,
+                             const std::atomic<bool>& abort, const OnText& on_text) = 0;
+};
+
+}  // namespace specbound::server

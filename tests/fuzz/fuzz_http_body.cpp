@@ -1,0 +1,138 @@
+// Any bytes as the body of a POST: an answer or an error that names what is wrong, and what was
+// understood can be answered. The first byte of an input says which route it is for. Nothing but
+// the models of the server is left out: what a body becomes on its way to one, and what becomes of
+// a reply on its way back.
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "error.h"
+#include "server/api_error.h"
+#include "server/completion_request.h"
+#include "server/json_body.h"
+#include "server/reply_json.h"
+#include "text/utf8_check.h"
+#include "text/utf8_stream.h"
+
+namespace {
+
+using namespace specbound;
+using namespace specbound::server;
+
+constexpr int kVocab = 512;
+
+// One line of valid JSON and UTF-8, as every answer must be.
+Json checked(const std::string& answer) {
+  SB_CHECK(is_utf8(answer) && answer.find('\n') == answer.npos);
+  return Json::parse(answer);
+}
+
+Json checked_event(const std::string& event) {
+  constexpr std::string_view kData = "data: ";
+  SB_CHECK(event.starts_with(kData) && event.ends_with("\n\n"));
+  return checked(event.substr(kData.size(), event.size() - kData.size() - 2));
+}
+
+void check_error(const ApiError& error) {
+  SB_CHECK(error.status() == 400);
+  const Json answer = checked(error_json(error));
+  SB_CHECK(!answer["error"]["message"].get<std::string>().empty());
+  checked_event(error_event(error));
+}
+
+// What the engine relies on.
+void check_settings(const ReplySettings& settings) {
+  validate(settings.sampling);  // NaN passes no range
+  SB_CHECK(settings.max_tokens >= -1);
+  SB_CHECK(settings.stop.strings().size() <= StopStrings::kMaxStrings);
+}
+
+void check_tokens(const std::vector<int32_t>& tokens) {
+  for (const int32_t id : tokens) SB_CHECK(id >= 0 && id < kVocab);
+}
+
+// As an answer to it would be: `text` may be any bytes when whole, and pieces of it when streamed.
+void render(const CompletionRequest& request, const std::string& text) {
+  ReplyHead head;
+  head.chat = request.chat;
+  head.id = "id";
+  head.model = request.model;
+  ReplyFigures figures;
+  figures.generated.generated_tokens = static_cast<int>(text.size());
+  figures.generated.counters.accepted_at = {0, 3};
+  const Json whole = checked(reply_json(head, text, figures));
+  SB_CHECK(whole["model"] == request.model);
+  Utf8Stream stream;
+  std::string sent;
+  const auto send = [&](const std::string& piece) {
+    const Json choice = checked_event(text_event(head, piece))["choices"][0];
+    sent += request.chat ? choice["delta"]["content"].get<std::string>()
+                         : choice["text"].get<std::string>();
+  };
+  for (size_t at = 0; at < text.size(); at += 3) send(stream.push(text.substr(at, 3)));
+  send(stream.finish());
+  Utf8Stream at_once;
+  std::string expected = at_once.push(text);
+  expected += at_once.finish();
+  SB_CHECK(sent == expected);
+  if (request.chat) checked_event(first_event(head));
+  checked_event(last_event(head, figures));
+  if (request.include_usage) checked_event(usage_event(head, figures));
+}
+
+void fuzz_chat(std::string_view body) {
+  const CompletionRequest request = parse_chat(body, {});
+  check_settings(request.settings);
+  SB_CHECK(!request.messages.empty());
+  SB_CHECK(request.messages.back().role == ChatMessage::Role::kUser);
+  for (const ChatMessage& message : request.messages) SB_CHECK(is_utf8(message.content));
+  render(request, request.messages.back().content);
+}
+
+void fuzz_completion(std::string_view body) {
+  const CompletionRequest request = parse_completion(body, {}, kVocab);
+  check_settings(request.settings);
+  check_tokens(request.tokens);
+  SB_CHECK(request.text.empty() || request.tokens.empty());
+  SB_CHECK(is_utf8(request.text));
+  render(request, request.text);
+}
+
+void fuzz_tokenize(std::string_view body) {
+  const TokenizeRequest request = parse_tokenize(body);
+  SB_CHECK(is_utf8(request.content));
+  std::vector<int32_t> ids;
+  std::vector<std::string> pieces;  // cut anywhere, as tokens of bytes are
+  for (size_t at = 0; at < request.content.size(); at += 2) {
+    ids.push_back(static_cast<int32_t>(at));
+    if (request.with_pieces) pieces.push_back(request.content.substr(at, 2));
+  }
+  SB_CHECK(checked(tokens_json(ids, pieces))["tokens"].size() == ids.size());
+}
+
+void fuzz_detokenize(std::string_view body) {
+  const std::vector<int32_t> ids = parse_detokenize(body, kVocab);
+  check_tokens(ids);
+  std::string bytes;
+  for (const int32_t id : ids) bytes += static_cast<char>(id);
+  checked(content_json(bytes));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 1) return 0;
+  const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
+  constexpr void (*kRoutes[])(std::string_view) = {fuzz_chat, fuzz_completion, fuzz_tokenize,
+                                                   fuzz_detokenize};
+  try {
+    kRoutes[data[0] % 4](body);
+  } catch (const ApiError& e) {
+    check_error(e);
+  }
+  checked(content_json(body));  // bytes of a reply need be no text
+  return 0;
+}

@@ -1,0 +1,459 @@
+// Turns, cancelling and failures of the engine's thread, and the routes in front of it, with a
+// model made of words; then the program's own on the tiny model. Nothing here waits for time to
+// pass: every wait is for something that must come.
+#include "server/engine_thread.h"
+
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "app/serve_model.h"
+#include "server/api.h"
+
+using namespace specbound;
+using namespace specbound::server;
+using nlohmann::json;
+
+namespace {
+
+// Replies with what `work` writes.
+class WordModel final : public ServedModel {
+ public:
+  using Work =
+      std::function<void(const CompletionRequest&, const std::atomic<bool>&, const OnText&)>;
+
+  Work work = [](const CompletionRequest& request, const std::atomic<bool>&,
+                 const OnText& on_text) { on_text(request.text); };
+
+  WordModel() { info_ = {"words", 1, "words", 128, 512, 4}; }
+
+  const ModelInfo& info() const override { return info_; }
+  Prompt prompt(const CompletionRequest& request) const override {
+    if (request.text == "long")
+      throw ApiError(400, "too long", "prompt", "context_length_exceeded");
+    return {{1, 2, 3}, nullptr};
+  }
+  std::vector<int32_t> tokenize(std::string_view text, bool add_special) const override {
+    std::vector<int32_t> ids(text.begin(), text.end());
+    if (add_special) ids.insert(ids.begin(), 0);
+    return ids;
+  }
+  std::string piece(int32_t token) const override { return {static_cast<char>(token)}; }
+  std::string detokenize(std::span<const int32_t> tokens) const override {
+    return {tokens.begin(), tokens.end()};
+  }
+  ReplyFigures reply(const CompletionRequest& request, const Prompt&,
+                     const std::atomic<bool>& abort, const OnText& on_text) override {
+    work(request, abort, on_text);
+    ReplyFigures figures;
+    figures.generated.prompt_tokens = 3;
+    figures.generated.generated_tokens = 1;
+    figures.generated.stop = abort ? StopReason::kAborted : StopReason::kEnd;
+    return figures;
+  }
+
+ private:
+  ModelInfo info_;
+};
+
+// Opens once, for all who wait.
+class Gate {
+ public:
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+void until(const std::atomic<bool>& flag) {
+  while (!flag) std::this_thread::yield();
+}
+
+std::shared_ptr<Job> job_of(const std::string& text) {
+  CompletionRequest request;
+  request.text = text;
+  return std::make_shared<Job>(std::move(request), Prompt{{1}, nullptr});
+}
+
+// All of it.
+std::pair<std::string, Job::Outcome> end_of(Job& job) {
+  std::string text;
+  for (;;) {
+    pollfd ready = {job.news_fd(), POLLIN, 0};
+    REQUIRE(poll(&ready, 1, -1) == 1);
+    Job::News news = job.take();
+    text += news.text;
+    if (news.outcome) return {text, *news.outcome};
+  }
+}
+
+int status_of(Job& job) {
+  const Job::Outcome outcome = end_of(job).second;
+  const auto* error = std::get_if<ApiError>(&outcome);
+  return error ? error->status() : 200;
+}
+
+// A client that stays, or goes away after some writes.
+class TestConnection final : public Connection {
+ public:
+  bool here = true;
+  int writes_left = -1;  // -1: any number
+  std::string written;
+
+  bool wait(int fd) override {
+    pollfd ready = {fd, POLLIN, 0};
+    return here && poll(&ready, 1, -1) == 1;
+  }
+  bool write(std::string_view bytes) override {
+    if (writes_left == 0) return false;
+    --writes_left;
+    written += bytes;
+    return true;
+  }
+};
+
+int status_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const ApiError& e) {
+    return e.status();
+  }
+  return 200;
+}
+
+}  // namespace
+
+TEST_CASE("server queue: clients take turns, each in its order") {
+  FairQueue<int> queue(10);
+  for (const int i : {1, 2, 3}) CHECK(queue.push("a", i));
+  CHECK(queue.push("b", 4));
+  CHECK(queue.push("c", 5));
+  CHECK(queue.push("b", 6));
+  std::vector<int> order;
+  for (int i = 0; i < 3; ++i) order.push_back(*queue.pop());
+  CHECK(queue.push("d", 7));
+  for (int i = 0; i < 4; ++i) order.push_back(*queue.pop());
+  CHECK(order == std::vector<int>{1, 4, 5, 2, 6, 7, 3});
+  CHECK(queue.size() == 0);
+}
+
+TEST_CASE("server queue: full, removed from, closed") {
+  FairQueue<int> queue(2);
+  CHECK(queue.push("a", 1));
+  CHECK(queue.push("b", 2));
+  CHECK_FALSE(queue.push("c", 3));
+  CHECK(queue.remove(1));
+  CHECK_FALSE(queue.remove(1));
+  CHECK(queue.push("c", 3));
+  CHECK(queue.close() == std::vector<int>{2, 3});
+  CHECK_FALSE(queue.push("a", 4));
+  CHECK_FALSE(queue.pop().has_value());
+}
+
+TEST_CASE("server queue: who waits is woken by the close") {
+  FairQueue<int> queue(2);
+  std::thread waiting([&] { CHECK_FALSE(queue.pop().has_value()); });
+  queue.close();
+  waiting.join();
+}
+
+TEST_CASE("server engine: a reply, whole characters only") {
+  WordModel model;
+  model.work = [](const CompletionRequest&, const std::atomic<bool>&,
+                  const ServedModel::OnText& out) {
+    for (const char* piece : {"a\xF0\x9F", "\x98\x80", "\xFF", "b\xC3"}) out(piece);
+  };
+  Metrics metrics;
+  EngineThread engine(model, metrics, 4);
+  const auto job = job_of("x");
+  engine.submit("a", job);
+  const auto [text, outcome] = end_of(*job);
+  CHECK(text == "a\xF0\x9F\x98\x80\uFFFDb\uFFFD");
+  CHECK(std::get<ReplyFigures>(outcome).generated.generated_tokens == 1);
+}
+
+TEST_CASE("server engine: what fails is one answer, and the next is served") {
+  WordModel model;
+  model.work = [](const CompletionRequest& request, const std::atomic<bool>&,
+                  const ServedModel::OnText& out) {
+    if (request.text == "memory") throw std::bad_alloc();
+    if (request.text == "error") throw std::runtime_error("broken");
+    if (request.text == "number") throw 7;
+    if (request.text == "refused") throw ApiError(400, "no");
+    out("fine");
+  };
+  Metrics metrics;
+  EngineThread engine(model, metrics, 8);
+  for (const auto& [text, status] :
+       {std::pair("memory", 500), std::pair("error", 500), std::pair("number", 500),
+        std::pair("refused", 400), std::pair("x", 200)}) {
+    const auto job = job_of(text);
+    engine.submit("a", job);
+    CHECK(status_of(*job) == status);
+  }
+}
+
+TEST_CASE("server engine: a full queue, one that leaves it, one that is ended") {
+  WordModel model;
+  std::atomic<bool> running{false};
+  std::atomic<int> made{0};
+  model.work = [&](const CompletionRequest& request, const std::atomic<bool>& abort,
+                   const ServedModel::OnText&) {
+    ++made;
+    if (request.text != "endless") return;
+    running = true;
+    until(abort);
+  };
+  Metrics metrics;
+  EngineThread engine(model, metrics, 2);
+  const auto endless = job_of("endless"), leaving = job_of("leaves"), last = job_of("last");
+  engine.submit("a", endless);
+  until(running);
+  engine.submit("a", leaving);
+  engine.submit("b", last);
+  CHECK(engine.waiting() == 2);
+  CHECK(status_of([&] { engine.submit("c", job_of("x")); }) == 429);
+  engine.cancel(leaving);
+  CHECK(engine.waiting() == 1);
+  engine.cancel(endless);
+  CHECK(status_of(*endless) == 200);
+  CHECK(status_of(*last) == 200);
+  CHECK(made == 2);
+}
+
+TEST_CASE("server engine: stopping ends what runs and refuses what waits") {
+  WordModel model;
+  std::atomic<bool> running{false};
+  model.work = [&](const CompletionRequest&, const std::atomic<bool>& abort,
+                   const ServedModel::OnText& out) {
+    out("begun");
+    running = true;
+    until(abort);
+  };
+  Metrics metrics;
+  EngineThread engine(model, metrics, 4);
+  const auto first = job_of("1"), second = job_of("2");
+  engine.submit("a", first);
+  until(running);
+  engine.submit("a", second);
+  engine.stop();
+  CHECK(status_of(*first) == 503);
+  CHECK(status_of(*second) == 503);
+  CHECK(status_of([&] { engine.submit("a", job_of("3")); }) == 503);
+}
+
+TEST_CASE("server api: who may come in") {
+  ApiOptions options;
+  options.keys = ApiKeys({"k"});
+  const Api api(options);
+  const auto admit = [&](const char* method, const char* path, const char* authorization) {
+    return status_of([&] { api.admit(method, path, authorization); });
+  };
+  CHECK(admit("GET", "/health", "") == 200);
+  CHECK(admit("HEAD", "/health", "") == 200);
+  CHECK(admit("POST", "/health", "") == 405);
+  CHECK(admit("POST", "/v1/chat/completions", "Bearer k") == 200);
+  CHECK(admit("GET", "/v1/chat/completions", "Bearer k") == 405);
+  CHECK(admit("HEAD", "/v1/chat/completions", "Bearer k") == 405);
+  CHECK(admit("POST", "/v1/chat/completions", "") == 401);
+  CHECK(admit("POST", "/v1/chat/completions", "k") == 401);
+  CHECK(admit("POST", "/v1/chat/completions", "Bearer x") == 401);
+  CHECK(admit("GET", "/nothing", "") == 401);
+  CHECK(admit("GET", "/nothing", "Bearer k") == 404);
+  CHECK(admit("GET", "/v1/models/", "Bearer k") == 404);
+  CHECK(Api::methods_of("/v1/models") == "GET, HEAD, OPTIONS");
+  CHECK(Api::route_of("/x\n") == "other");
+}
+
+TEST_CASE("server api: before the model is there, health says so") {
+  Api api({});
+  CHECK(api.get("/health").status == 503);
+  CHECK(json::parse(api.get("/health").body)["status"] == "loading model");
+  CHECK(status_of([&] { api.get("/v1/models"); }) == 503);
+  TestConnection client;
+  CHECK(status_of([&] { api.post("/v1/completions", R"({"prompt": "a"})", "c", client); }) == 503);
+  CHECK(api.get("/metrics").status == 200);
+  WordModel model;
+  api.open(model);
+  CHECK(api.get("/health").status == 200);
+  CHECK(json::parse(api.get("/v1/models").body)["data"][0]["id"] == "words");
+  api.stop();
+  CHECK(status_of([&] { api.post("/v1/completions", R"({"prompt": "a"})", "c", client); }) == 503);
+}
+
+TEST_CASE("server api: answers, whole and streamed") {
+  WordModel model;
+  Api api({});
+  api.open(model);
+  TestConnection client;
+  const Answer whole = api.post("/v1/completions", R"({"prompt": "abc"})", "c", client);
+  CHECK(whole.status == 200);
+  CHECK_FALSE(whole.stream);
+  CHECK(*whole.tokens == 1);
+  const json j = json::parse(whole.body);
+  CHECK(j["choices"][0]["text"] == "abc");
+  CHECK(j["model"] == "words");
+  CHECK(j["id"].get<std::string>().starts_with("cmpl-"));
+
+  const Answer streamed = api.post("/v1/completions", R"({"prompt": "abc", "model": "x",
+      "stream": true, "stream_options": {"include_usage": true}})",
+                                   "c", client);
+  CHECK(streamed.type == "text/event-stream");
+  REQUIRE(streamed.stream);
+  CHECK(client.written.empty());
+  CHECK(streamed.stream(client));
+  CHECK(client.written.find(R"("text":"abc")") != std::string::npos);
+  CHECK(client.written.find(R"("model":"x")") != std::string::npos);
+  CHECK(client.written.find(R"("choices":[],"usage")") != std::string::npos);
+  CHECK(client.written.ends_with("\n\ndata: [DONE]\n\n"));
+
+  CHECK(api.post("/tokenize", R"({"content": "ab"})", "c", client).body == R"({"tokens":[97,98]})");
+  CHECK(json::parse(api.post("/detokenize", R"({"tokens": [97, 98]})", "c", client).body) ==
+        json{{"content", "ab"}});
+  const auto tokenized = [&](size_t n) {
+    const json body = {{"content", std::string(n, 'a')}};
+    return status_of([&] { api.post("/tokenize", body.dump(), "c", client); });
+  };
+  CHECK(tokenized(1'000'000) == 200);
+  CHECK(tokenized(1'000'001) == 400);
+  CHECK(status_of([&] { api.post("/v1/completions", R"({"prompt": "long"})", "c", client); }) ==
+        400);
+}
+
+TEST_CASE("server api: a client that goes away ends its reply") {
+  WordModel model;
+  std::atomic<int> aborted{0};
+  model.work = [&](const CompletionRequest& request, const std::atomic<bool>& abort,
+                   const ServedModel::OnText& out) {
+    if (request.text != "endless") return;
+    out("x");
+    until(abort);
+    ++aborted;
+  };
+  Api api({});
+  api.open(model);
+  TestConnection gone;
+  gone.here = false;
+  CHECK(api.post("/v1/completions", R"({"prompt": "endless"})", "c", gone).status == kClientGone);
+  TestConnection leaves;
+  leaves.writes_left = 0;
+  {
+    const Answer answer =
+        api.post("/v1/completions", R"({"prompt": "endless", "stream": true})", "c", leaves);
+    REQUIRE(answer.stream);
+    CHECK_FALSE(answer.stream(leaves));
+  }
+  {  // its stream is never asked for
+    const Answer answer =
+        api.post("/v1/completions", R"({"prompt": "endless", "stream": true})", "c", leaves);
+    CHECK(answer.stream);
+  }
+  TestConnection stays;
+  CHECK(api.post("/v1/completions", R"({"prompt": "a"})", "c", stays).status == 200);
+  CHECK(aborted >= 2);  // the first may have gone before its turn
+  CHECK(api.get("/metrics").body.find("specbound_disconnects_total 2") != std::string::npos);
+}
+
+TEST_CASE("server api: an error behind the first text is an event, before it a status") {
+  WordModel model;
+  model.work = [](const CompletionRequest& request, const std::atomic<bool>&,
+                  const ServedModel::OnText& out) {
+    if (request.text == "late") out("x");
+    throw std::runtime_error("broken");
+  };
+  Api api({});
+  api.open(model);
+  TestConnection client;
+  CHECK(status_of([&] {
+          api.post("/v1/completions", R"({"prompt": "early", "stream": true})", "c", client);
+        }) == 500);
+  // Whether the text has come before the error is a race that the connection may lose; then both
+  // come at once, and the text is kept.
+  const Answer answer =
+      api.post("/v1/completions", R"({"prompt": "late", "stream": true})", "c", client);
+  CHECK(answer.stream(client));
+  CHECK(client.written.find(R"("text":"x")") != std::string::npos);
+  CHECK(client.written.find(R"("server_error")") != std::string::npos);
+  CHECK(client.written.find("[DONE]") == std::string::npos);
+}
+
+TEST_CASE("server model: the tiny model gives the same bytes whatever came before") {
+  ModelFlags flags;
+  flags.model = std::string(SPECBOUND_TEST_DATA) + "/models/stories260K.gguf";
+  flags.n_threads = 1;
+  flags.device.where = DeviceFlags::Where::kCpu;
+  LoadedModel loaded(flags);
+  LoadWatcher watcher;
+  watcher.progress = [](const std::string&, size_t, size_t) {};
+  watcher.note = [](const std::string&) {};
+  SpeculationFlags speculation_flags;
+  speculation_flags.speculator = "ngram";
+  Speculation speculation(speculation_flags, loaded);
+  loaded.load(nullptr, watcher);
+  speculation.attach(loaded.backend());
+  ServeModel model(loaded, speculation, "stories");
+  Api api({});
+  api.open(model);
+  TestConnection client;
+  const auto post = [&](const json& fields) {
+    json body = {{"prompt", "Once upon a time"}, {"temperature", 0}, {"max_tokens", 24}};
+    body.update(fields);
+    return json::parse(api.post("/v1/completions", body.dump(), "c", client).body);
+  };
+  const auto text = [&](const json& fields) {
+    return post(fields)["choices"][0]["text"].get<std::string>();
+  };
+  const std::string first = text(json::object());
+  CHECK_FALSE(first.empty());
+  CHECK(text({{"speculation", false}}) == first);
+  CHECK(text({{"prompt", "The little dog"}}) != first);
+  CHECK(text({{"speculation", true}}) == first);
+  CHECK(text({{"temperature", 1.5}, {"seed", 3}}) == text({{"temperature", 1.5}, {"seed", 3}}));
+  CHECK(text(json::object()) == first);
+  const json again = post({{"speculation", false}});
+  CHECK(again["timings"]["cache_n"] == again["usage"]["prompt_tokens"].get<int>() - 1);
+  CHECK(again["timings"]["speculation"]["active"] == false);
+  CHECK(post({{"speculation", true}})["timings"]["speculation"]["active"] == true);
+  CHECK(again["choices"][0]["finish_reason"] == "length");
+
+  client.written.clear();
+  const Answer stream = api.post(
+      "/v1/completions",
+      R"({"prompt": "Once upon a time", "temperature": 0, "max_tokens": 24, "stream": true})", "c",
+      client);
+  CHECK(stream.stream(client));
+  std::string joined;
+  for (size_t at = 0, end; (end = client.written.find("\n\n", at)) != std::string::npos;
+       at = end + 2) {
+    const std::string event = client.written.substr(at + 6, end - at - 6);
+    if (event != "[DONE]") joined += json::parse(event)["choices"][0]["text"].get<std::string>();
+  }
+  CHECK(joined == first);
+
+  const std::string ids =
+      api.post("/tokenize", R"({"content": "Once upon a time", "add_special": true})", "c", client)
+          .body;
+  CHECK(text({{"prompt", json::parse(ids)["tokens"]}}) == first);
+  CHECK(status_of([&] { post({{"prompt", std::string(4000, 'x')}}); }) == 400);
+  CHECK(status_of([&] { post({{"prompt", json::array({512})}}); }) == 400);
+}
