@@ -1,17 +1,25 @@
-# Sourced by quickstart.sh, test.sh and gpu_session.sh: what is installed, what is missing, and how
-# to get it.
+# Sourced by quickstart.sh, test.sh, deb.sh and gpu_session.sh: what is installed, what is missing,
+# and how to get it.
 # Nothing here writes to stdout, and the network is touched only when something is missing.
 
 # What the program needs, as TOOL:PACKAGE (found on PATH) and plain PACKAGE (a library, by dpkg).
 # The desktop app (gui_needs) is built where it can be and left out elsewhere.
 # The names are the same on Debian 12, 13 and Ubuntu 22.04, 24.04.
 build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-dev
-  liblzma-dev libpcre2-dev"
+  liblzma-dev libpcre2-dev libedit-dev libcpp-httplib-dev pkg-config:pkg-config"
 gui_needs="libimgui-dev libstb-dev libglfw3-dev libgl1 libgl1-mesa-dri"
-test_needs="$gui_needs Xvfb:xvfb xdotool:xdotool ccache:ccache clang++:clang
-  clang-format:clang-format python3:python3
+package_needs="dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3"  # which draws the icons
+test_needs="$gui_needs $package_needs debootstrap
+  Xvfb:xvfb xdotool:xdotool ccache:ccache clang++:clang
+  clang-format:clang-format curl:curl tmux:tmux
+  zsh:zsh fish:fish man:man-db
   pkg-config:pkg-config doctest-dev libsentencepiece-dev libboost-dev
   libboost-context-dev"
+
+# Parts of these end up in the program: deb.sh packs their notices too.
+linked_packages="nlohmann-json3-dev libcli11-dev liblzma-dev libpcre2-dev libedit-dev
+  libncurses-dev libbsd-dev libmd-dev libcpp-httplib-dev libimgui-dev libstb-dev libglfw3-dev
+  libstdc++6"
 
 # Used when it is there and never required: train-heads multiplies matrices with it.
 recommended="libopenblas0-pthread"

@@ -103,7 +103,8 @@ stage_tsan() {
 # The fuzzers of files (GGUF, split, heads, safetensors) fill an empty corpus by themselves,
 # fuzz_round needs none. fuzz_tokenizer starts from texts (0, 1, 4, 5), the small GGUF files of
 # fuzz_gguf (2) and merges (6); fuzz_template from chat templates (0) and a conversation (1). The
-# first byte of an input says which it is.
+# first byte of an input says which it is. fuzz_http_body starts from bodies of all four routes
+# (chat 0, completion 1, tokenize 2, detokenize 3), by the ASCII code of that digit.
 fuzz_tokenizer_seeds() {
   local file name
   for file in tests/data/tokenizer/*.inp build/fuzz/runs/fuzz_gguf/corpus/seed-*; do
@@ -129,6 +130,18 @@ fuzz_template_seeds() {
   printf '1\001S<|im_end|>\000{{ x }}</s>\000<think>a</think>b\000c' >"$1/1-conversation"
 }
 
+fuzz_http_body_seeds() {
+  local common='"stream":true,"stream_options":{"include_usage":true},"max_tokens":5,'
+  common+='"temperature":0.5,"top_p":0.9,"top_k":3,"min_p":0.1,"repeat_penalty":1.1,"seed":7,'
+  common+='"stop":["a","b"],"speculation":false,"n":1,"tools":[],"logit_bias":{},"logprobs":null'
+  printf '0{"messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text",'\
+'"text":"U\\u0000\\ud83d\\ude00"}]}],"model":"m",%s}' "$common" >"$1/0-chat"
+  printf '1{"prompt":["P"],"echo":false,"suffix":"",%s}' "$common" >"$1/1-prompt"
+  printf '1{"prompt":[1,2,511],%s}' "$common" >"$1/1-ids"
+  printf '2{"content":"a\303\244","add_special":true,"with_pieces":true}' >"$1/2-tokenize"
+  printf '3{"tokens":[0,255,511]}' >"$1/3-detokenize"
+}
+
 # run_fuzzer TARGET SECONDS; a new corpus each time, so that every run can be repeated.
 run_fuzzer() {
   local target=$1 seconds=$2 work="$root/build/fuzz/runs/$1"
@@ -136,23 +149,34 @@ run_fuzzer() {
   mkdir -p "$work/corpus"
   if [ "$target" = fuzz_tokenizer ]; then fuzz_tokenizer_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_template ]; then fuzz_template_seeds "$work/corpus"; fi
+  if [ "$target" = fuzz_http_body ]; then fuzz_http_body_seeds "$work/corpus"; fi
   echo "== $target, $seconds s"
   (cd "$work" && fixed_addresses "$root/build/fuzz/tests/$target" -seed=1 -max_len=16384 \
     -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2560 -print_final_stats=1 corpus)
 }
 
+# Two at a time, in the order of their names: fuzz_gguf's corpus is there when it is needed.
 stage_fuzz() {
-  local source target passed=0 failed=0 targets=()
+  local source target i pids passed=0 failed=0 targets=()
   for source in tests/fuzz/fuzz_*.cpp; do
     targets+=("$(basename "$source" .cpp)")
   done
   build fuzz --target "${targets[@]}" || return 1
-  for target in "${targets[@]}"; do
-    if run_fuzzer "$target" "$fuzz_seconds"; then
-      passed=$((passed + 1))
-    else
-      failed=$((failed + 1))
-    fi
+  for ((i = 0; i < ${#targets[@]}; i += 2)); do
+    pids=()
+    for target in "${targets[@]:i:2}"; do
+      run_fuzzer "$target" "$fuzz_seconds" >"$logs/$target.log" 2>&1 &
+      pids+=($!)
+    done
+    for target in "${targets[@]:i:2}"; do
+      if wait "${pids[0]}"; then
+        passed=$((passed + 1))
+      else
+        failed=$((failed + 1))
+      fi
+      pids=("${pids[@]:1}")
+      cat "$logs/$target.log"
+    done
   done
   echo "$passed $failed 0" >"$counts"
   [ $failed = 0 ]
@@ -214,8 +238,22 @@ ensure_fuzzer_runtime() {
     apt_install "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
 }
 
+# The official Python package that the server is tested with, in a folder of its own that later runs
+# find. Without a network there is none, and its tests count as skipped.
+ensure_openai() {
+  local folder="$root/build/openai"
+  compgen -G "$folder/lib/python3*/site-packages/openai/__init__.py" >/dev/null && return
+  say "installing the openai package into build/openai"
+  {
+    python3 -c 'import ensurepip' || apt_install python3-venv
+    python3 -m venv "$folder" &&
+      timeout 300 "$folder/bin/python" -m pip install --retries 1 --timeout 15 openai
+  } </dev/null >"$logs/openai.log" 2>&1 || say "that failed; see $logs/openai.log"
+}
+
 mkdir -p "$logs"
 ensure_installed $build_needs $test_needs && ensure_fuzzer_runtime || exit 1
+ensure_openai
 describe_system
 begin=$SECONDS
 stages=(lint format release)

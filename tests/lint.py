@@ -26,7 +26,10 @@ MAY_INCLUDE = {
     "trace": {"trace"},
     "decode": {"decode", "engine", "model", "text", "trace"},
     "train": {"train", "decode", "engine", "kernels", "model", "text", "trace"},
-    "app": {"app", "convert", "train", "decode", "engine", "model", "text", "trace"},
+    "server": {"server", "decode", "engine", "model", "text", "trace"},
+    "app": {"app", "server", "convert", "train", "decode", "engine", "model", "text", "trace"},
+    "repl": {"repl", "app", "decode", "engine", "model", "text", "trace"},
+    "capi": {"capi", "app", "decode", "engine", "model", "text", "trace"},
 }
 # The same for gui/: what is decided is apart from what draws it, and neither knows of the window.
 GUI_MAY_INCLUDE = {
