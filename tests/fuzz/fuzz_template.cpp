@@ -17,6 +17,7 @@
 #include "text/jinja_text.h"
 #include "text/template_layout.h"
 #include "text/tokenizer.h"
+#include "text/utf8_check.h"
 
 namespace {
 
@@ -70,7 +71,7 @@ void fuzz_source(std::string_view source) {
     jinja::Inputs inputs;
     inputs.messages = {{"user", "{{ a }}"}, {"assistant", " b\n"}, {"tool", ""}};
     const std::string text = direct.render(inputs);
-    SB_CHECK(jinja::is_utf8(text));
+    SB_CHECK(is_utf8(text));
   } catch (const jinja::NotUnderstood&) {
   } catch (const jinja::Refused&) {
   }
