@@ -80,6 +80,19 @@ int64_t integer_field(const json& object, const char* key, int64_t max, const st
   return found->get<int64_t>();
 }
 
+// Both when it is read and, so that what was written can be read, when it is written.
+void check_size(size_t bytes, const std::string& name) {
+  if (bytes <= kMaxFileBytes) return;
+  throw Error(ErrorCode::kLimit, format("%s: expected at most %zu MiB, found %zu bytes",
+                                        name.c_str(), kMaxFileBytes >> 20, bytes));
+}
+
+void check_messages(size_t count, const std::string& name) {
+  if (count <= kMaxMessages) return;
+  throw Error(ErrorCode::kLimit, format("%s: expected at most %zu messages, found %zu",
+                                        name.c_str(), kMaxMessages, count));
+}
+
 SavedMessage parse_message(const json& object, size_t index, const std::string& name) {
   const std::string where = format("in message %zu", index);
   if (!object.is_object()) {
@@ -101,6 +114,8 @@ SavedMessage parse_message(const json& object, size_t index, const std::string& 
 }  // namespace
 
 std::string saved_conversation_json(const SavedConversation& conversation) {
+  const std::string name = "conversation \"" + conversation.title + "\"";
+  check_messages(conversation.messages.size(), name);
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   for (const SavedMessage& message : conversation.messages) {
     nlohmann::ordered_json object = {{"role", role_name(message.role)}, {"text", message.text}};
@@ -115,14 +130,14 @@ std::string saved_conversation_json(const SavedConversation& conversation) {
                                          {"system", conversation.system},
                                          {"changed", conversation.changed},
                                          {"messages", std::move(messages)}};
-  return object.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  std::string text =
+      object.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  check_size(text.size(), name);
+  return text;
 }
 
 SavedConversation parse_saved_conversation(std::string_view text, const std::string& name) {
-  if (text.size() > kMaxFileBytes) {
-    throw Error(ErrorCode::kLimit, format("%s: expected at most %zu MiB, found %zu bytes",
-                                          name.c_str(), kMaxFileBytes >> 20, text.size()));
-  }
+  check_size(text.size(), name);
   const json object = parse_json(text, name);
   if (!object.is_object()) {
     wrong(name, format("expected an object, found %s", object.type_name()));
@@ -141,9 +156,7 @@ SavedConversation parse_saved_conversation(std::string_view text, const std::str
   if (!messages.is_array()) {
     wrong(name, format("expected a list as \"messages\", found %s", messages.type_name()));
   }
-  if (messages.size() > kMaxMessages) {
-    wrong(name, format("expected at most %zu messages, found %zu", kMaxMessages, messages.size()));
-  }
+  check_messages(messages.size(), name);
   for (size_t i = 0; i < messages.size(); ++i) {
     conversation.messages.push_back(parse_message(messages[i], i, name));
   }

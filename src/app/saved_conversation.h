@@ -29,7 +29,8 @@ struct SavedConversation {
   std::vector<SavedMessage> messages;  // user and assistant in turn, a user first
 };
 
-// Bytes that are no UTF-8 become U+FFFD.
+// Bytes that are no UTF-8 become U+FFFD. Throws Error(kLimit) for more than can be read again:
+// 10,000 messages or 16 MiB.
 std::string saved_conversation_json(const SavedConversation& conversation);
 
 // Throws Error(kFormat | kLimit) saying what was expected and found; `name` stands for the file.

@@ -162,6 +162,26 @@ TEST_CASE("store: hostile files are reported, skipped and left as they are") {
   for (const auto& file : bad) CHECK(read_bytes(dir / (file.first + ".json")) == file.second);
 }
 
+TEST_CASE("store: what could not be read again is not written") {
+  test::TempDir dir;
+  const ConversationStore store(dir.path().string());
+  store.save(example("a"));
+  const std::string before = read_bytes(dir / "a.json");
+
+  Conversation longest = example("a");
+  while (longest.messages.size() < 10000) longest.messages.push_back(longest.messages[0]);
+  CHECK_NOTHROW(conversation_json(longest));
+  longest.messages.push_back(longest.messages[0]);
+  CHECK_THROWS_WITH_AS(store.save(longest),
+                       "conversation \"Tides\": expected at most 10000 messages, found 10001",
+                       Error);
+
+  Conversation largest = example("a");
+  largest.messages[0].text.assign(size_t{16} << 20, 'x');
+  CHECK_THROWS_AS(store.save(largest), Error);
+  CHECK(read_bytes(dir / "a.json") == before);
+}
+
 TEST_CASE("store: a folder that cannot be read or made is one clear line") {
   test::TempDir dir;
   put(dir / "file", "");
