@@ -1,6 +1,7 @@
 #include "app/interrupt.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -62,6 +63,12 @@ void clear_interrupt() {
 
 void raise_interrupt() {
   pending = true;
+}
+
+void wait_for_input(int fd) {
+  pollfd wanted[] = {{fd, POLLIN, 0}, {interrupt_fd(), POLLIN, 0}};
+  while (poll(wanted, 2, -1) < 0 && errno == EINTR) {
+  }
 }
 
 int interrupt_fd() {

@@ -23,6 +23,9 @@ void clear_interrupt();
 // The same as a Ctrl-C, from within: output has nowhere to go any more.
 void raise_interrupt();
 
+// Waits until `fd` has something to read, or is at its end, or a Ctrl-C is pending.
+void wait_for_input(int fd);
+
 // Readable while a Ctrl-C is pending: for poll() beside the input.
 int interrupt_fd();
 

@@ -1,11 +1,9 @@
 // specbound train-heads: from dialogues to a heads file. The stages in their order: texts, tokens,
 // shortlist, hidden states, training, the file. stdout carries the summary, stderr the rest.
-#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -80,10 +78,8 @@ void stop_if_interrupted() {
 }
 
 // For the stream of --data -, which may stay silent for as long as it likes.
-void wait_for_input(int fd) {
-  pollfd wanted[] = {{fd, POLLIN, 0}, {interrupt_fd(), POLLIN, 0}};
-  while (poll(wanted, 2, -1) < 0 && errno == EINTR) {
-  }
+void wait_for_data(int fd) {
+  wait_for_input(fd);
   stop_if_interrupted();
 }
 
@@ -222,7 +218,7 @@ class Training {
             stop_if_interrupted();
             bar.update(std::min(done, total), total);
           },
-          wait_for_input);
+          wait_for_data);
     }
     std::fprintf(stderr, "data: %s dialogues, %s pieces of plain text\n",
                  count_text(corpus_.dialogues).c_str(),

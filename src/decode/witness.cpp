@@ -120,7 +120,7 @@ void Witness::compare(std::span<const int32_t> text) {
 
 void Witness::embed(int slot, int32_t token) {
   backend_.embed(slot, token);
-  slots_[slot] = {token, -1, 0};
+  slots_[slot] = {.token = token};
   newest_ = slot;
 }
 
@@ -153,10 +153,19 @@ void Witness::run_layers(int slot, int n, int pos, int from, int to) {
   if (mode_ != Mode::kCompare) return;
   for (int i = 0; i < n; ++i) {
     const int at = pos + i;
-    if (!recorded(at) || at >= matching_) continue;
+    if (!recorded(at) || at >= matching_ || slots_[slot + i].skipped) continue;
     for (int l = from; l <= to; ++l) compare_kv(at, l, slot + i, n);
     compare_row(Difference::What::kHidden, slot + i, n, from, to, hidden_at(at, to),
                 backend_.hidden(slot + i).data(), dim_);
+  }
+}
+
+void Witness::skip_layers(int slot, int n, int pos, int from, int to) {
+  backend_.skip_layers(slot, n, pos, from, to);
+  for (int i = 0; i < n; ++i) {
+    Row& row = slots_[slot + i];
+    row = {row.token, pos + i, to, true};
+    if (from == 1) cached(pos + i, row.token);
   }
 }
 
@@ -165,8 +174,8 @@ void Witness::logits(int slot, int n, float* out) {
   for (int i = 0; i < n; ++i) {
     const Row& row = slots_[slot + i];
     const float* z = out + static_cast<size_t>(i) * vocab_size_;
-    // Of an exit check: approximate by right, and never part of the text.
-    if (row.done != n_layers_) continue;
+    // Of a draft: approximate by right, and never part of the text.
+    if (row.done != n_layers_ || row.skipped) continue;
     if (mode_ == Mode::kRecord && recorded(row.pos)) {
       std::memcpy(logits_at(row.pos), z, vocab_size_ * sizeof(float));
     } else if (mode_ == Mode::kCompare && recorded(row.pos) && row.pos < matching_) {
@@ -190,6 +199,12 @@ void Witness::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, i
   backend_.prefill(tokens, progress, context);
   const int done = backend_.kv_len(1) - begin;
   for (int i = 0; i < done; ++i) cached(begin + i, tokens[i]);
+}
+
+void Witness::prefill_rows(std::span<const int32_t> tokens) {
+  const int begin = backend_.kv_len(1), n = static_cast<int>(tokens.size());
+  backend_.prefill_rows(tokens);
+  for (int i = 0; i < n; ++i) cached(begin + i, tokens[i]);
 }
 
 void Witness::truncate(int len) {

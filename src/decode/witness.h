@@ -65,6 +65,8 @@ class Witness final : public Backend {
   std::string device() const override { return backend_.device(); }
   void embed(int slot, int32_t token) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;
+  // What comes of these rows is a guess from here on, as a check's is.
+  void skip_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
   bool draws() const override { return backend_.draws(); }
   // Looks at the logits first, which stay behind in a draw.
@@ -88,6 +90,10 @@ class Witness final : public Backend {
   void keep_state(int slot) override { backend_.keep_state(slot); }
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
+  void prefill_rows(std::span<const int32_t> tokens) override;
+  void prefill_logits(int first, int n, float* out) override {
+    backend_.prefill_logits(first, n, out);
+  }
   int kv_len(int layer) const override { return backend_.kv_len(layer); }
   void truncate(int len) override;
   void restore(int len) override { backend_.restore(len); }
@@ -103,7 +109,8 @@ class Witness final : public Backend {
   struct Row {
     int32_t token = -1;
     int pos = -1;
-    int done = 0;  // layers
+    int done = 0;          // layers
+    bool skipped = false;  // some of them
   };
 
   float* hidden_at(int pos, int layer) {

@@ -3,7 +3,7 @@
 //
 // A row is one token position on its way through the layers. Its hidden state H[slot] is FP32 in
 // memory at every layer boundary. Layers are numbered 1..L. kv_len(l) is the number of positions
-// whose K/V exist at layer l; it never grows with l.
+// whose K/V exist at layer l, or that passed it by (skip_layers); it never grows with l.
 //
 // After an exception kv_len may count positions that were not finished: truncate() to what was
 // there before.
@@ -67,6 +67,10 @@ class Backend {
   // H[slot..slot+n) through layers from..to (1-based, inclusive), as positions pos..pos+n-1.
   // Needs kv_len(l) == pos for those layers and pos + n <= n_ctx; sets kv_len(l) = pos + n.
   virtual void run_layers(int slot, int n, int pos, int from, int to) = 0;
+  // H[slot..slot+n) passes layers from..to by: it stays as it is and leaves no K/V there. Otherwise
+  // as run_layers(). For guesses by a model with layers left out: kv_len then counts positions
+  // whose K/V do not exist, and truncate() to the first of them comes before any other row.
+  virtual void skip_layers(int slot, int n, int pos, int from, int to) = 0;
 
   // out (n, vocab_size) = lm_head(norm(H[slot..slot+n))).
   virtual void logits(int slot, int n, float* out) = 0;
@@ -104,6 +108,13 @@ class Backend {
   // early (kv_len then tells how far it came).
   virtual void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int) = nullptr,
                        void* context = nullptr) = 0;
+
+  // One chunk of a prefill, 1..kPrefillChunk tokens, whose rows go through the last layer to its
+  // end, so that there are logits of them. K and V are those that prefill() leaves.
+  virtual void prefill_rows(std::span<const int32_t> tokens) = 0;
+  // out (n, vocab_size) = lm_head(norm(rows first..first+n-1 of the last prefill_rows())), if no
+  // prefill() came after it. 1 <= n <= kMaxRows. H stays as it is.
+  virtual void prefill_logits(int first, int n, float* out) = 0;
 
   virtual int kv_len(int layer) const = 0;
   // kv_len(l) = min(kv_len(l), len) for all l.

@@ -23,7 +23,7 @@ class KvLengths {
     return len_.front();
   }
 
-  // Positions pos..pos+n-1 go through layers from..to.
+  // Positions pos..pos+n-1 go through layers from..to, or pass them by.
   void extend(int pos, int n, int from, int to) {
     for (int l = from; l <= to; ++l) {
       // A row runs layer l after layer l - 1.

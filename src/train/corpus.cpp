@@ -104,7 +104,7 @@ class CorpusReader {
     searched_ = 0;
     skipping_ = false;
     std::string buffer;
-    std::optional<bool> json = by_name(name_);
+    std::optional<bool> json = holds_json_lines(name_, "");
     std::vector<char> block(size_t{256} << 10);
     for (;;) {
       const size_t n = file.read(block);
@@ -116,12 +116,9 @@ class CorpusReader {
       }
       if (progress_) progress_(bytes_);
       buffer.append(block.data(), n);
-      if (!json && (n == 0 || !is_blank(buffer))) {
-        const size_t first = buffer.find_first_not_of(" \t\r\n");
-        json = first != std::string::npos && (buffer[first] == '{' || buffer[first] == '[');
-      }
-      if (!json) continue;
-      *json ? take_lines(buffer, n == 0) : take_plain(buffer, n == 0);
+      if (!json) json = holds_json_lines(name_, buffer);
+      if (!json && n > 0) continue;
+      json.value_or(false) ? take_lines(buffer, n == 0) : take_plain(buffer, n == 0);
       if (n == 0) break;
     }
     corpus_.hash = (corpus_.hash ^ file.hash()) * 0x9e3779b97f4a7c15u + 1;
@@ -139,16 +136,6 @@ class CorpusReader {
   }
 
  private:
-  // JSON lines, plain text, or unknown.
-  static std::optional<bool> by_name(std::string_view name) {
-    if (name.ends_with(".xz")) name.remove_suffix(3);
-    for (const char* ending : {".jsonl", ".json", ".ndjson"}) {
-      if (name.ends_with(ending)) return true;
-    }
-    if (name.ends_with(".txt")) return false;
-    return std::nullopt;
-  }
-
   void take_lines(std::string& buffer, bool end) {
     size_t start = 0;
     for (;;) {
@@ -248,6 +235,17 @@ void mark_replies(TrainingText& out, const std::vector<ChatMessage>& messages,
 }
 
 }  // namespace
+
+std::optional<bool> holds_json_lines(std::string_view name, std::string_view beginning) {
+  if (name.ends_with(".xz")) name.remove_suffix(3);
+  for (const char* ending : {".jsonl", ".json", ".ndjson"}) {
+    if (name.ends_with(ending)) return true;
+  }
+  if (name.ends_with(".txt")) return false;
+  const size_t first = beginning.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return std::nullopt;
+  return beginning[first] == '{' || beginning[first] == '[';
+}
 
 std::string parse_corpus_line(std::string_view line, CorpusText& text) {
   Json value;

@@ -9,8 +9,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/chat_template.h"
@@ -44,6 +46,10 @@ inline constexpr size_t kMaxPlainBytes = size_t{16} << 10;  // plain text is cut
 Corpus read_corpus(std::span<const std::string> paths,
                    const std::function<void(size_t)>& progress = nullptr,
                    const std::function<void(int fd)>& wait = nullptr);
+
+// Whether a file of that name, unpacked, that begins so holds JSON lines; nullopt: more of it is
+// needed to tell.
+std::optional<bool> holds_json_lines(std::string_view name, std::string_view beginning);
 
 // The line as a text; otherwise the reason why it is none.
 std::string parse_corpus_line(std::string_view line, CorpusText& text);

@@ -205,6 +205,68 @@ TEST_CASE("CUDA engine: H is there after the embedding, and after any layer") {
   }
 }
 
+TEST_CASE("CUDA engine, prefill with logits: decode's bits where no attention parts them") {
+  for (const DType type : {DType::kQ8_0, DType::kF16}) {
+    CAPTURE(static_cast<int>(type));
+    TinySpec spec = q8_0_spec(2);
+    spec.type = type;
+    const TinyModel model(spec);
+    const size_t vocab_size = model.config.vocab_size;
+    constexpr int kRows = 41;
+    const std::vector<int32_t> ids = token_ids(kRows, model.config.vocab_size);
+    const auto backend = cuda_backend(model), cpu = model.backend(best_isa(), 1);
+    const auto logits = [&](Backend& on, std::initializer_list<int> parts) {
+      std::vector<float> z(kRows * vocab_size);
+      on.truncate(0);
+      int done = 0;
+      for (const int part : parts) {
+        on.prefill_rows(std::span(ids).subspan(done, part));
+        for (int r = 0; r < part; r += 7) {
+          on.prefill_logits(r, std::min(7, part - r), &z[(done + r) * vocab_size]);
+        }
+        done += part;
+        for (int l = 1; l <= 2; ++l) REQUIRE(on.kv_len(l) == done);
+      }
+      REQUIRE(done == kRows);
+      return z;
+    };
+    const std::vector<float> found = logits(*backend, {kRows}), expected = logits(*cpu, {kRows});
+    for (int pos = 0; pos < kRows; ++pos) {
+      CAPTURE(pos);
+      const size_t at = pos * vocab_size;
+      REQUIRE(relative(&found[at], &expected[at], vocab_size) <
+              (type == DType::kF16 ? 1e-3 : 2e-2));  // INT8: roundings may fall to the other side
+    }
+    const std::vector<float> cut = logits(*backend, {16, 1, 24});
+    REQUIRE(same_bits(cut.data(), found.data(), found.size()));
+
+    // The first position attends to itself alone. H is another's.
+    backend->truncate(0);
+    std::vector<float> z(vocab_size);
+    backend->embed(0, ids[0]);
+    backend->run_layers(0, 1, 0, 1, 2);
+    const std::vector<float> h(backend->hidden(0).begin(), backend->hidden(0).end());
+    backend->logits(0, 1, z.data());
+    if (type == DType::kQ8_0) REQUIRE(same_bits(z.data(), found.data(), vocab_size));
+    backend->truncate(0);
+    backend->prefill_rows(std::span(ids).first(1));
+    backend->prefill_logits(0, 1, z.data());
+    REQUIRE(same_bits(z.data(), found.data(), vocab_size));
+    REQUIRE(same_bits(backend->hidden(0).data(), h.data(), h.size()));
+    backend->logits(0, 1, z.data());  // a graph's launch, behind one without
+    if (type == DType::kQ8_0) REQUIRE(same_bits(z.data(), found.data(), vocab_size));
+
+    // Keys and values are prefill's.
+    Record a(model.config, kRows), b(model.config, kRows);
+    logits(*backend, {kRows});
+    for (int pos = 0; pos < kRows; ++pos) a.read_kv(*backend, pos);
+    backend->truncate(0);
+    backend->prefill(ids);
+    for (int pos = 0; pos < kRows; ++pos) b.read_kv(*backend, pos);
+    REQUIRE(Record::difference(a, b, 0, kRows) == "");
+  }
+}
+
 TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, however it is cut") {
   for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kF16}) {
     CAPTURE(static_cast<int>(type));

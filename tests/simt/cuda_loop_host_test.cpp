@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "decode/draft_verify.h"
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
 #include "decode/table_head.h"
@@ -181,6 +182,33 @@ TEST_CASE("CUDA engine, the loop: a witness sees bits and draws") {
     CHECK(!reply.difference);
     CHECK(reply.speculative.counters.drafted_tokens > 10);
     CHECK(witness.rows_compared() >= 2 * kTokens);
+  }
+}
+
+TEST_CASE("CUDA engine, the loop: drafts with layers left out, the CPU's events, the plain bits") {
+  const TinyModel model = make_model(DType::kQ8_0);
+  for (const std::vector<int>& skipped : {std::vector<int>{1}, {2}, {1, 2, 3}}) {
+    for (const SamplingParams& params : {sampling(0), sampling(0.9f, 40, 0.95f)}) {
+      CAPTURE(skipped.size());
+      CAPTURE(params.temperature);
+      const DraftVerifyParams settings{skipped, 4, 0.003f};
+      const auto found = [&](Backend& backend) {
+        DraftVerify speculator(settings);
+        return loop_events(backend, &speculator, params, std::vector<int32_t>{7}, kTokens);
+      };
+      const auto cuda = cuda_backend(model);
+      CHECK(found(*cuda) == found(*model.backend(best_isa(), 1)));
+      Witness witness(*cuda, 9 + kTokens, kTokens);
+      DraftVerify speculator(settings);
+      GenerateOptions options;
+      options.max_tokens = kTokens;
+      const SideBySide reply =
+          decode_side_by_side(*cuda, &witness, params, token_ids(9, kVocab), options,
+                              [&](std::span<const int32_t>) { return &speculator; });
+      if (reply.difference) FAIL_CHECK(describe(*reply.difference));
+      CHECK(reply.speculative.counters.drafted_tokens > 3);
+      CHECK(witness.rows_compared() >= kTokens);
+    }
   }
 }
 

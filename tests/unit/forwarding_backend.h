@@ -20,6 +20,9 @@ class ForwardingBackend : public Backend {
   void run_layers(int slot, int n, int pos, int from, int to) override {
     inner_->run_layers(slot, n, pos, from, to);
   }
+  void skip_layers(int slot, int n, int pos, int from, int to) override {
+    inner_->skip_layers(slot, n, pos, from, to);
+  }
   void logits(int slot, int n, float* out) override { inner_->logits(slot, n, out); }
   bool draws() const override { return inner_->draws(); }
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
@@ -44,6 +47,10 @@ class ForwardingBackend : public Backend {
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override {
     inner_->prefill(tokens, progress, context);
+  }
+  void prefill_rows(std::span<const int32_t> tokens) override { inner_->prefill_rows(tokens); }
+  void prefill_logits(int first, int n, float* out) override {
+    inner_->prefill_logits(first, n, out);
   }
   int kv_len(int layer) const override { return inner_->kv_len(layer); }
   void truncate(int len) override { inner_->truncate(len); }

@@ -45,6 +45,9 @@ class Faulty : public Backend {
   void run_layers(int slot, int n, int pos, int from, int to) override {
     real_->run_layers(slot, n, pos, from, to);
   }
+  void skip_layers(int slot, int n, int pos, int from, int to) override {
+    real_->skip_layers(slot, n, pos, from, to);
+  }
   void logits(int slot, int n, float* out) override { real_->logits(slot, n, out); }
   float confidence(std::span<const float> z, float temperature) const override {
     return real_->confidence(z, temperature);
@@ -60,6 +63,10 @@ class Faulty : public Backend {
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override {
     real_->prefill(tokens, progress, context);
+  }
+  void prefill_rows(std::span<const int32_t> tokens) override { real_->prefill_rows(tokens); }
+  void prefill_logits(int first, int n, float* out) override {
+    real_->prefill_logits(first, n, out);
   }
   int kv_len(int layer) const override { return real_->kv_len(layer); }
   void truncate(int len) override { real_->truncate(len); }

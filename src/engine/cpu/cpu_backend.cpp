@@ -58,7 +58,12 @@ class CpuBackend final : public Backend {
   void keep_state(int slot) override;
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
+  void prefill_rows(std::span<const int32_t> tokens) override;
+  void prefill_logits(int first, int n, float* out) override;
   int kv_len(int layer) const override { return kv_lengths_.at(layer); }
+  void skip_layers(int, int n, int pos, int from, int to) override {
+    kv_lengths_.extend(pos, n, from, to);
+  }
   void truncate(int len) override { kv_lengths_.truncate(len); }
   void restore(int len) override { kv_lengths_.restore(len); }
   std::span<const float> hidden(int slot) const override;
@@ -67,6 +72,8 @@ class CpuBackend final : public Backend {
  private:
   void embed_row(int32_t token, float* h);
   void forward(float* h, int n, int pos, int from, int to, bool kv_only);
+  void prefill_chunk(std::span<const int32_t> tokens, bool kv_only);
+  void logits_of(const float* h, int n, float* out);
   Rows normed(int thread, const float* x, const float* norm, int n, bool int8);
   void quantize_together(int thread, const Rows& rows);
   // Where a thread finds the heads that it works on.
@@ -88,7 +95,8 @@ class CpuBackend final : public Backend {
   const Weights& weights_;
   const Kernels& kernels_;
   const int n_ctx_;
-  ThreadPool pool_;
+  std::shared_ptr<ThreadPool> threads_;  // maybe another backend's too
+  ThreadPool& pool_;
   Rope rope_;
   KvCache kv_;
   KvLengths kv_lengths_;
@@ -102,6 +110,7 @@ class CpuBackend final : public Backend {
 
   Pages<float> h_;                     // (kMaxRows, dim): the rows under way
   Pages<float> prefill_h_;             // (kPrefillChunk, dim)
+  int prefilled_rows_ = 0;             // of prefill_h_, that went through all layers
   RowBuffer attended_;                 // (rows, q_dim)
   RowBuffer gate_;                     // (rows, ffn_dim)
   Pages<float> added_;                 // (rows, dim): what is normed on its way to h, if any is
@@ -157,7 +166,9 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       weights_(weights),
       kernels_(kernels_for(options.isa)),
       n_ctx_(checked_context(options.n_ctx, config)),
-      pool_(checked_threads(options.n_threads)),
+      threads_(options.beside ? dynamic_cast<const CpuBackend&>(*options.beside).threads_
+                              : std::make_shared<ThreadPool>(checked_threads(options.n_threads))),
+      pool_(*threads_),
       rope_(config, weights.rope_factors_for(config, n_ctx_)),
       kv_(config, n_ctx_),
       kv_lengths_(config.n_layers),
@@ -222,13 +233,31 @@ void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*
   SB_CHECK(kv_lengths_.everywhere() + total <= n_ctx_);
   for (int done = 0; done < total;) {
     const int n = std::min(kPrefillChunk, total - done);
-    for (int i = 0; i < n; ++i) {
-      embed_row(tokens[done + i], prefill_h_.data() + static_cast<size_t>(i) * config_.dim);
-    }
-    forward(prefill_h_.data(), n, kv_len(1), 1, config_.n_layers, true);
+    prefill_chunk(tokens.subspan(done, n), true);
     done += n;
     if (progress && !progress(context, done)) return;
   }
+}
+
+void CpuBackend::prefill_rows(std::span<const int32_t> tokens) {
+  const int n = static_cast<int>(tokens.size());
+  SB_CHECK(n >= 1 && n <= kPrefillChunk && kv_lengths_.everywhere() + n <= n_ctx_);
+  prefill_chunk(tokens, false);
+  prefilled_rows_ = n;
+}
+
+void CpuBackend::prefill_logits(int first, int n, float* out) {
+  SB_CHECK(first >= 0 && n >= 1 && n <= kMaxRows && first + n <= prefilled_rows_);
+  logits_of(prefill_h_.data() + static_cast<size_t>(first) * config_.dim, n, out);
+}
+
+void CpuBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
+  prefilled_rows_ = 0;
+  const int n = static_cast<int>(tokens.size());
+  for (int i = 0; i < n; ++i) {
+    embed_row(tokens[i], prefill_h_.data() + static_cast<size_t>(i) * config_.dim);
+  }
+  forward(prefill_h_.data(), n, kv_len(1), 1, config_.n_layers, kv_only);
 }
 
 std::span<const float> CpuBackend::hidden(int slot) const {
@@ -323,7 +352,11 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
 
 void CpuBackend::logits(int slot, int n, float* out) {
   SB_CHECK(slot >= 0 && n >= 1 && slot + n <= kMaxRows);
-  const float* h = h_.data() + static_cast<size_t>(slot) * config_.dim;
+  logits_of(h_.data() + static_cast<size_t>(slot) * config_.dim, n, out);
+}
+
+// out (n, vocab_size) of the rows h (n, dim), n <= kMaxRows.
+void CpuBackend::logits_of(const float* h, int n, float* out) {
   pool_.run([&](int thread) {
     const Rows x = normed(thread, h, weights_.output_norm, n, lm_head_.int8());
     const Outputs z{out, config_.vocab_size};

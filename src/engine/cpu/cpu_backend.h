@@ -23,6 +23,9 @@ struct CpuOptions {
   int n_threads = 0;   // 0: one per physical core
   bool repack = true;  // Q8_0 into tiles at load; false reads the map in place (same bits)
   Isa isa = best_isa();
+  // A CPU backend whose threads this one runs on too, whatever n_threads says: where two models
+  // take turns, idle threads of the one must not spin while the other works. null: its own.
+  const Backend* beside = nullptr;
   // Called during repacking with bytes done and total, from the loading thread.
   std::function<void(size_t done, size_t total)> progress;
 };

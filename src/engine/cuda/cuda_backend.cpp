@@ -53,7 +53,12 @@ class CudaBackend final : public Backend {
   void keep_state(int slot) override;
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
+  void prefill_rows(std::span<const int32_t> tokens) override;
+  void prefill_logits(int first, int n, float* out) override;
   int kv_len(int layer) const override { return kv_lengths_.at(layer); }
+  void skip_layers(int, int n, int pos, int from, int to) override {
+    kv_lengths_.extend(pos, n, from, to);
+  }
   void truncate(int len) override { kv_lengths_.truncate(len); }
   void restore(int len) override { kv_lengths_.restore(len); }
   void wait() override { device_->synchronize(); }
@@ -65,6 +70,7 @@ class CudaBackend final : public Backend {
   void check_rows(int slot, int n) const;
   void store_pass(int slot, int n, int pos) const;
   void embed_pending(int slot, int n) const;
+  void prefill_chunk(std::span<const int32_t> tokens, bool kv_only);
   int grid_context(int positions) const;
 
   std::unique_ptr<Device> device_;
@@ -84,6 +90,7 @@ class CudaBackend final : public Backend {
   DeviceMemory<kernels::Pass> prefill_pass_;  // of a chunk
   DeviceMemory<int32_t> prefill_tokens_;      // (kPrefillChunk)
   PinnedMemory<int32_t> staged_tokens_;       // the same, on their way there
+  int prefilled_rows_ = 0;                    // of work_.prefill_h, that went through all layers
   PinnedMemory<float> hidden_;                // (kMaxRows, dim): what hidden() gave last
   std::array<int32_t, kMaxRows> tokens_{};    // [slot] embedded last
   // [slot] not on the device yet: the pass through layer 1 embeds its rows itself.
@@ -232,22 +239,39 @@ void CudaBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void
   const int total = static_cast<int>(tokens.size());
   SB_CHECK(kv_lengths_.everywhere() + total <= n_ctx_);
   for (int done = 0; done < total;) {
-    const int n = std::min(kPrefillChunk, total - done), pos = kv_len(1);
-    for (int i = 0; i < n; ++i) {
-      const int32_t token = tokens[done + i];
-      SB_CHECK(token >= 0 && token < config_.vocab_size);
-      staged_tokens_.data()[i] = token;
-    }
-    kv_lengths_.extend(pos, n, 1, config_.n_layers);
-    rope_.reach(pos + n - 1);
-    device_->copy_in(prefill_tokens_.data(), staged_tokens_.data(), n * sizeof(int32_t));
-    store_value(*device_, prefill_pass_.data(), kernels::Pass{n, pos});
-    forward_.embed(prefill_pass_.data(), prefill_tokens_.data(), n, work_.prefill_h.data());
-    forward_.prefill(prefill_pass_.data(), n, *prefill_matmuls_);
-    device_->synchronize();  // the tokens of the next chunk go the same way
+    const int n = std::min(kPrefillChunk, total - done);
+    prefill_chunk(tokens.subspan(done, n), true);
     done += n;
     if (progress && !progress(context, done)) return;
   }
+}
+
+void CudaBackend::prefill_rows(std::span<const int32_t> tokens) {
+  const int n = static_cast<int>(tokens.size());
+  SB_CHECK(n >= 1 && n <= kPrefillChunk && kv_lengths_.everywhere() + n <= n_ctx_);
+  prefill_chunk(tokens, false);
+  prefilled_rows_ = n;
+}
+
+void CudaBackend::prefill_logits(int first, int n, float* out) {
+  SB_CHECK(first >= 0 && n >= 1 && n <= kMaxRows && first + n <= prefilled_rows_);
+  draws_.logits_of(work_.prefill_h.data() + static_cast<size_t>(first) * config_.dim, n, out);
+}
+
+void CudaBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
+  prefilled_rows_ = 0;
+  const int n = static_cast<int>(tokens.size()), pos = kv_len(1);
+  for (int i = 0; i < n; ++i) {
+    SB_CHECK(tokens[i] >= 0 && tokens[i] < config_.vocab_size);
+    staged_tokens_.data()[i] = tokens[i];
+  }
+  kv_lengths_.extend(pos, n, 1, config_.n_layers);
+  rope_.reach(pos + n - 1);
+  device_->copy_in(prefill_tokens_.data(), staged_tokens_.data(), n * sizeof(int32_t));
+  store_value(*device_, prefill_pass_.data(), kernels::Pass{n, pos});
+  forward_.embed(prefill_pass_.data(), prefill_tokens_.data(), n, work_.prefill_h.data());
+  forward_.prefill(prefill_pass_.data(), n, kv_only, *prefill_matmuls_);
+  device_->synchronize();  // the tokens of the next chunk go the same way
 }
 
 std::span<const float> CudaBackend::hidden(int slot) const {

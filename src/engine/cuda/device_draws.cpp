@@ -19,33 +19,49 @@ DeviceDraws::DeviceDraws(const DeviceModel& model)
       sampler_(model.device, model.n_ctx, kMaxRows, model.config.vocab_size),
       graphs_(model.device, model.graphs) {}
 
-// logits = cap(lm_head(norm(H))) of the pass's rows, and the draws after them.
+// logits = cap(lm_head(norm(h))) of the pass's rows.
+void DeviceDraws::launch_logits(const float* h) {
+  const kernels::Stream stream = model_.device.stream();
+  const ModelConfig& config = model_.config;
+  const DeviceMatrix& lm_head = model_.weights.lm_head();
+  const PreparedRows x =
+      norm_rows(normed_, lm_head.int8(), pass_.data(), kMaxRows, h, model_.weights.output_norm(),
+                config.dim, config.norm_eps, stream);
+  project_rows(pass_.data(), x, {&lm_head}, logits_.data(), ld_, stream);
+  if (config.final_softcap > 0) {
+    kernels::cap_logits(
+        {pass_.data(), logits_.data(), ld_, config.vocab_size, config.final_softcap, kMaxRows},
+        stream);
+  }
+}
+
+// The logits of the pass's rows of H, and the draws after them.
 void DeviceDraws::launch(const kernels::Pass& pass, std::optional<DrawKind> draw) {
   const int slots = pass.slot + pass.n_rows;
   SB_CHECK(pass.slot >= 0 && pass.n_rows >= 1 && slots <= kMaxRows && pass.pos >= 0);
   store_value(model_.device, pass_.data(), pass);
   graphs_.run(draw, [&] {
-    const kernels::Stream stream = model_.device.stream();
-    const ModelConfig& config = model_.config;
-    const DeviceMatrix& lm_head = model_.weights.lm_head();
-    const PreparedRows x =
-        norm_rows(normed_, lm_head.int8(), pass_.data(), kMaxRows, model_.h,
-                  model_.weights.output_norm(), config.dim, config.norm_eps, stream);
-    project_rows(pass_.data(), x, {&lm_head}, logits_.data(), ld_, stream);
-    if (config.final_softcap > 0) {
-      kernels::cap_logits(
-          {pass_.data(), logits_.data(), ld_, config.vocab_size, config.final_softcap, kMaxRows},
-          stream);
-    }
+    launch_logits(model_.h);
     if (!draw) return;
-    sampler_.launch(*draw,
-                    {pass_.data(), logits_.data(), ld_, config.vocab_size, nullptr, kMaxRows},
-                    logits_.data());
+    sampler_.launch(
+        *draw, {pass_.data(), logits_.data(), ld_, model_.config.vocab_size, nullptr, kMaxRows},
+        logits_.data());
   });
 }
 
 void DeviceDraws::logits(int slot, int n, float* out) {
   launch({n, 0, slot}, std::nullopt);
+  copy_logits(n, out);
+}
+
+void DeviceDraws::logits_of(const float* h, int n, float* out) {
+  SB_CHECK(n >= 1 && n <= kMaxRows);
+  store_value(model_.device, pass_.data(), kernels::Pass{n, 0, 0});
+  launch_logits(h);  // no graph: it would hold the place of these very rows
+  copy_logits(n, out);
+}
+
+void DeviceDraws::copy_logits(int n, float* out) {
   const size_t floats = static_cast<size_t>(n) * ld_;
   model_.device.copy_out(copied_.data(), logits_.data(), floats * sizeof(float));
   model_.device.synchronize();

@@ -24,19 +24,23 @@ class DeviceDraws {
            DeviceSampler::bytes_needed(n_ctx, kMaxRows, config.vocab_size);
   }
 
-  // See Backend. Both wait, once.
+  // See Backend. All wait, once.
   void logits(int slot, int n, float* out);
+  // The same of rows h (n, dim) on the device that are not those of H, n <= kMaxRows.
+  void logits_of(const float* h, int n, float* out);
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text, RowDraw* draws);
 
  private:
   // Rows of logits as kernels read them: whole quadruples.
   static constexpr int padded_logits(int n) { return (n + 3) / 4 * 4; }
+  void launch_logits(const float* h);
   void launch(const kernels::Pass& pass, std::optional<DrawKind> draw);
+  void copy_logits(int n, float* out);
 
   const DeviceModel model_;
   const int ld_;
   DeviceRows normed_;                 // (kMaxRows, dim)
-  DeviceMemory<kernels::Pass> pass_;  // rows of H
+  DeviceMemory<kernels::Pass> pass_;  // rows of h
   DeviceMemory<float> logits_;        // (kMaxRows, ld)
   PinnedMemory<float> copied_;        // the same
   DeviceSampler sampler_;

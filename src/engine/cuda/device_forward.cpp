@@ -107,7 +107,8 @@ void DeviceForward::decode(const kernels::Pass* pass, int from, int to, int cont
   }
 }
 
-void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, PrefillMatmuls& x) const {
+void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, bool kv_only,
+                            PrefillMatmuls& x) const {
   const int q_dim = config_.q_dim(), kv_dim = config_.kv_dim(), qkv_dim = q_dim + 2 * kv_dim;
   float *h = work_.prefill_h.data(), *qkv = work_.qkv.data();
   x.begin(pass, n_rows);
@@ -119,7 +120,7 @@ void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, PrefillMatmul
   };
   for (int l = 1; l <= config_.n_layers; ++l) {
     const DeviceLayer& w = weights_.layers()[l - 1];
-    const bool stop_at_kv = l == config_.n_layers;
+    const bool stop_at_kv = kv_only && l == config_.n_layers;
 
     // x = norm(h); q, k, v = W x
     x.norm(h, w.attn_norm, w.wq);

@@ -37,9 +37,9 @@ class DeviceForward {
   // H[pass->slot..] through layers from..to; attention's grid is made for `context` positions,
   // which pass->pos + n_rows may not exceed.
   void decode(const kernels::Pass* pass, int from, int to, int context) const;
-  // The n_rows rows of workspace.prefill_h, multiplied by `x`, through all layers; the last one
-  // stops at its K/V: no one reads the rows after it.
-  void prefill(const kernels::Pass* pass, int n_rows, PrefillMatmuls& x) const;
+  // The n_rows rows of workspace.prefill_h, multiplied by `x`, through all layers. With kv_only the
+  // last one stops at its K/V: no one reads the rows after it.
+  void prefill(const kernels::Pass* pass, int n_rows, bool kv_only, PrefillMatmuls& x) const;
 
  private:
   kernels::Heads heads(const DeviceLayer& w, int layer) const;
