@@ -226,6 +226,7 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
   called_out_seconds_ = 0;
   const auto decode_start = Clock::now();
   begun_ = false;
+  const Control before = speculator_->control();
   for (;;) {
     if (!std::exchange(begun_, true)) speculator_->begin(tokens_);
     stats.speculated = stats.speculated || speculator_->drafter().width() > 1;
@@ -251,6 +252,7 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
   }
   stats.decode_seconds = seconds_since(decode_start) - called_out_seconds_;
   stats.pause = speculator_->pause();
+  stats.control = speculator_->control().since(before);
   stats.plain_token_seconds = plain_.seconds_per_token();
   stats.plain_rounds = plain_.rounds();
   return stats;

@@ -62,7 +62,10 @@ void MeasuredSwitch::accept(Backend& backend, const RoundEvent& round) {
   }
   if (spell_left_ > 0) {
     spell_left_ = std::max(spell_left_ - tokens, 0);
-    if (spell_left_ == 0) resume();
+    if (spell_left_ == 0) {
+      ++probes_;
+      resume();
+    }
   } else if (!plain && !first_round_) {
     weigh(tokens, 1e-9 * static_cast<double>(round.total_ns()));
   }
@@ -93,6 +96,12 @@ void MeasuredSwitch::weigh(int tokens, double seconds) {
     next_spell_ = kShortSpell;
     tokens_ = cost_ = 0;
   }
+}
+
+Control MeasuredSwitch::control() const {
+  Control control = inner_.control();
+  control.probes = probes_;
+  return control;
 }
 
 void MeasuredSwitch::resume() {

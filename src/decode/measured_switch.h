@@ -36,6 +36,7 @@ class MeasuredSwitch final : public Speculator {
   int width() const override;
   const Speculator& drafter() const override { return inner_.drafter(); }
   Pause pause() const override { return {spell_left_, last_speed_}; }
+  Control control() const override;
 
   // The drafter's settings are others now: it is tried again, as at first. What plain tokens cost
   // is known all the same.
@@ -59,6 +60,7 @@ class MeasuredSwitch final : public Speculator {
   double credit_ = kTrial;
   int rows_ = kTrialRows;
   int spell_left_ = 0, next_spell_ = kShortSpell;
+  int64_t probes_ = 0;  // spells that ended
   // Since credit was full, or the trial began: tokens of speculative rounds, and what those took in
   // plain tokens of their time.
   double tokens_ = 0, cost_ = 0;

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kNowhere = -1;
 constexpr int kAborted = -2;
+constexpr int kDeclined = -3;
 
 }  // namespace
 
@@ -67,6 +68,7 @@ SpecBound::SpecBound(ExitHead& head, const SpecBoundParams& params, int n_layers
 
 int SpecBound::width() const {
   if (check_layers_.empty()) return 1;
+  if (policy_) return policy_->width();
   return params_.width_bound ? params_.w_max : kMaxRows;
 }
 
@@ -75,30 +77,41 @@ void SpecBound::set_params(const SpecBoundParams& params) {
   check_layers_ = bounded_check_layers(params_, n_layers_);
 }
 
-// The first check layer at which the newest row may leave, kNowhere or kAborted.
+// The first check layer at which the newest row may leave, kNowhere, kAborted, or kDeclined when it
+// is not even looked for.
 int SpecBound::exit_layer(Round& round) {
   int done = 0;
-  for (const int layer : check_layers_) {
+  for (size_t i = 0; i < check_layers_.size(); ++i) {
+    const int check = static_cast<int>(i), layer = check_layers_[i];
+    if (policy_ && !policy_->look(check)) return check == 0 ? kDeclined : kNowhere;
     if (!round.run(done + 1, layer)) return kAborted;
     done = layer;
     const float p = head_.confidence(round, layer, annealed_temperature(params_, layer, n_layers_));
     round.checked(layer, p);
-    if (p >= head_.threshold(params_.tau)) return layer;
+    const bool confident = p >= head_.threshold(params_.tau);
+    if (policy_ ? policy_->leave(check, p, confident) : confident) return layer;
   }
   return kNowhere;
 }
 
 DraftEnd SpecBound::draft(Round& round) {
   if (!head_.ready()) return DraftEnd::kPlain;
+  if (policy_) policy_->start();
   while (!round.full()) {  // the last permitted row is never checked
     const int layer = exit_layer(round);
     if (layer == kAborted) return DraftEnd::kAborted;
+    if (layer == kDeclined) return round.rows() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;
     if (layer == kNowhere) return DraftEnd::kDifficult;
     const int32_t token = head_.token(round);
     if (round.would_end(token)) return DraftEnd::kReplyEnd;
     round.append(token, layer);
   }
   return DraftEnd::kWidth;
+}
+
+void SpecBound::accept(Backend& backend, const RoundEvent& round) {
+  head_.settled(backend, round.tokens.back().slot);
+  if (policy_) policy_->learn(round);
 }
 
 }  // namespace specbound

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "decode/draft_policy.h"
 #include "decode/exit_head.h"
 #include "decode/speculator.h"
 
@@ -42,9 +43,12 @@ class SpecBound final : public Speculator {
   int width() const override;
   void begin(std::span<const int32_t>) override { head_.begin(); }
   DraftEnd draft(Round& round) override;
-  void accept(Backend& backend, const RoundEvent& round) override {
-    head_.settled(backend, round.tokens.back().slot);
-  }
+  void accept(Backend& backend, const RoundEvent& round) override;
+  Control control() const override { return policy_ ? policy_->control() : Control(); }
+
+  // Who decides from the next round on where rows leave, in place of tau, and when to verify. It
+  // knows check_layers() and must outlive this or the next call; nullptr: tau and the bounds do.
+  void set_policy(DraftPolicy* policy) { policy_ = policy; }
 
   // From the next round on: between rounds only. As for the constructor.
   void set_params(const SpecBoundParams& params);
@@ -61,6 +65,7 @@ class SpecBound final : public Speculator {
   int n_layers_;
   const char* name_;
   std::vector<int> check_layers_;
+  DraftPolicy* policy_ = nullptr;
 };
 
 }  // namespace specbound

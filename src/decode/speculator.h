@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "decode/draft_policy.h"
 #include "decode/round.h"
 #include "trace/event.h"
 
@@ -25,6 +26,8 @@ class Speculator {
   // Who drafts, where this one only decides when.
   virtual const Speculator& drafter() const { return *this; }
   virtual Pause pause() const { return {}; }
+  // What a controller has decided, ever.
+  virtual Control control() const { return {}; }
 
   // A reply to `text`, the prompt, begins.
   virtual void begin(std::span<const int32_t> text) { (void)text; }

@@ -12,7 +12,8 @@
 //   token   a token of the text: "reply", "round", "rows" (of the round), "slot" (the row whose
 //           logits gave it), "pos", "token", "text" (its own bytes; those that are no UTF-8 by
 //           themselves become U+FFFD), "draft" (what had been drafted here; null: nothing),
-//           "exit_layer" (where that draft was taken, 0: outside the model; null likewise),
+//           "exit_layer" (where that draft was taken, 0: outside the model, or by layers that
+//           verification ran again; null likewise),
 //           "accepted" (the draft was the token), "ends_reply" (an end token, which is not shown),
 //           "checks" (of the row in "slot", in order: "layer", "confidence")
 //   settings  they changed within the reply: "reply", "round" (the first one that they hold for),

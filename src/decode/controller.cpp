@@ -1,0 +1,140 @@
+#include "decode/controller.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+constexpr int kFirstPlan = 4, kPlanEvery = 32;  // rounds; longer for many checks, which take longer
+constexpr int kChecksPlanned = 4;               // in the time of kPlanEvery rounds
+constexpr int kLeastWidth = 4, kSpareRows = 2;  // of a plan
+constexpr double kKept = 0.985;                 // of what the table counts, from plan to plan
+constexpr double kRateKept = 0.98;              // of the running rate, from round to round
+constexpr double kFirstRounds = 8;              // that a plain rate counts for at first
+
+}  // namespace
+
+Controller::Controller(const ControllerSettings& settings)
+    : check_layers_(settings.check_layers),
+      most_width_(settings.width),
+      first_width_(std::min(settings.first_width, settings.width)),
+      table_(static_cast<int>(settings.check_layers.size())),
+      costs_(settings.n_layers, settings.check_layers, settings.tuned, settings.check_seconds),
+      plan_(static_cast<int>(settings.check_layers.size()), settings.width),
+      until_plan_(kFirstPlan),
+      plan_every_(kFirstPlan) {
+  SB_CHECK(!check_layers_.empty() && settings.width >= 2 && settings.width <= kMaxRows);
+  control_.active = true;
+  replan();
+}
+
+void Controller::start() {
+  asked_ = true;
+  place_ = {};
+  context_ = 0;
+  ++control_.rounds;
+}
+
+bool Controller::look(int check) {
+  const bool pays =
+      deciding_ ? plan_.look(place_, check, context_) > 0 : place_.rows < first_width_;
+  if (check == 0) {
+    ++(pays ? control_.asked : control_.declined);
+  } else if (!pays) {
+    ++control_.given_up;
+  }
+  return pays;
+}
+
+bool Controller::leave(int check, float confidence, bool confident) {
+  const int bin = AcceptanceTable::bin(confidence);
+  if (bin < 0) return false;
+  context_ = AcceptanceTable::context(bin);
+  bool leaves = confident;
+  if (deciding_) {
+    const double stay = std::max(plan_.look(place_, check + 1, context_), 0.0);
+    leaves = plan_.leave(place_, check, bin) > stay;
+    if (leaves != confident) ++control_.other_exits;
+  }
+  if (leaves) {
+    ++place_.rows;
+    place_.survival *= table_.acceptance(check, bin);
+  }
+  place_.deepest = std::max(place_.deepest, check);
+  return leaves;
+}
+
+// Its place among the check layers, or -1.
+int Controller::check_of(int layer) const {
+  const auto found = std::lower_bound(check_layers_.begin(), check_layers_.end(), layer);
+  return found != check_layers_.end() && *found == layer
+             ? static_cast<int>(found - check_layers_.begin())
+             : -1;
+}
+
+void Controller::learn(const RoundEvent& round) {
+  const bool asked = asked_;
+  asked_ = false;
+  if (round.round > 0) costs_.learn(round);  // a reply's first round comes cold from the prefill
+  if (!asked) return;
+  count(round);
+  longest_ = std::max(longest_, static_cast<int>(round.rows.size()));
+  const double seconds = 1e-9 * static_cast<double>(round.total_ns());
+  if (deciding_ && round.round > 0) {
+    tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
+    seconds_ = kRateKept * seconds_ + seconds;
+  }
+  if (--until_plan_ <= 0) replan();
+}
+
+// Rows up to the first wrong draft: those behind it say nothing.
+void Controller::count(const RoundEvent& round) {
+  int context = 0;
+  for (const TokenEvent& token : round.tokens) {
+    int check = -1, bin = -1;
+    for (const ExitCheck& seen : token.checks) {
+      check = check_of(seen.layer);
+      bin = AcceptanceTable::bin(seen.confidence);
+      if (check < 0 || bin < 0) return;
+      table_.saw(check, context, bin);
+      context = AcceptanceTable::context(bin);
+    }
+    // Rows that another drafter put behind them are not its own.
+    const bool left = token.slot + 1 < place_.rows;
+    if (left && token.draft >= 0 && check >= 0) table_.settled(check, bin, token.accepted());
+  }
+}
+
+void Controller::replan() {
+  costs_.settle();
+  table_.settle(kKept);
+  const int n_checks = static_cast<int>(check_layers_.size());
+  const int longest = kPlanEvery * std::max(1, n_checks / kChecksPlanned);
+  plan_every_ = std::min(2 * plan_every_, longest);
+  until_plan_ = plan_every_;
+  if (!costs_.known()) return;
+  if (!std::exchange(deciding_, true)) {
+    tokens_ = kFirstRounds;
+    seconds_ = kFirstRounds * costs_.verify(1);
+  }
+  // Rounds longer than any of late need no plan yet.
+  const int width = longest_ < plan_.width() ? longest_ + kSpareRows : 2 * longest_;
+  plan_.make(table_, costs_, tokens_second(), std::min(std::max(width, kLeastWidth), most_width_));
+  longest_ = 0;
+}
+
+// Plain decoding is always there, so it is never less.
+double Controller::tokens_second() const {
+  return std::max(tokens_ / seconds_, 1 / costs_.verify(1));
+}
+
+Control Controller::control() const {
+  Control control = control_;
+  if (deciding_) control.tokens_second = tokens_second();
+  return control;
+}
+
+}  // namespace specbound

@@ -1,0 +1,54 @@
+// Who decides how far a round drafts, where thresholds and bounds alone do not. What it decides can
+// cost time but never change a token. DESIGN 9.
+#pragma once
+
+#include <cstdint>
+
+#include "trace/event.h"
+
+namespace specbound {
+
+// What a controller has decided, counted since the program began, or in one reply.
+struct Control {
+  bool active = false;       // it decides now
+  int64_t rounds = 0;        // it decided on
+  int64_t asked = 0;         // drafts that were looked for
+  int64_t declined = 0;      // drafts that were not, because they would not have paid
+  int64_t given_up = 0;      // searches that ended before the last check layer
+  int64_t other_exits = 0;   // of checks: left below tau, or went on above it
+  int64_t probes = 0;        // times drafting was tried again after a pause
+  double tokens_second = 0;  // R of the renewal-reward rule; 0: not measured yet
+
+  // Of the decisions since `before`; all of them where another controller made those.
+  Control since(const Control& before) const {
+    Control c = *this;
+    if (c.rounds < before.rounds || c.probes < before.probes) return c;
+    c.rounds -= before.rounds;
+    c.asked -= before.asked;
+    c.declined -= before.declined;
+    c.given_up -= before.given_up;
+    c.other_exits -= before.other_exits;
+    c.probes -= before.probes;
+    return c;
+  }
+};
+
+// Check layers are named by their place in SpecBound::check_layers(). No call may allocate.
+class DraftPolicy {
+ public:
+  virtual ~DraftPolicy() = default;
+  virtual int width() const = 0;  // rows of a round at most, 1..kMaxRows
+  // A round begins with the root as its only row, and more are permitted.
+  virtual void start() = 0;
+  // Whether the newest row runs on to this check, or what is there is verified now. `check` 0:
+  // whether another draft is looked for at all.
+  virtual bool look(int check) = 0;
+  // Whether the newest row leaves here and a row is drafted. `confident`: a fixed threshold would
+  // let it.
+  virtual bool leave(int check, float confidence, bool confident) = 0;
+  // What became of a round; also of those that it was not asked about.
+  virtual void learn(const RoundEvent& round) = 0;
+  virtual Control control() const = 0;
+};
+
+}  // namespace specbound

@@ -1,0 +1,159 @@
+#include "decode/round_costs.h"
+
+#include <algorithm>
+
+namespace specbound {
+namespace {
+
+// A machine of which nothing is known: rows cost little beside the weights that they share.
+constexpr double kLayerSlope = 0.08, kRestSlope = 0.25;  // of one row, each row more
+constexpr double kRestShare = 0.06, kCheckShare = 0.06;  // of a plain round
+constexpr double kLeastRate = 1.0 / 24;  // a round's say in the figures that it is made of
+constexpr double kShared = 0.01;   // and in all others: the machine got slower, the text longer
+constexpr double kMostChange = 2;  // times what was expected: the rest is an interruption
+constexpr double kNeighbours = 1;  // rounds that what the neighbours say counts for
+constexpr double kKept = 0.97;     // of a weight at settle()
+
+static_assert(CostModel::kRows == kMaxRows);
+
+// The time of what is not a layer.
+double rest_of(const CostModel& tuned, int rows) {
+  return tuned.logits[rows] + rows * (tuned.row + tuned.argmax) + tuned.round;
+}
+
+bool usable(const CostModel* tuned, int n_layers, double check_seconds) {
+  if (!tuned || tuned->n_layers != n_layers || !(check_seconds > 0)) return false;
+  for (int m = 1; m <= kMaxRows; ++m) {
+    if (!(tuned->layer[m] > 0) || !(rest_of(*tuned, m) > 0)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+RoundCosts::RoundCosts(int n_layers, const std::vector<int>& check_layers, const CostModel* tuned,
+                       double check_seconds)
+    : n_layers_(n_layers),
+      check_layers_(check_layers),
+      check_at_(static_cast<size_t>(n_layers) + 1, -1),
+      tuned_(usable(tuned, n_layers, check_seconds)),
+      scaled_(tuned_),
+      check_measured_(check_layers.size()),
+      check_(check_layers.size()),
+      looks_(check_layers.size()) {
+  for (size_t i = 0; i < check_layers.size(); ++i) check_at_[check_layers[i]] = static_cast<int>(i);
+  for (int m = 1; m <= kMaxRows; ++m) {
+    Figure& layer = layer_measured_[m];
+    Figure& rest = rest_measured_[m];
+    layer.seconds = (1 + kLayerSlope * (m - 1)) * (1 - kRestShare) / n_layers;
+    rest.seconds = (1 + kRestSlope * (m - 1)) * kRestShare;
+    if (tuned_) {
+      layer = {tuned->layer[m] + tuned->pass / n_layers, 1};
+      rest = {rest_of(*tuned, m), 1};
+    }
+    layer_shape_[m] = layer.seconds / layer_measured_[1].seconds;
+    rest_shape_[m] = rest.seconds / rest_measured_[1].seconds;
+  }
+  for (Figure& check : check_measured_) check.seconds = tuned_ ? check_seconds : kCheckShare;
+  terms_.reserve(kMaxRows + 1 + check_layers.size());
+  settle();
+}
+
+void RoundCosts::learn(const RoundEvent& round) {
+  const auto seconds = [&](std::initializer_list<Phase> phases) {
+    int64_t ns = 0;
+    for (const Phase phase : phases) ns += round.ns[static_cast<size_t>(phase)];
+    return 1e-9 * static_cast<double>(ns);
+  };
+  const auto layers_of = [&](Phase phase) {
+    terms_.clear();
+    passes_.fill(0);
+    for (const LayerPass& pass : round.passes) {
+      if (pass.phase == phase) passes_[pass.rows] += pass.to - pass.from + 1;
+    }
+    for (int m = 1; m <= kMaxRows; ++m) {
+      if (passes_[m] > 0) terms_.push_back({&layer_measured_[m], passes_[m]});
+    }
+  };
+  const int rows = static_cast<int>(round.rows.size());
+  layers_of(Phase::kVerify);
+  terms_.push_back({&rest_measured_[rows], 1});
+  fit(seconds({Phase::kVerify, Phase::kLogits, Phase::kSample}));
+
+  std::fill(looks_.begin(), looks_.end(), 0.0);
+  bool looked = false;
+  for (const RowEvent& row : round.rows) {
+    for (const ExitCheck& check : row.checks) {
+      const int at = check.layer <= n_layers_ ? check_at_[check.layer] : -1;
+      if (at >= 0) looks_[at] += 1;
+      looked = looked || at >= 0;
+    }
+  }
+  int& seen = rows == 1 ? plain_ : drafting_;
+  seen = std::min(seen + 1, kEnough);
+  if (!looked) return;
+  layers_of(Phase::kDraft);
+  for (size_t i = 0; i < looks_.size(); ++i) {
+    if (looks_[i] > 0) terms_.push_back({&check_measured_[i], looks_[i]});
+  }
+  fit(seconds({Phase::kDraft, Phase::kCheck}));
+}
+
+// Each figure takes the part of the surprise that is its share in what was expected.
+void RoundCosts::fit(double seconds) {
+  double expected = 0, squares = 0;
+  for (const Term& term : terms_) expected += term.count * term.figure->seconds;
+  if (!(seconds > 0) || !(expected > 0)) return;
+  const auto scale_all = [&](double factor) {
+    for (Figure& figure : layer_measured_) figure.seconds *= factor;
+    for (Figure& figure : rest_measured_) figure.seconds *= factor;
+    for (Figure& figure : check_measured_) figure.seconds *= factor;
+  };
+  if (!scaled_) {  // the first one sets the scale
+    scale_all(seconds / expected);
+    expected = seconds;
+    scaled_ = true;
+  }
+  for (const Term& term : terms_) {
+    const double share = term.count * term.figure->seconds / expected;
+    squares += share * share;
+  }
+  const double surprise = std::clamp(seconds / expected, 1 / kMostChange, kMostChange) - 1;
+  for (const Term& term : terms_) {
+    const double share = term.count * term.figure->seconds / expected;
+    const double rate = std::max(kLeastRate, 1 / (1 + term.figure->weight));
+    term.figure->seconds *= std::max(1 + rate * surprise * share / squares, 1 / kMostChange);
+    term.figure->weight += share;
+  }
+  scale_all(1 + kShared * surprise);
+}
+
+void RoundCosts::settle() {
+  for (int m = 1; m <= kMaxRows; ++m) {
+    layer_measured_[m].weight *= kKept;
+    rest_measured_[m].weight *= kKept;
+  }
+  settle(layer_measured_, layer_shape_, layer_);
+  settle(rest_measured_, rest_shape_, rest_);
+  for (size_t i = 0; i < check_.size(); ++i) check_[i] = check_measured_[i].seconds;
+}
+
+// From few rows to many: a row more costs what was measured or, as far as that is little, as much
+// as the shape says.
+void RoundCosts::settle(const Measured& measured, const Rows& shape, Rows& settled) {
+  settled[1] = measured[1].seconds;
+  for (int m = 2; m <= kMaxRows; ++m) {
+    const double guess = settled[m - 1] + (shape[m] - shape[m - 1]) * settled[1];
+    const auto& [seconds, weight] = measured[m];
+    settled[m] =
+        std::max((weight * seconds + kNeighbours * guess) / (weight + kNeighbours), settled[m - 1]);
+  }
+}
+
+double RoundCosts::row(int rows, int deepest) const {
+  const int alone = check_layers_[deepest];
+  return alone * layer_[1] + (n_layers_ - alone) * (layer_[rows + 1] - layer_[rows]) +
+         rest_[rows + 1] - rest_[rows];
+}
+
+}  // namespace specbound
