@@ -137,7 +137,8 @@ CommandDefinition definition_of(const Command& command) {
 }
 
 const std::vector<ShortSpelling>& short_spellings() {
-  static const std::vector<ShortSpelling> spellings = {{"-ngl", "--gpu-layers"}, {"-sys", "--sys"}};
+  static const std::vector<ShortSpelling> spellings = {
+      {"-ngl", "--gpu-layers"}, {"-sys", "--sys"}, {"-md", "--model-draft", false}};
   return spellings;
 }
 

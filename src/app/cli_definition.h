@@ -66,6 +66,7 @@ bool asks_for_definition(int argc, char** argv);
 struct ShortSpelling {
   std::string_view dashed;  // -ngl
   std::string_view name;    // --gpu-layers
+  bool joins = true;        // -ngl8 is -ngl 8; else that is the one-letter flag with "gl8"
 };
 const std::vector<ShortSpelling>& short_spellings();
 

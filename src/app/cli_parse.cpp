@@ -22,6 +22,7 @@ std::string with_long_name(const CLI::App& app, const std::string& argument) {
     const std::string name(spelling.name);
     if (!app.get_option_no_throw(name)) continue;
     const std::string value = argument.substr(spelling.dashed.size());
+    if (!spelling.joins && !value.empty() && value[0] != '=') continue;
     return name + (value.empty() || value[0] == '=' ? value : "=" + value);
   }
   return argument;

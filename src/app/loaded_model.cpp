@@ -41,15 +41,13 @@ std::function<void(size_t, size_t)> progress_into(const LoadWatcher& watcher,
 
 }  // namespace
 
-LoadedModel::LoadedModel(const ModelFlags& flags) {
+LoadedModel::LoadedModel(const ModelFlags& flags) : flags_(flags) {
   const Clock::time_point start = Clock::now();
   options_ = flags.cpu_options();
   path_ = find_model(flags.model);
   gguf_ = Gguf::open(path_);
   config_ = read_config(gguf_);
-  template_name_ = flags.chat_template;
-  device_ = flags.device;
-  choice_ = choose_device(device_, config_, [] { return gpu_engine().survey(); });
+  choice_ = choose_device(flags.device, config_, [] { return gpu_engine().survey(); });
   tokenizer_ = Tokenizer::from_gguf(gguf_);
   if (tokenizer_->vocab_size() > config_.vocab_size) {
     throw Error(ErrorCode::kFormat,
@@ -61,7 +59,17 @@ LoadedModel::LoadedModel(const ModelFlags& flags) {
   load_seconds_ = seconds_since(start);
 }
 
-LoadedModel::Moved LoadedModel::load_on_cpu(const LoadWatcher& watcher) {
+ModelFlags LoadedModel::flags_beside(const std::string& path) const {
+  ModelFlags flags = flags_;
+  flags.model = path;
+  flags.n_ctx = n_ctx();
+  flags.device.layers.reset();  // of this model's
+  flags.device.where = choice_.gpu ? DeviceFlags::Where::kCuda : DeviceFlags::Where::kCpu;
+  flags.device.gpu = choice_.gpu;
+  return flags;
+}
+
+LoadedModel::Moved LoadedModel::load_on_cpu(const LoadWatcher& watcher, const Backend* beside) {
   if (const int cpus = usable_cpus(); options_.n_threads > cpus) {
     watcher.note(
         format("warning: -t %d: %d CPU%s can be used here; more threads than that slow it down",
@@ -69,6 +77,7 @@ LoadedModel::Moved LoadedModel::load_on_cpu(const LoadWatcher& watcher) {
   }
   Moved moved;
   CpuOptions options = options_;
+  options.beside = beside;
   options.progress = progress_into(watcher, "repacking weights", moved.bytes, moved.seconds);
   backend_ = make_cpu_backend(config_, weights_, options);
   return moved;
@@ -78,8 +87,8 @@ LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, const LoadWa
   Moved moved;
   CudaOptions options;
   options.n_ctx = options_.n_ctx;
-  options.dtype = device_.dtype;
-  options.prefill = device_.prefill;
+  options.dtype = flags_.device.dtype;
+  options.prefill = flags_.device.prefill;
   if (heads) {  // at most: which of their tokens are looked at is known once there is a backend
     const int shortlist = static_cast<int>(heads->shortlist().size());
     options.heads_bytes = device_heads_bytes(*heads, shortlist, config_, false, n_ctx());
@@ -110,7 +119,7 @@ void LoadedModel::load(const ExitHeads* heads) {
   load(heads, terminal);
 }
 
-void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher) {
+void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const Backend* beside) {
   SB_CHECK(!backend_);
   if (options_.n_ctx > config_.max_seq_len) {
     watcher.note(
@@ -118,7 +127,7 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher) {
                options_.n_ctx, config_.max_seq_len));
   }
   const Clock::time_point start = Clock::now();
-  const Moved moved = choice_.gpu ? load_on_gpu(heads, watcher) : load_on_cpu(watcher);
+  const Moved moved = choice_.gpu ? load_on_gpu(heads, watcher) : load_on_cpu(watcher, beside);
   load_seconds_ += seconds_since(start);
 
   std::string loaded = format("loaded in %.0f ms", 1e3 * load_seconds_);
@@ -131,11 +140,11 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher) {
                       config_.architecture.c_str(), config_.n_layers, n_ctx(), config_.max_seq_len,
                       loaded.c_str()));
   watcher.note("backend: " + backend_->description());
-  const bool as_fp16 = choice_.gpu && device_.dtype == GpuDtype::kFp16;
+  const bool as_fp16 = choice_.gpu && flags_.device.dtype == GpuDtype::kFp16;
   if (const std::string note = conversion_note(weights_); !note.empty() && !as_fp16) {
     watcher.note(note);
   }
-  if (choice_.gpu && device_.prefill == PrefillPath::kCublas) {
+  if (choice_.gpu && flags_.device.prefill == PrefillPath::kCublas) {
     watcher.note("--prefill cublas: the bits of a prompt are those of this version of cuBLAS");
   }
   if (!choice_.note.empty()) watcher.note(choice_.note);
@@ -144,7 +153,7 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher) {
 const ChatTemplate& LoadedModel::chat_template(
     const std::function<void(const std::string& line)>& note) const {
   if (!chat_template_) {
-    chat_template_ = ChatTemplate::from_gguf(gguf_, template_name_);
+    chat_template_ = ChatTemplate::from_gguf(gguf_, flags_.chat_template);
     for (const std::string& line : chat_template_->notes()) {
       note ? note(line) : (void)std::fprintf(stderr, "%s\n", terminal_text(line).c_str());
     }

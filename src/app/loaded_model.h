@@ -35,12 +35,18 @@ class LoadedModel {
   // Makes the backend; on a GPU only where these heads, if there are any, fit beside the model.
   // With a bar and lines on stderr. Throws Error when it cannot be had, Interrupted on Ctrl-C.
   void load(const ExitHeads* heads = nullptr);
-  // The same for `watcher`, on whose `abort` it throws Interrupted.
-  void load(const ExitHeads* heads, const LoadWatcher& watcher);
+  // The same for `watcher`, on whose `abort` it throws Interrupted. `beside`: the backend of
+  // another model on the same device, with which this one takes turns.
+  void load(const ExitHeads* heads, const LoadWatcher& watcher, const Backend* beside = nullptr);
+
+  // For another model that is to run beside this one: what this one was opened with, where it runs,
+  // and no more context.
+  ModelFlags flags_beside(const std::string& path) const;
 
   const std::string& path() const { return path_; }
   const Gguf& gguf() const { return gguf_; }
   const ModelConfig& config() const { return config_; }
+  const Weights& weights() const { return weights_; }  // as they lie in the file
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   // How conversations are written, found when first asked for: what is to be known of it is then
   // said on stderr, or to `note`. Throws Error where there is none.
@@ -60,17 +66,16 @@ class LoadedModel {
     size_t bytes = 0;
     double seconds = 0;
   };
-  Moved load_on_cpu(const LoadWatcher& watcher);
+  Moved load_on_cpu(const LoadWatcher& watcher, const Backend* beside);
   Moved load_on_gpu(const ExitHeads* heads, const LoadWatcher& watcher);
 
+  ModelFlags flags_;
   CpuOptions options_;
-  DeviceFlags device_;
   DeviceChoice choice_;
   std::string path_;
   Gguf gguf_;
   ModelConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::string template_name_;  // of a built-in one; empty: as the file says
   mutable std::unique_ptr<ChatTemplate> chat_template_;
   Weights weights_;
   std::unique_ptr<Backend> backend_;

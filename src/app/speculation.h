@@ -8,9 +8,15 @@
 #include <optional>
 #include <string>
 
+#include "app/draft_model_file.h"
+#include "app/exit_settings.h"
 #include "app/loaded_model.h"
 #include "app/speculation_flags.h"
+#include "decode/controller.h"
+#include "decode/draft_model.h"
+#include "decode/draft_verify.h"
 #include "decode/exit_head.h"
+#include "decode/hybrid.h"
 #include "decode/measured_switch.h"
 #include "decode/ngram.h"
 #include "decode/specbound.h"
@@ -21,11 +27,13 @@ namespace specbound {
 // What drafts for a model, and whether it does.
 class Speculation {
  public:
-  // Opens the heads file. Throws Error(kUsage) for settings that the model or its heads cannot
-  // have, and for --spec on where nothing can draft; Error for a heads file that does not fit.
+  // Opens the heads file and the draft model. Throws Error(kUsage) for settings that the model or
+  // its heads cannot have, for a draft model with another vocabulary, and for --spec on where
+  // nothing can draft; Error for a file that cannot be used.
   Speculation(const SpeculationFlags& flags, const LoadedModel& model);
+  // `draft_model`: for --speculator draft.
   Speculation(const SpeculationFlags& flags, const std::string& model_path, const Gguf& gguf,
-              const ModelConfig& config);
+              const ModelConfig& config, std::unique_ptr<DraftModelFile> draft_model = nullptr);
   Speculation(const Speculation&) = delete;
   Speculation& operator=(const Speculation&) = delete;
 
@@ -35,9 +43,10 @@ class Speculation {
   }
 
   // The backend that it drafts on from now on, until another one's attach(): gives it the heads,
-  // and takes the settings that were tuned for it. Throws Error(kLimit) when they do not fit into
-  // memory. `backend` must outlive it or the next call, and so must `note`, who is told of tuned
-  // settings that are of no use (empty: stderr), whenever they are asked for.
+  // and takes the settings that were tuned for it; a draft model is loaded beside it. Throws
+  // Error(kLimit) when they do not fit into memory. `backend` must outlive it or the next call, and
+  // so must `note`, who is told of tuned settings that are of no use and of the draft model (empty:
+  // stderr), whenever they are asked for.
   void attach(Backend& backend, const std::function<void(const std::string& line)>& note = nullptr);
 
   bool active() const { return active_; }
@@ -47,17 +56,21 @@ class Speculation {
   // nullptr: plainly. Sessions must be given it again after set_active(), change() and choose(),
   // also where they have thrown: the last one leaves the object before dead.
   Speculator* speculator();
-  // The SpecBound drafter, where that is what drafts.
+  // What leaves the model early, where that drafts, alone or first.
   const SpecBound* specbound() const { return specbound_ ? &*specbound_ : nullptr; }
   // Tokens that its heads can guess.
   int shortlist() const { return setting_ ? setting_->shortlist : 0; }
+  // The second model, where that is what drafts, once it is loaded.
+  const DraftModel* draft_model() const { return draft_model_ ? &*draft_model_ : nullptr; }
+  // Draft & Verify, where that is what drafts.
+  const DraftVerify* draft_verify() const { return draft_verify_ ? &*draft_verify_ : nullptr; }
   // "chained heads", "the logit lens", "prompt lookup"; empty without a drafter.
   std::string drafter() const;
 
-  // ---- the settings of the SpecBound drafter, which can change between rounds ----
+  // ---- the settings of a drafter with exit heads, which can change between rounds ----
 
-  // Layers that can be checked, ascending (0: before any); empty where SpecBound has none, or
-  // something else drafts: then there is nothing to change.
+  // Layers that can be checked, ascending (0: before any); empty where there are none, or something
+  // else drafts: then there is nothing to change.
   std::vector<int> head_layers() const;
   Preset preset() const { return flags_.specbound.preset; }
   // check_layers: all that were asked for, never empty where head_layers() is not.
@@ -66,39 +79,34 @@ class Speculation {
   // nothing has changed, for what the model or its heads cannot have and what would never draft.
   void change(const SpecBoundParams& params);
   // Takes a preset's, without the flags. Which heads draft may change too: those that --preset at
-  // the start would have chosen. Throws as change() does, Error(kLimit) where they do not fit;
-  // should those before not fit either any more, it is no longer active.
+  // the start would have chosen. Throws as change() does, also for a drafter that knows no presets,
+  // and Error(kLimit) where they do not fit; should those before not fit either any more, it is no
+  // longer active.
   void choose(Preset preset);
 
   // One line: whether speculation is active, with what settings, or why not and what turns it on.
   std::string description() const;
 
  private:
-  // How SpecBound drafts, or would.
-  struct Setting {
-    std::optional<HeadKind> kind;  // what the file's heads draft with; none: the logit lens
-    SpecBoundParams params;
-    int shortlist = 0;               // tokens that they can guess
-    std::optional<float> table_tau;  // of a hybrid; none: tau
-    std::string origin;              // "as shipped"
-    std::string never;               // why it never drafts like that; empty if it does
-
-    float tau_of_table() const { return table_tau.value_or(params.tau); }
-  };
-
   void open_heads(const Gguf& gguf, const ModelConfig& config);
-  std::optional<HeadKind> choose_kind(HeadKind preferred) const;
-  Setting settle(HeadDefaults settings, bool tuned) const;
-  void take(Setting setting);
-  std::vector<int> choose_layers(HeadKind kind, const HeadDefaults& settings) const;
-  int choose_shortlist(const HeadDefaults& settings) const;
+  void make_drafter();
+  ExitSettings settings() const {
+    return {flags_, heads_ ? &*heads_ : nullptr, heads_path_, n_layers_};
+  }
+  void take(ExitSetting setting);
+  void take_control();
   void check_settable() const;
-  bool switches() const;
-  std::unique_ptr<ExitHead> make_head(const Setting& setting) const;
+  bool controls() const;
+  bool controls_exits() const;
+  Speculator& chosen();
+  std::unique_ptr<ExitHead> make_head(const ExitSetting& setting) const;
   void begin_drafting();
-  void give_heads(const Setting& setting);
-  void exchange_heads(const Setting& next);
-  std::optional<Setting> tuned_setting() const;
+  void load_draft_model();
+  int given_width() const;
+  void give_heads(const ExitSetting& setting);
+  void exchange_heads(const ExitSetting& next);
+  std::optional<ExitSetting> tuned_setting() const;
+  std::string exits_description() const;
 
   SpeculationFlags flags_;
   int n_layers_;
@@ -106,11 +114,16 @@ class Speculation {
   std::string heads_path_;  // where they are or would be
   std::optional<ExitHeads> heads_;
 
-  std::optional<Setting> setting_;  // where SpecBound is the drafter
+  std::optional<ExitSetting> setting_;  // where rows leave early
   std::unique_ptr<ExitHead> head_;
   std::optional<SpecBound> specbound_;
+  std::optional<Controller> controller_;    // of it
+  std::optional<HybridSpeculator> hybrid_;  // around it
   std::optional<NgramSpeculator> ngram_;
-  std::optional<MeasuredSwitch> switch_;
+  std::optional<DraftVerify> draft_verify_;
+  std::unique_ptr<DraftModelFile> draft_file_;
+  std::optional<DraftModel> draft_model_;  // there once draft_file_ is loaded
+  std::optional<MeasuredSwitch> switch_;   // around any of them
 
   Backend* backend_ = nullptr;
   std::function<void(const std::string& line)> note_;  // empty: stderr

@@ -2,12 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <string_view>
 #include <type_traits>
 
+#include "decode/draft_model.h"
 #include "decode/ngram.h"
 #include "error.h"
 
@@ -18,20 +18,14 @@ namespace {
 constexpr const char* kGroup = "Speculation";
 constexpr const char* kAllLayers = "all";
 
-// Speculators of the design that this build lacks, so that a known name is not called a typo.
-constexpr std::array<std::string_view, 5> kAbsentSpeculators = {
-    "draft", "layerskip", "draft-verify", "adadecode", "hybrid"};
-
-// "all" or the parts of "2,4-8", ascending and apart from each other. As many as the text has,
-// whatever numbers it names: no model has more layers than an int counts.
-std::vector<LayerRange> parse_layers(std::string_view text) {
+// The parts of "2,4-8", ascending and apart from each other. As many as the text has, whatever
+// numbers it names: no model has more layers than an int counts. `or_what` ends what was expected.
+std::vector<LayerRange> parse_layers(const char* flag, std::string_view text, const char* or_what) {
   std::vector<LayerRange> ranges;
-  if (text == kAllLayers) return ranges;
   const auto refuse = [&](const std::string& why) {
     throw Error(ErrorCode::kUsage,
-                format("--check-layers: expected ascending layers like 2,4,6 or 1-10, or all, "
-                       "found \"%s\"%s%s",
-                       printable(text).c_str(), why.empty() ? "" : ": ", why.c_str()));
+                format("%s: expected ascending layers like 2,4,6 or 1-10%s, found \"%s\"%s%s", flag,
+                       or_what, printable(text).c_str(), why.empty() ? "" : ": ", why.c_str()));
   };
   std::optional<uint64_t> before;
   for (size_t at = 0; at <= text.size();) {
@@ -59,17 +53,32 @@ std::vector<LayerRange> parse_layers(std::string_view text) {
 
 // A setting whose values are words. `assign` knows them, `expected` names them.
 template <class Assign>
-CLI::Option* add_setting(CLI::App& app, const char* name, const char* expected, const char* type,
-                         Assign assign, const std::string& description) {
+CLI::Option* add_setting(CLI::App& app, const char* name, const std::string& expected,
+                         const std::string& type, Assign assign, const std::string& description) {
   const auto read = [name, expected, assign](const std::string& text) {
     if (!assign(text)) {
       throw CLI::ValidationError(
-          name, format("expected %s, found \"%s\"", expected, printable(text).c_str()));
+          name, format("expected %s, found \"%s\"", expected.c_str(), printable(text).c_str()));
     }
   };
   return app.add_option_function<std::string>(name, read, description)
       ->type_name(type)
       ->group(kGroup);
+}
+
+// Layers; `all`: the word all may stand for those that there are, and is no range.
+void add_layers(CLI::App& app, const char* name, bool all,
+                std::optional<std::vector<LayerRange>>& value, const std::string& description) {
+  const auto assign = [name, all, &value](const std::string& text) {
+    try {
+      value = all && text == kAllLayers ? std::vector<LayerRange>()
+                                        : parse_layers(name, text, all ? ", or all" : "");
+    } catch (const Error& e) {
+      throw CLI::ValidationError(std::string(e.what()));
+    }
+    return true;
+  };
+  add_setting(app, name, "layers", "LIST", assign, description);
 }
 
 // A number. Its range is known to validate() alone: it looks at the settings once `value` has it.
@@ -117,6 +126,58 @@ std::string layer_list(const std::vector<int>& layers) {
   return list;
 }
 
+std::vector<int> layers_in(const std::vector<LayerRange>& ranges, int n_layers) {
+  std::vector<int> layers;
+  for (const auto& [first, last] : ranges) {
+    for (int64_t l = first; l <= std::min(last, std::max(first, n_layers + 1)); ++l) {
+      layers.push_back(static_cast<int>(l));
+    }
+  }
+  return layers;
+}
+
+const std::vector<std::string>& speculators() {
+  static const std::vector<std::string> names = {"specbound", "ngram",        "hybrid", "layerskip",
+                                                 "adadecode", "draft-verify", "draft"};
+  return names;
+}
+
+std::string bar_list(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : "|") + word;
+  return list;
+}
+
+std::string or_list(const std::vector<std::string>& words) {
+  std::string list;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) list += i + 1 < words.size() ? ", " : " or ";
+    list += words[i];
+  }
+  return list;
+}
+
+bool SpeculationFlags::exits_early() const {
+  return speculator == "specbound" || speculator == "hybrid" || fixed_exits();
+}
+
+void SpeculationFlags::check() const {
+  for (const auto& [flag, given, owner] :
+       {std::tuple("--exit-layer", exit_layer.has_value(), "layerskip"),
+        std::tuple("--skip-layers", skip_layers.has_value(), "draft-verify"),
+        std::tuple("--model-draft", !draft_model.empty(), "draft"),
+        std::tuple("--accept rejection", acceptance == Acceptance::kRejection, "draft")}) {
+    if (!given || speculator == owner) continue;
+    throw Error(ErrorCode::kUsage, format("%s: needs --speculator %s, found %s", flag, owner,
+                                          printable(speculator).c_str()));
+  }
+  if (speculator == "draft" && draft_model.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "--speculator draft: needs --model-draft (-md) FILE, a smaller model with the same "
+                "vocabulary");
+  }
+}
+
 std::string no_exits(const SpecBoundParams& params, int n_layers) {
   if (n_layers == 1 && params.check_layers.empty()) {
     return "the model has 1 layer, and drafts leave below the last one";
@@ -140,12 +201,7 @@ SpecBoundParams SpecBoundFlags::without_layers(SpecBoundParams base) const {
 SpecBoundParams SpecBoundFlags::resolve(int n_layers) const {
   SpecBoundParams params =
       without_layers(preset == Preset::kPaper ? paper_params() : SpecBoundParams());
-  for (const auto& [first, last] : check_layers.value_or(std::vector<LayerRange>())) {
-    // Up to the first one that the model lacks, for validate() to refuse.
-    for (int64_t l = first; l <= std::min(last, std::max(first, n_layers)); ++l) {
-      params.check_layers.push_back(static_cast<int>(l));
-    }
-  }
+  if (check_layers) params.check_layers = layers_in(*check_layers, n_layers);
   validate(params, n_layers);
   return params;
 }
@@ -161,14 +217,6 @@ void add_exit_flags(CLI::App& app, SpecBoundFlags& flags) {
       flags.preset = Preset::kPaper;
     } else {
       return false;
-    }
-    return true;
-  };
-  const auto check_layers = [&flags](const std::string& text) {
-    try {
-      flags.check_layers = parse_layers(text);
-    } catch (const Error& e) {
-      throw CLI::ValidationError(std::string(e.what()));
     }
     return true;
   };
@@ -190,9 +238,9 @@ void add_exit_flags(CLI::App& app, SpecBoundFlags& flags) {
       format("lowers the confidence of shallow layers, which are too sure: T = 1 + alpha "
              "(1 - layer/layers) divides their logits (default: the preset's; the paper's: %g)",
              defaults.alpha));
-  add_setting(app, "--check-layers", "layers", "LIST", check_layers,
-              "layers that are checked for a way out: 2,4,6 or 1-10 or 2,4-8 or all (default: the "
-              "preset's)");
+  add_layers(app, "--check-layers", true, flags.check_layers,
+             "layers that are checked for a way out: 2,4,6 or 1-10 or 2,4-8 or all (default: the "
+             "preset's; with adadecode those at 1/4, 1/2 and 3/4 of the depth)");
   app.add_flag("--no-anneal", flags.no_anneal, "ablation: T = 1 at every layer")->group(kGroup);
   app.add_flag("--no-depth-bound", flags.no_depth_bound,
                "ablation: drafts may leave at any check layer")
@@ -250,8 +298,35 @@ void add_drafter_flags(CLI::App& app, SpeculationFlags& flags) {
               "what tau is compared with: the likeliest token's share (default), or the chance to "
               "be right by its margin over the second one under the sampler's noise");
   add_int(app, "--ngram-max", flags.ngram_max, 1, NgramSpeculator::kMaxNgram,
-          format("with ngram: tokens looked up at most (default %d)", flags.ngram_max))
+          format("with ngram and hybrid: tokens looked up at most (default %d)", flags.ngram_max))
       ->group(kGroup);
+  const auto exit_layer = [&flags](const std::string& text) {
+    const std::optional<int64_t> number = parse_int(text);
+    if (!number || *number < 1) return false;
+    flags.exit_layer =
+        static_cast<int>(std::min<int64_t>(*number, std::numeric_limits<int>::max()));
+    return true;
+  };
+  add_setting(app, "--exit-layer", "a layer from 1 on", "LAYER", exit_layer,
+              "with layerskip: where every draft leaves (default: at 1/4 of the depth)");
+  add_layers(app, "--skip-layers", false, flags.skip_layers,
+             "with draft-verify: layers left out while drafting (default: every second one from 3 "
+             "on, but for the last two)");
+  add_file(app, "--model-draft", flags.draft_model,
+           "with draft: the model that drafts, smaller and with the same vocabulary; --tau is then "
+           "about its likeliest token" +
+               format(" (default %g)", DraftModel::kTau))
+      ->type_name("FILE.gguf")
+      ->group(kGroup);
+  const auto accept = [&flags](const std::string& text) {
+    if (text != "coupled" && text != "rejection") return false;
+    flags.acceptance = text == "coupled" ? Acceptance::kCoupled : Acceptance::kRejection;
+    return true;
+  };
+  add_setting(app, "--accept", "coupled or rejection", "coupled|rejection", accept,
+              "with draft: coupled (default) draws draft and target with the same noise and gives "
+              "plain decoding's text; rejection is the classic min(1, p/q) rule: the same "
+              "probabilities, another text");
 }
 
 void add_speculation_flags(CLI::App& app, SpeculationFlags& flags) {
@@ -261,29 +336,35 @@ void add_speculation_flags(CLI::App& app, SpeculationFlags& flags) {
     return true;
   };
   const auto speculator = [&flags](const std::string& text) {
-    if (std::find(kAbsentSpeculators.begin(), kAbsentSpeculators.end(), text) !=
-        kAbsentSpeculators.end()) {
-      throw CLI::ValidationError("--speculator",
-                                 text + ": this build has none, specbound and ngram");
-    }
     if (text == "forced") {
       throw CLI::ValidationError("--speculator", "forced drafts only in specbound verify");
     }
-    if (text != "none" && text != "specbound" && text != "ngram") return false;
+    if (text != "none" && std::ranges::count(speculators(), text) == 0) return false;
     flags.speculator = text;
     return true;
   };
+  std::vector<std::string> words = speculators();
+  words.insert(words.begin(), "none");
   add_setting(app, "--spec", "on or off", "on|off", on,
               "shallow layers draft tokens, all layers verify them together: the same text in "
               "fewer passes (default: on with trained exit heads)");
-  add_setting(app, "--speculator", "none, specbound or ngram", "none|specbound|ngram", speculator,
-              "what drafts (default specbound): none decodes plainly, ngram repeats what came "
-              "after the same tokens before");
+  add_setting(
+      app, "--speculator", or_list(words), bar_list(words), speculator,
+      "what drafts (default specbound): none decodes plainly; ngram repeats what came after "
+      "the same tokens before; hybrid is specbound, then ngram where that stops early "
+      "(--head hybrid is something else); layerskip drafts at one layer, adadecode at any "
+      "of three without bounds, draft-verify with layers left out; draft is a second model");
   add_drafter_flags(app, flags);
-  app.add_flag("--no-switch", flags.no_switch,
-               "go on drafting where it is measured to be slower than plain decoding; so does "
-               "--preset paper")
-      ->group(kGroup);
+  const auto controller = [&flags](const std::string& text) {
+    if (text != "on" && text != "off") return false;
+    flags.controller = text == "on";
+    return true;
+  };
+  add_setting(app, "--controller", "on or off", "on|off", controller,
+              "on (default, but with --preset paper): draft on while the expected gain exceeds the "
+              "measured cost, pause where drafting loses; --w-max, --d-max and --check-layers "
+              "bound it, with --tau or --alpha it only pauses; off: settings stay, and nothing "
+              "pauses");
 }
 
 }  // namespace specbound

@@ -8,6 +8,7 @@
 
 #include "app/cli.h"
 #include "decode/exit_head.h"
+#include "decode/rejection.h"
 #include "decode/specbound.h"
 
 namespace specbound {
@@ -46,7 +47,7 @@ void add_exit_flags(CLI::App& app, SpecBoundFlags& flags);
 
 struct SpeculationFlags {
   std::optional<bool> on;                // without --spec: on where it is known to pay
-  std::string speculator = "specbound";  // or none, ngram
+  std::string speculator = "specbound";  // none, or one of speculators()
   SpecBoundFlags specbound;
   std::string heads;             // a file; empty: the one beside the model
   std::string head;              // full, folded, chained, lens; empty: the preset's
@@ -54,13 +55,34 @@ struct SpeculationFlags {
   std::optional<float> table_tau;
   std::optional<ConfidenceRule> rule;
   int ngram_max = 3;
-  bool no_switch = false;
+  std::optional<int> exit_layer;                       // of layerskip
+  std::optional<std::vector<LayerRange>> skip_layers;  // of draft-verify
+  std::string draft_model;                             // of draft: a file
+  Acceptance acceptance = Acceptance::kCoupled;        // likewise
+  std::optional<bool> controller;                      // without --controller: but with kPaper
+
+  // Rows leave the model early, whoever says where.
+  bool exits_early() const;
+  // ... where another paper says, without presets.
+  bool fixed_exits() const { return speculator == "layerskip" || speculator == "adadecode"; }
+  // Throws Error(kUsage) for a flag of another drafter than the one that was asked for.
+  void check() const;
 };
+// What drafts, as --speculator names it.
+const std::vector<std::string>& speculators();
+// "a|b|c"; "a, b or c".
+std::string bar_list(const std::vector<std::string>& words);
+std::string or_list(const std::vector<std::string>& words);
+
 // The settings of every drafter: those of add_exit_flags, --w-max --no-width-bound --heads --head
-// --table-tau --shortlist --confidence --ngram-max.
+// --table-tau --shortlist --confidence --ngram-max --exit-layer --skip-layers
+// --model-draft --accept.
 void add_drafter_flags(CLI::App& app, SpeculationFlags& flags);
-// Those, --spec, --speculator and --no-switch.
+// Those, --spec, --speculator and --controller.
 void add_speculation_flags(CLI::App& app, SpeculationFlags& flags);
+
+// Every layer that they name, up to the first one that a model of n_layers lacks.
+std::vector<int> layers_in(const std::vector<LayerRange>& ranges, int n_layers);
 
 // "2,4-8": the shortest spelling, as --check-layers takes it.
 std::string layer_list(const std::vector<int>& layers);

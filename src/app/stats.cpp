@@ -62,6 +62,19 @@ nlohmann::ordered_json exit_layers(const Counters& counters) {
   return json;
 }
 
+nlohmann::ordered_json control_figures(const Control& control) {
+  const auto each_round = [&](int64_t n) {
+    return or_null(rate(static_cast<double>(n), static_cast<double>(control.rounds)));
+  };
+  return {{"active", control.active},
+          {"rounds", control.rounds},
+          {"drafts_asked_per_round", each_round(control.asked)},
+          {"drafts_declined_per_round", each_round(control.declined)},
+          {"searches_given_up", control.given_up},
+          {"exits_unlike_tau", control.other_exits},
+          {"probes", control.probes}};
+}
+
 nlohmann::ordered_json phase_seconds(const Counters& counters) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (size_t i = 0; i < kPhases; ++i) {
@@ -171,6 +184,7 @@ std::string stats_json(const ReplyStats& stats) {
       {"speculation_active", g.speculated},
       {"speculation_paused", g.pause.tokens_left > 0},
       {"paused_rounds", g.paused_rounds},
+      {"controller", control_figures(g.control)},
       {"rounds", g.counters.rounds},
       {"drafted_tokens", g.counters.drafted_tokens},
       {"accepted_tokens", g.counters.accepted_tokens},

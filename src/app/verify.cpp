@@ -74,7 +74,7 @@ class Drafter {
       params_ = flags.drafting.specbound.resolve(config_.n_layers);
     } else {
       SpeculationFlags drafting = flags.drafting;
-      drafting.no_switch = true;  // what is verified must draft
+      drafting.controller = false;  // what is verified must draft
       speculation_ = std::make_unique<Speculation>(drafting, model);
       speculation_->set_active(true);
     }
@@ -111,6 +111,17 @@ class Drafter {
       settings["ngram_max"] = flags_.drafting.ngram_max;
       return;
     }
+    if (const DraftVerify* drafter = speculation_ ? speculation_->draft_verify() : nullptr) {
+      settings["skip_layers"] = drafter->params().skipped;
+      settings["tau"] = shortest_decimal(drafter->params().tau);
+      return;
+    }
+    if (const DraftModel* drafter = speculation_ ? speculation_->draft_model() : nullptr) {
+      settings["model_draft"] = flags_.drafting.draft_model;
+      settings["tau"] = shortest_decimal(drafter->tau());
+      return;
+    }
+    if (flags_.drafting.speculator == "hybrid") settings["ngram_max"] = flags_.drafting.ngram_max;
     const SpecBound* specbound = speculation_ ? speculation_->specbound() : nullptr;
     const SpecBoundParams& p = specbound ? specbound->params() : params_;
     settings["head"] = specbound ? specbound->head().name() : flags_.forced() ? "forced" : "none";

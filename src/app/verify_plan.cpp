@@ -172,18 +172,20 @@ void add_verify_flags(CLI::App& app, VerifyFlags& flags) {
       [&flags](const std::string& text) { flags.seeds = parse_seeds(text); },
       "how many seeds, counted from 1, or which: 7,8 (default 2)")
       ->group(group);
+  std::vector<std::string> words = speculators();
+  words.emplace_back("forced");
   add_parsed(
-      app, "--speculator", "specbound|ngram|forced",
-      [&flags](const std::string& text) {
-        if (text != "specbound" && text != "ngram" && text != "forced") {
-          throw Error(ErrorCode::kUsage,
-                      format("--speculator: expected specbound, ngram or forced, found \"%s\"",
-                             printable(text).c_str()));
+      app, "--speculator", bar_list(words).c_str(),
+      [&flags, words](const std::string& text) {
+        if (std::ranges::count(words, text) == 0) {
+          throw Error(ErrorCode::kUsage, format("--speculator: expected %s, found \"%s\"",
+                                                or_list(words).c_str(), printable(text).c_str()));
         }
         flags.drafting.speculator = text;
       },
       "what drafts: the model's own shallow layers through its exit heads or the logit lens "
-      "(default), prompt lookup, or exits and tokens by chance, right and wrong on purpose")
+      "(default), another drafter of run's --speculator, or exits and tokens by chance, right and "
+      "wrong on purpose")
       ->configurable(false)  // elsewhere it has other words
       ->group(group);
   add_rate(app, "--forced-exit", flags.rates.exit, "with forced: share of rows that draft");
@@ -211,6 +213,12 @@ void VerifyFlags::check(const CLI::App& app) const {
       throw Error(ErrorCode::kUsage, format("%s: needs --speculator forced", name));
     }
   }
+  if (drafting.acceptance == Acceptance::kRejection) {
+    throw Error(ErrorCode::kUsage,
+                "--accept rejection: it keeps the probabilities of plain decoding, not its text: "
+                "there is nothing to compare");
+  }
+  drafting.check();
   for (const float temperature : temperatures) {
     SamplingParams params = sampling.params;
     params.temperature = temperature;

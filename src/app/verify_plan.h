@@ -16,7 +16,7 @@ namespace specbound {
 struct VerifyFlags {
   ModelFlags model;
   SamplingFlags sampling;     // but for temperature and seed
-  SpeculationFlags drafting;  // its `speculator`: specbound, ngram or forced
+  SpeculationFlags drafting;  // its `speculator`: one of speculators(), or forced
   PromptFlags prompt;
   std::vector<std::string> texts;
   std::string file;

@@ -25,7 +25,7 @@ ModelFlags model_flags(const char* path, const sb_model_options& options) {
 SpeculationFlags speculation_flags(const sb_model_options& options) {
   SpeculationFlags flags;
   if (options.heads) flags.heads = options.heads;
-  flags.no_switch = options.no_switch != 0;
+  if (options.no_controller) flags.controller = false;
   switch (options.speculation) {
     case SB_SPECULATION_AUTO:
       break;

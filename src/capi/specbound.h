@@ -83,7 +83,7 @@ typedef struct sb_model_options {
   int32_t n_ctx;               // context in tokens; 0: as trained, at most 4096
   int32_t n_threads;           // of the CPU; 0: one per physical core
   int32_t speculation;         // sb_speculation: what sessions begin with; the text is the same
-  int32_t no_switch;           // nonzero: draft on where that is measured to be slower than not
+  int32_t no_controller;       // nonzero: settings stay, and drafting goes on where it is slower
   const char* device;          // "auto", "cpu", "cuda", "cuda:N"; NULL: "auto"
   const char* chat_template;   // name of a built-in one; NULL: as the file says
   const char* heads;           // file of exit heads; NULL: NAME.heads.gguf beside NAME.gguf

@@ -5,16 +5,19 @@
 #include "error.h"
 
 namespace specbound {
+namespace {
 
-// Of the run text_[begin, end). Runs that share one are told apart by find().
-uint64_t NgramIndex::key(int begin, int end) const {
-  uint64_t hash = 0x2545f4914f6cdd1du * static_cast<uint64_t>(end - begin);
-  for (int i = begin; i < end; ++i) {
-    hash = (hash ^ static_cast<uint32_t>(text_[i])) * 0x9e3779b97f4a7c15u;
+// Runs that share one are told apart by find().
+uint64_t key(std::span<const int32_t> run) {
+  uint64_t hash = 0x2545f4914f6cdd1du * static_cast<uint64_t>(run.size());
+  for (const int32_t token : run) {
+    hash = (hash ^ static_cast<uint32_t>(token)) * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 32;
   }
   return hash;
 }
+
+}  // namespace
 
 void NgramIndex::assign(std::span<const int32_t> text) {
   const bool goes_on =
@@ -28,34 +31,36 @@ void NgramIndex::assign(std::span<const int32_t> text) {
 
 void NgramIndex::push(int32_t token) {
   const int place = static_cast<int>(text_.size());
-  for (int n = 1; n <= std::min(n_max_, place); ++n) behind_[key(place - n, place)] = place;
+  for (int n = 1; n <= std::min(n_max_, place); ++n) behind_[key(std::span(text_).last(n))] = place;
   text_.push_back(token);
 }
 
-int NgramIndex::find() const {
-  const int size = static_cast<int>(text_.size());
-  for (int n = std::min(n_max_, size); n >= 1; --n) {
-    const auto found = behind_.find(key(size - n, size));
+int NgramIndex::find(std::span<const int32_t> text) const {
+  for (int n = std::min(n_max_, static_cast<int>(text.size())); n >= 1; --n) {
+    const std::span<const int32_t> run = text.last(n);
+    const auto found = behind_.find(key(run));
     if (found == behind_.end()) continue;
     const int place = found->second;
-    if (place >= n && std::equal(text_.end() - n, text_.end(), text_.begin() + (place - n))) {
+    if (place >= n && std::equal(run.begin(), run.end(), text_.begin() + (place - n))) {
       return place;
     }
   }
   return -1;
 }
 
-DraftEnd NgramSpeculator::draft(Round& round) {
-  SB_CHECK(static_cast<int>(index_.text().size()) == round.pos() + 1);
-  int place = index_.find();
-  if (place < 0) return DraftEnd::kDifficult;
+DraftEnd draft_from(Round& round, int place) {
   while (!round.full()) {
-    // Behind the end of the text stand the drafts: what repeats itself goes on doing so.
     const int32_t token = round.history(round.newest())[place++];
     if (round.would_end(token)) return DraftEnd::kReplyEnd;
     round.append(token, 0);
   }
   return DraftEnd::kWidth;
+}
+
+DraftEnd NgramSpeculator::draft(Round& round) {
+  SB_CHECK(static_cast<int>(index_.text().size()) == round.pos() + 1);
+  const int place = index_.find();
+  return place < 0 ? DraftEnd::kDifficult : draft_from(round, place);
 }
 
 void NgramSpeculator::accept(Backend&, const RoundEvent& round) {

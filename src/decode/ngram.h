@@ -26,15 +26,19 @@ class NgramIndex {
 
   // The place behind the newest earlier run of the longest n <= n_max tokens that end the text;
   // -1 when not even the last token was there before.
-  int find() const;
+  int find() const { return find(text_); }
+  // The same for a text that begins with this one; what is behind this one is not looked up in.
+  int find(std::span<const int32_t> text) const;
 
  private:
-  uint64_t key(int begin, int end) const;
-
   int n_max_;
   std::vector<int32_t> text_;
   std::unordered_map<uint64_t, int> behind_;
 };
+
+// Fills the round with what stands in its text from `place` on: behind the end of the text stand
+// the drafts, and what repeats itself goes on doing so. kWidth or kReplyEnd.
+DraftEnd draft_from(Round& round, int place);
 
 class NgramSpeculator final : public Speculator {
  public:

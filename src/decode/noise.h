@@ -5,6 +5,8 @@
 //   key     = seed, low and high half
 //   counter = { reply, pos, token / 4, 0 };  token % 4 picks one of the block's four words
 //
+// Draws that must be independent of those have another counter: { reply, pos, which, 1 }.
+//
 // constexpr: nvcc then compiles it for kernels as it is.
 #pragma once
 
@@ -68,6 +70,15 @@ constexpr double gumbel_bound(uint32_t r) {
 constexpr float gumbel(const DrawPlace& place, int32_t token) {
   const uint32_t id = static_cast<uint32_t>(token);
   return gumbel_of(noise_block(place, id / 4)[id % 4]);
+}
+
+// Uniform in [0, 1), 53 bits: draw number `which` at its place, independent of the others and of
+// the Gumbel variates there.
+constexpr double uniform(const DrawPlace& place, uint32_t which) {
+  const std::array<uint32_t, 4> words =
+      philox4x32({place.reply, place.pos, which, 1},
+                 {static_cast<uint32_t>(place.seed), static_cast<uint32_t>(place.seed >> 32)});
+  return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
 }
 
 }  // namespace specbound

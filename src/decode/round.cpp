@@ -15,6 +15,7 @@ void Round::start(Limits limits) {
   tokens_.clear();
   ns_.fill(0);
   checks_.resize(kMaxRows);
+  proposals_.resize(kMaxRows);
   running_ = Phase::kDraft;
   mark_ = std::chrono::steady_clock::now();
   embed(text_.back());
@@ -23,6 +24,7 @@ void Round::start(Limits limits) {
 void Round::embed(int32_t token) {
   backend_.embed(rows(), token);
   checks_[rows()].clear();
+  proposals_[rows()].ids.clear();
   rows_.push_back({token, kNoDraft, {}});
 }
 
@@ -60,6 +62,32 @@ bool Round::run(int from, int to) {
   return true;
 }
 
+bool Round::run_newest_without(std::span<const int> skipped) {
+  const int n_layers = backend_.config().n_layers, slot = newest();
+  for (int l = 1; l <= n_layers;) {
+    if (aborted()) return false;
+    const auto next = std::ranges::lower_bound(skipped, l);
+    const bool skips = next != skipped.end() && *next == l;
+    int end = l;
+    if (skips) {
+      backend_.skip_layers(slot, 1, pos_ + slot, l, end);
+    } else {
+      end = next == skipped.end() ? n_layers : *next - 1;
+      backend_.run_layers(slot, 1, pos_ + slot, l, end);
+      passes_.push_back({l, end, slot, 1, running_});
+    }
+    l = end + 1;
+  }
+  spent(running_);
+  return true;
+}
+
+void Round::rewind() {
+  backend_.truncate(pos_);
+  for (int slot = 0; slot < rows(); ++slot) backend_.embed(slot, rows_[slot].token);
+  spent(running_);
+}
+
 void Round::checked(int layer, float confidence) {
   checks_[newest()].push_back({layer, confidence});
   spent(Phase::kCheck);
@@ -95,6 +123,13 @@ int32_t Round::draw(std::span<const float> z, std::span<const int32_t> ids, doub
   return sampler_.sample(z, before, draws_.place(limits_.reply, before), ids, margin);
 }
 
+int32_t Round::propose(std::span<const float> z) {
+  const std::span<const int32_t> before = history(newest());
+  TokenLaw& law = proposals_[newest()];
+  sampler_.law(z, before, law);
+  return draw_proposal(law, draws_.place(limits_.reply, before));
+}
+
 ExitPeak Round::exit_check(int head, float temperature) {
   return draws_.check(head, newest(), temperature, limits_.reply, history(newest()));
 }
@@ -105,9 +140,20 @@ int32_t Round::exit_draw(std::span<const int32_t> ids, double* margin) {
 
 int32_t Round::sample(int slot) {
   mark_ = std::chrono::steady_clock::now();  // what the loop did with the token before is not ours
-  const int32_t token = draws_.token(slot, limits_.reply, history(slot));
+  const int32_t token = target(slot);
   spent(Phase::kSample);
   return token;
+}
+
+// By the rule that the draft after row `slot` was made for: rejection, or the coupled draw, which
+// is right for any draft and for none.
+int32_t Round::target(int slot) {
+  if (slot == newest() || proposals_[slot].ids.empty()) {
+    return draws_.token(slot, limits_.reply, history(slot));
+  }
+  draws_.law(slot, history(slot), target_);
+  return judge_proposal(target_, proposals_[slot], rows_[slot + 1].token,
+                        draws_.place(limits_.reply, history(slot)));
 }
 
 bool Round::is_draft(int slot, int32_t token) const {

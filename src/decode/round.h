@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "decode/rejection.h"
 #include "decode/row_draws.h"
 #include "decode/sampler.h"
 #include "engine/backend.h"
@@ -57,20 +58,34 @@ class Round {
   // suffix, so that rows that lag behind catch up in the same batch. False when aborted.
   bool run(int from, int to);
 
+  // For a guess by the model with layers left out: the newest row alone through all layers but
+  // those of `skipped` (ascending, 1..L), which it passes by. False when aborted. What it leaves is
+  // of no use to verification: rewind() when drafting is over.
+  bool run_newest_without(std::span<const int> skipped);
+  // No layer has run on any row.
+  void rewind();
+
   // What the sampler's rule picks from logits z for the token after the newest row, with the noise
   // that the target will be drawn with: draft and target agree far more often than independent
   // draws would. `ids` and `margin` as for Sampler::sample.
   int32_t draw(std::span<const float> z, std::span<const int32_t> ids = {},
                double* margin = nullptr);
-  // The same rule on the logits of exit head `head`, which looks at the newest row. A backend that
-  // draws does it in the same call.
+  // A draft after the newest row from the law of logits z, with noise of its own, for a temperature
+  // above 0. It must be appended, whatever token it is: the target is then drawn by rejection, in
+  // place of the sampler's rule.
+  int32_t propose(std::span<const float> z);
+  // The same rule as draw() on the logits of exit head `head`, which looks at the newest row. A
+  // backend that draws does it in the same call.
   ExitPeak exit_check(int head, float temperature);
   int32_t exit_draw(std::span<const int32_t> ids, double* margin = nullptr);
+  // What drafts beside the model has run: the time since the last call was for that.
+  void ran_beside() { spent(Phase::kDraft); }
   // The newest row was looked at after `layer`.
   void checked(int layer, float confidence);
   // The reply would end with `token` after the newest row: no row after it can be used.
   bool would_end(int32_t token);
-  // A new row: `token`, drafted from the newest row after `exit_layer` (0: before any).
+  // A new row: `token`, drafted from the newest row after `exit_layer` (0: before any, or by
+  // layers that verification runs again).
   void append(int32_t token, int exit_layer);
 
   // ---- what the loop does after it ----
@@ -94,6 +109,7 @@ class Round {
 
  private:
   void embed(int32_t token);
+  int32_t target(int slot);
   void spent(Phase phase);
 
   Backend& backend_;
@@ -105,6 +121,8 @@ class Round {
   Phase running_ = Phase::kDraft;  // what layers run for
   std::vector<RowEvent> rows_;
   std::vector<std::vector<ExitCheck>> checks_;  // [slot]; kept between rounds for their storage
+  std::vector<TokenLaw> proposals_;  // [slot]: what the draft after it came from; else empty
+  TokenLaw target_;                  // scratch
   std::vector<LayerPass> passes_;
   std::vector<TokenEvent> tokens_;
   std::array<int64_t, kPhases> ns_{};

@@ -21,14 +21,22 @@ void RowDraws::look(int n, uint32_t reply, std::span<const int32_t> text) {
 
 int32_t RowDraws::token(int slot, uint32_t reply, std::span<const int32_t> history) {
   const DrawPlace at = place(reply, history);
-  const size_t vocab_size = backend_.config().vocab_size;
-  size_t first = slot * vocab_size;
   if (backend_.draws()) {
     if (const auto token = sampler_.take(draws_[slot], at)) return *token;
-    first = 0;
-    backend_.logits(slot, 1, logits_.data());
   }
-  return sampler_.sample(std::span(logits_).subspan(first, vocab_size), history, at);
+  return sampler_.sample(logits_of(slot), history, at);
+}
+
+void RowDraws::law(int slot, std::span<const int32_t> history, TokenLaw& law) {
+  sampler_.law(logits_of(slot), history, law);
+}
+
+// Of a row that was looked at.
+std::span<const float> RowDraws::logits_of(int slot) {
+  const size_t vocab_size = backend_.config().vocab_size;
+  if (!backend_.draws()) return std::span(logits_).subspan(slot * vocab_size, vocab_size);
+  backend_.logits(slot, 1, logits_.data());
+  return std::span(logits_).first(vocab_size);
 }
 
 ExitPeak RowDraws::check(int head, int slot, float temperature, uint32_t reply,

@@ -25,6 +25,9 @@ class RowDraws {
   // The token after row `slot` of them; `history` ends with that row.
   int32_t token(int slot, uint32_t reply, std::span<const int32_t> history);
 
+  // The law of that token, for a temperature above 0.
+  void law(int slot, std::span<const int32_t> history, TokenLaw& law);
+
   // Exit head `head` looks at row `slot`, with which `history` ends.
   ExitPeak check(int head, int slot, float temperature, uint32_t reply,
                  std::span<const int32_t> history);
@@ -34,6 +37,8 @@ class RowDraws {
                      double* margin = nullptr);
 
  private:
+  std::span<const float> logits_of(int slot);
+
   Backend& backend_;
   Sampler& sampler_;
   std::array<RowDraw, kMaxRows> draws_;  // [slot], of a backend that draws

@@ -95,6 +95,39 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
     if (margin) *margin = margin_of(logits);
     return greedy_token(logits, ids);
   }
+  filter(logits, ids);
+  return draw(place, margin);
+}
+
+void Sampler::law(std::span<const float> logits, std::span<const int32_t> history, TokenLaw& law) {
+  SB_CHECK(!logits.empty() && params_.temperature > 0);
+  if (params_.repeat_penalty != 1.0f) logits = penalize(logits, history, {});
+  filter(logits, {});
+  float max = kMinusInf;
+  for (const Candidate& c : candidates_) max = std::max(max, c.logit);
+  law.ids.clear();
+  law.probabilities.clear();
+  double z = 0;
+  for (const Candidate& c : candidates_) {
+    // Of infinite ones the lowest id takes all, as in draw().
+    const double weight =
+        std::isinf(max) ? c.logit == max && law.ids.empty()
+                        : exact_exp((static_cast<double>(c.logit) - max) / params_.temperature);
+    if (weight == 0) continue;
+    law.ids.push_back(c.id);
+    law.probabilities.push_back(weight);
+    z += weight;
+  }
+  for (double& p : law.probabilities) p /= z;
+}
+
+double TokenLaw::of(int32_t id) const {
+  const auto at = std::lower_bound(ids.begin(), ids.end(), id);
+  return at != ids.end() && *at == id ? probabilities[at - ids.begin()] : 0;
+}
+
+// Leaves the survivors.
+void Sampler::filter(std::span<const float> logits, std::span<const int32_t> ids) {
   if (params_.top_k > 0 && static_cast<size_t>(params_.top_k) < logits.size()) {
     collect_top_k(logits, ids);
   } else {
@@ -102,7 +135,6 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
   }
   if (params_.top_p < 1) keep_top_p();
   if (params_.min_p > 0) keep_min_p();
-  return draw(place, margin);
 }
 
 std::span<const float> Sampler::penalize(std::span<const float> logits,

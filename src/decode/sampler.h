@@ -50,6 +50,14 @@ inline SamplingParams greedy_sampling() {
 // The token of the largest logit by the order above. `ids` as for Sampler::sample.
 int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids = {});
 
+// The law that a token is drawn by, after penalty, filters and temperature.
+struct TokenLaw {
+  std::vector<int32_t> ids;           // ascending; all others have no chance
+  std::vector<double> probabilities;  // [ids], each above 0; they add up to 1
+
+  double of(int32_t id) const;
+};
+
 class Sampler {
  public:
   // `params` must pass validate().
@@ -63,8 +71,11 @@ class Sampler {
                  const DrawPlace& place, std::span<const int32_t> ids = {},
                  double* margin = nullptr);
 
-  // The same token from the head of a row whose logits have been penalized already; nothing where
-  // the head does not decide it. `weighed`: it holds weights too.
+  // The law that sample() follows over all places, for a temperature above 0.
+  void law(std::span<const float> logits, std::span<const int32_t> history, TokenLaw& law);
+
+  // The token of sample() from the head of a row whose logits have been penalized already; nothing
+  // where the head does not decide it. `weighed`: it holds weights too.
   std::optional<int32_t> sample_top(const TopLogits& top, bool weighed, const DrawPlace& place,
                                     double* margin = nullptr);
 
@@ -86,6 +97,7 @@ class Sampler {
 
   std::span<const float> penalize(std::span<const float> logits, std::span<const int32_t> history,
                                   std::span<const int32_t> ids);
+  void filter(std::span<const float> logits, std::span<const int32_t> ids);
   void collect_all(std::span<const float> logits, std::span<const int32_t> ids);
   void collect_top_k(std::span<const float> logits, std::span<const int32_t> ids);
   void keep_top_p();

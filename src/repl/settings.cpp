@@ -161,7 +161,22 @@ std::string Settings::value_of(const std::string& name) const {
   if (name == "speculator") return given_.speculator;
   if (name == "heads") return given_.heads.empty() ? "(those beside the model)" : given_.heads;
   if (name == "ngram-max") return std::to_string(given_.ngram_max);
-  if (name == "no-switch") return on_off(given_.no_switch);
+  if (name == "model-draft") return given_.draft_model.empty() ? "(none)" : given_.draft_model;
+  if (name == "accept") {
+    return given_.acceptance == Acceptance::kRejection ? "rejection" : "coupled";
+  }
+  if (name == "controller") {
+    return on_off(given_.controller.value_or(speculation_.preset() != Preset::kPaper));
+  }
+  if (name == "exit-layer") {
+    if (given_.speculator != "layerskip") return "(not used: layerskip does not draft)";
+    return layer_list(speculation_.params().check_layers);
+  }
+  if (name == "skip-layers") {
+    const DraftVerify* drafter_without = speculation_.draft_verify();
+    return drafter_without ? layer_list(drafter_without->params().skipped)
+                           : "(not used: draft-verify does not draft)";
+  }
   if (speculation_.head_layers().empty()) return "(not used: no exit heads draft)";
   const SpecBoundParams params = speculation_.params();
   if (name == "preset") return preset_name(speculation_.preset());

@@ -26,7 +26,7 @@ sb_model* open_model(const char* path, int32_t speculation) {
   const sb_model_options options = {.size = sizeof options,
                                     .n_threads = 1,
                                     .speculation = speculation,
-                                    .no_switch = 1,  // whatever else the machine does
+                                    .no_controller = 1,  // whatever else the machine does
                                     .device = "cpu"};
   sb_model* model = NULL;
   CHECK(sb_model_open(path, &options, &model) == SB_OK && model);

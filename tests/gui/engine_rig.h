@@ -83,7 +83,7 @@ class EngineRig {
     request.model.model = demo_model();
     request.model.n_threads = n_threads;
     request.speculation.specbound.preset = Preset::kShipped;  // not what tune found here
-    request.speculation.no_switch = true;                     // nothing that depends on time
+    request.speculation.controller = false;                   // nothing that depends on time
     return load(request);
   }
   // Nothing has happened.

@@ -1,0 +1,112 @@
+#include "app/draft_model_file.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+
+#include "app/interrupt.h"
+#include "app/terminal_text.h"
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+// What a token is, as a file says it; types are ordinary where it has none.
+struct Token {
+  std::string_view text;
+  int32_t type;
+
+  bool operator==(const Token&) const = default;
+};
+
+class Tokens {
+ public:
+  explicit Tokens(const Gguf& gguf)
+      : texts_(gguf.get_strings("tokenizer.ggml.tokens").value_or(std::vector<std::string_view>())),
+        types_(gguf.get_ints("tokenizer.ggml.token_type").value_or(std::vector<int32_t>())) {}
+
+  int size() const { return static_cast<int>(texts_.size()); }
+  Token operator[](int id) const {
+    return {texts_[id], static_cast<size_t>(id) < types_.size() ? types_[id] : 1};
+  }
+
+ private:
+  std::vector<std::string_view> texts_;
+  std::vector<int32_t> types_;
+};
+
+std::string shown(const Token& token) {
+  return format("\"%s\" of type %d", printable(token.text).c_str(), token.type);
+}
+
+}  // namespace
+
+void check_same_vocabulary(const LoadedModel& target, const LoadedModel& drafter) {
+  const auto require_same = [&](const std::string& what, const std::string& expected,
+                                const std::string& found) {
+    if (expected == found) return;
+    throw Error(
+        ErrorCode::kUsage,
+        format("-md %s: a draft model needs the vocabulary of %s: %s: expected %s, found %s",
+               drafter.path().c_str(), target.path().c_str(), what.c_str(), expected.c_str(),
+               found.c_str()));
+  };
+  const auto require_same_id = [&](const char* what, int64_t expected, int64_t found) {
+    require_same(what, std::to_string(expected), std::to_string(found));
+  };
+  require_same_id("vocab_size", target.config().vocab_size, drafter.config().vocab_size);
+  for (const char* key : {"tokenizer.ggml.model", "tokenizer.ggml.pre"}) {
+    const auto word = [key](const LoadedModel& model) {
+      const auto text = model.gguf().get_string(key);
+      return text ? '"' + printable(*text) + '"' : std::string("none");
+    };
+    require_same(key, word(target), word(drafter));
+  }
+  const Tokens expected(target.gguf()), found(drafter.gguf());
+  require_same_id("number of tokens", expected.size(), found.size());
+  for (int id = 0; id < expected.size(); ++id) {
+    if (expected[id] == found[id]) continue;
+    require_same(format("token %d", id), shown(expected[id]), shown(found[id]));
+  }
+  require_same_id("BOS token", target.tokenizer().bos(), drafter.tokenizer().bos());
+  require_same_id("EOS token", target.tokenizer().eos(), drafter.tokenizer().eos());
+  for (int id = 0; id < expected.size(); ++id) {
+    const auto end = [id](const LoadedModel& model) {
+      return model.tokenizer().is_end(id) ? "one that ends a reply"
+                                          : "one that does not end a reply";
+    };
+    require_same(format("token %d", id), end(target), end(drafter));
+  }
+}
+
+DraftModelFile::DraftModelFile(const std::string& path, const LoadedModel& target) {
+  ModelFlags flags = target.flags_beside(path);
+  model_.emplace(flags);
+  check_same_vocabulary(target, *model_);
+  // Behind the context that it was trained on it would draft nonsense.
+  if (const int trained = config().max_seq_len; trained < flags.n_ctx) {
+    flags.n_ctx = trained;
+    model_.emplace(flags);
+  }
+}
+
+void DraftModelFile::load(const Backend& target,
+                          const std::function<void(const std::string& line)>& note) {
+  LoadWatcher watcher;
+  watcher.progress = [](const std::string&, size_t, size_t) {};
+  watcher.note = [&note](const std::string& line) {
+    if (note) return note("draft " + line);
+    std::fprintf(stderr, "draft %s\n", terminal_text(line).c_str());
+  };
+  watcher.abort = &interrupt_flag();
+  try {
+    model_->load(nullptr, watcher, &target);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kLimit) throw;
+    throw Error(e.code(),
+                format("-md %s: %s; --spec off does without it", path().c_str(), e.what()));
+  }
+  loaded_ = true;
+}
+
+}  // namespace specbound

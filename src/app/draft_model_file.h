@@ -1,0 +1,37 @@
+// The model that drafts for another one (-md): a second GGUF of the same vocabulary, loaded on the
+// same device, with K/V of its own.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "app/loaded_model.h"
+
+namespace specbound {
+
+// Throws Error(kUsage) naming the first difference, unless every id means the same in both: the
+// number of tokens, their texts and kinds, the special ids, and how text is cut into pieces before
+// tokens are made of it.
+void check_same_vocabulary(const LoadedModel& target, const LoadedModel& drafter);
+
+class DraftModelFile {
+ public:
+  // Opens it. Throws Error(kUsage) for another vocabulary, and what LoadedModel throws.
+  DraftModelFile(const std::string& path, const LoadedModel& target);
+
+  // Makes its backend beside the target's, once. What is to be known of it goes to `note`, or to
+  // stderr. Throws Error(kLimit) when there is no memory for it, Interrupted on Ctrl-C.
+  void load(const Backend& target, const std::function<void(const std::string& line)>& note);
+  bool loaded() const { return loaded_; }
+  Backend& backend() { return model_->backend(); }  // after load()
+
+  const std::string& path() const { return model_->path(); }
+  const ModelConfig& config() const { return model_->config(); }
+
+ private:
+  std::optional<LoadedModel> model_;
+  bool loaded_ = false;
+};
+
+}  // namespace specbound

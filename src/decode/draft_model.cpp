@@ -1,0 +1,65 @@
+#include "decode/draft_model.h"
+
+#include <algorithm>
+
+#include "error.h"
+
+namespace specbound {
+
+DraftModel::DraftModel(Backend& backend, int w_max, float tau, Acceptance acceptance)
+    : backend_(backend),
+      w_max_(w_max),
+      tau_(tau),
+      acceptance_(acceptance),
+      logits_(backend.config().vocab_size) {
+  SB_CHECK(w_max >= 1 && w_max <= kMaxRows);
+}
+
+DraftEnd DraftModel::draft(Round& round) {
+  SB_CHECK(backend_.config().vocab_size == round.backend().config().vocab_size);
+  while (!round.full()) {
+    if (round.pos() + round.rows() > backend_.n_ctx()) {  // no room for the newest row
+      return round.rows() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;
+    }
+    if (!read(round)) return DraftEnd::kAborted;
+    round.ran_beside();
+    const float confidence = backend_.confidence(logits_, 1);
+    round.checked(0, confidence);
+    if (confidence < tau_) return DraftEnd::kDifficult;
+    const bool proposes =
+        acceptance_ == Acceptance::kRejection && round.sampler().params().temperature > 0;
+    const int32_t token = proposes ? round.propose(logits_) : round.draw(logits_);
+    const bool ends = round.would_end(token);
+    if (ends && !proposes) return DraftEnd::kReplyEnd;
+    round.append(token, 0);
+    if (ends) return DraftEnd::kReplyEnd;
+  }
+  return DraftEnd::kWidth;
+}
+
+// Everything up to the newest row, of which it leaves the logits. False when aborted.
+bool DraftModel::read(const Round& round) {
+  const std::span<const int32_t> text = round.history(round.newest());
+  const auto same = std::mismatch(text_.begin(), text_.end(), text.begin(), text.end());
+  // The last one is read again, for its logits.
+  text_.resize(std::min<size_t>(same.first - text_.begin(), text.size() - 1));
+  backend_.truncate(static_cast<int>(text_.size()));  // rejected drafts, or what an exception left
+  if (text.size() - text_.size() > kMaxRows) {
+    const auto go_on = [](void* context, int) {
+      return !static_cast<const Round*>(context)->aborted();
+    };
+    backend_.prefill(text.subspan(text_.size(), text.size() - text_.size() - 1), go_on,
+                     const_cast<Round*>(&round));
+    text_.assign(text.begin(), text.begin() + backend_.kv_len(1));
+  }
+  if (round.aborted()) return false;
+  const int pos = static_cast<int>(text_.size());
+  const int n = static_cast<int>(text.size()) - pos;
+  for (int slot = 0; slot < n; ++slot) backend_.embed(slot, text[pos + slot]);
+  backend_.run_layers(0, n, pos, 1, backend_.config().n_layers);
+  backend_.logits(n - 1, 1, logits_.data());
+  text_.assign(text.begin(), text.end());
+  return true;
+}
+
+}  // namespace specbound

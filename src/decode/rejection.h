@@ -1,0 +1,30 @@
+// The classic rule of speculative sampling: a draft x, drawn from the drafter's law q, stays with
+// chance min(1, p(x) / q(x)) under the target's law p; else a token of norm(max(0, p - q)) takes
+// its place. What comes out follows p exactly, but is not the text that plain decoding gives for
+// the same seed. Leviathan et al. 2023 (arXiv:2211.17192), Chen et al. 2023 (arXiv:2302.01318).
+//
+// Three independent draws a place, none of them the sampler's noise. A draft that was drawn must be
+// judged: leaving some out by what they are would bias what is left.
+#pragma once
+
+#include <cstdint>
+
+#include "decode/noise.h"
+#include "decode/sampler.h"
+
+namespace specbound {
+
+// How a draft and its target belong together.
+enum class Acceptance {
+  kCoupled,    // both drawn with the same noise: the text of plain decoding (DESIGN 5)
+  kRejection,  // by the rule above: its law
+};
+
+// The draft at `place`, from the law q.
+int32_t draw_proposal(const TokenLaw& q, const DrawPlace& place);
+
+// The token at `place` under the law p, where `draft` came from draw_proposal(q, place). It is the
+// draft where that is accepted, and another token elsewhere.
+int32_t judge_proposal(const TokenLaw& p, const TokenLaw& q, int32_t draft, const DrawPlace& place);
+
+}  // namespace specbound

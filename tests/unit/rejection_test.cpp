@@ -1,0 +1,352 @@
+// Rejection sampling: the sampler's law against its definition, the law of what the rule gives by
+// itself and in the loop with a draft model against every text of a small vocabulary, and rules
+// that are wrong, which the same statistic must see.
+#include "decode/rejection.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "decode/draft_model.h"
+#include "decode/generate.h"
+#include "engine_rig.h"
+#include "error.h"
+#include "forwarding_backend.h"
+#include "token_law.h"
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TokenLaw law_of(const SamplingParams& params, const std::vector<float>& row,
+                const std::vector<int32_t>& history = {}) {
+  TokenLaw out;
+  Sampler(params).law(row, history, out);
+  return out;
+}
+
+std::vector<float> random_row(TinyRandom& random, int n, float scale) {
+  std::vector<float> row(n);
+  for (float& l : row) l = scale * random.normal();
+  return row;
+}
+
+SamplingParams filtered(float temperature, int top_k, float top_p, float min_p, float penalty) {
+  SamplingParams p = open_params(temperature);
+  p.top_k = top_k;
+  p.top_p = top_p;
+  p.min_p = min_p;
+  p.repeat_penalty = penalty;
+  return p;
+}
+
+const std::vector<SamplingParams>& settings() {
+  static const std::vector<SamplingParams> all = {
+      open_params(1), open_params(0.4f), filtered(0.8f, 3, 1, 0, 1), filtered(1, 0, 0.8f, 0, 1),
+      filtered(1.5f, 4, 0.95f, 0.1f, 1.4f)};
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the sampler's law is that of its definition") {
+  TinyRandom random(4);
+  for (const SamplingParams& params : settings()) {
+    for (int i = 0; i < 50; ++i) {
+      const std::vector<float> row = random_row(random, 13, 2);
+      const std::vector<int32_t> history = token_ids(6, 13, random.next());
+      const std::vector<double> expected = law(params, row, history);
+      const TokenLaw found = law_of(params, row, history);
+      double sum = 0;
+      for (int id = 0; id < 13; ++id) {
+        CHECK(found.of(id) == doctest::Approx(expected[id]).epsilon(1e-6));
+        sum += found.of(id);
+      }
+      CHECK(sum == doctest::Approx(1).epsilon(1e-12));
+      CHECK(std::is_sorted(found.ids.begin(), found.ids.end()));
+    }
+  }
+}
+
+TEST_CASE("the law of hostile rows is that of the draws from them") {
+  const auto certain = [](const std::vector<float>& row, float temperature = 1) {
+    const TokenLaw found = law_of(open_params(temperature), row);
+    REQUIRE(found.ids.size() == 1);
+    CHECK(found.probabilities[0] == 1);
+    CHECK(Sampler(open_params(temperature)).sample(row, {}, {1, 2, 3}) == found.ids[0]);
+    return found.ids[0];
+  };
+  CHECK(certain({kNan, kNan}) == 0);
+  CHECK(certain({-kInf, -kInf}) == 0);
+  CHECK(certain({3e38f, kInf, 1, kInf}) == 1);
+  CHECK(certain({-kInf, kNan, -3e38f}) == 2);
+  CHECK(certain({1, 2, 0}, 1e-6f) == 1);
+  CHECK(certain({3.4e38f, -3.4e38f, 3.3e38f}, 1e-6f) == 0);
+  CHECK(law_of(open_params(1), {kNan, 0, 0}).ids == std::vector<int32_t>{1, 2});
+  CHECK(law_of(open_params(1), {0, 1}).of(7) == 0);
+}
+
+namespace {
+
+using Rule = std::function<int32_t(const TokenLaw& p, const TokenLaw& q, int32_t draft,
+                                   const DrawPlace& place)>;
+
+struct Judged {
+  ChiSquare tokens;    // against p
+  ChiSquare accepted;  // against 1 - TV
+  int n_accepted = 0;
+};
+
+Judged judge_many(const TokenLaw& p, const TokenLaw& q, int vocab_size, const Rule& rule) {
+  constexpr int kDraws = 20000;
+  std::vector<int> counts(vocab_size), kept(2);
+  std::vector<double> expected(vocab_size);
+  double tv = 0;
+  for (int id = 0; id < vocab_size; ++id) {
+    expected[id] = p.of(id);
+    tv += 0.5 * std::fabs(p.of(id) - q.of(id));
+  }
+  for (uint32_t i = 0; i < kDraws; ++i) {
+    const DrawPlace place{7 + i % 3, i % 17, i};
+    const int32_t draft = draw_proposal(q, place), token = rule(p, q, draft, place);
+    ++counts[token];
+    ++kept[token == draft];
+  }
+  Judged judged;
+  judged.tokens.add(counts, expected);
+  if (tv > 1e-9) judged.accepted.add(kept, {tv, 1 - tv});
+  judged.n_accepted = kept[1];
+  return judged;
+}
+
+}  // namespace
+
+TEST_CASE("what rejection gives follows p, and as many drafts stay as can") {
+  TinyRandom random(9);
+  for (const SamplingParams& params : settings()) {
+    for (const float by : {0.1f, 0.6f, 3.0f}) {  // q is near p, far from it
+      CAPTURE(by);
+      const std::vector<float> row = random_row(random, 12, 1.5f);
+      std::vector<float> near = row;
+      for (float& l : near) l += by * random.normal();
+      const TokenLaw p = law_of(params, row), q = law_of(params, near);
+      const Judged judged = judge_many(p, q, 12, judge_proposal);
+      CHECK(judged.tokens.tail() > kRare);
+      CHECK(judged.accepted.tail() > kRare);
+    }
+    const TokenLaw same = law_of(params, random_row(random, 12, 1.5f));
+    CHECK(judge_many(same, same, 12, judge_proposal).n_accepted == 20000);
+  }
+  // Nothing in common.
+  const TokenLaw p{{0, 3}, {0.25, 0.75}}, q{{1, 2}, {0.5, 0.5}};
+  const Judged judged = judge_many(p, q, 4, judge_proposal);
+  CHECK(judged.tokens.tail() > kRare);
+  CHECK(judged.n_accepted == 0);
+}
+
+TEST_CASE("laws that differ by rounding alone leave a token of p") {
+  const double tiny = 1e-18;
+  const TokenLaw p{{1}, {1}}, q{{0, 1}, {tiny, 1}};
+  CHECK(judge_proposal(p, q, 0, {1, 1, 1}) == 1);
+  CHECK(judge_proposal(p, q, 1, {1, 1, 1}) == 1);
+}
+
+TEST_CASE("rules that are slightly wrong are seen") {
+  TinyRandom random(10);
+  const std::vector<float> row = random_row(random, 8, 1);
+  std::vector<float> near = row;
+  for (float& l : near) l += 0.7f * random.normal();
+  const TokenLaw p = law_of(open_params(1), row), q = law_of(open_params(1), near);
+  const std::map<std::string, Rule> wrong = {
+      {"all drafts stay",
+       [](const auto&, const auto&, int32_t draft, const auto&) { return draft; }},
+      {"no residual: a rejected draft's place is drawn from p",
+       [](const TokenLaw& p, const TokenLaw& q, int32_t draft, const DrawPlace& place) {
+         const bool stays = judge_proposal(p, q, draft, place) == draft;
+         return stays ? draft : draw_proposal(p, {place.seed + 99, place.reply, place.pos});
+       }},
+      {"the noise of the draft once more",
+       [](const TokenLaw& p, const TokenLaw& q, int32_t draft, const DrawPlace& place) {
+         const bool stays = uniform(place, 0) * q.of(draft) < p.of(draft);
+         return stays ? draft : judge_proposal(p, q, draft, place);
+       }},
+      {"laws of another temperature",
+       [&](const TokenLaw& p, const TokenLaw&, int32_t draft, const DrawPlace& place) {
+         return judge_proposal(p, law_of(open_params(1.3f), near), draft, place);
+       }}};
+  CHECK(judge_many(p, q, 8, judge_proposal).tokens.tail() > kRare);
+  for (const auto& rule : wrong) {
+    CAPTURE(rule.first);
+    CHECK(judge_many(p, q, 8, rule.second).tokens.tail() < kRare);
+  }
+}
+
+namespace {
+
+constexpr int kVocab = 5, kEnd = 4;  // this token ends a reply
+const std::vector<int32_t> kPrompt = {0, 1, 2};
+
+// A model whose logits are a table of the last two tokens in its cache, which is kept as a backend
+// keeps K and V.
+class TableBackend final : public ForwardingBackend {
+ public:
+  using Table = std::vector<std::vector<float>>;  // [before * kVocab + last]
+
+  explicit TableBackend(Table table)
+      : ForwardingBackend(model().backend(best_isa(), 1)), table_(std::move(table)) {}
+
+  static Table random_table(uint64_t seed) {
+    TinyRandom random(seed);
+    Table table(kVocab * kVocab);
+    for (std::vector<float>& row : table) row = random_row(random, kVocab, 1.2f);
+    return table;
+  }
+  static Table near(Table table, float by, uint64_t seed) {
+    TinyRandom random(seed);
+    for (std::vector<float>& row : table) {
+      for (float& l : row) l += by * random.normal();
+    }
+    return table;
+  }
+  const std::vector<float>& row(std::span<const int32_t> text) const {
+    return table_[text[text.size() - 2] * kVocab + text.back()];
+  }
+
+  void embed(int slot, int32_t token) override { slots_[slot] = token; }
+  void run_layers(int slot, int n, int pos, int, int) override {
+    SB_CHECK(pos == static_cast<int>(cache_.size()));
+    cache_.insert(cache_.end(), slots_ + slot, slots_ + slot + n);
+    root_ = pos - slot;
+  }
+  void logits(int slot, int n, float* out) override {
+    for (int i = slot; i < slot + n; ++i) {
+      const std::vector<float>& z = row(std::span(cache_).first(root_ + i + 1));
+      out = std::copy(z.begin(), z.end(), out);
+    }
+  }
+  void prefill(std::span<const int32_t> tokens, bool (*)(void*, int), void*) override {
+    cache_.insert(cache_.end(), tokens.begin(), tokens.end());
+  }
+  int kv_len(int) const override { return static_cast<int>(cache_.size()); }
+  void truncate(int len) override { cache_.resize(std::min<size_t>(cache_.size(), len)); }
+
+ private:
+  static const TinyModel& model() {
+    static const TinyModel model([] {
+      TinySpec spec;
+      spec.n_layers = 1;
+      spec.vocab_size = kVocab;
+      return spec;
+    }());
+    return model;
+  }
+  Table table_;
+  std::vector<int32_t> cache_;
+  int32_t slots_[kMaxRows] = {};
+  int root_ = 0;  // position of slot 0
+};
+
+constexpr int kTokens = 3;  // of each reply are counted
+using Text = std::vector<int32_t>;
+
+// The chance of every text that a reply can begin with.
+void enumerate(const TableBackend& target, const SamplingParams& params, Text text, double chance,
+               std::map<Text, double>& chances) {
+  if (text.size() == kPrompt.size() + kTokens || text.back() == kEnd) {
+    chances[text] += chance;
+    return;
+  }
+  const std::vector<double> next = law(params, target.row(text), text);
+  text.push_back(0);
+  for (int id = 0; id < kVocab; ++id) {
+    text.back() = id;
+    enumerate(target, params, text, chance * next[id], chances);
+  }
+}
+
+// Replies drafted by `speculator`, held against all that are possible.
+ChiSquare replies(TableBackend& target, Speculator& speculator, const SamplingParams& params,
+                  Counters* counters = nullptr) {
+  constexpr uint32_t kReplies = 12000;
+  std::map<Text, double> chances;
+  enumerate(target, params, kPrompt, 1, chances);
+  std::map<Text, int> seen;
+  Session session(target, Sampler(params));
+  session.set_speculator(&speculator);
+  GenerateOptions options;
+  options.max_tokens = kTokens + 1;  // the last of those that count may be a draft too
+  options.is_end = [](int32_t token) { return token == kEnd; };
+  for (options.reply = 0; options.reply < kReplies; ++options.reply) {
+    const GenerateStats stats = session.generate(kPrompt, options);
+    if (counters) counters->add(stats.counters);
+    const auto text = session.tokens();
+    const size_t n = std::min(text.size(), kPrompt.size() + kTokens);
+    ++seen[Text(text.begin(), text.begin() + static_cast<long>(n))];
+  }
+  std::vector<int> counts;
+  std::vector<double> expected;
+  for (const auto& [text, chance] : chances) {
+    counts.push_back(seen[text]);
+    expected.push_back(chance);
+  }
+  ChiSquare found;
+  found.add(counts, expected);
+  return found;
+}
+
+// Leaves out the drafts that would end the reply, as may be done where drafts are coupled.
+class PickyProposals final : public Speculator {
+ public:
+  explicit PickyProposals(const TableBackend& drafter) : drafter_(drafter) {}
+  const char* name() const override { return "picky"; }
+  int width() const override { return 4; }
+  DraftEnd draft(Round& round) override {
+    while (!round.full()) {
+      const int32_t token = round.propose(drafter_.row(round.history(round.newest())));
+      if (token == kEnd) return DraftEnd::kReplyEnd;
+      round.append(token, 0);
+    }
+    return DraftEnd::kWidth;
+  }
+
+ private:
+  const TableBackend& drafter_;
+};
+
+}  // namespace
+
+TEST_CASE("texts drafted by another model follow the target's law, with every filter") {
+  const TableBackend::Table table = TableBackend::random_table(3);
+  TableBackend target(table), drafter(TableBackend::near(table, 0.8f, 4));
+  for (size_t i = 0; i < settings().size(); ++i) {
+    CAPTURE(i);
+    SamplingParams params = settings()[i];
+    params.seed = i;
+    for (const float tau : {0.0f, 0.45f}) {
+      DraftModel draft(drafter, 4, tau, Acceptance::kRejection);
+      Counters counters;
+      const ChiSquare found = replies(target, draft, params, &counters);
+      CHECK(!found.impossible);
+      CHECK(found.tail() > kRare);
+      CHECK(counters.accepted_tokens > 500);
+      CHECK(counters.drafted_tokens - counters.accepted_tokens > 500);
+    }
+  }
+}
+
+TEST_CASE("texts whose drafts were chosen by what they are do not, and that is seen") {
+  const TableBackend::Table table = TableBackend::random_table(3);
+  TableBackend target(table), drafter(TableBackend::near(table, 0.8f, 4));
+  PickyProposals picky(drafter);
+  CHECK(replies(target, picky, open_params(1)).tail() < kRare);
+}
