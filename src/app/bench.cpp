@@ -1,304 +1,29 @@
-// specbound bench: how fast a model of some size decodes and drafts here, with random weights and
-// no file; and what speculation would give it, by replaying rounds through it.
+// specbound bench: how fast models run here: of some size, with random weights and no file; as
+// llama-bench measures them; and with speculation against without.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdio>
-#include <fstream>
-#include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "app/bench_compare.h"
 #include "app/bench_flags.h"
-#include "app/bench_measure.h"
-#include "app/bench_replay.h"
-#include "app/bench_report.h"
-#include "app/bench_shapes.h"
+#include "app/bench_random.h"
+#include "app/bench_tests.h"
 #include "app/cli.h"
 #include "app/commands.h"
-#include "app/file_output.h"
-#include "app/gpu.h"
 #include "app/interrupt.h"
-#include "app/machine.h"
-#include "app/progress.h"
-#include "engine/cpu/cpu_backend.h"
-#include "engine/pages.h"
-#include "error.h"
-#include "model/random_heads.h"
-#include "model/random_weights.h"
 
 namespace specbound {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kAbout =
-    "How fast a model of some size runs here, with random weights and no file: plain tokens\n"
-    "against the memory bandwidth of the same run, passes over 1 to 16 rows, rows that leave\n"
-    "early, checks. With --replay...: what speculation would give, by replaying rounds through\n"
-    "the same layers.";
-
-HeadKind head_of(const BenchFlags& flags, bool before_layer_1) {
-  if (flags.head.empty()) return before_layer_1 ? HeadKind::kChained : HeadKind::kFolded;
-  const std::optional<HeadKind> kind = parse_head_kind(flags.head);
-  if (!kind || !has_weights(*kind)) {
-    throw Error(ErrorCode::kUsage, format("--head: expected folded, chained or full, found \"%s\"",
-                                          printable(flags.head).c_str()));
-  }
-  if (before_layer_1 && *kind != HeadKind::kChained) {
-    throw Error(ErrorCode::kUsage,
-                format("--head %s: the trace checks before layer 1, where only chained heads look",
-                       flags.head.c_str()));
-  }
-  return *kind;
-}
-
-// The rounds to replay: one sequence for each compression rate in each group.
-struct Replays {
-  HeadKind kind = HeadKind::kFolded;
-  struct Group {
-    double mean_exit = 0;
-    int checks = 0;
-    std::vector<RecordedRounds> sequences;
-  };
-  std::vector<Group> groups;
-
-  int context(int prompt) const {
-    int most = 0;
-    for (const Group& g : groups) most = std::max(most, replay_context(g.sequences, prompt));
-    return most;
-  }
-  size_t heads_bytes(const ModelConfig& config, int shortlist) const {
-    size_t most = 0;
-    for (const Group& g : groups) most = std::max(most, g.sequences[0].check_layers.size());
-    return most * random_head_bytes(config, kind, shortlist) +
-           random_head_bytes(config, HeadKind::kFolded, shortlist);
-  }
-};
-
-Replays plan_replays(const BenchFlags& flags, const ModelConfig& config) {
-  Replays replays;
-  if (!flags.replays()) return replays;
-  if (config.n_layers < 2) {
-    throw Error(ErrorCode::kUsage,
-                "a replay needs a model of at least 2 layers: drafts leave "
-                "below the last one");
-  }
-  if (!flags.trace.empty()) {
-    std::ifstream file(flags.trace, std::ios::binary);
-    if (!file) throw Error(ErrorCode::kFile, flags.trace + ": cannot open");
-    RecordedRounds rounds = read_recorded_rounds(file, flags.trace).scaled(config.n_layers);
-    const auto most = static_cast<size_t>(flags.rounds ? flags.rounds : 256);
-    if (rounds.rounds.size() > most) rounds.rounds.resize(most);
-    replays.kind = head_of(flags, rounds.check_layers.front() == 0);
-    replays.groups.push_back(
-        {0, static_cast<int>(rounds.check_layers.size()), {std::move(rounds)}});
-    return replays;
-  }
-  replays.kind = head_of(flags, false);
-  for (const double checks : flags.checks) {
-    for (const double exit : flags.exits) {
-      Replays::Group group{exit, static_cast<int>(checks), {}};
-      for (const double rate : flags.rates) {
-        const RoundFigures figures{rate, exit, group.checks, 8};
-        group.sequences.push_back(
-            drawn_rounds(figures, flags.rounds ? flags.rounds : 32, config.n_layers));
-      }
-      replays.groups.push_back(std::move(group));
-    }
-  }
-  return replays;
-}
-
-// What is measured, and everything it stands on.
-struct Bench {
-  ModelConfig config;
-  std::unique_ptr<RandomWeights> weights;  // on the CPU
-  std::unique_ptr<Backend> backend;
-  std::function<double()> read_bandwidth;  // bytes a second
-  Json hardware;
-};
-
-void open_gpu(const BenchFlags& flags, int n_ctx, size_t heads_bytes, Bench& bench) {
-  const std::optional<int> named = gpu_number(flags.device);
-  if (!named && flags.device != "auto" && flags.device != "cuda") {
-    throw Error(ErrorCode::kUsage, format("--device: expected auto, cpu, cuda or cuda:N, found "
-                                          "\"%s\"",
-                                          printable(flags.device).c_str()));
-  }
-  const GpuEngine& engine = gpu_engine();
-  const GpuSurvey survey = engine.survey();
-  if (survey.state != GpuSurvey::State::kReady) {
-    throw Error(ErrorCode::kDevice,
-                format("no GPU to measure: %s; --device cpu measures the CPU, --shape 1b is of a "
-                       "size for it",
-                       survey.why_not.c_str()));
-  }
-  std::unique_ptr<Device> device = engine.open(named.value_or(survey.gpus.front().index));
-  const DeviceInfo info = device->info();
-  bench.hardware = {{"device", info.name},
-                    {"sm", info.sm},
-                    {"multiprocessors", info.multiprocessors},
-                    {"memory_bytes", info.total_bytes},
-                    {"l2_bytes", info.l2_bytes},
-                    {"driver", survey.driver},
-                    {"driver_cuda", survey.driver_cuda}};
-  CudaOptions options;
-  options.n_ctx = n_ctx;
-  options.dtype = flags.dtype == "int8" ? GpuDtype::kInt8 : GpuDtype::kFp16;
-  options.heads_bytes = heads_bytes;
-  bench.backend = engine.random_backend(std::move(device), bench.config, options);
-  Device* gpu = bench.backend->gpu();
-  SB_CHECK(gpu);
-  bench.read_bandwidth = [&engine, gpu] { return engine.read_bandwidth(*gpu, 0.1); };
-}
-
-void open_cpu(const BenchFlags& flags, int n_ctx, Bench& bench) {
-  const DType type = flags.dtype == "int8" ? DType::kQ8_0 : DType::kF16;
-  const size_t bytes = RandomWeights::bytes_needed(bench.config, type);
-  require_memory(bytes, format("random weights %.1f MB", 1e-6 * static_cast<double>(bytes)));
-  bench.weights = std::make_unique<RandomWeights>(bench.config, type, 1);
-  CpuOptions options;
-  options.n_ctx = n_ctx;
-  options.n_threads = flags.n_threads;
-  bench.backend = make_cpu_backend(bench.config, bench.weights->weights(), options);
-  const CpuInfo cpu = read_cpu_info();
-  bench.hardware = {{"device", cpu.model}, {"cores", cpu.physical_cores}};
-  const int threads = flags.n_threads ? flags.n_threads : std::max(1, cpu.usable_threads);
-  const size_t buffer = std::max(size_t{64} << 20, 2 * cpu.last_cache_bytes);
-  bench.read_bandwidth = [threads, buffer] {
-    return measure_read_bandwidth(threads, buffer, 0.05);
-  };
-}
-
-Bench open_bench(const BenchFlags& flags, ModelConfig config, const Replays& replays) {
-  Bench bench;
-  bench.config = std::move(config);
-  const int shortlist = std::min(flags.shortlist, bench.config.vocab_size);
-  int n_ctx = replays.context(flags.prompt);
-  size_t heads = bench_heads_bytes(bench.config, shortlist);
-  if (flags.replays()) {
-    heads = replays.heads_bytes(bench.config, shortlist);
-  } else {
-    n_ctx = flags.context + std::max(flags.n_gen, kMaxRows) + 1;
-  }
-  n_ctx = (n_ctx + 63) / 64 * 64;
-  if (flags.device == "cpu") {
-    open_cpu(flags, n_ctx, bench);
-  } else {
-    open_gpu(flags, n_ctx, heads, bench);
-  }
-  return bench;
-}
-
-// Progress, one step for each thing that is measured, however often it says so.
-class Steps {
- public:
-  explicit Steps(size_t total) : total_(total) {}
-  void operator()(const std::string& what) {
-    if (interrupt_flag().load(std::memory_order_relaxed)) {
-      throw Interrupted("interrupted while measuring " + what);
-    }
-    if (what == what_) return;
-    what_ = what;
-    bar_.update(done_, std::max(total_, done_), what);
-    ++done_;
-  }
-
- private:
-  Progress bar_{"bench", Progress::Unit::kItems};
-  size_t total_, done_ = 0;
-  std::string what_;
-};
-
-// The same before, between and after what is held against it.
-class Bandwidth {
- public:
-  explicit Bandwidth(const Bench& bench) : read_(bench.read_bandwidth) { read_(); }
-  void sample() {
-    for (int i = 0; i < 3; ++i) samples_.push_back(read_());
-  }
-  Spread result() const { return spread_of(samples_); }
-
- private:
-  const std::function<double()>& read_;
-  std::vector<double> samples_;
-};
-
-void print_bandwidth(const Spread& bandwidth) {
-  std::printf("read bandwidth %.1f GB/s (%.1f - %.1f)\n", 1e-9 * bandwidth.median,
-              1e-9 * bandwidth.min, 1e-9 * bandwidth.max);
-}
-
-BenchReport measure(const BenchFlags& flags, Bench& bench, Steps& steps) {
-  BenchOptions options;
-  options.repeats = flags.repeats;
-  options.n_gen = flags.n_gen;
-  options.shortlist = flags.shortlist;
-  options.step = [&steps](const std::string& what) { steps(what); };
-  BenchMeasure measurement(*bench.backend, options);
-  Bandwidth bandwidth(bench);
-  BenchReport report;
-  report.bytes = model_bytes(bench.config, flags.dtype == "int8");
-  report.n_gen = flags.n_gen;
-  bandwidth.sample();
-  std::vector<int> contexts = {0};
-  if (flags.context > 0) contexts.push_back(flags.context);
-  for (const int context : contexts) {
-    report.contexts.push_back(measurement.at_context(context));
-    report.drafts.push_back(measurement.drafted_rows(context));
-    bandwidth.sample();
-  }
-  report.checks = measurement.checks();
-  report.launches = measurement.launches();
-  report.read_bandwidth = bandwidth.result();
-  return report;
-}
-
-ReplayReport replay(const BenchFlags& flags, Bench& bench, const Replays& replays, Steps& steps) {
-  ReplayOptions options;
-  options.repeats = flags.repeats;
-  options.prompt = flags.prompt;
-  options.shortlist = flags.shortlist;
-  options.kind = replays.kind;
-  options.step = [&steps](const std::string& what) { steps(what); };
-  Bandwidth bandwidth(bench);
-  ReplayReport report;
-  report.bytes = model_bytes(bench.config, flags.dtype == "int8");
-  report.prompt = flags.prompt;
-  report.trace = flags.trace;
-  report.compression_rates = flags.rates;
-  for (const Replays::Group& group : replays.groups) {
-    bandwidth.sample();
-    report.groups.push_back(
-        {group.mean_exit, group.checks, replay_rounds(*bench.backend, group.sequences, options)});
-  }
-  bandwidth.sample();
-  report.read_bandwidth = bandwidth.result();
-  return report;
-}
-
-Json settings_json(const BenchFlags& flags, const Replays& replays) {
-  Json json = {{"repetitions", flags.repeats}, {"shortlist", flags.shortlist}};
-  if (flags.replays()) {
-    json["head"] = head_kind_name(replays.kind);
-  } else {
-    json["n_gen"] = flags.n_gen;
-  }
-  return json;
-}
-
-Json model_json(const BenchFlags& flags, const ModelConfig& c) {
-  return {{"shape", c.name},
-          {"dtype", flags.dtype},
-          {"n_layers", c.n_layers},
-          {"dim", c.dim},
-          {"ffn_dim", c.ffn_dim},
-          {"n_heads", c.n_heads},
-          {"n_kv_heads", c.n_kv_heads},
-          {"head_dim", c.head_dim},
-          {"vocab_size", c.vocab_size}};
-}
+    "How fast models run here. With -m: prompts and tokens a second, as llama-bench has them.\n"
+    "With --compare spec: plain and speculative decoding of varied prompts in turn; exits with 1\n"
+    "if a byte differs. Else of some size, with random weights and no file: plain tokens against\n"
+    "the memory bandwidth of the same run, passes over 1 to 16 rows, rows that leave early,\n"
+    "checks. With --replay...: what speculation would give, by replaying rounds through the same\n"
+    "layers.";
 
 }  // namespace
 
@@ -307,44 +32,15 @@ int command_bench(int argc, char** argv) {
   CLI::App app(kAbout);
   add_bench_flags(app, flags);
   if (const std::optional<int> status = parse_cli(app, argc, argv)) return *status;
-  flags.check();
-  const ModelConfig config = bench_config(flags.shape);
-  const Replays replays = plan_replays(flags, config);
-  if (!flags.json.empty()) check_writable(flags.json);
+  flags.check(app);
+  const BenchOutput output(flags.output, flags.json, std::vector<std::string>(argv, argv + argc));
 
   catch_interrupts();
-  Bench bench = open_bench(flags, config, replays);
-  std::printf("%s, random weights, %s\n%s\n", config.name.c_str(), flags.dtype.c_str(),
-              bench.backend->description().c_str());
-  Json json = {{"specbound", SPECBOUND_VERSION},
-               {"command", std::vector<std::string>(argv, argv + argc)},
-               {"hardware", bench.hardware},
-               {"backend", bench.backend->description()},
-               {"model", model_json(flags, config)},
-               {"settings", settings_json(flags, replays)},
-               {"read_bandwidth", nullptr}};
-  std::optional<Steps> steps;  // its bar goes before anything is printed
-  Spread bandwidth;
-  if (flags.replays()) {
-    steps.emplace(2 * replays.groups.size());
-    const ReplayReport report = replay(flags, bench, replays, *steps);
-    steps.reset();
-    bandwidth = report.read_bandwidth;
-    print_bandwidth(bandwidth);
-    print_replay(report);
-    json["replay"] = replay_json(report);
+  if (flags.mode == BenchMode::kCompare) return bench_compare(flags, output) ? 0 : 1;
+  if (flags.mode == BenchMode::kTests) {
+    bench_tests(flags, output);
   } else {
-    steps.emplace(flags.context > 0 ? 13 : 8);
-    const BenchReport report = measure(flags, bench, *steps);
-    steps.reset();
-    bandwidth = report.read_bandwidth;
-    print_bandwidth(bandwidth);
-    print_report(report);
-    json.update(report_json(report));
-  }
-  json["read_bandwidth"] = spread_json(bandwidth);
-  if (!flags.json.empty()) {
-    write_file(flags.json, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    bench_shape(flags, output);
   }
   return 0;
 }

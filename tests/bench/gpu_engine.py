@@ -45,7 +45,7 @@ def run(program, shape, dtype, replay, a, seconds):
     flags += ["--replay-grid", "-r", a.replay_repetitions] if replay else ["-r", a.repetitions]
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "bench.json"
-        command = [program, "bench", *flags, "-o", out]
+        command = [program, "bench", *flags, "--json", out]
         try:
             done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
                                   timeout=seconds)

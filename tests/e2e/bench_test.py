@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """bench, from the outside: figures of tiny random models on the CPU and, where there is one, on the
-program whose GPU is the SIMT executor; replays of traces and of published figures; what it refuses.
+program whose GPU is the SIMT executor; replays of traces and of published figures; llama-bench's
+tests of models, and speculation against plain decoding; what it refuses.
 """
+import csv
+import io
 import json
 import os
 import unittest
 
 import specbound_process
 from run_test import built_for_speed
-from specbound_process import DEMO, LENS, FolderCase, specbound
+from specbound_process import DEMO, LENS, STORIES, FolderCase, specbound
 
 SMALL = ("--shape", "6x64x96x4x2x96", "--shortlist", "48", "-r", "1")
 SMALLER = ("--shape", "3x64x96x4x2x96")
@@ -22,7 +25,7 @@ class BenchCase(FolderCase):
     def bench(self, *arguments):
         """The text and the JSON."""
         out = self.path("bench.json")
-        result = specbound("bench", *SMALL, *arguments, "-o", out)
+        result = specbound("bench", *SMALL, *arguments, "--json", out)
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(out) as file:
             return result.stdout.decode(), json.load(file, parse_constant=self.fail)
@@ -148,7 +151,7 @@ class Cpu(BenchCase):
         self.assertAlmostEqual(cell["compression_rate"], tokens / len(rounds), delta=0.02)
 
     def test_a_trace_of_the_shipped_heads(self):
-        trace = self.record("--no-switch")
+        trace = self.record("--controller", "off")
         _, found = self.bench(*CPU, "-p", "4", "--replay", trace)
         self.assertEqual(found["settings"]["head"], "chained")
         self.assertEqual(found["replay"]["groups"][0]["check_layers"][0], 0)
@@ -194,12 +197,13 @@ class Cpu(BenchCase):
                 (("--head", "folded"), ("--head", "replay")),
                 (("--replay", "x", "--replay-grid"), ("leave out",)),
                 (("--shape", "1x64x96x4x2x96", "--replay-grid"), ("2 layers",)),
-                (("-o", "-"), ("expected a file",))):
+                (("--json", "-"), ("expected a file",)),
+                (("-o", "bench.json"), ("md, csv, json or jsonl", "--json"))):
             self.check_refused(*arguments, says=says)
 
     def test_figures_go_where_they_can_be_written(self):
-        self.check_refused(*SMALL, *CPU, "-o", self.path("no/such.json"), says=("such.json",),
-                           status=1)
+        self.check_refused(*SMALL, *CPU, "--json", self.path("no/such.json"),
+                           says=("such.json",), status=1)
 
     def test_without_a_gpu_it_says_why_and_what_to_do(self):
         result = specbound("bench", "--shape", "1b", "-c", "0", "-n", "1", "-r", "1")
@@ -207,6 +211,202 @@ class Cpu(BenchCase):
         self.assertEqual(result.stderr.count(b"\n"), 1)
         self.assertIn(b"no GPU to measure: ", result.stderr)
         self.assertIn(b"--device cpu", result.stderr)
+
+
+class Models(FolderCase):
+    """-m: llama-bench's tests."""
+
+    TESTS = ("bench", "-m", STORIES, *CPU, "-p", "8,20", "-n", "4", "-r", "2")
+    NAMES = ["pp8", "pp20", "tg4"]
+
+    def run_bench(self, *arguments, status=0):
+        result = specbound(*arguments)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return result.stdout.decode()
+
+    def test_a_table_as_llama_bench_prints_it(self):
+        text = self.run_bench(*self.TESTS, "-d", "0,16")
+        rows = [[cell.strip() for cell in line.strip("|\n").split("|")]
+                for line in text.splitlines() if line.startswith("|")]
+        self.assertEqual(rows[0][:7],
+                         ["model", "size", "params", "backend", "threads", "test", "t/s"])
+        self.assertEqual([row[5] for row in rows[2:]],
+                         self.NAMES + [name + " @ d16" for name in self.NAMES])
+        for row in rows[2:]:
+            self.assertEqual((row[0], row[3], row[4]), ("llama 5L F32", "CPU", "1"))
+            self.assertRegex(row[1], r"^\d+\.\d\d MiB$")
+            self.assertRegex(row[2], r"^0\.\d\d M$")
+            self.assertRegex(row[6], r"^\d+\.\d\d ± \d+\.\d\d$")
+            self.assertEqual(bool(row[7]), row[5].startswith("tg"))  # GB/s
+        self.assertRegex(text, r"read bandwidth \d+\.\d GB/s")
+
+    def check_records(self, records):
+        self.assertEqual([r["test"] for r in records], self.NAMES)
+        for record, tokens in zip(records, (8, 20, 4)):
+            self.assertEqual(int(record["n_prompt"]) + int(record["n_gen"]), tokens)
+            self.assertEqual(record["model_filename"], STORIES)
+            self.assertGreater(float(record["avg_ts"]), 0)
+            samples = record["samples_ns"]
+            samples = json.loads(samples) if isinstance(samples, str) else samples
+            self.assertEqual(len(samples), 2)  # the one that warmed up is not among them
+            self.assertAlmostEqual(float(record["avg_ns"]), sum(samples) / 2, delta=1)
+            self.assertAlmostEqual(float(record["stddev_ns"]), abs(samples[0] - samples[1]) / 2**.5,
+                                   delta=1)
+
+    def test_every_format_holds_the_same_records(self):
+        text = self.run_bench(*self.TESTS, "-o", "csv")
+        self.check_records(list(csv.DictReader(io.StringIO(text))))
+        text = self.run_bench(*self.TESTS, "-o", "jsonl")
+        self.check_records([json.loads(line) for line in text.splitlines()])
+        out = self.path("bench.json")
+        text = self.run_bench(*self.TESTS, "-o", "json", "--json", out)
+        with open(out) as file:
+            self.assertEqual(file.read(), text)
+        found = json.loads(text)
+        self.assertEqual(found["command"][0], "bench")
+        self.assertIn("specbound", found)
+        [model] = found["models"]
+        self.assertEqual(model["hardware"].keys(), {"device", "cores"})
+        self.assertGreater(model["read_bandwidth"]["median"], 0)
+        self.check_records(model["results"])
+        decoding = model["results"][2]
+        self.assertAlmostEqual(decoding["share_of_read_bandwidth"],
+                               decoding["bytes_per_second"] / model["read_bandwidth"]["median"])
+
+    def test_more_than_one_model(self):
+        text = self.run_bench("bench", "-m", STORIES, "-m", DEMO, *CPU, "-p", "0", "-n", "2",
+                              "-r", "1", "-o", "jsonl")
+        records = [json.loads(line) for line in text.splitlines()]
+        self.assertEqual([(r["model_filename"], r["test"]) for r in records],
+                         [(STORIES, "tg2"), (DEMO, "tg2")])
+
+    def test_what_cannot_be_measured(self):
+        for arguments, status, says in (
+                (("-m", self.path("none.gguf")), 1, "none.gguf"),
+                (("-m", STORIES, *CPU, "-c", "10", "-p", "20"), 2, "need a context of"),
+                (("-m", STORIES, "--tau", "0.5"), 2, "--compare spec"),
+                (("-m", STORIES, "-p", "0", "-n", "0"), 2, "no test"),
+                (("--tau", "0.5"), 2, "--compare spec"),
+                (("-m", STORIES, "--shape", "1b"), 2, "leave out -m"),
+                (("-m", ""), 2, "empty")):
+            result = specbound("bench", *arguments)
+            self.assertEqual((result.returncode, result.stdout), (status, b""), result.stderr)
+            self.assertIn(says.encode(), result.stderr)
+            self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+
+
+class Compared(FolderCase):
+    """--compare spec."""
+
+    BOTH = ("bench", "--compare", "spec", *CPU, "-r", "2")
+
+    def compare(self, *arguments, status=0):
+        """The process and the JSON."""
+        out = self.path("compared.json")
+        result = specbound(*self.BOTH, *arguments, "--json", out)
+        self.assertEqual(result.returncode, status, result.stderr)
+        with open(out) as file:
+            return result, json.load(file, parse_constant=self.fail)
+
+    def prompts(self):
+        path = self.path("prompts.jsonl")
+        with open(path, "w") as file:
+            file.write('{"prompt": "I need a table for two tonight.", "name": "a|b, \\"c\\""}\n'
+                       '{"prompt": "again and again and again"}\n')
+        return ("--prompts", path)
+
+    def check_side(self, side, tokens):
+        for rate in ("prefill_tokens_per_second", "decode_tokens_per_second", "tokens_per_second",
+                     "ttft_seconds", "tpot_seconds", "total_seconds", "bytes_per_second",
+                     "share_of_read_bandwidth"):
+            self.assertGreater(side[rate], 0, rate)
+        self.assertAlmostEqual(side["decode_tokens_per_second"], tokens / side["decode_seconds"])
+        self.assertGreater(side["total_seconds"], side["decode_seconds"])
+        self.assertEqual(set(side["phase_seconds"]),
+                         {"draft", "check", "verify", "logits", "sample"})
+
+    def check_record(self, record):
+        tokens = record["tokens"]
+        self.assertTrue(record["identical"])
+        for name in ("speedup", "decode_speedup"):
+            ratio = record[name]
+            self.assertLessEqual(ratio["low"], ratio["high"])
+            self.assertGreater(ratio["ratio"], 0)
+        plain, drafted = record["plain"], record["speculative"]
+        self.check_side(plain, tokens)
+        self.check_side(drafted, tokens)
+        self.assertEqual(plain["phase_seconds"]["check"], 0)
+        self.assertEqual(len(drafted["acceptance_by_position"]),
+                         len(drafted["drafted_by_position"]))
+        self.assertEqual(sum(drafted["drafted_by_position"]), drafted["drafted_tokens"])
+        for share, n in zip(drafted["acceptance_by_position"], drafted["drafted_by_position"]):
+            self.assertTrue(n == 0 or 0 <= share <= 1)
+
+    def test_the_bundled_model_with_its_heads(self):
+        result, found = self.compare("-m", DEMO, *self.prompts(), "-n", "24", *LENS[2:])
+        self.assertTrue(found["identical"])
+        [model] = found["models"]
+        self.assertEqual([p["prompt"] for p in model["prompts"]], ['a|b, "c"', "prompt 2"])
+        for record in [*model["prompts"], model["overall"]]:
+            self.check_record(record)
+            self.assertGreater(record["speculative"]["drafted_tokens"], 0)
+            self.assertGreater(record["speculative"]["compression_rate"], 1)
+        overall = model["overall"]
+        self.assertEqual(overall["prompts"], 2)
+        self.assertEqual(overall["tokens"], sum(p["tokens"] for p in model["prompts"]))
+        self.assertAlmostEqual(
+            overall["speedup"]["ratio"],
+            overall["plain"]["total_seconds"] / overall["speculative"]["total_seconds"])
+        text = result.stdout.decode()
+        for words in ("| a\\|b, ", "| prompt 2 ", "| all (95 %)", "TTFT, ms", "TPOT, ms",
+                      "accepted by position: 1: ", "time, speculative: draft ", "slower than plain",
+                      "identical: yes (2 prompts, each side 2 times)"):
+            self.assertIn(words, text)
+
+    def test_drafts_by_the_lens_of_a_model_without_heads_sampled(self):
+        _, found = self.compare("-m", STORIES, "--raw", *self.prompts(), "-n", "12", "--temp",
+                                "0.8", "--seed", "5", "--ignore-eos", *LENS)
+        self.assertEqual(found["settings"]["seed"], 5)
+        for record in found["models"][0]["prompts"]:
+            self.check_record(record)
+            self.assertEqual((record["tokens"], record["stop_reason"]), (12, "length"))
+
+    def test_the_built_in_prompts_in_every_format(self):
+        few = ("-m", STORIES, "--raw", "-n", "2", "-r", "1", *LENS)
+        text = specbound(*self.BOTH, *few, "-o", "csv").stdout.decode()
+        rows = list(csv.DictReader(io.StringIO(text)))
+        lines = specbound(*self.BOTH, *few, "-o", "jsonl").stdout.decode().splitlines()
+        records = [json.loads(line) for line in lines]
+        whole = json.loads(specbound(*self.BOTH, *few, "-o", "json").stdout)
+        names = [p["prompt"] for p in whole["models"][0]["prompts"]]
+        for name in ("booking", "prose", "code", "list", "chinese", "random bytes"):
+            self.assertIn(name, names)
+        self.assertEqual([r["prompt"] for r in rows], names + [""])
+        self.assertEqual([r["prompt"] for r in records], names + [None])
+        self.assertEqual([r["scope"] for r in records], ["prompt"] * len(names) + ["overall"])
+        for row, record in zip(rows, records):
+            self.assertEqual(row["tokens"], str(record["tokens"]))
+            self.assertGreater(float(row["plain.tpot_seconds"] or 0) +
+                               float(row["speculative.total_seconds"]), 0)
+
+    def test_usage(self):
+        lines = self.path("bad.jsonl")
+        with open(lines, "w") as file:
+            file.write('{"prompt": "x"}\n{"text": "y"}\n')
+        for arguments, status, says in (
+                (("--compare", "plain"), 2, "expected spec"),
+                (("--compare", "spec", "-p", "8"), 2, "--prompts"),
+                (("--compare", "spec", "-n", "1,2"), 2, "one number"),
+                (("--compare", "spec", "--spec", "off"), 2, "plain side"),
+                (("--compare", "spec", "-m", DEMO, "--speculator", "none"), 2, "--speculator none"),
+                (("--compare", "spec", "--replay-grid"), 2, "leave out"),
+                (("--compare", "spec", "--prompts", lines), 1, "prompt 2"),
+                (("--compare", "spec", "--prompts", self.path("none")), 1, "none"),
+                (("--compare", "spec", "-m", STORIES), 1, "--raw")):
+            result = specbound("bench", *arguments)
+            self.assertEqual((result.returncode, result.stdout), (status, b""),
+                             (arguments, result.stderr))
+            self.assertIn(says.encode(), result.stderr)
 
 
 @unittest.skipUnless(SIMT, "no specbound_simt: SPECBOUND_SIMT_BINARY names it")

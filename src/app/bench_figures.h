@@ -1,0 +1,68 @@
+// The figures of a comparison, from timed replies: of each prompt, over its repetitions, and over
+// all prompts. Seconds and rates of a prompt are medians over its repetitions, those over all
+// prompts come from the sums of these medians; rounds and drafts are counted over all repetitions.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "app/bench_measure.h"
+#include "app/bench_pairs.h"
+#include "app/bench_report.h"
+#include "app/bench_statistics.h"
+#include "trace/counters.h"
+
+namespace specbound {
+
+// One side of one prompt, or of all.
+struct SideFigures {
+  double tokens = 0, prefilled = 0;  // of one repetition
+  double prefill_seconds = 0, decode_seconds = 0, total_seconds = 0;
+  double ttft_seconds = 0, tpot_seconds = 0;  // of all prompts: the mean
+  // Bytes that plain decoding of these tokens reads: weights and cache. A speculative side that
+  // reads less for its tokens may come above what the memory gives.
+  double bytes = 0;
+  Counters counters;
+  DraftPlaces places;
+
+  // A second; 0 where there was no time.
+  double prefill_rate() const { return rate(prefilled, prefill_seconds); }
+  double decode_rate() const { return rate(tokens, decode_seconds); }
+  double total_rate() const { return rate(tokens, total_seconds); }
+  double bytes_rate() const { return rate(bytes, decode_seconds); }
+  double compression_rate() const { return rate(counters.decoded_tokens, counters.rounds); }
+  double acceptance() const { return rate(counters.accepted_tokens, counters.drafted_tokens); }
+
+ private:
+  static double rate(double n, double per) { return per > 0 ? n / per : 0; }
+};
+
+struct PromptFigures {
+  std::string name;
+  int prompt_tokens = 0, tokens = 0;
+  StopReason stop = StopReason::kEnd;
+  bool identical = true;  // all replies of both sides
+  SideFigures plain, speculative;
+  Spread speedup, decode_speedup;  // over the pairs: end to end, and from the end of prefill
+};
+// `bytes`: of the model that replied.
+PromptFigures prompt_figures(const std::string& name, const PairedPrompt& pairs,
+                             const ModelBytes& bytes);
+
+struct OverallFigures {
+  int prompts = 0, slower = 0;  // slower: with a median speedup below 1
+  bool identical = true;
+  SideFigures plain, speculative;
+  RatioInterval speedup, decode_speedup;  // of the sums of seconds
+  RatioInterval spec_bench_speedup;       // of the means of tokens a second, end to end
+  double median_speedup = 0;              // of the prompts
+};
+OverallFigures overall_figures(const std::vector<PromptFigures>& prompts);
+
+// Records of the same keys, for tables of programs. `read_bandwidth`: bytes a second, of the same
+// run.
+nlohmann::ordered_json prompt_record(const PromptFigures& figures, double read_bandwidth);
+nlohmann::ordered_json overall_record(const OverallFigures& figures, double read_bandwidth);
+
+}  // namespace specbound
