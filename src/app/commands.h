@@ -14,6 +14,8 @@ int command_train_heads(int argc, char** argv);
 int command_tune(int argc, char** argv);
 int command_theory(int argc, char** argv);
 int command_bench(int argc, char** argv);
+int command_spec_bench(int argc, char** argv);
+int command_ppl(int argc, char** argv);
 int command_convert(int argc, char** argv);
 int command_quantize(int argc, char** argv);
 int command_info(int argc, char** argv);

@@ -20,15 +20,7 @@ p{margin:.2rem 0 .8rem;color:var(--dim)}
 .table{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0}
 th,td{padding:.2rem .8rem .2rem 0;text-align:right;border-bottom:1px solid var(--line)}
 th:first-child,td:first-child{text-align:left}
-svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:var(--dim)}
-.grid{stroke:var(--line);stroke-width:.6}.axis{stroke:var(--dim);fill:none}
-.dash{stroke-dasharray:4 4}
-.s0,.s1,.s2,.s3,.s4,.s5,.s6,.s7{fill:none;stroke-width:1.8}
-.s0{stroke:#3b82c4}.s1{stroke:#e07b39}.s2{stroke:#3f9e5f}.s3{stroke:#c9485b}
-.s4{stroke:#8a6fc8}.s5{stroke:#8f6d50}.s6{stroke:#d070b0}.s7{stroke:#7d8794}
-.f0{fill:#3b82c4}.f1{fill:#e07b39}.f2{fill:#3f9e5f}.f3{fill:#c9485b}
-.f4{fill:#8a6fc8}.f5{fill:#8f6d50}.f6{fill:#d070b0}.f7{fill:#7d8794}
-</style>
+svg{width:100%;height:auto}
 )";
 
 std::string name_of(const HeadReport& report) {
@@ -122,7 +114,7 @@ std::string report_html(const TrainedHeads& trained, const ReportSource& source)
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>Exit "
       "heads: " +
-      html_escaped(source.model) + "</title>\n" + kStyle +
+      html_escaped(source.model) + "</title>\n" + kStyle + svg_style() + "</style>\n" +
       "</head><body>\n<h1>Exit heads: " + html_escaped(source.model) + "</h1>\n<p>" +
       html_escaped(source.data);
   out += format(": %lld positions learnt, %lld kept apart and measured here; %.0f s",

@@ -1,0 +1,59 @@
+// Asks a model Spec-Bench's questions: every turn plainly and by each drafter, turn about, one turn
+// after the other of a conversation in the model's own chat template. As Spec-Bench does it: one
+// prompt at a time, each turn's prompt read anew, the time of prefill and decoding taken, that of
+// tokens and text not.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/loaded_model.h"
+#include "app/spec_bench_answers.h"
+#include "app/spec_bench_plan.h"
+#include "app/speculation.h"
+#include "app/timed_reply.h"
+
+namespace specbound {
+
+// A drafter of the plan, ready; without a speculation plain decoding.
+struct SpecBenchSide {
+  SpecBenchDrafter drafter;
+  std::unique_ptr<Speculation> speculation;
+};
+
+// All that an answer's tokens and times depend on, readable.
+std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
+                                const SamplingParams& sampling, int n_predict);
+
+// Tokens of a prompt at most: what the reply may need stays free, up to half of the context.
+size_t spec_bench_room(int n_ctx, int n_predict);
+
+class SpecBenchRun {
+ public:
+  // All must outlive it; the model must be loaded and the sides attached, plain decoding the first.
+  SpecBenchRun(LoadedModel& model, const std::vector<SpecBenchSide>& sides, int n_predict);
+
+  // Once each side, for a few tokens: not counted.
+  void warm_up(const SpecBenchQuestion& question);
+  // Asks each question that not all sides have answered. Side i answers into source `first` + i.
+  // What is there when a Ctrl-C comes stays. Throws Interrupted then, Error(kFile) for answers that
+  // cannot be kept.
+  void ask(const SpecBenchStrategy& strategy, const std::vector<SpecBenchQuestion>& questions,
+           SpecBenchAnswers& answers, size_t first);
+
+ private:
+  SpecBenchTurn answer(const SpecBenchSide& side, const std::vector<int32_t>& prompt,
+                       int max_tokens);
+  std::vector<SpecBenchAnswer> ask(const SpecBenchQuestion& question);
+
+  LoadedModel& model_;
+  const std::vector<SpecBenchSide>& sides_;
+  int n_predict_;
+  Session session_;
+  const Speculation* attached_ = nullptr;  // whose heads the backend has
+  size_t turns_ = 0;                       // so far: who goes first changes with each
+  std::function<void()> answered_;         // after each reply
+};
+
+}  // namespace specbound

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Spec-Bench on the bundled model: its 480 questions, every drafter in one table; and the controller
+# against a grid of fixed settings, there, on the first 40 held-out dialogues, and on texts that
+# give drafting nothing to go by.
+#
+#   tests/bench/spec_bench.sh [--questions N] [--count N] [--repeats N] [--threads N...]
+#                             [--output FILE]
+#
+# BUILD_DIR (build/release) and FULL_HEADS (full heads for the paper's setting; trained on first
+# use) may be set. Writes tests/bench/results/spec_bench.json; fails where the controller falls
+# short. Leave the machine alone while it runs.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+RANDOM_MODEL=none source "$here/prepare.sh" specbound
+specbound=$program
+RANDOM_MODEL=none source "$here/prepare.sh" bench_dialogues
+model=${models[0]}
+full=${FULL_HEADS:-$build/full.heads.gguf}
+[[ -f $full ]] || BUILD_DIR=$build "$here/make_full_heads.sh" "$model" "$full"
+exec python3 "$here/spec_bench.py" --specbound "$specbound" --bench-dialogues "$program" \
+  --full-heads "$full" "$@" -- "$model"
