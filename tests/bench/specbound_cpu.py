@@ -31,7 +31,7 @@ def settings(full_heads):
     for ablation in ("no-anneal", "no-depth-bound", "no-width-bound"):
         table[f"tuned, {ablation}"] = [f"--{ablation}"]
         table[f"paper, {ablation}"] = [*paper, f"--{ablation}"]
-    return {name: ["--spec", "on", "--no-switch", *flags] if name != "tuned" else flags
+    return {name: ["--spec", "on", "--controller", "off", *flags] if name != "tuned" else flags
             for name, flags in table.items()}
 
 

@@ -79,7 +79,7 @@ class Architectures(FolderCase):
             stats = self.path("stats.json")
             for kind in ("chained", "folded"):
                 result = self.finished(*ask, "--heads", heads, "--head", kind, "--tau", "0",
-                                       "--w-max", "4", "--no-switch", "--stats-json", stats)
+                                       "--w-max", "4", "--controller", "off", "--stats-json", stats)
                 self.assertEqual(result.stdout, plain)
                 with open(stats, encoding="utf-8") as file:
                     self.assertGreater(json.load(file)["drafted_tokens"], 10)

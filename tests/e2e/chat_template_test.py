@@ -15,7 +15,7 @@ from classic_templates import CLASSICS  # noqa: E402
 NAMES = (b"vicuna, chatml, qwen2, qwen2.5, qwen3, ", b"llama2, llama3, llama3.1", b"gemma", b"phi3",
          b"zephyr", b"deepseek", b"smollm3", b"mistral-v7")
 FLAGS = ("-p", "Find me some music.", "--temp", "0", "-n", "12")
-COMMANDS = ("run", "chat", "lens", "verify", "train-heads", "tune", "theory")
+COMMANDS = ("run", "chat", "lens", "verify", "train-heads", "tune", "theory", "ppl")
 
 
 def run(model, *flags):

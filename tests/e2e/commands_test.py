@@ -11,8 +11,8 @@ import unittest
 from specbound_process import BINARY, DEMO, STORIES, specbound
 
 SIMT_BINARY = os.environ.get("SPECBOUND_SIMT_BINARY")
-COMMANDS = ("run", "chat", "verify", "lens", "bench", "convert", "quantize", "info", "doctor",
-            "tokenize", "detokenize")
+COMMANDS = ("run", "chat", "verify", "lens", "bench", "ppl", "convert", "quantize", "info",
+            "doctor", "tokenize", "detokenize")
 
 
 class Help(unittest.TestCase):

@@ -148,7 +148,7 @@ class Zsh(ShellCase):
                 ("specbound chat -m no\t", ["chat", "-m", "notes.txt"]),
                 ("specbound chat --speculator ng\t", ["chat", "--speculator", "ngram"]),
                 ("specbound run -f no\t", ["run", "-f", "notes.txt"]),
-                ("specbound run --no-sw\t-n 5 --no-rep\t", ["run", "--no-switch", "-n", "5",
+                ("specbound run --no-an\t-n 5 --no-rep\t", ["run", "--no-anneal", "-n", "5",
                                                             "--no-repack"]),
                 ("specbound quantize a.gguf o Q8\t", ["quantize", "a.gguf", "o", "Q8_0"]),
                 ("specbound help tr\t", ["help", "train-heads"])):

@@ -170,7 +170,7 @@ class Text(Case):
     def test_a_chat_that_switches_speculation(self):
         lines = b"/spec off\nHi\n/spec on\n/regen\n/stats\n"
         ask = ("chat", "-m", at("two.gguf"), "-n", "4", "--temp", "0", "--spec", "on",
-               "--no-switch")
+               "--controller", "off")
         result = self.ran(gpu(*ask, stdin=lines))
         one, two = result.stdout.splitlines()
         self.assertEqual(one, two)
@@ -239,7 +239,7 @@ class SameEvents(Case):
                             ("--head", "chained", "--tau", "0.1", "--w-max", "4"),
                             ("--head", "folded", "--tau", "0.05", "--check-layers", "1")):
                 stats = self.check(*ONE_TOKEN, *sampling, *drafter, "-n", "10" if WHOLE else "3",
-                                   "--no-switch", "--ignore-eos")
+                                   "--controller", "off", "--ignore-eos")
                 self.assertTrue(not WHOLE or
                                 (stats["drafted_tokens"] > 0) == ("off" not in drafter))
 
@@ -250,8 +250,8 @@ class SameEvents(Case):
         self.check(*ONE_TOKEN, *everything, "-n", "10", "--stop", text[6:9])
 
     def test_the_end_of_the_context(self):
-        stats = self.check(*ONE_TOKEN, "--temp", "0", "-c", "12", "--ignore-eos", "--no-switch",
-                           "--head", "chained", "--tau", "0.05", "--w-max", "16")
+        stats = self.check(*ONE_TOKEN, "--temp", "0", "-c", "12", "--ignore-eos", "--controller",
+                           "off", "--head", "chained", "--tau", "0.05", "--w-max", "16")
         self.assertEqual(stats["stop_reason"], "context")
 
     def test_the_lens_shows_the_same_layers(self):

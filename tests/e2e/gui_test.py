@@ -76,7 +76,7 @@ import time
 import unittest
 
 import gui_window
-from endless_model import make_endless_model
+from endless_model import CONTEXT, make_endless_model
 from gui_window import Screen, Window, eventually, home_environment
 from specbound_process import BINARY, DEMO, TIMEOUT, FolderCase, specbound
 
@@ -276,7 +276,7 @@ class LongReplies(WindowCase):
                     and float(ui["values"].get("map.columns", 0)) > 40, "a reply under way")
 
     def test_the_window_lives_while_decoding_and_stop_ends_the_reply(self):
-        window = self.ready(model=self.model)
+        window = self.ready("-c", str(CONTEXT), model=self.model)
         self.begin(window)
         before, start = window.ui()["frames"]["count"], time.monotonic()
         time.sleep(1)

@@ -35,7 +35,7 @@ class Heads(unittest.TestCase):
 
     def run_with(self, path, *flags):
         stats_path = os.path.join(self.folder.name, "stats.json")
-        result = specbound("run", "-m", DEMO, *ASK, "--heads", path, "--no-switch", *flags,
+        result = specbound("run", "-m", DEMO, *ASK, "--heads", path, "--controller", "off", *flags,
                            "--stats-json", stats_path)
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(stats_path, encoding="utf-8") as file:
@@ -83,7 +83,7 @@ class Heads(unittest.TestCase):
         path = self.write(heads_bytes(self.fingerprint, tau=0.0))
         stats_path = os.path.join(self.folder.name, "stats.json")
         result = specbound("run", "-m", DEMO, *ASK[:2], "-n", "600", "--ignore-eos", "--temp", "0",
-                           "--heads", path, "--stats-json", stats_path)
+                           "--heads", path, "--tau", "0", "--stats-json", stats_path)
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(stats_path, encoding="utf-8") as file:
             stats = json.load(file)

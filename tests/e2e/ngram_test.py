@@ -27,8 +27,9 @@ class Ngram(unittest.TestCase):
                              ("--temp", "1", "-s", "3", "--repeat-penalty", "1.3")):
                 ask = ("-p", prompt, "-n", "64", "--ignore-eos", *sampling)
                 plain, _ = run(*ask, "--spec", "off")
-                for flags in ((), ("--no-switch",), ("--no-switch", "--ngram-max", "1"),
-                              ("--no-switch", "--w-max", "16")):
+                for flags in ((), ("--controller", "off"),
+                              ("--controller", "off", "--ngram-max", "1"),
+                              ("--controller", "off", "--w-max", "16")):
                     result, stats = run(*ask, "--speculator", "ngram", *flags)
                     self.assertEqual(result.stdout, plain.stdout, (ask, flags))
                     self.assertIs(stats["speculation_active"], True)

@@ -264,7 +264,7 @@ class Commands(ReplCase):
     def test_settings_figures_and_lens(self):
         screen = self.chat("-n", "16", "--ignore-eos", "--spec", "on", *LENS)
         screen.send("/set")
-        lines = screen.wait_for("no-switch        on")
+        lines = screen.wait_for("controller       off")
         self.assertIn("temp             0.8", lines)
         self.assertIn("tau              0.55", lines)
         screen.wait_prompt()

@@ -320,7 +320,7 @@ class StopStrings(ServerCase):
 
 
 class Figures(ServerCase):
-    FLAGS = ("--no-switch",)  # drafts, however slow that is
+    FLAGS = ("--controller", "off")  # drafts, however slow that is
 
     def check(self, body, n_prompt=None):
         usage, timings = body["usage"], body["timings"]

@@ -68,7 +68,7 @@ class Taken(SettingsCase):
     def test_a_preset_on_the_command_line_is_what_it_says(self):
         """The paper's tau is 0.55, whatever tau the file has."""
         self.write("tau = 0.9\nw-max = 2\n")
-        lens = ("--head", "lens", "--no-switch")
+        lens = ("--head", "lens", "--controller", "off")
         said = self.reply_line(*lens, "--preset", "paper")[1]
         self.assertIn("up to 8 rows", said)
         self.assertIn("tau 0.55", said)

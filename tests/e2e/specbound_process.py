@@ -14,7 +14,7 @@ STORIES = os.path.join(ROOT, "tests/data/models/stories260K.gguf")
 STORIES_TEXT = os.path.join(ROOT, "tests/data/models/stories260K.md")
 DEMO = os.path.join(ROOT, "models/demo-chat-16l-q8_0.gguf")
 # Drafts by the logit lens however slow that is: the same on every machine, heads or not.
-LENS = ("--head", "lens", "--no-switch")
+LENS = ("--head", "lens", "--controller", "off")
 CACHE = tempfile.TemporaryDirectory()
 atexit.register(CACHE.cleanup)
 os.environ["XDG_CACHE_HOME"] = CACHE.name

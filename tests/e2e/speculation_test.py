@@ -165,10 +165,12 @@ class Flags(unittest.TestCase):
         self.assertEqual(self.state("--spec", "off"), "speculation off: --spec off")
         on = ("speculation on: specbound with the logit lens, up to 8 rows, checks at layers "
               "1-10 of 16, alpha 0.2, tau 0.55")
-        self.assertEqual(self.state("--spec", "on", "--head", "lens"), on)
+        controlled = on + ", at first (controller)"
+        self.assertEqual(self.state("--spec", "on", "--head", "lens"), controlled)
+        self.assertEqual(self.state("--spec", "on", *LENS), on)
         self.assertEqual(self.state("--head", "lens", "--preset", "paper"), on)
         self.assertEqual(self.state("--spec", "on", model=("--raw", "-m", STORIES)),
-                         on.replace("1-10 of 16", "1-4 of 5"))
+                         controlled.replace("1-10 of 16", "1-4 of 5"))
         self.assertIn("up to 4 rows", self.state("--head", "lens", "--preset", "paper",
                                                  "--w-max", "4"))
         self.assertIn("(no full heads for the paper's setting)",
@@ -179,8 +181,7 @@ class Flags(unittest.TestCase):
         for flags, says in ((("--w-max", "17"), b"--w-max: expected 1 to 16, found 17"),
                             (("--tau", "nan"), b"--tau: expected a number, found"),
                             (("--spec", "maybe"), b"--spec: expected on or off"),
-                            (("--speculator", "draft"),
-                             b"this build has none, specbound and ngram"),
+                            (("--speculator", "magic"), b"expected none, specbound, ngram, "),
                             (("--speculator", "forced"), b"only in specbound verify"),
                             (("--preset", "quick"), b"--preset: expected tuned, shipped or paper"),
                             (("--check-layers", "1,,2"), b"a part is empty"),

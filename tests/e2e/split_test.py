@@ -65,7 +65,8 @@ class Split(FolderCase):
         first, *_ = cut(DEMO, self.path("demo"), 2)
         shutil.copy(os.path.splitext(DEMO)[0] + ".heads.gguf",
                     self.path("demo-00001-of-00002.heads.gguf"))
-        ask = ("-p", "I need a table for two tonight.", "-n", "16", "--temp", "0", "--no-switch")
+        ask = ("-p", "I need a table for two tonight.", "-n", "16", "--temp", "0",
+               "--controller", "off")
         stats = self.path("stats.json")
         self.assertEqual(self.check("run", "-m", first, *ask, "--stats-json", stats),
                          self.check("run", "-m", DEMO, *ask))

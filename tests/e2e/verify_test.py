@@ -143,7 +143,7 @@ class Input(unittest.TestCase):
                 (("--temps", "0,-1"), b"expected 0 to 100, found -1"),
                 (("--seeds", "0"), b"--seeds"), (("--seeds", "1,,2"), b"--seeds"),
                 (("-n", "0"), b"-n"), (("-n", "-1"), b"-n"),
-                (("--speculator", "none"), b"expected specbound, ngram or forced"),
+                (("--speculator", "none"), b"expected specbound, ngram, "),
                 (("--forced-right", "1.5"), b"--forced-right: expected a number from 0 to 1"),
                 (("--forced-exit", "nan"), b"--forced-exit"),
                 (("--forced-exit", "0.5"), b"--forced-exit: needs --speculator forced"),

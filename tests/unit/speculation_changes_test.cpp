@@ -401,7 +401,8 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
     CAPTURE(seed);
     const auto backend = model.backend(best_isa(), 1);
     const char* const heads[] = {"hybrid", "folded", "chained", "lens", "full", "table"};
-    const auto s = make({"--head", heads[seed], "--tau", "0.01", "--no-switch"}, kLayers, path);
+    const auto s =
+        make({"--head", heads[seed], "--tau", "0.01", "--controller", "off"}, kLayers, path);
     s->attach(*backend);
     Session session(*backend, Sampler(sampling));
     session.set_speculator(s->speculator());

@@ -199,12 +199,8 @@ TEST_CASE("speculation flags: numbers out of range or of shape are refused on th
 TEST_CASE("--spec and --speculator refuse what they do not know, and say what there is") {
   check_says(refusal({"--spec", "yes"}), "--spec: expected on or off, found \"yes\"");
   check_says(refusal({"--spec", ""}), "--spec: expected on or off, found \"\"");
-  for (const char* name : {"draft", "layerskip", "draft-verify", "adadecode", "hybrid"}) {
-    check_says(refusal({"--speculator", name}),
-               std::string("--speculator: ") + name + ": this build has none, specbound and ngram");
-  }
-  check_says(refusal({"--speculator", "magic"}),
-             "--speculator: expected none, specbound or ngram, found \"magic\"");
+  check_says(refusal({"--speculator", "magic"}), "--speculator: expected none, specbound, ngram, ");
+  check_says(refusal({"--speculator", "magic"}), " or draft, found \"magic\"");
   check_says(refusal({"--head", "deep"}),
              "--head: expected full, folded, chained, table, hybrid or lens, found");
   check_says(refusal({"--confidence", "q"}), "--confidence: expected p or margin, found \"q\"");
@@ -220,19 +216,22 @@ TEST_CASE("speculation says what it does and why") {
         "--data chat.jsonl makes them");
   CHECK(description({"--spec", "on"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
-        "alpha 0.2, tau 0.55");
+        "alpha 0.2, tau 0.55, at first (controller)");
   CHECK(description({"--spec", "on"}, 5) ==
+        "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-4 of 5, "
+        "alpha 0.2, tau 0.55, at first (controller)");
+  CHECK(description({"--spec", "on", "--controller", "off"}, 5) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-4 of 5, "
         "alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on", "--check-layers", "2,4-5,7-9,12", "--w-max", "3"}) ==
         "speculation on: specbound with the logit lens, up to 3 rows, checks at layers 2,4,5,7-9 "
-        "of 16, alpha 0.2, tau 0.55");
+        "of 16, alpha 0.2, tau 0.55, at first (controller)");
   CHECK(description({"--spec", "on", "--d-max", "1", "--no-anneal", "--no-width-bound"}) ==
         "speculation on: specbound with the logit lens, up to 16 rows (no width bound), check at "
         "layer 1 of 16, no annealing, tau 0.55");
   CHECK(description({"--spec", "on", "--no-depth-bound"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-15 of 16 "
-        "(no depth bound), alpha 0.2, tau 0.55");
+        "(no depth bound), alpha 0.2, tau 0.55, at first (controller)");
   CHECK(description({"--spec", "on", "--preset", "paper"}) ==
         "speculation on: specbound with the logit lens (no full heads for the paper's setting), up "
         "to 8 rows, checks at layers 1-10 of 16, alpha 0.2, tau 0.55");
@@ -300,7 +299,7 @@ TEST_CASE("help on speculation names every flag in its group") {
   REQUIRE(group != std::string::npos);
   for (const char* flag :
        {"--spec ", "--speculator", "--heads", "--head ", "--table-tau", "--shortlist",
-        "--confidence", "--ngram-max", "--no-switch", "--preset", "--w-max", "--d-max", "--tau",
+        "--confidence", "--ngram-max", "--controller", "--preset", "--w-max", "--d-max", "--tau",
         "--alpha", "--check-layers", "--no-anneal", "--no-depth-bound", "--no-width-bound"}) {
     CHECK_MESSAGE(parsed.out.find(flag, group) != std::string::npos, flag);
   }
@@ -330,7 +329,7 @@ TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
   const std::string of = " heads of " + heads + ", ";
   CHECK(says({}) == "speculation on: specbound with chained" + of +
                         "up to 6 rows, checks at layers 0,2 of 16, alpha 0.5, tau 0.25, 32 tokens, "
-                        "as shipped");
+                        "as shipped, at first (controller)");
   CHECK(says({"--heads", heads}, "elsewhere.gguf") == says({}));
   CHECK(says({"--preset", "shipped"}) == says({}));
   CHECK(
@@ -341,7 +340,7 @@ TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
           "margin, as shipped");
   CHECK(says({"--head", "folded"}) == "speculation on: specbound with folded" + of +
                                           "up to 6 rows, check at layer 2 of 16, alpha 0.5, tau "
-                                          "0.25, 32 tokens, as shipped");
+                                          "0.25, 32 tokens, as shipped, at first (controller)");
   CHECK(says({"--head", "folded", "--check-layers", "all", "--no-depth-bound"})
             .find("checks at layers 2,4,8 of 16 (no depth bound)") != std::string::npos);
   CHECK(says({"--preset", "paper"}) == "speculation on: specbound with full" + of +
@@ -391,6 +390,9 @@ TEST_CASE("a draft table: alone, or before the chained heads with a threshold of
     return "speculation on: specbound with " + what + " of " + heads +
            ", up to 6 rows, check at layer 0 of 16, alpha 0.2, tau " + settings + ", as shipped";
   };
+  const auto controlled = [&](const std::string& what, const std::string& settings) {
+    return line(what, settings) + ", at first (controller)";
+  };
   const auto refused = [&](std::vector<std::string> arguments, const char* expected) {
     const Parsed parsed = parse(std::move(arguments));
     REQUIRE_MESSAGE(!parsed.status, parsed.err);
@@ -398,14 +400,14 @@ TEST_CASE("a draft table: alone, or before the chained heads with a threshold of
                expected);
   };
   write_heads(heads, {{HeadKind::kChained, {0}}}, shipped, true);
-  CHECK(says({}) == line("hybrid heads", "0.25, 48 tokens"));
+  CHECK(says({}) == controlled("hybrid heads", "0.25, 48 tokens"));
   CHECK(says({"--table-tau", "0.75"}) == line("hybrid heads", "0.25, table tau 0.75, 48 tokens"));
-  CHECK(says({"--head", "table"}) == line("the draft table", "0.25"));
-  CHECK(says({"--head", "chained"}) == line("chained heads", "0.25, 48 tokens"));
+  CHECK(says({"--head", "table"}) == controlled("the draft table", "0.25"));
+  CHECK(says({"--head", "chained"}) == controlled("chained heads", "0.25, 48 tokens"));
 
   shipped.table_tau = 0.5f;
   write_heads(heads, {{HeadKind::kChained, {0}}}, shipped, true);
-  CHECK(says({"--head", "hybrid"}) == line("hybrid heads", "0.25, table tau 0.5, 48 tokens"));
+  CHECK(says({"--head", "hybrid"}) == controlled("hybrid heads", "0.25, table tau 0.5, 48 tokens"));
   CHECK(says({"--table-tau", "1"}) == line("hybrid heads", "0.25, table tau 1, 48 tokens"));
   CHECK(says({"--tau", "0.75"}) == line("hybrid heads", "0.75, 48 tokens"));
   CHECK(says({"--tau", "0.75", "--table-tau", "0"}) ==
@@ -420,7 +422,7 @@ TEST_CASE("a draft table: alone, or before the chained heads with a threshold of
 
   shipped.kind = HeadKind::kTable;
   write_heads(heads, {}, shipped, true);
-  CHECK(says({}) == line("the draft table", "0.25"));
+  CHECK(says({}) == controlled("the draft table", "0.25"));
   refused({"--head", "hybrid"}, "--head hybrid: expected table, which ");
   refused({"--confidence", "margin"},
           "--confidence: needs trained heads (--head chained), found the draft table");
@@ -458,7 +460,8 @@ TEST_CASE("heads that do not fit: found, the way on is told; named, refused; --s
                  {heads, way_on[0], way_on[1]});
 }
 
-TEST_CASE("the switch is around every drafter, but not with --no-switch or the paper's setting") {
+TEST_CASE(
+    "the switch is around every drafter, but not with --controller off or the paper's setting") {
   const auto switched = [](std::vector<std::string> arguments) {
     const Parsed parsed = parse(std::move(arguments));
     REQUIRE_MESSAGE(!parsed.status, parsed.err);
@@ -467,6 +470,6 @@ TEST_CASE("the switch is around every drafter, but not with --no-switch or the p
   };
   CHECK(switched({"--spec", "on"}));
   CHECK(switched({"--speculator", "ngram"}));
-  CHECK(!switched({"--spec", "on", "--no-switch"}));
+  CHECK(!switched({"--spec", "on", "--controller", "off"}));
   CHECK(!switched({"--spec", "on", "--preset", "paper"}));
 }
