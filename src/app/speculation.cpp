@@ -100,9 +100,10 @@ int Speculation::given_width() const {
   return given.no_width_bound ? kMaxRows : given.w_max.value_or(SpecBoundParams().w_max);
 }
 
-// Whether anything measured may pause or change what drafts.
+// A text by rejection depends on which tokens were drafted, and must not depend on the clock.
 bool Speculation::controls() const {
-  return flags_.controller.value_or(flags_.specbound.preset != Preset::kPaper);
+  return flags_.controller.value_or(flags_.specbound.preset != Preset::kPaper &&
+                                    flags_.acceptance != Acceptance::kRejection);
 }
 
 // Thresholds that were asked for stay.

@@ -50,6 +50,8 @@ class Speculation {
   void attach(Backend& backend, const std::function<void(const std::string& line)>& note = nullptr);
 
   bool active() const { return active_; }
+  // Whether anything that was measured may pause or change what drafts.
+  bool controls() const;
   // For /spec, between rounds. On is refused (false, and nothing changes) where there is nothing to
   // switch on. `inactive`: why it does not draft, for description(), when it is off.
   bool set_active(bool on, const std::string& inactive = "/spec off");
@@ -96,7 +98,6 @@ class Speculation {
   void take(ExitSetting setting);
   void take_control();
   void check_settable() const;
-  bool controls() const;
   bool controls_exits() const;
   Speculator& chosen();
   std::unique_ptr<ExitHead> make_head(const ExitSetting& setting) const;

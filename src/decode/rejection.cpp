@@ -9,8 +9,8 @@
 namespace specbound {
 namespace {
 
-// The draws at a place.
-enum Draw : uint32_t { kProposal, kAcceptance, kResidual };
+// The draws at a place; kProposal + n is that of round n.
+enum Draw : uint32_t { kAcceptance, kResidual, kProposal };
 
 // The token where the sum of the weights, none negative, passes u times their total. What rounding
 // leaves over goes to the last that has a chance.
@@ -29,8 +29,9 @@ int32_t invert(std::span<const int32_t> ids, std::span<const double> weights, do
 
 }  // namespace
 
-int32_t draw_proposal(const TokenLaw& q, const DrawPlace& place) {
-  return invert(q.ids, q.probabilities, 1, uniform(place, kProposal));
+int32_t draw_proposal(const TokenLaw& q, const DrawPlace& place, int round) {
+  const uint32_t which = kProposal + static_cast<uint32_t>(round);
+  return invert(q.ids, q.probabilities, 1, uniform(place, which));
 }
 
 int32_t judge_proposal(const TokenLaw& p, const TokenLaw& q, int32_t draft,

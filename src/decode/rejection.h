@@ -3,8 +3,11 @@
 // its place. What comes out follows p exactly, but is not the text that plain decoding gives for
 // the same seed. Leviathan et al. 2023 (arXiv:2211.17192), Chen et al. 2023 (arXiv:2302.01318).
 //
-// Three independent draws a place, none of them the sampler's noise. A draft that was drawn must be
-// judged: leaving some out by what they are would bias what is left.
+// Independent draws, none of them the sampler's noise: two of a place, and one of every round that
+// proposes there. A draft that was drawn must be judged unless one before it was wrong: leaving
+// some out by what they are would bias what is left. What was proposed behind a wrong draft may
+// show in how long its round took, and so in whether the next one drafts at all: with the same
+// noise once more those that are then proposed would be biased too.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +23,11 @@ enum class Acceptance {
   kRejection,  // by the rule above: its law
 };
 
-// The draft at `place`, from the law q.
-int32_t draw_proposal(const TokenLaw& q, const DrawPlace& place);
+// The draft that round number `round` of the reply makes at `place`, from the law q.
+int32_t draw_proposal(const TokenLaw& q, const DrawPlace& place, int round);
 
-// The token at `place` under the law p, where `draft` came from draw_proposal(q, place). It is the
-// draft where that is accepted, and another token elsewhere.
+// The token at `place` under the law p, where `draft` came from draw_proposal(q, place, ...). It is
+// the draft where that is accepted, and another token elsewhere.
 int32_t judge_proposal(const TokenLaw& p, const TokenLaw& q, int32_t draft, const DrawPlace& place);
 
 }  // namespace specbound

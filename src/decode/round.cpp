@@ -113,7 +113,9 @@ bool Round::verify() {
   if (limits_.width > 1) spent(Phase::kCheck);  // a search that ended without a draft
   running_ = Phase::kVerify;
   if (!run(1, backend_.config().n_layers) || aborted()) return false;
-  draws_.look(rows(), limits_.reply, text_);
+  const bool proposed = std::any_of(proposals_.begin(), proposals_.begin() + newest(),
+                                    [](const TokenLaw& law) { return !law.ids.empty(); });
+  draws_.look(rows(), limits_.reply, text_, proposed);
   spent(Phase::kLogits);
   return !aborted();
 }
@@ -127,7 +129,7 @@ int32_t Round::propose(std::span<const float> z) {
   const std::span<const int32_t> before = history(newest());
   TokenLaw& law = proposals_[newest()];
   sampler_.law(z, before, law);
-  return draw_proposal(law, draws_.place(limits_.reply, before));
+  return draw_proposal(law, draws_.place(limits_.reply, before), limits_.number);
 }
 
 ExitPeak Round::exit_check(int head, float temperature) {

@@ -21,11 +21,12 @@ class RowDraws {
   DrawPlace place(uint32_t reply, std::span<const int32_t> history) const;
 
   // Rows [0, n) of reply `reply` have come through all layers; `text` ends with the last of them.
-  void look(int n, uint32_t reply, std::span<const int32_t> text);
+  // With `laws` the law of any of them may be asked for too.
+  void look(int n, uint32_t reply, std::span<const int32_t> text, bool laws = false);
   // The token after row `slot` of them; `history` ends with that row.
   int32_t token(int slot, uint32_t reply, std::span<const int32_t> history);
 
-  // The law of that token, for a temperature above 0.
+  // The law of that token, for a temperature above 0, after a look for laws.
   void law(int slot, std::span<const int32_t> history, TokenLaw& law);
 
   // Exit head `head` looks at row `slot`, with which `history` ends.
@@ -41,9 +42,10 @@ class RowDraws {
 
   Backend& backend_;
   Sampler& sampler_;
+  bool drawn_ = false;                   // the rows that were looked at, by the backend
   std::array<RowDraw, kMaxRows> draws_;  // [slot], of a backend that draws
   RowDraw exit_draw_;
-  std::vector<float> logits_;  // (rows, vocab_size); of one that draws: (1, vocab_size)
+  std::vector<float> logits_;  // (rows, vocab_size); where the backend drew: (1, vocab_size)
 };
 
 }  // namespace specbound

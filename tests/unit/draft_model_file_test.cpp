@@ -177,6 +177,14 @@ TEST_CASE("a draft model is loaded beside the target when it is first to draft")
   CHECK(other->draft_model()->tau() == 0.1f);
   check_mentions(other->description(), {"by rejection: the probabilities of plain decoding, "
                                         "another text"});
+  // No pause that depends on the clock may decide which tokens are drafted, unless asked for.
+  const auto switched = [](Speculation& s) { return s.speculator() != &s.speculator()->drafter(); };
+  CHECK(!switched(*other));
+  CHECK(!other->controls());
+  CHECK(switched(*off));
+  const auto asked = make({"--accept", "rejection", "--controller", "on"});
+  asked->attach(target.backend(), note);
+  CHECK(switched(*asked));
 
   // 90 tokens, of which the drafter's context holds 64.
   const auto reply = [&](Speculator* speculator, Counters* counters) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/draft_model.h"
 #include "decode/exit_head.h"
 #include "decode/generate.h"
 #include "decode/side_by_side.h"
@@ -165,6 +166,41 @@ TEST_CASE("draws of a backend: drafts by every head and rule are the sampler's")
   }
   CHECK(exit_draws > 500);
   CHECK(undecided > 50);
+}
+
+TEST_CASE("draws of a backend: rejection judges by logits, which come over once a round") {
+  const TinyModel near([] {
+    TinySpec spec = q8_0_spec(2);
+    spec.vocab_size = kVocab;
+    return spec;
+  }());
+  const auto drafter = near.backend(best_isa(), 1), plain = model().backend(best_isa(), 1);
+  const std::vector<int32_t> prompt = token_ids(9, kVocab);
+  int judged = 0;
+  for (const SamplingParams& params : kSamplings) {
+    CAPTURE(params.temperature);
+    CAPTURE(params.top_p);
+    GenerateStats stats;
+    const auto found = [&](Backend& backend) {
+      DraftModel draft(*drafter, 5, 0, Acceptance::kRejection);
+      backend.truncate(0);
+      Session session(backend, Sampler(params));
+      session.set_speculator(&draft);
+      GenerateOptions options;
+      options.max_tokens = 24;
+      stats = session.generate(prompt, options);
+      return std::vector<int32_t>(session.tokens().begin(), session.tokens().end());
+    };
+    const std::vector<int32_t> expected = found(*plain);
+    Drawing drawing;
+    REQUIRE(found(drawing.backend) == expected);
+    // The last round drafts nothing: its row may be one that the head does not decide.
+    const int calls = drawing.backend.draw_calls + drawing.backend.logits_calls;
+    CHECK(calls >= stats.counters.rounds);
+    CHECK(calls <= stats.counters.rounds + 1);
+    if (params.temperature > 0) judged += stats.counters.drafted_tokens;
+  }
+  CHECK(judged > 100);
 }
 
 namespace {

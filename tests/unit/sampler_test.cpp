@@ -17,23 +17,15 @@
 
 #include "engine/exact_math.h"
 #include "error.h"
+#include "token_law.h"
 
 using namespace specbound;
+using specbound::test::open_params;
 
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-// Nothing filtered, nothing penalized.
-SamplingParams open_params(float temperature) {
-  SamplingParams p;
-  p.temperature = temperature;
-  p.top_k = 0;
-  p.top_p = 1;
-  p.min_p = 0;
-  return p;
-}
 
 int32_t draw(const SamplingParams& p, const std::vector<float>& logits, uint32_t pos = 0,
              const std::vector<int32_t>& history = {}) {
