@@ -89,8 +89,9 @@ void RoundCosts::learn(const RoundEvent& round) {
       looked = looked || at >= 0;
     }
   }
-  int& seen = rows == 1 ? plain_ : drafting_;
-  seen = std::min(seen + 1, kEnough);
+  if (rows == 1) plain_ = std::min(plain_ + 1, kEnough);
+  // A search that found nothing too: where tau lets no row leave there is nothing else to learn by.
+  if (rows > 1 || looked) drafting_ = std::min(drafting_ + 1, kEnough);
   if (!looked) return;
   layers_of(Phase::kDraft);
   for (size_t i = 0; i < looks_.size(); ++i) {

@@ -52,7 +52,8 @@ class RoundCosts {
   std::vector<int> check_layers_;
   std::vector<int> check_at_;  // [layer] its place among check_layers_, or -1
   bool tuned_, scaled_;
-  int plain_ = 0, drafting_ = 0;  // rounds seen, up to kEnough
+  int plain_ = 0;     // rounds seen of one row, up to kEnough
+  int drafting_ = 0;  // that looked for drafts, likewise
 
   Measured layer_measured_, rest_measured_;
   std::vector<Figure> check_measured_;

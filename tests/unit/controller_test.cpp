@@ -170,6 +170,20 @@ TEST_CASE("the controller: it begins as tau says, and stays within its width") {
         doctest::Approx(0.7).epsilon(0.1));
 }
 
+TEST_CASE("the controller: where tau lets no row leave, drafts that pay are found all the same") {
+  const World world = {"never sure",
+                       {0},
+                       [](double easy, double) { return 0.45 * easy; },
+                       [](double, double) { return 0.9; }};
+  Controller controller = controller_for(world);
+  WorldLoop loop(19);
+  run(loop, world, &controller, 8, 0.5, 1);
+  CHECK(controller.control().tokens_second == 0);  // nothing but plain rounds
+  run(loop, world, &controller, 1000);
+  CHECK(controller.control().tokens_second > 0);
+  CHECK(run(loop, world, &controller, 4000).rate() * loop.plain(world) > 1.5);
+}
+
 TEST_CASE("the controller: what steps cost is found from whole rounds") {
   for (const World& world : {dear_rows(), deep()}) {
     CAPTURE(world.name);
