@@ -14,6 +14,7 @@
 #include "app/cli_definition.h"
 #include "app/command_table.h"
 #include "app/settings_file.h"
+#include "app/speculation_flags.h"
 #include "app/suggestion.h"
 #include "app/terminal_text.h"
 #include "error.h"
@@ -248,6 +249,18 @@ bool silenced(const Given& given, const std::vector<Given>& all) {
   });
 }
 
+// The same for a flag of another drafter than the one that was asked for, or that a command has
+// whose --speculator is its own.
+bool of_another_drafter(const Given& given, const std::vector<Given>& all, const CLI::App& app) {
+  const char* drafter = drafter_of(given.definition.long_name());
+  const CLI::Option* speculator = app.get_option_no_throw("--speculator");
+  if (!drafter || !speculator) return false;
+  if (speculator->count() > 0) return speculator->results().back() != drafter;
+  if (!speculator->get_configurable()) return true;
+  const auto asked = std::ranges::find(all, speculator, &Given::option);
+  return asked != all.end() && asked->level > given.level && asked->values.back().text != drafter;
+}
+
 // "settings from ~/.config/specbound/config: temp, threads"
 void tell(FILE* err, const std::string& source, const std::string& names) {
   if (!names.empty()) {
@@ -306,7 +319,10 @@ void apply_settings(CLI::App& app, const std::string& command, FILE* err) {
   }
   std::string from_file, from_environment;
   for (const Given& given : all) {
-    if (given.level == Level::kCommandLine || silenced(given, all)) continue;
+    if (given.level == Level::kCommandLine || silenced(given, all) ||
+        of_another_drafter(given, all, app)) {
+      continue;
+    }
     give(given);
     std::string& names = given.level == Level::kEnvironment ? from_environment : from_file;
     names += (names.empty() ? "" : ", ") + given.definition.long_name();

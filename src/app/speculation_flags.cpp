@@ -161,15 +161,25 @@ bool SpeculationFlags::exits_early() const {
   return speculator == "specbound" || speculator == "hybrid" || fixed_exits();
 }
 
+const char* drafter_of(std::string_view flag) {
+  for (const auto& [name, drafter] :
+       {std::pair("exit-layer", "layerskip"), std::pair("skip-layers", "draft-verify"),
+        std::pair("model-draft", "draft"), std::pair("accept", "draft")}) {
+    if (flag == name) return drafter;
+  }
+  return nullptr;
+}
+
 void SpeculationFlags::check() const {
-  for (const auto& [flag, given, owner] :
-       {std::tuple("--exit-layer", exit_layer.has_value(), "layerskip"),
-        std::tuple("--skip-layers", skip_layers.has_value(), "draft-verify"),
-        std::tuple("--model-draft", !draft_model.empty(), "draft"),
-        std::tuple("--accept rejection", acceptance == Acceptance::kRejection, "draft")}) {
-    if (!given || speculator == owner) continue;
-    throw Error(ErrorCode::kUsage, format("%s: needs --speculator %s, found %s", flag, owner,
-                                          printable(speculator).c_str()));
+  for (const auto& [flag, given, value] :
+       {std::tuple("exit-layer", exit_layer.has_value(), ""),
+        std::tuple("skip-layers", skip_layers.has_value(), ""),
+        std::tuple("model-draft", !draft_model.empty(), ""),
+        std::tuple("accept", acceptance == Acceptance::kRejection, " rejection")}) {
+    const char* drafter = drafter_of(flag);
+    if (!given || speculator == drafter) continue;
+    throw Error(ErrorCode::kUsage, format("--%s%s: needs --speculator %s, found %s", flag, value,
+                                          drafter, printable(speculator).c_str()));
   }
   if (speculator == "draft" && draft_model.empty()) {
     throw Error(ErrorCode::kUsage,
@@ -360,11 +370,12 @@ void add_speculation_flags(CLI::App& app, SpeculationFlags& flags) {
     flags.controller = text == "on";
     return true;
   };
-  add_setting(app, "--controller", "on or off", "on|off", controller,
-              "on (default, but with --preset paper): draft on while the expected gain exceeds the "
-              "measured cost, pause where drafting loses; --w-max, --d-max and --check-layers "
-              "bound it, with --tau or --alpha it only pauses; off: settings stay, and nothing "
-              "pauses");
+  add_setting(
+      app, "--controller", "on or off", "on|off", controller,
+      "on (default, but with --preset paper, and with --accept rejection, whose text would "
+      "then depend on the clock): draft on while the expected gain exceeds the measured "
+      "cost, pause where drafting loses; --w-max, --d-max and --check-layers bound it, with "
+      "--tau or --alpha it only pauses; off: settings stay, and nothing pauses");
 }
 
 }  // namespace specbound

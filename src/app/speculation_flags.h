@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/cli.h"
@@ -59,7 +60,7 @@ struct SpeculationFlags {
   std::optional<std::vector<LayerRange>> skip_layers;  // of draft-verify
   std::string draft_model;                             // of draft: a file
   Acceptance acceptance = Acceptance::kCoupled;        // likewise
-  std::optional<bool> controller;                      // without --controller: but with kPaper
+  std::optional<bool> controller;  // without --controller: but with kPaper and kRejection
 
   // Rows leave the model early, whoever says where.
   bool exits_early() const;
@@ -70,6 +71,8 @@ struct SpeculationFlags {
 };
 // What drafts, as --speculator names it.
 const std::vector<std::string>& speculators();
+// The one drafter that a flag is for, by its long name without dashes; nullptr: it is for several.
+const char* drafter_of(std::string_view flag);
 // "a|b|c"; "a, b or c".
 std::string bar_list(const std::vector<std::string>& words);
 std::string or_list(const std::vector<std::string>& words);

@@ -165,19 +165,24 @@ std::string Settings::value_of(const std::string& name) const {
   if (name == "accept") {
     return given_.acceptance == Acceptance::kRejection ? "rejection" : "coupled";
   }
-  if (name == "controller") {
-    return on_off(given_.controller.value_or(speculation_.preset() != Preset::kPaper));
-  }
+  if (name == "controller") return on_off(speculation_.controls());
   if (name == "exit-layer") {
     if (given_.speculator != "layerskip") return "(not used: layerskip does not draft)";
     return layer_list(speculation_.params().check_layers);
   }
+  const DraftVerify* draft_verify = speculation_.draft_verify();
   if (name == "skip-layers") {
-    const DraftVerify* drafter_without = speculation_.draft_verify();
-    return drafter_without ? layer_list(drafter_without->params().skipped)
-                           : "(not used: draft-verify does not draft)";
+    return draft_verify ? layer_list(draft_verify->params().skipped)
+                        : "(not used: draft-verify does not draft)";
   }
-  if (speculation_.head_layers().empty()) return "(not used: no exit heads draft)";
+  if (speculation_.head_layers().empty()) {
+    const DraftModel* draft_model = speculation_.draft_model();
+    const Speculator* speculator = speculation_.speculator();
+    if (name == "tau" && draft_verify) return number(draft_verify->params().tau);
+    if (name == "tau" && draft_model) return number(draft_model->tau());
+    if (name == "w-max" && speculator) return std::to_string(speculator->drafter().width());
+    return "(not used: no exit heads draft)";
+  }
   const SpecBoundParams params = speculation_.params();
   if (name == "preset") return preset_name(speculation_.preset());
   if (name == "d-max") return std::to_string(params.d_max);
@@ -206,9 +211,14 @@ void Settings::set(std::string_view name, const std::string& value) {
   Flags flags;
   flags.sampling.params = session_.sampler().params();
   const SpecBoundParams params = speculation_.params();
-  flags.speculation.specbound.no_anneal = !params.anneal;
-  flags.speculation.specbound.no_depth_bound = !params.depth_bound;
-  flags.speculation.specbound.no_width_bound = !params.width_bound;
+  // LayerSkip and AdaDecode begin without these: as on the command line, a value brings them back.
+  const auto leaves_out = [&](bool there, const char* back) {
+    return !there && !(given_.fixed_exits() && plain == back);
+  };
+  SpecBoundFlags& drafting = flags.speculation.specbound;
+  drafting.no_anneal = leaves_out(params.anneal, "alpha");
+  drafting.no_depth_bound = leaves_out(params.depth_bound, "d-max");
+  drafting.no_width_bound = leaves_out(params.width_bound, "w-max");
   if (CLI::Option* option = find(flags.sampling_app, plain)) {
     read(*option, value);
     set_sampling(plain, flags.sampling);

@@ -78,6 +78,18 @@ class Taken(SettingsCase):
         self.assertIn("tau 0.9", said)
         self.assertIn("tau 0.7", self.reply_line(*lens, "--preset", "paper", "--tau", "0.7")[1])
 
+    def test_a_drafter_of_the_file_leaves_verify_alone(self):
+        """verify's --speculator is its own, so what the file says of a draft model is too."""
+        self.write("speculator = draft\nmodel-draft = /absent.gguf\naccept = rejection\n")
+        ask = ("verify", "-m", DEMO, "-p", "a", "-n", "2", "--temps", "0", "--seeds", "1")
+        for more in ((), ("--speculator", "ngram")):
+            result = self.run_it(*ask, *more)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn(b"settings from", result.stderr)
+        result = self.run_it(*ASK)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"/absent.gguf", result.stderr)
+
     def test_the_model(self):
         self.write(f"model = {DEMO}\n")
         self.assertEqual(self.run_it("tokenize", "-p", "a").returncode, 0)

@@ -285,6 +285,34 @@ TEST_CASE("settings: switches, texts, files and flags that repeat") {
   CHECK(g.model.model == "~/n");     // its shell has had its way with it
 }
 
+TEST_CASE("settings: what is for one drafter alone goes where another one is asked for") {
+  const File file("speculator = draft\nmodel-draft = small.gguf\naccept = rejection\n");
+  const Flags f = file.parse();
+  CHECK(f.speculation.draft_model == "small.gguf");
+  CHECK(f.speculation.acceptance == Acceptance::kRejection);
+  for (const char* drafter : {"none", "ngram", "layerskip"}) {
+    CAPTURE(drafter);
+    const Flags other = file.parse({"--speculator", drafter});
+    CHECK(other.speculation.speculator == drafter);
+    other.speculation.check();
+    CHECK(other.err.empty());  // nothing came from the file
+  }
+  {
+    const Environment environment{{"SPECBOUND_SPECULATOR", "layerskip"},
+                                  {"SPECBOUND_EXIT_LAYER", "3"}};
+    const Flags other = file.parse();
+    other.speculation.check();
+    CHECK(other.speculation.exit_layer == 3);
+    CHECK(file.parse({"--speculator", "draft"}).speculation.draft_model == "small.gguf");
+  }
+  CHECK(file.parse({"--speculator", "draft", "-md", "b"}).speculation.draft_model == "b");
+  // Nobody asked for another one: refused, as on the command line.
+  const File alone("model-draft = small.gguf\n");
+  CHECK(alone.parse({"--speculator", "draft"}).speculation.draft_model == "small.gguf");
+  CHECK_THROWS_AS(alone.parse().speculation.check(), Error);
+  CHECK_THROWS_AS(file.parse({"--speculator", "none", "-md", "b"}).speculation.check(), Error);
+}
+
 TEST_CASE("settings: complaints name their source") {
   CHECK(File("\ntemp = hot").refusal() == "2: temp: expected a number, found \"hot\"");
   CHECK(File("temperature = 101").refusal() == "1: temperature: expected 0 to 100, found 101");

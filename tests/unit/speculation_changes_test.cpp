@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "expect_error.h"
 #include "forwarding_backend.h"
 #include "process_state.h"
+#include "repl/settings.h"
 #include "speculation_rig.h"
 
 using namespace specbound;
@@ -98,6 +100,52 @@ TEST_CASE("settings of the logit lens: each is taken, the layers are spelled out
   CHECK(s->specbound()->width() == kMaxRows);
   CHECK(s->specbound()->check_layers() == p.check_layers);
   CHECK(!s->params().anneal);
+}
+
+TEST_CASE("/set: a value brings back what LayerSkip and AdaDecode leave out") {
+  const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
+  Session session(*backend, Sampler(greedy_sampling()));
+  const SpeculationFlags fixed = parse({"--speculator", "adadecode"}).flags;
+  const auto s = speculation(fixed);
+  Settings settings(session, *s, fixed);
+  REQUIRE(s->specbound()->check_layers() == std::vector<int>{4, 8, 12});
+  settings.set("w-max", "4");
+  CHECK(s->specbound()->width() == 4);
+  CHECK(!s->params().depth_bound);
+  settings.set("d-max", "8");
+  CHECK(s->specbound()->check_layers() == std::vector<int>{4, 8});
+  CHECK(!s->params().anneal);
+  settings.set("alpha", "0.5");
+  CHECK(s->params().anneal);
+  CHECK(s->specbound()->width() == 4);
+  settings.set("no-width-bound", "on");
+  settings.set("tau", "0.5");
+  CHECK(s->specbound()->width() == kMaxRows);
+
+  // Of SpecBound --no-width-bound stands beside a width, as on the command line.
+  const SpeculationFlags free = parse({"--spec", "on", "--no-width-bound"}).flags;
+  const auto specbound = speculation(free);
+  Settings(session, *specbound, free).set("w-max", "4");
+  CHECK(specbound->specbound()->width() == kMaxRows);
+  session.set_speculator(nullptr);
+}
+
+TEST_CASE("/set shows the width and the threshold of drafters that have no exit heads") {
+  const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
+  Session session(*backend, Sampler(greedy_sampling()));
+  const auto shows = [&](std::vector<std::string> arguments, const char* name) {
+    const SpeculationFlags flags = parse(std::move(arguments)).flags;
+    const auto s = speculation(flags);
+    return Settings(session, *s, flags).show(name);
+  };
+  const std::vector<std::string> skipping = {"--speculator", "draft-verify", "--w-max", "5"};
+  CHECK(shows(skipping, "tau") == "tau 0.6");
+  CHECK(shows(skipping, "w-max") == "w-max 5");
+  CHECK(shows(skipping, "controller") == "controller on");
+  CHECK(shows(skipping, "d-max") == "d-max (not used: no exit heads draft)");
+  CHECK(shows({"--speculator", "ngram"}, "w-max") == "w-max 8");
+  CHECK(shows({"--speculator", "none"}, "w-max") == "w-max (not used: no exit heads draft)");
+  CHECK(shows({"--spec", "on", "--preset", "paper"}, "controller") == "controller off");
 }
 
 TEST_CASE("a change that cannot be is refused, and nothing has changed") {
@@ -228,8 +276,9 @@ TEST_CASE("the tuned preset is this machine's; one that found nothing that pays 
   tuned.costs.plain_token = 1;
   tuned.predicted_speedup = 1.5;
   const auto write = [&] {
-    write_tuned(file.base().fingerprint, backend->device(), tuned);
+    const std::string to = write_tuned(file.base().fingerprint, backend->device(), tuned);
     REQUIRE(read_tuned(file.base().fingerprint, file, backend->device()));
+    return to;
   };
   write();
 
@@ -272,6 +321,17 @@ TEST_CASE("the tuned preset is this machine's; one that found nothing that pays 
   CHECK(later->set_active(true));
   CHECK(later->params().tau == 0.875f);
   CHECK(later->drafter() == "folded heads");
+
+  // Drafters whose settings are their papers' do not look for it.
+  std::ofstream(write()) << "broken";
+  const auto told = [&](std::vector<std::string> arguments) {
+    int lines = 0;
+    make(std::move(arguments), kLayers, path)->attach(*backend, [&](const auto&) { ++lines; });
+    return lines;
+  };
+  CHECK(told({}) == 1);
+  CHECK(told({"--speculator", "adadecode", "--head", "folded"}) == 0);
+  CHECK(told({"--speculator", "layerskip", "--head", "folded"}) == 0);
 }
 
 TEST_CASE("one tau moves both thresholds of a hybrid, unless each has its own") {
@@ -396,19 +456,30 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
   Session plain(*plain_backend, Sampler(sampling));
   plain.generate(prompt, options);
 
-  int drafted = 0, refused = 0;
-  for (int seed = 0; seed < 6; ++seed) {
+  int drafted = 0, refused = 0, controlled = 0;
+  // With a controller, which comes with each preset and goes with each change, too; with it and the
+  // switch the clock decides how much is drafted.
+  for (int seed = 0; seed < 12; ++seed) {
     CAPTURE(seed);
+    const bool control = seed >= 6;
     const auto backend = model.backend(best_isa(), 1);
     const char* const heads[] = {"hybrid", "folded", "chained", "lens", "full", "table"};
-    const auto s =
-        make({"--head", heads[seed], "--tau", "0.01", "--controller", "off"}, kLayers, path);
+    std::vector<std::string> flags = {"--head", heads[seed % 6]};
+    if (control) {
+      flags.insert(flags.end(),
+                   {"--controller", "on", "--speculator", seed % 2 ? "hybrid" : "specbound"});
+    } else {
+      flags.insert(flags.end(), {"--tau", "0.01", "--controller", "off"});
+    }
+    const auto s = make(flags, kLayers, path);
     s->attach(*backend);
     Session session(*backend, Sampler(sampling));
     session.set_speculator(s->speculator());
     TinyRandom random(static_cast<uint64_t>(seed) + 1);
     options.on_round = [&](const RoundEvent& event) {
-      drafted += event.drafted();
+      if (!control) drafted += event.drafted();
+      const Speculator* speculator = s->speculator();
+      controlled += speculator && speculator->control().active;
       try {
         switch (random.next() % 8) {
           case 0:
@@ -445,4 +516,5 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
   }
   CHECK(drafted > 200);
   CHECK(refused > 20);
+  CHECK(controlled > 20);
 }
