@@ -236,13 +236,18 @@ std::string acceptance_line(const DraftPlaces& places) {
   return line + "\n";
 }
 
+constexpr const char* kDefinitions =
+    "Of a prompt medians over its repetitions, over all prompts their sums; TTFT (prefill counted) "
+    "and TPOT\n(each token behind the first) are means over prompts. CR: tokens a round. An end "
+    "token counts. What drafting\nlearns from texts it keeps from reply to reply.\n";
+
 std::string report(const Compared& found, int repeats) {
   const OverallFigures& all = found.overall;
   std::string text = format("%s, %s, %s parameters, %s\n%s\n%s\n\n", found.model.name.c_str(),
                             found.model.size_text().c_str(), found.model.parameters_text().c_str(),
                             found.backend.c_str(), terminal_text(found.speculation).c_str(),
                             bandwidth_text(found.read_bandwidth).c_str());
-  text += prompts_table(found) + "\n" + sides_table(found) + "\n";
+  text += prompts_table(found) + "\n" + sides_table(found) + "\n" + kDefinitions;
   text += format(
       "SD (end to end) %.2fx, 95 %% %.2f - %.2f; decoding alone %.2fx, %.2f - %.2f; ratio of mean "
       "tokens a\nsecond, as Spec-Bench has it, %.2fx; median prompt %.2fx; slower than plain: %d "

@@ -30,14 +30,15 @@ SideFigures side_of(const std::vector<TimedReply>& replies, const ModelBytes& by
   SideFigures side;
   if (replies.empty()) return side;
   const TimedReply& first = replies.front();
-  side.tokens = first.n_tokens();
+  side.tokens = first.timed_tokens();
   side.prefilled = first.stats.prefilled_tokens;
   side.prefill_seconds = median_of(replies, [](const auto& r) { return r.prefill_seconds; });
   side.decode_seconds = median_of(replies, decode_seconds);
   side.total_seconds = median_of(replies, total_seconds);
   side.ttft_seconds = median_of(replies, [](const auto& r) { return r.ttft_seconds; });
   side.tpot_seconds = median_of(replies, [](const auto& r) { return r.tpot_seconds(); });
-  const double context = first.stats.prompt_tokens + 0.5 * (side.tokens - 1);
+  // Positions before the rows that gave tokens: the first of these was the prompt's last.
+  const double context = first.stats.prompt_tokens - 1 + 0.5 * (side.tokens - 1);
   side.bytes = side.tokens * bytes.token(context);
   for (const TimedReply& reply : replies) {
     side.counters.add(reply.stats.counters);
@@ -131,7 +132,7 @@ PromptFigures prompt_figures(const std::string& name, const PairedPrompt& pairs,
   out.speculative = side_of(pairs.other, bytes);
   if (!pairs.base.empty()) {
     out.prompt_tokens = pairs.base.front().stats.prompt_tokens;
-    out.tokens = pairs.base.front().n_tokens();
+    out.tokens = pairs.base.front().timed_tokens();
     out.stop = pairs.base.front().stats.stop;
   }
   out.identical = pairs.identical();
@@ -151,9 +152,11 @@ OverallFigures overall_figures(const std::vector<PromptFigures>& prompts) {
     add(out.speculative, prompt.speculative);
     speedups.push_back(prompt.speedup.median);
   }
+  const auto longer = std::count_if(prompts.begin(), prompts.end(),
+                                    [](const PromptFigures& prompt) { return prompt.tokens > 1; });
   for (SideFigures* side : {&out.plain, &out.speculative}) {
     side->ttft_seconds /= std::max(1, out.prompts);
-    side->tpot_seconds /= std::max(1, out.prompts);
+    side->tpot_seconds /= static_cast<double>(std::max<std::ptrdiff_t>(1, longer));
   }
   out.median_speedup = median(speedups);
   out.speedup = ratio_over(

@@ -17,9 +17,10 @@ namespace specbound {
 
 // One side of one prompt, or of all.
 struct SideFigures {
-  double tokens = 0, prefilled = 0;  // of one repetition
+  double tokens = 0, prefilled = 0;  // of one repetition; an end token counts
   double prefill_seconds = 0, decode_seconds = 0, total_seconds = 0;
-  double ttft_seconds = 0, tpot_seconds = 0;  // of all prompts: the mean
+  // Of all prompts: the mean; of TPOT over those with a second token.
+  double ttft_seconds = 0, tpot_seconds = 0;
   // Bytes that plain decoding of these tokens reads: weights and cache. A speculative side that
   // reads less for its tokens may come above what the memory gives.
   double bytes = 0;
@@ -40,7 +41,7 @@ struct SideFigures {
 
 struct PromptFigures {
   std::string name;
-  int prompt_tokens = 0, tokens = 0;
+  int prompt_tokens = 0, tokens = 0;  // an end token counts
   StopReason stop = StopReason::kEnd;
   bool identical = true;  // all replies of both sides
   SideFigures plain, speculative;

@@ -85,6 +85,7 @@ class SpecBench {
   std::vector<std::vector<SpecBenchResult>> results_;  // [strategy][side - 1]
   int turns_ = 0, cut_turns_ = 0;
   int64_t cut_tokens_ = 0;
+  size_t n_rejecting_ = 0;  // texts that are others because they were accepted by rejection
 };
 
 SpecBench::SpecBench(const SpecBenchFlags& flags, LoadedModel& model,
@@ -136,7 +137,7 @@ std::vector<SpecBenchSource> SpecBench::sources() {
 void SpecBench::run() {
   SpecBenchAnswers answers(flags_.out, sources(), flags_.fresh);
   SpecBenchRun run(model_, sides_, flags_.n_predict);
-  run.warm_up(questions_.front());
+  run.warm_up(strategies_.front(), questions_.front());
   for (size_t s = 0; s < strategies_.size(); ++s) {
     run.ask(strategies_[s], questions_, answers, s * sides_.size());
   }
@@ -155,8 +156,10 @@ void SpecBench::evaluate(const SpecBenchAnswers& answers) {
       }
       results.push_back(spec_bench_result(sides_[i].drafter.name, pairs));
       const std::optional<SpeculationFlags>& drafting = sides_[i].drafter.flags;
-      if (drafting->acceptance == Acceptance::kRejection) {
-        results.back().differing.clear();  // the same law, not the same text
+      if (drafting->acceptance == Acceptance::kRejection &&
+          strategies_[s].sampling.temperature > 0) {  // the same law, not the same text
+        n_rejecting_ += results.back().differing.size();
+        results.back().differing.clear();
       }
     }
     results_.push_back(std::move(results));
@@ -219,7 +222,12 @@ void SpecBench::report() const {
     }
   }
   const size_t differing = n_differing();
-  text += differing == 0 ? "every text is identical to plain decoding's\n"
+  if (n_rejecting_ > 0) {
+    text += format("%zu texts are others of the same probabilities: accepted by rejection\n",
+                   n_rejecting_);
+  }
+  text += differing == 0 ? format("every %stext is identical to plain decoding's\n",
+                                  n_rejecting_ > 0 ? "other " : "")
                          : format("%zu texts DIFFER from plain decoding's\n", differing);
   write_stdout(text);
 }
@@ -252,7 +260,8 @@ Json SpecBench::json() const {
                {"cut_tokens", cut_tokens_},
                {"drafters", std::move(drafters)},
                {"strategies", std::move(strategies)},
-               {"identical", n_differing() == 0}};
+               {"identical", n_differing() + n_rejecting_ == 0},
+               {"texts_by_rejection", n_rejecting_}};
   if (flags_.sweep) json["sweep"] = sweep_json(points_, results_[0]);
   return json;
 }

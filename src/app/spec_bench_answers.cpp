@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -52,10 +51,11 @@ class LineReading {
     if (number < low || number > high) refuse(key);
     return number;
   }
-  double number(const Json& value, const char* key) const {
+  double seconds(const Json& value, const char* key) const {
     if (!value.is_number()) refuse(key);
     const auto number = value.get<double>();
-    if (!std::isfinite(number) || number < 0) refuse(key);
+    // What a clock shows: of anything else, rates and their ratios may be no numbers.
+    if (number != 0 && !(number > 1e-12 && number < 1e12)) refuse(key);
     return number;
   }
   uint64_t hash(const Json& value, const char* key) const {
@@ -84,6 +84,8 @@ class LineReading {
 };
 
 constexpr int64_t kMostTokens = 1 << 30;
+// Of a turn, as -n has it: sums over turns stay an int.
+constexpr int64_t kMostNewTokens = 1 << 24;
 
 std::vector<SpecBenchTurn> parse_turns(const Json& choice, const std::string& place) {
   const LineReading reading(choice, place);
@@ -99,16 +101,17 @@ std::vector<SpecBenchTurn> parse_turns(const Json& choice, const std::string& pl
       return reading.whole(reading.list(key, n)[i], key, 0, kMostTokens);
     };
     const auto seconds = [&](const char* key) {
-      return reading.number(reading.list(key, n)[i], key);
+      return reading.seconds(reading.list(key, n)[i], key);
     };
     turn.text = reading.text(texts[i], "turns");
     const auto steps = static_cast<size_t>(whole("decoding_steps"));
     if (steps > lengths.size() - step) reading.refuse("accept_lengths");
+    int64_t tokens = 0;
     for (const size_t end = step + steps; step < end; ++step) {
-      turn.step_tokens.push_back(
-          static_cast<int>(reading.whole(lengths[step], "accept_lengths", 1, kMostTokens)));
+      tokens += reading.whole(lengths[step], "accept_lengths", 1, kMostNewTokens - tokens);
+      turn.step_tokens.push_back(lengths[step].get<int>());
     }
-    if (turn.new_tokens() != whole("new_tokens")) reading.refuse("new_tokens");
+    if (tokens != whole("new_tokens")) reading.refuse("new_tokens");
     turn.prompt_tokens = static_cast<int>(whole("prompt_tokens"));
     turn.cut_tokens = static_cast<int>(whole("cut_tokens"));
     turn.wall_seconds = seconds("wall_time");
@@ -197,7 +200,7 @@ SpecBenchAnswer parse_answer(std::string_view line, const SpecBenchSource& sourc
                        place.c_str(), source.settings.c_str(), settings.substr(0, 1000).c_str()));
   }
   answer.question_hash = reading.hash(reading.at("question_hash"), "question_hash");
-  answer.tstamp = reading.number(reading.at("tstamp"), "tstamp");
+  answer.tstamp = reading.seconds(reading.at("tstamp"), "tstamp");
   answer.turns = parse_turns(reading.list("choices", 1)[0], place);
   return answer;
 }
@@ -213,9 +216,9 @@ SpecBenchAnswers::SpecBenchAnswers(std::string folder, std::vector<SpecBenchSour
                                          error ? error.message().c_str() : "not a folder"));
   }
   for (size_t i = 0; i < sources_.size(); ++i) {
-    if (!std::filesystem::exists(path(i), error)) {
-      check_new_file(path(i));
-    } else if (fresh) {
+    check_new_file(path(i));  // that it cannot be written is known before anything is measured
+    if (!std::filesystem::exists(path(i), error)) continue;
+    if (fresh) {
       write_file(path(i), "");
     } else {
       read(i);
@@ -246,7 +249,7 @@ bool SpecBenchAnswers::done(const SpecBenchQuestion& question,
   for (const size_t source : members) {
     const SpecBenchAnswer* answer = find(source, question.id);
     if (!answer) return false;
-    if (answer->question_hash != question_hash(question) ||
+    if (answer->question_hash != question_hash(question) || answer->category != question.category ||
         answer->turns.size() != question.turns.size()) {
       throw Error(ErrorCode::kFormat,
                   format("%s: its answer to question %lld is to another question of that id: name "

@@ -31,8 +31,10 @@ struct SpecBenchTurn {
 
   int steps() const { return static_cast<int>(step_tokens.size()); }
   int new_tokens() const;
+  // The same end too: its token is counted, though it is no part of the text.
   bool same_text(const SpecBenchTurn& other) const {
-    return text == other.text && token_hash == other.token_hash;
+    return text == other.text && token_hash == other.token_hash &&
+           new_tokens() == other.new_tokens();
   }
 };
 

@@ -40,12 +40,17 @@ std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
   if (!side.speculation) return text + "; plain";
   text += "; " + side.speculation->description();
   if (side.speculation->heads()) text += " " + side.speculation->heads()->fingerprint();
-  if (!side.drafter.flags->controller.value_or(true)) text += "; fixed";
+  if (!side.speculation->controls()) text += "; fixed";
   return text;
 }
 
 size_t spec_bench_room(int n_ctx, int n_predict) {
   return static_cast<size_t>(n_ctx - std::min(n_predict, n_ctx / 2));
+}
+
+size_t side_in_turn(size_t turn, size_t place, size_t n_sides) {
+  SB_CHECK(place < n_sides);
+  return (turn + (turn % 2 == 0 ? place : n_sides - place)) % n_sides;
 }
 
 SpecBenchRun::SpecBenchRun(LoadedModel& model, const std::vector<SpecBenchSide>& sides,
@@ -95,7 +100,7 @@ std::vector<SpecBenchAnswer> SpecBenchRun::ask(const SpecBenchQuestion& question
     std::vector<int32_t> prompt = conversation.prompt(std::numeric_limits<int>::max(), 0).ids;
     const size_t cut = cut_middle(prompt, spec_bench_room(model_.n_ctx(), n_predict_));
     for (size_t k = 0; k < sides_.size(); ++k) {
-      const size_t i = (turns_ + k) % sides_.size();
+      const size_t i = side_in_turn(turns_, k, sides_.size());
       SpecBenchTurn turn = answer(sides_[i], prompt, n_predict_);
       turn.cut_tokens = static_cast<int>(cut);
       answers[i].turns.push_back(std::move(turn));
@@ -107,12 +112,13 @@ std::vector<SpecBenchAnswer> SpecBenchRun::ask(const SpecBenchQuestion& question
   return answers;
 }
 
-void SpecBenchRun::warm_up(const SpecBenchQuestion& question) {
+void SpecBenchRun::warm_up(const SpecBenchStrategy& strategy, const SpecBenchQuestion& question) {
   constexpr int kTokens = 32;
   SpecBenchQuestion first = question;
   first.turns.resize(1);
   const int asked_for = std::exchange(n_predict_, std::min(n_predict_, kTokens));
   answered_ = nullptr;
+  session_.set_sampling(strategy.sampling);
   ask(first);
   n_predict_ = asked_for;
 }

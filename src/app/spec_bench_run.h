@@ -1,7 +1,8 @@
 // Asks a model Spec-Bench's questions: every turn plainly and by each drafter, turn about, one turn
 // after the other of a conversation in the model's own chat template. As Spec-Bench does it: one
 // prompt at a time, each turn's prompt read anew, the time of prefill and decoding taken, that of
-// tokens and text not.
+// tokens and text not. A conversation goes on with plain decoding's reply, which is every drafter's
+// but of those that accept by rejection: these read it all the same, so that prompts are alike.
 #pragma once
 
 #include <memory>
@@ -29,13 +30,17 @@ std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
 // Tokens of a prompt at most: what the reply may need stays free, up to half of the context.
 size_t spec_bench_room(int n_ctx, int n_predict);
 
+// Who answers at `place` of a turn: of every second turn backwards, each time beginning with the
+// next one, so that no side always follows the same one. Of two sides: AB, BA, ...
+size_t side_in_turn(size_t turn, size_t place, size_t n_sides);
+
 class SpecBenchRun {
  public:
   // All must outlive it; the model must be loaded and the sides attached, plain decoding the first.
   SpecBenchRun(LoadedModel& model, const std::vector<SpecBenchSide>& sides, int n_predict);
 
   // Once each side, for a few tokens: not counted.
-  void warm_up(const SpecBenchQuestion& question);
+  void warm_up(const SpecBenchStrategy& strategy, const SpecBenchQuestion& question);
   // Asks each question that not all sides have answered. Side i answers into source `first` + i.
   // What is there when a Ctrl-C comes stays. Throws Interrupted then, Error(kFile) for answers that
   // cannot be kept.
@@ -52,7 +57,7 @@ class SpecBenchRun {
   int n_predict_;
   Session session_;
   const Speculation* attached_ = nullptr;  // whose heads the backend has
-  size_t turns_ = 0;                       // so far: who goes first changes with each
+  size_t turns_ = 0;                       // so far
   std::function<void()> answered_;         // after each reply
 };
 

@@ -185,7 +185,10 @@ std::string definitions() {
          "(prefill "
          "and decoding), over the same mean of plain decoding.\n"
          "token-exact: all tokens over all seconds instead. decode: that without prefill.\n"
-         "Tokens are counted alike on both sides: up to the end token, which counts.\n";
+         "Tokens are counted alike on both sides: up to the end token, which counts.\n"
+         "TTFT: from the prompt to its first token, prefill counted; TPOT: of each further token. "
+         "They and end-to-end are means over turns, throughput over questions.\n"
+         "What drafters learn from texts they keep from question to question.\n";
 }
 
 std::string table_2(std::span<const std::string> strategies,

@@ -34,24 +34,17 @@ struct TimedReply {
 
   bool aborted() const { return stats.stop == StopReason::kAborted; }
   int n_tokens() const { return static_cast<int>(tokens.size()); }
+  // What the clock saw, an end token counted, as in Spec-Bench's new_tokens: rates are of these.
+  int timed_tokens() const { return stats.counters.decoded_tokens; }
   // The same text, ended by the same cause.
   bool same_text(const TimedReply& other) const {
     return tokens == other.tokens && stats.stop == other.stats.stop;
   }
-  // Tokens a second; 0 where there were none.
-  double prefill_rate() const { return rate(stats.prefilled_tokens, prefill_seconds); }
-  double decode_rate() const { return rate(n_tokens(), decode_seconds); }
-  double total_rate() const { return rate(n_tokens(), total_seconds); }  // as Spec-Bench has it
   // Seconds of each token behind the first (TPOT); 0 with fewer than two.
   double tpot_seconds() const {
-    return n_tokens() > 1 ? (total_seconds - ttft_seconds) / (n_tokens() - 1) : 0;
+    return timed_tokens() > 1 ? (total_seconds - ttft_seconds) / (timed_tokens() - 1) : 0;
   }
-  // Tokens a round, an end token counted (CR); 0 without rounds.
-  double compression_rate() const { return rate(stats.counters.decoded_tokens, rounds()); }
   int rounds() const { return stats.counters.rounds; }
-
- private:
-  static double rate(double count, double per) { return per > 0 ? count / per : 0; }
 };
 
 // Empties the session's cache, so that the whole prompt is read, and waits for the backend before

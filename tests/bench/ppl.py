@@ -101,7 +101,8 @@ def entry(model, measure, data, nll, lengths):
     result = dict(bench.model_entry(model), measure=measure, scored=len(nll),
                   tokens_that_differ_between_paths=data["differing"],
                   llamacpp=dict(perplexity=round(llamacpp, 6),
-                                error=round(llamacpp * float(nll.std()) / len(nll) ** 0.5, 6)))
+                                error=round(llamacpp * float(nll.std()) / (len(nll) - 1) ** 0.5,
+                                            6)))
     for path in data["results"]:
         result[path["through"]] = dict(perplexity=round(path["perplexity"], 6),
                                        error=round(path["perplexity_error"], 6),

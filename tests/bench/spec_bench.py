@@ -32,17 +32,6 @@ GRID = {f"w{w}-tau{tau}": ["--spec", "on", "--controller", "off", "--w-max", str
 CONTROLLER = "specbound"
 
 
-def interval(pairs):
-    """95 % of the ratio of sums over pairs (a, b)."""
-    rng = random.Random(7)
-    ratios = []
-    for _ in range(2000):
-        drawn = rng.choices(pairs, k=len(pairs))
-        ratios.append(sum(a for a, _ in drawn) / sum(b for _, b in drawn))
-    ratios.sort()
-    return [round(ratios[50], 4), round(ratios[1949], 4)]
-
-
 def against_grid(seconds):
     """{setting: decode seconds of each reply} -> the controller against the best fixed setting."""
     totals = {name: sum(values) for name, values in seconds.items()}
@@ -50,7 +39,7 @@ def against_grid(seconds):
     pairs = list(zip(seconds[best], seconds[CONTROLLER]))
     return dict(best_fixed=best, replies=len(pairs),
                 controller_over_best_fixed=round(totals[best] / totals[CONTROLLER], 4),
-                interval_95=interval(pairs),
+                interval_95=specbound_worst.interval(pairs, random.Random(7)),
                 speedups={name: round(totals["plain"] / total, 4)
                           for name, total in totals.items() if name != "plain"})
 
@@ -119,9 +108,9 @@ def main():
         for entry in controlled:
             print(f"{entry['texts']:10} {threads} threads: {entry['controller_over_best_fixed']}x "
                   f"{entry['interval_95']} of {entry['best_fixed']}", flush=True)
-    bench.write_results("spec_bench", a, dict(n_predict=N_PREDICT, grid=GRID,
-                                              grid_limit=GRID_LIMIT, plain_limit=PLAIN_LIMIT),
-                        results, machine)
+    settings = dict(n_predict=N_PREDICT, questions=a.questions or "all", dialogues=a.count,
+                    grid=GRID, grid_limit=GRID_LIMIT, plain_limit=PLAIN_LIMIT)
+    bench.write_results("spec_bench", a, settings, results, machine)
     short = [entry for result in results for entry in result["controller"]
              if entry["controller_over_best_fixed"] < GRID_LIMIT]
     slow = [entry for result in results for entry in result["worst"]

@@ -199,6 +199,19 @@ class SpecBench(FolderCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("--model-draft", result.stderr.decode().splitlines()[-1])
 
+    def test_texts_by_rejection_are_said_to_be_others(self):
+        drafting = ("--speculator", "draft", "-md", STORIES, "--accept", "rejection", "--tau", "0",
+                    "--controller", "off", "--limit", "2")
+        text, data = self.bench(*drafting, "--temp", "1")
+        self.assertFalse(data["identical"])
+        self.assertGreater(data["texts_by_rejection"], 0)
+        self.assertEqual(data["strategies"][0]["results"][0]["differing"], [])
+        self.assertIn("accepted by rejection", text)
+        self.assertIn("every other text is identical", text)
+        text, data = self.bench(*drafting)  # greedy
+        self.assertTrue(data["identical"])
+        self.assertIn("every text is identical", text)
+
     def test_sampling_table(self):
         text, data = self.bench(*LENS, "--sampling-table", "--limit", "2", "--out", self.out)
         self.assertEqual([s["name"] for s in data["strategies"]],

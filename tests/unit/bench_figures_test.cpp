@@ -159,7 +159,7 @@ TEST_CASE("figures of a prompt: medians, seconds end to end, what its bytes are"
   CHECK(figures.plain.total_rate() == 1);
   CHECK(figures.plain.ttft_seconds == 1.5);
   CHECK(figures.plain.tpot_seconds == doctest::Approx((4 - 1.5) / 3));
-  CHECK(figures.plain.bytes == doctest::Approx(4 * bytes.token(11 + 1.5)));
+  CHECK(figures.plain.bytes == 4 * bytes.token(10 + 1.5));  // the first row is the prompt's last
   CHECK(figures.decode_speedup.median == 2);
   // (1 + d) / (1 + d / 2) of 4, 2, 3
   CHECK(figures.speedup.median == doctest::Approx(4 / 2.5));
@@ -193,6 +193,30 @@ TEST_CASE("figures of all prompts: losses count like gains") {
   CHECK(one["speculative"]["mean_exit_layer"].is_null());
 }
 
+TEST_CASE("an end token counts where its time does, and TPOT is of replies that have one") {
+  // One token and the end in 3 s, the first after 1 s; then a reply that ends at once.
+  TimedReply ended = reply_of({7}, 0.5, 1, 2.5), silent = reply_of({}, 0.5, 1, 0.5);
+  ended.stats.counters.decoded_tokens = 2;
+  silent.stats.counters.decoded_tokens = 1;
+  CHECK(ended.tpot_seconds() == 2);
+  CHECK(silent.tpot_seconds() == 0);
+  std::vector<PromptFigures> prompts;
+  for (const TimedReply& reply : {ended, silent}) {
+    PairedPrompt pairs;
+    pairs.base = pairs.other = {reply};
+    prompts.push_back(prompt_figures("p", pairs, {}));
+  }
+  CHECK(prompts[0].tokens == 2);
+  CHECK(prompts[1].plain.total_rate() == 1);
+  const OverallFigures all = overall_figures(prompts);
+  CHECK(all.plain.tokens == 3);
+  CHECK(all.plain.decode_rate() == 1);
+  CHECK(all.plain.tpot_seconds == 2);  // not the mean of 2 and 0
+  CHECK(all.plain.ttft_seconds == 1);
+  CHECK(all.spec_bench_speedup.ratio == 1);
+  CHECK(overall_figures({}).plain.tpot_seconds == 0);
+}
+
 TEST_CASE("a timed reply starts from an empty cache and counts what it shows") {
   const TinyModel model(q8_0_spec());
   const auto backend = model.backend(best_isa(), 1);
@@ -210,7 +234,8 @@ TEST_CASE("a timed reply starts from an empty cache and counts what it shows") {
   CHECK(first.stats.prefilled_tokens == 39);
   CHECK(first.ttft_seconds >= first.prefill_seconds);
   CHECK(first.total_seconds == first.prefill_seconds + first.decode_seconds);
-  CHECK(first.compression_rate() == 1);
+  CHECK(first.rounds() == 12);
+  CHECK(first.timed_tokens() == 12);
 
   request.on_progress = nullptr;
   SUBCASE("the same prompt is read again") {
@@ -227,9 +252,9 @@ TEST_CASE("a timed reply starts from an empty cache and counts what it shows") {
     const TimedReply second = timed_reply(session, request);
     CHECK(second.same_text(first));
     CHECK(second.rounds() < first.rounds());
-    CHECK(second.compression_rate() > 2);
+    CHECK(second.timed_tokens() > 2 * second.rounds());
   }
-  SUBCASE("an end token ends it and is not counted, though its round is") {
+  SUBCASE("an end token ends it and is no part of the text, though its time and round count") {
     const int32_t end = first.tokens[5];
     const auto at = std::find(first.tokens.begin(), first.tokens.end(), end);
     request.ends = [end](int32_t id) { return id == end; };
@@ -237,6 +262,7 @@ TEST_CASE("a timed reply starts from an empty cache and counts what it shows") {
     CHECK(cut.n_tokens() == static_cast<int>(at - first.tokens.begin()));
     CHECK(cut.stats.stop == StopReason::kEnd);
     CHECK(cut.rounds() == cut.n_tokens() + 1);
+    CHECK(cut.timed_tokens() == cut.n_tokens() + 1);
     CHECK_FALSE(cut.same_text(first));
   }
   SUBCASE("an interrupted one says so") {

@@ -43,7 +43,7 @@ Seen first_round(std::vector<int> exits, const std::function<bool(int32_t)>& is_
   size_t next = 0;
   ForcedHead head([&](const Round& round) {
     const size_t at = round.history(round.newest()).size();
-    return ForcedExit{next < exits.size() ? exits[next++] : 0, echo()[at - 8]};
+    return ForcedExit{next < exits.size() ? exits[next++] : 0, echo()[at % 8]};
   });
   SpecBoundParams params;
   params.w_max = 5;

@@ -124,6 +124,11 @@ TEST_CASE("spec-bench: texts that differ are named, by their tokens too") {
   made.drafted321.turns[0].token_hash = 1;
   const SpecBenchResult r = spec_bench_result("specbound", made.pairs);
   CHECK(r.differing == std::vector<std::string>{"question 81, turn 2", "question 321, turn 1"});
+
+  MadeUp longer;
+  longer.drafted81.turns[0].step_tokens.push_back(1);  // an end token that plain decoding has not
+  CHECK(spec_bench_result("specbound", longer.pairs).differing ==
+        std::vector<std::string>{"question 81, turn 1"});
 }
 
 TEST_CASE("spec-bench: nothing measured is no crash and no infinity") {

@@ -1,5 +1,6 @@
 // What spec-bench reads and keeps: questions, which of them, what is cut, who drafts, answers.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -158,6 +159,27 @@ TEST_CASE("spec-bench: prompts lose their middle") {
   CHECK(spec_bench_room(1, 1024) == 1);
 }
 
+TEST_CASE("spec-bench: sides take turns in every place and behind one another") {
+  for (const size_t n : {2, 3, 4, 7}) {
+    CAPTURE(n);
+    std::vector<std::vector<int>> at(n, std::vector<int>(n)), behind = at;
+    const size_t turns = 2 * n;
+    for (size_t turn = 0; turn < turns; ++turn) {
+      for (size_t place = 0; place < n; ++place) {
+        const size_t side = side_in_turn(turn, place, n);
+        REQUIRE(side < n);
+        ++at[side][place];
+        if (place > 0) ++behind[side][side_in_turn(turn, place - 1, n)];
+      }
+    }
+    for (size_t side = 0; side < n; ++side) {
+      CHECK(at[side] == std::vector<int>(n, 2));
+      CHECK(behind[side][(side + 1) % n] >= static_cast<int>(n) - 2);
+      CHECK(behind[(side + 1) % n][side] >= static_cast<int>(n) - 2);
+    }
+  }
+}
+
 TEST_CASE("spec-bench: who drafts, and how tokens are picked") {
   SpecBenchFlags flags;
   flags.questions = "q.jsonl";
@@ -285,8 +307,14 @@ TEST_CASE("spec-bench: what no answer looks like is refused by its place") {
   json["choices"][0]["accept_lengths"][0] = 9;
   refused(json.dump(), "new_tokens");
   json = good;
-  json["choices"][0]["wall_time"][0] = -1;
-  refused(json.dump(), "wall_time");
+  json["choices"][0]["accept_lengths"] = {1 << 30, 1 << 30, 1 << 30};  // more than an int holds
+  refused(json.dump(), "accept_lengths");
+  for (const char* seconds : {"-1", "1e-310", "1e300", "\"1\""}) {
+    std::string text = line;
+    const size_t at = text.find("0.30000000000000004");
+    REQUIRE(at != text.npos);
+    refused(text.replace(at, 19, seconds), "wall_time");
+  }
   check_mentions(
       expect_error(ErrorCode::kUsage, [&] { parse_answer(line, kSources[1], "a.jsonl, line 7"); }),
       {"a.jsonl, line 7", "settings A", "settings B", "--fresh"});
@@ -359,4 +387,35 @@ TEST_CASE("spec-bench: answers without a folder are kept in memory alone") {
   append(folder / "file", "x");
   expect_error(ErrorCode::kFile,
                [&] { SpecBenchAnswers((folder / "file") + "/below", kSources, false); });
+}
+
+TEST_CASE("spec-bench: files that no answer can go to are told before anything is asked") {
+  const TempDir folder;
+  SUBCASE("a pipe, which would be waited for") {
+    REQUIRE(mkfifo((folder / "plain.jsonl").c_str(), 0600) == 0);
+  }
+  SUBCASE("a folder") {
+    std::filesystem::create_directory(folder / "plain.jsonl");
+  }
+  SUBCASE("a model") {
+    append(folder / "plain.jsonl", "GGUF");
+  }
+  check_mentions(
+      expect_error(ErrorCode::kFile, [&] { SpecBenchAnswers(folder.path(), kSources, false); }),
+      {"plain.jsonl"});
+}
+
+TEST_CASE("spec-bench: an answer whose category is another one is not scored") {
+  // A category that is no task's would be a place outside of the tables.
+  const TempDir folder;
+  const SpecBenchQuestion one = question(1, "qa");
+  for (const SpecBenchSource& source : kSources) {
+    std::string line = answer_line(answer_to(one, 10), source);
+    const size_t at = line.find("\"qa\"");
+    REQUIRE(at != line.npos);
+    append(folder / (source.name + ".jsonl"), line.replace(at, 4, "\"poetry\""));
+  }
+  const SpecBenchAnswers answers(folder.path(), kSources, false);
+  check_mentions(expect_error(ErrorCode::kFormat, [&] { (void)answers.done(one, kBoth); }),
+                 {"question 1", "plain.jsonl"});
 }
