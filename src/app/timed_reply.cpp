@@ -17,9 +17,8 @@ TimedReply timed_reply(Session& session, const TimedRequest& request) {
   options.on_round = [&](const RoundEvent& round) {
     reply.round_tokens.push_back(static_cast<int>(round.tokens.size()));
   };
-  Backend& backend = session.backend();
-  backend.truncate(0);  // the session then finds nothing of the prompt in the cache
-  backend.wait();
+  session.forget();
+  session.backend().wait();
   reply.stats = session.generate(request.prompt, options);
   reply.prefill_seconds = reply.stats.prefill_seconds;
   reply.ttft_seconds = reply.stats.ttft_seconds.value_or(0);

@@ -47,9 +47,9 @@ struct TimedReply {
   int rounds() const { return stats.counters.rounds; }
 };
 
-// Empties the session's cache, so that the whole prompt is read, and waits for the backend before
-// the clock starts. What drafts is the session's (Session::set_speculator). Throws what
-// Session::generate() does.
+// Empties the session's cache and its speculator's, so that both read the whole prompt, and waits
+// for the backend before the clock starts. What drafts is the session's (Session::set_speculator).
+// Throws what Session::generate() does.
 TimedReply timed_reply(Session& session, const TimedRequest& request);
 
 }  // namespace specbound

@@ -26,6 +26,7 @@ class DraftModel final : public Speculator {
   float tau() const { return tau_; }
   Acceptance acceptance() const { return acceptance_; }
 
+  void forget() override { text_.clear(); }
   // Brings the drafter to the round's text first: what it has read and that begins with is kept,
   // the rest read. Behind the end of its own context it drafts nothing.
   DraftEnd draft(Round& round) override;

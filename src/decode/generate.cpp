@@ -52,6 +52,11 @@ void Session::set_sampling(const SamplingParams& params) {
   sampler_ = Sampler(params);
 }
 
+void Session::forget() {
+  backend_.truncate(0);
+  speculator_->forget();
+}
+
 bool Session::revisit(int from, int to, const Visit& visit) {
   SB_CHECK(first_decoded() <= from && from <= to && (from == to || to <= backend_.kv_len(1)));
   const FloatMode mode;

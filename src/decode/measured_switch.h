@@ -42,6 +42,7 @@ class MeasuredSwitch final : public Speculator {
   // is known all the same.
   void reconsider();
 
+  void forget() override { inner_.forget(); }
   void begin(std::span<const int32_t> text) override;
   DraftEnd draft(Round& round) override { return inner_.draft(round); }
   void accept(Backend& backend, const RoundEvent& round) override;

@@ -29,6 +29,9 @@ class Speculator {
   // What a controller has decided, ever.
   virtual Control control() const { return {}; }
 
+  // Between replies: drops what it has computed of texts before, so that nothing of the next one
+  // is there. What it has learned stays.
+  virtual void forget() {}
   // A reply to `text`, the prompt, begins.
   virtual void begin(std::span<const int32_t> text) { (void)text; }
   // Called with the root as the only row and more than one permitted. Says why it stopped; kPlain:

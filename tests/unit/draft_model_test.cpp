@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "decode/generate.h"
+#include "decode/measured_switch.h"
 #include "engine_rig.h"
 #include "error.h"
 #include "forwarding_backend.h"
@@ -214,6 +215,27 @@ TEST_CASE("a drafter catches up with other prompts, other replies and plain stre
   CHECK(drafter.rows_prefilled < static_cast<int>(more.size()) - 9);  // what it knew is kept
   reply({42}, 6);
   CHECK(watched.looked > 20);
+}
+
+TEST_CASE("what a drafter has read is forgotten with the session's cache, through the switch too") {
+  const auto engine = target().backend(best_isa(), 1);
+  Troubled drafter(near().backend(best_isa(), 1));
+  DraftModel draft(drafter, 4, 0, Acceptance::kCoupled);
+  Session session(*engine, Sampler(sampling(0, 1)));
+  session.set_speculator(&draft);
+  const std::vector<int32_t> prompt = token_ids(30, 97);
+  const auto prefilled = [&] {  // by the session, and by the drafter
+    drafter.rows_prefilled = 0;
+    const int rows = session.generate(prompt, options(8)).prefilled_tokens;
+    CHECK(text_of(session) == plain(prompt, sampling(0, 1), options(8)));
+    return std::pair(rows, drafter.rows_prefilled);
+  };
+  CHECK(prefilled() == std::pair(29, 29));
+  CHECK(prefilled() == std::pair(0, 0));
+  session.forget();
+  CHECK(prefilled() == std::pair(29, 29));
+  MeasuredSwitch(draft).forget();
+  CHECK(prefilled() == std::pair(0, 29));
 }
 
 TEST_CASE("aborts and failures in the drafter leave text and K/V right") {
