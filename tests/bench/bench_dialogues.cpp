@@ -1,6 +1,6 @@
 // Replies to the turns of reference dialogues, decoded plainly and with each of some speculative
-// settings, turn about: plain, A, plain, B, ... The job is a JSON file, the result one JSON object
-// on stdout. All of them must write the same tokens. bench_dialogues JOB.json
+// settings in turn. The job is a JSON file, the result one JSON object on stdout. All of them must
+// write the same tokens. Prompts that do not fit are cut in the middle. bench_dialogues JOB.json
 //
 // Job: {"model": path, "threads": N, "dialogues": path of JSON lines, each a list of {"role",
 // "content"}, "count": dialogues at most, "n_predict": N, "min_tokens": shorter replies are left
@@ -8,11 +8,15 @@
 // "ignore_end": whether replies go on behind their end, "outline": name of a setting whose rounds
 // are told, for bench_replay}
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "app/loaded_model.h"
+#include "app/spec_bench_questions.h"
+#include "app/spec_bench_run.h"
 #include "app/speculation.h"
 #include "bench_model.h"
 #include "decode/generate.h"
@@ -112,51 +116,54 @@ int main(int argc, char** argv) try {
   std::ifstream lines(job.at("dialogues").get<std::string>());
   std::string line;
   for (int dialogue = 0; dialogue < job.at("count") && std::getline(lines, line); ++dialogue) {
-    int turn = 0;
-    for (const std::vector<int32_t>& prompt : prompts(model, *style, json::parse(line))) {
-      if (static_cast<int>(prompt.size()) + options.max_tokens > model.n_ctx()) break;
+    int turn = -1;
+    for (std::vector<int32_t>& prompt : prompts(model, *style, json::parse(line))) {
+      ++turn;
+      cut_middle(prompt, spec_bench_room(model.n_ctx(), options.max_tokens));
       const auto decode = [&](const Setting* setting) {
-        // Repacking heads would leave the caches other than plain decoding finds them.
-        if (setting && setting != attached) setting->speculation->attach(model.backend());
-        if (setting) attached = setting;
+        if (setting && std::exchange(attached, setting) != setting) {
+          setting->speculation->attach(model.backend());
+          // Repacked heads leave the caches other than decoding does: a few tokens, not counted.
+          GenerateOptions few = options;
+          few.max_tokens = 4;
+          session.set_speculator(nullptr);
+          session.generate(prompt, few);
+        }
         session.set_speculator(setting ? setting->speculation->speculator() : nullptr);
         return session.generate(prompt, options);
       };
       const GenerateStats first = decode(nullptr);  // the prompt into the cache
       const std::vector<int32_t> text(session.tokens().begin(), session.tokens().end());
-      ++turn;
       if (first.generated_tokens < job.at("min_tokens")) continue;
-      json reply = {{"dialogue", dialogue},
-                    {"turn", turn - 1},
-                    {"prompt_tokens", prompt.size()},
-                    {"tokens", first.generated_tokens},
-                    {"settings", json::object()}};
+      json plain = json::array(), entries = json::object();
       for (const Setting& setting : settings) {
-        json plain = json::array(), seconds = json::array();
-        GenerateStats stats;
-        json rounds = json::array();
-        if (setting.name == job.value("outline", "")) {
-          options.on_round = [&](const RoundEvent& round) { rounds.push_back(outline(round)); };
-          decode(&setting);
-          options.on_round = nullptr;
-        }
-        for (int i = 0; i < job.at("repeats"); ++i) {
-          plain.push_back(decode(nullptr).decode_seconds);
-          stats = decode(&setting);
-          seconds.push_back(stats.decode_seconds);
-          if (!std::equal(text.begin(), text.end(), session.tokens().begin(),
-                          session.tokens().end())) {
+        json& entry = entries[setting.name] = {{"seconds", json::array()}};
+        if (setting.name != job.value("outline", "")) continue;
+        options.on_round = [&](const RoundEvent& r) { entry["outline"].push_back(outline(r)); };
+        decode(&setting);
+        options.on_round = nullptr;
+      }
+      // Plain decoding and then every setting, each time and for each reply from another one on.
+      for (int i = 0; i < job.at("repeats"); ++i) {
+        plain.push_back(decode(nullptr).decode_seconds);
+        for (size_t k = 0; k < settings.size(); ++k) {
+          const Setting& setting = settings[(replies.size() + i + k) % settings.size()];
+          const GenerateStats stats = decode(&setting);
+          if (!std::ranges::equal(text, session.tokens())) {
             throw Error(ErrorCode::kLimit,
                         setting.name + " wrote other tokens than plain decoding");
           }
+          json& entry = entries[setting.name];
+          entry["seconds"].push_back(stats.decode_seconds);
+          entry.update(counted(stats));
         }
-        json entry = counted(stats);
-        entry["plain_seconds"] = plain;
-        entry["seconds"] = seconds;
-        if (!rounds.empty()) entry["outline"] = rounds;
-        reply["settings"][setting.name] = entry;
       }
-      replies.push_back(reply);
+      replies.push_back({{"dialogue", dialogue},
+                         {"turn", turn},
+                         {"prompt_tokens", prompt.size()},
+                         {"tokens", first.generated_tokens},
+                         {"plain_seconds", plain},
+                         {"settings", entries}});
     }
   }
   json described = json::object(), drafters = json::object();

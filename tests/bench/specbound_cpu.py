@@ -47,7 +47,7 @@ def summarize(replies, name):
     dialogues = {}
     for reply in replies:
         s = reply["settings"][name]
-        ratios = [p / t for p, t in zip(s["plain_seconds"], s["seconds"])]
+        ratios = [p / t for p, t in zip(reply["plain_seconds"], s["seconds"])]
         dialogues.setdefault(reply["dialogue"], []).append(statistics.median(ratios))
     medians = [statistics.median(ratios) for ratios in dialogues.values()]
     runs = [reply["settings"][name] for reply in replies]
@@ -57,7 +57,7 @@ def summarize(replies, name):
     accepted_at = [sum(run["accepted_at"][l] for run in runs if l < len(run["accepted_at"]))
                    for l in range(layers)]
     ns = [sum(run["nanoseconds"][i] for run in runs) for i in range(len(PHASES))]
-    plain = sum(statistics.median(run["plain_seconds"]) for run in runs)
+    plain = sum(statistics.median(reply["plain_seconds"]) for reply in replies)
     seconds = sum(statistics.median(run["seconds"]) for run in runs)
     accepted = max(1, sum(accepted_at))
     return dict(

@@ -4,7 +4,7 @@ languages. As a user has it: bundled heads, measured switch on, one session thro
 
 Run by specbound_worst.sh, which builds what is needed. The ratio of a kind of text is plain seconds
 over speculative seconds, all its replies together, each pair measured one after the other; the
-interval is a bootstrap over replies. Fails below LIMIT.
+interval is a bootstrap over replies. Fails where it begins below LIMIT.
 """
 
 import argparse
@@ -16,7 +16,8 @@ import tempfile
 
 import bench
 
-LIMIT = 0.97
+LIMIT = 0.98
+KINDS = ("random bytes", "repeated tokens", "code", "other languages")
 CODE = ("def f(x):\n    return [i ** 2 for i in range(x) if i % 3]\n",
         "#include <stdio.h>\nint main(void) { for (int i = 0; i < 10; i++) printf(\"%d\", i); }\n",
         "SELECT name, count(*) FROM orders WHERE price > 10 GROUP BY name;\n",
@@ -50,6 +51,11 @@ def interval(pairs, rng):
     return [round(ratios[50], 4), round(ratios[1949], 4)]
 
 
+def short_of(entries):
+    """Those of which a ratio below LIMIT cannot be ruled out."""
+    return [entry for entry in entries if entry["interval_95"][0] < LIMIT]
+
+
 def measure(a, kind, threads, temperature):
     rng = random.Random(7)
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as lines, \
@@ -62,8 +68,8 @@ def measure(a, kind, threads, temperature):
         job.flush()
         output = bench.run_json([a.bench_dialogues, job.name])
     runs = [reply["settings"]["default"] for reply in output["replies"]]
-    pairs = [(statistics.median(run["plain_seconds"]), statistics.median(run["seconds"]))
-             for run in runs]
+    pairs = [(statistics.median(reply["plain_seconds"]), statistics.median(run["seconds"]))
+             for reply, run in zip(output["replies"], runs)]
     ratio = sum(p for p, _ in pairs) / sum(s for _, s in pairs)
     entry = dict(text=kind, threads=threads, temperature=temperature, backend=output["backend"],
                  replies=len(runs), tokens=sum(reply["tokens"] for reply in output["replies"]),
@@ -85,11 +91,11 @@ def main():
     machine = bench.hardware()
     results = [measure(a, kind, threads, temperature)
                for threads in a.threads for temperature in (0.0, 0.7)
-               for kind in ("random bytes", "repeated tokens", "code", "other languages")]
+               for kind in KINDS]
     bench.write_results("specbound_worst", a, dict(limit=LIMIT, n_predict=128), results, machine)
-    below = [entry for entry in results if entry["ratio"] < LIMIT]
-    if below:
-        sys.exit(f"{len(below)} of {len(results)} below {LIMIT} times plain decoding")
+    short = short_of(results)
+    if short:
+        sys.exit(f"{len(short)} of {len(results)} may be below {LIMIT} times plain decoding")
 
 
 if __name__ == "__main__":

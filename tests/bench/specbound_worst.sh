@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Speculation where drafting has nothing to go by (random bytes, repeated tokens, code, other
-# languages) against plain decoding; fails below 0.97 times plain.
+# languages) against plain decoding; fails where it may be below 0.98 times plain.
 #
 #   tests/bench/specbound_worst.sh [--repeats N] [--threads N...] [--output FILE]
 #
