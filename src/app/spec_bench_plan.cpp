@@ -25,21 +25,8 @@ constexpr const char* kExamples =
     "  specbound spec-bench -f question.jsonl --sampling-table --limit 60\n"
     "  specbound spec-bench -f question.jsonl --sweep --head lens --limit 30 --out figures";
 
-// `flags` for another drafter: what is said of SpecBound's settings or of a third one goes.
-SpeculationFlags for_speculator(SpeculationFlags flags, const std::string& name) {
-  flags.speculator = name;
-  if (name != "specbound" && name != "hybrid") flags.specbound = {};
-  if (name != "layerskip") flags.exit_layer.reset();
-  if (name != "draft-verify") flags.skip_layers.reset();
-  if (name != "draft") {
-    flags.draft_model.clear();
-    flags.acceptance = Acceptance::kCoupled;
-  }
-  return flags;
-}
-
 SpecBenchDrafter named_drafter(const SpecBenchFlags& flags, const std::string& name, bool needed) {
-  SpeculationFlags drafting = for_speculator(flags.drafting, name == kPaper ? "specbound" : name);
+  SpeculationFlags drafting = flags.drafting.with_speculator(name == kPaper ? "specbound" : name);
   if (name == kPaper) {
     drafting.specbound = {};
     drafting.specbound.preset = Preset::kPaper;

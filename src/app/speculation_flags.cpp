@@ -102,6 +102,29 @@ void add_number(CLI::App& app, const char* name, const char* type, const SpecBou
   add_setting(app, name, kWhole ? "a whole number" : "a number", type, assign, description);
 }
 
+// A flag that is for one drafter alone.
+struct OwnFlag {
+  const char* name;     // without dashes
+  const char* drafter;  // as --speculator names it
+  const char* value;    // the one that needs it; empty: any
+  bool (*given)(const SpeculationFlags&);
+  void (*drop)(SpeculationFlags&);
+};
+constexpr OwnFlag kOwnFlags[] = {
+    {"exit-layer", "layerskip", "",
+     [](const SpeculationFlags& flags) { return flags.exit_layer.has_value(); },
+     [](SpeculationFlags& flags) { flags.exit_layer.reset(); }},
+    {"skip-layers", "draft-verify", "",
+     [](const SpeculationFlags& flags) { return flags.skip_layers.has_value(); },
+     [](SpeculationFlags& flags) { flags.skip_layers.reset(); }},
+    {"model-draft", "draft", "",
+     [](const SpeculationFlags& flags) { return !flags.draft_model.empty(); },
+     [](SpeculationFlags& flags) { flags.draft_model.clear(); }},
+    {"accept", "draft", " rejection",
+     [](const SpeculationFlags& flags) { return flags.acceptance == Acceptance::kRejection; },
+     [](SpeculationFlags& flags) { flags.acceptance = Acceptance::kCoupled; }},
+};
+
 }  // namespace
 
 SpecBoundParams paper_params() {
@@ -162,24 +185,27 @@ bool SpeculationFlags::exits_early() const {
 }
 
 const char* drafter_of(std::string_view flag) {
-  for (const auto& [name, drafter] :
-       {std::pair("exit-layer", "layerskip"), std::pair("skip-layers", "draft-verify"),
-        std::pair("model-draft", "draft"), std::pair("accept", "draft")}) {
-    if (flag == name) return drafter;
+  for (const OwnFlag& own : kOwnFlags) {
+    if (flag == own.name) return own.drafter;
   }
   return nullptr;
 }
 
+SpeculationFlags SpeculationFlags::with_speculator(const std::string& name) const {
+  SpeculationFlags flags = *this;
+  flags.speculator = name;
+  if (name != "specbound" && name != "hybrid") flags.specbound = {};
+  for (const OwnFlag& own : kOwnFlags) {
+    if (name != own.drafter) own.drop(flags);
+  }
+  return flags;
+}
+
 void SpeculationFlags::check() const {
-  for (const auto& [flag, given, value] :
-       {std::tuple("exit-layer", exit_layer.has_value(), ""),
-        std::tuple("skip-layers", skip_layers.has_value(), ""),
-        std::tuple("model-draft", !draft_model.empty(), ""),
-        std::tuple("accept", acceptance == Acceptance::kRejection, " rejection")}) {
-    const char* drafter = drafter_of(flag);
-    if (!given || speculator == drafter) continue;
-    throw Error(ErrorCode::kUsage, format("--%s%s: needs --speculator %s, found %s", flag, value,
-                                          drafter, printable(speculator).c_str()));
+  for (const OwnFlag& own : kOwnFlags) {
+    if (!own.given(*this) || speculator == own.drafter) continue;
+    throw Error(ErrorCode::kUsage, format("--%s%s: needs --speculator %s, found %s", own.name,
+                                          own.value, own.drafter, printable(speculator).c_str()));
   }
   if (speculator == "draft" && draft_model.empty()) {
     throw Error(ErrorCode::kUsage,

@@ -66,6 +66,8 @@ struct SpeculationFlags {
   bool exits_early() const;
   // ... where another paper says, without presets.
   bool fixed_exits() const { return speculator == "layerskip" || speculator == "adadecode"; }
+  // These for another drafter: what is said of SpecBound's settings or of a third one goes.
+  SpeculationFlags with_speculator(const std::string& name) const;
   // Throws Error(kUsage) for a flag of another drafter than the one that was asked for.
   void check() const;
 };
