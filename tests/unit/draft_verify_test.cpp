@@ -14,6 +14,7 @@
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"
+#include "seen_round.h"
 
 using namespace specbound;
 using namespace specbound::test;
@@ -48,29 +49,20 @@ std::vector<int32_t> text_of(const Session& session) {
   return {session.tokens().begin(), session.tokens().end()};
 }
 
-struct Seen {
-  DraftEnd draft_end;
-  std::vector<LayerPass> passes;
-  std::vector<int> exits, checks;  // of each row: where it left, and how many looks it had
-};
-
 // The first round that drafts, of a reply to nine tokens.
-Seen first_round(const DraftVerifyParams& params) {
+SeenRound first_round(const DraftVerifyParams& params) {
   const auto engine = backend();
   DraftVerify speculator(params);
   Session session(*engine, Sampler(sampling(0)));
   session.set_speculator(&speculator);
-  std::vector<Seen> seen;
+  std::vector<SeenRound> seen;
   GenerateOptions options;
   options.max_tokens = 8;
   options.on_round = [&](const RoundEvent& round) {
-    Seen one{round.draft_end, {round.passes.begin(), round.passes.end()}, {}, {}};
     for (const RowEvent& row : round.rows) {
-      one.exits.push_back(row.exit_layer);
-      one.checks.push_back(static_cast<int>(row.checks.size()));
       for (const ExitCheck& check : row.checks) CHECK(check.layer == kLayers);
     }
-    seen.push_back(std::move(one));
+    seen.emplace_back(round);
   };
   session.generate(token_ids(9, 97), options);
   return seen.at(0);
@@ -79,7 +71,7 @@ Seen first_round(const DraftVerifyParams& params) {
 }  // namespace
 
 TEST_CASE("draft-verify: drafts run alone through the layers that are left, verification all") {
-  const Seen round = first_round(without({3, 5, 6}, 3));
+  const SeenRound round = first_round(without({3, 5, 6}, 3));
   CHECK(round.draft_end == DraftEnd::kWidth);
   CHECK(round.exits == Layers{0, 0, kNoDraft});
   CHECK(round.checks == Layers{1, 1, 0});
@@ -93,7 +85,7 @@ TEST_CASE("draft-verify: drafts run alone through the layers that are left, veri
 }
 
 TEST_CASE("draft-verify: the draft below the threshold is the last one") {
-  const Seen round = first_round(without({1, 8}, 4, 1));
+  const SeenRound round = first_round(without({1, 8}, 4, 1));
   CHECK(round.draft_end == DraftEnd::kDifficult);
   CHECK(round.exits == Layers{0, kNoDraft});
   CHECK(round.passes == std::vector<LayerPass>{{2, 7, 0, 1, kDraft}, {1, 8, 0, 2, kVerify}});

@@ -14,6 +14,7 @@
 #include "decode/specbound.h"
 #include "engine_rig.h"
 #include "forwarding_backend.h"
+#include "seen_round.h"
 
 using namespace specbound;
 using namespace specbound::test;
@@ -38,17 +39,11 @@ Sampler greedy() {
   return Sampler(params);
 }
 
-// A round as it was, out of the loop's storage.
-struct Seen {
-  DraftEnd draft_end;
-  std::vector<LayerPass> passes;
-  int rows, emitted;
-};
-
 // Rounds of a reply of `n` tokens to `prompt`, rows leaving at `exits` in turn (0: nowhere) with
 // the right token, or a wrong one where the layer is negative.
-std::vector<Seen> rounds(Backend& backend, const SpecBoundParams& params, std::vector<int> exits,
-                         int n, const std::vector<int32_t>& prompt = token_ids(9, 97)) {
+std::vector<SeenRound> rounds(Backend& backend, const SpecBoundParams& params,
+                              std::vector<int> exits, int n,
+                              const std::vector<int32_t>& prompt = token_ids(9, 97)) {
   GenerateOptions options;
   options.max_tokens = n;
   Session plain(backend, greedy());
@@ -65,13 +60,8 @@ std::vector<Seen> rounds(Backend& backend, const SpecBoundParams& params, std::v
   SpecBound speculator(head, params, kLayers);
   Session session(backend, greedy());
   session.set_speculator(&speculator);
-  std::vector<Seen> seen;
-  options.on_round = [&](const RoundEvent& round) {
-    seen.push_back({round.draft_end,
-                    {round.passes.begin(), round.passes.end()},
-                    static_cast<int>(round.rows.size()),
-                    static_cast<int>(round.tokens.size())});
-  };
+  std::vector<SeenRound> seen;
+  options.on_round = [&](const RoundEvent& round) { seen.emplace_back(round); };
   session.generate(prompt, options);
   CHECK(std::vector<int32_t>(session.tokens().begin(), session.tokens().end()) == text);
   return seen;
@@ -90,7 +80,7 @@ TEST_CASE("Figure 2: exits at 2 and 4, then a difficult row") {
   SpecBoundParams params = figure_params();
   params.check_layers = {2, 4, 6};
   const auto engine = backend();
-  const Seen round = rounds(*engine, params, {2, 4, 0}, 12)[0];
+  const SeenRound round = rounds(*engine, params, {2, 4, 0}, 12)[0];
   CHECK(round.draft_end == DraftEnd::kDifficult);
   CHECK(round.rows == 3);
   CHECK(round.emitted == 3);
@@ -108,7 +98,7 @@ TEST_CASE("Figure 5: exits at 2, 4 and 6, then the width bound") {
   SpecBoundParams params = figure_params();
   params.check_layers = {2, 4, 6};
   const auto engine = backend();
-  const Seen round = rounds(*engine, params, {2, 4, 6, 2}, 12)[0];
+  const SeenRound round = rounds(*engine, params, {2, 4, 6, 2}, 12)[0];
   CHECK(round.draft_end == DraftEnd::kWidth);
   CHECK(round.rows == 4);
   CHECK(round.emitted == 4);
@@ -126,7 +116,7 @@ TEST_CASE("layers without a check are not stopped at: one pass from check to che
   SpecBoundParams params = figure_params();
   params.check_layers = {3, 5, 7};  // 7 lies behind d_max
   const auto engine = backend();
-  const Seen round = rounds(*engine, params, {5, 3, 0}, 12)[0];
+  const SeenRound round = rounds(*engine, params, {5, 3, 0}, 12)[0];
   CHECK(round.passes == std::vector<LayerPass>{{1, 3, 0, 1, kDraft},
                                                {4, 5, 0, 1, kDraft},
                                                {1, 3, 1, 1, kDraft},
@@ -175,14 +165,14 @@ TEST_CASE("a wrong draft costs the rows after it, and nothing is computed twice"
   SpecBoundParams params = figure_params();
   params.check_layers = {2, 4};
   const auto engine = backend();
-  const std::vector<Seen> seen = rounds(*engine, params, {2, -4, 2, 2, 2, 2, 2}, 8);
+  const std::vector<SeenRound> seen = rounds(*engine, params, {2, -4, 2, 2, 2, 2, 2}, 8);
   CHECK(seen[0].rows == 4);
   CHECK(seen[0].emitted == 2);  // the first draft and the target that replaces the second
   CHECK(seen[1].rows == 4);
   CHECK(seen[1].emitted == 4);
   CHECK(seen[2].rows == 2);  // the budget has two tokens left
   CHECK(seen[2].draft_end == DraftEnd::kWidth);
-  for (const Seen& round : seen) {
+  for (const SeenRound& round : seen) {
     std::vector<int> visits(kLayers + 1);
     for (const LayerPass& pass : round.passes) {
       for (int l = pass.from; l <= pass.to; ++l) visits[l] += pass.rows;
@@ -199,7 +189,7 @@ TEST_CASE("without bounds a round takes 16 rows and looks up to the last check l
   params = figure_params();
   params.d_max = 2;
   params.depth_bound = false;
-  const Seen round = rounds(*engine, params, {7, 0}, 12)[0];
+  const SeenRound round = rounds(*engine, params, {7, 0}, 12)[0];
   CHECK(round.rows == 2);
   CHECK(round.passes.back() == LayerPass{kLayers, kLayers, 0, 2, kVerify});
 }
@@ -217,7 +207,7 @@ TEST_CASE("one row is plain decoding: w_max 1, no check layer in reach, the cont
 
   params.d_max = 6;
   const std::vector<int32_t> prompt = token_ids(22, 97);
-  const std::vector<Seen> seen = rounds(*engine, params, {5, 5, 5, 5}, -1, prompt);
+  const std::vector<SeenRound> seen = rounds(*engine, params, {5, 5, 5, 5}, -1, prompt);
   REQUIRE(seen.size() == 1);
   CHECK(seen[0].rows == 3);  // positions 21, 22, 23
   CHECK(seen[0].emitted == 3);
