@@ -32,10 +32,16 @@ Controller::Controller(const ControllerSettings& settings)
 }
 
 void Controller::start() {
+  leave_round();
   asked_ = true;
+  ++control_.rounds;
+}
+
+void Controller::leave_round() {
+  asked_ = false;
   place_ = {};
   context_ = 0;
-  ++control_.rounds;
+  done_ = 0;
 }
 
 bool Controller::look(int check) {
@@ -50,6 +56,7 @@ bool Controller::look(int check) {
 }
 
 bool Controller::leave(int check, float confidence, bool confident) {
+  done_ = std::max(done_, check_layers_[check]);
   const int bin = AcceptanceTable::bin(confidence);
   if (bin < 0) return false;
   context_ = AcceptanceTable::context(bin);
@@ -67,6 +74,10 @@ bool Controller::leave(int check, float confidence, bool confident) {
   return leaves;
 }
 
+double Controller::outside_cost(int rows, int outside) const {
+  return deciding_ ? tokens_second() * costs_.outside(rows, outside, done_) : 0;
+}
+
 // Its place among the check layers, or -1.
 int Controller::check_of(int layer) const {
   const auto found = std::lower_bound(check_layers_.begin(), check_layers_.end(), layer);
@@ -76,18 +87,17 @@ int Controller::check_of(int layer) const {
 }
 
 void Controller::learn(const RoundEvent& round) {
-  const bool asked = asked_;
-  asked_ = false;
   if (round.round > 0) costs_.learn(round);  // a reply's first round comes cold from the prefill
-  if (!asked) return;
-  count(round);
-  longest_ = std::max(longest_, static_cast<int>(round.rows.size()));
-  const double seconds = 1e-9 * static_cast<double>(round.total_ns());
-  if (deciding_ && round.round > 0) {
-    tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
-    seconds_ = kRateKept * seconds_ + seconds;
+  if (asked_) {
+    count(round);
+    longest_ = std::max(longest_, static_cast<int>(round.rows.size()));
+    if (deciding_ && round.round > 0) {
+      tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
+      seconds_ = kRateKept * seconds_ + 1e-9 * static_cast<double>(round.total_ns());
+    }
+    if (--until_plan_ <= 0) replan();
   }
-  if (--until_plan_ <= 0) replan();
+  leave_round();
 }
 
 // Rows up to the first wrong draft: those behind it say nothing.

@@ -30,6 +30,8 @@ class Controller final : public DraftPolicy {
   void start() override;
   bool look(int check) override;
   bool leave(int check, float confidence, bool confident) override;
+  double survival() const override { return place_.survival; }
+  double outside_cost(int rows, int outside) const override;
   void learn(const RoundEvent& round) override;
   Control control() const override;
 
@@ -37,6 +39,7 @@ class Controller final : public DraftPolicy {
   const RoundCosts& costs() const { return costs_; }
 
  private:
+  void leave_round();
   void count(const RoundEvent& round);
   void replan();
   double tokens_second() const;
@@ -54,6 +57,7 @@ class Controller final : public DraftPolicy {
   bool asked_ = false;  // it decides on this one
   DraftingPlan::Place place_;
   int context_ = 0;  // of the next check
+  int done_ = 0;     // layers that a row has been through
 
   double tokens_ = 0, seconds_ = 0;  // of its rounds, the newest weigh most
   int until_plan_, plan_every_;      // rounds

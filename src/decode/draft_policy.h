@@ -19,17 +19,16 @@ struct Control {
   int64_t probes = 0;        // times drafting was tried again after a pause
   double tokens_second = 0;  // R of the renewal-reward rule; 0: not measured yet
 
-  // Of the decisions since `before`; all of them where another controller made those.
-  Control since(const Control& before) const {
-    Control c = *this;
-    if (c.rounds < before.rounds || c.probes < before.probes) return c;
-    c.rounds -= before.rounds;
-    c.asked -= before.asked;
-    c.declined -= before.declined;
-    c.given_up -= before.given_up;
-    c.other_exits -= before.other_exits;
-    c.probes -= before.probes;
-    return c;
+  // Adds what one controller decided between two looks at it.
+  void add(const Control& before, const Control& after) {
+    active = after.active;
+    tokens_second = after.tokens_second;
+    rounds += after.rounds - before.rounds;
+    asked += after.asked - before.asked;
+    declined += after.declined - before.declined;
+    given_up += after.given_up - before.given_up;
+    other_exits += after.other_exits - before.other_exits;
+    probes += after.probes - before.probes;
   }
 };
 
@@ -46,6 +45,11 @@ class DraftPolicy {
   // Whether the newest row leaves here and a row is drafted. `confident`: a fixed threshold would
   // let it.
   virtual bool leave(int check, float confidence, bool confident) = 0;
+  // Of the round under way: the chance that all its drafts are right.
+  virtual double survival() const = 0;
+  // What one row more from outside the model costs, in tokens, in a round of `rows` rows of which
+  // the last `outside` are such; 0: not known yet.
+  virtual double outside_cost(int rows, int outside) const = 0;
   // What became of a round; also of those that it was not asked about.
   virtual void learn(const RoundEvent& round) = 0;
   virtual Control control() const = 0;

@@ -168,6 +168,7 @@ void Session::start_round(const GenerateOptions& options, const GenerateStats& s
 // Draft, verify, emit. True when the reply is over.
 bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
   const bool plain = round_.full();
+  const Control control = speculator_->control();  // of which there may be another next round
   const DraftEnd draft_end = plain ? DraftEnd::kPlain : speculator_->draft(round_);
   if (draft_end == DraftEnd::kAborted || !round_.verify()) {
     round_.undo();
@@ -182,6 +183,7 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
   stats.places.add(event);
   if (speculator_->pause().tokens_left > 0) ++stats.paused_rounds;
   speculator_->accept(backend_, event);
+  stats.control.add(control, speculator_->control());
   if (options.on_round) call_out([&] { options.on_round(event); });
   return over;
 }
@@ -231,7 +233,6 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
   called_out_seconds_ = 0;
   const auto decode_start = Clock::now();
   begun_ = false;
-  const Control before = speculator_->control();
   for (;;) {
     if (!std::exchange(begun_, true)) speculator_->begin(tokens_);
     stats.speculated = stats.speculated || speculator_->drafter().width() > 1;
@@ -257,7 +258,6 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
   }
   stats.decode_seconds = seconds_since(decode_start) - called_out_seconds_;
   stats.pause = speculator_->pause();
-  stats.control = speculator_->control().since(before);
   stats.plain_token_seconds = plain_.seconds_per_token();
   stats.plain_rounds = plain_.rounds();
   return stats;

@@ -3,15 +3,37 @@
 // through no layer and ride along in its passes.
 #pragma once
 
+#include <array>
+
 #include "decode/ngram.h"
-#include "decode/speculator.h"
+#include "decode/specbound.h"
 
 namespace specbound {
 
+// How often what was looked up is the text's next token, by how many tokens before it are those of
+// the place that it was found at.
+class LookupOdds {
+ public:
+  double chance(int run) const;
+  void settled(int run, bool right);
+  // A round is over: what was long ago counts less.
+  void fade();
+
+ private:
+  static constexpr int kRuns = 8;  // 1 to 4 tokens, to 6, to 8, to 16, more
+  static int place(int run);
+
+  struct Count {
+    double tried = 0, right = 0;
+  };
+  std::array<Count, kRuns> counts_;
+};
+
 class HybridSpeculator final : public Speculator {
  public:
-  // `first` drafts before the lookup and must outlive it. 1 <= n_max <= NgramSpeculator::kMaxNgram.
-  HybridSpeculator(Speculator& first, int n_max) : first_(first), n_max_(n_max), index_(n_max) {}
+  // `first` drafts before the lookup and must outlive it. Where a policy decides for it, only rows
+  // that are expected to pay are looked up. 1 <= n_max <= NgramSpeculator::kMaxNgram.
+  HybridSpeculator(SpecBound& first, int n_max) : first_(first), n_max_(n_max), index_(n_max) {}
 
   const char* name() const override { return "hybrid"; }
   int width() const override { return first_.width(); }
@@ -23,9 +45,16 @@ class HybridSpeculator final : public Speculator {
   void accept(Backend& backend, const RoundEvent& round) override;
 
  private:
-  Speculator& first_;
+  int paying(int rows) const;
+
+  SpecBound& first_;
   int n_max_;
   NgramIndex index_;
+  LookupOdds odds_;
+
+  // Of the round under way.
+  int own_ = kMaxRows;  // rows before what was looked up
+  int run_ = 0;         // tokens that led to it
 };
 
 }  // namespace specbound

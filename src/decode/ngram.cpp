@@ -48,8 +48,8 @@ int NgramIndex::find(std::span<const int32_t> text) const {
   return -1;
 }
 
-DraftEnd draft_from(Round& round, int place) {
-  while (!round.full()) {
+DraftEnd draft_from(Round& round, int place, int most) {
+  for (; !round.full() && most > 0; --most) {
     const int32_t token = round.history(round.newest())[place++];
     if (round.would_end(token)) return DraftEnd::kReplyEnd;
     round.append(token, 0);

@@ -36,9 +36,10 @@ class NgramIndex {
   std::unordered_map<uint64_t, int> behind_;
 };
 
-// Fills the round with what stands in its text from `place` on: behind the end of the text stand
-// the drafts, and what repeats itself goes on doing so. kWidth or kReplyEnd.
-DraftEnd draft_from(Round& round, int place);
+// Fills the round, with `most` rows at most, with what stands in its text from `place` on: behind
+// the end of the text stand the drafts, and what repeats itself goes on doing so. kWidth or
+// kReplyEnd.
+DraftEnd draft_from(Round& round, int place, int most = kMaxRows);
 
 class NgramSpeculator final : public Speculator {
  public:

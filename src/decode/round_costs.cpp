@@ -157,4 +157,10 @@ double RoundCosts::row(int rows, int deepest) const {
          rest_[rows + 1] - rest_[rows];
 }
 
+double RoundCosts::outside(int rows, int outside, int done) const {
+  const double alone = layer_[outside + 1] - (outside > 0 ? layer_[outside] : 0);
+  return done * alone + (n_layers_ - done) * (layer_[rows + 1] - layer_[rows]) + rest_[rows + 1] -
+         rest_[rows];
+}
+
 }  // namespace specbound

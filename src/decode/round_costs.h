@@ -35,6 +35,9 @@ class RoundCosts {
   // through the layers up to check `deepest`, where others have been, and with them through those
   // above.
   double row(int rows, int deepest) const;
+  // The same of one more row that has been through no layer, `outside` of the `rows` being such:
+  // they come together through the `done` layers that the others have behind them.
+  double outside(int rows, int outside, int done) const;
 
  private:
   static constexpr int kEnough = 4;  // rounds

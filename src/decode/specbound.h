@@ -49,6 +49,7 @@ class SpecBound final : public Speculator {
   // Who decides from the next round on where rows leave, in place of tau, and when to verify. It
   // knows check_layers() and must outlive this or the next call; nullptr: tau and the bounds do.
   void set_policy(DraftPolicy* policy) { policy_ = policy; }
+  const DraftPolicy* policy() const { return policy_; }
 
   // From the next round on: between rounds only. As for the constructor.
   void set_params(const SpecBoundParams& params);

@@ -122,7 +122,8 @@ TEST_CASE("the controller: where no draft pays it all but stops, at 0.99 of plai
     learn(loop, world, controller);
     const Control before = controller.control();
     const Tally tally = run(loop, world, &controller, 12000);
-    const Control since = controller.control().since(before);
+    Control since;
+    since.add(before, controller.control());
     CHECK(tally.rate() * loop.plain(world) >= 0.99);
     CHECK(since.rounds == 12000);
     CHECK(since.declined > 11000);
@@ -260,6 +261,19 @@ TEST_CASE("the controller in the loop: the same text, greedy and sampled") {
       CHECK(stats.control.asked >= stats.counters.drafted_tokens);
     }
     CHECK(controller.control().asked > 0);
+
+    // Exchanged for another in the middle of a reply: what both decided in it.
+    Controller other(settings);
+    GenerateOptions exchanging = options;
+    exchanging.on_round = [&](const RoundEvent& round) {
+      if (round.round == 3) specbound.set_policy(&other);
+    };
+    session.set_speculator(&specbound);  // which the clock cannot pause
+    const int64_t before = controller.control().rounds;
+    const Control both = session.generate(prompt, exchanging).control;
+    CHECK(controller.control().rounds > before);
+    CHECK(other.control().rounds > 0);
+    CHECK(both.rounds == controller.control().rounds - before + other.control().rounds);
   }
 }
 
@@ -283,9 +297,14 @@ TEST_CASE("the controller: what tune measured is where costs begin, unless it ma
   CHECK(known.costs().check(1) == 0.25);
   CHECK(known.costs().row(1, 0) == doctest::Approx(8));
   CHECK(known.costs().row(1, 1) == doctest::Approx(4 + 6));
+  CHECK(known.costs().outside(1, 0, 0) == doctest::Approx(8));
+  CHECK(known.costs().outside(2, 0, 4) == doctest::Approx(4 + 6));
+  CHECK(known.costs().outside(3, 1, 4) == doctest::Approx(2 + 6));
+  CHECK(known.outside_cost(1, 0) > 0);
 
   tuned.layer[5] = 0;
   CHECK(!Controller(settings).costs().known());
+  CHECK(Controller(settings).outside_cost(1, 0) == 0);
   tuned.layer[5] = 3;
   settings.check_seconds = 0;
   CHECK(!Controller(settings).costs().known());

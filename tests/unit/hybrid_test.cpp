@@ -3,13 +3,12 @@
 
 #include <doctest/doctest.h>
 
-#include <utility>
-
 #include "decode/forced_head.h"
 #include "decode/generate.h"
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
 #include "engine_rig.h"
+#include "seen_round.h"
 
 using namespace specbound;
 using namespace specbound::test;
@@ -29,16 +28,27 @@ std::vector<int32_t> echo() {
   return {11, 22, 33, 44, 55, 66, 77, 88, 11, 22, 33};
 }
 
-struct Seen {
-  DraftEnd draft_end;
-  std::vector<int32_t> rows;
-  std::vector<int> exits;
-  std::vector<LayerPass> passes;
+// Rows leave where the head lets them, and each from outside costs so many tokens.
+class Priced final : public DraftPolicy {
+ public:
+  explicit Priced(double cost) : cost_(cost) {}
+  int width() const override { return 5; }
+  void start() override {}
+  bool look(int) override { return true; }
+  bool leave(int, float, bool confident) override { return confident; }
+  double survival() const override { return 1; }
+  double outside_cost(int, int) const override { return cost_; }
+  void learn(const RoundEvent&) override {}
+  Control control() const override { return {}; }
+
+ private:
+  double cost_;
 };
 
 // The first round of a reply to echo(): rows leave at `exits` in turn (0: nowhere) with the token
 // that the echo goes on with.
-Seen first_round(std::vector<int> exits, const std::function<bool(int32_t)>& is_end = nullptr) {
+SeenRound first_round(std::vector<int> exits, const std::function<bool(int32_t)>& is_end = nullptr,
+                      DraftPolicy* policy = nullptr) {
   const auto engine = model().backend(best_isa(), 1);
   size_t next = 0;
   ForcedHead head([&](const Round& round) {
@@ -49,6 +59,7 @@ Seen first_round(std::vector<int> exits, const std::function<bool(int32_t)>& is_
   params.w_max = 5;
   params.check_layers = {2, 4};
   SpecBound first(head, params, kLayers);
+  first.set_policy(policy);
   HybridSpeculator hybrid(first, 3);
   SamplingParams sampling;
   sampling.temperature = 0;
@@ -57,15 +68,8 @@ Seen first_round(std::vector<int> exits, const std::function<bool(int32_t)>& is_
   GenerateOptions options;
   options.max_tokens = 12;
   options.is_end = is_end;
-  std::vector<Seen> seen;
-  options.on_round = [&](const RoundEvent& round) {
-    Seen one{round.draft_end, {}, {}, {round.passes.begin(), round.passes.end()}};
-    for (const RowEvent& row : round.rows) {
-      one.rows.push_back(row.token);
-      one.exits.push_back(row.exit_layer);
-    }
-    seen.push_back(std::move(one));
-  };
+  std::vector<SeenRound> seen;
+  options.on_round = [&](const RoundEvent& round) { seen.emplace_back(round); };
   session.generate(echo(), options);
   return seen.at(0);
 }
@@ -73,9 +77,9 @@ Seen first_round(std::vector<int> exits, const std::function<bool(int32_t)>& is_
 }  // namespace
 
 TEST_CASE("hybrid: behind a difficult root all rows are looked up, and run in verification alone") {
-  const Seen round = first_round({0});
+  const SeenRound round = first_round({0});
   CHECK(round.draft_end == DraftEnd::kWidth);
-  CHECK(round.rows == std::vector<int32_t>{33, 44, 55, 66, 77});
+  CHECK(round.tokens == std::vector<int32_t>{33, 44, 55, 66, 77});
   CHECK(round.exits == std::vector<int>{0, 0, 0, 0, kNoDraft});
   CHECK(round.passes == std::vector<LayerPass>{{1, 2, 0, 1, kDraft},
                                                {3, 4, 0, 1, kDraft},
@@ -84,9 +88,9 @@ TEST_CASE("hybrid: behind a difficult root all rows are looked up, and run in ve
 }
 
 TEST_CASE("hybrid: lookup goes on from what SpecBound has drafted") {
-  const Seen round = first_round({2, 4, 0});
+  const SeenRound round = first_round({2, 4, 0});
   CHECK(round.draft_end == DraftEnd::kWidth);
-  CHECK(round.rows == std::vector<int32_t>{33, 44, 55, 66, 77});
+  CHECK(round.tokens == std::vector<int32_t>{33, 44, 55, 66, 77});
   CHECK(round.exits == std::vector<int>{2, 4, 0, 0, kNoDraft});
   CHECK(round.passes == std::vector<LayerPass>{{1, 2, 0, 1, kDraft},
                                                {1, 2, 1, 1, kDraft},
@@ -99,12 +103,72 @@ TEST_CASE("hybrid: lookup goes on from what SpecBound has drafted") {
 
 TEST_CASE("hybrid: a full round, and a draft that would end the reply, leave nothing to look up") {
   CHECK(first_round({2, 2, 2, 2}).exits == std::vector<int>{2, 2, 2, 2, kNoDraft});
-  const Seen own = first_round({2, 2}, [](int32_t id) { return id == 55; });
+  const SeenRound own = first_round({2, 2}, [](int32_t id) { return id == 55; });
   CHECK(own.draft_end == DraftEnd::kReplyEnd);
-  CHECK(own.rows == std::vector<int32_t>{33, 44});
-  const Seen found = first_round({2, 0}, [](int32_t id) { return id == 66; });
+  CHECK(own.tokens == std::vector<int32_t>{33, 44});
+  const SeenRound found = first_round({2, 0}, [](int32_t id) { return id == 66; });
   CHECK(found.draft_end == DraftEnd::kReplyEnd);
-  CHECK(found.rows == std::vector<int32_t>{33, 44, 55});
+  CHECK(found.tokens == std::vector<int32_t>{33, 44, 55});
+}
+
+TEST_CASE("hybrid: with a policy only what is expected to pay is looked up") {
+  // At first each row is right with chance 1/2: 0.5, 0.25, 0.125 and 0.0625 tokens.
+  Priced cheap(0.1), dear(0.3), too_dear(0.6);
+  CHECK(first_round({0}, nullptr, &cheap).tokens == std::vector<int32_t>{33, 44, 55, 66});
+  const SeenRound one = first_round({0}, nullptr, &dear);
+  CHECK(one.tokens == std::vector<int32_t>{33, 44});
+  CHECK(one.draft_end == DraftEnd::kWidth);
+  CHECK(first_round({2, 0}, nullptr, &dear).tokens == std::vector<int32_t>{33, 44, 55});
+  const SeenRound none = first_round({0}, nullptr, &too_dear);
+  CHECK(none.tokens == std::vector<int32_t>{33});
+  CHECK(none.draft_end == DraftEnd::kDifficult);
+}
+
+TEST_CASE("hybrid: how often lookups are right is learned by the length of the run, and fades") {
+  LookupOdds odds;
+  CHECK(odds.chance(1) == 0.5);
+  for (int i = 0; i < 200; ++i) {
+    odds.settled(1, false);
+    odds.settled(17, true);
+  }
+  CHECK(odds.chance(1) < 0.05);
+  CHECK(odds.chance(2) == 0.5);
+  CHECK(odds.chance(16) == 0.5);
+  CHECK(odds.chance(17) > 0.95);
+  CHECK(odds.chance(1000) == odds.chance(17));
+  for (int i = 0; i < 20; ++i) odds.settled(1, true);
+  CHECK(odds.chance(1) > 0.2);  // the newest weigh most
+  for (int i = 0; i < 20000; ++i) odds.fade();
+  CHECK(odds.chance(17) == doctest::Approx(0.5).epsilon(0.01));
+}
+
+TEST_CASE("hybrid: with a policy lookups that are wrong end, and the text stays") {
+  const auto engine = model().backend(best_isa(), 1);
+  SamplingParams sampling;  // of 97 tokens hardly any comes where it came before
+  sampling.temperature = 4;
+  sampling.top_k = 0;
+  sampling.top_p = 1;
+  sampling.seed = 5;
+  GenerateOptions options;
+  options.max_tokens = 150;
+  Session plain(*engine, Sampler(sampling));
+  plain.generate(echo(), options);
+  const std::vector<int32_t> text(plain.tokens().begin(), plain.tokens().end());
+
+  ForcedHead nowhere([](const Round&) { return ForcedExit{}; });
+  SpecBoundParams params;
+  params.check_layers = {2};
+  SpecBound first(nowhere, params, kLayers);
+  Priced priced(0.3);
+  first.set_policy(&priced);
+  HybridSpeculator hybrid(first, 3);
+  Session session(*engine, Sampler(sampling));
+  session.set_speculator(&hybrid);
+  const Counters counters = session.generate(echo(), options).counters;
+  CHECK(std::vector<int32_t>(session.tokens().begin(), session.tokens().end()) == text);
+  CHECK(counters.rounds > 130);
+  CHECK(counters.drafted_tokens > 2);
+  CHECK(counters.drafted_tokens < 30);
 }
 
 TEST_CASE("hybrid: the text and every bit are the plain ones") {
