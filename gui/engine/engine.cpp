@@ -55,17 +55,18 @@ void Engine::open(const LoadRequest& request) {
   Speculation& speculation = model_->speculation;
 
   LoadWatcher watcher;
-  int shown = -1;  // percent
-  watcher.progress = [&](const std::string& label, size_t done, size_t total) {
+  watcher.progress = [this, shown = -1](const std::string& label, size_t done,
+                                        size_t total) mutable {
+    if (model_->session) return;  // a draft model that is switched on later
     const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
     const int percent = static_cast<int>(100 * share);
     if (std::exchange(shown, percent) != percent) host_.emit(LoadProgress{label, share});
   };
-  watcher.note = [&](const std::string& line) { host_.emit(Note{line}); };
+  watcher.note = [this](const std::string& line) { host_.emit(Note{line}); };
   watcher.abort = &host_.abort_flag();
   (void)loaded.chat_template(watcher.note);
   loaded.load(speculation.heads(), watcher);
-  speculation.attach(loaded.backend());
+  speculation.attach(loaded.backend(), watcher);
   model_->session.emplace(loaded.backend(), Sampler(sampling_));
   model_->session->set_speculator(speculation.speculator());
 

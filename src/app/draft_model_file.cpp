@@ -1,11 +1,8 @@
 #include "app/draft_model_file.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string_view>
 
-#include "app/interrupt.h"
-#include "app/terminal_text.h"
 #include "error.h"
 
 namespace specbound {
@@ -90,17 +87,14 @@ DraftModelFile::DraftModelFile(const std::string& path, const LoadedModel& targe
   }
 }
 
-void DraftModelFile::load(const Backend& target,
-                          const std::function<void(const std::string& line)>& note) {
-  LoadWatcher watcher;
-  watcher.progress = [](const std::string&, size_t, size_t) {};
-  watcher.note = [&note](const std::string& line) {
-    if (note) return note("draft " + line);
-    std::fprintf(stderr, "draft %s\n", terminal_text(line).c_str());
+void DraftModelFile::load(const Backend& target, const LoadWatcher& watcher) {
+  LoadWatcher draft = watcher;
+  draft.progress = [&](const std::string& label, size_t done, size_t total) {
+    watcher.progress("draft model: " + label, done, total);
   };
-  watcher.abort = &interrupt_flag();
+  draft.note = [&](const std::string& line) { watcher.note("draft " + line); };
   try {
-    model_->load(nullptr, watcher, &target);
+    model_->load(nullptr, draft, &target);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kLimit) throw;
     throw Error(e.code(),

@@ -2,7 +2,6 @@
 // same device, with K/V of its own.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -20,14 +19,15 @@ class DraftModelFile {
   // Opens it. Throws Error(kUsage) for another vocabulary, and what LoadedModel throws.
   DraftModelFile(const std::string& path, const LoadedModel& target);
 
-  // Makes its backend beside the target's, once. What is to be known of it goes to `note`, or to
-  // stderr. Throws Error(kLimit) when there is no memory for it, Interrupted on Ctrl-C.
-  void load(const Backend& target, const std::function<void(const std::string& line)>& note);
+  // Makes its backend beside the target's, once. Throws Error(kLimit) when there is no memory for
+  // it, Interrupted on the watcher's `abort`.
+  void load(const Backend& target, const LoadWatcher& watcher);
   bool loaded() const { return loaded_; }
   Backend& backend() { return model_->backend(); }  // after load()
 
   const std::string& path() const { return model_->path(); }
   const ModelConfig& config() const { return model_->config(); }
+  const Gguf& gguf() const { return model_->gguf(); }
 
  private:
   std::optional<LoadedModel> model_;

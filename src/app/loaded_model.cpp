@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -104,19 +105,23 @@ LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, const LoadWa
   return moved;
 }
 
-void LoadedModel::load(const ExitHeads* heads) {
-  std::optional<Progress> bar;
+LoadWatcher terminal_watcher() {
+  const auto bar = std::make_shared<std::optional<Progress>>();
   LoadWatcher terminal;
-  terminal.progress = [&](const std::string& label, size_t done, size_t total) {
-    if (!bar) bar.emplace(label, Progress::Unit::kBytes);
-    bar->update(done, total);
+  terminal.progress = [bar](const std::string& label, size_t done, size_t total) {
+    if (!*bar) bar->emplace(label, Progress::Unit::kBytes);
+    (*bar)->update(done, total);
   };
-  terminal.note = [&](const std::string& line) {
-    bar.reset();
+  terminal.note = [bar](const std::string& line) {
+    bar->reset();
     std::fprintf(stderr, "%s\n", terminal_text(line).c_str());
   };
   terminal.abort = &interrupt_flag();
-  load(heads, terminal);
+  return terminal;
+}
+
+void LoadedModel::load(const ExitHeads* heads) {
+  load(heads, terminal_watcher());
 }
 
 void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const Backend* beside) {

@@ -28,6 +28,9 @@ struct LoadWatcher {
   const std::atomic<bool>* abort = nullptr;           // ends the loading
 };
 
+// A bar and lines on stderr; Ctrl-C ends it.
+LoadWatcher terminal_watcher();
+
 class LoadedModel {
  public:
   // Opens. Throws Error for anything that keeps the model from running: see the parts.

@@ -120,9 +120,13 @@ int count_cpu_list(const std::string& list) {
   return static_cast<int>(count);
 }
 
+std::string cpu_model() {
+  return value_of("/proc/cpuinfo", "model name");
+}
+
 CpuInfo read_cpu_info() {
   CpuInfo info;
-  info.model = value_of("/proc/cpuinfo", "model name");
+  info.model = cpu_model();
   const std::string root = "/sys/devices/system/cpu/";
   info.logical_cores = count_cpu_list(first_line(root + "online"));
   std::set<std::string> cores;  // the set of sibling threads names a core

@@ -8,8 +8,10 @@
 
 namespace specbound {
 
+std::string cpu_model();  // its name; empty if the system does not say
+
 struct CpuInfo {
-  std::string model;       // empty if the system does not say
+  std::string model;       // cpu_model()
   int physical_cores = 0;  // of the machine
   int logical_cores = 0;
   int usable_threads = 0;              // this process may run on: affinity mask, quota

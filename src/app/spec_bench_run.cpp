@@ -7,6 +7,7 @@
 
 #include "app/conversation.h"
 #include "app/interrupt.h"
+#include "app/machine.h"
 #include "app/progress.h"
 #include "error.h"
 
@@ -23,10 +24,10 @@ double now() {
 std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
                                 const SamplingParams& sampling, int n_predict) {
   std::string text =
-      format("specbound %s; model %s; %s; context %d; chat template %s; up to %d tokens; ",
+      format("specbound %s; model %s; %s on %s; context %d; chat template %s; up to %d tokens; ",
              SPECBOUND_VERSION, model_fingerprint(model.gguf()).c_str(),
-             model.backend().description().c_str(), model.n_ctx(), model.chat_template().name(),
-             n_predict);
+             model.backend().description().c_str(), cpu_model().c_str(), model.n_ctx(),
+             model.chat_template().name(), n_predict);
   if (sampling.temperature == 0) {
     text += "greedy";
   } else {
@@ -40,6 +41,7 @@ std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
   if (!side.speculation) return text + "; plain";
   text += "; " + side.speculation->description();
   if (side.speculation->heads()) text += " " + side.speculation->heads()->fingerprint();
+  if (const Gguf* draft = side.speculation->draft_gguf()) text += " " + model_fingerprint(*draft);
   if (!side.speculation->controls()) text += "; fixed";
   return text;
 }

@@ -109,8 +109,8 @@ bool Speculation::controls() const {
 // Thresholds that were asked for stay.
 bool Speculation::controls_exits() const {
   const SpecBoundFlags& given = flags_.specbound;
-  return controls() && !flags_.fixed_exits() && !setting_->by_hand && !given.tau && !given.alpha &&
-         !given.no_anneal && !flags_.table_tau;
+  return controls() && !flags_.fixed_exits() && !setting_->thresholds_by_hand && !given.tau &&
+         !given.alpha && !given.no_anneal && !flags_.table_tau;
 }
 
 void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
@@ -162,7 +162,7 @@ void Speculation::take(ExitSetting setting) {
   if (controls()) switch_.emplace(chosen());
 }
 
-// Within the bounds of the flags: those of presets and files are where it begins.
+// Within the bounds that were asked for: those of presets and files are where it begins.
 void Speculation::take_control() {
   controller_.reset();
   if (!controls_exits()) return;
@@ -171,7 +171,8 @@ void Speculation::take_control() {
   settings.n_layers = n_layers_;
   settings.check_layers = specbound_->check_layers();
   settings.first_width = params.width_bound ? params.w_max : kMaxRows;
-  settings.width = flags_.specbound.w_max && params.width_bound ? params.w_max : kMaxRows;
+  const bool asked = flags_.specbound.w_max || setting_->width_by_hand;
+  settings.width = asked && params.width_bound ? params.w_max : kMaxRows;
   if (setting_->costs) {
     const bool hybrid = setting_->kind == HeadKind::kHybrid;
     settings.tuned = &*setting_->costs;
@@ -184,17 +185,16 @@ void Speculation::take_control() {
   specbound_->set_policy(&*controller_);
 }
 
-void Speculation::attach(Backend& backend,
-                         const std::function<void(const std::string& line)>& note) {
+void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
   backend_ = &backend;
-  note_ = note;
+  watcher_ = std::move(watcher);
   if (active_) begin_drafting();
 }
 
 // Beside the backend, when it is first to draft.
 void Speculation::load_draft_model() {
   if (!backend_ || draft_file_->loaded()) return;
-  draft_file_->load(*backend_, note_);
+  draft_file_->load(*backend_, watcher());
   draft_model_.emplace(draft_file_->backend(), given_width(),
                        flags_.specbound.tau.value_or(DraftModel::kTau), flags_.acceptance);
   if (controls()) switch_.emplace(chosen());
@@ -226,7 +226,8 @@ std::optional<ExitSetting> Speculation::tuned_setting() const {
   // Layers that were asked for may not be those of the kind of head that won.
   if (flags_.specbound.preset != Preset::kTuned || flags_.specbound.check_layers) return {};
   if (!heads_ || !backend_) return {};
-  const auto tuned = read_tuned(heads_->base().fingerprint, *heads_, backend_->device(), note_);
+  const auto tuned =
+      read_tuned(heads_->base().fingerprint, *heads_, backend_->device(), watcher().note);
   if (!tuned) return {};
   ExitSetting setting = settings().settle(tuned->settings, true);
   setting.costs = tuned->costs;
@@ -295,25 +296,27 @@ std::string Speculation::description() const {
 }
 
 std::string Speculation::exits_description() const {
-  const auto& [kind, params, shortlist, table_tau, origin, never, costs, by_hand] = *setting_;
+  const ExitSetting& setting = *setting_;
   const bool paper = flags_.specbound.preset == Preset::kPaper;
   std::string line = format("%s with %s", flags_.speculator.c_str(), drafter().c_str());
-  if (kind) line += " of " + heads_path_;
-  if (!kind && flags_.head != "lens") {
+  if (setting.kind) line += " of " + heads_path_;
+  if (!setting.kind && flags_.head != "lens") {
     if (flags_.speculator == "adadecode" && heads_) {
       line += " (no kind of head at all of its layers)";
     } else if (paper && !flags_.fixed_exits()) {
       line += " (no full heads for the paper's setting)";
     }
   }
-  line += ", " + settings_of(params, specbound_->check_layers(), n_layers_);
-  if (kind == HeadKind::kHybrid && table_tau) line += format(", table tau %g", *table_tau);
-  if (kind) {
-    if (kind != HeadKind::kFull && kind != HeadKind::kTable) {
-      line += format(", %d tokens", shortlist);
+  line += ", " + settings_of(setting.params, specbound_->check_layers(), n_layers_);
+  if (setting.kind == HeadKind::kHybrid && setting.table_tau) {
+    line += format(", table tau %g", *setting.table_tau);
+  }
+  if (setting.kind) {
+    if (setting.kind != HeadKind::kFull && setting.kind != HeadKind::kTable) {
+      line += format(", %d tokens", setting.shortlist);
     }
     if (flags_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
-    if (!origin.empty()) line += ", " + origin;
+    if (!setting.origin.empty()) line += ", " + setting.origin;
   }
   if (controller_) line += ", at first (controller)";
   if (hybrid_) {

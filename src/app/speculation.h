@@ -3,7 +3,6 @@
 // 9, 10.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,9 +44,9 @@ class Speculation {
   // The backend that it drafts on from now on, until another one's attach(): gives it the heads,
   // and takes the settings that were tuned for it; a draft model is loaded beside it. Throws
   // Error(kLimit) when they do not fit into memory. `backend` must outlive it or the next call, and
-  // so must `note`, who is told of tuned settings that are of no use and of the draft model (empty:
-  // stderr), whenever they are asked for.
-  void attach(Backend& backend, const std::function<void(const std::string& line)>& note = nullptr);
+  // so must what `watcher` refers to (none: the terminal), who is told of tuned settings that are
+  // of no use and looks on while the draft model is loaded, whenever they are asked for.
+  void attach(Backend& backend, std::optional<LoadWatcher> watcher = {});
 
   bool active() const { return active_; }
   // Whether anything that was measured may pause or change what drafts.
@@ -64,6 +63,8 @@ class Speculation {
   int shortlist() const { return setting_ ? setting_->shortlist : 0; }
   // The second model, where that is what drafts, once it is loaded.
   const DraftModel* draft_model() const { return draft_model_ ? &*draft_model_ : nullptr; }
+  // Its file, likewise; loaded or not.
+  const Gguf* draft_gguf() const { return draft_file_ ? &draft_file_->gguf() : nullptr; }
   // Draft & Verify, where that is what drafts.
   const DraftVerify* draft_verify() const { return draft_verify_ ? &*draft_verify_ : nullptr; }
   // "chained heads", "the logit lens", "prompt lookup"; empty without a drafter.
@@ -77,9 +78,11 @@ class Speculation {
   Preset preset() const { return flags_.specbound.preset; }
   // check_layers: all that were asked for, never empty where head_layers() is not.
   SpecBoundParams params() const;
-  // Takes these in place of what flags, preset and heads file have made. Throws Error(kUsage), and
-  // nothing has changed, for what the model or its heads cannot have and what would never draft.
-  void change(const SpecBoundParams& params);
+  // Takes these in place of what flags, preset and heads file have made. As with flags, bounds that
+  // are others now bound the controller, and thresholds that are (or are asked for: `thresholds`)
+  // end it. Throws Error(kUsage), and nothing has changed, for what the model or its heads cannot
+  // have and what would never draft.
+  void change(const SpecBoundParams& params, bool thresholds = false);
   // Takes a preset's, without the flags. Which heads draft may change too: those that --preset at
   // the start would have chosen. Throws as change() does, also for a drafter that knows no presets,
   // and Error(kLimit) where they do not fit; should those before not fit either any more, it is no
@@ -102,6 +105,7 @@ class Speculation {
   Speculator& chosen();
   std::unique_ptr<ExitHead> make_head(const ExitSetting& setting) const;
   void begin_drafting();
+  LoadWatcher watcher() const { return watcher_ ? *watcher_ : terminal_watcher(); }
   void load_draft_model();
   int given_width() const;
   void give_heads(const ExitSetting& setting);
@@ -127,7 +131,7 @@ class Speculation {
   std::optional<MeasuredSwitch> switch_;   // around any of them
 
   Backend* backend_ = nullptr;
-  std::function<void(const std::string& line)> note_;  // empty: stderr
+  std::optional<LoadWatcher> watcher_;  // none: the terminal
   bool asked_for_tuned_ = false;
   bool active_ = false;
   std::string cannot_;                        // why there is no drafter; empty when there is one

@@ -29,7 +29,7 @@ void Speculation::check_settable() const {
                      cannot_.empty() ? drafter().c_str() : ("none: " + cannot_).c_str()));
 }
 
-void Speculation::change(const SpecBoundParams& params) {
+void Speculation::change(const SpecBoundParams& params, bool thresholds) {
   check_settable();
   const std::vector<int> there = head_layers();
   const std::vector<int>& asked = params.check_layers;
@@ -49,11 +49,18 @@ void Speculation::change(const SpecBoundParams& params) {
   ExitSetting next = *setting_;
   next.params = params;
   next.origin = "set by hand";
-  next.by_hand = true;
+  const SpecBoundParams& before = setting_->params;
+  if (thresholds || params.tau != before.tau || params.alpha != before.alpha ||
+      params.anneal != before.anneal) {
+    next.thresholds_by_hand = true;
+  }
+  if (params.w_max != before.w_max || params.width_bound != before.width_bound) {
+    next.width_by_hand = true;
+  }
   next.never = never_drafts(params, n_layers_, false);
   if (!next.never.empty()) throw Error(ErrorCode::kUsage, next.never);
   // As with a flag: one tau moves both thresholds, unless each has its own.
-  if (!flags_.table_tau && params.tau != setting_->params.tau) next.table_tau.reset();
+  if (!flags_.table_tau && params.tau != before.tau) next.table_tau.reset();
 
   asked_for_tuned_ = true;
   if (!specbound_) {
@@ -72,7 +79,7 @@ void Speculation::change(const SpecBoundParams& params) {
     specbound_.emplace(*head, setting_->params, n_layers_, specbound_->name());
     head_ = std::move(head);
   }
-  controller_.reset();
+  take_control();
   if (switch_) switch_->reconsider();
 }
 

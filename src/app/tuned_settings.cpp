@@ -9,6 +9,7 @@
 
 #include "app/cost_report.h"
 #include "app/file_output.h"
+#include "app/machine.h"
 #include "app/terminal_text.h"
 #include "engine/backend.h"
 #include "error.h"
@@ -24,16 +25,6 @@ constexpr int kVersion = 1;
 constexpr size_t kMaxBytes = size_t{1} << 20;
 constexpr int kMaxLayers = 100000;
 
-std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("model name")) continue;
-    const size_t colon = line.find(": ");
-    if (colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "";
-}
-
 // FNV-1a: a file name from what may hold any character.
 std::string digits(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325u;
@@ -45,7 +36,7 @@ std::string digits(const std::string& text) {
 std::string file_for(const std::string& model_fingerprint, const std::string& device) {
   const std::string folder = cache_folder();
   if (folder.empty()) return "";
-  const std::string machine = digits(cpu_name() + "\n" + device);
+  const std::string machine = digits(cpu_model() + "\n" + device);
   return folder + "/tuned-" + digits(model_fingerprint) + "-" + machine + ".json";
 }
 
@@ -234,7 +225,7 @@ std::string write_tuned(const std::string& model_fingerprint, const std::string&
   Json json = {{"version", kVersion},
                {"model_fingerprint", model_fingerprint},
                {"heads_fingerprint", tuned.heads_fingerprint},
-               {"cpu", cpu_name()},
+               {"cpu", cpu_model()},
                {"device", device},
                {"predicted_speedup", tuned.predicted_speedup},
                {"settings",

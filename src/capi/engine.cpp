@@ -83,9 +83,11 @@ void Engine::load(const LoadWatcher& watcher) {
   }
   model_.load(speculation_.heads(), watcher);
   // Tuned settings may be looked for later too, when nobody listens any more.
-  speculation_.attach(model_.backend(), [this, note = watcher.note](const std::string& line) {
+  LoadWatcher later = watcher;
+  later.note = [this, note = watcher.note](const std::string& line) {
     if (loading_) note(line);
-  });
+  };
+  speculation_.attach(model_.backend(), std::move(later));
   session_.emplace(model_.backend(), Sampler(greedy_sampling()));
 
   backend_ = model_.backend().description();

@@ -5,12 +5,15 @@
 #include <doctest/doctest.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "app/interrupt.h"
 #include "app/speculation.h"
 #include "decode/generate.h"
 #include "expect_error.h"
@@ -147,12 +150,22 @@ TEST_CASE("a draft model is loaded beside the target when it is first to draft")
 
   const auto off = make({"--spec", "off"});
   std::vector<std::string> notes;
-  const auto note = [&](const std::string& line) { notes.push_back(line); };
+  std::set<std::string> labels;
+  std::atomic<bool> abort = false;
+  LoadWatcher watcher;
+  watcher.progress = [&](const std::string& label, size_t, size_t) { labels.insert(label); };
+  watcher.note = [&](const std::string& line) { notes.push_back(line); };
+  watcher.abort = &abort;
   target.load(nullptr, kSilent);
-  off->attach(target.backend(), note);
+  off->attach(target.backend(), watcher);
   CHECK(notes.empty());
   CHECK(off->speculator() == nullptr);
+  abort = true;
+  CHECK_THROWS_AS(off->set_active(true), Interrupted);
+  CHECK(!off->active());
+  abort = false;
   CHECK(off->set_active(true));
+  CHECK(labels == std::set<std::string>{"draft model: repacking weights"});
   REQUIRE(notes.size() == 2);
   check_mentions(notes[0], {"draft model: " + drafter, "2 layers, context 64 of 64"});
   check_mentions(notes[1], {"draft backend: CPU"});
@@ -170,7 +183,7 @@ TEST_CASE("a draft model is loaded beside the target when it is first to draft")
   check_mentions(never->description(), {"--w-max 1 leaves no row to draft"});
   const auto other = make({"--accept", "rejection", "--w-max", "3", "--tau", "0.1"});
   CHECK(other->speculator() == nullptr);  // not before there is a backend
-  other->attach(target.backend(), note);
+  other->attach(target.backend(), watcher);
   REQUIRE(other->draft_model() != nullptr);
   CHECK(other->draft_model()->acceptance() == Acceptance::kRejection);
   CHECK(other->draft_model()->width() == 3);
@@ -183,7 +196,7 @@ TEST_CASE("a draft model is loaded beside the target when it is first to draft")
   CHECK(!other->controls());
   CHECK(switched(*off));
   const auto asked = make({"--accept", "rejection", "--controller", "on"});
-  asked->attach(target.backend(), note);
+  asked->attach(target.backend(), watcher);
   CHECK(switched(*asked));
 
   // 90 tokens, of which the drafter's context holds 64.
@@ -200,7 +213,7 @@ TEST_CASE("a draft model is loaded beside the target when it is first to draft")
     return std::vector<int32_t>(session.tokens().begin(), session.tokens().end());
   };
   const auto on = make({"--preset", "paper", "--tau", "0"});
-  on->attach(target.backend(), note);
+  on->attach(target.backend(), watcher);
   Counters counters;
   CHECK(reply(on->speculator(), &counters) == reply(nullptr, nullptr));
   CHECK(counters.drafted_tokens > 0);

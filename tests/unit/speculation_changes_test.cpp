@@ -148,6 +148,59 @@ TEST_CASE("/set shows the width and the threshold of drafters that have no exit 
   CHECK(shows({"--spec", "on", "--preset", "paper"}, "controller") == "controller off");
 }
 
+TEST_CASE("as with flags, bounds that are set bound the controller and thresholds end it") {
+  const auto controls = [](Speculation& s) { return s.speculator()->control().active; };
+  const auto s = make({"--spec", "on", "--controller", "on"});
+  REQUIRE(controls(*s));
+  CHECK(s->specbound()->width() == 8);  // at first
+  SpecBoundParams p = s->params();
+  p.w_max = 3;
+  p.check_layers = {4, 6};
+  s->change(p);
+  CHECK(controls(*s));
+  CHECK(s->specbound()->width() == 3);
+  CHECK(s->specbound()->params().w_max == 3);  // the most that it may draft
+  CHECK(s->specbound()->check_layers() == std::vector<int>{4, 6});
+  p.d_max = 5;
+  s->change(p);
+  CHECK(controls(*s));
+  CHECK(s->specbound()->params().w_max == 3);
+  CHECK(s->specbound()->check_layers() == std::vector<int>{4});
+  s->change(p, true);  // the same thresholds, but asked for
+  CHECK(!controls(*s));
+  p.w_max = 4;
+  s->change(p);
+  CHECK(!controls(*s));
+  s->choose(Preset::kShipped);
+  CHECK(controls(*s));
+  CHECK(s->specbound()->params().w_max == kMaxRows);
+  p = s->params();
+  p.tau += 0.125f;
+  s->change(p);
+  CHECK(!controls(*s));
+  CHECK(s->specbound()->width() == 8);
+
+  const auto off = make({"--spec", "on", "--controller", "off"});
+  p = off->params();
+  p.w_max = 3;
+  off->change(p);
+  CHECK(!controls(*off));
+}
+
+TEST_CASE("/set w-max bounds the controller, /set tau ends it, whatever the value was") {
+  const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
+  Session session(*backend, Sampler(greedy_sampling()));
+  const SpeculationFlags flags = parse({"--spec", "on"}).flags;
+  const auto s = speculation(flags);
+  Settings settings(session, *s, flags);
+  settings.set("w-max", "4");
+  CHECK(s->speculator()->control().active);
+  CHECK(s->specbound()->params().w_max == 4);
+  settings.set("tau", settings.show("tau").substr(4));
+  CHECK(!s->speculator()->control().active);
+  session.set_speculator(nullptr);
+}
+
 TEST_CASE("a change that cannot be is refused, and nothing has changed") {
   const auto s = make({"--spec", "on", "--w-max", "4"});
   const SpecBoundParams now = s->params();
@@ -326,7 +379,9 @@ TEST_CASE("the tuned preset is this machine's; one that found nothing that pays 
   std::ofstream(write()) << "broken";
   const auto told = [&](std::vector<std::string> arguments) {
     int lines = 0;
-    make(std::move(arguments), kLayers, path)->attach(*backend, [&](const auto&) { ++lines; });
+    LoadWatcher watcher;
+    watcher.note = [&](const std::string&) { ++lines; };
+    make(std::move(arguments), kLayers, path)->attach(*backend, watcher);
     return lines;
   };
   CHECK(told({}) == 1);
@@ -457,8 +512,8 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
   plain.generate(prompt, options);
 
   int drafted = 0, refused = 0, controlled = 0;
-  // With a controller, which comes with each preset and goes with each change, too; with it and the
-  // switch the clock decides how much is drafted.
+  // With a controller, which comes with each preset and goes with each new threshold, too; with it
+  // and the switch the clock decides how much is drafted.
   for (int seed = 0; seed < 12; ++seed) {
     CAPTURE(seed);
     const bool control = seed >= 6;
