@@ -76,13 +76,14 @@ def rendered(messages):
 
 
 def ours(a, model, path, *flags):
-    with tempfile.NamedTemporaryFile(suffix=".json") as out:
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder, "ppl.json")
         done = subprocess.run([a.specbound, "ppl", "-m", model, "-f", path, "--through", "both",
-                               "--device", "cpu", "-t", str(a.threads), "--json", out.name, *flags],
+                               "--device", "cpu", "-t", str(a.threads), "--json", out, *flags],
                               capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{model}: {done.stderr.strip()}")
-        return json.load(out)
+        return json.loads(out.read_text())
 
 
 def theirs(scorer, runs):
