@@ -123,12 +123,13 @@ int main(int argc, char** argv) try {
       const auto decode = [&](const Setting* setting) {
         if (setting && std::exchange(attached, setting) != setting) {
           setting->speculation->attach(model.backend());
-          // Repacked heads leave the caches other than decoding does: a few tokens, not counted.
-          GenerateOptions few = options;
-          few.max_tokens = 4;
-          session.set_speculator(nullptr);
-          session.generate(prompt, few);
         }
+        // Whatever was before, repacked heads too: a few plain tokens leave the caches alike.
+        GenerateOptions few = options;
+        few.max_tokens = 2;
+        few.on_round = nullptr;
+        session.set_speculator(nullptr);
+        session.generate(prompt, few);
         session.set_speculator(setting ? setting->speculation->speculator() : nullptr);
         return session.generate(prompt, options);
       };

@@ -7,8 +7,8 @@ named before anything was measured: decode seconds of every reply to the questio
 behind plain decoding's answer to the first) and to held-out dialogues. The best of the grid is
 chosen on every other text and compared on the rest, and the other way about, so that its luck does
 not count; `in_hindsight` is the ratio to what was best on all of them. Intervals are bootstraps
-over texts. Fails where an interval begins below GRID_LIMIT, or below specbound_worst.LIMIT times
-plain decoding where drafting has nothing to go by.
+over texts, with the setting as chosen. Fails where an interval begins below GRID_LIMIT, or below
+specbound_worst.LIMIT times plain decoding where drafting has nothing to go by.
 """
 
 import argparse
@@ -113,7 +113,7 @@ def measure(a, threads):
         questions.write_text("".join(json.dumps(dialogue) + "\n"
                                      for dialogue in as_dialogues(folder / "plain.jsonl")))
         controller = [*against_fixed(a, "questions", questions, [480], threads),
-                      *against_fixed(a, "dialogues", DIALOGUES, [min(40, a.count), a.count],
+                      *against_fixed(a, "dialogues", DIALOGUES, sorted({min(40, a.count), a.count}),
                                      threads)]
     worst = [specbound_worst.measure(a, kind, threads, 0.0) for kind in specbound_worst.KINDS]
     return dict(threads=threads, compared=compared, controller=controller, worst=worst)

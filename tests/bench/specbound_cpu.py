@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Speculation against plain decoding on reference dialogues; ratios above 1 mean that it is faster.
 
-Run by specbound_cpu.sh, which builds what is needed. For each reply the speedup is the median over
-turns of plain seconds / speculative seconds, measured one after the other; for each dialogue the
-median over its replies; the headline is the median over dialogues. All settings write the same
-tokens as plain decoding, or the program fails.
+Run by specbound_cpu.sh, which builds what is needed. Each reply is decoded plainly and then with
+every setting, several times; its speedup is the median over times of plain seconds / speculative
+seconds, a dialogue's the median over its replies; the headline is the median over dialogues. All
+settings write the same tokens as plain decoding, or the program fails.
 """
 
 import argparse
