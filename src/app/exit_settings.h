@@ -23,7 +23,7 @@ struct ExitSetting {
   std::string never;                // why it never drafts like that; empty if it does
   std::optional<CostModel> costs;   // under which tune found it
   bool thresholds_by_hand = false;  // no controller moves them
-  bool width_by_hand = false;       // none goes beyond it
+  bool width_by_hand = false;       // none goes beyond w_max
 
   float tau_of_table() const { return table_tau.value_or(params.tau); }
 };

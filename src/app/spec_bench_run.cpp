@@ -24,7 +24,7 @@ double now() {
 std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
                                 const SamplingParams& sampling, int n_predict) {
   std::string text =
-      format("specbound %s; model %s; %s on %s; context %d; chat template %s; up to %d tokens; ",
+      format("specbound %s; model %s; %s; CPU %s; context %d; chat template %s; up to %d tokens; ",
              SPECBOUND_VERSION, model_fingerprint(model.gguf()).c_str(),
              model.backend().description().c_str(), cpu_model().c_str(), model.n_ctx(),
              model.chat_template().name(), n_predict);

@@ -23,6 +23,11 @@
 
 namespace specbound {
 
+// What a change of settings was about, also where the values are those that they were.
+struct ChangeOf {
+  bool thresholds = false, width = false;
+};
+
 // What drafts for a model, and whether it does.
 class Speculation {
  public:
@@ -79,10 +84,9 @@ class Speculation {
   // check_layers: all that were asked for, never empty where head_layers() is not.
   SpecBoundParams params() const;
   // Takes these in place of what flags, preset and heads file have made. As with flags, bounds that
-  // are others now bound the controller, and thresholds that are (or are asked for: `thresholds`)
-  // end it. Throws Error(kUsage), and nothing has changed, for what the model or its heads cannot
-  // have and what would never draft.
-  void change(const SpecBoundParams& params, bool thresholds = false);
+  // are others now bound the controller, and thresholds that are end it. Throws Error(kUsage), and
+  // nothing has changed, for what the model or its heads cannot have and what would never draft.
+  void change(const SpecBoundParams& params, ChangeOf what = {});
   // Takes a preset's, without the flags. Which heads draft may change too: those that --preset at
   // the start would have chosen. Throws as change() does, also for a drafter that knows no presets,
   // and Error(kLimit) where they do not fit; should those before not fit either any more, it is no

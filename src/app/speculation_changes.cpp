@@ -29,7 +29,7 @@ void Speculation::check_settable() const {
                      cannot_.empty() ? drafter().c_str() : ("none: " + cannot_).c_str()));
 }
 
-void Speculation::change(const SpecBoundParams& params, bool thresholds) {
+void Speculation::change(const SpecBoundParams& params, ChangeOf what) {
   check_settable();
   const std::vector<int> there = head_layers();
   const std::vector<int>& asked = params.check_layers;
@@ -50,11 +50,11 @@ void Speculation::change(const SpecBoundParams& params, bool thresholds) {
   next.params = params;
   next.origin = "set by hand";
   const SpecBoundParams& before = setting_->params;
-  if (thresholds || params.tau != before.tau || params.alpha != before.alpha ||
+  if (what.thresholds || params.tau != before.tau || params.alpha != before.alpha ||
       params.anneal != before.anneal) {
     next.thresholds_by_hand = true;
   }
-  if (params.w_max != before.w_max || params.width_bound != before.width_bound) {
+  if (what.width || params.w_max != before.w_max || params.width_bound != before.width_bound) {
     next.width_by_hand = true;
   }
   next.never = never_drafts(params, n_layers_, false);

@@ -83,7 +83,11 @@ void Engine::load(const LoadWatcher& watcher) {
   }
   model_.load(speculation_.heads(), watcher);
   // Tuned settings may be looked for later too, when nobody listens any more.
-  LoadWatcher later = watcher;
+  LoadWatcher later;
+  later.progress = [this, progress = watcher.progress](const std::string& label, size_t done,
+                                                       size_t total) {
+    if (loading_) progress(label, done, total);
+  };
   later.note = [this, note = watcher.note](const std::string& line) {
     if (loading_) note(line);
   };

@@ -31,17 +31,16 @@ Controller::Controller(const ControllerSettings& settings)
   replan();
 }
 
-void Controller::start() {
-  leave_round();
-  asked_ = true;
-  ++control_.rounds;
-}
-
-void Controller::leave_round() {
+// No round is under way: also of one that was aborted, of which it hears no more.
+void Controller::begin() {
   asked_ = false;
   place_ = {};
-  context_ = 0;
-  done_ = 0;
+  context_ = newest_done_ = done_ = 0;
+}
+
+void Controller::start() {
+  asked_ = true;
+  ++control_.rounds;
 }
 
 bool Controller::look(int check) {
@@ -56,7 +55,8 @@ bool Controller::look(int check) {
 }
 
 bool Controller::leave(int check, float confidence, bool confident) {
-  done_ = std::max(done_, check_layers_[check]);
+  newest_done_ = check_layers_[check];
+  done_ = std::max(done_, newest_done_);
   const int bin = AcceptanceTable::bin(confidence);
   if (bin < 0) return false;
   context_ = AcceptanceTable::context(bin);
@@ -67,6 +67,7 @@ bool Controller::leave(int check, float confidence, bool confident) {
     if (leaves != confident) ++control_.other_exits;
   }
   if (leaves) {
+    newest_done_ = 0;
     ++place_.rows;
     place_.survival *= table_.acceptance(check, bin);
   }
@@ -75,7 +76,7 @@ bool Controller::leave(int check, float confidence, bool confident) {
 }
 
 double Controller::outside_cost(int rows, int outside) const {
-  return deciding_ ? tokens_second() * costs_.outside(rows, outside, done_) : 0;
+  return deciding_ ? tokens_second() * costs_.outside(rows, outside, newest_done_, done_) : 0;
 }
 
 // Its place among the check layers, or -1.
@@ -97,7 +98,7 @@ void Controller::learn(const RoundEvent& round) {
     }
     if (--until_plan_ <= 0) replan();
   }
-  leave_round();
+  begin();
 }
 
 // Rows up to the first wrong draft: those behind it say nothing.

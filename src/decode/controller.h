@@ -27,6 +27,7 @@ class Controller final : public DraftPolicy {
   explicit Controller(const ControllerSettings& settings);
 
   int width() const override { return deciding_ ? plan_.width() : first_width_; }
+  void begin() override;
   void start() override;
   bool look(int check) override;
   bool leave(int check, float confidence, bool confident) override;
@@ -39,7 +40,6 @@ class Controller final : public DraftPolicy {
   const RoundCosts& costs() const { return costs_; }
 
  private:
-  void leave_round();
   void count(const RoundEvent& round);
   void replan();
   double tokens_second() const;
@@ -56,8 +56,9 @@ class Controller final : public DraftPolicy {
   // Of the round under way.
   bool asked_ = false;  // it decides on this one
   DraftingPlan::Place place_;
-  int context_ = 0;  // of the next check
-  int done_ = 0;     // layers that a row has been through
+  int context_ = 0;      // of the next check
+  int newest_done_ = 0;  // layers that the newest row has been through
+  int done_ = 0;         // and any of them
 
   double tokens_ = 0, seconds_ = 0;  // of its rounds, the newest weigh most
   int until_plan_, plan_every_;      // rounds

@@ -37,6 +37,8 @@ class DraftPolicy {
  public:
   virtual ~DraftPolicy() = default;
   virtual int width() const = 0;  // rows of a round at most, 1..kMaxRows
+  // A reply begins.
+  virtual void begin() = 0;
   // A round begins with the root as its only row, and more are permitted.
   virtual void start() = 0;
   // Whether the newest row runs on to this check, or what is there is verified now. `check` 0:

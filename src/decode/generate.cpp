@@ -54,6 +54,8 @@ void Session::set_sampling(const SamplingParams& params) {
 
 void Session::forget() {
   backend_.truncate(0);
+  tokens_.clear();
+  n_prompt_ = 0;
   speculator_->forget();
 }
 
@@ -233,6 +235,8 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
   called_out_seconds_ = 0;
   const auto decode_start = Clock::now();
   begun_ = false;
+  const Control control = speculator_->control();
+  stats.control.add(control, control);  // nothing yet
   for (;;) {
     if (!std::exchange(begun_, true)) speculator_->begin(tokens_);
     stats.speculated = stats.speculated || speculator_->drafter().width() > 1;

@@ -73,7 +73,8 @@ class Session {
   // changed, for what validate() refuses.
   void set_sampling(const SamplingParams& params);
 
-  // Between replies: empties the cache, and the speculator's own. The next prompt is read anew.
+  // Between replies: drops the committed text with its cache, and the speculator's own. The next
+  // prompt is read anew.
   void forget();
 
   // Makes `prompt` (at least one token, at most n_ctx) the committed text, keeping the cached K/V

@@ -52,6 +52,7 @@ void HybridSpeculator::begin(std::span<const int32_t> text) {
 
 DraftEnd HybridSpeculator::draft(Round& round) {
   own_ = kMaxRows;
+  odds_.fade();
   const DraftEnd end = first_.draft(round);
   if (end == DraftEnd::kReplyEnd || end == DraftEnd::kAborted || round.full()) return end;
   const std::span<const int32_t> text = round.history(round.newest());
@@ -59,19 +60,19 @@ DraftEnd HybridSpeculator::draft(Round& round) {
   if (place < 0) return end;
   own_ = round.rows();
   run_ = run_before(text, place);
-  const int rows = paying(round.rows());
+  const int rows = paying(round);
   return rows > 0 ? draft_from(round, place, rows) : end;
 }
 
-// Rows to look up behind `rows`: as many as bring the most tokens beyond their cost.
-int HybridSpeculator::paying(int rows) const {
+// Rows to look up: as many as bring the most tokens beyond their cost.
+int HybridSpeculator::paying(const Round& round) const {
   const DraftPolicy* policy = first_.policy();
-  if (!policy) return kMaxRows;
+  if (!policy) return round.room();
   double survival = policy->survival(), gain = 0, most = 0;
   int best = 0;
-  for (int n = 0; rows + n < kMaxRows; ++n) {
+  for (int n = 0; n < round.room(); ++n) {
     survival *= odds_.chance(run_ + n);
-    gain += survival - policy->outside_cost(rows + n, n);
+    gain += survival - policy->outside_cost(round.rows() + n, n);
     if (gain <= most) continue;
     most = gain;
     best = n + 1;
@@ -87,7 +88,6 @@ void HybridSpeculator::accept(Backend& backend, const RoundEvent& round) {
       odds_.settled(run_ + event.slot + 1 - own_, event.accepted());
     }
   }
-  odds_.fade();
   own_ = kMaxRows;
 }
 

@@ -16,7 +16,7 @@ class LookupOdds {
  public:
   double chance(int run) const;
   void settled(int run, bool right);
-  // A round is over: what was long ago counts less.
+  // A round begins: what was long ago counts less.
   void fade();
 
  private:
@@ -39,13 +39,14 @@ class HybridSpeculator final : public Speculator {
   int width() const override { return first_.width(); }
   Control control() const override { return first_.control(); }
   int n_max() const { return n_max_; }
+  const LookupOdds& odds() const { return odds_; }
 
   void begin(std::span<const int32_t> text) override;
   DraftEnd draft(Round& round) override;
   void accept(Backend& backend, const RoundEvent& round) override;
 
  private:
-  int paying(int rows) const;
+  int paying(const Round& round) const;
 
   SpecBound& first_;
   int n_max_;

@@ -45,8 +45,9 @@ class Round {
 
   int pos() const { return pos_; }  // of the root; row i is at pos() + i
   int rows() const { return static_cast<int>(rows_.size()); }
-  int newest() const { return rows() - 1; }  // the slot of the newest row
-  bool full() const { return rows() >= limits_.width; }
+  int newest() const { return rows() - 1; }            // the slot of the newest row
+  int room() const { return limits_.width - rows(); }  // for more rows
+  bool full() const { return room() <= 0; }
   bool aborted() const;
   Backend& backend() const { return backend_; }
   Sampler& sampler() const { return sampler_; }

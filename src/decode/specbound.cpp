@@ -66,6 +66,11 @@ SpecBound::SpecBound(ExitHead& head, const SpecBoundParams& params, int n_layers
       name_(name),
       check_layers_(bounded_check_layers(params, n_layers)) {}
 
+void SpecBound::begin(std::span<const int32_t>) {
+  head_.begin();
+  if (policy_) policy_->begin();
+}
+
 int SpecBound::width() const {
   if (check_layers_.empty()) return 1;
   if (policy_) return policy_->width();

@@ -41,7 +41,7 @@ class SpecBound final : public Speculator {
 
   const char* name() const override { return name_; }
   int width() const override;
-  void begin(std::span<const int32_t>) override { head_.begin(); }
+  void begin(std::span<const int32_t>) override;
   DraftEnd draft(Round& round) override;
   void accept(Backend& backend, const RoundEvent& round) override;
   Control control() const override { return policy_ ? policy_->control() : Control(); }

@@ -256,7 +256,9 @@ void Settings::set_speculation(const std::string& name, const SpeculationFlags& 
     if (flags.specbound.check_layers) {
       params.check_layers = layers_of(*flags.specbound.check_layers, speculation_.head_layers());
     }
-    speculation_.change(params, name == "tau" || name == "alpha" || name == "no-anneal");
+    speculation_.change(params,
+                        {.thresholds = name == "tau" || name == "alpha" || name == "no-anneal",
+                         .width = name == "w-max" || name == "no-width-bound"});
   }
 }
 

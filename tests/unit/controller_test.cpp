@@ -297,10 +297,33 @@ TEST_CASE("the controller: what tune measured is where costs begin, unless it ma
   CHECK(known.costs().check(1) == 0.25);
   CHECK(known.costs().row(1, 0) == doctest::Approx(8));
   CHECK(known.costs().row(1, 1) == doctest::Approx(4 + 6));
-  CHECK(known.costs().outside(1, 0, 0) == doctest::Approx(8));
-  CHECK(known.costs().outside(2, 0, 4) == doctest::Approx(4 + 6));
-  CHECK(known.costs().outside(3, 1, 4) == doctest::Approx(2 + 6));
-  CHECK(known.outside_cost(1, 0) > 0);
+  CHECK(known.costs().outside(1, 0, 0, 0) == doctest::Approx(8));
+  CHECK(known.costs().outside(2, 0, 4, 4) == doctest::Approx(4 + 6));
+  CHECK(known.costs().outside(3, 1, 4, 4) == doctest::Approx(2 + 6));
+  CHECK(known.costs().outside(2, 0, 0, 4) == doctest::Approx(2 + 6));
+
+  // In tokens, at 1/18 a unit of time: behind a root that ran to layer 4, and behind one that left
+  // there, whose draft has been nowhere.
+  Controller deciding(settings);
+  deciding.begin();
+  CHECK(18 * deciding.outside_cost(1, 0) == doctest::Approx(8));
+  CHECK(deciding.survival() == 1);
+  deciding.start();
+  deciding.look(0);
+  deciding.leave(0, 0, false);
+  deciding.look(1);
+  const bool left = deciding.leave(1, 0.75f, true);
+  CHECK(left);
+  CHECK(deciding.survival() < 1);
+  CHECK(18 * deciding.outside_cost(2, 0) == doctest::Approx(2 + 6));
+  deciding.look(0);
+  CHECK(!deciding.leave(0, 0, false));
+  deciding.look(1);
+  CHECK(!deciding.leave(1, 0, false));
+  CHECK(18 * deciding.outside_cost(2, 0) == doctest::Approx(4 + 6));
+  deciding.begin();  // the round was aborted
+  CHECK(deciding.survival() == 1);
+  CHECK(18 * deciding.outside_cost(2, 0) == doctest::Approx(8));
 
   tuned.layer[5] = 0;
   CHECK(!Controller(settings).costs().known());

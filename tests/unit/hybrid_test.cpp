@@ -28,21 +28,25 @@ std::vector<int32_t> echo() {
   return {11, 22, 33, 44, 55, 66, 77, 88, 11, 22, 33};
 }
 
-// Rows leave where the head lets them, and each from outside costs so many tokens.
+// Rows leave where the head lets them; the first one from outside costs so many tokens, and so do
+// the others unless they have a price of their own.
 class Priced final : public DraftPolicy {
  public:
-  explicit Priced(double cost) : cost_(cost) {}
-  int width() const override { return 5; }
+  explicit Priced(double first, int width = 5) : Priced(first, first, width) {}
+  Priced(double first, double others, int width) : first_(first), others_(others), width_(width) {}
+  int width() const override { return width_; }
+  void begin() override {}
   void start() override {}
   bool look(int) override { return true; }
   bool leave(int, float, bool confident) override { return confident; }
   double survival() const override { return 1; }
-  double outside_cost(int, int) const override { return cost_; }
+  double outside_cost(int, int outside) const override { return outside ? others_ : first_; }
   void learn(const RoundEvent&) override {}
   Control control() const override { return {}; }
 
  private:
-  double cost_;
+  double first_, others_;
+  int width_;
 };
 
 // The first round of a reply to echo(): rows leave at `exits` in turn (0: nowhere) with the token
@@ -122,6 +126,59 @@ TEST_CASE("hybrid: with a policy only what is expected to pay is looked up") {
   const SeenRound none = first_round({0}, nullptr, &too_dear);
   CHECK(none.tokens == std::vector<int32_t>{33});
   CHECK(none.draft_end == DraftEnd::kDifficult);
+  // A dear first row pays by those behind it, where there is room for them.
+  Priced steep(0.7, 0, 5), steep_and_narrow(0.7, 0, 2);
+  CHECK(first_round({0}, nullptr, &steep).tokens.size() == 5);
+  CHECK(first_round({0}, nullptr, &steep_and_narrow).tokens.size() == 1);
+}
+
+TEST_CASE("hybrid: a lookup behind own drafts is settled by the run that led to it") {
+  const auto engine = model().backend(best_isa(), 1);
+  GenerateOptions options;
+  options.max_tokens = 3;
+  int right = 0, wrong = 0;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    const std::vector<int32_t> prompt = token_ids(60, 97, seed);
+    Session plain(*engine, Sampler(greedy_sampling()));
+    plain.generate(prompt, options);
+    const std::vector<int32_t> text(plain.tokens().begin(), plain.tokens().end());
+    // The draft is right; where its token was before in the prompt, two rows are looked up at most.
+    const std::vector<int32_t> drafted(text.begin(), text.begin() + 61);
+    const auto place = std::find(prompt.rbegin(), prompt.rend(), drafted.back());
+    if (place == prompt.rend() || place == prompt.rbegin()) continue;
+    const auto behind = place.base();
+    const auto ends = std::mismatch(drafted.rbegin(), drafted.rend(),
+                                    std::make_reverse_iterator(behind), prompt.rend());
+    const int run = static_cast<int>(ends.first - drafted.rbegin());
+
+    int rounds = 0;
+    ForcedHead head([&](const Round& round) {
+      return rounds == 0 && round.rows() == 1 ? ForcedExit{2, drafted.back()} : ForcedExit{};
+    });
+    SpecBoundParams params;
+    params.check_layers = {2};
+    SpecBound first(head, params, kLayers);
+    Priced one(0.3, 3);
+    first.set_policy(&one);
+    HybridSpeculator hybrid(first, 1);
+    Session session(*engine, Sampler(greedy_sampling()));
+    session.set_speculator(&hybrid);
+    options.on_round = [&](const RoundEvent& round) {
+      if (++rounds > 1) return;
+      REQUIRE(round.rows.size() == 3);
+      const bool is = *behind == text[61];
+      ++(is ? right : wrong);
+      for (const int other : {1, 2, 3, 4}) {
+        CHECK(hybrid.odds().chance(other) == doctest::Approx(other != run ? 0.5
+                                                             : is         ? 0.6
+                                                                          : 0.4)
+                                                 .epsilon(0.001));
+      }
+    };
+    session.generate(prompt, options);
+    options.on_round = nullptr;
+  }
+  CHECK(wrong > 10);
 }
 
 TEST_CASE("hybrid: how often lookups are right is learned by the length of the run, and fades") {

@@ -166,7 +166,7 @@ TEST_CASE("as with flags, bounds that are set bound the controller and threshold
   CHECK(controls(*s));
   CHECK(s->specbound()->params().w_max == 3);
   CHECK(s->specbound()->check_layers() == std::vector<int>{4});
-  s->change(p, true);  // the same thresholds, but asked for
+  s->change(p, {.thresholds = true});  // the same ones, but asked for
   CHECK(!controls(*s));
   p.w_max = 4;
   s->change(p);
@@ -193,9 +193,10 @@ TEST_CASE("/set w-max bounds the controller, /set tau ends it, whatever the valu
   const SpeculationFlags flags = parse({"--spec", "on"}).flags;
   const auto s = speculation(flags);
   Settings settings(session, *s, flags);
-  settings.set("w-max", "4");
+  CHECK(s->specbound()->params().w_max == kMaxRows);
+  settings.set("w-max", settings.show("w-max").substr(6));
   CHECK(s->speculator()->control().active);
-  CHECK(s->specbound()->params().w_max == 4);
+  CHECK(s->specbound()->params().w_max == 8);
   settings.set("tau", settings.show("tau").substr(4));
   CHECK(!s->speculator()->control().active);
   session.set_speculator(nullptr);
