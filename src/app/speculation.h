@@ -23,7 +23,7 @@
 
 namespace specbound {
 
-// What a change of settings was about, also where the values are those that they were.
+// What a change of settings names, though the values may be those that they were.
 struct ChangeOf {
   bool thresholds = false, width = false;
 };
