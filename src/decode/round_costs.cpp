@@ -9,10 +9,12 @@ namespace {
 constexpr double kLayerSlope = 0.08, kRestSlope = 0.25;  // of one row, each row more
 constexpr double kRestShare = 0.06, kCheckShare = 0.06;  // of a plain round
 constexpr double kLeastRate = 1.0 / 24;  // a round's say in the figures that it is made of
-constexpr double kShared = 0.01;   // and in all others: the machine got slower, the text longer
-constexpr double kMostChange = 2;  // times what was expected: the rest is an interruption
-constexpr double kNeighbours = 1;  // rounds that what the neighbours say counts for
-constexpr double kKept = 0.97;     // of a weight at settle()
+constexpr double kShared = 0.01;    // and in all others: the machine got slower, the text longer
+constexpr double kMostChange = 2;   // times what was expected: the rest is an interruption
+constexpr double kNeighbours = 1;   // rounds that what the neighbours say counts for
+constexpr double kPriorRise = 0.1;  // of one row, that the unit of a shape as given counts for
+constexpr double kMostUnit = 4;     // of one row
+constexpr double kKept = 0.97;      // of a weight at settle()
 
 static_assert(CostModel::kRows == kMaxRows);
 
@@ -51,8 +53,8 @@ RoundCosts::RoundCosts(int n_layers, const std::vector<int>& check_layers, const
       layer = {tuned->layer[m] + tuned->pass / n_layers, 1};
       rest = {rest_of(*tuned, m), 1};
     }
-    layer_shape_[m] = layer.seconds / layer_measured_[1].seconds;
-    rest_shape_[m] = rest.seconds / rest_measured_[1].seconds;
+    layer_shape_[m] = std::max(layer.seconds / layer_measured_[1].seconds, layer_shape_[m - 1]);
+    rest_shape_[m] = std::max(rest.seconds / rest_measured_[1].seconds, rest_shape_[m - 1]);
   }
   for (Figure& check : check_measured_) check.seconds = tuned_ ? check_seconds : kCheckShare;
   terms_.reserve(kMaxRows + 1 + check_layers.size());
@@ -140,11 +142,14 @@ void RoundCosts::settle() {
 }
 
 // From few rows to many: a row more costs what was measured or, as far as that is little, as much
-// as the shape says.
+// as the shape says, in the unit in which it says what those before cost more than one.
 void RoundCosts::settle(const Measured& measured, const Rows& shape, Rows& settled) {
   settled[1] = measured[1].seconds;
   for (int m = 2; m <= kMaxRows; ++m) {
-    const double guess = settled[m - 1] + (shape[m] - shape[m - 1]) * settled[1];
+    const double said = shape[m - 1] - shape[1], found = settled[m - 1] - settled[1];
+    const double unit = (found + kPriorRise * settled[1]) / (said + kPriorRise);
+    const double guess =
+        settled[m - 1] + (shape[m] - shape[m - 1]) * std::min(unit, kMostUnit * settled[1]);
     const auto& [seconds, weight] = measured[m];
     settled[m] =
         std::max((weight * seconds + kNeighbours * guess) / (weight + kNeighbours), settled[m - 1]);

@@ -61,7 +61,7 @@ class RoundCosts {
 
   Measured layer_measured_, rest_measured_;
   std::vector<Figure> check_measured_;
-  Rows layer_shape_, rest_shape_;  // in units of one row
+  Rows layer_shape_{}, rest_shape_{};  // in units of one row, never falling
   Rows layer_{}, rest_{};
   std::vector<double> check_;
 

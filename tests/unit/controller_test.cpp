@@ -205,6 +205,15 @@ TEST_CASE("the controller: what steps cost is found from whole rounds") {
   }
 }
 
+TEST_CASE("the controller: rounds wider than any cost what narrower ones let expect") {
+  const World world = dear_rows();
+  Controller controller = controller_for(world, 4);
+  WorldLoop loop(13);
+  learn(loop, world, controller);
+  const double wide = WorldLoop::kLayers * loop.layer(world, 10) + loop.rest(world, 10);
+  CHECK(100 * controller.costs().verify(10) == doctest::Approx(wide).epsilon(0.2));
+}
+
 TEST_CASE("the controller: bins of confidence, and rows behind a reject say nothing") {
   CHECK(AcceptanceTable::bin(-1.0f) == 0);
   CHECK(AcceptanceTable::bin(0.0f) == 0);
@@ -325,6 +334,14 @@ TEST_CASE("the controller: what tune measured is where costs begin, unless it ma
   CHECK(deciding.survival() == 1);
   CHECK(18 * deciding.outside_cost(2, 0) == doctest::Approx(8));
 
+  // One figure is off: it does not make all wider rounds dear, or free.
+  for (const double off : {0.5, 3.0}) {
+    tuned.layer[2] = off;
+    const Controller doubtful(settings);
+    CHECK(doubtful.costs().verify(16) <= 16 * 10 + 2);
+    CHECK(doubtful.costs().verify(16) >= 16 * 8 + 2);
+    tuned.layer[2] = 1.5;
+  }
   tuned.layer[5] = 0;
   CHECK(!Controller(settings).costs().known());
   CHECK(Controller(settings).outside_cost(1, 0) == 0);
