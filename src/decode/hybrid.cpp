@@ -27,22 +27,16 @@ int LookupOdds::place(int run) {
 }
 
 double LookupOdds::chance(int run) const {
-  const Count& count = counts_[place(run)];
+  const FadingCount& count = counts_[place(run)];
   return (count.right + kPriorRight) / (count.tried + kPriorTries);
 }
 
 void LookupOdds::settled(int run, bool right) {
-  Count& count = counts_[place(run)];
-  const double kept = std::min(1.0, (kMostTries - 1) / std::max(count.tried, 1.0));
-  count.tried = kept * count.tried + 1;
-  count.right = kept * count.right + (right ? 1 : 0);
+  counts_[place(run)].add(right, kMostTries);
 }
 
 void LookupOdds::fade() {
-  for (Count& count : counts_) {
-    count.tried *= kKept;
-    count.right *= kKept;
-  }
+  for (FadingCount& count : counts_) count.fade(kKept);
 }
 
 void HybridSpeculator::begin(std::span<const int32_t> text) {

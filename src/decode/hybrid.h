@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "decode/fading_count.h"
 #include "decode/ngram.h"
 #include "decode/specbound.h"
 
@@ -23,10 +24,7 @@ class LookupOdds {
   static constexpr int kRuns = 8;  // 1 to 4 tokens, to 6, to 8, to 16, more
   static int place(int run);
 
-  struct Count {
-    double tried = 0, right = 0;
-  };
-  std::array<Count, kRuns> counts_;
+  std::array<FadingCount, kRuns> counts_;
 };
 
 class HybridSpeculator final : public Speculator {
