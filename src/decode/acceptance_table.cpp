@@ -12,6 +12,7 @@ constexpr std::array<float, kBins + 1> kEdges = {0.0f, 0.1f, 0.2f, 0.3f,  0.4f, 
 constexpr double kPriorDrafts = 6;  // verified drafts that a prior counts for
 constexpr double kPriorTrust = 3;   // drafts that a layer's word counts for as given
 constexpr double kPriorChecks = 6;  // checks that a prior counts for
+constexpr double kPriorRow = 20;    // drafts that the row before counts for
 constexpr double kMostDrafts = 48;  // of a bin that count: texts change
 constexpr double kOptimism = 0.5;   // standard deviations
 
@@ -35,22 +36,37 @@ void AcceptanceTable::saw(int check, int context, int bin) {
   checks_[check].seen[context][bin] += 1;
 }
 
-void AcceptanceTable::settled(int check, int bin, bool accepted) {
-  double& tried = checks_[check].tried[bin];
-  double& right = checks_[check].accepted[bin];
-  const double kept = std::min(1.0, (kMostDrafts - 1) / std::max(tried, 1.0));
-  tried = kept * tried + 1;
-  right = kept * right + (accepted ? 1 : 0);
+void AcceptanceTable::settled(int check, int bin, int row, bool accepted) {
+  rows_[row].promised += checks_[check].acceptance[bin];
+  rows_[row].accepted += accepted ? 1 : 0;
+  checks_[check].drafts[bin].add(accepted, kMostDrafts);
+}
+
+// Rows are compared with each other: where all promises were wrong the checks learn it. What a row
+// has not shown is as in the one before.
+void AcceptanceTable::settle_rows(double kept) {
+  double all_promised = kPriorRow, all_accepted = kPriorRow;
+  for (auto& [promised, accepted] : rows_) {
+    all_promised += promised *= kept;
+    all_accepted += accepted *= kept;
+  }
+  const double level = all_accepted / all_promised;
+  double before = 1;
+  for (int row = 0; row < kMaxRows; ++row) {
+    const auto& [promised, accepted] = rows_[row];
+    before = (accepted + kPriorRow * level * before) / (level * (promised + kPriorRow));
+    by_row_[row] = before;
+  }
 }
 
 void AcceptanceTable::settle(double kept) {
+  settle_rows(kept);
   for (Check& check : checks_) {
     double accepted = kPriorTrust, promised = kPriorTrust;
     for (int b = 0; b < kBins; ++b) {
-      check.tried[b] *= kept;
-      check.accepted[b] *= kept;
-      accepted += check.accepted[b];
-      promised += check.tried[b] * middle(b);
+      check.drafts[b].fade(kept);
+      accepted += check.drafts[b].right;
+      promised += check.drafts[b].tried * middle(b);
     }
     // The next surer bin speaks for its neighbour too: a layer may be right far oftener than it is
     // sure, and nothing else would tell where no draft has left yet.
@@ -58,8 +74,8 @@ void AcceptanceTable::settle(double kept) {
     for (int b = kBins - 1; b >= 0; --b) {
       const double word = std::min(middle(b) * accepted / promised, 0.995);
       const double prior = surer < 0 ? word : 0.5 * (word + surer);
-      const double n = check.tried[b] + kPriorDrafts;
-      surer = (check.accepted[b] + kPriorDrafts * prior) / n;
+      const double n = check.drafts[b].tried + kPriorDrafts;
+      surer = (check.drafts[b].right + kPriorDrafts * prior) / n;
       const double doubt = kOptimism * std::sqrt(surer * (1 - surer) / (n + 1));
       check.acceptance[b] = std::min(surer + doubt, 1.0);
     }

@@ -1,10 +1,14 @@
-// How often drafts turn out right, by check layer and confidence, and how confident the checks are:
-// counts from every verification, over a prior that takes confidences at their word as far as
-// the layer's have deserved it, and slowly forgotten. DESIGN 9.
+// How often drafts turn out right, by check layer, confidence and place in the round, and how
+// confident the checks are: counts from every verification, over a prior that takes confidences at
+// their word as far as the layer's have deserved it, and slowly forgotten. DESIGN 9.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
+
+#include "decode/fading_count.h"
+#include "engine/backend.h"
 
 namespace specbound {
 
@@ -22,26 +26,38 @@ class AcceptanceTable {
 
   // A check of a row whose text before it is right, and the verification of a draft that left.
   void saw(int check, int context, int bin);
-  void settled(int check, int bin, bool accepted);
+  // Of a draft that left from row `row` of its round, 0 the first.
+  void settled(int check, int bin, int row, bool accepted);
   // What was counted weighs `kept` times as much from now on, against the priors and what comes.
   // The figures below know of nothing later than the last call.
   void settle(double kept);
 
-  // The chance that a draft which leaves here is right, given that all before it are: a little
-  // above the mean as long as little is known, so that what might pay is tried.
-  double acceptance(int check, int bin) const { return checks_[check].acceptance[bin]; }
+  // The chance that a draft which leaves from row `row` here is right, given that all before it
+  // are: a little above the mean as long as little is known, so that what might pay is tried.
+  double acceptance(int check, int bin, int row) const {
+    return std::min(checks_[check].acceptance[bin] * by_row_[row], 1.0);
+  }
   // The chance that a check in this context falls into `bin`.
   double share(int check, int context, int bin) const { return checks_[check].share[context][bin]; }
 
  private:
   using Counts = std::array<double, kBins>;
   struct Check {
-    Counts tried{}, accepted{};
+    std::array<FadingCount, kBins> drafts;
     std::array<Counts, kContexts> seen{};
     Counts acceptance{};
     std::array<Counts, kContexts> share{};
   };
+  void settle_rows(double kept);
+
   std::vector<Check> checks_;
+  // Far drafts are there because they looked good, and their head had only other drafts to go by:
+  // they are right less often than near ones of the same confidence.
+  struct Row {
+    double promised = 0, accepted = 0;  // drafts
+  };
+  std::array<Row, kMaxRows> rows_;
+  std::array<double, kMaxRows> by_row_{};  // times what the checks say
 };
 
 }  // namespace specbound

@@ -60,16 +60,17 @@ bool Controller::leave(int check, float confidence, bool confident) {
   const int bin = AcceptanceTable::bin(confidence);
   if (bin < 0) return false;
   context_ = AcceptanceTable::context(bin);
+  const double acceptance = table_.acceptance(check, bin, place_.rows - 1);
   bool leaves = confident;
   if (deciding_) {
     const double stay = std::max(plan_.look(place_, check + 1, context_), 0.0);
-    leaves = plan_.leave(place_, check, bin) > stay;
+    leaves = plan_.leave(place_, check, bin, acceptance) > stay;
     if (leaves != confident) ++control_.other_exits;
   }
   if (leaves) {
     newest_done_ = 0;
+    place_.survival *= acceptance;
     ++place_.rows;
-    place_.survival *= table_.acceptance(check, bin);
   }
   place_.deepest = std::max(place_.deepest, check);
   return leaves;
@@ -115,7 +116,8 @@ void Controller::count(const RoundEvent& round) {
     }
     // Rows that another drafter put behind them are not its own.
     const bool left = token.slot + 1 < place_.rows;
-    if (left && token.draft >= 0 && check >= 0) table_.settled(check, bin, token.accepted());
+    if (left && token.draft >= 0 && check >= 0)
+      table_.settled(check, bin, token.slot, token.accepted());
   }
 }
 

@@ -14,8 +14,7 @@ DraftingPlan::DraftingPlan(int n_checks, int most_width)
       n_depths_(std::min(n_checks, kDepths)),
       width_(most_width),
       look_(static_cast<size_t>(most_width - 1) * n_depths_ * n_checks),
-      row_(look_.size()),
-      acceptance_(static_cast<size_t>(n_checks)) {}
+      row_(look_.size()) {}
 
 double DraftingPlan::between(const Values& values, double survival) {
   const double place = std::clamp(survival, 0.0, 1.0) * kSteps;
@@ -29,9 +28,9 @@ double DraftingPlan::look(const Place& place, int check, int context) const {
   return between(look_[at(place.rows, depth(place.deepest), check)][context], place.survival);
 }
 
-double DraftingPlan::leave(const Place& place, int check, int bin) const {
+double DraftingPlan::leave(const Place& place, int check, int bin, double acceptance) const {
   const int deepest = std::max(place.deepest, check);
-  const Place next = {place.rows + 1, place.survival * acceptance_[check][bin], deepest};
+  const Place next = {place.rows + 1, place.survival * acceptance, deepest};
   const double further = std::max(look(next, 0, AcceptanceTable::context(bin)), 0.0);
   return next.survival + further - row_[at(place.rows, depth(place.deepest), check)];
 }
@@ -39,9 +38,6 @@ double DraftingPlan::leave(const Place& place, int check, int bin) const {
 void DraftingPlan::make(const AcceptanceTable& table, const RoundCosts& costs, double tokens_second,
                         int width) {
   width_ = width;
-  for (int k = 0; k < n_checks_; ++k) {
-    for (int b = 0; b < kBins; ++b) acceptance_[k][b] = table.acceptance(k, b);
-  }
   for (int rows = width_ - 1; rows >= 1; --rows) {
     for (int d = 0; d < n_depths_; ++d) {
       const int deepest = deepest_of(d);
@@ -53,7 +49,8 @@ void DraftingPlan::make(const AcceptanceTable& table, const RoundCosts& costs, d
           for (int c = 0; c < kContexts; ++c) stay[c] = std::max(look(place, k + 1, c), 0.0);
           std::array<double, kBins> best;
           for (int b = 0; b < kBins; ++b) {
-            best[b] = std::max(leave(place, k, b), stay[AcceptanceTable::context(b)]);
+            const double left = leave(place, k, b, table.acceptance(k, b, rows - 1));
+            best[b] = std::max(left, stay[AcceptanceTable::context(b)]);
           }
           for (int c = 0; c < kContexts; ++c) {
             double worth = -tokens_second * costs.check(k);

@@ -28,8 +28,8 @@ class DraftingPlan {
   };
   // What looking at this check is worth, in AcceptanceTable's `context`.
   double look(const Place& place, int check, int context) const;
-  // What leaving at it is worth.
-  double leave(const Place& place, int check, int bin) const;
+  // What leaving at it is worth, when AcceptanceTable says `acceptance` there.
+  double leave(const Place& place, int check, int bin, double acceptance) const;
 
  private:
   static constexpr int kSteps = 16;  // of survival, from 0 to 1
@@ -47,7 +47,6 @@ class DraftingPlan {
   // As they were when the plan was made.
   std::vector<std::array<Values, AcceptanceTable::kContexts>> look_;  // at(): of look()
   std::vector<double> row_;                                           // at(): tokens, a row's cost
-  std::vector<std::array<double, AcceptanceTable::kBins>> acceptance_;  // [check]
 };
 
 }  // namespace specbound

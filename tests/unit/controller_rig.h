@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <deque>
 #include <functional>
 #include <vector>
@@ -23,6 +24,7 @@ struct World {
   double layer_slope = 0.05;                           // of a layer's time, each row more
   double rest = 0.05, rest_slope = 0.5, check = 0.02;  // of a plain round's layers
   double noise = 0.05;                                 // of every measured time
+  double further = 1;                                  // times `right`, each row of a round more
 };
 
 struct Tally {
@@ -140,7 +142,9 @@ class WorldLoop {
         left = policy ? policy->leave(check, static_cast<float>(sure), confident) : confident;
         if (!left) continue;
         rows_.back().exit = layer;
-        rows_.back().right = random_.uniform() < world_->right(sure, depth);
+        const double distance = static_cast<double>(rows_.size() - 1);
+        rows_.back().right =
+            random_.uniform() < world_->right(sure, depth) * std::pow(world_->further, distance);
       }
       if (!left) return DraftEnd::kDifficult;
       append();

@@ -36,6 +36,12 @@ World too_modest() {
           [](double easy, double) { return 0.6 * easy; },
           [](double sure, double) { return 0.5 + 0.8 * sure; }};
 }
+World short_sighted() {
+  World world = too_modest();
+  world.name = "far drafts are wrong";
+  world.further = 0.7;
+  return world;
+}
 World dear_rows() {
   World world = honest();
   world.name = "dear rows";
@@ -103,8 +109,8 @@ double best_fixed(const World& world) {
 }  // namespace
 
 TEST_CASE("the controller: within 1 percent of the best fixed tau and w_max") {
-  for (const World& world :
-       {honest(), too_sure(), too_modest(), dear_rows(), deep(), useless_first()}) {
+  for (const World& world : {honest(), too_sure(), too_modest(), short_sighted(), dear_rows(),
+                             deep(), useless_first()}) {
     CAPTURE(world.name);
     Controller controller = controller_for(world);
     WorldLoop loop(5);
@@ -167,7 +173,7 @@ TEST_CASE("the controller: it begins as tau says, and stays within its width") {
   CHECK(controller.width() == 5);
   CHECK(controller.control().tokens_second > 0);
   CHECK(controller.control().other_exits > 0);
-  CHECK(controller.table().acceptance(0, AcceptanceTable::bin(0.25f)) ==
+  CHECK(controller.table().acceptance(0, AcceptanceTable::bin(0.25f), 0) ==
         doctest::Approx(0.7).epsilon(0.1));
 }
 
@@ -223,14 +229,38 @@ TEST_CASE("the controller: bins of confidence, and rows behind a reject say noth
   CHECK(AcceptanceTable::bin(std::numeric_limits<float>::quiet_NaN()) == -1);
   AcceptanceTable table(1);
   const int sure = AcceptanceTable::bin(0.97f), unsure = AcceptanceTable::bin(0.15f);
-  const double before = table.acceptance(0, sure), low = table.acceptance(0, unsure);
-  for (int i = 0; i < 200; ++i) table.settled(0, sure, i % 4 == 0);
-  CHECK(table.acceptance(0, sure) == before);  // until it settles
+  const double before = table.acceptance(0, sure, 0), low = table.acceptance(0, unsure, 0);
+  for (int i = 0; i < 200; ++i) table.settled(0, sure, 0, i % 4 == 0);
+  CHECK(table.acceptance(0, sure, 0) == before);  // until it settles
   table.settle(1);
-  CHECK(table.acceptance(0, sure) == doctest::Approx(0.27).epsilon(0.1));
-  CHECK(table.acceptance(0, unsure) < low);  // the layer's word is worth less
+  CHECK(table.acceptance(0, sure, 0) == doctest::Approx(0.27).epsilon(0.1));
+  CHECK(table.acceptance(0, sure, 5) == doctest::Approx(table.acceptance(0, sure, 0)));
+  CHECK(table.acceptance(0, unsure, 0) < low);  // the layer's word is worth less
   for (int i = 0; i < 2000; ++i) table.settle(0.98);
-  CHECK(table.acceptance(0, sure) == doctest::Approx(before));
+  CHECK(table.acceptance(0, sure, 0) == doctest::Approx(before));
+}
+
+TEST_CASE("the controller: far drafts are not taken for near ones of the same confidence") {
+  AcceptanceTable table(1);
+  const int bin = AcceptanceTable::bin(0.75f);
+  const double before = table.acceptance(0, bin, 3);
+  CHECK(before == table.acceptance(0, bin, 0));
+  for (int i = 0; i < 600; ++i) {
+    table.settled(0, bin, 0, i % 10 != 0);
+    table.settled(0, bin, 3, i % 10 < 3);
+    CHECK(table.acceptance(0, bin, 3) == before);  // until it settles
+  }
+  table.settle(1);
+  for (int i = 0; i < 600; ++i) {
+    table.settled(0, bin, 0, i % 10 != 0);
+    table.settled(0, bin, 3, i % 10 < 3);
+    if (i % 20 == 0) table.settle(1);
+  }
+  const double near = table.acceptance(0, bin, 0), far = table.acceptance(0, bin, 3);
+  CHECK(near == doctest::Approx(0.9).epsilon(0.1));
+  CHECK(far == doctest::Approx(0.3).epsilon(0.2));
+  CHECK(table.acceptance(0, bin, 1) == doctest::Approx(near));  // nothing seen there
+  CHECK(table.acceptance(0, bin, 15) == doctest::Approx(far));
 }
 
 TEST_CASE("the controller in the loop: the same text, greedy and sampled") {
