@@ -116,12 +116,12 @@ def add_shared_flags(parser, repeats):
     parser.add_argument("models", nargs="+")
 
 
-def write_results(name, flags, settings, results, machine, script=None):
+def write_results(name, flags, settings, results, machine, script=None, more_flags=()):
     """`flags`: what add_shared_flags() parsed; `machine`: hardware() from before the runs;
-    `script`: whose results they are, if not that of their name."""
+    `script`: whose results they are, if not that of their name; `more_flags`: its own."""
     types = ["env", f"TYPES={os.environ['TYPES']}"] if os.environ.get("TYPES") else []
     command = [*types, f"tests/bench/{script or name}.sh", "--processes", flags.processes,
-               "--repeats", flags.repeats, "--threads", *flags.threads]
+               "--repeats", flags.repeats, *more_flags, "--threads", *flags.threads]
     settings = dict(**settings, processes=flags.processes, repeats=flags.repeats,
                     statistic="median over processes of the median in each")
     write_report(pathlib.Path(flags.output) if flags.output else RESULTS / f"{name}.json", name,

@@ -7,7 +7,9 @@ named before anything was measured: decode seconds of every reply to the questio
 behind plain decoding's answer to the first) and to held-out dialogues. The best of the grid is
 chosen on every other text and compared on the rest, and the other way about, so that its luck does
 not count; `in_hindsight` is the ratio to what was best on all of them. Intervals are bootstraps
-over texts, with the setting as chosen. Fails where an interval begins below GRID_LIMIT.
+over texts, with the setting as chosen. All texts are one run, the questions first. `both` is the
+questions and the first 40 dialogues as one set, which one fixed setting has to serve. Fails where
+an interval begins below GRID_LIMIT, of that set or of one alone.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import specbound_worst
 DATA = bench.ROOT / "tests" / "data"
 QUESTIONS = DATA / "spec-bench" / "question.jsonl"
 DIALOGUES = DATA / "dialogue-valid" / "dialogue-valid.jsonl"
+N_DIALOGUES = 40
 N_PREDICT = 64
 GRID_LIMIT = 0.99
 GRID = {f"w{w}-tau{tau}": ["--spec", "on", "--controller", "off", "--w-max", str(w), "--tau",
@@ -51,10 +54,9 @@ def against_grid(texts):
                           for name, seconds in total.items() if name != "plain"})
 
 
-def against_fixed(a, kind, path, counts, threads):
-    """The controller against the grid on the first dialogues in `path`, as many as each of
-    `counts` says: one run, of which the last has all."""
-    job = dict(model=a.models[0], threads=threads, dialogues=str(path), count=counts[-1],
+def decode_seconds(a, path, count, threads):
+    """{place: {setting: decode seconds}} of the first `count` dialogues in `path`."""
+    job = dict(model=a.models[0], threads=threads, dialogues=str(path), count=count,
                n_predict=N_PREDICT, min_tokens=1, temperature=0.0, repeats=a.repeats,
                settings=[dict(name=CONTROLLER, flags=[])] +
                [dict(name=name, flags=flags) for name, flags in GRID.items()])
@@ -69,14 +71,16 @@ def against_fixed(a, kind, path, counts, threads):
         text["plain"] = text.get("plain", 0) + median(reply["plain_seconds"])
         for name, run in reply["settings"].items():
             text[name] = text.get(name, 0) + median(run["seconds"])
-    entries = [dict(texts=kind, threads=threads, count=min(count, len(texts)),
-                    **against_grid(list(texts.values())[:count])) for count in counts]
-    for entry in entries:
-        print(f"{entry['count']} {kind}, {threads} threads: {entry['controller_over_best_fixed']}x "
-              f"{entry['interval_95']} of {' and '.join(entry['chosen'])}, in hindsight "
-              f"{entry['in_hindsight']['ratio']}x of {entry['in_hindsight']['best_fixed']}; over "
-              f"plain {entry['speedups'][CONTROLLER]}x", flush=True)
-    return entries
+    return texts
+
+
+def against_fixed(kind, texts, threads):
+    entry = dict(texts=kind, threads=threads, count=len(texts), **against_grid(texts))
+    print(f"{len(texts)} {kind}, {threads} threads: {entry['controller_over_best_fixed']}x "
+          f"{entry['interval_95']} of {' and '.join(entry['chosen'])}, in hindsight "
+          f"{entry['in_hindsight']['ratio']}x of {entry['in_hindsight']['best_fixed']}; over "
+          f"plain {entry['speedups'][CONTROLLER]}x", flush=True)
+    return entry
 
 
 def compare_drafters(a, threads, folder):
@@ -108,13 +112,18 @@ def measure(a, threads):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         compared = compare_drafters(a, threads, folder)
-        questions = folder / "dialogues"
-        questions.write_text("".join(json.dumps(dialogue) + "\n"
-                                     for dialogue in as_dialogues(folder / "plain.jsonl")))
-        controller = [*against_fixed(a, "questions", questions, [480], threads),
-                      *against_fixed(a, "dialogues", DIALOGUES, sorted({min(40, a.count), a.count}),
-                                     threads)]
-    return dict(threads=threads, compared=compared, controller=controller)
+        asked = [json.dumps(dialogue) for dialogue in as_dialogues(folder / "plain.jsonl")]
+        path = folder / "texts"
+        path.write_text("\n".join([*asked, *DIALOGUES.read_text().splitlines()[:a.count], ""]))
+        texts = decode_seconds(a, path, len(asked) + a.count, threads)
+    questions = [text for place, text in texts.items() if place < len(asked)]
+    dialogues = [text for place, text in texts.items() if place >= len(asked)]
+    first = dialogues[:N_DIALOGUES]
+    sets = [("both", questions + first), ("questions", questions), ("dialogues", first)]
+    if len(dialogues) > len(first):
+        sets.append(("dialogues", dialogues))
+    return dict(threads=threads, compared=compared,
+                controller=[against_fixed(kind, texts, threads) for kind, texts in sets])
 
 
 def main():
@@ -123,9 +132,9 @@ def main():
     parser.add_argument("--bench-dialogues", required=True, help="our bench program")
     parser.add_argument("--full-heads", required=True, help="heads for the paper's setting")
     parser.add_argument("--questions", type=int, default=0, help="default: all 480")
-    parser.add_argument("--count", type=int, default=200,
+    parser.add_argument("--count", type=int, default=120,
                         help="dialogues; the first 40 are an entry of their own")
-    bench.add_shared_flags(parser, repeats=2)
+    bench.add_shared_flags(parser, repeats=4)
     a = parser.parse_args()
     a.processes = 1
 
@@ -133,7 +142,8 @@ def main():
     results = [measure(a, threads) for threads in a.threads]
     settings = dict(n_predict=N_PREDICT, questions=a.questions or "all", dialogues=a.count,
                     grid=GRID, grid_limit=GRID_LIMIT)
-    bench.write_results("spec_bench", a, settings, results, machine)
+    own_flags = ["--questions", a.questions, "--count", a.count]
+    bench.write_results("spec_bench", a, settings, results, machine, more_flags=own_flags)
     behind = [entry for result in results for entry in result["controller"]
               if entry["interval_95"][0] < GRID_LIMIT]
     if behind:

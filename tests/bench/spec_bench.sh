@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Spec-Bench on the bundled model: its 480 questions, every drafter in one table; and the controller
-# against a grid of fixed settings, there, and on the first 40 and the first 200 held-out dialogues.
-# About 20 minutes.
+# against a grid of fixed settings, there, on the first 40 and 120 held-out dialogues, and on the
+# questions and 40 dialogues together. About 30 minutes.
 #
 #   tests/bench/spec_bench.sh [--questions N] [--count N] [--repeats N] [--threads N...]
 #                             [--output FILE]

@@ -26,7 +26,7 @@ TEMPERATURES = (0.0, 0.7)
 def settings(full_heads):
     """{name: flags as `specbound run` takes them}; the ablations are the paper's Figure 4."""
     paper = ["--heads", full_heads, "--preset", "paper"]
-    table = {"tuned": [], "folded": ["--head", "folded"], "paper": paper,
+    table = {"tuned": [], "tuned, fixed": [], "folded": ["--head", "folded"], "paper": paper,
              "ngram": ["--speculator", "ngram"], "lens": ["--head", "lens"]}
     for ablation in ("no-anneal", "no-depth-bound", "no-width-bound"):
         table[f"tuned, {ablation}"] = [f"--{ablation}"]
