@@ -1,18 +1,13 @@
 #include "decode/measured_switch.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace specbound {
 namespace {
 
-constexpr size_t kNewest = 7;  // plain rounds of a length class that count
-
-// Texts that differ by less than half in length are alike: attention is not all there is.
-int length_class(int tokens) {
-  constexpr double kShort = 256;
-  return tokens < kShort ? 0 : 1 + static_cast<int>(std::log(tokens / kShort) / std::log(1.5));
-}
+// Plain rounds that speak for a length. While there are fewer than the first nothing else comes:
+// one alone may have been interrupted, and then anything wins.
+constexpr double kLeast = 2.5, kEnough = 6;
 
 }  // namespace
 
@@ -29,35 +24,19 @@ void MeasuredSwitch::begin(std::span<const int32_t> text) {
 
 bool MeasuredSwitch::wants_plain() const {
   if (first_round_) return false;
-  // To begin with several in a row: one alone may have been interrupted, and then anything wins.
-  if (plain_.empty() ||
-      (plain_.size() == 1 && plain_.begin()->second.rounds() < PlainRate::kEnough))
-    return true;
-  const auto like = plain_.find(length_class(length_));
-  const bool enough = like != plain_.end() && like->second.rounds() >= PlainRate::kEnough;
-  return rounds_since_plain_ >= (enough ? kRefreshEvery : kLearnEvery);
-}
-
-// Of a token of a text as long as this, or as near to that as has been seen; 0: none has.
-double MeasuredSwitch::plain_seconds() const {
-  if (plain_.empty()) return 0;
-  const int here = length_class(length_);
-  auto nearest = plain_.lower_bound(here);
-  if (nearest == plain_.end() ||
-      (nearest != plain_.begin() && here - std::prev(nearest)->first < nearest->first - here)) {
-    --nearest;
-  }
-  return nearest->second.seconds_per_token();
+  const double rounds = plain_.rounds(length_);
+  if (rounds < kEnough) return rounds < kLeast || rounds_since_plain_ >= kLearnEvery;
+  return rounds_since_plain_ >= (credit_ < kTrial ? kDoubtEvery : kRefreshEvery);
 }
 
 void MeasuredSwitch::accept(Backend& backend, const RoundEvent& round) {
   inner_.accept(backend, round);
   const int tokens = static_cast<int>(round.tokens.size());
   const bool plain = round.rows.size() == 1 && round.draft_end == DraftEnd::kPlain;
-  length_ = round.pos + 1 + tokens;
+  const double seconds = 1e-9 * static_cast<double>(round.total_ns());
   ++rounds_since_plain_;
   if (plain && !first_round_) {
-    plain_.try_emplace(length_class(length_), kNewest).first->second.add(round.total_ns());
+    plain_.add(length_, seconds);
     rounds_since_plain_ = 0;
   }
   if (spell_left_ > 0) {
@@ -67,8 +46,9 @@ void MeasuredSwitch::accept(Backend& backend, const RoundEvent& round) {
       resume();
     }
   } else if (!plain && !first_round_) {
-    weigh(tokens, 1e-9 * static_cast<double>(round.total_ns()));
+    if (const double one = plain_.at(length_); one > 0) weigh(tokens, seconds / one);
   }
+  length_ = round.pos + 1 + tokens;
   first_round_ = false;
 }
 
@@ -79,10 +59,8 @@ void MeasuredSwitch::reconsider() {
   resume();
 }
 
-void MeasuredSwitch::weigh(int tokens, double seconds) {
-  const double plain = plain_seconds();
-  if (!(plain > 0)) return;
-  const double gain = std::max(tokens - seconds / plain, kWorstRound);
+void MeasuredSwitch::weigh(int tokens, double plain_tokens) {
+  const double gain = std::max(tokens - plain_tokens, kWorstRound);
   tokens_ += tokens;
   cost_ += tokens - gain;
   credit_ += gain + kIncome * tokens;

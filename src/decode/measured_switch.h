@@ -1,5 +1,5 @@
 // Never a loss for long: a speculator around another one that compares what its rounds cost with
-// plain rounds, measured on the way at texts of like length, and decodes plainly for a while where
+// plain rounds, measured on the way, at texts of that length, and decodes plainly for a while where
 // drafting loses. What it knows it keeps from reply to reply. DESIGN 1, 9.
 //
 // It gives credit, counted in the time of a plain token. Every token adds a little; every
@@ -9,11 +9,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 
+#include "decode/plain_cost.h"
 #include "decode/speculator.h"
-#include "trace/plain_rate.h"
 
 namespace specbound {
 
@@ -25,9 +24,9 @@ class MeasuredSwitch final : public Speculator {
   static constexpr double kWorstRound = -2;  // what a round can take
   static constexpr int kTrialRows = 2;       // of a round; doubled by each one that pays
   static constexpr int kShortSpell = 192, kLongSpell = 8192;  // tokens
-  // Rounds after which a plain one is asked for: where texts of this length have had few, and to
-  // keep up with the machine.
-  static constexpr int kLearnEvery = 8, kRefreshEvery = 96;
+  // Rounds after which a plain one is asked for: where texts of this length have had few, where it
+  // is close, and to keep up with the machine.
+  static constexpr int kLearnEvery = 8, kDoubtEvery = 16, kRefreshEvery = 96;
 
   // `inner` must outlive it.
   explicit MeasuredSwitch(Speculator& inner) : inner_(inner) {}
@@ -48,15 +47,15 @@ class MeasuredSwitch final : public Speculator {
   void accept(Backend& backend, const RoundEvent& round) override;
 
  private:
-  double plain_seconds() const;
   bool wants_plain() const;
-  void weigh(int tokens, double seconds);
+  void weigh(int tokens, double plain_tokens);
   void resume();
 
   Speculator& inner_;
-  std::map<int, PlainRate> plain_;  // by length_class() of the text
-  int length_ = 0;                  // tokens of the text
-  bool first_round_ = true;         // of the reply: it comes cold from the prefill
+  PlainCost plain_;
+  int plain_rounds_ = 0;     // ever, as far as it matters
+  int length_ = 0;           // tokens of the text
+  bool first_round_ = true;  // of the reply: it comes cold from the prefill
   int rounds_since_plain_ = 0;
   double credit_ = kTrial;
   int rows_ = kTrialRows;

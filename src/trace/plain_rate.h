@@ -13,15 +13,12 @@ class PlainRate {
   // Rounds from which on the rate is good for a comparison: one alone may have been interrupted.
   static constexpr int kEnough = 3;
 
-  // `window`: rounds of the sample at most.
-  explicit PlainRate(size_t window = 63) : window_(window) {}
-
   void add(int64_t ns) {
-    if (recent_.size() < window_) {
+    if (recent_.size() < kWindow) {
       recent_.push_back(ns);
     } else {
       recent_[oldest_] = ns;
-      oldest_ = (oldest_ + 1) % window_;
+      oldest_ = (oldest_ + 1) % kWindow;
     }
   }
 
@@ -37,7 +34,8 @@ class PlainRate {
   }
 
  private:
-  size_t window_;
+  static constexpr size_t kWindow = 63;  // rounds of the sample at most
+
   std::vector<int64_t> recent_;
   size_t oldest_ = 0;  // the place of the next one, once the window is full
 };
