@@ -95,7 +95,8 @@ void Controller::learn(const RoundEvent& round) {
     longest_ = std::max(longest_, static_cast<int>(round.rows.size()));
     if (deciding_ && round.round > 0) {
       tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
-      seconds_ = kRateKept * seconds_ + 1e-9 * static_cast<double>(round.total_ns());
+      seconds_ = kRateKept * seconds_ +
+                 1e-9 * static_cast<double>(round.total_ns()) / costs_.relative(round.pos);
     }
     if (--until_plan_ <= 0) replan();
   }

@@ -62,10 +62,14 @@ RoundCosts::RoundCosts(int n_layers, const std::vector<int>& check_layers, const
 }
 
 void RoundCosts::learn(const RoundEvent& round) {
+  if (round.draft_end == DraftEnd::kPlain && round.rows.size() == 1) {
+    plain_cost_.add(round.pos, 1e-9 * static_cast<double>(round.total_ns()));
+  }
+  const double unit = 1e-9 / relative(round.pos);
   const auto seconds = [&](std::initializer_list<Phase> phases) {
     int64_t ns = 0;
     for (const Phase phase : phases) ns += round.ns[static_cast<size_t>(phase)];
-    return 1e-9 * static_cast<double>(ns);
+    return unit * static_cast<double>(ns);
   };
   const auto layers_of = [&](Phase phase) {
     terms_.clear();

@@ -8,6 +8,7 @@
 #include <array>
 #include <vector>
 
+#include "decode/plain_cost.h"
 #include "engine/backend.h"
 #include "trace/cost_model.h"
 #include "trace/event.h"
@@ -27,6 +28,10 @@ class RoundCosts {
   void settle();
   // Enough has been measured to decide by.
   bool known() const { return tuned_ || (plain_ >= kEnough && drafting_ >= kEnough); }
+
+  // What a round at this place in the text takes over one of a text as long as of late, for which
+  // the figures stand.
+  double relative(int length) const { return plain_cost_.relative(length); }
 
   // All in seconds.
   double verify(int rows) const { return n_layers_ * layer_[rows] + rest_[rows]; }
@@ -56,6 +61,7 @@ class RoundCosts {
   std::vector<int> check_layers_;
   std::vector<int> check_at_;  // [layer] its place among check_layers_, or -1
   bool tuned_, scaled_;
+  PlainCost plain_cost_;
   int plain_ = 0;     // rounds seen of one row, up to kEnough
   int drafting_ = 0;  // that looked for drafts, likewise
 

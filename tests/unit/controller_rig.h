@@ -25,6 +25,7 @@ struct World {
   double rest = 0.05, rest_slope = 0.5, check = 0.02;  // of a plain round's layers
   double noise = 0.05;                                 // of every measured time
   double further = 1;                                  // times `right`, each row of a round more
+  double length_slope = 0;                             // of all times, each token of text more
 };
 
 struct Tally {
@@ -44,7 +45,8 @@ class WorldLoop {
   double rest(const World& w, int rows) const { return w.rest * (1 + w.rest_slope * (rows - 1)); }
   double plain(const World& w) const { return kLayers * layer(w, 1) + rest(w, 1); }
 
-  // One round; `policy` nullptr: tau and the width decide. Its seconds are those without noise.
+  // One round; `policy` nullptr: tau and the width decide. Its seconds are those without noise, of
+  // an empty text.
   void round(const World& world, DraftPolicy* policy, double tau, int width, Tally& tally) {
     world_ = &world;
     rows_.clear();
@@ -80,10 +82,12 @@ class WorldLoop {
     if (!policy) return;
     events_.clear();
     for (const Row& row : rows_) events_.push_back({1, row.exit, row.checks});
-    RoundEvent event{++number_, 0, end, events_, tokens_, passes_, {}};
-    event.ns[static_cast<size_t>(Phase::kDraft)] = noisy(draft_seconds_);
-    event.ns[static_cast<size_t>(Phase::kVerify)] = noisy(verify_seconds_);
+    RoundEvent event{++number_, pos_, end, events_, tokens_, passes_, {}};
+    const double slower = 1 + world.length_slope * pos_;
+    event.ns[static_cast<size_t>(Phase::kDraft)] = noisy(slower * draft_seconds_);
+    event.ns[static_cast<size_t>(Phase::kVerify)] = noisy(slower * verify_seconds_);
     policy->learn(event);
+    if (world.length_slope > 0) move(static_cast<int>(tokens_.size()));
   }
 
  private:
@@ -94,6 +98,14 @@ class WorldLoop {
     std::vector<ExitCheck> checks;
   };
 
+  // Replies of 64 tokens to prompts of any length.
+  void move(int tokens) {
+    pos_ += tokens;
+    left_ -= tokens;
+    if (left_ > 0) return;
+    pos_ = static_cast<int>(40 + 600 * random_.uniform());
+    left_ = 64;
+  }
   int64_t noisy(double seconds) {
     return static_cast<int64_t>(1e7 * seconds * (1 + world_->noise * (2 * random_.uniform() - 1)));
   }
@@ -158,6 +170,7 @@ class WorldLoop {
   std::deque<double> text_;  // how easy, from the root on
   double draft_seconds_ = 0, verify_seconds_ = 0;
   int number_ = 0;
+  int pos_ = 0, left_ = 64;  // tokens, before the round and to the end of the reply
   std::vector<Row> rows_;
   std::vector<RowEvent> events_;
   std::vector<TokenEvent> tokens_;
