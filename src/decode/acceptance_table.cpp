@@ -13,6 +13,7 @@ constexpr double kPriorDrafts = 6;  // verified drafts that a prior counts for
 constexpr double kPriorTrust = 3;   // drafts that a layer's word counts for as given
 constexpr double kPriorChecks = 6;  // checks that a prior counts for
 constexpr double kPriorRow = 20;    // drafts that the row before counts for
+constexpr double kPriorRows = 1;    // drafts, all as promised, that all rows begin with
 constexpr double kMostDrafts = 48;  // of a bin that count: texts change
 constexpr double kOptimism = 0.5;   // standard deviations
 
@@ -45,7 +46,7 @@ void AcceptanceTable::settled(int check, int bin, int row, bool accepted) {
 // Rows are compared with each other: where all promises were wrong the checks learn it. What a row
 // has not shown is as in the one before.
 void AcceptanceTable::settle_rows(double kept) {
-  double all_promised = kPriorRow, all_accepted = kPriorRow;
+  double all_promised = kPriorRows, all_accepted = kPriorRows;
   for (auto& [promised, accepted] : rows_) {
     all_promised += promised *= kept;
     all_accepted += accepted *= kept;
