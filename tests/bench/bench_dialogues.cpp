@@ -32,6 +32,10 @@ struct Setting {
   std::unique_ptr<Speculation> speculation;
 };
 
+struct Reply {
+  std::vector<int32_t> prompt, text;  // text: prompt and reply
+};
+
 // The prompts of a dialogue: what is before each of the assistant's turns.
 std::vector<std::vector<int32_t>> prompts(const LoadedModel& model, const ChatTemplate& style,
                                           const json& dialogue) {
@@ -112,6 +116,21 @@ int main(int argc, char** argv) try {
   }
 
   const Setting* attached = nullptr;
+  const auto decode = [&](std::span<const int32_t> prompt, const Setting* setting) {
+    if (setting && std::exchange(attached, setting) != setting) {
+      setting->speculation->attach(model.backend());
+    }
+    // Whatever was before, repacked heads too: a few plain tokens leave the caches alike.
+    GenerateOptions few = options;
+    few.max_tokens = 2;
+    few.on_round = nullptr;
+    session.set_speculator(nullptr);
+    session.generate(prompt, few);
+    session.set_speculator(setting ? setting->speculation->speculator() : nullptr);
+    return session.generate(prompt, options);
+  };
+
+  std::vector<Reply> texts;
   json replies = json::array();
   std::ifstream lines(job.at("dialogues").get<std::string>());
   std::string line;
@@ -120,51 +139,41 @@ int main(int argc, char** argv) try {
     for (std::vector<int32_t>& prompt : prompts(model, *style, json::parse(line))) {
       ++turn;
       cut_middle(prompt, spec_bench_room(model.n_ctx(), options.max_tokens));
-      const auto decode = [&](const Setting* setting) {
-        if (setting && std::exchange(attached, setting) != setting) {
-          setting->speculation->attach(model.backend());
-        }
-        // Whatever was before, repacked heads too: a few plain tokens leave the caches alike.
-        GenerateOptions few = options;
-        few.max_tokens = 2;
-        few.on_round = nullptr;
-        session.set_speculator(nullptr);
-        session.generate(prompt, few);
-        session.set_speculator(setting ? setting->speculation->speculator() : nullptr);
-        return session.generate(prompt, options);
-      };
-      const GenerateStats first = decode(nullptr);  // the prompt into the cache
+      const GenerateStats first = decode(prompt, nullptr);
       const std::vector<int32_t> text(session.tokens().begin(), session.tokens().end());
       if (first.generated_tokens < job.at("min_tokens")) continue;
-      json plain = json::array(), entries = json::object();
+      json entries = json::object();
       for (const Setting& setting : settings) {
         json& entry = entries[setting.name] = {{"seconds", json::array()}};
         if (setting.name != job.value("outline", "")) continue;
         options.on_round = [&](const RoundEvent& r) { entry["outline"].push_back(outline(r)); };
-        decode(&setting);
+        decode(prompt, &setting);
         options.on_round = nullptr;
-      }
-      // Plain decoding and then every setting, each time and for each reply from another one on.
-      for (int i = 0; i < job.at("repeats"); ++i) {
-        plain.push_back(decode(nullptr).decode_seconds);
-        for (size_t k = 0; k < settings.size(); ++k) {
-          const Setting& setting = settings[(replies.size() + i + k) % settings.size()];
-          const GenerateStats stats = decode(&setting);
-          if (!std::ranges::equal(text, session.tokens())) {
-            throw Error(ErrorCode::kLimit,
-                        setting.name + " wrote other tokens than plain decoding");
-          }
-          json& entry = entries[setting.name];
-          entry["seconds"].push_back(stats.decode_seconds);
-          entry.update(counted(stats));
-        }
       }
       replies.push_back({{"dialogue", dialogue},
                          {"turn", turn},
                          {"prompt_tokens", prompt.size()},
                          {"tokens", first.generated_tokens},
-                         {"plain_seconds", plain},
+                         {"plain_seconds", json::array()},
                          {"settings", entries}});
+      texts.push_back({std::move(prompt), text});
+    }
+  }
+  // Plain decoding and then every setting, each time and for each reply from another one on. All
+  // texts come before any comes again: what learns has not just seen it.
+  for (int i = 0; i < job.at("repeats"); ++i) {
+    for (size_t r = 0; r < texts.size(); ++r) {
+      replies[r]["plain_seconds"].push_back(decode(texts[r].prompt, nullptr).decode_seconds);
+      for (size_t k = 0; k < settings.size(); ++k) {
+        const Setting& setting = settings[(r + i + k) % settings.size()];
+        const GenerateStats stats = decode(texts[r].prompt, &setting);
+        if (!std::ranges::equal(texts[r].text, session.tokens())) {
+          throw Error(ErrorCode::kLimit, setting.name + " wrote other tokens than plain decoding");
+        }
+        json& entry = replies[r]["settings"][setting.name];
+        entry["seconds"].push_back(stats.decode_seconds);
+        entry.update(counted(stats));
+      }
     }
   }
   json described = json::object(), drafters = json::object();
