@@ -77,7 +77,7 @@ bool Controller::leave(int check, float confidence, bool confident) {
 }
 
 double Controller::outside_cost(int rows, int outside) const {
-  return deciding_ ? tokens_second() * costs_.outside(rows, outside, newest_done_, done_) : 0;
+  return deciding_ ? rate() * costs_.outside(rows, outside, newest_done_, done_) : 0;
 }
 
 // Its place among the check layers, or -1.
@@ -93,10 +93,10 @@ void Controller::learn(const RoundEvent& round) {
   if (asked_) {
     count(round);
     longest_ = std::max(longest_, static_cast<int>(round.rows.size()));
-    if (deciding_ && round.round > 0) {
+    const double time = costs_.time(round);
+    if (deciding_ && round.round > 0 && time > 0) {
       tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
-      seconds_ = kRateKept * seconds_ +
-                 1e-9 * static_cast<double>(round.total_ns()) / costs_.relative(round.pos);
+      time_ = kRateKept * time_ + time;
     }
     if (--until_plan_ <= 0) replan();
   }
@@ -132,22 +132,22 @@ void Controller::replan() {
   if (!costs_.known()) return;
   if (!std::exchange(deciding_, true)) {
     tokens_ = kFirstRounds;
-    seconds_ = kFirstRounds * costs_.verify(1);
+    time_ = kFirstRounds * costs_.verify(1);
   }
   // Rounds longer than any of late need no plan yet.
   const int width = longest_ < plan_.width() ? longest_ + kSpareRows : 2 * longest_;
-  plan_.make(table_, costs_, tokens_second(), std::min(std::max(width, kLeastWidth), most_width_));
+  plan_.make(table_, costs_, rate(), std::min(std::max(width, kLeastWidth), most_width_));
   longest_ = 0;
 }
 
 // Plain decoding is always there, so it is never less.
-double Controller::tokens_second() const {
-  return std::max(tokens_ / seconds_, 1 / costs_.verify(1));
+double Controller::rate() const {
+  return std::max(tokens_ / time_, 1 / costs_.verify(1));
 }
 
 Control Controller::control() const {
   Control control = control_;
-  if (deciding_) control.tokens_second = tokens_second();
+  if (deciding_) control.rate = rate();
   return control;
 }
 

@@ -42,7 +42,7 @@ class Controller final : public DraftPolicy {
  private:
   void count(const RoundEvent& round);
   void replan();
-  double tokens_second() const;
+  double rate() const;
   int check_of(int layer) const;
 
   std::vector<int> check_layers_;
@@ -60,8 +60,8 @@ class Controller final : public DraftPolicy {
   int newest_done_ = 0;  // layers that the newest row has been through
   int done_ = 0;         // and any of them
 
-  double tokens_ = 0, seconds_ = 0;  // of its rounds, the newest weigh most
-  int until_plan_, plan_every_;      // rounds
+  double tokens_ = 0, time_ = 0;  // of its rounds, in plain ones; the newest weigh most
+  int until_plan_, plan_every_;   // rounds
   Control control_;
 };
 

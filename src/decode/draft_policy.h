@@ -10,19 +10,20 @@ namespace specbound {
 
 // What a controller has decided, counted since the program began, or in one reply.
 struct Control {
-  bool active = false;       // it decides now
-  int64_t rounds = 0;        // it decided on
-  int64_t asked = 0;         // drafts that were looked for
-  int64_t declined = 0;      // drafts that were not, because they would not have paid
-  int64_t given_up = 0;      // searches that ended before the last check layer
-  int64_t other_exits = 0;   // of checks: left below tau, or went on above it
-  int64_t probes = 0;        // times drafting was tried again after a pause
-  double tokens_second = 0;  // R of the renewal-reward rule; 0: not measured yet
+  bool active = false;      // it decides now
+  int64_t rounds = 0;       // it decided on
+  int64_t asked = 0;        // drafts that were looked for
+  int64_t declined = 0;     // drafts that were not, because they would not have paid
+  int64_t given_up = 0;     // searches that ended before the last check layer
+  int64_t other_exits = 0;  // of checks: left below tau, or went on above it
+  int64_t probes = 0;       // times drafting was tried again after a pause
+  double rate = 0;          // R of the renewal-reward rule, tokens in the time of a plain round;
+                            // 0: not measured yet
 
   // Adds what one controller decided between two looks at it.
   void add(const Control& before, const Control& after) {
     active = after.active;
-    tokens_second = after.tokens_second;
+    rate = after.rate;
     rounds += after.rounds - before.rounds;
     asked += after.asked - before.asked;
     declined += after.declined - before.declined;

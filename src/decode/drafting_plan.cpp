@@ -35,14 +35,14 @@ double DraftingPlan::leave(const Place& place, int check, int bin, double accept
   return next.survival + further - row_[at(place.rows, depth(place.deepest), check)];
 }
 
-void DraftingPlan::make(const AcceptanceTable& table, const RoundCosts& costs, double tokens_second,
+void DraftingPlan::make(const AcceptanceTable& table, const RoundCosts& costs, double rate,
                         int width) {
   width_ = width;
   for (int rows = width_ - 1; rows >= 1; --rows) {
     for (int d = 0; d < n_depths_; ++d) {
       const int deepest = deepest_of(d);
       for (int k = n_checks_ - 1; k >= 0; --k) {
-        row_[at(rows, d, k)] = tokens_second * costs.row(rows, std::max(k, rows > 1 ? deepest : 0));
+        row_[at(rows, d, k)] = rate * costs.row(rows, std::max(k, rows > 1 ? deepest : 0));
         for (int step = 0; step <= kSteps; ++step) {
           const Place place = {rows, static_cast<double>(step) / kSteps, deepest};
           std::array<double, kContexts> stay;
@@ -53,7 +53,7 @@ void DraftingPlan::make(const AcceptanceTable& table, const RoundCosts& costs, d
             best[b] = std::max(left, stay[AcceptanceTable::context(b)]);
           }
           for (int c = 0; c < kContexts; ++c) {
-            double worth = -tokens_second * costs.check(k);
+            double worth = -rate * costs.check(k);
             for (int b = 0; b < kBins; ++b) worth += table.share(k, c, b) * best[b];
             look_[at(rows, d, k)][c][step] = static_cast<float>(worth);
           }

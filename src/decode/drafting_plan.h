@@ -1,7 +1,7 @@
 // The best way to draft under what has been measured: renewal-reward stopping by backward
-// induction. A round gives tokens and takes seconds; at R tokens a second in the long run each
-// second costs R tokens, so a step is worth its tokens less R times its seconds, against verifying
-// at once. With the R that it brings about this is the most tokens a second (Dinkelbach). DESIGN 9.
+// induction. A round gives tokens and takes time; at R tokens a unit of it in the long run each
+// unit costs R tokens, so a step is worth its tokens less R times its time, against verifying at
+// once. With the R that it brings about this is the most tokens in all (Dinkelbach). DESIGN 9.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class DraftingPlan {
   DraftingPlan(int n_checks, int most_width);
 
   // Plans rounds of at most `width` rows, 2 to that of the constructor.
-  void make(const AcceptanceTable& table, const RoundCosts& costs, double tokens_second, int width);
+  void make(const AcceptanceTable& table, const RoundCosts& costs, double rate, int width);
 
   int width() const { return width_; }
   // Where a round stands. Figures are in tokens, against verifying at once.

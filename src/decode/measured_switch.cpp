@@ -5,9 +5,7 @@
 namespace specbound {
 namespace {
 
-// Plain rounds that speak for a length. While there are fewer than the first nothing else comes:
-// one alone may have been interrupted, and then anything wins.
-constexpr double kLeast = 2.5, kEnough = 6;
+constexpr double kEnough = 6;  // plain rounds that speak for a length
 
 }  // namespace
 
@@ -25,17 +23,17 @@ void MeasuredSwitch::begin(std::span<const int32_t> text) {
 bool MeasuredSwitch::wants_plain() const {
   if (first_round_) return false;
   const double rounds = plain_.rounds(length_);
-  if (rounds < kEnough) return rounds < kLeast || rounds_since_plain_ >= kLearnEvery;
+  if (rounds < kEnough) return rounds < PlainCost::kFew || rounds_since_plain_ >= kLearnEvery;
   return rounds_since_plain_ >= (credit_ < kTrial ? kDoubtEvery : kRefreshEvery);
 }
 
 void MeasuredSwitch::accept(Backend& backend, const RoundEvent& round) {
   inner_.accept(backend, round);
   const int tokens = static_cast<int>(round.tokens.size());
-  const bool plain = round.rows.size() == 1 && round.draft_end == DraftEnd::kPlain;
+  length_ = round.pos + 1;
   const double seconds = 1e-9 * static_cast<double>(round.total_ns());
   ++rounds_since_plain_;
-  if (plain && !first_round_) {
+  if (round.plain() && !first_round_) {
     plain_.add(length_, seconds);
     rounds_since_plain_ = 0;
   }
@@ -45,10 +43,10 @@ void MeasuredSwitch::accept(Backend& backend, const RoundEvent& round) {
       ++probes_;
       resume();
     }
-  } else if (!plain && !first_round_) {
+  } else if (!round.plain() && !first_round_) {
     if (const double one = plain_.at(length_); one > 0) weigh(tokens, seconds / one);
   }
-  length_ = round.pos + 1 + tokens;
+  length_ += tokens;
   first_round_ = false;
 }
 

@@ -53,7 +53,6 @@ class MeasuredSwitch final : public Speculator {
 
   Speculator& inner_;
   PlainCost plain_;
-  int plain_rounds_ = 0;     // ever, as far as it matters
   int length_ = 0;           // tokens of the text
   bool first_round_ = true;  // of the reply: it comes cold from the prefill
   int rounds_since_plain_ = 0;

@@ -1,14 +1,16 @@
 #include "decode/plain_cost.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace specbound {
 namespace {
 
 constexpr double kKept = 0.97;  // of a weight, from round to round
 constexpr double kMostOff = 2;  // times what was expected: the rest is an interruption
-constexpr double kPriorSquares = 3 * 64 * 64;  // that no slope at all counts for: rounds, tokens^2
-constexpr double kLeast = 0.1;                 // of the mean, at any length
+constexpr int kAlike = 64;      // tokens, that lengths differ by at most
+constexpr double kPriorSquares = 3 * kAlike * kAlike;  // that no slope at all counts for
+constexpr double kLeast = 0.1;                         // of the mean, at any length
 
 }  // namespace
 
@@ -21,10 +23,6 @@ double PlainCost::at(int length) const {
   return std::max(seconds_ + slope() * (length - length_), kLeast * seconds_);
 }
 
-double PlainCost::relative(int length) const {
-  return weight_ > 0 ? at(length) / seconds_ : 1;
-}
-
 double PlainCost::rounds(int length) const {
   if (weight_ == 0) return 0;
   const double far = length - length_;
@@ -33,7 +31,23 @@ double PlainCost::rounds(int length) const {
 
 void PlainCost::add(int length, double seconds) {
   if (!(seconds > 0)) return;
-  if (weight_ > 0) seconds = std::clamp(seconds, at(length) / kMostOff, at(length) * kMostOff);
+  if (rounds(length) >= kFew) {
+    take(length, std::clamp(seconds, at(length) / kMostOff, at(length) * kMostOff));
+    return;
+  }
+  if (n_waiting_ > 0 && std::abs(length - waiting_[0].length) > kAlike) {
+    for (size_t i = 0; i < n_waiting_; ++i) take(waiting_[i].length, waiting_[i].seconds);
+    n_waiting_ = 0;
+  }
+  waiting_[n_waiting_++] = {length, seconds};
+  if (n_waiting_ < waiting_.size()) return;
+  const auto [a, b, c] = waiting_;
+  const double low = std::min(a.seconds, b.seconds), high = std::max(a.seconds, b.seconds);
+  for (const Plain& round : waiting_) take(round.length, std::clamp(c.seconds, low, high));
+  n_waiting_ = 0;
+}
+
+void PlainCost::take(int length, double seconds) {
   weight_ = kKept * weight_ + 1;
   const double far = length - length_, off = seconds - seconds_;
   length_ += far / weight_;

@@ -9,7 +9,7 @@ namespace {
 constexpr double kLayerSlope = 0.08, kRestSlope = 0.25;  // of one row, each row more
 constexpr double kRestShare = 0.06, kCheckShare = 0.06;  // of a plain round
 constexpr double kLeastRate = 1.0 / 24;  // a round's say in the figures that it is made of
-constexpr double kShared = 0.01;    // and in all others: the machine got slower, the text longer
+constexpr double kShared = 0.01;    // and in all others, as far as plain rounds tell it too late
 constexpr double kMostChange = 2;   // times what was expected: the rest is an interruption
 constexpr double kNeighbours = 1;   // rounds that what the neighbours say counts for
 constexpr double kPriorRise = 0.1;  // of one row, that the unit of a shape as given counts for
@@ -39,37 +39,44 @@ RoundCosts::RoundCosts(int n_layers, const std::vector<int>& check_layers, const
       check_layers_(check_layers),
       check_at_(static_cast<size_t>(n_layers) + 1, -1),
       tuned_(usable(tuned, n_layers, check_seconds)),
-      scaled_(tuned_),
       check_measured_(check_layers.size()),
       check_(check_layers.size()),
       looks_(check_layers.size()) {
   for (size_t i = 0; i < check_layers.size(); ++i) check_at_[check_layers[i]] = static_cast<int>(i);
+  // Seconds, as tuned.
+  const double plain = tuned_ ? n_layers * tuned->layer[1] + tuned->pass + rest_of(*tuned, 1) : 1;
   for (int m = 1; m <= kMaxRows; ++m) {
     Figure& layer = layer_measured_[m];
     Figure& rest = rest_measured_[m];
-    layer.seconds = (1 + kLayerSlope * (m - 1)) * (1 - kRestShare) / n_layers;
-    rest.seconds = (1 + kRestSlope * (m - 1)) * kRestShare;
+    layer.time = (1 + kLayerSlope * (m - 1)) * (1 - kRestShare) / n_layers;
+    rest.time = (1 + kRestSlope * (m - 1)) * kRestShare;
     if (tuned_) {
-      layer = {tuned->layer[m] + tuned->pass / n_layers, 1};
-      rest = {rest_of(*tuned, m), 1};
+      layer = {(tuned->layer[m] + tuned->pass / n_layers) / plain, 1};
+      rest = {rest_of(*tuned, m) / plain, 1};
     }
-    layer_shape_[m] = std::max(layer.seconds / layer_measured_[1].seconds, layer_shape_[m - 1]);
-    rest_shape_[m] = std::max(rest.seconds / rest_measured_[1].seconds, rest_shape_[m - 1]);
+    layer_shape_[m] = std::max(layer.time / layer_measured_[1].time, layer_shape_[m - 1]);
+    rest_shape_[m] = std::max(rest.time / rest_measured_[1].time, rest_shape_[m - 1]);
   }
-  for (Figure& check : check_measured_) check.seconds = tuned_ ? check_seconds : kCheckShare;
+  for (Figure& check : check_measured_) check.time = tuned_ ? check_seconds / plain : kCheckShare;
   terms_.reserve(kMaxRows + 1 + check_layers.size());
   settle();
 }
 
+double RoundCosts::time(const RoundEvent& round) const {
+  const double plain = plain_cost_.at(round.pos + 1);
+  return plain > 0 ? 1e-9 * static_cast<double>(round.total_ns()) / plain : 0;
+}
+
 void RoundCosts::learn(const RoundEvent& round) {
-  if (round.draft_end == DraftEnd::kPlain && round.rows.size() == 1) {
-    plain_cost_.add(round.pos, 1e-9 * static_cast<double>(round.total_ns()));
+  if (round.plain()) {
+    plain_cost_.add(round.pos + 1, 1e-9 * static_cast<double>(round.total_ns()));
   }
-  const double unit = 1e-9 / relative(round.pos);
-  const auto seconds = [&](std::initializer_list<Phase> phases) {
+  const double plain = plain_cost_.at(round.pos + 1);
+  if (!(plain > 0)) return;
+  const auto time = [&](std::initializer_list<Phase> phases) {
     int64_t ns = 0;
     for (const Phase phase : phases) ns += round.ns[static_cast<size_t>(phase)];
-    return unit * static_cast<double>(ns);
+    return 1e-9 * static_cast<double>(ns) / plain;
   };
   const auto layers_of = [&](Phase phase) {
     terms_.clear();
@@ -84,7 +91,7 @@ void RoundCosts::learn(const RoundEvent& round) {
   const int rows = static_cast<int>(round.rows.size());
   layers_of(Phase::kVerify);
   terms_.push_back({&rest_measured_[rows], 1});
-  fit(seconds({Phase::kVerify, Phase::kLogits, Phase::kSample}));
+  fit(time({Phase::kVerify, Phase::kLogits, Phase::kSample}));
 
   std::fill(looks_.begin(), looks_.end(), 0.0);
   bool looked = false;
@@ -103,36 +110,29 @@ void RoundCosts::learn(const RoundEvent& round) {
   for (size_t i = 0; i < looks_.size(); ++i) {
     if (looks_[i] > 0) terms_.push_back({&check_measured_[i], looks_[i]});
   }
-  fit(seconds({Phase::kDraft, Phase::kCheck}));
+  fit(time({Phase::kDraft, Phase::kCheck}));
 }
 
 // Each figure takes the part of the surprise that is its share in what was expected.
-void RoundCosts::fit(double seconds) {
+void RoundCosts::fit(double time) {
   double expected = 0, squares = 0;
-  for (const Term& term : terms_) expected += term.count * term.figure->seconds;
-  if (!(seconds > 0) || !(expected > 0)) return;
-  const auto scale_all = [&](double factor) {
-    for (Figure& figure : layer_measured_) figure.seconds *= factor;
-    for (Figure& figure : rest_measured_) figure.seconds *= factor;
-    for (Figure& figure : check_measured_) figure.seconds *= factor;
-  };
-  if (!scaled_) {  // the first one sets the scale
-    scale_all(seconds / expected);
-    expected = seconds;
-    scaled_ = true;
-  }
+  for (const Term& term : terms_) expected += term.count * term.figure->time;
+  if (!(time > 0) || !(expected > 0)) return;
   for (const Term& term : terms_) {
-    const double share = term.count * term.figure->seconds / expected;
+    const double share = term.count * term.figure->time / expected;
     squares += share * share;
   }
-  const double surprise = std::clamp(seconds / expected, 1 / kMostChange, kMostChange) - 1;
+  const double surprise = std::clamp(time / expected, 1 / kMostChange, kMostChange) - 1;
   for (const Term& term : terms_) {
-    const double share = term.count * term.figure->seconds / expected;
+    const double share = term.count * term.figure->time / expected;
     const double rate = std::max(kLeastRate, 1 / (1 + term.figure->weight));
-    term.figure->seconds *= std::max(1 + rate * surprise * share / squares, 1 / kMostChange);
+    term.figure->time *= std::max(1 + rate * surprise * share / squares, 1 / kMostChange);
     term.figure->weight += share;
   }
-  scale_all(1 + kShared * surprise);
+  const double shared = 1 + kShared * surprise;
+  for (Figure& figure : layer_measured_) figure.time *= shared;
+  for (Figure& figure : rest_measured_) figure.time *= shared;
+  for (Figure& figure : check_measured_) figure.time *= shared;
 }
 
 void RoundCosts::settle() {
@@ -142,21 +142,21 @@ void RoundCosts::settle() {
   }
   settle(layer_measured_, layer_shape_, layer_);
   settle(rest_measured_, rest_shape_, rest_);
-  for (size_t i = 0; i < check_.size(); ++i) check_[i] = check_measured_[i].seconds;
+  for (size_t i = 0; i < check_.size(); ++i) check_[i] = check_measured_[i].time;
 }
 
 // From few rows to many: a row more costs what was measured or, as far as that is little, as much
 // as the shape says, in the unit in which it says what those before cost more than one.
 void RoundCosts::settle(const Measured& measured, const Rows& shape, Rows& settled) {
-  settled[1] = measured[1].seconds;
+  settled[1] = measured[1].time;
   for (int m = 2; m <= kMaxRows; ++m) {
     const double said = shape[m - 1] - shape[1], found = settled[m - 1] - settled[1];
     const double unit = (found + kPriorRise * settled[1]) / (said + kPriorRise);
     const double guess =
         settled[m - 1] + (shape[m] - shape[m - 1]) * std::min(unit, kMostUnit * settled[1]);
-    const auto& [seconds, weight] = measured[m];
+    const auto& [time, weight] = measured[m];
     settled[m] =
-        std::max((weight * seconds + kNeighbours * guess) / (weight + kNeighbours), settled[m - 1]);
+        std::max((weight * time + kNeighbours * guess) / (weight + kNeighbours), settled[m - 1]);
   }
 }
 

@@ -1,7 +1,8 @@
-// What the steps of a round cost, fitted to the rounds as they come: seconds of one layer over m
-// rows, of the rest of a verification of m rows (logits, sampling), and of a check. Every round
-// gives two equations, one for drafting and one for verifying; phases are taken together, for on a
-// device the time of layers shows where the loop waits for what comes after them. Begins with what
+// What the steps of a round cost, fitted to the rounds as they come: one layer over m rows, the
+// rest of a verification of m rows (logits, sampling), and a check. All in plain rounds of a text
+// of that length, so that neither long texts nor a slower machine change much. Every round gives
+// two equations, one for drafting and one for verifying; phases are taken together, for on a device
+// the time of layers shows where the loop waits for what comes after them. Begins with what
 // `specbound tune` measured, or with a shape that any machine has about. DESIGN 3.3, 9.
 #pragma once
 
@@ -29,11 +30,8 @@ class RoundCosts {
   // Enough has been measured to decide by.
   bool known() const { return tuned_ || (plain_ >= kEnough && drafting_ >= kEnough); }
 
-  // What a round at this place in the text takes over one of a text as long as of late, for which
-  // the figures stand.
-  double relative(int length) const { return plain_cost_.relative(length); }
-
-  // All in seconds.
+  // All in plain rounds. What a round took; 0: what a plain one takes is not known yet.
+  double time(const RoundEvent& round) const;
   double verify(int rows) const { return n_layers_ * layer_[rows] + rest_[rows]; }
   double check(int check) const { return check_[check]; }
   // What a round of `rows` rows gets longer by when one of them leaves: the new row comes alone
@@ -49,18 +47,18 @@ class RoundCosts {
   static constexpr int kEnough = 4;  // rounds
   // A figure as measured, and by how many rounds about.
   struct Figure {
-    double seconds = 0, weight = 0;
+    double time = 0, weight = 0;
   };
   using Rows = std::array<double, kMaxRows + 1>;  // [rows]
   using Measured = std::array<Figure, kMaxRows + 1>;
 
-  void fit(double seconds);
+  void fit(double time);
   static void settle(const Measured& measured, const Rows& shape, Rows& settled);
 
   int n_layers_;
   std::vector<int> check_layers_;
   std::vector<int> check_at_;  // [layer] its place among check_layers_, or -1
-  bool tuned_, scaled_;
+  bool tuned_;
   PlainCost plain_cost_;
   int plain_ = 0;     // rounds seen of one row, up to kEnough
   int drafting_ = 0;  // that looked for drafts, likewise

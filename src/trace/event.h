@@ -75,6 +75,8 @@ struct RoundEvent {
   std::span<const LayerPass> passes;
   std::array<int64_t, kPhases> ns;  // by Phase
 
+  // A row of plain decoding, for which nothing was drafted or looked at.
+  bool plain() const { return rows.size() == 1 && draft_end == DraftEnd::kPlain; }
   int drafted() const { return static_cast<int>(rows.size()) - 1; }
   int64_t total_ns() const { return std::accumulate(ns.begin(), ns.end(), int64_t{0}); }
 };

@@ -173,11 +173,11 @@ TEST_CASE("the controller: it begins as tau says, and stays within its width") {
   CHECK(controller.look(0));
   CHECK(controller.leave(0, 0.1f, true));
   CHECK(!controller.look(0));  // three rows
-  CHECK(controller.control().tokens_second == 0);
+  CHECK(controller.control().rate == 0);
   WorldLoop loop(11);
   learn(loop, world, controller);
   CHECK(controller.width() == 5);
-  CHECK(controller.control().tokens_second > 0);
+  CHECK(controller.control().rate > 0);
   CHECK(controller.control().other_exits > 0);
   CHECK(controller.table().acceptance(0, AcceptanceTable::bin(0.25f), 0) ==
         doctest::Approx(0.7).epsilon(0.1));
@@ -191,9 +191,9 @@ TEST_CASE("the controller: where tau lets no row leave, drafts that pay are foun
   Controller controller = controller_for(world);
   WorldLoop loop(19);
   run(loop, world, &controller, 8, 0.5, 1);
-  CHECK(controller.control().tokens_second == 0);  // nothing but plain rounds
+  CHECK(controller.control().rate == 0);  // nothing but plain rounds
   run(loop, world, &controller, 1000);
-  CHECK(controller.control().tokens_second > 0);
+  CHECK(controller.control().rate > 0);
   CHECK(run(loop, world, &controller, 4000).rate() * loop.plain(world) > 1.5);
 }
 
@@ -204,18 +204,16 @@ TEST_CASE("the controller: what steps cost is found from whole rounds") {
     WorldLoop loop(13);
     learn(loop, world, controller, 6000);
     const RoundCosts& costs = controller.costs();
-    // Of an empty text, whatever length its figures stand for.
-    const double unit = 100 * costs.relative(0);
     for (const int rows : {1, 2, 3}) {
       const double verify = WorldLoop::kLayers * loop.layer(world, rows) + loop.rest(world, rows);
-      CHECK(unit * costs.verify(rows) == doctest::Approx(verify).epsilon(0.05));
+      CHECK(loop.plain(world) * costs.verify(rows) == doctest::Approx(verify).epsilon(0.05));
     }
     const int alone = world.check_layers[0];
     const double row =
         alone * loop.layer(world, 1) +
         (WorldLoop::kLayers - alone) * (loop.layer(world, 2) - loop.layer(world, 1)) +
         loop.rest(world, 2) - loop.rest(world, 1);
-    CHECK(unit * costs.row(1, 0) == doctest::Approx(row).epsilon(0.15));
+    CHECK(loop.plain(world) * costs.row(1, 0) == doctest::Approx(row).epsilon(0.15));
   }
 }
 
@@ -225,7 +223,7 @@ TEST_CASE("the controller: rounds wider than any cost what narrower ones let exp
   WorldLoop loop(13);
   learn(loop, world, controller);
   const double wide = WorldLoop::kLayers * loop.layer(world, 10) + loop.rest(world, 10);
-  CHECK(100 * controller.costs().verify(10) == doctest::Approx(wide).epsilon(0.2));
+  CHECK(loop.plain(world) * controller.costs().verify(10) == doctest::Approx(wide).epsilon(0.2));
 }
 
 TEST_CASE("the controller: bins of confidence, and rows behind a reject say nothing") {
@@ -339,18 +337,18 @@ TEST_CASE("the controller: what tune measured is where costs begin, unless it ma
   settings.tuned = &tuned;
   const Controller known(settings);
   CHECK(known.costs().known());
-  CHECK(known.control().tokens_second == doctest::Approx(1.0 / 18));
-  CHECK(known.costs().verify(1) == doctest::Approx(18));
-  CHECK(known.costs().check(1) == 0.25);
-  CHECK(known.costs().row(1, 0) == doctest::Approx(8));
-  CHECK(known.costs().row(1, 1) == doctest::Approx(4 + 6));
-  CHECK(known.costs().outside(1, 0, 0, 0) == doctest::Approx(8));
-  CHECK(known.costs().outside(2, 0, 4, 4) == doctest::Approx(4 + 6));
-  CHECK(known.costs().outside(3, 1, 4, 4) == doctest::Approx(2 + 6));
-  CHECK(known.costs().outside(2, 0, 0, 4) == doctest::Approx(2 + 6));
+  CHECK(known.control().rate == doctest::Approx(1));
+  CHECK(18 * known.costs().verify(1) == doctest::Approx(18));
+  CHECK(18 * known.costs().check(1) == doctest::Approx(0.25));
+  CHECK(18 * known.costs().row(1, 0) == doctest::Approx(8));
+  CHECK(18 * known.costs().row(1, 1) == doctest::Approx(4 + 6));
+  CHECK(18 * known.costs().outside(1, 0, 0, 0) == doctest::Approx(8));
+  CHECK(18 * known.costs().outside(2, 0, 4, 4) == doctest::Approx(4 + 6));
+  CHECK(18 * known.costs().outside(3, 1, 4, 4) == doctest::Approx(2 + 6));
+  CHECK(18 * known.costs().outside(2, 0, 0, 4) == doctest::Approx(2 + 6));
 
-  // In tokens, at 1/18 a unit of time: behind a root that ran to layer 4, and behind one that left
-  // there, whose draft has been nowhere.
+  // In tokens, of which a plain round gives one: behind a root that ran to layer 4, and behind one
+  // that left there, whose draft has been nowhere.
   Controller deciding(settings);
   deciding.begin();
   CHECK(18 * deciding.outside_cost(1, 0) == doctest::Approx(8));
@@ -376,8 +374,8 @@ TEST_CASE("the controller: what tune measured is where costs begin, unless it ma
   for (const double off : {0.5, 3.0}) {
     tuned.layer[2] = off;
     const Controller doubtful(settings);
-    CHECK(doubtful.costs().verify(16) <= 16 * 10 + 2);
-    CHECK(doubtful.costs().verify(16) >= 16 * 8 + 2);
+    CHECK(doubtful.costs().verify(16) <= (16 * 10 + 2) / 18.0);
+    CHECK(doubtful.costs().verify(16) >= (16 * 8 + 2) / 18.0);
     tuned.layer[2] = 1.5;
   }
   tuned.layer[5] = 0;

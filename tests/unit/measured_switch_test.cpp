@@ -208,6 +208,16 @@ TEST_CASE("the switch: a machine that is busy now and then does not turn good dr
   CHECK(clock.drafting_rounds * 2 > clock.all_tokens / 4);
 }
 
+TEST_CASE("the switch: a first plain round that is interrupted does not make losing drafts win") {
+  Clock clock(drafts(0.2, 0.1));
+  clock.slow = 1;
+  clock.reply(2);  // its second token comes plainly
+  clock.slow = 0;
+  for (int i = 0; i < 20; ++i) clock.reply(100);
+  CHECK(clock.speed() >= 0.98);
+  CHECK(clock.drafting_rounds < 100);
+}
+
 TEST_CASE("the switch: texts that get longer, and a machine that gets slower, are no reason") {
   Clock clock(drafts(0.8, 0.02));
   clock.reply(300);
