@@ -180,7 +180,7 @@ TEST_CASE("the controller: it begins as tau says, and stays within its width") {
   CHECK(controller.control().rate > 0);
   CHECK(controller.control().other_exits > 0);
   CHECK(controller.table().acceptance(0, AcceptanceTable::bin(0.25f), 0) ==
-        doctest::Approx(0.7).epsilon(0.1));
+        doctest::Approx(0.7).epsilon(0.1).scale(0));
 }
 
 TEST_CASE("the controller: where tau lets no row leave, drafts that pay are found all the same") {
@@ -206,14 +206,15 @@ TEST_CASE("the controller: what steps cost is found from whole rounds") {
     const RoundCosts& costs = controller.costs();
     for (const int rows : {1, 2, 3}) {
       const double verify = WorldLoop::kLayers * loop.layer(world, rows) + loop.rest(world, rows);
-      CHECK(loop.plain(world) * costs.verify(rows) == doctest::Approx(verify).epsilon(0.05));
+      CHECK(loop.plain(world) * costs.verify(rows) ==
+            doctest::Approx(verify).epsilon(0.05).scale(0));
     }
     const int alone = world.check_layers[0];
     const double row =
         alone * loop.layer(world, 1) +
         (WorldLoop::kLayers - alone) * (loop.layer(world, 2) - loop.layer(world, 1)) +
         loop.rest(world, 2) - loop.rest(world, 1);
-    CHECK(loop.plain(world) * costs.row(1, 0) == doctest::Approx(row).epsilon(0.15));
+    CHECK(loop.plain(world) * costs.row(1, 0) == doctest::Approx(row).epsilon(0.15).scale(0));
   }
 }
 
@@ -223,7 +224,8 @@ TEST_CASE("the controller: rounds wider than any cost what narrower ones let exp
   WorldLoop loop(13);
   learn(loop, world, controller);
   const double wide = WorldLoop::kLayers * loop.layer(world, 10) + loop.rest(world, 10);
-  CHECK(loop.plain(world) * controller.costs().verify(10) == doctest::Approx(wide).epsilon(0.2));
+  CHECK(loop.plain(world) * controller.costs().verify(10) ==
+        doctest::Approx(wide).epsilon(0.2).scale(0));
 }
 
 TEST_CASE("the controller: bins of confidence, and rows behind a reject say nothing") {
@@ -239,7 +241,7 @@ TEST_CASE("the controller: bins of confidence, and rows behind a reject say noth
   for (int i = 0; i < 200; ++i) table.settled(0, sure, 0, i % 4 == 0);
   CHECK(table.acceptance(0, sure, 0) == before);  // until it settles
   table.settle(1);
-  CHECK(table.acceptance(0, sure, 0) == doctest::Approx(0.27).epsilon(0.1));
+  CHECK(table.acceptance(0, sure, 0) == doctest::Approx(0.27).epsilon(0.1).scale(0));
   CHECK(table.acceptance(0, sure, 5) == doctest::Approx(table.acceptance(0, sure, 0)));
   CHECK(table.acceptance(0, unsure, 0) < low);  // the layer's word is worth less
   for (int i = 0; i < 2000; ++i) table.settle(0.98);
@@ -263,8 +265,8 @@ TEST_CASE("the controller: far drafts are not taken for near ones of the same co
     if (i % 20 == 0) table.settle(1);
   }
   const double near = table.acceptance(0, bin, 0), far = table.acceptance(0, bin, 3);
-  CHECK(near == doctest::Approx(0.9).epsilon(0.1));
-  CHECK(far == doctest::Approx(0.3).epsilon(0.2));
+  CHECK(near == doctest::Approx(0.9).epsilon(0.1).scale(0));
+  CHECK(far == doctest::Approx(0.3).epsilon(0.2).scale(0));
   CHECK(table.acceptance(0, bin, 1) == doctest::Approx(near));  // nothing seen there
   CHECK(table.acceptance(0, bin, 15) == doctest::Approx(far));
 }
