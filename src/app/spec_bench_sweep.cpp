@@ -25,6 +25,16 @@ std::vector<double> around(std::vector<double> values, double set) {
   return values;
 }
 
+// Bounds that let in one head more each. A head before any layer is within every bound.
+std::vector<int> depths(const std::vector<int>& head_layers) {
+  std::vector<int> out;
+  for (const int layer : head_layers) {
+    const int depth = std::max(layer, 1);
+    if (out.empty() || depth > out.back()) out.push_back(depth);
+  }
+  return out;
+}
+
 // At most `n` of the layers, the ends among them.
 std::vector<double> thinned(const std::vector<int>& layers, size_t n) {
   std::vector<double> out;
@@ -59,7 +69,7 @@ std::vector<SweepPoint> sweep_points(const SpeculationFlags& base, const SpecBou
   for (const double v : around({0, 0.1, 0.2, 0.4, 0.8}, setting.alpha)) {
     add("alpha", v, [v](SpecBoundFlags& f) { f.alpha = static_cast<float>(v); });
   }
-  for (const double v : thinned(head_layers, 8)) {
+  for (const double v : thinned(depths(head_layers), 8)) {
     add("d_max", v, [v](SpecBoundFlags& f) {
       f.d_max = static_cast<int>(v);
       f.check_layers.emplace();

@@ -24,7 +24,8 @@ struct SweepPoint {
 
 // `base`: the flags; `setting` and `head_layers`: what they come to (Speculation::params(),
 // head_layers()). d_max walks over all layers that have a head, each checked, and so does the
-// variant without a depth bound. Throws Error(kUsage) where there is nothing to move.
+// variant without a depth bound; for a head before any layer it is 1. Throws Error(kUsage) where
+// there is nothing to move.
 std::vector<SweepPoint> sweep_points(const SpeculationFlags& base, const SpecBoundParams& setting,
                                      const std::vector<int>& head_layers);
 

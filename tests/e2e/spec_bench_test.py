@@ -8,7 +8,7 @@ import statistics
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-from specbound_process import LENS, STORIES, FolderCase, specbound, start
+from specbound_process import DEMO, LENS, STORIES, FolderCase, specbound, start
 
 QUESTIONS = [
     {"question_id": 81, "category": "writing", "turns": ["Once upon a time", "And then?"],
@@ -240,6 +240,13 @@ class SpecBench(FolderCase):
         self.assertEqual(len(self.answers("tau-0.5")), 1)
         rates = [p["compression_rate"] for p in sweep["figure_3"]["w_max"]]
         self.assertGreaterEqual(rates[-1], rates[0])  # wider never gives fewer tokens a round
+
+    def test_sweep_of_a_head_before_any_layer(self):  # what the bundled heads draft by
+        result = specbound("spec-bench", "-m", DEMO, "-f", self.questions, "-n", "4", "-t", "1",
+                           "--limit", "1", "--sweep", "--out", self.out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(b"\nd_max 1 ", result.stdout)
+        self.assertIn(b"every text is identical", result.stdout)
 
     def refused(self, status, pattern, *arguments):
         result = specbound("spec-bench", *MODEL, *arguments)

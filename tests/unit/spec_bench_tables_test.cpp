@@ -204,6 +204,14 @@ TEST_CASE("spec-bench: the sweep moves one setting at a time") {
                          "setting no-annealing no-depth-bound no-width-bound "});
   CHECK(count(moved, "alpha-0.2 ") == 1);  // the setting's is one of the list
   expect_error(ErrorCode::kUsage, [&] { sweep_points(base, setting, {}); });
+  // A head before any layer is looked at whatever the bound, which is a layer.
+  for (const std::vector<int>& layers : {std::vector{0, 4}, {0, 1, 4}}) {
+    std::vector<double> depths;
+    for (const SweepPoint& p : sweep_points(base, setting, layers)) {
+      if (p.parameter == "d_max") depths.push_back(p.value);
+    }
+    CHECK(depths == std::vector<double>{1, 4});
+  }
 
   std::vector<SpecBenchResult> results;
   for (size_t i = 0; i < points.size(); ++i) {
