@@ -83,14 +83,13 @@ def against_fixed(kind, texts, threads):
     return entry
 
 
-def compare_drafters(a, threads, folder):
-    """`spec-bench --compare all`, its answers in `folder`: what --json says."""
+def ask(a, threads, limit, folder, flags):
+    """`spec-bench` of `limit` questions, 0 for all, its answers in `folder`: what --json says."""
     result = folder / "result.json"
     command = [a.specbound, "spec-bench", "-m", a.models[0], "-f", QUESTIONS, "-n", N_PREDICT,
-               "-t", threads, "--out", folder, "--json", result, "--compare", "all", "--setting",
-               f"paper-heads: --preset paper --heads {a.full_heads}"]
-    if a.questions:
-        command += ["--limit", a.questions]
+               "-t", threads, "--out", folder, "--json", result, *flags]
+    if limit:
+        command += ["--limit", limit]
     done = subprocess.run([str(word) for word in command])
     if done.returncode != 0:
         sys.exit(f"spec-bench: exit {done.returncode}")
@@ -111,7 +110,9 @@ def as_dialogues(answers):
 def measure(a, threads):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        compared = compare_drafters(a, threads, folder)
+        compared = ask(a, threads, a.questions, folder,
+                       ["--compare", "all", "--setting",
+                        f"paper-heads: --preset paper --heads {a.full_heads}"])
         asked = [json.dumps(dialogue) for dialogue in as_dialogues(folder / "plain.jsonl")]
         path = folder / "texts"
         path.write_text("\n".join([*asked, *DIALOGUES.read_text().splitlines()[:a.count], ""]))
