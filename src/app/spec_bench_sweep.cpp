@@ -25,7 +25,7 @@ std::vector<double> around(std::vector<double> values, double set) {
   return values;
 }
 
-// Bounds that let in one head more each. A head before any layer is within every bound.
+// The bounds that let in more heads each. One before any layer is within every bound.
 std::vector<int> depths(const std::vector<int>& head_layers) {
   std::vector<int> out;
   for (const int layer : head_layers) {
