@@ -1,7 +1,7 @@
 # Sourced by the bench scripts with the name of a bench program: builds it, makes the random models.
 # Sets program (its path) and models: paths of the random model, unless RANDOM_MODEL is "none", and
 # of the demo model; with TYPES ("q4_0 q4_k_m", see make_random_model.py) of a random model of each
-# type instead.
+# type instead. Gives full_heads().
 root=$(cd "$here/../.." && pwd)
 build=${BUILD_DIR:-$root/build/release}
 if [[ ! -f $build/CMakeCache.txt ]]; then
@@ -17,6 +17,10 @@ random_model() {  # TYPE PATH
     python3 "$here/make_random_model.py" "$2" --type "$1" >&2
   fi
   models+=("$2")
+}
+full_heads() {  # MODEL; sets full: heads at every layer of it, trained on first use
+  full=${FULL_HEADS:-$build/full.heads.gguf}
+  [[ -f $full ]] || BUILD_DIR=$build "$here/make_full_heads.sh" "$1" "$full"
 }
 models=()
 if [[ -n ${TYPES:-} ]]; then

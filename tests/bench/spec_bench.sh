@@ -15,7 +15,6 @@ RANDOM_MODEL=none source "$here/prepare.sh" specbound
 specbound=$program
 RANDOM_MODEL=none source "$here/prepare.sh" bench_dialogues
 model=${models[0]}
-full=${FULL_HEADS:-$build/full.heads.gguf}
-[[ -f $full ]] || BUILD_DIR=$build "$here/make_full_heads.sh" "$model" "$full"
+full_heads "$model"
 exec python3 "$here/spec_bench.py" --specbound "$specbound" --bench-dialogues "$program" \
   --full-heads "$full" "$@" -- "$model"

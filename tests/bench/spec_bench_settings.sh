@@ -13,7 +13,6 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 RANDOM_MODEL=none source "$here/prepare.sh" specbound
 model=${models[0]}
-full=${FULL_HEADS:-$build/full.heads.gguf}
-[[ -f $full ]] || BUILD_DIR=$build "$here/make_full_heads.sh" "$model" "$full"
+full_heads "$model"
 exec python3 "$here/spec_bench_settings.py" --specbound "$program" --full-heads "$full" \
   --figures "$build/figures" "$@" "$model"

@@ -15,7 +15,6 @@ source "$here/prepare.sh" bench_decode
 bench_decode=$program
 source "$here/prepare.sh" bench_dialogues
 model=${models[1]}
-full=${FULL_HEADS:-$build/full.heads.gguf}
-[[ -f $full ]] || BUILD_DIR=$build "$here/make_full_heads.sh" "$model" "$full"
+full_heads "$model"
 exec python3 "$here/specbound_cpu.py" --bench-dialogues "$program" --bench-decode "$bench_decode" \
   --full-heads "$full" "$@" -- "$model"
