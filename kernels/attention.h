@@ -25,8 +25,8 @@ struct Heads {
   // (kv.n_ctx, rope_dim): a pair's angle at both of its places, the sine negative at the first
   // (engine/cpu/rope.h).
   const float *cosine, *sine;
-  bool neighbours;  // pairs are neighbours; otherwise they lie rope_dim/2 apart
-  int rope_dim;     // first numbers of a head that are rotated: even, up to head_dim; 0: none
+  bool interleaved;  // pairs are 2i and 2i + 1; otherwise they lie rope_dim/2 apart
+  int rope_dim;      // first numbers of a head that are rotated: even, up to head_dim; 0: none
   float score_scale;
   float softcap;  // of scores: cap * tanh(x / cap); 0: none
   int window;     // keys that a row sees, itself among them; 0: all

@@ -1,6 +1,6 @@
-// Exit checks (DESIGN 6): logits of one row and how sure they are. The bits are those of the CPU
-// backend (engine/cpu/exit_checks.cpp; engine/cpu/kernels_impl.h: peak_chunks, join_peaks,
-// softmax_peak). A check ends in exit_logits and join_peaks; before them,
+// Exit checks (docs/architecture.md 6): logits of one row and how sure they are. The bits are those
+// of the CPU backend (engine/cpu/exit_checks.cpp; engine/cpu/kernels_impl.h: peak_chunks,
+// join_peaks, softmax_peak). A check ends in exit_logits and join_peaks; before them,
 //   folded   norm_quantize(H[slot], ones), the last row of the pass -> x
 //   full     the map (projections_f16.h), quantize_rows -> x; `w` is lm_head
 //   chained  norm_quantize(H[slot], ones) -> the first half of u[slot], whose second half is the

@@ -55,7 +55,7 @@ SPECBOUND_DEVICE Word2 dequantized(uint32_t word, float dw, float mw) {
 }
 
 template <class Form>
-__global__ void __launch_bounds__(kThreads) expand_i8_kernel(ExpandI8 p) {
+SPECBOUND_DEVICE void expand_i8_block(const ExpandI8& p) {
   const int n_blocks = p.w.n_in / kQuantBlock;
   const TileBlock at = tile_block();
   if (at.block >= n_blocks) return;
@@ -76,6 +76,10 @@ __global__ void __launch_bounds__(kThreads) expand_i8_kernel(ExpandI8 p) {
     *reinterpret_cast<Word4*>(p.to + static_cast<size_t>(output) * p.ld + k) = {first.x, first.y,
                                                                                 second.x, second.y};
   }
+}
+
+__global__ void __launch_bounds__(kThreads) expand_i8_kernel(ExpandI8 p) {
+  as_form(p.w.type, [&]<class Form>(Form) { expand_i8_block<Form>(p); });
 }
 
 __global__ void __launch_bounds__(kRowThreads) halve_scaled_rows_kernel(HalveScaledRows p) {
@@ -123,11 +127,8 @@ Grid tile_blocks(int n_out, int n_blocks) {
 void expand_i8(const ExpandI8& p, Stream stream) {
   check_tiles(p.w);
   SB_CHECK(aligned(p.to, 16) && p.ld % 8 == 0 && p.ld >= p.w.n_in);
-  const auto kernel = p.w.type == DType::kQ4_0   ? expand_i8_kernel<FormQ4_0>
-                      : p.w.type == DType::kQ4_K ? expand_i8_kernel<FormQ4_K>
-                                                 : expand_i8_kernel<FormQ8_0>;
-  launch(kernel, "expand_i8", {tile_blocks(p.w.n_out, p.w.n_in / kQuantBlock), kThreads, 0}, stream,
-         p);
+  launch(expand_i8_kernel, "expand_i8",
+         {tile_blocks(p.w.n_out, p.w.n_in / kQuantBlock), kThreads, 0}, stream, p);
 }
 
 void expand_f16(const ExpandF16& p, Stream stream) {

@@ -1,4 +1,4 @@
-// Operands for a foreign GEMM (engine/cuda/prefill_cublas.h), which wants row-major FP16: weights
+// Operands for a foreign GEMM (engine/cuda/prefill_matmuls.h), which wants row-major FP16: weights
 // out of fragment order, rows of activations of which FP16 keeps 11 bits, and what is left to do
 // with the products.
 #pragma once

@@ -39,8 +39,8 @@ SPECBOUND_DEVICE void finish_head(const Heads& heads, const float* x, const floa
   const float* cosine = heads.cosine + static_cast<size_t>(pos) * rotated;
   const float* sine = heads.sine + static_cast<size_t>(pos) * rotated;
   for (int i = lane; i < rotated / 2; i += kWarp) {
-    const int first = heads.neighbours ? 2 * i : i;
-    const int second = heads.neighbours ? first + 1 : first + rotated / 2;
+    const int first = heads.interleaved ? 2 * i : i;
+    const int second = heads.interleaved ? first + 1 : first + rotated / 2;
     float a = y[first], b = y[second];
     if (norm != nullptr) {
       a = (a * scale) * norm[first];

@@ -2,9 +2,9 @@
 // run in virtual lanes and end in one fixed tree, exp is one polynomial. Same bits on both.
 #pragma once
 
-#include "engine/float_formula.h"
 #include "intrinsics.cuh"
-#include "model/activation.h"
+#include "numerics/activation.h"
+#include "numerics/float_formula.h"
 
 namespace specbound::kernels {
 
@@ -29,7 +29,7 @@ SPECBOUND_DEVICE float exp_formula(float x) {
   return x < -87.0f ? 0.0f : p;
 }
 
-// silu or gelu (engine/float_formula.h): they differ in what the exponent is.
+// silu or gelu (numerics/float_formula.h): they differ in what the exponent is.
 SPECBOUND_DEVICE float activated(Activation activation, float x) {
   float exponent = 0.0f - x;
   if (activation == Activation::kGelu) {
@@ -41,7 +41,7 @@ SPECBOUND_DEVICE float silu(float x) {
   return activated(Activation::kSilu, x);
 }
 
-// cap * tanh(x / cap), cap > 0 (engine/float_formula.h).
+// cap * tanh(x / cap), cap > 0 (numerics/float_formula.h).
 SPECBOUND_DEVICE float softcap(float x, float cap) {
   const float scaled = x / cap;
   const float e = exp_formula(-2.0f * float_of(bits_of(scaled) & 0x7fffffffu));

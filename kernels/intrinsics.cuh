@@ -18,7 +18,7 @@
 #include <bit>
 #include <cmath>
 
-#include "model/half.h"
+#include "numerics/half.h"
 #include "simt/device.h"
 #define SPECBOUND_DEVICE inline
 // Of a warp operation: the line that calls it, at which the executor wants all lanes to be.

@@ -1,13 +1,13 @@
 // Operands in the layouts that the kernels stream. Plain structs of device pointers, for host code
-// and kernels alike. DESIGN 4, 8.
+// and kernels alike. docs/architecture.md 4, 8.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/int8_formula.h"
-#include "model/activation.h"
-#include "model/dtype.h"
+#include "numerics/activation.h"
+#include "numerics/dtype.h"
+#include "numerics/int8_formula.h"
 
 namespace specbound::kernels {
 
@@ -37,7 +37,7 @@ struct TilesI8 {
   const int8_t* q;      // (n_tiles, n_in/32, 32 lanes, 16 or 8), 16-byte aligned
   // (n_tiles, n_in/32, 8, 2), of g and of g + 8, 4-byte aligned: FP16 scales; Q4_K: scale + 256 min
   const uint16_t* d;
-  DType type = DType::kQ8_0;  // or kQ4_0, kQ4_K
+  DType type = DType::kQ8_0;  // its int8_form()
   // Q4_K: (n_tiles, n_in/256, 8, 2), of g and of g + 8: FP16 d below, dmin above. 8-byte aligned.
   const uint32_t* d2 = nullptr;
 };

@@ -136,13 +136,9 @@ template <int kPanels>
 SPECBOUND_DEVICE void chunk_sums(const TilesI8& w, const RowsI8& x, int unit, const Chunk& chunk,
                                  float (&acc)[kPanels][2][4]) {
   const int left = chunk.end - chunk.begin;
-  if (w.type == DType::kQ4_0) {
-    chunk_sums(chunk_reader<FormQ4_0, kPanels>(w, x, unit, chunk.begin), left, acc);
-  } else if (w.type == DType::kQ4_K) {
-    chunk_sums(chunk_reader<FormQ4_K, kPanels>(w, x, unit, chunk.begin), left, acc);
-  } else {
-    chunk_sums(chunk_reader<FormQ8_0, kPanels>(w, x, unit, chunk.begin), left, acc);
-  }
+  as_form(w.type, [&]<class Form>(Form) {
+    chunk_sums(chunk_reader<Form, kPanels>(w, x, unit, chunk.begin), left, acc);
+  });
 }
 
 // This warp's chunk of a unit's sums into `sums` (16 rows, kSumStride), rows [0, 8 kPanels).

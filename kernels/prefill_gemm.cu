@@ -93,6 +93,24 @@ SPECBOUND_DEVICE void add_chunk(const Operands& o, int first_panel, Sums& acc, S
   }
 }
 
+// What a stage holds of a block, as its form has it.
+template <class Form>
+SPECBOUND_DEVICE typename Form::Values values_of(const Word4& v) {
+  if constexpr (sizeof(typename Form::Values) == sizeof(Word4)) {
+    return v;
+  } else {
+    return {v.x, v.y};
+  }
+}
+template <class Form>
+SPECBOUND_DEVICE typename Form::Scales scales_of(uint32_t d, const Word2& d2) {
+  if constexpr (Form::kHasMins) {
+    return {d, d2};
+  } else {
+    return d;
+  }
+}
+
 // acc += the sums of a block of INT8 weights with all panels, whose rows of it lie at q, their
 // scales at dx and -xsum at `less_sums`, a panel after another.
 template <class Form, class S>
@@ -163,7 +181,7 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
     }
   };
   const auto fetch_weights = [&](int word) {
-    if (kAny && o.type != DType::kQ8_0) {  // half of it
+    if (kAny && bits_of_form(o.type) == 4) {  // half of it
       const auto* halves = reinterpret_cast<const Word2*>(o.w) + first_word;
       const Word2 v = mine && word < n_words ? load_once(halves + static_cast<size_t>(word) * kWarp)
                                              : Word2{0, 0};
@@ -180,7 +198,7 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
   // The same of Q4_K's d and dmin.
   const auto fetch_d2 = [&](int block) {
     const int j = block + lane / 8;
-    const bool exists = kAny && mine && o.type == DType::kQ4_K && lane < S::kScales && j < n_blocks;
+    const bool exists = kAny && mine && form_has_mins(o.type) && lane < S::kScales && j < n_blocks;
     const size_t place = static_cast<size_t>(tile) * (n_blocks / kPartsOf256) + j / kPartsOf256;
     return exists ? o.w_d2[place * 8 + lane % 8] : Word2{0, 0};
   };
@@ -216,15 +234,18 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
         const auto* q = reinterpret_cast<const Word2*>(panels + b * kBlockPanelWords) + lane;
         const auto* dx = reinterpret_cast<const Word2*>(panel_scales + b * kPanelRows) + lane % 4;
         const auto* sums = reinterpret_cast<const Float2*>(panel_sums + b * kPanelRows) + lane % 4;
-        if (!kAny || o.type == DType::kQ8_0) {
-          add_panels<FormQ8_0, S>(a[b], FormQ8_0::factors(scale), q, dx, sums, acc);
-        } else if (o.type == DType::kQ4_0) {
-          const Word4 weights = FormQ4_0::operand({a[b].x, a[b].y});
-          add_panels<FormQ4_0, S>(weights, FormQ4_0::factors(scale), q, dx, sums, acc);
+        const auto add = [&]<class Form>(Form) {
+          Word2 of_g{0, 0};
+          if constexpr (Form::kHasMins) {
+            of_g = {shuffle(d2.x, 8 * b + lane / 4), shuffle(d2.y, 8 * b + lane / 4)};
+          }
+          add_panels<Form, S>(Form::operand(values_of<Form>(a[b])),
+                              Form::factors(scales_of<Form>(scale, of_g)), q, dx, sums, acc);
+        };
+        if constexpr (kAny) {
+          as_form(o.type, add);
         } else {
-          const Word2 of_g{shuffle(d2.x, 8 * b + lane / 4), shuffle(d2.y, 8 * b + lane / 4)};
-          const Word4 weights = FormQ4_K::operand({a[b].x, a[b].y});
-          add_panels<FormQ4_K, S>(weights, FormQ4_K::factors({scale, of_g}), q, dx, sums, acc);
+          add(FormQ8_0{});
         }
         a[b] = fetch_weights(next + b);
       } else {

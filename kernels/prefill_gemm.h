@@ -1,8 +1,9 @@
 // Matmuls of prefill, up to 512 rows: INT8 with the CPU's bits, FP16 with those of decode.
 //
-// y = W x by the written formula (engine/int8_formula.h; FP16: matmul_f16.cuh), so a row's bits are
-// the same whatever n_rows is and wherever it lies. Rows are counted by pass->n_rows, 1..max_rows.
-// All pointers are device memory; what is written may not overlap what is read, `y` aside.
+// y = W x by the written formula (numerics/int8_formula.h; FP16: matmul_f16.cuh), so a row's bits
+// are the same whatever n_rows is and wherever it lies. Rows are counted by pass->n_rows,
+// 1..max_rows. All pointers are device memory; what is written may not overlap what is read, `y`
+// aside.
 #pragma once
 
 #include "layouts.h"

@@ -1,5 +1,5 @@
 // y = W x for the 1..16 rows of a decode pass, INT8 weights, with what follows at once. The bits
-// are those of the CPU backend and do not depend on the other rows (engine/int8_formula.h).
+// are those of the CPU backend and do not depend on the other rows (numerics/int8_formula.h).
 //
 // Common to all: pass->n_rows is 1..16; x holds panels_of(n_rows) panels; weights are TilesI8 with
 // n_in = x.n_in, any n_out >= 1; q and d of weights and rows are aligned as layouts.h says, d of

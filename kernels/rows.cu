@@ -5,7 +5,7 @@
 #include "launch.cuh"
 #include "quantize.cuh"
 #include "row_norm.cuh"
-#include "stored_value.cuh"
+#include "weight_forms.cuh"
 
 namespace specbound::kernels {
 namespace {

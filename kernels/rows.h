@@ -7,7 +7,7 @@
 #pragma once
 
 #include "layouts.h"
-#include "model/dtype.h"
+#include "numerics/dtype.h"
 #include "stream.h"
 
 namespace specbound::kernels {

@@ -1,9 +1,9 @@
 // Penalty, Gumbel draws and the heads of rows. The arithmetic of scores and weights is that of
-// decode/noise.h and engine/exact_math.h, compiled for the device.
+// numerics/noise.h and numerics/exact_math.h, compiled for the device.
 #include "sampling.h"
 
-#include "decode/noise.h"
 #include "launch.cuh"
+#include "numerics/noise.h"
 
 namespace specbound::kernels {
 namespace {

@@ -1,4 +1,5 @@
-// Sampling on the device (DESIGN 5): the tokens are those of decode/sampler.h, always.
+// Sampling on the device (docs/architecture.md 5): the tokens are those of decode/sampler.h,
+// always.
 //
 //   penalize_rows   first, where a repetition penalty is set
 //   gumbel_argmax   greedy and unfiltered draws, to the end
@@ -8,8 +9,8 @@
 // A row of n logits may speak of some tokens only: `ids` then says whose each one is (each once).
 #pragma once
 
-#include "engine/top_logits.h"
 #include "layouts.h"
+#include "numerics/top_logits.h"
 #include "stream.h"
 
 namespace specbound::kernels {

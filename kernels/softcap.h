@@ -1,4 +1,4 @@
-// Final logits of models that cap them (engine/float_formula.h), for matmuls that do not do it
+// Final logits of models that cap them (numerics/float_formula.h), for matmuls that do not do it
 // themselves: exit_logits does.
 #pragma once
 

@@ -1,9 +1,9 @@
 // Rows and heads that learn; a block computes a row, or many share the values of a parameter.
 #include "training.h"
 
-#include "engine/exact_math.h"
 #include "float_formula.cuh"
 #include "launch.cuh"
+#include "numerics/exact_math.h"
 
 namespace specbound::kernels {
 namespace {

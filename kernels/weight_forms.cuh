@@ -1,5 +1,6 @@
-// The forms of TilesI8, as a lane reads them: its part of a block of 32 k of a tile, widened to the
-// operand of mma_16x8x32, and the factors of the block's sums (engine/int8_formula.h).
+// All that kernels know of a quantization: its form of TilesI8 as a lane reads it, a lane's part of
+// a block of 32 k of a tile, widened to the operand of mma_16x8x32, and the factors of the block's
+// sums (numerics/int8_formula.h); and a single element, as a file holds it.
 //
 // Integer sums start at the bits of a float, kStart, whose last place is worth one of them: as long
 // as they are less than 2^22 in magnitude, they are floats as they are.
@@ -99,6 +100,18 @@ struct FormQ4_K {
   }
 };
 
+// Calls act(Form{}) with the form of a type.
+template <class Act>
+SPECBOUND_DEVICE void as_form(DType type, const Act& act) {
+  if (type == DType::kQ4_0) {
+    act(FormQ4_0{});
+  } else if (type == DType::kQ4_K) {
+    act(FormQ4_K{});
+  } else {
+    act(FormQ8_0{});
+  }
+}
+
 // Q4_K's d and dmin of this lane's outputs, from the first 256 k of a tile on; else null.
 template <class Form>
 SPECBOUND_DEVICE const Word2* d2_of_tile(const TilesI8& w, int tile) {
@@ -115,11 +128,10 @@ SPECBOUND_DEVICE void let_be_q8_0(TilesI8& w) {
 
 // For launchers: tiles of a form that there is.
 inline void check_tiles(const TilesI8& w) {
-  const bool q4_k = w.type == DType::kQ4_K;
-  SB_CHECK(q4_k || w.type == DType::kQ8_0 || w.type == DType::kQ4_0);
+  SB_CHECK(takes_int8_rows(w.type) && int8_form(w.type) == w.type);
   SB_CHECK(w.n_out >= 1 && w.n_in >= kQuantBlock);
-  SB_CHECK(w.n_in % (q4_k ? kPartsOf256 * kQuantBlock : kQuantBlock) == 0);
-  SB_CHECK(aligned(w.q, 16) && aligned(w.d, 4) && (!q4_k || aligned(w.d2, 8)));
+  SB_CHECK(w.n_in % static_cast<int>(dtype_info(w.type)->block) == 0);
+  SB_CHECK(aligned(w.q, 16) && aligned(w.d, 4) && (!form_has_mins(w.type) || aligned(w.d2, 8)));
 }
 
 // What a block's sums start at, and their values.
@@ -157,6 +169,113 @@ SPECBOUND_DEVICE Float2 less_row_sums(const Word2& x) {
   mma_16x8x32(sum, Word4{kOne, kOne, kOne, kOne}, x);
   return {kOnes - float_of(static_cast<uint32_t>(sum[0])),
           kOnes - float_of(static_cast<uint32_t>(sum[1]))};
+}
+
+// ---- one element, as a file holds it: the bits of model/codec.cpp, a block at a time there ----
+
+// Element i of a block, of which `low` has four bits: i below in a byte, i + 16 above.
+SPECBOUND_DEVICE int four_bits(const uint8_t* low, int i) {
+  return i < 16 ? low[i] & 15 : low[i - 16] >> 4;
+}
+// .. and `high` a fifth, in the order of elements.
+SPECBOUND_DEVICE int five_bits(const uint8_t* low, const uint8_t* high, int i) {
+  return four_bits(low, i) | ((high[i / 8] >> (i % 8)) & 1) << 4;
+}
+// Element i of 256, two bits each: of each half byte j holds elements j, j + 32, j + 64, j + 96.
+SPECBOUND_DEVICE int two_bits(const uint8_t* q, int i) {
+  return (q[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2)) & 3;
+}
+// Element i of 256, four bits each: of each quarter byte j holds elements j and j + 32.
+SPECBOUND_DEVICE int nibble(const uint8_t* q, int i) {
+  return (q[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4)) & 15;
+}
+
+SPECBOUND_DEVICE float value_of(const BlockQ8_0& b, int i) {
+  return half_float(b.d) * static_cast<float>(b.q[i]);
+}
+SPECBOUND_DEVICE float value_of(const BlockQ4_0& b, int i) {
+  return half_float(b.d) * static_cast<float>(four_bits(b.q, i) - 8);
+}
+SPECBOUND_DEVICE float value_of(const BlockQ4_1& b, int i) {
+  return half_float(b.d) * static_cast<float>(four_bits(b.q, i)) + half_float(b.m);
+}
+SPECBOUND_DEVICE float value_of(const BlockQ5_0& b, int i) {
+  return half_float(b.d) * static_cast<float>(five_bits(b.q, b.high, i) - 16);
+}
+SPECBOUND_DEVICE float value_of(const BlockQ5_1& b, int i) {
+  return half_float(b.d) * static_cast<float>(five_bits(b.q, b.high, i)) + half_float(b.m);
+}
+SPECBOUND_DEVICE float value_of(const BlockQ2_K& b, int i) {
+  const int packed = b.scales[i / 16];
+  const float scale = half_float(b.d) * static_cast<float>(packed & 15);
+  const float min = half_float(b.dmin) * static_cast<float>(packed >> 4);
+  return scale * static_cast<float>(two_bits(b.q, i)) - min;
+}
+SPECBOUND_DEVICE float value_of(const BlockQ3_K& b, int i) {
+  const int part = i / 16;
+  const int low = (b.scales[part % 8] >> (part / 8 * 4)) & 15;
+  const int high = (b.scales[8 + part % 4] >> (part / 4 * 2)) & 3;
+  const float scale = half_float(b.d) * static_cast<float>((low | high << 4) - 32);
+  const int third = (b.high[i % 32] >> (i / 32)) & 1;
+  return scale * static_cast<float>((two_bits(b.q, i) | third << 2) - 4);
+}
+SPECBOUND_DEVICE float value_of(const BlockQ4_K& b, int i) {
+  const Q4KScale packed = q4_k_scale(b, i / 32);
+  const float scale = half_float(b.d) * static_cast<float>(packed.scale);
+  const float min = half_float(b.dmin) * static_cast<float>(packed.min);
+  return scale * static_cast<float>(nibble(b.q, i)) - min;
+}
+SPECBOUND_DEVICE float value_of(const BlockQ5_K& b, int i) {
+  const Q4KScale packed = q4_k_scale(b.scales, i / 32);
+  const float scale = half_float(b.d) * static_cast<float>(packed.scale);
+  const float min = half_float(b.dmin) * static_cast<float>(packed.min);
+  const int fifth = (b.high[i % 32] >> (i / 32)) & 1;
+  return scale * static_cast<float>(nibble(b.q, i) | fifth << 4) - min;
+}
+SPECBOUND_DEVICE float value_of(const BlockQ6_K& b, int i) {
+  const float scale = half_float(b.d) * static_cast<float>(b.scales[i / 16]);
+  const int low = (b.low[i / 128 * 64 + i % 64] >> (i / 64 % 2 * 4)) & 15;
+  const int high = (b.high[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2)) & 3;
+  return scale * static_cast<float>((low | high << 4) - 32);
+}
+
+template <class Block>
+SPECBOUND_DEVICE float in_blocks(const void* data, size_t i, int elements) {
+  return value_of(static_cast<const Block*>(data)[i / elements], static_cast<int>(i % elements));
+}
+
+// Element i of `data`, of a type that runs_as() something.
+SPECBOUND_DEVICE float stored_value(DType type, const void* data, size_t i) {
+  switch (type) {
+    case DType::kF32:
+      return static_cast<const float*>(data)[i];
+    case DType::kF16:
+      return half_float(static_cast<const uint16_t*>(data)[i]);
+    case DType::kBF16:
+      return float_of(uint32_t{static_cast<const uint16_t*>(data)[i]} << 16);
+    case DType::kQ8_0:
+      return in_blocks<BlockQ8_0>(data, i, 32);
+    case DType::kQ4_0:
+      return in_blocks<BlockQ4_0>(data, i, 32);
+    case DType::kQ4_1:
+      return in_blocks<BlockQ4_1>(data, i, 32);
+    case DType::kQ5_0:
+      return in_blocks<BlockQ5_0>(data, i, 32);
+    case DType::kQ5_1:
+      return in_blocks<BlockQ5_1>(data, i, 32);
+    case DType::kQ2_K:
+      return in_blocks<BlockQ2_K>(data, i, 256);
+    case DType::kQ3_K:
+      return in_blocks<BlockQ3_K>(data, i, 256);
+    case DType::kQ4_K:
+      return in_blocks<BlockQ4_K>(data, i, 256);
+    case DType::kQ5_K:
+      return in_blocks<BlockQ5_K>(data, i, 256);
+    case DType::kQ6_K:
+      return in_blocks<BlockQ6_K>(data, i, 256);
+    default:
+      return not_a_number();
+  }
 }
 
 }  // namespace specbound::kernels

@@ -4,11 +4,14 @@ include(GNUInstallDirs)
 install(TARGETS specbound specbound_shared)
 install(FILES ${CMAKE_SOURCE_DIR}/src/capi/specbound.h TYPE INCLUDE)
 
-# Not ${CMAKE_INSTALL_DATADIR}: src/app/model_path.cpp looks here.
+# Not ${CMAKE_INSTALL_DATADIR}: src/runtime/model_path.cpp looks here.
 file(GLOB models CONFIGURE_DEPENDS models/demo-chat-16l* models/README.md)
 install(FILES ${models} DESTINATION share/specbound/models)
 install(FILES README.md CHANGELOG.md LICENSE TYPE DOC)
-install(FILES src/capi/example.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY docs TYPE DOC)
+# What draws tables and figures from what the benches write with --json.
+install(FILES src/capi/example.c tests/bench/bench_tables.py tests/bench/spec_bench_sweep.py
+  tests/bench/plots.py DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
   set(pc_prefix ${CMAKE_INSTALL_PREFIX})

@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # Builds and runs every test, after installing what they need (apt, only when something is missing).
 #
-#   packaging/test.sh           everything: style, gcc, clang, sanitizers, fuzzers, CUDA build
-#   packaging/test.sh --quick   style and the release suite only
+#   packaging/test.sh          style, the release build's tests (units, kernels on the SIMT
+#                              executor, each front end from the outside), what reads files under
+#                              ASan and UBSan
+#   packaging/test.sh --full   that, every end-to-end test, a sixth of the planted faults (which one
+#                              the commit says), clang, sanitizers, fuzzers, the CUDA build
+#   packaging/test.sh --all    that with all planted faults and what needs the network: nightly
 #
 # One line a stage, then `N passed, N failed, N skipped`; exit status 1 when anything failed. A
 # stage that fails stops no other. A stage counts as one, or, when it runs a list of tests, as these
@@ -12,7 +16,7 @@ set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root" || exit 1
 logs="$root/build/test-logs"
-fuzz_seconds=30  # each fuzzer
+fuzz_seconds=30  # each fuzzer; two run at a time
 # Material that may not lie in the repository (the Llama 3 vocabulary), where it lies beside it.
 if [ -z "${SPECBOUND_SHARED:-}" ] && [ -d "$root/../shared/data" ]; then
   export SPECBOUND_SHARED="$root/../shared"
@@ -24,13 +28,16 @@ say() { echo "test: $*"; }
 . packaging/dependencies.sh
 
 case "$*" in
-  "") quick=no ;;
-  --quick) quick=yes ;;
+  "") extent=default faults=OFF ;;
+  --full) extent=full faults=ROTATE ;;
+  --all) extent=all faults=ALL ;;
   *)
-    echo "usage: packaging/test.sh [--quick]" >&2
+    echo "usage: packaging/test.sh [--full|--all]" >&2
     exit 2
     ;;
 esac
+# Which sixth of the faults: another one by the second of the commit, in shallow clones too.
+fault_turn=$(($(git log -1 --format=%ct 2>/dev/null || date +%s) % 6))
 
 # ---- stages: exit status 0 is a pass; file `counts` (passed failed skipped, then notes) says more
 
@@ -57,11 +64,16 @@ stage_format() {
   return 1
 }
 
+# build PRESET [--set VARIABLE=VALUE]... [TARGETS and ninja's arguments]
 build() {
-  local preset=$1
+  local preset=$1 settings=()
   shift
+  while [ "${1-}" = --set ]; do
+    settings+=(-D "$2")
+    shift 2
+  done
   forget_moved_build "build/$preset"
-  cmake --preset "$preset" && cmake --build --preset "$preset" "$@" -- -k 0
+  cmake --preset "$preset" "${settings[@]}" && cmake --build --preset "$preset" "$@" -- -k 0
 }
 
 # Address-space randomization with more entropy than the sanitizers of gcc 12 and clang 14 expect
@@ -74,30 +86,55 @@ fixed_addresses() {
   fi
 }
 
-suite() {
+# run_tests PRESET [ctest's arguments]: those of a build, two at a time.
+run_tests() {
   local preset=$1 status junit="$logs/$1.xml"
-  build "$preset" || return 1
+  shift
   rm -f "$junit"
-  fixed_addresses ctest --preset "$preset" --parallel 2 --no-tests=error --timeout 1800 \
+  fixed_addresses ctest --preset "$preset" "$@" --parallel 2 --no-tests=error --timeout 1800 \
     --output-junit "$junit" --test-output-size-passed 4194304 --test-output-size-failed 4194304
   status=$?
   python3 packaging/count_results.py "$junit" >"$counts" && return $status
 }
 
-stage_release() { suite release; }
+# The label `quick` is on what the README's command runs; tests/CMakeLists.txt puts it there.
+stage_release() {
+  local quick=(specbound specbound_tests gui_tests simt_tests capi_test capi_example)
+  local settings=(--set "SPECBOUND_FAULTS=$faults" --set "SPECBOUND_FAULT_TURN=$fault_turn")
+  if [ $extent = default ]; then
+    build release "${settings[@]}" --target "${quick[@]}" && run_tests release -L quick
+  else
+    build release "${settings[@]}" && run_tests release
+  fi
+}
 # Without the end-to-end tests: another compiler has little to add to them.
-stage_clang() { suite clang; }
+stage_clang() { build clang && run_tests clang; }
 
-stage_asan_ubsan() {
+sanitizer_options() {
   export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1
-  suite asan-ubsan
 }
 
-# The end-to-end tests in which threads have most to do with each other.
+# Whatever reads files, prompts and JSON of others, against hostile ones.
+stage_readers() {
+  sanitizer_options
+  build asan-ubsan --target reader_tests && run_tests asan-ubsan -C Readers -L readers
+}
+
+stage_asan_ubsan() {
+  sanitizer_options
+  build asan-ubsan || return 1
+  if [ $extent = all ]; then
+    run_tests asan-ubsan
+  else
+    run_tests asan-ubsan -L "quick|hostile"
+  fi
+}
+
+# What threads have to do with.
 stage_tsan() {
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-  suite tsan
+  build tsan && run_tests tsan
 }
 
 # The fuzzers of files (GGUF, split, heads, safetensors) fill an empty corpus by themselves,
@@ -192,7 +229,7 @@ stage_cuda() {
   elif [ "${version%%.*}" -lt 13 ]; then
     skip "cuda: needs CUDA toolkit 13, found $version"
   else
-    suite cuda
+    build cuda && run_tests cuda
   fi
 }
 
@@ -253,11 +290,14 @@ ensure_openai() {
 
 mkdir -p "$logs"
 ensure_installed $build_needs $test_needs && ensure_fuzzer_runtime || exit 1
-ensure_openai
+if [ $extent != default ]; then ensure_openai; fi
+if [ $extent = all ]; then export SPECBOUND_NETWORK=1; fi
 describe_system
 begin=$SECONDS
 stages=(lint format release)
-if [ $quick = no ]; then
+if [ $extent = default ]; then
+  stages+=(readers)
+else
   stages+=(clang asan-ubsan tsan fuzz cuda)
 fi
 for stage in "${stages[@]}"; do

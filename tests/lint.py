@@ -16,28 +16,43 @@ MAX_LINES, MAX_COLUMNS = 600, 100
 CPP = (".h", ".cpp", ".cuh", ".cu")
 CODE = CPP + (".py", ".sh", ".cmake")
 
-# Folder of src/ -> folders it may include from; DESIGN: app -> decode -> engine -> model, text;
-# what the loop tells (trace) is a leaf. The engine launches kernels, and so does training.
+# Folder of src/, or kernels -> folders it may include from (docs/architecture.md 7). What is
+# written as a formula (numerics), what the loop tells (trace) and the reader of JSON are leaves.
+# The engine launches kernels by their headers (*.h), and so does training; no room includes a
+# front end (cli, repl, server, capi) above it.
 MAY_INCLUDE = {
-    "model": {"model"},
+    "numerics": {"numerics"},
+    "kernels": {"numerics"},
+    "model": {"model", "numerics"},
     "text": {"text", "model"},
-    "convert": {"convert", "model", "text"},
-    "engine": {"engine", "kernels", "model", "text"},
     "trace": {"trace"},
-    "decode": {"decode", "engine", "model", "text", "trace"},
-    "train": {"train", "decode", "engine", "kernels", "model", "text", "trace"},
-    "server": {"server", "decode", "engine", "model", "text", "trace"},
-    "app": {"app", "server", "convert", "train", "decode", "engine", "model", "text", "trace"},
-    "repl": {"repl", "app", "decode", "engine", "model", "text", "trace"},
-    "capi": {"capi", "app", "decode", "engine", "model", "text", "trace"},
+    "json": {"json"},
+    "convert": {"convert", "json", "model", "numerics", "text"},
+    "engine": {"engine", "kernels", "model", "numerics"},
+    "decode": {"decode", "engine", "model", "numerics", "trace"},
+    "train": {"train", "decode", "engine", "kernels", "model", "numerics", "text"},
+    "tune": {"tune", "train", "decode", "engine", "model", "numerics", "trace"},
+    "runtime": {"runtime", "train", "decode", "engine", "json", "model", "numerics", "text",
+                "trace"},
+    "terminal": {"terminal", "runtime", "decode", "text", "trace"},
+    "tools": {"tools", "terminal", "runtime", "tune", "train", "convert", "decode", "engine",
+              "json", "model", "numerics", "text", "trace"},
+    "server": {"server", "json", "runtime", "decode", "engine", "text"},
+    "capi": {"capi", "runtime", "decode", "numerics"},
+    "repl": {"repl", "terminal", "runtime", "decode", "text", "trace"},
+    "cli": {"cli", "repl", "server", "tools", "terminal", "runtime", "convert", "tune", "train",
+            "decode", "engine", "model", "numerics", "text", "trace"},
 }
 # The same for gui/: what is decided is apart from what draws it, and neither knows of the window.
 GUI_MAY_INCLUDE = {
-    "engine": {"engine"},
-    "model": {"engine/messages.h", "model"},
-    "view": {"engine/messages.h", "model", "view"},
-    "window": {"engine", "model", "view", "window"},
+    "worker": {"worker"},
+    "model": {"worker/messages.h", "model"},
+    "view": {"worker/messages.h", "model", "view"},
+    "window": {"worker", "model", "view", "window"},
 }
+# What a kernel may include beside numerics/ and its neighbours by their bare names: the errors of
+# the root, and in the one file with PTX the executor that stands in for a GPU elsewhere.
+KERNELS_ALSO = {("kernels/launch.cuh", "error.h"), ("kernels/intrinsics.cuh", "simt/device.h")}
 IMGUI_HEADER = re.compile(r"^(imgui|imstb|misc/)")
 WINDOW_HEADER = re.compile(r"^(GLFW/|imgui_impl_|stb_|X11/|GL/)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -79,6 +94,15 @@ def check_gui(part, header):
     return None
 
 
+def check_kernel(name, header):
+    """What is wrong with a file of kernels/ that includes header in quotes, or None."""
+    if "/" not in header and os.path.isfile(os.path.join(ROOT, "kernels", header)):
+        return None
+    if header.split("/")[0] in MAY_INCLUDE["kernels"] or (name, header) in KERNELS_ALSO:
+        return None
+    return f"kernels may not include {header}"
+
+
 def check_source(name, lines):
     """Rules for C++ and CUDA files: what is included, and how a file begins."""
     parts = name.split("/")
@@ -98,6 +122,10 @@ def check_source(name, lines):
             target = header.split("/")[0]
             if header != "error.h" and target not in MAY_INCLUDE[folder]:
                 yield number, f"src/{folder} may not include {header}"
+            if target == "kernels" and not header.endswith(".h"):
+                yield number, f"src/ may include kernels/*.h, not {header}"
+        if quote == '"' and parts[0] == "kernels" and check_kernel(name, header):
+            yield number, check_kernel(name, header)
     if name.endswith((".h", ".cuh")) and "#pragma once" not in lines:
         yield 1, "no #pragma once"
     described = "".join(lines[:1]).startswith("//") or (

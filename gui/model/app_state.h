@@ -1,6 +1,6 @@
 // The state behind the window: conversations, the model, the reply under way, what is selected. It
-// takes the engine's events and the person's wishes; views draw it and call it. No drawing, no
-// threads: the engine is behind EngineCommands, so that tests drive all of it without a screen.
+// takes the worker's events and the person's wishes; views draw it and call it. No drawing, no
+// threads: the worker is behind WorkerCommands, so that tests drive all of it without a screen.
 //
 // A reply that brings not one token (stopped before it began, refused, failed) leaves the
 // conversation as it was before it was asked for, and its message comes back through
@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "gui/engine/messages.h"
 #include "gui/model/conversation.h"
 #include "gui/model/trace_model.h"
+#include "gui/worker/messages.h"
 
 namespace specbound::gui {
 
@@ -29,12 +29,12 @@ std::string told(const std::string& text);
 
 enum class ModelState { kNone, kLoading, kReady, kFailed };
 
-struct Race {
+struct Comparison {
   bool running = false;
   std::string prompt;                   // its last message
   uint64_t plain = 0, speculative = 0;  // reply ids, for TraceModel
   std::string plain_text, speculative_text;
-  std::optional<RaceEnded> result;  // empty too when it was stopped
+  std::optional<ComparisonEnded> result;  // empty too when it was stopped
   std::string error;
 };
 
@@ -42,13 +42,13 @@ class AppState {
  public:
   // Reads the stored conversations; in front of them stands an empty one, which is shown. All three
   // must outlive it.
-  AppState(EngineCommands& engine, ConversationStore& store, TraceModel& trace);
+  AppState(WorkerCommands& worker, ConversationStore& store, TraceModel& trace);
 
   ~AppState();
   AppState(const AppState&) = delete;
   AppState& operator=(const AppState&) = delete;
 
-  void apply(const EngineEvent& event);
+  void apply(const WorkerEvent& event);
 
   // ---- model ----
   ModelState model_state() const { return model_state_; }
@@ -57,8 +57,9 @@ class AppState {
   const std::string& load_label() const { return load_label_; }  // while kLoading
   double load_share() const { return load_share_; }              // 0..1
   const std::string& load_error() const { return load_error_; }  // when kFailed
-  void load(const std::string& path);    // with the flags the program was started with
-  void set_launch(LoadRequest request);  // those flags; loads nothing by itself
+  void load(const std::string& path);  // with the flags the program was started with
+  // Those flags; loads nothing by itself.
+  void set_launch(LoadRequest request) { launch_ = std::move(request); }
 
   // ---- conversations ----
   const std::vector<Conversation>& conversations() const { return conversations_; }  // newest first
@@ -77,16 +78,16 @@ class AppState {
   std::optional<std::pair<size_t, size_t>> find_reply(uint64_t reply) const;
 
   // ---- replies ----
-  bool busy() const { return flight_.has_value() || race_.running; }
+  bool busy() const { return flight_.has_value() || comparison_.running; }
   std::optional<uint64_t> replying() const;  // the reply under way in the current conversation
   // While replying(): how far the prompt has been read.
   int prompt_read() const { return prompt_read_; }
   int prompt_total() const { return prompt_total_; }
   bool stopping() const { return stopping_; }  // asked to, and not over yet
-  bool can_send() const;
+  bool can_send() const { return model_state_ == ModelState::kReady && !busy(); }
   void send(const std::string& text);  // nothing where !can_send() or `text` is all white space
   void stop();
-  bool can_regenerate() const;
+  bool can_regenerate() const { return can_send() && !conversation().messages.empty(); }
   // Another reply to the last message; the first one if it was never answered.
   void regenerate();
   // A user's message: what follows it goes, and it is sent again.
@@ -99,7 +100,7 @@ class AppState {
   // ---- settings, from the next round on ----
   const SamplingParams& sampling() const { return sampling_; }
   void set_sampling(const SamplingParams& params);
-  // A new seed for each message and race; another reply to the same message keeps it.
+  // A new seed for each message and comparison; another reply to the same message keeps it.
   bool random_seed() const { return random_seed_; }
   void set_random_seed(bool on) { random_seed_ = on; }
   const Drafting& drafting() const { return model_.drafting; }
@@ -109,30 +110,33 @@ class AppState {
   const std::string& drafting_refusal() const { return drafting_refusal_; }
   void set_guessing(bool on);  // whether anybody looks at the layers' guesses
 
-  // ---- race ----
-  const Race& race() const { return race_; }
-  bool can_race() const;
+  // ---- comparison ----
+  const Comparison& comparison() const { return comparison_; }
+  bool can_compare() const { return can_send() && model_.drafting.possible; }
   // After the current conversation, which stays as it is.
-  void start_race(const std::string& prompt);
+  void compare(const std::string& prompt);
 
   // ---- what is looked at ----
   // A trace file that is open is shown in place of what happens in this process, until it is
-  // closed; the engine's events are taken meanwhile.
+  // closed; the worker's events are taken meanwhile.
   ReplayPlayer* replay() const { return replay_.get(); }  // nullptr: none is open
-  // Read by the engine; what it finds, or an error, comes with its answer.
+  // Read by the worker; what it finds, or an error, comes with its answer.
   void open_replay(const std::string& path);
   bool opening_replay() const { return opening_.has_value(); }
   void close_replay();
   TraceModel& trace() const;
   const Conversation& shown() const;
-  // The reply that the map shows where nothing is selected: of a race the side under way, else the
-  // newest one of what is shown; 0: none.
+  // The reply that the map shows where nothing is selected: of a comparison the side under way,
+  // else the newest one of what is shown; 0: none.
   uint64_t focus_reply() const;
   std::optional<TokenRef> selected;  // clicked, in the chat or in the map
   std::optional<TokenRef> hovered;
   // A selection that the other side is to scroll to; it resets it.
   bool reveal_in_chat = false, reveal_in_map = false;
-  void select_in_chat(const TokenRef& token);
+  void select_in_chat(const TokenRef& token) {
+    selected = token;
+    reveal_in_map = true;
+  }
   void select_in_map(const TokenRef& token);  // shows the conversation that it is in
 
   // ---- what happened ----
@@ -171,13 +175,12 @@ class AppState {
   void on(const RoundDone& event);
   void on(const ReplyEnded& event);
   void on(const ReplyFailed& event);
-  void on(const RaceBegan&) {}  // start_race() knew
-  void on(const RaceEnded& event);
+  void on(const ComparisonEnded& event);
   void on(const TraceOpened& event);
   void on(const TraceRefused& event);
-  void on(const Note& event);
-  void on(const SettingsApplied&) {}  // the trace's, as the next
-  void on(const Guesses&) {}
+  void on(const Note& event) { status_ = told(event.text); }
+  template <class Event>
+  void on(const Event&) {}  // the trace's, or known
 
   void ask(size_t first, const std::string& message, std::optional<std::string> typed,
            uint32_t number);
@@ -192,7 +195,7 @@ class AppState {
   void forget(const std::vector<Message>& gone);
   void renew_seed();
 
-  EngineCommands& engine_;
+  WorkerCommands& worker_;
   ConversationStore& store_;
   TraceModel& live_;
   std::unique_ptr<ReplayPlayer> replay_;
@@ -218,7 +221,7 @@ class AppState {
   bool random_seed_ = true;
   int drafting_pending_ = 0;
   std::string drafting_refusal_;
-  Race race_;
+  Comparison comparison_;
   std::string status_;
 };
 

@@ -1,7 +1,24 @@
 #include "gui/model/conversation.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <random>
+#include <string_view>
+
+#include "error.h"
+#include "gui/model/text_layout.h"
+#include "runtime/file_output.h"
+#include "runtime/number_text.h"
+#include "runtime/saved_conversation.h"
+#include "runtime/user_path.h"
 
 namespace specbound::gui {
 
@@ -9,6 +26,94 @@ namespace {
 
 char small(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+namespace fs = std::filesystem;
+
+Conversation from_saved(SavedConversation saved) {
+  Conversation conversation;
+  conversation.title = std::move(saved.title);
+  conversation.system = std::move(saved.system);
+  conversation.changed = saved.changed;
+  for (SavedMessage& message : saved.messages) {
+    conversation.messages.push_back({.role = message.role,
+                                     .text = std::move(message.text),
+                                     .figures = std::move(message.figures),
+                                     .number = message.number});
+  }
+  return conversation;
+}
+
+// A temporary of write_file, "NAME.json.PID.tmp", whose process is no more.
+bool is_left_behind(const std::string& file) {
+  constexpr std::string_view kEnd = ".tmp";
+  if (!file.ends_with(kEnd)) return false;
+  const std::string_view stem = std::string_view(file).substr(0, file.size() - kEnd.size());
+  const size_t dot = stem.rfind('.');
+  if (dot == std::string_view::npos || !stem.substr(0, dot).ends_with(".json")) return false;
+  const auto pid = parse_int(stem.substr(dot + 1));
+  return pid && *pid > 0 && *pid <= INT32_MAX && kill(static_cast<pid_t>(*pid), 0) != 0 &&
+         errno == ESRCH;
+}
+
+// Names in a folder, in order; empty where there is no folder yet.
+std::vector<std::string> names_in(const std::string& folder, std::vector<std::string>& problems) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    problems.push_back(folder + ": cannot read saved conversations: " + error.message());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+constexpr size_t kMaxNameBytes = 60;
+
+// "> " in front of each line.
+std::string as_quote(std::string_view text) {
+  std::string result = "> ";
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += "> ";
+  }
+  return result;
+}
+
+std::string to_markdown(const Conversation& conversation) {
+  std::string text = "# " + conversation.title + "\n";
+  if (!conversation.system.empty()) {
+    text += "\n**System prompt**\n\n" + as_quote(conversation.system) + "\n";
+  }
+  for (const Message& message : conversation.messages) {
+    const bool user = message.role == ChatMessage::Role::kUser;
+    text += user ? "\n**You**\n\n" : "\n**Assistant**\n\n";
+    text += message.text + "\n";
+    if (!message.figures.empty()) text += "\n*" + message.figures + "*\n";
+  }
+  return text;
+}
+
+std::string to_text(const Conversation& conversation) {
+  std::string text = conversation.title + "\n";
+  if (!conversation.system.empty()) text += "\nSystem prompt:\n" + conversation.system + "\n";
+  for (const Message& message : conversation.messages) {
+    const bool user = message.role == ChatMessage::Role::kUser;
+    text += std::string("\n") + (user ? "You" : "Assistant") + ":\n" + message.text + "\n";
+  }
+  return text;
+}
+
+struct FormatNames {
+  const char *name, *extension;
+};
+const FormatNames& names_of(ExportFormat format) {
+  static constexpr FormatNames kNames[] = {
+      {"Markdown", ".md"}, {"Text", ".txt"}, {"JSON", ".json"}};
+  return kNames[static_cast<int>(format)];
 }
 
 }  // namespace
@@ -23,19 +128,17 @@ int Message::token_at(size_t at) const {
   return token == token_ends.end() ? -1 : static_cast<int>(token - token_ends.begin());
 }
 
-Message::Bytes Message::token_bytes(int i) const {
+TextRange Message::token_bytes(int i) const {
   if (i < 0 || static_cast<size_t>(i) >= token_ends.size()) return {};
   return {i == 0 ? 0 : token_ends[i - 1], token_ends[i]};
 }
 
 bool Conversation::mentions(std::string_view needle) const {
   const auto in = [&](const std::string& text) {
-    const auto same = [](char a, char b) { return small(a) == small(b); };
-    return std::search(text.begin(), text.end(), needle.begin(), needle.end(), same) != text.end();
+    return std::search(text.begin(), text.end(), needle.begin(), needle.end(),
+                       [](char a, char b) { return small(a) == small(b); }) != text.end();
   };
-  return needle.empty() || in(title) ||
-         std::any_of(messages.begin(), messages.end(),
-                     [&](const Message& m) { return in(m.text); });
+  return needle.empty() || in(title) || std::ranges::any_of(messages, in, &Message::text);
 }
 
 std::vector<ChatMessage> Conversation::prompt(size_t n) const {
@@ -49,6 +152,124 @@ std::vector<ChatMessage> Conversation::prompt(size_t n) const {
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+std::string default_conversations_folder() {
+  const std::string folder = user_path("XDG_DATA_HOME", ".local/share", "conversations");
+  if (!folder.empty()) return folder;
+  throw Error(ErrorCode::kUsage,
+              "no folder to keep conversations in: set HOME or XDG_DATA_HOME to one");
+}
+
+std::string conversation_json(const Conversation& conversation) {
+  SavedConversation saved = {conversation.title, conversation.system, conversation.changed, {}};
+  for (const Message& message : conversation.messages) {
+    saved.messages.push_back({message.role, message.text, message.figures, message.number});
+  }
+  return saved_conversation_json(saved);
+}
+
+Conversation parse_conversation(std::string_view text, const std::string& name) {
+  return from_saved(parse_saved_conversation(text, name));
+}
+
+Conversation read_conversation(const std::string& path) {
+  return from_saved(read_saved_conversation(path));
+}
+
+std::string ConversationStore::path_of(const std::string& id) const {
+  SB_CHECK(!id.empty() && id.find('/') == std::string::npos);
+  return folder_ + "/" + id + ".json";
+}
+
+std::vector<Conversation> ConversationStore::load(std::vector<std::string>& problems) const {
+  constexpr std::string_view kEnd = ".json";
+  std::vector<Conversation> conversations;
+  if (folder_.empty()) return conversations;
+  for (const std::string& file : names_in(folder_, problems)) {
+    const std::string path = folder_ + "/" + file;
+    if (is_left_behind(file)) unlink(path.c_str());
+    if (!file.ends_with(kEnd) || file.size() == kEnd.size() || file[0] == '.') continue;
+    try {
+      conversations.push_back(read_conversation(path));
+      conversations.back().id = file.substr(0, file.size() - kEnd.size());
+    } catch (const Error& e) {
+      problems.push_back(e.what());
+    }
+  }
+  std::stable_sort(
+      conversations.begin(), conversations.end(),
+      [](const Conversation& a, const Conversation& b) { return a.changed > b.changed; });
+  return conversations;
+}
+
+void ConversationStore::save(const Conversation& conversation) const {
+  if (folder_.empty()) return;
+  std::error_code error;
+  if (fs::create_directories(folder_, error)) {
+    fs::permissions(folder_, fs::perms::owner_all, error);  // what is said here is private
+  }
+  if (error) {
+    throw Error(ErrorCode::kFile,
+                folder_ + ": cannot make a folder for conversations: " + error.message());
+  }
+  write_file(path_of(conversation.id), conversation_json(conversation));
+}
+
+void ConversationStore::remove(const std::string& id) const {
+  if (folder_.empty()) return;
+  const std::string path = path_of(id);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    throw Error(ErrorCode::kFile,
+                format("%s: cannot delete: %s", path.c_str(), std::strerror(errno)));
+  }
+}
+
+std::string ConversationStore::new_id() const {
+  std::random_device random;
+  for (;;) {
+    const std::time_t now = std::time(nullptr);
+    std::tm local = {};
+    localtime_r(&now, &local);
+    char date[32] = {};
+    std::strftime(date, sizeof date, "%Y-%m-%d-%H%M%S", &local);
+    const std::string id = format("%s-%08x", date, static_cast<unsigned>(random()));
+    std::error_code ignored;
+    if (folder_.empty() || !fs::exists(path_of(id), ignored)) return id;
+  }
+}
+
+const char* format_name(ExportFormat format) {
+  return names_of(format).name;
+}
+
+std::string export_text(const Conversation& conversation, ExportFormat format) {
+  if (format == ExportFormat::kJson) return conversation_json(conversation);
+  const bool markdown = format == ExportFormat::kMarkdown;
+  return clipboard_text(markdown ? to_markdown(conversation) : to_text(conversation));
+}
+
+std::string export_name(const Conversation& conversation, ExportFormat format) {
+  std::string name;
+  for (const char c : conversation.title) {
+    if (name.size() >= kMaxNameBytes) break;
+    const bool upper = c >= 'A' && c <= 'Z';
+    const bool plain = upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (plain) name += static_cast<char>(upper ? c - 'A' + 'a' : c);
+    if (!plain && !name.empty() && name.back() != '-') name += '-';
+  }
+  while (name.ends_with('-')) name.pop_back();
+  return (name.empty() ? "conversation" : name) + names_of(format).extension;
+}
+
+std::string export_folder() {
+  std::error_code error;
+  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') {
+    const fs::path documents = fs::path(home) / "Documents";
+    if (fs::is_directory(documents, error)) return documents.string();
+    if (fs::is_directory(home, error)) return home;
+  }
+  return fs::current_path(error).string();
 }
 
 }  // namespace specbound::gui

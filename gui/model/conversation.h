@@ -1,13 +1,17 @@
-// A conversation as the window keeps it: what was said, what is stored, and which bytes of a reply
-// are which token. No drawing, no engine.
+// Conversations as the window keeps them: what was said, and which bytes of a reply are which
+// token. As files: one JSON object each in a folder of the person's data home, replaced whole or
+// not at all, in the format of runtime/saved_conversation.h; what cannot be read is reported and
+// left as it is, never written over. And exported for other programs. No drawing, no worker.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "gui/model/text_layout.h"
 #include "text/chat_template.h"
 
 namespace specbound::gui {
@@ -32,10 +36,7 @@ struct Message {
   // The token that byte `at` of the text belongs to; -1: none is known.
   int token_at(size_t at) const;
   // Bytes [begin, end) of token i; it may be empty.
-  struct Bytes {
-    size_t begin = 0, end = 0;
-  };
-  Bytes token_bytes(int i) const;
+  TextRange token_bytes(int i) const;
 };
 
 struct Conversation {
@@ -48,11 +49,65 @@ struct Conversation {
   // Whether its title or any of its messages has `needle` in it, capital ASCII letters or small.
   bool mentions(std::string_view needle) const;
 
-  // For the engine: system prompt first, the first `n` messages.
+  // For the worker: system prompt first, the first `n` messages.
   std::vector<ChatMessage> prompt(size_t n) const;
 };
 
 // Nothing but white space: no message.
 bool is_blank(std::string_view text);
+
+// $XDG_DATA_HOME/specbound/conversations; without that variable (or with a relative path in it,
+// which its specification forbids) ~/.local/share. Throws Error(kUsage) without a home either.
+std::string default_conversations_folder();
+
+// As stored. Bytes that are no UTF-8 become U+FFFD.
+std::string conversation_json(const Conversation& conversation);
+// Throws Error(kFormat | kLimit) saying what was expected and found; `name` stands for the file.
+Conversation parse_conversation(std::string_view json, const std::string& name);
+
+// Of a file of at most 16 MiB; without an id. Throws what parsing throws, and Error(kFile) for what
+// cannot be read or is no regular file.
+Conversation read_conversation(const std::string& path);
+
+class ConversationStore {
+ public:
+  // The folder is made when the first conversation is saved. An empty name keeps nothing.
+  explicit ConversationStore(std::string folder) : folder_(std::move(folder)) {}
+
+  const std::string& folder() const { return folder_; }
+
+  // Newest first. A line in `problems` for each file that is left out, and why; what a file holds
+  // never throws. Removes temporary files that a crash left behind.
+  std::vector<Conversation> load(std::vector<std::string>& problems) const;
+
+  // Not for a conversation without messages. Throws Error(kFile).
+  void save(const Conversation& conversation) const;
+  // Its file, if there is one. Throws Error(kFile).
+  void remove(const std::string& id) const;
+
+  // A name that no conversation has, neither here nor in another window's hands.
+  std::string new_id() const;
+
+ private:
+  std::string path_of(const std::string& id) const;
+
+  std::string folder_;
+};
+
+enum class ExportFormat { kMarkdown, kText, kJson };
+inline constexpr std::array<ExportFormat, 3> kExportFormats = {
+    ExportFormat::kMarkdown, ExportFormat::kText, ExportFormat::kJson};
+
+const char* format_name(ExportFormat format);  // "Markdown"
+
+// UTF-8, whatever the replies' bytes are. JSON is what the program itself stores.
+std::string export_text(const Conversation& conversation, ExportFormat format);
+
+// A file name made of the title: "how-do-tides-work.md".
+std::string export_name(const Conversation& conversation, ExportFormat format);
+
+// Where files that a person asked for go: the documents folder if there is one, else the home
+// folder, else the folder the program was started in.
+std::string export_folder();
 
 }  // namespace specbound::gui

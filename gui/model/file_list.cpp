@@ -1,19 +1,14 @@
 #include "gui/model/file_list.h"
 
-#include <dirent.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <string_view>
 
-#include "app/model_path.h"
 #include "error.h"
 #include "model/gguf_split.h"
+#include "runtime/model_path.h"
 
 namespace specbound::gui {
 
@@ -21,43 +16,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
+std::string lower(std::string text) {
+  for (char& c : text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
-  return result;
+  return text;
 }
 
 bool is_wanted(const std::string& name, FileKind kind) {
   const std::string low = lower(name);
-  switch (kind) {
-    case FileKind::kModel:
-      return low.ends_with(".gguf") && !low.ends_with(".heads.gguf") && !is_later_part(low);
-    case FileKind::kConversation:
-      return low.ends_with(".json");
-    case FileKind::kTrace:
-      break;
-  }
-  return true;
+  if (kind == FileKind::kConversation) return low.ends_with(".json");
+  return kind == FileKind::kTrace ||
+         (low.ends_with(".gguf") && !low.ends_with(".heads.gguf") && !is_later_part(low));
 }
 
 // What is offered of a directory's entry; false for what is not.
-bool take(const dirent& entry, const std::string& folder, FileKind kind, FileEntry& taken) {
-  taken.name = entry.d_name;
+bool take(const fs::directory_entry& entry, FileKind kind, FileEntry& taken) {
+  std::error_code error;
+  taken.name = entry.path().filename().string();
   if (taken.name.starts_with('.')) return false;
-  if (entry.d_type == DT_DIR) {
-    taken.folder = true;
-    return true;
-  }
-  const bool wanted = is_wanted(taken.name, kind);
-  if (entry.d_type == DT_REG && !wanted) return false;
-  // Links and file systems that do not tell; and sizes.
-  struct stat status = {};
-  if (stat((folder + "/" + taken.name).c_str(), &status) != 0) return false;
-  taken.folder = S_ISDIR(status.st_mode);
-  taken.bytes = taken.folder ? 0 : static_cast<uint64_t>(status.st_size);
-  return taken.folder || (wanted && S_ISREG(status.st_mode));
+  taken.folder = entry.is_directory(error);
+  if (taken.folder) return true;
+  if (!is_wanted(taken.name, kind) || !entry.is_regular_file(error)) return false;
+  taken.bytes = entry.file_size(error);
+  return !error;
 }
 
 }  // namespace
@@ -70,21 +52,18 @@ void FileList::open(const std::string& folder, FileKind kind) {
   folder_ = path.string();
   entries_.clear();
   problem_.clear();
-  DIR* directory = opendir(folder_.c_str());
-  if (directory == nullptr) {
-    problem_ = format("cannot read this folder: %s", std::strerror(errno));
-    return;
-  }
-  while (const dirent* entry = readdir(directory)) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end;
+       entry.increment(error)) {
     FileEntry taken;
-    if (!take(*entry, folder_, kind, taken)) continue;
+    if (!take(*entry, kind, taken)) continue;
     if (entries_.size() == kMaxEntries) {
       problem_ = format("only %zu of the entries are shown", kMaxEntries);
       break;
     }
     entries_.push_back(std::move(taken));
   }
-  closedir(directory);
+  if (error) problem_ = "cannot read this folder: " + error.message();
   std::sort(entries_.begin(), entries_.end(), [](const FileEntry& a, const FileEntry& b) {
     if (a.folder != b.folder) return a.folder;
     const std::string x = lower(a.name), y = lower(b.name);

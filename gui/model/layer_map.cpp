@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/display_text.h"
-#include "app/lens_views.h"
 #include "error.h"
+#include "terminal/display_text.h"
+#include "tools/lens.h"
 
 namespace specbound::gui {
 
@@ -63,17 +63,17 @@ MapCell map_cell(const ReplyTrace& reply, int column, int layer, int n_layers) {
   const bool drafted = kind != TokenKind::kVerified;
   MapCell cell;
   if (drafted && layer == c.token.exit_layer) {
-    cell.mark = kind == TokenKind::kAccepted ? CellMark::kAccepted : CellMark::kRejected;
+    cell.mark = kind == TokenKind::kAccepted ? TokenKind::kAccepted : TokenKind::kRejected;
   } else if (kind != TokenKind::kAccepted && layer == n_layers) {
-    cell.mark = CellMark::kVerified;
+    cell.mark = TokenKind::kVerified;
   }
   cell.skipped = kind == TokenKind::kAccepted && layer > c.token.exit_layer;
   const ExitCheck* check = check_at(c, layer);
   const Guess* guess = guess_at(c, layer);
-  cell.looked = check != nullptr;
+  cell.checked = check != nullptr;
   // Where a draft left, what the exit head thought is what counted; its guesses are better than the
   // logit lens'.
-  const bool decided = cell.mark == CellMark::kAccepted || cell.mark == CellMark::kRejected;
+  const bool decided = cell.mark == TokenKind::kAccepted || cell.mark == TokenKind::kRejected;
   if (check && (decided || !guess)) {
     cell.confidence = share(check->confidence);
   } else if (guess) {
@@ -107,10 +107,10 @@ std::string cell_label(const TraceModel& trace, const ReplyTrace& reply, int col
   const Column& c = reply.columns[column];
   const int last = map_layers(reply);
   const MapCell cell = map_cell(reply, column, layer, last);
-  if (cell.mark == CellMark::kAccepted || cell.mark == CellMark::kVerified) {
+  if (cell.mark == TokenKind::kAccepted || cell.mark == TokenKind::kVerified) {
     return short_text(c.token.text);
   }
-  if (cell.mark == CellMark::kRejected) {
+  if (cell.mark == TokenKind::kRejected) {
     return c.draft_text.empty() ? format("#%d", c.token.draft) : short_text(c.draft_text);
   }
   if (const Guess* guess = guess_at(c, layer)) {
@@ -118,7 +118,7 @@ std::string cell_label(const TraceModel& trace, const ReplyTrace& reply, int col
     if (!text) return format("#%d", guess->token);
     return text->empty() ? "(end)" : short_text(*text);  // only control tokens have no text
   }
-  if (cell.looked && cell.confidence) return format("%d%%", percent(*cell.confidence));
+  if (cell.checked && cell.confidence) return format("%d%%", percent(*cell.confidence));
   return "";
 }
 
@@ -173,7 +173,7 @@ std::vector<std::string> describe_cell(const TraceModel& trace, const ReplyTrace
   } else {
     lines.push_back(
         format("What layer %d would say is not known here: it is worked out for the newest "
-               "live reply, while the engine rests.",
+               "live reply, while the worker rests.",
                layer));
   }
   if (const ExitCheck* check = check_at(c, layer)) {
@@ -217,10 +217,6 @@ int MapLayout::end_column() const {
   return std::clamp(static_cast<int>(std::min<double>(end, columns)), 0, columns);
 }
 
-float MapLayout::x(int column) const {
-  return static_cast<float>(static_cast<double>(column) * cell_width - scroll);
-}
-
 std::optional<int> MapLayout::column_at(float x) const {
   if (!(x >= 0 && x < view_width)) return std::nullopt;
   const double column = std::floor((scroll + x) / cell_width);
@@ -244,13 +240,9 @@ const ReplyTrace* MapFocus::choose(const TraceModel& trace, uint64_t newest,
   return reply ? reply : trace.find(newest);
 }
 
-void MapScroll::settle(MapLayout& layout) {
+void MapScroll::clamp(MapLayout& layout) {
   scroll_ = following_ ? layout.max_scroll() : std::clamp(scroll_, 0.0, layout.max_scroll());
   layout.scroll = scroll_;
-}
-
-void MapScroll::move(double pixels, const MapLayout& layout) {
-  set(scroll_ + pixels, layout);
 }
 
 void MapScroll::set(double scroll, const MapLayout& layout) {
@@ -265,15 +257,6 @@ void MapScroll::reveal(int column, const MapLayout& layout) {
     return;
   }
   set(left + layout.cell_width / 2 - layout.view_width / 2, layout);
-}
-
-void MapScroll::zoom(float factor, float x) {
-  scroll_ = std::max(0.0, (scroll_ + x) * factor - x);
-}
-
-void MapScroll::reset() {
-  scroll_ = 0;
-  following_ = true;
 }
 
 }  // namespace specbound::gui

@@ -3,6 +3,7 @@
 // under the pointer, and how the map scrolls with the text.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,18 +12,12 @@
 
 namespace specbound::gui {
 
-// What became of a token is marked in the cell that decided it.
-enum class CellMark {
-  kNone,
-  kAccepted,  // drafted here, and right
-  kRejected,  // drafted here, and wrong
-  kVerified,  // the last layer's, where no right draft was
-};
-
 struct MapCell {
-  CellMark mark = CellMark::kNone;
-  std::optional<float> confidence;  // 0..1; none: nobody asked this layer
-  bool looked = false;              // an exit head did
+  // What became of the token, in the cell that decided it: drafted here, right or wrong, or the
+  // last layer's, where no right draft was.
+  std::optional<TokenKind> mark = {};
+  std::optional<float> confidence = {};  // 0..1; none: nobody asked this layer
+  bool checked = false;                  // an exit head did
   // The token had left already, and rightly: the layer ran later, for the whole round at once.
   bool skipped = false;
 };
@@ -69,7 +64,9 @@ struct MapLayout {
   // Columns [first_column(), end_column()) are visible.
   int first_column() const;
   int end_column() const;
-  float x(int column) const;
+  float x(int column) const {
+    return static_cast<float>(static_cast<double>(column) * cell_width - scroll);
+  }
   float y(int layer) const { return static_cast<float>(layer - first_layer) * cell_height; }
   std::optional<int> column_at(float x) const;
   std::optional<int> layer_at(float y) const;
@@ -95,15 +92,15 @@ class MapScroll {
   bool following() const { return following_; }
   void follow() { following_ = true; }
   // To the place for this frame; the layout is as long and wide as it is now.
-  void settle(MapLayout& layout);
-  void move(double pixels, const MapLayout& layout);
+  void clamp(MapLayout& layout);
+  void move(double pixels, const MapLayout& layout) { set(scroll_ + pixels, layout); }
   void set(double scroll, const MapLayout& layout);
   // Brings a column into view, in the middle unless it is in view already.
   void reveal(int column, const MapLayout& layout);
   // Cells are wider now by this factor; what stood at `x` stays there.
-  void zoom(float factor, float x);
+  void zoom(float factor, float x) { scroll_ = std::max(0.0, (scroll_ + x) * factor - x); }
   // Another reply is shown.
-  void reset();
+  void reset() { *this = {}; }
 
  private:
   double scroll_ = 0;

@@ -111,22 +111,22 @@ float least_raw_confidence(float tau, float temperature) {
   return std::isfinite(odds) ? odds / (1 + odds) : 1;
 }
 
-LookPlot look_plot(const ReplyTrace* reply, int n_layers) {
-  LookPlot plot;
+CheckPlot check_plot(const ReplyTrace* reply, int n_layers) {
+  CheckPlot plot;
   plot.text.empty = nothing_drafted(reply);
   plot.text.caption =
-      "Each dot: an exit head looked at a token, and how sure it was. On or above the line tau the "
-      "token leaves (green: it was right, red: wrong).";
-  if (!reply || reply->looks.empty()) return plot;
+      "Each dot: an exit head checked a token, and how sure it was. On or above the line tau the "
+      "token exits (green: it was right, red: wrong).";
+  if (!reply || reply->checks.empty()) return plot;
   plot.text.empty.clear();
   plot.first_layer = first_map_layer(*reply);
   plot.n_layers = n_layers;
-  plot.looks.assign(reply->looks.rbegin(), reply->looks.rend());
+  plot.checks.assign(reply->checks.rbegin(), reply->checks.rend());
   size_t left = 0;
-  for (const Look& look : plot.looks) left += look.result != LookResult::kStayed;
+  for (const CheckOutcome& check : plot.checks) left += check.result != CheckResult::kContinued;
   plot.text.headline =
-      format("%.0f%% of %zu looks let a token leave",
-             100.0 * static_cast<double>(left) / plot.looks.size(), plot.looks.size());
+      format("%.0f%% of %zu checks let a token exit",
+             100.0 * static_cast<double>(left) / plot.checks.size(), plot.checks.size());
   const auto& settings = reply->newest_settings().settings;
   if (!settings) return plot;
   plot.tau = settings->tau;
@@ -227,19 +227,14 @@ PhasePlot phase_plot(const ReplyTrace* reply) {
 }
 
 const char* phase_meaning(Phase phase) {
-  switch (phase) {
-    case Phase::kDraft:
-      return "draft: the first layers, one token at a time, to guess what comes";
-    case Phase::kCheck:
-      return "check: exit heads look whether the guess is sure enough";
-    case Phase::kVerify:
-      return "verify: all remaining layers, for all tokens of the round at once";
-    case Phase::kLogits:
-      return "logits: the last layer's scores for every word of the vocabulary";
-    case Phase::kSample:
-      return "sample: choosing each token from those scores";
-  }
-  return "";
+  static constexpr const char* kMeanings[] = {
+      "draft: the first layers, one token at a time, to guess what comes",
+      "check: exit heads say whether the guess is sure enough",
+      "verify: all remaining layers, for all tokens of the round at once",
+      "logits: the last layer's scores for every word of the vocabulary",
+      "sample: choosing each token from those scores",
+  };
+  return kMeanings[static_cast<int>(phase)];
 }
 
 }  // namespace specbound::gui

@@ -41,14 +41,14 @@ struct ExitPlot {
 ExitPlot exit_plot(const ReplyTrace* reply, int n_layers);
 
 // (3) How sure the exit heads were, and what they were held against.
-struct LookPlot {
+struct CheckPlot {
   PlotText text;
   int first_layer = 0, n_layers = 0;
-  std::vector<Look> looks;  // newest first
+  std::vector<CheckOutcome> checks;  // newest first
   std::optional<float> tau;
   std::vector<float> temperatures;  // T_l from first_layer to n_layers; empty: not annealed
 };
-LookPlot look_plot(const ReplyTrace* reply, int n_layers);
+CheckPlot check_plot(const ReplyTrace* reply, int n_layers);
 // A row leaves where max softmax(z / T) >= tau. The least that max softmax(z) itself can be then:
 // with two tokens to choose from; with more, more is needed.
 float least_raw_confidence(float tau, float temperature);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/stats.h"
 #include "error.h"
+#include "runtime/stats.h"
 
 namespace specbound::gui {
 
@@ -153,8 +153,10 @@ void ReplayPlayer::play_step() {
   const RecordedReply& reply = trace_->replies[step.reply];
   const RoundRecord& round = reply.rounds[step.round];
   const uint64_t id = kFirstReply + static_cast<uint64_t>(step.reply);
-  if (step.round == 0) begin_reply(step.reply);
-  settings_before(reply, id, round);
+  if (step.round == 0) begin_reply(id, reply.reply);
+  while (next_change_ < reply.changes.size() && reply.changes[next_change_].round <= round.round) {
+    model_.apply_settings(id, reply.changes[next_change_++].reply);
+  }
   model_.round(id, round, step.end - reply_start_);
   Message& message = conversation_.messages.back();
   for (const TokenRecord& token : round.tokens) {
@@ -167,33 +169,20 @@ void ReplayPlayer::play_step() {
   }
   ++next_;
   held_ = 0;
-  if (step.round + 1 == static_cast<int>(reply.rounds.size())) end_reply(step.reply);
+  if (step.round + 1 < static_cast<int>(reply.rounds.size())) return;
+  model_.end_reply(id, reply.end ? reply.end->stop : "cut off");
+  message.figures = figures(reply);
 }
 
-void ReplayPlayer::begin_reply(int reply) {
-  const uint64_t id = kFirstReply + static_cast<uint64_t>(reply);
+void ReplayPlayer::begin_reply(uint64_t id, const TraceReply& settings) {
   reply_start_ = next_ > 0 ? steps_[next_ - 1].end : 0;
   next_change_ = 0;
-  model_.begin_reply(id, trace_->replies[reply].reply);
+  model_.begin_reply(id, settings);
   Message message;
   message.role = ChatMessage::Role::kAssistant;
-  message.number = trace_->replies[reply].reply.regen;
+  message.number = settings.regen;
   message.reply = id;
   conversation_.messages.push_back(std::move(message));
-}
-
-void ReplayPlayer::end_reply(int reply) {
-  const RecordedReply& recorded = trace_->replies[reply];
-  model_.end_reply(kFirstReply + static_cast<uint64_t>(reply),
-                   recorded.end ? recorded.end->stop : "cut off");
-  conversation_.messages.back().figures = figures(recorded);
-}
-
-void ReplayPlayer::settings_before(const RecordedReply& reply, uint64_t id,
-                                   const RoundRecord& round) {
-  while (next_change_ < reply.changes.size() && reply.changes[next_change_].round <= round.round) {
-    model_.apply_settings(id, reply.changes[next_change_++].reply);
-  }
 }
 
 }  // namespace specbound::gui

@@ -62,9 +62,7 @@ class ReplayPlayer {
 
   void start();
   void play_step();
-  void begin_reply(int reply);
-  void end_reply(int reply);
-  void settings_before(const RecordedReply& reply, uint64_t id, const RoundRecord& round);
+  void begin_reply(uint64_t id, const TraceReply& settings);
 
   std::string name_;
   std::shared_ptr<const RecordedTrace> trace_;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "app/cli.h"
 #include "error.h"
+#include "runtime/number_text.h"
 
 namespace specbound::gui {
 
@@ -68,10 +68,10 @@ bool contains(const std::vector<int>& layers, int layer) {
   return std::binary_search(layers.begin(), layers.end(), layer);
 }
 
-// "--tau: expected ..." -> "expected ...": beside the control the flag's name says nothing new.
-std::string without_flag(const std::string& message, std::string_view flag) {
-  if (!message.starts_with(flag)) return message;
-  const std::string_view rest = std::string_view(message).substr(flag.size());
+// "tau: expected ..." -> "expected ...": beside the control its name says nothing new.
+std::string without_name(const std::string& message, std::string_view name) {
+  if (!message.starts_with(name)) return message;
+  const std::string_view rest = std::string_view(message).substr(name.size());
   return rest.starts_with(": ") ? std::string(rest.substr(2)) : message;
 }
 
@@ -195,34 +195,6 @@ SpecBoundParams SettingsForm::wanted() const {
   return params;
 }
 
-std::optional<DraftingChange> SettingsForm::set_tau(float tau) {
-  if (!has_settings() || tau == drafting_.params.tau) return std::nullopt;
-  SpecBoundParams params = wanted();
-  params.tau = tau;
-  return set_params(std::move(params), Field::kTau);
-}
-
-std::optional<DraftingChange> SettingsForm::set_alpha(float alpha) {
-  if (!has_settings() || alpha == drafting_.params.alpha) return std::nullopt;
-  SpecBoundParams params = wanted();
-  params.alpha = alpha;
-  return set_params(std::move(params), Field::kAlpha);
-}
-
-std::optional<DraftingChange> SettingsForm::set_d_max(int layer) {
-  if (!has_settings() || layer == drafting_.params.d_max) return std::nullopt;
-  SpecBoundParams params = wanted();
-  params.d_max = layer;
-  return set_params(std::move(params), Field::kDMax);
-}
-
-std::optional<DraftingChange> SettingsForm::set_w_max(int rows) {
-  if (!has_settings() || rows == drafting_.params.w_max) return std::nullopt;
-  SpecBoundParams params = wanted();
-  params.w_max = rows;
-  return set_params(std::move(params), Field::kWMax);
-}
-
 std::optional<DraftingChange> SettingsForm::toggle_layer(int layer, bool on) {
   const std::vector<int>& possible = drafting_.head_layers;
   if (!contains(possible, layer) || contains(wanted_layers_, layer) == on) return std::nullopt;
@@ -277,10 +249,10 @@ std::optional<int> SettingsForm::set_reply_budget(int tokens) {
   return std::nullopt;
 }
 
-// Beside the control that its flag belongs to; else beside the one that was moved.
+// Beside the control that it names; else beside the one that was moved.
 void SettingsForm::place_refusal(const std::string& message, Field field) {
   for (const FieldText& text : kFieldTexts) {
-    const std::string why = without_flag(message, text.flag);
+    const std::string why = without_name(message, text.name);
     if (why.size() == message.size()) continue;
     refuse(text.field, why);
     return;

@@ -1,6 +1,6 @@
-// What the controls show, and what a person's wish becomes: a change for the engine, or a refusal
+// What the controls show, and what a person's wish becomes: a change for the worker, or a refusal
 // beside the control. It keeps a slider steady while answers to its older places still come in. No
-// drawing, no engine.
+// drawing, no worker.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "app/speculation_flags.h"
 #include "decode/sampler.h"
 #include "decode/specbound.h"
-#include "gui/engine/messages.h"
+#include "gui/worker/messages.h"
+#include "runtime/speculation_options.h"
 
 namespace specbound::gui {
 
@@ -57,7 +57,7 @@ class SettingsForm {
  public:
   // ---- what drafts ----
 
-  // Before each drawing: what the engine says, how many changes it has not answered yet, and why it
+  // Before each drawing: what the worker says, how many changes it has not answered yet, and why it
   // refused the newest one that it did (empty: it did not).
   void sync(const Drafting& drafting, int n_layers, int pending, const std::string& refusal);
 
@@ -78,14 +78,22 @@ class SettingsForm {
   };
   std::vector<LayerToggle> layers() const;
 
-  // Each gives what to ask of the engine; nothing when that would change nothing, or is refused
+  // Each gives what to ask of the worker; nothing when that would change nothing, or is refused
   // here already.
   std::optional<DraftingChange> set_on(bool on);
   std::optional<DraftingChange> choose(Preset preset);
-  std::optional<DraftingChange> set_tau(float tau);
-  std::optional<DraftingChange> set_alpha(float alpha);
-  std::optional<DraftingChange> set_d_max(int layer);
-  std::optional<DraftingChange> set_w_max(int rows);
+  std::optional<DraftingChange> set_tau(float tau) {
+    return set_bound(&SpecBoundParams::tau, tau, Field::kTau);
+  }
+  std::optional<DraftingChange> set_alpha(float alpha) {
+    return set_bound(&SpecBoundParams::alpha, alpha, Field::kAlpha);
+  }
+  std::optional<DraftingChange> set_d_max(int layer) {
+    return set_bound(&SpecBoundParams::d_max, layer, Field::kDMax);
+  }
+  std::optional<DraftingChange> set_w_max(int rows) {
+    return set_bound(&SpecBoundParams::w_max, rows, Field::kWMax);
+  }
   std::optional<DraftingChange> toggle_layer(int layer, bool on);
 
   // ---- how tokens are drawn ----
@@ -109,6 +117,13 @@ class SettingsForm {
   SpecBoundParams wanted() const;
   std::optional<DraftingChange> ask(DraftingChange change, Field field);
   std::optional<DraftingChange> set_params(SpecBoundParams params, Field field);
+  template <class T>
+  std::optional<DraftingChange> set_bound(T SpecBoundParams::*bound, T value, Field field) {
+    if (!has_settings() || value == drafting_.params.*bound) return std::nullopt;
+    SpecBoundParams params = wanted();
+    params.*bound = value;
+    return set_params(std::move(params), field);
+  }
   void place_refusal(const std::string& message, Field field);
   void refuse(Field field, const std::string& why) { refusals_[static_cast<int>(field)] = why; }
 

@@ -35,10 +35,6 @@ bool is_blank(std::string_view text, size_t at) {
 
 }  // namespace
 
-TextRange TextEdit::selection() const {
-  return {std::min(anchor_, caret_), std::max(anchor_, caret_)};
-}
-
 std::string TextEdit::selected() const {
   const TextRange range = selection();
   return text_.substr(range.begin, range.end - range.begin);

@@ -2,12 +2,13 @@
 // where lines begin, is the layout's to know. No drawing.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "gui/model/text_selection.h"
+#include "gui/model/text_layout.h"
 
 namespace specbound::gui {
 
@@ -18,7 +19,7 @@ class TextEdit {
 
   const std::string& text() const { return text_; }
   size_t caret() const { return caret_; }
-  TextRange selection() const;
+  TextRange selection() const { return {std::min(anchor_, caret_), std::max(anchor_, caret_)}; }
   std::string selected() const;
   // Grows when the text changes.
   size_t version() const { return version_; }

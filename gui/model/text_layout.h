@@ -1,12 +1,14 @@
 // Text broken into lines that fit a width: at spaces, beside ideographs, else between any two
 // characters. What is laid out stays when text comes behind it. No drawing: how wide a character is
-// comes from outside.
+// comes from outside. And which of its bytes are selected.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -73,5 +75,45 @@ float x_of(std::string_view text, const TextLayout::Line& line, size_t at,
 // The boundary between characters nearest to x; `inside`: the character that x is over, instead.
 size_t byte_at(std::string_view text, const TextLayout::Line& line, float x,
                const TextMetrics& metrics, bool inside = false);
+
+// Text for other programs: UTF-8 without NUL, where clipboards end.
+std::string clipboard_text(std::string_view bytes);
+
+struct TextRange {
+  size_t begin = 0, end = 0;
+  bool operator==(const TextRange&) const = default;
+};
+
+// The word, the run of blanks or the sign at byte `at`; at a line feed nothing.
+TextRange word_around(std::string_view text, size_t at);
+
+// What of which text the mouse has selected: by characters, words, lines. One text at a time.
+class TextSelection {
+ public:
+  // The button goes down at byte `at` (a boundary between characters) of the text that `key` names.
+  // One click selects nothing yet, two a word, three a line.
+  void press(uint64_t key, std::string_view text, size_t at, int clicks);
+  // The mouse moved while the button was down.
+  void drag(std::string_view text, size_t at);
+  void release() { dragging_ = false; }
+  void select_all(uint64_t key, std::string_view text);
+  void clear() { *this = {}; }
+
+  // Of this text; nullopt where nothing of it is selected.
+  std::optional<TextRange> in(uint64_t key) const;
+  // The text that was clicked last, 0 for none: the one that keys act on.
+  uint64_t key() const { return key_; }
+  bool dragging() const { return dragging_; }
+
+ private:
+  enum class Unit { kCharacter, kWord, kLine };
+  TextRange unit_at(std::string_view text, size_t at) const;
+
+  uint64_t key_ = 0;
+  bool dragging_ = false;
+  Unit unit_ = Unit::kCharacter;
+  TextRange anchor_;  // what the press selected
+  TextRange range_;
+};
 
 }  // namespace specbound::gui

@@ -47,19 +47,15 @@ DraftCount& at(std::vector<DraftCount>& counts, int index) {
   return counts[index];
 }
 
-LookResult result_of(const RoundRecord& round, size_t place) {
-  if (place >= round.tokens.size()) return LookResult::kDropped;
-  return round.tokens[place].accepted() ? LookResult::kRight : LookResult::kWrong;
+CheckResult result_of(const RoundRecord& round, size_t place) {
+  if (place >= round.tokens.size()) return CheckResult::kDropped;
+  return round.tokens[place].accepted() ? CheckResult::kRight : CheckResult::kWrong;
 }
 
-void count(DraftCount& counts, LookResult result) {
-  if (result == LookResult::kRight) {
-    ++counts.accepted;
-  } else if (result == LookResult::kWrong) {
-    ++counts.rejected;
-  } else {
-    ++counts.dropped;
-  }
+void count(DraftCount& counts, CheckResult result) {
+  ++(result == CheckResult::kRight   ? counts.accepted
+     : result == CheckResult::kWrong ? counts.rejected
+                                     : counts.dropped);
 }
 
 // Halves the number of slices.
@@ -78,16 +74,7 @@ void join_slices(std::vector<RateSlice>& slices) {
   slices.resize(n);
 }
 
-std::optional<double> ratio(double a, double b) {
-  const double value = a / b;
-  return b > 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
-}
-
 }  // namespace
-
-const TraceReply& ReplyTrace::newest_settings() const {
-  return settings_at(static_cast<int>(columns.size()));
-}
 
 const TraceReply& ReplyTrace::settings_at(int column) const {
   static const TraceReply kNone;
@@ -97,22 +84,10 @@ const TraceReply& ReplyTrace::settings_at(int column) const {
   return after == settings.begin() ? settings.front().reply : std::prev(after)->reply;
 }
 
-std::optional<double> ReplyTrace::tokens_per_second() const {
-  return ratio(counters.decoded_tokens, seconds);
-}
-
-std::optional<double> ReplyTrace::plain_tokens_per_second() const {
-  return plain_seconds ? ratio(1, *plain_seconds) : std::nullopt;
-}
-
 std::optional<double> ReplyTrace::speedup() const {
   const auto speed = tokens_per_second(), plain = plain_tokens_per_second();
   if (newest_settings().speculator == "none" || !speed || !plain) return std::nullopt;
   return ratio(*speed, *plain);
-}
-
-std::optional<double> ReplyTrace::compression_rate() const {
-  return ratio(counters.decoded_tokens, counters.rounds);
 }
 
 void TraceModel::set_model(int n_layers) {
@@ -127,7 +102,7 @@ void TraceModel::set_model(int n_layers) {
   ++version_;
 }
 
-void TraceModel::apply(const EngineEvent& event) {
+void TraceModel::apply(const WorkerEvent& event) {
   std::visit(Cases{
                  [&](const ModelLoaded& e) { set_model(e.model.n_layers); },
                  [&](const ReplyBegan& e) { begin_reply(e.id, e.reply); },
@@ -158,7 +133,7 @@ void TraceModel::round(uint64_t id, const RoundRecord& round, double seconds) {
   if (!reply || !plausible(round)) return;
   for (const TokenRecord& token : round.tokens) {
     // The reply's first token is shown without the space in front of it.
-    if (!reply->columns.empty() && !token.ends_reply) learn(token.token, token.text);
+    if (!reply->columns.empty() && !token.ends_reply) texts_.try_emplace(token.token, token.text);
     Column column;
     column.token = token;
     if (column.kind() == TokenKind::kRejected) {
@@ -261,7 +236,7 @@ void TraceModel::count_drafts(ReplyTrace& reply, const RoundRecord& round) {
   for (size_t place = 0; place <= newest; ++place) {
     const RowRecord& row = round.rows[place];
     const bool drafted = place < newest;
-    const LookResult result = result_of(round, place);
+    const CheckResult result = result_of(round, place);
     if (drafted) {
       count(at(reply.drafts_at, row.exit_layer), result);
       count(at(reply.drafts_place, static_cast<int>(place)), result);
@@ -269,10 +244,11 @@ void TraceModel::count_drafts(ReplyTrace& reply, const RoundRecord& round) {
     for (const ExitCheck& check : row.checks) {
       if (!is_layer(check.layer)) continue;
       const bool left = drafted && &check == &row.checks.back();
-      reply.looks.push_back({check.layer, check.confidence, left ? result : LookResult::kStayed});
+      reply.checks.push_back(
+          {check.layer, check.confidence, left ? result : CheckResult::kContinued});
     }
   }
-  while (reply.looks.size() > kMaxLooks) reply.looks.pop_front();
+  while (reply.checks.size() > kMaxChecks) reply.checks.pop_front();
 }
 
 void TraceModel::add_slice(ReplyTrace& reply, const RoundRecord& round, double seconds) {
@@ -292,10 +268,6 @@ void TraceModel::add_slice(ReplyTrace& reply, const RoundRecord& round, double s
   slice.tokens += static_cast<int>(round.tokens.size());
   ++slice.rounds;
   slice.end = reply.seconds;
-}
-
-void TraceModel::learn(int32_t token, const std::string& text) {
-  texts_.try_emplace(token, text);
 }
 
 // The oldest replies go, the newest stays whole.

@@ -1,9 +1,10 @@
-// What the live panel shows, gathered from the engine's events, live or from a trace file: for each
+// What the live panel shows, gathered from the worker's events, live or from a trace file: for each
 // reply one column a token of its text, and the figures that the plots draw. Bounded in memory: the
 // oldest replies go. No drawing.
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -12,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gui/engine/messages.h"
+#include "gui/worker/messages.h"
 #include "trace/counters.h"
 #include "trace/plain_rate.h"
 
@@ -38,8 +39,8 @@ struct Guess {
   float probability = 0;
 };
 
-// A token of the text. `token.checks` are the looks that were to find it early, in order; where it
-// was drafted, the last of them let it leave.
+// A token of the text. `token.checks` are those that were to find it early, in order; where it was
+// drafted, it exited at the last of them.
 struct Column {
   TokenRecord token;
   std::vector<Guess> guesses;  // [layer - 1], by the logit lens; empty until computed
@@ -60,21 +61,21 @@ struct RateSlice {
   double end = 0;  // seconds of decoding until its end
 };
 
-// What came of a look of an exit head.
-enum class LookResult { kStayed, kRight, kWrong, kDropped };
-struct Look {
+// What came of an exit head's check.
+enum class CheckResult { kContinued, kRight, kWrong, kDropped };
+struct CheckOutcome {
   int layer = 0;
   float confidence = 0;
-  LookResult result = LookResult::kStayed;
+  CheckResult result = CheckResult::kContinued;
 };
 
 // Drafts by what became of them.
 struct DraftCount {
   int accepted = 0;
   int rejected = 0;  // the first wrong one of a round
-  int dropped = 0;   // behind it, or behind the end of the reply: nobody looked
+  int dropped = 0;   // behind it, or behind the end of the reply: not verified
   int total() const { return accepted + rejected + dropped; }
-  // Of those that were looked at; nullopt without any.
+  // Of those that were verified; nullopt without any.
   std::optional<double> acceptance() const {
     if (accepted + rejected == 0) return std::nullopt;
     return static_cast<double>(accepted) / (accepted + rejected);
@@ -97,20 +98,33 @@ struct ReplyTrace {
   int verified = 0;                      // tokens that nothing had been drafted for
   std::vector<DraftCount> drafts_at;     // [layer], 0: before any layer
   std::vector<DraftCount> drafts_place;  // [place in the round, from 0]
-  std::deque<Look> looks;                // newest ones, bounded
+  std::deque<CheckOutcome> checks;       // newest ones, bounded
   double seconds = 0;                    // of decoding so far
   int slice_rounds = 4;                  // of a slice at least: one alone says little of a rate
   std::optional<double> plain_seconds;   // a plain token, once measured
   bool over = false;
   std::string stop;  // stop reason, once over
 
-  const TraceReply& newest_settings() const;
+  const TraceReply& newest_settings() const {
+    return settings_at(static_cast<int>(columns.size()));
+  }
   // Those that the token of a column was decoded with.
   const TraceReply& settings_at(int column) const;
-  std::optional<double> tokens_per_second() const;
-  std::optional<double> plain_tokens_per_second() const;
-  std::optional<double> speedup() const;           // over plain; only where something can draft
-  std::optional<double> compression_rate() const;  // tokens a round
+  std::optional<double> tokens_per_second() const {
+    return ratio(counters.decoded_tokens, seconds);
+  }
+  std::optional<double> plain_tokens_per_second() const {
+    return plain_seconds ? ratio(1, *plain_seconds) : std::nullopt;
+  }
+  std::optional<double> speedup() const;            // over plain; only where something can draft
+  std::optional<double> compression_rate() const {  // tokens a round
+    return ratio(counters.decoded_tokens, counters.rounds);
+  }
+  // nullopt where there is none.
+  static std::optional<double> ratio(double a, double b) {
+    const double value = a / b;
+    return b > 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  }
 };
 
 class TraceModel {
@@ -118,7 +132,7 @@ class TraceModel {
   static constexpr size_t kMaxColumns = 150'000;  // of all replies; the newest stays whole
   static constexpr size_t kMaxReplies = 400;
   static constexpr size_t kMaxSlices = 400;
-  static constexpr size_t kMaxLooks = 4000;
+  static constexpr size_t kMaxChecks = 4000;
   static constexpr size_t kMaxSettings = 64;
 
   // A model was loaded: what was measured on the one before says nothing of it. The replies stay,
@@ -127,7 +141,7 @@ class TraceModel {
   int n_layers() const { return n_layers_; }
 
   // Takes whatever of an event is its own.
-  void apply(const EngineEvent& event);
+  void apply(const WorkerEvent& event);
 
   // ---- what events come to, live or from a file ----
   // Of an id that is not known (it went, or never began) are passed over.
@@ -155,7 +169,6 @@ class TraceModel {
   ReplyTrace* open(uint64_t id);
   void count_drafts(ReplyTrace& reply, const RoundRecord& round);
   void add_slice(ReplyTrace& reply, const RoundRecord& round, double seconds);
-  void learn(int32_t token, const std::string& text);
   void make_room();
 
   int n_layers_ = 0;

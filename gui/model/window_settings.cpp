@@ -1,14 +1,13 @@
 #include "gui/model/window_settings.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "app/file_output.h"
 #include "error.h"
+#include "runtime/file_output.h"
+#include "runtime/user_path.h"
 
 namespace specbound::gui {
 
@@ -37,12 +36,7 @@ void read(const json& object, const char* key, T& value, T low, T high) {
 }  // namespace
 
 std::string window_settings_path() {
-  constexpr const char* kName = "/specbound/window.json";
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  if (config && *config == '/')
-    return std::string(config) + kName;  // a relative one: ignored (XDG)
-  const char* home = std::getenv("HOME");
-  return home && *home == '/' ? std::string(home) + "/.config" + kName : std::string();
+  return user_path("XDG_CONFIG_HOME", ".config", "window.json");
 }
 
 std::string window_settings_json(const WindowSettings& settings) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "error.h"
 #include "gui/model/app_state.h"
@@ -18,6 +19,28 @@
 namespace specbound::gui {
 
 namespace {
+
+constexpr int kMostLines = 8;
+constexpr float kButtonWidth = 76;  // points
+
+float box_width(float width) {
+  return width - theme().px(kButtonWidth) - ImGui::GetStyle().ItemSpacing.x;
+}
+
+std::string hint(const AppState& state) {
+  if (state.model_state() == ModelState::kReady) return "Write a message: Enter sends it";
+  return state.model_state() == ModelState::kLoading ? "You can write already: the model is loading"
+                                                     : "Load a model, then write to it here";
+}
+
+// Why nothing can be sent now.
+const char* hindrance(const AppState& state) {
+  if (state.model_state() == ModelState::kLoading) return "The model is still loading";
+  if (state.model_state() != ModelState::kReady) return "Load a model first";
+  if (state.comparison().running) return "Wait for the comparison to end, or stop it";
+  if (state.busy()) return "Another conversation's reply is under way";
+  return "Write a message first";
+}
 
 // In points.
 constexpr float kWidestColumn = 820;  // longer lines are hard to read
@@ -38,6 +61,56 @@ float button_width(const char* label) {
 }
 
 }  // namespace
+
+float Composer::height(float width) {
+  return box_.height(box_width(width), 1, kMostLines);
+}
+
+void Composer::draw(AppState& state, float width, Probe& probe) {
+  if (state.returned_text) {
+    // What was written since is not lost either.
+    std::string text = std::move(*state.returned_text);
+    state.returned_text.reset();
+    if (!box_.text().empty()) text += "\n\n" + box_.text();
+    box_.set_text(std::move(text));
+  }
+  const float h = height(width);
+  const TextBox::Result result =
+      box_.draw({box_width(width), h}, true, hint(state), "chat.input", probe);
+  if (result == TextBox::Result::kSubmitted) send(state);
+  if (result == TextBox::Result::kCancelled && state.replying()) state.stop();
+  ImGui::SameLine();
+  draw_button(state, theme().px(kButtonWidth), h, probe);
+}
+
+void Composer::draw_button(AppState& state, float width, float height, Probe& probe) {
+  const float y = ImGui::GetCursorPosY(), button = TextBox::height_of(1);
+  ImGui::SetCursorPosY(y + height - button);
+  if (state.replying()) {
+    const bool stopping = state.stopping();
+    ImGui::BeginDisabled(stopping);
+    if (ImGui::Button(stopping ? "Stopping" : "Stop", {width, button})) state.stop();
+    probe.item("chat.stop");
+    ImGui::EndDisabled();
+    tooltip("Ends the reply here. What is written stays. (Esc)");
+    return;
+  }
+  const bool ready = state.can_send() && !is_blank(box_.text());
+  ImGui::BeginDisabled(!ready);
+  if (accent_button("Send", {width, button})) send(state);
+  probe.item("chat.send");
+  ImGui::EndDisabled();
+  tooltip(ready ? "Sends the message. Enter does, too; Shift+Enter begins a line"
+                : hindrance(state));
+}
+
+void Composer::send(AppState& state) {
+  box_.focus();
+  if (!state.can_send() || is_blank(box_.text())) return;
+  const std::string text = box_.text();
+  box_.set_text("");
+  state.send(text);
+}
 
 void ChatView::draw(AppState& state, Probe& probe) {
   if (conversation_ != state.shown().id) {
@@ -256,9 +329,7 @@ void ChatView::draw_empty(AppState& state, float height, Probe& probe) {
   if (state.replay()) {
     wrapped_text("The replay begins here: press play below, or step through it.", theme().dim);
   } else if (state.model_state() == ModelState::kReady) {
-    ImGui::PushFont(fonts().heading);
-    wrapped_text("Write to the model, and watch each token leave the network", theme().text);
-    ImGui::PopFont();
+    heading("Write to the model, and watch each token leave the network");
     ImGui::Spacing();
     wrapped_text(
         "Easy tokens are guessed at an early layer and the whole network checks several guesses at "
@@ -274,7 +345,7 @@ void ChatView::draw_empty(AppState& state, float height, Probe& probe) {
 }
 
 void ChatView::draw_examples(AppState& state, Probe& probe) {
-  dim_text("Try one of these:");
+  colored_text("Try one of these:", theme().dim);
   int number = 0;
   for (const char* example : kExamples) {
     ImGui::BeginDisabled(!state.can_send());
@@ -293,20 +364,14 @@ void ChatView::draw_examples(AppState& state, Probe& probe) {
 
 // What to do while there is no model to write to.
 void ChatView::draw_model_state(AppState& state, Probe& probe) {
-  switch (state.model_state()) {
-    case ModelState::kReady:
-      return;
-    case ModelState::kLoading:
-      draw_loading(state, probe);
-      return;
-    case ModelState::kFailed:
-      wrapped_text("The model could not be loaded: " + state.load_error(), theme().error);
-      probe.item("chat.load.error");
-      break;
-    case ModelState::kNone:
-      wrapped_text("A model is needed first: a GGUF file. Choose one, or drop it into this window.",
-                   theme().text);
-      break;
+  if (state.model_state() == ModelState::kReady) return;
+  if (state.model_state() == ModelState::kLoading) return draw_loading(state, probe);
+  if (state.model_state() == ModelState::kFailed) {
+    wrapped_text("The model could not be loaded: " + state.load_error(), theme().error);
+    probe.item("chat.load.error");
+  } else {
+    wrapped_text("A model is needed first: a GGUF file. Choose one, or drop it into this window.",
+                 theme().text);
   }
   if (accent_button("Choose a model...")) picker_.open();
   probe.item("chat.choose");
@@ -316,9 +381,10 @@ void ChatView::draw_loading(AppState& state, Probe& probe) {
   const std::string name = std::filesystem::path(state.model_path()).filename().string();
   const float width =
       ImGui::GetContentRegionAvail().x - button_width("Cancel") - ImGui::GetStyle().ItemSpacing.x;
-  dim_text(fitted("Loading " + (name.empty() ? "the demo model" : name) +
-                      (state.load_label().empty() ? "" : ": " + state.load_label()),
-                  ImGui::GetContentRegionAvail().x));
+  colored_text(fitted("Loading " + (name.empty() ? "the demo model" : name) +
+                          (state.load_label().empty() ? "" : ": " + state.load_label()),
+                      ImGui::GetContentRegionAvail().x),
+               theme().dim);
   const double share = std::clamp(state.load_share(), 0.0, 1.0);
   ImGui::ProgressBar(static_cast<float>(share), {std::max(width, theme().px(40)), 0},
                      format("%.0f %%", 100 * share).c_str());

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "gui/view/composer.h"
 #include "gui/view/message_view.h"
 #include "gui/view/text_box.h"
 
@@ -15,6 +14,21 @@ class AppState;
 class ExportView;
 class FilePicker;
 class Probe;
+
+// The box that messages are written in, with send or stop beside it.
+class Composer {
+ public:
+  // In this width at the bottom of the chat pane, as high as height() says.
+  void draw(AppState& state, float width, Probe& probe);
+  float height(float width);
+  void focus() { box_.focus(); }
+
+ private:
+  void draw_button(AppState& state, float width, float height, Probe& probe);
+  void send(AppState& state);
+
+  TextBox box_;
+};
 
 class ChatView {
  public:

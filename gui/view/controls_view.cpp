@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "error.h"
 #include "gui/view/fonts.h"
@@ -17,18 +18,12 @@ namespace specbound::gui {
 namespace {
 
 // In points.
-constexpr float kLabelWidth = 150;  // beside a control
-constexpr float kNarrow = 310;      // narrower panels have the label above it
+constexpr float kLabelWidth = 150;   // beside a control
+constexpr float kNarrowPanel = 310;  // narrower panels have the label above it
 
 // Where sliders end; who types (Ctrl + click) may go on to whatever is allowed.
 constexpr float kMaxTemperature = 2, kMaxAlpha = 2, kMaxMinP = 0.5f;
 constexpr int kMaxTopK = 200;
-
-void heading(const char* text) {
-  ImGui::PushFont(fonts().heading);
-  ImGui::TextUnformatted(text);
-  ImGui::PopFont();
-}
 
 // Of the newest item, while it is pointed at: what the field does.
 void teach(Field field) {
@@ -39,7 +34,7 @@ void teach(Field field) {
 
 // The control comes next, as wide as what is left.
 void label(Field field) {
-  const bool beside = ImGui::GetContentRegionAvail().x >= theme().px(kNarrow);
+  const bool beside = ImGui::GetContentRegionAvail().x >= theme().px(kNarrowPanel);
   const float left = ImGui::GetCursorPosX();
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted(field_text(field).label);
@@ -92,21 +87,15 @@ void ControlsView::end_control(Field field, Probe& probe) {
   if (probe.on()) probe.value(probed("refusal.") + field_text(field).name, refusal);
 }
 
-bool ControlsView::slider(Field field, float& value, float low, float high, Probe& probe) {
+template <class T>
+bool ControlsView::slider(Field field, T& value, T low, T high, Probe& probe) {
+  constexpr bool kWhole = std::is_same_v<T, int>;
   label(field);
   if (probe.on()) probe.value(probed(field_text(field).name), value);
   ImGui::PushID(field_text(field).name);
-  const bool moved = ImGui::SliderFloat("##slider", &value, low, high, "%.2f");
-  ImGui::PopID();
-  end_control(field, probe);
-  return moved;
-}
-
-bool ControlsView::slider(Field field, int& value, int low, int high, Probe& probe) {
-  label(field);
-  if (probe.on()) probe.value(probed(field_text(field).name), value);
-  ImGui::PushID(field_text(field).name);
-  const bool moved = ImGui::SliderInt("##slider", &value, low, high);
+  const bool moved =
+      ImGui::SliderScalar("##slider", kWhole ? ImGuiDataType_S32 : ImGuiDataType_Float, &value,
+                          &low, &high, kWhole ? "%d" : "%.2f");
   ImGui::PopID();
   end_control(field, probe);
   return moved;
@@ -161,8 +150,8 @@ void ControlsView::draw_bounds(AppState& state, Probe& probe) {
   const SpecBoundParams params = form_.params();
   float tau = params.tau, alpha = params.alpha;
   int d_max = params.d_max, w_max = params.w_max;
-  if (slider(Field::kTau, tau, 0, 1, probe)) ask(state, form_.set_tau(tau));
-  if (slider(Field::kAlpha, alpha, 0, kMaxAlpha, probe)) ask(state, form_.set_alpha(alpha));
+  if (slider(Field::kTau, tau, 0.0f, 1.0f, probe)) ask(state, form_.set_tau(tau));
+  if (slider(Field::kAlpha, alpha, 0.0f, kMaxAlpha, probe)) ask(state, form_.set_alpha(alpha));
   if (slider(Field::kDMax, d_max, 1, form_.deepest(), probe)) ask(state, form_.set_d_max(d_max));
   if (slider(Field::kWMax, w_max, 2, kMaxRows, probe)) ask(state, form_.set_w_max(w_max));
 }
@@ -214,12 +203,12 @@ void ControlsView::draw_sampling(AppState& state, Probe& probe) {
   const SamplingParams now = state.sampling();
   SamplingParams wanted = now;
   const auto apply = [&](Field field) { ask(state, form_.set_sampling(now, wanted, field)); };
-  if (slider(Field::kTemperature, wanted.temperature, 0, kMaxTemperature, probe)) {
+  if (slider(Field::kTemperature, wanted.temperature, 0.0f, kMaxTemperature, probe)) {
     apply(Field::kTemperature);
   }
-  if (slider(Field::kTopP, wanted.top_p, 0, 1, probe)) apply(Field::kTopP);
+  if (slider(Field::kTopP, wanted.top_p, 0.0f, 1.0f, probe)) apply(Field::kTopP);
   if (slider(Field::kTopK, wanted.top_k, 0, kMaxTopK, probe)) apply(Field::kTopK);
-  if (slider(Field::kMinP, wanted.min_p, 0, kMaxMinP, probe)) apply(Field::kMinP);
+  if (slider(Field::kMinP, wanted.min_p, 0.0f, kMaxMinP, probe)) apply(Field::kMinP);
   draw_seed(state, probe);
   draw_reply_budget(state, probe);
   if (ImGui::SmallButton("Reset sampling")) {

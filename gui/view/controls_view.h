@@ -26,8 +26,8 @@ class ControlsView {
   void draw_seed_number(AppState& state, Probe& probe);
   void draw_reply_budget(AppState& state, Probe& probe);
 
-  bool slider(Field field, float& value, float low, float high, Probe& probe);
-  bool slider(Field field, int& value, int low, int high, Probe& probe);
+  template <class T>
+  bool slider(Field field, T& value, T low, T high, Probe& probe);
   void end_control(Field field, Probe& probe);
 
   SettingsForm form_;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "app/file_output.h"
 #include "error.h"
 #include "gui/model/app_state.h"
 #include "gui/view/fonts.h"
@@ -14,14 +13,9 @@
 #include "gui/view/probe.h"
 #include "gui/view/theme.h"
 #include "gui/view/widgets.h"
+#include "runtime/file_output.h"
 
 namespace specbound::gui {
-
-namespace {
-
-constexpr const char* kTitle = "Export this conversation";
-
-}  // namespace
 
 void ExportView::open(AppState& state) {
   if (state.conversation().messages.empty()) return;
@@ -32,15 +26,7 @@ void ExportView::open(AppState& state) {
 }
 
 void ExportView::draw(AppState& state, Probe& probe) {
-  if (opening_) ImGui::OpenPopup(kTitle);
-  opening_ = false;
-  const ImGuiViewport& screen = *ImGui::GetMainViewport();
-  ImGui::SetNextWindowPos(screen.GetCenter(), ImGuiCond_Always, {0.5f, 0.5f});
-  ImGui::SetNextWindowSize({std::min(theme().px(560), screen.WorkSize.x * 0.94f), 0});
-  if (!ImGui::BeginPopupModal(kTitle, nullptr,
-                              ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove)) {
-    return;
-  }
+  if (!begin_dialog("Export this conversation", opening_, 560)) return;
   for (const ExportFormat format : kExportFormats) {
     const std::string name = format_name(format);
     if (ImGui::RadioButton(name.c_str(), format_ == format)) {
@@ -52,7 +38,7 @@ void ExportView::draw(AppState& state, Probe& probe) {
     ImGui::SameLine();
   }
   ImGui::NewLine();
-  dim_text("File:");
+  colored_text("File:", theme().dim);
   ImGui::SetNextItemWidth(ImGui::GetContentRegionAvail().x);
   const bool entered = ImGui::InputText("##path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
   probe.item("export.path");

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "gui/model/export.h"
+#include "gui/model/conversation.h"
 
 namespace specbound::gui {
 

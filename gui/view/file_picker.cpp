@@ -6,19 +6,18 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "app/terminal_text.h"
 #include "gui/model/app_state.h"
 #include "gui/view/fonts.h"
 #include "gui/view/keys.h"
 #include "gui/view/probe.h"
 #include "gui/view/theme.h"
 #include "gui/view/widgets.h"
+#include "terminal/terminal_text.h"
 
 namespace specbound::gui {
 
 namespace {
 
-constexpr const char* kTitle = "Open";
 constexpr struct {
   FileKind kind;
   const char *label, *name, *nothing;
@@ -44,7 +43,6 @@ void FilePicker::go_to(const std::string& folder) {
 
 void FilePicker::draw(AppState& state, Probe& probe) {
   if (opening_) {
-    opening_ = false;
     places_ = places();
     std::error_code ignored;
     const std::filesystem::path used =
@@ -54,16 +52,8 @@ void FilePicker::draw(AppState& state, Probe& probe) {
     }
     // Where the person was last, else where models are.
     go_to(list_.folder().empty() ? places_.front().path : list_.folder());
-    ImGui::OpenPopup(kTitle);
   }
-  const ImGuiViewport& screen = *ImGui::GetMainViewport();
-  ImGui::SetNextWindowPos(screen.GetCenter(), ImGuiCond_Always, {0.5f, 0.5f});
-  ImGui::SetNextWindowSize({std::min(theme().px(760), screen.WorkSize.x * 0.94f),
-                            std::min(theme().px(520), screen.WorkSize.y * 0.9f)});
-  if (!ImGui::BeginPopupModal(kTitle, nullptr,
-                              ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove)) {
-    return;
-  }
+  if (!begin_dialog("Open", opening_, 760, 520)) return;
   draw_kinds(probe);
   draw_path(probe);
   const float below = ImGui::GetFrameHeightWithSpacing() + ImGui::GetStyle().ItemSpacing.y;
@@ -146,11 +136,7 @@ bool FilePicker::draw_entries(Probe& probe) {
         if (twice && entry.folder) enter = list_.path(entry);
         if (twice && !entry.folder) chosen = true;
       }
-      if (probe.on()) {
-        const std::string name = "files.row." + std::to_string(i);
-        probe.item(name);
-        probe.value(name, entry.name);
-      }
+      probe.row("files.row", static_cast<size_t>(i), entry.name);
       ImDrawList& list = *ImGui::GetWindowDrawList();
       const std::string size = entry.folder ? "folder" : size_text(entry.bytes);
       const float size_width = ImGui::CalcTextSize(size.c_str()).x;
@@ -184,17 +170,9 @@ bool FilePicker::draw_buttons(AppState& state, bool chosen, Probe& probe) {
     go_to(path);
     return false;
   }
-  switch (kind_) {
-    case FileKind::kModel:
-      state.load(path);
-      break;
-    case FileKind::kConversation:
-      state.import_conversation(path);
-      break;
-    case FileKind::kTrace:
-      state.open_replay(path);
-      break;
-  }
+  if (kind_ == FileKind::kModel) state.load(path);
+  if (kind_ == FileKind::kConversation) state.import_conversation(path);
+  if (kind_ == FileKind::kTrace) state.open_replay(path);
   return true;
 }
 

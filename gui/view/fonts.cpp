@@ -1,7 +1,9 @@
 #include "gui/view/fonts.h"
 
-#include "app/terminal_text.h"
-#include "text/utf8_stream.h"
+#include <utility>
+
+#include "terminal/terminal_text.h"
+#include "text/utf8.h"
 
 namespace specbound::gui {
 
@@ -9,7 +11,6 @@ namespace {
 
 std::set<ImWchar> used;
 bool have_new = false;
-unsigned generation = 0;
 
 }  // namespace
 
@@ -39,17 +40,12 @@ const std::set<ImWchar>& used_glyphs() {
 }
 
 bool take_new_glyphs() {
-  const bool result = have_new;
-  have_new = false;
-  return result;
+  return std::exchange(have_new, false);
 }
 
-unsigned font_generation() {
+unsigned& font_generation() {
+  static unsigned generation = 0;
   return generation;
-}
-
-void next_font_generation() {
-  ++generation;
 }
 
 }  // namespace specbound::gui

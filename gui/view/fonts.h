@@ -29,7 +29,6 @@ const std::set<ImWchar>& used_glyphs();
 bool take_new_glyphs();
 
 // Another number each time the pictures were made anew: widths measured before are out of date.
-unsigned font_generation();
-void next_font_generation();
+unsigned& font_generation();
 
 }  // namespace specbound::gui

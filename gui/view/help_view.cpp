@@ -39,13 +39,9 @@ constexpr int kLayers = 8, kDeepestDraft = 4;
 constexpr std::array<int, 4> kExits = {2, 3, 2, 0};
 constexpr std::array<const char*, 4> kWords = {"The", "cat", "sat", "on"};
 
-constexpr const char* kCaption =
+constexpr const char* kPictureCaption =
     "Three tokens left early here (framed). The fourth is a hard one: no layer was sure, so the "
     "rest of the network runs once, for all four.";
-
-void cell(ImDrawList& list, ImVec2 min, ImVec2 max, ImU32 fill) {
-  list.AddRectFilled(min, max, fill, theme().px(2));
-}
 
 // Text to the right of a bracket that spans layers.
 void bracket(ImDrawList& list, float x, float top, float bottom, const char* text, float width) {
@@ -84,7 +80,7 @@ void picture(Probe& probe) {
       const bool drafting = layer <= (exit ? exit : kDeepestDraft);
       const ImVec2 min = {left + inset, top_of(layer) + inset};
       const ImVec2 max = {left + column - inset, top_of(layer) + row - inset};
-      cell(list, min, max, drafting ? theme().phase[0] : theme().phase[2]);
+      list.AddRectFilled(min, max, drafting ? theme().phase[0] : theme().phase[2], theme().px(2));
       if (layer == exit) list.AddRect(min, max, theme().exit, theme().px(2), 0, theme().px(3));
     }
     const float text_width = ImGui::CalcTextSize(kWords[i]).x;
@@ -103,7 +99,7 @@ void picture(Probe& probe) {
 
 }  // namespace
 
-void HelpView::draw(bool& open, Probe& probe) {
+void draw_help(bool& open, Probe& probe) {
   if (!open) return;
   const ImGuiViewport& screen = *ImGui::GetMainViewport();
   ImGui::SetNextWindowPos(screen.GetCenter(), ImGuiCond_Appearing, {0.5f, 0.5f});
@@ -125,12 +121,9 @@ void HelpView::draw(bool& open, Probe& probe) {
     ImGui::Spacing();
     picture(probe);
     ImGui::Spacing();
-    wrapped_text(kCaption, theme().dim);
+    wrapped_text(kPictureCaption, theme().dim);
   }
-  if (probe.on()) {
-    const ImVec2 at = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
-    probe.rect("help.window", at, {at.x + size.x, at.y + size.y});
-  }
+  probe.window("help.window");
   ImGui::End();
   ImGui::PopStyleVar(2);
   ImGui::PopStyleColor();

@@ -5,10 +5,7 @@ namespace specbound::gui {
 
 class Probe;
 
-class HelpView {
- public:
-  // A window of its own while `open`, which its close button resets.
-  void draw(bool& open, Probe& probe);
-};
+// A window of its own while `open`, which its close button resets.
+void draw_help(bool& open, Probe& probe);
 
 }  // namespace specbound::gui

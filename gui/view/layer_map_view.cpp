@@ -7,6 +7,7 @@
 #include "gui/view/fonts.h"
 #include "gui/view/map_shapes.h"
 #include "gui/view/theme.h"
+#include "gui/view/widgets.h"
 
 namespace specbound::gui {
 
@@ -35,8 +36,17 @@ std::string summary(const ReplyTrace& reply) {
 bool small_button(const char* label, const char* help, Probe& probe, const char* name) {
   const bool pressed = ImGui::SmallButton(label);
   probe.item(name);
-  if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", help);
+  tooltip(help);
   return pressed;
+}
+
+constexpr float kLegibleWidth = 30;  // points; in cells from here on there are letters
+// Heights in points, over and under the cells.
+constexpr float kMapRoundBand = 20, kMapTextBand = 24;
+
+// Left of the cells, with the font that is chosen.
+float gutter_width() {
+  return ImGui::CalcTextSize("layer 00").x * 0.75f + theme().px(12);
 }
 
 }  // namespace
@@ -80,11 +90,9 @@ void LayerMapView::draw(AppState& state, Probe& probe, const ReplyTrace* reply, 
 }
 
 void LayerMapView::draw_caption(float width) const {
-  ImGui::PushStyleColor(ImGuiCol_Text, theme().dim);
   ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
-  ImGui::TextUnformatted(kCaption);
+  colored_text(kCaption, theme().dim);
   ImGui::PopTextWrapPos();
-  ImGui::PopStyleColor();
 }
 
 void LayerMapView::draw_header(const ReplyTrace* reply, Probe& probe) {
@@ -101,9 +109,7 @@ void LayerMapView::draw_header(const ReplyTrace* reply, Probe& probe) {
   const float text_end = ImGui::GetCursorPosX() + ImGui::CalcTextSize(text.c_str()).x;
   if (text_end + buttons < end) {
     ImGui::AlignTextToFramePadding();
-    ImGui::PushStyleColor(ImGuiCol_Text, theme().dim);
-    ImGui::TextUnformatted(text.c_str());
-    ImGui::PopStyleColor();
+    colored_text(text, theme().dim);
     ImGui::SameLine();
   }
   probe.value("map.summary", text);
@@ -142,32 +148,23 @@ void LayerMapView::draw_empty(const AppState& state, ImVec2 size) const {
                            "see at which layer it left the network."
                          : "Load a model and send a message: each token of the reply becomes a "
                            "column here, and you see at which layer it left the network.";
-  const ImVec2 at = ImGui::GetCursorScreenPos();
-  ImDrawList* list = ImGui::GetWindowDrawList();
-  list->AddRectFilled(at, {at.x + size.x, at.y + size.y},
-                      mixed(theme().panel, theme().raised, 0.3f), theme().px(4));
-  const float wrap = std::min(size.x - theme().px(24), theme().px(420));
-  const ImVec2 extent = ImGui::CalcTextSize(text, nullptr, false, wrap);
-  const ImVec2 place = {at.x + (size.x - extent.x) / 2, at.y + (size.y - extent.y) / 2};
-  list->AddText(ImGui::GetFont(), ImGui::GetFontSize(), place, theme().dim, text, nullptr, wrap);
-  ImGui::Dummy(size);
+  placeholder(text, size, theme().px(420));
 }
 
 void LayerMapView::draw_map(AppState& state, Probe& probe, const ReplyTrace& reply, ImVec2 size) {
   const Theme& t = theme();
-  Place place;
-  MapLayout layout = lay_out(reply, size, place);
+  Place place = lay_out(reply, size);
   if (state.reveal_in_map && state.selected && state.selected->reply == reply.id) {
-    scroll_.settle(layout);
-    scroll_.reveal(state.selected->index, layout);
+    scroll_.clamp(place);
+    scroll_.reveal(state.selected->index, place);
     state.reveal_in_map = false;
   }
-  scroll_.settle(layout);
+  scroll_.clamp(place);
 
   const ImVec2 start = ImGui::GetCursorScreenPos();
   const float cells_height =
       std::min(place.height, size.y - t.px(kMapRoundBand + kMapTextBand + kBarBand));
-  draw_rounds(reply, layout, place);
+  draw_rounds(reply, place);
   ImGui::SetCursorScreenPos({start.x, start.y + t.px(kMapRoundBand)});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
   ImGui::BeginChild("##cells", {size.x, cells_height}, false,
@@ -175,35 +172,33 @@ void LayerMapView::draw_map(AppState& state, Probe& probe, const ReplyTrace& rep
   ImGui::PopStyleVar();                               // not for the tooltip in it
   const ImVec2 inside = ImGui::GetCursorScreenPos();  // moves with vertical scrolling
   place.cells.y = inside.y;
-  draw_gutter(reply, layout, place);
+  draw_gutter(reply, place);
   const ImVec2 clip_min = {place.cells.x, inside.y + ImGui::GetScrollY()};
-  const ImVec2 clip_max = {place.cells.x + layout.view_width, clip_min.y + cells_height};
+  const ImVec2 clip_max = {place.cells.x + place.view_width, clip_min.y + cells_height};
   ImGui::GetWindowDrawList()->PushClipRect(clip_min, clip_max, true);
-  draw_cells(state, probe, reply, layout, place);
-  draw_edge(reply, layout, place);
-  draw_chosen(state, reply, layout, place);
+  draw_cells(state, probe, reply, place);
+  draw_edge(reply, place);
+  draw_chosen(state, reply, place);
   ImGui::GetWindowDrawList()->PopClipRect();
   ImGui::SetCursorScreenPos({place.cells.x, inside.y});
-  ImGui::InvisibleButton("##map", {layout.view_width, std::max(place.height, 1.0f)});
+  ImGui::InvisibleButton("##map", {place.view_width, std::max(place.height, 1.0f)});
   probe.rect("map.cells", clip_min, clip_max);
-  take_input(state, reply, layout, place);
+  take_input(state, reply, place);
   ImGui::EndChild();
 
   place.text_y = start.y + t.px(kMapRoundBand) + cells_height + t.px(2);
-  draw_texts(state, probe, reply, layout, place);
+  draw_texts(state, probe, reply, place);
   ImGui::SetCursorScreenPos({place.cells.x, place.text_y});
-  ImGui::InvisibleButton("##texts", {layout.view_width, t.px(kMapTextBand - 2)});
-  take_input(state, reply, layout, place);
+  ImGui::InvisibleButton("##texts", {place.view_width, t.px(kMapTextBand - 2)});
+  take_input(state, reply, place);
   place.bar_y = place.text_y + t.px(kMapTextBand);
-  draw_bar(probe, layout, place);
+  draw_bar(probe, place);
   ImGui::SetCursorScreenPos(start);
   ImGui::Dummy(size);
-  if (probe.on()) {
-    probe.value("map.columns", layout.columns);
-    probe.value("map.layers", layout.n_layers);
-    probe.value("map.following", scroll_.following() ? "yes" : "no");
-    probe.value("map.first_column", layout.first_column());
-  }
+  probe.value("map.columns", place.columns);
+  probe.value("map.layers", place.n_layers);
+  probe.value("map.following", scroll_.following() ? "yes" : "no");
+  probe.value("map.first_column", place.first_column());
 }
 
 float LayerMapView::cell_width() const {
@@ -216,35 +211,34 @@ void LayerMapView::zoom_by(float factor, float x) {
   scroll_.zoom(cell_width() / before, x);
 }
 
-MapLayout LayerMapView::lay_out(const ReplyTrace& reply, ImVec2 size, Place& place) {
+LayerMapView::Place LayerMapView::lay_out(const ReplyTrace& reply, ImVec2 size) {
   const Theme& t = theme();
-  MapLayout layout;
-  layout.columns = static_cast<int>(reply.columns.size());
-  layout.first_layer = first_map_layer(reply);
-  layout.n_layers = map_layers(reply);
-  layout.cell_width = cell_width();
+  Place place;
+  place.columns = static_cast<int>(reply.columns.size());
+  place.first_layer = first_map_layer(reply);
+  place.n_layers = map_layers(reply);
+  place.cell_width = cell_width();
   const float room = size.y - t.px(kMapRoundBand + kMapTextBand + kBarBand);
-  layout.cell_height = std::floor(std::clamp(room / layout.rows(), t.px(kLowest), t.px(kHighest)));
-  place.height = layout.cell_height * static_cast<float>(layout.rows());
-  const float gutter = map_gutter_width();
+  place.cell_height = std::floor(std::clamp(room / place.rows(), t.px(kLowest), t.px(kHighest)));
+  place.height = place.cell_height * static_cast<float>(place.rows());
+  const float gutter = gutter_width();
   const float bar = place.height > room + 1 ? ImGui::GetStyle().ScrollbarSize : 0;
-  layout.view_width = view_width_ = std::max(size.x - gutter - bar, 1.0f);
+  place.view_width = view_width_ = std::max(size.x - gutter - bar, 1.0f);
   place.cells.x = ImGui::GetCursorScreenPos().x + gutter;
   place.cells.y = ImGui::GetCursorScreenPos().y + t.px(kMapRoundBand);
-  return layout;
+  return place;
 }
 
 // Of the item drawn last: the cells or the texts.
-void LayerMapView::take_input(AppState& state, const ReplyTrace& reply, const MapLayout& layout,
-                              const Place& place) {
+void LayerMapView::take_input(AppState& state, const ReplyTrace& reply, const Place& place) {
   const ImGuiIO& io = ImGui::GetIO();
   const float x = io.MousePos.x - place.cells.x;
   if (ImGui::IsItemActivated()) dragged_ = false;
   if (ImGui::IsItemActive() && ImGui::IsMouseDragging(0)) {
     dragged_ = true;
-    scroll_.move(-io.MouseDelta.x, layout);
+    scroll_.move(-io.MouseDelta.x, place);
   }
-  const auto column = layout.column_at(x);
+  const auto column = place.column_at(x);
   if (ImGui::IsItemDeactivated() && !dragged_ && column && ImGui::IsItemHovered()) {
     state.select_in_map({reply.id, *column});
   }
@@ -252,9 +246,9 @@ void LayerMapView::take_input(AppState& state, const ReplyTrace& reply, const Ma
   if (io.MouseWheel != 0 && io.KeyCtrl) {
     zoom_by(std::pow(1.15f, io.MouseWheel), x);
   } else if (ImGui::GetScrollMaxY() <= 0 || io.KeyShift) {
-    scroll_.move(-io.MouseWheel * layout.cell_width * 2, layout);
+    scroll_.move(-io.MouseWheel * place.cell_width * 2, place);
   }
-  if (io.MouseWheelH != 0) scroll_.move(-io.MouseWheelH * layout.cell_width * 2, layout);
+  if (io.MouseWheelH != 0) scroll_.move(-io.MouseWheelH * place.cell_width * 2, place);
   if (!column || dragged_) return;
   state.hovered = TokenRef{reply.id, *column};
   hovering_ = true;
@@ -266,37 +260,172 @@ void LayerMapView::take_input(AppState& state, const ReplyTrace& reply, const Ma
       ImGui::TextUnformatted(line.c_str());
     }
   };
-  say(describe_token(reply, *column, layout.n_layers));
-  if (const auto layer = layout.layer_at(io.MousePos.y - place.cells.y)) {
+  say(describe_token(reply, *column, place.n_layers));
+  if (const auto layer = place.layer_at(io.MousePos.y - place.cells.y)) {
     ImGui::Separator();
-    say(describe_cell(state.trace(), reply, *column, *layer, layout.n_layers));
+    say(describe_cell(state.trace(), reply, *column, *layer, place.n_layers));
   }
   ImGui::PopTextWrapPos();
   ImGui::EndTooltip();
 }
 
-void LayerMapView::draw_bar(Probe& probe, const MapLayout& layout, const Place& place) {
-  if (layout.max_scroll() <= 0) return;
+void LayerMapView::draw_bar(Probe& probe, const Place& place) {
+  if (place.max_scroll() <= 0) return;
   const Theme& t = theme();
   const float height = t.px(kBarBand - 4);
-  const ImVec2 min = {place.cells.x, place.bar_y},
-               max = {min.x + layout.view_width, min.y + height};
-  const double shown = layout.view_width / layout.width();
-  const float thumb = std::max(static_cast<float>(shown * layout.view_width), t.px(24));
-  const float path = std::max(layout.view_width - thumb, 1.0f);
-  const float left = min.x + static_cast<float>(layout.scroll / layout.max_scroll()) * path;
+  const ImVec2 min = {place.cells.x, place.bar_y}, max = {min.x + place.view_width, min.y + height};
+  const double shown = place.view_width / place.width();
+  const float thumb = std::max(static_cast<float>(shown * place.view_width), t.px(24));
+  const float path = std::max(place.view_width - thumb, 1.0f);
+  const float left = min.x + static_cast<float>(place.scroll / place.max_scroll()) * path;
   ImGui::SetCursorScreenPos(min);
-  ImGui::InvisibleButton("##bar", {layout.view_width, height});
+  ImGui::InvisibleButton("##bar", {place.view_width, height});
   probe.item("map.bar");
   if (ImGui::IsItemActive()) {
     const float at = ImGui::GetIO().MousePos.x - min.x - thumb / 2;
-    scroll_.set(std::clamp(at / path, 0.0f, 1.0f) * layout.max_scroll(), layout);
+    scroll_.set(std::clamp(at / path, 0.0f, 1.0f) * place.max_scroll(), place);
   }
   ImDrawList* list = ImGui::GetWindowDrawList();
   list->AddRectFilled(min, max, faded(t.border, 0.4f), height / 2);
   list->AddRectFilled({left, min.y}, {left + thumb, max.y},
                       ImGui::IsItemHovered() || ImGui::IsItemActive() ? t.dim : t.faint,
                       height / 2);
+}
+
+// The layers' numbers; those that exit heads look at have a dot.
+void LayerMapView::draw_gutter(const ReplyTrace& reply, const Place& place) const {
+  const Theme& t = theme();
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  const auto& settings = reply.newest_settings().settings;
+  const float font = ImGui::GetFontSize();
+  const int every = std::max(1, static_cast<int>(std::ceil(font * 0.9f / place.cell_height)));
+  for (int layer = place.first_layer; layer <= place.n_layers; ++layer) {
+    const float y = place.cells.y + place.y(layer) + place.cell_height / 2;
+    const bool checked = settings && std::count(settings->check_layers.begin(),
+                                                settings->check_layers.end(), layer) > 0;
+    if (checked) {
+      list->AddCircleFilled({place.cells.x - t.px(7), y},
+                            std::min(t.px(2.5f), place.cell_height / 3), t.exit);
+    }
+    if ((place.n_layers - layer) % every != 0) continue;
+    const std::string text = std::to_string(layer);
+    const float width = ImGui::CalcTextSize(text.c_str()).x;
+    list->AddText({place.cells.x - t.px(14) - width, std::round(y - font / 2)},
+                  checked || layer == place.n_layers ? t.text : t.dim, text.c_str());
+  }
+}
+
+// A bracket over the tokens that came out of one round.
+void LayerMapView::draw_rounds(const ReplyTrace& reply, const Place& place) const {
+  const Theme& t = theme();
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  const float y = place.cells.y - t.px(kMapRoundBand), line = place.cells.y - t.px(4);
+  list->AddText({place.cells.x - gutter_width(), y}, t.dim, "layer");
+  const float right = place.cells.x + place.view_width;
+  list->PushClipRect({place.cells.x, y}, {right, place.cells.y}, true);
+  for (const RoundSpan& span : round_spans(reply, place.first_column(), place.end_column())) {
+    const float x0 = place.cells.x + place.x(span.begin) + t.px(2);
+    const float x1 = place.cells.x + place.x(span.end) - t.px(3);
+    const int n = span.end - span.begin;
+    const ImU32 color = n > 1 ? t.accent : t.faint;
+    list->AddLine({x0, line}, {x1, line}, color, t.px(1.5f));
+    for (const float x : {x0, x1}) list->AddLine({x, line}, {x, line + t.px(3)}, color, t.px(1.5f));
+    // Over what is visible of its round.
+    const float from = std::max(x0, place.cells.x), room = std::min(x1, right) - from;
+    std::string text = format("round %d: %d token%s", span.round + 1, n, n == 1 ? "" : "s");
+    float width = ImGui::CalcTextSize(text.c_str()).x;
+    if (width > room) {
+      text = format("%d", n);
+      width = ImGui::CalcTextSize(text.c_str()).x;
+    }
+    if (width > room) continue;
+    list->AddText({std::round(from + (room - width) / 2), y}, n > 1 ? t.text : t.dim, text.c_str());
+  }
+  list->PopClipRect();
+}
+
+void LayerMapView::draw_cells(AppState& state, Probe& probe, const ReplyTrace& reply,
+                              const Place& place) const {
+  const Theme& t = theme();
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  const bool labels =
+      place.cell_width >= t.px(kLegibleWidth) && place.cell_height >= ImGui::GetFontSize() * 0.95f;
+  const float gap = place.cell_height >= t.px(9) ? std::round(t.px(1)) : 0;
+  for (int column = place.first_column(); column < place.end_column(); ++column) {
+    const float x = place.cells.x + place.x(column);
+    for (int layer = place.first_layer; layer <= place.n_layers; ++layer) {
+      const float y = place.cells.y + place.y(layer);
+      const ImVec2 min = {x, y};
+      const ImVec2 max = {x + place.cell_width - gap, y + place.cell_height - gap};
+      if (!ImGui::IsRectVisible(min, max)) continue;
+      const MapCell cell = map_cell(reply, column, layer, place.n_layers);
+      draw_cell(list, min, max, cell,
+                labels ? cell_label(state.trace(), reply, column, layer) : std::string());
+      if (probe.on()) probe.rect(format("map.cell.%d.%d", column, layer), min, max);
+    }
+  }
+}
+
+// The text itself, tinted by how each token came about.
+void LayerMapView::draw_texts(const AppState& state, Probe& probe, const ReplyTrace& reply,
+                              const Place& place) const {
+  const Theme& t = theme();
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  const float bottom = place.text_y + t.px(kMapTextBand - 4);
+  const float text_y =
+      std::round(place.text_y + (t.px(kMapTextBand - 4) - ImGui::GetFontSize()) / 2);
+  list->AddText({place.cells.x - gutter_width(), text_y}, t.dim, "text");
+  list->PushClipRect({place.cells.x, place.text_y}, {place.cells.x + place.view_width, bottom},
+                     true);
+  for (int column = place.first_column(); column < place.end_column(); ++column) {
+    const Column& c = reply.columns[column];
+    const float x = place.cells.x + place.x(column), end = x + place.cell_width - t.px(1);
+    const ImU32 color = kind_color(c.kind());
+    const bool chosen = state.selected == TokenRef{reply.id, column};
+    list->AddRectFilled({x, place.text_y}, {end, bottom}, faded(color, chosen ? 0.5f : 0.2f),
+                        t.px(2));
+    list->AddRectFilled({x, bottom - t.px(2)}, {end, bottom}, color);
+    if (place.cell_width >= t.px(kLegibleWidth)) {
+      const std::string text = c.token.ends_reply ? "(end)" : short_text(c.token.text);
+      draw_cut_text(list, {x + t.px(5), text_y}, end - t.px(2), t.text, text);
+    }
+    if (probe.on()) probe.rect(format("map.text.%d", column), {x, place.text_y}, {end, bottom});
+  }
+  list->PopClipRect();
+}
+
+// The line along which tokens leave the network.
+void LayerMapView::draw_edge(const ReplyTrace& reply, const Place& place) const {
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  const float thickness = theme().px(2);
+  std::optional<float> before;
+  for (int column = place.first_column(); column < place.end_column(); ++column) {
+    const Column& c = reply.columns[column];
+    const int layer = c.kind() == TokenKind::kAccepted ? c.token.exit_layer : place.n_layers;
+    const float x = place.cells.x + place.x(column);
+    const float y = place.cells.y + place.y(layer + 1) - thickness / 2;
+    if (before && *before != y) {
+      list->AddLine({x - thickness / 4, *before}, {x - thickness / 4, y}, theme().exit, thickness);
+    }
+    list->AddLine({x, y}, {x + place.cell_width, y}, theme().exit, thickness);
+    before = y;
+  }
+}
+
+// The columns that are pointed at and selected.
+void LayerMapView::draw_chosen(const AppState& state, const ReplyTrace& reply,
+                               const Place& place) const {
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  const auto outline = [&](const std::optional<TokenRef>& token, ImU32 color, float points) {
+    if (!token || token->reply != reply.id) return;
+    if (token->index < place.first_column() || token->index >= place.end_column()) return;
+    const float x = place.cells.x + place.x(token->index), in = theme().px(points) / 2;
+    list->AddRect({x + in, place.cells.y + in},
+                  {x + place.cell_width - in, place.cells.y + place.height - in}, color, 0, 0,
+                  theme().px(points));
+  };
+  outline(state.hovered, theme().dim, 1.5f);
+  outline(state.selected, theme().text, 2.5f);
 }
 
 }  // namespace specbound::gui

@@ -11,11 +11,6 @@
 
 namespace specbound::gui {
 
-// Heights in points, over and under the cells.
-inline constexpr float kMapRoundBand = 20, kMapTextBand = 24;
-// Left of the cells, with the font that is chosen.
-float map_gutter_width();
-
 class LayerMapView {
  public:
   // Fills `size` from the cursor on. `reply`: what is shown; nullptr: nothing yet.
@@ -26,8 +21,8 @@ class LayerMapView {
   void follow() { scroll_.follow(); }
 
  private:
-  struct Place {   // on the screen
-    ImVec2 cells;  // top left of the cells
+  struct Place : MapLayout {  // on the screen
+    ImVec2 cells;             // top left of the cells
     float text_y = 0, bar_y = 0;
     float height = 0;  // of the cells
   };
@@ -36,22 +31,19 @@ class LayerMapView {
   void draw_caption(float width) const;
   void draw_empty(const AppState& state, ImVec2 size) const;
   void draw_map(AppState& state, Probe& probe, const ReplyTrace& reply, ImVec2 size);
-  MapLayout lay_out(const ReplyTrace& reply, ImVec2 size, Place& place);
+  Place lay_out(const ReplyTrace& reply, ImVec2 size);
   float cell_width() const;
   // What stands at `x` of the cells' area stays there.
   void zoom_by(float factor, float x);
-  void draw_gutter(const ReplyTrace& reply, const MapLayout& layout, const Place& place) const;
-  void draw_rounds(const ReplyTrace& reply, const MapLayout& layout, const Place& place) const;
-  void draw_cells(AppState& state, Probe& probe, const ReplyTrace& reply, const MapLayout& layout,
-                  const Place& place) const;
+  void draw_gutter(const ReplyTrace& reply, const Place& place) const;
+  void draw_rounds(const ReplyTrace& reply, const Place& place) const;
+  void draw_cells(AppState& state, Probe& probe, const ReplyTrace& reply, const Place& place) const;
   void draw_texts(const AppState& state, Probe& probe, const ReplyTrace& reply,
-                  const MapLayout& layout, const Place& place) const;
-  void draw_edge(const ReplyTrace& reply, const MapLayout& layout, const Place& place) const;
-  void draw_chosen(const AppState& state, const ReplyTrace& reply, const MapLayout& layout,
-                   const Place& place) const;
-  void take_input(AppState& state, const ReplyTrace& reply, const MapLayout& layout,
-                  const Place& place);
-  void draw_bar(Probe& probe, const MapLayout& layout, const Place& place);
+                  const Place& place) const;
+  void draw_edge(const ReplyTrace& reply, const Place& place) const;
+  void draw_chosen(const AppState& state, const ReplyTrace& reply, const Place& place) const;
+  void take_input(AppState& state, const ReplyTrace& reply, const Place& place);
+  void draw_bar(Probe& probe, const Place& place);
 
   MapScroll scroll_;
   uint64_t shown_ = 0;  // the reply of the newest frame

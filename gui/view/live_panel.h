@@ -7,7 +7,6 @@
 #include "gui/view/layer_map_view.h"
 #include "gui/view/plot_views.h"
 #include "gui/view/probe.h"
-#include "gui/view/replay_bar.h"
 
 namespace specbound::gui {
 
@@ -24,7 +23,6 @@ class LivePanel {
   MapFocus focus_;
   LayerMapView map_;
   PlotViews plots_;
-  ReplayBar replay_;
   float map_share_ = 0.6f;  // of the height; the person drags it
   bool on_plots_ = false;   // where only one has room
   bool playing_ = false;    // a replay, in the newest frame

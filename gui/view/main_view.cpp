@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 
-#include "gui/view/backdrop.h"
+#include "error.h"
 #include "gui/view/fonts.h"
 #include "gui/view/keys.h"
 #include "gui/view/probe.h"
@@ -60,29 +59,10 @@ std::string file_name(const std::string& path) {
   return name.empty() ? "demo model" : name;
 }
 
-const char* name_of(ModelState state) {
-  switch (state) {
-    case ModelState::kNone:
-      return "none";
-    case ModelState::kLoading:
-      return "loading";
-    case ModelState::kReady:
-      return "ready";
-    case ModelState::kFailed:
-      return "failed";
-  }
-  return "";
-}
-
 }  // namespace
 
 MainView::MainView(const WindowSettings& settings) : settings_(settings) {
   chat_.set_tinted(settings.tinted);
-}
-
-void MainView::set_size(int width, int height) {
-  settings_.width = width;
-  settings_.height = height;
 }
 
 void MainView::draw(AppState& state, Probe& probe, const FrameTimes& times,
@@ -104,7 +84,7 @@ void MainView::draw(AppState& state, Probe& probe, const FrameTimes& times,
   picker_.draw(state, probe);
   exporter_.draw(state, probe);
   ImGui::End();
-  help_.draw(help_open_, probe);
+  draw_help(help_open_, probe);
   draw_overlay(probe, times, renderer);
   state.set_guessing(live_drawn_);
   settings_.tinted = chat_.tinted();
@@ -114,12 +94,12 @@ void MainView::draw(AppState& state, Probe& probe, const FrameTimes& times,
 void MainView::take_keys(AppState& state) {
   // What a dialog asks is about what is behind it.
   if (!ImGui::GetTopMostPopupModal()) {
-    if (ctrl_pressed(Key::kN)) state.new_conversation();
-    if (ctrl_pressed(Key::kO)) picker_.open();
-    if (ctrl_pressed(Key::kS)) exporter_.open(state);
+    if (ctrl_pressed('N')) state.new_conversation();
+    if (ctrl_pressed('O')) picker_.open();
+    if (ctrl_pressed('S')) exporter_.open(state);
   }
-  if (ctrl_pressed(Key::kQ)) quit_ = true;
-  if (ctrl_pressed(Key::kD) || key_pressed(Key::kF12)) overlay_open_ = !overlay_open_;
+  if (ctrl_pressed('Q')) quit_ = true;
+  if (ctrl_pressed('D') || key_pressed(Key::kF12)) overlay_open_ = !overlay_open_;
   if (key_pressed(Key::kF1)) help_open_ = !help_open_;
 }
 
@@ -187,12 +167,10 @@ void MainView::draw_model_summary(AppState& state, Probe& probe) {
     case ModelState::kNone:
       text = "no model: File > Open a model";
       break;
-    case ModelState::kLoading: {
-      char share[16];
-      std::snprintf(share, sizeof share, "%.0f %%", state.load_share() * 100);
-      text = file_name(state.model_path()) + ": " + state.load_label() + " " + share;
+    case ModelState::kLoading:
+      text = file_name(state.model_path()) + ": " + state.load_label() +
+             format(" %.0f %%", state.load_share() * 100);
       break;
-    }
     case ModelState::kReady:
       // What follows the kind of processor (formats, sizes) is for the tooltip.
       about = state.model().backend;
@@ -209,9 +187,7 @@ void MainView::draw_model_summary(AppState& state, Probe& probe) {
   const float right = ImGui::GetWindowWidth() - theme().px(12);
   const std::string shown = fitted(text, right - left);
   ImGui::SetCursorPosX(std::max(left, right - ImGui::CalcTextSize(shown.c_str()).x));
-  ImGui::PushStyleColor(ImGuiCol_Text, color);
-  ImGui::TextUnformatted(shown.c_str());
-  ImGui::PopStyleColor();
+  colored_text(shown, color);
   probe.item("menu.model");
   if (shown != text) about = about.empty() ? text : text + "\n" + about;
   if (!about.empty()) tooltip(about);
@@ -246,7 +222,7 @@ void MainView::draw_errors(AppState& state, Probe& probe) {
     ImGui::SetCursorScreenPos({end.x - button - pad, at.y + (height - button) / 2});
     if (ImGui::Button("x", {button, button})) dismissed = i;
     probe.item("error.dismiss");
-    if (ImGui::IsItemHovered()) ImGui::SetTooltip("dismiss");
+    tooltip("dismiss");
     ImGui::SetCursorScreenPos({at.x, end.y + t.px(1)});
     ImGui::PopID();
   }
@@ -297,29 +273,27 @@ void MainView::draw_tabs(AppState& state, Probe& probe, const char* id, bool wit
   if (with_chat) draw_tab(Panel::kChat, state, probe);
   draw_tab(Panel::kLive, state, probe);
   draw_tab(Panel::kControls, state, probe);
-  draw_tab(Panel::kRace, state, probe);
+  draw_tab(Panel::kCompare, state, probe);
   if (with_list) draw_tab(Panel::kList, state, probe);
   ImGui::EndTabBar();
 }
 
-// True when it is the one shown.
-bool MainView::draw_tab(Panel panel, AppState& state, Probe& probe) {
+void MainView::draw_tab(Panel panel, AppState& state, Probe& probe) {
   static constexpr struct {
     const char *label, *name;
   } kTabs[] = {{"Chat", "tab.chat"},
                {"Chats", "tab.list"},
                {"Live", "tab.live"},
                {"Controls", "tab.controls"},
-               {"Race", "tab.race"}};
+               {"Compare", "tab.compare"}};
   const auto& tab = kTabs[static_cast<int>(panel)];
   const bool open = ImGui::BeginTabItem(tab.label);
   probe.item(tab.name);
-  if (!open) return false;
+  if (!open) return;
   ImGui::BeginChild(tab.name, {0, 0}, false);
   draw_panel(panel, state, probe);
   ImGui::EndChild();
   ImGui::EndTabItem();
-  return true;
 }
 
 void MainView::draw_panel(Panel panel, AppState& state, Probe& probe) {
@@ -337,8 +311,8 @@ void MainView::draw_panel(Panel panel, AppState& state, Probe& probe) {
     case Panel::kControls:
       controls_.draw(state, probe);
       break;
-    case Panel::kRace:
-      race_.draw(state, probe);
+    case Panel::kCompare:
+      comparison_.draw(state, probe);
       break;
   }
 }
@@ -360,13 +334,7 @@ void MainView::draw_status(AppState& state, Probe& probe) {
   probe.rect("status", at, end);
   probe.value("status", text);
   // Where the window is narrow, pointing at the line shows all of it.
-  if (shown != text && ImGui::IsMouseHoveringRect(at, end)) {
-    ImGui::BeginTooltip();
-    ImGui::PushTextWrapPos(t.px(480));
-    ImGui::TextUnformatted(text.c_str());
-    ImGui::PopTextWrapPos();
-    ImGui::EndTooltip();
-  }
+  if (shown != text && ImGui::IsMouseHoveringRect(at, end)) show_tooltip(text, 480);
 }
 
 void MainView::draw_overlay(Probe& probe, const FrameTimes& times, const std::string& renderer) {
@@ -393,9 +361,7 @@ void MainView::draw_overlay(Probe& probe, const FrameTimes& times, const std::st
               ImGui::GetIO().MetricsRenderIndices / 3);
   ImGui::PopFont();
   ImGui::TextDisabled("%s", renderer.c_str());
-  probe.rect("overlay", ImGui::GetWindowPos(),
-             {ImGui::GetWindowPos().x + ImGui::GetWindowWidth(),
-              ImGui::GetWindowPos().y + ImGui::GetWindowHeight()});
+  probe.window("overlay");
   ImGui::End();
   ImGui::PopStyleColor();
   probe.value("overlay.p50", p50);
@@ -406,21 +372,18 @@ void MainView::draw_overlay(Probe& probe, const FrameTimes& times, const std::st
 void MainView::tell(AppState& state, Probe& probe) {
   if (!probe.on()) return;
   const ImVec2 size = ImGui::GetIO().DisplaySize;
-  char text[48];
-  std::snprintf(text, sizeof text, "%.0fx%.0f", static_cast<double>(size.x),
-                static_cast<double>(size.y));
-  probe.value("window.size", text);
+  probe.value("window.size", format("%.0fx%.0f", size.x, size.y));
   probe.value("window.theme", settings_.dark ? "dark" : "light");
-  probe.value("model.state", name_of(state.model_state()));
+  constexpr const char* kStates[] = {"none", "loading", "ready", "failed"};
+  probe.value("model.state", kStates[static_cast<int>(state.model_state())]);
   probe.value("model.path", state.model_path());
   probe.value("chat.busy", state.busy() ? "yes" : "no");
   const auto& messages = state.conversation().messages;
   probe.value("chat.replies", static_cast<double>(std::ranges::count(
                                   messages, ChatMessage::Role::kAssistant, &Message::role)));
   if (state.selected) {
-    std::snprintf(text, sizeof text, "%llu.%d",
-                  static_cast<unsigned long long>(state.selected->reply), state.selected->index);
-    probe.value("selected", text);
+    probe.value("selected", std::to_string(state.selected->reply) + "." +
+                                std::to_string(state.selected->index));
   }
   probe.value("chat.conversations", static_cast<double>(state.conversations().size()));
 }

@@ -4,17 +4,19 @@
 #pragma once
 
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "gui/model/app_state.h"
 #include "gui/model/frame_times.h"
 #include "gui/model/window_settings.h"
 #include "gui/view/chat_view.h"
+#include "gui/view/comparison_view.h"
 #include "gui/view/controls_view.h"
 #include "gui/view/export_view.h"
 #include "gui/view/file_picker.h"
 #include "gui/view/help_view.h"
 #include "gui/view/live_panel.h"
-#include "gui/view/race_view.h"
 #include "gui/view/side_list.h"
 
 namespace specbound::gui {
@@ -30,11 +32,11 @@ class MainView {
 
   // What the person changed; the window itself sees to the theme.
   const WindowSettings& settings() const { return settings_; }
-  void set_size(int width, int height);
+  void set_size(std::pair<int, int> size) { std::tie(settings_.width, settings_.height) = size; }
   bool quit_wanted() const { return quit_; }
 
  private:
-  enum class Panel { kChat, kList, kLive, kControls, kRace };
+  enum class Panel { kChat, kList, kLive, kControls, kCompare };
 
   void draw_menu(AppState& state, Probe& probe);
   void draw_model_summary(AppState& state, Probe& probe);
@@ -42,7 +44,7 @@ class MainView {
   void draw_errors(AppState& state, Probe& probe);
   void draw_panels(AppState& state, Probe& probe);
   void draw_tabs(AppState& state, Probe& probe, const char* id, bool with_chat, bool with_list);
-  bool draw_tab(Panel panel, AppState& state, Probe& probe);
+  void draw_tab(Panel panel, AppState& state, Probe& probe);
   void draw_panel(Panel panel, AppState& state, Probe& probe);
   void draw_status(AppState& state, Probe& probe);
   void draw_overlay(Probe& probe, const FrameTimes& times, const std::string& renderer);
@@ -55,8 +57,7 @@ class MainView {
   SideList side_;
   LivePanel live_;
   ControlsView controls_;
-  RaceView race_;
-  HelpView help_;
+  ComparisonView comparison_;
   bool help_open_ = false, overlay_open_ = false, quit_ = false;
   bool live_drawn_ = false;  // in this frame: its guesses are wanted
 };

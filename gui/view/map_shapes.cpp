@@ -5,6 +5,7 @@
 
 #include "gui/view/fonts.h"
 #include "gui/view/theme.h"
+#include "gui/view/widgets.h"
 
 namespace specbound::gui {
 
@@ -16,33 +17,19 @@ struct LegendItem {
   const char* text;
 };
 
-MapCell marked(CellMark mark, float confidence) {
-  MapCell cell;
-  cell.mark = mark;
-  cell.confidence = confidence;
-  return cell;
-}
-
-MapCell looked_at() {
-  MapCell cell;
-  cell.confidence = 0.3f;
-  cell.looked = true;
-  return cell;
-}
-
-MapCell left_out() {
-  MapCell cell;
-  cell.skipped = true;
-  return cell;
-}
-
 const LegendItem kLegend[] = {
     {LegendItem::Sample::kRamp, {}, "how sure it is, 0 to 100%"},
-    {LegendItem::Sample::kCell, marked(CellMark::kAccepted, 0.8f), "drafted here, right"},
-    {LegendItem::Sample::kCell, marked(CellMark::kRejected, 0.8f), "drafted here, wrong"},
-    {LegendItem::Sample::kCell, marked(CellMark::kVerified, 0.8f), "from the last layer"},
-    {LegendItem::Sample::kCell, looked_at(), "looked at, and on"},
-    {LegendItem::Sample::kCell, left_out(), "not needed to draft"},
+    {LegendItem::Sample::kCell,
+     {.mark = TokenKind::kAccepted, .confidence = 0.8f},
+     "drafted here, right"},
+    {LegendItem::Sample::kCell,
+     {.mark = TokenKind::kRejected, .confidence = 0.8f},
+     "drafted here, wrong"},
+    {LegendItem::Sample::kCell,
+     {.mark = TokenKind::kVerified, .confidence = 0.8f},
+     "from the last layer"},
+    {LegendItem::Sample::kCell, {.confidence = 0.3f, .checked = true}, "checked, and on"},
+    {LegendItem::Sample::kCell, {.skipped = true}, "not needed to draft"},
     {LegendItem::Sample::kEdge, {}, "where tokens leave"},
     {LegendItem::Sample::kDot, {}, "has an exit head"},
 };
@@ -95,48 +82,28 @@ float lay_out_legend(float width, F draw) {
   return y + line_height();
 }
 
+// A tick, a cross or a diamond, `size` high around `center`.
+void draw_kind(ImDrawList* list, TokenKind kind, ImVec2 center, float size, ImU32 color) {
+  const auto [x, y] = center;
+  const float h = size / 2, c = size * 0.4f, d = size * 0.45f, line = std::max(1.0f, size * 0.2f);
+  if (kind == TokenKind::kAccepted) {
+    const ImVec2 tick[] = {{x - h, y}, {x - h * 0.3f, y + h * 0.7f}, {x + h, y - h * 0.7f}};
+    list->AddPolyline(tick, 3, color, 0, line);
+  } else if (kind == TokenKind::kRejected) {
+    list->AddLine({x - c, y - c}, {x + c, y + c}, color, line);
+    list->AddLine({x - c, y + c}, {x + c, y - c}, color, line);
+  } else {
+    list->AddQuadFilled({x, y - d}, {x + d, y}, {x, y + d}, {x - d, y}, color);
+  }
+}
+
 }  // namespace
 
 ImU32 kind_color(TokenKind kind) {
-  switch (kind) {
-    case TokenKind::kAccepted:
-      return theme().accepted;
-    case TokenKind::kRejected:
-      return theme().rejected;
-    case TokenKind::kVerified:
-      return theme().verified;
-  }
-  return theme().text;
-}
-
-void draw_tick(ImDrawList* list, ImVec2 center, float size, ImU32 color) {
-  const float h = size / 2;
-  const ImVec2 points[] = {{center.x - h, center.y},
-                           {center.x - h * 0.3f, center.y + h * 0.7f},
-                           {center.x + h, center.y - h * 0.7f}};
-  list->AddPolyline(points, 3, color, 0, std::max(1.0f, size * 0.2f));
-}
-
-void draw_cross(ImDrawList* list, ImVec2 center, float size, ImU32 color) {
-  const float h = size * 0.4f, thickness = std::max(1.0f, size * 0.2f);
-  list->AddLine({center.x - h, center.y - h}, {center.x + h, center.y + h}, color, thickness);
-  list->AddLine({center.x - h, center.y + h}, {center.x + h, center.y - h}, color, thickness);
-}
-
-void draw_diamond(ImDrawList* list, ImVec2 center, float size, ImU32 color) {
-  const float h = size * 0.45f;
-  list->AddQuadFilled({center.x, center.y - h}, {center.x + h, center.y}, {center.x, center.y + h},
-                      {center.x - h, center.y}, color);
-}
-
-void draw_kind(ImDrawList* list, TokenKind kind, ImVec2 center, float size, ImU32 color) {
-  if (kind == TokenKind::kAccepted) {
-    draw_tick(list, center, size, color);
-  } else if (kind == TokenKind::kRejected) {
-    draw_cross(list, center, size, color);
-  } else {
-    draw_diamond(list, center, size, color);
-  }
+  const Theme& t = theme();
+  return kind == TokenKind::kAccepted   ? t.accepted
+         : kind == TokenKind::kRejected ? t.rejected
+                                        : t.verified;
 }
 
 void draw_cell(ImDrawList* list, ImVec2 min, ImVec2 max, const MapCell& cell,
@@ -153,16 +120,13 @@ void draw_cell(ImDrawList* list, ImVec2 min, ImVec2 max, const MapCell& cell,
     text = t.text_on(fill);
   }
   list->AddRectFilled(min, max, fill);
-  const bool marked = cell.mark != CellMark::kNone;
+  const bool marked = cell.mark.has_value();
   const float size = std::min(height, t.px(16)) * 0.62f;
   const bool room_for_mark = marked && width >= size + t.px(4);
   if (marked) {
-    const TokenKind kind = cell.mark == CellMark::kAccepted   ? TokenKind::kAccepted
-                           : cell.mark == CellMark::kRejected ? TokenKind::kRejected
-                                                              : TokenKind::kVerified;
     const float thickness = std::min(t.px(2), height / 4);
     const float in = thickness / 2;
-    list->AddRect({min.x + in, min.y + in}, {max.x - in, max.y - in}, kind_color(kind), 0, 0,
+    list->AddRect({min.x + in, min.y + in}, {max.x - in, max.y - in}, kind_color(*cell.mark), 0, 0,
                   thickness);
     if (room_for_mark) {
       // On a disc of its own: the colour of a mark and that of a cell may be alike.
@@ -170,37 +134,24 @@ void draw_cell(ImDrawList* list, ImVec2 min, ImVec2 max, const MapCell& cell,
       const ImVec2 center = {labelled ? max.x - size * 0.5f - t.px(4) : (min.x + max.x) / 2,
                              (min.y + max.y) / 2};
       list->AddCircleFilled(center, size * 0.72f, faded(t.background, 0.75f));
-      draw_kind(list, kind, center, size, kind_color(kind));
+      draw_kind(list, *cell.mark, center, size, kind_color(*cell.mark));
     }
-  } else if (cell.looked) {
+  } else if (cell.checked) {
     list->AddCircleFilled({min.x + t.px(4), (min.y + max.y) / 2}, std::min(t.px(1.8f), height / 4),
                           text);
   }
   if (label.empty()) return;
   const float font = ImGui::GetFontSize();
-  const float left = min.x + t.px(cell.looked && !marked ? 9 : 5);
+  const float left = min.x + t.px(cell.checked && !marked ? 9 : 5);
   const float right = room_for_mark ? max.x - size * 1.22f - t.px(5) : max.x - t.px(2);
   draw_cut_text(list, {left, std::round((min.y + max.y - font) / 2)}, right, text, label);
 }
 
 void draw_cut_text(ImDrawList* list, ImVec2 at, float right, ImU32 color, const std::string& text) {
   use_glyphs(text);
-  const char* begin = text.data();
-  const char* end = begin + text.size();
-  ImFont* font = ImGui::GetFont();
-  const float size = ImGui::GetFontSize(), room = right - at.x;
-  const char* rest = end;
-  const float width = font->CalcTextSizeA(size, room, 0, begin, end, &rest).x;
-  if (rest == end && width <= room) {
-    list->AddText(font, size, at, color, begin, end);
-    return;
-  }
-  // Two dots, which every font has, take the place of what is cut.
-  const float dot = font->CalcTextSizeA(size, 1e9f, 0, "..").x;
-  const float kept = font->CalcTextSizeA(size, std::max(room - dot, 0.0f), 0, begin, end, &rest).x;
-  if (rest == begin) return;
-  list->AddText(font, size, at, color, begin, rest);
-  list->AddText(font, size, {at.x + kept, at.y}, color, "..");
+  const bool fits = ImGui::CalcTextSize(text.c_str()).x <= right - at.x;
+  const std::string shown = fits ? text : fitted(text, right - at.x);
+  if (fits || shown != "...") list->AddText(at, color, shown.c_str());
 }
 
 void draw_map_legend() {

@@ -12,12 +12,6 @@ namespace specbound::gui {
 
 ImU32 kind_color(TokenKind kind);
 
-// A tick, a cross or a diamond, `size` high around `center`.
-void draw_tick(ImDrawList* list, ImVec2 center, float size, ImU32 color);
-void draw_cross(ImDrawList* list, ImVec2 center, float size, ImU32 color);
-void draw_diamond(ImDrawList* list, ImVec2 center, float size, ImU32 color);
-void draw_kind(ImDrawList* list, TokenKind kind, ImVec2 center, float size, ImU32 color);
-
 // One cell; `label` where it is wide enough to be read.
 void draw_cell(ImDrawList* list, ImVec2 min, ImVec2 max, const MapCell& cell,
                const std::string& label);

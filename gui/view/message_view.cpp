@@ -32,16 +32,16 @@ bool is_last(const AppState& state, size_t index) {
   return index + 1 == state.shown().messages.size();
 }
 
-TokenLook look_of(TokenKind kind, bool tinted) {
+TokenStyle style_of(TokenKind kind, bool tinted) {
   const Theme& t = theme();
-  TokenLook look;
-  if (!tinted) return look;
-  if (kind == TokenKind::kAccepted) look.fill = faded(t.accepted, t.dark ? 0.26f : 0.2f);
+  TokenStyle style;
+  if (!tinted) return style;
+  if (kind == TokenKind::kAccepted) style.fill = faded(t.accepted, t.dark ? 0.26f : 0.2f);
   if (kind == TokenKind::kRejected) {
-    look.fill = faded(t.rejected, t.dark ? 0.26f : 0.16f);
-    look.underline = t.rejected;
+    style.fill = faded(t.rejected, t.dark ? 0.26f : 0.16f);
+    style.underline = t.rejected;
   }
-  return look;
+  return style;
 }
 
 }  // namespace
@@ -155,10 +155,10 @@ void MessageView::draw_text(AppState& state, size_t index, const Frame& f, bool 
   }
   ImGui::SetCursorScreenPos(text_at);
   const bool grows = growing(state, message);
-  const auto look = [&](int token) {
+  const auto style = [&](int token) {
     const TokenRef ref{message.reply, token};
     const Column* column = state.trace().find(ref);
-    TokenLook result = column ? look_of(column->kind(), tinted) : TokenLook();
+    TokenStyle result = column ? style_of(column->kind(), tinted) : TokenStyle();
     if (state.hovered == ref) result.outline = t.dim;
     if (state.selected == ref) result.outline = t.text;
     return result;
@@ -169,7 +169,7 @@ void MessageView::draw_text(AppState& state, size_t index, const Frame& f, bool 
   const Message* tokens = message.token_ends.empty() ? nullptr : &message;
   const SelectableText::Result result =
       text_.draw(message.key, message.text, grows, f.text_width, t.text,
-                 {tokens, look, probe.on() ? seen : std::function<void(int, ImVec2, ImVec2)>()});
+                 {tokens, style, probe.on() ? seen : std::function<void(int, ImVec2, ImVec2)>()});
   if (grows && !state.replay()) draw_waiting(state, message, result.end);
   if (!result.over || !tokens) return;
   const int token = message.token_at(*result.over);
@@ -294,12 +294,7 @@ void MessageView::token_tooltip(const AppState& state, const TokenRef& ref) cons
       break;
   }
   text += "\nClick: show it in the layer map.";
-  ImGui::BeginTooltip();
-  use_glyphs(text);
-  ImGui::PushTextWrapPos(theme().px(300));
-  ImGui::TextUnformatted(text.data(), text.data() + text.size());
-  ImGui::PopTextWrapPos();
-  ImGui::EndTooltip();
+  show_tooltip(text, 300);
 }
 
 void MessageView::end_frame(AppState& state) {
@@ -315,18 +310,14 @@ void MessageView::end_frame(AppState& state) {
   if (text_.selection().dragging()) figures_.selection().clear();
   if (figures_.selection().dragging()) text_.selection().clear();
   if (ImGui::IsAnyItemActive()) return;
-  const bool copy = ctrl_pressed(Key::kC), all = ctrl_pressed(Key::kA);
+  const bool copy = ctrl_pressed('C'), all = ctrl_pressed('A');
   if (!copy && !all) return;
   for (const Message& message : state.shown().messages) {
     if (message.key == text_.selection().key()) {
       if (all) text_.selection().select_all(message.key, message.text);
-      if (const auto range = text_.selection().in(message.key); range && copy) {
-        const std::string bytes = message.text.substr(range->begin, range->end - range->begin);
-        ImGui::SetClipboardText(clipboard_text(bytes).c_str());
-      }
-    } else if (const auto range = figures_.selection().in(message.key); range && copy) {
-      ImGui::SetClipboardText(
-          message.figures.substr(range->begin, range->end - range->begin).c_str());
+      if (copy) text_.copy_selected(message.key, message.text);
+    } else if (copy) {
+      figures_.copy_selected(message.key, message.figures);
     }
   }
 }

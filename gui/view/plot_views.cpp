@@ -5,8 +5,9 @@
 
 #include "error.h"
 #include "gui/model/layer_map.h"
-#include "gui/view/plot_frame.h"
+#include "gui/view/fonts.h"
 #include "gui/view/theme.h"
+#include "gui/view/widgets.h"
 
 namespace specbound::gui {
 
@@ -14,7 +15,115 @@ namespace {
 
 constexpr float kPlotHeight = 250, kPhaseHeight = 130;  // points, with its texts
 constexpr float kColumnWidth = 330;                     // from twice this on there are two columns
-constexpr int kDots = 1500;                             // of the newest looks
+constexpr int kDots = 1500;                             // of the newest checks
+
+// Where values lie on the screen: x from `x_min` to `x_max`, y from 0 to y.max.
+struct PlotArea {
+  ImVec2 min, max;
+  double x_min = 0, x_max = 1;
+  double y_max = 1;
+
+  float x(double value) const {
+    const double share = (value - x_min) / std::max(x_max - x_min, 1e-12);
+    return min.x + static_cast<float>(std::clamp(share, 0.0, 1.0)) * width();
+  }
+  float y(double value) const {
+    const double share = std::clamp(value / std::max(y_max, 1e-12), 0.0, 1.0);
+    return max.y - static_cast<float>(share) * (max.y - min.y);
+  }
+  float width() const { return max.x - min.x; }
+};
+
+// The height that title and caption take at this width.
+float plot_text_height(const PlotText& text, float width) {
+  ImGui::PushFont(fonts().small);
+  const float height = ImGui::CalcTextSize(text.caption.c_str(), nullptr, false, width).y;
+  ImGui::PopFont();
+  return height + ImGui::GetFontSize() + theme().px(10);
+}
+
+// Draws title and headline; gives the space between them and the caption, where the small font is
+// chosen until end_plot().
+ImVec2 begin_plot(const char* title, const PlotText& text, ImVec2 size) {
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  const float above = plot_text_height(text, size.x);
+  list->AddText(at, theme().text, title);
+  const float title_end = ImGui::CalcTextSize(title).x;
+  const float headline = ImGui::CalcTextSize(text.headline.c_str()).x;
+  if (title_end + headline + theme().px(12) < size.x) {
+    list->AddText({at.x + size.x - headline, at.y}, theme().accent, text.headline.c_str());
+  }
+  ImGui::SetCursorScreenPos({at.x, at.y + ImGui::GetFontSize() + theme().px(4)});
+  ImGui::PushFont(fonts().small);
+  return {size.x, std::max(size.y - above, theme().px(30))};
+}
+
+void end_plot(const PlotText& text, ImVec2 size) {
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  ImGui::GetWindowDrawList()->AddText(ImGui::GetFont(), ImGui::GetFontSize(), at, theme().dim,
+                                      text.caption.c_str(), nullptr, size.x);
+  ImGui::PopFont();
+}
+
+// The area inside `size` at the cursor, with the y axis' labels and grid drawn, room for the x
+// axis' labels below, and `y_name` above the axis.
+PlotArea plot_area(ImVec2 size, const Axis& y, const char* y_name, float right = 0) {
+  const Theme& t = theme();
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  float widest = 0;
+  const int steps = static_cast<int>(std::lround(y.max / y.step));
+  for (int i = 0; i <= steps; ++i) {
+    widest = std::max(widest, ImGui::CalcTextSize(y.label(i * y.step).c_str()).x);
+  }
+  PlotArea area;
+  area.min = {at.x + widest + t.px(8), at.y + ImGui::GetFontSize() + t.px(6)};
+  area.max = {at.x + size.x - right - t.px(4), at.y + size.y - ImGui::GetFontSize() - t.px(6)};
+  area.max.x = std::max(area.max.x, area.min.x + t.px(10));
+  area.max.y = std::max(area.max.y, area.min.y + t.px(10));
+  area.y_max = y.max;
+  list->AddText(at, t.dim, y_name);
+  for (int i = 0; i <= steps; ++i) {
+    const float line = std::round(area.y(i * y.step));
+    list->AddLine({area.min.x, line}, {area.max.x, line}, i == 0 ? t.axis : t.grid, t.px(1));
+    const std::string label = y.label(i * y.step);
+    const float width = ImGui::CalcTextSize(label.c_str()).x;
+    list->AddText({area.min.x - width - t.px(5), line - ImGui::GetFontSize() / 2}, t.dim,
+                  label.c_str());
+  }
+  return area;
+}
+
+// A label centred under x, and the axis' name at its right end.
+void draw_x_label(const PlotArea& area, float x, const std::string& text, ImU32 color) {
+  const float width = ImGui::CalcTextSize(text.c_str()).x;
+  ImGui::GetWindowDrawList()->AddText({std::round(x - width / 2), area.max.y + theme().px(3)},
+                                      color, text.c_str());
+}
+
+void draw_x_name(const PlotArea& area, const char* name) {
+  const float width = ImGui::CalcTextSize(name).x;
+  ImGui::GetWindowDrawList()->AddText(
+      {area.max.x - width, area.min.y - ImGui::GetFontSize() - theme().px(6)}, theme().dim, name);
+}
+
+// Labels 0 .. seconds under the area.
+void draw_time_axis(const PlotArea& area, double seconds) {
+  const double unit = seconds < 1 ? 1e3 : 1;
+  const double end = seconds * unit;
+  const int steps = std::clamp(static_cast<int>(area.width() / theme().px(64)), 1, 8);
+  const Axis axis = round_axis(end, steps);
+  const int n = static_cast<int>(end / axis.step + 1e-9);
+  for (int i = 0; i <= n; ++i) {
+    const float x = area.x(i * axis.step / unit);
+    ImGui::GetWindowDrawList()->AddLine({x, area.max.y}, {x, area.max.y + theme().px(3)},
+                                        theme().axis, theme().px(1));
+    const std::string label = i == 0 ? "0" : axis.label(i * axis.step) + (unit > 1 ? " ms" : " s");
+    const float half = ImGui::CalcTextSize(label.c_str()).x / 2;
+    draw_x_label(area, std::min(x, area.max.x + theme().px(4) - half), label, theme().dim);
+  }
+}
 
 // A bar of drafts: right ones at the bottom, wrong ones on them, dropped ones on top.
 void draw_stack(const PlotArea& area, float x0, float x1, const DraftCount& count) {
@@ -63,9 +172,18 @@ void draw_tag(ImVec2 at, ImU32 color, const std::string& text) {
   list->AddText(at, color, text.c_str());
 }
 
+// How many slots a label of three digits takes.
+int labels_apart(float slot) {
+  return std::max(1, static_cast<int>(std::ceil(ImGui::CalcTextSize("000").x / slot)));
+}
+
 // Where the pointer is in the area.
 bool pointed_at(const PlotArea& area) {
   return ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(area.min, area.max);
+}
+
+int slot_under_mouse(const PlotArea& area, float slot, int n) {
+  return std::clamp(static_cast<int>((ImGui::GetIO().MousePos.x - area.min.x) / slot), 0, n - 1);
 }
 
 }  // namespace
@@ -78,7 +196,7 @@ void PlotViews::update(const TraceModel& trace, const ReplyTrace* reply) {
   version_ = trace.version();
   const int n_layers = reply ? map_layers(*reply) : trace.n_layers();
   exits_ = exit_plot(reply, n_layers);
-  looks_ = look_plot(reply, n_layers);
+  checks_ = check_plot(reply, n_layers);
   rate_ = rate_plot(reply);
   gain_ = gain_plot(reply);
   places_ = place_plot(reply);
@@ -98,7 +216,8 @@ void PlotViews::draw(const TraceModel& trace, const ReplyTrace* reply, Probe& pr
       {"plots.rate", "Speed", rate_.text, &PlotViews::draw_rate, kPlotHeight},
       {"plots.exits", "Where drafts left", exits_.text, &PlotViews::draw_exits, kPlotHeight},
       {"plots.gain", "What it gains", gain_.text, &PlotViews::draw_gain, kPlotHeight},
-      {"plots.looks", "How sure the layers were", looks_.text, &PlotViews::draw_looks, kPlotHeight},
+      {"plots.checks", "How sure the layers were", checks_.text, &PlotViews::draw_checks,
+       kPlotHeight},
       {"plots.time", "Where the time goes", phases_.text, &PlotViews::draw_phases, kPhaseHeight},
       {"plots.places", "Right drafts by place", places_.text, &PlotViews::draw_places, kPlotHeight},
   };
@@ -115,14 +234,16 @@ void PlotViews::draw(const TraceModel& trace, const ReplyTrace* reply, Probe& pr
     if (ImGui::IsRectVisible(at, {at.x + size.x, at.y + size.y})) {
       const ImVec2 inside = begin_plot(plot.title, plot.text, size);
       const ImVec2 inner = ImGui::GetCursorScreenPos();
-      plot.text.empty.empty() ? (this->*plot.draw)(inside) : draw_empty_plot(plot.text, inside);
+      if (plot.text.empty.empty()) {
+        (this->*plot.draw)(inside);
+      } else {
+        placeholder(plot.text.empty, inside, inside.x);
+      }
       ImGui::SetCursorScreenPos({inner.x, inner.y + inside.y + theme().px(2)});
       end_plot(plot.text, size);
       probe.rect(plot.name, at, {at.x + size.x, at.y + size.y});
-      if (probe.on()) {
-        probe.value(format("%s.headline", plot.name), plot.text.headline);
-        probe.value(format("%s.empty", plot.name), plot.text.empty);
-      }
+      probe.value(plot.name + std::string(".headline"), plot.text.headline);
+      probe.value(plot.name + std::string(".empty"), plot.text.empty);
     }
     bottoms[column] = at.y + size.y + gap;
   }
@@ -135,7 +256,7 @@ void PlotViews::draw_exits(ImVec2 size) {
   draw_x_name(area, "exit layer");
   const int n = static_cast<int>(exits_.layers.size());
   const float slot = area.width() / static_cast<float>(std::max(n, 1));
-  const int every = std::max(1, static_cast<int>(std::ceil(ImGui::CalcTextSize("000").x / slot)));
+  const int every = labels_apart(slot);
   for (int i = 0; i < n; ++i) {
     const float x = area.min.x + slot * static_cast<float>(i);
     const float gap = std::min(slot * 0.15f, theme().px(4));
@@ -144,47 +265,46 @@ void PlotViews::draw_exits(ImVec2 size) {
     if (i % every == 0) draw_x_label(area, x + slot / 2, std::to_string(layer), theme().dim);
   }
   if (!pointed_at(area) || n == 0) return;
-  const int i =
-      std::clamp(static_cast<int>((ImGui::GetIO().MousePos.x - area.min.x) / slot), 0, n - 1);
+  const int i = slot_under_mouse(area, slot, n);
   const DraftCount& c = exits_.layers[i];
   ImGui::SetTooltip("%s %d: %d drafts\n%d right, %d wrong, %d dropped",
                     exits_.first_layer + i == 0 ? "before any layer:" : "layer",
                     exits_.first_layer + i, c.total(), c.accepted, c.rejected, c.dropped);
 }
 
-void PlotViews::draw_looks(ImVec2 size) {
+void PlotViews::draw_checks(ImVec2 size) {
   const Theme& t = theme();
-  const bool anneals = !looks_.temperatures.empty();
+  const bool anneals = !checks_.temperatures.empty();
   const float right = anneals ? ImGui::CalcTextSize("0.00").x + t.px(8) : 0;
   PlotArea area = plot_area(size, {1, 0.25, 2}, "confidence", right);
   draw_x_name(area, anneals ? "layer / T" : "layer");
-  area.x_min = looks_.first_layer - 0.5;
-  area.x_max = looks_.n_layers + 0.5;
+  area.x_min = checks_.first_layer - 0.5;
+  area.x_max = checks_.n_layers + 0.5;
   ImDrawList* list = ImGui::GetWindowDrawList();
-  const float slot = area.width() / static_cast<float>(looks_.n_layers - looks_.first_layer + 1);
-  const int every = std::max(1, static_cast<int>(std::ceil(ImGui::CalcTextSize("000").x / slot)));
-  for (int l = looks_.first_layer; l <= looks_.n_layers; l += every) {
+  const float slot = area.width() / static_cast<float>(checks_.n_layers - checks_.first_layer + 1);
+  const int every = labels_apart(slot);
+  for (int l = checks_.first_layer; l <= checks_.n_layers; l += every) {
     draw_x_label(area, area.x(l), std::to_string(l), t.dim);
   }
   // The newest are drawn last, over the others; those of a layer side by side, so that they show.
-  const int n = std::min<int>(kDots, static_cast<int>(looks_.looks.size()));
+  const int n = std::min<int>(kDots, static_cast<int>(checks_.checks.size()));
   for (int i = n - 1; i >= 0; --i) {
-    const Look& look = looks_.looks[i];
-    const ImU32 color = look.result == LookResult::kRight   ? t.accepted
-                        : look.result == LookResult::kWrong ? t.rejected
-                                                            : t.faint;
+    const CheckOutcome& check = checks_.checks[i];
+    const ImU32 color = check.result == CheckResult::kRight   ? t.accepted
+                        : check.result == CheckResult::kWrong ? t.rejected
+                                                              : t.faint;
     const float aside = (static_cast<float>(i * 37 % 16) / 15 - 0.5f) * slot * 0.7f;
-    const float confidence = std::isfinite(look.confidence) ? look.confidence : 0;
-    list->AddCircleFilled({area.x(look.layer) + aside, area.y(confidence)}, t.px(1.8f),
-                          faded(color, look.result == LookResult::kStayed ? 0.6f : 0.9f), 6);
+    const float confidence = std::isfinite(check.confidence) ? check.confidence : 0;
+    list->AddCircleFilled({area.x(check.layer) + aside, area.y(confidence)}, t.px(1.8f),
+                          faded(color, check.result == CheckResult::kContinued ? 0.6f : 0.9f), 6);
   }
   if (anneals) {
-    const double most = std::max<double>(looks_.temperatures.front(), 1.01);
+    const double most = std::max<double>(checks_.temperatures.front(), 1.01);
     const auto y = [&](float temperature) { return area.y((temperature - 1) / (most - 1) * 0.9); };
-    for (size_t i = 1; i < looks_.temperatures.size(); ++i) {
-      const int layer = looks_.first_layer + static_cast<int>(i);
-      draw_dashes({area.x(layer - 1), y(looks_.temperatures[i - 1])},
-                  {area.x(layer), y(looks_.temperatures[i])}, t.second_line);
+    for (size_t i = 1; i < checks_.temperatures.size(); ++i) {
+      const int layer = checks_.first_layer + static_cast<int>(i);
+      draw_dashes({area.x(layer - 1), y(checks_.temperatures[i - 1])},
+                  {area.x(layer), y(checks_.temperatures[i])}, t.second_line);
     }
     for (const double temperature : {1.0, most}) {
       list->AddText(
@@ -192,34 +312,33 @@ void PlotViews::draw_looks(ImVec2 size) {
           t.second_line, format("%.2f", temperature).c_str());
     }
     draw_tag(
-        {area.x(looks_.first_layer) + t.px(4), y(static_cast<float>(most)) - ImGui::GetFontSize()},
+        {area.x(checks_.first_layer) + t.px(4), y(static_cast<float>(most)) - ImGui::GetFontSize()},
         t.second_line, "T");
   }
-  if (looks_.tau) {
-    const float line = area.y(*looks_.tau);
+  if (checks_.tau) {
+    const float line = area.y(*checks_.tau);
     list->AddLine({area.min.x, line}, {area.max.x, line}, t.threshold, t.px(2));
-    const std::string name = format("tau %.2f", *looks_.tau);
+    const std::string name = format("tau %.2f", *checks_.tau);
     draw_tag({area.max.x - ImGui::CalcTextSize(name.c_str()).x - t.px(4),
               line - ImGui::GetFontSize() - t.px(1)},
              t.threshold, name);
   }
   if (!pointed_at(area)) return;
-  const int layer = std::clamp(
-      looks_.first_layer + static_cast<int>((ImGui::GetIO().MousePos.x - area.min.x) / slot),
-      looks_.first_layer, looks_.n_layers);
+  const int layer = checks_.first_layer +
+                    slot_under_mouse(area, slot, checks_.n_layers - checks_.first_layer + 1);
   int seen = 0, left = 0, right_ones = 0;
-  for (const Look& look : looks_.looks) {
-    if (look.layer != layer) continue;
+  for (const CheckOutcome& check : checks_.checks) {
+    if (check.layer != layer) continue;
     ++seen;
-    left += look.result != LookResult::kStayed;
-    right_ones += look.result == LookResult::kRight;
+    left += check.result != CheckResult::kContinued;
+    right_ones += check.result == CheckResult::kRight;
   }
-  std::string text =
-      format("layer %d: %d looks, %d tokens left, %d of them right", layer, seen, left, right_ones);
-  if (anneals && looks_.tau) {
-    const float temperature = looks_.temperatures[layer - looks_.first_layer];
+  std::string text = format("layer %d: %d checks, %d tokens exited, %d of them right", layer, seen,
+                            left, right_ones);
+  if (anneals && checks_.tau) {
+    const float temperature = checks_.temperatures[layer - checks_.first_layer];
     text += format("\nT = %.3f: before it is softened, a guess has to be %.2f sure at least",
-                   temperature, least_raw_confidence(*looks_.tau, temperature));
+                   temperature, least_raw_confidence(*checks_.tau, temperature));
   }
   ImGui::SetTooltip("%s", text.c_str());
 }
@@ -279,8 +398,7 @@ void PlotViews::draw_places(ImVec2 size) {
     }
   }
   if (!pointed_at(area) || n == 0) return;
-  const int i =
-      std::clamp(static_cast<int>((ImGui::GetIO().MousePos.x - area.min.x) / slot), 0, n - 1);
+  const int i = slot_under_mouse(area, slot, n);
   const DraftCount& c = places_.places[i];
   ImGui::SetTooltip(
       "draft %d of a round: %d right, %d wrong,\n%d dropped because one before it was wrong", i + 1,

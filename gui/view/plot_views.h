@@ -17,7 +17,7 @@ class PlotViews {
  private:
   void update(const TraceModel& trace, const ReplyTrace* reply);
   void draw_exits(ImVec2 size);
-  void draw_looks(ImVec2 size);
+  void draw_checks(ImVec2 size);
   void draw_rate(ImVec2 size);
   void draw_gain(ImVec2 size);
   void draw_places(ImVec2 size);
@@ -27,7 +27,7 @@ class PlotViews {
   uint64_t reply_ = 0, version_ = 0;
   const TraceModel* trace_ = nullptr;
   ExitPlot exits_;
-  LookPlot looks_;
+  CheckPlot checks_;
   RatePlot rate_;
   GainPlot gain_;
   PlacePlot places_;

@@ -28,8 +28,7 @@ struct SelectableText::Place {
   std::string_view text;
   const TextLayout& layout;
   ImVec2 origin;
-  ImU32 color;
-  const TokenLooks& tokens;
+  const TokenStyles& tokens;
 };
 
 TextMetrics font_metrics() {
@@ -75,12 +74,33 @@ void draw_characters(ImVec2 at, ImU32 color, std::string_view text, const TextMe
   flush();
 }
 
+void draw_text_line(ImVec2 at, ImU32 color, std::string_view text, const TextLayout::Line& line,
+                    TextRange selected, const TextMetrics& metrics) {
+  const float height = SelectableText::line_height(), font = ImGui::GetFontSize();
+  if (selected.begin < selected.end && selected.begin <= line.end && selected.end > line.begin) {
+    // A line feed that is selected, too, is a stub behind the text.
+    const float stub = selected.end > line.end ? font / 3 : 0;
+    ImGui::GetWindowDrawList()->AddRectFilled(
+        {at.x + x_of(text, line, selected.begin, metrics), at.y},
+        {at.x + x_of(text, line, selected.end, metrics) + stub, at.y + height}, theme().selection);
+  }
+  draw_characters({at.x, at.y + std::floor((height - font) / 2)}, color,
+                  text.substr(line.begin, line.end - line.begin), metrics);
+}
+
 void SelectableText::begin_frame() {
   std::erase_if(layouts_, [&](const auto& entry) { return entry.second.used < frame_; });
   ++frame_;
   metrics_ = font_metrics();
   // The text may be out of view, and not drawn, when the button is let go.
   if (!ImGui::IsMouseDown(ImGuiMouseButton_Left)) selection_.release();
+}
+
+void SelectableText::copy_selected(uint64_t key, std::string_view text) const {
+  const auto range = selection_.in(key);
+  if (!range) return;
+  const std::string part = clipboard_text(text.substr(range->begin, range->end - range->begin));
+  ImGui::SetClipboardText(part.c_str());
 }
 
 float SelectableText::line_height() {
@@ -96,9 +116,9 @@ const TextLayout& SelectableText::layout(uint64_t key, std::string_view text, bo
 }
 
 SelectableText::Result SelectableText::draw(uint64_t key, std::string_view text, bool growing,
-                                            float width, ImU32 color, const TokenLooks& tokens) {
+                                            float width, ImU32 color, const TokenStyles& tokens) {
   const TextLayout& lines = layout(key, text, growing, width);
-  const Place place{key, text, lines, ImGui::GetCursorScreenPos(), color, tokens};
+  const Place place{key, text, lines, ImGui::GetCursorScreenPos(), tokens};
   const float step = line_height();
   const auto count = static_cast<float>(lines.lines().size());
   ImGui::PushID(static_cast<int>(key));
@@ -107,12 +127,14 @@ SelectableText::Result SelectableText::draw(uint64_t key, std::string_view text,
 
   Result result;
   take_mouse(place, result);
+  const TextRange selected = selection_.in(key).value_or(TextRange());
   const float above = ImGui::GetWindowDrawList()->GetClipRectMin().y - place.origin.y;
   const auto first = static_cast<size_t>(std::clamp(std::floor(above / step), 0.0f, count));
   for (size_t i = first; i < lines.lines().size(); ++i) {
     const float y = place.origin.y + step * static_cast<float>(i);
     if (!in_view(y, y + step)) break;
-    draw_line(place, lines.lines()[i], y);
+    if (tokens.message) draw_tokens(place, lines.lines()[i], y);
+    draw_text_line({place.origin.x, y}, color, text, lines.lines()[i], selected, metrics_);
   }
   const TextLayout::Line& last = lines.lines().back();
   result.end = {place.origin.x + x_of(text, last, last.end, metrics_),
@@ -179,35 +201,15 @@ void SelectableText::draw_tokens(const Place& place, const TextLayout::Line& lin
     }
     const ImVec2 min{std::floor(ink), y}, max{std::floor(right) - t.px(1), bottom};
     if (max.x > min.x) {
-      const TokenLook look = place.tokens.look(token);
-      if (look.fill) list.AddRectFilled(min, max, look.fill);
-      if (look.underline) list.AddRectFilled({min.x, bottom - t.px(2)}, max, look.underline);
-      if (look.outline) list.AddRect(min, max, look.outline, t.px(3), 0, t.px(1.5f));
+      const TokenStyle style = place.tokens.style(token);
+      if (style.fill) list.AddRectFilled(min, max, style.fill);
+      if (style.underline) list.AddRectFilled({min.x, bottom - t.px(2)}, max, style.underline);
+      if (style.outline) list.AddRect(min, max, style.outline, t.px(3), 0, t.px(1.5f));
       if (place.tokens.seen) place.tokens.seen(token, min, max);
     }
     left = right;
     at = end;
   }
-}
-
-void SelectableText::draw_line(const Place& place, const TextLayout::Line& line, float y) const {
-  if (place.tokens.message) draw_tokens(place, line, y);
-  const float step = line_height();
-  const auto pixel = [&](size_t at) {
-    return place.origin.x + x_of(place.text, line, at, metrics_);
-  };
-  if (const auto range = selection_.in(place.key)) {
-    // A line feed that is selected, too, is a stub behind the text.
-    const bool feed = range->begin <= line.end && range->end > line.end;
-    if (range->end > line.begin && (range->begin < line.end || feed)) {
-      const float stub = feed ? ImGui::GetFontSize() / 3 : 0;
-      ImGui::GetWindowDrawList()->AddRectFilled(
-          {pixel(range->begin), y}, {pixel(range->end) + stub, y + step}, theme().selection);
-    }
-  }
-  const std::string_view text = place.text.substr(line.begin, line.end - line.begin);
-  draw_characters({place.origin.x, y + std::floor((step - ImGui::GetFontSize()) / 2)}, place.color,
-                  text, metrics_);
 }
 
 }  // namespace specbound::gui

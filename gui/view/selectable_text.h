@@ -1,5 +1,5 @@
-// Wrapped text that can be selected with the mouse, in tokens of different looks. Laid out once,
-// drawn where it is visible.
+// Wrapped text that can be selected with the mouse, its tokens in styles of their own. Laid out
+// once, drawn where it is visible.
 #pragma once
 
 #include <imgui.h>
@@ -11,7 +11,6 @@
 #include <unordered_map>
 
 #include "gui/model/text_layout.h"
-#include "gui/model/text_selection.h"
 
 namespace specbound::gui {
 
@@ -22,16 +21,19 @@ TextMetrics font_metrics();
 
 // The bytes of a line as they are drawn, from `at`.
 void draw_characters(ImVec2 at, ImU32 color, std::string_view text, const TextMetrics& metrics);
+// A line of a text, `at` its upper left corner, with what is selected of the text behind it.
+void draw_text_line(ImVec2 at, ImU32 color, std::string_view text, const TextLayout::Line& line,
+                    TextRange selected, const TextMetrics& metrics);
 
 // How a token is drawn; 0: without.
-struct TokenLook {
+struct TokenStyle {
   ImU32 fill = 0, underline = 0, outline = 0;
 };
 
-// Whose tokens a text is made of, and what they look like.
-struct TokenLooks {
+// Whose tokens a text is made of, and their styles.
+struct TokenStyles {
   const Message* message = nullptr;  // nullptr: it has none
-  std::function<TokenLook(int)> look = {};
+  std::function<TokenStyle(int)> style = {};
   std::function<void(int, ImVec2, ImVec2)> seen =
       {};  // may be empty; told what part is drawn where
 };
@@ -56,8 +58,10 @@ class SelectableText {
   };
   // At ImGui's cursor, as an item of this width.
   Result draw(uint64_t key, std::string_view text, bool growing, float width, ImU32 color,
-              const TokenLooks& tokens);
+              const TokenStyles& tokens);
 
+  // To the clipboard, what is selected of the text that `key` names.
+  void copy_selected(uint64_t key, std::string_view text) const;
   TextSelection& selection() { return selection_; }
   const TextSelection& selection() const { return selection_; }
 
@@ -67,7 +71,6 @@ class SelectableText {
     uint64_t used = 0;  // frame
   };
   struct Place;
-  void draw_line(const Place& place, const TextLayout::Line& line, float y) const;
   void draw_tokens(const Place& place, const TextLayout::Line& line, float y) const;
   void take_mouse(const Place& place, Result& result);
   size_t byte_under_mouse(const Place& place, bool inside) const;

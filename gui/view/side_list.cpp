@@ -7,7 +7,6 @@
 #include <cmath>
 #include <ctime>
 
-#include "app/saved_conversation.h"
 #include "error.h"
 #include "gui/model/app_state.h"
 #include "gui/view/fonts.h"
@@ -15,6 +14,7 @@
 #include "gui/view/probe.h"
 #include "gui/view/theme.h"
 #include "gui/view/widgets.h"
+#include "runtime/saved_conversation.h"
 
 namespace specbound::gui {
 
@@ -66,15 +66,13 @@ void SideList::draw(AppState& state, Probe& probe) {
   clipper.End();
   ImGui::EndChild();
   draw_question(state, probe);
-  if (probe.on()) {
-    probe.value("sidebar.count", static_cast<double>(state.conversations().size()));
-    probe.value("sidebar.found", static_cast<double>(found_.size()));
-  }
+  probe.value("sidebar.count", static_cast<double>(state.conversations().size()));
+  probe.value("sidebar.found", static_cast<double>(found_.size()));
 }
 
 void SideList::search(const AppState& state) {
   const std::string needle = search_.substr(0, kMostSearchBytes);
-  if (needle != searched_) looked_.clear();
+  if (needle != searched_) results_.clear();
   searched_ = needle;
   found_.clear();
   const std::vector<Conversation>& all = state.conversations();
@@ -85,15 +83,14 @@ void SideList::search(const AppState& state) {
 
 bool SideList::is_found(const Conversation& conversation) {
   const std::vector<Message>& messages = conversation.messages;
-  Looked now{conversation.title, messages.size(), messages.empty() ? 0 : messages.back().key,
-             messages.empty() ? 0 : messages.back().text.size()};
-  Looked& looked = looked_[conversation.id];
-  now.found = looked.found;
-  if (looked != now) {
-    looked = std::move(now);
-    looked.found = conversation.mentions(searched_);
+  Searched now{conversation.title, messages.size(), messages.empty() ? 0 : messages.back().key,
+               messages.empty() ? 0 : messages.back().text.size()};
+  auto& [before, found] = results_[conversation.id];
+  if (before != now) {
+    before = std::move(now);
+    found = conversation.mentions(searched_);
   }
-  return looked.found;
+  return found;
 }
 
 void SideList::draw_row(AppState& state, size_t index, Probe& probe) {
@@ -130,11 +127,7 @@ void SideList::draw_row(AppState& state, size_t index, Probe& probe) {
     pressed = ImGui::InvisibleButton("row", size);
     twice = ImGui::IsItemHovered() && ImGui::IsMouseDoubleClicked(0);
   }
-  if (probe.on()) {
-    const std::string name = "sidebar.row." + std::to_string(index);
-    probe.item(name);
-    probe.value(name, title_of(conversation));
-  }
+  probe.row("sidebar.row", index, title_of(conversation));
   ImGui::PopID();
   const bool wanted = twice || (shown && ImGui::IsWindowFocused() && key_pressed(Key::kF2));
   if (wanted && !conversation.messages.empty()) begin_rename(conversation);
@@ -181,13 +174,7 @@ void SideList::draw_rename(AppState& state, size_t index, Probe& probe) {
 }
 
 void SideList::draw_question(AppState& state, Probe& probe) {
-  if (ask_) ImGui::OpenPopup(kQuestion);
-  ask_ = false;
-  const ImVec2 middle = ImGui::GetMainViewport()->GetCenter();
-  ImGui::SetNextWindowPos(middle, ImGuiCond_Appearing, {0.5f, 0.5f});
-  ImGui::SetNextWindowSize(
-      {std::min(theme().px(360), ImGui::GetMainViewport()->WorkSize.x * 0.94f), 0});
-  if (!ImGui::BeginPopupModal(kQuestion, nullptr, ImGuiWindowFlags_NoResize)) return;
+  if (!begin_dialog(kQuestion, ask_, 360)) return;
   const auto& all = state.conversations();
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const Conversation& c) { return c.id == removing_; });

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace specbound::gui {
@@ -35,15 +36,14 @@ class SideList {
   std::vector<size_t> found_;  // indices of what is listed
   // By id, what a conversation was when it was searched for searched_: looking through all texts in
   // each frame would be too much.
-  struct Looked {
+  struct Searched {
     std::string title;
     size_t messages = 0;
     uint64_t last = 0;  // key of the last message
     size_t bytes = 0;   // of its text
-    bool found = false;
-    bool operator==(const Looked&) const = default;
+    bool operator==(const Searched&) const = default;
   };
-  std::unordered_map<std::string, Looked> looked_;
+  std::unordered_map<std::string, std::pair<Searched, bool>> results_;
   std::string searched_;
 
   std::string renaming_;  // id of the conversation whose title is being edited; empty: none

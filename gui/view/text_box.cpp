@@ -11,6 +11,7 @@
 #include "gui/view/selectable_text.h"
 #include "gui/view/theme.h"
 #include "gui/view/widgets.h"
+#include "text/utf8.h"
 
 namespace specbound::gui {
 
@@ -20,20 +21,6 @@ using Step = TextEdit::Step;
 
 float padding() {
   return theme().px(8);
-}
-
-void append_utf8(std::string& out, ImWchar c) {
-  const unsigned code = c;
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xc0 | code >> 6);
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else {
-    out += static_cast<char>(0xe0 | code >> 12);
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  }
 }
 
 }  // namespace
@@ -65,10 +52,8 @@ TextBox::Result TextBox::draw(ImVec2 size, bool enter_submits, std::string_view 
   const ImRect box(min, max);
   ImGui::ItemSize(size);
   if (!ImGui::ItemAdd(box, id)) return Result::kNone;
-  if (probe.on()) {
-    probe.item(name);
-    probe.value(name, edit_.text());
-  }
+  probe.item(name);
+  probe.value(name, edit_.text());
   const bool hovered = ImGui::ItemHoverable(box, id);
   if (hovered) ImGui::SetMouseCursor(ImGuiMouseCursor_TextInput);
   const bool active = take_focus(id, hovered);
@@ -141,41 +126,37 @@ TextBox::Result TextBox::take_keys(bool enter_submits) {
   // AltGr is Ctrl and Alt on some systems.
   if (!io.KeyCtrl || io.KeyAlt) {
     for (const ImWchar c : io.InputQueueCharacters) {
-      if (c >= 0x20 && c != 0x7f) append_utf8(typed, c);
+      if (c >= 0x20 && c != 0x7f) typed += to_utf8(c);
     }
   }
   io.InputQueueCharacters.resize(0);
-  if (!typed.empty()) {
-    edit_.insert(typed);
-    wanted_x_ = -1;
-  }
+  const size_t before = edit_.version();
+  edit_.insert(typed);
   if (key_pressed(Key::kEnter, true)) {
     if (enter_submits && !io.KeyShift && !io.KeyCtrl) return Result::kSubmitted;
     edit_.insert("\n");
-    wanted_x_ = -1;
   }
   take_editing_keys();
+  if (edit_.version() != before) wanted_x_ = -1;
   take_moving_keys();
   return Result::kNone;
 }
 
 void TextBox::take_editing_keys() {
   const Step step = ImGui::GetIO().KeyCtrl ? Step::kWord : Step::kCharacter;
-  const size_t before = edit_.version();
   if (key_pressed(Key::kBackspace, true)) edit_.erase(false, step);
   if (key_pressed(Key::kDelete, true)) edit_.erase(true, step);
-  if (ctrl_pressed(Key::kA)) edit_.select_all();
-  const bool cut = ctrl_pressed(Key::kX), copy = ctrl_pressed(Key::kC);
+  if (ctrl_pressed('A')) edit_.select_all();
+  const bool cut = ctrl_pressed('X'), copy = ctrl_pressed('C');
   if ((cut || copy) && !edit_.selected().empty()) {
     ImGui::SetClipboardText(edit_.selected().c_str());
     if (cut) edit_.erase(true, Step::kCharacter);
   }
-  if (ctrl_pressed(Key::kV)) {
+  if (ctrl_pressed('V')) {
     if (const char* text = ImGui::GetClipboardText()) edit_.insert(text);
   }
-  if (ctrl_pressed(Key::kZ)) edit_.undo();
-  if (ctrl_pressed(Key::kY)) edit_.redo();
-  if (edit_.version() != before) wanted_x_ = -1;
+  if (ctrl_pressed('Z')) edit_.undo();
+  if (ctrl_pressed('Y')) edit_.redo();
 }
 
 void TextBox::take_moving_keys() {
@@ -254,18 +235,7 @@ void TextBox::draw_text(ImVec2 min, ImVec2 max, bool active, std::string_view hi
   for (size_t i = first; i < lines.size(); ++i) {
     const float y = origin.y + height * static_cast<float>(i);
     if (y > max.y) break;
-    const auto pixel = [&](size_t at) {
-      return origin.x + x_of(edit_.text(), lines[i], at, metrics_);
-    };
-    if (range.begin < range.end && range.begin <= lines[i].end && range.end > lines[i].begin) {
-      const bool feed = range.end > lines[i].end;
-      list.AddRectFilled({pixel(range.begin), y},
-                         {pixel(range.end) + (feed ? ImGui::GetFontSize() / 3 : 0), y + height},
-                         t.selection);
-    }
-    const std::string_view text = edit_.text();
-    draw_characters({origin.x, y + drop}, t.text,
-                    text.substr(lines[i].begin, lines[i].end - lines[i].begin), metrics_);
+    draw_text_line({origin.x, y}, t.text, edit_.text(), lines[i], range, metrics_);
   }
   if (active) {
     const ImVec2 caret = place_of(edit_.caret());

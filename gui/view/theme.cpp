@@ -13,77 +13,51 @@ constexpr ImU32 rgb(uint32_t hex) {
   return IM_COL32(hex >> 16 & 255, hex >> 8 & 255, hex & 255, 255);
 }
 
-Theme dark_theme() {
+// What each colour is in the dark and in the light.
+constexpr struct {
+  ImU32 Theme::*name;
+  ImU32 dark, light;
+} kColors[] = {
+    {&Theme::background, rgb(0x14171c), rgb(0xffffff)},
+    {&Theme::panel, rgb(0x1b1f26), rgb(0xf4f6f9)},
+    {&Theme::raised, rgb(0x262c36), rgb(0xe6eaf0)},
+    {&Theme::border, rgb(0x3a424f), rgb(0xc3cad4)},
+    {&Theme::text, rgb(0xe8ebf0), rgb(0x171c24)},
+    {&Theme::dim, rgb(0xa3adbb), rgb(0x4d5866)},
+    {&Theme::faint, rgb(0x6f7a89), rgb(0x7a8594)},
+    {&Theme::accent, rgb(0x4c9aff), rgb(0x0b62d6)},
+    {&Theme::on_accent, rgb(0x08121f), rgb(0xffffff)},
+    {&Theme::selection, IM_COL32(76, 154, 255, 110), IM_COL32(11, 98, 214, 70)},
+    {&Theme::hover, IM_COL32(255, 255, 255, 28), IM_COL32(0, 0, 0, 18)},
+    {&Theme::good, rgb(0x5fd38d), rgb(0x137a3f)},
+    {&Theme::warning, rgb(0xf2c14e), rgb(0x8f5b00)},
+    {&Theme::error, rgb(0xff7b72), rgb(0xc0271d)},
+    {&Theme::user_bubble, rgb(0x25405f), rgb(0xd6e6fb)},
+    {&Theme::accepted, rgb(0x5fd38d), rgb(0x137a3f)},
+    {&Theme::rejected, rgb(0xff7b72), rgb(0xc0271d)},
+    {&Theme::verified, rgb(0xa3adbb), rgb(0x5c6775)},
+    {&Theme::exit, rgb(0xf2c14e), rgb(0xb36b00)},
+    {&Theme::grid, rgb(0x2d343f), rgb(0xe0e4ea)},
+    {&Theme::axis, rgb(0x6f7a89), rgb(0x7a8594)},
+    {&Theme::line, rgb(0x4c9aff), rgb(0x0b62d6)},
+    {&Theme::second_line, rgb(0xc58af9), rgb(0x8430ce)},
+    {&Theme::threshold, rgb(0xf2c14e), rgb(0xb36b00)},
+};
+constexpr ImU32 kDarkPhases[] = {rgb(0x4c9aff), rgb(0xf2c14e), rgb(0x5fd38d), rgb(0xc58af9),
+                                 rgb(0xff9e64)};
+constexpr ImU32 kLightPhases[] = {rgb(0x0b62d6), rgb(0xb36b00), rgb(0x137a3f), rgb(0x8430ce),
+                                  rgb(0xd1480f)};
+
+Theme make_theme(bool dark, float scale) {
   Theme t;
-  t.dark = true;
-  t.background = rgb(0x14171c);
-  t.panel = rgb(0x1b1f26);
-  t.raised = rgb(0x262c36);
-  t.border = rgb(0x3a424f);
-  t.text = rgb(0xe8ebf0);
-  t.dim = rgb(0xa3adbb);
-  t.faint = rgb(0x6f7a89);
-  t.accent = rgb(0x4c9aff);
-  t.on_accent = rgb(0x08121f);
-  t.selection = IM_COL32(76, 154, 255, 110);
-  t.hover = IM_COL32(255, 255, 255, 28);
-  t.good = rgb(0x5fd38d);
-  t.warning = rgb(0xf2c14e);
-  t.error = rgb(0xff7b72);
-  t.user_bubble = rgb(0x25405f);
-  t.accepted = rgb(0x5fd38d);
-  t.rejected = rgb(0xff7b72);
-  t.verified = rgb(0xa3adbb);
-  t.exit = rgb(0xf2c14e);
-  t.grid = rgb(0x2d343f);
-  t.axis = rgb(0x6f7a89);
-  t.line = rgb(0x4c9aff);
-  t.second_line = rgb(0xc58af9);
-  t.threshold = rgb(0xf2c14e);
-  t.phase[0] = rgb(0x4c9aff);
-  t.phase[1] = rgb(0xf2c14e);
-  t.phase[2] = rgb(0x5fd38d);
-  t.phase[3] = rgb(0xc58af9);
-  t.phase[4] = rgb(0xff9e64);
+  t.dark = dark;
+  t.scale = scale;
+  for (const auto& color : kColors) t.*color.name = dark ? color.dark : color.light;
+  std::ranges::copy(dark ? kDarkPhases : kLightPhases, t.phase);
   return t;
 }
 
-Theme light_theme() {
-  Theme t;
-  t.dark = false;
-  t.background = rgb(0xffffff);
-  t.panel = rgb(0xf4f6f9);
-  t.raised = rgb(0xe6eaf0);
-  t.border = rgb(0xc3cad4);
-  t.text = rgb(0x171c24);
-  t.dim = rgb(0x4d5866);
-  t.faint = rgb(0x7a8594);
-  t.accent = rgb(0x0b62d6);
-  t.on_accent = rgb(0xffffff);
-  t.selection = IM_COL32(11, 98, 214, 70);
-  t.hover = IM_COL32(0, 0, 0, 18);
-  t.good = rgb(0x137a3f);
-  t.warning = rgb(0x8f5b00);
-  t.error = rgb(0xc0271d);
-  t.user_bubble = rgb(0xd6e6fb);
-  t.accepted = rgb(0x137a3f);
-  t.rejected = rgb(0xc0271d);
-  t.verified = rgb(0x5c6775);
-  t.exit = rgb(0xb36b00);
-  t.grid = rgb(0xe0e4ea);
-  t.axis = rgb(0x7a8594);
-  t.line = rgb(0x0b62d6);
-  t.second_line = rgb(0x8430ce);
-  t.threshold = rgb(0xb36b00);
-  t.phase[0] = rgb(0x0b62d6);
-  t.phase[1] = rgb(0xb36b00);
-  t.phase[2] = rgb(0x137a3f);
-  t.phase[3] = rgb(0x8430ce);
-  t.phase[4] = rgb(0xd1480f);
-  return t;
-}
-
-Theme current = dark_theme();
+Theme current = make_theme(true, 1);
 
 ImVec4 vec(ImU32 color) {
   return ImGui::ColorConvertU32ToFloat4(color);
@@ -186,13 +160,17 @@ ImU32 Theme::text_on(ImU32 fill) const {
   return brightness > 0.5f ? rgb(0x10141a) : rgb(0xffffff);
 }
 
+std::vector<Backdrop>& backdrops() {
+  static std::vector<Backdrop> all;
+  return all;
+}
+
 const Theme& theme() {
   return current;
 }
 
 void set_theme(bool dark, float scale) {
-  current = dark ? dark_theme() : light_theme();
-  current.scale = scale;
+  current = make_theme(dark, scale);
   if (!ImGui::GetCurrentContext()) return;
   ImGuiStyle& style = ImGui::GetStyle();
   style = ImGuiStyle();

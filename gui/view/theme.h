@@ -4,6 +4,8 @@
 
 #include <imgui.h>
 
+#include <vector>
+
 namespace specbound::gui {
 
 struct Theme {
@@ -39,6 +41,15 @@ const Theme& theme();
 // Chooses the colours and sizes of `dark` at `scale`, here and in ImGui's style (where there is a
 // context).
 void set_theme(bool dark, float scale);
+
+// What lies under everything in a frame: rectangles of one colour, which the window clears before
+// it draws. A software renderer clears several times faster than it draws.
+struct Backdrop {
+  ImVec2 min, max;  // pixels of the window
+  ImU32 color;
+};
+// Of the frame being drawn; the first is the whole window. MainView begins it anew.
+std::vector<Backdrop>& backdrops();
 
 // `color` with its opacity multiplied.
 ImU32 faded(ImU32 color, float opacity);

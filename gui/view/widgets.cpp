@@ -8,12 +8,6 @@
 
 namespace specbound::gui {
 
-namespace {
-
-constexpr float kTooltipWidth = 340;  // points
-
-}  // namespace
-
 bool accent_button(const char* label, ImVec2 size) {
   const Theme& t = theme();
   ImGui::PushStyleColor(ImGuiCol_Button, t.accent);
@@ -35,29 +29,60 @@ bool quiet_button(const char* label) {
 }
 
 void tooltip(std::string_view text) {
-  if (!ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
+  if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) show_tooltip(text);
+}
+
+void show_tooltip(std::string_view text, float points) {
   use_glyphs(text);
   ImGui::BeginTooltip();
-  ImGui::PushTextWrapPos(theme().px(kTooltipWidth));
+  ImGui::PushTextWrapPos(theme().px(points));
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
   ImGui::PopTextWrapPos();
   ImGui::EndTooltip();
 }
 
-void dim_text(std::string_view text) {
+void colored_text(std::string_view text, ImU32 color) {
   use_glyphs(text);
-  ImGui::PushStyleColor(ImGuiCol_Text, theme().dim);
+  ImGui::PushStyleColor(ImGuiCol_Text, color);
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
   ImGui::PopStyleColor();
 }
 
 void wrapped_text(std::string_view text, ImU32 color) {
-  use_glyphs(text);
-  ImGui::PushStyleColor(ImGuiCol_Text, color);
   ImGui::PushTextWrapPos(0);
-  ImGui::TextUnformatted(text.data(), text.data() + text.size());
+  colored_text(text, color);
   ImGui::PopTextWrapPos();
-  ImGui::PopStyleColor();
+}
+
+void heading(std::string_view text) {
+  ImGui::PushFont(fonts().heading);
+  wrapped_text(text, theme().text);
+  ImGui::PopFont();
+}
+
+void placeholder(std::string_view text, ImVec2 size, float widest) {
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  list->AddRectFilled(at, {at.x + size.x, at.y + size.y},
+                      mixed(theme().panel, theme().raised, 0.3f), theme().px(4));
+  const float wrap = std::min(size.x - theme().px(24), widest);
+  const char* end = text.data() + text.size();
+  const ImVec2 extent = ImGui::CalcTextSize(text.data(), end, false, wrap);
+  list->AddText(ImGui::GetFont(), ImGui::GetFontSize(),
+                {at.x + (size.x - extent.x) / 2, at.y + std::max(0.0f, (size.y - extent.y) / 2)},
+                theme().dim, text.data(), end, wrap);
+  ImGui::Dummy(size);
+}
+
+bool begin_dialog(const char* title, bool& opening, float width, float height) {
+  if (opening) ImGui::OpenPopup(title);
+  opening = false;
+  const ImGuiViewport& screen = *ImGui::GetMainViewport();
+  ImGui::SetNextWindowPos(screen.GetCenter(), ImGuiCond_Always, {0.5f, 0.5f});
+  ImGui::SetNextWindowSize({std::min(theme().px(width), screen.WorkSize.x * 0.94f),
+                            std::min(theme().px(height), screen.WorkSize.y * 0.9f)});
+  return ImGui::BeginPopupModal(title, nullptr,
+                                ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove);
 }
 
 std::string fitted(std::string_view text, float width) {

@@ -6,10 +6,8 @@
 #include <filesystem>
 
 #include "error.h"
-#include "gui/engine/engine_thread.h"
 #include "gui/model/app_state.h"
-#include "gui/model/conversation_store.h"
-#include "gui/model/font_files.h"
+#include "gui/model/conversation.h"
 #include "gui/model/frame_times.h"
 #include "gui/model/replay_player.h"
 #include "gui/model/trace_model.h"
@@ -18,8 +16,8 @@
 #include "gui/view/probe.h"
 #include "gui/view/theme.h"
 #include "gui/window/font_atlas.h"
-#include "gui/window/ui_json.h"
 #include "gui/window/window.h"
+#include "gui/worker/worker_thread.h"
 
 namespace specbound::gui {
 
@@ -47,9 +45,9 @@ class App {
         window_(settings_.width, settings_.height, "SpecBound"),
         scale_flag_(flags.scale),
         atlas_(find_fonts(font_folders())),
-        engine_(flags.trace, &Window::wake),
+        worker_(flags.trace, &Window::wake),
         store_(conversations_folder()),
-        state_(engine_, store_, trace_),
+        state_(worker_, store_, trace_),
         view_(settings_) {
     ImGuiIO& io = ImGui::GetIO();
     io.IniFilename = nullptr;
@@ -89,7 +87,7 @@ class App {
   double fonts_made_at_ = 0;
   bool fonts_wanted_ = false;
   TraceModel trace_;
-  EngineThread engine_;
+  WorkerThread worker_;
   ConversationStore store_;
   AppState state_;
   MainView view_;
@@ -166,12 +164,12 @@ void App::run() {
   int frames_due = kFramesAfterInput;
   double next_frame = 0;
   while (!window_.closing()) {
-    // What comes meanwhile waits for the frame: the engine wakes the window once for all of it.
+    // What comes meanwhile waits for the frame: the worker wakes the window once for all of it.
     if (const double left = next_frame - Window::now(); frames_due > 0 && left > 0) {
       window_.wait(left);
       continue;
     }
-    for (const EngineEvent& event : engine_.take_events()) {
+    for (const WorkerEvent& event : worker_.take_events()) {
       state_.apply(event);
       frames_due = std::max(frames_due, kFramesAfterEvents);
     }
@@ -198,7 +196,7 @@ void App::run() {
       window_.wait(-1);
     }
   }
-  view_.set_size(window_.width(), window_.height());
+  view_.set_size(window_.size());
   save_window_settings(settings_path_, view_.settings());
 }
 

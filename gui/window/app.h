@@ -1,19 +1,20 @@
-// The desktop app put together: engine, state, views and window, and the loop that draws when
+// The desktop app put together: worker, state, views and window, and the loop that draws when
 // something changed, at most 60 times a second, and sleeps otherwise.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "app/cli.h"
-#include "app/speculation_flags.h"
+#include "runtime/model_options.h"
+#include "runtime/reply_options.h"
+#include "runtime/speculation_options.h"
 
 namespace specbound::gui {
 
 struct AppFlags {
-  ModelFlags model;
-  SamplingFlags sampling;
-  SpeculationFlags speculation;
+  ModelOptions model;
+  SamplingOptions sampling;
+  SpeculationOptions speculation;
   int n_predict = -1;
   std::string system;
   std::string file;             // a model, a trace or a conversation to open; empty: none

@@ -5,26 +5,24 @@
 #include <imgui.h>
 #include <imgui_impl_glfw.h>
 #include <imgui_impl_opengl3.h>
+#include <imgui_impl_opengl3_loader.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 #include "error.h"
-#include "gui/view/backdrop.h"
+#include "gui/view/theme.h"
 #include "gui/window/glfw_table.h"
 
 namespace specbound::gui {
 
 namespace {
 
-constexpr unsigned kTexture2d = 0x0de1, kTextureBinding = 0x8069, kMinFilter = 0x2801,
-                   kMagFilter = 0x2800;
-constexpr int kNearest = 0x2600;
-constexpr unsigned kColorBufferBit = 0x4000, kScissorTest = 0x0c11, kRenderer = 0x1f01,
-                   kVersion = 0x1f02;
+// What ImGui's loader leaves out.
+constexpr GLint kNearest = 0x2600;
+constexpr GLenum kRenderer = 0x1f01;
 
 std::string glfw_error() {
   const char* text = nullptr;
@@ -42,47 +40,35 @@ bool is_text_key(int key, int mods) {
 
 // What GLFW calls. Keys wait for their frame; the rest goes on to ImGui.
 struct Window::Callbacks {
-  static Window& of(GLFWwindow*) { return *current; }
   static inline Window* current = nullptr;
 
-  static void key(GLFWwindow* w, int key, int scancode, int action, int mods) {
+  // Something happened that a frame is due for.
+  template <class... Args>
+  static void noticed(GLFWwindow*, Args...) {
+    current->activity_ = true;
+  }
+  template <auto next, class... Args>
+  static void passed_on(GLFWwindow* w, Args... args) {
+    current->activity_ = true;
+    next(w, args...);
+  }
+  static void key(GLFWwindow*, int key, int scancode, int action, int mods) {
     using Kind = KeyEvent::Kind;
-    of(w).activity_ = true;
+    current->activity_ = true;
     // ImGui repeats by itself. In the queue, where each takes a frame, repeats of a key held down
     // on a slow screen would go on after it was let go.
     if (action == GLFW_REPEAT) return;
     const Kind kind = action == GLFW_PRESS ? Kind::kDown : Kind::kUp;
-    of(w).keys_.push({kind, key, scancode, mods, 0, is_text_key(key, mods)});
+    current->keys_.push({kind, key, scancode, mods, 0, is_text_key(key, mods)});
   }
-  static void character(GLFWwindow* w, unsigned code) {
-    of(w).activity_ = true;
-    of(w).keys_.push({KeyEvent::Kind::kCharacter, 0, 0, 0, code, true});
+  static void character(GLFWwindow*, unsigned code) {
+    current->activity_ = true;
+    current->keys_.push({KeyEvent::Kind::kCharacter, 0, 0, 0, code, true});
   }
-  static void button(GLFWwindow* w, int button, int action, int mods) {
-    of(w).activity_ = true;
-    ImGui_ImplGlfw_MouseButtonCallback(w, button, action, mods);
+  static void drop(GLFWwindow*, int n, const char** paths) {
+    current->activity_ = true;
+    for (int i = 0; i < n; ++i) current->dropped_.emplace_back(paths[i]);
   }
-  static void scroll(GLFWwindow* w, double x, double y) {
-    of(w).activity_ = true;
-    ImGui_ImplGlfw_ScrollCallback(w, x, y);
-  }
-  static void moved(GLFWwindow* w, double, double) { of(w).activity_ = true; }
-  static void entered(GLFWwindow* w, int inside) {
-    of(w).activity_ = true;
-    ImGui_ImplGlfw_CursorEnterCallback(w, inside);
-  }
-  static void focused(GLFWwindow* w, int has) {
-    of(w).activity_ = true;
-    ImGui_ImplGlfw_WindowFocusCallback(w, has);
-  }
-  static void drop(GLFWwindow* w, int n, const char** paths) {
-    of(w).activity_ = true;
-    for (int i = 0; i < n; ++i) of(w).dropped_.emplace_back(paths[i]);
-  }
-  static void changed(GLFWwindow* w) { of(w).activity_ = true; }
-  static void resized(GLFWwindow* w, int, int) { of(w).activity_ = true; }
-  static void rescaled(GLFWwindow* w, float, float) { of(w).activity_ = true; }
-  static void iconified(GLFWwindow* w, int) { of(w).activity_ = true; }
 };
 
 Window::Window(int width, int height, const std::string& title) : title_(title) {
@@ -128,23 +114,12 @@ Window::Window(int width, int height, const std::string& title) : title_(title) 
 }
 
 bool Window::load_gl() {
-  const auto load = [](auto& function, const char* name) {
-    function =
-        reinterpret_cast<std::remove_reference_t<decltype(function)>>(glfwGetProcAddress(name));
-    return function != nullptr;
-  };
-  if (!load(viewport_, "glViewport") || !load(scissor_, "glScissor") ||
-      !load(enable_, "glEnable") || !load(disable_, "glDisable") ||
-      !load(clear_color_, "glClearColor") || !load(clear_, "glClear") ||
-      !load(get_string_, "glGetString") || !load(get_integer_, "glGetIntegerv") ||
-      !load(bind_texture_, "glBindTexture") || !load(texture_parameter_, "glTexParameteri")) {
-    return false;
-  }
-  const auto text = [this](unsigned name) {
-    const unsigned char* s = get_string_(name);
+  if (imgl3wInit2(glfwGetProcAddress) != 0) return false;
+  const auto text = [](GLenum name) {
+    const GLubyte* s = glGetString(name);
     return std::string(s ? reinterpret_cast<const char*>(s) : "?");
   };
-  renderer_ = text(kRenderer) + ", OpenGL " + text(kVersion);
+  renderer_ = text(kRenderer) + ", OpenGL " + text(GL_VERSION);
   for (const char* name : {"llvmpipe", "softpipe", "swrast", "SwiftShader"}) {
     software_ = software_ || renderer_.find(name) != std::string::npos;
   }
@@ -155,16 +130,16 @@ void Window::install_callbacks() {
   Callbacks::current = this;
   glfwSetKeyCallback(window_, Callbacks::key);
   glfwSetCharCallback(window_, Callbacks::character);
-  glfwSetMouseButtonCallback(window_, Callbacks::button);
-  glfwSetScrollCallback(window_, Callbacks::scroll);
-  glfwSetCursorPosCallback(window_, Callbacks::moved);
-  glfwSetCursorEnterCallback(window_, Callbacks::entered);
-  glfwSetWindowFocusCallback(window_, Callbacks::focused);
+  glfwSetMouseButtonCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_MouseButtonCallback>);
+  glfwSetScrollCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_ScrollCallback>);
+  glfwSetCursorPosCallback(window_, Callbacks::noticed);
+  glfwSetCursorEnterCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_CursorEnterCallback>);
+  glfwSetWindowFocusCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_WindowFocusCallback>);
   glfwSetDropCallback(window_, Callbacks::drop);
-  glfwSetWindowRefreshCallback(window_, Callbacks::changed);
-  glfwSetFramebufferSizeCallback(window_, Callbacks::resized);
-  glfwSetWindowContentScaleCallback(window_, Callbacks::rescaled);
-  glfwSetWindowIconifyCallback(window_, Callbacks::iconified);
+  glfwSetWindowRefreshCallback(window_, Callbacks::noticed);
+  glfwSetFramebufferSizeCallback(window_, Callbacks::noticed);
+  glfwSetWindowContentScaleCallback(window_, Callbacks::noticed);
+  glfwSetWindowIconifyCallback(window_, Callbacks::noticed);
 }
 
 Window::~Window() {
@@ -185,13 +160,9 @@ void Window::close() {
 }
 
 void Window::wait(double seconds) {
-  if (seconds < 0) {
-    glfwWaitEvents();
-  } else if (seconds == 0) {
-    glfwPollEvents();
-  } else {
-    glfwWaitEventsTimeout(seconds);
-  }
+  if (seconds < 0) return glfwWaitEvents();
+  if (seconds == 0) return glfwPollEvents();
+  glfwWaitEventsTimeout(seconds);
 }
 
 void Window::wake() {
@@ -200,16 +171,6 @@ void Window::wake() {
 
 double Window::now() {
   return glfwGetTime();
-}
-
-bool Window::take_activity() {
-  const bool result = activity_;
-  activity_ = false;
-  return result;
-}
-
-std::vector<std::string> Window::take_dropped_files() {
-  return std::exchange(dropped_, {});
 }
 
 bool Window::minimized() const {
@@ -230,19 +191,13 @@ float Window::content_scale() const {
   return std::isfinite(scale) ? std::clamp(scale, 0.5f, 4.0f) : 1.0f;
 }
 
-int Window::width() const {
-  int width = 0, height = 0;
-  glfwGetWindowSize(window_, &width, &height);
-  return width;
+std::pair<int, int> Window::size() const {
+  std::pair<int, int> size;
+  glfwGetWindowSize(window_, &size.first, &size.second);
+  return size;
 }
 
-int Window::height() const {
-  int width = 0, height = 0;
-  glfwGetWindowSize(window_, &width, &height);
-  return height;
-}
-
-void Window::deliver_keys() {
+void Window::begin_frame() {
   for (const KeyEvent& e : keys_.take()) {
     if (e.kind == KeyEvent::Kind::kCharacter) {
       ImGui_ImplGlfw_CharCallback(window_, e.character);
@@ -251,10 +206,6 @@ void Window::deliver_keys() {
     const int action = e.kind == KeyEvent::Kind::kDown ? GLFW_PRESS : GLFW_RELEASE;
     ImGui_ImplGlfw_KeyCallback(window_, e.key, e.scancode, action, e.mods);
   }
-}
-
-void Window::begin_frame() {
-  deliver_keys();
   ImGui_ImplOpenGL3_NewFrame();
   ImGui_ImplGlfw_NewFrame();
   ImGui::NewFrame();
@@ -269,21 +220,21 @@ void Window::clear_backdrops(int width, int height) {
     const int top = static_cast<int>(b.min.y * scale.y), end = static_cast<int>(b.max.y * scale.y);
     const ImVec4 c = ImGui::ColorConvertU32ToFloat4(b.color);
     // The first is the window's, and a clear without scissors costs next to nothing.
-    if (!whole) enable_(kScissorTest);
+    if (!whole) glEnable(GL_SCISSOR_TEST);
     whole = false;
-    scissor_(left, height - end, std::clamp(right - left, 0, width),
-             std::clamp(end - top, 0, height));
-    clear_color_(c.x, c.y, c.z, 1);
-    clear_(kColorBufferBit);
+    glScissor(left, height - end, std::clamp(right - left, 0, width),
+              std::clamp(end - top, 0, height));
+    glClearColor(c.x, c.y, c.z, 1);
+    glClear(GL_COLOR_BUFFER_BIT);
   }
-  disable_(kScissorTest);
+  glDisable(GL_SCISSOR_TEST);
 }
 
 void Window::end_frame() {
   ImGui::Render();
   int width = 0, height = 0;
   glfwGetFramebufferSize(window_, &width, &height);
-  viewport_(0, 0, width, height);
+  glViewport(0, 0, width, height);
   clear_backdrops(width, height);
   ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
   glfwSwapBuffers(window_);
@@ -295,12 +246,12 @@ void Window::upload_fonts() {
   // Letters lie on whole pixels: a software renderer is spared a good part of its work. Lines are
   // smoothed by their shape then.
   int bound = 0;
-  get_integer_(kTextureBinding, &bound);
-  bind_texture_(kTexture2d, static_cast<unsigned>(
-                                reinterpret_cast<std::uintptr_t>(ImGui::GetIO().Fonts->TexID)));
-  texture_parameter_(kTexture2d, kMinFilter, kNearest);
-  texture_parameter_(kTexture2d, kMagFilter, kNearest);
-  bind_texture_(kTexture2d, static_cast<unsigned>(bound));
+  glGetIntegerv(GL_TEXTURE_BINDING_2D, &bound);
+  glBindTexture(GL_TEXTURE_2D,
+                static_cast<GLuint>(reinterpret_cast<uintptr_t>(ImGui::GetIO().Fonts->TexID)));
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, kNearest);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, kNearest);
+  glBindTexture(GL_TEXTURE_2D, static_cast<GLuint>(bound));
 }
 
 void Window::set_title(const std::string& title) {

@@ -2,11 +2,11 @@
 // that made it, but for wake().
 #pragma once
 
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "gui/model/key_queue.h"
+#include "gui/view/keys.h"
 
 struct GLFWwindow;
 
@@ -30,17 +30,16 @@ class Window {
   static double now();  // seconds
 
   // Whether the person did anything, or the screen needs its picture, since this was asked last.
-  bool take_activity();
-  std::vector<std::string> take_dropped_files();
+  bool take_activity() { return std::exchange(activity_, false); }
+  std::vector<std::string> take_dropped_files() { return std::exchange(dropped_, {}); }
   bool has_keys() const { return !keys_.empty(); }  // for the next frame
   bool minimized() const;
   // Pixels per point.
   float content_scale() const;
-  int width() const;  // in the units of Window()
-  int height() const;
+  std::pair<int, int> size() const;  // in the units of Window()
 
   void begin_frame();
-  // Draws over the backdrops (gui/view/backdrop.h) and shows it.
+  // Draws over the backdrops (gui/view/theme.h) and shows it.
   void end_frame();
   // After ImGui's atlas was filled anew.
   void upload_fonts();
@@ -53,7 +52,6 @@ class Window {
 
   bool load_gl();
   void install_callbacks();
-  void deliver_keys();
   void clear_backdrops(int width, int height);
 
   GLFWwindow* window_ = nullptr;
@@ -62,17 +60,6 @@ class Window {
   std::vector<std::string> dropped_;
   std::string title_, renderer_;
   bool software_ = false;
-  // glViewport and so on; ImGui's backend has the others.
-  void (*viewport_)(int, int, int, int) = nullptr;
-  void (*scissor_)(int, int, int, int) = nullptr;
-  void (*enable_)(unsigned) = nullptr;
-  void (*disable_)(unsigned) = nullptr;
-  void (*clear_color_)(float, float, float, float) = nullptr;
-  void (*clear_)(unsigned) = nullptr;
-  void (*get_integer_)(unsigned, int*) = nullptr;
-  void (*bind_texture_)(unsigned, unsigned) = nullptr;
-  void (*texture_parameter_)(unsigned, unsigned, int) = nullptr;
-  const unsigned char* (*get_string_)(unsigned) = nullptr;
 };
 
 }  // namespace specbound::gui

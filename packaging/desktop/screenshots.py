@@ -1,6 +1,6 @@
 """The pictures that screenshots.sh takes: a conversation with the demo model and its layer map, in
-the dark; a race, in the light. In the first, folded heads check several layers, so that there is
-something to see. One thread: the other core draws."""
+the dark; a comparison, in the light. In the first, folded heads check several layers, so that there
+is something to see. One thread: the other core draws."""
 import pathlib
 import sys
 import tempfile
@@ -46,11 +46,11 @@ def chat(window):
         ask(window, message)
 
 
-def race(window):
+def comparison(window):
     chat(window)
-    window.click("tab.race")
-    window.click("race.start")
-    window.wait_value("race.identical", "yes")
+    window.click("tab.compare")
+    window.click("compare.start")
+    window.wait_value("compare.identical", "yes")
 
 
 def main():
@@ -62,7 +62,7 @@ def main():
     screen = gui_window.Screen()
     try:
         take(screen, folder, "chat", ["--theme", "dark", "--head", "folded"], chat)
-        take(screen, folder, "race", ["--theme", "light"], race)
+        take(screen, folder, "race", ["--theme", "light"], comparison)
     finally:
         screen.close()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Takes the README's pictures of the desktop app: gui/screenshots/*.png.
+# Takes the docs' pictures of the desktop app: gui/screenshots/*.png.
 #
 #   packaging/desktop/screenshots.sh [FOLDER]
 #

@@ -2,56 +2,42 @@
 
 #include <utility>
 
-#include "app/interrupt.h"
 #include "error.h"
+#include "runtime/load_watcher.h"
 
 namespace specbound::capi {
 
 namespace {
 
-ModelFlags model_flags(const char* path, const sb_model_options& options) {
+ModelOptions model_options(const char* path, const sb_model_options& options) {
   need(path, "path");
   // The program takes the bundled model then.
   if (!*path) throw Error(ErrorCode::kUsage, "path: expected the name of a file, found \"\"");
-  ModelFlags flags;
-  flags.model = path;
-  flags.n_ctx = options.n_ctx;
-  flags.n_threads = options.n_threads;
-  if (options.chat_template) flags.chat_template = options.chat_template;
-  if (options.device) read_device(flags.device, options.device);
-  return flags;
+  ModelOptions made;
+  made.model = path;
+  made.n_ctx = options.n_ctx;
+  made.n_threads = options.n_threads;
+  if (options.chat_template) made.chat_template = options.chat_template;
+  if (options.device) read_device(made.device, options.device);
+  return made;
 }
 
-SpeculationFlags speculation_flags(const sb_model_options& options) {
-  SpeculationFlags flags;
-  if (options.heads) flags.heads = options.heads;
-  if (options.no_controller) flags.controller = false;
+SpeculationOptions speculation_options(const sb_model_options& options) {
+  SpeculationOptions made;
+  if (options.heads) made.heads = options.heads;
+  if (options.no_controller) made.controller = false;
   switch (options.speculation) {
     case SB_SPECULATION_AUTO:
       break;
     case SB_SPECULATION_ON:
     case SB_SPECULATION_OFF:
-      flags.on = options.speculation == SB_SPECULATION_ON;
+      made.on = options.speculation == SB_SPECULATION_ON;
       break;
     default:
       throw Error(ErrorCode::kUsage, format("speculation: expected 0 to %d, found %d",
                                             SB_SPECULATION_OFF, options.speculation));
   }
-  return flags;
-}
-
-LoadWatcher watcher_of(const sb_model_options& options) {
-  LoadWatcher watcher;
-  watcher.progress = [options](const std::string& label, size_t done, size_t total) {
-    if (!options.on_progress) return;
-    if (options.on_progress(options.user_data, label.c_str(), done, total) != 0) {
-      throw Interrupted("loading was ended by the progress callback");
-    }
-  };
-  watcher.note = [options](const std::string& line) {
-    if (options.on_note) options.on_note(options.user_data, line.c_str());
-  };
-  return watcher;
+  return made;
 }
 
 ChatMessage::Role role_of(const sb_message& message) {
@@ -70,35 +56,42 @@ ChatMessage::Role role_of(const sb_message& message) {
 }  // namespace
 
 Engine::Engine(const char* path, const sb_model_options& options)
-    : model_(model_flags(path, options)), speculation_(speculation_flags(options), model_) {
-  load(watcher_of(options));
+    : opened_(model_options(path, options), speculation_options(options), watcher_of(options)) {
+  load();
 }
 
-void Engine::load(const LoadWatcher& watcher) {
+// Tuned settings may be looked for later too, when nobody listens any more.
+LoadWatcher Engine::watcher_of(const sb_model_options& options) {
+  LoadWatcher watcher;
+  watcher.progress = [this, options](const std::string& label, size_t done, size_t total) {
+    if (!loading_ || !options.on_progress) return;
+    if (options.on_progress(options.user_data, label.c_str(), done, total) != 0) {
+      throw Interrupted("loading was ended by the progress callback");
+    }
+  };
+  watcher.note = [this, options](const std::string& line) {
+    if (loading_ && options.on_note) options.on_note(options.user_data, line.c_str());
+  };
+  return watcher;
+}
+
+void Engine::load() {
+  LoadedModel& model = opened_.model();
+  const Speculation& speculation = opened_.speculation();
   try {
-    template_ = &model_.chat_template(watcher.note);
+    template_ = &model.chat_template();
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kUnsupported) throw;
     no_template_ = e.what();
   }
-  model_.load(speculation_.heads(), watcher);
-  // Tuned settings may be looked for later too, when nobody listens any more.
-  LoadWatcher later;
-  later.progress = [this, progress = watcher.progress](const std::string& label, size_t done,
-                                                       size_t total) {
-    if (loading_) progress(label, done, total);
-  };
-  later.note = [this, note = watcher.note](const std::string& line) {
-    if (loading_) note(line);
-  };
-  speculation_.attach(model_.backend(), std::move(later));
-  session_.emplace(model_.backend(), Sampler(greedy_sampling()));
+  opened_.load();
+  session_.emplace(model.backend(), Sampler(greedy_sampling()));
 
-  backend_ = model_.backend().description();
-  speculation_line_ = speculation_.description();
-  can_speculate_ = !speculation_.drafter().empty();
-  begins_speculating_ = speculation_.active();
-  watcher.note(speculation_line_);
+  backend_ = model.backend().description();
+  speculation_line_ = speculation.description();
+  can_speculate_ = !speculation.drafter().empty();
+  begins_speculating_ = speculation.active();
+  model.watcher().say(speculation_line_);
   loading_ = false;
 }
 
@@ -110,7 +103,7 @@ Engine::~Engine() {
 }
 
 void Engine::take_over_gpu() {
-  if (Device* gpu = model_.backend().gpu()) gpu->take_over();
+  if (Device* gpu = opened_.model().backend().gpu()) gpu->take_over();
 }
 
 const ChatTemplate& Engine::chat_template() const {

@@ -11,10 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "app/loaded_model.h"
-#include "app/speculation.h"
 #include "capi/failure.h"
 #include "decode/generate.h"
+#include "runtime/speculative_model.h"
 
 namespace specbound::capi {
 
@@ -26,8 +25,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  const LoadedModel& model() const { return model_; }
-  const Tokenizer& tokenizer() const { return model_.tokenizer(); }
+  const LoadedModel& model() const { return opened_.model(); }
+  const Tokenizer& tokenizer() const { return model().tokenizer(); }
   // Throws Error(kUnsupported) where the file has none.
   const ChatTemplate& chat_template() const;
   bool has_chat_template() const { return template_ != nullptr; }
@@ -49,7 +48,7 @@ class Engine {
     Turn& operator=(const Turn&) = delete;
 
     Session& session() { return *engine_.session_; }
-    Speculation& speculation() { return engine_.speculation_; }
+    Speculation& speculation() { return engine_.opened_.speculation(); }
 
    private:
     Engine& engine_;
@@ -57,11 +56,12 @@ class Engine {
   };
 
  private:
-  void load(const LoadWatcher& watcher);
+  LoadWatcher watcher_of(const sb_model_options& options);
+  void load();
   void take_over_gpu();
 
-  LoadedModel model_;
-  Speculation speculation_;
+  bool loading_ = true;  // somebody looks on
+  SpeculativeModel opened_;
   // One for all sessions of the C API: it keeps what the cache holds of the newest prompt, whoever
   // gave it, and the bits of a reply do not depend on that.
   std::optional<Session> session_;
@@ -69,7 +69,6 @@ class Engine {
   std::string no_template_;  // why there is none
   std::string backend_, speculation_line_;
   bool can_speculate_ = false, begins_speculating_ = false;
-  bool loading_ = true;
 
   std::mutex mutex_;                       // of the turn
   std::atomic<std::thread::id> has_turn_;  // nobody: none

@@ -5,8 +5,8 @@
 #include <new>
 #include <stdexcept>
 
-#include "app/interrupt.h"
 #include "error.h"
+#include "runtime/load_watcher.h"
 
 namespace specbound::capi {
 

@@ -6,10 +6,10 @@
 #include <mutex>
 #include <optional>
 
-#include "app/stats.h"
 #include "capi/engine.h"
 #include "capi/failure.h"
 #include "decode/sampler.h"
+#include "runtime/stats.h"
 
 struct sb_model {
   mutable specbound::capi::Failure failure;

@@ -5,8 +5,8 @@
 
 #include "capi/handles.h"
 #include "capi/sized.h"
-#include "engine/float_mode.h"
 #include "error.h"
+#include "numerics/float_mode.h"
 
 #define SB_TEXT_OF(x) #x
 #define SB_TEXT(x) SB_TEXT_OF(x)

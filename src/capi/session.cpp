@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "app/text_reply.h"
 #include "capi/handles.h"
 #include "capi/sized.h"
 #include "error.h"
+#include "runtime/reply.h"
 
 using namespace specbound;
 using namespace specbound::capi;
@@ -120,14 +120,14 @@ Prompt prompt_of(const Engine& engine, const sb_request& request) {
 }
 
 // The session's settings go to the decode loop that all sessions of the model share.
-TextReply reply_to(sb_session& session, const TextRequest& request) {
+Reply reply_to(sb_session& session, const ReplyRequest& request) {
   Engine::Turn turn(*session.engine);
   {
     const std::lock_guard lock(session.mutex);
     turn.session().set_sampling(session.sampling);
     turn.session().set_speculator(session.speculates ? turn.speculation().speculator() : nullptr);
   }
-  return generate_text(session.engine->model(), turn.session(), request);
+  return generate_reply(session.engine->model(), turn.session(), request);
 }
 
 void generate(sb_session& session, const sb_request& asked) {
@@ -141,7 +141,7 @@ void generate(sb_session& session, const sb_request& asked) {
                                           static_cast<int>(asked.max_tokens)));
   }
   const Prompt prompt = prompt_of(*session.engine, asked);
-  TextRequest request;
+  ReplyRequest request;
   request.prompt = prompt.ids;
   request.max_tokens = asked.max_tokens == 0 ? -1 : asked.max_tokens;
   request.reply = asked.reply;
@@ -149,15 +149,13 @@ void generate(sb_session& session, const sb_request& asked) {
   request.stop = stop_strings(asked);
   request.first_piece = prompt.first_piece;
   request.abort = &session.abort;
-  bool ended = false;  // by the callback, which then hears nothing more
-  request.on_text = [&](std::string_view bytes, int exit_layer) {
-    if (!asked.on_text || ended) return;
-    ended = asked.on_text(asked.user_data, bytes.data(), bytes.size(), exit_layer) != 0;
-    if (ended) session.abort = true;
+  request.on_text = [&asked](std::string_view bytes, int exit_layer) {
+    return !asked.on_text ||
+           asked.on_text(asked.user_data, bytes.data(), bytes.size(), exit_layer) == 0;
   };
-  const TextReply reply = reply_to(session, request);
+  Reply reply = reply_to(session, request);
   const std::lock_guard lock(session.mutex);
-  session.newest.emplace().generated = reply.stats;
+  session.newest = std::move(reply.stats);
 }
 
 double or_nan(const std::optional<double>& value) {

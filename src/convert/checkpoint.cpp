@@ -4,8 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "convert/json_file.h"
+#include "convert/hf_files.h"
 #include "error.h"
+#include "json/json_reader.h"
 
 namespace specbound {
 namespace {

@@ -125,7 +125,7 @@ Converted convert_model(const ConvertOptions& options) {
 
   Converted converted;
   converted.name = options.name.empty() ? model_name(options.directory) : options.name;
-  if (config.architecture->fused && strips_white_space(files)) {
+  if (config.model->fused && strips_white_space(files)) {
     converted.name = phi3_name(converted.name);
   }
   const HfVocabulary vocabulary = read_hf_tokenizer(files, config.vocab_size, options.pre,

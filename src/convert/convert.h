@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/dtype.h"
+#include "numerics/dtype.h"
 
 namespace specbound {
 

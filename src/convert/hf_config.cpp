@@ -5,34 +5,62 @@
 #include <string_view>
 
 #include "convert/hf_rope.h"
-#include "convert/json_file.h"
 #include "error.h"
+#include "json/json_reader.h"
 
 namespace specbound {
 namespace {
 
 using nlohmann::json;
 
-//   Hugging Face           GGUF     interleaved, norm offset, post norms, fused, qkv bias, qk norm,
-//                                   tied, head_dim, theta
 constexpr HfArchitecture kArchitectures[] = {
-    {"LlamaForCausalLM", "llama", true, false, false, false, false, false, false, 0, 1e4},
-    {"MistralForCausalLM", "llama", true, false, false, false, false, false, false, 0, 1e4},
-    {"Qwen2ForCausalLM", "qwen2", false, false, false, false, true, false, false, 0, 1e4},
-    {"Qwen3ForCausalLM", "qwen3", false, false, false, false, false, true, false, 128, 1e4},
-    {"GemmaForCausalLM", "gemma", false, true, false, false, false, false, true, 256, 1e4},
-    {"Gemma2ForCausalLM", "gemma2", false, true, true, false, false, false, true, 256, 1e4},
-    {"Phi3ForCausalLM", "phi3", false, false, false, true, false, false, false, 0, 1e4},
-    {"SmolLM3ForCausalLM", "smollm3", true, false, false, false, false, false, true, 0, 2e6},
+    {.hf_name = "LlamaForCausalLM", .gguf_name = "llama", .attention_bias = true},
+    {.hf_name = "MistralForCausalLM",
+     .gguf_name = "llama",
+     .window = HfWindow::kAlways,
+     .window_size = 4096},
+    {.hf_name = "Qwen2ForCausalLM",
+     .gguf_name = "qwen2",
+     .window = HfWindow::kWhenAsked,
+     .window_layers = HfWindowLayers::kFromSomeOn,
+     .window_size = 4096},
+    {.hf_name = "Qwen3ForCausalLM",
+     .gguf_name = "qwen3",
+     .head_dim = 128,
+     .attention_bias = true,
+     .window = HfWindow::kWhenAsked,
+     .window_layers = HfWindowLayers::kFromSomeOn,
+     .window_size = 4096},
+    {.hf_name = "GemmaForCausalLM",
+     .gguf_name = "gemma",
+     .tied = true,
+     .head_dim = 256,
+     .norm_offset = true,
+     .old_gelu = true},
+    {.hf_name = "Gemma2ForCausalLM",
+     .gguf_name = "gemma2",
+     .tied = true,
+     .head_dim = 256,
+     .norm_offset = true,
+     .window = HfWindow::kAlways,
+     .window_size = 4096,
+     .query_pre_attn_scalar = 256},
+    {.hf_name = "Phi3ForCausalLM", .gguf_name = "phi3", .window = HfWindow::kAlways},
+    {.hf_name = "SmolLM3ForCausalLM",
+     .gguf_name = "smollm3",
+     .tied = true,
+     .rope_theta = 2e6,
+     .attention_bias = true,
+     .window = HfWindow::kWhenAsked,
+     .window_layers = HfWindowLayers::kWithoutRotation},
 };
 
 // Bounds far above any real model, so that products of any three fit 64 bits; the engine's own,
 // narrower ones are asked of what is made here.
 constexpr uint64_t kMaxSize = uint64_t{1} << 20, kMaxVocab = uint64_t{1} << 23;
 constexpr uint64_t kMaxLayers = 4096, kMaxContext = uint64_t{1} << 30;
-constexpr uint64_t kSmolLm3NoRopeStep = 4;  // what readers of GGUF take for granted
 
-const HfArchitecture& find_architecture(const JsonObject& file) {
+const HfArchitecture& class_of(const JsonObject& file) {
   const json* list = file.find("architectures");
   if (!list || !list->is_array() || list->empty() || !list->front().is_string()) {
     file.bad("architectures", "a list with the name of the model's class",
@@ -45,10 +73,6 @@ const HfArchitecture& find_architecture(const JsonObject& file) {
     known += (known.empty() ? "" : ", ") + std::string(a.hf_name);
   }
   file.unsupported("architectures", "one of " + known, "'" + printable(name) + "'");
-}
-
-bool is(const HfConfig& config, std::string_view gguf_name) {
-  return config.architecture->gguf_name == gguf_name;
 }
 
 // What changes the weights or their use and has no place in a GGUF file of these architectures.
@@ -66,33 +90,37 @@ void refuse_unknown_features(const JsonObject& file, const HfConfig& config) {
   for (const char* key : {"mlp_bias", "use_bidirectional_attention"}) {
     if (file.flag(key).value_or(false)) file.unsupported(key, "false", "true");
   }
-  const bool gelu = config.architecture->norm_offset;
-  const char* key = is(config, "gemma2") || (gelu && file.find("hidden_activation"))
-                        ? "hidden_activation"
-                        : "hidden_act";
+  const bool gelu = config.model->activation == Activation::kGelu;
+  const bool old_gelu = config.architecture->old_gelu;
+  const char* key =
+      gelu && (!old_gelu || file.find("hidden_activation")) ? "hidden_activation" : "hidden_act";
   const std::string activation = file.text(key).value_or(gelu ? "gelu_pytorch_tanh" : "silu");
-  // Gemma's first files say gelu and mean its tanh approximation, as transformers knows.
-  const bool known =
-      gelu ? activation == "gelu_pytorch_tanh" || (activation == "gelu" && is(config, "gemma"))
-           : activation == "silu" || activation == "swish";
+  const bool known = gelu ? activation == "gelu_pytorch_tanh" || (activation == "gelu" && old_gelu)
+                          : activation == "silu" || activation == "swish";
   if (!known) {
     file.unsupported(key, gelu ? "gelu_pytorch_tanh" : "silu", "'" + printable(activation) + "'");
   }
 }
 
 void read_biases(const JsonObject& file, HfConfig& config) {
-  config.qkv_bias = config.architecture->qkv_bias;
+  config.qkv_bias = config.model->qkv_bias;
   if (!file.flag("attention_bias").value_or(false)) return;
-  const std::string_view name = config.architecture->hf_name;
-  if (name != "LlamaForCausalLM" && name != "SmolLM3ForCausalLM" && name != "Qwen3ForCausalLM") {
-    file.unsupported("attention_bias", "false", "true");
-  }
+  if (!config.architecture->attention_bias) file.unsupported("attention_bias", "false", "true");
   config.qkv_bias = config.o_bias = true;
+}
+
+// Layers 1, 1 + window_step, ... have the window where not all do.
+uint64_t window_step(const HfConfig& config) {
+  return std::max(config.model->window_step, 1);
+}
+
+uint64_t no_rope_step(const HfConfig& config) {
+  return config.model->no_rope_step;
 }
 
 // Which layers the window concerns, of those of the model: as listed, or as the class has it.
 std::vector<bool> windowed_layers(const JsonObject& file, const HfConfig& config) {
-  std::vector<bool> windowed(config.n_layers, true);  // mistral, phi3
+  std::vector<bool> windowed(config.n_layers);
   if (const json* types = file.find("layer_types")) {
     if (!types->is_array() || types->size() != config.n_layers) {
       file.bad("layer_types",
@@ -107,59 +135,68 @@ std::vector<bool> windowed_layers(const JsonObject& file, const HfConfig& config
         file.unsupported("layer_types", "full_attention or sliding_attention", json_text(type));
       }
     }
-  } else if (is(config, "gemma2")) {
-    for (size_t l = 0; l < windowed.size(); ++l) windowed[l] = l % 2 == 0;
-  } else if (is(config, "qwen2") || is(config, "qwen3")) {
-    const uint64_t first = file.bounded("max_window_layers", 0, kMaxContext, 28);
-    for (size_t l = 0; l < windowed.size(); ++l) windowed[l] = l >= first;
-  } else if (is(config, "smollm3")) {
-    for (size_t l = 0; l < windowed.size(); ++l) windowed[l] = (l + 1) % kSmolLm3NoRopeStep == 0;
+    return windowed;
+  }
+  const bool from_some_on = config.architecture->window_layers == HfWindowLayers::kFromSomeOn;
+  const uint64_t first = from_some_on ? file.bounded("max_window_layers", 0, kMaxContext, 28) : 0;
+  for (size_t l = 0; l < windowed.size(); ++l) {
+    switch (config.architecture->window_layers) {
+      case HfWindowLayers::kAsModel:
+        windowed[l] = l % window_step(config) == 0;
+        break;
+      case HfWindowLayers::kFromSomeOn:
+        windowed[l] = l >= first;
+        break;
+      case HfWindowLayers::kWithoutRotation:
+        windowed[l] = (l + 1) % no_rope_step(config) == 0;
+        break;
+    }
   }
   return windowed;
 }
 
 // transformers looks at a window in some classes only, and in some of these only when told to.
 void read_window(const JsonObject& file, HfConfig& config) {
-  const std::string_view name = config.architecture->hf_name;
-  const bool always = name == "MistralForCausalLM" || is(config, "gemma2") || is(config, "phi3");
-  const bool asked = is(config, "qwen2") || is(config, "qwen3") || is(config, "smollm3");
-  if (!always && !(asked && file.flag("use_sliding_window").value_or(false))) return;
+  const HfArchitecture& architecture = *config.architecture;
+  const bool asked = architecture.window == HfWindow::kWhenAsked &&
+                     file.flag("use_sliding_window").value_or(false);
+  if (architecture.window != HfWindow::kAlways && !asked) return;
   const bool stated = file.value().contains("sliding_window");
   std::optional<uint64_t> window = file.whole("sliding_window");
-  // The classes' default, in files that do not mention it.
-  if (!stated && !is(config, "phi3") && !is(config, "smollm3")) window = 4096;
+  if (!stated && architecture.window_size > 0) window = architecture.window_size;
   if (window && (*window < 1 || *window > kMaxContext)) {
     file.bad("sliding_window", "at least 1", json_text(*file.find("sliding_window")));
   }
   if (!window) {
-    if (is(config, "gemma2")) config.window = 0;  // without the key readers take 4096
+    if (config.model->window > 0) config.window = 0;  // without the key readers take their own
     return;
   }
   const std::vector<bool> windowed = windowed_layers(file, config);
   const auto count = std::count(windowed.begin(), windowed.end(), true);
   if (count == 0 || *window >= config.max_seq_len) {
-    if (is(config, "gemma2")) config.window = count == 0 ? 0 : *window;
+    if (config.model->window > 0) config.window = count == 0 ? 0 : *window;
     return;
   }
-  bool representable = count == std::ssize(windowed);
-  if (is(config, "gemma2")) {
-    representable = true;
-    for (size_t l = 0; l < windowed.size(); ++l) representable &= windowed[l] == (l % 2 == 0);
-  }
+  const uint64_t step = window_step(config);
+  bool representable = true;
+  for (size_t l = 0; l < windowed.size(); ++l) representable &= windowed[l] == (l % step == 0);
   if (!representable) {
     file.unsupported("sliding_window",
-                     is(config, "gemma2") ? "a window on layers 1, 3, 5, ..."
-                                          : "a window on all layers or on none",
+                     step > 1 ? format("a window on layers 1, %llu, %llu, ...",
+                                       static_cast<unsigned long long>(1 + step),
+                                       static_cast<unsigned long long>(1 + 2 * step))
+                              : "a window on all layers or on none",
                      format("one of %llu on %td of %zu layers",
                             static_cast<unsigned long long>(*window), count, windowed.size()));
   }
   config.window = window;
 }
 
-// Readers of GGUF know by the architecture alone which layers of SmolLM3 do not rotate.
-void check_smollm3_layers(const JsonObject& file, const HfConfig& config) {
+// Readers of GGUF know by the architecture alone which layers do not rotate.
+void check_rotating_layers(const JsonObject& file, const HfConfig& config) {
   const json* layers = file.find("no_rope_layers");
-  const uint64_t step = file.bounded("no_rope_layer_interval", 1, kMaxContext, kSmolLm3NoRopeStep);
+  const uint64_t usual = no_rope_step(config);
+  const uint64_t step = file.bounded("no_rope_layer_interval", 1, kMaxContext, usual);
   for (uint64_t l = 0; l < config.n_layers; ++l) {
     bool rotates = (l + 1) % step != 0;
     if (layers) {
@@ -169,15 +206,16 @@ void check_smollm3_layers(const JsonObject& file, const HfConfig& config) {
       }
       rotates = (*layers)[l].get<int64_t>() != 0;
     }
-    if (rotates != ((l + 1) % kSmolLm3NoRopeStep != 0)) {
+    if (rotates != ((l + 1) % usual != 0)) {
       file.unsupported(
-          "no_rope_layers", "every fourth layer without rotation",
+          "no_rope_layers",
+          format("one layer of %llu without rotation", static_cast<unsigned long long>(usual)),
           format("another layout, from layer %llu on", static_cast<unsigned long long>(l + 1)));
     }
   }
 }
 
-void read_gemma2(const JsonObject& file, HfConfig& config) {
+void read_scores(const JsonObject& file, HfConfig& config) {
   const auto number = [&](const char* key, double low, double fallback) {
     const double value = file.value().contains(key) ? file.number(key).value_or(0) : fallback;
     if (!(value >= low && value <= 1e6)) {
@@ -185,17 +223,19 @@ void read_gemma2(const JsonObject& file, HfConfig& config) {
     }
     return value;
   };
-  // Readers derive it from the sizes, for the model of 46 layers in another way.
-  const double scalar = number("query_pre_attn_scalar", 1e-3, 256);
-  const uint64_t derived = config.n_layers == 46 ? config.dim / config.n_heads : config.head_dim;
+  // Readers derive it from the sizes.
+  const double scalar =
+      number("query_pre_attn_scalar", 1e-3, config.architecture->query_pre_attn_scalar);
+  const bool by_dim = config.n_layers == static_cast<uint64_t>(config.model->layers_scaled_by_dim);
+  const uint64_t derived = by_dim ? config.dim / config.n_heads : config.head_dim;
   if (scalar != static_cast<double>(derived)) {
     file.unsupported(
         "query_pre_attn_scalar",
         format("%llu, which readers of GGUF take it for", static_cast<unsigned long long>(derived)),
         format("%g", scalar));
   }
-  config.attn_softcap = number("attn_logit_softcapping", 0, 50);
-  config.final_softcap = number("final_logit_softcapping", 0, 30);
+  config.attn_softcap = number("attn_logit_softcapping", 0, config.model->attn_softcap);
+  config.final_softcap = number("final_logit_softcapping", 0, config.model->final_softcap);
 }
 
 }  // namespace
@@ -203,7 +243,9 @@ void read_gemma2(const JsonObject& file, HfConfig& config) {
 HfConfig read_hf_config(const json& json_config, const std::string& path) {
   const JsonObject file(json_config, path);
   HfConfig config;
-  config.architecture = &find_architecture(file);
+  config.architecture = &class_of(file);
+  config.model = find_architecture(config.architecture->gguf_name);
+  SB_CHECK(config.model);
   refuse_unknown_features(file, config);
 
   config.vocab_size = file.bounded("vocab_size", 1, kMaxVocab);
@@ -231,8 +273,8 @@ HfConfig read_hf_config(const json& json_config, const std::string& path) {
   read_biases(file, config);
   config.rope = read_hf_rope(file, config);
   read_window(file, config);
-  if (is(config, "smollm3")) check_smollm3_layers(file, config);
-  if (is(config, "gemma2")) read_gemma2(file, config);
+  if (no_rope_step(config) > 0) check_rotating_layers(file, config);
+  if (config.architecture->query_pre_attn_scalar > 0) read_scores(file, config);
   return config;
 }
 
@@ -246,7 +288,7 @@ void add_config_keys(const HfConfig& config, GgufWriter& writer) {
   };
   const HfRope& rope = config.rope;
   writer.add_string("general.architecture", architecture);
-  if (config.architecture->interleaved) add_uint("vocab_size", config.vocab_size);
+  if (config.interleaved()) add_uint("vocab_size", config.vocab_size);
   add_uint("context_length", config.max_seq_len);
   add_uint("embedding_length", config.dim);
   add_uint("block_count", config.n_layers);
@@ -259,7 +301,7 @@ void add_config_keys(const HfConfig& config, GgufWriter& writer) {
   }
   add_float("attention.layer_norm_rms_epsilon", config.norm_eps);
   add_float("rope.freq_base", rope.theta);
-  if (config.architecture->interleaved || config.architecture->fused) {
+  if (config.interleaved() || config.model->partial_rope) {
     add_uint("rope.dimension_count", rope.dim);
   }
   if (rope.linear_factor > 0) {

@@ -13,22 +13,37 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture.h"
 #include "model/gguf_writer.h"
 
 namespace specbound {
 
+// When transformers looks at a window.
+enum class HfWindow { kNone, kAlways, kWhenAsked };
+// The layers that it concerns in files that do not list them.
+enum class HfWindowLayers {
+  kAsModel,         // those that the row of model/architecture.cpp says
+  kFromSomeOn,      // from max_window_layers on
+  kWithoutRotation  // those that rotate nothing
+};
+
+// A class of transformers: what is not the same in all of them and not said by the GGUF name.
 struct HfArchitecture {
   const char* hf_name;    // "LlamaForCausalLM"
-  const char* gguf_name;  // "llama"
-  bool interleaved;       // GGUF has the rows of query and key heads in interleaved pairs
-  bool norm_offset;       // norms hold weight - 1: gemma, gemma2
-  bool post_norms;        // of what attention and feed-forward add: gemma2
-  bool fused;             // query, key and value in one matrix, gate and up in another: phi3
-  bool qkv_bias;          // of every model: qwen2
-  bool qk_norm;           // per head: qwen3
-  bool tied;              // unless the file says otherwise
-  int head_dim;           // likewise; 0: hidden size over heads
-  double rope_theta;      // likewise
+  const char* gguf_name;  // "llama": the row of model/architecture.cpp
+  // Unless the file says otherwise; head_dim 0: hidden size over heads.
+  bool tied = false;
+  int head_dim = 0;
+  double rope_theta = 1e4;
+
+  bool norm_offset = false;     // norms hold weight - 1
+  bool old_gelu = false;        // the first files said gelu for its tanh approximation
+  bool attention_bias = false;  // of all four projections, where the file has this key
+  HfWindow window = HfWindow::kNone;
+  HfWindowLayers window_layers = HfWindowLayers::kAsModel;
+  int window_size = 0;  // of files that do not mention it; 0: none
+  double query_pre_attn_scalar =
+      0;  // what such files mean; 0: scores are divided by sqrt(head_dim)
 };
 
 // Rotary embedding: how positions become angles.
@@ -44,6 +59,7 @@ struct HfRope {
 
 struct HfConfig {
   const HfArchitecture* architecture = nullptr;
+  const Architecture* model = nullptr;
   uint64_t vocab_size = 0;
   uint64_t dim = 0, ffn_dim = 0;
   uint64_t n_layers = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0;
@@ -58,6 +74,8 @@ struct HfConfig {
 
   uint64_t q_dim() const { return n_heads * head_dim; }
   uint64_t kv_dim() const { return n_kv_heads * head_dim; }
+  // GGUF has the rows of query and key heads in interleaved pairs.
+  bool interleaved() const { return model->rope_style == RopeStyle::kInterleaved; }
 };
 
 // `path` names the file in messages. Throws Error(kFormat) for missing or senseless values,

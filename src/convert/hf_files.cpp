@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "error.h"
+#include "model/mapped_file.h"
 
 namespace specbound {
 namespace {
@@ -10,6 +11,16 @@ namespace {
 constexpr size_t kMaxTokenizer = size_t{256} << 20, kMaxOther = size_t{16} << 20;  // bytes
 
 }  // namespace
+
+nlohmann::json read_json(const std::string& path, size_t max_bytes) {
+  const MappedFile file(path);
+  if (file.bytes().size() > max_bytes) {
+    throw Error(ErrorCode::kLimit, format("%s: expected at most %zu bytes, found %zu", path.c_str(),
+                                          max_bytes, file.bytes().size()));
+  }
+  const auto* text = reinterpret_cast<const char*>(file.bytes().data());
+  return parse_json({text, file.bytes().size()}, path);
+}
 
 HfFiles HfFiles::read(const std::string& directory) {
   HfFiles files;

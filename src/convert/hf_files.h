@@ -4,9 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "convert/json_file.h"
+#include "json/json_reader.h"
 
 namespace specbound {
+
+// The whole file at `path`. Throws Error(kFile), Error(kLimit) above `max_bytes`, and what
+// parse_json() throws.
+nlohmann::json read_json(const std::string& path, size_t max_bytes);
 
 // An empty object stands for a file that is not there.
 struct HfFiles {

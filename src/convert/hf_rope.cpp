@@ -9,7 +9,7 @@ namespace specbound {
 namespace {
 
 constexpr double kMaxTheta = 1e30, kMaxFactor = 1e6;
-constexpr uint64_t kMaxContext = uint64_t{1} << 30;
+constexpr uint64_t kMostContext = uint64_t{1} << 30;
 
 double finite(const JsonObject& object, const char* key, double low, double high,
               std::optional<double> fallback = std::nullopt) {
@@ -33,7 +33,7 @@ std::vector<float> llama3_factors(const JsonObject& scaling, double theta, uint6
                 format("%g", high));
   }
   const double original =
-      static_cast<double>(scaling.bounded("original_max_position_embeddings", 1, kMaxContext));
+      static_cast<double>(scaling.bounded("original_max_position_embeddings", 1, kMostContext));
   std::vector<float> factors;
   for (uint64_t i = 0; i < dim; i += 2) {
     const double exponent = static_cast<double>(i) / static_cast<double>(dim);
@@ -81,8 +81,7 @@ double longrope_attention(const JsonObject& scaling, const HfConfig& config, uin
 }  // namespace
 
 HfRope read_hf_rope(const JsonObject& file, const HfConfig& config) {
-  const HfArchitecture& architecture = *config.architecture;
-  const bool phi3 = architecture.fused;
+  const bool partial_rope = config.model->partial_rope, long_rope = config.model->long_rope;
   auto scaling = file.object("rope_parameters");
   if (!scaling) scaling = file.object("rope_scaling");
   const nlohmann::json nothing = nlohmann::json::object();
@@ -96,37 +95,38 @@ HfRope read_hf_rope(const JsonObject& file, const HfConfig& config) {
   HfRope rope;
   rope.theta = parameters.find("rope_theta")
                    ? finite(parameters, "rope_theta", 1, kMaxTheta)
-                   : finite(file, "rope_theta", 1, kMaxTheta, architecture.rope_theta);
+                   : finite(file, "rope_theta", 1, kMaxTheta, config.architecture->rope_theta);
   const JsonObject& partial = parameters.find("partial_rotary_factor") ? parameters : file;
   const double share = finite(partial, "partial_rotary_factor", 0, 1, 1.0);
   rope.dim = static_cast<uint64_t>(share * static_cast<double>(config.head_dim));
-  if (rope.dim < 2 || rope.dim % 2 != 0 || (!phi3 && share != 1)) {
+  if (rope.dim < 2 || rope.dim % 2 != 0 || (!partial_rope && share != 1)) {
     partial.unsupported(
-        "partial_rotary_factor", phi3 ? "an even number of rotated numbers in a head" : "1",
+        "partial_rotary_factor", partial_rope ? "an even number of rotated numbers in a head" : "1",
         format("%g of %llu", share, static_cast<unsigned long long>(config.head_dim)));
   }
 
   const char* type_key = parameters.find("rope_type") ? "rope_type" : "type";
   std::string type = parameters.text(type_key).value_or("default");
-  if (phi3) {
+  if (long_rope) {
     const JsonObject& place = file.find("original_max_position_embeddings") ? file : parameters;
-    rope.original_context = place.bounded("original_max_position_embeddings", 1, kMaxContext, 4096);
+    rope.original_context =
+        place.bounded("original_max_position_embeddings", 1, kMostContext, 4096);
     if (type == "su" || type == "yarn") type = "longrope";  // names of it in old files
   }
   if (type == "default") return rope;
-  if (type == "linear" && !phi3) {
+  if (type == "linear" && !long_rope) {
     rope.linear_factor = finite(parameters, "factor", 1e-6, kMaxFactor);
-  } else if (type == "llama3" && architecture.interleaved) {
+  } else if (type == "llama3" && config.interleaved()) {
     rope.factors = llama3_factors(parameters, rope.theta, rope.dim);
-  } else if (type == "longrope" && phi3) {
+  } else if (type == "longrope" && long_rope) {
     rope.short_factors = listed_factors(parameters, "short_factor", rope.dim / 2);
     rope.long_factors = listed_factors(parameters, "long_factor", rope.dim / 2);
     rope.attn_factor = longrope_attention(parameters, config, rope.original_context);
   } else {
     parameters.unsupported(type_key,
-                           phi3                       ? "default or longrope"
-                           : architecture.interleaved ? "default, linear or llama3"
-                                                      : "default or linear",
+                           long_rope              ? "default or longrope"
+                           : config.interleaved() ? "default, linear or llama3"
+                                                  : "default or linear",
                            "'" + printable(type) + "'");
   }
   return rope;

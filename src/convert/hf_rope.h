@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/hf_config.h"
-#include "convert/json_file.h"
+#include "json/json_reader.h"
 
 namespace specbound {
 

@@ -5,7 +5,7 @@
 
 #include "error.h"
 #include "text/pre_patterns.h"
-#include "text/utf8_stream.h"
+#include "text/utf8.h"
 
 namespace specbound {
 namespace {
@@ -35,7 +35,7 @@ std::string spelled(const std::string& regex) {
   if (regex == R"(\s+$)") return R"((?<!\s)\s+\z)";
   std::string out;
   for (std::string_view rest = regex; !rest.empty();) {
-    const int length = utf8_head(rest).length;
+    const auto [kind, length, code] = utf8_head(rest);
     if (rest[0] == '\r') {
       out += "\\r";
     } else if (rest[0] == '\n') {
@@ -43,9 +43,7 @@ std::string spelled(const std::string& regex) {
     } else if (length == 1) {
       out += rest[0];
     } else {
-      unsigned code = static_cast<unsigned char>(rest[0]) & (0xff >> (length + 1));
-      for (int i = 1; i < length; ++i) code = code << 6 | (rest[i] & 0x3f);
-      out += format("\\x{%X}", code);
+      out += format("\\x{%X}", static_cast<unsigned>(code));
     }
     rest.remove_prefix(length);
   }

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "convert/json_file.h"
+#include "json/json_reader.h"
 
 namespace specbound {
 

@@ -10,16 +10,6 @@
 namespace specbound {
 namespace {
 
-// Types that a model can be quantized to, with the number of a file that is mostly of this type.
-constexpr struct {
-  DType type;
-  uint32_t file_type;
-} kTargets[] = {{DType::kF16, 1},
-                {DType::kBF16, 32},
-                {DType::kQ8_0, 7},
-                {DType::kQ4_0, 2},
-                {DType::kQ4_K, 14}};  // Q4_K_S, which is Q4_K throughout
-
 bool is_matrix(const GgufTensor& tensor) {
   return tensor.name.ends_with(".weight") && tensor.shape.size() == 2 && tensor.shape[1] > 1;
 }
@@ -27,14 +17,19 @@ bool is_matrix(const GgufTensor& tensor) {
 // The type of a matrix whatever its rows.
 DType wanted_type(std::string_view name, DType type, std::optional<DType> head) {
   if (name != "token_embd.weight" && name != "output.weight") return type;
-  const bool four_bits = type == DType::kQ4_0 || type == DType::kQ4_K;
+  const bool four_bits = takes_int8_rows(type) && bits_of_form(type) == 4;
   return head.value_or(four_bits ? DType::kQ8_0 : type);
 }
 
 // `type`, or what comes nearest to it for rows of n_in.
 DType fitting(DType type, uint64_t n_in) {
-  if (n_in % dtype_info(type)->block == 0) return type;
-  return type == DType::kQ4_K ? fitting(DType::kQ4_0, n_in) : DType::kF16;
+  const DTypeInfo* info = dtype_info(type);
+  if (n_in % info->block == 0) return type;
+  for (const DTypeInfo& other : kDTypes) {
+    const bool smaller = other.file_type != 0 && other.block > 1 && other.block < info->block;
+    if (smaller && bits_of_form(other.type) == bits_of_form(type)) return fitting(other.type, n_in);
+  }
+  return DType::kF16;
 }
 
 size_t bytes_as(const GgufTensor& tensor, DType type) {
@@ -65,8 +60,8 @@ std::optional<DType> quantize_type(std::string_view name) {
   std::string upper(name);
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  for (const auto& target : kTargets) {
-    if (upper == dtype_info(target.type)->name) return target.type;
+  for (const DTypeInfo& info : kDTypes) {
+    if (info.file_type != 0 && upper == info.name) return info.type;
   }
   return std::nullopt;
 }
@@ -77,10 +72,7 @@ DType matrix_type(std::string_view name, uint64_t n_in, DType type, std::optiona
 
 void add_type_keys(DType type, GgufWriter& writer) {
   constexpr uint32_t kQuantizationVersion = 2;
-  uint32_t file_type = 0;  // F32
-  for (const auto& target : kTargets) {
-    if (type == target.type) file_type = target.file_type;
-  }
+  const uint32_t file_type = dtype_info(type)->file_type;
   SB_CHECK(file_type != 0 || type == DType::kF32);
   writer.add_uint(kFileTypeKey, file_type);
   writer.add_uint(kQuantizationVersionKey, kQuantizationVersion);

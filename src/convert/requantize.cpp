@@ -5,7 +5,7 @@
 
 #include "convert/tensor_encoder.h"
 #include "error.h"
-#include "model/dequantize.h"
+#include "model/codec.h"
 #include "model/gguf_writer.h"
 
 namespace specbound {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "convert/json_file.h"
 #include "error.h"
+#include "json/json_reader.h"
 
 namespace specbound {
 namespace {

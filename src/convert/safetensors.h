@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "model/dtype.h"
 #include "model/mapped_file.h"
+#include "numerics/dtype.h"
 
 namespace specbound {
 

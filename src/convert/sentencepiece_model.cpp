@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "error.h"
-#include "text/utf8_check.h"
+#include "text/utf8.h"
 
 namespace specbound {
 namespace {

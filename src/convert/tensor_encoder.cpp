@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "error.h"
-#include "model/dequantize.h"
-#include "model/encode.h"
+#include "model/codec.h"
 
 namespace specbound {
 namespace {

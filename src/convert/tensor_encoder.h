@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "model/dtype.h"
 #include "model/gguf_writer.h"
+#include "numerics/dtype.h"
 
 namespace specbound {
 

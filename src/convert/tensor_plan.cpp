@@ -6,8 +6,7 @@
 
 #include "convert/quantize_plan.h"
 #include "error.h"
-#include "model/dequantize.h"
-#include "model/shape_text.h"
+#include "model/codec.h"
 
 namespace specbound {
 namespace {
@@ -31,7 +30,7 @@ class Planner {
     const std::string number = std::to_string(l);
     from_ = "model.layers." + number + ".";
     to_ = "blk." + number + ".";
-    const HfArchitecture& a = *config_.architecture;
+    const Architecture& a = *config_.model;
     norm("input_layernorm", "attn_norm", config_.dim);
     attention();
     // Gemma 2 has norms on both sides of either part, and other names for them.
@@ -53,12 +52,12 @@ class Planner {
   }
 
   void attention() {
-    const HfArchitecture& a = *config_.architecture;
+    const Architecture& a = *config_.model;
     const uint64_t q_dim = config_.q_dim(), kv_dim = config_.kv_dim();
     if (a.fused) {
       matrix("self_attn.qkv_proj.weight", "attn_qkv.weight", q_dim + 2 * kv_dim, config_.dim);
     } else {
-      const uint64_t head_rows = a.interleaved ? config_.head_dim : 0;
+      const uint64_t head_rows = config_.interleaved() ? config_.head_dim : 0;
       projection("self_attn.q_proj", "attn_q", q_dim, head_rows);
       projection("self_attn.k_proj", "attn_k", kv_dim, head_rows);
       projection("self_attn.v_proj", "attn_v", kv_dim, 0);

@@ -9,7 +9,7 @@
 
 #include "convert/checkpoint.h"
 #include "convert/hf_config.h"
-#include "model/dtype.h"
+#include "numerics/dtype.h"
 
 namespace specbound {
 

@@ -7,7 +7,7 @@
 
 #include "convert/pre_tokenizer_name.h"
 #include "error.h"
-#include "text/utf8_stream.h"
+#include "text/utf8.h"
 
 namespace specbound {
 namespace {

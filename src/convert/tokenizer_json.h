@@ -13,7 +13,7 @@
 #include <string>
 
 #include "convert/hf_vocabulary.h"
-#include "convert/json_file.h"
+#include "json/json_reader.h"
 
 namespace specbound {
 

@@ -24,7 +24,7 @@ double middle(int bin) {
 }  // namespace
 
 AcceptanceTable::AcceptanceTable(int n_checks) : checks_(static_cast<size_t>(n_checks)) {
-  settle(1);
+  decay(1);
 }
 
 int AcceptanceTable::bin(float confidence) {
@@ -37,7 +37,7 @@ void AcceptanceTable::saw(int check, int context, int bin) {
   checks_[check].seen[context][bin] += 1;
 }
 
-void AcceptanceTable::settled(int check, int bin, int row, bool accepted) {
+void AcceptanceTable::learn(int check, int bin, int row, bool accepted) {
   rows_[row].promised += checks_[check].acceptance[bin];
   rows_[row].accepted += accepted ? 1 : 0;
   checks_[check].drafts[bin].add(accepted, kMostDrafts);
@@ -45,7 +45,7 @@ void AcceptanceTable::settled(int check, int bin, int row, bool accepted) {
 
 // Rows are compared with each other: where all promises were wrong the checks learn it. What a row
 // has not shown is as in the one before.
-void AcceptanceTable::settle_rows(double kept) {
+void AcceptanceTable::decay_rows(double kept) {
   double all_promised = kPriorRows, all_accepted = kPriorRows;
   for (auto& [promised, accepted] : rows_) {
     all_promised += promised *= kept;
@@ -60,8 +60,8 @@ void AcceptanceTable::settle_rows(double kept) {
   }
 }
 
-void AcceptanceTable::settle(double kept) {
-  settle_rows(kept);
+void AcceptanceTable::decay(double kept) {
+  decay_rows(kept);
   for (Check& check : checks_) {
     double accepted = kPriorTrust, promised = kPriorTrust;
     for (int b = 0; b < kBins; ++b) {

@@ -1,16 +1,32 @@
 // How often drafts turn out right, by check layer, confidence and place in the round, and how
 // confident the checks are: counts from every verification, over a prior that takes confidences at
-// their word as far as the layer's have deserved it, and slowly forgotten. DESIGN 9.
+// their word as far as the layer's have deserved it, and slowly forgotten. docs/architecture.md 9.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "decode/fading_count.h"
 #include "engine/backend.h"
 
 namespace specbound {
+
+// How often something that was tried turned out right, where the newest tries say most.
+struct FadingCount {
+  double tried = 0, right = 0;
+
+  // One more, of `most` that count at most.
+  void add(bool is_right, double most) {
+    fade(std::min(1.0, (most - 1) / std::max(tried, 1.0)));
+    tried += 1;
+    right += is_right ? 1 : 0;
+  }
+  // What was counted weighs `kept` times as much from now on.
+  void fade(double kept) {
+    tried *= kept;
+    right *= kept;
+  }
+};
 
 class AcceptanceTable {
  public:
@@ -27,10 +43,10 @@ class AcceptanceTable {
   // A check of a row whose text before it is right, and the verification of a draft that left.
   void saw(int check, int context, int bin);
   // Of a draft that left from row `row` of its round, 0 the first.
-  void settled(int check, int bin, int row, bool accepted);
+  void learn(int check, int bin, int row, bool accepted);
   // What was counted weighs `kept` times as much from now on, against the priors and what comes.
   // The figures below know of nothing later than the last call.
-  void settle(double kept);
+  void decay(double kept);
 
   // The chance that a draft which leaves from row `row` here is right, given that all before it
   // are: a little above the mean as long as little is known, so that what might pay is tried.
@@ -48,7 +64,7 @@ class AcceptanceTable {
     Counts acceptance{};
     std::array<Counts, kContexts> share{};
   };
-  void settle_rows(double kept);
+  void decay_rows(double kept);
 
   std::vector<Check> checks_;
   // Far drafts are there because they looked good, and their head had only other drafts to go by:

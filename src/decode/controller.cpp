@@ -43,9 +43,9 @@ void Controller::start() {
   ++control_.rounds;
 }
 
-bool Controller::look(int check) {
+bool Controller::should_check(int check) {
   const bool pays =
-      deciding_ ? plan_.look(place_, check, context_) > 0 : place_.rows < first_width_;
+      deciding_ ? plan_.check_value(place_, check, context_) > 0 : place_.rows < first_width_;
   if (check == 0) {
     ++(pays ? control_.asked : control_.declined);
   } else if (!pays) {
@@ -54,7 +54,7 @@ bool Controller::look(int check) {
   return pays;
 }
 
-bool Controller::leave(int check, float confidence, bool confident) {
+bool Controller::should_exit(int check, float confidence, bool confident) {
   newest_done_ = check_layers_[check];
   done_ = std::max(done_, newest_done_);
   const int bin = AcceptanceTable::bin(confidence);
@@ -63,8 +63,8 @@ bool Controller::leave(int check, float confidence, bool confident) {
   const double acceptance = table_.acceptance(check, bin, place_.rows - 1);
   bool leaves = confident;
   if (deciding_) {
-    const double stay = std::max(plan_.look(place_, check + 1, context_), 0.0);
-    leaves = plan_.leave(place_, check, bin, acceptance) > stay;
+    const double stay = std::max(plan_.check_value(place_, check + 1, context_), 0.0);
+    leaves = plan_.exit_value(place_, check, bin, acceptance) > stay;
     if (leaves != confident) ++control_.other_exits;
   }
   if (leaves) {
@@ -118,13 +118,13 @@ void Controller::count(const RoundEvent& round) {
     // Rows that another drafter put behind them are not its own.
     const bool left = token.slot + 1 < place_.rows;
     if (left && token.draft >= 0 && check >= 0)
-      table_.settled(check, bin, token.slot, token.accepted());
+      table_.learn(check, bin, token.slot, token.accepted());
   }
 }
 
 void Controller::replan() {
-  costs_.settle();
-  table_.settle(kKept);
+  costs_.decay();
+  table_.decay(kKept);
   const int n_checks = static_cast<int>(check_layers_.size());
   const int longest = kPlanEvery * std::max(1, n_checks / kChecksPlanned);
   plan_every_ = std::min(2 * plan_every_, longest);

@@ -1,7 +1,7 @@
 // Decides how far to draft from what rounds have cost and what became of drafts: another draft, or
 // another check layer, while its expected gain exceeds its measured cost. In place of the threshold
 // tau and the bounds d_max and w_max, which remain as the way it begins and as bounds where they
-// were asked for. What it knows it keeps from reply to reply. DESIGN 9.
+// were asked for. What it knows it keeps from reply to reply. docs/architecture.md 9.
 #pragma once
 
 #include <vector>
@@ -29,8 +29,8 @@ class Controller final : public DraftPolicy {
   int width() const override { return deciding_ ? plan_.width() : first_width_; }
   void begin() override;
   void start() override;
-  bool look(int check) override;
-  bool leave(int check, float confidence, bool confident) override;
+  bool should_check(int check) override;
+  bool should_exit(int check, float confidence, bool confident) override;
   double survival() const override { return place_.survival; }
   double outside_cost(int rows, int outside) const override;
   void learn(const RoundEvent& round) override;

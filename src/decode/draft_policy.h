@@ -1,5 +1,5 @@
 // Who decides how far a round drafts, where thresholds and bounds alone do not. What it decides can
-// cost time but never change a token. DESIGN 9.
+// cost time but never change a token. docs/architecture.md 9.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +44,10 @@ class DraftPolicy {
   virtual void start() = 0;
   // Whether the newest row runs on to this check, or what is there is verified now. `check` 0:
   // whether another draft is looked for at all.
-  virtual bool look(int check) = 0;
+  virtual bool should_check(int check) = 0;
   // Whether the newest row leaves here and a row is drafted. `confident`: a fixed threshold would
   // let it.
-  virtual bool leave(int check, float confidence, bool confident) = 0;
+  virtual bool should_exit(int check, float confidence, bool confident) = 0;
   // Of the round under way: the chance that all its drafts are right.
   virtual double survival() const = 0;
   // What one row more from outside the model costs, in tokens, in a round of `rows` rows of which

@@ -22,7 +22,7 @@ void validate(const DraftVerifyParams& params, int n_layers) {
   for (const int layer : params.skipped) {
     if (layer >= 1 && layer <= n_layers) continue;
     throw Error(ErrorCode::kUsage,
-                format("--skip-layers: expected layers from 1 to %d, found %d", n_layers, layer));
+                format("skip_layers: expected layers from 1 to %d, found %d", n_layers, layer));
   }
 }
 
@@ -36,11 +36,13 @@ DraftEnd DraftVerify::guess(Round& round) {
   const int n_layers = round.backend().config().n_layers;
   while (!round.full()) {
     if (!round.run_newest_without(params_.skipped)) return DraftEnd::kAborted;
-    const float p = head_.confidence(round, n_layers, 1);
-    round.checked(n_layers, p);
-    const int32_t token = head_.token(round);
-    if (round.would_end(token)) return DraftEnd::kReplyEnd;
-    round.append(token, 0);
+    float p = 0;
+    const auto token = head_.check(round, n_layers, 1, [&](float found, std::optional<float>) {
+      round.checked(n_layers, p = found);
+      return true;
+    });
+    if (round.would_end(*token)) return DraftEnd::kReplyEnd;
+    round.append(*token, 0);
     // It has been paid for, so it is the last draft, not none (as in the paper's code).
     if (!(p >= tau_)) return DraftEnd::kDifficult;
   }

@@ -13,8 +13,8 @@ DraftingPlan::DraftingPlan(int n_checks, int most_width)
     : n_checks_(n_checks),
       n_depths_(std::min(n_checks, kDepths)),
       width_(most_width),
-      look_(static_cast<size_t>(most_width - 1) * n_depths_ * n_checks),
-      row_(look_.size()) {}
+      check_values_(static_cast<size_t>(most_width - 1) * n_depths_ * n_checks),
+      row_costs_(check_values_.size()) {}
 
 double DraftingPlan::between(const Values& values, double survival) {
   const double place = std::clamp(survival, 0.0, 1.0) * kSteps;
@@ -23,16 +23,17 @@ double DraftingPlan::between(const Values& values, double survival) {
   return (1 - above) * values[below] + above * values[below + 1];
 }
 
-double DraftingPlan::look(const Place& place, int check, int context) const {
+double DraftingPlan::check_value(const Place& place, int check, int context) const {
   if (check == n_checks_ || place.rows >= width_) return 0;
-  return between(look_[at(place.rows, depth(place.deepest), check)][context], place.survival);
+  return between(check_values_[at(place.rows, depth(place.deepest), check)][context],
+                 place.survival);
 }
 
-double DraftingPlan::leave(const Place& place, int check, int bin, double acceptance) const {
+double DraftingPlan::exit_value(const Place& place, int check, int bin, double acceptance) const {
   const int deepest = std::max(place.deepest, check);
   const Place next = {place.rows + 1, place.survival * acceptance, deepest};
-  const double further = std::max(look(next, 0, AcceptanceTable::context(bin)), 0.0);
-  return next.survival + further - row_[at(place.rows, depth(place.deepest), check)];
+  const double further = std::max(check_value(next, 0, AcceptanceTable::context(bin)), 0.0);
+  return next.survival + further - row_costs_[at(place.rows, depth(place.deepest), check)];
 }
 
 void DraftingPlan::make(const AcceptanceTable& table, const RoundCosts& costs, double rate,
@@ -42,20 +43,20 @@ void DraftingPlan::make(const AcceptanceTable& table, const RoundCosts& costs, d
     for (int d = 0; d < n_depths_; ++d) {
       const int deepest = deepest_of(d);
       for (int k = n_checks_ - 1; k >= 0; --k) {
-        row_[at(rows, d, k)] = rate * costs.row(rows, std::max(k, rows > 1 ? deepest : 0));
+        row_costs_[at(rows, d, k)] = rate * costs.row(rows, std::max(k, rows > 1 ? deepest : 0));
         for (int step = 0; step <= kSteps; ++step) {
           const Place place = {rows, static_cast<double>(step) / kSteps, deepest};
           std::array<double, kContexts> stay;
-          for (int c = 0; c < kContexts; ++c) stay[c] = std::max(look(place, k + 1, c), 0.0);
+          for (int c = 0; c < kContexts; ++c) stay[c] = std::max(check_value(place, k + 1, c), 0.0);
           std::array<double, kBins> best;
           for (int b = 0; b < kBins; ++b) {
-            const double left = leave(place, k, b, table.acceptance(k, b, rows - 1));
+            const double left = exit_value(place, k, b, table.acceptance(k, b, rows - 1));
             best[b] = std::max(left, stay[AcceptanceTable::context(b)]);
           }
           for (int c = 0; c < kContexts; ++c) {
             double worth = -rate * costs.check(k);
             for (int b = 0; b < kBins; ++b) worth += table.share(k, c, b) * best[b];
-            look_[at(rows, d, k)][c][step] = static_cast<float>(worth);
+            check_values_[at(rows, d, k)][c][step] = static_cast<float>(worth);
           }
         }
       }

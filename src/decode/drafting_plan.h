@@ -1,7 +1,8 @@
 // The best way to draft under what has been measured: renewal-reward stopping by backward
 // induction. A round gives tokens and takes time; at R tokens a unit of it in the long run each
 // unit costs R tokens, so a step is worth its tokens less R times its time, against verifying at
-// once. With the R that it brings about this is the most tokens in all (Dinkelbach). DESIGN 9.
+// once. With the R that it brings about this is the most tokens in all (Dinkelbach).
+// docs/architecture.md 9.
 #pragma once
 
 #include <array>
@@ -27,9 +28,9 @@ class DraftingPlan {
     int deepest = 0;      // check that a row of it has been looked at with
   };
   // What looking at this check is worth, in AcceptanceTable's `context`.
-  double look(const Place& place, int check, int context) const;
+  double check_value(const Place& place, int check, int context) const;
   // What leaving at it is worth, when AcceptanceTable says `acceptance` there.
-  double leave(const Place& place, int check, int bin, double acceptance) const;
+  double exit_value(const Place& place, int check, int bin, double acceptance) const;
 
  private:
   static constexpr int kSteps = 16;  // of survival, from 0 to 1
@@ -45,8 +46,9 @@ class DraftingPlan {
 
   int n_checks_, n_depths_, width_;
   // As they were when the plan was made.
-  std::vector<std::array<Values, AcceptanceTable::kContexts>> look_;  // at(): of look()
-  std::vector<double> row_;                                           // at(): tokens, a row's cost
+  std::vector<std::array<Values, AcceptanceTable::kContexts>>
+      check_values_;               // at(): of check_value()
+  std::vector<double> row_costs_;  // at(): tokens, a row's cost
 };
 
 }  // namespace specbound

@@ -1,8 +1,11 @@
 // What looks at the newest row of a round after some layer and guesses the token that follows it.
-// A guess never changes a byte of the text, so heads may be as approximate as pays. DESIGN 6.
+// A guess never changes a byte of the text, so heads may be as approximate as pays.
+// docs/architecture.md 6.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "decode/round.h"
@@ -10,21 +13,24 @@
 
 namespace specbound {
 
+// Decides whether the row that a head has just looked at exits there, by the head's confidence;
+// `threshold`: the head's own, in place of tau.
+using ShouldExit = std::function<bool(float confidence, std::optional<float> threshold)>;
+
 class ExitHead {
  public:
   virtual ~ExitHead() = default;
   virtual const char* name() const = 0;
-  // max softmax(z / temperature) of the head's logits z for the newest row, now after `layer`
-  // (paper Eq. 2); NaN never passes a threshold.
-  virtual float confidence(Round& round, int layer, float temperature) = 0;
-  // What the confidence that was read last must reach for a row to leave.
-  virtual float threshold(float tau) const { return tau; }
-  // What the sampler's rule picks from the z that was read last.
-  virtual int32_t token(Round& round) = 0;
+  // Looks at the newest row, now after `layer`, and asks once whether it exits there. The token
+  // that the sampler's rule picks from the head's logits z if it does. The confidence is max
+  // softmax(z / temperature) (paper Eq. 2) or what a head has in its place; NaN never passes a
+  // threshold.
+  virtual std::optional<int32_t> check(Round& round, int layer, float temperature,
+                                       const ShouldExit& should_exit) = 0;
   // A reply begins, or a round is over and `slot` was its last row that counts: for heads that
   // look back at the row before.
   virtual void begin() {}
-  virtual void settled(Backend& backend, int slot) {
+  virtual void on_commit(Backend& backend, int slot) {
     (void)backend;
     (void)slot;
   }
@@ -36,11 +42,11 @@ class ExitHead {
 class LensHead final : public ExitHead {
  public:
   const char* name() const override { return "lens"; }
-  float confidence(Round& round, int layer, float temperature) override;
-  int32_t token(Round& round) override;
+  std::optional<int32_t> check(Round& round, int layer, float temperature,
+                               const ShouldExit& should_exit) override;
 
  private:
-  std::vector<float> z_;  // (vocab_size)
+  std::vector<float> z_;  // (vocab_size), scratch
 };
 
 // What a trained head takes for the chance that its draft is right.
@@ -59,23 +65,19 @@ class TrainedHead final : public ExitHead {
 
   const char* name() const override { return head_kind_name(kind_); }
   // kMargin needs no temperature: it is calibrated at each layer.
-  float confidence(Round& round, int layer, float temperature) override;
-  int32_t token(Round& round) override;
+  std::optional<int32_t> check(Round& round, int layer, float temperature,
+                               const ShouldExit& should_exit) override;
   void begin() override { has_state_ = false; }
-  void settled(Backend& backend, int slot) override;
+  void on_commit(Backend& backend, int slot) override;
   bool ready() const override { return kind_ != HeadKind::kChained || has_state_; }
 
   HeadKind kind() const { return kind_; }
   ConfidenceRule rule() const { return rule_; }
 
  private:
-  int32_t draw(Round& round, double* margin = nullptr) const;
-
   const ExitHeads& heads_;
   HeadKind kind_;
   ConfidenceRule rule_;
-  int32_t token_ = 0;   // of the last check, where it is known already:
-  bool drawn_ = false;  // otherwise token() draws it
   bool has_state_ = false;
 };
 

@@ -1,17 +1,21 @@
 #include "decode/forced_head.h"
 
-#include "decode/noise.h"
 #include "error.h"
+#include "numerics/noise.h"
 
 namespace specbound {
 
 // A row's checks go ever deeper: one that is not deeper than the last is a new row's first.
-float ForcedHead::confidence(Round& round, int layer, float) {
+std::optional<int32_t> ForcedHead::check(Round& round, int layer, float,
+                                         const ShouldExit& should_exit) {
   const int pos = round.pos() + round.newest();
   if (pos != last_pos_ || layer <= last_layer_) exit_ = script_(round);
   last_pos_ = pos;
   last_layer_ = layer;
-  return layer == exit_.layer ? exit_.confidence : exit_.elsewhere;
+  if (!should_exit(layer == exit_.layer ? exit_.confidence : exit_.elsewhere, {})) {
+    return std::nullopt;
+  }
+  return exit_.token;
 }
 
 ForcedScript forced_by_chance(std::span<const int32_t> text, std::vector<int> layers,
@@ -30,6 +34,21 @@ ForcedScript forced_by_chance(std::span<const int32_t> text, std::vector<int> la
       exit.token = static_cast<int32_t>((exit.token + 1 + r[3] % (vocab_size - 1)) % vocab_size);
     }
     return exit;
+  };
+}
+
+ForcedScript recorded_script(std::span<const RecordedRound> rounds, std::span<const int32_t> text,
+                             int vocab_size) {
+  SB_CHECK(!rounds.empty() && vocab_size >= 2);
+  return [=, next = size_t{0}](const Round& round) mutable -> ForcedExit {
+    const int row = round.newest();
+    if (row == 0) ++next;
+    const RecordedRound& recorded = rounds[(next - 1) % rounds.size()];
+    if (row >= static_cast<int>(recorded.exits.size())) return {};
+    const size_t pos = static_cast<size_t>(round.pos() + row) + 1;
+    const int32_t right = pos < text.size() ? text[pos] : 0;
+    const int32_t token = row < recorded.accepted ? right : (right + 1) % vocab_size;
+    return {recorded.exits[static_cast<size_t>(row)], token};
   };
 }
 

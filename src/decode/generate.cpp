@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
-#include "engine/float_mode.h"
 #include "error.h"
+#include "numerics/float_mode.h"
 
 namespace specbound {
 namespace {
@@ -94,8 +94,8 @@ bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptio
   if (n == 0) throw Error(ErrorCode::kLimit, "the prompt is empty: expected at least one token");
   if (n > backend_.n_ctx()) {
     throw Error(ErrorCode::kLimit,
-                format("the prompt has %d tokens, the context holds %d: shorten it or raise -c", n,
-                       backend_.n_ctx()));
+                format("the prompt has %d tokens, the context holds %d: shorten it or raise n_ctx",
+                       n, backend_.n_ctx()));
   }
   const int vocab_size = backend_.config().vocab_size;
   for (const int32_t token : prompt) {
@@ -197,7 +197,7 @@ bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
     const int32_t token = round_.sample(slot);
     if (!stats.ttft_seconds) stats.ttft_seconds = seconds_since(start_);
     const bool drafted = round_.is_draft(slot, token);
-    if (!drafted) round_.settle(slot, token);
+    if (!drafted) round_.commit(slot, token);
     const bool end = options.is_end && options.is_end(token);
     const TokenEvent& event = round_.emitted(slot, token, end);
     bool over = true;
@@ -209,13 +209,13 @@ bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
       const auto text = std::span(tokens_).first(static_cast<size_t>(event.pos) + 1);
       if (options.is_stop && options.is_stop(text.subspan(n_prompt_))) {
         stats.stop = StopReason::kStopString;
-      } else if (aborted(options)) {
+      } else if (aborted(options) || (options.unwanted && options.unwanted())) {
         stats.stop = StopReason::kAborted;
       } else {
         over = false;
       }
     }
-    if (over && drafted) round_.settle(slot, token);
+    if (over && drafted) round_.commit(slot, token);
     if (over || !drafted) return over;
   }
 }

@@ -1,7 +1,7 @@
 // The decode loop, plain and speculative. Between rounds, after prefill and after a reply: N tokens
 // are committed, kv_len[l] = N-1 for all l, and the last committed token is the pending root.
 // Prefill covers all but the last prompt token, so regenerating a reply and a one-token prompt are
-// exact for free. DESIGN 3.2.
+// exact for free. docs/architecture.md 3.2.
 #pragma once
 
 #include <algorithm>
@@ -36,6 +36,7 @@ struct GenerateOptions {
   std::function<void(const TokenEvent&)> on_token;  // each emitted token, in order
   std::function<void(const RoundEvent&)> on_round;  // after the round's tokens
   const std::atomic<bool>* abort = nullptr;         // looked at between passes and after each token
+  std::function<bool()> unwanted;  // asked after each token: true ends the reply as `abort` does
   std::function<void(int done, int total)> on_prefill;
   // Now and then a plain round among the speculative ones, so that there is a rate to compare with.
   bool measure_plain = false;

@@ -31,7 +31,7 @@ double LookupOdds::chance(int run) const {
   return (count.right + kPriorRight) / (count.tried + kPriorTries);
 }
 
-void LookupOdds::settled(int run, bool right) {
+void LookupOdds::learn(int run, bool right) {
   counts_[place(run)].add(right, kMostTries);
 }
 
@@ -79,7 +79,7 @@ void HybridSpeculator::accept(Backend& backend, const RoundEvent& round) {
   for (const TokenEvent& event : round.tokens) {
     index_.push(event.token);
     if (event.draft >= 0 && event.slot + 1 >= own_) {
-      odds_.settled(run_ + event.slot + 1 - own_, event.accepted());
+      odds_.learn(run_ + event.slot + 1 - own_, event.accepted());
     }
   }
   own_ = kMaxRows;

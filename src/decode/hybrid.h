@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "decode/fading_count.h"
+#include "decode/acceptance_table.h"
 #include "decode/ngram.h"
 #include "decode/specbound.h"
 
@@ -16,7 +16,7 @@ namespace specbound {
 class LookupOdds {
  public:
   double chance(int run) const;
-  void settled(int run, bool right);
+  void learn(int run, bool right);
   // A round begins: what was long ago counts less.
   void fade();
 

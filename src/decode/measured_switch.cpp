@@ -10,7 +10,7 @@ constexpr double kEnough = 6;  // plain rounds that speak for a length
 }  // namespace
 
 int MeasuredSwitch::width() const {
-  if (spell_left_ > 0 || wants_plain()) return 1;
+  if (cooldown_left_ > 0 || wants_plain()) return 1;
   return std::min(inner_.width(), rows_);
 }
 
@@ -24,7 +24,7 @@ bool MeasuredSwitch::wants_plain() const {
   if (first_round_) return false;
   const double rounds = plain_.rounds(length_);
   if (rounds < kEnough) return rounds < PlainCost::kFew || rounds_since_plain_ >= kLearnEvery;
-  return rounds_since_plain_ >= (credit_ < kTrial ? kDoubtEvery : kRefreshEvery);
+  return rounds_since_plain_ >= (budget_ < kTrial ? kDoubtEvery : kRefreshEvery);
 }
 
 void MeasuredSwitch::accept(Backend& backend, const RoundEvent& round) {
@@ -37,9 +37,9 @@ void MeasuredSwitch::accept(Backend& backend, const RoundEvent& round) {
     plain_.add(length_, seconds);
     rounds_since_plain_ = 0;
   }
-  if (spell_left_ > 0) {
-    spell_left_ = std::max(spell_left_ - tokens, 0);
-    if (spell_left_ == 0) {
+  if (cooldown_left_ > 0) {
+    cooldown_left_ = std::max(cooldown_left_ - tokens, 0);
+    if (cooldown_left_ == 0) {
       ++probes_;
       resume();
     }
@@ -51,8 +51,8 @@ void MeasuredSwitch::accept(Backend& backend, const RoundEvent& round) {
 }
 
 void MeasuredSwitch::reconsider() {
-  spell_left_ = 0;
-  next_spell_ = kShortSpell;
+  cooldown_left_ = 0;
+  next_cooldown_ = kShortCooldown;
   last_speed_ = 0;
   resume();
 }
@@ -61,15 +61,15 @@ void MeasuredSwitch::weigh(int tokens, double plain_tokens) {
   const double gain = std::max(tokens - plain_tokens, kWorstRound);
   tokens_ += tokens;
   cost_ += tokens - gain;
-  credit_ += gain + kIncome * tokens;
+  budget_ += gain + kIncome * tokens;
   if (gain > 0) rows_ = std::min(2 * rows_, kMaxRows);
-  if (credit_ < 0) {
+  if (budget_ < 0) {
     last_speed_ = tokens_ / cost_;
-    spell_left_ = next_spell_;
-    next_spell_ = std::min(2 * next_spell_, kLongSpell);
-  } else if (credit_ >= kMost) {  // it has paid
-    credit_ = kMost;
-    next_spell_ = kShortSpell;
+    cooldown_left_ = next_cooldown_;
+    next_cooldown_ = std::min(2 * next_cooldown_, kLongCooldown);
+  } else if (budget_ >= kMost) {  // it has paid
+    budget_ = kMost;
+    next_cooldown_ = kShortCooldown;
     tokens_ = cost_ = 0;
   }
 }
@@ -81,7 +81,7 @@ Control MeasuredSwitch::control() const {
 }
 
 void MeasuredSwitch::resume() {
-  credit_ = kTrial;
+  budget_ = kTrial;
   rows_ = kTrialRows;
   tokens_ = cost_ = 0;
 }

@@ -29,12 +29,12 @@ int32_t invert(std::span<const int32_t> ids, std::span<const double> weights, do
 
 }  // namespace
 
-int32_t draw_proposal(const TokenLaw& q, const DrawPlace& place, int round) {
+int32_t draw_proposal(const TokenDistribution& q, const DrawPlace& place, int round) {
   const uint32_t which = kProposal + static_cast<uint32_t>(round);
   return invert(q.ids, q.probabilities, 1, uniform(place, which));
 }
 
-int32_t judge_proposal(const TokenLaw& p, const TokenLaw& q, int32_t draft,
+int32_t judge_proposal(const TokenDistribution& p, const TokenDistribution& q, int32_t draft,
                        const DrawPlace& place) {
   SB_CHECK(q.of(draft) > 0);
   if (uniform(place, kAcceptance) * q.of(draft) < p.of(draft)) return draft;

@@ -114,30 +114,29 @@ bool Round::verify() {
   running_ = Phase::kVerify;
   if (!run(1, backend_.config().n_layers) || aborted()) return false;
   const bool proposed = std::any_of(proposals_.begin(), proposals_.begin() + newest(),
-                                    [](const TokenLaw& law) { return !law.ids.empty(); });
-  draws_.look(rows(), limits_.reply, text_, proposed);
+                                    [](const TokenDistribution& q) { return !q.ids.empty(); });
+  row_sampler_.start(rows(), limits_.reply, text_, proposed);
   spent(Phase::kLogits);
   return !aborted();
 }
 
 int32_t Round::draw(std::span<const float> z, std::span<const int32_t> ids, double* margin) {
   const std::span<const int32_t> before = history(newest());
-  return sampler_.sample(z, before, draws_.place(limits_.reply, before), ids, margin);
+  return sampler_.sample(z, before, row_sampler_.place(limits_.reply, before), ids, margin);
 }
 
 int32_t Round::propose(std::span<const float> z) {
   const std::span<const int32_t> before = history(newest());
-  TokenLaw& law = proposals_[newest()];
-  sampler_.law(z, before, law);
-  return draw_proposal(law, draws_.place(limits_.reply, before), limits_.number);
+  TokenDistribution& q = proposals_[newest()];
+  sampler_.distribution(z, before, q);
+  return draw_proposal(q, row_sampler_.place(limits_.reply, before), limits_.number);
 }
 
-ExitPeak Round::exit_check(int head, float temperature) {
-  return draws_.check(head, newest(), temperature, limits_.reply, history(newest()));
-}
-
-int32_t Round::exit_draw(std::span<const int32_t> ids, double* margin) {
-  return draws_.exit_token(limits_.reply, history(newest()), ids, margin);
+RowSampler::Check Round::check(int head, float temperature, std::span<const int32_t> ids,
+                               bool with_margin) {
+  const int slot = newest();
+  return row_sampler_.check(head, {slot, limits_.reply, history(slot), ids}, temperature,
+                            with_margin);
 }
 
 int32_t Round::sample(int slot) {
@@ -151,11 +150,11 @@ int32_t Round::sample(int slot) {
 // is right for any draft and for none.
 int32_t Round::target(int slot) {
   if (slot == newest() || proposals_[slot].ids.empty()) {
-    return draws_.token(slot, limits_.reply, history(slot));
+    return row_sampler_.token(slot, limits_.reply, history(slot));
   }
-  draws_.law(slot, history(slot), target_);
+  row_sampler_.distribution(slot, history(slot), target_);
   return judge_proposal(target_, proposals_[slot], rows_[slot + 1].token,
-                        draws_.place(limits_.reply, history(slot)));
+                        row_sampler_.place(limits_.reply, history(slot)));
 }
 
 bool Round::is_draft(int slot, int32_t token) const {
@@ -178,7 +177,7 @@ const TokenEvent& Round::emitted(int slot, int32_t token, bool ends_reply) {
   return tokens_.emplace_back(event);
 }
 
-void Round::settle(int slot, int32_t token) {
+void Round::commit(int slot, int32_t token) {
   text_.resize(static_cast<size_t>(pos_) + slot + 1);
   text_.push_back(token);
   backend_.truncate(pos_ + slot + 1);
@@ -193,7 +192,7 @@ void Round::recover() {
   if (tokens_.empty()) {
     undo();
   } else {
-    settle(tokens_.back().slot, tokens_.back().token);
+    commit(tokens_.back().slot, tokens_.back().token);
   }
 }
 

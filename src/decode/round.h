@@ -1,7 +1,7 @@
 // One round of the decode loop: the rows under way, what they are drafted from, and how far each
 // has come. A speculator appends rows and runs shallow layers; the loop runs the rest and verifies.
-// DESIGN 3.2; the paper's Cache Manager is kv_len(l) and one hidden vector a row, both the
-// backend's.
+// docs/architecture.md 3.2; the paper's Cache Manager is kv_len(l) and one hidden vector a row,
+// both the backend's.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "decode/rejection.h"
-#include "decode/row_draws.h"
+#include "decode/row_sampler.h"
 #include "decode/sampler.h"
 #include "engine/backend.h"
 #include "trace/event.h"
@@ -33,7 +33,7 @@ class Round {
 
   // `text`: the committed tokens; drafts are appended to it while a round lasts.
   Round(Backend& backend, Sampler& sampler, std::vector<int32_t>& text)
-      : backend_(backend), sampler_(sampler), text_(text), draws_(backend, sampler) {}
+      : backend_(backend), sampler_(sampler), text_(text), row_sampler_(backend, sampler) {}
 
   Round(const Round&) = delete;
   Round& operator=(const Round&) = delete;
@@ -71,14 +71,14 @@ class Round {
   // draws would. `ids` and `margin` as for Sampler::sample.
   int32_t draw(std::span<const float> z, std::span<const int32_t> ids = {},
                double* margin = nullptr);
-  // A draft after the newest row from the law of logits z, with noise of its own, for a temperature
-  // above 0. It must be appended, whatever token it is: the target is then drawn by rejection, in
-  // place of the sampler's rule.
+  // A draft after the newest row from the distribution of logits z, with noise of its own, for a
+  // temperature above 0. It must be appended, whatever token it is: the target is then drawn by
+  // rejection, in place of the sampler's rule.
   int32_t propose(std::span<const float> z);
-  // The same rule as draw() on the logits of exit head `head`, which looks at the newest row. A
-  // backend that draws does it in the same call.
-  ExitPeak exit_check(int head, float temperature);
-  int32_t exit_draw(std::span<const int32_t> ids, double* margin = nullptr);
+  // Exit head `head` looks at the newest row; the token after it is drawn by the same rule as in
+  // draw(). `ids` as for RowSampler::Row.
+  RowSampler::Check check(int head, float temperature, std::span<const int32_t> ids,
+                          bool with_margin = false);
   // What drafts beside the model has run: the time since the last call was for that.
   void ran_beside() { spent(Phase::kDraft); }
   // The newest row was looked at after `layer`.
@@ -100,7 +100,7 @@ class Round {
   const TokenEvent& emitted(int slot, int32_t token, bool ends_reply);
   // Row `slot` was the last one whose token counts: its K/V stay, later drafts go, and `token`
   // becomes the pending root.
-  void settle(int slot, int32_t token);
+  void commit(int slot, int32_t token);
   // As if the round had not been.
   void undo();
   // After an exception from anywhere in the round: the tokens that were emitted stay.
@@ -116,14 +116,15 @@ class Round {
   Backend& backend_;
   Sampler& sampler_;
   std::vector<int32_t>& text_;
-  RowDraws draws_;
+  RowSampler row_sampler_;
   Limits limits_;
   int pos_ = 0;
   Phase running_ = Phase::kDraft;  // what layers run for
   std::vector<RowEvent> rows_;
   std::vector<std::vector<ExitCheck>> checks_;  // [slot]; kept between rounds for their storage
-  std::vector<TokenLaw> proposals_;  // [slot]: what the draft after it came from; else empty
-  TokenLaw target_;                  // scratch
+  std::vector<TokenDistribution>
+      proposals_;             // [slot]: what the draft after it came from; else empty
+  TokenDistribution target_;  // scratch
   std::vector<LayerPass> passes_;
   std::vector<TokenEvent> tokens_;
   std::array<int64_t, kPhases> ns_{};

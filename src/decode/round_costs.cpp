@@ -14,7 +14,7 @@ constexpr double kMostChange = 2;   // times what was expected: the rest is an i
 constexpr double kNeighbours = 1;   // rounds that what the neighbours say counts for
 constexpr double kPriorRise = 0.1;  // of one row, that the unit of a shape as given counts for
 constexpr double kMostUnit = 4;     // of one row
-constexpr double kKept = 0.97;      // of a weight at settle()
+constexpr double kKept = 0.97;      // of a weight at decay()
 
 static_assert(CostModel::kRows == kMaxRows);
 
@@ -59,7 +59,7 @@ RoundCosts::RoundCosts(int n_layers, const std::vector<int>& check_layers, const
   }
   for (Figure& check : check_measured_) check.time = tuned_ ? check_seconds / plain : kCheckShare;
   terms_.reserve(kMaxRows + 1 + check_layers.size());
-  settle();
+  decay();
 }
 
 double RoundCosts::time(const RoundEvent& round) const {
@@ -135,28 +135,27 @@ void RoundCosts::fit(double time) {
   for (Figure& figure : check_measured_) figure.time *= shared;
 }
 
-void RoundCosts::settle() {
+void RoundCosts::decay() {
   for (int m = 1; m <= kMaxRows; ++m) {
     layer_measured_[m].weight *= kKept;
     rest_measured_[m].weight *= kKept;
   }
-  settle(layer_measured_, layer_shape_, layer_);
-  settle(rest_measured_, rest_shape_, rest_);
+  smooth(layer_measured_, layer_shape_, layer_);
+  smooth(rest_measured_, rest_shape_, rest_);
   for (size_t i = 0; i < check_.size(); ++i) check_[i] = check_measured_[i].time;
 }
 
 // From few rows to many: a row more costs what was measured or, as far as that is little, as much
 // as the shape says, in the unit in which it says what those before cost more than one.
-void RoundCosts::settle(const Measured& measured, const Rows& shape, Rows& settled) {
-  settled[1] = measured[1].time;
+void RoundCosts::smooth(const Measured& measured, const Rows& shape, Rows& out) {
+  out[1] = measured[1].time;
   for (int m = 2; m <= kMaxRows; ++m) {
-    const double said = shape[m - 1] - shape[1], found = settled[m - 1] - settled[1];
-    const double unit = (found + kPriorRise * settled[1]) / (said + kPriorRise);
+    const double said = shape[m - 1] - shape[1], found = out[m - 1] - out[1];
+    const double unit = (found + kPriorRise * out[1]) / (said + kPriorRise);
     const double guess =
-        settled[m - 1] + (shape[m] - shape[m - 1]) * std::min(unit, kMostUnit * settled[1]);
+        out[m - 1] + (shape[m] - shape[m - 1]) * std::min(unit, kMostUnit * out[1]);
     const auto& [time, weight] = measured[m];
-    settled[m] =
-        std::max((weight * time + kNeighbours * guess) / (weight + kNeighbours), settled[m - 1]);
+    out[m] = std::max((weight * time + kNeighbours * guess) / (weight + kNeighbours), out[m - 1]);
   }
 }
 

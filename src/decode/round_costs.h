@@ -3,7 +3,8 @@
 // of that length, so that neither long texts nor a slower machine change much. Every round gives
 // two equations, one for drafting and one for verifying; phases are taken together, for on a device
 // the time of layers shows where the loop waits for what comes after them. Begins with what
-// `specbound tune` measured, or with a shape that any machine has about. DESIGN 3.3, 9.
+// `specbound tune` measured, or with a shape that any machine has about.
+// docs/architecture.md 3.3, 9.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ class RoundCosts {
   void learn(const RoundEvent& round);
   // What was measured long ago gives way to what the neighbours say; to be called now and then.
   // The figures below are as of the last call.
-  void settle();
+  void decay();
   // Enough has been measured to decide by.
   bool known() const { return tuned_ || (plain_ >= kEnough && drafting_ >= kEnough); }
 
@@ -53,7 +54,7 @@ class RoundCosts {
   using Measured = std::array<Figure, kMaxRows + 1>;
 
   void fit(double time);
-  static void settle(const Measured& measured, const Rows& shape, Rows& settled);
+  static void smooth(const Measured& measured, const Rows& shape, Rows& out);
 
   int n_layers_;
   std::vector<int> check_layers_;

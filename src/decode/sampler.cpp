@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/exact_math.h"
 #include "error.h"
+#include "numerics/exact_math.h"
 
 namespace specbound {
 
@@ -69,12 +69,12 @@ int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids
 }
 
 void validate(const SamplingParams& params) {
-  check_range("--temp", params.temperature, 0, 100);
-  check_at_least("--top-k", params.top_k, 0);
-  check_range("--top-p", params.top_p, 0, 1);
-  check_range("--min-p", params.min_p, 0, 1);
-  check_range("--repeat-penalty", params.repeat_penalty, 0.01f, 100);
-  check_at_least("--repeat-last-n", params.repeat_last_n, -1);
+  check_range("temperature", params.temperature, 0, 100);
+  check_at_least("top_k", params.top_k, 0);
+  check_range("top_p", params.top_p, 0, 1);
+  check_range("min_p", params.min_p, 0, 1);
+  check_range("repeat_penalty", params.repeat_penalty, 0.01f, 100);
+  check_at_least("repeat_last_n", params.repeat_last_n, -1);
 }
 
 Sampler::Sampler(const SamplingParams& params) : params_(params) {}
@@ -99,29 +99,30 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
   return draw(place, margin);
 }
 
-void Sampler::law(std::span<const float> logits, std::span<const int32_t> history, TokenLaw& law) {
+void Sampler::distribution(std::span<const float> logits, std::span<const int32_t> history,
+                           TokenDistribution& out) {
   SB_CHECK(!logits.empty() && params_.temperature > 0);
   if (params_.repeat_penalty != 1.0f) logits = penalize(logits, history, {});
   filter(logits, {});
   float max = kMinusInf;
   for (const Candidate& c : candidates_) max = std::max(max, c.logit);
-  law.ids.clear();
-  law.probabilities.clear();
+  out.ids.clear();
+  out.probabilities.clear();
   double z = 0;
   for (const Candidate& c : candidates_) {
     // Of infinite ones the lowest id takes all, as in draw().
     const double weight =
-        std::isinf(max) ? c.logit == max && law.ids.empty()
+        std::isinf(max) ? c.logit == max && out.ids.empty()
                         : exact_exp((static_cast<double>(c.logit) - max) / params_.temperature);
     if (weight == 0) continue;
-    law.ids.push_back(c.id);
-    law.probabilities.push_back(weight);
+    out.ids.push_back(c.id);
+    out.probabilities.push_back(weight);
     z += weight;
   }
-  for (double& p : law.probabilities) p /= z;
+  for (double& p : out.probabilities) p /= z;
 }
 
-double TokenLaw::of(int32_t id) const {
+double TokenDistribution::of(int32_t id) const {
   const auto at = std::lower_bound(ids.begin(), ids.end(), id);
   return at != ids.end() && *at == id ? probabilities[at - ids.begin()] : 0;
 }

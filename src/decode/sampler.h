@@ -1,6 +1,6 @@
 // From a row of logits to a token, in one fixed order: repetition penalty, top-k, top-p, min-p,
 // temperature, then argmax(logit / T + G) with noise that depends only on the place (Gumbel-max
-// coupling). DESIGN 5. The same call serves plain decoding, drafts and verification.
+// coupling). docs/architecture.md 5. The same call serves plain decoding, drafts and verification.
 //
 // Defined to the last bit, so that the same row gives the same token on any machine:
 //   order    (logit descending, id ascending); NaN counts as -inf; ties go to the lowest id
@@ -22,9 +22,9 @@
 #include <span>
 #include <vector>
 
-#include "decode/noise.h"
 #include "engine/backend.h"
-#include "engine/top_logits.h"
+#include "numerics/noise.h"
+#include "numerics/top_logits.h"
 
 namespace specbound {
 
@@ -50,8 +50,8 @@ inline SamplingParams greedy_sampling() {
 // The token of the largest logit by the order above. `ids` as for Sampler::sample.
 int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids = {});
 
-// The law that a token is drawn by, after penalty, filters and temperature.
-struct TokenLaw {
+// The distribution that a token is drawn by, after penalty, filters and temperature.
+struct TokenDistribution {
   std::vector<int32_t> ids;           // ascending; all others have no chance
   std::vector<double> probabilities;  // [ids], each above 0; they add up to 1
 
@@ -71,8 +71,9 @@ class Sampler {
                  const DrawPlace& place, std::span<const int32_t> ids = {},
                  double* margin = nullptr);
 
-  // The law that sample() follows over all places, for a temperature above 0.
-  void law(std::span<const float> logits, std::span<const int32_t> history, TokenLaw& law);
+  // The distribution that sample() follows over all places, for a temperature above 0.
+  void distribution(std::span<const float> logits, std::span<const int32_t> history,
+                    TokenDistribution& out);
 
   // The token of sample() from the head of a row whose logits have been penalized already; nothing
   // where the head does not decide it. `weighed`: it holds weights too.

@@ -15,7 +15,7 @@ struct Origin {
 
 // Overwrites the cached K/V with those of other tokens: what plain decoding left there must not
 // stand in for what speculation fails to write.
-void spoil(Backend& backend, std::span<const int32_t> text) {
+void poison(Backend& backend, std::span<const int32_t> text) {
   const int n = std::min(static_cast<int>(text.size()) + kMaxRows, backend.n_ctx());
   std::vector<int32_t> other(n);
   for (int pos = 0; pos < n; ++pos) {
@@ -60,21 +60,22 @@ std::optional<Difference> compare_texts(std::span<const int32_t> plain,
 
 }  // namespace
 
-SideBySide decode_side_by_side(Backend& backend, Witness* witness, const SamplingParams& sampling,
-                               std::span<const int32_t> prompt, const GenerateOptions& options,
+SideBySide decode_side_by_side(Backend& backend, DifferentialBackend* differential,
+                               const SamplingParams& sampling, std::span<const int32_t> prompt,
+                               const GenerateOptions& options,
                                const MakeSpeculator& make_speculator) {
   SideBySide result;
-  Backend& engine = witness ? *witness : backend;
+  Backend& engine = differential ? *differential : backend;
   Session plain(engine, Sampler(sampling));
-  if (witness) witness->record(static_cast<int>(prompt.size()) - 1);
+  if (differential) differential->record(static_cast<int>(prompt.size()) - 1);
   result.plain = plain.generate(prompt, options);
   if (result.plain.stop == StopReason::kAborted) {
     result.aborted = true;
     return result;
   }
   const std::span<const int32_t> text = plain.tokens();
-  if (witness) witness->compare(text);
-  spoil(engine, text);
+  if (differential) differential->compare(text);
+  poison(engine, text);
 
   std::vector<int32_t> shown(prompt.begin(), prompt.end());  // as its readers saw it
   std::vector<Origin> origins;
@@ -98,10 +99,10 @@ SideBySide decode_side_by_side(Backend& backend, Witness* witness, const Samplin
     result.difference = compare_texts(text, found, prompt.size(), origins, result.plain.stop,
                                       result.speculative.stop);
   }
-  if (!witness) return result;
-  witness->finish(result.difference ? result.difference->pos : static_cast<int>(text.size()));
+  if (!differential) return result;
+  differential->finish(result.difference ? result.difference->pos : static_cast<int>(text.size()));
   // A row's bits come before the token that they give.
-  const std::optional<Difference>& bits = witness->difference();
+  const std::optional<Difference>& bits = differential->difference();
   if (bits && (!result.difference || bits->pos < result.difference->pos)) result.difference = bits;
   return result;
 }

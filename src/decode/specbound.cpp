@@ -12,34 +12,33 @@ constexpr int kDeclined = -3;
 }  // namespace
 
 void validate(const SpecBoundParams& params, int n_layers, int first_layer) {
-  const auto check = [](const char* flag, double value, double low, double high) {
+  const auto check = [](const char* name, double value, double low, double high) {
     if (value >= low && value <= high) return;  // false for NaN
     throw Error(ErrorCode::kUsage,
-                format("%s: expected %g to %g, found %g", flag, low, high, value));
+                format("%s: expected %g to %g, found %g", name, low, high, value));
   };
-  check("--w-max", params.w_max, 1, kMaxRows);
+  check("w_max", params.w_max, 1, kMaxRows);
   if (params.d_max < 1) {
     throw Error(ErrorCode::kUsage,
-                format("--d-max: expected a layer from 1 on, found %d", params.d_max));
+                format("d_max: expected a layer from 1 on, found %d", params.d_max));
   }
-  check("--alpha", params.alpha, 0, 100);
-  check("--tau", params.tau, 0, 1);
+  check("alpha", params.alpha, 0, 100);
+  check("tau", params.tau, 0, 1);
   int before = first_layer - 1;
   for (const int layer : params.check_layers) {
     if (first_layer >= n_layers) {
       throw Error(ErrorCode::kUsage,
-                  "--check-layers: the model has 1 layer, and drafts leave below the last one");
+                  "check_layers: the model has 1 layer, and drafts leave below the last one");
     }
     if (layer < first_layer || layer >= n_layers) {
-      throw Error(
-          ErrorCode::kUsage,
-          format("--check-layers: expected layers from %d to %d (the model has %d), found %d",
-                 first_layer, n_layers - 1, n_layers, layer));
+      throw Error(ErrorCode::kUsage,
+                  format("check_layers: expected layers from %d to %d (the model has %d), found %d",
+                         first_layer, n_layers - 1, n_layers, layer));
     }
     if (layer <= before) {
       throw Error(
           ErrorCode::kUsage,
-          format("--check-layers: expected ascending layers, found %d after %d", layer, before));
+          format("check_layers: expected ascending layers, found %d after %d", layer, before));
     }
     before = layer;
   }
@@ -84,30 +83,33 @@ void SpecBound::set_params(const SpecBoundParams& params) {
 
 // The first check layer at which the newest row may leave, kNowhere, kAborted, or kDeclined when it
 // is not even looked for.
-int SpecBound::exit_layer(Round& round) {
-  int done = 0;
-  for (size_t i = 0; i < check_layers_.size(); ++i) {
-    const int check = static_cast<int>(i), layer = check_layers_[i];
-    if (policy_ && !policy_->look(check)) return check == 0 ? kDeclined : kNowhere;
-    if (!round.run(done + 1, layer)) return kAborted;
+SpecBound::Exit SpecBound::find_exit(Round& round) {
+  int check = 0, done = 0;
+  const ShouldExit should_exit = [&](float p, std::optional<float> threshold) {
+    round.checked(done, p);
+    const bool confident = p >= threshold.value_or(params_.tau);
+    return policy_ ? policy_->should_exit(check, p, confident) : confident;
+  };
+  for (; check < static_cast<int>(check_layers_.size()); ++check) {
+    const int layer = check_layers_[check];
+    if (policy_ && !policy_->should_check(check)) return {check == 0 ? kDeclined : kNowhere};
+    if (!round.run(done + 1, layer)) return {kAborted};
     done = layer;
-    const float p = head_.confidence(round, layer, annealed_temperature(params_, layer, n_layers_));
-    round.checked(layer, p);
-    const bool confident = p >= head_.threshold(params_.tau);
-    if (policy_ ? policy_->leave(check, p, confident) : confident) return layer;
+    const float temperature = annealed_temperature(params_, layer, n_layers_);
+    const auto token = head_.check(round, layer, temperature, should_exit);
+    if (token) return {layer, *token};
   }
-  return kNowhere;
+  return {kNowhere};
 }
 
 DraftEnd SpecBound::draft(Round& round) {
   if (!head_.ready()) return DraftEnd::kPlain;
   if (policy_) policy_->start();
   while (!round.full()) {  // the last permitted row is never checked
-    const int layer = exit_layer(round);
+    const auto [layer, token] = find_exit(round);
     if (layer == kAborted) return DraftEnd::kAborted;
     if (layer == kDeclined) return round.rows() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;
     if (layer == kNowhere) return DraftEnd::kDifficult;
-    const int32_t token = head_.token(round);
     if (round.would_end(token)) return DraftEnd::kReplyEnd;
     round.append(token, layer);
   }
@@ -115,7 +117,7 @@ DraftEnd SpecBound::draft(Round& round) {
 }
 
 void SpecBound::accept(Backend& backend, const RoundEvent& round) {
-  head_.settled(backend, round.tokens.back().slot);
+  head_.on_commit(backend, round.tokens.back().slot);
   if (policy_) policy_->learn(round);
 }
 

@@ -1,6 +1,6 @@
 // The SpecBound speculator: a row leaves at the first check layer whose head is confident enough
 // under the annealed threshold (ACT, paper 2.2), drafting stops at bounded depth and width (BSCS,
-// paper 2.3). DESIGN 3.1, 3.2.
+// paper 2.3). docs/architecture.md 3.1, 3.2.
 #pragma once
 
 #include <vector>
@@ -59,7 +59,12 @@ class SpecBound final : public Speculator {
   const std::vector<int>& check_layers() const { return check_layers_; }
 
  private:
-  int exit_layer(Round& round);
+  // Where the newest row exits, and its draft.
+  struct Exit {
+    int layer = 0;  // or why there is none
+    int32_t token = 0;
+  };
+  Exit find_exit(Round& round);
 
   ExitHead& head_;
   SpecBoundParams params_;

@@ -1,6 +1,6 @@
 // What drafts: appends rows to a round, each done to some layer (0 for drafts that come from
 // outside the model). Only the loop verifies, so a speculator that keeps to its part of Round can
-// cost time but never change a token. DESIGN 7.
+// cost time but never change a token. docs/architecture.md 7.
 #pragma once
 
 #include <cstdint>

@@ -15,40 +15,38 @@ class TableHead final : public ExitHead {
   explicit TableHead(const DraftTable& table) : table_(table) {}
 
   const char* name() const override { return "table"; }
-  float confidence(Round& round, int layer, float temperature) override;
-  int32_t token(Round& round) override;
+  std::optional<int32_t> check(Round& round, int layer, float temperature,
+                               const ShouldExit& should_exit) override;
 
  private:
   const DraftTable& table_;
-  TableGuess guess_;
 };
 
 // The table; where it is less sure than `table_tau`, the chained head of layer 0, which leaves at
 // the speculator's own tau. Rows that the table drafted leave no state behind them: the chained
 // head looks at these first, when it is needed.
-class HybridHead final : public ExitHead {
+class TableOrChainedHead final : public ExitHead {
  public:
   // Both must outlive it; `heads` has a chained head at layer 0, and the backend was given it.
-  HybridHead(const DraftTable& table, const ExitHeads& heads, float table_tau,
-             ConfidenceRule rule = ConfidenceRule::kPeak);
+  TableOrChainedHead(const DraftTable& table, const ExitHeads& heads, float table_tau,
+                     ConfidenceRule rule = ConfidenceRule::kPeak);
 
   const char* name() const override { return "hybrid"; }
-  float confidence(Round& round, int layer, float temperature) override;
-  float threshold(float tau) const override { return by_table_ ? table_tau_ : tau; }
-  int32_t token(Round& round) override;
+  std::optional<int32_t> check(Round& round, int layer, float temperature,
+                               const ShouldExit& should_exit) override;
   void begin() override { chained_.begin(); }
-  void settled(Backend& backend, int slot) override { chained_.settled(backend, slot); }
+  void on_commit(Backend& backend, int slot) override { chained_.on_commit(backend, slot); }
 
+  float table_tau() const { return table_tau_; }
   int64_t looks() const { return looks_; }  // of the chained head, ever
 
  private:
-  TableHead table_;
+  const DraftTable& table_;
   TrainedHead chained_;
   int head_;  // the chained one, of the file
   float table_tau_;
   int64_t looks_ = 0;
   int states_ = 0;  // slots that it has looked at in this round
-  bool by_table_ = false;
 };
 
 // The head of this kind, which the file must have. `table_tau`: of a hybrid.

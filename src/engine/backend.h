@@ -1,5 +1,5 @@
 // What an engine does, cut by layer range, so that one decode loop can draft with shallow layers
-// and verify with deep ones. DESIGN 3.2, 4, 7.
+// and verify with deep ones. docs/architecture.md 3.2, 4, 7.
 //
 // A row is one token position on its way through the layers. Its hidden state H[slot] is FP32 in
 // memory at every layer boundary. Layers are numbered 1..L. kv_len(l) is the number of positions
@@ -17,9 +17,9 @@
 #include <span>
 #include <string>
 
-#include "engine/top_logits.h"
 #include "model/config.h"
 #include "model/exit_heads.h"
+#include "numerics/top_logits.h"
 
 namespace specbound {
 
@@ -34,7 +34,7 @@ struct ExitPeak {
   int32_t token = 0;     // argmax z, the lowest place of equals; an id of the vocabulary
 };
 
-// A draw that is left to the backend: what the sampler's law (decode/sampler.h) needs on the way
+// A draw that is left to the device: what the sampler's rule (decode/sampler.h) needs on the way
 // from a row of logits to a token.
 struct DrawRule {
   uint64_t seed = 0;
@@ -51,6 +51,35 @@ struct RowDraw {
   const TopLogits* top = nullptr;  // where the rule filters, in place of the above
 };
 
+// What a backend that samples on its device adds: no logits need to come over. What `top` points to
+// holds until the next draw.
+class DeviceSampling {
+ public:
+  // draws[i]: the draw after row H[slot + i], by its logits. `text` is all tokens up to the last of
+  // the n rows.
+  virtual void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
+                    RowDraw* draws) = 0;
+  // Backend::exit_check() and the draw after that row by the head's logits, in one; `text` ends
+  // with the row's token.
+  virtual ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
+                             std::span<const int32_t> text, RowDraw& draw) = 0;
+
+ protected:
+  ~DeviceSampling() = default;
+};
+
+// What tests, training and `verify --bits` see of a backend's state.
+class BackendInspection {
+ public:
+  virtual std::span<const float> hidden(int slot) const = 0;  // H[slot] (dim)
+  // The K and V of one position as FP16 bits (kv_dim each).
+  virtual void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const = 0;
+
+ protected:
+  ~BackendInspection() = default;
+};
+
+// What every backend does.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -75,13 +104,6 @@ class Backend {
   // out (n, vocab_size) = lm_head(norm(H[slot..slot+n))).
   virtual void logits(int slot, int n, float* out) = 0;
 
-  // Whether draws can be left to this backend: otherwise draw() and exit_draw() must not be called.
-  virtual bool draws() const { return false; }
-  // draws[i]: the draw after row H[slot + i], by its logits. `text` is all tokens up to the last of
-  // the n rows. What `top` points to holds until the next draw() or exit_draw().
-  virtual void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
-                    RowDraw* draws);
-
   // The confidence of an exit check: max softmax(z / temperature) of a row of logits (paper Eq. 2).
   // NaN counts as -inf; a row of nothing else has confidence 0.
   virtual float confidence(std::span<const float> z, float temperature) const = 0;
@@ -94,9 +116,6 @@ class Backend {
   // Head `head` (an index into ExitHeads::heads()) looks at H[slot], which must have come to the
   // head's layer. A chained head reads the state before `slot` and leaves its own after it.
   virtual ExitPeak exit_check(int head, int slot, float temperature) = 0;
-  // The same, and the draw after that row by the head's logits; `text` ends with the row's token.
-  virtual ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
-                             std::span<const int32_t> text, RowDraw& draw);
   // z of the last check: (shortlist) for folded and chained heads, (vocab_size) for full ones.
   virtual std::span<const float> exit_logits() const = 0;
   // The state before slot 0 becomes norm(H[slot]), a row that went through all layers: the row in
@@ -129,9 +148,10 @@ class Backend {
   // The GPU it runs on, for what else is to run there; nullptr: none.
   virtual Device* gpu() { return nullptr; }
 
-  // For tests and tools: H[slot] (dim), and the K and V of one position as FP16 bits (kv_dim each).
-  virtual std::span<const float> hidden(int slot) const = 0;
-  virtual void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const = 0;
+  // nullptr: it hands logits over, and the sampler draws.
+  virtual DeviceSampling* device_sampling() { return nullptr; }
+  bool samples_on_device() { return device_sampling() != nullptr; }
+  virtual const BackendInspection& inspect() const = 0;
 };
 
 }  // namespace specbound

@@ -1,5 +1,5 @@
 // How many positions have their K and V at each layer: the paper's Cache Manager, whatever holds
-// the keys and values. DESIGN 3.2.
+// the keys and values. docs/architecture.md 3.2.
 #pragma once
 
 #include <algorithm>

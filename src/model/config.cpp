@@ -2,50 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string_view>
 
 #include "error.h"
-#include "model/config_keys.h"
 
 namespace specbound {
 namespace {
-
-// What sets an architecture apart from llama. What a file may say is here as its default.
-struct Architecture {
-  const char* name;
-  RopeStyle rope_style;
-  Activation activation = Activation::kSilu;
-  bool scaled_embedding = false;
-  bool partial_rope = false;  // rope may leave the end of a head as it is
-  bool long_rope = false;     // may have frequency factors for short and for long contexts
-  int no_rope_step = 0;       // see ModelConfig
-  int window_step = 0;        // see ModelConfig; 0: which layers have a window is not known here
-  uint64_t window = 0;
-  double attn_softcap = 0, final_softcap = 0;  // 0: computes none
-};
-constexpr Architecture kArchitectures[] = {
-    {.name = "llama", .rope_style = RopeStyle::kInterleaved, .window_step = 1},
-    {.name = "qwen2", .rope_style = RopeStyle::kHalves},
-    {.name = "qwen3", .rope_style = RopeStyle::kHalves},
-    {.name = "gemma",
-     .rope_style = RopeStyle::kHalves,
-     .activation = Activation::kGelu,
-     .scaled_embedding = true},
-    {.name = "gemma2",
-     .rope_style = RopeStyle::kHalves,
-     .activation = Activation::kGelu,
-     .scaled_embedding = true,
-     .window_step = 2,
-     .window = 4096,
-     .attn_softcap = 50,
-     .final_softcap = 30},
-    {.name = "phi3",
-     .rope_style = RopeStyle::kHalves,
-     .partial_rope = true,
-     .long_rope = true,
-     .window_step = 1},
-    {.name = "smollm3", .rope_style = RopeStyle::kInterleaved, .no_rope_step = 4},
-};
 
 // Bounds far above any real model; with them every product the engine forms fits an int.
 constexpr uint64_t kMaxDim = 1 << 17;
@@ -57,11 +20,75 @@ constexpr uint64_t kHeadDimStep = 8;
 constexpr uint64_t kMaxVocab = 1 << 23;
 constexpr uint64_t kMaxContext = 1 << 30;
 
-const Architecture& find_architecture(const Gguf& gguf) {
+// Metadata keys of one architecture, "{architecture}.name": every complaint names file and key.
+class ConfigKeys {
+ public:
+  ConfigKeys(const Gguf& gguf, const std::string& architecture)
+      : gguf_(gguf), architecture_(architecture) {}
+
+  std::string key(const char* name) const { return architecture_ + "." + name; }
+
+  std::optional<double> number(const char* name) const { return gguf_.get_float(key(name)); }
+  std::optional<std::string_view> text(const char* name) const {
+    return gguf_.get_string(key(name));
+  }
+
+  // A whole number; some writers store one per layer, which is taken when all layers agree.
+  std::optional<uint64_t> count(const char* name) const {
+    const GgufValue* value = gguf_.find(key(name));
+    if (!value || !value->is_array) return gguf_.get_uint(key(name));
+    const std::vector<int32_t> layers = *gguf_.get_ints(key(name));
+    if (layers.empty()) bad(name, "one number or one per layer", "an empty list");
+    if (layers[0] < 0) bad(name, "a whole number", format("%d", layers[0]));
+    for (size_t l = 1; l < layers.size(); ++l) {
+      if (layers[l] != layers[0]) {
+        unsupported(name, "the same number for all layers",
+                    format("%d and %d", layers[0], layers[l]));
+      }
+    }
+    return layers[0];
+  }
+
+  // A required (or defaulted) whole number within bounds.
+  int bounded(const char* name, uint64_t low, uint64_t high,
+              std::optional<uint64_t> fallback = std::nullopt) const {
+    const std::optional<uint64_t> found = count(name);
+    if (!found && !fallback) bad(name, "a whole number", "no such key");
+    const uint64_t value = found ? *found : *fallback;
+    if (value < low || value > high) {
+      bad(name,
+          format("%llu to %llu", static_cast<unsigned long long>(low),
+                 static_cast<unsigned long long>(high)),
+          format("%llu%s", static_cast<unsigned long long>(value), found ? "" : " (by default)"));
+    }
+    return static_cast<int>(value);
+  }
+
+  [[noreturn]] void bad(const char* name, const std::string& expected,
+                        const std::string& found) const {
+    fail(ErrorCode::kFormat, name, expected, found);
+  }
+  [[noreturn]] void unsupported(const char* name, const std::string& expected,
+                                const std::string& found) const {
+    fail(ErrorCode::kUnsupported, name, expected, found);
+  }
+
+ private:
+  [[noreturn]] void fail(ErrorCode code, const char* name, const std::string& expected,
+                         const std::string& found) const {
+    throw Error(code, format("%s: key '%s': expected %s, found %s", gguf_.path().c_str(),
+                             key(name).c_str(), expected.c_str(), found.c_str()));
+  }
+
+  const Gguf& gguf_;
+  const std::string architecture_;
+};
+
+const Architecture& architecture_of(const Gguf& gguf) {
   const auto name = gguf.get_string("general.architecture");
+  if (const Architecture* found = name ? find_architecture(*name) : nullptr) return *found;
   std::string known;
-  for (const Architecture& a : kArchitectures) {
-    if (name == a.name) return a;
+  for (const Architecture& a : architectures()) {
     known += (known.empty() ? "" : ", ") + std::string(a.name);
   }
   if (!name) {
@@ -278,19 +305,17 @@ float read_softcap(const ConfigKeys& keys, const char* name, double by_default) 
   return static_cast<float>(cap);
 }
 
-// Scores are divided by sqrt(head_dim); those of Gemma 2 27B by sqrt(dim / n_heads), which GGUF
-// does not store: as in llama.cpp it is known by its number of layers.
-float score_scale(const ModelConfig& c) {
-  const bool gemma2_27b = c.architecture == "gemma2" && c.n_layers == 46;
+float score_scale(const Architecture& architecture, const ModelConfig& c) {
+  const bool by_dim = c.n_layers == architecture.layers_scaled_by_dim;
   const auto dim = static_cast<float>(c.dim), heads = static_cast<float>(c.n_heads);
-  return 1.0f / std::sqrt(gemma2_27b ? dim / heads : static_cast<float>(c.head_dim));
+  return 1.0f / std::sqrt(by_dim ? dim / heads : static_cast<float>(c.head_dim));
 }
 
 }  // namespace
 
 ModelConfig read_config(const Gguf& gguf) {
   refuse_partial_models(gguf);
-  const Architecture& architecture = find_architecture(gguf);
+  const Architecture& architecture = architecture_of(gguf);
   const ConfigKeys keys(gguf, architecture.name);
   refuse_unknown_mathematics(gguf, keys);
 
@@ -317,7 +342,7 @@ ModelConfig read_config(const Gguf& gguf) {
   if (architecture.scaled_embedding) {
     config.embedding_scale = std::sqrt(static_cast<float>(config.dim));
   }
-  config.score_scale = score_scale(config);
+  config.score_scale = score_scale(architecture, config);
   config.attn_softcap = read_softcap(keys, "attn_logit_softcapping", architecture.attn_softcap);
   config.final_softcap = read_softcap(keys, "final_logit_softcapping", architecture.final_softcap);
 

@@ -6,18 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "model/activation.h"
+#include "model/architecture.h"
 #include "model/gguf.h"
+#include "numerics/activation.h"
 
 namespace specbound {
 
-enum class RopeStyle {
-  kInterleaved,  // pairs (2i, 2i+1): llama, smollm3
-  kHalves,       // pairs (i, i + rope_dim/2): qwen2, qwen3, gemma, gemma2, phi3
-};
-
 struct ModelConfig {
-  std::string architecture;  // "llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3"
+  std::string architecture;  // the name of one of architectures()
   std::string name;          // general.name, may be empty
   int dim = 0;               // d, the width of a hidden row
   int ffn_dim = 0;

@@ -5,9 +5,8 @@
 #include <set>
 
 #include "error.h"
-#include "model/dequantize.h"
-#include "model/encode.h"
-#include "model/half.h"
+#include "model/codec.h"
+#include "numerics/half.h"
 
 namespace specbound {
 namespace {

@@ -1,13 +1,13 @@
 // Quantizations that the engines do not multiply by as they are: at load they become Q8_0, the bits
-// of which encode.h defines, on the CPU and on GPUs alike. So do float matrices where they are to
+// of which codec.h defines, on the CPU and on GPUs alike. So do float matrices where they are to
 // run as INT8.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
-#include "model/dtype.h"
 #include "model/weights.h"
+#include "numerics/dtype.h"
 
 namespace specbound {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "error.h"
-#include "model/half.h"
+#include "numerics/half.h"
 
 namespace specbound {
 namespace {

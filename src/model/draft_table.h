@@ -1,6 +1,6 @@
 // What followed the last few tokens in text that a model wrote itself: it drafts and runs no layer.
-// Lives in a heads file (model/exit_heads.h). DESIGN 6; as lookahead tables of n-grams do, but
-// smoothed, so that its chances can be compared with a threshold.
+// Lives in a heads file (model/exit_heads.h). docs/architecture.md 6; as lookahead tables of
+// n-grams do, but smoothed, so that its chances can be compared with a threshold.
 //
 // Open addressing over contexts of 1..max_context tokens. keys[slot] is 0 (free) or the low half of
 // the context's hash, whose high half says where the search begins; it ends at a free slot or after

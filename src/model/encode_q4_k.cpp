@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "model/encode.h"
-#include "model/half.h"
+#include "model/codec.h"
+#include "numerics/half.h"
 
 namespace specbound {
 namespace {

@@ -13,7 +13,8 @@ namespace specbound {
 namespace {
 
 // Bounds that no model reaches, so that products of them fit.
-constexpr uint64_t kMaxLayers = 4096, kMaxDim = 1 << 17, kMaxVocab = 1 << 23, kMaxInner = 1 << 20;
+constexpr uint64_t kMostLayers = 4096, kMostDim = 1 << 17, kMostVocab = 1 << 23,
+                   kMostInner = 1 << 20;
 // The ranges of the speculator's settings.
 constexpr uint64_t kMaxWidth = 16;
 constexpr double kMaxAlpha = 100;
@@ -54,12 +55,6 @@ std::string first_not_finite(const Matrix& m) {
     std::memcpy(&bits, m.data + i * sizeof(bits), sizeof(bits));
     return (bits & 0x7f800000u) == 0x7f800000u;
   });
-}
-
-std::string shape_text(std::span<const uint64_t> shape) {
-  std::string text = "(";
-  for (uint64_t size : shape) text += format("%s%llu", text.size() > 1 ? ", " : "", ull(size));
-  return text + ")";
 }
 
 // Keys and tensors of a heads file, each checked where it is read.
@@ -125,7 +120,7 @@ class Reader {
     const uint64_t rows = shape.size() == 2 ? shape[1] : 1;
     const bool free = n_out == 0;
     if (shape.size() > 2 || shape[0] != static_cast<uint64_t>(n_in) ||
-        (free ? rows % 32 != 0 || rows > kMaxInner : rows != static_cast<uint64_t>(n_out))) {
+        (free ? rows % 32 != 0 || rows > kMostInner : rows != static_cast<uint64_t>(n_out))) {
       const std::string expected =
           free ? format("(%d, a multiple of 32)", n_in) : format("(%d, %d)", n_in, n_out);
       bad_tensor(name, "shape " + expected, shape_text(shape));
@@ -233,9 +228,9 @@ class Reader {
 HeadsBase read_base(const Reader& in) {
   HeadsBase base;
   base.architecture = in.text("specbound.base.architecture");
-  base.n_layers = in.number("specbound.base.n_layers", 1, kMaxLayers);
-  base.dim = in.number("specbound.base.dim", 1, kMaxDim);
-  base.vocab_size = in.number("specbound.base.vocab_size", 1, kMaxVocab);
+  base.n_layers = in.number("specbound.base.n_layers", 1, kMostLayers);
+  base.dim = in.number("specbound.base.dim", 1, kMostDim);
+  base.vocab_size = in.number("specbound.base.vocab_size", 1, kMostVocab);
   base.fingerprint = in.text("specbound.base.fingerprint");
   return base;
 }

@@ -1,6 +1,6 @@
 // Trained exit heads: small maps from a shallow layer's hidden state to a guess of the next token,
 // kept in a GGUF file beside the model (general.architecture "specbound-heads"). A guess never
-// changes a byte of the text. DESIGN 6; AdaDecode (arXiv 2506.03700) for `full`.
+// changes a byte of the text. docs/architecture.md 6; AdaDecode (arXiv 2506.03700) for `full`.
 //
 // With x = h_l / rms(h_l) (no weight: training absorbs it), E = lm_head and E_s its rows of the
 // shortlist, a head's logits are

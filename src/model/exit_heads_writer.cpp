@@ -3,7 +3,7 @@
 #include <span>
 
 #include "error.h"
-#include "model/encode.h"
+#include "model/codec.h"
 #include "model/exit_heads.h"
 #include "model/gguf_writer.h"
 

@@ -293,6 +293,14 @@ void place_tensors(const std::string& path, std::span<const std::byte> file, uin
 
 }  // namespace
 
+std::string shape_text(std::span<const uint64_t> shape) {
+  std::string text = "(";
+  for (uint64_t size : shape) {
+    text += format("%s%llu", text.size() > 1 ? ", " : "", static_cast<unsigned long long>(size));
+  }
+  return text + ")";
+}
+
 const char* gguf_type_name(GgufType type) {
   const ValueTypeInfo* info = value_type_info(type);
   return info ? info->name : "unknown";

@@ -24,8 +24,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/dtype.h"
 #include "model/mapped_file.h"
+#include "numerics/dtype.h"
 
 namespace specbound {
 
@@ -55,6 +55,9 @@ struct GgufValue {
   uint64_t count = 1;
   std::span<const std::byte> bytes;
 };
+
+// A shape as errors quote it: "(32, 64)".
+std::string shape_text(std::span<const uint64_t> shape);
 
 struct GgufTensor {
   std::string_view name;

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/dtype.h"
+#include "numerics/dtype.h"
 
 namespace specbound {
 

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "error.h"
-#include "model/shape_text.h"
 
 namespace specbound {
 namespace {
@@ -15,6 +14,16 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
     if (name.ends_with(ending)) return true;
   }
   return false;
+}
+
+// The names of all types that run as they are, or after conversion.
+std::string types_that_run(bool as_they_are) {
+  std::string names;
+  for (const DTypeInfo& info : kDTypes) {
+    if (!info.runs_as || (*info.runs_as == info.type) != as_they_are) continue;
+    names += (names.empty() ? "" : ", ") + std::string(info.name);
+  }
+  return names;
 }
 
 // Takes tensors out of the file by name, each with the shape it must have, and remembers which:
@@ -30,8 +39,8 @@ class TensorTaker {
         take(name, {static_cast<uint64_t>(n_in), static_cast<uint64_t>(n_out)});
     if (!runs_as(tensor.type)) {
       fail(ErrorCode::kUnsupported, name,
-           format("expected F32, F16, BF16, Q8_0, Q4_0, Q4_K or a quantization that becomes Q8_0 "
-                  "at load (Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q5_K, Q6_K), found %s",
+           format("expected %s or a quantization that becomes Q8_0 at load (%s), found %s",
+                  types_that_run(true).c_str(), types_that_run(false).c_str(),
                   dtype_info(tensor.type)->name));
     }
     return {tensor.type, n_out, n_in, tensor.bytes.data()};
@@ -101,7 +110,7 @@ Matrix rows_of(const Matrix& fused, int first, int n_out) {
   return {fused.type, n_out, fused.n_in, fused.data + first * row_bytes};
 }
 
-// phi3 alone has fused matrices; other programs' converters may write them for other models.
+// Of architectures that have no fused matrices: other programs' converters may write some.
 void refuse_fused(const TensorTaker& tensors, const std::string& block) {
   const struct {
     const char *fused, *apart;
@@ -117,17 +126,15 @@ void refuse_fused(const TensorTaker& tensors, const std::string& block) {
 
 LayerWeights map_layer(TensorTaker& tensors, const ModelConfig& c, int index) {
   const std::string block = format("blk.%d.", index);
-  const bool phi3 = c.architecture == "phi3", gemma2 = c.architecture == "gemma2";
-  const bool qwen2 = c.architecture == "qwen2", qwen3 = c.architecture == "qwen3";
-  if (!phi3) refuse_fused(tensors, block);
-  // A bias is part of qwen2; other models have it now and then.
+  const Architecture& has = *find_architecture(c.architecture);
+  if (!has.fused) refuse_fused(tensors, block);
   const auto bias = [&](const char* name, int n, bool required) {
     return required ? tensors.vector(block + name, n) : tensors.optional_vector(block + name, n);
   };
 
   LayerWeights w;
   w.attn_norm = tensors.vector(block + "attn_norm.weight", c.dim);
-  if (phi3) {
+  if (has.fused) {
     const Matrix qkv = tensors.matrix(block + "attn_qkv.weight", c.q_dim() + 2 * c.kv_dim(), c.dim);
     w.wq = rows_of(qkv, 0, c.q_dim());
     w.wk = rows_of(qkv, c.q_dim(), c.kv_dim());
@@ -136,22 +143,22 @@ LayerWeights map_layer(TensorTaker& tensors, const ModelConfig& c, int index) {
     w.wq = tensors.matrix(block + "attn_q.weight", c.q_dim(), c.dim);
     w.wk = tensors.matrix(block + "attn_k.weight", c.kv_dim(), c.dim);
     w.wv = tensors.matrix(block + "attn_v.weight", c.kv_dim(), c.dim);
-    w.bq = bias("attn_q.bias", c.q_dim(), qwen2);
-    w.bk = bias("attn_k.bias", c.kv_dim(), qwen2);
-    w.bv = bias("attn_v.bias", c.kv_dim(), qwen2);
+    w.bq = bias("attn_q.bias", c.q_dim(), has.qkv_bias);
+    w.bk = bias("attn_k.bias", c.kv_dim(), has.qkv_bias);
+    w.bv = bias("attn_v.bias", c.kv_dim(), has.qkv_bias);
   }
-  if (qwen3) {
+  if (has.qk_norm) {
     w.q_norm = tensors.vector(block + "attn_q_norm.weight", c.head_dim);
     w.k_norm = tensors.vector(block + "attn_k_norm.weight", c.head_dim);
   }
   w.wo = tensors.matrix(block + "attn_output.weight", c.dim, c.q_dim());
   w.bo = bias("attn_output.bias", c.dim, false);
   w.ffn_norm = tensors.vector(block + "ffn_norm.weight", c.dim);
-  if (gemma2) {
+  if (has.post_norms) {
     w.post_attn_norm = tensors.vector(block + "post_attention_norm.weight", c.dim);
     w.post_ffn_norm = tensors.vector(block + "post_ffw_norm.weight", c.dim);
   }
-  if (phi3) {
+  if (has.fused) {
     const Matrix gate_up = tensors.matrix(block + "ffn_up.weight", 2 * c.ffn_dim, c.dim);
     w.w_gate = rows_of(gate_up, 0, c.ffn_dim);
     w.w_up = rows_of(gate_up, c.ffn_dim, c.ffn_dim);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "app/display_text.h"
-#include "app/terminal_text.h"
-#include "text/utf8_stream.h"
+#include "terminal/display_text.h"
+#include "terminal/terminal_text.h"
+#include "text/utf8.h"
 
 namespace specbound {
 
@@ -50,14 +50,6 @@ bool extends(std::string_view cluster, std::string_view next, bool whole) {
   }
   const uint32_t c = code_point(next);
   return is_mark(c) || (cluster.ends_with(kJoiner) && !steers(c));
-}
-
-std::string utf8(uint32_t c) {
-  const auto tail = [c](int shift) { return static_cast<char>(0x80 | (c >> shift & 0x3f)); };
-  if (c < 0x80) return {static_cast<char>(c)};
-  if (c < 0x800) return {static_cast<char>(0xc0 | c >> 6), tail(0)};
-  if (c < 0x10000) return {static_cast<char>(0xe0 | c >> 12), tail(6), tail(0)};
-  return {static_cast<char>(0xf0 | c >> 18), tail(12), tail(6), tail(0)};
 }
 
 }  // namespace
@@ -112,7 +104,7 @@ std::string Cells::decode(std::wstring_view cells) const {
   std::string text;
   for (const wchar_t cell : cells) {
     const auto found = clusters_.find(cell);
-    text += found != clusters_.end() ? found->second.text : utf8(static_cast<uint32_t>(cell));
+    text += found != clusters_.end() ? found->second.text : to_utf8(static_cast<char32_t>(cell));
   }
   return text;
 }

@@ -1,23 +1,21 @@
 #include "repl/chat.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <utility>
 
-#include "app/file_output.h"
-#include "app/interrupt.h"
-#include "app/lens_table.h"
-#include "app/lens_views.h"
-#include "app/saved_conversation.h"
-#include "app/terminal_text.h"
 #include "error.h"
 #include "repl/commands.h"
-#include "repl/completion.h"
-#include "repl/histogram.h"
+#include "repl/tab_completion.h"
+#include "runtime/file_output.h"
+#include "runtime/load_watcher.h"
+#include "runtime/number_text.h"
+#include "runtime/saved_conversation.h"
+#include "terminal/flag_names.h"
+#include "terminal/interrupt.h"
+#include "terminal/terminal_text.h"
 
 namespace specbound {
 
@@ -25,17 +23,13 @@ namespace {
 
 constexpr int kLensTokens = 8, kMostLensTokens = 256;
 
-void say(const std::string& line) {
-  std::fprintf(stderr, "%s\n", line.c_str());
-}
-
 // For commands whose failure is told and forgotten.
 template <class Action>
 void attempt(Action action) {
   try {
     action();
   } catch (const Error& e) {
-    say(terminal_text(e.what()));
+    say(e.what());
   }
 }
 
@@ -64,18 +58,52 @@ SpecBoundParams lens_params(const Speculation& speculation) {
   return params.check_layers.empty() ? SpecBoundParams() : params;
 }
 
+constexpr int kBarWidth = 32;
+
+std::string bar(double share) {
+  const int n = static_cast<int>(share * kBarWidth + 0.5);
+  return std::string(static_cast<size_t>(std::clamp(n, 0, kBarWidth)), '#');
+}
+
+std::string row(const char* what, size_t at, double share, const std::string& figures) {
+  return format("  %s %2zu  %-*s %s\n", what, at, kBarWidth, bar(share).c_str(), figures.c_str());
+}
+
 }  // namespace
 
-Chat::Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyFlags& flags,
-           const SamplingParams& sampling, const SpeculationFlags& given, Speculation& speculation)
+std::string acceptance_histogram(const Counters& counters, const DraftPlaces& places) {
+  if (counters.drafted_tokens == 0) return {};
+  std::string out =
+      format("accepted drafts by the layer they left at, of %d:\n", counters.accepted_tokens);
+  for (size_t layer = 0; layer < counters.accepted_at.size(); ++layer) {
+    const int n = counters.accepted_at[layer];
+    if (n == 0) continue;
+    const double share = static_cast<double>(n) / counters.accepted_tokens;
+    out += row("layer", layer, share, format("%d (%.0f %%)", n, 100 * share));
+  }
+  out += "drafts that were right, by their place in the round:\n";
+  for (size_t place = 0; place < places.drafted.size(); ++place) {
+    const int drafted = places.drafted[place];
+    const int right = place < places.accepted.size() ? places.accepted[place] : 0;
+    const double share = drafted > 0 ? static_cast<double>(right) / drafted : 0;
+    out +=
+        row("place", place + 1, share, format("%d of %d (%.0f %%)", right, drafted, 100 * share));
+  }
+  return out;
+}
+
+Chat::Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyOptions& options,
+           const SamplingParams& sampling, const SpeculationOptions& given,
+           Speculation& speculation, ChatParts parts)
     : model_(model),
       template_(chat_template),
-      flags_(flags),
+      options_(options),
       speculation_(speculation),
+      lens_(std::move(parts.lens)),
       session_(model.backend(), Sampler(sampling)),
-      settings_(session_, speculation, given),
-      conversation_(model.tokenizer(), chat_template, flags.system),
-      output_(flags) {
+      set_command_(session_, speculation, given, std::move(parts.settings)),
+      conversation_(model.tokenizer(), chat_template, options.system),
+      output_(options) {
   session_.set_speculator(speculation_.speculator());
 }
 
@@ -236,7 +264,9 @@ void Chat::load(std::string_view file) {
 void Chat::change_system(std::string_view text) {
   if (text.empty()) {
     const std::string& system = conversation_.system();
-    say(system.empty() ? "no system prompt" : "system prompt: " + terminal_text(system));
+    std::fprintf(
+        stderr, "%s\n",
+        system.empty() ? "no system prompt" : ("system prompt: " + terminal_text(system)).c_str());
     return;
   }
   conversation_.set_system(text == "-" ? std::string() : std::string(text));
@@ -251,11 +281,11 @@ void Chat::set(std::string_view argument) {
   const std::string_view name = argument.substr(0, end);
   const std::string_view value = trimmed(argument.substr(end));
   if (name.empty()) {
-    std::fputs(settings_.list().c_str(), stderr);
+    std::fputs(set_command_.list().c_str(), stderr);
     return;
   }
-  if (!value.empty()) settings_.set(name, std::string(value));
-  say(settings_.show(name));
+  if (!value.empty()) set_command_.set(name, std::string(value));
+  say(set_command_.show(name));
 }
 
 void Chat::switch_speculation(std::string_view to) {
@@ -294,11 +324,7 @@ void Chat::show_lens(std::string_view count) {
   const int from = std::max(session_.first_decoded(), end - static_cast<int>(*given));
   if (from >= end) throw Error(ErrorCode::kUsage, "no reply to look at yet");
   try {
-    const LensTable table =
-        look_back(session_, lens_params(speculation_), from, end, interrupt_flag());
-    const LensView view = {table, model_.path(), "lens",
-                           [this](int32_t id) { return model_.tokenizer().piece(id, true); }};
-    std::fputs(lens_terminal(view, terminal_style(STDERR_FILENO, "stderr")).c_str(), stderr);
+    std::fputs(lens_(session_, lens_params(speculation_), from, end).c_str(), stderr);
   } catch (const Interrupted& e) {
     say(e.what());
   }
@@ -308,8 +334,8 @@ void Chat::show_lens(std::string_view count) {
 // ---- replies ----
 
 // Adds the reply with this number to the conversation. False, and nothing added, if there was none:
-// the message does not fit, a device has no memory left, or Ctrl-C came while the prompt was being
-// read; then `otherwise` is said.
+// the message does not fit or cannot be written for this model, a device has no memory left, or
+// Ctrl-C came while the prompt was being read; then `otherwise` is said.
 bool Chat::answer(uint32_t number, const char* otherwise) {
   const auto first_piece = [this](int32_t, std::string_view piece) {
     return template_.reply_text(piece);
@@ -317,20 +343,20 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
   Reply reply;
   try {
     const Conversation::Prompt prompt =
-        conversation_.prompt(model_.n_ctx(), reply_reserve(model_.n_ctx(), flags_.n_predict));
+        conversation_.prompt(model_.n_ctx(), reply_reserve(model_.n_ctx(), options_.n_predict));
     if (prompt.dropped_turns > 0) {
       say(format("context full: dropped the oldest %d turn%s%s", prompt.dropped_turns,
                  prompt.dropped_turns == 1 ? "" : "s",
                  conversation_.system().empty() ? "" : ", kept the system prompt"));
     }
-    reply = generate_reply(model_, session_, flags_,
-                           {.prompt = prompt.ids,
-                            .reply = number,
-                            .first_piece = first_piece,
-                            .speculator = speculation_.speculator()},
-                           output_);
+    ReplyRequest request;
+    request.prompt = prompt.ids;
+    request.reply = number;
+    request.first_piece = first_piece;
+    reply = show_reply(model_, session_, options_, std::move(request), speculation_.speculator(),
+                       output_);
   } catch (const Error& e) {
-    if (e.code() != ErrorCode::kLimit) throw;
+    if (e.code() != ErrorCode::kLimit && e.code() != ErrorCode::kUnsupported) throw;
     say(e.what());
     return false;
   }
@@ -352,11 +378,11 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
 void Chat::report(const Reply& reply) {
   totals_.add(reply.stats.generated);
   say("[" + stats_line(reply.stats) + "]");
-  if (flags_.stats_json.empty()) return;
+  if (options_.stats_json.empty()) return;
   try {
-    write_file(flags_.stats_json, stats_json(reply.stats));
+    write_file(options_.stats_json, stats_json(reply.stats));
   } catch (const Error& e) {  // no reason to end the conversation
-    say("warning: " + terminal_text(e.what()));
+    say("warning: " + std::string(e.what()));
   }
 }
 

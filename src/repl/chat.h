@@ -2,30 +2,45 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "app/conversation.h"
-#include "app/loaded_model.h"
-#include "app/reply.h"
-#include "app/speculation.h"
-#include "app/stats.h"
 #include "decode/generate.h"
 #include "repl/line_input.h"
-#include "repl/settings.h"
+#include "repl/set_command.h"
+#include "runtime/conversation.h"
+#include "runtime/loaded_model.h"
+#include "runtime/speculation.h"
+#include "runtime/stats.h"
+#include "terminal/reply.h"
+#include "trace/counters.h"
 
 namespace specbound {
+
+// /stats: where drafts left, and at which place in the round they were right. Lines for people;
+// empty without drafts.
+std::string acceptance_histogram(const Counters& counters, const DraftPlaces& places);
+
+// What a chat gets from above.
+struct ChatParts {
+  std::vector<SettingFlag> settings;  // of /set
+  // Of /lens: what the layers said at positions [from, to) of the newest reply, for a terminal.
+  // Throws Interrupted on Ctrl-C.
+  std::function<std::string(Session&, const SpecBoundParams&, int from, int to)> lens;
+};
 
 class Chat {
  public:
   // All must outlive it. `given`: what the command line said of speculation.
-  Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyFlags& flags,
-       const SamplingParams& sampling, const SpeculationFlags& given, Speculation& speculation);
+  Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyOptions& options,
+       const SamplingParams& sampling, const SpeculationOptions& given, Speculation& speculation,
+       ChatParts parts);
 
   // Where /edit puts a message; it must outlive the chat. Without one /edit needs the text.
   void edit_in(LineInput& input) { input_ = &input; }
-  const Settings& settings() const { return settings_; }
+  const SetCommand& settings() const { return set_command_; }
 
   // False when the conversation is over. `quoted`: a message, whatever it begins with.
   bool handle(const std::string& line, bool quoted);
@@ -58,10 +73,11 @@ class Chat {
 
   LoadedModel& model_;
   const ChatTemplate& template_;
-  const ReplyFlags& flags_;
+  const ReplyOptions& options_;
   Speculation& speculation_;
+  std::function<std::string(Session&, const SpecBoundParams&, int, int)> lens_;
   Session session_;
-  Settings settings_;
+  SetCommand set_command_;
   Conversation conversation_;
   std::vector<ReplyNote> notes_;  // of the conversation's replies, in order
   std::string title_;             // of a file that was loaded; empty: the first message's beginning

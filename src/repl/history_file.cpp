@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
-#include "app/file_output.h"
 #include "error.h"
+#include "runtime/file_output.h"
+#include "runtime/user_path.h"
 
 namespace specbound {
 
@@ -103,11 +103,7 @@ bool is_still(const std::string& path, int fd) {
 }  // namespace
 
 std::string history_path() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  if (state != nullptr && state[0] == '/') return std::string(state) + "/specbound/history";
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || home[0] != '/') return {};
-  return std::string(home) + "/.local/state/specbound/history";
+  return user_path("XDG_STATE_HOME", ".local/state", "history");
 }
 
 std::vector<std::string> HistoryFile::load() const {
@@ -155,10 +151,8 @@ void HistoryFile::add(std::string_view entry) const {
                        status.st_size >= static_cast<off_t>(2 * kMostFileBytes);
     if (!grown) return;
     std::string text;
-    for (size_t i = entries.size() - std::min(entries.size(), kMostEntries); i < entries.size();
-         ++i) {
-      text += escaped(entries[i]) + '\n';
-    }
+    const size_t first = entries.size() - std::min(entries.size(), kMostEntries);
+    for (size_t i = first; i < entries.size(); ++i) text += escaped(entries[i]) + '\n';
     write_file(path_, text);
     return;
   }

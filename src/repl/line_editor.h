@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "repl/completion.h"
 #include "repl/line_input.h"
+#include "repl/tab_completion.h"
 
 namespace specbound {
 

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <utility>
 
-#include "app/interrupt.h"
 #include "error.h"
 #include "repl/commands.h"
+#include "terminal/interrupt.h"
 
 namespace specbound {
 
@@ -29,9 +29,9 @@ LineInput::Status PlainInput::next(LinePrompt prompt, std::string& line) {
   return status == LineReader::Status::kEnd ? Status::kEnd : Status::kCancelled;
 }
 
-LineInput::Status EntryReader::next(std::string& entry, bool& quoted) {
+LineInput::Status read_entry(LineInput& input, std::string& entry, bool& quoted) {
   using Status = LineInput::Status;
-  Status status = input_.next(LinePrompt::kMessage, entry);
+  Status status = input.next(LinePrompt::kMessage, entry);
   const std::string_view first = trimmed(entry);
   quoted = status == Status::kLine && first.starts_with(kQuote);
   if (!quoted) return status;
@@ -53,7 +53,7 @@ LineInput::Status EntryReader::next(std::string& entry, bool& quoted) {
       throw Error(ErrorCode::kLimit,
                   format("a message is longer than %zu MiB: skipped", kMaxTextBytes >> 20));
     }
-    status = input_.next(LinePrompt::kMore, line);
+    status = input.next(LinePrompt::kMore, line);
     if (status == Status::kLine) continue;
     if (status == Status::kEnd) {
       std::fprintf(stderr, "the message was not ended by %s: not sent\n", kQuote.data());

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "app/text_input.h"
+#include "runtime/text_input.h"
 
 namespace specbound {
 
@@ -46,17 +46,9 @@ class PlainInput final : public LineInput {
   bool prompts_;
 };
 
-// Lines, put together to what is sent at once.
-class EntryReader {
- public:
-  explicit EntryReader(LineInput& input) : input_(input) {}
-
-  // `entry`: a line, or with `quoted` the lines between """ and """, which are a message whatever
-  // they say. Status and exceptions as LineInput::next(); kCancelled leaves out what had begun.
-  LineInput::Status next(std::string& entry, bool& quoted);
-
- private:
-  LineInput& input_;
-};
+// What is sent at once: a line, or with `quoted` the lines between """ and """, which are a message
+// whatever they say. Status and exceptions as LineInput::next(); kCancelled leaves out what had
+// begun.
+LineInput::Status read_entry(LineInput& input, std::string& entry, bool& quoted);
 
 }  // namespace specbound

@@ -11,7 +11,7 @@ namespace specbound::server {
 
 namespace {
 
-constexpr int kMaxTokens = 1 << 30;
+constexpr int kMostMaxTokens = 1 << 30;
 constexpr size_t kMaxModelBytes = 4096;
 
 // ---- what is asked for and cannot be had ----
@@ -116,8 +116,8 @@ StopStrings read_stop(const Fields& fields) {
 
 int read_max_tokens(const Fields& fields, int otherwise) {
   // Those of chats have a new name; both may come, and then they must agree.
-  const auto limit = fields.whole("max_tokens", -1, kMaxTokens);
-  const auto chat_limit = fields.whole("max_completion_tokens", -1, kMaxTokens);
+  const auto limit = fields.whole("max_tokens", -1, kMostMaxTokens);
+  const auto chat_limit = fields.whole("max_completion_tokens", -1, kMostMaxTokens);
   if (limit && chat_limit && *limit != *chat_limit) {
     fields.refuse("max_completion_tokens", "the same as max_tokens, or one of them");
   }

@@ -4,7 +4,7 @@
 #include <new>
 
 #include "error.h"
-#include "text/utf8_stream.h"
+#include "text/utf8.h"
 
 namespace specbound::server {
 

@@ -423,7 +423,7 @@ void HttplibServer::check_host(const httplib::Request& request) const {
   if (is_loopback(host)) return;
   throw ApiError(403,
                  "expected a Host header that names this machine, as localhost does, found \"" +
-                     printable(host) + "\"; a server with --api-key takes any",
+                     printable(host) + "\"; a server with an API key takes any",
                  "", "host_not_allowed");
 }
 

@@ -5,8 +5,7 @@
 
 #include "error.h"
 #include "server/json_body.h"
-#include "text/utf8_check.h"
-#include "text/utf8_stream.h"
+#include "text/utf8.h"
 
 namespace specbound::server {
 

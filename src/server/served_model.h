@@ -1,5 +1,5 @@
-// What the server needs of a model. The program has one behind it (app/serve_model.h), tests have
-// their own.
+// What the server needs of a model. The program has one behind it (server/serve_model.h), tests
+// have their own.
 #pragma once
 
 #include <atomic>

@@ -4,12 +4,13 @@
 #include <optional>
 
 #include "error.h"
+#include "text/utf8.h"
 
 namespace specbound {
 
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::string_view kUnreadable = "\xEF\xBF\xBD";  // U+FFFD
 
 // The character that spells a byte, 0x21 to 0x143.
 constexpr std::array<uint16_t, 256> kSpelling = [] {
@@ -31,16 +32,13 @@ constexpr std::array<int16_t, 0x144> kSpelledByte = [] {
 }();
 
 std::string spelled(std::string_view bytes) {
+  static const std::array<std::string, 256> kTexts = [] {
+    std::array<std::string, 256> texts;
+    for (int byte = 0; byte < 256; ++byte) texts[byte] = to_utf8(kSpelling[byte]);
+    return texts;
+  }();
   std::string out;
-  for (const char byte : bytes) {
-    const uint16_t c = kSpelling[static_cast<unsigned char>(byte)];
-    if (c < 0x80) {
-      out += static_cast<char>(c);
-    } else {
-      out += static_cast<char>(0xC0 | c >> 6);
-      out += static_cast<char>(0x80 | (c & 0x3F));
-    }
-  }
+  for (const char byte : bytes) out += kTexts[static_cast<unsigned char>(byte)];
   return out;
 }
 
@@ -48,16 +46,13 @@ std::string spelled(std::string_view bytes) {
 // tokenizers.
 std::string unspelled(std::string_view text) {
   std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x80) {
-      const unsigned next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
-      if ((c & 0xE0) != 0xC0 || (next & 0xC0) != 0x80) return std::string(text);
-      c = (c & 0x1F) << 6 | (next & 0x3F);
-      ++i;
-    }
-    if (c >= kSpelledByte.size() || kSpelledByte[c] < 0) return std::string(text);
-    out += static_cast<char>(kSpelledByte[c]);
+  for (std::string_view rest = text; !rest.empty();) {
+    const Utf8Head head = utf8_head(rest);
+    const bool spells = head.kind == Utf8Head::kWhole && head.code < kSpelledByte.size() &&
+                        kSpelledByte[head.code] >= 0;
+    if (!spells) return std::string(text);
+    out += static_cast<char>(kSpelledByte[head.code]);
+    rest.remove_prefix(head.length);
   }
   return out;
 }
@@ -92,22 +87,16 @@ BpeTokenizer::BpeTokenizer(const Gguf& gguf, const PreFamily& family)
       ignore_merges_(family.ignore_merges) {
   for (const std::string_view text : vocabulary_.texts)
     max_size_ = std::max(max_size_, text.size());
-  find_bytes(gguf);
+  find_bytes();
 }
 
 // A token stands for a byte when that is what it decodes to: one that is always matched in text by
 // its own characters (user-defined) may be spelled like a byte and mean something else.
-void BpeTokenizer::find_bytes(const Gguf& gguf) {
+void BpeTokenizer::find_bytes() {
   for (int value = 0; value < 256; ++value) {
     const std::string byte(1, static_cast<char>(value));
     const int32_t id = vocabulary_.index.find(spelled(byte));
     byte_ids_[value] = id >= 0 && piece(id) == byte ? id : -1;
-    if (byte_ids_[value] < 0 && vocabulary_.unknown < 0 && !never_in_utf8(value)) {
-      throw Error(ErrorCode::kFormat,
-                  format("%s: the vocabulary has neither a token for byte 0x%02X nor an unknown "
-                         "token; some text could not be turned into tokens",
-                         gguf.path().c_str(), value));
-    }
   }
 }
 
@@ -129,14 +118,16 @@ void BpeTokenizer::encode_word(std::string_view word, MergeRun& run,
     }
   }
   run.clear();
-  const auto add = [&](char byte) { run.add(1, byte_ids_[static_cast<unsigned char>(byte)]); };
-  for (const char byte : word) {
-    if (byte_ids_[static_cast<unsigned char>(byte)] >= 0) {
-      add(byte);
-    } else if (vocabulary_.unknown >= 0) {
-      run.add(1, vocabulary_.unknown);
+  const auto add = [&](unsigned char byte) {
+    if (byte_ids_[byte] < 0 && vocabulary_.unknown < 0) no_token_for(byte);
+    run.add(1, byte_ids_[byte] >= 0 ? byte_ids_[byte] : vocabulary_.unknown);
+  };
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte_ids_[byte] < 0 && vocabulary_.unknown < 0 && never_in_utf8(byte)) {
+      for (const char other : kUnreadable) add(static_cast<unsigned char>(other));
     } else {
-      for (const char c : kReplacement) add(c);
+      add(byte);
     }
   }
   run.merge([&](MergeRun::Symbol& left, const MergeRun::Symbol& right) {

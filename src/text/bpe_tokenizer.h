@@ -7,8 +7,8 @@
 // special tokens are cut out of the text first. Unlike both, bytes that are no UTF-8 stay what they
 // are, and merging never produces control or unknown tokens: what a user types stays text.
 //
-// A vocabulary may lack bytes that occur in no UTF-8 (DeepSeek's do): where it has no unknown token
-// either, such a byte is read as U+FFFD.
+// A vocabulary may lack bytes. Where it has no unknown token either, one that occurs in no UTF-8
+// (DeepSeek's lack those) is read as U+FFFD, and text with another (Falcon's lack some) is refused.
 #pragma once
 
 #include <array>
@@ -19,8 +19,7 @@
 #include <vector>
 
 #include "model/gguf.h"
-#include "text/merge_pairs.h"
-#include "text/merge_run.h"
+#include "text/merges.h"
 #include "text/pre_patterns.h"
 #include "text/pre_tokenizer.h"
 #include "text/vocabulary_tokenizer.h"
@@ -39,7 +38,7 @@ class BpeTokenizer final : public VocabularyTokenizer {
  private:
   BpeTokenizer(const Gguf& gguf, const PreFamily& family);
 
-  void find_bytes(const Gguf& gguf);
+  void find_bytes();
   int32_t whole_word(std::string_view word) const;  // -1: no token that text may produce
   void encode_word(std::string_view word, MergeRun& run, std::vector<int32_t>& ids) const;
 

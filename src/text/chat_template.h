@@ -1,5 +1,6 @@
-// Renders a conversation as the prompt text its model was trained on, as pieces: control tokens are
-// theirs, user text is never parsed for them.
+// Renders a conversation as the prompt text its model was trained on: the Jinja text of the model's
+// file, or a built-in one, run by jinja.h. What messages hold stays text there: control tokens are
+// the template's alone.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,10 @@ class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
 
-  // The built-in template of that name; without one the template that tokenizer.chat_template comes
-  // to, found by rendering conversations with it. A template that is none of the built-in ones is
-  // replaced by ChatML, and a missing one too if the vocabulary has ChatML's tokens; notes() says
-  // so. Throws Error(kUsage) for an unknown name and Error(kUnsupported) for a file without a
-  // template (--raw still works).
+  // The built-in template of that name; without one tokenizer.chat_template. One that cannot be
+  // rendered here is replaced by ChatML, and a missing one too if the vocabulary has ChatML's
+  // tokens; notes() says so. Throws Error(kUsage) for an unknown name and Error(kUnsupported) for a
+  // file without a template (--raw still works).
   static std::unique_ptr<ChatTemplate> from_gguf(const Gguf& gguf, std::string_view name = {});
 
   // What `name` may be, in the order of the list that help texts show.
@@ -37,9 +37,10 @@ class ChatTemplate {
   virtual const char* name() const = 0;
 
   // Ids of the whole conversation, BOS included, ending where the assistant's next reply begins.
+  // Throws Error(kUnsupported) for a conversation that the template cannot render.
   virtual std::vector<int32_t> encode(const Tokenizer& tokenizer,
                                       std::span<const ChatMessage> messages) const = 0;
-  // The same as text with control tokens spelled out (what the Jinja original renders).
+  // The same as text with control tokens spelled out.
   virtual std::string render(std::span<const ChatMessage> messages) const = 0;
   // How a generated reply is stored as a message: the space the template puts in front is cut.
   virtual std::string reply_text(std::string_view generated) const = 0;
@@ -50,5 +51,12 @@ class ChatTemplate {
  protected:
   std::vector<std::string> notes_;
 };
+
+struct BuiltinTemplate {
+  std::string name;
+  std::string jinja;
+  std::vector<std::string> controls;  // tokens without which it is only text
+};
+const std::vector<BuiltinTemplate>& builtin_templates();
 
 }  // namespace specbound

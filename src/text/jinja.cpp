@@ -28,12 +28,15 @@ class Interpreter {
  public:
   Interpreter(const Program& program, Budget& budget) : program_(program), heap_(budget) {}
 
-  std::string run(const Inputs& inputs) {
+  Text run(const Inputs& inputs) {
+    heeds_refusals_ = inputs.heeds_refusals;
     Scope* globals = new_scope(nullptr);
     List messages;
-    for (const auto& [role, content] : inputs.messages) {
+    for (size_t i = 0; i < inputs.messages.size(); ++i) {
+      const auto& [role, content] = inputs.messages[i];
+      Text text(content, inputs.marked.value_or(i) == i);
       messages.push_back(
-          heap_.dict({{"role", heap_.text(role)}, {"content", heap_.text(content)}}));
+          heap_.dict({{"role", heap_.text(role)}, {"content", heap_.text(std::move(text))}}));
     }
     globals->names = {
         {"messages", heap_.list(std::move(messages))},
@@ -47,7 +50,7 @@ class Interpreter {
         {"strftime_now", Value::of(Function::kStrftime)},
     };
     scope_ = new_scope(globals);
-    std::string out;
+    Text out;
     out_ = &out;
     run_body(program_.body);
     if (flow_ != Flow::kOn) throw NotUnderstood();  // a break outside of a loop
@@ -88,7 +91,8 @@ class Interpreter {
     names.emplace_back(name, value);
   }
 
-  void put_text(std::string_view text) {
+  template <typename T>  // Text, or the template's own
+  void put_text(const T& text) {
     heap_.grow(text.size());
     *out_ += text;
   }
@@ -107,7 +111,7 @@ class Interpreter {
   void run_statement(const Statement& s) {
     switch (s.kind) {
       case Statement::kText:
-        return put_text(s.text);
+        return put_text(std::string_view(s.text));
       case Statement::kOutput:
         return put_text(to_text(value_of(s.a)));
       case Statement::kIf:
@@ -154,10 +158,10 @@ class Interpreter {
   }
 
   // What a statement's body puts out in a scope of its own, through its filters.
-  std::string captured(const Statement& s, Scope* outer) {
-    std::string text;
+  Text captured(const Statement& s, Scope* outer) {
+    Text text;
     {
-      std::string* const out = std::exchange(out_, &text);
+      Text* const out = std::exchange(out_, &text);
       Scope* const scope = std::exchange(scope_, new_scope(outer));
       run_body(s.body);
       scope_ = scope;
@@ -307,7 +311,10 @@ class Interpreter {
       called = attribute_of(object, callee.text, heap_);
     }
     const CallValues args = values_of(e.args);
-    if (called.is(Kind::kFunction)) return call_function(called.function, args, heap_);
+    if (called.is(Kind::kFunction)) {
+      if (called.function == Function::kRaise && !heeds_refusals_) return Value();
+      return call_function(called.function, args, heap_);
+    }
     if (!called.is(Kind::kMacro)) throw NotUnderstood();
     return call_macro(*called.macro, args);
   }
@@ -332,8 +339,8 @@ class Interpreter {
     Dict out;
     for (size_t i = 0; i < e.args.list.size(); i += 2) {
       const Value key = value_of(e.args.list[i]);
-      if (!key.is(Kind::kString)) throw NotUnderstood();
-      put_name(out, *key.text, value_of(e.args.list[i + 1]));
+      if (!key.is(Kind::kString) || key.text->has_input()) throw NotUnderstood();
+      put_name(out, key.text->bytes(), value_of(e.args.list[i + 1]));
     }
     return heap_.dict(std::move(out));
   }
@@ -348,7 +355,8 @@ class Interpreter {
 
   Value arithmetic(const std::string& sign, const Value& a, const Value& b) {
     if (sign == "+" && a.is(Kind::kString) && b.is(Kind::kString)) {
-      return heap_.text(*a.text + *b.text);
+      Text out = *a.text;
+      return heap_.text(std::move(out += *b.text));
     }
     if (sign == "+" && a.is(Kind::kList) && b.is(Kind::kList)) {
       List out = *a.list;
@@ -358,7 +366,7 @@ class Interpreter {
     if (sign == "*" && a.is(Kind::kString) && b.is(Kind::kInt)) {
       if (b.integer > 4096) throw NotUnderstood();
       heap_.grow(a.text->size() * std::max<int64_t>(b.integer, 0));
-      std::string out;
+      Text out;
       for (int64_t i = 0; i < b.integer; ++i) out += *a.text;
       return heap_.text(std::move(out));
     }
@@ -388,9 +396,9 @@ class Interpreter {
   }
 
   Value concat(const Expression& e) {
-    std::string out;
+    Text out;
     for (const Node node : e.args.list) {
-      const std::string text = to_text(value_of(node));
+      const Text text = to_text(value_of(node));
       heap_.grow(text.size());
       out += text;
     }
@@ -424,15 +432,26 @@ class Interpreter {
   std::deque<Scope> scopes_;
   std::deque<Macro> macros_;
   Scope* scope_ = nullptr;
-  std::string* out_ = nullptr;
+  Text* out_ = nullptr;
+  bool heeds_refusals_ = true;
   Flow flow_ = Flow::kOn;
   int depth_ = 0;
 };
 
 }  // namespace
 
-std::string Template::render(const Inputs& inputs) {
-  return Interpreter(program_, budget_).run(inputs);
+Text Template::render(const Inputs& inputs) const {
+  size_t bytes = 0;
+  for (const auto& [role, content] : inputs.messages) bytes += content.size();
+  const size_t n = inputs.messages.size();
+  Budget budget;
+  budget.steps += static_cast<int64_t>(4 * bytes + 4000 * n);
+  budget.bytes += 64 * bytes + 4096 * n;
+  return render(inputs, budget);
+}
+
+Text Template::render(const Inputs& inputs, Budget& budget) const {
+  return Interpreter(program_, budget).run(inputs);
 }
 
 }  // namespace specbound::jinja

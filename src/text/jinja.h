@@ -19,6 +19,8 @@ struct Inputs {
   std::vector<std::pair<std::string, std::string>> messages;
   std::string bos_token, eos_token;
   bool add_generation_prompt = false;
+  std::optional<size_t> marked = {};  // of the messages, the one whose content is input; none: all
+  bool heeds_refusals = true;         // false: raise_exception() does nothing
 };
 
 class Template {
@@ -26,13 +28,13 @@ class Template {
   // Throws NotUnderstood.
   explicit Template(std::string_view source) : program_(parse(source)) {}
 
-  // Throws NotUnderstood, and Refused where the template raises an exception. All renderings
-  // together stay in one Budget.
-  std::string render(const Inputs& inputs);
+  // Throws NotUnderstood, and Refused where the template raises an exception. The budget goes by
+  // what the messages hold, or is one that renderings share.
+  Text render(const Inputs& inputs) const;
+  Text render(const Inputs& inputs, Budget& budget) const;
 
  private:
   Program program_;
-  Budget budget_;
 };
 
 }  // namespace specbound::jinja

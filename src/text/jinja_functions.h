@@ -26,22 +26,6 @@ Value call_method(const Value& object, std::string_view name, const CallValues& 
 // Throws Refused too.
 Value call_function(Function function, const CallValues& args, Heap& heap);
 
-// Shared by filters, tests and methods; each throws NotUnderstood for a value of another kind.
-const std::string& string_of(const Value& v);
-int64_t int_of(const Value& v);
-const List& list_of(const Value& v);
-std::string ascii(std::string_view text);  // `text`, if it is that
-std::string capitalized(std::string_view text);
-Value strip_of(std::string_view text, const Value* set, Side side, Heap& heap);
-std::string replaced(std::string_view text, std::string_view from, std::string_view to,
-                     const Value* at_most, Heap& heap);
-Value joined(const Value& v, const CallValues& args, Heap& heap);  // join(between, attribute)
-Value items_of(const Value& v, Heap& heap);
-// The value of `item` that attribute="a.b" names.
-Value by_attribute(const Value& item, std::string_view path, Heap& heap);
-const Value& needed(const CallValues& args, size_t position, std::string_view name);
-size_t count_of(const Value* v);  // a limit; none if it is negative or not given
-
 Value attribute_of(const Value& object, std::string_view name, Heap& heap);  // object.name
 Value item_of(const Value& object, const Value& key, Heap& heap);            // object[key]
 // object[from:to:step]; null where nothing stands.

@@ -1,13 +1,16 @@
-#include "text/jinja_lexer.h"
-
+// Cuts a Jinja template into text and the tokens inside its tags, with white space cut as the
+// settings of chat templates have it: trim_blocks (a line end behind {% %} and {# #} goes) and
+// lstrip_blocks (blanks before them go, from the line's beginning), and - and + where they stand.
+// Reference: jinja2's lexer.py.
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
 
+#include "text/jinja_parser.h"
 #include "text/jinja_text.h"
 #include "text/jinja_value.h"
-#include "text/utf8_check.h"
+#include "text/utf8.h"
 
 namespace specbound::jinja {
 
@@ -61,7 +64,7 @@ std::string unescaped(std::string_view text) {
     } else if (c == 'x' || c == 'u' || c == 'U') {
       const size_t n = c == 'x' ? 2 : c == 'u' ? 4 : 8;
       if (text.size() - i - 1 < n) throw NotUnderstood();
-      const std::string character = utf8(hex_digits(text.substr(i + 1, n)));
+      const std::string character = to_utf8(hex_digits(text.substr(i + 1, n)));
       if (character.empty()) throw NotUnderstood();
       out += character;
       i += n;

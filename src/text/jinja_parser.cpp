@@ -5,14 +5,12 @@
 #include <initializer_list>
 #include <utility>
 
-#include "text/jinja_lexer.h"
-
 namespace specbound::jinja {
 
 namespace {
 
 constexpr size_t kMaxSource = size_t{128} << 10;
-constexpr int kMaxDepth = 48;  // of brackets, blocks, else-chains
+constexpr int kMaxNesting = 48;  // of brackets, blocks, else-chains
 
 bool is_operator(const Token& token, std::string_view text) {
   return token.kind == Token::kOperator && token.text == text;
@@ -29,7 +27,9 @@ class Parser {
   Program run() {
     program_.body = block({});
     for (Expression& e : program_.expressions) {  // the texts stay where they are from now on
-      if (e.kind == Expression::kConstant && e.value.is(Kind::kString)) e.value.text = &e.text;
+      if (e.kind != Expression::kConstant || !e.value.is(Kind::kString)) continue;
+      e.constant = Text(std::move(e.text));
+      e.value.text = &e.constant;
     }
     return std::move(program_);
   }
@@ -37,7 +37,7 @@ class Parser {
  private:
   struct Deeper {
     explicit Deeper(int& counter) : depth(counter) {
-      if (++depth > kMaxDepth) throw NotUnderstood();
+      if (++depth > kMaxNesting) throw NotUnderstood();
     }
     ~Deeper() { --depth; }
     int& depth;

@@ -13,6 +13,28 @@
 
 namespace specbound::jinja {
 
+// A piece of a template: text, or a token inside of a tag.
+struct Token {
+  enum Kind : char {
+    kText,         // outside of tags
+    kBeginOutput,  // {{
+    kEndOutput,    // }}
+    kBeginBlock,   // {%
+    kEndBlock,     // %}
+    kName,
+    kString,  // its contents, escapes resolved
+    kInt,
+    kFloat,
+    kOperator,
+    kEnd,
+  };
+  Kind kind;
+  std::string text;
+};
+
+// Ends with kEnd. Throws NotUnderstood.
+std::vector<Token> tokenize(std::string_view source);
+
 using Node = int32_t;  // index; -1: none
 
 struct Arguments {
@@ -22,7 +44,7 @@ struct Arguments {
 
 struct Expression {
   enum Kind : char {
-    kConstant,    // value; a string's text is in `text`
+    kConstant,    // value; a string lies in `constant`
     kName,        // text
     kAttribute,   // a.text
     kItem,        // a[b]
@@ -47,6 +69,7 @@ struct Expression {
   Arguments args = {};
   std::vector<std::string> operators = {};
   Value value = {};
+  Text constant = {};
 };
 
 struct Statement {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <utility>
+
+#include "text/utf8.h"
 
 namespace specbound::jinja {
 
@@ -15,20 +18,9 @@ struct Character {
 
 // The character that a text which is not empty begins with.
 Character first_character(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t lead = at(0);
-  if (lead < 0x80) return {lead, 1};
-  const size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  const Character broken = {0x110000u + lead, 1};
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < size) return broken;
-  char32_t code = lead & (0xFF >> (size + 1));
-  for (size_t i = 1; i < size; ++i) {
-    if ((at(i) & 0xC0) != 0x80) return broken;
-    code = code << 6 | (at(i) & 0x3F);
-  }
-  const bool overlong = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
-  if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return broken;
-  return {code, size};
+  const Utf8Head head = utf8_head(text);
+  if (head.kind == Utf8Head::kWhole) return {head.code, static_cast<size_t>(head.length)};
+  return {0x110000u + static_cast<uint8_t>(text[0]), 1};
 }
 
 // The character that a text ends with: as first_character() would have met it.
@@ -68,6 +60,52 @@ std::string_view strip_if(std::string_view text, Side side, const Predicate& goe
 }
 
 }  // namespace
+
+Text::Text(std::string bytes, bool input) : bytes_(std::move(bytes)) {
+  if (input && !bytes_.empty()) edges_ = {0, bytes_.size()};
+}
+
+std::vector<Text::Part> Text::parts() const {
+  std::vector<Part> out;
+  size_t at = 0;
+  bool input = false;
+  const auto add = [&](size_t edge) {
+    if (edge > at) out.push_back({std::string_view(bytes_).substr(at, edge - at), input});
+    at = edge;
+    input = !input;
+  };
+  for (const size_t edge : edges_) add(edge);
+  add(bytes_.size());
+  return out;
+}
+
+Text Text::part(std::string_view view) const {
+  Text out{std::string(view)};
+  if (view.empty() || edges_.empty()) return out;
+  const size_t begin = view.data() - bytes_.data(), end = begin + view.size();
+  auto edge = std::upper_bound(edges_.begin(), edges_.end(), begin);
+  if ((edge - edges_.begin()) % 2 != 0) out.edges_.push_back(0);  // begins inside of input
+  for (; edge != edges_.end() && *edge < end; ++edge) out.edges_.push_back(*edge - begin);
+  if (out.edges_.size() % 2 != 0) out.edges_.push_back(view.size());
+  return out;
+}
+
+Text& Text::operator+=(const Text& other) {
+  const size_t offset = bytes_.size();
+  bytes_ += other.bytes_;
+  auto edge = other.edges_.begin();
+  if (edge != other.edges_.end() && *edge == 0 && !edges_.empty() && edges_.back() == offset) {
+    edges_.pop_back();  // input goes on
+    ++edge;
+  }
+  for (; edge != other.edges_.end(); ++edge) edges_.push_back(offset + *edge);
+  return *this;
+}
+
+Text& Text::operator+=(std::string_view own) {
+  bytes_ += own;
+  return *this;
+}
 
 std::vector<std::string_view> characters(std::string_view text) {
   std::vector<std::string_view> out;
@@ -147,12 +185,11 @@ std::vector<std::string_view> split_lines(std::string_view text) {
   return out;
 }
 
-std::string replace(std::string_view text, std::string_view from, std::string_view to,
-                    size_t at_most) {
-  std::string out;
-  for (const std::string_view part : split(text, from, at_most)) {
-    if (part.data() != text.data()) out += to;
-    out += part;
+Text replace(const Text& text, std::string_view from, const Text& to, size_t at_most) {
+  Text out;
+  for (const std::string_view part : split(text.bytes(), from, at_most)) {
+    if (part.data() != text.bytes().data()) out += to;
+    out += text.part(part);
   }
   return out;
 }
@@ -196,28 +233,6 @@ std::string json_string(std::string_view text, bool ensure_ascii) {
     }
   }
   return out + '"';
-}
-
-std::string utf8(char32_t c) {
-  std::string out;
-  if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return out;
-  const auto tail = [&](int shift) { out += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xC0 | c >> 6);
-    tail(0);
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xE0 | c >> 12);
-    tail(6);
-    tail(0);
-  } else {
-    out += static_cast<char>(0xF0 | c >> 18);
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-  return out;
 }
 
 std::string fixed_date(std::string_view pattern) {

@@ -1,5 +1,5 @@
-// Strings as Python handles them, for Jinja templates and for the layouts that stand for them. All
-// are UTF-8; bytes that are none count as characters of their own.
+// Strings as Python handles them, for Jinja templates. All are UTF-8; bytes that are none count as
+// characters of their own.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,36 @@
 #include <vector>
 
 namespace specbound::jinja {
+
+// A string that knows which of its bytes came out of a message: these are input, in which control
+// tokens stay text. Whatever a template makes of a string keeps the marks; what loses track of
+// bytes marks its whole result.
+class Text {
+ public:
+  struct Part {
+    std::string_view bytes;
+    bool input;
+  };
+
+  Text() = default;
+  explicit Text(std::string bytes, bool input = false);
+
+  const std::string& bytes() const { return bytes_; }
+  size_t size() const { return bytes_.size(); }
+  bool empty() const { return bytes_.empty(); }
+  bool has_input() const { return !edges_.empty(); }
+  // In order, none of them empty.
+  std::vector<Part> parts() const;
+
+  // Precondition: `view` lies in bytes().
+  Text part(std::string_view view) const;
+  Text& operator+=(const Text& other);
+  Text& operator+=(std::string_view own);
+
+ private:
+  std::string bytes_;
+  std::vector<size_t> edges_;  // where input begins and ends, in turn
+};
 
 std::vector<std::string_view> characters(std::string_view text);
 size_t count_characters(std::string_view text);
@@ -29,8 +59,7 @@ std::vector<std::string_view> split_words(std::string_view text);
 std::vector<std::string_view> split_lines(std::string_view text);
 
 // str.replace(from, to, at_most). `from` is not empty.
-std::string replace(std::string_view text, std::string_view from, std::string_view to,
-                    size_t at_most = -1);
+Text replace(const Text& text, std::string_view from, const Text& to, size_t at_most = -1);
 
 // ASCII letters only. is_ascii() says where that is all there is to it.
 bool is_ascii(std::string_view text);
@@ -39,9 +68,6 @@ std::string lower(std::string_view text);
 
 // A string of JSON, quotes included.
 std::string json_string(std::string_view text, bool ensure_ascii);
-
-// The UTF-8 of a code point; nothing for one that has none.
-std::string utf8(char32_t code_point);
 
 // The only day on which templates are rendered, Friday 26 July 2024, in the words of strftime's
 // `pattern`; a reply must not depend on the day it is made. Empty if it asks for more than a date.

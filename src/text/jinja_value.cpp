@@ -10,8 +10,7 @@ namespace specbound::jinja {
 
 namespace {
 
-constexpr size_t kMaxBytes = size_t{4} << 20;  // of one rendering
-constexpr int kMaxDepth = 32;                  // of lists in lists
+constexpr int kMaxListDepth = 32;  // of lists in lists
 
 bool is_number(const Value& v) {
   return v.is(Kind::kInt) || v.is(Kind::kFloat) || v.is(Kind::kBool);
@@ -55,13 +54,13 @@ void Heap::step(size_t n) {
 
 void Heap::grow(size_t bytes) {
   bytes_ += bytes;
-  if (bytes_ > kMaxBytes) throw NotUnderstood();
+  if (bytes_ > budget_.bytes) throw NotUnderstood();
   touch(bytes);
 }
 
-Value Heap::text(std::string s) {
-  grow(sizeof s + s.size());
-  texts_.push_back(std::move(s));
+Value Heap::text(Text t) {
+  grow(sizeof t + t.size());
+  texts_.push_back(std::move(t));
   return Value::of(&texts_.back());
 }
 
@@ -120,7 +119,7 @@ bool truth(const Value& v) {
 }
 
 bool equal(const Value& a, const Value& b, Heap& heap, int depth) {
-  if (depth > kMaxDepth) throw NotUnderstood();
+  if (depth > kMaxListDepth) throw NotUnderstood();
   heap.step();
   if (is_number(a) && is_number(b)) {
     if (a.is(Kind::kFloat) || b.is(Kind::kFloat)) return as_double(a) == as_double(b);
@@ -133,7 +132,7 @@ bool equal(const Value& a, const Value& b, Heap& heap, int depth) {
       return true;
     case Kind::kString:
       heap.touch(std::min(a.text->size(), b.text->size()));
-      return *a.text == *b.text;
+      return a.text->bytes() == b.text->bytes();
     case Kind::kList:
       return a.list->size() == b.list->size() &&
              std::equal(
@@ -157,7 +156,8 @@ bool equal(const Value& a, const Value& b, Heap& heap, int depth) {
 int compare(const Value& a, const Value& b, Heap& heap) {
   if (a.is(Kind::kString) && b.is(Kind::kString)) {
     heap.touch(std::min(a.text->size(), b.text->size()));
-    return sign(a.text->compare(*b.text), 0);  // bytes of UTF-8 sort as their characters do
+    return sign(a.text->bytes().compare(b.text->bytes()),
+                0);  // bytes of UTF-8 sort as their characters do
   }
   if (!is_number(a) || !is_number(b)) throw NotUnderstood();
   if (!a.is(Kind::kFloat) && !b.is(Kind::kFloat)) return sign(as_int(a), as_int(b));
@@ -170,10 +170,10 @@ bool contains(const Value& container, const Value& item, Heap& heap) {
     case Kind::kString:
       if (!item.is(Kind::kString)) throw NotUnderstood();
       heap.step(1 + container.text->size() * item.text->size() / 256);
-      return container.text->find(*item.text) != std::string::npos;
+      return container.text->bytes().find(item.text->bytes()) != std::string::npos;
     case Kind::kDict:
       heap.step(container.dict->size());
-      return item.is(Kind::kString) && find(*container.dict, *item.text);
+      return item.is(Kind::kString) && find(*container.dict, item.text->bytes());
     case Kind::kList:
       return std::any_of(container.list->begin(), container.list->end(),
                          [&](const Value& v) { return equal(v, item, heap); });
@@ -184,18 +184,18 @@ bool contains(const Value& container, const Value& item, Heap& heap) {
   }
 }
 
-std::string to_text(const Value& v) {
+Text to_text(const Value& v) {
   switch (v.kind) {
     case Kind::kUndefined:
-      return "";
+      return Text();
     case Kind::kNone:
-      return "None";
+      return Text("None");
     case Kind::kBool:
-      return v.boolean ? "True" : "False";
+      return Text(v.boolean ? "True" : "False");
     case Kind::kInt:
-      return std::to_string(v.integer);
+      return Text(std::to_string(v.integer));
     case Kind::kFloat:
-      return float_text(v.number);
+      return Text(float_text(v.number));
     case Kind::kString:
       return *v.text;
     default:
@@ -203,41 +203,42 @@ std::string to_text(const Value& v) {
   }
 }
 
-std::string to_json(const Value& v, bool ensure_ascii, int indent, Heap& heap, int depth) {
-  if (depth > kMaxDepth) throw NotUnderstood();
+Text to_json(const Value& v, bool ensure_ascii, int indent, Heap& heap, int depth) {
+  if (depth > kMaxListDepth) throw NotUnderstood();
   heap.step();
   const auto line = [&](int d) {
     return indent < 0 ? std::string() : "\n" + std::string(static_cast<size_t>(indent) * d, ' ');
   };
   const std::string comma = indent < 0 ? ", " : ",";
-  std::string out;
+  Text out;
   switch (v.kind) {
     case Kind::kNone:
-      return "null";
+      return Text("null");
     case Kind::kBool:
-      return v.boolean ? "true" : "false";
+      return Text(v.boolean ? "true" : "false");
     case Kind::kInt:
     case Kind::kFloat:
       return to_text(v);
     case Kind::kString:
       heap.touch(v.text->size());
-      return json_string(*v.text, ensure_ascii);
+      return Text(json_string(v.text->bytes(), ensure_ascii), v.text->has_input());
     case Kind::kList:
-      if (v.list->empty()) return "[]";
+      if (v.list->empty()) return Text("[]");
       for (const Value& item : *v.list) {
-        out += (out.empty() ? "[" : comma) + line(depth + 1) +
-               to_json(item, ensure_ascii, indent, heap, depth + 1);
+        out += (out.empty() ? "[" : comma) + line(depth + 1);
+        out += to_json(item, ensure_ascii, indent, heap, depth + 1);
         heap.touch(out.size());
       }
-      return out + line(depth) + "]";
+      return out += line(depth) + "]";
     case Kind::kDict:
-      if (v.dict->empty()) return "{}";
+      if (v.dict->empty()) return Text("{}");
       for (const auto& [key, value] : *v.dict) {
-        out += (out.empty() ? "{" : comma) + line(depth + 1) + json_string(key, ensure_ascii) +
-               ": " + to_json(value, ensure_ascii, indent, heap, depth + 1);
+        out +=
+            (out.empty() ? "{" : comma) + line(depth + 1) + json_string(key, ensure_ascii) + ": ";
+        out += to_json(value, ensure_ascii, indent, heap, depth + 1);
         heap.touch(out.size());
       }
-      return out + line(depth) + "}";
+      return out += line(depth) + "}";
     default:
       throw NotUnderstood();
   }
@@ -251,8 +252,8 @@ const List* elements(const Value& v, Heap& heap) {
     case Kind::kUndefined:
       break;
     case Kind::kString:
-      for (const std::string_view character : characters(*v.text)) {
-        out.push_back(heap.text(std::string(character)));
+      for (const std::string_view character : characters(v.text->bytes())) {
+        out.push_back(heap.text(v.text->part(character)));
       }
       break;
     case Kind::kDict:
@@ -270,7 +271,7 @@ int64_t length(const Value& v, Heap& heap) {
       return 0;
     case Kind::kString:
       heap.touch(v.text->size());
-      return static_cast<int64_t>(count_characters(*v.text));
+      return static_cast<int64_t>(count_characters(v.text->bytes()));
     case Kind::kList:
       return static_cast<int64_t>(v.list->size());
     case Kind::kDict:

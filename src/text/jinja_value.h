@@ -11,13 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include "text/jinja_text.h"
+
 namespace specbound::jinja {
 
 // The template is broken, wants more than it may use, or something that is not built in here: this
 // program cannot tell what it does.
 struct NotUnderstood {};
 // The template refuses the conversation: raise_exception().
-struct Refused {};
+struct Refused {
+  std::string reason;
+};
 
 struct Loop;
 struct Macro;
@@ -49,7 +53,7 @@ struct Value {
     bool boolean;
     int64_t integer = 0;
     double number;
-    const std::string* text;
+    const Text* text;
     const List* list;
     Dict* dict;  // changed only if it is a namespace
     const Loop* loop;
@@ -67,10 +71,10 @@ struct Value {
     v.number = d;
     return v;
   }
-  static Value of(const std::string* s) {
+  static Value of(const Text* t) {
     Value v;
     v.kind = Kind::kString;
-    v.text = s;
+    v.text = t;
     return v;
   }
   static Value of(Function f) {
@@ -111,10 +115,12 @@ struct Loop {
   size_t index;
 };
 
-// What all renderings of one template may use together; a step of the interpreter costs 1. Real
-// templates need below 4,000 for a conversation.
+// What renderings may use; a step of the interpreter costs 1. Real templates need below 4,000 for a
+// short conversation. Steps are counted down over all renderings that share a budget, bytes are
+// those of one.
 struct Budget {
   int64_t steps = 1'000'000;
+  size_t bytes = size_t{4} << 20;
 };
 
 class Heap {
@@ -126,7 +132,8 @@ class Heap {
   // Each throws NotUnderstood where a limit is passed.
   void step(size_t n = 1);
   void touch(size_t bytes) { step(1 + bytes / 64); }  // reading that many
-  Value text(std::string s);
+  Value text(Text t);
+  Value text(std::string own) { return text(Text(std::move(own))); }
   Value list(List l);
   Value dict(Dict d);
   Value names(Dict d);  // a namespace
@@ -143,7 +150,7 @@ class Heap {
  private:
   Budget& budget_;
   size_t bytes_ = 0;
-  std::deque<std::string> texts_;
+  std::deque<Text> texts_;
   std::deque<List> lists_;
   std::deque<Dict> dicts_;
 };
@@ -157,9 +164,9 @@ bool equal(const Value& a, const Value& b, Heap& heap, int depth = 0);
 int compare(const Value& a, const Value& b, Heap& heap);
 bool contains(const Value& container, const Value& item, Heap& heap);
 // What {{ v }} puts out.
-std::string to_text(const Value& v);
+Text to_text(const Value& v);
 // json.dumps(v, ensure_ascii, indent), the filter as transformers has it; indent -1: one line.
-std::string to_json(const Value& v, bool ensure_ascii, int indent, Heap& heap, int depth = 0);
+Text to_json(const Value& v, bool ensure_ascii, int indent, Heap& heap, int depth = 0);
 // The elements that a loop over `v` meets.
 const List* elements(const Value& v, Heap& heap);
 int64_t length(const Value& v, Heap& heap);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "error.h"
-#include "text/utf8_stream.h"
+#include "text/utf8.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

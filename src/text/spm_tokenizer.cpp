@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "error.h"
-#include "text/merge_run.h"
-#include "text/utf8_stream.h"
+#include "text/merges.h"
+#include "text/utf8.h"
 
 namespace specbound {
 
@@ -96,6 +96,8 @@ struct SpmTokenizer::Merger {
       const int32_t id = owner.byte_ids_[static_cast<unsigned char>(c)];
       if (id >= 0) {
         ids.push_back(id);
+      } else if (owner.vocabulary_.unknown < 0) {
+        no_token_for(static_cast<unsigned char>(c));
       } else if (!after_unknown) {
         ids.push_back(owner.vocabulary_.unknown);
       }
@@ -198,14 +200,6 @@ void SpmTokenizer::find_bytes(const Gguf& gguf) {
                          gguf.path().c_str(), id, printable(text).c_str()));
     }
     if (byte_ids_[value] < 0) byte_ids_[value] = id;
-  }
-  const bool complete = std::find(byte_ids_.begin(), byte_ids_.end(), -1) == byte_ids_.end();
-  if (!complete && vocabulary_.unknown < 0) {
-    throw Error(
-        ErrorCode::kFormat,
-        format("%s: the vocabulary has neither all 256 byte tokens nor an unknown token; some "
-               "text could not be turned into tokens",
-               gguf.path().c_str()));
   }
 }
 

@@ -26,7 +26,8 @@ class Tokenizer {
   // Error(kFormat) for a broken one.
   static std::unique_ptr<Tokenizer> from_gguf(const Gguf& gguf);
 
-  // Any bytes are accepted, invalid UTF-8 too. Never throws for text.
+  // Any bytes are accepted, invalid UTF-8 too. Throws Error(kUnsupported) for a byte that the
+  // vocabulary has no token for, nor an unknown token in its place.
   virtual std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const = 0;
 
   // The bytes a token stands for. Control tokens give "" unless `special`. A first token's leading

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "error.h"
 #include "text/tokenizer.h"
 #include "text/vocabulary.h"
 
@@ -52,6 +53,13 @@ class VocabularyTokenizer : public Tokenizer {
     }
     if (options.add_special && vocabulary_.add_eos) ids.push_back(vocabulary_.eos);
     return ids;
+  }
+
+  [[noreturn]] static void no_token_for(unsigned char byte) {
+    throw Error(ErrorCode::kUnsupported,
+                format("the text holds byte 0x%02X, for which the model's vocabulary has neither a "
+                       "token nor an unknown token: leave it out",
+                       byte));
   }
 
   // The bytes of a token that stands for its text as it is written, or for none; nullopt where its

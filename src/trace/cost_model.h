@@ -1,5 +1,5 @@
 // What each step of a round costs on one machine with one model, measured: the currency in which
-// settings are compared. DESIGN 3.3, 9.
+// settings are compared. docs/architecture.md 3.3, 9.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Counters of the decode loop, always on; a snapshot is a copy. DESIGN 9.
+// Counters of the decode loop, always on; a snapshot is a copy. docs/architecture.md 9.
 #pragma once
 
 #include <algorithm>

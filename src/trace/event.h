@@ -1,5 +1,5 @@
 // What the decode loop tells about its work: one event for every token and one for every round.
-// DESIGN 9. Spans live as long as the call that hands the event over.
+// docs/architecture.md 9. Spans live as long as the call that hands the event over.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // What a token costs in plain decoding, from plain rounds measured on the way: the rate that a
-// speculative reply is compared with. DESIGN 1, 10.
+// speculative reply is compared with. docs/architecture.md 1, 10.
 #pragma once
 
 #include <algorithm>

@@ -14,7 +14,6 @@ namespace specbound {
 
 namespace {
 
-constexpr int kMostRows = CostModel::kRows;
 constexpr size_t kMostRounds = size_t{1} << 20;
 
 // Layer `from` of a model of `n_from` layers, in one of `n_to`.
@@ -60,7 +59,7 @@ void RoundCollector::settings(const TraceReply& reply, const TracePlace& place) 
   }
   const TraceSettings& s = *reply.settings;
   if (s.check_layers.empty()) place.refuse("a check layer", "none");
-  const int w_max = s.width_bound ? s.w_max : kMostRows;
+  const int w_max = s.width_bound ? s.w_max : CostModel::kRows;
   if (found_.check_layers.empty()) {
     found_.w_max = w_max;
     found_.check_layers = s.check_layers;
@@ -111,8 +110,8 @@ void shuffle(std::vector<T>& values, uint32_t seed) {
 }
 
 // `n` of the values, each as often as its share says and the last for the rest, in a seeded order.
-std::vector<int> dealt(const std::vector<int>& values, const std::vector<double>& shares, int n,
-                       uint32_t seed) {
+std::vector<int> apportioned(const std::vector<int>& values, const std::vector<double>& shares,
+                             int n, uint32_t seed) {
   std::vector<int> out;
   double sum = 0;
   size_t at = 0;
@@ -211,7 +210,7 @@ RecordedRounds drawn_rounds(const RoundFigures& figures, int n, int n_layers) {
     throw Error(ErrorCode::kUsage,
                 format("%s: expected %g to %g, found %g", what, low, high, value));
   };
-  check("rows of a round", figures.rows, 2, kMostRows);
+  check("rows of a round", figures.rows, 2, CostModel::kRows);
   check("compression rate of a replay", figures.compression_rate, 1, figures.rows);
   check("mean exit layer of a replay", figures.mean_exit, 1, n_layers - 1);
   check("check layers of a replay", figures.checks, 1, n_layers - 1);
@@ -225,10 +224,10 @@ RecordedRounds drawn_rounds(const RoundFigures& figures, int n, int n_layers) {
   std::iota(accepted.begin(), accepted.end(), 0);
   std::vector<double> shares;
   for (const int k : accepted) shares.push_back(std::pow(right, k) * (1 - right));
-  accepted = dealt(accepted, shares, n, 1);
+  accepted = apportioned(accepted, shares, n, 1);
   const int drafts = figures.rows - 1;
-  const std::vector<int> exits =
-      dealt(out.check_layers, exit_shares(out.check_layers, figures.mean_exit), n * drafts, 2);
+  const std::vector<int> exits = apportioned(
+      out.check_layers, exit_shares(out.check_layers, figures.mean_exit), n * drafts, 2);
   for (int i = 0; i < n; ++i) {
     const auto first = exits.begin() + static_cast<long>(i) * drafts;
     out.rounds.push_back({{first, first + drafts}, accepted[static_cast<size_t>(i)]});

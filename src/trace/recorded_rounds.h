@@ -1,6 +1,6 @@
 // The rounds of a reply as another model can replay them: where their drafts left, and how many
-// were right. Read from a trace, or drawn so that a published compression rate comes out. DESIGN
-// 3.3.
+// were right. Read from a trace, or drawn so that a published compression rate comes out.
+// docs/architecture.md 3.3.
 #pragma once
 
 #include <istream>

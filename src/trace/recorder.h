@@ -1,4 +1,5 @@
-// The trace file of --trace: what the decode loop told, as JSON lines, one object a line. DESIGN 9.
+// The trace file of --trace: what the decode loop told, as JSON lines, one object a line.
+// docs/architecture.md 9.
 //
 // Every object has a "type":
 //   header  the first line: "version" of this schema (1), "specbound" (program version), "model"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostStops = 64;                   // strings; far more than a reply takes
 constexpr size_t kMostLineBytes = size_t{1} << 20;  // one that a recorder writes has a tenth
-constexpr int kMostLayers = 4096, kMostRows = CostModel::kRows;
+constexpr int kMostLayers = 4096;
 constexpr int64_t kMostInt = TraceField::kMostInt;
 constexpr int64_t kMostNs = int64_t{1} << 53;  // of a phase: three months
 
@@ -114,7 +114,7 @@ void TraceScan::change(const TraceField& line, const TracePlace& place) {
 
 TraceSettings TraceScan::read_drafting(const TraceField& settings) const {
   TraceSettings out;
-  out.w_max = settings.at("w_max").integer(1, kMostRows);
+  out.w_max = settings.at("w_max").integer(1, CostModel::kRows);
   out.d_max = settings.at("d_max").integer(1, kMostInt);
   out.alpha = settings.at("alpha").real(0, 100);
   out.tau = settings.at("tau").real(0, 1);
@@ -166,12 +166,12 @@ std::vector<ExitCheck> TraceScan::read_checks(const TraceField& checks) const {
 
 void TraceScan::token(const TraceField& line, const TracePlace& place) {
   check_reply(line, place);
-  if (tokens_.size() >= static_cast<size_t>(kMostRows)) {
-    place.refuse(format("at most %d tokens before their round", kMostRows), "more");
+  if (tokens_.size() >= static_cast<size_t>(CostModel::kRows)) {
+    place.refuse(format("at most %d tokens before their round", CostModel::kRows), "more");
   }
   TokenRecord token;
   token.round = line.at("round").count();
-  token.rows = line.at("rows").integer(1, kMostRows);
+  token.rows = line.at("rows").integer(1, CostModel::kRows);
   token.slot = line.at("slot").integer(0, token.rows - 1);
   token.pos = line.at("pos").integer(0, header_->n_ctx);
   token.token = read_token(line.at("token"));
@@ -209,8 +209,8 @@ void TraceScan::round(const TraceField& line, const TracePlace& place) {
   round.round = line.at("round").integer(next_round_, kMostInt - 1);
   round.pos = line.at("pos").integer(0, header_->n_ctx - 1);
   round.draft_end = static_cast<DraftEnd>(line.at("draft_end").one_of(kDraftEndNames));
-  const std::vector<TraceField> slots = line.at("slots").list(kMostRows);
-  const int n = line.at("rows").integer(1, kMostRows);
+  const std::vector<TraceField> slots = line.at("slots").list(CostModel::kRows);
+  const int n = line.at("rows").integer(1, CostModel::kRows);
   if (slots.size() != static_cast<size_t>(n)) {
     place.refuse(format("\"slots\" of %d rows", n), format("%zu", slots.size()));
   }
@@ -229,7 +229,7 @@ void TraceScan::round(const TraceField& line, const TracePlace& place) {
     round.rows.push_back(std::move(row));
   }
   const std::vector<TraceField> passes =
-      line.at("passes").list(static_cast<size_t>(kMostRows) * kMostLayers);
+      line.at("passes").list(static_cast<size_t>(CostModel::kRows) * kMostLayers);
   round.passes.reserve(passes.size());
   for (const TraceField& pass : passes) {
     LayerPass out{};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "error.h"
-#include "model/half.h"
+#include "numerics/half.h"
 
 namespace specbound {
 namespace {

@@ -13,7 +13,7 @@ namespace specbound {
 
 namespace {
 
-constexpr uint64_t kMagic = 0x3130546b63704253;  // "SBpckT01"
+constexpr uint64_t kCheckpointMagic = 0x3130546b63704253;  // "SBpckT01"
 constexpr uint64_t kFnvStart = 0xcbf29ce484222325, kFnvPrime = 0x100000001b3;
 
 // Eight bytes at a time: a checkpoint may have gigabytes.
@@ -115,7 +115,7 @@ void save_checkpoint(const std::string& path, uint64_t options, const TrainingSt
                      std::span<LearningHead> heads) {
   const std::string fresh = path + ".new";
   Writer out(fresh);
-  out.value(kMagic);
+  out.value(kCheckpointMagic);
   out.value(options);
   out.value(state.place.epoch);
   out.value(state.place.window);
@@ -148,7 +148,8 @@ std::optional<TrainingState> load_checkpoint(const std::string& path, uint64_t o
                                              std::span<LearningHead> heads) {
   constexpr uint64_t kMostPoints = 1 << 20;
   Reader in(path);
-  if (!in.good() || in.value<uint64_t>() != kMagic || in.value<uint64_t>() != options) return {};
+  if (!in.good() || in.value<uint64_t>() != kCheckpointMagic || in.value<uint64_t>() != options)
+    return {};
   TrainingState state;
   state.place.epoch = in.value<int>();
   state.place.window = in.value<int>();

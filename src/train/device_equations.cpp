@@ -5,12 +5,6 @@
 namespace specbound {
 namespace {
 
-constexpr int kRowsAtOnce = 1024;
-
-size_t cells(int rows, int columns) {
-  return static_cast<size_t>(rows) * static_cast<size_t>(columns);
-}
-
 int inputs(int dim, const EquationsOf& of) {
   return of.chained ? 2 * dim : dim;
 }
@@ -30,10 +24,10 @@ DeviceEquations::DeviceEquations(Device& device, Cublas& cublas, DeviceChunks& c
       chunks_(chunks),
       dim_(dim),
       part_(device, cells(widest(dim, wanted), widest(dim, wanted))),
-      u_(device, cells(kRowsAtOnce, 2 * dim)),
-      y_(device, cells(kRowsAtOnce, dim)),
-      places_(device, kRowsAtOnce),
-      pinned_(device, kRowsAtOnce) {
+      u_(device, cells(kEquationRows, 2 * dim)),
+      y_(device, cells(kEquationRows, dim)),
+      places_(device, kEquationRows),
+      pinned_(device, kEquationRows) {
   for (const EquationsOf& of : wanted) {
     const int n_in = inputs(dim, of);
     sums_.push_back({of, n_in, DeviceMemory<double>(device, cells(n_in, n_in)),
@@ -45,8 +39,8 @@ DeviceEquations::DeviceEquations(Device& device, Cublas& cublas, DeviceChunks& c
 
 size_t DeviceEquations::bytes_needed(int dim, std::span<const EquationsOf> wanted) {
   const int n = widest(dim, wanted);
-  size_t bytes = cells(n, n) * sizeof(float) + cells(kRowsAtOnce, 3 * dim) * sizeof(uint16_t) +
-                 kRowsAtOnce * sizeof(kernels::RowPlace);
+  size_t bytes = cells(n, n) * sizeof(float) + cells(kEquationRows, 3 * dim) * sizeof(uint16_t) +
+                 kEquationRows * sizeof(kernels::RowPlace);
   for (const EquationsOf& of : wanted) {
     const int n_in = inputs(dim, of);
     bytes += cells(n_in, n_in + dim) * sizeof(double);
@@ -72,7 +66,7 @@ void DeviceEquations::add_chained(const Sums& sums, int chunk, int rows) {
   for (int row = 1; row < rows;) {
     device_.synchronize();  // the places of the rows before are on their way
     int n = 0;
-    for (; row < rows && n < kRowsAtOnce; ++row) {
+    for (; row < rows && n < kEquationRows; ++row) {
       if (follows[static_cast<size_t>(row)]) pinned_.data()[n++] = chunks_.place(chunk, row);
     }
     if (n == 0) break;
@@ -97,8 +91,9 @@ void DeviceEquations::add(int chunk, int most) {
     }
     const uint16_t* x = chunks_.plane(chunk, chunks_.plane_of(sums.of.layer));
     const uint16_t* y = chunks_.plane(chunk, chunks_.y_plane());
-    for (int row = 0; row < rows; row += kRowsAtOnce) {
-      add_rows(sums, std::min(kRowsAtOnce, rows - row), x + cells(row, dim_), y + cells(row, dim_));
+    for (int row = 0; row < rows; row += kEquationRows) {
+      add_rows(sums, std::min(kEquationRows, rows - row), x + cells(row, dim_),
+               y + cells(row, dim_));
     }
   }
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/cuda/cublas.h"
-#include "train/device_chunks.h"
+#include "train/device_features.h"
 #include "train/head_learner.h"
 
 namespace specbound {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/cuda/cublas.h"
-#include "train/device_floats.h"
+#include "train/device_features.h"
 #include "train/training_step.h"
 
 namespace specbound {

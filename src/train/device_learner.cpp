@@ -6,9 +6,8 @@
 
 #include "engine/cuda/cublas.h"
 #include "error.h"
-#include "train/device_chunks.h"
 #include "train/device_equations.h"
-#include "train/device_floats.h"
+#include "train/device_features.h"
 #include "train/device_head.h"
 
 namespace specbound {
@@ -22,10 +21,6 @@ constexpr size_t kEquationsAtOnce = size_t{1} << 30;  // about what the trainer 
 // largest value to 1..2, so that gradients of y are at most 4 times this and small ones are no
 // subnormal FP16.
 constexpr float kGradientScale = 1024;
-
-size_t cells(int rows, int columns) {
-  return static_cast<size_t>(rows) * static_cast<size_t>(columns);
-}
 
 using Halves = DeviceMemory<uint16_t>;
 using Floats = DeviceMemory<float>;

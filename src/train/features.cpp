@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "error.h"
-#include "model/half.h"
+#include "numerics/half.h"
 
 namespace specbound {
 
@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMagic[8] = {'S', 'B', 'F', 'E', 'A', 'T', 'S', '\n'};
+constexpr char kFeatureMagic[8] = {'S', 'B', 'F', 'E', 'A', 'T', 'S', '\n'};
 constexpr uint32_t kVersion = 1;
 
 Error file_error(const std::string& path, const char* what) {
@@ -229,7 +229,7 @@ void FeatureStore::take_pass(Backend& backend, std::span<const float> output_nor
   const auto read_rows = [&](std::vector<uint16_t>& out, const float* weight) {
     out.resize(width);
     for (size_t i = 0; i < slots.size(); ++i) {
-      const std::span<const float> h = backend.hidden(slots[i]);
+      const std::span<const float> h = backend.inspect().hidden(slots[i]);
       const float scale = inverse_rms(h, config.norm_eps);
       if (!std::isfinite(scale) || scale == 0) {
         throw Error(ErrorCode::kFormat,
@@ -274,7 +274,7 @@ void FeatureStore::take_pass(Backend& backend, std::span<const float> output_nor
 
 void FeatureStore::write_pending(bool last) {
   Header header = {};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  std::memcpy(header.magic, kFeatureMagic, sizeof kFeatureMagic);
   header.version = kVersion;
   header.dim = dim_;
   header.n_layers = static_cast<int32_t>(layers_.size());
@@ -322,12 +322,12 @@ FeatureStore::Header FeatureStore::read_header(int fd, int chunk) const {
   const std::string path = chunk_path(chunk);
   const ssize_t n = pread(fd, &header, sizeof header, 0);
   if (n < 0) throw file_error(path, "read");
-  const bool ours = n == sizeof header && !std::memcmp(header.magic, kMagic, sizeof kMagic) &&
-                    header.version == kVersion &&
-                    header.header_checksum == checksum_of_header(header) && header.dim == dim_ &&
-                    header.n_layers == std::ssize(layers_) && header.index == chunk &&
-                    header.layers == layers_hash(layers_) && header.rows > 0 &&
-                    header.rows <= chunk_capacity_ && header.texts >= 0 && header.rows_of_text >= 0;
+  const bool ours =
+      n == sizeof header && !std::memcmp(header.magic, kFeatureMagic, sizeof kFeatureMagic) &&
+      header.version == kVersion && header.header_checksum == checksum_of_header(header) &&
+      header.dim == dim_ && header.n_layers == std::ssize(layers_) && header.index == chunk &&
+      header.layers == layers_hash(layers_) && header.rows > 0 && header.rows <= chunk_capacity_ &&
+      header.texts >= 0 && header.rows_of_text >= 0;
   if (!ours) {
     throw Error(ErrorCode::kFormat,
                 path +

@@ -1,5 +1,5 @@
 // What exit heads learn from: the hidden states of a frozen model along texts, kept on disk in
-// chunks of bounded size. DESIGN 6.
+// chunks of bounded size. docs/architecture.md 6.
 //
 // A row is a position of a reply: the position whose next token the model wrote (or should write).
 // Rows of one reply follow each other. For every row: x_l = h_l / rms(h_l) at each asked layer

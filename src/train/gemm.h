@@ -3,11 +3,17 @@
 // the shapes alone and each is one thread's, so the bits do not depend on the number of threads.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "engine/cpu/thread_pool.h"
 
 namespace specbound {
+
+// Elements of a (rows, columns) matrix.
+inline size_t cells(int rows, int columns) {
+  return static_cast<size_t>(rows) * static_cast<size_t>(columns);
+}
 
 enum class Op { kPlain, kTransposed };
 

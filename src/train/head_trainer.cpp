@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "engine/cpu/cpu_topology.h"
-#include "engine/exact_math.h"
 #include "error.h"
+#include "numerics/exact_math.h"
 #include "train/batches.h"
 #include "train/checkpoint.h"
 #include "train/corpus.h"

@@ -1,7 +1,7 @@
 // Trains exit heads on cached features: least squares, then by AdamW KL to the model's own
-// distribution, sharpened: that of its logits times `sharpen`. The base model is frozen. DESIGN 6;
-// paper 3.1 (AdamW, lr 3e-5, 20 epochs), AdaDecode for the loss, Tuned Lens (arXiv 2303.08112) for
-// the map, EAGLE (arXiv 2401.15077) for chained heads.
+// distribution, sharpened: that of its logits times `sharpen`. The base model is frozen.
+// docs/architecture.md 6; paper 3.1 (AdamW, lr 3e-5, 20 epochs), AdaDecode for the loss, Tuned Lens
+// (arXiv 2303.08112) for the map, EAGLE (arXiv 2401.15077) for chained heads.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,7 @@ namespace specbound {
 
 namespace {
 
-constexpr int kBlock = 64;
-constexpr int kRowsAtOnce = 1024;  // summed in float; what comes of them is added in double
+constexpr int kPanel = 64;
 
 // The block (n, n) on the diagonal. A pivot that is no positive number ends it: NaN too.
 bool factor_block(int n, double* a, int stride) {
@@ -62,8 +61,8 @@ void solve_block(bool forward, int n, int m, const double* l, int stride, double
 }  // namespace
 
 bool cholesky(const Gemm& gemm, int n, double* a) {
-  for (int j = 0; j < n; j += kBlock) {
-    const int width = std::min(kBlock, n - j), below = n - j - width;
+  for (int j = 0; j < n; j += kPanel) {
+    const int width = std::min(kPanel, n - j), below = n - j - width;
     double* corner = a + static_cast<size_t>(j) * n + j;
     if (!factor_block(width, corner, n)) return false;
     double* panel = corner + static_cast<size_t>(width) * n;
@@ -90,16 +89,16 @@ void cholesky_solve(const Gemm& gemm, int n, int m, const double* l, double* b) 
                   b + static_cast<size_t>(j) * m + begin, m);
     });
   };
-  for (int j = 0; j < n; j += kBlock) {
-    const int width = std::min(kBlock, n - j);
+  for (int j = 0; j < n; j += kPanel) {
+    const int width = std::min(kPanel, n - j);
     block_solve(true, j, width);
     const int next = j + width;
     gemm.multiply(Op::kPlain, Op::kPlain, n - next, m, width, -1.0,
                   l + static_cast<size_t>(next) * n + j, n, b + static_cast<size_t>(j) * m, m, 1.0,
                   b + static_cast<size_t>(next) * m, m);
   }
-  for (int j = (n - 1) / kBlock * kBlock; j >= 0; j -= kBlock) {
-    const int width = std::min(kBlock, n - j);
+  for (int j = (n - 1) / kPanel * kPanel; j >= 0; j -= kPanel) {
+    const int width = std::min(kPanel, n - j);
     block_solve(false, j, width);
     gemm.multiply(Op::kTransposed, Op::kPlain, j, m, width, -1.0, l + static_cast<size_t>(j) * n, n,
                   b + static_cast<size_t>(j) * m, m, 1.0, b, m);
@@ -128,8 +127,8 @@ void LeastSquares::add(const Gemm& gemm, int rows, const float* u, const float* 
                  for (int64_t i = begin; i < end; ++i) total[i] += part_[i];
                });
   };
-  for (int r = 0; r < rows; r += kRowsAtOnce) {
-    const int n = std::min(kRowsAtOnce, rows - r);
+  for (int r = 0; r < rows; r += kEquationRows) {
+    const int n = std::min(kEquationRows, rows - r);
     const float* some = u + static_cast<size_t>(r) * n_in_;
     sum(n, some, some, n_in_, gram_.data());
     sum(n, some, y + static_cast<size_t>(r) * n_out_, n_out_, cross_.data());

@@ -9,6 +9,9 @@
 
 namespace specbound {
 
+// Rows whose products are summed in float; what comes of them is added in double.
+inline constexpr int kEquationRows = 1024;
+
 class LeastSquares {
  public:
   LeastSquares(int n_in, int n_out);

@@ -1,6 +1,6 @@
 #include "train/matrix_floats.h"
 
-#include "model/dequantize.h"
+#include "model/codec.h"
 
 namespace specbound {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "error.h"
+#include "train/svg.h"
 #include "train/svg_plot.h"
 
 namespace specbound {
@@ -114,16 +115,16 @@ std::string report_html(const TrainedHeads& trained, const ReportSource& source)
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>Exit "
       "heads: " +
-      html_escaped(source.model) + "</title>\n" + kStyle + svg_style() + "</style>\n" +
-      "</head><body>\n<h1>Exit heads: " + html_escaped(source.model) + "</h1>\n<p>" +
-      html_escaped(source.data);
+      markup_escaped(source.model) + "</title>\n" + kStyle + svg_style() + "</style>\n" +
+      "</head><body>\n<h1>Exit heads: " + markup_escaped(source.model) + "</h1>\n<p>" +
+      markup_escaped(source.data);
   out += format(": %lld positions learnt, %lld kept apart and measured here; %.0f s",
                 static_cast<long long>(trained.rows),
                 static_cast<long long>(trained.validation_rows), trained.seconds);
   if (trained.tokens_x_layers_per_second > 0) {
     out += format(", %.0f tokens x layers per second", trained.tokens_x_layers_per_second);
   }
-  out += "; matrices by " + html_escaped(trained.arithmetic) + ".</p>\n" + table(trained) +
+  out += "; matrices by " + markup_escaped(trained.arithmetic) + ".</p>\n" + table(trained) +
          "<div class=\"plots\">\n";
   if (!trained.loss_curve.empty()) {
     out +=

@@ -19,7 +19,7 @@ constexpr int kPlainHistory = 32;  // tokens of plain text that the model goes o
 constexpr int kMinReply = 8;       // room that a history must leave
 
 // The file: a magic, then records {text, turn, n_prompt, n | tokens[n] | hash}.
-constexpr char kMagic[8] = {'S', 'B', 'T', 'E', 'X', 'T', '1', '\n'};
+constexpr char kTextMagic[8] = {'S', 'B', 'T', 'E', 'X', 'T', '1', '\n'};
 
 struct Record {
   uint32_t text = 0, turn = 0, n_prompt = 0, n = 0;
@@ -48,9 +48,9 @@ class ReplyFile {
   std::optional<Place> read(std::vector<TrainingText>& texts) {
     std::optional<Place> newest;
     if (fd_ < 0) return newest;
-    char magic[sizeof kMagic];
+    char magic[sizeof kTextMagic];
     off_t good = 0;
-    if (get(magic, sizeof magic, 0) && !std::memcmp(magic, kMagic, sizeof magic)) {
+    if (get(magic, sizeof magic, 0) && !std::memcmp(magic, kTextMagic, sizeof magic)) {
       good = sizeof magic;
       for (;;) {
         Record record;
@@ -71,7 +71,7 @@ class ReplyFile {
       }
     }
     if (ftruncate(fd_, good) != 0) fail("write");
-    if (good == 0) put(kMagic, sizeof kMagic);
+    if (good == 0) put(kTextMagic, sizeof kTextMagic);
     lseek(fd_, 0, SEEK_END);
     return newest;
   }

@@ -5,7 +5,7 @@
 
 namespace specbound {
 
-// Rows z (n, width) become factor * softcap(z) (engine/float_formula.h); no cap where that is 0.
+// Rows z (n, width) become factor * softcap(z) (numerics/float_formula.h); no cap where that is 0.
 void cap_rows(ThreadPool& pool, int n, int width, float softcap, float factor, float* z);
 
 // Rows z (n, width) become their softmax in place; entropy (n), in nats, where asked for.

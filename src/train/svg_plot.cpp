@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "error.h"
+#include "train/svg.h"
 
 namespace specbound {
 
@@ -14,6 +15,7 @@ constexpr int kWidth = 460, kHeight = 300;
 constexpr int kLeft = 52, kRight = 12, kTop = 12, kBottom = 44;
 constexpr int kLegendLine = 18;
 constexpr int kColours = 8;
+constexpr const char* kMiddle = "text-anchor=\"middle\"";
 
 struct Range {
   double min, max;
@@ -60,36 +62,25 @@ class Canvas {
     return kHeight - kBottom - (value - y_.min) / (y_.max - y_.min) * (kHeight - kTop - kBottom);
   }
 
-  std::string x_axis(const Plot& plot) const {
-    std::string out;
-    const double x_step = tick_step(x_, 6);
-    for (double v = std::ceil(x_.min / x_step - 1e-6) * x_step; v <= x_.max + 1e-6 * x_step;
-         v += x_step) {
-      out += format("<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>", x(v),
-                    kTop, x(v), kHeight - kBottom);
-      out += format("<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", x(v),
-                    kHeight - kBottom + 16, number(v, x_step).c_str());
+  std::string x_axis(const std::string& label) const {
+    std::string out = svg_text((kLeft + kWidth - kRight) / 2, kHeight - 8, kMiddle, label);
+    const double step = tick_step(x_, 6);
+    for (double v = std::ceil(x_.min / step - 1e-6) * step; v <= x_.max + 1e-6 * step; v += step) {
+      out += svg_line(x(v), kTop, x(v), kHeight - kBottom, "class=\"grid\"");
+      out += svg_text(x(v), kHeight - kBottom + 16, kMiddle, number(v, step));
     }
-    out += format("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
-                  (kLeft + kWidth - kRight) / 2, kHeight - 8, html_escaped(plot.x_label).c_str());
     return out;
   }
 
-  std::string y_axis(const Plot& plot) const {
-    std::string out;
-    const double y_step = tick_step(y_, 5);
-    for (double v = std::ceil(y_.min / y_step - 1e-6) * y_step; v <= y_.max + 1e-6 * y_step;
-         v += y_step) {
-      out += format("<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", kLeft,
-                    y(v), kWidth - kRight, y(v));
-      out += format("<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", kLeft - 6,
-                    y(v) + 4, number(v, y_step).c_str());
-    }
+  std::string y_axis(const std::string& label) const {
     const int middle = (kTop + kHeight - kBottom) / 2;
-    out += format(
-        "<text x=\"12\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 12 "
-        "%d)\">%s</text>\n",
-        middle, middle, html_escaped(plot.y_label).c_str());
+    const std::string upwards = format("%s transform=\"rotate(-90 12 %d)\"", kMiddle, middle);
+    std::string out = svg_text(12, middle, upwards.c_str(), label);
+    const double step = tick_step(y_, 5);
+    for (double v = std::ceil(y_.min / step - 1e-6) * step; v <= y_.max + 1e-6 * step; v += step) {
+      out += svg_line(kLeft, y(v), kWidth - kRight, y(v), "class=\"grid\"");
+      out += svg_text(kLeft - 6, y(v) + 4, "text-anchor=\"end\"", number(v, step));
+    }
     return out;
   }
 
@@ -100,8 +91,7 @@ class Canvas {
   }
 
   std::string diagonal() const {
-    return format("<line class=\"axis dash\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
-                  x(x_.min), y(y_.min), x(x_.max), y(y_.max));
+    return svg_line(x(x_.min), y(y_.min), x(x_.max), y(y_.max), "class=\"axis dash\"");
   }
 
   std::string series(const PlotSeries& series, int colour) const {
@@ -113,8 +103,8 @@ class Canvas {
       // A few points are marked, so that one alone is seen too.
       if (!series.line || series.points.size() <= 40) {
         out += format("<circle class=\"f%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\">", colour, sx, sy) +
-               format("<title>%s: %.4g, %.4g</title></circle>\n", html_escaped(series.name).c_str(),
-                      px, py);
+               format("<title>%s: %.4g, %.4g</title></circle>\n",
+                      markup_escaped(series.name).c_str(), px, py);
       }
     }
     if (series.line && !path.empty()) {
@@ -131,42 +121,15 @@ class Canvas {
   Range x_, y_;
 };
 
-std::string opening(const std::string& label, int height) {
-  return format("<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", kWidth, height,
-                html_escaped(label).c_str());
-}
-
 }  // namespace
-
-std::string html_escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-    }
-  }
-  return out;
-}
 
 std::string svg_plot(const Plot& plot) {
   const Canvas canvas(plot);
   const int n = static_cast<int>(plot.series.size());
   const int columns = 2, legend = n > 1 ? (n + columns - 1) / columns * kLegendLine + 6 : 0;
-  std::string out = opening(plot.y_label, kHeight + legend);
-  out += canvas.x_axis(plot) + canvas.y_axis(plot);
+  std::string out = format("<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", kWidth,
+                           kHeight + legend, markup_escaped(plot.y_label).c_str());
+  out += canvas.x_axis(plot.x_label) + canvas.y_axis(plot.y_label);
   if (plot.diagonal) out += canvas.diagonal();
   out += canvas.corner();
   for (int i = 0; i < n; ++i) {
@@ -174,36 +137,8 @@ std::string svg_plot(const Plot& plot) {
     if (n < 2) continue;
     const int x = kLeft + i % columns * (kWidth - kLeft) / columns;
     const int y = kHeight + i / columns * kLegendLine + 4;
-    out += format("<rect class=\"f%d\" x=\"%d\" y=\"%d\" width=\"14\" height=\"4\"/>", i % kColours,
-                  x, y + 2);
-    out += format("<text x=\"%d\" y=\"%d\">%s</text>\n", x + 20, y + 9,
-                  html_escaped(plot.series[static_cast<size_t>(i)].name).c_str());
-  }
-  return out + "</svg>\n";
-}
-
-std::string svg_bars(const BarPlot& plot) {
-  const auto n = static_cast<int>(plot.bars.size());
-  Plot frame{"", plot.y_label, {{"", {}}}};
-  frame.x_min = 0;
-  frame.x_max = std::max(n, 1);
-  for (const Bar& bar : plot.bars) {
-    if (std::isfinite(bar.value)) frame.y_max = std::max(frame.y_max, 1.1 * bar.value);
-  }
-  if (frame.y_max <= 0) frame.y_max = 1;
-  const Canvas canvas(frame);
-  std::string out = opening(plot.y_label, kHeight) + canvas.y_axis(frame) + canvas.corner();
-  for (int i = 0; i < n; ++i) {
-    const auto& [name, value] = plot.bars[static_cast<size_t>(i)];
-    const double left = canvas.x(i + 0.2), right = canvas.x(i + 0.8), middle = canvas.x(i + 0.5);
-    out += format("<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", middle,
-                  kHeight - kBottom + 16, html_escaped(name).c_str());
-    if (!std::isfinite(value)) continue;
-    const double top = canvas.y(std::max(value, 0.0));
-    out += format("<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>",
-                  i % kColours, left, top, right - left, kHeight - kBottom - top);
-    out += format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.3g</text>\n", middle,
-                  top - 4, value);
+    out += svg_rect(x, y + 2, 14, 4, format("class=\"f%d\"", i % kColours));
+    out += svg_text(x + 20, y + 9, "", plot.series[static_cast<size_t>(i)].name);
   }
   return out + "</svg>\n";
 }
@@ -218,18 +153,6 @@ const char* svg_style() {
 .f0{fill:#3b82c4}.f1{fill:#e07b39}.f2{fill:#3f9e5f}.f3{fill:#c9485b}
 .f4{fill:#8a6fc8}.f5{fill:#8f6d50}.f6{fill:#d070b0}.f7{fill:#7d8794}
 )";
-}
-
-std::string svg_file(const std::string& svg) {
-  constexpr std::string_view kOpen = "<svg ";
-  const size_t end = svg.find('\n');
-  SB_CHECK(svg.starts_with(kOpen) && end != svg.npos);
-  return "<svg xmlns=\"http://www.w3.org/2000/svg\" " +
-         svg.substr(kOpen.size(), end + 1 - kOpen.size()) +
-         "<style>\nsvg{background:#fff;--fg:#1a1a1a;--dim:#5c5c5c;--line:#d8d8d8}\n" +
-         "@media(prefers-color-scheme:dark){svg{background:#161616;--fg:#e8e8e8;--dim:#a8a8a8;"
-         "--line:#3c3c3c}}\n" +
-         svg_style() + "</style>\n" + svg.substr(end + 1);
 }
 
 }  // namespace specbound

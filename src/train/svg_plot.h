@@ -1,6 +1,5 @@
-// Line and bar plots as SVG: axes with round numbers, several series, a legend. Colours come from a
-// style sheet (classes s0..s7, f0..f7, grid, axis), a page's or the file's own, so that they suit
-// light and dark.
+// Line plots as SVG: axes with round numbers, several series, a legend. Colours come from the style
+// sheet of the page (classes s0..s7, f0..f7, grid, axis), so that they suit light and dark.
 #pragma once
 
 #include <string>
@@ -24,22 +23,7 @@ struct Plot {
 
 std::string svg_plot(const Plot& plot);
 
-struct Bar {
-  std::string name;
-  double value;  // from 0 on; what is no number has no bar
-};
-struct BarPlot {
-  std::string y_label;
-  std::vector<Bar> bars;
-};
-std::string svg_bars(const BarPlot& plot);
-
 // The rules of the classes, for a style sheet that has the colours --fg --dim --line.
 const char* svg_style();
-// What svg_plot() or svg_bars() made as a file of its own, which brings its style.
-std::string svg_file(const std::string& svg);
-
-// `text` where markup stands around it.
-std::string html_escaped(const std::string& text);
 
 }  // namespace specbound

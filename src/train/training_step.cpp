@@ -11,10 +11,6 @@ namespace specbound {
 
 namespace {
 
-size_t cells(int rows, int columns) {
-  return static_cast<size_t>(rows) * static_cast<size_t>(columns);
-}
-
 // Vectors only grow: a batch is about as large as the one before.
 void fit(std::vector<float>& values, size_t n) {
   if (values.size() < n) values.resize(n);

@@ -10,8 +10,8 @@ namespace specbound {
 
 namespace {
 
-constexpr int kDepths = 5;   // steps of chained heads on their own state
-constexpr int kBlock = 512;  // rows at a time
+constexpr int kDepths = 5;        // steps of chained heads on their own state
+constexpr int kRowsAtOnce = 512;  // rows at a time
 constexpr double kTauStep = 0.05;
 
 // What was seen of one head.
@@ -43,8 +43,8 @@ class Validator {
     Chunks one;
     one.emplace(0, chunk);
     TrainingBatch batch;
-    for (int begin = first; begin < chunk.rows; begin += kBlock) {
-      const int end = std::min(chunk.rows, begin + kBlock);
+    for (int begin = first; begin < chunk.rows; begin += kRowsAtOnce) {
+      const int end = std::min(chunk.rows, begin + kRowsAtOnce);
       // A chain may run past the block.
       std::vector<RowAt> at;
       append_rows(chunk.follows, 0, begin, std::min(chunk.rows, end + plan.chains), plan.chains,
@@ -61,8 +61,8 @@ class Validator {
   // The token that the model itself would take after each row, of the whole vocabulary.
   void find_finals(const FeatureChunk& chunk, int first) {
     finals_.assign(static_cast<size_t>(chunk.rows), -1);
-    for (int begin = first; begin < chunk.rows; begin += kBlock) {
-      const int n = std::min(kBlock, chunk.rows - begin);
+    for (int begin = first; begin < chunk.rows; begin += kRowsAtOnce) {
+      const int n = std::min(kRowsAtOnce, chunk.rows - begin);
       logits(rows_.lm_head(), n, chunk.y.data() + static_cast<size_t>(begin) * chunk.dim);
       const int width = rows_.vocab_size();
       for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {

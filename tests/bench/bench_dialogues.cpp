@@ -7,20 +7,21 @@
 // out, "temperature": T, "repeats": R, "settings": [{"name": ..., "flags": [as run takes them]}],
 // "ignore_end": whether replies go on behind their end, "outline": name of a setting whose rounds
 // are told, for bench_replay}
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "app/loaded_model.h"
-#include "app/spec_bench_questions.h"
-#include "app/spec_bench_run.h"
-#include "app/speculation.h"
 #include "bench_model.h"
+#include "cli/speculation_flags.h"
 #include "decode/generate.h"
+#include "runtime/loaded_model.h"
+#include "runtime/speculation.h"
+#include "terminal/progress.h"
 #include "text/chat_template.h"
+#include "tools/spec_bench_questions.h"
+#include "tools/spec_bench_run.h"
 
 using namespace specbound;
 using nlohmann::json;
@@ -53,13 +54,11 @@ std::vector<std::vector<int32_t>> prompts(const LoadedModel& model, const ChatTe
 std::vector<Setting> read_settings(const json& job, LoadedModel& model) {
   std::vector<Setting> settings;
   for (const json& setting : job.at("settings")) {
-    CLI::App app;
-    SpeculationFlags flags;
-    add_speculation_flags(app, flags);
-    auto words = setting.at("flags").get<std::vector<std::string>>();
-    std::reverse(words.begin(), words.end());  // as CLI11 takes them
-    app.parse(words);
-    settings.push_back({setting.at("name"), std::make_unique<Speculation>(flags, model)});
+    Flags flags;
+    SpeculationOptions options;
+    add_speculation_flags(flags, options);
+    parse_words(flags, setting.at("flags").get<std::vector<std::string>>());
+    settings.push_back({setting.at("name"), std::make_unique<Speculation>(options, model)});
   }
   return settings;
 }
@@ -97,10 +96,10 @@ json counted(const GenerateStats& stats) {
 int main(int argc, char** argv) try {
   if (argc != 2) throw Error(ErrorCode::kUsage, "usage: bench_dialogues JOB.json");
   const json job = json::parse(std::ifstream(argv[1]));
-  ModelFlags model_flags;
+  ModelOptions model_flags;
   model_flags.model = job.at("model");
   model_flags.n_threads = job.at("threads");
-  LoadedModel model(model_flags);
+  LoadedModel model(model_flags, terminal_watcher());
   model.load();
   const std::unique_ptr<ChatTemplate> style = ChatTemplate::from_gguf(model.gguf());
   const std::vector<Setting> settings = read_settings(job, model);

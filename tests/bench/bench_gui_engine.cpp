@@ -1,5 +1,5 @@
-// What the window costs the engine: the same replies, number by number, by a bare session and by
-// the engine thread while its events are taken, applied and drawn sixty times a second (without
+// What the window costs the worker: the same replies, number by number, by a bare session and by
+// the worker thread while its events are taken, applied and drawn sixty times a second (without
 // OpenGL: that part is the driver's, tests/bench/gui_frames.py has it). One JSON object on stdout.
 // bench_gui_engine -m FILE [-t N] [--gen TOKENS a reply] [--repeats PAIRS of replies]
 #include <algorithm>
@@ -7,14 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "app/loaded_model.h"
-#include "app/speculation.h"
 #include "bench_model.h"
-#include "gui/engine/engine_thread.h"
 #include "gui/headless.h"
 #include "gui/model/app_state.h"
-#include "gui/model/conversation_store.h"
+#include "gui/model/conversation.h"
 #include "gui/view/main_view.h"
+#include "gui/worker/worker_thread.h"
+#include "runtime/loaded_model.h"
+#include "runtime/speculation.h"
 #include "text/chat_template.h"
 
 using namespace specbound;
@@ -86,7 +86,7 @@ class Bare {
 // The window but for its pixels.
 class Window {
  public:
-  explicit Window(const gui::LoadRequest& request) : engine_("", [] {}) {
+  explicit Window(const gui::LoadRequest& request) : worker_("", [] {}) {
     ui_.set_frame([this] { view_.draw(app_, gui::probe(), times_, "none"); });
     app_.set_random_seed(false);
     app_.set_sampling(sampling());
@@ -113,7 +113,7 @@ class Window {
   template <class F>
   void until(F over) {
     while (!over()) {
-      for (const gui::EngineEvent& event : engine_.take_events()) {
+      for (const gui::WorkerEvent& event : worker_.take_events()) {
         if (const auto* ended = std::get_if<gui::ReplyEnded>(&event)) {
           took_.seconds = ended->seconds;
           took_.telling =
@@ -140,8 +140,8 @@ class Window {
   gui::Headless ui_;
   gui::ConversationStore store_{""};
   gui::TraceModel trace_;
-  gui::EngineThread engine_;
-  gui::AppState app_{engine_, store_, trace_};
+  gui::WorkerThread worker_;
+  gui::AppState app_{worker_, store_, trace_};
   gui::FrameTimes times_;
   gui::MainView view_{gui::WindowSettings()};
 };

@@ -12,7 +12,7 @@
 #include "model/config.h"
 #include "model/gguf.h"
 #include "model/weights.h"
-#include "train/median.h"
+#include "trace/statistics.h"
 
 namespace specbound::bench {
 

@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "bench_model.h"
+#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/replayed_head.h"
 #include "decode/specbound.h"
-#include "model/random_heads.h"
+#include "model/random_model.h"
 
 using namespace specbound;
 using nlohmann::json;

@@ -12,7 +12,7 @@
 
 #include "error.h"
 #include "stream.h"
-#include "train/median.h"
+#include "trace/statistics.h"
 
 namespace specbound::bench {
 

@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "app/bench_shapes.h"
 #include "attention.h"
 #include "gpu_bench.cuh"
 #include "layouts.h"
+#include "tools/bench_shapes.h"
 
 namespace specbound::bench {
 

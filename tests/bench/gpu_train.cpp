@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "app/gpu.h"
 #include "error.h"
+#include "runtime/gpu.h"
 #include "train/head_learner.h"
 
 using namespace specbound;

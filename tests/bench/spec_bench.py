@@ -93,7 +93,12 @@ def ask(a, threads, limit, folder, flags):
     done = subprocess.run([str(word) for word in command])
     if done.returncode != 0:
         sys.exit(f"spec-bench: exit {done.returncode}")
-    return json.loads(bench.relative(result.read_text()),
+    return kept(result.read_text())
+
+
+def kept(told):
+    """What --json says as results hold it: figures of five digits, paths from the repository."""
+    return json.loads(bench.relative(told),
                       parse_float=lambda digits: float(f"{float(digits):.5g}"))
 
 

@@ -8,11 +8,13 @@ over questions.
 """
 
 import argparse
+import json
 import pathlib
 import tempfile
 
 import bench
 import spec_bench
+import spec_bench_sweep
 
 
 def by_sampling(a, threads):
@@ -28,8 +30,9 @@ def by_sampling(a, threads):
 
 def by_setting(a, threads, heads, flags):
     folder = pathlib.Path(a.figures) / f"{heads}-{threads}t"
-    folder.mkdir(parents=True, exist_ok=True)
-    told = spec_bench.ask(a, threads, a.sweep_questions, folder, ["--sweep", "--fresh", *flags])
+    asked = ["-m", a.models[0], "-f", spec_bench.QUESTIONS, "-n", spec_bench.N_PREDICT,
+             "-t", threads, "--limit", a.sweep_questions, "--fresh", *flags]
+    told = spec_bench.kept(json.dumps(spec_bench_sweep.sweep(a.specbound, asked, folder)))
     return dict(threads=threads, heads=heads, questions=told["questions"], turns=told["turns"],
                 identical=told["identical"], **told["sweep"])
 

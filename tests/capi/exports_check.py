@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What others see of the library: every function of specbound.h and nothing else. And whether the
-README shows the example as it is.
+"""What others see of the library: every function of specbound.h and nothing else. And whether
+docs/c-api.md shows the example as it is.
 
     exports_check.py LIBRARY
 """
@@ -28,9 +28,9 @@ def main():
         for name in sorted(names):
             print(f"{what}: {name}")
     print(f"{len(declared)} functions declared, {len(exported)} symbols exported")
-    shown = f"```c\n{read('src/capi/example.c')}```" in read("README.md")
+    shown = f"```c\n{read('src/capi/example.c')}```" in read("docs/c-api.md")
     if not shown:
-        print("README.md: expected src/capi/example.c as it is")
+        print("docs/c-api.md: expected src/capi/example.c as it is")
     return 0 if shown and declared and declared == exported else 1
 
 

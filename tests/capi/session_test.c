@@ -92,7 +92,7 @@ static void test_sampling(sb_model* model) {
   sb_sampling wrong = sampling;
   wrong.temperature = -1;
   CHECK(sb_session_set_sampling(session, &wrong) == SB_ERROR_USAGE);
-  check_session_error(session, "--temp");
+  check_session_error(session, "temperature: expected");
   wrong.temperature = NAN;
   CHECK(sb_session_set_sampling(session, &wrong) == SB_ERROR_USAGE);
   wrong = sampling;

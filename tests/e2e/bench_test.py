@@ -7,11 +7,16 @@ import csv
 import io
 import json
 import os
+import pathlib
+import sys
 import unittest
 
 import specbound_process
 from run_test import built_for_speed
 from specbound_process import DEMO, LENS, STORIES, FolderCase, specbound
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
+import bench_tables  # noqa: E402
 
 SMALL = ("--shape", "6x64x96x4x2x96", "--shortlist", "48", "-r", "1")
 SMALLER = ("--shape", "3x64x96x4x2x96")
@@ -62,6 +67,11 @@ class BenchCase(FolderCase):
                 self.assertAlmostEqual(row["layers_seconds"],
                                        row["exit_layer"] * c["layer"]["seconds"]["median"])
             self.assertIn(f"\ncontext {c['context']} ", text)
+            if not gpu:  # the executor's is no bandwidth
+                self.assertLess(c["decode"]["share_of_read_bandwidth"], 1.1)
+        tables = bench_tables.tables(found)
+        for words in ("verify(M)", "a drafted row at context", "\nchained "):
+            self.assertIn(words, tables)
         self.assertEqual([(c["kind"], c["tokens"]) for c in found["checks"]],
                          [("folded", 96), ("chained", 48), ("full", 96)])
         if gpu:
@@ -89,6 +99,7 @@ class Cpu(BenchCase):
 
     def test_one_layer_has_nowhere_to_draft(self):
         _, found = self.bench(*CPU, "--shape", "1x64x96x4x2x96", "-c", "0", "-n", "2")
+        self.assertNotIn("drafted row", bench_tables.tables(found))
         self.assertEqual(found["contexts"][0]["drafted_rows"], [])
         self.assertEqual(found["checks"], [])
 
@@ -317,8 +328,7 @@ class Compared(FolderCase):
 
     def check_side(self, side, tokens):
         for rate in ("prefill_tokens_per_second", "decode_tokens_per_second", "tokens_per_second",
-                     "ttft_seconds", "tpot_seconds", "total_seconds", "bytes_per_second",
-                     "share_of_read_bandwidth"):
+                     "ttft_seconds", "tpot_seconds", "total_seconds", "bytes_per_second"):
             self.assertGreater(side[rate], 0, rate)
         self.assertAlmostEqual(side["decode_tokens_per_second"], tokens / side["decode_seconds"])
         self.assertGreater(side["total_seconds"], side["decode_seconds"])
@@ -335,6 +345,9 @@ class Compared(FolderCase):
         plain, drafted = record["plain"], record["speculative"]
         self.check_side(plain, tokens)
         self.check_side(drafted, tokens)
+        # Drafting reads less for its tokens than the bytes that plain decoding reads.
+        self.assertGreater(plain["share_of_read_bandwidth"], 0)
+        self.assertIsNone(drafted["share_of_read_bandwidth"])
         self.assertEqual(plain["phase_seconds"]["check"], 0)
         self.assertEqual(len(drafted["acceptance_by_position"]),
                          len(drafted["drafted_by_position"]))
@@ -358,10 +371,13 @@ class Compared(FolderCase):
             overall["speedup"]["ratio"],
             overall["plain"]["total_seconds"] / overall["speculative"]["total_seconds"])
         text = result.stdout.decode()
-        for words in ("| a\\|b, ", "| prompt 2 ", "| all (95 %)", "TTFT, ms", "TPOT, ms",
-                      "accepted by position: 1: ", "time, speculative: draft ", "slower than plain",
+        for words in ("| a\\|b, ", "| prompt 2 ", "| all (95 %)", "slower than plain",
                       "identical: yes (2 prompts, each side 2 times)"):
             self.assertIn(words, text)
+        tables = bench_tables.tables(found)
+        for words in ("TTFT, ms", "TPOT, ms", "accepted by position: 1: ",
+                      "time, speculative: draft "):
+            self.assertIn(words, tables)
 
     def test_drafts_by_the_lens_of_a_model_without_heads_sampled(self):
         _, found = self.compare("-m", STORIES, "--raw", *self.prompts(), "-n", "12", "--temp",

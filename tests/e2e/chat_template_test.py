@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Chat templates from the outside: --chat-template, templates that are recognized in a file, and
-what is said when there is none or an unknown one."""
+"""Chat templates from the outside: --chat-template, templates of files, and what is said when there
+is none or one that cannot be rendered."""
 import os
 import sys
 import unittest
@@ -72,18 +72,28 @@ class ChatTemplates(FolderCase):
         self.assertNotEqual(other.stdout, own.stdout)
         self.assertEqual(notes(other), [])
 
-    def test_a_known_template_is_recognized_in_the_file(self):
+    def test_a_template_in_the_file_is_the_same_as_its_name(self):
         named = run(DEMO, "--chat-template", "llama2")
         result = run(self.model_with(CLASSICS["Llama 2"][0]))
         self.assertEqual(notes(result), [])
         self.assertEqual(result.stdout, named.stdout)
 
-    def test_an_unknown_template_falls_back_to_chatml_and_says_so(self):
+    def test_a_template_that_has_no_name_is_rendered(self):
+        template = "{% for m in messages %}<{{ m.role }}> {{ m.content }}\n{% endfor %}Reply:"
+        result = run(self.model_with(template))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(notes(result), [])
+        raw = specbound("run", "-m", DEMO, "--raw", "-p", "<user> Find me some music.\nReply:",
+                        "--temp", "0", "-n", "12")
+        self.assertEqual(raw.returncode, 0, raw.stderr)
+        self.assertEqual(result.stdout, raw.stdout)
+
+    def test_a_template_that_cannot_be_rendered_falls_back_to_chatml_and_says_so(self):
         named = run(DEMO, "--chat-template", "chatml")
         self.assertEqual(named.returncode, 0, named.stderr)
         self.assertEqual(len(notes(named)), 1)
         self.assertIn(b"<|im_start|>, <|im_end|> are no tokens", notes(named)[0])
-        for template in ("{% for m in messages %}<{{ m.role }}> {{ m.content }}{% endfor %}",
+        for template in ("{{ raise_exception('never \x1b[31m') }}", "{{ messages[0].role }}",
                          "{% broken \x1b[31m", "{% for i in range(99999) %}" * 3):
             result = run(self.model_with(template))
             self.assertEqual(result.returncode, 0, result.stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One definition, many views: --help, man page, completion and README know the same flags, and each
-command explains itself."""
+"""One definition, many views: --help, man page, completion and docs/commands.md know the same
+flags, and each command explains itself."""
 import os
 import re
 import shutil
@@ -77,9 +77,9 @@ class TheSameFlags(unittest.TestCase):
             alone = output("man", command["name"])
             self.assertEqual(flags_of_man(alone), flags(command), command["name"])
 
-    def test_readme(self):
+    def test_docs(self):
         want = flags_table.table(COMMANDS).splitlines()
-        found = flags_table.in_readme().splitlines()
+        found = flags_table.in_docs().splitlines()
         if len(WITH_FLAGS) == len(COMMANDS):
             self.assertEqual(found, want, "tests/e2e/flags_table.py writes it")
             return
@@ -90,7 +90,7 @@ class TheSameFlags(unittest.TestCase):
 
     def test_the_table_has_every_flag(self):
         """What the table's rows stand for, put together again."""
-        rows = dict(re.findall(r"^\| ([`*][^|]*?) \| (.*) \|$", flags_table.in_readme(),
+        rows = dict(re.findall(r"^\| ([`*][^|]*?) \| (.*) \|$", flags_table.in_docs(),
                                re.MULTILINE))
         for command in WITH_FLAGS:
             row = rows[f"`{command['name']}`"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the desktop shows of the app before it starts: its entry in the menu, its icon, and the
-pictures of the README. And whether the app's list of promises names tests that are there."""
+pictures of the docs. And whether the app's list of promises names tests that are there."""
 import pathlib
 import re
 import struct
@@ -41,13 +41,17 @@ class DesktopFiles(FolderCase):
                          ("Application", "specbound", "false"))
         self.assertEqual(entry["Exec"].split(), ["specbound", "gui", "%f"])
 
-    def test_the_readme_shows_the_pictures_that_the_script_takes(self):
-        readme = pathlib.Path(ROOT, "README.md").read_text(encoding="utf-8")
-        shown = re.findall(r"!\[.+\]\((gui/screenshots/(\w+)\.png)\)", readme)
+    def test_the_docs_show_the_pictures_that_the_script_takes(self):
+        shown = {}
+        for page in ("README.md", "docs/gui.md"):
+            text = pathlib.Path(ROOT, page).read_text(encoding="utf-8")
+            found = re.findall(r"!\[.+\]\((.*gui/screenshots/(\w+)\.png)\)", text)
+            self.assertTrue(found, page)
+            shown.update((name, pathlib.Path(ROOT, page).parent / path) for path, name in found)
         self.assertEqual(len(shown), 2)
         script = (DESKTOP / "screenshots.py").read_text(encoding="utf-8")
-        for path, name in shown:
-            self.assertEqual(png_size(pathlib.Path(ROOT, path)), (1280, 800))
+        for name, path in shown.items():
+            self.assertEqual(png_size(path), (1280, 800))
             self.assertIn(f'"{name}"', script)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The table of commands and flags in README.md, made from `specbound help --json`. Run by itself it
-writes the table; cli_definition_test.py checks that it is the one that stands there.
+"""The table of commands and flags in docs/commands.md, made from `specbound help --json`. Run by
+itself it writes the table; cli_definition_test.py checks that it is the one that stands there.
 
 A group of flags that several commands have alike is listed once, by its name."""
 import json
@@ -9,7 +9,7 @@ import re
 
 from specbound_process import ROOT, specbound
 
-README = os.path.join(ROOT, "README.md")
+PAGE = os.path.join(ROOT, "docs/commands.md")
 MARKERS = re.compile(r"(<!-- flags: begin[^\n]*-->\n\n).*?(\n<!-- flags: end -->)", re.DOTALL)
 
 
@@ -69,12 +69,12 @@ def table(commands):
     return "\n".join(lines) + "\n"
 
 
-def in_readme():
-    """The table that stands in README.md."""
-    with open(README, encoding="utf-8") as file:
+def in_docs():
+    """The table that stands in docs/commands.md."""
+    with open(PAGE, encoding="utf-8") as file:
         found = MARKERS.search(file.read())
     if not found:
-        raise AssertionError("README.md has no <!-- flags: begin --> .. <!-- flags: end -->")
+        raise AssertionError("docs/commands.md has no <!-- flags: begin --> .. <!-- flags: end -->")
     return found.group(0)[len(found.group(1)):-len(found.group(2))]
 
 
@@ -83,9 +83,9 @@ def main():
     without = [c["name"] for c in commands if not c["options"]]
     if without:
         raise SystemExit(f"this build leaves out {', '.join(without)}: the table would, too")
-    with open(README, encoding="utf-8") as file:
+    with open(PAGE, encoding="utf-8") as file:
         text = file.read()
-    with open(README, "w", encoding="utf-8") as file:
+    with open(PAGE, "w", encoding="utf-8") as file:
         file.write(MARKERS.sub(lambda m: m.group(1) + table(commands) + m.group(2), text))
 
 

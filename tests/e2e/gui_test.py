@@ -8,7 +8,7 @@ What needs no screen is in tests/gui."""
 #
 # Chat
 #   streams, Enter sends     chat_view_test "a message typed and sent with Enter"
-#   stop                     chat_view_test "stop stops", engine_thread_test "stop ends a reply"
+#   stop                     chat_view_test "stop stops", worker_thread_test "stop ends a reply"
 #   regenerate, edit, copy   chat_view_test "regenerate, edit and send again, copy"
 #   system prompt            chat_view_test "the system prompt is edited"
 #   several, in a side list  side_views_test "side list:", app_state_test "several conversations"
@@ -31,7 +31,7 @@ What needs no screen is in tests/gui."""
 #   hover                    live_panel_test "the pointer finds out what happened"
 #   scrolls with the text    live_panel_test "the newest token is in view"
 #   from the chat and back   gui_test "test_a_token_clicked_in_the_chat", chat_view_test "the map's"
-#   guesses while it rests   engine_thread_test "come when nothing else is to be done"
+#   guesses while it rests   worker_thread_test "come when nothing else is to be done"
 #   they change no reply     session_changes_test "leaves the cache to the bit"
 #   exits by layer           plots_test "exits by layer"
 #   threshold, annealed      plots_test "the threshold and the temperature"
@@ -43,10 +43,11 @@ What needs no screen is in tests/gui."""
 #   replay, pause, step      replay_player_test "round by round", gui_test "test_replay_of_a_trace"
 # Controls
 #   each of them             controls_view_test "sampling, seed", settings_form_test "are toggles"
-#   at the next round        engine_thread_test "settings change at the next round"
-# Race
-#   side by side, the end    race_view_test "both sides, the times", gui_test "test_the_race"
-#   identical                engine_thread_test "a race is the same reply twice"
+#   at the next round        worker_thread_test "settings change at the next round"
+# Comparison
+#   side by side, the end    comparison_view_test "both sides, the times",
+#                            gui_test "test_the_comparison"
+#   identical                worker_thread_test "a comparison is the same reply twice"
 # Engine and window
 #   never blocks             gui_test "test_the_window_lives_while_decoding"
 #   frame times              gui_test "test_help_and_frame_times", frame_times_test "quantiles"
@@ -60,10 +61,10 @@ What needs no screen is in tests/gui."""
 #   speculation toggled      gui_test "test_speculation_switched_off_and_on_again"
 #   menu entry               desktop_files_test "test_the_entry_starts"
 #   icon                     desktop_files_test "test_the_icon"
-#   README's pictures        desktop_files_test "test_the_readme_shows"
+#   pictures of the docs     desktop_files_test "test_the_docs_show"
 #   model apart from views   tests/lint.py (GUI_MAY_INCLUDE)
 #   no assertion, no leak    gui_test "def quit" in the asan-ubsan build
-#   500 turns, flat memory   soak_test "500 turns with the engine"
+#   500 turns, flat memory   soak_test "500 turns with the worker"
 
 import glob
 import json
@@ -201,17 +202,18 @@ class FirstSteps(WindowCase):
                          and ui["values"].get("chat.text.1") == first, "the same text again")
         self.quit(window)
 
-    def test_the_race(self):
+    def test_the_comparison(self):
         window = self.ready()
-        window.click("tab.race")
-        window.click("race.start")
-        ui = window.wait(lambda ui: "race.identical" in ui["values"], "the end of the race")
-        self.assertEqual(ui["values"]["race.identical"], "yes")
-        self.assertGreater(float(ui["values"]["race.ratio"]), 0)
-        self.assertEqual(ui["values"]["race.plain.tokens"], ui["values"]["race.speculative.tokens"])
+        window.click("tab.compare")
+        window.click("compare.start")
+        ui = window.wait(lambda ui: "compare.identical" in ui["values"], "the comparison's end")
+        self.assertEqual(ui["values"]["compare.identical"], "yes")
+        self.assertGreater(float(ui["values"]["compare.ratio"]), 0)
+        self.assertEqual(ui["values"]["compare.plain.tokens"],
+                         ui["values"]["compare.speculative.tokens"])
         picture = window.picture()
         for side, color in (("plain", VERIFIED), ("speculative", ACCEPTED)):
-            x0, y0, x1, y1 = ui["names"][f"race.{side}.bar"]
+            x0, y0, x1, y1 = ui["names"][f"compare.{side}.bar"]
             self.assertEqual(picture.pixel((x0 + x1) / 2, (y0 + y1) / 2), color)
         self.assertEqual(ui["values"]["chat.replies"], "0")  # the conversation stays as it was
         self.quit(window)
@@ -235,7 +237,7 @@ class Sizes(WindowCase):
             shades = picture.colors((0, 0, width, height))
             self.assertGreater(len(shades), 20)
             self.assertLess(max(shades.values()), 0.97 * width * height)
-        for tab in ("tab.controls", "tab.race", "tab.live"):
+        for tab in ("tab.controls", "tab.compare", "tab.live"):
             window.click(tab)
         self.quit(window)
 

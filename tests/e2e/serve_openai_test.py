@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""specbound serve under the programs that people use: the commands of the README's section on it,
-run as they stand there, and the official `openai` package, where it can be imported.
+"""specbound serve under the programs that people use: the commands of docs/server.md, run as they
+stand there, and the official `openai` package, where it can be imported.
 packaging/test.sh puts that into build/openai."""
 import asyncio
 import contextlib
@@ -30,18 +30,18 @@ NO_OPENAI = "SKIP: the openai package cannot be imported; packaging/test.sh inst
 MESSAGES = ask()["messages"]
 
 
-def section():
-    """The README's section on the server."""
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        return file.read().split("\n## The server\n", 1)[1].split("\n## ", 1)[0]
+def page():
+    """docs/server.md."""
+    with open(os.path.join(ROOT, "docs/server.md"), encoding="utf-8") as file:
+        return file.read()
 
 
 def code_blocks():
-    """(language, text) of each in that section."""
-    return re.findall(r"^```(\w*)\n(.*?)^```$", section(), re.MULTILINE | re.DOTALL)
+    """(language, text) of each on that page."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", page(), re.MULTILINE | re.DOTALL)
 
 
-class Readme(FolderCase):
+class Docs(FolderCase):
     """Every line of its code blocks is run by one of these."""
 
     def setUp(self):
@@ -96,7 +96,7 @@ class Readme(FolderCase):
 
     def test_routes(self):
         """Its table names what there is."""
-        routes = re.findall(r"^\| `(GET|POST) (\S+)` \|", section(), re.MULTILINE)
+        routes = re.findall(r"^\| `(GET|POST) (\S+)` \|", page(), re.MULTILINE)
         self.assertGreaterEqual(len(routes), 8)
         for method, path in routes:
             status = self.servers[0].request(method, path, {} if method == "POST" else None).status

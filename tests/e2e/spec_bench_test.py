@@ -3,12 +3,20 @@
 printed tables against its formula, options, resuming, refusals."""
 import json
 import os
+import pathlib
 import signal
 import statistics
+import subprocess
+import sys
 import unittest
 import xml.etree.ElementTree as ElementTree
 
+import specbound_process
 from specbound_process import DEMO, LENS, STORIES, FolderCase, specbound, start
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "bench"
+sys.path.insert(0, str(SCRIPTS))
+import bench_tables  # noqa: E402
 
 QUESTIONS = [
     {"question_id": 81, "category": "writing", "turns": ["Once upon a time", "And then?"],
@@ -95,15 +103,18 @@ class SpecBench(FolderCase):
         [result] = data["strategies"][0]["results"]
         self.assertAlmostEqual(result["overall"]["speedup"], speedup, places=9)
         self.assertAlmostEqual(result["overall"]["compression_rate"], rate, places=9)
-        self.assertRegex(text, rf"specbound .* {rate:.2f}   {speedup:.2f}x  \[")
+        self.assertRegex(text, rf"\| specbound .* {rate:.2f} \| +{speedup:.2f}x \| ")
+        tables = bench_tables.tables(data)
+        self.assertRegex(tables, rf"specbound .* {rate:.2f}   {speedup:.2f}x  \[")
         for question in QUESTIONS:
             category = question["category"]
             own = [[line for line in lines if line["category"] == category]
                    for lines in (drafted, plain)]
             task = result["tasks"][TASKS.get(category, category)]
             self.assertAlmostEqual(task["speedup"], speed_py(*own)[0], places=9)
-        for part in ("Table 1", "Table 3", "TTFT", "Table 5", "median", "speed.py",
-                     "every text is identical"):
+        for part in ("Table 1", "Table 3", "TTFT", "Table 5", "median", "speed.py"):
+            self.assertIn(part, tables)
+        for part in ("multi-turn", "speed.py", "every text is identical"):
             self.assertIn(part, text)
         self.assertTrue(data["identical"])
         self.assertEqual((data["questions"], data["turns"]), (6, 7))
@@ -182,7 +193,10 @@ class SpecBench(FolderCase):
         self.assertEqual(names, ["specbound", "ngram", "eager"])
         self.assertEqual(sorted(os.listdir(self.out)),
                          ["eager.jsonl", "ngram.jsonl", "plain.jsonl", "specbound.jsonl"])
-        self.assertRegex(text, r"(?m)^(faster than specbound \(|nothing is faster than specbound)")
+        self.assertEqual(set(data["parameters"]), set(names))
+        self.assertEqual(data["parameters"]["eager"]["w_max"], 4)
+        self.assertRegex(bench_tables.tables(data),
+                         r"(?m)^(faster than specbound \(|nothing is faster than specbound)")
         self.assertLessEqual(max(max(line["choices"][0]["accept_lengths"])
                                  for line in self.answers("eager")), 4)
         self.assertEqual(set(data["drafters"]), set(names))
@@ -219,15 +233,31 @@ class SpecBench(FolderCase):
         self.assertEqual([(s["temperature"], s["top_p"]) for s in data["strategies"]],
                          [(0, 1), (0.3, 1), (1, 1), (1, 0.9)])
         self.assertEqual(len(os.listdir(self.out)), 8)
-        for part in ("Table 2", "greedy", "T 0.3", "T 1.0", "top-p 0.9"):
+        for part in ("greedy", "T 0.3", "T 1.0", "top-p 0.9"):
             self.assertIn(part, text)
+            self.assertIn(part, bench_tables.tables(data))
+        self.assertIn("Table 2", bench_tables.tables(data))
         texts = [self.answers(name)[0]["choices"][0]["turns"]
                  for name in ("plain", "t1.0-plain", "t1.0-specbound")]
         self.assertNotEqual(texts[0], texts[1])
         self.assertEqual(texts[1], texts[2])
 
+    def sweep(self, *flags, status=0):
+        """The table and the JSON of the script that moves one setting at a time."""
+        path = self.path("sweep.json")
+        done = subprocess.run(
+            [sys.executable, "-B", SCRIPTS / "spec_bench_sweep.py", "--specbound",
+             specbound_process.BINARY, "--out", self.out, "--json", path, "--", "-f",
+             self.questions, "--limit", "1", *flags],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
+        self.assertEqual(done.returncode, status, done.stderr)
+        if status != 0:
+            return done.stderr.decode(), None
+        with open(path, encoding="utf-8") as file:
+            return done.stdout.decode(), json.load(file)
+
     def test_sweep(self):
-        text, data = self.bench("--head", "lens", "--sweep", "--limit", "1", "--out", self.out, n=6)
+        text, data = self.sweep(*MODEL, "-n", "6", "--head", "lens")
         sweep = data["sweep"]
         self.assertEqual(list(sweep["figure_3"]), ["tau", "alpha", "d_max", "w_max"])
         self.assertEqual([p["value"] for p in sweep["figure_3"]["d_max"]], [1, 2, 3, 4])
@@ -240,13 +270,19 @@ class SpecBench(FolderCase):
         self.assertEqual(len(self.answers("tau-0.5")), 1)
         rates = [p["compression_rate"] for p in sweep["figure_3"]["w_max"]]
         self.assertGreaterEqual(rates[-1], rates[0])  # wider never gives fewer tokens a round
+        # Each moves one thing.
+        moved = data["parameters"]
+        self.assertEqual(moved["tau-0.5"], {**moved["setting"], "tau": 0.5})
+        self.assertEqual(moved["w_max-4"], {**moved["setting"], "w_max": 4})
 
     def test_sweep_of_a_head_before_any_layer(self):  # what the bundled heads draft by
-        result = specbound("spec-bench", "-m", DEMO, "-f", self.questions, "-n", "4", "-t", "1",
-                           "--limit", "1", "--sweep", "--out", self.out)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(b"\nd_max 1 ", result.stdout)
-        self.assertIn(b"every text is identical", result.stdout)
+        text, data = self.sweep("-m", DEMO, "-n", "4", "-t", "1")
+        self.assertIn("\nd_max 1 ", text)
+        self.assertTrue(data["identical"])
+
+    def test_sweep_needs_settings_that_move(self):
+        error, _ = self.sweep(*MODEL, "-n", "4", "--speculator", "ngram", status=1)
+        self.assertIn("exit heads, whose settings can move", error)
 
     def refused(self, status, pattern, *arguments):
         result = specbound("spec-bench", *MODEL, *arguments)
@@ -262,15 +298,10 @@ class SpecBench(FolderCase):
         self.refused(2, r"--compare: expected all, or a list of .*\"fast\"", *asked, "--compare",
                      "fast")
         self.refused(2, r"--setting x: ", *asked, "--setting", "x: --tua 1")
-        self.refused(2, r"--sweep: needs --out", *asked, "--sweep")
-        self.refused(2, r"--sweep names its own", *asked, "--sweep", "--compare", "all", "--out",
-                     self.out)
         self.refused(2, r"--fresh: needs --out", *asked, "--fresh")
         self.refused(2, r"--spec off", *asked, "--spec", "off")
         self.refused(2, r"--speculator none", *asked, "--speculator", "none")
         self.refused(2, r"--limit", *asked, "--limit", "0")
-        self.refused(2, r"exit heads, whose settings can move", *asked, "--speculator", "ngram",
-                     "--sweep", "--out", self.out)
         with open(self.questions, "a", encoding="utf-8") as file:
             file.write("{\"question_id\": 7, \"category\": \"poetry\", \"turns\": [\"x\"]}\n")
         self.refused(1, r"question\.jsonl, line 7: expected a \"category\"", *asked)

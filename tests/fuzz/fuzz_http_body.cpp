@@ -14,8 +14,7 @@
 #include "server/completion_request.h"
 #include "server/json_body.h"
 #include "server/reply_json.h"
-#include "text/utf8_check.h"
-#include "text/utf8_stream.h"
+#include "text/utf8.h"
 
 namespace {
 

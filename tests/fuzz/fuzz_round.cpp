@@ -75,7 +75,7 @@ std::vector<uint16_t> all_kv(const Backend& backend, int positions) {
   uint16_t* at = all.data();
   for (int pos = 0; pos < positions; ++pos) {
     for (int l = 1; l <= kLayers; ++l, at += 2 * kv_dim) {
-      backend.read_kv(l, pos, {at, kv_dim}, {at + kv_dim, kv_dim});
+      backend.inspect().read_kv(l, pos, {at, kv_dim}, {at + kv_dim, kv_dim});
     }
   }
   return all;

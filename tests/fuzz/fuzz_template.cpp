@@ -15,22 +15,21 @@
 #include "text/chat_template.h"
 #include "text/jinja.h"
 #include "text/jinja_text.h"
-#include "text/template_layout.h"
 #include "text/tokenizer.h"
-#include "text/utf8_check.h"
+#include "text/utf8.h"
 
 namespace {
 
 using namespace specbound;
 using Role = ChatMessage::Role;
 
-// Bytes and the control tokens of all layouts.
+// Bytes and the control tokens of all built-in templates.
 const test::TinyVocabulary& vocabulary() {
   static const test::TinyVocabulary v = [] {
     test::TinyVocabulary v;
     v.add_bytes();
-    for (const TemplateLayout& layout : template_layouts()) {
-      for (const std::string& control : layout.controls) {
+    for (const BuiltinTemplate& builtin : builtin_templates()) {
+      for (const std::string& control : builtin.controls) {
         const bool known = std::any_of(v.tokens.begin(), v.tokens.end(),
                                        [&](const auto& t) { return t.text == control; });
         if (!known) v.tokens.push_back({control, 0, TokenType::kControl});
@@ -54,24 +53,40 @@ std::unique_ptr<ChatTemplate> open_template(std::string_view source, std::string
   return ChatTemplate::from_gguf(Gguf::parse(bytes, "fuzz.gguf"), name);
 }
 
-// Always an answer, soon, and one that conversations can be put in.
+// Always an answer, soon, and one that conversations can be put in, or an Error.
 void fuzz_source(std::string_view source) {
   const auto chat = open_template(source, "");
   const ChatMessage talk[] = {
       {Role::kSystem, "S"}, {Role::kUser, "U"}, {Role::kAssistant, "R"}, {Role::kUser, "\xff"}};
   for (size_t n = 0; n <= std::size(talk); ++n) {
     const auto some = std::span(talk).first(n);
-    chat->render(some);
-    for (const int32_t id : chat->encode(tokenizer(), some)) {
-      SB_CHECK(id >= 0 && id < tokenizer().vocab_size());
+    try {
+      chat->render(some);
+      for (const int32_t id : chat->encode(tokenizer(), some)) {
+        SB_CHECK(id >= 0 && id < tokenizer().vocab_size());
+      }
+    } catch (const Error&) {
     }
   }
   try {
-    jinja::Template direct(source);
+    const jinja::Template direct(source);
     jinja::Inputs inputs;
     inputs.messages = {{"user", "{{ a }}"}, {"assistant", " b\n"}, {"tool", ""}};
-    const std::string text = direct.render(inputs);
-    SB_CHECK(is_utf8(text));
+    const jinja::Text text = direct.render(inputs);
+    SB_CHECK(is_utf8(text.bytes()));
+    size_t size = 0;
+    for (const jinja::Text::Part& part : text.parts()) {
+      SB_CHECK(part.bytes.data() == text.bytes().data() + size && !part.bytes.empty());
+      size += part.bytes.size();
+    }
+    SB_CHECK(size == text.size());
+    // No byte that is the messages' alone passes for the template's.
+    inputs.messages = {{"user", "\x01"}, {"assistant", "\x01 \x01"}};
+    const jinja::Text marked = direct.render(inputs);
+    for (const jinja::Text::Part& part : marked.parts()) {
+      SB_CHECK(part.input || source.find('\x01') != source.npos ||
+               source.find("\\") != source.npos || part.bytes.find('\x01') == part.bytes.npos);
+    }
   } catch (const jinja::NotUnderstood&) {
   } catch (const jinja::Refused&) {
   }

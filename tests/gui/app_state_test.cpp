@@ -1,4 +1,4 @@
-// The state behind the window, on a fake engine: what the person does, what the engine tells, what
+// The state behind the window, on a fake worker: what the person does, what the worker tells, what
 // is in the files.
 #include "gui/model/app_state.h"
 
@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "gui/fake_engine.h"
+#include "gui/fake_worker.h"
 #include "gui/model/replay_player.h"
 
-namespace specbound::gui {
+namespace specbound::gui::app_state_test {
 
 namespace {
 
@@ -36,7 +36,7 @@ TEST_CASE("app state: a model comes with progress, or with the reason why not") 
   CHECK(app.model_state() == ModelState::kNone);
   CHECK_FALSE(app.can_send());
   app.send("too early");
-  CHECK(f.engine.replies.empty());
+  CHECK(f.worker.replies.empty());
 
   LoadRequest launch;
   launch.model.model = "first.gguf";
@@ -45,10 +45,10 @@ TEST_CASE("app state: a model comes with progress, or with the reason why not") 
   launch.speculation.heads = "first.heads.gguf";
   app.set_launch(launch);
   app.load("first.gguf");
-  REQUIRE(f.engine.loads.size() == 1);
-  CHECK(f.engine.loads[0].model.n_ctx == 77);
-  CHECK(f.engine.loads[0].model.chat_template == "vicuna");
-  CHECK(f.engine.loads[0].speculation.heads == "first.heads.gguf");
+  REQUIRE(f.worker.loads.size() == 1);
+  CHECK(f.worker.loads[0].model.n_ctx == 77);
+  CHECK(f.worker.loads[0].model.chat_template == "vicuna");
+  CHECK(f.worker.loads[0].speculation.heads == "first.heads.gguf");
   CHECK(app.model_state() == ModelState::kLoading);
   app.apply(LoadProgress{"repacking weights", 0.25});
   CHECK(app.load_label() == "repacking weights");
@@ -58,11 +58,11 @@ TEST_CASE("app state: a model comes with progress, or with the reason why not") 
   CHECK(app.load_error() == "first.gguf: no such file");
 
   app.load("other.gguf");  // its heads and its template are not the first one's
-  REQUIRE(f.engine.loads.size() == 2);
-  CHECK(f.engine.loads[1].model.model == "other.gguf");
-  CHECK(f.engine.loads[1].model.n_ctx == 77);
-  CHECK(f.engine.loads[1].model.chat_template.empty());
-  CHECK(f.engine.loads[1].speculation.heads.empty());
+  REQUIRE(f.worker.loads.size() == 2);
+  CHECK(f.worker.loads[1].model.model == "other.gguf");
+  CHECK(f.worker.loads[1].model.n_ctx == 77);
+  CHECK(f.worker.loads[1].model.chat_template.empty());
+  CHECK(f.worker.loads[1].speculation.heads.empty());
   app.apply(ModelLoaded{FakeApp::model()});
   CHECK(app.model_state() == ModelState::kReady);
   CHECK(app.model().n_layers == 4);
@@ -76,8 +76,8 @@ TEST_CASE("app state: a message and its reply, round by round, with the bytes of
   app.set_system("Be brief.");
   app.set_reply_budget(40);
   app.send("Hello there");
-  REQUIRE(f.engine.replies.size() == 1);
-  const ReplyRequest& request = f.engine.replies[0];
+  REQUIRE(f.worker.replies.size() == 1);
+  const ReplyRequest& request = f.worker.replies[0];
   CHECK(request.number == 0);
   CHECK(request.max_tokens == 40);
   REQUIRE(request.messages.size() == 2);
@@ -110,7 +110,7 @@ TEST_CASE("app state: a message and its reply, round by round, with the bytes of
   CHECK(texts(f.stored().at(0)) == Texts{"Hello there", "Hi there"});
 
   f.talk("And now?", {"Yes."});
-  CHECK(f.engine.replies.back().messages.size() == 4);
+  CHECK(f.worker.replies.back().messages.size() == 4);
   CHECK(app.conversation().title == "Hello there");
 }
 
@@ -122,8 +122,8 @@ TEST_CASE("app state: a reply that brings nothing leaves things as they were") {
     CHECK(f.stored().size() == 1);
     app.stop();
     CHECK(app.stopping());
-    CHECK(f.engine.stops == 1);
-    f.end(f.engine.replies[0].id, StopReason::kAborted, 0);
+    CHECK(f.worker.stops == 1);
+    f.end(f.worker.replies[0].id, StopReason::kAborted, 0);
     CHECK_FALSE(app.stopping());
     CHECK(app.conversation().messages.empty());
     CHECK(app.conversation().title.empty());
@@ -133,7 +133,7 @@ TEST_CASE("app state: a reply that brings nothing leaves things as they were") {
   SUBCASE("a later message, refused") {
     f.talk("one", {"1"});
     app.send("two");
-    app.apply(ReplyFailed{f.engine.replies[1].id, "this message needs 900 tokens"});
+    app.apply(ReplyFailed{f.worker.replies[1].id, "this message needs 900 tokens"});
     CHECK(texts(app.conversation()) == Texts{"one", "1"});
     CHECK(app.returned_text == "two");
     CHECK(app.errors == Texts{"this message needs 900 tokens"});
@@ -142,11 +142,11 @@ TEST_CASE("app state: a reply that brings nothing leaves things as they were") {
   }
   SUBCASE("another reply: the one before it comes back") {
     f.talk("one", {"1"});
-    const uint64_t first = f.engine.replies[0].id;
+    const uint64_t first = f.worker.replies[0].id;
     app.regenerate();
     CHECK(texts(app.conversation()) == Texts{"one", ""});
     CHECK(texts(f.stored().at(0)) == Texts{"one", "1"});  // until there is a new one
-    f.end(f.engine.replies[1].id, StopReason::kAborted, 0);
+    f.end(f.worker.replies[1].id, StopReason::kAborted, 0);
     CHECK(texts(app.conversation()) == Texts{"one", "1"});
     CHECK(app.conversation().messages[1].reply == first);
     CHECK(app.trace().find(first));
@@ -157,7 +157,7 @@ TEST_CASE("app state: a reply that brings nothing leaves things as they were") {
     f.talk("two", {"2"});
     app.edit(0, "uno");
     CHECK(texts(app.conversation()) == Texts{"uno", ""});
-    app.apply(ReplyFailed{f.engine.replies[2].id, "no"});
+    app.apply(ReplyFailed{f.worker.replies[2].id, "no"});
     CHECK(texts(app.conversation()) == Texts{"one", "1", "two", "2"});
     CHECK(app.returned_text == "uno");
     CHECK(texts(f.stored().at(0)) == Texts{"one", "1", "two", "2"});
@@ -168,7 +168,7 @@ TEST_CASE("app state: a reply that is cut short stays as far as it came") {
   FakeApp f;
   AppState& app = f.app;
   app.send("Hello");
-  const uint64_t id = f.engine.replies[0].id;
+  const uint64_t id = f.worker.replies[0].id;
   f.begin(id);
   f.round(id, {"Once", " upon"});
   app.rename(0, "a tale");
@@ -203,29 +203,29 @@ TEST_CASE("app state: other replies to the same message have other noise and the
   AppState& app = f.app;
   f.talk("Hello", {"Hi"});
   const uint64_t seed = app.sampling().seed;
-  const size_t samplings = f.engine.samplings.size();
-  app.selected = TokenRef{f.engine.replies[0].id, 0};
+  const size_t samplings = f.worker.samplings.size();
+  app.selected = TokenRef{f.worker.replies[0].id, 0};
   app.regenerate();
   CHECK_FALSE(app.selected);  // it is no longer there
   f.answer({"Good day"});
   app.regenerate();
   f.answer({"Moin"});
-  CHECK(f.engine.replies[1].number == 1);
-  CHECK(f.engine.replies[2].number == 2);
+  CHECK(f.worker.replies[1].number == 1);
+  CHECK(f.worker.replies[2].number == 2);
   const std::string& figures = app.conversation().messages[1].figures;
   CHECK(figures.find("seed " + std::to_string(seed) + " reply 2") != std::string::npos);
-  CHECK(f.engine.replies[2].messages.size() == 1);
-  CHECK(f.engine.samplings.size() == samplings);
+  CHECK(f.worker.replies[2].messages.size() == 1);
+  CHECK(f.worker.samplings.size() == samplings);
   CHECK(app.sampling().seed == seed);
   CHECK(texts(app.conversation()) == Texts{"Hello", "Moin"});
-  CHECK(app.trace().find(f.engine.replies[2].id));
-  CHECK_FALSE(app.trace().find(f.engine.replies[1].id));
+  CHECK(app.trace().find(f.worker.replies[2].id));
+  CHECK_FALSE(app.trace().find(f.worker.replies[1].id));
   // The number outlives the process.
-  AppState again(f.engine, f.store, f.trace);
+  AppState again(f.worker, f.store, f.trace);
   again.apply(ModelLoaded{FakeApp::model()});
   again.select(1);
   again.regenerate();
-  CHECK(f.engine.replies.back().number == 3);
+  CHECK(f.worker.replies.back().number == 3);
 }
 
 TEST_CASE("app state: seeds are drawn for each message, or kept") {
@@ -234,20 +234,20 @@ TEST_CASE("app state: seeds are drawn for each message, or kept") {
   f.talk("one", {"1"});
   const uint64_t first = app.sampling().seed;
   f.talk("two", {"2"});
-  REQUIRE(f.engine.samplings.size() == 2);
-  CHECK(f.engine.samplings[0].seed == first);
-  CHECK(f.engine.samplings[1].seed != first);
+  REQUIRE(f.worker.samplings.size() == 2);
+  CHECK(f.worker.samplings[0].seed == first);
+  CHECK(f.worker.samplings[1].seed != first);
   SamplingParams params = app.sampling();
   params.seed = 7;
   params.temperature = 0;
   app.set_random_seed(false);
   app.set_sampling(params);
   f.talk("three", {"3"});
-  CHECK(f.engine.samplings.size() == 3);
+  CHECK(f.worker.samplings.size() == 3);
   CHECK(app.sampling().seed == 7);
   params.temperature = -1;
   app.set_sampling(params);
-  CHECK(f.engine.samplings.size() == 3);
+  CHECK(f.worker.samplings.size() == 3);
   CHECK(app.sampling().temperature == 0);
   CHECK(app.errors.size() == 1);
 }
@@ -256,7 +256,7 @@ TEST_CASE("app state: a message that was never answered is answered, or joined b
   FakeApp f;
   AppState& app = f.app;
   app.send("Hello");  // and then the process is killed
-  AppState again(f.engine, f.store, f.trace);
+  AppState again(f.worker, f.store, f.trace);
   CHECK_FALSE(again.can_regenerate());
   again.apply(ModelLoaded{FakeApp::model()});
   CHECK_FALSE(again.can_regenerate());  // nothing was said in the new conversation
@@ -265,24 +265,24 @@ TEST_CASE("app state: a message that was never answered is answered, or joined b
   REQUIRE(again.can_regenerate());
   SUBCASE("answered") {
     again.regenerate();
-    CHECK(f.engine.replies.back().messages.size() == 1);
+    CHECK(f.worker.replies.back().messages.size() == 1);
     CHECK(texts(again.conversation()) == Texts{"Hello", ""});
-    again.apply(ReplyFailed{f.engine.replies.back().id, "no"});
+    again.apply(ReplyFailed{f.worker.replies.back().id, "no"});
     CHECK(texts(again.conversation()) == Texts{"Hello"});
   }
   SUBCASE("joined") {
     again.send("Anybody?");
-    REQUIRE(f.engine.replies.back().messages.size() == 1);
-    CHECK(f.engine.replies.back().messages[0].content == "Hello\n\nAnybody?");
-    again.apply(ReplyFailed{f.engine.replies.back().id, "no"});
+    REQUIRE(f.worker.replies.back().messages.size() == 1);
+    CHECK(f.worker.replies.back().messages[0].content == "Hello\n\nAnybody?");
+    again.apply(ReplyFailed{f.worker.replies.back().id, "no"});
     CHECK(texts(again.conversation()) == Texts{"Hello"});
     CHECK(again.returned_text == "Anybody?");
   }
-  SUBCASE("raced") {
-    again.start_race("Anybody?");
-    REQUIRE(f.engine.races.size() == 1);
-    REQUIRE(f.engine.races[0].messages.size() == 1);
-    CHECK(f.engine.races[0].messages[0].content == "Hello\n\nAnybody?");
+  SUBCASE("compared") {
+    again.compare("Anybody?");
+    REQUIRE(f.worker.comparisons.size() == 1);
+    REQUIRE(f.worker.comparisons[0].messages.size() == 1);
+    CHECK(f.worker.comparisons[0].messages[0].content == "Hello\n\nAnybody?");
   }
 }
 
@@ -294,14 +294,14 @@ TEST_CASE("app state: what cannot be edited or sent is not") {
   app.edit(1, "a reply");
   app.edit(7, "not there");
   app.edit(0, " ");
-  CHECK(f.engine.replies.size() == 1);
+  CHECK(f.worker.replies.size() == 1);
   app.send("two");
   app.send("three");
   app.edit(0, "uno");
   app.regenerate();
-  app.start_race("four");
-  CHECK(f.engine.replies.size() == 2);
-  CHECK(f.engine.races.empty());
+  app.compare("four");
+  CHECK(f.worker.replies.size() == 2);
+  CHECK(f.worker.comparisons.empty());
 }
 
 TEST_CASE("app state: several conversations, the newest in front") {
@@ -322,7 +322,7 @@ TEST_CASE("app state: several conversations, the newest in front") {
   CHECK(app.conversations()[1].title == "two");
 
   // The reply goes on while another conversation is looked at.
-  const uint64_t id = f.engine.replies.back().id;
+  const uint64_t id = f.worker.replies.back().id;
   f.begin(id);
   app.select(1);
   CHECK(app.busy());
@@ -360,11 +360,11 @@ TEST_CASE("app state: a conversation that is deleted while it is answered") {
   FakeApp f;
   AppState& app = f.app;
   app.send("one");
-  const uint64_t id = f.engine.replies[0].id;
+  const uint64_t id = f.worker.replies[0].id;
   f.begin(id);
   f.round(id, {"1"});
   app.remove(0);
-  CHECK(f.engine.stops == 1);
+  CHECK(f.worker.stops == 1);
   CHECK(app.busy());
   f.round(id, {"2"});
   f.end(id, StopReason::kAborted, 2);
@@ -378,7 +378,7 @@ TEST_CASE("app state: stored conversations, broken files and files that cannot b
   FakeApp f;
   f.talk("one", {"1"});
   std::ofstream(f.folder / "conversations/broken.json") << "{\"version\": 1, \"mess";
-  AppState again(f.engine, f.store, f.trace);
+  AppState again(f.worker, f.store, f.trace);
   REQUIRE(again.errors.size() == 1);
   CHECK(again.errors[0].find("broken.json") != std::string::npos);
   CHECK(again.conversations().size() == 2);
@@ -412,15 +412,15 @@ TEST_CASE("app state: changes of what drafts, and their refusal") {
   change.on = false;
   app.change_drafting(change);
   app.change_drafting(change);
-  CHECK(f.engine.draftings.size() == 2);
+  CHECK(f.worker.draftings.size() == 2);
   CHECK(app.drafting_pending() == 2);
   CHECK(app.drafting().on);  // as told, not as wished
   Drafting drafting = FakeApp::model().drafting;
   drafting.on = false;
   app.apply(DraftingChanged{drafting, ""});
   CHECK_FALSE(app.drafting().on);
-  app.apply(DraftingChanged{drafting, "--tau: expected 0 to 1, found 2"});
-  CHECK(app.drafting_refusal() == "--tau: expected 0 to 1, found 2");
+  app.apply(DraftingChanged{drafting, "tau: expected 0 to 1, found 2"});
+  CHECK(app.drafting_refusal() == "tau: expected 0 to 1, found 2");
   CHECK(app.drafting_pending() == 0);
   app.change_drafting(change);
   app.apply(ModelLoaded{FakeApp::model()});
@@ -431,22 +431,22 @@ TEST_CASE("app state: changes of what drafts, and their refusal") {
   app.set_guessing(true);
   app.set_guessing(true);
   app.set_guessing(false);
-  CHECK(f.engine.guessings == std::vector<bool>{true, false});
+  CHECK(f.worker.guessings == std::vector<bool>{true, false});
 }
 
-TEST_CASE("app state: a race leaves the conversation as it is") {
+TEST_CASE("app state: a comparison leaves the conversation as it is") {
   FakeApp f;
   AppState& app = f.app;
   f.talk("one", {"1"});
-  REQUIRE(app.can_race());
-  app.start_race("two");
-  REQUIRE(f.engine.races.size() == 1);
-  const uint64_t plain = f.engine.races[0].id;
-  CHECK(f.engine.races[0].messages.size() == 3);
-  CHECK(app.race().running);
+  REQUIRE(app.can_compare());
+  app.compare("two");
+  REQUIRE(f.worker.comparisons.size() == 1);
+  const uint64_t plain = f.worker.comparisons[0].id;
+  CHECK(f.worker.comparisons[0].messages.size() == 3);
+  CHECK(app.comparison().running);
   CHECK(app.busy());
-  CHECK(app.race().speculative == plain + 1);
-  app.apply(RaceBegan{plain, plain + 1});
+  CHECK(app.comparison().speculative == plain + 1);
+  app.apply(ComparisonBegan{plain, plain + 1});
   f.begin(plain);
   f.round(plain, {"a", "b"});
   CHECK(app.focus_reply() == plain);
@@ -454,37 +454,37 @@ TEST_CASE("app state: a race leaves the conversation as it is") {
   f.begin(plain + 1);
   f.round(plain + 1, {"a"});
   CHECK(app.focus_reply() == plain + 1);
-  CHECK(app.race().plain_text == "ab");
-  CHECK(app.race().speculative_text == "a");
+  CHECK(app.comparison().plain_text == "ab");
+  CHECK(app.comparison().speculative_text == "a");
   SUBCASE("to its end") {
     f.round(plain + 1, {"b"});
     f.end(plain + 1);
-    RaceEnded ended;
+    ComparisonEnded ended;
     ended.identical = true;
     app.apply(ended);
-    REQUIRE(app.race().result);
-    CHECK(app.race().result->identical);
+    REQUIRE(app.comparison().result);
+    CHECK(app.comparison().result->identical);
     const uint64_t focus = app.focus_reply();
-    CHECK(focus == f.engine.replies[0].id);
-    app.start_race("three");
-    CHECK(f.engine.races[1].id == plain + 2);
-    CHECK_FALSE(app.race().result);
-    CHECK_FALSE(app.trace().find(plain));  // of the race before
+    CHECK(focus == f.worker.replies[0].id);
+    app.compare("three");
+    CHECK(f.worker.comparisons[1].id == plain + 2);
+    CHECK_FALSE(app.comparison().result);
+    CHECK_FALSE(app.trace().find(plain));  // of the comparison before
   }
   SUBCASE("stopped") {
     app.stop();
     f.end(plain + 1, StopReason::kAborted);
-    RaceEnded ended;
+    ComparisonEnded ended;
     ended.stopped = true;
     app.apply(ended);
-    CHECK_FALSE(app.race().result);
+    CHECK_FALSE(app.comparison().result);
   }
   SUBCASE("failed") {
     app.apply(ReplyFailed{plain + 1, "the device was lost"});
-    CHECK(app.race().error == "the device was lost");
+    CHECK(app.comparison().error == "the device was lost");
   }
   CHECK(texts(app.conversation()) == Texts{"one", "1"});
-  CHECK(app.race().running == (f.engine.races.size() == 2));
+  CHECK(app.comparison().running == (f.worker.comparisons.size() == 2));
   CHECK_FALSE(app.stopping());
 }
 
@@ -546,7 +546,7 @@ TEST_CASE("app state: a trace that is looked at stands in front of what happens"
     app.select(0);
   }
   CHECK(&app.trace() == &f.trace);
-  CHECK(app.focus_reply() == f.engine.replies[0].id);
+  CHECK(app.focus_reply() == f.worker.replies[0].id);
   CHECK(texts(app.shown()) == Texts{"one", "1"});
 }
 
@@ -557,7 +557,7 @@ TEST_CASE("app state: events of replies that nobody knows change nothing") {
   app.apply(PromptRead{99, 1, 2});
   app.apply(ReplyFailed{99, "no"});
   f.end(99);
-  app.apply(RaceEnded{});
+  app.apply(ComparisonEnded{});
   app.apply(Guesses{99, 3, {{1, 0.5f, "x"}}});
   app.apply(SettingsApplied{99, TraceReply()});
   CHECK(app.errors.empty());
@@ -566,4 +566,4 @@ TEST_CASE("app state: events of replies that nobody knows change nothing") {
   CHECK_FALSE(app.find_reply(0));
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::app_state_test

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "gui/fake_engine.h"
+#include "gui/fake_worker.h"
 #include "gui/headless.h"
 #include "gui/model/replay_player.h"
 #include "gui/trace_rig.h"
@@ -14,7 +14,7 @@
 #include "gui/view/file_picker.h"
 #include "gui/view/fonts.h"
 
-namespace specbound::gui {
+namespace specbound::gui::chat_view_test {
 
 namespace {
 
@@ -57,8 +57,8 @@ TEST_CASE("chat view: a message typed and sent with Enter, a reply that streams"
   r.ui.type("there");
   CHECK(r.ui.value("chat.input") == "Hello\nthere");
   r.ui.key(Key::kEnter);
-  REQUIRE(r.fake.engine.replies.size() == 1);
-  CHECK(r.fake.engine.replies[0].messages.back().content == "Hello\nthere");
+  REQUIRE(r.fake.worker.replies.size() == 1);
+  CHECK(r.fake.worker.replies[0].messages.back().content == "Hello\nthere");
   CHECK(r.ui.value("chat.input") == "");
   CHECK(r.ui.value("chat.replying") == "yes");
   CHECK(r.ui.has("chat.stop"));
@@ -90,7 +90,7 @@ TEST_CASE("chat view: sending waits for a model and for something to send; stop 
   r.ui.click("chat.input");
   r.ui.type("early");
   r.ui.key(Key::kEnter);
-  CHECK(r.fake.engine.replies.empty());
+  CHECK(r.fake.worker.replies.empty());
   CHECK(r.ui.value("chat.input") == "early");
   r.app().load("a/demo.gguf");
   r.app().apply(LoadProgress{"repacking weights", 0.5});
@@ -99,16 +99,16 @@ TEST_CASE("chat view: sending waits for a model and for something to send; stop 
   CHECK(r.ui.has("chat.load.bar"));
   CHECK(r.ui.shows("50 %"));
   r.ui.click("chat.load.cancel");
-  CHECK(r.fake.engine.stops == 1);
+  CHECK(r.fake.worker.stops == 1);
   r.app().apply(LoadFailed{"a/demo.gguf: truncated"});
   r.ui.frame(2);
   CHECK(r.ui.shows("a/demo.gguf: truncated"));
   r.app().apply(ModelLoaded{FakeApp::model()});
   r.ui.frame(2);
   r.ui.click("chat.send");
-  REQUIRE(r.fake.engine.replies.size() == 1);
+  REQUIRE(r.fake.worker.replies.size() == 1);
   r.ui.click("chat.stop");
-  CHECK(r.fake.engine.stops == 2);
+  CHECK(r.fake.worker.stops == 2);
   CHECK(r.ui.shows("Stopping"));
   r.ui.click("chat.input");
   r.ui.type("and more");
@@ -137,8 +137,8 @@ TEST_CASE("chat view: regenerate, edit and send again, copy") {
   r.ui.click("chat.copy.3");
   CHECK(r.ui.clipboard() == "Two");
   r.ui.click("chat.regenerate");
-  REQUIRE(r.fake.engine.replies.size() == 3);
-  CHECK(r.fake.engine.replies[2].number == 1);
+  REQUIRE(r.fake.worker.replies.size() == 3);
+  CHECK(r.fake.worker.replies[2].number == 1);
   CHECK_FALSE(r.ui.has("chat.edit.0"));
   r.fake.answer({"Three"});
   r.ui.frame(2);
@@ -150,14 +150,14 @@ TEST_CASE("chat view: regenerate, edit and send again, copy") {
   r.ui.click("chat.edit.0");
   r.ui.type(" again");
   r.ui.click("chat.editor.send");
-  REQUIRE(r.fake.engine.replies.size() == 4);
-  CHECK(r.fake.engine.replies[3].messages.back().content == "First again");
+  REQUIRE(r.fake.worker.replies.size() == 4);
+  CHECK(r.fake.worker.replies[3].messages.back().content == "First again");
   CHECK(r.ui.value("chat.messages") == "2");
   r.fake.answer({"Four"});
   r.ui.frame(2);
   r.ui.click("chat.edit.0");
   r.ui.key(Key::kEnter);
-  CHECK(r.fake.engine.replies.size() == 5);
+  CHECK(r.fake.worker.replies.size() == 5);
 }
 
 TEST_CASE("chat view: the system prompt is edited, kept, and told to the next reply") {
@@ -224,7 +224,7 @@ TEST_CASE("chat view: a token pointed at and clicked is the map's, and the map's
   Rig r;
   r.fake.talk("Hi", {"alpha", " beta", " gamma"});
   r.ui.frame(2);
-  const uint64_t reply = r.fake.engine.replies[0].id;
+  const uint64_t reply = r.fake.worker.replies[0].id;
   r.ui.move("chat.token.1.1");
   r.ui.frame();
   CHECK(r.app().hovered == TokenRef{reply, 1});
@@ -248,7 +248,7 @@ TEST_CASE("chat view: a token chosen in the map is scrolled to") {
   r.fake.talk("Hi", texts);
   r.ui.frame(3);
   CHECK_FALSE(r.ui.has("chat.token.1.3"));
-  r.app().selected = TokenRef{r.fake.engine.replies[0].id, 3};
+  r.app().selected = TokenRef{r.fake.worker.replies[0].id, 3};
   r.app().reveal_in_chat = true;
   r.ui.frame(2);
   CHECK(r.ui.has("chat.token.1.3"));
@@ -260,7 +260,7 @@ TEST_CASE("chat view: a token chosen in the map is scrolled to") {
   r.app().selected = TokenRef{999, 3};
   r.app().reveal_in_chat = true;
   r.ui.frame(2);
-  r.app().selected = TokenRef{r.fake.engine.replies[0].id, 99999};
+  r.app().selected = TokenRef{r.fake.worker.replies[0].id, 99999};
   r.app().reveal_in_chat = true;
   r.ui.frame(2);
 }
@@ -293,27 +293,27 @@ TEST_CASE("chat view: text is selected by dragging and by clicks, and copied") {
   r.fake.talk("Question", {"alpha", " beta", " gamma"});
   r.ui.frame(2);
   r.ui.drag(r.left_of("chat.token.1.0"), r.left_of("chat.token.1.2"));
-  r.ui.key(Key::kC, true);
+  r.ui.key(Key{'C'}, true);
   CHECK(r.ui.clipboard() == "alpha beta ");
   CHECK_FALSE(r.app().selected);
   r.ui.double_click(r.ui.rect("chat.token.1.1").center());
-  r.ui.key(Key::kC, true);
+  r.ui.key(Key{'C'}, true);
   CHECK(r.ui.clipboard() == "beta");
-  r.ui.key(Key::kA, true);
-  r.ui.key(Key::kC, true);
+  r.ui.key(Key{'A'}, true);
+  r.ui.key(Key{'C'}, true);
   CHECK(r.ui.clipboard() == "alpha beta gamma");
   // What is typed is the composer's, which has a selection of its own.
   r.ui.click("chat.input");
   r.ui.type("typed");
-  r.ui.key(Key::kA, true);
-  r.ui.key(Key::kC, true);
+  r.ui.key(Key{'A'}, true);
+  r.ui.key(Key{'C'}, true);
   CHECK(r.ui.clipboard() == "typed");
   r.ui.click("chat.input");
   r.ui.double_click(r.ui.rect("chat.token.1.1").center());
   r.ui.click("chat.input");
-  r.ui.key(Key::kA, true);
+  r.ui.key(Key{'A'}, true);
   r.ui.key(Key::kEscape);
-  r.ui.key(Key::kC, true);
+  r.ui.key(Key{'C'}, true);
   CHECK(r.ui.clipboard() == "beta");
 }
 
@@ -326,7 +326,7 @@ TEST_CASE("chat view: of a reply's text and its figures one is selected at a tim
   const ImVec2 on_figures{r.ui.rect("chat.token.1.0").min.x + 4,
                           r.ui.rect("chat.copy.1").min.y - ImGui::GetFontSize() / 2 - 2};
   const auto copied = [&] {
-    r.ui.key(Key::kC, true);
+    r.ui.key(Key{'C'}, true);
     return r.ui.clipboard();
   };
   r.ui.double_click(on_text);
@@ -377,7 +377,7 @@ TEST_CASE("chat view: text being selected goes on where it is out of view") {
   r.ui.move({list.min.x + 100, list.min.y - 40});
   r.ui.frame(200);
   r.ui.release();
-  r.ui.key(Key::kC, true);
+  r.ui.key(Key{'C'}, true);
   CHECK(r.ui.clipboard().starts_with("word0 word1 "));
   CHECK(r.ui.clipboard().size() > 3000);
 }
@@ -402,7 +402,7 @@ TEST_CASE("chat view: hostile texts are drawn") {
   r.fake.talk("\xff\xfe \u202e%s%n ##x\t\r\n" + all, {all, "", std::string(3, '\0'), "\xf0\x9f"});
   r.ui.frame(3);
   r.ui.drag({20, 100}, {600, 400});
-  r.ui.key(Key::kC, true);
+  r.ui.key(Key{'C'}, true);
   CHECK(clipboard_text(r.ui.clipboard()) == r.ui.clipboard());
 }
 
@@ -411,7 +411,7 @@ TEST_CASE("chat view: of 100,000 tokens only what is visible is drawn, and quick
   r.fake.talk("Hi", {"start"});
   r.ui.frame(3);
   r.app().send("Much");
-  const uint64_t id = r.fake.engine.replies.back().id;
+  const uint64_t id = r.fake.worker.replies.back().id;
   r.fake.begin(id);
   for (int i = 0; i < 12500; ++i) {
     r.fake.round(id, {"one ", "two ", "three ", "four ", "five ", "six ", "seven ", "eight "});
@@ -467,7 +467,7 @@ TEST_CASE("chat view: a replay is read only") {
 TEST_CASE("chat view: an example is sent at a click, exporting opens its dialog") {
   Rig r;
   r.ui.click("chat.example.0");
-  REQUIRE(r.fake.engine.replies.size() == 1);
+  REQUIRE(r.fake.worker.replies.size() == 1);
   r.fake.answer({"Sure."});
   r.ui.frame(2);
   r.ui.click("chat.export");
@@ -490,19 +490,19 @@ TEST_CASE("chat view: the box wraps what is typed, grows with it, and takes the 
   r.ui.key(Key::kDown);
   r.ui.key(Key::kUp);
   r.ui.key(Key::kEnd);
-  r.ui.key(Key::kA, true);
-  r.ui.key(Key::kX, true);
+  r.ui.key(Key{'A'}, true);
+  r.ui.key(Key{'X'}, true);
   CHECK(r.ui.value("chat.input") == "");
   r.ui.set_clipboard("pasted\r\ntext");
-  r.ui.key(Key::kV, true);
+  r.ui.key(Key{'V'}, true);
   CHECK(r.ui.value("chat.input") == "pasted\ntext");
-  r.ui.key(Key::kZ, true);
+  r.ui.key(Key{'Z'}, true);
   CHECK(r.ui.value("chat.input") == "");
-  r.ui.key(Key::kY, true);
+  r.ui.key(Key{'Y'}, true);
   const Probe::Rect small = r.ui.rect("chat.input");
   r.ui.double_click({small.min.x + 20, small.min.y + 14});
   r.ui.type("typed over");
   CHECK(r.ui.value("chat.input") == "typed over\ntext");
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::chat_view_test

@@ -1,16 +1,16 @@
-// The controls, drawn: what is moved reaches the engine at once, what it refuses is read beside the
+// The controls, drawn: what is moved reaches the worker at once, what it refuses is read beside the
 // control, and nothing is cut off or drawn out of sight.
 #include "gui/view/controls_view.h"
 
 #include <doctest/doctest.h>
 
-#include "gui/fake_engine.h"
+#include "gui/fake_worker.h"
 #include "gui/headless.h"
 
-namespace specbound::gui {
+namespace specbound::gui::controls_view_test {
 namespace {
 
-// The panel over an engine of which only the answers are real.
+// The panel over a worker of which only the answers are real.
 struct Panel {
   explicit Panel(float width = 360, float height = 900) : ui(width, height) {
     ui.set_content([this] { view.draw(fake.app, probe()); });
@@ -28,7 +28,7 @@ struct Panel {
     fake.app.apply(DraftingChanged{drafting, refusal});
     ui.frame(2);
   }
-  const std::vector<DraftingChange>& changes() const { return fake.engine.draftings; }
+  const std::vector<DraftingChange>& changes() const { return fake.worker.draftings; }
   ImVec2 at(const char* name, float share) {
     const Probe::Rect r = ui.rect(name);
     return {r.min.x + (r.max.x - r.min.x) * share, r.center().y};
@@ -57,7 +57,7 @@ TEST_CASE("controls: without a model there is sampling and a hint") {
   CHECK(panel.ui.has("controls.temperature"));
 }
 
-TEST_CASE("controls: a slider asks the engine as it moves, and stays there") {
+TEST_CASE("controls: a slider asks the worker as it moves, and stays there") {
   Panel panel;
   panel.loaded();
   panel.ui.drag(panel.at("controls.tau", 0.5f), panel.at("controls.tau", 0.9f));
@@ -72,14 +72,14 @@ TEST_CASE("controls: a slider asks the engine as it moves, and stays there") {
   CHECK(panel.changes().back().preset == Preset::kTuned);
 }
 
-TEST_CASE("controls: what the engine refuses is read beside the control") {
+TEST_CASE("controls: what the worker refuses is read beside the control") {
   Panel panel;
   panel.loaded();
   panel.ui.click("controls.layer.4");
   REQUIRE(panel.changes().size() == 1);
   CHECK(panel.changes()[0].params->check_layers == std::vector<int>{2, 4, 8});
   CHECK(panel.ui.value("controls.layer.4") == "on");
-  panel.answer("--check-layers: expected layers that have a head, found 4");
+  panel.answer("check_layers: expected layers that have a head, found 4");
   CHECK(panel.ui.value("controls.layer.4") == "off");
   CHECK(panel.ui.shows("Not changed: expected layers that have a head, found 4"));
   CHECK(panel.ui.value("controls.layer.12") == "off, beyond");
@@ -114,17 +114,17 @@ TEST_CASE("controls: sampling, seed and budget") {
   Panel panel;
   panel.ui.drag(panel.at("controls.temperature", 0.3f), panel.at("controls.temperature", 0.0f));
   CHECK(panel.fake.app.sampling().temperature == 0);
-  CHECK(panel.fake.engine.samplings.back().temperature == 0);
+  CHECK(panel.fake.worker.samplings.back().temperature == 0);
 
   CHECK(panel.fake.app.random_seed());
   panel.ui.double_click(panel.ui.rect("controls.seed").center());
-  panel.ui.key(Key::kA, true);
+  panel.ui.key(Key{'A'}, true);
   panel.ui.type("4711");
   panel.ui.key(Key::kEnter);
   CHECK(panel.fake.app.sampling().seed == 4711);
   CHECK_FALSE(panel.fake.app.random_seed());
   panel.ui.click(panel.ui.rect("controls.seed").center());
-  panel.ui.key(Key::kA, true);
+  panel.ui.key(Key{'A'}, true);
   panel.ui.type("nonsense");
   panel.ui.key(Key::kEnter);
   CHECK(panel.fake.app.sampling().seed == 4711);
@@ -164,4 +164,4 @@ TEST_CASE("controls: a model of very many layers draws those that can be seen") 
   CHECK(panel.ui.rects("controls.layer.").size() < 1000);
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::controls_view_test

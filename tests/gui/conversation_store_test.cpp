@@ -1,6 +1,6 @@
 // Conversations on disk: what is saved comes back, what is hostile is reported and left alone, and
 // no crash leaves half a file.
-#include "gui/model/conversation_store.h"
+#include "gui/model/conversation.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -13,12 +13,12 @@
 #include <fstream>
 #include <random>
 
-#include "app/saved_conversation.h"
-#include "app/text_input.h"
 #include "error.h"
+#include "runtime/saved_conversation.h"
+#include "runtime/text_input.h"
 #include "unit/temp_dir.h"
 
-namespace specbound::gui {
+namespace specbound::gui::conversation_store_test {
 
 namespace {
 
@@ -194,15 +194,17 @@ TEST_CASE("store: a folder that cannot be read or made is one clear line") {
 
 TEST_CASE("store: a value of the wrong kind says where and what was expected") {
   const std::string head = "{\"version\":1,";
-  CHECK(error_of("[]").find("expected an object, found array") != std::string::npos);
-  CHECK(error_of("{}").find("expected \"version\" 1, found 0") != std::string::npos);
+  CHECK(error_of("[]").find("expected an object, found a list of 0") != std::string::npos);
+  CHECK(error_of("{}").find("'version': expected 1, found no such key") != std::string::npos);
   CHECK(error_of("{\"version\":2,\"messages\":[]}").find("found 2") != std::string::npos);
-  CHECK(error_of(head + "\"title\":3,\"messages\":[]}").find("text as \"title\"") !=
-        std::string::npos);
+  CHECK(
+      error_of(head + "\"title\":3,\"messages\":[]}").find("'title': expected a string, found 3") !=
+      std::string::npos);
   CHECK(error_of(head + "\"messages\":{}}").find("expected a list") != std::string::npos);
-  CHECK(error_of(head + "\"messages\":[1]}").find("message 0, found number") != std::string::npos);
+  CHECK(error_of(head + "\"messages\":[1]}").find("message 0: expected an object, found 1") !=
+        std::string::npos);
   CHECK(error_of(head + "\"messages\":[{\"role\":\"system\",\"text\":\"\"}]}")
-            .find("expected \"user\"") != std::string::npos);
+            .find("'role': expected user, found \"system\"") != std::string::npos);
   for (const char* number : {"-1", "1e30", "NaN", "99999999999999999999", "0.5", "\"1\"",
                              "18446744073709551615", "null"}) {
     CAPTURE(number);
@@ -211,7 +213,7 @@ TEST_CASE("store: a value of the wrong kind says where and what was expected") {
                    "}]}") != "");
   }
   const std::string nest = std::string(50000, '[') + std::string(50000, ']');
-  CHECK(error_of(head + "\"messages\":[],\"x\":" + nest + "}").find("nested deeper") !=
+  CHECK(error_of(head + "\"messages\":[],\"x\":" + nest + "}").find("nested 8 deep") !=
         std::string::npos);
   CHECK(error_of(head + "\"changed\":9223372036854775807,\"messages\":[]}") == "");
 }
@@ -316,4 +318,4 @@ TEST_CASE("conversation: tokens of bytes and bytes of tokens") {
   CHECK(c.prompt(1).back().role == Role::kUser);
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::conversation_store_test

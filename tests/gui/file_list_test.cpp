@@ -8,11 +8,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "gui/model/conversation_store.h"
-#include "gui/model/export.h"
+#include "gui/model/conversation.h"
 #include "unit/temp_dir.h"
 
-namespace specbound::gui {
+namespace specbound::gui::file_list_test {
 
 namespace {
 
@@ -151,4 +150,4 @@ TEST_CASE("export: file names are plain, whatever the title is") {
   CHECK(export_name(c, ExportFormat::kJson).size() < 100);
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::file_list_test

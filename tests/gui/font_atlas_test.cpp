@@ -10,7 +10,7 @@
 #include "gui/view/fonts.h"
 #include "unit/temp_dir.h"
 
-namespace specbound::gui {
+namespace specbound::gui::font_atlas_test {
 
 TEST_CASE("font atlas: what texts need comes in when it is asked for, once") {
   const FontFiles files = find_fonts(font_folders());
@@ -71,4 +71,4 @@ TEST_CASE("font atlas: bytes that are no characters ask for nothing") {
   CHECK_FALSE(take_new_glyphs());
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::font_atlas_test

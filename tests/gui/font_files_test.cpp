@@ -1,5 +1,5 @@
 // Which fonts are asked, and in what order.
-#include "gui/model/font_files.h"
+#include "gui/window/font_atlas.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 
 #include "unit/temp_dir.h"
 
-namespace specbound::gui {
+namespace specbound::gui::font_files_test {
 
 namespace {
 
@@ -47,4 +47,4 @@ TEST_CASE("font files: an unknown font is better than none, and no folder is no 
   CHECK(find_fonts({dir.path().string()}).body == (dir.path() / "Strange.ttf").string());
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::font_files_test

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-namespace specbound::gui {
+namespace specbound::gui::frame_times_test {
 
 TEST_CASE("frame times: quantiles of the newest frames; pauses are no intervals") {
   FrameTimes times(100);
@@ -22,4 +22,4 @@ TEST_CASE("frame times: quantiles of the newest frames; pauses are no intervals"
   CHECK(times.interval(0.99) == 0);
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::frame_times_test

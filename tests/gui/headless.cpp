@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gui/view/fonts.h"
+#include "text/utf8.h"
 
 namespace specbound::gui {
 
@@ -59,19 +60,6 @@ bool inside(const ImDrawVert& a, const ImDrawVert& b, const ImDrawVert& c, ImVec
   return (x >= 0 && y >= 0 && z >= 0) || (x <= 0 && y <= 0 && z <= 0);
 }
 
-void append_utf8(std::string& out, unsigned code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xc0 | code >> 6);
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else {
-    out += static_cast<char>(0xe0 | code >> 12);
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  }
-}
-
 std::string without_blanks(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -80,12 +68,36 @@ std::string without_blanks(std::string_view text) {
   return result;
 }
 
+// As a window's backend does.
+void number_keys() {
+  static constexpr struct {
+    ImGuiKey imgui;
+    Key key;
+  } kKeys[] = {{ImGuiKey_Tab, Key::kTab},
+               {ImGuiKey_LeftArrow, Key::kLeft},
+               {ImGuiKey_RightArrow, Key::kRight},
+               {ImGuiKey_UpArrow, Key::kUp},
+               {ImGuiKey_DownArrow, Key::kDown},
+               {ImGuiKey_PageUp, Key::kPageUp},
+               {ImGuiKey_PageDown, Key::kPageDown},
+               {ImGuiKey_Home, Key::kHome},
+               {ImGuiKey_End, Key::kEnd},
+               {ImGuiKey_Delete, Key::kDelete},
+               {ImGuiKey_Backspace, Key::kBackspace},
+               {ImGuiKey_Space, Key::kSpace},
+               {ImGuiKey_Enter, Key::kEnter},
+               {ImGuiKey_Escape, Key::kEscape},
+               {ImGuiKey_A, Key{'A'}},
+               {ImGuiKey_C, Key{'C'}},
+               {ImGuiKey_V, Key{'V'}},
+               {ImGuiKey_X, Key{'X'}},
+               {ImGuiKey_Y, Key{'Y'}},
+               {ImGuiKey_Z, Key{'Z'}}};
+  for (const auto& k : kKeys) ImGui::GetIO().KeyMap[k.imgui] = static_cast<int>(k.key);
+}
+
 void set_key(int key, bool down) {
-#if IMGUI_VERSION_NUM >= 18700
-  ImGui::GetIO().AddKeyEvent(static_cast<ImGuiKey>(key), down);
-#else
   ImGui::GetIO().KeysDown[key] = down;
-#endif
 }
 
 }  // namespace
@@ -156,11 +168,7 @@ void Headless::frame(int n) {
 }
 
 void Headless::move(ImVec2 to) {
-#if IMGUI_VERSION_NUM >= 18700
-  ImGui::GetIO().AddMousePosEvent(to.x, to.y);
-#else
   ImGui::GetIO().MousePos = to;
-#endif
   frame();
 }
 
@@ -169,20 +177,12 @@ void Headless::move(std::string_view name) {
 }
 
 void Headless::press(int button) {
-#if IMGUI_VERSION_NUM >= 18700
-  ImGui::GetIO().AddMouseButtonEvent(button, true);
-#else
   ImGui::GetIO().MouseDown[button] = true;
-#endif
   frame();
 }
 
 void Headless::release(int button) {
-#if IMGUI_VERSION_NUM >= 18700
-  ImGui::GetIO().AddMouseButtonEvent(button, false);
-#else
   ImGui::GetIO().MouseDown[button] = false;
-#endif
   frame();
 }
 
@@ -216,12 +216,8 @@ void Headless::drag(ImVec2 from, ImVec2 to) {
 }
 
 void Headless::wheel(float notches, float sideways) {
-#if IMGUI_VERSION_NUM >= 18700
-  ImGui::GetIO().AddMouseWheelEvent(sideways, notches);
-#else
   ImGui::GetIO().MouseWheel += notches;
   ImGui::GetIO().MouseWheelH += sideways;
-#endif
   frame(2);
 }
 
@@ -232,19 +228,11 @@ void Headless::type(std::string_view utf8) {
 
 void Headless::key(Key key, bool ctrl, bool shift) {
   ImGuiIO& io = ImGui::GetIO();
-#if IMGUI_VERSION_NUM >= 18700
-  io.AddKeyEvent(ImGuiMod_Ctrl, ctrl);
-  io.AddKeyEvent(ImGuiMod_Shift, shift);
-#endif
   io.KeyCtrl = ctrl;
   io.KeyShift = shift;
-  set_key(key_number(key), true);
+  set_key(static_cast<int>(key), true);
   frame();
-  set_key(key_number(key), false);
-#if IMGUI_VERSION_NUM >= 18700
-  io.AddKeyEvent(ImGuiMod_Ctrl, false);
-  io.AddKeyEvent(ImGuiMod_Shift, false);
-#endif
+  set_key(static_cast<int>(key), false);
   io.KeyCtrl = io.KeyShift = false;
   frame();
 }
@@ -300,7 +288,7 @@ std::string Headless::text(ImVec2 min, ImVec2 max) const {
         result += ' ';
       }
     }
-    append_utf8(result, g.code);
+    result += to_utf8(g.code);
     last = &g;
   }
   return result;

@@ -5,14 +5,13 @@
 
 #include "gui/headless.h"
 
-namespace specbound::gui {
+namespace specbound::gui::help_view_test {
 
 TEST_CASE("help: five sentences and a picture, closed by its button") {
   for (const bool dark : {true, false}) {
     Headless ui(1280, 800, 1, dark);
-    HelpView help;
     bool open = false;
-    ui.set_frame([&] { help.draw(open, probe()); });
+    ui.set_frame([&] { draw_help(open, probe()); });
     ui.frame(2);
     CHECK_FALSE(ui.has("help.window"));
     open = true;
@@ -31,9 +30,8 @@ TEST_CASE("help: five sentences and a picture, closed by its button") {
 
 TEST_CASE("help: on a small screen it stays inside and scrolls") {
   Headless ui(640, 480);
-  HelpView help;
   bool open = true;
-  ui.set_frame([&] { help.draw(open, probe()); });
+  ui.set_frame([&] { draw_help(open, probe()); });
   ui.frame(3);
   const Probe::Rect window = ui.rect("help.window");
   CHECK(window.min.x >= 0);
@@ -42,4 +40,4 @@ TEST_CASE("help: on a small screen it stays inside and scrolls") {
   CHECK(window.max.y <= 480);
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::help_view_test

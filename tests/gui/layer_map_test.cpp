@@ -7,7 +7,7 @@
 
 #include "gui/trace_rig.h"
 
-namespace specbound::gui {
+namespace specbound::gui::layer_map_test {
 namespace {
 
 // Token 0 drafted at layer 2 and right, 1 drafted at 4 and wrong, 2 from the last layer.
@@ -44,11 +44,11 @@ TEST_CASE("layer map: each token is marked in the cell that decided it") {
   const TraceModel trace = three_kinds();
   const ReplyTrace& reply = *trace.find(1);
   const auto mark = [&](int column, int layer) { return map_cell(reply, column, layer, 6).mark; };
-  CHECK(mark(0, 2) == CellMark::kAccepted);
-  CHECK(mark(0, 6) == CellMark::kNone);
-  CHECK(mark(1, 4) == CellMark::kRejected);
-  CHECK(mark(1, 6) == CellMark::kVerified);
-  CHECK(mark(2, 6) == CellMark::kVerified);
+  CHECK(mark(0, 2) == TokenKind::kAccepted);
+  CHECK(mark(0, 6) == std::nullopt);
+  CHECK(mark(1, 4) == TokenKind::kRejected);
+  CHECK(mark(1, 6) == TokenKind::kVerified);
+  CHECK(mark(2, 6) == TokenKind::kVerified);
   for (int layer = 1; layer <= 6; ++layer) {
     CHECK(map_cell(reply, 0, layer, 6).skipped == (layer > 2));
     CHECK_FALSE(map_cell(reply, 1, layer, 6).skipped);
@@ -69,7 +69,7 @@ TEST_CASE("layer map: colours come from looks until guesses are there") {
   TraceModel trace = three_kinds();
   const ReplyTrace& reply = *trace.find(1);
   CHECK(*map_cell(reply, 0, 1, 6).confidence == doctest::Approx(0.3));
-  CHECK(map_cell(reply, 0, 1, 6).looked);
+  CHECK(map_cell(reply, 0, 1, 6).checked);
   CHECK_FALSE(map_cell(reply, 0, 5, 6).confidence);
   CHECK(cell_label(trace, reply, 0, 1) == "30%");
   CHECK(cell_label(trace, reply, 0, 2) == "w10");
@@ -146,7 +146,7 @@ TEST_CASE("layer map: drafts before any layer have a row of their own") {
   trace.round(1, make_round(0, 9, {0, 1}), 0.01);
   const ReplyTrace& reply = *trace.find(1);
   CHECK(first_map_layer(reply) == 0);
-  CHECK(map_cell(reply, 0, 0, 6).mark == CellMark::kAccepted);
+  CHECK(map_cell(reply, 0, 0, 6).mark == TokenKind::kAccepted);
   CHECK(map_cell(reply, 0, 1, 6).skipped);
   CHECK(says(describe_token(reply, 0, 6), "Drafted before any layer"));
 }
@@ -191,15 +191,15 @@ TEST_CASE("layer map: only what is visible is laid out") {
 TEST_CASE("layer map: it follows the newest token until somebody looks back") {
   MapScroll scroll;
   MapLayout layout = layout_of(10);
-  scroll.settle(layout);
+  scroll.clamp(layout);
   CHECK(layout.scroll == 300);
   layout = layout_of(12);
-  scroll.settle(layout);
+  scroll.clamp(layout);
   CHECK(layout.scroll == 400);
   scroll.move(-120, layout);
   CHECK_FALSE(scroll.following());
   layout = layout_of(20);
-  scroll.settle(layout);
+  scroll.clamp(layout);
   CHECK(layout.scroll == 280);
   SUBCASE("until the end is reached again") {
     scroll.move(10000, layout);
@@ -207,24 +207,24 @@ TEST_CASE("layer map: it follows the newest token until somebody looks back") {
   }
   SUBCASE("or it is asked to") {
     scroll.follow();
-    scroll.settle(layout);
+    scroll.clamp(layout);
     CHECK(layout.scroll == 800);
   }
   SUBCASE("a token that is looked for comes to the middle") {
     scroll.reveal(2, layout);
-    scroll.settle(layout);
+    scroll.clamp(layout);
     CHECK(layout.scroll == 25);
     CHECK_FALSE(scroll.following());
   }
   SUBCASE("one in view stays where it is") {
     scroll.reveal(6, layout);
-    scroll.settle(layout);
+    scroll.clamp(layout);
     CHECK(layout.scroll == 280);
   }
   SUBCASE("wider cells keep what is under the pointer") {
     scroll.zoom(2, 100);
     layout.cell_width *= 2;
-    scroll.settle(layout);
+    scroll.clamp(layout);
     CHECK(layout.scroll == 660);
   }
 }
@@ -251,4 +251,4 @@ TEST_CASE("layer map: what began or was selected last is shown") {
   }
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::layer_map_test

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <chrono>
 
-#include "gui/fake_engine.h"
+#include "gui/fake_worker.h"
 #include "gui/headless.h"
 #include "gui/model/replay_player.h"
 #include "gui/trace_rig.h"
 
-namespace specbound::gui {
+namespace specbound::gui::live_panel_test {
 namespace {
 
 struct Rig {
@@ -29,7 +29,7 @@ struct Rig {
 
   void begin(const TraceReply& settings = make_settings()) {
     fake.app.send("hello");
-    id = fake.engine.replies.back().id;
+    id = fake.worker.replies.back().id;
     fake.app.apply(ReplyBegan{id, settings, 0});
     pos = 9;
     rounds = 0;
@@ -104,13 +104,13 @@ TEST_CASE("live panel: cells and the text row say what they stand for") {
 TEST_CASE("live panel: guesses are wanted while the map is seen") {
   Rig rig;
   rig.ui.frame();
-  REQUIRE_FALSE(rig.fake.engine.guessings.empty());
-  CHECK(rig.fake.engine.guessings.back());
+  REQUIRE_FALSE(rig.fake.worker.guessings.empty());
+  CHECK(rig.fake.worker.guessings.back());
   rig.ui.resize(700, 300);
   rig.ui.frame(2);
   rig.ui.click("plots.show");
   rig.ui.frame();
-  CHECK_FALSE(rig.fake.engine.guessings.back());
+  CHECK_FALSE(rig.fake.worker.guessings.back());
   CHECK(rig.ui.has("plots.rate"));
   CHECK_FALSE(rig.ui.has("map.newest"));
 }
@@ -231,7 +231,7 @@ TEST_CASE("live panel: every plot is there, with words where there is nothing to
   Rig rig(700, 3000);
   rig.three_kinds();
   for (const char* name :
-       {"plots.rate", "plots.exits", "plots.gain", "plots.looks", "plots.time", "plots.places"}) {
+       {"plots.rate", "plots.exits", "plots.gain", "plots.checks", "plots.time", "plots.places"}) {
     CAPTURE(name);
     CHECK(rig.ui.has(name));
     CHECK(rig.ui.value(std::string(name) + ".empty").empty());
@@ -333,4 +333,4 @@ TEST_CASE("live panel: a replay plays, steps and ends by its bar") {
   CHECK_FALSE(rig.ui.has("replay.play"));
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::live_panel_test

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "gui/fake_engine.h"
+#include "gui/fake_worker.h"
 #include "gui/headless.h"
 
-namespace specbound::gui {
+namespace specbound::gui::main_view_test {
 
 namespace {
 
@@ -36,14 +36,14 @@ TEST_CASE("main view: panels stand side by side where there is room, else they a
   Rig rig;
   CHECK_FALSE(rig.ui.has("tab.chat"));
   CHECK_FALSE(rig.ui.has("tab.list"));
-  for (const char* tab : {"tab.live", "tab.controls", "tab.race"}) CHECK(rig.ui.has(tab));
+  for (const char* tab : {"tab.live", "tab.controls", "tab.compare"}) CHECK(rig.ui.has(tab));
   rig.ui.resize(1000, 700);
   rig.ui.frame(3);
   CHECK_FALSE(rig.ui.has("tab.chat"));
   CHECK(rig.ui.has("tab.list"));
   rig.ui.resize(640, 480);
   rig.ui.frame(3);
-  for (const char* tab : {"tab.chat", "tab.live", "tab.controls", "tab.race", "tab.list"}) {
+  for (const char* tab : {"tab.chat", "tab.live", "tab.controls", "tab.compare", "tab.list"}) {
     CAPTURE(tab);
     REQUIRE(rig.ui.has(tab));
     CHECK(inside(rig.ui.rect(tab), 640, 480));
@@ -59,7 +59,7 @@ TEST_CASE("main view: every tab at every size and scale draws within the window"
     for (const ImVec2 size : {ImVec2{640, 480}, {900, 600}, {1280, 800}, {2560, 1440}}) {
       rig.ui.resize(size.x, size.y);
       rig.ui.frame(3);
-      for (const char* tab : {"tab.chat", "tab.live", "tab.controls", "tab.race", "tab.list"}) {
+      for (const char* tab : {"tab.chat", "tab.live", "tab.controls", "tab.compare", "tab.list"}) {
         if (!rig.ui.has(tab)) continue;
         rig.ui.click(tab);
         rig.ui.frame(2);
@@ -74,15 +74,15 @@ TEST_CASE("main view: every tab at every size and scale draws within the window"
 
 TEST_CASE("main view: guesses are asked for only while the live panel is to be seen") {
   Rig rig;
-  REQUIRE_FALSE(rig.fake.engine.guessings.empty());
-  CHECK(rig.fake.engine.guessings.back());
+  REQUIRE_FALSE(rig.fake.worker.guessings.empty());
+  CHECK(rig.fake.worker.guessings.back());
   rig.ui.click("tab.controls");
-  CHECK_FALSE(rig.fake.engine.guessings.back());
+  CHECK_FALSE(rig.fake.worker.guessings.back());
   rig.ui.click("tab.live");
-  CHECK(rig.fake.engine.guessings.back());
-  const size_t said = rig.fake.engine.guessings.size();
+  CHECK(rig.fake.worker.guessings.back());
+  const size_t said = rig.fake.worker.guessings.size();
   rig.ui.frame(5);
-  CHECK(rig.fake.engine.guessings.size() == said);
+  CHECK(rig.fake.worker.guessings.size() == said);
 }
 
 TEST_CASE("main view: the menu changes the theme, opens help, begins a conversation, quits") {
@@ -109,15 +109,15 @@ TEST_CASE("main view: keys do what the menu says") {
   Rig rig;
   rig.fake.talk("hello", {" Hi"});
   rig.ui.frame();
-  rig.ui.key(Key::kN, true);
+  rig.ui.key(Key{'N'}, true);
   CHECK(rig.fake.app.conversations().size() == 2);
   CHECK(rig.ui.value("overlay.open") == "no");
   rig.ui.key(Key::kF12);
   CHECK(rig.ui.value("overlay.open") == "yes");
   CHECK(rig.ui.shows("p99"));
-  rig.ui.key(Key::kD, true);
+  rig.ui.key(Key{'D'}, true);
   CHECK(rig.ui.value("overlay.open") == "no");
-  rig.ui.key(Key::kQ, true);
+  rig.ui.key(Key{'Q'}, true);
   CHECK(rig.view.quit_wanted());
 }
 
@@ -125,11 +125,11 @@ TEST_CASE("main view: while a dialog asks, keys do nothing behind it") {
   Rig rig;
   rig.fake.talk("hello", {" Hi"});
   rig.ui.frame();
-  rig.ui.key(Key::kO, true);
+  rig.ui.key(Key{'O'}, true);
   rig.ui.frame(2);
   REQUIRE(rig.ui.has("files.cancel"));
-  rig.ui.key(Key::kN, true);
-  rig.ui.key(Key::kS, true);
+  rig.ui.key(Key{'N'}, true);
+  rig.ui.key(Key{'S'}, true);
   rig.ui.frame(2);
   CHECK(rig.fake.app.conversations().size() == 1);
   CHECK(rig.ui.has("files.cancel"));
@@ -181,4 +181,4 @@ TEST_CASE("main view: how things stand is told by name") {
   CHECK(rig.ui.value("chat.replies") == "1");
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::main_view_test

@@ -1,4 +1,4 @@
-// A trace file on its way into the window: asked for there, read on the engine's thread, shown when
+// A trace file on its way into the window: asked for there, read on the worker's thread, shown when
 // the answer comes.
 #include <doctest/doctest.h>
 
@@ -11,14 +11,14 @@
 #include <variant>
 #include <vector>
 
-#include "gui/engine/trace_file.h"
-#include "gui/engine_rig.h"
-#include "gui/fake_engine.h"
+#include "gui/fake_worker.h"
 #include "gui/model/replay_player.h"
 #include "gui/trace_rig.h"
+#include "gui/worker/worker_thread.h"
+#include "gui/worker_rig.h"
 #include "unit/temp_dir.h"
 
-namespace specbound::gui {
+namespace specbound::gui::open_trace_test {
 
 namespace {
 
@@ -26,21 +26,21 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("app state: a trace is read by the engine, and shown when its answer comes") {
+TEST_CASE("app state: a trace is read by the worker, and shown when its answer comes") {
   FakeApp f;
   AppState& app = f.app;
   const std::string first = f.folder / "first.jsonl", second = f.folder / "second.jsonl";
   write_trace(first, {make_round(0, 9, {2})});
   write_trace(second, {make_round(0, 9, {2}), make_round(1, 11, {})});
   const std::atomic<bool> stop = false;
-  const EngineEvent first_read = open_trace(first, stop);
+  const WorkerEvent first_read = open_trace(first, stop);
   const std::string before = app.status();
   app.open_file(first);
-  CHECK(f.engine.traces == Lines{first});
+  CHECK(f.worker.traces == Lines{first});
   CHECK(app.opening_replay());
   CHECK_FALSE(app.replay());
   CHECK(app.status() == "opening first.jsonl");
-  SUBCASE("it is what the engine read") {
+  SUBCASE("it is what the worker read") {
     std::filesystem::remove(first);
     app.apply(first_read);
     REQUIRE(app.replay());
@@ -49,7 +49,7 @@ TEST_CASE("app state: a trace is read by the engine, and shown when its answer c
     app.apply(first_read);  // which nobody asked for
     CHECK(app.errors.empty());
   }
-  SUBCASE("the engine says other things meanwhile") {
+  SUBCASE("the worker says other things meanwhile") {
     f.talk("one", {"1"});
     app.stop();
     app.apply(Note{"a note"});
@@ -61,7 +61,7 @@ TEST_CASE("app state: a trace is read by the engine, and shown when its answer c
   }
   SUBCASE("another one is asked for") {
     app.open_replay(second);
-    CHECK(f.engine.traces == Lines{first, second});
+    CHECK(f.worker.traces == Lines{first, second});
     app.apply(first_read);
     CHECK_FALSE(app.replay());
     app.apply(TraceRefused{first, "no"});
@@ -80,12 +80,12 @@ TEST_CASE("app state: a trace is read by the engine, and shown when its answer c
   if (app.errors.empty()) CHECK(app.status() == before);
 }
 
-TEST_CASE("engine thread: a trace is read, with a model or without, or refused in one line") {
+TEST_CASE("worker thread: a trace is read, with a model or without, or refused in one line") {
   test::TempDir folder;
   const std::string path = folder / "t.jsonl", pipe = folder / "pipe";
   write_trace(path, {make_round(0, 9, {2, 3})});
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  EngineRig rig;
+  WorkerRig rig;
   rig->open_trace(pipe);
   CHECK(rig.next<TraceRefused>().message == pipe + ": not a regular file");
   rig->open_trace(path);
@@ -100,7 +100,7 @@ TEST_CASE("engine thread: a trace is read, with a model or without, or refused i
   // Within a reply: it waits, settings do not wait behind it, and stopping the reply stops only it.
   DraftingChange off;
   off.on = false;
-  rig.watch([&](const EngineEvent& event) {
+  rig.watch([&](const WorkerEvent& event) {
     const RoundDone* done = std::get_if<RoundDone>(&event);
     if (!done || done->round.round != 1) return;
     rig->open_trace(pipe);  // overtaken
@@ -118,14 +118,14 @@ TEST_CASE("engine thread: a trace is read, with a model or without, or refused i
   CHECK_FALSE(rig.answer(ask(2, "Hello", 4)).empty());
 }
 
-TEST_CASE("engine thread: who closes the window does not wait for a long trace") {
+TEST_CASE("worker thread: who closes the window does not wait for a long trace") {
   test::TempDir folder;
   const std::string path = folder / "t.jsonl";
   write_trace(path, {make_round(0, 9, {2, 3})});
   const std::atomic<bool> stop = true;
   CHECK(std::holds_alternative<TraceRefused>(open_trace(path, stop)));  // not one line was read
-  EngineRig rig;
+  WorkerRig rig;
   rig->open_trace(path);
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::open_trace_test

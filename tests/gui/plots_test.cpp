@@ -10,7 +10,7 @@
 #include "decode/specbound.h"
 #include "gui/trace_rig.h"
 
-namespace specbound::gui {
+namespace specbound::gui::plots_test {
 namespace {
 
 TraceModel some_rounds() {
@@ -54,7 +54,7 @@ TEST_CASE("plots: axes end on round numbers") {
 
 TEST_CASE("plots: without a reply each says what to do") {
   CHECK_FALSE(exit_plot(nullptr, 6).text.empty.empty());
-  CHECK_FALSE(look_plot(nullptr, 6).text.empty.empty());
+  CHECK_FALSE(check_plot(nullptr, 6).text.empty.empty());
   CHECK_FALSE(rate_plot(nullptr).text.empty.empty());
   CHECK_FALSE(gain_plot(nullptr).text.empty.empty());
   CHECK_FALSE(place_plot(nullptr).text.empty.empty());
@@ -97,17 +97,17 @@ TEST_CASE("plots: exits by layer") {
 
 TEST_CASE("plots: the threshold and the temperature that it is held against") {
   const TraceModel trace = some_rounds();
-  const LookPlot plot = look_plot(trace.find(1), 6);
+  const CheckPlot plot = check_plot(trace.find(1), 6);
   CHECK(*plot.tau == 0.55f);
   REQUIRE(plot.temperatures.size() == 6);
   CHECK(plot.temperatures.front() == doctest::Approx(1 + 0.2 * 5 / 6));
   CHECK(plot.temperatures.back() == 1);
-  CHECK(plot.looks.size() == trace.find(1)->looks.size());
+  CHECK(plot.checks.size() == trace.find(1)->checks.size());
   SUBCASE("without annealing there is no curve, and the caption says so") {
     TraceModel other;
     other.begin_reply(1, make_settings(0.55f, 0));
     other.round(1, make_round(0, 9, {2}), 0.1);
-    const LookPlot flat = look_plot(other.find(1), 6);
+    const CheckPlot flat = check_plot(other.find(1), 6);
     CHECK(flat.temperatures.empty());
     CHECK(flat.text.caption.find("same standard") != std::string::npos);
   }
@@ -167,4 +167,4 @@ TEST_CASE("plots: phases share the time out") {
   }
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::plots_test

@@ -13,11 +13,11 @@
 #include <variant>
 
 #include "error.h"
-#include "gui/engine/trace_file.h"
 #include "gui/trace_rig.h"
+#include "gui/worker/worker_thread.h"
 #include "unit/temp_dir.h"
 
-namespace specbound::gui {
+namespace specbound::gui::replay_player_test {
 namespace {
 
 // Two replies; rounds of 3, 2 and 1 tokens, 10 ms each.
@@ -46,14 +46,14 @@ std::shared_ptr<const RecordedTrace> recording() {
   return std::make_shared<const RecordedTrace>(std::move(trace));
 }
 
-// As the engine reads it.
-EngineEvent opened(const std::string& path) {
+// As the worker reads it.
+WorkerEvent opened(const std::string& path) {
   const std::atomic<bool> stop = false;
   return open_trace(path, stop);
 }
 
 bool refused(const std::string& path, const std::string& part) {
-  const EngineEvent event = opened(path);
+  const WorkerEvent event = opened(path);
   const TraceRefused* refused = std::get_if<TraceRefused>(&event);
   return refused && refused->path == path && refused->message.starts_with(path + ": ") &&
          refused->message.find(part) != std::string::npos &&
@@ -228,4 +228,4 @@ TEST_CASE("replay: what --trace writes is what is played") {
   CHECK(player.trace().n_layers() == 6);
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::replay_player_test

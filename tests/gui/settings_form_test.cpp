@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace specbound::gui {
+namespace specbound::gui::settings_form_test {
 namespace {
 
 const std::string kFine;
@@ -24,7 +24,7 @@ Drafting demo() {
   return drafting;
 }
 
-// A form at rest over an engine that has answered everything.
+// A form at rest over a worker that has answered everything.
 SettingsForm form_of(const Drafting& drafting) {
   SettingsForm form;
   form.sync(drafting, 16, 0, kFine);
@@ -63,7 +63,7 @@ TEST_CASE("settings form: a change carries all settings and only the wish is oth
   CHECK(change->params->check_layers == std::vector<int>{2, 8});
   CHECK_FALSE(change->on);
   CHECK_FALSE(change->preset);
-  CHECK(form.params().tau == 0.75f);  // at once, before the engine answers
+  CHECK(form.params().tau == 0.75f);  // at once, before the worker answers
   CHECK(form.changed());
   CHECK_FALSE(form.set_tau(0.75f));  // as it is
 
@@ -88,15 +88,15 @@ TEST_CASE("settings form: a slider being moved stays where it is until all is an
   CHECK(form.changed());
 }
 
-TEST_CASE("settings form: what the engine refuses goes back, with the reason beside it") {
+TEST_CASE("settings form: what the worker refuses goes back, with the reason beside it") {
   SettingsForm form = form_of(demo());
   REQUIRE(form.set_w_max(5));
   form.sync(demo(), 16, 1, kFine);
-  form.sync(demo(), 16, 0, "--w-max: expected what fits, found 5");
+  form.sync(demo(), 16, 0, "w_max: expected what fits, found 5");
   CHECK(form.params().w_max == 8);
   CHECK(form.refusal(Field::kWMax) == "expected what fits, found 5");
   CHECK_FALSE(form.changed());
-  form.sync(demo(), 16, 0, "--w-max: expected what fits, found 5");  // told, not answered again
+  form.sync(demo(), 16, 0, "w_max: expected what fits, found 5");  // told, not answered again
   REQUIRE(form.set_tau(0.7f));
   CHECK(form.refusal(Field::kWMax).empty());
 
@@ -105,7 +105,7 @@ TEST_CASE("settings form: what the engine refuses goes back, with the reason bes
   CHECK(form.refusal(Field::kTau) == "no drafter");
 }
 
-TEST_CASE("settings form: impossible values are refused before the engine is asked") {
+TEST_CASE("settings form: impossible values are refused before the worker is asked") {
   SettingsForm form = form_of(demo());
   for (const float tau : {-0.1f, 1.5f, std::numeric_limits<float>::quiet_NaN(),
                           std::numeric_limits<float>::infinity()}) {
@@ -186,7 +186,7 @@ TEST_CASE("settings form: another model brings its own layers, none brings nothi
   Drafting other = demo();
   other.head_layers = {1, 3};
   other.params.check_layers = {3};
-  form.sync(other, 4, 0, "--tau: old news");
+  form.sync(other, 4, 0, "tau: old news");
   CHECK(switched_on(form) == std::vector<int>{3});
   CHECK_FALSE(form.changed());
   CHECK(form.refusal(Field::kTau).empty());
@@ -248,4 +248,4 @@ TEST_CASE("settings form: the reply budget") {
   CHECK(form.refusal(Field::kReplyBudget) == "expected 0 (no budget) or more tokens, found -3");
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::settings_form_test

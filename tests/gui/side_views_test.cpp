@@ -5,16 +5,16 @@
 #include <filesystem>
 #include <fstream>
 
-#include "app/text_input.h"
-#include "gui/fake_engine.h"
+#include "gui/fake_worker.h"
 #include "gui/headless.h"
-#include "gui/model/conversation_store.h"
+#include "gui/model/conversation.h"
 #include "gui/view/export_view.h"
 #include "gui/view/file_picker.h"
 #include "gui/view/side_list.h"
 #include "gui/view/widgets.h"
+#include "runtime/text_input.h"
 
-namespace specbound::gui {
+namespace specbound::gui::side_views_test {
 
 namespace {
 
@@ -137,7 +137,7 @@ TEST_CASE("file picker: a model is found through folders and loaded") {
   ui.frame(3);
   CHECK(ui.has("files.place.0"));
   ui.click("files.path");
-  ui.key(Key::kA, true);
+  ui.key(Key{'A'}, true);
   ui.type(dir.path().string());
   ui.key(Key::kEnter);
   ui.frame(2);
@@ -147,10 +147,10 @@ TEST_CASE("file picker: a model is found through folders and loaded") {
   CHECK(ui.value("files.row.1") == "b.gguf");
   CHECK(ui.shows("2.5 KB"));
   ui.click("files.row.1");
-  CHECK(fake.engine.loads.empty());
+  CHECK(fake.worker.loads.empty());
   ui.click("files.open");
-  REQUIRE(fake.engine.loads.size() == 1);
-  CHECK(fake.engine.loads[0].model.model == dir / "models/b.gguf");
+  REQUIRE(fake.worker.loads.size() == 1);
+  CHECK(fake.worker.loads[0].model.model == dir / "models/b.gguf");
   ui.frame(2);
   CHECK_FALSE(ui.has("files.open"));
 
@@ -159,8 +159,8 @@ TEST_CASE("file picker: a model is found through folders and loaded") {
   ui.frame(3);
   ui.double_click(ui.rect("files.row.0").center());
   ui.frame(2);
-  REQUIRE(fake.engine.loads.size() == 2);
-  CHECK(fake.engine.loads[1].model.model == dir / "models/a.gguf");
+  REQUIRE(fake.worker.loads.size() == 2);
+  CHECK(fake.worker.loads[1].model.model == dir / "models/a.gguf");
   picker.open();
   ui.frame(3);
   ui.click("files.kind.conversation");
@@ -180,7 +180,7 @@ TEST_CASE("file picker: a folder that cannot be read says so, and there is a way
   picker.open();
   ui.frame(3);
   ui.click("files.path");
-  ui.key(Key::kA, true);
+  ui.key(Key{'A'}, true);
   ui.type("/nowhere/at all");
   ui.key(Key::kEnter);
   ui.frame(2);
@@ -202,7 +202,7 @@ TEST_CASE("export: writes the file, asks before it replaces one, and says why it
     view.open(fake.app);
     ui.frame(3);
     ui.click("export.path");
-    ui.key(Key::kA, true);
+    ui.key(Key{'A'}, true);
     ui.type(path);
     ui.frame();
     ui.click("export.write");
@@ -248,4 +248,4 @@ TEST_CASE("widgets: a text that does not fit ends in dots") {
   CHECK(none == "...");
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::side_views_test

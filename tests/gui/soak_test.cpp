@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <string>
 
-#include "gui/engine_rig.h"
-#include "gui/fake_engine.h"
+#include "gui/fake_worker.h"
+#include "gui/worker_rig.h"
 
-namespace specbound::gui {
+namespace specbound::gui::soak_test {
 
 namespace {
 
@@ -40,8 +40,8 @@ void check_flat(double before, double after, double allowed) {
 }
 
 // Hands events to the app until all it has asked for is over.
-void settle(EngineRig& rig, AppState& app) {
-  rig.until([&](const EngineEvent& event) {
+void settle(WorkerRig& rig, AppState& app) {
+  rig.until([&](const WorkerEvent& event) {
     app.apply(event);
     return !app.busy() && app.model_state() == ModelState::kReady;
   });
@@ -50,11 +50,11 @@ void settle(EngineRig& rig, AppState& app) {
 
 }  // namespace
 
-TEST_CASE("soak: 500 turns with the engine, in flat memory") {
+TEST_CASE("soak: 500 turns with the worker, in flat memory") {
   test::TempDir folder;
   ConversationStore store(folder / "conversations");
   TraceModel trace;
-  EngineRig rig;
+  WorkerRig rig;
   AppState app(*rig, store, trace);
   LoadRequest launch;
   launch.model.n_ctx = 256;
@@ -77,7 +77,7 @@ TEST_CASE("soak: 500 turns with the engine, in flat memory") {
     if (turn % 10 == 7) {
       app.regenerate();
     } else if (turn % 10 == 9) {
-      app.start_race("Which way is the sea?");
+      app.compare("Which way is the sea?");
     } else {
       app.send("What did you do on day " + std::to_string(turn) + "?");
     }
@@ -106,9 +106,9 @@ TEST_CASE("soak: 500 long replies, of which the trace keeps what it may") {
   for (int turn = 0; turn < 500; ++turn) {
     if (turn % 20 == 0) app.new_conversation();
     app.send("go on");
-    const uint64_t id = f.engine.replies.back().id;
-    f.engine.replies.clear();
-    f.engine.samplings.clear();
+    const uint64_t id = f.worker.replies.back().id;
+    f.worker.replies.clear();
+    f.worker.samplings.clear();
     f.begin(id);
     for (int round = 0; round < 200; ++round) f.round(id, texts);
     f.end(id, StopReason::kEnd, 800);
@@ -120,4 +120,4 @@ TEST_CASE("soak: 500 long replies, of which the trace keeps what it may") {
   check_flat(after_some, resident_mib(), 16);
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::soak_test

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-namespace specbound::gui {
+namespace specbound::gui::text_edit_test {
 
 namespace {
 
@@ -139,4 +139,4 @@ TEST_CASE("edit: anything in any order stays within the text, at characters") {
   }
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::text_edit_test

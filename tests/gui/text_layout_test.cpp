@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-namespace specbound::gui {
+namespace specbound::gui::text_layout_test {
 
 namespace {
 
@@ -189,4 +189,4 @@ TEST_CASE("layout: places to pixels and back") {
   CHECK(byte_at(text, line, 99, metrics) == text.size());
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::text_layout_test

@@ -1,5 +1,5 @@
 // Selecting with the mouse, and what reaches the clipboard.
-#include "gui/model/text_selection.h"
+#include "gui/model/text_layout.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 
 #include "gui/model/text_layout.h"
 
-namespace specbound::gui {
+namespace specbound::gui::text_selection_test {
 
 namespace {
 
@@ -80,4 +80,4 @@ TEST_CASE("selection: the clipboard gets UTF-8 without NUL") {
   CHECK(clipboard_text("x\xe2\x82") == "x\ufffd");
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::text_selection_test

@@ -9,7 +9,7 @@
 
 #include "gui/trace_rig.h"
 
-namespace specbound::gui {
+namespace specbound::gui::trace_model_test {
 
 TEST_CASE("trace model: a round becomes columns of three kinds") {
   TraceModel trace;
@@ -46,10 +46,10 @@ TEST_CASE("trace model: drafts count by layer and by place, dropped ones apart")
   CHECK(*reply.drafts_place[1].acceptance() == 0);
   CHECK_FALSE(reply.drafts_place[2].acceptance());
   int left = 0, right = 0, wrong = 0;
-  for (const Look& look : reply.looks) {
-    left += look.result != LookResult::kStayed;
-    right += look.result == LookResult::kRight;
-    wrong += look.result == LookResult::kWrong;
+  for (const CheckOutcome& check : reply.checks) {
+    left += check.result != CheckResult::kContinued;
+    right += check.result == CheckResult::kRight;
+    wrong += check.result == CheckResult::kWrong;
   }
   CHECK(left == 4);
   CHECK(right == 1);
@@ -136,7 +136,7 @@ TEST_CASE("trace model: a long session stays bounded") {
   const ReplyTrace& newest = *trace.find(replies);
   CHECK(newest.columns.size() == 3 * rounds);
   CHECK(newest.slices.size() <= TraceModel::kMaxSlices);
-  CHECK(newest.looks.size() <= TraceModel::kMaxLooks);
+  CHECK(newest.checks.size() <= TraceModel::kMaxChecks);
   int tokens = 0, n = 0;
   for (const RateSlice& slice : newest.slices) {
     tokens += slice.tokens;
@@ -225,4 +225,4 @@ TEST_CASE("trace model: events of others change nothing") {
   CHECK(reply.stop == "failed");
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::trace_model_test

@@ -9,7 +9,7 @@
 
 #include "unit/temp_dir.h"
 
-namespace specbound::gui {
+namespace specbound::gui::window_settings_test {
 
 TEST_CASE("window settings: stored and read back") {
   const test::TempDir dir;
@@ -40,4 +40,4 @@ TEST_CASE("window settings: hostile files are as none") {
   CHECK(parse_window_settings(std::string(100'000, '[')) == usual);
 }
 
-}  // namespace specbound::gui
+}  // namespace specbound::gui::window_settings_test

@@ -8,6 +8,8 @@
 #include "simt/f16_rig.h"
 #include "simt/int8_rig.h"
 
+namespace activation_test {
+
 using namespace specbound;
 using namespace specbound::test;
 using namespace specbound::kernels;
@@ -107,3 +109,5 @@ TEST_CASE("GELU behind a foreign GEMM: products times their row's scale, then th
   }
   CHECK(same_floats(device_y.read(), gelu_mul(gate, up)));
 }
+
+}  // namespace activation_test

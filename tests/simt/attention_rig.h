@@ -11,15 +11,15 @@
 
 #include "attention.h"
 #include "engine/cpu/kernels.h"
-#include "engine/exact_math.h"
-#include "model/half.h"
+#include "numerics/exact_math.h"
+#include "numerics/half.h"
 #include "simt/rig.h"
 
 namespace specbound::test {
 
 struct HeadShape {
   int n_heads, n_kv_heads, head_dim;
-  bool bias = false, norm = false, neighbours = false;
+  bool bias = false, norm = false, interleaved = false;
   int rotated = -1;  // of a head; -1: all of it
   float softcap = 0;
   int window = 0;
@@ -55,8 +55,8 @@ class HeadProblem {
     const int rotated = shape.rope_dim();
     for (int p = 0; p < n_ctx; ++p) {
       for (int i = 0; i < rotated; ++i) {
-        const int pair = shape.neighbours ? i / 2 : i % (rotated / 2);
-        const bool first = shape.neighbours ? i % 2 == 0 : i < rotated / 2;
+        const int pair = shape.interleaved ? i / 2 : i % (rotated / 2);
+        const bool first = shape.interleaved ? i % 2 == 0 : i < rotated / 2;
         const SinCos angle = exact_sin_cos(p * std::pow(10000.0, -2.0 * pair / rotated));
         cosine.push_back(static_cast<float>(angle.cos));
         sine.push_back(static_cast<float>(first ? -angle.sin : angle.sin));
@@ -113,7 +113,7 @@ inline HeadResult attend_on_cpu(const HeadProblem& p, Isa isa = best_isa()) {
     if (!norm.empty()) kernels.rmsnorm(x, norm.data(), HeadProblem::kEps, n, x);
     if (s.rope_dim() == 0) return;
     const size_t angles = static_cast<size_t>(pos) * s.rope_dim();
-    kernels.rotate(x, &p.cosine[angles], &p.sine[angles], s.neighbours, s.rope_dim());
+    kernels.rotate(x, &p.cosine[angles], &p.sine[angles], s.interleaved, s.rope_dim());
   };
   for (int h = 0; h < s.n_kv_heads; ++h) {
     // Its own layout: values padded to whole vectors.
@@ -180,7 +180,7 @@ class HeadBuffers {
     heads.norm_eps = HeadProblem::kEps;
     heads.cosine = or_null(cosine_);
     heads.sine = or_null(sine_);
-    heads.neighbours = p.shape.neighbours;
+    heads.interleaved = p.shape.interleaved;
     heads.rope_dim = p.shape.rope_dim();
     heads.score_scale = p.shape.score_scale();
     heads.softcap = p.shape.softcap;

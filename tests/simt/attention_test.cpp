@@ -3,6 +3,8 @@
 
 #include "attention_rig.h"
 
+namespace attention_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -132,9 +134,9 @@ TEST_CASE(
     "decode attention: infinite and NaN queries, keys and values do what they do on the CPU") {
   const HeadShape shape{4, 2, 32};
   const float kInf = HUGE_VALF;
-  const auto spoiled = [&](auto spoil) {
+  const auto spoiled = [&](auto poison) {
     HeadProblem p(shape, 128, 66, 6, 19);
-    spoil(p);
+    poison(p);
     const HeadResult expected = attend_on_cpu(p);
     CHECK(same_floats(attend(p).attended, expected.attended));
     size_t finite = 0;
@@ -162,3 +164,5 @@ TEST_CASE(
     });
   }
 }
+
+}  // namespace attention_test

@@ -4,6 +4,8 @@
 
 #include "attention_rig.h"
 
+namespace attention_window_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -103,11 +105,13 @@ TEST_CASE("decode attention: scores are capped after they are scaled") {
 }
 
 TEST_CASE("decode attention: a part of a head turns, or nothing") {
-  for (const bool neighbours : {false, true}) {
+  for (const bool interleaved : {false, true}) {
     for (const bool norm : {false, true}) {
       for (const int rotated : {0, 2, 10, 32, 34, 80}) {
-        check_against_cpu({{4, 2, 80, true, norm, neighbours, rotated}, 128, 61, 5, 23});
+        check_against_cpu({{4, 2, 80, true, norm, interleaved, rotated}, 128, 61, 5, 23});
       }
     }
   }
 }
+
+}  // namespace attention_window_test

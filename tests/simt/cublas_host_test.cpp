@@ -7,14 +7,16 @@
 #include <vector>
 
 #include "engine/cuda/device_weights.h"
-#include "engine/cuda/prefill_cublas.h"
+#include "engine/cuda/prefill_matmuls.h"
 #include "error.h"
-#include "model/dtype.h"
-#include "model/half.h"
+#include "numerics/dtype.h"
+#include "numerics/half.h"
 #include "simt/cublas_rig.h"
 #include "simt/int8_rig.h"
 #include "simt/rig.h"
 #include "simt/simt_device.h"
+
+namespace cublas_host_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -227,3 +229,5 @@ TEST_CASE("prefill's matmuls by cuBLAS are near the exact ones") {
     check({found_h.begin(), found_h.begin() + dim}, {sum.begin(), sum.begin() + dim});
   }
 }
+
+}  // namespace cublas_host_test

@@ -16,6 +16,8 @@
 #include "unit/temp_dir.h"
 #include "unit/tiny_heads.h"
 
+namespace cuda_architectures_host_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -247,3 +249,5 @@ TEST_CASE("CUDA engine, architectures, the loop: the CPU's events, greedy and sa
     }));
   }
 }
+
+}  // namespace cuda_architectures_host_test

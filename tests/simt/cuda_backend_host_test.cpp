@@ -1,5 +1,6 @@
 // The CUDA engine against the CPU backend: INT8 models by memcmp, FP16 ones closely; and against
-// itself, by memcmp, whatever rows share a pass, with graphs and without. DESIGN 4, 8.
+// itself, by memcmp, whatever rows share a pass, with graphs and without.
+// docs/architecture.md 4, 8.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -7,6 +8,8 @@
 #include <vector>
 
 #include "simt/cuda_rig.h"
+
+namespace cuda_backend_host_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -198,10 +201,10 @@ TEST_CASE("CUDA engine: H is there after the embedding, and after any layer") {
     (*backend)->embed(4, 11);
     (*backend)->embed(5, 12);
   }
-  REQUIRE(same_bits(gpu->hidden(5).data(), cpu->hidden(5).data(), dim));
+  REQUIRE(same_bits(gpu->inspect().hidden(5).data(), cpu->inspect().hidden(5).data(), dim));
   for (const auto* backend : {&cpu, &gpu}) (*backend)->run_layers(4, 2, 0, 1, 1);
   for (const int slot : {4, 5}) {
-    REQUIRE(same_bits(gpu->hidden(slot).data(), cpu->hidden(slot).data(), dim));
+    REQUIRE(same_bits(gpu->inspect().hidden(slot).data(), cpu->inspect().hidden(slot).data(), dim));
   }
 }
 
@@ -245,14 +248,15 @@ TEST_CASE("CUDA engine, prefill with logits: decode's bits where no attention pa
     std::vector<float> z(vocab_size);
     backend->embed(0, ids[0]);
     backend->run_layers(0, 1, 0, 1, 2);
-    const std::vector<float> h(backend->hidden(0).begin(), backend->hidden(0).end());
+    const std::vector<float> h(backend->inspect().hidden(0).begin(),
+                               backend->inspect().hidden(0).end());
     backend->logits(0, 1, z.data());
     if (type == DType::kQ8_0) REQUIRE(same_bits(z.data(), found.data(), vocab_size));
     backend->truncate(0);
     backend->prefill_rows(std::span(ids).first(1));
     backend->prefill_logits(0, 1, z.data());
     REQUIRE(same_bits(z.data(), found.data(), vocab_size));
-    REQUIRE(same_bits(backend->hidden(0).data(), h.data(), h.size()));
+    REQUIRE(same_bits(backend->inspect().hidden(0).data(), h.data(), h.size()));
     backend->logits(0, 1, z.data());  // a graph's launch, behind one without
     if (type == DType::kQ8_0) REQUIRE(same_bits(z.data(), found.data(), vocab_size));
 
@@ -289,3 +293,5 @@ TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, ho
     REQUIRE(Record::difference(prefilled(*gpu, ids, {16, 1, 24}), found, 0, kPrompt + 1) == "");
   }
 }
+
+}  // namespace cuda_backend_host_test

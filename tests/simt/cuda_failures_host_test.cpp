@@ -18,6 +18,8 @@
 #include "unit/temp_dir.h"
 #include "unit/tiny_heads.h"
 
+namespace cuda_failures_host_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -115,8 +117,8 @@ void use(Backend& backend) {
   backend.logits(0, 1, z.data());
   backend.exit_check(0, 0, 1.0f);
   backend.exit_logits();
-  backend.hidden(0);
-  backend.read_kv(1, 0, k, v);
+  backend.inspect().hidden(0);
+  backend.inspect().read_kv(1, 0, k, v);
   backend.keep_state(0);
   backend.set_exit_heads(nullptr, 0);  // while that is under way
   backend.wait();
@@ -329,12 +331,12 @@ TEST_CASE("CUDA failures: a draw or check whose launch failed, each of them, can
   };
   const auto target = [&](int number) {
     RowDraw draw;
-    backend->draw(0, 1, rule(number), m.prompt, &draw);
+    backend->device_sampling()->draw(0, 1, rule(number), m.prompt, &draw);
     return std::pair(draw.token, draw.margin);
   };
   const auto check = [&](int number) {
     RowDraw draw;
-    backend->exit_draw(0, 0, 1, rule(number), m.prompt, draw);
+    backend->device_sampling()->exit_draw(0, 0, 1, rule(number), m.prompt, draw);
     return std::pair(draw.token, draw.margin);
   };
   const auto each_launch = [&](const auto& ask) {
@@ -358,3 +360,5 @@ TEST_CASE("CUDA failures: a draw or check whose launch failed, each of them, can
   CHECK(each_launch(target) >= 6);
   CHECK(each_launch(check) >= 6);
 }
+
+}  // namespace cuda_failures_host_test

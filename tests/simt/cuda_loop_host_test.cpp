@@ -17,6 +17,8 @@
 #include "unit/temp_dir.h"
 #include "unit/tiny_heads.h"
 
+namespace cuda_loop_host_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -53,11 +55,11 @@ class WaitCounter final : public ForwardingBackend {
   int draw_calls = 0, checks = 0, passes = 0, logits_calls = 0;
   int draw_waits = 0, check_waits = 0, pass_waits = 0;
 
-  bool draws() const override { return draws_; }
+  DeviceSampling* device_sampling() override { return draws_ ? this : nullptr; }
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
             RowDraw* draws) override {
     ++draw_calls;
-    count(draw_waits, [&] { inner_->draw(slot, n, rule, text, draws); });
+    count(draw_waits, [&] { inner_->device_sampling()->draw(slot, n, rule, text, draws); });
   }
   ExitPeak exit_check(int head, int slot, float temperature) override {
     ++checks;
@@ -66,8 +68,9 @@ class WaitCounter final : public ForwardingBackend {
   ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
                      std::span<const int32_t> text, RowDraw& draw) override {
     ++checks;
-    return count(check_waits,
-                 [&] { return inner_->exit_draw(head, slot, temperature, rule, text, draw); });
+    return count(check_waits, [&] {
+      return inner_->device_sampling()->exit_draw(head, slot, temperature, rule, text, draw);
+    });
   }
   void run_layers(int slot, int n, int pos, int from, int to) override {
     ++passes;
@@ -162,13 +165,13 @@ TEST_CASE("CUDA engine, the loop: the CPU's events under every sampling, one wai
   }
 }
 
-TEST_CASE("CUDA engine, the loop: a witness sees bits and draws") {
+TEST_CASE("CUDA engine, the loop: a differential backend sees bits and draws") {
   const TinyModel model = make_model(DType::kQ8_0);
   const ExitHeads heads = heads_for(model);
   const auto cuda = cuda_backend(model);
   cuda->set_exit_heads(&heads, kList);
   for (const SamplingParams& params : {sampling(0), sampling(0.9f, 40, 0.95f)}) {
-    Witness witness(*cuda, 9 + kTokens, kTokens);
+    DifferentialBackend differential(*cuda, 9 + kTokens, kTokens);
     const auto head = make_exit_head(heads, HeadKind::kChained, 0.5f, ConfidenceRule::kPeak);
     SpecBoundParams settings;
     settings.check_layers = heads.layers(HeadKind::kChained);
@@ -177,11 +180,11 @@ TEST_CASE("CUDA engine, the loop: a witness sees bits and draws") {
     GenerateOptions options;
     options.max_tokens = kTokens;
     const SideBySide reply =
-        decode_side_by_side(*cuda, &witness, params, token_ids(9, kVocab), options,
+        decode_side_by_side(*cuda, &differential, params, token_ids(9, kVocab), options,
                             [&](std::span<const int32_t>) { return &speculator; });
     CHECK(!reply.difference);
     CHECK(reply.speculative.counters.drafted_tokens > 10);
-    CHECK(witness.rows_compared() >= 2 * kTokens);
+    CHECK(differential.rows_compared() >= 2 * kTokens);
   }
 }
 
@@ -198,16 +201,16 @@ TEST_CASE("CUDA engine, the loop: drafts with layers left out, the CPU's events,
       };
       const auto cuda = cuda_backend(model);
       CHECK(found(*cuda) == found(*model.backend(best_isa(), 1)));
-      Witness witness(*cuda, 9 + kTokens, kTokens);
+      DifferentialBackend differential(*cuda, 9 + kTokens, kTokens);
       DraftVerify speculator(settings);
       GenerateOptions options;
       options.max_tokens = kTokens;
       const SideBySide reply =
-          decode_side_by_side(*cuda, &witness, params, token_ids(9, kVocab), options,
+          decode_side_by_side(*cuda, &differential, params, token_ids(9, kVocab), options,
                               [&](std::span<const int32_t>) { return &speculator; });
       if (reply.difference) FAIL_CHECK(describe(*reply.difference));
       CHECK(reply.speculative.counters.drafted_tokens > 3);
-      CHECK(witness.rows_compared() >= kTokens);
+      CHECK(differential.rows_compared() >= kTokens);
     }
   }
 }
@@ -257,3 +260,5 @@ TEST_CASE("CUDA engine, the loop: a second look says what decoding said and leav
   }
   CHECK(last_seen == options.max_tokens + kMaxRows);
 }
+
+}  // namespace cuda_loop_host_test

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "decode/sampler.h"
-#include "engine/cuda/head_layout.h"
+#include "engine/cuda/check_memory.h"
 #include "error.h"
 #include "simt/hidden_rig.h"
 #include "simt/rig.h"
 #include "unit/temp_dir.h"
 #include "unit/tiny_heads.h"
+
+namespace device_checks_host_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -270,3 +272,5 @@ TEST_CASE("checks on the device: memory refused at any point is one error, and n
     set_heads(refuse);
   }
 }
+
+}  // namespace device_checks_host_test

@@ -13,14 +13,17 @@
 #include <vector>
 
 #include "engine/cpu/linear.h"
-#include "engine/cuda/fragments.h"
 #include "engine/cuda/memory_plan.h"
+#include "engine/cuda/weight_layout.h"
 #include "error.h"
-#include "model/encode.h"
-#include "model/half.h"
-#include "model/stored_blocks.h"
+#include "model/codec.h"
+#include "numerics/dtype.h"
+#include "numerics/half.h"
 #include "simt/simt_device.h"
+#include "terminal/flag_names.h"
 #include "unit/engine_rig.h"
+
+namespace device_weights_host_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -95,7 +98,7 @@ Bytes expected_tiles(const Matrix& source, bool int8, Bytes& scales, Bytes& d2) 
     if (stored.type == DType::kQ8_0) {
       repack_int8(stored, 0, shape.n_tiles, q, d);
     } else {
-      repack_4bit(stored, 0, shape.n_tiles, q, d, reinterpret_cast<uint32_t*>(d2.data()));
+      repack_int8(stored, 0, shape.n_tiles, q, d, reinterpret_cast<uint32_t*>(d2.data()));
     }
   } else {
     repack_half(stored, 0, shape.n_tiles, reinterpret_cast<uint16_t*>(tiles.data()));
@@ -196,7 +199,7 @@ std::string refusal(const TinyModel& model, GpuDtype dtype) {
   } catch (const Error& e) {
     CHECK(e.code() == ErrorCode::kUnsupported);
     CHECK(log.live == 0);
-    return e.what();
+    return with_flags(e.what());
   }
   return "";
 }
@@ -442,3 +445,5 @@ TEST_CASE("upload of one matrix: as the whole model's, of any type") {
   CHECK_THROWS_AS(upload_matrix(device, large.weights.lm_head, false, memory), Error);
   CHECK(log.live == 0);
 }
+
+}  // namespace device_weights_host_test

@@ -34,7 +34,7 @@ extern "C" void __tsan_on_report(void*) {
 }
 #endif
 
-namespace specbound::kernels {
+namespace specbound::kernels::executor_test {
 namespace {
 
 using simt::DeviceBuffer;
@@ -544,4 +544,4 @@ TEST_CASE("executor: what a rendezvous costs") {
 #endif
 
 }  // namespace
-}  // namespace specbound::kernels
+}  // namespace specbound::kernels::executor_test

@@ -16,6 +16,8 @@
 #include "unit/temp_dir.h"
 #include "unit/tiny_heads.h"
 
+namespace exit_head_test {
+
 using namespace specbound;
 using kernels::ExitDecision;
 using kernels::ExitRule;
@@ -413,13 +415,13 @@ TEST_CASE("folded and chained checks: the CPU backend's, through states and slot
   TinyRandom random(9);
   for (int round = 0; round < 3; ++round) {
     for (int slot = 0; slot < kSlots; ++slot) {
-      auto* h = const_cast<float*>(backend->hidden(slot).data());
+      auto* h = const_cast<float*>(backend->inspect().hidden(slot).data());
       const std::vector<float> values =
           random_floats(kDim, random.next(), 0.1f + static_cast<float>(slot));
       std::copy(values.begin(), values.end(), h);
     }
     backend->keep_state(kSlots - 1);
-    device.keep_state(backend->hidden(kSlots - 1));
+    device.keep_state(backend->inspect().hidden(kSlots - 1));
     for (int slot = 0; slot < kSlots; ++slot) {
       for (size_t i = 0; i < heads.heads().size(); ++i) {
         if (heads.heads()[i].kind == HeadKind::kFull) continue;
@@ -427,7 +429,7 @@ TEST_CASE("folded and chained checks: the CPU backend's, through states and slot
         CAPTURE(i);
         const int index = static_cast<int>(i);
         const ExitPeak peak = backend->exit_check(index, slot, 0.7f);
-        const Check found = device.check(index, slot, backend->hidden(slot), 0.7f);
+        const Check found = device.check(index, slot, backend->inspect().hidden(slot), 0.7f);
         const std::span<const float> z = backend->exit_logits();
         REQUIRE(same_floats(found.z, {z.begin(), z.end()}));
         REQUIRE(same_floats(found.decision.confidence, peak.confidence));
@@ -436,3 +438,5 @@ TEST_CASE("folded and chained checks: the CPU backend's, through states and slot
     }
   }
 }
+
+}  // namespace exit_head_test

@@ -4,14 +4,16 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/cuda/fragments.h"
+#include "engine/cuda/weight_layout.h"
 #include "expand.h"
-#include "model/dequantize.h"
-#include "model/dtype.h"
-#include "model/half.h"
+#include "model/codec.h"
+#include "numerics/dtype.h"
+#include "numerics/half.h"
 #include "simt/f16_rig.h"
 #include "simt/int8_rig.h"
 #include "simt/rig.h"
+
+namespace expand_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -166,3 +168,5 @@ TEST_CASE("products are multiplied by their row's scale, then stored, added or g
     }
   }
 }
+
+}  // namespace expand_test

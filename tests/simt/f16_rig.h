@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "engine/cpu/kernels.h"
-#include "engine/cuda/fragments.h"
+#include "engine/cuda/weight_layout.h"
 #include "layouts.h"
-#include "model/dtype.h"
-#include "model/half.h"
+#include "numerics/dtype.h"
+#include "numerics/half.h"
 #include "projections_f16.h"
 #include "simt/rig.h"
 

@@ -4,8 +4,8 @@
 // less.
 #include <vector>
 
-#include "engine/cuda/cublas_api.h"
-#include "model/half.h"
+#include "engine/cuda/cublas.h"
+#include "numerics/half.h"
 #include "simt/device.h"
 
 using specbound::cublas::Handle;

@@ -8,6 +8,10 @@
 file(GLOB kernel_files CONFIGURE_DEPENDS ${kernels}/*.cu ${kernels}/*.cuh ${kernels}/*.h)
 set(faults ${CMAKE_SOURCE_DIR}/tests/faults)
 function(simt_fault name)
+  fault_is_due(due)
+  if(NOT due)
+    return()
+  endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SOURCE;TEXT;REPLACEMENT;TEST" "KERNELS;CAUGHT_BY")
   get_filename_component(file ${arg_SOURCE} NAME)
   if(NOT arg_KERNELS)
@@ -39,6 +43,10 @@ endfunction()
 
 # The same in the host side of the engine and what it works with: SOURCE is one of src/.
 function(engine_fault name)
+  fault_is_due(due)
+  if(NOT due)
+    return()
+  endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SOURCE;TEXT;REPLACEMENT;TEST" "CAUGHT_BY")
   get_filename_component(file ${arg_SOURCE} NAME)
   set(planted ${CMAKE_CURRENT_BINARY_DIR}/${name}/${file})
@@ -329,7 +337,7 @@ simt_fault(half_of_a_row_summed
   CAUGHT_BY "prefill of 4-bit weights has the CPU's bits: chunks that end inside 256 k, odd rows")
 
 simt_fault(fifth_bit_of_another_element
-  SOURCE kernels/stored_value.cuh
+  SOURCE kernels/weight_forms.cuh
   KERNELS rows.cu
   TEST rows_test
   TEXT "(high[i / 8] >> (i % 8))"
@@ -427,21 +435,21 @@ simt_fault(peaks_of_uncapped_logits
 
 # The min of every part is its scale.
 engine_fault(min_repacked_wrongly
-  SOURCE src/engine/cuda/fragments.cpp
+  SOURCE src/engine/cuda/weight_layout.cpp
   TEST cuda_backend_host_test
   TEXT "scale.scale | scale.min << 8"
   REPLACEMENT "scale.scale | scale.scale << 8"
   CAUGHT_BY "CUDA engine, INT8: the CPU backend's bits at every layer, whatever rows run together")
 
 engine_fault(uncapped_logits
-  SOURCE src/engine/cuda/device_draws.cpp
+  SOURCE src/engine/cuda/device_logits.cpp
   TEST cuda_architectures_host_test
   TEXT "if (config.final_softcap > 0)"
   REPLACEMENT "if (config.attn_softcap < 0)"
   CAUGHT_BY "CUDA engine, architectures, INT8: the CPU backend's bits, whatever rows run together")
 
 engine_fault(silu_behind_cublas
-  SOURCE src/engine/cuda/prefill_cublas.cpp
+  SOURCE src/engine/cuda/prefill_matmuls.cpp
   TEST cuda_architectures_host_test
   TEXT "nullptr, act, ld, activation_}"
   REPLACEMENT "nullptr, act, ld, Activation::kSilu}"
@@ -466,14 +474,14 @@ engine_fault(check_of_another_slot
 # What is new of a text goes to its beginning.
 engine_fault(text_at_the_wrong_place
   SOURCE src/engine/cuda/device_sampler.cpp
-  TEST device_draws_host_test
+  TEST device_logits_host_test
   TEXT "device_.copy_in(text_.data() + same,"
   REPLACEMENT "device_.copy_in(text_.data(),"
   CAUGHT_BY "draws on the device: the sampler's tokens, whatever is sampled")
 
 # A buffer is filled again while it is copied.
 engine_fault(staging_filled_too_early
-  SOURCE src/engine/cuda/staging.cpp
+  SOURCE src/engine/cuda/device.cpp
   TEST staging_host_test
   TEXT "if (buffers_[filling_].sent) device_.wait(*buffers_[filling_].sent)"
   REPLACEMENT ""
@@ -481,7 +489,7 @@ engine_fault(staging_filled_too_early
 
 # The draw of the first row for every row.
 engine_fault(draw_of_another_row
-  SOURCE src/decode/row_draws.cpp
+  SOURCE src/decode/row_sampler.cpp
   TEST cuda_loop_host_test
   TEXT "sampler_.take(draws_[slot], at)"
   REPLACEMENT "sampler_.take(draws_[0], at)"

@@ -12,10 +12,11 @@
 #include <optional>
 #include <string>
 
-#include "app/cli.h"
-#include "app/gpu.h"
-#include "app/gpu_survey.h"
 #include "engine/cuda/read_bandwidth.h"
+#include "error.h"
+#include "runtime/gpu.h"
+#include "runtime/gpu_survey.h"
+#include "runtime/number_text.h"
 #include "simt/simt_device.h"
 #include "train/device_learner.h"
 

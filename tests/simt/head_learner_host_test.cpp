@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "error.h"
-#include "model/half.h"
+#include "numerics/half.h"
 #include "simt/cublas_rig.h"
 #include "simt/rig.h"
 #include "simt/simt_device.h"
-#include "train/device_chunks.h"
+#include "train/device_features.h"
 #include "train/device_learner.h"
+
+namespace head_learner_host_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -442,3 +444,5 @@ TEST_CASE("every failure of the device is one error, and nothing is left behind"
     CHECK(run(options, log));
   }
 }
+
+}  // namespace head_learner_host_test

@@ -34,7 +34,7 @@ class HiddenRig {
   // H[slot], here and there.
   void set_row(int slot, const std::vector<float>& row) {
     device.write(h_.data() + static_cast<size_t>(slot) * model.config.dim, row);
-    std::copy(row.begin(), row.end(), const_cast<float*>(cpu->hidden(slot).data()));
+    std::copy(row.begin(), row.end(), const_cast<float*>(cpu->inspect().hidden(slot).data()));
   }
   // Normal values, of another size in each row; all equal in slot 2, NaN in 5, infinite in 9.
   void set_rows(uint64_t seed, int n = kMaxRows) {

@@ -9,6 +9,8 @@
 #include "rows.h"
 #include "simt/device_buffer.h"
 
+namespace hidden_rows_test {
+
 using namespace specbound;
 using namespace specbound::kernels;
 using simt::DeviceBuffer;
@@ -143,3 +145,5 @@ TEST_CASE("hidden rows: what a layer adds goes to the slots of the pass, no othe
     REQUIRE(found[i] == (!of_pass ? before[i] : i == (slot + 1) * kDim ? 7.0f : 3.0f));
   }
 }
+
+}  // namespace hidden_rows_test

@@ -11,9 +11,9 @@
 
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
-#include "engine/cuda/fragments.h"
+#include "engine/cuda/weight_layout.h"
 #include "layouts.h"
-#include "model/half.h"
+#include "numerics/half.h"
 #include "simt/rig.h"
 #include "unit/tiny_blocks.h"
 
@@ -115,7 +115,7 @@ struct DeviceTiles {
     if (type == DType::kQ8_0) {
       repack_int8(source, 0, kernels::tiles_of(n_out), host_q.data(), host_d.data());
     } else {
-      repack_4bit(source, 0, kernels::tiles_of(n_out), host_q.data(), host_d.data(),
+      repack_int8(source, 0, kernels::tiles_of(n_out), host_q.data(), host_d.data(),
                   host_d2.data());
     }
     q.write(host_q);
@@ -184,9 +184,9 @@ struct Int8Matrix {
     for (int r = 0; r < n_rows; ++r) {
       cpu.quantize(&x[size_t(r) * n_in], r, 0, n_in / 32, rows.quantized);
     }
-    const Dealt dealt{matrix()};
+    const PartitionedMatrix partitioned{matrix()};
     ThreadPool alone(1);
-    const LinearStore store({&dealt, 1}, false, alone, nullptr);
+    const LinearStore store({&partitioned, 1}, false, alone, nullptr);
     specbound::multiply(cpu, store.linear(matrix()), rows, {y.data(), n_out}, add, 0, 1);
   }
 };

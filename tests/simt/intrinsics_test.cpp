@@ -11,10 +11,10 @@
 
 #include "float_formula.cuh"
 #include "launch.cuh"
-#include "model/half.h"
+#include "numerics/half.h"
 #include "simt/rig.h"
 
-namespace specbound::kernels {
+namespace specbound::kernels::intrinsics_test {
 namespace {
 
 using simt::DeviceBuffer;
@@ -271,4 +271,4 @@ TEST_CASE("intrinsics: sums and maxima of lanes in the CPU's tree, the same in e
 }
 
 }  // namespace
-}  // namespace specbound::kernels
+}  // namespace specbound::kernels::intrinsics_test

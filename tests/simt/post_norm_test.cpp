@@ -5,6 +5,8 @@
 
 #include "simt/rig.h"
 
+namespace post_norm_test {
+
 using namespace specbound;
 using namespace specbound::test;
 using simt::DeviceBuffer;
@@ -74,3 +76,5 @@ TEST_CASE("post norms: no matter in which order threads run") {
   CHECK(same_floats(simt::for_each_order([&] { return one_nan(on_device(p, 16)); }),
                     on_cpu(p, best_isa())));
 }
+
+}  // namespace post_norm_test

@@ -4,6 +4,8 @@
 #include "attention_rig.h"
 #include "prefill_attention.h"
 
+namespace prefill_attention_test {
+
 using namespace specbound;
 using namespace specbound::test;
 using simt::DeviceBuffer;
@@ -246,3 +248,5 @@ TEST_CASE("prefill attention: what is not finite spoils the rows whose window it
     }
   }
 }
+
+}  // namespace prefill_attention_test

@@ -10,6 +10,8 @@
 #include "simt/f16_rig.h"
 #include "simt/int8_rig.h"
 
+namespace prefill_gemm_test {
+
 using namespace specbound;
 using namespace specbound::test;
 using namespace specbound::kernels;
@@ -252,3 +254,5 @@ TEST_CASE("prefill FP16: any order of threads, bias, adding") {
   for (int i = 0; i < n_rows * n_out; ++i) expected[i] = (before[i] + product[i]) + bias[i % n_out];
   CHECK(same_floats(found, expected));
 }
+
+}  // namespace prefill_gemm_test

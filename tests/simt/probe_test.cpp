@@ -11,6 +11,8 @@
 
 #include "simt/device_buffer.h"
 
+namespace probe_test {
+
 using namespace specbound;
 using simt::DeviceBuffer;
 
@@ -63,3 +65,5 @@ TEST_CASE("fill_random: the same words for a seed, others for another; mask and 
     CHECK(masked[i] == ((plain[i] & 0x0ff0ff00u) | 0x80000001u));
   }
 }
+
+}  // namespace probe_test

@@ -10,6 +10,8 @@
 
 #include "simt/f16_rig.h"
 
+namespace projections_f16_test {
+
 using namespace specbound;
 using namespace specbound::test;
 using namespace specbound::kernels;
@@ -227,3 +229,5 @@ TEST_CASE("FP16 products: residual, bias, gate and up; infinite rows are NaN and
                       [&](float y) { return std::isnan(y) == (r == 4 || r == 9); }));
   }
 }
+
+}  // namespace projections_f16_test

@@ -8,6 +8,8 @@
 
 #include "int8_rig.h"
 
+namespace projections_test {
+
 using namespace specbound;
 using namespace specbound::test;
 using kernels::Pass;
@@ -279,3 +281,5 @@ TEST_CASE("gate and up end as the CPU's quantized rows") {
     }
   }
 }
+
+}  // namespace projections_test

@@ -5,6 +5,8 @@
 
 #include "int8_rig.h"
 
+namespace rows_test {
+
 using namespace specbound;
 using namespace specbound::test;
 using kernels::Pass;
@@ -134,3 +136,5 @@ TEST_CASE("embedding rows of each type are those that the CPU reads, times the s
     }
   }
 }
+
+}  // namespace rows_test

@@ -11,8 +11,10 @@
 #include <random>
 
 #include "decode/sampler.h"
-#include "engine/exact_math.h"
+#include "numerics/exact_math.h"
 #include "simt/rig.h"
+
+namespace sampling_test {
 
 using namespace specbound;
 using kernels::draw_parts;
@@ -415,3 +417,5 @@ TEST_CASE("sample_top: nothing where top-p ends within the rounding of Z") {
         Sampler(params).sample(subject.row(0), {}, {}));
   CHECK_FALSE(Sampler(params).sample_top(tops[0], false, {}));  // without Z
 }
+
+}  // namespace sampling_test

@@ -16,6 +16,8 @@
 #include "launch.cuh"
 #include "store.h"
 
+namespace simt_device_host_test {
+
 using namespace specbound;
 using simt::DeviceLog;
 using simt::DeviceOptions;
@@ -343,3 +345,5 @@ TEST_CASE("read bandwidth is measured and leaves nothing behind") {
   CHECK(log.live == 0);
   CHECK(log.wrong.empty());
 }
+
+}  // namespace simt_device_host_test

@@ -8,6 +8,8 @@
 #include "exit_head.h"
 #include "simt/int8_rig.h"
 
+namespace softcap_test {
+
 using namespace specbound;
 using namespace specbound::test;
 using simt::DeviceBuffer;
@@ -74,3 +76,5 @@ TEST_CASE("exit_logits caps what it makes, then takes the peaks") {
     CHECK(std::memcmp(found.data(), chunks.data(), found.size() * sizeof found[0]) == 0);
   }
 }
+
+}  // namespace softcap_test

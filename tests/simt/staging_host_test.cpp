@@ -1,5 +1,5 @@
 // Two pinned buffers in turn: nothing is overwritten on its way, nothing is waited for too early.
-#include "engine/cuda/staging.h"
+#include "engine/cuda/device.h"
 
 #include <doctest/doctest.h>
 
@@ -9,6 +9,8 @@
 #include "error.h"
 #include "kernels/store.h"
 #include "simt/simt_device.h"
+
+namespace staging_host_test {
 
 using namespace specbound;
 
@@ -90,3 +92,5 @@ TEST_CASE("staging: a lost device comes out of finish(), and of nothing after it
   CHECK(log.live == 0);
   CHECK(log.wrong == "");
 }
+
+}  // namespace staging_host_test

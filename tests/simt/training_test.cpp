@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "engine/cpu/thread_pool.h"
-#include "model/half.h"
+#include "numerics/half.h"
 #include "simt/rig.h"
 #include "train/adamw.h"
+
+namespace training_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -268,3 +270,5 @@ TEST_CASE("a step of AdamW is the CPU's, with long gradients shortened") {
     }
   }
 }
+
+}  // namespace training_test

@@ -8,7 +8,9 @@
 
 #include "engine/cpu/kernels.h"
 #include "engine_rig.h"
-#include "model/half.h"
+#include "numerics/half.h"
+
+namespace attention_window_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -138,3 +140,5 @@ TEST_CASE("attention with windows: a query's bits do not depend on whose windows
     }
   }
 }
+
+}  // namespace attention_window_test

@@ -1,19 +1,19 @@
 // The four forms of a benchmark's results, the prompts that are compared, the tests that are
 // planned, and which flags go together.
-#include "app/bench_output.h"
+#include "tools/bench_output.h"
 
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "app/bench_flags.h"
-#include "app/bench_prompts.h"
-#include "app/bench_tests.h"
+#include "cli/bench.h"
 #include "expect_error.h"
 #include "parse.h"
+#include "tools/prompt_sets.h"
+
+namespace bench_output_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -24,16 +24,17 @@ using Json = nlohmann::ordered_json;
 
 struct ParsedBench {
   BenchFlags flags;
+  BenchMode mode{};
   Parse parse;
 };
 
 // What does not parse has a status; what parses is checked, which may throw.
 ParsedBench parse_bench(const std::vector<std::string>& arguments) {
   ParsedBench out;
-  CLI::App app;
-  add_bench_flags(app, out.flags);
-  parse_into(app, arguments, out.parse, "bench");
-  if (!out.parse.status) out.flags.check(app);
+  Flags flags;
+  add_bench_flags(flags, out.flags);
+  parse_into(flags, arguments, out.parse, "bench");
+  out.mode = out.flags.mode;
   return out;
 }
 
@@ -122,31 +123,32 @@ TEST_CASE("prompts from a file: lines, or JSON lines with names") {
 }
 
 TEST_CASE("tests are named and ordered as llama-bench has them") {
-  BenchFlags flags =
-      parse_bench({"-m", "x.gguf", "-p", "512,0", "-n", "16,32", "-d", "0,64"}).flags;
-  CHECK(flags.mode == BenchMode::kTests);
+  const ParsedBench parsed =
+      parse_bench({"-m", "x.gguf", "-p", "512,0", "-n", "16,32", "-d", "0,64"});
+  CHECK(parsed.mode == BenchMode::kTests);
+  const BenchOptions& options = parsed.flags.options;
   std::vector<std::string> names;
-  for (const BenchTest& test : bench_plan(flags)) names.push_back(test.name());
+  for (const BenchTest& test : bench_plan(options)) names.push_back(test.name());
   CHECK(names == std::vector<std::string>{"pp512", "tg16", "tg32", "pp512 @ d64", "tg16 @ d64",
                                           "tg32 @ d64"});
-  CHECK(bench_plan(flags).back().context() == 64 + 32 + 1);
+  CHECK(bench_plan(options).back().context() == 64 + 32 + 1);
 }
 
 TEST_CASE("modes by their flags, with defaults of their own") {
-  const BenchFlags shape = parse_bench({"--device", "cpu"}).flags;
+  const ParsedBench shape = parse_bench({"--device", "cpu"});
   CHECK(shape.mode == BenchMode::kShape);
-  CHECK(shape.n_prompt == std::vector<int>{128});
-  CHECK(shape.shortlist() == 8192);
-  CHECK(std::string(shape.dtype()) == "int8");
-  const BenchFlags tests = parse_bench({"-m", "a", "-m", "b"}).flags;
+  CHECK(shape.flags.options.n_prompt == std::vector<int>{128});
+  CHECK(shape.flags.options.shortlist() == 8192);
+  CHECK(std::string(shape.flags.options.dtype()) == "int8");
+  const ParsedBench tests = parse_bench({"-m", "a", "-m", "b"});
   CHECK(tests.mode == BenchMode::kTests);
-  CHECK(tests.models == std::vector<std::string>{"a", "b"});
-  CHECK(tests.n_prompt == std::vector<int>{512});
-  CHECK(tests.n_gen == std::vector<int>{128});
-  const BenchFlags compare = parse_bench({"--compare", "spec", "--tau", "0.4"}).flags;
+  CHECK(tests.flags.options.models == std::vector<std::string>{"a", "b"});
+  CHECK(tests.flags.options.n_prompt == std::vector<int>{512});
+  CHECK(tests.flags.options.n_gen == std::vector<int>{128});
+  const ParsedBench compare = parse_bench({"--compare", "spec", "--tau", "0.4"});
   CHECK(compare.mode == BenchMode::kCompare);
-  CHECK(compare.sampling.params.temperature == 0);
-  CHECK(compare.sampling.seed == 1);
+  CHECK(compare.flags.options.sampling.params.temperature == 0);
+  CHECK(compare.flags.options.sampling.seed == 1);
 }
 
 TEST_CASE("a flag of another mode is refused, and what it needs is said") {
@@ -184,3 +186,5 @@ TEST_CASE("a flag of another mode is refused, and what it needs is said") {
     check_mentions(refused.parse.err, {c.says.front()});
   }
 }
+
+}  // namespace bench_output_test

@@ -1,11 +1,13 @@
 // Shapes to measure: the named ones are what they are called, made-up ones are checked.
-#include "app/bench_shapes.h"
+#include "tools/bench_shapes.h"
 
 #include <doctest/doctest.h>
 
-#include "app/bench_report.h"
 #include "expect_error.h"
 #include "model/config.h"
+#include "tools/bench_model.h"
+
+namespace bench_shapes_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -68,3 +70,5 @@ TEST_CASE("bytes of a pass: what is stored, and the K/V that are there") {
   CHECK(int8.row(9) - int8.row(0) == doctest::Approx(9 * 2 * 2 * 128));
   CHECK(int8.token(0) == doctest::Approx(4 * int8.row(0) + int8.lm_head));
 }
+
+}  // namespace bench_shapes_test

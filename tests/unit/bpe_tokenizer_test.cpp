@@ -12,11 +12,11 @@
 
 #include "expect_error.h"
 #include "text/tokenizer.h"
-#include "text/utf8_stream.h"
+#include "text/utf8.h"
 #include "tiny_bpe.h"
 #include "tokenizer_vectors.h"
 
-namespace specbound {
+namespace specbound::bpe_tokenizer_test {
 
 namespace {
 
@@ -245,14 +245,25 @@ TEST_CASE("tokenizer: bytes that a vocabulary lacks") {
     const Ids replaced = t->encode("\xF5\xFF", kPlain);
     CHECK(replaced == Ids{0xEF, 0xBF, 0xBD, 0xEF, 0xBF, 0xBD});
   }
-  // Others need an unknown token.
+  // Of others only the texts are refused that hold them.
+  const auto check_lacks = [](const TinyBpe& vocabulary, const std::string& text,
+                              const char* byte) {
+    const auto t = vocabulary.load();
+    CHECK(t->encode("ab", kPlain) == Ids{'a', 'b'});
+    check_mentions(expect_error(ErrorCode::kUnsupported, [&] { t->encode(text, kPlain); }),
+                   {byte, "unknown token"});
+  };
   v = complete();
   v.tokens[0x20] = "other";
-  check_refused(v, {"byte 0x20", "unknown token"});
+  check_lacks(v, "a b", "byte 0x20");
   v = complete();
   v.types.assign(256, 1);
   v.types['x'] = static_cast<int32_t>(TokenType::kControl);
-  check_refused(v, {"byte 0x78", "unknown token"});
+  check_lacks(v, "abx", "byte 0x78");
+  v = complete();
+  v.tokens[0xEF] = "other";
+  v.tokens[0xFF] = "another";
+  check_lacks(v, "a\xFF", "byte 0xEF");  // of U+FFFD, which would stand for it
   v = complete();
   v.tokens[0x20] = "other";
   const int32_t unknown = v.add("<unk>", TokenType::kUnknown);
@@ -336,4 +347,4 @@ TEST_CASE("tokenizer: no family tries the places of a long text again and again"
   }
 }
 
-}  // namespace specbound
+}  // namespace specbound::bpe_tokenizer_test

@@ -1,22 +1,25 @@
-// Chat templates: known by what they do, rendered like Jinja2 renders them, encoded with control
-// tokens where the template has them and nowhere else. What is none of the built-in ones is said.
+// Chat templates: rendered like Jinja2 renders them, encoded with control tokens where the template
+// has them and nowhere else. What cannot be rendered is said.
 #include "text/chat_template.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "expect_error.h"
 #include "model/gguf_writer.h"
 #include "template_golden.h"
+#include "terminal/flag_names.h"
 #include "text/jinja_text.h"
 #include "text/tokenizer.h"
 #include "tiny_vocabulary.h"
 
-namespace specbound {
+namespace specbound::chat_template_test {
 
 namespace {
 
@@ -43,6 +46,8 @@ const json& golden() {
   static const json data = json::parse(test::read_text(SPECBOUND_GOLDEN "/template_golden.json"));
   return data;
 }
+
+constexpr const char* kOwn = "tokenizer.chat_template";
 
 std::string source_of(const char* name) {
   for (const json& entry : test::template_renders()["templates"]) {
@@ -74,7 +79,8 @@ std::string spelled(const Tokenizer& tokenizer, const Ids& ids) {
   for (const int32_t id : ids) {
     out += id >= 3 && id < 259 ? tokenizer.piece(id, true) : "{" + tokenizer.piece(id, true) + "}";
   }
-  return jinja::replace(out, "\xE2\x96\x81", " ");  // SentencePiece's space
+  const jinja::Text text(std::move(out));
+  return jinja::replace(text, "\xE2\x96\x81", jinja::Text(" ")).bytes();  // SentencePiece's space
 }
 
 bool begins_with(const Ids& longer, const Ids& shorter) {
@@ -91,7 +97,9 @@ TEST_CASE("template: spellings of the Vicuna form render as Jinja2 renders them"
     const std::string source = entry["template"];
     CAPTURE(source);
     const auto chat = from_text(source);
-    CHECK(std::string(chat->name()) == "vicuna");
+    CHECK(std::string(chat->name()) == kOwn);
+    CHECK(chat->notes().empty());
+    CHECK(chat->reply_text(" Sure.") == "Sure.");
     for (const json& render : entry["renders"]) {
       CHECK(chat->render(test::chat_messages(render["messages"])) ==
             render["text"].get<std::string>());
@@ -103,71 +111,149 @@ TEST_CASE("template: spellings of the Vicuna form render as Jinja2 renders them"
   CHECK(n_renders == 48);
 }
 
-TEST_CASE("template: near forms that mean something else are not taken for Vicuna's") {
-  int n_other = 0, n_adapted = 0;
+TEST_CASE("template: near forms that mean something else render as what they are") {
+  int n_other = 0, n_renders = 0;
   for (const json& entry : golden()["templates"]) {
     if (entry["vicuna"]) continue;
     const std::string source = entry["template"];
     CAPTURE(source);
     const auto chat = from_text(source);
-    if (std::string(chat->name()) == "vicuna") {  // with what it has in front
-      for (const json& render : entry["renders"]) {
-        CHECK(chat->render(test::chat_messages(render["messages"])) ==
-              render["text"].get<std::string>());
+    CHECK(std::string(chat->name()) == kOwn);
+    CHECK(chat->notes().empty());
+    for (const json& render : entry["renders"]) {
+      const auto conversation = test::chat_messages(render["messages"]);
+      const bool ascii = jinja::is_ascii(conversation[0].content);
+      if (source.find("upper") != source.npos && !ascii) {  // no other letters are built in
+        expect_error(ErrorCode::kUnsupported, [&] { chat->render(conversation); });
+        continue;
       }
-      ++n_adapted;
-      continue;
+      CHECK(chat->render(conversation) == render["text"].get<std::string>());
+      ++n_renders;
     }
-    CHECK(std::string(chat->name()) == "chatml");
-    REQUIRE(chat->notes().size() == 2);
-    check_mentions(chat->notes()[0], {"none this version knows", "ChatML", "--chat-template"});
-    check_mentions(chat->notes()[1], {"<|im_start|>, <|im_end|>", "plain text"});
     ++n_other;
   }
-  CHECK(n_other == 5);
-  CHECK(n_adapted == 1);
+  CHECK(n_other == 6);
+  CHECK(n_renders == 35);
 }
 
-TEST_CASE("template: the templates of real models are recognized and rendered as Jinja2 does") {
+TEST_CASE("template: the templates of real models are rendered as Jinja2 does") {
   const json& renders = test::template_renders();
-  int n_known = 0, n_unknown = 0, n_renders = 0;
+  int n_known = 0, n_other = 0, n_renders = 0, n_other_renders = 0;
+  std::vector<std::string> unusable;
   for (const json& entry : renders["templates"]) {
     const std::string name = entry["name"];
     CAPTURE(name);
     const auto chat = from_text(test::template_source(entry));
-    if (entry["layout"].is_null()) {
-      CHECK(std::string(chat->name()) == "chatml");
+    if (std::string(chat->name()) == "chatml") {
       REQUIRE(!chat->notes().empty());
-      check_mentions(chat->notes()[0], {"none this version knows"});
-      ++n_unknown;
+      check_mentions(with_flags(chat->notes()[0]), {"ChatML is used instead", "--chat-template"});
+      unusable.push_back(name);
       continue;
     }
-    CHECK(std::string(chat->name()) == entry["layout"].get<std::string>());
+    CHECK(std::string(chat->name()) == kOwn);
     for (const std::string& note : chat->notes()) check_mentions(note, {"in this vocabulary"});
-    ++n_known;
+    const bool known = !entry["layout"].is_null();
+    (known ? n_known : n_other) += 1;
     for (size_t i = 0; i < entry["renders"].size(); ++i) {
       const auto conversation = test::chat_messages(renders["conversations"][i]);
-      if (entry["renders"][i].is_null()) continue;  // refused
-      const std::string wanted = test::render_of(entry, i);
       const std::string text = chat->render(conversation);
+      if (entry["renders"][i].is_null()) continue;  // refused there
+      const std::string wanted = test::render_of(entry, i);
       CAPTURE(i);
-      // Templates that have no place for a system prompt leave it out; layouts do not.
+      // Templates that have no place for a system prompt leave it out; ours do not.
       if (drops_system(name) && conversation[0].role == Role::kSystem) {
         CHECK(text != wanted);
         continue;
       }
-      // One asks for a reply behind every conversation; a layout does so where one is missing.
-      if (name == "Llama 3, first" && conversation.back().role == Role::kAssistant) {
-        CHECK(wanted.starts_with(text));
-        continue;
-      }
       CHECK(text == wanted);
-      ++n_renders;
+      (known ? n_renders : n_other_renders) += 1;
     }
   }
   CHECK(n_known == 49);
-  CHECK(n_unknown == 27);
-  CHECK(n_renders == 750);
+  CHECK(n_other == 24);
+  CHECK(n_renders == 755);
+  CHECK(n_other_renders == 72);
+  // Jinja2 fails on two of them with a finished turn, and one looks numbers up in a dictionary.
+  CHECK(unusable == std::vector<std::string>{"ByteDance-Seed-OSS", "MiroThinker",
+                                             "fireworks-ai-llama-3-firefunction-v2"});
+}
+
+TEST_CASE("template: what a name stands for is what models of that family carry") {
+  const json& renders = test::template_renders();
+  const auto bytes = test::TinyVocabulary().bytes();
+  const Gguf gguf = Gguf::parse(bytes, "chat.gguf");
+  // Of each template: the conversations that the named one renders alike, out of those it takes.
+  std::map<std::string, size_t> most, all;
+  for (const json& entry : renders["templates"]) {
+    if (entry["layout"].is_null()) continue;
+    const std::string name = entry["layout"];
+    const auto named = ChatTemplate::from_gguf(gguf, name);
+    size_t n = 0, n_equal = 0;
+    for (size_t i = 0; i < entry["renders"].size(); ++i) {
+      if (entry["renders"][i].is_null()) continue;
+      ++n;
+      const auto conversation = test::chat_messages(renders["conversations"][i]);
+      n_equal += named->render(conversation) == test::render_of(entry, i);
+    }
+    if (n_equal >= most[name]) {
+      most[name] = n_equal;
+      all[name] = n;
+    }
+  }
+  CHECK(most.size() == 28);  // llama3.2 is 3.1
+  std::set<std::string> others;
+  for (const auto& [name, n_equal] : most) {
+    if (n_equal != all[name]) others.insert(name);
+  }
+  // What the models here carry has another beginning, or another system prompt by default.
+  CHECK(others == std::set<std::string>{"deepseek-coder", "deepseek-v3.1", "mistral-v7-tekken",
+                                        "qwq", "smollm3", "vicuna"});
+}
+
+TEST_CASE("template: messages give no control tokens in any template") {
+  const json& renders = test::template_renders();
+  const std::vector<std::string> marks = {
+      "<|im_start|>",    "<|im_end|>",    "[INST]",      "[/INST]",     "<|eot_id|>",
+      "<start_of_turn>", "<end_of_turn>", "<|user|>",    "<|end|>",     "<｜User｜>",
+      "<｜Assistant｜>", "<|start|>",     "<|message|>", "<|im_user|>", "<|START_OF_TURN_TOKEN|>",
+      "<|observation|>", "<|role_sep|>"};
+  for (const TokenType type : {TokenType::kControl, TokenType::kUserDefined}) {
+    test::TinyVocabulary v = with_tokens(marks, type);
+    const auto plain = v.more;
+    for (const json& entry : renders["templates"]) {
+      const std::string name = entry["name"];
+      CAPTURE(name);
+      v.more = [&](GgufWriter& w) {
+        plain(w);
+        w.add_string("tokenizer.chat_template", test::template_source(entry));
+      };
+      const auto bytes = v.bytes();
+      const Gguf gguf = Gguf::parse(bytes, "chat.gguf");
+      const auto tokenizer = Tokenizer::from_gguf(gguf);
+      const auto chat = ChatTemplate::from_gguf(gguf);
+      // Tokens that the template itself writes, as often in both conversations.
+      const auto counts = [&](const std::string& attack) {
+        const ChatMessage talk[] = {{Role::kSystem, "s" + attack + "s"},
+                                    {Role::kUser, "u" + attack + "u"},
+                                    {Role::kAssistant, "r" + attack + "r"},
+                                    {Role::kUser, "u" + attack}};
+        std::map<int32_t, int> out;
+        for (const int32_t id : chat->encode(*tokenizer, talk)) {
+          if (id < 3 || id >= 259) ++out[id];
+        }
+        return out;
+      };
+      const auto harmless = counts("x");
+      std::string attack = "<s></s>{{ bos_token }}";
+      for (const std::string& mark : marks) {
+        // Of user-defined tokens those are the template's that it writes; others are anyone's.
+        const bool written =
+            harmless.contains(tokenizer->encode(mark, {.parse_special = true}).back());
+        if (type == TokenType::kControl || written) attack += mark;
+      }
+      CHECK(counts(attack) == harmless);
+    }
+  }
 }
 
 TEST_CASE("template: system prompts that a template refuses or drops still have a place") {
@@ -179,6 +265,50 @@ TEST_CASE("template: system prompts that a template refuses or drops still have 
   CHECK(text("Phi-3-mini") ==
         "<s><|system|>\nBe brief.<|end|>\n<|user|>\n Hi <|end|>\n"
         "<|assistant|>\n");
+  // So have those that templates refuse elsewhere than in front.
+  const ChatMessage later[] = {{Role::kSystem, "One"},  {Role::kUser, "a"},
+                               {Role::kAssistant, "b"}, {Role::kSystem, "Two"},
+                               {Role::kSystem, "3"},    {Role::kUser, ""}};
+  CHECK(from_text(source_of("Gemma 3"))->render(later) ==
+        "<s><start_of_turn>user\nOne\n\na<end_of_turn>\n<start_of_turn>model\nb<end_of_turn>\n"
+        "<start_of_turn>user\nTwo\n\n3\n\n<end_of_turn>\n<start_of_turn>model\n");
+  const ChatMessage reply_first[] = {
+      {Role::kSystem, "S"}, {Role::kAssistant, "b"}, {Role::kUser, "c"}};
+  CHECK(from_text(source_of("Mistral 7B v0.1, later"))->render(reply_first) ==
+        "<s> b</s> [INST] S\n\nc [/INST]");
+}
+
+TEST_CASE("template: as many system prompts as there are, at so many places") {
+  const auto gemma = from_text(source_of("google-gemma-2-2b-it"));
+  std::vector<ChatMessage> talk(20000, {Role::kSystem, "S"});
+  talk.push_back({Role::kUser, "Hi"});
+  const std::string text = gemma->render(talk);
+  CHECK(std::count(text.begin(), text.end(), 'S') == 20000);
+  CHECK(text.ends_with("S\n\nHi<end_of_turn>\n<start_of_turn>model\n"));
+  talk.clear();
+  for (int i = 0; i < 65; ++i) {
+    talk.push_back({Role::kSystem, "S"});
+    talk.push_back({Role::kUser, "Hi"});
+  }
+  check_mentions(expect_error(ErrorCode::kUnsupported, [&] { gemma->render(talk); }),
+                 {"system prompts at 64 places at most"});
+}
+
+TEST_CASE("template: a BOS of the file that is more than a template may write") {
+  test::TinyVocabulary v;
+  v.tokens[1].text = std::string(size_t{5} << 20, 'b');
+  v.more = [](GgufWriter& w) {
+    w.add_uint("tokenizer.ggml.bos_token_id", 1);
+    w.add_string("tokenizer.chat_template", "{{ bos_token }}");
+  };
+  const auto bytes = v.bytes();
+  const Gguf gguf = Gguf::parse(bytes, "chat.gguf");
+  for (const char* name : {"", "zephyr"}) {
+    CAPTURE(name);
+    check_mentions(
+        expect_error(ErrorCode::kUnsupported, [&] { ChatTemplate::from_gguf(gguf, name); }),
+        {"chat.gguf: chat template"});
+  }
 }
 
 TEST_CASE("template: a file without a template, or with a broken one") {
@@ -199,7 +329,26 @@ TEST_CASE("template: a file without a template, or with a broken one") {
   const auto chat = ChatTemplate::from_gguf(Gguf::parse(bytes, "chat.gguf"));
   CHECK(std::string(chat->name()) == "chatml");
   REQUIRE(chat->notes().size() == 1);
-  check_mentions(chat->notes()[0], {"no tokenizer.chat_template", "<|im_start|>", "--raw"});
+  check_mentions(with_flags(chat->notes()[0]),
+                 {"no tokenizer.chat_template", "<|im_start|>", "--raw"});
+}
+
+TEST_CASE("template: what a template refuses is rendered without the check") {
+  const auto chat = from_text(
+      "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+      "{{ raise_exception('roles must alternate') }}{% endif %}<{{ m.content }}>{% endfor %}");
+  CHECK(std::string(chat->name()) == kOwn);
+  const ChatMessage talk[] = {{Role::kUser, "a"}, {Role::kUser, "b"}, {Role::kAssistant, "c"}};
+  CHECK(chat->render(talk) == "<a><b><c>");
+  // One that fails says so in one line.
+  const auto failing = from_text(
+      "{% for m in messages %}<{{ m.content }}>{% if m.content == 'boom' %}{{ m.no.such }}{% endif "
+      "%}"
+      "{% endfor %}");
+  const ChatMessage x[] = {{Role::kUser, "boom"}};
+  check_mentions(expect_error(ErrorCode::kUnsupported, [&] { failing->render(x); }),
+                 {"tokenizer.chat_template", "this conversation", "--chat-template NAME"});
+  CHECK(failing->render({}) == "");
 }
 
 TEST_CASE("template: one may be asked for by name") {
@@ -229,6 +378,20 @@ TEST_CASE("template: one may be asked for by name") {
   CHECK(render("deepseek-v3.1") ==
         "<s>SYS<｜User｜>ONE<｜Assistant｜></think>TWO"
         "<｜end▁of▁sentence｜><｜User｜>X<｜Assistant｜></think>");
+  CHECK(render("vicuna") == "<s>SYS USER: ONE ASSISTANT: TWO</s>USER: X ASSISTANT:");
+  CHECK(render("mistral-v7-tekken") ==
+        "<s>[SYSTEM_PROMPT]SYS[/SYSTEM_PROMPT][INST]ONE[/INST]TWO</s>[INST]X[/INST]");
+  CHECK(render("deepseek-coder") ==
+        "<s>SYS### Instruction:\nONE\n### Response:\nTWO\n<|EOT|>\n"
+        "### Instruction:\nX\n### Response:");
+  const std::string chatml =
+      "SYS<|im_end|>\n<|im_start|>user\nONE<|im_end|>\n<|im_start|>assistant\nTWO<|im_end|>\n"
+      "<|im_start|>user\nX<|im_end|>\n<|im_start|>assistant\n";
+  CHECK(render("qwq") == "<|im_start|>system\n" + chatml + "<think>\n");
+  CHECK(render("smollm3") ==
+        "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\n"
+        "Today Date: 26 July 2024\nReasoning Mode: /think\n\n## Custom Instructions\n\nSYS\n\n" +
+            chatml.substr(3));
   check_mentions(expect_error(ErrorCode::kUsage, [&] { ChatTemplate::from_gguf(gguf, "Vicuna"); }),
                  {"\"Vicuna\"", "expected one of vicuna, chatml", "zephyr"});
 }
@@ -350,10 +513,27 @@ TEST_CASE("template: BOS and EOS are tokens, once each, whatever the text around
   CHECK(encoded("zephyr", true) == "{<s>}" + zephyr);  // as the vocabulary asks
 }
 
+TEST_CASE("template: an EOS without brackets is a token where the template has it") {
+  test::TinyVocabulary v = with_tokens({}, TokenType::kControl);
+  v.tokens[2].text = "|END|";
+  v.more = [](GgufWriter& w) {
+    w.add_bool("tokenizer.ggml.add_space_prefix", false);
+    w.add_bool("tokenizer.ggml.add_bos_token", false);
+    w.add_uint("tokenizer.ggml.eos_token_id", 2);
+    w.add_string("tokenizer.chat_template",
+                 "{% for m in messages %}[{{ m.content }}]{{ eos_token }}{% endfor %}");
+  };
+  const auto bytes = v.bytes();
+  const Gguf gguf = Gguf::parse(bytes, "chat.gguf");
+  const auto tokenizer = Tokenizer::from_gguf(gguf);
+  const ChatMessage talk[] = {{Role::kUser, "a|END|b"}};
+  CHECK(spelled(*tokenizer, ChatTemplate::from_gguf(gguf)->encode(*tokenizer, talk)) ==
+        "[a|END|b]{|END|}");
+}
+
 TEST_CASE("template: encoding is parsing the rendered text where no message looks like control") {
   const json& renders = test::template_renders();
   for (const json& entry : renders["templates"]) {
-    if (entry["layout"].is_null()) continue;
     const std::string name = entry["name"];
     CAPTURE(name);
     test::TinyVocabulary v = with_tokens(
@@ -369,7 +549,8 @@ TEST_CASE("template: encoding is parsing the rendered text where no message look
     const Gguf gguf = Gguf::parse(bytes, "chat.gguf");
     const auto tokenizer = Tokenizer::from_gguf(gguf);
     const auto chat = ChatTemplate::from_gguf(gguf);
-    for (const size_t i : {0, 1, 2, 3, 4}) {
+    const size_t n = std::min<size_t>(5, entry["renders"].size());
+    for (size_t i = 0; i < n; ++i) {
       const auto conversation = test::chat_messages(renders["conversations"][i]);
       CHECK(chat->encode(*tokenizer, conversation) ==
             tokenizer->encode(chat->render(conversation),
@@ -395,4 +576,4 @@ TEST_CASE("template: what stands in front of a reply is no part of it") {
   CHECK(from_text(source_of("Mistral 7B v0.1"))->reply_text(" Yes.") == "Yes.");
 }
 
-}  // namespace specbound
+}  // namespace specbound::chat_template_test

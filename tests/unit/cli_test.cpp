@@ -1,9 +1,8 @@
 // The command line: numbers, the -ngl spelling, complaints, and the flags that commands share.
-#include "app/cli.h"
+#include "cli/common_flags.h"
 
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -11,36 +10,40 @@
 
 #include "error.h"
 #include "parse.h"
+#include "runtime/number_text.h"
 #include "temp_dir.h"
+#include "terminal/flag_names.h"
+
+namespace cli_test {
 
 using namespace specbound;
 using namespace specbound::test;
 
 namespace {
 
-struct Flags : Parse {
-  ModelFlags model;
-  SamplingFlags sampling;
-  ReplyFlags reply;
+struct Given : Parse {
+  ModelOptions model;
+  SamplingOptions sampling;
+  ReplyOptions reply;
   TextFlags text;
 };
 
-Flags parse(std::vector<std::string> arguments) {
-  Flags flags;
-  CLI::App app("test");
-  add_text_flags(app, flags.text, "prompt", "file");
-  add_reply_flags(app, flags.reply);
-  add_sampling_flags(app, flags.sampling);
-  add_model_flags(app, flags.model);
-  parse_into(app, std::move(arguments), flags);
-  return flags;
+Given parse(std::vector<std::string> arguments) {
+  Given given;
+  Flags flags("test");
+  add_text_flags(flags, given.text, "prompt", "file");
+  add_reply_flags(flags, given.reply);
+  add_sampling_flags(flags, given.sampling);
+  add_model_flags(flags, given.model);
+  parse_into(flags, std::move(arguments), given);
+  return given;
 }
 
 bool accepts(std::vector<std::string> arguments) {
   return !parse(std::move(arguments)).status;
 }
 
-bool refuses_options(const ModelFlags& flags) {
+bool refuses_options(const ModelOptions& flags) {
   try {
     flags.cpu_options();
   } catch (const Error& e) {
@@ -73,7 +76,7 @@ TEST_CASE("number parsers take whole numbers in whole texts only") {
 }
 
 TEST_CASE("flags arrive") {
-  const Flags f = parse({"-m",
+  const Given f = parse({"-m",
                          "a.gguf",
                          "-c",
                          "128",
@@ -126,7 +129,7 @@ TEST_CASE("flags arrive") {
 }
 
 TEST_CASE("llama.cpp's other spellings are known") {
-  const Flags f =
+  const Given f =
       parse({"-sys", "be brief", "--temperature", "0.5", "--predict", "7", "-ngl", "0"});
   REQUIRE(!f.status);
   CHECK(f.reply.system == "be brief");
@@ -149,7 +152,7 @@ TEST_CASE("a name that is nearly one of them is told") {
 }
 
 TEST_CASE("without flags: the documented defaults and a seed of its own") {
-  const Flags f = parse({});
+  const Given f = parse({});
   REQUIRE(!f.status);
   const SamplingParams p = f.sampling.resolve(), defaults;
   CHECK(p.temperature == defaults.temperature);
@@ -166,7 +169,7 @@ TEST_CASE("without flags: the documented defaults and a seed of its own") {
 }
 
 TEST_CASE("the last one of a repeated flag counts") {
-  const Flags f = parse({"--temp", "1", "-p", "a", "--temp", "0.25", "-p", "b"});
+  const Given f = parse({"--temp", "1", "-p", "a", "--temp", "0.25", "-p", "b"});
   REQUIRE(!f.status);
   CHECK(f.sampling.params.temperature == 0.25f);
   CHECK(f.text.text == "b");
@@ -181,7 +184,7 @@ TEST_CASE("an empty file name is refused, not taken for a flag left out") {
   for (const char* flag : {"-m", "--model", "-f", "--stats-json", "--trace"}) {
     for (const bool joined : {false, true}) {
       if (joined && flag[1] != '-') continue;
-      const Flags f = joined ? parse({flag + std::string("=")}) : parse({flag, ""});
+      const Given f = joined ? parse({flag + std::string("=")}) : parse({flag, ""});
       INFO(flag, " ", f.err);
       CHECK(f.status == 2);
       CHECK(f.err.find("expected the name of a file, found an empty one") != std::string::npos);
@@ -240,7 +243,7 @@ TEST_CASE("prompts are taken as they are") {
 TEST_CASE("--stop counts as often as it is given and takes any text as it is") {
   using Strings = std::vector<std::string>;
   const auto stop = [](std::vector<std::string> arguments) {
-    const Flags f = parse(std::move(arguments));
+    const Given f = parse(std::move(arguments));
     CHECK(!f.status);
     return f.reply.stop.strings();
   };
@@ -259,7 +262,7 @@ TEST_CASE("--stop counts as often as it is given and takes any text as it is") {
   CHECK(parse(many).err.starts_with(
       "specbound test: --stop: expected at most 16 stop strings, found 17; "));
   for (const Strings& empty : {Strings{"--stop", ""}, Strings{"--stop="}}) {
-    const Flags f = parse(empty);
+    const Given f = parse(empty);
     CHECK(f.status == 2);
     CHECK(f.err.starts_with(
         "specbound test: --stop: expected a stop string of 1 to 256 bytes, found 0; "));
@@ -268,7 +271,7 @@ TEST_CASE("--stop counts as often as it is given and takes any text as it is") {
 }
 
 TEST_CASE("a trace never goes between the words of the text") {
-  const Flags f = parse({"--trace", "-"});
+  const Given f = parse({"--trace", "-"});
   CHECK(f.status == 2);
   CHECK(f.err.starts_with("specbound test: --trace: expected a file, found -: stdout carries"));
   CHECK(parse({"--trace", "/dev/stderr"}).reply.trace == "/dev/stderr");
@@ -309,7 +312,7 @@ TEST_CASE("wrong usage gives status 2") {
            {"-s", "-2"},
            {"-s", "18446744073709551616"},
        }) {
-    const Flags f = parse(bad);
+    const Given f = parse(bad);
     INFO(bad.front(), " ", bad.back(), ": ", f.err);
     CHECK(f.status == 2);
     CHECK(f.out == "");
@@ -354,19 +357,40 @@ TEST_CASE("a switch is on or off") {
 }
 
 TEST_CASE("complaints stay one printable line whatever they quote") {
-  const Flags f = parse({"--temp", "1\n2\x1b[31m"});
+  const Given f = parse({"--temp", "1\n2\x1b[31m"});
   CHECK(f.status == 2);
   CHECK(f.err.find("\"1\\x0a2\\x1b[31m\"") != std::string::npos);
-  const Flags stray = parse({"\x1b[31m\nstray"});
+  const Given stray = parse({"\x1b[31m\nstray"});
   CHECK(stray.err.find('\x1b') == std::string::npos);
   CHECK(std::count(stray.err.begin(), stray.err.end(), '\n') == 1);
   CHECK(parse({"\xc2\x9bm"}).err.find("\xc2\x9b") == std::string::npos);  // a C1 control
   CHECK(parse({std::string(100000, 'x')}).err.size() < 600);
 }
 
+TEST_CASE("parameters in messages become flags, and nothing else does") {
+  CHECK(with_flags("d_max: expected 1, found 0") == "--d-max: expected 1, found 0");
+  CHECK(with_flags("tau: expected 0 to 1") == "--tau: expected 0 to 1");
+  CHECK(with_flags("temperature: expected 0 to 100") == "--temp: expected 0 to 100");
+  CHECK(with_flags("no context (n_ctx=N) is; device=cpu or dtype=int8 would") ==
+        "no context (-c N) is; --device cpu or --dtype int8 would");
+  CHECK(with_flags("speculator=draft: needs draft_model=FILE, a smaller one") ==
+        "--speculator draft: needs --model-draft (-md) FILE, a smaller one");
+  CHECK(with_flags("parse_special: works with raw=on only") ==
+        "--parse-special: works with --raw only");
+  for (const char* same :
+       {"", "model: m.gguf, loaded", "the tau: of", "a/device=cpu", "found \"tau=1\"", "tau 0.5",
+        "top_k.gguf: cannot open", "device", "\"check_layers\": expected a list", "heads"}) {
+    CHECK(with_flags(same) == same);
+  }
+  for (const char* flag : {"d-max", "model-draft", "temp", "tau", "check-layers"}) {
+    CHECK(with_flags(parameter_of(flag) + "=x") ==
+          (std::string(flag) == "model-draft" ? "-md x" : std::string("--") + flag + " x"));
+  }
+}
+
 TEST_CASE("help is status 0") {
   for (const char* flag : {"--help", "-h"}) {
-    const Flags f = parse({flag});
+    const Given f = parse({flag});
     CHECK(f.status == 0);
     CHECK(f.err == "");
     CHECK(f.out.find("Usage: specbound test") != std::string::npos);
@@ -374,3 +398,5 @@ TEST_CASE("help is status 0") {
     CHECK(f.out.find("\n\n\n") == std::string::npos);
   }
 }
+
+}  // namespace cli_test

@@ -10,7 +10,7 @@
 #include "gguf_bytes.h"
 #include "tiny_gguf.h"
 
-namespace specbound::test {
+namespace specbound::test::config_test {
 namespace {
 
 // Metadata alone, as read_config sees it.
@@ -82,8 +82,8 @@ TEST_CASE("config: every architecture") {
     CHECK(c.score_scale == 1.0f / std::sqrt(24.0f));
     CHECK(c.window == 0);
     const std::string a = c.architecture;
-    const bool neighbours = a == "llama" || a == "smollm3", gemma = a == "gemma" || a == "gemma2";
-    CHECK(c.rope_style == (neighbours ? RopeStyle::kInterleaved : RopeStyle::kHalves));
+    const bool interleaved = a == "llama" || a == "smollm3", gemma = a == "gemma" || a == "gemma2";
+    CHECK(c.rope_style == (interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves));
     CHECK(c.activation == (gemma ? Activation::kGelu : Activation::kSilu));
     CHECK(c.embedding_scale == (gemma ? 8.0f : 1.0f));
     CHECK(c.attn_softcap == (a == "gemma2" ? 50.0f : 0.0f));
@@ -368,4 +368,4 @@ TEST_CASE("config: adapters and parts of split models") {
 }
 
 }  // namespace
-}  // namespace specbound::test
+}  // namespace specbound::test::config_test

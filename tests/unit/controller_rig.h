@@ -1,6 +1,6 @@
-// A world for the controller: rows whose confidences and fates are drawn from given laws, and
-// layers that take given times. The rounds are those of the loop, down to which rows run together;
-// no model, no clock.
+// A world for the controller: rows whose confidences and fates are drawn from given distributions,
+// and layers that take given times. The rounds are those of the loop, down to which rows run
+// together; no model, no clock.
 #pragma once
 
 #include <array>
@@ -141,7 +141,7 @@ class WorldLoop {
       int from = 1;
       for (size_t i = 0; i < world_->check_layers.size() && !left; ++i) {
         const int check = static_cast<int>(i), layer = world_->check_layers[i];
-        if (policy && !policy->look(check)) {
+        if (policy && !policy->should_check(check)) {
           if (check > 0) return DraftEnd::kDifficult;
           return rows_.size() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;
         }
@@ -153,7 +153,7 @@ class WorldLoop {
         const double sure = std::clamp(world_->confidence(noisy_ease, depth), 0.0, 1.0);
         rows_.back().checks.push_back({layer, static_cast<float>(sure)});
         const bool confident = sure >= tau;
-        left = policy ? policy->leave(check, static_cast<float>(sure), confident) : confident;
+        left = policy ? policy->should_exit(check, static_cast<float>(sure), confident) : confident;
         if (!left) continue;
         rows_.back().exit = layer;
         const double distance = static_cast<double>(rows_.size() - 1);

@@ -15,6 +15,8 @@
 #include "decode/specbound.h"
 #include "engine_rig.h"
 
+namespace controller_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -166,13 +168,13 @@ TEST_CASE("the controller: it begins as tau says, and stays within its width") {
   Controller controller = controller_for(world, 5);
   CHECK(controller.width() == 3);
   controller.start();
-  CHECK(controller.look(0));
-  CHECK(!controller.leave(0, 0.9f, false));
-  CHECK(!controller.leave(0, std::numeric_limits<float>::quiet_NaN(), true));
-  CHECK(controller.leave(0, 0.1f, true));
-  CHECK(controller.look(0));
-  CHECK(controller.leave(0, 0.1f, true));
-  CHECK(!controller.look(0));  // three rows
+  CHECK(controller.should_check(0));
+  CHECK(!controller.should_exit(0, 0.9f, false));
+  CHECK(!controller.should_exit(0, std::numeric_limits<float>::quiet_NaN(), true));
+  CHECK(controller.should_exit(0, 0.1f, true));
+  CHECK(controller.should_check(0));
+  CHECK(controller.should_exit(0, 0.1f, true));
+  CHECK(!controller.should_check(0));  // three rows
   CHECK(controller.control().rate == 0);
   WorldLoop loop(11);
   learn(loop, world, controller);
@@ -238,13 +240,13 @@ TEST_CASE("the controller: bins of confidence, and rows behind a reject say noth
   AcceptanceTable table(1);
   const int sure = AcceptanceTable::bin(0.97f), unsure = AcceptanceTable::bin(0.15f);
   const double before = table.acceptance(0, sure, 0), low = table.acceptance(0, unsure, 0);
-  for (int i = 0; i < 200; ++i) table.settled(0, sure, 0, i % 4 == 0);
-  CHECK(table.acceptance(0, sure, 0) == before);  // until it settles
-  table.settle(1);
+  for (int i = 0; i < 200; ++i) table.learn(0, sure, 0, i % 4 == 0);
+  CHECK(table.acceptance(0, sure, 0) == before);  // until it decays
+  table.decay(1);
   CHECK(table.acceptance(0, sure, 0) == doctest::Approx(0.27).epsilon(0.1).scale(0));
   CHECK(table.acceptance(0, sure, 5) == doctest::Approx(table.acceptance(0, sure, 0)));
   CHECK(table.acceptance(0, unsure, 0) < low);  // the layer's word is worth less
-  for (int i = 0; i < 2000; ++i) table.settle(0.98);
+  for (int i = 0; i < 2000; ++i) table.decay(0.98);
   CHECK(table.acceptance(0, sure, 0) == doctest::Approx(before));
 }
 
@@ -254,15 +256,15 @@ TEST_CASE("the controller: far drafts are not taken for near ones of the same co
   const double before = table.acceptance(0, bin, 3);
   CHECK(before == table.acceptance(0, bin, 0));
   for (int i = 0; i < 600; ++i) {
-    table.settled(0, bin, 0, i % 10 != 0);
-    table.settled(0, bin, 3, i % 10 < 3);
-    CHECK(table.acceptance(0, bin, 3) == before);  // until it settles
+    table.learn(0, bin, 0, i % 10 != 0);
+    table.learn(0, bin, 3, i % 10 < 3);
+    CHECK(table.acceptance(0, bin, 3) == before);  // until it decays
   }
-  table.settle(1);
+  table.decay(1);
   for (int i = 0; i < 600; ++i) {
-    table.settled(0, bin, 0, i % 10 != 0);
-    table.settled(0, bin, 3, i % 10 < 3);
-    if (i % 20 == 0) table.settle(1);
+    table.learn(0, bin, 0, i % 10 != 0);
+    table.learn(0, bin, 3, i % 10 < 3);
+    if (i % 20 == 0) table.decay(1);
   }
   const double near = table.acceptance(0, bin, 0), far = table.acceptance(0, bin, 3);
   CHECK(near == doctest::Approx(0.9).epsilon(0.1).scale(0));
@@ -356,17 +358,17 @@ TEST_CASE("the controller: what tune measured is where costs begin, unless it ma
   CHECK(18 * deciding.outside_cost(1, 0) == doctest::Approx(8));
   CHECK(deciding.survival() == 1);
   deciding.start();
-  deciding.look(0);
-  deciding.leave(0, 0, false);
-  deciding.look(1);
-  const bool left = deciding.leave(1, 0.75f, true);
+  deciding.should_check(0);
+  deciding.should_exit(0, 0, false);
+  deciding.should_check(1);
+  const bool left = deciding.should_exit(1, 0.75f, true);
   CHECK(left);
   CHECK(deciding.survival() < 1);
   CHECK(18 * deciding.outside_cost(2, 0) == doctest::Approx(2 + 6));
-  deciding.look(0);
-  CHECK(!deciding.leave(0, 0, false));
-  deciding.look(1);
-  CHECK(!deciding.leave(1, 0, false));
+  deciding.should_check(0);
+  CHECK(!deciding.should_exit(0, 0, false));
+  deciding.should_check(1);
+  CHECK(!deciding.should_exit(1, 0, false));
   CHECK(18 * deciding.outside_cost(2, 0) == doctest::Approx(4 + 6));
   deciding.begin();  // the round was aborted
   CHECK(deciding.survival() == 1);
@@ -387,3 +389,5 @@ TEST_CASE("the controller: what tune measured is where costs begin, unless it ma
   settings.check_seconds = 0;
   CHECK(!Controller(settings).costs().known());
 }
+
+}  // namespace controller_test

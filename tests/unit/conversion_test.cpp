@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "expect_error.h"
+#include "model/codec.h"
 #include "model/conversion.h"
-#include "model/dequantize.h"
-#include "model/encode.h"
-#include "model/half.h"
+#include "numerics/half.h"
 
-namespace specbound {
+namespace specbound::conversion_test {
 namespace {
 
 constexpr DType kConverted[] = {DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K,
@@ -125,4 +124,4 @@ TEST_CASE("conversion: load says which types are converted and what it costs") {
         "Q2_K, Q5_0 and Q6_K run as INT8: 1.9 MB become 3.3 MB, repacked at load");
 }
 
-}  // namespace specbound
+}  // namespace specbound::conversion_test

@@ -15,14 +15,15 @@
 #include "convert/checkpoint.h"
 #include "convert/convert.h"
 #include "convert/hf_config.h"
-#include "convert/json_file.h"
+#include "convert/hf_files.h"
 #include "convert/safetensors.h"
 #include "convert/sentencepiece_model.h"
 #include "convert/tokenizer_json.h"
 #include "expect_error.h"
+#include "json/json_reader.h"
 #include "temp_dir.h"
 
-namespace specbound {
+namespace specbound::convert_hostile_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -528,4 +529,4 @@ TEST_CASE("convert: a token of a megabyte is read in no time") {
 }
 
 }  // namespace
-}  // namespace specbound
+}  // namespace specbound::convert_hostile_test

@@ -25,7 +25,7 @@
 #include "temp_dir.h"
 #include "text/tokenizer.h"
 
-namespace specbound {
+namespace specbound::convert_test {
 namespace {
 
 using test::TempDir;
@@ -394,4 +394,4 @@ TEST_CASE("convert: the model's name is the directory's, or the repository's in 
   CHECK(!convert_type("Q9"));
 }
 
-}  // namespace specbound
+}  // namespace specbound::convert_test

@@ -15,6 +15,8 @@
 #include "temp_dir.h"
 #include "train/self_generate.h"
 
+namespace corpus_test {
+
 using namespace specbound;
 
 namespace {
@@ -303,3 +305,5 @@ TEST_CASE("self-generate: the same texts, whether in one go or interrupted at an
   CHECK(other[0].tokens == want[0].tokens);
   CHECK(other[1].tokens != want[1].tokens);
 }
+
+}  // namespace corpus_test

@@ -8,7 +8,9 @@
 
 #include "engine_rig.h"
 #include "forwarding_backend.h"
-#include "train/measure_costs.h"
+#include "tune/measure_costs.h"
+
+namespace cost_model_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -138,3 +140,5 @@ TEST_CASE("measuring can be stopped") {
   CHECK(measure_costs(*backend, nullptr, options).n_layers == 0);
   CHECK(backend->kv_len(1) == 0);
 }
+
+}  // namespace cost_model_test

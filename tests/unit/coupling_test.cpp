@@ -1,6 +1,7 @@
-// The law of the sampler and what its coupling is worth: a million draws at every filter setting
-// against probabilities worked out here from the definition (decode/sampler.h), and how often draft
-// and target agree against what Gumbel-max coupling gives on paper. DESIGN 5.
+// The distribution of the sampler and what its coupling is worth: a million draws at every filter
+// setting against probabilities worked out here from the definition (decode/sampler.h), and how
+// often draft and target agree against what Gumbel-max coupling gives on paper.
+// docs/architecture.md 5.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,7 +13,9 @@
 
 #include "decode/sampler.h"
 #include "tiny_gguf.h"
-#include "token_law.h"
+#include "token_distribution.h"
+
+namespace coupling_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -72,7 +75,7 @@ TEST_CASE("chi-square: its tail is the one in the tables") {
   CHECK(chi_square_tail(0.554298, 5) == doctest::Approx(0.99).epsilon(1e-5));
 }
 
-TEST_CASE("a million draws follow the law at every filter setting") {
+TEST_CASE("a million draws follow the distribution at every filter setting") {
   constexpr int kDraws = 200000;  // at each temperature: a million for each setting
   for (const Filter& filter : kFilters) {
     CAPTURE(filter.name);
@@ -80,7 +83,7 @@ TEST_CASE("a million draws follow the law at every filter setting") {
     for (const float temperature : {0.3f, 0.5f, 0.7f, 1.0f, 1.5f}) {
       CAPTURE(temperature);
       const SamplingParams p = params(filter, temperature);
-      const std::vector<double> expected = law(p, kRow, kHistory);
+      const std::vector<double> expected = distribution(p, kRow, kHistory);
       CHECK(std::count_if(expected.begin(), expected.end(), [](double x) { return x > 0; }) ==
             filter.survivors);
       ChiSquare one;
@@ -94,12 +97,12 @@ TEST_CASE("a million draws follow the law at every filter setting") {
   }
 }
 
-TEST_CASE("the chi-square test sees a law that is slightly off") {
+TEST_CASE("the chi-square test sees a distribution that is slightly off") {
   const SamplingParams p = open_params(1);
   ChiSquare warmer, shifted;
-  warmer.add(draws(p, 200000), law(open_params(1.02f), kRow, {}));
+  warmer.add(draws(p, 200000), distribution(open_params(1.02f), kRow, {}));
   CHECK(warmer.tail() < kRare);
-  std::vector<double> moved = law(p, kRow, {});
+  std::vector<double> moved = distribution(p, kRow, {});
   moved[3] -= 0.005, moved[6] += 0.005;
   shifted.add(draws(p, 200000), moved);
   CHECK(shifted.tail() < kRare);
@@ -151,8 +154,8 @@ TEST_CASE("draft and target agree at least (1 - TV) / (1 + TV) of the time") {
   double closest = 1;
   for (const Pair& pair : pairs()) {
     CAPTURE(pair.name);
-    const std::vector<double> p = law(pair.params, pair.target, {}),
-                              q = law(pair.params, pair.draft, {});
+    const std::vector<double> p = distribution(pair.params, pair.target, {}),
+                              q = distribution(pair.params, pair.draft, {});
     double tv = 0, on_paper = 0;
     for (size_t i = 0; i < p.size(); ++i) tv += 0.5 * std::fabs(p[i] - q[i]);
     // Both pick i when G_i beats every other token under both rows: 1 / sum_j max(p_j/p_i, q_j/q_i)
@@ -184,3 +187,5 @@ TEST_CASE("draft and target agree at least (1 - TV) / (1 + TV) of the time") {
   }
   CHECK(closest < 0.05);  // some pair comes near the bound, or the check would prove little
 }
+
+}  // namespace coupling_test

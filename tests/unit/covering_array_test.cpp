@@ -1,6 +1,6 @@
-// The same text with speculation on and off (DESIGN 1, 4): element types, instruction sets,
-// threads, sampling and drafting settings in a covering array, on tiny models and on the bundled
-// one, with drafts that are forced, right and wrong, and with the logit lens.
+// The same text with speculation on and off (docs/architecture.md 1, 4): element types, instruction
+// sets, threads, sampling and drafting settings in a covering array, on tiny models and on the
+// bundled one, with drafts that are forced, right and wrong, and with the logit lens.
 #include "covering_array.h"
 
 #include <doctest/doctest.h>
@@ -17,6 +17,8 @@
 #include "engine_rig.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
+
+namespace covering_array_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -303,3 +305,5 @@ TEST_CASE("the bundled model: the same texts with speculation on and off, in a s
   CHECK(forced.compression() >= 2);
   CHECK(lens.accepted > 0);
 }
+
+}  // namespace covering_array_test

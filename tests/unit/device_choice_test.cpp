@@ -1,40 +1,42 @@
 // Where a model runs: the flags, and what comes of them on machines with and without a GPU.
-#include "app/device_choice.h"
+#include "runtime/device_choice.h"
 
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
-#include "app/cli.h"
+#include "cli/common_flags.h"
 #include "error.h"
 #include "expect_error.h"
 #include "parse.h"
+#include "terminal/flag_names.h"
+
+namespace device_choice_test {
 
 using namespace specbound;
 using namespace specbound::test;
 using State = GpuSurvey::State;
-using Where = DeviceFlags::Where;
+using Where = DeviceOptions::Where;
 
 namespace {
 
-struct Flags : Parse {
-  ModelFlags model;
+struct Given : Parse {
+  ModelOptions model;
 };
 
-Flags parse(std::vector<std::string> arguments) {
-  Flags flags;
-  CLI::App app("test");
+Given parse(std::vector<std::string> arguments) {
+  Given given;
+  Flags flags("test");
   int n = 0;
-  add_int(app, "-n", n, 0, 9, "so that -ngl is not the only flag that begins like it");
-  add_model_flags(app, flags.model);
-  parse_into(app, std::move(arguments), flags);
-  return flags;
+  flags.add_int("-n", n, 0, 9, "so that -ngl is not the only flag that begins like it");
+  add_model_flags(flags, given.model);
+  parse_into(flags, std::move(arguments), given);
+  return given;
 }
 
-DeviceFlags device(std::vector<std::string> arguments) {
-  const Flags flags = parse(std::move(arguments));
+DeviceOptions device(std::vector<std::string> arguments) {
+  const Given flags = parse(std::move(arguments));
   CHECK_MESSAGE(!flags.status, flags.err);
   return flags.model.device;
 }
@@ -90,13 +92,13 @@ TEST_CASE("-ngl is one flag in every spelling") {
     CHECK_MESSAGE(device(five).layers == 5, five.front());
   }
   CHECK(device({"-ngl", "0"}).layers == 0);
-  CHECK(device({"-ngl", "all"}).layers == DeviceFlags::kAllLayers);
-  CHECK(device({"-nglall"}).layers == DeviceFlags::kAllLayers);
-  CHECK(device({"-ngl", "99999999999"}).layers == DeviceFlags::kAllLayers);
+  CHECK(device({"-ngl", "all"}).layers == DeviceOptions::kAllLayers);
+  CHECK(device({"-nglall"}).layers == DeviceOptions::kAllLayers);
+  CHECK(device({"-ngl", "99999999999"}).layers == DeviceOptions::kAllLayers);
   CHECK(!device({}).layers);
   CHECK(!device({"-n", "5"}).layers);
   for (const char* bad : {"-1", "", "ALL", "3.5", "x"}) {
-    const Flags f = parse({"-ngl", bad});
+    const Given f = parse({"-ngl", bad});
     CHECK_MESSAGE(f.status == 2, bad);
     CHECK(f.err.starts_with("specbound test: -ngl: expected 0, all or a number of layers"));
   }
@@ -122,12 +124,12 @@ TEST_CASE("--device, --dtype and --prefill take their words and nothing else") {
   CHECK(device({"--device", "cuda"}).where == Where::kCuda);
   CHECK(!device({"--device", "cuda"}).gpu);
   CHECK(device({"--device", "cuda:12"}).gpu == 12);
-  const DeviceFlags last = device({"--device", "cuda:2", "--device", "auto"});
+  const DeviceOptions last = device({"--device", "cuda:2", "--device", "auto"});
   CHECK(last.where == Where::kAuto);
   CHECK(!last.gpu);
   for (const char* bad : {"", "gpu", "CPU", "cuda:", "cuda:-1", "cuda:x", "cuda:1x", "cuda 1",
                           "cuda:99999999999999999999", "0"}) {
-    const Flags f = parse({"--device", bad});
+    const Given f = parse({"--device", bad});
     CHECK_MESSAGE(f.status == 2, bad);
     CHECK(f.err.starts_with("specbound test: --device: expected auto, cpu, cuda or cuda:N, found"));
   }
@@ -160,8 +162,10 @@ TEST_CASE("left to itself it takes the first GPU, and says why it does not") {
   for (GpuSurvey (*machine)() : {not_built, no_driver, old_driver, no_gpu}) {
     const DeviceChoice cpu = choose({"-ngl", "all", "--dtype", "int8"}, machine);
     CHECK(!cpu.gpu);
-    CHECK(cpu.note.starts_with("-ngl all --dtype int8: " + machine().why_not + ": every layer"));
-    CHECK(choose({"--prefill", "cublas"}, machine).note.starts_with("--prefill cublas: "));
+    CHECK(with_flags(cpu.note).starts_with("-ngl all --dtype int8: " + machine().why_not +
+                                           ": every layer"));
+    CHECK(with_flags(choose({"--prefill", "cublas"}, machine).note)
+              .starts_with("--prefill cublas: "));
   }
 }
 
@@ -227,3 +231,5 @@ TEST_CASE("help says where a build without a GPU backend runs") {
   }
   CHECK((help.find("this build has no GPU backend") == std::string::npos) == gpu_engine().built());
 }
+
+}  // namespace device_choice_test

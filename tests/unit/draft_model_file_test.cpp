@@ -1,10 +1,9 @@
 // A second model from the command line: vocabularies that are another one, flags that do not go
 // together, loading beside the target, and the plain text that comes of it.
-#include "app/draft_model_file.h"
+#include "runtime/draft_model_file.h"
 
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -13,13 +12,18 @@
 #include <string>
 #include <vector>
 
-#include "app/interrupt.h"
-#include "app/speculation.h"
+#include "cli/speculation_flags.h"
 #include "decode/generate.h"
 #include "expect_error.h"
 #include "parse.h"
+#include "runtime/load_watcher.h"
+#include "runtime/speculation.h"
 #include "temp_dir.h"
+#include "terminal/flag_names.h"
+#include "terminal/interrupt.h"
 #include "tiny_gguf.h"
+
+namespace draft_model_file_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -42,22 +46,22 @@ std::string write(const std::string& path, const std::vector<std::byte>& bytes) 
 }
 
 LoadedModel& open(std::optional<LoadedModel>& model, const std::string& path, int n_ctx = 128) {
-  ModelFlags flags;
+  ModelOptions flags;
   flags.model = path;
   flags.n_ctx = n_ctx;
   flags.n_threads = 1;
-  flags.device.where = DeviceFlags::Where::kCpu;
+  flags.device.where = DeviceOptions::Where::kCpu;
   return model.emplace(flags);
 }
 
-SpeculationFlags parse(std::vector<std::string> arguments) {
-  SpeculationFlags flags;
-  CLI::App app("test");
-  add_speculation_flags(app, flags);
+SpeculationOptions parse(std::vector<std::string> arguments) {
+  SpeculationOptions options;
+  Flags flags("test");
+  add_speculation_flags(flags, options);
   Parse parsed;
-  parse_into(app, std::move(arguments), parsed);
+  parse_into(flags, std::move(arguments), parsed);
   REQUIRE(!parsed.status);
-  return flags;
+  return options;
 }
 
 const LoadWatcher kSilent = {[](const std::string&, size_t, size_t) {}, [](const std::string&) {},
@@ -120,7 +124,7 @@ TEST_CASE("a draft model with another vocabulary is refused for the first differ
 }
 
 TEST_CASE("flags of a draft model, and those that do not go together") {
-  const SpeculationFlags flags =
+  const SpeculationOptions flags =
       parse({"--speculator", "draft", "-md", "a.gguf", "--accept", "rejection"});
   CHECK(flags.draft_model == "a.gguf");
   CHECK(flags.acceptance == Acceptance::kRejection);
@@ -180,7 +184,7 @@ TEST_CASE("a draft model is loaded beside the target when it is first to draft")
 
   const auto never = make({"--w-max", "1"});
   CHECK(!never->active());
-  check_mentions(never->description(), {"--w-max 1 leaves no row to draft"});
+  check_mentions(with_flags(never->description()), {"--w-max 1 leaves no row to draft"});
   const auto other = make({"--accept", "rejection", "--w-max", "3", "--tau", "0.1"});
   CHECK(other->speculator() == nullptr);  // not before there is a backend
   other->attach(target.backend(), watcher);
@@ -218,3 +222,5 @@ TEST_CASE("a draft model is loaded beside the target when it is first to draft")
   CHECK(reply(on->speculator(), &counters) == reply(nullptr, nullptr));
   CHECK(counters.drafted_tokens > 0);
 }
+
+}  // namespace draft_model_file_test

@@ -17,6 +17,8 @@
 #include "error.h"
 #include "forwarding_backend.h"
 
+namespace draft_model_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -101,8 +103,8 @@ class InStep final : public Speculator {
     std::vector<uint16_t> k(dim), v(dim), shadow_k(dim), shadow_v(dim);
     for (int pos = 0; pos < n; ++pos) {
       for (int l = 1; l <= c.n_layers; ++l) {
-        backend_.read_kv(l, pos, k, v);
-        shadow_->read_kv(l, pos, shadow_k, shadow_v);
+        backend_.inspect().read_kv(l, pos, k, v);
+        shadow_->inspect().read_kv(l, pos, shadow_k, shadow_v);
         REQUIRE(k == shadow_k);
         REQUIRE(v == shadow_v);
       }
@@ -348,3 +350,5 @@ TEST_CASE("rejection: at temperature 0 the plain text, above it other texts that
   CHECK(counters.accepted_tokens > 0);
   CHECK(counters.accepted_tokens < counters.drafted_tokens);
 }
+
+}  // namespace draft_model_test

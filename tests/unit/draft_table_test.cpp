@@ -8,9 +8,11 @@
 #include <cstring>
 #include <limits>
 
-#include "model/half.h"
+#include "numerics/half.h"
 #include "tiny_gguf.h"
 #include "train/build_draft_table.h"
+
+namespace draft_table_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -228,3 +230,5 @@ TEST_CASE("a table may lie at any address") {
     CHECK(x.log_p == y.log_p);
   }
 }
+
+}  // namespace draft_table_test

@@ -16,6 +16,8 @@
 #include "forwarding_backend.h"
 #include "seen_round.h"
 
+namespace draft_verify_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -104,14 +106,14 @@ TEST_CASE("draft-verify: the text and every bit of the cache are the plain ones"
        {Layers{4}, Layers{1, 2}, Layers{8}, Layers{2, 4, 6}, Layers{1, 2, 3, 4, 5, 6, 7, 8}}) {
     for (const float temperature : {0.0f, 0.7f, 1.0f}) {
       for (const uint64_t seed : {1, 2}) {
-        Witness witness(*engine, 64, 32);
+        DifferentialBackend differential(*engine, 64, 32);
         DraftVerify speculator(without(skipped, 5, 0.005f));
         const SideBySide result =
-            decode_side_by_side(*engine, &witness, sampling(temperature, seed), prompt, options,
-                                [&](std::span<const int32_t>) { return &speculator; });
+            decode_side_by_side(*engine, &differential, sampling(temperature, seed), prompt,
+                                options, [&](std::span<const int32_t>) { return &speculator; });
         CAPTURE(temperature);
         if (result.difference) FAIL_CHECK(describe(*result.difference));
-        CHECK(witness.rows_compared() > 0);
+        CHECK(differential.rows_compared() > 0);
         drafted += result.speculative.counters.drafted_tokens;
         accepted += result.speculative.counters.accepted_tokens;
       }
@@ -139,8 +141,8 @@ TEST_CASE("draft-verify: K/V after a reply against a plain run, by memcmp") {
   for (int l = 1; l <= kLayers; ++l) {
     REQUIRE(other->kv_len(l) == n);
     for (int pos = 0; pos < n; ++pos) {
-      engine->read_kv(l, pos, k, v);
-      other->read_kv(l, pos, other_k, other_v);
+      engine->inspect().read_kv(l, pos, k, v);
+      other->inspect().read_kv(l, pos, other_k, other_v);
       CHECK(same_bits(k.data(), other_k.data(), kv_dim));
       CHECK(same_bits(v.data(), other_v.data(), kv_dim));
     }
@@ -284,3 +286,5 @@ TEST_CASE("draft-verify: the layers that are left out") {
   check_mentions(expect_error(ErrorCode::kUsage, [] { validate(without({1}, 8, 1.5f), 8); }),
                  {"--tau", "1.5"});
 }
+
+}  // namespace draft_verify_test

@@ -1,6 +1,6 @@
-// A backend that draws, over one that does not: its draws are worked out here from the law as
-// decode/sampler.h states it, the way a device would, so that a loop that leaves draws to it must
-// give what the sampler gives.
+// A backend that draws, over one that does not: its draws are worked out here from the distribution
+// as decode/sampler.h states it, the way a device would, so that a loop that leaves draws to it
+// must give what the sampler gives.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "decode/noise.h"
-#include "engine/exact_math.h"
 #include "error.h"
 #include "forwarding_backend.h"
+#include "numerics/exact_math.h"
+#include "numerics/noise.h"
 
 namespace specbound::test {
 
@@ -29,7 +29,7 @@ class DrawingBackend final : public ForwardingBackend {
   int draw_calls = 0, exit_draws = 0, exit_checks = 0, logits_calls = 0, filtered_rows = 0;
   mutable int exit_logits_calls = 0;
 
-  bool draws() const override { return true; }
+  DeviceSampling* device_sampling() override { return this; }
 
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
             RowDraw* draws) override {

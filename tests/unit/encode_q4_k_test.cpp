@@ -9,11 +9,10 @@
 #include <random>
 #include <vector>
 
-#include "model/dequantize.h"
-#include "model/encode.h"
-#include "model/half.h"
+#include "model/codec.h"
+#include "numerics/half.h"
 
-namespace specbound {
+namespace specbound::encode_q4_k_test {
 namespace {
 
 constexpr int kElements = 256, kPart = 32, kParts = 8;
@@ -145,4 +144,4 @@ TEST_CASE("encode Q4_K: what FP16 scales cannot hold") {
   }
 }
 
-}  // namespace specbound
+}  // namespace specbound::encode_q4_k_test

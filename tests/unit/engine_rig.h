@@ -85,7 +85,7 @@ struct Record {
   void read_kv(const Backend& backend, int pos) {
     for (int l = 1; l <= n_layers; ++l) {
       const size_t at = (size_t(pos) * n_layers + l - 1) * kv_dim;
-      backend.read_kv(l, pos, {&k[at], size_t(kv_dim)}, {&v[at], size_t(kv_dim)});
+      backend.inspect().read_kv(l, pos, {&k[at], size_t(kv_dim)}, {&v[at], size_t(kv_dim)});
     }
   }
   // Positions [begin, end) of two runs, bit for bit; names what differs first.
@@ -118,7 +118,7 @@ inline void run_positions(Backend& backend, const std::vector<int32_t>& ids, int
     for (int l = 1; l <= c.n_layers; ++l) {
       backend.run_layers(slot, n, pos, l, l);
       for (int i = 0; i < n; ++i) {
-        std::memcpy(record.hidden_at(pos + i, l), backend.hidden(slot + i).data(),
+        std::memcpy(record.hidden_at(pos + i, l), backend.inspect().hidden(slot + i).data(),
                     c.dim * sizeof(float));
       }
     }

@@ -15,6 +15,8 @@
 #include "model/exit_heads.h"
 #include "temp_dir.h"
 
+namespace exit_check_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -170,7 +172,8 @@ std::vector<Looked> look(const Subject& s, Backend& backend, int shortlist, floa
     looked.peak = backend.exit_check(index, slot, temperature);
     looked.z.assign(backend.exit_logits().begin(), backend.exit_logits().end());
     if (!reference) return;
-    const std::vector<float> expected = reference->check(index, slot, backend.hidden(slot));
+    const std::vector<float> expected =
+        reference->check(index, slot, backend.inspect().hidden(slot));
     REQUIRE(looked.z.size() == expected.size());
     CHECK(same_bits(looked.z.data(), expected.data(), expected.size()));
     const auto top = std::max_element(expected.begin(), expected.end());
@@ -182,7 +185,7 @@ std::vector<Looked> look(const Subject& s, Backend& backend, int shortlist, floa
   };
   const auto keep = [&](int slot) {
     backend.keep_state(slot);
-    if (reference) reference->keep_state(backend.hidden(slot));
+    if (reference) reference->keep_state(backend.inspect().hidden(slot));
   };
   backend.set_exit_heads(&*s.heads, shortlist);
   backend.truncate(0);
@@ -212,7 +215,7 @@ bool same(const Looked& a, const Looked& b) {
 }
 
 float* mutable_row(Backend& backend, int slot) {
-  return const_cast<float*>(backend.hidden(slot).data());
+  return const_cast<float*>(backend.inspect().hidden(slot).data());
 }
 
 }  // namespace
@@ -298,7 +301,8 @@ TEST_CASE("rows of nothing but NaN have no confidence, and others are unharmed")
   backend->set_exit_heads(&*s.heads, kList);
   backend->embed(0, 3);
   backend->keep_state(0);
-  const std::vector<float> row(backend->hidden(0).begin(), backend->hidden(0).end());
+  const std::vector<float> row(backend->inspect().hidden(0).begin(),
+                               backend->inspect().hidden(0).end());
   for (const HeadWeights& head : s.heads->heads()) {
     const int index = s.index(head.kind, head.layer);
     const ExitPeak good = backend->exit_check(index, 0, 1);
@@ -326,3 +330,5 @@ TEST_CASE("exit heads can be taken away and given again") {
   const std::vector<Looked> again = look(s, *backend, kList, 1, nullptr);
   for (size_t i = 0; i < first.size(); ++i) CHECK(same(first[i], again[i]));
 }
+
+}  // namespace exit_check_test

@@ -1,10 +1,12 @@
 // Colours of exit layers: their order, the sequences around a text, and the line that explains
 // them.
-#include "app/exit_colors.h"
+#include "terminal/exit_colors.h"
 
 #include <doctest/doctest.h>
 
 #include <vector>
+
+namespace exit_colors_test {
 
 using specbound::ExitColors;
 
@@ -42,3 +44,5 @@ TEST_CASE("the legend names the layers, in colours or in words") {
   CHECK(colors.legend({}, true) ==
         "exit layer: no token came from a draft; uncoloured: the last layer");
 }
+
+}  // namespace exit_colors_test

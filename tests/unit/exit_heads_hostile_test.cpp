@@ -12,7 +12,7 @@
 #include "temp_dir.h"
 #include "tiny_heads.h"
 
-namespace specbound::test {
+namespace specbound::test::exit_heads_hostile_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -479,4 +479,4 @@ TEST_CASE("hostile heads: a draft table") {
 }
 
 }  // namespace
-}  // namespace specbound::test
+}  // namespace specbound::test::exit_heads_hostile_test

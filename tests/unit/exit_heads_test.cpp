@@ -8,14 +8,14 @@
 #include <filesystem>
 #include <limits>
 
-#include "app/heads_path.h"
 #include "expect_error.h"
-#include "model/encode.h"
-#include "model/half.h"
+#include "model/codec.h"
+#include "numerics/half.h"
+#include "runtime/heads_path.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 
-namespace specbound::test {
+namespace specbound::test::exit_heads_test {
 namespace {
 
 TinySpec small_spec() {
@@ -411,4 +411,4 @@ TEST_CASE("exit heads: names of kinds") {
 }
 
 }  // namespace
-}  // namespace specbound::test
+}  // namespace specbound::test::exit_heads_test

@@ -8,16 +8,18 @@
 #include <string_view>
 
 #include "error.h"
+#include "terminal/flag_names.h"
 
 namespace specbound::test {
 
-// Runs `action`, which must throw an Error of this code with one line of text; gives the text.
+// Runs `action`, which must throw an Error of this code with one line of text; gives the text as
+// the command line tells it.
 template <typename Action>
 std::string expect_error(ErrorCode code, Action&& action) {
   try {
     action();
   } catch (const Error& error) {
-    const std::string text = error.what();
+    const std::string text = with_flags(error.what());
     INFO("message: ", text);
     CHECK(error.code() == code);
     CHECK(text.find('\n') == std::string::npos);

@@ -10,10 +10,12 @@
 #include "engine_rig.h"
 #include "error.h"
 #include "expect_error.h"
-#include "model/half.h"
+#include "numerics/half.h"
 #include "temp_dir.h"
 #include "train/matrix_floats.h"
 #include "train/training_folder.h"
+
+namespace features_test {
 
 using namespace specbound;
 namespace fs = std::filesystem;
@@ -114,7 +116,7 @@ TEST_CASE("features: what a row holds is what the model computes there") {
       std::vector<std::vector<float>> h;
       for (int l = 0; l <= 4; ++l) {
         if (l > 0) backend->run_layers(0, 1, pos, l, l);
-        h.emplace_back(backend->hidden(0).begin(), backend->hidden(0).end());
+        h.emplace_back(backend->inspect().hidden(0).begin(), backend->inspect().hidden(0).end());
       }
       if (!text.learn[pos]) continue;
       CAPTURE(row);
@@ -339,3 +341,5 @@ TEST_CASE("matrix floats: every type that a model's output has") {
     }
   }
 }
+
+}  // namespace features_test

@@ -1,5 +1,5 @@
 // Files that results go to: whole or not at all, never over a model, and beside what stdout says.
-#include "app/file_output.h"
+#include "runtime/file_output.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -12,6 +12,8 @@
 
 #include "expect_error.h"
 #include "temp_dir.h"
+
+namespace file_output_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -119,3 +121,5 @@ TEST_CASE("a model is not written over, whatever it is called") {
   put(path, "GGU");
   CHECK_NOTHROW(check_writable(path));
 }
+
+}  // namespace file_output_test

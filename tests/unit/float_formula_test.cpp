@@ -1,6 +1,6 @@
-// Element-wise kernels against the formulas of engine/float_formula.h written out for one number,
+// Element-wise kernels against the formulas of numerics/float_formula.h written out for one number,
 // bit for bit on every instruction set, and against double precision.
-#include "engine/float_formula.h"
+#include "numerics/float_formula.h"
 
 #include <doctest/doctest.h>
 
@@ -11,6 +11,8 @@
 
 #include "engine/cpu/kernels.h"
 #include "engine_rig.h"
+
+namespace float_formula_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -150,3 +152,5 @@ TEST_CASE("float formulas: near double precision") {
   CHECK(std::signbit(plain_softcap(-0.0f, 30)));
   CHECK(std::isnan(plain_softcap(std::nanf(""), 30)));
 }
+
+}  // namespace float_formula_test

@@ -8,7 +8,7 @@
 
 namespace specbound::test {
 
-class ForwardingBackend : public Backend {
+class ForwardingBackend : public Backend, public DeviceSampling, public BackendInspection {
  public:
   explicit ForwardingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
 
@@ -24,10 +24,12 @@ class ForwardingBackend : public Backend {
     inner_->skip_layers(slot, n, pos, from, to);
   }
   void logits(int slot, int n, float* out) override { inner_->logits(slot, n, out); }
-  bool draws() const override { return inner_->draws(); }
+  DeviceSampling* device_sampling() override {
+    return inner_->samples_on_device() ? this : nullptr;
+  }
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
             RowDraw* draws) override {
-    inner_->draw(slot, n, rule, text, draws);
+    inner_->device_sampling()->draw(slot, n, rule, text, draws);
   }
   float confidence(std::span<const float> z, float temperature) const override {
     return inner_->confidence(z, temperature);
@@ -40,7 +42,7 @@ class ForwardingBackend : public Backend {
   }
   ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
                      std::span<const int32_t> text, RowDraw& draw) override {
-    return inner_->exit_draw(head, slot, temperature, rule, text, draw);
+    return inner_->device_sampling()->exit_draw(head, slot, temperature, rule, text, draw);
   }
   std::span<const float> exit_logits() const override { return inner_->exit_logits(); }
   void keep_state(int slot) override { inner_->keep_state(slot); }
@@ -57,9 +59,10 @@ class ForwardingBackend : public Backend {
   void restore(int len) override { inner_->restore(len); }
   void wait() override { inner_->wait(); }
   Device* gpu() override { return inner_->gpu(); }
-  std::span<const float> hidden(int slot) const override { return inner_->hidden(slot); }
+  const BackendInspection& inspect() const override { return *this; }
+  std::span<const float> hidden(int slot) const override { return inner_->inspect().hidden(slot); }
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override {
-    inner_->read_kv(layer, pos, k, v);
+    inner_->inspect().read_kv(layer, pos, k, v);
   }
 
  protected:

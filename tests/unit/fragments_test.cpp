@@ -1,5 +1,5 @@
 // Repacking for a GPU: every weight lies where kernels/layouts.h says, and nothing else does.
-#include "engine/cuda/fragments.h"
+#include "engine/cuda/weight_layout.h"
 
 #include <doctest/doctest.h>
 
@@ -9,9 +9,11 @@
 #include <limits>
 #include <vector>
 
-#include "model/dequantize.h"
-#include "model/half.h"
+#include "model/codec.h"
+#include "numerics/half.h"
 #include "tiny_gguf.h"
+
+namespace fragments_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -109,7 +111,7 @@ TEST_CASE("4-bit fragments: each number, scale and min at its place, zeros past 
       std::vector<uint16_t> d(shape.scales_of(shape.n_tiles), 77);
       std::vector<uint32_t> d2(shape.supers_of(shape.n_tiles), 77);
       in_pieces(shape.n_tiles, [&](int begin, int end) {
-        repack_4bit(matrix, begin, end, q.data() + shape.bytes_of(begin),
+        repack_int8(matrix, begin, end, q.data() + shape.bytes_of(begin),
                     d.data() + shape.scales_of(begin), d2.data() + shape.supers_of(begin));
       });
       bool right = true;
@@ -241,3 +243,5 @@ TEST_CASE("FP16 fragments: weights too large for FP16 are counted, infinite ones
   CHECK(repack_half({DType::kF32, 1, 32, reinterpret_cast<const std::byte*>(values.data())}, 0, 1,
                     w.data()) == 2);
 }
+
+}  // namespace fragments_test

@@ -11,6 +11,8 @@
 #include "train/gemm.h"
 #include "train/least_squares.h"
 
+namespace gemm_test {
+
 using namespace specbound;
 
 namespace {
@@ -198,3 +200,5 @@ TEST_CASE("least squares: no rows, rows that are all alike, rows that are no num
   broken.add(gemm, 1, nan.data(), y.data());
   CHECK_THROWS_AS(broken.solve(gemm, 1e-3), Error);
 }
+
+}  // namespace gemm_test

@@ -6,6 +6,8 @@
 
 #include "engine_rig.h"
 
+namespace generate_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -235,3 +237,5 @@ TEST_CASE("a context that no memory holds is refused with the numbers") {
   CHECK_THROWS_WITH_AS(make_cpu_backend(wide.config, wide.weights, options),
                        doctest::Contains("2748779.1 MB needed (K/V cache 2748779.1 MB"), Error);
 }
+
+}  // namespace generate_test

@@ -12,7 +12,7 @@
 #include "gguf_bytes.h"
 #include "temp_dir.h"
 
-namespace specbound::test {
+namespace specbound::test::gguf_hostile_test {
 namespace {
 
 constexpr uint64_t kLies[] = {uint64_t{1} << 31, uint64_t{1} << 32, (uint64_t{1} << 61) + 1,
@@ -297,4 +297,4 @@ TEST_CASE("hostile gguf: what is no regular file") {
 }
 
 }  // namespace
-}  // namespace specbound::test
+}  // namespace specbound::test::gguf_hostile_test

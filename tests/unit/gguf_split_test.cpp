@@ -13,7 +13,7 @@
 #include "temp_dir.h"
 #include "tiny_gguf.h"
 
-namespace specbound::test {
+namespace specbound::test::gguf_split_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,7 +41,7 @@ void write(const std::string& path, const std::vector<std::byte>& bytes) {
   REQUIRE(file);
 }
 
-// A tiny model in three files, of which tests spoil one.
+// A tiny model in three files, of which tests poison one.
 struct Split {
   TempDir dir;
   TinySpec spec;
@@ -221,4 +221,4 @@ TEST_CASE("split gguf: tensors listed twice, too few, too many") {
 }
 
 }  // namespace
-}  // namespace specbound::test
+}  // namespace specbound::test::gguf_split_test

@@ -15,7 +15,7 @@
 #include "model/weights.h"
 #include "temp_dir.h"
 
-namespace specbound::test {
+namespace specbound::test::gguf_test {
 namespace {
 
 std::vector<std::byte> file_bytes(const std::string& path) {
@@ -338,4 +338,4 @@ TEST_CASE("dtype: sizes of the element types") {
 }
 
 }  // namespace
-}  // namespace specbound::test
+}  // namespace specbound::test::gguf_test

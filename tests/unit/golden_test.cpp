@@ -20,7 +20,7 @@
 #include "model/gguf.h"
 #include "model/weights.h"
 
-namespace specbound {
+namespace specbound::golden_test {
 namespace {
 
 const std::string kDirectory = std::string(SPECBOUND_GOLDEN) + "/";
@@ -226,4 +226,4 @@ TEST_CASE("golden: the bars are the stated ones") {
 }
 
 }  // namespace
-}  // namespace specbound
+}  // namespace specbound::golden_test

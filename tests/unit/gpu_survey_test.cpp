@@ -1,9 +1,11 @@
 // Why there is no GPU to use: every reason is told apart, with what to do.
-#include "app/gpu_survey.h"
+#include "runtime/gpu_survey.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
+
+namespace gpu_survey_test {
 
 using namespace specbound;
 using State = GpuSurvey::State;
@@ -44,3 +46,5 @@ TEST_CASE("a missing driver, an old one, no GPU and an old GPU are told apart") 
   CHECK(old_gpus(13000, "", pascal).state == State::kNoGpu);
   CHECK(says(old_gpus(13000, "", pascal), "GTX 1080 has compute capability 6.1, expected 7.5"));
 }
+
+}  // namespace gpu_survey_test

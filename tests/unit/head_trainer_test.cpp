@@ -18,6 +18,8 @@
 #include "train/head_trainer.h"
 #include "train/report_html.h"
 
+namespace head_trainer_test {
+
 using namespace specbound;
 
 namespace {
@@ -425,3 +427,5 @@ TEST_CASE("the report is one page, without scripts, and names are only text in i
   CHECK(plots == 7);
   CHECK(page.substr(page.size() - 8) == "</html>\n");
 }
+
+}  // namespace head_trainer_test

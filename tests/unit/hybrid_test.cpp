@@ -10,6 +10,8 @@
 #include "engine_rig.h"
 #include "seen_round.h"
 
+namespace hybrid_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -37,8 +39,8 @@ class Priced final : public DraftPolicy {
   int width() const override { return width_; }
   void begin() override {}
   void start() override {}
-  bool look(int) override { return true; }
-  bool leave(int, float, bool confident) override { return confident; }
+  bool should_check(int) override { return true; }
+  bool should_exit(int, float, bool confident) override { return confident; }
   double survival() const override { return 1; }
   double outside_cost(int, int outside) const override { return outside ? others_ : first_; }
   void learn(const RoundEvent&) override {}
@@ -132,7 +134,7 @@ TEST_CASE("hybrid: with a policy only what is expected to pay is looked up") {
   CHECK(first_round({0}, nullptr, &steep_and_narrow).tokens.size() == 1);
 }
 
-TEST_CASE("hybrid: a lookup behind own drafts is settled by the run that led to it") {
+TEST_CASE("hybrid: a lookup behind own drafts is counted by the run that led to it") {
   const auto engine = model().backend(best_isa(), 1);
   GenerateOptions options;
   options.max_tokens = 3;
@@ -185,15 +187,15 @@ TEST_CASE("hybrid: how often lookups are right is learned by the length of the r
   LookupOdds odds;
   CHECK(odds.chance(1) == 0.5);
   for (int i = 0; i < 200; ++i) {
-    odds.settled(1, false);
-    odds.settled(17, true);
+    odds.learn(1, false);
+    odds.learn(17, true);
   }
   CHECK(odds.chance(1) < 0.05);
   CHECK(odds.chance(2) == 0.5);
   CHECK(odds.chance(16) == 0.5);
   CHECK(odds.chance(17) > 0.95);
   CHECK(odds.chance(1000) == odds.chance(17));
-  for (int i = 0; i < 20; ++i) odds.settled(1, true);
+  for (int i = 0; i < 20; ++i) odds.learn(1, true);
   CHECK(odds.chance(1) > 0.2);  // the newest weigh most
   for (int i = 0; i < 20000; ++i) odds.fade();
   CHECK(odds.chance(17) == doctest::Approx(0.5).epsilon(0.01));
@@ -244,9 +246,9 @@ TEST_CASE("hybrid: the text and every bit are the plain ones") {
       std::optional<ForcedHead> head;
       std::optional<SpecBound> first;
       std::optional<HybridSpeculator> hybrid;
-      Witness witness(*engine, 64, 48);
+      DifferentialBackend differential(*engine, 64, 48);
       const SideBySide result = decode_side_by_side(
-          *engine, &witness, sampling, echo(), options, [&](std::span<const int32_t> text) {
+          *engine, &differential, sampling, echo(), options, [&](std::span<const int32_t> text) {
             head.emplace(forced_by_chance(text, params.check_layers, 97, {0.5, 0.8}, seed));
             first.emplace(*head, params, kLayers);
             hybrid.emplace(*first, 3);
@@ -286,3 +288,5 @@ TEST_CASE("n-grams: drafts behind the text are looked up in the text alone") {
   }
   CHECK(found > 1000);
 }
+
+}  // namespace hybrid_test

@@ -1,16 +1,16 @@
 // What `specbound info` says of exit heads.
-#include "app/info_heads.h"
+#include "tools/heads_report.h"
 
 #include <doctest/doctest.h>
 
 #include <fstream>
 
-#include "app/heads_path.h"
 #include "expect_error.h"
+#include "runtime/heads_path.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 
-namespace specbound::test {
+namespace specbound::test::info_heads_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -86,4 +86,4 @@ TEST_CASE("info: a file of exit heads, and the one beside a model") {
 }
 
 }  // namespace
-}  // namespace specbound::test
+}  // namespace specbound::test::info_heads_test

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/int8_formula.h"
 #include "model/conversion.h"
-#include "model/dtype.h"
-#include "model/half.h"
 #include "model/weights.h"
+#include "numerics/dtype.h"
+#include "numerics/half.h"
+#include "numerics/int8_formula.h"
 
 namespace specbound::test {
 

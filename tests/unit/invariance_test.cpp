@@ -1,6 +1,6 @@
-// The exactness contract (DESIGN 4) by memcmp: a row's bits at every layer, its logits, its K and
-// V, whatever the instruction set, the row count, the slot, the thread count, the weights' layout,
-// and however the rows were cut into passes.
+// The exactness contract (docs/architecture.md 4) by memcmp: a row's bits at every layer, its
+// logits, its K and V, whatever the instruction set, the row count, the slot, the thread count, the
+// weights' layout, and however the rows were cut into passes.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -13,6 +13,8 @@
 #endif
 
 #include "engine_rig.h"
+
+namespace invariance_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -275,7 +277,7 @@ TEST_CASE("layer ranges cut in any way give the same rows") {
       backend->logits(j, 1, record.logits_at(pos + j));
       record.read_kv(*backend, pos + j);
       const size_t last = (size_t(pos + j) * 6 + 5) * record.dim;
-      REQUIRE(same_bits(backend->hidden(j).data(), &expected.hidden[last], record.dim));
+      REQUIRE(same_bits(backend->inspect().hidden(j).data(), &expected.hidden[last], record.dim));
       std::memcpy(record.hidden_at(pos + j, 1), &expected.hidden[last - 5 * record.dim],
                   6 * record.dim * sizeof(float));
       REQUIRE(Record::difference(record, expected, pos + j, pos + j + 1) == "");
@@ -366,3 +368,5 @@ TEST_CASE("a long context takes memory as it fills, not before") {
   backend->run_layers(0, 1, 0, 1, spec.n_layers);
   CHECK(resident() - before < 16 << 20);  // huge pages took 270 MB
 }
+
+}  // namespace invariance_test

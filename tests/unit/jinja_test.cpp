@@ -8,9 +8,9 @@
 
 #include "template_golden.h"
 #include "text/jinja_text.h"
-#include "text/utf8_check.h"
+#include "text/utf8.h"
 
-namespace specbound {
+namespace specbound::jinja_test {
 
 namespace {
 
@@ -34,7 +34,7 @@ struct Rendering {
 
 Rendering render(std::string_view source, const json& messages) {
   try {
-    return {Outcome::kText, jinja::Template(source).render(inputs(messages))};
+    return {Outcome::kText, jinja::Template(source).render(inputs(messages)).bytes()};
   } catch (const jinja::Refused&) {
     return {Outcome::kRefused};
   } catch (const jinja::NotUnderstood&) {
@@ -50,6 +50,17 @@ Rendering render(std::string_view source) {
 std::string repeated(std::string_view text, int n) {
   std::string out;
   for (int i = 0; i < n; ++i) out += text;
+  return out;
+}
+
+// What came out of messages, in brackets.
+std::string marked(std::string_view source) {
+  const json messages = {{{"role", "user"}, {"content", " One,two\n"}}};
+  const jinja::Text text = jinja::Template(source).render(inputs(messages));
+  std::string out;
+  for (const auto& part : text.parts()) {
+    out += part.input ? "[" + std::string(part.bytes) + "]" : std::string(part.bytes);
+  }
   return out;
 }
 
@@ -197,6 +208,7 @@ TEST_CASE("jinja: hostile templates end soon") {
       "endfor %}",
       "{% set s = ' ' * 4096 * 60 %}{% for i in range(99999) %}{% set x = s | trim %}{% endfor %}",
       repeated("{% set a = 1 %}", 8000),
+      "{% set m = 'map' %}{{ 'x' | map(" + repeated("m, ", 30000) + "m) }}",
       "a" + std::string(200000, 'b'),
   };
   for (const std::string& source : sources) {
@@ -209,13 +221,14 @@ TEST_CASE("jinja: hostile templates end soon") {
     CAPTURE(sources[i].substr(0, 80));
     CHECK(render(sources[i]).outcome == Outcome::kNotUnderstood);
   }
-  // The budget is one for all renderings.
+  // Renderings may share a budget.
   const std::string busy = "{% for a in range(9000) %}{{ 1 }}{% endfor %}";
-  jinja::Template thrifty(busy);
+  const jinja::Template thrifty(busy);
+  jinja::Budget budget;
   const json messages = {{{"role", "user"}, {"content", "Hi"}}};
   int n_renderings = 0;
   try {
-    for (; n_renderings < 100; ++n_renderings) (void)thrifty.render(inputs(messages));
+    for (; n_renderings < 100; ++n_renderings) (void)thrifty.render(inputs(messages), budget);
   } catch (const jinja::NotUnderstood&) {
   }
   CHECK(n_renderings > 0);
@@ -261,4 +274,76 @@ TEST_CASE("jinja: strings as Python has them") {
   CHECK_FALSE(is_utf8("\xf4\x90\x80\x80"));
 }
 
-}  // namespace specbound
+TEST_CASE("jinja: what came out of a message stays marked, whatever is done to it") {
+  const std::string c = "{% set c = messages[0].content %}";
+  const std::pair<const char*, const char*> cases[] = {
+      {"a{{ c }}b", "a[ One,two\n]b"},
+      {"{{ 'a' + c + 'b' }}", "a[ One,two\n]b"},
+      {"{{ 'a' ~ c ~ 1 }}", "a[ One,two\n]1"},
+      {"{{ ('(' + c + ')').strip('()') | trim }}", "[One,two]"},
+      {"{{ ('(' ~ c ~ ')')[3:-3] }}", "[ne,tw]"},
+      {"{{ ('(' ~ c ~ ')')[0] }}{{ c[1] }}", "([O]"},
+      {"{{ ('a,' ~ c).split(',') | join('|') }}", "a|[ One]|[two\n]"},
+      {"{{ c.split() | join }}{{ c.splitlines() | last }}", "[One,two One,two]"},
+      {"{{ c | replace('One', 'x') }}", "[ ]x[,two\n]"},
+      {"{{ 'x-y'.replace('-', c) }}", "x[ One,two\n]y"},
+      {"{{ c | upper }}{{ ('a' + c) | lower }}{{ c | capitalize }}",
+       "[ ONE,TWO\na one,two\n one,two\n]"},
+      {"{{ c | tojson }}", "[\" One,two\\n\"]"},
+      {"{{ {'k': [c, 'd']} | tojson }}", "{\"k\": [[\" One,two\\n\"], \"d\"]}"},
+      {"{{ c | indent(2) }}", "[ One,two]\n"},
+      {"{{ ('a\nb' ~ c) | indent(2) }}", "a\n  b[ One,two]\n"},
+      {"{{ c * 2 }}|{{ 'a' * 2 }}", "[ One,two\n One,two\n]|aa"},
+      {"{% set x %}<{{ c }}>{% endset %}{{ x | trim }}", "<[ One,two\n]>"},
+      {"{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(c) }}", "<[ One,two\n]>"},
+      {"{% filter upper %}a{{ c }}{% endfilter %}", "[A ONE,TWO\n]"},
+      {"{% for x in c %}{{ x }}{% endfor %}", "[ One,two\n]"},
+      {"{{ (c ~ 'b') | list | first }}{{ [c, 'b'] | last }}", "[ ]b"},
+      {"{{ c | default('x') }}{{ '' or c }}", "[ One,two\n One,two\n]"},
+      {"{{ c | length }}{{ c == ' ' }}{{ messages[0].role }}", "9Falseuser"},
+      {"{{ strftime_now(c) }}", "[ One,two\n]"},
+  };
+  for (const auto& one : cases) {
+    CAPTURE(one.first);
+    CHECK(marked(c + one.first) == one.second);
+  }
+  CHECK(render(c + "{{ {c: 1} }}").outcome == Outcome::kNotUnderstood);  // keys carry no marks
+}
+
+TEST_CASE("jinja: one message may be marked alone, and a refusal be left unheeded") {
+  const json messages = {{{"role", "user"}, {"content", "a"}},
+                         {{"role", "assistant"}, {"content", "b"}}};
+  jinja::Inputs in = inputs(messages);
+  in.marked = 1;
+  const jinja::Template both("{{ messages[0].content }}{{ messages[1].content }}");
+  const jinja::Text text = both.render(in);
+  REQUIRE(text.parts().size() == 2);
+  CHECK_FALSE(text.parts()[0].input);
+  CHECK(text.parts()[1].input);
+  const jinja::Template refusing("a{{ raise_exception('no') }}b");
+  try {
+    (void)refusing.render(in);
+    FAIL("heeded nothing");
+  } catch (const jinja::Refused& refused) {
+    CHECK(refused.reason == "no");
+  }
+  in.heeds_refusals = false;
+  CHECK(refusing.render(in).bytes() == "ab");
+}
+
+TEST_CASE("jinja: long conversations have the budget they need") {
+  json messages = json::array();
+  for (int i = 0; i < 3000; ++i) {
+    messages.push_back(
+        {{"role", i % 2 ? "assistant" : "user"}, {"content", repeated("word ", 40)}});
+  }
+  messages.push_back({{"role", "user"}, {"content", std::string(size_t{3} << 20, 'x')}});
+  const Rendering rendering = render(
+      "{% for m in messages %}{% if m.role == 'user' %}<{{ m.content.strip() }}>{% else %}"
+      "{{ m['content'].split('</think>')[-1].lstrip('\n') + '|' }}{% endif %}{% endfor %}",
+      messages);
+  CHECK(rendering.outcome == Outcome::kText);
+  CHECK(rendering.text.size() > (size_t{3} << 20));
+}
+
+}  // namespace specbound::jinja_test

@@ -9,7 +9,9 @@
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
 #include "engine_rig.h"
-#include "model/half.h"
+#include "numerics/half.h"
+
+namespace kernels_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -326,3 +328,5 @@ TEST_CASE("peaks by chunks: near the exact softmax, the lowest of equals, sane o
     }
   }
 }
+
+}  // namespace kernels_test

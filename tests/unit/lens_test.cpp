@@ -9,13 +9,15 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "app/display_text.h"
-#include "app/interrupt.h"
-#include "app/lens_table.h"
-#include "app/lens_views.h"
-#include "app/shortest_decimal.h"
 #include "engine_rig.h"
-#include "text/utf8_stream.h"
+#include "runtime/load_watcher.h"
+#include "runtime/number_text.h"
+#include "terminal/display_text.h"
+#include "terminal/interrupt.h"
+#include "text/utf8.h"
+#include "tools/lens.h"
+
+namespace lens_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -561,3 +563,5 @@ TEST_CASE("floats as the shortest decimals that read back as they were") {
   }
   CHECK(std::isnan(shortest_decimal(std::numeric_limits<float>::quiet_NaN())));
 }
+
+}  // namespace lens_test

@@ -1,17 +1,22 @@
 // Loading as the window sees it: progress, notes and a way to stop, with not a word on stderr.
-#include "app/loaded_model.h"
+#include "runtime/loaded_model.h"
 
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <csignal>
 #include <fstream>
 #include <string>
 #include <vector>
 
-#include "app/interrupt.h"
 #include "expect_error.h"
 #include "process_state.h"
+#include "runtime/load_watcher.h"
+#include "terminal/interrupt.h"
+#include "terminal/progress.h"
 #include "tiny_gguf.h"
+
+namespace loaded_model_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -30,11 +35,11 @@ std::string write_model(const TempDir& folder) {
   return path;
 }
 
-ModelFlags flags_for(const std::string& path) {
-  ModelFlags flags;
+ModelOptions flags_for(const std::string& path) {
+  ModelOptions flags;
   flags.model = path;
   flags.n_threads = 1;
-  flags.device.where = DeviceFlags::Where::kCpu;
+  flags.device.where = DeviceOptions::Where::kCpu;
   return flags;
 }
 
@@ -43,7 +48,7 @@ ModelFlags flags_for(const std::string& path) {
 TEST_CASE("a watcher gets the progress and the notes, stderr nothing") {
   const TempDir folder;
   const std::string path = write_model(folder);
-  ModelFlags flags = flags_for(path);
+  ModelOptions flags = flags_for(path);
   flags.n_ctx = 300;  // trained on 256
   LoadedModel model(flags);
   std::vector<std::string> notes, labels;
@@ -63,17 +68,17 @@ TEST_CASE("a watcher gets the progress and the notes, stderr nothing") {
   CHECK(std::is_sorted(shares.begin(), shares.end()));
   for (const std::string& label : labels) CHECK(label == "repacking weights");
   REQUIRE(notes.size() == 3);
-  check_mentions(notes[0], {"warning: -c 300", "trained on 256"});
+  check_mentions(notes[0], {"warning: n_ctx=300", "trained on 256"});
   check_mentions(notes[1],
                  {"model: " + path + " (llama, 3 layers, context 300 of 256), loaded in"});
   CHECK(notes[2] == "backend: " + model.backend().description());
   CHECK(model.load_seconds() > 0);
 }
 
-TEST_CASE("without a watcher the same is told on stderr, safe for a terminal") {
+TEST_CASE("the terminal's watcher tells the same on stderr, safe for a terminal") {
   const TempDir folder;
   const std::string path = write_model(folder);
-  LoadedModel model(flags_for(path));
+  LoadedModel model(flags_for(path), terminal_watcher());
   const std::string told = stderr_of(folder, [&] { model.load(); });
   check_mentions(told, {"m\\x1b[31m.gguf (llama, 3 layers, context 256 of 256), loaded in",
                         "\nbackend: " + model.backend().description() + "\n"});
@@ -97,10 +102,13 @@ TEST_CASE("loading ends where the watcher says so, and not by Ctrl-C elsewhere")
   }
   watcher.abort = nullptr;
   watcher.note = [](const std::string&) {};
-  raise_interrupt();
+  catch_interrupts();
+  std::raise(SIGINT);
   LoadedModel model(flags_for(path));
   model.load(nullptr, watcher);
-  LoadedModel other(flags_for(path));
+  LoadedModel other(flags_for(path), terminal_watcher());
   CHECK_THROWS_AS(other.load(), Interrupted);
   clear_interrupt();
 }
+
+}  // namespace loaded_model_test

@@ -10,6 +10,8 @@
 #include "decode/generate.h"
 #include "engine_rig.h"
 
+namespace measured_switch_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -166,38 +168,38 @@ TEST_CASE("the switch: drafts that win are let alone, within 1 percent") {
   }
 }
 
-TEST_CASE("the switch: spells grow while trials fail, end when they succeed, and are told") {
+TEST_CASE("the switch: cooldowns grow while trials fail, end when they succeed, and are told") {
   Clock clock(drafts(0, 0.1));
-  std::vector<int> spells;
+  std::vector<int> cooldowns;
   int before = 0;
   for (int i = 0; i < 30000; ++i) {
     clock.reply(1);  // looks after every token; first rounds are not weighed
     clock.reply(4);
     const Pause pause = clock.control.pause();
     if (pause.tokens_left > before) {
-      spells.push_back(pause.tokens_left);
+      cooldowns.push_back(pause.tokens_left);
       CHECK(pause.speed > 0.3);
       CHECK(pause.speed < 0.9);
       CHECK(clock.control.width() == 1);
     }
     before = pause.tokens_left;
   }
-  REQUIRE(spells.size() >= 8);
-  for (size_t i = 0; i < spells.size(); ++i) {
-    const int spell = std::min(MeasuredSwitch::kShortSpell << std::min<size_t>(i, 20),
-                               MeasuredSwitch::kLongSpell);
-    CHECK(spells[i] <= spell);
-    CHECK(spells[i] > spell - 5);
+  REQUIRE(cooldowns.size() >= 8);
+  for (size_t i = 0; i < cooldowns.size(); ++i) {
+    const int cooldown = std::min(MeasuredSwitch::kShortCooldown << std::min<size_t>(i, 20),
+                                  MeasuredSwitch::kLongCooldown);
+    CHECK(cooldowns[i] <= cooldown);
+    CHECK(cooldowns[i] > cooldown - 5);
   }
-  // The drafts get better: it notices, and a later loss begins with a short spell again.
+  // The drafts get better: it notices, and a later loss begins with a short cooldown again.
   clock.set_drafts(drafts(0.9, 0));
-  clock.reply(2 * MeasuredSwitch::kLongSpell);
+  clock.reply(2 * MeasuredSwitch::kLongCooldown);
   CHECK(clock.control.pause().tokens_left == 0);
   CHECK(clock.control.width() == 8);
   clock.set_drafts(drafts(0, 0.1));
   clock.reply(60);
   CHECK(clock.control.pause().tokens_left > 0);
-  CHECK(clock.control.pause().tokens_left <= MeasuredSwitch::kShortSpell);
+  CHECK(clock.control.pause().tokens_left <= MeasuredSwitch::kShortCooldown);
 }
 
 TEST_CASE("the switch: a machine that is busy now and then does not turn good drafts off") {
@@ -321,3 +323,5 @@ TEST_CASE("the switch in the loop: the same text, and the rounds it sat out are 
   CHECK(next.speculated);
   CHECK(next.paused_rounds == 5);
 }
+
+}  // namespace measured_switch_test

@@ -9,6 +9,9 @@
 #include "engine/cuda/workspace.h"
 #include "engine_rig.h"
 #include "error.h"
+#include "terminal/flag_names.h"
+
+namespace memory_plan_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -79,7 +82,7 @@ std::string refusal(const ModelConfig& config, const Weights& weights, const Mem
     require_fits(config, weights, request, free, total);
   } catch (const Error& e) {
     CHECK(e.code() == ErrorCode::kLimit);
-    return e.what();
+    return with_flags(e.what());
   }
   return "fits";
 }
@@ -278,3 +281,5 @@ TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
   CHECK(!has(text, "--dtype"));
   CHECK(!has(text, "exit heads"));
 }
+
+}  // namespace memory_plan_test

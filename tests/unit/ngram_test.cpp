@@ -6,6 +6,8 @@
 #include "decode/generate.h"
 #include "engine_rig.h"
 
+namespace ngram_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -132,3 +134,5 @@ TEST_CASE("n-gram drafts go on into themselves, up to the width, and stop before
   CHECK(drafts({1, 2, 8, 2, 9, 1, 2}, 2) == std::pair(Tokens{8}, DraftEnd::kWidth));
   CHECK(drafts({2, 8, 2, 9, 6, 2}, 2) == std::pair(Tokens{9}, DraftEnd::kWidth));
 }
+
+}  // namespace ngram_test

@@ -1,6 +1,6 @@
-// Noise: the published Philox vectors, our logarithm and exponential against long double, the law
-// of the Gumbel variate and its independence of everything but its coordinates.
-#include "decode/noise.h"
+// Noise: the published Philox vectors, our logarithm and exponential against long double, the
+// distribution of the Gumbel variate and its independence of everything but its coordinates.
+#include "numerics/noise.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,9 @@
 #include <random>
 #include <set>
 
-#include "engine/exact_math.h"
+#include "numerics/exact_math.h"
+
+namespace noise_test {
 
 using namespace specbound;
 
@@ -123,7 +125,7 @@ TEST_CASE("gumbel: every coordinate matters") {
   CHECK(seen.size() == 8);
 }
 
-TEST_CASE("gumbel: mean and variance of the law") {
+TEST_CASE("gumbel: mean and variance of the distribution") {
   double sum = 0, squares = 0;
   const int n = 400000;
   for (int i = 0; i < n; ++i) {
@@ -136,3 +138,5 @@ TEST_CASE("gumbel: mean and variance of the law") {
   CHECK(std::fabs(mean - 0.5772157) < 0.01);
   CHECK(std::fabs(squares / n - mean * mean - 1.6449341) < 0.03);
 }
+
+}  // namespace noise_test

@@ -7,6 +7,9 @@
 #include "expect_error.h"
 #include "speculation_rig.h"
 #include "temp_dir.h"
+#include "terminal/flag_names.h"
+
+namespace other_drafters_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -27,7 +30,7 @@ std::unique_ptr<Speculation> make(Arguments arguments, int n_layers = kLayers,
 
 std::string described(Arguments arguments, int n_layers = kLayers,
                       const std::string& path = kPath) {
-  return make(std::move(arguments), n_layers, path)->description();
+  return with_flags(make(std::move(arguments), n_layers, path)->description());
 }
 
 std::string refused(Arguments arguments, int n_layers = kLayers, const std::string& path = kPath) {
@@ -236,9 +239,9 @@ TEST_CASE("every drafter gives the plain text and the plain bits") {
         SamplingParams sampling;
         sampling.temperature = temperature;
         sampling.seed = seed;
-        Witness witness(*engine, 64, 24);
+        DifferentialBackend differential(*engine, 64, 24);
         const SideBySide result =
-            decode_side_by_side(*engine, &witness, sampling, prompt, options,
+            decode_side_by_side(*engine, &differential, sampling, prompt, options,
                                 [&](std::span<const int32_t>) { return s->speculator(); });
         if (result.difference) FAIL_CHECK(describe(*result.difference));
         drafted += result.speculative.counters.drafted_tokens;
@@ -247,3 +250,5 @@ TEST_CASE("every drafter gives the plain text and the plain bits") {
     CHECK(drafted > 0);
   }
 }
+
+}  // namespace other_drafters_test

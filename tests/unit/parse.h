@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli.h"
+#include "cli/flags.h"
 
 namespace specbound::test {
 
@@ -17,7 +17,7 @@ struct Parse {
 };
 
 // `arguments` without the program's name. What parse_cli throws passes through.
-inline void parse_into(CLI::App& app, std::vector<std::string> arguments, Parse& parse,
+inline void parse_into(Flags& flags, std::vector<std::string> arguments, Parse& parse,
                        const char* command = "test") {
   arguments.insert(arguments.begin(), command);
   std::vector<char*> argv;
@@ -35,7 +35,7 @@ inline void parse_into(CLI::App& app, std::vector<std::string> arguments, Parse&
     std::free(err_text);
   };
   try {
-    parse.status = parse_cli(app, static_cast<int>(argv.size()), argv.data(), out, err);
+    parse.status = parse_cli(flags, static_cast<int>(argv.size()), argv.data(), out, err);
   } catch (...) {
     close();
     throw;

@@ -6,6 +6,8 @@
 
 #include "tiny_gguf.h"
 
+namespace plain_cost_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -88,3 +90,5 @@ TEST_CASE("plain cost: an interruption counts for little, a slower machine is fo
   CHECK(cost.at(0) > 0);
   CHECK(cost.at(0) <= cost.at(1000));
 }
+
+}  // namespace plain_cost_test

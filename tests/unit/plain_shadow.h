@@ -105,7 +105,7 @@ class WatchedBackend final : public ForwardingBackend {
             RowDraw* draws) override {
     drawn_from_.resize(size_t(n) * config().vocab_size);
     logits(slot, n, drawn_from_.data());
-    inner_->draw(slot, n, rule, text, draws);
+    inner_->device_sampling()->draw(slot, n, rule, text, draws);
   }
 
  private:

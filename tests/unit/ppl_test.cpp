@@ -10,13 +10,15 @@
 #include <numeric>
 #include <vector>
 
-#include "app/perplexity.h"
-#include "app/ppl_texts.h"
-#include "engine/log_probability.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"
+#include "numerics/log_probability.h"
 #include "temp_dir.h"
+#include "tools/perplexity.h"
+#include "tools/ppl_texts.h"
+
+namespace ppl_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -228,11 +230,12 @@ TEST_CASE("prefill with logits leaves prefill's keys and values, and the rows un
   const auto plain = model.backend(best_isa(), 2), scored = model.backend(best_isa(), 2);
   plain->prefill(ids);
   scored->embed(0, 5);
-  const std::vector<float> h(scored->hidden(0).begin(), scored->hidden(0).end());
+  const std::vector<float> h(scored->inspect().hidden(0).begin(),
+                             scored->inspect().hidden(0).end());
   scored->prefill_rows(ids);
   std::vector<float> logits(static_cast<size_t>(kMaxRows) * model.config.vocab_size);
   scored->prefill_logits(14, kMaxRows, logits.data());
-  CHECK(same_bits(scored->hidden(0).data(), h.data(), h.size()));
+  CHECK(same_bits(scored->inspect().hidden(0).data(), h.data(), h.size()));
   Record a(model.config, 30), b(model.config, 30);
   for (int pos = 0; pos < 30; ++pos) {
     a.read_kv(*plain, pos);
@@ -456,3 +459,5 @@ TEST_CASE("texts: files by name and contents, and those that cannot be read") {
   check_mentions(expect_error(ErrorCode::kFormat, [&] { put("a.xz", "no archive"); }),
                  {"expected an .xz archive"});
 }
+
+}  // namespace ppl_test

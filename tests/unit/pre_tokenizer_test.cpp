@@ -13,7 +13,7 @@
 #include "tiny_bpe.h"
 #include "tokenizer_vectors.h"
 
-namespace specbound {
+namespace specbound::pre_tokenizer_test {
 
 namespace {
 
@@ -131,4 +131,4 @@ TEST_CASE("pre-tokenizer: bytes that are no UTF-8 are words of their own") {
   }
 }
 
-}  // namespace specbound
+}  // namespace specbound::pre_tokenizer_test

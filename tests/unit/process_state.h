@@ -7,21 +7,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
 
+#include "read_file.h"
 #include "temp_dir.h"
 
 namespace specbound::test {
-
-inline std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 // What `action` writes to stderr.
 template <class Action>

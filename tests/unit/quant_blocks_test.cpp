@@ -12,11 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "model/dequantize.h"
-#include "model/dtype.h"
-#include "model/encode.h"
+#include "model/codec.h"
+#include "numerics/dtype.h"
 
-namespace specbound {
+namespace specbound::quant_blocks_test {
 namespace {
 
 struct Golden {
@@ -105,4 +104,4 @@ TEST_CASE("quant blocks: floats are encoded to the bytes of the gguf package") {
   CHECK(types == std::set<DType>{DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0});
 }
 
-}  // namespace specbound
+}  // namespace specbound::quant_blocks_test

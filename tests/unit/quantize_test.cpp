@@ -12,14 +12,13 @@
 #include "convert/quantize_plan.h"
 #include "convert/requantize.h"
 #include "expect_error.h"
-#include "model/dequantize.h"
-#include "model/encode.h"
+#include "model/codec.h"
 #include "model/exit_heads.h"
 #include "model/gguf_writer.h"
 #include "temp_dir.h"
 #include "tiny_gguf.h"
 
-namespace specbound {
+namespace specbound::quantize_test {
 namespace {
 
 using test::check_mentions;
@@ -240,4 +239,4 @@ TEST_CASE("quantize: weights that are lost are refused, and no file is left") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-}  // namespace specbound
+}  // namespace specbound::quantize_test

@@ -7,15 +7,16 @@
 #include <cmath>
 #include <sstream>
 
+#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/replayed_head.h"
 #include "decode/specbound.h"
 #include "engine_rig.h"
 #include "expect_error.h"
-#include "model/random_heads.h"
-#include "model/random_weights.h"
+#include "model/random_model.h"
 #include "trace/cost_model.h"
 #include "trace_text.h"
+
+namespace recorded_rounds_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -271,7 +272,7 @@ TEST_CASE("random weights are the same for the same seed, and finite all the way
     backend->embed(0, 5);
     backend->run_layers(0, 1, 0, 1, config.n_layers);
     float largest = 0;
-    for (const float h : backend->hidden(0)) {
+    for (const float h : backend->inspect().hidden(0)) {
       CHECK(std::isfinite(h));
       largest = std::max(largest, std::abs(h));
     }
@@ -279,3 +280,5 @@ TEST_CASE("random weights are the same for the same seed, and finite all the way
     CHECK(largest < 1e4f);
   }
 }
+
+}  // namespace recorded_rounds_test

@@ -11,11 +11,13 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "app/file_output.h"
 #include "error.h"
 #include "expect_error.h"
+#include "runtime/file_output.h"
 #include "temp_dir.h"
-#include "text/utf8_stream.h"
+#include "text/utf8.h"
+
+namespace recorder_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -296,3 +298,5 @@ TEST_CASE("hostile tokens: every line is UTF-8 and JSON, numbers survive exactly
     }
   }
 }
+
+}  // namespace recorder_test

@@ -1,6 +1,6 @@
-// Rejection sampling: the sampler's law against its definition, the law of what the rule gives by
-// itself and in the loop with a draft model against every text of a small vocabulary, and rules
-// that are wrong, which the same statistic must see.
+// Rejection sampling: the sampler's distribution against its definition, the distribution of what
+// the rule gives by itself and in the loop with a draft model against every text of a small
+// vocabulary, and rules that are wrong, which the same statistic must see.
 #include "decode/rejection.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,9 @@
 #include "engine_rig.h"
 #include "error.h"
 #include "forwarding_backend.h"
-#include "token_law.h"
+#include "token_distribution.h"
+
+namespace rejection_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -29,10 +31,10 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr uint32_t kProposal = 2;  // number of the draw that round 0 proposes by
 
-TokenLaw law_of(const SamplingParams& params, const std::vector<float>& row,
-                const std::vector<int32_t>& history = {}) {
-  TokenLaw out;
-  Sampler(params).law(row, history, out);
+TokenDistribution distribution_of(const SamplingParams& params, const std::vector<float>& row,
+                                  const std::vector<int32_t>& history = {}) {
+  TokenDistribution out;
+  Sampler(params).distribution(row, history, out);
   return out;
 }
 
@@ -60,14 +62,14 @@ const std::vector<SamplingParams>& settings() {
 
 }  // namespace
 
-TEST_CASE("the sampler's law is that of its definition") {
+TEST_CASE("the sampler's distribution is that of its definition") {
   TinyRandom random(4);
   for (const SamplingParams& params : settings()) {
     for (int i = 0; i < 50; ++i) {
       const std::vector<float> row = random_row(random, 13, 2);
       const std::vector<int32_t> history = token_ids(6, 13, random.next());
-      const std::vector<double> expected = law(params, row, history);
-      const TokenLaw found = law_of(params, row, history);
+      const std::vector<double> expected = distribution(params, row, history);
+      const TokenDistribution found = distribution_of(params, row, history);
       double sum = 0;
       for (int id = 0; id < 13; ++id) {
         CHECK(found.of(id) == doctest::Approx(expected[id]).epsilon(1e-6));
@@ -79,9 +81,9 @@ TEST_CASE("the sampler's law is that of its definition") {
   }
 }
 
-TEST_CASE("the law of hostile rows is that of the draws from them") {
+TEST_CASE("the distribution of hostile rows is that of the draws from them") {
   const auto certain = [](const std::vector<float>& row, float temperature = 1) {
-    const TokenLaw found = law_of(open_params(temperature), row);
+    const TokenDistribution found = distribution_of(open_params(temperature), row);
     REQUIRE(found.ids.size() == 1);
     CHECK(found.probabilities[0] == 1);
     CHECK(Sampler(open_params(temperature)).sample(row, {}, {1, 2, 3}) == found.ids[0]);
@@ -93,14 +95,14 @@ TEST_CASE("the law of hostile rows is that of the draws from them") {
   CHECK(certain({-kInf, kNan, -3e38f}) == 2);
   CHECK(certain({1, 2, 0}, 1e-6f) == 1);
   CHECK(certain({3.4e38f, -3.4e38f, 3.3e38f}, 1e-6f) == 0);
-  CHECK(law_of(open_params(1), {kNan, 0, 0}).ids == std::vector<int32_t>{1, 2});
-  CHECK(law_of(open_params(1), {0, 1}).of(7) == 0);
+  CHECK(distribution_of(open_params(1), {kNan, 0, 0}).ids == std::vector<int32_t>{1, 2});
+  CHECK(distribution_of(open_params(1), {0, 1}).of(7) == 0);
 }
 
 namespace {
 
-using Rule = std::function<int32_t(const TokenLaw& p, const TokenLaw& q, int32_t draft,
-                                   const DrawPlace& place)>;
+using Rule = std::function<int32_t(const TokenDistribution& p, const TokenDistribution& q,
+                                   int32_t draft, const DrawPlace& place)>;
 
 struct Judged {
   ChiSquare tokens;    // against p
@@ -108,7 +110,8 @@ struct Judged {
   int n_accepted = 0;
 };
 
-Judged judge_many(const TokenLaw& p, const TokenLaw& q, int vocab_size, const Rule& rule) {
+Judged judge_many(const TokenDistribution& p, const TokenDistribution& q, int vocab_size,
+                  const Rule& rule) {
   constexpr int kDraws = 20000;
   std::vector<int> counts(vocab_size), kept(2);
   std::vector<double> expected(vocab_size);
@@ -140,24 +143,24 @@ TEST_CASE("what rejection gives follows p, and as many drafts stay as can") {
       const std::vector<float> row = random_row(random, 12, 1.5f);
       std::vector<float> near = row;
       for (float& l : near) l += by * random.normal();
-      const TokenLaw p = law_of(params, row), q = law_of(params, near);
+      const TokenDistribution p = distribution_of(params, row), q = distribution_of(params, near);
       const Judged judged = judge_many(p, q, 12, judge_proposal);
       CHECK(judged.tokens.tail() > kRare);
       CHECK(judged.accepted.tail() > kRare);
     }
-    const TokenLaw same = law_of(params, random_row(random, 12, 1.5f));
+    const TokenDistribution same = distribution_of(params, random_row(random, 12, 1.5f));
     CHECK(judge_many(same, same, 12, judge_proposal).n_accepted == 20000);
   }
   // Nothing in common.
-  const TokenLaw p{{0, 3}, {0.25, 0.75}}, q{{1, 2}, {0.5, 0.5}};
+  const TokenDistribution p{{0, 3}, {0.25, 0.75}}, q{{1, 2}, {0.5, 0.5}};
   const Judged judged = judge_many(p, q, 4, judge_proposal);
   CHECK(judged.tokens.tail() > kRare);
   CHECK(judged.n_accepted == 0);
 }
 
-TEST_CASE("laws that differ by rounding alone leave a token of p") {
+TEST_CASE("distributions that differ by rounding alone leave a token of p") {
   const double tiny = 1e-18;
-  const TokenLaw p{{1}, {1}}, q{{0, 1}, {tiny, 1}};
+  const TokenDistribution p{{1}, {1}}, q{{0, 1}, {tiny, 1}};
   CHECK(judge_proposal(p, q, 0, {1, 1, 1}) == 1);
   CHECK(judge_proposal(p, q, 1, {1, 1, 1}) == 1);
 }
@@ -167,23 +170,27 @@ TEST_CASE("rules that are slightly wrong are seen") {
   const std::vector<float> row = random_row(random, 8, 1);
   std::vector<float> near = row;
   for (float& l : near) l += 0.7f * random.normal();
-  const TokenLaw p = law_of(open_params(1), row), q = law_of(open_params(1), near);
+  const TokenDistribution p = distribution_of(open_params(1), row),
+                          q = distribution_of(open_params(1), near);
   const std::map<std::string, Rule> wrong = {
       {"all drafts stay",
        [](const auto&, const auto&, int32_t draft, const auto&) { return draft; }},
       {"no residual: a rejected draft's place is drawn from p",
-       [](const TokenLaw& p, const TokenLaw& q, int32_t draft, const DrawPlace& place) {
+       [](const TokenDistribution& p, const TokenDistribution& q, int32_t draft,
+          const DrawPlace& place) {
          const bool stays = judge_proposal(p, q, draft, place) == draft;
          return stays ? draft : draw_proposal(p, place, 1);
        }},
       {"the noise of the draft once more",
-       [](const TokenLaw& p, const TokenLaw& q, int32_t draft, const DrawPlace& place) {
+       [](const TokenDistribution& p, const TokenDistribution& q, int32_t draft,
+          const DrawPlace& place) {
          const bool stays = uniform(place, kProposal) * q.of(draft) < p.of(draft);
          return stays ? draft : judge_proposal(p, q, draft, place);
        }},
-      {"laws of another temperature",
-       [&](const TokenLaw& p, const TokenLaw&, int32_t draft, const DrawPlace& place) {
-         return judge_proposal(p, law_of(open_params(1.3f), near), draft, place);
+      {"distributions of another temperature",
+       [&](const TokenDistribution& p, const TokenDistribution&, int32_t draft,
+           const DrawPlace& place) {
+         return judge_proposal(p, distribution_of(open_params(1.3f), near), draft, place);
        }}};
   CHECK(judge_many(p, q, 8, judge_proposal).tokens.tail() > kRare);
   for (const auto& rule : wrong) {
@@ -267,7 +274,7 @@ void enumerate(const TableBackend& target, const SamplingParams& params, Text te
     chances[text] += chance;
     return;
   }
-  const std::vector<double> next = law(params, target.row(text), text);
+  const std::vector<double> next = distribution(params, target.row(text), text);
   text.push_back(0);
   for (int id = 0; id < kVocab; ++id) {
     text.back() = id;
@@ -350,7 +357,7 @@ class TimidProposals final : public Speculator {
 
 }  // namespace
 
-TEST_CASE("texts drafted by another model follow the target's law, with every filter") {
+TEST_CASE("texts drafted by another model follow the target's distribution, with every filter") {
   const TableBackend::Table table = TableBackend::random_table(3);
   TableBackend target(table), drafter(TableBackend::near(table, 0.8f, 4));
   for (size_t i = 0; i < settings().size(); ++i) {
@@ -383,3 +390,5 @@ TEST_CASE("what was proposed behind a wrong draft may decide whether the next ro
   CHECK(replies(target, timid, open_params(1)).tail() > kRare);
   CHECK(timid.paused > 500);
 }
+
+}  // namespace rejection_test

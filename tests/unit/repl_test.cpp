@@ -15,15 +15,15 @@
 #include "error.h"
 #include "process_state.h"
 #include "repl/cells.h"
+#include "repl/chat.h"
 #include "repl/commands.h"
-#include "repl/completion.h"
-#include "repl/histogram.h"
 #include "repl/history_file.h"
 #include "repl/line_input.h"
 #include "repl/pastes.h"
+#include "repl/tab_completion.h"
 #include "temp_dir.h"
 
-namespace specbound {
+namespace specbound::repl_test {
 
 namespace {
 
@@ -58,9 +58,9 @@ struct Read {
   std::string entry;
   bool quoted;
 };
-Read read_entry(LineInput& input) {
+Read read_all(LineInput& input) {
   Read read;
-  read.status = EntryReader(input).next(read.entry, read.quoted);
+  read.status = read_entry(input, read.entry, read.quoted);
   return read;
 }
 
@@ -251,7 +251,7 @@ TEST_CASE("entries: three quotes begin and end a message of many lines") {
   TypedLines typed({"hello", "\"\"\"", "/a", "", "b\"\"\"", "  \"\"\"first", " mid ", "\"\"\" ",
                     "\"\"\"one line\"\"\"", "\"\"\"\"\"\"", "a \"\"\" b", "\"\"\"open", "end"});
   const auto check = [&](const std::string& entry, bool quoted) {
-    const Read read = read_entry(typed);
+    const Read read = read_all(typed);
     CHECK(read.status == Status::kLine);
     CHECK(read.entry == entry);
     CHECK(read.quoted == quoted);
@@ -264,11 +264,11 @@ TEST_CASE("entries: three quotes begin and end a message of many lines") {
   check("a \"\"\" b", false);
   const TempDir dir;
   const std::string said =
-      test::stderr_of(dir, [&] { CHECK(read_entry(typed).status == Status::kEnd); });
+      test::stderr_of(dir, [&] { CHECK(read_all(typed).status == Status::kEnd); });
   CHECK(said == "the message was not ended by \"\"\": not sent\n");
   CHECK(typed.prompts == ">>...>..>>>>..");
   TypedLines cancelled({"\"\"\"begun"}, Status::kCancelled);
-  const Read read = read_entry(cancelled);
+  const Read read = read_all(cancelled);
   CHECK(read.status == Status::kCancelled);
   CHECK(read.quoted);
 }
@@ -333,4 +333,4 @@ TEST_CASE("histogram: drafts by layer and by place in the round") {
   CHECK(acceptance_histogram(counters, places).find("0 of 4 (0 %)") != std::string::npos);
 }
 
-}  // namespace specbound
+}  // namespace specbound::repl_test

@@ -1,5 +1,5 @@
 // Replay against the real loop: the same rounds, rows, passes and checks, and so the same price.
-#include "train/replay.h"
+#include "tune/replay.h"
 
 #include <doctest/doctest.h>
 
@@ -12,6 +12,8 @@
 #include "temp_dir.h"
 #include "tiny_heads.h"
 #include "train/build_draft_table.h"
+
+namespace replay_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -52,41 +54,43 @@ class TracedHead final : public ExitHead {
         table_tau_(table_tau) {}
 
   const char* name() const override { return "traced"; }
-  float confidence(Round& round, int layer, float temperature) override {
+  std::optional<int32_t> check(Round& round, int layer, float temperature,
+                               const ShouldExit& should_exit) override {
     const int row = static_cast<int>(round.history(round.newest()).size()) - prompt_tokens_;
     // Two recorded alphas, 0 and 1, and a setting at one of them.
     const int column = temperature > 1 ? 1 : 0;
-    row_ = row;
     if (kind_ == HeadKind::kHybrid) {
       if (round.newest() == 0) states_ = 0;
-      head_ = trace_.find(HeadKind::kTable, 0);
-      cell_ = reply_.first + std::min(row, reply_.tokens - 1);
-      const float p = trace_.confidence(head_, 0, column)[cell_];
-      by_table_ = p >= table_tau_ || !state_;
-      if (by_table_) return p;
+      const int head = trace_.find(HeadKind::kTable, 0);
+      const size_t cell = reply_.first + std::min(row, reply_.tokens - 1);
+      const float p = trace_.confidence(head, 0, column)[cell];
+      if (p >= table_tau_ || !state_) {
+        if (!should_exit(p, table_tau_)) return std::nullopt;
+        return token(head, row, cell);
+      }
       looks += round.newest() + 1 - states_;
       states_ = round.newest() + 1;
     } else {
       ++looks;
     }
-    head_ = trace_.find(kind_ == HeadKind::kHybrid ? HeadKind::kChained : kind_, layer);
-    const int depth = std::min(round.newest(), trace_.heads()[head_].depths - 1);
-    cell_ = static_cast<size_t>(depth) * trace_.n_rows() + reply_.first +
-            std::min(row, reply_.tokens - 1);
-    return trace_.confidence(head_, 0, column)[cell_];
+    const int head = trace_.find(kind_ == HeadKind::kHybrid ? HeadKind::kChained : kind_, layer);
+    const int depth = std::min(round.newest(), trace_.heads()[head].depths - 1);
+    const size_t cell = static_cast<size_t>(depth) * trace_.n_rows() + reply_.first +
+                        std::min(row, reply_.tokens - 1);
+    if (!should_exit(trace_.confidence(head, 0, column)[cell], {})) return std::nullopt;
+    return token(head, row, cell);
   }
-  float threshold(float tau) const override { return by_table_ ? table_tau_ : tau; }
-  int32_t token(Round&) override {
-    const Outcome outcome = trace_.outcome(head_, 0)[cell_];
+  int32_t token(int head, int row, size_t cell) const {
+    const Outcome outcome = trace_.outcome(head, 0)[cell];
     if (outcome == Outcome::kEnd) return end_;
-    const size_t at = static_cast<size_t>(prompt_tokens_) + row_;
+    const size_t at = static_cast<size_t>(prompt_tokens_) + row;
     const int32_t right = at < text_.size() ? text_[at] : 0;
     if (outcome == Outcome::kRight && at < text_.size()) return right;
     int32_t wrong = (right + 1) % kVocab;
     return wrong == end_ ? (wrong + 1) % kVocab : wrong;
   }
   void begin() override { state_ = false; }
-  void settled(Backend&, int) override { state_ = true; }
+  void on_commit(Backend&, int) override { state_ = true; }
   bool ready() const override { return kind_ != HeadKind::kChained || state_; }
 
   int64_t looks = 0;  // of a head with weights, or of the table alone
@@ -98,10 +102,7 @@ class TracedHead final : public ExitHead {
   const std::vector<int32_t>& text_;
   int prompt_tokens_;
   int32_t end_;
-  int head_ = 0, row_ = 0;
-  size_t cell_ = 0;
   float table_tau_;
-  bool by_table_ = false;
   int states_ = 0;
   bool state_ = false;
 };
@@ -120,25 +121,27 @@ class TruthfulHead final : public ExitHead {
       : trained_(heads, kind), text_(text) {}
 
   const char* name() const override { return "truthful"; }
-  float confidence(Round& round, int layer, float temperature) override {
-    confidence_ = trained_.confidence(round, layer, temperature);
-    return 1;
-  }
-  int32_t token(Round& round) override {
+  std::optional<int32_t> check(Round& round, int layer, float temperature,
+                               const ShouldExit& should_exit) override {
+    float confidence = 0;
+    const auto token = trained_.check(round, layer, temperature, [&](float p, auto) {
+      confidence = p;
+      return should_exit(1, {});
+    });
+    if (!token) return std::nullopt;
     const size_t at = round.history(round.newest()).size();
     const int32_t truth = text_.tokens[at];
-    looks.push_back({round.newest(), static_cast<int>(at) - text_.prompt_tokens, confidence_,
-                     trained_.token(round) == truth});
+    looks.push_back(
+        {round.newest(), static_cast<int>(at) - text_.prompt_tokens, confidence, *token == truth});
     return truth;
   }
   void begin() override { trained_.begin(); }
-  void settled(Backend& backend, int slot) override { trained_.settled(backend, slot); }
+  void on_commit(Backend& backend, int slot) override { trained_.on_commit(backend, slot); }
   bool ready() const override { return trained_.ready(); }
 
  private:
   TrainedHead trained_;
   const TuningText& text_;
-  float confidence_ = 0;
 };
 
 // Powers of two and their sums: added in any order they give the same.
@@ -519,3 +522,5 @@ TEST_CASE("prefixes of a shortlist") {
   CHECK(shortlist_prefixes(1) == std::vector<int>{1});
   CHECK(shortlist_prefixes(0) == std::vector<int>{0});
 }
+
+}  // namespace replay_test

@@ -1,9 +1,11 @@
 // 10,000 rounds of random conversations with forced exits and rejections, aborts and failures.
 // After each one the K/V of its positions, kv_len at every layer and the logits are, bit for bit,
-// those of a shadow that decodes plainly (random_conversation.h). DESIGN 3.2, 4.
+// those of a shadow that decodes plainly (random_conversation.h). docs/architecture.md 3.2, 4.
 #include <doctest/doctest.h>
 
 #include "random_conversation.h"
+
+namespace round_stress_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -86,3 +88,5 @@ TEST_CASE("10,000 rounds leave the K/V, kv_len and logits of plain decoding") {
   REQUIRE(rounds == 10000);
   coverage.require_all();
 }
+
+}  // namespace round_stress_test

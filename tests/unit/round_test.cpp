@@ -1,5 +1,6 @@
-// Which layer runs which rows, together with which others: the paper's Figures 2 and 5 (DESIGN 3.2)
-// and the edges of the drafting loop, from the passes that rounds report.
+// Which layer runs which rows, together with which others: the paper's Figures 2 and 5
+// (docs/architecture.md 3.2) and the edges of the drafting loop, from the passes that rounds
+// report.
 #include "decode/round.h"
 
 #include <doctest/doctest.h>
@@ -15,6 +16,9 @@
 #include "engine_rig.h"
 #include "forwarding_backend.h"
 #include "seen_round.h"
+#include "terminal/flag_names.h"
+
+namespace round_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -260,7 +264,7 @@ TEST_CASE("settings outside their range are refused by name") {
       validate(params, kLayers);
     } catch (const Error& e) {
       CHECK(e.code() == ErrorCode::kUsage);
-      return std::string(e.what());
+      return with_flags(e.what());
     }
     return std::string("accepted");
   };
@@ -444,3 +448,5 @@ TEST_CASE("a reply that is only its end token has a time to first token, an abor
   options.abort = &stop;
   CHECK(!session.generate(prompt, options).ttft_seconds);
 }
+
+}  // namespace round_test

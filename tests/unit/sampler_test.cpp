@@ -1,5 +1,5 @@
-// The sampler: each filter by hand, the whole chain against a plain second implementation, the law
-// of the draws, and hostile rows.
+// The sampler: each filter by hand, the whole chain against a plain second implementation, the
+// distribution of the draws, and hostile rows.
 #include "decode/sampler.h"
 
 #include <doctest/doctest.h>
@@ -15,9 +15,12 @@
 #include <set>
 #include <vector>
 
-#include "engine/exact_math.h"
 #include "error.h"
-#include "token_law.h"
+#include "numerics/exact_math.h"
+#include "terminal/flag_names.h"
+#include "token_distribution.h"
+
+namespace sampler_test {
 
 using namespace specbound;
 using specbound::test::open_params;
@@ -43,7 +46,7 @@ std::set<int32_t> survivors(SamplingParams p, const std::vector<float>& logits) 
   return seen;
 }
 
-// DESIGN 5 written down plainly: full sorts, libm, no shortcuts.
+// docs/architecture.md 5 written down plainly: full sorts, libm, no shortcuts.
 int32_t reference(const SamplingParams& p, std::vector<float> logits,
                   const std::vector<int32_t>& history, const DrawPlace& place) {
   for (float& l : logits) {
@@ -519,7 +522,7 @@ TEST_CASE("validate names the flag, the range and the value") {
       validate(p);
     } catch (const Error& e) {
       CHECK(e.code() == ErrorCode::kUsage);
-      return std::string(e.what());
+      return with_flags(e.what());
     }
     return std::string();
   };
@@ -564,3 +567,5 @@ TEST_CASE("a draw from 32000 tokens stays cheap") {
   CHECK(usual < 50);
   CHECK(top_p < 200);
 }
+
+}  // namespace sampler_test

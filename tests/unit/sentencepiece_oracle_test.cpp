@@ -25,7 +25,7 @@ TEST_CASE("sentencepiece: the oracle") {
 #include "text/tokenizer.h"
 #include "tiny_vocabulary.h"
 
-namespace specbound {
+namespace specbound::sentencepiece_oracle_test {
 
 namespace {
 
@@ -332,6 +332,6 @@ TEST_CASE("sentencepiece: conversations become the ids the demo model was traine
   CHECK(n_turns > 1000);
 }
 
-}  // namespace specbound
+}  // namespace specbound::sentencepiece_oracle_test
 
 #endif

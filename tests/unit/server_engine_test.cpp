@@ -17,8 +17,10 @@
 #include <thread>
 #include <vector>
 
-#include "app/serve_model.h"
 #include "server/api.h"
+#include "server/serve_model.h"
+
+namespace server_engine_test {
 
 using namespace specbound;
 using namespace specbound::server;
@@ -398,15 +400,15 @@ TEST_CASE("server api: an error behind the first text is an event, before it a s
 }
 
 TEST_CASE("server model: the tiny model gives the same bytes whatever came before") {
-  ModelFlags flags;
+  ModelOptions flags;
   flags.model = std::string(SPECBOUND_TEST_DATA) + "/models/stories260K.gguf";
   flags.n_threads = 1;
-  flags.device.where = DeviceFlags::Where::kCpu;
+  flags.device.where = DeviceOptions::Where::kCpu;
   LoadedModel loaded(flags);
   LoadWatcher watcher;
   watcher.progress = [](const std::string&, size_t, size_t) {};
   watcher.note = [](const std::string&) {};
-  SpeculationFlags speculation_flags;
+  SpeculationOptions speculation_flags;
   speculation_flags.speculator = "ngram";
   Speculation speculation(speculation_flags, loaded);
   loaded.load(nullptr, watcher);
@@ -457,3 +459,5 @@ TEST_CASE("server model: the tiny model gives the same bytes whatever came befor
   CHECK(status_of([&] { post({{"prompt", std::string(4000, 'x')}}); }) == 400);
   CHECK(status_of([&] { post({{"prompt", json::array({512})}}); }) == 400);
 }
+
+}  // namespace server_engine_test

@@ -11,6 +11,8 @@
 #include "server/metrics.h"
 #include "server/reply_json.h"
 
+namespace server_reply_test {
+
 using namespace specbound;
 using namespace specbound::server;
 using nlohmann::json;
@@ -234,3 +236,5 @@ TEST_CASE("server keys: a file of them") {
   test::check_mentions(refused([] { check_key("", "--api-key"); }), {"--api-key"});
   test::check_mentions(refused([] { check_key("\xC3\xA4", "--api-key"); }), {"--api-key"});
 }
+
+}  // namespace server_reply_test

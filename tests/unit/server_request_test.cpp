@@ -11,6 +11,8 @@
 #include "server/json_body.h"
 #include "server/loopback.h"
 
+namespace server_request_test {
+
 using namespace specbound;
 using namespace specbound::server;
 using Role = ChatMessage::Role;
@@ -282,3 +284,5 @@ TEST_CASE("server request: which hosts are this machine") {
     CHECK_FALSE(is_loopback(host));
   }
 }
+
+}  // namespace server_request_test

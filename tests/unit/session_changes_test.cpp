@@ -14,6 +14,8 @@
 #include "expect_error.h"
 #include "forwarding_backend.h"
 
+namespace session_changes_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -232,7 +234,8 @@ TEST_CASE("a second look shows the rows that decoding had, and leaves the cache 
       CHECK(pos + rows <= range.to);
       for (int i = 0; i < rows; ++i) {
         const size_t at = (size_t(pos + i) * kLayers + layer - 1) * model().config.dim;
-        CHECK(same_bits(backend->hidden(i).data(), &expected.hidden[at], model().config.dim));
+        CHECK(same_bits(backend->inspect().hidden(i).data(), &expected.hidden[at],
+                        model().config.dim));
       }
       if (layer == kLayers) {
         backend->logits(0, rows, logits.data());
@@ -408,3 +411,5 @@ TEST_CASE("logits of nothing but NaN and infinity give guesses all the same") {
         [] { return true; });
   }
 }
+
+}  // namespace session_changes_test

@@ -1,24 +1,24 @@
 // Flags from the environment and the settings file: how the file is read, who wins over whom, and
 // what is said of what cannot be used.
-#include "app/settings.h"
+#include "cli/settings_file.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "app/cli.h"
-#include "app/settings_file.h"
-#include "app/speculation_flags.h"
-#include "app/suggestion.h"
+#include "cli/common_flags.h"
+#include "cli/help.h"
+#include "cli/speculation_flags.h"
 #include "error.h"
 #include "parse.h"
 #include "temp_dir.h"
+
+namespace settings_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -49,32 +49,32 @@ class Environment {
   std::map<std::string, std::optional<std::string>> before_;
 };
 
-struct Flags : Parse {
-  ModelFlags model;
-  SamplingFlags sampling;
-  SpeculationFlags speculation;
-  ReplyFlags reply;
+struct Given : Parse {
+  ModelOptions model;
+  SamplingOptions sampling;
+  SpeculationOptions speculation;
+  ReplyOptions reply;
   TextFlags text;
-  bool raw = false;
+  PromptOptions prompt;
 };
 
 // As `specbound run` with these arguments; what it throws is in `err` with status 2.
-Flags parse(std::vector<std::string> arguments) {
-  Flags flags;
-  CLI::App app("test");
-  add_text_flags(app, flags.text, "prompt", "file");
-  app.add_flag("--raw", flags.raw, "raw");
-  add_reply_flags(app, flags.reply);
-  add_sampling_flags(app, flags.sampling);
-  add_speculation_flags(app, flags.speculation);
-  add_model_flags(app, flags.model);
+Given parse(std::vector<std::string> arguments) {
+  Given given;
+  Flags flags("test");
+  add_text_flags(flags, given.text, "prompt", "file");
+  add_prompt_flags(flags, given.prompt);
+  add_reply_flags(flags, given.reply);
+  add_sampling_flags(flags, given.sampling);
+  add_speculation_flags(flags, given.speculation);
+  add_model_flags(flags, given.model);
   try {
-    parse_into(app, std::move(arguments), flags, "run");
+    parse_into(flags, std::move(arguments), given, "run");
   } catch (const Error& e) {
-    flags.status = e.code() == ErrorCode::kUsage ? 2 : 1;
-    flags.err = e.what();
+    given.status = e.code() == ErrorCode::kUsage ? 2 : 1;
+    given.err = e.what();
   }
-  return flags;
+  return given;
 }
 
 // A file of settings and a command line that names it.
@@ -85,13 +85,13 @@ class File {
   }
   const std::string& path() const { return path_; }
 
-  Flags parse(std::vector<std::string> arguments = {}) const {
+  Given parse(std::vector<std::string> arguments = {}) const {
     arguments.insert(arguments.end(), {"--config", path_});
-    return ::parse(std::move(arguments));
+    return settings_test::parse(std::move(arguments));
   }
   // What is wrong with it, without the path.
   std::string refusal() const {
-    const Flags flags = parse();
+    const Given flags = parse();
     CHECK(flags.status == 2);
     CHECK(flags.err.starts_with(path_ + ":"));
     return flags.err.substr(std::min(flags.err.size(), path_.size() + 1));
@@ -218,7 +218,7 @@ TEST_CASE("settings: the command line wins over the environment, that over secti
       "temp = 0.1\ntop-k = 1\ntop-p = 0.1\nmin-p = 0.1\nthreads = 3\n[chat]\ntemp = 9\n"
       "[run]\ntemp = 0.2\ntop-k = 2\ntop-p = 0.2\n");
   const Environment environment{{"SPECBOUND_TEMP", "0.3"}, {"SPECBOUND_TOP_K", "3"}};
-  const Flags f = file.parse({"--temp", "0.4"});
+  const Given f = file.parse({"--temp", "0.4"});
   REQUIRE(!f.status);
   CHECK(f.sampling.params.temperature == 0.4f);
   CHECK(f.sampling.params.top_k == 3);
@@ -263,7 +263,7 @@ TEST_CASE("settings: switches, texts, files and flags that repeat") {
       "ignore-eos = on\nno-repack = off\nstop = a\nstop = \" b\"\nsys = Hello\n"
       "model = ~/m.gguf\ntemperature = 0.5\nseed = 1\nseed = 7\n");
   const Environment environment{{"HOME", "/home-of-test"}};
-  const Flags f = file.parse();
+  const Given f = file.parse();
   REQUIRE(!f.status);
   CHECK(f.reply.ignore_eos);
   CHECK(!f.model.no_repack);
@@ -278,7 +278,7 @@ TEST_CASE("settings: switches, texts, files and flags that repeat") {
                               {"SPECBOUND_STOP", "d"},
                               {"SPECBOUND_SYS", ""},
                               {"SPECBOUND_MODEL", "~/n"}};
-  const Flags g = file.parse();
+  const Given g = file.parse();
   CHECK(!g.reply.ignore_eos);
   CHECK(g.reply.stop.strings() == std::vector<std::string>{"d"});
   CHECK(g.reply.system == "Hello");  // an empty variable is none
@@ -287,12 +287,12 @@ TEST_CASE("settings: switches, texts, files and flags that repeat") {
 
 TEST_CASE("settings: what is for one drafter alone goes where another one is asked for") {
   const File file("speculator = draft\nmodel-draft = small.gguf\naccept = rejection\n");
-  const Flags f = file.parse();
+  const Given f = file.parse();
   CHECK(f.speculation.draft_model == "small.gguf");
   CHECK(f.speculation.acceptance == Acceptance::kRejection);
   for (const char* drafter : {"none", "ngram", "layerskip"}) {
     CAPTURE(drafter);
-    const Flags other = file.parse({"--speculator", drafter});
+    const Given other = file.parse({"--speculator", drafter});
     CHECK(other.speculation.speculator == drafter);
     other.speculation.check();
     CHECK(other.err.empty());  // nothing came from the file
@@ -300,7 +300,7 @@ TEST_CASE("settings: what is for one drafter alone goes where another one is ask
   {
     const Environment environment{{"SPECBOUND_SPECULATOR", "layerskip"},
                                   {"SPECBOUND_EXIT_LAYER", "3"}};
-    const Flags other = file.parse();
+    const Given other = file.parse();
     other.speculation.check();
     CHECK(other.speculation.exit_layer == 3);
     CHECK(file.parse({"--speculator", "draft"}).speculation.draft_model == "small.gguf");
@@ -347,7 +347,7 @@ TEST_CASE("settings: names that are known here, elsewhere, or nowhere") {
                                 {"SPECBOUND_TRACE", "t"},
                                 {"SPECBOUND_BINARY", "b"},
                                 {"SPECBOUND_NOTHING", "n"}};
-  const Flags f = parse({});
+  const Given f = parse({});
   CHECK(!f.status);
   CHECK(f.err == "");
   CHECK(!f.text.text);
@@ -356,18 +356,18 @@ TEST_CASE("settings: names that are known here, elsewhere, or nowhere") {
 
 TEST_CASE("settings: what is said nearer silences what it contradicts") {
   const File file("tau = 0.9\nw-max = 3\nhead = lens\nspec = on\nsys = Hi\ndevice = cuda\n");
-  const Flags paper = file.parse({"--preset", "paper"});
+  const Given paper = file.parse({"--preset", "paper"});
   REQUIRE(!paper.status);
   CHECK(!paper.speculation.specbound.tau);
   CHECK(!paper.speculation.specbound.w_max);
   CHECK(paper.speculation.head == "");
   CHECK(paper.speculation.on == true);
   CHECK(paper.err == "settings from " + file.path() + ": sys, spec, device\n");
-  const Flags tau = file.parse({"--preset", "paper", "--tau", "0.7"});
+  const Given tau = file.parse({"--preset", "paper", "--tau", "0.7"});
   CHECK(tau.speculation.specbound.tau == 0.7f);
-  const Flags raw = file.parse({"--raw", "-ngl", "0"});
+  const Given raw = file.parse({"--raw", "-ngl", "0"});
   CHECK(raw.reply.system == "");
-  CHECK(raw.model.device.where == DeviceFlags::Where::kAuto);
+  CHECK(raw.model.device.where == DeviceOptions::Where::kAuto);
   CHECK(file.parse({"--raw=false"}).reply.system == "Hi");
   // At one place both count, as on the command line.
   const File both("preset = paper\ntau = 0.9\n");
@@ -392,3 +392,5 @@ TEST_CASE("a name that is nearly right is recognized") {
   CHECK(nearest("x", known) == "");
   CHECK(nearest(std::string(100000, 't'), known) == "");
 }
+
+}  // namespace settings_test

@@ -8,12 +8,15 @@
 #include <numeric>
 #include <sstream>
 
-#include "app/spec_bench_answers.h"
-#include "app/spec_bench_plan.h"
-#include "app/spec_bench_questions.h"
-#include "app/spec_bench_run.h"
+#include "cli/spec_bench.h"
 #include "expect_error.h"
 #include "temp_dir.h"
+#include "tools/spec_bench_answers.h"
+#include "tools/spec_bench_plan.h"
+#include "tools/spec_bench_questions.h"
+#include "tools/spec_bench_run.h"
+
+namespace spec_bench_test {
 
 using namespace specbound;
 using specbound::test::check_mentions;
@@ -182,31 +185,37 @@ TEST_CASE("spec-bench: sides take turns in every place and behind one another") 
 
 TEST_CASE("spec-bench: who drafts, and how tokens are picked") {
   SpecBenchFlags flags;
-  flags.questions = "q.jsonl";
-  flags.sampling.seed = 1;
-  flags.drafting.specbound.tau = 0.25f;
+  SpecBenchOptions& options = flags.options;
+  options.questions = "q.jsonl";
+  options.sampling.seed = 1;
+  options.drafting.specbound.tau = 0.25f;
   const auto names = [&] {
+    flags.check();
     std::string out;
-    for (const SpecBenchDrafter& d : spec_bench_drafters(flags)) out += d.name + " ";
+    for (const SpecBenchDrafter& d : spec_bench_drafters(options)) out += d.name + " ";
     return out;
   };
-  flags.check();
   CHECK(names() == "plain specbound ");
-  flags.compare = "specbound,paper,ngram,plain";
+  options.compare = "specbound,paper,ngram,plain";
   flags.settings = {"eager: --tau 0.9 --w-max 5"};
   CHECK(names() == "plain specbound paper ngram eager ");
-  const std::vector<SpecBenchDrafter> drafters = spec_bench_drafters(flags);
-  CHECK(!drafters[0].flags);
-  CHECK(drafters[1].flags->specbound.tau == 0.25f);
-  CHECK(drafters[2].flags->specbound.preset == Preset::kPaper);
-  CHECK(!drafters[2].flags->specbound.tau);  // the paper's, whatever else is asked for
-  CHECK(drafters[3].flags->speculator == "ngram");
-  CHECK(!drafters[3].flags->specbound.tau);
-  CHECK(drafters[4].flags->specbound.tau == 0.9f);
-  CHECK(drafters[4].flags->specbound.w_max == 5);
+  const std::vector<SpecBenchDrafter> drafters = spec_bench_drafters(options);
+  CHECK(!drafters[0].options);
+  CHECK(drafters[1].options->specbound.tau == 0.25f);
+  CHECK(drafters[2].options->specbound.preset == Preset::kPaper);
+  CHECK(!drafters[2].options->specbound.tau);  // the paper's, whatever else is asked for
+  CHECK(drafters[3].options->speculator == "ngram");
+  CHECK(!drafters[3].options->specbound.tau);
+  CHECK(drafters[4].options->specbound.tau == 0.9f);
+  CHECK(drafters[4].options->specbound.w_max == 5);
 
   const auto refused = [&](const char* part) {
-    check_mentions(expect_error(ErrorCode::kUsage, [&] { spec_bench_drafters(flags); }), {part});
+    check_mentions(expect_error(ErrorCode::kUsage,
+                                [&] {
+                                  flags.check();
+                                  spec_bench_drafters(options);
+                                }),
+                   {part});
   };
   flags.settings = {"specbound: --tau 0.9"};
   refused("named twice");
@@ -219,17 +228,17 @@ TEST_CASE("spec-bench: who drafts, and how tokens are picked") {
   flags.settings = {"x: --tau nan"};
   refused("--tau");
   flags.settings.clear();
-  flags.compare = "specbound,fast";
+  options.compare = "specbound,fast";
   refused("found \"fast\"");
-  flags.compare = "plain";
+  options.compare = "plain";
   refused("beside plain");
-  flags.compare = "all";
+  options.compare = "all";
   const std::string all = names();
   for (const std::string& name : speculators()) CHECK(all.find(" " + name + " ") != all.npos);
 
-  CHECK(spec_bench_strategies(flags).size() == 1);
-  flags.sampling_table = true;
-  const std::vector<SpecBenchStrategy> strategies = spec_bench_strategies(flags);
+  CHECK(spec_bench_strategies(options).size() == 1);
+  options.sampling_table = true;
+  const std::vector<SpecBenchStrategy> strategies = spec_bench_strategies(options);
   REQUIRE(strategies.size() == 4);
   CHECK(strategies[0].sampling.temperature == 0);
   CHECK(strategies[1].sampling.temperature == 0.3f);
@@ -238,8 +247,8 @@ TEST_CASE("spec-bench: who drafts, and how tokens are picked") {
   CHECK(strategies[3].sampling.temperature == 1);
   CHECK(strategies[3].sampling.seed == 1);
 
-  flags.sweep = true;
-  check_mentions(expect_error(ErrorCode::kUsage, [&] { flags.check(); }), {"--sweep"});
+  options.fresh = true;
+  check_mentions(expect_error(ErrorCode::kUsage, [&] { flags.check(); }), {"--fresh"});
 }
 
 TEST_CASE("spec-bench: an answer has the fields of Spec-Bench, and is read back as it was") {
@@ -419,3 +428,5 @@ TEST_CASE("spec-bench: an answer whose category is another one is not scored") {
   check_mentions(expect_error(ErrorCode::kFormat, [&] { (void)answers.done(one, kBoth); }),
                  {"question 1", "plain.jsonl"});
 }
+
+}  // namespace spec_bench_test

@@ -2,21 +2,24 @@
 // changed, and that no token depends on any of it.
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "app/tuned_settings.h"
+#include "cli/chat_settings.h"
 #include "decode/generate.h"
+#include "decode/table_head.h"
 #include "error.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"
 #include "process_state.h"
-#include "repl/settings.h"
+#include "repl/set_command.h"
+#include "runtime/tuned_settings.h"
 #include "speculation_rig.h"
+
+namespace speculation_changes_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -105,9 +108,9 @@ TEST_CASE("settings of the logit lens: each is taken, the layers are spelled out
 TEST_CASE("/set: a value brings back what LayerSkip and AdaDecode leave out") {
   const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
   Session session(*backend, Sampler(greedy_sampling()));
-  const SpeculationFlags fixed = parse({"--speculator", "adadecode"}).flags;
+  const SpeculationOptions fixed = parse({"--speculator", "adadecode"}).flags;
   const auto s = speculation(fixed);
-  Settings settings(session, *s, fixed);
+  SetCommand settings(session, *s, fixed, chat_setting_flags());
   REQUIRE(s->specbound()->check_layers() == std::vector<int>{4, 8, 12});
   settings.set("w-max", "4");
   CHECK(s->specbound()->width() == 4);
@@ -123,9 +126,9 @@ TEST_CASE("/set: a value brings back what LayerSkip and AdaDecode leave out") {
   CHECK(s->specbound()->width() == kMaxRows);
 
   // Of SpecBound --no-width-bound stands beside a width, as on the command line.
-  const SpeculationFlags free = parse({"--spec", "on", "--no-width-bound"}).flags;
+  const SpeculationOptions free = parse({"--spec", "on", "--no-width-bound"}).flags;
   const auto specbound = speculation(free);
-  Settings(session, *specbound, free).set("w-max", "4");
+  SetCommand(session, *specbound, free, chat_setting_flags()).set("w-max", "4");
   CHECK(specbound->specbound()->width() == kMaxRows);
   session.set_speculator(nullptr);
 }
@@ -134,9 +137,9 @@ TEST_CASE("/set shows the width and the threshold of drafters that have no exit 
   const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
   Session session(*backend, Sampler(greedy_sampling()));
   const auto shows = [&](std::vector<std::string> arguments, const char* name) {
-    const SpeculationFlags flags = parse(std::move(arguments)).flags;
+    const SpeculationOptions flags = parse(std::move(arguments)).flags;
     const auto s = speculation(flags);
-    return Settings(session, *s, flags).show(name);
+    return SetCommand(session, *s, flags, chat_setting_flags()).show(name);
   };
   const std::vector<std::string> skipping = {"--speculator", "draft-verify", "--w-max", "5"};
   CHECK(shows(skipping, "tau") == "tau 0.6");
@@ -190,9 +193,9 @@ TEST_CASE("as with flags, bounds that are set bound the controller and threshold
 TEST_CASE("/set w-max bounds the controller, /set tau ends it, whatever the value was") {
   const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
   Session session(*backend, Sampler(greedy_sampling()));
-  const SpeculationFlags flags = parse({"--spec", "on"}).flags;
+  const SpeculationOptions flags = parse({"--spec", "on"}).flags;
   const auto s = speculation(flags);
-  Settings settings(session, *s, flags);
+  SetCommand settings(session, *s, flags, chat_setting_flags());
   CHECK(s->specbound()->params().w_max == kMaxRows);
   settings.set("w-max", settings.show("w-max").substr(6));
   CHECK(s->speculator()->control().active);
@@ -407,7 +410,7 @@ TEST_CASE("one tau moves both thresholds of a hybrid, unless each has its own") 
   p.w_max = 4;
   s->change(p);
   says(*s, "table tau 0.5", true);
-  CHECK(s->specbound()->head().threshold(0.3f) == 0.3f);
+  CHECK(dynamic_cast<const TableOrChainedHead&>(s->specbound()->head()).table_tau() == 0.5f);
   p.tau = 0.75f;
   s->change(p);
   says(*s, "table tau", false);
@@ -574,3 +577,5 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
   CHECK(refused > 20);
   CHECK(controlled > 20);
 }
+
+}  // namespace speculation_changes_test

@@ -3,16 +3,16 @@
 
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "app/speculation.h"
+#include "cli/speculation_flags.h"
 #include "engine_rig.h"
 #include "parse.h"
+#include "runtime/speculation.h"
 #include "train/build_draft_table.h"
 
 namespace specbound::test {
@@ -36,7 +36,7 @@ inline const TinyModel& tiny(int n_layers) {
   return *model;
 }
 
-inline std::unique_ptr<Speculation> speculation(const SpeculationFlags& flags,
+inline std::unique_ptr<Speculation> speculation(const SpeculationOptions& flags,
                                                 int n_layers = kLayers,
                                                 const std::string& path = kPath) {
   const TinyModel& model = tiny(n_layers);
@@ -78,14 +78,14 @@ inline void write_heads(const std::string& path,
 }
 
 struct Parsed : Parse {
-  SpeculationFlags flags;
+  SpeculationOptions flags;
 };
 
 inline Parsed parse(std::vector<std::string> arguments) {
   Parsed parsed;
-  CLI::App app("test");
-  add_speculation_flags(app, parsed.flags);
-  parse_into(app, std::move(arguments), parsed);
+  Flags flags("test");
+  add_speculation_flags(flags, parsed.flags);
+  parse_into(flags, std::move(arguments), parsed);
   return parsed;
 }
 

@@ -1,10 +1,9 @@
 // The flags of speculation: what they take, what they refuse and in which words, who wins over
 // whom; and the line that says whether a model's replies are speculative.
-#include "app/speculation.h"
+#include "runtime/speculation.h"
 
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -15,6 +14,9 @@
 #include "expect_error.h"
 #include "speculation_rig.h"
 #include "temp_dir.h"
+#include "terminal/flag_names.h"
+
+namespace speculation_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -39,7 +41,7 @@ std::string refusal(std::vector<std::string> arguments, int n_layers = kLayers) 
     speculation(parsed.flags, n_layers);
   } catch (const Error& e) {
     CHECK(e.code() == ErrorCode::kUsage);
-    return e.what();
+    return with_flags(e.what());
   }
   return "accepted";
 }
@@ -47,7 +49,7 @@ std::string refusal(std::vector<std::string> arguments, int n_layers = kLayers) 
 std::string description(std::vector<std::string> arguments, int n_layers = kLayers) {
   const Parsed parsed = parse(std::move(arguments));
   REQUIRE_MESSAGE(!parsed.status, parsed.err);
-  return speculation(parsed.flags, n_layers)->description();
+  return with_flags(speculation(parsed.flags, n_layers)->description());
 }
 
 void check_says(const std::string& message, const std::string& says) {
@@ -251,16 +253,17 @@ TEST_CASE("settings that never draft leave speculation off, and cannot be switch
     const auto made = speculation(parsed.flags, n_layers);
     Speculation& speculation = *made;
     parsed.flags.on = true;
-    check_mentions(expect_error(ErrorCode::kUsage, [&] { ::speculation(parsed.flags, n_layers); }),
-                   {"--spec on: nothing can draft", why});
+    check_mentions(
+        expect_error(ErrorCode::kUsage, [&] { test::speculation(parsed.flags, n_layers); }),
+        {"--spec on: nothing can draft", why});
     for (int i = 0; i < 2; ++i) {
       CHECK(!speculation.active());
       CHECK(speculation.speculator() == nullptr);
-      CHECK(speculation.description() == std::string("speculation off: ") + why);
+      CHECK(with_flags(speculation.description()) == std::string("speculation off: ") + why);
       CHECK(!speculation.set_active(true));
     }
     CHECK(speculation.set_active(false));
-    CHECK(speculation.description() == std::string("speculation off: ") + why);
+    CHECK(with_flags(speculation.description()) == std::string("speculation off: ") + why);
   };
   off({"--w-max", "1"}, 16, "--w-max 1 leaves no row to draft");
   off({"--check-layers", "12-14"}, 16,
@@ -324,7 +327,7 @@ TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
   const auto says = [&](std::vector<std::string> arguments, const char* model = nullptr) {
     const Parsed parsed = parse(std::move(arguments));
     REQUIRE_MESSAGE(!parsed.status, parsed.err);
-    return speculation(parsed.flags, kLayers, model ? model : path)->description();
+    return with_flags(speculation(parsed.flags, kLayers, model ? model : path)->description());
   };
   const std::string of = " heads of " + heads + ", ";
   CHECK(says({}) == "speculation on: specbound with chained" + of +
@@ -473,3 +476,5 @@ TEST_CASE(
   CHECK(!switched({"--spec", "on", "--controller", "off"}));
   CHECK(!switched({"--spec", "on", "--preset", "paper"}));
 }
+
+}  // namespace speculation_test

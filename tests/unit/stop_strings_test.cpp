@@ -15,6 +15,8 @@
 #include "error.h"
 #include "tiny_vocabulary.h"
 
+namespace stop_strings_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -326,3 +328,5 @@ TEST_CASE("a stop string completed at any slot of a round leaves the text of pla
   CHECK(slots == std::set<int>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(foreseen > 20);
 }
+
+}  // namespace stop_strings_test

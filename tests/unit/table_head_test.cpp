@@ -12,6 +12,8 @@
 #include "trace/counters.h"
 #include "train/build_draft_table.h"
 
+namespace table_head_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -85,30 +87,29 @@ class LoggedHybrid final : public ExitHead {
   LoggedHybrid(const DraftTable& table, const ExitHeads& heads, float tau)
       : table_(table), hybrid_(table, heads, tau), tau_(tau) {}
   const char* name() const override { return "logged"; }
-  float confidence(Round& round, int layer, float temperature) override {
+  std::optional<int32_t> check(Round& round, int layer, float temperature,
+                               const ShouldExit& should_exit) override {
     const auto history = round.history(round.newest());
     const bool by_table = table_.lookup(history).confidence(temperature) >= tau_;
-    const float p = hybrid_.confidence(round, layer, temperature);
+    const auto token = hybrid_.check(round, layer, temperature, should_exit);
     if (!by_table && has_state_) {
       const auto z = round.backend().exit_logits();
       log.emplace_back(history.size(), std::vector<float>(z.begin(), z.end()));
     }
-    return p;
+    return token;
   }
-  float threshold(float tau) const override { return hybrid_.threshold(tau); }
-  int32_t token(Round& round) override { return hybrid_.token(round); }
   void begin() override {
     hybrid_.begin();
     has_state_ = false;
   }
-  void settled(Backend& backend, int slot) override {
-    hybrid_.settled(backend, slot);
+  void on_commit(Backend& backend, int slot) override {
+    hybrid_.on_commit(backend, slot);
     has_state_ = true;
   }
 
  private:
   const DraftTable& table_;
-  HybridHead hybrid_;
+  TableOrChainedHead hybrid_;
   float tau_;
   bool has_state_ = false;
 };
@@ -120,28 +121,30 @@ class EveryRow final : public ExitHead {
   EveryRow(const DraftTable& table, const ExitHeads& heads, float tau)
       : table_head_(table), chained_(heads, HeadKind::kChained), tau_(tau) {}
   const char* name() const override { return "every row"; }
-  float confidence(Round& round, int layer, float temperature) override {
-    float q = 0;
-    if (chained_.ready()) q = chained_.confidence(round, layer, temperature);
-    const float p = table_head_.confidence(round, layer, temperature);
-    by_table_ = p >= tau_ || !chained_.ready();
-    if (by_table_) return p;
+  std::optional<int32_t> check(Round& round, int layer, float temperature,
+                               const ShouldExit& should_exit) override {
+    float p = 0, q = 0;
+    std::optional<int32_t> drafted;
+    const auto always = [](float& confidence) {
+      return [&](float found, std::optional<float>) {
+        confidence = found;
+        return true;
+      };
+    };
+    if (chained_.ready()) drafted = chained_.check(round, layer, temperature, always(q));
+    const auto listed = table_head_.check(round, layer, temperature, always(p));
+    if (p >= tau_ || !chained_.ready()) return should_exit(p, tau_) ? listed : std::nullopt;
     const auto z = round.backend().exit_logits();
     log.emplace_back(round.history(round.newest()).size(), std::vector<float>(z.begin(), z.end()));
-    return q;
-  }
-  float threshold(float tau) const override { return by_table_ ? tau_ : tau; }
-  int32_t token(Round& round) override {
-    return by_table_ ? table_head_.token(round) : chained_.token(round);
+    return should_exit(q, {}) ? drafted : std::nullopt;
   }
   void begin() override { chained_.begin(); }
-  void settled(Backend& backend, int slot) override { chained_.settled(backend, slot); }
+  void on_commit(Backend& backend, int slot) override { chained_.on_commit(backend, slot); }
 
  private:
   TableHead table_head_;
   TrainedHead chained_;
   float tau_;
-  bool by_table_ = false;
 };
 
 }  // namespace
@@ -207,3 +210,5 @@ TEST_CASE("a hybrid leaves the text alone and makes up for the states of rows it
   }
   CHECK(compared > 60);
 }
+
+}  // namespace table_head_test

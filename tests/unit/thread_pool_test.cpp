@@ -9,6 +9,8 @@
 
 #include "engine/cpu/thread_pool.h"
 
+namespace thread_pool_test {
+
 using namespace specbound;
 
 TEST_CASE("slices cover every item once, in whole units") {
@@ -70,3 +72,5 @@ TEST_CASE("an exception of any thread comes out of the call, and the pool goes o
   pool.run_parts([&](int) { ++calls; });
   CHECK(calls == 3);
 }
+
+}  // namespace thread_pool_test

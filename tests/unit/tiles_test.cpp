@@ -10,10 +10,12 @@
 #include "engine/cpu/thread_pool.h"
 #include "engine_rig.h"
 #include "int8_reference.h"
+#include "model/codec.h"
 #include "model/conversion.h"
-#include "model/dequantize.h"
-#include "model/half.h"
+#include "numerics/half.h"
 #include "tiny_blocks.h"
+
+namespace tiles_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -53,7 +55,7 @@ class Product {
  public:
   Product(const Stored& stored, int threads, int unit = kTileOutputs, bool repack = true)
       : pool_(threads),
-        store_(std::vector<Dealt>{{stored.matrix, unit}}, repack, pool_, nullptr),
+        store_(std::vector<PartitionedMatrix>{{stored.matrix, unit}}, repack, pool_, nullptr),
         linear_(store_.linear(stored.matrix)) {}
 
   // y (n_rows, n_out) = W x of the rows at x.
@@ -260,7 +262,8 @@ TEST_CASE("what a store of several types says, takes and tells of its progress")
   const Stored six = random_matrix(DType::kQ6_K, 16, 256);
   const std::vector<std::byte> halves(2 * 8 * 24);
   const Matrix f16{DType::kF16, 8, 24, halves.data()};
-  const std::vector<Dealt> all = {{q8.matrix}, {four.matrix}, {super.matrix}, {six.matrix}, {f16}};
+  const std::vector<PartitionedMatrix> all = {
+      {q8.matrix}, {four.matrix}, {super.matrix}, {six.matrix}, {f16}};
 
   const size_t of_q8 = 3 * 8 * (512 + 32), of_four = 2 * (256 + 32),
                of_super = 3 * (16 * 256 + 2 * 320), of_six = 8 * (512 + 32);
@@ -304,7 +307,7 @@ TEST_CASE("a conversion that would lose weights is refused by name") {
   for (int threads : {1, 2}) {
     ThreadPool pool(threads);
     try {
-      const LinearStore store(std::vector<Dealt>{{stored.matrix}}, true, pool, nullptr);
+      const LinearStore store(std::vector<PartitionedMatrix>{{stored.matrix}}, true, pool, nullptr);
       FAIL("expected an Error");
     } catch (const Error& e) {
       CHECK(e.code() == ErrorCode::kUnsupported);
@@ -313,3 +316,5 @@ TEST_CASE("a conversion that would lose weights is refused by name") {
     }
   }
 }
+
+}  // namespace tiles_test

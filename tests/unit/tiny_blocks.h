@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "error.h"
-#include "model/dtype.h"
-#include "model/half.h"
+#include "numerics/dtype.h"
+#include "numerics/half.h"
 
 namespace specbound::test {
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "error.h"
-#include "model/dtype.h"
 #include "model/gguf_writer.h"
-#include "model/half.h"
+#include "numerics/dtype.h"
+#include "numerics/half.h"
 #include "tiny_blocks.h"
 
 namespace specbound::test {

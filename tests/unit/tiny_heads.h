@@ -11,7 +11,7 @@
 
 #include "model/exit_heads.h"
 #include "model/gguf_writer.h"
-#include "model/half.h"
+#include "numerics/half.h"
 #include "tiny_gguf.h"
 
 namespace specbound::test {

@@ -10,7 +10,7 @@
 
 #include "temp_dir.h"
 
-namespace specbound {
+namespace specbound::tokenize_command_test {
 
 namespace {
 
@@ -145,4 +145,4 @@ TEST_CASE("tokenize, detokenize: mistakes are told in one line") {
   }
 }
 
-}  // namespace specbound
+}  // namespace specbound::tokenize_command_test

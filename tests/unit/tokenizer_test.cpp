@@ -12,7 +12,7 @@
 #include "tiny_vocabulary.h"
 #include "tokenizer_vectors.h"
 
-namespace specbound {
+namespace specbound::tokenizer_test {
 
 namespace {
 
@@ -195,4 +195,4 @@ TEST_CASE("tokenizer: a megabyte of any text takes well under a second") {
   test::check_long_texts(*load(kData + "ggml-vocab-phi-3.gguf"), test::long_texts(1 << 18));
 }
 
-}  // namespace specbound
+}  // namespace specbound::tokenizer_test

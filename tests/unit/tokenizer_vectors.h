@@ -5,8 +5,6 @@
 
 #include <cstdint>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <sstream>
 #include <string>
@@ -14,19 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "read_file.h"
 #include "text/tokenizer.h"
 
 namespace specbound::test {
 
 constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
 constexpr EncodeOptions kParse = {.add_special = false, .parse_special = true};
-
-inline std::string read_file(const std::string& path) {
-  CAPTURE(path);
-  std::ifstream file(path, std::ios::binary);
-  REQUIRE(file.good());
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 struct TokenizerVector {
   std::string text;

@@ -15,6 +15,8 @@
 #include "expect_error.h"
 #include "trace_text.h"
 
+namespace trace_reader_test {
+
 using namespace specbound;
 using namespace specbound::test;
 using Json = nlohmann::ordered_json;
@@ -423,3 +425,5 @@ TEST_CASE("bytes that were changed at random never give more than an error") {
   }
   CHECK(refused > 2000);
 }
+
+}  // namespace trace_reader_test

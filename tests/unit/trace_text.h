@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "app/file_output.h"
 #include "process_state.h"
+#include "runtime/file_output.h"
 #include "temp_dir.h"
 #include "trace/recorder.h"
 

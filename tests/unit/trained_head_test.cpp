@@ -13,6 +13,8 @@
 #include "temp_dir.h"
 #include "tiny_heads.h"
 
+namespace trained_head_test {
+
 using namespace specbound;
 using namespace specbound::test;
 
@@ -153,7 +155,10 @@ TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's
         round.start(limits);
         REQUIRE(round.run(1, 2));
         TrainedHead head(heads, kind, rule);
-        confidence.push_back(head.confidence(round, 2, 1.2f));
+        const auto drafted = head.check(round, 2, 1.2f, [&](float p, std::optional<float>) {
+          confidence.push_back(p);
+          return true;
+        });
         CHECK(confidence.back() > 0);
         CHECK(confidence.back() < 1);
         const std::span<const float> z = engine.exit_logits();
@@ -162,7 +167,7 @@ TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's
         REQUIRE(z.size() == (kind == HeadKind::kFolded ? 16 : kVocab));
         double margin = 0;
         const int32_t token = round.draw(z, ids, &margin);
-        CHECK(head.token(round) == token);
+        CHECK(drafted == token);
         if (params.temperature == 0 && params.repeat_penalty == 1)
           CHECK(token == engine.peak.token);
         const HeadWeights& weights = heads.heads()[heads.find(kind, 2)];
@@ -175,3 +180,5 @@ TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's
     }
   }
 }
+
+}  // namespace trained_head_test

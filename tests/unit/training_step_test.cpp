@@ -9,6 +9,8 @@
 #include "train/softmax_loss.h"
 #include "train/training_step.h"
 
+namespace training_step_test {
+
 using namespace specbound;
 
 namespace {
@@ -345,3 +347,5 @@ TEST_CASE("AdamW makes the steps of its definition") {
   CHECK(learning_rate(1, 0.02) == doctest::Approx(1).epsilon(0.01));
   CHECK(learning_rate(1, 1) == doctest::Approx(0.03));
 }
+
+}  // namespace training_step_test

@@ -1,17 +1,20 @@
 // The search finds what was planted, and what it found survives a file, whoever wrote into it.
-#include "train/tune.h"
+#include "tune/tune.h"
 
 #include <doctest/doctest.h>
 
 #include <fstream>
 
-#include "app/tuned_settings.h"
 #include "engine_rig.h"
 #include "process_state.h"
+#include "runtime/tuned_settings.h"
 #include "temp_dir.h"
+#include "terminal/progress.h"
 #include "tiny_heads.h"
-#include "train/measure_costs.h"
-#include "train/measure_speedup.h"
+#include "tune/measure_costs.h"
+#include "tune/measure_speedup.h"
+
+namespace tune_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -241,8 +244,9 @@ TEST_CASE("hostile cache files are told in one line and count as none") {
   for (const std::string& text : bad) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
     INFO("file: ", text.substr(0, 60));
-    const std::string told = stderr_of(
-        folder, [&] { CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU")); });
+    const std::string told = stderr_of(folder, [&] {
+      CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU", terminal_watcher().note));
+    });
     CHECK(std::count(told.begin(), told.end(), '\n') == 1);
     CHECK(told.ends_with("specbound tune writes them again\n"));
     CHECK(told.find('\x1b') == std::string::npos);
@@ -252,13 +256,14 @@ TEST_CASE("hostile cache files are told in one line and count as none") {
   // A later version is no fault.
   std::ofstream(path, std::ios::trunc) << replaced("\"version\": 1", "\"version\": 2");
   CHECK(stderr_of(folder, [&] {
-          CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU"));
+          CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU", terminal_watcher().note));
         }).empty());
   // A folder of that name, and no folder to write to.
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
-  const std::string told =
-      stderr_of(folder, [&] { CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU")); });
+  const std::string told = stderr_of(folder, [&] {
+    CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU", terminal_watcher().note));
+  });
   CHECK(std::count(told.begin(), told.end(), '\n') == 1);
   std::string note;  // who asks to be told is told, and nobody else
   CHECK(stderr_of(folder, [&] {
@@ -284,3 +289,5 @@ TEST_CASE("the cache folder") {
   CHECK_THROWS_AS(write_tuned("model", "CPU", some_settings()), Error);
   if (home) setenv("HOME", kept.c_str(), 1);
 }
+
+}  // namespace tune_test

@@ -4,11 +4,14 @@
 
 #include <set>
 
-#include "app/verify_plan.h"
+#include "cli/verify.h"
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
 #include "engine_rig.h"
 #include "expect_error.h"
+#include "tools/prompt_sets.h"
+
+namespace verify_test {
 
 using namespace specbound;
 using namespace specbound::test;
@@ -59,7 +62,7 @@ TEST_CASE("verify: a prompt a line, whatever bytes it holds") {
 }
 
 TEST_CASE("verify: the built-in prompts are many and different") {
-  const std::vector<std::string>& prompts = builtin_prompts();
+  const std::vector<std::string>& prompts = verify_prompts();
   CHECK(prompts.size() >= 10);
   CHECK(std::set<std::string>(prompts.begin(), prompts.end()).size() == prompts.size());
 }
@@ -71,7 +74,7 @@ TEST_CASE("verify: plain and speculative decoding agree to the bit for every ele
     spec.type = type;
     const TinyModel model(spec);
     const auto backend = model.backend(best_isa(), 2, true, 64);
-    Witness witness(*backend, 64, 60);
+    DifferentialBackend differential(*backend, 64, 60);
     SpecBoundParams params;
     params.w_max = kMaxRows;
     for (const bool forced : {false, true}) {
@@ -85,7 +88,7 @@ TEST_CASE("verify: plain and speculative decoding agree to the bit for every ele
         std::optional<ForcedHead> head;
         std::optional<SpecBound> speculator(std::in_place, lens, params, spec.n_layers);
         const SideBySide reply = decode_side_by_side(
-            *backend, &witness, sampling, token_ids(7, spec.vocab_size), options,
+            *backend, &differential, sampling, token_ids(7, spec.vocab_size), options,
             [&](std::span<const int32_t> text) {
               if (forced) {
                 head.emplace(forced_by_chance(text, {1, 2, 3, 4}, spec.vocab_size, {0.95, 0.9}, 1));
@@ -103,3 +106,5 @@ TEST_CASE("verify: plain and speculative decoding agree to the bit for every ele
     }
   }
 }
+
+}  // namespace verify_test

@@ -12,7 +12,7 @@
 #include "gguf_bytes.h"
 #include "tiny_gguf.h"
 
-namespace specbound::test {
+namespace specbound::test::weights_test {
 namespace {
 
 // A parsed model with its bytes.
@@ -321,4 +321,4 @@ TEST_CASE("weights: rope factors must be finite and above 0") {
 }
 
 }  // namespace
-}  // namespace specbound::test
+}  // namespace specbound::test::weights_test

@@ -40,7 +40,7 @@ struct Layer {
   bool ffn_int8() const { return w_gate.int8() || w_up.int8(); }
 };
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public Backend, public BackendInspection {
  public:
   CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options);
 
@@ -66,6 +66,7 @@ class CpuBackend final : public Backend {
   }
   void truncate(int len) override { kv_lengths_.truncate(len); }
   void restore(int len) override { kv_lengths_.restore(len); }
+  const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
 
@@ -137,8 +138,8 @@ bool heads_divide(const ModelConfig& config, int threads) {
 }
 
 // In the order that a pass reads them. What makes the next matmul's input makes whole blocks of it.
-std::vector<Dealt> dealt_matrices(const Weights& weights, int head_unit) {
-  std::vector<Dealt> matrices;
+std::vector<PartitionedMatrix> partitioned_matrices(const Weights& weights, int head_unit) {
+  std::vector<PartitionedMatrix> matrices;
   for (const LayerWeights& w : weights.layers) {
     matrices.insert(matrices.end(), {{w.wq, head_unit},
                                      {w.wk, head_unit},
@@ -155,7 +156,8 @@ std::vector<Dealt> dealt_matrices(const Weights& weights, int head_unit) {
 // Everything together, before any of it is taken. The rows under way are small beside the rest.
 void check_memory(const ModelConfig& config, const Weights& weights, bool repack, int n_ctx) {
   const size_t kv = KvCache::bytes_needed(config, n_ctx);
-  const size_t tiles = LinearStore::bytes_needed(dealt_matrices(weights, kTileOutputs), repack);
+  const size_t tiles =
+      LinearStore::bytes_needed(partitioned_matrices(weights, kTileOutputs), repack);
   require_memory(kv + tiles,
                  format("K/V cache %.1f MB, repacked weights %.1f MB",
                         static_cast<double>(kv) / 1e6, static_cast<double>(tiles) / 1e6));
@@ -173,8 +175,8 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       kv_(config, n_ctx_),
       kv_lengths_(config.n_layers),
       own_heads_(heads_divide(config, pool_.size())),
-      store_(dealt_matrices(weights, own_heads_ ? config.head_dim : kTileOutputs), options.repack,
-             pool_, options.progress),
+      store_(partitioned_matrices(weights, own_heads_ ? config.head_dim : kTileOutputs),
+             options.repack, pool_, options.progress),
       checks_(config_, weights, lm_head_, kernels_, pool_, options.repack) {
   for (const LayerWeights& w : weights.layers) {
     layers_.push_back({&w, store_.linear(w.wq), store_.linear(w.wk), store_.linear(w.wv),
@@ -282,7 +284,7 @@ void CpuBackend::embed_row(int32_t token, float* h) {
 // h (n, dim), rows at positions pos.., through layers from..to. With kv_only the last layer stops
 // at its K/V: no one reads the rows after it.
 void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_only) {
-  rope_.reach(pos + n - 1);
+  rope_.ensure(pos + n - 1);
   kv_lengths_.extend(pos, n, from, to);
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   // Where a thread's own heads are whole blocks, it quantizes them itself.

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "engine/float_mode.h"
 #include "error.h"
+#include "numerics/float_mode.h"
 
 namespace specbound {
 
@@ -36,7 +36,7 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
            (shortlist % kTileOutputs == 0 || shortlist == all));
 
   // In the order that one check reads them.
-  std::vector<Dealt> matrices;
+  std::vector<PartitionedMatrix> matrices;
   int widest = config_.dim, most_inner = 0;
   bool chained = false;
   for (const HeadWeights& head : heads->heads()) {

@@ -2,7 +2,7 @@
 // included first: a part of kernels_impl.h, and its rules hold here.
 #pragma once
 
-#include "engine/float_formula.h"
+#include "numerics/float_formula.h"
 
 namespace specbound {
 namespace {

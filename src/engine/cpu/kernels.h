@@ -2,6 +2,7 @@
 // compiled over three sets of vector operations, so AVX-512, AVX2 and portable give the same bits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/cpu/cpu_backend.h"
@@ -55,9 +56,9 @@ struct Kernels {
   // (rows, ldx), readable and zero up to n_in rounded up to 32.
   void (*matmul_float)(const Matrix& w, int begin, int end, const float* x, int ldx, int n_rows,
                        float* y, int ldy, bool accumulate);
-  // Rotates the pairs of a head x (n) in place: neighbours, or elements n/2 apart. `cosine` and
+  // Rotates the pairs of a head x (n) in place: interleaved, or elements n/2 apart. `cosine` and
   // `sine` (n) hold each pair's angle at both of its places, the sine negative at the first.
-  void (*rotate)(float* x, const float* cosine, const float* sine, bool neighbours, int n);
+  void (*rotate)(float* x, const float* cosine, const float* sine, bool interleaved, int n);
   // gate (n) = silu(gate) * up; gelu(gate) * up.
   void (*silu_mul)(float* gate, const float* up, int n);
   void (*gelu_mul)(float* gate, const float* up, int n);
@@ -76,6 +77,9 @@ struct Kernels {
   // then all chunks of a row z (n). *place: of the largest, the lowest of equals.
   float (*join_peaks)(const PeakChunk* chunks, int n_chunks, float temperature, const float* z,
                       int n, int* place);
+  // Reads x (n), n a multiple of 128, by the loads that weights are read with, and returns the sum:
+  // for measuring how fast memory can be read.
+  float (*read_all)(const float* x, size_t n);
 };
 
 const Kernels& kernels_for(Isa isa);

@@ -36,10 +36,10 @@ void rmsnorm(const float* x, const float* w, float eps, int n, float* y) {
   if (k < n) store_n(y + k, mul(mul(load_n(x + k, n - k), scale), load_n(w + k, n - k)), n - k);
 }
 
-void rotate(float* x, const float* cosine, const float* sine, bool neighbours, int n) {
+void rotate(float* x, const float* cosine, const float* sine, bool interleaved, int n) {
   const auto read = [](const float* p, int left) { return left < 16 ? load_n(p, left) : load(p); };
   const auto write = [](float* p, V v, int left) { left < 16 ? store_n(p, v, left) : store(p, v); };
-  if (neighbours) {
+  if (interleaved) {
     for (int i = 0; i < n; i += 16) {
       const V a = read(x + i, n - i);
       const V turned = mul(swap_pairs(a), read(sine + i, n - i));
@@ -164,10 +164,22 @@ float join_peaks(const PeakChunk* chunks, int n_chunks, float temperature, const
   return 1.0f / sum(total);
 }
 
+float read_all(const float* x, size_t n) {
+  V sums[8];  // apart, so that no addition waits for the one before
+  for (V& sum : sums) sum = zero();
+  for (size_t i = 0; i < n; i += 128) {
+    for (size_t j = 0; j < 8; ++j) sums[j] = add(sums[j], load(x + i + 16 * j));
+  }
+  V total = zero();
+  for (const V& sum : sums) total = add(total, sum);
+  return sum(total);
+}
+
 constexpr Kernels make_kernels(Isa isa) {
   return {isa,          rmsnorm,   quantize,           matmul_tiles,       matmul_q8_0,
           matmul_float, rotate,    activate_mul<silu>, activate_mul<gelu>, softcap,
-          store_kv,     attention, softmax_peak,       peak_chunks,        join_peaks};
+          store_kv,     attention, softmax_peak,       peak_chunks,        join_peaks,
+          read_all};
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "error.h"
+#include "model/codec.h"
 #include "model/conversion.h"
-#include "model/dequantize.h"
 
 namespace specbound {
 
@@ -56,18 +56,18 @@ std::optional<DType> tile_type(const Matrix& m, bool repack) {
 }
 
 const char* form_of(const Matrix& m, std::optional<DType> tiles) {
-  return !tiles                   ? " in place"
-         : *tiles != m.type       ? " as INT8 tiles"
-         : *tiles == DType::kQ8_0 ? " in tiles"
-                                  : " in 4-bit tiles";
+  return !tiles                      ? " in place"
+         : *tiles != m.type          ? " as INT8 tiles"
+         : bits_of_form(*tiles) == 8 ? " in tiles"
+                                     : " in 4-bit tiles";
 }
 
 }  // namespace
 
-size_t LinearStore::bytes_needed(std::span<const Dealt> matrices, bool repack) {
+size_t LinearStore::bytes_needed(std::span<const PartitionedMatrix> matrices, bool repack) {
   size_t bytes = 0;
-  for (const Dealt& dealt : matrices) {
-    const Matrix& m = dealt.matrix;
+  for (const PartitionedMatrix& partitioned : matrices) {
+    const Matrix& m = partitioned.matrix;
     if (const std::optional<DType> type = tile_type(m, repack)) {
       const TileMatrix tiles{*type, m.n_out, m.n_in, nullptr, nullptr};
       bytes += tiles.q_bytes() + tiles.d_count() * sizeof(uint16_t);
@@ -76,37 +76,37 @@ size_t LinearStore::bytes_needed(std::span<const Dealt> matrices, bool repack) {
   return bytes;
 }
 
-LinearStore::LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPool& pool,
+LinearStore::LinearStore(std::span<const PartitionedMatrix> matrices, bool repack, ThreadPool& pool,
                          const std::function<void(size_t, size_t)>& progress) {
   std::set<std::string> forms;
-  std::vector<Dealt> work;
+  std::vector<PartitionedMatrix> work;
   size_t total = 0;
-  for (const Dealt& dealt : matrices) {
-    const Matrix& m = dealt.matrix;
-    SB_CHECK(dealt.unit % kTileOutputs == 0);
-    matrices_[m.data].unit = dealt.unit;
+  for (const PartitionedMatrix& partitioned : matrices) {
+    const Matrix& m = partitioned.matrix;
+    SB_CHECK(partitioned.unit % kTileOutputs == 0);
+    matrices_[m.data].unit = partitioned.unit;
     const std::optional<DType> tiles = tile_type(m, repack);
     forms.insert(dtype_info(m.type)->name + std::string(form_of(m, tiles)));
     if (!tiles) continue;
-    work.push_back(dealt);
+    work.push_back(partitioned);
     total += m.bytes();
   }
   for (const std::string& form : forms) description_ += (description_.empty() ? "" : ", ") + form;
 
   const int n_threads = pool.size();
-  const auto slice_of = [n_threads](const Dealt& dealt, int thread) {
-    return slice(dealt.matrix.n_out, thread, n_threads, dealt.unit);
+  const auto slice_of = [n_threads](const PartitionedMatrix& partitioned, int thread) {
+    return slice(partitioned.matrix.n_out, thread, n_threads, partitioned.unit);
   };
-  const auto part = [&](const Dealt& dealt, int thread) {
-    const Slice mine = slice_of(dealt, thread);
-    return TileMatrix{*tile_type(dealt.matrix, repack), mine.end - mine.begin, dealt.matrix.n_in,
-                      nullptr, nullptr};
+  const auto part = [&](const PartitionedMatrix& partitioned, int thread) {
+    const Slice mine = slice_of(partitioned, thread);
+    return TileMatrix{*tile_type(partitioned.matrix, repack), mine.end - mine.begin,
+                      partitioned.matrix.n_in, nullptr, nullptr};
   };
   for (int t = 0; t < n_threads; ++t) {
     size_t q_bytes = 0, d_count = 0;
-    for (const Dealt& dealt : work) {
-      q_bytes += part(dealt, t).q_bytes();
-      d_count += part(dealt, t).d_count();
+    for (const PartitionedMatrix& partitioned : work) {
+      q_bytes += part(partitioned, t).q_bytes();
+      d_count += part(partitioned, t).d_count();
     }
     const char* what = "repacked weights";
     runs_.push_back({Pages<uint8_t>(q_bytes, what, PageSize::kHuge),
@@ -114,23 +114,24 @@ LinearStore::LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPoo
   }
   std::vector<size_t> q_at(n_threads), d_at(n_threads);  // where each thread's run has come to
   size_t done = 0;
-  for (const Dealt& dealt : work) {
-    std::vector<TileMatrix>& tiles = matrices_[dealt.matrix.data].tiles;
+  for (const PartitionedMatrix& partitioned : work) {
+    std::vector<TileMatrix>& tiles = matrices_[partitioned.matrix.data].tiles;
     tiles.resize(n_threads);
     std::vector<size_t> lost(n_threads);
     pool.run_parts([&](int t) {  // a thread writes what it will read, so the pages are near it
       TileMatrix& mine = tiles[t];
-      mine = part(dealt, t);
+      mine = part(partitioned, t);
       uint8_t* q = runs_[t].q.data() + q_at[t];
       uint16_t* d = runs_[t].d.data() + d_at[t];
-      lost[t] = repack_tiles(dealt.matrix, slice_of(dealt, t).begin, mine, q, d);
+      lost[t] = repack_tiles(partitioned.matrix, slice_of(partitioned, t).begin, mine, q, d);
       mine.q = q;
       mine.d = d;
       q_at[t] += mine.q_bytes();
       d_at[t] += mine.d_count();
     });
-    refuse_lost_weights(dealt.matrix.type, std::accumulate(lost.begin(), lost.end(), size_t{0}));
-    done += dealt.matrix.bytes();
+    refuse_lost_weights(partitioned.matrix.type,
+                        std::accumulate(lost.begin(), lost.end(), size_t{0}));
+    done += partitioned.matrix.bytes();
     if (progress) progress(done, total);
   }
 }

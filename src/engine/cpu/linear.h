@@ -73,8 +73,8 @@ void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outp
 // out (n_in) = one row of a matrix as floats, of the type that it is stored in.
 void read_row(const Matrix& matrix, int row, float* out);
 
-// A matrix whose outputs are dealt to threads `unit` together.
-struct Dealt {
+// A matrix whose outputs are split among threads `unit` together.
+struct PartitionedMatrix {
   Matrix matrix;
   int unit = kTileOutputs;
 };
@@ -86,10 +86,10 @@ class LinearStore {
   // Repacks `matrices`, which lie in one run in this order, with all threads of the pool;
   // `progress(done, total)` in bytes of the source. Without `repack` Q8_0 stays in place. Throws
   // Error(kUnsupported) where a conversion loses weights.
-  LinearStore(std::span<const Dealt> matrices, bool repack, ThreadPool& pool,
+  LinearStore(std::span<const PartitionedMatrix> matrices, bool repack, ThreadPool& pool,
               const std::function<void(size_t, size_t)>& progress);
 
-  static size_t bytes_needed(std::span<const Dealt> matrices, bool repack);
+  static size_t bytes_needed(std::span<const PartitionedMatrix> matrices, bool repack);
 
   Linear linear(const Matrix& matrix) const;
   // "Q8_0 in tiles", "F16 in place", "Q4_K in 4-bit tiles, Q6_K as INT8 tiles", ...

@@ -1,7 +1,7 @@
 // Angle tables for the two pairings.
 #include "engine/cpu/rope.h"
 
-#include "engine/exact_math.h"
+#include "numerics/exact_math.h"
 
 namespace specbound {
 
@@ -13,12 +13,12 @@ Rope::Rope(const ModelConfig& config, const float* factors)
   }
 }
 
-void Rope::reach(int pos) {
+void Rope::ensure(int pos) {
   const size_t row = 2 * static_cast<size_t>(rope_dim_);
   if (table_.size() > pos * row) return;
   const size_t done = table_.size() / row, target = static_cast<size_t>(pos) + 1;
-  const bool neighbours = style_ == RopeStyle::kInterleaved;
-  const int half = rope_dim_ / 2, step = neighbours ? 2 : 1, apart = neighbours ? 1 : half;
+  const bool interleaved = style_ == RopeStyle::kInterleaved;
+  const int half = rope_dim_ / 2, step = interleaved ? 2 : 1, apart = interleaved ? 1 : half;
   table_.resize(target * row);
   for (size_t p = done; p < target; ++p) {
     float *cosine = table_.data() + p * row, *sine = cosine + rope_dim_;

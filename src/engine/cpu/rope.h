@@ -16,7 +16,7 @@ class Rope {
   Rope(const ModelConfig& config, const float* factors);
 
   // Makes positions 0..pos available. Not to be called while others rotate.
-  void reach(int pos);
+  void ensure(int pos);
   // Of a position reached: cosine (rope_dim), then sine (rope_dim); a pair's angle at both of its
   // places, the sine negative at the first.
   const float* angles(int pos) const {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "model/half.h"
+#include "numerics/half.h"
 
 namespace specbound {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <system_error>
 
-#include "engine/float_mode.h"
 #include "error.h"
+#include "numerics/float_mode.h"
 
 namespace specbound {
 namespace {

@@ -10,14 +10,6 @@
 namespace specbound {
 namespace {
 
-constexpr int kGroups = 8;  // of 4 numbers in a block
-
-uint32_t four_bytes(const void* from) {
-  uint32_t four;
-  std::memcpy(&four, from, 4);
-  return four;
-}
-
 // Group g of output o of a tile's block.
 void put(uint8_t* q, int g, int o, uint32_t four) {
   std::memcpy(q + (g * kTileOutputs + o) * 4, &four, 4);
@@ -25,37 +17,25 @@ void put(uint8_t* q, int g, int o, uint32_t four) {
 
 // Output o of a tile from one block of the file; q and d are where the tile's block begins. Null:
 // an output past the last.
-void repack(const BlockQ8_0* from, int o, uint8_t* q, uint16_t* d) {
+template <class Block>
+void repack(const Block* from, int o, uint8_t* q, uint16_t* d) {
+  constexpr DType kForm = Block::kForm;
+  constexpr int kBits = bits_of_form(kForm), kParts = dtype_info(kForm)->block / kQuantBlock;
   d[o] = from ? from->d : 0;
-  for (int g = 0; g < kGroups; ++g) {
-    put(q, g, o, (from ? four_bytes(from->q + 4 * g) : 0) ^ 0x80808080u);
+  [[maybe_unused]] uint8_t* scales = nullptr;
+  if constexpr (form_has_mins(kForm)) {
+    d[kTileOutputs + o] = from ? from->dmin : 0;
+    scales = reinterpret_cast<uint8_t*>(d + 2 * kTileOutputs) + o;
   }
-}
-
-void repack(const BlockQ4_0* from, int o, uint8_t* q, uint16_t* d) {
-  d[o] = from ? from->d : 0;
-  for (int g = 0; g < kGroups / 2; ++g) put(q, g, o, from ? four_bytes(from->q + 4 * g) : 0);
-}
-
-void repack(const BlockQ4_K* from, int o, uint8_t* q, uint16_t* d) {
-  d[o] = from ? from->d : 0;
-  d[kTileOutputs + o] = from ? from->dmin : 0;
-  auto* scales = reinterpret_cast<uint8_t*>(d + 2 * kTileOutputs) + o;
-  for (int part = 0; part < TileMatrix::kSuperBlocks; ++part, q += 256) {
-    const Q4KScale s = from ? q4_k_scale(*from, part) : Q4KScale{};
-    scales[0] = s.scale;
-    scales[kTileOutputs] = s.min;
-    scales += 2 * kTileOutputs;
-    for (int g = 0; g < kGroups / 2; ++g) {
-      uint32_t both = 0;
-      if (from) {
-        const uint8_t* bytes = from->q + part / 2 * 32 + 4 * g;
-        const int shift = part % 2 * 4;
-        const uint32_t below = four_bytes(bytes) >> shift & 0x0f0f0f0fu;
-        const uint32_t above = four_bytes(bytes + 16) >> shift & 0x0f0f0f0fu;
-        both = below | above << 4;
-      }
-      put(q, g, o, both);
+  for (int part = 0; part < kParts; ++part, q += 64 * kBits) {
+    if constexpr (form_has_mins(kForm)) {
+      const Q4KScale s = from ? q4_k_scale(*from, part) : Q4KScale{};
+      scales[0] = s.scale;
+      scales[kTileOutputs] = s.min;
+      scales += 2 * kTileOutputs;
+    }
+    for (int g = 0; g < kBits; ++g) {  // 8 bits: w + 128
+      put(q, g, o, (from ? from->word(part, g) : 0) ^ (kBits == 8 ? 0x80808080u : 0));
     }
   }
 }
@@ -81,22 +61,14 @@ void repack_rows(const TileMatrix& tiles, uint8_t* q, uint16_t* d, const RowOf& 
 size_t repack_tiles(const Matrix& source, int first, const TileMatrix& tiles, uint8_t* q,
                     uint16_t* d) {
   SB_CHECK(runs_as(source.type) == tiles.type && source.n_in == tiles.n_in);
-  const auto in_map = [&]<class Block>(const Block* blocks) {
-    const size_t n_blocks = source.n_in / dtype_info(tiles.type)->block;
-    repack_rows<Block>(tiles, q, d, [&](int output) {
-      return blocks + static_cast<size_t>(first + output) * n_blocks;
+  if (source.type == tiles.type) {
+    with_block_of(tiles.type, [&]<class Block>(const Block*) {
+      const size_t n_blocks = source.n_in / dtype_info(tiles.type)->block;
+      repack_rows<Block>(tiles, q, d, [&](int output) {
+        return reinterpret_cast<const Block*>(source.data) +
+               static_cast<size_t>(first + output) * n_blocks;
+      });
     });
-  };
-  if (source.type == DType::kQ8_0) {
-    in_map(reinterpret_cast<const BlockQ8_0*>(source.data));
-    return 0;
-  }
-  if (source.type == DType::kQ4_0) {
-    in_map(reinterpret_cast<const BlockQ4_0*>(source.data));
-    return 0;
-  }
-  if (source.type == DType::kQ4_K) {
-    in_map(reinterpret_cast<const BlockQ4_K*>(source.data));
     return 0;
   }
   size_t lost = 0;

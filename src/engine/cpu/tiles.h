@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/int8_formula.h"
 #include "model/weights.h"
+#include "numerics/int8_formula.h"
 
 namespace specbound {
 
@@ -30,7 +30,7 @@ inline constexpr int kPanelRows = 8;
 //         d (n_tiles, n_in/256, 160): for a super-block FP16 d (16) and dmin (16), then for each of
 //         its blocks, in bytes, scale (16) and min (16)
 struct TileMatrix {
-  DType type = DType::kQ8_0;  // or kQ4_0, kQ4_K
+  DType type = DType::kQ8_0;  // a form that takes INT8 rows
   int n_out = 0, n_in = 0;
   const uint8_t* q = nullptr;
   const uint16_t* d = nullptr;
@@ -42,11 +42,11 @@ struct TileMatrix {
 
   // Of one tile: bytes of q, elements of d.
   [[gnu::always_inline]] size_t tile_q() const {
-    return static_cast<size_t>(n_blocks()) * (type == DType::kQ8_0 ? 512 : 256);
+    return static_cast<size_t>(n_blocks()) * (64 * bits_of_form(type));
   }
   [[gnu::always_inline]] size_t tile_d() const {
-    return type == DType::kQ4_K ? static_cast<size_t>(n_blocks()) / kSuperBlocks * kSuperD
-                                : static_cast<size_t>(n_blocks()) * kTileOutputs;
+    return form_has_mins(type) ? static_cast<size_t>(n_blocks()) / kSuperBlocks * kSuperD
+                               : static_cast<size_t>(n_blocks()) * kTileOutputs;
   }
   static constexpr int kSuperBlocks = 8, kSuperD = 160;  // of a super-block of Q4_K
 };

@@ -6,14 +6,12 @@
 
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cuda/device.h"
 #include "engine/cuda/device_checks.h"
-#include "engine/cuda/device_draws.h"
 #include "engine/cuda/device_forward.h"
-#include "engine/cuda/gpu_limits.h"
-#include "engine/cuda/graph_cache.h"
+#include "engine/cuda/device_logits.h"
 #include "engine/cuda/memory_plan.h"
-#include "engine/cuda/prefill_cublas.h"
-#include "engine/cuda/store_value.h"
+#include "engine/cuda/prefill_matmuls.h"
 #include "engine/kv_lengths.h"
 #include "error.h"
 
@@ -27,7 +25,7 @@ struct Stretch {
   auto operator<=>(const Stretch&) const = default;
 };
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public DeviceSampling, public BackendInspection {
  public:
   // `host_lm_head`, where there is one, and `rope_factors` must outlive it.
   CudaBackend(std::unique_ptr<Device> device, const ModelConfig& config, DeviceWeights weights,
@@ -41,7 +39,6 @@ class CudaBackend final : public Backend {
   void embed(int slot, int32_t token) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
-  bool draws() const override { return true; }
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
             RowDraw* draws) override;
   float confidence(std::span<const float> z, float temperature) const override;
@@ -63,6 +60,8 @@ class CudaBackend final : public Backend {
   void restore(int len) override { kv_lengths_.restore(len); }
   void wait() override { device_->synchronize(); }
   Device* gpu() override { return device_.get(); }
+  DeviceSampling* device_sampling() override { return this; }
+  const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
 
@@ -83,7 +82,7 @@ class CudaBackend final : public Backend {
   DeviceRope rope_;
   DeviceForward forward_;
   std::unique_ptr<PrefillMatmuls> prefill_matmuls_;
-  DeviceDraws draws_;
+  DeviceLogits logits_;
   DeviceExitChecks checks_;
   GraphCache<Stretch> graphs_;
   DeviceMemory<PassState> pass_;              // of decode
@@ -110,7 +109,7 @@ CudaBackend::CudaBackend(std::unique_ptr<Device> device, const ModelConfig& conf
       rope_(*device_, config_, rope_factors, n_ctx_),
       forward_(*device_, config_, weights_, work_, kv_, rope_),
       prefill_matmuls_(make_prefill_matmuls(options.prefill, *device_, config_, work_)),
-      draws_({*device_, config_, weights_, host_lm_head, work_.h.data(), n_ctx_, options.graphs}),
+      logits_({*device_, config_, weights_, host_lm_head, work_.h.data(), n_ctx_, options.graphs}),
       checks_({*device_, config_, weights_, host_lm_head, work_.h.data(), n_ctx_, options.graphs}),
       graphs_(*device_, options.graphs),
       pass_(*device_, 1),
@@ -178,7 +177,7 @@ void CudaBackend::run_layers(int slot, int n, int pos, int from, int to) {
   SB_CHECK(pos >= 0 && pos + n <= n_ctx_);
   SB_CHECK(1 <= from && from <= to && to <= config_.n_layers);
   kv_lengths_.extend(pos, n, from, to);
-  rope_.reach(pos + n - 1);
+  rope_.ensure(pos + n - 1);
   if (from == 1) {
     std::fill_n(pending_.begin() + slot, n, false);
   } else {
@@ -196,14 +195,14 @@ void CudaBackend::run_layers(int slot, int n, int pos, int from, int to) {
 void CudaBackend::logits(int slot, int n, float* out) {
   check_rows(slot, n);
   embed_pending(slot, n);
-  draws_.logits(slot, n, out);
+  logits_.logits(slot, n, out);
 }
 
 void CudaBackend::draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
                        RowDraw* draws) {
   check_rows(slot, n);
   embed_pending(slot, n);
-  draws_.draw(slot, n, rule, text, draws);
+  logits_.draw(slot, n, rule, text, draws);
 }
 
 float CudaBackend::confidence(std::span<const float> z, float temperature) const {
@@ -255,7 +254,7 @@ void CudaBackend::prefill_rows(std::span<const int32_t> tokens) {
 
 void CudaBackend::prefill_logits(int first, int n, float* out) {
   SB_CHECK(first >= 0 && n >= 1 && n <= kMaxRows && first + n <= prefilled_rows_);
-  draws_.logits_of(work_.prefill_h.data() + static_cast<size_t>(first) * config_.dim, n, out);
+  logits_.logits_of(work_.prefill_h.data() + static_cast<size_t>(first) * config_.dim, n, out);
 }
 
 void CudaBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
@@ -266,7 +265,7 @@ void CudaBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
     staged_tokens_.data()[i] = tokens[i];
   }
   kv_lengths_.extend(pos, n, 1, config_.n_layers);
-  rope_.reach(pos + n - 1);
+  rope_.ensure(pos + n - 1);
   device_->copy_in(prefill_tokens_.data(), staged_tokens_.data(), n * sizeof(int32_t));
   store_value(*device_, prefill_pass_.data(), kernels::Pass{n, pos});
   forward_.embed(prefill_pass_.data(), prefill_tokens_.data(), n, work_.prefill_h.data());
@@ -295,7 +294,7 @@ void check_fits(Device& device, const ModelConfig& config, const Weights& weight
   const std::string why = why_not_on_gpu(config);
   if (!why.empty()) {
     throw Error(ErrorCode::kUnsupported,
-                format("the GPU cannot run this model: %s; --device cpu runs it", why.c_str()));
+                format("the GPU cannot run this model: %s; device=cpu runs it", why.c_str()));
   }
   MemoryRequest request;
   request.dtype = options.dtype;

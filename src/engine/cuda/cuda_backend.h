@@ -1,6 +1,7 @@
 // The CUDA engine's host side: the forward pass of cpu_backend.cpp as launches of kernels into one
 // stream, in graphs where a stretch of layers comes again. INT8 weights give the CPU backend's bits
-// (prefill's attention apart), FP16 weights the bits of one architecture. DESIGN 4, 8.
+// (prefill's attention apart), FP16 weights the bits of one architecture.
+// docs/architecture.md 4, 8.
 //
 // Decisions are the host's: a stretch of layers and the check behind it are one graph each, the
 // rows they are about lie in device memory, and the host waits once, for the check's decision.

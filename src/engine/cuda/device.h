@@ -10,12 +10,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "error.h"
+#include "kernels/store.h"
 #include "kernels/stream.h"
 
 namespace specbound {
@@ -119,5 +124,101 @@ template <class T>
 using DeviceMemory = DeviceArray<T, &Device::allocate, &Device::release>;
 template <class T>
 using PinnedMemory = DeviceArray<T, &Device::allocate_pinned, &Device::release_pinned>;
+
+// Graphs of launches that come again: recorded when a key comes the second time (by then its
+// kernels are loaded, which recording must not be disturbed by), launched from then on. Where there
+// is no memory for one more, kernels are launched by themselves.
+template <class Key>
+class GraphCache {
+ public:
+  GraphCache(Device& device, bool enabled) : device_(device), enabled_(enabled) {}
+
+  // `launches` launches into the device's stream what belongs to `key`; all that differs from one
+  // time to the next lies in device memory.
+  void run(const Key& key, const std::function<void()>& launches) {
+    if (!enabled_) return launches();
+    if (entries_.size() >= kMostKeys && !entries_.contains(key)) drop_all();
+    Entry& entry = entries_[key];
+    if (!entry.came) {
+      launches();
+      entry.came = true;
+      return;
+    }
+    if (!entry.graph) {
+      try {
+        entry.graph = device_.record(launches);
+      } catch (const Error& e) {
+        if (e.code() != ErrorCode::kLimit) throw;
+        drop_all();  // those that are still wanted come back, into the memory of the others
+        return launches();
+      }
+    }
+    device_.launch(*entry.graph);
+  }
+
+  // Nothing that was launched may still be under way.
+  void clear() { entries_.clear(); }
+
+ private:
+  // A graph of many layers takes some megabytes. Rows only stop at check layers, so that few
+  // stretches make up all rounds; `verify --bits`, which stops at every layer, comes near to that.
+  static constexpr size_t kMostKeys = 1024;
+
+  struct Entry {
+    bool came = false;
+    std::unique_ptr<DeviceGraph> graph;
+  };
+
+  void drop_all() {
+    device_.synchronize();
+    entries_.clear();
+  }
+
+  Device& device_;
+  const bool enabled_;
+  std::map<Key, Entry> entries_;
+};
+
+// The way of large things onto the device: through two pinned buffers, one being filled while the
+// other is copied.
+class Staging {
+ public:
+  // Two buffers of `bytes` each.
+  Staging(Device& device, size_t bytes);
+  // Waits for what is under way: nothing that was sent still reads the buffers, nor writes to where
+  // it was sent.
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  size_t bytes() const { return buffers_[0].memory.size(); }
+  // What of a buffer can be filled now, at least `least` bytes (at most bytes()), 64-byte aligned.
+  // May wait for copies.
+  std::span<std::byte> room(size_t least);
+  // Copies the first `bytes` of what room() gave and send() has not yet taken to the device.
+  void send(void* to, size_t bytes);
+  void finish();  // waits until all has arrived
+
+ private:
+  struct Buffer {
+    PinnedMemory<std::byte> memory;
+    std::unique_ptr<DeviceEvent> sent;  // null: nothing is
+  };
+
+  Device& device_;
+  Buffer buffers_[2];
+  int filling_ = 0;
+  size_t used_ = 0;
+};
+
+// A small value of the host into device memory, in the order of the stream (kernels/store.h).
+template <class T>
+void store_value(Device& device, T* to, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(uint32_t) == 0);
+  static_assert(sizeof(T) <= kernels::kStoredWords * sizeof(uint32_t));
+  kernels::StoreWords store{reinterpret_cast<uint32_t*>(to), sizeof(T) / sizeof(uint32_t), {}};
+  std::memcpy(store.words, &value, sizeof value);
+  kernels::store_words(store, device.stream());
+}
 
 }  // namespace specbound

@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "engine/cuda/check_memory.h"
+#include "engine/cuda/device.h"
 #include "engine/cuda/device_linear.h"
 #include "engine/cuda/device_sampler.h"
-#include "engine/cuda/graph_cache.h"
-#include "engine/cuda/head_layout.h"
-#include "engine/cuda/store_value.h"
 #include "engine/pages.h"
 #include "error.h"
 #include "kernels/rows.h"

@@ -30,7 +30,7 @@ kernels::Heads DeviceForward::heads(const DeviceLayer& w, int layer) const {
   heads.norm_eps = config_.norm_eps;
   heads.cosine = rope_.cosine();
   heads.sine = rope_.sine();
-  heads.neighbours = config_.rope_style == RopeStyle::kInterleaved;
+  heads.interleaved = config_.rope_style == RopeStyle::kInterleaved;
   heads.rope_dim = config_.rotates(layer) ? config_.rope_dim : 0;
   heads.score_scale = config_.score_scale;
   heads.softcap = config_.attn_softcap;

@@ -1,5 +1,5 @@
 // The forward pass on a GPU as straight lines of launches, the mirror of CpuBackend::forward: the
-// same named steps in the same order. DESIGN 8.
+// same named steps in the same order. docs/architecture.md 8.
 #pragma once
 
 #include "engine/cuda/cuda_backend.h"

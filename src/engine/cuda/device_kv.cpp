@@ -46,12 +46,12 @@ DeviceRope::DeviceRope(Device& device, const ModelConfig& config, const float* f
       sine_(device, static_cast<size_t>(n_ctx_) * rope_dim_),
       staged_(device, size_t{2} * kReach * rope_dim_) {}
 
-void DeviceRope::reach(int pos) {
+void DeviceRope::ensure(int pos) {
   SB_CHECK(pos < n_ctx_);
   while (reached_ <= pos) {
     const int n = std::min(kReach, n_ctx_ - reached_);
     const size_t row = rope_dim_, bytes = row * sizeof(float);
-    rope_.reach(reached_ + n - 1);
+    rope_.ensure(reached_ + n - 1);
     float *cosine = staged_.data(), *sine = cosine + kReach * row;
     for (int i = 0; i < n; ++i) {
       const float* angles = rope_.angles(reached_ + i);

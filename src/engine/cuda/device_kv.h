@@ -36,7 +36,7 @@ class DeviceRope {
 
   // Makes positions 0..pos available to what is launched from now on. Waits for the stream where
   // there are new ones.
-  void reach(int pos);
+  void ensure(int pos);
   const float* cosine() const { return cosine_.data(); }  // (n_ctx, rope_dim)
   const float* sine() const { return sine_.data(); }
 

@@ -6,8 +6,8 @@
 
 #include <initializer_list>
 
-#include "engine/cuda/device_rows.h"
 #include "engine/cuda/device_weights.h"
+#include "engine/cuda/workspace.h"
 #include "kernels/layouts.h"
 
 namespace specbound {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/cuda/store_value.h"
+#include "engine/cuda/device.h"
 #include "error.h"
 
 namespace specbound {

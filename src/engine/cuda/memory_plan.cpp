@@ -5,8 +5,26 @@
 
 #include "engine/cuda/workspace.h"
 #include "error.h"
+#include "kernels/attention.h"
+#include "kernels/sampling.h"
 
 namespace specbound {
+
+std::string why_not_on_gpu(const ModelConfig& config) {
+  if (config.head_dim % 8 != 0 || config.head_dim > kernels::kMaxHeadDim) {
+    return format("its heads have %d dimensions, the kernels take multiples of 8 up to %d",
+                  config.head_dim, kernels::kMaxHeadDim);
+  }
+  if (config.dim % 4 != 0) {
+    return format("its rows have %d values, the kernels take multiples of 4", config.dim);
+  }
+  if (config.vocab_size > kernels::kMaxLogits) {
+    return format("its vocabulary has %d tokens, the kernels take up to %d", config.vocab_size,
+                  kernels::kMaxLogits);
+  }
+  return "";
+}
+
 namespace {
 
 constexpr size_t kReserve = size_t{256} << 20;
@@ -16,11 +34,11 @@ std::string size_text(size_t bytes) {
   return format("%.1f %s", static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
 }
 
-// "weights 7.1 GB, K/V for -c 4096 2.1 GB, ..."
+// "weights 7.1 GB, K/V for n_ctx=4096 2.1 GB, ..."
 std::string parts_text(const MemoryPlan& plan, int n_ctx) {
   std::string text = "weights " + size_text(plan.weights);
   if (plan.heads > 0) text += ", exit heads " + size_text(plan.heads);
-  return text + format(", K/V for -c %d %s, workspace %s, reserve %s", n_ctx,
+  return text + format(", K/V for n_ctx=%d %s, workspace %s, reserve %s", n_ctx,
                        size_text(plan.kv).c_str(), size_text(plan.workspace).c_str(),
                        size_text(plan.reserve).c_str());
 }
@@ -52,13 +70,14 @@ void require_fits(const ModelConfig& config, const Weights& weights, const Memor
   const MemoryPlan plan = plan_memory(config, weights, request);
   if (plan.total() <= free_bytes) return;
   const int context = largest_context(config, weights, request, free_bytes);
-  const std::string fits = context > 0 ? format("-c %d is the largest context that fits", context)
-                                       : std::string("no context (-c N) is small enough");
-  std::string help = "--device cpu";
+  const std::string fits = context > 0
+                               ? format("n_ctx=%d is the largest context that fits", context)
+                               : std::string("no context (n_ctx=N) is small enough");
+  std::string help = "device=cpu";
   MemoryRequest smaller = request;
   smaller.dtype = GpuDtype::kInt8;
   const size_t int8 = plan_memory(config, weights, smaller).total();
-  if (int8 < plan.total()) help += format(" or --dtype int8 (%s)", size_text(int8).c_str());
+  if (int8 < plan.total()) help += format(" or dtype=int8 (%s)", size_text(int8).c_str());
   if (plan.total() <= total_bytes) help += " or closing other programs";
   throw Error(
       ErrorCode::kLimit,

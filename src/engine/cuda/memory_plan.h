@@ -1,13 +1,18 @@
-// What a model takes on a GPU, known before any of it is taken. DESIGN 8.
+// Which models a GPU can run, and what one takes there: known before any of it is taken, and free
+// of kernels, so that builds without CUDA can say it too. docs/architecture.md 8.
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "engine/cuda/weight_layout.h"
 #include "model/config.h"
 #include "model/weights.h"
 
 namespace specbound {
+
+// Why not; empty: they can.
+std::string why_not_on_gpu(const ModelConfig& config);
 
 struct MemoryPlan {
   size_t weights = 0, heads = 0, kv = 0, workspace = 0;

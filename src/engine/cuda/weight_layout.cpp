@@ -1,14 +1,161 @@
 #include "engine/cuda/weight_layout.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <numeric>
 #include <utility>
+#include <vector>
 
-#include "engine/cuda/fragments.h"
-#include "engine/int8_formula.h"
+#include "error.h"
+#include "model/codec.h"
+#include "numerics/dtype.h"
+#include "numerics/half.h"
+#include "numerics/int8_formula.h"
 
 namespace specbound {
+
+namespace {
+
+constexpr int kInt8Block = 32, kHalfBlock = 16;
+constexpr int kBlocksOf256 = 8;
+constexpr int kLanesOfOutput = 4;  // t = 0..3
+constexpr int kBlockBytes = 512;   // of a tile
+
+// What lane 4 g + t holds of output `output`, eight bytes of a row: words 0 and 2 of the lane are
+// those of output g, 1 and 3 those of g + 8.
+void store_words(std::byte* block, int output, int t, const void* eight_bytes) {
+  std::byte* lane = block + (output % 8 * kLanesOfOutput + t) * 16 + output / 8 * 4;
+  std::memcpy(lane, eight_bytes, 4);
+  std::memcpy(lane + 8, static_cast<const std::byte*>(eight_bytes) + 4, 4);
+}
+
+// The same of 4 bits, eight numbers: the first four below, the others above, in word 0 or 1.
+void store_nibbles(std::byte* block, int output, int t, uint32_t eight) {
+  std::memcpy(block + (output % 8 * kLanesOfOutput + t) * 8 + output / 8 * 4, &eight, 4);
+}
+
+// Where the scale of an output lies among those of a block.
+int scale_place(int output) {
+  return 2 * (output % 8) + output / 8;
+}
+
+uint16_t rounded(float x, size_t& too_large) {
+  const uint16_t half = float_to_half(x);
+  const bool finite = (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u;
+  too_large += finite && (half & 0x7fffu) == 0x7c00u;
+  return half;
+}
+
+int tiles(const Matrix& source) {
+  return (source.n_out + kFragmentOutputs - 1) / kFragmentOutputs;
+}
+
+// Numbers 8 t .. 8 t + 7 of a part: in the lower (t < 2) or the upper halves of two words.
+template <class Block>
+uint32_t nibbles(const Block& block, int part, int t) {
+  const int g = t % 2 * 2, shift = t / 2 * 4;
+  return (block.word(part, g) >> shift & 0x0f0f0f0fu) |
+         (block.word(part, g + 1) >> shift & 0x0f0f0f0fu) << 4;
+}
+
+template <class Block>
+void repack_blocks(const Matrix& source, int begin, int end, std::byte* q, uint16_t* d,
+                   uint32_t* d2) {
+  constexpr DType kForm = Block::kForm;
+  constexpr int kBits = bits_of_form(kForm), kParts = dtype_info(kForm)->block / kInt8Block;
+  constexpr bool kMins = form_has_mins(kForm);
+  const int n_blocks = source.n_in / kInt8Block;
+  const auto* blocks = reinterpret_cast<const Block*>(source.data);
+  for (int tile = begin; tile < end; ++tile) {
+    for (int b = 0; b < n_blocks; ++b, q += 64 * kBits, d += kFragmentOutputs) {
+      const int part = b % kParts;
+      for (int o = 0; o < kFragmentOutputs; ++o) {
+        static constexpr Block kNothing{};
+        const int output = tile * kFragmentOutputs + o;
+        const bool exists = output < source.n_out;
+        const size_t at = static_cast<size_t>(output) * (n_blocks / kParts) + b / kParts;
+        const Block& block = exists ? blocks[at] : kNothing;
+        for (int t = 0; t < kLanesOfOutput; ++t) {
+          if constexpr (kBits == 8) {
+            const uint32_t eight[] = {block.word(part, 2 * t), block.word(part, 2 * t + 1)};
+            store_words(q, o, t, eight);
+          } else {
+            store_nibbles(q, o, t, exists ? nibbles(block, part, t) : 0);
+          }
+        }
+        if constexpr (kMins) {
+          const Q4KScale scale = q4_k_scale(block, part);
+          d[scale_place(o)] = static_cast<uint16_t>(scale.scale | scale.min << 8);
+          if (part == 0) d2[scale_place(o)] = block.d | static_cast<uint32_t>(block.dmin) << 16;
+        } else {
+          d[scale_place(o)] = block.d;
+        }
+      }
+      if (kMins && part == 0) d2 += kFragmentOutputs;
+    }
+  }
+}
+
+}  // namespace
+
+FragmentShape int8_fragments(const Matrix& source) {
+  const DType form = int8_form(source.type);
+  const int n_blocks = source.n_in / kInt8Block;
+  return {tiles(source), n_blocks, 64 * bits_of_form(form),
+          form_has_mins(form) ? n_blocks / kBlocksOf256 : 0};
+}
+
+FragmentShape half_fragments(const Matrix& source) {
+  return {tiles(source), (source.n_in + 31) / 32 * 2, kBlockBytes, 0};
+}
+
+void repack_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* d, uint32_t* d2) {
+  SB_CHECK(takes_int8_rows(source.type) && int8_form(source.type) == source.type);
+  SB_CHECK(source.n_in % static_cast<int>(dtype_info(source.type)->block) == 0);
+  SB_CHECK(begin >= 0 && end <= tiles(source));
+  SB_CHECK(d2 || !form_has_mins(source.type));
+  with_block_of(source.type, [&]<class Block>(const Block*) {
+    repack_blocks<Block>(source, begin, end, reinterpret_cast<std::byte*>(q), d, d2);
+  });
+}
+
+size_t repack_half(const Matrix& source, int begin, int end, uint16_t* w) {
+  SB_CHECK(begin >= 0 && end <= tiles(source));
+  const int n_in = source.n_in, n_blocks = half_fragments(source).n_blocks;
+  const size_t row_bytes = source.bytes() / source.n_out;
+  std::vector<float> values(n_in);
+  std::vector<uint16_t> row(static_cast<size_t>(n_blocks) * kHalfBlock);
+  size_t too_large = 0;
+  for (int tile = begin; tile < end; ++tile) {
+    auto* const blocks = reinterpret_cast<std::byte*>(w) +
+                         static_cast<size_t>(tile - begin) * n_blocks * kBlockBytes;
+    for (int o = 0; o < kFragmentOutputs; ++o) {
+      const int output = tile * kFragmentOutputs + o;
+      if (output < source.n_out) {
+        const std::byte* from = source.data + output * row_bytes;
+        if (source.type == DType::kF16) {
+          std::memcpy(row.data(), from, row_bytes);
+        } else {
+          dequantize(from, source.type, n_in, values.data());
+          for (int k = 0; k < n_in; ++k) row[k] = rounded(values[k], too_large);
+        }
+      } else {
+        std::fill(row.begin(), row.end(), 0);
+      }
+      for (int b = 0; b < n_blocks; ++b) {
+        const uint16_t* of_block = row.data() + b * kHalfBlock;
+        for (int t = 0; t < kLanesOfOutput; ++t) {
+          store_words(blocks + static_cast<size_t>(b) * kBlockBytes, o, t, of_block + 4 * t);
+        }
+      }
+    }
+  }
+  return too_large;
+}
+
 namespace {
 
 bool becomes_int8(const Matrix& m, GpuDtype dtype) {

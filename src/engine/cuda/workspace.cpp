@@ -3,11 +3,57 @@
 #include <algorithm>
 
 #include "engine/backend.h"
-#include "engine/cuda/device_draws.h"
+#include "engine/cuda/device_logits.h"
+#include "error.h"
 #include "kernels/attention.h"
 #include "kernels/prefill_attention.h"
+#include "numerics/int8_formula.h"
 
 namespace specbound {
+
+namespace {
+
+size_t padded_values(int max_rows, int widest) {
+  return static_cast<size_t>(kernels::panels_of(max_rows)) * kernels::kPanelRows *
+         padded_in(widest);
+}
+
+// Two FP16 parts, the larger of the two forms.
+size_t value_bytes(int max_rows, int widest) {
+  return padded_values(max_rows, widest) * 2 * sizeof(uint16_t);
+}
+
+// Of INT8's blocks, the larger number.
+size_t n_scales(int max_rows, int widest) {
+  return padded_values(max_rows, widest) / kQuantBlock;
+}
+
+}  // namespace
+
+int padded_in(int n_in) {
+  return (n_in + kQuantBlock - 1) / kQuantBlock * kQuantBlock;
+}
+
+DeviceRows::DeviceRows(Device& device, int max_rows, int widest)
+    : widest_(widest),
+      values_(device, value_bytes(max_rows, widest)),
+      scales_(device, n_scales(max_rows, widest)) {}
+
+size_t DeviceRows::bytes_needed(int max_rows, int widest) {
+  return value_bytes(max_rows, widest) + n_scales(max_rows, widest) * sizeof(float);
+}
+
+PreparedRows DeviceRows::rows(int n_in, bool int8) const {
+  SB_CHECK(n_in <= widest_);
+  PreparedRows rows{int8};
+  if (int8) {
+    rows.i8 = {n_in, reinterpret_cast<int8_t*>(values_.data()), scales_.data()};
+  } else {
+    rows.f16 = {padded_in(n_in), reinterpret_cast<uint16_t*>(values_.data()), scales_.data()};
+  }
+  return rows;
+}
+
 namespace {
 
 using kernels::kAttentionChunk;
@@ -73,7 +119,7 @@ size_t cuda_workspace_bytes(const ModelConfig& c, int n_ctx) {
   return (floats + angles) * sizeof(float) + s.q_tiles * sizeof(uint16_t) +
          DeviceRows::bytes_needed(s.rows, c.dim) +
          DeviceRows::bytes_needed(s.rows, std::max(c.q_dim(), c.ffn_dim)) +
-         DeviceDraws::bytes_needed(c, n_ctx);
+         DeviceLogits::bytes_needed(c, n_ctx);
 }
 
 }  // namespace specbound

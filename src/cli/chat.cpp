@@ -1,0 +1,134 @@
+// specbound chat: a conversation in the terminal, edited line by line, or through pipes. Prompts
+// appear on a terminal only, replies go to stdout, everything else to stderr.
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/chat_settings.h"
+#include "cli/command.h"
+#include "cli/common_flags.h"
+#include "cli/speculation_flags.h"
+#include "error.h"
+#include "repl/chat.h"
+#include "repl/commands.h"
+#include "repl/history_file.h"
+#include "repl/line_editor.h"
+#include "repl/line_input.h"
+#include "runtime/speculative_model.h"
+#include "terminal/flag_names.h"
+#include "terminal/interrupt.h"
+#include "terminal/progress.h"
+#include "terminal/reply.h"
+#include "tools/lens.h"
+
+namespace specbound::chat_command {
+
+namespace {
+
+constexpr const char* kExamples =
+    "/help lists the commands inside: /regen, /edit, /save, /load, /set, /stats, /lens and others. "
+    "\"\"\" begins and ends a message of many lines. Ctrl-C stops a reply; at the prompt it clears "
+    "the line, and twice it leaves.\n"
+    "\n"
+    "Examples:\n"
+    "  specbound chat\n"
+    "  specbound chat -m model.gguf --sys \"Answer in one sentence.\" --temp 0.6\n"
+    "  printf 'Hello!\\n/regen\\n' | specbound chat --seed 7";
+
+struct ChatFlags {
+  ModelOptions model;
+  SamplingOptions sampling;
+  ReplyOptions reply;
+  SpeculationOptions speculation;
+  bool no_history = false;
+};
+
+// Lines from a terminal, edited, where that is possible; else as they come.
+std::unique_ptr<LineInput> open_input(const Chat& chat, bool no_history) {
+  const SetCommand& settings = chat.settings();
+  CompletionSource source = {
+      settings.names(), [&settings](const std::string& name) { return settings.values(name); }};
+  auto editor = open_line_editor(no_history ? "" : history_path(), std::move(source));
+  return editor ? std::move(editor) : std::make_unique<PlainInput>();
+}
+
+// What /lens shows.
+auto lens_of(const LoadedModel& model) {
+  return [&model](Session& session, const SpecBoundParams& params, int from, int to) {
+    const LensTable table = look_back(session, params, from, to, interrupt_flag());
+    const LensView view = {table, model.path(), "lens",
+                           [&model](int32_t id) { return model.tokenizer().piece(id, true); }};
+    return lens_terminal(view, terminal_style(STDERR_FILENO, "stderr"));
+  };
+}
+
+void talk(Chat& chat, LineInput& input) {
+  std::string entry;
+  bool quoted = false, warned = false;
+  for (;;) {
+    try {
+      const LineInput::Status status = read_entry(input, entry, quoted);
+      if (status == LineInput::Status::kCancelled && !input.cancel_leaves()) {
+        chat.cancel();
+        const bool asked = entry.empty() && !quoted;
+        if (asked && warned) return;
+        warned = asked;
+        if (asked) std::fputs("Ctrl-C again, Ctrl-D or /exit leaves\n", stderr);
+        continue;
+      }
+      if (status != LineInput::Status::kLine) return;
+      warned = false;
+      if (!trimmed(entry).empty()) input.remember(quoted ? message_line(entry) : entry);
+      if (!chat.handle(entry, quoted)) return;
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::kLimit) throw;
+      say(e.what());
+    }
+  }
+}
+
+void declare(Flags& flags, ChatFlags& given) {
+  flags.add_switch("--no-history", given.no_history,
+                   "neither read nor keep the history of what was typed");
+  add_reply_flags(flags, given.reply);
+  flags["--stats-json"].description(
+      "write the figures of the newest reply as JSON, rewritten after each");
+  add_sampling_flags(flags, given.sampling);
+  add_speculation_flags(flags, given.speculation);
+  add_model_flags(flags, given.model);
+}
+
+int run(ChatFlags& given) {
+  check_outputs(given.reply);
+  const SamplingParams sampling = given.sampling.resolve();
+
+  catch_interrupts();
+  SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
+  LoadedModel& model = opened.model();
+  Speculation& speculation = opened.speculation();
+  const ChatTemplate& chat_template = model.chat_template();
+  opened.load();
+  say(speculation.description());
+  Chat chat(model, chat_template, given.reply, sampling, given.speculation, speculation,
+            {chat_setting_flags(), lens_of(model)});
+  const std::unique_ptr<LineInput> input = open_input(chat, given.no_history);
+  chat.edit_in(*input);
+  if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+    std::fputs("Type a message; /help lists the commands.\n", stderr);
+  }
+  talk(chat, *input);
+  return chat.finish();
+}
+
+const CommandOf<ChatFlags> kChat(
+    {.rank = 20,
+     .name = "chat",
+     .summary = "talk with a model in the terminal",
+     .text = "Talk with a model: one line a message, replies as they come.",
+     .footer = kExamples},
+    declare, run);
+
+}  // namespace
+
+}  // namespace specbound::chat_command

@@ -1,0 +1,251 @@
+#include "cli/common_flags.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "error.h"
+#include "runtime/gpu.h"
+#include "runtime/number_text.h"
+#include "runtime/text_input.h"
+#include "text/chat_template.h"
+
+namespace specbound {
+
+// ---- which model, where it runs and how ----
+
+namespace {
+
+Flag& add_chat_template(Flags& flags, std::string& value) {
+  const std::vector<std::string> names = ChatTemplate::names();
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  const auto read = [&value, names](const std::string& text) {
+    value = text;
+    return std::ranges::count(names, text) > 0;
+  };
+  return flags
+      .add_read("--chat-template", "one of " + list, read,
+                "how conversations are written (default: as the file says; ChatML if that is not "
+                "known)")
+      .type(bar_list(names))
+      .overrides({"raw"});
+}
+
+void add_device_flags(Flags& flags, DeviceOptions& options, const std::string& group,
+                      const std::string& advanced) {
+  const char* none = gpu_engine().built() ? "" : "; this build has no GPU backend";
+  const auto read_where = [&options](const std::vector<std::string>& values) {
+    try {
+      read_device(options, values.back());
+    } catch (const Error& e) {
+      throw Error(ErrorCode::kUsage, std::string("--device: ") + e.what());
+    }
+  };
+  flags
+      .add_values(
+          "--device", Flag::Counts::kLast, read_where,
+          format("where to run (default auto: the first GPU that can, else the CPU)%s", none))
+      .type("auto|cpu|cuda|cuda:N")
+      .overrides({"gpu-layers"})
+      .group(group);
+  const auto read_layers = [&options](const std::vector<std::string>& values) {
+    const std::string& text = values.back();
+    const std::optional<int64_t> number =
+        text == "all" ? DeviceOptions::kAllLayers : parse_int(text);
+    if (!number || *number < 0) {
+      throw Error(ErrorCode::kUsage,
+                  format("-ngl: expected 0, all or a number of layers, found \"%s\"",
+                         printable(text).c_str()));
+    }
+    options.layers = static_cast<int>(std::min<int64_t>(*number, DeviceOptions::kAllLayers));
+  };
+  flags
+      .add_values(
+          "-ngl,--gpu-layers,--n-gpu-layers", Flag::Counts::kLast, read_layers,
+          format("layers on the GPU: all, or 0 for none (default: as --device says)%s", none))
+      .type("N|all")
+      .overrides({"device"})
+      .group(group);
+  flags
+      .add_choice(
+          "--dtype", options.dtype,
+          {{"auto", GpuDtype::kAsStored}, {"int8", GpuDtype::kInt8}, {"fp16", GpuDtype::kFp16}},
+          "weights on a GPU (default auto: quantized ones as INT8 or 4-bit, all else as "
+          "fp16); the CPU takes them as stored")
+      .group(group);
+  flags
+      .add_choice("--prefill", options.prefill,
+                  {{"own", PrefillPath::kOwn}, {"cublas", PrefillPath::kCublas}},
+                  "what reads prompts on a GPU (default own); cublas needs the library, and the "
+                  "bits of a prompt may change with its version")
+      .group(advanced);
+}
+
+}  // namespace
+
+Flag& add_model_file(Flags& flags, std::string& value) {
+  return flags.add_file("-m,--model", value, "GGUF file (default: the bundled demo model)")
+      .type("FILE.gguf");
+}
+
+void add_model_flags(Flags& flags, ModelOptions& options) {
+  const std::string group = "Model", advanced = "Advanced";
+  add_model_file(flags, options.model).group(group);
+  flags
+      .add_int("-c,--ctx-size", options.n_ctx, 1, 1 << 24,
+               "context in tokens (default: as trained, at most 4096)")
+      .group(group);
+  flags
+      .add_int("-t,--threads", options.n_threads, 0, kMaxThreads,
+               "threads of the CPU (default 0: one per physical core)")
+      .group(group);
+  add_chat_template(flags, options.chat_template).group(group);
+  add_device_flags(flags, options.device, group, advanced);
+  flags
+      .add_switch("--no-repack", options.no_repack,
+                  "read INT8 weights in place: starts at once, runs slower, same text")
+      .group(advanced);
+  flags
+      .add_text("--isa", options.isa,
+                "CPU kernels; all give the same text (default auto: the fastest that this CPU has)")
+      .type("auto|portable|avx2|avx512")
+      .group(advanced);
+}
+
+// ---- the text ----
+
+void add_text_flags(Flags& flags, TextFlags& text, const char* text_description,
+                    const char* file_description) {
+  flags.add_text("-p,--prompt", text.text, text_description).command_line_only();
+  flags.add_file("-f,--file", text.file, file_description).command_line_only();
+}
+
+std::string TextFlags::path() const {
+  if (text && !file.empty()) {
+    throw Error(ErrorCode::kUsage, "-p and -f both name a text: give one of them");
+  }
+  if (!text && file.empty() && isatty(STDIN_FILENO)) {
+    throw Error(ErrorCode::kUsage, "no text: give -p TEXT or -f FILE, or pipe text in");
+  }
+  return file.empty() ? "-" : file;
+}
+
+std::string TextFlags::bytes() const {
+  const std::string from = path();
+  return text ? *text : read_bytes(from);
+}
+
+std::string TextFlags::prompt() const {
+  const std::string from = path();
+  if (text) return *text;
+  const std::string prompt = read_text(from);
+  if (prompt.empty()) {
+    throw Error(ErrorCode::kUsage,
+                format("%s: expected a prompt, found no text; -p \"\" gives an empty prompt",
+                       from == "-" ? "stdin" : from.c_str()));
+  }
+  return prompt;
+}
+
+void add_prompt_flags(Flags& flags, PromptOptions& options) {
+  flags.add_switch("--raw", options.raw, "no chat template: the model continues the text")
+      .overrides({"sys", "chat-template"});
+  flags.add_switch("--parse-special", options.parse_special,
+                   "with --raw: control tokens spelled in the prompt become those tokens");
+}
+
+// ---- how tokens are drawn, and what becomes of them ----
+
+void add_sampling_flags(Flags& flags, SamplingOptions& options) {
+  const std::string group = "Sampling, applied in this order";
+  SamplingParams& p = options.params;
+  // The range of a parameter is known to validate() alone: it looks at `p` with the number in it.
+  const auto whole = [&](const char* names, int& value, const std::string& description) {
+    const auto read = [&p, &value](const std::string& text) {
+      constexpr int64_t kMax = std::numeric_limits<int>::max();
+      const std::optional<int64_t> number = parse_int(text);
+      if (!number) return false;
+      value = static_cast<int>(std::clamp(*number, -kMax, kMax));
+      validate(p);
+      return true;
+    };
+    flags.add_read(names, "a number", read, description).type("N").group(group);
+  };
+  const auto real = [&](const char* names, float& value, const std::string& description) {
+    const auto read = [&p, &value](const std::string& text) {
+      constexpr double kMax = std::numeric_limits<float>::max();
+      const std::optional<double> number = parse_number(text);
+      if (!number) return false;
+      value = static_cast<float>(std::clamp(*number, -kMax, kMax));
+      validate(p);
+      return true;
+    };
+    flags.add_read(names, "a number", read, description).type("X").group(group);
+  };
+  real("--repeat-penalty", p.repeat_penalty,
+       format("divides the logits of recent tokens (default %g: off)", p.repeat_penalty));
+  whole("--repeat-last-n", p.repeat_last_n,
+        format("tokens it looks back (default %d; 0: none, -1: all)", p.repeat_last_n));
+  whole("--top-k", p.top_k, format("keep the k likeliest tokens (default %d; 0: all)", p.top_k));
+  real("--top-p", p.top_p,
+       format("keep the likeliest tokens that sum to this (default %g; 1: all)", p.top_p));
+  real("--min-p", p.min_p,
+       format("drop tokens below this share of the likeliest (default %g; 0: none)", p.min_p));
+  real("--temp,--temperature", p.temperature,
+       format("0 always takes the likeliest token (default %g)", p.temperature));
+  const auto read_seed = [&options](const std::string& text) {
+    const std::optional<uint64_t> seed = parse_uint(text);
+    if (!seed && text != "-1") return false;
+    options.seed = seed;
+    return true;
+  };
+  flags
+      .add_read("-s,--seed",
+                "a whole number from 0 to 18446744073709551615, or -1 for a random one", read_seed,
+                "the same seed gives the same text (default: random, shown)")
+      .type("N")
+      .group(group);
+}
+
+Flag& add_system_flag(Flags& flags, std::string& system, const std::string& description) {
+  return flags.add_text("-sys,--sys,--system-prompt", system, description).overrides({"raw"});
+}
+
+void add_reply_flags(Flags& flags, ReplyOptions& options) {
+  const std::string group = "Reply";
+  flags
+      .add_int("-n,--n-predict,--predict", options.n_predict, -1, 1 << 30,
+               "tokens of a reply at most (default -1: until it ends or the context is full)")
+      .group(group);
+  add_system_flag(flags, options.system, "system prompt (default: none)").group(group);
+  flags.add_switch("--ignore-eos", options.ignore_eos, "go on past the end of the reply")
+      .group(group);
+  const auto read_stop = [&options](const std::vector<std::string>& values) {
+    try {
+      options.stop = StopStrings(values);
+    } catch (const Error& e) {
+      throw Error(ErrorCode::kUsage, std::string("--stop: ") + e.what());
+    }
+  };
+  flags
+      .add_values("--stop", Flag::Counts::kEach, read_stop,
+                  format("end the reply before this text (may be given up to %zu times)",
+                         StopStrings::kMaxStrings))
+      .group(group);
+  flags
+      .add_switch("--show-exits", options.show_exits,
+                  "colour tokens by the layer their draft left at, on a terminal")
+      .group(group);
+  flags
+      .add_output_file("--stats-json", options.stats_json, "write the figures of the reply as JSON")
+      .group(group);
+  flags
+      .add_output_file("--trace", options.trace,
+                       "write what each round and token did as JSON lines")
+      .group(group);
+}
+
+}  // namespace specbound

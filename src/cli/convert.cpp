@@ -1,0 +1,163 @@
+// `specbound convert`: a Hugging Face model directory as a GGUF file. stdout carries the summary,
+// stderr the rest.
+#include "convert/convert.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/common_flags.h"
+#include "engine/cpu/cpu_topology.h"
+#include "error.h"
+#include "runtime/file_output.h"
+#include "terminal/new_file_job.h"
+#include "terminal/terminal_text.h"
+
+namespace specbound::convert_command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kExplained =
+    "Write a Hugging Face model as one GGUF file, with its tokenizer and chat template.\n\n"
+    "DIR holds config.json, the weights as safetensors (one file, or several with their index), "
+    "and tokenizer.json or tokenizer.model: what `git clone` or `hf download` leave. Models of "
+    "these classes are read: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
+    "Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Phi3ForCausalLM, "
+    "SmolLM3ForCausalLM.\n\n"
+    "  F32, F16, BF16   32 or 16 bits a weight; BF16 has the range of F32 and fewer digits\n"
+    "  Q8_0             8.5 bits: close to the original\n"
+    "  Q4_K, Q4_0       4.5 bits: `specbound quantize --help` says more\n\n"
+    "Nothing is downloaded and no code of the directory runs. What the files ask for and a GGUF "
+    "file cannot say is told; what would change the model's text is refused.";
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  specbound convert Qwen2.5-0.5B-Instruct --type Q8_0\n"
+    "  specbound convert ~/models/SmolLM3-3B -o smollm3.gguf && specbound chat -m smollm3.gguf\n"
+    "  specbound convert my-finetune --pre qwen2 --name \"My finetune\" --json";
+
+struct ConvertFlags {
+  std::string directory, out, type = "F16", name, pre;
+  int n_threads = 0;
+  bool json = false;
+};
+
+ConvertOptions read_options(const ConvertFlags& given) {
+  if (given.directory.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "expected the directory of a Hugging Face model: specbound convert DIR");
+  }
+  ConvertOptions options;
+  options.directory = given.directory;
+  const std::optional<DType> type = convert_type(given.type);
+  if (!type) {
+    throw Error(ErrorCode::kUsage, format("--type %s: expected F32, F16, BF16, Q8_0, Q4_0 or Q4_K",
+                                          printable(given.type).c_str()));
+  }
+  options.type = *type;
+  options.name = given.name;
+  if (!given.pre.empty()) options.pre = given.pre;
+  options.output = given.out;
+  if (given.out.empty()) {
+    std::string suffix = dtype_info(*type)->name;
+    std::transform(suffix.begin(), suffix.end(), suffix.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    options.output = model_name(given.directory) + "-" + suffix + ".gguf";
+  }
+  check_new_file(options.output);
+  options.n_threads = given.n_threads > 0 ? given.n_threads : usable_cores();
+  return options;
+}
+
+Json summary_json(const ConvertOptions& options, const Converted& done, size_t bytes,
+                  double seconds) {
+  Json types = Json::object();
+  for (const auto& [type, size] : done.by_type) types[dtype_info(type)->name] = size;
+  return {{"file", options.output},
+          {"source", options.directory},
+          {"name", done.name},
+          {"class", done.hf_architecture},
+          {"architecture", done.architecture},
+          {"type", dtype_info(options.type)->name},
+          {"bytes", bytes},
+          {"tensors", done.tensors},
+          {"parameters", done.parameters},
+          {"bytes_by_type", types},
+          {"tokens", done.n_tokens},
+          {"tokenizer", done.tokenizer},
+          {"pre", done.pre},
+          {"chat_template", done.chat_template},
+          {"notes", done.notes},
+          {"seconds", seconds}};
+}
+
+void print_summary(const ConvertOptions& options, const Converted& done, size_t bytes) {
+  std::printf("%s: %s (%s), %zu tensors, %.1f million parameters, %.1f MB\n",
+              terminal_text(options.output).c_str(), terminal_text(done.name).c_str(),
+              done.architecture.c_str(), done.tensors, 1e-6 * static_cast<double>(done.parameters),
+              1e-6 * static_cast<double>(bytes));
+  const bool by_score = done.tokenizer == "llama";
+  std::printf("tokenizer: %zu tokens, %s; %s\n", done.n_tokens,
+              by_score ? "SentencePiece BPE"
+                       : ("byte-level BPE, words cut as " + terminal_text(done.pre)).c_str(),
+              done.chat_template ? "with a chat template" : "no chat template");
+}
+
+void declare(Flags& flags, ConvertFlags& given) {
+  flags.add_file("DIR", given.directory, "the directory of the model").type("DIR");
+  flags.add_output_file("-o,--out", given.out,
+                        "the file to write, a new one (default: NAME-TYPE.gguf in this directory)");
+  flags.add_text("--type", given.type, "what matrices become (default F16)")
+      .type("F32|F16|BF16|Q8_0|Q4_0|Q4_K")
+      .command_line_only();
+  flags.add_text("--name", given.name, "the model's name (default: that of the directory)")
+      .type("NAME")
+      .command_line_only();
+  flags
+      .add_text("--pre", given.pre,
+                "how words are cut, as tokenizer.ggml.pre has it (qwen2, llama-bpe, ...), where "
+                "tokenizer.json says it in a way that is not known")
+      .type("NAME")
+      .command_line_only();
+  flags.add_int("-t,--threads", given.n_threads, 0, 256,
+                "threads (default 0: one per physical core)");
+  flags.add_switch("--json", given.json, "print the summary as JSON").command_line_only();
+}
+
+int run(ConvertFlags& given) {
+  ConvertOptions options = read_options(given);
+
+  std::optional<NewFileJob> job(std::in_place, "converting");
+  options.progress = job->progress();
+  const Converted done = convert_model(options);
+  const double seconds = job->seconds();
+  job.reset();  // the bar goes before anything else is said
+
+  for (const std::string& note : done.notes) {
+    std::fprintf(stderr, "specbound convert: note: %s\n", terminal_text(note).c_str());
+  }
+  const size_t bytes = std::filesystem::file_size(options.output);
+  if (given.json) {
+    print_summary_json(summary_json(options, done, bytes, seconds));
+  } else {
+    print_summary(options, done, bytes);
+  }
+  return 0;
+}
+
+const CommandOf<ConvertFlags> kConvert({.rank = 130,
+                                        .name = "convert",
+                                        .summary = "write a Hugging Face model as a GGUF file",
+                                        .text = kExplained,
+                                        .footer = kExamples},
+                                       declare, run);
+
+}  // namespace
+
+}  // namespace specbound::convert_command

@@ -1,0 +1,92 @@
+// specbound run: one prompt, one reply. stdout carries the text and one newline, stderr the rest.
+#include <cstdio>
+#include <utility>
+
+#include "cli/command.h"
+#include "cli/common_flags.h"
+#include "cli/speculation_flags.h"
+#include "runtime/file_output.h"
+#include "runtime/prompt.h"
+#include "runtime/speculative_model.h"
+#include "terminal/flag_names.h"
+#include "terminal/interrupt.h"
+#include "terminal/progress.h"
+#include "terminal/reply.h"
+
+namespace specbound::run_command {
+
+namespace {
+
+struct RunFlags {
+  ModelOptions model;
+  SamplingOptions sampling;
+  ReplyOptions reply;
+  SpeculationOptions speculation;
+  TextFlags text;
+  PromptOptions prompt;
+};
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  specbound run -p \"I need a table for two tonight.\"\n"
+    "  specbound run -p \"Find me a flight to Oslo.\" -n 64 --temp 0\n"
+    "  echo \"Play some jazz.\" | specbound run -m model.gguf --seed 7 > reply.txt\n"
+    "  specbound run -m base-model.gguf --raw -p \"Once upon a time\" -n 200\n"
+    "  specbound run -p \"Book me a hotel.\" --speculator ngram --show-exits";
+
+void declare(Flags& flags, RunFlags& given) {
+  add_text_flags(flags, given.text, "the prompt",
+                 "read the prompt from a file, - for stdin; one line end at its end is cut");
+  add_prompt_flags(flags, given.prompt);
+  add_reply_flags(flags, given.reply);
+  add_sampling_flags(flags, given.sampling);
+  add_speculation_flags(flags, given.speculation);
+  add_model_flags(flags, given.model);
+}
+
+int run(RunFlags& given) {
+  given.prompt.check(given.reply.system, given.model);
+  check_outputs(given.reply);
+  const SamplingParams sampling = given.sampling.resolve();
+  const std::string text = given.text.prompt();
+
+  catch_interrupts();
+  SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
+  LoadedModel& model = opened.model();
+  const Prompt prompt = make_prompt(model, given.prompt, given.reply.system, text);
+  opened.load();
+  Speculation& speculation = opened.speculation();
+  say(speculation.description());
+
+  Session session(model.backend(), Sampler(sampling));
+  session.set_speculator(speculation.speculator());
+  ReplyOutput output(given.reply);
+  ReplyRequest request;
+  request.prompt = prompt.ids;
+  request.first_piece = prompt.first_piece;
+  Reply reply =
+      show_reply(model, session, given.reply, std::move(request), speculation.speculator(), output);
+  output.end_reply(reply.stats.generated);
+  if (reply.first_token) {
+    reply.stats.start_to_first_token_seconds =
+        std::chrono::duration<double>(*reply.first_token - program_start()).count();
+  }
+  std::fprintf(stderr, "%s\n", stats_line(reply.stats).c_str());
+  if (!given.reply.stats_json.empty()) {
+    write_file(given.reply.stats_json, stats_json(reply.stats));
+  }
+  const int status = output.finish();
+  return reply.stats.generated.stop == StopReason::kAborted ? 1 : status;
+}
+
+const CommandOf<RunFlags> kRun(
+    {.rank = 10,
+     .name = "run",
+     .summary = "complete one prompt and print the text",
+     .text = "Complete one prompt. The text goes to stdout, everything else to stderr.",
+     .footer = kExamples},
+    declare, run);
+
+}  // namespace
+
+}  // namespace specbound::run_command

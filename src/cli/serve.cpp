@@ -1,0 +1,194 @@
+// specbound serve: the model over HTTP, as OpenAI's interface has it. Replies go to the clients,
+// everything else to stderr.
+#include <poll.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/common_flags.h"
+#include "cli/speculation_flags.h"
+#include "error.h"
+#include "runtime/loaded_model.h"
+#include "runtime/speculative_model.h"
+#include "runtime/text_input.h"
+#include "server/api.h"
+#include "server/http_server.h"
+#include "server/serve_model.h"
+#include "terminal/flag_names.h"
+#include "terminal/interrupt.h"
+#include "terminal/progress.h"
+#include "terminal/terminal_text.h"
+
+namespace specbound::serve_command {
+
+namespace {
+
+constexpr const char* kExamples =
+    "Routes: POST /v1/chat/completions, POST /v1/completions, GET /v1/models, POST /tokenize, POST "
+    "/detokenize, GET /health, GET /metrics.\n"
+    "\n"
+    "Examples:\n"
+    "  specbound serve\n"
+    "  specbound serve -m model.gguf --port 8000 --api-key-file keys.txt\n"
+    "  curl http://127.0.0.1:8080/v1/chat/completions -d "
+    "'{\"messages\":[{\"role\":\"user\",\"content\":\"I need a table for two.\"}]}'";
+
+// Connections beyond those whose requests wait: streams, and clients between two requests.
+constexpr int kMoreConnections = 64;
+
+struct ServeFlags {
+  server::HttpOptions http;
+  int max_body = 8 << 20;
+  int max_queue = 64;
+  std::vector<std::string> keys;
+  std::string key_file;
+  std::optional<std::string> alias;
+  bool quiet = false;
+  int n_predict = -1;
+  ModelOptions model;
+  SamplingOptions sampling;
+  SpeculationOptions speculation;
+};
+
+void add_server_flags(Flags& flags, ServeFlags& given) {
+  const std::string group = "Server";
+  server::HttpOptions& http = given.http;
+  flags
+      .add_text("--host", http.host,
+                "address to listen on (default 127.0.0.1: this machine alone; 0.0.0.0: any)")
+      .type("ADDRESS")
+      .group(group);
+  flags.add_int("--port", http.port, 0, 65535, "port to listen on (default 8080; 0: a free one)")
+      .group(group);
+  flags
+      .add_texts("--api-key", given.keys,
+                 "clients must send this key (may be given several times; others can see the "
+                 "command line of a process, not a file's content)")
+      .type("KEY")
+      .overrides({"api-key-file"})
+      .group(group);
+  flags.add_file("--api-key-file", given.key_file, "the same, one key a line (default: none)")
+      .overrides({"api-key"})
+      .group(group);
+  flags.add_text("--alias", given.alias, "what clients call the model (default: the file's name)")
+      .type("NAME")
+      .group(group);
+  flags
+      .add_int("--max-queue", given.max_queue, 1, 4096,
+               "requests that may wait for the engine (default 64)")
+      .group(group);
+  flags
+      .add_int("--max-body", given.max_body, 1 << 10, 1 << 30,
+               "bytes that a request's body may have (default 8388608)")
+      .group(group);
+  flags
+      .add_int("--timeout", http.timeout_seconds, 1, 3600,
+               "seconds that a request may take to come in, and an answer to be read (default 30)")
+      .group(group);
+  flags
+      .add_int(
+          "-n,--n-predict,--predict", given.n_predict, -1, 1 << 30,
+          "tokens of a reply at most, where a request does not say (default -1: until it ends or "
+          "the context is full)")
+      .group(group);
+  flags.add_switch("--quiet", given.quiet, "no line for each request").group(group);
+}
+
+server::ApiKeys read_keys(const ServeFlags& given) {
+  std::vector<std::string> keys = given.keys;
+  for (const std::string& key : keys) server::check_key(key, "--api-key");
+  if (!given.key_file.empty()) {
+    const std::string& path = given.key_file;
+    for (std::string& key : server::parse_key_file(read_bytes(path), path)) {
+      keys.push_back(std::move(key));
+    }
+  }
+  return server::ApiKeys(std::move(keys));
+}
+
+server::ApiOptions api_options(const ServeFlags& given) {
+  server::ApiOptions options;
+  validate(given.sampling.params);
+  if (given.http.host.empty()) throw Error(ErrorCode::kUsage, "--host: expected an address");
+  if (given.alias && given.alias->empty())
+    throw Error(ErrorCode::kUsage, "--alias: expected a name");
+  options.defaults.sampling = given.sampling.params;
+  options.defaults.seed = given.sampling.seed;
+  options.defaults.max_tokens = given.n_predict;
+  options.keys = read_keys(given);
+  options.max_waiting = static_cast<size_t>(given.max_queue);
+  return options;
+}
+
+std::string url(const std::string& host, int port) {
+  const bool ipv6 = host.find(':') != std::string::npos;
+  return format("http://%s%s%s:%d", ipv6 ? "[" : "", terminal_text(host).c_str(), ipv6 ? "]" : "",
+                port);
+}
+
+// False: the server failed before.
+bool wait_for_interrupt(const server::HttpServer& http) {
+  pollfd fds[] = {{interrupt_fd(), POLLIN, 0}, {http.failed_fd(), POLLIN, 0}};
+  while (poll(fds, 2, -1) < 0 && errno == EINTR) {
+  }
+  return fds[1].revents == 0;
+}
+
+void declare(Flags& flags, ServeFlags& given) {
+  add_server_flags(flags, given);
+  add_sampling_flags(flags, given.sampling);
+  add_speculation_flags(flags, given.speculation);
+  add_model_flags(flags, given.model);
+}
+
+int run(ServeFlags& given) {
+  server::Api api(api_options(given));
+  server::HttpOptions http_options = given.http;
+  http_options.max_body = static_cast<size_t>(given.max_body);
+  http_options.max_connections = static_cast<size_t>(given.max_queue + kMoreConnections);
+  if (!given.quiet) {
+    http_options.log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  }
+
+  catch_termination();
+  SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
+  LoadedModel& model = opened.model();
+  Speculation& speculation = opened.speculation();
+  std::unique_ptr<ServeModel> served;
+  const auto http = server::start_http(http_options, api);  // ends before what it serves
+  opened.load();
+  say(speculation.description());
+  const std::string file_name = std::filesystem::path(model.path()).filename().string();
+  served = std::make_unique<ServeModel>(model, speculation, given.alias.value_or(file_name));
+  api.open(*served);
+  std::fprintf(stderr, "listening on %s\n", url(http_options.host, http->port()).c_str());
+
+  const bool served_until_now = wait_for_interrupt(*http);
+  http->stop_accepting();
+  api.stop();
+  if (!served_until_now) {
+    throw Error(ErrorCode::kLimit,
+                "connections cannot be accepted any more: the system has no files or no memory "
+                "left for them");
+  }
+  return 0;
+}
+
+const CommandOf<ServeFlags> kServe(
+    {.rank = 40,
+     .name = "serve",
+     .summary = "the same for other programs, over HTTP as OpenAI's API has it",
+     .text = "Serve a model over HTTP, as OpenAI's API has it. The flags below are what requests "
+             "get that do not say otherwise.",
+     .footer = kExamples},
+    declare, run);
+
+}  // namespace
+
+}  // namespace specbound::serve_command

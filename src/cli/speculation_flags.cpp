@@ -1,0 +1,242 @@
+#include "cli/speculation_flags.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+#include "decode/draft_model.h"
+#include "decode/ngram.h"
+#include "error.h"
+#include "runtime/number_text.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr const char* kSpeculation = "Speculation";
+constexpr const char* kAllLayers = "all";
+
+// The parts of "2,4-8", ascending and apart from each other. As many as the text has, whatever
+// numbers it names: no model has more layers than an int counts. `or_what` ends what was expected.
+std::vector<LayerRange> layer_ranges(const char* flag, std::string_view text, const char* or_what) {
+  std::vector<LayerRange> ranges;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::kUsage,
+                format("%s: expected ascending layers like 2,4,6 or 1-10%s, found \"%s\"%s%s", flag,
+                       or_what, printable(text).c_str(), why.empty() ? "" : ": ", why.c_str()));
+  };
+  std::optional<uint64_t> before;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view part = text.substr(at, comma - at);
+    at = comma + 1;
+    if (part.empty()) refuse(text.empty() ? "" : "a part is empty");
+    const size_t dash = part.find('-');
+    const std::optional<uint64_t> first = parse_uint(part.substr(0, dash));
+    const std::optional<uint64_t> last =
+        dash == std::string_view::npos ? first : parse_uint(part.substr(dash + 1));
+    const std::string shown = printable(part);
+    if (!first || !last) refuse("\"" + shown + "\" is no layer");
+    if (*last < *first) refuse(shown + " runs backwards");
+    if (before && *first <= *before) {
+      refuse(format("%s after %llu", shown.c_str(), static_cast<unsigned long long>(*before)));
+    }
+    constexpr uint64_t kMax = std::numeric_limits<int>::max();
+    ranges.push_back(
+        {static_cast<int>(std::min(*first, kMax)), static_cast<int>(std::min(*last, kMax))});
+    before = *last;
+  }
+  return ranges;
+}
+
+// Layers; `all`: the word all may stand for those that there are, and is no range.
+Flag& add_layers(Flags& flags, const char* name, bool all,
+                 std::optional<std::vector<LayerRange>>& value, const std::string& description) {
+  const auto read = [name, all, &value](const std::string& text) {
+    value = all && text == kAllLayers ? std::vector<LayerRange>()
+                                      : layer_ranges(name, text, all ? ", or all" : "");
+    return true;
+  };
+  return flags.add_read(name, "layers", read, description).type("LIST").group(kSpeculation);
+}
+
+// A number. Its range is known to validate() alone: it looks at the settings once `value` has it.
+template <class Number>
+void add_number(Flags& flags, const char* name, const char* type, const SpecBoundOptions& options,
+                std::optional<Number>& value, const std::string& description) {
+  constexpr bool kWhole = std::is_same_v<Number, int>;
+  const auto read = [&options, &value](const std::string& text) {
+    const std::optional<double> number = parse_number(text);
+    if (!number || (kWhole && !parse_int(text))) return false;
+    constexpr double kMax = std::numeric_limits<Number>::max();
+    value = static_cast<Number>(std::clamp(*number, -kMax, kMax));
+    validate(options.without_layers({}), 1);
+    return true;
+  };
+  flags.add_read(name, kWhole ? "a whole number" : "a number", read, description)
+      .type(type)
+      .group(kSpeculation);
+}
+
+// A whole number from 1 on, whatever is too large for an int as the largest.
+Flag& add_count(Flags& flags, const char* name, const char* expected, std::optional<int>& value,
+                const std::string& description) {
+  const auto read = [&value](const std::string& text) {
+    const std::optional<int64_t> number = parse_int(text);
+    if (!number || *number < 1) return false;
+    value = static_cast<int>(std::min<int64_t>(*number, std::numeric_limits<int>::max()));
+    return true;
+  };
+  return flags.add_read(name, expected, read, description).group(kSpeculation);
+}
+
+void add_on_off(Flags& flags, const char* name, std::optional<bool>& value,
+                const std::string& description) {
+  flags.add_choice(name, value, {{"on", true}, {"off", false}}, description).group(kSpeculation);
+}
+
+}  // namespace
+
+void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
+  const SpecBoundParams defaults;
+  flags
+      .add_choice(
+          "--preset", options.preset,
+          {{"tuned", Preset::kTuned}, {"shipped", Preset::kShipped}, {"paper", Preset::kPaper}},
+          "settings that no flag gives: what specbound tune found for this machine "
+          "(default, where it ran), the heads file's, or the SpecBound paper's: 8 rows, "
+          "layers 1-10, alpha 0.2, tau 0.55")
+      .overrides({"w-max", "d-max", "alpha", "tau", "table-tau", "check-layers", "shortlist",
+                  "confidence", "head", "no-anneal", "no-depth-bound", "no-width-bound"})
+      .group(kSpeculation);
+  add_number(
+      flags, "--d-max", "LAYER", options, options.d_max,
+      format("deepest layer that a draft may leave at (default: the preset's; the paper's: %d)",
+             defaults.d_max));
+  add_number(
+      flags, "--tau", "P", options, options.tau,
+      format("confidence at which a draft leaves; higher drafts less and better (default: the "
+             "preset's; the paper's: %g)",
+             defaults.tau));
+  add_number(
+      flags, "--alpha", "X", options, options.alpha,
+      format("lowers the confidence of shallow layers, which are too sure: T = 1 + alpha "
+             "(1 - layer/layers) divides their logits (default: the preset's; the paper's: %g)",
+             defaults.alpha));
+  add_layers(flags, "--check-layers", true, options.check_layers,
+             "layers that are checked for a way out: 2,4,6 or 1-10 or 2,4-8 or all (default: the "
+             "preset's; with adadecode those at 1/4, 1/2 and 3/4 of the depth)");
+  flags.add_switch("--no-anneal", options.no_anneal, "ablation: T = 1 at every layer")
+      .group(kSpeculation);
+  flags
+      .add_switch("--no-depth-bound", options.no_depth_bound,
+                  "ablation: drafts may leave at any check layer")
+      .group(kSpeculation);
+}
+
+void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
+  add_exit_flags(flags, options.specbound);
+  add_number(
+      flags, "--w-max", "N", options.specbound, options.specbound.w_max,
+      format(
+          "rows verified together at most, 1-%d (default: the preset's; the paper's: %d; 1 never "
+          "drafts)",
+          kMaxRows, SpecBoundParams().w_max));
+  flags
+      .add_switch("--no-width-bound", options.specbound.no_width_bound,
+                  format("ablation: up to %d rows, the most there is", kMaxRows))
+      .group(kSpeculation);
+  flags
+      .add_file("--heads", options.heads,
+                "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf)")
+      .type("FILE.gguf")
+      .group(kSpeculation);
+  const std::vector<std::string> heads = {"full", "folded", "chained", "table", "hybrid", "lens"};
+  const auto read_head = [&options, heads](const std::string& text) {
+    options.head = text;
+    return std::ranges::count(heads, text) > 0;
+  };
+  flags
+      .add_read("--head", or_list(heads), read_head,
+                "what guesses: full, folded or chained heads of the file, its table of what "
+                "followed the same tokens, or hybrid, the table and chained heads where it is "
+                "unsure (default: the file's choice); or the logit lens, which needs no training")
+      .type(bar_list(heads))
+      .group(kSpeculation);
+  flags
+      .add_real(
+          "--table-tau", 0, 1,
+          [&options](double tau) { options.table_tau = static_cast<float>(tau); },
+          "with hybrid: confidence at which the table drafts and the chained heads are not "
+          "asked (default: --tau's)")
+      .type("P")
+      .group(kSpeculation);
+  add_count(flags, "--shortlist", "a number of tokens", options.shortlist,
+            "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)")
+      .type("N");
+  flags
+      .add_choice("--confidence", options.rule,
+                  {{"p", ConfidenceRule::kPeak}, {"margin", ConfidenceRule::kMargin}},
+                  "what tau is compared with: the likeliest token's share (default), or the chance "
+                  "to be right by its margin over the second one under the sampler's noise")
+      .group(kSpeculation);
+  flags
+      .add_int(
+          "--ngram-max", options.ngram_max, 1, NgramSpeculator::kMaxNgram,
+          format("with ngram and hybrid: tokens looked up at most (default %d)", options.ngram_max))
+      .group(kSpeculation);
+  add_count(flags, "--exit-layer", "a layer from 1 on", options.exit_layer,
+            "with layerskip: where every draft leaves (default: at 1/4 of the depth)")
+      .type("LAYER");
+  add_layers(flags, "--skip-layers", false, options.skip_layers,
+             "with draft-verify: layers left out while drafting (default: every second one from 3 "
+             "on, but for the last two)");
+  flags
+      .add_file("-md,--model-draft", options.draft_model,
+                "with draft: the model that drafts, smaller and with the same vocabulary; --tau is "
+                "then about its likeliest token" +
+                    format(" (default %g)", DraftModel::kTau))
+      .type("FILE.gguf")
+      .group(kSpeculation);
+  flags
+      .add_choice("--accept", options.acceptance,
+                  {{"coupled", Acceptance::kCoupled}, {"rejection", Acceptance::kRejection}},
+                  "with draft: coupled (default) draws draft and target with the same noise and "
+                  "gives plain decoding's text; rejection is the classic min(1, p/q) rule: the "
+                  "same probabilities, another text")
+      .group(kSpeculation);
+}
+
+void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
+  add_on_off(flags, "--spec", options.on,
+             "shallow layers draft tokens, all layers verify them together: the same text in fewer "
+             "passes (default: on with trained exit heads)");
+  std::vector<std::string> names = speculators();
+  names.insert(names.begin(), "none");
+  const auto read_speculator = [&options, names](const std::string& text) {
+    if (text == "forced") {
+      throw Error(ErrorCode::kUsage, "--speculator: forced drafts only in specbound verify");
+    }
+    options.speculator = text;
+    return std::ranges::count(names, text) > 0;
+  };
+  flags
+      .add_read("--speculator", or_list(names), read_speculator,
+                "what drafts (default specbound): none decodes plainly; ngram repeats what came "
+                "after the same tokens before; hybrid is specbound, then ngram where that stops "
+                "early (--head hybrid is something else); layerskip drafts at one layer, adadecode "
+                "at any of three without bounds, draft-verify with layers left out; draft is a "
+                "second model")
+      .type(bar_list(names))
+      .group(kSpeculation);
+  add_drafter_flags(flags, options);
+  add_on_off(flags, "--controller", options.controller,
+             "on (default, but with --preset paper, and with --accept rejection, whose text would "
+             "then depend on the clock): draft on while the expected gain exceeds the measured "
+             "cost, pause where drafting loses; --w-max, --d-max and --check-layers bound it, with "
+             "--tau or --alpha it only pauses; off: settings stay, and nothing pauses");
+}
+
+}  // namespace specbound

@@ -1,0 +1,223 @@
+// specbound theory: what the measured costs allow. The ceilings by exit depth and acceptance, and
+// the setting in use: what the formula says of it, what its very rounds should cost, what they did.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/common_flags.h"
+#include "cli/tuning_flags.h"
+#include "error.h"
+#include "runtime/file_output.h"
+#include "runtime/loaded_model.h"
+#include "runtime/tuned_settings.h"
+#include "terminal/flag_names.h"
+#include "terminal/interrupt.h"
+#include "terminal/progress.h"
+#include "terminal/terminal_text.h"
+#include "tools/cost_report.h"
+#include "tools/tuning.h"
+#include "tools/tuning_texts.h"
+
+namespace specbound::theory_command {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  specbound theory\n"
+    "  specbound theory -m model.gguf --temps 0 --json theory.json\n"
+    "  specbound theory -m model.gguf --replies 0        the ceilings only";
+constexpr double kAcceptances[] = {0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1};
+
+struct TheoryFlags {
+  ModelOptions model;
+  TuningTextOptions texts;
+  std::string heads, json;
+  int replies = 12;
+  bool shipped = false;
+};
+
+struct Ceiling {
+  double speedup = 0;
+  int rows = 1;
+};
+
+// The best number of rows.
+Ceiling ceiling(const CostModel& costs, int exit_layer, double check_seconds, double acceptance) {
+  Ceiling best{1, 1};
+  for (int rows = 2; rows <= CostModel::kRows; ++rows) {
+    const double s = predicted_speedup(costs, exit_layer, check_seconds, acceptance, rows);
+    if (s > best.speedup) best = {s, rows};
+  }
+  return best;
+}
+
+// All layers of a small model, a dozen of a large one.
+std::vector<int> exit_layers(int n_layers) {
+  std::vector<int> layers;
+  const int step = std::max(1, (n_layers + 11) / 12);
+  for (int l = 0; l < n_layers; l += l == 0 ? 1 : l == 1 && step > 1 ? step - 1 : step) {
+    layers.push_back(l);
+  }
+  return layers;
+}
+
+// The check that the setting in use makes; without heads the model's own lm_head looks.
+double check_seconds(const CostModel& costs, const std::optional<HeadDefaults>& settings) {
+  if (!settings) return costs.check("lens", costs.vocab_size);
+  const bool full = settings->kind == HeadKind::kFull;
+  // A hybrid's dearer check.
+  const HeadKind kind = settings->kind == HeadKind::kHybrid ? HeadKind::kChained : settings->kind;
+  return costs.check(head_kind_name(kind), full ? costs.vocab_size : settings->shortlist);
+}
+
+Json print_ceilings(const CostModel& costs, double check) {
+  std::printf(
+      "\nceilings: speedup at the best number of rows (in brackets), by the layer that all\n"
+      "drafts leave at and the chance that one is right; one check a draft, %.2f layers\n"
+      "  exit",
+      costs.layer[1] > 0 ? check / costs.layer[1] : 0);
+  for (const double a : kAcceptances) std::printf("  %8.2f", a);
+  std::printf("\n");
+  Json rows = Json::array();
+  for (const int layer : exit_layers(costs.n_layers)) {
+    std::printf("  %4d", layer);
+    Json cells = Json::array();
+    for (const double a : kAcceptances) {
+      const Ceiling c = ceiling(costs, layer, check, a);
+      std::printf("  %4.2f(%2d)", c.speedup, c.rows);
+      cells.push_back({{"acceptance", a}, {"speedup", c.speedup}, {"rows", c.rows}});
+    }
+    std::printf("\n");
+    rows.push_back({{"exit_layer", layer}, {"ceilings", std::move(cells)}});
+  }
+  return rows;
+}
+
+// Of the drafts that were looked at by the target: those before a round's first wrong one, and it.
+double acceptance(const Counters& counters, int64_t rejecting_rounds) {
+  const int64_t judged = counters.accepted_tokens + rejecting_rounds;
+  return judged > 0 ? static_cast<double>(counters.accepted_tokens) / static_cast<double>(judged)
+                    : 0;
+}
+
+Json run_setting(LoadedModel& model, const ExitHeads& heads, const HeadDefaults& settings,
+                 const CostModel& costs, std::span<const TuningText> texts) {
+  const MeasuredSpeedup m = measure_speedup_shown(model, heads, settings, costs, texts);
+  double plain = 0;
+  for (const TuningText& text : texts) {
+    plain += static_cast<double>(text.tokens.size() - text.prompt_tokens) *
+             costs.plain(text.sampling.temperature == 0);
+  }
+  const double rows = m.counters.rounds > 0 ? static_cast<double>(m.rows) / m.counters.rounds : 1;
+  const double a = acceptance(m.counters, m.rejecting_rounds);
+  const int exit = static_cast<int>(m.counters.mean_exit_layer().value_or(0) + 0.5);
+  const double check = check_seconds(costs, settings);
+  const double checks_a_draft =
+      m.counters.drafted_tokens > 0
+          ? static_cast<double>(m.counters.checks) / m.counters.drafted_tokens
+          : 0;
+  // Between the two whole numbers of rows around the mean.
+  const int low = std::clamp(static_cast<int>(rows), 1, CostModel::kRows - 1);
+  const double t = std::min(1.0, rows - low);
+  const auto at = [&](int n) {
+    return predicted_speedup(costs, exit, check * checks_a_draft, a, n);
+  };
+  const double formula = (1 - t) * at(low) + t * at(low + 1);
+  const double expected = (1 - t) * expected_tokens(a, low) + t * expected_tokens(a, low + 1);
+  const double counted = m.priced_seconds > 0 ? plain / m.priced_seconds : 0;
+  const double measured = total_speedup(m);
+  std::printf("\nthe setting in use: %s\n", describe_settings(settings).c_str());
+  std::printf(
+      "  %d replies: %.2f rows a round, exit layer %.1f, %.2f checks a draft, drafts right "
+      "%.1f%%\n",
+      m.replies, rows, m.counters.mean_exit_layer().value_or(0), checks_a_draft, 100 * a);
+  std::printf(
+      "                                        tokens a round   speedup\n"
+      "  formula, means of the above                     %5.2f    %5.2fx\n"
+      "  cost model, the very rounds                     %5.2f    %5.2fx\n"
+      "  measured                                        %5.2f    %5.2fx\n",
+      expected, formula, m.compression_rate(), counted, m.compression_rate(), measured);
+  Json json = settings_json(settings);
+  json.update({{"replies", m.replies},
+               {"rows_a_round", rows},
+               {"acceptance", a},
+               {"mean_exit_layer", m.counters.mean_exit_layer().value_or(0)},
+               {"checks_a_draft", checks_a_draft},
+               {"formula", {{"tokens_a_round", expected}, {"speedup", formula}}},
+               {"counted", {{"tokens_a_round", m.compression_rate()}, {"speedup", counted}}},
+               {"measured", {{"tokens_a_round", m.compression_rate()}, {"speedup", measured}}}});
+  return json;
+}
+
+// Costs and settings of an earlier `tune`, where there are any.
+std::optional<TunedSettings> tuned_before(LoadedModel& model, const ExitHeads& heads) {
+  return read_tuned(heads.base().fingerprint, heads, model.backend().device(),
+                    terminal_watcher().note);
+}
+
+void add_flags(Flags& flags, TheoryFlags& given) {
+  flags.add_file("--heads", given.heads, "exit heads (default: NAME.heads.gguf beside the model)")
+      .type("FILE.gguf");
+  flags.add_switch("--shipped", given.shipped, "the heads file's own setting, not that of tune");
+  add_tuning_texts(flags, given.texts);
+  flags.add_int("--replies", given.replies, 0, 1 << 20,
+                format("replies that the setting is measured on (default %d)", given.replies));
+  flags.add_output_file("--json", given.json, "write everything as JSON");
+  add_model_flags(flags, given.model);
+}
+
+int run(TheoryFlags& given) {
+  if (!given.json.empty()) check_writable(given.json);
+
+  catch_interrupts();
+  LoadedModel model(given.model, terminal_watcher());
+  std::optional<ExitHeads> heads;
+  try {
+    heads = open_heads(model, given.heads);
+  } catch (const Error& e) {
+    if (!given.heads.empty() || e.code() != ErrorCode::kFile) throw;
+    say(e.what());
+  }
+  model.load(heads ? &*heads : nullptr);
+  std::optional<HeadDefaults> settings;
+  if (heads) {
+    settings = heads->defaults();
+    if (!given.shipped) {
+      if (const std::optional<TunedSettings> tuned = tuned_before(model, *heads)) {
+        settings = tuned->settings;
+      }
+    }
+  }
+  std::vector<TuningText> texts;
+  if (settings && given.replies > 0) {
+    texts = tuning_texts(model, given.texts);
+    texts.resize(std::min(texts.size(), static_cast<size_t>(given.replies)));
+  }
+  const CostModel costs = measure_costs_shown(model, heads ? &*heads : nullptr, texts);
+  print_costs(costs);
+  Json json = {{"model", model.path()}, {"costs", costs_json(costs)}};
+  json["ceilings"] = print_ceilings(costs, check_seconds(costs, settings));
+  json["setting"] = nullptr;
+  if (!texts.empty()) json["setting"] = run_setting(model, *heads, *settings, costs, texts);
+  if (!given.json.empty()) write_file(given.json, json.dump(2) + "\n");
+  return 0;
+}
+
+const CommandOf<TheoryFlags> kTheory(
+    {.rank = 80,
+     .name = "theory",
+     .summary = "what speculation can give: measured costs, ceilings, predicted against measured",
+     .text = "What speculation can give on this machine: ceilings from measured costs, and the "
+             "setting in "
+             "use, predicted and measured.",
+     .footer = kExamples},
+    add_flags, run);
+
+}  // namespace
+
+}  // namespace specbound::theory_command

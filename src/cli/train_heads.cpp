@@ -1,0 +1,594 @@
+// specbound train-heads: from dialogues to a heads file. The stages in their order: texts, tokens,
+// shortlist, hidden states, training, the file. stdout carries the summary, stderr the rest.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "cli/command.h"
+#include "cli/train_heads_flags.h"
+#include "error.h"
+#include "runtime/file_output.h"
+#include "runtime/gpu.h"
+#include "runtime/heads_path.h"
+#include "runtime/load_watcher.h"
+#include "runtime/loaded_model.h"
+#include "terminal/interrupt.h"
+#include "terminal/progress.h"
+#include "terminal/standard_output.h"
+#include "terminal/terminal_text.h"
+#include "text/chat_template.h"
+#include "tools/cost_report.h"
+#include "tools/tuning.h"
+#include "train/build_draft_table.h"
+#include "train/corpus.h"
+#include "train/head_learner.h"
+#include "train/matrix_floats.h"
+#include "train/report_html.h"
+#include "train/self_generate.h"
+#include "tune/shipped_defaults.h"
+
+namespace specbound::train_heads_command {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kTableShare = 16;  // a table may take this part of the model's size
+
+constexpr const char* kTeaching =
+    "Exit heads guess the next token from a shallow layer, so that most layers run for several "
+    "tokens at once. They are trained on the hidden states of the model, which itself stays as it "
+    "is; a guess never changes a byte of the text, however bad it is. What matters most is that "
+    "the data is like what the model will be asked: a few thousand dialogues do.\n"
+    "\n"
+    "A training that was killed goes on where it was when the same command is given again.\n"
+    "\n"
+    "Examples:\n"
+    "  specbound train-heads -m model.gguf --data chat.jsonl --quick\n"
+    "  specbound train-heads -m model.gguf --data chat.jsonl.xz --self-generate 200000\n"
+    "  specbound train-heads -m model.gguf --data chat.jsonl --data notes.txt --minutes 10 \\\n"
+    "    --report heads.html\n"
+    "  specbound train-heads -m model.gguf --data chat.jsonl --kinds full --layers 1-10 \\\n"
+    "    -o paper.heads.gguf";
+
+std::string count_text(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (int64_t at = std::ssize(digits) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::string size_text(size_t bytes) {
+  const double mega = 1e-6 * static_cast<double>(bytes);
+  return mega >= 1000 ? format("%.1f GB", 1e-3 * mega) : format("%.1f MB", mega);
+}
+
+std::string time_text(double seconds) {
+  const long whole = static_cast<long>(seconds);
+  return whole < 60 ? format("%.1f s", seconds) : format("%ld:%02ld min", whole / 60, whole % 60);
+}
+
+void stop_if_interrupted() {
+  if (interrupt_flag()) throw Interrupted("interrupted: no heads were written");
+}
+
+// For the stream of --data -, which may stay silent for as long as it likes.
+void wait_for_data(int fd) {
+  wait_for_input(fd);
+  stop_if_interrupted();
+}
+
+// A heads file may be written over, a model may not, and what is no file cannot be replaced by one.
+void check_heads_output(const std::string& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
+    throw Error(ErrorCode::kFile,
+                path + ": expected the name of a file to write, found a device or a pipe");
+  }
+  bool heads = false;
+  try {
+    heads = fs::is_regular_file(status) &&
+            Gguf::open(path).get_string("general.architecture") == kHeadsArchitecture;
+  } catch (const Error&) {
+    // No GGUF file, or half of one: check_writable() knows what to do with it.
+  }
+  if (!heads) return check_writable(path);
+  if (access(path.c_str(), W_OK) != 0) {
+    throw Error(ErrorCode::kFile, path + ": cannot write: the file is read-only");
+  }
+}
+
+// A name beside `target`, for what is renamed to it; removed if it is still there at the end.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& target)
+      : path_(target + format(".%d.tmp", static_cast<int>(getpid()))) {}
+  ~TemporaryFile() { unlink(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class Training {
+ public:
+  explicit Training(TrainHeadsFlags given)
+      : flags_(std::move(given)), start_(Clock::now()), model_(flags_.model, terminal_watcher()) {
+    if (flags_.out.empty()) flags_.out = sidecar_heads(model_.path());
+    check_distinct(flags_.out, flags_.report);
+    check_heads_output(flags_.out);
+    std::error_code ignored;
+    target_ = fs::weakly_canonical(flags_.out, ignored).string();  // through symbolic links
+    if (target_.empty()) target_ = flags_.out;
+    if (!flags_.report.empty()) check_writable(flags_.report);
+    flags_.train.layers = flags_.head_layers(model_.config().n_layers);
+    if (flags_.train.kinds == std::vector{HeadKind::kChained}) {
+      flags_.train.deepest_chained = flags_.train.layers.back();  // those that were asked for
+    } else {
+      tell_kinds_without_layer();
+    }
+    flags_.train.threads = flags_.model.n_threads;
+    if (model_.config().dim % 32 != 0) {
+      throw Error(ErrorCode::kUnsupported,
+                  format("%s: expected hidden rows of a multiple of 32 for heads in Q8_0, found %d",
+                         model_.path().c_str(), model_.config().dim));
+    }
+    if (flags_.folder.empty()) flags_.folder = flags_.out + ".training";
+  }
+
+  int run() {
+    read_data();
+    TrainingFolder folder(flags_.folder);
+    const bool resumed = folder.begin(made_with(), flags_.begin());
+    if (resumed) {
+      std::fprintf(stderr, "going on with the training in %s\n",
+                   terminal_text(flags_.folder).c_str());
+    }
+    model_.load();
+    make_texts(folder);
+    if (flags_.has(HeadKind::kChained) || flags_.has(HeadKind::kFolded)) {
+      shortlist_ = count_shortlist(texts_, model_.config().vocab_size,
+                                   flags_.shortlist_size(model_.config().vocab_size),
+                                   [this](int32_t id) { return model_.ends_reply(id); });
+    }
+    TrainedHeads trained;
+    if (!flags_.train.kinds.empty()) {
+      FeatureStore features(flags_.folder, flags_.train.layers, model_.config().dim,
+                            flags_.max_disk);
+      try {
+        compute_features(features, resumed);
+        trained = train(features, folder);
+      } catch (const Error& e) {
+        if (e.code() == ErrorCode::kDevice) {  // the same command goes on from here
+          features.keep();
+          folder.keep();
+        }
+        throw;
+      }
+    }
+    trained.heads.base = heads_base(model_.gguf(), model_.config());
+    if (flags_.makes_table()) trained.heads.table = make_table();
+    set_defaults(trained);
+    write(trained);
+    return write_stdout(summary(trained)) ? 0 : 1;
+  }
+
+ private:
+  // Beside other kinds, chained heads go on the shallowest layers only, and only they on layer 0.
+  void tell_kinds_without_layer() const {
+    const auto tell = [](const char* kind, int first, const std::string& last) {
+      std::fprintf(stderr, "--layers: no %s head is made: they go on layers %d to %s\n", kind,
+                   first, last.c_str());
+    };
+    const std::vector<int>& layers = flags_.train.layers;
+    const int deepest = flags_.train.deepest_chained;
+    if (flags_.has(HeadKind::kChained) && layers.front() > deepest) {
+      tell("chained", 0, std::to_string(deepest) + " beside other kinds");
+    }
+    for (const HeadKind kind : {HeadKind::kFolded, HeadKind::kFull}) {
+      if (flags_.has(kind) && layers.back() == 0) {
+        tell(head_kind_name(kind), 1, std::to_string(model_.config().n_layers - 1));
+      }
+    }
+  }
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  void read_data() {
+    {
+      Progress bar("reading text", Progress::Unit::kBytes);
+      size_t total = 1;
+      for (const std::string& path : flags_.data) {
+        std::error_code error;
+        const auto size = fs::file_size(path, error);
+        if (!error) total += size;
+      }
+      corpus_ = read_corpus(
+          flags_.data,
+          [&](size_t done) {
+            stop_if_interrupted();
+            bar.update(std::min(done, total), total);
+          },
+          wait_for_data);
+    }
+    std::fprintf(stderr, "data: %s dialogues, %s pieces of plain text\n",
+                 count_text(corpus_.dialogues).c_str(),
+                 count_text(std::ssize(corpus_.texts) - corpus_.dialogues).c_str());
+    if (corpus_.skipped > 0) {
+      std::fprintf(stderr, "data: skipped %s of %s lines; the first: %s\n",
+                   count_text(corpus_.skipped).c_str(), count_text(corpus_.lines).c_str(),
+                   terminal_text(corpus_.first_skipped).c_str());
+    }
+    if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
+    for (const size_t i : shuffled_order(corpus_.texts.size(), flags_.train.seed)) {
+      order_.push_back(&corpus_.texts[i]);
+    }
+  }
+
+  // All that the texts and their hidden states depend on.
+  TrainingFolder::MadeWith made_with() const {
+    std::string layers;
+    for (const int l : flags_.train.layers)
+      layers += (layers.empty() ? "" : ",") + std::to_string(l);
+    return {{"model", model_fingerprint(model_.gguf())},
+            {"data", format("%016llx", static_cast<unsigned long long>(corpus_.hash))},
+            {"--seed", std::to_string(flags_.train.seed)},
+            {"--chat-template", flags_.model.chat_template},
+            {"-c", std::to_string(model_.n_ctx())},
+            {"--self-generate", std::to_string(flags_.self_generate)},
+            {"--self-temp", format("%.9g", flags_.self_temp)},
+            {"--max-tokens", std::to_string(flags_.max_learnt_tokens())},
+            {"--layers", layers},
+            {"--max-disk", std::to_string(flags_.max_disk)}};
+  }
+
+  void make_texts(const TrainingFolder& folder) {
+    flags_.self_generate > 0 ? generate_texts(folder) : encode_texts();
+    for (const TrainingText& text : texts_) learnt_ += learnt_tokens(text);
+    if (learnt_ == 0) {
+      throw Error(ErrorCode::kUsage,
+                  format("nothing to learn: no reply begins within the context of %d tokens",
+                         model_.n_ctx()));
+    }
+  }
+
+  void encode_texts() {
+    const int64_t most = flags_.max_learnt_tokens();
+    Progress bar("tokens", Progress::Unit::kWork);
+    int64_t n = 0;
+    for (const CorpusText* text : order_) {
+      if (n >= most) break;
+      stop_if_interrupted();
+      for (TrainingText& t :
+           training_texts(*text, model_.tokenizer(), chat_template_, model_.n_ctx())) {
+        if (n >= most) break;
+        n += learnt_tokens(t);
+        texts_.push_back(std::move(t));
+      }
+      bar.update(static_cast<size_t>(n), static_cast<size_t>(most));
+    }
+  }
+
+  void generate_texts(const TrainingFolder& folder) {
+    const Clock::time_point start = Clock::now();
+    Progress bar("writing replies", Progress::Unit::kWork);
+    SelfGenerateOptions options;
+    options.tokens = flags_.self_generate;
+    options.temperature = static_cast<float>(flags_.self_temp);
+    options.seed = flags_.train.seed;
+    options.file = folder.texts();
+    options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
+    options.abort = &interrupt_flag();
+    int64_t before = -1, done = 0;
+    options.progress = [&](int64_t tokens) {
+      if (before < 0) before = tokens;
+      done = tokens;
+      const double s = std::chrono::duration<double>(Clock::now() - start).count();
+      bar.update(static_cast<size_t>(tokens), static_cast<size_t>(options.tokens),
+                 format("%.0f tok/s", static_cast<double>(tokens - before) / s));
+    };
+    texts_ = self_generate(model_.backend(), model_.tokenizer(), chat_template_, order_, options);
+    stop_if_interrupted();
+    int64_t all = 0;
+    for (const TrainingText& text : texts_) all += learnt_tokens(text);
+    std::fprintf(stderr, "replies: the model wrote %s, %s tokens, in %s\n",
+                 count_text(std::ssize(texts_)).c_str(), count_text(all).c_str(),
+                 time_text(std::chrono::duration<double>(Clock::now() - start).count()).c_str());
+    if (all < flags_.self_generate) {
+      std::fprintf(stderr,
+                   "replies: --self-generate %lld asked for more: the data has no further "
+                   "turns\n",
+                   static_cast<long long>(flags_.self_generate));
+    }
+  }
+
+  void compute_features(FeatureStore& features, bool resumed) {
+    const Clock::time_point start = Clock::now();
+    const int dim = model_.config().dim;
+    if (!(resumed && features.resume())) {
+      const Weights weights = map_weights(model_.gguf(), model_.config());
+      const std::span<const float> norm(weights.output_norm, dim);
+      Progress bar("hidden states", Progress::Unit::kWork);
+      const int64_t most = std::min(learnt_, flags_.max_learnt_tokens());
+      for (size_t i = static_cast<size_t>(features.n_texts()); i < texts_.size(); ++i) {
+        if (features.n_rows() >= most) break;
+        if (!features.add(model_.backend(), norm, texts_[i], &interrupt_flag())) {
+          stop_if_interrupted();
+          if (features.n_rows() == 0) {
+            throw Error(ErrorCode::kUsage,
+                        format("--max-disk: one text needs more than %s: raise it, or give fewer "
+                               "--layers",
+                               size_text(flags_.max_disk).c_str()));
+          }
+          std::fprintf(stderr,
+                       "features: --max-disk %s is reached: learning from %s of %s tokens\n",
+                       size_text(flags_.max_disk).c_str(), count_text(features.n_rows()).c_str(),
+                       count_text(most).c_str());
+          break;
+        }
+        bar.update(static_cast<size_t>(features.n_rows()), static_cast<size_t>(most));
+      }
+      features.finish();
+    }
+    std::fprintf(stderr, "features: %s tokens at %zu layers, %s on disk, in %s\n",
+                 count_text(features.n_rows()).c_str(), features.layers().size(),
+                 size_text(features.bytes()).c_str(),
+                 time_text(std::chrono::duration<double>(Clock::now() - start).count()).c_str());
+  }
+
+  TrainedHeads train(const FeatureStore& features, const TrainingFolder& folder) {
+    const Weights weights = map_weights(model_.gguf(), model_.config());
+    const std::vector<float> lm_head = matrix_floats(weights.lm_head);
+    TrainOptions options = flags_.train;
+    options.checkpoint = folder.checkpoint();
+    options.softcap = model_.config().final_softcap;
+    if (flags_.minutes > 0) options.seconds = std::max(1.0, 60 * flags_.minutes - seconds());
+    if (Device* const gpu = model_.backend().gpu()) {
+      options.device_learner = [gpu](const LearningTask& task) {
+        return gpu_engine().learner(*gpu, task);
+      };
+    }
+    std::optional<Progress> bar;
+    std::string stage, arithmetic;
+    TrainedHeads trained = train_heads(
+        features, lm_head, shortlist_, heads_base(model_.gguf(), model_.config()), options,
+        [&](const TrainProgress& progress) {
+          // Thrown, not told: a checkpoint would be deleted at once.
+          stop_if_interrupted();
+          if (!progress.warning.empty()) {
+            bar.reset();
+            stage.clear();
+            std::fprintf(stderr, "%s\n", terminal_text(progress.warning).c_str());
+          }
+          if (arithmetic != progress.arithmetic) {
+            arithmetic = progress.arithmetic;
+            std::fprintf(stderr, "training: matrices by %s\n", terminal_text(arithmetic).c_str());
+          }
+          if (stage != progress.stage) {
+            bar.reset();
+            stage = progress.stage;
+            bar.emplace(stage, Progress::Unit::kWork);
+          }
+          std::string suffix;
+          if (progress.loss > 0) suffix = format("loss %.4f", progress.loss);
+          if (progress.tokens_x_layers_per_second > 0) {
+            suffix += format("%s%.0f tokens x layers/s", suffix.empty() ? "" : "  ",
+                             progress.tokens_x_layers_per_second);
+          }
+          constexpr double kSteps = 1e6;
+          bar->update(static_cast<size_t>(progress.done * kSteps), static_cast<size_t>(kSteps),
+                      suffix);
+          return true;
+        });
+    return trained;
+  }
+
+  // The last texts, which a draft table is judged on and settings are tuned on: a twentieth, and
+  // enough for tuning where that leaves most.
+  size_t first_unseen() const {
+    const size_t n = texts_.size();
+    size_t unseen = std::max<size_t>(1, n / 20);
+    if (flags_.self_generate > 0) {
+      int64_t tokens = 0;
+      for (size_t i = 0; i < n / 4 && tokens < kShippedTuningTokens; ++i) {
+        tokens += learnt_tokens(texts_[n - 1 - i]);
+        unseen = std::max(unseen, i + 1);
+      }
+    }
+    return n - unseen;
+  }
+
+  // Of all texts; how good it is tells one made without the last of them, which is kept for tuning.
+  NewDraftTable make_table() {
+    DraftTableOptions options;
+    options.max_bytes = model_.gguf().file_size() / kTableShare;
+    options.vocab_size = model_.config().vocab_size;
+    const std::span<const TrainingText> texts(texts_);
+    part_table_ = build_draft_table(texts.first(first_unseen()), options);
+    if (!part_table_.empty()) {
+      table_report_ =
+          judge_draft_table(DraftTable(part_table_.arrays()), texts.subspan(first_unseen()));
+    }
+    return build_draft_table(texts, options);
+  }
+
+  HeadDefaults guess(const TrainedHeads& trained) const {
+    const HeadDefaults guessed = guess_defaults(trained.reports, model_.config().n_layers,
+                                                static_cast<int>(shortlist_.size()));
+    if (trained.heads.table.empty()) return guessed;
+    const bool chained = std::any_of(
+        trained.heads.heads.begin(), trained.heads.heads.end(),
+        [](const NewHead& head) { return head.kind == HeadKind::kChained && head.layer == 0; });
+    return table_defaults(guessed, chained);
+  }
+
+  // What the file ships: tuned on what the model wrote, or guessed from the validation.
+  void set_defaults(TrainedHeads& trained) {
+    trained.heads.defaults = guess(trained);
+    if (flags_.no_tune) {
+      settings_from_ = "guessed: --no-tune";
+      return;
+    }
+    settings_from_ =
+        "guessed: there are no texts by the model to tune on; --self-generate makes them";
+    if (flags_.self_generate == 0) return;
+    std::optional<ShippedSettings> tuned;
+    try {
+      tuned = tune(trained);
+    } catch (const Interrupted&) {  // what was trained is not lost for it
+      clear_interrupt();
+      settings_from_ = "guessed: interrupted while settings were tuned";
+      return;
+    }
+    if (!tuned) return;
+    if (tuned->defaults.w_max == 1) {
+      settings_from_ = format("guessed: by replay on %s tokens nothing beats plain decoding",
+                              count_text(tuned->tokens).c_str());
+      return;
+    }
+    trained.heads.defaults = tuned->defaults;
+    settings_from_ = format("tuned by replay on %s tokens: predicted %.2fx",
+                            count_text(tuned->tokens).c_str(), tuned->speedup);
+  }
+
+  // With the table that has not seen the texts: one that has would know them by heart.
+  std::optional<ShippedSettings> tune(TrainedHeads& trained) {
+    if (trained.heads.heads.empty() && part_table_.empty()) return std::nullopt;
+    const TemporaryFile file(target_);
+    std::swap(trained.heads.table, part_table_);
+    const HeadDefaults guessed = std::exchange(trained.heads.defaults, guess(trained));
+    write_exit_heads(file.path(), trained.heads);
+    std::swap(trained.heads.table, part_table_);
+    trained.heads.defaults = guessed;
+    const ExitHeads heads = ExitHeads::open(file.path(), model_.gguf(), model_.config());
+    return tune_shipped(
+        model_, heads,
+        {texts_, first_unseen(), static_cast<float>(flags_.self_temp), flags_.train.seed});
+  }
+
+  void write(const TrainedHeads& trained) {
+    // Whole or not at all: a model that finds half a file beside it would refuse to start.
+    const TemporaryFile file(target_);
+    write_exit_heads(file.path(), trained.heads);
+    ExitHeads::open(file.path(), model_.gguf(), model_.config());
+    std::error_code error;
+    fs::rename(file.path(), target_, error);
+    if (error) {
+      throw Error(ErrorCode::kFile,
+                  format("%s: cannot write: %s", flags_.out.c_str(), error.message().c_str()));
+    }
+    if (flags_.report.empty()) return;
+    ReportSource source = {model_.path(), "", model_.config().n_layers};
+    for (const std::string& path : flags_.data)
+      source.data += (source.data.empty() ? "" : ", ") + path;
+    write_file(flags_.report, report_html(trained, source));
+  }
+
+  std::string agreement(const TrainedHeads& trained) const {
+    std::string out =
+        "\nhow often a head's guess is the model's token, of the tokens for validation:\n\n";
+    out += format("%8s", "layer");
+    for (const HeadKind kind : flags_.train.kinds) out += format("  %9s", head_kind_name(kind));
+    out += "\n";
+    for (const int layer : flags_.train.layers) {
+      out += format("%8d", layer);
+      for (const HeadKind kind : flags_.train.kinds) {
+        const auto report =
+            std::find_if(trained.reports.begin(), trained.reports.end(),
+                         [&](const HeadReport& r) { return r.kind == kind && r.layer == layer; });
+        out += report != trained.reports.end() ? format("  %7.1f %%", 100 * report->agreement)
+                                               : format("  %9s", "-");
+      }
+      out += "\n";
+    }
+    return out;
+  }
+
+  std::string table_text(const NewDraftTable& made) const {
+    if (made.empty()) return "\ntable      none: nothing to make it from\n";
+    const DraftTable table(made.arrays());
+    std::string out = format("\ntable      %s contexts of up to %d tokens, %s",
+                             count_text(static_cast<int64_t>(table.contexts())).c_str(),
+                             table.max_context(), size_text(table.bytes()).c_str());
+    if (table_report_.tokens > 0) {
+      out +=
+          format("; right %.1f %%, sure of %.1f %% of %s unseen tokens", 100 * table_report_.right,
+                 100 * table_report_.confidence, count_text(table_report_.tokens).c_str());
+    }
+    return out + "\n";
+  }
+
+  std::string summary(const TrainedHeads& trained) const {
+    std::string out = format("data       %s dialogues, %s pieces of plain text%s\n",
+                             count_text(corpus_.dialogues).c_str(),
+                             count_text(std::ssize(corpus_.texts) - corpus_.dialogues).c_str(),
+                             flags_.self_generate > 0 ? "; replies written by the model" : "");
+    if (!flags_.train.kinds.empty()) {
+      out += format("learnt     %s tokens; %s more kept for validation\n",
+                    count_text(trained.rows).c_str(), count_text(trained.validation_rows).c_str());
+    }
+    out += format("time       %s in this run, training %s in all\n", time_text(seconds()).c_str(),
+                  time_text(trained.seconds).c_str());
+    if (!flags_.train.kinds.empty()) out += agreement(trained);
+    if (flags_.makes_table()) out += table_text(trained.heads.table);
+    std::error_code error;
+    const auto bytes = fs::file_size(flags_.out, error);
+    const HeadDefaults& defaults = trained.heads.defaults;
+    out += format(
+        "\nheads      %s, %s%s\n", terminal_text(flags_.out).c_str(),
+        size_text(error ? 0 : bytes).c_str(),
+        shortlist_.empty() ? "" : format(", shortlist of %zu tokens", shortlist_.size()).c_str());
+    if (!defaults.check_layers.empty()) {
+      out += format("settings   %s (%s)\n", describe_settings(defaults).c_str(),
+                    settings_from_.c_str());
+    }
+    const bool beside = flags_.out == sidecar_heads(model_.path());
+    const std::string model = flags_.model.model.empty() ? "" : " -m " + flags_.model.model;
+    out += "next       specbound tune" + terminal_text(model) +
+           (beside ? "" : " --heads " + terminal_text(flags_.out)) + "\n";
+    return out;
+  }
+
+  TrainHeadsFlags flags_;
+  Clock::time_point start_;
+  LoadedModel model_;
+  Corpus corpus_;
+  const ChatTemplate* chat_template_ = nullptr;  // if there are dialogues
+  std::vector<const CorpusText*> order_;         // shuffled
+  std::vector<TrainingText> texts_;
+  int64_t learnt_ = 0;  // tokens, in texts_
+  std::vector<int32_t> shortlist_;
+  NewDraftTable part_table_;  // of the texts before first_unseen()
+  DraftTableReport table_report_;
+  std::string target_;         // what the output is, links resolved
+  std::string settings_from_;  // how the file came to its settings, in words
+};
+
+int run(TrainHeadsFlags& given) {
+  given.check();
+  catch_interrupts();
+  return Training(std::move(given)).run();
+}
+
+const CommandOf<TrainHeadsFlags> kTrainHeads(
+    {.rank = 60,
+     .name = "train-heads",
+     .summary = "train exit heads, which make a model fast, on texts like yours",
+     .text =
+         "Train exit heads for a model and write them beside it, where run and chat find them. The "
+         "summary goes to stdout, everything else to stderr.",
+     .footer = kTeaching},
+    add_train_heads_flags, run);
+
+}  // namespace
+
+}  // namespace specbound::train_heads_command

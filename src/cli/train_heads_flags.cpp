@@ -1,0 +1,284 @@
+#include "cli/train_heads_flags.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "error.h"
+#include "runtime/number_text.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr int64_t kMaxTokens = int64_t{1} << 40;
+constexpr int kMaxLayer = 100000;
+
+Flag& add_count(Flags& flags, const std::string& name, int64_t& value,
+                const std::string& description) {
+  const auto read = [&value](const std::string& text) {
+    const auto number = parse_int(text);
+    if (!number || *number < 1 || *number > kMaxTokens) return false;
+    value = *number;
+    return true;
+  };
+  return flags.add_read(name, "a whole number from 1 to 2^40", read, description).type("N");
+}
+
+void add_data_flags(Flags& flags, TrainHeadsFlags& given) {
+  const std::string group = "What is learnt";
+  flags
+      .add_files("--data", given.data,
+                 "texts to learn from, - for stdin; may be given several times: .jsonl with a "
+                 "dialogue {\"messages\": [{\"role\", \"content\"}, ...]}, a bare list of messages "
+                 "or a {\"text\": ...} a line, .txt with plain text, .xz with either")
+      .group(group);
+  add_count(flags, "--self-generate", given.self_generate,
+            "let the model write the replies itself, N tokens of them, half greedy, half sampled, "
+            "and learn those: what it writes is what the heads will have to guess (default: none)")
+      .group(group);
+  flags
+      .add_real(
+          "--self-temp", 0.01, 10, [&given](double t) { given.self_temp = t; },
+          "temperature of the sampled half (default 0.7)")
+      .group(group);
+  add_count(flags, "--max-tokens", given.max_tokens,
+            "tokens to learn from at most (default 200000, --quick 40000; with --self-generate all "
+            "of them)")
+      .group(group);
+}
+
+void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
+  const std::string group = "Heads";
+  flags
+      .add_read(
+          "--kinds", "kinds among chained, folded, full and table, as chained,folded",
+          [&given](const std::string& text) {
+            auto kinds = parse_kinds(text);
+            if (!kinds) return false;
+            given.table = std::erase(*kinds, HeadKind::kTable) > 0;
+            given.train.kinds = std::move(*kinds);
+            return true;
+          },
+          "chained (sees the state before its row too), folded (cheapest), full (the paper's: "
+          "whole vocabulary, dear), table (what followed the same tokens; free) (default "
+          "chained,folded, with --self-generate table too)")
+      .type("LIST")
+      .group(group);
+  flags
+      .add_read(
+          "--layers", "layers as 0,1,2,4 or 1-10",
+          [&given](const std::string& text) {
+            auto layers = parse_layers(text);
+            if (layers) given.layers = std::move(*layers);
+            return layers.has_value();
+          },
+          "layers to put heads behind, as 0,1,2,4 or 1-10; 0, before any layer, is for chained "
+          "ones (default: more of the shallow ones)")
+      .type("LIST")
+      .group(group);
+  flags
+      .add_int(
+          "--shortlist", given.shortlist, 1, 1 << 24,
+          "tokens that chained and folded heads can guess, the most frequent (default 1024, or "
+          "8192 of a vocabulary above 16384; rounded up to a multiple of 16)")
+      .group(group)
+      .command_line_only();  // run's says how many of these are looked at
+}
+
+void add_training_flags(Flags& flags, TrainHeadsFlags& given) {
+  const std::string group = "Training";
+  flags.add_switch("--quick", given.train.quick, "least squares only: good heads in little time")
+      .group(group);
+  flags
+      .add_int("--epochs", given.train.epochs, 1, 100000,
+               format("passes over what is learnt (default %d)", given.train.epochs))
+      .group(group);
+  flags
+      .add_real(
+          "--lr", 1e-9, 10,
+          [&given](double rate) { given.train.learning_rate = static_cast<float>(rate); },
+          format("learning rate (default %g)", static_cast<double>(given.train.learning_rate)))
+      .group(group);
+  flags
+      .add_real(
+          "--minutes", 0.01, 1e6, [&given](double minutes) { given.minutes = minutes; },
+          "stop training this long after the start, whatever is left (default: no limit)")
+      .group(group);
+  flags
+      .add_switch(
+          "--no-tune", given.no_tune,
+          "put guessed settings into the file; without it, those that were fastest by replay "
+          "of texts that the model wrote, under costs measured here (with --self-generate)")
+      .group(group);
+  flags
+      .add_read(
+          "--seed", "a whole number from 0 to 18446744073709551615",
+          [&given](const std::string& text) {
+            const auto seed = parse_uint(text);
+            if (seed) given.train.seed = *seed;
+            return seed.has_value();
+          },
+          "the same seed and data give the same weights, with --no-tune the same file (default 0)")
+      .type("N")
+      .group(group);
+}
+
+void add_file_flags(Flags& flags, TrainHeadsFlags& given) {
+  const std::string group = "Files";
+  flags
+      .add_output_file(
+          "-o,--output", given.out,
+          "heads file to write (default: NAME.heads.gguf beside the model, where it is "
+          "found by itself)")
+      .group(group);
+  flags.add_output_file("--report", given.report, "write a page with curves and tables too, HTML")
+      .group(group);
+  flags
+      .add_file(
+          "--features-dir", given.folder,
+          "folder for hidden states while it runs (default: OUTPUT.training); emptied at the end, "
+          "left for the next run after a kill")
+      .type("DIR")
+      .group(group);
+  flags
+      .add_read(
+          "--max-disk", "a size from 1M to 1000T, as 500M or 8G",
+          [&given](const std::string& text) {
+            const auto size = parse_size(text);
+            if (!size || *size < 1'000'000 || *size > 1'000'000'000'000'000) return false;
+            given.max_disk = *size;
+            return true;
+          },
+          "bytes of hidden states at most, as 500M or 8G (default 4G)")
+      .type("SIZE")
+      .group(group);
+  flags
+      .add_switch(
+          "--resume", given.resume,
+          "insist on going on with a training that was killed; without it that happens when "
+          "there is one")
+      .group(group)
+      .command_line_only();
+  flags.add_switch("--fresh", given.fresh, "start over even if there is one")
+      .group(group)
+      .command_line_only();
+}
+
+}  // namespace
+
+std::optional<std::vector<HeadKind>> parse_kinds(std::string_view text) {
+  std::vector<HeadKind> kinds;
+  for (const std::string_view name : split(text, ',')) {
+    const auto kind = parse_head_kind(name);
+    if (!kind || *kind == HeadKind::kHybrid ||
+        std::find(kinds.begin(), kinds.end(), *kind) != kinds.end())
+      return std::nullopt;
+    kinds.push_back(*kind);
+  }
+  return kinds;
+}
+
+std::optional<std::vector<int>> parse_layers(std::string_view text) {
+  std::vector<int> layers;
+  for (const std::string_view part : split(text, ',')) {
+    const size_t dash = part.find('-');
+    const auto first = parse_int(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : parse_int(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last > kMaxLayer) return std::nullopt;
+    for (int64_t l = *first; l <= *last; ++l) layers.push_back(static_cast<int>(l));
+    if (layers.size() > kMaxLayer) return std::nullopt;
+  }
+  std::sort(layers.begin(), layers.end());
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  return layers;
+}
+
+std::optional<uint64_t> parse_size(std::string_view text) {
+  double unit = 1;
+  constexpr std::string_view kUnits = "KMGT";
+  if (!text.empty()) {
+    const size_t at = kUnits.find(text.back());
+    if (at != std::string_view::npos) {
+      unit = std::pow(1000.0, static_cast<double>(at + 1));
+      text.remove_suffix(1);
+    }
+  }
+  const auto number = parse_number(text);
+  if (!number || *number < 0 || *number * unit >= 0x1p63) return std::nullopt;
+  return static_cast<uint64_t>(*number * unit);
+}
+
+bool TrainHeadsFlags::has(HeadKind kind) const {
+  return std::find(train.kinds.begin(), train.kinds.end(), kind) != train.kinds.end();
+}
+
+TrainingFolder::Begin TrainHeadsFlags::begin() const {
+  return resume  ? TrainingFolder::Begin::kResume
+         : fresh ? TrainingFolder::Begin::kFresh
+                 : TrainingFolder::Begin::kAny;
+}
+
+int64_t TrainHeadsFlags::max_learnt_tokens() const {
+  if (max_tokens > 0) return max_tokens;
+  if (self_generate > 0) return std::numeric_limits<int64_t>::max();
+  return train.quick ? 40000 : 200000;
+}
+
+std::vector<int> TrainHeadsFlags::head_layers(int n_layers) const {
+  const bool chained = has(HeadKind::kChained);
+  const int first = chained ? 0 : 1;
+  if (n_layers < 2) {
+    throw Error(ErrorCode::kUsage,
+                format("the model has %d layer: heads need two, one to leave behind", n_layers));
+  }
+  if (!layers.empty()) {
+    if (layers.front() < first || layers.back() >= n_layers) {
+      throw Error(ErrorCode::kUsage,
+                  format("--layers: expected %d to %d%s, found %d", first, n_layers - 1,
+                         chained ? "" : " (0 is for chained heads)",
+                         layers.front() < first ? layers.front() : layers.back()));
+    }
+    return layers;
+  }
+  // 1 2 3 4 6 8 12 16 24 ..: what a deep exit saves is little, and so is the need for choice there.
+  const bool only_chained = chained && train.kinds.size() == 1;
+  const int deepest = only_chained ? train.deepest_chained : 3 * n_layers / 4;
+  std::vector<int> chosen;
+  if (chained) chosen.push_back(0);
+  for (int l = 1, step = 1; l < n_layers && l <= deepest; l += step) {
+    chosen.push_back(l);
+    if (l >= 4 && (l & (l - 1)) == 0) step = l / 2;
+  }
+  return chosen;
+}
+
+int TrainHeadsFlags::shortlist_size(int vocab_size) const {
+  const int asked = shortlist > 0 ? shortlist : vocab_size > 16384 ? 8192 : 1024;
+  return std::min((asked + 15) / 16 * 16, vocab_size);
+}
+
+void TrainHeadsFlags::check() const {
+  if (data.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "expected --data FILE with texts to learn from, such as chat.jsonl with lines "
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": "
+                "\"assistant\", \"content\": \"Hello!\"}]}");
+  }
+  if (train.kinds.empty() && !report.empty()) {
+    throw Error(ErrorCode::kUsage, "--report: tells of trained heads, found --kinds table alone");
+  }
+  if (resume && fresh) {
+    throw Error(ErrorCode::kUsage, "--resume goes on, --fresh starts over: give one of them");
+  }
+}
+
+void add_train_heads_flags(Flags& flags, TrainHeadsFlags& given) {
+  add_data_flags(flags, given);
+  add_head_flags(flags, given);
+  add_training_flags(flags, given);
+  add_file_flags(flags, given);
+  add_model_flags(flags, given.model);
+}
+
+}  // namespace specbound

@@ -1,0 +1,53 @@
+// What `specbound train-heads` is asked to do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/common_flags.h"
+#include "train/head_trainer.h"
+#include "train/training_folder.h"
+
+namespace specbound {
+
+struct TrainHeadsFlags {
+  ModelOptions model;
+  std::vector<std::string> data;
+  std::string out;            // empty: beside the model
+  std::vector<int> layers;    // empty: chosen for the model
+  int64_t self_generate = 0;  // tokens; 0: learn from the data as it is
+  double self_temp = 0.7;
+  int64_t max_tokens = 0;  // 0: see max_learnt_tokens()
+  int shortlist = 0;       // 0: chosen for the vocabulary
+  double minutes = 0;      // 0: no limit
+  std::string folder;      // empty: beside the output
+  uint64_t max_disk = 4'000'000'000;
+  bool resume = false, fresh = false;
+  bool no_tune = false;
+  std::string report;         // empty: none
+  std::optional<bool> table;  // whether to make a draft table; unset: of what the model writes
+  TrainOptions train;         // kinds that are trained, quick, epochs, learning rate, seed
+
+  bool has(HeadKind kind) const;
+  bool makes_table() const { return table.value_or(self_generate > 0); }
+  TrainingFolder::Begin begin() const;
+  int64_t max_learnt_tokens() const;
+  // Ascending; those that heads of the kinds can be put at. Throws Error(kUsage) for a layer that
+  // is none of the model's.
+  std::vector<int> head_layers(int n_layers) const;
+  // Tokens of the file's list: a multiple of 16, or the vocabulary.
+  int shortlist_size(int vocab_size) const;
+  // Throws Error(kUsage) for flags that contradict each other.
+  void check() const;
+};
+
+void add_train_heads_flags(Flags& flags, TrainHeadsFlags& given);
+
+// Lists as the flags take them. nullopt: none.
+std::optional<std::vector<HeadKind>> parse_kinds(std::string_view text);
+std::optional<std::vector<int>> parse_layers(std::string_view text);  // "0,2,4-8"; ascending
+std::optional<uint64_t> parse_size(std::string_view text);            // bytes: "4G", "500M"
+
+}  // namespace specbound

@@ -1,0 +1,72 @@
+#include "decode/row_sampler.h"
+
+#include <optional>
+
+#include "error.h"
+
+namespace specbound {
+
+DrawPlace RowSampler::place(uint32_t reply, std::span<const int32_t> history) const {
+  return {sampler_.params().seed, reply, static_cast<uint32_t>(history.size())};
+}
+
+void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, bool distributions) {
+  DeviceSampling* device = distributions ? nullptr : backend_.device_sampling();
+  drawn_ = device != nullptr;
+  const size_t needed = static_cast<size_t>(drawn_ ? 1 : n) * backend_.config().vocab_size;
+  if (logits_.size() < needed) logits_.resize(needed);
+  if (device) {
+    device->draw(0, n, sampler_.rule(reply), text, draws_.data());
+  } else {
+    backend_.logits(0, n, logits_.data());
+  }
+}
+
+int32_t RowSampler::token(int slot, uint32_t reply, std::span<const int32_t> history) {
+  const DrawPlace at = place(reply, history);
+  if (drawn_) {
+    if (const auto token = sampler_.take(draws_[slot], at)) return *token;
+  }
+  return sampler_.sample(logits_of(slot), history, at);
+}
+
+void RowSampler::distribution(int slot, std::span<const int32_t> history, TokenDistribution& out) {
+  SB_CHECK(!drawn_);
+  sampler_.distribution(logits_of(slot), history, out);
+}
+
+// Of a row that was started.
+std::span<const float> RowSampler::logits_of(int slot) {
+  const size_t vocab_size = backend_.config().vocab_size;
+  if (!drawn_) return std::span(logits_).subspan(slot * vocab_size, vocab_size);
+  backend_.logits(slot, 1, logits_.data());
+  return std::span(logits_).first(vocab_size);
+}
+
+RowSampler::Check RowSampler::check(int head, const Row& row, float temperature, bool with_margin) {
+  Check check(*this, row);
+  const SamplingParams& params = sampler_.params();
+  // The draw of a greedy sampler is the peak that the check has found.
+  const bool is_peak = !with_margin && params.temperature == 0 && params.repeat_penalty == 1;
+  DeviceSampling* device = is_peak ? nullptr : backend_.device_sampling();
+  if (device) {
+    check.peak = device->exit_draw(head, row.slot, temperature, sampler_.rule(row.reply),
+                                   row.history, check.drawn_.emplace());
+    return check;
+  }
+  check.peak = backend_.exit_check(head, row.slot, temperature);
+  if (is_peak) check.drawn_ = RowDraw{.token = check.peak.token};
+  return check;
+}
+
+int32_t RowSampler::Check::token(double* margin) const {
+  const DrawPlace at = rows_.place(row_.reply, row_.history);
+  if (drawn_) {
+    if (const auto token = rows_.sampler_.take(*drawn_, at, margin)) return *token;
+  }
+  const std::span<const float> z = rows_.backend_.exit_logits();
+  const std::span<const int32_t> ids = row_.ids.empty() ? row_.ids : row_.ids.first(z.size());
+  return rows_.sampler_.sample(z, row_.history, at, ids, margin);
+}
+
+}  // namespace specbound

@@ -1,0 +1,67 @@
+// From rows in the backend to the tokens after them, by the sampler's rule: on the device where the
+// backend samples there, so that no logits come over but where the head of a row does not decide;
+// by the sampler on their logits elsewhere. The same tokens either way.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "decode/sampler.h"
+#include "engine/backend.h"
+
+namespace specbound {
+
+class RowSampler {
+ public:
+  RowSampler(Backend& backend, Sampler& sampler) : backend_(backend), sampler_(sampler) {}
+
+  // Where in the noise the token after `history` is drawn, in reply `reply`.
+  DrawPlace place(uint32_t reply, std::span<const int32_t> history) const;
+
+  // Rows [0, n) of reply `reply` have come through all layers; `text` ends with the last of them.
+  // With `distributions` that of any of them may be asked for too.
+  void start(int n, uint32_t reply, std::span<const int32_t> text, bool distributions = false);
+  // The token after row `slot` of them; `history` ends with that row.
+  int32_t token(int slot, uint32_t reply, std::span<const int32_t> history);
+  // What that token is drawn from, for a temperature above 0, after a start for distributions.
+  void distribution(int slot, std::span<const int32_t> history, TokenDistribution& out);
+
+  // What an exit head looks at: row `slot`, with which `history` ends. `ids`: whose logits the head
+  // gives, and maybe more; empty: 0, 1, 2, ...
+  struct Row {
+    int slot = 0;
+    uint32_t reply = 0;
+    std::span<const int32_t> history, ids;
+  };
+  // An exit head's check of a row, and the token after it by the head's logits, which is drawn when
+  // it is asked for: before the next check.
+  class Check {
+   public:
+    ExitPeak peak;
+    // `margin`, for a check that was asked for it: as for Sampler::sample.
+    int32_t token(double* margin = nullptr) const;
+
+   private:
+    friend class RowSampler;
+    Check(RowSampler& rows, const Row& row) : rows_(rows), row_(row) {}
+
+    RowSampler& rows_;
+    Row row_;
+    std::optional<RowDraw> drawn_;  // what the check has left to draw from; else logits
+  };
+  Check check(int head, const Row& row, float temperature, bool with_margin = false);
+
+ private:
+  std::span<const float> logits_of(int slot);
+
+  Backend& backend_;
+  Sampler& sampler_;
+  bool drawn_ = false;                   // the rows that were started, by the device
+  std::array<RowDraw, kMaxRows> draws_;  // [slot], likewise
+  std::vector<float> logits_;  // (rows, vocab_size); where the device drew: (1, vocab_size)
+};
+
+}  // namespace specbound

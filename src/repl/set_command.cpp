@@ -1,0 +1,201 @@
+#include "repl/set_command.h"
+
+#include <algorithm>
+
+#include "error.h"
+#include "terminal/flag_names.h"
+
+namespace specbound {
+
+namespace {
+
+std::string without_dashes(std::string_view name) {
+  while (name.starts_with("-")) name.remove_prefix(1);
+  return std::string(name);
+}
+
+[[noreturn]] void unknown(const std::string& name) {
+  throw Error(ErrorCode::kUsage,
+              format("/set: no setting \"%s\"; /set lists them", printable(name).c_str()));
+}
+
+std::string on_off(bool on) {
+  return on ? "on" : "off";
+}
+
+std::string number(double value) {
+  return format("%g", value);
+}
+
+const char* preset_name(Preset preset) {
+  return preset == Preset::kPaper ? "paper" : preset == Preset::kShipped ? "shipped" : "tuned";
+}
+
+// Those of `there` that --check-layers names; a layer that is not there as itself, to be refused.
+std::vector<int> layers_of(const std::vector<LayerRange>& ranges, const std::vector<int>& there) {
+  if (ranges.empty()) return there;
+  std::vector<int> layers;
+  for (const auto& [first, last] : ranges) {
+    const auto begin = std::ranges::lower_bound(there, first);
+    const auto end = std::ranges::upper_bound(there, last);
+    if (begin == end) layers.push_back(first);
+    layers.insert(layers.end(), begin, end);
+  }
+  return layers;
+}
+
+// Settings of the SpecBound drafter that can change between rounds.
+bool is_drafting(const std::string& name) {
+  constexpr std::string_view kNames[] = {"d-max",        "tau",           "alpha",
+                                         "check-layers", "no-anneal",     "no-depth-bound",
+                                         "w-max",        "no-width-bound"};
+  return std::ranges::count(kNames, name) > 0;
+}
+
+}  // namespace
+
+std::vector<std::string> SetCommand::names() const {
+  std::vector<std::string> names;
+  for (const SettingFlag& flag : flags_) names.push_back(flag.name);
+  return names;
+}
+
+std::vector<std::string> SetCommand::values(const std::string& name) const {
+  const SettingFlag* flag = find(name);
+  return flag ? flag->words : std::vector<std::string>();
+}
+
+const SettingFlag* SetCommand::find(std::string_view name) const {
+  const auto found = std::ranges::find(flags_, without_dashes(name), &SettingFlag::name);
+  return found == flags_.end() ? nullptr : &*found;
+}
+
+std::string SetCommand::list() const {
+  std::string out;
+  for (const std::string& name : names()) {
+    out += format("%-16s %s\n", name.c_str(), value_of(name).c_str());
+  }
+  return out + with_flags(speculation_.description()) + '\n';
+}
+
+std::string SetCommand::show(std::string_view name) const {
+  const std::string plain = without_dashes(name);
+  if (!find(plain)) unknown(plain);
+  return plain + ' ' + value_of(plain);
+}
+
+std::string SetCommand::value_of(const std::string& name) const {
+  const SamplingParams& sampling = session_.sampler().params();
+  if (name == "repeat-penalty") return number(sampling.repeat_penalty);
+  if (name == "repeat-last-n") return std::to_string(sampling.repeat_last_n);
+  if (name == "top-k") return std::to_string(sampling.top_k);
+  if (name == "top-p") return number(sampling.top_p);
+  if (name == "min-p") return number(sampling.min_p);
+  if (name == "temp") return number(sampling.temperature);
+  if (name == "seed") return std::to_string(sampling.seed);
+
+  const std::string drafter = speculation_.drafter();
+  if (name == "spec") return on_off(speculation_.active());
+  if (name == "speculator") return given_.speculator;
+  if (name == "heads") return given_.heads.empty() ? "(those beside the model)" : given_.heads;
+  if (name == "ngram-max") return std::to_string(given_.ngram_max);
+  if (name == "model-draft") return given_.draft_model.empty() ? "(none)" : given_.draft_model;
+  if (name == "accept") {
+    return given_.acceptance == Acceptance::kRejection ? "rejection" : "coupled";
+  }
+  if (name == "controller") return on_off(speculation_.controls());
+  if (name == "exit-layer") {
+    if (given_.speculator != "layerskip") return "(not used: layerskip does not draft)";
+    return layer_list(speculation_.params().check_layers);
+  }
+  const DraftVerify* draft_verify = speculation_.draft_verify();
+  if (name == "skip-layers") {
+    return draft_verify ? layer_list(draft_verify->params().skipped)
+                        : "(not used: draft-verify does not draft)";
+  }
+  if (speculation_.head_layers().empty()) {
+    const DraftModel* draft_model = speculation_.draft_model();
+    const Speculator* speculator = speculation_.speculator();
+    if (name == "tau" && draft_verify) return number(draft_verify->params().tau);
+    if (name == "tau" && draft_model) return number(draft_model->tau());
+    if (name == "w-max" && speculator) return std::to_string(speculator->drafter().width());
+    return "(not used: no exit heads draft)";
+  }
+  const SpecBoundParams params = speculation_.params();
+  if (name == "preset") return preset_name(speculation_.preset());
+  if (name == "d-max") return std::to_string(params.d_max);
+  if (name == "tau") return number(params.tau);
+  if (name == "alpha") return number(params.alpha);
+  if (name == "check-layers") return layer_list(params.check_layers);
+  if (name == "no-anneal") return on_off(!params.anneal);
+  if (name == "no-depth-bound") return on_off(!params.depth_bound);
+  if (name == "w-max") return std::to_string(params.w_max);
+  if (name == "no-width-bound") return on_off(!params.width_bound);
+  if (name == "head") return given_.head.empty() ? "(" + drafter + ")" : given_.head;
+  if (name == "shortlist") {
+    return speculation_.shortlist() > 0 ? std::to_string(speculation_.shortlist())
+                                        : "(not used by " + drafter + ")";
+  }
+  if (name == "table-tau") {
+    return given_.table_tau ? number(*given_.table_tau) : "(the heads file's, or tau)";
+  }
+  if (name == "confidence") return given_.rule == ConfidenceRule::kMargin ? "margin" : "p";
+  SB_CHECK(!"a flag whose value nobody shows");
+  return {};
+}
+
+void SetCommand::set(std::string_view name, const std::string& value) {
+  const SettingFlag* flag = find(name);
+  if (!flag) unknown(without_dashes(name));
+  SamplingOptions sampling;
+  sampling.params = session_.sampler().params();
+  const SpecBoundParams params = speculation_.params();
+  // LayerSkip and AdaDecode begin without these: as on the command line, a value brings them back.
+  const auto leaves_out = [&](bool there, const char* back) {
+    return !there && !(given_.fixed_exits() && flag->name == back);
+  };
+  SpeculationOptions speculation;
+  speculation.specbound.no_anneal = leaves_out(params.anneal, "alpha");
+  speculation.specbound.no_depth_bound = leaves_out(params.depth_bound, "d-max");
+  speculation.specbound.no_width_bound = leaves_out(params.width_bound, "w-max");
+  flag->read(value, sampling, speculation);
+  if (flag->samples) {
+    set_sampling(flag->name, sampling);
+  } else {
+    set_speculation(flag->name, speculation);
+  }
+}
+
+void SetCommand::set_sampling(const std::string& name, const SamplingOptions& read) {
+  session_.set_sampling(name == "seed" ? read.resolve() : read.params);
+}
+
+void SetCommand::set_speculation(const std::string& name, const SpeculationOptions& read) {
+  if (name != "spec" && name != "preset" && !is_drafting(name)) {
+    throw Error(ErrorCode::kUsage,
+                format("--%s cannot change while the program runs: start it again with the flag",
+                       name.c_str()));
+  }
+  struct Attach {  // also where something throws: the speculator may be another object then
+    Session& session;
+    Speculation& speculation;
+    ~Attach() { session.set_speculator(speculation.speculator()); }
+  } attach{session_, speculation_};
+  if (name == "spec") {
+    if (!speculation_.set_active(*read.on)) {
+      throw Error(ErrorCode::kUsage, speculation_.description());
+    }
+  } else if (name == "preset") {
+    speculation_.choose(read.specbound.preset);
+  } else {
+    SpecBoundParams params = read.specbound.without_layers(speculation_.params());
+    if (read.specbound.check_layers) {
+      params.check_layers = layers_of(*read.specbound.check_layers, speculation_.head_layers());
+    }
+    speculation_.change(params,
+                        {.thresholds = name == "tau" || name == "alpha" || name == "no-anneal",
+                         .width = name == "w-max" || name == "no-width-bound"});
+  }
+}
+
+}  // namespace specbound

@@ -1,0 +1,61 @@
+// What can draft: one row of a table for each, and for those that look at no exit heads what they
+// are made of. A new drafter is a row here, and what it drafts with. docs/architecture.md 9.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "decode/speculator.h"
+#include "model/gguf.h"
+#include "runtime/load_watcher.h"
+#include "runtime/speculation_options.h"
+
+namespace specbound {
+
+class Backend;
+class LoadedModel;
+
+// A drafter that needs no exit heads.
+class OtherDrafter {
+ public:
+  virtual ~OtherDrafter() = default;
+  // Before it first drafts: brings what it needs beside the backend, once. Throws as loading does.
+  virtual void begin(Backend& backend, const LoadWatcher& watcher);
+  // nullptr until begin(), where that has something to do.
+  virtual Speculator* speculator() = 0;
+  virtual std::string name() const = 0;         // "prompt lookup"
+  virtual std::string description() const = 0;  // "ngram, prompt lookup of up to ..."
+  // The file of a second model; nullptr: none.
+  virtual const Gguf* second_model() const { return nullptr; }
+};
+
+struct DrafterSetting {
+  const SpeculationOptions& options;
+  int n_layers;
+  int width;                  // rows of a round
+  const LoadedModel* target;  // nullptr where there are only its files
+};
+
+// An option that is for one drafter alone.
+struct OwnOption {
+  const char* name;   // as errors have it
+  const char* value;  // the one that needs the drafter, as "=rejection"; empty: any
+  bool (*given)(const SpeculationOptions&);
+  void (*drop)(SpeculationOptions&);
+  const char* required;  // what the drafter cannot do without; nullptr: it can
+};
+
+struct DrafterKind {
+  const char* name;   // as SpeculationOptions::speculator has it
+  bool exits_early;   // rows leave the model early
+  bool own_settings;  // ... where another paper says, without presets
+  std::span<const OwnOption> options;
+  std::unique_ptr<OtherDrafter> (*make)(const DrafterSetting&);  // nullptr: exit heads draft
+};
+std::span<const DrafterKind> drafter_kinds();
+// nullptr: there is none of that name.
+const DrafterKind* find_drafter(std::string_view name);
+
+}  // namespace specbound

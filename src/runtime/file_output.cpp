@@ -1,0 +1,146 @@
+#include "runtime/file_output.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Error write_error(const std::string& path, int error) {
+  return Error(ErrorCode::kFile,
+               format("%s: cannot write: %s", path.c_str(), std::strerror(error)));
+}
+
+// A regular file, or one that is yet to be made: safe to rename over.
+bool is_replaceable(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  return !fs::exists(status) || fs::is_regular_file(status);
+}
+
+// The stream that the file at `path` already is, or -1.
+int standard_stream(const std::string& path) {
+  struct stat file = {}, stream = {};
+  if (stat(path.c_str(), &file) != 0) return -1;
+  for (const int fd : {STDERR_FILENO, STDOUT_FILENO}) {
+    if (fstat(fd, &stream) == 0 && stream.st_dev == file.st_dev && stream.st_ino == file.st_ino &&
+        (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY) {
+      return fd;
+    }
+  }
+  return -1;
+}
+
+// Slips of the hand such as `--trace model.gguf` must not cost a model.
+void refuse_model(const std::string& path) {
+  if (!is_replaceable(path)) return;
+  char magic[4] = {};
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool model = fd >= 0 && read(fd, magic, 4) == 4 && std::memcmp(magic, "GGUF", 4) == 0;
+  if (fd >= 0) close(fd);
+  if (model) {
+    throw Error(ErrorCode::kFile,
+                path + ": this is a GGUF file, which is not written over: give another name");
+  }
+}
+
+// Closes the file. 0 or an errno.
+int write_all(int fd, std::string_view text) {
+  int error = 0;
+  while (!text.empty() && error == 0) {
+    const ssize_t n = write(fd, text.data(), text.size());
+    if (n < 0 && errno != EINTR) error = errno;
+    if (n > 0) text.remove_prefix(n);
+  }
+  if (close(fd) != 0 && error == 0) error = errno;
+  return error;
+}
+
+}  // namespace
+
+void check_writable(const std::string& path) {
+  refuse_model(path);
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) throw write_error(path, EISDIR);
+  if (fs::exists(path, ignored) && access(path.c_str(), W_OK) != 0) throw write_error(path, errno);
+  if (!is_replaceable(path)) return;
+  fs::path folder = fs::weakly_canonical(path, ignored).parent_path();
+  if (folder.empty()) folder = ".";
+  if (access(folder.c_str(), W_OK | X_OK) != 0) throw write_error(path, errno);
+}
+
+void check_new_file(const std::string& path) {
+  check_writable(path);
+  if (!is_replaceable(path)) {
+    throw Error(ErrorCode::kFile,
+                path + ": expected the name of a file to write, found a device or a pipe");
+  }
+}
+
+void check_distinct(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || standard_stream(a) >= 0 || !is_replaceable(a)) return;
+  std::error_code ignored;
+  if (fs::equivalent(a, b, ignored) || fs::weakly_canonical(fs::absolute(a), ignored) ==
+                                           fs::weakly_canonical(fs::absolute(b), ignored)) {
+    throw Error(ErrorCode::kUsage,
+                a + ": two outputs would go to this file, the later over the earlier: give each a "
+                    "file of its own");
+  }
+}
+
+bool shares_stdout(const std::string& path) {
+  std::error_code ignored;
+  return standard_stream(path) == STDOUT_FILENO &&
+         fs::weakly_canonical(path, ignored) != "/dev/null";
+}
+
+int open_output(const std::string& path) {
+  refuse_model(path);
+  const int stream = standard_stream(path);
+  const int fd =
+      stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 3)
+                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+  if (fd < 0) throw write_error(path, errno);
+  return fd;
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  const int stream = standard_stream(path);
+  if (stream >= 0 || !is_replaceable(path)) {
+    std::fflush(stdout);  // what was said before comes before
+    const int fd =
+        stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 3) : open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    const int error = fd < 0 ? errno : write_all(fd, text);
+    if (error != 0) throw write_error(path, error);
+    return;
+  }
+  std::error_code ignored;
+  fs::path target = fs::weakly_canonical(path, ignored);  // write through symbolic links
+  if (target.empty()) target = path;
+  const std::string temporary = target.string() + format(".%d.tmp", static_cast<int>(getpid()));
+  struct stat old = {};
+  const bool replaces = stat(target.c_str(), &old) == 0;
+  // What stood there may be private: never readable by more people than it was.
+  const int fd =
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, replaces ? 0600 : 0666);
+  if (fd >= 0 && replaces) (void)fchmod(fd, old.st_mode & 07777);
+  int error = fd < 0 ? errno : write_all(fd, text);
+  if (error == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
+  if (error != 0) {
+    if (fd >= 0) unlink(temporary.c_str());
+    throw write_error(path, error);
+  }
+}
+
+}  // namespace specbound

@@ -1,0 +1,78 @@
+// A model with everything it stands on, in order of dependence, in two steps: opening, which is
+// quick and enough to make prompts, and loading, after which it runs: on a GPU or on the CPU, as
+// options and machine have it. Loading tells a watcher what was loaded and what it runs on: nothing
+// is silent.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/backend.h"
+#include "engine/cpu/cpu_backend.h"
+#include "model/config.h"
+#include "model/exit_heads.h"
+#include "model/gguf.h"
+#include "model/weights.h"
+#include "runtime/load_watcher.h"
+#include "runtime/model_options.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace specbound {
+
+class LoadedModel {
+ public:
+  // Opens. Throws Error for anything that keeps the model from running: see the parts.
+  explicit LoadedModel(const ModelOptions& options, LoadWatcher watcher = {});
+  // Makes the backend; on a GPU only where these heads, if there are any, fit beside the model.
+  // Throws Error when it cannot be had, Interrupted on the watcher's `abort`.
+  void load(const ExitHeads* heads = nullptr) { load(heads, watcher_); }
+  // The same for another watcher. `beside`: the backend of another model on the same device, with
+  // which this one takes turns.
+  void load(const ExitHeads* heads, const LoadWatcher& watcher, const Backend* beside = nullptr);
+
+  // For another model that is to run beside this one: what this one was opened with, where it runs,
+  // and no more context.
+  ModelOptions options_beside(const std::string& path) const;
+
+  const std::string& path() const { return path_; }
+  const Gguf& gguf() const { return gguf_; }
+  const ModelConfig& config() const { return config_; }
+  const Weights& weights() const { return weights_; }  // as they lie in the file
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const LoadWatcher& watcher() const { return watcher_; }  // that it was opened with
+  // How conversations are written, found when first asked for: the watcher is then told what is to
+  // be known of it. Throws Error where there is none.
+  const ChatTemplate& chat_template() const;
+  int n_ctx() const { return cpu_options_.n_ctx; }       // of the backend, known before it is there
+  Backend& backend() { return *backend_; }               // after load()
+  double load_seconds() const { return load_seconds_; }  // opening and loading
+
+  // The token ends a reply. A BOS does too: models trained on documents in a row write it where the
+  // next document begins.
+  bool ends_reply(int32_t id) const;
+
+ private:
+  // Bytes of weights that were brought into the order kernels want, and how long it took.
+  struct Moved {
+    size_t bytes = 0;
+    double seconds = 0;
+  };
+  Moved load_on_cpu(const LoadWatcher& watcher, const Backend* beside);
+  Moved load_on_gpu(const ExitHeads* heads, const LoadWatcher& watcher);
+
+  ModelOptions options_;
+  LoadWatcher watcher_;
+  CpuOptions cpu_options_;
+  DeviceChoice choice_;
+  std::string path_;
+  Gguf gguf_;
+  ModelConfig config_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  mutable std::unique_ptr<ChatTemplate> chat_template_;
+  Weights weights_;
+  std::unique_ptr<Backend> backend_;
+  double load_seconds_ = 0;
+};
+
+}  // namespace specbound

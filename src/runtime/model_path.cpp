@@ -1,0 +1,42 @@
+#include "runtime/model_path.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr const char* kBundledModel = "demo-chat-16l-q8_0.gguf";
+
+}  // namespace
+
+std::vector<std::string> bundled_model_candidates() {
+  namespace fs = std::filesystem;
+  std::vector<std::string> candidates;
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  if (error) return candidates;
+  const fs::path folder = executable.parent_path();
+  for (const char* models : {"models", "../models", "../../models", "../share/specbound/models"}) {
+    candidates.push_back((folder / models / kBundledModel).lexically_normal().string());
+  }
+  return candidates;
+}
+
+std::string find_model(const std::string& flag) {
+  if (!flag.empty()) return flag;
+  std::string tried;
+  for (const std::string& candidate : bundled_model_candidates()) {
+    std::error_code error;
+    if (std::filesystem::exists(candidate, error)) return candidate;
+    tried += (tried.empty() ? "" : ", ") + candidate;
+  }
+  throw Error(
+      ErrorCode::kFile,
+      "no model: give one with model=FILE.gguf; the bundled one was looked for as " + tried);
+}
+
+}  // namespace specbound

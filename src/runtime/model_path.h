@@ -1,0 +1,19 @@
+// Which model a command means: the one that --model names (on the command line, in the environment
+// or in the settings file, see cli/settings_file.h), or the bundled demo model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace specbound {
+
+// Where the bundled model is looked for, best first: models/ in the folder of the executable and
+// the two above it (a build folder inside the source tree), then ../share/specbound/models (an
+// installation).
+std::vector<std::string> bundled_model_candidates();
+
+// `flag` when not empty, else the first candidate that exists. Throws Error(kFile) listing what was
+// tried.
+std::string find_model(const std::string& flag);
+
+}  // namespace specbound

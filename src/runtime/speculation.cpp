@@ -1,0 +1,295 @@
+#include "runtime/speculation.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "decode/draft_verify.h"
+#include "decode/table_head.h"
+#include "error.h"
+#include "runtime/heads_path.h"
+#include "runtime/tuned_settings.h"
+
+namespace specbound {
+
+namespace {
+
+// `checks`: those of the parameters that the bounds leave.
+std::string settings_of(const SpecBoundParams& p, const std::vector<int>& checks, int n_layers) {
+  return format("up to %d rows%s, check%s at layer%s %s of %d%s, %s, tau %g",
+                p.width_bound ? p.w_max : kMaxRows, p.width_bound ? "" : " (no width bound)",
+                checks.size() == 1 ? "" : "s", checks.size() == 1 ? "" : "s",
+                layer_list(checks).c_str(), n_layers, p.depth_bound ? "" : " (no depth bound)",
+                p.anneal ? format("alpha %g", p.alpha).c_str() : "no annealing", p.tau);
+}
+
+bool exists(const std::string& path) {
+  std::error_code ec;
+  return std::filesystem::exists(path, ec);
+}
+
+}  // namespace
+
+Speculation::Speculation(const SpeculationOptions& options, const LoadedModel& model)
+    : Speculation(options, model.path(), model.gguf(), model.config(), &model) {}
+
+Speculation::Speculation(const SpeculationOptions& options, const std::string& model_path,
+                         const Gguf& gguf, const ModelConfig& config, const LoadedModel* model)
+    : options_(options), n_layers_(config.n_layers) {
+  if (model) watcher_ = model->watcher();
+  train_command_ = "specbound train-heads -m " + model_path + " --data chat.jsonl";
+  heads_path_ = options.heads.empty() ? sidecar_heads(model_path) : options.heads;
+  options.check();
+  if (options.exits_early() && options.head != "lens") open_heads(gguf, config);
+  if (cannot_.empty()) make_drafter(model);
+  if (!cannot_.empty()) {
+    if (options.on.value_or(false)) {
+      throw Error(ErrorCode::kUsage, "speculation=on: nothing can draft: " + cannot_);
+    }
+    return;
+  }
+  // Another drafter than SpecBound is there because somebody asked for it.
+  const bool pays = heads_ || options.head == "lens" || options.speculator != "specbound";
+  active_ = options.on.value_or(pays);
+  if (options.on) {
+    inactive_ = "speculation=off";
+  } else if (!pays) {
+    inactive_ = "no exit heads beside the model: " + train_command_ + " makes them";
+  }
+}
+
+// Leaves cannot_ where nothing can draft.
+void Speculation::make_drafter(const LoadedModel* model) {
+  if (options_.exits_early()) return take(settings().shipped());
+  if (options_.speculator == "none") {
+    cannot_ = "speculator=none";
+    return;
+  }
+  const DrafterKind* kind = find_drafter(options_.speculator);
+  if (!kind) {
+    throw Error(ErrorCode::kUsage,
+                format("speculator: expected %s, found \"%s\"", or_list(speculators()).c_str(),
+                       printable(options_.speculator).c_str()));
+  }
+  other_ = kind->make({options_, n_layers_, given_width(), model});
+  if (given_width() == 1) cannot_ = "w_max=1 leaves no row to draft";
+  take_switch();
+}
+
+void Speculation::take_switch() {
+  if (cannot_.empty() && chosen() && controls()) switch_.emplace(*chosen());
+}
+
+// Rows of a round, for drafters that know no presets.
+int Speculation::given_width() const {
+  const SpecBoundOptions& given = options_.specbound;
+  return given.no_width_bound ? kMaxRows : given.w_max.value_or(SpecBoundParams().w_max);
+}
+
+// A text by rejection depends on which tokens were drafted, and must not depend on the clock.
+bool Speculation::controls() const {
+  return options_.controller.value_or(options_.specbound.preset != Preset::kPaper &&
+                                      options_.acceptance != Acceptance::kRejection);
+}
+
+// Thresholds that were asked for stay.
+bool Speculation::controls_exits() const {
+  const SpecBoundOptions& given = options_.specbound;
+  return controls() && !options_.fixed_exits() && !setting_->thresholds_by_hand && !given.tau &&
+         !given.alpha && !given.no_anneal && !options_.table_tau;
+}
+
+void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
+  const bool off = options_.on && !*options_.on;
+  // LayerSkip takes the model's own head unless another one is named.
+  if (options_.speculator == "layerskip" && options_.head.empty()) return;
+  if (options_.heads.empty() && !exists(heads_path_)) {
+    if (options_.head.empty()) return;
+    throw Error(ErrorCode::kUsage,
+                format("head=%s: there is no %s: name a file with heads=FILE, or make one: %s",
+                       options_.head.c_str(), heads_path_.c_str(), train_command_.c_str()));
+  }
+  try {
+    heads_ = ExitHeads::open(heads_path_, gguf, config);
+  } catch (const Error& e) {
+    if (!options_.heads.empty()) {
+      throw Error(e.code(), format("%s; make heads for this model (%s) or leave out heads=FILE",
+                                   e.what(), train_command_.c_str()));
+    }
+    cannot_ = e.what();
+    if (off) return;
+    // The file was found, not asked for: the way on must be told.
+    throw Error(e.code(), format("%s; train again (%s) or go on without: speculation=off", e.what(),
+                                 train_command_.c_str()));
+  }
+}
+
+std::unique_ptr<ExitHead> Speculation::make_head(const ExitSetting& setting) const {
+  if (!setting.kind) return std::make_unique<LensHead>();
+  return make_exit_head(*heads_, *setting.kind, setting.tau_of_table(),
+                        options_.rule.value_or(ConfidenceRule::kPeak));
+}
+
+// Leaves cannot_ where the setting never drafts.
+void Speculation::take(ExitSetting setting) {
+  switch_.reset();
+  hybrid_.reset();
+  specbound_.reset();
+  setting_ = std::move(setting);
+  cannot_ = setting_->never;
+  if (!cannot_.empty()) return;
+  head_ = make_head(*setting_);
+  const char* name = find_drafter(options_.fixed_exits() ? options_.speculator : "specbound")->name;
+  specbound_.emplace(*head_, setting_->params, n_layers_, name);
+  take_control();
+  if (options_.speculator == "hybrid") hybrid_.emplace(*specbound_, options_.ngram_max);
+  take_switch();
+}
+
+// Within the bounds that were asked for: those of presets and files are where it begins.
+void Speculation::take_control() {
+  controller_.reset();
+  if (!controls_exits()) return;
+  SpecBoundParams params = setting_->params;
+  ControllerSettings settings;
+  settings.n_layers = n_layers_;
+  settings.check_layers = specbound_->check_layers();
+  settings.first_width = params.width_bound ? params.w_max : kMaxRows;
+  const bool asked = options_.specbound.w_max || setting_->width_by_hand;
+  settings.width = asked && params.width_bound ? params.w_max : kMaxRows;
+  if (setting_->costs) {
+    const bool hybrid = setting_->kind == HeadKind::kHybrid;
+    settings.tuned = &*setting_->costs;
+    settings.check_seconds = settings.tuned->check(
+        head_kind_name(hybrid ? HeadKind::kChained : *setting_->kind), setting_->shortlist);
+  }
+  controller_.emplace(settings);
+  params.w_max = settings.width;
+  specbound_->set_params(params);
+  specbound_->set_policy(&*controller_);
+}
+
+void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
+  backend_ = &backend;
+  attached_ = std::move(watcher);
+  if (active_) begin_drafting();
+}
+
+void Speculation::begin_drafting() {
+  if (!backend_) return;
+  if (other_) {
+    const bool begun = other_->speculator();
+    other_->begin(*backend_, watcher());
+    if (!begun) take_switch();
+    return;
+  }
+  if (!heads_) return;
+  if (!std::exchange(asked_for_tuned_, true)) {
+    if (std::optional<ExitSetting> tuned = tuned_setting()) take(std::move(*tuned));
+    if (!cannot_.empty()) {
+      if (options_.on.value_or(false)) {
+        throw Error(ErrorCode::kUsage, "speculation=on: nothing can draft: " + cannot_);
+      }
+      active_ = false;
+      return;
+    }
+  }
+  give_heads(*setting_);
+}
+
+void Speculation::give_heads(const ExitSetting& setting) {
+  backend_->set_exit_heads(setting.kind ? &*heads_ : nullptr, setting.shortlist);
+}
+
+// What tune found for this machine, where nothing else was asked for.
+std::optional<ExitSetting> Speculation::tuned_setting() const {
+  if (options_.fixed_exits()) return {};
+  // Layers that were asked for may not be those of the kind of head that won.
+  if (options_.specbound.preset != Preset::kTuned || options_.specbound.check_layers) return {};
+  if (!heads_ || !backend_) return {};
+  const auto tuned =
+      read_tuned(heads_->base().fingerprint, *heads_, backend_->device(), watcher().note);
+  if (!tuned) return {};
+  ExitSetting setting = settings().resolve(tuned->settings, true);
+  setting.costs = tuned->costs;
+  return setting;
+}
+
+bool Speculation::set_active(bool on, const std::string& inactive) {
+  if (on && !cannot_.empty()) return false;
+  const bool before = std::exchange(active_, on);
+  inactive_ = inactive;
+  try {
+    if (on) begin_drafting();
+  } catch (...) {  // they do not fit
+    active_ = before;
+    throw;
+  }
+  return active_ == on;
+}
+
+Speculator* Speculation::speculator() {
+  if (!active_ || !chosen()) return nullptr;
+  return switch_ ? &*switch_ : chosen();
+}
+
+// The drafter, which is there where cannot_ is empty; a second model once it is loaded.
+Speculator* Speculation::chosen() {
+  if (other_) return other_->speculator();
+  if (hybrid_) return &*hybrid_;
+  return specbound_ ? &*specbound_ : nullptr;
+}
+
+const DraftModel* Speculation::draft_model() const {
+  return other_ ? dynamic_cast<const DraftModel*>(other_->speculator()) : nullptr;
+}
+
+const DraftVerify* Speculation::draft_verify() const {
+  return other_ ? dynamic_cast<const DraftVerify*>(other_->speculator()) : nullptr;
+}
+
+std::string Speculation::drafter() const {
+  if (!cannot_.empty()) return "";
+  if (other_) return other_->name();
+  if (!setting_->kind) return "the logit lens";
+  if (setting_->kind == HeadKind::kTable) return "the draft table";
+  return format("%s heads", head_->name());
+}
+
+std::string Speculation::description() const {
+  if (!active_) return "speculation off: " + (cannot_.empty() ? inactive_ : cannot_);
+  if (other_) return "speculation on: " + other_->description();
+  return "speculation on: " + exits_description();
+}
+
+std::string Speculation::exits_description() const {
+  const ExitSetting& setting = *setting_;
+  const bool paper = options_.specbound.preset == Preset::kPaper;
+  std::string line = format("%s with %s", options_.speculator.c_str(), drafter().c_str());
+  if (setting.kind) line += " of " + heads_path_;
+  if (!setting.kind && options_.head != "lens") {
+    if (options_.speculator == "adadecode" && heads_) {
+      line += " (no kind of head at all of its layers)";
+    } else if (paper && !options_.fixed_exits()) {
+      line += " (no full heads for the paper's setting)";
+    }
+  }
+  line += ", " + settings_of(setting.params, specbound_->check_layers(), n_layers_);
+  if (setting.kind == HeadKind::kHybrid && setting.table_tau) {
+    line += format(", table tau %g", *setting.table_tau);
+  }
+  if (setting.kind) {
+    if (setting.kind != HeadKind::kFull && setting.kind != HeadKind::kTable) {
+      line += format(", %d tokens", setting.shortlist);
+    }
+    if (options_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
+    if (!setting.origin.empty()) line += ", " + setting.origin;
+  }
+  if (controller_) line += ", at first (controller)";
+  if (hybrid_) {
+    line += format(", then prompt lookup of up to %d token%s", hybrid_->n_max(),
+                   hybrid_->n_max() == 1 ? "" : "s");
+  }
+  return line;
+}
+
+}  // namespace specbound

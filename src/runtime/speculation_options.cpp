@@ -1,0 +1,142 @@
+#include "runtime/speculation_options.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "error.h"
+#include "runtime/drafters.h"
+
+namespace specbound {
+
+SpecBoundParams paper_params() {
+  SpecBoundParams params;
+  params.w_max = 8;
+  params.d_max = 10;
+  params.alpha = 0.2f;
+  params.tau = 0.55f;
+  return params;
+}
+
+std::string layer_list(const std::vector<int>& layers) {
+  std::string list;
+  for (size_t i = 0; i < layers.size();) {
+    size_t end = i + 1;
+    while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
+    if (!list.empty()) list += ',';
+    list += std::to_string(layers[i]);
+    if (end - i > 1) list += (end - i > 2 ? "-" : ",") + std::to_string(layers[end - 1]);
+    i = end;
+  }
+  return list;
+}
+
+std::vector<int> layers_in(const std::vector<LayerRange>& ranges, int n_layers) {
+  std::vector<int> layers;
+  for (const auto& [first, last] : ranges) {
+    for (int64_t l = first; l <= std::min(last, std::max(first, n_layers + 1)); ++l) {
+      layers.push_back(static_cast<int>(l));
+    }
+  }
+  return layers;
+}
+
+const std::vector<std::string>& speculators() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const DrafterKind& kind : drafter_kinds()) all.emplace_back(kind.name);
+    return all;
+  }();
+  return names;
+}
+
+std::string bar_list(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : "|") + word;
+  return list;
+}
+
+std::string or_list(const std::vector<std::string>& words) {
+  std::string list;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) list += i + 1 < words.size() ? ", " : " or ";
+    list += words[i];
+  }
+  return list;
+}
+
+bool SpeculationOptions::exits_early() const {
+  const DrafterKind* kind = find_drafter(speculator);
+  return kind && kind->exits_early;
+}
+
+bool SpeculationOptions::fixed_exits() const {
+  const DrafterKind* kind = find_drafter(speculator);
+  return kind && kind->own_settings;
+}
+
+const char* drafter_of(std::string_view parameter) {
+  for (const DrafterKind& kind : drafter_kinds()) {
+    for (const OwnOption& option : kind.options) {
+      if (parameter == option.name) return kind.name;
+    }
+  }
+  return nullptr;
+}
+
+SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) const {
+  SpeculationOptions options = *this;
+  options.speculator = name;
+  if (name != "specbound" && name != "hybrid") options.specbound = {};
+  for (const DrafterKind& kind : drafter_kinds()) {
+    if (name == kind.name) continue;
+    for (const OwnOption& option : kind.options) option.drop(options);
+  }
+  return options;
+}
+
+void SpeculationOptions::check() const {
+  for (const DrafterKind& kind : drafter_kinds()) {
+    for (const OwnOption& option : kind.options) {
+      const bool given = option.given(*this), asked = speculator == kind.name;
+      if (given && !asked) {
+        throw Error(ErrorCode::kUsage,
+                    format("%s%s: needs speculator=%s, found %s", option.name, option.value,
+                           kind.name, printable(speculator).c_str()));
+      }
+      if (asked && !given && option.required) {
+        throw Error(ErrorCode::kUsage,
+                    format("speculator=%s: needs %s", kind.name, option.required));
+      }
+    }
+  }
+}
+
+std::string no_exits(const SpecBoundParams& params, int n_layers) {
+  if (n_layers == 1 && params.check_layers.empty()) {
+    return "the model has 1 layer, and drafts leave below the last one";
+  }
+  if (!bounded_check_layers(params, n_layers).empty()) return "";
+  return format("no check layer is left: check_layers=%s is above d_max=%d",
+                layer_list(params.check_layers).c_str(), params.d_max);
+}
+
+SpecBoundParams SpecBoundOptions::without_layers(SpecBoundParams base) const {
+  if (w_max) base.w_max = *w_max;
+  if (d_max) base.d_max = *d_max;
+  if (alpha) base.alpha = *alpha;
+  if (tau) base.tau = *tau;
+  base.anneal = !no_anneal;
+  base.depth_bound = !no_depth_bound;
+  base.width_bound = !no_width_bound;
+  return base;
+}
+
+SpecBoundParams SpecBoundOptions::resolve(int n_layers) const {
+  SpecBoundParams params =
+      without_layers(preset == Preset::kPaper ? paper_params() : SpecBoundParams());
+  if (check_layers) params.check_layers = layers_in(*check_layers, n_layers);
+  validate(params, n_layers);
+  return params;
+}
+
+}  // namespace specbound

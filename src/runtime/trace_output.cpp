@@ -1,0 +1,53 @@
+#include "runtime/trace_output.h"
+
+namespace specbound {
+
+const SpecBound* as_specbound(const Speculator* speculator) {
+  return speculator ? dynamic_cast<const SpecBound*>(&speculator->drafter()) : nullptr;
+}
+
+TraceHeader trace_header(LoadedModel& model) {
+  TraceHeader header;
+  header.specbound = SPECBOUND_VERSION;
+  header.model = model.path();
+  header.n_layers = model.config().n_layers;
+  header.vocab_size = model.config().vocab_size;
+  header.n_ctx = model.n_ctx();
+  header.backend = model.backend().description();
+  return header;
+}
+
+TraceReply trace_reply(const SamplingParams& sampling, const Speculator* speculator) {
+  TraceReply reply;
+  reply.seed = sampling.seed;
+  reply.temperature = sampling.temperature;
+  reply.top_k = sampling.top_k;
+  reply.top_p = sampling.top_p;
+  reply.min_p = sampling.min_p;
+  reply.repeat_penalty = sampling.repeat_penalty;
+  reply.repeat_last_n = sampling.repeat_last_n;
+  if (speculator) reply.speculator = speculator->name();
+  if (const SpecBound* specbound = as_specbound(speculator)) {
+    const SpecBoundParams& p = specbound->params();
+    reply.settings =
+        TraceSettings{p.w_max,  p.d_max,       p.alpha,      p.tau, specbound->check_layers(),
+                      p.anneal, p.depth_bound, p.width_bound};
+  }
+  return reply;
+}
+
+TraceEnd trace_end(const GenerateStats& stats) {
+  TraceEnd end;
+  end.stop = stop_reason_name(stats.stop);
+  end.generated_tokens = stats.generated_tokens;
+  end.prefilled_tokens = stats.prefilled_tokens;
+  end.prefill_seconds = stats.prefill_seconds;
+  end.ttft_seconds = stats.ttft_seconds;
+  end.decode_seconds = stats.decode_seconds;
+  end.counters = stats.counters;
+  end.plain_token_seconds = stats.plain_token_seconds;
+  end.plain_rounds = stats.plain_rounds;
+  return end;
+}
+
+}  // namespace specbound

@@ -1,0 +1,268 @@
+#include "runtime/tuned_settings.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/backend.h"
+#include "error.h"
+#include "runtime/file_output.h"
+#include "runtime/machine.h"
+
+namespace specbound {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kTunedVersion = 1;
+constexpr size_t kMaxBytes = size_t{1} << 20;
+constexpr int kMaxLayers = 100000;
+
+// FNV-1a: a file name from what may hold any character.
+std::string digits(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return format("%016llx", static_cast<unsigned long long>(hash));
+}
+
+// Empty without a folder.
+std::string file_for(const std::string& model_fingerprint, const std::string& device) {
+  const std::string folder = cache_folder();
+  if (folder.empty()) return "";
+  const std::string machine = digits(cpu_model() + "\n" + device);
+  return folder + "/tuned-" + digits(model_fingerprint) + "-" + machine + ".json";
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::kFormat, what);
+}
+
+double number(const Json& json, const char* key, double low, double high) {
+  const Json& value = json.at(key);
+  if (!value.is_number()) refuse(format("\"%s\": expected a number", key));
+  const double x = value.get<double>();
+  if (!(x >= low && x <= high)) {
+    refuse(format("\"%s\": expected %g to %g, found %g", key, low, high, x));
+  }
+  return x;
+}
+
+int whole(const Json& json, const char* key, int low, int high) {
+  const double x = number(json, key, low, high);
+  if (x != std::floor(x)) refuse(format("\"%s\": expected a whole number, found %g", key, x));
+  return static_cast<int>(x);
+}
+
+double seconds(const Json& json, const char* key) {
+  return number(json, key, 0, 1e6);
+}
+
+void read_rows(const Json& json, const char* key, std::array<double, CostModel::kRows + 1>& out) {
+  const Json& values = json.at(key);
+  if (!values.is_array() || values.size() != CostModel::kRows) {
+    refuse(format("\"%s\": expected %d numbers", key, CostModel::kRows));
+  }
+  for (int m = 1; m <= CostModel::kRows; ++m) {
+    out[m] = seconds(Json{{key, values[m - 1]}}, key);
+  }
+}
+
+CostModel costs_from(const Json& json) {
+  CostModel costs;
+  costs.n_layers = whole(json, "n_layers", 1, kMaxLayers);
+  costs.vocab_size = whole(json, "vocab_size", 1, 1 << 30);
+  read_rows(json, "layer", costs.layer);
+  read_rows(json, "logits", costs.logits);
+  costs.pass = seconds(json, "pass");
+  costs.plain_token = seconds(json, "plain_token");
+  costs.argmax = seconds(json, "argmax");
+  costs.row = seconds(json, "row");
+  costs.round = seconds(json, "round");
+  const Json& checks = json.at("checks");
+  if (!checks.is_array()) refuse("\"checks\": expected a list");
+  for (const Json& c : checks) {
+    costs.checks.push_back(
+        {c.at("kind").get<std::string>(), whole(c, "tokens", 0, 1 << 30), seconds(c, "seconds")});
+  }
+  return costs;
+}
+
+HeadDefaults settings_from(const Json& json) {
+  HeadDefaults settings;
+  const std::optional<HeadKind> kind = parse_head_kind(json.at("kind").get<std::string>());
+  if (!kind) refuse("\"kind\": expected full, folded, chained, table or hybrid");
+  settings.kind = *kind;
+  const Json& layers = json.at("check_layers");
+  if (!layers.is_array() || layers.empty()) refuse("\"check_layers\": expected a list of layers");
+  int before = -1;
+  for (const Json& value : layers) {
+    const int layer = whole(Json{{"check_layers", value}}, "check_layers", 0, kMaxLayers);
+    if (layer <= before) refuse("\"check_layers\": expected ascending layers");
+    settings.check_layers.push_back(before = layer);
+  }
+  settings.shortlist = whole(json, "shortlist", 0, 1 << 30);
+  settings.alpha = static_cast<float>(number(json, "alpha", 0, 100));
+  settings.tau = static_cast<float>(number(json, "tau", 0, 1));
+  if (json.contains("table_tau")) {
+    settings.table_tau = static_cast<float>(number(json, "table_tau", 0, 1));
+  }
+  settings.d_max = whole(json, "d_max", 1, kMaxLayers);
+  settings.w_max = whole(json, "w_max", 1, kMaxRows);
+  return settings;
+}
+
+void tell_useless(const TunedNote& note, const std::string& path, const char* why) {
+  const std::string line = format(
+      "%s: no use as tuned settings (%s); specbound tune writes them again", path.c_str(), why);
+  if (note) note(line);
+}
+
+// What `settings` name that the heads lack; empty: nothing.
+std::string misfit(const HeadDefaults& settings, const ExitHeads& heads) {
+  const std::vector<int> layers = heads.layers(settings.kind);
+  for (const int layer : settings.check_layers) {
+    if (!std::binary_search(layers.begin(), layers.end(), layer)) {
+      return format("\"check_layers\": expected layers with a %s head, found %d",
+                    head_kind_name(settings.kind), layer);
+    }
+  }
+  const int all = static_cast<int>(heads.shortlist().size());
+  if (settings.shortlist > all || (settings.shortlist % 16 != 0 && settings.shortlist != all)) {
+    return format("\"shortlist\": expected a multiple of 16 up to %d, found %d", all,
+                  settings.shortlist);
+  }
+  // A table and the embedding lie before any layer.
+  if (settings.check_layers.front() > settings.d_max) {
+    return format("\"d_max\": expected %d or more, found %d", settings.check_layers.front(),
+                  settings.d_max);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string cache_folder() {
+  // The specification of XDG_CACHE_HOME: a relative one counts as not set.
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache && cache[0] == '/') return std::string(cache) + "/specbound";
+  const char* home = std::getenv("HOME");
+  if (home && *home) return std::string(home) + "/.cache/specbound";
+  return "";
+}
+
+std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
+                                        const std::string& heads_fingerprint,
+                                        const std::string& device, const TunedNote& note) {
+  const std::string path = file_for(model_fingerprint, device);
+  std::error_code error;
+  if (path.empty() || !fs::exists(path, error)) return std::nullopt;
+  try {
+    if (!fs::is_regular_file(path, error)) refuse("expected a file");
+    const auto bytes = fs::file_size(path, error);
+    if (error || bytes > kMaxBytes) refuse(format("expected at most %zu bytes", kMaxBytes));
+    std::ifstream file(path, std::ios::binary);
+    std::string text(bytes, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(bytes));
+    if (!file) refuse("cannot be read");
+    const Json json = Json::parse(text);
+    if (!json.is_object()) refuse("expected an object");
+    if (whole(json, "version", 0, 1 << 30) != kTunedVersion) return std::nullopt;
+    TunedSettings tuned;
+    tuned.heads_fingerprint = json.at("heads_fingerprint").get<std::string>();
+    if (json.at("model_fingerprint").get<std::string>() != model_fingerprint ||
+        json.at("device").get<std::string>() != device ||
+        tuned.heads_fingerprint != heads_fingerprint) {
+      return std::nullopt;  // heads that were trained again
+    }
+    tuned.settings = settings_from(json.at("settings"));
+    tuned.predicted_speedup = number(json, "predicted_speedup", 0, 1000);
+    tuned.costs = costs_from(json.at("costs"));
+    if (tuned.settings.check_layers.back() >= tuned.costs.n_layers) {
+      refuse("\"check_layers\": expected layers below the last");
+    }
+    return tuned;
+  } catch (const Error& e) {
+    tell_useless(note, path, e.what());
+  } catch (const nlohmann::json::exception& e) {
+    tell_useless(note, path, e.what());
+  }
+  return std::nullopt;
+}
+
+std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
+                                        const ExitHeads& heads, const std::string& device,
+                                        const TunedNote& note) {
+  auto tuned = read_tuned(model_fingerprint, heads.fingerprint(), device, note);
+  if (!tuned) return tuned;
+  const std::string why = misfit(tuned->settings, heads);
+  if (why.empty()) return tuned;
+  tell_useless(note, file_for(model_fingerprint, device), why.c_str());
+  return std::nullopt;
+}
+
+Json costs_json(const CostModel& costs) {
+  Json layer = Json::array(), logits = Json::array(), verify = Json::array(),
+       checks = Json::array();
+  for (int rows = 1; rows <= CostModel::kRows; ++rows) {
+    layer.push_back(costs.layer[rows]);
+    logits.push_back(costs.logits[rows]);
+    verify.push_back(costs.verify(rows));
+  }
+  for (const CheckCost& c : costs.checks) {
+    checks.push_back({{"kind", c.kind},
+                      {"tokens", c.tokens},
+                      {"seconds", c.seconds},
+                      {"layers", costs.layer[1] > 0 ? c.seconds / costs.layer[1] : 0}});
+  }
+  return {{"n_layers", costs.n_layers},
+          {"vocab_size", costs.vocab_size},
+          {"layer", layer},
+          {"logits", logits},
+          {"verify", verify},
+          {"pass", costs.pass},
+          {"checks", checks},
+          {"plain_token", costs.plain_token},
+          {"argmax", costs.argmax},
+          {"row", costs.row},
+          {"round", costs.round}};
+}
+
+std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
+                        const TunedSettings& tuned) {
+  const std::string path = file_for(model_fingerprint, device);
+  if (path.empty()) {
+    throw Error(ErrorCode::kFile, "tuned settings: no folder for them: set HOME or XDG_CACHE_HOME");
+  }
+  std::error_code error;
+  const fs::path folder = fs::path(path).parent_path();
+  fs::create_directories(folder, error);
+  if (error) {
+    throw Error(ErrorCode::kFile,
+                format("%s: cannot be made: %s", folder.c_str(), error.message().c_str()));
+  }
+  const HeadDefaults& s = tuned.settings;
+  Json json = {{"version", kTunedVersion},
+               {"model_fingerprint", model_fingerprint},
+               {"heads_fingerprint", tuned.heads_fingerprint},
+               {"cpu", cpu_model()},
+               {"device", device},
+               {"predicted_speedup", tuned.predicted_speedup},
+               {"settings",
+                {{"kind", head_kind_name(s.kind)},
+                 {"check_layers", s.check_layers},
+                 {"shortlist", s.shortlist},
+                 {"alpha", s.alpha},
+                 {"tau", s.tau},
+                 {"d_max", s.d_max},
+                 {"w_max", s.w_max}}},
+               {"costs", costs_json(tuned.costs)}};
+  if (s.table_tau) json["settings"]["table_tau"] = *s.table_tau;
+  write_file(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  return path;
+}
+
+}  // namespace specbound

@@ -1,0 +1,44 @@
+// What `specbound tune` found for a model on this machine, kept in $XDG_CACHE_HOME/specbound (or
+// ~/.cache/specbound): the winner of the search and the costs it was found under.
+// docs/architecture.md 6, 9. One JSON file for each model and device; the machine is its CPU's name
+// and the device.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "model/exit_heads.h"
+#include "trace/cost_model.h"
+
+namespace specbound {
+
+struct TunedSettings {
+  std::string heads_fingerprint;  // of the heads file they were found with
+  HeadDefaults settings;          // w_max 1: nothing paid
+  double predicted_speedup = 0;
+  CostModel costs;
+};
+
+// Empty where neither XDG_CACHE_HOME nor HOME says where.
+std::string cache_folder();
+
+// Who is told in one line of a file that is of no use; empty: nobody.
+using TunedNote = std::function<void(const std::string& line)>;
+// nullopt when there is none for this model, heads file and device; a file that cannot be read or
+// makes no sense is told and counts as none.
+// The same for these heads, which must have what the settings name: a file that was edited by hand
+// may not.
+std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
+                                        const ExitHeads& heads, const std::string& device,
+                                        const TunedNote& note = nullptr);
+std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
+                                        const std::string& heads_fingerprint,
+                                        const std::string& device, const TunedNote& note = nullptr);
+nlohmann::ordered_json costs_json(const CostModel& costs);
+// Throws Error(kFile). Returns where it went.
+std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
+                        const TunedSettings& settings);
+
+}  // namespace specbound

@@ -1,0 +1,48 @@
+// The loaded model behind the server: prompts on any thread, replies on the engine's. One session
+// serves all requests, one after the other; what the next one has in common with the one before is
+// not read again.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "decode/generate.h"
+#include "runtime/loaded_model.h"
+#include "runtime/speculation.h"
+#include "server/served_model.h"
+
+namespace specbound {
+
+class ServeModel final : public server::ServedModel {
+ public:
+  // Both must outlive it; the model is loaded. `id`: its name for clients.
+  ServeModel(LoadedModel& model, Speculation& speculation, std::string id);
+
+  const server::ModelInfo& info() const override { return info_; }
+  server::Prompt prompt(const server::CompletionRequest& request) const override;
+  std::vector<int32_t> tokenize(std::string_view text, bool add_special) const override;
+  std::string piece(int32_t token) const override;
+  std::string detokenize(std::span<const int32_t> tokens) const override;
+  server::ReplyFigures reply(const server::CompletionRequest& request, const server::Prompt& prompt,
+                             const std::atomic<bool>& abort, const OnText& on_text) override;
+
+ private:
+  server::Prompt chat_prompt(const server::CompletionRequest& request) const;
+  server::Prompt raw_prompt(const server::CompletionRequest& request) const;
+  void choose_speculation(std::optional<bool> asked);
+
+  LoadedModel& model_;
+  Speculation& speculation_;
+  const bool speculates_;  // where a request does not say
+  server::ModelInfo info_;
+  const ChatTemplate* chat_template_ = nullptr;  // nullptr: the model has none
+  std::string no_template_;                      // why
+  Session session_;
+};
+
+}  // namespace specbound

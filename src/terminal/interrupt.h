@@ -1,0 +1,23 @@
+// Ctrl-C as a request: the first one raises a flag that generation looks at and wakes whoever waits
+// for input; a second one before the first was answered ends the process at once.
+#pragma once
+
+#include <atomic>
+
+namespace specbound {
+
+// Installs the handler for SIGINT; SIGPIPE becomes a write error. May be called more than once.
+void catch_interrupts();
+// SIGTERM counts as a Ctrl-C from here on.
+void catch_termination();
+
+const std::atomic<bool>& interrupt_flag();
+void clear_interrupt();
+
+// Waits until `fd` has something to read, or is at its end, or a Ctrl-C is pending.
+void wait_for_input(int fd);
+
+// Readable while a Ctrl-C is pending: for poll() beside the input.
+int interrupt_fd();
+
+}  // namespace specbound

@@ -1,0 +1,32 @@
+// What the commands that write one new model file have in common: progress that Ctrl-C ends, how
+// long it took, and the summary for programs.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+
+#include "runtime/load_watcher.h"
+#include "terminal/progress.h"
+
+namespace specbound {
+
+class NewFileJob {
+ public:
+  // Catches Ctrl-C from here on. `label` stands before the bar: "converting".
+  explicit NewFileJob(const char* label);
+
+  // Bytes done of all: for the work to call, while the job lives. Throws Interrupted after Ctrl-C.
+  std::function<void(size_t done, size_t total)> progress();
+  double seconds() const;  // since the job was made
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Progress bar_;
+};
+
+// To stdout, indented, with a line end. Bytes that are no UTF-8 are replaced.
+void print_summary_json(const nlohmann::ordered_json& summary);
+
+}  // namespace specbound

@@ -1,0 +1,151 @@
+#include "terminal/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "error.h"
+#include "terminal/flag_names.h"
+#include "terminal/interrupt.h"
+#include "terminal/terminal_text.h"
+
+namespace specbound {
+
+namespace {
+
+double share_of(size_t done, size_t total) {
+  return total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : 1.0;
+}
+
+// " 50 %  1:05 left".
+std::string figures(Progress::Unit unit, size_t done, size_t total, double seconds) {
+  const double share = share_of(done, total);
+  const std::string percent = format("%3.0f %%", 100 * share);
+  switch (unit) {
+    case Progress::Unit::kItems:
+      return percent + format("  %zu/%zu", done, total);
+    case Progress::Unit::kBytes:
+      if (seconds <= 0) return percent;
+      return percent + format("  %.1f GB/s", static_cast<double>(done) / seconds * 1e-9);
+    case Progress::Unit::kWork:
+      break;
+  }
+  if (share <= 0 || seconds <= 0) return percent;
+  const double left = seconds * (1 - share) / share;
+  const long whole = static_cast<long>(std::min(left, 359999.0));  // below 100 hours
+  return percent + (whole < 3600 ? format("  %ld:%02ld left", whole / 60, whole % 60)
+                                 : format("  %ld:%02ld h left", whole / 3600, whole / 60 % 60));
+}
+
+std::string behind(const std::string& suffix) {
+  return suffix.empty() ? "" : "  " + suffix;
+}
+
+double seconds_between(Progress::Clock::time_point from, Progress::Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+ProgressOutput stderr_progress() {
+  ProgressOutput output;
+  output.terminal = isatty(STDERR_FILENO) == 1;
+  output.write = [](const std::string& text) {
+    std::fputs(text.c_str(), stderr);
+    std::fflush(stderr);
+  };
+  return output;
+}
+
+Progress::Progress(std::string label, Unit unit, ProgressOutput output)
+    : label_(std::move(label)),
+      unit_(unit),
+      output_(std::move(output)),
+      start_(Clock::now()),
+      drawn_at_(start_) {
+  if (output_.terminal) return;
+  try {
+    writer_ = std::thread([this] { write_lines(); });
+  } catch (const std::system_error&) {
+    // Without a thread to spare the work matters more than its lines.
+  }
+}
+
+Progress::~Progress() {
+  if (drawn_) output_.write("\r\x1b[K");
+  if (!writer_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  ended_.notify_one();
+  writer_.join();
+}
+
+void Progress::update(size_t done, size_t total, const std::string& suffix) {
+  if (!output_.terminal) {
+    const std::lock_guard lock(mutex_);
+    done_ = done;
+    total_ = total;
+    suffix_ = suffix;
+    return;
+  }
+  const Clock::time_point now = Clock::now();
+  if (now - drawn_at_ < std::chrono::milliseconds(100)) return;
+  drawn_at_ = now;
+  drawn_ = true;
+  output_.write("\r" + progress_bar(label_, unit_, done, total, seconds_between(start_, now)) +
+                behind(suffix) + "\x1b[K");
+}
+
+void Progress::write_lines() {
+  std::unique_lock lock(mutex_);
+  for (Clock::time_point next = start_ + output_.interval;; next += output_.interval) {
+    if (ended_.wait_until(lock, next, [this] { return end_; })) return;
+    // What has not begun is at 0 %, not done.
+    const size_t total = std::max<size_t>(total_, done_ == 0 ? 1 : 0);
+    const Clock::time_point now = Clock::now();
+    const std::string line =
+        progress_line(label_, unit_, done_, total, seconds_between(start_, now), suffix_);
+    next = std::max(next, now - output_.interval);  // lines that came too late are not made up for
+    lock.unlock();  // who reads stderr slowly does not hold up the work
+    output_.write(line);
+    lock.lock();
+  }
+}
+
+LoadWatcher terminal_watcher() {
+  const auto bar = std::make_shared<std::optional<Progress>>();
+  LoadWatcher terminal;
+  terminal.progress = [bar](const std::string& label, size_t done, size_t total) {
+    if (!*bar) bar->emplace(label, Progress::Unit::kBytes);
+    (*bar)->update(done, total);
+    if (done >= total) bar->reset();
+  };
+  terminal.note = [bar](const std::string& line) {
+    bar->reset();
+    say(line);
+  };
+  terminal.abort = &interrupt_flag();
+  return terminal;
+}
+
+std::string progress_bar(const std::string& label, Progress::Unit unit, size_t done, size_t total,
+                         double seconds) {
+  constexpr int kWidth = 24;
+  const int full = static_cast<int>(share_of(done, total) * kWidth);
+  return label + " [" + std::string(full, '#') + std::string(kWidth - full, ' ') + "] " +
+         figures(unit, done, total, seconds);
+}
+
+std::string progress_line(const std::string& label, Progress::Unit unit, size_t done, size_t total,
+                          double seconds, const std::string& suffix) {
+  return label + ": " + figures(unit, done, total, seconds) + behind(suffix) + "\n";
+}
+
+}  // namespace specbound

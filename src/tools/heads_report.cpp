@@ -1,0 +1,178 @@
+#include "tools/heads_report.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "error.h"
+#include "model/config.h"
+#include "model/exit_heads.h"
+#include "runtime/heads_path.h"
+#include "runtime/number_text.h"
+#include "terminal/terminal_text.h"
+
+namespace specbound {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The reason in an Error about this file, without the path in front.
+std::string reason_text(const Error& error, const std::string& path) {
+  const std::string text = error.what(), prefix = path + ": ";
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+Json head_json(const HeadWeights& head) {
+  size_t bytes = 0;
+  for (const Matrix* m : {&head.map, &head.folded, &head.inner, &head.outer}) {
+    if (m->n_out > 0) bytes += m->bytes();
+  }
+  return {{"kind", head_kind_name(head.kind)},
+          {"layer", head.layer},
+          {"inner", head.inner.n_out},
+          {"bytes", bytes},
+          {"margin_scale", shortest_decimal(head.margin_scale)},
+          {"margin_offset", shortest_decimal(head.margin_offset)}};
+}
+
+Json heads_json(const ExitHeads& heads) {
+  const HeadsBase& base = heads.base();
+  const HeadDefaults& d = heads.defaults();
+  Json json;
+  json["base"] = {{"architecture", base.architecture},
+                  {"n_layers", base.n_layers},
+                  {"dim", base.dim},
+                  {"vocab_size", base.vocab_size},
+                  {"fingerprint", base.fingerprint}};
+  json["heads"] = Json::array();
+  for (const HeadWeights& head : heads.heads()) json["heads"].push_back(head_json(head));
+  json["shortlist"] = heads.shortlist().size();
+  json["table"] = nullptr;
+  if (const DraftTable& table = heads.table(); !table.empty()) {
+    json["table"] = {{"contexts", table.contexts()},
+                     {"max_context", table.max_context()},
+                     {"bytes", table.bytes()}};
+  }
+  json["settings"] = {{"kind", head_kind_name(d.kind)},
+                      {"check_layers", d.check_layers},
+                      {"shortlist", d.shortlist},
+                      {"alpha", shortest_decimal(d.alpha)},
+                      {"tau", shortest_decimal(d.tau)},
+                      {"d_max", d.d_max},
+                      {"w_max", d.w_max}};
+  if (d.table_tau) json["settings"]["table_tau"] = shortest_decimal(*d.table_tau);
+  json["reason"] = nullptr;
+  return json;
+}
+
+std::string numbers_text(const Json& numbers) {
+  std::string text;
+  for (const Json& number : numbers) {
+    text += (text.empty() ? "" : ", ") + std::to_string(number.get<int>());
+  }
+  return text;
+}
+
+// "folded at 1, 2; chained at 0, 1; table of 9 contexts", one entry a kind that there is.
+std::string kinds_text(const Json& heads) {
+  std::string text;
+  for (HeadKind kind : kHeadKinds) {
+    Json layers = Json::array();
+    for (const Json& head : heads["heads"]) {
+      if (head["kind"] == head_kind_name(kind)) layers.push_back(head["layer"]);
+    }
+    if (layers.empty()) continue;
+    text += format("%s%s at %s", text.empty() ? "" : "; ", head_kind_name(kind),
+                   numbers_text(layers).c_str());
+  }
+  const Json& table = heads["table"];
+  if (!table.is_null()) {
+    text += format("%stable of %zu contexts", text.empty() ? "" : "; ",
+                   table["contexts"].get<size_t>());
+  }
+  return text;
+}
+
+std::string text_of(const Json& value) {
+  return terminal_text(value.get_ref<const std::string&>());
+}
+
+int number_of(const Json& value) {
+  return value.get<int>();
+}
+
+}  // namespace
+
+bool is_heads_file(const Gguf& gguf) {
+  const GgufValue* value = gguf.find("general.architecture");
+  return value && !value->is_array && value->type == GgufType::kString &&
+         *gguf.get_string("general.architecture") == kHeadsArchitecture;
+}
+
+Json heads_file_json(const std::string& path) {
+  try {
+    return heads_json(ExitHeads::from_gguf(Gguf::open(path)));
+  } catch (const Error& error) {
+    return {{"reason", reason_text(error, path)}};
+  }
+}
+
+void print_heads_file(const Json& heads) {
+  if (!heads["reason"].is_null()) {
+    std::printf("\nexit heads  cannot be used: %s\n", text_of(heads["reason"]).c_str());
+    return;
+  }
+  const Json &base = heads["base"], &settings = heads["settings"];
+  std::printf("\nexit heads\n");
+  std::printf("  made for    %s, %d layers, dim %d, vocabulary %d, fingerprint %s\n",
+              text_of(base["architecture"]).c_str(), number_of(base["n_layers"]),
+              number_of(base["dim"]), number_of(base["vocab_size"]),
+              text_of(base["fingerprint"]).c_str());
+  std::printf("  heads       %s\n", kinds_text(heads).c_str());
+  std::printf("  shortlist   %d tokens\n", number_of(heads["shortlist"]));
+  if (const Json& table = heads["table"]; !table.is_null()) {
+    std::printf("  table       %d contexts of up to %d tokens, %d bytes\n",
+                number_of(table["contexts"]), number_of(table["max_context"]),
+                number_of(table["bytes"]));
+  }
+  std::printf("  settings    %s, check layers %s, shortlist %d\n",
+              text_of(settings["kind"]).c_str(), numbers_text(settings["check_layers"]).c_str(),
+              number_of(settings["shortlist"]));
+  std::printf("              tau %g, alpha %g, d-max %d, w-max %d\n", settings["tau"].get<double>(),
+              settings["alpha"].get<double>(), number_of(settings["d_max"]),
+              number_of(settings["w_max"]));
+}
+
+Json model_heads_json(const Gguf& model) {
+  const std::string path = sidecar_heads(model.path());
+  Json json = {{"model_fingerprint", model_fingerprint(model)}, {"file", nullptr}};
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return json;
+  try {
+    Json found = heads_json(ExitHeads::open(path, model, read_config(model)));
+    json["file"] = path;
+    json.update(found);
+  } catch (const Error& refusal) {
+    json["file"] = path;
+    json["reason"] = reason_text(refusal, path);
+  }
+  return json;
+}
+
+void print_model_heads(const Json& heads) {
+  if (heads["file"].is_null()) {
+    std::printf("exit heads  none: specbound train-heads makes them\n");
+    return;
+  }
+  const std::string file = text_of(heads["file"]);
+  if (!heads["reason"].is_null()) {
+    std::printf("exit heads  cannot be used: %s: %s\n", file.c_str(),
+                text_of(heads["reason"]).c_str());
+    return;
+  }
+  std::printf("exit heads  %s: %s\n", file.c_str(), kinds_text(heads).c_str());
+}
+
+}  // namespace specbound

@@ -1,0 +1,179 @@
+#include "tools/tuning.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "decode/generate.h"
+#include "error.h"
+#include "runtime/heads_path.h"
+#include "terminal/interrupt.h"
+#include "terminal/progress.h"
+#include "train/self_generate.h"
+#include "tune/measure_costs.h"
+
+namespace specbound {
+
+namespace {
+
+// A greedy reply as it is; the prompt of another one as `session` goes on from it. nullopt where
+// the context leaves no room for rounds.
+std::optional<TuningText> tuning_text(const TrainingText& text, bool greedy, Session& session,
+                                      const std::function<bool(int32_t)>& is_end) {
+  const auto learnt = std::find(text.learn.begin(), text.learn.end(), 1);
+  if (learnt == text.learn.end()) return std::nullopt;
+  const int prompt_tokens = static_cast<int>(learnt - text.learn.begin()) + 1;
+  const int budget = SelfGenerateOptions{}.max_reply;
+  if (!greedy) {
+    return write_text(session, std::span(text.tokens).first(static_cast<size_t>(prompt_tokens)),
+                      budget, is_end, &interrupt_flag());
+  }
+  const int n_ctx = session.backend().n_ctx();
+  if (std::ssize(text.tokens) + kMaxRows > n_ctx) return std::nullopt;
+  TuningText reply;
+  reply.tokens = text.tokens;
+  reply.prompt_tokens = prompt_tokens;
+  reply.budget = std::min(budget, n_ctx - prompt_tokens - kMaxRows);
+  reply.sampling.temperature = 0;
+  return reply;
+}
+
+std::vector<TuningText> tuning_texts(LoadedModel& model, const SelfWritten& written,
+                                     const std::function<bool(int32_t)>& is_end) {
+  SamplingParams params;
+  params.temperature = written.temperature;
+  params.seed = written.seed;
+  model.backend().truncate(0);
+  Session session(model.backend(), Sampler(params));
+  Progress bar("texts for tuning", Progress::Unit::kItems);
+  std::vector<TuningText> texts;
+  int64_t tokens = 0;
+  for (size_t i = written.texts.size(); i > written.first && tokens < kShippedTuningTokens; --i) {
+    const bool greedy = (i - 1) % 2 == 0 || written.temperature == 0;
+    auto text = tuning_text(written.texts[i - 1], greedy, session, is_end);
+    if (interrupt_flag()) throw Interrupted("interrupted while settings were tuned");
+    if (!text || std::ssize(text->tokens) <= text->prompt_tokens) continue;
+    tokens += std::ssize(text->tokens) - text->prompt_tokens;
+    texts.push_back(std::move(*text));
+    bar.update(static_cast<size_t>(tokens), static_cast<size_t>(kShippedTuningTokens));
+  }
+  model.backend().truncate(0);
+  return texts;
+}
+
+// The heads do not outlive the tuning.
+class SetHeads {
+ public:
+  SetHeads(Backend& backend, const ExitHeads& heads) : backend_(backend) {
+    backend.set_exit_heads(&heads, static_cast<int>(heads.shortlist().size()));
+  }
+  ~SetHeads() { backend_.set_exit_heads(nullptr, 0); }
+  SetHeads(const SetHeads&) = delete;
+  SetHeads& operator=(const SetHeads&) = delete;
+
+ private:
+  Backend& backend_;
+};
+
+}  // namespace
+
+ExitHeads open_heads(const LoadedModel& model, const std::string& flag) {
+  const std::string path = flag.empty() ? sidecar_heads(model.path()) : flag;
+  std::error_code error;
+  if (flag.empty() && !std::filesystem::exists(path, error)) {
+    throw Error(ErrorCode::kFile,
+                format("%s: no exit heads for this model; specbound train-heads -m %s --data "
+                       "chat.jsonl makes them, --heads FILE names others",
+                       path.c_str(), model.path().c_str()));
+  }
+  try {
+    return ExitHeads::open(path, model.gguf(), model.config());
+  } catch (const Error& e) {
+    throw Error(e.code(), format("%s; specbound train-heads -m %s --data chat.jsonl makes heads "
+                                 "for this model",
+                                 e.what(), model.path().c_str()));
+  }
+}
+
+CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,
+                              std::span<const TuningText> texts) {
+  CostModel costs;
+  {
+    Progress bar("measuring costs", Progress::Unit::kItems);
+    MeasureOptions options;
+    double positions = 0, tokens = 0;  // over every token of every reply
+    for (const TuningText& text : texts) {
+      const double end = static_cast<double>(text.tokens.size());
+      const double reply = end - text.prompt_tokens;
+      positions += reply * (text.prompt_tokens + end) / 2;
+      tokens += reply;
+    }
+    if (tokens > 0) options.context = static_cast<int>(positions / tokens);
+    options.progress = [&](double done) {
+      bar.update(static_cast<size_t>(100 * done), 100);
+      return !interrupt_flag();
+    };
+    costs = measure_costs(model.backend(), heads, options);
+  }
+  if (costs.n_layers == 0) throw Interrupted("interrupted while costs were measured");
+  return costs;
+}
+
+TuningTrace record_shown(LoadedModel& model, const ExitHeads& heads,
+                         std::span<const TuningText> texts) {
+  Progress bar("heads look at replies", Progress::Unit::kItems);
+  TracePlan plan;
+  plan.is_end = [&](int32_t id) { return model.ends_reply(id); };
+  plan.progress = [&](int done, int total) {
+    bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
+    return !interrupt_flag();
+  };
+  bool complete = true;
+  TuningTrace trace = record_trace(model.backend(), heads, texts, plan, complete);
+  if (!complete) throw Interrupted("interrupted while heads looked at replies");
+  return trace;
+}
+
+TuneOutcome tune_shown(const TuningTrace& trace, const CostModel& costs, TuneOptions options) {
+  Progress bar("searching settings", Progress::Unit::kWork);
+  options.progress = [&bar](int64_t tried) {
+    bar.update(0, 1, format("%lld replayed", static_cast<long long>(tried)));
+    return !interrupt_flag();
+  };
+  TuneOutcome outcome = tune(trace, costs, options);
+  if (interrupt_flag()) throw Interrupted("interrupted while settings were searched");
+  return outcome;
+}
+
+MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads,
+                                      const HeadDefaults& settings, const CostModel& costs,
+                                      std::span<const TuningText> texts) {
+  model.backend().set_exit_heads(&heads, settings.shortlist);
+  Progress bar("measuring the setting", Progress::Unit::kItems);
+  MeasureSpeedupOptions options;
+  options.is_end = [&](int32_t id) { return model.ends_reply(id); };
+  options.abort = &interrupt_flag();
+  options.progress = [&](int done, int total) {
+    bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
+  };
+  MeasuredSpeedup measured =
+      measure_speedup(model.backend(), heads, settings, costs, texts, options);
+  if (!measured.complete) throw Interrupted("interrupted while the setting was measured");
+  return measured;
+}
+
+std::optional<ShippedSettings> tune_shipped(LoadedModel& model, const ExitHeads& heads,
+                                            const SelfWritten& written) {
+  const auto is_end = [&model](int32_t id) { return model.ends_reply(id); };
+  const std::vector<TuningText> texts = tuning_texts(model, written, is_end);
+  if (texts.empty()) return std::nullopt;
+  const SetHeads set(model.backend(), heads);
+  const CostModel costs = measure_costs_shown(model, &heads, texts);
+  const TuningTrace trace = record_shown(model, heads, texts);
+  const TuneOutcome outcome = tune_shown(trace, costs);
+  return ShippedSettings{outcome.winner.settings.heads, outcome.winner.result.speedup(),
+                         trace.n_rows()};
+}
+
+}  // namespace specbound

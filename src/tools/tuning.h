@@ -1,0 +1,59 @@
+// The steps of tuning behind progress bars, for `tune`, `theory` and `train-heads`: heads, costs
+// measured here, replies looked at by the heads, settings searched by replaying that, the winner
+// against plain decoding. Each throws Interrupted on Ctrl-C; models must be loaded.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "model/exit_heads.h"
+#include "runtime/loaded_model.h"
+#include "trace/cost_model.h"
+#include "train/features.h"
+#include "tune/measure_speedup.h"
+#include "tune/tune.h"
+#include "tune/tuning_trace.h"
+
+namespace specbound {
+
+// The heads file `path`, or where it is empty the one beside the model. Throws Error(kFile) when
+// there is none, saying how to make one, and what ExitHeads::open throws.
+ExitHeads open_heads(const LoadedModel& model, const std::string& path);
+
+// At the mean context of `texts`, or in the middle of a chat without any.
+CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,
+                              std::span<const TuningText> texts);
+TuningTrace record_shown(LoadedModel& model, const ExitHeads& heads,
+                         std::span<const TuningText> texts);
+TuneOutcome tune_shown(const TuningTrace& trace, const CostModel& costs, TuneOptions options = {});
+// Leaves `heads` set with the shortlist of `settings`.
+MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads,
+                                      const HeadDefaults& settings, const CostModel& costs,
+                                      std::span<const TuningText> texts);
+
+// ---- the settings that a new heads file ships, when the model wrote texts to try them on ----
+
+inline constexpr int64_t kShippedTuningTokens = 3000;  // of replies, about
+
+struct ShippedSettings {
+  HeadDefaults defaults;
+  double speedup = 1;  // over plain decoding, by replay; defaults.w_max is 1 where nothing pays
+  int tokens = 0;      // that were replayed
+};
+
+struct SelfWritten {
+  std::span<const TrainingText> texts;  // by self_generate(): even ones greedy, odd ones sampled
+  size_t first = 0;                     // those from here on may be used
+  float temperature = 0;                // of the odd ones
+  uint64_t seed = 0;
+};
+
+// Uses the newest texts first, about kShippedTuningTokens of them. Sampled ones are written anew:
+// replay draws as a first reply does. nullopt when there is none to use. Throws Interrupted. The
+// model must be loaded; its backend has no heads set afterwards.
+std::optional<ShippedSettings> tune_shipped(LoadedModel& model, const ExitHeads& heads,
+                                            const SelfWritten& written);
+
+}  // namespace specbound

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""The scripts that draw the benches' tables and figures, from numbers made up so that a hand can
+follow them, and from the recorded results."""
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "bench"
+sys.path.insert(0, str(SCRIPTS))
+import bench_tables  # noqa: E402
+import plots  # noqa: E402
+import spec_bench_sweep  # noqa: E402
+
+
+def score(speedup, rate=2.0):
+    return dict(questions=1, compression_rate=rate, speedup=speedup,
+                speedup_interval_95=[0.8, 2.0], token_exact_speedup=1.14, decode_speedup=1.19,
+                decode_speedup_interval_95=[0.75, 2.67])
+
+
+def result(name, math, overall, speedups=(0.8, 2.0)):
+    served = dict(ttft_seconds=0.4, tpot_seconds=0.1, tokens_per_second=10.0,
+                  end_to_end_seconds=1.5)
+    return dict(name=name, tasks={"math": score(math)}, overall=score(overall, 5.71), plain=served,
+                drafted={**served, "tokens_per_second": 17.0}, speedups=list(speedups))
+
+
+class Tables(unittest.TestCase):
+    def test_quantiles_and_the_papers_five_buckets(self):
+        values = [1, 2, 3, 4, 6]
+        self.assertEqual([bench_tables.quantile(values, q) for q in (0, 0.25, 0.5, 0.875, 1)],
+                         [1, 2, 3, 5, 6])
+        self.assertEqual(bench_tables.quantile([], 0.5), 0)
+        found = bench_tables.buckets(values)
+        self.assertEqual(found, [[i, i + 1, 1] for i in range(1, 6)])
+        self.assertEqual(sum(n for _, _, n in bench_tables.buckets([1.5] * 3)), 3)
+        self.assertEqual(bench_tables.buckets([]), [])
+
+    def test_the_papers_tables(self):
+        one = dict(strategies=[dict(name="as asked for", results=[result("specbound", 2, 1.7)])])
+        text = bench_tables.tables(one)
+        for part in ("multi-turn", " 2.00   2.00x", "5.71   1.70x", "[0.800, 2.000]", "1.14x",
+                     "1.19x", "     -", "TTFT, ms", "TPOT, ms", "10.00", "17.00", "1.70x",
+                     "min 0.80", "median 1.40", "max 2.00",
+                     "slower than plain decoding: 1 (50.00 %)",
+                     " 1.76x -  2.00x      1   50.00 %"):
+            self.assertIn(part, text)
+        more = dict(strategies=one["strategies"] + [dict(name="T 1.0",
+                                                         results=[result("specbound", 2, 1.5)])])
+        text = bench_tables.tables(more)
+        for part in ("Table 2: SD of specbound", "as asked for", "T 1.0", "1.50x"):
+            self.assertIn(part, text)
+
+    def test_who_is_faster_than_the_first_is_said_by_task(self):
+        results = [result("specbound", 1.5, 1.4), result("ngram", 1.6, 1.3),
+                   result("hybrid", 1.7, 1.4)]
+        self.assertEqual(bench_tables.faster_than_first(results),
+                         ["faster than specbound (1.50x) on math: ngram 1.60x, hybrid 1.70x"])
+        self.assertEqual(bench_tables.faster_than_first([results[2], results[0]]),
+                         ["nothing is faster than hybrid on any task"])
+        self.assertEqual(bench_tables.faster_than_first(results[:1]), [])
+
+    def test_recorded_results(self):
+        recorded = json.loads((SCRIPTS / "results" / "spec_bench.json").read_text())
+        text = bench_tables.tables(recorded)
+        self.assertEqual(text.count("Table 1"), len(recorded["results"]))
+        # What the recorded quantiles say.
+        told = recorded["results"][0]["compared"]["strategies"][0]["results"][0]
+        for q, value in told["speedup_quantiles"].items():
+            self.assertAlmostEqual(bench_tables.quantile(told["speedups"], float(q)), value,
+                                   places=3)
+        self.assertEqual([n for _, _, n in bench_tables.buckets(told["speedups"])],
+                         [bucket["questions"] for bucket in told["speedup_buckets"]])
+        with self.assertRaises(ValueError):
+            bench_tables.tables({"results": {}})
+
+
+class Sweep(unittest.TestCase):
+    SETTING = dict(tau=0.35, alpha=0.2, d_max=8, w_max=5, head_layers=[4, 8, 12])
+
+    def test_one_setting_moves_at_a_time(self):
+        points = spec_bench_sweep.sweep_points(self.SETTING)
+        names = " ".join(name for _, _, name, _ in points) + " "
+        for part in ("tau-0.3 tau-0.35 tau-0.4 ", "alpha-0 alpha-0.1 alpha-0.2 alpha-0.4",
+                     "d_max-4 d_max-8 d_max-12 ", "w_max-4 w_max-5 w_max-6 ",
+                     "setting no-annealing no-depth-bound no-width-bound "):
+            self.assertIn(part, names)
+        self.assertEqual(names.count("alpha-0.2 "), 1)  # the setting's is one of the list
+        for parameter, _, _, flags in points:
+            self.assertTrue(flags.endswith("--controller off"))
+            self.assertEqual("--check-layers all" in flags,
+                             parameter == "d_max" or "--no-depth-bound" in flags)
+        # A head before any layer is looked at whatever the bound, which is a layer.
+        for layers in ([0, 4], [0, 1, 4]):
+            self.assertEqual(spec_bench_sweep.depths(layers), [1, 4])
+        self.assertEqual(len(spec_bench_sweep.depths(list(range(1, 33)))), 8)
+        with self.assertRaises(SystemExit):
+            spec_bench_sweep.sweep_points({**self.SETTING, "head_layers": []})
+
+    def test_figures(self):
+        points = spec_bench_sweep.sweep_points(self.SETTING)
+        results = [dict(name=name, overall=score(1 + 0.01 * i))
+                   for i, (_, _, name, _) in enumerate(points)]
+        figures = spec_bench_sweep.sweep_figures(points, results)
+        self.assertEqual(len(figures["figure_3"]["d_max"]), 3)
+        self.assertEqual(figures["figure_3"]["tau"][0]["value"], 0.1)
+        self.assertEqual(len(figures["figure_4"]), 4)
+        table = spec_bench_sweep.sweep_table(figures)
+        self.assertIn("tau 0.35", table)
+        self.assertIn("no width bound", table)
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            spec_bench_sweep.write_svgs(figures, folder)
+            files = sorted(path.name for path in folder.iterdir())
+            self.assertEqual(files, ["figure3-alpha.svg", "figure3-d_max.svg", "figure3-tau.svg",
+                                     "figure3-w_max.svg", "figure4.svg"])
+            for path in folder.iterdir():
+                self.assertNotIn("nan", path.read_text())
+                ElementTree.parse(path)
+            # SD and CR of three depths; a bar each.
+            self.assertEqual((folder / "figure3-d_max.svg").read_text().count("<circle"), 2 * 3)
+            self.assertEqual((folder / "figure4.svg").read_text().count("<rect"), 4)
+
+
+class Plots(unittest.TestCase):
+    def test_bars_carry_their_names_whatever_is_in_them(self):
+        svg = plots.bar_plot("<speed>", [("a & b", 1.25), ("zero", 0)])
+        for part in ("&lt;speed&gt;", "a &amp; b", ">1.25</text>", ">zero</text>"):
+            self.assertIn(part, svg)
+        self.assertEqual(svg.count("<rect"), 2)
+        for few in (plots.bar_plot("empty", []), plots.line_plot("x", "y", {"a": []}),
+                    plots.line_plot("x", "y", {"a": [(1, 2)]})):
+            self.assertNotIn("nan", few)
+            ElementTree.fromstring(few)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
