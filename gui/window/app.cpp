@@ -92,6 +92,7 @@ class App {
   AppState state_;
   MainView view_;
   FrameTimes times_;
+  uint64_t input_frame_ = 0;     // the newest that saw keys or the pointer
   bool default_loaded_ = false;  // or there was no need to
 };
 
@@ -140,7 +141,12 @@ void App::frame() {
   // Smooth edges are triangles too many for a processor that has a reply to compute.
   ImGuiStyle& style = ImGui::GetStyle();
   style.AntiAliasedLines = style.AntiAliasedFill = !(window_.software() && state_.busy());
+  if (window_.has_input()) input_frame_ = times_.frames();
   window_.begin_frame();
+  if (probe().on()) {
+    probe().value("input.seen", std::to_string(window_.inputs_seen()));
+    probe().value("input.frames", std::to_string(times_.frames() - input_frame_));
+  }
   view_.draw(state_, probe(), times_, window_.renderer());
   window_.end_frame();
   times_.add(start, Window::now() - start);
@@ -179,7 +185,7 @@ void App::run() {
     }
     if (window_.take_activity()) frames_due = kFramesAfterInput;
     const bool playing = state_.replay() && state_.replay()->playing();
-    if (playing || window_.has_keys() || fonts_wanted_) frames_due = std::max(frames_due, 1);
+    if (playing || window_.has_input() || fonts_wanted_) frames_due = std::max(frames_due, 1);
     const double now = Window::now();
     if (window_.minimized()) {
       window_.wait(kMinimizedWait);

@@ -38,7 +38,7 @@ bool is_text_key(int key, int mods) {
 
 }  // namespace
 
-// What GLFW calls. Keys wait for their frame; the rest goes on to ImGui.
+// What GLFW calls. Keys and the pointer wait for their frame; the rest goes on to ImGui.
 struct Window::Callbacks {
   static inline Window* current = nullptr;
 
@@ -64,6 +64,24 @@ struct Window::Callbacks {
   static void character(GLFWwindow*, unsigned code) {
     current->activity_ = true;
     current->keys_.push({KeyEvent::Kind::kCharacter, 0, 0, 0, code, true});
+  }
+  static void moved(GLFWwindow*, double x, double y) {
+    current->activity_ = true;
+    const ImVec2 at{static_cast<float>(x), static_cast<float>(y)};
+    current->pointer_.push({PointerEvent::Kind::kMove, at, 0});
+  }
+  static void button(GLFWwindow*, int button, int action, int) {
+    using Kind = PointerEvent::Kind;
+    current->activity_ = true;
+    current->pointer_.push({action == GLFW_PRESS ? Kind::kDown : Kind::kUp, {}, button});
+  }
+  static void entered(GLFWwindow* w, int inside) {
+    current->activity_ = true;
+    // Something may be dragged out of the window: then it moves on.
+    if (!inside && !ImGui::IsAnyMouseDown()) {
+      current->pointer_.push({PointerEvent::Kind::kMove, PointerQueue::nowhere(), 0});
+    }
+    ImGui_ImplGlfw_CursorEnterCallback(w, inside);
   }
   static void drop(GLFWwindow*, int n, const char** paths) {
     current->activity_ = true;
@@ -130,10 +148,10 @@ void Window::install_callbacks() {
   Callbacks::current = this;
   glfwSetKeyCallback(window_, Callbacks::key);
   glfwSetCharCallback(window_, Callbacks::character);
-  glfwSetMouseButtonCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_MouseButtonCallback>);
+  glfwSetMouseButtonCallback(window_, Callbacks::button);
   glfwSetScrollCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_ScrollCallback>);
-  glfwSetCursorPosCallback(window_, Callbacks::noticed);
-  glfwSetCursorEnterCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_CursorEnterCallback>);
+  glfwSetCursorPosCallback(window_, Callbacks::moved);
+  glfwSetCursorEnterCallback(window_, Callbacks::entered);
   glfwSetWindowFocusCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_WindowFocusCallback>);
   glfwSetDropCallback(window_, Callbacks::drop);
   glfwSetWindowRefreshCallback(window_, Callbacks::noticed);
@@ -197,8 +215,18 @@ std::pair<int, int> Window::size() const {
   return size;
 }
 
+// In place of what ImGui's backend asks GLFW for: the state of this moment.
+void Window::point() {
+  if (!pointer_.empty()) ++inputs_seen_;
+  pointer_.next_frame();
+  ImGuiIO& io = ImGui::GetIO();
+  io.MousePos = pointer_.at();
+  for (int i = 0; i < PointerQueue::kButtons; ++i) io.MouseDown[i] = pointer_.down(i);
+}
+
 void Window::begin_frame() {
   for (const KeyEvent& e : keys_.take()) {
+    ++inputs_seen_;
     if (e.kind == KeyEvent::Kind::kCharacter) {
       ImGui_ImplGlfw_CharCallback(window_, e.character);
       continue;
@@ -208,6 +236,7 @@ void Window::begin_frame() {
   }
   ImGui_ImplOpenGL3_NewFrame();
   ImGui_ImplGlfw_NewFrame();
+  point();
   ImGui::NewFrame();
 }
 

@@ -2,11 +2,13 @@
 // that made it, but for wake().
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gui/view/keys.h"
+#include "gui/view/pointer.h"
 
 struct GLFWwindow;
 
@@ -32,7 +34,9 @@ class Window {
   // Whether the person did anything, or the screen needs its picture, since this was asked last.
   bool take_activity() { return std::exchange(activity_, false); }
   std::vector<std::string> take_dropped_files() { return std::exchange(dropped_, {}); }
-  bool has_keys() const { return !keys_.empty(); }  // for the next frame
+  bool has_input() const { return !keys_.empty() || !pointer_.empty(); }  // for the next frame
+  // Keys and what the mouse did, as far as frames have seen them.
+  int64_t inputs_seen() const { return inputs_seen_; }
   bool minimized() const;
   // Pixels per point.
   float content_scale() const;
@@ -52,10 +56,13 @@ class Window {
 
   bool load_gl();
   void install_callbacks();
+  void point();
   void clear_backdrops(int width, int height);
 
   GLFWwindow* window_ = nullptr;
   KeyQueue keys_;
+  PointerQueue pointer_;
+  int64_t inputs_seen_ = 0;
   bool activity_ = true;
   std::vector<std::string> dropped_;
   std::string title_, renderer_;

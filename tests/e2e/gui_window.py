@@ -63,8 +63,11 @@ def sanitizer_preload(pid):
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
         libraries = sorted({line.split()[-1] for line in file if ".so" in line})
     runtime = [name for name in libraries if "/libasan" in name or "/liblsan" in name]
-    return runtime and runtime + [name for name in libraries
-                                  if any(foreign in name for foreign in FOREIGN_LEAKS)]
+    with open(BINARY, "rb") as file:  # clang's is within the program
+        if not runtime and b"__asan_init" not in file.read():
+            return []
+    return runtime + [name for name in libraries
+                      if any(foreign in name for foreign in FOREIGN_LEAKS)]
 
 
 class Picture:
@@ -239,13 +242,13 @@ class Window:
     # ---- what a person does ----
 
     def act(self, *xdotool):
-        """Input, and the frame behind the one that saw it: some things are pointed at in one frame
-        and can be pressed from the next on. One frame may have been on its way already."""
-        before = self.ui()["frames"]["count"]
+        """Input, and the frame behind the one that saw the last of it."""
+        before = int(self.value("input.seen"))
         self.screen.xdotool(*xdotool)
-        end = time.monotonic() + 1  # a mouse that stays where it was makes no frame
+        end = time.monotonic() + 1  # a mouse that stays where it was is none
         while self.process.poll() is None and time.monotonic() < end:
-            if self.ui()["frames"]["count"] >= before + 3:
+            values = self.ui()["values"]
+            if int(values["input.seen"]) > before and int(values["input.frames"]) > 0:
                 return
             time.sleep(POLL)
 
