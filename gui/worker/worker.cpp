@@ -345,13 +345,9 @@ void Worker::generate(Reply& reply) {
       });
   const auto no_text = [](int32_t) { return std::string(); };
 
-  double seconds = 0;  // of decoding; what happens in here is none
-  std::optional<Clock::time_point> left;
   GenerateOptions options = options_of(reply);
   options.measure_plain = !reply.comparing;
   options.on_round = [&](const RoundEvent& event) {
-    seconds +=
-        left ? seconds_between(*left, Clock::now()) : 1e-9 * static_cast<double>(event.total_ns());
     if (trace_) trace_->round(event);
     RoundRecord round = record_round(event, no_text);
     for (TokenRecord& token : round.tokens) {
@@ -360,11 +356,10 @@ void Worker::generate(Reply& reply) {
       for (const auto& stretch : text.push(token.token)) token.text += stretch.bytes;
       reply.text += token.text;
     }
-    host_.emit(RoundDone{reply.id, std::move(round), seconds});
+    host_.emit(RoundDone{reply.id, std::move(round), event.decode_seconds});
     if (!reply.comparing) {
       while (const auto setting = host_.next_setting()) change(*setting);
     }
-    left = Clock::now();
   };
   reply.stats = model_->session->generate(reply.prompt, options);
 }

@@ -141,6 +141,10 @@ void Session::call_out(F callback) {
   called_out_seconds_ += seconds_since(before);
 }
 
+double Session::decode_seconds() const {
+  return seconds_since(decode_start_) - called_out_seconds_;
+}
+
 // Rows that the next round may have.
 int Session::width(const GenerateOptions& options, const GenerateStats& stats) const {
   const int round = stats.counters.rounds;
@@ -178,7 +182,8 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
     return true;
   }
   const bool over = emit(options, stats);
-  const RoundEvent event = round_.event(draft_end);
+  RoundEvent event = round_.event(draft_end);
+  event.decode_seconds = decode_seconds();
   // A reply's first round comes cold from the prefill.
   if (plain && event.round > 0) plain_.add(event.total_ns());
   stats.counters.add(event);
@@ -233,7 +238,7 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
     return stats;
   }
   called_out_seconds_ = 0;
-  const auto decode_start = Clock::now();
+  decode_start_ = Clock::now();
   begun_ = false;
   const Control control = speculator_->control();
   stats.control.add(control, control);  // nothing yet
@@ -260,7 +265,7 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
       throw;
     }
   }
-  stats.decode_seconds = seconds_since(decode_start) - called_out_seconds_;
+  stats.decode_seconds = decode_seconds();
   stats.pause = speculator_->pause();
   stats.plain_token_seconds = plain_.seconds_per_token();
   stats.plain_rounds = plain_.rounds();

@@ -110,6 +110,7 @@ class Session {
   bool run_round(const GenerateOptions& options, GenerateStats& stats);
   bool emit(const GenerateOptions& options, GenerateStats& stats);
   bool revisit_group(int pos, int n, const Visit& visit);
+  double decode_seconds() const;  // of the newest reply so far, without callbacks
   template <class F>
   void call_out(F callback);
 
@@ -122,8 +123,8 @@ class Session {
   size_t n_prompt_ = 0;          // of these, the reply's own begin here
   Round round_;
   PlainRate plain_;
-  std::chrono::steady_clock::time_point start_;  // of the newest reply
-  double called_out_seconds_ = 0;                // of its decoding: spent in callbacks
+  std::chrono::steady_clock::time_point start_, decode_start_;  // of the newest reply
+  double called_out_seconds_ = 0;  // of its decoding: spent in callbacks
 };
 
 }  // namespace specbound

@@ -74,6 +74,7 @@ struct RoundEvent {
   std::span<const TokenEvent> tokens;  // what it gave the text: 1..rows
   std::span<const LayerPass> passes;
   std::array<int64_t, kPhases> ns;  // by Phase
+  double decode_seconds = 0;        // of the reply so far, as GenerateStats has it
 
   // A row of plain decoding, for which nothing was drafted or looked at.
   bool plain() const { return rows.size() == 1 && draft_end == DraftEnd::kPlain; }
