@@ -285,7 +285,7 @@ Plain plain_text(int n, bool ends) {
 }  // namespace
 
 // Sanitizers make a round ten times as slow and look for other faults.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SPECBOUND_SANITIZED
 constexpr int kTexts = 12;
 #else
 constexpr int kTexts = 60;

@@ -47,14 +47,8 @@ inline std::vector<TokenizerVector> tokenizer_vectors(const std::string& path) {
 }
 
 // The time bound says something about Release builds; others make do with less text.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
+#if defined(SPECBOUND_SANITIZED) || !defined(NDEBUG)
 constexpr bool kBounded = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kBounded = false;
-#else
-constexpr bool kBounded = true;
-#endif
 #else
 constexpr bool kBounded = true;
 #endif
