@@ -38,9 +38,10 @@ bool is_text_key(int key, int mods) {
 
 }  // namespace
 
-// What GLFW calls. Keys and the pointer wait for their frame; the rest goes on to ImGui.
+// What GLFW calls. Keys and mouse wait for their frame; the rest goes on to ImGui.
 struct Window::Callbacks {
   static inline Window* current = nullptr;
+  using Kind = InputEvent::Kind;
 
   // Something happened that a frame is due for.
   template <class... Args>
@@ -52,36 +53,43 @@ struct Window::Callbacks {
     current->activity_ = true;
     next(w, args...);
   }
-  static void key(GLFWwindow*, int key, int scancode, int action, int mods) {
-    using Kind = KeyEvent::Kind;
+  static void push(const InputEvent& event) {
     current->activity_ = true;
+    current->input_.push(event);
+  }
+  static void key(GLFWwindow*, int key, int scancode, int action, int mods) {
     // ImGui repeats by itself. In the queue, where each takes a frame, repeats of a key held down
     // on a slow screen would go on after it was let go.
-    if (action == GLFW_REPEAT) return;
-    const Kind kind = action == GLFW_PRESS ? Kind::kDown : Kind::kUp;
-    current->keys_.push({kind, key, scancode, mods, 0, is_text_key(key, mods)});
+    if (action == GLFW_REPEAT) return noticed<>(nullptr);
+    push({.kind = action == GLFW_PRESS ? Kind::kKeyDown : Kind::kKeyUp,
+          .key = key,
+          .scancode = scancode,
+          .mods = mods,
+          .text = is_text_key(key, mods)});
   }
   static void character(GLFWwindow*, unsigned code) {
-    current->activity_ = true;
-    current->keys_.push({KeyEvent::Kind::kCharacter, 0, 0, 0, code, true});
+    push({.kind = Kind::kCharacter, .character = code});
   }
   static void moved(GLFWwindow*, double x, double y) {
-    current->activity_ = true;
-    const ImVec2 at{static_cast<float>(x), static_cast<float>(y)};
-    current->pointer_.push({PointerEvent::Kind::kMove, at, 0});
+    push({.kind = Kind::kMove, .x = x, .y = y});
+  }
+  static void wheel(GLFWwindow*, double x, double y) {
+    push({.kind = Kind::kWheel, .x = x, .y = y});
   }
   static void button(GLFWwindow*, int button, int action, int) {
-    using Kind = PointerEvent::Kind;
-    current->activity_ = true;
-    current->pointer_.push({action == GLFW_PRESS ? Kind::kDown : Kind::kUp, {}, button});
+    push({.kind = action == GLFW_PRESS ? Kind::kButtonDown : Kind::kButtonUp, .button = button});
   }
   static void entered(GLFWwindow* w, int inside) {
-    current->activity_ = true;
-    // Something may be dragged out of the window: then it moves on.
-    if (!inside && !ImGui::IsAnyMouseDown()) {
-      current->pointer_.push({PointerEvent::Kind::kMove, PointerQueue::nowhere(), 0});
-    }
     ImGui_ImplGlfw_CursorEnterCallback(w, inside);
+    double x = -FLT_MAX, y = -FLT_MAX;
+    if (inside) {
+      glfwGetCursorPos(w, &x, &y);  // it may be where it left, which GLFW calls no movement
+    } else {
+      for (int i = 0; i < InputQueue::kButtons; ++i) {
+        if (current->input_.holds(i)) return;  // something is dragged out, and moves on
+      }
+    }
+    moved(w, x, y);
   }
   static void drop(GLFWwindow*, int n, const char** paths) {
     current->activity_ = true;
@@ -149,7 +157,7 @@ void Window::install_callbacks() {
   glfwSetKeyCallback(window_, Callbacks::key);
   glfwSetCharCallback(window_, Callbacks::character);
   glfwSetMouseButtonCallback(window_, Callbacks::button);
-  glfwSetScrollCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_ScrollCallback>);
+  glfwSetScrollCallback(window_, Callbacks::wheel);
   glfwSetCursorPosCallback(window_, Callbacks::moved);
   glfwSetCursorEnterCallback(window_, Callbacks::entered);
   glfwSetWindowFocusCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_WindowFocusCallback>);
@@ -215,28 +223,37 @@ std::pair<int, int> Window::size() const {
   return size;
 }
 
-// In place of what ImGui's backend asks GLFW for: the state of this moment.
-void Window::point() {
-  if (!pointer_.empty()) ++inputs_seen_;
-  pointer_.next_frame();
-  ImGuiIO& io = ImGui::GetIO();
-  io.MousePos = pointer_.at();
-  for (int i = 0; i < PointerQueue::kButtons; ++i) io.MouseDown[i] = pointer_.down(i);
+void Window::show_input(const InputEvent& event) {
+  using Kind = InputEvent::Kind;
+  ++inputs_seen_;
+  switch (event.kind) {
+    case Kind::kKeyDown:
+    case Kind::kKeyUp:
+      return ImGui_ImplGlfw_KeyCallback(window_, event.key, event.scancode,
+                                        event.kind == Kind::kKeyDown ? GLFW_PRESS : GLFW_RELEASE,
+                                        event.mods);
+    case Kind::kCharacter:
+      return ImGui_ImplGlfw_CharCallback(window_, event.character);
+    case Kind::kWheel:
+      return ImGui_ImplGlfw_ScrollCallback(window_, event.x, event.y);
+    case Kind::kMove:
+      pointer_ = {static_cast<float>(event.x), static_cast<float>(event.y)};
+      return;
+    case Kind::kButtonDown:
+    case Kind::kButtonUp:
+      buttons_[static_cast<size_t>(event.button)] = event.kind == Kind::kButtonDown;
+      return;
+  }
 }
 
 void Window::begin_frame() {
-  for (const KeyEvent& e : keys_.take()) {
-    ++inputs_seen_;
-    if (e.kind == KeyEvent::Kind::kCharacter) {
-      ImGui_ImplGlfw_CharCallback(window_, e.character);
-      continue;
-    }
-    const int action = e.kind == KeyEvent::Kind::kDown ? GLFW_PRESS : GLFW_RELEASE;
-    ImGui_ImplGlfw_KeyCallback(window_, e.key, e.scancode, action, e.mods);
-  }
+  for (const InputEvent& event : input_.take()) show_input(event);
   ImGui_ImplOpenGL3_NewFrame();
   ImGui_ImplGlfw_NewFrame();
-  point();
+  // In place of what the backend asked GLFW for, the state of this moment.
+  ImGuiIO& io = ImGui::GetIO();
+  io.MousePos = pointer_;
+  std::ranges::copy(buttons_, io.MouseDown);
   ImGui::NewFrame();
 }
 

@@ -2,13 +2,16 @@
 // that made it, but for wake().
 #pragma once
 
+#include <imgui.h>
+
+#include <array>
+#include <cfloat>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "gui/view/keys.h"
-#include "gui/view/pointer.h"
+#include "gui/view/input_queue.h"
 
 struct GLFWwindow;
 
@@ -34,8 +37,8 @@ class Window {
   // Whether the person did anything, or the screen needs its picture, since this was asked last.
   bool take_activity() { return std::exchange(activity_, false); }
   std::vector<std::string> take_dropped_files() { return std::exchange(dropped_, {}); }
-  bool has_input() const { return !keys_.empty() || !pointer_.empty(); }  // for the next frame
-  // Keys and what the mouse did, as far as frames have seen them.
+  bool has_input() const { return !input_.empty(); }  // for the next frame
+  // Of keys and mouse, as far as frames have seen them.
   int64_t inputs_seen() const { return inputs_seen_; }
   bool minimized() const;
   // Pixels per point.
@@ -56,13 +59,14 @@ class Window {
 
   bool load_gl();
   void install_callbacks();
-  void point();
+  void show_input(const InputEvent& event);
   void clear_backdrops(int width, int height);
 
   GLFWwindow* window_ = nullptr;
-  KeyQueue keys_;
-  PointerQueue pointer_;
+  InputQueue input_;
   int64_t inputs_seen_ = 0;
+  ImVec2 pointer_{-FLT_MAX, -FLT_MAX};  // as ImGui says nowhere
+  std::array<bool, InputQueue::kButtons> buttons_ = {};
   bool activity_ = true;
   std::vector<std::string> dropped_;
   std::string title_, renderer_;

@@ -57,13 +57,13 @@ def cpu_share(pid, seconds):
     return (spent() - before) / (time.monotonic() - start)
 
 
-def sanitizer_preload(pid):
+def sanitizer_preload(pid, binary):
     """Where a process looks for leaks at its end, the libraries whose leaks are not ours: loaded
     from the start they are still there when it looks, and it sees that they are theirs."""
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
         libraries = sorted({line.split()[-1] for line in file if ".so" in line})
     runtime = [name for name in libraries if "/libasan" in name or "/liblsan" in name]
-    with open(BINARY, "rb") as file:  # clang's is within the program
+    with open(binary, "rb") as file:  # clang's is within the program
         if not runtime and b"__asan_init" not in file.read():
             return []
     return runtime + [name for name in libraries
@@ -154,6 +154,7 @@ class Window:
     """The program with its window on a screen; to be closed. Its home is `folder`."""
 
     preload = None  # libraries, once known
+    pointer = None  # where it moved to last
 
     def __init__(self, screen, folder, *arguments, environment=None, binary=BINARY):
         self.screen, self.folder = screen, folder
@@ -165,7 +166,7 @@ class Window:
         self.command = [binary, "gui", "--ui-json", self.said, *arguments]
         self.start()
         if Window.preload is None:
-            Window.preload = sanitizer_preload(self.process.pid)
+            Window.preload = sanitizer_preload(self.process.pid, binary)
             if Window.preload:
                 self.process.kill()
                 self.process.wait()
@@ -201,7 +202,7 @@ class Window:
     # ---- what it says ----
 
     def ui(self):
-        """The newest of what it wrote, as gui/window/ui_json.h has it; None before the first."""
+        """The newest of what it wrote, as gui/view/probe.h has it; None before the first."""
         if self.process.poll() is not None:
             raise AssertionError(f"the window closed, exit {self.process.returncode}: "
                                  f"{self.stderr()}")
@@ -245,7 +246,7 @@ class Window:
         """Input, and the frame behind the one that saw the last of it."""
         before = int(self.value("input.seen"))
         self.screen.xdotool(*xdotool)
-        end = time.monotonic() + 1  # a mouse that stays where it was is none
+        end = time.monotonic() + 5  # a mouse that was there when the window opened moves nothing
         while self.process.poll() is None and time.monotonic() < end:
             values = self.ui()["values"]
             if int(values["input.seen"]) > before and int(values["input.frames"]) > 0:
@@ -253,7 +254,11 @@ class Window:
             time.sleep(POLL)
 
     def move(self, at):
-        self.act("mousemove", "--window", self.id, int(at[0]), int(at[1]))
+        at = (int(at[0]), int(at[1]))
+        if at == self.pointer:  # which is no movement, and no frame's
+            return
+        self.act("mousemove", "--window", self.id, *at)
+        self.pointer = at
 
     def point(self, name, share=0.5):
         """Goes to the middle, or to that share of the width, of what the window calls that, once
@@ -280,7 +285,7 @@ class Window:
             return client.drop(self.id, at, ["file://" + urllib.parse.quote(path)])
 
     def type(self, text):
-        self.screen.xdotool("type", "--delay", 5, text)
+        self.act("type", "--delay", 5, text)
 
     def key(self, *names):
         self.act("key", "--delay", 40, *names)
