@@ -13,14 +13,15 @@ set_source_files_properties(${gpu_sources} ${own_kernels} PROPERTIES LANGUAGE CU
 add_library(gpu_test_objects OBJECT EXCLUDE_FROM_ALL ${gpu_sources})
 set_target_properties(gpu_test_objects PROPERTIES CUDA_ARCHITECTURES 75-virtual)
 target_include_directories(gpu_test_objects PRIVATE ${tests})
-target_link_libraries(gpu_test_objects PRIVATE specbound_kernels doctest::doctest)
+target_link_libraries(gpu_test_objects PRIVATE specbound_kernels specbound_training
+  doctest::doctest)
 
 function(specbound_gpu_program name kernels archs)
   add_executable(${name} EXCLUDE_FROM_ALL ${ARGN})
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "${archs}")
   target_include_directories(${name} PRIVATE ${tests})
-  target_link_libraries(${name} PRIVATE ${kernels} doctest::doctest -static-libstdc++
-    -static-libgcc)
+  target_link_libraries(${name} PRIVATE specbound_training ${kernels} doctest::doctest
+    -static-libstdc++ -static-libgcc)
 endfunction()
 specbound_gpu_program(gpu_tests specbound_kernels "${SPECBOUND_CUDA_ARCHS}" ${own_kernels}
   $<TARGET_OBJECTS:gpu_test_objects>)

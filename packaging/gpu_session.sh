@@ -45,6 +45,7 @@ build() {
   mkdir -p "$folder"
   cmake -S "$root" -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D SPECBOUND_CUDA=ON \
     -D SPECBOUND_FAULTS=OFF -D SPECBOUND_WERROR=OFF -D CMAKE_CUDA_FLAGS=-lineinfo \
+    -D SPECBOUND_SERVER=OFF -D SPECBOUND_GUI=OFF \
     ${SPECBOUND_CUDA_ARCHS:+-D "SPECBOUND_CUDA_ARCHS=$SPECBOUND_CUDA_ARCHS"} >&2
   cmake --build "$build" --target specbound gpu_train "${programs[@]}" >&2
   strip -o "$folder/specbound" "$build/specbound"

@@ -391,7 +391,7 @@ class Terminal(unittest.TestCase):
 
     def test_a_window_that_changes_while_a_paste_comes(self):
         self.read_until(PROMPT)
-        # By its echo the editor has waited once: in the first wait of a thread GCC's TSan makes
+        # By its echo the editor has waited once: in the first wait of a thread TSan makes
         # what it keeps signals in, and loses one that comes meanwhile.
         os.write(self.fd, b"z")
         self.read_until(b"z")

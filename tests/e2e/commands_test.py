@@ -55,7 +55,7 @@ class Linked(unittest.TestCase):
 
     BASE = {"libc", "libm", "libdl", "librt", "libpthread", "ld-linux-x86-64",
             "liblzma",  # in the program where its archive is installed
-            "libasan", "libubsan", "libtsan"}  # sanitizers bring a library each
+            "libasan", "libubsan", "libtsan"}  # of gcc's sanitizers; clang's are in the program
     SERVER = {"libcpp-httplib", "libstdc++", "libgcc_s"}
 
     def has_server(self):

@@ -20,7 +20,8 @@ atexit.register(CACHE.cleanup)
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 os.environ["XDG_CONFIG_HOME"] = os.path.join(CACHE.name, "no-config")
 for variable in [v for v in os.environ if v.startswith("SPECBOUND_")]:
-    if not variable.startswith(("SPECBOUND_BINARY", "SPECBOUND_SIMT_", "SPECBOUND_SHARED")):
+    if not variable.startswith(("SPECBOUND_BINARY", "SPECBOUND_SIMT_", "SPECBOUND_SHARED",
+                                "SPECBOUND_NETWORK")):
         del os.environ[variable]
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 TIMEOUT = 120  # a run takes well under a second; sanitizers are slow

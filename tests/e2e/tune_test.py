@@ -11,7 +11,7 @@ import unittest
 
 from specbound_process import DEMO, STORIES, specbound, start
 
-HEADS = os.environ.get("SPECBOUND_TEST_HEADS", DEMO[:-len(".gguf")] + ".heads.gguf")
+HEADS = DEMO[:-len(".gguf")] + ".heads.gguf"
 QUICK = ("-m", DEMO, "--heads", HEADS, "-t", "1", "--tokens", "300", "--replies", "4")
 needs_heads = unittest.skipUnless(os.path.exists(HEADS), "SKIP: the bundled model has no heads")
 

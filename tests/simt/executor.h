@@ -6,9 +6,10 @@
 //   g++ -std=c++20 -O2 -g -ffp-contract=off -fno-math-errno -fno-strict-aliasing -Wall -Wextra
 //     -Wno-unknown-pragmas -Isrc -Ikernels -Itests -x c++ kernels/NAME.cu tests/simt/executor.cpp
 //     tests/simt/fiber.cpp tests/simt/NAME_test.cpp tests/unit/main.cpp
-//     -x none build/release/libspecbound_core.a -lboost_context -llzma -lpcre2-8 -lpthread
+//     -x none build/release/libspecbound_training.a
+//     build/release/libspecbound_core.a -lboost_context -llzma -lpcre2-8 -lpthread
 // With -fsanitize=address,undefined every access past a DeviceBuffer or the shared memory stops the
-// program; with -fsanitize=thread a missing barrier is a reported race.
+// program; with -fsanitize=thread a missing barrier is a reported race (packaging/test.sh --all).
 //
 // A launch throws Fault, naming kernel, block, thread and source lines, when
 //   - threads of a block meet __syncthreads at different lines, or some have exited;
