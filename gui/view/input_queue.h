@@ -19,9 +19,8 @@ struct InputEvent {
   int key = 0, scancode = 0, mods = 0;  // of a key
   bool text = false;                    // the key does nothing but bring a character
   uint32_t character = 0;
-  double x = 0,
-         y = 0;    // of a movement the place, in the units of io.MousePos; of the wheel its way
-  int button = 0;  // an index into io.MouseDown
+  double x = 0, y = 0;  // of a movement: the place, as io.MousePos has it; of the wheel: its way
+  int button = 0;       // an index into io.MouseDown
 
   bool is_button() const { return kind == Kind::kButtonDown || kind == Kind::kButtonUp; }
 };

@@ -192,6 +192,15 @@ Flag& Flags::add_read(const std::string& names, const std::string& expected,
   return flag;
 }
 
+Flag& Flags::add_word(const std::string& names, std::string& value,
+                      const std::vector<std::string>& words, const std::string& description) {
+  const auto read = [&value, words](const std::string& text) {
+    value = text;
+    return std::ranges::count(words, text) > 0;
+  };
+  return add_read(names, or_list(words), read, description).type(bar_list(words));
+}
+
 Flag& Flags::add_text(const std::string& names, std::string& value,
                       const std::string& description) {
   return add_values(

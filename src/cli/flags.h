@@ -148,6 +148,9 @@ class Flags {
     };
     return add_read(names, or_list(words), read, description).type(bar_list(words));
   }
+  // One of several words, as it is.
+  Flag& add_word(const std::string& names, std::string& value,
+                 const std::vector<std::string>& words, const std::string& description);
   // A text that `read` takes; false: "NAME: expected EXPECTED, found ..". It may throw
   // Error(kUsage) with words of its own.
   Flag& add_read(const std::string& names, const std::string& expected,

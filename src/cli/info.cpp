@@ -17,6 +17,7 @@
 #include "model/gguf.h"
 #include "model/weights.h"
 #include "runtime/gpu_fit.h"
+#include "runtime/number_text.h"
 #include "terminal/terminal_text.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -107,12 +108,6 @@ Json files_json(const Gguf& gguf) {
   return files;
 }
 
-// The reason in an Error about this file, without the path in front: the report names it already.
-std::string reason_text(const Error& error, const Gguf& gguf) {
-  const std::string text = error.what(), prefix = gguf.path() + ": ";
-  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
-}
-
 void report_tensors(const Gguf& gguf, bool list, Json& report) {
   struct Sum {
     uint64_t tensors = 0, parameters = 0, bytes = 0;
@@ -194,7 +189,7 @@ void report_runs(const Gguf& gguf, Json& report) {
     report["runs"] = true;
     report["gpu"] = gpu_json(gguf, config, weights);
   } catch (const Error& error) {
-    report["reason"] = reason_text(error, gguf);
+    report["reason"] = reason_text(error, gguf.path());
   }
 }
 
@@ -213,7 +208,7 @@ void report_text(const Gguf& gguf, Json& report) {
     Tokenizer::from_gguf(gguf);
     report["text"] = true;
   } catch (const Error& error) {
-    report["text_reason"] = reason_text(error, gguf);
+    report["text_reason"] = reason_text(error, gguf.path());
   }
 }
 
@@ -237,16 +232,6 @@ std::string shown_text(std::string_view text) {
   out += "\"";
   if (at < text.size()) out += format(" ... (%zu bytes)", text.size());
   return out;
-}
-
-std::string grouped(uint64_t number) {
-  const std::string digits = std::to_string(number);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
 }
 
 std::string size_text(uint64_t bytes) {

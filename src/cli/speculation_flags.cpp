@@ -153,17 +153,11 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                 "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf)")
       .type("FILE.gguf")
       .group(kSpeculation);
-  const std::vector<std::string> heads = {"full", "folded", "chained", "table", "hybrid", "lens"};
-  const auto read_head = [&options, heads](const std::string& text) {
-    options.head = text;
-    return std::ranges::count(heads, text) > 0;
-  };
   flags
-      .add_read("--head", or_list(heads), read_head,
+      .add_word("--head", options.head, {"full", "folded", "chained", "table", "hybrid", "lens"},
                 "what guesses: full, folded or chained heads of the file, its table of what "
                 "followed the same tokens, or hybrid, the table and chained heads where it is "
                 "unsure (default: the file's choice); or the logit lens, which needs no training")
-      .type(bar_list(heads))
       .group(kSpeculation);
   flags
       .add_real(

@@ -17,6 +17,7 @@
 #include "runtime/heads_path.h"
 #include "runtime/load_watcher.h"
 #include "runtime/loaded_model.h"
+#include "runtime/number_text.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/standard_output.h"
@@ -56,12 +57,6 @@ constexpr const char* kTeaching =
     "    --report heads.html\n"
     "  specbound train-heads -m model.gguf --data chat.jsonl --kinds full --layers 1-10 \\\n"
     "    -o paper.heads.gguf";
-
-std::string count_text(int64_t n) {
-  std::string digits = std::to_string(n);
-  for (int64_t at = std::ssize(digits) - 3; at > 0; at -= 3) digits.insert(at, ",");
-  return digits;
-}
 
 std::string size_text(size_t bytes) {
   const double mega = 1e-6 * static_cast<double>(bytes);
@@ -221,11 +216,11 @@ class Training {
           wait_for_data);
     }
     std::fprintf(stderr, "data: %s dialogues, %s pieces of plain text\n",
-                 count_text(corpus_.dialogues).c_str(),
-                 count_text(std::ssize(corpus_.texts) - corpus_.dialogues).c_str());
+                 grouped(corpus_.dialogues).c_str(),
+                 grouped(std::ssize(corpus_.texts) - corpus_.dialogues).c_str());
     if (corpus_.skipped > 0) {
       std::fprintf(stderr, "data: skipped %s of %s lines; the first: %s\n",
-                   count_text(corpus_.skipped).c_str(), count_text(corpus_.lines).c_str(),
+                   grouped(corpus_.skipped).c_str(), grouped(corpus_.lines).c_str(),
                    terminal_text(corpus_.first_skipped).c_str());
     }
     if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
@@ -301,7 +296,7 @@ class Training {
     int64_t all = 0;
     for (const TrainingText& text : texts_) all += learnt_tokens(text);
     std::fprintf(stderr, "replies: the model wrote %s, %s tokens, in %s\n",
-                 count_text(std::ssize(texts_)).c_str(), count_text(all).c_str(),
+                 grouped(std::ssize(texts_)).c_str(), grouped(all).c_str(),
                  time_text(std::chrono::duration<double>(Clock::now() - start).count()).c_str());
     if (all < flags_.self_generate) {
       std::fprintf(stderr,
@@ -331,8 +326,8 @@ class Training {
           }
           std::fprintf(stderr,
                        "features: --max-disk %s is reached: learning from %s of %s tokens\n",
-                       size_text(flags_.max_disk).c_str(), count_text(features.n_rows()).c_str(),
-                       count_text(most).c_str());
+                       size_text(flags_.max_disk).c_str(), grouped(features.n_rows()).c_str(),
+                       grouped(most).c_str());
           break;
         }
         bar.update(static_cast<size_t>(features.n_rows()), static_cast<size_t>(most));
@@ -340,7 +335,7 @@ class Training {
       features.finish();
     }
     std::fprintf(stderr, "features: %s tokens at %zu layers, %s on disk, in %s\n",
-                 count_text(features.n_rows()).c_str(), features.layers().size(),
+                 grouped(features.n_rows()).c_str(), features.layers().size(),
                  size_text(features.bytes()).c_str(),
                  time_text(std::chrono::duration<double>(Clock::now() - start).count()).c_str());
   }
@@ -452,12 +447,12 @@ class Training {
     if (!tuned) return;
     if (tuned->defaults.w_max == 1) {
       settings_from_ = format("guessed: by replay on %s tokens nothing beats plain decoding",
-                              count_text(tuned->tokens).c_str());
+                              grouped(tuned->tokens).c_str());
       return;
     }
     trained.heads.defaults = tuned->defaults;
     settings_from_ = format("tuned by replay on %s tokens: predicted %.2fx",
-                            count_text(tuned->tokens).c_str(), tuned->speedup);
+                            grouped(tuned->tokens).c_str(), tuned->speedup);
   }
 
   // With the table that has not seen the texts: one that has would know them by heart.
@@ -517,24 +512,24 @@ class Training {
     if (made.empty()) return "\ntable      none: nothing to make it from\n";
     const DraftTable table(made.arrays());
     std::string out = format("\ntable      %s contexts of up to %d tokens, %s",
-                             count_text(static_cast<int64_t>(table.contexts())).c_str(),
+                             grouped(static_cast<int64_t>(table.contexts())).c_str(),
                              table.max_context(), size_text(table.bytes()).c_str());
     if (table_report_.tokens > 0) {
       out +=
           format("; right %.1f %%, sure of %.1f %% of %s unseen tokens", 100 * table_report_.right,
-                 100 * table_report_.confidence, count_text(table_report_.tokens).c_str());
+                 100 * table_report_.confidence, grouped(table_report_.tokens).c_str());
     }
     return out + "\n";
   }
 
   std::string summary(const TrainedHeads& trained) const {
     std::string out = format("data       %s dialogues, %s pieces of plain text%s\n",
-                             count_text(corpus_.dialogues).c_str(),
-                             count_text(std::ssize(corpus_.texts) - corpus_.dialogues).c_str(),
+                             grouped(corpus_.dialogues).c_str(),
+                             grouped(std::ssize(corpus_.texts) - corpus_.dialogues).c_str(),
                              flags_.self_generate > 0 ? "; replies written by the model" : "");
     if (!flags_.train.kinds.empty()) {
       out += format("learnt     %s tokens; %s more kept for validation\n",
-                    count_text(trained.rows).c_str(), count_text(trained.validation_rows).c_str());
+                    grouped(trained.rows).c_str(), grouped(trained.validation_rows).c_str());
     }
     out += format("time       %s in this run, training %s in all\n", time_text(seconds()).c_str(),
                   time_text(trained.seconds).c_str());

@@ -110,16 +110,11 @@ void add_verify_flags(Flags& flags, VerifyFlags& given) {
       .group(kVerifyGroup);
   std::vector<std::string> names = speculators();
   names.emplace_back("forced");
-  const auto read_speculator = [&given, names](const std::string& text) {
-    given.options.drafting.speculator = text;
-    return std::ranges::count(names, text) > 0;
-  };
   flags
-      .add_read("--speculator", or_list(names), read_speculator,
+      .add_word("--speculator", given.options.drafting.speculator, names,
                 "what drafts: the model's own shallow layers through its exit heads or the logit "
                 "lens (default), another drafter of run's --speculator, or exits and tokens by "
                 "chance, right and wrong on purpose")
-      .type(bar_list(names))
       .command_line_only()  // elsewhere it has other words
       .group(kVerifyGroup);
   add_rate(flags, "--forced-exit", given.options.rates.exit,

@@ -183,4 +183,14 @@ size_t random_head_bytes(const ModelConfig& config, HeadKind kind, int shortlist
   return q8 / 32 * sizeof(BlockQ8_0) + (kind == HeadKind::kFull ? 2 * dim * dim : 0);
 }
 
+std::vector<int32_t> any_tokens(int n, int vocab_size) {
+  std::vector<int32_t> tokens(static_cast<size_t>(n));
+  uint32_t state = 1;
+  for (int32_t& token : tokens) {
+    state = state * 1664525u + 1013904223u;
+    token = static_cast<int32_t>((state >> 8) % static_cast<uint32_t>(vocab_size));
+  }
+  return tokens;
+}
+
 }  // namespace specbound

@@ -1,5 +1,5 @@
-// A model and exit heads of random weights in memory, no file: they cost what trained ones cost.
-// For measuring speed.
+// A model and exit heads of random weights in memory, no file, and tokens for any model: they cost
+// what trained ones and real texts cost. For measuring speed.
 #pragma once
 
 #include <cstddef>
@@ -54,5 +54,9 @@ class RandomHeads {
 
 // Bytes of one head as stored, before a backend repacks it.
 size_t random_head_bytes(const ModelConfig& config, HeadKind kind, int shortlist);
+
+// Tokens that differ from one another without meaning anything, the same every time. Whatever the
+// values are, it takes the same time.
+std::vector<int32_t> any_tokens(int n, int vocab_size);
 
 }  // namespace specbound

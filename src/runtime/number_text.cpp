@@ -28,6 +28,12 @@ std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (int64_t at = std::ssize(text) - 3; at > 0; at -= 3) text.insert(at, ",");
+  return text;
+}
+
 double shortest_decimal(float value) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof(text), value);

@@ -44,16 +44,6 @@ std::vector<int> exits_below(int n_layers) {
 
 }  // namespace
 
-std::vector<int32_t> any_tokens(int n, int vocab_size) {
-  std::vector<int32_t> tokens(static_cast<size_t>(n));
-  uint32_t state = 1;
-  for (int32_t& token : tokens) {
-    state = state * 1664525u + 1013904223u;
-    token = static_cast<int32_t>((state >> 8) % static_cast<uint32_t>(vocab_size));
-  }
-  return tokens;
-}
-
 size_t bench_heads_bytes(const ModelConfig& config, int shortlist) {
   const auto bytes = [&](HeadKind kind, int tokens) {
     return random_head_bytes(config, kind, tokens);

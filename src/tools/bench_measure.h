@@ -94,9 +94,6 @@ class BenchMeasure {
   Sampler greedy_;
 };
 
-// Tokens that differ from one another without meaning anything, the same every time.
-std::vector<int32_t> any_tokens(int n, int vocab_size);
-
 // Bytes that backends can be told to leave free for the heads of all measurements.
 size_t bench_heads_bytes(const ModelConfig& config, int shortlist);
 

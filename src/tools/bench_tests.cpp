@@ -7,6 +7,7 @@
 
 #include "decode/generate.h"
 #include "error.h"
+#include "model/random_model.h"
 #include "numerics/float_mode.h"
 #include "runtime/timed_reply.h"
 #include "terminal/interrupt.h"

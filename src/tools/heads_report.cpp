@@ -18,12 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The reason in an Error about this file, without the path in front.
-std::string reason_text(const Error& error, const std::string& path) {
-  const std::string text = error.what(), prefix = path + ": ";
-  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
-}
-
 Json head_json(const HeadWeights& head) {
   size_t bytes = 0;
   for (const Matrix* m : {&head.map, &head.folded, &head.inner, &head.outer}) {
@@ -104,6 +98,11 @@ int number_of(const Json& value) {
 }
 
 }  // namespace
+
+std::string reason_text(const Error& error, const std::string& path) {
+  const std::string text = error.what(), prefix = path + ": ";
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
 
 bool is_heads_file(const Gguf& gguf) {
   const GgufValue* value = gguf.find("general.architecture");

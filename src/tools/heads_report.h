@@ -4,9 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "error.h"
 #include "model/gguf.h"
 
 namespace specbound {
+
+// The reason in an Error about this file, without the path in front: a report names it already.
+std::string reason_text(const Error& error, const std::string& path);
 
 bool is_heads_file(const Gguf& gguf);
 

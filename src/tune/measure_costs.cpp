@@ -9,6 +9,7 @@
 #include "decode/row_sampler.h"
 #include "decode/sampler.h"
 #include "error.h"
+#include "model/random_model.h"
 #include "numerics/float_mode.h"
 #include "trace/statistics.h"
 #include "tune/tuning_trace.h"
@@ -24,17 +25,6 @@ double seconds(Clock::duration duration) {
 }
 double since(Clock::time_point start) {
   return seconds(Clock::now() - start);
-}
-
-// Whatever the values are, it takes the same time; the same ones make runs comparable.
-std::vector<int32_t> any_tokens(int n, int vocab_size) {
-  std::vector<int32_t> tokens(n);
-  uint32_t state = 1;
-  for (int32_t& token : tokens) {
-    state = state * 1664525u + 1013904223u;
-    token = static_cast<int32_t>((state >> 8) % static_cast<uint32_t>(vocab_size));
-  }
-  return tokens;
 }
 
 class Measurement {
