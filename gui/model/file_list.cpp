@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <string_view>
 
 #include "error.h"
 #include "model/gguf_split.h"

@@ -3,7 +3,6 @@
 // oldest replies go. No drawing.
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <deque>

@@ -1,11 +1,9 @@
 #include "gui/model/window_settings.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "error.h"
 #include "runtime/file_output.h"
 #include "runtime/user_path.h"
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
-#include "error.h"
 #include "gui/view/fonts.h"
 #include "gui/view/keys.h"
 #include "gui/view/probe.h"

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "terminal/terminal_text.h"
 #include "text/utf8.h"
 
 namespace specbound::gui {

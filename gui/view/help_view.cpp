@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdio>
 
-#include "gui/view/fonts.h"
 #include "gui/view/probe.h"
 #include "gui/view/theme.h"
 #include "gui/view/widgets.h"

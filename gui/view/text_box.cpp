@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gui/view/fonts.h"
 #include "gui/view/keys.h"
 #include "gui/view/probe.h"
 #include "gui/view/selectable_text.h"

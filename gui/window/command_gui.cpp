@@ -4,7 +4,6 @@
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "cli/speculation_flags.h"
-#include "error.h"
 #include "gui/window/app.h"
 #include "runtime/file_output.h"
 #include "runtime/number_text.h"

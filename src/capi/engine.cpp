@@ -1,7 +1,5 @@
 #include "capi/engine.h"
 
-#include <utility>
-
 #include "error.h"
 #include "runtime/load_watcher.h"
 

@@ -1,6 +1,5 @@
 // specbound.h: sessions and their replies.
 #include <cmath>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/common_flags.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
 #include "runtime/file_output.h"

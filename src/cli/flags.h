@@ -4,7 +4,6 @@
 // flag's name and the range it takes.
 #pragma once
 
-#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>

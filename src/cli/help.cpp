@@ -7,7 +7,6 @@
 #include "cli/settings_file.h"
 #include "error.h"
 #include "terminal/standard_output.h"
-#include "terminal/terminal_text.h"
 
 namespace specbound {
 

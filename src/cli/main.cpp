@@ -13,7 +13,6 @@
 #include "error.h"
 #include "runtime/load_watcher.h"
 #include "terminal/flag_names.h"
-#include "terminal/interrupt.h"
 #include "terminal/terminal_text.h"
 
 namespace {

@@ -1,14 +1,11 @@
 // specbound man: the manual page in roff with the macros of man(7), made from the definition of the
 // commands. It holds no date: the same program gives the same page.
 #include <algorithm>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/settings_file.h"
-#include "error.h"
 #include "terminal/standard_output.h"
 
 namespace specbound::man_page_command {

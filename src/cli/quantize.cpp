@@ -7,7 +7,6 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/common_flags.h"
 #include "convert/quantize_plan.h"
 #include "convert/requantize.h"
 #include "engine/cpu/cpu_topology.h"

@@ -15,7 +15,6 @@
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
-#include "terminal/terminal_text.h"
 #include "tools/cost_report.h"
 #include "tools/tuning.h"
 #include "tools/tuning_texts.h"

@@ -13,7 +13,6 @@
 #include "runtime/tuned_settings.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
-#include "terminal/standard_output.h"
 #include "terminal/terminal_text.h"
 #include "tools/cost_report.h"
 #include "tools/tuning.h"

@@ -7,7 +7,6 @@
 // a path is refused (the files may be links, as they are in Hugging Face's cache).
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <unordered_map>

@@ -1,8 +1,6 @@
 #include "convert/convert.h"
 
 #include <filesystem>
-#include <memory>
-#include <numeric>
 #include <span>
 #include <utility>
 

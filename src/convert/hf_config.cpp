@@ -1,8 +1,6 @@
 #include "convert/hf_config.h"
 
 #include <algorithm>
-#include <iterator>
-#include <string_view>
 
 #include "convert/hf_rope.h"
 #include "error.h"

@@ -1,8 +1,6 @@
 // Rotary embeddings in config.json: hf_config.h.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "convert/hf_config.h"
 #include "json/json_reader.h"
 

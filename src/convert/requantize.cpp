@@ -1,7 +1,6 @@
 #include "convert/requantize.h"
 
 #include <cmath>
-#include <string_view>
 
 #include "convert/tensor_encoder.h"
 #include "error.h"

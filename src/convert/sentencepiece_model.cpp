@@ -3,7 +3,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <string_view>
 
 #include "error.h"
 #include "text/utf8.h"

@@ -1,6 +1,5 @@
 #include "convert/tokenizer_json.h"
 
-#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <utility>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/rejection.h"
 #include "error.h"
 
 namespace specbound {

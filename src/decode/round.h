@@ -12,7 +12,6 @@
 #include <span>
 #include <vector>
 
-#include "decode/rejection.h"
 #include "decode/row_sampler.h"
 #include "decode/sampler.h"
 #include "engine/backend.h"

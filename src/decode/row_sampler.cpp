@@ -1,7 +1,5 @@
 #include "decode/row_sampler.h"
 
-#include <optional>
-
 #include "error.h"
 
 namespace specbound {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "error.h"
-
 namespace specbound {
 namespace {
 

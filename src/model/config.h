@@ -2,9 +2,7 @@
 // the many spellings to ours at this door.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "model/architecture.h"
 #include "model/gguf.h"

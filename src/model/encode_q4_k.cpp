@@ -5,7 +5,6 @@
 // Errors are weighted by rms(x) + |x|: large weights count more in the sums they go into.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "model/codec.h"
 #include "numerics/half.h"

@@ -1,7 +1,6 @@
 #include "model/exit_heads.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <set>

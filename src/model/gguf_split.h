@@ -6,7 +6,6 @@
 // The first file holds all other metadata.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include "numerics/log_probability.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "error.h"

@@ -1,10 +1,8 @@
 #include "repl/cells.h"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "terminal/display_text.h"
-#include "terminal/terminal_text.h"
 #include "text/utf8.h"
 
 namespace specbound {

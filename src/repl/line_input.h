@@ -2,7 +2,6 @@
 // else, read plainly. A message of many lines stands between """ and """.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "runtime/text_input.h"

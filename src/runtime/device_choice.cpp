@@ -1,7 +1,5 @@
 #include "runtime/device_choice.h"
 
-#include <algorithm>
-
 #include "engine/cuda/memory_plan.h"
 #include "error.h"
 #include "runtime/number_text.h"

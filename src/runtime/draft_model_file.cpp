@@ -1,6 +1,5 @@
 #include "runtime/draft_model_file.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "decode/draft_model.h"

@@ -1,7 +1,5 @@
 #include "runtime/gpu_findings.h"
 
-#include <utility>
-
 #include "engine/cuda/cublas.h"
 #include "engine/cuda/memory_plan.h"
 #include "error.h"

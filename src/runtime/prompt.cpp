@@ -1,7 +1,6 @@
 #include "runtime/prompt.h"
 
 #include <span>
-#include <utility>
 
 #include "error.h"
 #include "text/chat_template.h"

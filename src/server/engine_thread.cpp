@@ -3,7 +3,6 @@
 #include <exception>
 #include <new>
 
-#include "error.h"
 #include "text/utf8.h"
 
 namespace specbound::server {

@@ -7,7 +7,6 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 
-#include "runtime/load_watcher.h"
 #include "terminal/progress.h"
 
 namespace specbound {

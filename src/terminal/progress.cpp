@@ -12,7 +12,6 @@
 #include "error.h"
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
-#include "terminal/terminal_text.h"
 
 namespace specbound {
 

@@ -4,14 +4,12 @@
 
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 
 #include "decode/generate.h"
 #include "runtime/loaded_model.h"
 #include "runtime/reply.h"
 #include "runtime/reply_options.h"
-#include "runtime/stats.h"
 #include "terminal/exit_colors.h"
 #include "text/utf8.h"
 #include "trace/recorder.h"

@@ -4,8 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "text/utf8.h"
-
 namespace specbound {
 
 // `text` on one line, with nothing in it that steers a terminal: characters without a shape and

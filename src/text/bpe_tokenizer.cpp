@@ -1,7 +1,6 @@
 #include "text/bpe_tokenizer.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "error.h"
 #include "text/utf8.h"

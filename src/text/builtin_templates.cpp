@@ -2,7 +2,6 @@
 // models of its family carry, and takes any roles in any order: tests/golden holds what Jinja2
 // makes of those.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "text/chat_template.h"

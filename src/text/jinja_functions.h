@@ -2,10 +2,8 @@
 // and its sandbox have them (nothing changes a list or a dict).
 #pragma once
 
-#include <string>
 #include <string_view>
 
-#include "text/jinja_text.h"
 #include "text/jinja_value.h"
 
 namespace specbound::jinja {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 #include "decode/generate.h"
 #include "engine/cuda/device.h"

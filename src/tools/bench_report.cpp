@@ -1,6 +1,5 @@
 #include "tools/bench_report.h"
 
-#include <cmath>
 #include <cstdio>
 
 #include "error.h"

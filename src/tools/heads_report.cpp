@@ -2,9 +2,7 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "error.h"
 #include "model/config.h"

@@ -6,7 +6,6 @@
 #include "error.h"
 #include "numerics/float_mode.h"
 #include "runtime/load_watcher.h"
-#include "terminal/interrupt.h"
 
 namespace specbound {
 

@@ -5,10 +5,8 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "runtime/load_watcher.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "tools/perplexity.h"

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/load_watcher.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
 #include "runtime/timed_reply.h"

@@ -5,7 +5,6 @@
 
 #include "error.h"
 #include "runtime/conversation.h"
-#include "runtime/prompt.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "train/corpus.h"

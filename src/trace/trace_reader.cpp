@@ -1,6 +1,5 @@
 #include "trace/trace_reader.h"
 
-#include <algorithm>
 #include <limits>
 #include <string_view>
 #include <utility>

@@ -1,7 +1,6 @@
 #include "train/batches.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "error.h"
 #include "train/corpus.h"

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "error.h"
 #include "kernels/training.h"
 
 namespace specbound {

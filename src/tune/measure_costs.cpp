@@ -8,7 +8,6 @@
 #include "decode/generate.h"
 #include "decode/row_sampler.h"
 #include "decode/sampler.h"
-#include "error.h"
 #include "model/random_model.h"
 #include "numerics/float_mode.h"
 #include "trace/statistics.h"

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <functional>
 #include <span>
-#include <vector>
 
 #include "engine/backend.h"
 #include "model/exit_heads.h"

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "model/exit_heads.h"
 #include "trace/cost_model.h"

@@ -3,8 +3,6 @@
 #include "engine/cpu/cpu_backend.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "engine/cpu/cpu_topology.h"

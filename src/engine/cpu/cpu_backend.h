@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "engine/backend.h"
 #include "model/weights.h"

@@ -1,5 +1,4 @@
 // Which instruction sets this CPU and this build have.
-#include <initializer_list>
 
 #include "engine/cpu/kernels.h"
 #include "error.h"

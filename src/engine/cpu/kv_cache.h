@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "engine/cpu/kernels.h"
 #include "engine/pages.h"

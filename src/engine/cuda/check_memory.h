@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/workspace.h"

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <string>
-#include <utility>
 
 #include "kernels/probe.h"
 

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "engine/cpu/rope.h"
 #include "engine/cuda/device.h"

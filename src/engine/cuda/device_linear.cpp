@@ -1,6 +1,5 @@
 #include "engine/cuda/device_linear.h"
 
-#include "error.h"
 #include "kernels/prefill_gemm.h"
 #include "kernels/projections.h"
 #include "kernels/projections_f16.h"

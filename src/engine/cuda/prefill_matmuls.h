@@ -8,7 +8,6 @@
 #include "engine/cuda/cublas.h"
 #include "engine/cuda/cuda_backend.h"
 #include "engine/cuda/device.h"
-#include "engine/cuda/device_weights.h"
 #include "engine/cuda/weight_layout.h"
 #include "engine/cuda/workspace.h"
 #include "kernels/layouts.h"
