@@ -32,13 +32,6 @@ DType fitting(DType type, uint64_t n_in) {
   return DType::kF16;
 }
 
-size_t bytes_as(const GgufTensor& tensor, DType type) {
-  size_t elements = 1;
-  for (uint64_t size : tensor.shape) elements *= size;
-  const DTypeInfo* info = dtype_info(type);
-  return elements / info->block * info->bytes;
-}
-
 void refuse_what_is_no_model(const Gguf& gguf) {
   if (gguf.get_string("general.architecture") == kHeadsArchitecture) {
     throw Error(ErrorCode::kUnsupported,
@@ -80,7 +73,7 @@ void add_type_keys(DType type, GgufWriter& writer) {
 
 QuantizePlan plan_quantization(const Gguf& gguf, DType type, std::optional<DType> head) {
   refuse_what_is_no_model(gguf);
-  QuantizePlan plan{type, {}, {}, {}, 0, 0};
+  QuantizePlan plan{type, {}, {}, {}, 0};
   for (const GgufTensor& tensor : gguf.tensors()) {
     DType becomes = tensor.type;
     if (is_matrix(tensor)) {
@@ -97,7 +90,6 @@ QuantizePlan plan_quantization(const Gguf& gguf, DType type, std::optional<DType
     }
     plan.types.push_back(becomes);
     plan.bytes_before += tensor.bytes.size();
-    plan.bytes_after += bytes_as(tensor, becomes);
   }
   return plan;
 }

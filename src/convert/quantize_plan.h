@@ -29,11 +29,11 @@ DType matrix_type(std::string_view name, uint64_t n_in, DType type,
                   std::optional<DType> head = std::nullopt);
 
 struct QuantizePlan {
-  DType type;                                // what was asked for
-  std::vector<DType> types;                  // [gguf.tensors()]
-  std::map<DType, size_t> odd_rows;          // matrices that took this type because of their rows
-  std::map<DType, size_t> requantized;       // matrices quantized before that take another type now
-  size_t bytes_before = 0, bytes_after = 0;  // of all tensors
+  DType type;                           // what was asked for
+  std::vector<DType> types;             // [gguf.tensors()]
+  std::map<DType, size_t> odd_rows;     // matrices that took this type because of their rows
+  std::map<DType, size_t> requantized;  // matrices quantized before that take another type now
+  size_t bytes_before = 0;              // of all tensors
 };
 
 // `head` is the type of the embedding and the output matrix. Throws Error(kUnsupported) for files

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -109,16 +108,6 @@ DeviceMatrix device_matrix(const Matrix& source, bool int8, const MatrixParts& p
   }
   return matrix;
 }
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
@@ -331,14 +320,12 @@ DeviceWeights::DeviceWeights(Device& device, const ModelConfig& config, const We
                              const UploadOptions& options) {
   const WeightSizes sizes = weight_sizes(config, weights, options.dtype);
   allocate(device, sizes);
-  const Stopwatch watch;
   WeightUpload upload(device, {sizes.source, sizes.widest_tile, options.staging_bytes},
                       options.progress);
   Uploading sink(upload);
   place(config, weights, options.dtype, sink);
   upload.finish(options.dtype == GpuDtype::kInt8 ? "device=cpu runs this model"
                                                  : "dtype=int8 or device=cpu may run this model");
-  upload_seconds_ = watch.seconds();
 }
 
 DeviceWeights::DeviceWeights(Device& device, const ModelConfig& config, GpuDtype dtype,
@@ -346,11 +333,9 @@ DeviceWeights::DeviceWeights(Device& device, const ModelConfig& config, GpuDtype
   SB_CHECK(dtype == GpuDtype::kInt8 || dtype == GpuDtype::kFp16);
   const Weights shapes = random_weights(config);
   allocate(device, weight_sizes(config, shapes, dtype));
-  const Stopwatch watch;
   Randomizing sink(device, seed);
   place(config, shapes, dtype, sink);
   device.synchronize();
-  upload_seconds_ = watch.seconds();
 }
 
 size_t DeviceWeights::bytes() const {

@@ -40,10 +40,6 @@ class DeviceWeights {
   DType embedding_type() const { return embedding_type_; }
   const void* embedding() const { return memory_.back().data(); }
   size_t bytes() const;  // on the device
-  // Weights that one decoded token reads, in bytes on the device: layers and lm_head.
-  size_t bytes_per_token() const { return bytes() - memory_.back().bytes(); }
-  // Seconds that it took to bring them there: bytes() went over.
-  double upload_seconds() const { return upload_seconds_; }
   // "int8", "4-bit", "fp16", or several: "int8, 4-bit and fp16".
   std::string description() const;
 
@@ -58,7 +54,6 @@ class DeviceWeights {
   std::vector<DeviceLayer> layers_;
   DeviceHead head_;
   DType embedding_type_ = DType::kF32;
-  double upload_seconds_ = 0;
   std::vector<DeviceMemory<std::byte>> memory_;  // of each layer, the head, the embedding
 };
 
