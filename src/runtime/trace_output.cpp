@@ -7,14 +7,12 @@ const SpecBound* as_specbound(const Speculator* speculator) {
 }
 
 TraceHeader trace_header(LoadedModel& model) {
-  TraceHeader header;
-  header.specbound = SPECBOUND_VERSION;
-  header.model = model.path();
-  header.n_layers = model.config().n_layers;
-  header.vocab_size = model.config().vocab_size;
-  header.n_ctx = model.n_ctx();
-  header.backend = model.backend().description();
-  return header;
+  return {.specbound = SPECBOUND_VERSION,
+          .model = model.path(),
+          .n_layers = model.config().n_layers,
+          .vocab_size = model.config().vocab_size,
+          .n_ctx = model.n_ctx(),
+          .backend = model.backend().description()};
 }
 
 TraceReply trace_reply(const SamplingParams& sampling, const Speculator* speculator) {
@@ -37,17 +35,15 @@ TraceReply trace_reply(const SamplingParams& sampling, const Speculator* specula
 }
 
 TraceEnd trace_end(const GenerateStats& stats) {
-  TraceEnd end;
-  end.stop = stop_reason_name(stats.stop);
-  end.generated_tokens = stats.generated_tokens;
-  end.prefilled_tokens = stats.prefilled_tokens;
-  end.prefill_seconds = stats.prefill_seconds;
-  end.ttft_seconds = stats.ttft_seconds;
-  end.decode_seconds = stats.decode_seconds;
-  end.counters = stats.counters;
-  end.plain_token_seconds = stats.plain_token_seconds;
-  end.plain_rounds = stats.plain_rounds;
-  return end;
+  return {.stop = stop_reason_name(stats.stop),
+          .generated_tokens = stats.generated_tokens,
+          .prefilled_tokens = stats.prefilled_tokens,
+          .prefill_seconds = stats.prefill_seconds,
+          .decode_seconds = stats.decode_seconds,
+          .ttft_seconds = stats.ttft_seconds,
+          .counters = stats.counters,
+          .plain_token_seconds = stats.plain_token_seconds,
+          .plain_rounds = stats.plain_rounds};
 }
 
 }  // namespace specbound

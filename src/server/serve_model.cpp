@@ -18,13 +18,11 @@ namespace {
 using server::ApiError;
 
 server::ReplyFigures figures_of(const ReplyStats& stats) {
-  server::ReplyFigures figures;
-  figures.generated = stats.generated;
-  figures.compression_rate = stats.compression_rate();
-  figures.mean_exit_layer = stats.mean_exit_layer();
-  figures.plain_tokens_per_second = stats.plain_tokens_per_second();
-  figures.speedup = stats.speedup();
-  return figures;
+  return {.generated = stats.generated,
+          .compression_rate = stats.compression_rate(),
+          .mean_exit_layer = stats.mean_exit_layer(),
+          .plain_tokens_per_second = stats.plain_tokens_per_second(),
+          .speedup = stats.speedup()};
 }
 
 // What an error says, with the model's name for its file: where that lies is not for clients.

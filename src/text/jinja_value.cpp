@@ -67,20 +67,14 @@ Value Heap::text(Text t) {
 Value Heap::list(List l) {
   grow(sizeof l + l.size() * sizeof(Value));
   lists_.push_back(std::move(l));
-  Value v;
-  v.kind = Kind::kList;
-  v.list = &lists_.back();
-  return v;
+  return {.kind = Kind::kList, .list = &lists_.back()};
 }
 
 Value Heap::dict(Dict d) {
   grow(sizeof d + d.size() * sizeof(Dict::value_type));
   for (const auto& entry : d) grow(entry.first.size());
   dicts_.push_back(std::move(d));
-  Value v;
-  v.kind = Kind::kDict;
-  v.dict = &dicts_.back();
-  return v;
+  return {.kind = Kind::kDict, .dict = &dicts_.back()};
 }
 
 Value Heap::names(Dict d) {

@@ -62,52 +62,15 @@ struct Value {
   };
 
   bool is(Kind k) const { return kind == k; }
-  static Value none() { return of(Kind::kNone, 0); }
-  static Value of(bool b) { return of(Kind::kBool, b); }
-  static Value of(int64_t i) { return of(Kind::kInt, i); }
-  static Value of(double d) {
-    Value v;
-    v.kind = Kind::kFloat;
-    v.number = d;
-    return v;
-  }
-  static Value of(const Text* t) {
-    Value v;
-    v.kind = Kind::kString;
-    v.text = t;
-    return v;
-  }
-  static Value of(Function f) {
-    Value v;
-    v.kind = Kind::kFunction;
-    v.function = f;
-    return v;
-  }
-  static Value of(const Loop* l) {
-    Value v;
-    v.kind = Kind::kLoop;
-    v.loop = l;
-    return v;
-  }
-  static Value of(const Macro* m) {
-    Value v;
-    v.kind = Kind::kMacro;
-    v.macro = m;
-    return v;
-  }
+  static Value none() { return {.kind = Kind::kNone, .integer = 0}; }
+  static Value of(bool b) { return {.kind = Kind::kBool, .boolean = b}; }
+  static Value of(int64_t i) { return {.kind = Kind::kInt, .integer = i}; }
+  static Value of(double d) { return {.kind = Kind::kFloat, .number = d}; }
+  static Value of(const Text* t) { return {.kind = Kind::kString, .text = t}; }
+  static Value of(Function f) { return {.kind = Kind::kFunction, .function = f}; }
+  static Value of(const Loop* l) { return {.kind = Kind::kLoop, .loop = l}; }
+  static Value of(const Macro* m) { return {.kind = Kind::kMacro, .macro = m}; }
   static Value of(const char*) = delete;  // would be a bool
-
- private:
-  static Value of(Kind kind, int64_t i) {
-    Value v;
-    v.kind = kind;
-    if (kind == Kind::kBool) {
-      v.boolean = i != 0;
-    } else {
-      v.integer = i;
-    }
-    return v;
-  }
 };
 
 struct Loop {

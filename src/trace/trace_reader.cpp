@@ -19,14 +19,12 @@ constexpr int64_t kMostNs = int64_t{1} << 53;  // of a phase: three months
 
 TraceHeader read_header(const TraceField& line) {
   line.at("version").integer(1, 1);
-  TraceHeader header;
-  header.specbound = line.at("specbound").text();
-  header.model = line.at("model").text();
-  header.n_layers = line.at("n_layers").integer(1, kMostLayers);
-  header.vocab_size = line.at("vocab_size").integer(1, kMostInt);
-  header.n_ctx = line.at("n_ctx").integer(1, kMostInt);
-  header.backend = line.at("backend").text();
-  return header;
+  return {.specbound = line.at("specbound").text(),
+          .model = line.at("model").text(),
+          .n_layers = line.at("n_layers").integer(1, kMostLayers),
+          .vocab_size = line.at("vocab_size").integer(1, kMostInt),
+          .n_ctx = line.at("n_ctx").integer(1, kMostInt),
+          .backend = line.at("backend").text()};
 }
 
 // Lines of a trace, one after the other, held against the model and against each other.
