@@ -45,29 +45,18 @@ const char* sb_version(void) {
 }
 
 const char* sb_status_text(int32_t status) {
-  switch (status) {
-    case SB_OK:
-      return "fine";
-    case SB_ERROR_USAGE:
-      return "an argument is wrong";
-    case SB_ERROR_FILE:
-      return "a file cannot be read";
-    case SB_ERROR_FORMAT:
-      return "a file is broken";
-    case SB_ERROR_UNSUPPORTED:
-      return "not supported";
-    case SB_ERROR_LIMIT:
-      return "it does not fit";
-    case SB_ERROR_DEVICE:
-      return "a GPU failed";
-    case SB_ERROR_BUFFER:
-      return "an array is too small";
-    case SB_ERROR_INTERNAL:
-      return "internal error";
-    case SB_CANCELLED:
-      return "cancelled";
-  }
-  return "unknown status";
+  constexpr const char* kTexts[] = {"fine",
+                                    "an argument is wrong",
+                                    "a file cannot be read",
+                                    "a file is broken",
+                                    "not supported",
+                                    "it does not fit",
+                                    "a GPU failed",
+                                    "an array is too small",
+                                    "internal error",
+                                    "cancelled"};
+  static_assert(std::size(kTexts) == SB_CANCELLED + 1);
+  return status >= SB_OK && status <= SB_CANCELLED ? kTexts[status] : "unknown status";
 }
 
 sb_status sb_model_open(const char* path, const sb_model_options* options, sb_model** model) {

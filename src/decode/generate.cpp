@@ -23,19 +23,9 @@ bool aborted(const GenerateOptions& options) {
 }  // namespace
 
 const char* stop_reason_name(StopReason reason) {
-  switch (reason) {
-    case StopReason::kEnd:
-      return "end";
-    case StopReason::kStopString:
-      return "stop";
-    case StopReason::kLength:
-      return "length";
-    case StopReason::kContext:
-      return "context";
-    case StopReason::kAborted:
-      return "aborted";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"end", "stop", "length", "context", "aborted"};
+  static_assert(std::size(kNames) == static_cast<size_t>(StopReason::kAborted) + 1);
+  return kNames[static_cast<size_t>(reason)];
 }
 
 Session::Session(Backend& backend, Sampler sampler)

@@ -362,19 +362,9 @@ HeadDefaults read_defaults(const Reader& in, const ExitHeads& heads) {
 }  // namespace
 
 const char* head_kind_name(HeadKind kind) {
-  switch (kind) {
-    case HeadKind::kFull:
-      return "full";
-    case HeadKind::kFolded:
-      return "folded";
-    case HeadKind::kChained:
-      return "chained";
-    case HeadKind::kTable:
-      return "table";
-    case HeadKind::kHybrid:
-      return "hybrid";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"full", "folded", "chained", "table", "hybrid"};
+  static_assert(std::size(kNames) == std::size(kHeadKinds));
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::optional<HeadKind> parse_head_kind(std::string_view name) {

@@ -41,19 +41,9 @@ GpuFinding examine(const DeviceInfo& info, const std::string& bundled_model) {
 }
 
 const char* state_name(State state) {
-  switch (state) {
-    case State::kNotBuilt:
-      return "not-built";
-    case State::kNoDriver:
-      return "no-driver";
-    case State::kOldDriver:
-      return "old-driver";
-    case State::kNoGpu:
-      return "no-gpu";
-    case State::kReady:
-      return "ready";
-  }
-  return "";
+  constexpr const char* kNames[] = {"not-built", "no-driver", "old-driver", "no-gpu", "ready"};
+  static_assert(std::size(kNames) == static_cast<size_t>(State::kReady) + 1);
+  return kNames[static_cast<size_t>(state)];
 }
 
 double gigabytes(size_t bytes) {

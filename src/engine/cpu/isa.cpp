@@ -6,15 +6,9 @@
 namespace specbound {
 
 const char* isa_name(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512Vnni:
-      return "AVX-512 VNNI";
-    case Isa::kAvx2:
-      return "AVX2";
-    case Isa::kPortable:
-      return "portable";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"portable", "AVX2", "AVX-512 VNNI"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Isa::kAvx512Vnni) + 1);
+  return kNames[static_cast<size_t>(isa)];
 }
 
 bool isa_supported(Isa isa) {

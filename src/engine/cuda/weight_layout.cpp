@@ -205,15 +205,9 @@ class SizeCounter final : public WeightSink {
 }  // namespace
 
 const char* gpu_dtype_name(GpuDtype dtype) {
-  switch (dtype) {
-    case GpuDtype::kAsStored:
-      return "as stored";
-    case GpuDtype::kInt8:
-      return "int8";
-    case GpuDtype::kFp16:
-      break;
-  }
-  return "fp16";
+  constexpr const char* kNames[] = {"as stored", "int8", "fp16"};
+  static_assert(std::size(kNames) == static_cast<size_t>(GpuDtype::kFp16) + 1);
+  return kNames[static_cast<size_t>(dtype)];
 }
 
 MatrixBytes matrix_bytes(const Matrix& source, bool int8) {
