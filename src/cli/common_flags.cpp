@@ -6,11 +6,13 @@
 #include <limits>
 #include <vector>
 
+#include "cli/verify.h"
 #include "error.h"
 #include "runtime/gpu.h"
 #include "runtime/number_text.h"
 #include "runtime/text_input.h"
 #include "text/chat_template.h"
+#include "tools/tuning_texts.h"
 
 namespace specbound {
 
@@ -246,6 +248,31 @@ void add_reply_flags(Flags& flags, ReplyOptions& options) {
       .add_output_file("--trace", options.trace,
                        "write what each round and token did as JSON lines")
       .group(group);
+}
+
+// ---- texts to tune by ----
+
+void add_tuning_texts(Flags& flags, TuningTextOptions& options) {
+  const auto read_data = [&options](const std::vector<std::string>& files) {
+    for (const std::string& file : files) {
+      if (file.empty()) {
+        throw Error(ErrorCode::kUsage, "--data: expected the name of a file, found none");
+      }
+    }
+    options.data = files;
+  };
+  flags
+      .add_values("--data", Flag::Counts::kMany, read_data,
+                  "dialogues whose turns the model answers: .jsonl, .txt, .xz (default: a few "
+                  "openers)")
+      .type("FILE");
+  const auto read_temperatures = [&options](const std::vector<std::string>& values) {
+    options.temperatures = parse_temperatures(values.back());
+  };
+  flags
+      .add_values("--temps", Flag::Counts::kLast, read_temperatures,
+                  "temperatures of the replies (default 0,0.7)")
+      .type("LIST");
 }
 
 }  // namespace specbound

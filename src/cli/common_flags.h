@@ -11,6 +11,8 @@
 
 namespace specbound {
 
+struct TuningTextOptions;
+
 // -m, --model; `value` stays empty without it: the bundled demo model.
 Flag& add_model_file(Flags& flags, std::string& value);
 
@@ -39,5 +41,7 @@ void add_reply_flags(Flags& flags, ReplyOptions& options);
 Flag& add_system_flag(Flags& flags, std::string& system, const std::string& description);
 // --raw and --parse-special.
 void add_prompt_flags(Flags& flags, PromptOptions& options);
+// --data, which may be given again, and --temps: the texts that `tune` and `theory` look at.
+void add_tuning_texts(Flags& flags, TuningTextOptions& options);
 
 }  // namespace specbound

@@ -6,7 +6,6 @@
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
-#include "cli/tuning_flags.h"
 #include "error.h"
 #include "runtime/file_output.h"
 #include "runtime/loaded_model.h"

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "error.h"
+#include "model/codec.h"
 
 namespace specbound {
 namespace {
@@ -203,6 +204,13 @@ Matrix gathered_rows(const Matrix& matrix, std::span<const int32_t> ids, std::by
     std::memcpy(to + i * row_bytes, matrix.data + ids[i] * row_bytes, row_bytes);
   }
   return {matrix.type, static_cast<int>(ids.size()), matrix.n_in, to};
+}
+
+std::vector<float> matrix_floats(const Matrix& matrix) {
+  const size_t n = static_cast<size_t>(matrix.n_out) * matrix.n_in;
+  std::vector<float> out(n);
+  dequantize(matrix.data, matrix.type, n, out.data());
+  return out;
 }
 
 const float* Weights::rope_factors_for(const ModelConfig& config, int n_ctx) const {

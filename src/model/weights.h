@@ -23,6 +23,7 @@ struct Matrix {
 };
 // The rows of `matrix` that `ids` names, copied to `to`.
 Matrix gathered_rows(const Matrix& matrix, std::span<const int32_t> ids, std::byte* to);
+std::vector<float> matrix_floats(const Matrix& matrix);  // (n_out, n_in), whatever it is stored as
 
 struct LayerWeights {
   const float* attn_norm = nullptr;                  // (dim)

@@ -5,7 +5,7 @@
 #include "engine/cuda/memory_plan.h"
 #include "error.h"
 #include "runtime/gpu.h"
-#include "runtime/heads_path.h"
+#include "runtime/model_path.h"
 
 namespace specbound {
 

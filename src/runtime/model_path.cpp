@@ -1,6 +1,7 @@
 #include "runtime/model_path.h"
 
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "error.h"
@@ -37,6 +38,13 @@ std::string find_model(const std::string& flag) {
   throw Error(
       ErrorCode::kFile,
       "no model: give one with model=FILE.gguf; the bundled one was looked for as " + tried);
+}
+
+std::string sidecar_heads(const std::string& model_path) {
+  constexpr std::string_view kEnding = ".gguf";
+  std::string_view stem = model_path;
+  if (stem.ends_with(kEnding)) stem.remove_suffix(kEnding.size());
+  return std::string(stem) + ".heads.gguf";
 }
 
 }  // namespace specbound

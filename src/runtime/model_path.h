@@ -1,5 +1,6 @@
 // Which model a command means: the one that --model names (on the command line, in the environment
-// or in the settings file, see cli/settings_file.h), or the bundled demo model.
+// or in the settings file, see cli/settings_file.h), or the bundled demo model. And where its exit
+// heads lie: beside it.
 #pragma once
 
 #include <string>
@@ -15,5 +16,8 @@ std::vector<std::string> bundled_model_candidates();
 // `flag` when not empty, else the first candidate that exists. Throws Error(kFile) listing what was
 // tried.
 std::string find_model(const std::string& flag);
+
+// "a/b.gguf" -> "a/b.heads.gguf"; a name that does not end in .gguf is kept whole.
+std::string sidecar_heads(const std::string& model_path);
 
 }  // namespace specbound

@@ -6,7 +6,7 @@
 #include "decode/draft_verify.h"
 #include "decode/table_head.h"
 #include "error.h"
-#include "runtime/heads_path.h"
+#include "runtime/model_path.h"
 #include "runtime/tuned_settings.h"
 
 namespace specbound {

@@ -5,7 +5,7 @@
 
 #include "error.h"
 #include "server/api_error.h"
-#include "server/fields.h"
+#include "server/json_body.h"
 
 namespace specbound::server {
 

@@ -1,7 +1,6 @@
 #include "server/json_body.h"
 
 #include "error.h"
-#include "json/json_reader.h"
 #include "server/api_error.h"
 #include "text/utf8.h"
 
@@ -21,6 +20,30 @@ Json parse_body(std::string_view body) {
     throw ApiError(400, "the body: expected a JSON object, found " + json_text(json));
   }
   return json;
+}
+
+void Fields::fail(ErrorCode, const char* key, const std::string& expected,
+                  const std::string& found) const {
+  throw ApiError(400, name(key) + ": expected " + expected + ", found " + found, name(key));
+}
+
+std::vector<int32_t> Fields::tokens(const char* name, int vocab_size) const {
+  const Json* value = find(name);
+  if (!value || !value->is_array()) refuse(name, "an array of token ids");
+  std::vector<int32_t> ids;
+  ids.reserve(value->size());
+  for (size_t i = 0; i < value->size(); ++i) {
+    const std::optional<int64_t> id = whole_number((*value)[i]);
+    if (!id || *id < 0 || *id >= vocab_size) {
+      throw ApiError(
+          400,
+          format("%s[%zu]: expected a token id from 0 to %d, found %s", this->name(name).c_str(), i,
+                 vocab_size - 1, json_text((*value)[i]).c_str()),
+          this->name(name));
+    }
+    ids.push_back(static_cast<int32_t>(*id));
+  }
+  return ids;
 }
 
 }  // namespace specbound::server

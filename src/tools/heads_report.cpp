@@ -7,7 +7,7 @@
 #include "error.h"
 #include "model/config.h"
 #include "model/exit_heads.h"
-#include "runtime/heads_path.h"
+#include "runtime/model_path.h"
 #include "runtime/number_text.h"
 #include "terminal/terminal_text.h"
 

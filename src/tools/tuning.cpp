@@ -7,7 +7,7 @@
 
 #include "decode/generate.h"
 #include "error.h"
-#include "runtime/heads_path.h"
+#include "runtime/model_path.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "train/self_generate.h"

@@ -11,7 +11,7 @@
 #include "expect_error.h"
 #include "model/codec.h"
 #include "numerics/half.h"
-#include "runtime/heads_path.h"
+#include "runtime/model_path.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 

@@ -10,9 +10,9 @@
 #include "engine_rig.h"
 #include "error.h"
 #include "expect_error.h"
+#include "model/weights.h"
 #include "numerics/half.h"
 #include "temp_dir.h"
-#include "train/matrix_floats.h"
 #include "train/training_folder.h"
 
 namespace features_test {
