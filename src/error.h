@@ -2,6 +2,7 @@
 //   Error     what a user, a file or the system did wrong: expected, found, what to do. Thrown
 //             where it is found, caught once per front end, printed as one line.
 //   SB_CHECK  a mistake in this program: aborts with the place, in release builds too.
+// And what the text of messages is made with.
 #pragma once
 
 #include <stdexcept>
@@ -33,6 +34,23 @@ class Error : public std::runtime_error {
 
 // `text` for one line of an error message: cut at 64 bytes, control and non-ASCII bytes as \xNN.
 std::string printable(std::string_view text);
+
+// "a, b, c": what `spell` makes of each item.
+template <class List, class Spell>
+std::string joined(const List& items, std::string_view between, const Spell& spell) {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += between;
+    text += spell(item);
+  }
+  return text;
+}
+// The same of words as they are.
+template <class List>
+std::string joined(const List& words, std::string_view between = ", ") {
+  return joined(
+      words, between, [](const auto& word) -> const auto& { return word; });
+}
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition);
 

@@ -22,14 +22,12 @@ namespace {
 
 Flag& add_chat_template(Flags& flags, std::string& value) {
   const std::vector<std::string> names = ChatTemplate::names();
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   const auto read = [&value, names](const std::string& text) {
     value = text;
     return std::ranges::count(names, text) > 0;
   };
   return flags
-      .add_read("--chat-template", "one of " + list, read,
+      .add_read("--chat-template", "one of " + joined(names), read,
                 "how conversations are written (default: as the file says; ChatML if that is not "
                 "known)")
       .type(bar_list(names))

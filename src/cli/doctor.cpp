@@ -81,9 +81,8 @@ void print_text(const Findings& f) {
   }
   if (f.cpu.cgroup_cores) cpu += format(", container limit %.1f cores", *f.cpu.cgroup_cores);
   row("CPU", cpu);
-  std::string isas;
-  for (const std::string& name : supported_isas()) isas += (isas.empty() ? "" : ", ") + name;
-  row("kernels", std::string(isa_name(best_isa())) + " (can run: " + isas + ")");
+  row("kernels",
+      std::string(isa_name(best_isa())) + " (can run: " + joined(supported_isas()) + ")");
   std::string memory = format("%.1f GB, %.1f GB available", gigabytes(f.memory.total_bytes),
                               gigabytes(f.memory.available_bytes));
   if (f.memory.cgroup_limit_bytes) {

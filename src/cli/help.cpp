@@ -99,11 +99,7 @@ std::string definitions_json() {
 }  // namespace
 
 std::string command_choices() {
-  std::string names;
-  for (const Command* command : commands()) {
-    names += (names.empty() ? "" : "|") + std::string(command->about().name);
-  }
-  return names;
+  return joined(commands(), "|", [](const Command* command) { return command->about().name; });
 }
 
 std::string overview() {
@@ -124,8 +120,7 @@ std::string overview() {
 }
 
 std::string flag_head(const FlagDefinition& flag) {
-  std::string head;
-  for (const std::string& name : flag.names) head += (head.empty() ? "" : ", ") + name;
+  std::string head = joined(flag.names);
   if (!flag.type.empty()) head += " " + flag.type;
   return head;
 }

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/settings_file.h"
+#include "error.h"
 #include "terminal/standard_output.h"
 
 namespace specbound::man_page_command {
@@ -68,11 +69,9 @@ std::string paragraphs(std::string_view text, bool begins = false) {
 
 // ".TP", the option in bold with its value in italics, and what it does.
 std::string flag_entry(const FlagDefinition& flag) {
-  std::string out = ".TP\n", names;
-  for (const std::string& name : flag.names) {
-    names += (names.empty() ? "" : ", ") + ("\\fB" + roff(name) + "\\fR");
-  }
-  out += names + (flag.type.empty() ? "" : " \\fI" + roff(flag.type) + "\\fR") + "\n";
+  const auto bold = [](const std::string& name) { return "\\fB" + roff(name) + "\\fR"; };
+  std::string out = ".TP\n" + joined(flag.names, ", ", bold);
+  out += (flag.type.empty() ? "" : " \\fI" + roff(flag.type) + "\\fR") + "\n";
   return out + roff(flag.description) + "\n";
 }
 

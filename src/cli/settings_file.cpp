@@ -12,6 +12,7 @@
 #include "error.h"
 #include "runtime/regular_file.h"
 #include "runtime/text_input.h"
+#include "runtime/user_path.h"
 #include "terminal/flag_names.h"
 #include "terminal/terminal_text.h"
 #include "text/utf8.h"
@@ -130,11 +131,7 @@ std::string SettingsFile::place(int line) const {
 }
 
 std::string default_settings_path() {
-  constexpr const char* kFile = "/specbound/config";
-  // The specification of XDG_CONFIG_HOME: a relative one counts as not set.
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  if (config && config[0] == '/') return std::string(config) + kFile;
-  return home().empty() ? "" : home() + "/.config" + kFile;
+  return user_path("XDG_CONFIG_HOME", ".config", "config");
 }
 
 std::string shown_path(const std::string& path) {

@@ -20,12 +20,6 @@ struct Listed {
 };
 using Commands = std::vector<Listed>;
 
-std::string joined(const std::vector<std::string>& parts, const char* between) {
-  std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : between) + part;
-  return out;
-}
-
 // `mark` before each of the `special` characters.
 std::string escaped(const std::string& text, std::string_view special, const char* mark = "\\") {
   std::string out;

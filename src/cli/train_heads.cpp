@@ -231,9 +231,8 @@ class Training {
 
   // All that the texts and their hidden states depend on.
   TrainingFolder::MadeWith made_with() const {
-    std::string layers;
-    for (const int l : flags_.train.layers)
-      layers += (layers.empty() ? "" : ",") + std::to_string(l);
+    const std::string layers =
+        joined(flags_.train.layers, ",", [](int layer) { return std::to_string(layer); });
     return {{"model", model_fingerprint(model_.gguf())},
             {"data", format("%016llx", static_cast<unsigned long long>(corpus_.hash))},
             {"--seed", std::to_string(flags_.train.seed)},
@@ -482,9 +481,7 @@ class Training {
                   format("%s: cannot write: %s", flags_.out.c_str(), error.message().c_str()));
     }
     if (flags_.report.empty()) return;
-    ReportSource source = {model_.path(), "", model_.config().n_layers};
-    for (const std::string& path : flags_.data)
-      source.data += (source.data.empty() ? "" : ", ") + path;
+    const ReportSource source = {model_.path(), joined(flags_.data), model_.config().n_layers};
     write_file(flags_.report, report_html(trained, source));
   }
 

@@ -87,10 +87,8 @@ class ConfigKeys {
 const Architecture& architecture_of(const Gguf& gguf) {
   const auto name = gguf.get_string("general.architecture");
   if (const Architecture* found = name ? find_architecture(*name) : nullptr) return *found;
-  std::string known;
-  for (const Architecture& a : architectures()) {
-    known += (known.empty() ? "" : ", ") + std::string(a.name);
-  }
+  const std::string known =
+      joined(architectures(), ", ", [](const Architecture& a) { return a.name; });
   if (!name) {
     throw Error(ErrorCode::kFormat,
                 format("%s: key 'general.architecture': expected one of %s, found no such key",

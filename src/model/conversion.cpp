@@ -27,7 +27,7 @@ bool is_converted(const Matrix& matrix) {
 }
 
 // "Q5_K, Q6_K and Q3_K"
-std::string joined(const std::set<std::string>& names) {
+std::string and_list(const std::set<std::string>& names) {
   std::string text;
   size_t left = names.size();
   for (const std::string& name : names) {
@@ -76,8 +76,8 @@ std::string conversion_note(const Weights& weights) {
   }
   add(weights.lm_head);
   if (types.empty()) return "";
-  return format("%s run%s as INT8: %.1f MB become %.1f MB, repacked at load", joined(types).c_str(),
-                types.size() == 1 ? "s" : "", 1e-6 * before, 1e-6 * after);
+  return format("%s run%s as INT8: %.1f MB become %.1f MB, repacked at load",
+                and_list(types).c_str(), types.size() == 1 ? "s" : "", 1e-6 * before, 1e-6 * after);
 }
 
 }  // namespace specbound

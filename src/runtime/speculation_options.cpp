@@ -50,9 +50,7 @@ const std::vector<std::string>& speculators() {
 }
 
 std::string bar_list(const std::vector<std::string>& words) {
-  std::string list;
-  for (const std::string& word : words) list += (list.empty() ? "" : "|") + word;
-  return list;
+  return joined(words, "|");
 }
 
 std::string or_list(const std::vector<std::string>& words) {

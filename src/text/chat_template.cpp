@@ -404,12 +404,6 @@ const BuiltinTemplate* builtin_named(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 // What a file says of its tokens.
 struct TokenTexts {
   explicit TokenTexts(const Gguf& gguf)

@@ -59,9 +59,7 @@ RowParts parts_of(const DraftedRow& row, const ContextCosts& costs, const DraftC
 }
 
 std::string layers_text(const std::vector<int>& layers) {
-  std::string text;
-  for (const int layer : layers) text += (text.empty() ? "" : ",") + std::to_string(layer);
-  return text;
+  return joined(layers, ",", [](int layer) { return std::to_string(layer); });
 }
 
 Json context_json(const BenchReport& r, size_t i) {

@@ -60,11 +60,7 @@ Json heads_json(const ExitHeads& heads) {
 }
 
 std::string numbers_text(const Json& numbers) {
-  std::string text;
-  for (const Json& number : numbers) {
-    text += (text.empty() ? "" : ", ") + std::to_string(number.get<int>());
-  }
-  return text;
+  return joined(numbers, ", ", [](const Json& n) { return std::to_string(n.get<int>()); });
 }
 
 // "folded at 1, 2; chained at 0, 1; table of 9 contexts", one entry a kind that there is.

@@ -28,9 +28,7 @@ constexpr Category kCategories[] = {
 };
 
 std::string category_names() {
-  std::string names;
-  for (const Category& c : kCategories) names += (names.empty() ? "" : ", ") + std::string(c.name);
-  return names;
+  return joined(kCategories, ", ", [](const Category& category) { return category.name; });
 }
 
 // What stands at `key`, shortly, for an error.

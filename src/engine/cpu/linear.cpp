@@ -91,7 +91,7 @@ LinearStore::LinearStore(std::span<const PartitionedMatrix> matrices, bool repac
     work.push_back(partitioned);
     total += m.bytes();
   }
-  for (const std::string& form : forms) description_ += (description_.empty() ? "" : ", ") + form;
+  description_ = joined(forms);
 
   const int n_threads = pool.size();
   const auto slice_of = [n_threads](const PartitionedMatrix& partitioned, int thread) {
