@@ -25,12 +25,12 @@ constexpr const char* kExamples =
 Flag& add_window_setting(Flags& flags, const char* name, const char* type,
                          const std::function<bool(const std::string&)>& read,
                          const std::string& expected, const std::string& description) {
-  return flags.add_read(name, expected, read, description).type(type).group("Window");
+  return flags.add_read(name, expected, read, description).type(type);
 }
 
 void add_window_flags(Flags& flags, gui::AppFlags& given) {
+  const Flags::Group group(flags, "Window");
   flags.add_file("--replay", given.replay, "a file of --trace, to be looked at and played again")
-      .group("Window")
       .command_line_only();
   const auto theme = [&given](const std::string& text) {
     given.dark = text == "dark";
@@ -58,25 +58,21 @@ void add_window_flags(Flags& flags, gui::AppFlags& given) {
   };
   add_window_setting(flags, "--size", "WxH", size, "WIDTHxHEIGHT, such as 1280x800",
                      "size of the window (default: as last time)");
-  flags
-      .add_output_file(
-          "--ui-json", given.ui_json,
-          "rewrite this file with what is on screen and where: for programs that test it")
-      .group("Window");
+  flags.add_output_file(
+      "--ui-json", given.ui_json,
+      "rewrite this file with what is on screen and where: for programs that test it");
 }
 
 void declare(Flags& flags, gui::AppFlags& given) {
   flags.add_file("FILE", given.file, "a model, a file of --trace, or a saved conversation")
       .type("FILE.gguf");
   add_window_flags(flags, given);
-  flags
-      .add_int("-n,--n-predict,--predict", given.n_predict, -1, 1 << 30,
-               "tokens of a reply at most (default -1: until it ends or the context is full)")
-      .group("Reply");
-  add_system_flag(flags, given.system, "system prompt of the first conversation (default: none)")
-      .group("Reply");
-  flags.add_output_file("--trace", given.trace, "write what each round and token did as JSON lines")
-      .group("Reply");
+  const Flags::Group group(flags, "Reply");
+  flags.add_int("-n,--n-predict,--predict", given.n_predict, -1, 1 << 30,
+                "tokens of a reply at most (default -1: until it ends or the context is full)");
+  add_system_flag(flags, given.system, "system prompt of the first conversation (default: none)");
+  flags.add_output_file("--trace", given.trace,
+                        "write what each round and token did as JSON lines");
   add_sampling_flags(flags, given.sampling);
   add_speculation_flags(flags, given.speculation);
   add_model_flags(flags, given.model);

@@ -66,19 +66,16 @@ Flag& add_numbers(Flags& flags, const char* names, std::vector<Number>& values, 
 void add_model_part(Flags& flags, BenchFlags& given) {
   add_model_flags(flags, given.options.model);
   for (const char* other : {"--model", "--ctx-size"}) flags.remove(other);
-  const std::string group = "Model";
+  const Flags::Group group(flags, "Model");
   flags
       .add_files("-m,--model", given.options.models,
                  "GGUF file to measure; may be repeated (default: none, a shape; with --compare "
                  "the bundled demo model)")
-      .type("FILE.gguf")
-      .group(group);
-  flags
-      .add_int(
-          "-c,--ctx-size", given.options.context, 0, 1 << 24,
-          "of a shape: positions before the tokens, beside none (default 4096; 0: only none); of a "
-          "model: its context (default: what the tests need, to compare as in run)")
-      .group(group);
+      .type("FILE.gguf");
+  flags.add_int(
+      "-c,--ctx-size", given.options.context, 0, 1 << 24,
+      "of a shape: positions before the tokens, beside none (default 4096; 0: only none); of a "
+      "model: its context (default: what the tests need, to compare as in run)");
   flags["--device"].description(
       "what is measured (default auto: the first GPU that can, with -m else the CPU)");
   flags["--dtype"].description(
@@ -86,46 +83,37 @@ void add_model_part(Flags& flags, BenchFlags& given) {
 }
 
 void add_replay_part(Flags& flags, BenchFlags& given) {
-  flags
-      .add_file("--replay", given.options.trace,
-                "rounds recorded by --trace, layers scaled to the shape's depth")
-      .group(kReplayGroup);
+  const Flags::Group group(flags, kReplayGroup);
+  flags.add_file("--replay", given.options.trace,
+                 "rounds recorded by --trace, layers scaled to the shape's depth");
   const auto list = [&](const char* name, std::vector<double>& values, double low, double high,
                         bool whole, const char* description) {
-    add_numbers(flags, name, values, low, high, whole, description).group(kReplayGroup);
+    add_numbers(flags, name, values, low, high, whole, description);
   };
   list("--replay-cr", given.options.rates, 1, kMaxRows, false,
        "rounds drawn for these compression rates (tokens a round)");
   list("--replay-exit", given.options.exits, 1, 4096, false,
        "... and mean exit layers (default 4)");
   list("--checks", given.options.checks, 1, 64, true, "... and checks a row (default 2)");
-  flags
-      .add_switch("--replay-grid", given.grid,
-                  "rates that the paper has for Vicuna-7B by task, exits 4,6,8,10, checks 1,2,3,4, "
-                  "where not given")
-      .group(kReplayGroup);
-  flags
-      .add_int("--rounds", given.options.rounds, 1, 4096,
-               "rounds of a replay (default 32; of a trace 256 at most)")
-      .group(kReplayGroup);
+  flags.add_switch(
+      "--replay-grid", given.grid,
+      "rates that the paper has for Vicuna-7B by task, exits 4,6,8,10, checks 1,2,3,4, "
+      "where not given");
+  flags.add_int("--rounds", given.options.rounds, 1, 4096,
+                "rounds of a replay (default 32; of a trace 256 at most)");
 }
 
 void add_compare_part(Flags& flags, BenchFlags& given) {
-  flags
-      .add_choice("--compare", given.compare, {{"spec", "spec"}},
-                  "spec: each prompt decoded plainly and speculatively in turn, every figure side "
-                  "by side")
-      .group(kCompareGroup);
-  flags
-      .add_file(
-          "--prompts", given.options.prompts,
-          "prompts from a file, one a line; .jsonl: objects {\"prompt\": text, \"name\": text} "
-          "(default: a built-in set, dialogue to random bytes)")
-      .group(kCompareGroup);
-  flags.add_switch("--ignore-eos", given.options.ignore_eos, "go on past the end of the reply")
-      .group(kCompareGroup);
+  const Flags::Group group(flags, kCompareGroup);
+  flags.add_choice("--compare", given.compare, {{"spec", "spec"}},
+                   "spec: each prompt decoded plainly and speculatively in turn, every figure side "
+                   "by side");
+  flags.add_file(
+      "--prompts", given.options.prompts,
+      "prompts from a file, one a line; .jsonl: objects {\"prompt\": text, \"name\": text} "
+      "(default: a built-in set, dialogue to random bytes)");
+  flags.add_switch("--ignore-eos", given.options.ignore_eos, "go on past the end of the reply");
   add_prompt_flags(flags, given.options.prompt);
-  for (const char* name : {"--raw", "--parse-special"}) flags[name].group(kCompareGroup);
   given.options.sampling.params = greedy_sampling();
   given.options.sampling.seed = 1;
   add_sampling_flags(flags, given.options.sampling);

@@ -20,6 +20,8 @@ namespace specbound {
 
 namespace {
 
+constexpr const char* kAdvanced = "Advanced";
+
 Flag& add_chat_template(Flags& flags, std::string& value) {
   const std::vector<std::string> names = ChatTemplate::names();
   const auto read = [&value, names](const std::string& text) {
@@ -34,8 +36,7 @@ Flag& add_chat_template(Flags& flags, std::string& value) {
       .overrides({"raw"});
 }
 
-void add_device_flags(Flags& flags, DeviceOptions& options, const std::string& group,
-                      const std::string& advanced) {
+void add_device_flags(Flags& flags, DeviceOptions& options) {
   const char* none = gpu_engine().built() ? "" : "; this build has no GPU backend";
   const auto read_where = [&options](const std::vector<std::string>& values) {
     try {
@@ -49,8 +50,7 @@ void add_device_flags(Flags& flags, DeviceOptions& options, const std::string& g
           "--device", Flag::Counts::kLast, read_where,
           format("where to run (default auto: the first GPU that can, else the CPU)%s", none))
       .type("auto|cpu|cuda|cuda:N")
-      .overrides({"gpu-layers"})
-      .group(group);
+      .overrides({"gpu-layers"});
   const auto read_layers = [&options](const std::vector<std::string>& values) {
     const std::string& text = values.back();
     const std::optional<int64_t> number =
@@ -67,21 +67,18 @@ void add_device_flags(Flags& flags, DeviceOptions& options, const std::string& g
           "-ngl,--gpu-layers,--n-gpu-layers", Flag::Counts::kLast, read_layers,
           format("layers on the GPU: all, or 0 for none (default: as --device says)%s", none))
       .type("N|all")
-      .overrides({"device"})
-      .group(group);
-  flags
-      .add_choice(
-          "--dtype", options.dtype,
-          {{"auto", GpuDtype::kAsStored}, {"int8", GpuDtype::kInt8}, {"fp16", GpuDtype::kFp16}},
-          "weights on a GPU (default auto: quantized ones as INT8 or 4-bit, all else as "
-          "fp16); the CPU takes them as stored")
-      .group(group);
+      .overrides({"device"});
+  flags.add_choice(
+      "--dtype", options.dtype,
+      {{"auto", GpuDtype::kAsStored}, {"int8", GpuDtype::kInt8}, {"fp16", GpuDtype::kFp16}},
+      "weights on a GPU (default auto: quantized ones as INT8 or 4-bit, all else as "
+      "fp16); the CPU takes them as stored");
   flags
       .add_choice("--prefill", options.prefill,
                   {{"own", PrefillPath::kOwn}, {"cublas", PrefillPath::kCublas}},
                   "what reads prompts on a GPU (default own); cublas needs the library, and the "
                   "bits of a prompt may change with its version")
-      .group(advanced);
+      .group(kAdvanced);
 }
 
 }  // namespace
@@ -92,27 +89,23 @@ Flag& add_model_file(Flags& flags, std::string& value) {
 }
 
 void add_model_flags(Flags& flags, ModelOptions& options) {
-  const std::string group = "Model", advanced = "Advanced";
-  add_model_file(flags, options.model).group(group);
-  flags
-      .add_int("-c,--ctx-size", options.n_ctx, 1, 1 << 24,
-               "context in tokens (default: as trained, at most 4096)")
-      .group(group);
-  flags
-      .add_int("-t,--threads", options.n_threads, 0, kMaxThreads,
-               "threads of the CPU (default 0: one per physical core)")
-      .group(group);
-  add_chat_template(flags, options.chat_template).group(group);
-  add_device_flags(flags, options.device, group, advanced);
+  const Flags::Group group(flags, "Model");
+  add_model_file(flags, options.model);
+  flags.add_int("-c,--ctx-size", options.n_ctx, 1, 1 << 24,
+                "context in tokens (default: as trained, at most 4096)");
+  flags.add_int("-t,--threads", options.n_threads, 0, kMaxThreads,
+                "threads of the CPU (default 0: one per physical core)");
+  add_chat_template(flags, options.chat_template);
+  add_device_flags(flags, options.device);
   flags
       .add_switch("--no-repack", options.no_repack,
                   "read INT8 weights in place: starts at once, runs slower, same text")
-      .group(advanced);
+      .group(kAdvanced);
   flags
       .add_text("--isa", options.isa,
                 "CPU kernels; all give the same text (default auto: the fastest that this CPU has)")
       .type("auto|portable|avx2|avx512")
-      .group(advanced);
+      .group(kAdvanced);
 }
 
 // ---- the text ----
@@ -160,7 +153,7 @@ void add_prompt_flags(Flags& flags, PromptOptions& options) {
 // ---- how tokens are drawn, and what becomes of them ----
 
 void add_sampling_flags(Flags& flags, SamplingOptions& options) {
-  const std::string group = "Sampling, applied in this order";
+  const Flags::Group group(flags, "Sampling, applied in this order");
   SamplingParams& p = options.params;
   // The range of a parameter is known to validate() alone: it looks at `p` with the number in it.
   const auto whole = [&](const char* names, int& value, const std::string& description) {
@@ -172,7 +165,7 @@ void add_sampling_flags(Flags& flags, SamplingOptions& options) {
       validate(p);
       return true;
     };
-    flags.add_read(names, "a number", read, description).type("N").group(group);
+    flags.add_read(names, "a number", read, description).type("N");
   };
   const auto real = [&](const char* names, float& value, const std::string& description) {
     const auto read = [&p, &value](const std::string& text) {
@@ -183,7 +176,7 @@ void add_sampling_flags(Flags& flags, SamplingOptions& options) {
       validate(p);
       return true;
     };
-    flags.add_read(names, "a number", read, description).type("X").group(group);
+    flags.add_read(names, "a number", read, description).type("X");
   };
   real("--repeat-penalty", p.repeat_penalty,
        format("divides the logits of recent tokens (default %g: off)", p.repeat_penalty));
@@ -206,8 +199,7 @@ void add_sampling_flags(Flags& flags, SamplingOptions& options) {
       .add_read("-s,--seed",
                 "a whole number from 0 to 18446744073709551615, or -1 for a random one", read_seed,
                 "the same seed gives the same text (default: random, shown)")
-      .type("N")
-      .group(group);
+      .type("N");
 }
 
 Flag& add_system_flag(Flags& flags, std::string& system, const std::string& description) {
@@ -215,14 +207,11 @@ Flag& add_system_flag(Flags& flags, std::string& system, const std::string& desc
 }
 
 void add_reply_flags(Flags& flags, ReplyOptions& options) {
-  const std::string group = "Reply";
-  flags
-      .add_int("-n,--n-predict,--predict", options.n_predict, -1, 1 << 30,
-               "tokens of a reply at most (default -1: until it ends or the context is full)")
-      .group(group);
-  add_system_flag(flags, options.system, "system prompt (default: none)").group(group);
-  flags.add_switch("--ignore-eos", options.ignore_eos, "go on past the end of the reply")
-      .group(group);
+  const Flags::Group group(flags, "Reply");
+  flags.add_int("-n,--n-predict,--predict", options.n_predict, -1, 1 << 30,
+                "tokens of a reply at most (default -1: until it ends or the context is full)");
+  add_system_flag(flags, options.system, "system prompt (default: none)");
+  flags.add_switch("--ignore-eos", options.ignore_eos, "go on past the end of the reply");
   const auto read_stop = [&options](const std::vector<std::string>& values) {
     try {
       options.stop = StopStrings(values);
@@ -230,22 +219,15 @@ void add_reply_flags(Flags& flags, ReplyOptions& options) {
       throw Error(ErrorCode::kUsage, std::string("--stop: ") + e.what());
     }
   };
-  flags
-      .add_values("--stop", Flag::Counts::kEach, read_stop,
-                  format("end the reply before this text (may be given up to %zu times)",
-                         StopStrings::kMaxStrings))
-      .group(group);
-  flags
-      .add_switch("--show-exits", options.show_exits,
-                  "colour tokens by the layer their draft left at, on a terminal")
-      .group(group);
-  flags
-      .add_output_file("--stats-json", options.stats_json, "write the figures of the reply as JSON")
-      .group(group);
-  flags
-      .add_output_file("--trace", options.trace,
-                       "write what each round and token did as JSON lines")
-      .group(group);
+  flags.add_values("--stop", Flag::Counts::kEach, read_stop,
+                   format("end the reply before this text (may be given up to %zu times)",
+                          StopStrings::kMaxStrings));
+  flags.add_switch("--show-exits", options.show_exits,
+                   "colour tokens by the layer their draft left at, on a terminal");
+  flags.add_output_file("--stats-json", options.stats_json,
+                        "write the figures of the reply as JSON");
+  flags.add_output_file("--trace", options.trace,
+                        "write what each round and token did as JSON lines");
 }
 
 // ---- texts to tune by ----

@@ -164,7 +164,7 @@ Flags::Flags(std::string about, std::string footer)
 
 Flag& Flags::add(const std::string& names, const std::string& description) {
   list_.push_back(std::unique_ptr<Flag>(new Flag(names, description)));
-  return *list_.back();
+  return list_.back()->group(group_);
 }
 
 Flag& Flags::add_switch(const std::string& names, bool& value, const std::string& description) {

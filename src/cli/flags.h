@@ -106,6 +106,20 @@ class Flags {
   // -h, --help is there already.
   explicit Flags(std::string about = "", std::string footer = "");
 
+  // While there is one, flags are added to the group of this title.
+  class Group {
+   public:
+    Group(Flags& flags, std::string title)
+        : flags_(flags), before_(std::exchange(flags.group_, std::move(title))) {}
+    ~Group() { flags_.group_ = std::move(before_); }
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+
+   private:
+    Flags& flags_;
+    std::string before_;
+  };
+
   // `names` as "-n,--n-predict,PLACE". One dash and several letters, as -ngl, is a name too.
   // The values that flags set must outlive them.
 
@@ -187,6 +201,7 @@ class Flags {
   friend std::optional<int> parse_cli(Flags& flags, int argc, char** argv, FILE* out, FILE* err);
 
   std::string about_, footer_;
+  std::string group_ = FlagDefinition().group;
   std::vector<std::string> arguments_;
   List list_;
   std::vector<std::function<void()>> checks_;

@@ -57,47 +57,35 @@ struct ServeFlags {
 };
 
 void add_server_flags(Flags& flags, ServeFlags& given) {
-  const std::string group = "Server";
+  const Flags::Group group(flags, "Server");
   server::HttpOptions& http = given.http;
   flags
       .add_text("--host", http.host,
                 "address to listen on (default 127.0.0.1: this machine alone; 0.0.0.0: any)")
-      .type("ADDRESS")
-      .group(group);
-  flags.add_int("--port", http.port, 0, 65535, "port to listen on (default 8080; 0: a free one)")
-      .group(group);
+      .type("ADDRESS");
+  flags.add_int("--port", http.port, 0, 65535, "port to listen on (default 8080; 0: a free one)");
   flags
       .add_texts("--api-key", given.keys,
                  "clients must send this key (may be given several times; others can see the "
                  "command line of a process, not a file's content)")
       .type("KEY")
-      .overrides({"api-key-file"})
-      .group(group);
+      .overrides({"api-key-file"});
   flags.add_file("--api-key-file", given.key_file, "the same, one key a line (default: none)")
-      .overrides({"api-key"})
-      .group(group);
+      .overrides({"api-key"});
   flags.add_text("--alias", given.alias, "what clients call the model (default: the file's name)")
-      .type("NAME")
-      .group(group);
-  flags
-      .add_int("--max-queue", given.max_queue, 1, 4096,
-               "requests that may wait for the engine (default 64)")
-      .group(group);
-  flags
-      .add_int("--max-body", given.max_body, 1 << 10, 1 << 30,
-               "bytes that a request's body may have (default 8388608)")
-      .group(group);
-  flags
-      .add_int("--timeout", http.timeout_seconds, 1, 3600,
-               "seconds that a request may take to come in, and an answer to be read (default 30)")
-      .group(group);
-  flags
-      .add_int(
-          "-n,--n-predict,--predict", given.n_predict, -1, 1 << 30,
-          "tokens of a reply at most, where a request does not say (default -1: until it ends or "
-          "the context is full)")
-      .group(group);
-  flags.add_switch("--quiet", given.quiet, "no line for each request").group(group);
+      .type("NAME");
+  flags.add_int("--max-queue", given.max_queue, 1, 4096,
+                "requests that may wait for the engine (default 64)");
+  flags.add_int("--max-body", given.max_body, 1 << 10, 1 << 30,
+                "bytes that a request's body may have (default 8388608)");
+  flags.add_int(
+      "--timeout", http.timeout_seconds, 1, 3600,
+      "seconds that a request may take to come in, and an answer to be read (default 30)");
+  flags.add_int(
+      "-n,--n-predict,--predict", given.n_predict, -1, 1 << 30,
+      "tokens of a reply at most, where a request does not say (default -1: until it ends or "
+      "the context is full)");
+  flags.add_switch("--quiet", given.quiet, "no line for each request");
 }
 
 server::ApiKeys read_keys(const ServeFlags& given) {

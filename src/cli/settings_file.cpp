@@ -391,17 +391,14 @@ void add_settings_flags(Flags& flags) {
   const bool any =
       std::ranges::any_of(flags.list(), [](const auto& f) { return f->declared().settable; });
   if (!any || flags.find(kConfig)) return;
-  const std::string group = "Settings";
+  const Flags::Group group(flags, "Settings");
   flags
       .add_file(kConfig, flags.settings.path,
                 "read flags that are not given from this file (default: "
                 "~/.config/specbound/config, where there is one); specbound help --settings says "
                 "more")
-      .command_line_only()
-      .group(group);
-  flags.add_switch(kNoConfig, flags.settings.none, "read no such file")
-      .command_line_only()
-      .group(group);
+      .command_line_only();
+  flags.add_switch(kNoConfig, flags.settings.none, "read no such file").command_line_only();
 }
 
 std::string settings_path(Flags& flags) {

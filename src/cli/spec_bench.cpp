@@ -19,8 +19,6 @@ namespace specbound {
 
 namespace {
 
-constexpr const char* kSpecBenchGroup = "Benchmark";
-
 constexpr const char* kSpecBenchExamples =
     "Examples:\n"
     "  specbound spec-bench -f question.jsonl --limit 60 -n 128\n"
@@ -61,43 +59,32 @@ std::pair<std::string, SpeculationOptions> parse_setting(const SpeculationOption
 }  // namespace
 
 void add_spec_bench_flags(Flags& flags, SpecBenchFlags& given) {
+  const Flags::Group group(flags, "Benchmark");
   flags.add_file("-f,--file", given.options.questions, "the questions: Spec-Bench's question.jsonl")
-      .type("FILE.jsonl")
-      .group(kSpecBenchGroup);
-  flags
-      .add_int("-n,--n-predict,--predict", given.options.n_predict, 1, 1 << 24,
-               "tokens of a reply at most (default 1024, as Spec-Bench)")
-      .group(kSpecBenchGroup);
-  flags
-      .add_int("--limit", given.options.limit, 1, 1 << 24,
-               "only so many questions, spread evenly over the six tasks (default: all)")
-      .group(kSpecBenchGroup);
+      .type("FILE.jsonl");
+  flags.add_int("-n,--n-predict,--predict", given.options.n_predict, 1, 1 << 24,
+                "tokens of a reply at most (default 1024, as Spec-Bench)");
+  flags.add_int("--limit", given.options.limit, 1, 1 << 24,
+                "only so many questions, spread evenly over the six tasks (default: all)");
   flags
       .add_text("--compare", given.options.compare,
                 "several drafters in one table: all, or names such as specbound,paper,ngram "
                 "(paper: specbound --preset paper)")
-      .type("all|LIST")
-      .group(kSpecBenchGroup);
+      .type("all|LIST");
   flags
       .add_texts("--setting", given.settings,
                  "one more drafter for the table: a name and its flags, as 'eager: --tau 0.2'; may "
                  "be repeated")
-      .type("'NAME: FLAGS'")
-      .group(kSpecBenchGroup);
-  flags
-      .add_switch("--sampling-table", given.options.sampling_table,
-                  "greedy, T 0.3, T 1.0 and top-p 0.9 in turn (the paper's Table 2)")
-      .group(kSpecBenchGroup);
+      .type("'NAME: FLAGS'");
+  flags.add_switch("--sampling-table", given.options.sampling_table,
+                   "greedy, T 0.3, T 1.0 and top-p 0.9 in turn (the paper's Table 2)");
   flags
       .add_text("--out", given.options.out,
                 "folder for the answers, a file for each drafter in Spec-Bench's format; what an "
                 "interrupted run left there is not done again")
-      .type("FOLDER")
-      .group(kSpecBenchGroup);
-  flags.add_switch("--fresh", given.options.fresh, "do all again, whatever lies in --out")
-      .group(kSpecBenchGroup);
-  flags.add_output_file("--json", given.options.json, "write every figure as JSON")
-      .group(kSpecBenchGroup);
+      .type("FOLDER");
+  flags.add_switch("--fresh", given.options.fresh, "do all again, whatever lies in --out");
+  flags.add_output_file("--json", given.options.json, "write every figure as JSON");
   given.options.sampling.params.temperature = 0;
   given.options.sampling.seed = 1;
   add_sampling_flags(flags, given.options.sampling);

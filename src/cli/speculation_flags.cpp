@@ -59,7 +59,7 @@ Flag& add_layers(Flags& flags, const char* name, bool all,
                                       : layer_ranges(name, text, all ? ", or all" : "");
     return true;
   };
-  return flags.add_read(name, "layers", read, description).type("LIST").group(kSpeculation);
+  return flags.add_read(name, "layers", read, description).type("LIST");
 }
 
 // A number. Its range is known to validate() alone: it looks at the settings once `value` has it.
@@ -75,9 +75,7 @@ void add_number(Flags& flags, const char* name, const char* type, const SpecBoun
     validate(options.without_layers({}), 1);
     return true;
   };
-  flags.add_read(name, kWhole ? "a whole number" : "a number", read, description)
-      .type(type)
-      .group(kSpeculation);
+  flags.add_read(name, kWhole ? "a whole number" : "a number", read, description).type(type);
 }
 
 // A whole number from 1 on, whatever is too large for an int as the largest.
@@ -89,17 +87,18 @@ Flag& add_count(Flags& flags, const char* name, const char* expected, std::optio
     value = static_cast<int>(std::min<int64_t>(*number, std::numeric_limits<int>::max()));
     return true;
   };
-  return flags.add_read(name, expected, read, description).group(kSpeculation);
+  return flags.add_read(name, expected, read, description);
 }
 
 void add_on_off(Flags& flags, const char* name, std::optional<bool>& value,
                 const std::string& description) {
-  flags.add_choice(name, value, {{"on", true}, {"off", false}}, description).group(kSpeculation);
+  flags.add_choice(name, value, {{"on", true}, {"off", false}}, description);
 }
 
 }  // namespace
 
 void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
+  const Flags::Group group(flags, kSpeculation);
   const SpecBoundParams defaults;
   flags
       .add_choice(
@@ -109,8 +108,7 @@ void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
           "(default, where it ran), the heads file's, or the SpecBound paper's: 8 rows, "
           "layers 1-10, alpha 0.2, tau 0.55")
       .overrides({"w-max", "d-max", "alpha", "tau", "table-tau", "check-layers", "shortlist",
-                  "confidence", "head", "no-anneal", "no-depth-bound", "no-width-bound"})
-      .group(kSpeculation);
+                  "confidence", "head", "no-anneal", "no-depth-bound", "no-width-bound"});
   add_number(
       flags, "--d-max", "LAYER", options, options.d_max,
       format("deepest layer that a draft may leave at (default: the preset's; the paper's: %d)",
@@ -128,15 +126,13 @@ void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
   add_layers(flags, "--check-layers", true, options.check_layers,
              "layers that are checked for a way out: 2,4,6 or 1-10 or 2,4-8 or all (default: the "
              "preset's; with adadecode those at 1/4, 1/2 and 3/4 of the depth)");
-  flags.add_switch("--no-anneal", options.no_anneal, "ablation: T = 1 at every layer")
-      .group(kSpeculation);
-  flags
-      .add_switch("--no-depth-bound", options.no_depth_bound,
-                  "ablation: drafts may leave at any check layer")
-      .group(kSpeculation);
+  flags.add_switch("--no-anneal", options.no_anneal, "ablation: T = 1 at every layer");
+  flags.add_switch("--no-depth-bound", options.no_depth_bound,
+                   "ablation: drafts may leave at any check layer");
 }
 
 void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
+  const Flags::Group group(flags, kSpeculation);
   add_exit_flags(flags, options.specbound);
   add_number(
       flags, "--w-max", "N", options.specbound, options.specbound.w_max,
@@ -144,43 +140,34 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
           "rows verified together at most, 1-%d (default: the preset's; the paper's: %d; 1 never "
           "drafts)",
           kMaxRows, SpecBoundParams().w_max));
-  flags
-      .add_switch("--no-width-bound", options.specbound.no_width_bound,
-                  format("ablation: up to %d rows, the most there is", kMaxRows))
-      .group(kSpeculation);
+  flags.add_switch("--no-width-bound", options.specbound.no_width_bound,
+                   format("ablation: up to %d rows, the most there is", kMaxRows));
   flags
       .add_file("--heads", options.heads,
                 "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf)")
-      .type("FILE.gguf")
-      .group(kSpeculation);
-  flags
-      .add_word("--head", options.head, {"full", "folded", "chained", "table", "hybrid", "lens"},
-                "what guesses: full, folded or chained heads of the file, its table of what "
-                "followed the same tokens, or hybrid, the table and chained heads where it is "
-                "unsure (default: the file's choice); or the logit lens, which needs no training")
-      .group(kSpeculation);
+      .type("FILE.gguf");
+  flags.add_word("--head", options.head, {"full", "folded", "chained", "table", "hybrid", "lens"},
+                 "what guesses: full, folded or chained heads of the file, its table of what "
+                 "followed the same tokens, or hybrid, the table and chained heads where it is "
+                 "unsure (default: the file's choice); or the logit lens, which needs no training");
   flags
       .add_real(
           "--table-tau", 0, 1,
           [&options](double tau) { options.table_tau = static_cast<float>(tau); },
           "with hybrid: confidence at which the table drafts and the chained heads are not "
           "asked (default: --tau's)")
-      .type("P")
-      .group(kSpeculation);
+      .type("P");
   add_count(flags, "--shortlist", "a number of tokens", options.shortlist,
             "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)")
       .type("N");
-  flags
-      .add_choice("--confidence", options.rule,
-                  {{"p", ConfidenceRule::kPeak}, {"margin", ConfidenceRule::kMargin}},
-                  "what tau is compared with: the likeliest token's share (default), or the chance "
-                  "to be right by its margin over the second one under the sampler's noise")
-      .group(kSpeculation);
-  flags
-      .add_int(
-          "--ngram-max", options.ngram_max, 1, NgramSpeculator::kMaxNgram,
-          format("with ngram and hybrid: tokens looked up at most (default %d)", options.ngram_max))
-      .group(kSpeculation);
+  flags.add_choice(
+      "--confidence", options.rule,
+      {{"p", ConfidenceRule::kPeak}, {"margin", ConfidenceRule::kMargin}},
+      "what tau is compared with: the likeliest token's share (default), or the chance "
+      "to be right by its margin over the second one under the sampler's noise");
+  flags.add_int(
+      "--ngram-max", options.ngram_max, 1, NgramSpeculator::kMaxNgram,
+      format("with ngram and hybrid: tokens looked up at most (default %d)", options.ngram_max));
   add_count(flags, "--exit-layer", "a layer from 1 on", options.exit_layer,
             "with layerskip: where every draft leaves (default: at 1/4 of the depth)")
       .type("LAYER");
@@ -192,18 +179,16 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                 "with draft: the model that drafts, smaller and with the same vocabulary; --tau is "
                 "then about its likeliest token" +
                     format(" (default %g)", DraftModel::kTau))
-      .type("FILE.gguf")
-      .group(kSpeculation);
-  flags
-      .add_choice("--accept", options.acceptance,
-                  {{"coupled", Acceptance::kCoupled}, {"rejection", Acceptance::kRejection}},
-                  "with draft: coupled (default) draws draft and target with the same noise and "
-                  "gives plain decoding's text; rejection is the classic min(1, p/q) rule: the "
-                  "same probabilities, another text")
-      .group(kSpeculation);
+      .type("FILE.gguf");
+  flags.add_choice("--accept", options.acceptance,
+                   {{"coupled", Acceptance::kCoupled}, {"rejection", Acceptance::kRejection}},
+                   "with draft: coupled (default) draws draft and target with the same noise and "
+                   "gives plain decoding's text; rejection is the classic min(1, p/q) rule: the "
+                   "same probabilities, another text");
 }
 
 void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
+  const Flags::Group group(flags, kSpeculation);
   add_on_off(flags, "--spec", options.on,
              "shallow layers draft tokens, all layers verify them together: the same text in fewer "
              "passes (default: on with trained exit heads)");
@@ -223,8 +208,7 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
                 "early (--head hybrid is something else); layerskip drafts at one layer, adadecode "
                 "at any of three without bounds, draft-verify with layers left out; draft is a "
                 "second model")
-      .type(bar_list(names))
-      .group(kSpeculation);
+      .type(bar_list(names));
   add_drafter_flags(flags, options);
   add_on_off(flags, "--controller", options.controller,
              "on (default, but with --preset paper, and with --accept rejection, whose text would "

@@ -25,30 +25,25 @@ Flag& add_count(Flags& flags, const std::string& name, int64_t& value,
 }
 
 void add_data_flags(Flags& flags, TrainHeadsFlags& given) {
-  const std::string group = "What is learnt";
-  flags
-      .add_files("--data", given.data,
-                 "texts to learn from, - for stdin; may be given several times: .jsonl with a "
-                 "dialogue {\"messages\": [{\"role\", \"content\"}, ...]}, a bare list of messages "
-                 "or a {\"text\": ...} a line, .txt with plain text, .xz with either")
-      .group(group);
+  const Flags::Group group(flags, "What is learnt");
+  flags.add_files(
+      "--data", given.data,
+      "texts to learn from, - for stdin; may be given several times: .jsonl with a "
+      "dialogue {\"messages\": [{\"role\", \"content\"}, ...]}, a bare list of messages "
+      "or a {\"text\": ...} a line, .txt with plain text, .xz with either");
   add_count(flags, "--self-generate", given.self_generate,
             "let the model write the replies itself, N tokens of them, half greedy, half sampled, "
-            "and learn those: what it writes is what the heads will have to guess (default: none)")
-      .group(group);
-  flags
-      .add_real(
-          "--self-temp", 0.01, 10, [&given](double t) { given.self_temp = t; },
-          "temperature of the sampled half (default 0.7)")
-      .group(group);
+            "and learn those: what it writes is what the heads will have to guess (default: none)");
+  flags.add_real(
+      "--self-temp", 0.01, 10, [&given](double t) { given.self_temp = t; },
+      "temperature of the sampled half (default 0.7)");
   add_count(flags, "--max-tokens", given.max_tokens,
             "tokens to learn from at most (default 200000, --quick 40000; with --self-generate all "
-            "of them)")
-      .group(group);
+            "of them)");
 }
 
 void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
-  const std::string group = "Heads";
+  const Flags::Group group(flags, "Heads");
   flags
       .add_read(
           "--kinds", "kinds among chained, folded, full and table, as chained,folded",
@@ -62,8 +57,7 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
           "chained (sees the state before its row too), folded (cheapest), full (the paper's: "
           "whole vocabulary, dear), table (what followed the same tokens; free) (default "
           "chained,folded, with --self-generate table too)")
-      .type("LIST")
-      .group(group);
+      .type("LIST");
   flags
       .add_read(
           "--layers", "layers as 0,1,2,4 or 1-10",
@@ -74,42 +68,31 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
           },
           "layers to put heads behind, as 0,1,2,4 or 1-10; 0, before any layer, is for chained "
           "ones (default: more of the shallow ones)")
-      .type("LIST")
-      .group(group);
+      .type("LIST");
   flags
       .add_int(
           "--shortlist", given.shortlist, 1, 1 << 24,
           "tokens that chained and folded heads can guess, the most frequent (default 1024, or "
           "8192 of a vocabulary above 16384; rounded up to a multiple of 16)")
-      .group(group)
       .command_line_only();  // run's says how many of these are looked at
 }
 
 void add_training_flags(Flags& flags, TrainHeadsFlags& given) {
-  const std::string group = "Training";
-  flags.add_switch("--quick", given.train.quick, "least squares only: good heads in little time")
-      .group(group);
-  flags
-      .add_int("--epochs", given.train.epochs, 1, 100000,
-               format("passes over what is learnt (default %d)", given.train.epochs))
-      .group(group);
-  flags
-      .add_real(
-          "--lr", 1e-9, 10,
-          [&given](double rate) { given.train.learning_rate = static_cast<float>(rate); },
-          format("learning rate (default %g)", static_cast<double>(given.train.learning_rate)))
-      .group(group);
-  flags
-      .add_real(
-          "--minutes", 0.01, 1e6, [&given](double minutes) { given.minutes = minutes; },
-          "stop training this long after the start, whatever is left (default: no limit)")
-      .group(group);
-  flags
-      .add_switch(
-          "--no-tune", given.no_tune,
-          "put guessed settings into the file; without it, those that were fastest by replay "
-          "of texts that the model wrote, under costs measured here (with --self-generate)")
-      .group(group);
+  const Flags::Group group(flags, "Training");
+  flags.add_switch("--quick", given.train.quick, "least squares only: good heads in little time");
+  flags.add_int("--epochs", given.train.epochs, 1, 100000,
+                format("passes over what is learnt (default %d)", given.train.epochs));
+  flags.add_real(
+      "--lr", 1e-9, 10,
+      [&given](double rate) { given.train.learning_rate = static_cast<float>(rate); },
+      format("learning rate (default %g)", static_cast<double>(given.train.learning_rate)));
+  flags.add_real(
+      "--minutes", 0.01, 1e6, [&given](double minutes) { given.minutes = minutes; },
+      "stop training this long after the start, whatever is left (default: no limit)");
+  flags.add_switch(
+      "--no-tune", given.no_tune,
+      "put guessed settings into the file; without it, those that were fastest by replay "
+      "of texts that the model wrote, under costs measured here (with --self-generate)");
   flags
       .add_read(
           "--seed", "a whole number from 0 to 18446744073709551615",
@@ -119,27 +102,22 @@ void add_training_flags(Flags& flags, TrainHeadsFlags& given) {
             return seed.has_value();
           },
           "the same seed and data give the same weights, with --no-tune the same file (default 0)")
-      .type("N")
-      .group(group);
+      .type("N");
 }
 
 void add_file_flags(Flags& flags, TrainHeadsFlags& given) {
-  const std::string group = "Files";
-  flags
-      .add_output_file(
-          "-o,--output", given.out,
-          "heads file to write (default: NAME.heads.gguf beside the model, where it is "
-          "found by itself)")
-      .group(group);
-  flags.add_output_file("--report", given.report, "write a page with curves and tables too, HTML")
-      .group(group);
+  const Flags::Group group(flags, "Files");
+  flags.add_output_file(
+      "-o,--output", given.out,
+      "heads file to write (default: NAME.heads.gguf beside the model, where it is "
+      "found by itself)");
+  flags.add_output_file("--report", given.report, "write a page with curves and tables too, HTML");
   flags
       .add_file(
           "--features-dir", given.folder,
           "folder for hidden states while it runs (default: OUTPUT.training); emptied at the end, "
           "left for the next run after a kill")
-      .type("DIR")
-      .group(group);
+      .type("DIR");
   flags
       .add_read(
           "--max-disk", "a size from 1M to 1000T, as 500M or 8G",
@@ -150,18 +128,14 @@ void add_file_flags(Flags& flags, TrainHeadsFlags& given) {
             return true;
           },
           "bytes of hidden states at most, as 500M or 8G (default 4G)")
-      .type("SIZE")
-      .group(group);
+      .type("SIZE");
   flags
       .add_switch(
           "--resume", given.resume,
           "insist on going on with a training that was killed; without it that happens when "
           "there is one")
-      .group(group)
       .command_line_only();
-  flags.add_switch("--fresh", given.fresh, "start over even if there is one")
-      .group(group)
-      .command_line_only();
+  flags.add_switch("--fresh", given.fresh, "start over even if there is one").command_line_only();
 }
 
 }  // namespace

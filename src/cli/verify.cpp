@@ -16,7 +16,6 @@ namespace specbound {
 
 namespace {
 
-constexpr const char* kVerifyGroup = "What is compared";
 constexpr size_t kMaxListed = 1000;
 
 constexpr const char* kVerifyExamples =
@@ -32,7 +31,6 @@ void add_rate(Flags& flags, const char* name, double& value, const std::string& 
           name, 0, 1, [&value](double rate) { value = rate; },
           description + format(" (default %g)", value))
       .type("P")
-      .group(kVerifyGroup)
       .command_line_only();
 }
 
@@ -87,27 +85,24 @@ void add_verify_flags(Flags& flags, VerifyFlags& given) {
       .command_line_only();  // chat's may be -1
   flags.add_switch("--ignore-eos", given.options.ignore_eos, "go on past the end of the reply");
 
-  flags
-      .add_switch("--bits", given.options.bits,
-                  "beside the tokens every bit: hidden rows after each stretch of layers, logits, "
-                  "K/V")
-      .group(kVerifyGroup);
+  const Flags::Group group(flags, "What is compared");
+  flags.add_switch("--bits", given.options.bits,
+                   "beside the tokens every bit: hidden rows after each stretch of layers, logits, "
+                   "K/V");
   const auto read_temperatures = [&given](const std::vector<std::string>& values) {
     given.options.temperatures = parse_temperatures(values.back());
   };
   flags
       .add_values("--temps", Flag::Counts::kLast, read_temperatures,
                   "temperatures (default 0,0.7,1)")
-      .type("LIST")
-      .group(kVerifyGroup);
+      .type("LIST");
   const auto read_seeds = [&given](const std::vector<std::string>& values) {
     given.options.seeds = parse_seeds(values.back());
   };
   flags
       .add_values("--seeds", Flag::Counts::kLast, read_seeds,
                   "how many seeds, counted from 1, or which: 7,8 (default 2)")
-      .type("N|LIST")
-      .group(kVerifyGroup);
+      .type("N|LIST");
   std::vector<std::string> names = speculators();
   names.emplace_back("forced");
   flags
@@ -115,14 +110,12 @@ void add_verify_flags(Flags& flags, VerifyFlags& given) {
                 "what drafts: the model's own shallow layers through its exit heads or the logit "
                 "lens (default), another drafter of run's --speculator, or exits and tokens by "
                 "chance, right and wrong on purpose")
-      .command_line_only()  // elsewhere it has other words
-      .group(kVerifyGroup);
+      .command_line_only();  // elsewhere it has other words
   add_rate(flags, "--forced-exit", given.options.rates.exit,
            "with forced: share of rows that draft");
   add_rate(flags, "--forced-right", given.options.rates.right,
            "with forced: share of drafts that are right");
-  flags.add_output_file("--json", given.options.json, "write every result as JSON")
-      .group(kVerifyGroup);
+  flags.add_output_file("--json", given.options.json, "write every result as JSON");
   add_sampling_flags(flags, given.options.sampling);
   for (const char* single : {"--temp", "--seed"}) flags.remove(single);
   add_drafter_flags(flags, given.options.drafting);
