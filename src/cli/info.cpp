@@ -3,11 +3,11 @@
 // report.
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
@@ -32,41 +32,8 @@ constexpr size_t kWholeArray = 8;        // arrays up to here are shown whole
 constexpr size_t kFirstOfArray = 4;      // elements shown of longer ones
 constexpr size_t kShownCharacters = 72;  // of a string, for people
 
-template <typename T>
-T load(const std::byte* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof(T));
-  return value;
-}
-
 Json number_json(GgufType type, const std::byte* bytes) {
-  switch (type) {
-    case GgufType::kU8:
-      return load<uint8_t>(bytes);
-    case GgufType::kI8:
-      return load<int8_t>(bytes);
-    case GgufType::kU16:
-      return load<uint16_t>(bytes);
-    case GgufType::kI16:
-      return load<int16_t>(bytes);
-    case GgufType::kU32:
-      return load<uint32_t>(bytes);
-    case GgufType::kI32:
-      return load<int32_t>(bytes);
-    case GgufType::kU64:
-      return load<uint64_t>(bytes);
-    case GgufType::kI64:
-      return load<int64_t>(bytes);
-    case GgufType::kF32:
-      return load<float>(bytes);
-    case GgufType::kF64:
-      return load<double>(bytes);
-    case GgufType::kBool:
-      return load<uint8_t>(bytes) != 0;
-    default:
-      break;
-  }
-  return nullptr;
+  return std::visit([](auto number) { return Json(number); }, load_number(type, bytes));
 }
 
 // A value as JSON; of a long array the first elements and the count.

@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "model/mapped_file.h"
@@ -46,6 +47,10 @@ enum class GgufType : uint32_t {
 };
 const char* gguf_type_name(GgufType type);
 
+// What `bytes` hold of a type that is a number or bool; nullptr for a string or an array.
+using GgufNumber = std::variant<std::nullptr_t, uint64_t, int64_t, double, bool>;
+GgufNumber load_number(GgufType type, const std::byte* bytes);
+
 // One metadata value. For arrays `type` is the element type, `is_array` is set, `count` elements
 // lie in `bytes` (strings with their lengths in front). A single string's `bytes` are its text
 // alone.
@@ -54,6 +59,8 @@ struct GgufValue {
   bool is_array = false;
   uint64_t count = 1;
   std::span<const std::byte> bytes;
+
+  GgufNumber number() const { return is_array ? GgufNumber() : load_number(type, bytes.data()); }
 };
 
 // A shape as errors quote it: "(32, 64)".

@@ -35,54 +35,63 @@ std::string type_text(const GgufValue& value) {
 
 }  // namespace
 
+GgufNumber load_number(GgufType type, const std::byte* bytes) {
+  switch (type) {
+    case GgufType::kU8:
+      return uint64_t{load<uint8_t>(bytes)};
+    case GgufType::kU16:
+      return uint64_t{load<uint16_t>(bytes)};
+    case GgufType::kU32:
+      return uint64_t{load<uint32_t>(bytes)};
+    case GgufType::kU64:
+      return load<uint64_t>(bytes);
+    case GgufType::kI8:
+      return int64_t{load<int8_t>(bytes)};
+    case GgufType::kI16:
+      return int64_t{load<int16_t>(bytes)};
+    case GgufType::kI32:
+      return int64_t{load<int32_t>(bytes)};
+    case GgufType::kI64:
+      return load<int64_t>(bytes);
+    case GgufType::kF32:
+      return double{load<float>(bytes)};
+    case GgufType::kF64:
+      return load<double>(bytes);
+    case GgufType::kBool:
+      return load<uint8_t>(bytes) != 0;
+    case GgufType::kString:
+    case GgufType::kArray:
+      break;
+  }
+  return nullptr;
+}
+
 std::optional<uint64_t> Gguf::get_uint(std::string_view key) const {
   const GgufValue* value = find(key);
   if (!value) return std::nullopt;
   constexpr const char* kExpected = "a whole number, zero or more";
-  if (value->is_array) wrong_type(*this, key, kExpected, *value);
-  const std::byte* bytes = value->bytes.data();
-  int64_t number = 0;
-  switch (value->type) {
-    case GgufType::kU8:
-      return load<uint8_t>(bytes);
-    case GgufType::kU16:
-      return load<uint16_t>(bytes);
-    case GgufType::kU32:
-      return load<uint32_t>(bytes);
-    case GgufType::kU64:
-      return load<uint64_t>(bytes);
-    case GgufType::kI8:
-      number = load<int8_t>(bytes);
-      break;
-    case GgufType::kI16:
-      number = load<int16_t>(bytes);
-      break;
-    case GgufType::kI32:
-      number = load<int32_t>(bytes);
-      break;
-    case GgufType::kI64:
-      number = load<int64_t>(bytes);
-      break;
-    default:
-      wrong_type(*this, key, kExpected, *value);
-  }
-  if (number < 0) wrong_number(*this, key, kExpected, number);
-  return static_cast<uint64_t>(number);
+  const GgufNumber number = value->number();
+  if (const auto* natural = std::get_if<uint64_t>(&number)) return *natural;
+  const auto* whole = std::get_if<int64_t>(&number);
+  if (!whole) wrong_type(*this, key, kExpected, *value);
+  if (*whole < 0) wrong_number(*this, key, kExpected, *whole);
+  return static_cast<uint64_t>(*whole);
 }
 
 std::optional<double> Gguf::get_float(std::string_view key) const {
   const GgufValue* value = find(key);
   if (!value) return std::nullopt;
-  if (!value->is_array && value->type == GgufType::kF32) return load<float>(value->bytes.data());
-  if (!value->is_array && value->type == GgufType::kF64) return load<double>(value->bytes.data());
+  const GgufNumber number = value->number();
+  if (const auto* real = std::get_if<double>(&number)) return *real;
   wrong_type(*this, key, "f32 or f64", *value);
 }
 
 std::optional<bool> Gguf::get_bool(std::string_view key) const {
   const GgufValue* value = find(key);
   if (!value) return std::nullopt;
-  if (value->is_array || value->type != GgufType::kBool) wrong_type(*this, key, "bool", *value);
-  return value->bytes[0] != std::byte{0};
+  const GgufNumber number = value->number();
+  if (const auto* flag = std::get_if<bool>(&number)) return *flag;
+  wrong_type(*this, key, "bool", *value);
 }
 
 std::optional<std::string_view> Gguf::get_string(std::string_view key) const {
