@@ -56,14 +56,6 @@ SPECBOUND_DEVICE float sum_of_16(float x) {
   return x;
 }
 
-SPECBOUND_DEVICE float max_of_16(float x) {  // no NaN
-  for (int step = 8; step >= 1; step /= 2) {
-    const float other = shuffle_xor(x, step);
-    x = x > other ? x : other;
-  }
-  return x;
-}
-
 // Of 32 virtual lanes, one a lane of the warp: lanes i and i + 16 first, then the tree.
 SPECBOUND_DEVICE float sum_of_32(float x) {
   return sum_of_16(x + shuffle_xor(x, 16));
