@@ -99,7 +99,8 @@ run_tests() {
 
 # The label `quick` is on what the README's command runs; tests/CMakeLists.txt puts it there.
 stage_release() {
-  local quick=(specbound specbound_tests gui_tests simt_tests capi_test capi_example)
+  local quick=(specbound specbound_tests exactness_tests reader_tests gui_tests simt_tests
+    capi_test capi_example)
   local settings=(--set "SPECBOUND_FAULTS=$faults" --set "SPECBOUND_FAULT_TURN=$fault_turn")
   if [ $extent = default ]; then
     build release "${settings[@]}" --target "${quick[@]}" && run_tests release -L quick
@@ -117,7 +118,7 @@ sanitizer_options() {
 # Whatever reads files, prompts and JSON of others, against hostile ones.
 stage_readers() {
   sanitizer_options
-  build asan-ubsan --target reader_tests && run_tests asan-ubsan -C Readers -L readers
+  build asan-ubsan --target reader_tests && run_tests asan-ubsan -L readers
 }
 
 stage_asan_ubsan() {
@@ -132,8 +133,8 @@ stage_asan_ubsan() {
 
 # What threads have to do with; by night also the kernels, whose missing barriers are races.
 stage_tsan() {
-  local targets=(specbound specbound_tests gui_tests capi_test)
-  local tests="unit|gui|capi|e2e_(chat|run|stop|train_heads|tune|verify)_test"
+  local targets=(specbound specbound_tests exactness_tests reader_tests gui_tests capi_test)
+  local tests="unit|exactness|readers|gui|capi|e2e_(chat|run|stop|train_heads|tune|verify)_test"
   if [ $extent = all ]; then
     targets+=(simt_tests)
     tests+="|simt"
@@ -149,7 +150,7 @@ stage_tsan() {
 # (chat 0, completion 1, tokenize 2, detokenize 3), by the ASCII code of that digit.
 fuzz_tokenizer_seeds() {
   local file name
-  for file in tests/data/tokenizer/*.inp build/fuzz/runs/fuzz_gguf/corpus/seed-*; do
+  for file in tests/data/tokenizer/*.inp build/fuzz-runs/fuzz_gguf/corpus/seed-*; do
     name=$(basename "$file")
     case $file in
       *.inp)
@@ -186,14 +187,14 @@ fuzz_http_body_seeds() {
 
 # run_fuzzer TARGET SECONDS; a new corpus each time, so that every run can be repeated.
 run_fuzzer() {
-  local target=$1 seconds=$2 work="$root/build/fuzz/runs/$1"
+  local target=$1 seconds=$2 work="$root/build/fuzz-runs/$1"
   rm -rf "$work/corpus"
   mkdir -p "$work/corpus"
   if [ "$target" = fuzz_tokenizer ]; then fuzz_tokenizer_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_template ]; then fuzz_template_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_http_body ]; then fuzz_http_body_seeds "$work/corpus"; fi
   echo "== $target, $seconds s"
-  (cd "$work" && fixed_addresses "$root/build/fuzz/tests/$target" -seed=1 -max_len=16384 \
+  (cd "$work" && fixed_addresses "$root/build/asan-ubsan/tests/$target" -seed=1 -max_len=16384 \
     -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2560 -print_final_stats=1 corpus)
 }
 
@@ -203,7 +204,7 @@ stage_fuzz() {
   for source in tests/fuzz/fuzz_*.cpp; do
     targets+=("$(basename "$source" .cpp)")
   done
-  build fuzz --target "${targets[@]}" || return 1
+  build asan-ubsan --target fuzzers || return 1
   for ((i = 0; i < ${#targets[@]}; i += 2)); do
     pids=()
     for target in "${targets[@]:i:2}"; do

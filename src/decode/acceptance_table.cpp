@@ -6,9 +6,8 @@
 namespace specbound {
 namespace {
 
-constexpr int kBins = AcceptanceTable::kBins;
-constexpr std::array<float, kBins + 1> kEdges = {0.0f, 0.1f, 0.2f, 0.3f,  0.4f,  0.5f, 0.6f,
-                                                 0.7f, 0.8f, 0.9f, 0.95f, 0.99f, 1.0f};
+constexpr std::array<float, AcceptanceTable::kBins + 1> kEdges = {
+    0.0f, 0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f, 0.9f, 0.95f, 0.99f, 1.0f};
 constexpr double kPriorDrafts = 6;  // verified drafts that a prior counts for
 constexpr double kPriorTrust = 3;   // drafts that a layer's word counts for as given
 constexpr double kPriorChecks = 6;  // checks that a prior counts for

@@ -11,7 +11,7 @@ namespace {
 constexpr int kFirstPlan = 4, kPlanEvery = 32;  // rounds; longer for many checks, which take longer
 constexpr int kChecksPlanned = 4;               // in the time of kPlanEvery rounds
 constexpr int kLeastWidth = 4, kSpareRows = 2;  // of a plan
-constexpr double kKept = 0.985;                 // of what the table counts, from plan to plan
+constexpr double kTableKept = 0.985;            // of what the table counts, from plan to plan
 constexpr double kRateKept = 0.98;              // of the running rate, from round to round
 constexpr double kFirstRounds = 8;              // that a plain rate counts for at first
 
@@ -124,7 +124,7 @@ void Controller::count(const RoundEvent& round) {
 
 void Controller::replan() {
   costs_.decay();
-  table_.decay(kKept);
+  table_.decay(kTableKept);
   const int n_checks = static_cast<int>(check_layers_.size());
   const int longest = kPlanEvery * std::max(1, n_checks / kChecksPlanned);
   plan_every_ = std::min(2 * plan_every_, longest);

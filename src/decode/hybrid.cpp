@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kLongestRun = 17;  // longer ones are alike
 constexpr double kPriorTries = 4, kPriorRight = 2;
-constexpr double kMostTries = 64;  // that count: texts change
-constexpr double kKept = 0.999;    // from round to round
+constexpr double kMostTries = 64;     // that count: texts change
+constexpr double kCountKept = 0.999;  // from round to round
 
 // Tokens before `place` that are those at the end of the text.
 int run_before(std::span<const int32_t> text, int place) {
@@ -36,7 +36,7 @@ void LookupOdds::learn(int run, bool right) {
 }
 
 void LookupOdds::fade() {
-  for (FadingCount& count : counts_) count.fade(kKept);
+  for (FadingCount& count : counts_) count.fade(kCountKept);
 }
 
 void HybridSpeculator::begin(std::span<const int32_t> text) {

@@ -6,9 +6,9 @@
 namespace specbound {
 namespace {
 
-constexpr double kKept = 0.97;  // of a weight, from round to round
-constexpr double kMostOff = 2;  // times what was expected: the rest is an interruption
-constexpr int kAlike = 64;      // tokens, that lengths differ by at most
+constexpr double kLineKept = 0.97;  // of a weight, from round to round
+constexpr double kMostOff = 2;      // times what was expected: the rest is an interruption
+constexpr int kAlike = 64;          // tokens, that lengths differ by at most
 constexpr double kPriorSquares = 3 * kAlike * kAlike;  // that no slope at all counts for
 constexpr double kLeast = 0.1;                         // of the mean, at any length
 
@@ -48,12 +48,12 @@ void PlainCost::add(int length, double seconds) {
 }
 
 void PlainCost::take(int length, double seconds) {
-  weight_ = kKept * weight_ + 1;
+  weight_ = kLineKept * weight_ + 1;
   const double far = length - length_, off = seconds - seconds_;
   length_ += far / weight_;
   seconds_ += off / weight_;
-  squares_ = kKept * squares_ + far * (length - length_);
-  products_ = kKept * products_ + far * (seconds - seconds_);
+  squares_ = kLineKept * squares_ + far * (length - length_);
+  products_ = kLineKept * products_ + far * (seconds - seconds_);
 }
 
 }  // namespace specbound

@@ -14,7 +14,7 @@ constexpr double kMostChange = 2;   // times what was expected: the rest is an i
 constexpr double kNeighbours = 1;   // rounds that what the neighbours say counts for
 constexpr double kPriorRise = 0.1;  // of one row, that the unit of a shape as given counts for
 constexpr double kMostUnit = 4;     // of one row
-constexpr double kKept = 0.97;      // of a weight at decay()
+constexpr double kCostKept = 0.97;  // of a weight at decay()
 
 static_assert(CostModel::kRows == kMaxRows);
 
@@ -137,8 +137,8 @@ void RoundCosts::fit(double time) {
 
 void RoundCosts::decay() {
   for (int m = 1; m <= kMaxRows; ++m) {
-    layer_measured_[m].weight *= kKept;
-    rest_measured_[m].weight *= kKept;
+    layer_measured_[m].weight *= kCostKept;
+    rest_measured_[m].weight *= kCostKept;
   }
   smooth(layer_measured_, layer_shape_, layer_);
   smooth(rest_measured_, rest_shape_, rest_);

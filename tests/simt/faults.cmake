@@ -32,10 +32,9 @@ function(simt_fault name)
     VERBATIM)
   simt_kernel_sources(${planted})
   # Objects of the program hide the archive's members of the same symbols.
-  add_executable(fault_${name} ${planted} $<TARGET_OBJECTS:simt_main>
-    $<TARGET_OBJECTS:simt_${arg_TEST}>)
+  add_executable(fault_${name} ${planted} $<TARGET_OBJECTS:simt_${arg_TEST}>)
   target_include_directories(fault_${name} BEFORE PRIVATE ${copy})
-  target_link_libraries(fault_${name} PRIVATE simt_kernels)
+  target_link_libraries(fault_${name} PRIVATE test_main simt_kernels)
   add_test(NAME fault_${name}
     COMMAND ${Python3_EXECUTABLE} -B ${faults}/check_fault.py $<TARGET_FILE:fault_${name}>
       ${arg_CAUGHT_BY})
@@ -55,9 +54,8 @@ function(engine_fault name)
       ${CMAKE_SOURCE_DIR}/${arg_SOURCE} ${planted} "${arg_TEXT}" "${arg_REPLACEMENT}"
     DEPENDS ${CMAKE_SOURCE_DIR}/${arg_SOURCE} ${faults}/plant.py
     VERBATIM)
-  add_executable(fault_${name} ${planted} $<TARGET_OBJECTS:simt_main>
-    $<TARGET_OBJECTS:simt_${arg_TEST}>)
-  target_link_libraries(fault_${name} PRIVATE ${engine_on_simt})
+  add_executable(fault_${name} ${planted} $<TARGET_OBJECTS:simt_${arg_TEST}>)
+  target_link_libraries(fault_${name} PRIVATE test_main ${engine_on_simt})
   # The fake cuBLAS runs its products on the executor of the program that opens it.
   set_target_properties(fault_${name} PROPERTIES ENABLE_EXPORTS ON)
   add_test(NAME fault_${name}
