@@ -172,10 +172,11 @@ HfVocabulary read_hf_tokenizer(const HfFiles& files, uint64_t n_rows,
   const JsonObject tokenizer(files.tokenizer, files.path("tokenizer.json"));
   const bool byte_level = is_byte_level(tokenizer);
   if (pre && !byte_level) {
-    throw Error(ErrorCode::kUsage,
-                format("--pre %s: expected a byte-level tokenizer.json in %s, found another kind "
-                       "of tokenizer, which has no such name",
-                       printable(*pre).c_str(), files.directory.c_str()));
+    throw Error(
+        ErrorCode::kUsage,
+        format("pre_name=%s: expected a byte-level tokenizer.json in %s, found another kind "
+               "of tokenizer, which has no such name",
+               printable(*pre).c_str(), files.directory.c_str()));
   }
   if (byte_level) {
     read_byte_level(tokenizer, pre, n_rows, out);

@@ -108,7 +108,7 @@ std::string pre_tokenizer_name(const JsonObject& pre_tokenizer, bool ignore_merg
     found += (found.empty() ? "'" : ", '") + printable(regex) + "'";
   throw Error(ErrorCode::kUnsupported,
               format("tokenizer.json: pre_tokenizer: expected words cut as by a name that "
-                     "tokenizer.ggml.pre can have, found %s%s; --pre NAME says which is meant",
+                     "tokenizer.ggml.pre can have, found %s%s; pre_name=NAME says which is meant",
                      found.empty() ? "no cuts" : found.substr(0, 300).c_str(),
                      ignore_merges ? " with ignore_merges" : ""));
 }

@@ -20,26 +20,29 @@ constexpr FlagName kSpelledOtherwise[] = {
     {"draft_model=FILE", "--model-draft (-md) FILE"},
     {"draft_model:", "--model-draft:"},
     {"draft_model", "-md"},
+    {"fresh=on", "--fresh"},
     {"model=FILE.gguf", "-m FILE.gguf"},
     {"n_ctx", "-c"},
     {"n_gpu_layers", "-ngl"},
     {"n_predict", "-n"},
     {"n_threads", "-t"},
+    {"pre_name", "--pre"},
     {"raw=on", "--raw"},
+    {"resume=on", "--resume"},
     {"speculation", "--spec"},
     {"system", "--sys"},
     {"temperature", "--temp"},
+    {"train_layers", "--layers"},
 };
 
 // Those that become a flag by dashes.
 constexpr std::string_view kSpelledAlike[] = {
-    "accept",      "alpha",         "chat_template",  "check_layers",
-    "confidence",  "controller",    "d_max",          "device",
-    "dtype",       "exit_layer",    "head",           "heads",
-    "isa",         "min_p",         "parse_special",  "prefill",
-    "preset",      "repeat_last_n", "repeat_penalty", "shortlist",
-    "skip_layers", "speculator",    "table_tau",      "tau",
-    "top_k",       "top_p",         "w_max",
+    "accept",        "alpha",       "chat_template", "check_layers",  "confidence",
+    "controller",    "d_max",       "device",        "dtype",         "exit_layer",
+    "features_dir",  "head",        "heads",         "isa",           "min_p",
+    "parse_special", "prefill",     "preset",        "repeat_last_n", "repeat_penalty",
+    "shortlist",     "skip_layers", "speculator",    "table_tau",     "tau",
+    "top_k",         "top_p",       "trace",         "w_max",
 };
 
 std::string dashed(std::string_view parameter) {

@@ -64,7 +64,7 @@ void RoundCollector::settings(const TraceReply& reply, const TracePlace& place) 
     found_.w_max = w_max;
     found_.check_layers = s.check_layers;
   } else if (found_.w_max != w_max || found_.check_layers != s.check_layers) {
-    place.refuse("the check layers and --w-max of the rounds before",
+    place.refuse("the check layers and w_max of the rounds before",
                  "others: trace one setting at a time", ErrorCode::kUnsupported);
   }
 }
@@ -94,7 +94,7 @@ RecordedRounds RoundCollector::result(const std::string& name) const {
   if (found_.rounds.empty()) {
     throw Error(ErrorCode::kFormat,
                 format("%s: expected rounds that looked for drafts, found none: record them with "
-                       "specbound run --trace FILE",
+                       "trace=FILE",
                        name.c_str()));
   }
   return found_;

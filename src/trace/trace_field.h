@@ -36,7 +36,7 @@ class TraceField {
   bool is_null() const { return value_.is_null(); }
   TraceField at(const char* key) const {
     if (!value_.is_object() || !value_.contains(key)) {
-      place_.refuse(format("\"%s\"", key), "none: is this a file of --trace?");
+      place_.refuse(format("\"%s\"", key), "none: is this a trace?");
     }
     return {place_, key, value_[key]};
   }

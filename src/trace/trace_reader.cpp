@@ -318,7 +318,7 @@ void scan_trace(std::istream& trace, const std::string& name,
     if (trace.gcount() == 0) break;
     if (trace.fail()) {
       place.refuse(format("a line of at most %zu bytes", kMostLineBytes),
-                   "a longer one: is this a file of --trace?");
+                   "a longer one: is this a trace?");
     }
     // The line end is counted, but not there.
     const std::string_view text(buffer.data(), static_cast<size_t>(trace.gcount()) - (cut ? 0 : 1));
@@ -332,7 +332,7 @@ void scan_trace(std::istream& trace, const std::string& name,
     if (cut) break;
   }
   if (!scan.has_header()) {
-    throw Error(ErrorCode::kFormat, name + ": expected the lines of a file of --trace, found none");
+    throw Error(ErrorCode::kFormat, name + ": expected the lines of a trace, found none");
   }
 }
 

@@ -172,7 +172,7 @@ DeviceLearner::DeviceLearner(Device& device, const LearningTask& task)
   if (room < least) {
     throw Error(ErrorCode::kLimit,
                 format("training on the GPU: expected %zu MB of free memory beside the model and "
-                       "the heads, found %zu MB: give a smaller -c, or fewer --layers",
+                       "the heads, found %zu MB: give a smaller n_ctx, or fewer train_layers",
                        (others + least) >> 20, free >> 20));
   }
   chunks_.emplace(device, floats_, task.features, task.plan, room);

@@ -160,7 +160,7 @@ bool FeatureStore::add(Backend& backend, std::span<const float> output_norm,
   SB_CHECK(!text.learn.back());
   if (rows < skip_rows_) {
     throw Error(ErrorCode::kFormat,
-                folder_ + ": expected features of these texts, found others: --fresh starts over");
+                folder_ + ": expected features of these texts, found others: fresh=on starts over");
   }
   if (!fits(rows - skip_rows_)) return false;
   const auto next_learnt = [&](int from) {
@@ -331,14 +331,14 @@ FeatureStore::Header FeatureStore::read_header(int fd, int chunk) const {
   if (!ours) {
     throw Error(ErrorCode::kFormat,
                 path +
-                    ": expected features of this training, found something else: --fresh starts "
+                    ": expected features of this training, found something else: fresh=on starts "
                     "over");
   }
   const off_t size = lseek(fd, 0, SEEK_END);
   const size_t expected = sizeof header + static_cast<size_t>(header.rows) * row_bytes();
   if (size < 0 || static_cast<size_t>(size) != expected) {
     throw Error(ErrorCode::kFormat,
-                format("%s: expected %zu bytes of features, found %lld: --fresh starts over",
+                format("%s: expected %zu bytes of features, found %lld: fresh=on starts over",
                        path.c_str(), expected, static_cast<long long>(size)));
   }
   return header;
@@ -392,7 +392,7 @@ FeatureChunk FeatureStore::load(int chunk) const {
   to_floats(halves.data(), out.y.data(), width);
   if (sum != header.checksum) {
     throw Error(ErrorCode::kFormat,
-                path + ": the features were damaged on disk: --fresh starts over");
+                path + ": the features were damaged on disk: fresh=on starts over");
   }
   return out;
 }

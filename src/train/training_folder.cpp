@@ -106,7 +106,7 @@ TrainingFolder::TrainingFolder(std::string path) : path_(std::move(path)) {
     throw Error(ErrorCode::kFile,
                 path_ +
                     ": another training is at work in this folder: wait for it, or give "
-                    "another --features-dir");
+                    "another features_dir");
   }
 }
 
@@ -130,7 +130,7 @@ bool TrainingFolder::begin(const MadeWith& made_with, Begin begin) {
   if (!manifest && begin == Begin::kResume) {
     throw Error(ErrorCode::kUsage, path_ +
                                        ": expected an interrupted training to go on with, "
-                                       "found none: leave --resume out");
+                                       "found none: leave resume=on out");
   }
   if (!manifest) {
     std::error_code error;
@@ -139,7 +139,7 @@ bool TrainingFolder::begin(const MadeWith& made_with, Begin begin) {
       if (entry.path().filename() == kNewManifest) continue;
       throw Error(ErrorCode::kUsage,
                   format("%s: expected an empty folder or that of an interrupted training, found "
-                         "\"%s\" and no training: give another --features-dir",
+                         "\"%s\" and no training: give another features_dir",
                          path_.c_str(), printable(entry.path().filename().string()).c_str()));
     }
   }
@@ -147,7 +147,7 @@ bool TrainingFolder::begin(const MadeWith& made_with, Begin begin) {
     if (const std::string what = difference(*manifest, made_with); !what.empty()) {
       throw Error(ErrorCode::kUsage,
                   format("%s holds an interrupted training made otherwise (here: %s): give the "
-                         "same options to go on with it, or --fresh to start over",
+                         "same options to go on with it, or fresh=on to start over",
                          path_.c_str(), what.c_str()));
     }
     begun_ = true;

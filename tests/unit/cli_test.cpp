@@ -371,6 +371,13 @@ TEST_CASE("parameters in messages become flags, and nothing else does") {
   CHECK(with_flags("d_max: expected 1, found 0") == "--d-max: expected 1, found 0");
   CHECK(with_flags("tau: expected 0 to 1") == "--tau: expected 0 to 1");
   CHECK(with_flags("temperature: expected 0 to 100") == "--temp: expected 0 to 100");
+  CHECK(with_flags("words; pre_name=NAME says which") == "words; --pre NAME says which");
+  CHECK(
+      with_flags("give another features_dir, or fresh=on to start over, or leave resume=on out") ==
+      "give another --features-dir, or --fresh to start over, or leave --resume out");
+  CHECK(with_flags("give a smaller n_ctx, or fewer train_layers") ==
+        "give a smaller -c, or fewer --layers");
+  CHECK(with_flags("record them with trace=FILE") == "record them with --trace FILE");
   CHECK(with_flags("no context (n_ctx=N) is; device=cpu or dtype=int8 would") ==
         "no context (-c N) is; --device cpu or --dtype int8 would");
   CHECK(with_flags("speculator=draft: needs draft_model=FILE, a smaller one") ==

@@ -97,7 +97,7 @@ TEST_CASE("traces whose rounds cannot be replayed are refused with the line") {
     check_mentions(expect_error(code, [&] { read(text); }), words);
   };
   check_mentions(expect_error(ErrorCode::kFormat, [] { read(""); }),
-                 {"t.jsonl", "a file of --trace, found none"});
+                 {"t.jsonl", "lines of a trace, found none"});
   {
     TraceText trace(1);
     refused(trace, {"line 1", "two layers"});

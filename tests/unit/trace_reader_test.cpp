@@ -239,7 +239,7 @@ TEST_CASE("a file cut at any byte gives what was whole in it") {
       begin += lines[whole++].size();
     const std::string cut = text.substr(0, size);
     if (whole == 0) {
-      check_mentions(refusal(cut), {size == 0 ? "a file of --trace, found none" : "line 1"});
+      check_mentions(refusal(cut), {size == 0 ? "lines of a trace, found none" : "line 1"});
       continue;
     }
     const RecordedTrace found = read(cut);
