@@ -19,6 +19,7 @@
 #include "runtime/loaded_model.h"
 #include "runtime/model_path.h"
 #include "runtime/number_text.h"
+#include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/standard_output.h"
@@ -361,7 +362,7 @@ class Training {
           if (!progress.warning.empty()) {
             bar.reset();
             stage.clear();
-            std::fprintf(stderr, "%s\n", terminal_text(progress.warning).c_str());
+            say(progress.warning);
           }
           if (arithmetic != progress.arithmetic) {
             arithmetic = progress.arithmetic;

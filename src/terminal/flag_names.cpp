@@ -32,6 +32,7 @@ constexpr FlagName kSpelledOtherwise[] = {
     {"speculation", "--spec"},
     {"system", "--sys"},
     {"temperature", "--temp"},
+    {"trace=FILE", "--trace FILE"},
     {"train_layers", "--layers"},
 };
 
@@ -42,7 +43,7 @@ constexpr std::string_view kSpelledAlike[] = {
     "features_dir",  "head",        "heads",         "isa",           "min_p",
     "parse_special", "prefill",     "preset",        "repeat_last_n", "repeat_penalty",
     "shortlist",     "skip_layers", "speculator",    "table_tau",     "tau",
-    "top_k",         "top_p",       "trace",         "w_max",
+    "top_k",         "top_p",       "w_max",
 };
 
 std::string dashed(std::string_view parameter) {

@@ -5,6 +5,7 @@
 // but of those that accept by rejection: these read it all the same, so that prompts are alike.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>

@@ -378,6 +378,7 @@ TEST_CASE("parameters in messages become flags, and nothing else does") {
   CHECK(with_flags("give a smaller n_ctx, or fewer train_layers") ==
         "give a smaller -c, or fewer --layers");
   CHECK(with_flags("record them with trace=FILE") == "record them with --trace FILE");
+  CHECK(with_flags("trace: expected a file") == "trace: expected a file");  // its name
   CHECK(with_flags("no context (n_ctx=N) is; device=cpu or dtype=int8 would") ==
         "no context (-c N) is; --device cpu or --dtype int8 would");
   CHECK(with_flags("speculator=draft: needs draft_model=FILE, a smaller one") ==
