@@ -176,7 +176,7 @@ class Cpu(BenchCase):
         for name, content, says in (
                 ("empty", b"", "found none"),
                 ("cut", whole[:len(whole) // 2] + b"\n", "a JSON object"),
-                ("other", b'{"a": 1}\n', "--trace"),
+                ("other", b'{"a": 1}\n', "is this a trace?"),
                 ("binary", bytes(range(256)) * 20, "line 1"),
                 ("deep", b"[" * 1000000, "line 1"),
                 ("layers", whole.replace(b'"n_layers":16', b'"n_layers":99999999999999999999'),
