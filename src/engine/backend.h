@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 
+#include "engine/row_paths.h"
 #include "model/config.h"
 #include "model/exit_heads.h"
 #include "numerics/top_logits.h"
@@ -24,7 +25,6 @@ namespace specbound {
 
 class Device;
 
-inline constexpr int kMaxRows = 16;        // rows of one round: w_max at most
 inline constexpr int kPrefillChunk = 512;  // rows of one prefill pass
 
 // The outcome of an exit check: what the head would say, and how sure it is.
@@ -89,11 +89,15 @@ class Backend {
   // What timings hold for, apart from the model: "CPU (AVX-512 VNNI, 2 threads)".
   virtual std::string device() const = 0;
 
-  // H[slot] = embedding of `token`. 0 <= slot < kMaxRows, 0 <= token < vocab_size.
+  // H[slot] = embedding of `token`. 0 <= slot < kMaxRows, 0 <= token < vocab_size. The row follows
+  // all slots before it,
   virtual void embed(int slot, int32_t token) = 0;
+  // or, where this is said behind embed(), row `parent` < slot (engine/row_paths.h).
+  virtual void follow(int slot, int parent) = 0;
 
-  // H[slot..slot+n) through layers from..to (1-based, inclusive), as positions pos..pos+n-1.
-  // Needs kv_len(l) == pos for those layers and pos + n <= n_ctx; sets kv_len(l) = pos + n.
+  // H[slot..slot+n) through layers from..to (1-based, inclusive); their K and V go to places
+  // pos..pos+n-1 of the cache, which are their positions where they are straight. Needs kv_len(l)
+  // == pos for those layers and pos + n <= n_ctx; sets kv_len(l) = pos + n.
   virtual void run_layers(int slot, int n, int pos, int from, int to) = 0;
   // H[slot..slot+n) passes layers from..to by: it stays as it is and leaves no K/V there. Otherwise
   // as run_layers(). For guesses by a model with layers left out: kv_len then counts positions
@@ -135,6 +139,10 @@ class Backend {
   virtual void prefill_logits(int first, int n, float* out) = 0;
 
   virtual int kv_len(int layer) const = 0;
+  // Of the round whose root is at `pos` the path to row `slot` stays: its K and V move to their
+  // positions at every layer, and kv_len(l) = pos + depth + 1. All its rows have been through all
+  // layers.
+  virtual void keep_path(int pos, int slot) = 0;
   // kv_len(l) = min(kv_len(l), len) for all l.
   virtual void truncate(int len) = 0;
   // kv_len(l) = len for all l: takes a truncate() back. For who has run nothing since then, or only

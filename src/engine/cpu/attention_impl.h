@@ -43,13 +43,15 @@ inline void chunk_scores(const uint16_t* k, int first, int n, const Query* queri
   }
 }
 
-// Which keys of a chunk count: [from, to) for each query, [all_from, all_to) for every one (where
-// it is not empty), none outside of [lowest, highest). Where no query's window begins in the chunk,
-// the code is made without it.
-template <int Q, bool kWindow>
+// Which keys of a chunk count: [from, to) for each query, [all_from, all_to) for every one and at
+// their own places (where it is not empty), none outside of [lowest, highest). Where no query's
+// window begins in the chunk and none has keys of a tree there, the code is made without either
+// (kGeneral false).
+template <int Q, bool kGeneral>
 struct SeenKeys {
   int from[Q] = {}, to[Q];
-  int lowest = kWindow ? kAttentionChunk : 0, all_from = 0, all_to = kAttentionChunk, highest = 0;
+  int tree[Q];  // keys from here on lie where the query's path says
+  int lowest = kGeneral ? kAttentionChunk : 0, all_from = 0, all_to = kAttentionChunk, highest = 0;
 
   SeenKeys(const Query* queries, int begin) {
     for (int i = 0; i < Q; ++i) {
@@ -57,41 +59,70 @@ struct SeenKeys {
       to[i] = n < kAttentionChunk ? n : kAttentionChunk;
       all_to = to[i] < all_to ? to[i] : all_to;
       highest = to[i] > highest ? to[i] : highest;
-      if constexpr (kWindow) {
+      if constexpr (kGeneral) {
         const int skipped = queries[i].first - begin;
         from[i] = skipped > 0 ? skipped : 0;
         lowest = from[i] < lowest ? from[i] : lowest;
         all_from = from[i] > all_from ? from[i] : all_from;
+        const int before = queries[i].root - begin;
+        tree[i] = !queries[i].path ? kAttentionChunk : before > 0 ? before : 0;
+        all_to = tree[i] < all_to ? tree[i] : all_to;
       }
     }
+    if (kGeneral && all_to < all_from) all_to = all_from;
   }
 };
 
+// Where the cache holds the key and the value of position `pos`, which the query sees.
+inline int place_of(const Query& query, int pos) {
+  return query.path && pos >= query.root ? query.root + query.path[pos - query.root] : pos;
+}
+
+// The scores of a chunk's keys [from, to) that are those of a tree: of all places of the round, two
+// key blocks at most, each to its position.
+inline void tree_scores(const KvHead& head, const Query& query, int begin, int from, int to,
+                        int head_dim, V* score) {
+  const int first = query.root / kKeyBlock, last = place_of(query, query.pos) / kKeyBlock;
+  V found[1][kKeyVectors];
+  chunk_scores<1, 2>(head.k + static_cast<size_t>(first) * kKeyBlock * head_dim, 0,
+                     last - first + 1, &query, head_dim, found);
+  float at_place[2 * kKeyBlock], at_pos[kAttentionChunk];
+  for (int b = 0; b <= last - first; ++b) store(at_place + b * kKeyBlock, found[0][b]);
+  const int begin_block = from / kKeyBlock, end_block = (to + kKeyBlock - 1) / kKeyBlock;
+  for (int b = begin_block; b < end_block; ++b) store(at_pos + b * kKeyBlock, score[b]);
+  for (int j = from; j < to; ++j) {
+    at_pos[j] = at_place[place_of(query, begin + j) - first * kKeyBlock];
+  }
+  for (int b = begin_block; b < end_block; ++b) score[b] = load(at_pos + b * kKeyBlock);
+}
+
 // out_i = old_scale_i out_i + new_scale_i sum_j weight[i][j] v_j over a chunk's keys, ascending, in
 // D times 16 dimensions from d on.
-template <int Q, int D, bool kWindow>
-inline void add_values(const KvHead& head, int begin, int d, const SeenKeys<Q, kWindow>& seen,
-                       const float (*weight)[kAttentionChunk], const float* old_scale,
-                       const float* new_scale, float* scratch) {
+template <int Q, int D, bool kGeneral>
+inline void add_values(const KvHead& head, const Query* queries, int begin, int d,
+                       const SeenKeys<Q, kGeneral>& seen, const float (*weight)[kAttentionChunk],
+                       const float* old_scale, const float* new_scale, float* scratch) {
   V out[Q][D];
   for (int i = 0; i < Q; ++i) {
     for (int e = 0; e < D; ++e) out[i][e] = zero();
   }
-  int j = kWindow ? seen.lowest : 0;
+  int j = kGeneral ? seen.lowest : 0;
   const uint16_t* v = head.v + static_cast<size_t>(begin + j) * head.v_stride + d;
   const auto add_some = [&](int end) __attribute__((always_inline)) {
     for (; j < end; ++j, v += head.v_stride) {
-      for (int e = 0; e < D; ++e) {
-        const V vj = load_f16(v + 16 * e);
-        for (int i = 0; i < Q; ++i) {
-          if ((!kWindow || seen.from[i] <= j) && j < seen.to[i]) {
-            out[i][e] = fma(vj, set1(weight[i][j]), out[i][e]);
-          }
+      for (int i = 0; i < Q; ++i) {
+        if ((kGeneral && j < seen.from[i]) || j >= seen.to[i]) continue;
+        const uint16_t* vi = v;
+        if (kGeneral && j >= seen.tree[i]) {
+          vi = head.v + static_cast<size_t>(place_of(queries[i], begin + j)) * head.v_stride + d;
+        }
+        for (int e = 0; e < D; ++e) {
+          out[i][e] = fma(load_f16(vi + 16 * e), set1(weight[i][j]), out[i][e]);
         }
       }
     }
   };
-  if constexpr (kWindow) add_some(seen.all_from);
+  if constexpr (kGeneral) add_some(seen.all_from);
   for (; j < seen.all_to; ++j, v += head.v_stride) {
 #pragma GCC unroll 8
     for (int e = 0; e < D; ++e) {
@@ -112,18 +143,24 @@ inline void add_values(const KvHead& head, int begin, int d, const SeenKeys<Q, k
 
 // One chunk of one K/V head for Q queries. A query's result so far is its row of scratch:
 // out (v_stride), then the largest score m and the sum l of exp(score - m).
-template <int Q, bool kWindow>
+template <int Q, bool kGeneral>
 inline void attend_chunk(const KvHead& head, const Query* queries, int begin, int head_dim,
                          float scale, float cap, float* scratch) {
   // As many key blocks or dimensions at once as sums fit in registers, four vectors at most: one
   // sum alone waits for each of its fmas.
   constexpr int kAtOnce = kAttentionSums / Q < 4 ? kAttentionSums / Q : 4;
-  const SeenKeys<Q, kWindow> seen(queries, begin);
-  const int first = kWindow ? seen.lowest / kKeyBlock : 0;
+  const SeenKeys<Q, kGeneral> seen(queries, begin);
+  const int first = kGeneral ? seen.lowest / kKeyBlock : 0;
   const int blocks = (seen.highest + kKeyBlock - 1) / kKeyBlock;
   const uint16_t* k = head.k + static_cast<size_t>(begin + first * kKeyBlock) * head_dim;
   V score[Q][kKeyVectors];
   chunk_scores<Q, kAtOnce>(k, first, blocks, queries, head_dim, score);
+  for (int i = 0; kGeneral && i < Q; ++i) {
+    const int from = seen.tree[i] > seen.from[i] ? seen.tree[i] : seen.from[i];
+    if (from < seen.to[i]) {
+      tree_scores(head, queries[i], begin, from, seen.to[i], head_dim, score[i]);
+    }
+  }
   if (cap > 0) {
     for (int i = 0; i < Q; ++i) {
       for (int j = first; j < blocks; ++j) {
@@ -141,7 +178,7 @@ inline void attend_chunk(const KvHead& head, const Query* queries, int begin, in
       const int skipped = seen.from[i] - 16 * j, left = seen.to[i] - 16 * j;
       V s = mul(score[i][j], set1(scale));
       if (left < 16) s = select(less(lanes(), set1(static_cast<float>(left))), s, masked);
-      if (kWindow && skipped > 0) {
+      if (kGeneral && skipped > 0) {
         s = select(less(lanes(), set1(static_cast<float>(skipped))), masked, s);
       }
       score[i][j] = s;
@@ -177,19 +214,24 @@ inline void attend_chunk(const KvHead& head, const Query* queries, int begin, in
   }
   int d = 0;
   for (; d + 16 * kAtOnce <= head.v_stride; d += 16 * kAtOnce) {
-    add_values<Q, kAtOnce, kWindow>(head, begin, d, seen, weight, old_scale, new_scale, scratch);
+    add_values<Q, kAtOnce, kGeneral>(head, queries, begin, d, seen, weight, old_scale, new_scale,
+                                     scratch);
   }
   for (; d < head.v_stride; d += 16) {
-    add_values<Q, 1, kWindow>(head, begin, d, seen, weight, old_scale, new_scale, scratch);
+    add_values<Q, 1, kGeneral>(head, queries, begin, d, seen, weight, old_scale, new_scale,
+                               scratch);
   }
 }
 
 template <int Q>
 inline void attend_chunk(const KvHead& head, const Query* queries, int begin, int head_dim,
                          float scale, float cap, float* scratch) {
-  bool window = false;
-  for (int i = 0; i < Q; ++i) window |= queries[i].first > begin;
-  if (window) {
+  bool general = false;
+  for (int i = 0; i < Q; ++i) {
+    const bool tree = queries[i].path && queries[i].root < begin + kAttentionChunk;
+    general |= tree || queries[i].first > begin;
+  }
+  if (general) {
     attend_chunk<Q, true>(head, queries, begin, head_dim, scale, cap, scratch);
   } else {
     attend_chunk<Q, false>(head, queries, begin, head_dim, scale, cap, scratch);

@@ -47,6 +47,7 @@ class CpuBackend final : public Backend, public BackendInspection {
   std::string description() const override;
   std::string device() const override;
   void embed(int slot, int32_t token) override;
+  void follow(int slot, int parent) override { paths_.follow(slot, parent); }
   void run_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
   float confidence(std::span<const float> z, float temperature) const override;
@@ -59,6 +60,7 @@ class CpuBackend final : public Backend, public BackendInspection {
   void prefill_rows(std::span<const int32_t> tokens) override;
   void prefill_logits(int first, int n, float* out) override;
   int kv_len(int layer) const override { return kv_lengths_.at(layer); }
+  void keep_path(int pos, int slot) override;
   void skip_layers(int, int n, int pos, int from, int to) override {
     kv_lengths_.extend(pos, n, from, to);
   }
@@ -70,7 +72,22 @@ class CpuBackend final : public Backend, public BackendInspection {
 
  private:
   void embed_row(int32_t token, float* h);
-  void forward(float* h, int n, int pos, int from, int to, bool kv_only);
+  // The rows of a pass: K and V of row i go to place pos + i of the cache.
+  struct PassRows {
+    int n, pos;
+    const RowPath* paths = nullptr;  // [row]; nullptr: each row follows the one before it
+    int slot = 0;                    // of the first row
+
+    const RowPath* tree(int row) const {
+      return paths && !paths[row].straight ? &paths[row] : nullptr;
+    }
+    int root() const { return pos - slot; }
+    int position(int row) const {
+      const RowPath* path = tree(row);
+      return path ? root() + path->depth : pos + row;
+    }
+  };
+  void forward(float* h, const PassRows& rows, int from, int to, bool kv_only);
   void prefill_chunk(std::span<const int32_t> tokens, bool kv_only);
   void logits_of(const float* h, int n, float* out);
   Rows normed(int thread, const float* x, const float* norm, int n, bool int8);
@@ -80,13 +97,14 @@ class CpuBackend final : public Backend, public BackendInspection {
     Outputs q, k, v;
   };
   HeadRows head_rows(int thread);
-  void finish_heads(int thread, const HeadRows& at, const LayerWeights& w, int layer, int n,
-                    int pos, bool kv_only);
-  void finish_head(const HeadRows& at, const LayerWeights& w, int layer, int row, int head,
-                   int pos);
-  void attend(int thread, const HeadRows& at, int layer, int n, int pos, const Rows* quantized);
-  void attend_task(int thread, const HeadRows& at, int layer, int n, int pos, int kv_head, int part,
-                   const Rows* quantized);
+  void finish_heads(int thread, const HeadRows& at, const LayerWeights& w, int layer,
+                    const PassRows& rows, bool kv_only);
+  void finish_head(const HeadRows& at, const LayerWeights& w, int layer, const PassRows& rows,
+                   int row, int head);
+  void attend(int thread, const HeadRows& at, int layer, const PassRows& rows,
+              const Rows* quantized);
+  void attend_task(int thread, const HeadRows& at, int layer, const PassRows& rows, int kv_head,
+                   int part, const Rows* quantized);
   void add_bias(Slice mine, const float* bias, const Outputs& y, int n);
   void add_normed(int thread, const float* norm, float* h, int n);
 
@@ -99,6 +117,7 @@ class CpuBackend final : public Backend, public BackendInspection {
   Rope rope_;
   KvCache kv_;
   KvLengths kv_lengths_;
+  RowPaths paths_;  // of the rows under way
   // Each thread makes whole heads, keys and values with the queries that attend to them: it needs
   // nobody else's until the heads are mixed.
   const bool own_heads_;
@@ -219,12 +238,25 @@ std::string CpuBackend::device() const {
 void CpuBackend::embed(int slot, int32_t token) {
   SB_CHECK(slot >= 0 && slot < kMaxRows);
   embed_row(token, h_.data() + static_cast<size_t>(slot) * config_.dim);
+  paths_.reset(slot);
 }
 
 void CpuBackend::run_layers(int slot, int n, int pos, int from, int to) {
   SB_CHECK(slot >= 0 && n >= 1 && slot + n <= kMaxRows && pos >= 0 && pos + n <= n_ctx_);
   SB_CHECK(1 <= from && from <= to && to <= config_.n_layers);
-  forward(h_.data() + static_cast<size_t>(slot) * config_.dim, n, pos, from, to, false);
+  forward(h_.data() + static_cast<size_t>(slot) * config_.dim, {n, pos, &paths_[slot], slot}, from,
+          to, false);
+}
+
+// From the root on, so that no row is written over before it has moved.
+void CpuBackend::keep_path(int pos, int slot) {
+  const RowPath& path = paths_[slot];
+  for (int l = 1; l <= config_.n_layers && !path.straight; ++l) {
+    for (int d = 1; d <= path.depth; ++d) {
+      if (path.slots[d] != d) kv_.copy(l, pos + path.slots[d], pos + d);
+    }
+  }
+  kv_lengths_.truncate(pos + path.depth + 1);
 }
 
 void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
@@ -257,7 +289,7 @@ void CpuBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
   for (int i = 0; i < n; ++i) {
     embed_row(tokens[i], prefill_h_.data() + static_cast<size_t>(i) * config_.dim);
   }
-  forward(prefill_h_.data(), n, kv_len(1), 1, config_.n_layers, kv_only);
+  forward(prefill_h_.data(), {n, kv_len(1)}, 1, config_.n_layers, kv_only);
 }
 
 std::span<const float> CpuBackend::hidden(int slot) const {
@@ -279,11 +311,12 @@ void CpuBackend::embed_row(int32_t token, float* h) {
   for (int i = 0; i < config_.dim; ++i) h[i] *= config_.embedding_scale;
 }
 
-// h (n, dim), rows at positions pos.., through layers from..to. With kv_only the last layer stops
-// at its K/V: no one reads the rows after it.
-void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_only) {
-  rope_.ensure(pos + n - 1);
-  kv_lengths_.extend(pos, n, from, to);
+// h (n, dim) through layers from..to. With kv_only the last layer stops at its K/V: no one reads
+// the rows after it.
+void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool kv_only) {
+  const int n = rows.n;
+  rope_.ensure(rows.pos + n - 1);
+  kv_lengths_.extend(rows.pos, n, from, to);
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   // Where a thread's own heads are whole blocks, it quantizes them itself.
   const bool blocks = config_.head_dim % kQuantBlock == 0;
@@ -305,13 +338,13 @@ void CpuBackend::forward(float* h, int n, int pos, int from, int to, bool kv_onl
       if (!own_heads_) pool_.barrier();
 
       // bias, q/k norm, rope; K and V into the cache
-      finish_heads(thread, at, w, l, n, pos, stop_at_kv);
+      finish_heads(thread, at, w, l, rows, stop_at_kv);
       if (!own_heads_) pool_.barrier();
       if (stop_at_kv) break;
 
       // attended = softmax(softcap(score_scale q K)) V
       const Rows a = attended_.rows(n, q_dim, nullptr, 0);
-      attend(thread, at, l, n, pos, layer.wo.int8() && blocks ? &a : nullptr);
+      attend(thread, at, l, rows, layer.wo.int8() && blocks ? &a : nullptr);
       pool_.barrier();
       if (layer.wo.int8() && !blocks) quantize_together(thread, a);
 
@@ -412,13 +445,13 @@ void CpuBackend::quantize_together(int thread, const Rows& rows) {
 
 // Bias, norm and rope of a head of one row: queries come first, then keys, each with its values,
 // which go into the cache.
-void CpuBackend::finish_head(const HeadRows& at, const LayerWeights& w, int layer, int row,
-                             int head, int pos) {
+void CpuBackend::finish_head(const HeadRows& at, const LayerWeights& w, int layer,
+                             const PassRows& rows, int row, int head) {
   const int head_dim = config_.head_dim;
   const auto finish = [&](float* x, const float* bias, const float* norm) {
     for (int i = 0; bias && i < head_dim; ++i) x[i] += bias[i];
     if (norm) kernels_.rmsnorm(x, norm, config_.norm_eps, head_dim, x);
-    if (config_.rotates(layer)) rope_.rotate(kernels_, x, pos + row);
+    if (config_.rotates(layer)) rope_.rotate(kernels_, x, rows.position(row));
   };
   if (head < config_.n_heads) {
     const int first = head * head_dim;
@@ -429,7 +462,7 @@ void CpuBackend::finish_head(const HeadRows& at, const LayerWeights& w, int laye
   float *k = at.k.at(row, first), *v = at.v.at(row, first);
   finish(k, w.bk ? w.bk + first : nullptr, w.k_norm);
   for (int i = 0; w.bv && i < head_dim; ++i) v[i] += w.bv[first + i];
-  kernels_.store_kv(k, v, head_dim, pos + row, kv_.head(layer, kv_head));
+  kernels_.store_kv(k, v, head_dim, rows.pos + row, kv_.head(layer, kv_head));
 }
 
 CpuBackend::HeadRows CpuBackend::head_rows(int thread) {
@@ -442,55 +475,59 @@ CpuBackend::HeadRows CpuBackend::head_rows(int thread) {
 }
 
 void CpuBackend::finish_heads(int thread, const HeadRows& at, const LayerWeights& w, int layer,
-                              int n, int pos, bool kv_only) {
-  const int n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
+                              const PassRows& rows, bool kv_only) {
+  const int n = rows.n, n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
   if (!own_heads_) {
     const int first = kv_only ? n_heads : 0, per_row = n_heads + n_kv_heads - first;
     const Slice mine = slice(n * per_row, thread, pool_.size());
     for (int unit = mine.begin; unit < mine.end; ++unit) {
-      finish_head(at, w, layer, unit / per_row, first + unit % per_row, pos);
+      finish_head(at, w, layer, rows, unit / per_row, first + unit % per_row);
     }
     return;
   }
   const Slice queries = kv_only ? Slice{0, 0} : slice(n_heads, thread, pool_.size());
   const Slice keys = slice(n_kv_heads, thread, pool_.size());
   for (int row = 0; row < n; ++row) {
-    for (int i = queries.begin; i < queries.end; ++i) finish_head(at, w, layer, row, i, pos);
-    for (int i = keys.begin; i < keys.end; ++i) finish_head(at, w, layer, row, n_heads + i, pos);
+    for (int i = queries.begin; i < queries.end; ++i) finish_head(at, w, layer, rows, row, i);
+    for (int i = keys.begin; i < keys.end; ++i) finish_head(at, w, layer, rows, row, n_heads + i);
   }
 }
 
 // With `quantized` given (attended_'s rows), what was attended to is quantized at once.
-void CpuBackend::attend(int thread, const HeadRows& at, int layer, int n, int pos,
+void CpuBackend::attend(int thread, const HeadRows& at, int layer, const PassRows& rows,
                         const Rows* quantized) {
-  const int queries = n * (config_.n_heads / config_.n_kv_heads);  // of one K/V head
+  const int queries = rows.n * (config_.n_heads / config_.n_kv_heads);  // of one K/V head
   const int per_head = (queries + kTaskQueries - 1) / kTaskQueries;
   if (own_heads_) {
     const Slice mine = slice(config_.n_kv_heads * per_head, thread, pool_.size());
     for (int task = mine.begin; task < mine.end; ++task) {
-      attend_task(thread, at, layer, n, pos, task / per_head, task % per_head, quantized);
+      attend_task(thread, at, layer, rows, task / per_head, task % per_head, quantized);
     }
     return;
   }
   // Dealt in turn: later rows see more keys, so runs of them would be uneven.
   for (int task = thread; task < config_.n_kv_heads * per_head; task += pool_.size()) {
-    attend_task(thread, at, layer, n, pos, task / per_head, task % per_head, quantized);
+    attend_task(thread, at, layer, rows, task / per_head, task % per_head, quantized);
   }
 }
 
 // The queries of a K/V head: rows, then heads of its group; kTaskQueries of them.
-void CpuBackend::attend_task(int thread, const HeadRows& at, int layer, int n, int pos, int kv_head,
-                             int part, const Rows* quantized) {
+void CpuBackend::attend_task(int thread, const HeadRows& at, int layer, const PassRows& rows,
+                             int kv_head, int part, const Rows* quantized) {
   const int head_dim = config_.head_dim, group = config_.n_heads / config_.n_kv_heads;
-  const int first = part * kTaskQueries, count = std::min(kTaskQueries, n * group - first);
+  const int first = part * kTaskQueries, count = std::min(kTaskQueries, rows.n * group - first);
   const int window = config_.window_of(layer);
   Query query[kTaskQueries];
   for (int i = 0; i < count; ++i) {
     const int row = (first + i) / group, head = kv_head * group + (first + i) % group;
     query[i].q = at.q.at(row, head * head_dim);
     query[i].out = attended_.row(row) + head * head_dim;
-    query[i].pos = pos + row;
-    query[i].first = window > 0 ? std::max(0, pos + row - window + 1) : 0;
+    query[i].pos = rows.position(row);
+    query[i].first = window > 0 ? std::max(0, query[i].pos - window + 1) : 0;
+    if (const RowPath* path = rows.tree(row)) {
+      query[i].path = path->slots.data();
+      query[i].root = rows.root();
+    }
   }
   kernels_.attention(kv_.head(layer, kv_head), query, count, head_dim, config_.score_scale,
                      config_.attn_softcap, scratch_[thread].data());

@@ -29,6 +29,10 @@ struct Query {
   float* out;      // (head_dim)
   int pos;         // attends to positions first..pos
   int first = 0;
+  // Of a row in a tree (engine/row_paths.h): the key of position root + d lies at place root +
+  // path[d] of the cache, path ascending. nullptr: every key lies at its position.
+  const uint8_t* path = nullptr;
+  int root = 0;
 };
 
 // Exit checks take the softmax of z by chunks of this many, whoever computed them.

@@ -1,6 +1,8 @@
 // Layout and sizes of the K/V cache.
 #include "engine/cpu/kv_cache.h"
 
+#include <algorithm>
+
 namespace specbound {
 
 namespace {
@@ -33,6 +35,19 @@ size_t KvCache::offset(int layer, int kv_head) const {
 KvHead KvCache::head(int layer, int kv_head) {
   uint16_t* k = data_.data() + offset(layer, kv_head);
   return {k, k + k_size_, v_stride_};
+}
+
+void KvCache::copy(int layer, int from, int to) {
+  const auto key = [&](int pos) { return static_cast<size_t>(pos / kKeyBlock) * head_dim_; };
+  for (int h = 0; h < n_kv_heads_; ++h) {
+    const KvHead head = this->head(layer, h);
+    for (int d = 0; d < head_dim_; ++d) {
+      head.k[(key(to) + d) * kKeyBlock + to % kKeyBlock] =
+          head.k[(key(from) + d) * kKeyBlock + from % kKeyBlock];
+    }
+    const uint16_t* v = head.v + static_cast<size_t>(from) * v_stride_;
+    std::copy_n(v, head_dim_, head.v + static_cast<size_t>(to) * v_stride_);
+  }
 }
 
 void KvCache::read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const {

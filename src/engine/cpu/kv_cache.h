@@ -19,6 +19,9 @@ class KvCache {
   KvHead head(int layer, int kv_head);  // layer 1..L
   size_t bytes() const { return data_.bytes(); }
 
+  // Position `to` of every head becomes what position `from` is.
+  void copy(int layer, int from, int to);
+
   // K and V of one position as rows (kv_dim) of FP16 bits.
   void read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const;
 
