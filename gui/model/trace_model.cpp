@@ -29,15 +29,18 @@ bool plausible(const RoundRecord& round) {
   if (round.rows.empty() || round.tokens.empty() || round.tokens.size() > round.rows.size()) {
     return false;
   }
-  for (size_t i = 0; i + 1 < round.rows.size(); ++i) {
-    if (!is_layer(round.rows[i].exit_layer)) return false;
+  const int n = static_cast<int>(round.rows.size());
+  for (int slot = 1; slot < n; ++slot) {
+    const RowRecord& row = round.rows[slot];
+    if (row.parent < 0 || row.parent >= slot || !is_layer(row.drafted_at)) return false;
   }
-  for (size_t i = 0; i < round.tokens.size(); ++i) {
-    const TokenRecord& token = round.tokens[i];
-    if (token.slot != static_cast<int>(i) || token.token < 0) return false;
-    if (token.draft >= 0 && (!is_layer(token.exit_layer) || i + 1 >= round.rows.size())) {
-      return false;
-    }
+  int slot = 0;  // each token stands behind the row that the one before was accepted as
+  for (const TokenRecord& token : round.tokens) {
+    if (slot < 0 || token.slot != slot || token.token < 0) return false;
+    const int draft = drafted_for(round.rows, slot, token.token);
+    if ((token.draft >= 0) != (draft >= 0)) return false;
+    if (draft >= 0 && !is_layer(token.exit_layer)) return false;
+    slot = token.accepted() ? draft : -1;
   }
   return true;
 }
@@ -47,9 +50,14 @@ DraftCount& at(std::vector<DraftCount>& counts, int index) {
   return counts[index];
 }
 
-CheckResult result_of(const RoundRecord& round, size_t place) {
-  if (place >= round.tokens.size()) return CheckResult::kDropped;
-  return round.tokens[place].accepted() ? CheckResult::kRight : CheckResult::kWrong;
+// Of the draft that row `slot` holds.
+CheckResult result_of(const RoundRecord& round, int slot) {
+  const RowRecord& row = round.rows[slot];
+  for (const TokenRecord& token : round.tokens) {
+    if (token.slot != row.parent) continue;
+    return token.token == row.token ? CheckResult::kRight : CheckResult::kWrong;
+  }
+  return CheckResult::kDropped;
 }
 
 void count(DraftCount& counts, CheckResult result) {
@@ -137,9 +145,10 @@ void TraceModel::round(uint64_t id, const RoundRecord& round, double seconds) {
     Column column;
     column.token = token;
     if (column.kind() == TokenKind::kRejected) {
-      const std::string& told = round.rows[token.slot + 1].text;
+      const int draft = drafted_for(round.rows, token.slot, token.token);
+      const std::string& told = round.rows[draft].text;
       column.draft_text = told.empty() ? text(token.draft).value_or("") : told;
-      column.dropped = static_cast<int>(round.rows.size()) - token.slot - 2;
+      column.dropped = static_cast<int>(round.rows.size() - round.tokens.size()) - 1;
     }
     reply->columns.push_back(std::move(column));
     ++n_columns_;
@@ -232,20 +241,26 @@ ReplyTrace* TraceModel::open(uint64_t id) {
 }
 
 void TraceModel::count_drafts(ReplyTrace& reply, const RoundRecord& round) {
-  const size_t newest = round.rows.size() - 1;
-  for (size_t place = 0; place <= newest; ++place) {
-    const RowRecord& row = round.rows[place];
-    const bool drafted = place < newest;
-    const CheckResult result = result_of(round, place);
-    if (drafted) {
-      count(at(reply.drafts_at, row.exit_layer), result);
-      count(at(reply.drafts_place, static_cast<int>(place)), result);
+  const int n = static_cast<int>(round.rows.size());
+  std::vector<int> depth(round.rows.size());
+  for (int slot = 0; slot < n; ++slot) {
+    const RowRecord& row = round.rows[slot];
+    // Where the row was left by its last check, for what.
+    int left_for = -1;
+    for (int child = slot + 1; child < n && left_for < 0 && !row.checks.empty(); ++child) {
+      const RowRecord& drafted = round.rows[child];
+      if (drafted.parent == slot && drafted.drafted_at == row.checks.back().layer) left_for = child;
+    }
+    if (slot > 0) {
+      depth[slot] = depth[row.parent] + 1;
+      count(at(reply.drafts_at, row.drafted_at), result_of(round, slot));
+      count(at(reply.drafts_place, depth[slot] - 1), result_of(round, slot));
     }
     for (const ExitCheck& check : row.checks) {
       if (!is_layer(check.layer)) continue;
-      const bool left = drafted && &check == &row.checks.back();
-      reply.checks.push_back(
-          {check.layer, check.confidence, left ? result : CheckResult::kContinued});
+      const bool left = left_for >= 0 && &check == &row.checks.back();
+      reply.checks.push_back({check.layer, check.confidence,
+                              left ? result_of(round, left_for) : CheckResult::kContinued});
     }
   }
   while (reply.checks.size() > kMaxChecks) reply.checks.pop_front();

@@ -90,7 +90,8 @@ void talk(Chat& chat, LineInput& input) {
 
 void declare(Flags& flags, ChatFlags& given) {
   flags.add_switch("--no-history", given.no_history,
-                   "neither read nor keep the history of what was typed");
+                   "neither read nor keep the history of what was typed, and of replies to draft "
+                   "from");
   add_reply_flags(flags, given.reply);
   flags["--stats-json"].description(
       "write the figures of the newest reply as JSON, rewritten after each");
@@ -104,11 +105,14 @@ int run(ChatFlags& given) {
   const SamplingParams sampling = given.sampling.resolve();
 
   catch_interrupts();
-  SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
+  SpeculationOptions& drafting = given.speculation;
+  drafting.remember = drafting.remember.value_or(true);
+  SpeculativeModel opened(given.model, drafting, terminal_watcher());
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
   const ChatTemplate& chat_template = model.chat_template();
   opened.load();
+  if (!given.no_history) speculation.recall();
   say(speculation.description());
   Chat chat(model, chat_template, given.reply, sampling, given.speculation, speculation,
             {chat_setting_flags(), lens_of(model)});
@@ -118,7 +122,9 @@ int run(ChatFlags& given) {
     std::fputs("Type a message; /help lists the commands.\n", stderr);
   }
   talk(chat, *input);
-  return chat.finish();
+  const int status = chat.finish();
+  if (!given.no_history) speculation.keep_replies();
+  return status;
 }
 
 const CommandOf<ChatFlags> kChat(

@@ -145,7 +145,9 @@ int run(ServeFlags& given) {
   }
 
   catch_termination();
-  SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
+  SpeculationOptions& drafting = given.speculation;
+  drafting.remember = drafting.remember.value_or(true);
+  SpeculativeModel opened(given.model, drafting, terminal_watcher());
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
   std::unique_ptr<ServeModel> served;

@@ -165,9 +165,8 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
       {{"p", ConfidenceRule::kPeak}, {"margin", ConfidenceRule::kMargin}},
       "what tau is compared with: the likeliest token's share (default), or the chance "
       "to be right by its margin over the second one under the sampler's noise");
-  flags.add_int(
-      "--ngram-max", options.ngram_max, 1, NgramSpeculator::kMaxNgram,
-      format("with ngram and hybrid: tokens looked up at most (default %d)", options.ngram_max));
+  flags.add_int("--ngram-max", options.ngram_max, 1, NgramSpeculator::kMaxNgram,
+                format("with ngram: tokens looked up at most (default %d)", options.ngram_max));
   add_count(flags, "--exit-layer", "a layer from 1 on", options.exit_layer,
             "with layerskip: where every draft leaves (default: at 1/4 of the depth)")
       .type("LAYER");
@@ -191,7 +190,7 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
   const Flags::Group group(flags, kSpeculation);
   add_on_off(flags, "--spec", options.on,
              "shallow layers draft tokens, all layers verify them together: the same text in fewer "
-             "passes (default: on with trained exit heads)");
+             "passes (default: on)");
   std::vector<std::string> names = speculators();
   names.insert(names.begin(), "none");
   const auto read_speculator = [&options, names](const std::string& text) {
@@ -202,14 +201,18 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
     return std::ranges::count(names, text) > 0;
   };
   flags
-      .add_read("--speculator", or_list(names), read_speculator,
-                "what drafts (default specbound): none decodes plainly; ngram repeats what came "
-                "after the same tokens before; hybrid is specbound, then ngram where that stops "
-                "early (--head hybrid is something else); layerskip drafts at one layer, adadecode "
-                "at any of three without bounds, draft-verify with layers left out; draft is a "
-                "second model")
+      .add_read(
+          "--speculator", or_list(names), read_speculator,
+          "what drafts (default auto): none decodes plainly; auto is all there is in one tree, "
+          "best first: what came after the same tokens before, and exit heads where that is "
+          "unsure; specbound is exit heads alone; ngram one lookup, the longest; layerskip "
+          "drafts at one layer, adadecode at any of three without bounds, draft-verify with "
+          "layers left out; draft is a second model")
       .type(bar_list(names));
   add_drafter_flags(flags, options);
+  add_on_off(flags, "--remember", options.remember,
+             "with auto: look up in replies to other prompts too (default: on in chat, gui and "
+             "serve, off elsewhere)");
   add_on_off(flags, "--controller", options.controller,
              "on (default, but with --preset paper, and with --accept rejection, whose text would "
              "then depend on the clock): draft on while the expected gain exceeds the measured "

@@ -107,6 +107,7 @@ void Controller::learn(const RoundEvent& round) {
 void Controller::count(const RoundEvent& round) {
   int context = 0;
   for (const TokenEvent& token : round.tokens) {
+    if (token.slot >= place_.rows) return;  // another drafter's row, beside its own
     int check = -1, bin = -1;
     for (const ExitCheck& seen : token.checks) {
       check = check_of(seen.layer);
@@ -115,10 +116,11 @@ void Controller::count(const RoundEvent& round) {
       table_.saw(check, context, bin);
       context = AcceptanceTable::context(bin);
     }
-    // Rows that another drafter put behind them are not its own.
-    const bool left = token.slot + 1 < place_.rows;
-    if (left && token.draft >= 0 && check >= 0)
-      table_.learn(check, bin, token.slot, token.accepted());
+    // Its own rows come first in the round, each behind the one before.
+    const int own = token.slot + 1;
+    if (own < place_.rows && check >= 0) {
+      table_.learn(check, bin, token.slot, round.rows[own].token == token.token);
+    }
   }
 }
 

@@ -121,17 +121,40 @@ void DifferentialBackend::compare(std::span<const int32_t> text) {
 void DifferentialBackend::embed(int slot, int32_t token) {
   backend_.embed(slot, token);
   slots_[slot] = {.token = token};
+  paths_.reset(slot);
   newest_ = slot;
+}
+
+void DifferentialBackend::follow(int slot, int parent) {
+  backend_.follow(slot, parent);
+  paths_.follow(slot, parent);
 }
 
 // Position `pos` of the cache now belongs to `token`.
 void DifferentialBackend::cached(int pos, int32_t token) {
   if (pos > matching_) return;
-  matching_ = pos;
-  if (pos < static_cast<int>(text_.size()) && text_[pos] == token) ++matching_;
+  matching_ = is_plain(pos, token) ? pos + 1 : pos;
+}
+
+// Row `slot` goes through its first layers, with K and V at `place` of the cache. What is behind
+// its root there is the plain text's only while the round is a chain.
+void DifferentialBackend::place(int slot, int place) {
+  const RowPath& path = paths_[slot];
+  Row& row = slots_[slot];
+  const int root = place - slot;
+  row.place = place;
+  row.pos = path.straight ? place : root + path.depth;
+  if (path.straight) {
+    cached(place, row.token);
+    row.plain = place < matching_;
+  } else {
+    matching_ = std::min(matching_, place);
+    row.plain = slots_[path.slots[path.depth - 1]].plain && is_plain(row.pos, row.token);
+  }
 }
 
 void DifferentialBackend::run_layers(int slot, int n, int pos, int from, int to) {
+  // The plain text is no tree.
   if (mode_ == Mode::kRecord) {
     for (int l = from; l <= to; ++l) {
       backend_.run_layers(slot, n, pos, l, l);
@@ -147,16 +170,15 @@ void DifferentialBackend::run_layers(int slot, int n, int pos, int from, int to)
     backend_.run_layers(slot, n, pos, from, to);
   }
   for (int i = 0; i < n; ++i) {
-    slots_[slot + i].pos = pos + i;
     slots_[slot + i].done = to;
-    if (from == 1) cached(pos + i, slots_[slot + i].token);
+    if (from == 1) place(slot + i, pos + i);
   }
   if (mode_ != Mode::kCompare) return;
   for (int i = 0; i < n; ++i) {
-    const int at = pos + i;
-    if (!recorded(at) || at >= matching_ || slots_[slot + i].skipped) continue;
-    for (int l = from; l <= to; ++l) compare_kv(at, l, slot + i, n);
-    compare_row(Difference::What::kHidden, slot + i, n, from, to, hidden_at(at, to),
+    const Row& row = slots_[slot + i];
+    if (!recorded(row.pos) || !row.plain || row.skipped) continue;
+    for (int l = from; l <= to; ++l) compare_kv(row.pos, row.place, l, slot + i, n);
+    compare_row(Difference::What::kHidden, slot + i, n, from, to, hidden_at(row.pos, to),
                 backend_.inspect().hidden(slot + i).data(), dim_);
   }
 }
@@ -164,9 +186,9 @@ void DifferentialBackend::run_layers(int slot, int n, int pos, int from, int to)
 void DifferentialBackend::skip_layers(int slot, int n, int pos, int from, int to) {
   backend_.skip_layers(slot, n, pos, from, to);
   for (int i = 0; i < n; ++i) {
-    Row& row = slots_[slot + i];
-    row = {row.token, pos + i, to, true};
-    if (from == 1) cached(pos + i, row.token);
+    slots_[slot + i].done = to;
+    slots_[slot + i].skipped = true;
+    if (from == 1) place(slot + i, pos + i);
   }
 }
 
@@ -179,7 +201,7 @@ void DifferentialBackend::logits(int slot, int n, float* out) {
     if (row.done != n_layers_ || row.skipped) continue;
     if (mode_ == Mode::kRecord && recorded(row.pos)) {
       std::memcpy(logits_at(row.pos), z, vocab_size_ * sizeof(float));
-    } else if (mode_ == Mode::kCompare && recorded(row.pos) && row.pos < matching_) {
+    } else if (mode_ == Mode::kCompare && recorded(row.pos) && row.plain) {
       compare_row(Difference::What::kLogits, slot + i, n, n_layers_, n_layers_, logits_at(row.pos),
                   z, vocab_size_);
       seen_[row.pos - first_] = true;
@@ -208,13 +230,25 @@ void DifferentialBackend::prefill_rows(std::span<const int32_t> tokens) {
   for (int i = 0; i < n; ++i) cached(begin + i, tokens[i]);
 }
 
+void DifferentialBackend::keep_path(int pos, int slot) {
+  backend_.keep_path(pos, slot);
+  const RowPath& path = paths_[slot];
+  const int len = pos + path.depth + 1;
+  // What moved is looked at in finish().
+  int plain = 0;
+  while (plain <= path.depth && slots_[path.slots[plain]].plain) ++plain;
+  matching_ = pos <= matching_ ? pos + plain : std::min(matching_, len);
+  if (mode_ != Mode::kCompare) return;
+  for (int l = 1; l <= n_layers_; ++l) check_length(l, len, len, newest_ + 1, slot);
+}
+
 void DifferentialBackend::truncate(int len) {
   std::vector<int> expected(n_layers_);
   for (int l = 1; l <= n_layers_; ++l) expected[l - 1] = std::min(backend_.kv_len(l), len);
   backend_.truncate(len);
   matching_ = std::min(matching_, len);
   if (mode_ != Mode::kCompare) return;
-  const int slot = std::clamp(len - 1 - slots_[0].pos, 0, newest_);  // the last one that stays
+  const int slot = std::clamp(len - 1 - slots_[0].place, 0, newest_);  // the last one that stays
   for (int l = 1; l <= n_layers_; ++l) {
     check_length(l, len, expected[l - 1], newest_ + 1, slot);
   }
@@ -237,10 +271,10 @@ void DifferentialBackend::compare_row(Difference::What what, int slot, int rows,
           std::bit_cast<uint32_t>(expected[at]), std::bit_cast<uint32_t>(found[at])});
 }
 
-void DifferentialBackend::compare_kv(int pos, int layer, int slot, int rows) {
-  if (backend_.kv_len(layer) <= pos) return check_length(layer, pos, pos + 1, rows, slot);
+void DifferentialBackend::compare_kv(int pos, int place, int layer, int slot, int rows) {
+  if (backend_.kv_len(layer) <= place) return check_length(layer, pos, place + 1, rows, slot);
   ++kv_compared_;
-  backend_.inspect().read_kv(layer, pos, k_, v_);
+  backend_.inspect().read_kv(layer, place, k_, v_);
   const auto compare = [&](Difference::What what, const uint16_t* expected, const uint16_t* found) {
     const size_t at = first_difference(expected, found, kv_dim_);
     if (at == kv_dim_) return;
@@ -262,7 +296,7 @@ void DifferentialBackend::finish(int same) {
     report({.what = Difference::What::kMissing, .pos = std::min(pos, matching_)});
   }
   for (int at = 0; at < std::min(n, matching_); ++at) {
-    for (int l = 1; l <= n_layers_; ++l) compare_kv(at, l, 0, 0);
+    for (int l = 1; l <= n_layers_; ++l) compare_kv(at, at, l, 0, 0);
   }
   mode_ = Mode::kIdle;
 }

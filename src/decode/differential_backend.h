@@ -64,6 +64,7 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
   std::string description() const override { return backend_.description(); }
   std::string device() const override { return backend_.device(); }
   void embed(int slot, int32_t token) override;
+  void follow(int slot, int parent) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;
   // What comes of these rows is a guess from here on, as a check's is.
   void skip_layers(int slot, int n, int pos, int from, int to) override;
@@ -97,6 +98,7 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
     backend_.prefill_logits(first, n, out);
   }
   int kv_len(int layer) const override { return backend_.kv_len(layer); }
+  void keep_path(int pos, int slot) override;
   void truncate(int len) override;
   void restore(int len) override { backend_.restore(len); }
   void wait() override { backend_.wait(); }
@@ -107,9 +109,10 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
   enum class Mode { kIdle, kRecord, kCompare };
   struct Row {
     int32_t token = -1;
-    int pos = -1;
-    int done = 0;          // layers
-    bool skipped = false;  // some of them
+    int place = -1, pos = -1;  // in the cache, and in the text
+    int done = 0;              // layers
+    bool skipped = false;      // some of them
+    bool plain = false;        // it and all before it are the plain text's
   };
 
   float* hidden_at(int pos, int layer) {
@@ -124,10 +127,14 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
   uint16_t* v_at(int pos, int layer) { return k_at(pos, layer) + kv_dim_; }
 
   bool recorded(int pos) const { return pos >= first_ && pos < end_; }
+  bool is_plain(int pos, int32_t token) const {
+    return pos < static_cast<int>(text_.size()) && text_[pos] == token;
+  }
   void cached(int pos, int32_t token);
+  void place(int slot, int place);
   void compare_row(Difference::What what, int slot, int rows, int from, int to,
                    const float* expected, const float* found, size_t n);
-  void compare_kv(int pos, int layer, int slot, int rows);
+  void compare_kv(int pos, int place, int layer, int slot, int rows);
   void check_length(int layer, int pos, int expected, int rows, int slot);
   void report(const Difference& difference);
 
@@ -138,6 +145,7 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
   Mode mode_ = Mode::kIdle;
   int first_ = 0, end_ = 0;  // positions whose rows are kept
   std::array<Row, kMaxRows> slots_;
+  RowPaths paths_;
   int newest_ = 0;             // slot that a token went into last
   std::vector<int32_t> text_;  // the plain one
   int matching_ = 0;           // positions in the cache, from 0, whose tokens are those of text_

@@ -188,10 +188,11 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
 // Tokens as the verified rows give them, up to the first that was not drafted. True when the reply
 // is over.
 bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
-  for (int slot = 0;; ++slot) {
+  for (int slot = 0;;) {
     const int32_t token = round_.sample(slot);
     if (!stats.ttft_seconds) stats.ttft_seconds = seconds_since(start_);
-    const bool drafted = round_.is_draft(slot, token);
+    const int next = round_.child(slot, token);
+    const bool drafted = next >= 0;
     if (!drafted) round_.commit(slot, token);
     const bool end = options.is_end && options.is_end(token);
     const TokenEvent& event = round_.emitted(slot, token, end);
@@ -200,8 +201,8 @@ bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
       stats.stop = StopReason::kEnd;
     } else {
       ++stats.generated_tokens;
+      const std::span<const int32_t> text = drafted ? round_.history(next) : tokens_;
       if (options.on_token) call_out([&] { options.on_token(event); });
-      const auto text = std::span(tokens_).first(static_cast<size_t>(event.pos) + 1);
       if (options.is_stop && options.is_stop(text.subspan(n_prompt_))) {
         stats.stop = StopReason::kStopString;
       } else if (aborted(options) || (options.unwanted && options.unwanted())) {
@@ -212,6 +213,7 @@ bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
     }
     if (over && drafted) round_.commit(slot, token);
     if (over || !drafted) return over;
+    slot = next;
   }
 }
 

@@ -11,7 +11,11 @@ void Round::start(Limits limits) {
   SB_CHECK(!text_.empty() && limits.width >= 1 && limits.width <= kMaxRows);
   limits_ = std::move(limits);
   pos_ = static_cast<int>(text_.size()) - 1;
+  // Histories of this round stay where they are.
+  const size_t most = text_.size() + kMaxRows + 1;
+  if (text_.capacity() < most) text_.reserve(2 * most);
   rows_.clear();
+  shown_ = 0;
   passes_.clear();
   tokens_.clear();
   ns_.fill(0);
@@ -19,14 +23,30 @@ void Round::start(Limits limits) {
   proposals_.resize(kMaxRows);
   running_ = Phase::kDraft;
   mark_ = std::chrono::steady_clock::now();
-  embed(text_.back());
+  embed(text_.back(), -1);
 }
 
-void Round::embed(int32_t token) {
-  backend_.embed(rows(), token);
-  checks_[rows()].clear();
-  proposals_[rows()].ids.clear();
-  rows_.push_back({token, kNoDraft, {}});
+void Round::embed(int32_t token, int parent) {
+  const int slot = rows();
+  backend_.embed(slot, token);
+  if (parent < 0) {
+    paths_.reset(slot);
+  } else {
+    paths_.follow(slot, parent);
+    if (!paths_[slot].straight) backend_.follow(slot, parent);
+  }
+  checks_[slot].clear();
+  proposals_[slot].ids.clear();
+  RowEvent& row = rows_.emplace_back();
+  row.token = token;
+  row.parent = parent;
+}
+
+int Round::child(int slot, int32_t token) const {
+  for (int i = slot + 1; i < rows(); ++i) {
+    if (rows_[i].parent == slot && rows_[i].token == token) return i;
+  }
+  return -1;
 }
 
 // The time since the last call went into `phase`.
@@ -42,7 +62,17 @@ bool Round::aborted() const {
 }
 
 std::span<const int32_t> Round::history(int slot) const {
-  return std::span(text_).first(static_cast<size_t>(pos_) + slot + 1);
+  const RowPath& path = paths_[slot];
+  const size_t n = static_cast<size_t>(pos_) + path.depth + 1;
+  const RowPath& shown = paths_[shown_];
+  if (shown.depth < path.depth || shown.slots[path.depth] != slot) {
+    text_.resize(n);
+    for (int d = 1; d <= path.depth; ++d) {
+      text_[static_cast<size_t>(pos_) + d] = rows_[path.slots[d]].token;
+    }
+    shown_ = slot;
+  }
+  return std::span(text_).first(n);
 }
 
 bool Round::run(int from, int to) {
@@ -85,7 +115,10 @@ bool Round::run_newest_without(std::span<const int> skipped) {
 
 void Round::rewind() {
   backend_.truncate(pos_);
-  for (int slot = 0; slot < rows(); ++slot) backend_.embed(slot, rows_[slot].token);
+  for (int slot = 0; slot < rows(); ++slot) {
+    backend_.embed(slot, rows_[slot].token);
+    if (!paths_[slot].straight) backend_.follow(slot, rows_[slot].parent);
+  }
   spent(running_);
 }
 
@@ -94,19 +127,23 @@ void Round::checked(int layer, float confidence) {
   spent(Phase::kCheck);
 }
 
-bool Round::would_end(int32_t token) {
+bool Round::would_end(int slot, int32_t token) {
   if (!limits_.ends) return false;
+  const std::span<const int32_t> before = history(slot);
+  text_.resize(before.size());
+  shown_ = slot;
   text_.push_back(token);
   const bool ends = limits_.ends(text_);
   text_.pop_back();
   return ends;
 }
 
-void Round::append(int32_t token, int exit_layer) {
-  SB_CHECK(!full());
-  rows_.back().exit_layer = exit_layer;
-  text_.push_back(token);
-  embed(token);
+void Round::append_to(int parent, int32_t token, int exit_layer) {
+  SB_CHECK(!full() && 0 <= parent && parent < rows() && child(parent, token) < 0);
+  RowEvent& from = rows_[parent];
+  from.exit_layer = std::max(from.exit_layer, exit_layer);
+  embed(token, parent);
+  rows_.back().drafted_at = exit_layer;
   spent(Phase::kCheck);
 }
 
@@ -116,7 +153,9 @@ bool Round::verify() {
   if (!run(1, backend_.config().n_layers) || aborted()) return false;
   const bool proposed = std::any_of(proposals_.begin(), proposals_.begin() + newest(),
                                     [](const TokenDistribution& q) { return !q.ids.empty(); });
-  row_sampler_.start(rows(), limits_.reply, text_, proposed);
+  // A device draws for the rows of a chain; others' histories are not in one text.
+  const bool chain = paths_[newest()].straight;
+  row_sampler_.start(rows(), limits_.reply, history(newest()), proposed || !chain);
   spent(Phase::kLogits);
   return !aborted();
 }
@@ -158,20 +197,16 @@ int32_t Round::target(int slot) {
                         row_sampler_.place(limits_.reply, history(slot)));
 }
 
-bool Round::is_draft(int slot, int32_t token) const {
-  return slot < newest() && rows_[slot + 1].token == token;
-}
-
 const TokenEvent& Round::emitted(int slot, int32_t token, bool ends_reply) {
   TokenEvent event{};
   event.round = limits_.number;
   event.rows = rows();
   event.slot = slot;
-  event.pos = pos_ + slot + 1;
+  event.pos = pos_ + depth(slot) + 1;
   event.token = token;
-  if (slot < newest()) {
-    event.draft = rows_[slot + 1].token;
-    event.exit_layer = rows_[slot].exit_layer;
+  if (const int draft = drafted_for(rows_, slot, token); draft >= 0) {
+    event.draft = rows_[draft].token;
+    event.exit_layer = rows_[draft].drafted_at;
   }
   event.ends_reply = ends_reply;
   event.checks = checks_[slot];
@@ -179,13 +214,20 @@ const TokenEvent& Round::emitted(int slot, int32_t token, bool ends_reply) {
 }
 
 void Round::commit(int slot, int32_t token) {
-  text_.resize(static_cast<size_t>(pos_) + slot + 1);
+  const std::span<const int32_t> before = history(slot);
+  text_.resize(before.size());
   text_.push_back(token);
-  backend_.truncate(pos_ + slot + 1);
+  shown_ = 0;
+  if (paths_[slot].straight) {
+    backend_.truncate(pos_ + slot + 1);
+  } else {
+    backend_.keep_path(pos_, slot);
+  }
 }
 
 void Round::undo() {
   text_.resize(static_cast<size_t>(pos_) + 1);
+  shown_ = 0;
   backend_.truncate(pos_);
 }
 

@@ -30,7 +30,7 @@ class Round {
     std::function<bool(std::span<const int32_t>)> ends;
   };
 
-  // `text`: the committed tokens; drafts are appended to it while a round lasts.
+  // `text`: the committed tokens; behind them stands a path of drafts while a round lasts.
   Round(Backend& backend, Sampler& sampler, std::vector<int32_t>& text)
       : backend_(backend), sampler_(sampler), text_(text), row_sampler_(backend, sampler) {}
 
@@ -42,8 +42,12 @@ class Round {
 
   // ---- what a speculator sees ----
 
-  int pos() const { return pos_; }  // of the root; row i is at pos() + i
+  int pos() const { return pos_; }  // of the root
   int rows() const { return static_cast<int>(rows_.size()); }
+  int32_t token(int slot) const { return rows_[slot].token; }
+  int depth(int slot) const { return paths_[slot].depth; }  // rows before it on its path
+  // The row behind row `slot` that holds `token`; -1: none.
+  int child(int slot, int32_t token) const;
   int newest() const { return rows() - 1; }            // the slot of the newest row
   int room() const { return limits_.width - rows(); }  // for more rows
   bool full() const { return room() <= 0; }
@@ -51,7 +55,8 @@ class Round {
   Backend& backend() const { return backend_; }
   Sampler& sampler() const { return sampler_; }
 
-  // What is before the token after row `slot`.
+  // What is before the token after row `slot`: the committed text and the path to that row. Holds
+  // until the history of a row on another path is asked for, or a row comes.
   std::span<const int32_t> history(int slot) const;
 
   // Runs layers from..to on every row that has not been through them: at each layer a contiguous
@@ -82,11 +87,15 @@ class Round {
   void ran_beside() { spent(Phase::kDraft); }
   // The newest row was looked at after `layer`.
   void checked(int layer, float confidence);
-  // The reply would end with `token` after the newest row: no row after it can be used.
-  bool would_end(int32_t token);
+  // The reply would end with `token` after the newest row, or row `slot`: no row after it can be
+  // used.
+  bool would_end(int32_t token) { return would_end(newest(), token); }
+  bool would_end(int slot, int32_t token);
   // A new row: `token`, drafted from the newest row after `exit_layer` (0: before any, or by
-  // layers that verification runs again).
-  void append(int32_t token, int exit_layer);
+  // layers that verification runs again);
+  void append(int32_t token, int exit_layer) { append_to(newest(), token, exit_layer); }
+  // or from row `parent`, none of whose children holds it yet.
+  void append_to(int parent, int32_t token, int exit_layer);
 
   // ---- what the loop does after it ----
 
@@ -94,11 +103,10 @@ class Round {
   bool verify();
   // The target after row `slot`; rows above it must not have been dropped.
   int32_t sample(int slot);
-  bool is_draft(int slot, int32_t token) const;  // the row after `slot` holds `token`
   // `token` follows row `slot` in the text.
   const TokenEvent& emitted(int slot, int32_t token, bool ends_reply);
-  // Row `slot` was the last one whose token counts: its K/V stay, later drafts go, and `token`
-  // becomes the pending root.
+  // Row `slot` was the last one whose token counts: its K/V and those of the path to it stay, all
+  // other drafts go, and `token` becomes the pending root.
   void commit(int slot, int32_t token);
   // As if the round had not been.
   void undo();
@@ -108,7 +116,7 @@ class Round {
   RoundEvent event(DraftEnd draft_end);
 
  private:
-  void embed(int32_t token);
+  void embed(int32_t token, int parent);
   int32_t target(int slot);
   void spent(Phase phase);
 
@@ -120,6 +128,8 @@ class Round {
   int pos_ = 0;
   Phase running_ = Phase::kDraft;  // what layers run for
   std::vector<RowEvent> rows_;
+  RowPaths paths_;
+  mutable int shown_ = 0;                       // text_ ends with the path to this row
   std::vector<std::vector<ExitCheck>> checks_;  // [slot]; kept between rounds for their storage
   std::vector<TokenDistribution>
       proposals_;             // [slot]: what the draft after it came from; else empty

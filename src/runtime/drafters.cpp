@@ -80,9 +80,9 @@ constexpr OwnOption kDraft[] = {
      [](Options& options) { options.acceptance = Acceptance::kCoupled; }, nullptr}};
 
 constexpr DrafterKind kDrafters[] = {
+    {"auto", true, false, {}, nullptr},
     {"specbound", true, false, {}, nullptr},
     {"ngram", false, false, {}, make<NgramDrafter>},
-    {"hybrid", true, false, {}, nullptr},
     {"layerskip", true, true, kLayerSkip, nullptr},
     {"adadecode", true, true, {}, nullptr},
     {"draft-verify", false, false, kDraftVerify, make<DraftVerifyDrafter>},

@@ -1,17 +1,23 @@
 #include "runtime/speculation.h"
 
+#include <chrono>
 #include <filesystem>
 #include <utility>
 
 #include "decode/draft_verify.h"
+#include "decode/row_costs.h"
 #include "decode/table_head.h"
 #include "error.h"
 #include "runtime/model_path.h"
+#include "runtime/reply_memory.h"
 #include "runtime/tuned_settings.h"
 
 namespace specbound {
 
 namespace {
+
+constexpr double kMeasureSeconds = 0.25;
+constexpr double kWorthKeeping = 0.01;  // seconds that measuring took
 
 // `checks`: those of the parameters that the bounds leave.
 std::string settings_of(const SpecBoundParams& p, const std::vector<int>& checks, int n_layers) {
@@ -34,7 +40,10 @@ Speculation::Speculation(const SpeculationOptions& options, const LoadedModel& m
 
 Speculation::Speculation(const SpeculationOptions& options, const std::string& model_path,
                          const Gguf& gguf, const ModelConfig& config, const LoadedModel* model)
-    : options_(options), n_layers_(config.n_layers) {
+    : options_(options),
+      n_layers_(config.n_layers),
+      vocab_size_(config.vocab_size),
+      fingerprint_(model_fingerprint(gguf)) {
   if (model) watcher_ = model->watcher();
   train_command_ = "specbound train-heads -m " + model_path + " --data chat.jsonl";
   heads_path_ = options.heads.empty() ? sidecar_heads(model_path) : options.heads;
@@ -47,8 +56,9 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
     }
     return;
   }
-  // Another drafter than SpecBound is there because somebody asked for it.
-  const bool pays = heads_ || options.head == "lens" || options.speculator != "specbound";
+  // Lookup needs no heads; other drafters are there because somebody asked for them.
+  const bool exits_alone = options.exits_early() && !options.fixed_exits() && !options.looks_up();
+  const bool pays = heads_ || options.head == "lens" || !exits_alone;
   active_ = options.on.value_or(pays);
   if (options.on) {
     inactive_ = "speculation=off";
@@ -59,6 +69,7 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
 
 // Leaves cannot_ where nothing can draft.
 void Speculation::make_drafter(const LoadedModel* model) {
+  if (options_.looks_up() && !heads_ && options_.head != "lens") return take_tree();
   if (options_.exits_early()) return take(settings().shipped());
   if (options_.speculator == "none") {
     cannot_ = "speculator=none";
@@ -73,6 +84,17 @@ void Speculation::make_drafter(const LoadedModel* model) {
   other_ = kind->make({options_, n_layers_, given_width(), model});
   if (given_width() == 1) cannot_ = "w_max=1 leaves no row to draft";
   take_switch();
+}
+
+// The tree of all sources; exit heads are one where there are any. Rows that were asked for bound
+// it, else costs do.
+void Speculation::take_tree() {
+  const bool asked = options_.specbound.w_max || options_.specbound.no_width_bound || !controls();
+  const int width = asked ? given_width() : kMaxRows;
+  if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
+  tree_.emplace(specbound_ ? &*specbound_ : nullptr,
+                options_.remember.value_or(false) ? &memory_ : nullptr, width, controls());
+  if (row_costs_) tree_->set_costs(*row_costs_);
 }
 
 void Speculation::take_switch() {
@@ -132,7 +154,7 @@ std::unique_ptr<ExitHead> Speculation::make_head(const ExitSetting& setting) con
 // Leaves cannot_ where the setting never drafts.
 void Speculation::take(ExitSetting setting) {
   switch_.reset();
-  hybrid_.reset();
+  tree_.reset();
   specbound_.reset();
   setting_ = std::move(setting);
   cannot_ = setting_->never;
@@ -141,7 +163,7 @@ void Speculation::take(ExitSetting setting) {
   const char* name = find_drafter(options_.fixed_exits() ? options_.speculator : "specbound")->name;
   specbound_.emplace(*head_, setting_->params, n_layers_, name);
   take_control();
-  if (options_.speculator == "hybrid") hybrid_.emplace(*specbound_, options_.ngram_max);
+  if (options_.looks_up()) return take_tree();
   take_switch();
 }
 
@@ -182,6 +204,7 @@ void Speculation::begin_drafting() {
     if (!begun) take_switch();
     return;
   }
+  take_row_costs();
   if (!heads_) return;
   if (!std::exchange(asked_for_tuned_, true)) {
     if (std::optional<ExitSetting> tuned = tuned_setting()) take(std::move(*tuned));
@@ -194,6 +217,40 @@ void Speculation::begin_drafting() {
     }
   }
   give_heads(*setting_);
+}
+
+// For the tree: as measured before, or now.
+void Speculation::take_row_costs() {
+  if (!tree_ || !controls() || row_costs_) return;
+  row_costs_ = read_row_costs(fingerprint_, backend_->device(), watcher().note);
+  if (!row_costs_ && backend_->kv_len(1) == 0) {
+    const auto begin = std::chrono::steady_clock::now();
+    row_costs_ = measure_row_costs(*backend_, kMeasureSeconds);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    try {
+      if (took.count() > kWorthKeeping) {
+        write_row_costs(fingerprint_, backend_->device(), *row_costs_);
+      }
+    } catch (const Error& e) {
+      watcher().say(std::string(e.what()) + ": what rows cost is measured at each start");
+    }
+  }
+  if (row_costs_) tree_->set_costs(*row_costs_);
+}
+
+void Speculation::recall() {
+  if (!options_.remember.value_or(false)) return;
+  try {
+    read_reply_memory(reply_memory_path(fingerprint_), vocab_size_, memory_);
+  } catch (const Error& e) {
+    watcher().say(std::string(e.what()) + "; specbound forget deletes it");
+  }
+}
+
+void Speculation::keep_replies() {
+  if (!tree_ || !options_.remember.value_or(false)) return;
+  tree_->forget();
+  write_reply_memory(reply_memory_path(fingerprint_), memory_);
 }
 
 void Speculation::give_heads(const ExitSetting& setting) {
@@ -235,7 +292,7 @@ Speculator* Speculation::speculator() {
 // The drafter, which is there where cannot_ is empty; a second model once it is loaded.
 Speculator* Speculation::chosen() {
   if (other_) return other_->speculator();
-  if (hybrid_) return &*hybrid_;
+  if (tree_) return &*tree_;
   return specbound_ ? &*specbound_ : nullptr;
 }
 
@@ -250,6 +307,7 @@ const DraftVerify* Speculation::draft_verify() const {
 std::string Speculation::drafter() const {
   if (!cannot_.empty()) return "";
   if (other_) return other_->name();
+  if (!setting_) return "lookup";
   if (!setting_->kind) return "the logit lens";
   if (setting_->kind == HeadKind::kTable) return "the draft table";
   return format("%s heads", head_->name());
@@ -258,13 +316,17 @@ std::string Speculation::drafter() const {
 std::string Speculation::description() const {
   if (!active_) return "speculation off: " + (cannot_.empty() ? inactive_ : cannot_);
   if (other_) return "speculation on: " + other_->description();
+  if (!setting_) {
+    return format("speculation on: auto, a tree of lookups, up to %d rows%s", tree_->width(),
+                  controls() ? " (controller)" : "");
+  }
   return "speculation on: " + exits_description();
 }
 
 std::string Speculation::exits_description() const {
   const ExitSetting& setting = *setting_;
   const bool paper = options_.specbound.preset == Preset::kPaper;
-  std::string line = format("%s with %s", options_.speculator.c_str(), drafter().c_str());
+  std::string line = format("%s with %s", tree_ ? "auto" : specbound_->name(), drafter().c_str());
   if (setting.kind) line += " of " + heads_path_;
   if (!setting.kind && options_.head != "lens") {
     if (options_.speculator == "adadecode" && heads_) {
@@ -285,10 +347,7 @@ std::string Speculation::exits_description() const {
     if (!setting.origin.empty()) line += ", " + setting.origin;
   }
   if (controller_) line += ", at first (controller)";
-  if (hybrid_) {
-    line += format(", then prompt lookup of up to %d token%s", hybrid_->n_max(),
-                   hybrid_->n_max() == 1 ? "" : "s");
-  }
+  if (tree_) line += ", lookups beside and behind";
   return line;
 }
 

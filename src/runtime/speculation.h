@@ -11,9 +11,9 @@
 #include "decode/draft_model.h"
 #include "decode/draft_verify.h"
 #include "decode/exit_head.h"
-#include "decode/hybrid.h"
 #include "decode/measured_switch.h"
 #include "decode/specbound.h"
+#include "decode/tree_speculator.h"
 #include "model/exit_heads.h"
 #include "runtime/drafters.h"
 #include "runtime/exit_settings.h"
@@ -56,6 +56,12 @@ class Speculation {
   bool active() const { return active_; }
   // Whether anything that was measured may pause or change what drafts.
   bool controls() const;
+  // Where replies are remembered: those that were kept of earlier conversations with this model
+  // (runtime/reply_memory.h) are remembered too; a file of no use is told to the watcher.
+  void recall();
+  // Between replies: all that is remembered is kept. Throws Error(kFile).
+  void keep_replies();
+
   // For /spec, between rounds. On is refused (false, and nothing changes) where there is nothing to
   // switch on. `inactive`: why it does not draft, for description(), when it is off.
   bool set_active(bool on, const std::string& inactive = "/spec off");
@@ -108,6 +114,8 @@ class Speculation {
   void take_control();
   void check_settable() const;
   bool controls_exits() const;
+  void take_tree();
+  void take_row_costs();
   Speculator* chosen();
   void take_switch();
   std::unique_ptr<ExitHead> make_head(const ExitSetting& setting) const;
@@ -120,19 +128,22 @@ class Speculation {
   std::string exits_description() const;
 
   SpeculationOptions options_;
-  int n_layers_;
+  int n_layers_, vocab_size_;
   std::string train_command_;
-  std::string heads_path_;  // where they are or would be
+  std::string fingerprint_;  // of the model
+  std::string heads_path_;   // where they are or would be
   std::optional<ExitHeads> heads_;
 
   std::optional<ExitSetting> setting_;  // where rows leave early
   std::unique_ptr<ExitHead> head_;
   std::optional<SpecBound> specbound_;
-  std::optional<Controller> controller_;    // of it
-  std::optional<HybridSpeculator> hybrid_;  // around it
-  std::unique_ptr<OtherDrafter> other_;     // in their place
-  std::optional<MeasuredSwitch> switch_;    // around any of them
+  std::optional<Controller> controller_;  // of it
+  LookupMemory memory_;                   // of replies, where they are remembered
+  std::optional<TreeSpeculator> tree_;    // around it, or without
+  std::unique_ptr<OtherDrafter> other_;   // in their place
+  std::optional<MeasuredSwitch> switch_;  // around any of them
 
+  std::optional<RowCosts> row_costs_;  // of the backend
   Backend* backend_ = nullptr;
   LoadWatcher watcher_;                  // the model's
   std::optional<LoadWatcher> attached_;  // over it

@@ -84,7 +84,7 @@ const char* drafter_of(std::string_view parameter) {
 SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) const {
   SpeculationOptions options = *this;
   options.speculator = name;
-  if (name != "specbound" && name != "hybrid") options.specbound = {};
+  if (name != "specbound" && name != "auto") options.specbound = {};
   for (const DrafterKind& kind : drafter_kinds()) {
     if (name == kind.name) continue;
     for (const OwnOption& option : kind.options) option.drop(options);

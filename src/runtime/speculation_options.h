@@ -42,8 +42,8 @@ struct SpecBoundOptions {
 SpecBoundParams paper_params();
 
 struct SpeculationOptions {
-  std::optional<bool> on;                // without --spec: on where it is known to pay
-  std::string speculator = "specbound";  // none, or one of speculators()
+  std::optional<bool> on;           // without --spec: on where it is known to pay
+  std::string speculator = "auto";  // none, or one of speculators()
   SpecBoundOptions specbound;
   std::string heads;             // a file; empty: the one beside the model
   std::string head;              // full, folded, chained, lens; empty: the preset's
@@ -51,7 +51,8 @@ struct SpeculationOptions {
   std::optional<float> table_tau;
   std::optional<ConfidenceRule> rule;
   int ngram_max = 3;
-  std::optional<int> exit_layer;                       // of layerskip
+  std::optional<bool> remember;   // auto: looks up in replies to other texts too; else not
+  std::optional<int> exit_layer;  // of layerskip
   std::optional<std::vector<LayerRange>> skip_layers;  // of draft-verify
   std::string draft_model;                             // of draft: a file
   Acceptance acceptance = Acceptance::kCoupled;        // likewise
@@ -61,6 +62,8 @@ struct SpeculationOptions {
   bool exits_early() const;
   // ... where another paper says, without presets.
   bool fixed_exits() const;
+  // All sources in one tree; the paper's preset is exits alone.
+  bool looks_up() const { return speculator == "auto" && specbound.preset != Preset::kPaper; }
   // These for another drafter: what is said of SpecBound's settings or of a third one goes.
   SpeculationOptions with_speculator(const std::string& name) const;
   // Throws Error(kUsage) for a flag of another drafter than the one that was asked for.

@@ -10,6 +10,7 @@
 #include "error.h"
 #include "runtime/file_output.h"
 #include "runtime/machine.h"
+#include "runtime/user_path.h"
 
 namespace specbound {
 
@@ -22,19 +23,13 @@ constexpr int kTunedVersion = 1;
 constexpr size_t kMaxBytes = size_t{1} << 20;
 constexpr int kMaxLayers = 100000;
 
-// FNV-1a: a file name from what may hold any character.
-std::string digits(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
-  return format("%016llx", static_cast<unsigned long long>(hash));
-}
-
-// Empty without a folder.
-std::string file_for(const std::string& model_fingerprint, const std::string& device) {
+// Empty without a folder. `what`: "tuned", "costs".
+std::string file_for(const char* what, const std::string& model_fingerprint,
+                     const std::string& device) {
   const std::string folder = cache_folder();
   if (folder.empty()) return "";
-  const std::string machine = digits(cpu_model() + "\n" + device);
-  return folder + "/tuned-" + digits(model_fingerprint) + "-" + machine + ".json";
+  return folder + "/" + what + "-" + name_digits(model_fingerprint) + "-" +
+         name_digits(cpu_model() + "\n" + device) + ".json";
 }
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -143,6 +138,51 @@ std::string misfit(const HeadDefaults& settings, const ExitHeads& heads) {
   return "";
 }
 
+// What lies at `path` for that model and device; nullopt: nothing, or something of another version.
+std::optional<Json> read_cached(const std::string& path, const std::string& model_fingerprint,
+                                const std::string& device) {
+  std::error_code error;
+  if (path.empty() || !fs::exists(path, error)) return std::nullopt;
+  if (!fs::is_regular_file(path, error)) refuse("expected a file");
+  const auto bytes = fs::file_size(path, error);
+  if (error || bytes > kMaxBytes) refuse(format("expected at most %zu bytes", kMaxBytes));
+  std::ifstream file(path, std::ios::binary);
+  std::string text(bytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(bytes));
+  if (!file) refuse("cannot be read");
+  Json json = Json::parse(text);
+  if (!json.is_object()) refuse("expected an object");
+  if (whole(json, "version", 0, 1 << 30) != kTunedVersion ||
+      json.at("model_fingerprint").get<std::string>() != model_fingerprint ||
+      json.at("device").get<std::string>() != device) {
+    return std::nullopt;
+  }
+  return json;
+}
+
+std::string write_cached(const char* what, const std::string& model_fingerprint,
+                         const std::string& device, const Json& more) {
+  const std::string path = file_for(what, model_fingerprint, device);
+  if (path.empty()) {
+    throw Error(ErrorCode::kFile,
+                format("%s settings: no folder for them: set HOME or XDG_CACHE_HOME", what));
+  }
+  std::error_code error;
+  const fs::path folder = fs::path(path).parent_path();
+  fs::create_directories(folder, error);
+  if (error) {
+    throw Error(ErrorCode::kFile,
+                format("%s: cannot be made: %s", folder.c_str(), error.message().c_str()));
+  }
+  Json json = {{"version", kTunedVersion},
+               {"model_fingerprint", model_fingerprint},
+               {"cpu", cpu_model()},
+               {"device", device}};
+  json.update(more);
+  write_file(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  return path;
+}
+
 }  // namespace
 
 std::string cache_folder() {
@@ -157,27 +197,14 @@ std::string cache_folder() {
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
                                         const std::string& heads_fingerprint,
                                         const std::string& device, const TunedNote& note) {
-  const std::string path = file_for(model_fingerprint, device);
-  std::error_code error;
-  if (path.empty() || !fs::exists(path, error)) return std::nullopt;
+  const std::string path = file_for("tuned", model_fingerprint, device);
   try {
-    if (!fs::is_regular_file(path, error)) refuse("expected a file");
-    const auto bytes = fs::file_size(path, error);
-    if (error || bytes > kMaxBytes) refuse(format("expected at most %zu bytes", kMaxBytes));
-    std::ifstream file(path, std::ios::binary);
-    std::string text(bytes, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(bytes));
-    if (!file) refuse("cannot be read");
-    const Json json = Json::parse(text);
-    if (!json.is_object()) refuse("expected an object");
-    if (whole(json, "version", 0, 1 << 30) != kTunedVersion) return std::nullopt;
+    const std::optional<Json> read = read_cached(path, model_fingerprint, device);
+    if (!read) return std::nullopt;
+    const Json& json = *read;
     TunedSettings tuned;
     tuned.heads_fingerprint = json.at("heads_fingerprint").get<std::string>();
-    if (json.at("model_fingerprint").get<std::string>() != model_fingerprint ||
-        json.at("device").get<std::string>() != device ||
-        tuned.heads_fingerprint != heads_fingerprint) {
-      return std::nullopt;  // heads that were trained again
-    }
+    if (tuned.heads_fingerprint != heads_fingerprint) return std::nullopt;  // trained again
     tuned.settings = settings_from(json.at("settings"));
     tuned.predicted_speedup = number(json, "predicted_speedup", 0, 1000);
     tuned.costs = costs_from(json.at("costs"));
@@ -200,7 +227,7 @@ std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
   if (!tuned) return tuned;
   const std::string why = misfit(tuned->settings, heads);
   if (why.empty()) return tuned;
-  tell_useless(note, file_for(model_fingerprint, device), why.c_str());
+  tell_useless(note, file_for("tuned", model_fingerprint, device), why.c_str());
   return std::nullopt;
 }
 
@@ -233,23 +260,8 @@ Json costs_json(const CostModel& costs) {
 
 std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
                         const TunedSettings& tuned) {
-  const std::string path = file_for(model_fingerprint, device);
-  if (path.empty()) {
-    throw Error(ErrorCode::kFile, "tuned settings: no folder for them: set HOME or XDG_CACHE_HOME");
-  }
-  std::error_code error;
-  const fs::path folder = fs::path(path).parent_path();
-  fs::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorCode::kFile,
-                format("%s: cannot be made: %s", folder.c_str(), error.message().c_str()));
-  }
   const HeadDefaults& s = tuned.settings;
-  Json json = {{"version", kTunedVersion},
-               {"model_fingerprint", model_fingerprint},
-               {"heads_fingerprint", tuned.heads_fingerprint},
-               {"cpu", cpu_model()},
-               {"device", device},
+  Json json = {{"heads_fingerprint", tuned.heads_fingerprint},
                {"predicted_speedup", tuned.predicted_speedup},
                {"settings",
                 {{"kind", head_kind_name(s.kind)},
@@ -261,8 +273,39 @@ std::string write_tuned(const std::string& model_fingerprint, const std::string&
                  {"w_max", s.w_max}}},
                {"costs", costs_json(tuned.costs)}};
   if (s.table_tau) json["settings"]["table_tau"] = *s.table_tau;
-  write_file(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-  return path;
+  return write_cached("tuned", model_fingerprint, device, json);
+}
+
+std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
+                                       const std::string& device, const TunedNote& note) {
+  const std::string path = file_for("costs", model_fingerprint, device);
+  std::string why;
+  try {
+    const std::optional<Json> json = read_cached(path, model_fingerprint, device);
+    if (!json) return std::nullopt;
+    RowCosts costs;
+    read_rows(*json, "start", costs.start);
+    read_rows(*json, "position", costs.position);
+    if (costs.start[1] > 0) return costs;
+    why = "\"start\": expected more than 0, found 0";
+  } catch (const Error& e) {
+    why = e.what();
+  } catch (const nlohmann::json::exception& e) {
+    why = e.what();
+  }
+  if (note) note(format("%s: no use as costs (%s): measuring again", path.c_str(), why.c_str()));
+  return std::nullopt;
+}
+
+void write_row_costs(const std::string& model_fingerprint, const std::string& device,
+                     const RowCosts& costs) {
+  if (cache_folder().empty()) return;
+  Json start = Json::array(), position = Json::array();
+  for (int rows = 1; rows <= kMaxRows; ++rows) {
+    start.push_back(costs.start[rows]);
+    position.push_back(costs.position[rows]);
+  }
+  write_cached("costs", model_fingerprint, device, {{"start", start}, {"position", position}});
 }
 
 }  // namespace specbound

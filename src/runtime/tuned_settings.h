@@ -1,7 +1,7 @@
-// What `specbound tune` found for a model on this machine, kept in $XDG_CACHE_HOME/specbound (or
-// ~/.cache/specbound): the winner of the search and the costs it was found under.
-// docs/architecture.md 6, 9. One JSON file for each model and device; the machine is its CPU's name
-// and the device.
+// What was measured of a model on this machine, kept in $XDG_CACHE_HOME/specbound (or
+// ~/.cache/specbound): what `specbound tune` found, the winner of its search and the costs it was
+// found under; and what rows cost, which the first load of a model measures. docs/architecture.md 6,
+// 9. One JSON file each for each model and device; the machine is its CPU's name and the device.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "decode/row_costs.h"
 #include "model/exit_heads.h"
 #include "trace/cost_model.h"
 
@@ -40,5 +41,12 @@ nlohmann::ordered_json costs_json(const CostModel& costs);
 // Throws Error(kFile). Returns where it went.
 std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
                         const TunedSettings& settings);
+
+// What measure_row_costs() (decode/row_costs.h) found; nullopt as above.
+std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
+                                       const std::string& device, const TunedNote& note = nullptr);
+// Throws Error(kFile); without a folder nothing is kept.
+void write_row_costs(const std::string& model_fingerprint, const std::string& device,
+                     const RowCosts& costs);
 
 }  // namespace specbound

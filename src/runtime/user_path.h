@@ -1,8 +1,12 @@
 // Where this person's files are kept, by the XDG base directory specification.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
+
+#include "error.h"
 
 namespace specbound {
 
@@ -14,6 +18,13 @@ inline std::string user_path(const char* variable, const char* fallback, const s
   const char* home = std::getenv("HOME");
   if (home == nullptr || home[0] != '/') return {};
   return std::string(home) + '/' + fallback + "/specbound/" + name;
+}
+
+// A part of a file name from what may hold any character: FNV-1a.
+inline std::string name_digits(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return format("%016llx", static_cast<unsigned long long>(hash));
 }
 
 }  // namespace specbound

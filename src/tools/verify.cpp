@@ -119,9 +119,8 @@ class Drafter {
       settings["tau"] = shortest_decimal(drafter->tau());
       return;
     }
-    if (options_.drafting.speculator == "hybrid")
-      settings["ngram_max"] = options_.drafting.ngram_max;
     const SpecBound* specbound = speculation_ ? speculation_->specbound() : nullptr;
+    if (speculation_ && !specbound) return;
     const SpecBoundParams& p = specbound ? specbound->params() : params_;
     settings["head"] = specbound ? specbound->head().name() : options_.forced() ? "forced" : "none";
     settings["check_layers"] = bounded_check_layers(p, config_.n_layers);

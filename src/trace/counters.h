@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "trace/cost_model.h"
 #include "trace/event.h"
 
 namespace specbound {
@@ -66,17 +67,20 @@ struct Counters {
   }
 };
 
-// Drafts by their place in the round: [0] is that of the first one, right behind the root.
+// Drafts by their place in the round: [0] is that of the first ones, right behind the root.
 struct DraftPlaces {
   std::vector<int> drafted, accepted;
 
   // A RoundEvent or a RoundRecord.
   template <class Round>
   void add(const Round& round) {
-    for (int place = 0; place < round.drafted(); ++place) Counters::count(drafted, place);
-    for (const auto& token : round.tokens) {
-      // Its slot is that of the row whose logits the draft was held against.
-      if (token.accepted()) Counters::count(accepted, token.slot);
+    std::array<int, CostModel::kRows> depth{};  // [slot]
+    for (size_t slot = 1; slot < round.rows.size(); ++slot) {
+      depth[slot] = depth[static_cast<size_t>(round.rows[slot].parent)] + 1;
+      Counters::count(drafted, depth[slot] - 1);
+    }
+    for (size_t i = 0; i < round.tokens.size(); ++i) {
+      if (round.tokens[i].accepted()) Counters::count(accepted, static_cast<int>(i));
     }
   }
 

@@ -2,6 +2,7 @@
 // docs/architecture.md 9. Spans live as long as the call that hands the event over.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <numeric>
@@ -45,12 +46,35 @@ struct LayerPass {
 // What stands for a layer where nothing was drafted. Drafts made before any layer have layer 0.
 inline constexpr int kNoDraft = -1;
 
-// A row of a round, and the search for the token after it.
+// A row of a round, and the search for the token after it. Rows are a tree: each stands behind its
+// parent; most rounds are chains, where the parent is the row before.
 struct RowEvent {
   int32_t token;                      // the row's own: the root's or a draft
-  int exit_layer = kNoDraft;          // where the next row was drafted
+  int exit_layer = kNoDraft;          // where it was left for rows behind it, the deepest place
   std::span<const ExitCheck> checks;  // in the order they were made
+  int parent = -1;                    // slot; -1: it is the root
+  int drafted_at = kNoDraft;          // where its parent was left for it
 };
+
+// Each row stands behind the one before it. Of RowEvents or RowRecords.
+template <class Rows>
+bool is_chain(const Rows& rows) {
+  int before = -1;
+  return std::ranges::all_of(rows, [&](const auto& row) { return row.parent == before++; });
+}
+
+// The slot of what was drafted for the place that `token` took behind row `slot`: of the child that
+// holds it, else of the first child; -1: nothing was.
+template <class Rows>
+int drafted_for(const Rows& rows, int slot, int32_t token) {
+  int draft = -1;
+  for (int i = slot + 1; i < static_cast<int>(rows.size()); ++i) {
+    if (rows[i].parent != slot) continue;
+    if (rows[i].token == token) return i;
+    if (draft < 0) draft = i;
+  }
+  return draft;
+}
 
 struct TokenEvent {
   int round;  // of the reply, from 0
@@ -58,8 +82,8 @@ struct TokenEvent {
   int slot;   // the row whose logits gave the token
   int pos;    // in the text
   int32_t token;
-  int32_t draft = -1;                 // what had been drafted for this position; -1: nothing
-  int exit_layer = kNoDraft;          // where that draft was taken
+  int32_t draft = -1;         // what had been drafted for this position (drafted_for()); -1: nothing
+  int exit_layer = kNoDraft;  // where that draft was taken
   bool ends_reply = false;            // an end token: the text stops before it
   std::span<const ExitCheck> checks;  // of the row in `slot`
 

@@ -71,6 +71,9 @@ void RoundCollector::settings(const TraceReply& reply, const TracePlace& place) 
 
 void RoundCollector::round(const RoundRecord& record, const TracePlace& place) {
   if (!drafts_ || record.draft_end == DraftEnd::kPlain) return;  // a first token, or measured
+  if (!is_chain(record.rows)) {
+    place.refuse("rounds whose rows are a chain", "a tree", ErrorCode::kUnsupported);
+  }
   RecordedRound round;
   for (int i = 0; i < record.drafted(); ++i) {
     const int layer = record.rows[static_cast<size_t>(i)].exit_layer;

@@ -223,6 +223,7 @@ void Recorder::round(const RoundEvent& round) {
     line.field("rows", round.rows.size());
     line.field("emitted", round.tokens.size());
     line.field("draft_end", kDraftEndNames[static_cast<int>(round.draft_end)]);
+    const bool chain = is_chain(round.rows);
     line.key("slots");
     line.open('[');
     for (const RowEvent& row : round.rows) {
@@ -231,6 +232,10 @@ void Recorder::round(const RoundEvent& round) {
       line.field("text", piece_(row.token));
       line.field("exit_layer", layer_or_null(row.exit_layer));
       line.field("checks", row.checks);
+      if (!chain) {
+        line.field("parent", row.parent >= 0 ? std::optional(row.parent) : std::nullopt);
+        line.field("drafted_at", layer_or_null(row.drafted_at));
+      }
       line.close('}');
     }
     line.close(']');

@@ -19,6 +19,8 @@ struct RowRecord {
   int exit_layer = kNoDraft;
   std::vector<ExitCheck> checks;
   std::string text;  // of its own token
+  int parent = -1;
+  int drafted_at = kNoDraft;
 };
 
 // As TokenEvent, with the token's text.
@@ -59,8 +61,12 @@ inline RoundRecord record_round(const RoundEvent& event,
   record.pos = event.pos;
   record.draft_end = event.draft_end;
   for (const RowEvent& row : event.rows) {
-    record.rows.push_back(
-        {row.token, row.exit_layer, {row.checks.begin(), row.checks.end()}, piece(row.token)});
+    record.rows.push_back({row.token,
+                           row.exit_layer,
+                           {row.checks.begin(), row.checks.end()},
+                           piece(row.token),
+                           row.parent,
+                           row.drafted_at});
   }
   for (const TokenEvent& token : event.tokens) {
     record.tokens.push_back({token.round,

@@ -48,8 +48,11 @@ class TraceScan {
   int read_token(const TraceField& id) const { return id.integer(0, header_->vocab_size - 1); }
   int read_exit(const TraceField& layer) const;
   std::vector<ExitCheck> read_checks(const TraceField& checks) const;
-  void check_token(const TokenRecord& token, size_t place_in_round, const RoundRecord& round,
+  void read_parent(const TraceField& slot, const RoundRecord& round, RowRecord& row,
                    const TracePlace& place) const;
+  void check_exits(const RoundRecord& round, const TracePlace& place) const;
+  void check_token(const TokenRecord& token, size_t place_in_round, int& slot_of_next,
+                   const RoundRecord& round, const TracePlace& place) const;
 
   const std::function<void(TraceItem, const TracePlace&)>& take_;
   std::optional<TraceHeader> header_;
@@ -184,20 +187,56 @@ void TraceScan::token(const TraceField& line, const TracePlace& place) {
   tokens_.push_back(std::move(token));
 }
 
-// A token is what its round says of it.
-void TraceScan::check_token(const TokenRecord& token, size_t place_in_round,
+// A token is what its round says of it. `slot_of_next`: of the row that gave it, then of the next.
+void TraceScan::check_token(const TokenRecord& token, size_t place_in_round, int& slot_of_next,
                             const RoundRecord& round, const TracePlace& place) const {
-  const size_t drafted = static_cast<size_t>(token.slot) + 1;
-  const bool has_draft = drafted < round.rows.size();
+  const int slot = drafted_for(round.rows, token.slot, token.token);
+  const RowRecord* draft = slot < 0 ? nullptr : &round.rows[static_cast<size_t>(slot)];
   const bool fits = token.round == round.round &&
                     static_cast<size_t>(token.rows) == round.rows.size() &&
-                    static_cast<size_t>(token.slot) == place_in_round &&
-                    token.pos == round.pos + token.slot + 1 &&
-                    token.draft == (has_draft ? round.rows[drafted].token : -1) &&
-                    token.exit_layer == (has_draft ? round.rows[token.slot].exit_layer : kNoDraft);
+                    token.slot == slot_of_next &&
+                    token.pos == round.pos + static_cast<int>(place_in_round) + 1 &&
+                    token.draft == (draft ? draft->token : -1) &&
+                    token.exit_layer == (draft ? draft->drafted_at : kNoDraft);
+  slot_of_next = token.accepted() ? slot : -1;
   if (fits) return;
   place.refuse("a round that fits its tokens",
                format("another than that of the token in slot %d", token.slot));
+}
+
+// Rounds that are chains do not say where their rows belong: behind the one before, drafted where
+// that was left.
+void TraceScan::read_parent(const TraceField& slot, const RoundRecord& round, RowRecord& row,
+                            const TracePlace& place) const {
+  const int n = static_cast<int>(round.rows.size());
+  const std::optional<TraceField> parent = slot.find("parent");
+  if (!parent) {
+    row.parent = n - 1;
+    if (n > 0) row.drafted_at = round.rows.back().exit_layer;
+    return;
+  }
+  if (parent->is_null() != (n == 0)) {
+    place.refuse("a \"parent\" in every slot but the first", "it the other way round");
+  }
+  row.parent = n == 0 ? -1 : parent->integer(0, n - 1);
+  row.drafted_at = read_exit(slot.at("drafted_at"));
+}
+
+// A row was left where, and as deep as, something was drafted behind it.
+void TraceScan::check_exits(const RoundRecord& round, const TracePlace& place) const {
+  for (size_t slot = 0; slot < round.rows.size(); ++slot) {
+    int deepest = kNoDraft;
+    bool has_draft = false;
+    for (const RowRecord& row : round.rows) {
+      if (row.parent != static_cast<int>(slot)) continue;
+      has_draft = true;
+      deepest = std::max(deepest, row.drafted_at);
+    }
+    if (round.rows[slot].exit_layer != deepest || (deepest != kNoDraft) != has_draft) {
+      place.refuse("an \"exit_layer\" in the slots before a draft, null in all others",
+                   "it the other way round");
+    }
+  }
 }
 
 void TraceScan::round(const TraceField& line, const TracePlace& place) {
@@ -216,15 +255,12 @@ void TraceScan::round(const TraceField& line, const TracePlace& place) {
     RowRecord row;
     row.token = read_token(slot.at("token"));
     row.exit_layer = read_exit(slot.at("exit_layer"));
-    const bool has_draft = round.rows.size() + 1 < slots.size();
-    if ((row.exit_layer != kNoDraft) != has_draft) {
-      place.refuse("an \"exit_layer\" in the slots before a draft, null in the last one",
-                   "it the other way round");
-    }
     row.checks = read_checks(slot.at("checks"));
+    read_parent(slot, round, row, place);
     if (const std::optional<TraceField> text = slot.find("text")) row.text = text->text();
     round.rows.push_back(std::move(row));
   }
+  check_exits(round, place);
   const std::vector<TraceField> passes =
       line.at("passes").list(static_cast<size_t>(CostModel::kRows) * kMostLayers);
   round.passes.reserve(passes.size());
@@ -243,7 +279,8 @@ void TraceScan::round(const TraceField& line, const TracePlace& place) {
   if (tokens_.size() != static_cast<size_t>(emitted)) {
     place.refuse(format("%d tokens before it", emitted), format("%zu", tokens_.size()));
   }
-  for (size_t i = 0; i < tokens_.size(); ++i) check_token(tokens_[i], i, round, place);
+  int slot = 0;
+  for (size_t i = 0; i < tokens_.size(); ++i) check_token(tokens_[i], i, slot, round, place);
   round.tokens = std::exchange(tokens_, {});
   next_round_ = round.round + 1;
   take_(std::move(round), place);

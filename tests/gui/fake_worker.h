@@ -12,6 +12,7 @@
 #include "gui/model/trace_model.h"
 #include "gui/worker/messages.h"
 #include "gui/worker/worker_thread.h"
+#include "unit/chain_rows.h"
 #include "unit/temp_dir.h"
 
 namespace specbound::gui {
@@ -66,6 +67,7 @@ inline RoundRecord round_of(int number, int pos, const std::vector<std::string>&
     token.ends_reply = texts[i].empty();
     round.tokens.push_back(token);
   }
+  test::make_chain(round.rows);
   round.ns = {100000, 100000, 400000, 100000, 1000};
   return round;
 }

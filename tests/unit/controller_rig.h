@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "decode/controller.h"
+#include "chain_rows.h"
 #include "tiny_gguf.h"
 
 namespace specbound::test {
@@ -83,7 +84,11 @@ class WorldLoop {
     text_.erase(text_.begin(), text_.begin() + static_cast<long>(tokens_.size()));
     if (!policy) return;
     events_.clear();
-    for (const Row& row : rows_) events_.push_back({1, row.exit, row.checks});
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const bool right = i == 0 || rows_[i - 1].right;
+      events_.push_back({right ? 1 : 2, rows_[i].exit, rows_[i].checks});
+    }
+    make_chain(events_);
     RoundEvent event{++number_, pos_, end, events_, tokens_, passes_, {}};
     const double slower = 1 + world.length_slope * pos_;
     event.ns[static_cast<size_t>(Phase::kDraft)] = noisy(slower * draft_seconds_);

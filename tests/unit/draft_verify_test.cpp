@@ -11,6 +11,7 @@
 
 #include "decode/generate.h"
 #include "decode/side_by_side.h"
+#include "chain_rows.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"
@@ -251,6 +252,7 @@ TEST_CASE("draft-verify: the threshold follows acceptance by the paper's rule") 
     DraftVerify speculator(without({4}, 8, 0.6f));
     std::vector<RowEvent> row_events;
     for (const int32_t token : rows) row_events.push_back({token, 0, {}});
+    make_chain(row_events);
     std::vector<TokenEvent> token_events;
     for (size_t i = 0; i < tokens.size(); ++i) {
       TokenEvent event{};

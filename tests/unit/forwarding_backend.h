@@ -17,6 +17,7 @@ class ForwardingBackend : public Backend, public DeviceSampling, public BackendI
   std::string description() const override { return inner_->description(); }
   std::string device() const override { return inner_->device(); }
   void embed(int slot, int32_t token) override { inner_->embed(slot, token); }
+  void follow(int slot, int parent) override { inner_->follow(slot, parent); }
   void run_layers(int slot, int n, int pos, int from, int to) override {
     inner_->run_layers(slot, n, pos, from, to);
   }
@@ -55,6 +56,7 @@ class ForwardingBackend : public Backend, public DeviceSampling, public BackendI
     inner_->prefill_logits(first, n, out);
   }
   int kv_len(int layer) const override { return inner_->kv_len(layer); }
+  void keep_path(int pos, int slot) override { inner_->keep_path(pos, slot); }
   void truncate(int len) override { inner_->truncate(len); }
   void restore(int len) override { inner_->restore(len); }
   void wait() override { inner_->wait(); }

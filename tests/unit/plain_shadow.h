@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <span>
@@ -71,7 +72,7 @@ class PlainShadow {
   Record record_;
 };
 
-// Keeps the logits by position.
+// Keeps the logits of rows.
 class WatchedBackend final : public ForwardingBackend {
  public:
   enum class Call { kEmbed, kLayers, kLogits };
@@ -81,7 +82,11 @@ class WatchedBackend final : public ForwardingBackend {
 
   std::function<void(Call)> after = [](Call) {};
 
-  // The logits last computed at each position; K and V of [begin, end) as they are now.
+  // What is now in `slot` stands at `pos`.
+  void commit(int slot, int pos) {
+    std::copy(logits_[slot].begin(), logits_[slot].end(), record_.logits_at(pos));
+  }
+  // The logits last committed at each position; K and V of [begin, end) as they are now.
   const Record& record(int begin, int end) {
     for (int pos = begin; pos < end; ++pos) record_.read_kv(*inner_, pos);
     return record_;
@@ -93,12 +98,14 @@ class WatchedBackend final : public ForwardingBackend {
   }
   void run_layers(int slot, int n, int pos, int from, int to) override {
     inner_->run_layers(slot, n, pos, from, to);
-    root_ = pos - slot;
     after(Call::kLayers);
   }
   void logits(int slot, int n, float* out) override {
     inner_->logits(slot, n, out);
-    std::copy_n(out, size_t(n) * config().vocab_size, record_.logits_at(root_ + slot));
+    for (int i = 0; i < n; ++i) {
+      const size_t vocab_size = config().vocab_size;
+      logits_[slot + i].assign(out + i * vocab_size, out + (i + 1) * vocab_size);
+    }
     after(Call::kLogits);
   }
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
@@ -111,7 +118,7 @@ class WatchedBackend final : public ForwardingBackend {
  private:
   std::vector<float> drawn_from_;  // logits that stay behind in a draw
   Record record_;
-  int root_ = 0;  // position of slot 0
+  std::array<std::vector<float>, kMaxRows> logits_;  // [slot]
 };
 
 }  // namespace specbound::test

@@ -193,13 +193,18 @@ class RandomConversation {
     marked_.reset();
     specbound_.reset();
     outside_.reset();
-    const int kind = deep_ ? 0 : below(10);
+    tree_.reset();
+    const int kind = deep_ ? 0 : below(14);
     if (kind < 7) {
       specbound_.emplace(head_, params_, kLayers, "forced");
       marked_.emplace(*specbound_);
     } else if (kind < 9) {
       outside_.emplace(params_.w_max, [this](const Round& round) { return draft_for(round); });
       marked_.emplace(*outside_);
+    } else if (kind < 13) {
+      tree_.emplace(params_.w_max, [this](const Round& round) { return branch(round); });
+      marked_.emplace(*tree_);
+      layers_run_ = chance(0.5f) ? kLayers - 1 : 0;
     }
     session_.set_speculator(marked_ ? &*marked_ : nullptr);
     width_ = marked_ ? marked_->width() : 1;
@@ -243,17 +248,25 @@ class RandomConversation {
 
   // ---- what befalls its rows ----
 
-  int32_t draft_for(const Round& round) {
+  int32_t draft_for(const Round& round) { return draft_for(round, round.newest()); }
+  int32_t draft_for(const Round& round, int slot) {
     drafted_ = any_token();
     const int wrong = below(3);
     if (chance(right_rate_)) {
-      drafted_ = shadow_.token(static_cast<int>(round.history(round.newest()).size()));
+      drafted_ = shadow_.token(static_cast<int>(round.history(slot).size()));
     } else if (wrong == 0 && end_token_ != kNone) {
       drafted_ = end_token_;
     } else if (wrong == 1 && !stop_.empty()) {
       drafted_ = stop_.back();
     }
     return drafted_;
+  }
+
+  // Long paths and bushes; the layers run never fall, so that rows lag behind.
+  TreeDrafts::Draft branch(const Round& round) {
+    const int parent = chance(0.6f) ? round.newest() : below(round.rows());
+    const int layers = chance(0.3f) ? 1 + below(std::max(layers_run_, 1)) : 0;
+    return {parent, draft_for(round, parent), layers_run_ > 0 ? layers : 0};
   }
 
   ForcedExit fate(const Round& round) {
@@ -345,10 +358,17 @@ class RandomConversation {
     CAPTURE(rounds_);
     CAPTURE(p);
     CAPTURE(rows);
-    for (int i = 0; i < n; ++i) {
-      REQUIRE(event.tokens[i].pos == p + i + 1);
-      REQUIRE(event.tokens[i].slot == i);
-      REQUIRE(event.tokens[i].token == shadow_.token(p + i + 1));
+    for (int i = 0, slot = 0; i < n; ++i) {
+      const TokenEvent& token = event.tokens[i];
+      REQUIRE(token.pos == p + i + 1);
+      REQUIRE(token.slot == slot);
+      REQUIRE(token.token == shadow_.token(p + i + 1));
+      watched_.commit(slot, p + i);
+      const auto next = std::ranges::find_if(event.rows, [&](const RowEvent& row) {
+        return row.parent == slot && row.token == token.token;
+      });
+      REQUIRE(token.accepted() == (next != event.rows.end()));
+      if (i + 1 < n) slot = static_cast<int>(next - event.rows.begin());
     }
     REQUIRE(pending() == p + n);
     REQUIRE(session_.tokens().back() == event.tokens.back().token);
@@ -409,6 +429,7 @@ class RandomConversation {
     const TokenEvent& last = event.tokens.back();
     last_slot_ = last.slot;
     coverage_.met("rows", rows);
+    if (!is_chain(event.rows)) return cover_tree(event);
     if (last.draft != kNone && !last.accepted()) coverage_.met("rejection in slot", last.slot);
     for (int i = 1; i < rows; ++i) {
       if ((p + i) % 16 == 0) coverage_.met("K block edge before slot", i);
@@ -443,6 +464,19 @@ class RandomConversation {
     }
   }
 
+  void cover_tree(const RoundEvent& event) {
+    const int p = event.pos, kept = static_cast<int>(event.tokens.size());
+    const int last = event.tokens.back().slot;
+    coverage_.met("tree of rows", static_cast<int>(event.rows.size()));
+    coverage_.met("tree: tokens", kept);
+    if (last >= kept) coverage_.met("tree: path moved");
+    if (p / 64 < (p + last) / 64) {
+      coverage_.met(p / 64 < (p + kept - 1) / 64 ? "tree: chunk edge within the path"
+                                                 : "tree: chunk edge between place and position");
+    }
+    if (event.passes.front().phase == Phase::kDraft) coverage_.met("tree: rows lag behind");
+  }
+
   TinyRandom random_;
   Coverage& coverage_;
   WatchedBackend watched_;
@@ -451,6 +485,8 @@ class RandomConversation {
   ForcedHead head_;
   std::optional<SpecBound> specbound_;
   std::optional<OutsideDrafts> outside_;
+  std::optional<TreeDrafts> tree_;
+  int layers_run_ = 0;  // by it, at most
   std::optional<MarkedSpeculator> marked_;
 
   std::vector<int32_t> prompt_;

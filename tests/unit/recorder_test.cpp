@@ -12,6 +12,7 @@
 #include <random>
 
 #include "error.h"
+#include "chain_rows.h"
 #include "expect_error.h"
 #include "runtime/file_output.h"
 #include "temp_dir.h"
@@ -69,6 +70,8 @@ struct ThreeRows {
                                  {4, 3, 1, 12, 3, 5, 3, false, second}};
   std::vector<LayerPass> passes{{1, 2, 0, 1, Phase::kDraft}, {3, 4, 0, 3, Phase::kVerify}};
   RoundEvent event{4, 10, DraftEnd::kWidth, rows, tokens, passes, {1, 2, 3, 4, 5}};
+
+  ThreeRows() { make_chain(rows); }
 };
 
 }  // namespace

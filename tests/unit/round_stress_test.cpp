@@ -1,4 +1,4 @@
-// 10,000 rounds of random conversations with forced exits and rejections, aborts and failures.
+// 10,000 rounds of random conversations with forced exits, trees and rejections, aborts and failures.
 // After each one the K/V of its positions, kv_len at every layer and the logits are, bit for bit,
 // those of a shadow that decodes plainly (random_conversation.h). docs/architecture.md 3.2, 4.
 #include <doctest/doctest.h>
@@ -45,6 +45,12 @@ void expect_coverage(Coverage& coverage) {
   coverage.expect("conversation continued");
   coverage.expect("speculation switched on");
   coverage.expect("speculation switched off");
+  coverage.expect("tree of rows", 3, kMaxRows);
+  coverage.expect("tree: tokens", 1, kMaxRows / 2);
+  coverage.expect("tree: path moved");
+  coverage.expect("tree: chunk edge within the path");
+  coverage.expect("tree: chunk edge between place and position");
+  coverage.expect("tree: rows lag behind");
 }
 
 }  // namespace

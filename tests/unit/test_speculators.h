@@ -45,4 +45,31 @@ class OutsideDrafts final : public Speculator {
   std::function<int32_t(const Round&)> next_;
 };
 
+// Drafts of any rows of the round, and some of its layers on all of them between two of these.
+class TreeDrafts final : public Speculator {
+ public:
+  struct Draft {
+    int parent;
+    int32_t token;
+    int layers;  // run before it; 0: none
+  };
+  TreeDrafts(int width, std::function<Draft(const Round&)> next)
+      : width_(width), next_(std::move(next)) {}
+  const char* name() const override { return "tree"; }
+  int width() const override { return width_; }
+  DraftEnd draft(Round& round) override {
+    for (int tries = 0; tries < 3 * kMaxRows && !round.full(); ++tries) {
+      const Draft draft = next_(round);
+      if (round.child(draft.parent, draft.token) >= 0) continue;
+      if (draft.layers > 0 && !round.run(1, draft.layers)) return DraftEnd::kAborted;
+      round.append_to(draft.parent, draft.token, draft.layers);
+    }
+    return DraftEnd::kWidth;
+  }
+
+ private:
+  int width_;
+  std::function<Draft(const Round&)> next_;
+};
+
 }  // namespace specbound::test

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "chain_rows.h"
 #include "process_state.h"
 #include "runtime/file_output.h"
 #include "temp_dir.h"
@@ -49,6 +50,7 @@ class TraceText {
     for (int i = 0; i < n; ++i) {
       rows.push_back({10 + i, i + 1 < n ? exits[static_cast<size_t>(i)] : kNoDraft, checks});
     }
+    make_chain(rows);
     for (int i = 0; i <= accepted; ++i) {
       const bool drafted = i + 1 < n;
       tokens.push_back({round_, n, i, pos_ + i + 1, i < accepted ? 11 + i : 50,

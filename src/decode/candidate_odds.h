@@ -1,0 +1,55 @@
+// One calibrated probability for candidates of all sources: the chance that a candidate is the
+// text's next token where all before it is. Log-odds that add up, a figure for what each source
+// says of it and for what speaks against it. What ships was fitted to texts that real models wrote
+// (tests/bench/bench_lookup.cpp); what verification says corrects it while texts are written.
+// docs/architecture.md 3.4.
+#pragma once
+
+#include <array>
+
+#include "decode/lookup_index.h"
+
+namespace specbound {
+
+class CandidateOdds {
+ public:
+  static constexpr int kLengths = 9;     // of a match: 1, 2, 3, 4, to 6, 8, 12, 16, more
+  static constexpr int kAgreements = 5;  // its share of the places: one alone, and four of several
+  static constexpr int kCells = kLengths * kAgreements;
+  static constexpr int kRivals = 5;  // longest match of another candidate: none, to 1, 2, 4, more
+  static constexpr int kNothing = -1;
+
+  // Where a lookup's continuation is counted, 0..kCells-1.
+  static int cell(const Continuation& continuation);
+  static int rival(int length);
+
+  // What is known of a candidate.
+  struct Features {
+    int text = kNothing;    // cell of its lookup in the text itself
+    int memory = kNothing;  // and in texts of before
+    int rival = 0;
+  };
+  struct Weights {
+    std::array<float, kCells> text, memory;
+    std::array<float, kRivals> rival;
+    float both;  // where text and memory say it
+  };
+  static const Weights& shipped();
+
+  explicit CandidateOdds(const Weights& weights = shipped()) : first_(weights), now_(weights) {}
+
+  double chance(const Features& features) const;
+  // Moves what spoke of it towards what it turned out to be.
+  void learn(const Features& features, bool right) { learn(features, right, kRate); }
+  void learn(const Features& features, bool right, double rate);
+  // A little back to where it began.
+  void fade();
+  const Weights& weights() const { return now_; }
+
+ private:
+  static constexpr double kRate = 0.04;
+
+  Weights first_, now_;
+};
+
+}  // namespace specbound

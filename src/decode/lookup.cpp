@@ -1,0 +1,69 @@
+#include "decode/lookup.h"
+
+#include <algorithm>
+#include <array>
+
+namespace specbound {
+
+void LookupMemory::add(std::span<const int32_t> reply) {
+  const std::span<const int32_t> old = index_.text();
+  if (old.size() + reply.size() >= kMostTokens) {  // the older half goes
+    const std::vector<int32_t> newer(old.end() - static_cast<long>(old.size() / 2), old.end());
+    index_.assign(newer);
+  }
+  for (const int32_t token : reply.last(std::min(reply.size(), kMostTokens / 2))) {
+    index_.push(token);
+  }
+  index_.push(kBetween);
+}
+
+void Lookup::begin(std::span<const int32_t> text) {
+  const std::span<const int32_t> before = text_.text();
+  const bool goes_on =
+      text.size() >= before.size() && std::equal(before.begin(), before.end(), text.begin());
+  if (!goes_on) forget();
+  text_.assign(text);
+  replies_.push_back(text.size());
+}
+
+// Up to the next reply: what its prompt added was read, not written.
+void Lookup::forget() {
+  const std::span<const int32_t> text = text_.text();
+  for (size_t i = 0; memory_ && i < replies_.size(); ++i) {
+    const size_t end = i + 1 < replies_.size() ? replies_[i + 1] : text.size();
+    memory_->add(text.subspan(replies_[i], end - replies_[i]));
+  }
+  replies_.clear();
+  text_.assign({});
+}
+
+void Lookup::find(std::span<const int32_t> context, std::vector<Found>& found) const {
+  found.clear();
+  std::array<Continuation, LookupIndex::kMost> places;
+  const int n = text_.find(context, places);
+  for (int i = 0; i < n; ++i) {
+    found.push_back({places[i].token, {.text = CandidateOdds::cell(places[i])}, places[i].length});
+  }
+  const int remembered = memory_ ? memory_->index().find(context, places) : 0;
+  for (int i = 0; i < remembered; ++i) {
+    const Continuation& place = places[i];
+    if (place.token == LookupMemory::kBetween) continue;
+    const int cell = CandidateOdds::cell(place);
+    const auto same = std::ranges::find(found, place.token, &Found::token);
+    if (same == found.end()) {
+      found.push_back({place.token, {.memory = cell}, place.length});
+    } else {
+      same->features.memory = cell;
+      same->length = std::max(same->length, place.length);
+    }
+  }
+  for (Found& one : found) {
+    int longest = 0;
+    for (const Found& other : found) {
+      if (&other != &one) longest = std::max(longest, other.length);
+    }
+    one.features.rival = CandidateOdds::rival(longest);
+  }
+}
+
+}  // namespace specbound

@@ -1,0 +1,55 @@
+// Candidates from texts: what came where the last tokens stood before, in the text itself and in a
+// memory of replies to others. docs/architecture.md 3.4.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "decode/candidate_odds.h"
+#include "decode/lookup_index.h"
+
+namespace specbound {
+
+// Replies of before, of one vocabulary, the newest kMostTokens of them.
+class LookupMemory {
+ public:
+  static constexpr size_t kMostTokens = size_t{1} << 18;
+  static constexpr int32_t kBetween = -1;  // no token: no context reaches over it
+
+  void add(std::span<const int32_t> reply);
+  // What index().text() was, here or elsewhere; at most kMostTokens, kBetween between replies.
+  void assign(std::span<const int32_t> tokens) { index_.assign(tokens); }
+  const LookupIndex& index() const { return index_; }
+
+ private:
+  LookupIndex index_;  // with kBetween behind each
+};
+
+class Lookup {
+ public:
+  // `memory` must outlive it; nullptr: none.
+  explicit Lookup(LookupMemory* memory) : memory_(memory) {}
+
+  // A reply to `text` begins. Those to texts that this one does not go on with go to the memory.
+  void begin(std::span<const int32_t> text);
+  // All go there, and the text is forgotten.
+  void forget();
+  void push(int32_t token) { text_.push(token); }
+
+  struct Found {
+    int32_t token;
+    CandidateOdds::Features features;
+    int length;  // of the match
+  };
+  // What may come behind `context`, which begins with the text so far.
+  void find(std::span<const int32_t> context, std::vector<Found>& found) const;
+
+ private:
+  LookupMemory* memory_;
+  LookupIndex text_;
+  std::vector<size_t> replies_;  // where they begin in it
+};
+
+}  // namespace specbound

@@ -1,0 +1,27 @@
+// What passes over several rows cost, measured in a moment where a model is loaded: drafting weighs
+// each row by it. The least of some turns, so that neither a busy machine nor a single slow round
+// moves it; the same rounds are then planned on every run. docs/architecture.md 9.
+#pragma once
+
+#include <array>
+
+#include "engine/backend.h"
+
+namespace specbound {
+
+struct RowCosts {
+  // [rows] seconds of all layers and the logits behind no text, and what each position before the
+  // rows adds: attention reads it for every row.
+  std::array<double, kMaxRows + 1> start{}, position{};
+
+  double pass(int rows, int pos) const { return start[rows] + pos * position[rows]; }
+};
+
+// Takes about `seconds`, though each size is measured once at least. Nothing may be cached (kv_len
+// 0), and nothing is afterwards; what the cache holds does not matter.
+RowCosts measure_row_costs(Backend& backend, double seconds);
+
+// A machine of which nothing is known: rows cost little beside the weights that they share.
+RowCosts assumed_row_costs();
+
+}  // namespace specbound

@@ -1,0 +1,112 @@
+#include "decode/tree_speculator.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace specbound {
+namespace {
+
+constexpr double kSure = 0.6;         // of the likeliest continuation: no head is asked
+constexpr double kLeastRight = 0.01;  // of a path that is followed at all
+constexpr double kRateKept = 0.98;    // of the running rate, from round to round
+constexpr double kFirstRounds = 8;    // that the plain rate counts for at first
+constexpr int kFadeEvery = 32;        // rounds
+
+}  // namespace
+
+TreeSpeculator::TreeSpeculator(SpecBound* first, LookupMemory* memory, int w_max, bool measured)
+    : first_(first),
+      w_max_(w_max),
+      measured_(measured),
+      lookup_(memory),
+      tokens_(kFirstRounds),
+      time_(kFirstRounds) {}
+
+void TreeSpeculator::forget() {
+  if (first_) first_->forget();
+  lookup_.forget();
+}
+
+void TreeSpeculator::begin(std::span<const int32_t> text) {
+  if (first_) first_->begin(text);
+  lookup_.begin(text);
+}
+
+// What may stand behind row `parent`, which is right with that chance.
+void TreeSpeculator::look_up(const Round& round, int parent, double parent_right) {
+  lookup_.find(round.history(parent), found_);
+  for (const Lookup::Found& found : found_) {
+    const double right = parent_right * odds_.chance(found.features);
+    if (right < kLeastRight || round.child(parent, found.token) >= 0) continue;
+    candidates_.push_back({parent, found.token, found.features, right});
+    std::ranges::push_heap(candidates_, {}, &Candidate::right);
+  }
+}
+
+DraftEnd TreeSpeculator::draft(Round& round) {
+  candidates_.clear();
+  own_ = kMaxRows;
+  look_up(round, 0, 1);
+  DraftEnd end = DraftEnd::kPlain;
+  if (first_ && (candidates_.empty() || candidates_.front().right < kSure)) {
+    end = first_->draft(round);
+    if (end == DraftEnd::kAborted) return end;
+    const int drafts = round.rows() - 1;
+    const double survival = first_->policy() ? first_->policy()->survival() : 1;
+    candidates_.clear();
+    for (int slot = 0; slot <= drafts; ++slot) {
+      // All drafts of a chain alike, for all that is known.
+      look_up(round, slot, drafts > 0 ? std::pow(survival, static_cast<double>(slot) / drafts) : 1);
+    }
+  }
+  own_ = round.rows();
+  while (!round.full() && !candidates_.empty()) {
+    std::ranges::pop_heap(candidates_, {}, &Candidate::right);
+    const Candidate best = candidates_.back();
+    candidates_.pop_back();
+    if (best.right <= row_cost(round)) break;
+    if (round.would_end(best.parent, best.token)) continue;
+    round.append_to(best.parent, best.token, 0);
+    features_[round.newest()] = best.features;
+    look_up(round, round.newest(), best.right);
+  }
+  return round.rows() > own_ ? DraftEnd::kWidth : end;
+}
+
+// Of one row more, in tokens.
+double TreeSpeculator::row_cost(const Round& round) const {
+  if (!measured_) return 0;
+  const int rows = round.rows();
+  if (first_ && first_->policy()) {
+    const double cost = first_->policy()->outside_cost(rows, rows - own_);
+    if (cost > 0) return cost;
+  }
+  const int pos = round.pos();
+  return rate() * (costs_.pass(rows + 1, pos) - costs_.pass(rows, pos)) / costs_.pass(1, pos);
+}
+
+// Tokens in the time of a plain round, which always gives one.
+double TreeSpeculator::rate() const {
+  return std::max(tokens_ / time_, 1.0);
+}
+
+void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
+  if (first_) first_->accept(backend, round);
+  const int rows = static_cast<int>(round.rows.size());
+  for (const TokenEvent& token : round.tokens) {
+    lookup_.push(token.token);
+    for (int slot = std::max(own_, token.slot + 1); slot < rows; ++slot) {
+      if (round.rows[slot].parent == token.slot) {
+        odds_.learn(features_[slot], round.rows[slot].token == token.token);
+      }
+    }
+  }
+  own_ = kMaxRows;
+  tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
+  time_ = kRateKept * time_ + costs_.pass(rows, round.pos) / costs_.pass(1, round.pos);
+  if (until_fade_-- > 0) return;
+  until_fade_ = kFadeEvery;
+  odds_.fade();
+}
+
+}  // namespace specbound

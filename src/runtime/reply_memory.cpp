@@ -1,0 +1,88 @@
+#include "runtime/reply_memory.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "error.h"
+#include "runtime/file_output.h"
+#include "runtime/regular_file.h"
+#include "runtime/user_path.h"
+
+namespace specbound {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The file: this, then tokens as 32-bit numbers, the lowest byte first.
+constexpr std::string_view kMagic = "specbound replies 1\n";
+constexpr std::string_view kPrefix = "replies-";
+constexpr size_t kMostBytes = kMagic.size() + LookupMemory::kMostTokens * sizeof(int32_t);
+
+}  // namespace
+
+std::string reply_memory_path(const std::string& model_fingerprint) {
+  return user_path("XDG_STATE_HOME", ".local/state",
+                   std::string(kPrefix) + name_digits(model_fingerprint));
+}
+
+void read_reply_memory(const std::string& path, int vocab_size, LookupMemory& memory) {
+  std::error_code error;
+  if (path.empty() || !fs::exists(path, error)) return;
+  check_regular(path, kMostBytes);
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  const auto refuse = [&](const std::string& expected, const std::string& found) {
+    throw Error(ErrorCode::kFormat, format("%s: expected %s, found %s", printable(path).c_str(),
+                                           expected.c_str(), found.c_str()));
+  };
+  if (!file) refuse("a memory of replies", "a file that cannot be read");
+  if (!bytes.starts_with(kMagic)) refuse("a memory of replies", "something else");
+  bytes.erase(0, kMagic.size());
+  if (bytes.size() % sizeof(int32_t) != 0 ||
+      bytes.size() / sizeof(int32_t) > LookupMemory::kMostTokens) {
+    refuse("whole tokens", format("%zu bytes of them", bytes.size()));
+  }
+  std::vector<int32_t> tokens(bytes.size() / sizeof(int32_t));
+  std::memcpy(tokens.data(), bytes.data(), bytes.size());
+  for (const int32_t token : tokens) {
+    if (token == LookupMemory::kBetween || (token >= 0 && token < vocab_size)) continue;
+    refuse(format("tokens below %d", vocab_size), std::to_string(token));
+  }
+  memory.assign(tokens);
+}
+
+void write_reply_memory(const std::string& path, const LookupMemory& memory) {
+  if (path.empty()) return;
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  // Its owner's alone from the first byte on: write_file() keeps the permissions.
+  if (const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600); fd >= 0) close(fd);
+  const std::span<const int32_t> tokens = memory.index().text();
+  std::string bytes(kMagic);
+  bytes.append(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+  write_file(path, bytes);
+}
+
+uint64_t forget_replies() {
+  const fs::path folder = fs::path(reply_memory_path("")).parent_path();
+  std::error_code error;
+  uint64_t bytes = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (!entry.path().filename().string().starts_with(kPrefix)) continue;
+    const uintmax_t size = entry.file_size(error);
+    if (!fs::remove(entry.path(), error) || error) {
+      throw Error(ErrorCode::kFile, format("%s: cannot be deleted: %s", entry.path().c_str(),
+                                           error.message().c_str()));
+    }
+    bytes += size;
+  }
+  return bytes;
+}
+
+}  // namespace specbound
