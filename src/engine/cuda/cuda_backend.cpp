@@ -52,8 +52,6 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
                void* context) override;
   void prefill_rows(std::span<const int32_t> tokens) override;
   void prefill_logits(int first, int n, float* out) override;
-  void follow(int, int) override { SB_CHECK(false); }
-  void keep_path(int, int) override { SB_CHECK(false); }
   int kv_len(int layer) const override { return kv_lengths_.at(layer); }
   void skip_layers(int, int n, int pos, int from, int to) override {
     kv_lengths_.extend(pos, n, from, to);
