@@ -45,6 +45,9 @@ struct Attend {
   float* attended;      // (16, q_dim)
   RowsI8 quantized;  // q null: none. Else attended once more, quantized: n_in = q_dim, a multiple
                      // of 32; rows from n_rows to the end of the last panel become zero
+  // Null: row r follows the row before it, at position pass->pos + r. Else 0 <= pass->slot <=
+  // pass->pos, and K and V of the places from the root on are in the cache, or the pass's own.
+  const RowTree* tree = nullptr;
 };
 void attend_chunks(const Attend& p, Stream stream);   // heads.qkv, cache -> cache, parts
 void combine_chunks(const Attend& p, Stream stream);  // parts -> attended, quantized

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads, 4) combine_chunks_kernel(Attend p) {
   }
   auto* steps = block_shared<JoinStep>();  // (kJoinedHeads, kJoinedChunks)
   auto* largest = block_shared<float>(kJoinedHeads * kJoinedChunks * sizeof(JoinStep));
-  const int pos = p.pass->pos + row, n_chunks = pos / kAttentionChunk + 1;
+  const int pos = position_of(*p.pass, p.tree, row), n_chunks = pos / kAttentionChunk + 1;
   const int first_chunk = first_key(p.heads, pos) / kAttentionChunk;
   const int first_head = begin / head_dim;
   const int n_heads =

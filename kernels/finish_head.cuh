@@ -1,5 +1,5 @@
-// One head of one row, by one warp: bias, norm and rope in the CPU's order of operations, and a
-// position's key and value into the cache; which keys a row sees.
+// One head of one row, by one warp: bias, norm and rope in the CPU's order of operations, and its
+// key and value into the cache; where a row is, and which keys it sees.
 #pragma once
 
 #include "attention.h"
@@ -17,6 +17,11 @@ SPECBOUND_DEVICE int kv_dim_of(const Heads& heads) {
 // The first key that a row at `pos` sees.
 SPECBOUND_DEVICE int first_key(const Heads& heads, int pos) {
   return heads.window > 0 && pos >= heads.window ? pos - heads.window + 1 : 0;
+}
+
+// The position of row `row` of a pass.
+SPECBOUND_DEVICE int position_of(const Pass& pass, const RowTree* tree, int row) {
+  return tree == nullptr ? pass.pos + row : pass.pos - pass.slot + tree->depth[row];
 }
 
 // y (head_dim) = rope(norm(x + bias)) at position `pos`; bias and norm may be null. y is memory
@@ -67,20 +72,45 @@ SPECBOUND_DEVICE void finish_query(const Heads& heads, int row, int head, int po
               heads.q_norm, pos, y);
 }
 
-// Key and value of K/V head `head` of row `row` into the cache at `pos`; y (head_dim): scratch, as
-// above.
-SPECBOUND_DEVICE void store_key_value(const Heads& heads, int row, int head, int pos, float* y) {
+// Key `head` of row `row` as the matmul left it; its value is kv_dim behind it.
+SPECBOUND_DEVICE const float* key_of(const Heads& heads, int row, int head) {
   const size_t stride = static_cast<size_t>(q_dim_of(heads)) + 2 * kv_dim_of(heads);
-  const int n = heads.head_dim, first = head * n;
-  const float* k = heads.qkv + row * stride + q_dim_of(heads) + first;
-  const float* v = k + kv_dim_of(heads);
-  finish_head(heads, k, offset_or_null(heads.k_bias, first), heads.k_norm, pos, y);
+  return heads.qkv + row * stride + q_dim_of(heads) + head * heads.head_dim;
+}
+
+// The key k at position `pos`; y as above.
+SPECBOUND_DEVICE void finish_key(const Heads& heads, const float* k, int head, int pos, float* y) {
+  finish_head(heads, k, offset_or_null(heads.k_bias, head * heads.head_dim), heads.k_norm, pos, y);
+}
+
+// Number `d` of the value v as the cache has it.
+SPECBOUND_DEVICE uint16_t finished_value(const Heads& heads, const float* v, int head, int d) {
+  const int first = head * heads.head_dim;
+  return half_bits(heads.v_bias != nullptr ? v[d] + heads.v_bias[first + d] : v[d]);
+}
+
+// Where the cache has the key and the value of a place. The key's numbers are 16 apart.
+SPECBOUND_DEVICE uint16_t* key_at(const Heads& heads, int head, int place) {
+  const int n = heads.head_dim;
   const size_t begin = static_cast<size_t>(head) * heads.kv.n_ctx * n;
-  uint16_t* key = heads.kv.k + begin + static_cast<size_t>(pos / 16) * n * 16 + pos % 16;
-  uint16_t* value = heads.kv.v + begin + static_cast<size_t>(pos) * n;
-  for (int d = lane_index(); d < n; d += kWarp) {
+  return heads.kv.k + begin + static_cast<size_t>(place / 16) * n * 16 + place % 16;
+}
+SPECBOUND_DEVICE uint16_t* value_at(const Heads& heads, int head, int place) {
+  const int n = heads.head_dim;
+  const size_t begin = static_cast<size_t>(head) * heads.kv.n_ctx * n;
+  return heads.kv.v + begin + static_cast<size_t>(place) * n;
+}
+
+// Key and value of K/V head `head` of row `row`, at position `pos`, into the cache at `place`; y
+// (head_dim): scratch, as above.
+SPECBOUND_DEVICE void store_key_value(const Heads& heads, int row, int head, int pos, int place,
+                                      float* y) {
+  const float *k = key_of(heads, row, head), *v = k + kv_dim_of(heads);
+  finish_key(heads, k, head, pos, y);
+  uint16_t *key = key_at(heads, head, place), *value = value_at(heads, head, place);
+  for (int d = lane_index(); d < heads.head_dim; d += kWarp) {
     key[static_cast<size_t>(d) * 16] = half_bits(y[d]);
-    value[d] = half_bits(heads.v_bias != nullptr ? v[d] + heads.v_bias[first + d] : v[d]);
+    value[d] = finished_value(heads, v, head, d);
   }
   __syncwarp();
 }

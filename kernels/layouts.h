@@ -25,6 +25,15 @@ struct Pass {
   int32_t slot = 0;  // row r's hidden state is H[slot + r]; all other rows of a pass begin at 0
 };
 
+// Which rows of a decode pass follow which, where they are no chain (engine/row_paths.h): in device
+// memory as well. The round's root is at pos - slot of the pass, be that p. Row r is at position
+// p + depth[r], its K and V go to place pos + r of the cache, and the key and value that it sees at
+// position p + d are those of place p + number d of path[r].
+struct RowTree {
+  uint64_t path[kMaxDecodeRows];  // ascending slots, 4 bits each, number 0 the lowest
+  uint8_t depth[kMaxDecodeRows];
+};
+
 // Weights W (n_out, n_in) for INT8 rows, in fragment order. Q8_0: a tile of 16 outputs by a block
 // of 32 k is 512 bytes, 16 a lane, as one operand of mma_16x8x32. Lane 4 g + t holds k 8 t ..
 // 8 t + 3 (of the block) of output g (of the tile), the same of output g + 8, then k 8 t + 4 ..

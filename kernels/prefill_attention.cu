@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads) store_heads_kernel(PrefillArguments 
     finish_query(heads, row, head, pos, y);
     store_query(a, row, head, y);
   } else if (head < heads.n_heads + heads.n_kv_heads) {
-    store_key_value(heads, row, head - heads.n_heads, pos, y);
+    store_key_value(heads, row, head - heads.n_heads, pos, pos, y);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "attention.h"
 #include "engine/cpu/kernels.h"
+#include "engine/row_paths.h"
 #include "numerics/exact_math.h"
 #include "numerics/half.h"
 #include "simt/rig.h"
@@ -33,7 +34,7 @@ struct HeadShape {
 };
 
 // A layer's weights, the K/V cache of `n_ctx` positions, and the matmul's results for `n_rows` rows
-// at position `pos`. Positions from `pos` on hold NaN in the cache.
+// whose place is `pos` and on. Places from `pos` on hold NaN in the cache.
 class HeadProblem {
  public:
   static constexpr uint16_t kNanHalf = 0x7e01;
@@ -86,8 +87,21 @@ class HeadProblem {
     return (static_cast<size_t>(head) * n_ctx + p) * shape.head_dim + d;
   }
 
+  // The rows are those of slots slot.. of a round.
+  HeadProblem& in_tree(const RowPaths& rows, int first_slot) {
+    tree = true;
+    paths = rows;
+    slot = first_slot;
+    return *this;
+  }
+  int root() const { return pos - slot; }
+  int position(int row) const { return tree ? root() + paths[slot + row].depth : pos + row; }
+
   HeadShape shape;
   int n_ctx, pos, n_rows;
+  bool tree = false;
+  RowPaths paths;
+  int slot = 0;
   std::vector<float> qkv, q_bias, k_bias, v_bias, q_norm, k_norm, cosine, sine;
   std::vector<uint16_t> k, v;  // as layouts.h has them
 };
@@ -129,14 +143,18 @@ inline HeadResult attend_on_cpu(const HeadProblem& p, Isa isa = best_isa()) {
     for (int row = 0; row < p.n_rows; ++row) {
       const float* k_row = &p.qkv[static_cast<size_t>(row) * p.stride() + s.q_dim() + h * n];
       std::vector<float> k(k_row, k_row + n), v(k_row + s.kv_dim(), k_row + s.kv_dim() + n);
-      finish(k.data(), s.bias ? &p.k_bias[h * n] : nullptr, p.k_norm, p.pos + row);
+      finish(k.data(), s.bias ? &p.k_bias[h * n] : nullptr, p.k_norm, p.position(row));
       for (int i = 0; s.bias && i < n; ++i) v[i] += p.v_bias[h * n + i];
       kernels.store_kv(k.data(), v.data(), n, p.pos + row, head);
       for (int g = 0; g < s.group(); ++g) {
         const size_t first = static_cast<size_t>(h * s.group() + g) * n;
         const size_t at = static_cast<size_t>(row) * s.q_dim() + first;
-        finish(&out.q[at], s.bias ? &p.q_bias[first] : nullptr, p.q_norm, p.pos + row);
-        queries.push_back({&out.q[at], &out.attended[at], p.pos + row, s.first_key(p.pos + row)});
+        const int pos = p.position(row);
+        finish(&out.q[at], s.bias ? &p.q_bias[first] : nullptr, p.q_norm, pos);
+        queries.push_back({&out.q[at], &out.attended[at], pos, s.first_key(pos)});
+        if (!p.tree || p.paths[p.slot + row].straight) continue;
+        queries.back().path = p.paths[p.slot + row].slots.data();
+        queries.back().root = p.root();
       }
     }
     std::vector<float> scratch(queries.size() * (v_stride + 2));
@@ -195,6 +213,19 @@ class HeadBuffers {
   simt::DeviceBuffer<float> qkv_, q_bias_, k_bias_, v_bias_, q_norm_, k_norm_, cosine_, sine_;
 };
 
+// The rows of a problem's pass as the device has them.
+inline kernels::RowTree row_tree(const HeadProblem& p) {
+  kernels::RowTree tree{};
+  for (int row = 0; row < p.n_rows; ++row) {
+    const RowPath& path = p.paths[p.slot + row];
+    tree.depth[row] = static_cast<uint8_t>(path.depth);
+    for (int d = 0; d <= path.depth; ++d) {
+      tree.path[row] |= static_cast<uint64_t>(path.slots[d]) << (4 * d);
+    }
+  }
+  return tree;
+}
+
 // What a decode pass leaves.
 struct PassResult {
   std::vector<float> attended, d;
@@ -207,7 +238,9 @@ inline PassResult attend(const HeadProblem& p, bool quantize = false, int contex
   const int q_dim = p.shape.q_dim(), chunks = p.n_ctx / kernels::kAttentionChunk;
   const int rows = kernels::kMaxDecodeRows;
   HeadBuffers buffers(p);
-  const simt::DeviceBuffer<kernels::Pass> pass = pass_of(p.n_rows, p.pos);
+  const simt::DeviceBuffer<kernels::Pass> pass(
+      std::vector<kernels::Pass>{{p.n_rows, p.pos, p.slot}});
+  const simt::DeviceBuffer<kernels::RowTree> tree(std::vector<kernels::RowTree>{row_tree(p)});
   simt::DeviceBuffer<float> states(static_cast<size_t>(rows) * p.shape.n_heads * chunks * 2);
   simt::DeviceBuffer<float> outputs(static_cast<size_t>(chunks) * rows * q_dim);
   simt::DeviceBuffer<float> attended(static_cast<size_t>(rows) * q_dim);
@@ -222,6 +255,7 @@ inline PassResult attend(const HeadProblem& p, bool quantize = false, int contex
                     attended.data(),
                     {q_dim, nullptr, nullptr}};
   if (quantize) a.quantized = {q_dim, q.data(), d.data()};
+  if (p.tree) a.tree = tree.data();
   kernels::attend_chunks(a, simt::stream());
   kernels::combine_chunks(a, simt::stream());
   PassResult out{attended.read(), d.read(), q.read(), buffers.k.read(), buffers.v.read()};
@@ -243,6 +277,7 @@ inline void check_against_cpu(const HeadProblem& p) {
   CAPTURE(p.shape.window);
   CAPTURE(p.shape.softcap);
   CAPTURE(p.pos);
+  CAPTURE(p.slot);
   CAPTURE(p.n_rows);
   const HeadResult expected = attend_on_cpu(p);
   const PassResult found = attend(p);

@@ -78,6 +78,7 @@ set(attended "decode attention has the CPU's bits: head sizes, groups, biases, n
 set(many_queries "decode attention: more queries of a K/V head than keys are staged for at once")
 set(many_chunks "decode attention: more chunks than are joined at once")
 set(windows "decode attention: windows smaller and larger than chunks, at their borders")
+set(trees "decode attention of trees has the CPU's bits, within a chunk and across chunks")
 set(prefilled "prefill attention: head sizes, groups, biases, norms, pairings")
 set(spoiled "prefill attention: what is infinite or NaN spoils the rows that see it, no others")
 
@@ -134,6 +135,14 @@ simt_fault(steps_overwritten
   REPLACEMENT ""
   CAUGHT_BY ${many_chunks})
 
+# Keys that the block of the next chunk is storing just now.
+simt_fault(keys_of_another_block
+  SOURCE kernels/attention.cu
+  TEST attention_tree_test
+  TEXT "half_bits(y[d]);"
+  REPLACEMENT "key_at(heads, c.kv_head, place)[16 * d];"
+  CAUGHT_BY ${trees})
+
 simt_fault(prefill_tile_overwritten
   SOURCE kernels/prefill_attention.cu
   TEXT "__syncthreads();  // the tile has been read"
@@ -179,6 +188,13 @@ simt_fault(quantize_wrong_lane
   TEXT "shuffle_xor(largest, step)"
   REPLACEMENT "shuffle_xor(largest, 2 * step)"
   CAUGHT_BY ${norms})
+
+simt_fault(key_of_a_sibling
+  SOURCE kernels/attention.cu
+  TEST attention_tree_test
+  TEXT "shuffle(odd, place / 2)"
+  REPLACEMENT "shuffle(odd, lane)"
+  CAUGHT_BY ${trees} "a row of a tree has the bits that it has in a chain, alone and among others")
 
 simt_fault(product_wrong_row
   SOURCE kernels/matmul_int8.cuh
@@ -233,6 +249,13 @@ simt_fault(penalty_of_another_token
   TEXT "token == id[j]"
   REPLACEMENT "token == id[0] + j"
   CAUGHT_BY ${penalties})
+
+simt_fault(value_of_another_path
+  SOURCE kernels/attention.cu
+  TEST attention_tree_test
+  TEXT "place_of(c, c.tree->path[row], key)"
+  REPLACEMENT "place_of(c, c.tree->path[row ^ 1], key)"
+  CAUGHT_BY ${trees} "a row of a tree does not see its siblings, whatever they are")
 
 # ---- one too many ----
 
