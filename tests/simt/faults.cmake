@@ -257,6 +257,12 @@ simt_fault(value_of_another_path
   REPLACEMENT "place_of(c, c.tree->path[row ^ 1], key)"
   CAUGHT_BY ${trees} "a row of a tree does not see its siblings, whatever they are")
 
+simt_fault(kept_row_left_out
+  SOURCE kernels/keep_path.cu
+  TEXT "first += kInFlight"
+  REPLACEMENT "first += kInFlight + 1"
+  CAUGHT_BY "the keys and values of a path go to its positions, and nothing else changes")
+
 # ---- one too many ----
 
 simt_fault(zero_row_too_long

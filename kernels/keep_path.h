@@ -1,0 +1,20 @@
+// Keys and values of a path through a tree of rows to their positions, at all layers: what stays of
+// a round.
+#pragma once
+
+#include "layouts.h"
+#include "stream.h"
+
+namespace specbound::kernels {
+
+struct KeepPath {
+  KvLayer kv;         // of the first layer
+  size_t next_layer;  // numbers from a layer's K to the next one's, from V to V
+  int n_layers, n_kv_heads, head_dim;
+  int root;       // a place; root + depth < kv.n_ctx
+  int depth;      // 1..15, of the path's last row
+  uint64_t path;  // as one of RowTree: what is at place root + its number d goes to root + d
+};
+void keep_path(const KeepPath& p, Stream stream);
+
+}  // namespace specbound::kernels
