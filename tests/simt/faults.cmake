@@ -521,3 +521,19 @@ engine_fault(draw_of_another_row
   TEXT "sampler_.take(draws_[slot], at)"
   REPLACEMENT "sampler_.take(draws_[0], at)"
   CAUGHT_BY "CUDA engine, the loop: the CPU's events under every sampling, one wait a check")
+
+# A row that follows what one of the round before followed.
+engine_fault(path_of_the_last_round
+  SOURCE src/engine/cuda/cuda_backend.cpp
+  TEST cuda_tree_host_test
+  TEXT "paths_.reset(slot);"
+  REPLACEMENT ""
+  CAUGHT_BY "CUDA engine, trees: an embedded row follows all before it again")
+
+# A chain by its first row.
+engine_fault(tree_run_as_chain
+  SOURCE src/engine/cuda/cuda_backend.cpp
+  TEST cuda_tree_host_test
+  TEXT "is_tree(slot, n)};"
+  REPLACEMENT "is_tree(slot, 1)};"
+  CAUGHT_BY "CUDA engine, trees: rounds of every number of rows around the border of a chunk")

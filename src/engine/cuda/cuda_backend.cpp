@@ -22,6 +22,7 @@ namespace {
 struct Stretch {
   int from, to;
   int context;  // positions that attention's grid has room for
+  bool tree;    // chains have kernels that know of none
   auto operator<=>(const Stretch&) const = default;
 };
 
@@ -37,6 +38,7 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
   std::string description() const override;
   std::string device() const override;
   void embed(int slot, int32_t token) override;
+  void follow(int slot, int parent) override { paths_.follow(slot, parent); }
   void run_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
@@ -56,6 +58,7 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
   void skip_layers(int, int n, int pos, int from, int to) override {
     kv_lengths_.extend(pos, n, from, to);
   }
+  void keep_path(int pos, int slot) override;
   void truncate(int len) override { kv_lengths_.truncate(len); }
   void restore(int len) override { kv_lengths_.restore(len); }
   void wait() override { device_->synchronize(); }
@@ -67,6 +70,7 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
 
  private:
   void check_rows(int slot, int n) const;
+  bool is_tree(int slot, int n) const;
   void store_pass(int slot, int n, int pos) const;
   void embed_pending(int slot, int n) const;
   void prefill_chunk(std::span<const int32_t> tokens, bool kv_only);
@@ -92,6 +96,7 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
   int prefilled_rows_ = 0;                    // of work_.prefill_h, that went through all layers
   PinnedMemory<float> hidden_;                // (kMaxRows, dim): what hidden() gave last
   std::array<int32_t, kMaxRows> tokens_{};    // [slot] embedded last
+  RowPaths paths_;                            // of the same rows
   // [slot] not on the device yet: the pass through layer 1 embeds its rows itself.
   mutable std::array<bool, kMaxRows> pending_{};
 };
@@ -145,13 +150,25 @@ void CudaBackend::embed(int slot, int32_t token) {
   check_rows(slot, 1);
   SB_CHECK(token >= 0 && token < config_.vocab_size);
   tokens_[slot] = token;
+  paths_.reset(slot);
   pending_[slot] = true;
+}
+
+// Whether one of the rows is not straight.
+bool CudaBackend::is_tree(int slot, int n) const {
+  bool tree = false;
+  for (int i = slot; i < slot + n; ++i) tree |= !paths_[i].straight;
+  return tree;
 }
 
 // The pass of rows slot.., and their tokens.
 void CudaBackend::store_pass(int slot, int n, int pos) const {
-  PassState state{{n, pos, slot}, {}};
+  PassState state{{n, pos, slot}, {}, {}};
   std::copy_n(tokens_.begin() + slot, n, state.tokens);
+  for (int i = 0; i < n; ++i) {
+    state.tree.path[i] = packed_path(paths_[slot + i]);
+    state.tree.depth[i] = static_cast<uint8_t>(paths_[slot + i].depth);
+  }
   store_value(*device_, pass_.data(), state);
 }
 
@@ -184,12 +201,19 @@ void CudaBackend::run_layers(int slot, int n, int pos, int from, int to) {
     embed_pending(slot, n);
   }
   store_pass(slot, n, pos);
-  const Stretch stretch{from, to, grid_context(pos + n)};
+  const Stretch stretch{from, to, grid_context(pos + n), is_tree(slot, n)};
+  SB_CHECK(!stretch.tree || pos >= slot);
   graphs_.run(stretch, [&] {
     const PassState* state = pass_.data();
     if (from == 1) forward_.embed(&state->pass, state->tokens, kMaxRows, work_.h.data());
-    forward_.decode(&state->pass, from, to, stretch.context);
+    forward_.decode(&state->pass, stretch.tree ? &state->tree : nullptr, from, to, stretch.context);
   });
+}
+
+void CudaBackend::keep_path(int pos, int slot) {
+  check_rows(slot, 1);
+  kv_.keep_path(pos, paths_[slot]);
+  kv_lengths_.truncate(pos + paths_[slot].depth + 1);
 }
 
 void CudaBackend::logits(int slot, int n, float* out) {

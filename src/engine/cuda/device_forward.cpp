@@ -47,7 +47,8 @@ void DeviceForward::add_normed(const kernels::Pass* pass, int max_rows, const fl
       device_.stream());
 }
 
-void DeviceForward::decode(const kernels::Pass* pass, int from, int to, int context) const {
+void DeviceForward::decode(const kernels::Pass* pass, const kernels::RowTree* tree, int from,
+                           int to, int context) const {
   const kernels::Stream stream = device_.stream();
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   constexpr int kRows = kernels::kMaxDecodeRows;
@@ -71,6 +72,7 @@ void DeviceForward::decode(const kernels::Pass* pass, int from, int to, int cont
     // bias, q/k norm, rope; K and V into the cache; attended = softmax(cap(q K scale)) V
     kernels::Attend attend{};
     attend.pass = pass;
+    attend.tree = tree;
     attend.heads = heads(w, l);
     attend.context = context;
     attend.part_states = work_.part_states.data();

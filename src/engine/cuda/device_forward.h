@@ -18,6 +18,7 @@ namespace specbound {
 struct PassState {
   kernels::Pass pass;
   int32_t tokens[kMaxRows];  // of the pass's rows
+  kernels::RowTree tree;     // read where one of them is not straight
 };
 
 class DeviceForward {
@@ -34,9 +35,10 @@ class DeviceForward {
 
   // h (slots, dim): rows pass->slot.. become the embeddings of `tokens` (n_rows).
   void embed(const kernels::Pass* pass, const int32_t* tokens, int max_rows, float* h) const;
-  // H[pass->slot..] through layers from..to; attention's grid is made for `context` positions,
-  // which pass->pos + n_rows may not exceed.
-  void decode(const kernels::Pass* pass, int from, int to, int context) const;
+  // H[pass->slot..] through layers from..to; null for a tree: all rows are straight. Attention's
+  // grid is made for `context` positions, which pass->pos + n_rows may not exceed.
+  void decode(const kernels::Pass* pass, const kernels::RowTree* tree, int from, int to,
+              int context) const;
   // The n_rows rows of workspace.prefill_h, multiplied by `x`, through all layers. With kv_only the
   // last one stops at its K/V: no one reads the rows after it.
   void prefill(const kernels::Pass* pass, int n_rows, bool kv_only, PrefillMatmuls& x) const;

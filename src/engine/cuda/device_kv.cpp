@@ -6,6 +6,7 @@
 #include "engine/cuda/workspace.h"
 #include "error.h"
 #include "kernels/gather_kv.h"
+#include "kernels/keep_path.h"
 
 namespace specbound {
 namespace {
@@ -14,8 +15,16 @@ constexpr int kReach = 1024;  // positions whose angles are uploaded together
 
 }  // namespace
 
+uint64_t packed_path(const RowPath& row) {
+  static_assert(kMaxRows == kernels::kMaxDecodeRows && kMaxRows * 4 == 64);
+  uint64_t path = 0;
+  for (int d = 0; d <= row.depth; ++d) path |= static_cast<uint64_t>(row.slots[d]) << (4 * d);
+  return path;
+}
+
 DeviceKv::DeviceKv(Device& device, const ModelConfig& config, int n_ctx)
     : device_(device),
+      n_layers_(config.n_layers),
       n_kv_heads_(config.n_kv_heads),
       head_dim_(config.head_dim),
       n_ctx_(padded_context(n_ctx)),
@@ -35,6 +44,20 @@ void DeviceKv::read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_
   device_.synchronize();
   std::copy_n(k_read, k.size(), k.data());
   std::copy_n(v_read, v.size(), v.data());
+}
+
+void DeviceKv::keep_path(int pos, const RowPath& row) const {
+  if (row.straight) return;
+  kernels::KeepPath keep{};
+  keep.kv = layer(1);
+  keep.next_layer = static_cast<size_t>(keep.kv.v - keep.kv.k) * 2;
+  keep.n_layers = n_layers_;
+  keep.n_kv_heads = n_kv_heads_;
+  keep.head_dim = head_dim_;
+  keep.root = pos;
+  keep.depth = row.depth;
+  keep.path = packed_path(row);
+  kernels::keep_path(keep, device_.stream());
 }
 
 DeviceRope::DeviceRope(Device& device, const ModelConfig& config, const float* factors, int n_ctx)

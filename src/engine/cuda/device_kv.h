@@ -7,10 +7,14 @@
 
 #include "engine/cpu/rope.h"
 #include "engine/cuda/device.h"
+#include "engine/row_paths.h"
 #include "kernels/layouts.h"
 #include "model/config.h"
 
 namespace specbound {
+
+// A path as kernels::RowTree has it.
+uint64_t packed_path(const RowPath& row);
 
 class DeviceKv {
  public:
@@ -19,11 +23,14 @@ class DeviceKv {
   kernels::KvLayer layer(int layer) const;
   // Waits. K and V (kv_dim each) of a position.
   void read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const;
+  // K and V of the path to `row`, in a round whose root is at `pos`, move to their positions at
+  // every layer.
+  void keep_path(int pos, const RowPath& row) const;
   size_t bytes() const { return data_.bytes(); }  // of keys and values
 
  private:
   Device& device_;
-  int n_kv_heads_, head_dim_, n_ctx_;
+  int n_layers_, n_kv_heads_, head_dim_, n_ctx_;
   DeviceMemory<uint16_t> data_;
   PinnedMemory<uint16_t> read_;  // (2, kv_dim)
 };
