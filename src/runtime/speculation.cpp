@@ -95,6 +95,7 @@ void Speculation::take_tree() {
   tree_.emplace(specbound_ ? &*specbound_ : nullptr,
                 options_.remember.value_or(false) ? &memory_ : nullptr, width, controls());
   if (row_costs_) tree_->set_costs(*row_costs_);
+  if (specbound_) take_switch();  // what heads cost is not measured beforehand
 }
 
 void Speculation::take_switch() {

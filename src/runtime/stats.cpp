@@ -17,6 +17,8 @@ std::optional<double> rate(double count, double seconds) {
 }
 
 // "1 token", "2 tokens"
+constexpr int kTellingTokens = 16;  // of a reply, that a speedup is told of
+
 std::string count(int n, const char* one) {
   return format("%d %s%s", n, one, n == 1 ? "" : "s");
 }
@@ -110,7 +112,10 @@ std::optional<double> ReplyStats::plain_tokens_per_second() const {
 }
 
 std::optional<double> ReplyStats::speedup() const {
+  const Counters& c = generated.counters;
   if (!generated.speculated || generated.plain_rounds < PlainRate::kEnough) return std::nullopt;
+  // No draft came to anything, or so few tokens that one slow round decides.
+  if (c.accepted_tokens == 0 || c.decoded_tokens < kTellingTokens) return std::nullopt;
   const auto speed = decode_tokens_per_second(), plain = plain_tokens_per_second();
   if (!speed || !plain) return std::nullopt;
   return rate(*speed, *plain);

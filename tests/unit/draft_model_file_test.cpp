@@ -135,7 +135,7 @@ TEST_CASE("flags of a draft model, and those that do not go together") {
     return expect_error(ErrorCode::kUsage, [&] { parse(std::move(arguments)).check(); });
   };
   check_mentions(refusal({"--speculator", "draft"}), {"needs --model-draft (-md) FILE"});
-  check_mentions(refusal({"-md", "a.gguf"}), {"needs --speculator draft, found specbound"});
+  check_mentions(refusal({"-md", "a.gguf"}), {"needs --speculator draft, found auto"});
   check_mentions(refusal({"--accept", "rejection", "--speculator", "ngram"}),
                  {"--accept rejection: needs --speculator draft, found ngram"});
 }

@@ -122,6 +122,7 @@ TEST_CASE("n-gram drafts go on into themselves, up to the width, and stop before
     limits.ends = [end](std::span<const int32_t> all) { return all.back() == end; };
     round.start(limits);
     const DraftEnd why = ngram.draft(round);
+    round.history(round.newest());  // which then stands in the text
     return std::pair(std::vector<int32_t>(text.begin() + static_cast<long>(n), text.end()), why);
   };
   using Tokens = std::vector<int32_t>;

@@ -128,7 +128,7 @@ TEST_CASE("layerskip and adadecode take the heads of a file that are where they 
   check_mentions(refused({"layerskip", "--head", "chained"}, kLayers, path), {"--head chained"});
 }
 
-TEST_CASE("draft-verify and hybrid say what they are") {
+TEST_CASE("draft-verify and auto say what they are") {
   CHECK(described({"draft-verify"}) ==
         "speculation on: draft-verify, the model without layers 3,5,7,9,11,13 of 16, up to 8 rows, "
         "threshold 0.6 at first");
@@ -147,16 +147,29 @@ TEST_CASE("draft-verify and hybrid say what they are") {
     check_mentions(parsed.err, {"--skip-layers: expected ascending layers like 2,4,6 or 1-10, f"});
   }
   CHECK(!make({"draft-verify", "--w-max", "1"})->active());
-  CHECK(described({"hybrid"}) ==
-        "speculation on: hybrid with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
-        "alpha 0.2, tau 0.55, at first (controller), then prompt lookup of up to 3 tokens");
-  CHECK(std::string(make({"hybrid"})->speculator()->name()) == "hybrid");
+  CHECK(described({"auto"}) ==
+        "speculation on: auto, a tree of lookups, up to 16 rows (controller)");
+  CHECK(described({"auto", "--head", "lens"}) ==
+        "speculation on: auto with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
+        "alpha 0.2, tau 0.55, at first (controller), lookups beside and behind");
+  CHECK(described({"auto", "--controller", "off"}) ==
+        "speculation on: auto, a tree of lookups, up to 8 rows");
+  CHECK(described({"auto", "--w-max", "4"}) ==
+        "speculation on: auto, a tree of lookups, up to 4 rows (controller)");
+  CHECK(!make({"auto", "--w-max", "1"})->active());
+  CHECK(std::string(make({"auto"})->speculator()->name()) == "auto");
+  CHECK(make({"auto"})->drafter() == "lookup");
+  CHECK(SpeculationOptions().speculator == "auto");
+  // The paper's setting is exits alone.
+  CHECK(std::string(make({"auto", "--preset", "paper", "--head", "lens"})->speculator()->name()) ==
+        "specbound");
   CHECK(parse({"--speculator", "guess"}).status != 0);
 }
 
 TEST_CASE("settings change where rows leave early, presets where SpecBound drafts") {
-  for (const char* name : {"layerskip", "adadecode", "hybrid"}) {
-    const auto s = make({name});
+  for (const char* name : {"layerskip", "adadecode", "auto"}) {
+    const bool tree = std::string(name) == "auto";
+    const auto s = tree ? make({name, "--head", "lens"}) : make({name});
     SpecBoundParams params = s->params();
     params.w_max = 3;
     params.width_bound = true;
@@ -165,9 +178,9 @@ TEST_CASE("settings change where rows leave early, presets where SpecBound draft
     CHECK(std::string(s->speculator()->name()) == name);
     CHECK(s->speculator()->drafter().width() == 3);
     CHECK(s->specbound()->params().tau == 0.25f);
-    if (std::string(name) == "hybrid") {
+    if (tree) {
       s->choose(Preset::kPaper);
-      CHECK(std::string(s->speculator()->name()) == name);
+      CHECK(std::string(s->speculator()->name()) == "specbound");
       CHECK(s->speculator()->drafter().width() == 8);
     } else {
       check_mentions(expect_error(ErrorCode::kUsage, [&] { s->choose(Preset::kPaper); }),
@@ -224,8 +237,9 @@ TEST_CASE("every drafter gives the plain text and the plain bits") {
                                      {"layerskip", "--exit-layer", "15"},
                                      {"adadecode", "--tau", "0"},
                                      {"adadecode", "--head", "lens", "--tau", "0.02"},
-                                     {"hybrid", "--tau", "0.02"},
-                                     {"hybrid", "--head", "lens", "--tau", "1"},
+                                     {"auto", "--tau", "0.02"},
+                                     {"auto", "--head", "lens", "--tau", "1"},
+                                     {"auto", "--remember", "on"},
                                      {"draft-verify", "--tau", "0"},
                                      {"draft-verify", "--skip-layers", "1-15", "--tau", "0"}}) {
     Arguments all = arguments;

@@ -195,7 +195,7 @@ TEST_CASE("spec-bench: who drafts, and how tokens are picked") {
     for (const SpecBenchDrafter& d : spec_bench_drafters(options)) out += d.name + " ";
     return out;
   };
-  CHECK(names() == "plain specbound ");
+  CHECK(names() == "plain auto ");
   options.compare = "specbound,paper,ngram,plain";
   flags.settings = {"eager: --tau 0.9 --w-max 5"};
   CHECK(names() == "plain specbound paper ngram eager ");

@@ -526,7 +526,7 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
     std::vector<std::string> flags = {"--head", heads[seed % 6]};
     if (control) {
       flags.insert(flags.end(),
-                   {"--controller", "on", "--speculator", seed % 2 ? "hybrid" : "specbound"});
+                   {"--controller", "on", "--speculator", seed % 2 ? "auto" : "specbound"});
     } else {
       flags.insert(flags.end(), {"--tau", "0.01", "--controller", "off"});
     }

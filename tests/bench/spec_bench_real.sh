@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Spec-Bench on real models: speculation as it comes (auto, no file beside the model), with replies
+# remembered from question to question, and prompt lookup, against plain decoding of the same
+# questions in the same process; greedy and at temperature 0.7. SmolLM2 with all 480 questions takes
+# about 40 minutes on two cores.
+#
+#   tests/bench/spec_bench_real.sh [--models NAME...] [--questions N...] [--threads N...]
+#                                  [--temperatures T...] [--output FILE]
+#
+# Writes tests/bench/results/spec_bench_real.json. Leave the machine alone while it runs.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+RANDOM_MODEL=none source "$here/prepare.sh" specbound
+exec python3 "$here/spec_bench_real.py" --specbound "$program" "$@"

@@ -1,0 +1,251 @@
+// Lookup: continuations against a search of the whole text, the memory of replies, and the odds of
+// what was found.
+#include "decode/lookup.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "tiny_gguf.h"
+
+namespace lookup_test {
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+using Text = std::vector<int32_t>;
+using Found = std::array<Continuation, LookupIndex::kMost>;
+
+Text random_text(int n, int vocabulary, uint64_t seed) {
+  TinyRandom random(seed);
+  Text text(n);
+  for (int32_t& token : text) token = static_cast<int32_t>(random.next() % vocabulary);
+  return text;
+}
+
+// The longest match behind which each token came, in all of `text`.
+std::map<int32_t, int> search(const Text& text, std::span<const int32_t> context) {
+  std::map<int32_t, int> longest;
+  for (size_t place = 1; place < text.size(); ++place) {
+    int length = 0;
+    const int most = std::min<int>(LookupIndex::kLongest, std::min(place, context.size()));
+    while (length < most &&
+           text[place - 1 - length] == context[context.size() - 1 - static_cast<size_t>(length)]) {
+      ++length;
+    }
+    if (length > 0) longest[text[place]] = std::max(longest[text[place]], length);
+  }
+  return longest;
+}
+
+std::vector<Continuation> find(const LookupIndex& index, const Text& context) {
+  Found found;
+  const int n = index.find(context, found);
+  return {found.begin(), found.begin() + n};
+}
+
+// Orders of 1, 2 and 4 tokens.
+int order(int length) {
+  return length >= 4 ? 4 : length >= 2 ? 2 : 1;
+}
+
+}  // namespace
+
+TEST_CASE("lookup: continuations are those of a search, the longest matches first") {
+  for (const int vocabulary : {2, 5, 30}) {
+    CAPTURE(vocabulary);
+    LookupIndex index;
+    TinyRandom random(vocabulary);
+    Text text;
+    int several = 0;
+    for (int step = 0; step < 1500; ++step) {
+      if (step % 100 == 99) {  // another text, of which the front may be the old one's
+        text.resize(random.next() % text.size());
+        const Text more = random_text(20, vocabulary, random.next());
+        text.insert(text.end(), more.begin(), more.end());
+        index.assign(text);
+      } else {
+        text.push_back(static_cast<int32_t>(random.next() % vocabulary));
+        index.push(text.back());
+      }
+      // Behind the text itself, and behind a draft or two.
+      Text context = text;
+      for (uint64_t drafts = random.next() % 3; drafts > 0; --drafts) {
+        context.push_back(static_cast<int32_t>(random.next() % vocabulary));
+      }
+      const std::map<int32_t, int> all = search(text, context);
+      const std::vector<Continuation> found = find(index, context);
+      REQUIRE(found.empty() == all.empty());
+      std::set<int32_t> tokens;
+      for (size_t i = 0; i < found.size(); ++i) {
+        const Continuation& c = found[i];
+        REQUIRE(tokens.insert(c.token).second);
+        REQUIRE(all.contains(c.token));
+        // A constant number of places is looked at: a longer match may lie further back.
+        REQUIRE(c.length <= all.at(c.token));
+        REQUIRE((c.count >= 1 && c.count <= c.total));
+        if (i > 0) {
+          const Continuation& before = found[i - 1];
+          REQUIRE(order(before.length) >= order(c.length));
+          if (order(before.length) == order(c.length)) REQUIRE(before.length >= c.length);
+        }
+      }
+      several += found.size() > 1;
+    }
+    CHECK(several > 100);
+  }
+}
+
+TEST_CASE("lookup: counts are of the places of one order") {
+  LookupIndex index;
+  // 7 8 9 twice before 1, once before 2; 9 alone before 3 as well.
+  const Text text = {7, 8, 9, 1, 0, 7, 8, 9, 2, 0, 7, 8, 9, 1, 5, 9, 3, 7, 8, 9};
+  index.assign(text);
+  const std::vector<Continuation> found = find(index, text);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].token == 1);
+  CHECK(found[0].length == 3);
+  CHECK(found[0].count == 2);
+  CHECK(found[0].total == 3);
+  CHECK(found[1].token == 2);
+  CHECK(found[1].count == 1);
+  CHECK(found[2].token == 3);
+  CHECK(found[2].length == 1);
+  CHECK(found[2].total == 1);
+  CHECK(find(index, {4}).empty());
+  CHECK(find(LookupIndex(), text).empty());
+}
+
+TEST_CASE("lookup: 32,768 tokens are indexed in well under 20 ms") {
+  const Text text = random_text(32768, 5000, 1);
+  LookupIndex index;
+  const auto begin = std::chrono::steady_clock::now();
+  index.assign(text);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  CHECK(index.text().size() == text.size());
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  CHECK(took.count() < 0.2);  // ten times the bound: the machine may be busy, and tests are at -O0
+#else
+  MESSAGE("SKIP the time bound: it holds for Release builds without sanitizers");
+#endif
+}
+
+TEST_CASE("lookup: replies go to the memory when another text begins, prompts do not") {
+  LookupMemory memory;
+  Lookup lookup(&memory);
+  const auto remembered = [&] {
+    const std::span<const int32_t> text = memory.index().text();
+    return Text(text.begin(), text.end());
+  };
+  constexpr int32_t kEnd = LookupMemory::kBetween;
+  lookup.begin(Text{1, 2, 3});
+  for (const int32_t token : {4, 5}) lookup.push(token);
+  CHECK(remembered().empty());
+  lookup.begin(Text{1, 2, 3, 4, 5, 6});  // the conversation goes on
+  lookup.push(7);
+  CHECK(remembered().empty());
+  lookup.begin(Text{1, 9});
+  // What the second prompt added stands behind the first reply: nobody tells it apart.
+  CHECK(remembered() == Text{4, 5, 6, kEnd, 7, kEnd});
+  lookup.push(8);
+  lookup.forget();
+  CHECK(remembered() == Text{4, 5, 6, kEnd, 7, kEnd, 8, kEnd});
+  lookup.forget();
+  CHECK(remembered().size() == 8);
+
+  std::vector<Lookup::Found> found;
+  lookup.begin(Text{20, 5});
+  lookup.find(Text{20, 5}, found);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].token == 6);
+  CHECK(found[0].features.text == CandidateOdds::kNothing);
+  CHECK(found[0].features.memory >= 0);
+  lookup.find(Text{20, 8}, found);  // an end between two replies is no token
+  CHECK(found.empty());
+  Lookup without(nullptr);
+  without.begin(Text{20, 5});
+  without.find(Text{20, 5}, found);
+  CHECK(found.empty());
+}
+
+TEST_CASE("lookup: the memory stays bounded, and the newest replies stay in it") {
+  LookupMemory memory;
+  const size_t most = LookupMemory::kMostTokens;
+  for (int32_t reply = 0; reply < 70; ++reply) {
+    memory.add(Text(most / 64, reply));
+    REQUIRE(memory.index().text().size() <= most);
+  }
+  const std::span<const int32_t> text = memory.index().text();
+  CHECK(text.size() > most / 4);
+  CHECK(text[text.size() - 2] == 69);
+  CHECK(text.front() > 0);
+  memory.add(random_text(static_cast<int>(most) + 5, 100, 1));  // more than there is room for
+  CHECK(memory.index().text().size() <= most);
+}
+
+TEST_CASE("lookup: what text and memory both say is one candidate, and rivals are told") {
+  LookupMemory memory;
+  memory.add(Text{1, 2, 3});
+  Lookup lookup(&memory);
+  const Text text = {1, 2, 3, 9, 2, 4, 1, 2};
+  lookup.begin(text);
+  std::vector<Lookup::Found> found;
+  lookup.find(text, found);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].token == 3);
+  CHECK(found[0].features.text >= 0);
+  CHECK(found[0].features.memory >= 0);
+  CHECK(found[0].features.rival == CandidateOdds::rival(1));
+  CHECK(found[1].token == 4);
+  CHECK(found[1].features.memory == CandidateOdds::kNothing);
+  CHECK(found[1].features.rival == CandidateOdds::rival(2));
+}
+
+TEST_CASE("odds: a chance for everything that can be said, learned and given back") {
+  CandidateOdds odds;
+  for (int text = -1; text < CandidateOdds::kCells; ++text) {
+    for (int memory = -1; memory < CandidateOdds::kCells; ++memory) {
+      for (int rival = 0; rival < CandidateOdds::kRivals; ++rival) {
+        const double chance = odds.chance({text, memory, rival});
+        REQUIRE((chance > 0 && chance < 1));
+      }
+    }
+  }
+  std::set<int> cells;
+  for (int length = 1; length <= LookupIndex::kLongest; ++length) {
+    for (int total = 1; total <= 24; ++total) {
+      for (int count = 1; count <= total; ++count) {
+        const int cell = CandidateOdds::cell({0, length, count, total});
+        REQUIRE((cell >= 0 && cell < CandidateOdds::kCells));
+        cells.insert(cell);
+      }
+    }
+  }
+  CHECK(cells.size() == CandidateOdds::kCells);
+  // As shipped, a longer match that all places agree on is surer.
+  const auto agreed = [&](int length) {
+    return odds.chance({CandidateOdds::cell({0, length, 5, 5}), -1, 0});
+  };
+  CHECK(agreed(2) > agreed(1));
+  CHECK(agreed(8) > agreed(2));
+  CHECK(agreed(30) > agreed(8));
+  CHECK(agreed(30) > 0.95);
+
+  const CandidateOdds::Features one = {7, -1, 1}, other = {12, -1, 0};
+  const double before = odds.chance(one), untouched = odds.chance(other);
+  for (int i = 0; i < 400; ++i) odds.learn(one, i % 4 == 0);
+  CHECK(odds.chance(one) == doctest::Approx(0.25).epsilon(0.15));
+  CHECK(odds.chance(other) == untouched);
+  for (int i = 0; i < 2000; ++i) odds.fade();
+  CHECK(odds.chance(one) == doctest::Approx(before).epsilon(0.001));
+  for (int i = 0; i < 100000; ++i) odds.learn(one, true);
+  CHECK(std::isfinite(odds.chance(one)));
+}
+
+}  // namespace lookup_test

@@ -1,0 +1,207 @@
+// The tree of all sources: which rows it drafts under which costs, when exit heads are asked, and
+// that the text and the bits are those of plain decoding.
+#include "decode/tree_speculator.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "decode/differential_backend.h"
+#include "decode/forced_head.h"
+#include "decode/generate.h"
+#include "decode/side_by_side.h"
+#include "engine_rig.h"
+
+namespace tree_speculator_test {
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+constexpr int kLayers = 8, kVocab = 97;
+using Text = std::vector<int32_t>;
+
+const TinyModel& model() {
+  static const TinyModel model(q8_0_spec(kLayers));
+  return model;
+}
+
+// What a row more costs, in plain rounds.
+RowCosts costing(double row) {
+  RowCosts costs;
+  for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = 1 + row * (rows - 1);
+  return costs;
+}
+
+struct Row {
+  int32_t token;
+  int parent, drafted_at;
+  bool operator==(const Row&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Row& row) {
+  return out << "{" << row.token << ", " << row.parent << ", " << row.drafted_at << "}";
+}
+
+// The rows of the first round of a reply to `prompt`.
+std::vector<Row> first_round(TreeSpeculator& tree, const Text& prompt, int end_token = -1) {
+  const auto engine = model().backend(best_isa(), 1);
+  Session session(*engine, Sampler(SamplingParams{.temperature = 0}));
+  session.set_speculator(&tree);
+  GenerateOptions options;
+  options.max_tokens = 20;
+  options.is_end = [&](int32_t token) { return token == end_token; };
+  std::vector<Row> rows;
+  options.on_round = [&](const RoundEvent& round) {
+    if (round.round > 0) return;
+    for (const RowEvent& row : round.rows) rows.push_back({row.token, row.parent, row.drafted_at});
+  };
+  session.generate(prompt, options);
+  return rows;
+}
+
+// Eight tokens, and the first five of them again.
+const Text kEcho = {11, 22, 33, 44, 55, 66, 77, 88, 11, 22, 33, 44, 55};
+// 1 2 goes on with 3 and with 4, which go on differently.
+const Text kFork = {1, 2, 3, 30, 9, 1, 2, 4, 40, 8, 1, 2};
+
+}  // namespace
+
+TEST_CASE("tree: what repeats is drafted row behind row, as far as it pays") {
+  TreeSpeculator cheap(nullptr, nullptr, 5, true);
+  cheap.set_costs(costing(0.01));
+  CHECK(first_round(cheap, kEcho) ==
+        std::vector<Row>{{55, -1, kNoDraft}, {66, 0, 0}, {77, 1, 0}, {88, 2, 0}, {11, 3, 0}});
+  TreeSpeculator dear(nullptr, nullptr, 5, true);
+  dear.set_costs(costing(1.01));  // more than a token
+  CHECK(first_round(dear, kEcho) == std::vector<Row>{{55, -1, kNoDraft}});
+  TreeSpeculator unmeasured(nullptr, nullptr, 16, false);
+  unmeasured.set_costs(costing(1.01));
+  CHECK(first_round(unmeasured, kEcho).size() > 8);
+}
+
+TEST_CASE("tree: several continuations are siblings, the likelier one first") {
+  TreeSpeculator tree(nullptr, nullptr, 5, true);
+  tree.set_costs(costing(0.001));
+  const std::vector<Row> rows = first_round(tree, kFork);
+  REQUIRE(rows.size() == 5);
+  std::vector<int32_t> roots;
+  for (const Row& row : rows) {
+    if (row.parent == 0) roots.push_back(row.token);
+  }
+  std::ranges::sort(roots);
+  CHECK(roots == std::vector<int32_t>{3, 4});
+  for (const Row& row : rows) {
+    if (row.token == 30) CHECK(rows[row.parent].token == 3);
+    if (row.token == 40) CHECK(rows[row.parent].token == 4);
+  }
+}
+
+TEST_CASE("tree: nothing is drafted that would end the reply, and nothing without a match") {
+  TreeSpeculator tree(nullptr, nullptr, 5, true);
+  tree.set_costs(costing(0.001));
+  CHECK(first_round(tree, kEcho, 77) == std::vector<Row>{{55, -1, kNoDraft}, {66, 0, 0}});
+  CHECK(first_round(tree, {1, 2, 3, 4, 5}).size() == 1);
+}
+
+TEST_CASE("tree: heads are asked where lookup is unsure, and lookups stand beside their rows") {
+  int asked = 0;
+  ForcedHead head([&](const Round& round) {
+    ++asked;
+    const size_t depth = round.history(round.newest()).size();
+    return ForcedExit{depth < kFork.size() + 2 ? 2 : kNoDraft, depth == kFork.size() ? 50 : 51};
+  });
+  SpecBoundParams params;
+  params.w_max = 6;
+  params.check_layers = {2, 4};
+  SpecBound first(head, params, kLayers);
+  TreeSpeculator tree(&first, nullptr, 16, true);
+  tree.set_costs(costing(0.001));
+  CHECK(tree.width() == 6);
+  const std::vector<Row> rows = first_round(tree, kFork);
+  REQUIRE(rows.size() == 6);
+  CHECK(rows[1] == Row{50, 0, 2});
+  CHECK(rows[2] == Row{51, 1, 2});
+  for (size_t slot = 3; slot < rows.size(); ++slot) {
+    CHECK(rows[slot].drafted_at == 0);
+    CHECK((rows[slot].parent == 0 || rows[slot].parent >= 3));
+  }
+  CHECK(asked > 0);
+  // Twice eight tokens: the match is long.
+  Text sure = kEcho;
+  sure.insert(sure.end(), {66, 77, 88, 11, 22, 33, 44, 55, 66, 77, 88});
+  asked = 0;
+  std::vector<Row> looked_up;
+  {
+    TreeSpeculator fresh(&first, nullptr, 16, true);
+    fresh.set_costs(costing(0.001));
+    looked_up = first_round(fresh, sure);
+  }
+  REQUIRE(looked_up.size() == 6);
+  for (size_t slot = 1; slot < looked_up.size(); ++slot) CHECK(looked_up[slot].drafted_at == 0);
+}
+
+TEST_CASE("tree: replies to other prompts are remembered where there is a memory") {
+  LookupMemory memory;
+  TreeSpeculator tree(nullptr, &memory, 8, true);
+  tree.set_costs(costing(0.001));
+  const auto engine = model().backend(best_isa(), 1);
+  Session session(*engine, Sampler(SamplingParams{.temperature = 0}));
+  session.set_speculator(&tree);
+  GenerateOptions options;
+  options.max_tokens = 24;
+  const auto decode = [&](const Text& prompt) {
+    return session.generate(prompt, options).counters;
+  };
+  const Text prompt = token_ids(9, kVocab, 3);
+  const Counters before = decode(prompt);
+  session.forget();  // the reply goes to the memory
+  CHECK(memory.index().text().size() == 25);
+  const Counters after = decode(prompt);
+  CHECK(after.accepted_tokens > before.accepted_tokens);
+  CHECK(after.rounds < before.rounds);
+}
+
+TEST_CASE("tree: the text and the bits are those of plain decoding") {
+  const auto engine = model().backend(best_isa(), 1);
+  int64_t trees = 0, drafted = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    // Few different tokens: much repeats itself, in many ways.
+    const Text prompt = token_ids(40, seed % 2 ? 5 : kVocab, seed);
+    SamplingParams sampling;
+    sampling.temperature = seed % 3 == 0 ? 0 : 0.8f;
+    sampling.repeat_penalty = seed % 4 == 0 ? 1.2f : 1;
+    sampling.seed = seed;
+    GenerateOptions options;
+    options.max_tokens = 40;
+    options.reply = static_cast<uint32_t>(seed);
+    options.on_round = [&](const RoundEvent& round) {
+      trees += !is_chain(round.rows);
+      drafted += round.drafted();
+    };
+    DifferentialBackend differential(*engine, 120, 80);
+    TreeSpeculator tree(nullptr, nullptr, kMaxRows, seed % 2);
+    tree.set_costs(costing(0.001));
+    const SideBySide both = decode_side_by_side(*engine, &differential, sampling, prompt, options,
+                                                [&](std::span<const int32_t>) { return &tree; });
+    INFO("seed " << seed << ": " << (both.difference ? describe(*both.difference) : ""));
+    REQUIRE(!both.difference);
+  }
+  CHECK(trees > 50);
+  CHECK(drafted > 500);
+}
+
+TEST_CASE("row costs: every size is measured, more rows never cost less, nothing stays cached") {
+  for (const int n_ctx : {0, 20, 3}) {  // too short for many rows
+    const auto engine = model().backend(best_isa(), 1, true, n_ctx);
+    const RowCosts costs = measure_row_costs(*engine, 0.001);
+    for (int rows = 1; rows <= kMaxRows; ++rows) {
+      REQUIRE(costs.start[rows] > 0);
+      REQUIRE(costs.position[rows] >= costs.position[rows - 1]);
+      if (rows > 1) REQUIRE(costs.start[rows] >= costs.start[rows - 1]);
+    }
+    for (int l = 1; l <= kLayers; ++l) CHECK(engine->kv_len(l) == 0);
+  }
+}
+
+}  // namespace tree_speculator_test
