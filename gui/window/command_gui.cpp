@@ -82,6 +82,7 @@ int run(gui::AppFlags& given) {
   (void)given.sampling.resolve();
   if (!given.trace.empty()) check_writable(given.trace);
   check_distinct(given.trace, given.ui_json);
+  given.speculation.remember = given.speculation.remember.value_or(true);
   gui::run_app(given);
   return 0;
 }
