@@ -162,12 +162,17 @@ class Cpu(BenchCase):
         self.assertAlmostEqual(cell["compression_rate"], tokens / len(rounds), delta=0.02)
 
     def test_a_trace_of_the_shipped_heads(self):
-        trace = self.record("--controller", "off")
+        trace = self.record("--controller", "off", "--speculator", "specbound")
         _, found = self.bench(*CPU, "-p", "4", "--replay", trace)
         self.assertEqual(found["settings"]["head"], "chained")
         self.assertEqual(found["replay"]["groups"][0]["check_layers"][0], 0)
         self.check_refused(*SMALL, *CPU, "--replay", trace, "--head", "folded",
                            says=("before layer 1", "chained"))
+
+    def test_a_trace_of_trees(self):
+        trace = self.record("--controller", "off", "--w-max", "8", "--head", "lens")
+        self.check_refused(*SMALL, *CPU, "--replay", trace, status=1,
+                           says=(trace, "line ", "found auto"))
 
     def test_hostile_traces(self):
         trace = self.record(*LENS, "--check-layers", "4,8", "--tau", "0.3")

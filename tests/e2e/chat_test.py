@@ -171,7 +171,7 @@ class Scripted(unittest.TestCase):
               "of 16, alpha 0.2, tau 0.55, at first (controller)")
         off = "speculation off: /spec off"
         self.assertEqual(states("/spec\n/spec on\n/spec\n /spec  off \n/spec\t\n/spec on\n",
-                                "--spec", "off", "--head", "lens"),
+                                "--spec", "off", "--speculator", "specbound", "--head", "lens"),
                          [none, none, on, on, off, off, on])
         width = "speculation off: --w-max 1 leaves no row to draft"
         self.assertEqual(states("/spec on\n/spec off\n", "--w-max", "1"),

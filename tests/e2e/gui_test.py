@@ -79,7 +79,8 @@ import unittest
 import gui_window
 from endless_model import CONTEXT, make_endless_model
 from gui_window import Screen, Window, eventually, home_environment
-from specbound_process import BINARY, DEMO, TIMEOUT, FolderCase, specbound
+from specbound_process import (BINARY, DEMO, TIMEOUT, FolderCase, demo_without_heads,
+                               specbound)
 
 MISSING = gui_window.missing()
 MESSAGE = "I need a table for two tonight."
@@ -330,6 +331,19 @@ class Files(WindowCase):
     def test_replay_of_a_trace(self):
         trace = self.path("trace.jsonl")
         specbound("run", "-m", DEMO, "-p", MESSAGE, "--temp", "0", "--trace", trace)
+        self.check_replay(trace)
+
+    def test_replay_of_trees(self):
+        trace = self.path("trees.jsonl")
+        words = "red blue red green red blue red green red"
+        specbound("run", "-m", demo_without_heads(self.folder), "-p", words, "-n", "48", "--temp",
+                  "0", "--ignore-eos", "--controller", "off", "--trace", trace)
+        with open(trace, encoding="utf-8") as file:
+            self.assertIn('"parent":', file.read())
+        self.check_replay(trace)
+
+    def check_replay(self, trace):
+        """Played to its end, and a round back and forth."""
         window = self.open("--replay", trace, model=None)
         ui = window.wait(lambda ui: "replay.rounds" in ui["values"], "the replay")
         rounds = int(ui["values"]["replay.rounds"])

@@ -11,6 +11,7 @@ from specbound_process import DEMO, STORIES, specbound
 
 ASK = ("-p", "Find me a flight to Oslo.", "-n", "32", "--ignore-eos")
 SAMPLING = (("--temp", "0"), ("--temp", "0.7", "-s", "3"))
+EXITS = ("--speculator", "specbound")  # heads alone
 # Random weights; sure of everything; of nothing; weights as large and as small as the format has; a
 # table whose guesses are certain, or as good as impossible.
 TEMPERS = (dict(), dict(tau=0.0), dict(tau=1.0), dict(scale=60000.0, tau=0.0, log_p=0.0),
@@ -49,9 +50,11 @@ class Heads(unittest.TestCase):
             for temper in TEMPERS:
                 path = self.write(heads_bytes(self.fingerprint, **{**kind, **temper}))
                 for sampling in SAMPLING if temper in TEMPERS[:2] else SAMPLING[:1]:
-                    rules = [()]
+                    rules = [EXITS]
                     if temper in TEMPERS[:2] and kind["kind"] != "table":
-                        rules.append(("--confidence", "margin"))
+                        rules.append((*EXITS, "--confidence", "margin"))
+                    if temper in TEMPERS[:2]:
+                        rules.append(())  # in a tree with lookups
                     for rule in rules:
                         result, stats = self.run_with(path, *sampling, *rule)
                         self.assertEqual(result.stdout, plain[sampling], (kind, temper, sampling))
@@ -65,25 +68,26 @@ class Heads(unittest.TestCase):
     def test_bits(self):
         for kind in KINDS:
             path = self.write(heads_bytes(self.fingerprint, **kind, tau=0.0))
-            result = specbound("verify", "-m", DEMO, "-t", "1", "--bits", "--heads", path, "-n",
-                               "12", "--temps", "0,0.7", "--seeds", "1", "--ignore-eos", "-p",
-                               "Play some jazz.")
-            self.assertEqual(result.returncode, 0, (result.stdout, result.stderr))
-            self.assertIn(b"identical", result.stdout)
-            drafter = "the draft table" if kind["kind"] == "table" else kind["kind"] + " heads"
-            self.assertIn(drafter.encode(), result.stderr)
-            self.assertNotIn(b"nothing was drafted", result.stderr)
+            for speculator in ("specbound", "auto"):
+                result = specbound("verify", "-m", DEMO, "-t", "1", "--bits", "--heads", path, "-n",
+                                   "12", "--temps", "0,0.7", "--seeds", "1", "--ignore-eos", "-p",
+                                   "Play some jazz.", "--speculator", speculator)
+                self.assertEqual(result.returncode, 0, (result.stdout, result.stderr))
+                self.assertIn(b"identical", result.stdout)
+                drafter = "the draft table" if kind["kind"] == "table" else kind["kind"] + " heads"
+                self.assertIn(drafter.encode(), result.stderr)
+                self.assertNotIn(b"nothing was drafted", result.stderr)
 
     def test_never_sure_means_one_row_a_round(self):
         path = self.write(heads_bytes(self.fingerprint, tau=1.0))
-        _, stats = self.run_with(path, "--temp", "0")
+        _, stats = self.run_with(path, "--temp", "0", *EXITS)
         self.assertEqual((stats["drafted_tokens"], stats["rounds"]), (0, 32))
 
     def test_always_sure_is_switched_off_after_a_while(self):
         path = self.write(heads_bytes(self.fingerprint, tau=0.0))
         stats_path = os.path.join(self.folder.name, "stats.json")
         result = specbound("run", "-m", DEMO, *ASK[:2], "-n", "600", "--ignore-eos", "--temp", "0",
-                           "--heads", path, "--tau", "0", "--stats-json", stats_path)
+                           "--heads", path, "--tau", "0", *EXITS, "--stats-json", stats_path)
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(stats_path, encoding="utf-8") as file:
             stats = json.load(file)
@@ -100,8 +104,7 @@ class Heads(unittest.TestCase):
         os.symlink(DEMO, model)
         path = self.write(heads_bytes(self.fingerprint), "some.heads.gguf")
         result = specbound("run", "-m", model, "-p", "x", "-n", "4")
-        self.assertIn(b"speculation on: specbound with chained heads of " + path.encode(),
-                      result.stderr)
+        self.assertIn(b"speculation on: auto with chained heads of " + path.encode(), result.stderr)
         with open(path, "r+b") as file:
             file.truncate(1000)
         result = specbound("run", "-m", model, "-p", "x", "-n", "4")

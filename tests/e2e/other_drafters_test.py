@@ -12,7 +12,7 @@ DRAFTERS = {
     "layerskip": [(), ("--exit-layer", "8"), ("--head", "folded")],
     "adadecode": [(), ("--head", "lens", "--tau", "0.4")],
     "draft-verify": [(), ("--skip-layers", "2,5-6,9", "--tau", "0.2")],
-    "hybrid": [(), ("--ngram-max", "1", "--w-max", "8")],
+    "auto": [(), ("--w-max", "8"), ("--head", "lens", "--tau", "0.4")],
 }
 
 
@@ -86,8 +86,8 @@ class OtherDrafters(unittest.TestCase):
                 (("draft-verify", "--skip-layers", "17"), b"--skip-layers: expected layers from 1"),
                 (("draft-verify", "--skip-layers", "all"), b"--skip-layers: expected ascending"),
                 (("draft-verify", "--w-max", "17"), b"--w-max"),
-                (("hybrid", "--ngram-max", "17"), b"from 1 to 16"),
-                (("hybrids",), b"expected none, specbound, ngram, hybrid")):
+                (("auto", "--w-max", "17"), b"--w-max"),
+                (("hybrid",), b"expected none, auto, specbound, ngram, layerskip")):
             result = specbound("run", "-m", DEMO, "-p", "x", "-n", "1", "--speculator", *flags)
             self.assertEqual(result.returncode, 2, (flags, result.stderr))
             self.assertIn(says, result.stderr)

@@ -206,7 +206,9 @@ class Usage(unittest.TestCase):
 
     def test_nothing_is_silent(self):
         result = specbound(*RAW, "-p", "", "-n", "1", "-c", "4000")
-        self.assertIn(b"speculation off: ", result.stderr)
+        self.assertIn(b"speculation on: ", result.stderr)
+        off = specbound(*RAW, "-p", "", "-n", "1", "--spec", "off")
+        self.assertIn(b"speculation off: ", off.stderr)
         self.assertIn(b"warning: -c 4000", result.stderr)
         self.assertNotIn(b"\x1b", result.stderr)  # no bars without a terminal
 
@@ -228,7 +230,8 @@ class Figures(unittest.TestCase):
                 return json.load(file, parse_constant=self.fail)
 
     def test_json_has_every_field(self):
-        stats = self.stats(*RAW, "-p", "Once upon a time there was", "-n", "20", "-s", "9")
+        stats = self.stats(*RAW, "-p", "Once upon a time there was", "-n", "20", "-s", "9",
+                           "--spec", "off")
         self.assertLessEqual(STATS_FIELDS, set(stats))
         self.assertEqual(stats["generated_tokens"], 20)
         self.assertEqual(stats["rounds"], 20)

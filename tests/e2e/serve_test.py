@@ -376,11 +376,14 @@ class Figures(ServerCase):
         usage = self.server.post(COMPLETIONS, prompt(LONG)).json["usage"]
         self.assertEqual(usage["prompt_tokens"], len(ids))
 
-    def test_a_model_without_heads_says_so(self):
-        server = Server(model=STORIES)
-        self.addCleanup(server.end)
-        timings = self.check(server.post(COMPLETIONS, prompt()).json)
-        self.assertFalse(timings["speculation"]["active"])
+    def test_a_model_without_heads_drafts_from_its_text(self):
+        for flags, active in ((("--controller", "off"), True),
+                              (("--speculator", "specbound"), False)):
+            server = Server(*flags, model=STORIES)
+            self.addCleanup(server.end)
+            timings = self.check(server.post(COMPLETIONS, prompt(max_tokens=200)).json)
+            self.assertIs(timings["speculation"]["active"], active)
+            self.assertEqual(timings["draft_n"] > 0, active)
 
 
 class Keys(unittest.TestCase):

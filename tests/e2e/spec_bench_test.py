@@ -204,8 +204,8 @@ class SpecBench(FolderCase):
     def test_compare_all_runs_every_drafter_that_it_can(self):
         text, data = self.bench(*LENS, "--compare", "all", "--limit", "1", n=6)
         names = [r["name"] for r in data["strategies"][0]["results"]]
-        for name in ("specbound", "paper", "ngram", "layerskip", "adadecode", "draft-verify",
-                     "hybrid"):
+        for name in ("auto", "specbound", "paper", "ngram", "layerskip", "adadecode",
+                     "draft-verify"):
             self.assertIn(name, names)
         self.assertNotIn("draft", names)  # which needs a model
         self.assertIn("every text is identical", text)

@@ -1,7 +1,7 @@
 """How the end-to-end tests run the program. SPECBOUND_BINARY names it (ctest sets that); without it
-the release build is run. The models are files of the repository. What was tuned or set for the
-machine plays no part: cache and settings are empty folders; nor does a GPU, where the build has its
-engine: what runs on one is tested on the SIMT executor, against the CPU."""
+the release build is run. The models are files of the repository. What was tuned, set or said on the
+machine plays no part: cache, settings and state are empty folders; nor does a GPU, where the build
+has its engine: what runs on one is tested on the SIMT executor, against the CPU."""
 import atexit
 import os
 import subprocess
@@ -13,11 +13,13 @@ BINARY = os.environ.get("SPECBOUND_BINARY", os.path.join(ROOT, "build/release/sp
 STORIES = os.path.join(ROOT, "tests/data/models/stories260K.gguf")
 STORIES_TEXT = os.path.join(ROOT, "tests/data/models/stories260K.md")
 DEMO = os.path.join(ROOT, "models/demo-chat-16l-q8_0.gguf")
-# Drafts by the logit lens however slow that is: the same on every machine, heads or not.
-LENS = ("--head", "lens", "--controller", "off")
+DEMO_HEADS = DEMO.replace(".gguf", ".heads.gguf")
+# Drafts by the logit lens alone however slow that is: the same on every machine, heads or not.
+LENS = ("--speculator", "specbound", "--head", "lens", "--controller", "off")
 CACHE = tempfile.TemporaryDirectory()
 atexit.register(CACHE.cleanup)
 os.environ["XDG_CACHE_HOME"] = CACHE.name
+os.environ["XDG_STATE_HOME"] = os.path.join(CACHE.name, "state")
 os.environ["XDG_CONFIG_HOME"] = os.path.join(CACHE.name, "no-config")
 for variable in [v for v in os.environ if v.startswith("SPECBOUND_")]:
     if not variable.startswith(("SPECBOUND_BINARY", "SPECBOUND_SIMT_", "SPECBOUND_SHARED",
@@ -25,6 +27,13 @@ for variable in [v for v in os.environ if v.startswith("SPECBOUND_")]:
         del os.environ[variable]
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 TIMEOUT = 120  # a run takes well under a second; sanitizers are slow
+
+
+def demo_without_heads(folder):
+    """The demo model where no heads lie beside it, as models come that one downloads."""
+    path = os.path.join(folder, "no-heads.gguf")
+    os.symlink(DEMO, path)
+    return path
 
 
 class FolderCase(unittest.TestCase):

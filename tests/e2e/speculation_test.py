@@ -7,7 +7,7 @@ import re
 import tempfile
 import unittest
 
-from specbound_process import DEMO, LENS, STORIES, specbound
+from specbound_process import DEMO, DEMO_HEADS, LENS, STORIES, specbound
 
 # Drafters of every temper: the default; one that drafts after one layer, whatever comes; deep and
 # wide without bounds; two rows; few checks.
@@ -159,29 +159,44 @@ class Flags(unittest.TestCase):
         return lines[0].decode()
 
     def test_one_line_says_whether_it_is_active_and_why(self):
-        self.assertEqual(self.state(model=("--raw", "-m", STORIES)),
+        stories = ("--raw", "-m", STORIES)
+        exits = ("--speculator", "specbound")
+        self.assertEqual(self.state(model=stories),
+                         "speculation on: auto, a tree of lookups, up to 16 rows (controller)")
+        self.assertEqual(self.state("--controller", "off", "--w-max", "5", model=stories),
+                         "speculation on: auto, a tree of lookups, up to 5 rows")
+        self.assertEqual(self.state(*exits, model=stories),
                          "speculation off: no exit heads beside the model: specbound train-heads "
                          f"-m {STORIES} --data chat.jsonl makes them")
         self.assertEqual(self.state("--spec", "off"), "speculation off: --spec off")
+        shipped = self.state()
+        self.assertRegex(shipped, rf"^speculation on: auto with \w+ heads of {DEMO_HEADS}, up to ")
+        self.assertTrue(shipped.endswith(
+            ", as shipped, at first (controller), lookups beside and behind"), shipped)
+        self.assertEqual(self.state(*exits), shipped.replace("on: auto", "on: specbound").replace(
+            ", lookups beside and behind", ""))
         on = ("speculation on: specbound with the logit lens, up to 8 rows, checks at layers "
               "1-10 of 16, alpha 0.2, tau 0.55")
         controlled = on + ", at first (controller)"
-        self.assertEqual(self.state("--spec", "on", "--head", "lens"), controlled)
+        self.assertEqual(self.state(*exits, "--spec", "on", "--head", "lens"), controlled)
+        self.assertEqual(self.state("--head", "lens"), controlled.replace(
+            "on: specbound", "on: auto") + ", lookups beside and behind")
         self.assertEqual(self.state("--spec", "on", *LENS), on)
         self.assertEqual(self.state("--head", "lens", "--preset", "paper"), on)
-        self.assertEqual(self.state("--spec", "on", model=("--raw", "-m", STORIES)),
+        self.assertEqual(self.state(*exits, "--spec", "on", model=stories),
                          controlled.replace("1-10 of 16", "1-4 of 5"))
         self.assertIn("up to 4 rows", self.state("--head", "lens", "--preset", "paper",
                                                  "--w-max", "4"))
         self.assertIn("(no full heads for the paper's setting)",
-                      self.state("--spec", "on", "--preset", "paper",
-                                 model=("--raw", "-m", STORIES)))
+                      self.state("--spec", "on", "--preset", "paper", model=stories))
+        self.assertIn("no exit heads beside the model", self.state("--preset", "paper",
+                                                                   model=stories))
 
     def test_wrong_settings_are_one_line_and_status_2(self):
         for flags, says in ((("--w-max", "17"), b"--w-max: expected 1 to 16, found 17"),
                             (("--tau", "nan"), b"--tau: expected a number, found"),
                             (("--spec", "maybe"), b"--spec: expected on or off"),
-                            (("--speculator", "magic"), b"expected none, specbound, ngram, "),
+                            (("--speculator", "magic"), b"expected none, auto, specbound, "),
                             (("--speculator", "forced"), b"only in specbound verify"),
                             (("--preset", "quick"), b"--preset: expected tuned, shipped or paper"),
                             (("--check-layers", "1,,2"), b"a part is empty"),

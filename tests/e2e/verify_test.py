@@ -68,9 +68,11 @@ class Identical(unittest.TestCase):
         ask = ("verify", "-m", DEMO, "-t", "1", "--bits", "-n", "24", "--temps", "0,0.8",
                "--seeds", "1", "-p", "I need a table for two tonight.", "-p", "Play some jazz.")
         self.check(*ask, "--speculator", "forced", "--ignore-eos", least_cr=2)
-        data = self.check(*ask, "--head", "lens", "--tau", "0.2", least_cr=1)
-        self.assertEqual(data["speculator"], "specbound")
-        self.assertGreater(data["drafted_tokens"], 0)
+        for speculator in ("auto", "specbound"):
+            more = ("--speculator", speculator) if speculator != "auto" else ()
+            data = self.check(*ask, *more, "--head", "lens", "--tau", "0.2", least_cr=1)
+            self.assertEqual(data["speculator"], speculator)
+            self.assertGreater(data["drafted_tokens"], 0)
 
     def test_two_threads_penalty_filters_and_every_token_right(self):
         self.check(*RAW[:-1], "2", *QUICK, "--bits", "--speculator", "forced", "--ignore-eos",
@@ -88,8 +90,9 @@ class Identical(unittest.TestCase):
         self.assertEqual(specbound(*ask).stdout, specbound(*ask).stdout)
 
     def test_settings_are_written_as_typed(self):
-        settings = verify_json(*RAW, "-p", "a", "-n", "1", "--tau", "0.1234567", "--top-p",
-                               "0.9876543", "--temps", "0.7,0.1234567")[1]["settings"]
+        settings = verify_json(*RAW, "-p", "a", "-n", "1", "--speculator", "specbound", "--tau",
+                               "0.1234567", "--top-p", "0.9876543", "--temps",
+                               "0.7,0.1234567")[1]["settings"]
         self.assertEqual((settings["tau"], settings["top_p"], settings["temperatures"]),
                          (0.1234567, 0.9876543, [0.7, 0.1234567]))
 
@@ -143,13 +146,14 @@ class Input(unittest.TestCase):
                 (("--temps", "0,-1"), b"expected 0 to 100, found -1"),
                 (("--seeds", "0"), b"--seeds"), (("--seeds", "1,,2"), b"--seeds"),
                 (("-n", "0"), b"-n"), (("-n", "-1"), b"-n"),
-                (("--speculator", "none"), b"expected specbound, ngram, "),
+                (("--speculator", "none"), b"expected auto, specbound, ngram, "),
                 (("--forced-right", "1.5"), b"--forced-right: expected a number from 0 to 1"),
                 (("--forced-exit", "nan"), b"--forced-exit"),
                 (("--forced-exit", "0.5"), b"--forced-exit: needs --speculator forced"),
                 (("--forced-right", "0.5"), b"--forced-right: needs --speculator forced"),
                 (("--temp", "1"), b"--temp"), (("-s", "1"), b"-s"), (("--json", "-"), b"--json"),
-                (("--w-max", "17"), b"--w-max"), (("--check-layers", "5"), b"--check-layers"),
+                (("--w-max", "17"), b"--w-max"),
+                (("--speculator", "specbound", "--check-layers", "5"), b"--check-layers"),
                 (("--parse-special",), b"--parse-special")]:
             raw = () if arguments == ("--parse-special",) else ("--raw",)
             self.check_refused("verify", "-m", STORIES, *raw, *arguments, status=2, says=says)

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""--remember, from the outside: chat keeps its replies to draft from them later, for its user
+alone; not with --no-history; `specbound forget` deletes them. No text changes by any of it."""
+import glob
+import os
+import re
+import stat
+import unittest
+
+from serve_client import CHAT, Server, ask
+from specbound_process import DEMO, FolderCase, demo_without_heads, specbound
+
+TALK = b"I need a table for two tonight.\nThanks, goodbye!\n"
+
+
+class RememberCase(FolderCase):
+    def setUp(self):
+        super().setUp()
+        self.model = demo_without_heads(self.folder)  # lookups alone draft
+        self.environment = {"XDG_STATE_HOME": self.path("state")}
+
+    def chat(self, *flags, script=TALK, status=0, model=None):
+        result = specbound("chat", "-m", model or self.model, "--temp", "0", "-n", "32",
+                           "--ignore-eos", *flags, stdin=script, environment=self.environment)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return result
+
+    def kept(self):
+        return glob.glob(self.path("state/specbound/replies-*"))
+
+    def forget(self):
+        return specbound("forget", environment=self.environment)
+
+    def told(self, result):
+        """Lines about the file."""
+        return [line for line in result.stderr.splitlines() if b"replies-" in line]
+
+
+class Kept(RememberCase):
+    def test_a_chat_keeps_its_replies_for_its_owner_alone(self):
+        old = os.umask(0)
+        self.addCleanup(os.umask, old)
+        result = self.chat()
+        [path] = self.kept()
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        self.assertEqual(self.told(result), [])
+        size = os.path.getsize(path)
+        self.assertGreater(size, 2 * 32 * 4)  # tokens of two replies
+        self.chat()
+        self.assertGreater(os.path.getsize(path), size + 2 * 32 * 4)
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        self.assertEqual(self.kept(), [path])  # nothing half written is left
+
+    def test_no_typed_word_is_in_it(self):
+        """Replies are; what was typed is the history's."""
+        word = "Reykjavik"
+        self.chat("-n", "4", script=f"{word}\n".encode())
+        [path] = self.kept()
+        ids = specbound("tokenize", "-m", self.model, "--no-bos", "-p", " " + word).stdout.split()
+        with open(path, "rb") as file:
+            tokens = file.read().split(b"\n", 1)[1]
+        typed = b"".join(int(i).to_bytes(4, "little") for i in ids)
+        self.assertGreater(len(ids), 1)
+        self.assertNotIn(typed, tokens)
+
+    def test_who_wants_none_leaves_none(self):
+        for flags in (("--no-history",), ("--remember", "off"), ("--speculator", "specbound"),
+                      ("--speculator", "ngram"), ("--preset", "paper")):
+            self.chat(*flags)
+            self.assertEqual(self.kept(), [], flags)
+        for command in (("run", "-p", "Hello"), ("run", "-p", "Hello", "--remember", "on")):
+            result = specbound(*command, "-m", self.model, "-n", "8", environment=self.environment)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(self.kept(), [], command)
+
+    def test_no_history_neither_reads_nor_changes_what_is_there(self):
+        self.chat()
+        [path] = self.kept()
+        with open(path, "rb") as file:
+            before = file.read()
+        self.chat("--no-history")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), before)
+        with open(path, "wb") as file:
+            file.write(b"damaged")
+        self.assertEqual(self.told(self.chat("--no-history")), [])
+
+    def test_each_model_has_a_file_of_its_own(self):
+        self.chat()
+        self.chat(model=DEMO)  # the same model, with heads
+        self.assertEqual(len(self.kept()), 1)
+
+    def test_the_text_is_the_plain_one_whatever_is_remembered(self):
+        plain = self.chat("--no-history", "--spec", "off").stdout
+        rounds = []
+        for flags in ((), (), ("--remember", "off")):
+            result = self.chat("--controller", "off", *flags, script=TALK + b"/stats\n")
+            self.assertEqual(result.stdout, plain)
+            rounds.append(int(re.search(rb"speculative: (\d+) rounds", result.stderr)[1]))
+        # The same replies, from the conversation before: now they are drafted.
+        self.assertLess(rounds[1], rounds[0] // 2)
+        self.assertLess(rounds[1], rounds[2] // 2)
+
+    def test_other_prompts_are_looked_up_within_one_chat(self):
+        script = b"I need a table for two tonight.\n/clear\nI need a table for two tonight.\n"
+        plain = self.chat("--spec", "off", script=script).stdout
+        for flags, more in ((("--remember", "on"), True), (("--remember", "off"), False)):
+            result = self.chat("--no-history", "--controller", "off", *flags, script=script)
+            self.assertEqual(result.stdout, plain)
+            rates = [float(r) for r in re.findall(rb"(?m)^\[.*? CR ([\d.]+)", result.stderr)]
+            self.assertEqual(len(rates), 2, result.stderr)
+            self.assertEqual(rates[1] > rates[0] + 0.5, more, (flags, rates))
+
+    def test_set_says_whether_it_remembers(self):
+        for model in (self.model, DEMO):
+            for flags, says in (((), b"remember on"), (("--remember", "off"), b"remember off")):
+                result = self.chat(*flags, script=b"/set remember\n/set\n", model=model)
+                self.assertIn(says, result.stderr.splitlines())
+
+
+class Damaged(RememberCase):
+    def test_it_is_told_in_one_line_and_the_talk_goes_on(self):
+        text = self.chat().stdout
+        [path] = self.kept()
+        with open(path, "rb") as file:
+            good = file.read()
+        magic = good.split(b"\n")[0] + b"\n"
+        for damaged in (b"", b"specbound", bytes(range(256)), good[:-1], magic[:-1] + b"2\n",
+                        magic + b"\xff\xff\xff\x7f", magic + b"\xfe\xff\xff\xff",
+                        magic + bytes(4 << 20)):
+            with open(path, "wb") as file:
+                file.write(damaged)
+            result = self.chat()
+            told = self.told(result)
+            self.assertEqual(len(told), 1, (damaged[:30], result.stderr))
+            self.assertTrue(told[0].startswith(path.encode()), told)
+            self.assertEqual(result.stdout, text)
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+            self.assertEqual(self.told(self.chat()), [])  # it was written anew
+
+    def test_a_folder_that_cannot_be_written_is_told(self):
+        text = self.chat().stdout
+        with open(self.path("file"), "wb"):
+            pass
+        self.environment = {"XDG_STATE_HOME": self.path("file/state")}
+        result = specbound("chat", "-m", self.model, "--temp", "0", "-n", "32", "--ignore-eos",
+                           stdin=TALK, environment=self.environment)
+        self.assertEqual(result.stdout, text)
+        self.assertEqual(len(self.told(result)), 1, result.stderr)
+
+    def test_what_is_no_file_is_told_and_nothing_waits_for_it(self):
+        self.chat()
+        [path] = self.kept()
+        os.remove(path)
+        os.mkfifo(path)
+        result = specbound("chat", "-m", self.model, "-n", "4", stdin=b"Hello\n",
+                           environment=self.environment)  # ends
+        self.assertIn(b"not a regular file", b"\n".join(self.told(result)))
+
+
+class Forget(RememberCase):
+    def test_it_deletes_and_says_how_much(self):
+        self.chat()
+        [path] = self.kept()
+        size = os.path.getsize(path)
+        other = self.path("state/specbound/history")
+        with open(other, "wb") as file:
+            file.write(b"typed\n")
+        result = self.forget()
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        self.assertEqual(result.stdout, f"forgotten: {size / 1e3:.1f} kB of replies\n".encode())
+        self.assertEqual(self.kept(), [])
+        self.assertTrue(os.path.exists(other))  # the history is not its business
+        result = self.forget()
+        self.assertEqual((result.returncode, result.stdout), (0, b"nothing was kept\n"))
+
+    def test_all_models_are_forgotten(self):
+        os.makedirs(self.path("state/specbound"))
+        for name, size in (("1111", 3000), ("2222", 5000)):
+            with open(self.path(f"state/specbound/replies-{name}"), "wb") as file:
+                file.write(bytes(size))
+        self.assertEqual(self.forget().stdout, b"forgotten: 8.0 kB of replies\n")
+        self.assertEqual(self.kept(), [])
+
+    def test_links_are_forgotten_and_not_what_they_name(self):
+        os.makedirs(self.path("state/specbound"))
+        kept = self.path("kept")
+        with open(kept, "wb") as file:
+            file.write(b"precious")
+        for name, target in (("1111", kept), ("2222", self.path("nowhere"))):
+            os.symlink(target, self.path(f"state/specbound/replies-{name}"))
+        result = self.forget()
+        self.assertEqual((result.returncode, self.kept()), (0, []), result.stderr)
+        found = re.fullmatch(rb"(nothing was kept|forgotten: ([\d.]+) kB of replies)\n",
+                             result.stdout)
+        self.assertIsNotNone(found, result.stdout)
+        self.assertLess(float(found[2] or 0), 1)
+        self.assertTrue(os.path.exists(kept))
+
+    def test_usage(self):
+        for arguments in (("now",), ("--all",), ("-m", DEMO)):
+            result = specbound("forget", *arguments, environment=self.environment)
+            self.assertEqual((result.returncode, result.stdout), (2, b""))
+            self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+
+
+class Serving(unittest.TestCase):
+    def test_a_server_remembers_in_memory_and_its_replies_stay(self):
+        texts = ("I need a table for two tonight.", "Find me a flight to Oslo.")
+        requests = [ask(text, max_tokens=40, temperature=0) for text in texts] * 2
+        server = Server("--controller", "off")
+        self.addCleanup(server.end)
+        answers = [server.post(CHAT, body) for body in requests]
+        self.assertEqual([a.text for a in answers[:2]], [a.text for a in answers[2:]])
+        plain = [server.post(CHAT, {**body, "speculation": False}).text for body in requests]
+        self.assertEqual([a.text for a in answers], plain)
+        state = os.path.join(os.environ["XDG_STATE_HOME"], "specbound")
+        self.assertEqual(glob.glob(os.path.join(state, "replies-*")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
