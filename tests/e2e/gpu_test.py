@@ -174,7 +174,7 @@ class Text(Case):
         result = self.ran(gpu(*ask, stdin=lines))
         one, two = result.stdout.splitlines()
         self.assertEqual(one, two)
-        self.assertIn(b"speculation on: specbound", result.stderr)
+        self.assertIn(b"speculation on: auto with ", result.stderr)
         self.assertIn(b"2 replies", result.stderr)
 
 
@@ -208,11 +208,20 @@ class SameBits(Case):
     def test_heads_of_every_kind(self):
         for drafter in (("--head", "lens", "--tau", "0.01"), ("--head", "chained", "--tau", "0.1"),
                         ("--head", "folded", "--tau", "0.05"),
-                        ("--preset", "shipped", "--tau", "0.1"), ("--speculator", "ngram")):
+                        ("--preset", "shipped", "--tau", "0.1"), ("--speculator", "ngram"),
+                        ("--speculator", "specbound", "--head", "lens", "--tau", "0.01")):
             for temperature in ("0", "0.8")[:2 if WHOLE else 1]:
                 self.verify(*drafter, "--w-max", "8", "--raw", "-p", "I", "-n",
                             "8" if WHOLE else "2", "--temps", temperature, "--seeds", "1",
                             least_drafted=temperature == "0" and WHOLE)
+
+
+    def test_trees(self):
+        words = "red blue red green red blue red green red"
+        for drafter in ((), ("--head", "lens", "--tau", "0.3")):
+            for temperature in ("0", "0.8")[:2 if WHOLE else 1]:
+                self.verify(*drafter, "--w-max", "16", "--raw", "-p", words, "-n",
+                            "8" if WHOLE else "2", "--temps", temperature, "--seeds", "1")
 
 
 class SameEvents(Case):
@@ -237,7 +246,8 @@ class SameEvents(Case):
         for sampling in (("--temp", "0"), ("--temp", "0.9", "--repeat-penalty", "1.2")):
             for drafter in (("--spec", "off"), ("--head", "lens", "--tau", "0.01"),
                             ("--head", "chained", "--tau", "0.1", "--w-max", "4"),
-                            ("--head", "folded", "--tau", "0.05", "--check-layers", "1")):
+                            ("--head", "folded", "--tau", "0.05", "--check-layers", "1"),
+                            ("--speculator", "specbound", "--head", "lens", "--tau", "0.01")):
                 stats = self.check(*ONE_TOKEN, *sampling, *drafter, "-n", "10" if WHOLE else "3",
                                    "--controller", "off", "--ignore-eos")
                 self.assertTrue(not WHOLE or
@@ -247,7 +257,7 @@ class SameEvents(Case):
         everything = ("--temp", "1.2", "--top-k", "0", "--top-p", "1", "--min-p", "0")
         text = self.ran(gpu("run", "-m", at("two.gguf"), *ONE_TOKEN, *everything, "-s", "3", "-n",
                             "10")).stdout.decode()
-        self.check(*ONE_TOKEN, *everything, "-n", "10", "--stop", text[6:9])
+        self.check(*ONE_TOKEN, *everything, "-n", "10", "--stop", text[6:9], "--controller", "off")
 
     def test_the_end_of_the_context(self):
         stats = self.check(*ONE_TOKEN, "--temp", "0", "-c", "12", "--ignore-eos", "--controller",
@@ -289,9 +299,9 @@ class SameErrors(Case):
 
     def test_the_cpu_of_this_program_is_the_cpu(self):
         def told(result):
-            return re.sub(rb"[\d.]+ (ms|tok/s|GB/s)", b"", result.stderr)
+            return re.sub(rb"[\d.]+ (ms|tok/s|GB/s)|(plain|speedup) [\d.]+", b"", result.stderr)
 
-        ask = (*RAW, "-p", "Once", "-n", "20", "-s", "1")
+        ask = (*RAW, "-p", "Once", "-n", "20", "-s", "1", "--controller", "off")
         for cpu in (("--device", "cpu"), ("-ngl", "0")):
             one, two = (self.ran(run(*ask, *cpu), b"backend: CPU (") for run in (gpu, specbound))
             self.assertEqual((one.stdout, told(one)), (two.stdout, told(two)))
