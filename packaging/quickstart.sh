@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # From a bare Debian 12 to a conversation: installs what is missing, builds, and chats.
 #
-#   packaging/quickstart.sh                     chat with SmolLM2-135M-Instruct, fetched once (98 MB)
-#   packaging/quickstart.sh --demo              chat with the bundled demo model, as without a network
+#   packaging/quickstart.sh                     chat with SmolLM2-135M, fetched once (98 MB)
+#   packaging/quickstart.sh --demo              chat with the bundled demo model, as offline
 #   packaging/quickstart.sh COMMAND [options]   the same as `specbound COMMAND [options]`
 #
 # Everything this script says goes to stderr: stdout is the program's. Running it again is cheap:

@@ -22,9 +22,11 @@ constexpr std::array<const char*, 5> kSentences = {
     "A language model writes one token - a word or a piece of one - at a time, and for each it "
     "goes "
     "through all of its layers, reading every weight from memory again.",
-    "Many tokens are easy: a few layers in, it is already clear which one comes next.",
-    "So after some of the lower layers a small head is asked for its guess, and where it is sure "
-    "enough, the guess is taken as a draft and the next token begins at once.",
+    "Many tokens are easy: they stood behind the same words before, or a few layers in it is "
+    "already clear which one comes next.",
+    "So what came before is looked up, and where that is unsure and the model has trained heads, "
+    "a small head is asked for its guess after some of the lower layers. What is likely enough is "
+    "taken as a draft, and the next token begins at once.",
     "After some drafts the remaining layers run for all of them together, which takes hardly "
     "longer "
     "than for one, because the weights are read only once.",

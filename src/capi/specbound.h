@@ -73,7 +73,7 @@ typedef int (*sb_progress_fn)(void* user_data, const char* label, uint64_t done,
 typedef void (*sb_note_fn)(void* user_data, const char* line);
 
 typedef enum sb_speculation {
-  SB_SPECULATION_AUTO = 0,  // on where it is known to pay: with trained exit heads
+  SB_SPECULATION_AUTO = 0,  // on where anything can draft
   SB_SPECULATION_ON,        // an error where nothing can draft
   SB_SPECULATION_OFF
 } sb_speculation;

@@ -123,7 +123,11 @@ int run(ChatFlags& given) {
   }
   talk(chat, *input);
   const int status = chat.finish();
-  if (!given.no_history) speculation.keep_replies();
+  try {
+    if (!given.no_history) speculation.keep_replies();
+  } catch (const Error& e) {  // the chat was fine
+    say(std::string(e.what()) + ": no replies are kept; --no-history does not try");
+  }
   return status;
 }
 

@@ -17,7 +17,8 @@ int run(ForgetFlags&) {
   if (bytes == 0) {
     std::printf("nothing was kept\n");
   } else {
-    std::printf("forgotten: %.1f kB of replies\n", static_cast<double>(bytes) / 1e3);
+    std::printf("forgotten: %.*f kB of replies\n", bytes < 10000 ? 3 : 0,
+                static_cast<double>(bytes) / 1e3);
   }
   return 0;
 }
@@ -27,7 +28,7 @@ const CommandOf<ForgetFlags> kForget(
      .name = "forget",
      .summary = "delete what was kept of earlier replies to draft from",
      .text = "Delete the memories of replies that chats keep to draft from, of all models.",
-     .footer = "Example:\n"
+     .footer = "Examples:\n"
                "  specbound forget"},
     declare, run);
 

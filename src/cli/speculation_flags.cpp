@@ -189,7 +189,7 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
 void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
   const Flags::Group group(flags, kSpeculation);
   add_on_off(flags, "--spec", options.on,
-             "shallow layers draft tokens, all layers verify them together: the same text in fewer "
+             "tokens are drafted, and all layers verify several together: the same text in fewer "
              "passes (default: on)");
   std::vector<std::string> names = speculators();
   names.insert(names.begin(), "none");

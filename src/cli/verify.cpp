@@ -107,8 +107,7 @@ void add_verify_flags(Flags& flags, VerifyFlags& given) {
   names.emplace_back("forced");
   flags
       .add_word("--speculator", given.options.drafting.speculator, names,
-                "what drafts: the model's own shallow layers through its exit heads or the logit "
-                "lens (default), another drafter of run's --speculator, or exits and tokens by "
+                "what drafts: one of run's --speculator (default auto), or exits and tokens by "
                 "chance, right and wrong on purpose")
       .command_line_only();  // elsewhere it has other words
   add_rate(flags, "--forced-exit", given.options.rates.exit,

@@ -35,7 +35,7 @@ Controller::Controller(const ControllerSettings& settings)
 void Controller::begin() {
   asked_ = false;
   place_ = {};
-  context_ = newest_done_ = done_ = 0;
+  context_ = 0;
 }
 
 void Controller::start() {
@@ -55,8 +55,6 @@ bool Controller::should_check(int check) {
 }
 
 bool Controller::should_exit(int check, float confidence, bool confident) {
-  newest_done_ = check_layers_[check];
-  done_ = std::max(done_, newest_done_);
   const int bin = AcceptanceTable::bin(confidence);
   if (bin < 0) return false;
   context_ = AcceptanceTable::context(bin);
@@ -68,16 +66,11 @@ bool Controller::should_exit(int check, float confidence, bool confident) {
     if (leaves != confident) ++control_.other_exits;
   }
   if (leaves) {
-    newest_done_ = 0;
     place_.survival *= acceptance;
     ++place_.rows;
   }
   place_.deepest = std::max(place_.deepest, check);
   return leaves;
-}
-
-double Controller::outside_cost(int rows, int outside) const {
-  return deciding_ ? rate() * costs_.outside(rows, outside, newest_done_, done_) : 0;
 }
 
 // Its place among the check layers, or -1.

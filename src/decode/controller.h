@@ -32,7 +32,6 @@ class Controller final : public DraftPolicy {
   bool should_check(int check) override;
   bool should_exit(int check, float confidence, bool confident) override;
   double survival() const override { return place_.survival; }
-  double outside_cost(int rows, int outside) const override;
   void learn(const RoundEvent& round) override;
   Control control() const override;
 
@@ -56,9 +55,7 @@ class Controller final : public DraftPolicy {
   // Of the round under way.
   bool asked_ = false;  // it decides on this one
   DraftingPlan::Place place_;
-  int context_ = 0;      // of the next check
-  int newest_done_ = 0;  // layers that the newest row has been through
-  int done_ = 0;         // and any of them
+  int context_ = 0;  // of the next check
 
   double tokens_ = 0, time_ = 0;  // of its rounds, in plain ones; the newest weigh most
   int until_plan_, plan_every_;   // rounds

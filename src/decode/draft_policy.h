@@ -50,9 +50,6 @@ class DraftPolicy {
   virtual bool should_exit(int check, float confidence, bool confident) = 0;
   // Of the round under way: the chance that all its drafts are right.
   virtual double survival() const = 0;
-  // What one row more from outside the model costs, in tokens, in a round of `rows` rows of which
-  // the last `outside` are such; 0: not known yet.
-  virtual double outside_cost(int rows, int outside) const = 0;
   // What became of a round; also of those that it was not asked about.
   virtual void learn(const RoundEvent& round) = 0;
   virtual Control control() const = 0;

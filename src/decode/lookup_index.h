@@ -2,9 +2,9 @@
 // them. The longest matches first, several continuations. No model, no training; prompt lookup
 // (https://github.com/apoorvumang/prompt-lookup-decoding) with more than one answer.
 //
-// Hash chains, as LZ77 compressors find their matches: for a few lengths of context the newest place
-// of each context, and from each place the one before it with the same context. A constant number
-// of places is looked at, so a token costs the same in long texts.
+// Hash chains, as LZ77 compressors find their matches: for a few lengths of context the newest
+// place of each context, and from each place the one before it with the same context. A constant
+// number of places is looked at, so a token costs the same in long texts.
 #pragma once
 
 #include <array>

@@ -165,12 +165,4 @@ double RoundCosts::row(int rows, int deepest) const {
          rest_[rows + 1] - rest_[rows];
 }
 
-double RoundCosts::outside(int rows, int outside, int newest, int done) const {
-  const double alone = layer_[outside + 1] - (outside > 0 ? layer_[outside] : 0);
-  const double with_newest = layer_[outside + 2] - layer_[outside + 1];
-  const double with_all = layer_[rows + 1] - layer_[rows];
-  return newest * alone + (done - newest) * with_newest + (n_layers_ - done) * with_all +
-         rest_[rows + 1] - rest_[rows];
-}
-
 }  // namespace specbound

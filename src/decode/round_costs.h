@@ -39,10 +39,6 @@ class RoundCosts {
   // through the layers up to check `deepest`, where others have been, and with them through those
   // above.
   double row(int rows, int deepest) const;
-  // The same of one more row that has been through no layer, `outside` of the `rows` being such.
-  // The newest of the others has been through `newest` layers and the ones before it through
-  // `done`, newest <= done.
-  double outside(int rows, int outside, int newest, int done) const;
 
  private:
   static constexpr int kEnough = 4;  // rounds

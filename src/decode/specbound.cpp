@@ -105,7 +105,8 @@ SpecBound::Exit SpecBound::find_exit(Round& round) {
 DraftEnd SpecBound::draft(Round& round) {
   if (!head_.ready()) return DraftEnd::kPlain;
   if (policy_) policy_->start();
-  while (!round.full()) {  // the last permitted row is never checked
+  // The last permitted row is never checked; more may be permitted to others (TreeSpeculator).
+  while (!round.full() && round.rows() < width()) {
     const auto [layer, token] = find_exit(round);
     if (layer == kAborted) return DraftEnd::kAborted;
     if (layer == kDeclined) return round.rows() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;

@@ -77,10 +77,6 @@ DraftEnd TreeSpeculator::draft(Round& round) {
 double TreeSpeculator::row_cost(const Round& round) const {
   if (!measured_) return 0;
   const int rows = round.rows();
-  if (first_ && first_->policy()) {
-    const double cost = first_->policy()->outside_cost(rows, rows - own_);
-    if (cost > 0) return cost;
-  }
   const int pos = round.pos();
   return rate() * (costs_.pass(rows + 1, pos) - costs_.pass(rows, pos)) / costs_.pass(1, pos);
 }

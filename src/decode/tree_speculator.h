@@ -18,15 +18,16 @@ namespace specbound {
 class TreeSpeculator final : public Speculator {
  public:
   // `first`, the exit heads that draft where lookup is unsure, and `memory`, of replies to other
-  // texts, must outlive it; nullptr: none.
-  // Rounds have up to w_max rows, 1..kMaxRows. Without `measured` rows are taken for free and the
-  // round is filled.
+  // texts, must outlive it; nullptr: none. Rounds have up to w_max rows, 1..kMaxRows, of which the
+  // heads draft within their own bound. Without `measured` rows are taken for free and the round is
+  // filled.
   TreeSpeculator(SpecBound* first, LookupMemory* memory, int w_max, bool measured);
+  void set_width(int w_max) { w_max_ = w_max; }
   // What passes cost; assumed_row_costs() until then.
   void set_costs(const RowCosts& costs) { costs_ = costs; }
 
   const char* name() const override { return "auto"; }
-  int width() const override { return first_ ? first_->width() : w_max_; }
+  int width() const override { return w_max_; }
   Control control() const override { return first_ ? first_->control() : Control{}; }
   const SpecBound* first() const { return first_; }
 

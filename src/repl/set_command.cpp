@@ -104,6 +104,7 @@ std::string SetCommand::value_of(const std::string& name) const {
     return given_.acceptance == Acceptance::kRejection ? "rejection" : "coupled";
   }
   if (name == "controller") return on_off(speculation_.controls());
+  if (name == "remember") return on_off(given_.remember.value_or(false));
   if (name == "exit-layer") {
     if (given_.speculator != "layerskip") return "(not used: layerskip does not draft)";
     return layer_list(speculation_.params().check_layers);

@@ -61,6 +61,9 @@ void write_reply_memory(const std::string& path, const LookupMemory& memory) {
   if (path.empty()) return;
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    throw Error(ErrorCode::kFile, printable(path) + ": not a regular file");
+  }
   // Its owner's alone from the first byte on: write_file() keeps the permissions.
   if (const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600); fd >= 0) close(fd);
   const std::span<const int32_t> tokens = memory.index().text();
@@ -75,12 +78,15 @@ uint64_t forget_replies() {
   uint64_t bytes = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     if (!entry.path().filename().string().starts_with(kPrefix)) continue;
-    const uintmax_t size = entry.file_size(error);
-    if (!fs::remove(entry.path(), error) || error) {
+    if (!entry.is_symlink(error) && !entry.is_regular_file(error)) continue;  // not ours
+    const uintmax_t size = entry.is_symlink(error) ? 0 : entry.file_size(error);
+    std::error_code failed;
+    fs::remove(entry.path(), failed);
+    if (failed) {
       throw Error(ErrorCode::kFile, format("%s: cannot be deleted: %s", entry.path().c_str(),
-                                           error.message().c_str()));
+                                           failed.message().c_str()));
     }
-    bytes += size;
+    bytes += error ? 0 : size;
   }
   return bytes;
 }

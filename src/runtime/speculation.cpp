@@ -69,7 +69,12 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
 
 // Leaves cannot_ where nothing can draft.
 void Speculation::make_drafter(const LoadedModel* model) {
-  if (options_.looks_up() && !heads_ && options_.head != "lens") return take_tree();
+  if (options_.looks_up() && !heads_ && options_.head != "lens") {
+    if (options_.about_exits()) {
+      watcher_.say("no exit heads beside the model: what was said of their drafts has no effect");
+    }
+    return take_tree();
+  }
   if (options_.exits_early()) return take(settings().shipped());
   if (options_.speculator == "none") {
     cannot_ = "speculator=none";
@@ -86,11 +91,17 @@ void Speculation::make_drafter(const LoadedModel* model) {
   take_switch();
 }
 
-// The tree of all sources; exit heads are one where there are any. Rows that were asked for bound
-// it, else costs do.
+// Rows that were asked for bound the tree, else costs do.
+int Speculation::tree_width() const {
+  const bool by_hand = setting_ && setting_->width_by_hand;
+  if (specbound_ && (by_hand || !controls())) return specbound_->width();
+  const SpecBoundOptions& given = options_.specbound;
+  return given.w_max || given.no_width_bound || !controls() ? given_width() : kMaxRows;
+}
+
+// The tree of all sources; exit heads are one where there are any.
 void Speculation::take_tree() {
-  const bool asked = options_.specbound.w_max || options_.specbound.no_width_bound || !controls();
-  const int width = asked ? given_width() : kMaxRows;
+  const int width = tree_width();
   if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
   tree_.emplace(specbound_ ? &*specbound_ : nullptr,
                 options_.remember.value_or(false) ? &memory_ : nullptr, width, controls());
@@ -159,6 +170,11 @@ void Speculation::take(ExitSetting setting) {
   specbound_.reset();
   setting_ = std::move(setting);
   cannot_ = setting_->never;
+  if (!cannot_.empty() && options_.looks_up() && !options_.specbound.w_max) {
+    setting_.reset();  // heads that never draft: lookup does without
+    cannot_.clear();
+    return take_tree();
+  }
   if (!cannot_.empty()) return;
   head_ = make_head(*setting_);
   const char* name = find_drafter(options_.fixed_exits() ? options_.speculator : "specbound")->name;
@@ -244,13 +260,14 @@ void Speculation::recall() {
   try {
     read_reply_memory(reply_memory_path(fingerprint_), vocab_size_, memory_);
   } catch (const Error& e) {
-    watcher().say(std::string(e.what()) + "; specbound forget deletes it");
+    watcher().say(std::string(e.what()) + ": no replies are recalled");
   }
 }
 
 void Speculation::keep_replies() {
   if (!tree_ || !options_.remember.value_or(false)) return;
   tree_->forget();
+  if (memory_.index().text().empty()) return;
   write_reply_memory(reply_memory_path(fingerprint_), memory_);
 }
 

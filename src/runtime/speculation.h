@@ -114,6 +114,7 @@ class Speculation {
   void take_control();
   void check_settable() const;
   bool controls_exits() const;
+  int tree_width() const;
   void take_tree();
   void take_row_costs();
   Speculator* chosen();

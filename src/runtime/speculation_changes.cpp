@@ -80,6 +80,7 @@ void Speculation::change(const SpecBoundParams& params, ChangeOf what) {
     head_ = std::move(head);
   }
   take_control();
+  if (tree_) tree_->set_width(tree_width());
   if (switch_) switch_->reconsider();
 }
 

@@ -72,6 +72,12 @@ bool SpeculationOptions::fixed_exits() const {
   return kind && kind->own_settings;
 }
 
+bool SpeculationOptions::about_exits() const {
+  const SpecBoundOptions& s = specbound;
+  return s.d_max || s.alpha || s.tau || s.check_layers || s.no_anneal || s.no_depth_bound ||
+         shortlist || table_tau || rule;
+}
+
 const char* drafter_of(std::string_view parameter) {
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {

@@ -62,6 +62,8 @@ struct SpeculationOptions {
   bool exits_early() const;
   // ... where another paper says, without presets.
   bool fixed_exits() const;
+  // Something is said of how exit heads draft.
+  bool about_exits() const;
   // All sources in one tree; the paper's preset is exits alone.
   bool looks_up() const { return speculator == "auto" && specbound.preset != Preset::kPaper; }
   // These for another drafter: what is said of SpecBound's settings or of a third one goes.

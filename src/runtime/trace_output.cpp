@@ -1,9 +1,13 @@
 #include "runtime/trace_output.h"
 
+#include "decode/tree_speculator.h"
+
 namespace specbound {
 
 const SpecBound* as_specbound(const Speculator* speculator) {
-  return speculator ? dynamic_cast<const SpecBound*>(&speculator->drafter()) : nullptr;
+  const Speculator* drafter = speculator ? &speculator->drafter() : nullptr;
+  const auto* tree = dynamic_cast<const TreeSpeculator*>(drafter);
+  return tree ? tree->first() : dynamic_cast<const SpecBound*>(drafter);
 }
 
 TraceHeader trace_header(LoadedModel& model) {

@@ -1,7 +1,7 @@
 // What was measured of a model on this machine, kept in $XDG_CACHE_HOME/specbound (or
 // ~/.cache/specbound): what `specbound tune` found, the winner of its search and the costs it was
-// found under; and what rows cost, which the first load of a model measures. docs/architecture.md 6,
-// 9. One JSON file each for each model and device; the machine is its CPU's name and the device.
+// found under; and what rows cost, which the first load of a model measures. One JSON file each for
+// each model and device; the machine is its CPU's name and the device. docs/architecture.md 6, 9.
 #pragma once
 
 #include <functional>

@@ -82,8 +82,8 @@ struct TokenEvent {
   int slot;   // the row whose logits gave the token
   int pos;    // in the text
   int32_t token;
-  int32_t draft = -1;         // what had been drafted for this position (drafted_for()); -1: nothing
-  int exit_layer = kNoDraft;  // where that draft was taken
+  int32_t draft = -1;                 // what had been drafted for it (drafted_for()); -1: nothing
+  int exit_layer = kNoDraft;          // where that draft was taken
   bool ends_reply = false;            // an end token: the text stops before it
   std::span<const ExitCheck> checks;  // of the row in `slot`
 

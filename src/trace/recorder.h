@@ -22,8 +22,10 @@
 //   round   after its tokens: "reply", "round", "pos" (of slot 0, the root), "rows", "emitted"
 //           (tokens it gave), "draft_end" (plain, width, difficult, reply_end: why drafting
 //           stopped), "slots" (each row, drafts that were dropped too: "token" (its own), "text"
-//           (of that, as above; not in files of the first versions), "exit_layer" (where the draft
-//           of the next row was taken; null: no draft), "checks"), "passes" (stretches of
+//           (of that, as above; not in files of the first versions), "exit_layer" (where it
+//           was left for a draft behind it; null: no draft), "checks", and where the round is no
+//           chain "parent" (the slot it stands behind; null: the root) and "drafted_at" (where that
+//           was left for it; null likewise)), "passes" (stretches of
 //           layers run together, in order: "from", "to", "slot", "rows", "phase"), "ns"
 //           (nanoseconds by phase: "draft", "check", "verify", "logits", "sample")
 //   end     a reply is over: "reply", "stop" (end, stop, length, context, aborted),

@@ -31,8 +31,11 @@ def settings(full_heads):
     for ablation in ("no-anneal", "no-depth-bound", "no-width-bound"):
         table[f"tuned, {ablation}"] = [f"--{ablation}"]
         table[f"paper, {ablation}"] = [*paper, f"--{ablation}"]
-    return {name: ["--spec", "on", "--controller", "off", *flags] if name != "tuned" else flags
-            for name, flags in table.items()}
+    for name, flags in table.items():
+        heads = [] if name == "ngram" else ["--speculator", "specbound"]  # alone
+        fixed = [] if name == "tuned" else ["--spec", "on", "--controller", "off"]
+        table[name] = [*heads, *fixed, *flags]
+    return table
 
 
 def quartiles(values):

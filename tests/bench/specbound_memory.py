@@ -31,7 +31,7 @@ def record(a, temperature):
     output = job(a.bench_dialogues, dict(
         model=a.models[1], threads=max(a.threads), dialogues=str(specbound_cpu.DIALOGUES),
         count=a.count, n_predict=128, min_tokens=16, temperature=temperature, repeats=1,
-        settings=[dict(name="tuned", flags=[])], outline="tuned"))
+        settings=[dict(name="tuned", flags=["--speculator", "specbound"])], outline="tuned"))
     rounds = [r for reply in output["replies"] for r in reply["settings"]["tuned"]["outline"]]
     return rounds, output["drafting"]["tuned"]
 

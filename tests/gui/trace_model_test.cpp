@@ -165,7 +165,7 @@ TEST_CASE("trace model: what no decode loop would tell is passed over") {
     bad.rows.resize(1);
   }
   SUBCASE("a layer that no model has") {
-    bad.rows[0].exit_layer = 1 << 30;
+    bad.rows[1].drafted_at = 1 << 30;
   }
   SUBCASE("a draft without a layer") {
     bad.tokens[0].exit_layer = kNoDraft;

@@ -32,7 +32,7 @@ inline RoundRecord make_round(int number, int pos, const std::vector<int>& exits
     }
     round.rows.push_back(row);
   }
-  make_chain(round.rows);
+  specbound::test::make_chain(round.rows);
   const int tokens = wrong >= 0 ? wrong + 1 : drafts + 1;
   for (int i = 0; i < tokens; ++i) {
     TokenRecord token;
@@ -73,7 +73,7 @@ inline void write_trace(const std::string& path, const std::vector<RoundRecord>&
   for (const RoundRecord& round : rounds) {
     std::vector<RowEvent> rows;
     for (const RowRecord& row : round.rows) rows.push_back({row.token, row.exit_layer, row.checks});
-    make_chain(rows);
+    specbound::test::make_chain(rows);
     std::vector<TokenEvent> tokens;
     for (const TokenRecord& t : round.tokens) {
       tokens.push_back(

@@ -550,7 +550,7 @@ TEST_CASE("worker thread: the trace of a session holds its replies and the chang
     if (round.round >= 2) CHECK(round.drafted() == 0);
   }
   CHECK(trace.replies[1].reply.speculator == "none");
-  CHECK(trace.replies[2].reply.speculator == "specbound");
+  CHECK(trace.replies[2].reply.speculator == "auto");
   for (const RecordedReply& reply : trace.replies) {
     REQUIRE(reply.end);
     std::string text;

@@ -1,5 +1,5 @@
-// The file of remembered replies: what is written is read, for its owner alone; what is no such file
-// is refused and leaves the memory alone.
+// The file of remembered replies: what is written is read, for its owner alone; what is no such
+// file is refused and leaves the memory alone.
 #include "runtime/reply_memory.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
-// 10,000 rounds of random conversations with forced exits, trees and rejections, aborts and failures.
-// After each one the K/V of its positions, kv_len at every layer and the logits are, bit for bit,
-// those of a shadow that decodes plainly (random_conversation.h). docs/architecture.md 3.2, 4.
+// 10,000 rounds of random conversations with forced exits, trees and rejections, aborts and
+// failures. After each one the K/V of its positions, kv_len at every layer and the logits are, bit
+// for bit, those of a shadow that decodes plainly (random_conversation.h). docs/architecture.md
+// 3.2, 3.5, 4.
 #include <doctest/doctest.h>
 
 #include "random_conversation.h"

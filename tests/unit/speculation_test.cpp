@@ -201,7 +201,7 @@ TEST_CASE("speculation flags: numbers out of range or of shape are refused on th
 TEST_CASE("--spec and --speculator refuse what they do not know, and say what there is") {
   check_says(refusal({"--spec", "yes"}), "--spec: expected on or off, found \"yes\"");
   check_says(refusal({"--spec", ""}), "--spec: expected on or off, found \"\"");
-  check_says(refusal({"--speculator", "magic"}), "--speculator: expected none, auto, specbound, ngra");
+  check_says(refusal({"--speculator", "magic"}), "--speculator: expected none, auto, specbound, ");
   check_says(refusal({"--speculator", "magic"}), " or draft, found \"magic\"");
   check_says(refusal({"--head", "deep"}),
              "--head: expected full, folded, chained, table, hybrid or lens, found");

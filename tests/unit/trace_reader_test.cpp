@@ -13,6 +13,7 @@
 #include "decode/specbound.h"
 #include "engine_rig.h"
 #include "expect_error.h"
+#include "trace/recorded_rounds.h"
 #include "trace_text.h"
 
 namespace trace_reader_test {
@@ -70,6 +71,8 @@ void check_same(const RoundRecord& a, const RoundRecord& b) {
   for (size_t i = 0; i < a.rows.size(); ++i) {
     CHECK(a.rows[i].token == b.rows[i].token);
     CHECK(a.rows[i].exit_layer == b.rows[i].exit_layer);
+    CHECK(a.rows[i].parent == b.rows[i].parent);
+    CHECK(a.rows[i].drafted_at == b.rows[i].drafted_at);
     CHECK(a.rows[i].text == b.rows[i].text);
     check_same(a.rows[i].checks, b.rows[i].checks);
   }
@@ -294,6 +297,44 @@ TEST_CASE("every field must be there, and be what it should be") {
   CHECK(refusals > 500);
 }
 
+TEST_CASE("a round that is a tree comes back, and one that is none is refused") {
+  TraceText trace;
+  trace.reply(TraceText::drafting(8, {2, 5}));
+  trace.tree_round();
+  trace.end();
+  const std::string text = trace.text();
+  const RoundRecord round = read(text).replies.at(0).rounds.at(0);
+  REQUIRE(round.rows.size() == 4);
+  const int parents[] = {-1, 0, 0, 2}, layers[] = {kNoDraft, 2, 0, 0}, slots[] = {0, 2, 3};
+  for (int slot = 0; slot < 4; ++slot) {
+    CHECK(round.rows[slot].parent == parents[slot]);
+    CHECK(round.rows[slot].drafted_at == layers[slot]);
+  }
+  REQUIRE(round.tokens.size() == 3);
+  for (int i = 0; i < 3; ++i) CHECK(round.tokens[i].slot == slots[i]);
+  const auto refused = [&](const std::string& what, const std::string& with,
+                           std::initializer_list<std::string_view> words) {
+    std::string changed = text;
+    const size_t at = changed.find(what);
+    CAPTURE(what);
+    REQUIRE(at != std::string::npos);
+    changed.replace(at, what.size(), with);
+    check_mentions(refusal(changed), words);
+  };
+  refused("\"parent\":2", "\"parent\":3", {"parent", "0 to 2"});
+  refused("\"parent\":2", "\"parent\":null", {"parent", "every slot but the first"});
+  refused("\"parent\":null", "\"parent\":0", {"parent", "every slot but the first"});
+  refused("\"parent\":2", "\"parent\":1", {"exit_layer"});
+  refused("\"drafted_at\":2", "\"drafted_at\":5", {"exit_layer"});
+  refused("\"drafted_at\":2", "\"drafted_at\":null", {"exit_layer"});
+  refused(",\"drafted_at\":2", "", {"drafted_at"});
+  refused("\"slot\":2", "\"slot\":1", {"fits its tokens"});
+  std::istringstream lines(text);
+  check_mentions(
+      expect_error(ErrorCode::kUnsupported, [&] { read_recorded_rounds(lines, "t.jsonl"); }),
+      {"rounds whose rows are a chain", "a tree"});
+}
+
 TEST_CASE("rounds and tokens that contradict each other or the model are refused") {
   const std::vector<std::string> lines = split(example());
   const auto refused = [&](size_t line, const std::string& what, const std::string& with,
@@ -328,7 +369,7 @@ TEST_CASE("rounds and tokens that contradict each other or the model are refused
   refused(5, "\"draft_end\":\"difficult\"", "\"draft_end\":\"tired\"", {"line 5", "tired"});
   refused(5, "\"exit_layer\":5", "\"exit_layer\":null", {"line 5", "exit_layer", "before a draft"});
   refused(5, "\"exit_layer\":null", "\"exit_layer\":2",
-          {"line 5", "exit_layer", "null in the last"});
+          {"line 5", "exit_layer", "null in all others"});
   refused(5, "\"from\":1,\"to\":2", "\"from\":2,\"to\":1", {"line 5", "2 to 16"});
   refused(5, "\"phase\":\"verify\"", "\"phase\":\"\"", {"line 5", "phase"});
   refused(6, "\"round\":1", "\"round\":2", {"line 6", "1 to 1"});

@@ -62,6 +62,19 @@ class TraceText {
     ++round_;
     pos_ += accepted + 1;
   }
+  // Two drafts behind the root, the second of them and the one behind that right.
+  void tree_round() {
+    const std::vector<RowEvent> rows{{10, 2, {}, -1, kNoDraft},
+                                     {11, kNoDraft, {}, 0, 2},
+                                     {12, 0, {}, 0, 0},
+                                     {13, kNoDraft, {}, 2, 0}};
+    const std::vector<TokenEvent> tokens{{round_, 4, 0, pos_ + 1, 12, 12, 0, false, {}},
+                                         {round_, 4, 2, pos_ + 2, 13, 13, 0, false, {}},
+                                         {round_, 4, 3, pos_ + 3, 50, -1, kNoDraft, false, {}}};
+    recorder_.round({round_, pos_, DraftEnd::kWidth, rows, tokens, {}, {1, 2, 3, 4, 5}});
+    ++round_;
+    pos_ += 3;
+  }
   void plain_round() { round({}, 0, DraftEnd::kPlain); }
   void end() {
     TraceEnd end;

@@ -112,12 +112,11 @@ TEST_CASE("tree: heads are asked where lookup is unsure, and lookups stand besid
     return ForcedExit{depth < kFork.size() + 2 ? 2 : kNoDraft, depth == kFork.size() ? 50 : 51};
   });
   SpecBoundParams params;
-  params.w_max = 6;
+  params.w_max = 3;  // of the heads' own
   params.check_layers = {2, 4};
   SpecBound first(head, params, kLayers);
-  TreeSpeculator tree(&first, nullptr, 16, true);
+  TreeSpeculator tree(&first, nullptr, 6, true);
   tree.set_costs(costing(0.001));
-  CHECK(tree.width() == 6);
   const std::vector<Row> rows = first_round(tree, kFork);
   REQUIRE(rows.size() == 6);
   CHECK(rows[1] == Row{50, 0, 2});
@@ -133,7 +132,7 @@ TEST_CASE("tree: heads are asked where lookup is unsure, and lookups stand besid
   asked = 0;
   std::vector<Row> looked_up;
   {
-    TreeSpeculator fresh(&first, nullptr, 16, true);
+    TreeSpeculator fresh(&first, nullptr, 6, true);
     fresh.set_costs(costing(0.001));
     looked_up = first_round(fresh, sure);
   }
