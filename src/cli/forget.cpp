@@ -17,8 +17,7 @@ int run(ForgetFlags&) {
   if (bytes == 0) {
     std::printf("nothing was kept\n");
   } else {
-    std::printf("forgotten: %.*f kB of replies\n", bytes < 10000 ? 3 : 0,
-                static_cast<double>(bytes) / 1e3);
+    std::printf("forgotten: %.1f kB of replies\n", static_cast<double>(bytes) / 1e3);
   }
   return 0;
 }

@@ -9,8 +9,8 @@
 #include <functional>
 #include <vector>
 
-#include "decode/controller.h"
 #include "chain_rows.h"
+#include "decode/controller.h"
 #include "tiny_gguf.h"
 
 namespace specbound::test {

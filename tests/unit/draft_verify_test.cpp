@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "chain_rows.h"
 #include "decode/generate.h"
 #include "decode/side_by_side.h"
-#include "chain_rows.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"

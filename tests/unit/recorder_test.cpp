@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "error.h"
 #include "chain_rows.h"
+#include "error.h"
 #include "expect_error.h"
 #include "runtime/file_output.h"
 #include "temp_dir.h"
