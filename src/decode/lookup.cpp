@@ -11,7 +11,7 @@ void LookupMemory::add(std::span<const int32_t> reply) {
     const std::vector<int32_t> newer(old.end() - static_cast<long>(old.size() / 2), old.end());
     index_.assign(newer);
   }
-  for (const int32_t token : reply.last(std::min(reply.size(), kMostTokens / 2))) {
+  for (const int32_t token : reply.last(std::min(reply.size(), kMostTokens / 2 - 1))) {
     index_.push(token);
   }
   index_.push(kBetween);
@@ -21,17 +21,20 @@ void Lookup::begin(std::span<const int32_t> text) {
   const std::span<const int32_t> before = text_.text();
   const bool goes_on =
       text.size() >= before.size() && std::equal(before.begin(), before.end(), text.begin());
-  if (!goes_on) forget();
+  if (!goes_on) {
+    forget();
+  } else if (!replies_.empty() && replies_.back().end == 0) {
+    replies_.back().end = before.size();  // what comes now is the next prompt
+  }
   text_.assign(text);
-  replies_.push_back(text.size());
+  replies_.push_back({text.size(), 0});
 }
 
-// Up to the next reply: what its prompt added was read, not written.
 void Lookup::forget() {
   const std::span<const int32_t> text = text_.text();
-  for (size_t i = 0; memory_ && i < replies_.size(); ++i) {
-    const size_t end = i + 1 < replies_.size() ? replies_[i + 1] : text.size();
-    memory_->add(text.subspan(replies_[i], end - replies_[i]));
+  for (const Reply& reply : replies_) {
+    const size_t end = reply.end > 0 ? reply.end : text.size();
+    if (memory_ && end > reply.begin) memory_->add(text.subspan(reply.begin, end - reply.begin));
   }
   replies_.clear();
   text_.assign({});

@@ -49,7 +49,10 @@ class Lookup {
  private:
   LookupMemory* memory_;
   LookupIndex text_;
-  std::vector<size_t> replies_;  // where they begin in it
+  struct Reply {
+    size_t begin, end;  // end 0: it is being written
+  };
+  std::vector<Reply> replies_;  // in it
 };
 
 }  // namespace specbound

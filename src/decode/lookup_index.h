@@ -27,8 +27,8 @@ class LookupIndex {
   static constexpr int kLongest = 32;  // longer matches are alike
   static constexpr int kMost = 4;      // continuations of one context
 
-  // From here on the text is this one. What the old text begins with like it is not read again,
-  // unless the old one went on otherwise.
+  // From here on the text is this one. Where it begins with all of the old one, only the rest is
+  // read.
   void assign(std::span<const int32_t> text);
   void push(int32_t token);
   std::span<const int32_t> text() const { return text_; }

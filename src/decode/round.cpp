@@ -11,11 +11,12 @@ void Round::start(Limits limits) {
   SB_CHECK(!text_.empty() && limits.width >= 1 && limits.width <= kMaxRows);
   limits_ = std::move(limits);
   pos_ = static_cast<int>(text_.size()) - 1;
-  // Histories of this round stay where they are.
+  // No reallocation in a round: spans of history() stay valid.
   const size_t most = text_.size() + kMaxRows + 1;
   if (text_.capacity() < most) text_.reserve(2 * most);
   rows_.clear();
   shown_ = 0;
+  committed_ = false;
   passes_.clear();
   tokens_.clear();
   ns_.fill(0);
@@ -218,6 +219,7 @@ void Round::commit(int slot, int32_t token) {
   text_.resize(before.size());
   text_.push_back(token);
   shown_ = 0;
+  committed_ = true;
   if (paths_[slot].straight) {
     backend_.truncate(pos_ + slot + 1);
   } else {
@@ -232,6 +234,7 @@ void Round::undo() {
 }
 
 void Round::recover() {
+  if (committed_) return;  // the K/V of a path move once
   if (tokens_.empty()) {
     undo();
   } else {

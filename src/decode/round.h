@@ -127,6 +127,7 @@ class Round {
   Limits limits_;
   int pos_ = 0;
   Phase running_ = Phase::kDraft;  // what layers run for
+  bool committed_ = false;
   std::vector<RowEvent> rows_;
   RowPaths paths_;
   mutable int shown_ = 0;                       // text_ ends with the path to this row

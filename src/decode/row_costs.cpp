@@ -11,10 +11,11 @@ namespace specbound {
 namespace {
 
 constexpr std::array kSizes = {1, 2, 4,
-                               8, 9, 16};  // 9: a second tile of rows, where there are such
-constexpr int kTurns = 4;                  // at most
-constexpr int kFar = 1024;                 // positions before the rows
-constexpr double kAssumedSlope = 0.09;     // of one row, each row more
+                               8, 9, 16};         // 9: a second tile of rows, where there are such
+constexpr int kTurns = 4;                         // at most
+constexpr int kFar = kRowCostContext - kMaxRows;  // positions before the rows
+constexpr int kFarEnough = 256;                   // to tell what positions cost
+constexpr double kAssumedSlope = 0.09;            // of one row, each row more
 
 using Clock = std::chrono::steady_clock;
 using Sizes = std::array<double, kSizes.size()>;
@@ -75,11 +76,11 @@ RowCosts measure_row_costs(Backend& backend, double seconds) {
     for (size_t i = 0; i < kSizes.size(); ++i) {
       const int rows = std::min(kSizes[i], timer.most());
       start[i] = std::min(start[i], timer.pass(rows, 0));
-      if (far > 0) end[i] = std::min(end[i], timer.pass(rows, far));
+      if (far >= kFarEnough) end[i] = std::min(end[i], timer.pass(rows, far));
     }
   }
   for (size_t i = 0; i < kSizes.size(); ++i) {
-    end[i] = far > 0 ? std::max((end[i] - start[i]) / far, 0.0) : 0;
+    end[i] = far >= kFarEnough ? std::max((end[i] - start[i]) / far, 0.0) : 0;
   }
   RowCosts costs;
   between(start, costs.start);

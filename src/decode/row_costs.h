@@ -17,7 +17,10 @@ struct RowCosts {
   double pass(int rows, int pos) const { return start[rows] + pos * position[rows]; }
 };
 
-// Takes about `seconds`, though each size is measured once at least. Nothing may be cached (kv_len
+// Room for all that is measured; with a shorter context some of it is guessed.
+inline constexpr int kRowCostContext = 1024 + kMaxRows;
+
+// Takes about `seconds`, or as long as a pass of each size takes. Nothing may be cached (kv_len
 // 0), and nothing is afterwards; what the cache holds does not matter.
 RowCosts measure_row_costs(Backend& backend, double seconds);
 

@@ -111,7 +111,10 @@ DraftEnd SpecBound::draft(Round& round) {
     if (layer == kAborted) return DraftEnd::kAborted;
     if (layer == kDeclined) return round.rows() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;
     if (layer == kNowhere) return DraftEnd::kDifficult;
-    if (round.would_end(token)) return DraftEnd::kReplyEnd;
+    if (round.would_end(token)) {
+      if (policy_) policy_->withdrawn();
+      return DraftEnd::kReplyEnd;
+    }
     round.append(token, layer);
   }
   return DraftEnd::kWidth;

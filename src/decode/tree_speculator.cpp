@@ -55,7 +55,7 @@ DraftEnd TreeSpeculator::draft(Round& round) {
     const double survival = first_->policy() ? first_->policy()->survival() : 1;
     candidates_.clear();
     for (int slot = 0; slot <= drafts; ++slot) {
-      // All drafts of a chain alike, for all that is known.
+      // Survival is of the whole chain; each draft is taken to have an equal share.
       look_up(round, slot, drafts > 0 ? std::pow(survival, static_cast<double>(slot) / drafts) : 1);
     }
   }
@@ -100,9 +100,7 @@ void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
   own_ = kMaxRows;
   tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
   time_ = kRateKept * time_ + costs_.pass(rows, round.pos) / costs_.pass(1, round.pos);
-  if (until_fade_-- > 0) return;
-  until_fade_ = kFadeEvery;
-  odds_.fade();
+  if (++rounds_ % kFadeEvery == 0) odds_.fade();
 }
 
 }  // namespace specbound

@@ -54,7 +54,7 @@ class TreeSpeculator final : public Speculator {
   CandidateOdds odds_;
   RowCosts costs_ = assumed_row_costs();
   double tokens_, time_;  // of rounds of late, in plain rounds; the rate begins at plain decoding's
-  int until_fade_ = 0;
+  int64_t rounds_ = 0;
 
   // Of the round under way.
   std::vector<Candidate> candidates_;                       // a heap by `right`

@@ -166,12 +166,14 @@ std::unique_ptr<ExitHead> Speculation::make_head(const ExitSetting& setting) con
 // Leaves cannot_ where the setting never drafts.
 void Speculation::take(ExitSetting setting) {
   switch_.reset();
+  if (tree_) tree_->forget();  // what it saw of replies stays in the memory
   tree_.reset();
   specbound_.reset();
   setting_ = std::move(setting);
   cannot_ = setting_->never;
   if (!cannot_.empty() && options_.looks_up() && !options_.specbound.w_max) {
-    setting_.reset();  // heads that never draft: lookup does without
+    watcher().say("exit heads do not draft: " + cannot_ + "; lookups do");
+    setting_.reset();
     cannot_.clear();
     return take_tree();
   }
@@ -233,7 +235,7 @@ void Speculation::begin_drafting() {
       return;
     }
   }
-  give_heads(*setting_);
+  if (setting_) give_heads(*setting_);
 }
 
 // For the tree: as measured before, or now.
@@ -245,7 +247,8 @@ void Speculation::take_row_costs() {
     row_costs_ = measure_row_costs(*backend_, kMeasureSeconds);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     try {
-      if (took.count() > kWorthKeeping) {
+      // With a short context some sizes could not be measured.
+      if (took.count() > kWorthKeeping && backend_->n_ctx() >= kRowCostContext) {
         write_row_costs(fingerprint_, backend_->device(), *row_costs_);
       }
     } catch (const Error& e) {
@@ -265,8 +268,8 @@ void Speculation::recall() {
 }
 
 void Speculation::keep_replies() {
-  if (!tree_ || !options_.remember.value_or(false)) return;
-  tree_->forget();
+  if (!options_.remember.value_or(false)) return;
+  if (tree_) tree_->forget();
   if (memory_.index().text().empty()) return;
   write_reply_memory(reply_memory_path(fingerprint_), memory_);
 }

@@ -9,6 +9,8 @@ namespace specbound {
 
 namespace {
 
+constexpr int kTellingTokens = 16;  // of a reply, that a speedup is told of
+
 const std::chrono::steady_clock::time_point kStart = std::chrono::steady_clock::now();
 
 std::optional<double> rate(double count, double seconds) {
@@ -17,8 +19,6 @@ std::optional<double> rate(double count, double seconds) {
 }
 
 // "1 token", "2 tokens"
-constexpr int kTellingTokens = 16;  // of a reply, that a speedup is told of
-
 std::string count(int n, const char* one) {
   return format("%d %s%s", n, one, n == 1 ? "" : "s");
 }

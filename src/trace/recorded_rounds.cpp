@@ -53,7 +53,8 @@ void RoundCollector::take(const TraceItem& item, const TracePlace& place) {
 void RoundCollector::settings(const TraceReply& reply, const TracePlace& place) {
   drafts_ = reply.speculator != "none";
   if (!drafts_) return;
-  if (!reply.settings) {
+  // Lookups of auto look like exits before any layer.
+  if (!reply.settings || reply.speculator == "auto") {
     place.refuse("a speculator with exit heads", printable(reply.speculator),
                  ErrorCode::kUnsupported);
   }

@@ -22,9 +22,9 @@ REMEMBER = "remember: --speculator auto --remember on"
 
 def fetched(name):
     fetch = subprocess.run([sys.executable, bench.ROOT / "models" / "fetch.py", name],
-                           capture_output=True, text=True)
+                           stdout=subprocess.PIPE, text=True)
     if fetch.returncode != 0:
-        sys.exit(f"{name}: {fetch.stderr.strip()}")
+        sys.exit(fetch.returncode)
     return pathlib.Path(fetch.stdout.strip())
 
 

@@ -326,6 +326,32 @@ TEST_CASE("the controller in the loop: the same text, greedy and sampled") {
   }
 }
 
+TEST_CASE("the controller: a draft that would have ended the reply is none of the round's rows") {
+  ControllerSettings settings;
+  settings.n_layers = WorldLoop::kLayers;
+  settings.check_layers = {0, 4};
+  settings.first_width = 3;
+  Controller controller(settings);
+  const std::vector<ExitCheck> checks{{0, 0.9f}};
+  for (int round = 1; round < 80; ++round) {
+    controller.begin();
+    controller.start();
+    REQUIRE(controller.should_check(0));
+    if (controller.should_exit(0, 0.9f, true)) controller.withdrawn();
+    // The root is all there is: a row behind it must not be looked for.
+    const std::vector<RowEvent> rows{{7, kNoDraft, checks, -1, kNoDraft}};
+    TokenEvent token{};
+    token.token = 9;
+    token.checks = checks;
+    const std::vector<TokenEvent> tokens{token};
+    RoundEvent event{round, 5, DraftEnd::kReplyEnd, rows, tokens, {}, {}};
+    event.ns[static_cast<size_t>(Phase::kVerify)] = 1000000;
+    controller.learn(event);
+  }
+  CHECK(controller.table().acceptance(0, AcceptanceTable::bin(0.9f), 0) ==
+        Controller(settings).table().acceptance(0, AcceptanceTable::bin(0.9f), 0));
+}
+
 TEST_CASE("the controller: what tune measured is where costs begin, unless it makes no sense") {
   CostModel tuned;
   tuned.n_layers = WorldLoop::kLayers;

@@ -82,8 +82,9 @@ enum class Strike {
   kVerifyPass,
   kLogits,
   kEmission,
-  kFailingPass,   // the backend throws
-  kFailingReader  // on_token throws
+  kFailingPass,    // the backend throws
+  kFailingReader,  // on_token throws
+  kFailingRound    // on_round throws
 };
 inline constexpr std::array kStrikeNames = {"nothing",
                                             "abort in prefill",
@@ -94,7 +95,8 @@ inline constexpr std::array kStrikeNames = {"nothing",
                                             "abort after logits",
                                             "abort after token in slot",
                                             "failure in pass",
-                                            "failure of the reader in slot"};
+                                            "failure of the reader in slot",
+                                            "failure of the round's reader"};
 inline const char* strike_name(Strike strike) {
   return kStrikeNames[static_cast<size_t>(strike)];
 }
@@ -194,7 +196,9 @@ class RandomConversation {
     specbound_.reset();
     outside_.reset();
     tree_.reset();
-    const int kind = deep_ ? 0 : below(14);
+    // Failures of readers behind a path that has moved, too.
+    const bool bushy = deep_ && strike_ == Strike::kFailingReader && chance(0.5f);
+    const int kind = bushy ? 9 : deep_ ? 0 : below(14);
     if (kind < 7) {
       specbound_.emplace(head_, params_, kLayers, "forced");
       marked_.emplace(*specbound_);
@@ -338,7 +342,14 @@ class RandomConversation {
       strike(Strike::kEmission, event.slot);
       if (strike(Strike::kFailingReader, event.slot)) throw Failure("a reader failed");
     };
-    options.on_round = [this](const RoundEvent& event) { check_round(event); };
+    options.on_round = [this](const RoundEvent& event) {
+      check_round(event);
+      if (!strike(Strike::kFailingRound, 0)) return;
+      if (!is_chain(event.rows) && event.tokens.size() > 2) {
+        coverage_.met("tree: failure when the path has moved");
+      }
+      throw Failure("a reader of rounds failed");
+    };
 
     INFO("prompt of " << prompt_.size() << ", reply " << number_ << ", speculator "
                       << (marked_ ? marked_->name() : "off") << ", " << strike_name(strike_) << " "

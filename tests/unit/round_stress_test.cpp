@@ -46,7 +46,9 @@ void expect_coverage(Coverage& coverage) {
   coverage.expect("conversation continued");
   coverage.expect("speculation switched on");
   coverage.expect("speculation switched off");
+  coverage.expect("failure of the round's reader");
   coverage.expect("tree of rows", 3, kMaxRows);
+  coverage.expect("tree: failure when the path has moved");
   coverage.expect("tree: tokens", 1, kMaxRows / 2);
   coverage.expect("tree: path moved");
   coverage.expect("tree: chunk edge within the path");

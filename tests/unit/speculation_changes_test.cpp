@@ -367,6 +367,14 @@ TEST_CASE("the tuned preset is this machine's; one that found nothing that pays 
   CHECK(off->description() == "speculation off: not switched on");
   CHECK(off->set_active(true));
 
+  // With lookup beside the heads there is something to do without them.
+  const auto lookups = make({"--speculator", "auto"}, kLayers, path);
+  lookups->attach(*backend);
+  CHECK(lookups->active());
+  CHECK(lookups->drafter() == "lookup");
+  CHECK(lookups->heads() == nullptr);
+  CHECK(lookups->specbound() == nullptr);
+
   // What was set by hand while it was off is not taken back when it is switched on.
   tuned.settings.w_max = 5;
   write();
