@@ -197,7 +197,13 @@ class RandomConversation {
     outside_.reset();
     tree_.reset();
     // Failures of readers behind a path that has moved, too.
-    const bool bushy = deep_ && strike_ == Strike::kFailingReader && chance(0.5f);
+    const bool bushy =
+        (strike_ == Strike::kFailingRound || (deep_ && strike_ == Strike::kFailingReader)) &&
+        chance(0.7f);
+    if (bushy) {
+      params_.w_max = kMaxRows;
+      right_rate_ = 0.85f;
+    }
     const int kind = bushy ? 9 : deep_ ? 0 : below(14);
     if (kind < 7) {
       specbound_.emplace(head_, params_, kLayers, "forced");
@@ -345,8 +351,11 @@ class RandomConversation {
     options.on_round = [this](const RoundEvent& event) {
       check_round(event);
       if (!strike(Strike::kFailingRound, 0)) return;
-      if (!is_chain(event.rows) && event.tokens.size() > 2) {
-        coverage_.met("tree: failure when the path has moved");
+      // Where a row moved to a place that another came from: moved again it would be another's.
+      const int n = static_cast<int>(event.tokens.size());
+      for (int i = 1; i < n; ++i) {
+        const int slot = event.tokens[i].slot;
+        if (i < slot && slot < n) coverage_.met("tree: failure when the path has moved");
       }
       throw Failure("a reader of rounds failed");
     };
