@@ -171,7 +171,9 @@ void Speculation::take(ExitSetting setting) {
   specbound_.reset();
   setting_ = std::move(setting);
   cannot_ = setting_->never;
-  if (!cannot_.empty() && options_.looks_up() && !options_.specbound.w_max) {
+  // Where nobody asked for what never drafts, lookup does without heads.
+  if (!cannot_.empty() && options_.looks_up() && !options_.specbound.w_max &&
+      !options_.about_exits()) {
     watcher().say("exit heads do not draft: " + cannot_ + "; lookups do");
     setting_.reset();
     cannot_.clear();
@@ -241,15 +243,14 @@ void Speculation::begin_drafting() {
 // For the tree: as measured before, or now.
 void Speculation::take_row_costs() {
   if (!tree_ || !controls() || row_costs_) return;
-  row_costs_ = read_row_costs(fingerprint_, backend_->device(), watcher().note);
+  row_costs_ = read_row_costs(fingerprint_, backend_->device(), backend_->n_ctx(), watcher().note);
   if (!row_costs_ && backend_->kv_len(1) == 0) {
     const auto begin = std::chrono::steady_clock::now();
     row_costs_ = measure_row_costs(*backend_, kMeasureSeconds);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     try {
-      // With a short context some sizes could not be measured.
-      if (took.count() > kWorthKeeping && backend_->n_ctx() >= kRowCostContext) {
-        write_row_costs(fingerprint_, backend_->device(), *row_costs_);
+      if (took.count() > kWorthKeeping) {
+        write_row_costs(fingerprint_, backend_->device(), backend_->n_ctx(), *row_costs_);
       }
     } catch (const Error& e) {
       watcher().say(std::string(e.what()) + ": what rows cost is measured at each start");

@@ -277,12 +277,15 @@ std::string write_tuned(const std::string& model_fingerprint, const std::string&
 }
 
 std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
-                                       const std::string& device, const TunedNote& note) {
+                                       const std::string& device, int n_ctx,
+                                       const TunedNote& note) {
   const std::string path = file_for("costs", model_fingerprint, device);
   std::string why;
   try {
     const std::optional<Json> json = read_cached(path, model_fingerprint, device);
     if (!json) return std::nullopt;
+    const int context = whole(*json, "context", 1, 1 << 30);
+    if (context < std::min(n_ctx, kRowCostContext)) return std::nullopt;
     RowCosts costs;
     read_rows(*json, "start", costs.start);
     read_rows(*json, "position", costs.position);
@@ -297,7 +300,7 @@ std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
   return std::nullopt;
 }
 
-void write_row_costs(const std::string& model_fingerprint, const std::string& device,
+void write_row_costs(const std::string& model_fingerprint, const std::string& device, int n_ctx,
                      const RowCosts& costs) {
   if (cache_folder().empty()) return;
   Json start = Json::array(), position = Json::array();
@@ -305,7 +308,8 @@ void write_row_costs(const std::string& model_fingerprint, const std::string& de
     start.push_back(costs.start[rows]);
     position.push_back(costs.position[rows]);
   }
-  write_cached("costs", model_fingerprint, device, {{"start", start}, {"position", position}});
+  write_cached("costs", model_fingerprint, device,
+               {{"context", n_ctx}, {"start", start}, {"position", position}});
 }
 
 }  // namespace specbound

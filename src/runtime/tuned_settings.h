@@ -42,11 +42,13 @@ nlohmann::ordered_json costs_json(const CostModel& costs);
 std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
                         const TunedSettings& settings);
 
-// What measure_row_costs() (decode/row_costs.h) found; nullopt as above.
+// What measure_row_costs() (decode/row_costs.h) found in a context of n_ctx; nullopt as above, and
+// for what a shorter context than this one could not tell.
 std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
-                                       const std::string& device, const TunedNote& note = nullptr);
+                                       const std::string& device, int n_ctx,
+                                       const TunedNote& note = nullptr);
 // Throws Error(kFile); without a folder nothing is kept.
-void write_row_costs(const std::string& model_fingerprint, const std::string& device,
+void write_row_costs(const std::string& model_fingerprint, const std::string& device, int n_ctx,
                      const RowCosts& costs);
 
 }  // namespace specbound
