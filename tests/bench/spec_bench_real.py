@@ -21,7 +21,9 @@ REMEMBER = "remember: --speculator auto --remember on"
 
 
 def fetched(name):
-    fetch = subprocess.run([sys.executable, bench.ROOT / "models" / "fetch.py", name],
+    # Not where bench.py has the cache for the time of a run.
+    folder = pathlib.Path.home() / ".cache" / "specbound" / "models"
+    fetch = subprocess.run([sys.executable, bench.ROOT / "models" / "fetch.py", name, folder],
                            stdout=subprocess.PIPE, text=True)
     if fetch.returncode != 0:
         sys.exit(fetch.returncode)

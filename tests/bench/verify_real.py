@@ -40,10 +40,9 @@ def main():
                     sys.exit(done.stderr)
                 found = json.loads(report.read_text())
             identical = identical and done.returncode == 0
-            results.append(dict(**bench.model_entry(model), run=run,
-                                identical=done.returncode == 0,
-                                **{key: value for key, value in found.items()
-                                   if isinstance(value, (int, float, bool))}))
+            figures = {key: value for key, value in found.items()
+                       if isinstance(value, (int, float))}
+            results.append(dict(**bench.model_entry(model), run=run, **figures))
     bench.write_report(pathlib.Path(flags.output), "verify_real",
                        ["tests/bench/verify_real.sh", "--models", *flags.models, "-n", flags.n],
                        machine, results=results)
