@@ -245,14 +245,10 @@ void TraceModel::count_drafts(ReplyTrace& reply, const RoundRecord& round) {
   std::vector<int> depth(round.rows.size());
   for (int slot = 0; slot < n; ++slot) {
     const RowRecord& row = round.rows[slot];
-    // Where the row was left by its last check, for what.
-    int left_for = -1;
-    for (int child = slot + 1; child < n && left_for < 0 && !row.checks.empty(); ++child) {
-      const RowRecord& drafted = round.rows[child];
-      // A head's own row comes first behind it.
-      const bool own = child == slot + 1 && drafted.parent == slot;
-      if (own && drafted.drafted_at == row.checks.back().layer) left_for = child;
-    }
+    // Whether the row was left by its last check: a head's own row comes first behind it.
+    const int next = slot + 1;
+    const bool was_left = next < n && !row.checks.empty() && round.rows[next].parent == slot &&
+                          round.rows[next].drafted_at == row.checks.back().layer;
     if (slot > 0) {
       depth[slot] = depth[row.parent] + 1;
       count(at(reply.drafts_at, row.drafted_at), result_of(round, slot));
@@ -260,9 +256,9 @@ void TraceModel::count_drafts(ReplyTrace& reply, const RoundRecord& round) {
     }
     for (const ExitCheck& check : row.checks) {
       if (!is_layer(check.layer)) continue;
-      const bool left = left_for >= 0 && &check == &row.checks.back();
-      reply.checks.push_back({check.layer, check.confidence,
-                              left ? result_of(round, left_for) : CheckResult::kContinued});
+      const bool left = was_left && &check == &row.checks.back();
+      reply.checks.push_back(
+          {check.layer, check.confidence, left ? result_of(round, next) : CheckResult::kContinued});
     }
   }
   while (reply.checks.size() > kMaxChecks) reply.checks.pop_front();

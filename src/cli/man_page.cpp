@@ -115,8 +115,7 @@ std::string common_sections() {
              "XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_STATE_HOME",
              "where settings, what was measured and tuned, conversations, and the lines typed into "
              "a chat with its replies lie; ~/.config, ~/.cache, ~/.local/share and ~/.local/state "
-             "where they are "
-             "not set") +
+             "where they are not set") +
          entry("NO_COLOR", "no colours, whatever its value") +
          entry("CUDA_VISIBLE_DEVICES", "which GPUs there are, as CUDA reads it") + ".SH FILES\n" +
          entry("~/.config/specbound/config", "settings, see above") +

@@ -26,7 +26,7 @@ void Lookup::begin(std::span<const int32_t> text) {
   } else if (!replies_.empty() && replies_.back().end == 0) {
     replies_.back().end = before.size();  // what comes now is the next prompt
   }
-  text_.assign(text);
+  for (const int32_t token : text.subspan(text_.text().size())) text_.push(token);
   replies_.push_back({text.size(), 0});
 }
 

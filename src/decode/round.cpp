@@ -44,10 +44,8 @@ void Round::embed(int32_t token, int parent) {
 }
 
 int Round::child(int slot, int32_t token) const {
-  for (int i = slot + 1; i < rows(); ++i) {
-    if (rows_[i].parent == slot && rows_[i].token == token) return i;
-  }
-  return -1;
+  const int draft = drafted_for(rows_, slot, token);
+  return draft >= 0 && rows_[draft].token == token ? draft : -1;
 }
 
 // The time since the last call went into `phase`.

@@ -37,7 +37,7 @@ void TreeSpeculator::look_up(const Round& round, int parent, double parent_right
   lookup_.find(round.history(parent), found_);
   for (const Lookup::Found& found : found_) {
     const double right = parent_right * odds_.chance(found.features);
-    if (right < kLeastRight || round.child(parent, found.token) >= 0) continue;
+    if (right < kLeastRight) continue;
     candidates_.push_back({parent, found.token, found.features, right});
     std::ranges::push_heap(candidates_, {}, &Candidate::right);
   }
@@ -53,10 +53,9 @@ DraftEnd TreeSpeculator::draft(Round& round) {
     if (end == DraftEnd::kAborted) return end;
     const int drafts = round.rows() - 1;
     const double survival = first_->policy() ? first_->policy()->survival() : 1;
-    candidates_.clear();
-    for (int slot = 0; slot <= drafts; ++slot) {
+    for (int slot = 1; slot <= drafts; ++slot) {
       // Survival is of the whole chain; each draft is taken to have an equal share.
-      look_up(round, slot, drafts > 0 ? std::pow(survival, static_cast<double>(slot) / drafts) : 1);
+      look_up(round, slot, std::pow(survival, static_cast<double>(slot) / drafts));
     }
   }
   own_ = round.rows();
@@ -65,6 +64,7 @@ DraftEnd TreeSpeculator::draft(Round& round) {
     const Candidate best = candidates_.back();
     candidates_.pop_back();
     if (best.right <= row_cost(round)) break;
+    if (round.child(best.parent, best.token) >= 0) continue;  // a head says so too
     if (round.would_end(best.parent, best.token)) continue;
     round.append_to(best.parent, best.token, 0);
     features_[round.newest()] = best.features;

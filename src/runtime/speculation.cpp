@@ -43,7 +43,7 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
     : options_(options),
       n_layers_(config.n_layers),
       vocab_size_(config.vocab_size),
-      fingerprint_(model_fingerprint(gguf)) {
+      fingerprint_(options.speculator == "auto" ? model_fingerprint(gguf) : "") {
   if (model) watcher_ = model->watcher();
   train_command_ = "specbound train-heads -m " + model_path + " --data chat.jsonl";
   heads_path_ = options.heads.empty() ? sidecar_heads(model_path) : options.heads;

@@ -131,7 +131,7 @@ class Speculation {
   SpeculationOptions options_;
   int n_layers_, vocab_size_;
   std::string train_command_;
-  std::string fingerprint_;  // of the model
+  std::string fingerprint_;  // of the model; empty but for auto, which keeps files by it
   std::string heads_path_;   // where they are or would be
   std::optional<ExitHeads> heads_;
 
