@@ -46,6 +46,7 @@ class TreeSpeculator final : public Speculator {
   void look_up(const Round& round, int parent, double parent_right);
   double row_cost(const Round& round) const;
   double rate() const;
+  double heads_seconds(const RoundEvent& round) const;
 
   SpecBound* first_;
   int w_max_;
