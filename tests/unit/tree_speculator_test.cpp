@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "decode/differential_backend.h"
 #include "decode/forced_head.h"
@@ -138,6 +139,32 @@ TEST_CASE("tree: heads are asked where lookup is unsure, and lookups stand besid
   }
   REQUIRE(looked_up.size() == 6);
   for (size_t slot = 1; slot < looked_up.size(); ++slot) CHECK(looked_up[slot].drafted_at == 0);
+}
+
+TEST_CASE("tree: where heads take long, rows looked up beside theirs are cheap") {
+  ForcedHead head([](const Round&) { return ForcedExit{kNoDraft, 0}; });
+  SpecBoundParams params;
+  params.check_layers = {2};
+  SpecBound first(head, params, kLayers);
+  const auto engine = model().backend(best_isa(), 1);
+  // Rows that are drafted under many prices behind rounds that each gave four tokens.
+  const auto rows_after = [&](double heads_seconds) {
+    size_t rows = 0;
+    for (double price = 0.02; price < 0.6; price += 0.02) {
+      TreeSpeculator tree(&first, nullptr, kMaxRows, true);
+      tree.set_costs(costing(price));
+      const std::vector<RowEvent> drafted(4);
+      const std::vector<TokenEvent> tokens(4);
+      RoundEvent round{};
+      round.rows = drafted;
+      round.tokens = tokens;
+      round.ns[static_cast<size_t>(Phase::kCheck)] = std::llround(1e9 * heads_seconds);
+      for (int i = 0; i < 100; ++i) tree.accept(*engine, round);
+      rows += first_round(tree, kFork).size();
+    }
+    return rows;
+  };
+  CHECK(rows_after(3) > rows_after(0));
 }
 
 TEST_CASE("tree: replies to other prompts are remembered where there is a memory") {
