@@ -66,6 +66,7 @@ WINDOW_HEADER = re.compile(r"^(GLFW/|imgui_impl_|stb_|X11/|GL/)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CUDA_HEADER = re.compile(r"^(cuda|cublas|curand|nvrtc|nvml|mma\.h|cooperative_groups|thrust/|cub/)")
 CUDA_RUNTIME = "src/engine/cuda/cuda_device.cpp"  # only builds with CUDA compile it
+# Larger than MAX_BYTES all the same.
 LARGE = {"models/demo-chat-16l-q8_0.gguf", "models/demo-chat-16l-q8_0.heads.gguf",
          "tests/data/models/stories260K.gguf", "tests/data/tokenizer/ggml-vocab-gpt-2.gguf"}
 # Spelled apart so that this file passes its own check.

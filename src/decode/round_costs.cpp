@@ -73,11 +73,6 @@ void RoundCosts::learn(const RoundEvent& round) {
   }
   const double plain = plain_cost_.at(round.pos + 1);
   if (!(plain > 0)) return;
-  const auto spent = [&](std::initializer_list<Phase> phases) {
-    int64_t ns = 0;
-    for (const Phase phase : phases) ns += round.ns[static_cast<size_t>(phase)];
-    return 1e-9 * static_cast<double>(ns) / plain;
-  };
   const auto layers_of = [&](Phase phase) {
     terms_.clear();
     passes_.fill(0);
@@ -91,7 +86,7 @@ void RoundCosts::learn(const RoundEvent& round) {
   const int rows = static_cast<int>(round.rows.size());
   layers_of(Phase::kVerify);
   terms_.push_back({&rest_measured_[rows], 1});
-  fit(spent({Phase::kVerify, Phase::kLogits, Phase::kSample}));
+  fit(round.seconds({Phase::kVerify, Phase::kLogits, Phase::kSample}) / plain);
 
   std::fill(looks_.begin(), looks_.end(), 0.0);
   bool looked = false;
@@ -110,7 +105,7 @@ void RoundCosts::learn(const RoundEvent& round) {
   for (size_t i = 0; i < looks_.size(); ++i) {
     if (looks_[i] > 0) terms_.push_back({&check_measured_[i], looks_[i]});
   }
-  fit(spent({Phase::kDraft, Phase::kCheck}));
+  fit(round.seconds({Phase::kDraft, Phase::kCheck}) / plain);
 }
 
 // Each figure takes the part of the surprise that is its share in what was expected.

@@ -86,12 +86,10 @@ double TreeSpeculator::rate() const {
   return std::max(tokens_ / time_, 1.0);
 }
 
-// What exit heads took beside the pass that verifies. Without them rounds are planned by figures
-// that no clock moves.
+// What drafting with exit heads took, the layers before them too, though the pass that verifies
+// does not run these again. Without heads no clock moves what rounds are planned by.
 double TreeSpeculator::heads_seconds(const RoundEvent& round) const {
-  if (!first_ || !measured_) return 0;
-  const auto ns = [&](Phase phase) { return round.ns[static_cast<size_t>(phase)]; };
-  return 1e-9 * static_cast<double>(ns(Phase::kDraft) + ns(Phase::kCheck));
+  return first_ && measured_ ? round.seconds({Phase::kDraft, Phase::kCheck}) : 0;
 }
 
 void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {

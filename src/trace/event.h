@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <numeric>
 #include <span>
 
@@ -104,6 +105,11 @@ struct RoundEvent {
   bool plain() const { return rows.size() == 1 && draft_end == DraftEnd::kPlain; }
   int drafted() const { return static_cast<int>(rows.size()) - 1; }
   int64_t total_ns() const { return std::accumulate(ns.begin(), ns.end(), int64_t{0}); }
+  double seconds(std::initializer_list<Phase> phases) const {
+    int64_t sum = 0;
+    for (const Phase phase : phases) sum += ns[static_cast<size_t>(phase)];
+    return 1e-9 * static_cast<double>(sum);
+  }
 };
 
 }  // namespace specbound
