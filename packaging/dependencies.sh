@@ -6,9 +6,9 @@
 # The desktop app (gui_needs) is built where it can be and left out elsewhere.
 # The names are the same on Debian 12, 13 and Ubuntu 22.04, 24.04.
 build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-dev
-  liblzma-dev libpcre2-dev libedit-dev libcpp-httplib-dev pkg-config:pkg-config"
+  liblzma-dev libpcre2-dev libedit-dev libcpp-httplib-dev pkg-config:pkg-config python3:python3"
 gui_needs="libimgui-dev libstb-dev libglfw3-dev libgl1 libgl1-mesa-dri"
-package_needs="dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3"  # which draws the icons
+package_needs="dpkg-shlibdeps:dpkg-dev strip:binutils"
 test_needs="$gui_needs $package_needs debootstrap
   Xvfb:xvfb xdotool:xdotool ccache:ccache clang++:clang
   clang-format:clang-format curl:curl tmux:tmux

@@ -22,6 +22,5 @@ endif()
 configure_file(packaging/specbound.pc.in specbound.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/specbound.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# What the program says of itself.
-install(CODE "set(program \"$<TARGET_FILE:specbound>\")")
-install(SCRIPT packaging/install_texts.cmake)
+# The man page and the completions (packaging/help_texts.cmake).
+install(DIRECTORY ${help_texts}/share DESTINATION .)

@@ -65,11 +65,6 @@ FlagDefinition::Takes FlagDefinition::takes() const {
   return type == "FILE" || type.starts_with("FILE.") ? Takes::kFile : Takes::kText;
 }
 
-std::string FlagDefinition::extension() const {
-  constexpr std::string_view kFile = "FILE.";
-  return type.starts_with(kFile) ? type.substr(kFile.size()) : "";
-}
-
 std::string FlagDefinition::long_name() const {
   const auto found = std::ranges::find_if(names, [](const auto& n) { return n.starts_with("--"); });
   return found != names.end() ? found->substr(2) : "";

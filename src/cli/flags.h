@@ -33,8 +33,6 @@ struct FlagDefinition {
   bool required = false;
 
   Takes takes() const;
-  // "gguf" for a type of FILE.gguf: files that end so are likelier; else empty.
-  std::string extension() const;
   // The first name with two dashes, without them; empty: it has none.
   std::string long_name() const;
   bool has_long_name(std::string_view name) const;

@@ -62,6 +62,24 @@ std::string entry(const std::string& head, std::string_view description) {
   return out + wrapped(description, kDescriptionColumn, kDescriptionColumn) + "\n";
 }
 
+// "-m, --model FILE.gguf"
+std::string flag_head(const FlagDefinition& flag) {
+  std::string head = joined(flag.names);
+  if (!flag.type.empty()) head += " " + flag.type;
+  return head;
+}
+
+// "specbound quantize [options] IN OUT TYPE"
+std::string usage(const CommandDefinition& command) {
+  std::string text = "specbound " + command.name + " [options]";
+  for (const FlagDefinition& flag : command.flags) {
+    if (flag.place.empty()) continue;
+    const std::string place = flag.place + (flag.repeats ? "..." : "");
+    text += flag.required ? " " + place : " [" + place + "]";
+  }
+  return text;
+}
+
 Json flag_json(const FlagDefinition& flag) {
   using Takes = FlagDefinition::Takes;
   const Takes takes = flag.takes();
@@ -76,11 +94,13 @@ Json flag_json(const FlagDefinition& flag) {
           {"description", flag.description},
           {"group", flag.group},
           {"repeats", flag.repeats},
+          {"required", flag.required},
           {"settable", flag.settable}};
 }
 
-// Every command with its flags as JSON: {"version", "commands": [{"name", "summary", "about",
-// "footer", "options": [flag_json()]}]}.
+// Everything that is said of the program, for packaging/help_texts.py and others: {"version",
+// "settings", "commands": [{"name", "summary", "about", "usage", "footer", "options":
+// [flag_json()]}]}.
 std::string definitions_json() {
   Json list = Json::array();
   for (const Command* command : commands()) {
@@ -90,10 +110,14 @@ std::string definitions_json() {
     list.push_back({{"name", definition.name},
                     {"summary", command->about().summary},
                     {"about", definition.about},
+                    {"usage", usage(definition)},
                     {"footer", definition.footer},
                     {"options", std::move(flags)}});
   }
-  return Json({{"version", SPECBOUND_VERSION}, {"commands", std::move(list)}}).dump(1);
+  return Json({{"version", SPECBOUND_VERSION},
+               {"settings", settings_help()},
+               {"commands", std::move(list)}})
+      .dump(1);
 }
 
 }  // namespace
@@ -117,22 +141,6 @@ std::string overview() {
          "  specbound run -p \"I need a table for two tonight.\" -n 64\n"
          "  specbound info model.gguf\n"
          "  specbound man | man -l -             everything on one page\n";
-}
-
-std::string flag_head(const FlagDefinition& flag) {
-  std::string head = joined(flag.names);
-  if (!flag.type.empty()) head += " " + flag.type;
-  return head;
-}
-
-std::string usage(const CommandDefinition& command) {
-  std::string text = "specbound " + command.name + " [options]";
-  for (const FlagDefinition& flag : command.flags) {
-    if (flag.place.empty()) continue;
-    const std::string place = flag.place + (flag.repeats ? "..." : "");
-    text += flag.required ? " " + place : " [" + place + "]";
-  }
-  return text;
 }
 
 std::string help_text(const CommandDefinition& command) {

@@ -16,11 +16,10 @@ std::string overview();
 // What `specbound COMMAND --help` prints.
 std::string help_text(const CommandDefinition& command);
 
-// "-m, --model FILE.gguf"
-std::string flag_head(const FlagDefinition& flag);
-
-// "specbound quantize [options] IN OUT TYPE"
-std::string usage(const CommandDefinition& command);
+// What `specbound ARGUMENTS` prints where they are "man", "man COMMAND" or "completion SHELL"; else
+// empty. packaging/help_texts.py writes it from `specbound help --json` when the program is built.
+// Throws Error(kUnsupported) in a program that was linked without it.
+std::string_view made_text(std::string_view arguments);
 
 // "run|chat|...": the type of an argument that names a command.
 std::string command_choices();
