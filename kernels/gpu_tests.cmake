@@ -39,9 +39,6 @@ specbound_gpu_program(gpu_kernels specbound_kernels 75-virtual ${bench_sources})
 # Run by `ctest -C Cuda` (packaging/test.sh), when gpu_tests is built.
 add_test(NAME gpu CONFIGURATIONS Cuda COMMAND gpu_tests)
 set_tests_properties(gpu PROPERTIES LABELS cuda)
-find_package(Python3 COMPONENTS Interpreter)
-if(Python3_Interpreter_FOUND)
-  add_test(NAME spills CONFIGURATIONS Cuda
-    COMMAND ${Python3_EXECUTABLE} -B ${tests}/spill_check.py ${CMAKE_BINARY_DIR})
-  set_tests_properties(spills PROPERTIES LABELS cuda)
-endif()
+add_test(NAME spills CONFIGURATIONS Cuda
+  COMMAND ${Python3_EXECUTABLE} -B ${tests}/spill_check.py ${CMAKE_BINARY_DIR})
+set_tests_properties(spills PROPERTIES LABELS cuda)
