@@ -64,6 +64,17 @@ stage_format() {
   return 1
 }
 
+# Address-space randomization with more entropy than the sanitizers of gcc 12 and clang 14 expect
+# makes programs abort at start, tests and what a build runs; where the system allows it, they run
+# without.
+fixed_addresses() {
+  if setarch "$(uname -m)" -R true 2>/dev/null; then
+    setarch "$(uname -m)" -R "$@"
+  else
+    "$@"
+  fi
+}
+
 # build PRESET [--set VARIABLE=VALUE]... [TARGETS and ninja's arguments]
 build() {
   local preset=$1 settings=()
@@ -73,17 +84,8 @@ build() {
     shift 2
   done
   forget_moved_build "build/$preset"
-  cmake --preset "$preset" "${settings[@]}" && cmake --build --preset "$preset" "$@" -- -k 0
-}
-
-# Address-space randomization with more entropy than the sanitizers of gcc 12 and clang 14 expect
-# makes them abort at start; where the system allows it, they run without.
-fixed_addresses() {
-  if setarch "$(uname -m)" -R true 2>/dev/null; then
-    setarch "$(uname -m)" -R "$@"
-  else
-    "$@"
-  fi
+  cmake --preset "$preset" "${settings[@]}" &&
+    fixed_addresses cmake --build --preset "$preset" "$@" -- -k 0
 }
 
 # run_tests PRESET [ctest's arguments]: those of a build, two at a time.
