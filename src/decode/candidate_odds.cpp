@@ -11,20 +11,26 @@ constexpr float kKept = 0.99f;  // of what was learned, from fade() to fade()
 
 // bench_lookup fit, over replies of SmolLM2-135M-Instruct and Qwen2.5-Coder-1.5B-Instruct.
 constexpr CandidateOdds::Weights kShipped = {
-    .text = {-1.62f, -2.81f, -1.96f, -1.72f, -0.41f, -0.24f, -1.88f, -1.20f, -0.79f,
-             0.76f,  0.29f,  -0.87f, -0.47f, 0.23f,  1.17f,  0.65f,  -0.83f, 0.35f,
-             0.13f,  1.34f,  1.10f,  -0.20f, 0.62f,  0.65f,  2.03f,  1.40f,  0.71f,
-             1.21f,  1.34f,  2.23f,  1.68f,  0.68f,  1.19f,  2.34f,  2.83f,  1.57f,
-             0.38f,  1.07f,  1.85f,  3.41f,  2.77f,  0.00f,  1.37f,  3.06f,  4.89f},
-    .memory = {-2.88f, -3.43f, -2.45f, -2.15f, -1.58f, -1.72f, -2.88f, -2.14f, -1.49f,
-               -0.86f, -1.39f, -2.16f, -1.01f, -1.10f, 0.17f,  -0.55f, -1.75f, -1.66f,
-               -1.75f, -0.27f, 0.19f,  -0.19f, 0.13f,  0.49f,  0.39f,  -0.29f, -0.22f,
-               0.69f,  0.51f,  0.81f,  0.49f,  -0.11f, -0.12f, 0.07f,  0.62f,  0.00f,
-               0.00f,  0.00f,  0.00f,  -0.10f, 0.00f,  0.00f,  0.00f,  0.00f,  0.00f},
-    .rival = {0.91f, 0.02f, -0.44f, -1.11f, -2.26f},
-    .both = 3.52f};
+    .text = {-1.97f, -2.89f, -2.25f, -1.88f, -0.73f, -0.61f, -2.28f, -1.66f, -1.05f,
+             0.54f,  -0.05f, -0.49f, -0.62f, -0.09f, 1.23f,  0.37f,  -0.40f, -0.69f,
+             0.04f,  1.17f,  0.75f,  -1.86f, -0.01f, 0.61f,  1.61f,  0.87f,  -0.60f,
+             1.32f,  1.00f,  2.13f,  1.36f,  -0.23f, 0.92f,  0.93f,  2.95f,  1.78f,
+             0.84f,  1.55f,  2.17f,  3.51f,  2.63f,  0.47f,  2.97f,  2.91f,  4.95f},
+    .memory = {-2.84f, -3.69f, -2.78f, -2.69f, -2.30f, -1.85f, -3.15f, -2.24f, -1.85f,
+               -0.81f, -1.02f, -2.20f, -1.34f, -1.00f, 0.14f,  -0.57f, -1.99f, -1.55f,
+               -0.55f, 0.48f,  -0.05f, -0.23f, 0.29f,  0.30f,  1.09f,  0.50f,  -1.06f,
+               -0.18f, 0.87f,  2.47f,  0.16f,  0.05f,  0.68f,  1.17f,  2.62f,  0.72f,
+               -1.07f, -0.23f, 1.00f,  2.68f,  0.45f,  0.35f,  0.00f,  0.85f,  1.45f},
+    .rival = {1.14f, 0.23f, -0.14f, -0.83f, -1.73f},
+    .both = 3.64f,
+    .noise = {-1.04f, -0.66f, -0.65f, -0.39f, -0.02f, 0.45f, 0.83f, 1.31f},
+    .rival_noise = {-0.10f, 0.25f, 0.20f, 0.08f, 0.06f, -0.13f, -0.20f, -0.34f}};
 
 }  // namespace
+
+float CandidateOdds::heat(const Features& f) {
+  return std::min(f.temperature, kHottest);
+}
 
 int CandidateOdds::cell(const Continuation& c) {
   constexpr int kLast[kLengths - 1] = {1, 2, 3, 4, 6, 8, 12, 16};
@@ -38,11 +44,18 @@ int CandidateOdds::rival(int length) {
   return length <= 0 ? 0 : length == 1 ? 1 : length == 2 ? 2 : length <= 4 ? 3 : 4;
 }
 
+int CandidateOdds::noise(float gumbel) {
+  constexpr float kFrom[kNoises - 1] = {-1.0f, -0.4f, 0.2f, 0.8f, 1.5f, 2.3f, 3.3f};
+  return static_cast<int>(std::upper_bound(std::begin(kFrom), std::end(kFrom), gumbel) - kFrom);
+}
+
 double CandidateOdds::chance(const Features& f) const {
   double odds = now_.rival[static_cast<size_t>(f.rival)];
   if (f.text >= 0) odds += now_.text[static_cast<size_t>(f.text)];
   if (f.memory >= 0) odds += now_.memory[static_cast<size_t>(f.memory)];
   if (f.text >= 0 && f.memory >= 0) odds += now_.both;
+  odds += heat(f) * (now_.noise[static_cast<size_t>(f.noise)] +
+                     now_.rival_noise[static_cast<size_t>(f.rival_noise)]);
   return 1 / (1 + std::exp(-odds));
 }
 
@@ -52,6 +65,8 @@ void CandidateOdds::learn(const Features& f, bool right, double rate) {
   if (f.text >= 0) now_.text[static_cast<size_t>(f.text)] += step;
   if (f.memory >= 0) now_.memory[static_cast<size_t>(f.memory)] += step;
   if (f.text >= 0 && f.memory >= 0) now_.both += step;
+  now_.noise[static_cast<size_t>(f.noise)] += heat(f) * step;
+  now_.rival_noise[static_cast<size_t>(f.rival_noise)] += heat(f) * step;
 }
 
 void CandidateOdds::fade() {
@@ -62,6 +77,10 @@ void CandidateOdds::fade() {
   }
   for (size_t i = 0; i < kRivals; ++i) back(now_.rival[i], first_.rival[i]);
   back(now_.both, first_.both);
+  for (size_t i = 0; i < kNoises; ++i) {
+    back(now_.noise[i], first_.noise[i]);
+    back(now_.rival_noise[i], first_.rival_noise[i]);
+  }
 }
 
 const CandidateOdds::Weights& CandidateOdds::shipped() {

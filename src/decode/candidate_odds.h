@@ -17,22 +17,31 @@ class CandidateOdds {
   static constexpr int kAgreements = 5;  // its share of the places: one alone, and four of several
   static constexpr int kCells = kLengths * kAgreements;
   static constexpr int kRivals = 5;  // longest match of another candidate: none, to 1, 2, 4, more
+  static constexpr int kNoises = 8;  // of the noise that a token is drawn with
   static constexpr int kNothing = -1;
 
   // Where a lookup's continuation is counted, 0..kCells-1.
   static int cell(const Continuation& continuation);
   static int rival(int length);
+  // Of a Gumbel variate, 0..kNoises-1.
+  static int noise(float gumbel);
 
   // What is known of a candidate.
   struct Features {
     int text = kNothing;    // cell of its lookup in the text itself
     int memory = kNothing;  // and in texts of before
     int rival = 0;
+    // Where tokens are drawn, the noise of each is known before the model has spoken: of this one,
+    // and the largest of its rivals.
+    float temperature = 0;  // 0: greedy, and noise says nothing
+    int noise = 0, rival_noise = 0;
   };
   struct Weights {
     std::array<float, kCells> text, memory;
     std::array<float, kRivals> rival;
     float both;  // where text and memory say it
+    // At temperature 1; in proportion at others, as far as kHottest.
+    std::array<float, kNoises> noise, rival_noise;
   };
   static const Weights& shipped();
 
@@ -47,7 +56,10 @@ class CandidateOdds {
   const Weights& weights() const { return now_; }
 
  private:
-  static constexpr double kRate = 0.04;
+  static constexpr double kRate = 0.15;
+  static constexpr float kHottest = 1.5f;
+
+  static float heat(const Features& features);
 
   Weights first_, now_;
 };

@@ -40,7 +40,8 @@ void Lookup::forget() {
   text_.assign({});
 }
 
-void Lookup::find(std::span<const int32_t> context, std::vector<Found>& found) const {
+void Lookup::find(std::span<const int32_t> context, float temperature, const DrawPlace& place,
+                  std::vector<Found>& found) const {
   found.clear();
   std::array<Continuation, LookupIndex::kMost> places;
   const int n = text_.find(context, places);
@@ -49,23 +50,30 @@ void Lookup::find(std::span<const int32_t> context, std::vector<Found>& found) c
   }
   const int remembered = memory_ ? memory_->index().find(context, places) : 0;
   for (int i = 0; i < remembered; ++i) {
-    const Continuation& place = places[i];
-    if (place.token == LookupMemory::kBetween) continue;
-    const int cell = CandidateOdds::cell(place);
-    const auto same = std::ranges::find(found, place.token, &Found::token);
+    const Continuation& next = places[i];
+    if (next.token == LookupMemory::kBetween) continue;
+    const int cell = CandidateOdds::cell(next);
+    const auto same = std::ranges::find(found, next.token, &Found::token);
     if (same == found.end()) {
-      found.push_back({place.token, {.memory = cell}, place.length});
+      found.push_back({next.token, {.memory = cell}, next.length});
     } else {
       same->features.memory = cell;
-      same->length = std::max(same->length, place.length);
+      same->length = std::max(same->length, next.length);
     }
   }
   for (Found& one : found) {
-    int longest = 0;
+    one.features.temperature = temperature;
+    if (temperature > 0) one.features.noise = CandidateOdds::noise(gumbel(place, one.token));
+  }
+  for (Found& one : found) {
+    int longest = 0, noise = 0;
     for (const Found& other : found) {
-      if (&other != &one) longest = std::max(longest, other.length);
+      if (&other == &one) continue;
+      longest = std::max(longest, other.length);
+      noise = std::max(noise, other.features.noise);
     }
     one.features.rival = CandidateOdds::rival(longest);
+    one.features.rival_noise = noise;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "decode/candidate_odds.h"
 #include "decode/lookup_index.h"
+#include "numerics/noise.h"
 
 namespace specbound {
 
@@ -43,8 +44,10 @@ class Lookup {
     CandidateOdds::Features features;
     int length;  // of the match
   };
-  // What may come behind `context`, which begins with the text so far.
-  void find(std::span<const int32_t> context, std::vector<Found>& found) const;
+  // What may come behind `context`, which begins with the text so far, drawn at that temperature
+  // and place.
+  void find(std::span<const int32_t> context, float temperature, const DrawPlace& place,
+            std::vector<Found>& found) const;
 
  private:
   LookupMemory* memory_;

@@ -40,7 +40,6 @@ class TreeSpeculator final : public Speculator {
   struct Candidate {
     int parent = 0;
     int32_t token = 0;
-    CandidateOdds::Features features;
     double right = 0;  // the chance that it and all before it are
   };
   void look_up(const Round& round, int parent, double parent_right);
@@ -58,10 +57,14 @@ class TreeSpeculator final : public Speculator {
   int64_t rounds_ = 0;
 
   // Of the round under way.
-  std::vector<Candidate> candidates_;                       // a heap by `right`
-  std::vector<Lookup::Found> found_;                        // scratch
-  std::array<CandidateOdds::Features, kMaxRows> features_;  // [slot] of what was looked up
-  int own_ = kMaxRows;                                      // rows before these
+  std::vector<Candidate> candidates_;  // a heap by `right`
+  std::vector<Lookup::Found> found_;   // scratch
+  struct Seen {
+    int parent;
+    int32_t token;
+    CandidateOdds::Features features;
+  };
+  std::vector<Seen> seen_;  // all that was looked up, drafted or not
 };
 
 }  // namespace specbound

@@ -160,16 +160,16 @@ TEST_CASE("lookup: replies go to the memory when another text begins, prompts do
 
   std::vector<Lookup::Found> found;
   lookup.begin(Text{20, 4});
-  lookup.find(Text{20, 4}, found);
+  lookup.find(Text{20, 4}, 0, {}, found);
   REQUIRE(found.size() == 1);
   CHECK(found[0].token == 5);
   CHECK(found[0].features.text == CandidateOdds::kNothing);
   CHECK(found[0].features.memory >= 0);
-  lookup.find(Text{20, 8}, found);  // an end between two replies is no token
+  lookup.find(Text{20, 8}, 0, {}, found);  // an end between two replies is no token
   CHECK(found.empty());
   Lookup without(nullptr);
   without.begin(Text{20, 5});
-  without.find(Text{20, 5}, found);
+  without.find(Text{20, 5}, 0, {}, found);
   CHECK(found.empty());
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("lookup: what text and memory both say is one candidate, and rivals ar
   const Text text = {1, 2, 3, 9, 2, 4, 1, 2};
   lookup.begin(text);
   std::vector<Lookup::Found> found;
-  lookup.find(text, found);
+  lookup.find(text, 0, {}, found);
   REQUIRE(found.size() == 2);
   CHECK(found[0].token == 3);
   CHECK(found[0].features.text >= 0);
@@ -212,8 +212,10 @@ TEST_CASE("odds: a chance for everything that can be said, learned and given bac
   for (int text = -1; text < CandidateOdds::kCells; ++text) {
     for (int memory = -1; memory < CandidateOdds::kCells; ++memory) {
       for (int rival = 0; rival < CandidateOdds::kRivals; ++rival) {
-        const double chance = odds.chance({text, memory, rival});
-        REQUIRE((chance > 0 && chance < 1));
+        for (const float temperature : {0.0f, 0.7f, 1e30f}) {
+          const double chance = odds.chance({text, memory, rival, temperature, 7, 0});
+          REQUIRE((chance > 0 && chance < 1));
+        }
       }
     }
   }
@@ -230,14 +232,14 @@ TEST_CASE("odds: a chance for everything that can be said, learned and given bac
   CHECK(cells.size() == CandidateOdds::kCells);
   // As shipped, a longer match that all places agree on is surer.
   const auto agreed = [&](int length) {
-    return odds.chance({CandidateOdds::cell({0, length, 5, 5}), -1, 0});
+    return odds.chance({.text = CandidateOdds::cell({0, length, 5, 5})});
   };
   CHECK(agreed(2) > agreed(1));
   CHECK(agreed(8) > agreed(2));
   CHECK(agreed(30) > agreed(8));
   CHECK(agreed(30) > 0.95);
 
-  const CandidateOdds::Features one = {7, -1, 1}, other = {12, -1, 0};
+  const CandidateOdds::Features one = {.text = 7, .rival = 1}, other = {.text = 12};
   const double before = odds.chance(one), untouched = odds.chance(other);
   for (int i = 0; i < 400; ++i) odds.learn(one, i % 4 == 0);
   CHECK(odds.chance(one) == doctest::Approx(0.25).epsilon(0.15));
@@ -246,6 +248,54 @@ TEST_CASE("odds: a chance for everything that can be said, learned and given bac
   CHECK(odds.chance(one) == doctest::Approx(before).epsilon(0.001));
   for (int i = 0; i < 100000; ++i) odds.learn(one, true);
   CHECK(std::isfinite(odds.chance(one)));
+}
+
+TEST_CASE("odds: the noise that a token is drawn with counts as far as draws are random") {
+  CHECK(CandidateOdds::noise(-1e30f) == 0);
+  CHECK(CandidateOdds::noise(1e30f) == CandidateOdds::kNoises - 1);
+  const CandidateOdds odds;
+  const auto chance = [&](float temperature, int noise, int rival_noise) {
+    return odds.chance(
+        {.text = 12, .temperature = temperature, .noise = noise, .rival_noise = rival_noise});
+  };
+  CHECK(chance(0, 7, 0) == chance(0, 0, 7));  // greedy
+  for (int noise = 1; noise < CandidateOdds::kNoises; ++noise) {
+    CHECK(chance(0.7f, noise, 0) > chance(0.7f, noise - 1, 0));
+  }
+  CHECK(chance(0.7f, 4, 7) < chance(0.7f, 4, 1));
+  CHECK(chance(1.0f, 7, 0) > chance(0.7f, 7, 0));
+  CHECK(chance(5.0f, 7, 0) == chance(1.5f, 7, 0));
+
+  CandidateOdds learned;
+  const CandidateOdds::Features hot = {.text = 12, .temperature = 1, .noise = 2, .rival_noise = 3};
+  for (int i = 0; i < 100; ++i) learned.learn(hot, true);
+  CHECK(learned.weights().noise[2] > odds.weights().noise[2]);
+  CHECK(learned.weights().rival_noise[3] > odds.weights().rival_noise[3]);
+  for (int i = 0; i < 2000; ++i) learned.fade();
+  CHECK(learned.chance(hot) == doctest::Approx(odds.chance(hot)).epsilon(0.001));
+}
+
+TEST_CASE("lookup: the noise is that of the token at the place where it would be drawn") {
+  Lookup lookup(nullptr);
+  const Text text = {1, 2, 3, 9, 2, 4, 1, 2};
+  lookup.begin(text);
+  std::vector<Lookup::Found> found;
+  std::set<int> seen;
+  for (uint32_t reply = 0; reply < 100; ++reply) {
+    const DrawPlace place = {.seed = 5, .reply = reply, .pos = 8};
+    lookup.find(text, 0.7f, place, found);
+    REQUIRE(found.size() == 2);
+    for (int i = 0; i < 2; ++i) {
+      const CandidateOdds::Features& f = found[i].features;
+      CHECK(f.temperature == 0.7f);
+      CHECK(f.noise == CandidateOdds::noise(gumbel(place, found[i].token)));
+      CHECK(f.rival_noise == found[1 - i].features.noise);
+      seen.insert(f.noise);
+    }
+  }
+  CHECK(seen.size() == CandidateOdds::kNoises);
+  lookup.find(text, 0, {}, found);
+  CHECK(found[0].features.noise == 0);
 }
 
 }  // namespace lookup_test
