@@ -173,6 +173,7 @@ class Training {
     }
     trained.heads.base = heads_base(model_.gguf(), model_.config());
     if (flags_.makes_table()) trained.heads.table = make_table();
+    if (flags_.keeps_text()) trained.heads.text = reply_tokens(texts_, kMostTextTokens);
     set_defaults(trained);
     write(trained);
     return write_stdout(summary(trained)) ? 0 : 1;
@@ -533,6 +534,10 @@ class Training {
                   time_text(trained.seconds).c_str());
     if (!flags_.train.kinds.empty()) out += agreement(trained);
     if (flags_.makes_table()) out += table_text(trained.heads.table);
+    if (!trained.heads.text.empty()) {
+      out += format("\ntext       %s tokens to look up in\n",
+                    grouped(std::ssize(trained.heads.text)).c_str());
+    }
     std::error_code error;
     const auto bytes = fs::file_size(flags_.out, error);
     const HeadDefaults& defaults = trained.heads.defaults;
@@ -546,7 +551,8 @@ class Training {
     }
     const bool beside = flags_.out == sidecar_heads(model_.path());
     const std::string model = flags_.model.model.empty() ? "" : " -m " + flags_.model.model;
-    out += "next       specbound tune" + terminal_text(model) +
+    const bool text_alone = trained.heads.heads.empty() && trained.heads.table.empty();
+    out += format("next       specbound %s", text_alone ? "chat" : "tune") + terminal_text(model) +
            (beside ? "" : " --heads " + terminal_text(flags_.out)) + "\n";
     return out;
   }

@@ -46,17 +46,18 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
   const Flags::Group group(flags, "Heads");
   flags
       .add_read(
-          "--kinds", "kinds among chained, folded, full and table, as chained,folded",
+          "--kinds", "kinds among text, chained, folded, full and table, as text,chained",
           [&given](const std::string& text) {
-            auto kinds = parse_kinds(text);
+            auto kinds = parse_kinds(text, &given.text);
             if (!kinds) return false;
             given.table = std::erase(*kinds, HeadKind::kTable) > 0;
             given.train.kinds = std::move(*kinds);
             return true;
           },
-          "chained (sees the state before its row too), folded (cheapest), full (the paper's: "
-          "whole vocabulary, dear), table (what followed the same tokens; free) (default "
-          "chained,folded, with --self-generate table too)")
+          "text (what was learnt itself, to look up in; nothing is trained), chained (sees the "
+          "state before its row too), folded (cheapest), full (the paper's: whole vocabulary, "
+          "dear), table (what followed the same tokens; free) (default chained,folded, with "
+          "--self-generate text,table too)")
       .type("LIST");
   flags
       .add_read(
@@ -140,9 +141,14 @@ void add_file_flags(Flags& flags, TrainHeadsFlags& given) {
 
 }  // namespace
 
-std::optional<std::vector<HeadKind>> parse_kinds(std::string_view text) {
+std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::optional<bool>* text) {
   std::vector<HeadKind> kinds;
-  for (const std::string_view name : split(text, ',')) {
+  if (text) *text = false;
+  for (const std::string_view name : split(list, ',')) {
+    if (text && name == "text" && !**text) {
+      *text = true;
+      continue;
+    }
     const auto kind = parse_head_kind(name);
     if (!kind || *kind == HeadKind::kHybrid ||
         std::find(kinds.begin(), kinds.end(), *kind) != kinds.end())
@@ -239,7 +245,8 @@ void TrainHeadsFlags::check() const {
                 "\"assistant\", \"content\": \"Hello!\"}]}");
   }
   if (train.kinds.empty() && !report.empty()) {
-    throw Error(ErrorCode::kUsage, "--report: tells of trained heads, found --kinds table alone");
+    throw Error(ErrorCode::kUsage,
+                "--report: tells of trained heads, found no kind that is trained");
   }
   if (resume && fresh) {
     throw Error(ErrorCode::kUsage, "--resume goes on, --fresh starts over: give one of them");

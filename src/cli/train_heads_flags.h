@@ -28,10 +28,12 @@ struct TrainHeadsFlags {
   bool no_tune = false;
   std::string report;         // empty: none
   std::optional<bool> table;  // whether to make a draft table; unset: of what the model writes
+  std::optional<bool> text;   // whether to keep what is learnt to look up in; unset: likewise
   TrainOptions train;         // kinds that are trained, quick, epochs, learning rate, seed
 
   bool has(HeadKind kind) const;
   bool makes_table() const { return table.value_or(self_generate > 0); }
+  bool keeps_text() const { return text.value_or(self_generate > 0); }
   TrainingFolder::Begin begin() const;
   int64_t max_learnt_tokens() const;
   // Ascending; those that heads of the kinds can be put at. Throws Error(kUsage) for a layer that
@@ -46,7 +48,9 @@ struct TrainHeadsFlags {
 void add_train_heads_flags(Flags& flags, TrainHeadsFlags& given);
 
 // Lists as the flags take them. nullopt: none.
-std::optional<std::vector<HeadKind>> parse_kinds(std::string_view text);
+// `text`, where it is asked for: whether that is in the list too.
+std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list,
+                                                 std::optional<bool>* text = nullptr);
 std::optional<std::vector<int>> parse_layers(std::string_view text);  // "0,2,4-8"; ascending
 std::optional<uint64_t> parse_size(std::string_view text);            // bytes: "4G", "500M"
 

@@ -3,14 +3,28 @@
 #include <algorithm>
 #include <array>
 
+#include "error.h"
+
 namespace specbound {
 
+void LookupMemory::give(std::span<const int32_t> tokens) {
+  SB_CHECK(index_.text().empty());
+  index_.assign(tokens);
+  if (!tokens.empty() && tokens.back() != kBetween) index_.push(kBetween);
+  given_ = index_.text().size();
+}
+
+void LookupMemory::assign(std::span<const int32_t> replies) {
+  const std::span<const int32_t> given = index_.text().first(given_);
+  std::vector<int32_t> all(given.begin(), given.end());
+  all.insert(all.end(), replies.begin(), replies.end());
+  index_.assign(all);
+}
+
 void LookupMemory::add(std::span<const int32_t> reply) {
-  const std::span<const int32_t> old = index_.text();
-  if (old.size() + reply.size() >= kMostTokens) {  // the older half goes
-    const std::vector<int32_t> newer(old.end() - static_cast<long>(old.size() / 2), old.end());
-    index_.assign(newer);
-  }
+  if (!takes_replies_) return;
+  const std::span<const int32_t> old = replies();
+  if (old.size() + reply.size() >= kMostTokens) assign(old.last(old.size() / 2));
   for (const int32_t token : reply.last(std::min(reply.size(), kMostTokens / 2 - 1))) {
     index_.push(token);
   }

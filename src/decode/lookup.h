@@ -13,19 +13,29 @@
 
 namespace specbound {
 
-// Replies of before, of one vocabulary, the newest kMostTokens of them.
+// Texts of one vocabulary beside the one that is being written: what is given, which stays, and
+// replies of before, the newest kMostTokens of them.
 class LookupMemory {
  public:
   static constexpr size_t kMostTokens = size_t{1} << 18;
   static constexpr int32_t kBetween = -1;  // no token: no context reaches over it
 
+  // Without `replies` none are taken: add() does nothing.
+  explicit LookupMemory(bool replies = true) : takes_replies_(replies) {}
+
+  // Once, before all else; kBetween between texts.
+  void give(std::span<const int32_t> tokens);
   void add(std::span<const int32_t> reply);
-  // What index().text() was, here or elsewhere; at most kMostTokens, kBetween between replies.
-  void assign(std::span<const int32_t> tokens) { index_.assign(tokens); }
+  // What replies() was, here or elsewhere; at most kMostTokens.
+  void assign(std::span<const int32_t> replies);
+  size_t given() const { return given_; }  // tokens
+  std::span<const int32_t> replies() const { return index_.text().subspan(given_); }
   const LookupIndex& index() const { return index_; }
 
  private:
-  LookupIndex index_;  // with kBetween behind each
+  bool takes_replies_;
+  size_t given_ = 0;
+  LookupIndex index_;  // what is given, then replies, kBetween behind each
 };
 
 class Lookup {

@@ -17,6 +17,7 @@ constexpr uint64_t kMostLayers = 4096, kMostDim = 1 << 17, kMostVocab = 1 << 23,
 // The ranges of the speculator's settings.
 constexpr uint64_t kMaxWidth = 16;
 constexpr double kMaxAlpha = 100;
+constexpr const char* kText = "exit.text";
 
 unsigned long long ull(uint64_t value) {
   return value;
@@ -137,16 +138,21 @@ class Reader {
     bad_tensor(name, expected, dtype_info(tensor.type)->name);
   }
 
+  std::vector<int32_t> integers_of(const std::string& name, size_t most) {
+    const GgufTensor& tensor = take(name);
+    if (tensor.type != DType::kI32) bad_tensor(name, "I32", dtype_info(tensor.type)->name);
+    if (tensor.shape.size() != 1 || tensor.shape[0] > most) {
+      bad_tensor(name, format("shape (up to %zu)", most), shape_text(tensor.shape));
+    }
+    std::vector<int32_t> values(tensor.shape[0]);
+    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+    return values;
+  }
+
   // Distinct token ids; none when there is no such tensor.
   std::vector<int32_t> tokens(const std::string& name, int vocab_size) {
     if (!has(name)) return {};
-    const GgufTensor& tensor = take(name);
-    if (tensor.type != DType::kI32) bad_tensor(name, "I32", dtype_info(tensor.type)->name);
-    if (tensor.shape.size() != 1 || tensor.shape[0] > static_cast<uint64_t>(vocab_size)) {
-      bad_tensor(name, format("shape (up to %d)", vocab_size), shape_text(tensor.shape));
-    }
-    std::vector<int32_t> ids(tensor.shape[0]);
-    std::memcpy(ids.data(), tensor.bytes.data(), tensor.bytes.size());
+    std::vector<int32_t> ids = integers_of(name, static_cast<size_t>(vocab_size));
     std::vector<bool> seen(vocab_size, false);
     for (size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] < 0 || ids[i] >= vocab_size) {
@@ -155,6 +161,20 @@ class Reader {
       }
       if (seen[ids[i]]) bad_tensor(name, "each token once", format("%d again at %zu", ids[i], i));
       seen[ids[i]] = true;
+    }
+    return ids;
+  }
+
+  // None when there is no such tensor.
+  std::vector<int32_t> text_tokens(int vocab_size) {
+    const std::string name = kText;
+    if (!has(name)) return {};
+    std::vector<int32_t> ids = integers_of(name, kMostTextTokens);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] < -1 || ids[i] >= vocab_size) {
+        bad_tensor(name, format("token ids from 0 to %d, or -1", vocab_size - 1),
+                   format("%d at %zu", ids[i], i));
+      }
     }
     return ids;
   }
@@ -259,8 +279,8 @@ void check_made_for(const std::string& path, const HeadsBase& model, const Heads
 std::vector<HeadWeights> read_directory(const Reader& in, const HeadsBase& base) {
   constexpr const char *kLayers = "specbound.head_layers", *kKinds = "specbound.head_kinds";
   const std::vector<int32_t> layers = in.integers(kLayers);
-  if (layers.empty() && !in.has("exit.table.keys")) {
-    in.bad(kLayers, "at least one head, or a table", "none");
+  if (layers.empty() && !in.has("exit.table.keys") && !in.has(kText)) {
+    in.bad(kLayers, "at least one head, a table or a text", "none");
   }
   const auto kinds = in.texts(kKinds, layers.size());
   const auto scales = in.finite_reals("specbound.margin_scale", layers.size());
@@ -397,8 +417,9 @@ ExitHeads ExitHeads::from_gguf(Gguf file, const HeadsBase* model) {
     read_weights(in, heads.base_, static_cast<int>(heads.shortlist_.size()), head);
   }
   heads.table_ = in.table(heads.base_.vocab_size);
+  heads.text_ = in.text_tokens(heads.base_.vocab_size);
   in.refuse_leftovers();
-  heads.defaults_ = read_defaults(in, heads);
+  if (heads.can_guess()) heads.defaults_ = read_defaults(in, heads);
   return heads;
 }
 

@@ -15,6 +15,8 @@
 //
 // Two further kinds, both at layer 0, have no logits of their own: `table` looks up what followed
 // the last tokens (model/draft_table.h), `hybrid` asks the chained head where the table is unsure.
+//
+// A file may also hold text that the model wrote, for lookups, beside heads or alone.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +58,8 @@ struct HeadWeights {
 // general.architecture of a heads file.
 inline constexpr const char* kHeadsArchitecture = "specbound-heads";
 
+inline constexpr size_t kMostTextTokens = size_t{1} << 20;
+
 // Settings that the file ships, from tuning on its training text.
 struct HeadDefaults {
   HeadKind kind = HeadKind::kFolded;
@@ -96,6 +100,10 @@ class ExitHeads {
   const std::vector<HeadWeights>& heads() const { return heads_; }      // by kind, then layer
   const std::vector<int32_t>& shortlist() const { return shortlist_; }  // token ids; may be empty
   const DraftTable& table() const { return table_; }                    // may be empty
+  // What the model wrote, to look up in: token ids, -1 behind each reply. May be empty.
+  const std::vector<int32_t>& text() const { return text_; }
+  // Whether anything but text is there; where not, defaults() are of no use.
+  bool can_guess() const { return !heads_.empty() || !table_.empty(); }
   const HeadDefaults& defaults() const { return defaults_; }
   // Index into heads(), or -1.
   int find(HeadKind kind, int layer) const;
@@ -110,6 +118,7 @@ class ExitHeads {
   std::vector<HeadWeights> heads_;
   std::vector<int32_t> shortlist_;
   DraftTable table_;
+  std::vector<int32_t> text_;
   HeadDefaults defaults_;
 };
 
@@ -127,10 +136,11 @@ struct NewHead {
 };
 struct NewHeads {
   HeadsBase base;
-  std::vector<int32_t> shortlist;
-  std::vector<NewHead> heads;
-  NewDraftTable table;
-  HeadDefaults defaults;
+  std::vector<int32_t> shortlist = {};
+  std::vector<NewHead> heads = {};
+  NewDraftTable table = {};
+  std::vector<int32_t> text = {};  // at most kMostTextTokens
+  HeadDefaults defaults = {};      // of a file with heads or a table
 };
 // Q8_0 where ExitHeads reads Q8_0 (dim must be a multiple of 32), F16 for full maps. The file is
 // whole or not there at all. Throws Error(kFile) when it cannot be written, Error(kFormat) when

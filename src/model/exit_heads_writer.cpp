@@ -56,6 +56,11 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
     writer.add_tensor("exit.shortlist", DType::kI32, std::span(&n, 1),
                       std::as_bytes(std::span(heads.shortlist)));
   }
+  if (!heads.text.empty()) {
+    const uint64_t n = heads.text.size();
+    writer.add_tensor("exit.text", DType::kI32, std::span(&n, 1),
+                      std::as_bytes(std::span(heads.text)));
+  }
   if (!heads.table.empty()) {
     const DraftTable::Arrays table = heads.table.arrays();
     const auto add_array = [&](const char* name, DType type, uint64_t n, auto bytes) {

@@ -66,7 +66,7 @@ void write_reply_memory(const std::string& path, const LookupMemory& memory) {
   }
   // Its owner's alone from the first byte on: write_file() keeps the permissions.
   if (const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600); fd >= 0) close(fd);
-  const std::span<const int32_t> tokens = memory.index().text();
+  const std::span<const int32_t> tokens = memory.replies();
   std::string bytes(kMagic);
   bytes.append(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
   write_file(path, bytes);

@@ -43,7 +43,8 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
     : options_(options),
       n_layers_(config.n_layers),
       vocab_size_(config.vocab_size),
-      fingerprint_(options.speculator == "auto" ? model_fingerprint(gguf) : "") {
+      fingerprint_(options.speculator == "auto" ? model_fingerprint(gguf) : ""),
+      memory_(options.remember.value_or(false)) {
   if (model) watcher_ = model->watcher();
   train_command_ = "specbound train-heads -m " + model_path + " --data chat.jsonl";
   heads_path_ = options.heads.empty() ? sidecar_heads(model_path) : options.heads;
@@ -103,8 +104,7 @@ int Speculation::tree_width() const {
 void Speculation::take_tree() {
   const int width = tree_width();
   if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
-  tree_.emplace(specbound_ ? &*specbound_ : nullptr,
-                options_.remember.value_or(false) ? &memory_ : nullptr, width, controls());
+  tree_.emplace(specbound_ ? &*specbound_ : nullptr, &memory_, width, controls());
   if (row_costs_) tree_->set_costs(*row_costs_);
   if (specbound_) take_switch();  // what heads cost is not measured beforehand
 }
@@ -154,6 +154,13 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
     // The file was found, not asked for: the way on must be told.
     throw Error(e.code(), format("%s; train again (%s) or go on without: speculation=off", e.what(),
                                  train_command_.c_str()));
+  }
+  if (options_.looks_up()) memory_.give(heads_->text());
+  if (heads_->can_guess()) return;
+  heads_.reset();  // a text alone: no heads
+  if (!options_.head.empty()) {
+    throw Error(ErrorCode::kUsage, format("head=%s: %s holds text alone, no heads",
+                                          options_.head.c_str(), heads_path_.c_str()));
   }
 }
 
@@ -271,7 +278,7 @@ void Speculation::recall() {
 void Speculation::keep_replies() {
   if (!options_.remember.value_or(false)) return;
   if (tree_) tree_->forget();
-  if (memory_.index().text().empty()) return;
+  if (memory_.replies().empty()) return;
   write_reply_memory(reply_memory_path(fingerprint_), memory_);
 }
 
@@ -339,8 +346,11 @@ std::string Speculation::description() const {
   if (!active_) return "speculation off: " + (cannot_.empty() ? inactive_ : cannot_);
   if (other_) return "speculation on: " + other_->description();
   if (!setting_) {
-    return format("speculation on: auto, a tree of lookups, up to %d rows%s", tree_->width(),
-                  controls() ? " (controller)" : "");
+    const std::string given =
+        memory_.given() > 0 ? format(" with %zu tokens of %s", memory_.given(), heads_path_.c_str())
+                            : "";
+    return format("speculation on: auto, a tree of lookups%s, up to %d rows%s", given.c_str(),
+                  tree_->width(), controls() ? " (controller)" : "");
   }
   return "speculation on: " + exits_description();
 }

@@ -41,12 +41,15 @@ Json heads_json(const ExitHeads& heads) {
   json["heads"] = Json::array();
   for (const HeadWeights& head : heads.heads()) json["heads"].push_back(head_json(head));
   json["shortlist"] = heads.shortlist().size();
+  json["text"] = heads.text().size();
   json["table"] = nullptr;
   if (const DraftTable& table = heads.table(); !table.empty()) {
     json["table"] = {{"contexts", table.contexts()},
                      {"max_context", table.max_context()},
                      {"bytes", table.bytes()}};
   }
+  json["reason"] = nullptr;
+  if (!heads.can_guess()) return json;
   json["settings"] = {{"kind", head_kind_name(d.kind)},
                       {"check_layers", d.check_layers},
                       {"shortlist", d.shortlist},
@@ -55,7 +58,6 @@ Json heads_json(const ExitHeads& heads) {
                       {"d_max", d.d_max},
                       {"w_max", d.w_max}};
   if (d.table_tau) json["settings"]["table_tau"] = shortest_decimal(*d.table_tau);
-  json["reason"] = nullptr;
   return json;
 }
 
@@ -79,6 +81,9 @@ std::string kinds_text(const Json& heads) {
   if (!table.is_null()) {
     text += format("%stable of %zu contexts", text.empty() ? "" : "; ",
                    table["contexts"].get<size_t>());
+  }
+  if (heads["text"] > 0) {
+    text += format("%stext of %zu tokens", text.empty() ? "" : "; ", heads["text"].get<size_t>());
   }
   return text;
 }
@@ -117,7 +122,7 @@ void print_heads_file(const Json& heads) {
     std::printf("\nexit heads  cannot be used: %s\n", text_of(heads["reason"]).c_str());
     return;
   }
-  const Json &base = heads["base"], &settings = heads["settings"];
+  const Json& base = heads["base"];
   std::printf("\nexit heads\n");
   std::printf("  made for    %s, %d layers, dim %d, vocabulary %d, fingerprint %s\n",
               text_of(base["architecture"]).c_str(), number_of(base["n_layers"]),
@@ -130,6 +135,8 @@ void print_heads_file(const Json& heads) {
                 number_of(table["contexts"]), number_of(table["max_context"]),
                 number_of(table["bytes"]));
   }
+  if (!heads.contains("settings")) return;
+  const Json& settings = heads["settings"];
   std::printf("  settings    %s, check layers %s, shortlist %d\n",
               text_of(settings["kind"]).c_str(), numbers_text(settings["check_layers"]).c_str(),
               number_of(settings["shortlist"]));

@@ -88,7 +88,11 @@ ExitHeads open_heads(const LoadedModel& model, const std::string& flag) {
                        path.c_str(), model.path().c_str()));
   }
   try {
-    return ExitHeads::open(path, model.gguf(), model.config());
+    ExitHeads heads = ExitHeads::open(path, model.gguf(), model.config());
+    if (!heads.can_guess()) {
+      throw Error(ErrorCode::kUnsupported, path + ": expected heads, found text alone");
+    }
+    return heads;
   } catch (const Error& e) {
     throw Error(e.code(), format("%s; specbound train-heads -m %s --data chat.jsonl makes heads "
                                  "for this model",

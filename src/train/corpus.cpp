@@ -320,6 +320,20 @@ int64_t learnt_tokens(const TrainingText& text) {
   return std::count(text.learn.begin(), text.learn.end(), uint8_t{1});
 }
 
+std::vector<int32_t> reply_tokens(std::span<const TrainingText> texts, size_t most) {
+  std::vector<int32_t> all;
+  for (const TrainingText& text : texts) {
+    for (size_t i = 0; i + 1 < text.tokens.size(); ++i) {
+      if (all.size() + 2 > most) return all;
+      if (!text.learn[i]) continue;
+      all.push_back(text.tokens[i + 1]);
+      if (!text.learn[i + 1]) all.push_back(-1);
+    }
+    if (!all.empty() && all.back() != -1) all.push_back(-1);
+  }
+  return all;
+}
+
 std::vector<int32_t> count_shortlist(std::span<const TrainingText> texts, int vocab_size, int size,
                                      const std::function<bool(int32_t)>& ends_reply) {
   std::vector<int64_t> times(vocab_size);

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "decode/generate.h"
+#include "decode/row_costs.h"
+#include "decode/tree_speculator.h"
 #include "error.h"
 
 namespace specbound {
@@ -17,6 +19,7 @@ namespace {
 
 constexpr int kPlainHistory = 32;  // tokens of plain text that the model goes on from
 constexpr int kMinReply = 8;       // room that a history must leave
+constexpr double kMeasureSeconds = 0.25;
 
 // The file: a magic, then records {text, turn, n_prompt, n | tokens[n] | hash}.
 constexpr char kTextMagic[8] = {'S', 'B', 'T', 'E', 'X', 'T', '1', '\n'};
@@ -154,6 +157,9 @@ class Writer {
         file_(options.file, backend.config().vocab_size, n_ctx_ + 1) {
     newest_ = file_.read(out_);
     for (const TrainingText& text : out_) done_ += learnt_tokens(text);
+    // The same texts, sooner: replies of one model have much in common.
+    tree_.set_costs(measure_row_costs(backend, kMeasureSeconds));
+    session_.set_speculator(&tree_);
   }
 
   std::vector<TrainingText> run(std::span<const CorpusText* const> texts) {
@@ -221,6 +227,8 @@ class Writer {
   const Tokenizer& tokenizer_;
   const ChatTemplate* template_;
   const SelfGenerateOptions& options_;
+  LookupMemory memory_;
+  TreeSpeculator tree_{nullptr, &memory_, kMaxRows, true};
   Session session_;
   int n_ctx_;
   ReplyFile file_;

@@ -91,6 +91,28 @@ class Training(TrainHeads):
         info = specbound("info", self.path("heads.gguf"))
         self.assertRegex(info.stdout, rb"heads +table of \d+ contexts")
 
+    def test_a_text_alone_is_looked_up_in(self):
+        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
+        result = self.train("--data", data, "--kinds", "text", "--self-generate", "400",
+                            model=DEMO)
+        self.assertRegex(result.stdout, rb"(?m)^text +\d+ tokens to look up in$")
+        self.assertIn(b"next       specbound chat", result.stdout)
+        self.assertNotIn(b"settings", result.stdout)
+        heads = self.path("heads.gguf")
+        info = specbound("info", heads)
+        self.assertRegex(info.stdout, rb"heads +text of \d+ tokens")
+        self.assertNotIn(b"settings", info.stdout)
+        stats = self.path("stats.json")
+        flags = ("-m", DEMO, "-p", DIALOGUES[0][0]["content"], "-n", "40", "--temp", "0")
+        drafted = specbound("run", *flags, "--controller", "off", "--heads", heads,
+                            "--stats-json", stats)
+        plain = specbound("run", *flags, "--spec", "off")
+        self.assertEqual(drafted.stdout, plain.stdout)
+        self.assertGreater(json.loads(self.read("stats.json"))["accepted_tokens"], 3)
+        refused = specbound("tune", "-m", DEMO, "--heads", heads)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(b"expected heads, found text alone", refused.stderr)
+
     def test_the_same_seed_gives_the_same_bytes_and_an_old_file_is_replaced(self):
         flags = (*self.small(), "--no-tune")
         self.train(*flags)
@@ -216,8 +238,8 @@ class Refusals(TrainHeads):
         story = self.put("story.txt", STORY.encode())
         for flags, says in (((), b"expected --data FILE"),
                             (("--data", ""), b"an empty one"),
-                            (("--data", story, "--kinds", "lens"), b"kinds among chained"),
-                            (("--data", story, "--kinds", "full,full"), b"kinds among chained"),
+                            (("--data", story, "--kinds", "lens"), b"kinds among text"),
+                            (("--data", story, "--kinds", "full,full"), b"kinds among text"),
                             (("--data", story, "--layers", "3-1"), b"layers as 0,1"),
                             (("--data", story, "--layers", "1,,2"), b"layers as 0,1"),
                             (("--data", story, "--layers", "5"), b"expected 0 to 4, found 5"),

@@ -244,6 +244,18 @@ TEST_CASE("corpus: the shortlist has what ends a reply, then the frequent, equal
   CHECK(count_shortlist({}, 4, 3, ends) == std::vector<int32_t>{2, 0, 1});
 }
 
+TEST_CASE("corpus: the tokens that are learnt, reply by reply") {
+  const std::vector<TrainingText> texts = {{{9, 5, 6, 3, 8, 7}, {1, 1, 0, 1, 0, 0}},
+                                           {{1, 2}, {0, 0}},
+                                           {{4, 5, 6}, {0, 1, 0}},
+                                           {{4, 5}, {1, 1}}};
+  const std::vector<int32_t> all = {5, 6, -1, 8, -1, 6, -1, 5, -1};
+  CHECK(reply_tokens(texts, 9) == all);
+  CHECK(reply_tokens(texts, 1000) == all);
+  CHECK(reply_tokens(texts, 6) == std::vector<int32_t>{5, 6, -1, 8, -1});
+  CHECK(reply_tokens({}, 10).empty());
+}
+
 TEST_CASE("self-generate: the same texts, whether in one go or interrupted at any byte") {
   test::TinySpec spec;
   spec.vocabulary = true;

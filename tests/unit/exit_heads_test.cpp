@@ -172,7 +172,37 @@ TEST_CASE("exit heads: a table, beside heads and alone") {
 
   alone.table = {};
   check_mentions(expect_error(ErrorCode::kFormat, [&] { write_exit_heads(path, alone); }),
-                 {"expected at least one head, or a table, found none"});
+                 {"expected at least one head, a table or a text, found none"});
+}
+
+TEST_CASE("exit heads: a text, beside heads and alone") {
+  const TempDir dir;
+  const Parsed model(small_spec());
+  NewHeads written = random_heads(model.base());
+  written.text = {3, 4, 5, -1, 0, model.base().vocab_size - 1, -1};
+  const std::string path = dir / "heads.gguf";
+  write_exit_heads(path, written);
+  const ExitHeads both = ExitHeads::open(path, model.gguf, model.config);
+  CHECK(both.text() == written.text);
+  CHECK(both.can_guess());
+  CHECK(!both.heads().empty());
+
+  NewHeads alone = {.base = written.base, .text = written.text};
+  write_exit_heads(path, alone);
+  const ExitHeads text = ExitHeads::open(path, model.gguf, model.config);
+  CHECK(text.text() == written.text);
+  CHECK(!text.can_guess());
+  CHECK(text.heads().empty());
+  for (const HeadKind kind : kHeadKinds) CHECK(text.layers(kind).empty());
+
+  const auto refuse = [&](std::vector<int32_t> tokens, const char* found) {
+    alone.text = std::move(tokens);
+    check_mentions(expect_error(ErrorCode::kFormat, [&] { write_exit_heads(path, alone); }),
+                   {"'exit.text'", found});
+  };
+  refuse({1, -2}, "found -2 at 1");
+  refuse({model.base().vocab_size}, "at 0");
+  refuse(std::vector<int32_t>(kMostTextTokens + 1, 1), "up to 1048576");
 }
 
 TEST_CASE("exit heads: settings left open mean all") {

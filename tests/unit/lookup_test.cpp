@@ -189,6 +189,36 @@ TEST_CASE("lookup: the memory stays bounded, and the newest replies stay in it")
   CHECK(memory.index().text().size() <= most);
 }
 
+TEST_CASE("lookup: what is given stays, whatever else is remembered") {
+  LookupMemory memory;
+  memory.give(Text{7, 8, 9});
+  CHECK(memory.given() == 4);
+  CHECK(memory.replies().empty());
+  memory.add(Text{1, 2});
+  CHECK(std::ranges::equal(memory.replies(), Text{1, 2, LookupMemory::kBetween}));
+  for (int32_t reply = 0; reply < 70; ++reply) {
+    memory.add(Text(LookupMemory::kMostTokens / 64, reply));
+  }
+  CHECK(memory.replies().size() <= LookupMemory::kMostTokens);
+  CHECK(memory.replies()[memory.replies().size() - 2] == 69);
+  CHECK(std::ranges::equal(memory.index().text().first(4), Text{7, 8, 9, LookupMemory::kBetween}));
+  memory.assign(Text{5, 6, LookupMemory::kBetween});
+  CHECK(memory.index().text().size() == 7);
+
+  LookupMemory closed(false);
+  closed.give(Text{7, 8, 9});
+  Lookup lookup(&closed);
+  lookup.begin(Text{1, 2});
+  for (const int32_t token : {3, 4, 7}) lookup.push(token);
+  lookup.forget();
+  CHECK(closed.replies().empty());
+  std::vector<Lookup::Found> found;
+  lookup.begin(Text{7});
+  lookup.find(Text{7}, 0, {}, found);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].token == 8);
+}
+
 TEST_CASE("lookup: what text and memory both say is one candidate, and rivals are told") {
   LookupMemory memory;
   memory.add(Text{1, 2, 3});

@@ -431,6 +431,25 @@ TEST_CASE("a draft table: alone, or before the chained heads with a threshold of
           "--confidence: needs trained heads (--head chained), found the draft table");
 }
 
+TEST_CASE("a text alone: lookups draft from it, and there are no heads") {
+  const TempDir folder;
+  const std::string path = folder / "m.gguf", heads = folder / "m.heads.gguf";
+  write_exit_heads(
+      heads, {.base = heads_base(tiny(kLayers).gguf, tiny(kLayers).config), .text = {1, 2, 3, -1}});
+  const auto says = [&](std::vector<std::string> arguments) {
+    const Parsed parsed = parse(std::move(arguments));
+    REQUIRE_MESSAGE(!parsed.status, parsed.err);
+    return speculation(parsed.flags, kLayers, path)->description();
+  };
+  CHECK(says({"--speculator", "auto"}) ==
+        "speculation on: auto, a tree of lookups with 4 tokens of " + heads +
+            ", up to 16 rows (controller)");
+  CHECK(says({}).starts_with("speculation off: no exit heads beside the model"));
+  const Parsed chained = parse({"--speculator", "auto", "--head", "chained"});
+  check_says(expect_error(ErrorCode::kUsage, [&] { speculation(chained.flags, kLayers, path); }),
+             "--head chained: " + heads + " holds text alone, no heads");
+}
+
 TEST_CASE("heads that do not fit: found, the way on is told; named, refused; --spec off goes on") {
   const TempDir folder;
   const std::string path = folder / "m.gguf", heads = folder / "m.heads.gguf";
