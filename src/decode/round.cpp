@@ -146,6 +146,14 @@ void Round::append_to(int parent, int32_t token, int exit_layer) {
   spent(Phase::kCheck);
 }
 
+void Round::drop_behind(int slot) {
+  SB_CHECK(0 <= slot && slot < rows() && backend_.kv_len(1) <= pos_ + slot + 1);
+  rows_.resize(static_cast<size_t>(slot) + 1);
+  if (shown_ <= slot) return;
+  shown_ = 0;
+  text_.resize(static_cast<size_t>(pos_) + 1);
+}
+
 bool Round::verify() {
   if (limits_.width > 1) spent(Phase::kCheck);  // a search that ended without a draft
   running_ = Phase::kVerify;

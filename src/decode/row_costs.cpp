@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array kSizes = {1, 2, 4,
                                8, 9, 16};         // 9: a second tile of rows, where there are such
-constexpr int kTurns = 2;                         // at most
+constexpr int kTurns = 8;                         // at most
 constexpr int kFar = kRowCostContext - kMaxRows;  // positions before the rows
 constexpr int kFarEnough = 256;                   // to tell what positions cost
 constexpr double kAssumedSlope = 0.09;            // of one row, each row more

@@ -43,7 +43,8 @@ class TreeSpeculator final : public Speculator {
     double right = 0;  // the chance that it and all before it are
   };
   void look_up(const Round& round, int parent, double parent_right);
-  double row_cost(const Round& round) const;
+  double most_worth(const Round& round, double right) const;
+  double cost(const Round& round, int more) const;
   double rate() const;
   double heads_seconds(const RoundEvent& round) const;
 

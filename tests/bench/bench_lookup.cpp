@@ -3,7 +3,7 @@
 // Spec-Bench into a file, `fit` fits log-odds to such files and prints them as the source has them.
 //   bench_lookup write MODEL.gguf QUESTIONS.jsonl COUNT N_PREDICT TEMPERATURE TEXTS.jsonl
 //   bench_lookup fit TEXTS.jsonl...
-//   bench_lookup simulate ROW_COST TEXTS.jsonl [MEMORY.jsonl]
+//   bench_lookup simulate COSTS TEXTS.jsonl [MEMORY.jsonl]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -146,10 +146,23 @@ void print_weights(const CandidateOdds::Weights& weights) {
   }
 }
 
-// What drafting would have brought on such texts, where each row more costs `row_cost` of a plain
-// round: tokens in the time of a plain round, in all, and of the replies the fifth percentile and
-// the share below 0.98.
-void simulate(double row_cost, const std::vector<Text>& texts, const char* memory_path) {
+// Of passes over 2, 3, .. rows in plain rounds, as "1.27,1.54,1.54"; the last step goes on.
+RowCosts parse_costs(const std::string& list) {
+  RowCosts costs;
+  costs.start[1] = 1;
+  std::istringstream in(list);
+  std::string cost;
+  for (int rows = 2; rows <= kMaxRows; ++rows) {
+    const double step = rows > 2 ? costs.start[rows - 1] - costs.start[rows - 2] : 0;
+    costs.start[rows] =
+        std::getline(in, cost, ',') ? std::atof(cost.c_str()) : costs.start[rows - 1] + step;
+  }
+  return costs;
+}
+
+// What drafting would have brought on such texts: tokens in the time of a plain round, in all, and
+// of the replies the fifth percentile and the share below 0.98.
+void simulate(const RowCosts& costs, const std::vector<Text>& texts, const char* memory_path) {
   size_t longest = 0;
   int32_t last = 0;
   for (const Text& text : texts) {
@@ -157,8 +170,6 @@ void simulate(double row_cost, const std::vector<Text>& texts, const char* memor
     last = std::max(last, std::ranges::max(text.tokens));
   }
   bench::RecordedText backend(last + 1, static_cast<int>(longest) + 1);
-  RowCosts costs;
-  for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = 1 + row_cost * (rows - 1);
   LookupMemory memory;
   if (memory_path) {
     for (const Text& text : read_texts(memory_path)) {
@@ -207,11 +218,11 @@ int main(int argc, char** argv) try {
                  log_loss(cases, odds), log_loss(cases, CandidateOdds()));
     print_weights(odds.weights());
   } else if (mode == "simulate" && (argc == 4 || argc == 5)) {
-    simulate(std::atof(argv[2]), read_texts(argv[3]), argc == 5 ? argv[4] : nullptr);
+    simulate(parse_costs(argv[2]), read_texts(argv[3]), argc == 5 ? argv[4] : nullptr);
   } else {
     throw Error(ErrorCode::kUsage,
                 "bench_lookup write MODEL QUESTIONS COUNT N_PREDICT TEMPERATURE TEXTS | fit "
-                "TEXTS... | simulate ROW_COST TEXTS [MEMORY]");
+                "TEXTS... | simulate COSTS TEXTS [MEMORY]");
   }
   return 0;
 } catch (const std::exception& e) {

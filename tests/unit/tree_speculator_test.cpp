@@ -81,6 +81,24 @@ TEST_CASE("tree: what repeats is drafted row behind row, as far as it pays") {
   CHECK(first_round(unmeasured, kEcho).size() > 8);
 }
 
+TEST_CASE("tree: rows go on over a step in the costs where enough of them pay together") {
+  // The second row costs 0.9 of a plain round, those behind it nothing; from the sixth on a lot.
+  RowCosts costs;
+  for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = 1;
+  for (int rows = 2; rows <= kMaxRows; ++rows) costs.start[rows] = rows < 6 ? 1.9 : 9;
+  TreeSpeculator tree(nullptr, nullptr, kMaxRows, true);
+  tree.set_costs(costs);
+  CHECK(first_round(tree, kEcho).size() == 5);
+  // Where there is but one row to come, it goes again.
+  const Text once = {11, 22, 33, 44, 90, 22, 33, 44};
+  for (int end : {-1, 22}) {
+    TreeSpeculator fresh(nullptr, nullptr, kMaxRows, true);
+    fresh.set_costs(costs);
+    const std::vector<Row> rows = first_round(fresh, once, end);
+    CHECK(rows.size() == (end < 0 ? 5 : 1));
+  }
+}
+
 TEST_CASE("tree: several continuations are siblings, the likelier one first") {
   TreeSpeculator tree(nullptr, nullptr, 5, true);
   tree.set_costs(costing(0.001));
