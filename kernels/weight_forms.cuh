@@ -238,6 +238,9 @@ SPECBOUND_DEVICE float value_of(const BlockQ6_K& b, int i) {
   const int high = (b.high[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2)) & 3;
   return scale * static_cast<float>((low | high << 4) - 32);
 }
+SPECBOUND_DEVICE float value_of(const BlockIQ4_NL& b, int i) {
+  return half_float(b.d) * static_cast<float>(iq4_nl_value(four_bits(b.q, i)));
+}
 
 template <class Block>
 SPECBOUND_DEVICE float in_blocks(const void* data, size_t i, int elements) {
@@ -273,6 +276,8 @@ SPECBOUND_DEVICE float stored_value(DType type, const void* data, size_t i) {
       return in_blocks<BlockQ5_K>(data, i, 256);
     case DType::kQ6_K:
       return in_blocks<BlockQ6_K>(data, i, 256);
+    case DType::kIQ4_NL:
+      return in_blocks<BlockIQ4_NL>(data, i, 32);
     default:
       return not_a_number();
   }

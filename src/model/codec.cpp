@@ -120,6 +120,12 @@ void decode(const BlockQ6_K& b, float* out) {
   }
 }
 
+void decode(const BlockIQ4_NL& b, float* out) {
+  const float d = half_to_float(b.d);
+  for (int i = 0; i < 16; ++i) out[i] = d * static_cast<float>(iq4_nl_value(b.q[i] & 15));
+  for (int i = 0; i < 16; ++i) out[i + 16] = d * static_cast<float>(iq4_nl_value(b.q[i] >> 4));
+}
+
 // Blocks are copied before they are read: what lies in a file may be aligned to less than they are.
 template <typename Block>
 void decode_blocks(const std::byte* data, size_t n, int elements, float* out) {
@@ -233,6 +239,8 @@ void dequantize(const std::byte* data, DType type, size_t n, float* out) {
       return decode_blocks<BlockQ5_K>(data, n, block, out);
     case DType::kQ6_K:
       return decode_blocks<BlockQ6_K>(data, n, block, out);
+    case DType::kIQ4_NL:
+      return decode_blocks<BlockIQ4_NL>(data, n, block, out);
     default:
       SB_CHECK(!"elements of a type that runs_as() something");
   }

@@ -71,13 +71,13 @@ inline constexpr DTypeInfo kDTypes[] = {
     {DType::kQ3_K, "Q3_K", 256, 110, DType::kQ8_0},
     {DType::kQ5_K, "Q5_K", 256, 176, DType::kQ8_0},
     {DType::kQ6_K, "Q6_K", 256, 210, DType::kQ8_0},
+    {DType::kIQ4_NL, "IQ4_NL", 32, 18, DType::kQ8_0},
     {DType::kQ8_1, "Q8_1", 32, 36},
     {DType::kQ8_K, "Q8_K", 256, 292},
     {DType::kIQ2_XXS, "IQ2_XXS", 256, 66},
     {DType::kIQ2_XS, "IQ2_XS", 256, 74},
     {DType::kIQ3_XXS, "IQ3_XXS", 256, 98},
     {DType::kIQ1_S, "IQ1_S", 256, 50},
-    {DType::kIQ4_NL, "IQ4_NL", 32, 18},
     {DType::kIQ3_S, "IQ3_S", 256, 110},
     {DType::kIQ2_S, "IQ2_S", 256, 82},
     {DType::kIQ4_XS, "IQ4_XS", 256, 136},
@@ -264,5 +264,21 @@ struct BlockQ6_K {
   uint16_t d;
 };
 static_assert(sizeof(BlockQ6_K) == 210);
+
+// 32 elements, value = d * iq4_nl_value(q): four bits as in Q4_0 say which of 16 values, that are
+// denser around 0. Encoders nearly always give the largest element -127: such blocks become Q8_0
+// without loss.
+struct BlockIQ4_NL {
+  uint16_t d;
+  uint8_t q[16];
+};
+static_assert(sizeof(BlockIQ4_NL) == 18);
+
+// -127, -104, -83, -65, -49, -35, -22, -10, then 1, 13, 25, 38, 53, 69, 89, 113. An array of them
+// would be one in memory in a kernel.
+constexpr int iq4_nl_value(int q) {
+  constexpr uint64_t kBelow = 0xf6eaddcfbfad9881, kAbove = 0x7159453526190d01;
+  return static_cast<int8_t>((q < 8 ? kBelow : kAbove) >> q % 8 * 8);
+}
 
 }  // namespace specbound

@@ -23,7 +23,7 @@ Type = gguf.GGMLQuantizationType
 # Where the halves of a block are: scale, and min where there is one.
 HALVES = {Type.F16: [0], Type.Q8_0: [0], Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0],
           Type.Q5_1: [0, 2], Type.Q2_K: [80, 82], Type.Q3_K: [108], Type.Q4_K: [0, 2],
-          Type.Q5_K: [0, 2], Type.Q6_K: [208], Type.F32: [], Type.BF16: []}
+          Type.Q5_K: [0, 2], Type.Q6_K: [208], Type.F32: [], Type.BF16: [], Type.IQ4_NL: [0]}
 EDGE_HALVES = [0x0000, 0x8000, 0x7bff, 0xfbff, 0x0001, 0x83ff, 0x7c00, 0xfc00, 0x7e00]
 RANDOM_BLOCKS = 12
 

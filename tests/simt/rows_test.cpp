@@ -108,7 +108,7 @@ TEST_CASE("embedding rows of each type are those that the CPU reads, times the s
   constexpr int kVocab = 37;
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0,
                      DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K, DType::kQ3_K,
-                     DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
+                     DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL}) {
     const DTypeInfo& info = *dtype_info(type);
     CAPTURE(info.name);
     const int dim = info.block == 1 ? 301 : info.block == 32 ? 320 : 768;

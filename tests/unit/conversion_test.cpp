@@ -18,7 +18,7 @@ namespace specbound::conversion_test {
 namespace {
 
 constexpr DType kConverted[] = {DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K,
-                                DType::kQ3_K, DType::kQ5_K, DType::kQ6_K};
+                                DType::kQ3_K, DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL};
 
 // Random blocks with finite scales: halves below 2, wherever they lie.
 std::vector<std::byte> random_blocks(DType type, size_t n_blocks, uint32_t seed) {
@@ -60,6 +60,22 @@ TEST_CASE("conversion: each row is the Q8_0 of its values") {
       }
     }
   }
+}
+
+TEST_CASE("conversion: IQ4_NL blocks with an element of the largest size lose nothing") {
+  constexpr int kBlocks = 200;
+  auto bytes = random_blocks(DType::kIQ4_NL, kBlocks, 5);
+  for (int block = 0; block < kBlocks; ++block) bytes[block * 18 + 2 + block % 16] &= std::byte{15};
+  const Matrix matrix{DType::kIQ4_NL, 1, kBlocks * 32, bytes.data()};
+  std::vector<float> values(kBlocks * 32);
+  dequantize(bytes.data(), matrix.type, values.size(), values.data());
+  size_t lost = 1;
+  const auto found = converted(matrix, 0, lost);
+  std::vector<float> again(values.size());
+  dequantize(reinterpret_cast<const std::byte*>(found.data()), DType::kQ8_0, again.size(),
+             again.data());
+  CHECK(lost == 0);
+  CHECK(again == values);
 }
 
 TEST_CASE("conversion: scales that are not finite stay so, and weights too large are counted") {

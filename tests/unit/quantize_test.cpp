@@ -128,8 +128,8 @@ TEST_CASE("quantize: files that are no models, and types that cannot be read") {
   };
   check_mentions(refusal(SourceModel(a_model(), kHeadsArchitecture)), {"source", "exit heads"});
   check_mentions(refusal(SourceModel({})), {"vocabulary"});
-  check_mentions(refusal(SourceModel({{"blk.0.x.weight", DType::kIQ4_NL, {32, 2}}})),
-                 {"blk.0.x.weight", "IQ4_NL"});
+  check_mentions(refusal(SourceModel({{"blk.0.x.weight", DType::kIQ4_XS, {256, 2}}})),
+                 {"blk.0.x.weight", "IQ4_XS"});
   // What is no matrix may be of any type.
   const SourceModel other({{"blk.0.x.bias", DType::kI32, {32, 2}}});
   CHECK(plan_quantization(other.gguf(), kQ8, {}).types == std::vector<DType>{DType::kI32});

@@ -230,7 +230,7 @@ TEST_CASE("hostile scales and rows: infinite, NaN, subnormal, the largest") {
 
 TEST_CASE("converted types run as the Q8_0 matrix that conversion.h makes of them") {
   for (DType type : {DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K, DType::kQ3_K,
-                     DType::kQ5_K, DType::kQ6_K}) {
+                     DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL}) {
     CAPTURE(name_of(type));
     const int n_out = 37, n_in = 512, n_rows = 3;
     const Stored stored = random_matrix(type, n_out, n_in);

@@ -28,6 +28,7 @@ inline const TinyScales& tiny_scales(DType type) {
       {DType::kQ5_1, 0, 2, -15.5f, 9.23f}, {DType::kQ2_K, 80, 82, 1.5f, 13.2f},
       {DType::kQ3_K, 108, -1, 0, 43.4f},   {DType::kQ4_K, 0, 2, 7.5f, 258},
       {DType::kQ5_K, 0, 2, 15.5f, 527},    {DType::kQ6_K, 208, -1, 0, 1366},
+      {DType::kIQ4_NL, 0, -1, 0, 67.4f},
   };
   for (const TinyScales& s : kScales) {
     if (s.type == type) return s;

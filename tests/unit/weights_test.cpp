@@ -256,7 +256,7 @@ TEST_CASE("weights: element types that cannot run") {
   }
   // Those that run keep the type they are stored in; what a token reads is what they become.
   for (DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                     DType::kQ2_K, DType::kQ3_K, DType::kQ5_K, DType::kQ6_K}) {
+                     DType::kQ2_K, DType::kQ3_K, DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL}) {
     CAPTURE(dtype_info(type)->name);
     const Loaded model(spec, retyped("blk.0.ffn_down.weight", type));
     const Weights w = model.weights();
