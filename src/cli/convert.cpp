@@ -28,7 +28,7 @@ constexpr const char* kExplained =
     "and tokenizer.json or tokenizer.model: what `git clone` or `hf download` leave. Models of "
     "these classes are read: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
     "Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Phi3ForCausalLM, "
-    "SmolLM3ForCausalLM.\n\n"
+    "SmolLM3ForCausalLM, Ernie4_5ForCausalLM.\n\n"
     "  F32, F16, BF16   32 or 16 bits a weight; BF16 has the range of F32 and fewer digits\n"
     "  Q8_0             8.5 bits: close to the original\n"
     "  Q4_K, Q4_0       4.5 bits: `specbound quantize --help` says more\n\n"

@@ -51,6 +51,12 @@ constexpr HfArchitecture kArchitectures[] = {
      .attention_bias = true,
      .window = HfWindow::kWhenAsked,
      .window_layers = HfWindowLayers::kWithoutRotation},
+    {.hf_name = "Ernie4_5ForCausalLM",
+     .gguf_name = "ernie4_5",
+     .tied = true,
+     .head_dim = 128,
+     .rope_theta = 5e5,
+     .in_pairs = true},
 };
 
 // Bounds far above any real model, so that products of any three fit 64 bits; the engine's own,
@@ -85,7 +91,7 @@ void refuse_unknown_features(const JsonObject& file, const HfConfig& config) {
       file.unsupported(key, "a dense model", json_text(*file.find(key)) + " experts");
     }
   }
-  for (const char* key : {"mlp_bias", "use_bidirectional_attention"}) {
+  for (const char* key : {"mlp_bias", "use_bias", "use_bidirectional_attention"}) {
     if (file.flag(key).value_or(false)) file.unsupported(key, "false", "true");
   }
   const bool gelu = config.model->activation == Activation::kGelu;

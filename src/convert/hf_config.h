@@ -37,6 +37,7 @@ struct HfArchitecture {
   double rope_theta = 1e4;
 
   bool norm_offset = false;     // norms hold weight - 1
+  bool in_pairs = false;        // query and key heads are in interleaved pairs here already
   bool old_gelu = false;        // the first files said gelu for its tanh approximation
   bool attention_bias = false;  // of all four projections, where the file has this key
   HfWindow window = HfWindow::kNone;

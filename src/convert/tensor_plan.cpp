@@ -57,7 +57,8 @@ class Planner {
     if (a.fused) {
       matrix("self_attn.qkv_proj.weight", "attn_qkv.weight", q_dim + 2 * kv_dim, config_.dim);
     } else {
-      const uint64_t head_rows = config_.interleaved() ? config_.head_dim : 0;
+      const bool moved = config_.interleaved() && !config_.architecture->in_pairs;
+      const uint64_t head_rows = moved ? config_.head_dim : 0;
       projection("self_attn.q_proj", "attn_q", q_dim, head_rows);
       projection("self_attn.k_proj", "attn_k", kv_dim, head_rows);
       projection("self_attn.v_proj", "attn_v", kv_dim, 0);

@@ -30,6 +30,7 @@ constexpr Architecture kArchitectures[] = {
      .window_step = 1,
      .fused = true},
     {.name = "smollm3", .rope_style = RopeStyle::kInterleaved, .no_rope_step = 4},
+    {.name = "ernie4_5", .rope_style = RopeStyle::kInterleaved},
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ import unittest
 from specbound_process import DEMO, ROOT, FolderCase, specbound
 
 SIMT = os.environ.get("SPECBOUND_SIMT_BINARY")
-MODELS = ("gemma", "gemma2", "phi3", "smollm3", "mistral_window", "llama_gqa_q4_0")
+MODELS = ("gemma", "gemma2", "phi3", "smollm3", "ernie4_5", "mistral_window", "llama_gqa_q4_0")
 # Words of the models' vocabularies, and letters, which are tokens too.
 TEXT = " ".join(f"ab w{7 + i * i % 31} a w{11 + i % 7}" for i in range(400))
 PROMPT = ("--raw", "-p", "a w9 ab")

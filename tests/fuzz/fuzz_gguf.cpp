@@ -23,7 +23,7 @@ std::vector<std::vector<std::byte>> seeds() {
   std::vector<std::vector<std::byte>> files = {every_value_type(2).bytes,
                                                every_value_type(3).bytes};
   for (const char* architecture :
-       {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3"}) {
+       {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3", "ernie4_5"}) {
     TinySpec spec;
     spec.architecture = architecture;
     spec.dim = spec.ffn_dim = spec.vocab_size = spec.head_dim = 8;

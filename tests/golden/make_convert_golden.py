@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the Hugging Face model directories in convert/ and what they must become.
 
-    python make_convert_golden.py [output directory]
+    python make_convert_golden.py [--only CASE ...] [output directory]
 
 For each case a directory NAME: a tiny random model and a tiny tokenizer, saved by transformers,
 tokenizers and sentencepiece, as their users save them. What they must become:
@@ -165,6 +165,8 @@ CASES = [
                          original_max_position_embeddings=32))),
     dict(name="smollm3", cls="SmolLM3", tokenizer="gpt2", dtype="bfloat16",
          config=dict(BASE, num_hidden_layers=4, rope_parameters=rope(2000000.0))),
+    dict(name="ernie4_5", cls="Ernie4_5", tokenizer="spm", dtype="bfloat16",
+         config=dict(BASE, head_dim=16, rope_parameters=rope(500000.0))),
 ]
 
 
@@ -341,17 +343,23 @@ def make_case(index, case, directory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", action="append", metavar="CASE",
+                        help="make this case (again), keep what convert.json says of the others")
     parser.add_argument("directory", nargs="?", type=pathlib.Path,
                         default=pathlib.Path(__file__).resolve().parent / "convert")
-    directory = parser.parse_args().directory
+    options = parser.parse_args()
+    directory, manifest = options.directory, options.directory / "convert.json"
+    kept = {}
+    if options.only:
+        kept = {case["name"]: case for case in json.loads(manifest.read_text())["cases"]}
     torch.set_num_threads(1)
-    cases = [make_case(index, case, directory) for index, case in enumerate(CASES)]
+    cases = [kept[case["name"]] if options.only and case["name"] not in options.only
+             else make_case(index, case, directory) for index, case in enumerate(CASES)]
     made_with = dict(torch=torch.__version__, transformers=transformers.__version__,
                      tokenizers=tokenizers.__version__, sentencepiece=sentencepiece.__version__)
     lines = ",\n".join(json.dumps(case) for case in cases)  # a case a line
-    (directory / "convert.json").write_text(
-        f'{{"made_with": {json.dumps(made_with)}, "template": {json.dumps(TEMPLATE)},\n'
-        f'"cases": [\n{lines}\n]}}\n')
+    manifest.write_text(f'{{"made_with": {json.dumps(made_with)}, '
+                        f'"template": {json.dumps(TEMPLATE)},\n"cases": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

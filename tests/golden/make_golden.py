@@ -141,6 +141,10 @@ CASES = [
         vocab_size=64, hidden_size=256, intermediate_size=256, num_hidden_layers=1,
         num_attention_heads=4, num_key_value_heads=1, rms_norm_eps=1e-3,
         max_position_embeddings=64, rope_parameters=default_rope(10000.0))),
+    dict(name="ernie4_5", arch="ernie4_5", type="F32", positions=48, config=dict(
+        vocab_size=62, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=16, rms_norm_eps=1e-3,
+        max_position_embeddings=64, rope_parameters=default_rope(500000.0))),
 ]
 FLOATS = ("F32", "F16", "BF16")
 
@@ -152,6 +156,7 @@ CLASSES = {
     "gemma2": (transformers.Gemma2Config, transformers.Gemma2ForCausalLM),
     "phi3": (transformers.Phi3Config, transformers.Phi3ForCausalLM),
     "smollm3": (transformers.SmolLM3Config, transformers.SmolLM3ForCausalLM),
+    "ernie4_5": (transformers.Ernie4_5Config, transformers.Ernie4_5ForCausalLM),
     "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
 }
 

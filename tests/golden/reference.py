@@ -120,7 +120,7 @@ class Model:
         self.head_dim = number("attention.key_length", self.dim // self.n_heads)
         self.eps = number("attention.layer_norm_rms_epsilon")
         self.half_cache = half_cache
-        self.interleaved = self.arch in ("llama", "smollm3")
+        self.interleaved = self.arch in ("llama", "smollm3", "ernie4_5")
         self.rope_dim = number("rope.dimension_count", self.head_dim)
         self.rope_factor = number("rope.scaling.attn_factor", 1.0)
         self.window = number("attention.sliding_window", 0)

@@ -55,7 +55,8 @@ void refuse(const TinySpec& spec, ErrorCode code, std::initializer_list<std::str
 const TinySpec kLlama;
 
 TEST_CASE("config: every architecture") {
-  for (const char* name : {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3"}) {
+  for (const char* name :
+       {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3", "ernie4_5"}) {
     TinySpec spec;
     spec.architecture = name;
     spec.head_dim = 24;
@@ -82,7 +83,8 @@ TEST_CASE("config: every architecture") {
     CHECK(c.score_scale == 1.0f / std::sqrt(24.0f));
     CHECK(c.window == 0);
     const std::string a = c.architecture;
-    const bool interleaved = a == "llama" || a == "smollm3", gemma = a == "gemma" || a == "gemma2";
+    const bool interleaved = a == "llama" || a == "smollm3" || a == "ernie4_5",
+               gemma = a == "gemma" || a == "gemma2";
     CHECK(c.rope_style == (interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves));
     CHECK(c.activation == (gemma ? Activation::kGelu : Activation::kSilu));
     CHECK(c.embedding_scale == (gemma ? 8.0f : 1.0f));
@@ -111,7 +113,7 @@ TEST_CASE("config: windows, of all layers, of every other one, or where the cont
   longer.max_seq_len = 8192;
   CHECK(config_of(longer).window_of(1) == 4096);  // Gemma 2's own
   CHECK(config_of(with_uint(longer, "attention.sliding_window", 0)).window_of(1) == 0);
-  for (const char* name : {"qwen2", "qwen3", "gemma", "smollm3"}) {
+  for (const char* name : {"qwen2", "qwen3", "gemma", "smollm3", "ernie4_5"}) {
     const ModelConfig cut = config_of(windowed(name, 64));
     CHECK(cut.max_seq_len == 64);
     CHECK(cut.window == 0);
@@ -206,7 +208,7 @@ TEST_CASE("config: other architectures are named, with those that run") {
     spec.architecture = name;
     const std::string text = expect_error(ErrorCode::kUnsupported, [&] { config_of(spec); });
     check_mentions(text, {"tiny.gguf", format("'%s'", name),
-                          "llama, qwen2, qwen3, gemma, gemma2, phi3, smollm3"});
+                          "llama, qwen2, qwen3, gemma, gemma2, phi3, smollm3, ernie4_5"});
   }
   TinySpec none;
   none.without = {"general.architecture"};

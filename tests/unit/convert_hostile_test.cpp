@@ -249,6 +249,7 @@ TEST_CASE("convert: configurations that cannot be represented are refused by nam
       {"gemma2", set("layer_types", {"full_attention", "chunked_attention"}), "chunked_attention"},
       {"phi3", set("rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}}), "linear"},
       {"smollm3", set("no_rope_layers", {0, 1, 1, 1}), "layer 1"},
+      {"ernie4_5", set("use_bias", true), "use_bias"},
   };
   for (const auto& c : cases) {
     INFO(c.model << ": " << c.says);

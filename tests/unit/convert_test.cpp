@@ -145,7 +145,8 @@ void check_logits(const nlohmann::json& entry, DType type, double bar) {
 }
 
 std::set<std::string> all_names() {
-  return {"llama", "llama_json", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3"};
+  return {"llama", "llama_json", "mistral", "qwen2",   "qwen3",
+          "gemma", "gemma2",     "phi3",    "smollm3", "ernie4_5"};
 }
 
 }  // namespace
@@ -252,6 +253,7 @@ TEST_CASE("convert: keys are those of llama.cpp's converter") {
         {"phi3.rope.scaling.attn_factor",
          static_cast<float>(std::sqrt(1 + std::log(4.0) / std::log(32.0)))}}},
       {"smollm3", {{"smollm3.block_count", 4}, {"smollm3.rope.freq_base", 2000000}}},
+      {"ernie4_5", {{"ernie4_5.attention.key_length", 16}, {"ernie4_5.rope.freq_base", 500000}}},
   };
   for (const auto& [name, numbers] : expected) {
     const TempDir folder;

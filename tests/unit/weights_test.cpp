@@ -51,7 +51,8 @@ void remove(std::vector<TinyTensor>& tensors, const std::string& name) {
 // Of each architecture, with as many tensors as it may have.
 std::vector<TinySpec> fullest() {
   std::vector<TinySpec> specs;
-  for (const char* name : {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3"}) {
+  for (const char* name :
+       {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3", "ernie4_5"}) {
     TinySpec spec;
     spec.architecture = name;
     spec.output_bias = true;
