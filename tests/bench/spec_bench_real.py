@@ -30,13 +30,14 @@ def fetched(name):
     return pathlib.Path(fetch.stdout.strip())
 
 
-def run(specbound, model, questions, threads, temperature, n_predict):
+def run(specbound, model, questions, threads, temperature, n_predict, text):
+    text = ["--setting", f"text: --speculator auto --heads {text}"] if text else []
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         subprocess.run(
             [specbound, "spec-bench", "-m", model, "-f", QUESTIONS, "--limit", str(questions),
              "-n", str(n_predict), "-t", str(threads), "--temp", str(temperature), "--seed", "1",
-             "--compare", "auto,ngram", "--setting", REMEMBER, "--fresh",
+             "--compare", "auto,ngram", "--setting", REMEMBER, *text, "--fresh",
              "--out", pathlib.Path(folder) / "answers", "--json", report],
             check=True, stdout=sys.stderr)
         return json.loads(report.read_text())
@@ -71,6 +72,8 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.7])
     parser.add_argument("-n", type=int, default=128)
+    parser.add_argument("--text", metavar="FILE",
+                        help="heads file with text that the model wrote (train-heads --kinds text)")
     parser.add_argument("--output", default=bench.RESULTS / "spec_bench_real.json")
     flags = parser.parse_args()
     machine = bench.hardware()
@@ -80,7 +83,8 @@ def main():
         for threads in flags.threads:
             for temperature in flags.temperatures:
                 count = flags.questions or MODELS.get(name, 120)
-                report = run(flags.specbound, model, count, threads, temperature, flags.n)
+                report = run(flags.specbound, model, count, threads, temperature, flags.n,
+                             flags.text)
                 identical = identical and report["identical"]
                 found = [entry(r) for r in report["strategies"][0]["results"]]
                 results.append(dict(**bench.model_entry(model), threads=threads,
@@ -95,7 +99,8 @@ def main():
                           f"below 0.98x")
     command = ["tests/bench/spec_bench_real.sh", "--models", *flags.models, "--threads",
                *flags.threads, "--temperatures", *flags.temperatures, "-n", flags.n,
-               *(["--questions", flags.questions] if flags.questions else [])]
+               *(["--questions", flags.questions] if flags.questions else []),
+               *(["--text", pathlib.Path(flags.text).name] if flags.text else [])]
     bench.write_report(pathlib.Path(flags.output), "spec_bench_real", command, machine,
                        settings=dict(n_predict=flags.n), results=results)
     sys.exit(0 if identical else 1)
