@@ -1,4 +1,4 @@
-// Prompt lookup: the places it finds against a search of the whole text, its drafts in the loop.
+// Prompt lookup: the places it finds against a search of the whole text, and what it drafts.
 #include "decode/ngram.h"
 
 #include <doctest/doctest.h>
@@ -27,28 +27,6 @@ int search(const std::vector<int32_t>& text, int n_max) {
 const TinyModel& model() {
   static const TinyModel model(q8_0_spec());
   return model;
-}
-
-std::vector<int32_t> reply(Speculator* speculator, std::span<const int32_t> prompt,
-                           float temperature, Counters* counters = nullptr) {
-  const auto engine = model().backend(best_isa(), 1);
-  SamplingParams params;
-  params.temperature = temperature;
-  params.seed = 3;
-  Session session(*engine, Sampler(params));
-  session.set_speculator(speculator);
-  GenerateOptions options;
-  options.max_tokens = 120;
-  std::vector<int32_t> text;
-  for (uint32_t number = 0; number < 2; ++number) {  // the second goes on from the first one's text
-    options.reply = number;
-    const std::vector<int32_t> so_far(session.tokens().begin(), session.tokens().end());
-    const GenerateStats stats = session.generate(number == 0 ? prompt : so_far, options);
-    if (counters) counters->add(stats.counters);
-    if (number == 0) options.max_tokens = 40;
-  }
-  text.assign(session.tokens().begin(), session.tokens().end());
-  return text;
 }
 
 }  // namespace
@@ -87,22 +65,6 @@ TEST_CASE("n-grams: the place is that of a search, over growing, cut and exchang
   CHECK(index.find() == 1);
   index.assign({});
   CHECK(index.find() == -1);
-}
-
-TEST_CASE("n-gram drafts never change the text, and some of them are right") {
-  std::vector<int32_t> prompt = token_ids(12, 97);
-  for (int i = 0; i < 24; ++i) prompt.push_back(prompt[i]);
-  for (const float temperature : {0.0f, 0.7f}) {
-    const std::vector<int32_t> plain = reply(nullptr, prompt, temperature);
-    for (const auto& [n_max, w_max] : {std::pair(3, 8), {1, 16}, {16, 2}}) {
-      NgramSpeculator ngram(n_max, w_max);
-      Counters counters;
-      CHECK(reply(&ngram, prompt, temperature, &counters) == plain);
-      CHECK(counters.drafted_tokens > 0);
-      if (temperature == 0) CHECK(counters.accepted_tokens > 0);  // greedy, it repeats itself
-      for (size_t l = 1; l < counters.accepted_at.size(); ++l) CHECK(counters.accepted_at[l] == 0);
-    }
-  }
 }
 
 TEST_CASE("n-gram drafts go on into themselves, up to the width, and stop before the reply's end") {

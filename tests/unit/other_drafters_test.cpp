@@ -1,9 +1,8 @@
 // The drafters of other papers as --speculator makes them: their settings, what they say of
-// themselves, what they refuse, and that the text is the plain one.
+// themselves, what they refuse.
 #include <doctest/doctest.h>
 
 #include "decode/generate.h"
-#include "decode/side_by_side.h"
 #include "expect_error.h"
 #include "speculation_rig.h"
 #include "temp_dir.h"
@@ -218,51 +217,6 @@ TEST_CASE("layerskip: every row leaves at the layer, and the deep rest runs once
   };
   session.generate(token_ids(9, 97), options);
   CHECK(rounds > 0);
-}
-
-TEST_CASE("every drafter gives the plain text and the plain bits") {
-  const TempDir folder;
-  const std::string path = folder / "m.gguf";
-  HeadDefaults shipped;
-  shipped.kind = HeadKind::kFolded;
-  write_heads(folder / "m.heads.gguf", {{HeadKind::kFolded, {4, 8, 12}}, {HeadKind::kFull, {4}}},
-              shipped);
-  const auto engine = tiny(kLayers).backend(best_isa(), 1);
-  std::vector<int32_t> prompt = token_ids(6, 97);
-  for (int i = 0; i < 5; ++i) prompt.push_back(prompt[i]);
-  GenerateOptions options;
-  options.max_tokens = 20;
-  for (const Arguments& arguments : {Arguments{"layerskip"},
-                                     {"layerskip", "--head", "full"},
-                                     {"layerskip", "--exit-layer", "15"},
-                                     {"adadecode", "--tau", "0"},
-                                     {"adadecode", "--head", "lens", "--tau", "0.02"},
-                                     {"auto", "--tau", "0.02"},
-                                     {"auto", "--head", "lens", "--tau", "1"},
-                                     {"auto", "--remember", "on"},
-                                     {"draft-verify", "--tau", "0"},
-                                     {"draft-verify", "--skip-layers", "1-15", "--tau", "0"}}) {
-    Arguments all = arguments;
-    all.insert(all.end(), {"--controller", "off"});
-    const auto s = make(all, kLayers, path);
-    s->attach(*engine);
-    CAPTURE(s->description());
-    int64_t drafted = 0;
-    for (const float temperature : {0.0f, 0.8f}) {
-      for (const uint64_t seed : {1, 2}) {
-        SamplingParams sampling;
-        sampling.temperature = temperature;
-        sampling.seed = seed;
-        DifferentialBackend differential(*engine, 64, 24);
-        const SideBySide result =
-            decode_side_by_side(*engine, &differential, sampling, prompt, options,
-                                [&](std::span<const int32_t>) { return s->speculator(); });
-        if (result.difference) FAIL_CHECK(describe(*result.difference));
-        drafted += result.speculative.counters.drafted_tokens;
-      }
-    }
-    CHECK(drafted > 0);
-  }
 }
 
 }  // namespace other_drafters_test

@@ -1,5 +1,5 @@
-// Heads that draft from a table, in the real loop: the text stays, and the chained head behind a
-// hybrid sees what it would have seen of every row.
+// Heads that draft from a table, in the real loop: the chained head behind a hybrid sees what it
+// would have seen of every row.
 #include "decode/table_head.h"
 
 #include <doctest/doctest.h>
@@ -8,9 +8,9 @@
 #include "decode/specbound.h"
 #include "engine_rig.h"
 #include "temp_dir.h"
+#include "text_table.h"
 #include "tiny_heads.h"
 #include "trace/counters.h"
-#include "train/build_draft_table.h"
 
 namespace table_head_test {
 
@@ -53,20 +53,6 @@ std::vector<int32_t> write(Backend& backend, Speculator* speculator, const Sampl
   };
   session.generate(token_ids(kPrompt, kVocab), options);
   return {session.tokens().begin(), session.tokens().end()};
-}
-
-// From the text itself with tokens changed here and there: right often, wrong often, sure always.
-NewDraftTable table_of(std::vector<int32_t> text, double wrong, uint64_t seed) {
-  TinyRandom random(seed);
-  for (size_t i = kPrompt; i < text.size(); ++i) {
-    if (random.uniform() < wrong) text[i] = static_cast<int32_t>(random.next() % kVocab);
-  }
-  TrainingText training;
-  training.learn.assign(text.size(), 1);
-  training.tokens = std::move(text);
-  NewDraftTable table = build_draft_table(std::span(&training, 1), {4, size_t{1} << 20, kVocab});
-  std::fill(table.log_p.begin(), table.log_p.end(), uint16_t{0});
-  return table;
 }
 
 SpecBoundParams settings(float tau, int w_max = 8) {
@@ -149,29 +135,6 @@ class EveryRow final : public ExitHead {
 
 }  // namespace
 
-TEST_CASE("a table drafts without running a layer and leaves the text alone, however wrong") {
-  const auto backend = model().backend(best_isa(), 1);
-  int accepted = 0, rejected = 0;
-  for (const SamplingParams& params :
-       {sampling(0), sampling(0, 1.3f), sampling(0.7f), sampling(1.5f)}) {
-    const std::vector<int32_t> plain = write(*backend, nullptr, params);
-    for (const double wrong : {0.0, 0.3, 1.0}) {
-      const NewDraftTable made = table_of(plain, wrong, 3);
-      const DraftTable table(made.arrays());
-      TableHead head(table);
-      for (const float tau : {0.0f, 0.5f, 1.0f}) {
-        SpecBound speculator(head, settings(tau), model().config.n_layers);
-        Counters counters;
-        CHECK(write(*backend, &speculator, params, &counters) == plain);
-        accepted += static_cast<int>(counters.accepted_tokens);
-        rejected += static_cast<int>(counters.drafted_tokens - counters.accepted_tokens);
-      }
-    }
-  }
-  CHECK(accepted > 300);
-  CHECK(rejected > 300);
-}
-
 TEST_CASE("a hybrid leaves the text alone and makes up for the states of rows it skipped") {
   const TempDir folder;
   const std::string path = folder / "heads.gguf";
@@ -185,7 +148,7 @@ TEST_CASE("a hybrid leaves the text alone and makes up for the states of rows it
     const std::vector<int32_t> plain = write(*backend, nullptr, params);
     for (const double wrong : {0.1, 0.5}) {
       // Half of the contexts are not sure.
-      NewDraftTable made = table_of(plain, wrong, 4);
+      NewDraftTable made = table_of(plain, kPrompt, kVocab, wrong, 4);
       TinyRandom random(8);
       for (uint16_t& log_p : made.log_p) {
         if (random.next() % 2) log_p = 0xd000;  // -32

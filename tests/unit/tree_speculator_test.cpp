@@ -1,5 +1,5 @@
-// The tree of all sources: which rows it drafts under which costs, when exit heads are asked, and
-// that the text and the bits are those of plain decoding.
+// The tree of all sources: which rows it drafts under which costs, and when exit heads are
+// asked.
 #include "decode/tree_speculator.h"
 
 #include <doctest/doctest.h>
@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "decode/differential_backend.h"
 #include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/side_by_side.h"
 #include "engine_rig.h"
 
 namespace tree_speculator_test {
@@ -204,35 +202,6 @@ TEST_CASE("tree: replies to other prompts are remembered where there is a memory
   const Counters after = decode(prompt);
   CHECK(after.accepted_tokens > before.accepted_tokens);
   CHECK(after.rounds < before.rounds);
-}
-
-TEST_CASE("tree: the text and the bits are those of plain decoding") {
-  const auto engine = model().backend(best_isa(), 1);
-  int64_t trees = 0, drafted = 0;
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
-    // Few different tokens: much repeats itself, in many ways.
-    const Text prompt = token_ids(40, seed % 2 ? 5 : kVocab, seed);
-    SamplingParams sampling;
-    sampling.temperature = seed % 3 == 0 ? 0 : 0.8f;
-    sampling.repeat_penalty = seed % 4 == 0 ? 1.2f : 1;
-    sampling.seed = seed;
-    GenerateOptions options;
-    options.max_tokens = 40;
-    options.reply = static_cast<uint32_t>(seed);
-    options.on_round = [&](const RoundEvent& round) {
-      trees += !is_chain(round.rows);
-      drafted += round.drafted();
-    };
-    DifferentialBackend differential(*engine, 120, 80);
-    TreeSpeculator tree(nullptr, nullptr, kMaxRows, seed % 2);
-    tree.set_costs(costing(0.001));
-    const SideBySide both = decode_side_by_side(*engine, &differential, sampling, prompt, options,
-                                                [&](std::span<const int32_t>) { return &tree; });
-    INFO("seed " << seed << ": " << (both.difference ? describe(*both.difference) : ""));
-    REQUIRE(!both.difference);
-  }
-  CHECK(trees > 50);
-  CHECK(drafted > 500);
 }
 
 TEST_CASE("row costs: every size is measured, more rows never cost less, nothing stays cached") {
