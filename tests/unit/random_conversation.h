@@ -60,6 +60,7 @@ struct ConversationSetting {
   float penalty = 1;
   bool filters = false;
   int last_n = 64;
+  bool trees = false;  // all that draft draft random trees
 };
 
 inline SamplingParams sampling(const ConversationSetting& s) {
@@ -110,6 +111,7 @@ class RandomConversation {
  public:
   RandomConversation(const ConversationSetting& setting, uint64_t seed, Coverage& coverage)
       : random_(seed),
+        trees_(setting.trees),
         coverage_(coverage),
         watched_(stress_model(setting.architecture)
                      .backend(setting.isa, setting.threads, true, kContext)),
@@ -205,16 +207,17 @@ class RandomConversation {
       right_rate_ = 0.85f;
     }
     const int kind = bushy ? 9 : deep_ ? 0 : below(14);
-    if (kind < 7) {
+    const bool tree = trees_ ? kind < 13 : kind >= 9 && kind < 13;
+    if (tree) {
+      tree_.emplace(params_.w_max, [this](const Round& round) { return branch(round); });
+      marked_.emplace(*tree_);
+      layers_run_ = chance(0.5f) ? kLayers - 1 : 0;
+    } else if (kind < 7) {
       specbound_.emplace(head_, params_, kLayers, "forced");
       marked_.emplace(*specbound_);
     } else if (kind < 9) {
       outside_.emplace(params_.w_max, [this](const Round& round) { return draft_for(round); });
       marked_.emplace(*outside_);
-    } else if (kind < 13) {
-      tree_.emplace(params_.w_max, [this](const Round& round) { return branch(round); });
-      marked_.emplace(*tree_);
-      layers_run_ = chance(0.5f) ? kLayers - 1 : 0;
     }
     session_.set_speculator(marked_ ? &*marked_ : nullptr);
     width_ = marked_ ? marked_->width() : 1;
@@ -498,6 +501,7 @@ class RandomConversation {
   }
 
   TinyRandom random_;
+  const bool trees_;
   Coverage& coverage_;
   WatchedBackend watched_;
   PlainShadow shadow_;
