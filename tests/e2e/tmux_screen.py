@@ -1,5 +1,6 @@
 """A terminal to drive the program in: tmux, whose screen can be read. Nothing here waits for a time
 to pass: all waits are for what the screen shows."""
+import glob
 import os
 import shlex
 import shutil
@@ -10,6 +11,19 @@ import time
 from specbound_process import BINARY, TIMEOUT
 
 TMUX = shutil.which("tmux")
+
+
+def alive_in(sessions):
+    """Whether any process of these sessions, zombies aside, is there."""
+    for stat in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(stat, encoding="latin-1") as file:
+                state, _, _, session = file.read().rpartition(")")[2].split()[:4]
+        except OSError:  # gone meanwhile
+            continue
+        if session in sessions and state != "Z":
+            return True
+    return False
 
 
 class Screen:
@@ -39,8 +53,12 @@ class Screen:
                               stdout=subprocess.PIPE, timeout=TIMEOUT).stdout.decode()
 
     def close(self):
+        sessions = self.tmux("list-panes", "-a", "-F", "#{pane_pid}").split()
         self.tmux("kill-server")
         self.sockets.cleanup()
+        deadline = time.monotonic() + TIMEOUT
+        while alive_in(sessions) and time.monotonic() < deadline:  # what it keeps is written then
+            time.sleep(0.01)
 
     # ---- keys ----
 
