@@ -11,6 +11,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "convert/hf_config.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
 #include "runtime/file_output.h"
@@ -22,13 +23,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kExplained =
+const std::string kExplained =
     "Write a Hugging Face model as one GGUF file, with its tokenizer and chat template.\n\n"
     "DIR holds config.json, the weights as safetensors (one file, or several with their index), "
     "and tokenizer.json or tokenizer.model: what `git clone` or `hf download` leave. Models of "
-    "these classes are read: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
-    "Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Phi3ForCausalLM, "
-    "SmolLM3ForCausalLM, Ernie4_5ForCausalLM.\n\n"
+    "these classes are read: " +
+    hf_class_names() +
+    ".\n\n"
     "  F32, F16, BF16   32 or 16 bits a weight; BF16 has the range of F32 and fewer digits\n"
     "  Q8_0             8.5 bits: close to the original\n"
     "  Q4_K, Q4_0       4.5 bits: `specbound quantize --help` says more\n\n"
@@ -153,7 +154,7 @@ int run(ConvertFlags& given) {
 const CommandOf<ConvertFlags> kConvert({.rank = 130,
                                         .name = "convert",
                                         .summary = "write a Hugging Face model as a GGUF file",
-                                        .text = kExplained,
+                                        .text = kExplained.c_str(),
                                         .footer = kExamples},
                                        declare, run);
 

@@ -71,12 +71,10 @@ const HfArchitecture& class_of(const JsonObject& file) {
              list ? json_text(*list) : "no such key");
   }
   const std::string& name = list->front().get_ref<const std::string&>();
-  std::string known;
   for (const HfArchitecture& a : kArchitectures) {
     if (name == a.hf_name) return a;
-    known += (known.empty() ? "" : ", ") + std::string(a.hf_name);
   }
-  file.unsupported("architectures", "one of " + known, "'" + printable(name) + "'");
+  file.unsupported("architectures", "one of " + hf_class_names(), "'" + printable(name) + "'");
 }
 
 // What changes the weights or their use and has no place in a GGUF file of these architectures.
@@ -243,6 +241,14 @@ void read_scores(const JsonObject& file, HfConfig& config) {
 }
 
 }  // namespace
+
+std::string hf_class_names() {
+  std::string names;
+  for (const HfArchitecture& a : kArchitectures) {
+    names += (names.empty() ? "" : ", ") + std::string(a.hf_name);
+  }
+  return names;
+}
 
 HfConfig read_hf_config(const json& json_config, const std::string& path) {
   const JsonObject file(json_config, path);

@@ -79,6 +79,9 @@ struct HfConfig {
   bool interleaved() const { return model->rope_style == RopeStyle::kInterleaved; }
 };
 
+// "LlamaForCausalLM, ...": the classes that are read.
+std::string hf_class_names();
+
 // `path` names the file in messages. Throws Error(kFormat) for missing or senseless values,
 // Error(kUnsupported) for what cannot be represented.
 HfConfig read_hf_config(const nlohmann::json& config, const std::string& path);
