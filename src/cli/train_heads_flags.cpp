@@ -48,7 +48,7 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
       .add_read(
           "--kinds", "kinds among text, chained, folded, full and table, as text,chained",
           [&given](const std::string& text) {
-            auto kinds = parse_kinds(text, &given.text);
+            auto kinds = parse_kinds(text, given.text);
             if (!kinds) return false;
             given.table = std::erase(*kinds, HeadKind::kTable) > 0;
             given.train.kinds = std::move(*kinds);
@@ -141,12 +141,12 @@ void add_file_flags(Flags& flags, TrainHeadsFlags& given) {
 
 }  // namespace
 
-std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::optional<bool>* text) {
+std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::optional<bool>& text) {
   std::vector<HeadKind> kinds;
-  if (text) *text = false;
+  text = false;
   for (const std::string_view name : split(list, ',')) {
-    if (text && name == "text" && !**text) {
-      *text = true;
+    if (name == "text" && !*text) {
+      text = true;
       continue;
     }
     const auto kind = parse_head_kind(name);

@@ -48,9 +48,8 @@ struct TrainHeadsFlags {
 void add_train_heads_flags(Flags& flags, TrainHeadsFlags& given);
 
 // Lists as the flags take them. nullopt: none.
-// `text`, where it is asked for: whether that is in the list too.
-std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list,
-                                                 std::optional<bool>* text = nullptr);
+// `text`: whether that is in the list too.
+std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::optional<bool>& text);
 std::optional<std::vector<int>> parse_layers(std::string_view text);  // "0,2,4-8"; ascending
 std::optional<uint64_t> parse_size(std::string_view text);            // bytes: "4G", "500M"
 

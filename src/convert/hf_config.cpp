@@ -243,11 +243,7 @@ void read_scores(const JsonObject& file, HfConfig& config) {
 }  // namespace
 
 std::string hf_class_names() {
-  std::string names;
-  for (const HfArchitecture& a : kArchitectures) {
-    names += (names.empty() ? "" : ", ") + std::string(a.hf_name);
-  }
-  return names;
+  return joined(kArchitectures, ", ", [](const HfArchitecture& a) { return a.hf_name; });
 }
 
 HfConfig read_hf_config(const json& json_config, const std::string& path) {

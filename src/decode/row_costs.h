@@ -20,9 +20,12 @@ struct RowCosts {
 // Room for all that is measured; with a shorter context some of it is guessed.
 inline constexpr int kRowCostContext = 1024 + kMaxRows;
 
+// At a model's first load.
+inline constexpr double kRowCostSeconds = 0.25;
+
 // Takes about `seconds`, or as long as a pass of each size takes. Nothing may be cached (kv_len
 // 0), and nothing is afterwards; what the cache holds does not matter.
-RowCosts measure_row_costs(Backend& backend, double seconds);
+RowCosts measure_row_costs(Backend& backend, double seconds = kRowCostSeconds);
 
 // A machine of which nothing is known: rows cost little beside the weights that they share.
 RowCosts assumed_row_costs();

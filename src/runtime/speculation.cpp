@@ -16,7 +16,6 @@ namespace specbound {
 
 namespace {
 
-constexpr double kMeasureSeconds = 0.25;
 constexpr double kWorthKeeping = 0.01;  // seconds that measuring took
 
 // `checks`: those of the parameters that the bounds leave.
@@ -253,7 +252,7 @@ void Speculation::take_row_costs() {
   row_costs_ = read_row_costs(fingerprint_, backend_->device(), backend_->n_ctx(), watcher().note);
   if (!row_costs_ && backend_->kv_len(1) == 0) {
     const auto begin = std::chrono::steady_clock::now();
-    row_costs_ = measure_row_costs(*backend_, kMeasureSeconds);
+    row_costs_ = measure_row_costs(*backend_);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     try {
       if (took.count() > kWorthKeeping) {

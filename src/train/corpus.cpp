@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "decode/lookup.h"
 #include "error.h"
 #include "train/data_file.h"
 
@@ -327,9 +328,11 @@ std::vector<int32_t> reply_tokens(std::span<const TrainingText> texts, size_t mo
       if (all.size() + 2 > most) return all;
       if (!text.learn[i]) continue;
       all.push_back(text.tokens[i + 1]);
-      if (!text.learn[i + 1]) all.push_back(-1);
+      if (!text.learn[i + 1]) all.push_back(LookupMemory::kBetween);
     }
-    if (!all.empty() && all.back() != -1) all.push_back(-1);
+    if (!all.empty() && all.back() != LookupMemory::kBetween) {
+      all.push_back(LookupMemory::kBetween);
+    }
   }
   return all;
 }

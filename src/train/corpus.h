@@ -66,7 +66,8 @@ std::vector<TrainingText> training_texts(const CorpusText& text, const Tokenizer
 // Tokens that are learnt from in `text`.
 int64_t learnt_tokens(const TrainingText& text);
 
-// The tokens of its replies, -1 behind each; of the first texts where `most` tokens hold not all.
+// The tokens of their replies, LookupMemory::kBetween behind each; of the first texts where `most`
+// do not hold all.
 std::vector<int32_t> reply_tokens(std::span<const TrainingText> texts, size_t most);
 
 // `size` token ids (all, when the vocabulary has no more): those that end a reply, then by falling

@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kPlainHistory = 32;  // tokens of plain text that the model goes on from
 constexpr int kMinReply = 8;       // room that a history must leave
-constexpr double kMeasureSeconds = 0.25;
 
 // The file: a magic, then records {text, turn, n_prompt, n | tokens[n] | hash}.
 constexpr char kTextMagic[8] = {'S', 'B', 'T', 'E', 'X', 'T', '1', '\n'};
@@ -158,7 +157,7 @@ class Writer {
     newest_ = file_.read(out_);
     for (const TrainingText& text : out_) done_ += learnt_tokens(text);
     // The same texts, sooner: replies of one model have much in common.
-    tree_.set_costs(measure_row_costs(backend, kMeasureSeconds));
+    tree_.set_costs(measure_row_costs(backend));
     session_.set_speculator(&tree_);
   }
 

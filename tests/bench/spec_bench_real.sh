@@ -5,7 +5,10 @@
 # about 40 minutes on two cores.
 #
 #   tests/bench/spec_bench_real.sh [--models NAME...] [--questions N...] [--threads N...]
-#                                  [--temperatures T...] [--output FILE]
+#                                  [--temperatures T...] [--text FILE] [--output FILE]
+#
+# FILE: a heads file with text that the model wrote, of `specbound train-heads --kinds text`, to
+# draft from too.
 #
 # Writes tests/bench/results/spec_bench_real.json. Leave the machine alone while it runs.
 set -euo pipefail

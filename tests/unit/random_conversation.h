@@ -206,18 +206,18 @@ class RandomConversation {
       params_.w_max = kMaxRows;
       right_rate_ = 0.85f;
     }
-    const int kind = bushy ? 9 : deep_ ? 0 : below(14);
-    const bool tree = trees_ ? kind < 13 : kind >= 9 && kind < 13;
-    if (tree) {
-      tree_.emplace(params_.w_max, [this](const Round& round) { return branch(round); });
-      marked_.emplace(*tree_);
-      layers_run_ = chance(0.5f) ? kLayers - 1 : 0;
-    } else if (kind < 7) {
+    const int drawn = bushy ? 9 : deep_ ? 0 : below(14);
+    const int kind = trees_ && drawn < 13 ? 9 : drawn;
+    if (kind < 7) {
       specbound_.emplace(head_, params_, kLayers, "forced");
       marked_.emplace(*specbound_);
     } else if (kind < 9) {
       outside_.emplace(params_.w_max, [this](const Round& round) { return draft_for(round); });
       marked_.emplace(*outside_);
+    } else if (kind < 13) {
+      tree_.emplace(params_.w_max, [this](const Round& round) { return branch(round); });
+      marked_.emplace(*tree_);
+      layers_run_ = chance(0.5f) ? kLayers - 1 : 0;
     }
     session_.set_speculator(marked_ ? &*marked_ : nullptr);
     width_ = marked_ ? marked_->width() : 1;
