@@ -154,7 +154,7 @@ void TraceModel::round(uint64_t id, const RoundRecord& round, double seconds) {
     ++n_columns_;
     if (token.draft < 0) ++reply->verified;
   }
-  if (round.draft_end == DraftEnd::kPlain && round.rows.size() == 1 && round.round > 0) {
+  if (round.plain() && round.round > 0) {
     plain_.add(round.total_ns());
     if (plain_.rounds() >= PlainRate::kEnough) plain_seconds_ = plain_.seconds_per_token();
   }

@@ -48,14 +48,16 @@ struct LayerPass {
 inline constexpr int kNoDraft = -1;
 
 // A row of a round, and the search for the token after it. Rows are a tree: each stands behind its
-// parent; most rounds are chains, where the parent is the row before.
-struct RowEvent {
-  int32_t token;                      // the row's own: the root's or a draft
-  int exit_layer = kNoDraft;          // where it was left for rows behind it, the deepest place
-  std::span<const ExitCheck> checks;  // in the order they were made
-  int parent = -1;                    // slot; -1: it is the root
-  int drafted_at = kNoDraft;          // where its parent was left for it
+// parent; most rounds are chains, where the parent is the row before. `Checks`: of ExitCheck.
+template <class Checks>
+struct RowOf {
+  int32_t token = 0;          // the row's own: the root's or a draft
+  int exit_layer = kNoDraft;  // where it was left for rows behind it, the deepest place
+  Checks checks;              // in the order they were made
+  int parent = -1;            // slot; -1: it is the root
+  int drafted_at = kNoDraft;  // where its parent was left for it
 };
+using RowEvent = RowOf<std::span<const ExitCheck>>;
 
 // Each row stands behind the one before it. Of RowEvents or RowRecords.
 template <class Rows>
@@ -77,29 +79,32 @@ int drafted_for(const Rows& rows, int slot, int32_t token) {
   return draft;
 }
 
-struct TokenEvent {
-  int round;  // of the reply, from 0
-  int rows;   // of that round
-  int slot;   // the row whose logits gave the token
-  int pos;    // in the text
-  int32_t token;
-  int32_t draft = -1;                 // what had been drafted for it (drafted_for()); -1: nothing
-  int exit_layer = kNoDraft;          // where that draft was taken
-  bool ends_reply = false;            // an end token: the text stops before it
-  std::span<const ExitCheck> checks;  // of the row in `slot`
+template <class Checks>
+struct TokenOf {
+  int round = 0;  // of the reply, from 0
+  int rows = 1;   // of that round
+  int slot = 0;   // the row whose logits gave the token
+  int pos = 0;    // in the text
+  int32_t token = 0;
+  int32_t draft = -1;         // what had been drafted for it (drafted_for()); -1: nothing
+  int exit_layer = kNoDraft;  // where that draft was taken
+  bool ends_reply = false;    // an end token: the text stops before it
+  Checks checks;              // of the row in `slot`
 
   bool accepted() const { return draft == token; }
 };
+using TokenEvent = TokenOf<std::span<const ExitCheck>>;
 
-struct RoundEvent {
-  int round;
-  int pos;  // of the root
-  DraftEnd draft_end;
-  std::span<const RowEvent> rows;
-  std::span<const TokenEvent> tokens;  // what it gave the text: 1..rows
-  std::span<const LayerPass> passes;
-  std::array<int64_t, kPhases> ns;  // by Phase
-  double decode_seconds = 0;        // of the reply so far, as GenerateStats has it
+template <class Rows, class Tokens, class Passes>
+struct RoundOf {
+  int round = 0;
+  int pos = 0;  // of the root
+  DraftEnd draft_end = DraftEnd::kPlain;
+  Rows rows;
+  Tokens tokens;  // what it gave the text: 1..rows
+  Passes passes;
+  std::array<int64_t, kPhases> ns{};  // by Phase
+  double decode_seconds = 0;          // of the reply so far, as GenerateStats has it
 
   // A row of plain decoding, for which nothing was drafted or looked at.
   bool plain() const { return rows.size() == 1 && draft_end == DraftEnd::kPlain; }
@@ -111,5 +116,7 @@ struct RoundEvent {
     return 1e-9 * static_cast<double>(sum);
   }
 };
+using RoundEvent =
+    RoundOf<std::span<const RowEvent>, std::span<const TokenEvent>, std::span<const LayerPass>>;
 
 }  // namespace specbound

@@ -2,10 +2,8 @@
 // engine thread, and what a trace file holds.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -13,75 +11,35 @@
 
 namespace specbound {
 
-// As RowEvent.
-struct RowRecord {
-  int32_t token = 0;
-  int exit_layer = kNoDraft;
-  std::vector<ExitCheck> checks;
+struct RowRecord : RowOf<std::vector<ExitCheck>> {
   std::string text;  // of its own token
-  int parent = -1;
-  int drafted_at = kNoDraft;
 };
 
-// As TokenEvent, with the token's text.
-struct TokenRecord {
-  int round = 0;
-  int rows = 1;
-  int slot = 0;
-  int pos = 0;
-  int32_t token = 0;
-  int32_t draft = -1;
-  int exit_layer = kNoDraft;
-  bool ends_reply = false;
-  std::vector<ExitCheck> checks;
+struct TokenRecord : TokenOf<std::vector<ExitCheck>> {
   std::string text;  // its own bytes, which need not be whole characters
-
-  bool accepted() const { return draft == token; }
 };
 
-// As RoundEvent.
-struct RoundRecord {
-  int round = 0;
-  int pos = 0;
-  DraftEnd draft_end = DraftEnd::kPlain;
-  std::vector<RowRecord> rows;
-  std::vector<TokenRecord> tokens;
-  std::vector<LayerPass> passes;
-  std::array<int64_t, kPhases> ns{};
-
-  int drafted() const { return static_cast<int>(rows.size()) - 1; }
-  int64_t total_ns() const { return std::accumulate(ns.begin(), ns.end(), int64_t{0}); }
-};
+using RoundRecord =
+    RoundOf<std::vector<RowRecord>, std::vector<TokenRecord>, std::vector<LayerPass>>;
 
 // A copy of `event`; `piece` gives the bytes of a token.
 inline RoundRecord record_round(const RoundEvent& event,
                                 const std::function<std::string(int32_t)>& piece) {
-  RoundRecord record;
-  record.round = event.round;
-  record.pos = event.pos;
-  record.draft_end = event.draft_end;
-  for (const RowEvent& row : event.rows) {
-    record.rows.push_back({row.token,
-                           row.exit_layer,
-                           {row.checks.begin(), row.checks.end()},
-                           piece(row.token),
-                           row.parent,
-                           row.drafted_at});
+  const auto copy = [](std::span<const ExitCheck> checks) {
+    return std::vector<ExitCheck>(checks.begin(), checks.end());
+  };
+  RoundRecord record{event.round, event.pos, event.draft_end, {},
+                     {},          {},        event.ns,        event.decode_seconds};
+  for (const RowEvent& r : event.rows) {
+    record.rows.push_back(
+        {{r.token, r.exit_layer, copy(r.checks), r.parent, r.drafted_at}, piece(r.token)});
   }
-  for (const TokenEvent& token : event.tokens) {
-    record.tokens.push_back({token.round,
-                             token.rows,
-                             token.slot,
-                             token.pos,
-                             token.token,
-                             token.draft,
-                             token.exit_layer,
-                             token.ends_reply,
-                             {token.checks.begin(), token.checks.end()},
-                             piece(token.token)});
+  for (const TokenEvent& t : event.tokens) {
+    record.tokens.push_back({{t.round, t.rows, t.slot, t.pos, t.token, t.draft, t.exit_layer,
+                              t.ends_reply, copy(t.checks)},
+                             piece(t.token)});
   }
   record.passes.assign(event.passes.begin(), event.passes.end());
-  record.ns = event.ns;
   return record;
 }
 
