@@ -40,7 +40,7 @@ MAY_INCLUDE = {
     "capi": {"capi", "runtime", "decode", "numerics"},
     "repl": {"repl", "terminal", "runtime", "decode", "text", "trace"},
     "cli": {"cli", "repl", "server", "tools", "terminal", "runtime", "convert", "tune", "train",
-            "decode", "engine", "model", "text"},
+            "decode", "engine", "json", "model", "text"},
 }
 # What only builds with CUDA have, in whose programs the training is too.
 ALSO = {("src/runtime/gpu_cuda.cpp", "train/device_learner.h")}

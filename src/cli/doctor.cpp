@@ -11,6 +11,7 @@
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
+#include "json/or_null.h"
 #include "runtime/gpu_findings.h"
 #include "runtime/machine.h"
 #include "runtime/model_path.h"
@@ -104,16 +105,10 @@ void print_text(const Findings& f) {
 }
 
 void print_json(const Findings& f) {
-  const auto or_null = [](const auto& value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-  };
-  const auto text_or_null = [](const std::string& text) {
-    return text.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(text);
-  };
   const nlohmann::ordered_json json = {
       {"version", SPECBOUND_VERSION},
       {"cpu",
-       {{"model", text_or_null(f.cpu.model)},
+       {{"model", or_null(f.cpu.model)},
         {"physical_cores", f.cpu.physical_cores},
         {"logical_cores", f.cpu.logical_cores},
         {"usable_threads", f.cpu.usable_threads},
@@ -129,8 +124,8 @@ void print_json(const Findings& f) {
         {"threads", f.n_threads},
         {"all_threads_bytes_per_second", f.bandwidth_all}}},
       {"gpu", gpu_findings_json(f.gpus)},
-      {"bundled_model", text_or_null(f.bundled_model)},
-      {"settings_file", text_or_null(f.settings)},
+      {"bundled_model", or_null(f.bundled_model)},
+      {"settings_file", or_null(f.settings)},
   };
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }

@@ -3,6 +3,7 @@
 #include "engine/cuda/cublas.h"
 #include "engine/cuda/memory_plan.h"
 #include "error.h"
+#include "json/or_null.h"
 #include "model/config.h"
 #include "model/gguf.h"
 #include "model/weights.h"
@@ -104,10 +105,6 @@ std::vector<std::string> gpu_lines(const GpuFindings& findings) {
 }
 
 Json gpu_findings_json(const GpuFindings& findings) {
-  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
-  const auto text_or_null = [](const std::string& text) {
-    return text.empty() ? Json(nullptr) : Json(text);
-  };
   const GpuSurvey& survey = findings.survey;
   Json gpus = Json::array();
   for (const GpuFinding& gpu : findings.gpus) {
@@ -119,16 +116,16 @@ Json gpu_findings_json(const GpuFindings& findings) {
                     {"total_bytes", info.total_bytes},
                     {"free_bytes", or_null(gpu.free_bytes)},
                     {"read_bytes_per_second", or_null(gpu.read_bandwidth)},
-                    {"kernels", text_or_null(info.kernels)},
+                    {"kernels", or_null(info.kernels)},
                     {"bundled_model_context", or_null(gpu.context)},
-                    {"failure", text_or_null(gpu.failure)}});
+                    {"failure", or_null(gpu.failure)}});
   }
   return {{"backend_in_this_build", gpu_engine().built()},
           {"state", state_name(survey.state)},
-          {"why_not", text_or_null(survey.why_not)},
-          {"driver", text_or_null(survey.driver)},
+          {"why_not", or_null(survey.why_not)},
+          {"driver", or_null(survey.driver)},
           {"cuda_version", survey.driver_cuda > 0 ? Json(survey.driver_cuda) : Json(nullptr)},
-          {"cublas", text_or_null(findings.cublas)},
+          {"cublas", or_null(findings.cublas)},
           {"gpus", gpus}};
 }
 

@@ -1,9 +1,9 @@
 #include "runtime/stats.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "error.h"
+#include "json/or_null.h"
 
 namespace specbound {
 
@@ -21,14 +21,6 @@ std::optional<double> rate(double count, double seconds) {
 // "1 token", "2 tokens"
 std::string count(int n, const char* one) {
   return format("%d %s%s", n, one, n == 1 ? "" : "s");
-}
-
-nlohmann::ordered_json finite_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
-}
-
-nlohmann::ordered_json or_null(const std::optional<double>& value) {
-  return value ? finite_or_null(*value) : nlohmann::ordered_json();
 }
 
 std::string speculation_state(bool on) {
@@ -54,14 +46,6 @@ std::string speculation_figures(const ReplyStats& stats) {
   if (const auto rate = stats.compression_rate()) text += format(", CR %.2f", *rate);
   if (const auto layer = stats.mean_exit_layer()) text += format(", mean exit layer %.1f", *layer);
   return text;
-}
-
-nlohmann::ordered_json exit_layers(const Counters& counters) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  for (size_t l = 0; l < counters.accepted_at.size(); ++l) {
-    if (counters.accepted_at[l] > 0) json[std::to_string(l)] = counters.accepted_at[l];
-  }
-  return json;
 }
 
 nlohmann::ordered_json control_figures(const Control& control) {
@@ -168,6 +152,14 @@ std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx, bool
   return line + format(" | context %zu of %d | ", n_used, n_ctx) + speculation_state(speculating);
 }
 
+nlohmann::ordered_json accepted_by_layer(const Counters& counters) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (size_t l = 0; l < counters.accepted_at.size(); ++l) {
+    if (counters.accepted_at[l] > 0) json[std::to_string(l)] = counters.accepted_at[l];
+  }
+  return json;
+}
+
 std::string stats_json(const ReplyStats& stats) {
   const GenerateStats& g = stats.generated;
   const nlohmann::ordered_json json = {
@@ -179,9 +171,9 @@ std::string stats_json(const ReplyStats& stats) {
       {"prefilled_tokens", g.prefilled_tokens},
       {"generated_tokens", g.generated_tokens},
       {"stop_reason", stop_reason_name(g.stop)},
-      {"load_seconds", finite_or_null(stats.load_seconds)},
-      {"prefill_seconds", finite_or_null(g.prefill_seconds)},
-      {"decode_seconds", finite_or_null(g.decode_seconds)},
+      {"load_seconds", stats.load_seconds},
+      {"prefill_seconds", g.prefill_seconds},
+      {"decode_seconds", g.decode_seconds},
       {"ttft_seconds", or_null(g.ttft_seconds)},
       {"start_to_first_token_seconds", or_null(stats.start_to_first_token_seconds)},
       {"prefill_tokens_per_second", or_null(stats.prefill_tokens_per_second())},
@@ -198,7 +190,7 @@ std::string stats_json(const ReplyStats& stats) {
       {"plain_tokens_per_second", or_null(stats.plain_tokens_per_second())},
       {"plain_rounds", g.plain_rounds},
       {"speedup", or_null(stats.speedup())},
-      {"exit_layers", exit_layers(g.counters)},
+      {"exit_layers", accepted_by_layer(g.counters)},
       {"phase_seconds", phase_seconds(g.counters)},
   };
   // A path need not be UTF-8.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -57,6 +58,9 @@ struct TotalStats {
 // For people. `n_used` of `n_ctx` positions of the context are taken; `speculating`: the next reply
 // will.
 std::string totals_line(const TotalStats& totals, size_t n_used, int n_ctx, bool speculating);
+
+// {"2": accepted drafts that left at layer 2, ...}, without layers that have none.
+nlohmann::ordered_json accepted_by_layer(const Counters& counters);
 
 // A JSON object on lines of its own. Unknown figures are null; no NaN or infinity ever gets in.
 std::string stats_json(const ReplyStats& stats);

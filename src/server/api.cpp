@@ -96,7 +96,7 @@ Answer whole_answer(const ReplyHead& head, Job& job, Connection& connection) {
     text += news.text;
     if (const ApiError* error = error_in(news)) throw *error;
     if (!news.outcome) continue;
-    const auto& figures = std::get<ReplyFigures>(*news.outcome);
+    const auto& figures = std::get<ReplyStats>(*news.outcome);
     *answer.tokens = figures.generated.generated_tokens;
     answer.body = reply_json(head, text, figures);
     return answer;
@@ -114,7 +114,7 @@ bool write_events(const ReplyHead& head, Job& job, Job::News news, Connection& c
     if (!connection.wait(job.news_fd())) return false;
     news = job.take();
   }
-  const auto& figures = std::get<ReplyFigures>(*news.outcome);
+  const auto& figures = std::get<ReplyStats>(*news.outcome);
   tokens = figures.generated.generated_tokens;
   std::string end = last_event(head, figures);
   if (job.request().include_usage) end += usage_event(head, figures);

@@ -60,7 +60,7 @@ void EngineThread::run() {
       running_.reset();
       stopped = stopping_;
     }
-    const auto* made = std::get_if<ReplyFigures>(&outcome);
+    const auto* made = std::get_if<ReplyStats>(&outcome);
     if (stopped && made && made->generated.stop == StopReason::kAborted) outcome = leaving();
     (*job)->finish(std::move(outcome));
   }
@@ -70,7 +70,7 @@ Job::Outcome EngineThread::make(Job& job) {
   if (job.cancelled()) return leaving();  // between the queue and here: nobody looks at it
   try {
     Utf8Stream text;  // tokens may end inside a character
-    ReplyFigures figures =
+    ReplyStats figures =
         model_.reply(job.request(), job.prompt(), job.cancelled(),
                      [&](std::string_view bytes) { job.add_text(text.push(bytes)); });
     job.add_text(text.finish());

@@ -21,7 +21,7 @@ namespace specbound::server {
 
 class Job {
  public:
-  using Outcome = std::variant<ReplyFigures, ApiError>;
+  using Outcome = std::variant<ReplyStats, ApiError>;
 
   Job(CompletionRequest request, Prompt prompt)
       : request_(std::move(request)), prompt_(std::move(prompt)) {}
@@ -36,7 +36,11 @@ class Job {
     std::optional<Outcome> outcome;  // when it is over: nothing comes any more
   };
   int news_fd() const { return news_.fd(); }  // readable while there are some
-  News take();
+  News take() {
+    const std::lock_guard lock(mutex_);
+    news_.clear();
+    return {std::exchange(text_, {}), outcome_};
+  }
 
   // Nobody waits for it any more, or nobody may.
   void cancel() { cancelled_ = true; }
@@ -44,8 +48,17 @@ class Job {
   // ---- the engine's side ----
 
   const std::atomic<bool>& cancelled() const { return cancelled_; }
-  void add_text(std::string_view text);
-  void finish(Outcome outcome);
+  void add_text(std::string_view text) {
+    if (text.empty()) return;
+    const std::lock_guard lock(mutex_);
+    text_ += text;
+    news_.set();
+  }
+  void finish(Outcome outcome) {
+    const std::lock_guard lock(mutex_);
+    outcome_ = std::move(outcome);
+    news_.set();
+  }
 
  private:
   const CompletionRequest request_;

@@ -1,9 +1,9 @@
 #include "server/reply_json.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "error.h"
+#include "json/or_null.h"
 #include "server/json_body.h"
 #include "text/utf8.h"
 
@@ -13,20 +13,12 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-Ordered finite(double value) {
-  return std::isfinite(value) ? Ordered(value) : Ordered();
-}
-
-Ordered known(const std::optional<double>& value) {
-  return value ? finite(*value) : Ordered();
-}
-
 // Of `n` that took `seconds`: milliseconds of each, and how many a second. Null for none.
 Ordered each_ms(double seconds, int n) {
-  return n > 0 ? finite(1e3 * seconds / n) : Ordered();
+  return n > 0 ? Ordered(1e3 * seconds / n) : Ordered();
 }
 Ordered per_second(double seconds, int n) {
-  return n > 0 ? finite(n / seconds) : Ordered();
+  return n > 0 ? Ordered(n / seconds) : Ordered();
 }
 
 const char* finish_reason(StopReason stop) {
@@ -40,33 +32,29 @@ Ordered usage(const GenerateStats& stats) {
           {"prompt_tokens_details", {{"cached_tokens", cached_tokens(stats)}}}};
 }
 
-Ordered speculation(const ReplyFigures& figures) {
+Ordered speculation(const ReplyStats& figures) {
   const Counters& counters = figures.generated.counters;
-  Ordered layers = Ordered::object();
-  for (size_t l = 0; l < counters.accepted_at.size(); ++l) {
-    if (counters.accepted_at[l] > 0) layers[std::to_string(l)] = counters.accepted_at[l];
-  }
   return {{"active", figures.generated.speculated},
           {"rounds", counters.rounds},
-          {"compression_rate", known(figures.compression_rate)},
-          {"mean_exit_layer", known(figures.mean_exit_layer)},
-          {"plain_tokens_per_second", known(figures.plain_tokens_per_second)},
-          {"speedup", known(figures.speedup)},
-          {"accepted_by_exit_layer", std::move(layers)}};
+          {"compression_rate", or_null(figures.compression_rate())},
+          {"mean_exit_layer", or_null(figures.mean_exit_layer())},
+          {"plain_tokens_per_second", or_null(figures.plain_tokens_per_second())},
+          {"speedup", or_null(figures.speedup())},
+          {"accepted_by_exit_layer", accepted_by_layer(counters)}};
 }
 
-Ordered timings(const ReplyFigures& figures) {
+Ordered timings(const ReplyStats& figures) {
   const GenerateStats& stats = figures.generated;
   const int cached = cached_tokens(stats), read = stats.prompt_tokens - cached;
   // Where nothing but the last token was left to read, no time was taken for prompts.
   const int timed = stats.prefilled_tokens > 0 ? read : 0;
   return {{"cache_n", cached},
           {"prompt_n", read},
-          {"prompt_ms", finite(1e3 * stats.prefill_seconds)},
+          {"prompt_ms", 1e3 * stats.prefill_seconds},
           {"prompt_per_token_ms", each_ms(stats.prefill_seconds, timed)},
           {"prompt_per_second", per_second(stats.prefill_seconds, timed)},
           {"predicted_n", stats.generated_tokens},
-          {"predicted_ms", finite(1e3 * stats.decode_seconds)},
+          {"predicted_ms", 1e3 * stats.decode_seconds},
           {"predicted_per_token_ms", each_ms(stats.decode_seconds, stats.generated_tokens)},
           {"predicted_per_second", per_second(stats.decode_seconds, stats.generated_tokens)},
           {"draft_n", stats.counters.drafted_tokens},
@@ -118,9 +106,6 @@ const char* error_type(int status) {
 }
 
 Ordered error_object(const ApiError& error) {
-  const auto or_null = [](const std::string& text) {
-    return text.empty() ? Ordered() : Ordered(text);
-  };
   return {{"error",
            {{"message", error.what()},
             {"type", error_type(error.status())},
@@ -134,7 +119,7 @@ int cached_tokens(const GenerateStats& stats) {
   return std::max(stats.prompt_tokens - stats.prefilled_tokens - 1, 0);
 }
 
-std::string reply_json(const ReplyHead& head, std::string_view text, const ReplyFigures& figures) {
+std::string reply_json(const ReplyHead& head, std::string_view text, const ReplyStats& figures) {
   Ordered choice = {{"index", 0}};
   if (head.chat) {
     choice["message"] = {{"role", "assistant"}, {"content", text}};
@@ -159,13 +144,13 @@ std::string text_event(const ReplyHead& head, std::string_view text) {
   return event(part(head, {{"content", text}}, text, nullptr));
 }
 
-std::string last_event(const ReplyHead& head, const ReplyFigures& figures) {
+std::string last_event(const ReplyHead& head, const ReplyStats& figures) {
   Ordered json = part(head, Ordered::object(), "", finish_reason(figures.generated.stop));
   json["timings"] = timings(figures);
   return event(json);
 }
 
-std::string usage_event(const ReplyHead& head, const ReplyFigures& figures) {
+std::string usage_event(const ReplyHead& head, const ReplyStats& figures) {
   Ordered json = headed(head, true);
   json["choices"] = Ordered::array();
   json["usage"] = usage(figures.generated);

@@ -3,12 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "decode/generate.h"
+#include "runtime/stats.h"
 #include "server/api_error.h"
 
 namespace specbound::server {
@@ -21,24 +20,18 @@ struct ReplyHead {
   std::string model;
 };
 
-// The figures of a reply; of those that come of a comparison only what was measured is there.
-struct ReplyFigures {
-  GenerateStats generated;
-  std::optional<double> compression_rate, mean_exit_layer, plain_tokens_per_second, speedup;
-};
-
 // Tokens of the prompt that were not read again: their K/V were there from the request before. The
 // last one always is: it gives the first token.
 int cached_tokens(const GenerateStats& stats);
 
-std::string reply_json(const ReplyHead& head, std::string_view text, const ReplyFigures& figures);
+std::string reply_json(const ReplyHead& head, std::string_view text, const ReplyStats& figures);
 
 // ---- the events of a stream, each as it goes out: "data: {...}\n\n" ----
 
 std::string first_event(const ReplyHead& head);  // empty for a completion, which has no such event
 std::string text_event(const ReplyHead& head, std::string_view text);
-std::string last_event(const ReplyHead& head, const ReplyFigures& figures);
-std::string usage_event(const ReplyHead& head, const ReplyFigures& figures);
+std::string last_event(const ReplyHead& head, const ReplyStats& figures);
+std::string usage_event(const ReplyHead& head, const ReplyStats& figures);
 std::string error_event(const ApiError& error);
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 

@@ -5,10 +5,8 @@
 
 #include "engine/cuda/device.h"
 #include "error.h"
-#include "runtime/prompt.h"
 #include "runtime/reply.h"
 #include "runtime/reply_options.h"
-#include "runtime/stats.h"
 #include "server/api_error.h"
 
 namespace specbound {
@@ -16,14 +14,6 @@ namespace specbound {
 namespace {
 
 using server::ApiError;
-
-server::ReplyFigures figures_of(const ReplyStats& stats) {
-  return {.generated = stats.generated,
-          .compression_rate = stats.compression_rate(),
-          .mean_exit_layer = stats.mean_exit_layer(),
-          .plain_tokens_per_second = stats.plain_tokens_per_second(),
-          .speedup = stats.speedup()};
-}
 
 // What an error says, with the model's name for its file: where that lies is not for clients.
 std::string named(std::string message, const std::string& path, const std::string& id) {
@@ -52,8 +42,8 @@ ServeModel::ServeModel(LoadedModel& model, Speculation& speculation, std::string
   }
 }
 
-server::Prompt ServeModel::prompt(const server::CompletionRequest& request) const {
-  server::Prompt prompt = request.chat ? chat_prompt(request) : raw_prompt(request);
+Prompt ServeModel::prompt(const server::CompletionRequest& request) const {
+  Prompt prompt = request.chat ? chat_prompt(request) : raw_prompt(request);
   if (prompt.ids.size() > static_cast<size_t>(model_.n_ctx())) {
     throw ApiError(400,
                    format("the prompt has %zu tokens, the context holds %d", prompt.ids.size(),
@@ -63,7 +53,7 @@ server::Prompt ServeModel::prompt(const server::CompletionRequest& request) cons
   return prompt;
 }
 
-server::Prompt ServeModel::chat_prompt(const server::CompletionRequest& request) const {
+Prompt ServeModel::chat_prompt(const server::CompletionRequest& request) const {
   if (!chat_template_) throw ApiError(400, no_template_, "messages", "no_chat_template");
   try {
     return {chat_template_->encode(model_.tokenizer(), request.messages),
@@ -73,13 +63,12 @@ server::Prompt ServeModel::chat_prompt(const server::CompletionRequest& request)
   }
 }
 
-server::Prompt ServeModel::raw_prompt(const server::CompletionRequest& request) const {
+Prompt ServeModel::raw_prompt(const server::CompletionRequest& request) const {
   if (!request.tokens.empty()) return {request.tokens, nullptr};
   try {
     PromptOptions raw;
     raw.raw = true;
-    Prompt prompt = make_prompt(model_, raw, "", request.text);
-    return {std::move(prompt.ids), std::move(prompt.first_piece)};
+    return make_prompt(model_, raw, "", request.text);
   } catch (const Error& e) {
     const bool too_long = e.code() == ErrorCode::kLimit;
     throw ApiError(400, named(e.what(), model_.path(), info_.id), "prompt",
@@ -109,9 +98,8 @@ void ServeModel::choose_speculation(std::optional<bool> asked) {
   session_.set_speculator(speculation_.speculator());
 }
 
-server::ReplyFigures ServeModel::reply(const server::CompletionRequest& request,
-                                       const server::Prompt& prompt, const std::atomic<bool>& abort,
-                                       const OnText& on_text) {
+ReplyStats ServeModel::reply(const server::CompletionRequest& request, const Prompt& prompt,
+                             const std::atomic<bool>& abort, const OnText& on_text) {
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it
   const server::ReplySettings& settings = request.settings;
   SamplingOptions sampling;
@@ -131,7 +119,7 @@ server::ReplyFigures ServeModel::reply(const server::CompletionRequest& request,
     on_text(bytes);
     return true;
   };
-  return figures_of(generate_reply(model_, session_, asked).stats);
+  return generate_reply(model_, session_, asked).stats;
 }
 
 }  // namespace specbound

@@ -24,16 +24,16 @@ class ServeModel final : public server::ServedModel {
   ServeModel(LoadedModel& model, Speculation& speculation, std::string id);
 
   const server::ModelInfo& info() const override { return info_; }
-  server::Prompt prompt(const server::CompletionRequest& request) const override;
+  Prompt prompt(const server::CompletionRequest& request) const override;
   std::vector<int32_t> tokenize(std::string_view text, bool add_special) const override;
   std::string piece(int32_t token) const override;
   std::string detokenize(std::span<const int32_t> tokens) const override;
-  server::ReplyFigures reply(const server::CompletionRequest& request, const server::Prompt& prompt,
-                             const std::atomic<bool>& abort, const OnText& on_text) override;
+  ReplyStats reply(const server::CompletionRequest& request, const Prompt& prompt,
+                   const std::atomic<bool>& abort, const OnText& on_text) override;
 
  private:
-  server::Prompt chat_prompt(const server::CompletionRequest& request) const;
-  server::Prompt raw_prompt(const server::CompletionRequest& request) const;
+  Prompt chat_prompt(const server::CompletionRequest& request) const;
+  Prompt raw_prompt(const server::CompletionRequest& request) const;
   void choose_speculation(std::optional<bool> asked);
 
   LoadedModel& model_;

@@ -10,16 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/prompt.h"
 #include "server/completion_request.h"
 #include "server/reply_json.h"
-#include "text/stop_strings.h"
 
 namespace specbound::server {
-
-struct Prompt {
-  std::vector<int32_t> ids;
-  ReplyText::FirstPiece first_piece;  // what becomes of the reply's first bytes; may be empty
-};
 
 class ServedModel {
  public:
@@ -40,8 +35,8 @@ class ServedModel {
   using OnText = std::function<void(std::string_view bytes)>;
   // Makes the reply; `abort` ends it within a round. What was served before has no influence on its
   // text. After an exception the next reply is made as if this one had not been.
-  virtual ReplyFigures reply(const CompletionRequest& request, const Prompt& prompt,
-                             const std::atomic<bool>& abort, const OnText& on_text) = 0;
+  virtual ReplyStats reply(const CompletionRequest& request, const Prompt& prompt,
+                           const std::atomic<bool>& abort, const OnText& on_text) = 0;
 };
 
 }  // namespace specbound::server

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "error.h"
+#include "json/or_null.h"
 #include "tools/cost_report.h"
 
 namespace specbound {
@@ -36,10 +37,6 @@ Spread read_rate(const BenchReport& r, const ContextCosts& costs) {
 
 std::string share_text(const std::optional<double>& share) {
   return share ? format("%.1f%%", 100 * *share) : "cached";
-}
-
-Json share_json(const std::optional<double>& share) {
-  return share ? Json(*share) : Json();
 }
 
 double reading_seconds(const BenchReport& r, const ContextCosts& costs) {
@@ -86,7 +83,7 @@ Json context_json(const BenchReport& r, size_t i) {
            {{"tokens_per_second", spread_json(rate(c.token, 1))},
             {"bytes_per_token", r.bytes.token(mean_context(c, r.n_gen))},
             {"bytes_per_second", spread_json(bytes)},
-            {"share_of_read_bandwidth", share_json(r.read_bandwidth.share(bytes.median))}}},
+            {"share_of_read_bandwidth", or_null(r.read_bandwidth.share(bytes.median))}}},
           {"layer",
            {{"seconds", spread_json(c.layer)},
             {"bytes", r.bytes.row(c.context)},
@@ -224,7 +221,7 @@ Json replay_json(const ReplayReport& r) {
     Json entry = {{"check_layers", group.found.cells[0].rounds.check_layers},
                   {"rows", group.found.cells[0].rounds.w_max},
                   {"plain_tokens_per_second", spread_json(rate(group.found.plain_token, 1))},
-                  {"plain_share_of_read_bandwidth", share_json(plain_share(r, group.found))},
+                  {"plain_share_of_read_bandwidth", or_null(plain_share(r, group.found))},
                   {"break_even_compression_rate", spread_json(group.found.break_even)},
                   {"mean_predicted_speedup", mean_speedup(group.found)},
                   {"cells", cells}};

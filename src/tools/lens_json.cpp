@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
+#include "json/or_null.h"
 #include "runtime/number_text.h"
 #include "terminal/display_text.h"
 #include "tools/lens.h"
@@ -65,8 +66,7 @@ std::string lens_json(const LensView& view) {
   json["stop_reason"] = stop_reason_name(table.stop);
   json["exits"] = {
       {"right", summary.right}, {"wrong", summary.wrong}, {"nowhere", summary.nowhere}};
-  json["mean_right_exit_layer"] =
-      summary.mean_right_exit ? Json(*summary.mean_right_exit) : Json(nullptr);
+  json["mean_right_exit_layer"] = or_null(summary.mean_right_exit);
   json["agreement"] = summary.agreement;
   json["tokens"] = Json::array();
   for (const LensColumn& column : table.columns) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "error.h"
+#include "json/or_null.h"
 #include "tools/cost_report.h"
 
 namespace specbound {
@@ -81,7 +82,7 @@ Json side_json(const SideFigures& side, const ReadBandwidth* bandwidth) {
           {"decode_seconds", side.decode_seconds},
           {"total_seconds", side.total_seconds},
           {"bytes_per_second", side.bytes_rate()},
-          {"share_of_read_bandwidth", share ? Json(*share) : Json()},
+          {"share_of_read_bandwidth", or_null(share)},
           {"rounds", side.counters.rounds},
           {"phase_seconds", phases_json(measured_seconds(side.counters))}};
 }
@@ -93,9 +94,8 @@ Json drafting_json(const SideFigures& side) {
     const int drafted = side.places.drafted[i];
     acceptance.push_back(drafted > 0 ? Json(static_cast<double>(right) / drafted) : Json());
   }
-  const auto exit = side.counters.mean_exit_layer();
   return {{"compression_rate", side.compression_rate()},
-          {"mean_exit_layer", exit ? Json(*exit) : Json()},
+          {"mean_exit_layer", or_null(side.counters.mean_exit_layer())},
           {"drafted_tokens", side.counters.drafted_tokens},
           {"accepted_tokens", side.counters.accepted_tokens},
           {"drafted_by_position", side.places.drafted},

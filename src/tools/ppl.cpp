@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
+#include "json/or_null.h"
 #include "runtime/file_output.h"
 #include "runtime/load_watcher.h"
 #include "runtime/loaded_model.h"
@@ -148,10 +149,6 @@ std::string report(const PplFile& file, const PplTexts& texts, const PplTextOpti
                         static_cast<long long>(figures.differing), figures.apart);
   }
   return out;
-}
-
-Json or_null(std::optional<double> value) {
-  return value ? Json(*value) : Json(nullptr);
 }
 
 std::string report_json(LoadedModel& model, const PplFile& file, const PplTexts& texts,

@@ -59,7 +59,7 @@ void render(const CompletionRequest& request, const std::string& text) {
   head.chat = request.chat;
   head.id = "id";
   head.model = request.model;
-  ReplyFigures figures;
+  ReplyStats figures;
   figures.generated.generated_tokens = static_cast<int>(text.size());
   figures.generated.counters.accepted_at = {0, 3};
   const Json whole = checked(reply_json(head, text, figures));

@@ -54,10 +54,10 @@ class WordModel final : public ServedModel {
   std::string detokenize(std::span<const int32_t> tokens) const override {
     return {tokens.begin(), tokens.end()};
   }
-  ReplyFigures reply(const CompletionRequest& request, const Prompt&,
-                     const std::atomic<bool>& abort, const OnText& on_text) override {
+  ReplyStats reply(const CompletionRequest& request, const Prompt&, const std::atomic<bool>& abort,
+                   const OnText& on_text) override {
     work(request, abort, on_text);
-    ReplyFigures figures;
+    ReplyStats figures;
     figures.generated.prompt_tokens = 3;
     figures.generated.generated_tokens = 1;
     figures.generated.stop = abort ? StopReason::kAborted : StopReason::kEnd;
@@ -191,7 +191,7 @@ TEST_CASE("server engine: a reply, whole characters only") {
   engine.submit("a", job);
   const auto [text, outcome] = end_of(*job);
   CHECK(text == "a\xF0\x9F\x98\x80\uFFFDb\uFFFD");
-  CHECK(std::get<ReplyFigures>(outcome).generated.generated_tokens == 1);
+  CHECK(std::get<ReplyStats>(outcome).generated.generated_tokens == 1);
 }
 
 TEST_CASE("server engine: what fails is one answer, and the next is served") {

@@ -28,8 +28,8 @@ ReplyHead completion_head() {
 }
 
 // 10 tokens of prompt, of which 4 were there; 20 generated in 8 rounds.
-ReplyFigures figures() {
-  ReplyFigures f;
+ReplyStats figures() {
+  ReplyStats f;
   GenerateStats& g = f.generated;
   g.prompt_tokens = 10;
   g.prefilled_tokens = 5;
@@ -42,7 +42,7 @@ ReplyFigures figures() {
   g.counters.drafted_tokens = 15;
   g.counters.accepted_tokens = 12;
   g.counters.accepted_at = {0, 0, 5, 0, 7};
-  f.compression_rate = 2.5;
+  g.counters.decoded_tokens = 20;
   return f;
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("server reply: a chat's answer") {
                               {{"active", true},
                                {"rounds", 8},
                                {"compression_rate", 2.5},
-                               {"mean_exit_layer", nullptr},
+                               {"mean_exit_layer", 38.0 / 12},
                                {"plain_tokens_per_second", nullptr},
                                {"speedup", nullptr},
                                {"accepted_by_exit_layer", {{"2", 5}, {"4", 7}}}}}});
@@ -96,7 +96,7 @@ TEST_CASE("server reply: a completion's answer, and why it ended") {
   for (const auto& [stop, reason] :
        {std::pair(StopReason::kEnd, "stop"), std::pair(StopReason::kStopString, "stop"),
         std::pair(StopReason::kLength, "length"), std::pair(StopReason::kContext, "length")}) {
-    ReplyFigures f = figures();
+    ReplyStats f = figures();
     f.generated.stop = stop;
     const json j = json::parse(reply_json(completion_head(), "hi", f));
     CHECK(j["object"] == "text_completion");
@@ -133,10 +133,10 @@ TEST_CASE("server reply: the events of a completion's stream") {
 }
 
 TEST_CASE("server reply: no figure is NaN, no byte is no UTF-8") {
-  ReplyFigures f;
+  ReplyStats f;
   f.generated.prefill_seconds = std::numeric_limits<double>::quiet_NaN();
   f.generated.generated_tokens = 3;  // in no time
-  f.compression_rate = std::numeric_limits<double>::infinity();
+  f.generated.counters.rounds = 3;   // that gave nothing
   ReplyHead head = chat_head();
   head.model = "a\xff";
   const json j = json::parse(reply_json(head, "b\xC3", f));
