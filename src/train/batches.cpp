@@ -47,6 +47,20 @@ RowSplit split_rows(const FeatureSource& features) {
   check_failed(__FILE__, __LINE__, "chunks hold the rows");
 }
 
+BatchPlan plan_of(std::span<const LearningHead> heads, std::span<const int> x_index,
+                  size_t n_layers, int chains) {
+  BatchPlan plan;
+  plan.layer.resize(n_layers);
+  plan.chained_layer.resize(n_layers);
+  for (size_t h = 0; h < heads.size(); ++h) {
+    plan.layer[x_index[h]] = 1;
+    if (!heads[h].chained()) continue;
+    plan.chained_layer[x_index[h]] = 1;
+    plan.chains = chains;
+  }
+  return plan;
+}
+
 void append_rows(std::span<const uint8_t> follows, int number, int begin, int end, int chains,
                  std::vector<RowAt>& rows) {
   const size_t first = rows.size();

@@ -38,6 +38,11 @@ struct BatchPlan {
   int chains = 0;                      // steps of chained heads; 0: there are none
 };
 
+// What `heads` need of `n_layers` layers; the x of each is that of layer index x_index[head], and
+// chained ones go `chains` steps.
+BatchPlan plan_of(std::span<const LearningHead> heads, std::span<const int> x_index,
+                  size_t n_layers, int chains);
+
 // Adds the rows [begin, end) of a chunk; `follows` is FeatureChunk::follows.
 void append_rows(std::span<const uint8_t> follows, int number, int begin, int end, int chains,
                  std::vector<RowAt>& rows);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <tuple>
 
 #include "error.h"
 
@@ -27,6 +28,13 @@ uint64_t hash_more(uint64_t hash, const void* data, size_t n) {
   }
   for (; i < n; ++i) hash = (hash ^ bytes[i]) * kFnvPrime;
   return hash;
+}
+
+// Those that follow the place and the heads, in the order of the file.
+template <typename State>
+auto counts_of(State& state) {
+  return std::tie(state.step, state.rows, state.head_rows, state.seconds, state.training_seconds,
+                  state.curve_sum, state.curve_batches);
 }
 
 struct Closer {
@@ -79,9 +87,13 @@ class Reader {
     if (good_) hash_ = hash_more(hash_, data, n);
   }
   template <typename T>
+  void value(T& v) {
+    bytes(&v, sizeof(v));
+  }
+  template <typename T>
   T value() {
     T v{};
-    bytes(&v, sizeof(v));
+    value(v);
     return v;
   }
   // At most `most` values.
@@ -117,17 +129,9 @@ void save_checkpoint(const std::string& path, uint64_t options, const TrainingSt
   Writer out(fresh);
   out.value(kCheckpointMagic);
   out.value(options);
-  out.value(state.place.epoch);
-  out.value(state.place.window);
-  out.value(state.place.batch);
+  out.value(state.place);
   out.value(static_cast<int32_t>(heads.size()));
-  out.value(state.step);
-  out.value(state.rows);
-  out.value(state.head_rows);
-  out.value(state.seconds);
-  out.value(state.training_seconds);
-  out.value(state.curve_sum);
-  out.value(state.curve_batches);
+  std::apply([&](const auto&... count) { (out.value(count), ...); }, counts_of(state));
   out.values(state.kl_start);
   out.values(state.loss_curve);
   for (LearningHead& head : heads) {
@@ -151,17 +155,9 @@ std::optional<TrainingState> load_checkpoint(const std::string& path, uint64_t o
   if (!in.good() || in.value<uint64_t>() != kCheckpointMagic || in.value<uint64_t>() != options)
     return {};
   TrainingState state;
-  state.place.epoch = in.value<int>();
-  state.place.window = in.value<int>();
-  state.place.batch = in.value<int>();
+  state.place = in.value<BatchPlace>();
   if (in.value<int32_t>() != static_cast<int32_t>(heads.size())) return {};
-  state.step = in.value<int64_t>();
-  state.rows = in.value<int64_t>();
-  state.head_rows = in.value<int64_t>();
-  state.seconds = in.value<double>();
-  state.training_seconds = in.value<double>();
-  state.curve_sum = in.value<double>();
-  state.curve_batches = in.value<int64_t>();
+  std::apply([&](auto&... count) { (in.value(count), ...); }, counts_of(state));
   in.values(state.kl_start, kMostPoints);
   in.values(state.loss_curve, kMostPoints);
   if (!in.good()) return {};

@@ -59,7 +59,6 @@ class Trainer {
 
  private:
   void make_heads();
-  BatchPlan plan() const;
   void make_learner();
   uint64_t options_hash() const;
   bool least_squares();
@@ -153,21 +152,9 @@ void Trainer::make_heads() {
   }
 }
 
-BatchPlan Trainer::plan() const {
-  BatchPlan plan;
-  plan.layer.resize(features_.layers.size());
-  plan.chained_layer.resize(features_.layers.size());
-  for (size_t h = 0; h < heads_.size(); ++h) {
-    plan.layer[x_index_[h]] = 1;
-    if (!heads_[h].chained()) continue;
-    plan.chained_layer[x_index_[h]] = 1;
-    plan.chains = std::max(1, options_.unroll);
-  }
-  return plan;
-}
-
 void Trainer::make_learner() {
-  const BatchPlan wanted = plan();
+  const BatchPlan wanted =
+      plan_of(heads_, x_index_, features_.layers.size(), std::max(1, options_.unroll));
   batches_.emplace(features_, split_, wanted.chains, std::max(1, options_.batch), options_.seed);
   AdamW adam;
   adam.weight_decay = options_.weight_decay;

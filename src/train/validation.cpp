@@ -227,15 +227,7 @@ Validation validate(const Gemm& gemm, const TrainingStep& rows, std::span<const 
                     std::span<const int> x_index, const FeatureSource& features,
                     const RowSplit& split, std::span<const int32_t> shortlist, int n_layers,
                     const std::function<bool(double)>& progress) {
-  BatchPlan plan;
-  plan.layer.resize(features.layers.size());
-  plan.chained_layer.resize(features.layers.size());
-  for (size_t h = 0; h < heads.size(); ++h) {
-    plan.layer[x_index[h]] = 1;
-    if (!heads[h].chained()) continue;
-    plan.chained_layer[x_index[h]] = 1;
-    plan.chains = kDepths;
-  }
+  const BatchPlan plan = plan_of(heads, x_index, features.layers.size(), kDepths);
   Validator validator(gemm, rows, heads, x_index, shortlist, n_layers);
   const int n_chunks = features.n_chunks - split.first_chunk;
   for (int i = 0; i < n_chunks; ++i) {
