@@ -2,14 +2,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <limits>
-#include <vector>
-
 #include "cli/verify.h"
 #include "error.h"
 #include "runtime/gpu.h"
-#include "runtime/number_text.h"
 #include "runtime/text_input.h"
 #include "text/chat_template.h"
 #include "tools/tuning_texts.h"
@@ -155,28 +150,15 @@ void add_prompt_flags(Flags& flags, PromptOptions& options) {
 void add_sampling_flags(Flags& flags, SamplingOptions& options) {
   const Flags::Group group(flags, "Sampling, applied in this order");
   SamplingParams& p = options.params;
-  // The range of a parameter is known to validate() alone: it looks at `p` with the number in it.
   const auto whole = [&](const char* names, int& value, const std::string& description) {
-    const auto read = [&p, &value](const std::string& text) {
-      constexpr int64_t kMax = std::numeric_limits<int>::max();
-      const std::optional<int64_t> number = parse_int(text);
-      if (!number) return false;
-      value = static_cast<int>(std::clamp(*number, -kMax, kMax));
-      validate(p);
-      return true;
-    };
-    flags.add_read(names, "a number", read, description).type("N");
+    add_checked<int>(
+        flags, names, value, "a number", [&p] { validate(p); }, description)
+        .type("N");
   };
   const auto real = [&](const char* names, float& value, const std::string& description) {
-    const auto read = [&p, &value](const std::string& text) {
-      constexpr double kMax = std::numeric_limits<float>::max();
-      const std::optional<double> number = parse_number(text);
-      if (!number) return false;
-      value = static_cast<float>(std::clamp(*number, -kMax, kMax));
-      validate(p);
-      return true;
-    };
-    flags.add_read(names, "a number", read, description).type("X");
+    add_checked<float>(
+        flags, names, value, "a number", [&p] { validate(p); }, description)
+        .type("X");
   };
   real("--repeat-penalty", p.repeat_penalty,
        format("divides the logits of recent tokens (default %g: off)", p.repeat_penalty));
@@ -232,6 +214,13 @@ void add_reply_flags(Flags& flags, ReplyOptions& options) {
 
 // ---- texts to tune by ----
 
+void add_temperatures(Flags& flags, std::vector<float>& values, const std::string& description) {
+  const auto read = [&values](const std::vector<std::string>& given) {
+    values = parse_temperatures(given.back());
+  };
+  flags.add_values("--temps", Flag::Counts::kLast, read, description).type("LIST");
+}
+
 void add_tuning_texts(Flags& flags, TuningTextOptions& options) {
   const auto read_data = [&options](const std::vector<std::string>& files) {
     for (const std::string& file : files) {
@@ -246,13 +235,7 @@ void add_tuning_texts(Flags& flags, TuningTextOptions& options) {
                   "dialogues whose turns the model answers: .jsonl, .txt, .xz (default: a few "
                   "openers)")
       .type("FILE");
-  const auto read_temperatures = [&options](const std::vector<std::string>& values) {
-    options.temperatures = parse_temperatures(values.back());
-  };
-  flags
-      .add_values("--temps", Flag::Counts::kLast, read_temperatures,
-                  "temperatures of the replies (default 0,0.7)")
-      .type("LIST");
+  add_temperatures(flags, options.temperatures, "temperatures of the replies (default 0,0.7)");
 }
 
 }  // namespace specbound

@@ -1,17 +1,39 @@
 // The groups of flags that commands share.
 #pragma once
 
+#include <algorithm>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "cli/flags.h"
 #include "runtime/model_options.h"
+#include "runtime/number_text.h"
 #include "runtime/prompt.h"
 #include "runtime/reply_options.h"
 
 namespace specbound {
 
 struct TuningTextOptions;
+
+// A number whose range is known to `check` alone: it looks at the options once `value` has it, and
+// throws Error(kUsage). `value`: a Number, or an optional one.
+template <class Number, class Value>
+Flag& add_checked(Flags& flags, const std::string& names, Value& value, const char* expected,
+                  const std::function<void()>& check, const std::string& description) {
+  const auto read = [&value, check](const std::string& text) {
+    const std::optional<double> number = parse_number(text);
+    if (!number || (std::is_same_v<Number, int> && !parse_int(text))) return false;
+    constexpr double kMax = std::numeric_limits<Number>::max();
+    value = static_cast<Number>(std::clamp(*number, -kMax, kMax));
+    check();
+    return true;
+  };
+  return flags.add_read(names, expected, read, description);
+}
 
 // -m, --model; `value` stays empty without it: the bundled demo model.
 Flag& add_model_file(Flags& flags, std::string& value);
@@ -41,6 +63,8 @@ void add_reply_flags(Flags& flags, ReplyOptions& options);
 Flag& add_system_flag(Flags& flags, std::string& system, const std::string& description);
 // --raw and --parse-special.
 void add_prompt_flags(Flags& flags, PromptOptions& options);
+// --temps: a list of `values`.
+void add_temperatures(Flags& flags, std::vector<float>& values, const std::string& description);
 // --data, which may be given again, and --temps: the texts that `tune` and `theory` look at.
 void add_tuning_texts(Flags& flags, TuningTextOptions& options);
 

@@ -228,8 +228,9 @@ Flag& Flags::add_int(const std::string& names, int& value, int low, int high,
       .type("N");
 }
 
-Flag& Flags::add_real(const std::string& names, double low, double high,
-                      const std::function<void(double)>& assign, const std::string& description) {
+Flag& Flags::add_assigned(const std::string& names, double low, double high,
+                          const std::function<void(double)>& assign,
+                          const std::string& description) {
   const auto read = [low, high, assign](const std::string& text) {
     const std::optional<double> number = parse_number(text);
     if (!number || *number < low || *number > high) return false;

@@ -131,8 +131,12 @@ class Flags {
   // A number from `low` to `high` and nothing else.
   Flag& add_int(const std::string& names, int& value, int low, int high,
                 const std::string& description);
-  Flag& add_real(const std::string& names, double low, double high,
-                 const std::function<void(double)>& assign, const std::string& description);
+  template <class Number>
+  Flag& add_real(const std::string& names, Number& value, double low, double high,
+                 const std::string& description) {
+    const auto assign = [&value](double number) { value = static_cast<Number>(number); };
+    return add_assigned(names, low, high, assign, description);
+  }
   // The name of a file. An empty one is refused: it is what an unset shell variable leaves, and
   // must not count as a flag that was not given.
   Flag& add_file(const std::string& names, std::string& value, const std::string& description);
@@ -195,6 +199,8 @@ class Flags {
 
  private:
   Flag& add(const std::string& names, const std::string& description);
+  Flag& add_assigned(const std::string& names, double low, double high,
+                     const std::function<void(double)>& assign, const std::string& description);
 
   friend std::optional<int> parse_cli(Flags& flags, int argc, char** argv, FILE* out, FILE* err);
 

@@ -4,12 +4,11 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
-#include <type_traits>
 
+#include "cli/common_flags.h"
 #include "decode/draft_model.h"
 #include "decode/ngram.h"
 #include "error.h"
-#include "runtime/number_text.h"
 
 namespace specbound {
 
@@ -62,20 +61,12 @@ Flag& add_layers(Flags& flags, const char* name, bool all,
   return flags.add_read(name, "layers", read, description).type("LIST");
 }
 
-// A number. Its range is known to validate() alone: it looks at the settings once `value` has it.
 template <class Number>
 void add_number(Flags& flags, const char* name, const char* type, const SpecBoundOptions& options,
                 std::optional<Number>& value, const std::string& description) {
-  constexpr bool kWhole = std::is_same_v<Number, int>;
-  const auto read = [&options, &value](const std::string& text) {
-    const std::optional<double> number = parse_number(text);
-    if (!number || (kWhole && !parse_int(text))) return false;
-    constexpr double kMax = std::numeric_limits<Number>::max();
-    value = static_cast<Number>(std::clamp(*number, -kMax, kMax));
-    validate(options.without_layers({}), 1);
-    return true;
-  };
-  flags.add_read(name, kWhole ? "a whole number" : "a number", read, description).type(type);
+  const char* expected = std::is_same_v<Number, int> ? "a whole number" : "a number";
+  const auto check = [&options] { validate(options.without_layers({}), 1); };
+  add_checked<Number>(flags, name, value, expected, check, description).type(type);
 }
 
 // A whole number from 1 on, whatever is too large for an int as the largest.
@@ -151,11 +142,9 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                  "followed the same tokens, or hybrid, the table and chained heads where it is "
                  "unsure (default: the file's choice); or the logit lens, which needs no training");
   flags
-      .add_real(
-          "--table-tau", 0, 1,
-          [&options](double tau) { options.table_tau = static_cast<float>(tau); },
-          "with hybrid: confidence at which the table drafts and the chained heads are not "
-          "asked (default: --tau's)")
+      .add_real("--table-tau", options.table_tau, 0, 1,
+                "with hybrid: confidence at which the table drafts and the chained heads are not "
+                "asked (default: --tau's)")
       .type("P");
   add_count(flags, "--shortlist", "a number of tokens", options.shortlist,
             "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)")

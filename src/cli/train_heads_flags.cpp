@@ -34,9 +34,8 @@ void add_data_flags(Flags& flags, TrainHeadsFlags& given) {
   add_count(flags, "--self-generate", given.self_generate,
             "let the model write the replies itself, N tokens of them, half greedy, half sampled, "
             "and learn those: what it writes is what the heads will have to guess (default: none)");
-  flags.add_real(
-      "--self-temp", 0.01, 10, [&given](double t) { given.self_temp = t; },
-      "temperature of the sampled half (default 0.7)");
+  flags.add_real("--self-temp", given.self_temp, 0.01, 10,
+                 "temperature of the sampled half (default 0.7)");
   add_count(flags, "--max-tokens", given.max_tokens,
             "tokens to learn from at most (default 200000, --quick 40000; with --self-generate all "
             "of them)");
@@ -83,13 +82,10 @@ void add_training_flags(Flags& flags, TrainHeadsFlags& given) {
   flags.add_switch("--quick", given.train.quick, "least squares only: good heads in little time");
   flags.add_int("--epochs", given.train.epochs, 1, 100000,
                 format("passes over what is learnt (default %d)", given.train.epochs));
-  flags.add_real(
-      "--lr", 1e-9, 10,
-      [&given](double rate) { given.train.learning_rate = static_cast<float>(rate); },
-      format("learning rate (default %g)", static_cast<double>(given.train.learning_rate)));
-  flags.add_real(
-      "--minutes", 0.01, 1e6, [&given](double minutes) { given.minutes = minutes; },
-      "stop training this long after the start, whatever is left (default: no limit)");
+  float& rate = given.train.learning_rate;
+  flags.add_real("--lr", rate, 1e-9, 10, format("learning rate (default %g)", rate));
+  flags.add_real("--minutes", given.minutes, 0.01, 1e6,
+                 "stop training this long after the start, whatever is left (default: no limit)");
   flags.add_switch(
       "--no-tune", given.no_tune,
       "put guessed settings into the file; without it, those that were fastest by replay "

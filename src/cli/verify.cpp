@@ -26,10 +26,7 @@ constexpr const char* kVerifyExamples =
     "  specbound verify -p \"Find me a flight to Oslo.\" --json result.json";
 
 void add_rate(Flags& flags, const char* name, double& value, const std::string& description) {
-  flags
-      .add_real(
-          name, 0, 1, [&value](double rate) { value = rate; },
-          description + format(" (default %g)", value))
+  flags.add_real(name, value, 0, 1, description + format(" (default %g)", value))
       .type("P")
       .command_line_only();
 }
@@ -89,13 +86,7 @@ void add_verify_flags(Flags& flags, VerifyFlags& given) {
   flags.add_switch("--bits", given.options.bits,
                    "beside the tokens every bit: hidden rows after each stretch of layers, logits, "
                    "K/V");
-  const auto read_temperatures = [&given](const std::vector<std::string>& values) {
-    given.options.temperatures = parse_temperatures(values.back());
-  };
-  flags
-      .add_values("--temps", Flag::Counts::kLast, read_temperatures,
-                  "temperatures (default 0,0.7,1)")
-      .type("LIST");
+  add_temperatures(flags, given.options.temperatures, "temperatures (default 0,0.7,1)");
   const auto read_seeds = [&given](const std::vector<std::string>& values) {
     given.options.seeds = parse_seeds(values.back());
   };
