@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -264,7 +263,7 @@ std::string export_name(const Conversation& conversation, ExportFormat format) {
 
 std::string export_folder() {
   std::error_code error;
-  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') {
+  if (const std::string home = home_folder(); !home.empty()) {
     const fs::path documents = fs::path(home) / "Documents";
     if (fs::is_directory(documents, error)) return documents.string();
     if (fs::is_directory(home, error)) return home;

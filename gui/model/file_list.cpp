@@ -1,13 +1,13 @@
 #include "gui/model/file_list.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 
 #include "error.h"
 #include "model/gguf_split.h"
 #include "runtime/model_path.h"
+#include "runtime/user_path.h"
 
 namespace specbound::gui {
 
@@ -93,7 +93,7 @@ std::vector<Place> places() {
     add("Bundled models", fs::path(model).parent_path());
     break;
   }
-  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') {
+  if (const std::string home = home_folder(); !home.empty()) {
     add("Downloads", fs::path(home) / "Downloads");
     add("Home", home);
   }

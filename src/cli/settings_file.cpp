@@ -119,11 +119,6 @@ void check_text(std::string_view line, const std::string& place) {
   }
 }
 
-std::string home() {
-  const char* home = std::getenv("HOME");
-  return home && home[0] == '/' ? home : "";
-}
-
 }  // namespace
 
 std::string SettingsFile::place(int line) const {
@@ -135,14 +130,14 @@ std::string default_settings_path() {
 }
 
 std::string shown_path(const std::string& path) {
-  const std::string folder = home();
+  const std::string folder = home_folder();
   const bool inside = folder.size() > 1 && path.starts_with(folder + "/");
   return terminal_text(inside ? "~" + path.substr(folder.size()) : path);
 }
 
 // "~/x" in the home folder; anything else, and without a home that too, as it is.
 std::string expand_home(const std::string& path) {
-  return path.starts_with("~/") && !home().empty() ? home() + path.substr(1) : path;
+  return path.starts_with("~/") && !home_folder().empty() ? home_folder() + path.substr(1) : path;
 }
 
 SettingsFile read_settings_file(const std::string& path) {

@@ -115,6 +115,12 @@ int open_output(const std::string& path) {
   return fd;
 }
 
+void append_file(const std::string& path, std::string_view text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+  const int error = fd < 0 ? errno : write_all(fd, text);
+  if (error != 0) throw write_error(path, error);
+}
+
 void write_file(const std::string& path, std::string_view text) {
   const int stream = standard_stream(path);
   if (stream >= 0 || !is_replaceable(path)) {

@@ -26,6 +26,9 @@ bool shares_stdout(const std::string& path);
 // Opens `path` for what comes bit by bit, emptied. Throws Error(kFile).
 int open_output(const std::string& path);
 
+// Behind what the file has, which is made where there is none. Throws Error(kFile).
+void append_file(const std::string& path, std::string_view text);
+
 // A small file, whole or not at all: a temporary file beside the target, renamed over it; symbolic
 // links are followed, permissions kept. Devices and pipes are written to directly. Throws
 // Error(kFile).

@@ -1,7 +1,6 @@
 #include "runtime/tuned_settings.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -26,10 +25,9 @@ constexpr int kMaxLayers = 100000;
 // Empty without a folder. `what`: "tuned", "costs".
 std::string file_for(const char* what, const std::string& model_fingerprint,
                      const std::string& device) {
-  const std::string folder = cache_folder();
-  if (folder.empty()) return "";
-  return folder + "/" + what + "-" + name_digits(model_fingerprint) + "-" +
-         name_digits(cpu_model() + "\n" + device) + ".json";
+  return user_path("XDG_CACHE_HOME", ".cache",
+                   std::string(what) + "-" + name_digits(model_fingerprint) + "-" +
+                       name_digits(cpu_model() + "\n" + device) + ".json");
 }
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -185,15 +183,6 @@ std::string write_cached(const char* what, const std::string& model_fingerprint,
 
 }  // namespace
 
-std::string cache_folder() {
-  // The specification of XDG_CACHE_HOME: a relative one counts as not set.
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache && cache[0] == '/') return std::string(cache) + "/specbound";
-  const char* home = std::getenv("HOME");
-  if (home && *home) return std::string(home) + "/.cache/specbound";
-  return "";
-}
-
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
                                         const std::string& heads_fingerprint,
                                         const std::string& device, const TunedNote& note) {
@@ -302,7 +291,7 @@ std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
 
 void write_row_costs(const std::string& model_fingerprint, const std::string& device, int n_ctx,
                      const RowCosts& costs) {
-  if (cache_folder().empty()) return;
+  if (file_for("costs", model_fingerprint, device).empty()) return;
   Json start = Json::array(), position = Json::array();
   for (int rows = 1; rows <= kMaxRows; ++rows) {
     start.push_back(costs.start[rows]);

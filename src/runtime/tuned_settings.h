@@ -22,9 +22,6 @@ struct TunedSettings {
   CostModel costs;
 };
 
-// Empty where neither XDG_CACHE_HOME nor HOME says where.
-std::string cache_folder();
-
 // Who is told in one line of a file that is of no use; empty: nobody.
 using TunedNote = std::function<void(const std::string& line)>;
 // nullopt when there is none for this model, heads file and device; a file that cannot be read or

@@ -10,14 +10,19 @@
 
 namespace specbound {
 
+// Empty where $HOME names no folder; a relative one is none.
+inline std::string home_folder() {
+  const char* home = std::getenv("HOME");
+  return home != nullptr && home[0] == '/' ? home : "";
+}
+
 // "$VARIABLE/specbound/NAME"; without that variable, or with a relative path in it, which the
 // specification forbids, "~/FALLBACK/specbound/NAME". Empty without a home either.
 inline std::string user_path(const char* variable, const char* fallback, const std::string& name) {
   const char* base = std::getenv(variable);
   if (base != nullptr && base[0] == '/') return std::string(base) + "/specbound/" + name;
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || home[0] != '/') return {};
-  return std::string(home) + '/' + fallback + "/specbound/" + name;
+  const std::string home = home_folder();
+  return home.empty() ? "" : home + '/' + fallback + "/specbound/" + name;
 }
 
 // A part of a file name from what may hold any character: FNV-1a.

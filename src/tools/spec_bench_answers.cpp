@@ -1,10 +1,5 @@
 #include "tools/spec_bench_answers.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -262,21 +257,7 @@ bool SpecBenchAnswers::done(const SpecBenchQuestion& question,
 }
 
 void SpecBenchAnswers::add(size_t source, SpecBenchAnswer answer) {
-  if (!folder_.empty()) {
-    const std::string line = answer_line(answer, sources_[source]), name = path(source);
-    const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
-    int error = fd < 0 ? errno : 0;
-    for (size_t at = 0; error == 0 && at < line.size();) {
-      const ssize_t n = write(fd, line.data() + at, line.size() - at);
-      if (n >= 0) at += static_cast<size_t>(n);
-      if (n < 0 && errno != EINTR) error = errno;
-    }
-    if (fd >= 0 && close(fd) != 0 && error == 0) error = errno;
-    if (error != 0) {
-      throw Error(ErrorCode::kFile,
-                  format("%s: cannot write: %s", name.c_str(), std::strerror(error)));
-    }
-  }
+  if (!folder_.empty()) append_file(path(source), answer_line(answer, sources_[source]));
   const int64_t id = answer.question_id;
   answers_[source].insert_or_assign(id, std::move(answer));
 }

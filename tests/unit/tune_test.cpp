@@ -8,6 +8,7 @@
 #include "engine_rig.h"
 #include "process_state.h"
 #include "runtime/tuned_settings.h"
+#include "runtime/user_path.h"
 #include "temp_dir.h"
 #include "terminal/progress.h"
 #include "tiny_heads.h"
@@ -282,9 +283,9 @@ TEST_CASE("the cache folder") {
   const char* home = std::getenv("HOME");
   const std::string kept = home ? home : "";
   setenv("HOME", "/somewhere", 1);
-  CHECK(cache_folder() == "/somewhere/.cache/specbound");
+  CHECK(user_path("XDG_CACHE_HOME", ".cache", "x") == "/somewhere/.cache/specbound/x");
   unsetenv("HOME");
-  CHECK(cache_folder().empty());
+  CHECK(user_path("XDG_CACHE_HOME", ".cache", "x").empty());
   CHECK_FALSE(read_tuned("model", "heads", "CPU"));
   CHECK_THROWS_AS(write_tuned("model", "CPU", some_settings()), Error);
   if (home) setenv("HOME", kept.c_str(), 1);
