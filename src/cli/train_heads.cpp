@@ -69,14 +69,12 @@ std::string time_text(double seconds) {
   return whole < 60 ? format("%.1f s", seconds) : format("%ld:%02ld min", whole / 60, whole % 60);
 }
 
-void stop_if_interrupted() {
-  if (interrupt_flag()) throw Interrupted("interrupted: no heads were written");
-}
+constexpr const char* kInterrupted = "interrupted: no heads were written";
 
 // For the stream of --data -, which may stay silent for as long as it likes.
 void wait_for_data(int fd) {
   wait_for_input(fd);
-  stop_if_interrupted();
+  check_interrupt(kInterrupted);
 }
 
 // A heads file may be written over, a model may not, and what is no file cannot be replaced by one.
@@ -212,7 +210,7 @@ class Training {
       corpus_ = read_corpus(
           flags_.data,
           [&](size_t done) {
-            stop_if_interrupted();
+            check_interrupt(kInterrupted);
             bar.update(std::min(done, total), total);
           },
           wait_for_data);
@@ -263,7 +261,7 @@ class Training {
     int64_t n = 0;
     for (const CorpusText* text : order_) {
       if (n >= most) break;
-      stop_if_interrupted();
+      check_interrupt(kInterrupted);
       for (TrainingText& t :
            training_texts(*text, model_.tokenizer(), chat_template_, model_.n_ctx())) {
         if (n >= most) break;
@@ -293,7 +291,7 @@ class Training {
                  format("%.0f tok/s", static_cast<double>(tokens - before) / s));
     };
     texts_ = self_generate(model_.backend(), model_.tokenizer(), chat_template_, order_, options);
-    stop_if_interrupted();
+    check_interrupt(kInterrupted);
     int64_t all = 0;
     for (const TrainingText& text : texts_) all += learnt_tokens(text);
     std::fprintf(stderr, "replies: the model wrote %s, %s tokens, in %s\n",
@@ -318,7 +316,7 @@ class Training {
       for (size_t i = static_cast<size_t>(features.n_texts()); i < texts_.size(); ++i) {
         if (features.n_rows() >= most) break;
         if (!features.add(model_.backend(), norm, texts_[i], &interrupt_flag())) {
-          stop_if_interrupted();
+          check_interrupt(kInterrupted);
           if (features.n_rows() == 0) {
             throw Error(ErrorCode::kUsage,
                         format("--max-disk: one text needs more than %s: raise it, or give fewer "
@@ -359,7 +357,7 @@ class Training {
         features, lm_head, shortlist_, heads_base(model_.gguf(), model_.config()), options,
         [&](const TrainProgress& progress) {
           // Thrown, not told: a checkpoint would be deleted at once.
-          stop_if_interrupted();
+          check_interrupt(kInterrupted);
           if (!progress.warning.empty()) {
             bar.reset();
             stage.clear();

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "error.h"
+#include "runtime/load_watcher.h"
 
 namespace specbound {
 
@@ -59,6 +60,10 @@ void clear_interrupt() {
   while (wake_pipe[0] >= 0 && read(wake_pipe[0], drained, sizeof drained) > 0) {
   }
   pending = false;
+}
+
+void check_interrupt(const std::string& message) {
+  if (pending) throw Interrupted(message);
 }
 
 void wait_for_input(int fd) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 namespace specbound {
 
@@ -13,6 +14,8 @@ void catch_termination();
 
 const std::atomic<bool>& interrupt_flag();
 void clear_interrupt();
+// Throws Interrupted while one is pending.
+void check_interrupt(const std::string& message);
 
 // Waits until `fd` has something to read, or is at its end, or a Ctrl-C is pending.
 void wait_for_input(int fd);

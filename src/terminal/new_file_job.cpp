@@ -14,7 +14,7 @@ NewFileJob::NewFileJob(const char* label) : bar_(label, Progress::Unit::kBytes) 
 
 std::function<void(size_t done, size_t total)> NewFileJob::progress() {
   return [this](size_t done, size_t total) {
-    if (interrupt_flag()) throw Interrupted("interrupted: no file was written");
+    check_interrupt("interrupted: no file was written");
     bar_.update(done, total);
   };
 }

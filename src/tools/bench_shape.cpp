@@ -166,9 +166,7 @@ class Steps {
  public:
   explicit Steps(size_t total) : total_(total) {}
   void operator()(const std::string& what) {
-    if (interrupt_flag().load(std::memory_order_relaxed)) {
-      throw Interrupted("interrupted while measuring " + what);
-    }
+    check_interrupt("interrupted while measuring " + what);
     if (what == what_) return;
     what_ = what;
     bar_.update(done_, std::max(total_, done_), what);

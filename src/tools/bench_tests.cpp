@@ -25,18 +25,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-void check_interrupt() {
-  if (interrupt_flag().load(std::memory_order_relaxed)) {
-    throw Interrupted("interrupted while measuring");
-  }
-}
+constexpr const char* kEndedMeasuring = "interrupted while measuring";
 
 // Reads `tokens` behind what is cached.
 void read_tokens(Backend& backend, std::span<const int32_t> tokens) {
   if (tokens.empty()) return;
   backend.prefill(tokens, [](void*, int) { return !interrupt_flag().load(); });
   backend.wait();
-  check_interrupt();
+  check_interrupt(kEndedMeasuring);
 }
 
 // Seconds of one run.
@@ -59,7 +55,7 @@ double run_decoding(Backend& backend, const BenchTest& test, std::span<const int
   request.max_tokens = test.n_gen;
   request.abort = &interrupt_flag();
   const TimedReply reply = timed_reply(session, request);
-  check_interrupt();
+  check_interrupt(kEndedMeasuring);
   return reply.decode_seconds;
 }
 

@@ -14,9 +14,7 @@ namespace specbound {
 
 namespace {
 
-void stop_if_interrupted() {
-  if (interrupt_flag()) throw Interrupted("interrupted while the text was read");
-}
+constexpr const char* kEndedReading = "interrupted while the text was read";
 
 // Plain text from BOS, where the vocabulary starts texts with one.
 std::vector<int32_t> plain_tokens(std::string_view text, const Tokenizer& tokenizer) {
@@ -44,7 +42,7 @@ void add_lines(PplTexts& out, const PplFile& file, const Tokenizer& tokenizer,
   int64_t number = 0;
   for (std::string_view rest = file.bytes; !rest.empty();) {
     if (options.most > 0 && std::ssize(out.runs) == options.most) return;
-    stop_if_interrupted();
+    check_interrupt(kEndedReading);
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -101,7 +99,7 @@ std::vector<int32_t> PplTexts::text(const ScoredRun& run) const {
 PplFile read_ppl_file(const std::string& path) {
   DataFile data(path, [](int fd) {
     wait_for_input(fd);
-    stop_if_interrupted();
+    check_interrupt(kEndedReading);
   });
   PplFile file{data.name(), {}};
   std::vector<char> block(size_t{256} << 10);

@@ -52,7 +52,7 @@ std::vector<TuningText> tuning_texts(LoadedModel& model, const SelfWritten& writ
   for (size_t i = written.texts.size(); i > written.first && tokens < kShippedTuningTokens; --i) {
     const bool greedy = (i - 1) % 2 == 0 || written.temperature == 0;
     auto text = tuning_text(written.texts[i - 1], greedy, session, is_end);
-    if (interrupt_flag()) throw Interrupted("interrupted while settings were tuned");
+    check_interrupt("interrupted while settings were tuned");
     if (!text || std::ssize(text->tokens) <= text->prompt_tokens) continue;
     tokens += std::ssize(text->tokens) - text->prompt_tokens;
     texts.push_back(std::move(*text));
@@ -146,7 +146,7 @@ TuneOutcome tune_shown(const TuningTrace& trace, const CostModel& costs, TuneOpt
     return !interrupt_flag();
   };
   TuneOutcome outcome = tune(trace, costs, options);
-  if (interrupt_flag()) throw Interrupted("interrupted while settings were searched");
+  check_interrupt("interrupted while settings were searched");
   return outcome;
 }
 

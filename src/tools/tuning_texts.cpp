@@ -43,9 +43,7 @@ constexpr const char* kOpeners[] = {
 constexpr const char* kAnswers[] = {"Yes, that sounds good. Can you tell me more?",
                                     "Thanks. Is there anything else I should know?"};
 
-[[noreturn]] void interrupted() {
-  throw Interrupted("interrupted while texts were written");
-}
+constexpr const char* kEndedWriting = "interrupted while texts were written";
 
 // Texts as they are written, up to the share of one temperature.
 class Writer {
@@ -65,11 +63,11 @@ class Writer {
 
   // The reply to `prompt`; nullopt without room for one.
   std::optional<std::span<const int32_t>> write(std::span<const int32_t> prompt) {
-    if (interrupt_flag()) interrupted();
+    check_interrupt(kEndedWriting);
     std::optional<TuningText> text = write_text(
         session_, prompt, std::min(options_.reply_tokens, share_ - tokens_),
         [&](int32_t id) { return model_.ends_reply(id); }, &interrupt_flag());
-    if (interrupt_flag()) interrupted();
+    check_interrupt(kEndedWriting);
     if (!text) return std::nullopt;
     texts_.push_back(std::move(*text));
     const TuningText& t = texts_.back();
@@ -163,9 +161,7 @@ std::vector<TuningText> tuning_texts(LoadedModel& model, const TuningTextOptions
   Corpus corpus;
   std::vector<size_t> order;
   if (!options.data.empty()) {
-    corpus = read_corpus(options.data, [](size_t) {
-      if (interrupt_flag()) interrupted();
-    });
+    corpus = read_corpus(options.data, [](size_t) { check_interrupt(kEndedWriting); });
     order = shuffled_order(corpus.texts.size(), options.seed);
   }
   std::vector<std::vector<TuningText>> by_temperature;
