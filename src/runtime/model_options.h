@@ -1,12 +1,43 @@
-// Which model is run, and how: the same for every front end.
+// Which model is run, and how: the same for every front end. Where it runs is what is asked for,
+// held against what the machine has: asked for by name, a GPU that cannot be had is an error; left
+// to itself, the program says why it takes the CPU. docs/architecture.md 8.
 #pragma once
 
+#include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 
 #include "engine/cpu/cpu_backend.h"
-#include "runtime/device_choice.h"
+#include "model/config.h"
+#include "runtime/gpu.h"
 
 namespace specbound {
+
+struct DeviceOptions {
+  enum class Where {
+    kAuto,  // the first GPU where there is one that can run the model, else the CPU
+    kCpu,
+    kCuda,  // a GPU, or an error that says why not
+  };
+  static constexpr int kAllLayers = std::numeric_limits<int>::max();
+
+  Where where = Where::kAuto;
+  std::optional<int> gpu;                   // N of cuda:N; none: the first
+  std::optional<int> layers;                // on the GPU; kAllLayers for "all"
+  GpuDtype dtype = GpuDtype::kAsStored;     // on a GPU
+  PrefillPath prefill = PrefillPath::kOwn;  // on a GPU
+
+  // Whether `layers` asks for the whole model on the GPU: "all", or more than its `n_layers` layers
+  // (the output counts as one). False for 0 and where nothing is asked. Throws Error(kUsage) for a
+  // part.
+  bool all_layers(int n_layers) const;
+};
+// "cuda:12" is 12; nullopt for all else.
+std::optional<int> gpu_number(const std::string& device);
+// `device`, which is auto, cpu, cuda or cuda:N, into `options`. Throws Error(kUsage) for
+// anything else.
+void read_device(DeviceOptions& options, const std::string& device);
 
 struct ModelOptions {
   std::string model;          // empty: the bundled demo model
@@ -20,5 +51,15 @@ struct ModelOptions {
   // Throws Error(kUsage) for what this CPU lacks.
   CpuOptions cpu_options() const;
 };
+
+struct DeviceChoice {
+  std::optional<int> gpu;  // its number; none: the CPU
+  std::string note;        // why it is the CPU, one line to show; empty: nothing to tell
+};
+// `survey` is asked only where a GPU is possible: that takes a driver's time. Throws Error(kUsage)
+// for options that contradict each other and for a GPU that is not there, Error(kDevice) where
+// there is none that can be used, Error(kUnsupported) for a model that the kernels cannot run.
+DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& config,
+                           const std::function<GpuSurvey()>& survey);
 
 }  // namespace specbound

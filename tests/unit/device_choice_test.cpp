@@ -1,5 +1,5 @@
 // Where a model runs: the flags, and what comes of them on machines with and without a GPU.
-#include "runtime/device_choice.h"
+#include "runtime/model_options.h"
 
 #include <doctest/doctest.h>
 
