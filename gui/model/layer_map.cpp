@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "error.h"
-#include "terminal/display_text.h"
+#include "terminal/terminal_text.h"
 #include "tools/lens.h"
 
 namespace specbound::gui {

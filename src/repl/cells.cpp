@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "terminal/display_text.h"
+#include "terminal/terminal_text.h"
 #include "text/utf8.h"
 
 namespace specbound {

@@ -19,7 +19,6 @@
 #include "repl/history_file.h"
 #include "repl/pastes.h"
 #include "repl/terminal_signals.h"
-#include "terminal/display_text.h"
 #include "terminal/exit_colors.h"
 #include "terminal/interrupt.h"
 #include "terminal/terminal_text.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "runtime/file_output.h"
-#include "terminal/display_text.h"
 #include "terminal/standard_output.h"
+#include "terminal/terminal_text.h"
 
 namespace specbound {
 

@@ -5,7 +5,7 @@
 #include "error.h"
 #include "json/or_null.h"
 #include "runtime/number_text.h"
-#include "terminal/display_text.h"
+#include "terminal/terminal_text.h"
 #include "tools/lens.h"
 
 namespace specbound {

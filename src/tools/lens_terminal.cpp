@@ -10,8 +10,8 @@
 
 #include "error.h"
 #include "runtime/number_text.h"
-#include "terminal/display_text.h"
 #include "terminal/exit_colors.h"
+#include "terminal/terminal_text.h"
 #include "tools/lens.h"
 
 namespace specbound {

@@ -12,8 +12,8 @@
 #include "engine_rig.h"
 #include "runtime/load_watcher.h"
 #include "runtime/number_text.h"
-#include "terminal/display_text.h"
 #include "terminal/interrupt.h"
+#include "terminal/terminal_text.h"
 #include "text/utf8.h"
 #include "tools/lens.h"
 
