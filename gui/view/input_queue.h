@@ -31,13 +31,33 @@ class InputQueue {
   static constexpr int kButtons = 5;  // as many as io.MouseDown has
 
   // Of movements in a row the last one counts; buttons that ImGui does not know are left out.
-  void push(const InputEvent& event);
+  void push(const InputEvent& event) {
+    using Kind = InputEvent::Kind;
+    if (event.is_button()) {
+      if (event.button < 0 || event.button >= kButtons) return;
+      held_[event.button] = event.kind == Kind::kButtonDown;
+    }
+    if (event.kind == Kind::kMove && !events_.empty() && events_.back().kind == Kind::kMove) {
+      events_.back() = event;
+    } else {
+      events_.push_back(event);
+    }
+  }
   bool empty() const { return events_.empty(); }
   // Whether that button will be down once all has been taken.
   bool holds(int button) const { return held_[button]; }
   // What the next frame may see: up to the first key with a meaning of its own; a button alone, so
   // that a frame has seen pointer and Ctrl as they were when it was pressed.
-  std::vector<InputEvent> take();
+  std::vector<InputEvent> take() {
+    std::vector<InputEvent> frame;
+    for (bool full = false; !events_.empty() && !full; events_.pop_front()) {
+      const InputEvent& event = events_.front();
+      if (event.is_button() && !frame.empty()) break;
+      frame.push_back(event);
+      full = event.is_button() || (event.kind == InputEvent::Kind::kKeyDown && !event.text);
+    }
+    return frame;
+  }
 
  private:
   std::deque<InputEvent> events_;
