@@ -18,9 +18,9 @@ namespace specbound {
 
 struct ConvertOptions {
   std::string directory;
-  std::string output;        // a file that is not there yet, or will be replaced
-  DType type = DType::kF16;  // of matrices (tensor_plan.h): F32 or one that quantize_type() gives
-  std::string name;          // general.name; empty: that of the directory
+  std::string output;              // a file that is not there yet, or will be replaced
+  DType type = DType::kF16;        // of matrices: F32 or one that quantize_type() gives
+  std::string name;                // general.name; empty: that of the directory
   std::optional<std::string> pre;  // tokenizer.ggml.pre, instead of what is found
   int n_threads = 1;
   // Bytes written of all; may throw, which ends the work and leaves no file.

@@ -1,6 +1,6 @@
 // The model of a tokenizer.json: a vocabulary of BPE, of one of two kinds.
 //
-//   byte-level     words are cut first (pre_tokenizer_name.h), then bytes merged by rank: "gpt2"
+//   byte-level     words are cut first (text/pre_patterns.h), then bytes merged by rank: "gpt2"
 //   byte fallback  as SentencePiece has it, spaces spelled U+2581 and text merged as one: "llama".
 //                  GGUF merges these by score, which is made of the rank: the token of the first
 //                  merge has the highest. Where every way to put a token together is a merge, as in
