@@ -32,7 +32,6 @@
 #include "train/head_learner.h"
 #include "train/report_html.h"
 #include "train/self_generate.h"
-#include "tune/shipped_defaults.h"
 
 namespace specbound::train_heads_command {
 

@@ -12,6 +12,7 @@
 #include "runtime/loaded_model.h"
 #include "trace/cost_model.h"
 #include "train/features.h"
+#include "train/head_trainer.h"
 #include "tune/measure_speedup.h"
 #include "tune/tune.h"
 #include "tune/tuning_trace.h"
@@ -33,8 +34,17 @@ MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads
                                       const HeadDefaults& settings, const CostModel& costs,
                                       std::span<const TuningText> texts);
 
-// ---- the settings that a new heads file ships, when the model wrote texts to try them on ----
+// ---- the settings that a new heads file ships ----
 
+// Guessed from what its heads did on the rows kept for validation, a start that works until
+// something was measured: the head, threshold and depth of the highest speed under a plain model of
+// costs, where a layer costs the same for a few rows as for one, and a check little. `shortlist`:
+// of the file.
+HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers, int shortlist);
+// The same of a file with a draft table, and with the chained head of layer 0 where `hybrid`.
+HeadDefaults table_defaults(HeadDefaults guessed, bool hybrid);
+
+// Those that are found by trying them on texts that the model wrote.
 inline constexpr int64_t kShippedTuningTokens = 3000;  // of replies, about
 
 struct ShippedSettings {
