@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -12,7 +13,9 @@
 
 #include "capi/failure.h"
 #include "decode/generate.h"
+#include "decode/sampler.h"
 #include "runtime/speculative_model.h"
+#include "runtime/stats.h"
 
 namespace specbound::capi {
 
@@ -73,4 +76,26 @@ class Engine {
   std::atomic<std::thread::id> has_turn_;  // nobody: none
 };
 
+// Throws Error(kUsage) for a model that could not be opened.
+Engine& engine_of(const sb_model& model);
+
 }  // namespace specbound::capi
+
+// ---- what is behind the handles of specbound.h ----
+
+struct sb_model {
+  mutable specbound::capi::Failure failure;
+  std::shared_ptr<specbound::capi::Engine> engine;  // null: opening it failed
+};
+
+struct sb_session {
+  mutable specbound::capi::Failure failure;
+  std::shared_ptr<specbound::capi::Engine> engine;
+  std::atomic<bool> busy{false};   // sb_generate() is under way
+  std::atomic<bool> abort{false};  // it is to end
+
+  mutable std::mutex mutex;  // of what follows
+  specbound::SamplingParams sampling;
+  bool speculates = false;
+  std::optional<specbound::ReplyStats> newest;  // reply; none: or it failed
+};

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "capi/handles.h"
+#include "capi/engine.h"
 #include "capi/sized.h"
 #include "error.h"
 #include "numerics/float_mode.h"

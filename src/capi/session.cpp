@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "capi/handles.h"
+#include "capi/engine.h"
 #include "capi/sized.h"
 #include "error.h"
 #include "runtime/reply.h"
