@@ -280,14 +280,6 @@ void Flags::all_command_line_only_but(const std::vector<std::string_view>& names
   }
 }
 
-void Flags::add_check(std::function<void()> check) {
-  checks_.push_back(std::move(check));
-}
-
-void Flags::check() const {
-  for (const std::function<void()>& check : checks_) check();
-}
-
 Flag* Flags::find(std::string_view name) const {
   const auto found = std::ranges::find_if(list_, [&](const std::unique_ptr<Flag>& flag) {
     return std::ranges::count(flag->declared_.names, name) > 0;

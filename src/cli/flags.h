@@ -178,7 +178,7 @@ class Flags {
   // elsewhere.
   void all_command_line_only_but(const std::vector<std::string_view>& names);
   // Called when all flags have their values, to refuse what contradicts itself: Error(kUsage).
-  void add_check(std::function<void()> check);
+  void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
   // nullptr: there is none of that name, which has its dashes.
   Flag* find(std::string_view name) const;
@@ -189,7 +189,9 @@ class Flags {
   // argv as parse_cli() got it.
   const std::vector<std::string>& arguments() const { return arguments_; }
   CommandDefinition definition(const std::string& command) const;
-  void check() const;
+  void check() const {
+    for (const std::function<void()>& check : checks_) check();
+  }
 
   // What --config and --no-config say.
   struct SettingsChoice {

@@ -28,10 +28,6 @@ void Conversation::clear() {
   n_dropped_ = 0;
 }
 
-void Conversation::set_system(std::string system) {
-  system_ = std::move(system);
-}
-
 bool Conversation::ends_with_reply() const {
   return !messages_.empty() && messages_.back().role == ChatMessage::Role::kAssistant;
 }

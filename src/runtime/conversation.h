@@ -22,7 +22,7 @@ class Conversation {
   ChatMessage remove_last();
   void clear();  // all but the system prompt
   // What the next prompts begin with; empty: nothing.
-  void set_system(std::string system);
+  void set_system(std::string system) { system_ = std::move(system); }
   const std::string& system() const { return system_; }
 
   // True if the newest message is a reply.

@@ -87,10 +87,6 @@ std::optional<double> ReplyStats::compression_rate() const {
   return rate(generated.counters.decoded_tokens, generated.counters.rounds);
 }
 
-std::optional<double> ReplyStats::mean_exit_layer() const {
-  return generated.counters.mean_exit_layer();
-}
-
 std::optional<double> ReplyStats::plain_tokens_per_second() const {
   return rate(1, generated.plain_token_seconds);
 }

@@ -30,7 +30,8 @@ struct ReplyStats {
   std::optional<double> decode_tokens_per_second() const;
   std::optional<double> prefill_tokens_per_second() const;
   std::optional<double> compression_rate() const;
-  std::optional<double> mean_exit_layer() const;  // of the accepted drafts
+  // Of the accepted drafts.
+  std::optional<double> mean_exit_layer() const { return generated.counters.mean_exit_layer(); }
   // What plain decoding gives: of the session's newest plain rounds, generated.plain_rounds many.
   std::optional<double> plain_tokens_per_second() const;
   // Over plain decoding; of a speculative reply only, of some length, in which drafts were

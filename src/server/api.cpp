@@ -130,10 +130,6 @@ void Api::open(ServedModel& model) {
   model_ = &model;
 }
 
-void Api::stop() {
-  if (engine_) engine_->stop();
-}
-
 std::string Api::route_of(std::string_view path) {
   const Route* route = find_route(path);
   return std::string(route ? route->path : "other");

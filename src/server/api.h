@@ -56,7 +56,9 @@ class Api {
   // Until then /health says so and nothing else works. `model` must outlive stop().
   void open(ServedModel& model);
   // Ends the replies under way; what comes after it is refused.
-  void stop();
+  void stop() {
+    if (engine_) engine_->stop();
+  }
 
   // "/v1/models", or "other".
   static std::string route_of(std::string_view path);

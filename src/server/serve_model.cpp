@@ -84,14 +84,6 @@ std::vector<int32_t> ServeModel::tokenize(std::string_view text, bool add_specia
   }
 }
 
-std::string ServeModel::piece(int32_t token) const {
-  return model_.tokenizer().piece(token, true);
-}
-
-std::string ServeModel::detokenize(std::span<const int32_t> tokens) const {
-  return model_.tokenizer().decode(tokens, true);
-}
-
 void ServeModel::choose_speculation(std::optional<bool> asked) {
   const bool on = asked.value_or(speculates_);
   if (on != speculation_.active()) speculation_.set_active(on, "speculation=off");

@@ -26,8 +26,10 @@ class ServeModel final : public server::ServedModel {
   const server::ModelInfo& info() const override { return info_; }
   Prompt prompt(const server::CompletionRequest& request) const override;
   std::vector<int32_t> tokenize(std::string_view text, bool add_special) const override;
-  std::string piece(int32_t token) const override;
-  std::string detokenize(std::span<const int32_t> tokens) const override;
+  std::string piece(int32_t token) const override { return model_.tokenizer().piece(token, true); }
+  std::string detokenize(std::span<const int32_t> tokens) const override {
+    return model_.tokenizer().decode(tokens, true);
+  }
   ReplyStats reply(const server::CompletionRequest& request, const Prompt& prompt,
                    const std::atomic<bool>& abort, const OnText& on_text) override;
 

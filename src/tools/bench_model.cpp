@@ -128,10 +128,6 @@ BandwidthSamples::BandwidthSamples(const BenchMachine& machine, double token_byt
   machine_.read_bandwidth(bytes_);  // the first one is not counted
 }
 
-void BandwidthSamples::take() {
-  for (int i = 0; i < 3; ++i) samples_.push_back(machine_.read_bandwidth(bytes_));
-}
-
 ReadBandwidth BandwidthSamples::result() const {
   return {spread_of(samples_), bytes_, cached_, !(cached_ && machine_.gpu)};
 }

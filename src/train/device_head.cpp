@@ -21,10 +21,6 @@ std::vector<DeviceParameter*> DeviceHead::parameters() {
   return {&map, &inner, &outer};
 }
 
-size_t DeviceHead::n_values() const {
-  return map.value.size() + inner.value.size() + outer.value.size();
-}
-
 size_t DeviceHead::n_parts() const {
   return static_cast<size_t>(kernels::square_parts_of(map.value.size()) +
                              kernels::square_parts_of(inner.value.size()) +

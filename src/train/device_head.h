@@ -27,8 +27,9 @@ class DeviceHead {
   DeviceHead(Device& device, LearningHead& head);
 
   const LearningHead& learning() const { return *head_; }
-  size_t n_values() const;  // of all parameters
-  size_t n_parts() const;   // kernels::square_parts_of each of them
+  // Of all parameters.
+  size_t n_values() const { return map.value.size() + inner.value.size() + outer.value.size(); }
+  size_t n_parts() const;  // kernels::square_parts_of each of them
 
   void upload(DeviceFloats& floats);    // the head's weights
   void download(DeviceFloats& floats);  // into the head; waits

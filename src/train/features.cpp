@@ -139,14 +139,6 @@ size_t FeatureStore::bytes_of(int64_t rows) const {
   return static_cast<size_t>(rows) * row_bytes() + static_cast<size_t>(chunks) * sizeof(Header);
 }
 
-size_t FeatureStore::bytes() const {
-  return bytes_of(rows_);
-}
-
-bool FeatureStore::fits(int64_t rows) const {
-  return bytes_of(rows_ + rows) <= max_bytes_;
-}
-
 bool FeatureStore::add(Backend& backend, std::span<const float> output_norm,
                        const TrainingText& text, const std::atomic<bool>* abort) {
   SB_CHECK(!finished_ && backend.config().dim == dim_ && std::ssize(output_norm) == dim_);

@@ -58,7 +58,7 @@ class FeatureStore {
   int n_chunks() const { return static_cast<int>(chunk_rows_.size()); }
   int64_t n_rows() const { return rows_; }
   int64_t n_texts() const { return texts_; }  // whole texts added; after resume() go on from there
-  size_t bytes() const;                       // on disk when all rows are written
+  size_t bytes() const { return bytes_of(rows_); }  // on disk when all rows are written
   // Throws Error(kFile), Error(kFormat) for a chunk that is not what was written.
   FeatureChunk load(int chunk) const;
 
@@ -72,7 +72,7 @@ class FeatureStore {
   std::string chunk_path(int chunk) const;
   size_t row_bytes() const;
   size_t bytes_of(int64_t rows) const;
-  bool fits(int64_t rows) const;
+  bool fits(int64_t rows) const { return bytes_of(rows_ + rows) <= max_bytes_; }
   Header read_header(int fd, int chunk) const;
   void take_pass(Backend& backend, std::span<const float> output_norm, const TrainingText& text,
                  int pos, int n);
