@@ -59,14 +59,6 @@ class Interpreter {
 
  private:
   enum class Flow { kOn, kBreak, kContinue };
-  struct Deeper {
-    explicit Deeper(int& counter) : depth(counter) {
-      if (++depth > kMaxDepth) throw NotUnderstood();
-    }
-    ~Deeper() { --depth; }
-    int& depth;
-  };
-
   const Expression& expression(Node node) const { return program_.expressions[node]; }
 
   Scope* new_scope(Scope* outer) { return heap_.keep(scopes_, Scope{outer, {}}); }
@@ -100,7 +92,7 @@ class Interpreter {
   // ---- statements ----
 
   void run_body(const std::vector<Node>& body) {
-    const Deeper deeper(depth_);
+    const Deeper deeper(depth_, kMaxDepth);
     for (const Node node : body) {
       heap_.step();
       run_statement(program_.statements[node]);
@@ -174,7 +166,7 @@ class Interpreter {
 
   // A chain of filters whose innermost operand is `inner`.
   Value filtered(Node node, Value inner) {
-    const Deeper deeper(depth_);
+    const Deeper deeper(depth_, kMaxDepth);
     const Expression& e = expression(node);
     const Value v = e.a < 0 ? inner : filtered(e.a, inner);
     return apply_filter(e.text, v, values_of(e.args), heap_);
@@ -205,7 +197,7 @@ class Interpreter {
   }
 
   Value call_macro(const Macro& macro, const CallValues& args) {
-    const Deeper deeper(depth_);
+    const Deeper deeper(depth_, kMaxDepth);
     const Statement& s = *macro.statement;
     if (args.list.size() > s.names.size()) throw NotUnderstood();
     for (const auto& entry : args.named) {
@@ -236,7 +228,7 @@ class Interpreter {
   }
 
   Value value_of(Node node) {
-    const Deeper deeper(depth_);
+    const Deeper deeper(depth_, kMaxDepth);
     heap_.step();
     const Expression& e = expression(node);
     switch (e.kind) {

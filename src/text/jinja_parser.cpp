@@ -35,14 +35,6 @@ class Parser {
   }
 
  private:
-  struct Deeper {
-    explicit Deeper(int& counter) : depth(counter) {
-      if (++depth > kMaxNesting) throw NotUnderstood();
-    }
-    ~Deeper() { --depth; }
-    int& depth;
-  };
-
   const Token& now() const { return tokens_[at_]; }
   const Token& next() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
   void skip() { at_ = std::min(at_ + 1, tokens_.size() - 1); }
@@ -84,7 +76,7 @@ class Parser {
   // Up to a block that begins with one of `ends`, whose name is then the current token; the whole
   // template if there are none.
   std::vector<Node> block(std::initializer_list<std::string_view> ends) {
-    const Deeper deeper(depth_);
+    const Deeper deeper(depth_, kMaxNesting);
     std::vector<Node> body;
     for (;;) {
       switch (now().kind) {
@@ -211,7 +203,7 @@ class Parser {
   // ---- expressions, from the loosest to the tightest ----
 
   Node expression() {
-    const Deeper deeper(depth_);
+    const Deeper deeper(depth_, kMaxNesting);
     Node value = or_();
     while (take_name("if")) {
       const Node condition = or_();
@@ -221,27 +213,21 @@ class Parser {
     return value;
   }
 
-  Node or_() {
-    Node left = and_();
-    while (take_name("or")) {
-      const Node right = and_();
-      left = add(Expression{.kind = Expression::kOr, .a = left, .b = right});
-    }
-    return left;
-  }
+  Node or_() { return connected("or", Expression::kOr, &Parser::and_); }
+  Node and_() { return connected("and", Expression::kAnd, &Parser::not_); }
 
-  Node and_() {
-    Node left = not_();
-    while (take_name("and")) {
-      const Node right = not_();
-      left = add(Expression{.kind = Expression::kAnd, .a = left, .b = right});
+  Node connected(std::string_view word, Expression::Kind kind, Node (Parser::*operand)()) {
+    Node left = (this->*operand)();
+    while (take_name(word)) {
+      const Node right = (this->*operand)();
+      left = add(Expression{.kind = kind, .a = left, .b = right});
     }
     return left;
   }
 
   Node not_() {
     if (is_name(now(), "not") && !is_name(next(), "in")) {
-      const Deeper deeper(depth_);
+      const Deeper deeper(depth_, kMaxNesting);
       skip();
       const Node operand = not_();
       return add(Expression{.kind = Expression::kNot, .a = operand});
@@ -302,7 +288,7 @@ class Parser {
 
   Node signed_value() {
     if (take("-")) {
-      const Deeper deeper(depth_);
+      const Deeper deeper(depth_, kMaxNesting);
       const Node operand = signed_value();
       return postfix(add(Expression{.kind = Expression::kMinus, .a = operand}));
     }
@@ -311,6 +297,13 @@ class Parser {
 
   Node constant(Value value) {
     return add(Expression{.kind = Expression::kConstant, .value = value});
+  }
+
+  template <class Number>
+  Node number(std::string_view text) {
+    Number value = 0;
+    need(std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc());
+    return constant(Value::of(value));
   }
 
   Node primary() {
@@ -328,18 +321,8 @@ class Parser {
       e.value.kind = Kind::kString;
       return add(std::move(e));
     }
-    const char* begin = token.text.data();
-    const char* end_of_text = begin + token.text.size();
-    if (token.kind == Token::kInt) {
-      int64_t value = 0;
-      need(std::from_chars(begin, end_of_text, value).ec == std::errc());
-      return constant(Value::of(value));
-    }
-    if (token.kind == Token::kFloat) {
-      double value = 0;
-      need(std::from_chars(begin, end_of_text, value).ec == std::errc());
-      return constant(Value::of(value));
-    }
+    if (token.kind == Token::kInt) return number<int64_t>(token.text);
+    if (token.kind == Token::kFloat) return number<double>(token.text);
     if (is_operator(token, "(")) return tuple();
     if (is_operator(token, "[")) {
       Expression e{.kind = Expression::kList};

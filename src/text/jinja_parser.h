@@ -101,6 +101,15 @@ struct Program {
   std::vector<Node> body;
 };
 
+// One call within others, so many at most. Throws NotUnderstood.
+struct Deeper {
+  Deeper(int& counter, int most) : depth(counter) {
+    if (++depth > most) throw NotUnderstood();
+  }
+  ~Deeper() { --depth; }
+  int& depth;
+};
+
 // Throws NotUnderstood.
 Program parse(std::string_view source);
 
