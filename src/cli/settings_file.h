@@ -1,13 +1,6 @@
 // Where flags come from that are not on the command line: the environment, then the settings file's
-// [command], then its top. Each flag is taken from the strongest of these that has it. The file has
-// flags by their long names, one a line:
-//
-//   # a comment
-//   name = value          # another
-//   name = " value "      with \n \t \" \\ in it
-//   [command]             what follows is for this command alone
-//
-// UTF-8 without NUL, at most 1 MiB.
+// [command], then its top. Each flag is taken from the strongest of these that has it, by its long
+// name. settings_help() says what the file looks like; it is UTF-8 without NUL, at most 1 MiB.
 #pragma once
 
 #include <cstdio>
