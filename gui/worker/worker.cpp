@@ -306,11 +306,7 @@ void Worker::make(Reply& reply) {
   const TraceReply settings = settings_of(reply);
   host_.emit(ReplyBegan{reply.id, settings, reply.dropped_turns});
   if (trace_) {
-    const Tokenizer& tokenizer = model_->loaded.tokenizer();
-    if (!trace_->has_header()) {
-      trace_->header(trace_header(model_->loaded),
-                     [&tokenizer](int32_t id) { return tokenizer.piece(id); });
-    }
+    begin_trace(*trace_, model_->loaded);
     trace_->begin_reply(settings);
   }
   model_->session->set_speculator(reply.speculator);

@@ -10,13 +10,16 @@ const SpecBound* as_specbound(const Speculator* speculator) {
   return tree ? tree->first() : dynamic_cast<const SpecBound*>(drafter);
 }
 
-TraceHeader trace_header(LoadedModel& model) {
-  return {.specbound = SPECBOUND_VERSION,
-          .model = model.path(),
-          .n_layers = model.config().n_layers,
-          .vocab_size = model.config().vocab_size,
-          .n_ctx = model.n_ctx(),
-          .backend = model.backend().description()};
+void begin_trace(Recorder& trace, LoadedModel& model) {
+  if (trace.has_header()) return;
+  const Tokenizer& tokenizer = model.tokenizer();
+  trace.header({.specbound = SPECBOUND_VERSION,
+                .model = model.path(),
+                .n_layers = model.config().n_layers,
+                .vocab_size = model.config().vocab_size,
+                .n_ctx = model.n_ctx(),
+                .backend = model.backend().description()},
+               [&tokenizer](int32_t id) { return tokenizer.piece(id); });
 }
 
 TraceReply trace_reply(const SamplingParams& sampling, const Speculator* speculator) {

@@ -12,8 +12,8 @@ namespace specbound {
 // The SpecBound drafter behind a speculator; nullptr: something else drafts, or nothing.
 const SpecBound* as_specbound(const Speculator* speculator);
 
-// After load().
-TraceHeader trace_header(LoadedModel& model);
+// The header, where it has none yet. After load(); the model must outlive the trace.
+void begin_trace(Recorder& trace, LoadedModel& model);
 // How tokens are picked and drafted. `speculator`: the session's, nullptr for plain decoding. What
 // was asked for (regen, prompt_tokens, max_tokens, stop_strings) is the caller's to fill in.
 TraceReply trace_reply(const SamplingParams& sampling, const Speculator* speculator);

@@ -124,10 +124,7 @@ Reply show_reply(LoadedModel& model, Session& session, const ReplyOptions& optio
   output.begin_reply(deepest_exit(speculator, model.config().n_layers));
   Recorder* trace = output.trace();
   if (trace) {
-    if (!trace->has_header()) {
-      const Tokenizer& tokenizer = model.tokenizer();
-      trace->header(trace_header(model), [&tokenizer](int32_t id) { return tokenizer.piece(id); });
-    }
+    begin_trace(*trace, model);
     TraceReply begun = trace_reply(session.sampler().params(), speculator);
     begun.regen = request.reply;
     begun.prompt_tokens = static_cast<int>(request.prompt.size());

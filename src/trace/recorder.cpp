@@ -77,8 +77,27 @@ class JsonWriter {
     for (int i = 0; i < kPhases; ++i) field(kPhaseNames[i], ns[i]);
     close('}');
   }
-  void value(const LayerPass& pass);
-  void value(const TraceSettings& settings);
+  void value(const LayerPass& pass) {
+    open('{');
+    field("from", pass.from);
+    field("to", pass.to);
+    field("slot", pass.slot);
+    field("rows", pass.rows);
+    field("phase", kPhaseNames[static_cast<int>(pass.phase)]);
+    close('}');
+  }
+  void value(const TraceSettings& settings) {
+    open('{');
+    field("w_max", settings.w_max);
+    field("d_max", settings.d_max);
+    field("alpha", settings.alpha);
+    field("tau", settings.tau);
+    field("check_layers", settings.check_layers);
+    field("anneal", settings.anneal);
+    field("depth_bound", settings.depth_bound);
+    field("width_bound", settings.width_bound);
+    close('}');
+  }
 
   template <class T>
   void field(std::string_view name, const T& v) {
@@ -106,29 +125,6 @@ class JsonWriter {
 
 std::optional<int> layer_or_null(int exit_layer) {
   return exit_layer >= 0 ? std::optional(exit_layer) : std::nullopt;
-}
-
-void JsonWriter::value(const LayerPass& pass) {
-  open('{');
-  field("from", pass.from);
-  field("to", pass.to);
-  field("slot", pass.slot);
-  field("rows", pass.rows);
-  field("phase", kPhaseNames[static_cast<int>(pass.phase)]);
-  close('}');
-}
-
-void JsonWriter::value(const TraceSettings& settings) {
-  open('{');
-  field("w_max", settings.w_max);
-  field("d_max", settings.d_max);
-  field("alpha", settings.alpha);
-  field("tau", settings.tau);
-  field("check_layers", settings.check_layers);
-  field("anneal", settings.anneal);
-  field("depth_bound", settings.depth_bound);
-  field("width_bound", settings.width_bound);
-  close('}');
 }
 
 // One line: an object with a type.
