@@ -97,36 +97,6 @@ Flag::Flag(const std::string& names, std::string description) {
   declared_.settable = !declared_.long_name().empty();
 }
 
-Flag& Flag::type(std::string text) {
-  declared_.type = std::move(text);
-  return *this;
-}
-
-Flag& Flag::group(std::string title) {
-  declared_.group = std::move(title);
-  return *this;
-}
-
-Flag& Flag::description(std::string text) {
-  declared_.description = std::move(text);
-  return *this;
-}
-
-Flag& Flag::required() {
-  declared_.required = true;
-  return *this;
-}
-
-Flag& Flag::command_line_only() {
-  declared_.settable = false;
-  return *this;
-}
-
-Flag& Flag::overrides(std::vector<std::string> others) {
-  overridden_ = std::move(others);
-  return *this;
-}
-
 FlagDefinition Flag::definition() const {
   FlagDefinition shown = declared_;
   find_choices(shown);
@@ -194,20 +164,6 @@ Flag& Flags::add_word(const std::string& names, std::string& value,
     return std::ranges::count(words, text) > 0;
   };
   return add_read(names, or_list(words), read, description).type(bar_list(words));
-}
-
-Flag& Flags::add_text(const std::string& names, std::string& value,
-                      const std::string& description) {
-  return add_values(
-      names, Flag::Counts::kLast, [&value](const auto& values) { value = values.back(); },
-      description);
-}
-
-Flag& Flags::add_text(const std::string& names, std::optional<std::string>& value,
-                      const std::string& description) {
-  return add_values(
-      names, Flag::Counts::kLast, [&value](const auto& values) { value = values.back(); },
-      description);
 }
 
 Flag& Flags::add_texts(const std::string& names, std::vector<std::string>& values,

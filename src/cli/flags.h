@@ -60,15 +60,33 @@ class Flag {
 
   // ---- while it is declared ----
 
-  Flag& type(std::string text);
-  Flag& group(std::string title);
-  Flag& description(std::string text);
-  Flag& required();
+  Flag& type(std::string text) {
+    declared_.type = std::move(text);
+    return *this;
+  }
+  Flag& group(std::string title) {
+    declared_.group = std::move(title);
+    return *this;
+  }
+  Flag& description(std::string text) {
+    declared_.description = std::move(text);
+    return *this;
+  }
+  Flag& required() {
+    declared_.required = true;
+    return *this;
+  }
   // It stands for one run alone: neither the settings file nor the environment may give it.
-  Flag& command_line_only();
+  Flag& command_line_only() {
+    declared_.settable = false;
+    return *this;
+  }
   // Flags, without dashes, that it contradicts or stands for: given by somebody weaker, such as a
   // settings file where this is on the command line, they are left out.
-  Flag& overrides(std::vector<std::string> others);
+  Flag& overrides(std::vector<std::string> others) {
+    overridden_ = std::move(others);
+    return *this;
+  }
 
   // ---- afterwards ----
 
@@ -122,9 +140,12 @@ class Flags {
   // The values that flags set must outlive them.
 
   Flag& add_switch(const std::string& names, bool& value, const std::string& description);
-  Flag& add_text(const std::string& names, std::string& value, const std::string& description);
-  Flag& add_text(const std::string& names, std::optional<std::string>& value,
-                 const std::string& description);
+  // `value`: a string, or an optional one.
+  template <class Text>
+  Flag& add_text(const std::string& names, Text& value, const std::string& description) {
+    const auto read = [&value](const std::vector<std::string>& values) { value = values.back(); };
+    return add_values(names, Flag::Counts::kLast, read, description);
+  }
   // Every text that is given.
   Flag& add_texts(const std::string& names, std::vector<std::string>& values,
                   const std::string& description, Flag::Counts counts = Flag::Counts::kEach);
