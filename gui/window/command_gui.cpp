@@ -74,6 +74,7 @@ void declare(Flags& flags, gui::AppFlags& given) {
   flags.add_output_file("--trace", given.trace,
                         "write what each round and token did as JSON lines");
   add_sampling_flags(flags, given.sampling);
+  given.speculation.remember = true;  // unless a flag says otherwise
   add_speculation_flags(flags, given.speculation);
   add_model_flags(flags, given.model);
 }
@@ -82,7 +83,6 @@ int run(gui::AppFlags& given) {
   (void)given.sampling.resolve();
   if (!given.trace.empty()) check_writable(given.trace);
   check_distinct(given.trace, given.ui_json);
-  given.speculation.remember = given.speculation.remember.value_or(true);
   gui::run_app(given);
   return 0;
 }

@@ -96,6 +96,7 @@ void declare(Flags& flags, ChatFlags& given) {
   flags["--stats-json"].description(
       "write the figures of the newest reply as JSON, rewritten after each");
   add_sampling_flags(flags, given.sampling);
+  given.speculation.remember = true;  // unless a flag says otherwise
   add_speculation_flags(flags, given.speculation);
   add_model_flags(flags, given.model);
 }
@@ -105,9 +106,7 @@ int run(ChatFlags& given) {
   const SamplingParams sampling = given.sampling.resolve();
 
   catch_interrupts();
-  SpeculationOptions& drafting = given.speculation;
-  drafting.remember = drafting.remember.value_or(true);
-  SpeculativeModel opened(given.model, drafting, terminal_watcher());
+  SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
   const ChatTemplate& chat_template = model.chat_template();

@@ -131,6 +131,7 @@ bool wait_for_interrupt(const server::HttpServer& http) {
 void declare(Flags& flags, ServeFlags& given) {
   add_server_flags(flags, given);
   add_sampling_flags(flags, given.sampling);
+  given.speculation.remember = true;  // unless a flag says otherwise
   add_speculation_flags(flags, given.speculation);
   add_model_flags(flags, given.model);
 }
@@ -145,9 +146,7 @@ int run(ServeFlags& given) {
   }
 
   catch_termination();
-  SpeculationOptions& drafting = given.speculation;
-  drafting.remember = drafting.remember.value_or(true);
-  SpeculativeModel opened(given.model, drafting, terminal_watcher());
+  SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
   std::unique_ptr<ServeModel> served;
