@@ -58,6 +58,10 @@ constexpr const char* kTeaching =
     "  specbound train-heads -m model.gguf --data chat.jsonl --kinds full --layers 1-10 \\\n"
     "    -o paper.heads.gguf";
 
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 std::string size_text(size_t bytes) {
   const double mega = 1e-6 * static_cast<double>(bytes);
   return mega >= 1000 ? format("%.1f GB", 1e-3 * mega) : format("%.1f MB", mega);
@@ -195,7 +199,7 @@ class Training {
     }
   }
 
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double seconds() const { return since(start_); }
 
   void read_data() {
     {
@@ -285,7 +289,7 @@ class Training {
     options.progress = [&](int64_t tokens) {
       if (before < 0) before = tokens;
       done = tokens;
-      const double s = std::chrono::duration<double>(Clock::now() - start).count();
+      const double s = since(start);
       bar.update(static_cast<size_t>(tokens), static_cast<size_t>(options.tokens),
                  format("%.0f tok/s", static_cast<double>(tokens - before) / s));
     };
@@ -295,7 +299,7 @@ class Training {
     for (const TrainingText& text : texts_) all += learnt_tokens(text);
     std::fprintf(stderr, "replies: the model wrote %s, %s tokens, in %s\n",
                  grouped(std::ssize(texts_)).c_str(), grouped(all).c_str(),
-                 time_text(std::chrono::duration<double>(Clock::now() - start).count()).c_str());
+                 time_text(since(start)).c_str());
     if (all < flags_.self_generate) {
       std::fprintf(stderr,
                    "replies: --self-generate %lld asked for more: the data has no further "
@@ -334,8 +338,7 @@ class Training {
     }
     std::fprintf(stderr, "features: %s tokens at %zu layers, %s on disk, in %s\n",
                  grouped(features.n_rows()).c_str(), features.layers().size(),
-                 size_text(features.bytes()).c_str(),
-                 time_text(std::chrono::duration<double>(Clock::now() - start).count()).c_str());
+                 size_text(features.bytes()).c_str(), time_text(since(start)).c_str());
   }
 
   TrainedHeads train(const FeatureStore& features, const TrainingFolder& folder) {
