@@ -14,6 +14,7 @@
 #include "convert/hf_config.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
+#include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "terminal/new_file_job.h"
 #include "terminal/terminal_text.h"
@@ -144,7 +145,7 @@ int run(ConvertFlags& given) {
   }
   const size_t bytes = std::filesystem::file_size(options.output);
   if (given.json) {
-    print_summary_json(summary_json(options, done, bytes, seconds));
+    std::printf("%s\n", dump(summary_json(options, done, bytes, seconds), 2).c_str());
   } else {
     print_summary(options, done, bytes);
   }

@@ -14,7 +14,7 @@
 #include "engine/cuda/cublas.h"
 #include "engine/cuda/memory_plan.h"
 #include "error.h"
-#include "json/or_null.h"
+#include "json/json_writer.h"
 #include "model/config.h"
 #include "model/gguf.h"
 #include "model/weights.h"
@@ -266,7 +266,7 @@ void print_json(const Findings& f) {
       {"bundled_model", or_null(f.bundled_model)},
       {"settings_file", or_null(f.settings)},
   };
-  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  std::printf("%s\n", dump(json, 2).c_str());
 }
 
 struct DoctorFlags {

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "error.h"
+#include "json/json_writer.h"
 #include "model/config.h"
 #include "model/conversion.h"
 #include "model/gguf.h"
@@ -422,7 +423,7 @@ int run(InfoFlags& given) {
     report["exit_heads"] = model_heads_json(gguf);
   }
   if (given.json) {
-    std::printf("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    std::printf("%s\n", dump(report, 2).c_str());
     return 0;
   }
   std::printf("file        %s\n", terminal_text(path).c_str());

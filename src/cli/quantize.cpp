@@ -11,6 +11,7 @@
 #include "convert/requantize.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
+#include "json/json_writer.h"
 #include "model/gguf.h"
 #include "runtime/file_output.h"
 #include "terminal/new_file_job.h"
@@ -141,7 +142,7 @@ int run(QuantizeFlags& given) {
 
   const size_t bytes = std::filesystem::file_size(given.out);
   if (given.json) {
-    print_summary_json(summary_json(given, gguf, bytes, plan, done, seconds));
+    std::printf("%s\n", dump(summary_json(given, gguf, bytes, plan, done, seconds), 2).c_str());
   } else {
     print_summary(given.out, gguf, bytes, plan, done);
   }

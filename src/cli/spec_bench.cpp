@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "error.h"
+#include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "runtime/text_input.h"
 #include "terminal/interrupt.h"
@@ -130,9 +131,7 @@ int run_spec_bench(SpecBenchFlags& given) {
   bench.run();
   write_stdout(bench.report());
   if (!options.json.empty()) {
-    using Json = nlohmann::ordered_json;
-    write_file(options.json,
-               bench.json().dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_file(options.json, dump(bench.json(), 1) + "\n");
   }
   return bench.n_differing() == 0 ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "json/json_reader.h"
+#include "json/json_writer.h"
 #include "runtime/regular_file.h"
 #include "runtime/text_input.h"
 #include "text/utf8.h"
@@ -78,8 +79,7 @@ std::string saved_conversation_json(const SavedConversation& conversation) {
                                          {"system", conversation.system},
                                          {"changed", conversation.changed},
                                          {"messages", std::move(messages)}};
-  std::string text =
-      object.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  std::string text = dump(object, 1) + "\n";
   check_size(text.size(), name);
   return text;
 }

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "error.h"
-#include "json/or_null.h"
+#include "json/json_writer.h"
 
 namespace specbound {
 
@@ -190,7 +190,7 @@ std::string stats_json(const ReplyStats& stats) {
       {"phase_seconds", phase_seconds(g.counters)},
   };
   // A path need not be UTF-8.
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return dump(json, 2) + "\n";
 }
 
 }  // namespace specbound

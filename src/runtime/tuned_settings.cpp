@@ -7,6 +7,7 @@
 
 #include "engine/backend.h"
 #include "error.h"
+#include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "runtime/machine.h"
 #include "runtime/user_path.h"
@@ -177,7 +178,7 @@ std::string write_cached(const char* what, const std::string& model_fingerprint,
                {"cpu", cpu_model()},
                {"device", device}};
   json.update(more);
-  write_file(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file(path, dump(json, 1) + "\n");
   return path;
 }
 

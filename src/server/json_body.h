@@ -43,10 +43,4 @@ class Fields final : public JsonObject {
                          const std::string& found) const override;
 };
 
-// As one line. Bytes that are no UTF-8 become U+FFFD.
-template <class AnyJson>
-std::string dump(const AnyJson& json) {
-  return json.dump(-1, ' ', false, AnyJson::error_handler_t::replace);
-}
-
 }  // namespace specbound::server

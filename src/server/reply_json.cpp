@@ -3,8 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
-#include "json/or_null.h"
-#include "server/json_body.h"
+#include "json/json_writer.h"
 #include "text/utf8.h"
 
 namespace specbound::server {

@@ -1,8 +1,5 @@
 #include "terminal/new_file_job.h"
 
-#include <cstdio>
-#include <nlohmann/json.hpp>
-
 #include "runtime/load_watcher.h"
 #include "terminal/interrupt.h"
 
@@ -21,11 +18,6 @@ std::function<void(size_t done, size_t total)> NewFileJob::progress() {
 
 double NewFileJob::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
-
-void print_summary_json(const nlohmann::ordered_json& summary) {
-  using Json = nlohmann::ordered_json;
-  std::printf("%s\n", summary.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
 }  // namespace specbound

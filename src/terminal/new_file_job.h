@@ -1,11 +1,10 @@
-// What the commands that write one new model file have in common: progress that Ctrl-C ends, how
-// long it took, and the summary for programs.
+// What the commands that write one new model file have in common: progress that Ctrl-C ends, and
+// how long it took.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 
 #include "terminal/progress.h"
 
@@ -24,8 +23,5 @@ class NewFileJob {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Progress bar_;
 };
-
-// To stdout, indented, with a line end. Bytes that are no UTF-8 are replaced.
-void print_summary_json(const nlohmann::ordered_json& summary);
 
 }  // namespace specbound

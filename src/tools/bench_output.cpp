@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "terminal/standard_output.h"
 #include "terminal/terminal_text.h"
@@ -11,11 +12,6 @@ namespace specbound {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// A path or a name need not be UTF-8.
-std::string dumped(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
 
 std::string cell_text(const std::string& text) {
   std::string cell;
@@ -51,7 +47,7 @@ void flatten(const Json& json, const std::string& name,
 
 std::string field_text(const Json& value) {
   if (value.is_null()) return "";
-  return value.is_string() ? value.get<std::string>() : dumped(value, -1);
+  return value.is_string() ? value.get<std::string>() : dump(value);
 }
 
 }  // namespace
@@ -124,7 +120,7 @@ std::string csv_text(const std::vector<Json>& records) {
 
 std::string json_lines(const std::vector<Json>& records) {
   std::string text;
-  for (const Json& record : records) text += dumped(record, -1) + '\n';
+  for (const Json& record : records) text += dump(record) + '\n';
   return text;
 }
 
@@ -140,7 +136,7 @@ BenchOutput::BenchOutput(BenchFormat format, std::string file, std::vector<std::
 void BenchOutput::write(const Json& found, const std::vector<Json>& records) const {
   Json document = {{"specbound", SPECBOUND_VERSION}, {"command", command_}};
   document.update(found);
-  const std::string whole = dumped(document, 2) + '\n';
+  const std::string whole = dump(document, 2) + '\n';
   if (!file_.empty()) write_file(file_, whole);
   if (format_ == BenchFormat::kJson) write_stdout(whole);
   if (format_ == BenchFormat::kCsv) write_stdout(csv_text(records));

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
-#include "json/or_null.h"
+#include "json/json_writer.h"
 #include "runtime/number_text.h"
 #include "terminal/terminal_text.h"
 #include "tools/lens.h"
@@ -84,7 +84,7 @@ std::string lens_json(const LensView& view) {
     }
     json["tokens"].push_back(std::move(token));
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump(json) + "\n";
 }
 
 }  // namespace specbound

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "error.h"
-#include "json/or_null.h"
+#include "json/json_writer.h"
 #include "tools/cost_report.h"
 
 namespace specbound {

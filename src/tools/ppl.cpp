@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
-#include "json/or_null.h"
+#include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "runtime/load_watcher.h"
 #include "runtime/loaded_model.h"
@@ -187,7 +187,7 @@ std::string report_json(LoadedModel& model, const PplFile& file, const PplTexts&
       {"differing", figures.paths.size() == 2 ? Json(figures.differing) : Json(nullptr)},
       {"largest_difference", figures.paths.size() == 2 ? Json(figures.apart) : Json(nullptr)},
       {texts.windows ? "windows" : "texts", std::move(runs)}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump(json, 1) + "\n";
 }
 
 PplTextOptions text_options(const PplOptions& asked, const LoadedModel& model) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "error.h"
+#include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "runtime/text_input.h"
 
@@ -176,7 +177,7 @@ std::string answer_line(const SpecBenchAnswer& answer, const SpecBenchSource& so
                      {"tstamp", answer.tstamp},
                      {"question_hash", hex(answer.question_hash)},
                      {"settings", source.settings}};
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump(line) + "\n";
 }
 
 SpecBenchAnswer parse_answer(std::string_view line, const SpecBenchSource& source,

@@ -8,6 +8,7 @@
 #include "decode/side_by_side.h"
 #include "engine/pages.h"
 #include "error.h"
+#include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "runtime/loaded_model.h"
 #include "runtime/number_text.h"
@@ -416,8 +417,7 @@ bool verify(const VerifyOptions& options, std::vector<std::string> texts) {
   }
   if (!options.json.empty()) {
     // A prompt need not be UTF-8.
-    write_file(options.json,
-               verification.json().dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_file(options.json, dump(verification.json(), 1) + "\n");
   }
   return verification.read() && verification.identical();
 }

@@ -1,4 +1,4 @@
-// What is not known, as JSON has it: null. NaN and infinity become null when they are written.
+// JSON as it is written here. NaN and infinity become null.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,6 +7,13 @@
 
 namespace specbound {
 
+// Indented by so many blanks; -1: on one line. Bytes that are no UTF-8 become U+FFFD.
+template <class Json>
+std::string dump(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+// What is not known is null.
 template <class T>
 nlohmann::ordered_json or_null(const std::optional<T>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
