@@ -13,10 +13,8 @@
 #include <string_view>
 
 #include "error.h"
-#include "gui/model/text_layout.h"
 #include "runtime/file_output.h"
 #include "runtime/number_text.h"
-#include "runtime/saved_conversation.h"
 #include "runtime/user_path.h"
 
 namespace specbound::gui {
@@ -35,10 +33,7 @@ Conversation from_saved(SavedConversation saved) {
   conversation.system = std::move(saved.system);
   conversation.changed = saved.changed;
   for (SavedMessage& message : saved.messages) {
-    conversation.messages.push_back({.role = message.role,
-                                     .text = std::move(message.text),
-                                     .figures = std::move(message.figures),
-                                     .number = message.number});
+    conversation.messages.push_back({std::move(message)});
   }
   return conversation;
 }
@@ -161,11 +156,11 @@ std::string default_conversations_folder() {
 }
 
 std::string conversation_json(const Conversation& conversation) {
-  SavedConversation saved = {conversation.title, conversation.system, conversation.changed, {}};
-  for (const Message& message : conversation.messages) {
-    saved.messages.push_back({message.role, message.text, message.figures, message.number});
-  }
-  return saved_conversation_json(saved);
+  const std::vector<Message>& messages = conversation.messages;
+  return saved_conversation_json({conversation.title,
+                                  conversation.system,
+                                  conversation.changed,
+                                  {messages.begin(), messages.end()}});
 }
 
 Conversation parse_conversation(std::string_view text, const std::string& name) {

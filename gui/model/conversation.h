@@ -12,19 +12,15 @@
 #include <vector>
 
 #include "gui/model/text_layout.h"
-#include "text/chat_template.h"
+#include "runtime/saved_conversation.h"
 
 namespace specbound::gui {
 
 // Another number each time, above 0.
 uint64_t fresh_key();
 
-struct Message {
-  ChatMessage::Role role = ChatMessage::Role::kUser;
-  std::string text = {};     // the bytes as generated; drawing replaces what is no UTF-8
-  std::string figures = {};  // of a reply: its one-line statistics; stored
-  uint32_t number = 0;       // of a reply: how often its message had been answered before; stored
-
+// Text is the bytes as generated; drawing replaces what is no UTF-8.
+struct Message : SavedMessage {
   // Of a reply of this process only:
   uint64_t reply = 0;                   // its id; 0: it came from a file
   std::vector<size_t> token_ends = {};  // [i]: bytes of text up to the end of token i

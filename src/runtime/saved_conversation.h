@@ -17,9 +17,9 @@ namespace specbound {
 
 struct SavedMessage {
   ChatMessage::Role role = ChatMessage::Role::kUser;
-  std::string text;     // any bytes
-  std::string figures;  // of a reply: its one-line statistics
-  uint32_t number = 0;  // of a reply: how often its message had been answered before
+  std::string text = {};     // any bytes
+  std::string figures = {};  // of a reply: its one-line statistics
+  uint32_t number = 0;       // of a reply: how often its message had been answered before
 };
 
 struct SavedConversation {

@@ -35,13 +35,13 @@ Conversation example(const std::string& id, int64_t changed = 7) {
   c.title = "Tides";
   c.system = "Be brief.\n";
   c.changed = changed;
-  c.messages.push_back({.role = Role::kUser, .text = "Why? \"\\ \u00fc \U0001f30a\n"});
-  c.messages.push_back({.role = Role::kAssistant,
-                        .text = std::string("The moon.\0", 10),
-                        .figures = "3 tokens",
-                        .number = 2,
-                        .reply = 9,
-                        .token_ends = {3, 10}});
+  c.messages.push_back({{.role = Role::kUser, .text = "Why? \"\\ \u00fc \U0001f30a\n"}});
+  c.messages.push_back({{.role = Role::kAssistant,
+                         .text = std::string("The moon.\0", 10),
+                         .figures = "3 tokens",
+                         .number = 2},
+                        9,
+                        {3, 10}});
   return c;
 }
 

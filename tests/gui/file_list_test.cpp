@@ -124,9 +124,9 @@ TEST_CASE("export: Markdown, text and JSON") {
   Conversation c;
   c.title = "How do tides work?";
   c.system = "Be brief.\nBe kind.";
-  c.messages.push_back({.role = ChatMessage::Role::kUser, .text = "Why?"});
+  c.messages.push_back({{.role = ChatMessage::Role::kUser, .text = "Why?"}});
   c.messages.push_back(
-      {.role = ChatMessage::Role::kAssistant, .text = "Moon \xff", .figures = "2 tokens"});
+      {{.role = ChatMessage::Role::kAssistant, .text = "Moon \xff", .figures = "2 tokens"}});
   CHECK(export_text(c, ExportFormat::kMarkdown) ==
         "# How do tides work?\n\n**System prompt**\n\n> Be brief.\n> Be kind.\n\n**You**\n\nWhy?\n"
         "\n**Assistant**\n\nMoon \ufffd\n\n*2 tokens*\n");
