@@ -135,11 +135,6 @@ std::string shown_path(const std::string& path) {
   return terminal_text(inside ? "~" + path.substr(folder.size()) : path);
 }
 
-// "~/x" in the home folder; anything else, and without a home that too, as it is.
-std::string expand_home(const std::string& path) {
-  return path.starts_with("~/") && !home_folder().empty() ? home_folder() + path.substr(1) : path;
-}
-
 SettingsFile read_settings_file(const std::string& path) {
   check_regular(path, kMaxBytes);
   return parse_settings(read_bytes(path), path);
@@ -338,7 +333,7 @@ Given find(Flag& flag, const std::string& command, const SettingsFile& file) {
       given.level = level;
       const bool is_path = declared.takes() == FlagDefinition::Takes::kFile ||
                            declared.takes() == FlagDefinition::Takes::kDirectory;
-      given.values.push_back({is_path ? expand_home(setting.value) : setting.value,
+      given.values.push_back({is_path ? home_expanded(setting.value) : setting.value,
                               file.place(setting.line) + ": " + setting.name});
     }
   }

@@ -13,6 +13,7 @@
 #include "runtime/load_watcher.h"
 #include "runtime/number_text.h"
 #include "runtime/saved_conversation.h"
+#include "runtime/user_path.h"
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/terminal_text.h"

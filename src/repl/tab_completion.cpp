@@ -1,10 +1,10 @@
 #include "repl/tab_completion.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "repl/commands.h"
+#include "runtime/user_path.h"
 
 namespace specbound {
 
@@ -89,12 +89,6 @@ Completion complete(std::string_view head, const CompletionSource& source) {
   const size_t value = skip_blanks(rest, name_end);
   return of_words(at + value, rest.substr(value),
                   source.values(std::string(rest.substr(0, name_end))));
-}
-
-std::string home_expanded(std::string_view path) {
-  const char* home = std::getenv("HOME");
-  if (!home || !(path == "~" || path.starts_with("~/"))) return std::string(path);
-  return home + std::string(path.substr(1));
 }
 
 }  // namespace specbound

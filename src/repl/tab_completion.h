@@ -25,7 +25,4 @@ struct Completion {
 // `head`: the line up to the cursor.
 Completion complete(std::string_view head, const CompletionSource& source);
 
-// "~/x" with the home folder in place of "~".
-std::string home_expanded(std::string_view path);
-
 }  // namespace specbound

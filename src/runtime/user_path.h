@@ -16,6 +16,12 @@ inline std::string home_folder() {
   return home != nullptr && home[0] == '/' ? home : "";
 }
 
+// "~/x" in the home folder; anything else, and without a home that too, as it is.
+inline std::string home_expanded(std::string_view path) {
+  const bool inside = (path == "~" || path.starts_with("~/")) && !home_folder().empty();
+  return inside ? home_folder() + std::string(path.substr(1)) : std::string(path);
+}
+
 // "$VARIABLE/specbound/NAME"; without that variable, or with a relative path in it, which the
 // specification forbids, "~/FALLBACK/specbound/NAME". Empty without a home either.
 inline std::string user_path(const char* variable, const char* fallback, const std::string& name) {
