@@ -27,17 +27,6 @@ char small(char c) {
 
 namespace fs = std::filesystem;
 
-Conversation from_saved(SavedConversation saved) {
-  Conversation conversation;
-  conversation.title = std::move(saved.title);
-  conversation.system = std::move(saved.system);
-  conversation.changed = saved.changed;
-  for (SavedMessage& message : saved.messages) {
-    conversation.messages.push_back({std::move(message)});
-  }
-  return conversation;
-}
-
 // A temporary of write_file, "NAME.json.PID.tmp", whose process is no more.
 bool is_left_behind(const std::string& file) {
   constexpr std::string_view kEnd = ".tmp";
@@ -163,12 +152,16 @@ std::string conversation_json(const Conversation& conversation) {
                                   {messages.begin(), messages.end()}});
 }
 
-Conversation parse_conversation(std::string_view text, const std::string& name) {
-  return from_saved(parse_saved_conversation(text, name));
-}
-
 Conversation read_conversation(const std::string& path) {
-  return from_saved(read_saved_conversation(path));
+  SavedConversation saved = read_saved_conversation(path);
+  Conversation conversation;
+  conversation.title = std::move(saved.title);
+  conversation.system = std::move(saved.system);
+  conversation.changed = saved.changed;
+  for (SavedMessage& message : saved.messages) {
+    conversation.messages.push_back({std::move(message)});
+  }
+  return conversation;
 }
 
 std::string ConversationStore::path_of(const std::string& id) const {

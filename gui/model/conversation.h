@@ -58,8 +58,6 @@ std::string default_conversations_folder();
 
 // As stored. Bytes that are no UTF-8 become U+FFFD.
 std::string conversation_json(const Conversation& conversation);
-// Throws Error(kFormat | kLimit) saying what was expected and found; `name` stands for the file.
-Conversation parse_conversation(std::string_view json, const std::string& name);
 
 // Of a file of at most 16 MiB; without an id. Throws what parsing throws, and Error(kFile) for what
 // cannot be read or is no regular file.

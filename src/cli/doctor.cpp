@@ -83,10 +83,6 @@ double gigabytes(uint64_t bytes) {
   return 1e-9 * static_cast<double>(bytes);
 }
 
-std::string cuda_text(int version) {
-  return format("CUDA %d.%d", version / 1000, version % 1000 / 10);
-}
-
 void add_lines(const GpuFinding& gpu, std::vector<std::string>& lines) {
   const DeviceInfo& info = gpu.info;
   lines.push_back(format("cuda:%d %s, compute capability %d.%d, %d multiprocessors", info.index,
@@ -127,11 +123,11 @@ std::vector<std::string> gpu_lines(const GpuFindings& findings) {
   std::vector<std::string> lines;
   for (const GpuFinding& gpu : findings.gpus) add_lines(gpu, lines);
   const GpuSurvey& survey = findings.survey;
-  lines.push_back(
-      format("driver %s (%s), %s", survey.driver.empty() ? "unknown" : survey.driver.c_str(),
-             cuda_text(survey.driver_cuda).c_str(),
-             findings.cublas.empty() ? "no cuBLAS: train-heads runs on the CPU, no --prefill cublas"
-                                     : findings.cublas.c_str()));
+  lines.push_back(format(
+      "driver %s (CUDA %d.%d), %s", survey.driver.empty() ? "unknown" : survey.driver.c_str(),
+      survey.driver_cuda / 1000, survey.driver_cuda % 1000 / 10,
+      findings.cublas.empty() ? "no cuBLAS: train-heads runs on the CPU, no --prefill cublas"
+                              : findings.cublas.c_str()));
   return lines;
 }
 

@@ -15,10 +15,6 @@ namespace specbound {
 
 namespace {
 
-bool takes_value(const Flag& flag) {
-  return !flag.declared().type.empty();
-}
-
 // "-ngl8" and "-ngl=8" as "--gpu-layers=8", where there is such a flag. Files are not joined to
 // their flag: "-mdraft.gguf" is "-m draft.gguf".
 std::string with_long_name(const Flags& flags, const std::string& argument) {
@@ -53,7 +49,7 @@ std::vector<std::string> normalized_arguments(const Flags& flags, int argc, char
     }
     out.push_back(arg);
     const Flag* flag = flags.find(arg);
-    if (flag && takes_value(*flag) && i + 1 < argc) out.push_back(argv[++i]);
+    if (flag && !flag->declared().type.empty() && i + 1 < argc) out.push_back(argv[++i]);
   }
   return out;
 }

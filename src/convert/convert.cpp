@@ -46,6 +46,9 @@ class Planner {
   Planner(const HfConfig& config, const Checkpoint& checkpoint, DType type)
       : config_(config), checkpoint_(checkpoint), type_(type) {}
 
+  // Throws Error(kFormat) for missing or mis-shaped tensors (expected and found),
+  // Error(kUnsupported) for elements that are not F32, F16 or BF16 and for tensors that the
+  // architecture does not know.
   std::vector<PlannedTensor> plan() {
     matrix("model.embed_tokens.weight", "token_embd.weight", config_.vocab_size, config_.dim);
     for (uint64_t l = 0; l < config_.n_layers; ++l) layer(l);
@@ -168,13 +171,6 @@ class Planner {
   std::vector<PlannedTensor> planned_;
   std::unordered_set<const SafeTensor*> taken_;
 };
-
-// Throws Error(kFormat) for missing or mis-shaped tensors (expected and found), Error(kUnsupported)
-// for elements that are not F32, F16 or BF16 and for tensors that the architecture does not know.
-std::vector<PlannedTensor> plan_tensors(const HfConfig& config, const Checkpoint& checkpoint,
-                                        DType type) {
-  return Planner(config, checkpoint, type).plan();
-}
 
 // Elements [begin, begin + count) of the planned tensor, in the order of the GGUF file.
 void load_elements(const PlannedTensor& tensor, uint64_t begin, uint64_t count, float* out) {
@@ -299,7 +295,7 @@ Converted convert_model(const ConvertOptions& options) {
   const HfFiles files = HfFiles::read(options.directory);
   const HfConfig config = read_hf_config(files.config, files.path("config.json"));
   const Checkpoint checkpoint = Checkpoint::open(options.directory);
-  Writing writing(options, plan_tensors(config, checkpoint, options.type));
+  Writing writing(options, Planner(config, checkpoint, options.type).plan());
 
   Converted converted;
   converted.name = options.name.empty() ? model_name(options.directory) : options.name;

@@ -18,12 +18,9 @@ Spread rate(const Spread& seconds, double work) {
   return {of(seconds.median), of(seconds.max), of(seconds.min)};
 }
 
-Spread scaled(const Spread& spread, double factor) {
-  return {spread.median * factor, spread.min * factor, spread.max * factor};
-}
-
 Spread relative(const Spread& seconds, double to) {
-  return to > 0 ? scaled(seconds, 1 / to) : Spread{};
+  const double factor = to > 0 ? 1 / to : 0;
+  return {seconds.median * factor, seconds.min * factor, seconds.max * factor};
 }
 
 // The positions before a token, on average over a decoding run.
@@ -116,11 +113,6 @@ constexpr const char* kReplayLabel =
     "REPLAY, a prediction: real layers, checks and verification of a model of random weights; "
     "which drafts left where and were right is not this model's";
 
-// Seconds of a counted round in all, by phase.
-Json phases(const Counters& counters) {
-  return phases_json(measured_seconds(counters));
-}
-
 Json cell_json(const ReplayedCell& cell) {
   const Counters& c = cell.counters;
   const double cr = c.rounds > 0 ? static_cast<double>(c.decoded_tokens) / c.rounds : 0;
@@ -130,7 +122,7 @@ Json cell_json(const ReplayedCell& cell) {
           {"rounds", cell.rounds.rounds.size()},
           {"predicted_speedup", spread_json(cell.speedup)},
           {"round_seconds", spread_json(cell.round)},
-          {"phase_seconds", phases(c)}};
+          {"phase_seconds", phases_json(measured_seconds(c))}};
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ Conversation example(const std::string& id, int64_t changed = 7) {
 
 std::string error_of(const std::string& json) {
   try {
-    parse_conversation(json, "x.json");
+    parse_saved_conversation(json, "x.json");
   } catch (const Error& e) {
     return e.what();
   }
@@ -232,7 +232,7 @@ TEST_CASE("store: no prefix and no damage of a file crashes, and what parses is 
 TEST_CASE("store: replies cut inside a character are stored as UTF-8") {
   Conversation c = example("a");
   c.messages[1].text = "half \xe2\x82";
-  const Conversation back = parse_conversation(conversation_json(c), "x");
+  const SavedConversation back = parse_saved_conversation(conversation_json(c), "x");
   CHECK(back.messages[1].text == "half \ufffd");
 }
 

@@ -133,7 +133,7 @@ TEST_CASE("export: Markdown, text and JSON") {
   CHECK(export_text(c, ExportFormat::kText) ==
         "How do tides work?\n\nSystem prompt:\nBe brief.\nBe kind.\n\nYou:\nWhy?\n\nAssistant:\n"
         "Moon \ufffd\n");
-  const Conversation back = parse_conversation(export_text(c, ExportFormat::kJson), "x");
+  const SavedConversation back = parse_saved_conversation(export_text(c, ExportFormat::kJson), "x");
   CHECK(back.messages.size() == 2);
   CHECK(back.system == c.system);
 }
