@@ -113,9 +113,8 @@ std::string pre_tokenizer_name(const JsonObject& pre_tokenizer, bool ignore_merg
         [](const std::string& a, const PrePattern& b) { return !b.bytes && a == b.regex; });
     if (same && family->ignore_merges == ignore_merges) return name;
   }
-  std::string found;
-  for (const std::string& regex : wanted)
-    found += (found.empty() ? "'" : ", '") + printable(regex) + "'";
+  const std::string found =
+      joined(wanted, ", ", [](const std::string& regex) { return "'" + printable(regex) + "'"; });
   throw Error(ErrorCode::kUnsupported,
               format("tokenizer.json: pre_tokenizer: expected words cut as by a name that "
                      "tokenizer.ggml.pre can have, found %s%s; pre_name=NAME says which is meant",

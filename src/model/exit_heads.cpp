@@ -125,17 +125,16 @@ class Reader {
           free ? format("(%d, a multiple of 32)", n_in) : format("(%d, %d)", n_in, n_out);
       bad_tensor(name, "shape " + expected, shape_text(shape));
     }
-    std::string expected;
-    for (DType type : types) {
+    for (const DType type : types) {
       if (type == tensor.type) {
         const Matrix m = {type, static_cast<int>(rows), n_in, tensor.bytes.data()};
         const std::string place = first_not_finite(m);
         if (!place.empty()) bad_tensor(name, "finite values", "a value that is none in " + place);
         return m;
       }
-      expected += (expected.empty() ? "" : " or ") + std::string(dtype_info(type)->name);
     }
-    bad_tensor(name, expected, dtype_info(tensor.type)->name);
+    bad_tensor(name, joined(types, " or ", [](DType type) { return dtype_info(type)->name; }),
+               dtype_info(tensor.type)->name);
   }
 
   std::vector<int32_t> integers_of(const std::string& name, size_t most) {

@@ -46,11 +46,12 @@ void check_cpu(const DeviceOptions& options, bool all_layers) {
 int pick_gpu(const DeviceOptions& options, const GpuSurvey& survey) {
   SB_CHECK(!survey.gpus.empty());
   if (!options.gpu) return survey.gpus.front().index;
-  std::string there;
   for (const DeviceInfo& gpu : survey.gpus) {
     if (gpu.index == *options.gpu) return gpu.index;
-    there += (there.empty() ? "" : ", ") + format("cuda:%d (%s)", gpu.index, gpu.name.c_str());
   }
+  const std::string there = joined(survey.gpus, ", ", [](const DeviceInfo& gpu) {
+    return format("cuda:%d (%s)", gpu.index, gpu.name.c_str());
+  });
   throw Error(ErrorCode::kUsage, format("%s: there is no such GPU; there is %s",
                                         name_of(options).c_str(), there.c_str()));
 }

@@ -29,15 +29,14 @@ std::vector<std::string> bundled_model_candidates() {
 
 std::string find_model(const std::string& flag) {
   if (!flag.empty()) return flag;
-  std::string tried;
-  for (const std::string& candidate : bundled_model_candidates()) {
+  const std::vector<std::string> candidates = bundled_model_candidates();
+  for (const std::string& candidate : candidates) {
     std::error_code error;
     if (std::filesystem::exists(candidate, error)) return candidate;
-    tried += (tried.empty() ? "" : ", ") + candidate;
   }
-  throw Error(
-      ErrorCode::kFile,
-      "no model: give one with model=FILE.gguf; the bundled one was looked for as " + tried);
+  throw Error(ErrorCode::kFile,
+              "no model: give one with model=FILE.gguf; the bundled one was looked for as " +
+                  joined(candidates));
 }
 
 std::string sidecar_heads(const std::string& model_path) {
