@@ -18,6 +18,11 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
                                           const ShouldExit& should_exit) {
   const int head = heads_.find(kind_, layer);
   SB_CHECK(head >= 0);
+  if (kind_ == HeadKind::kChained) {
+    // Rows that it was not asked about have a state all the same.
+    for (; seen_ < round.newest(); ++seen_) round.backend().exit_check(head, seen_, temperature);
+    seen_ = round.newest() + 1;
+  }
   std::span<const int32_t> ids;
   if (kind_ != HeadKind::kFull) ids = heads_.shortlist();
   const bool by_margin = rule_ == ConfidenceRule::kMargin;
@@ -38,10 +43,16 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
   return token;
 }
 
+void TrainedHead::begin() {
+  has_state_ = false;
+  seen_ = 0;
+}
+
 void TrainedHead::on_commit(Backend& backend, int slot) {
   if (kind_ != HeadKind::kChained) return;
   backend.keep_state(slot);
   has_state_ = true;
+  seen_ = 0;
 }
 
 }  // namespace specbound

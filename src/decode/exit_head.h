@@ -67,7 +67,7 @@ class TrainedHead final : public ExitHead {
   // kMargin needs no temperature: it is calibrated at each layer.
   std::optional<int32_t> check(Round& round, int layer, float temperature,
                                const ShouldExit& should_exit) override;
-  void begin() override { has_state_ = false; }
+  void begin() override;
   void on_commit(Backend& backend, int slot) override;
   bool ready() const override { return kind_ != HeadKind::kChained || has_state_; }
 
@@ -79,6 +79,7 @@ class TrainedHead final : public ExitHead {
   HeadKind kind_;
   ConfidenceRule rule_;
   bool has_state_ = false;
+  int seen_ = 0;  // slots of the round that have left their state to the next one
 };
 
 }  // namespace specbound

@@ -1,12 +1,12 @@
 #include "decode/tree_speculator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace specbound {
 namespace {
 
-constexpr double kSure = 0.6;         // of the likeliest continuation: no head is asked
 constexpr double kLeastRight = 0.01;  // of a path that is followed at all
 constexpr double kRateKept = 0.98;    // of the running rate, from round to round
 constexpr double kFirstRounds = 8;    // that the plain rate counts for at first
@@ -18,74 +18,178 @@ constexpr double kMargin = 1.6;
 
 }  // namespace
 
-TreeSpeculator::TreeSpeculator(SpecBound* first, LookupMemory* memory, int w_max, bool measured)
-    : first_(first),
-      w_max_(w_max),
+TreeSpeculator::TreeSpeculator(Guesser* guesser, LookupMemory* memory, int w_max, bool measured)
+    : w_max_(w_max),
       measured_(measured),
       lookup_(memory),
       tokens_(kFirstRounds),
-      time_(kFirstRounds) {}
+      time_(kFirstRounds) {
+  set_guesser(guesser, !measured);
+}
+
+void TreeSpeculator::set_guesser(Guesser* guesser, bool own_rule) {
+  guesser_ = guesser;
+  own_rule_ = own_rule || !measured_;
+  std::vector<double> assumed;
+  for (int stage = 0; guesser && stage < guesser->stages(); ++stage) {
+    assumed.push_back(guesser->assumed_cost(stage));
+  }
+  asking_ = Asking(std::move(assumed));
+  control_.active = measured_;
+}
 
 void TreeSpeculator::forget() {
-  if (first_) first_->forget();
+  if (guesser_) guesser_->forget();
   lookup_.forget();
 }
 
 void TreeSpeculator::begin(std::span<const int32_t> text) {
-  if (first_) first_->begin(text);
+  if (guesser_) guesser_->begin(text);
   lookup_.begin(text);
+  replies_answers_ = 0;
 }
 
-// What may stand behind row `parent`, which is right with that chance.
-void TreeSpeculator::look_up(const Round& round, int parent, double parent_right) {
+// What may stand behind row `parent`.
+void TreeSpeculator::look_up(const Round& round, int parent) {
+  here_ = said_.size();
   lookup_.find(round.history(parent), round.sampler().params().temperature, round.place(parent),
                found_);
   for (const Lookup::Found& found : found_) {
-    seen_.push_back({parent, found.token, found.features});
-    const double right = parent_right * odds_.chance(found.features);
+    said_.push_back({parent, found.token, found.features, 0});
+  }
+}
+
+// All that was said of the newest row looked up becomes candidates; the row is right with chance
+// `path`.
+void TreeSpeculator::wait(int parent, double path) {
+  for (size_t i = here_; i < said_.size(); ++i) {
+    const double right = path * odds_.chance(said_[i].features);
     if (right < kLeastRight) continue;
-    candidates_.push_back({parent, found.token, right});
+    candidates_.push_back({parent, said_[i].token, right, said_[i].layer});
     std::ranges::push_heap(candidates_, {}, &Candidate::right);
+  }
+}
+
+double TreeSpeculator::likeliest() const {
+  double most = 0;
+  for (size_t i = here_; i < said_.size(); ++i) {
+    most = std::max(most, odds_.chance(said_[i].features));
+  }
+  return most;
+}
+
+// What the guesser says of the token behind row `parent`, in place of what it said before.
+void TreeSpeculator::hear(int parent, const Guesser::Guess& guess) {
+  const int bin = CandidateOdds::guess(guess.confidence);
+  bool known = false;
+  int longest = 0;
+  for (size_t i = here_; i < said_.size(); ++i) {
+    Said& said = said_[i];
+    const bool same = said.token == guess.token;
+    said.features.guess = same ? bin : CandidateOdds::kNothing;
+    said.features.against = same ? CandidateOdds::kNothing : bin;
+    if (same) said.layer = guess.layer;
+    known = known || same;
+  }
+  for (const Lookup::Found& found : found_) longest = std::max(longest, found.length);
+  if (known) return;
+  said_.push_back({parent, guess.token,
+                   {.rival = CandidateOdds::rival(longest), .guess = bin}, guess.layer});
+}
+
+// Asks about the newest row, which is right with chance `path`, as far as that pays. False when
+// aborted.
+bool TreeSpeculator::ask(Round& round, double path) {
+  using Clock = std::chrono::steady_clock;
+  if (!guesser_->ready(round)) return true;
+  for (int stage = 0; stage < asking_.stages(); ++stage) {
+    const double best = likeliest();
+    if (path * asking_.gain(stage, best) <= kMargin * rate() * asking_.cost(stage)) {
+      ++control_.declined;
+      return true;
+    }
+    const Clock::time_point begin = Clock::now();
+    const std::optional<Guesser::Guess> guess = guesser_->guess(round, stage);
+    if (!guess) return false;
+    const std::chrono::duration<double> seconds = Clock::now() - begin;
+    ++control_.asked;
+    hear(round.newest(), *guess);
+    asking_.learn(stage, best, likeliest() - best);
+    if (replies_answers_++ > 0) asking_.took(stage, seconds.count() / costs_.pass(1, round.pos()));
+  }
+  return true;
+}
+
+// The path that the guesser is asked about, as long as it grows. False when aborted.
+bool TreeSpeculator::follow(Round& round) {
+  for (double path = 1;;) {
+    const int row = round.newest();
+    look_up(round, row);
+    if (!round.full() && !ask(round, path)) return false;
+    const auto begin = said_.begin() + static_cast<std::ptrdiff_t>(here_);
+    const auto best = std::max_element(begin, said_.end(), [&](const Said& a, const Said& b) {
+      return odds_.chance(a.features) < odds_.chance(b.features);
+    });
+    if (best == said_.end() || round.full()) return true;
+    const double right = path * odds_.chance(best->features);
+    const Candidate next{row, best->token, right, best->layer};
+    wait(row, path);
+    if (right < kLeastRight || round.would_end(next.parent, next.token) || !take(round, next)) {
+      return true;
+    }
+    path = right;
   }
 }
 
 DraftEnd TreeSpeculator::draft(Round& round) {
   candidates_.clear();
-  seen_.clear();
-  look_up(round, 0, 1);
+  said_.clear();
+  worth_ = most_ = 0;
+  kept_ = round.newest();
+  ++control_.rounds;
   DraftEnd end = DraftEnd::kPlain;
-  if (first_ && (candidates_.empty() || candidates_.front().right < kSure)) {
-    end = first_->draft(round);
+  if (guesser_ && own_rule_) {
+    end = guesser_->draft(round);
     if (end == DraftEnd::kAborted) return end;
-    const int drafts = round.rows() - 1;
-    const double survival = first_->policy() ? first_->policy()->survival() : 1;
-    for (int slot = 1; slot <= drafts; ++slot) {
-      // Survival is of the whole chain; each draft is taken to have an equal share.
-      look_up(round, slot, std::pow(survival, static_cast<double>(slot) / drafts));
+    for (int slot = 0; slot < round.rows(); ++slot) {
+      look_up(round, slot);
+      wait(slot, 1);
     }
+  } else if (guesser_) {
+    if (!follow(round)) return DraftEnd::kAborted;
+  } else {
+    look_up(round, 0);
+    wait(0, 1);
   }
-  const int own = round.rows();
-  // Costs rise in steps, so that the second row may cost as much as the next six: rows go on where
-  // enough of them would pay together, and the last ones go where too few came.
-  int kept = round.newest();
-  double worth = 0, most = 0;  // of all that is looked up, and of that up to `kept`, less its cost
+  if (own_rule_) kept_ = round.newest();
   while (!round.full() && !candidates_.empty()) {
     std::ranges::pop_heap(candidates_, {}, &Candidate::right);
     const Candidate best = candidates_.back();
     candidates_.pop_back();
-    if (worth + most_worth(round, best.right) <= most) break;
-    if (round.child(best.parent, best.token) >= 0) continue;  // a head says so too
+    if (round.child(best.parent, best.token) >= 0) continue;
     if (round.would_end(best.parent, best.token)) continue;
-    worth += best.right - cost(round, 1);
-    round.append_to(best.parent, best.token, 0);
-    if (worth > most) {
-      most = worth;
-      kept = round.newest();
-    }
-    look_up(round, round.newest(), best.right);
+    if (!take(round, best)) break;
+    look_up(round, round.newest());
+    wait(round.newest(), best.right);
   }
-  round.drop_behind(kept);
-  return round.rows() > own ? DraftEnd::kWidth : end;
+  // Rows that layers have run on stay.
+  const int run = round.backend().kv_len(1) - round.pos() - 1;
+  round.drop_behind(std::max(kept_, run));
+  return round.rows() > 1 ? DraftEnd::kWidth : end;
+}
+
+// Costs rise in steps, so that the second row may cost as much as the next six: rows go on where
+// enough of them would pay together, and the last ones go where too few came. False: it does not
+// pay.
+bool TreeSpeculator::take(Round& round, const Candidate& best) {
+  if (worth_ + most_worth(round, best.right) <= most_) return false;
+  worth_ += best.right - cost(round, 1);
+  round.append_to(best.parent, best.token, best.drafted_at);
+  if (worth_ > most_) {
+    most_ = worth_;
+    kept_ = round.newest();
+  }
+  return true;
 }
 
 // Of one row or more, none likelier than `right`, less their cost.
@@ -111,26 +215,29 @@ double TreeSpeculator::rate() const {
   return std::max(tokens_ / time_, 1.0);
 }
 
-// What drafting with exit heads took, the layers before them too, though the pass that verifies
-// does not run these again. Without heads no clock moves what rounds are planned by.
-double TreeSpeculator::heads_seconds(const RoundEvent& round) const {
-  return first_ && measured_ ? round.seconds({Phase::kDraft, Phase::kCheck}) : 0;
+// What drafting with a guesser took, the layers before exit heads too, though the pass that verifies
+// does not run these again. Without one no clock moves what rounds are planned by.
+double TreeSpeculator::guesser_seconds(const RoundEvent& round) const {
+  return guesser_ && measured_ ? round.seconds({Phase::kDraft, Phase::kCheck}) : 0;
 }
 
 void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
-  if (first_) first_->accept(backend, round);
+  if (guesser_) guesser_->accept(backend, round);
   const int rows = static_cast<int>(round.rows.size());
   for (const TokenEvent& token : round.tokens) {
     lookup_.push(token.token);
-    for (const Seen& seen : seen_) {
-      if (seen.parent == token.slot) odds_.learn(seen.features, seen.token == token.token);
+    for (const Said& said : said_) {
+      if (said.parent == token.slot) odds_.learn(said.features, said.token == token.token);
     }
   }
-  seen_.clear();  // a plain round looks up nothing
+  said_.clear();  // a plain round looks up nothing
   tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
   time_ = kRateKept * time_ +
-          (costs_.pass(rows, round.pos) + heads_seconds(round)) / costs_.pass(1, round.pos);
-  if (++rounds_ % kFadeEvery == 0) odds_.fade();
+          (costs_.pass(rows, round.pos) + guesser_seconds(round)) / costs_.pass(1, round.pos);
+  control_.rate = rate();
+  if (++rounds_ % kFadeEvery != 0) return;
+  odds_.fade();
+  asking_.fade();
 }
 
 }  // namespace specbound

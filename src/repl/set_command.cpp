@@ -119,7 +119,7 @@ std::string SetCommand::value_of(const std::string& name) const {
     const Speculator* speculator = speculation_.speculator();
     if (name == "tau" && draft_verify) return number(draft_verify->params().tau);
     if (name == "tau" && draft_model) return number(draft_model->tau());
-    if (name == "w-max" && speculator) return std::to_string(speculator->drafter().width());
+    if (name == "w-max" && speculator) return std::to_string(speculator->width());
     return "(not used: no exit heads draft)";
   }
   const SpecBoundParams params = speculation_.params();

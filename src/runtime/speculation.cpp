@@ -88,7 +88,6 @@ void Speculation::make_drafter(const LoadedModel* model) {
   }
   other_ = kind->make({options_, n_layers_, given_width(), model});
   if (given_width() == 1) cannot_ = "w_max=1 leaves no row to draft";
-  take_switch();
 }
 
 // Rows that were asked for bound the tree, else costs do.
@@ -104,12 +103,8 @@ void Speculation::take_tree() {
   const int width = tree_width();
   if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
   tree_.emplace(specbound_ ? &*specbound_ : nullptr, &memory_, width, controls());
+  if (specbound_) tree_->set_guesser(&*specbound_, thresholds_given());
   if (row_costs_) tree_->set_costs(*row_costs_);
-  if (specbound_) take_switch();  // what heads cost is not measured beforehand
-}
-
-void Speculation::take_switch() {
-  if (cannot_.empty() && chosen() && controls()) switch_.emplace(*chosen());
 }
 
 // Rows of a round, for drafters that know no presets.
@@ -124,11 +119,10 @@ bool Speculation::controls() const {
                                       options_.acceptance != Acceptance::kRejection);
 }
 
-// Thresholds that were asked for stay.
-bool Speculation::controls_exits() const {
+// Heads then draft by these.
+bool Speculation::thresholds_given() const {
   const SpecBoundOptions& given = options_.specbound;
-  return controls() && !options_.fixed_exits() && !setting_->thresholds_by_hand && !given.tau &&
-         !given.alpha && !given.no_anneal && !options_.table_tau;
+  return setting_->thresholds_by_hand || given.tau || given.alpha || given.no_anneal;
 }
 
 void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
@@ -171,7 +165,6 @@ std::unique_ptr<ExitHead> Speculation::make_head(const ExitSetting& setting) con
 
 // Leaves cannot_ where the setting never drafts.
 void Speculation::take(ExitSetting setting) {
-  switch_.reset();
   if (tree_) tree_->forget();  // what it saw of replies stays in the memory
   tree_.reset();
   specbound_.reset();
@@ -189,32 +182,7 @@ void Speculation::take(ExitSetting setting) {
   head_ = make_head(*setting_);
   const char* name = find_drafter(options_.fixed_exits() ? options_.speculator : "specbound")->name;
   specbound_.emplace(*head_, setting_->params, n_layers_, name);
-  take_control();
-  if (options_.looks_up()) return take_tree();
-  take_switch();
-}
-
-// Within the bounds that were asked for: those of presets and files are where it begins.
-void Speculation::take_control() {
-  controller_.reset();
-  if (!controls_exits()) return;
-  SpecBoundParams params = setting_->params;
-  ControllerSettings settings;
-  settings.n_layers = n_layers_;
-  settings.check_layers = specbound_->check_layers();
-  settings.first_width = params.width_bound ? params.w_max : kMaxRows;
-  const bool asked = options_.specbound.w_max || setting_->width_by_hand;
-  settings.width = asked && params.width_bound ? params.w_max : kMaxRows;
-  if (setting_->costs) {
-    const bool hybrid = setting_->kind == HeadKind::kHybrid;
-    settings.tuned = &*setting_->costs;
-    settings.check_seconds = settings.tuned->check(
-        head_kind_name(hybrid ? HeadKind::kChained : *setting_->kind), setting_->shortlist);
-  }
-  controller_.emplace(settings);
-  params.w_max = settings.width;
-  specbound_->set_params(params);
-  specbound_->set_policy(&*controller_);
+  if (options_.looks_up()) take_tree();
 }
 
 void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
@@ -226,9 +194,7 @@ void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
 void Speculation::begin_drafting() {
   if (!backend_) return;
   if (other_) {
-    const bool begun = other_->speculator();
     other_->begin(*backend_, watcher());
-    if (!begun) take_switch();
     return;
   }
   take_row_costs();
@@ -313,12 +279,7 @@ bool Speculation::set_active(bool on, const std::string& inactive) {
 }
 
 Speculator* Speculation::speculator() {
-  if (!active_ || !chosen()) return nullptr;
-  return switch_ ? &*switch_ : chosen();
-}
-
-// The drafter, which is there where cannot_ is empty; a second model once it is loaded.
-Speculator* Speculation::chosen() {
+  if (!active_) return nullptr;
   if (other_) return other_->speculator();
   if (tree_) return &*tree_;
   return specbound_ ? &*specbound_ : nullptr;
@@ -377,7 +338,6 @@ std::string Speculation::exits_description() const {
     if (options_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
     if (!setting.origin.empty()) line += ", " + setting.origin;
   }
-  if (controller_) line += ", at first (controller)";
   if (tree_) line += ", lookups beside and behind";
   return line;
 }

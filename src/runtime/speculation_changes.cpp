@@ -72,16 +72,15 @@ void Speculation::change(const SpecBoundParams& params, ChangeOf what) {
   setting_ = std::move(next);
   if (same_head) {
     specbound_->set_params(setting_->params);
-    specbound_->set_policy(nullptr);
   } else {
     std::unique_ptr<ExitHead> head = make_head(*setting_);
     // Where it was: what is around it stays.
     specbound_.emplace(*head, setting_->params, n_layers_, specbound_->name());
     head_ = std::move(head);
   }
-  take_control();
-  if (tree_) tree_->set_width(tree_width());
-  if (switch_) switch_->reconsider();
+  if (!tree_) return;
+  tree_->set_guesser(&*specbound_, thresholds_given());
+  tree_->set_width(tree_width());
 }
 
 // On the backend, where they are now. Leaves those that are there where the others do not fit.
