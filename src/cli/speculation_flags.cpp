@@ -164,8 +164,9 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
              "on, but for the last two)");
   flags
       .add_file("-md,--model-draft", options.draft_model,
-                "with draft: the model that drafts, smaller and with the same vocabulary; --tau is "
-                "then about its likeliest token" +
+                "a smaller model with the same vocabulary: auto asks it where lookups are unsure, "
+                "in place of exit heads; with draft it drafts alone, --tau is then about its "
+                "likeliest token" +
                     format(" (default %g)", DraftModel::kTau))
       .type("FILE.gguf");
   flags.add_choice("--accept", options.acceptance,
@@ -193,8 +194,9 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
       .add_read(
           "--speculator", or_list(names), read_speculator,
           "what drafts (default auto): none decodes plainly; auto is all there is in one tree, "
-          "best first: what came after the same tokens before, and exit heads where that is "
-          "unsure; specbound is exit heads alone; ngram one lookup, the longest; layerskip "
+          "best first: what came after the same tokens before, and exit heads or a draft model "
+          "where asking them pays; specbound is exit heads alone; ngram one lookup, the longest; "
+          "layerskip "
           "drafts at one layer, adadecode at any of three without bounds, draft-verify with "
           "layers left out; draft is a second model")
       .type(bar_list(names));
@@ -203,10 +205,9 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
              "with auto: look up in replies to other prompts too (default: on in chat, gui and "
              "serve, off elsewhere)");
   add_on_off(flags, "--controller", options.controller,
-             "on (default, but with --preset paper, and with --accept rejection, whose text would "
-             "then depend on the clock): draft on while the expected gain exceeds the measured "
-             "cost, pause where drafting loses; --w-max, --d-max and --check-layers bound it, with "
-             "--tau or --alpha it only pauses; off: settings stay, and nothing pauses");
+             "with auto: on (default), draft while the expected gain exceeds the measured cost, "
+             "within --w-max, --d-max and --check-layers; with --tau or --alpha heads draft by "
+             "these first; off: nothing is measured, rounds are filled, heads draft by --tau");
 }
 
 }  // namespace specbound

@@ -8,8 +8,8 @@ namespace {
 
 constexpr double kBinEdges[] = {0.05, 0.2, 0.4, 0.6, 0.8};
 constexpr double kBinMiddles[] = {0.02, 0.12, 0.3, 0.5, 0.7, 0.9};
-constexpr double kFirstGain = 0.35;  // of what the likeliest candidate lacks
-constexpr double kFirstAsked = 4;    // answers that this counts for
+constexpr double kFirstGain = 0.5;   // of what the likeliest candidate lacks
+constexpr double kFirstAsked = 2;    // answers that this counts for
 constexpr double kMostAsked = 64;    // that count
 constexpr double kGainKept = 0.995;  // of what was learned, from fade() to fade()
 constexpr int kMostMeasured = 32;    // times that count

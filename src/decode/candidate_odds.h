@@ -16,8 +16,8 @@ class CandidateOdds {
   static constexpr int kLengths = 9;     // of a match: 1, 2, 3, 4, to 6, 8, 12, 16, more
   static constexpr int kAgreements = 5;  // its share of the places: one alone, and four of several
   static constexpr int kCells = kLengths * kAgreements;
-  static constexpr int kRivals = 5;  // longest match of another candidate: none, to 1, 2, 4, more
-  static constexpr int kNoises = 8;  // of the noise that a token is drawn with
+  static constexpr int kRivals = 5;    // longest match of another candidate: none, to 1, 2, 4, more
+  static constexpr int kNoises = 8;    // of the noise that a token is drawn with
   static constexpr int kGuesses = 12;  // of a guess's confidence, finer towards 1
   static constexpr int kNothing = -1;
 
@@ -45,7 +45,7 @@ class CandidateOdds {
     std::array<float, kCells> text, memory;
     std::array<float, kRivals> rival;
     float both;   // where text and memory say it
-    float alone;  // where neither does
+    float alone;  // where neither does, in place of rivals
     std::array<float, kGuesses> guess, against;
     // At temperature 1; in proportion at others, as far as kHottest.
     std::array<float, kNoises> noise, rival_noise;

@@ -35,7 +35,7 @@ void TreeSpeculator::set_guesser(Guesser* guesser, bool own_rule) {
     assumed.push_back(guesser->assumed_cost(stage));
   }
   asking_ = Asking(std::move(assumed));
-  control_.active = measured_;
+  control_.active = !own_rule_;
 }
 
 void TreeSpeculator::forget() {
@@ -82,7 +82,6 @@ double TreeSpeculator::likeliest() const {
 void TreeSpeculator::hear(int parent, const Guesser::Guess& guess) {
   const int bin = CandidateOdds::guess(guess.confidence);
   bool known = false;
-  int longest = 0;
   for (size_t i = here_; i < said_.size(); ++i) {
     Said& said = said_[i];
     const bool same = said.token == guess.token;
@@ -91,10 +90,7 @@ void TreeSpeculator::hear(int parent, const Guesser::Guess& guess) {
     if (same) said.layer = guess.layer;
     known = known || same;
   }
-  for (const Lookup::Found& found : found_) longest = std::max(longest, found.length);
-  if (known) return;
-  said_.push_back({parent, guess.token,
-                   {.rival = CandidateOdds::rival(longest), .guess = bin}, guess.layer});
+  if (!known) said_.push_back({parent, guess.token, {.guess = bin}, guess.layer});
 }
 
 // Asks about the newest row, which is right with chance `path`, as far as that pays. False when
@@ -104,7 +100,7 @@ bool TreeSpeculator::ask(Round& round, double path) {
   if (!guesser_->ready(round)) return true;
   for (int stage = 0; stage < asking_.stages(); ++stage) {
     const double best = likeliest();
-    if (path * asking_.gain(stage, best) <= kMargin * rate() * asking_.cost(stage)) {
+    if (path * asking_.gain(stage, best) <= rate() * asking_.cost(stage)) {
       ++control_.declined;
       return true;
     }

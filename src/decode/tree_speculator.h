@@ -81,8 +81,8 @@ class TreeSpeculator final : public Speculator {
   std::vector<Candidate> candidates_;  // a heap by `right`
   std::vector<Lookup::Found> found_;   // scratch
   std::vector<Said> said_;
-  size_t here_ = 0;                // of them, those of the newest row begin here
-  double worth_ = 0, most_ = 0;    // of what was looked up, and of that up to kept_, less its cost
+  size_t here_ = 0;              // of them, those of the newest row begin here
+  double worth_ = 0, most_ = 0;  // of what was looked up, and of that up to kept_, less its cost
   int kept_ = 0;
 };
 

@@ -19,11 +19,15 @@ namespace {
 constexpr double kWorthKeeping = 0.01;  // seconds that measuring took
 
 // `checks`: those of the parameters that the bounds leave.
+std::string checks_of(const SpecBoundParams& p, const std::vector<int>& checks, int n_layers) {
+  const char* s = checks.size() == 1 ? "" : "s";
+  return format("check%s at layer%s %s of %d%s", s, s, layer_list(checks).c_str(), n_layers,
+                p.depth_bound ? "" : " (no depth bound)");
+}
+
 std::string settings_of(const SpecBoundParams& p, const std::vector<int>& checks, int n_layers) {
-  return format("up to %d rows%s, check%s at layer%s %s of %d%s, %s, tau %g",
-                p.width_bound ? p.w_max : kMaxRows, p.width_bound ? "" : " (no width bound)",
-                checks.size() == 1 ? "" : "s", checks.size() == 1 ? "" : "s",
-                layer_list(checks).c_str(), n_layers, p.depth_bound ? "" : " (no depth bound)",
+  return format("up to %d rows%s, %s, %s, tau %g", p.width_bound ? p.w_max : kMaxRows,
+                p.width_bound ? "" : " (no width bound)", checks_of(p, checks, n_layers).c_str(),
                 p.anneal ? format("alpha %g", p.alpha).c_str() : "no annealing", p.tau);
 }
 
@@ -49,6 +53,10 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
   heads_path_ = options.heads.empty() ? sidecar_heads(model_path) : options.heads;
   options.check();
   if (options.exits_early() && options.head != "lens") open_heads(gguf, config);
+  if (by_draft_model() && heads_) {
+    watcher_.say("draft_model=" + options.draft_model + " drafts in place of " + heads_path_);
+    heads_.reset();
+  }
   if (cannot_.empty()) make_drafter(model);
   if (!cannot_.empty()) {
     if (options.on.value_or(false)) {
@@ -69,6 +77,10 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
 
 // Leaves cannot_ where nothing can draft.
 void Speculation::make_drafter(const LoadedModel* model) {
+  if (by_draft_model() && model) {
+    other_ = find_drafter("draft")->make({options_, n_layers_, given_width(), model});
+    return take_tree();
+  }
   if (options_.looks_up() && !heads_ && options_.head != "lens") {
     if (options_.about_exits()) {
       watcher_.say("no exit heads beside the model: what was said of their drafts has no effect");
@@ -113,10 +125,8 @@ int Speculation::given_width() const {
   return given.no_width_bound ? kMaxRows : given.w_max.value_or(SpecBoundParams().w_max);
 }
 
-// A text by rejection depends on which tokens were drafted, and must not depend on the clock.
 bool Speculation::controls() const {
-  return options_.controller.value_or(options_.specbound.preset != Preset::kPaper &&
-                                      options_.acceptance != Acceptance::kRejection);
+  return options_.looks_up() && options_.controller.value_or(true);
 }
 
 // Heads then draft by these.
@@ -193,11 +203,9 @@ void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
 
 void Speculation::begin_drafting() {
   if (!backend_) return;
-  if (other_) {
-    other_->begin(*backend_, watcher());
-    return;
-  }
+  if (other_) other_->begin(*backend_, watcher());
   take_row_costs();
+  if (tree_ && other_) tree_->set_guesser(dynamic_cast<Guesser*>(other_->speculator()), false);
   if (!heads_) return;
   if (!std::exchange(asked_for_tuned_, true)) {
     if (std::optional<ExitSetting> tuned = tuned_setting()) take(std::move(*tuned));
@@ -261,7 +269,6 @@ std::optional<ExitSetting> Speculation::tuned_setting() const {
       read_tuned(heads_->base().fingerprint, *heads_, backend_->device(), watcher().note);
   if (!tuned) return {};
   ExitSetting setting = settings().resolve(tuned->settings, true);
-  setting.costs = tuned->costs;
   return setting;
 }
 
@@ -280,8 +287,8 @@ bool Speculation::set_active(bool on, const std::string& inactive) {
 
 Speculator* Speculation::speculator() {
   if (!active_) return nullptr;
-  if (other_) return other_->speculator();
   if (tree_) return &*tree_;
+  if (other_) return other_->speculator();
   return specbound_ ? &*specbound_ : nullptr;
 }
 
@@ -304,14 +311,16 @@ std::string Speculation::drafter() const {
 
 std::string Speculation::description() const {
   if (!active_) return "speculation off: " + (cannot_.empty() ? inactive_ : cannot_);
-  if (other_) return "speculation on: " + other_->description();
-  if (!setting_) {
-    const std::string given =
-        memory_.given() > 0 ? format(" with %zu tokens of %s", memory_.given(), heads_path_.c_str())
-                            : "";
-    return format("speculation on: auto, a tree of lookups%s, up to %d rows%s", given.c_str(),
+  if (tree_ && !setting_) {
+    std::string more;
+    if (memory_.given() > 0) {
+      more = format(" with %zu tokens of %s", memory_.given(), heads_path_.c_str());
+    }
+    if (other_) more += " and " + other_->name();
+    return format("speculation on: auto, a tree of lookups%s, up to %d rows%s", more.c_str(),
                   tree_->width(), controls() ? " (controller)" : "");
   }
+  if (other_) return "speculation on: " + other_->description();
   return "speculation on: " + exits_description();
 }
 
@@ -327,7 +336,11 @@ std::string Speculation::exits_description() const {
       line += " (no full heads for the paper's setting)";
     }
   }
-  line += ", " + settings_of(setting.params, specbound_->check_layers(), n_layers_);
+  const std::vector<int>& checks = specbound_->check_layers();
+  const bool by_cost = tree_ && controls() && !thresholds_given();
+  line += ", " + (by_cost ? format("up to %d rows, ", tree_->width()) +
+                                checks_of(setting.params, checks, n_layers_)
+                          : settings_of(setting.params, checks, n_layers_));
   if (setting.kind == HeadKind::kHybrid && setting.table_tau) {
     line += format(", table tau %g", *setting.table_tau);
   }
@@ -338,7 +351,7 @@ std::string Speculation::exits_description() const {
     if (options_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
     if (!setting.origin.empty()) line += ", " + setting.origin;
   }
-  if (tree_) line += ", lookups beside and behind";
+  if (tree_) line += by_cost ? ", lookups (controller)" : ", lookups beside and behind";
   return line;
 }
 

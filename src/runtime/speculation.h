@@ -112,6 +112,7 @@ class Speculation {
   void take(ExitSetting setting);
   void check_settable() const;
   bool thresholds_given() const;
+  bool by_draft_model() const { return options_.looks_up() && !options_.draft_model.empty(); }
   int tree_width() const;
   void take_tree();
   void take_row_costs();
@@ -134,9 +135,9 @@ class Speculation {
   std::optional<ExitSetting> setting_;  // where rows leave early
   std::unique_ptr<ExitHead> head_;
   std::optional<SpecBound> specbound_;
-  LookupMemory memory_;                   // of replies, where they are remembered
-  std::optional<TreeSpeculator> tree_;    // around it, or without
-  std::unique_ptr<OtherDrafter> other_;   // in their place
+  LookupMemory memory_;                  // of replies, where they are remembered
+  std::optional<TreeSpeculator> tree_;   // around it, or without
+  std::unique_ptr<OtherDrafter> other_;  // in their place
 
   std::optional<RowCosts> row_costs_;  // of the backend
   Backend* backend_ = nullptr;

@@ -78,13 +78,13 @@ bool SpeculationOptions::about_exits() const {
          shortlist || table_tau || rule;
 }
 
-const char* drafter_of(std::string_view parameter) {
+bool is_for_drafter(std::string_view parameter, std::string_view drafter) {
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {
-      if (parameter == option.name) return kind.name;
+      if (parameter == option.name) return option.is_of(kind.name, drafter);
     }
   }
-  return nullptr;
+  return true;
 }
 
 SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) const {
@@ -92,8 +92,9 @@ SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) 
   options.speculator = name;
   if (name != "specbound" && name != "auto") options.specbound = {};
   for (const DrafterKind& kind : drafter_kinds()) {
-    if (name == kind.name) continue;
-    for (const OwnOption& option : kind.options) option.drop(options);
+    for (const OwnOption& option : kind.options) {
+      if (!option.is_of(kind.name, name)) option.drop(options);
+    }
   }
   return options;
 }
@@ -101,13 +102,13 @@ SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) 
 void SpeculationOptions::check() const {
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {
-      const bool given = option.given(*this), asked = speculator == kind.name;
-      if (given && !asked) {
+      const bool given = option.given(*this);
+      if (given && !option.is_of(kind.name, speculator)) {
         throw Error(ErrorCode::kUsage,
                     format("%s%s: needs speculator=%s, found %s", option.name, option.value,
                            kind.name, printable(speculator).c_str()));
       }
-      if (asked && !given && option.required) {
+      if (speculator == kind.name && !given && option.required) {
         throw Error(ErrorCode::kUsage,
                     format("speculator=%s: needs %s", kind.name, option.required));
       }

@@ -21,7 +21,7 @@ inline constexpr std::array<const char*, kPhases> kPhaseNames = {"draft", "check
 // Why a round stopped drafting.
 enum class DraftEnd {
   kPlain,      // one row was permitted: by the budget, the context, the speculator or a measurement
-  kWidth,      // as many rows as permitted, or as a controller expects to pay
+  kWidth,      // as many rows as permitted, or as are expected to pay
   kDifficult,  // no check up to the depth bound let the row leave
   kReplyEnd,   // the draft would have ended the reply
   kAborted,

@@ -218,22 +218,22 @@ TEST_CASE("speculation says what it does and why") {
         "--data chat.jsonl makes them");
   CHECK(description({"--spec", "on"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
-        "alpha 0.2, tau 0.55, at first (controller)");
+        "alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on"}, 5) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-4 of 5, "
-        "alpha 0.2, tau 0.55, at first (controller)");
+        "alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on", "--controller", "off"}, 5) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-4 of 5, "
         "alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on", "--check-layers", "2,4-5,7-9,12", "--w-max", "3"}) ==
         "speculation on: specbound with the logit lens, up to 3 rows, checks at layers 2,4,5,7-9 "
-        "of 16, alpha 0.2, tau 0.55, at first (controller)");
+        "of 16, alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on", "--d-max", "1", "--no-anneal", "--no-width-bound"}) ==
         "speculation on: specbound with the logit lens, up to 16 rows (no width bound), check at "
         "layer 1 of 16, no annealing, tau 0.55");
   CHECK(description({"--spec", "on", "--no-depth-bound"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-15 of 16 "
-        "(no depth bound), alpha 0.2, tau 0.55, at first (controller)");
+        "(no depth bound), alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on", "--preset", "paper"}) ==
         "speculation on: specbound with the logit lens (no full heads for the paper's setting), up "
         "to 8 rows, checks at layers 1-10 of 16, alpha 0.2, tau 0.55");
@@ -286,7 +286,7 @@ TEST_CASE("speculation can be switched while it runs, whatever it began as") {
     CHECK(speculation.active() == parsed.flags.on.value_or(false));
     REQUIRE(speculation.set_active(true));
     REQUIRE(speculation.speculator() != nullptr);
-    CHECK(speculation.speculator()->drafter().width() == 8);
+    CHECK(speculation.speculator()->width() == 8);
     CHECK(std::string(speculation.speculator()->name()) == "specbound");
     CHECK(speculation.description().rfind("speculation on: ", 0) == 0);
     REQUIRE(speculation.set_active(false));
@@ -332,7 +332,7 @@ TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
   const std::string of = " heads of " + heads + ", ";
   CHECK(says({}) == "speculation on: specbound with chained" + of +
                         "up to 6 rows, checks at layers 0,2 of 16, alpha 0.5, tau 0.25, 32 tokens, "
-                        "as shipped, at first (controller)");
+                        "as shipped");
   CHECK(says({"--heads", heads}, "elsewhere.gguf") == says({}));
   CHECK(says({"--preset", "shipped"}) == says({}));
   CHECK(
@@ -343,7 +343,7 @@ TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
           "margin, as shipped");
   CHECK(says({"--head", "folded"}) == "speculation on: specbound with folded" + of +
                                           "up to 6 rows, check at layer 2 of 16, alpha 0.5, tau "
-                                          "0.25, 32 tokens, as shipped, at first (controller)");
+                                          "0.25, 32 tokens, as shipped");
   CHECK(says({"--head", "folded", "--check-layers", "all", "--no-depth-bound"})
             .find("checks at layers 2,4,8 of 16 (no depth bound)") != std::string::npos);
   CHECK(says({"--preset", "paper"}) == "speculation on: specbound with full" + of +
@@ -394,7 +394,7 @@ TEST_CASE("a draft table: alone, or before the chained heads with a threshold of
            ", up to 6 rows, check at layer 0 of 16, alpha 0.2, tau " + settings + ", as shipped";
   };
   const auto controlled = [&](const std::string& what, const std::string& settings) {
-    return line(what, settings) + ", at first (controller)";
+    return line(what, settings) + "";
   };
   const auto refused = [&](std::vector<std::string> arguments, const char* expected) {
     const Parsed parsed = parse(std::move(arguments));
@@ -482,18 +482,17 @@ TEST_CASE("heads that do not fit: found, the way on is told; named, refused; --s
                  {heads, way_on[0], way_on[1]});
 }
 
-TEST_CASE(
-    "the switch is around every drafter, but not with --controller off or the paper's setting") {
-  const auto switched = [](std::vector<std::string> arguments) {
+TEST_CASE("what was measured decides in the tree, but with --controller off or other drafters") {
+  const auto controls = [](std::vector<std::string> arguments) {
     const Parsed parsed = parse(std::move(arguments));
     REQUIRE_MESSAGE(!parsed.status, parsed.err);
-    const auto made = speculation(parsed.flags);
-    return made->speculator() != &made->speculator()->drafter();
+    return speculation(parsed.flags)->controls();
   };
-  CHECK(switched({"--spec", "on"}));
-  CHECK(switched({"--speculator", "ngram"}));
-  CHECK(!switched({"--spec", "on", "--controller", "off"}));
-  CHECK(!switched({"--spec", "on", "--preset", "paper"}));
+  CHECK(controls({"--speculator", "auto", "--head", "lens"}));
+  CHECK(controls({"--speculator", "auto"}));
+  CHECK(!controls({"--speculator", "ngram"}));
+  CHECK(!controls({"--speculator", "auto", "--controller", "off"}));
+  CHECK(!controls({"--speculator", "auto", "--head", "lens", "--preset", "paper"}));
 }
 
 }  // namespace speculation_test

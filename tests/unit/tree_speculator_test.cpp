@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "decode/asking.h"
 #include "decode/forced_head.h"
 #include "decode/generate.h"
+#include "decode/specbound.h"
 #include "engine_rig.h"
 
 namespace tree_speculator_test {
@@ -121,40 +123,109 @@ TEST_CASE("tree: nothing is drafted that would end the reply, and nothing withou
   CHECK(first_round(tree, {1, 2, 3, 4, 5}).size() == 1);
 }
 
-TEST_CASE("tree: heads are asked where lookup is unsure, and lookups stand beside their rows") {
-  int asked = 0;
-  ForcedHead head([&](const Round& round) {
+namespace {
+
+// Says 50 behind kFork and 51 behind that, with this confidence, and counts.
+ForcedHead two_guesses(int& asked, float confidence) {
+  return ForcedHead([&asked, confidence](const Round& round) {
     ++asked;
     const size_t depth = round.history(round.newest()).size();
-    return ForcedExit{depth < kFork.size() + 2 ? 2 : kNoDraft, depth == kFork.size() ? 50 : 51};
+    return ForcedExit{depth < kFork.size() + 2 ? 2 : kNoDraft, depth == kFork.size() ? 50 : 51,
+                      confidence};
   });
+}
+
+SpecBoundParams early_exits() {
   SpecBoundParams params;
-  params.w_max = 3;  // of the heads' own
+  params.w_max = 3;
   params.check_layers = {2, 4};
-  SpecBound first(head, params, kLayers);
-  TreeSpeculator tree(&first, nullptr, 6, true);
-  tree.set_costs(costing(0.001));
-  const std::vector<Row> rows = first_round(tree, kFork);
-  REQUIRE(rows.size() == 6);
-  CHECK(rows[1] == Row{50, 0, 2});
-  CHECK(rows[2] == Row{51, 1, 2});
-  for (size_t slot = 3; slot < rows.size(); ++slot) {
-    CHECK(rows[slot].drafted_at == 0);
-    CHECK((rows[slot].parent == 0 || rows[slot].parent >= 3));
+  return params;
+}
+
+}  // namespace
+
+TEST_CASE("tree: what heads guess takes its place among lookups by its chance") {
+  int asked = 0;
+  for (const bool sure : {true, false}) {
+    ForcedHead head = two_guesses(asked, sure ? 0.995f : 0.05f);
+    SpecBound heads(head, early_exits(), kLayers);
+    TreeSpeculator tree(&heads, nullptr, 4, true);
+    tree.set_costs(costing(0.01));
+    const std::vector<Row> rows = first_round(tree, kFork);
+    REQUIRE(rows.size() == 4);
+    if (sure) {
+      CHECK(rows[1] == Row{50, 0, 2});
+      CHECK(rows[2] == Row{51, 1, 2});
+    }
+    const auto guessed = [](const Row& row) { return row.token == 50; };
+    CHECK(std::ranges::count_if(rows, guessed) == (sure ? 1 : 0));
   }
   CHECK(asked > 0);
+}
+
+TEST_CASE("tree: heads are not asked where lookup is sure, nor where asking takes too long") {
+  int asked = 0;
+  ForcedHead head = two_guesses(asked, 0.995f);
   // Twice eight tokens: the match is long.
   Text sure = kEcho;
   sure.insert(sure.end(), {66, 77, 88, 11, 22, 33, 44, 55, 66, 77, 88});
+  SpecBound heads(head, early_exits(), kLayers);
+  TreeSpeculator tree(&heads, nullptr, 6, true);
+  tree.set_costs(costing(0.001));
+  const std::vector<Row> rows = first_round(tree, sure);
+  REQUIRE(rows.size() == 6);
+  for (size_t slot = 1; slot < rows.size(); ++slot) CHECK(rows[slot].drafted_at == 0);
+  CHECK(tree.control().declined > 0);
+
+  // To run seven of eight layers for a guess pays where it is nearly sure to be right only.
+  SpecBoundParams deep = early_exits();
+  deep.check_layers = {7};
+  SpecBound dear(head, deep, kLayers);
+  TreeSpeculator thrifty(&dear, nullptr, 6, true);
+  thrifty.set_costs(costing(0.001));
   asked = 0;
-  std::vector<Row> looked_up;
-  {
-    TreeSpeculator fresh(&first, nullptr, 6, true);
-    fresh.set_costs(costing(0.001));
-    looked_up = first_round(fresh, sure);
+  first_round(thrifty, kFork);
+  CHECK(asked == 0);
+}
+
+TEST_CASE("tree: heads that draft by their own rule come first, lookups beside and behind") {
+  int asked = 0;
+  ForcedHead head = two_guesses(asked, 0.6f);
+  SpecBound heads(head, early_exits(), kLayers);
+  for (const bool measured : {false, true}) {
+    TreeSpeculator tree(&heads, nullptr, 6, measured);
+    tree.set_guesser(&heads, true);
+    tree.set_costs(costing(0.001));
+    const std::vector<Row> rows = first_round(tree, kFork);
+    REQUIRE(rows.size() == 6);
+    CHECK(rows[1] == Row{50, 0, 2});
+    CHECK(rows[2] == Row{51, 1, 2});
+    for (size_t slot = 3; slot < rows.size(); ++slot) {
+      CHECK(rows[slot].drafted_at == 0);
+      CHECK((rows[slot].parent == 0 || rows[slot].parent >= 3));
+    }
   }
-  REQUIRE(looked_up.size() == 6);
-  for (size_t slot = 1; slot < looked_up.size(); ++slot) CHECK(looked_up[slot].drafted_at == 0);
+}
+
+TEST_CASE("asking: answers that bring nothing end it, and time lets it be tried again") {
+  Asking asking({0.1, 0.5});
+  REQUIRE(asking.stages() == 2);
+  CHECK(asking.cost(0) == 0.1);
+  CHECK(asking.gain(0, 0) > 0.3);
+  CHECK(asking.gain(0, 0.95) < 0.05);
+  for (int i = 0; i < 100; ++i) asking.learn(0, 0.1, 0);
+  CHECK(asking.gain(0, 0.1) < 0.02);
+  CHECK(asking.gain(0, 0.5) == Asking({0.1}).gain(0, 0.5));
+  CHECK(asking.gain(1, 0.1) == Asking({0.1}).gain(0, 0.1));
+  for (int i = 0; i < 2000; ++i) asking.fade();
+  CHECK(asking.gain(0, 0.1) > 0.2);
+  // One answer that took a second was interrupted.
+  for (int i = 0; i < 20; ++i) asking.took(0, 0.2);
+  CHECK(asking.cost(0) == doctest::Approx(0.2));
+  asking.took(0, 100);
+  CHECK(asking.cost(0) < 0.25);
+  for (int i = 0; i < 100; ++i) asking.took(0, 0.05);
+  CHECK(asking.cost(0) == doctest::Approx(0.05).epsilon(0.2));
 }
 
 TEST_CASE("tree: where heads take long, rows looked up beside theirs are cheap") {
