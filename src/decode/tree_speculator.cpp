@@ -211,8 +211,8 @@ double TreeSpeculator::rate() const {
   return std::max(tokens_ / time_, 1.0);
 }
 
-// What drafting with a guesser took, the layers before exit heads too, though the pass that verifies
-// does not run these again. Without one no clock moves what rounds are planned by.
+// What drafting with a guesser took, the layers before exit heads too, though the pass that
+// verifies does not run these again.
 double TreeSpeculator::guesser_seconds(const RoundEvent& round) const {
   return guesser_ && measured_ ? round.seconds({Phase::kDraft, Phase::kCheck}) : 0;
 }
@@ -230,6 +230,10 @@ void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
   tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
   time_ = kRateKept * time_ +
           (costs_.pass(rows, round.pos) + guesser_seconds(round)) / costs_.pass(1, round.pos);
+  // A reply's first round comes cold from the prefill.
+  if (round.round > 0) {
+    costs_.learn(rows, round.pos, round.seconds({Phase::kVerify, Phase::kLogits}));
+  }
   control_.rate = rate();
   if (++rounds_ % kFadeEvery != 0) return;
   odds_.fade();

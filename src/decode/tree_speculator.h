@@ -28,7 +28,7 @@ class TreeSpeculator final : public Speculator {
   void set_guesser(Guesser* guesser, bool own_rule);
   const Guesser* guesser() const { return guesser_; }
   // What passes cost; assumed_row_costs() until then.
-  void set_costs(const RowCosts& costs) { costs_ = costs; }
+  void set_costs(const RowCosts& costs) { costs_ = LearnedRowCosts(costs); }
 
   const char* name() const override { return "auto"; }
   int width() const override { return w_max_; }
@@ -71,7 +71,7 @@ class TreeSpeculator final : public Speculator {
   Lookup lookup_;
   CandidateOdds odds_;
   Asking asking_;
-  RowCosts costs_ = assumed_row_costs();
+  LearnedRowCosts costs_{assumed_row_costs()};
   double tokens_, time_;  // of rounds of late, in plain rounds; the rate begins at plain decoding's
   int64_t rounds_ = 0;
   int replies_answers_ = 0;  // of the guesser in this reply

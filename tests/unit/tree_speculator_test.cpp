@@ -275,6 +275,32 @@ TEST_CASE("tree: replies to other prompts are remembered where there is a memory
   CHECK(after.rounds < before.rounds);
 }
 
+TEST_CASE("row costs: what rounds take corrects them, one slow round hardly") {
+  LearnedRowCosts costs(costing(0.01));  // as a busy machine measured them
+  const auto truly = [](int rows) { return 0.05 + 0.01 * rows; };
+  costs.learn(1, 0, 0);
+  costs.learn(1, 0, NAN);
+  CHECK(costs.pass(1, 0) == 1);
+  for (const double seconds : {truly(1), 100.0, truly(1)}) costs.learn(1, 0, seconds);
+  CHECK(costs.pass(1, 0) == doctest::Approx(truly(1)));
+  costs.learn(1, 0, 100);
+  CHECK(costs.pass(1, 0) < 1.6 * truly(1));
+  for (int i = 0; i < 60; ++i) {
+    for (const int rows : {1, 2, 4, 8}) costs.learn(rows, 0, truly(rows));
+  }
+  for (const int rows : {1, 2, 4, 8}) {
+    CHECK(costs.pass(rows, 0) == doctest::Approx(truly(rows)).epsilon(0.05));
+  }
+  for (int rows = 2; rows <= kMaxRows; ++rows)
+    CHECK(costs.pass(rows, 9) >= costs.pass(rows - 1, 9));
+  CHECK(costs.pass(6, 0) > truly(4));
+
+  LearnedRowCosts assumed(assumed_row_costs());
+  for (int i = 0; i < 3; ++i) assumed.learn(2, 7, 0.002);
+  CHECK(assumed.pass(2, 7) == doctest::Approx(0.002));
+  CHECK(assumed.pass(1, 7) == doctest::Approx(0.002 / 1.09));
+}
+
 TEST_CASE("row costs: every size is measured, more rows never cost less, nothing stays cached") {
   for (const int n_ctx : {0, 20, 3}) {  // too short for many rows
     const auto engine = model().backend(best_isa(), 1, true, n_ctx);
