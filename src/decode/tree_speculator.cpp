@@ -14,7 +14,7 @@ constexpr int kFadeEvery = 32;        // rounds
 // What a row must be worth of what it costs: of many candidates that look just worth it, those that
 // look better than they are get taken. By bench_lookup the mean is flat from 1 to 2, and fewer
 // replies lose.
-constexpr double kMargin = 1.6;
+constexpr double kMargin = 1.4;
 
 }  // namespace
 
