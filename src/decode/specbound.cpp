@@ -85,9 +85,9 @@ void SpecBound::set_params(const SpecBoundParams& params) {
 // is not even looked for.
 SpecBound::Exit SpecBound::find_exit(Round& round) {
   int check = 0, done = 0;
-  const ShouldExit should_exit = [&](float p, std::optional<float> threshold) {
+  const ShouldExit should_exit = [&](float p) {
     round.checked(done, p);
-    const bool confident = p >= threshold.value_or(params_.tau);
+    const bool confident = p >= params_.tau;
     return policy_ ? policy_->should_exit(check, p, confident) : confident;
   };
   for (; check < static_cast<int>(check_layers_.size()); ++check) {

@@ -6,7 +6,6 @@
 
 #include "decode/draft_verify.h"
 #include "decode/row_costs.h"
-#include "decode/table_head.h"
 #include "error.h"
 #include "runtime/model_path.h"
 #include "runtime/reply_memory.h"
@@ -128,7 +127,7 @@ bool Speculation::controls() const {
 bool Speculation::controls_exits() const {
   const SpecBoundOptions& given = options_.specbound;
   return controls() && !options_.fixed_exits() && !setting_->thresholds_by_hand && !given.tau &&
-         !given.alpha && !given.no_anneal && !options_.table_tau;
+         !given.alpha && !given.no_anneal;
 }
 
 void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
@@ -165,8 +164,8 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
 
 std::unique_ptr<ExitHead> Speculation::make_head(const ExitSetting& setting) const {
   if (!setting.kind) return std::make_unique<LensHead>();
-  return make_exit_head(*heads_, *setting.kind, setting.tau_of_table(),
-                        options_.rule.value_or(ConfidenceRule::kPeak));
+  return std::make_unique<TrainedHead>(*heads_, *setting.kind,
+                                       options_.rule.value_or(ConfidenceRule::kPeak));
 }
 
 // Leaves cannot_ where the setting never drafts.
@@ -206,10 +205,9 @@ void Speculation::take_control() {
   const bool asked = options_.specbound.w_max || setting_->width_by_hand;
   settings.width = asked && params.width_bound ? params.w_max : kMaxRows;
   if (setting_->costs) {
-    const bool hybrid = setting_->kind == HeadKind::kHybrid;
     settings.tuned = &*setting_->costs;
-    settings.check_seconds = settings.tuned->check(
-        head_kind_name(hybrid ? HeadKind::kChained : *setting_->kind), setting_->shortlist);
+    settings.check_seconds =
+        settings.tuned->check(head_kind_name(*setting_->kind), setting_->shortlist);
   }
   controller_.emplace(settings);
   params.w_max = settings.width;
@@ -337,7 +335,6 @@ std::string Speculation::drafter() const {
   if (other_) return other_->name();
   if (!setting_) return "lookup";
   if (!setting_->kind) return "the logit lens";
-  if (setting_->kind == HeadKind::kTable) return "the draft table";
   return format("%s heads", head_->name());
 }
 
@@ -367,13 +364,8 @@ std::string Speculation::exits_description() const {
     }
   }
   line += ", " + settings_of(setting.params, specbound_->check_layers(), n_layers_);
-  if (setting.kind == HeadKind::kHybrid && setting.table_tau) {
-    line += format(", table tau %g", *setting.table_tau);
-  }
   if (setting.kind) {
-    if (setting.kind != HeadKind::kFull && setting.kind != HeadKind::kTable) {
-      line += format(", %d tokens", setting.shortlist);
-    }
+    if (setting.kind != HeadKind::kFull) line += format(", %d tokens", setting.shortlist);
     if (options_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
     if (!setting.origin.empty()) line += ", " + setting.origin;
   }
