@@ -98,8 +98,8 @@ void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
           "settings that no flag gives: what specbound tune found for this machine "
           "(default, where it ran), the heads file's, or the SpecBound paper's: 8 rows, "
           "layers 1-10, alpha 0.2, tau 0.55")
-      .overrides({"w-max", "d-max", "alpha", "tau", "table-tau", "check-layers", "shortlist",
-                  "confidence", "head", "no-anneal", "no-depth-bound", "no-width-bound"});
+      .overrides({"w-max", "d-max", "alpha", "tau", "check-layers", "shortlist", "confidence",
+                  "head", "no-anneal", "no-depth-bound", "no-width-bound"});
   add_number(
       flags, "--d-max", "LAYER", options, options.d_max,
       format("deepest layer that a draft may leave at (default: the preset's; the paper's: %d)",
@@ -137,15 +137,9 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
       .add_file("--heads", options.heads,
                 "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf)")
       .type("FILE.gguf");
-  flags.add_word("--head", options.head, {"full", "folded", "chained", "table", "hybrid", "lens"},
-                 "what guesses: full, folded or chained heads of the file, its table of what "
-                 "followed the same tokens, or hybrid, the table and chained heads where it is "
-                 "unsure (default: the file's choice); or the logit lens, which needs no training");
-  flags
-      .add_real("--table-tau", options.table_tau, 0, 1,
-                "with hybrid: confidence at which the table drafts and the chained heads are not "
-                "asked (default: --tau's)")
-      .type("P");
+  flags.add_word("--head", options.head, {"full", "folded", "chained", "lens"},
+                 "what guesses: full, folded or chained heads of the file (default: the file's "
+                 "choice); or the logit lens, which needs no training");
   add_count(flags, "--shortlist", "a number of tokens", options.shortlist,
             "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)")
       .type("N");

@@ -10,7 +10,7 @@ std::optional<int32_t> LensHead::check(Round& round, int, float temperature,
                                        const ShouldExit& should_exit) {
   z_.resize(round.backend().config().vocab_size);
   round.backend().logits(round.newest(), 1, z_.data());
-  if (!should_exit(round.backend().confidence(z_, temperature), {})) return std::nullopt;
+  if (!should_exit(round.backend().confidence(z_, temperature))) return std::nullopt;
   return round.draw(z_);
 }
 
@@ -28,7 +28,7 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
   const bool by_margin = rule_ == ConfidenceRule::kMargin;
   const RowSampler::Check check = round.check(head, temperature, ids, by_margin);
   if (!by_margin) {
-    if (!should_exit(check.peak.confidence, {})) return std::nullopt;
+    if (!should_exit(check.peak.confidence)) return std::nullopt;
     return check.token();
   }
   double margin = 0;
@@ -39,7 +39,7 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
     confidence = static_cast<float>(
         1 / (1 + std::exp(-(weights.margin_scale * margin + weights.margin_offset))));
   }
-  if (!should_exit(confidence, {})) return std::nullopt;
+  if (!should_exit(confidence)) return std::nullopt;
   return token;
 }
 

@@ -13,9 +13,8 @@
 
 namespace specbound {
 
-// Decides whether the row that a head has just looked at exits there, by the head's confidence;
-// `threshold`: the head's own, in place of tau.
-using ShouldExit = std::function<bool(float confidence, std::optional<float> threshold)>;
+// Decides whether the row that a head has just looked at exits there.
+using ShouldExit = std::function<bool(float confidence)>;
 
 class ExitHead {
  public:

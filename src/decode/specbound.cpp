@@ -83,19 +83,16 @@ bool SpecBound::check(Round& round, int stage, const ShouldExit& should_exit,
                       std::optional<int32_t>& token) {
   const int layer = check_layers_[stage], done = stage > 0 ? check_layers_[stage - 1] : 0;
   if (!round.run(done + 1, layer)) return false;
-  token = head_.check(round, layer, annealed_temperature(params_, layer, n_layers_),
-                      [&](float p, std::optional<float> threshold) {
-                        round.checked(layer, p);
-                        return should_exit(p, threshold);
-                      });
+  token = head_.check(round, layer, annealed_temperature(params_, layer, n_layers_), [&](float p) {
+    round.checked(layer, p);
+    return should_exit(p);
+  });
   return true;
 }
 
 // The first check layer at which the newest row may leave, kNowhere or kAborted.
 SpecBound::Exit SpecBound::find_exit(Round& round) {
-  const ShouldExit confident = [&](float p, std::optional<float> threshold) {
-    return p >= threshold.value_or(params_.tau);
-  };
+  const ShouldExit confident = [&](float p) { return p >= params_.tau; };
   for (int stage = 0; stage < stages(); ++stage) {
     std::optional<int32_t> token;
     if (!check(round, stage, confident, token)) return {kAborted};
@@ -113,7 +110,7 @@ std::optional<Guesser::Guess> SpecBound::guess(Round& round, int stage) {
   Guess guess;
   guess.layer = check_layers_[stage];
   std::optional<int32_t> token;
-  const ShouldExit always = [&](float p, std::optional<float>) {
+  const ShouldExit always = [&](float p) {
     guess.confidence = p;
     return true;
   };

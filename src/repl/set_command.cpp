@@ -137,9 +137,6 @@ std::string SetCommand::value_of(const std::string& name) const {
     return speculation_.shortlist() > 0 ? std::to_string(speculation_.shortlist())
                                         : "(not used by " + drafter + ")";
   }
-  if (name == "table-tau") {
-    return given_.table_tau ? number(*given_.table_tau) : "(the heads file's, or tau)";
-  }
   if (name == "confidence") return given_.rule == ConfidenceRule::kMargin ? "margin" : "p";
   SB_CHECK(!"a flag whose value nobody shows");
   return {};

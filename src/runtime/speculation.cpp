@@ -6,7 +6,6 @@
 
 #include "decode/draft_verify.h"
 #include "decode/row_costs.h"
-#include "decode/table_head.h"
 #include "error.h"
 #include "runtime/model_path.h"
 #include "runtime/reply_memory.h"
@@ -169,8 +168,8 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
 
 std::unique_ptr<ExitHead> Speculation::make_head(const ExitSetting& setting) const {
   if (!setting.kind) return std::make_unique<LensHead>();
-  return make_exit_head(*heads_, *setting.kind, setting.tau_of_table(),
-                        options_.rule.value_or(ConfidenceRule::kPeak));
+  return std::make_unique<TrainedHead>(*heads_, *setting.kind,
+                                       options_.rule.value_or(ConfidenceRule::kPeak));
 }
 
 // Leaves cannot_ where the setting never drafts.
@@ -305,7 +304,6 @@ std::string Speculation::drafter() const {
   if (other_) return other_->name();
   if (!setting_) return "lookup";
   if (!setting_->kind) return "the logit lens";
-  if (setting_->kind == HeadKind::kTable) return "the draft table";
   return format("%s heads", head_->name());
 }
 
@@ -341,13 +339,8 @@ std::string Speculation::exits_description() const {
   line += ", " + (by_cost ? format("up to %d rows, ", tree_->width()) +
                                 checks_of(setting.params, checks, n_layers_)
                           : settings_of(setting.params, checks, n_layers_));
-  if (setting.kind == HeadKind::kHybrid && setting.table_tau) {
-    line += format(", table tau %g", *setting.table_tau);
-  }
   if (setting.kind) {
-    if (setting.kind != HeadKind::kFull && setting.kind != HeadKind::kTable) {
-      line += format(", %d tokens", setting.shortlist);
-    }
+    if (setting.kind != HeadKind::kFull) line += format(", %d tokens", setting.shortlist);
     if (options_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
     if (!setting.origin.empty()) line += ", " + setting.origin;
   }

@@ -75,7 +75,7 @@ bool SpeculationOptions::fixed_exits() const {
 bool SpeculationOptions::about_exits() const {
   const SpecBoundOptions& s = specbound;
   return s.d_max || s.alpha || s.tau || s.check_layers || s.no_anneal || s.no_depth_bound ||
-         shortlist || table_tau || rule;
+         shortlist || rule;
 }
 
 bool is_for_drafter(std::string_view parameter, std::string_view drafter) {

@@ -48,7 +48,6 @@ struct SpeculationOptions {
   std::string heads;             // a file; empty: the one beside the model
   std::string head;              // full, folded, chained, lens; empty: the preset's
   std::optional<int> shortlist;  // tokens
-  std::optional<float> table_tau;
   std::optional<ConfidenceRule> rule;
   int ngram_max = 3;
   std::optional<bool> remember;   // auto: looks up in replies to other texts too; else not

@@ -32,7 +32,7 @@ inline constexpr std::array<const char*, 5> kDraftEndNames = {"plain", "width", 
 // One look of an exit head at a row.
 struct ExitCheck {
   int layer;
-  float confidence;  // compared with tau; a hybrid's table: with a threshold of its own
+  float confidence;  // compared with tau
 };
 
 // A stretch of layers that ran on rows [slot, slot + rows) together.

@@ -10,7 +10,6 @@
 
 #include "cli/chat_settings.h"
 #include "decode/generate.h"
-#include "decode/table_head.h"
 #include "error.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"
@@ -403,39 +402,6 @@ TEST_CASE("the tuned preset is this machine's; one that found nothing that pays 
   CHECK(told({"--speculator", "layerskip", "--head", "folded"}) == 0);
 }
 
-TEST_CASE("one tau moves both thresholds of a hybrid, unless each has its own") {
-  const TempDir folder;
-  const CacheFolder cache(folder / "cache");
-  const std::string path = folder / "m.gguf", heads = folder / "m.heads.gguf";
-  HeadDefaults defaults = shipped(HeadKind::kHybrid, {0});
-  defaults.table_tau = 0.5f;
-  write_heads(heads, {{HeadKind::kChained, {0}}}, defaults, true);
-  const auto says = [&](Speculation& s, const char* what, bool is) {
-    CHECK((s.description().find(what) != std::string::npos) == is);
-  };
-  const auto s = make({}, kLayers, path);
-  says(*s, "table tau 0.5", true);
-  Speculator* const speculator = s->speculator();
-  SpecBoundParams p = s->params();
-  p.w_max = 4;
-  s->change(p);
-  says(*s, "table tau 0.5", true);
-  CHECK(dynamic_cast<const TableOrChainedHead&>(s->specbound()->head()).table_tau() == 0.5f);
-  p.tau = 0.75f;
-  s->change(p);
-  says(*s, "table tau", false);
-  says(*s, "tau 0.75", true);
-  CHECK(s->speculator() == speculator);
-  s->choose(Preset::kShipped);
-  says(*s, "table tau 0.5", true);
-
-  const auto own = make({"--table-tau", "1"}, kLayers, path);
-  own->change(p);
-  says(*own, "table tau 1", true);
-  own->choose(Preset::kShipped);
-  says(*own, "table tau 0.5", true);
-}
-
 TEST_CASE("heads draft by thresholds that were changed, until a preset is chosen") {
   const auto s = make({"--speculator", "auto", "--head", "lens"});
   CHECK(with_flags(s->description()).find("(controller)") != std::string::npos);
@@ -489,12 +455,12 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
   const TempDir folder;
   const CacheFolder cache(folder / "cache");
   const std::string path = folder / "m.gguf";
-  HeadDefaults defaults = shipped(HeadKind::kHybrid, {0});
+  HeadDefaults defaults = shipped(HeadKind::kChained, {0});
   defaults.tau = 0.01f;
   write_heads(
       folder / "m.heads.gguf",
       {{HeadKind::kFolded, {2, 4, 8}}, {HeadKind::kFull, {1, 3}}, {HeadKind::kChained, {0}}},
-      defaults, true);
+      defaults);
   const TinyModel& model = tiny(kLayers);
   const std::vector<int32_t> prompt = token_ids(20, model.config.vocab_size);
   SamplingParams sampling;
@@ -512,8 +478,8 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
     CAPTURE(seed);
     const bool control = seed >= 6;
     const auto backend = model.backend(best_isa(), 1);
-    const char* const heads[] = {"hybrid", "folded", "chained", "lens", "full", "table"};
-    std::vector<std::string> flags = {"--head", heads[seed % 6]};
+    const char* const heads[] = {"folded", "chained", "lens", "full"};
+    std::vector<std::string> flags = {"--head", heads[seed % 4]};
     if (control) {
       flags.insert(flags.end(),
                    {"--controller", "on", "--speculator", seed % 2 ? "auto" : "specbound"});

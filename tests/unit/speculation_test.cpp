@@ -203,8 +203,7 @@ TEST_CASE("--spec and --speculator refuse what they do not know, and say what th
   check_says(refusal({"--spec", ""}), "--spec: expected on or off, found \"\"");
   check_says(refusal({"--speculator", "magic"}), "--speculator: expected none, auto, specbound, ");
   check_says(refusal({"--speculator", "magic"}), " or draft, found \"magic\"");
-  check_says(refusal({"--head", "deep"}),
-             "--head: expected full, folded, chained, table, hybrid or lens, found");
+  check_says(refusal({"--head", "deep"}), "--head: expected full, folded, chained or lens, found");
   check_says(refusal({"--confidence", "q"}), "--confidence: expected p or margin, found \"q\"");
   check_says(refusal({"--shortlist", "0"}), "--shortlist: expected a number of tokens, found");
   for (const char* n : {"0", "17", "x"}) check_says(refusal({"--ngram-max", n}), "from 1 to 16");
@@ -301,9 +300,9 @@ TEST_CASE("help on speculation names every flag in its group") {
   const size_t group = parsed.out.find("Speculation");
   REQUIRE(group != std::string::npos);
   for (const char* flag :
-       {"--spec ", "--speculator", "--heads", "--head ", "--table-tau", "--shortlist",
-        "--confidence", "--ngram-max", "--controller", "--preset", "--w-max", "--d-max", "--tau",
-        "--alpha", "--check-layers", "--no-anneal", "--no-depth-bound", "--no-width-bound"}) {
+       {"--spec ", "--speculator", "--heads", "--head ", "--shortlist", "--confidence",
+        "--ngram-max", "--controller", "--preset", "--w-max", "--d-max", "--tau", "--alpha",
+        "--check-layers", "--no-anneal", "--no-depth-bound", "--no-width-bound"}) {
     CHECK_MESSAGE(parsed.out.find(flag, group) != std::string::npos, flag);
   }
 }
@@ -374,61 +373,6 @@ TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
   write_heads(heads, {{HeadKind::kFolded, {2}}}, shipped);
   refused({"--head", "full"}, "--head full: expected folded, which ");
   CHECK(says({"--preset", "paper"}).find("the logit lens (no full heads") != std::string::npos);
-}
-
-TEST_CASE("a draft table: alone, or before the chained heads with a threshold of its own") {
-  const TempDir folder;
-  const std::string path = folder / "m.gguf", heads = folder / "m.heads.gguf";
-  HeadDefaults shipped;
-  shipped.kind = HeadKind::kHybrid;
-  shipped.check_layers = {0};
-  shipped.tau = 0.25f;
-  shipped.w_max = 6;
-  const auto says = [&](std::vector<std::string> arguments) {
-    const Parsed parsed = parse(std::move(arguments));
-    REQUIRE_MESSAGE(!parsed.status, parsed.err);
-    return speculation(parsed.flags, kLayers, path)->description();
-  };
-  const auto line = [&](const std::string& what, const std::string& settings) {
-    return "speculation on: specbound with " + what + " of " + heads +
-           ", up to 6 rows, check at layer 0 of 16, alpha 0.2, tau " + settings + ", as shipped";
-  };
-  const auto controlled = [&](const std::string& what, const std::string& settings) {
-    return line(what, settings) + "";
-  };
-  const auto refused = [&](std::vector<std::string> arguments, const char* expected) {
-    const Parsed parsed = parse(std::move(arguments));
-    REQUIRE_MESSAGE(!parsed.status, parsed.err);
-    check_says(expect_error(ErrorCode::kUsage, [&] { speculation(parsed.flags, kLayers, path); }),
-               expected);
-  };
-  write_heads(heads, {{HeadKind::kChained, {0}}}, shipped, true);
-  CHECK(says({}) == controlled("hybrid heads", "0.25, 48 tokens"));
-  CHECK(says({"--table-tau", "0.75"}) == line("hybrid heads", "0.25, table tau 0.75, 48 tokens"));
-  CHECK(says({"--head", "table"}) == controlled("the draft table", "0.25"));
-  CHECK(says({"--head", "chained"}) == controlled("chained heads", "0.25, 48 tokens"));
-
-  shipped.table_tau = 0.5f;
-  write_heads(heads, {{HeadKind::kChained, {0}}}, shipped, true);
-  CHECK(says({"--head", "hybrid"}) == controlled("hybrid heads", "0.25, table tau 0.5, 48 tokens"));
-  CHECK(says({"--table-tau", "1"}) == line("hybrid heads", "0.25, table tau 1, 48 tokens"));
-  CHECK(says({"--tau", "0.75"}) == line("hybrid heads", "0.75, 48 tokens"));
-  CHECK(says({"--tau", "0.75", "--table-tau", "0"}) ==
-        line("hybrid heads", "0.75, table tau 0, 48 tokens"));
-  for (const char* kind : {"table", "chained"}) {
-    refused({"--head", kind, "--table-tau", "0.5"}, "--table-tau: needs --head hybrid, found");
-  }
-  refused({"--head", "lens", "--table-tau", "0.5"}, "--table-tau: needs trained heads");
-  for (const char* value : {"-0.1", "1.1", "nan", "x", ""}) {
-    check_says(refusal({"--table-tau", value}), "--table-tau: expected a number from 0 to 1");
-  }
-
-  shipped.kind = HeadKind::kTable;
-  write_heads(heads, {}, shipped, true);
-  CHECK(says({}) == controlled("the draft table", "0.25"));
-  refused({"--head", "hybrid"}, "--head hybrid: expected table, which ");
-  refused({"--confidence", "margin"},
-          "--confidence: needs trained heads (--head chained), found the draft table");
 }
 
 TEST_CASE("a text alone: lookups draft from it, and there are no heads") {

@@ -112,7 +112,7 @@ TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's
         round.start(limits);
         REQUIRE(round.run(1, 2));
         TrainedHead head(heads, kind, rule);
-        const auto drafted = head.check(round, 2, 1.2f, [&](float p, std::optional<float>) {
+        const auto drafted = head.check(round, 2, 1.2f, [&](float p) {
           confidence.push_back(p);
           return true;
         });
@@ -123,7 +123,7 @@ TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's
         if (kind == HeadKind::kFolded) ids = std::span(heads.shortlist()).first(16);
         REQUIRE(z.size() == (kind == HeadKind::kFolded ? 16 : kVocab));
         double margin = 0;
-        const int32_t token = round.draw(z, ids, &margin);
+        const int32_t token = sampler.sample(z, round.history(0), round.place(0), ids, &margin);
         CHECK(drafted == token);
         if (params.temperature == 0 && params.repeat_penalty == 1)
           CHECK(token == engine.peak.token);
