@@ -2,20 +2,32 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "error.h"
 
 namespace specbound {
 
+const LookupIndex& LookupMemory::index() const {
+  if (indexing_.valid()) index_ = indexing_.get();
+  return index_;
+}
+
 void LookupMemory::give(std::span<const int32_t> tokens) {
-  SB_CHECK(index_.text().empty());
-  index_.assign(tokens);
-  if (!tokens.empty() && tokens.back() != kBetween) index_.push(kBetween);
-  given_ = index_.text().size();
+  SB_CHECK(given_ == 0 && index_.text().empty());
+  if (tokens.empty()) return;
+  std::vector<int32_t> text(tokens.begin(), tokens.end());
+  if (text.back() != kBetween) text.push_back(kBetween);
+  given_ = text.size();
+  indexing_ = std::async(std::launch::async, [text = std::move(text)] {
+    LookupIndex index;
+    index.assign(text);
+    return index;
+  });
 }
 
 void LookupMemory::assign(std::span<const int32_t> replies) {
-  const std::span<const int32_t> given = index_.text().first(given_);
+  const std::span<const int32_t> given = index().text().first(given_);
   std::vector<int32_t> all(given.begin(), given.end());
   all.insert(all.end(), replies.begin(), replies.end());
   index_.assign(all);

@@ -18,12 +18,10 @@ struct Control {
   int64_t rounds = 0;    // it decided on
   int64_t asked = 0;     // times that a source which costs time was asked about a row
   int64_t declined = 0;  // that it was not, or not deeper, because that would not have paid
-  double rate = 0;       // tokens in the time of a plain round, of late; 0: not measured yet
 
   // Adds what was decided between two looks at it.
   void add(const Control& before, const Control& after) {
     active = after.active;
-    rate = after.rate;
     rounds += after.rounds - before.rounds;
     asked += after.asked - before.asked;
     declined += after.declined - before.declined;

@@ -70,12 +70,12 @@ void TreeSpeculator::wait(int parent, double path) {
   }
 }
 
-double TreeSpeculator::likeliest() const {
-  double most = 0;
-  for (size_t i = here_; i < said_.size(); ++i) {
-    most = std::max(most, odds_.chance(said_[i].features));
-  }
-  return most;
+// Behind the newest row looked up; nullptr: nothing is said of it. Holds until more is said.
+const TreeSpeculator::Said* TreeSpeculator::likeliest() const {
+  const auto chance = [&](const Said& said) { return odds_.chance(said.features); };
+  const auto best = std::ranges::max_element(said_.begin() + static_cast<std::ptrdiff_t>(here_),
+                                             said_.end(), {}, chance);
+  return best == said_.end() ? nullptr : &*best;
 }
 
 // What the guesser says of the token behind row `parent`, in place of what it said before.
@@ -99,7 +99,9 @@ bool TreeSpeculator::ask(Round& round, double path) {
   using Clock = std::chrono::steady_clock;
   if (!guesser_->ready(round)) return true;
   for (int stage = 0; stage < asking_.stages(); ++stage) {
-    const double best = likeliest();
+    const Said* const likely = likeliest();
+    const double best = likely ? odds_.chance(likely->features) : 0;
+    const int32_t before = likely ? likely->token : -1;
     if (path * asking_.gain(stage, best) <= rate() * asking_.cost(stage)) {
       ++control_.declined;
       return true;
@@ -110,7 +112,7 @@ bool TreeSpeculator::ask(Round& round, double path) {
     const std::chrono::duration<double> seconds = Clock::now() - begin;
     ++control_.asked;
     hear(round.newest(), *guess);
-    asking_.learn(stage, best, likeliest() - best);
+    answers_.push_back({round.newest(), stage, best, before, likeliest()->token});
     if (replies_answers_++ > 0) asking_.took(stage, seconds.count() / costs_.pass(1, round.pos()));
   }
   return true;
@@ -122,11 +124,8 @@ bool TreeSpeculator::follow(Round& round) {
     const int row = round.newest();
     look_up(round, row);
     if (!round.full() && !ask(round, path)) return false;
-    const auto begin = said_.begin() + static_cast<std::ptrdiff_t>(here_);
-    const auto best = std::max_element(begin, said_.end(), [&](const Said& a, const Said& b) {
-      return odds_.chance(a.features) < odds_.chance(b.features);
-    });
-    if (best == said_.end() || round.full()) return true;
+    const Said* const best = round.full() ? nullptr : likeliest();
+    if (!best) return true;
     const double right = path * odds_.chance(best->features);
     const Candidate next{row, best->token, right, best->layer};
     wait(row, path);
@@ -140,6 +139,7 @@ bool TreeSpeculator::follow(Round& round) {
 DraftEnd TreeSpeculator::draft(Round& round) {
   candidates_.clear();
   said_.clear();
+  answers_.clear();
   worth_ = most_ = 0;
   kept_ = round.newest();
   ++control_.rounds;
@@ -225,8 +225,13 @@ void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
     for (const Said& said : said_) {
       if (said.parent == token.slot) odds_.learn(said.features, said.token == token.token);
     }
+    for (const Answer& a : answers_) {
+      if (a.parent != token.slot) continue;
+      asking_.learn(a.stage, a.best, (a.after == token.token) - (a.before == token.token));
+    }
   }
   said_.clear();  // a plain round looks up nothing
+  answers_.clear();
   tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
   time_ = kRateKept * time_ +
           (costs_.pass(rows, round.pos) + guesser_seconds(round)) / costs_.pass(1, round.pos);
@@ -234,7 +239,6 @@ void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
   if (round.round > 0) {
     costs_.learn(rows, round.pos, round.seconds({Phase::kVerify, Phase::kLogits}));
   }
-  control_.rate = rate();
   if (++rounds_ % kFadeEvery != 0) return;
   odds_.fade();
   asking_.fade();

@@ -53,12 +53,18 @@ class TreeSpeculator final : public Speculator {
     CandidateOdds::Features features;
     int layer;  // where it was guessed; 0: none
   };
+  // An answer of the guesser, and what was the likeliest token before and behind it.
+  struct Answer {
+    int parent, stage;
+    double best;  // chance, before
+    int32_t before, after;
+  };
   void look_up(const Round& round, int parent);
   void wait(int parent, double path);
   bool follow(Round& round);
   bool ask(Round& round, double path);
   void hear(int parent, const Guesser::Guess& guess);
-  double likeliest() const;
+  const Said* likeliest() const;
   bool take(Round& round, const Candidate& best);
   double most_worth(const Round& round, double right) const;
   double cost(const Round& round, int more) const;
@@ -81,7 +87,8 @@ class TreeSpeculator final : public Speculator {
   std::vector<Candidate> candidates_;  // a heap by `right`
   std::vector<Lookup::Found> found_;   // scratch
   std::vector<Said> said_;
-  size_t here_ = 0;              // of them, those of the newest row begin here
+  size_t here_ = 0;  // of them, those of the newest row begin here
+  std::vector<Answer> answers_;
   double worth_ = 0, most_ = 0;  // of what was looked up, and of that up to kept_, less its cost
   int kept_ = 0;
 };

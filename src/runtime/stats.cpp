@@ -49,8 +49,7 @@ nlohmann::ordered_json control_figures(const Control& control) {
   return {{"active", control.active},
           {"rounds", control.rounds},
           {"drafts_asked_per_round", each_round(control.asked)},
-          {"drafts_declined_per_round", each_round(control.declined)},
-          {"rate", or_null(control.rate > 0 ? std::optional(control.rate) : std::nullopt)}};
+          {"drafts_declined_per_round", each_round(control.declined)}};
 }
 
 nlohmann::ordered_json phase_seconds(const Counters& counters) {
