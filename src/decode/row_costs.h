@@ -37,7 +37,7 @@ class LearnedRowCosts {
   explicit LearnedRowCosts(const RowCosts& costs);
 
   double pass(int rows, int pos) const { return now_.pass(rows, pos); }
-  // A pass over `rows` rows behind `pos` positions took so long; one that took no time says nothing.
+  // A pass over `rows` rows behind `pos` positions took so long. None at all says nothing.
   void learn(int rows, int pos, double seconds);
 
  private:
