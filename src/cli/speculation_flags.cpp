@@ -190,9 +190,8 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
           "what drafts (default auto): none decodes plainly; auto is all there is in one tree, "
           "best first: what came after the same tokens before, and exit heads or a draft model "
           "where asking them pays; specbound is exit heads alone; ngram one lookup, the longest; "
-          "layerskip "
-          "drafts at one layer, adadecode at any of three without bounds, draft-verify with "
-          "layers left out; draft is a second model")
+          "layerskip drafts at one layer, adadecode at any of three without bounds, draft-verify "
+          "with layers left out; draft is a second model")
       .type(bar_list(names));
   add_drafter_flags(flags, options);
   add_on_off(flags, "--remember", options.remember,

@@ -1,7 +1,6 @@
 #include "decode/asking.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace specbound {
 namespace {
@@ -13,6 +12,8 @@ constexpr double kFirstAsked = 2;    // answers that this counts for
 constexpr double kMostAsked = 64;    // that count
 constexpr double kGainKept = 0.995;  // of what was learned, from fade() to fade()
 constexpr int kMostMeasured = 32;    // times that count
+constexpr int kFirstMeasured = 2;    // times that the assumed cost counts for
+constexpr double kCostKept = 0.98;   // of what was measured, likewise
 constexpr double kMostRise = 3;      // of a cost, at once: the rest is an interruption
 
 double first_gain(size_t bin) {
@@ -21,10 +22,10 @@ double first_gain(size_t bin) {
 
 }  // namespace
 
-Asking::Asking(std::vector<double> assumed) {
+Asking::Asking(const std::vector<double>& assumed) : assumed_(assumed) {
   for (const double cost : assumed) {
     Stage& stage = stages_.emplace_back();
-    stage.cost = cost;
+    stage.cost = stage.assumed = cost;
     stage.asked.fill(kFirstAsked);
     for (size_t b = 0; b < kBins; ++b) stage.gain[b] = first_gain(b);
   }
@@ -48,11 +49,12 @@ void Asking::learn(int stage, double best, double gain) {
 void Asking::took(int stage, double plain_rounds) {
   Stage& s = stages_[static_cast<size_t>(stage)];
   s.measured = std::min(s.measured + 1, kMostMeasured);
-  s.cost += (std::min(plain_rounds, kMostRise * s.cost) - s.cost) / s.measured;
+  s.cost += (std::min(plain_rounds, kMostRise * s.cost) - s.cost) / (s.measured + kFirstMeasured);
 }
 
 void Asking::fade() {
   for (Stage& stage : stages_) {
+    stage.cost = stage.assumed + kCostKept * (stage.cost - stage.assumed);
     for (size_t b = 0; b < kBins; ++b) {
       stage.gain[b] = first_gain(b) + kGainKept * (stage.gain[b] - first_gain(b));
     }

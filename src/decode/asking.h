@@ -11,12 +11,13 @@ namespace specbound {
 class Asking {
  public:
   // `assumed`: what each stage may take, in plain rounds, until that is measured.
-  explicit Asking(std::vector<double> assumed = {});
+  explicit Asking(const std::vector<double>& assumed = {});
+  const std::vector<double>& assumed() const { return assumed_; }
 
   int stages() const { return static_cast<int>(stages_.size()); }
   // What stage `stage` takes, in plain rounds.
   double cost(int stage) const { return stages_[static_cast<size_t>(stage)].cost; }
-  // By how much the chance of the likeliest candidate may rise that is `best` now.
+  // What an answer may bring, in tokens, where the likeliest candidate's chance is `best` now.
   double gain(int stage, double best) const;
   void learn(int stage, double best, double gain);
   // A reply's first answers come cold: these say nothing of what the next ones take.
@@ -30,10 +31,11 @@ class Asking {
   static int bin(double best);
 
   struct Stage {
-    double cost = 0;
+    double cost = 0, assumed = 0;
     int measured = 0;  // as far as it counts
     std::array<double, kBins> gain{}, asked{};
   };
+  std::vector<double> assumed_;
   std::vector<Stage> stages_;
 };
 

@@ -36,7 +36,7 @@ class LookupMemory {
 
  private:
   bool takes_replies_;
-  size_t given_ = 0;
+  mutable size_t given_ = 0;
   mutable LookupIndex index_;  // what is given, then replies, kBetween behind each
   mutable std::future<LookupIndex> indexing_;
 };

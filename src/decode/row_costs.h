@@ -39,6 +39,8 @@ class LearnedRowCosts {
   double pass(int rows, int pos) const { return now_.pass(rows, pos); }
   // A pass over `rows` rows behind `pos` positions took so long. None at all says nothing.
   void learn(int rows, int pos, double seconds);
+  // Whether they are in seconds of this machine: enough passes were seen.
+  bool scaled() const { return scaled_ == kScale; }
 
  private:
   void apply();

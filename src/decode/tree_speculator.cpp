@@ -11,6 +11,8 @@ constexpr double kLeastRight = 0.01;  // of a path that is followed at all
 constexpr double kRateKept = 0.98;    // of the running rate, from round to round
 constexpr double kFirstRounds = 8;    // that the plain rate counts for at first
 constexpr int kFadeEvery = 32;        // rounds
+constexpr double kOwnRate =
+    1.0 / 32;  // of a draft, in how often drafts by the guesser's rule are right
 // What a row must be worth of what it costs: of many candidates that look just worth it, those that
 // look better than they are get taken. By bench_lookup the mean is flat from 1 to 2, and fewer
 // replies lose.
@@ -28,13 +30,14 @@ TreeSpeculator::TreeSpeculator(Guesser* guesser, LookupMemory* memory, int w_max
 }
 
 void TreeSpeculator::set_guesser(Guesser* guesser, bool own_rule) {
-  guesser_ = guesser;
   own_rule_ = own_rule || !measured_;
   std::vector<double> assumed;
   for (int stage = 0; guesser && stage < guesser->stages(); ++stage) {
     assumed.push_back(guesser->assumed_cost(stage));
   }
-  asking_ = Asking(std::move(assumed));
+  // What was learned of it stays where it is the same.
+  if (guesser != guesser_ || assumed != asking_.assumed()) asking_ = Asking(assumed);
+  guesser_ = guesser;
   control_.active = !own_rule_;
 }
 
@@ -46,7 +49,7 @@ void TreeSpeculator::forget() {
 void TreeSpeculator::begin(std::span<const int32_t> text) {
   if (guesser_) guesser_->begin(text);
   lookup_.begin(text);
-  replies_answers_ = 0;
+  answers_in_reply_ = 0;
 }
 
 // What may stand behind row `parent`.
@@ -112,8 +115,12 @@ bool TreeSpeculator::ask(Round& round, double path) {
     const std::chrono::duration<double> seconds = Clock::now() - begin;
     ++control_.asked;
     hear(round.newest(), *guess);
-    answers_.push_back({round.newest(), stage, best, before, likeliest()->token});
-    if (replies_answers_++ > 0) asking_.took(stage, seconds.count() / costs_.pass(1, round.pos()));
+    const double row = cost(round, 1) / kMargin;
+    answers_.push_back({round.newest(), stage, best, before, likeliest()->token,
+                        path * best > kMargin * row, row});
+    // A reply's first answer comes cold, and may have to read the prompt.
+    if (answers_in_reply_++ > 0 && costs_.scaled())
+      asking_.took(stage, seconds.count() / costs_.pass(1, round.pos()));
   }
   return true;
 }
@@ -142,22 +149,25 @@ DraftEnd TreeSpeculator::draft(Round& round) {
   answers_.clear();
   worth_ = most_ = 0;
   kept_ = round.newest();
-  ++control_.rounds;
+  own_rows_ = 1;
   DraftEnd end = DraftEnd::kPlain;
   if (guesser_ && own_rule_) {
     end = guesser_->draft(round);
     if (end == DraftEnd::kAborted) return end;
-    for (int slot = 0; slot < round.rows(); ++slot) {
+    own_rows_ = round.rows();
+    kept_ = round.newest();
+    for (int slot = 0; slot < own_rows_; ++slot) {
       look_up(round, slot);
-      wait(slot, 1);
+      wait(slot, std::pow(own_right_, slot));
     }
   } else if (guesser_) {
     if (!follow(round)) return DraftEnd::kAborted;
+    if (!answers_.empty()) end = DraftEnd::kDifficult;
   } else {
     look_up(round, 0);
     wait(0, 1);
   }
-  if (own_rule_) kept_ = round.newest();
+  control_.rounds += own_rule_ ? 0 : 1;
   while (!round.full() && !candidates_.empty()) {
     std::ranges::pop_heap(candidates_, {}, &Candidate::right);
     const Candidate best = candidates_.back();
@@ -171,7 +181,7 @@ DraftEnd TreeSpeculator::draft(Round& round) {
   // Rows that layers have run on stay.
   const int run = round.backend().kv_len(1) - round.pos() - 1;
   round.drop_behind(std::max(kept_, run));
-  return round.rows() > 1 ? DraftEnd::kWidth : end;
+  return round.rows() > own_rows_ ? DraftEnd::kWidth : end;
 }
 
 // Costs rise in steps, so that the second row may cost as much as the next six: rows go on where
@@ -211,10 +221,28 @@ double TreeSpeculator::rate() const {
   return std::max(tokens_ / time_, 1.0);
 }
 
-// What drafting with a guesser took, the layers before exit heads too, though the pass that
+// What the guesser took, in plain rounds: the layers before exit heads too, though the pass that
 // verifies does not run these again.
-double TreeSpeculator::guesser_seconds(const RoundEvent& round) const {
-  return guesser_ && measured_ ? round.seconds({Phase::kDraft, Phase::kCheck}) : 0;
+double TreeSpeculator::guesser_time(const RoundEvent& round) const {
+  if (!guesser_ || !measured_) return 0;
+  if (costs_.scaled()) {
+    return round.seconds({Phase::kDraft, Phase::kCheck}) / costs_.pass(1, round.pos);
+  }
+  double time = 0;
+  for (const Answer& answer : answers_) time += asking_.cost(answer.stage);
+  return time;
+}
+
+// What an answer has brought, in tokens, where `token` came: what the row is worth that was spent
+// with it, less what one without it would have been.
+double TreeSpeculator::worth(const RoundEvent& round, const Answer& answer,
+                             const TokenEvent& token) const {
+  const bool spent = std::ranges::any_of(round.rows, [&](const RowEvent& row) {
+    return row.parent == answer.parent && row.token == answer.after;
+  });
+  const double with = spent ? (answer.after == token.token) - answer.row : 0;
+  const double without = answer.before_pays ? (answer.before == token.token) - answer.row : 0;
+  return with - without;
 }
 
 void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
@@ -222,21 +250,28 @@ void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
   const int rows = static_cast<int>(round.rows.size());
   for (const TokenEvent& token : round.tokens) {
     lookup_.push(token.token);
+    if (token.slot + 1 < own_rows_) {
+      const bool right = round.rows[token.slot + 1].token == token.token;
+      own_right_ += kOwnRate * ((right ? 1 : 0) - own_right_);
+    }
     for (const Said& said : said_) {
       if (said.parent == token.slot) odds_.learn(said.features, said.token == token.token);
     }
     for (const Answer& a : answers_) {
       if (a.parent != token.slot) continue;
-      asking_.learn(a.stage, a.best, (a.after == token.token) - (a.before == token.token));
+      asking_.learn(a.stage, a.best, worth(round, a, token));
     }
   }
   said_.clear();  // a plain round looks up nothing
-  answers_.clear();
+  own_rows_ = 1;
   tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
-  time_ = kRateKept * time_ +
-          (costs_.pass(rows, round.pos) + guesser_seconds(round)) / costs_.pass(1, round.pos);
-  // A reply's first round comes cold from the prefill.
-  if (round.round > 0) {
+  time_ = kRateKept * time_ + costs_.pass(rows, round.pos) / costs_.pass(1, round.pos) +
+          guesser_time(round);
+  answers_.clear();
+  // A reply's first round comes cold from the prefill; what drafting ran, verification did not.
+  const bool whole = std::ranges::none_of(
+      round.passes, [](const LayerPass& pass) { return pass.phase == Phase::kDraft; });
+  if (round.round > 0 && whole) {
     costs_.learn(rows, round.pos, round.seconds({Phase::kVerify, Phase::kLogits}));
   }
   if (++rounds_ % kFadeEvery != 0) return;

@@ -6,7 +6,6 @@
 // measure.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "decode/asking.h"
@@ -53,11 +52,13 @@ class TreeSpeculator final : public Speculator {
     CandidateOdds::Features features;
     int layer;  // where it was guessed; 0: none
   };
-  // An answer of the guesser, and what was the likeliest token before and behind it.
+  // An answer of the guesser about a row, and the likeliest token behind that, without it and with.
   struct Answer {
     int parent, stage;
-    double best;  // chance, before
+    double best;  // the chance of the token before
     int32_t before, after;
+    bool before_pays;  // a row would have been spent on it
+    double row;        // what one costs, in tokens
   };
   void look_up(const Round& round, int parent);
   void wait(int parent, double path);
@@ -69,7 +70,8 @@ class TreeSpeculator final : public Speculator {
   double most_worth(const Round& round, double right) const;
   double cost(const Round& round, int more) const;
   double rate() const;
-  double guesser_seconds(const RoundEvent& round) const;
+  double worth(const RoundEvent& round, const Answer& answer, const TokenEvent& token) const;
+  double guesser_time(const RoundEvent& round) const;
 
   Guesser* guesser_;
   int w_max_;
@@ -80,7 +82,8 @@ class TreeSpeculator final : public Speculator {
   LearnedRowCosts costs_{assumed_row_costs()};
   double tokens_, time_;  // of rounds of late, in plain rounds; the rate begins at plain decoding's
   int64_t rounds_ = 0;
-  int replies_answers_ = 0;  // of the guesser in this reply
+  int answers_in_reply_ = 0;  // of the guesser in this reply
+  double own_right_ = 0.7;    // how often drafts by its own rule are right
   Control control_;
 
   // Of the round under way.
@@ -91,6 +94,7 @@ class TreeSpeculator final : public Speculator {
   std::vector<Answer> answers_;
   double worth_ = 0, most_ = 0;  // of what was looked up, and of that up to kept_, less its cost
   int kept_ = 0;
+  int own_rows_ = 1;  // that the guesser drafted by its own rule, the root too
 };
 
 }  // namespace specbound

@@ -118,7 +118,8 @@ std::string SetCommand::value_of(const std::string& name) const {
     const DraftModel* draft_model = speculation_.draft_model();
     const Speculator* speculator = speculation_.speculator();
     if (name == "tau" && draft_verify) return number(draft_verify->params().tau);
-    if (name == "tau" && draft_model) return number(draft_model->tau());
+    if (name == "tau" && draft_model && given_.speculator == "draft")
+      return number(draft_model->tau());
     if (name == "w-max" && speculator) return std::to_string(speculator->width());
     return "(not used: no exit heads draft)";
   }

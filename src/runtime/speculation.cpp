@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "decode/draft_verify.h"
 #include "decode/row_costs.h"
 #include "error.h"
 #include "runtime/model_path.h"
@@ -77,6 +76,11 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
 // Leaves cannot_ where nothing can draft.
 void Speculation::make_drafter(const LoadedModel* model) {
   if (by_draft_model() && model) {
+    if (options_.about_exits() || !options_.head.empty()) {
+      watcher_.say(
+          "a draft model drafts in place of exit heads: what was said of their drafts has "
+          "no effect");
+    }
     other_ = find_drafter("draft")->make({options_, n_layers_, given_width(), model});
     return take_tree();
   }
@@ -113,7 +117,7 @@ int Speculation::tree_width() const {
 void Speculation::take_tree() {
   const int width = tree_width();
   if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
-  tree_.emplace(specbound_ ? &*specbound_ : nullptr, &memory_, width, controls());
+  tree_.emplace(nullptr, &memory_, width, controls());
   if (specbound_) tree_->set_guesser(&*specbound_, thresholds_given());
   if (row_costs_) tree_->set_costs(*row_costs_);
 }
@@ -267,8 +271,7 @@ std::optional<ExitSetting> Speculation::tuned_setting() const {
   const auto tuned =
       read_tuned(heads_->base().fingerprint, *heads_, backend_->device(), watcher().note);
   if (!tuned) return {};
-  ExitSetting setting = settings().resolve(tuned->settings, true);
-  return setting;
+  return settings().resolve(tuned->settings, true);
 }
 
 bool Speculation::set_active(bool on, const std::string& inactive) {

@@ -88,9 +88,9 @@ class Speculation {
   // check_layers: all that were asked for, never empty where head_layers() is not.
   SpecBoundParams params() const;
   // Takes these in place of what options, preset and heads file have made. As with options, bounds
-  // that are others now bound the tree, and thresholds that are rule its
-  // heads. Throws Error(kUsage),
-  // and nothing has changed, for what the model or its heads cannot have and what never drafts.
+  // that are others now bound the tree, and heads draft by thresholds that are. Throws
+  // Error(kUsage), and nothing has changed, for what the model or its heads cannot have and what
+  // never drafts.
   void change(const SpecBoundParams& params, ChangeOf what = {});
   // Takes a preset's, without the options. Which heads draft may change too: those that --preset at
   // the start would have chosen. Throws as change() does, also for a drafter that knows no presets,
@@ -136,8 +136,8 @@ class Speculation {
   std::unique_ptr<ExitHead> head_;
   std::optional<SpecBound> specbound_;
   LookupMemory memory_;                  // of replies, where they are remembered
-  std::optional<TreeSpeculator> tree_;   // around it, or without
-  std::unique_ptr<OtherDrafter> other_;  // in their place
+  std::optional<TreeSpeculator> tree_;   // of lookups and what it asks: specbound_ or other_
+  std::unique_ptr<OtherDrafter> other_;  // without exit heads
 
   std::optional<RowCosts> row_costs_;  // of the backend
   Backend* backend_ = nullptr;

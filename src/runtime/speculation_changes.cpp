@@ -102,6 +102,7 @@ void Speculation::choose(Preset preset) {
     if (!next->never.empty()) throw Error(ErrorCode::kUsage, next->never);
     exchange_heads(*next);
     take(std::move(*next));
+    if (backend_) take_row_costs();
   } catch (...) {
     std::swap(options_, options);
     throw;

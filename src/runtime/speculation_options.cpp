@@ -100,13 +100,18 @@ SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) 
 }
 
 void SpeculationOptions::check() const {
+  if (!draft_model.empty() && speculator == "auto" && !looks_up()) {
+    throw Error(ErrorCode::kUsage, "draft_model=" + draft_model +
+                                       ": preset=paper is exit heads alone; leave one of them out");
+  }
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {
       const bool given = option.given(*this);
       if (given && !option.is_of(kind.name, speculator)) {
-        throw Error(ErrorCode::kUsage,
-                    format("%s%s: needs speculator=%s, found %s", option.name, option.value,
-                           kind.name, printable(speculator).c_str()));
+        throw Error(
+            ErrorCode::kUsage,
+            format("%s%s: needs speculator=%s%s, found %s", option.name, option.value, kind.name,
+                   option.in_tree ? " or auto" : "", printable(speculator).c_str()));
       }
       if (speculator == kind.name && !given && option.required) {
         throw Error(ErrorCode::kUsage,

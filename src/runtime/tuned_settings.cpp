@@ -278,8 +278,13 @@ std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
     RowCosts costs;
     read_rows(*json, "start", costs.start);
     read_rows(*json, "position", costs.position);
-    if (costs.start[1] > 0) return costs;
-    why = "\"start\": expected more than 0, found 0";
+    if (!(costs.start[1] > 0)) {
+      why = "\"start\": expected more than 0, found 0";
+    } else if (!std::ranges::is_sorted(costs.start) || !std::ranges::is_sorted(costs.position)) {
+      why = "expected that more rows never cost less";
+    } else {
+      return costs;
+    }
   } catch (const Error& e) {
     why = e.what();
   } catch (const nlohmann::json::exception& e) {

@@ -53,8 +53,7 @@ def tearDownModule():
 
 
 def draft(model, *more):
-    """--preset paper: it drafts however slow that is."""
-    return ("--speculator", "draft", "-md", model, "--preset", "paper", *more)
+    return ("--speculator", "draft", "-md", model, *more)
 
 
 class Draft(FolderCase):
@@ -165,7 +164,9 @@ class Refused(FolderCase):
     def test_flags_that_do_not_go_together(self):
         self.check_refused("--speculator", "draft", says=b"--speculator draft: needs --model-draft")
         self.check_refused("-md", SHALLOW, "--speculator", "ngram",
-                           says=b"--model-draft: needs --speculator draft")
+                           says=b"--model-draft: needs --speculator draft or auto, found ngram")
+        self.check_refused("-md", SHALLOW, "--preset", "paper",
+                           says=b": --preset paper is exit heads alone; leave one of them out")
         self.check_refused("--accept", "rejection",
                            says=b"--accept rejection: needs --speculator draft")
         self.check_refused("--accept", "maybe", says=b"expected coupled or rejection")

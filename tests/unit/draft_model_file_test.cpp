@@ -136,7 +136,7 @@ TEST_CASE("flags of a draft model, and those that do not go together") {
   };
   check_mentions(refusal({"--speculator", "draft"}), {"needs --model-draft (-md) FILE"});
   check_mentions(refusal({"-md", "a.gguf", "--speculator", "ngram"}),
-                 {"needs --speculator draft, found ngram"});
+                 {"needs --speculator draft or auto, found ngram"});
   parse({"-md", "a.gguf"}).check();
   check_mentions(refusal({"--accept", "rejection", "--speculator", "ngram"}),
                  {"--accept rejection: needs --speculator draft, found ngram"});

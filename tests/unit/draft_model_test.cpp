@@ -150,7 +150,7 @@ TEST_CASE("a drafter catches up with other prompts, other replies and plain stre
   CHECK(watched.looked > 20);
 }
 
-TEST_CASE("what a drafter has read is forgotten with the session's cache, through the switch too") {
+TEST_CASE("what a drafter has read is forgotten with the session's cache, through the tree too") {
   const auto engine = target().backend(best_isa(), 1);
   Troubled drafter(near().backend(best_isa(), 1));
   DraftModel draft(drafter, 4, 0, Acceptance::kCoupled);
