@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <future>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "decode/candidate_odds.h"

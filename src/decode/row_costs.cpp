@@ -12,8 +12,8 @@
 namespace specbound {
 namespace {
 
-constexpr std::array kSizes = {1, 2, 4,
-                               8, 9, 16};         // 9: a second tile of rows, where there are such
+// 9: a second tile of rows, where there are such.
+constexpr std::array kSizes = {1, 2, 4, 8, 9, 16};
 constexpr int kTurns = 8;                         // at most
 constexpr int kFar = kRowCostContext - kMaxRows;  // positions before the rows
 constexpr int kFarEnough = 256;                   // to tell what positions cost
