@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Trains the bundled model's exit heads anew, as the shipped ones were: about ten minutes on two
-# cores.
+# Makes the bundled model's heads file anew: exit heads, and the text that they learn from, which
+# the model writes. About ten minutes on two cores.
 #
 #   CHATS=dialogue-train.jsonl.xz models/make_heads.sh [OUT]
 #
 # OUT: models/demo-chat-16l-q8_0.heads.gguf unless given. SPECBOUND (build/release/specbound) may be
-# set. CHATS is the training dialogues of the model's card, never its held-out ones.
+# set. CHATS is the training dialogues of the model's card, never its held-out ones. Heads and text
+# of the shipped file come from two runs, and its settings from specbound tune: see its card.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 if [[ -z ${CHATS:-} ]]; then

@@ -359,13 +359,14 @@ bool is_overridden(const Given& given, const std::vector<Given>& all) {
 // The same for a flag of another drafter than the one that was asked for, or that a command has
 // whose --speculator is its own.
 bool is_of_another_drafter(const Given& given, const std::vector<Given>& all, const Flags& flags) {
-  const char* drafter = drafter_of(parameter_of(given.flag->declared().long_name()));
+  const std::string parameter = parameter_of(given.flag->declared().long_name());
+  const auto is_for = [&](std::string_view drafter) { return is_for_drafter(parameter, drafter); };
   const Flag* const speculator = flags.find("--speculator");
-  if (!drafter || !speculator) return false;
-  if (speculator->given()) return speculator->values().back() != drafter;
-  if (!speculator->declared().settable) return true;
+  if (!speculator) return false;
+  if (speculator->given()) return !is_for(speculator->values().back());
+  if (!speculator->declared().settable) return !is_for("");
   const auto asked = std::ranges::find(all, speculator, &Given::flag);
-  return asked != all.end() && asked->level > given.level && asked->values.back().text != drafter;
+  return asked != all.end() && asked->level > given.level && !is_for(asked->values.back().text);
 }
 
 // "settings from ~/.config/specbound/config: temp, threads"

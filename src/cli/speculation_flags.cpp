@@ -98,8 +98,8 @@ void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
           "settings that no flag gives: what specbound tune found for this machine "
           "(default, where it ran), the heads file's, or the SpecBound paper's: 8 rows, "
           "layers 1-10, alpha 0.2, tau 0.55")
-      .overrides({"w-max", "d-max", "alpha", "tau", "table-tau", "check-layers", "shortlist",
-                  "confidence", "head", "no-anneal", "no-depth-bound", "no-width-bound"});
+      .overrides({"w-max", "d-max", "alpha", "tau", "check-layers", "shortlist", "confidence",
+                  "head", "no-anneal", "no-depth-bound", "no-width-bound"});
   add_number(
       flags, "--d-max", "LAYER", options, options.d_max,
       format("deepest layer that a draft may leave at (default: the preset's; the paper's: %d)",
@@ -137,15 +137,9 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
       .add_file("--heads", options.heads,
                 "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf)")
       .type("FILE.gguf");
-  flags.add_word("--head", options.head, {"full", "folded", "chained", "table", "hybrid", "lens"},
-                 "what guesses: full, folded or chained heads of the file, its table of what "
-                 "followed the same tokens, or hybrid, the table and chained heads where it is "
-                 "unsure (default: the file's choice); or the logit lens, which needs no training");
-  flags
-      .add_real("--table-tau", options.table_tau, 0, 1,
-                "with hybrid: confidence at which the table drafts and the chained heads are not "
-                "asked (default: --tau's)")
-      .type("P");
+  flags.add_word("--head", options.head, {"full", "folded", "chained", "lens"},
+                 "what guesses: full, folded or chained heads of the file (default: the file's "
+                 "choice); or the logit lens, which needs no training");
   add_count(flags, "--shortlist", "a number of tokens", options.shortlist,
             "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)")
       .type("N");
@@ -164,8 +158,9 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
              "on, but for the last two)");
   flags
       .add_file("-md,--model-draft", options.draft_model,
-                "with draft: the model that drafts, smaller and with the same vocabulary; --tau is "
-                "then about its likeliest token" +
+                "a smaller model with the same vocabulary: auto asks it where lookups are unsure, "
+                "in place of exit heads; with draft it drafts alone, --tau is then about its "
+                "likeliest token" +
                     format(" (default %g)", DraftModel::kTau))
       .type("FILE.gguf");
   flags.add_choice("--accept", options.acceptance,
@@ -193,20 +188,19 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
       .add_read(
           "--speculator", or_list(names), read_speculator,
           "what drafts (default auto): none decodes plainly; auto is all there is in one tree, "
-          "best first: what came after the same tokens before, and exit heads where that is "
-          "unsure; specbound is exit heads alone; ngram one lookup, the longest; layerskip "
-          "drafts at one layer, adadecode at any of three without bounds, draft-verify with "
-          "layers left out; draft is a second model")
+          "best first: what came after the same tokens before, and exit heads or a draft model "
+          "where asking them pays; specbound is exit heads alone; ngram one lookup, the longest; "
+          "layerskip drafts at one layer, adadecode at any of three without bounds, draft-verify "
+          "with layers left out; draft is a second model")
       .type(bar_list(names));
   add_drafter_flags(flags, options);
   add_on_off(flags, "--remember", options.remember,
              "with auto: look up in replies to other prompts too (default: on in chat, gui and "
              "serve, off elsewhere)");
   add_on_off(flags, "--controller", options.controller,
-             "on (default, but with --preset paper, and with --accept rejection, whose text would "
-             "then depend on the clock): draft on while the expected gain exceeds the measured "
-             "cost, pause where drafting loses; --w-max, --d-max and --check-layers bound it, with "
-             "--tau or --alpha it only pauses; off: settings stay, and nothing pauses");
+             "with auto: on (default), draft while the expected gain exceeds the measured cost, "
+             "within --w-max, --d-max and --check-layers; with --tau or --alpha heads draft by "
+             "these first; off: nothing is measured, rounds are filled, heads draft by --tau");
 }
 
 }  // namespace specbound

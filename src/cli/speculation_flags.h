@@ -10,8 +10,7 @@ namespace specbound {
 // --no-depth-bound.
 void add_exit_flags(Flags& flags, SpecBoundOptions& options);
 // The settings of every drafter: those of add_exit_flags, --w-max --no-width-bound --heads --head
-// --table-tau --shortlist --confidence --ngram-max --exit-layer --skip-layers
-// --model-draft --accept.
+// --shortlist --confidence --ngram-max --exit-layer --skip-layers --model-draft --accept.
 void add_drafter_flags(Flags& flags, SpeculationOptions& options);
 // Those, --spec, --speculator and --controller.
 void add_speculation_flags(Flags& flags, SpeculationOptions& options);

@@ -68,9 +68,7 @@ std::vector<int> exit_layers(int n_layers) {
 double check_seconds(const CostModel& costs, const std::optional<HeadDefaults>& settings) {
   if (!settings) return costs.check("lens", costs.vocab_size);
   const bool full = settings->kind == HeadKind::kFull;
-  // A hybrid's dearer check.
-  const HeadKind kind = settings->kind == HeadKind::kHybrid ? HeadKind::kChained : settings->kind;
-  return costs.check(head_kind_name(kind), full ? costs.vocab_size : settings->shortlist);
+  return costs.check(head_kind_name(settings->kind), full ? costs.vocab_size : settings->shortlist);
 }
 
 Json print_ceilings(const CostModel& costs, double check) {

@@ -27,7 +27,6 @@
 #include "text/chat_template.h"
 #include "tools/cost_report.h"
 #include "tools/tuning.h"
-#include "train/build_draft_table.h"
 #include "train/corpus.h"
 #include "train/head_learner.h"
 #include "train/report_html.h"
@@ -39,8 +38,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-constexpr uint64_t kTableShare = 16;  // a table may take this part of the model's size
 
 constexpr const char* kTeaching =
     "Exit heads guess the next token from a shallow layer, so that most layers run for several "
@@ -173,7 +170,6 @@ class Training {
       }
     }
     trained.heads.base = heads_base(model_.gguf(), model_.config());
-    if (flags_.makes_table()) trained.heads.table = make_table();
     if (flags_.keeps_text()) trained.heads.text = reply_tokens(texts_, kMostTextTokens);
     set_defaults(trained);
     write(trained);
@@ -388,48 +384,23 @@ class Training {
     return trained;
   }
 
-  // The last texts, which a draft table is judged on and settings are tuned on: a twentieth, and
-  // enough for tuning where that leaves most.
+  // The last texts, which settings are tuned on: a twentieth, and enough where that leaves most.
   size_t first_unseen() const {
     const size_t n = texts_.size();
     size_t unseen = std::max<size_t>(1, n / 20);
-    if (flags_.self_generate > 0) {
-      int64_t tokens = 0;
-      for (size_t i = 0; i < n / 4 && tokens < kShippedTuningTokens; ++i) {
-        tokens += learnt_tokens(texts_[n - 1 - i]);
-        unseen = std::max(unseen, i + 1);
-      }
+    int64_t tokens = 0;
+    for (size_t i = 0; i < n / 4 && tokens < kShippedTuningTokens; ++i) {
+      tokens += learnt_tokens(texts_[n - 1 - i]);
+      unseen = std::max(unseen, i + 1);
     }
     return n - unseen;
   }
 
-  // Of all texts; how good it is tells one made without the last of them, which is kept for tuning.
-  NewDraftTable make_table() {
-    DraftTableOptions options;
-    options.max_bytes = model_.gguf().file_size() / kTableShare;
-    options.vocab_size = model_.config().vocab_size;
-    const std::span<const TrainingText> texts(texts_);
-    part_table_ = build_draft_table(texts.first(first_unseen()), options);
-    if (!part_table_.empty()) {
-      table_report_ =
-          judge_draft_table(DraftTable(part_table_.arrays()), texts.subspan(first_unseen()));
-    }
-    return build_draft_table(texts, options);
-  }
-
-  HeadDefaults guess(const TrainedHeads& trained) const {
-    const HeadDefaults guessed = guess_defaults(trained.reports, model_.config().n_layers,
-                                                static_cast<int>(shortlist_.size()));
-    if (trained.heads.table.empty()) return guessed;
-    const bool chained = std::any_of(
-        trained.heads.heads.begin(), trained.heads.heads.end(),
-        [](const NewHead& head) { return head.kind == HeadKind::kChained && head.layer == 0; });
-    return table_defaults(guessed, chained);
-  }
-
   // What the file ships: tuned on what the model wrote, or guessed from the validation.
   void set_defaults(TrainedHeads& trained) {
-    trained.heads.defaults = guess(trained);
+    if (trained.heads.heads.empty()) return;
+    trained.heads.defaults = guess_defaults(trained.reports, model_.config().n_layers,
+                                            static_cast<int>(shortlist_.size()));
     if (flags_.no_tune) {
       settings_from_ = "guessed: --no-tune";
       return;
@@ -456,15 +427,9 @@ class Training {
                             grouped(tuned->tokens).c_str(), tuned->speedup);
   }
 
-  // With the table that has not seen the texts: one that has would know them by heart.
-  std::optional<ShippedSettings> tune(TrainedHeads& trained) {
-    if (trained.heads.heads.empty() && part_table_.empty()) return std::nullopt;
+  std::optional<ShippedSettings> tune(const TrainedHeads& trained) {
     const TemporaryFile file(target_);
-    std::swap(trained.heads.table, part_table_);
-    const HeadDefaults guessed = std::exchange(trained.heads.defaults, guess(trained));
     write_exit_heads(file.path(), trained.heads);
-    std::swap(trained.heads.table, part_table_);
-    trained.heads.defaults = guessed;
     const ExitHeads heads = ExitHeads::open(file.path(), model_.gguf(), model_.config());
     return tune_shipped(
         model_, heads,
@@ -507,20 +472,6 @@ class Training {
     return out;
   }
 
-  std::string table_text(const NewDraftTable& made) const {
-    if (made.empty()) return "\ntable      none: nothing to make it from\n";
-    const DraftTable table(made.arrays());
-    std::string out = format("\ntable      %s contexts of up to %d tokens, %s",
-                             grouped(static_cast<int64_t>(table.contexts())).c_str(),
-                             table.max_context(), size_text(table.bytes()).c_str());
-    if (table_report_.tokens > 0) {
-      out +=
-          format("; right %.1f %%, sure of %.1f %% of %s unseen tokens", 100 * table_report_.right,
-                 100 * table_report_.confidence, grouped(table_report_.tokens).c_str());
-    }
-    return out + "\n";
-  }
-
   std::string summary(const TrainedHeads& trained) const {
     std::string out = format("data       %s dialogues, %s pieces of plain text%s\n",
                              grouped(corpus_.dialogues).c_str(),
@@ -533,7 +484,6 @@ class Training {
     out += format("time       %s in this run, training %s in all\n", time_text(seconds()).c_str(),
                   time_text(trained.seconds).c_str());
     if (!flags_.train.kinds.empty()) out += agreement(trained);
-    if (flags_.makes_table()) out += table_text(trained.heads.table);
     if (!trained.heads.text.empty()) {
       out += format("\ntext       %s tokens to look up in\n",
                     grouped(std::ssize(trained.heads.text)).c_str());
@@ -551,7 +501,7 @@ class Training {
     }
     const bool beside = flags_.out == sidecar_heads(model_.path());
     const std::string model = flags_.model.model.empty() ? "" : " -m " + flags_.model.model;
-    const bool text_alone = trained.heads.heads.empty() && trained.heads.table.empty();
+    const bool text_alone = trained.heads.heads.empty();
     out += format("next       specbound %s", text_alone ? "chat" : "tune") + terminal_text(model) +
            (beside ? "" : " --heads " + terminal_text(flags_.out)) + "\n";
     return out;
@@ -566,8 +516,6 @@ class Training {
   std::vector<TrainingText> texts_;
   int64_t learnt_ = 0;  // tokens, in texts_
   std::vector<int32_t> shortlist_;
-  NewDraftTable part_table_;  // of the texts before first_unseen()
-  DraftTableReport table_report_;
   std::string target_;         // what the output is, links resolved
   std::string settings_from_;  // how the file came to its settings, in words
 };

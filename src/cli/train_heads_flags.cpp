@@ -45,18 +45,15 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
   const Flags::Group group(flags, "Heads");
   flags
       .add_read(
-          "--kinds", "kinds among text, chained, folded, full and table, as text,chained",
+          "--kinds", "kinds among text, chained, folded and full, as text,chained",
           [&given](const std::string& text) {
             auto kinds = parse_kinds(text, given.text);
-            if (!kinds) return false;
-            given.table = std::erase(*kinds, HeadKind::kTable) > 0;
-            given.train.kinds = std::move(*kinds);
-            return true;
+            if (kinds) given.train.kinds = std::move(*kinds);
+            return kinds.has_value();
           },
           "text (what was learnt itself, to look up in; nothing is trained), chained (sees the "
           "state before its row too), folded (cheapest), full (the paper's: whole vocabulary, "
-          "dear), table (what followed the same tokens; free) (default chained,folded, with "
-          "--self-generate text,table too)")
+          "dear) (default chained,folded, with --self-generate text too)")
       .type("LIST");
   flags
       .add_read(
@@ -146,9 +143,7 @@ std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::opt
       continue;
     }
     const auto kind = parse_head_kind(name);
-    if (!kind || *kind == HeadKind::kHybrid ||
-        std::find(kinds.begin(), kinds.end(), *kind) != kinds.end())
-      return std::nullopt;
+    if (!kind || std::find(kinds.begin(), kinds.end(), *kind) != kinds.end()) return std::nullopt;
     kinds.push_back(*kind);
   }
   return kinds;

@@ -26,13 +26,12 @@ struct TrainHeadsFlags {
   uint64_t max_disk = 4'000'000'000;
   bool resume = false, fresh = false;
   bool no_tune = false;
-  std::string report;         // empty: none
-  std::optional<bool> table;  // whether to make a draft table; unset: of what the model writes
-  std::optional<bool> text;   // whether to keep what is learnt to look up in; unset: likewise
-  TrainOptions train;         // kinds that are trained, quick, epochs, learning rate, seed
+  std::string report;        // empty: none
+  std::optional<bool> text;  // whether to keep what is learnt to look up in; unset: what the model
+                             // writes itself
+  TrainOptions train;        // kinds that are trained, quick, epochs, learning rate, seed
 
   bool has(HeadKind kind) const;
-  bool makes_table() const { return table.value_or(self_generate > 0); }
   bool keeps_text() const { return text.value_or(self_generate > 0); }
   TrainingFolder::Begin begin() const;
   int64_t max_learnt_tokens() const;

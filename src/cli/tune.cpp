@@ -142,7 +142,7 @@ void add_flags(Flags& flags, TuneFlags& given) {
   flags.add_int("--tokens", given.texts.tokens, 64, 1 << 24,
                 format("tokens of replies to look at (default %d)", given.texts.tokens));
   flags.add_text("--kind", given.kind, "only heads of this kind (default: all that the file has)")
-      .type("full|folded|chained|table|hybrid");
+      .type("full|folded|chained");
   flags.add_int("--replies", given.replies, 0, 1 << 20,
                 format("replies that the winner is measured on (default %d)", given.replies));
   flags.add_switch("--dry-run", given.dry_run, "keep nothing").command_line_only();
@@ -152,9 +152,8 @@ void add_flags(Flags& flags, TuneFlags& given) {
 
 int run(TuneFlags& given) {
   if (!given.kind.empty() && !parse_head_kind(given.kind)) {
-    throw Error(ErrorCode::kUsage,
-                format("--kind: expected full, folded, chained, table or hybrid, found \"%s\"",
-                       printable(given.kind).c_str()));
+    throw Error(ErrorCode::kUsage, format("--kind: expected full, folded or chained, found \"%s\"",
+                                          printable(given.kind).c_str()));
   }
   if (!given.json.empty()) check_writable(given.json);
 

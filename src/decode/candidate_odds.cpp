@@ -23,6 +23,10 @@ constexpr CandidateOdds::Weights kShipped = {
                -1.07f, -0.23f, 1.00f,  2.68f,  0.45f,  0.35f,  0.00f,  0.85f,  1.45f},
     .rival = {1.14f, 0.23f, -0.14f, -0.83f, -1.73f},
     .both = 3.64f,
+    // By hand: a guess is taken at its word, a little less in the middle.
+    .alone = -0.7f,
+    .guess = {-2.4f, -1.2f, -0.6f, -0.2f, 0.3f, 0.7f, 1.1f, 1.6f, 2.1f, 2.9f, 3.8f, 5.2f},
+    .against = {-0.1f, -0.2f, -0.3f, -0.5f, -0.7f, -0.9f, -1.2f, -1.5f, -1.9f, -2.4f, -3.2f, -4.2f},
     .noise = {-1.04f, -0.66f, -0.65f, -0.39f, -0.02f, 0.45f, 0.83f, 1.31f},
     .rival_noise = {-0.10f, 0.25f, 0.20f, 0.08f, 0.06f, -0.13f, -0.20f, -0.34f}};
 
@@ -44,16 +48,26 @@ int CandidateOdds::rival(int length) {
   return length <= 0 ? 0 : length == 1 ? 1 : length == 2 ? 2 : length <= 4 ? 3 : 4;
 }
 
+int CandidateOdds::guess(float confidence) {
+  constexpr float kFrom[kGuesses - 1] = {0.1f, 0.2f, 0.3f, 0.4f,  0.5f, 0.6f,
+                                         0.7f, 0.8f, 0.9f, 0.95f, 0.99f};
+  if (std::isnan(confidence)) return 0;
+  return static_cast<int>(std::ranges::upper_bound(kFrom, confidence) - kFrom);
+}
+
 int CandidateOdds::noise(float gumbel) {
   constexpr float kFrom[kNoises - 1] = {-1.0f, -0.4f, 0.2f, 0.8f, 1.5f, 2.3f, 3.3f};
   return static_cast<int>(std::upper_bound(std::begin(kFrom), std::end(kFrom), gumbel) - kFrom);
 }
 
 double CandidateOdds::chance(const Features& f) const {
-  double odds = now_.rival[static_cast<size_t>(f.rival)];
+  const bool alone = f.text < 0 && f.memory < 0;
+  double odds = alone ? now_.alone : now_.rival[static_cast<size_t>(f.rival)];
   if (f.text >= 0) odds += now_.text[static_cast<size_t>(f.text)];
   if (f.memory >= 0) odds += now_.memory[static_cast<size_t>(f.memory)];
   if (f.text >= 0 && f.memory >= 0) odds += now_.both;
+  if (f.guess >= 0) odds += now_.guess[static_cast<size_t>(f.guess)];
+  if (f.against >= 0) odds += now_.against[static_cast<size_t>(f.against)];
   odds += heat(f) * (now_.noise[static_cast<size_t>(f.noise)] +
                      now_.rival_noise[static_cast<size_t>(f.rival_noise)]);
   return 1 / (1 + std::exp(-odds));
@@ -61,10 +75,13 @@ double CandidateOdds::chance(const Features& f) const {
 
 void CandidateOdds::learn(const Features& f, bool right, double rate) {
   const auto step = static_cast<float>(rate * ((right ? 1 : 0) - chance(f)));
-  now_.rival[static_cast<size_t>(f.rival)] += step;
+  const bool alone = f.text < 0 && f.memory < 0;
+  (alone ? now_.alone : now_.rival[static_cast<size_t>(f.rival)]) += step;
   if (f.text >= 0) now_.text[static_cast<size_t>(f.text)] += step;
   if (f.memory >= 0) now_.memory[static_cast<size_t>(f.memory)] += step;
   if (f.text >= 0 && f.memory >= 0) now_.both += step;
+  if (f.guess >= 0) now_.guess[static_cast<size_t>(f.guess)] += step;
+  if (f.against >= 0) now_.against[static_cast<size_t>(f.against)] += step;
   now_.noise[static_cast<size_t>(f.noise)] += heat(f) * step;
   now_.rival_noise[static_cast<size_t>(f.rival_noise)] += heat(f) * step;
 }
@@ -77,6 +94,11 @@ void CandidateOdds::fade() {
   }
   for (size_t i = 0; i < kRivals; ++i) back(now_.rival[i], first_.rival[i]);
   back(now_.both, first_.both);
+  back(now_.alone, first_.alone);
+  for (size_t i = 0; i < kGuesses; ++i) {
+    back(now_.guess[i], first_.guess[i]);
+    back(now_.against[i], first_.against[i]);
+  }
   for (size_t i = 0; i < kNoises; ++i) {
     back(now_.noise[i], first_.noise[i]);
     back(now_.rival_noise[i], first_.rival_noise[i]);

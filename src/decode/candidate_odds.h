@@ -16,13 +16,16 @@ class CandidateOdds {
   static constexpr int kLengths = 9;     // of a match: 1, 2, 3, 4, to 6, 8, 12, 16, more
   static constexpr int kAgreements = 5;  // its share of the places: one alone, and four of several
   static constexpr int kCells = kLengths * kAgreements;
-  static constexpr int kRivals = 5;  // longest match of another candidate: none, to 1, 2, 4, more
-  static constexpr int kNoises = 8;  // of the noise that a token is drawn with
+  static constexpr int kRivals = 5;    // longest match of another candidate: none, to 1, 2, 4, more
+  static constexpr int kNoises = 8;    // of the noise that a token is drawn with
+  static constexpr int kGuesses = 12;  // of a guess's confidence, finer towards 1
   static constexpr int kNothing = -1;
 
   // Where a lookup's continuation is counted, 0..kCells-1.
   static int cell(const Continuation& continuation);
   static int rival(int length);
+  // Of a confidence, 0..kGuesses-1.
+  static int guess(float confidence);
   // Of a Gumbel variate, 0..kNoises-1.
   static int noise(float gumbel);
 
@@ -31,6 +34,8 @@ class CandidateOdds {
     int text = kNothing;    // cell of its lookup in the text itself
     int memory = kNothing;  // and in texts of before
     int rival = 0;
+    int guess = kNothing;    // of a head or a draft model that was asked and names it
+    int against = kNothing;  // and names another one
     // Where tokens are drawn, the noise of each is known before the model has spoken: of this one,
     // and the largest of its rivals.
     float temperature = 0;  // 0: greedy, and noise says nothing
@@ -39,7 +44,9 @@ class CandidateOdds {
   struct Weights {
     std::array<float, kCells> text, memory;
     std::array<float, kRivals> rival;
-    float both;  // where text and memory say it
+    float both;   // where text and memory say it
+    float alone;  // where neither does, in place of rivals
+    std::array<float, kGuesses> guess, against;
     // At temperature 1; in proportion at others, as far as kHottest.
     std::array<float, kNoises> noise, rival_noise;
   };

@@ -18,13 +18,11 @@ DraftModel::DraftModel(Backend& backend, int w_max, float tau, Acceptance accept
 DraftEnd DraftModel::draft(Round& round) {
   SB_CHECK(backend_.config().vocab_size == round.backend().config().vocab_size);
   while (!round.full()) {
-    if (round.pos() + round.rows() > backend_.n_ctx()) {  // no room for the newest row
+    if (!ready(round)) {
       return round.rows() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;
     }
-    if (!read(round)) return DraftEnd::kAborted;
-    round.ran_beside();
-    const float confidence = backend_.confidence(logits_, 1);
-    round.checked(0, confidence);
+    float confidence = 0;
+    if (!look(round, confidence)) return DraftEnd::kAborted;
     if (confidence < tau_) return DraftEnd::kDifficult;
     const bool proposes =
         acceptance_ == Acceptance::kRejection && round.sampler().params().temperature > 0;
@@ -35,6 +33,26 @@ DraftEnd DraftModel::draft(Round& round) {
     if (ends) return DraftEnd::kReplyEnd;
   }
   return DraftEnd::kWidth;
+}
+
+// Its own context may be shorter.
+bool DraftModel::ready(const Round& round) const {
+  return round.pos() + round.rows() <= backend_.n_ctx();
+}
+
+std::optional<Guesser::Guess> DraftModel::guess(Round& round, int) {
+  Guess guess;
+  if (!look(round, guess.confidence)) return std::nullopt;
+  guess.token = round.draw(logits_);
+  return guess;
+}
+
+bool DraftModel::look(Round& round, float& confidence) {
+  if (!read(round)) return false;
+  round.ran_beside();
+  confidence = backend_.confidence(logits_, 1);
+  round.checked(0, confidence);
+  return true;
 }
 
 // Everything up to the newest row, of which it leaves the logits. False when aborted.

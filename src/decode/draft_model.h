@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "decode/guesser.h"
 #include "decode/rejection.h"
-#include "decode/speculator.h"
 
 namespace specbound {
 
-class DraftModel final : public Speculator {
+class DraftModel final : public Guesser {
  public:
   static constexpr float kTau = 0.4f;
 
@@ -30,7 +30,14 @@ class DraftModel final : public Speculator {
   // the rest read. Behind the end of its own context it drafts nothing.
   DraftEnd draft(Round& round) override;
 
+  // One stage, by the coupled draw.
+  int stages() const override { return 1; }
+  double assumed_cost(int) const override { return 0.4; }
+  bool ready(const Round& round) const override;
+  std::optional<Guess> guess(Round& round, int stage) override;
+
  private:
+  bool look(Round& round, float& confidence);
   bool read(const Round& round);
 
   Backend& backend_;

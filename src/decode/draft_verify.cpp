@@ -37,7 +37,7 @@ DraftEnd DraftVerify::guess(Round& round) {
   while (!round.full()) {
     if (!round.run_newest_without(params_.skipped)) return DraftEnd::kAborted;
     float p = 0;
-    const auto token = head_.check(round, n_layers, 1, [&](float found, std::optional<float>) {
+    const auto token = head_.check(round, n_layers, 1, [&](float found) {
       round.checked(n_layers, p = found);
       return true;
     });

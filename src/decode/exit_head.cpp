@@ -10,7 +10,7 @@ std::optional<int32_t> LensHead::check(Round& round, int, float temperature,
                                        const ShouldExit& should_exit) {
   z_.resize(round.backend().config().vocab_size);
   round.backend().logits(round.newest(), 1, z_.data());
-  if (!should_exit(round.backend().confidence(z_, temperature), {})) return std::nullopt;
+  if (!should_exit(round.backend().confidence(z_, temperature))) return std::nullopt;
   return round.draw(z_);
 }
 
@@ -18,12 +18,17 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
                                           const ShouldExit& should_exit) {
   const int head = heads_.find(kind_, layer);
   SB_CHECK(head >= 0);
+  if (kind_ == HeadKind::kChained) {
+    // Rows that it was not asked about have a state all the same.
+    for (; seen_ < round.newest(); ++seen_) round.backend().exit_check(head, seen_, temperature);
+    seen_ = round.newest() + 1;
+  }
   std::span<const int32_t> ids;
   if (kind_ != HeadKind::kFull) ids = heads_.shortlist();
   const bool by_margin = rule_ == ConfidenceRule::kMargin;
   const RowSampler::Check check = round.check(head, temperature, ids, by_margin);
   if (!by_margin) {
-    if (!should_exit(check.peak.confidence, {})) return std::nullopt;
+    if (!should_exit(check.peak.confidence)) return std::nullopt;
     return check.token();
   }
   double margin = 0;
@@ -34,14 +39,20 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
     confidence = static_cast<float>(
         1 / (1 + std::exp(-(weights.margin_scale * margin + weights.margin_offset))));
   }
-  if (!should_exit(confidence, {})) return std::nullopt;
+  if (!should_exit(confidence)) return std::nullopt;
   return token;
+}
+
+void TrainedHead::begin() {
+  has_state_ = false;
+  seen_ = 0;
 }
 
 void TrainedHead::on_commit(Backend& backend, int slot) {
   if (kind_ != HeadKind::kChained) return;
   backend.keep_state(slot);
   has_state_ = true;
+  seen_ = 0;
 }
 
 }  // namespace specbound

@@ -13,9 +13,8 @@
 
 namespace specbound {
 
-// Decides whether the row that a head has just looked at exits there, by the head's confidence;
-// `threshold`: the head's own, in place of tau.
-using ShouldExit = std::function<bool(float confidence, std::optional<float> threshold)>;
+// Decides whether the row that a head has just looked at exits there.
+using ShouldExit = std::function<bool(float confidence)>;
 
 class ExitHead {
  public:
@@ -67,7 +66,7 @@ class TrainedHead final : public ExitHead {
   // kMargin needs no temperature: it is calibrated at each layer.
   std::optional<int32_t> check(Round& round, int layer, float temperature,
                                const ShouldExit& should_exit) override;
-  void begin() override { has_state_ = false; }
+  void begin() override;
   void on_commit(Backend& backend, int slot) override;
   bool ready() const override { return kind_ != HeadKind::kChained || has_state_; }
 
@@ -79,6 +78,7 @@ class TrainedHead final : public ExitHead {
   HeadKind kind_;
   ConfidenceRule rule_;
   bool has_state_ = false;
+  int seen_ = 0;  // slots of the round that have left their state to the next one
 };
 
 }  // namespace specbound

@@ -12,9 +12,7 @@ std::optional<int32_t> ForcedHead::check(Round& round, int layer, float,
   if (pos != last_pos_ || layer <= last_layer_) exit_ = script_(round);
   last_pos_ = pos;
   last_layer_ = layer;
-  if (!should_exit(layer == exit_.layer ? exit_.confidence : exit_.elsewhere, {})) {
-    return std::nullopt;
-  }
+  if (!should_exit(layer == exit_.layer ? exit_.confidence : exit_.elsewhere)) return std::nullopt;
   return exit_.token;
 }
 

@@ -67,7 +67,7 @@ class ReplayedHead final : public ExitHead {
   const char* name() const override { return "replayed"; }
   std::optional<int32_t> check(Round& round, int layer, float temperature,
                                const ShouldExit& should_exit) override {
-    real_.check(round, layer, temperature, [](float, std::optional<float>) { return false; });
+    real_.check(round, layer, temperature, [](float) { return false; });
     return forced_.check(round, layer, temperature, should_exit);
   }
   void begin() override { real_.begin(); }

@@ -178,7 +178,6 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
   if (plain && event.round > 0) plain_.add(event.total_ns());
   stats.counters.add(event);
   stats.places.add(event);
-  if (speculator_->pause().tokens_left > 0) ++stats.paused_rounds;
   speculator_->accept(backend_, event);
   stats.control.add(control, speculator_->control());
   if (options.on_round) call_out([&] { options.on_round(event); });
@@ -236,7 +235,7 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
   stats.control.add(control, control);  // nothing yet
   for (;;) {
     if (!std::exchange(begun_, true)) speculator_->begin(tokens_);
-    stats.speculated = stats.speculated || speculator_->drafter().width() > 1;
+    stats.speculated = stats.speculated || speculator_->width() > 1;
     if (options.max_tokens >= 0 && stats.generated_tokens >= options.max_tokens) {
       stats.stop = StopReason::kLength;
       break;
@@ -258,7 +257,6 @@ GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateO
     }
   }
   stats.decode_seconds = decode_seconds();
-  stats.pause = speculator_->pause();
   stats.plain_token_seconds = plain_.seconds_per_token();
   stats.plain_rounds = plain_.rounds();
   return stats;

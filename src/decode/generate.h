@@ -51,9 +51,7 @@ struct GenerateStats {
   double decode_seconds = 0;  // from the end of prefill, without the time spent in callbacks
   StopReason stop = StopReason::kEnd;
   bool speculated = false;         // a speculator was there to draft
-  int paused_rounds = 0;           // of them, those that the speculator sat out because it lost
-  Pause pause;                     // after the reply
-  Control control;                 // what a controller decided in it
+  Control control;                 // what was decided in it by what was measured
   Counters counters;               // of this reply
   DraftPlaces places;              // likewise
   double plain_token_seconds = 0;  // median of the session's newest plain rounds; 0: none

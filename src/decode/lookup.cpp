@@ -2,23 +2,45 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
+#include <utility>
 
 #include "error.h"
 
 namespace specbound {
 
+const LookupIndex& LookupMemory::index() const {
+  if (!indexing_.valid()) return index_;
+  const size_t given = std::exchange(given_, 0);
+  index_ = indexing_.get();  // without memory nothing was given
+  given_ = given;
+  return index_;
+}
+
 void LookupMemory::give(std::span<const int32_t> tokens) {
-  SB_CHECK(index_.text().empty());
-  index_.assign(tokens);
-  if (!tokens.empty() && tokens.back() != kBetween) index_.push(kBetween);
-  given_ = index_.text().size();
+  SB_CHECK(given_ == 0 && index_.text().empty());
+  if (tokens.empty()) return;
+  std::vector<int32_t> text(tokens.begin(), tokens.end());
+  if (text.back() != kBetween) text.push_back(kBetween);
+  const auto indexed = [text = std::move(text)] {
+    LookupIndex index;
+    index.assign(text);
+    return index;
+  };
+  given_ = tokens.size() + (tokens.back() != kBetween ? 1 : 0);
+  try {
+    indexing_ = std::async(std::launch::async, indexed);
+  } catch (const std::system_error&) {  // no thread can be had
+    index_ = indexed();
+  }
 }
 
 void LookupMemory::assign(std::span<const int32_t> replies) {
-  const std::span<const int32_t> given = index_.text().first(given_);
-  std::vector<int32_t> all(given.begin(), given.end());
-  all.insert(all.end(), replies.begin(), replies.end());
-  index_.assign(all);
+  if (index().text().size() > given_) {
+    const std::span<const int32_t> given = index().text().first(given_);
+    index_.assign(std::vector<int32_t>(given.begin(), given.end()));
+  }
+  for (const int32_t token : replies) index_.push(token);
 }
 
 void LookupMemory::add(std::span<const int32_t> reply) {

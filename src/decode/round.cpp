@@ -167,9 +167,9 @@ bool Round::verify() {
   return !aborted();
 }
 
-int32_t Round::draw(std::span<const float> z, std::span<const int32_t> ids, double* margin) {
+int32_t Round::draw(std::span<const float> z) {
   const std::span<const int32_t> before = history(newest());
-  return sampler_.sample(z, before, row_sampler_.place(limits_.reply, before), ids, margin);
+  return sampler_.sample(z, before, row_sampler_.place(limits_.reply, before));
 }
 
 int32_t Round::propose(std::span<const float> z) {

@@ -74,9 +74,8 @@ class Round {
 
   // What the sampler's rule picks from logits z for the token after the newest row, with the noise
   // that the target will be drawn with: draft and target agree far more often than independent
-  // draws would. `ids` and `margin` as for Sampler::sample.
-  int32_t draw(std::span<const float> z, std::span<const int32_t> ids = {},
-               double* margin = nullptr);
+  // draws would.
+  int32_t draw(std::span<const float> z);
   // A draft after the newest row from the distribution of logits z, with noise of its own, for a
   // temperature above 0. It must be appended, whatever token it is: the target is then drawn by
   // rejection, in place of the sampler's rule.

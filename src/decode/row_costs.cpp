@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -10,12 +12,14 @@
 namespace specbound {
 namespace {
 
-constexpr std::array kSizes = {1, 2, 4,
-                               8, 9, 16};         // 9: a second tile of rows, where there are such
+// 9: a second tile of rows, where there are such.
+constexpr std::array kSizes = {1, 2, 4, 8, 9, 16};
 constexpr int kTurns = 8;                         // at most
 constexpr int kFar = kRowCostContext - kMaxRows;  // positions before the rows
 constexpr int kFarEnough = 256;                   // to tell what positions cost
 constexpr double kAssumedSlope = 0.09;            // of one row, each row more
+constexpr int kMostSeen = 15;                     // passes that a factor is the mean of
+constexpr double kMostChange = 1.5;               // of a factor, at once: more is an interruption
 
 using Clock = std::chrono::steady_clock;
 using Sizes = std::array<double, kSizes.size()>;
@@ -86,6 +90,38 @@ RowCosts measure_row_costs(Backend& backend, double seconds) {
   between(start, costs.start);
   between(end, costs.position);
   return costs;
+}
+
+LearnedRowCosts::LearnedRowCosts(const RowCosts& costs) : first_(costs), now_(costs) {
+  factor_.fill(1);
+}
+
+// What a number of rows takes says something of its neighbours too, the less the farther they are.
+void LearnedRowCosts::learn(int rows, int pos, double seconds) {
+  const double found = seconds / first_.pass(rows, pos);
+  if (!(found > 0) || !std::isfinite(found)) return;
+  if (scaled_ < kScale) {
+    scale_[scaled_++] = found;
+    if (scaled_ < kScale) return;
+    std::ranges::sort(scale_);
+    factor_.fill(scale_[kScale / 2]);
+    return apply();
+  }
+  seen_[rows] = std::min(seen_[rows] + 1, kMostSeen);
+  for (int m = 1; m <= kMaxRows; ++m) {
+    const double change = std::clamp(found / factor_[m], 1 / kMostChange, kMostChange) - 1;
+    const int apart = std::abs(m - rows);
+    factor_[m] *= 1 + change / (seen_[m] + 1) / (1 + apart * apart);
+  }
+  apply();
+}
+
+// More rows never cost less.
+void LearnedRowCosts::apply() {
+  for (int m = 1; m <= kMaxRows; ++m) {
+    now_.start[m] = std::max(factor_[m] * first_.start[m], now_.start[m - 1]);
+    now_.position[m] = std::max(factor_[m] * first_.position[m], now_.position[m - 1]);
+  }
 }
 
 RowCosts assumed_row_costs() {

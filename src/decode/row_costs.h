@@ -1,6 +1,6 @@
-// What passes over several rows cost, measured in a moment where a model is loaded: drafting weighs
-// each row by it. The least of some turns, so that neither a busy machine nor a single slow round
-// moves it; the same rounds are then planned on every run. docs/architecture.md 9.
+// What passes over several rows cost: drafting weighs each row by it. Measured in a moment where a
+// model is loaded, the least of some turns, so that a single slow round does not move it; and
+// corrected by what rounds take, for that moment may have been a busy one. docs/architecture.md 9.
 #pragma once
 
 #include <array>
@@ -27,7 +27,31 @@ inline constexpr double kRowCostSeconds = 0.25;
 // 0), and nothing is afterwards; what the cache holds does not matter.
 RowCosts measure_row_costs(Backend& backend, double seconds = kRowCostSeconds);
 
-// A machine of which nothing is known: rows cost little beside the weights that they share.
+// A machine of which nothing is known: rows cost little beside the weights that they share. Not in
+// seconds, but in passes over one row.
 RowCosts assumed_row_costs();
+
+// Row costs that follow what rounds take.
+class LearnedRowCosts {
+ public:
+  explicit LearnedRowCosts(const RowCosts& costs);
+
+  double pass(int rows, int pos) const { return now_.pass(rows, pos); }
+  // A pass over `rows` rows behind `pos` positions took so long. None at all says nothing.
+  void learn(int rows, int pos, double seconds);
+  // Whether they are in seconds of this machine: enough passes were seen.
+  bool scaled() const { return scaled_ == kScale; }
+
+ private:
+  void apply();
+
+  static constexpr int kScale = 3;  // passes whose median gives the scale of all
+
+  RowCosts first_, now_;
+  std::array<double, kScale> scale_{};
+  int scaled_ = 0;
+  std::array<double, kMaxRows + 1> factor_;  // [rows] of what was measured at first
+  std::array<int, kMaxRows + 1> seen_{};     // [rows] passes, as far as they count
+};
 
 }  // namespace specbound

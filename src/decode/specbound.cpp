@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kNowhere = -1;
 constexpr int kAborted = -2;
-constexpr int kDeclined = -3;
+constexpr double kAssumedCheck = 0.06;  // of a plain round
 
 }  // namespace
 
@@ -67,12 +67,10 @@ SpecBound::SpecBound(ExitHead& head, const SpecBoundParams& params, int n_layers
 
 void SpecBound::begin(std::span<const int32_t>) {
   head_.begin();
-  if (policy_) policy_->begin();
 }
 
 int SpecBound::width() const {
   if (check_layers_.empty()) return 1;
-  if (policy_) return policy_->width();
   return params_.width_bound ? params_.w_max : kMaxRows;
 }
 
@@ -81,40 +79,54 @@ void SpecBound::set_params(const SpecBoundParams& params) {
   check_layers_ = bounded_check_layers(params_, n_layers_);
 }
 
-// The first check layer at which the newest row may leave, kNowhere, kAborted, or kDeclined when it
-// is not even looked for.
+bool SpecBound::check(Round& round, int stage, const ShouldExit& should_exit,
+                      std::optional<int32_t>& token) {
+  const int layer = check_layers_[stage], done = stage > 0 ? check_layers_[stage - 1] : 0;
+  if (!round.run(done + 1, layer)) return false;
+  token = head_.check(round, layer, annealed_temperature(params_, layer, n_layers_), [&](float p) {
+    round.checked(layer, p);
+    return should_exit(p);
+  });
+  return true;
+}
+
+// The first check layer at which the newest row may leave, kNowhere or kAborted.
 SpecBound::Exit SpecBound::find_exit(Round& round) {
-  int check = 0, done = 0;
-  const ShouldExit should_exit = [&](float p, std::optional<float> threshold) {
-    round.checked(done, p);
-    const bool confident = p >= threshold.value_or(params_.tau);
-    return policy_ ? policy_->should_exit(check, p, confident) : confident;
-  };
-  for (; check < static_cast<int>(check_layers_.size()); ++check) {
-    const int layer = check_layers_[check];
-    if (policy_ && !policy_->should_check(check)) return {check == 0 ? kDeclined : kNowhere};
-    if (!round.run(done + 1, layer)) return {kAborted};
-    done = layer;
-    const float temperature = annealed_temperature(params_, layer, n_layers_);
-    const auto token = head_.check(round, layer, temperature, should_exit);
-    if (token) return {layer, *token};
+  const ShouldExit confident = [&](float p) { return p >= params_.tau; };
+  for (int stage = 0; stage < stages(); ++stage) {
+    std::optional<int32_t> token;
+    if (!check(round, stage, confident, token)) return {kAborted};
+    if (token) return {check_layers_[stage], *token};
   }
   return {kNowhere};
 }
 
+double SpecBound::assumed_cost(int stage) const {
+  const int done = stage > 0 ? check_layers_[stage - 1] : 0;
+  return kAssumedCheck + static_cast<double>(check_layers_[stage] - done) / n_layers_;
+}
+
+std::optional<Guesser::Guess> SpecBound::guess(Round& round, int stage) {
+  Guess guess;
+  guess.layer = check_layers_[stage];
+  std::optional<int32_t> token;
+  const ShouldExit always = [&](float p) {
+    guess.confidence = p;
+    return true;
+  };
+  if (!check(round, stage, always, token)) return std::nullopt;
+  guess.token = *token;
+  return guess;
+}
+
 DraftEnd SpecBound::draft(Round& round) {
   if (!head_.ready()) return DraftEnd::kPlain;
-  if (policy_) policy_->start();
   // The last permitted row is never checked; more may be permitted to others (TreeSpeculator).
   while (!round.full() && round.rows() < width()) {
     const auto [layer, token] = find_exit(round);
     if (layer == kAborted) return DraftEnd::kAborted;
-    if (layer == kDeclined) return round.rows() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;
     if (layer == kNowhere) return DraftEnd::kDifficult;
-    if (round.would_end(token)) {
-      if (policy_) policy_->withdrawn();
-      return DraftEnd::kReplyEnd;
-    }
+    if (round.would_end(token)) return DraftEnd::kReplyEnd;
     round.append(token, layer);
   }
   return DraftEnd::kWidth;
@@ -122,7 +134,6 @@ DraftEnd SpecBound::draft(Round& round) {
 
 void SpecBound::accept(Backend& backend, const RoundEvent& round) {
   head_.on_commit(backend, round.tokens.back().slot);
-  if (policy_) policy_->learn(round);
 }
 
 }  // namespace specbound

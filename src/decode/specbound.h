@@ -5,9 +5,8 @@
 
 #include <vector>
 
-#include "decode/draft_policy.h"
 #include "decode/exit_head.h"
-#include "decode/speculator.h"
+#include "decode/guesser.h"
 
 namespace specbound {
 
@@ -33,7 +32,7 @@ float annealed_temperature(const SpecBoundParams& params, int layer, int n_layer
 // The check layers that the bounds leave, ascending; none in a model of one layer.
 std::vector<int> bounded_check_layers(const SpecBoundParams& params, int n_layers);
 
-class SpecBound final : public Speculator {
+class SpecBound final : public Guesser {
  public:
   // `head` must outlive it; `params` must pass validate().
   SpecBound(ExitHead& head, const SpecBoundParams& params, int n_layers,
@@ -44,12 +43,12 @@ class SpecBound final : public Speculator {
   void begin(std::span<const int32_t>) override;
   DraftEnd draft(Round& round) override;
   void accept(Backend& backend, const RoundEvent& round) override;
-  Control control() const override { return policy_ ? policy_->control() : Control(); }
 
-  // Who decides from the next round on where rows leave, in place of tau, and when to verify. It
-  // knows check_layers() and must outlive this or the next call; nullptr: tau and the bounds do.
-  void set_policy(DraftPolicy* policy) { policy_ = policy; }
-  const DraftPolicy* policy() const { return policy_; }
+  // A stage is a check layer.
+  int stages() const override { return static_cast<int>(check_layers_.size()); }
+  double assumed_cost(int stage) const override;
+  bool ready(const Round&) const override { return head_.ready(); }
+  std::optional<Guess> guess(Round& round, int stage) override;
 
   // From the next round on: between rounds only. As for the constructor.
   void set_params(const SpecBoundParams& params);
@@ -65,13 +64,14 @@ class SpecBound final : public Speculator {
     int32_t token = 0;
   };
   Exit find_exit(Round& round);
+  // What the head at stage `stage` says of the newest row where it lets it exit. False: aborted.
+  bool check(Round& round, int stage, const ShouldExit& should_exit, std::optional<int32_t>& token);
 
   ExitHead& head_;
   SpecBoundParams params_;
   int n_layers_;
   const char* name_;
   std::vector<int> check_layers_;
-  DraftPolicy* policy_ = nullptr;
 };
 
 }  // namespace specbound

@@ -6,16 +6,26 @@
 #include <cstdint>
 #include <span>
 
-#include "decode/draft_policy.h"
 #include "decode/round.h"
 #include "trace/event.h"
 
 namespace specbound {
 
-// Drafting that is switched off for a while because it lost.
-struct Pause {
-  int tokens_left = 0;  // until it is tried again; 0: it drafts
-  double speed = 0;     // over plain decoding, when it was switched off last; 0: never yet
+// What the tree of drafts has decided by what was measured, since the program began, or in one
+// reply.
+struct Control {
+  bool active = false;   // it decides now
+  int64_t rounds = 0;    // it decided on
+  int64_t asked = 0;     // times that a source which costs time was asked about a row
+  int64_t declined = 0;  // that it was not, or not deeper, because that would not have paid
+
+  // Adds what was decided between two looks at it.
+  void add(const Control& before, const Control& after) {
+    active = after.active;
+    rounds += after.rounds - before.rounds;
+    asked += after.asked - before.asked;
+    declined += after.declined - before.declined;
+  }
 };
 
 class Speculator {
@@ -23,10 +33,7 @@ class Speculator {
   virtual ~Speculator() = default;
   virtual const char* name() const = 0;
   virtual int width() const = 0;  // rows of the next round at most, 1..kMaxRows; 1: no drafts
-  // Who drafts, where this one only decides when.
-  virtual const Speculator& drafter() const { return *this; }
-  virtual Pause pause() const { return {}; }
-  // What a controller has decided, ever.
+  // What it has decided by what was measured, ever.
   virtual Control control() const { return {}; }
 
   // Between replies: drops what it has computed of texts before, so that nothing of the next one

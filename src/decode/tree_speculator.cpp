@@ -1,91 +1,201 @@
 #include "decode/tree_speculator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace specbound {
 namespace {
 
-constexpr double kSure = 0.6;         // of the likeliest continuation: no head is asked
 constexpr double kLeastRight = 0.01;  // of a path that is followed at all
 constexpr double kRateKept = 0.98;    // of the running rate, from round to round
 constexpr double kFirstRounds = 8;    // that the plain rate counts for at first
 constexpr int kFadeEvery = 32;        // rounds
+constexpr double kOwnRate =
+    1.0 / 32;  // of a draft, in how often drafts by the guesser's rule are right
 // What a row must be worth of what it costs: of many candidates that look just worth it, those that
 // look better than they are get taken. By bench_lookup the mean is flat from 1 to 2, and fewer
 // replies lose.
-constexpr double kMargin = 1.6;
+constexpr double kMargin = 1.4;
 
 }  // namespace
 
-TreeSpeculator::TreeSpeculator(SpecBound* first, LookupMemory* memory, int w_max, bool measured)
-    : first_(first),
-      w_max_(w_max),
+TreeSpeculator::TreeSpeculator(Guesser* guesser, LookupMemory* memory, int w_max, bool measured)
+    : w_max_(w_max),
       measured_(measured),
       lookup_(memory),
       tokens_(kFirstRounds),
-      time_(kFirstRounds) {}
+      time_(kFirstRounds) {
+  set_guesser(guesser, !measured);
+}
+
+void TreeSpeculator::set_guesser(Guesser* guesser, bool own_rule) {
+  own_rule_ = own_rule || !measured_;
+  std::vector<double> assumed;
+  for (int stage = 0; guesser && stage < guesser->stages(); ++stage) {
+    assumed.push_back(guesser->assumed_cost(stage));
+  }
+  // What was learned of it stays where it is the same.
+  if (guesser != guesser_ || assumed != asking_.assumed()) asking_ = Asking(assumed);
+  guesser_ = guesser;
+  control_.active = !own_rule_;
+}
 
 void TreeSpeculator::forget() {
-  if (first_) first_->forget();
+  if (guesser_) guesser_->forget();
   lookup_.forget();
 }
 
 void TreeSpeculator::begin(std::span<const int32_t> text) {
-  if (first_) first_->begin(text);
+  if (guesser_) guesser_->begin(text);
   lookup_.begin(text);
+  answers_in_reply_ = 0;
 }
 
-// What may stand behind row `parent`, which is right with that chance.
-void TreeSpeculator::look_up(const Round& round, int parent, double parent_right) {
+// What may stand behind row `parent`.
+void TreeSpeculator::look_up(const Round& round, int parent) {
+  here_ = said_.size();
   lookup_.find(round.history(parent), round.sampler().params().temperature, round.place(parent),
                found_);
   for (const Lookup::Found& found : found_) {
-    seen_.push_back({parent, found.token, found.features});
-    const double right = parent_right * odds_.chance(found.features);
+    said_.push_back({parent, found.token, found.features, 0});
+  }
+}
+
+// All that was said of the newest row looked up becomes candidates; the row is right with chance
+// `path`.
+void TreeSpeculator::wait(int parent, double path) {
+  for (size_t i = here_; i < said_.size(); ++i) {
+    const double right = path * odds_.chance(said_[i].features);
     if (right < kLeastRight) continue;
-    candidates_.push_back({parent, found.token, right});
+    candidates_.push_back({parent, said_[i].token, right, said_[i].layer});
     std::ranges::push_heap(candidates_, {}, &Candidate::right);
+  }
+}
+
+// Behind the newest row looked up; nullptr: nothing is said of it. Holds until more is said.
+const TreeSpeculator::Said* TreeSpeculator::likeliest() const {
+  const auto chance = [&](const Said& said) { return odds_.chance(said.features); };
+  const auto best = std::ranges::max_element(said_.begin() + static_cast<std::ptrdiff_t>(here_),
+                                             said_.end(), {}, chance);
+  return best == said_.end() ? nullptr : &*best;
+}
+
+// What the guesser says of the token behind row `parent`, in place of what it said before.
+void TreeSpeculator::hear(int parent, const Guesser::Guess& guess) {
+  const int bin = CandidateOdds::guess(guess.confidence);
+  bool known = false;
+  for (size_t i = here_; i < said_.size(); ++i) {
+    Said& said = said_[i];
+    const bool same = said.token == guess.token;
+    said.features.guess = same ? bin : CandidateOdds::kNothing;
+    said.features.against = same ? CandidateOdds::kNothing : bin;
+    if (same) said.layer = guess.layer;
+    known = known || same;
+  }
+  if (!known) said_.push_back({parent, guess.token, {.guess = bin}, guess.layer});
+}
+
+// Asks about the newest row, which is right with chance `path`, as far as that pays. False when
+// aborted.
+bool TreeSpeculator::ask(Round& round, double path) {
+  using Clock = std::chrono::steady_clock;
+  if (!guesser_->ready(round)) return true;
+  for (int stage = 0; stage < asking_.stages(); ++stage) {
+    const Said* const likely = likeliest();
+    const double best = likely ? odds_.chance(likely->features) : 0;
+    const int32_t before = likely ? likely->token : -1;
+    if (path * asking_.gain(stage, best) <= rate() * asking_.cost(stage)) {
+      ++control_.declined;
+      return true;
+    }
+    const Clock::time_point begin = Clock::now();
+    const std::optional<Guesser::Guess> guess = guesser_->guess(round, stage);
+    if (!guess) return false;
+    const std::chrono::duration<double> seconds = Clock::now() - begin;
+    ++control_.asked;
+    hear(round.newest(), *guess);
+    const double row = cost(round, 1) / kMargin;
+    answers_.push_back({round.newest(), stage, best, before, likeliest()->token,
+                        path * best > kMargin * row, row});
+    // A reply's first answer comes cold, and may have to read the prompt.
+    if (answers_in_reply_++ > 0 && costs_.scaled())
+      asking_.took(stage, seconds.count() / costs_.pass(1, round.pos()));
+  }
+  return true;
+}
+
+// The path that the guesser is asked about, as long as it grows. False when aborted.
+bool TreeSpeculator::follow(Round& round) {
+  for (double path = 1;;) {
+    const int row = round.newest();
+    look_up(round, row);
+    if (!round.full() && !ask(round, path)) return false;
+    const Said* const best = round.full() ? nullptr : likeliest();
+    if (!best) return true;
+    const double right = path * odds_.chance(best->features);
+    const Candidate next{row, best->token, right, best->layer};
+    wait(row, path);
+    if (right < kLeastRight || round.would_end(next.parent, next.token) || !take(round, next)) {
+      return true;
+    }
+    path = right;
   }
 }
 
 DraftEnd TreeSpeculator::draft(Round& round) {
   candidates_.clear();
-  seen_.clear();
-  look_up(round, 0, 1);
+  said_.clear();
+  answers_.clear();
+  worth_ = most_ = 0;
+  kept_ = round.newest();
+  own_rows_ = 1;
   DraftEnd end = DraftEnd::kPlain;
-  if (first_ && (candidates_.empty() || candidates_.front().right < kSure)) {
-    end = first_->draft(round);
+  if (guesser_ && own_rule_) {
+    end = guesser_->draft(round);
     if (end == DraftEnd::kAborted) return end;
-    const int drafts = round.rows() - 1;
-    const double survival = first_->policy() ? first_->policy()->survival() : 1;
-    for (int slot = 1; slot <= drafts; ++slot) {
-      // Survival is of the whole chain; each draft is taken to have an equal share.
-      look_up(round, slot, std::pow(survival, static_cast<double>(slot) / drafts));
+    own_rows_ = round.rows();
+    kept_ = round.newest();
+    for (int slot = 0; slot < own_rows_; ++slot) {
+      look_up(round, slot);
+      wait(slot, std::pow(own_right_, slot));
     }
+  } else if (guesser_) {
+    if (!follow(round)) return DraftEnd::kAborted;
+    if (!answers_.empty()) end = DraftEnd::kDifficult;
+  } else {
+    look_up(round, 0);
+    wait(0, 1);
   }
-  const int own = round.rows();
-  // Costs rise in steps, so that the second row may cost as much as the next six: rows go on where
-  // enough of them would pay together, and the last ones go where too few came.
-  int kept = round.newest();
-  double worth = 0, most = 0;  // of all that is looked up, and of that up to `kept`, less its cost
+  control_.rounds += own_rule_ ? 0 : 1;
   while (!round.full() && !candidates_.empty()) {
     std::ranges::pop_heap(candidates_, {}, &Candidate::right);
     const Candidate best = candidates_.back();
     candidates_.pop_back();
-    if (worth + most_worth(round, best.right) <= most) break;
-    if (round.child(best.parent, best.token) >= 0) continue;  // a head says so too
+    if (round.child(best.parent, best.token) >= 0) continue;
     if (round.would_end(best.parent, best.token)) continue;
-    worth += best.right - cost(round, 1);
-    round.append_to(best.parent, best.token, 0);
-    if (worth > most) {
-      most = worth;
-      kept = round.newest();
-    }
-    look_up(round, round.newest(), best.right);
+    if (!take(round, best)) break;
+    look_up(round, round.newest());
+    wait(round.newest(), best.right);
   }
-  round.drop_behind(kept);
-  return round.rows() > own ? DraftEnd::kWidth : end;
+  // Rows that layers have run on stay.
+  const int run = round.backend().kv_len(1) - round.pos() - 1;
+  round.drop_behind(std::max(kept_, run));
+  return round.rows() > own_rows_ ? DraftEnd::kWidth : end;
+}
+
+// Costs rise in steps, so that the second row may cost as much as the next six: rows go on where
+// enough of them would pay together, and the last ones go where too few came. False: it does not
+// pay.
+bool TreeSpeculator::take(Round& round, const Candidate& best) {
+  if (worth_ + most_worth(round, best.right) <= most_) return false;
+  worth_ += best.right - cost(round, 1);
+  round.append_to(best.parent, best.token, best.drafted_at);
+  if (worth_ > most_) {
+    most_ = worth_;
+    kept_ = round.newest();
+  }
+  return true;
 }
 
 // Of one row or more, none likelier than `right`, less their cost.
@@ -111,26 +221,62 @@ double TreeSpeculator::rate() const {
   return std::max(tokens_ / time_, 1.0);
 }
 
-// What drafting with exit heads took, the layers before them too, though the pass that verifies
-// does not run these again. Without heads no clock moves what rounds are planned by.
-double TreeSpeculator::heads_seconds(const RoundEvent& round) const {
-  return first_ && measured_ ? round.seconds({Phase::kDraft, Phase::kCheck}) : 0;
+// What the guesser took, in plain rounds: the layers before exit heads too, though the pass that
+// verifies does not run these again.
+double TreeSpeculator::guesser_time(const RoundEvent& round) const {
+  if (!guesser_ || !measured_) return 0;
+  if (costs_.scaled()) {
+    return round.seconds({Phase::kDraft, Phase::kCheck}) / costs_.pass(1, round.pos);
+  }
+  double time = 0;
+  for (const Answer& answer : answers_) time += asking_.cost(answer.stage);
+  return time;
+}
+
+// What an answer has brought, in tokens, where `token` came: what the row is worth that was spent
+// with it, less what one without it would have been.
+double TreeSpeculator::worth(const RoundEvent& round, const Answer& answer,
+                             const TokenEvent& token) const {
+  const bool spent = std::ranges::any_of(round.rows, [&](const RowEvent& row) {
+    return row.parent == answer.parent && row.token == answer.after;
+  });
+  const double with = spent ? (answer.after == token.token) - answer.row : 0;
+  const double without = answer.before_pays ? (answer.before == token.token) - answer.row : 0;
+  return with - without;
 }
 
 void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
-  if (first_) first_->accept(backend, round);
+  if (guesser_) guesser_->accept(backend, round);
   const int rows = static_cast<int>(round.rows.size());
   for (const TokenEvent& token : round.tokens) {
     lookup_.push(token.token);
-    for (const Seen& seen : seen_) {
-      if (seen.parent == token.slot) odds_.learn(seen.features, seen.token == token.token);
+    if (token.slot + 1 < own_rows_) {
+      const bool right = round.rows[token.slot + 1].token == token.token;
+      own_right_ += kOwnRate * ((right ? 1 : 0) - own_right_);
+    }
+    for (const Said& said : said_) {
+      if (said.parent == token.slot) odds_.learn(said.features, said.token == token.token);
+    }
+    for (const Answer& a : answers_) {
+      if (a.parent != token.slot) continue;
+      asking_.learn(a.stage, a.best, worth(round, a, token));
     }
   }
-  seen_.clear();  // a plain round looks up nothing
+  said_.clear();  // a plain round looks up nothing
+  own_rows_ = 1;
   tokens_ = kRateKept * tokens_ + static_cast<double>(round.tokens.size());
-  time_ = kRateKept * time_ +
-          (costs_.pass(rows, round.pos) + heads_seconds(round)) / costs_.pass(1, round.pos);
-  if (++rounds_ % kFadeEvery == 0) odds_.fade();
+  time_ = kRateKept * time_ + costs_.pass(rows, round.pos) / costs_.pass(1, round.pos) +
+          guesser_time(round);
+  answers_.clear();
+  // A reply's first round comes cold from the prefill; what drafting ran, verification did not.
+  const bool whole = std::ranges::none_of(
+      round.passes, [](const LayerPass& pass) { return pass.phase == Phase::kDraft; });
+  if (round.round > 0 && whole) {
+    costs_.learn(rows, round.pos, round.seconds({Phase::kVerify, Phase::kLogits}));
+  }
+  if (++rounds_ % kFadeEvery != 0) return;
+  odds_.fade();
+  asking_.fade();
 }
 
 }  // namespace specbound

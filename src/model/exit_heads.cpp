@@ -101,16 +101,12 @@ class Reader {
     check_count(key, values->size(), count);
     return std::move(*values);
   }
-  HeadKind kind(const char* key, std::string_view name, bool of_weights) const {
+  HeadKind kind(const char* key, std::string_view name) const {
     const auto kind = parse_head_kind(name);
-    if (!kind || (of_weights && !has_weights(*kind))) {
-      bad(key, of_weights ? "full, folded or chained" : "full, folded, chained, table or hybrid",
-          "'" + printable(name) + "'");
-    }
+    if (!kind) bad(key, "full, folded or chained", "'" + printable(name) + "'");
     return *kind;
   }
 
-  bool has_key(const char* key) const { return file_.find(key) != nullptr; }
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
 
   // n_out 0: as many as the tensor has, whole blocks of 32.
@@ -178,29 +174,26 @@ class Reader {
     return ids;
   }
 
-  // None when there is no such tensor.
-  DraftTable table(int vocab_size) {
-    constexpr const char *kKeys = "exit.table.keys", *kMaxContext = "specbound.table.max_context";
-    if (!has(kKeys)) return {};
-    const auto array = [&](const char* name, DType type) {
-      const GgufTensor& tensor = take(name);
-      if (tensor.type != type) {
-        bad_tensor(name, dtype_info(type)->name, dtype_info(tensor.type)->name);
-      }
-      return tensor.bytes;
-    };
-    DraftTable::Arrays arrays;
-    arrays.max_context = number(kMaxContext, 1, DraftTable::kMaxContext);
-    arrays.keys = array(kKeys, DType::kI32);
-    arrays.places = array("exit.table.places", DType::kI32);
-    arrays.tokens = array("exit.table.tokens", DType::kI32);
-    arrays.log_p = array("exit.table.log_p", DType::kF16);
-    const std::string problem = DraftTable::problem(arrays, vocab_size);
-    if (!problem.empty()) {
+  // Draft tables, alone or with a chained head (`hybrid`), are what files held before `exit.text`.
+  void refuse_table() const {
+    const auto refuse = [this](const std::string& found) {
       throw Error(ErrorCode::kFormat,
-                  format("%s: the table 'exit.table': %s", file_.path().c_str(), problem.c_str()));
+                  format("%s: expected heads and a text to look up in, found %s of a draft table, "
+                         "which specbound no longer reads",
+                         file_.path().c_str(), found.c_str()));
+    };
+    for (const GgufTensor& tensor : file_.tensors()) {
+      if (tensor.name.starts_with("exit.table.")) {
+        refuse("tensor '" + printable(tensor.name) + "'");
+      }
     }
-    return DraftTable(arrays);
+    for (const char* key : {"specbound.table.max_context", "specbound.table_tau"}) {
+      if (file_.find(key)) refuse(format("key '%s'", key));
+    }
+    const auto kind = file_.get_string("specbound.kind");
+    if (kind == "table" || kind == "hybrid") {
+      refuse("key 'specbound.kind' = '" + std::string(*kind) + "'");
+    }
   }
 
   void refuse_leftovers() const {
@@ -278,9 +271,7 @@ void check_made_for(const std::string& path, const HeadsBase& model, const Heads
 std::vector<HeadWeights> read_directory(const Reader& in, const HeadsBase& base) {
   constexpr const char *kLayers = "specbound.head_layers", *kKinds = "specbound.head_kinds";
   const std::vector<int32_t> layers = in.integers(kLayers);
-  if (layers.empty() && !in.has("exit.table.keys") && !in.has(kText)) {
-    in.bad(kLayers, "at least one head, a table or a text", "none");
-  }
+  if (layers.empty() && !in.has(kText)) in.bad(kLayers, "at least one head or a text", "none");
   const auto kinds = in.texts(kKinds, layers.size());
   const auto scales = in.finite_reals("specbound.margin_scale", layers.size());
   const auto offsets = in.finite_reals("specbound.margin_offset", layers.size());
@@ -288,7 +279,7 @@ std::vector<HeadWeights> read_directory(const Reader& in, const HeadsBase& base)
   for (size_t i = 0; i < layers.size(); ++i) {
     HeadWeights head;
     head.layer = layers[i];
-    head.kind = in.kind(kKinds, kinds[i], true);
+    head.kind = in.kind(kKinds, kinds[i]);
     head.margin_scale = scales[i];
     head.margin_offset = offsets[i];
     const int first = head.kind == HeadKind::kChained ? 0 : 1;
@@ -333,10 +324,6 @@ void read_weights(Reader& in, const HeadsBase& base, int n_shortlist, HeadWeight
       if (!in.has(prefix + "inner.weight") && !in.has(prefix + "outer.weight")) break;
       head.inner = in.matrix(prefix + "inner.weight", 0, 2 * dim, {DType::kQ8_0});
       head.outer = in.matrix(prefix + "outer.weight", dim, head.inner.n_out, {DType::kQ8_0});
-      break;
-    case HeadKind::kTable:
-    case HeadKind::kHybrid:
-      SB_CHECK(has_weights(head.kind));
   }
 }
 
@@ -344,7 +331,7 @@ HeadDefaults read_defaults(const Reader& in, const ExitHeads& heads) {
   constexpr const char* kCheckLayers = "specbound.check_layers";
   constexpr const char* kShortlist = "specbound.shortlist_size";
   HeadDefaults d;
-  d.kind = in.kind("specbound.kind", in.text("specbound.kind"), false);
+  d.kind = in.kind("specbound.kind", in.text("specbound.kind"));
   const std::vector<int> layers = heads.layers(d.kind);
   if (layers.empty()) {
     in.bad("specbound.kind", "a kind of which there are heads", head_kind_name(d.kind));
@@ -371,8 +358,6 @@ HeadDefaults read_defaults(const Reader& in, const ExitHeads& heads) {
   }
   d.alpha = in.real("specbound.alpha", 0, kMaxAlpha);
   d.tau = in.real("specbound.tau", 0, 1);
-  constexpr const char* kTableTau = "specbound.table_tau";
-  if (in.has_key(kTableTau)) d.table_tau = in.real(kTableTau, 0, 1);
   d.d_max = in.number("specbound.d_max", 1, INT32_MAX);
   d.w_max = in.number("specbound.w_max", 1, kMaxWidth);
   return d;
@@ -381,7 +366,7 @@ HeadDefaults read_defaults(const Reader& in, const ExitHeads& heads) {
 }  // namespace
 
 const char* head_kind_name(HeadKind kind) {
-  constexpr const char* kNames[] = {"full", "folded", "chained", "table", "hybrid"};
+  constexpr const char* kNames[] = {"full", "folded", "chained"};
   static_assert(std::size(kNames) == std::size(kHeadKinds));
   return kNames[static_cast<size_t>(kind)];
 }
@@ -410,12 +395,12 @@ ExitHeads ExitHeads::from_gguf(Gguf file, const HeadsBase* model) {
   }
   heads.base_ = read_base(in);
   if (model) check_made_for(heads.path(), *model, heads.base_);
+  in.refuse_table();
   heads.heads_ = read_directory(in, heads.base_);
   heads.shortlist_ = in.tokens("exit.shortlist", heads.base_.vocab_size);
   for (HeadWeights& head : heads.heads_) {
     read_weights(in, heads.base_, static_cast<int>(heads.shortlist_.size()), head);
   }
-  heads.table_ = in.table(heads.base_.vocab_size);
   heads.text_ = in.text_tokens(heads.base_.vocab_size);
   in.refuse_leftovers();
   if (heads.can_guess()) heads.defaults_ = read_defaults(in, heads);
@@ -431,10 +416,6 @@ int ExitHeads::find(HeadKind kind, int layer) const {
 
 std::vector<int> ExitHeads::layers(HeadKind kind) const {
   std::vector<int> layers;
-  if (!has_weights(kind)) {
-    const bool there = kind == HeadKind::kTable || find(HeadKind::kChained, 0) >= 0;
-    if (there && !table_.empty()) layers.push_back(0);
-  }
   for (const HeadWeights& head : heads_) {
     if (head.kind == kind) layers.push_back(head.layer);
   }

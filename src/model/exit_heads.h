@@ -13,9 +13,6 @@
 // The shortlist is ordered by falling frequency after the special tokens, so that any prefix of it
 // is a shortlist too.
 //
-// Two further kinds, both at layer 0, have no logits of their own: `table` looks up what followed
-// the last tokens (model/draft_table.h), `hybrid` asks the chained head where the table is unsure.
-//
 // A file may also hold text that the model wrote, for lookups, beside heads or alone.
 #pragma once
 
@@ -27,21 +24,15 @@
 #include <vector>
 
 #include "model/config.h"
-#include "model/draft_table.h"
 #include "model/gguf.h"
 #include "model/weights.h"
 
 namespace specbound {
 
-enum class HeadKind { kFull, kFolded, kChained, kTable, kHybrid };
-const char* head_kind_name(HeadKind kind);  // "full", "folded", "chained", "table", "hybrid"
+enum class HeadKind { kFull, kFolded, kChained };
+const char* head_kind_name(HeadKind kind);  // "full", "folded", "chained"
 std::optional<HeadKind> parse_head_kind(std::string_view name);
-inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained,
-                                          HeadKind::kTable, HeadKind::kHybrid};
-// Whether there are HeadWeights of this kind.
-inline bool has_weights(HeadKind kind) {
-  return kind != HeadKind::kTable && kind != HeadKind::kHybrid;
-}
+inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained};
 
 struct HeadWeights {
   int layer = 0;  // checked after this layer: 1..L-1; chained also 0, the embedding
@@ -69,10 +60,6 @@ struct HeadDefaults {
   int shortlist = 0;
   float alpha = 0.2f, tau = 0.55f;
   int d_max = 10, w_max = 8;
-  // What the table of a hybrid must reach; its chained head: tau. None: tau.
-  std::optional<float> table_tau = std::nullopt;
-
-  float tau_of_table() const { return table_tau.value_or(tau); }
 };
 
 // What a heads file says of the model it was made for.
@@ -99,11 +86,10 @@ class ExitHeads {
   std::string fingerprint() const;
   const std::vector<HeadWeights>& heads() const { return heads_; }      // by kind, then layer
   const std::vector<int32_t>& shortlist() const { return shortlist_; }  // token ids; may be empty
-  const DraftTable& table() const { return table_; }                    // may be empty
   // What the model wrote, to look up in: token ids, -1 behind each reply. May be empty.
   const std::vector<int32_t>& text() const { return text_; }
   // Whether anything but text is there; where not, defaults() are of no use.
-  bool can_guess() const { return !heads_.empty() || !table_.empty(); }
+  bool can_guess() const { return !heads_.empty(); }
   const HeadDefaults& defaults() const { return defaults_; }
   // Index into heads(), or -1.
   int find(HeadKind kind, int layer) const;
@@ -117,7 +103,6 @@ class ExitHeads {
   HeadsBase base_;
   std::vector<HeadWeights> heads_;
   std::vector<int32_t> shortlist_;
-  DraftTable table_;
   std::vector<int32_t> text_;
   HeadDefaults defaults_;
 };
@@ -138,9 +123,8 @@ struct NewHeads {
   HeadsBase base;
   std::vector<int32_t> shortlist = {};
   std::vector<NewHead> heads = {};
-  NewDraftTable table = {};
   std::vector<int32_t> text = {};  // at most kMostTextTokens
-  HeadDefaults defaults = {};      // of a file with heads or a table
+  HeadDefaults defaults = {};      // of a file with heads
 };
 // Q8_0 where ExitHeads reads Q8_0 (dim must be a multiple of 32), F16 for full maps. The file is
 // whole or not there at all. Throws Error(kFile) when it cannot be written, Error(kFormat) when

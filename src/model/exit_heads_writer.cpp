@@ -41,7 +41,6 @@ void add_settings(GgufWriter& writer, const NewHeads& heads) {
   writer.add_uint("specbound.shortlist_size", number(d.shortlist));
   writer.add_float("specbound.alpha", d.alpha);
   writer.add_float("specbound.tau", d.tau);
-  if (d.table_tau) writer.add_float("specbound.table_tau", *d.table_tau);
   writer.add_uint("specbound.d_max", number(d.d_max));
   writer.add_uint("specbound.w_max", number(d.w_max));
 }
@@ -60,17 +59,6 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
     const uint64_t n = heads.text.size();
     writer.add_tensor("exit.text", DType::kI32, std::span(&n, 1),
                       std::as_bytes(std::span(heads.text)));
-  }
-  if (!heads.table.empty()) {
-    const DraftTable::Arrays table = heads.table.arrays();
-    const auto add_array = [&](const char* name, DType type, uint64_t n, auto bytes) {
-      writer.add_tensor(name, type, std::span(&n, 1), bytes);
-    };
-    writer.add_uint("specbound.table.max_context", static_cast<uint32_t>(table.max_context));
-    add_array("exit.table.keys", DType::kI32, heads.table.keys.size(), table.keys);
-    add_array("exit.table.places", DType::kI32, heads.table.places.size(), table.places);
-    add_array("exit.table.tokens", DType::kI32, heads.table.tokens.size(), table.tokens);
-    add_array("exit.table.log_p", DType::kF16, heads.table.log_p.size(), table.log_p);
   }
   std::vector<std::vector<std::byte>> encoded;  // each alive until written
   const auto add = [&](const std::string& tensor_name, const HeadTensor& tensor, DType type) {
@@ -106,10 +94,6 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
         if (head.inner.n_out == 0) break;
         add(prefix + "inner.weight", head.inner, DType::kQ8_0);
         add(prefix + "outer.weight", head.outer, DType::kQ8_0);
-        break;
-      case HeadKind::kTable:
-      case HeadKind::kHybrid:
-        SB_CHECK(has_weights(head.kind));
     }
   }
   std::vector<std::byte> bytes = writer.serialize();

@@ -118,8 +118,9 @@ std::string SetCommand::value_of(const std::string& name) const {
     const DraftModel* draft_model = speculation_.draft_model();
     const Speculator* speculator = speculation_.speculator();
     if (name == "tau" && draft_verify) return number(draft_verify->params().tau);
-    if (name == "tau" && draft_model) return number(draft_model->tau());
-    if (name == "w-max" && speculator) return std::to_string(speculator->drafter().width());
+    if (name == "tau" && draft_model && given_.speculator == "draft")
+      return number(draft_model->tau());
+    if (name == "w-max" && speculator) return std::to_string(speculator->width());
     return "(not used: no exit heads draft)";
   }
   const SpecBoundParams params = speculation_.params();
@@ -136,9 +137,6 @@ std::string SetCommand::value_of(const std::string& name) const {
   if (name == "shortlist") {
     return speculation_.shortlist() > 0 ? std::to_string(speculation_.shortlist())
                                         : "(not used by " + drafter + ")";
-  }
-  if (name == "table-tau") {
-    return given_.table_tau ? number(*given_.table_tau) : "(the heads file's, or tau)";
   }
   if (name == "confidence") return given_.rule == ConfidenceRule::kMargin ? "margin" : "p";
   SB_CHECK(!"a flag whose value nobody shows");

@@ -74,7 +74,7 @@ constexpr OwnOption kDraftVerify[] = {
 constexpr OwnOption kDraft[] = {
     {"draft_model", "", [](const Options& options) { return !options.draft_model.empty(); },
      [](Options& options) { options.draft_model.clear(); },
-     "draft_model=FILE, a smaller model with the same vocabulary"},
+     "draft_model=FILE, a smaller model with the same vocabulary", true},
     {"accept", "=rejection",
      [](const Options& options) { return options.acceptance == Acceptance::kRejection; },
      [](Options& options) { options.acceptance = Acceptance::kCoupled; }, nullptr}};

@@ -38,13 +38,18 @@ struct DrafterSetting {
   const LoadedModel* target;  // nullptr where there are only its files
 };
 
-// An option that is for one drafter alone.
+// An option that is for one drafter alone, or for it and the tree of all sources.
 struct OwnOption {
   const char* name;   // as errors have it
   const char* value;  // the one that needs the drafter, as "=rejection"; empty: any
   bool (*given)(const SpeculationOptions&);
   void (*drop)(SpeculationOptions&);
   const char* required;  // what the drafter cannot do without; nullptr: it can
+  bool in_tree = false;  // auto knows it too
+
+  bool is_of(std::string_view drafter, std::string_view name) const {
+    return name == drafter || (in_tree && name == "auto");
+  }
 };
 
 struct DrafterKind {

@@ -88,7 +88,6 @@ int ExitSettings::choose_shortlist(const HeadDefaults& settings) const {
 
 void ExitSettings::refuse_trained_only() const {
   for (const auto& [name, given] : {std::pair("shortlist", options_.shortlist.has_value()),
-                                    std::pair("table_tau", options_.table_tau.has_value()),
                                     std::pair("confidence", options_.rule.has_value())}) {
     if (!given) continue;
     throw Error(ErrorCode::kUsage, format("%s: needs trained heads, found the logit lens", name));
@@ -123,17 +122,6 @@ ExitSetting ExitSettings::resolve_heads(HeadKind kind, HeadDefaults settings, bo
   out.params.check_layers = choose_layers(kind, settings);
   validate(out.params, n_layers_, std::min(1, heads_->layers(kind).front()));
   out.shortlist = choose_shortlist(settings);
-  if (options_.table_tau && kind != HeadKind::kHybrid) {
-    throw Error(ErrorCode::kUsage,
-                format("table_tau: needs head=hybrid, found %s heads", head_kind_name(kind)));
-  }
-  if (options_.rule && kind == HeadKind::kTable) {
-    throw Error(ErrorCode::kUsage,
-                "confidence: needs trained heads (head=chained), found the draft table");
-  }
-  out.table_tau = options_.table_tau;
-  // A flag moves both thresholds, unless each has its own.
-  if (!out.table_tau && !paper && !options_.specbound.tau) out.table_tau = settings.table_tau;
   out.never = never_drafts(out.params, n_layers_, tuned && !options_.specbound.w_max);
   return out;
 }
@@ -156,10 +144,6 @@ ExitSetting ExitSettings::resolve_fixed() const {
   out.kind = fixed_kind(out.params.check_layers);
   if (out.kind) {
     out.shortlist = choose_shortlist(heads_->defaults());
-    if (options_.table_tau) {
-      throw Error(ErrorCode::kUsage, format("table_tau: needs head=hybrid, found %s heads",
-                                            head_kind_name(*out.kind)));
-    }
   } else {
     refuse_trained_only();
   }

@@ -10,7 +10,6 @@
 #include "decode/specbound.h"
 #include "model/exit_heads.h"
 #include "runtime/speculation_options.h"
-#include "trace/cost_model.h"
 
 namespace specbound {
 
@@ -18,14 +17,10 @@ struct ExitSetting {
   std::optional<HeadKind> kind;  // what the file's heads draft with; none: the logit lens
   SpecBoundParams params;
   int shortlist = 0;                // tokens that they can guess
-  std::optional<float> table_tau;   // of a hybrid head; none: tau
   std::string origin;               // "as shipped"
   std::string never;                // why it never drafts like that; empty if it does
-  std::optional<CostModel> costs;   // under which tune found it
-  bool thresholds_by_hand = false;  // no controller moves them
+  bool thresholds_by_hand = false;  // heads draft by these
   bool width_by_hand = false;       // none goes beyond w_max
-
-  float tau_of_table() const { return table_tau.value_or(params.tau); }
 };
 
 // Why these settings never draft; empty if they do. `tuned`: nobody asked for them.

@@ -4,9 +4,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "decode/draft_verify.h"
 #include "decode/row_costs.h"
-#include "decode/table_head.h"
 #include "error.h"
 #include "runtime/model_path.h"
 #include "runtime/reply_memory.h"
@@ -19,11 +17,15 @@ namespace {
 constexpr double kWorthKeeping = 0.01;  // seconds that measuring took
 
 // `checks`: those of the parameters that the bounds leave.
+std::string checks_of(const SpecBoundParams& p, const std::vector<int>& checks, int n_layers) {
+  const char* s = checks.size() == 1 ? "" : "s";
+  return format("check%s at layer%s %s of %d%s", s, s, layer_list(checks).c_str(), n_layers,
+                p.depth_bound ? "" : " (no depth bound)");
+}
+
 std::string settings_of(const SpecBoundParams& p, const std::vector<int>& checks, int n_layers) {
-  return format("up to %d rows%s, check%s at layer%s %s of %d%s, %s, tau %g",
-                p.width_bound ? p.w_max : kMaxRows, p.width_bound ? "" : " (no width bound)",
-                checks.size() == 1 ? "" : "s", checks.size() == 1 ? "" : "s",
-                layer_list(checks).c_str(), n_layers, p.depth_bound ? "" : " (no depth bound)",
+  return format("up to %d rows%s, %s, %s, tau %g", p.width_bound ? p.w_max : kMaxRows,
+                p.width_bound ? "" : " (no width bound)", checks_of(p, checks, n_layers).c_str(),
                 p.anneal ? format("alpha %g", p.alpha).c_str() : "no annealing", p.tau);
 }
 
@@ -49,6 +51,10 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
   heads_path_ = options.heads.empty() ? sidecar_heads(model_path) : options.heads;
   options.check();
   if (options.exits_early() && options.head != "lens") open_heads(gguf, config);
+  if (by_draft_model() && heads_) {
+    watcher_.say("draft_model=" + options.draft_model + " drafts in place of " + heads_path_);
+    heads_.reset();
+  }
   if (cannot_.empty()) make_drafter(model);
   if (!cannot_.empty()) {
     if (options.on.value_or(false)) {
@@ -69,6 +75,15 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
 
 // Leaves cannot_ where nothing can draft.
 void Speculation::make_drafter(const LoadedModel* model) {
+  if (by_draft_model() && model) {
+    if (options_.about_exits() || !options_.head.empty()) {
+      watcher_.say(
+          "a draft model drafts in place of exit heads: what was said of their drafts has "
+          "no effect");
+    }
+    other_ = find_drafter("draft")->make({options_, n_layers_, given_width(), model});
+    return take_tree();
+  }
   if (options_.looks_up() && !heads_ && options_.head != "lens") {
     if (options_.about_exits()) {
       watcher_.say("no exit heads beside the model: what was said of their drafts has no effect");
@@ -88,7 +103,6 @@ void Speculation::make_drafter(const LoadedModel* model) {
   }
   other_ = kind->make({options_, n_layers_, given_width(), model});
   if (given_width() == 1) cannot_ = "w_max=1 leaves no row to draft";
-  take_switch();
 }
 
 // Rows that were asked for bound the tree, else costs do.
@@ -103,13 +117,9 @@ int Speculation::tree_width() const {
 void Speculation::take_tree() {
   const int width = tree_width();
   if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
-  tree_.emplace(specbound_ ? &*specbound_ : nullptr, &memory_, width, controls());
+  tree_.emplace(nullptr, &memory_, width, controls());
+  if (specbound_) tree_->set_guesser(&*specbound_, thresholds_given());
   if (row_costs_) tree_->set_costs(*row_costs_);
-  if (specbound_) take_switch();  // what heads cost is not measured beforehand
-}
-
-void Speculation::take_switch() {
-  if (cannot_.empty() && chosen() && controls()) switch_.emplace(*chosen());
 }
 
 // Rows of a round, for drafters that know no presets.
@@ -118,17 +128,14 @@ int Speculation::given_width() const {
   return given.no_width_bound ? kMaxRows : given.w_max.value_or(SpecBoundParams().w_max);
 }
 
-// A text by rejection depends on which tokens were drafted, and must not depend on the clock.
 bool Speculation::controls() const {
-  return options_.controller.value_or(options_.specbound.preset != Preset::kPaper &&
-                                      options_.acceptance != Acceptance::kRejection);
+  return options_.looks_up() && options_.controller.value_or(true);
 }
 
-// Thresholds that were asked for stay.
-bool Speculation::controls_exits() const {
+// Heads then draft by these.
+bool Speculation::thresholds_given() const {
   const SpecBoundOptions& given = options_.specbound;
-  return controls() && !options_.fixed_exits() && !setting_->thresholds_by_hand && !given.tau &&
-         !given.alpha && !given.no_anneal && !options_.table_tau;
+  return setting_->thresholds_by_hand || given.tau || given.alpha || given.no_anneal;
 }
 
 void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
@@ -165,13 +172,12 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
 
 std::unique_ptr<ExitHead> Speculation::make_head(const ExitSetting& setting) const {
   if (!setting.kind) return std::make_unique<LensHead>();
-  return make_exit_head(*heads_, *setting.kind, setting.tau_of_table(),
-                        options_.rule.value_or(ConfidenceRule::kPeak));
+  return std::make_unique<TrainedHead>(*heads_, *setting.kind,
+                                       options_.rule.value_or(ConfidenceRule::kPeak));
 }
 
 // Leaves cannot_ where the setting never drafts.
 void Speculation::take(ExitSetting setting) {
-  switch_.reset();
   if (tree_) tree_->forget();  // what it saw of replies stays in the memory
   tree_.reset();
   specbound_.reset();
@@ -189,32 +195,7 @@ void Speculation::take(ExitSetting setting) {
   head_ = make_head(*setting_);
   const char* name = find_drafter(options_.fixed_exits() ? options_.speculator : "specbound")->name;
   specbound_.emplace(*head_, setting_->params, n_layers_, name);
-  take_control();
-  if (options_.looks_up()) return take_tree();
-  take_switch();
-}
-
-// Within the bounds that were asked for: those of presets and files are where it begins.
-void Speculation::take_control() {
-  controller_.reset();
-  if (!controls_exits()) return;
-  SpecBoundParams params = setting_->params;
-  ControllerSettings settings;
-  settings.n_layers = n_layers_;
-  settings.check_layers = specbound_->check_layers();
-  settings.first_width = params.width_bound ? params.w_max : kMaxRows;
-  const bool asked = options_.specbound.w_max || setting_->width_by_hand;
-  settings.width = asked && params.width_bound ? params.w_max : kMaxRows;
-  if (setting_->costs) {
-    const bool hybrid = setting_->kind == HeadKind::kHybrid;
-    settings.tuned = &*setting_->costs;
-    settings.check_seconds = settings.tuned->check(
-        head_kind_name(hybrid ? HeadKind::kChained : *setting_->kind), setting_->shortlist);
-  }
-  controller_.emplace(settings);
-  params.w_max = settings.width;
-  specbound_->set_params(params);
-  specbound_->set_policy(&*controller_);
+  if (options_.looks_up()) take_tree();
 }
 
 void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
@@ -225,13 +206,9 @@ void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
 
 void Speculation::begin_drafting() {
   if (!backend_) return;
-  if (other_) {
-    const bool begun = other_->speculator();
-    other_->begin(*backend_, watcher());
-    if (!begun) take_switch();
-    return;
-  }
+  if (other_) other_->begin(*backend_, watcher());
   take_row_costs();
+  if (tree_ && other_) tree_->set_guesser(dynamic_cast<Guesser*>(other_->speculator()), false);
   if (!heads_) return;
   if (!std::exchange(asked_for_tuned_, true)) {
     if (std::optional<ExitSetting> tuned = tuned_setting()) take(std::move(*tuned));
@@ -294,9 +271,7 @@ std::optional<ExitSetting> Speculation::tuned_setting() const {
   const auto tuned =
       read_tuned(heads_->base().fingerprint, *heads_, backend_->device(), watcher().note);
   if (!tuned) return {};
-  ExitSetting setting = settings().resolve(tuned->settings, true);
-  setting.costs = tuned->costs;
-  return setting;
+  return settings().resolve(tuned->settings, true);
 }
 
 bool Speculation::set_active(bool on, const std::string& inactive) {
@@ -313,14 +288,9 @@ bool Speculation::set_active(bool on, const std::string& inactive) {
 }
 
 Speculator* Speculation::speculator() {
-  if (!active_ || !chosen()) return nullptr;
-  return switch_ ? &*switch_ : chosen();
-}
-
-// The drafter, which is there where cannot_ is empty; a second model once it is loaded.
-Speculator* Speculation::chosen() {
-  if (other_) return other_->speculator();
+  if (!active_) return nullptr;
   if (tree_) return &*tree_;
+  if (other_) return other_->speculator();
   return specbound_ ? &*specbound_ : nullptr;
 }
 
@@ -337,20 +307,21 @@ std::string Speculation::drafter() const {
   if (other_) return other_->name();
   if (!setting_) return "lookup";
   if (!setting_->kind) return "the logit lens";
-  if (setting_->kind == HeadKind::kTable) return "the draft table";
   return format("%s heads", head_->name());
 }
 
 std::string Speculation::description() const {
   if (!active_) return "speculation off: " + (cannot_.empty() ? inactive_ : cannot_);
-  if (other_) return "speculation on: " + other_->description();
-  if (!setting_) {
-    const std::string given =
-        memory_.given() > 0 ? format(" with %zu tokens of %s", memory_.given(), heads_path_.c_str())
-                            : "";
-    return format("speculation on: auto, a tree of lookups%s, up to %d rows%s", given.c_str(),
+  if (tree_ && !setting_) {
+    std::string more;
+    if (memory_.given() > 0) {
+      more = format(" with %zu tokens of %s", memory_.given(), heads_path_.c_str());
+    }
+    if (other_) more += " and " + other_->name();
+    return format("speculation on: auto, a tree of lookups%s, up to %d rows%s", more.c_str(),
                   tree_->width(), controls() ? " (controller)" : "");
   }
+  if (other_) return "speculation on: " + other_->description();
   return "speculation on: " + exits_description();
 }
 
@@ -366,19 +337,17 @@ std::string Speculation::exits_description() const {
       line += " (no full heads for the paper's setting)";
     }
   }
-  line += ", " + settings_of(setting.params, specbound_->check_layers(), n_layers_);
-  if (setting.kind == HeadKind::kHybrid && setting.table_tau) {
-    line += format(", table tau %g", *setting.table_tau);
-  }
+  const std::vector<int>& checks = specbound_->check_layers();
+  const bool by_cost = tree_ && controls() && !thresholds_given();
+  line += ", " + (by_cost ? format("up to %d rows, ", tree_->width()) +
+                                checks_of(setting.params, checks, n_layers_)
+                          : settings_of(setting.params, checks, n_layers_));
   if (setting.kind) {
-    if (setting.kind != HeadKind::kFull && setting.kind != HeadKind::kTable) {
-      line += format(", %d tokens", setting.shortlist);
-    }
+    if (setting.kind != HeadKind::kFull) line += format(", %d tokens", setting.shortlist);
     if (options_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
     if (!setting.origin.empty()) line += ", " + setting.origin;
   }
-  if (controller_) line += ", at first (controller)";
-  if (tree_) line += ", lookups beside and behind";
+  if (tree_) line += by_cost ? ", lookups (controller)" : ", lookups beside and behind";
   return line;
 }
 

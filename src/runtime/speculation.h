@@ -7,11 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "decode/controller.h"
 #include "decode/draft_model.h"
 #include "decode/draft_verify.h"
 #include "decode/exit_head.h"
-#include "decode/measured_switch.h"
 #include "decode/specbound.h"
 #include "decode/tree_speculator.h"
 #include "model/exit_heads.h"
@@ -54,7 +52,7 @@ class Speculation {
   void attach(Backend& backend, std::optional<LoadWatcher> watcher = {});
 
   bool active() const { return active_; }
-  // Whether anything that was measured may pause or change what drafts.
+  // Whether what was measured decides what is drafted.
   bool controls() const;
   // Where replies are remembered: those that were kept of earlier conversations with this model
   // (runtime/reply_memory.h) are remembered too; a file of no use is told to the watcher.
@@ -90,8 +88,9 @@ class Speculation {
   // check_layers: all that were asked for, never empty where head_layers() is not.
   SpecBoundParams params() const;
   // Takes these in place of what options, preset and heads file have made. As with options, bounds
-  // that are others now bound the controller, and thresholds that are end it. Throws Error(kUsage),
-  // and nothing has changed, for what the model or its heads cannot have and what never drafts.
+  // that are others now bound the tree, and heads draft by thresholds that are. Throws
+  // Error(kUsage), and nothing has changed, for what the model or its heads cannot have and what
+  // never drafts.
   void change(const SpecBoundParams& params, ChangeOf what = {});
   // Takes a preset's, without the options. Which heads draft may change too: those that --preset at
   // the start would have chosen. Throws as change() does, also for a drafter that knows no presets,
@@ -111,14 +110,12 @@ class Speculation {
     return {options_, heads_ ? &*heads_ : nullptr, heads_path_, n_layers_};
   }
   void take(ExitSetting setting);
-  void take_control();
   void check_settable() const;
-  bool controls_exits() const;
+  bool thresholds_given() const;
+  bool by_draft_model() const { return options_.looks_up() && !options_.draft_model.empty(); }
   int tree_width() const;
   void take_tree();
   void take_row_costs();
-  Speculator* chosen();
-  void take_switch();
   std::unique_ptr<ExitHead> make_head(const ExitSetting& setting) const;
   void begin_drafting();
   const LoadWatcher& watcher() const { return attached_ ? *attached_ : watcher_; }
@@ -138,11 +135,9 @@ class Speculation {
   std::optional<ExitSetting> setting_;  // where rows leave early
   std::unique_ptr<ExitHead> head_;
   std::optional<SpecBound> specbound_;
-  std::optional<Controller> controller_;  // of it
-  LookupMemory memory_;                   // of replies, where they are remembered
-  std::optional<TreeSpeculator> tree_;    // around it, or without
-  std::unique_ptr<OtherDrafter> other_;   // in their place
-  std::optional<MeasuredSwitch> switch_;  // around any of them
+  LookupMemory memory_;                  // of replies, where they are remembered
+  std::optional<TreeSpeculator> tree_;   // of lookups and what it asks: specbound_ or other_
+  std::unique_ptr<OtherDrafter> other_;  // without exit heads
 
   std::optional<RowCosts> row_costs_;  // of the backend
   Backend* backend_ = nullptr;

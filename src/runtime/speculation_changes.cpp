@@ -59,29 +59,16 @@ void Speculation::change(const SpecBoundParams& params, ChangeOf what) {
   }
   next.never = never_drafts(params, n_layers_, false);
   if (!next.never.empty()) throw Error(ErrorCode::kUsage, next.never);
-  // As with a flag: one tau moves both thresholds, unless each has its own.
-  if (!options_.table_tau && params.tau != before.tau) next.table_tau.reset();
-
   asked_for_tuned_ = true;
   if (!specbound_) {
     take(std::move(next));
     return;
   }
-  const bool same_head = next.kind != HeadKind::kHybrid ||  // whose threshold is its own
-                         next.tau_of_table() == setting_->tau_of_table();
   setting_ = std::move(next);
-  if (same_head) {
-    specbound_->set_params(setting_->params);
-    specbound_->set_policy(nullptr);
-  } else {
-    std::unique_ptr<ExitHead> head = make_head(*setting_);
-    // Where it was: what is around it stays.
-    specbound_.emplace(*head, setting_->params, n_layers_, specbound_->name());
-    head_ = std::move(head);
-  }
-  take_control();
-  if (tree_) tree_->set_width(tree_width());
-  if (switch_) switch_->reconsider();
+  specbound_->set_params(setting_->params);
+  if (!tree_) return;
+  tree_->set_guesser(&*specbound_, thresholds_given());
+  tree_->set_width(tree_width());
 }
 
 // On the backend, where they are now. Leaves those that are there where the others do not fit.
@@ -108,7 +95,6 @@ void Speculation::choose(Preset preset) {
   SpeculationOptions options = options_;
   options.specbound = {};
   options.specbound.preset = preset;
-  options.table_tau.reset();
   std::swap(options_, options);
   try {
     std::optional<ExitSetting> next = tuned_setting();
@@ -116,6 +102,7 @@ void Speculation::choose(Preset preset) {
     if (!next->never.empty()) throw Error(ErrorCode::kUsage, next->never);
     exchange_heads(*next);
     take(std::move(*next));
+    if (backend_) take_row_costs();
   } catch (...) {
     std::swap(options_, options);
     throw;

@@ -75,16 +75,16 @@ bool SpeculationOptions::fixed_exits() const {
 bool SpeculationOptions::about_exits() const {
   const SpecBoundOptions& s = specbound;
   return s.d_max || s.alpha || s.tau || s.check_layers || s.no_anneal || s.no_depth_bound ||
-         shortlist || table_tau || rule;
+         shortlist || rule;
 }
 
-const char* drafter_of(std::string_view parameter) {
+bool is_for_drafter(std::string_view parameter, std::string_view drafter) {
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {
-      if (parameter == option.name) return kind.name;
+      if (parameter == option.name) return option.is_of(kind.name, drafter);
     }
   }
-  return nullptr;
+  return true;
 }
 
 SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) const {
@@ -92,22 +92,28 @@ SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) 
   options.speculator = name;
   if (name != "specbound" && name != "auto") options.specbound = {};
   for (const DrafterKind& kind : drafter_kinds()) {
-    if (name == kind.name) continue;
-    for (const OwnOption& option : kind.options) option.drop(options);
+    for (const OwnOption& option : kind.options) {
+      if (!option.is_of(kind.name, name)) option.drop(options);
+    }
   }
   return options;
 }
 
 void SpeculationOptions::check() const {
+  if (!draft_model.empty() && speculator == "auto" && !looks_up()) {
+    throw Error(ErrorCode::kUsage, "draft_model=" + draft_model +
+                                       ": preset=paper is exit heads alone; leave one of them out");
+  }
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {
-      const bool given = option.given(*this), asked = speculator == kind.name;
-      if (given && !asked) {
-        throw Error(ErrorCode::kUsage,
-                    format("%s%s: needs speculator=%s, found %s", option.name, option.value,
-                           kind.name, printable(speculator).c_str()));
+      const bool given = option.given(*this);
+      if (given && !option.is_of(kind.name, speculator)) {
+        throw Error(
+            ErrorCode::kUsage,
+            format("%s%s: needs speculator=%s%s, found %s", option.name, option.value, kind.name,
+                   option.in_tree ? " or auto" : "", printable(speculator).c_str()));
       }
-      if (asked && !given && option.required) {
+      if (speculator == kind.name && !given && option.required) {
         throw Error(ErrorCode::kUsage,
                     format("speculator=%s: needs %s", kind.name, option.required));
       }

@@ -48,15 +48,14 @@ struct SpeculationOptions {
   std::string heads;             // a file; empty: the one beside the model
   std::string head;              // full, folded, chained, lens; empty: the preset's
   std::optional<int> shortlist;  // tokens
-  std::optional<float> table_tau;
   std::optional<ConfidenceRule> rule;
   int ngram_max = 3;
   std::optional<bool> remember;   // auto: looks up in replies to other texts too; else not
   std::optional<int> exit_layer;  // of layerskip
   std::optional<std::vector<LayerRange>> skip_layers;  // of draft-verify
-  std::string draft_model;                             // of draft: a file
-  Acceptance acceptance = Acceptance::kCoupled;        // likewise
-  std::optional<bool> controller;  // without --controller: but with kPaper and kRejection
+  std::string draft_model;                             // of draft and auto: a file
+  Acceptance acceptance = Acceptance::kCoupled;        // of draft
+  std::optional<bool> controller;  // of auto: what was measured decides; else it does
 
   // Rows leave the model early, whoever says where.
   bool exits_early() const;
@@ -73,8 +72,8 @@ struct SpeculationOptions {
 };
 // What drafts, as --speculator names it.
 const std::vector<std::string>& speculators();
-// The one drafter that a parameter is for; nullptr: it is for several.
-const char* drafter_of(std::string_view parameter);
+// Whether a parameter says something to that drafter: most do to all.
+bool is_for_drafter(std::string_view parameter, std::string_view drafter);
 // "a|b|c"; "a, b or c".
 std::string bar_list(const std::vector<std::string>& words);
 std::string or_list(const std::vector<std::string>& words);

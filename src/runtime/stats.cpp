@@ -27,12 +27,6 @@ std::string speculation_state(bool on) {
   return on ? "speculation on" : "speculation off";
 }
 
-std::string speculation_state(const GenerateStats& reply) {
-  if (!reply.speculated || reply.pause.tokens_left == 0) return speculation_state(reply.speculated);
-  return format("speculation paused: it came to %.2fx plain here, tried again in %s",
-                reply.pause.speed, count(reply.pause.tokens_left, "token").c_str());
-}
-
 // What speculation made of a reply, and what that is compared with.
 std::string speculation_figures(const ReplyStats& stats) {
   std::string text;
@@ -55,10 +49,7 @@ nlohmann::ordered_json control_figures(const Control& control) {
   return {{"active", control.active},
           {"rounds", control.rounds},
           {"drafts_asked_per_round", each_round(control.asked)},
-          {"drafts_declined_per_round", each_round(control.declined)},
-          {"searches_given_up", control.given_up},
-          {"exits_unlike_tau", control.other_exits},
-          {"probes", control.probes}};
+          {"drafts_declined_per_round", each_round(control.declined)}};
 }
 
 nlohmann::ordered_json phase_seconds(const Counters& counters) {
@@ -116,7 +107,7 @@ std::string stats_line(const ReplyStats& stats) {
   line += format(" | stop: %s | seed %llu", stop_reason_name(g.stop),
                  static_cast<unsigned long long>(stats.seed));
   if (stats.reply > 0) line += format(" reply %u", stats.reply);
-  return line + " | " + speculation_state(g);
+  return line + " | " + speculation_state(g.speculated);
 }
 
 void TotalStats::add(const GenerateStats& reply) {
@@ -175,8 +166,6 @@ std::string stats_json(const ReplyStats& stats) {
       {"prefill_tokens_per_second", or_null(stats.prefill_tokens_per_second())},
       {"decode_tokens_per_second", or_null(stats.decode_tokens_per_second())},
       {"speculation_active", g.speculated},
-      {"speculation_paused", g.pause.tokens_left > 0},
-      {"paused_rounds", g.paused_rounds},
       {"controller", control_figures(g.control)},
       {"rounds", g.counters.rounds},
       {"drafted_tokens", g.counters.drafted_tokens},

@@ -5,9 +5,10 @@
 namespace specbound {
 
 const SpecBound* as_specbound(const Speculator* speculator) {
-  const Speculator* drafter = speculator ? &speculator->drafter() : nullptr;
-  const auto* tree = dynamic_cast<const TreeSpeculator*>(drafter);
-  return tree ? tree->first() : dynamic_cast<const SpecBound*>(drafter);
+  if (const auto* tree = dynamic_cast<const TreeSpeculator*>(speculator)) {
+    speculator = tree->guesser();
+  }
+  return dynamic_cast<const SpecBound*>(speculator);
 }
 
 void begin_trace(Recorder& trace, LoadedModel& model) {

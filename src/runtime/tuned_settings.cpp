@@ -87,8 +87,11 @@ CostModel costs_from(const Json& json) {
 
 HeadDefaults settings_from(const Json& json) {
   HeadDefaults settings;
-  const std::optional<HeadKind> kind = parse_head_kind(json.at("kind").get<std::string>());
-  if (!kind) refuse("\"kind\": expected full, folded, chained, table or hybrid");
+  const std::string name = json.at("kind").get<std::string>();
+  const std::optional<HeadKind> kind = parse_head_kind(name);
+  if (!kind) {
+    refuse("\"kind\": expected full, folded or chained, found \"" + printable(name) + "\"");
+  }
   settings.kind = *kind;
   const Json& layers = json.at("check_layers");
   if (!layers.is_array() || layers.empty()) refuse("\"check_layers\": expected a list of layers");
@@ -101,9 +104,6 @@ HeadDefaults settings_from(const Json& json) {
   settings.shortlist = whole(json, "shortlist", 0, 1 << 30);
   settings.alpha = static_cast<float>(number(json, "alpha", 0, 100));
   settings.tau = static_cast<float>(number(json, "tau", 0, 1));
-  if (json.contains("table_tau")) {
-    settings.table_tau = static_cast<float>(number(json, "table_tau", 0, 1));
-  }
   settings.d_max = whole(json, "d_max", 1, kMaxLayers);
   settings.w_max = whole(json, "w_max", 1, kMaxRows);
   return settings;
@@ -129,7 +129,7 @@ std::string misfit(const HeadDefaults& settings, const ExitHeads& heads) {
     return format("\"shortlist\": expected a multiple of 16 up to %d, found %d", all,
                   settings.shortlist);
   }
-  // A table and the embedding lie before any layer.
+  // The embedding lies before any layer.
   if (settings.check_layers.front() > settings.d_max) {
     return format("\"d_max\": expected %d or more, found %d", settings.check_layers.front(),
                   settings.d_max);
@@ -251,18 +251,17 @@ Json costs_json(const CostModel& costs) {
 std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
                         const TunedSettings& tuned) {
   const HeadDefaults& s = tuned.settings;
-  Json json = {{"heads_fingerprint", tuned.heads_fingerprint},
-               {"predicted_speedup", tuned.predicted_speedup},
-               {"settings",
-                {{"kind", head_kind_name(s.kind)},
-                 {"check_layers", s.check_layers},
-                 {"shortlist", s.shortlist},
-                 {"alpha", s.alpha},
-                 {"tau", s.tau},
-                 {"d_max", s.d_max},
-                 {"w_max", s.w_max}}},
-               {"costs", costs_json(tuned.costs)}};
-  if (s.table_tau) json["settings"]["table_tau"] = *s.table_tau;
+  const Json json = {{"heads_fingerprint", tuned.heads_fingerprint},
+                     {"predicted_speedup", tuned.predicted_speedup},
+                     {"settings",
+                      {{"kind", head_kind_name(s.kind)},
+                       {"check_layers", s.check_layers},
+                       {"shortlist", s.shortlist},
+                       {"alpha", s.alpha},
+                       {"tau", s.tau},
+                       {"d_max", s.d_max},
+                       {"w_max", s.w_max}}},
+                     {"costs", costs_json(tuned.costs)}};
   return write_cached("tuned", model_fingerprint, device, json);
 }
 
@@ -279,8 +278,13 @@ std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
     RowCosts costs;
     read_rows(*json, "start", costs.start);
     read_rows(*json, "position", costs.position);
-    if (costs.start[1] > 0) return costs;
-    why = "\"start\": expected more than 0, found 0";
+    if (!(costs.start[1] > 0)) {
+      why = "\"start\": expected more than 0, found 0";
+    } else if (!std::ranges::is_sorted(costs.start) || !std::ranges::is_sorted(costs.position)) {
+      why = "expected that more rows never cost less";
+    } else {
+      return costs;
+    }
   } catch (const Error& e) {
     why = e.what();
   } catch (const nlohmann::json::exception& e) {

@@ -42,8 +42,8 @@ constexpr std::string_view kSpelledAlike[] = {
     "controller",    "d_max",       "device",        "dtype",         "exit_layer",
     "features_dir",  "head",        "heads",         "isa",           "min_p",
     "parse_special", "prefill",     "preset",        "repeat_last_n", "repeat_penalty",
-    "shortlist",     "skip_layers", "speculator",    "table_tau",     "tau",
-    "top_k",         "top_p",       "w_max",
+    "shortlist",     "skip_layers", "speculator",    "tau",           "top_k",
+    "top_p",         "w_max",
 };
 
 std::string dashed(std::string_view parameter) {

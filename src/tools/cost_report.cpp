@@ -65,16 +65,10 @@ std::string describe_settings(const HeadDefaults& settings) {
   for (const int layer : settings.check_layers) {
     if (layer <= settings.d_max) layers += (layers.empty() ? "" : ",") + std::to_string(layer);
   }
-  const bool table = settings.kind == HeadKind::kTable;
   std::string text = format("%s heads at layer%s %s", head_kind_name(settings.kind),
                             layers.find(',') == std::string::npos ? "" : "s", layers.c_str());
-  if (table) text = "the draft table";
-  if (settings.kind != HeadKind::kFull && !table)
-    text += format(", shortlist %d", settings.shortlist);
+  if (settings.kind != HeadKind::kFull) text += format(", shortlist %d", settings.shortlist);
   text += format(", alpha %g, tau %g", settings.alpha, settings.tau);
-  if (settings.kind == HeadKind::kHybrid && settings.table_tau) {
-    text += format(", table tau %g", *settings.table_tau);
-  }
   return text + format(", up to %d rows", settings.w_max);
 }
 
@@ -84,7 +78,6 @@ Json settings_json(const HeadDefaults& settings) {
           {"shortlist", settings.shortlist},
           {"alpha", shortest_decimal(settings.alpha)},
           {"tau", shortest_decimal(settings.tau)},
-          {"table_tau", shortest_decimal(settings.tau_of_table())},
           {"d_max", settings.d_max},
           {"w_max", settings.w_max}};
 }

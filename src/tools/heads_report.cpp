@@ -42,12 +42,6 @@ Json heads_json(const ExitHeads& heads) {
   for (const HeadWeights& head : heads.heads()) json["heads"].push_back(head_json(head));
   json["shortlist"] = heads.shortlist().size();
   json["text"] = heads.text().size();
-  json["table"] = nullptr;
-  if (const DraftTable& table = heads.table(); !table.empty()) {
-    json["table"] = {{"contexts", table.contexts()},
-                     {"max_context", table.max_context()},
-                     {"bytes", table.bytes()}};
-  }
   json["reason"] = nullptr;
   if (!heads.can_guess()) return json;
   json["settings"] = {{"kind", head_kind_name(d.kind)},
@@ -57,7 +51,6 @@ Json heads_json(const ExitHeads& heads) {
                       {"tau", shortest_decimal(d.tau)},
                       {"d_max", d.d_max},
                       {"w_max", d.w_max}};
-  if (d.table_tau) json["settings"]["table_tau"] = shortest_decimal(*d.table_tau);
   return json;
 }
 
@@ -65,7 +58,7 @@ std::string numbers_text(const Json& numbers) {
   return joined(numbers, ", ", [](const Json& n) { return std::to_string(n.get<int>()); });
 }
 
-// "folded at 1, 2; chained at 0, 1; table of 9 contexts", one entry a kind that there is.
+// "folded at 1, 2; chained at 0, 1; text of 9 tokens", one entry a kind that there is.
 std::string kinds_text(const Json& heads) {
   std::string text;
   for (HeadKind kind : kHeadKinds) {
@@ -76,11 +69,6 @@ std::string kinds_text(const Json& heads) {
     if (layers.empty()) continue;
     text += format("%s%s at %s", text.empty() ? "" : "; ", head_kind_name(kind),
                    numbers_text(layers).c_str());
-  }
-  const Json& table = heads["table"];
-  if (!table.is_null()) {
-    text += format("%stable of %zu contexts", text.empty() ? "" : "; ",
-                   table["contexts"].get<size_t>());
   }
   if (heads["text"] > 0) {
     text += format("%stext of %zu tokens", text.empty() ? "" : "; ", heads["text"].get<size_t>());
@@ -130,11 +118,6 @@ void print_heads_file(const Json& heads) {
               text_of(base["fingerprint"]).c_str());
   std::printf("  heads       %s\n", kinds_text(heads).c_str());
   std::printf("  shortlist   %d tokens\n", number_of(heads["shortlist"]));
-  if (const Json& table = heads["table"]; !table.is_null()) {
-    std::printf("  table       %d contexts of up to %d tokens, %d bytes\n",
-                number_of(table["contexts"]), number_of(table["max_context"]),
-                number_of(table["bytes"]));
-  }
   if (!heads.contains("settings")) return;
   const Json& settings = heads["settings"];
   std::printf("  settings    %s, check layers %s, shortlist %d\n",

@@ -20,7 +20,7 @@ std::optional<std::vector<LensCell>> read_layers(Round& round, ExitHead& head, E
     ExitHead& reader = l == n_layers ? last_head : head;
     LensCell& cell = cells[l - 1];
     const float temperature = annealed_temperature(params, l, n_layers);
-    const auto token = reader.check(round, l, temperature, [&](float p, std::optional<float>) {
+    const auto token = reader.check(round, l, temperature, [&](float p) {
       cell.confidence = p;
       return true;
     });

@@ -214,16 +214,6 @@ HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers
   return best;
 }
 
-HeadDefaults table_defaults(HeadDefaults guessed, bool hybrid) {
-  guessed.kind = hybrid ? HeadKind::kHybrid : HeadKind::kTable;
-  guessed.check_layers = {0};
-  // Drafts cost next to nothing: what a wrong one costs is its row of the verification.
-  guessed.alpha = 0;
-  guessed.tau = 0.4f;
-  guessed.w_max = 4;
-  return guessed;
-}
-
 std::optional<ShippedSettings> tune_shipped(LoadedModel& model, const ExitHeads& heads,
                                             const SelfWritten& written) {
   const auto is_end = [&model](int32_t id) { return model.ends_reply(id); };

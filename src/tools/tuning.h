@@ -41,8 +41,6 @@ MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads
 // costs, where a layer costs the same for a few rows as for one, and a check little. `shortlist`:
 // of the file.
 HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers, int shortlist);
-// The same of a file with a draft table, and with the chained head of layer 0 where `hybrid`.
-HeadDefaults table_defaults(HeadDefaults guessed, bool hybrid);
 
 // Those that are found by trying them on texts that the model wrote.
 inline constexpr int64_t kShippedTuningTokens = 3000;  // of replies, about

@@ -21,7 +21,7 @@ inline constexpr std::array<const char*, kPhases> kPhaseNames = {"draft", "check
 // Why a round stopped drafting.
 enum class DraftEnd {
   kPlain,      // one row was permitted: by the budget, the context, the speculator or a measurement
-  kWidth,      // as many rows as permitted, or as a controller expects to pay
+  kWidth,      // as many rows as permitted, or as are expected to pay
   kDifficult,  // no check up to the depth bound let the row leave
   kReplyEnd,   // the draft would have ended the reply
   kAborted,
@@ -32,7 +32,7 @@ inline constexpr std::array<const char*, 5> kDraftEndNames = {"plain", "width", 
 // One look of an exit head at a row.
 struct ExitCheck {
   int layer;
-  float confidence;  // compared with tau; a hybrid's table: with a threshold of its own
+  float confidence;  // compared with tau
 };
 
 // A stretch of layers that ran on rows [slot, slot + rows) together.

@@ -142,15 +142,7 @@ void Measurement::time_checks() {
   warm_rows_.start(1, 0, history);
   time(checks_[{CostModel::kDraw, vocab_size_}], [&] { warm_rows_.token(0, 0, history); });
   if (!heads_) return;
-  if (!heads_->table().empty()) {
-    float sum = 0;
-    time(checks_[{head_kind_name(HeadKind::kTable), TableGuess::kMost}], [&] {
-      sum += heads_->table().lookup(std::span(tokens_).first(context_)).confidence(1.2f);
-    });
-    volatile float kept = sum;
-    (void)kept;
-  }
-  for (const HeadKind kind : {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained}) {
+  for (const HeadKind kind : kHeadKinds) {
     const std::vector<int> layers = heads_->layers(kind);
     if (layers.empty()) continue;
     const bool full = kind == HeadKind::kFull;

@@ -4,7 +4,6 @@
 
 #include "decode/generate.h"
 #include "decode/specbound.h"
-#include "decode/table_head.h"
 #include "error.h"
 #include "trace/statistics.h"
 
@@ -14,11 +13,7 @@ namespace {
 
 double price(const RoundEvent& round, const CostModel& costs, const HeadDefaults& settings,
              bool greedy) {
-  const bool table = settings.kind == HeadKind::kTable || settings.kind == HeadKind::kHybrid;
-  const HeadKind asked = table ? HeadKind::kTable : settings.kind;
-  const int tokens = table                              ? TableGuess::kMost
-                     : settings.kind == HeadKind::kFull ? costs.vocab_size
-                                                        : settings.shortlist;
+  const int tokens = settings.kind == HeadKind::kFull ? costs.vocab_size : settings.shortlist;
   const int rows = static_cast<int>(round.rows.size());
   double seconds = costs.round + costs.logits[rows] + rows * costs.row +
                    static_cast<double>(round.tokens.size()) * costs.target(greedy);
@@ -27,7 +22,7 @@ double price(const RoundEvent& round, const CostModel& costs, const HeadDefaults
   }
   size_t checks = 0;
   for (const RowEvent& row : round.rows) checks += row.checks.size();
-  seconds += static_cast<double>(checks) * costs.check(head_kind_name(asked), tokens);
+  seconds += static_cast<double>(checks) * costs.check(head_kind_name(settings.kind), tokens);
   if (!greedy) seconds += round.drafted() * costs.check(CostModel::kDraw, tokens);
   return seconds;
 }
@@ -38,16 +33,14 @@ MeasuredSpeedup measure_speedup(Backend& backend, const ExitHeads& heads,
                                 const HeadDefaults& settings, const CostModel& costs,
                                 std::span<const TuningText> texts,
                                 const MeasureSpeedupOptions& options) {
-  const std::unique_ptr<ExitHead> head =
-      make_exit_head(heads, settings.kind, settings.tau_of_table());
-  const auto* hybrid = dynamic_cast<const TableOrChainedHead*>(head.get());
+  TrainedHead head(heads, settings.kind);
   SpecBoundParams params;
   params.w_max = settings.w_max;
   params.d_max = settings.d_max;
   params.alpha = settings.alpha;
   params.tau = settings.tau;
   params.check_layers = settings.check_layers;
-  SpecBound speculator(*head, params, backend.config().n_layers);
+  SpecBound speculator(head, params, backend.config().n_layers);
 
   MeasuredSpeedup out;
   std::vector<double> ratios;
@@ -79,7 +72,6 @@ MeasuredSpeedup measure_speedup(Backend& backend, const ExitHeads& heads,
         };
       }
       session.set_speculator(&speculator);
-      const int64_t looks = hybrid ? hybrid->looks() : 0;
       const GenerateStats s = session.generate(prompt, generate);
       if (p.stop == StopReason::kAborted || s.stop == StopReason::kAborted) {
         out.complete = false;
@@ -88,10 +80,6 @@ MeasuredSpeedup measure_speedup(Backend& backend, const ExitHeads& heads,
       SB_CHECK(std::equal(expected.begin(), expected.end(), session.tokens().begin(),
                           session.tokens().end()));
       if (first) out.counters.add(s.counters);
-      if (first && hybrid) {
-        out.priced_seconds += static_cast<double>(hybrid->looks() - looks) *
-                              costs.check(head_kind_name(HeadKind::kChained), settings.shortlist);
-      }
       plain.push_back(p.decode_seconds);
       speculative.push_back(s.decode_seconds);
       if (s.decode_seconds > 0) ratio.push_back(p.decode_seconds / s.decode_seconds);

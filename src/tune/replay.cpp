@@ -44,11 +44,6 @@ struct Replay::Plan {
   float weight = 0;  // of `above`
   float tau = 0;
   int w_max = 1;
-  // Of a hybrid: the table, asked before the one check.
-  const float *table_below = nullptr, *table_above = nullptr;
-  const Outcome* table_outcome = nullptr;
-  float table_tau = 0;
-  double lookup_seconds = 0, table_draw_seconds = 0;
   bool state = false;        // the head needs a row before it that went through all layers
   int last_layers = 0;       // behind the last check
   double check_seconds = 0;  // each
@@ -62,17 +57,14 @@ Replay::Plan Replay::plan(const ReplaySettings& settings) const {
   const HeadDefaults& h = settings.heads;
   Plan plan;
   plan.tau = h.tau;
-  plan.table_tau = h.tau_of_table();
   plan.w_max = std::clamp(h.w_max, 1, kMaxRows);
   plan.margin = settings.margin;
   plan.state = h.kind == HeadKind::kChained;
-  const bool full = h.kind == HeadKind::kFull, table = h.kind == HeadKind::kTable;
-  const bool hybrid = h.kind == HeadKind::kHybrid;
-  const HeadKind looks = hybrid ? HeadKind::kChained : h.kind;
+  const bool full = h.kind == HeadKind::kFull;
 
   const std::vector<int>& sizes = trace_.shortlists();
   int size = 0;
-  if (!full && !table) {
+  if (!full) {
     const auto found = std::find(sizes.begin(), sizes.end(), h.shortlist);
     if (found == sizes.end()) {
       throw Error(ErrorCode::kUsage,
@@ -80,8 +72,8 @@ Replay::Plan Replay::plan(const ReplaySettings& settings) const {
     }
     size = static_cast<int>(found - sizes.begin());
   }
-  const int tokens = full ? costs_.vocab_size : table ? TableGuess::kMost : h.shortlist;
-  plan.check_seconds = costs_.check(head_kind_name(looks), tokens);
+  const int tokens = full ? costs_.vocab_size : h.shortlist;
+  plan.check_seconds = costs_.check(head_kind_name(h.kind), tokens);
   plan.draw_seconds = costs_.check(CostModel::kDraw, tokens);
 
   const std::vector<float>& alphas = trace_.alphas();
@@ -98,8 +90,8 @@ Replay::Plan Replay::plan(const ReplaySettings& settings) const {
   int done = 0;
   for (const int layer : h.check_layers) {
     if (layer > h.d_max) break;
-    const int head = trace_.find(looks, layer);
-    if (head < 0 || (hybrid && (layer > 0 || trace_.find(HeadKind::kTable, 0) < 0))) {
+    const int head = trace_.find(h.kind, layer);
+    if (head < 0) {
       throw Error(ErrorCode::kUsage,
                   format("no %s head at layer %d was recorded", head_kind_name(h.kind), layer));
     }
@@ -108,14 +100,6 @@ Replay::Plan Replay::plan(const ReplaySettings& settings) const {
                            trace_.confidence(head, size, above).data(),
                            trace_.outcome(head, size).data(), trace_.heads()[head].depths});
     done = layer;
-  }
-  if (hybrid && !plan.checks.empty()) {
-    const int head = trace_.find(HeadKind::kTable, 0);
-    plan.table_below = trace_.confidence(head, 0, below).data();
-    plan.table_above = trace_.confidence(head, 0, above).data();
-    plan.table_outcome = trace_.outcome(head, 0).data();
-    plan.lookup_seconds = costs_.check(head_kind_name(HeadKind::kTable), TableGuess::kMost);
-    plan.table_draw_seconds = costs_.check(CostModel::kDraw, TableGuess::kMost);
   }
   plan.last_layers = trace_.n_layers() - done;
   if (plan.checks.empty()) plan.w_max = 1;
@@ -131,22 +115,19 @@ void Replay::replay(const Plan& plan, const TracedReply& reply, ReplayResult& re
   std::array<int, kMostChecks + 1> done;  // rows through the layers before each check, and behind
   std::array<int, kMaxRows> exits;
   double draft_seconds = 0, verify_seconds = 0, logits_seconds = 0, sample_seconds = 0;
-  double draws = 0, table_draws = 0;
-  int64_t checks = 0, lookups = 0;
-  int64_t looks = 0;  // of the head behind the table
+  double draws = 0;
+  int64_t checks = 0;
 
   for (int at = 0; at < reply.tokens;) {
     int width = std::min(plan.w_max, reply.budget - at);
     if (plan.state && at == 0) width = 1;
     int rows = 1, right = 0;
-    int states = 0;  // rows that the head behind the table has looked at
     bool all_right = true;
     std::fill_n(done.begin(), n_checks + 1, 0);
     while (rows < width) {
       const size_t row = reply.first + std::min(at + rows - 1, reply.tokens - 1);
       int exit = -1;
       size_t cell = 0;
-      bool by_table = false;
       for (int c = 0; c < n_checks; ++c) {
         const Plan::Check& check = plan.checks[c];
         if (check.layers > 0) {
@@ -155,19 +136,6 @@ void Replay::replay(const Plan& plan, const TracedReply& reply, ReplayResult& re
         }
         done[c] = rows;
         ++checks;
-        if (plan.table_outcome) {
-          ++lookups;
-          const float p =
-              plan.table_below[row] + plan.weight * (plan.table_above[row] - plan.table_below[row]);
-          // Before the first round there is no state to look with.
-          by_table = (p > 0 && p >= plan.table_tau) || at == 0;
-          if (by_table) {
-            if (p >= plan.table_tau) exit = c;
-            break;
-          }
-          looks += rows - states;
-          states = rows;
-        }
         cell = std::min(rows, check.depths) - 1;
         cell = cell * n_rows + row;
         const float p = check.below[cell] + plan.weight * (check.above[cell] - check.below[cell]);
@@ -177,8 +145,8 @@ void Replay::replay(const Plan& plan, const TracedReply& reply, ReplayResult& re
         }
       }
       if (exit < 0) break;
-      (by_table ? table_draws : draws) += 1;
-      const Outcome outcome = by_table ? plan.table_outcome[row] : plan.checks[exit].outcome[cell];
+      draws += 1;
+      const Outcome outcome = plan.checks[exit].outcome[cell];
       if (outcome == Outcome::kEnd) break;
       all_right = all_right && outcome == Outcome::kRight;
       if (all_right) exits[right++] = plan.checks[exit].layer;
@@ -207,11 +175,8 @@ void Replay::replay(const Plan& plan, const TracedReply& reply, ReplayResult& re
     for (int i = 0; i < std::min(right, tokens); ++i) result.exit_layers += exits[i];
     at += tokens;
   }
-  if (!plan.table_outcome) looks = checks;
-  if (plan.margin) draws = static_cast<double>(looks);
-  double check_seconds = static_cast<double>(looks) * plan.check_seconds + draws * draw +
-                         static_cast<double>(lookups) * plan.lookup_seconds;
-  if (!greedy) check_seconds += table_draws * plan.table_draw_seconds;
+  if (plan.margin) draws = static_cast<double>(checks);
+  const double check_seconds = static_cast<double>(checks) * plan.check_seconds + draws * draw;
   result.checks += checks;
   result.tokens += reply.tokens;
   phase(result, Phase::kDraft) += draft_seconds;

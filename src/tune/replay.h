@@ -42,8 +42,7 @@ struct ReplayResult {
 
 // A confidence at an alpha between two that were recorded is interpolated; beyond them it is the
 // outermost. Rows behind a wrong draft, which the trace cannot know, take what it has at their
-// place in the text. A hybrid is replayed from the table and the chained head. Throws Error(kUsage)
-// for a head that the trace lacks.
+// place in the text. Throws Error(kUsage) for a head that the trace lacks.
 class Replay {
  public:
   // Both must outlive it.

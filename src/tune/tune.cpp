@@ -81,11 +81,9 @@ bool Search::improve(TunePoint& best, const ReplaySettings& candidate) {
   return true;
 }
 
-// All thresholds of the settings moved by the same.
+// With another threshold.
 HeadDefaults shifted(HeadDefaults settings, float shift) {
-  const auto move = [shift](float tau) { return std::clamp(tau + shift, 0.0f, 1.0f); };
-  settings.tau = move(settings.tau);
-  if (settings.table_tau) settings.table_tau = move(*settings.table_tau);
+  settings.tau = std::clamp(settings.tau + shift, 0.0f, 1.0f);
   return settings;
 }
 
@@ -128,15 +126,6 @@ Search::Set Search::descend(ReplaySettings start, bool everywhere) {
       better |= improve(best, s);
     }
     s = best.settings;
-    for (const float table_tau : taus_) {
-      if (s.heads.kind != HeadKind::kHybrid) break;
-      s.heads.table_tau = table_tau;
-      for (const float tau : taus_) {
-        s.heads.tau = tau;
-        better |= improve(best, s);
-      }
-    }
-    s = best.settings;
     for (int w = 2; w <= kMaxRows; ++w) {
       s.heads.w_max = w;
       better |= improve(best, s);
@@ -152,7 +141,7 @@ Search::Set Search::descend(ReplaySettings start, bool everywhere) {
       }
     }
     s = best.settings;
-    if (s.heads.kind != HeadKind::kFull && s.heads.kind != HeadKind::kTable) {
+    if (s.heads.kind != HeadKind::kFull) {
       for (const int size : trace_.shortlists()) {
         s.heads.shortlist = size;
         better |= improve(best, s);
@@ -177,10 +166,6 @@ void Search::search_kind(HeadKind kind) {
   std::vector<int> layers;
   for (const TraceHead& head : trace_.heads()) {
     if (head.kind == kind) layers.push_back(head.layer);
-  }
-  if (kind == HeadKind::kHybrid && trace_.find(HeadKind::kTable, 0) >= 0 &&
-      trace_.find(HeadKind::kChained, 0) >= 0) {
-    layers.push_back(0);
   }
   std::sort(layers.begin(), layers.end());
   if (layers.empty()) return;

@@ -99,7 +99,6 @@ class Recording {
   void record_stateless();
   void record_chained();
   void look(int head, int slot, int row, int depth);
-  void look_up();
 
   Backend& backend_;
   const ExitHeads& heads_;
@@ -128,7 +127,6 @@ bool Recording::record(const TuningText& text, const TracedReply& reply) {
   if (text.prompt_tokens > 1) {
     backend_.prefill(std::span(text.tokens).first(text.prompt_tokens - 1));
   }
-  look_up();
   record_stateless();
   backend_.truncate(text.prompt_tokens - 1);
   record_chained();
@@ -172,32 +170,6 @@ void Recording::record_chained() {
       for (int i = 0; i < n; ++i) look(head, i, root + i, i);
     }
     backend_.truncate(pos(root));
-  }
-}
-
-// What the table would draft, in its place behind the heads.
-void Recording::look_up() {
-  const int head = trace_.find(HeadKind::kTable, 0);
-  if (head < 0) return;
-  SpecBoundParams params;
-  for (int row = 0; row < reply_->tokens; ++row) {
-    const auto history = std::span(text_->tokens).first(static_cast<size_t>(pos(row)) + 1);
-    const DrawPlace place = {text_->sampling.seed, 0, static_cast<uint32_t>(pos(row) + 1)};
-    const TableGuess guess = heads_.table().lookup(history);
-    const size_t cell = static_cast<size_t>(reply_->first) + row;
-    for (size_t a = 0; a < trace_.alphas().size(); ++a) {
-      params.alpha = trace_.alphas()[a];
-      trace_.confidence(head, 0, static_cast<int>(a))[cell] =
-          guess.confidence(annealed_temperature(params, 0, trace_.n_layers()));
-    }
-    trace_.confidence(head, 0, trace_.margin_column())[cell] = guess.confidence(1);
-    const size_t n = static_cast<size_t>(guess.size);
-    const int32_t draft = n > 0 ? sampler_->sample(std::span(guess.log_p).first(n), history, place,
-                                                   std::span(guess.ids).first(n))
-                                : history.back();
-    Outcome& outcome = trace_.outcome(head, 0)[cell];
-    outcome = draft == token(row + 1) ? Outcome::kRight : Outcome::kWrong;
-    if (plan_.is_end && plan_.is_end(draft)) outcome = Outcome::kEnd;
   }
 }
 
@@ -263,7 +235,6 @@ TuningTrace record_trace(Backend& backend, const ExitHeads& heads,
                       head.kind == HeadKind::kChained ? TuningTrace::kDepths : 1,
                       head.kind == HeadKind::kFull ? 1 : static_cast<int>(shortlists.size())});
   }
-  if (!heads.table().empty()) traced.push_back({HeadKind::kTable, 0, 1, 1});
   std::vector<TracedReply> replies;
   for (const TuningText& text : texts) {
     SB_CHECK(text.prompt_tokens >= 1);

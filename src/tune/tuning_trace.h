@@ -4,8 +4,7 @@
 // Row i of a reply is the position whose next token is the reply's token i. A head that carries a
 // state (chained) is looked at once for each place that the row may have in its round: at depth 0
 // the row is the root and the state before it is the model's own, at depth k it is the head's
-// estimate through the k rows before, each looked at by the same head. The draft table is recorded
-// as one more head.
+// estimate through the k rows before, each looked at by the same head.
 #pragma once
 
 #include <atomic>

@@ -103,6 +103,8 @@ int main(int argc, char** argv) try {
   model.load();
   const std::unique_ptr<ChatTemplate> style = ChatTemplate::from_gguf(model.gguf());
   const std::vector<Setting> settings = read_settings(job, model);
+  // What rows cost is measured where nothing has been read yet.
+  for (const Setting& setting : settings) setting.speculation->attach(model.backend());
 
   SamplingParams sampling;
   sampling.temperature = job.at("temperature");

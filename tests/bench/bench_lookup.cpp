@@ -179,7 +179,8 @@ void simulate(const RowCosts& costs, const std::vector<Text>& texts, const char*
   std::vector<double> gains;
   double tokens = 0, time = 0;
   for (const Text& text : texts) {
-    LookupMemory same = memory;  // each a first conversation
+    LookupMemory same;  // each a first conversation
+    same.assign(memory.replies());
     TreeSpeculator tree(nullptr, memory_path ? &same : nullptr, 16, true);
     tree.set_costs(costs);
     backend.assign(text.tokens);

@@ -6,7 +6,7 @@
 // Job: {"model": path, "threads": N, "kind": head kind, "check_layers": [...], "shortlist": N,
 // "n_layers": of the model the rounds come from, "w_max": rows there, "rounds": [{"exits": [layer
 // of each draft], "accepted": N, "end": why it ended}], "prompt": tokens before, "tokens": of a
-// run, "repeats": R}. A table or hybrid is replayed as the chained head, which costs more.
+// run, "repeats": R}.
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -28,8 +28,7 @@ int main(int argc, char** argv) try {
   a.threads = job.at("threads");
   const int n_prompt = job.at("prompt"), n_tokens = job.at("tokens");
   bench::Model model(a, n_prompt + n_tokens + kMaxRows);
-  HeadKind kind = parse_head_kind(job.at("kind").get<std::string>()).value();
-  if (kind == HeadKind::kHybrid || kind == HeadKind::kTable) kind = HeadKind::kChained;
+  const HeadKind kind = parse_head_kind(job.at("kind").get<std::string>()).value();
 
   RecordedRounds recorded;
   recorded.n_layers = job.at("n_layers");

@@ -30,8 +30,8 @@ DIALOGUES = DATA / "dialogue-valid" / "dialogue-valid.jsonl"
 N_DIALOGUES = 40
 N_PREDICT = 64
 GRID_LIMIT = 0.99
-GRID = {f"w{w}-tau{tau}": ["--speculator", "specbound", "--spec", "on", "--controller", "off",
-                           "--w-max", str(w), "--tau", str(tau)]
+GRID = {f"w{w}-tau{tau}": ["--speculator", "specbound", "--spec", "on", "--w-max", str(w), "--tau",
+                           str(tau)]
         for w in (2, 3, 4, 6, 8) for tau in (0.2, 0.3, 0.5, 0.7)}
 CONTROLLER = "controller"
 
@@ -58,7 +58,7 @@ def decode_seconds(a, path, count, threads):
     """{place: {setting: decode seconds}} of the first `count` dialogues in `path`."""
     job = dict(model=a.models[0], threads=threads, dialogues=str(path), count=count,
                n_predict=N_PREDICT, min_tokens=1, temperature=0.0, repeats=a.repeats,
-               settings=[dict(name=CONTROLLER, flags=["--speculator", "specbound"])] +
+               settings=[dict(name=CONTROLLER, flags=["--speculator", "auto"])] +
                [dict(name=name, flags=flags) for name, flags in GRID.items()])
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(job, file)

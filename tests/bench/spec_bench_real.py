@@ -30,14 +30,15 @@ def fetched(name):
     return pathlib.Path(fetch.stdout.strip())
 
 
-def run(specbound, model, questions, threads, temperature, n_predict, text):
-    text = ["--setting", f"text: --speculator auto --heads {text}"] if text else []
+def run(specbound, model, questions, threads, temperature, n_predict, heads):
+    beside = [word for file in heads for word in (
+        "--setting", f"{pathlib.Path(file).name.split('.')[0]}: --speculator auto --heads {file}")]
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         subprocess.run(
             [specbound, "spec-bench", "-m", model, "-f", QUESTIONS, "--limit", str(questions),
              "-n", str(n_predict), "-t", str(threads), "--temp", str(temperature), "--seed", "1",
-             "--compare", "auto,ngram", "--setting", REMEMBER, *text, "--fresh",
+             "--compare", "auto,ngram", "--setting", REMEMBER, *beside, "--fresh",
              "--out", pathlib.Path(folder) / "answers", "--json", report],
             check=True, stdout=sys.stderr)
         return json.loads(report.read_text())
@@ -72,8 +73,8 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.7])
     parser.add_argument("-n", type=int, default=128)
-    parser.add_argument("--text", metavar="FILE",
-                        help="heads file with text that the model wrote (train-heads --kinds text)")
+    parser.add_argument("--heads", metavar="FILE", nargs="+", default=[],
+                        help="heads files to draft with too, each a row of that name")
     parser.add_argument("--output", default=bench.RESULTS / "spec_bench_real.json")
     flags = parser.parse_args()
     machine = bench.hardware()
@@ -84,7 +85,7 @@ def main():
             for temperature in flags.temperatures:
                 count = flags.questions or MODELS.get(name, 120)
                 report = run(flags.specbound, model, count, threads, temperature, flags.n,
-                             flags.text)
+                             flags.heads)
                 identical = identical and report["identical"]
                 found = [entry(r) for r in report["strategies"][0]["results"]]
                 results.append(dict(**bench.model_entry(model), threads=threads,
@@ -100,7 +101,8 @@ def main():
     command = ["tests/bench/spec_bench_real.sh", "--models", *flags.models, "--threads",
                *flags.threads, "--temperatures", *flags.temperatures, "-n", flags.n,
                *(["--questions", flags.questions] if flags.questions else []),
-               *(["--text", pathlib.Path(flags.text).name] if flags.text else [])]
+               *(["--heads", *(pathlib.Path(file).name for file in flags.heads)]
+                 if flags.heads else [])]
     bench.write_report(pathlib.Path(flags.output), "spec_bench_real", command, machine,
                        settings=dict(n_predict=flags.n), results=results)
     sys.exit(0 if identical else 1)

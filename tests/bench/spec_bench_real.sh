@@ -5,10 +5,9 @@
 # about 40 minutes on two cores.
 #
 #   tests/bench/spec_bench_real.sh [--models NAME...] [--questions N...] [--threads N...]
-#                                  [--temperatures T...] [--text FILE] [--output FILE]
+#                                  [--temperatures T...] [--heads FILE...] [--output FILE]
 #
-# FILE: a heads file with text that the model wrote, of `specbound train-heads --kinds text`, to
-# draft from too.
+# FILE: a heads file to draft with too, of `specbound train-heads` (with --kinds text: text alone).
 #
 # Writes tests/bench/results/spec_bench_real.json. Leave the machine alone while it runs.
 set -euo pipefail

@@ -26,16 +26,14 @@ TEMPERATURES = (0.0, 0.7)
 def settings(full_heads):
     """{name: flags as `specbound run` takes them}; the ablations are the paper's Figure 4."""
     paper = ["--heads", full_heads, "--preset", "paper"]
-    table = {"tuned": [], "tuned, fixed": [], "folded": ["--head", "folded"], "paper": paper,
-             "ngram": ["--speculator", "ngram"], "lens": ["--head", "lens"]}
+    alone = {"heads": [], "folded": ["--head", "folded"], "paper": paper,
+             "lens": ["--head", "lens"]}
     for ablation in ("no-anneal", "no-depth-bound", "no-width-bound"):
-        table[f"tuned, {ablation}"] = [f"--{ablation}"]
-        table[f"paper, {ablation}"] = [*paper, f"--{ablation}"]
-    for name, flags in table.items():
-        heads = [] if name == "ngram" else ["--speculator", "specbound"]  # alone
-        fixed = [] if name == "tuned" else ["--spec", "on", "--controller", "off"]
-        table[name] = [*heads, *fixed, *flags]
-    return table
+        alone[f"heads, {ablation}"] = [f"--{ablation}"]
+        alone[f"paper, {ablation}"] = [*paper, f"--{ablation}"]
+    table = {name: ["--speculator", "specbound", "--spec", "on", *flags]
+             for name, flags in alone.items()}
+    return {"auto": ["--speculator", "auto"], **table, "ngram": ["--speculator", "ngram"]}
 
 
 def quartiles(values):

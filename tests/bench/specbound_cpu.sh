@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Speculation against plain decoding on the bundled model: the assistant's turns of the first 40
-# held-out dialogues, on the reference history, greedy and at T 0.7; the tuned setting, the paper's,
-# each ablation (paper Figure 4), other drafters, and llama.cpp's plain decoding.
+# held-out dialogues, on the reference history, greedy and at T 0.7; the tree of all sources, exit
+# heads alone as shipped and as the paper has them, each ablation (paper Figure 4), prompt lookup,
+# and llama.cpp's plain decoding.
 #
 #   tests/bench/specbound_cpu.sh [--count N] [--repeats N] [--threads N...] [--output FILE]
 #                                [--only NAME...]

@@ -2,7 +2,7 @@
 """What the bundled model's drafts would give a model whose weights lie in memory: a REPLAY.
 
 A random model cannot draft, so which drafts left where and which were right is what
-specbound_cpu.sh's tuned setting did on the bundled model, round by round; layers, checks and
+specbound_cpu.sh's heads did alone on the bundled model, round by round; layers, checks and
 verification are real.
 
 Run by specbound_memory.sh, which builds what is needed.
@@ -27,13 +27,13 @@ def job(program, work):
 
 
 def record(a, temperature):
-    """The rounds of the tuned setting on the bundled model, and that setting."""
+    """The rounds of exit heads alone on the bundled model, and that setting."""
     output = job(a.bench_dialogues, dict(
         model=a.models[1], threads=max(a.threads), dialogues=str(specbound_cpu.DIALOGUES),
         count=a.count, n_predict=128, min_tokens=16, temperature=temperature, repeats=1,
-        settings=[dict(name="tuned", flags=["--speculator", "specbound"])], outline="tuned"))
-    rounds = [r for reply in output["replies"] for r in reply["settings"]["tuned"]["outline"]]
-    return rounds, output["drafting"]["tuned"]
+        settings=[dict(name="heads", flags=["--speculator", "specbound"])], outline="heads"))
+    rounds = [r for reply in output["replies"] for r in reply["settings"]["heads"]["outline"]]
+    return rounds, output["drafting"]["heads"]
 
 
 def measure(a, threads, temperature, rounds, drafting):

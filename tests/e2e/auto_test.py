@@ -226,7 +226,9 @@ class Costs(AutoCase):
                         good + b" " * (1 << 20), json.dumps({**found, "start": [1]}).encode(),
                         json.dumps({**found, "position": "x"}).encode(),
                         json.dumps({**found, "start": [-1] + found["start"][1:]}).encode(),
-                        json.dumps(flat).encode()):
+                        json.dumps(flat).encode(),
+                        json.dumps({**found, "start": found["start"][::-1]}).encode(),
+                        json.dumps({**found, "position": [1] + [0] * 15}).encode()):
             with open(path, "wb") as file:
                 file.write(damaged)
             said, again = self.start()

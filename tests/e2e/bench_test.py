@@ -209,7 +209,7 @@ class Cpu(BenchCase):
                 (("--replay-cr", "3", "--replay-exit", "32"), ("mean exit", "1 to 31")),
                 (("--replay-cr", "3", "--checks", "1.5"), ("--checks", "whole")),
                 (("--checks", "2"), ("--replay-cr",)),
-                (("--replay-grid", "--head", "table"), ("--head", "folded, chained or full")),
+                (("--replay-grid", "--head", "lens"), ("--head", "folded, chained or full")),
                 (("--head", "folded"), ("--head", "replay")),
                 (("--replay", "x", "--replay-grid"), ("leave out",)),
                 (("--shape", "1x64x96x4x2x96", "--replay-grid"), ("2 layers",)),

@@ -168,7 +168,7 @@ class Scripted(unittest.TestCase):
 
         none = "speculation off: --spec off"
         on = ("speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 "
-              "of 16, alpha 0.2, tau 0.55, at first (controller)")
+              "of 16, alpha 0.2, tau 0.55")
         off = "speculation off: /spec off"
         self.assertEqual(states("/spec\n/spec on\n/spec\n /spec  off \n/spec\t\n/spec on\n",
                                 "--spec", "off", "--speculator", "specbound", "--head", "lens"),

@@ -53,8 +53,7 @@ def tearDownModule():
 
 
 def draft(model, *more):
-    """--preset paper: it drafts however slow that is."""
-    return ("--speculator", "draft", "-md", model, "--preset", "paper", *more)
+    return ("--speculator", "draft", "-md", model, *more)
 
 
 class Draft(FolderCase):
@@ -94,6 +93,23 @@ class Draft(FolderCase):
         self.assertGreater(data["accepted_tokens"], 0)
         self.assertEqual((data["settings"]["model_draft"], data["settings"]["tau"]),
                          (SHALLOW, 0.4))
+
+    def test_in_the_tree(self):
+        for sampling in (("--temp", "0"), ("--temp", "0.9", "-s", "2")):
+            plain, _ = self.run_stats(*sampling, "--spec", "off")
+            for flags in ((), ("--w-max", "3"), ("--controller", "off")):
+                result, stats = self.run_stats(*sampling, "-md", SHALLOW, *flags)
+                self.assertEqual(result.stdout, plain.stdout, (sampling, flags))
+                self.assertIn(b" drafts in place of ", result.stderr)
+                self.assertRegex(result.stderr, rb"speculation on: auto, a tree of lookups.* and "
+                                 rb"the draft model " + SHALLOW.encode())
+                if "--controller" in flags:
+                    self.assertGreater(stats["drafted_tokens"], 0)
+        result = specbound("verify", "-m", DEMO, "-t", "2", "-md", SHALLOW, "--bits", "-n", "24",
+                           "--temps", "0,0.7", "--seeds", "1", "-p", "I need a table for two.",
+                           "--ignore-eos")
+        self.assertEqual(result.returncode, 0, (result.stdout, result.stderr))
+        self.assertIn(b"identical", result.stdout)
 
     def test_rejection_is_another_text_but_at_temperature_0(self):
         plain, _ = self.run_stats("--temp", "0", "--spec", "off")
@@ -147,7 +163,10 @@ class Refused(FolderCase):
 
     def test_flags_that_do_not_go_together(self):
         self.check_refused("--speculator", "draft", says=b"--speculator draft: needs --model-draft")
-        self.check_refused("-md", SHALLOW, says=b"--model-draft: needs --speculator draft")
+        self.check_refused("-md", SHALLOW, "--speculator", "ngram",
+                           says=b"--model-draft: needs --speculator draft or auto, found ngram")
+        self.check_refused("-md", SHALLOW, "--preset", "paper",
+                           says=b": --preset paper is exit heads alone; leave one of them out")
         self.check_refused("--accept", "rejection",
                            says=b"--accept rejection: needs --speculator draft")
         self.check_refused("--accept", "maybe", says=b"expected coupled or rejection")

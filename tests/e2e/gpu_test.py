@@ -55,8 +55,8 @@ def make_models():
 
 
 def cut_heads(model):
-    """The bundled chained head on the embedding and the draft table as they are; the folded head
-    of layer 4 where layer 1 ends."""
+    """The bundled chained head on the embedding and the text as they are; the folded head of layer
+    4 where layer 1 ends."""
     info = json.loads(specbound("info", model, "--json").stdout)
     heads = GgufFile(DEMO.replace(".gguf", ".heads.gguf"))
     heads.put("specbound.base.n_layers", LAYERS)

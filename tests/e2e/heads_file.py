@@ -59,54 +59,24 @@ def f16(rng, n_out, n_in, scale):
     return b"".join(struct.pack("<e", scale * (2 * rng.random() - 1)) for _ in range(n_out * n_in))
 
 
-def table_tensors(rng, vocab_size, log_p):
-    """A draft table that knows something to say after every token, at random; see draft_table.h."""
-    slots, most_probes = 3 * vocab_size, 32
-    keys, places, tokens, chances = [0] * slots, [0] * slots, [], []
-    for token in range(vocab_size):
-        value = ((token + 1) * 0x9e3779b97f4a7c15) % 2**64
-        value ^= value >> 29
-        slot = (value >> 32) * slots >> 32
-        for _ in range(most_probes):
-            if keys[slot] == 0:
-                keys[slot], places[slot] = max(value % 2**32, 1), 4 * len(tokens)
-                break
-            slot = (slot + 1) % slots
-        tokens.append(rng.randrange(vocab_size))
-        chances.append(log_p if log_p is not None else -3 * rng.random())
-    def i32(values):
-        return struct.pack(f"<{len(values)}I", *values)
-    return [("exit.table.keys", I32, [slots], i32(keys)),
-            ("exit.table.places", I32, [slots], i32(places)),
-            ("exit.table.tokens", I32, [len(tokens)], i32(tokens)),
-            ("exit.table.log_p", F16, [len(chances)],
-             struct.pack(f"<{len(chances)}e", *chances))]
-
-
 def heads_bytes(fingerprint, kind="chained", layers=(0,), shortlist=256, scale=0.002, seed=1,
-                model=None, inner=32, log_p=None, **settings):
-    """A file of random heads of one kind; `settings` replace keys, named without specbound. A
-    table or hybrid has chained heads beside the table, whose guesses have chances `log_p`, or any.
-    """
-    model, weights = model or DEMO_SHAPE, kind
+                model=None, inner=32, **settings):
+    """A file of random heads of one kind; `settings` replace keys, named without specbound."""
+    model = model or DEMO_SHAPE
     rng, dim = random.Random(seed), model["dim"]
     entries = {"general.architecture": "specbound-heads"}
     for key, value in model.items():
         entries[f"specbound.base.{key}"] = value
     tensors = []
-    if kind in ("table", "hybrid"):
-        weights = "chained"
-        entries["specbound.table.max_context"] = 1
-        tensors += table_tensors(rng, model["vocab_size"], log_p)
     entries.update({
         "specbound.base.fingerprint": fingerprint,
-        "specbound.head_layers": list(layers), "specbound.head_kinds": [weights] * len(layers),
+        "specbound.head_layers": list(layers), "specbound.head_kinds": [kind] * len(layers),
         "specbound.margin_scale": [1.0] * len(layers),
         "specbound.margin_offset": [0.0] * len(layers), "specbound.kind": kind,
         "specbound.check_layers": list(layers), "specbound.shortlist_size": shortlist,
         "specbound.alpha": 0.2, "specbound.tau": 0.5, "specbound.d_max": 10, "specbound.w_max": 8})
     entries.update({f"specbound.{key}": value for key, value in settings.items()})
-    if weights != "full":
+    if kind != "full":
         ids = rng.sample(range(model["vocab_size"]), shortlist)
         tensors.append(("exit.shortlist", I32, [shortlist], struct.pack(f"<{shortlist}i", *ids)))
     else:
@@ -116,9 +86,9 @@ def heads_bytes(fingerprint, kind="chained", layers=(0,), shortlist=256, scale=0
         tensors.append((name, number, [n_in, n_out], encode(rng, n_out, n_in, scale)))
 
     for layer in layers:
-        if weights == "full":
+        if kind == "full":
             add(f"exit.{layer}.full.weight", dim, dim, f16, F16)
-        elif weights == "folded":
+        elif kind == "folded":
             add(f"exit.{layer}.folded.weight", shortlist, dim)
         else:
             add(f"exit.{layer}.chained.map.weight", dim, 2 * dim)

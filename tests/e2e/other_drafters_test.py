@@ -80,7 +80,7 @@ class OtherDrafters(unittest.TestCase):
                 (("layerskip", "--exit-layer", "16"), b"--exit-layer: expected a layer from 1 to"),
                 (("layerskip", "--exit-layer", "x"), b"--exit-layer: expected a layer from 1 on"),
                 (("layerskip", "--check-layers", "2"), b"--exit-layer names"),
-                (("layerskip", "--head", "table"), b"layer 0 alone"),
+                (("layerskip", "--head", "chained"), b"layer 0 alone"),
                 (("adadecode", "--head", "folded", "--check-layers", "3"), b"found them at 4,8,12"),
                 (("adadecode", "--exit-layer", "3"), b"--exit-layer: needs --speculator layerskip"),
                 (("draft-verify", "--skip-layers", "17"), b"--skip-layers: expected layers from 1"),

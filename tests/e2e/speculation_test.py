@@ -171,20 +171,24 @@ class Flags(unittest.TestCase):
         self.assertEqual(self.state("--spec", "off"), "speculation off: --spec off")
         shipped = self.state()
         self.assertRegex(shipped, rf"^speculation on: auto with \w+ heads of {DEMO_HEADS}, up to ")
-        self.assertTrue(shipped.endswith(
-            ", as shipped, at first (controller), lookups beside and behind"), shipped)
-        self.assertEqual(self.state(*exits), shipped.replace("on: auto", "on: specbound").replace(
-            ", lookups beside and behind", ""))
+        self.assertTrue(shipped.endswith(", as shipped, lookups (controller)"), shipped)
+        alone = self.state(*exits)
+        self.assertRegex(alone, rf"^speculation on: specbound with \w+ heads of {DEMO_HEADS}, up ")
+        self.assertTrue(alone.endswith(", as shipped"), alone)
+        self.assertEqual(self.state("--controller", "off"), alone.replace(
+            "on: specbound", "on: auto") + ", lookups beside and behind")
         on = ("speculation on: specbound with the logit lens, up to 8 rows, checks at layers "
               "1-10 of 16, alpha 0.2, tau 0.55")
-        controlled = on + ", at first (controller)"
-        self.assertEqual(self.state(*exits, "--spec", "on", "--head", "lens"), controlled)
-        self.assertEqual(self.state("--head", "lens"), controlled.replace(
+        self.assertEqual(self.state(*exits, "--spec", "on", "--head", "lens"), on)
+        self.assertEqual(self.state("--head", "lens", "--tau", "0.55"), on.replace(
             "on: specbound", "on: auto") + ", lookups beside and behind")
+        self.assertEqual(self.state("--head", "lens"),
+                         "speculation on: auto with the logit lens, up to 16 rows, checks at "
+                         "layers 1-10 of 16, lookups (controller)")
         self.assertEqual(self.state("--spec", "on", *LENS), on)
         self.assertEqual(self.state("--head", "lens", "--preset", "paper"), on)
         self.assertEqual(self.state(*exits, "--spec", "on", model=stories),
-                         controlled.replace("1-10 of 16", "1-4 of 5"))
+                         on.replace("1-10 of 16", "1-4 of 5"))
         self.assertIn("up to 4 rows", self.state("--head", "lens", "--preset", "paper",
                                                  "--w-max", "4"))
         self.assertIn("(no full heads for the paper's setting)",

@@ -145,8 +145,7 @@ class Refusals(Cache):
 
     def test_usage(self):
         self.refused(2, r"--temps: expected", "tune", "--temps", "warm")
-        self.refused(2, r"--kind: expected full, folded, chained, table or hybrid", "tune",
-                     "--kind", "wide")
+        self.refused(2, r"--kind: expected full, folded or chained", "tune", "--kind", "wide")
         self.refused(2, r"--tokens", "tune", "--tokens", "1")
         self.refused(2, r"--data", "tune", "--data", "")
         self.refused(1, r"/nowhere/at/all", "tune", "-m", DEMO, "--heads",

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "decode/exit_head.h"
 #include "decode/specbound.h"
-#include "decode/table_head.h"
 #include "simt/cublas_rig.h"
 #include "simt/cuda_rig.h"
 #include "simt/hidden_rig.h"
@@ -234,12 +234,12 @@ TEST_CASE("CUDA engine, architectures, the loop: the CPU's events, greedy and sa
     const ExitHeads heads = heads_for(model, kList);
     const auto events = [&](Backend& backend) {
       backend.set_exit_heads(&heads, kList);
-      const auto head = make_exit_head(heads, c.kind, 0.5f, ConfidenceRule::kPeak);
+      TrainedHead head(heads, c.kind);
       SpecBoundParams settings;
       settings.check_layers = heads.layers(c.kind);
       settings.tau = 0.03f;
       settings.w_max = 4;
-      SpecBound speculator(*head, settings, kLayers);
+      SpecBound speculator(head, settings, kLayers);
       return loop_events(backend, &speculator, c.params, std::vector<int32_t>{7}, kTokens);
     };
     const std::vector<std::string> found = events(*cuda_backend(model));

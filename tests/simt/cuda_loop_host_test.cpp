@@ -10,7 +10,6 @@
 #include "decode/draft_verify.h"
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
-#include "decode/table_head.h"
 #include "simt/cuda_rig.h"
 #include "unit/forwarding_backend.h"
 #include "unit/loop_events.h"
@@ -36,9 +35,7 @@ TinyModel make_model(DType type) {
 ExitHeads heads_for(const TinyModel& model) {
   const TempDir folder;
   const std::string path = folder / "heads.gguf";
-  NewHeads file = random_heads(heads_base(model.gguf, model.config), kList);
-  file.table = random_table(kVocab, 40);
-  write_exit_heads(path, file);
+  write_exit_heads(path, random_heads(heads_base(model.gguf, model.config), kList));
   return ExitHeads::open(path, model.gguf, model.config);
 }
 
@@ -138,12 +135,12 @@ TEST_CASE("CUDA engine, the loop: the CPU's events under every sampling, one wai
     const ExitHeads heads = heads_for(model);
     const auto found = [&](Backend& backend) {
       backend.set_exit_heads(&heads, kList);
-      const auto head = make_exit_head(heads, c.kind, 0.5f, c.rule);
+      TrainedHead head(heads, c.kind, c.rule);
       SpecBoundParams settings;
       settings.check_layers = heads.layers(c.kind);
       settings.tau = c.rule == kMargin ? 0.4f : 0.0f;
       settings.w_max = 4;
-      SpecBound speculator(*head, settings, kLayers);
+      SpecBound speculator(head, settings, kLayers);
       // Without prefill, whose attention has other bits than the CPU's.
       return loop_events(backend, &speculator, c.params, std::vector<int32_t>{7}, kTokens);
     };
@@ -172,11 +169,11 @@ TEST_CASE("CUDA engine, the loop: a differential backend sees bits and draws") {
   cuda->set_exit_heads(&heads, kList);
   for (const SamplingParams& params : {sampling(0), sampling(0.9f, 40, 0.95f)}) {
     DifferentialBackend differential(*cuda, 9 + kTokens, kTokens);
-    const auto head = make_exit_head(heads, HeadKind::kChained, 0.5f, ConfidenceRule::kPeak);
+    TrainedHead head(heads, HeadKind::kChained);
     SpecBoundParams settings;
     settings.check_layers = heads.layers(HeadKind::kChained);
     settings.tau = 0;
-    SpecBound speculator(*head, settings, kLayers);
+    SpecBound speculator(head, settings, kLayers);
     GenerateOptions options;
     options.max_tokens = kTokens;
     const SideBySide reply =
@@ -220,12 +217,12 @@ TEST_CASE("CUDA engine, the loop: a second look says what decoding said and leav
   const ExitHeads heads = heads_for(model);
   const auto cuda = cuda_backend(model);
   cuda->set_exit_heads(&heads, kList);
-  const auto head = make_exit_head(heads, HeadKind::kChained, 0.5f, ConfidenceRule::kPeak);
+  TrainedHead head(heads, HeadKind::kChained);
   SpecBoundParams settings;
   settings.check_layers = heads.layers(HeadKind::kChained);
   settings.tau = 0;
   settings.w_max = 4;
-  SpecBound speculator(*head, settings, kLayers);
+  SpecBound speculator(head, settings, kLayers);
   Session session(*cuda, Sampler(sampling(0)));
   session.set_speculator(&speculator);
   GenerateOptions options;

@@ -135,7 +135,9 @@ TEST_CASE("flags of a draft model, and those that do not go together") {
     return expect_error(ErrorCode::kUsage, [&] { parse(std::move(arguments)).check(); });
   };
   check_mentions(refusal({"--speculator", "draft"}), {"needs --model-draft (-md) FILE"});
-  check_mentions(refusal({"-md", "a.gguf"}), {"needs --speculator draft, found auto"});
+  check_mentions(refusal({"-md", "a.gguf", "--speculator", "ngram"}),
+                 {"needs --speculator draft or auto, found ngram"});
+  parse({"-md", "a.gguf"}).check();
   check_mentions(refusal({"--accept", "rejection", "--speculator", "ngram"}),
                  {"--accept rejection: needs --speculator draft, found ngram"});
 }
@@ -194,14 +196,7 @@ TEST_CASE("a draft model is loaded beside the target when it is first to draft")
   CHECK(other->draft_model()->tau() == 0.1f);
   check_mentions(other->description(), {"by rejection: the probabilities of plain decoding, "
                                         "another text"});
-  // No pause that depends on the clock may decide which tokens are drafted, unless asked for.
-  const auto switched = [](Speculation& s) { return s.speculator() != &s.speculator()->drafter(); };
-  CHECK(!switched(*other));
   CHECK(!other->controls());
-  CHECK(switched(*off));
-  const auto asked = make({"--accept", "rejection", "--controller", "on"});
-  asked->attach(target.backend(), watcher);
-  CHECK(switched(*asked));
 
   // 90 tokens, of which the drafter's context holds 64.
   const auto reply = [&](Speculator* speculator, Counters* counters) {

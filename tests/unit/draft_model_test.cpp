@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "decode/generate.h"
-#include "decode/measured_switch.h"
+#include "decode/tree_speculator.h"
 #include "engine_rig.h"
 #include "error.h"
 #include "forwarding_backend.h"
@@ -150,7 +150,7 @@ TEST_CASE("a drafter catches up with other prompts, other replies and plain stre
   CHECK(watched.looked > 20);
 }
 
-TEST_CASE("what a drafter has read is forgotten with the session's cache, through the switch too") {
+TEST_CASE("what a drafter has read is forgotten with the session's cache, through the tree too") {
   const auto engine = target().backend(best_isa(), 1);
   Troubled drafter(near().backend(best_isa(), 1));
   DraftModel draft(drafter, 4, 0, Acceptance::kCoupled);
@@ -167,7 +167,7 @@ TEST_CASE("what a drafter has read is forgotten with the session's cache, throug
   CHECK(prefilled() == std::pair(0, 0));
   session.forget();
   CHECK(prefilled() == std::pair(29, 29));
-  MeasuredSwitch(draft).forget();
+  TreeSpeculator(&draft, nullptr, 4, true).forget();
   CHECK(prefilled() == std::pair(0, 29));
 }
 

@@ -58,7 +58,6 @@ TEST_CASE("exit heads: what is written is what is read") {
   d.check_layers = {0, 2};
   d.alpha = 0.4f;
   d.tau = 0.7f;
-  d.table_tau = 0.875f;
   d.d_max = 3;
   d.w_max = 16;
   const std::string path = dir / "tiny.heads.gguf";
@@ -84,7 +83,6 @@ TEST_CASE("exit heads: what is written is what is read") {
   CHECK(heads.defaults().shortlist == 16);
   CHECK(heads.defaults().alpha == 0.4f);
   CHECK(heads.defaults().tau == 0.7f);
-  CHECK(heads.defaults().table_tau == 0.875f);
   CHECK(heads.defaults().d_max == 3);
   CHECK(heads.defaults().w_max == 16);
 
@@ -111,68 +109,8 @@ TEST_CASE("exit heads: what is written is what is read") {
         if (head.layer == 2) break;
         CHECK(same_bytes(head.inner, from->inner, DType::kQ8_0));
         CHECK(same_bytes(head.outer, from->outer, DType::kQ8_0));
-        break;
-      default:
-        FAIL("a head without weights");
     }
   }
-}
-
-TEST_CASE("exit heads: a table, beside heads and alone") {
-  const TempDir dir;
-  const Parsed model(small_spec());
-  const HeadsBase base = model.base();
-  NewHeads written = random_heads(base);
-  written.table = random_table(base.vocab_size);
-  written.defaults = {};
-  written.defaults.kind = HeadKind::kHybrid;
-  const std::string path = dir / "heads.gguf";
-  const auto same_guesses = [&](const ExitHeads& heads) {
-    const DraftTable expected(written.table.arrays());
-    CHECK(heads.table().contexts() == 10);
-    CHECK(heads.table().bytes() == expected.bytes());
-    int known = 0;
-    for (int32_t a = 0; a < base.vocab_size; ++a) {
-      for (int32_t b = 0; b < base.vocab_size; ++b) {
-        const std::vector<int32_t> history = {a, b};
-        const TableGuess x = heads.table().lookup(history), y = expected.lookup(history);
-        REQUIRE(x.context == y.context);
-        REQUIRE(x.ids == y.ids);
-        REQUIRE(x.log_p == y.log_p);
-        known += x.size > 0;
-      }
-    }
-    CHECK(known > 0);
-  };
-  write_exit_heads(path, written);
-  const ExitHeads both = ExitHeads::open(path, model.gguf, model.config);
-  same_guesses(both);
-  CHECK(both.layers(HeadKind::kTable) == std::vector<int>{0});
-  CHECK(both.layers(HeadKind::kHybrid) == std::vector<int>{0});
-  CHECK(both.find(HeadKind::kTable, 0) == -1);
-  CHECK(both.defaults().kind == HeadKind::kHybrid);
-  CHECK(both.defaults().check_layers == std::vector<int>{0});
-
-  // A hybrid needs the chained head of layer 0.
-  NewHeads folded = written;
-  std::erase_if(folded.heads, [](const NewHead& head) { return head.kind != HeadKind::kFolded; });
-  check_mentions(expect_error(ErrorCode::kFormat, [&] { write_exit_heads(path, folded); }),
-                 {"'specbound.kind': expected a kind of which there are heads, found hybrid"});
-
-  NewHeads alone = written;
-  alone.heads.clear();
-  alone.shortlist.clear();
-  alone.defaults.kind = HeadKind::kTable;
-  write_exit_heads(path, alone);
-  const ExitHeads table = ExitHeads::open(path, model.gguf, model.config);
-  same_guesses(table);
-  CHECK(table.heads().empty());
-  CHECK(table.layers(HeadKind::kHybrid).empty());
-  CHECK(table.defaults().check_layers == std::vector<int>{0});
-
-  alone.table = {};
-  check_mentions(expect_error(ErrorCode::kFormat, [&] { write_exit_heads(path, alone); }),
-                 {"expected at least one head, a table or a text, found none"});
 }
 
 TEST_CASE("exit heads: a text, beside heads and alone") {

@@ -36,7 +36,7 @@ TEST_CASE("info: a file of exit heads, and the one beside a model") {
 
   const std::string heads_path = sidecar_heads(path);
   NewHeads written = random_heads(heads_base(model, config));
-  written.table = random_table(config.vocab_size);
+  written.text = {1, 2, 3, -1};
   write_exit_heads(heads_path, written);
   CHECK(is_heads_file(Gguf::open(heads_path)));
   const Json file = heads_file_json(heads_path);
@@ -58,7 +58,7 @@ TEST_CASE("info: a file of exit heads, and the one beside a model") {
   CHECK(file["heads"][4]["inner"] == 32);
   CHECK(file["heads"][4]["bytes"] == (64 * 128 + 32 * 128 + 64 * 32) / 32 * 34);
   CHECK(file["shortlist"] == 32);
-  CHECK(file["table"] == Json({{"contexts", 10}, {"max_context", 2}, {"bytes", 298}}));
+  CHECK(file["text"] == 4);
   CHECK(file["settings"] == Json({{"kind", "folded"},
                                   {"check_layers", {1, 2}},
                                   {"shortlist", 16},

@@ -237,13 +237,38 @@ TEST_CASE("lookup: what text and memory both say is one candidate, and rivals ar
   CHECK(found[1].features.rival == CandidateOdds::rival(2));
 }
 
+TEST_CASE("odds: a guess speaks for its token and against others, the more the surer it is") {
+  CHECK(CandidateOdds::guess(0) == 0);
+  CHECK(CandidateOdds::guess(-INFINITY) == 0);
+  CHECK(CandidateOdds::guess(NAN) == 0);
+  CHECK(CandidateOdds::guess(1) == CandidateOdds::kGuesses - 1);
+  CandidateOdds odds;
+  const int text = CandidateOdds::cell({0, 2, 1, 1});
+  for (int bin = 0; bin < CandidateOdds::kGuesses; ++bin) {
+    const double alone = odds.chance({.guess = bin});
+    CHECK(alone < odds.chance({.text = text, .guess = bin}));
+    CHECK(odds.chance({.text = text}) > odds.chance({.text = text, .against = bin}));
+    if (bin == 0) continue;
+    CHECK(alone > odds.chance({.guess = bin - 1}));
+    CHECK(odds.chance({.text = text, .against = bin}) <
+          odds.chance({.text = text, .against = bin - 1}));
+  }
+  for (int i = 0; i < 100; ++i) odds.learn({.guess = 11}, false);
+  CHECK(odds.chance({.guess = 11}) < 0.2);
+  CHECK(odds.chance({.text = text}) == CandidateOdds().chance({.text = text}));
+}
+
 TEST_CASE("odds: a chance for everything that can be said, learned and given back") {
   CandidateOdds odds;
   for (int text = -1; text < CandidateOdds::kCells; ++text) {
     for (int memory = -1; memory < CandidateOdds::kCells; ++memory) {
       for (int rival = 0; rival < CandidateOdds::kRivals; ++rival) {
         for (const float temperature : {0.0f, 0.7f, 1e30f}) {
-          const double chance = odds.chance({text, memory, rival, temperature, 7, 0});
+          const double chance = odds.chance({.text = text,
+                                             .memory = memory,
+                                             .rival = rival,
+                                             .temperature = temperature,
+                                             .noise = 7});
           REQUIRE((chance > 0 && chance < 1));
         }
       }

@@ -75,7 +75,7 @@ TEST_CASE("adadecode: three layers, one threshold, no bounds") {
   }
   const auto bounded = make({"adadecode", "--w-max", "4", "--d-max", "9", "--alpha", "0.1", "--tau",
                              "0.5", "--check-layers", "3,8,11"});
-  CHECK(bounded->speculator()->drafter().width() == 4);
+  CHECK(bounded->speculator()->width() == 4);
   CHECK(checks(*bounded) == Layers{3, 8});
   CHECK(bounded->params().anneal);
   CHECK(bounded->params().tau == 0.5f);
@@ -92,7 +92,9 @@ TEST_CASE("layerskip and adadecode take the heads of a file that are where they 
   shipped.kind = HeadKind::kFolded;
   shipped.check_layers = {4};
   shipped.tau = 0.1f;
-  write_heads(file, {{HeadKind::kFull, {2, 8}}, {HeadKind::kFolded, {4, 8, 12}}}, shipped, true);
+  write_heads(
+      file, {{HeadKind::kFull, {2, 8}}, {HeadKind::kFolded, {4, 8, 12}}, {HeadKind::kChained, {0}}},
+      shipped);
 
   CHECK(described({"adadecode"}, kLayers, path) ==
         "speculation on: adadecode with folded heads of " + file +
@@ -122,9 +124,8 @@ TEST_CASE("layerskip and adadecode take the heads of a file that are where they 
         Layers{8});
   check_mentions(refused({"layerskip", "--head", "full", "--exit-layer", "4"}, kLayers, path),
                  {"layerskip needs such heads at layer 4, found them at 2,8 in"});
-  check_mentions(refused({"layerskip", "--head", "table"}, kLayers, path),
-                 {"--head table: layerskip needs such heads", "layer 0 alone"});
-  check_mentions(refused({"layerskip", "--head", "chained"}, kLayers, path), {"--head chained"});
+  check_mentions(refused({"layerskip", "--head", "chained"}, kLayers, path),
+                 {"--head chained: layerskip needs such heads", "layer 0 alone"});
 }
 
 TEST_CASE("draft-verify and auto say what they are") {
@@ -133,7 +134,7 @@ TEST_CASE("draft-verify and auto say what they are") {
         "threshold 0.6 at first");
   const auto given = make({"draft-verify", "--skip-layers", "2,4-6", "--w-max", "4", "--tau", "0"});
   CHECK(given->draft_verify()->params().skipped == Layers{2, 4, 5, 6});
-  CHECK(given->speculator()->drafter().width() == 4);
+  CHECK(given->speculator()->width() == 4);
   CHECK(given->draft_verify()->tau() == 0);
   CHECK(given->drafter() == "the model without some layers");
   CHECK(refused({"draft-verify", "--skip-layers", "3-99"}) ==
@@ -149,8 +150,11 @@ TEST_CASE("draft-verify and auto say what they are") {
   CHECK(described({"auto"}) ==
         "speculation on: auto, a tree of lookups, up to 16 rows (controller)");
   CHECK(described({"auto", "--head", "lens"}) ==
+        "speculation on: auto with the logit lens, up to 16 rows, checks at layers 1-10 of 16, "
+        "lookups (controller)");
+  CHECK(described({"auto", "--head", "lens", "--tau", "0.5"}) ==
         "speculation on: auto with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
-        "alpha 0.2, tau 0.55, at first (controller), lookups beside and behind");
+        "alpha 0.2, tau 0.5, lookups beside and behind");
   CHECK(described({"auto", "--controller", "off"}) ==
         "speculation on: auto, a tree of lookups, up to 8 rows");
   CHECK(described({"auto", "--w-max", "4"}) ==
@@ -175,16 +179,16 @@ TEST_CASE("settings change where rows leave early, presets where SpecBound draft
     params.tau = 0.25f;
     s->change(params);
     CHECK(std::string(s->speculator()->name()) == name);
-    CHECK(s->speculator()->drafter().width() == 3);
+    CHECK(s->speculator()->width() == 3);
     CHECK(s->specbound()->params().tau == 0.25f);
     if (tree) {
       s->choose(Preset::kPaper);
       CHECK(std::string(s->speculator()->name()) == "specbound");
-      CHECK(s->speculator()->drafter().width() == 8);
+      CHECK(s->speculator()->width() == 8);
     } else {
       check_mentions(expect_error(ErrorCode::kUsage, [&] { s->choose(Preset::kPaper); }),
                      {"--preset", name});
-      CHECK(s->speculator()->drafter().width() == 3);
+      CHECK(s->speculator()->width() == 3);
     }
   }
   const auto s = make({"draft-verify"});

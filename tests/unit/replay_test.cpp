@@ -7,11 +7,9 @@
 
 #include "decode/generate.h"
 #include "decode/specbound.h"
-#include "decode/table_head.h"
 #include "engine_rig.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
-#include "train/build_draft_table.h"
 
 namespace replay_test {
 
@@ -44,14 +42,13 @@ SamplingParams sampling(float temperature) {
 class TracedHead final : public ExitHead {
  public:
   TracedHead(const TuningTrace& trace, HeadKind kind, int reply, const std::vector<int32_t>& text,
-             int prompt_tokens, int32_t end, float table_tau)
+             int prompt_tokens, int32_t end)
       : trace_(trace),
         kind_(kind),
         reply_(trace.replies()[reply]),
         text_(text),
         prompt_tokens_(prompt_tokens),
-        end_(end),
-        table_tau_(table_tau) {}
+        end_(end) {}
 
   const char* name() const override { return "traced"; }
   std::optional<int32_t> check(Round& round, int layer, float temperature,
@@ -59,28 +56,11 @@ class TracedHead final : public ExitHead {
     const int row = static_cast<int>(round.history(round.newest()).size()) - prompt_tokens_;
     // Two recorded alphas, 0 and 1, and a setting at one of them.
     const int column = temperature > 1 ? 1 : 0;
-    if (kind_ == HeadKind::kHybrid) {
-      if (round.newest() == 0) states_ = 0;
-      const int head = trace_.find(HeadKind::kTable, 0);
-      const size_t cell = reply_.first + std::min(row, reply_.tokens - 1);
-      const float p = trace_.confidence(head, 0, column)[cell];
-      if (p >= table_tau_ || !state_) {
-        if (!should_exit(p, table_tau_)) return std::nullopt;
-        return token(head, row, cell);
-      }
-      looks += round.newest() + 1 - states_;
-      states_ = round.newest() + 1;
-    } else {
-      ++looks;
-    }
-    const int head = trace_.find(kind_ == HeadKind::kHybrid ? HeadKind::kChained : kind_, layer);
+    const int head = trace_.find(kind_, layer);
     const int depth = std::min(round.newest(), trace_.heads()[head].depths - 1);
     const size_t cell = static_cast<size_t>(depth) * trace_.n_rows() + reply_.first +
                         std::min(row, reply_.tokens - 1);
-    if (!should_exit(trace_.confidence(head, 0, column)[cell], {})) return std::nullopt;
-    return token(head, row, cell);
-  }
-  int32_t token(int head, int row, size_t cell) const {
+    if (!should_exit(trace_.confidence(head, 0, column)[cell])) return std::nullopt;
     const Outcome outcome = trace_.outcome(head, 0)[cell];
     if (outcome == Outcome::kEnd) return end_;
     const size_t at = static_cast<size_t>(prompt_tokens_) + row;
@@ -93,8 +73,6 @@ class TracedHead final : public ExitHead {
   void on_commit(Backend&, int) override { state_ = true; }
   bool ready() const override { return kind_ != HeadKind::kChained || state_; }
 
-  int64_t looks = 0;  // of a head with weights, or of the table alone
-
  private:
   const TuningTrace& trace_;
   HeadKind kind_;
@@ -102,8 +80,6 @@ class TracedHead final : public ExitHead {
   const std::vector<int32_t>& text_;
   int prompt_tokens_;
   int32_t end_;
-  float table_tau_;
-  int states_ = 0;
   bool state_ = false;
 };
 
@@ -124,9 +100,9 @@ class TruthfulHead final : public ExitHead {
   std::optional<int32_t> check(Round& round, int layer, float temperature,
                                const ShouldExit& should_exit) override {
     float confidence = 0;
-    const auto token = trained_.check(round, layer, temperature, [&](float p, auto) {
+    const auto token = trained_.check(round, layer, temperature, [&](float p) {
       confidence = p;
-      return should_exit(1, {});
+      return should_exit(1);
     });
     if (!token) return std::nullopt;
     const size_t at = round.history(round.newest()).size();
@@ -154,7 +130,7 @@ CostModel dyadic_costs() {
     costs.logits[m] = 2 + m * 0.5;
   }
   costs.pass = 0.125;
-  costs.checks = {{"folded", 64, 0.75}, {"chained", 64, 0.375}, {"table", 4, 0.03125}};
+  costs.checks = {{"folded", 64, 0.75}, {"chained", 64, 0.375}};
   costs.argmax = 0.0625;
   costs.row = 0.5;
   costs.round = 4;
@@ -169,7 +145,6 @@ TuningTrace random_trace(int tokens, int budget, bool ends, TinyRandom& random) 
   for (const int layer : {0, 2, 5}) {
     heads.push_back({HeadKind::kChained, layer, TuningTrace::kDepths, 1});
   }
-  heads.push_back({HeadKind::kTable, 0, 1, 1});
   TuningTrace trace(kLayers, {0, 1}, {64}, heads, {{0, tokens, budget, 0}});
   for (size_t h = 0; h < heads.size(); ++h) {
     for (int column = 0; column < 2; ++column) {
@@ -191,8 +166,7 @@ TuningTrace random_trace(int tokens, int budget, bool ends, TinyRandom& random) 
 ReplayResult run_real(const TuningTrace& trace, const ReplaySettings& settings,
                       const std::vector<int32_t>& text, int prompt_tokens, int32_t end,
                       const CostModel& costs) {
-  TracedHead head(trace, settings.heads.kind, 0, text, prompt_tokens, end,
-                  settings.heads.tau_of_table());
+  TracedHead head(trace, settings.heads.kind, 0, text, prompt_tokens, end);
   SpecBoundParams params;
   params.w_max = settings.heads.w_max;
   params.d_max = settings.heads.d_max;
@@ -218,9 +192,6 @@ ReplayResult run_real(const TuningTrace& trace, const ReplaySettings& settings,
                      costs.argmax * static_cast<double>(round.tokens.size());
     for (const RowEvent& row : round.rows) {
       out.checks += static_cast<int64_t>(row.checks.size());
-      if (settings.heads.kind == HeadKind::kHybrid) {
-        seconds += static_cast<double>(row.checks.size()) * costs.check("table", 4);
-      }
     }
     for (const LayerPass& pass : round.passes) {
       seconds += costs.pass + (pass.to - pass.from + 1) * costs.layer[pass.rows];
@@ -233,9 +204,8 @@ ReplayResult run_real(const TuningTrace& trace, const ReplaySettings& settings,
     out.total_seconds += seconds;
   };
   session.generate(std::span(text).first(prompt_tokens), options);
-  const HeadKind looks =
-      settings.heads.kind == HeadKind::kHybrid ? HeadKind::kChained : settings.heads.kind;
-  out.total_seconds += static_cast<double>(head.looks) * costs.check(head_kind_name(looks), 64);
+  out.total_seconds +=
+      static_cast<double>(out.checks) * costs.check(head_kind_name(settings.heads.kind), 64);
   REQUIRE(std::vector<int32_t>(session.tokens().begin(), session.tokens().end()) == text);
   return out;
 }
@@ -308,12 +278,9 @@ TEST_CASE("replay makes the very rounds of the real loop") {
     for (int k = 0; k < 8; ++k) {
       ReplaySettings settings;
       HeadDefaults& h = settings.heads;
-      constexpr HeadKind kKinds[] = {HeadKind::kFolded, HeadKind::kChained, HeadKind::kTable,
-                                     HeadKind::kHybrid};
-      h.kind = kKinds[k % 4];
-      const std::vector<int> layers = k % 4 == 0   ? std::vector<int>{1, 3, 4, 7}
-                                      : k % 4 == 1 ? std::vector<int>{0, 2, 5}
-                                                   : std::vector<int>{0};
+      h.kind = k % 2 ? HeadKind::kChained : HeadKind::kFolded;
+      const std::vector<int> layers =
+          k % 2 ? std::vector<int>{0, 2, 5} : std::vector<int>{1, 3, 4, 7};
       h.check_layers.clear();
       for (const int layer : layers) {
         if (random.next() % 3) h.check_layers.push_back(layer);
@@ -322,7 +289,6 @@ TEST_CASE("replay makes the very rounds of the real loop") {
       h.shortlist = 64;
       h.alpha = random.next() % 2;
       h.tau = random.uniform() * 0.9f;
-      if (k >= 4) h.table_tau = random.uniform();
       h.d_max = 1 + static_cast<int>(random.next() % kLayers);
       h.w_max = 1 + static_cast<int>(random.next() % 16);
       INFO("text ", i, " setting ", k);
@@ -446,71 +412,6 @@ TEST_CASE("a recorded trace says what the heads say in the real loop") {
     CHECK(compared > 500);
     CHECK(deep > 200);
     CHECK(right > 0);
-  }
-}
-
-TEST_CASE("a recorded trace says what the table says in the real loop") {
-  const TempDir folder;
-  const std::string path = folder / "heads.gguf";
-  const auto backend = model().backend(best_isa(), 1);
-  for (const float temperature : {0.0f, 0.7f}) {
-    backend->set_exit_heads(nullptr, 0);
-    backend->truncate(0);
-    Session session(*backend, Sampler(sampling(temperature)));
-    const auto text = write_text(session, token_ids(9, kVocab, 4), 60, nullptr, nullptr);
-    REQUIRE(text);
-    NewHeads made = random_heads(heads_base(model().gguf, model().config), 64);
-    TrainingText training;
-    training.tokens = text->tokens;
-    training.learn.assign(training.tokens.size(), 1);
-    for (size_t i = 10; i < training.tokens.size(); i += 7) training.tokens[i] = 5;
-    made.table = build_draft_table(std::span(&training, 1), {4, size_t{1} << 20, kVocab});
-    write_exit_heads(path, made);
-    const ExitHeads heads = ExitHeads::open(path, model().gguf, model().config);
-    backend->set_exit_heads(&heads, 64);
-    TracePlan plan;
-    plan.alphas = {0, 0.5f};
-    bool complete = false;
-    const TuningTrace trace = record_trace(*backend, heads, std::span(&*text, 1), plan, complete);
-    REQUIRE(complete);
-    const CostModel costs = dyadic_costs();
-    const Replay replay(trace, costs);
-    for (const HeadKind kind : {HeadKind::kTable, HeadKind::kHybrid}) {
-      using Taus = std::pair<float, std::optional<float>>;
-      for (const Taus& taus : {Taus{0.0f, {}}, Taus{0.1f, {}}, Taus{0.4f, {}}, Taus{0.8f, {}},
-                               Taus{0.02f, 0.8f}, Taus{0.8f, 0.1f}}) {
-        const float tau = taus.first;
-        ReplaySettings settings;
-        settings.heads = {kind, {0}, 64, 0.5f, tau, 1, 6, taus.second};
-        const std::unique_ptr<ExitHead> head =
-            make_exit_head(heads, kind, settings.heads.tau_of_table());
-        SpecBoundParams params;
-        params.check_layers = {0};
-        params.tau = tau;
-        params.alpha = 0.5f;
-        params.w_max = 6;
-        SpecBound speculator(*head, params, kLayers);
-        backend->truncate(0);
-        session.set_speculator(&speculator);
-        int rounds = 0, rows = 0, accepted = 0;
-        GenerateOptions options;
-        options.max_tokens = text->budget;
-        options.on_round = [&](const RoundEvent& round) {
-          ++rounds;
-          rows += static_cast<int>(round.rows.size());
-          for (const TokenEvent& token : round.tokens) accepted += token.accepted();
-        };
-        session.generate(std::span(text->tokens).first(text->prompt_tokens), options);
-        CHECK(std::equal(text->tokens.begin(), text->tokens.end(), session.tokens().begin(),
-                         session.tokens().end()));
-        const ReplayResult replayed = replay.run(settings);
-        INFO(head_kind_name(kind), " at ", temperature, " tau ", tau);
-        // What rows behind a wrong draft say is not in the trace: only these may differ.
-        CHECK(replayed.rounds == rounds);
-        CHECK(replayed.accepted == accepted);
-        CHECK(accepted > 0);
-      }
-    }
   }
 }
 

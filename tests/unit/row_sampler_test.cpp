@@ -15,7 +15,6 @@
 #include "decode/generate.h"
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
-#include "decode/table_head.h"
 #include "drawing_backend.h"
 #include "engine_rig.h"
 #include "loop_events.h"
@@ -44,9 +43,7 @@ const ExitHeads& heads() {
   static const ExitHeads heads = [] {
     const TempDir folder;
     const std::string path = folder / "m.heads.gguf";
-    NewHeads file = random_heads(heads_base(model().gguf, model().config), kList);
-    file.table = random_table(kVocab, 40);
-    write_exit_heads(path, file);
+    write_exit_heads(path, random_heads(heads_base(model().gguf, model().config), kList));
     return ExitHeads::open(path, model().gguf, model().config);
   }();
   return heads;
@@ -143,12 +140,11 @@ TEST_CASE("device sampling: drafts by every head and rule are the sampler's") {
         CAPTURE(params.top_p);
         SpecBoundParams settings;
         settings.check_layers = heads().layers(kind);
-        if (!has_weights(kind)) settings.check_layers = {0};
         settings.tau = kind == HeadKind::kFull ? 0.002f : 0.0f;
         settings.w_max = 5;
         const auto found = [&](Backend& backend) {
-          const auto head = make_exit_head(heads(), kind, 0.5f, rule);
-          SpecBound speculator(*head, settings, kLayers);
+          TrainedHead head(heads(), kind, rule);
+          SpecBound speculator(head, settings, kLayers);
           backend.truncate(0);
           return events(backend, &speculator, params);
         };
@@ -162,7 +158,7 @@ TEST_CASE("device sampling: drafts by every head and rule are the sampler's") {
         const bool by_peak =
             rule == ConfidenceRule::kPeak && params.temperature == 0 && params.repeat_penalty == 1;
         if (by_peak) CHECK(drawing.backend.exit_draws == 0);
-        if (!by_peak && has_weights(kind)) CHECK(drawing.backend.exit_checks == 0);
+        if (!by_peak) CHECK(drawing.backend.exit_checks == 0);
       }
     }
   }

@@ -17,12 +17,10 @@
 #include "decode/ngram.h"
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
-#include "decode/table_head.h"
 #include "decode/tree_speculator.h"
 #include "in_step.h"
 #include "speculation_rig.h"
 #include "temp_dir.h"
-#include "text_table.h"
 #include "tiny_heads.h"
 
 namespace same_text_test {
@@ -169,35 +167,6 @@ Row trained(const ExitHeads& heads, HeadKind kind, ConfidenceRule rule, float ta
           .drafter = make,
           .samplings = {sampling(0), sampling(0, 5, 1.4f), sampling(0.7f), sampling(1.5f, 5, 1.2f)},
           .drafted = tau == 0 ? 40 : 0};
-}
-
-// A table of the text itself.
-struct Listed {
-  NewDraftTable made;
-  DraftTable table{made.arrays()};
-  TableHead head{table};
-  SpecBound speculator;
-
-  Listed(Text text, double wrong, float tau)
-      : made(table_of(text, 7, 97, wrong, 3)),
-        speculator(head, {.alpha = 0, .tau = tau, .check_layers = {0}}, 3) {}
-};
-
-Row listed(double wrong, float tau) {
-  const auto make = [=](Backend&, Text plain) -> Drafter {
-    const auto all = std::make_shared<Listed>(plain, wrong, tau);
-    return {all, &all->speculator};
-  };
-  return {.name = format("a table, of which %g is wrong, tau %g", wrong, tau),
-          .model = model(3),
-          .drafter = make,
-          .samplings = {sampling(0), sampling(0, 5, 1.3f), sampling(0.7f), sampling(1.5f)},
-          .prompts = {token_ids(7, 97)},
-          .replies = {60},
-          .anew = true,
-          .accepted = wrong == 0 ? 100 : 0,
-          .rejected = wrong == 1 ? 10 : 0,
-          .deepest = 0};
 }
 
 // Another model, whose K/V are looked at too.
@@ -348,10 +317,7 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
     rows.push_back(modelled(name, drafter, 4, 0));
     rows.push_back(modelled(name, drafter, kMaxRows, 0));
   }
-  for (const float tau : {0.0f, 0.5f, 1.0f}) {
-    for (const double wrong : {0.0, 0.3, 1.0}) rows.push_back(listed(wrong, tau));
-  }
-  for (const HeadKind kind : {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained}) {
+  for (const HeadKind kind : kHeadKinds) {
     for (const ConfidenceRule rule : {ConfidenceRule::kPeak, ConfidenceRule::kMargin}) {
       for (const float tau : {0.0f, 0.2f}) {
         for (const int shortlist : {16, 32}) {

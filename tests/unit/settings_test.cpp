@@ -59,7 +59,7 @@ struct Given : Parse {
 };
 
 // As `specbound run` with these arguments; what it throws is in `err` with status 2.
-Given parse(std::vector<std::string> arguments) {
+Given given(std::vector<std::string> arguments) {
   Given given;
   Flags flags("test");
   add_text_flags(flags, given.text, "prompt", "file");
@@ -87,7 +87,7 @@ class File {
 
   Given parse(std::vector<std::string> arguments = {}) const {
     arguments.insert(arguments.end(), {"--config", path_});
-    return settings_test::parse(std::move(arguments));
+    return given(std::move(arguments));
   }
   // What is wrong with it, without the path.
   std::string refusal() const {
@@ -208,8 +208,8 @@ TEST_CASE("settings file: what is no such file") {
   CHECK(refusal(folder / "huge").find("expected at most 1 MiB") != std::string::npos);
   std::ofstream(folder / "large") << std::string(1 << 20, '#');
   CHECK(read_settings_file(folder / "large").settings.empty());
-  CHECK(parse({"--config", folder / "absent"}).status == 1);
-  CHECK(parse({"--config", ""}).err.find("--config: expected the name of a file") !=
+  CHECK(given({"--config", folder / "absent"}).status == 1);
+  CHECK(given({"--config", ""}).err.find("--config: expected the name of a file") !=
         std::string::npos);
 }
 
@@ -237,20 +237,20 @@ TEST_CASE("settings: the default file is read where there is one, unless --no-co
   const TempDir folder;
   const Environment environment{{"XDG_CONFIG_HOME", folder.path().string()}};
   CHECK(default_settings_path() == folder / "specbound/config");
-  CHECK(!parse({}).status);
+  CHECK(!given({}).status);
   std::filesystem::create_directory(folder / "specbound");
   std::ofstream(folder / "specbound/config") << "top-k = 5\n";
-  CHECK(parse({}).sampling.params.top_k == 5);
-  CHECK(parse({"--no-config"}).sampling.params.top_k == SamplingParams().top_k);
+  CHECK(given({}).sampling.params.top_k == 5);
+  CHECK(given({"--no-config"}).sampling.params.top_k == SamplingParams().top_k);
   const File other("top-k = 6");
   CHECK(other.parse().sampling.params.top_k == 6);
   {
     const Environment named{{"SPECBOUND_CONFIG", other.path()}};
-    CHECK(parse({}).sampling.params.top_k == 6);
-    CHECK(parse({"--no-config"}).sampling.params.top_k == SamplingParams().top_k);
+    CHECK(given({}).sampling.params.top_k == 6);
+    CHECK(given({"--no-config"}).sampling.params.top_k == SamplingParams().top_k);
   }
   const Environment none{{"SPECBOUND_NO_CONFIG", "1"}};
-  CHECK(parse({}).sampling.params.top_k == SamplingParams().top_k);
+  CHECK(given({}).sampling.params.top_k == SamplingParams().top_k);
   CHECK(other.parse().sampling.params.top_k == 6);
   const Environment relative{{"XDG_CONFIG_HOME", "here"}, {"HOME", "/h"}};
   CHECK(default_settings_path() == "/h/.config/specbound/config");
@@ -309,7 +309,9 @@ TEST_CASE("settings: what is for one drafter alone goes where another one is ask
   // Nobody asked for another one: refused, as on the command line.
   const File alone("model-draft = small.gguf\n");
   CHECK(alone.parse({"--speculator", "draft"}).speculation.draft_model == "small.gguf");
-  CHECK_THROWS_AS(alone.parse().speculation.check(), Error);
+  CHECK(alone.parse().speculation.draft_model == "small.gguf");
+  CHECK_THROWS_AS(file.parse({"--speculator", "auto", "--accept", "rejection"}).speculation.check(),
+                  Error);
   CHECK_THROWS_AS(file.parse({"--speculator", "none", "-md", "b"}).speculation.check(), Error);
 }
 
@@ -323,9 +325,9 @@ TEST_CASE("settings: complaints name their source") {
   CHECK(File("model =").refusal().starts_with("1: model: expected the name of a file"));
   CHECK(File("[run]\nspec = maybe").refusal() == "2: spec: expected on or off, found \"maybe\"");
   const Environment environment{{"SPECBOUND_TEMP", "1\n2"}, {"SPECBOUND_NO_REPACK", "2"}};
-  CHECK(parse({"--no-repack"}).err == "SPECBOUND_TEMP: expected a number, found \"1\\x0a2\"");
-  CHECK(parse({"--temp", "1"}).err == "SPECBOUND_NO_REPACK: expected on or off, found \"2\"");
-  CHECK(!parse({"--temp", "1", "--no-repack"}).status);  // what is not used is not looked at
+  CHECK(given({"--no-repack"}).err == "SPECBOUND_TEMP: expected a number, found \"1\\x0a2\"");
+  CHECK(given({"--temp", "1"}).err == "SPECBOUND_NO_REPACK: expected on or off, found \"2\"");
+  CHECK(!given({"--temp", "1", "--no-repack"}).status);  // what is not used is not looked at
 }
 
 TEST_CASE("settings: names that are known here, elsewhere, or nowhere") {
@@ -347,7 +349,7 @@ TEST_CASE("settings: names that are known here, elsewhere, or nowhere") {
                                 {"SPECBOUND_TRACE", "t"},
                                 {"SPECBOUND_BINARY", "b"},
                                 {"SPECBOUND_NOTHING", "n"}};
-  const Given f = parse({});
+  const Given f = given({});
   CHECK(!f.status);
   CHECK(f.err == "");
   CHECK(!f.text.text);

@@ -10,7 +10,6 @@
 
 #include "cli/chat_settings.h"
 #include "decode/generate.h"
-#include "decode/table_head.h"
 #include "error.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"
@@ -144,62 +143,64 @@ TEST_CASE("/set shows the width and the threshold of drafters that have no exit 
   const std::vector<std::string> skipping = {"--speculator", "draft-verify", "--w-max", "5"};
   CHECK(shows(skipping, "tau") == "tau 0.6");
   CHECK(shows(skipping, "w-max") == "w-max 5");
-  CHECK(shows(skipping, "controller") == "controller on");
+  CHECK(shows(skipping, "controller") == "controller off");
   CHECK(shows(skipping, "d-max") == "d-max (not used: no exit heads draft)");
   CHECK(shows({"--speculator", "ngram"}, "w-max") == "w-max 8");
   CHECK(shows({"--speculator", "none"}, "w-max") == "w-max (not used: no exit heads draft)");
   CHECK(shows({"--spec", "on", "--preset", "paper"}, "controller") == "controller off");
 }
 
-TEST_CASE("as with flags, bounds that are set bound the controller and thresholds end it") {
+TEST_CASE("as with flags, bounds that are set bound the tree, and by thresholds heads draft") {
   const auto controls = [](Speculation& s) { return s.speculator()->control().active; };
-  const auto s = make({"--spec", "on", "--controller", "on"});
+  const auto width = [](Speculation& s) { return s.speculator()->width(); };
+  const auto s = make({"--speculator", "auto", "--head", "lens"});
   REQUIRE(controls(*s));
-  CHECK(s->specbound()->width() == 8);  // at first
+  CHECK(width(*s) == kMaxRows);
   SpecBoundParams p = s->params();
   p.w_max = 3;
   p.check_layers = {4, 6};
   s->change(p);
   CHECK(controls(*s));
-  CHECK(s->specbound()->width() == 3);
-  CHECK(s->specbound()->params().w_max == 3);  // the most that it may draft
+  CHECK(width(*s) == 3);
   CHECK(s->specbound()->check_layers() == std::vector<int>{4, 6});
   p.d_max = 5;
   s->change(p);
   CHECK(controls(*s));
-  CHECK(s->specbound()->params().w_max == 3);
+  CHECK(width(*s) == 3);
   CHECK(s->specbound()->check_layers() == std::vector<int>{4});
   s->change(p, {.thresholds = true});  // the same ones, but asked for
   CHECK(!controls(*s));
   p.w_max = 4;
   s->change(p);
   CHECK(!controls(*s));
+  CHECK(width(*s) == 4);
   s->choose(Preset::kShipped);
   CHECK(controls(*s));
-  CHECK(s->specbound()->params().w_max == kMaxRows);
+  CHECK(width(*s) == kMaxRows);
   p = s->params();
   p.tau += 0.125f;
   s->change(p);
   CHECK(!controls(*s));
   CHECK(s->specbound()->width() == 8);
 
-  const auto off = make({"--spec", "on", "--controller", "off"});
+  const auto off = make({"--speculator", "auto", "--head", "lens", "--controller", "off"});
   p = off->params();
   p.w_max = 3;
   off->change(p);
   CHECK(!controls(*off));
+  CHECK(width(*off) == 3);
 }
 
-TEST_CASE("/set w-max bounds the controller, /set tau ends it, whatever the value was") {
+TEST_CASE("/set w-max bounds the tree, by /set tau heads draft, whatever the value was") {
   const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
   Session session(*backend, Sampler(greedy_sampling()));
-  const SpeculationOptions flags = parse({"--spec", "on"}).flags;
+  const SpeculationOptions flags = parse({"--speculator", "auto", "--head", "lens"}).flags;
   const auto s = speculation(flags);
   SetCommand settings(session, *s, flags, chat_setting_flags());
-  CHECK(s->specbound()->params().w_max == kMaxRows);
+  CHECK(s->speculator()->width() == kMaxRows);
   settings.set("w-max", settings.show("w-max").substr(6));
   CHECK(s->speculator()->control().active);
-  CHECK(s->specbound()->params().w_max == 8);
+  CHECK(s->speculator()->width() == 8);
   settings.set("tau", settings.show("tau").substr(4));
   CHECK(!s->speculator()->control().active);
   session.set_speculator(nullptr);
@@ -258,7 +259,7 @@ TEST_CASE("settings that never draft can be changed into some that do") {
   CHECK(!s->active());
   CHECK(s->speculator() == nullptr);
   CHECK(s->set_active(true));
-  CHECK(s->speculator()->drafter().width() == 3);
+  CHECK(s->speculator()->width() == 3);
   CHECK(s->set_active(false, "switched off here"));
   CHECK(s->description() == "speculation off: switched off here");
 
@@ -296,7 +297,7 @@ TEST_CASE("trained heads: only layers that have one, presets with the heads they
   CHECK(s->params().w_max == 6);
   CHECK(s->params().check_layers == std::vector<int>{4, 8});
   CHECK(s->description().find(", as shipped") != std::string::npos);
-  CHECK(s->speculator() != &s->speculator()->drafter());
+  CHECK(s->description().find("(controller)") == std::string::npos);  // heads alone
 
   s->choose(Preset::kPaper);
   CHECK(s->head_layers() == std::vector<int>{1, 3, 12});
@@ -305,7 +306,7 @@ TEST_CASE("trained heads: only layers that have one, presets with the heads they
   CHECK(s->params().w_max == 8);
   CHECK(s->drafter() == "full heads");
   CHECK(s->heads() != nullptr);
-  CHECK(s->speculator() == &s->speculator()->drafter());  // the paper has no switch
+  CHECK(!s->controls());  // the paper knows no costs
   CHECK(s->description().find("the paper's setting") != std::string::npos);
 
   s->choose(Preset::kTuned);  // nothing was tuned
@@ -401,69 +402,16 @@ TEST_CASE("the tuned preset is this machine's; one that found nothing that pays 
   CHECK(told({"--speculator", "layerskip", "--head", "folded"}) == 0);
 }
 
-TEST_CASE("one tau moves both thresholds of a hybrid, unless each has its own") {
-  const TempDir folder;
-  const CacheFolder cache(folder / "cache");
-  const std::string path = folder / "m.gguf", heads = folder / "m.heads.gguf";
-  HeadDefaults defaults = shipped(HeadKind::kHybrid, {0});
-  defaults.table_tau = 0.5f;
-  write_heads(heads, {{HeadKind::kChained, {0}}}, defaults, true);
-  const auto says = [&](Speculation& s, const char* what, bool is) {
-    CHECK((s.description().find(what) != std::string::npos) == is);
-  };
-  const auto s = make({}, kLayers, path);
-  says(*s, "table tau 0.5", true);
-  Speculator* const speculator = s->speculator();
+TEST_CASE("heads draft by thresholds that were changed, until a preset is chosen") {
+  const auto s = make({"--speculator", "auto", "--head", "lens"});
+  CHECK(with_flags(s->description()).find("(controller)") != std::string::npos);
   SpecBoundParams p = s->params();
-  p.w_max = 4;
+  p.tau = 0.25f;
   s->change(p);
-  says(*s, "table tau 0.5", true);
-  CHECK(dynamic_cast<const TableOrChainedHead&>(s->specbound()->head()).table_tau() == 0.5f);
-  p.tau = 0.75f;
-  s->change(p);
-  says(*s, "table tau", false);
-  says(*s, "tau 0.75", true);
-  CHECK(s->speculator() == speculator);
+  CHECK(s->description().find("(controller)") == std::string::npos);
+  CHECK(s->description().find("tau 0.25") != std::string::npos);
   s->choose(Preset::kShipped);
-  says(*s, "table tau 0.5", true);
-
-  const auto own = make({"--table-tau", "1"}, kLayers, path);
-  own->change(p);
-  says(*own, "table tau 1", true);
-  own->choose(Preset::kShipped);
-  says(*own, "table tau 0.5", true);
-}
-
-TEST_CASE("changed settings are tried at once where the ones before had lost") {
-  const auto s = make({"--spec", "on"});
-  const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
-  const auto rounds = [&](int n, int rows, int64_t ns) {
-    const std::vector<RowEvent> run(static_cast<size_t>(rows));
-    const std::vector<TokenEvent> given(1);
-    for (int i = 0; i < n; ++i) {
-      RoundEvent event = {i,  9 + i, rows > 1 ? DraftEnd::kWidth : DraftEnd::kPlain, run, given,
-                          {}, {}};
-      event.ns[0] = ns;
-      s->speculator()->accept(*backend, event);
-    }
-  };
-  const auto lose = [&] {
-    s->speculator()->begin(token_ids(10, 97));
-    rounds(8, 1, 1000000);
-    rounds(40, 4, 4000000);
-    REQUIRE(s->speculator()->pause().tokens_left > 0);
-  };
-  lose();
-  SpecBoundParams p = s->params();
-  p.w_max = 0;
-  check_refused(*s, p, {"--w-max"});
-  CHECK(s->speculator()->pause().tokens_left > 0);
-  p.w_max = 6;
-  s->change(p);
-  CHECK(s->speculator()->pause().tokens_left == 0);
-  lose();
-  s->choose(Preset::kShipped);
-  CHECK(s->speculator()->pause().tokens_left == 0);
+  CHECK(s->description().find("(controller)") != std::string::npos);
 }
 
 TEST_CASE("a preset whose heads do not fit leaves those that did") {
@@ -507,12 +455,12 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
   const TempDir folder;
   const CacheFolder cache(folder / "cache");
   const std::string path = folder / "m.gguf";
-  HeadDefaults defaults = shipped(HeadKind::kHybrid, {0});
+  HeadDefaults defaults = shipped(HeadKind::kChained, {0});
   defaults.tau = 0.01f;
   write_heads(
       folder / "m.heads.gguf",
       {{HeadKind::kFolded, {2, 4, 8}}, {HeadKind::kFull, {1, 3}}, {HeadKind::kChained, {0}}},
-      defaults, true);
+      defaults);
   const TinyModel& model = tiny(kLayers);
   const std::vector<int32_t> prompt = token_ids(20, model.config.vocab_size);
   SamplingParams sampling;
@@ -530,8 +478,8 @@ TEST_CASE("whatever is changed between rounds, the text is that of plain decodin
     CAPTURE(seed);
     const bool control = seed >= 6;
     const auto backend = model.backend(best_isa(), 1);
-    const char* const heads[] = {"hybrid", "folded", "chained", "lens", "full", "table"};
-    std::vector<std::string> flags = {"--head", heads[seed % 6]};
+    const char* const heads[] = {"folded", "chained", "lens", "full"};
+    std::vector<std::string> flags = {"--head", heads[seed % 4]};
     if (control) {
       flags.insert(flags.end(),
                    {"--controller", "on", "--speculator", seed % 2 ? "auto" : "specbound"});

@@ -14,7 +14,6 @@
 #include "engine_rig.h"
 #include "parse.h"
 #include "runtime/speculation.h"
-#include "train/build_draft_table.h"
 
 namespace specbound::test {
 
@@ -51,7 +50,7 @@ inline HeadTensor zeros(int n_out, int n_in) {
 // Heads of these kinds and layers, with 48 tokens.
 inline void write_heads(const std::string& path,
                         const std::vector<std::pair<HeadKind, std::vector<int>>>& kinds,
-                        HeadDefaults defaults, bool table = false) {
+                        HeadDefaults defaults) {
   const TinyModel& model = tiny(kLayers);
   const int dim = model.config.dim;
   NewHeads file;
@@ -67,12 +66,6 @@ inline void write_heads(const std::string& path,
       if (kind == HeadKind::kChained) head.map = zeros(dim, 2 * dim);
       file.heads.push_back(head);
     }
-  }
-  if (table) {
-    TrainingText text;
-    text.tokens = {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4};
-    text.learn.assign(text.tokens.size(), 1);
-    file.table = build_draft_table(std::span(&text, 1), {4, size_t{1} << 20, 48});
   }
   file.defaults = std::move(defaults);
   write_exit_heads(path, file);

@@ -203,8 +203,7 @@ TEST_CASE("--spec and --speculator refuse what they do not know, and say what th
   check_says(refusal({"--spec", ""}), "--spec: expected on or off, found \"\"");
   check_says(refusal({"--speculator", "magic"}), "--speculator: expected none, auto, specbound, ");
   check_says(refusal({"--speculator", "magic"}), " or draft, found \"magic\"");
-  check_says(refusal({"--head", "deep"}),
-             "--head: expected full, folded, chained, table, hybrid or lens, found");
+  check_says(refusal({"--head", "deep"}), "--head: expected full, folded, chained or lens, found");
   check_says(refusal({"--confidence", "q"}), "--confidence: expected p or margin, found \"q\"");
   check_says(refusal({"--shortlist", "0"}), "--shortlist: expected a number of tokens, found");
   for (const char* n : {"0", "17", "x"}) check_says(refusal({"--ngram-max", n}), "from 1 to 16");
@@ -218,22 +217,22 @@ TEST_CASE("speculation says what it does and why") {
         "--data chat.jsonl makes them");
   CHECK(description({"--spec", "on"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
-        "alpha 0.2, tau 0.55, at first (controller)");
+        "alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on"}, 5) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-4 of 5, "
-        "alpha 0.2, tau 0.55, at first (controller)");
+        "alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on", "--controller", "off"}, 5) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-4 of 5, "
         "alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on", "--check-layers", "2,4-5,7-9,12", "--w-max", "3"}) ==
         "speculation on: specbound with the logit lens, up to 3 rows, checks at layers 2,4,5,7-9 "
-        "of 16, alpha 0.2, tau 0.55, at first (controller)");
+        "of 16, alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on", "--d-max", "1", "--no-anneal", "--no-width-bound"}) ==
         "speculation on: specbound with the logit lens, up to 16 rows (no width bound), check at "
         "layer 1 of 16, no annealing, tau 0.55");
   CHECK(description({"--spec", "on", "--no-depth-bound"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-15 of 16 "
-        "(no depth bound), alpha 0.2, tau 0.55, at first (controller)");
+        "(no depth bound), alpha 0.2, tau 0.55");
   CHECK(description({"--spec", "on", "--preset", "paper"}) ==
         "speculation on: specbound with the logit lens (no full heads for the paper's setting), up "
         "to 8 rows, checks at layers 1-10 of 16, alpha 0.2, tau 0.55");
@@ -286,7 +285,7 @@ TEST_CASE("speculation can be switched while it runs, whatever it began as") {
     CHECK(speculation.active() == parsed.flags.on.value_or(false));
     REQUIRE(speculation.set_active(true));
     REQUIRE(speculation.speculator() != nullptr);
-    CHECK(speculation.speculator()->drafter().width() == 8);
+    CHECK(speculation.speculator()->width() == 8);
     CHECK(std::string(speculation.speculator()->name()) == "specbound");
     CHECK(speculation.description().rfind("speculation on: ", 0) == 0);
     REQUIRE(speculation.set_active(false));
@@ -301,9 +300,9 @@ TEST_CASE("help on speculation names every flag in its group") {
   const size_t group = parsed.out.find("Speculation");
   REQUIRE(group != std::string::npos);
   for (const char* flag :
-       {"--spec ", "--speculator", "--heads", "--head ", "--table-tau", "--shortlist",
-        "--confidence", "--ngram-max", "--controller", "--preset", "--w-max", "--d-max", "--tau",
-        "--alpha", "--check-layers", "--no-anneal", "--no-depth-bound", "--no-width-bound"}) {
+       {"--spec ", "--speculator", "--heads", "--head ", "--shortlist", "--confidence",
+        "--ngram-max", "--controller", "--preset", "--w-max", "--d-max", "--tau", "--alpha",
+        "--check-layers", "--no-anneal", "--no-depth-bound", "--no-width-bound"}) {
     CHECK_MESSAGE(parsed.out.find(flag, group) != std::string::npos, flag);
   }
 }
@@ -332,7 +331,7 @@ TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
   const std::string of = " heads of " + heads + ", ";
   CHECK(says({}) == "speculation on: specbound with chained" + of +
                         "up to 6 rows, checks at layers 0,2 of 16, alpha 0.5, tau 0.25, 32 tokens, "
-                        "as shipped, at first (controller)");
+                        "as shipped");
   CHECK(says({"--heads", heads}, "elsewhere.gguf") == says({}));
   CHECK(says({"--preset", "shipped"}) == says({}));
   CHECK(
@@ -343,7 +342,7 @@ TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
           "margin, as shipped");
   CHECK(says({"--head", "folded"}) == "speculation on: specbound with folded" + of +
                                           "up to 6 rows, check at layer 2 of 16, alpha 0.5, tau "
-                                          "0.25, 32 tokens, as shipped, at first (controller)");
+                                          "0.25, 32 tokens, as shipped");
   CHECK(says({"--head", "folded", "--check-layers", "all", "--no-depth-bound"})
             .find("checks at layers 2,4,8 of 16 (no depth bound)") != std::string::npos);
   CHECK(says({"--preset", "paper"}) == "speculation on: specbound with full" + of +
@@ -374,61 +373,6 @@ TEST_CASE("heads: the file's settings, a preset over them, flags over both") {
   write_heads(heads, {{HeadKind::kFolded, {2}}}, shipped);
   refused({"--head", "full"}, "--head full: expected folded, which ");
   CHECK(says({"--preset", "paper"}).find("the logit lens (no full heads") != std::string::npos);
-}
-
-TEST_CASE("a draft table: alone, or before the chained heads with a threshold of its own") {
-  const TempDir folder;
-  const std::string path = folder / "m.gguf", heads = folder / "m.heads.gguf";
-  HeadDefaults shipped;
-  shipped.kind = HeadKind::kHybrid;
-  shipped.check_layers = {0};
-  shipped.tau = 0.25f;
-  shipped.w_max = 6;
-  const auto says = [&](std::vector<std::string> arguments) {
-    const Parsed parsed = parse(std::move(arguments));
-    REQUIRE_MESSAGE(!parsed.status, parsed.err);
-    return speculation(parsed.flags, kLayers, path)->description();
-  };
-  const auto line = [&](const std::string& what, const std::string& settings) {
-    return "speculation on: specbound with " + what + " of " + heads +
-           ", up to 6 rows, check at layer 0 of 16, alpha 0.2, tau " + settings + ", as shipped";
-  };
-  const auto controlled = [&](const std::string& what, const std::string& settings) {
-    return line(what, settings) + ", at first (controller)";
-  };
-  const auto refused = [&](std::vector<std::string> arguments, const char* expected) {
-    const Parsed parsed = parse(std::move(arguments));
-    REQUIRE_MESSAGE(!parsed.status, parsed.err);
-    check_says(expect_error(ErrorCode::kUsage, [&] { speculation(parsed.flags, kLayers, path); }),
-               expected);
-  };
-  write_heads(heads, {{HeadKind::kChained, {0}}}, shipped, true);
-  CHECK(says({}) == controlled("hybrid heads", "0.25, 48 tokens"));
-  CHECK(says({"--table-tau", "0.75"}) == line("hybrid heads", "0.25, table tau 0.75, 48 tokens"));
-  CHECK(says({"--head", "table"}) == controlled("the draft table", "0.25"));
-  CHECK(says({"--head", "chained"}) == controlled("chained heads", "0.25, 48 tokens"));
-
-  shipped.table_tau = 0.5f;
-  write_heads(heads, {{HeadKind::kChained, {0}}}, shipped, true);
-  CHECK(says({"--head", "hybrid"}) == controlled("hybrid heads", "0.25, table tau 0.5, 48 tokens"));
-  CHECK(says({"--table-tau", "1"}) == line("hybrid heads", "0.25, table tau 1, 48 tokens"));
-  CHECK(says({"--tau", "0.75"}) == line("hybrid heads", "0.75, 48 tokens"));
-  CHECK(says({"--tau", "0.75", "--table-tau", "0"}) ==
-        line("hybrid heads", "0.75, table tau 0, 48 tokens"));
-  for (const char* kind : {"table", "chained"}) {
-    refused({"--head", kind, "--table-tau", "0.5"}, "--table-tau: needs --head hybrid, found");
-  }
-  refused({"--head", "lens", "--table-tau", "0.5"}, "--table-tau: needs trained heads");
-  for (const char* value : {"-0.1", "1.1", "nan", "x", ""}) {
-    check_says(refusal({"--table-tau", value}), "--table-tau: expected a number from 0 to 1");
-  }
-
-  shipped.kind = HeadKind::kTable;
-  write_heads(heads, {}, shipped, true);
-  CHECK(says({}) == controlled("the draft table", "0.25"));
-  refused({"--head", "hybrid"}, "--head hybrid: expected table, which ");
-  refused({"--confidence", "margin"},
-          "--confidence: needs trained heads (--head chained), found the draft table");
 }
 
 TEST_CASE("a text alone: lookups draft from it, and there are no heads") {
@@ -482,18 +426,17 @@ TEST_CASE("heads that do not fit: found, the way on is told; named, refused; --s
                  {heads, way_on[0], way_on[1]});
 }
 
-TEST_CASE(
-    "the switch is around every drafter, but not with --controller off or the paper's setting") {
-  const auto switched = [](std::vector<std::string> arguments) {
+TEST_CASE("what was measured decides in the tree, but with --controller off or other drafters") {
+  const auto controls = [](std::vector<std::string> arguments) {
     const Parsed parsed = parse(std::move(arguments));
     REQUIRE_MESSAGE(!parsed.status, parsed.err);
-    const auto made = speculation(parsed.flags);
-    return made->speculator() != &made->speculator()->drafter();
+    return speculation(parsed.flags)->controls();
   };
-  CHECK(switched({"--spec", "on"}));
-  CHECK(switched({"--speculator", "ngram"}));
-  CHECK(!switched({"--spec", "on", "--controller", "off"}));
-  CHECK(!switched({"--spec", "on", "--preset", "paper"}));
+  CHECK(controls({"--speculator", "auto", "--head", "lens"}));
+  CHECK(controls({"--speculator", "auto"}));
+  CHECK(!controls({"--speculator", "ngram"}));
+  CHECK(!controls({"--speculator", "auto", "--controller", "off"}));
+  CHECK(!controls({"--speculator", "auto", "--head", "lens", "--preset", "paper"}));
 }
 
 }  // namespace speculation_test

@@ -11,7 +11,6 @@
 
 #include "model/exit_heads.h"
 #include "model/gguf_writer.h"
-#include "numerics/half.h"
 #include "tiny_gguf.h"
 
 namespace specbound::test {
@@ -42,8 +41,6 @@ inline NewHead random_head(HeadKind kind, int layer, int dim, int shortlist, int
       head.inner = random_head_tensor(inner, 2 * dim, seed + 1);
       head.outer = random_head_tensor(dim, inner, seed + 2);
       break;
-    default:
-      SB_CHECK(has_weights(kind));
   }
   head.margin_scale = 1 + 0.25f * static_cast<float>(layer);
   head.margin_offset = -0.5f;
@@ -57,7 +54,7 @@ inline NewHeads random_heads(const HeadsBase& base, int shortlist = 32, int inne
   NewHeads heads;
   heads.base = base;
   for (int i = 0; i < shortlist; ++i) heads.shortlist.push_back(base.vocab_size - 1 - i);
-  for (HeadKind kind : {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained}) {
+  for (HeadKind kind : kHeadKinds) {
     for (int layer = kind == HeadKind::kChained ? 0 : 1; layer <= 2; ++layer) {
       heads.heads.push_back(random_head(kind, layer, base.dim, shortlist, inner, seed += 10));
     }
@@ -66,31 +63,6 @@ inline NewHeads random_heads(const HeadsBase& base, int shortlist = 32, int inne
   heads.defaults.check_layers = {1, 2};
   heads.defaults.shortlist = 16;
   return heads;
-}
-
-// A table that knows some contexts of one or two tokens: one to four guesses, whose chances fall.
-inline NewDraftTable random_table(int vocab_size, int contexts = 10, uint64_t seed = 1) {
-  TinyRandom random(seed);
-  const auto token = [&] { return static_cast<int32_t>(random.next() % vocab_size); };
-  NewDraftTable table;
-  table.max_context = 2;
-  const uint32_t slots = static_cast<uint32_t>(contexts) * 2;
-  table.keys.assign(slots, DraftTable::kFree);
-  table.places.assign(slots, 0);
-  for (int i = 0; i < contexts; ++i) {
-    uint64_t hash = DraftTable::extend(0, token());
-    if (i % 2) hash = DraftTable::extend(hash, token());
-    uint32_t slot = DraftTable::first_slot(hash, slots);
-    while (table.keys[slot] != DraftTable::kFree) slot = (slot + 1) % slots;
-    table.keys[slot] = DraftTable::key_of(hash);
-    const uint32_t n = 1 + i % TableGuess::kMost;
-    table.places[slot] = static_cast<uint32_t>(table.tokens.size()) * TableGuess::kMost + n - 1;
-    for (uint32_t k = 0; k < n; ++k) {
-      table.tokens.push_back(token());
-      table.log_p.push_back(float_to_half(-1.5f - static_cast<float>(k)));
-    }
-  }
-  return table;
 }
 
 // A heads file in parts, each free to be wrong.

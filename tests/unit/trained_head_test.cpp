@@ -1,7 +1,9 @@
 // Trained heads in the loop: what they ask the backend for, row by row, and whose token they draft.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "decode/exit_head.h"
@@ -61,6 +63,36 @@ SamplingParams sampling(float temperature, float penalty = 1) {
 
 }  // namespace
 
+TEST_CASE("a chained head looks first at rows that it was not asked about") {
+  const ExitHeads heads = open_heads();
+  Listener engine(model().backend(best_isa(), 1));
+  engine.set_exit_heads(&heads, 32);
+  TrainedHead head(heads, HeadKind::kChained);
+  Sampler sampler(sampling(0));
+  std::vector<int32_t> text = token_ids(9, kVocab);
+  engine.prefill(std::span(text).first(text.size() - 1), nullptr, nullptr);
+  const std::string check = format("check %d ", heads.find(HeadKind::kChained, 0));
+  const auto peak_of_third = [&](std::initializer_list<int> asked) {
+    Round round(engine, sampler, text);
+    Round::Limits limits;
+    limits.width = kMaxRows;
+    round.start(limits);
+    head.begin();
+    engine.asked.clear();
+    for (int slot = 0; slot < 3; ++slot) {
+      if (slot > 0) round.append(5 + slot, 0);
+      if (std::ranges::count(asked, slot) == 0) continue;
+      head.check(round, 0, 1, [](float) { return true; });
+    }
+    CHECK(engine.asked == std::vector<std::string>{check + "0", check + "1", check + "2"});
+    round.undo();
+    return std::pair(engine.peak.token, engine.peak.confidence);
+  };
+  const auto all = peak_of_third({0, 1, 2});
+  CHECK(peak_of_third({0, 2}) == all);
+  CHECK(peak_of_third({2}) == all);
+}
+
 TEST_CASE("a chained head follows the last row that counts, and waits for the first") {
   const ExitHeads heads = open_heads();
   Listener engine(model().backend(best_isa(), 1));
@@ -112,7 +144,7 @@ TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's
         round.start(limits);
         REQUIRE(round.run(1, 2));
         TrainedHead head(heads, kind, rule);
-        const auto drafted = head.check(round, 2, 1.2f, [&](float p, std::optional<float>) {
+        const auto drafted = head.check(round, 2, 1.2f, [&](float p) {
           confidence.push_back(p);
           return true;
         });
@@ -123,7 +155,7 @@ TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's
         if (kind == HeadKind::kFolded) ids = std::span(heads.shortlist()).first(16);
         REQUIRE(z.size() == (kind == HeadKind::kFolded ? 16 : kVocab));
         double margin = 0;
-        const int32_t token = round.draw(z, ids, &margin);
+        const int32_t token = sampler.sample(z, round.history(0), round.place(0), ids, &margin);
         CHECK(drafted == token);
         if (params.temperature == 0 && params.repeat_penalty == 1)
           CHECK(token == engine.peak.token);

@@ -5,10 +5,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
+#include "decode/asking.h"
+#include "decode/draft_model.h"
 #include "decode/forced_head.h"
 #include "decode/generate.h"
+#include "decode/specbound.h"
 #include "engine_rig.h"
 
 namespace tree_speculator_test {
@@ -121,40 +125,263 @@ TEST_CASE("tree: nothing is drafted that would end the reply, and nothing withou
   CHECK(first_round(tree, {1, 2, 3, 4, 5}).size() == 1);
 }
 
-TEST_CASE("tree: heads are asked where lookup is unsure, and lookups stand beside their rows") {
-  int asked = 0;
-  ForcedHead head([&](const Round& round) {
+namespace {
+
+// Says 50 behind kFork and 51 behind that, with this confidence, and counts.
+ForcedHead two_guesses(int& asked, float confidence) {
+  return ForcedHead([&asked, confidence](const Round& round) {
     ++asked;
     const size_t depth = round.history(round.newest()).size();
-    return ForcedExit{depth < kFork.size() + 2 ? 2 : kNoDraft, depth == kFork.size() ? 50 : 51};
+    return ForcedExit{depth < kFork.size() + 2 ? 2 : kNoDraft, depth == kFork.size() ? 50 : 51,
+                      confidence};
   });
+}
+
+SpecBoundParams early_exits() {
   SpecBoundParams params;
-  params.w_max = 3;  // of the heads' own
+  params.w_max = 3;
   params.check_layers = {2, 4};
-  SpecBound first(head, params, kLayers);
-  TreeSpeculator tree(&first, nullptr, 6, true);
-  tree.set_costs(costing(0.001));
-  const std::vector<Row> rows = first_round(tree, kFork);
-  REQUIRE(rows.size() == 6);
-  CHECK(rows[1] == Row{50, 0, 2});
-  CHECK(rows[2] == Row{51, 1, 2});
-  for (size_t slot = 3; slot < rows.size(); ++slot) {
-    CHECK(rows[slot].drafted_at == 0);
-    CHECK((rows[slot].parent == 0 || rows[slot].parent >= 3));
+  return params;
+}
+
+}  // namespace
+
+TEST_CASE("tree: what heads guess takes its place among lookups by its chance") {
+  int asked = 0;
+  for (const bool sure : {true, false}) {
+    ForcedHead head = two_guesses(asked, sure ? 0.995f : 0.05f);
+    SpecBound heads(head, early_exits(), kLayers);
+    TreeSpeculator tree(&heads, nullptr, 4, true);
+    tree.set_costs(costing(0.01));
+    const std::vector<Row> rows = first_round(tree, kFork);
+    REQUIRE(rows.size() == 4);
+    if (sure) {
+      CHECK(rows[1] == Row{50, 0, 2});
+      CHECK(rows[2] == Row{51, 1, 2});
+    }
+    const auto guessed = [](const Row& row) { return row.token == 50; };
+    CHECK(std::ranges::count_if(rows, guessed) == (sure ? 1 : 0));
   }
   CHECK(asked > 0);
+}
+
+TEST_CASE("tree: heads are not asked where lookup is sure, nor where asking takes too long") {
+  int asked = 0;
+  ForcedHead head = two_guesses(asked, 0.995f);
   // Twice eight tokens: the match is long.
   Text sure = kEcho;
   sure.insert(sure.end(), {66, 77, 88, 11, 22, 33, 44, 55, 66, 77, 88});
+  SpecBound heads(head, early_exits(), kLayers);
+  TreeSpeculator tree(&heads, nullptr, 6, true);
+  tree.set_costs(costing(0.001));
+  const std::vector<Row> rows = first_round(tree, sure);
+  REQUIRE(rows.size() == 6);
+  for (size_t slot = 1; slot < rows.size(); ++slot) CHECK(rows[slot].drafted_at == 0);
+  CHECK(tree.control().declined > 0);
+
+  // To run seven of eight layers for a guess pays where it is nearly sure to be right only.
+  SpecBoundParams deep = early_exits();
+  deep.check_layers = {7};
+  SpecBound dear(head, deep, kLayers);
+  TreeSpeculator thrifty(&dear, nullptr, 6, true);
+  thrifty.set_costs(costing(0.001));
   asked = 0;
-  std::vector<Row> looked_up;
-  {
-    TreeSpeculator fresh(&first, nullptr, 6, true);
-    fresh.set_costs(costing(0.001));
-    looked_up = first_round(fresh, sure);
+  first_round(thrifty, kFork);
+  CHECK(asked == 0);
+}
+
+TEST_CASE("tree: heads that draft by their own rule come first, lookups beside and behind") {
+  int asked = 0;
+  ForcedHead head = two_guesses(asked, 0.6f);
+  SpecBound heads(head, early_exits(), kLayers);
+  for (const bool measured : {false, true}) {
+    TreeSpeculator tree(&heads, nullptr, 6, measured);
+    tree.set_guesser(&heads, true);
+    tree.set_costs(costing(0.001));
+    const std::vector<Row> rows = first_round(tree, kFork);
+    REQUIRE(rows.size() == 6);
+    CHECK(rows[1] == Row{50, 0, 2});
+    CHECK(rows[2] == Row{51, 1, 2});
+    for (size_t slot = 3; slot < rows.size(); ++slot) {
+      CHECK(rows[slot].drafted_at == 0);
+      CHECK((rows[slot].parent == 0 || rows[slot].parent >= 3));
+    }
   }
-  REQUIRE(looked_up.size() == 6);
-  for (size_t slot = 1; slot < looked_up.size(); ++slot) CHECK(looked_up[slot].drafted_at == 0);
+}
+
+TEST_CASE("asking: answers that bring nothing end it, and time lets it be tried again") {
+  Asking asking({0.1, 0.5});
+  REQUIRE(asking.stages() == 2);
+  CHECK(asking.cost(0) == 0.1);
+  CHECK(asking.gain(0, 0) > 0.3);
+  CHECK(asking.gain(0, 0.95) < 0.05);
+  for (int i = 0; i < 100; ++i) asking.learn(0, 0.1, 0);
+  CHECK(asking.gain(0, 0.1) < 0.02);
+  CHECK(asking.gain(0, 0.5) == Asking({0.1}).gain(0, 0.5));
+  CHECK(asking.gain(1, 0.1) == Asking({0.1}).gain(0, 0.1));
+  for (int i = 0; i < 2000; ++i) asking.fade();
+  CHECK(asking.gain(0, 0.1) > 0.2);
+  for (int i = 0; i < 20; ++i) asking.took(0, 0.2);
+  CHECK(asking.cost(0) == doctest::Approx(0.2).epsilon(0.1));
+  asking.took(0, 100);  // it was interrupted
+  CHECK(asking.cost(0) < 0.25);
+  for (int i = 0; i < 200; ++i) asking.took(0, 0.05);
+  CHECK(asking.cost(0) == doctest::Approx(0.05).epsilon(0.1));
+  // Where the first answer was, it is tried again too.
+  Asking slow({0.4});
+  slow.took(0, 100);
+  CHECK(slow.cost(0) < 0.7);
+  for (int i = 0; i < 100; ++i) slow.took(0, 3);
+  CHECK(slow.cost(0) > 1);
+  for (int i = 0; i < 200; ++i) slow.fade();
+  CHECK(slow.cost(0) < 0.45);
+}
+
+namespace {
+
+// Rounds on the text of `truth`, behind its first n_prompt tokens, by a clock that stands still:
+// costs stay as set. Returns how often the tree asked in the last `last` rounds of `rounds`.
+int64_t asked_of(TreeSpeculator& tree, const Text& truth, size_t n_prompt, int rounds, int last) {
+  const auto engine = model().backend(best_isa(), 1);
+  Sampler sampler(SamplingParams{.temperature = 0});
+  Text text(truth.begin(), truth.begin() + static_cast<std::ptrdiff_t>(n_prompt));
+  Round round(*engine, sampler, text);
+  tree.begin(text);
+  engine->prefill(std::span(text).first(text.size() - 1));
+  int64_t before = 0;
+  for (int number = 0; number < rounds; ++number) {
+    if (number == rounds - last) before = tree.control().asked;
+    Round::Limits limits;
+    limits.width = 4;
+    limits.number = number;
+    const size_t n = text.size();
+    round.start(limits);
+    tree.draft(round);
+    RoundEvent drafted = round.event(DraftEnd::kWidth);
+    drafted.ns = {};
+    std::vector<TokenEvent> tokens;
+    for (int slot = 0; slot >= 0;) {
+      TokenEvent& token = tokens.emplace_back();
+      token.slot = slot;
+      token.token = truth[n + static_cast<size_t>(round.depth(slot))];
+      slot = round.child(slot, token.token);
+    }
+    drafted.tokens = tokens;
+    tree.accept(*engine, drafted);
+    round.undo();
+    text.insert(text.end(), truth.begin() + static_cast<std::ptrdiff_t>(n),
+                truth.begin() + static_cast<std::ptrdiff_t>(n + tokens.size()));
+    engine->prefill(std::span(text).subspan(n - 1, tokens.size()));
+  }
+  return tree.control().asked - before;
+}
+
+}  // namespace
+
+TEST_CASE("tree: heads that are right are asked on, and those whose rows do not pay are not") {
+  const Text truth = token_ids(400, kVocab, 3);
+  SpecBoundParams params;
+  params.check_layers = {1};
+  for (const bool right : {true, false}) {
+    ForcedHead head([&](const Round& round) {
+      const size_t next = round.history(round.newest()).size();
+      const bool so = right || next % 2 == 0;
+      return ForcedExit{1, so ? truth[next] : (truth[next] + 1) % kVocab, 0.7f};
+    });
+    SpecBound heads(head, params, kLayers);
+    for (const bool cheap : {true, false}) {
+      TreeSpeculator tree(&heads, nullptr, kMaxRows, true);
+      tree.set_costs(costing(cheap ? 0.01 : 0.8));  // a row more
+      const int64_t late = asked_of(tree, truth, 8, 40, 20), all = tree.control().asked;
+      CAPTURE(right);
+      CAPTURE(cheap);
+      if (cheap) CHECK(all > 20);
+      if (!right && !cheap) CHECK(late < 20 / 4);  // now and then it is tried again
+    }
+  }
+}
+
+TEST_CASE("tree: what drafting ran does not make passes look cheap") {
+  ForcedHead head([](const Round&) { return ForcedExit{}; });
+  SpecBound heads(head, early_exits(), kLayers);
+  const auto engine = model().backend(best_isa(), 1);
+  const auto rows_after = [&](Phase phase) {
+    TreeSpeculator tree(&heads, nullptr, kMaxRows, true);
+    tree.set_costs(costing(0.4));
+    const std::vector<TokenEvent> tokens(1);
+    const std::vector<LayerPass> passes = {{1, 2, 0, 1, phase}};
+    for (int i = 0; i < 200; ++i) {
+      const std::vector<RowEvent> rows(i % 2 == 0 ? 1 : 8);
+      RoundEvent round{};
+      round.round = 1;
+      round.rows = rows;
+      round.tokens = tokens;
+      round.passes = passes;
+      round.ns[static_cast<size_t>(Phase::kVerify)] = 1000000;  // whatever the rows
+      tree.accept(*engine, round);
+    }
+    return first_round(tree, kFork).size();
+  };
+  CHECK(rows_after(Phase::kDraft) < rows_after(Phase::kVerify));
+}
+
+TEST_CASE("tree: an abort while it asks leaves the text as it was") {
+  const auto engine = model().backend(best_isa(), 1);
+  Session session(*engine, Sampler(SamplingParams{.temperature = 0}));
+  GenerateOptions options;
+  options.max_tokens = 24;
+  const Text prompt = token_ids(9, kVocab, 3);
+  session.generate(prompt, options);
+  const Text plain(session.tokens().begin(), session.tokens().end());
+  std::atomic<bool> abort = false;
+  for (int when = 1; when <= 8; ++when) {
+    int asked = 0;
+    ForcedHead head([&](const Round&) {
+      abort = ++asked == when;
+      return ForcedExit{2, 1, 0.9f};
+    });
+    SpecBoundParams params = early_exits();
+    SpecBound heads(head, params, kLayers);
+    TreeSpeculator tree(&heads, nullptr, 8, true);
+    tree.set_costs(costing(0.01));
+    session.set_speculator(&tree);
+    GenerateOptions aborted = options;
+    aborted.abort = &abort;
+    const GenerateStats stats = session.generate(prompt, aborted);
+    CHECK(stats.stop == (asked >= when ? StopReason::kAborted : StopReason::kLength));
+    CHECK(std::ranges::equal(session.tokens(), std::span(plain).first(session.tokens().size())));
+    abort = false;
+    session.generate(prompt, options);
+    CHECK(std::ranges::equal(session.tokens(), plain));
+    session.set_speculator(nullptr);
+  }
+}
+
+TEST_CASE("tree: a draft model is asked, and its guesses are drafted") {
+  const TinyModel small(q8_0_spec(1));
+  const auto drafter = small.backend(best_isa(), 1);
+  DraftModel draft(*drafter, 8, 0.4f, Acceptance::kCoupled);
+  TreeSpeculator tree(&draft, nullptr, 8, true);
+  tree.set_costs(costing(0.01));
+  const auto engine = model().backend(best_isa(), 1);
+  int64_t asked = 0, drafted = 0;
+  for (const float temperature : {0.0f, 0.8f}) {
+    Session session(*engine, Sampler(SamplingParams{.temperature = temperature, .seed = 3}));
+    GenerateOptions options;
+    options.max_tokens = 40;
+    const Text prompt = token_ids(9, kVocab, 5);
+    session.generate(prompt, options);
+    const Text plain(session.tokens().begin(), session.tokens().end());
+    session.set_speculator(&tree);
+    const Control before = tree.control();
+    const GenerateStats stats = session.generate(prompt, options);
+    CHECK(std::ranges::equal(session.tokens(), plain));
+    asked += tree.control().asked - before.asked;
+    drafted += stats.counters.drafted_tokens;
+    session.set_speculator(nullptr);
+  }
+  CHECK(asked > 0);
+  CHECK(drafted > 0);
 }
 
 TEST_CASE("tree: where heads take long, rows looked up beside theirs are cheap") {
@@ -172,8 +399,10 @@ TEST_CASE("tree: where heads take long, rows looked up beside theirs are cheap")
       const std::vector<RowEvent> drafted(4);
       const std::vector<TokenEvent> tokens(4);
       RoundEvent round{};
+      round.round = 1;
       round.rows = drafted;
       round.tokens = tokens;
+      round.ns[static_cast<size_t>(Phase::kVerify)] = std::llround(1e9 * (1 + 3 * price));
       round.ns[static_cast<size_t>(Phase::kCheck)] = std::llround(1e9 * heads_seconds);
       for (int i = 0; i < 100; ++i) tree.accept(*engine, round);
       rows += first_round(tree, kFork).size();
@@ -202,6 +431,32 @@ TEST_CASE("tree: replies to other prompts are remembered where there is a memory
   const Counters after = decode(prompt);
   CHECK(after.accepted_tokens > before.accepted_tokens);
   CHECK(after.rounds < before.rounds);
+}
+
+TEST_CASE("row costs: what rounds take corrects them, one slow round hardly") {
+  LearnedRowCosts costs(costing(0.01));  // as a busy machine measured them
+  const auto truly = [](int rows) { return 0.05 + 0.01 * rows; };
+  costs.learn(1, 0, 0);
+  costs.learn(1, 0, NAN);
+  CHECK(costs.pass(1, 0) == 1);
+  for (const double seconds : {truly(1), 100.0, truly(1)}) costs.learn(1, 0, seconds);
+  CHECK(costs.pass(1, 0) == doctest::Approx(truly(1)));
+  costs.learn(1, 0, 100);
+  CHECK(costs.pass(1, 0) < 1.6 * truly(1));
+  for (int i = 0; i < 60; ++i) {
+    for (const int rows : {1, 2, 4, 8}) costs.learn(rows, 0, truly(rows));
+  }
+  for (const int rows : {1, 2, 4, 8}) {
+    CHECK(costs.pass(rows, 0) == doctest::Approx(truly(rows)).epsilon(0.05));
+  }
+  for (int rows = 2; rows <= kMaxRows; ++rows)
+    CHECK(costs.pass(rows, 9) >= costs.pass(rows - 1, 9));
+  CHECK(costs.pass(6, 0) > truly(4));
+
+  LearnedRowCosts assumed(assumed_row_costs());
+  for (int i = 0; i < 3; ++i) assumed.learn(2, 7, 0.002);
+  CHECK(assumed.pass(2, 7) == doctest::Approx(0.002));
+  CHECK(assumed.pass(1, 7) == doctest::Approx(0.002 / 1.09));
 }
 
 TEST_CASE("row costs: every size is measured, more rows never cost less, nothing stays cached") {

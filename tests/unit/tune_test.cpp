@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "engine_rig.h"
+#include "expect_error.h"
 #include "process_state.h"
 #include "runtime/tuned_settings.h"
 #include "runtime/user_path.h"
@@ -51,7 +52,7 @@ void plant(TuningTrace& trace, int head, double right, TinyRandom& random) {
 TunedSettings some_settings() {
   TunedSettings tuned;
   tuned.heads_fingerprint = "0123456789abcdef";
-  tuned.settings = {HeadKind::kChained, {0, 3}, 512, 0.2f, 0.55f, 3, 6, 0.75f};
+  tuned.settings = {HeadKind::kChained, {0, 3}, 512, 0.2f, 0.55f, 3, 6};
   tuned.predicted_speedup = 1.5;
   tuned.costs = flat_costs(8);
   tuned.costs.layer[0] = 0;
@@ -185,7 +186,6 @@ TEST_CASE("tuned settings come back as they were written") {
     CHECK(back->settings.shortlist == 512);
     CHECK(back->settings.alpha == 0.2f);
     CHECK(back->settings.tau == 0.55f);
-    CHECK(back->settings.table_tau == 0.75f);
     CHECK(back->settings.d_max == 3);
     CHECK(back->settings.w_max == 6);
     CHECK(back->predicted_speedup == 1.5);
@@ -252,6 +252,14 @@ TEST_CASE("hostile cache files are told in one line and count as none") {
     CHECK(told.ends_with("specbound tune writes them again\n"));
     CHECK(told.find('\x1b') == std::string::npos);
   }
+  // Of a kind of head that is no more.
+  std::ofstream(path, std::ios::trunc) << replaced("\"chained\"", "\"hybrid\"");
+  check_mentions(stderr_of(folder,
+                           [&] {
+                             CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU",
+                                                    terminal_watcher().note));
+                           }),
+                 {"\"kind\": expected full, folded or chained, found \"hybrid\""});
   std::ofstream(path, std::ios::binary | std::ios::trunc) << good;
   CHECK(read_tuned("model", tuned.heads_fingerprint, "CPU"));
   // A later version is no fault.

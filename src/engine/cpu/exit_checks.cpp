@@ -53,9 +53,6 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
         if (head.inner.n_out) matrices.insert(matrices.end(), {{head.inner}, {head.outer}});
         most_inner = std::max(most_inner, head.inner.n_out);
         widest = std::max({widest, 2 * config_.dim, head.inner.n_out});
-        break;
-      default:
-        SB_CHECK(has_weights(head.kind));
     }
   }
   Matrix listed = weights_.lm_head;  // its rows of the shortlist, gathered

@@ -15,7 +15,6 @@ HeadLayout::HeadLayout(const ExitHeads& heads, int shortlist, const ModelConfig&
   SB_CHECK(shortlist >= 0 && shortlist <= all &&
            (shortlist % kernels::kTileOutputs == 0 || shortlist == all));
   for (const HeadWeights& head : heads.heads()) {
-    SB_CHECK(has_weights(head.kind));
     chained |= head.kind == HeadKind::kChained;
     inner = std::max(inner, head.inner.n_out);
     logits = std::max(logits, head.kind == HeadKind::kFull ? config.vocab_size : shortlist);
