@@ -30,15 +30,22 @@ def fetched(name):
     return pathlib.Path(fetch.stdout.strip())
 
 
-def run(specbound, model, questions, threads, temperature, n_predict, heads):
-    beside = [word for file in heads for word in (
-        "--setting", f"{pathlib.Path(file).name.split('.')[0]}: --speculator auto --heads {file}")]
+def run(specbound, model, questions, threads, temperature, flags):
+    beside = []
+    for file in flags.heads:
+        name = pathlib.Path(file).name.split(".")[0]
+        beside += ["--setting", f"{name}: --speculator auto --heads {file}"]
+    if flags.draft_model:
+        second = fetched(flags.draft_model)
+        beside += ["--setting", f"auto+draft: --speculator auto --model-draft {second}",
+                   "--setting", f"draft: --speculator draft --model-draft {second}"]
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         subprocess.run(
-            [specbound, "spec-bench", "-m", model, "-f", QUESTIONS, "--limit", str(questions),
-             "-n", str(n_predict), "-t", str(threads), "--temp", str(temperature), "--seed", "1",
-             "--compare", "auto,ngram", "--setting", REMEMBER, *beside, "--fresh",
+            [specbound, "spec-bench", "-m", model, "-f", flags.file, "--limit", str(questions),
+             "-n", str(flags.n), "-c", str(flags.ctx), "-t", str(threads),
+             "--temp", str(temperature), "--seed", "1", "--compare", "auto,ngram",
+             "--setting", REMEMBER, *beside, "--fresh",
              "--out", pathlib.Path(folder) / "answers", "--json", report],
             check=True, stdout=sys.stderr)
         return json.loads(report.read_text())
@@ -73,6 +80,11 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.7])
     parser.add_argument("-n", type=int, default=128)
+    parser.add_argument("--file", default=QUESTIONS, type=pathlib.Path,
+                        help="other questions, in Spec-Bench's form")
+    parser.add_argument("--ctx", type=int, default=4096, help="tokens of context")
+    parser.add_argument("--draft-model", metavar="NAME",
+                        help="a model that models/fetch.py knows, in the tree and alone")
     parser.add_argument("--heads", metavar="FILE", nargs="+", default=[],
                         help="heads files to draft with too, each a row of that name")
     parser.add_argument("--output", default=bench.RESULTS / "spec_bench_real.json")
@@ -84,8 +96,7 @@ def main():
         for threads in flags.threads:
             for temperature in flags.temperatures:
                 count = flags.questions or MODELS.get(name, 120)
-                report = run(flags.specbound, model, count, threads, temperature, flags.n,
-                             flags.heads)
+                report = run(flags.specbound, model, count, threads, temperature, flags)
                 identical = identical and report["identical"]
                 found = [entry(r) for r in report["strategies"][0]["results"]]
                 results.append(dict(**bench.model_entry(model), threads=threads,
@@ -101,6 +112,8 @@ def main():
     command = ["tests/bench/spec_bench_real.sh", "--models", *flags.models, "--threads",
                *flags.threads, "--temperatures", *flags.temperatures, "-n", flags.n,
                *(["--questions", flags.questions] if flags.questions else []),
+               *(["--file", flags.file.name] if flags.file != QUESTIONS else []),
+               *(["--draft-model", flags.draft_model] if flags.draft_model else []),
                *(["--heads", *(pathlib.Path(file).name for file in flags.heads)]
                  if flags.heads else [])]
     bench.write_report(pathlib.Path(flags.output), "spec_bench_real", command, machine,

@@ -5,9 +5,12 @@
 # about 40 minutes on two cores.
 #
 #   tests/bench/spec_bench_real.sh [--models NAME...] [--questions N...] [--threads N...]
-#                                  [--temperatures T...] [--heads FILE...] [--output FILE]
+#                                  [--temperatures T...] [--heads FILE...] [--draft-model NAME]
+#                                  [--file QUESTIONS] [--output FILE]
 #
 # FILE: a heads file to draft with too, of `specbound train-heads` (with --kinds text: text alone).
+# NAME: a smaller model to draft with too. QUESTIONS: others than Spec-Bench's, in its form, as
+# code_questions.jsonl has them.
 #
 # Writes tests/bench/results/spec_bench_real.json. Leave the machine alone while it runs.
 set -euo pipefail
