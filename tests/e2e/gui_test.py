@@ -145,7 +145,7 @@ class WindowCase(FolderCase):
 class FirstSteps(WindowCase):
     def test_start_type_and_read_the_reply(self):
         """Chat, the live panel and the file of the conversation, from one message."""
-        window = self.ready()
+        window = self.ready("--controller", "off")  # drafts, whatever that costs
         ui = self.ask(window)
         expected = specbound("run", "-m", DEMO, "-p", MESSAGE, "--temp", "0", "-t", "1")
         text = expected.stdout.decode().rstrip("\n")

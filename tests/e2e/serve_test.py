@@ -440,7 +440,7 @@ class Keys(unittest.TestCase):
 
 class Counters(unittest.TestCase):
     def test_they_add_up(self):
-        server = Server()
+        server = Server("--controller", "off")  # drafts, whatever that costs
         self.addCleanup(server.end)
         answers = [server.post(CHAT, ask(LONG, max_tokens=n)).json for n in (1, 40, 80)]
         answers += [server.post(COMPLETIONS, prompt(LONG, speculation=False)).json]
