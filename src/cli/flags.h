@@ -244,7 +244,7 @@ void add_settings_flags(Flags& flags);
 std::optional<int> parse_cli(Flags& flags, int argc, char** argv, FILE* out = stdout,
                              FILE* err = stderr);
 // Parses words that are no command line of their own: no help, no settings. Throws Error(kUsage).
-void parse_words(Flags& flags, std::vector<std::string> words);
+void parse_words(Flags& flags, const std::vector<std::string>& words);
 
 // The parts of "a,b,c"; of an empty text one that is empty.
 std::vector<std::string_view> split(std::string_view text, char separator);

@@ -32,12 +32,13 @@ std::string with_long_name(const Flags& flags, const std::string& argument) {
 
 // The arguments after argv[0], with -ngl and "--name=" spelled as CLI11 understands them. The value
 // of a flag is passed through whatever it looks like.
-std::vector<std::string> normalized_arguments(const Flags& flags, int argc, char** argv) {
+std::vector<std::string> normalized_arguments(const Flags& flags,
+                                              const std::vector<std::string>& words) {
   std::vector<std::string> out;
-  for (int i = 1; i < argc; ++i) {
-    std::string arg = argv[i];
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string arg = words[i];
     if (arg == "--") {
-      out.insert(out.end(), argv + i, argv + argc);
+      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
       break;
     }
     arg = with_long_name(flags, arg);
@@ -49,7 +50,7 @@ std::vector<std::string> normalized_arguments(const Flags& flags, int argc, char
     }
     out.push_back(arg);
     const Flag* flag = flags.find(arg);
-    if (flag && !flag->declared().type.empty() && i + 1 < argc) out.push_back(argv[++i]);
+    if (flag && !flag->declared().type.empty() && i + 1 < words.size()) out.push_back(words[++i]);
   }
   return out;
 }
@@ -133,11 +134,11 @@ void parse(CLI::App& app, Flags& flags, std::vector<std::string> words) {
 
 }  // namespace
 
-void parse_words(Flags& flags, std::vector<std::string> words) {
+void parse_words(Flags& flags, const std::vector<std::string>& words) {
   CLI::App app;
   app.set_help_flag();
   try {
-    parse(app, flags, std::move(words));
+    parse(app, flags, normalized_arguments(flags, words));
   } catch (const CLI::ParseError& e) {
     throw Error(ErrorCode::kUsage, e.what());
   }
@@ -151,7 +152,7 @@ std::optional<int> parse_cli(Flags& flags, int argc, char** argv, FILE* out, FIL
   CLI::App app;
   std::string wrong;
   try {
-    parse(app, flags, normalized_arguments(flags, argc, argv));
+    parse(app, flags, normalized_arguments(flags, {argv + 1, argv + argc}));
   } catch (const CLI::CallForHelp&) {
     std::fputs(help_text(flags.definition(command)).c_str(), out);
     return 0;

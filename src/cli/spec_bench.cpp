@@ -50,7 +50,7 @@ std::pair<std::string, SpeculationOptions> parse_setting(const SpeculationOption
   Flags flags;
   add_speculation_flags(flags, setting.second);
   try {
-    parse_words(flags, std::move(words));
+    parse_words(flags, words);
   } catch (const Error& e) {
     throw Error(ErrorCode::kUsage, format("--setting %s: %s", name.c_str(), e.what()));
   }

@@ -298,6 +298,7 @@ class SpecBench(FolderCase):
         self.refused(2, r"--compare: expected all, or a list of .*\"fast\"", *asked, "--compare",
                      "fast")
         self.refused(2, r"--setting x: ", *asked, "--setting", "x: --tua 1")
+        self.refused(1, r"no-such\.gguf", *asked, "--setting", "x: -md no-such.gguf")
         self.refused(2, r"--fresh: needs --out", *asked, "--fresh")
         self.refused(2, r"--spec off", *asked, "--spec", "off")
         self.refused(2, r"--speculator none", *asked, "--speculator", "none")
