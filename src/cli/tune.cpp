@@ -186,7 +186,7 @@ int run(TuneFlags& given) {
   if (!given.dry_run) {
     const std::string path =
         write_tuned(heads.base().fingerprint, model.backend().device(),
-                    {heads.fingerprint(), tuned.settings, winner.result.speedup(), costs});
+                    {heads.fingerprint(), tuned.settings, winner.result.speedup()});
     std::printf("kept in %s\n", terminal_text(path).c_str());
   }
   if (!given.json.empty()) {

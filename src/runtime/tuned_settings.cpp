@@ -1,5 +1,6 @@
 #include "runtime/tuned_settings.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -55,34 +56,14 @@ double seconds(const Json& json, const char* key) {
   return number(json, key, 0, 1e6);
 }
 
-void read_rows(const Json& json, const char* key, std::array<double, CostModel::kRows + 1>& out) {
+void read_rows(const Json& json, const char* key, std::array<double, kMaxRows + 1>& out) {
   const Json& values = json.at(key);
-  if (!values.is_array() || values.size() != CostModel::kRows) {
-    refuse(format("\"%s\": expected %d numbers", key, CostModel::kRows));
+  if (!values.is_array() || values.size() != kMaxRows) {
+    refuse(format("\"%s\": expected %d numbers", key, kMaxRows));
   }
-  for (int m = 1; m <= CostModel::kRows; ++m) {
+  for (int m = 1; m <= kMaxRows; ++m) {
     out[m] = seconds(Json{{key, values[m - 1]}}, key);
   }
-}
-
-CostModel costs_from(const Json& json) {
-  CostModel costs;
-  costs.n_layers = whole(json, "n_layers", 1, kMaxLayers);
-  costs.vocab_size = whole(json, "vocab_size", 1, 1 << 30);
-  read_rows(json, "layer", costs.layer);
-  read_rows(json, "logits", costs.logits);
-  costs.pass = seconds(json, "pass");
-  costs.plain_token = seconds(json, "plain_token");
-  costs.argmax = seconds(json, "argmax");
-  costs.row = seconds(json, "row");
-  costs.round = seconds(json, "round");
-  const Json& checks = json.at("checks");
-  if (!checks.is_array()) refuse("\"checks\": expected a list");
-  for (const Json& c : checks) {
-    costs.checks.push_back(
-        {c.at("kind").get<std::string>(), whole(c, "tokens", 0, 1 << 30), seconds(c, "seconds")});
-  }
-  return costs;
 }
 
 HeadDefaults settings_from(const Json& json) {
@@ -197,10 +178,6 @@ std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
     if (tuned.heads_fingerprint != heads_fingerprint) return std::nullopt;  // trained again
     tuned.settings = settings_from(json.at("settings"));
     tuned.predicted_speedup = number(json, "predicted_speedup", 0, 1000);
-    tuned.costs = costs_from(json.at("costs"));
-    if (tuned.settings.check_layers.back() >= tuned.costs.n_layers) {
-      refuse("\"check_layers\": expected layers below the last");
-    }
     return tuned;
   } catch (const Error& e) {
     tell_useless(note, path, e.what());
@@ -221,33 +198,6 @@ std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
   return std::nullopt;
 }
 
-Json costs_json(const CostModel& costs) {
-  Json layer = Json::array(), logits = Json::array(), verify = Json::array(),
-       checks = Json::array();
-  for (int rows = 1; rows <= CostModel::kRows; ++rows) {
-    layer.push_back(costs.layer[rows]);
-    logits.push_back(costs.logits[rows]);
-    verify.push_back(costs.verify(rows));
-  }
-  for (const CheckCost& c : costs.checks) {
-    checks.push_back({{"kind", c.kind},
-                      {"tokens", c.tokens},
-                      {"seconds", c.seconds},
-                      {"layers", costs.layer[1] > 0 ? c.seconds / costs.layer[1] : 0}});
-  }
-  return {{"n_layers", costs.n_layers},
-          {"vocab_size", costs.vocab_size},
-          {"layer", layer},
-          {"logits", logits},
-          {"verify", verify},
-          {"pass", costs.pass},
-          {"checks", checks},
-          {"plain_token", costs.plain_token},
-          {"argmax", costs.argmax},
-          {"row", costs.row},
-          {"round", costs.round}};
-}
-
 std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
                         const TunedSettings& tuned) {
   const HeadDefaults& s = tuned.settings;
@@ -260,8 +210,7 @@ std::string write_tuned(const std::string& model_fingerprint, const std::string&
                        {"alpha", s.alpha},
                        {"tau", s.tau},
                        {"d_max", s.d_max},
-                       {"w_max", s.w_max}}},
-                     {"costs", costs_json(tuned.costs)}};
+                       {"w_max", s.w_max}}}};
   return write_cached("tuned", model_fingerprint, device, json);
 }
 

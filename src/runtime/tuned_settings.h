@@ -11,7 +11,6 @@
 
 #include "decode/row_costs.h"
 #include "model/exit_heads.h"
-#include "trace/cost_model.h"
 
 namespace specbound {
 
@@ -19,7 +18,6 @@ struct TunedSettings {
   std::string heads_fingerprint;  // of the heads file they were found with
   HeadDefaults settings;          // w_max 1: nothing paid
   double predicted_speedup = 0;
-  CostModel costs;
 };
 
 // Who is told in one line of a file that is of no use; empty: nobody.
@@ -34,7 +32,6 @@ std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
 std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
                                         const std::string& heads_fingerprint,
                                         const std::string& device, const TunedNote& note = nullptr);
-nlohmann::ordered_json costs_json(const CostModel& costs);
 // Throws Error(kFile). Returns where it went.
 std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
                         const TunedSettings& settings);

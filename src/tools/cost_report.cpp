@@ -27,6 +27,33 @@ void print_costs(const CostModel& costs) {
   std::printf("\n");
 }
 
+nlohmann::ordered_json costs_json(const CostModel& costs) {
+  Json layer = Json::array(), logits = Json::array(), verify = Json::array(),
+       checks = Json::array();
+  for (int rows = 1; rows <= CostModel::kRows; ++rows) {
+    layer.push_back(costs.layer[rows]);
+    logits.push_back(costs.logits[rows]);
+    verify.push_back(costs.verify(rows));
+  }
+  for (const CheckCost& c : costs.checks) {
+    checks.push_back({{"kind", c.kind},
+                      {"tokens", c.tokens},
+                      {"seconds", c.seconds},
+                      {"layers", costs.layer[1] > 0 ? c.seconds / costs.layer[1] : 0}});
+  }
+  return {{"n_layers", costs.n_layers},
+          {"vocab_size", costs.vocab_size},
+          {"layer", layer},
+          {"logits", logits},
+          {"verify", verify},
+          {"pass", costs.pass},
+          {"checks", checks},
+          {"plain_token", costs.plain_token},
+          {"argmax", costs.argmax},
+          {"row", costs.row},
+          {"round", costs.round}};
+}
+
 double check_share(const std::array<double, kPhases>& seconds) {
   const double check = seconds[static_cast<int>(Phase::kCheck)];
   const double all = check + seconds[static_cast<int>(Phase::kDraft)];

@@ -16,6 +16,7 @@ namespace specbound {
 
 // A few lines on stdout.
 void print_costs(const CostModel& costs);
+nlohmann::ordered_json costs_json(const CostModel& costs);
 
 // Checks, of the time that drafting takes (layers and checks) and of all.
 double check_share(const std::array<double, kPhases>& seconds);

@@ -329,9 +329,6 @@ TEST_CASE("the tuned preset is this machine's; one that found nothing that pays 
   tuned.settings = shipped(HeadKind::kChained, {0});
   tuned.settings.w_max = 5;
   tuned.settings.shortlist = 32;
-  tuned.costs.n_layers = kLayers;
-  tuned.costs.vocab_size = model.config.vocab_size;
-  tuned.costs.plain_token = 1;
   tuned.predicted_speedup = 1.5;
   const auto write = [&] {
     const std::string to = write_tuned(file.base().fingerprint, backend->device(), tuned);

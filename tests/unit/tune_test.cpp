@@ -54,10 +54,6 @@ TunedSettings some_settings() {
   tuned.heads_fingerprint = "0123456789abcdef";
   tuned.settings = {HeadKind::kChained, {0, 3}, 512, 0.2f, 0.55f, 3, 6};
   tuned.predicted_speedup = 1.5;
-  tuned.costs = flat_costs(8);
-  tuned.costs.layer[0] = 0;
-  tuned.costs.logits[0] = 0;
-  tuned.costs.layer[3] = 1.0 / 3;
   return tuned;
 }
 
@@ -189,9 +185,6 @@ TEST_CASE("tuned settings come back as they were written") {
     CHECK(back->settings.d_max == 3);
     CHECK(back->settings.w_max == 6);
     CHECK(back->predicted_speedup == 1.5);
-    CHECK(back->costs.layer == tuned.costs.layer);
-    CHECK(back->costs.check("folded", 300) == tuned.costs.check("folded", 300));
-    CHECK(back->costs.plain_token == tuned.costs.plain_token);
     // Another device, model or heads file.
     CHECK_FALSE(read_tuned("model", tuned.heads_fingerprint, "CPU (y)"));
     CHECK_FALSE(read_tuned("other", tuned.heads_fingerprint, "CPU (x)"));
@@ -236,10 +229,7 @@ TEST_CASE("hostile cache files are told in one line and count as none") {
       replaced("\"check_layers\": [", "\"check_layers\": [9999999999,"),
       replaced("\"check_layers\": [", "\"check_layers\": {},\"x\": ["),
       replaced("\"check_layers\": [", "\"check_layers\": [3,"),
-      replaced("\"n_layers\": 8", "\"n_layers\": 3"),
-      replaced("\"n_layers\": 8", "\"n_layers\": -8"),
-      replaced("\"layer\": [", "\"layer\": [1,"),
-      replaced("\"pass\": 0", "\"pass\": -1"),
+      replaced("\"predicted_speedup\": ", "\"predicted_speedup\": -"),
       replaced("\"version\": 1", "\"version\": \"\\u001b[31m\""),
   };
   for (const std::string& text : bad) {
