@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "decode/asking.h"
 #include "decode/draft_model.h"
@@ -239,44 +241,79 @@ TEST_CASE("asking: answers that bring nothing end it, and time lets it be tried 
 
 namespace {
 
-// Rounds on the text of `truth`, behind its first n_prompt tokens, by a clock that stands still:
-// costs stay as set. Returns how often the tree asked in the last `last` rounds of `rounds`.
-int64_t asked_of(TreeSpeculator& tree, const Text& truth, size_t n_prompt, int rounds, int last) {
-  const auto engine = model().backend(best_isa(), 1);
-  Sampler sampler(SamplingParams{.temperature = 0});
-  Text text(truth.begin(), truth.begin() + static_cast<std::ptrdiff_t>(n_prompt));
-  Round round(*engine, sampler, text);
-  tree.begin(text);
-  engine->prefill(std::span(text).first(text.size() - 1));
-  int64_t before = 0;
-  for (int number = 0; number < rounds; ++number) {
-    if (number == rounds - last) before = tree.control().asked;
-    Round::Limits limits;
-    limits.width = 4;
-    limits.number = number;
-    const size_t n = text.size();
-    round.start(limits);
-    tree.draft(round);
-    RoundEvent drafted = round.event(DraftEnd::kWidth);
-    drafted.ns = {};
-    std::vector<TokenEvent> tokens;
-    for (int slot = 0; slot >= 0;) {
-      TokenEvent& token = tokens.emplace_back();
-      token.slot = slot;
-      token.token = truth[n + static_cast<size_t>(round.depth(slot))];
-      slot = round.child(slot, token.token);
-    }
-    drafted.tokens = tokens;
-    tree.accept(*engine, drafted);
-    round.undo();
-    text.insert(text.end(), truth.begin() + static_cast<std::ptrdiff_t>(n),
-                truth.begin() + static_cast<std::ptrdiff_t>(n + tokens.size()));
-    engine->prefill(std::span(text).subspan(n - 1, tokens.size()));
+// Rounds of a tree whose clock stands still: costs stay as set.
+class Player {
+ public:
+  Player(TreeSpeculator& tree, const RowCosts& costs, Text prompt)
+      : tree_(tree), costs_(costs), text_(std::move(prompt)) {
+    tree_.set_costs(costs);
+    tree_.begin(text_);
+    engine_->prefill(std::span(text_).first(text_.size() - 1));
   }
-  return tree.control().asked - before;
-}
+  size_t length() const { return text_.size(); }
+
+  // `next`: the token behind a row. What the rounds took beyond a plain round a token, in these.
+  template <class Next>
+  double lost(int rounds, const Next& next) {
+    double lost = 0;
+    for (int number = 0; number < rounds; ++number) {
+      Round::Limits limits;
+      limits.width = 4;
+      limits.number = number;
+      const size_t n = text_.size();
+      round_.start(limits);
+      tree_.draft(round_);
+      RoundEvent event = round_.event(DraftEnd::kWidth);
+      event.ns = {};
+      std::vector<TokenEvent> tokens;
+      for (int slot = 0; slot >= 0;) {
+        TokenEvent& token = tokens.emplace_back();
+        token.slot = slot;
+        token.token = next(round_, slot);
+        slot = round_.child(slot, token.token);
+      }
+      event.tokens = tokens;
+      tree_.accept(*engine_, event);
+      lost += costs_.pass(round_.rows(), 0) / costs_.pass(1, 0) - double(tokens.size());
+      round_.undo();
+      for (const TokenEvent& token : tokens) text_.push_back(token.token);
+      engine_->prefill(std::span(text_).subspan(n - 1, tokens.size()));
+    }
+    return lost;
+  }
+
+ private:
+  TreeSpeculator& tree_;
+  RowCosts costs_;
+  Text text_;
+  std::unique_ptr<Backend> engine_ = model().backend(best_isa(), 1);
+  Sampler sampler_{SamplingParams{.temperature = 0}};
+  Round round_{*engine_, sampler_, text_};
+};
 
 }  // namespace
+
+TEST_CASE("tree: lookups that were right and are wrong from now on cost less than 20 tokens") {
+  for (const double row : {0.05, 0.15, 0.3}) {
+    TreeSpeculator tree(nullptr, nullptr, kMaxRows, true);
+    Text prompt;
+    for (int i = 0; i < 48; ++i) prompt.push_back(i % 12);
+    Player player(tree, costing(row), prompt);
+    const auto repeat = [](const Round& round, int slot) {
+      return static_cast<int32_t>(round.history(slot).size() % 12);
+    };
+    CHECK(player.lost(12, repeat) < 0);
+    // Tokens that stood there before, but never behind this one where a row says so.
+    const auto contradict = [](const Round& round, int slot) {
+      int32_t token = static_cast<int32_t>(round.history(slot).size() * 7 % 12);
+      while (round.child(slot, token) >= 0) token = (token + 1) % 12;
+      return token;
+    };
+    CAPTURE(row);
+    CHECK(player.lost(100, contradict) < 20);
+    CHECK(player.length() < 256);
+  }
+}
 
 TEST_CASE("tree: heads that are right are asked on, and those whose rows do not pay are not") {
   const Text truth = token_ids(400, kVocab, 3);
@@ -291,8 +328,14 @@ TEST_CASE("tree: heads that are right are asked on, and those whose rows do not 
     SpecBound heads(head, params, kLayers);
     for (const bool cheap : {true, false}) {
       TreeSpeculator tree(&heads, nullptr, kMaxRows, true);
-      tree.set_costs(costing(cheap ? 0.01 : 0.8));  // a row more
-      const int64_t late = asked_of(tree, truth, 8, 40, 20), all = tree.control().asked;
+      Player player(tree, costing(cheap ? 0.01 : 0.8), Text(truth.begin(), truth.begin() + 8));
+      const auto next = [&](const Round& round, int slot) {
+        return truth[round.history(slot).size()];
+      };
+      player.lost(20, next);
+      const int64_t early = tree.control().asked;
+      player.lost(20, next);
+      const int64_t all = tree.control().asked, late = all - early;
       CAPTURE(right);
       CAPTURE(cheap);
       if (cheap) CHECK(all > 20);
