@@ -37,8 +37,8 @@ def run(specbound, model, questions, threads, temperature, flags):
         beside += ["--setting", f"{name}: --speculator auto --heads {file}"]
     if flags.draft_model:
         second = fetched(flags.draft_model)
-        beside += ["--setting", f"auto+draft: --speculator auto --model-draft {second}",
-                   "--setting", f"draft: --speculator draft --model-draft {second}"]
+        beside += ["--setting", f"with-draft: --speculator auto --model-draft {second}",
+                   "--setting", f"draft-alone: --speculator draft --model-draft {second}"]
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         subprocess.run(
