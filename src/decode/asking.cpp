@@ -25,7 +25,7 @@ double first_gain(size_t bin) {
 Asking::Asking(const std::vector<double>& assumed) : assumed_(assumed) {
   for (const double cost : assumed) {
     Stage& stage = stages_.emplace_back();
-    stage.cost = stage.assumed = cost;
+    stage.cost = cost;
     stage.asked.fill(kFirstAsked);
     for (size_t b = 0; b < kBins; ++b) stage.gain[b] = first_gain(b);
   }
@@ -53,8 +53,9 @@ void Asking::took(int stage, double plain_rounds) {
 }
 
 void Asking::fade() {
-  for (Stage& stage : stages_) {
-    stage.cost = stage.assumed + kCostKept * (stage.cost - stage.assumed);
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    Stage& stage = stages_[i];
+    stage.cost = assumed_[i] + kCostKept * (stage.cost - assumed_[i]);
     for (size_t b = 0; b < kBins; ++b) {
       stage.gain[b] = first_gain(b) + kGainKept * (stage.gain[b] - first_gain(b));
     }

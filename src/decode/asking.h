@@ -31,7 +31,7 @@ class Asking {
   static int bin(double best);
 
   struct Stage {
-    double cost = 0, assumed = 0;
+    double cost = 0;
     int measured = 0;  // as far as it counts
     std::array<double, kBins> gain{}, asked{};
   };

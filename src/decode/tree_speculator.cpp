@@ -7,12 +7,11 @@
 namespace specbound {
 namespace {
 
-constexpr double kLeastRight = 0.01;  // of a path that is followed at all
-constexpr double kRateKept = 0.98;    // of the running rate, from round to round
-constexpr double kFirstRounds = 8;    // that the plain rate counts for at first
-constexpr int kFadeEvery = 32;        // rounds
-constexpr double kOwnRate =
-    1.0 / 32;  // of a draft, in how often drafts by the guesser's rule are right
+constexpr double kLeastRight = 0.01;   // of a path that is followed at all
+constexpr double kRateKept = 0.98;     // of the running rate, from round to round
+constexpr double kFirstRounds = 8;     // that the plain rate counts for at first
+constexpr int kFadeEvery = 32;         // rounds
+constexpr double kOwnRate = 1.0 / 32;  // of a draft by the guesser's rule, in own_right_
 // What a row must be worth of what it costs: of many candidates that look just worth it, those that
 // look better than they are get taken. By bench_lookup the mean is flat from 1 to 2, and fewer
 // replies lose.
@@ -119,8 +118,9 @@ bool TreeSpeculator::ask(Round& round, double path) {
     answers_.push_back({round.newest(), stage, best, before, likeliest()->token,
                         path * best > kMargin * row, row});
     // A reply's first answer comes cold, and may have to read the prompt.
-    if (answers_in_reply_++ > 0 && costs_.scaled())
+    if (answers_in_reply_++ > 0 && costs_.scaled()) {
       asking_.took(stage, seconds.count() / costs_.pass(1, round.pos()));
+    }
   }
   return true;
 }

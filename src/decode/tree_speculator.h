@@ -73,7 +73,7 @@ class TreeSpeculator final : public Speculator {
   double worth(const RoundEvent& round, const Answer& answer, const TokenEvent& token) const;
   double guesser_time(const RoundEvent& round) const;
 
-  Guesser* guesser_;
+  Guesser* guesser_ = nullptr;
   int w_max_;
   bool measured_, own_rule_;
   Lookup lookup_;
