@@ -149,6 +149,12 @@ void Round::append_to(int parent, int32_t token, int exit_layer) {
 void Round::drop_behind(int slot) {
   SB_CHECK(0 <= slot && slot < rows() && backend_.kv_len(1) <= pos_ + slot + 1);
   rows_.resize(static_cast<size_t>(slot) + 1);
+  for (RowEvent& row : rows_) row.exit_layer = kNoDraft;
+  for (const RowEvent& row : rows_) {
+    if (row.parent < 0) continue;
+    RowEvent& from = rows_[row.parent];
+    from.exit_layer = std::max(from.exit_layer, row.drafted_at);
+  }
   if (shown_ <= slot) return;
   shown_ = 0;
   text_.resize(static_cast<size_t>(pos_) + 1);

@@ -48,6 +48,16 @@ std::ostream& operator<<(std::ostream& out, const Row& row) {
   return out << "{" << row.token << ", " << row.parent << ", " << row.drafted_at << "}";
 }
 
+// Rows are left where, and as deep as, a row behind them was drafted that has stayed.
+void check_exits(const RoundEvent& round) {
+  std::vector<int> exits(round.rows.size(), kNoDraft);
+  for (const RowEvent& row : round.rows) {
+    if (row.parent < 0) continue;
+    exits[row.parent] = std::max(exits[row.parent], row.drafted_at);
+  }
+  for (size_t i = 0; i < exits.size(); ++i) CHECK(round.rows[i].exit_layer == exits[i]);
+}
+
 // The rows of the first round of a reply to `prompt`.
 std::vector<Row> first_round(TreeSpeculator& tree, const Text& prompt, int end_token = -1) {
   const auto engine = model().backend(best_isa(), 1);
@@ -58,6 +68,7 @@ std::vector<Row> first_round(TreeSpeculator& tree, const Text& prompt, int end_t
   options.is_end = [&](int32_t token) { return token == end_token; };
   std::vector<Row> rows;
   options.on_round = [&](const RoundEvent& round) {
+    check_exits(round);
     if (round.round > 0) return;
     for (const RowEvent& row : round.rows) rows.push_back({row.token, row.parent, row.drafted_at});
   };
