@@ -6,10 +6,12 @@
 #   packaging/gpu_session.sh --prepare DIR     builds only: DIR can be taken to a machine with a GPU
 #   packaging/gpu_session.sh --run DIR         runs there, with no toolkit and no network
 #   ... --stage NAME                           of a run: one of gpu_stages.py --help
+#   ... --seconds N                            of a run: for each stage (480)
 #
-# No stage takes more than 9 minutes. One line a stage, then `N passed, N failed, N skipped`; exit
-# status 1 when anything failed. Results are JSON in $OUT, or in tests/bench/results/ when OUT is
-# not set. SPECBOUND_CUDA_ARCHS: what to build for (CMakeLists.txt says for what by default).
+# What a stage has no time for is skipped, the rest counts. One line a stage, then `N passed, N
+# failed, N skipped`; exit status 1 when anything failed. Results are JSON in $OUT, or in
+# tests/bench/results/ when OUT is not set. SPECBOUND_CUDA_ARCHS: what to build for (CMakeLists.txt
+# says for what by default).
 # SPECBOUND_F16_MODEL: a GGUF file to verify beside the bundled model, such as make_f16_model.py's.
 set -euo pipefail
 
@@ -17,17 +19,17 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 say() { echo "gpu_session: $*" >&2; }
 
 usage() {
-  sed -n '5,8s/^# *//p' "$root/packaging/gpu_session.sh" >&2
+  sed -n '5,9s/^# *//p' "$root/packaging/gpu_session.sh" >&2
   exit 2
 }
 
-prepare=yes run=yes folder="$root/build/gpu-session" stages=()
+prepare=yes run=yes folder="$root/build/gpu-session" flags=()
 while [ $# -gt 0 ]; do
   [ -n "${2-}" ] || usage
   case $1 in
     --prepare) folder=$2 run=no ;;
     --run) folder=$2 prepare=no ;;
-    --stage) stages+=(--stage "$2") ;;
+    --stage | --seconds) flags+=("$1" "$2") ;;
     *) usage ;;
   esac
   shift 2
@@ -61,4 +63,4 @@ build() {
 
 export PYTHONPATH="$root/tests/bench"
 [ $prepare = no ] || build
-[ $run = no ] || exec python3 -B "$root/packaging/gpu_stages.py" "$folder" "${stages[@]}"
+[ $run = no ] || exec python3 -B "$root/packaging/gpu_stages.py" "$folder" "${flags[@]}"

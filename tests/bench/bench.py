@@ -77,9 +77,11 @@ def commit():
     return revision + ("-dirty" if changed else "")
 
 
-def run_json(arguments):
-    """The JSON object that a program prints on its last line of stdout."""
-    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
+def run_json(arguments, seconds=None):
+    """The JSON object that a program prints on its last line of stdout. One that takes longer than
+    `seconds` raises subprocess.TimeoutExpired."""
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True,
+                          timeout=seconds)
     if done.returncode != 0:
         command = shlex.join(map(str, arguments))
         sys.exit(f"{command}: exit {done.returncode}\n{done.stderr.strip()}")

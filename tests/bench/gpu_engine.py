@@ -4,7 +4,8 @@ targets: decoding against the read bandwidth, verify(M), drafted rows, checks; a
 paper's compression rates, which are predictions.
 
 gpu_engine.sh builds the program and runs this; `packaging/gpu_session.sh --stage engine` does on a
-machine with a GPU. Writes gpu_engine.json into $OUT, or into tests/bench/results/.
+machine with a GPU. Writes gpu_engine.json into $OUT, or into tests/bench/results/, anew after
+each run.
 """
 
 import argparse
@@ -26,7 +27,6 @@ LAYER_BESIDE_READING_US = 12
 VERIFY = {8: 1.06, 16: 1.15}
 DRAFTED_ROW_OVER = 0.03
 REPLAY_SPEEDUP = 2
-OVERTIME_SECONDS = 90  # of the last run
 NO_GPU = "no GPU to measure: "
 
 
@@ -40,7 +40,7 @@ def jobs(shapes):
 
 
 def run(program, shape, dtype, replay, a, seconds):
-    """(flags, what was found, why nothing was)."""
+    """(flags, what was found, why nothing was); neither where the seconds were not enough."""
     flags = ["--shape", shape, "--dtype", dtype, "--device", a.device]
     flags += ["--replay-grid", "-r", a.replay_repetitions] if replay else ["-r", a.repetitions]
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +50,7 @@ def run(program, shape, dtype, replay, a, seconds):
             done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
                                   timeout=seconds)
         except subprocess.TimeoutExpired:
-            return flags, None, f"not done within {seconds:.0f} s"
+            return flags, None, None
         if done.returncode != 0:
             return flags, None, done.stderr.strip()
         print(done.stdout, flush=True)
@@ -113,11 +113,20 @@ def scaled(value, factor):
     return value * factor
 
 
+def write(machine, flags, gpu, targets, results):
+    folder = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
+    bench.write_report(
+        folder / "gpu_engine.json", "gpu_engine", ["tests/bench/gpu_engine.sh"], machine,
+        flags.commit,
+        settings=dict(repetitions=flags.repetitions, replay_repetitions=flags.replay_repetitions,
+                      statistic="[median, min, max] in one process"),
+        gpu=gpu, targets=targets, results=results)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--program", required=True, help="specbound, with the GPU engine")
-    parser.add_argument("--seconds", type=float, default=480,
-                        help="no further run is started after these")
+    parser.add_argument("--seconds", type=float, default=480, help="what it may take in all")
     parser.add_argument("--repetitions", type=int, default=5, help="of each measurement")
     parser.add_argument("--replay-repetitions", type=int, default=3, help="of each replay")
     parser.add_argument("--shape", choices=SHAPES, help="default: all, 7b first")
@@ -127,16 +136,13 @@ def main():
 
     machine, start, results, targets = bench.hardware(), time.monotonic(), [], []
     planned = list(jobs([a.shape] if a.shape else SHAPES))
-    longest = 0
+    gpu = None
     for done, (shape, dtype, replay) in enumerate(planned):
-        began = time.monotonic()
-        if began - start + longest > a.seconds:
+        left = a.seconds - (time.monotonic() - start)
+        flags, found, error = run(a.program, shape, dtype, replay, a, max(0, left))
+        if found is None and error is None:
             print(f"{done} of {len(planned)} runs: time is over", file=sys.stderr)
             break
-        # One that takes far longer than those before must not cost what they found.
-        left = a.seconds - (began - start) + OVERTIME_SECONDS
-        flags, found, error = run(a.program, shape, dtype, replay, a, left)
-        longest = max(longest, time.monotonic() - began)
         if error is not None:
             if NO_GPU in error and not results:
                 print(f"SKIP gpu_engine: {error}")
@@ -144,27 +150,22 @@ def main():
             # Such as a 13B that does not fit: the others are still worth having.
             print(f"{shape} {dtype}: {error}", file=sys.stderr)
             results.append(dict(flags=flags, error=error))
-            continue
-        gpu = found.pop("hardware")
-        del found["command"]  # as flags, and a temporary file
-        results.append(dict(flags=flags, gpu=gpu, **shortened(found)))
-        if shape == "7b":
-            targets += against_targets(found, dtype)
+        else:
+            device = found.pop("hardware")
+            gpu = gpu or device
+            del found["command"]  # as flags, and a temporary file
+            results.append(dict(flags=flags, **shortened(found)))
+            if shape == "7b":
+                targets += against_targets(found, dtype)
+        if gpu:
+            write(machine, a, gpu, targets, results)
     for t in targets:
         print(f"7b {t['dtype']:4} {t['what']:70} {t['value']:8} "
               f"(target {t['target']}: {'met' if t['met'] else 'MISSED'})")
-    measured = [r for r in results if "error" not in r]
-    if not measured:
+    if not results:
+        print(f"SKIP gpu_engine: no run was done within {a.seconds:.0f} s")
+    elif not gpu:
         sys.exit("nothing could be measured")
-    folder = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
-    gpu = measured[0]["gpu"]
-    for r in measured:
-        del r["gpu"]
-    bench.write_report(
-        folder / "gpu_engine.json", "gpu_engine", ["tests/bench/gpu_engine.sh"], machine, a.commit,
-        settings=dict(repetitions=a.repetitions, replay_repetitions=a.replay_repetitions,
-                      statistic="[median, min, max] in one process"),
-        gpu=gpu, targets=targets, results=results)
 
 
 if __name__ == "__main__":

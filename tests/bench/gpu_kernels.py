@@ -3,18 +3,21 @@
 bandwidth and gaps of the machine, then every kernel at the 1B, 7B and 13B shapes for 1..16 rows.
 
 `packaging/gpu_session.sh --stage bench` runs it on a machine with a GPU. Writes gpu_kernels.json
-into $OUT, or into tests/bench/results/.
+into $OUT, or into tests/bench/results/, anew after each process, of which every one measures one
+shape.
 """
 
 import argparse
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
 import bench
 
+SHAPES = ("7b", "1b", "13b")
 # The issue's, for the 7B shape.
 LAYER_BESIDE_READING_US = 12
 VERIFY = {8: 1.06, 16: 1.15}
@@ -93,40 +96,54 @@ def print_tables(machine, kernels, targets):
         print(f"{t['shape']:4} {t['dtype']:4} {t['what']:40} {t['value']:8}{verdict}")
 
 
+def summed_up(outputs):
+    """What the machine and the kernels take, and against_targets(), of {shape: [output]}."""
+    basics = join([output["machine"] for shape in outputs.values() for output in shape])
+    kernels = [k for shape in outputs.values() for k in join([o["kernels"] for o in shape])]
+    return basics, kernels, against_targets(kernels)
+
+
+def write(command, machine, flags, gpu, outputs, basics, kernels, targets):
+    folder = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
+    results = [{**k, "rows": {key: [row[key] for row in k["rows"]]
+                              for key in ("m", "us", "min", "max")}} for k in kernels]
+    bench.write_report(
+        folder / "gpu_kernels.json", "gpu_kernels", command, machine, flags.commit,
+        settings=dict(processes={shape: len(done) for shape, done in outputs.items()},
+                      samples=flags.samples,
+                      statistic="median over processes of the median in each"),
+        gpu=gpu, basics=basics, targets=targets, results=results)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--program", required=True, help="the bench program gpu_kernels")
-    parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=480,
-                        help="no further process is started that would end after these")
+    parser.add_argument("--processes", type=int, default=3, help="of each shape")
+    parser.add_argument("--seconds", type=float, default=480, help="what it may take in all")
     parser.add_argument("--samples", type=int, default=10, help="of each figure in a process")
-    parser.add_argument("--shape", choices=["1b", "7b", "13b"], help="default: all")
+    parser.add_argument("--shape", choices=SHAPES, help="default: all, 7b first")
     parser.add_argument("--only", default="", help="kernels whose name has this")
     parser.add_argument("--commit", help="of the program, when it was built elsewhere")
     a = parser.parse_args()
 
-    machine, start, outputs = bench.hardware(), time.monotonic(), []
-    command = [a.program, "--samples", a.samples]
-    command += ["--only", a.only] if a.only else []
-    command += ["--shape", a.shape] if a.shape else []
-    while len(outputs) < a.processes:
-        elapsed = time.monotonic() - start
-        if outputs and elapsed * (len(outputs) + 1) / len(outputs) > a.seconds:
-            print(f"{len(outputs)} of {a.processes} processes: time is over", file=sys.stderr)
+    machine, start, outputs = bench.hardware(), time.monotonic(), {}
+    options = ["--samples", a.samples, *(["--only", a.only] if a.only else [])]
+    turns = [shape for _ in range(a.processes) for shape in ([a.shape] if a.shape else SHAPES)]
+    for done, shape in enumerate(turns):
+        left = a.seconds - (time.monotonic() - start)
+        try:
+            found = bench.run_json([a.program, *options, "--shape", shape], max(0, left))
+        except subprocess.TimeoutExpired:
+            print(f"{done} of {len(turns)} processes: time is over", file=sys.stderr)
             break
-        outputs.append(bench.run_json(command))
-    joined = join(outputs)
-    targets = against_targets(joined["kernels"])
-    print_tables(joined["machine"], joined["kernels"], targets)
-    folder = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
-    for k in joined["kernels"]:
-        k["rows"] = {key: [row[key] for row in k["rows"]] for key in ("m", "us", "min", "max")}
-    shown = ["gpu_kernels", *command[1:]]  # wherever it lies
-    bench.write_report(folder / "gpu_kernels.json", "gpu_kernels", shown, machine, a.commit,
-                       settings=dict(processes=len(outputs), samples=a.samples,
-                                     statistic="median over processes of the median in each"),
-                       gpu=joined["device"], basics=joined["machine"], targets=targets,
-                       results=joined["kernels"])
+        outputs.setdefault(shape, []).append(found)
+        basics, kernels, targets = summed_up(outputs)
+        write(["gpu_kernels", *options], machine, a, found["device"], outputs, basics, kernels,
+              targets)
+    if outputs:
+        print_tables(basics, kernels, targets)
+    else:
+        print(f"SKIP gpu_kernels: no process was done within {a.seconds:.0f} s")
 
 
 if __name__ == "__main__":
