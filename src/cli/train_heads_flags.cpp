@@ -143,7 +143,10 @@ std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::opt
       continue;
     }
     const auto kind = parse_head_kind(name);
-    if (!kind || std::find(kinds.begin(), kinds.end(), *kind) != kinds.end()) return std::nullopt;
+    // A draft layer is made by models/make_smollm2_heads.py.
+    if (!kind || *kind == HeadKind::kLayer || std::ranges::find(kinds, *kind) != kinds.end()) {
+      return std::nullopt;
+    }
     kinds.push_back(*kind);
   }
   return kinds;

@@ -18,7 +18,7 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
                                           const ShouldExit& should_exit) {
   const int head = heads_.find(kind_, layer);
   SB_CHECK(head >= 0);
-  if (kind_ == HeadKind::kChained) {
+  if (has_state(kind_)) {
     // Rows that it was not asked about have a state all the same.
     for (; seen_ < round.newest(); ++seen_) round.backend().exit_check(head, seen_, temperature);
     seen_ = round.newest() + 1;
@@ -49,10 +49,10 @@ void TrainedHead::begin() {
 }
 
 void TrainedHead::on_commit(Backend& backend, int slot) {
+  seen_ = 0;
   if (kind_ != HeadKind::kChained) return;
   backend.keep_state(slot);
   has_state_ = true;
-  seen_ = 0;
 }
 
 }  // namespace specbound

@@ -117,9 +117,15 @@ class Backend {
   virtual void set_exit_heads(const ExitHeads* heads, int shortlist) = 0;
 
   // Head `head` (an index into ExitHeads::heads()) looks at H[slot], which must have come to the
-  // head's layer. A chained head reads the state before `slot` and leaves its own after it.
+  // head's layer. Heads with a state (has_state()) read the one before `slot` and leave their own
+  // after it; slots come in order. A draft layer keeps what came before slot 0 itself.
   virtual ExitPeak exit_check(int head, int slot, float temperature) = 0;
-  // z of the last check: (shortlist) for folded and chained heads, (vocab_size) for full ones.
+  // Whether it has heads of this kind; it does without those in the file that it has not.
+  virtual bool can_look_with(HeadKind kind) const {
+    (void)kind;
+    return true;
+  }
+  // z of the last check: (vocab_size) for full heads, else (shortlist).
   virtual std::span<const float> exit_logits() const = 0;
   // The state before slot 0 becomes norm(H[slot]), a row that went through all layers: the row in
   // slot 0 of the next round follows it.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "error.h"
@@ -103,7 +104,7 @@ class Reader {
   }
   HeadKind kind(const char* key, std::string_view name) const {
     const auto kind = parse_head_kind(name);
-    if (!kind) bad(key, "full, folded or chained", "'" + printable(name) + "'");
+    if (!kind) bad(key, "full, folded, chained or layer", "'" + printable(name) + "'");
     return *kind;
   }
 
@@ -282,11 +283,11 @@ std::vector<HeadWeights> read_directory(const Reader& in, const HeadsBase& base)
     head.kind = in.kind(kKinds, kinds[i]);
     head.margin_scale = scales[i];
     head.margin_offset = offsets[i];
-    const int first = head.kind == HeadKind::kChained ? 0 : 1;
-    if (head.layer < first || head.layer >= base.n_layers) {
+    const int first = has_state(head.kind) ? 0 : 1;
+    const int last = head.kind == HeadKind::kLayer ? 0 : base.n_layers - 1;
+    if (head.layer < first || head.layer > last) {
       in.bad(kLayers,
-             format("layers from %d to %d for %s heads", first, base.n_layers - 1,
-                    head_kind_name(head.kind)),
+             format("layers from %d to %d for %s heads", first, last, head_kind_name(head.kind)),
              format("%d", head.layer));
     }
     heads.push_back(head);
@@ -304,12 +305,36 @@ std::vector<HeadWeights> read_directory(const Reader& in, const HeadsBase& base)
   return heads;
 }
 
+// base.q_dim is 0 where the model is not known; as many heads then as the tensors have.
+void read_block(Reader& in, const std::string& prefix, const HeadsBase& base, HeadWeights& head) {
+  const int dim = base.dim;
+  const auto matrix = [&](const char* name, int n_out, int n_in) {
+    return in.matrix(prefix + name + ".weight", n_out, n_in, {DType::kQ8_0});
+  };
+  LayerWeights& block = head.block;
+  head.map = matrix("map", dim, 2 * dim);
+  block.wq = matrix("q", base.q_dim, dim);
+  block.wk = matrix("k", base.kv_dim, dim);
+  block.wv = matrix("v", block.wk.n_out, dim);
+  block.wo = matrix("o", dim, block.wq.n_out);
+  block.w_gate = matrix("gate", 0, dim);
+  block.w_up = matrix("up", block.w_gate.n_out, dim);
+  block.w_down = matrix("down", dim, block.w_gate.n_out);
+  const Matrix norm = in.matrix(prefix + "norm.weight", 1, dim, {DType::kF32});
+  head.norm = reinterpret_cast<const float*>(norm.data);
+}
+
 void read_weights(Reader& in, const HeadsBase& base, int n_shortlist, HeadWeights& head) {
   const int dim = base.dim;
   const std::string prefix = format("exit.%d.%s.", head.layer, head_kind_name(head.kind));
   if (head.kind != HeadKind::kFull && n_shortlist == 0) {
     in.bad_tensor("exit.shortlist", format("the tokens of %s heads", head_kind_name(head.kind)),
                   "no such tensor");
+  }
+  constexpr int kLeastTokens = 16;  // of a layer: as many as a round has rows
+  if (head.kind == HeadKind::kLayer && n_shortlist < kLeastTokens) {
+    in.bad_tensor("exit.shortlist", format("%d tokens or more for a layer", kLeastTokens),
+                  format("%d", n_shortlist));
   }
   switch (head.kind) {
     case HeadKind::kFull:
@@ -324,6 +349,9 @@ void read_weights(Reader& in, const HeadsBase& base, int n_shortlist, HeadWeight
       if (!in.has(prefix + "inner.weight") && !in.has(prefix + "outer.weight")) break;
       head.inner = in.matrix(prefix + "inner.weight", 0, 2 * dim, {DType::kQ8_0});
       head.outer = in.matrix(prefix + "outer.weight", dim, head.inner.n_out, {DType::kQ8_0});
+      break;
+    case HeadKind::kLayer:
+      read_block(in, prefix, base, head);
   }
 }
 
@@ -366,7 +394,7 @@ HeadDefaults read_defaults(const Reader& in, const ExitHeads& heads) {
 }  // namespace
 
 const char* head_kind_name(HeadKind kind) {
-  constexpr const char* kNames[] = {"full", "folded", "chained"};
+  constexpr const char* kNames[] = {"full", "folded", "chained", "layer"};
   static_assert(std::size(kNames) == std::size(kHeadKinds));
   return kNames[static_cast<size_t>(kind)];
 }
@@ -395,6 +423,8 @@ ExitHeads ExitHeads::from_gguf(Gguf file, const HeadsBase* model) {
   }
   heads.base_ = read_base(in);
   if (model) check_made_for(heads.path(), *model, heads.base_);
+  if (model)
+    std::tie(heads.base_.q_dim, heads.base_.kv_dim) = std::tie(model->q_dim, model->kv_dim);
   in.refuse_table();
   heads.heads_ = read_directory(in, heads.base_);
   heads.shortlist_ = in.tokens("exit.shortlist", heads.base_.vocab_size);

@@ -8,6 +8,10 @@
 //   folded   z = F_l x                             F_l = E_s W_l, (shortlist, dim), Q8_0
 //   chained  y = A_l [x; s] + D_l silu(C_l [x; s]) A_l (dim, 2 dim), C_l (inner, 2 dim),
 //            z = E_s y                             D_l (dim, inner); all Q8_0
+//   layer    u = W [x; s / rms(s)]                 W (dim, 2 dim); all Q8_0 but w (dim), F32
+//            u += O attention(u / rms(u))          one block of the model's own heads and rope,
+//            u += D (silu(G u / rms(u)) * U u / rms(u)), with K and V of its own over the text
+//            z = E_s y, y = w u / rms(u)           (EAGLE-3, arXiv 2503.01840, with one state in)
 // where s is the state before the row: norm(h_L) of the row before it where that went through all
 // layers, else that row's own y, the head's estimate of it (as EAGLE's drafter feeds on itself).
 // The shortlist is ordered by falling frequency after the special tokens, so that any prefix of it
@@ -29,17 +33,25 @@
 
 namespace specbound {
 
-enum class HeadKind { kFull, kFolded, kChained };
-const char* head_kind_name(HeadKind kind);  // "full", "folded", "chained"
+enum class HeadKind { kFull, kFolded, kChained, kLayer };
+const char* head_kind_name(HeadKind kind);  // "full", "folded", "chained", "layer"
 std::optional<HeadKind> parse_head_kind(std::string_view name);
-inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained};
+inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained,
+                                          HeadKind::kLayer};
+// Looks at a row before any layer, and at the state before it.
+constexpr bool has_state(HeadKind kind) {
+  return kind == HeadKind::kChained || kind == HeadKind::kLayer;
+}
 
 struct HeadWeights {
-  int layer = 0;  // checked after this layer: 1..L-1; chained also 0, the embedding
+  // Checked after this layer: 1..L-1; chained also 0, the embedding; layer 0 alone.
+  int layer = 0;
   HeadKind kind = HeadKind::kFolded;
-  Matrix map;           // full: W (dim, dim), F32 or F16; chained: A (dim, 2 dim), Q8_0
+  Matrix map;           // full: W (dim, dim), F32 or F16; chained: A, layer: W (dim, 2 dim), Q8_0
   Matrix folded;        // folded: F (shortlist, dim), Q8_0
   Matrix inner, outer;  // chained: C (inner, 2 dim), D (dim, inner), Q8_0; n_out 0: none
+  LayerWeights block;   // layer: wq, wk, wv, wo, w_gate, w_up, w_down, Q8_0; nothing else
+  const float* norm = nullptr;  // layer: w (dim)
   // The chance that a draft is accepted, from its margin m = top1 - top2 of z / T + G
   // (calibrated on greedy margins, those of z alone):
   // 1 / (1 + exp(-(margin_scale m + margin_offset))).
@@ -67,6 +79,8 @@ struct HeadsBase {
   std::string architecture;
   int n_layers = 0, dim = 0, vocab_size = 0;
   std::string fingerprint;  // of model_fingerprint()
+  // What a draft layer's heads must fit; files do not say. 0: not known.
+  int q_dim = 0, kv_dim = 0;
 };
 
 // A heads file, open and checked. Matrices are views into its map.
@@ -117,6 +131,7 @@ struct NewHead {
   int layer = 0;
   HeadKind kind = HeadKind::kFolded;
   HeadTensor map, folded, inner, outer;
+  HeadTensor q, k, v, o, gate, up, down, norm;  // layer
   float margin_scale = 1, margin_offset = 0;
 };
 struct NewHeads {

@@ -1,6 +1,7 @@
 // A heads file from trained values: encoded, read back by the reader that will open it, then
 // written.
 #include <span>
+#include <utility>
 
 #include "error.h"
 #include "model/codec.h"
@@ -94,6 +95,19 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
         if (head.inner.n_out == 0) break;
         add(prefix + "inner.weight", head.inner, DType::kQ8_0);
         add(prefix + "outer.weight", head.outer, DType::kQ8_0);
+        break;
+      case HeadKind::kLayer:
+        for (const auto& [name, tensor] : {std::pair("map", &head.map),
+                                           {"q", &head.q},
+                                           {"k", &head.k},
+                                           {"v", &head.v},
+                                           {"o", &head.o},
+                                           {"gate", &head.gate},
+                                           {"up", &head.up},
+                                           {"down", &head.down}}) {
+          add(prefix + name + ".weight", *tensor, DType::kQ8_0);
+        }
+        add(prefix + "norm.weight", head.norm, DType::kF32);
     }
   }
   std::vector<std::byte> bytes = writer.serialize();

@@ -78,8 +78,8 @@ std::string model_fingerprint(const Gguf& model) {
 }
 
 HeadsBase heads_base(const Gguf& model, const ModelConfig& config) {
-  return {config.architecture, config.n_layers, config.dim, config.vocab_size,
-          model_fingerprint(model)};
+  return {config.architecture,      config.n_layers, config.dim,     config.vocab_size,
+          model_fingerprint(model), config.q_dim(),  config.kv_dim()};
 }
 
 std::string ExitHeads::fingerprint() const {

@@ -141,6 +141,9 @@ NewHead random_head(const ModelConfig& config, const RandomHeads::Head& head, in
       made.map = random_tensor(dim, 2 * dim, DType::kQ8_0, seed);
       made.inner = random_tensor(dim, 2 * dim, DType::kQ8_0, seed);
       made.outer = random_tensor(dim, dim, DType::kQ8_0, seed);
+      break;
+    case HeadKind::kLayer:
+      SB_CHECK(false);  // nothing asks for it
   }
   return made;
 }

@@ -211,7 +211,11 @@ void Speculation::begin_drafting() {
   if (tree_ && other_) tree_->set_guesser(dynamic_cast<Guesser*>(other_->speculator()), false);
   if (!heads_) return;
   if (!std::exchange(asked_for_tuned_, true)) {
-    if (std::optional<ExitSetting> tuned = tuned_setting()) take(std::move(*tuned));
+    if (std::optional<ExitSetting> tuned = tuned_setting()) {
+      take(std::move(*tuned));
+    } else if (setting_ && setting_->kind && !backend_->can_look_with(*setting_->kind)) {
+      take(settings().shipped());
+    }
     if (!cannot_.empty()) {
       if (options_.on.value_or(false)) {
         throw Error(ErrorCode::kUsage, "speculation=on: nothing can draft: " + cannot_);

@@ -107,7 +107,7 @@ class Speculation {
   void open_heads(const Gguf& gguf, const ModelConfig& config);
   void make_drafter(const LoadedModel* model);
   ExitSettings settings() const {
-    return {options_, heads_ ? &*heads_ : nullptr, heads_path_, n_layers_};
+    return {options_, heads_ ? &*heads_ : nullptr, heads_path_, n_layers_, backend_};
   }
   void take(ExitSetting setting);
   void check_settable() const;

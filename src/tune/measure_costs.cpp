@@ -144,7 +144,7 @@ void Measurement::time_checks() {
   if (!heads_) return;
   for (const HeadKind kind : kHeadKinds) {
     const std::vector<int> layers = heads_->layers(kind);
-    if (layers.empty()) continue;
+    if (layers.empty() || !backend_.can_look_with(kind)) continue;
     const bool full = kind == HeadKind::kFull;
     const int tokens = full ? vocab_size_ : shortlist_;
     const int head = heads_->find(kind, layers.front());

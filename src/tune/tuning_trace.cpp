@@ -79,6 +79,7 @@ class Recording {
   Recording(Backend& backend, const ExitHeads& heads, const TracePlan& plan, TuningTrace& trace)
       : backend_(backend), heads_(heads), plan_(plan), trace_(trace) {
     for (size_t i = 0; i < heads.heads().size(); ++i) {
+      if (heads.heads()[i].kind == HeadKind::kLayer) continue;  // nobody replays it
       (heads.heads()[i].kind == HeadKind::kChained ? chained_ : stateless_)
           .push_back(static_cast<int>(i));
     }

@@ -232,7 +232,7 @@ TEST_CASE("hostile heads: which heads there are") {
       },
       {kLayers, "two full heads at layer 1"});
   refuse([&](HeadsFile& f) { f.text_arrays[kKinds][3] = "lens"; },
-         {kKinds, "full, folded or chained", "found 'lens'"});
+         {kKinds, "full, folded, chained or layer", "found 'lens'"});
   refuse([&](HeadsFile& f) { f.text_arrays[kKinds][3] = std::string(100, '\x1b'); },
          {kKinds, "found '\\x1b"});
   for (const char* key : {"specbound.margin_scale", "specbound.margin_offset"}) {
@@ -366,7 +366,7 @@ TEST_CASE("hostile heads: shortlist") {
 
 TEST_CASE("hostile heads: settings") {
   refuse([](HeadsFile& f) { f.texts["specbound.kind"] = "best"; },
-         {"'specbound.kind'", "full, folded or chained", "found 'best'"});
+         {"'specbound.kind'", "full, folded, chained or layer", "found 'best'"});
   const char* kChecks = "specbound.check_layers";
   for (const int32_t layer : {0, 3, -1, INT32_MAX}) {
     refuse([&](HeadsFile& f) { f.integers[kChecks] = {layer}; },

@@ -41,20 +41,39 @@ inline NewHead random_head(HeadKind kind, int layer, int dim, int shortlist, int
       head.inner = random_head_tensor(inner, 2 * dim, seed + 1);
       head.outer = random_head_tensor(dim, inner, seed + 2);
       break;
+    case HeadKind::kLayer:
+      SB_CHECK(false);  // random_layer()
   }
   head.margin_scale = 1 + 0.25f * static_cast<float>(layer);
   head.margin_offset = -0.5f;
   return head;
 }
 
-// Heads of all kinds at the layers 1 and 2, a chained one at 0 too, for a model of 3 layers or
-// more and more than `shortlist` tokens.
+// A draft layer for a model of these widths.
+inline NewHead random_layer(const HeadsBase& base, int inner, uint64_t seed) {
+  NewHead head;
+  head.kind = HeadKind::kLayer;
+  const int dim = base.dim;
+  head.map = random_head_tensor(dim, 2 * dim, seed);
+  head.q = random_head_tensor(base.q_dim, dim, seed + 1, 0.2f);
+  head.k = random_head_tensor(base.kv_dim, dim, seed + 2, 0.2f);
+  head.v = random_head_tensor(base.kv_dim, dim, seed + 3, 0.2f);
+  head.o = random_head_tensor(dim, base.q_dim, seed + 4, 0.2f);
+  head.gate = random_head_tensor(inner, dim, seed + 5);
+  head.up = random_head_tensor(inner, dim, seed + 6);
+  head.down = random_head_tensor(dim, inner, seed + 7);
+  head.norm = random_head_tensor(1, dim, seed + 8, 1.0f);
+  return head;
+}
+
+// Heads of all kinds but the draft layer at the layers 1 and 2, a chained one at 0 too, for a
+// model of 3 layers or more and more than `shortlist` tokens.
 inline NewHeads random_heads(const HeadsBase& base, int shortlist = 32, int inner = 32,
                              uint64_t seed = 1) {
   NewHeads heads;
   heads.base = base;
   for (int i = 0; i < shortlist; ++i) heads.shortlist.push_back(base.vocab_size - 1 - i);
-  for (HeadKind kind : kHeadKinds) {
+  for (HeadKind kind : {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained}) {
     for (int layer = kind == HeadKind::kChained ? 0 : 1; layer <= 2; ++layer) {
       heads.heads.push_back(random_head(kind, layer, base.dim, shortlist, inner, seed += 10));
     }

@@ -3,6 +3,7 @@
 #include "engine/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "engine/cpu/cpu_topology.h"
@@ -125,6 +126,7 @@ class CpuBackend final : public Backend, public BackendInspection {
   std::vector<Layer> layers_;
   Linear lm_head_;
   ExitChecks checks_;
+  std::array<int32_t, kMaxRows> tokens_{};  // of the rows under way
 
   Pages<float> h_;                     // (kMaxRows, dim): the rows under way
   Pages<float> prefill_h_;             // (kPrefillChunk, dim)
@@ -194,7 +196,7 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       own_heads_(heads_divide(config, pool_.size())),
       store_(partitioned_matrices(weights, own_heads_ ? config.head_dim : kTileOutputs),
              options.repack, pool_, options.progress),
-      checks_(config_, weights, lm_head_, kernels_, pool_, options.repack) {
+      checks_(*this, weights, lm_head_, kernels_, pool_, options) {
   for (const LayerWeights& w : weights.layers) {
     layers_.push_back({&w, store_.linear(w.wq), store_.linear(w.wk), store_.linear(w.wv),
                        store_.linear(w.wo), store_.linear(w.w_gate), store_.linear(w.w_up),
@@ -238,14 +240,16 @@ std::string CpuBackend::device() const {
 void CpuBackend::embed(int slot, int32_t token) {
   SB_CHECK(slot >= 0 && slot < kMaxRows);
   embed_row(token, h_.data() + static_cast<size_t>(slot) * config_.dim);
+  tokens_[slot] = token;
   paths_.reset(slot);
 }
 
 void CpuBackend::run_layers(int slot, int n, int pos, int from, int to) {
   SB_CHECK(slot >= 0 && n >= 1 && slot + n <= kMaxRows && pos >= 0 && pos + n <= n_ctx_);
   SB_CHECK(1 <= from && from <= to && to <= config_.n_layers);
-  forward(h_.data() + static_cast<size_t>(slot) * config_.dim, {n, pos, &paths_[slot], slot}, from,
-          to, false);
+  float* h = h_.data() + static_cast<size_t>(slot) * config_.dim;
+  forward(h, {n, pos, &paths_[slot], slot}, from, to, false);
+  if (to == config_.n_layers) checks_.ran(pos, std::span(tokens_).subspan(slot, n), h);
 }
 
 // From the root on, so that no row is written over before it has moved.
@@ -257,6 +261,7 @@ void CpuBackend::keep_path(int pos, int slot) {
     }
   }
   kv_lengths_.truncate(pos + path.depth + 1);
+  checks_.keep_path(pos, path);
 }
 
 void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
@@ -289,7 +294,10 @@ void CpuBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
   for (int i = 0; i < n; ++i) {
     embed_row(tokens[i], prefill_h_.data() + static_cast<size_t>(i) * config_.dim);
   }
-  forward(prefill_h_.data(), {n, kv_len(1)}, 1, config_.n_layers, kv_only);
+  const int pos = kv_len(1);
+  kv_only = kv_only && !checks_.wants_states();
+  forward(prefill_h_.data(), {n, pos}, 1, config_.n_layers, kv_only);
+  if (!kv_only) checks_.ran(pos, tokens, prefill_h_.data());
 }
 
 std::span<const float> CpuBackend::hidden(int slot) const {
@@ -412,7 +420,8 @@ void CpuBackend::set_exit_heads(const ExitHeads* heads, int shortlist) {
 }
 
 ExitPeak CpuBackend::exit_check(int head, int slot, float temperature) {
-  return checks_.check(head, slot, hidden(slot).data(), temperature);
+  const DraftLayer::Row row{kv_len(config_.n_layers), slot, paths_[slot], tokens_[slot]};
+  return checks_.check(head, row, hidden(slot).data(), temperature);
 }
 
 void CpuBackend::keep_state(int slot) {

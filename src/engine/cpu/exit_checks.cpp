@@ -9,14 +9,15 @@
 
 namespace specbound {
 
-ExitChecks::ExitChecks(const ModelConfig& config, const Weights& weights, const Linear& lm_head,
-                       const Kernels& kernels, ThreadPool& pool, bool repack)
-    : config_(config),
+ExitChecks::ExitChecks(const Backend& model, const Weights& weights, const Linear& lm_head,
+                       const Kernels& kernels, ThreadPool& pool, const CpuOptions& options)
+    : model_(model),
+      config_(model.config()),
       weights_(weights),
       lm_head_(lm_head),
       kernels_(kernels),
       pool_(pool),
-      repack_(repack) {}
+      options_(options) {}
 
 void ExitChecks::clear() {
   file_ = nullptr;
@@ -24,6 +25,8 @@ void ExitChecks::clear() {
   store_.reset();
   listed_ = {};
   listed_head_ = {};
+  draft_layer_.reset();
+  layer_looked_ = false;
   z_size_ = 0;
 }
 
@@ -42,6 +45,7 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   for (const HeadWeights& head : heads->heads()) {
     switch (head.kind) {
       case HeadKind::kFull:
+      case HeadKind::kLayer:  // DraftLayer
         break;
       case HeadKind::kFolded:
         matrices.push_back({head.folded, kPeakChunk});
@@ -59,7 +63,7 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   listed.n_out = chained ? shortlist : 0;
   if (chained) matrices.push_back({listed, kPeakChunk});
   // Gathered rows are first taken together with their tiles.
-  const size_t bytes = LinearStore::bytes_needed(matrices, repack_) + listed.bytes();
+  const size_t bytes = LinearStore::bytes_needed(matrices, options_.repack) + listed.bytes();
   require_memory(bytes, format("repacked exit heads %.1f MB", static_cast<double>(bytes) / 1e6));
   if (chained) {
     listed_ = Pages<std::byte>(listed.bytes(), "shortlist");
@@ -67,10 +71,15 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
                            listed_.data());
     matrices.back().matrix = listed;
   }
-  const LinearStore& store = store_.emplace(matrices, repack_, pool_, nullptr);
+  const LinearStore& store = store_.emplace(matrices, options_.repack, pool_, nullptr);
   for (const HeadWeights& head : heads->heads()) {
     Head& to = heads_.emplace_back();
     to.kind = head.kind;
+    if (head.kind == HeadKind::kLayer) {
+      if (shortlist < kMaxRows) continue;
+      draft_layer_.emplace(model_, weights_, *heads, head, shortlist, pool_, options_);
+      continue;
+    }
     to.map = store.linear(head.map);
     Matrix folded = head.folded;
     folded.n_out = std::min(folded.n_out, shortlist);
@@ -105,7 +114,7 @@ void ExitChecks::keep_state(const float* h) {
 }
 
 // A row x (k) as a matmul's input.
-Rows ExitChecks::row(int thread, const float* x, int k, bool int8) {
+Rows ExitChecks::input(int thread, const float* x, int k, bool int8) {
   const Rows rows = buffer_[thread].rows(1, k, x, k);
   if (int8) kernels_.quantize(x, 0, 0, rows.quantized.n_blocks(), rows.quantized);
   return rows;
@@ -123,9 +132,12 @@ Rows ExitChecks::normed(int thread, const float* h, const float* s, bool int8) {
   return rows;
 }
 
-ExitPeak ExitChecks::check(int index, int slot, const float* h, float temperature) {
+ExitPeak ExitChecks::check(int index, const DraftLayer::Row& row, const float* h,
+                           float temperature) {
   SB_CHECK(file_ && index >= 0 && index < static_cast<int>(heads_.size()) && temperature > 0);
   const Head& head = heads_[index];
+  layer_looked_ = head.kind == HeadKind::kLayer;
+  if (layer_looked_) return draft_layer_->check(row, temperature);
   const Linear& last = head.kind == HeadKind::kFull     ? lm_head_
                        : head.kind == HeadKind::kFolded ? head.folded
                                                         : listed_head_;
@@ -144,25 +156,25 @@ ExitPeak ExitChecks::check(int index, int slot, const float* h, float temperatur
         const Rows x = normed(thread, h, nullptr, head.map.int8());
         multiply(kernels_, head.map, x, {mapped_.data(), dim}, false, thread, threads);
         pool_.barrier();
-        const Rows y = row(thread, mapped_.data(), dim, last.int8());
+        const Rows y = input(thread, mapped_.data(), dim, last.int8());
         multiply(kernels_, last, y, {z, n}, false, thread, threads);
         pool_.barrier();  // its slices are not whole chunks
         break;
       }
       case HeadKind::kChained: {
-        const Rows u = normed(thread, h, state(slot), true);
-        float* y = state(slot + 1);
+        const Rows u = normed(thread, h, state(row.slot), true);
+        float* y = state(row.slot + 1);
         multiply(kernels_, head.map, u, {y, dim}, false, thread, threads);
         if (const int inner = head.inner.n_out()) {
           multiply(kernels_, head.inner, u, {inner_.data(), inner}, false, thread, threads);
           const Slice mine = head.inner.slice_of(thread, threads);
           kernels_.silu_mul(inner_.data() + mine.begin, ones_.data(), mine.end - mine.begin);
           pool_.barrier();
-          const Rows c = row(thread, inner_.data(), inner, true);
+          const Rows c = input(thread, inner_.data(), inner, true);
           multiply(kernels_, head.outer, c, {y, dim}, true, thread, threads);
         }
         pool_.barrier();
-        const Rows rows = row(thread, y, dim, last.int8());
+        const Rows rows = input(thread, y, dim, last.int8());
         multiply(kernels_, last, rows, {z, n}, false, thread, threads);
         break;
       }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/backend.h"
+#include "engine/cpu/draft_layer.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
 #include "engine/cpu/thread_pool.h"
@@ -20,15 +21,26 @@ namespace specbound {
 
 class ExitChecks {
  public:
-  // Everything must outlive it. `lm_head` is the model's, for heads over the whole vocabulary.
-  ExitChecks(const ModelConfig& config, const Weights& weights, const Linear& lm_head,
-             const Kernels& kernels, ThreadPool& pool, bool repack);
+  // Of `model`, whose lm_head is `lm_head`. Everything must outlive it.
+  ExitChecks(const Backend& model, const Weights& weights, const Linear& lm_head,
+             const Kernels& kernels, ThreadPool& pool, const CpuOptions& options);
 
   // See Backend.
   void set(const ExitHeads* heads, int shortlist);
-  ExitPeak check(int head, int slot, const float* h, float temperature);  // h (dim): H[slot]
-  std::span<const float> logits() const { return {z_.data(), z_size_}; }
+  ExitPeak check(int head, const DraftLayer::Row& row, const float* h,  // (dim): H[row.slot]
+                 float temperature);
+  std::span<const float> logits() const {
+    return layer_looked_ ? draft_layer_->logits() : std::span(z_.data(), z_size_);
+  }
   void keep_state(const float* h);  // (dim), after all layers
+  // A draft layer wants to know them of all rows: see there.
+  bool wants_states() const { return draft_layer_.has_value(); }
+  void ran(int pos, std::span<const int32_t> tokens, const float* h) {
+    if (draft_layer_) draft_layer_->ran(pos, tokens, h);
+  }
+  void keep_path(int pos, const RowPath& path) {
+    if (draft_layer_) draft_layer_->keep_path(pos, path);
+  }
 
  private:
   struct Head {
@@ -39,22 +51,25 @@ class ExitChecks {
   float* state(int slot) {
     return states_.data() + slot * round_up<size_t>(config_.dim, kQuantBlock);
   }
-  Rows row(int thread, const float* x, int k, bool int8);
+  Rows input(int thread, const float* x, int k, bool int8);
   Rows normed(int thread, const float* h, const float* s, bool int8);
   void clear();
 
+  const Backend& model_;
   const ModelConfig& config_;
   const Weights& weights_;
   const Linear& lm_head_;
   const Kernels& kernels_;
   ThreadPool& pool_;
-  const bool repack_;
+  const CpuOptions options_;
 
   const ExitHeads* file_ = nullptr;
   std::optional<LinearStore> store_;
   Pages<std::byte> listed_;  // (shortlist, dim) rows of lm_head, where they are not in tiles
   std::vector<Head> heads_;
   Linear listed_head_;  // those rows
+  std::optional<DraftLayer> draft_layer_;
+  bool layer_looked_ = false;  // at the last check
 
   Pages<float> states_;            // (kMaxRows + 1, padded dim): [slot] is before that row
   Pages<float> ones_;              // norm without a weight, SiLU without a factor

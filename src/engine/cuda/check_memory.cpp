@@ -32,6 +32,7 @@ size_t HeadLayout::weight_bytes(const ExitHeads& heads, bool lm_head_int8) const
     if (matrix.n_out > 0) bytes += device_bytes(matrix, int8);
   };
   for (const HeadWeights& head : heads.heads()) {
+    if (head.kind == HeadKind::kLayer) continue;
     add(head.map, head.map.type == DType::kQ8_0);
     add(listed(head.folded), true);
     add(head.inner, true);

@@ -45,6 +45,7 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
             RowDraw* draws) override;
   float confidence(std::span<const float> z, float temperature) const override;
   void set_exit_heads(const ExitHeads* heads, int shortlist) override;
+  bool can_look_with(HeadKind kind) const override { return kind != HeadKind::kLayer; }
   ExitPeak exit_check(int head, int slot, float temperature) override;
   ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
                      std::span<const int32_t> text, RowDraw& draw) override;

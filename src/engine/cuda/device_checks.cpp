@@ -91,6 +91,10 @@ DeviceExitChecks::Heads::Heads(const DeviceModel& model, const ExitHeads& file, 
       copied_(model.device, layout_.logits),
       graphs_(model.device, model.graphs) {
   for (const HeadWeights& head : file.heads()) {
+    if (head.kind == HeadKind::kLayer) {  // CudaBackend::can_look_with()
+      heads_.push_back({head.kind, {}, {}, {}, {}});
+      continue;
+    }
     heads_.push_back({head.kind, upload(head.map, head.map.type == DType::kQ8_0),
                       upload(layout_.listed(head.folded), true), upload(head.inner, true),
                       upload(head.outer, true)});
