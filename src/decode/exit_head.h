@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "decode/round.h"
@@ -26,6 +27,13 @@ class ExitHead {
   // threshold.
   virtual std::optional<int32_t> check(Round& round, int layer, float temperature,
                                        const ShouldExit& should_exit) = 0;
+  // Of the last look: what the draft was drawn by, empty where that is not told, and the tokens
+  // that its places stand for, empty where those are the tokens.
+  virtual std::span<const float> logits(const Backend& backend) const {
+    (void)backend;
+    return {};
+  }
+  virtual std::span<const int32_t> ids() const { return {}; }
   // A reply begins, or a round is over and `slot` was its last row that counts: for heads that
   // look back at the row before.
   virtual void begin() {}
@@ -66,6 +74,10 @@ class TrainedHead final : public ExitHead {
   // kMargin needs no temperature: it is calibrated at each layer.
   std::optional<int32_t> check(Round& round, int layer, float temperature,
                                const ShouldExit& should_exit) override;
+  std::span<const float> logits(const Backend& backend) const override {
+    return backend.exit_logits();
+  }
+  std::span<const int32_t> ids() const override;
   void begin() override;
   void on_commit(Backend& backend, int slot) override;
   bool ready() const override { return kind_ != HeadKind::kChained || has_state_; }

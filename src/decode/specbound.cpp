@@ -116,6 +116,11 @@ std::optional<Guesser::Guess> SpecBound::guess(Round& round, int stage) {
   };
   if (!check(round, stage, always, token)) return std::nullopt;
   guess.token = *token;
+  // From a device they would have to come over.
+  if (!round.backend().samples_on_device()) {
+    guess.add_others(head_.logits(round.backend()), head_.ids(),
+                     round.sampler().params().temperature, round.place(round.newest()));
+  }
   return guess;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <span>
 
 namespace specbound {
 namespace {
@@ -82,17 +83,21 @@ const TreeSpeculator::Said* TreeSpeculator::likeliest() const {
 
 // What the guesser says of the token behind row `parent`, in place of what it said before.
 void TreeSpeculator::hear(int parent, const Guesser::Guess& guess) {
-  const int bin = CandidateOdds::guess(guess.confidence);
-  bool known = false;
-  for (size_t i = here_; i < said_.size(); ++i) {
-    Said& said = said_[i];
-    const bool same = said.token == guess.token;
-    said.features.guess = same ? bin : CandidateOdds::kNothing;
-    said.features.against = same ? CandidateOdds::kNothing : bin;
-    if (same) said.layer = guess.layer;
-    known = known || same;
+  const int against = CandidateOdds::guess(guess.confidence);
+  for (Said& said : std::span(said_).subspan(here_)) {
+    said.features.guess = CandidateOdds::kNothing;
+    said.features.against = against;
   }
-  if (!known) said_.push_back({parent, guess.token, {.guess = bin}, guess.layer});
+  const auto name = [&](int32_t token, float share) {
+    const auto behind = std::span(said_).subspan(here_);
+    const auto known = std::ranges::find(behind, token, &Said::token);
+    Said& said = known != behind.end() ? *known : said_.emplace_back(Said{parent, token, {}, 0});
+    said.features.guess = CandidateOdds::guess(share);
+    said.features.against = CandidateOdds::kNothing;
+    said.layer = guess.layer;
+  };
+  name(guess.token, guess.confidence);
+  for (int i = 0; i < guess.others; ++i) name(guess.other[i].token, guess.other[i].share);
 }
 
 // Asks about the newest row, which is right with chance `path`, as far as that pays. False when

@@ -46,7 +46,7 @@ struct SpeculationOptions {
   std::string speculator = "auto";  // none, or one of speculators()
   SpecBoundOptions specbound;
   std::string heads;             // a file; empty: the one beside the model
-  std::string head;              // full, folded, chained, lens; empty: the preset's
+  std::string head;              // full, folded, chained, layer, lens; empty: the preset's
   std::optional<int> shortlist;  // tokens
   std::optional<ConfidenceRule> rule;
   int ngram_max = 3;

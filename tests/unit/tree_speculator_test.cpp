@@ -222,6 +222,70 @@ TEST_CASE("tree: heads that draft by their own rule come first, lookups beside a
   }
 }
 
+TEST_CASE("guess: others share what its confidence leaves, as the noise has it") {
+  const std::vector<float> z = {1, 3, 2, NAN, 0.5f};
+  const DrawPlace place{.seed = 7, .reply = 1, .pos = 30};
+  for (const float temperature : {0.0f, 0.7f}) {
+    for (const Text& ids : {Text{}, Text{10, 11, 12, 13, 14}}) {
+      Guesser::Guess guess{.token = ids.empty() ? 1 : 11, .confidence = 0.6f};
+      guess.add_others(z, ids, temperature, place);
+      REQUIRE(guess.others == 3);
+      double shares = 0, before = 1;
+      std::vector<double> scores;
+      for (int i = 0; i < guess.others; ++i) {
+        const auto [token, share] = guess.other[i];
+        const double score = z[ids.empty() ? token : token - 10];
+        scores.push_back(temperature > 0 ? score / temperature + gumbel(place, token) : score);
+        CHECK(share <= before);
+        CHECK(share / guess.other[0].share == doctest::Approx(std::exp(scores[i] - scores[0])));
+        shares += before = share;
+      }
+      CHECK(shares == doctest::Approx(0.4));
+    }
+  }
+  Guesser::Guess nothing;
+  nothing.add_others({}, {}, 0, place);
+  CHECK(nothing.others == 0);
+  Guesser::Guess many;
+  many.add_others(std::vector<float>(100, 1.0f), {}, 0, place);
+  CHECK(many.others == Guesser::Guess::kMostOthers);
+}
+
+namespace {
+
+// Names three tokens behind every row.
+class Several final : public Guesser {
+ public:
+  const char* name() const override { return "several"; }
+  int width() const override { return kMaxRows; }
+  DraftEnd draft(Round&) override { return DraftEnd::kPlain; }
+  void accept(Backend&, const RoundEvent&) override {}
+  int stages() const override { return 1; }
+  double assumed_cost(int) const override { return 0.01; }
+  bool ready(const Round&) const override { return true; }
+  std::optional<Guess> guess(Round& round, int) override {
+    const int32_t token = 60 + 3 * round.newest();
+    Guess guess{.token = token, .confidence = 0.6f};
+    guess.other[guess.others++] = {token + 1, 0.3f};
+    guess.other[guess.others++] = {token + 2, 0.02f};
+    return guess;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("tree: what a guess may be instead stands beside it where that pays") {
+  Several several;
+  TreeSpeculator tree(&several, nullptr, kMaxRows, true);
+  tree.set_costs(costing(0.05));
+  const std::vector<Row> rows = first_round(tree, {1, 2, 3});
+  REQUIRE(rows.size() >= 4);
+  CHECK(rows[1] == Row{60, 0, 0});
+  CHECK(rows[2] == Row{63, 1, 0});
+  CHECK(std::ranges::count(rows, Row{61, 0, 0}) == 1);
+  CHECK(std::ranges::count(rows, Row{62, 0, 0}) == 0);
+}
+
 TEST_CASE("asking: answers that bring nothing end it, and time lets it be tried again") {
   Asking asking({0.1, 0.5});
   REQUIRE(asking.stages() == 2);
