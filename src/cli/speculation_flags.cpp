@@ -138,8 +138,8 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                 "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf)")
       .type("FILE.gguf");
   flags.add_word("--head", options.head, {"full", "folded", "chained", "layer", "lens"},
-                 "what guesses: full, folded or chained heads of the file (default: the file's "
-                 "choice); or the logit lens, which needs no training");
+                 "what guesses: full, folded or chained heads of the file, or its draft layer "
+                 "(default: the file's choice); or the logit lens, which needs no training");
   add_count(flags, "--shortlist", "a number of tokens", options.shortlist,
             "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)")
       .type("N");

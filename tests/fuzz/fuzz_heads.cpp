@@ -80,7 +80,9 @@ void check_row(const ExitHeads& heads) {
 void read_all(const ExitHeads& heads) {
   unsigned sum = 0;
   for (const HeadWeights& head : heads.heads()) {
-    for (const Matrix* m : {&head.map, &head.folded, &head.inner, &head.outer}) {
+    const LayerWeights& b = head.block;
+    for (const Matrix* m : {&head.map, &head.folded, &head.inner, &head.outer, &b.wq, &b.wk, &b.wv,
+                            &b.wo, &b.w_gate, &b.w_up, &b.w_down}) {
       for (size_t i = 0; m->n_out > 0 && i < m->bytes(); ++i) {
         sum += std::to_integer<unsigned>(m->data[i]);
       }
@@ -105,6 +107,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   const auto write = [&](const NewHeads& some) {
     write_exit_heads(test::seed_path(*corpus, number++), some);
   };
+  heads.heads.push_back(test::random_layer(heads.base, 32, 9));
   for (const NewHead& head : heads.heads) {
     NewHeads one = heads;
     one.heads = {head};

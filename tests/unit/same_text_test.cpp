@@ -279,7 +279,9 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   shipped.kind = HeadKind::kFolded;
   write_heads(folder / "m.heads.gguf", {{HeadKind::kFolded, {4, 8, 12}}, {HeadKind::kFull, {4}}},
               shipped);
-  write_exit_heads(random_path, random_heads(heads_base(model(4).gguf, model(4).config)));
+  NewHeads file = random_heads(heads_base(model(4).gguf, model(4).config));
+  file.heads.push_back(random_layer(file.base, 64, 5));
+  write_exit_heads(random_path, file);
   const ExitHeads heads = ExitHeads::open(random_path, model(4).gguf, model(4).config);
 
   std::vector<Row> rows = {

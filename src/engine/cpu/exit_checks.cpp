@@ -137,6 +137,7 @@ ExitPeak ExitChecks::check(int index, const DraftLayer::Row& row, const float* h
   SB_CHECK(file_ && index >= 0 && index < static_cast<int>(heads_.size()) && temperature > 0);
   const Head& head = heads_[index];
   layer_looked_ = head.kind == HeadKind::kLayer;
+  SB_CHECK(!layer_looked_ || draft_layer_);
   if (layer_looked_) return draft_layer_->check(row, temperature);
   const Linear& last = head.kind == HeadKind::kFull     ? lm_head_
                        : head.kind == HeadKind::kFolded ? head.folded
