@@ -41,8 +41,10 @@ def run(specbound, model, questions, threads, temperature, flags):
                    "--setting", f"draft-alone: --speculator draft --model-draft {second}"]
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
+        alone = pathlib.Path(folder) / model.name  # no heads lie beside it
+        alone.symlink_to(model)
         subprocess.run(
-            [specbound, "spec-bench", "-m", model, "-f", flags.file, "--limit", str(questions),
+            [specbound, "spec-bench", "-m", alone, "-f", flags.file, "--limit", str(questions),
              "-n", str(flags.n), "-c", str(flags.ctx), "-t", str(threads),
              "--temp", str(temperature), "--seed", "1", "--compare", "auto,ngram",
              "--setting", REMEMBER, *beside, "--fresh",
