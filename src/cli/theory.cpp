@@ -189,6 +189,10 @@ int run(TheoryFlags& given) {
       }
     }
   }
+  if (settings && settings->kind == HeadKind::kLayer) {
+    say(heads->path() + ": a draft layer drafts by no fixed setting: none is predicted");
+    settings.reset();
+  }
   std::vector<TuningText> texts;
   if (settings && given.replies > 0) {
     texts = tuning_texts(model, given.texts);

@@ -151,7 +151,8 @@ void add_flags(Flags& flags, TuneFlags& given) {
 }
 
 int run(TuneFlags& given) {
-  if (!given.kind.empty() && !parse_head_kind(given.kind)) {
+  const std::optional<HeadKind> kind = parse_head_kind(given.kind);
+  if (!given.kind.empty() && (!kind || *kind == HeadKind::kLayer)) {
     throw Error(ErrorCode::kUsage, format("--kind: expected full, folded or chained, found \"%s\"",
                                           printable(given.kind).c_str()));
   }
@@ -160,6 +161,12 @@ int run(TuneFlags& given) {
   catch_interrupts();
   LoadedModel model(given.model, terminal_watcher());
   const ExitHeads heads = open_heads(model, given.heads);
+  if (heads.defaults().kind == HeadKind::kLayer) {
+    throw Error(ErrorCode::kUnsupported,
+                format("%s: expected heads whose looks can be replayed, found a draft layer: when "
+                       "to ask it is learned while it drafts",
+                       heads.path().c_str()));
+  }
   model.load(&heads);
   const std::vector<TuningText> texts = tuning_texts(model, given.texts);
   const CostModel costs = measure_costs_shown(model, &heads, texts);
@@ -167,7 +174,7 @@ int run(TuneFlags& given) {
 
   Tuned tuned;
   TuneOptions options;
-  if (!given.kind.empty()) options.kind = parse_head_kind(given.kind);
+  options.kind = kind;
   tuned.outcome = tune_shown(trace, costs, options);
   options.margin = true;
   tuned.by_margin = tune_shown(trace, costs, options);

@@ -200,6 +200,7 @@ void Speculation::take(ExitSetting setting) {
 
 void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
   backend_ = &backend;
+  given_heads_.reset();
   attached_ = std::move(watcher);
   if (active_) begin_drafting();
 }
@@ -211,20 +212,22 @@ void Speculation::begin_drafting() {
   if (tree_ && other_) tree_->set_guesser(dynamic_cast<Guesser*>(other_->speculator()), false);
   if (!heads_) return;
   if (!std::exchange(asked_for_tuned_, true)) {
-    if (std::optional<ExitSetting> tuned = tuned_setting()) {
-      take(std::move(*tuned));
-    } else if (setting_ && setting_->kind && !backend_->can_look_with(*setting_->kind)) {
-      take(settings().shipped());
-    }
-    if (!cannot_.empty()) {
-      if (options_.on.value_or(false)) {
-        throw Error(ErrorCode::kUsage, "speculation=on: nothing can draft: " + cannot_);
-      }
-      active_ = false;
-      return;
-    }
+    if (std::optional<ExitSetting> tuned = tuned_setting()) take(std::move(*tuned));
   }
-  if (setting_) give_heads(*setting_);
+  if (setting_ && setting_->kind && !backend_->can_look_with(*setting_->kind)) {
+    take(settings().shipped());
+  }
+  if (!cannot_.empty()) {
+    if (options_.on.value_or(false)) {
+      throw Error(ErrorCode::kUsage, "speculation=on: nothing can draft: " + cannot_);
+    }
+    active_ = false;
+    return;
+  }
+  // What is there stays: a draft layer would forget the text.
+  if (setting_ && given_heads_ != std::pair(setting_->kind.has_value(), setting_->shortlist)) {
+    give_heads(*setting_);
+  }
 }
 
 // For the tree: as measured before, or now.
@@ -263,7 +266,9 @@ void Speculation::keep_replies() {
 }
 
 void Speculation::give_heads(const ExitSetting& setting) {
+  given_heads_.reset();
   backend_->set_exit_heads(setting.kind ? &*heads_ : nullptr, setting.shortlist);
+  given_heads_ = std::pair(setting.kind.has_value(), setting.shortlist);
 }
 
 // What tune found for this machine, where nothing else was asked for.

@@ -141,6 +141,8 @@ class Speculation {
 
   std::optional<RowCosts> row_costs_;  // of the backend
   Backend* backend_ = nullptr;
+  // Whether it has the heads, and how much of their list; empty: not known.
+  std::optional<std::pair<bool, int>> given_heads_;
   LoadWatcher watcher_;                  // the model's
   std::optional<LoadWatcher> attached_;  // over it
   bool asked_for_tuned_ = false;

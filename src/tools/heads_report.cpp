@@ -18,9 +18,12 @@ using Json = nlohmann::ordered_json;
 
 Json head_json(const HeadWeights& head) {
   size_t bytes = 0;
-  for (const Matrix* m : {&head.map, &head.folded, &head.inner, &head.outer}) {
+  const LayerWeights& b = head.block;
+  for (const Matrix* m : {&head.map, &head.folded, &head.inner, &head.outer, &b.wq, &b.wk, &b.wv,
+                          &b.wo, &b.w_gate, &b.w_up, &b.w_down}) {
     if (m->n_out > 0) bytes += m->bytes();
   }
+  if (head.norm) bytes += static_cast<size_t>(head.map.n_out) * sizeof(float);
   return {{"kind", head_kind_name(head.kind)},
           {"layer", head.layer},
           {"inner", head.inner.n_out},

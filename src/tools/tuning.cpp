@@ -146,12 +146,6 @@ CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,
 
 TuningTrace record_shown(LoadedModel& model, const ExitHeads& heads,
                          std::span<const TuningText> texts) {
-  if (heads.defaults().kind == HeadKind::kLayer) {
-    throw Error(ErrorCode::kUnsupported,
-                format("%s: expected heads whose looks can be replayed, found a draft layer: when "
-                       "to ask it is learned while it drafts",
-                       heads.path().c_str()));
-  }
   Progress bar("heads look at replies", Progress::Unit::kItems);
   TracePlan plan;
   plan.is_end = [&](int32_t id) { return model.ends_reply(id); };

@@ -420,6 +420,7 @@ void CpuBackend::set_exit_heads(const ExitHeads* heads, int shortlist) {
 }
 
 ExitPeak CpuBackend::exit_check(int head, int slot, float temperature) {
+  SB_CHECK(slot >= 0 && slot < kMaxRows);
   const DraftLayer::Row row{kv_len(config_.n_layers), slot, paths_[slot], tokens_[slot]};
   return checks_.check(head, row, hidden(slot).data(), temperature);
 }

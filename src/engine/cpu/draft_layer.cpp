@@ -19,6 +19,7 @@ ModelConfig block_config(const ModelConfig& model, const HeadWeights& head, int 
   config.activation = Activation::kSilu;
   config.embedding_scale = 1;
   config.window = 0;
+  config.attn_softcap = 0;
   config.no_rope_step = 0;
   return config;
 }
@@ -72,7 +73,7 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const ExitH
 
 void DraftLayer::ran(int pos, std::span<const int32_t> tokens, const float* h) {
   if (pos > end_ || pos < first_) {
-    first_ = pos;
+    first_ = end_ = pos;
     valid_ = 0;
   }
   const FloatMode mode;
@@ -81,7 +82,8 @@ void DraftLayer::ran(int pos, std::span<const int32_t> tokens, const float* h) {
     tokens_[at] = tokens[i];
     kernels_.rmsnorm(h + i * dim_, weights_.output_norm, eps_, dim_, state(at));
   }
-  end_ = pos + static_cast<int>(tokens.size());
+  // Behind a truncate() that is taken back the others are still there.
+  end_ = std::max(end_, pos + static_cast<int>(tokens.size()));
   valid_ = std::min(valid_, pos - first_);
 }
 

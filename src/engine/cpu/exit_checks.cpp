@@ -75,11 +75,7 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   for (const HeadWeights& head : heads->heads()) {
     Head& to = heads_.emplace_back();
     to.kind = head.kind;
-    if (head.kind == HeadKind::kLayer) {
-      if (shortlist < kMaxRows) continue;
-      draft_layer_.emplace(model_, weights_, *heads, head, shortlist, pool_, options_);
-      continue;
-    }
+    if (head.kind == HeadKind::kLayer) continue;
     to.map = store.linear(head.map);
     Matrix folded = head.folded;
     folded.n_out = std::min(folded.n_out, shortlist);
@@ -104,6 +100,10 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   peaks_ = Pages<PeakChunk>(round_up(widest_z, kPeakChunk) / kPeakChunk, what);
   buffer_.clear();
   for (int t = 0; t < pool_.size(); ++t) buffer_.emplace_back(1, widest);
+  if (const int layer = heads->find(HeadKind::kLayer, 0); layer >= 0 && shortlist >= kMaxRows) {
+    draft_layer_.emplace(model_, weights_, *heads, heads->heads()[layer], shortlist, pool_,
+                         options_);
+  }
   file_ = heads;
 }
 

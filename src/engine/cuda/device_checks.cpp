@@ -144,6 +144,7 @@ void DeviceExitChecks::Heads::start(int index, int slot, float temperature,
   SB_CHECK(index >= 0 && index < static_cast<int>(heads_.size()) && temperature > 0);
   SB_CHECK(slot >= 0 && slot < kMaxRows && pos >= 0);
   const Head& head = heads_[index];
+  SB_CHECK(head.kind != HeadKind::kLayer);
   n_logits_ = static_cast<size_t>(last(head).n_out());
   is_copied_ = false;
   SB_CHECK(n_logits_ > 0);
