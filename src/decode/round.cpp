@@ -139,8 +139,6 @@ bool Round::would_end(int slot, int32_t token) {
 
 void Round::append_to(int parent, int32_t token, int exit_layer) {
   SB_CHECK(!full() && 0 <= parent && parent < rows() && child(parent, token) < 0);
-  RowEvent& from = rows_[parent];
-  from.exit_layer = std::max(from.exit_layer, exit_layer);
   embed(token, parent);
   rows_.back().drafted_at = exit_layer;
   spent(Phase::kCheck);
@@ -149,12 +147,6 @@ void Round::append_to(int parent, int32_t token, int exit_layer) {
 void Round::drop_behind(int slot) {
   SB_CHECK(0 <= slot && slot < rows() && backend_.kv_len(1) <= pos_ + slot + 1);
   rows_.resize(static_cast<size_t>(slot) + 1);
-  for (RowEvent& row : rows_) row.exit_layer = kNoDraft;
-  for (const RowEvent& row : rows_) {
-    if (row.parent < 0) continue;
-    RowEvent& from = rows_[row.parent];
-    from.exit_layer = std::max(from.exit_layer, row.drafted_at);
-  }
   if (shown_ <= slot) return;
   shown_ = 0;
   text_.resize(static_cast<size_t>(pos_) + 1);
@@ -255,7 +247,14 @@ void Round::recover() {
 }
 
 RoundEvent Round::event(DraftEnd draft_end) {
-  for (int i = 0; i < rows(); ++i) rows_[i].checks = checks_[i];
+  for (int i = 0; i < rows(); ++i) {
+    RowEvent& row = rows_[i];
+    row.checks = checks_[i];
+    row.exit_layer = kNoDraft;
+    if (row.parent < 0) continue;
+    RowEvent& from = rows_[row.parent];  // a slot before it
+    from.exit_layer = std::max(from.exit_layer, row.drafted_at);
+  }
   return {limits_.number, pos_, draft_end, rows_, tokens_, passes_, ns_};
 }
 

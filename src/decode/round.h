@@ -97,7 +97,7 @@ class Round {
   void append(int32_t token, int exit_layer) { append_to(newest(), token, exit_layer); }
   // or from row `parent`, none of whose children holds it yet.
   void append_to(int parent, int32_t token, int exit_layer);
-  // The rows behind row `slot` go, as if they had never been. No layer has run on any of them.
+  // The rows behind row `slot` go. No layer has run on any of them.
   void drop_behind(int slot);
 
   // ---- what the loop does after it ----

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "error.h"
@@ -422,9 +421,11 @@ ExitHeads ExitHeads::from_gguf(Gguf file, const HeadsBase* model) {
            "'" + printable(architecture) + "'");
   }
   heads.base_ = read_base(in);
-  if (model) check_made_for(heads.path(), *model, heads.base_);
-  if (model)
-    std::tie(heads.base_.q_dim, heads.base_.kv_dim) = std::tie(model->q_dim, model->kv_dim);
+  if (model) {
+    check_made_for(heads.path(), *model, heads.base_);
+    heads.base_.q_dim = model->q_dim;
+    heads.base_.kv_dim = model->kv_dim;
+  }
   in.refuse_table();
   heads.heads_ = read_directory(in, heads.base_);
   heads.shortlist_ = in.tokens("exit.shortlist", heads.base_.vocab_size);

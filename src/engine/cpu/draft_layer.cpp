@@ -106,6 +106,13 @@ void DraftLayer::set_input(int row, int32_t token, const float* state) {
   }
 }
 
+// Rows 0..n-1 of it: places pos..pos+n-1 of the text.
+void DraftLayer::set_inputs(int n, int pos) {
+  for (int i = 0; i < n; ++i, ++pos) {
+    set_input(i, tokens_[pos], pos > first_ ? state(pos - 1) : nullptr);
+  }
+}
+
 // inputs_ (n, dim) = W rows_.
 void DraftLayer::map_inputs(int n) {
   const Rows rows = rows_.rows(n, 2 * dim_, nullptr, 0);
@@ -125,10 +132,7 @@ void DraftLayer::catch_up(int root) {
   std::iota(ids.begin(), ids.end(), 0);
   while (root - (first_ + valid_) >= kMaxRows) {
     const FloatMode mode;
-    for (int i = 0; i < kMaxRows; ++i) {
-      const int pos = first_ + valid_ + i;
-      set_input(i, tokens_[pos], pos > first_ ? state(pos - 1) : nullptr);
-    }
+    set_inputs(kMaxRows, first_ + valid_);
     map_inputs(kMaxRows);
     block_->prefill(ids);
     valid_ += kMaxRows;
@@ -153,10 +157,7 @@ ExitPeak DraftLayer::check(const Row& looked, float temperature) {
   block_->truncate(at);
   {
     const FloatMode mode;
-    for (int i = 0; i < n - 1; ++i) {
-      const int pos = first_ + at + i;
-      set_input(i, tokens_[pos], pos > first_ ? state(pos - 1) : nullptr);
-    }
+    set_inputs(n - 1, first_ + at);
     const float* before = slot > 0        ? own(path.slots[path.depth - 1])
                           : root > first_ ? state(root - 1)
                                           : nullptr;

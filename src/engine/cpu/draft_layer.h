@@ -44,6 +44,7 @@ class DraftLayer {
 
  private:
   void set_input(int row, int32_t token, const float* state);
+  void set_inputs(int n, int pos);
   void map_inputs(int n);
   void catch_up(int root);
   float* state(int pos) { return states_.data() + static_cast<size_t>(pos) * dim_; }
