@@ -515,8 +515,11 @@ void CpuBackend::attend(int thread, const HeadRows& at, int layer, const PassRow
     }
     return;
   }
-  // Dealt in turn: later rows see more keys, so runs of them would be uneven.
-  for (int task = thread; task < config_.n_kv_heads * per_head; task += pool_.size()) {
+  // Dealt in turn, there and back: later rows see more keys, and a head's last task may be short.
+  const int threads = pool_.size(), tasks = config_.n_kv_heads * per_head;
+  for (int round = 0, task; round * threads < tasks; ++round) {
+    task = round * threads + (round % 2 == 0 ? thread : threads - 1 - thread);
+    if (task >= tasks) continue;
     attend_task(thread, at, layer, rows, task / per_head, task % per_head, quantized);
   }
 }

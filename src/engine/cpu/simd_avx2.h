@@ -123,6 +123,11 @@ inline float max_magnitude(V x) {
   return _mm_cvtss_f32(_mm_castsi128_ps(c));
 }
 
+// Of the cache line at p, which need not be anyone's.
+inline void prefetch(const void* p) {
+  _mm_prefetch(p, _MM_HINT_T0);
+}
+
 inline float half_scalar(uint16_t h) {
   return _cvtsh_ss(h);
 }

@@ -133,6 +133,8 @@ inline float max_magnitude(V a) {
   return std::bit_cast<float>(m);
 }
 
+inline void prefetch(const void*) {}
+
 inline float half_scalar(uint16_t h) {
   return half_to_float(h);
 }
