@@ -160,6 +160,52 @@ RowCosts parse_costs(const std::string& list) {
   return costs;
 }
 
+// Tokens in the time of a plain round that no tree of what is looked up can exceed: of each round
+// just the rows that turn out right, and of these as many as pay.
+double ceiling(const RowCosts& costs, const std::vector<Text>& texts, const LookupMemory* given) {
+  std::vector<std::vector<int>> runs;  // [text][token of the reply] found one after the other
+  std::vector<Lookup::Found> found;
+  for (const Text& text : texts) {
+    const std::span<const int32_t> tokens = text.tokens;
+    LookupMemory memory;
+    if (given) memory.assign(given->replies());
+    Lookup lookup(given ? &memory : nullptr);
+    lookup.begin(tokens.first(text.n_prompt));
+    std::vector<int>& run = runs.emplace_back();
+    for (size_t at = text.n_prompt; at < tokens.size(); ++at) {
+      lookup.find(tokens.first(at), text.temperature, {.pos = static_cast<uint32_t>(at)}, found);
+      run.push_back(std::ranges::find(found, tokens[at], &Lookup::Found::token) != found.end());
+      lookup.push(tokens[at]);
+    }
+    for (size_t i = run.size() - 1; i-- > 0;) run[i] = run[i] ? 1 + run[i + 1] : 0;
+  }
+  // The rate at which the best rounds are worth their time (Dinkelbach).
+  double rate = 1;
+  for (int turn = 0; turn < 20; ++turn) {
+    double tokens = 0, time = 0;
+    for (const std::vector<int>& run : runs) {
+      struct Rest {
+        double worth = 0, tokens = 0, time = 0;
+      };
+      std::vector<Rest> rest(run.size() + 1);  // [i]: of tokens i and all behind it
+      for (size_t i = run.size(); i-- > 0;) {
+        for (int rows = 1; rows <= std::min(1 + run[i], kMaxRows); ++rows) {
+          const double cost = costs.pass(rows, 0) / costs.pass(1, 0);
+          const size_t next = std::min(i + static_cast<size_t>(rows), run.size());
+          const double worth = static_cast<double>(next - i) - rate * cost + rest[next].worth;
+          if (rows > 1 && worth <= rest[i].worth) continue;
+          rest[i] = {worth, static_cast<double>(next - i) + rest[next].tokens,
+                     cost + rest[next].time};
+        }
+      }
+      tokens += rest[0].tokens;
+      time += rest[0].time;
+    }
+    rate = tokens / time;
+  }
+  return rate;
+}
+
 // What drafting would have brought on such texts: tokens in the time of a plain round, in all, and
 // of the replies the fifth percentile and the share below 0.98.
 void simulate(const RowCosts& costs, const std::vector<Text>& texts, const char* memory_path) {
@@ -199,7 +245,8 @@ void simulate(const RowCosts& costs, const std::vector<Text>& texts, const char*
   }
   std::ranges::sort(gains);
   const auto lost = std::ranges::lower_bound(gains, 0.98) - gains.begin();
-  std::printf("%.3f of plain decoding; 5th percentile %.3f, %.1f %% below 0.98\n", tokens / time,
+  std::printf("%.3f of plain decoding, %.3f at most; 5th percentile %.3f, %.1f %% below 0.98\n",
+              tokens / time, ceiling(costs, texts, memory_path ? &memory : nullptr),
               gains[gains.size() / 20],
               100.0 * static_cast<double>(lost) / static_cast<double>(gains.size()));
 }
