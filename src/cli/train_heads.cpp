@@ -30,6 +30,7 @@
 #include "train/corpus.h"
 #include "train/head_learner.h"
 #include "train/report_html.h"
+#include "train/seed_prompts.h"
 #include "train/self_generate.h"
 
 namespace specbound::train_heads_command {
@@ -42,12 +43,15 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kTeaching =
     "Exit heads guess the next token from a shallow layer, so that most layers run for several "
     "tokens at once. They are trained on the hidden states of the model, which itself stays as it "
-    "is; a guess never changes a byte of the text, however bad it is. What matters most is that "
-    "the data is like what the model will be asked: a few thousand dialogues do.\n"
+    "is; a guess never changes a byte of the text, however bad it is. Without --data they learn "
+    "what the model itself answers to built-in requests of many kinds. What matters most is that "
+    "the data is like what the model will be asked: where you have a few thousand dialogues, give "
+    "those.\n"
     "\n"
     "A training that was killed goes on where it was when the same command is given again.\n"
     "\n"
     "Examples:\n"
+    "  specbound train-heads -m model.gguf\n"
     "  specbound train-heads -m model.gguf --data chat.jsonl --quick\n"
     "  specbound train-heads -m model.gguf --data chat.jsonl.xz --self-generate 200000\n"
     "  specbound train-heads -m model.gguf --data chat.jsonl --data notes.txt --minutes 10 \\\n"
@@ -198,6 +202,19 @@ class Training {
   double seconds() const { return since(start_); }
 
   void read_data() {
+    if (flags_.data.empty()) {
+      corpus_ = seed_prompts(model_.gguf().find("tokenizer.chat_template") ||
+                             !flags_.model.chat_template.empty());
+    } else {
+      read_files();
+    }
+    if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
+    for (const size_t i : shuffled_order(corpus_.texts.size(), flags_.train.seed)) {
+      order_.push_back(&corpus_.texts[i]);
+    }
+  }
+
+  void read_files() {
     {
       Progress bar("reading text", Progress::Unit::kBytes);
       size_t total = 1;
@@ -221,10 +238,6 @@ class Training {
       std::fprintf(stderr, "data: skipped %s of %s lines; the first: %s\n",
                    grouped(corpus_.skipped).c_str(), grouped(corpus_.lines).c_str(),
                    terminal_text(corpus_.first_skipped).c_str());
-    }
-    if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
-    for (const size_t i : shuffled_order(corpus_.texts.size(), flags_.train.seed)) {
-      order_.push_back(&corpus_.texts[i]);
     }
   }
 

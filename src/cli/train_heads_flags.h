@@ -14,10 +14,10 @@ namespace specbound {
 
 struct TrainHeadsFlags {
   ModelOptions model;
-  std::vector<std::string> data;
-  std::string out;            // empty: beside the model
-  std::vector<int> layers;    // empty: chosen for the model
-  int64_t self_generate = 0;  // tokens; 0: learn from the data as it is
+  std::vector<std::string> data;  // empty: seed_prompts()
+  std::string out;                // empty: beside the model
+  std::vector<int> layers;        // empty: chosen for the model
+  int64_t self_generate = 0;      // tokens; 0: learn from the data as it is
   double self_temp = 0.7;
   int64_t max_tokens = 0;  // 0: see max_learnt_tokens()
   int shortlist = 0;       // 0: chosen for the vocabulary
@@ -40,8 +40,9 @@ struct TrainHeadsFlags {
   std::vector<int> head_layers(int n_layers) const;
   // Tokens of the file's list: a multiple of 16, or the vocabulary.
   int shortlist_size(int vocab_size) const;
-  // Throws Error(kUsage) for flags that contradict each other.
-  void check() const;
+  // Fills in what follows from what was given. Throws Error(kUsage) for flags that contradict each
+  // other.
+  void check();
 };
 
 void add_train_heads_flags(Flags& flags, TrainHeadsFlags& given);

@@ -225,11 +225,17 @@ class Training(TrainHeads):
         self.assertIn(b"--max-disk 1.0 MB is reached: learning from ", result.stderr)
 
 
+    def test_without_data_the_model_answers_built_in_requests(self):
+        result = self.train("--self-generate", "300", "--kinds", "text")
+        self.assertNotIn(b"data:", result.stderr)
+        self.assertIn(b"replies: the model wrote ", result.stderr)
+        self.assertNotIn(b"asked for more", result.stderr)
+
+
 class Refusals(TrainHeads):
     def test_wrong_flags(self):
         story = self.put("story.txt", STORY.encode())
-        for flags, says in (((), b"expected --data FILE"),
-                            (("--data", ""), b"an empty one"),
+        for flags, says in ((("--data", ""), b"an empty one"),
                             (("--data", story, "--kinds", "lens"), b"kinds among text"),
                             (("--data", story, "--kinds", "full,full"), b"kinds among text"),
                             (("--data", story, "--layers", "3-1"), b"layers as 0,1"),
