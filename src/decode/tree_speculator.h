@@ -28,6 +28,8 @@ class TreeSpeculator final : public Speculator {
   const Guesser* guesser() const { return guesser_; }
   // What passes cost; assumed_row_costs() until then.
   void set_costs(const RowCosts& costs) { costs_ = LearnedRowCosts(costs); }
+  // What candidates are judged by before texts correct it; CandidateOdds::shipped() until then.
+  void set_odds(const CandidateOdds::Weights& odds) { odds_ = CandidateOdds(odds); }
 
   const char* name() const override { return "auto"; }
   int width() const override { return w_max_; }
