@@ -106,11 +106,11 @@ void report(const Tuned& tuned, const TuningTrace& trace, const CostModel& costs
 
 void report(const FittedOdds& odds) {
   if (odds.cases == 0) {
-    std::printf("odds of candidates: lookups found none in these replies\n");
+    std::printf("odds of candidates: there were none in these replies\n");
     return;
   }
   std::printf(
-      "odds of candidates: %zu looked up, log loss on held-out replies %.4f, as shipped "
+      "odds of %zu candidates: log loss on held-out replies %.4f, as shipped "
       "%.4f\n",
       odds.cases, odds.held_out_loss, odds.shipped_loss);
   if (!odds.better()) std::printf("what ships is no worse: nothing is kept\n");
@@ -139,7 +139,6 @@ Json report_json(const Tuned& tuned, const TuningTrace& trace, const CostModel& 
   for (const TunePoint& point : tuned.outcome.pareto) pareto.push_back(to_json(point));
   for (const TunePoint& point : tuned.outcome.by_kind) kinds.push_back(to_json(point));
   Json json = {{"costs", costs_json(costs)},
-               {"replies", trace.replies().size()},
                {"tokens", trace.n_rows()},
                {"settings_replayed", tuned.outcome.tried},
                {"search_seconds", tuned.outcome.seconds},
@@ -184,21 +183,21 @@ void add_flags(Flags& flags, TuneFlags& given) {
 
 // Whether there are heads whose looks can be replayed. Throws Error where there are none but was
 // asked for their kind.
-bool can_tune_heads(const LoadedModel& model, const std::optional<ExitHeads>& heads,
-                    const TuneFlags& given) {
-  const bool layer = heads && heads->can_guess() && heads->defaults().kind == HeadKind::kLayer;
-  if (layer && !given.kind.empty()) {
-    throw Error(ErrorCode::kUnsupported,
-                format("%s: expected heads whose looks can be replayed, found a draft layer: when "
-                       "to ask it is learned while it drafts",
-                       heads->path().c_str()));
-  }
-  if (!given.kind.empty()) open_heads(model, given.heads);
-  return heads && heads->can_guess() && !layer;
+bool can_replay(const LoadedModel& model, const std::optional<ExitHeads>& heads,
+                const TuneFlags& given) {
+  if (!given.kind.empty()) open_heads(model, given.heads);  // which says what is missing
+  if (!heads || !heads->can_guess()) return false;
+  if (heads->defaults().kind != HeadKind::kLayer) return true;
+  if (given.kind.empty()) return false;
+  throw Error(ErrorCode::kUnsupported,
+              format("%s: expected heads whose looks can be replayed, found a draft layer: when "
+                     "to ask it is learned while it drafts",
+                     heads->path().c_str()));
 }
 
-void tune_heads(LoadedModel& model, const ExitHeads& heads, std::optional<HeadKind> kind,
-                std::span<const TuningText> texts, const TuneFlags& given, Json& json) {
+// What is kept of them.
+HeadDefaults tune_heads(LoadedModel& model, const ExitHeads& heads, std::optional<HeadKind> kind,
+                        std::span<const TuningText> texts, const TuneFlags& given, Json& json) {
   const CostModel costs = measure_costs_shown(model, &heads, texts);
   const TuningTrace trace = record_shown(model, heads, texts);
 
@@ -226,6 +225,7 @@ void tune_heads(LoadedModel& model, const ExitHeads& heads, std::optional<HeadKi
     std::printf("kept in %s\n", terminal_text(path).c_str());
   }
   json.update(report_json(tuned, trace, costs));
+  return tuned.settings;
 }
 
 int run(TuneFlags& given) {
@@ -239,19 +239,23 @@ int run(TuneFlags& given) {
   catch_interrupts();
   LoadedModel model(given.model, terminal_watcher());
   const std::optional<ExitHeads> heads = find_heads(model, given.heads);
-  const bool by_heads = can_tune_heads(model, heads, given);
-  model.load(by_heads ? &*heads : nullptr);
+  const bool replays = can_replay(model, heads, given);
+  const bool guesses = heads && heads->can_guess();
+  model.load(guesses ? &*heads : nullptr);
   const std::vector<TuningText> texts = tuning_texts(model, given.texts);
-  Json json = {{"model", model.path()}};
-  const FittedOdds odds = fit_odds_shown(texts, heads ? &*heads : nullptr);
+  Json json = {{"model", model.path()}, {"replies", texts.size()}};
+  std::optional<HeadDefaults> settings;  // that heads draft by
+  if (replays) {
+    settings = tune_heads(model, *heads, kind, texts, given, json);
+    std::printf("\n");
+  } else if (guesses && model.backend().can_look_with(heads->defaults().kind)) {
+    settings = heads->defaults();
+  }
+  if (settings && settings->w_max == 1) settings.reset();
+  const FittedOdds odds =
+      fit_odds_shown(model, heads ? &*heads : nullptr, settings ? &*settings : nullptr, texts);
   report(odds);
   if (!given.dry_run) keep(odds, model_fingerprint(model.gguf()));
-  if (by_heads) {
-    std::printf("\n");
-    tune_heads(model, *heads, kind, texts, given, json);
-  } else {
-    json["replies"] = texts.size();
-  }
   json["odds"] = odds_json(odds);
   if (!given.json.empty()) write_file(given.json, json.dump(2) + "\n");
   return 0;

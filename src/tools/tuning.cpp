@@ -11,6 +11,7 @@
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "train/self_generate.h"
+#include "tune/guess_cases.h"
 #include "tune/measure_costs.h"
 
 namespace specbound {
@@ -195,10 +196,24 @@ MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads
   return measured;
 }
 
-FittedOdds fit_odds_shown(std::span<const TuningText> texts, const ExitHeads* heads) {
-  Progress bar("fitting odds", Progress::Unit::kItems);
-  const std::vector<OddsCase> cases =
+FittedOdds fit_odds_shown(LoadedModel& model, const ExitHeads* heads, const HeadDefaults* settings,
+                          std::span<const TuningText> texts) {
+  std::vector<OddsCase> cases =
       look_up(texts, heads ? std::span<const int32_t>(heads->text()) : std::span<const int32_t>());
+  if (settings) {
+    model.backend().set_exit_heads(heads, settings->shortlist);
+    Progress bar("replies with guesses", Progress::Unit::kItems);
+    GuessOptions options;
+    options.is_end = [&](int32_t id) { return model.ends_reply(id); };
+    options.abort = &interrupt_flag();
+    options.progress = [&](int done, int total) {
+      bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
+    };
+    const auto guessed = guess_cases(model.backend(), *heads, *settings, texts, options);
+    if (!guessed) throw Interrupted("interrupted while heads guessed");
+    cases.insert(cases.end(), guessed->begin(), guessed->end());
+  }
+  Progress bar("fitting odds", Progress::Unit::kItems);
   FittedOdds fitted = fit_shipped_odds(cases, [&](int done, int total) {
     bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
     return !interrupt_flag();

@@ -39,7 +39,10 @@ MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads
                                       std::span<const TuningText> texts);
 
 // The odds of candidates, by what lookups would have found in `texts` and in the text of `heads`.
-FittedOdds fit_odds_shown(std::span<const TuningText> texts, const ExitHeads* heads);
+// Where these guess with `settings`, which may be nullptr, by their guesses too; `heads` are then
+// set with the shortlist of these.
+FittedOdds fit_odds_shown(LoadedModel& model, const ExitHeads* heads, const HeadDefaults* settings,
+                          std::span<const TuningText> texts);
 
 // ---- the settings that a new heads file ships ----
 

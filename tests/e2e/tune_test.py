@@ -127,7 +127,7 @@ class Tune(Cache):
 class Odds(Cache):
     def test_a_model_without_heads_has_its_odds_fitted(self):
         text, data = self.run_json("tune", "-m", STORIES, "-t", "1", "--tokens", "1500")
-        self.assertIn("odds of candidates: ", text)
+        self.assertRegex(text, "odds of [0-9]+ candidates: log loss")
         self.assertNotIn("winner", text)
         self.assertNotIn("winner", data)
         self.check_odds(data["odds"])
