@@ -268,8 +268,8 @@ const CommandOf<TuneFlags> kTune(
      .text =
          "Find the settings of speculation that are fastest for this model on this machine, "
          "and keep them for run and chat. The model writes replies to prompts of several kinds; "
-         "how likely what lookups find in them is right is fitted with any model, the settings "
-         "of exit heads where it has some.",
+         "by these the settings of its exit heads are found, where it has some, and how likely "
+         "drafts of all sources are right is fitted, with any model.",
      .footer = kExamples},
     add_flags, run);
 
