@@ -109,10 +109,8 @@ void report(const FittedOdds& odds) {
     std::printf("odds of candidates: there were none in these replies\n");
     return;
   }
-  std::printf(
-      "odds of %zu candidates: log loss on held-out replies %.4f, as shipped "
-      "%.4f\n",
-      odds.cases, odds.held_out_loss, odds.shipped_loss);
+  std::printf("odds of %zu candidates: log loss on held-out replies %.4f, as shipped %.4f\n",
+              odds.cases, odds.held_out_loss, odds.shipped_loss);
   if (!odds.better()) std::printf("what ships is no worse: nothing is kept\n");
 }
 
