@@ -232,8 +232,8 @@ void add_tuning_texts(Flags& flags, TuningTextOptions& options) {
   };
   flags
       .add_values("--data", Flag::Counts::kMany, read_data,
-                  "dialogues whose turns the model answers: .jsonl, .txt, .xz (default: a few "
-                  "openers)")
+                  "dialogues whose turns the model answers: .jsonl, .txt, .xz (default: some "
+                  "of several kinds)")
       .type("FILE");
   add_temperatures(flags, options.temperatures, "temperatures of the replies (default 0,0.7)");
 }

@@ -95,7 +95,7 @@ void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
       .add_choice(
           "--preset", options.preset,
           {{"tuned", Preset::kTuned}, {"shipped", Preset::kShipped}, {"paper", Preset::kPaper}},
-          "settings that no flag gives: what specbound tune found for this machine "
+          "settings that no flag gives: what specbound tune found for this model and machine "
           "(default, where it ran), the heads file's, or the SpecBound paper's: 8 rows, "
           "layers 1-10, alpha 0.2, tau 0.55")
       .overrides({"w-max", "d-max", "alpha", "tau", "check-layers", "shortlist", "confidence",

@@ -1,5 +1,6 @@
-// specbound tune: measures what each step costs here, lets the heads look at replies of the model,
-// searches settings by replaying them, holds the winner against plain decoding and keeps it.
+// specbound tune: fits the odds of candidates to replies of the model; where there are heads,
+// measures what each step costs here, lets the heads look at these replies, searches settings by
+// replaying them and holds the winner against plain decoding. What is better than before it keeps.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "error.h"
 #include "runtime/file_output.h"
 #include "runtime/loaded_model.h"
+#include "runtime/tuned_odds.h"
 #include "runtime/tuned_settings.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
@@ -102,14 +104,39 @@ void report(const Tuned& tuned, const TuningTrace& trace, const CostModel& costs
   if (tuned.settings.w_max == 1) std::printf("drafting does not pay here: plain decoding\n");
 }
 
-Json report_json(const LoadedModel& model, const Tuned& tuned, const TuningTrace& trace,
-                 const CostModel& costs) {
+void report(const FittedOdds& odds) {
+  if (odds.cases == 0) {
+    std::printf("odds of candidates: there were none in these replies\n");
+    return;
+  }
+  std::printf("odds of %zu candidates: log loss on held-out replies %.4f, as shipped %.4f\n",
+              odds.cases, odds.held_out_loss, odds.shipped_loss);
+  if (!odds.better()) std::printf("what ships is no worse: nothing is kept\n");
+}
+
+void keep(const FittedOdds& odds, const std::string& fingerprint) {
+  if (odds.better()) {
+    const std::string path =
+        write_tuned_odds(fingerprint, {odds.weights, odds.shipped_loss, odds.held_out_loss});
+    std::printf("kept in %s\n", terminal_text(path).c_str());
+  } else if (remove_tuned_odds(fingerprint)) {
+    std::printf("those of an earlier tune are gone\n");
+  }
+}
+
+Json odds_json(const FittedOdds& odds) {
+  if (odds.cases == 0) return nullptr;
+  return {{"candidates", odds.cases},
+          {"shipped_log_loss", odds.shipped_loss},
+          {"held_out_log_loss", odds.held_out_loss},
+          {"better", odds.better()}};
+}
+
+Json report_json(const Tuned& tuned, const TuningTrace& trace, const CostModel& costs) {
   Json pareto = Json::array(), kinds = Json::array();
   for (const TunePoint& point : tuned.outcome.pareto) pareto.push_back(to_json(point));
   for (const TunePoint& point : tuned.outcome.by_kind) kinds.push_back(to_json(point));
-  Json json = {{"model", model.path()},
-               {"costs", costs_json(costs)},
-               {"replies", trace.replies().size()},
+  Json json = {{"costs", costs_json(costs)},
                {"tokens", trace.n_rows()},
                {"settings_replayed", tuned.outcome.tried},
                {"search_seconds", tuned.outcome.seconds},
@@ -136,7 +163,9 @@ Json report_json(const LoadedModel& model, const Tuned& tuned, const TuningTrace
 }
 
 void add_flags(Flags& flags, TuneFlags& given) {
-  flags.add_file("--heads", given.heads, "exit heads (default: NAME.heads.gguf beside the model)")
+  flags
+      .add_file("--heads", given.heads,
+                "exit heads (default: NAME.heads.gguf beside the model, if it is there)")
       .type("FILE.gguf");
   add_tuning_texts(flags, given.texts);
   flags.add_int("--tokens", given.texts.tokens, 64, 1 << 24,
@@ -150,25 +179,23 @@ void add_flags(Flags& flags, TuneFlags& given) {
   add_model_flags(flags, given.model);
 }
 
-int run(TuneFlags& given) {
-  const std::optional<HeadKind> kind = parse_head_kind(given.kind);
-  if (!given.kind.empty() && (!kind || *kind == HeadKind::kLayer)) {
-    throw Error(ErrorCode::kUsage, format("--kind: expected full, folded or chained, found \"%s\"",
-                                          printable(given.kind).c_str()));
-  }
-  if (!given.json.empty()) check_writable(given.json);
+// Whether there are heads whose looks can be replayed. Throws Error where there are none but was
+// asked for their kind.
+bool can_replay(const LoadedModel& model, const std::optional<ExitHeads>& heads,
+                const TuneFlags& given) {
+  if (!given.kind.empty()) open_heads(model, given.heads);  // which says what is missing
+  if (!heads || !heads->can_guess()) return false;
+  if (heads->defaults().kind != HeadKind::kLayer) return true;
+  if (given.kind.empty()) return false;
+  throw Error(ErrorCode::kUnsupported,
+              format("%s: expected heads whose looks can be replayed, found a draft layer: when "
+                     "to ask it is learned while it drafts",
+                     heads->path().c_str()));
+}
 
-  catch_interrupts();
-  LoadedModel model(given.model, terminal_watcher());
-  const ExitHeads heads = open_heads(model, given.heads);
-  if (heads.defaults().kind == HeadKind::kLayer) {
-    throw Error(ErrorCode::kUnsupported,
-                format("%s: expected heads whose looks can be replayed, found a draft layer: when "
-                       "to ask it is learned while it drafts",
-                       heads.path().c_str()));
-  }
-  model.load(&heads);
-  const std::vector<TuningText> texts = tuning_texts(model, given.texts);
+// What is kept of them.
+HeadDefaults tune_heads(LoadedModel& model, const ExitHeads& heads, std::optional<HeadKind> kind,
+                        std::span<const TuningText> texts, const TuneFlags& given, Json& json) {
   const CostModel costs = measure_costs_shown(model, &heads, texts);
   const TuningTrace trace = record_shown(model, heads, texts);
 
@@ -181,8 +208,7 @@ int run(TuneFlags& given) {
   const TunePoint& winner = tuned.outcome.winner;
   tuned.settings = winner.settings.heads;
   if (const size_t n = std::min(texts.size(), static_cast<size_t>(given.replies)); n > 0) {
-    tuned.measured =
-        measure_speedup_shown(model, heads, tuned.settings, costs, std::span(texts).first(n));
+    tuned.measured = measure_speedup_shown(model, heads, tuned.settings, costs, texts.first(n));
     const Replay replay(trace, costs);
     for (size_t i = 0; i < n; ++i) {
       tuned.replayed.add(replay.run_reply(winner.settings, static_cast<int>(i)));
@@ -196,9 +222,40 @@ int run(TuneFlags& given) {
                     {heads.fingerprint(), tuned.settings, winner.result.speedup()});
     std::printf("kept in %s\n", terminal_text(path).c_str());
   }
-  if (!given.json.empty()) {
-    write_file(given.json, report_json(model, tuned, trace, costs).dump(2) + "\n");
+  json.update(report_json(tuned, trace, costs));
+  return tuned.settings;
+}
+
+int run(TuneFlags& given) {
+  const std::optional<HeadKind> kind = parse_head_kind(given.kind);
+  if (!given.kind.empty() && (!kind || *kind == HeadKind::kLayer)) {
+    throw Error(ErrorCode::kUsage, format("--kind: expected full, folded or chained, found \"%s\"",
+                                          printable(given.kind).c_str()));
   }
+  if (!given.json.empty()) check_writable(given.json);
+
+  catch_interrupts();
+  LoadedModel model(given.model, terminal_watcher());
+  const std::optional<ExitHeads> heads = find_heads(model, given.heads);
+  const bool replays = can_replay(model, heads, given);
+  const bool guesses = heads && heads->can_guess();
+  model.load(guesses ? &*heads : nullptr);
+  const std::vector<TuningText> texts = tuning_texts(model, given.texts);
+  Json json = {{"model", model.path()}, {"replies", texts.size()}};
+  std::optional<HeadDefaults> settings;  // that heads draft by
+  if (replays) {
+    settings = tune_heads(model, *heads, kind, texts, given, json);
+    std::printf("\n");
+  } else if (guesses && model.backend().can_look_with(heads->defaults().kind)) {
+    settings = heads->defaults();
+  }
+  if (settings && settings->w_max == 1) settings.reset();
+  const FittedOdds odds =
+      fit_odds_shown(model, heads ? &*heads : nullptr, settings ? &*settings : nullptr, texts);
+  report(odds);
+  if (!given.dry_run) keep(odds, model_fingerprint(model.gguf()));
+  json["odds"] = odds_json(odds);
+  if (!given.json.empty()) write_file(given.json, json.dump(2) + "\n");
   return 0;
 }
 
@@ -206,9 +263,11 @@ const CommandOf<TuneFlags> kTune(
     {.rank = 70,
      .name = "tune",
      .summary = "find the fastest settings of speculation on this machine",
-     .text = "Find the settings of speculation that are fastest for this model on this machine, "
-             "and keep "
-             "them for run and chat.",
+     .text =
+         "Find the settings of speculation that are fastest for this model on this machine, "
+         "and keep them for run and chat. The model writes replies to prompts of several kinds; "
+         "by these the settings of its exit heads are found, where it has some, and how likely "
+         "drafts of all sources are right is fitted, with any model.",
      .footer = kExamples},
     add_flags, run);
 

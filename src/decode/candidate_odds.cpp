@@ -7,8 +7,6 @@
 namespace specbound {
 namespace {
 
-constexpr float kKept = 0.99f;  // of what was learned, from fade() to fade()
-
 // bench_lookup fit, over replies of SmolLM2-135M-Instruct and Qwen2.5-Coder-1.5B-Instruct.
 constexpr CandidateOdds::Weights kShipped = {
     .text = {-1.97f, -2.89f, -2.25f, -1.88f, -0.73f, -0.61f, -2.28f, -1.66f, -1.05f,
@@ -86,23 +84,20 @@ void CandidateOdds::learn(const Features& f, bool right, double rate) {
   now_.rival_noise[static_cast<size_t>(f.rival_noise)] += heat(f) * step;
 }
 
-void CandidateOdds::fade() {
-  const auto back = [](float& now, float first) { now = first + kKept * (now - first); };
-  for (size_t i = 0; i < kCells; ++i) {
-    back(now_.text[i], first_.text[i]);
-    back(now_.memory[i], first_.memory[i]);
-  }
-  for (size_t i = 0; i < kRivals; ++i) back(now_.rival[i], first_.rival[i]);
-  back(now_.both, first_.both);
-  back(now_.alone, first_.alone);
-  for (size_t i = 0; i < kGuesses; ++i) {
-    back(now_.guess[i], first_.guess[i]);
-    back(now_.against[i], first_.against[i]);
-  }
-  for (size_t i = 0; i < kNoises; ++i) {
-    back(now_.noise[i], first_.noise[i]);
-    back(now_.rival_noise[i], first_.rival_noise[i]);
-  }
+void CandidateOdds::fade(double kept) {
+  const auto share = static_cast<float>(kept);
+  const auto back = [&](auto& now, const auto& first) {
+    for (size_t i = 0; i < now.size(); ++i) now[i] = first[i] + share * (now[i] - first[i]);
+  };
+  back(now_.text, first_.text);
+  back(now_.memory, first_.memory);
+  back(now_.rival, first_.rival);
+  now_.both = first_.both + share * (now_.both - first_.both);
+  now_.alone = first_.alone + share * (now_.alone - first_.alone);
+  back(now_.guess, first_.guess);
+  back(now_.against, first_.against);
+  back(now_.noise, first_.noise);
+  back(now_.rival_noise, first_.rival_noise);
 }
 
 const CandidateOdds::Weights& CandidateOdds::shipped() {

@@ -1,11 +1,13 @@
 // One calibrated probability for candidates of all sources: the chance that a candidate is the
 // text's next token where all before it is. Log-odds that add up, a figure for what each source
 // says of it and for what speaks against it. What ships was fitted to texts that real models wrote
-// (tests/bench/bench_lookup.cpp); what verification says corrects it while texts are written.
+// (tests/bench/bench_lookup.cpp); `tune` fits it to a model's own (tune/fit_odds.h); what
+// verification says corrects it while texts are written.
 // docs/architecture.md 3.4.
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "decode/lookup_index.h"
 
@@ -49,6 +51,21 @@ class CandidateOdds {
     std::array<float, kGuesses> guess, against;
     // At temperature 1; in proportion at others, as far as kHottest.
     std::array<float, kNoises> noise, rival_noise;
+
+    bool operator==(const Weights&) const = default;
+    // All of them, one call for each kind: visit("text", span of its figures).
+    template <class W, class Visit>
+    static void each(W& weights, Visit&& visit) {
+      visit("text", std::span(weights.text));
+      visit("memory", std::span(weights.memory));
+      visit("rival", std::span(weights.rival));
+      visit("both", std::span(&weights.both, 1));
+      visit("alone", std::span(&weights.alone, 1));
+      visit("guess", std::span(weights.guess));
+      visit("against", std::span(weights.against));
+      visit("noise", std::span(weights.noise));
+      visit("rival_noise", std::span(weights.rival_noise));
+    }
   };
   static const Weights& shipped();
 
@@ -59,11 +76,14 @@ class CandidateOdds {
   void learn(const Features& features, bool right) { learn(features, right, kRate); }
   void learn(const Features& features, bool right, double rate);
   // A little back to where it began.
-  void fade();
+  void fade() { fade(kKept); }
+  // `kept`: of what was learned.
+  void fade(double kept);
   const Weights& weights() const { return now_; }
 
  private:
   static constexpr double kRate = 0.15;
+  static constexpr double kKept = 0.99;
   static constexpr float kHottest = 1.5f;
 
   static float heat(const Features& features);

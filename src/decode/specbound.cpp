@@ -11,6 +11,16 @@ constexpr double kAssumedCheck = 0.06;  // of a plain round
 
 }  // namespace
 
+SpecBoundParams params_of(const HeadDefaults& settings) {
+  SpecBoundParams params;
+  params.w_max = settings.w_max;
+  params.d_max = settings.d_max;
+  params.alpha = settings.alpha;
+  params.tau = settings.tau;
+  params.check_layers = settings.check_layers;
+  return params;
+}
+
 void validate(const SpecBoundParams& params, int n_layers, int first_layer) {
   const auto check = [](const char* name, double value, double low, double high) {
     if (value >= low && value <= high) return;  // false for NaN

@@ -22,6 +22,8 @@ struct SpecBoundParams {
   bool width_bound = true;        // false: kMaxRows
 };
 
+SpecBoundParams params_of(const HeadDefaults& settings);
+
 // Throws Error(kUsage) naming the flag, what is possible in a model of n_layers, and what was
 // given. `first_layer`: the shallowest one that can be checked.
 void validate(const SpecBoundParams& params, int n_layers, int first_layer = 1);

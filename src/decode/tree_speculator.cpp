@@ -260,7 +260,10 @@ void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
       own_right_ += kOwnRate * ((right ? 1 : 0) - own_right_);
     }
     for (const Said& said : said_) {
-      if (said.parent == token.slot) odds_.learn(said.features, said.token == token.token);
+      if (said.parent != token.slot) continue;
+      const bool right = said.token == token.token;
+      odds_.learn(said.features, right);
+      if (observer_) observer_(said.features, right);
     }
     for (const Answer& a : answers_) {
       if (a.parent != token.slot) continue;

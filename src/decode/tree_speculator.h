@@ -6,6 +6,8 @@
 // measure.
 #pragma once
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "decode/asking.h"
@@ -28,6 +30,12 @@ class TreeSpeculator final : public Speculator {
   const Guesser* guesser() const { return guesser_; }
   // What passes cost; assumed_row_costs() until then.
   void set_costs(const RowCosts& costs) { costs_ = LearnedRowCosts(costs); }
+  // What candidates are judged by before texts correct it; CandidateOdds::shipped() until then.
+  void set_odds(const CandidateOdds::Weights& odds) { odds_ = CandidateOdds(odds); }
+
+  // Is told all that the odds learn from.
+  using Observer = std::function<void(const CandidateOdds::Features&, bool right)>;
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
 
   const char* name() const override { return "auto"; }
   int width() const override { return w_max_; }
@@ -78,6 +86,7 @@ class TreeSpeculator final : public Speculator {
   bool measured_, own_rule_;
   Lookup lookup_;
   CandidateOdds odds_;
+  Observer observer_;
   Asking asking_;
   LearnedRowCosts costs_{assumed_row_costs()};
   double tokens_, time_;  // of rounds of late, in plain rounds; the rate begins at plain decoding's

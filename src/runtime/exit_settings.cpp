@@ -116,14 +116,7 @@ ExitSetting ExitSettings::resolve_heads(HeadKind kind, HeadDefaults settings, bo
   if (kind != settings.kind) {  // another kind's depth bound may lie above all of these
     settings.d_max = std::max(settings.d_max, heads_->layers(kind).back());
   }
-  if (paper) {
-    out.params = paper_params();
-  } else {
-    out.params.w_max = settings.w_max;
-    out.params.d_max = settings.d_max;
-    out.params.alpha = settings.alpha;
-    out.params.tau = settings.tau;
-  }
+  out.params = paper ? paper_params() : params_of(settings);
   out.params = options_.specbound.without_layers(out.params);
   out.params.check_layers = choose_layers(kind, settings);
   validate(out.params, n_layers_, std::min(1, heads_->layers(kind).front()));

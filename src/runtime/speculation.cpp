@@ -8,6 +8,7 @@
 #include "error.h"
 #include "runtime/model_path.h"
 #include "runtime/reply_memory.h"
+#include "runtime/tuned_odds.h"
 #include "runtime/tuned_settings.h"
 
 namespace specbound {
@@ -120,6 +121,7 @@ void Speculation::take_tree() {
   tree_.emplace(nullptr, &memory_, width, controls());
   if (specbound_) tree_->set_guesser(&*specbound_, thresholds_given());
   if (row_costs_) tree_->set_costs(*row_costs_);
+  if (odds_ && options_.specbound.preset == Preset::kTuned) tree_->set_odds(*odds_);
 }
 
 // Rows of a round, for drafters that know no presets.
@@ -209,6 +211,7 @@ void Speculation::begin_drafting() {
   if (!backend_) return;
   if (other_) other_->begin(*backend_, watcher());
   take_row_costs();
+  take_odds();
   if (tree_ && other_) tree_->set_guesser(dynamic_cast<Guesser*>(other_->speculator()), false);
   if (!heads_) return;
   if (!std::exchange(asked_for_tuned_, true)) {
@@ -247,6 +250,16 @@ void Speculation::take_row_costs() {
     }
   }
   if (row_costs_) tree_->set_costs(*row_costs_);
+}
+
+// For the tree, where what was measured decides and no other preset was asked for.
+void Speculation::take_odds() {
+  if (!tree_ || !controls() || options_.specbound.preset != Preset::kTuned) return;
+  if (std::exchange(asked_for_odds_, true)) return;
+  const std::optional<TunedOdds> tuned = read_tuned_odds(fingerprint_, watcher().note);
+  if (!tuned) return;
+  odds_ = tuned->weights;
+  tree_->set_odds(*odds_);
 }
 
 void Speculation::recall() {

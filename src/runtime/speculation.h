@@ -116,6 +116,7 @@ class Speculation {
   int tree_width() const;
   void take_tree();
   void take_row_costs();
+  void take_odds();
   std::unique_ptr<ExitHead> make_head(const ExitSetting& setting) const;
   void begin_drafting();
   const LoadWatcher& watcher() const { return attached_ ? *attached_ : watcher_; }
@@ -139,7 +140,9 @@ class Speculation {
   std::optional<TreeSpeculator> tree_;   // of lookups and what it asks: specbound_ or other_
   std::unique_ptr<OtherDrafter> other_;  // without exit heads
 
-  std::optional<RowCosts> row_costs_;  // of the backend
+  std::optional<RowCosts> row_costs_;           // of the backend
+  std::optional<CandidateOdds::Weights> odds_;  // that were tuned
+  bool asked_for_odds_ = false;
   Backend* backend_ = nullptr;
   // Whether it has the heads, and how much of their list; empty: not known.
   std::optional<std::pair<bool, int>> given_heads_;

@@ -102,7 +102,10 @@ void Speculation::choose(Preset preset) {
     if (!next->never.empty()) throw Error(ErrorCode::kUsage, next->never);
     exchange_heads(*next);
     take(std::move(*next));
-    if (backend_) take_row_costs();
+    if (backend_) {
+      take_row_costs();
+      take_odds();
+    }
   } catch (...) {
     std::swap(options_, options);
     throw;

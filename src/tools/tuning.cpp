@@ -11,6 +11,7 @@
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "train/self_generate.h"
+#include "tune/guess_cases.h"
 #include "tune/measure_costs.h"
 
 namespace specbound {
@@ -98,26 +99,34 @@ class SetHeads {
 
 }  // namespace
 
-ExitHeads open_heads(const LoadedModel& model, const std::string& flag) {
+std::optional<ExitHeads> find_heads(const LoadedModel& model, const std::string& flag) {
   const std::string path = flag.empty() ? sidecar_heads(model.path()) : flag;
   std::error_code error;
-  if (flag.empty() && !std::filesystem::exists(path, error)) {
-    throw Error(ErrorCode::kFile,
-                format("%s: no exit heads for this model; specbound train-heads -m %s --data "
-                       "chat.jsonl makes them, --heads FILE names others",
-                       path.c_str(), model.path().c_str()));
-  }
+  if (flag.empty() && !std::filesystem::exists(path, error)) return std::nullopt;
   try {
-    ExitHeads heads = ExitHeads::open(path, model.gguf(), model.config());
-    if (!heads.can_guess()) {
-      throw Error(ErrorCode::kUnsupported, path + ": expected heads, found text alone");
-    }
-    return heads;
+    return ExitHeads::open(path, model.gguf(), model.config());
   } catch (const Error& e) {
     throw Error(e.code(), format("%s; specbound train-heads -m %s --data chat.jsonl makes heads "
                                  "for this model",
                                  e.what(), model.path().c_str()));
   }
+}
+
+ExitHeads open_heads(const LoadedModel& model, const std::string& flag) {
+  std::optional<ExitHeads> heads = find_heads(model, flag);
+  if (!heads) {
+    throw Error(ErrorCode::kFile,
+                format("%s: no exit heads for this model; specbound train-heads -m %s --data "
+                       "chat.jsonl makes them, --heads FILE names others",
+                       sidecar_heads(model.path()).c_str(), model.path().c_str()));
+  }
+  if (!heads->can_guess()) {
+    throw Error(ErrorCode::kUnsupported,
+                format("%s: expected heads, found text alone; specbound train-heads -m %s --data "
+                       "chat.jsonl makes heads for this model",
+                       heads->path().c_str(), model.path().c_str()));
+  }
+  return std::move(*heads);
 }
 
 CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,
@@ -185,6 +194,32 @@ MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads
       measure_speedup(model.backend(), heads, settings, costs, texts, options);
   if (!measured.complete) throw Interrupted("interrupted while the setting was measured");
   return measured;
+}
+
+FittedOdds fit_odds_shown(LoadedModel& model, const ExitHeads* heads, const HeadDefaults* settings,
+                          std::span<const TuningText> texts) {
+  std::vector<OddsCase> cases =
+      look_up(texts, heads ? std::span<const int32_t>(heads->text()) : std::span<const int32_t>());
+  if (settings) {
+    model.backend().set_exit_heads(heads, settings->shortlist);
+    Progress bar("replies with guesses", Progress::Unit::kItems);
+    GuessOptions options;
+    options.is_end = [&](int32_t id) { return model.ends_reply(id); };
+    options.abort = &interrupt_flag();
+    options.progress = [&](int done, int total) {
+      bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
+    };
+    const auto guessed = guess_cases(model.backend(), *heads, *settings, texts, options);
+    if (!guessed) throw Interrupted("interrupted while heads guessed");
+    cases.insert(cases.end(), guessed->begin(), guessed->end());
+  }
+  Progress bar("fitting odds", Progress::Unit::kItems);
+  FittedOdds fitted = fit_shipped_odds(cases, [&](int done, int total) {
+    bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
+    return !interrupt_flag();
+  });
+  check_interrupt("interrupted while odds were fitted");
+  return fitted;
 }
 
 HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers, int shortlist) {

@@ -1,6 +1,7 @@
 // The steps of tuning behind progress bars, for `tune`, `theory` and `train-heads`: heads, costs
 // measured here, replies looked at by the heads, settings searched by replaying that, the winner
-// against plain decoding. Each throws Interrupted on Ctrl-C; models must be loaded.
+// against plain decoding; odds fitted to the replies. Each throws Interrupted on Ctrl-C; models
+// must be loaded.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "trace/cost_model.h"
 #include "train/features.h"
 #include "train/head_trainer.h"
+#include "tune/fit_odds.h"
 #include "tune/measure_speedup.h"
 #include "tune/tune.h"
 #include "tune/tuning_trace.h"
@@ -22,6 +24,8 @@ namespace specbound {
 // The heads file `path`, or where it is empty the one beside the model. Throws Error(kFile) when
 // there is none, saying how to make one, and what ExitHeads::open throws.
 ExitHeads open_heads(const LoadedModel& model, const std::string& path);
+// The same where a file of text alone will do, and where none was named and none is there, nothing.
+std::optional<ExitHeads> find_heads(const LoadedModel& model, const std::string& path);
 
 // At the mean context of `texts`, or in the middle of a chat without any.
 CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,
@@ -33,6 +37,12 @@ TuneOutcome tune_shown(const TuningTrace& trace, const CostModel& costs, TuneOpt
 MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads,
                                       const HeadDefaults& settings, const CostModel& costs,
                                       std::span<const TuningText> texts);
+
+// The odds of candidates, by what lookups would have found in `texts` and in the text of `heads`.
+// Where these guess with `settings`, which may be nullptr, by their guesses too; `heads` are then
+// set with the shortlist of these.
+FittedOdds fit_odds_shown(LoadedModel& model, const ExitHeads* heads, const HeadDefaults* settings,
+                          std::span<const TuningText> texts);
 
 // ---- the settings that a new heads file ships ----
 

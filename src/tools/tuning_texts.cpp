@@ -7,41 +7,12 @@
 #include "runtime/conversation.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
+#include "tools/tuning_prompts.h"
 #include "train/corpus.h"
 
 namespace specbound {
 
 namespace {
-
-// What people begin chats with, and answers that fit most replies: a second and a third turn.
-constexpr const char* kOpeners[] = {
-    "I need a table for two tonight.",
-    "Find me a cheap flight to Oslo next Friday.",
-    "What will the weather be like tomorrow?",
-    "Can you play some jazz in the living room?",
-    "I would like to book a hotel room for three nights.",
-    "Hi, how are you today?",
-    "I want to see a movie this weekend. What is on?",
-    "Please transfer 200 dollars to my savings account.",
-    "I am looking for a two-bedroom apartment near the station.",
-    "Explain how a bicycle stays upright.",
-    "Set an alarm for seven in the morning.",
-    "Is there a good dentist in San Jose?",
-    "Order a large pizza with mushrooms and olives.",
-    "I need a ride to the airport at noon.",
-    "Write a short story about a fox and a river.",
-    "When does the next bus to Sacramento leave?",
-    "What is the capital of France, and what is it known for?",
-    "Could you recommend a book about the sea?",
-    "Natalia sold 48 clips in April and half as many in May. How many did she sell in all?",
-    "Who is your favourite musician?",
-    "Find concerts in New York this month.",
-    "My internet is slow. What should I try first?",
-    "I'd like to rent a car from Monday to Thursday.",
-    "Tell me something interesting about the moon.",
-};
-constexpr const char* kAnswers[] = {"Yes, that sounds good. Can you tell me more?",
-                                    "Thanks. Is there anything else I should know?"};
 
 constexpr const char* kEndedWriting = "interrupted while texts were written";
 
@@ -61,6 +32,8 @@ class Writer {
   int tokens() const { return tokens_; }
   std::vector<TuningText>& texts() { return texts_; }
 
+  // What is written from here on has prompts of its own.
+  void begin_dialogue() { ++dialogue_; }
   // The reply to `prompt`; nullopt without room for one.
   std::optional<std::span<const int32_t>> write(std::span<const int32_t> prompt) {
     check_interrupt(kEndedWriting);
@@ -69,6 +42,7 @@ class Writer {
         [&](int32_t id) { return model_.ends_reply(id); }, &interrupt_flag());
     check_interrupt(kEndedWriting);
     if (!text) return std::nullopt;
+    text->dialogue = dialogue_;
     texts_.push_back(std::move(*text));
     const TuningText& t = texts_.back();
     const auto reply = std::span<const int32_t>(t.tokens).subspan(t.prompt_tokens);
@@ -88,7 +62,7 @@ class Writer {
   LoadedModel& model_;
   const TuningTextOptions& options_;
   Progress& bar_;
-  int before_, share_, tokens_ = 0;
+  int before_, share_, tokens_ = 0, dialogue_ = -1;
   Session session_;
   std::vector<TuningText> texts_;
 };
@@ -105,8 +79,9 @@ const ChatTemplate* chat_template(const LoadedModel& model) {
 
 void write_builtin(Writer& writer, const LoadedModel& model, const ChatTemplate* chat) {
   const Tokenizer& tokenizer = model.tokenizer();
-  for (const char* opener : kOpeners) {
+  for (const char* opener : tuning_openers()) {
     if (writer.full()) return;
+    writer.begin_dialogue();
     if (!chat) {
       writer.write(tokenizer.encode(opener));
       continue;
@@ -122,13 +97,13 @@ void write_builtin(Writer& writer, const LoadedModel& model, const ChatTemplate*
         break;  // a context too small for this opener
       }
       const auto reply = writer.write(prompt);
-      if (!reply || turn == std::size(kAnswers)) break;
+      if (!reply || turn == tuning_answers().size()) break;
       std::vector<int32_t> ids(reply->begin(), reply->end());
       if (!ids.empty() && model.ends_reply(ids.back())) ids.pop_back();
       std::string text;
       for (const int32_t id : ids) text += tokenizer.piece(id);
       conversation.add_reply(chat->reply_text(text));
-      conversation.add_user(kAnswers[turn]);
+      conversation.add_user(tuning_answers()[turn]);
     }
   }
 }
@@ -138,6 +113,7 @@ void write_corpus(Writer& writer, const LoadedModel& model, const ChatTemplate* 
                   const Corpus& corpus, std::span<const size_t> order) {
   constexpr size_t kPlainPrompt = 64;
   for (const size_t i : order) {
+    writer.begin_dialogue();
     const CorpusText& text = corpus.texts[i];
     if (text.messages.empty() || !chat) {
       std::string plain = text.text;

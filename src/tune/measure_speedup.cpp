@@ -34,13 +34,7 @@ MeasuredSpeedup measure_speedup(Backend& backend, const ExitHeads& heads,
                                 std::span<const TuningText> texts,
                                 const MeasureSpeedupOptions& options) {
   TrainedHead head(heads, settings.kind);
-  SpecBoundParams params;
-  params.w_max = settings.w_max;
-  params.d_max = settings.d_max;
-  params.alpha = settings.alpha;
-  params.tau = settings.tau;
-  params.check_layers = settings.check_layers;
-  SpecBound speculator(head, params, backend.config().n_layers);
+  SpecBound speculator(head, params_of(settings), backend.config().n_layers);
 
   MeasuredSpeedup out;
   std::vector<double> ratios;

@@ -82,6 +82,7 @@ struct TuningText {
   int prompt_tokens = 0;
   int budget = 0;
   SamplingParams sampling;
+  int dialogue = 0;  // prompts of one begin alike
 };
 
 // The reply of at most `budget` tokens that the session, which must decode plainly, writes to

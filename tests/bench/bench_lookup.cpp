@@ -1,6 +1,7 @@
 // How likely what is looked up is right, on texts that models write: the figures that ship in
 // src/decode/candidate_odds.cpp come from here. `write` writes replies to questions in the form of
-// Spec-Bench into a file, `fit` fits log-odds to such files and prints them as the source has them.
+// Spec-Bench into a file, `fit` fits log-odds to such files by tune/fit_odds.h and prints them as
+// the source has them.
 //   bench_lookup write MODEL.gguf QUESTIONS.jsonl COUNT N_PREDICT TEMPERATURE TEXTS.jsonl
 //   bench_lookup fit TEXTS.jsonl...
 //   bench_lookup simulate COSTS TEXTS.jsonl [MEMORY.jsonl]
@@ -20,17 +21,12 @@
 #include "runtime/loaded_model.h"
 #include "terminal/progress.h"
 #include "tools/spec_bench_questions.h"
+#include "tune/fit_odds.h"
 
 using namespace specbound;
 using nlohmann::json;
 
 namespace {
-
-struct Text {
-  std::vector<int32_t> tokens;
-  size_t n_prompt;
-  float temperature;
-};
 
 std::string read(const char* path) {
   std::ifstream file(path);
@@ -69,60 +65,18 @@ void write_texts(const char* model_path, const char* questions, int count, int n
   }
 }
 
-std::vector<Text> read_texts(const char* path) {
-  std::vector<Text> texts;
+std::vector<TuningText> read_texts(const char* path) {
+  std::vector<TuningText> texts;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const json text = json::parse(line);
-    texts.push_back({text.at("tokens"), text.at("prompt_tokens"), text.at("temperature")});
+    // As the sampler of write_texts() has it: its seed stays.
+    texts.push_back({.tokens = text.at("tokens"),
+                     .prompt_tokens = text.at("prompt_tokens"),
+                     .sampling = {.temperature = text.at("temperature")},
+                     .dialogue = static_cast<int>(texts.size())});
   }
   return texts;
-}
-
-// What looking up at every place of the texts would have found, and whether it was right. Every
-// second text is looked up without a memory, as a first conversation is; each model has its own.
-struct Case {
-  CandidateOdds::Features features;
-  bool right;
-};
-void collect(const std::vector<Text>& texts, std::vector<Case>& cases) {
-  LookupMemory memory;
-  std::vector<Lookup::Found> found;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    // As the sampler of write_texts() has it: seed and reply 0.
-    const std::span<const int32_t> text = texts[i].tokens, prompt = text.first(texts[i].n_prompt);
-    Lookup lookup(i % 2 == 1 ? &memory : nullptr);
-    lookup.begin(prompt);
-    for (size_t at = prompt.size(); at < text.size(); ++at) {
-      lookup.find(text.first(at), texts[i].temperature, {.pos = static_cast<uint32_t>(at)}, found);
-      for (const Lookup::Found& f : found) cases.push_back({f.features, f.token == text[at]});
-      lookup.push(text[at]);
-    }
-    memory.add(text.subspan(prompt.size()));
-  }
-}
-
-// Logistic regression by stochastic gradient descent, over the cases in a fixed scattered order.
-CandidateOdds fit(const std::vector<Case>& cases) {
-  constexpr int kEpochs = 40;
-  constexpr size_t kStride = 7919;  // prime
-  CandidateOdds odds{CandidateOdds::Weights{}};
-  for (int epoch = 0; epoch < kEpochs; ++epoch) {
-    for (size_t i = 0; i < cases.size(); ++i) {
-      const Case& one = cases[i * kStride % cases.size()];
-      odds.learn(one.features, one.right, 0.1 / (1 + epoch));
-    }
-  }
-  return odds;
-}
-
-double log_loss(const std::vector<Case>& cases, const CandidateOdds& odds) {
-  double sum = 0;
-  for (const Case& one : cases) {
-    const double chance = odds.chance(one.features);
-    sum -= std::log(one.right ? chance : 1 - chance);
-  }
-  return sum / static_cast<double>(cases.size());
 }
 
 void print_weights(const CandidateOdds::Weights& weights) {
@@ -144,6 +98,21 @@ void print_weights(const CandidateOdds::Weights& weights) {
     row(noise->data(), CandidateOdds::kNoises);
     std::printf("},\n");
   }
+}
+
+// The odds that ship have nothing before them to be pulled to. Each model's texts have a memory of
+// their own.
+void fit(std::span<char* const> paths) {
+  std::vector<OddsCase> cases;
+  for (const char* path : paths) {
+    const std::vector<OddsCase> more = look_up(read_texts(path), {});
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  if (cases.empty()) throw Error(ErrorCode::kFile, "nothing is found in these texts");
+  const CandidateOdds::Weights weights = fit_odds(cases, {}, 0);
+  std::fprintf(stderr, "%zu candidates, log loss %.4f (as shipped %.4f)\n", cases.size(),
+               log_loss(cases, weights), log_loss(cases, CandidateOdds::shipped()));
+  print_weights(weights);
 }
 
 // Of passes over 2, 3, .. rows in plain rounds, as "1.27,1.54,1.54"; the last step goes on.
@@ -208,37 +177,39 @@ double ceiling(const RowCosts& costs, const std::vector<Text>& texts, const Look
 
 // What drafting would have brought on such texts: tokens in the time of a plain round, in all, and
 // of the replies the fifth percentile and the share below 0.98.
-void simulate(const RowCosts& costs, const std::vector<Text>& texts, const char* memory_path) {
+void simulate(const RowCosts& costs, const std::vector<TuningText>& texts,
+              const char* memory_path) {
   size_t longest = 0;
   int32_t last = 0;
-  for (const Text& text : texts) {
+  for (const TuningText& text : texts) {
     longest = std::max(longest, text.tokens.size());
     last = std::max(last, std::ranges::max(text.tokens));
   }
   bench::RecordedText backend(last + 1, static_cast<int>(longest) + 1);
   LookupMemory memory;
   if (memory_path) {
-    for (const Text& text : read_texts(memory_path)) {
-      memory.add(std::span(text.tokens).subspan(text.n_prompt));
+    for (const TuningText& text : read_texts(memory_path)) {
+      memory.add(std::span(text.tokens).subspan(static_cast<size_t>(text.prompt_tokens)));
     }
   }
   std::vector<double> gains;
   double tokens = 0, time = 0;
-  for (const Text& text : texts) {
+  for (const TuningText& text : texts) {
     LookupMemory same;  // each a first conversation
     same.assign(memory.replies());
     TreeSpeculator tree(nullptr, memory_path ? &same : nullptr, 16, true);
     tree.set_costs(costs);
     backend.assign(text.tokens);
-    Session session(backend, Sampler({.temperature = text.temperature, .top_k = 1}));
+    Session session(backend, Sampler({.temperature = text.sampling.temperature, .top_k = 1}));
     session.set_speculator(&tree);
     GenerateOptions options;
-    options.max_tokens = static_cast<int>(text.tokens.size() - text.n_prompt);
+    options.max_tokens = static_cast<int>(text.tokens.size()) - text.prompt_tokens;
     double own = 0;
     options.on_round = [&](const RoundEvent& round) {
       own += costs.pass(static_cast<int>(round.rows.size()), 0) / costs.pass(1, 0);
     };
-    session.generate(std::span(text.tokens).first(text.n_prompt), options);
+    session.generate(std::span(text.tokens).first(static_cast<size_t>(text.prompt_tokens)),
+                     options);
     gains.push_back(options.max_tokens / own);
     tokens += options.max_tokens;
     time += own;
@@ -259,12 +230,7 @@ int main(int argc, char** argv) try {
     write_texts(argv[2], argv[3], std::atoi(argv[4]), std::atoi(argv[5]),
                 static_cast<float>(std::atof(argv[6])), argv[7]);
   } else if (mode == "fit" && argc > 2) {
-    std::vector<Case> cases;
-    for (int i = 2; i < argc; ++i) collect(read_texts(argv[i]), cases);
-    const CandidateOdds odds = fit(cases);
-    std::fprintf(stderr, "%zu candidates, log loss %.4f (as shipped %.4f)\n", cases.size(),
-                 log_loss(cases, odds), log_loss(cases, CandidateOdds()));
-    print_weights(odds.weights());
+    fit(std::span(argv, static_cast<size_t>(argc)).subspan(2));
   } else if (mode == "simulate" && (argc == 4 || argc == 5)) {
     simulate(parse_costs(argv[2]), read_texts(argv[3]), argc == 5 ? argv[4] : nullptr);
   } else {

@@ -32,6 +32,24 @@ class Cache(unittest.TestCase):
         with open(path, encoding="utf-8") as file:
             return result.stdout.decode(), json.load(file)
 
+    def kept(self, what):
+        """The one file of that kind; None: there is none."""
+        files = [f for f in self.cached() if os.path.basename(f).startswith(what + "-")]
+        if not files:
+            return None
+        self.assertEqual(len(files), 1)
+        with open(files[0], encoding="utf-8") as file:
+            return json.load(file)
+
+    def check_odds(self, odds):
+        """They are kept exactly where they are better."""
+        self.assertGreater(odds["candidates"], 0)
+        self.assertEqual(odds["better"], odds["held_out_log_loss"] < odds["shipped_log_loss"])
+        kept = self.kept("odds")
+        self.assertEqual(kept is not None, odds["better"])
+        if kept:
+            self.assertEqual(kept["held_out_loss"], odds["held_out_log_loss"])
+
     def cached(self):
         folder = os.path.join(self.environment["XDG_CACHE_HOME"], "specbound")
         if not os.path.isdir(folder):
@@ -66,12 +84,10 @@ class Tune(Cache):
             self.assertEqual(len(costs[name]), 16)
             self.assertGreater(min(costs[name]), 0)
 
-        files = self.cached()
-        self.assertEqual(len(files), 1)
-        with open(files[0], encoding="utf-8") as file:
-            kept = json.load(file)
+        kept = self.kept("tuned")
         self.assertEqual(kept["settings"]["check_layers"], winner["check_layers"])
         self.assertEqual(kept["settings"]["w_max"], data["stored_w_max"])
+        self.check_odds(data["odds"])
 
     def test_dry_run_keeps_nothing(self):
         text, data = self.run_json("tune", *QUICK, "--dry-run", "--temps", "0", "--replies", "0")
@@ -108,6 +124,21 @@ class Tune(Cache):
         self.assertEqual(self.cached(), [])
 
 
+class Odds(Cache):
+    def test_a_model_without_heads_has_its_odds_fitted(self):
+        text, data = self.run_json("tune", "-m", STORIES, "-t", "1", "--tokens", "1500")
+        self.assertRegex(text, "odds of [0-9]+ candidates: log loss")
+        self.assertNotIn("winner", text)
+        self.assertNotIn("winner", data)
+        self.check_odds(data["odds"])
+        self.assertIsNone(self.kept("tuned"))
+        # What is kept is read without a word.
+        result = specbound("run", "-m", STORIES, "--raw", "-p", "Once", "-n", "4", "-t", "1",
+                           environment=self.environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn(b"odds", result.stderr)
+
+
 @needs_heads
 class Theory(Cache):
     def test_ceilings_and_the_setting_in_use(self):
@@ -133,9 +164,9 @@ class Refusals(Cache):
         self.assertRegex(error.splitlines()[-1], pattern)
         self.assertEqual(result.stdout, b"")
 
-    def test_a_model_without_heads(self):
+    def test_kinds_of_a_model_without_heads(self):
         self.refused(1, r"no exit heads for this model; specbound train-heads -m ", "tune", "-m",
-                     STORIES)
+                     STORIES, "--kind", "folded")
 
     def test_theory_of_a_model_without_heads_gives_the_ceilings(self):
         text, data = self.run_json("theory", "-m", STORIES, "-t", "1")
