@@ -131,18 +131,21 @@ RowCosts parse_costs(const std::string& list) {
 
 // Tokens in the time of a plain round that no tree of what is looked up can exceed: of each round
 // just the rows that turn out right, and of these as many as pay.
-double ceiling(const RowCosts& costs, const std::vector<Text>& texts, const LookupMemory* given) {
+double ceiling(const RowCosts& costs, const std::vector<TuningText>& texts,
+               const LookupMemory* given) {
   std::vector<std::vector<int>> runs;  // [text][token of the reply] found one after the other
   std::vector<Lookup::Found> found;
-  for (const Text& text : texts) {
+  for (const TuningText& text : texts) {
     const std::span<const int32_t> tokens = text.tokens;
     LookupMemory memory;
     if (given) memory.assign(given->replies());
     Lookup lookup(given ? &memory : nullptr);
-    lookup.begin(tokens.first(text.n_prompt));
+    const auto prompt = static_cast<size_t>(text.prompt_tokens);
+    lookup.begin(tokens.first(prompt));
     std::vector<int>& run = runs.emplace_back();
-    for (size_t at = text.n_prompt; at < tokens.size(); ++at) {
-      lookup.find(tokens.first(at), text.temperature, {.pos = static_cast<uint32_t>(at)}, found);
+    for (size_t at = prompt; at < tokens.size(); ++at) {
+      lookup.find(tokens.first(at), text.sampling.temperature, {.pos = static_cast<uint32_t>(at)},
+                  found);
       run.push_back(std::ranges::find(found, tokens[at], &Lookup::Found::token) != found.end());
       lookup.push(tokens[at]);
     }
