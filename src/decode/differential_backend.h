@@ -91,6 +91,8 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
     return backend_.device_sampling()->exit_draw(head, slot, temperature, rule, text, draw);
   }
   std::span<const float> exit_logits() const override { return backend_.exit_logits(); }
+  std::span<const int32_t> exit_ids() const override { return backend_.exit_ids(); }
+  bool says_tokens_of_text() const override { return backend_.says_tokens_of_text(); }
   void keep_state(int slot) override { backend_.keep_state(slot); }
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;

@@ -24,7 +24,7 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
     seen_ = round.newest() + 1;
   }
   const bool by_margin = rule_ == ConfidenceRule::kMargin;
-  const RowSampler::Check check = round.check(head, temperature, ids(), by_margin);
+  const RowSampler::Check check = round.check(head, temperature, by_margin);
   if (!by_margin) {
     if (!should_exit(check.peak.confidence)) return std::nullopt;
     return check.token();
@@ -39,11 +39,6 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
   }
   if (!should_exit(confidence)) return std::nullopt;
   return token;
-}
-
-std::span<const int32_t> TrainedHead::ids() const {
-  if (kind_ == HeadKind::kFull) return {};
-  return heads_.shortlist();
 }
 
 void TrainedHead::begin() {

@@ -33,7 +33,10 @@ class ExitHead {
     (void)backend;
     return {};
   }
-  virtual std::span<const int32_t> ids() const { return {}; }
+  virtual std::span<const int32_t> ids(const Backend& backend) const {
+    (void)backend;
+    return {};
+  }
   // A reply begins, or a round is over and `slot` was its last row that counts: for heads that
   // look back at the row before.
   virtual void begin() {}
@@ -77,7 +80,7 @@ class TrainedHead final : public ExitHead {
   std::span<const float> logits(const Backend& backend) const override {
     return backend.exit_logits();
   }
-  std::span<const int32_t> ids() const override;
+  std::span<const int32_t> ids(const Backend& backend) const override { return backend.exit_ids(); }
   void begin() override;
   void on_commit(Backend& backend, int slot) override;
   bool ready() const override { return kind_ != HeadKind::kChained || has_state_; }

@@ -177,11 +177,9 @@ int32_t Round::propose(std::span<const float> z) {
   return draw_proposal(q, row_sampler_.place(limits_.reply, before), limits_.number);
 }
 
-RowSampler::Check Round::check(int head, float temperature, std::span<const int32_t> ids,
-                               bool with_margin) {
+RowSampler::Check Round::check(int head, float temperature, bool with_margin) {
   const int slot = newest();
-  return row_sampler_.check(head, {slot, limits_.reply, history(slot), ids}, temperature,
-                            with_margin);
+  return row_sampler_.check(head, {slot, limits_.reply, history(slot)}, temperature, with_margin);
 }
 
 int32_t Round::sample(int slot) {

@@ -81,9 +81,8 @@ class Round {
   // rejection, in place of the sampler's rule.
   int32_t propose(std::span<const float> z);
   // Exit head `head` looks at the newest row; the token after it is drawn by the same rule as in
-  // draw(). `ids` as for RowSampler::Row.
-  RowSampler::Check check(int head, float temperature, std::span<const int32_t> ids,
-                          bool with_margin = false);
+  // draw().
+  RowSampler::Check check(int head, float temperature, bool with_margin = false);
   // What drafts beside the model has run: the time since the last call was for that.
   void ran_beside() { spent(Phase::kDraft); }
   // The newest row was looked at after `layer`.

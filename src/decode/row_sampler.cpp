@@ -62,9 +62,8 @@ int32_t RowSampler::Check::token(double* margin) const {
   if (drawn_) {
     if (const auto token = rows_.sampler_.take(*drawn_, at, margin)) return *token;
   }
-  const std::span<const float> z = rows_.backend_.exit_logits();
-  const std::span<const int32_t> ids = row_.ids.empty() ? row_.ids : row_.ids.first(z.size());
-  return rows_.sampler_.sample(z, row_.history, at, ids, margin);
+  return rows_.sampler_.sample(rows_.backend_.exit_logits(), row_.history, at,
+                               rows_.backend_.exit_ids(), margin);
 }
 
 }  // namespace specbound

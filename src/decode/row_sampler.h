@@ -29,12 +29,11 @@ class RowSampler {
   // What that token is drawn from, for a temperature above 0, after a start for distributions.
   void distribution(int slot, std::span<const int32_t> history, TokenDistribution& out);
 
-  // What an exit head looks at: row `slot`, with which `history` ends. `ids`: whose logits the head
-  // gives, and maybe more; empty: 0, 1, 2, ...
+  // What an exit head looks at: row `slot`, with which `history` ends.
   struct Row {
     int slot = 0;
     uint32_t reply = 0;
-    std::span<const int32_t> history, ids;
+    std::span<const int32_t> history;
   };
   // An exit head's check of a row, and the token after it by the head's logits, which is drawn when
   // it is asked for: before the next check.

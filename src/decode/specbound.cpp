@@ -128,7 +128,7 @@ std::optional<Guesser::Guess> SpecBound::guess(Round& round, int stage) {
   guess.token = *token;
   // From a device they would have to come over.
   if (!round.backend().samples_on_device()) {
-    guess.add_others(head_.logits(round.backend()), head_.ids(),
+    guess.add_others(head_.logits(round.backend()), head_.ids(round.backend()),
                      round.sampler().params().temperature, round.place(round.newest()));
   }
   return guess;

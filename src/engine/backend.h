@@ -112,8 +112,9 @@ class Backend {
   virtual float confidence(std::span<const float> z, float temperature) const = 0;
 
   // What exit_check() looks with from now on; nullptr: nothing. `heads` must outlive that. A check
-  // reads the first `shortlist` tokens of the file's list (a multiple of 16 or all of it). Throws
-  // Error(kLimit) when the memory for repacking cannot be had.
+  // reads the first `shortlist` tokens of the file's list (a multiple of 16 or all of it); tokens
+  // of the text are those that come from now on. Throws Error(kLimit) when the memory for repacking
+  // cannot be had.
   virtual void set_exit_heads(const ExitHeads* heads, int shortlist) = 0;
 
   // Head `head` (an index into ExitHeads::heads()) looks at H[slot], which must have come to the
@@ -125,8 +126,13 @@ class Backend {
     (void)kind;
     return true;
   }
-  // z of the last check: (vocab_size) for full heads, else (shortlist).
+  // Whether heads with a state say tokens of the text that the list lacks.
+  virtual bool says_tokens_of_text() const { return false; }
+  // Of the last check, until the next embed(): z, (vocab_size) for full heads, else (tokens that
+  // the head may say),
   virtual std::span<const float> exit_logits() const = 0;
+  // and these tokens: ids of the vocabulary, the shortlist's first; empty: places are ids.
+  virtual std::span<const int32_t> exit_ids() const = 0;
   // The state before slot 0 becomes norm(H[slot]), a row that went through all layers: the row in
   // slot 0 of the next round follows it.
   virtual void keep_state(int slot) = 0;

@@ -148,7 +148,7 @@ void Measurement::time_checks() {
     const bool full = kind == HeadKind::kFull;
     const int tokens = full ? vocab_size_ : shortlist_;
     const int head = heads_->find(kind, layers.front());
-    const RowSampler::Row row{0, 0, history, heads_->shortlist()};
+    const RowSampler::Row row{0, 0, history};
     if (!slow_) {  // a round like it just before: neither a first look nor two in a row
       bring_row(n_layers_);
       warm_rows_.check(head, row, 1.2f);

@@ -60,6 +60,7 @@ class RecordedText final : public Backend, BackendInspection {
   float confidence(std::span<const float>, float) const override { none(); }
   ExitPeak exit_check(int, int, float) override { none(); }
   std::span<const float> exit_logits() const override { none(); }
+  std::span<const int32_t> exit_ids() const override { none(); }
   void prefill_rows(std::span<const int32_t>) override { none(); }
   void prefill_logits(int, int, float*) override { none(); }
   std::span<const float> hidden(int) const override { none(); }

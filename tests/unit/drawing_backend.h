@@ -23,8 +23,7 @@ class DrawingBackend final : public ForwardingBackend {
  public:
   explicit DrawingBackend(std::unique_ptr<Backend> inner) : ForwardingBackend(std::move(inner)) {}
 
-  int every_open = 0;                // every so many filtered rows leave their draw to the host
-  std::vector<int32_t> listed = {};  // tokens of a shortlist's logits
+  int every_open = 0;  // every so many filtered rows leave their draw to the host
   // Calls, and rows among them that were filtered.
   int draw_calls = 0, exit_draws = 0, exit_checks = 0, logits_calls = 0, filtered_rows = 0;
   mutable int exit_logits_calls = 0;
@@ -48,11 +47,7 @@ class DrawingBackend final : public ForwardingBackend {
     ++exit_draws;
     forget();
     const ExitPeak peak = inner_->exit_check(head, slot, temperature);
-    const std::span<const float> z = inner_->exit_logits();
-    std::span<const int32_t> ids;
-    if (z.size() != static_cast<size_t>(config().vocab_size))
-      ids = std::span(listed).first(z.size());
-    draw = drawn(z, ids, rule, text, 0);
+    draw = drawn(inner_->exit_logits(), inner_->exit_ids(), rule, text, 0);
     return peak;
   }
   void logits(int slot, int n, float* out) override {

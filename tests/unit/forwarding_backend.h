@@ -47,6 +47,8 @@ class ForwardingBackend : public Backend, public DeviceSampling, public BackendI
     return inner_->device_sampling()->exit_draw(head, slot, temperature, rule, text, draw);
   }
   std::span<const float> exit_logits() const override { return inner_->exit_logits(); }
+  std::span<const int32_t> exit_ids() const override { return inner_->exit_ids(); }
+  bool says_tokens_of_text() const override { return inner_->says_tokens_of_text(); }
   void keep_state(int slot) override { inner_->keep_state(slot); }
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override {

@@ -254,6 +254,31 @@ TEST_CASE("converted types run as the Q8_0 matrix that conversion.h makes of the
   }
 }
 
+TEST_CASE("outputs repacked one by one, in any order, are those repacked at once") {
+  for (DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K, DType::kQ4_1, DType::kQ6_K}) {
+    CAPTURE(name_of(type));
+    const int n_in = 512, n_out = 37;
+    const Stored stored = random_matrix(type, 2 * n_out, n_in);
+    std::vector<int32_t> rows(n_out);
+    for (int o = 0; o < n_out; ++o) rows[o] = (o * 31 + 5) % (2 * n_out);
+    std::vector<std::byte> bytes(stored.bytes.size());
+    const Matrix gathered = gathered_rows(stored.matrix, rows, bytes.data());
+    const TileMatrix tiles{*runs_as(type), n_out, n_in, nullptr, nullptr};
+    std::vector<uint8_t> q(tiles.q_bytes()), expected_q(q.size());
+    std::vector<uint16_t> d(tiles.d_count()), expected_d(d.size());
+    repack_tiles(gathered, 0, tiles, expected_q.data(), expected_d.data());
+    repack_tiles(gathered, 0, tiles, q.data(), d.data());  // what lies past the last output
+    for (int o = 0; o < n_out; ++o) repack_output(stored.matrix, 3, tiles, o, q.data(), d.data());
+    CHECK(q != expected_q);
+    for (int i = 0; i < n_out; ++i) {
+      const int o = (i * 17 + 4) % n_out;
+      repack_output(stored.matrix, rows[o], tiles, o, q.data(), d.data());
+    }
+    CHECK(q == expected_q);
+    CHECK(d == expected_d);
+  }
+}
+
 TEST_CASE("what a store of several types says, takes and tells of its progress") {
   const Stored q8(DType::kQ8_0, 40, 256,
                   tiny_blocks(DType::kQ8_0, 40 * 256, 1, [] { return uint64_t{1} << 62; }));

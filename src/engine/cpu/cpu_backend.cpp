@@ -55,6 +55,8 @@ class CpuBackend final : public Backend, public BackendInspection {
   void set_exit_heads(const ExitHeads* heads, int shortlist) override;
   ExitPeak exit_check(int head, int slot, float temperature) override;
   std::span<const float> exit_logits() const override { return checks_.logits(); }
+  std::span<const int32_t> exit_ids() const override { return checks_.ids(); }
+  bool says_tokens_of_text() const override { return true; }
   void keep_state(int slot) override;
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;
@@ -65,7 +67,10 @@ class CpuBackend final : public Backend, public BackendInspection {
   void skip_layers(int, int n, int pos, int from, int to) override {
     kv_lengths_.extend(pos, n, from, to);
   }
-  void truncate(int len) override { kv_lengths_.truncate(len); }
+  void truncate(int len) override {
+    kv_lengths_.truncate(len);
+    if (len == 0) checks_.forget_text();
+  }
   void restore(int len) override { kv_lengths_.restore(len); }
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
@@ -291,9 +296,7 @@ void CpuBackend::prefill_logits(int first, int n, float* out) {
 void CpuBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
   prefilled_rows_ = 0;
   const int n = static_cast<int>(tokens.size());
-  for (int i = 0; i < n; ++i) {
-    embed_row(tokens[i], prefill_h_.data() + static_cast<size_t>(i) * config_.dim);
-  }
+  for (int i = 0; i < n; ++i) embed_row(tokens[i], prefill_h_.data() + size_t(i) * config_.dim);
   const int pos = kv_len(1);
   kv_only = kv_only && !checks_.wants_states();
   forward(prefill_h_.data(), {n, pos}, 1, config_.n_layers, kv_only);
@@ -314,6 +317,7 @@ void CpuBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<ui
 // h (dim) = the embedding of `token`, scaled.
 void CpuBackend::embed_row(int32_t token, float* h) {
   SB_CHECK(token >= 0 && token < config_.vocab_size);
+  checks_.meet(token);
   read_row(weights_.token_embd, token, h);
   if (config_.embedding_scale == 1) return;
   for (int i = 0; i < config_.dim; ++i) h[i] *= config_.embedding_scale;

@@ -11,11 +11,11 @@ namespace specbound {
 namespace {
 
 // A model of that block alone: no windows, no caps or scales of other layers' making.
-ModelConfig block_config(const ModelConfig& model, const HeadWeights& head, int shortlist) {
+ModelConfig block_config(const ModelConfig& model, const HeadWeights& head) {
   ModelConfig config = model;
   config.n_layers = 1;
   config.ffn_dim = head.block.w_gate.n_out;
-  config.vocab_size = shortlist;
+  config.vocab_size = kMaxRows;
   config.activation = Activation::kSilu;
   config.embedding_scale = 1;
   config.window = 0;
@@ -26,13 +26,12 @@ ModelConfig block_config(const ModelConfig& model, const HeadWeights& head, int 
 
 }  // namespace
 
-DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const ExitHeads& heads,
-                       const HeadWeights& head, int shortlist, ThreadPool& pool,
-                       const CpuOptions& options)
+DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadWeights& head,
+                       Shortlist& shortlist, ThreadPool& pool, const CpuOptions& options)
     : weights_(weights),
       kernels_(kernels_for(options.isa)),
       pool_(pool),
-      ids_(heads.shortlist()),
+      shortlist_(shortlist),
       norm_(head.norm),
       dim_(model.config().dim),
       eps_(model.config().norm_eps),
@@ -40,9 +39,7 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const ExitH
       rows_(kMaxRows, 2 * dim_),
       inputs_(static_cast<size_t>(kMaxRows) * dim_),
       tokens_(model.n_ctx()),
-      own_(static_cast<size_t>(kMaxRows) * dim_),
-      z_(shortlist),
-      peaks_(round_up(shortlist, kPeakChunk) / kPeakChunk) {
+      own_(static_cast<size_t>(kMaxRows) * dim_) {
   const int n_ctx = model.n_ctx();
   const char* what = "draft layer";
   const size_t states = static_cast<size_t>(n_ctx) * dim_;
@@ -52,11 +49,8 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const ExitH
   store_.emplace(std::span(&map, 1), options.repack, pool_, nullptr);
   map_ = store_->linear(head.map);
 
-  Matrix listed = weights.lm_head;
-  listed.n_out = shortlist;
-  listed_ = Pages<std::byte>(listed.bytes(), "shortlist");
-  block_weights_.lm_head = gathered_rows(
-      weights.lm_head, std::span(ids_).first(static_cast<size_t>(shortlist)), listed_.data());
+  block_weights_.lm_head = weights.lm_head;  // nobody asks for its logits
+  block_weights_.lm_head.n_out = 1;
   block_weights_.output_norm = norm_;
   block_weights_.token_embd = {DType::kF32, kMaxRows, dim_,
                                reinterpret_cast<const std::byte*>(inputs_.data())};
@@ -68,7 +62,7 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const ExitH
   block.n_ctx = n_ctx;
   block.beside = &model;
   block.progress = nullptr;
-  block_ = make_cpu_backend(block_config(model.config(), head, shortlist), block_weights_, block);
+  block_ = make_cpu_backend(block_config(model.config(), head), block_weights_, block);
 }
 
 void DraftLayer::ran(int pos, std::span<const int32_t> tokens, const float* h) {
@@ -168,18 +162,12 @@ ExitPeak DraftLayer::check(const Row& looked, float temperature) {
   if (slot > 0 && !path.straight) block_->follow(slot, path.slots[path.depth - 1]);
   block_->run_layers(row - (n - 1), n, at, 1, 1);
   if (slot == 0) valid_ = root - first_ + 1;
-  block_->logits(row, 1, z_.data());
-
-  const FloatMode mode;
-  kernels_.rmsnorm(block_->inspect().hidden(row).data(), norm_, eps_, dim_, own(slot));
-  const int size = static_cast<int>(z_.size());
-  kernels_.peak_chunks(z_.data(), size, temperature, peaks_.data());
-  ExitPeak peak;
-  int place = 0;
-  peak.confidence = kernels_.join_peaks(peaks_.data(), static_cast<int>(peaks_.size()), temperature,
-                                        z_.data(), size, &place);
-  peak.token = ids_[place];
-  return peak;
+  {
+    const FloatMode mode;
+    kernels_.rmsnorm(block_->inspect().hidden(row).data(), norm_, eps_, dim_, own(slot));
+  }
+  pool_.run([&](int thread) { shortlist_.look(own(slot), temperature, thread); });
+  return shortlist_.peak(temperature);
 }
 
 }  // namespace specbound

@@ -13,6 +13,7 @@
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
+#include "engine/cpu/shortlist.h"
 #include "engine/cpu/thread_pool.h"
 #include "engine/pages.h"
 #include "model/exit_heads.h"
@@ -23,9 +24,9 @@ namespace specbound {
 class DraftLayer {
  public:
   // `model` is the backend whose rows it guesses behind, of `weights`; everything must outlive it.
-  // It says one of the first `shortlist` tokens of the file's list. Throws Error(kLimit).
-  DraftLayer(const Backend& model, const Weights& weights, const ExitHeads& heads,
-             const HeadWeights& head, int shortlist, ThreadPool& pool, const CpuOptions& options);
+  // It says one of the tokens of `shortlist`. Throws Error(kLimit).
+  DraftLayer(const Backend& model, const Weights& weights, const HeadWeights& head,
+             Shortlist& shortlist, ThreadPool& pool, const CpuOptions& options);
 
   // Rows h (n, dim) of `tokens` went through all layers; their places are pos..pos+n-1.
   void ran(int pos, std::span<const int32_t> tokens, const float* h);
@@ -40,7 +41,6 @@ class DraftLayer {
   };
   // See Backend::exit_check(). Slots come in order, 0 with each new root first.
   ExitPeak check(const Row& looked, float temperature);
-  std::span<const float> logits() const { return {z_.data(), z_.size()}; }  // of the last check
 
  private:
   void set_input(int row, int32_t token, const float* state);
@@ -53,13 +53,12 @@ class DraftLayer {
   const Weights& weights_;
   const Kernels& kernels_;
   ThreadPool& pool_;
-  const std::vector<int32_t>& ids_;
+  Shortlist& shortlist_;
   const float* norm_;  // w
   const int dim_;
   const float eps_;
 
   std::vector<float> ones_;           // a norm without a weight
-  Pages<std::byte> listed_;           // (shortlist, dim): rows of lm_head
   Weights block_weights_;             // of the one block; its embedding is inputs_
   std::optional<LinearStore> store_;  // of W
   Linear map_;
@@ -74,8 +73,6 @@ class DraftLayer {
   int valid_ = 0;  // places of block_ that hold K and V of true states
 
   std::vector<float> own_;  // (kMaxRows, dim): y of the rows that were looked at, by slot
-  std::vector<float> z_;    // (shortlist)
-  std::vector<PeakChunk> peaks_;
 };
 
 }  // namespace specbound

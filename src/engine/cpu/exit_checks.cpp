@@ -23,10 +23,9 @@ void ExitChecks::clear() {
   file_ = nullptr;
   heads_.clear();
   store_.reset();
-  listed_ = {};
-  listed_head_ = {};
   draft_layer_.reset();
-  layer_looked_ = false;
+  shortlist_.reset();
+  looked_.reset();
   z_size_ = 0;
 }
 
@@ -41,36 +40,30 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   // In the order that one check reads them.
   std::vector<PartitionedMatrix> matrices;
   int widest = config_.dim, most_inner = 0;
-  bool chained = false;
+  bool listed = false;
   for (const HeadWeights& head : heads->heads()) {
     switch (head.kind) {
       case HeadKind::kFull:
+        break;
       case HeadKind::kLayer:  // DraftLayer
+        listed = true;
         break;
       case HeadKind::kFolded:
         matrices.push_back({head.folded, kPeakChunk});
         matrices.back().matrix.n_out = shortlist;
         break;
       case HeadKind::kChained:
-        chained = true;
+        listed = true;
         matrices.push_back({head.map});
         if (head.inner.n_out) matrices.insert(matrices.end(), {{head.inner}, {head.outer}});
         most_inner = std::max(most_inner, head.inner.n_out);
         widest = std::max({widest, 2 * config_.dim, head.inner.n_out});
     }
   }
-  Matrix listed = weights_.lm_head;  // its rows of the shortlist, gathered
-  listed.n_out = chained ? shortlist : 0;
-  if (chained) matrices.push_back({listed, kPeakChunk});
-  // Gathered rows are first taken together with their tiles.
-  const size_t bytes = LinearStore::bytes_needed(matrices, options_.repack) + listed.bytes();
+  listed = listed && shortlist > 0;
+  size_t bytes = LinearStore::bytes_needed(matrices, options_.repack);
+  if (listed) bytes += Shortlist::bytes_needed(config_, weights_, shortlist, options_.repack);
   require_memory(bytes, format("repacked exit heads %.1f MB", static_cast<double>(bytes) / 1e6));
-  if (chained) {
-    listed_ = Pages<std::byte>(listed.bytes(), "shortlist");
-    listed = gathered_rows(weights_.lm_head, {ids.data(), static_cast<size_t>(shortlist)},
-                           listed_.data());
-    matrices.back().matrix = listed;
-  }
   const LinearStore& store = store_.emplace(matrices, options_.repack, pool_, nullptr);
   for (const HeadWeights& head : heads->heads()) {
     Head& to = heads_.emplace_back();
@@ -83,9 +76,9 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
     to.inner = store.linear(head.inner);
     to.outer = store.linear(head.outer);
   }
-  if (chained) {
-    listed_head_ = store.linear(listed);
-    if (listed_head_.tiles) listed_ = {};
+  if (listed) {
+    shortlist_.emplace(config_, weights_, std::span(ids).first(static_cast<size_t>(shortlist)),
+                       kernels_, pool_, options_.repack);
   }
 
   const char* what = "exit checks";
@@ -100,11 +93,21 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   peaks_ = Pages<PeakChunk>(round_up(widest_z, kPeakChunk) / kPeakChunk, what);
   buffer_.clear();
   for (int t = 0; t < pool_.size(); ++t) buffer_.emplace_back(1, widest);
-  if (const int layer = heads->find(HeadKind::kLayer, 0); layer >= 0 && shortlist >= kMaxRows) {
-    draft_layer_.emplace(model_, weights_, *heads, heads->heads()[layer], shortlist, pool_,
-                         options_);
+  if (const int layer = heads->find(HeadKind::kLayer, 0); layer >= 0 && shortlist_) {
+    draft_layer_.emplace(model_, weights_, heads->heads()[layer], *shortlist_, pool_, options_);
   }
   file_ = heads;
+}
+
+std::span<const float> ExitChecks::logits() const {
+  if (looked_ && has_state(*looked_)) return shortlist_->logits();
+  return {z_.data(), z_size_};
+}
+
+std::span<const int32_t> ExitChecks::ids() const {
+  if (!looked_ || *looked_ == HeadKind::kFull) return {};
+  if (has_state(*looked_)) return shortlist_->ids();
+  return std::span(file_->shortlist()).first(z_size_);
 }
 
 void ExitChecks::keep_state(const float* h) {
@@ -132,55 +135,56 @@ Rows ExitChecks::normed(int thread, const float* h, const float* s, bool int8) {
   return rows;
 }
 
+// Leaves y = A u + D silu(C u) of u = [x; s] as the state after the row, and z = E_s y.
+void ExitChecks::chained(const Head& head, int slot, const float* h, float temperature,
+                         int thread) {
+  const int dim = config_.dim, threads = pool_.size();
+  const Rows u = normed(thread, h, state(slot), true);
+  float* y = state(slot + 1);
+  multiply(kernels_, head.map, u, {y, dim}, false, thread, threads);
+  if (const int inner = head.inner.n_out()) {
+    multiply(kernels_, head.inner, u, {inner_.data(), inner}, false, thread, threads);
+    const Slice mine = head.inner.slice_of(thread, threads);
+    kernels_.silu_mul(inner_.data() + mine.begin, ones_.data(), mine.end - mine.begin);
+    pool_.barrier();
+    const Rows c = input(thread, inner_.data(), inner, true);
+    multiply(kernels_, head.outer, c, {y, dim}, true, thread, threads);
+  }
+  pool_.barrier();
+  shortlist_->look(y, temperature, thread);
+}
+
 ExitPeak ExitChecks::check(int index, const DraftLayer::Row& row, const float* h,
                            float temperature) {
   SB_CHECK(file_ && index >= 0 && index < static_cast<int>(heads_.size()) && temperature > 0);
   const Head& head = heads_[index];
-  layer_looked_ = head.kind == HeadKind::kLayer;
-  SB_CHECK(!layer_looked_ || draft_layer_);
-  if (layer_looked_) return draft_layer_->check(row, temperature);
-  const Linear& last = head.kind == HeadKind::kFull     ? lm_head_
-                       : head.kind == HeadKind::kFolded ? head.folded
-                                                        : listed_head_;
+  looked_ = head.kind;
+  if (head.kind == HeadKind::kLayer) {
+    SB_CHECK(draft_layer_);
+    return draft_layer_->check(row, temperature);
+  }
+  if (head.kind == HeadKind::kChained) {
+    SB_CHECK(shortlist_);
+    pool_.run([&](int thread) { chained(head, row.slot, h, temperature, thread); });
+    return shortlist_->peak(temperature);
+  }
+  const bool full = head.kind == HeadKind::kFull;
+  const Linear& last = full ? lm_head_ : head.folded;
   const int n = last.n_out(), dim = config_.dim, threads = pool_.size();
   SB_CHECK(n > 0);
   z_size_ = static_cast<size_t>(n);
   float* z = z_.data();
   pool_.run([&](int thread) {
-    switch (head.kind) {
-      case HeadKind::kFolded: {
-        const Rows x = normed(thread, h, nullptr, true);
-        multiply(kernels_, last, x, {z, n}, false, thread, threads);
-        break;
-      }
-      case HeadKind::kFull: {
-        const Rows x = normed(thread, h, nullptr, head.map.int8());
-        multiply(kernels_, head.map, x, {mapped_.data(), dim}, false, thread, threads);
-        pool_.barrier();
-        const Rows y = input(thread, mapped_.data(), dim, last.int8());
-        multiply(kernels_, last, y, {z, n}, false, thread, threads);
-        pool_.barrier();  // its slices are not whole chunks
-        break;
-      }
-      case HeadKind::kChained: {
-        const Rows u = normed(thread, h, state(row.slot), true);
-        float* y = state(row.slot + 1);
-        multiply(kernels_, head.map, u, {y, dim}, false, thread, threads);
-        if (const int inner = head.inner.n_out()) {
-          multiply(kernels_, head.inner, u, {inner_.data(), inner}, false, thread, threads);
-          const Slice mine = head.inner.slice_of(thread, threads);
-          kernels_.silu_mul(inner_.data() + mine.begin, ones_.data(), mine.end - mine.begin);
-          pool_.barrier();
-          const Rows c = input(thread, inner_.data(), inner, true);
-          multiply(kernels_, head.outer, c, {y, dim}, true, thread, threads);
-        }
-        pool_.barrier();
-        const Rows rows = input(thread, y, dim, last.int8());
-        multiply(kernels_, last, rows, {z, n}, false, thread, threads);
-        break;
-      }
-      default:
-        break;
+    if (full) {
+      const Rows x = normed(thread, h, nullptr, head.map.int8());
+      multiply(kernels_, head.map, x, {mapped_.data(), dim}, false, thread, threads);
+      pool_.barrier();
+      const Rows y = input(thread, mapped_.data(), dim, last.int8());
+      multiply(kernels_, last, y, {z, n}, false, thread, threads);
+      pool_.barrier();  // its slices are not whole chunks
+    } else {
+      const Rows x = normed(thread, h, nullptr, true);
+      multiply(kernels_, last, x, {z, n}, false, thread, threads);
     }
     const Slice mine = slice(n, thread, threads, kPeakChunk);
     if (mine.begin == mine.end) return;
@@ -196,7 +200,7 @@ ExitPeak ExitChecks::check(int index, const DraftLayer::Row& row, const float* h
   ExitPeak peak;
   int place = 0;
   peak.confidence = kernels_.join_peaks(peaks_.data(), chunks, temperature, z, n, &place);
-  peak.token = head.kind == HeadKind::kFull ? place : file_->shortlist()[place];
+  peak.token = full ? place : file_->shortlist()[place];
   return peak;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/cpu/draft_layer.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
+#include "engine/cpu/shortlist.h"
 #include "engine/cpu/thread_pool.h"
 #include "engine/pages.h"
 #include "model/config.h"
@@ -29,10 +30,17 @@ class ExitChecks {
   void set(const ExitHeads* heads, int shortlist);
   ExitPeak check(int head, const DraftLayer::Row& row, const float* h,  // (dim): H[row.slot]
                  float temperature);
-  std::span<const float> logits() const {
-    return layer_looked_ ? draft_layer_->logits() : std::span(z_.data(), z_size_);
-  }
+  // See Backend.
+  std::span<const float> logits() const;
+  std::span<const int32_t> ids() const;
   void keep_state(const float* h);  // (dim), after all layers
+  // A token of the text came, and all of them went: see there.
+  void meet(int32_t token) {
+    if (shortlist_) shortlist_->meet(token);
+  }
+  void forget_text() {
+    if (shortlist_) shortlist_->forget();
+  }
   // A draft layer wants to know them of all rows: see there.
   bool wants_states() const { return draft_layer_.has_value(); }
   void ran(int pos, std::span<const int32_t> tokens, const float* h) {
@@ -53,6 +61,7 @@ class ExitChecks {
   }
   Rows input(int thread, const float* x, int k, bool int8);
   Rows normed(int thread, const float* h, const float* s, bool int8);
+  void chained(const Head& head, int slot, const float* h, float temperature, int thread);
   void clear();
 
   const Backend& model_;
@@ -65,11 +74,10 @@ class ExitChecks {
 
   const ExitHeads* file_ = nullptr;
   std::optional<LinearStore> store_;
-  Pages<std::byte> listed_;  // (shortlist, dim) rows of lm_head, where they are not in tiles
   std::vector<Head> heads_;
-  Linear listed_head_;  // those rows
+  std::optional<Shortlist> shortlist_;  // of heads with a state
   std::optional<DraftLayer> draft_layer_;
-  bool layer_looked_ = false;  // at the last check
+  std::optional<HeadKind> looked_;  // at the last check
 
   Pages<float> states_;            // (kMaxRows + 1, padded dim): [slot] is before that row
   Pages<float> ones_;              // norm without a weight, SiLU without a factor

@@ -2,7 +2,6 @@
 #include "engine/cpu/linear.h"
 
 #include <numeric>
-#include <optional>
 #include <set>
 
 #include "error.h"
@@ -47,13 +46,12 @@ void read_row(const Matrix& m, int row, float* out) {
   dequantize(m.data + row * row_bytes, m.type, m.n_in, out);
 }
 
-namespace {
-
-// The type of its tiles; none: used in place.
 std::optional<DType> tile_type(const Matrix& m, bool repack) {
   if (!takes_int8_rows(m.type) || (m.type == DType::kQ8_0 && !repack)) return std::nullopt;
   return runs_as(m.type);
 }
+
+namespace {
 
 const char* form_of(const Matrix& m, std::optional<DType> tiles) {
   return !tiles                      ? " in place"

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -78,6 +79,9 @@ struct PartitionedMatrix {
   Matrix matrix;
   int unit = kTileOutputs;
 };
+
+// The form of the tiles in which a matrix lies; none: used in place.
+std::optional<DType> tile_type(const Matrix& matrix, bool repack);
 
 // The repacked copies of matrices that take INT8 rows. What one thread reads in a pass lies in one
 // run, in the order it is read: the hardware prefetcher then crosses from matrix to matrix.

@@ -82,4 +82,28 @@ size_t repack_tiles(const Matrix& source, int first, const TileMatrix& tiles, ui
   return lost;
 }
 
+size_t repack_output(const Matrix& source, int row, const TileMatrix& tiles, int output, uint8_t* q,
+                     uint16_t* d) {
+  SB_CHECK(runs_as(source.type) == tiles.type && source.n_in == tiles.n_in);
+  SB_CHECK(output >= 0 && output < tiles.n_out);
+  const int tile = output / kTileOutputs, lane = output % kTileOutputs;
+  q += tile * tiles.tile_q();
+  d += tile * tiles.tile_d();
+  const auto put_row = [&]<class Block>(const Block* from) {
+    const size_t n_blocks = source.n_in / dtype_info(tiles.type)->block;
+    const size_t q_step = tiles.tile_q() / n_blocks, d_step = tiles.tile_d() / n_blocks;
+    for (size_t b = 0; b < n_blocks; ++b) repack(from + b, lane, q + b * q_step, d + b * d_step);
+  };
+  if (source.type == tiles.type) {
+    with_block_of(tiles.type, [&]<class Block>(const Block*) {
+      put_row(reinterpret_cast<const Block*>(source.data + row * (source.bytes() / source.n_out)));
+    });
+    return 0;
+  }
+  std::vector<BlockQ8_0> converted(tiles.n_blocks());
+  const size_t lost = convert_to_int8(source, row, converted.data());
+  put_row(converted.data());
+  return lost;
+}
+
 }  // namespace specbound

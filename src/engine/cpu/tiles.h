@@ -56,6 +56,9 @@ struct TileMatrix {
 // weights were lost in that (model/conversion.h).
 size_t repack_tiles(const Matrix& source, int first, const TileMatrix& tiles, uint8_t* q,
                     uint16_t* d);
+// The same for output `output` of `tiles` alone, from row `row` of `source`: its lane of its tile.
+size_t repack_output(const Matrix& source, int row, const TileMatrix& tiles, int output, uint8_t* q,
+                     uint16_t* d);
 
 // Quantized activations in panels of up to 8 rows: (panel, n_in/32, rows of the panel, 32). All
 // panels but the last are full.

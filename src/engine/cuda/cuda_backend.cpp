@@ -50,6 +50,7 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
   ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
                      std::span<const int32_t> text, RowDraw& draw) override;
   std::span<const float> exit_logits() const override { return checks_.logits(); }
+  std::span<const int32_t> exit_ids() const override { return checks_.ids(); }
   void keep_state(int slot) override;
   void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                void* context) override;

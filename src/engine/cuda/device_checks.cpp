@@ -49,6 +49,7 @@ class DeviceExitChecks::Heads {
   ExitPeak peak() const { return {decision_.data()->confidence, decision_.data()->token}; }
 
   std::span<const float> logits();
+  std::span<const int32_t> ids() const { return ids_.first(looked_listed_ ? n_logits_ : 0); }
   void keep_state(int slot) const;
   DeviceSampler& sampler() { return sampler_; }
 
@@ -76,8 +77,10 @@ class DeviceExitChecks::Heads {
   PinnedMemory<kernels::ExitDecision> decision_;
   PinnedMemory<float> copied_;  // (logits): z
   GraphCache<CheckKey> graphs_;
-  uint32_t number_ = 0;  // of the last check
-  size_t n_logits_ = 0;  // of the last check
+  uint32_t number_ = 0;           // of the last check
+  size_t n_logits_ = 0;           // of the last check
+  std::span<const int32_t> ids_;  // of the file's list
+  bool looked_listed_ = false;    // the last check, at tokens of it
   bool is_copied_ = false;
 };
 
@@ -99,10 +102,10 @@ DeviceExitChecks::Heads::Heads(const DeviceModel& model, const ExitHeads& file, 
                       upload(layout_.listed(head.folded), true), upload(head.inner, true),
                       upload(head.outer, true)});
   }
-  const std::span<const int32_t> ids = std::span(file.shortlist()).first(shortlist);
-  if (layout_.chained) listed_ = listed_rows(ids);
+  ids_ = std::span(file.shortlist()).first(shortlist);
+  if (layout_.chained) listed_ = listed_rows(ids_);
   *decision_.data() = {};
-  fill(ids);
+  fill(ids_);
 }
 
 DeviceMatrix DeviceExitChecks::Heads::upload(const Matrix& source, bool int8) {
@@ -146,6 +149,7 @@ void DeviceExitChecks::Heads::start(int index, int slot, float temperature,
   const Head& head = heads_[index];
   SB_CHECK(head.kind != HeadKind::kLayer);
   n_logits_ = static_cast<size_t>(last(head).n_out());
+  looked_listed_ = head.kind != HeadKind::kFull;
   is_copied_ = false;
   SB_CHECK(n_logits_ > 0);
   store_value(model_.device, memory_.state.data(),
@@ -271,6 +275,11 @@ ExitPeak DeviceExitChecks::check_and_draw(int head, int slot, float temperature,
 std::span<const float> DeviceExitChecks::logits() const {
   SB_CHECK(heads_);
   return heads_->logits();
+}
+
+std::span<const int32_t> DeviceExitChecks::ids() const {
+  SB_CHECK(heads_);
+  return heads_->ids();
 }
 
 void DeviceExitChecks::keep_state(int slot) {

@@ -25,6 +25,8 @@ class DeviceExitChecks {
                           std::span<const int32_t> text, RowDraw& draw);
   // Of the last check; the first call after it waits.
   std::span<const float> logits() const;
+  // The tokens that they are of; empty: the vocabulary. No tokens of the text beside the list.
+  std::span<const int32_t> ids() const;
   void keep_state(int slot);
 
  private:
