@@ -40,7 +40,8 @@ BEGIN, END = 1, 2                 # <|im_start|>, <|im_end|>
 SPECIAL = [0, 1, 2]               # end a reply: in front of the shortlist
 LONGEST, REPLY, SHORT = 960, 256, 128  # tokens of a prompt, a reply, one to measure on
 TEMPERATURE = 0.7                 # of prompts with an even number; the others' replies are greedy
-LEARNT_WORDS, SHORTLIST, CHECKED = 16384, 8192, 4096
+LEARNT_WORDS, SHORTLIST, CALIBRATED_AT = 16384, 8192, 4096
+CHECKED = 1024  # beside which the engine looks at the words of the context
 SIZES = (1024, 2048, 4096, 8192)  # of the shortlist, where heads are measured
 CALIBRATED = 3                    # steps of a chain whose margins count
 MOST_TEXT = 1 << 20
@@ -315,7 +316,7 @@ def calibrate(a):
         draft_heads.round_as_stored(head)
     out, words = {}, shortlist(learnt, model.vocabulary)
     for kind, found in zip(draft_heads.HEADS, measure(heads, texts, words, SIZES, 4096)):
-        at = SIZES.index(CHECKED)
+        at = SIZES.index(CALIBRATED_AT)
         pairs = [(m, r) for n, j, m, r in found.margins if n == at and j < CALIBRATED]
         margins, right = (np.concatenate(x) for x in zip(*pairs))
         scale, offset = fit_margins(margins, right)
