@@ -107,6 +107,7 @@ void LearnedRowCosts::learn(int rows, int pos, double seconds) {
     factor_.fill(scale_[kScale / 2]);
     return apply();
   }
+  ++passes_;
   seen_[rows] = std::min(seen_[rows] + 1, kMostSeen);
   for (int m = 1; m <= kMaxRows; ++m) {
     const double change = std::clamp(found / factor_[m], 1 / kMostChange, kMostChange) - 1;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "engine/backend.h"
 
@@ -41,15 +42,20 @@ class LearnedRowCosts {
   void learn(int rows, int pos, double seconds);
   // Whether they are in seconds of this machine: enough passes were seen.
   bool scaled() const { return scaled_ == kScale; }
+  // Whether so many were that they say more than what was measured in a moment.
+  bool settled() const { return passes_ >= kSettled; }
+  const RowCosts& now() const { return now_; }
 
  private:
   void apply();
 
-  static constexpr int kScale = 3;  // passes whose median gives the scale of all
+  static constexpr int kScale = 3;     // passes whose median gives the scale of all
+  static constexpr int kSettled = 32;  // passes
 
   RowCosts first_, now_;
   std::array<double, kScale> scale_{};
   int scaled_ = 0;
+  int64_t passes_ = 0;
   std::array<double, kMaxRows + 1> factor_;  // [rows] of what was measured at first
   std::array<int, kMaxRows + 1> seen_{};     // [rows] passes, as far as they count
 };

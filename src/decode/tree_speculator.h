@@ -30,6 +30,7 @@ class TreeSpeculator final : public Speculator {
   const Guesser* guesser() const { return guesser_; }
   // What passes cost; assumed_row_costs() until then.
   void set_costs(const RowCosts& costs) { costs_ = LearnedRowCosts(costs); }
+  const LearnedRowCosts& costs() const { return costs_; }
   // What candidates are judged by before texts correct it; CandidateOdds::shipped() until then.
   void set_odds(const CandidateOdds::Weights& odds) { odds_ = CandidateOdds(odds); }
 

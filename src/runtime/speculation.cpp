@@ -236,20 +236,35 @@ void Speculation::begin_drafting() {
 // For the tree: as measured before, or now.
 void Speculation::take_row_costs() {
   if (!tree_ || !controls() || row_costs_) return;
-  row_costs_ = read_row_costs(fingerprint_, backend_->device(), backend_->n_ctx(), watcher().note);
+  const int n_ctx = backend_->n_ctx();
+  if (const auto kept = read_row_costs(fingerprint_, backend_->device(), n_ctx, watcher().note)) {
+    row_costs_ = kept->costs;
+    kept_context_ = kept->context;
+  }
   if (!row_costs_ && backend_->kv_len(1) == 0) {
     const auto begin = std::chrono::steady_clock::now();
     row_costs_ = measure_row_costs(*backend_);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     try {
       if (took.count() > kWorthKeeping) {
-        write_row_costs(fingerprint_, backend_->device(), backend_->n_ctx(), *row_costs_);
+        write_row_costs(fingerprint_, backend_->device(), {*row_costs_, n_ctx});
+        kept_context_ = n_ctx;
       }
     } catch (const Error& e) {
       watcher().say(std::string(e.what()) + ": what rows cost is measured at each start");
     }
   }
   if (row_costs_) tree_->set_costs(*row_costs_);
+}
+
+// Else a busy moment's figures would be every start's.
+Speculation::~Speculation() {
+  if (!tree_ || kept_context_ == 0 || !tree_->costs().settled()) return;
+  try {
+    write_row_costs(fingerprint_, backend_->device(), {tree_->costs().now(), kept_context_});
+  } catch (const Error&) {
+    // The next start takes what there is.
+  }
 }
 
 // For the tree, where what was measured decides and no other preset was asked for.

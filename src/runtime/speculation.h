@@ -36,6 +36,8 @@ class Speculation {
   Speculation(const SpeculationOptions& options, const std::string& model_path, const Gguf& gguf,
               const ModelConfig& config)
       : Speculation(options, model_path, gguf, config, nullptr) {}
+  // What rounds have taught of row costs is kept for the next start, where such are kept.
+  ~Speculation();
   Speculation(const Speculation&) = delete;
   Speculation& operator=(const Speculation&) = delete;
 
@@ -141,6 +143,7 @@ class Speculation {
   std::unique_ptr<OtherDrafter> other_;  // without exit heads
 
   std::optional<RowCosts> row_costs_;           // of the backend
+  int kept_context_ = 0;                        // in which a file's were measured; 0: there is none
   std::optional<CandidateOdds::Weights> odds_;  // that were tuned
   bool asked_for_odds_ = false;
   Backend* backend_ = nullptr;

@@ -135,9 +135,9 @@ std::string write_tuned(const std::string& model_fingerprint, const std::string&
   return write_cache_file({"tuned", model_fingerprint, device}, json);
 }
 
-std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
-                                       const std::string& device, int n_ctx,
-                                       const TunedNote& note) {
+std::optional<KeptRowCosts> read_row_costs(const std::string& model_fingerprint,
+                                           const std::string& device, int n_ctx,
+                                           const TunedNote& note) {
   const CacheKey key{"costs", model_fingerprint, device};
   std::string why;
   try {
@@ -153,7 +153,7 @@ std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
     } else if (!std::ranges::is_sorted(costs.start) || !std::ranges::is_sorted(costs.position)) {
       why = "expected that more rows never cost less";
     } else {
-      return costs;
+      return kept;
     }
   } catch (const Error& e) {
     why = e.what();
@@ -165,16 +165,16 @@ std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
   return std::nullopt;
 }
 
-void write_row_costs(const std::string& model_fingerprint, const std::string& device, int n_ctx,
-                     const RowCosts& costs) {
+void write_row_costs(const std::string& model_fingerprint, const std::string& device,
+                     const KeptRowCosts& kept) {
   const CacheKey key{"costs", model_fingerprint, device};
   if (cache_file(key).empty()) return;
   Json start = Json::array(), position = Json::array();
   for (int rows = 1; rows <= kMaxRows; ++rows) {
-    start.push_back(costs.start[rows]);
-    position.push_back(costs.position[rows]);
+    start.push_back(kept.costs.start[rows]);
+    position.push_back(kept.costs.position[rows]);
   }
-  write_cache_file(key, {{"context", n_ctx}, {"start", start}, {"position", position}});
+  write_cache_file(key, {{"context", kept.context}, {"start", start}, {"position", position}});
 }
 
 }  // namespace specbound

@@ -36,13 +36,17 @@ std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
 std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
                         const TunedSettings& settings);
 
-// What measure_row_costs() (decode/row_costs.h) found in a context of n_ctx; nullopt as above, and
-// for what a shorter context than this one could not tell.
-std::optional<RowCosts> read_row_costs(const std::string& model_fingerprint,
-                                       const std::string& device, int n_ctx,
-                                       const TunedNote& note = nullptr);
+// What measure_row_costs() (decode/row_costs.h) found in some context, and rounds corrected since.
+struct KeptRowCosts {
+  RowCosts costs;
+  int context = 0;
+};
+// nullopt as above, and for what a shorter context than n_ctx could not tell.
+std::optional<KeptRowCosts> read_row_costs(const std::string& model_fingerprint,
+                                           const std::string& device, int n_ctx,
+                                           const TunedNote& note = nullptr);
 // Throws Error(kFile); without a folder nothing is kept.
-void write_row_costs(const std::string& model_fingerprint, const std::string& device, int n_ctx,
-                     const RowCosts& costs);
+void write_row_costs(const std::string& model_fingerprint, const std::string& device,
+                     const KeptRowCosts& kept);
 
 }  // namespace specbound

@@ -210,6 +210,25 @@ class Costs(AutoCase):
             with open(path, "rb") as file:
                 self.assertEqual(file.read(), first)
 
+    def test_rounds_correct_them_for_the_next_start(self):
+        _, [path] = self.start()
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        wrong = {**found, "start": [x * (1 if i < 4 else 50) for i, x in enumerate(found["start"])],
+                 "position": [0] * 16}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(wrong, file)
+        self.start()  # too short to tell
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(json.load(file), wrong)
+        said, [path] = self.start("-n", "200", "--ignore-eos")
+        self.assertNotIn(b"costs", said)
+        with open(path, encoding="utf-8") as file:
+            learned = json.load(file)
+        self.assertNotEqual(learned["start"], wrong["start"])
+        self.assertEqual(learned["start"], sorted(learned["start"]))
+        self.assertEqual({**learned, "start": 0, "position": 0}, {**wrong, "start": 0, "position": 0})
+
     def test_nobody_who_needs_none_measures(self):
         for flags in (("--spec", "off"), ("--speculator", "ngram"), ("--speculator", "specbound"),
                       ("--controller", "off")):

@@ -319,7 +319,7 @@ TEST_CASE("tuned odds are what drafts, where tuned settings are") {
   const auto backend = model.backend(Isa::kPortable, 1);
   RowCosts costs;  // nearly nothing: odds alone decide
   for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = 1 + 0.001 * rows;
-  write_row_costs(fingerprint, backend->device(), backend->n_ctx(), costs);
+  write_row_costs(fingerprint, backend->device(), {costs, backend->n_ctx()});
   // Rows of the first round behind what repeats.
   const auto rows = [&](Speculation& speculation) {
     Session session(*backend, Sampler(SamplingParams{.temperature = 0}));
