@@ -205,6 +205,11 @@ class Training {
     if (flags_.data.empty()) {
       corpus_ = seed_prompts(model_.gguf().find("tokenizer.chat_template") ||
                              !flags_.model.chat_template.empty());
+      std::fprintf(stderr,
+                   "no --data: learning what the model answers to %s built-in requests, "
+                   "%s tokens of it\n",
+                   grouped(std::ssize(corpus_.texts)).c_str(),
+                   grouped(flags_.self_generate).c_str());
     } else {
       read_files();
     }

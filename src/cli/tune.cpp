@@ -114,12 +114,13 @@ void report(const FittedOdds& odds) {
   if (!odds.better()) std::printf("what ships is no worse: nothing is kept\n");
 }
 
-void keep(const FittedOdds& odds, const std::string& fingerprint) {
+// `heads`: fingerprint of those that guessed. Too little to judge by changes nothing.
+void keep(const FittedOdds& odds, const std::string& heads, const std::string& fingerprint) {
   if (odds.better()) {
     const std::string path =
-        write_tuned_odds(fingerprint, {odds.weights, odds.shipped_loss, odds.held_out_loss});
+        write_tuned_odds(fingerprint, {odds.weights, odds.shipped_loss, odds.held_out_loss, heads});
     std::printf("kept in %s\n", terminal_text(path).c_str());
-  } else if (remove_tuned_odds(fingerprint)) {
+  } else if (odds.worse() && remove_tuned_odds(fingerprint)) {
     std::printf("those of an earlier tune are gone\n");
   }
 }
@@ -253,7 +254,9 @@ int run(TuneFlags& given) {
   const FittedOdds odds =
       fit_odds_shown(model, heads ? &*heads : nullptr, settings ? &*settings : nullptr, texts);
   report(odds);
-  if (!given.dry_run) keep(odds, model_fingerprint(model.gguf()));
+  if (!given.dry_run) {
+    keep(odds, settings ? heads->fingerprint() : "", model_fingerprint(model.gguf()));
+  }
   json["odds"] = odds_json(odds);
   if (!given.json.empty()) write_file(given.json, json.dump(2) + "\n");
   return 0;

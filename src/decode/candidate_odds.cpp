@@ -101,6 +101,12 @@ void CandidateOdds::fade(double kept) {
   back(now_.rival_noise, first_.rival_noise);
 }
 
+void CandidateOdds::Weights::forget_guesses() {
+  alone = kShipped.alone;
+  guess = kShipped.guess;
+  against = kShipped.against;
+}
+
 const CandidateOdds::Weights& CandidateOdds::shipped() {
   return kShipped;
 }

@@ -52,6 +52,9 @@ class CandidateOdds {
     // At temperature 1; in proportion at others, as far as kHottest.
     std::array<float, kNoises> noise, rival_noise;
 
+    // Those of guesses as shipped: for another guesser than they were fitted to.
+    void forget_guesses();
+
     bool operator==(const Weights&) const = default;
     // All of them, one call for each kind: visit("text", span of its figures).
     template <class W, class Visit>

@@ -118,6 +118,7 @@ int Speculation::tree_width() const {
 void Speculation::take_tree() {
   const int width = tree_width();
   if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
+  if (tree_ && row_costs_ && tree_->costs().settled()) row_costs_ = tree_->costs().now();
   tree_.emplace(nullptr, &memory_, width, controls());
   if (specbound_) tree_->set_guesser(&*specbound_, thresholds_given());
   if (row_costs_) tree_->set_costs(*row_costs_);
@@ -201,6 +202,7 @@ void Speculation::take(ExitSetting setting) {
 }
 
 void Speculation::attach(Backend& backend, std::optional<LoadWatcher> watcher) {
+  if (costs_kept_for_ && costs_kept_for_->device != backend.device()) costs_kept_for_.reset();
   backend_ = &backend;
   given_heads_.reset();
   attached_ = std::move(watcher);
@@ -239,7 +241,7 @@ void Speculation::take_row_costs() {
   const int n_ctx = backend_->n_ctx();
   if (const auto kept = read_row_costs(fingerprint_, backend_->device(), n_ctx, watcher().note)) {
     row_costs_ = kept->costs;
-    kept_context_ = kept->context;
+    costs_kept_for_ = {backend_->device(), kept->context};
   }
   if (!row_costs_ && backend_->kv_len(1) == 0) {
     const auto begin = std::chrono::steady_clock::now();
@@ -248,7 +250,7 @@ void Speculation::take_row_costs() {
     try {
       if (took.count() > kWorthKeeping) {
         write_row_costs(fingerprint_, backend_->device(), {*row_costs_, n_ctx});
-        kept_context_ = n_ctx;
+        costs_kept_for_ = {backend_->device(), n_ctx};
       }
     } catch (const Error& e) {
       watcher().say(std::string(e.what()) + ": what rows cost is measured at each start");
@@ -257,14 +259,19 @@ void Speculation::take_row_costs() {
   if (row_costs_) tree_->set_costs(*row_costs_);
 }
 
-// Else a busy moment's figures would be every start's.
 Speculation::~Speculation() {
-  if (!tree_ || kept_context_ == 0 || !tree_->costs().settled()) return;
   try {
-    write_row_costs(fingerprint_, backend_->device(), {tree_->costs().now(), kept_context_});
-  } catch (const Error&) {
+    keep_row_costs();
+  } catch (...) {
     // The next start takes what there is.
   }
+}
+
+// Else a busy moment's figures would be every start's. Throws Error(kFile).
+void Speculation::keep_row_costs() {
+  if (!tree_ || !costs_kept_for_ || !tree_->costs().settled()) return;
+  write_row_costs(fingerprint_, costs_kept_for_->device,
+                  {tree_->costs().now(), costs_kept_for_->context});
 }
 
 // For the tree, where what was measured decides and no other preset was asked for.
@@ -274,6 +281,7 @@ void Speculation::take_odds() {
   const std::optional<TunedOdds> tuned = read_tuned_odds(fingerprint_, watcher().note);
   if (!tuned) return;
   odds_ = tuned->weights;
+  if (tuned->heads != (heads_ ? heads_->fingerprint() : "")) odds_->forget_guesses();
   tree_->set_odds(*odds_);
 }
 

@@ -118,6 +118,7 @@ class Speculation {
   int tree_width() const;
   void take_tree();
   void take_row_costs();
+  void keep_row_costs();
   void take_odds();
   std::unique_ptr<ExitHead> make_head(const ExitSetting& setting) const;
   void begin_drafting();
@@ -142,8 +143,12 @@ class Speculation {
   std::optional<TreeSpeculator> tree_;   // of lookups and what it asks: specbound_ or other_
   std::unique_ptr<OtherDrafter> other_;  // without exit heads
 
-  std::optional<RowCosts> row_costs_;           // of the backend
-  int kept_context_ = 0;                        // in which a file's were measured; 0: there is none
+  std::optional<RowCosts> row_costs_;  // of the backend
+  struct KeptFor {
+    std::string device;
+    int context;
+  };
+  std::optional<KeptFor> costs_kept_for_;       // what a file has them of
   std::optional<CandidateOdds::Weights> odds_;  // that were tuned
   bool asked_for_odds_ = false;
   Backend* backend_ = nullptr;

@@ -43,9 +43,9 @@ std::optional<TunedOdds> read_tuned_odds(const std::string& model_fingerprint,
   try {
     const std::optional<Json> json = read_cache_file(key);
     if (!json) return std::nullopt;
-    return TunedOdds{weights_from(json->at("weights")),
-                     cached_number(*json, "shipped_loss", 0, kMostLoss),
-                     cached_number(*json, "held_out_loss", 0, kMostLoss)};
+    return TunedOdds{
+        weights_from(json->at("weights")), cached_number(*json, "shipped_loss", 0, kMostLoss),
+        cached_number(*json, "held_out_loss", 0, kMostLoss), json->at("heads").get<std::string>()};
   } catch (const Error& e) {
     why = e.what();
   } catch (const nlohmann::json::exception& e) {
@@ -67,6 +67,7 @@ std::string write_tuned_odds(const std::string& model_fingerprint, const TunedOd
   });
   return write_cache_file(key_of(model_fingerprint), {{"shipped_loss", odds.shipped_loss},
                                                       {"held_out_loss", odds.held_out_loss},
+                                                      {"heads", odds.heads},
                                                       {"weights", std::move(weights)}});
 }
 

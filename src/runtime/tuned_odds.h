@@ -1,6 +1,6 @@
 // The odds of candidates that `specbound tune` fitted to a model's own replies, beside the settings
-// that it found (runtime/tuned_settings.h). They are of texts, not of the machine: one file for
-// each model. docs/architecture.md 9.
+// that it found (runtime/tuned_settings.h). They are of texts and guesses, not of the machine:
+// one file for each model. docs/architecture.md 9.
 #pragma once
 
 #include <optional>
@@ -14,6 +14,7 @@ namespace specbound {
 struct TunedOdds {
   CandidateOdds::Weights weights;
   double shipped_loss = 0, held_out_loss = 0;  // log loss of what ships, and of such a fit
+  std::string heads = {};  // fingerprint of those whose guesses were fitted; empty: none were
 };
 
 // nullopt when there are none for this model; a file that cannot be read or makes no sense is told

@@ -143,9 +143,10 @@ std::optional<KeptRowCosts> read_row_costs(const std::string& model_fingerprint,
   try {
     const std::optional<Json> json = read_cache_file(key);
     if (!json) return std::nullopt;
-    const int context = cached_whole(*json, "context", 1, 1 << 30);
-    if (context < std::min(n_ctx, kRowCostContext)) return std::nullopt;
-    RowCosts costs;
+    KeptRowCosts kept;
+    kept.context = cached_whole(*json, "context", 1, 1 << 30);
+    if (kept.context < std::min(n_ctx, kRowCostContext)) return std::nullopt;
+    RowCosts& costs = kept.costs;
     read_rows(*json, "start", costs.start);
     read_rows(*json, "position", costs.position);
     if (!(costs.start[1] > 0)) {

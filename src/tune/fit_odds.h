@@ -45,7 +45,9 @@ struct FittedOdds {
   // there are too few dialogues to hold any out.
   double shipped_loss = 0, held_out_loss = 0;
 
-  bool better() const { return held_out_loss < shipped_loss; }
+  // By a hair is as good.
+  bool better() const { return held_out_loss < 0.995 * shipped_loss; }
+  bool worse() const { return held_out_loss > shipped_loss; }
 };
 // `progress` is told how many fits are done; false stops, and what is returned then is of no use.
 FittedOdds fit_shipped_odds(std::span<const OddsCase> cases,

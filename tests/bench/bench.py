@@ -105,6 +105,17 @@ def summary(samples, digits=5):
                 max=max(samples), samples=samples)
 
 
+def fetched(name):
+    """The path of a model that models/fetch.py knows."""
+    # Not where the cache is for the time of a run.
+    folder = pathlib.Path.home() / ".cache" / "specbound" / "models"
+    fetch = subprocess.run([sys.executable, ROOT / "models" / "fetch.py", name, folder],
+                           stdout=subprocess.PIPE, text=True)
+    if fetch.returncode != 0:
+        sys.exit(fetch.returncode)
+    return pathlib.Path(fetch.stdout.strip())
+
+
 def model_entry(path):
     return dict(model=pathlib.Path(path).name, model_bytes=os.path.getsize(path))
 

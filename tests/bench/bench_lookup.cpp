@@ -149,7 +149,10 @@ double ceiling(const RowCosts& costs, const std::vector<TuningText>& texts,
       run.push_back(std::ranges::find(found, tokens[at], &Lookup::Found::token) != found.end());
       lookup.push(tokens[at]);
     }
-    for (size_t i = run.size() - 1; i-- > 0;) run[i] = run[i] ? 1 + run[i + 1] : 0;
+    for (size_t i = run.size(); i-- > 0;) {
+      const int behind = i + 1 < run.size() ? run[i + 1] : 0;
+      run[i] = run[i] ? 1 + behind : 0;
+    }
   }
   // The rate at which the best rounds are worth their time (Dinkelbach).
   double rate = 1;
@@ -173,7 +176,7 @@ double ceiling(const RowCosts& costs, const std::vector<TuningText>& texts,
       tokens += rest[0].tokens;
       time += rest[0].time;
     }
-    rate = tokens / time;
+    if (time > 0) rate = tokens / time;
   }
   return rate;
 }

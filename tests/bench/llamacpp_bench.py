@@ -49,14 +49,14 @@ class Llama:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self.context), True)
         self.pos = 0
 
-    def decode(self, ids):
-        """Seconds of one pass over `ids`, logits for the last."""
+    def decode(self, ids, logits_of=1):
+        """Seconds of one pass over `ids`, logits for the last so many."""
         batch = self.batch
         batch.n_tokens = len(ids)
         for i, token in enumerate(ids):
             batch.token[i], batch.pos[i] = token, self.pos + i
             batch.n_seq_id[i], batch.seq_id[i][0] = 1, 0
-            batch.logits[i] = i == len(ids) - 1
+            batch.logits[i] = i >= len(ids) - logits_of
         start = time.perf_counter()
         status = llama_cpp.llama_decode(self.context, batch)
         llama_cpp.llama_synchronize(self.context)
@@ -66,9 +66,14 @@ class Llama:
         self.pos += len(ids)
         return seconds
 
-    def logits(self):
-        """Of the last position, in llama.cpp's memory until the next pass."""
-        logits = llama_cpp.llama_get_logits_ith(self.context, -1)
+    def keep(self, pos):
+        """Positions from `pos` on are forgotten."""
+        llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(self.context), 0, pos, -1)
+        self.pos = pos
+
+    def logits(self, back=1):
+        """Of the last position or one before it, in llama.cpp's memory until the next pass."""
+        logits = llama_cpp.llama_get_logits_ith(self.context, -back)
         return np.ctypeslib.as_array(logits, (self.vocab_size,))
 
 

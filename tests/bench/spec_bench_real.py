@@ -20,23 +20,13 @@ MODELS = {"smollm2-135m-instruct-q4_1": 480, "qwen2.5-coder-1.5b-instruct-q4_k_m
 REMEMBER = "remember: --speculator auto --remember on"
 
 
-def fetched(name):
-    # Not where bench.py has the cache for the time of a run.
-    folder = pathlib.Path.home() / ".cache" / "specbound" / "models"
-    fetch = subprocess.run([sys.executable, bench.ROOT / "models" / "fetch.py", name, folder],
-                           stdout=subprocess.PIPE, text=True)
-    if fetch.returncode != 0:
-        sys.exit(fetch.returncode)
-    return pathlib.Path(fetch.stdout.strip())
-
-
 def run(specbound, model, questions, threads, temperature, flags):
     beside = []
     for file in flags.heads:
         name = pathlib.Path(file).name.split(".")[0]
         beside += ["--setting", f"{name}: --speculator auto --heads {file}"]
     if flags.draft_model:
-        second = fetched(flags.draft_model)
+        second = bench.fetched(flags.draft_model)
         beside += ["--setting", f"with-draft: --speculator auto --model-draft {second}",
                    "--setting", f"draft-alone: --speculator draft --model-draft {second}"]
     with tempfile.TemporaryDirectory() as folder:
@@ -94,7 +84,7 @@ def main():
     machine = bench.hardware()
     results, identical = [], True
     for name in flags.models:
-        model = fetched(name)
+        model = bench.fetched(name)
         for threads in flags.threads:
             for temperature in flags.temperatures:
                 count = flags.questions or MODELS.get(name, 120)

@@ -227,7 +227,7 @@ class Costs(AutoCase):
             learned = json.load(file)
         self.assertNotEqual(learned["start"], wrong["start"])
         self.assertEqual(learned["start"], sorted(learned["start"]))
-        self.assertEqual({**learned, "start": 0, "position": 0}, {**wrong, "start": 0, "position": 0})
+        self.assertEqual(learned["context"], wrong["context"])
 
     def test_nobody_who_needs_none_measures(self):
         for flags in (("--spec", "off"), ("--speculator", "ngram"), ("--speculator", "specbound"),

@@ -225,7 +225,7 @@ TEST_CASE("fitted odds: guesses are recorded as the tree hears them, and fitted 
 TEST_CASE("tuned odds come back as they were written") {
   const TempDir folder;
   const CacheFolder cache(folder / "cache");
-  const TunedOdds odds = {moved(1, 3), 0.5, 0.4};
+  const TunedOdds odds = {moved(1, 3), 0.5, 0.4, "heads"};
   CHECK(stderr_of(folder, [&] {
           const TunedNote note = terminal_watcher().note;
           CHECK_FALSE(read_tuned_odds("model", note));
@@ -237,6 +237,7 @@ TEST_CASE("tuned odds come back as they were written") {
           CHECK(back->weights == odds.weights);
           CHECK(back->shipped_loss == 0.5);
           CHECK(back->held_out_loss == 0.4);
+          CHECK(back->heads == "heads");
           CHECK_FALSE(read_tuned_odds("other", note));
           // A copy under another model's name is not taken for that one's.
           std::filesystem::copy_file(path, cache_file({"odds", "other", std::nullopt}));
@@ -283,6 +284,7 @@ TEST_CASE("hostile odds files are told in one line and count as none") {
       replaced("\"rival\": [", "\"rival\": [1e38, 1, 1, 1, 1], \"x\": ["),
       replaced("\"rival\": [", "\"rival\": [-31, 1, 1, 1, 1], \"x\": ["),
       replaced("\"noise\":", "\"noice\":"),
+      replaced("\"heads\": \"\"", "\"heads\": 3"),
       replaced("\"weights\": {", "\"weights\": [], \"x\": {"),
       replaced("\"weights\": {", "\"weights\": 1, \"x\": {"),
       replaced("\"held_out_loss\": ", "\"held_out_loss\": -"),
@@ -347,6 +349,16 @@ TEST_CASE("tuned odds are what drafts, where tuned settings are") {
   never.weights.rival.fill(-20);
   const std::string path = write_tuned_odds(fingerprint, never);
   CHECK(rows_with({}) == 1);
+  // What lookups say holds for any heads, what was fitted to others' guesses does not.
+  never.heads = "others";
+  write_tuned_odds(fingerprint, never);
+  CHECK(rows_with({}) == 1);
+  CandidateOdds::Weights weights = moved(1, 3);
+  weights.forget_guesses();
+  CHECK(weights.guess == CandidateOdds::shipped().guess);
+  CHECK(weights.against == CandidateOdds::shipped().against);
+  CHECK(weights.alone == CandidateOdds::shipped().alone);
+  CHECK(weights.text == moved(1, 3).text);
   CHECK(rows_with({"--preset", "shipped"}) > 4);
   CHECK(rows_with({"--controller", "off"}) > 4);
   // A file of no use changes nothing.

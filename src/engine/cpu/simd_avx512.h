@@ -151,26 +151,28 @@ inline int store_int8(int8_t* p, V a, V b) {
   return _mm512_reduce_add_epi32(_mm512_add_epi32(i, j));
 }
 
-// Bytes ahead of what is read. Three rows and more keep the core busy for so long that the hardware
-// prefetcher falls behind: from memory, 8 rows then cost 31 ns a block on a Zen 4 core, 24 with
-// this, 23 from cache. One row or two that core serves better alone; a Sapphire Rapids core not: a
-// pass over SmolLM2 takes 3.0 ms with it and 3.5 without, over two rows 3.1 and 4.1.
-template <int R>
-inline int prefetch_ahead() {
-  return R > 2 || !__builtin_cpu_is("amd") ? 8192 : 0;
+// Weights of a block, `kLines` cache lines at w, that are read 8 KB from now. Three rows and more
+// keep the core busy for so long that the hardware prefetcher falls behind: from memory, 8 rows
+// then cost 31 ns a block on a Zen 4 core, 24 with this, 23 from cache. One row or two that core
+// serves better alone; a Sapphire Rapids core not: a pass over SmolLM2 takes 3.0 ms with it and 3.5
+// without, over two rows 3.1 and 4.1 (rows.sh).
+template <int R, int kLines>
+inline void prefetch_weights(const uint8_t* w) {
+  if (R <= 2 && __builtin_cpu_is("amd")) return;
+#pragma GCC unroll 8
+  for (int i = 0; i < kLines; ++i) _mm_prefetch(w + 8192 + 64 * i, _MM_HINT_T1);
 }
 
 // isum[r] (16 outputs) = exact dot product of one block of a tile with row r: 32 bytes at x + 32 r.
 template <int R>
 inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
-  const int ahead = prefetch_ahead<R>();
+  prefetch_weights<R, 8>(w);
   I acc[R];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(bias[r]);
 #pragma GCC unroll 8
   for (int g = 0; g < 8; ++g) {
     const I wg = _mm512_loadu_si512(w + 64 * g);
-    _mm_prefetch(w + 64 * g + ahead, _MM_HINT_T1);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       int32_t four;
@@ -187,14 +189,13 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t* bias, V* 
 template <int R, int kZero>
 inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
   const I low = _mm512_set1_epi8(15);
-  const int ahead = prefetch_ahead<R>();
+  prefetch_weights<R, 4>(w);
   I acc[R];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
 #pragma GCC unroll 4
   for (int g = 0; g < 4; ++g) {
     const I both = _mm512_loadu_si512(w + 64 * g);
-    _mm_prefetch(w + 64 * g + ahead, _MM_HINT_T1);
     const I w0 = _mm512_and_si512(both, low);
     const I w1 = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
 #pragma GCC unroll 8
