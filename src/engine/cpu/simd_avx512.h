@@ -154,7 +154,7 @@ inline int store_int8(int8_t* p, V a, V b) {
 // Weights of a block, `kLines` cache lines at w, that are read 8 KB from now. Three rows and more
 // keep the core busy for so long that the hardware prefetcher falls behind: from memory, 8 rows
 // then cost 31 ns a block on a Zen 4 core, 24 with this, 23 from cache. One row or two that core
-// serves better alone; a Sapphire Rapids core not: a pass over SmolLM2 takes 3.0 ms with it and 3.5
+// serves better alone; an Emerald Rapids core not: a pass over SmolLM2 takes 3.0 ms with it and 3.5
 // without, over two rows 3.1 and 4.1 (rows.sh).
 template <int R, int kLines>
 inline void prefetch_weights(const uint8_t* w) {
