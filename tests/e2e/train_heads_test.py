@@ -95,7 +95,7 @@ class Training(TrainHeads):
         plain = specbound("run", *flags, "--spec", "off")
         self.assertEqual(drafted.stdout, plain.stdout)
         self.assertGreater(json.loads(self.read("stats.json"))["accepted_tokens"], 3)
-        refused = specbound("tune", "-m", DEMO, "--heads", heads)
+        refused = specbound("tune", "-m", DEMO, "--heads", heads, "--kind", "chained")
         self.assertEqual(refused.returncode, 1)
         self.assertIn(b"expected heads, found text alone", refused.stderr)
 
@@ -227,7 +227,7 @@ class Training(TrainHeads):
 
     def test_without_data_the_model_answers_built_in_requests(self):
         result = self.train("--self-generate", "300", "--kinds", "text")
-        self.assertNotIn(b"data:", result.stderr)
+        self.assertIn(b"no --data: learning what the model answers to 1,846 ", result.stderr)
         self.assertIn(b"replies: the model wrote ", result.stderr)
         self.assertNotIn(b"asked for more", result.stderr)
 
