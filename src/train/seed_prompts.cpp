@@ -200,21 +200,13 @@ struct Abroad {
 constexpr const char* kGerman[] = {"Erkläre mir bitte {} in einfachen Worten.",
                                    "Nenne fünf wichtige Tatsachen über {}.",
                                    "Schreibe eine kurze Geschichte über {}.",
-                                   "Schreibe eine freundliche E-Mail, in der es um {} "
-                                   "geht.",
+                                   "Schreibe eine freundliche E-Mail: Es geht um {}.",
                                    "Was sollte man über {} wissen?",
                                    "Übersetze ins Englische: Wir sprachen über {}."};
-constexpr const char* kGermanTopics[] = {"das Wetter",
-                                         "den Garten",
-                                         "die Eisenbahn",
-                                         "gesundes "
-                                         "Essen",
-                                         "die Schule",
-                                         "eine Reise ans Meer",
-                                         "den Umzug",
-                                         "die Zukunft der Arbeit",
-                                         "Musik",
-                                         "das Internet"};
+constexpr const char* kGermanTopics[] = {
+    "das Wetter", "den Garten",          "die Eisenbahn", "gesundes Essen",
+    "die Schule", "eine Reise ans Meer", "den Umzug",     "die Zukunft der Arbeit",
+    "Musik",      "das Internet"};
 constexpr const char* kFrench[] = {"Explique-moi {} avec des mots simples.",
                                    "Donne cinq faits importants sur {}.",
                                    "Écris une courte histoire sur {}.",
@@ -258,8 +250,7 @@ constexpr const char* kTalk[] = {
     "Correct this sentence: He don't know where is the station.",
     "Which word does not belong: apple, pear, chair, plum?",
     "Sort these by size: mouse, elephant, horse, cat.",
-    "Give me a synonym for each: fast, happy, "
-    "cold, begin.",
+    "Give me a synonym for each: fast, happy, cold, begin.",
     "What is the capital of Australia?",
     "Who wrote Romeo and Juliet?",
     "How many continents are there, and which?",

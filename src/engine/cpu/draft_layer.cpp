@@ -162,11 +162,12 @@ ExitPeak DraftLayer::check(const Row& looked, float temperature) {
   if (slot > 0 && !path.straight) block_->follow(slot, path.slots[path.depth - 1]);
   block_->run_layers(row - (n - 1), n, at, 1, 1);
   if (slot == 0) valid_ = root - first_ + 1;
+  float* const y = own(slot);
   {
     const FloatMode mode;
-    kernels_.rmsnorm(block_->inspect().hidden(row).data(), norm_, eps_, dim_, own(slot));
+    kernels_.rmsnorm(block_->inspect().hidden(row).data(), norm_, eps_, dim_, y);
   }
-  pool_.run([&](int thread) { shortlist_.look(own(slot), temperature, thread); });
+  pool_.run([&](int thread) { shortlist_.look(y, temperature, thread); });
   return shortlist_.peak(temperature);
 }
 
