@@ -203,8 +203,8 @@ class Training {
 
   void read_data() {
     if (flags_.data.empty()) {
-      corpus_ = seed_prompts(model_.gguf().find("tokenizer.chat_template") ||
-                             !flags_.model.chat_template.empty());
+      chat_template_ = model_.find_chat_template();
+      corpus_ = seed_prompts(chat_template_ != nullptr);
       std::fprintf(stderr,
                    "no --data: learning what the model answers to %s built-in requests, "
                    "%s tokens of it\n",
@@ -212,8 +212,8 @@ class Training {
                    grouped(flags_.self_generate).c_str());
     } else {
       read_files();
+      if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
     }
-    if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
     for (const size_t i : shuffled_order(corpus_.texts.size(), flags_.train.seed)) {
       order_.push_back(&corpus_.texts[i]);
     }

@@ -180,14 +180,12 @@ void add_flags(Flags& flags, TuneFlags& given) {
   add_model_flags(flags, given.model);
 }
 
-// Whether there are heads whose looks can be replayed. Throws Error where there are none but was
-// asked for their kind.
-bool can_replay(const LoadedModel& model, const std::optional<ExitHeads>& heads,
-                const TuneFlags& given) {
-  if (!given.kind.empty()) open_heads(model, given.heads);  // which says what is missing
+// Whether there are heads whose looks can be replayed. Throws Error where their kind was asked for
+// and they are a draft layer.
+bool can_replay(const std::optional<ExitHeads>& heads, const std::string& kind) {
   if (!heads || !heads->can_guess()) return false;
   if (heads->defaults().kind != HeadKind::kLayer) return true;
-  if (given.kind.empty()) return false;
+  if (kind.empty()) return false;
   throw Error(ErrorCode::kUnsupported,
               format("%s: expected heads whose looks can be replayed, found a draft layer: when "
                      "to ask it is learned while it drafts",
@@ -237,8 +235,9 @@ int run(TuneFlags& given) {
 
   catch_interrupts();
   LoadedModel model(given.model, terminal_watcher());
-  const std::optional<ExitHeads> heads = find_heads(model, given.heads);
-  const bool replays = can_replay(model, heads, given);
+  const std::optional<ExitHeads> heads =
+      kind ? open_heads(model, given.heads) : find_heads(model, given.heads);
+  const bool replays = can_replay(heads, given.kind);
   const bool guesses = heads && heads->can_guess();
   model.load(guesses ? &*heads : nullptr);
   const std::vector<TuningText> texts = tuning_texts(model, given.texts);

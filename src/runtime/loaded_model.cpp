@@ -141,6 +141,15 @@ const ChatTemplate& LoadedModel::chat_template() const {
   return *chat_template_;
 }
 
+const ChatTemplate* LoadedModel::find_chat_template() const {
+  try {
+    return &chat_template();
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kUnsupported) throw;
+    return nullptr;
+  }
+}
+
 bool LoadedModel::ends_reply(int32_t id) const {
   return tokenizer_->is_end(id) || (id >= 0 && id == tokenizer_->bos());
 }

@@ -44,6 +44,8 @@ class LoadedModel {
   // How conversations are written, found when first asked for: the watcher is then told what is to
   // be known of it. Throws Error where there is none.
   const ChatTemplate& chat_template() const;
+  // nullptr for a model without one: it continues plain text.
+  const ChatTemplate* find_chat_template() const;
   int n_ctx() const { return cpu_options_.n_ctx; }       // of the backend, known before it is there
   Backend& backend() { return *backend_; }               // after load()
   double load_seconds() const { return load_seconds_; }  // opening and loading

@@ -67,16 +67,6 @@ class Writer {
   std::vector<TuningText> texts_;
 };
 
-// nullptr for a model without a template: it continues plain text.
-const ChatTemplate* chat_template(const LoadedModel& model) {
-  try {
-    return &model.chat_template();
-  } catch (const Error& e) {
-    if (e.code() != ErrorCode::kUnsupported) throw;
-    return nullptr;
-  }
-}
-
 void write_builtin(Writer& writer, const LoadedModel& model, const ChatTemplate* chat) {
   const Tokenizer& tokenizer = model.tokenizer();
   for (const char* opener : tuning_openers()) {
@@ -133,7 +123,7 @@ void write_corpus(Writer& writer, const LoadedModel& model, const ChatTemplate* 
 }  // namespace
 
 std::vector<TuningText> tuning_texts(LoadedModel& model, const TuningTextOptions& options) {
-  const ChatTemplate* chat = chat_template(model);
+  const ChatTemplate* chat = model.find_chat_template();
   Corpus corpus;
   std::vector<size_t> order;
   if (!options.data.empty()) {

@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPEC_BENCH = ROOT / "tests" / "data" / "spec-bench" / "question.jsonl"
 RESULTS = ROOT / "tests" / "bench" / "results"
 
 # What ships is measured, not what `specbound tune` once found on this machine.
@@ -114,6 +115,13 @@ def fetched(name):
     if fetch.returncode != 0:
         sys.exit(fetch.returncode)
     return pathlib.Path(fetch.stdout.strip())
+
+
+def link_alone(model, folder):
+    """A link to `model` in `folder`, where no heads lie beside it."""
+    link = pathlib.Path(folder) / model.name
+    link.symlink_to(model)
+    return link
 
 
 def model_entry(path):

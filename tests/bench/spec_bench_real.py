@@ -15,7 +15,6 @@ import tempfile
 
 import bench
 
-QUESTIONS = bench.ROOT / "tests" / "data" / "spec-bench" / "question.jsonl"
 MODELS = {"smollm2-135m-instruct-q4_1": 480, "qwen2.5-coder-1.5b-instruct-q4_k_m": 120}
 REMEMBER = "remember: --speculator auto --remember on"
 
@@ -31,8 +30,7 @@ def run(specbound, model, questions, threads, temperature, flags):
                    "--setting", f"draft-alone: --speculator draft --model-draft {second}"]
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
-        alone = pathlib.Path(folder) / model.name  # no heads lie beside it
-        alone.symlink_to(model)
+        alone = bench.link_alone(model, folder)
         subprocess.run(
             [specbound, "spec-bench", "-m", alone, "-f", flags.file, "--limit", str(questions),
              "-n", str(flags.n), "-c", str(flags.ctx), "-t", str(threads),
@@ -72,7 +70,7 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.7])
     parser.add_argument("-n", type=int, default=128)
-    parser.add_argument("--file", default=QUESTIONS, type=pathlib.Path,
+    parser.add_argument("--file", default=bench.SPEC_BENCH, type=pathlib.Path,
                         help="other questions, in Spec-Bench's form")
     parser.add_argument("--ctx", type=int, default=4096, help="tokens of context")
     parser.add_argument("--draft-model", metavar="NAME",
@@ -104,7 +102,7 @@ def main():
     command = ["tests/bench/spec_bench_real.sh", "--models", *flags.models, "--threads",
                *flags.threads, "--temperatures", *flags.temperatures, "-n", flags.n,
                *(["--questions", flags.questions] if flags.questions else []),
-               *(["--file", flags.file.name] if flags.file != QUESTIONS else []),
+               *(["--file", flags.file.name] if flags.file != bench.SPEC_BENCH else []),
                *(["--draft-model", flags.draft_model] if flags.draft_model else []),
                *(["--heads", *(pathlib.Path(file).name for file in flags.heads)]
                  if flags.heads else [])]

@@ -15,7 +15,6 @@ import bench
 from cpu_vs_llamacpp import check_llamacpp_uses_this_cpu
 
 HERE = pathlib.Path(__file__).parent
-QUESTIONS = bench.ROOT / "tests" / "data" / "spec-bench" / "question.jsonl"
 CHATML = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 CONTEXT = 4096
 
@@ -69,8 +68,7 @@ def measure(name, flags):
     model = bench.fetched(name)
     draft = bench.fetched(flags.draft_model) if flags.draft_model else None
     with tempfile.TemporaryDirectory() as folder:
-        alone = pathlib.Path(folder) / model.name  # no heads lie beside it
-        alone.symlink_to(model)
+        alone = bench.link_alone(model, folder)
         ours = Ours(flags.specbound, alone, flags)
         theirs = Theirs(flags.llamacpp_python, flags.specbound, alone, draft, flags)
         ways = {"SpecBound, plain": (ours, ["--spec", "off"]),
@@ -124,7 +122,7 @@ def main():
     parser.add_argument("--questions", type=int, default=24)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("-n", type=int, default=128)
-    parser.add_argument("--file", default=QUESTIONS, type=pathlib.Path,
+    parser.add_argument("--file", default=bench.SPEC_BENCH, type=pathlib.Path,
                         help="other questions, in Spec-Bench's form")
     parser.add_argument("--draft-model", metavar="NAME", help="that models/fetch.py knows")
     parser.add_argument("--heads", metavar="FILE", help="a heads file to draft with too")
@@ -136,7 +134,7 @@ def main():
     results = [measure(name, flags) for name in flags.models]
     command = ["tests/bench/speculation_vs_llamacpp.sh", "--models", *flags.models, "--questions",
                flags.questions, "--threads", flags.threads, "-n", flags.n,
-               *(["--file", flags.file.name] if flags.file != QUESTIONS else []),
+               *(["--file", flags.file.name] if flags.file != bench.SPEC_BENCH else []),
                *(["--draft-model", flags.draft_model] if flags.draft_model else []),
                *(["--heads", pathlib.Path(flags.heads).name] if flags.heads else [])]
     bench.write_report(pathlib.Path(flags.output), "speculation_vs_llamacpp", command, machine,
