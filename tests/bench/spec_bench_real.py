@@ -17,10 +17,11 @@ import bench
 
 MODELS = {"smollm2-135m-instruct-q4_1": 480, "qwen2.5-coder-1.5b-instruct-q4_k_m": 120}
 REMEMBER = "remember: --speculator auto --remember on"
+DRAFTERS = ["auto", "ngram", "remember"]
 
 
 def run(specbound, model, questions, threads, temperature, flags):
-    beside = []
+    beside = ["--setting", REMEMBER] if "remember" in flags.drafters else []
     for file in flags.heads:
         name = pathlib.Path(file).name.split(".")[0]
         beside += ["--setting", f"{name}: --speculator auto --heads {file}"]
@@ -34,9 +35,9 @@ def run(specbound, model, questions, threads, temperature, flags):
         subprocess.run(
             [specbound, "spec-bench", "-m", alone, "-f", flags.file, "--limit", str(questions),
              "-n", str(flags.n), "-c", str(flags.ctx), "-t", str(threads),
-             "--temp", str(temperature), "--seed", "1", "--compare", "auto,ngram",
-             "--setting", REMEMBER, *beside, "--fresh",
-             "--out", pathlib.Path(folder) / "answers", "--json", report],
+             "--temp", str(temperature), "--seed", "1",
+             "--compare", ",".join(d for d in flags.drafters if d != "remember"), *beside,
+             "--fresh", "--out", pathlib.Path(folder) / "answers", "--json", report],
             check=True, stdout=sys.stderr)
         return json.loads(report.read_text())
 
@@ -69,6 +70,8 @@ def main():
     parser.add_argument("--questions", type=int, help="of each model (default: 480, or 120)")
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.7])
+    parser.add_argument("--drafters", nargs="+", default=DRAFTERS,
+                        help="of spec-bench's --compare, or remember (default: %(default)s)")
     parser.add_argument("-n", type=int, default=128)
     parser.add_argument("--file", default=bench.SPEC_BENCH, type=pathlib.Path,
                         help="other questions, in Spec-Bench's form")
@@ -102,6 +105,7 @@ def main():
     command = ["tests/bench/spec_bench_real.sh", "--models", *flags.models, "--threads",
                *flags.threads, "--temperatures", *flags.temperatures, "-n", flags.n,
                *(["--questions", flags.questions] if flags.questions else []),
+               *(["--drafters", *flags.drafters] if flags.drafters != DRAFTERS else []),
                *(["--file", flags.file.name] if flags.file != bench.SPEC_BENCH else []),
                *(["--draft-model", flags.draft_model] if flags.draft_model else []),
                *(["--heads", *(pathlib.Path(file).name for file in flags.heads)]

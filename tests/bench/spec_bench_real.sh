@@ -6,7 +6,7 @@
 #
 #   tests/bench/spec_bench_real.sh [--models NAME...] [--questions N...] [--threads N...]
 #                                  [--temperatures T...] [--heads FILE...] [--draft-model NAME]
-#                                  [--file QUESTIONS] [--output FILE]
+#                                  [--drafters NAME...] [--file QUESTIONS] [--output FILE]
 #
 # FILE: a heads file to draft with too, of `specbound train-heads` (with --kinds text: text alone).
 # NAME: a smaller model to draft with too. QUESTIONS: others than Spec-Bench's, in its form, as
