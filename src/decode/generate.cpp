@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "decode/read_prompt.h"
 #include "error.h"
 #include "numerics/float_mode.h"
 
@@ -79,48 +80,14 @@ bool Session::revisit_group(int pos, int n, const Visit& visit) {
 // Makes `prompt` the committed text and brings every layer to its last token but one.
 bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptions& options,
                             GenerateStats& stats) {
-  const int n = static_cast<int>(prompt.size());
-  stats.prompt_tokens = n;
-  if (n == 0) throw Error(ErrorCode::kLimit, "the prompt is empty: expected at least one token");
-  if (n > backend_.n_ctx()) {
-    throw Error(ErrorCode::kLimit,
-                format("the prompt has %d tokens, the context holds %d: shorten it or raise n_ctx",
-                       n, backend_.n_ctx()));
-  }
-  const int vocab_size = backend_.config().vocab_size;
-  for (const int32_t token : prompt) {
-    if (token < 0 || token >= vocab_size) {
-      throw Error(ErrorCode::kUsage,
-                  format("token %d in the prompt: expected 0 to %d", token, vocab_size - 1));
-    }
-  }
-  const auto same = std::mismatch(tokens_.begin(), tokens_.end(), prompt.begin(), prompt.end());
-  const int kept = std::min(static_cast<int>(same.first - tokens_.begin()), n - 1);
-  backend_.truncate(kept);
-  tokens_ = std::vector<int32_t>(prompt.begin(), prompt.end());  // `prompt` may be tokens() itself
-  prompt = tokens_;
-  n_prompt_ = tokens_.size();
-
-  const int start = backend_.kv_len(1);
-  struct Progress {
-    const GenerateOptions& options;
-    int total;
-  } progress{options, n - 1 - start};
-  const auto report = [](void* context, int done) {
-    const auto& p = *static_cast<const Progress*>(context);
-    if (p.options.on_prefill) p.options.on_prefill(done, p.total);
-    return !aborted(p.options);
+  stats.prompt_tokens = static_cast<int>(prompt.size());
+  const auto go_on = [&options](int done, int total) {
+    if (options.on_prefill) options.on_prefill(done, total);
+    return !aborted(options);
   };
-  try {
-    if (progress.total > 0) {
-      backend_.prefill(prompt.subspan(start, progress.total), report, &progress);
-    }
-  } catch (...) {
-    backend_.truncate(start);  // what a pass that was not finished left behind
-    throw;
-  }
-  stats.prefilled_tokens = backend_.kv_len(1) - start;
-  return backend_.kv_len(1) == n - 1;
+  check_prompt(backend_, prompt);
+  n_prompt_ = prompt.size();
+  return read_prompt(backend_, tokens_, prompt, go_on, stats.prefilled_tokens);
 }
 
 // Time in callbacks is not decoding: a reader that blocks stdout must not look like a slow model.

@@ -167,14 +167,14 @@ bool Round::verify() {
 
 int32_t Round::draw(std::span<const float> z) {
   const std::span<const int32_t> before = history(newest());
-  return sampler_.sample(z, before, row_sampler_.place(limits_.reply, before));
+  return sampler_.sample(z, before, sampler_.place(limits_.reply, before));
 }
 
 int32_t Round::propose(std::span<const float> z) {
   const std::span<const int32_t> before = history(newest());
   TokenDistribution& q = proposals_[newest()];
   sampler_.distribution(z, before, q);
-  return draw_proposal(q, row_sampler_.place(limits_.reply, before), limits_.number);
+  return draw_proposal(q, sampler_.place(limits_.reply, before), limits_.number);
 }
 
 RowSampler::Check Round::check(int head, float temperature, bool with_margin) {
@@ -197,7 +197,7 @@ int32_t Round::target(int slot) {
   }
   row_sampler_.distribution(slot, history(slot), target_);
   return judge_proposal(target_, proposals_[slot], rows_[slot + 1].token,
-                        row_sampler_.place(limits_.reply, history(slot)));
+                        sampler_.place(limits_.reply, history(slot)));
 }
 
 const TokenEvent& Round::emitted(int slot, int32_t token, bool ends_reply) {

@@ -59,7 +59,7 @@ class Round {
   // until the history of a row on another path is asked for, or a row comes.
   std::span<const int32_t> history(int slot) const;
   // Where in the noise the token after row `slot` is drawn.
-  DrawPlace place(int slot) const { return row_sampler_.place(limits_.reply, history(slot)); }
+  DrawPlace place(int slot) const { return sampler_.place(limits_.reply, history(slot)); }
 
   // Runs layers from..to on every row that has not been through them: at each layer a contiguous
   // suffix, so that rows that lag behind catch up in the same batch. False when aborted.

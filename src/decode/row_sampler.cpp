@@ -4,10 +4,6 @@
 
 namespace specbound {
 
-DrawPlace RowSampler::place(uint32_t reply, std::span<const int32_t> history) const {
-  return {sampler_.params().seed, reply, static_cast<uint32_t>(history.size())};
-}
-
 void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, bool distributions) {
   DeviceSampling* device = distributions ? nullptr : backend_.device_sampling();
   drawn_ = device != nullptr;
@@ -21,7 +17,7 @@ void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, boo
 }
 
 int32_t RowSampler::token(int slot, uint32_t reply, std::span<const int32_t> history) {
-  const DrawPlace at = place(reply, history);
+  const DrawPlace at = sampler_.place(reply, history);
   if (drawn_) {
     if (const auto token = sampler_.take(draws_[slot], at)) return *token;
   }
@@ -58,7 +54,7 @@ RowSampler::Check RowSampler::check(int head, const Row& row, float temperature,
 }
 
 int32_t RowSampler::Check::token(double* margin) const {
-  const DrawPlace at = rows_.place(row_.reply, row_.history);
+  const DrawPlace at = rows_.sampler_.place(row_.reply, row_.history);
   if (drawn_) {
     if (const auto token = rows_.sampler_.take(*drawn_, at, margin)) return *token;
   }

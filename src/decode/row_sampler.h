@@ -18,9 +18,6 @@ class RowSampler {
  public:
   RowSampler(Backend& backend, Sampler& sampler) : backend_(backend), sampler_(sampler) {}
 
-  // Where in the noise the token after `history` is drawn, in reply `reply`.
-  DrawPlace place(uint32_t reply, std::span<const int32_t> history) const;
-
   // Rows [0, n) of reply `reply` have come through all layers; `text` ends with the last of them.
   // With `distributions` that of any of them may be asked for too.
   void start(int n, uint32_t reply, std::span<const int32_t> text, bool distributions = false);

@@ -87,6 +87,10 @@ class Sampler {
                               double* margin = nullptr);
 
   const SamplingParams& params() const { return params_; }
+  // Where in the noise the token after `history` is drawn, in reply `reply`.
+  DrawPlace place(uint32_t reply, std::span<const int32_t> history) const {
+    return {params_.seed, reply, static_cast<uint32_t>(history.size())};
+  }
 
  private:
   struct Candidate {

@@ -78,6 +78,23 @@ class BackendInspection {
   ~BackendInspection() = default;
 };
 
+// What a backend adds that keeps several texts, its sequences, each with K/V and kv_len of its own.
+// docs/architecture.md 3.6. Rows of all of them share a pass; by section 4 nothing of a row changes
+// with its company.
+class Sequences {
+ public:
+  virtual int n_sequences() const = 0;
+  // The one that every call of Backend speaks of from now on; 0 at first. What exit heads know of
+  // the text goes with the other one.
+  virtual void select(int sequence) = 0;
+  // H[i] through all layers as the next row of sequence of[i], at its kv_len, which grows by one:
+  // as run_layers(i, 1, kv_len, 1, L) of each alone. 1 <= of.size() <= kMaxRows, no sequence twice.
+  virtual void run_side_by_side(std::span<const int> of) = 0;
+
+ protected:
+  ~Sequences() = default;
+};
+
 // What every backend does.
 class Backend {
  public:
@@ -170,6 +187,8 @@ class Backend {
   // nullptr: it hands logits over, and the sampler draws.
   virtual DeviceSampling* device_sampling() { return nullptr; }
   bool samples_on_device() { return device_sampling() != nullptr; }
+  // nullptr: it keeps one text.
+  virtual Sequences* sequences() { return nullptr; }
   virtual const BackendInspection& inspect() const = 0;
 };
 

@@ -57,11 +57,12 @@ struct Model {
   Weights weights;
   std::unique_ptr<Backend> backend;
 
-  explicit Model(const Arguments& a, int n_ctx)
+  Model(const Arguments& a, int n_ctx, int n_sequences = 1)
       : gguf(Gguf::open(a.model)), config(read_config(gguf)), weights(map_weights(gguf, config)) {
     CpuOptions options;
     options.n_ctx = n_ctx;
     options.n_threads = a.threads;
+    options.n_sequences = n_sequences;
     options.repack = a.repack;
     backend = make_cpu_backend(config, weights, options);
   }

@@ -6,11 +6,12 @@
 #include <array>
 #include <vector>
 
-#include "engine/cpu/cpu_topology.h"
+#include "engine/cpu/cpu_plan.h"
 #include "engine/cpu/exit_checks.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/kv_cache.h"
 #include "engine/cpu/linear.h"
+#include "engine/cpu/pass_rows.h"
 #include "engine/cpu/rope.h"
 #include "engine/cpu/thread_pool.h"
 #include "engine/kv_lengths.h"
@@ -39,9 +40,10 @@ struct Layer {
   bool ffn_int8() const { return w_gate.int8() || w_up.int8(); }
 };
 
-class CpuBackend final : public Backend, public BackendInspection {
+class CpuBackend final : public Backend, public Sequences, public BackendInspection {
  public:
-  CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options);
+  CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options,
+             int n_sequences);
 
   const ModelConfig& config() const override { return config_; }
   int n_ctx() const override { return n_ctx_; }
@@ -62,37 +64,28 @@ class CpuBackend final : public Backend, public BackendInspection {
                void* context) override;
   void prefill_rows(std::span<const int32_t> tokens) override;
   void prefill_logits(int first, int n, float* out) override;
-  int kv_len(int layer) const override { return kv_lengths_.at(layer); }
+  int kv_len(int layer) const override { return lengths().at(layer); }
   void keep_path(int pos, int slot) override;
   void skip_layers(int, int n, int pos, int from, int to) override {
-    kv_lengths_.extend(pos, n, from, to);
+    lengths().extend(pos, n, from, to);
   }
   void truncate(int len) override {
-    kv_lengths_.truncate(len);
+    lengths().truncate(len);
     if (len == 0) checks_.forget_text();
   }
-  void restore(int len) override { kv_lengths_.restore(len); }
+  void restore(int len) override { lengths().restore(len); }
+  Sequences* sequences() override { return this; }
+  int n_sequences() const override { return static_cast<int>(sequences_.size()); }
+  void select(int sequence) override;
+  void run_side_by_side(std::span<const int> of) override;
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
 
  private:
   void embed_row(int32_t token, float* h);
-  // The rows of a pass: K and V of row i go to place pos + i of the cache.
-  struct PassRows {
-    int n, pos;
-    const RowPath* paths = nullptr;  // [row]; nullptr: each row follows the one before it
-    int slot = 0;                    // of the first row
-
-    const RowPath* tree(int row) const {
-      return paths && !paths[row].straight ? &paths[row] : nullptr;
-    }
-    int root() const { return pos - slot; }
-    int position(int row) const {
-      const RowPath* path = tree(row);
-      return path ? root() + path->depth : pos + row;
-    }
-  };
+  const KvLengths& lengths() const { return sequences_[selected_].lengths; }
+  KvLengths& lengths() { return sequences_[selected_].lengths; }
   void forward(float* h, const PassRows& rows, int from, int to, bool kv_only);
   void prefill_chunk(std::span<const int32_t> tokens, bool kv_only);
   void logits_of(const float* h, int n, float* out);
@@ -109,6 +102,7 @@ class CpuBackend final : public Backend, public BackendInspection {
                    int row, int head);
   void attend(int thread, const HeadRows& at, int layer, const PassRows& rows,
               const Rows* quantized);
+  int tasks_of_a_text(const PassRows& rows) const;
   void attend_task(int thread, const HeadRows& at, int layer, const PassRows& rows, int kv_head,
                    int part, const Rows* quantized);
   void add_bias(Slice mine, const float* bias, const Outputs& y, int n);
@@ -121,9 +115,9 @@ class CpuBackend final : public Backend, public BackendInspection {
   std::shared_ptr<ThreadPool> threads_;  // maybe another backend's too
   ThreadPool& pool_;
   Rope rope_;
-  KvCache kv_;
-  KvLengths kv_lengths_;
-  RowPaths paths_;  // of the rows under way
+  std::vector<Sequence> sequences_;
+  int selected_ = 0;  // of them
+  RowPaths paths_;    // of the rows under way
   // Each thread makes whole heads, keys and values with the queries that attend to them: it needs
   // nobody else's until the heads are mixed.
   const bool own_heads_;
@@ -148,46 +142,8 @@ class CpuBackend final : public Backend, public BackendInspection {
   std::vector<Pages<float>> q_, k_, v_, own_gate_, own_up_;
 };
 
-int checked_threads(int asked) {
-  if (asked < 0 || asked > kMaxThreads) {
-    throw Error(ErrorCode::kUsage,
-                format("threads (-t): expected 1 to %d, or 0 for one per core; found %d",
-                       kMaxThreads, asked));
-  }
-  return asked ? asked : usable_cores();
-}
-
-bool heads_divide(const ModelConfig& config, int threads) {
-  return config.n_kv_heads % threads == 0 && config.head_dim % kTileOutputs == 0;
-}
-
-// In the order that a pass reads them. What makes the next matmul's input makes whole blocks of it.
-std::vector<PartitionedMatrix> partitioned_matrices(const Weights& weights, int head_unit) {
-  std::vector<PartitionedMatrix> matrices;
-  for (const LayerWeights& w : weights.layers) {
-    matrices.insert(matrices.end(), {{w.wq, head_unit},
-                                     {w.wk, head_unit},
-                                     {w.wv, head_unit},
-                                     {w.wo},
-                                     {w.w_gate, kQuantBlock},
-                                     {w.w_up, kQuantBlock},
-                                     {w.w_down}});
-  }
-  matrices.push_back({weights.lm_head});
-  return matrices;
-}
-
-// Everything together, before any of it is taken. The rows under way are small beside the rest.
-void check_memory(const ModelConfig& config, const Weights& weights, bool repack, int n_ctx) {
-  const size_t kv = KvCache::bytes_needed(config, n_ctx);
-  const size_t tiles =
-      LinearStore::bytes_needed(partitioned_matrices(weights, kTileOutputs), repack);
-  require_memory(kv + tiles,
-                 format("K/V cache %.1f MB, repacked weights %.1f MB",
-                        static_cast<double>(kv) / 1e6, static_cast<double>(tiles) / 1e6));
-}
-
-CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options)
+CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options,
+                       int n_sequences)
     : config_(config),
       weights_(weights),
       kernels_(kernels_for(options.isa)),
@@ -196,12 +152,13 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
                               : std::make_shared<ThreadPool>(checked_threads(options.n_threads))),
       pool_(*threads_),
       rope_(config, weights.rope_factors_for(config, n_ctx_)),
-      kv_(config, n_ctx_),
-      kv_lengths_(config.n_layers),
       own_heads_(heads_divide(config, pool_.size())),
       store_(partitioned_matrices(weights, own_heads_ ? config.head_dim : kTileOutputs),
              options.repack, pool_, options.progress),
       checks_(*this, weights, lm_head_, kernels_, pool_, options) {
+  for (int i = 0; i < n_sequences; ++i) {
+    sequences_.push_back({KvCache(config, n_ctx_), KvLengths(config.n_layers)});
+  }
   for (const LayerWeights& w : weights.layers) {
     layers_.push_back({&w, store_.linear(w.wq), store_.linear(w.wk), store_.linear(w.wv),
                        store_.linear(w.wo), store_.linear(w.w_gate), store_.linear(w.w_up),
@@ -233,8 +190,10 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
 }
 
 std::string CpuBackend::description() const {
+  const double bytes = static_cast<double>(sequences_[0].kv.bytes());
   return format("%s, weights %s, context %d, K/V %.1f MB", device().c_str(),
-                store_.description().c_str(), n_ctx_, static_cast<double>(kv_.bytes()) / 1e6);
+                store_.description().c_str(), n_ctx_, bytes / 1e6) +
+         (n_sequences() > 1 ? format(", %d texts side by side", n_sequences()) : "");
 }
 
 std::string CpuBackend::device() const {
@@ -253,7 +212,7 @@ void CpuBackend::run_layers(int slot, int n, int pos, int from, int to) {
   SB_CHECK(slot >= 0 && n >= 1 && slot + n <= kMaxRows && pos >= 0 && pos + n <= n_ctx_);
   SB_CHECK(1 <= from && from <= to && to <= config_.n_layers);
   float* h = h_.data() + static_cast<size_t>(slot) * config_.dim;
-  forward(h, {n, pos, &paths_[slot], slot}, from, to, false);
+  forward(h, {&sequences_[selected_], n, pos, &paths_[slot], slot}, from, to, false);
   if (to == config_.n_layers) checks_.ran(pos, std::span(tokens_).subspan(slot, n), h);
 }
 
@@ -262,17 +221,40 @@ void CpuBackend::keep_path(int pos, int slot) {
   const RowPath& path = paths_[slot];
   for (int l = 1; l <= config_.n_layers && !path.straight; ++l) {
     for (int d = 1; d <= path.depth; ++d) {
-      if (path.slots[d] != d) kv_.copy(l, pos + path.slots[d], pos + d);
+      if (path.slots[d] != d) sequences_[selected_].kv.copy(l, pos + path.slots[d], pos + d);
     }
   }
-  kv_lengths_.truncate(pos + path.depth + 1);
+  lengths().truncate(pos + path.depth + 1);
   checks_.keep_path(pos, path);
+}
+
+void CpuBackend::select(int sequence) {
+  SB_CHECK(sequence >= 0 && sequence < n_sequences());
+  if (sequence == selected_) return;
+  selected_ = sequence;
+  prefilled_rows_ = 0;
+  checks_.change_text();
+}
+
+void CpuBackend::run_side_by_side(std::span<const int> of) {
+  const int n = static_cast<int>(of.size());
+  SB_CHECK(n >= 1 && n <= kMaxRows);
+  std::array<PassRows::Alone, kMaxRows> rows;
+  for (int i = 0; i < n; ++i) {
+    SB_CHECK(of[i] >= 0 && of[i] < n_sequences());
+    Sequence& sequence = sequences_[of[i]];
+    rows[i] = {&sequence, sequence.lengths.everywhere()};
+    SB_CHECK(rows[i].pos < n_ctx_);
+    for (int j = 0; j < i; ++j) SB_CHECK(of[j] != of[i]);
+  }
+  forward(h_.data(), {.n = n, .side_by_side = std::span(rows).first(n)}, 1, config_.n_layers,
+          false);
 }
 
 void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                          void* context) {
   const int total = static_cast<int>(tokens.size());
-  SB_CHECK(kv_lengths_.everywhere() + total <= n_ctx_);
+  SB_CHECK(lengths().everywhere() + total <= n_ctx_);
   for (int done = 0; done < total;) {
     const int n = std::min(kPrefillChunk, total - done);
     prefill_chunk(tokens.subspan(done, n), true);
@@ -283,7 +265,7 @@ void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*
 
 void CpuBackend::prefill_rows(std::span<const int32_t> tokens) {
   const int n = static_cast<int>(tokens.size());
-  SB_CHECK(n >= 1 && n <= kPrefillChunk && kv_lengths_.everywhere() + n <= n_ctx_);
+  SB_CHECK(n >= 1 && n <= kPrefillChunk && lengths().everywhere() + n <= n_ctx_);
   prefill_chunk(tokens, false);
   prefilled_rows_ = n;
 }
@@ -299,7 +281,7 @@ void CpuBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
   for (int i = 0; i < n; ++i) embed_row(tokens[i], prefill_h_.data() + size_t(i) * config_.dim);
   const int pos = kv_len(1);
   kv_only = kv_only && !checks_.wants_states();
-  forward(prefill_h_.data(), {n, pos}, 1, config_.n_layers, kv_only);
+  forward(prefill_h_.data(), {&sequences_[selected_], n, pos}, 1, config_.n_layers, kv_only);
   if (!kv_only) checks_.ran(pos, tokens, prefill_h_.data());
 }
 
@@ -311,7 +293,7 @@ std::span<const float> CpuBackend::hidden(int slot) const {
 void CpuBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const {
   const auto kv_dim = static_cast<size_t>(config_.kv_dim());
   SB_CHECK(pos >= 0 && pos < kv_len(layer) && k.size() == kv_dim && v.size() == kv_dim);
-  kv_.read(layer, pos, k, v);
+  sequences_[selected_].kv.read(layer, pos, k, v);
 }
 
 // h (dim) = the embedding of `token`, scaled.
@@ -327,8 +309,14 @@ void CpuBackend::embed_row(int32_t token, float* h) {
 // the rows after it.
 void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool kv_only) {
   const int n = rows.n;
-  rope_.ensure(rows.pos + n - 1);
-  kv_lengths_.extend(rows.pos, n, from, to);
+  if (rows.side_by_side.empty()) {
+    rope_.ensure(rows.pos + n - 1);
+    rows.sequence->lengths.extend(rows.pos, n, from, to);
+  }
+  for (const auto& [sequence, pos] : rows.side_by_side) {
+    rope_.ensure(pos);
+    sequence->lengths.extend(pos, 1, from, to);
+  }
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   // Where a thread's own heads are whole blocks, it quantizes them itself.
   const bool blocks = config_.head_dim % kQuantBlock == 0;
@@ -476,7 +464,7 @@ void CpuBackend::finish_head(const HeadRows& at, const LayerWeights& w, int laye
   float *k = at.k.at(row, first), *v = at.v.at(row, first);
   finish(k, w.bk ? w.bk + first : nullptr, w.k_norm);
   for (int i = 0; w.bv && i < head_dim; ++i) v[i] += w.bv[first + i];
-  kernels_.store_kv(k, v, head_dim, rows.pos + row, kv_.head(layer, kv_head));
+  kernels_.store_kv(k, v, head_dim, rows.place(row), rows.sequence_of(row).kv.head(layer, kv_head));
 }
 
 CpuBackend::HeadRows CpuBackend::head_rows(int thread) {
@@ -510,8 +498,7 @@ void CpuBackend::finish_heads(int thread, const HeadRows& at, const LayerWeights
 // With `quantized` given (attended_'s rows), what was attended to is quantized at once.
 void CpuBackend::attend(int thread, const HeadRows& at, int layer, const PassRows& rows,
                         const Rows* quantized) {
-  const int queries = rows.n * (config_.n_heads / config_.n_kv_heads);  // of one K/V head
-  const int per_head = (queries + kTaskQueries - 1) / kTaskQueries;
+  const int per_head = rows.n / rows.of_a_text() * tasks_of_a_text(rows);
   if (own_heads_) {
     const Slice mine = slice(config_.n_kv_heads * per_head, thread, pool_.size());
     for (int task = mine.begin; task < mine.end; ++task) {
@@ -528,11 +515,20 @@ void CpuBackend::attend(int thread, const HeadRows& at, int layer, const PassRow
   }
 }
 
-// The queries of a K/V head: rows, then heads of its group; kTaskQueries of them.
+// Of one K/V head.
+int CpuBackend::tasks_of_a_text(const PassRows& rows) const {
+  const int queries = rows.of_a_text() * (config_.n_heads / config_.n_kv_heads);
+  return (queries + kTaskQueries - 1) / kTaskQueries;
+}
+
+// The queries of a K/V head in a text: rows, then heads of its group; kTaskQueries of them.
 void CpuBackend::attend_task(int thread, const HeadRows& at, int layer, const PassRows& rows,
                              int kv_head, int part, const Rows* quantized) {
   const int head_dim = config_.head_dim, group = config_.n_heads / config_.n_kv_heads;
-  const int first = part * kTaskQueries, count = std::min(kTaskQueries, rows.n * group - first);
+  const int queries = rows.of_a_text() * group, tasks = tasks_of_a_text(rows);
+  const int begin = part / tasks * queries;  // of the text
+  const int first = begin + part % tasks * kTaskQueries;
+  const int count = std::min(kTaskQueries, begin + queries - first);
   const int window = config_.window_of(layer);
   Query query[kTaskQueries];
   for (int i = 0; i < count; ++i) {
@@ -546,8 +542,8 @@ void CpuBackend::attend_task(int thread, const HeadRows& at, int layer, const Pa
       query[i].root = rows.root();
     }
   }
-  kernels_.attention(kv_.head(layer, kv_head), query, count, head_dim, config_.score_scale,
-                     config_.attn_softcap, scratch_[thread].data());
+  kernels_.attention(rows.sequence_of(first / group).kv.head(layer, kv_head), query, count,
+                     head_dim, config_.score_scale, config_.attn_softcap, scratch_[thread].data());
   for (int i = 0; quantized && i < count; ++i) {
     const int row = (first + i) / group, head = kv_head * group + (first + i) % group;
     const int per_head = head_dim / kQuantBlock;
@@ -577,24 +573,15 @@ void CpuBackend::add_normed(int thread, const float* norm, float* h, int n) {
 
 }  // namespace
 
-int checked_context(int asked, const ModelConfig& config) {
-  constexpr int kDefault = 4096, kMost = 1 << 24;
-  if (asked < 0 || asked > kMost) {
-    throw Error(ErrorCode::kUsage,
-                format("context (-c): expected 1 to %d tokens, or 0 for the model's own; found %d",
-                       kMost, asked));
-  }
-  return asked ? asked : std::min(config.max_seq_len, kDefault);
-}
-
 std::unique_ptr<Backend> make_cpu_backend(const ModelConfig& config, const Weights& weights,
                                           const CpuOptions& options) {
   if (!isa_supported(options.isa)) {
     throw Error(ErrorCode::kUsage, format("%s kernels were asked for, but this CPU has only %s",
                                           isa_name(options.isa), isa_name(best_isa())));
   }
-  check_memory(config, weights, options.repack, checked_context(options.n_ctx, config));
-  return std::make_unique<CpuBackend>(config, weights, options);
+  SB_CHECK(options.n_sequences >= 1);
+  return std::make_unique<CpuBackend>(config, weights, options,
+                                      sequences_in_memory(config, weights, options));
 }
 
 }  // namespace specbound

@@ -20,6 +20,8 @@ Isa best_isa();
 struct CpuOptions {
   int n_ctx = 0;       // 0: the model's max_seq_len, at most 4096
   int n_threads = 0;   // 0: one per physical core
+  // Texts with K/V of their own at most; as many as memory has room for, at least one.
+  int n_sequences = 1;
   bool repack = true;  // Q8_0 into tiles at load; false reads the map in place (same bits)
   Isa isa = best_isa();
   // A CPU backend whose threads this one runs on too, whatever n_threads says: where two models

@@ -60,6 +60,7 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
   block_weights_.layers[0].attn_norm = block_weights_.layers[0].ffn_norm = ones_.data();
   CpuOptions block = options;
   block.n_ctx = n_ctx;
+  block.n_sequences = 1;
   block.beside = &model;
   block.progress = nullptr;
   block_ = make_cpu_backend(block_config(model.config(), head), block_weights_, block);

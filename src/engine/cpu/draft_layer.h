@@ -30,6 +30,8 @@ class DraftLayer {
 
   // Rows h (n, dim) of `tokens` went through all layers; their places are pos..pos+n-1.
   void ran(int pos, std::span<const int32_t> tokens, const float* h);
+  // Another text begins: nothing is known of it.
+  void forget() { first_ = end_ = valid_ = 0; }
   // As Backend::keep_path().
   void keep_path(int pos, const RowPath& path);
 

@@ -41,6 +41,11 @@ class ExitChecks {
   void forget_text() {
     if (shortlist_) shortlist_->forget();
   }
+  // Rows that come are those of another text.
+  void change_text() {
+    forget_text();
+    if (draft_layer_) draft_layer_->forget();
+  }
   // A draft layer wants to know them of all rows: see there.
   bool wants_states() const { return draft_layer_.has_value(); }
   void ran(int pos, std::span<const int32_t> tokens, const float* h) {

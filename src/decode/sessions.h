@@ -1,0 +1,36 @@
+// Sessions of several conversations over one backend: each goes on where it was, whichever came in
+// between, as long as the backend keeps its K and V. Which session decodes changes no text.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+
+#include "decode/generate.h"
+#include "engine/backend.h"
+
+namespace specbound {
+
+class Sessions {
+ public:
+  // As many as the backend keeps texts. To it nobody else speaks.
+  explicit Sessions(Backend& backend);
+
+  // The session whose text `prompt` goes on with, else the one used longest ago, for one reply: it
+  // is what the backend speaks of until the next call.
+  Session& for_prompt(std::span<const int32_t> prompt);
+
+ private:
+  struct Kept {
+    Session session;
+    uint64_t used = 0;  // when, in replies
+
+    explicit Kept(Backend& backend) : session(backend, Sampler(greedy_sampling())) {}
+  };
+
+  Backend& backend_;
+  std::deque<Kept> kept_;  // [sequence]
+  uint64_t replies_ = 0;
+};
+
+}  // namespace specbound
