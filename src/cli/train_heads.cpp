@@ -73,6 +73,12 @@ std::string time_text(double seconds) {
   return whole < 60 ? format("%.1f s", seconds) : format("%ld:%02ld min", whole / 60, whole % 60);
 }
 
+// Where --minutes is to be filled: the parts of it after which no more is written, and no more of
+// the hidden states is made; the rest is for learning.
+constexpr double kWriting = 0.35, kLookingOn = 0.65;
+constexpr int kRounds = 20;     // over the built-in requests, at most
+constexpr double kSteps = 1e6;  // of a progress bar
+
 constexpr const char* kInterrupted = "interrupted: no heads were written";
 
 // For the stream of --data -, which may stay silent for as long as it likes.
@@ -200,22 +206,28 @@ class Training {
   }
 
   double seconds() const { return since(start_); }
+  // From now on, of a part of --minutes from the start.
+  double until(double part) const { return 60 * flags_.minutes * part - seconds(); }
 
   void read_data() {
     if (flags_.data.empty()) {
       chat_template_ = model_.find_chat_template();
       corpus_ = seed_prompts(chat_template_ != nullptr);
+      const std::string much = flags_.fills_minutes
+                                   ? format("%g minutes in all", flags_.minutes)
+                                   : grouped(flags_.self_generate) + " tokens of it";
       std::fprintf(stderr,
-                   "no --data: learning what the model answers to %s built-in requests, "
-                   "%s tokens of it\n",
-                   grouped(std::ssize(corpus_.texts)).c_str(),
-                   grouped(flags_.self_generate).c_str());
+                   "no --data: learning what the model answers to %s built-in requests, %s\n",
+                   grouped(std::ssize(corpus_.texts)).c_str(), much.c_str());
     } else {
       read_files();
       if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
     }
-    for (const size_t i : shuffled_order(corpus_.texts.size(), flags_.train.seed)) {
-      order_.push_back(&corpus_.texts[i]);
+    const int rounds = flags_.fills_minutes ? kRounds : 1;
+    for (int round = 0; round < rounds; ++round) {
+      for (const size_t i : shuffled_order(corpus_.texts.size(), flags_.train.seed + round)) {
+        order_.push_back(&corpus_.texts[i]);
+      }
     }
   }
 
@@ -255,7 +267,8 @@ class Training {
             {"--seed", std::to_string(flags_.train.seed)},
             {"--chat-template", flags_.model.chat_template},
             {"-c", std::to_string(model_.n_ctx())},
-            {"--self-generate", std::to_string(flags_.self_generate)},
+            {"--self-generate", flags_.fills_minutes ? format("%g minutes", flags_.minutes)
+                                                     : std::to_string(flags_.self_generate)},
             {"--self-temp", format("%.9g", flags_.self_temp)},
             {"--max-tokens", std::to_string(flags_.max_learnt_tokens())},
             {"--layers", layers},
@@ -296,6 +309,12 @@ class Training {
     options.tokens = flags_.self_generate;
     options.temperature = static_cast<float>(flags_.self_temp);
     options.seed = flags_.train.seed;
+    options.distinct = corpus_.texts.size();
+    if (flags_.fills_minutes) {
+      // What hidden states are there of an interrupted run are those of the texts that it wrote.
+      const bool written = FeatureStore::begun(flags_.folder);
+      options.seconds = written ? 1e-9 : std::max(1.0, until(kWriting));
+    }
     options.file = folder.texts();
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
     options.abort = &interrupt_flag();
@@ -304,17 +323,21 @@ class Training {
       if (before < 0) before = tokens;
       done = tokens;
       const double s = since(start);
-      bar.update(static_cast<size_t>(tokens), static_cast<size_t>(options.tokens),
+      const double part = options.seconds > 0 ? s / options.seconds : 0;
+      const double of_all = static_cast<double>(tokens) / static_cast<double>(options.tokens);
+      bar.update(static_cast<size_t>(std::min(1.0, std::max(part, of_all)) * kSteps),
+                 static_cast<size_t>(kSteps),
                  format("%.0f tok/s", static_cast<double>(tokens - before) / s));
     };
     texts_ = self_generate(model_.backend(), model_.tokenizer(), chat_template_, order_, options);
     check_interrupt(kInterrupted);
+    if (flags_.fills_minutes) hold_out(texts_);
     int64_t all = 0;
     for (const TrainingText& text : texts_) all += learnt_tokens(text);
     std::fprintf(stderr, "replies: the model wrote %s, %s tokens, in %s\n",
                  grouped(std::ssize(texts_)).c_str(), grouped(all).c_str(),
                  time_text(since(start)).c_str());
-    if (all < flags_.self_generate) {
+    if (all < flags_.self_generate && !flags_.fills_minutes) {
       std::fprintf(stderr,
                    "replies: --self-generate %lld asked for more: the data has no further "
                    "turns\n",
@@ -332,6 +355,7 @@ class Training {
       const int64_t most = std::min(learnt_, flags_.max_learnt_tokens());
       for (size_t i = static_cast<size_t>(features.n_texts()); i < texts_.size(); ++i) {
         if (features.n_rows() >= most) break;
+        if (flags_.fills_minutes && features.n_rows() > 0 && until(kLookingOn) <= 0) break;
         if (!features.add(model_.backend(), norm, texts_[i], &interrupt_flag())) {
           check_interrupt(kInterrupted);
           if (features.n_rows() == 0) {
@@ -394,7 +418,6 @@ class Training {
             suffix += format("%s%.0f tokens x layers/s", suffix.empty() ? "" : "  ",
                              progress.tokens_x_layers_per_second);
           }
-          constexpr double kSteps = 1e6;
           bar->update(static_cast<size_t>(progress.done * kSteps), static_cast<size_t>(kSteps),
                       suffix);
           return true;

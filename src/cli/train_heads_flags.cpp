@@ -11,6 +11,9 @@ namespace specbound {
 namespace {
 
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
+constexpr double kMinutes = 30;            // without data
+constexpr int64_t kMostWritten = 2000000;  // tokens in that time
+constexpr int64_t kQuickWritten = 20000;   // tokens, --quick
 constexpr int kMaxLayer = 100000;
 
 Flag& add_count(Flags& flags, const std::string& name, int64_t& value,
@@ -35,7 +38,7 @@ void add_data_flags(Flags& flags, TrainHeadsFlags& given) {
   add_count(flags, "--self-generate", given.self_generate,
             "let the model write the replies itself, N tokens of them, half greedy, half sampled, "
             "and learn those: what it writes is what the heads will have to guess (default: none, "
-            "without --data 100000, with --quick too 20000)");
+            "without --data as many as a third of --minutes has time for, with --quick 20000)");
   flags.add_real("--self-temp", given.self_temp, 0.01, 10,
                  "temperature of the sampled half (default 0.7)");
   add_count(flags, "--max-tokens", given.max_tokens,
@@ -55,7 +58,8 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
           },
           "text (what was learnt itself, to look up in; nothing is trained), chained (sees the "
           "state before its row too), folded (cheapest), full (the paper's: whole vocabulary, "
-          "dear) (default chained,folded, with --self-generate text too)")
+          "dear) (default chained,folded, with --self-generate text too; without --data "
+          "chained,text)")
       .type("LIST");
   flags
       .add_read(
@@ -66,7 +70,7 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
             return layers.has_value();
           },
           "layers to put heads behind, as 0,1,2,4 or 1-10; 0, before any layer, is for chained "
-          "ones (default: more of the shallow ones)")
+          "ones (default: more of the shallow ones, without --data 0)")
       .type("LIST");
   flags
       .add_int(
@@ -84,7 +88,8 @@ void add_training_flags(Flags& flags, TrainHeadsFlags& given) {
   float& rate = given.train.learning_rate;
   flags.add_real("--lr", rate, 1e-9, 10, format("learning rate (default %g)", rate));
   flags.add_real("--minutes", given.minutes, 0.01, 1e6,
-                 "stop training this long after the start, whatever is left (default: no limit)");
+                 "stop training this long after the start, whatever is left (default: no limit, "
+                 "without --data 30)");
   flags.add_switch(
       "--no-tune", given.no_tune,
       "put guessed settings into the file; without it, those that were fastest by replay "
@@ -238,7 +243,18 @@ void TrainHeadsFlags::check() {
     throw Error(ErrorCode::kUsage,
                 "--report: tells of trained heads, found no kind that is trained");
   }
-  if (data.empty() && self_generate == 0) self_generate = train.quick ? 20000 : 100000;
+  if (data.empty() && self_generate == 0) {
+    // Real models' exits are right too seldom to pay; what guesses before any layer nearly always
+    // does, and its hidden states are soon there.
+    if (!text) {
+      train.kinds = {HeadKind::kChained};
+      if (layers.empty()) layers = {0};
+    }
+    fills_minutes = !train.quick;
+    if (fills_minutes && minutes == 0) minutes = kMinutes;
+    self_generate = fills_minutes ? kMostWritten : kQuickWritten;
+  }
+  if (self_generate > 0) model.n_sequences = kMaxRows;
   if (resume && fresh) {
     throw Error(ErrorCode::kUsage, "--resume goes on, --fresh starts over: give one of them");
   }

@@ -22,6 +22,8 @@ struct TrainHeadsFlags {
   int64_t max_tokens = 0;  // 0: see max_learnt_tokens()
   int shortlist = 0;       // 0: chosen for the vocabulary
   double minutes = 0;      // 0: no limit
+  // The model writes as much as leaves time to learn it.
+  bool fills_minutes = false;
   std::string folder;      // empty: beside the output
   uint64_t max_disk = 4'000'000'000;
   bool resume = false, fresh = false;

@@ -61,6 +61,7 @@ ModelOptions LoadedModel::options_beside(const std::string& path) const {
   ModelOptions options = options_;
   options.model = path;
   options.n_ctx = n_ctx();
+  options.n_sequences = 1;
   options.device.layers.reset();  // of this model's
   options.device.where = choice_.gpu ? DeviceOptions::Where::kCuda : DeviceOptions::Where::kCpu;
   options.device.gpu = choice_.gpu;

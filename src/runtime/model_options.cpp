@@ -73,6 +73,7 @@ CpuOptions ModelOptions::cpu_options() const {
   CpuOptions options;
   options.n_ctx = n_ctx;
   options.n_threads = n_threads;
+  options.n_sequences = n_sequences;
   options.repack = !no_repack;
   if (isa == "portable") {
     options.isa = Isa::kPortable;

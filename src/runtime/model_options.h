@@ -43,6 +43,7 @@ struct ModelOptions {
   std::string model;          // empty: the bundled demo model
   int n_ctx = 0;              // 0: as trained
   int n_threads = 0;          // 0: one per physical core
+  int n_sequences = 1;        // texts side by side at most (CpuOptions); a GPU keeps one
   std::string chat_template;  // a built-in one; empty: as the file says
   DeviceOptions device;
   std::string isa = "auto";

@@ -63,6 +63,11 @@ std::vector<size_t> shuffled_order(size_t n, uint64_t seed);
 std::vector<TrainingText> training_texts(const CorpusText& text, const Tokenizer& tokenizer,
                                          const ChatTemplate* chat_template, int n_ctx);
 
+// A sixteenth of the prompts goes to the end with all replies to them, those of a prompt together:
+// what stands at the end is validated on, and prompts that were answered several times would tell
+// there what was learnt.
+void hold_out(std::vector<TrainingText>& texts);
+
 // Tokens that are learnt from in `text`.
 int64_t learnt_tokens(const TrainingText& text);
 

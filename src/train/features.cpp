@@ -126,8 +126,21 @@ FeatureStore::~FeatureStore() {
   for (int chunk = 0; chunk < n_chunks(); ++chunk) unlink(chunk_path(chunk).c_str());
 }
 
+namespace {
+
+std::string chunk_path_in(const std::string& folder, int chunk) {
+  return folder + format("/features-%05d.bin", chunk);
+}
+
+}  // namespace
+
 std::string FeatureStore::chunk_path(int chunk) const {
-  return folder_ + format("/features-%05d.bin", chunk);
+  return chunk_path_in(folder_, chunk);
+}
+
+bool FeatureStore::begun(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(chunk_path_in(folder, 0), error);
 }
 
 size_t FeatureStore::row_bytes() const {

@@ -63,6 +63,8 @@ class FeatureStore {
   FeatureChunk load(int chunk) const;
 
   void keep() { keep_ = true; }  // for a resumed run
+  // Whether an interrupted run left chunks in `folder`.
+  static bool begun(const std::string& folder);
   // Takes up the chunks that an interrupted run over the same texts left in `folder`. False when
   // they are not all there: the texts from n_texts() on are to be added then.
   bool resume();

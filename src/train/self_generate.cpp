@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <utility>
 
 #include "decode/generate.h"
+#include "decode/reply_batch.h"
 #include "decode/row_costs.h"
 #include "decode/tree_speculator.h"
 #include "error.h"
@@ -144,92 +147,172 @@ class ReplyFile {
   int fd_ = -1;
 };
 
-class Writer {
+// A prompt that the model is to reply to.
+struct WantedReply {
+  Place place;
+  std::vector<int32_t> prompt;
+};
+
+// The prompts of a corpus, in its order, those behind `newest`.
+class WantedReplies {
  public:
-  Writer(Backend& backend, const Tokenizer& tokenizer, const ChatTemplate* chat_template,
-         const SelfGenerateOptions& options)
-      : tokenizer_(tokenizer),
-        template_(chat_template),
-        options_(options),
-        session_(backend, Sampler(sampling(0))),
-        n_ctx_(backend.n_ctx()),
-        file_(options.file, backend.config().vocab_size, n_ctx_ + 1) {
-    newest_ = file_.read(out_);
-    for (const TrainingText& text : out_) done_ += learnt_tokens(text);
-    // The same texts, sooner: replies of one model have much in common.
-    tree_.set_costs(measure_row_costs(backend));
-    session_.set_speculator(&tree_);
+  WantedReplies(const Tokenizer& tokenizer, const ChatTemplate* chat_template, int n_ctx,
+                std::span<const CorpusText* const> texts, std::optional<Place> newest)
+      : tokenizer_(tokenizer), template_(chat_template), n_ctx_(n_ctx), texts_(texts) {
+    if (newest) at_ = {newest->text, newest->turn + 1};
   }
 
-  std::vector<TrainingText> run(std::span<const CorpusText* const> texts) {
-    for (size_t i = newest_ ? newest_->text : 0; i < texts.size() && go_on(); ++i) {
-      texts[i]->messages.empty() ? plain(i, *texts[i]) : dialogue(i, *texts[i]);
+  std::optional<WantedReply> next() {
+    for (; at_.text < texts_.size(); at_ = {at_.text + 1, 0}) {
+      const CorpusText& text = *texts_[at_.text];
+      for (; at_.turn < std::max<size_t>(text.messages.size(), 1); ++at_.turn) {
+        std::vector<int32_t> prompt = prompt_of(text, at_.turn);
+        if (prompt.empty()) continue;
+        if (std::ssize(prompt) + kMinReply > n_ctx_) break;  // later turns are longer still
+        return WantedReply{{at_.text, at_.turn++}, std::move(prompt)};
+      }
     }
-    return std::move(out_);
+    return {};
   }
 
  private:
-  bool go_on() const {
-    return done_ < options_.tokens &&
-           !(options_.abort && options_.abort->load(std::memory_order_relaxed));
-  }
-
-  bool is_done(const Place& place) const {
-    return newest_ && (place.text < newest_->text ||
-                       (place.text == newest_->text && place.turn <= newest_->turn));
-  }
-
-  SamplingParams sampling(float temperature) const {
-    SamplingParams params;
-    params.temperature = temperature;
-    params.seed = options_.seed;
-    return params;
-  }
-
-  void dialogue(size_t index, const CorpusText& text) {
-    SB_CHECK(template_);
-    const std::span<const ChatMessage> messages = text.messages;
-    for (size_t turn = 0; turn < messages.size() && go_on(); ++turn) {
-      if (messages[turn].role != ChatMessage::Role::kAssistant || is_done({index, turn})) continue;
-      const std::vector<int32_t> prompt = template_->encode(tokenizer_, messages.first(turn));
-      if (std::ssize(prompt) + kMinReply > n_ctx_) break;  // later turns are longer still
-      if (!prompt.empty()) reply({index, turn}, prompt);
+  // Nothing where the turn is not the model's.
+  std::vector<int32_t> prompt_of(const CorpusText& text, size_t turn) const {
+    if (text.messages.empty()) {
+      std::vector<int32_t> ids = tokenizer_.encode(text.text, {.parse_special = false});
+      ids.resize(std::min<size_t>({ids.size(), kPlainHistory, static_cast<size_t>(n_ctx_)}));
+      return ids;
     }
-  }
-
-  void plain(size_t index, const CorpusText& text) {
-    if (is_done({index, 0})) return;
-    std::vector<int32_t> prompt = tokenizer_.encode(text.text, {.parse_special = false});
-    prompt.resize(std::min<size_t>({prompt.size(), kPlainHistory, static_cast<size_t>(n_ctx_)}));
-    if (!prompt.empty() && std::ssize(prompt) + kMinReply <= n_ctx_) reply({index, 0}, prompt);
-  }
-
-  void reply(const Place& place, const std::vector<int32_t>& prompt) {
-    // By the number of the reply: a run that was interrupted comes to the same.
-    session_.sampler() = Sampler(sampling(out_.size() % 2 ? options_.temperature : 0));
-    GenerateOptions options;
-    options.max_tokens = options_.max_reply;
-    options.reply = static_cast<uint32_t>(out_.size());
-    options.is_end = options_.ends_reply;
-    options.abort = options_.abort;
-    const GenerateStats stats = session_.generate(prompt, options);
-    if (stats.stop == StopReason::kAborted) return;
-    const auto tokens = session_.tokens();
-    if (tokens.size() <= prompt.size()) return;
-    std::vector<int32_t> all(tokens.begin(), tokens.end());
-    file_.write(place, all, prompt.size());
-    done_ += std::ssize(all) - std::ssize(prompt);
-    out_.push_back(ReplyFile::reply_text(std::move(all), prompt.size()));
-    if (options_.progress) options_.progress(done_);
+    SB_CHECK(template_);
+    if (text.messages[turn].role != ChatMessage::Role::kAssistant) return {};
+    return template_->encode(tokenizer_, std::span(text.messages).first(turn));
   }
 
   const Tokenizer& tokenizer_;
   const ChatTemplate* template_;
-  const SelfGenerateOptions& options_;
-  LookupMemory memory_;
-  TreeSpeculator tree_{nullptr, &memory_, kMaxRows, true};
-  Session session_;
   int n_ctx_;
+  std::span<const CorpusText* const> texts_;
+  Place at_;
+};
+
+class Writer {
+ public:
+  Writer(Backend& backend, const SelfGenerateOptions& options)
+      : backend_(backend),
+        options_(options),
+        file_(options.file, backend.config().vocab_size, backend.n_ctx() + 1) {
+    newest_ = file_.read(out_);
+    for (const TrainingText& text : out_) done_ += learnt_tokens(text);
+  }
+
+  std::optional<Place> newest() const { return newest_; }  // of an earlier run
+
+  std::vector<TrainingText> run(WantedReplies& wanted) {
+    const Sequences* sequences = backend_.sequences();
+    sequences && sequences->n_sequences() > 1 ? side_by_side(wanted) : in_turn(wanted);
+    return std::move(out_);
+  }
+
+ private:
+  bool aborted() const { return options_.abort && options_.abort->load(std::memory_order_relaxed); }
+
+  bool time_is_up() const {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+    return options_.seconds > 0 && passed.count() >= options_.seconds;
+  }
+
+  // By the number of the reply: a run that was interrupted comes to the same.
+  SamplingParams sampling(const Place& place, size_t number) const {
+    SamplingParams params;
+    params.temperature = number % 2 || place.text >= options_.distinct ? options_.temperature : 0;
+    params.seed = options_.seed;
+    return params;
+  }
+
+  void take(const Place& place, std::vector<int32_t> tokens, size_t n_prompt) {
+    if (tokens.size() <= n_prompt) return;
+    file_.write(place, tokens, n_prompt);
+    done_ += std::ssize(tokens) - static_cast<int64_t>(n_prompt);
+    out_.push_back(ReplyFile::reply_text(std::move(tokens), n_prompt));
+  }
+
+  void tell(int64_t tokens) const {
+    if (options_.progress) options_.progress(std::min(tokens, std::max(done_, options_.tokens)));
+  }
+
+  // Guesses make it faster: replies of one model have much in common.
+  void in_turn(WantedReplies& wanted) {
+    backend_.truncate(0);  // Session expects K/V that it wrote itself
+    Session session(backend_, Sampler(greedy_sampling()));
+    LookupMemory memory;
+    TreeSpeculator tree(nullptr, &memory, kMaxRows, true);
+    tree.set_costs(measure_row_costs(backend_));
+    session.set_speculator(&tree);
+    while (done_ < options_.tokens && !time_is_up() && !aborted()) {
+      const auto reply = wanted.next();
+      if (!reply) return;
+      session.sampler() = Sampler(sampling(reply->place, out_.size()));
+      GenerateOptions options;
+      options.max_tokens = options_.max_reply;
+      options.reply = static_cast<uint32_t>(out_.size());
+      options.is_end = options_.ends_reply;
+      options.abort = options_.abort;
+      if (session.generate(reply->prompt, options).stop == StopReason::kAborted) return;
+      const auto tokens = session.tokens();
+      take(reply->place, {tokens.begin(), tokens.end()}, reply->prompt.size());
+      tell(done_);
+    }
+  }
+
+  // As many as the backend has texts for share each pass. They are taken in the order of their
+  // prompts, whichever ends first, so that the file may end behind any of them; those behind the
+  // last one that is wanted are dropped.
+  void side_by_side(WantedReplies& wanted) {
+    struct UnderWay {
+      WantedReply reply;
+      std::vector<int32_t> tokens;  // once it has ended
+    };
+    std::deque<UnderWay> waiting;  // in that order
+    int64_t ended = 0;             // tokens of those among them that have
+    ReplyBatch batch(backend_);
+    const auto written = [&] { return done_ + ended + batch.tokens_under_way(); };
+    bool more = true;
+    while (done_ < options_.tokens && !aborted()) {
+      while (more && !batch.full() && written() < options_.tokens && !time_is_up()) {
+        auto reply = wanted.next();
+        if (!(more = reply.has_value())) break;
+        const size_t number = out_.size() + waiting.size();
+        if (!batch.add(static_cast<int64_t>(number),
+                       {.prompt = reply->prompt,
+                        .sampling = sampling(reply->place, number),
+                        .reply = static_cast<uint32_t>(number),
+                        .max_tokens = options_.max_reply,
+                        .is_end = options_.ends_reply},
+                       options_.abort)) {
+          return;
+        }
+        waiting.push_back({std::move(*reply), {}});
+      }
+      if (waiting.empty()) return;
+      for (WrittenReply& reply : batch.step()) {
+        UnderWay& of = waiting[static_cast<size_t>(reply.id) - out_.size()];
+        of.tokens = std::move(reply.tokens);
+        ended += std::ssize(of.tokens) - std::ssize(of.reply.prompt);
+      }
+      while (!waiting.empty() && !waiting.front().tokens.empty() && done_ < options_.tokens) {
+        UnderWay& first = waiting.front();
+        ended -= std::ssize(first.tokens) - std::ssize(first.reply.prompt);
+        take(first.reply.place, std::move(first.tokens), first.reply.prompt.size());
+        waiting.pop_front();
+      }
+      tell(written());
+    }
+    tell(done_);
+  }
+
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Backend& backend_;
+  const SelfGenerateOptions& options_;
   ReplyFile file_;
   std::vector<TrainingText> out_;
   std::optional<Place> newest_;
@@ -242,9 +325,9 @@ std::vector<TrainingText> self_generate(Backend& backend, const Tokenizer& token
                                         const ChatTemplate* chat_template,
                                         std::span<const CorpusText* const> texts,
                                         const SelfGenerateOptions& options) {
-  // Session expects K/V that it wrote itself.
-  backend.truncate(0);
-  return Writer(backend, tokenizer, chat_template, options).run(texts);
+  Writer writer(backend, options);
+  WantedReplies wanted(tokenizer, chat_template, backend.n_ctx(), texts, writer.newest());
+  return writer.run(wanted);
 }
 
 }  // namespace specbound

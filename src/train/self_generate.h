@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,11 @@
 namespace specbound {
 
 struct SelfGenerateOptions {
-  int64_t tokens = 0;        // of replies altogether, end tokens included
+  int64_t tokens = 0;  // of replies altogether, end tokens included
+  double seconds = 0;  // no reply is begun after that; 0: no limit
+  // Texts from this one on are earlier ones again: their replies are all sampled, as greedy ones
+  // would be the same.
+  size_t distinct = std::numeric_limits<size_t>::max();
   float temperature = 0.7f;  // of every other reply; the rest is greedy
   int max_reply = 256;       // tokens; a model that never ends is cut there
   uint64_t seed = 0;
@@ -31,7 +36,8 @@ struct SelfGenerateOptions {
 
 // One text a reply: the history as the corpus has it, then the reply, which is learnt. Dialogues
 // are gone through in the order given, their turns in turn; of plain text the first tokens are the
-// history. Fewer tokens than asked for when the corpus ends. When aborted, what there is so far.
+// history. A backend that keeps several texts writes as many replies side by side: the result is
+// the same. Fewer tokens than asked for when the corpus ends. When aborted, what there is so far.
 // Texts in the file that an earlier run with the same arguments began are taken over; bytes behind
 // the last whole one are cut off. Throws Error(kFile).
 std::vector<TrainingText> self_generate(Backend& backend, const Tokenizer& tokenizer,

@@ -256,14 +256,40 @@ TEST_CASE("corpus: the tokens that are learnt, reply by reply") {
   CHECK(reply_tokens({}, 10).empty());
 }
 
-TEST_CASE("self-generate: the same texts, whether in one go or interrupted at any byte") {
+TEST_CASE(
+    "hold out: a sixteenth of the prompts at the end, their replies together, the rest as it was") {
+  std::vector<TrainingText> texts;
+  for (int32_t i = 0; i < 4000; ++i) {  // four replies to each of 1000 prompts
+    TrainingText text;
+    text.tokens = {5, i % 1000, 7, i};
+    text.learn = {0, 0, 1, 0};
+    texts.push_back(text);
+  }
+  hold_out(texts);
+  REQUIRE(texts.size() == 4000);
+  size_t first = 1;
+  while (first < texts.size() && texts[first].tokens[3] > texts[first - 1].tokens[3]) ++first;
+  const size_t held = texts.size() - first;
+  CHECK(held > 4000 / 24);
+  CHECK(held < 4000 / 11);
+  CHECK(held % 4 == 0);
+  std::set<int32_t> learnt;
+  for (size_t i = 0; i < first; ++i) learnt.insert(texts[i].tokens[1]);
+  for (size_t i = first; i < texts.size(); ++i) {
+    CHECK(!learnt.contains(texts[i].tokens[1]));
+    CHECK(texts[i].tokens[1] == texts[first + (i - first) / 4 * 4].tokens[1]);
+  }
+}
+
+TEST_CASE(
+    "self-generate: the same texts, in one go or interrupted at any byte, side by side or not") {
   test::TinySpec spec;
   spec.vocabulary = true;
   spec.vocab_size = 320;
   spec.max_seq_len = 64;
   const test::TinyModel model(spec);
   const auto tokenizer = Tokenizer::from_gguf(model.gguf);
-  const auto backend = model.backend(Isa::kPortable, 1);
+  auto backend = model.backend(Isa::kPortable, 1);
   const std::vector<CorpusText> corpus = {{.messages = {}, .text = "abc"},
                                           {.messages = {}, .text = "hello there"},
                                           {.messages = {}, .text = std::string(500, 'z')},
@@ -295,13 +321,24 @@ TEST_CASE("self-generate: the same texts, whether in one go or interrupted at an
   }
 
   const TempDir dir;
-  options.file = (dir / "texts.bin");
-  CHECK(same(generate(), want));
-  std::ifstream file(options.file, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  for (size_t n = 0; n <= bytes.size(); n += 7) {
-    put(dir, "texts.bin", bytes.substr(0, n));
+  std::string bytes;
+  for (const int n_sequences : {1, 2, 16}) {
+    CAPTURE(n_sequences);
+    CpuOptions side_by_side;
+    side_by_side.n_threads = 1;
+    side_by_side.n_sequences = n_sequences;
+    backend = make_cpu_backend(model.config, model.weights, side_by_side);
+    options.file = (dir / format("texts-%d.bin", n_sequences));
     CHECK(same(generate(), want));
+    std::ifstream file(options.file, std::ios::binary);
+    const std::string written((std::istreambuf_iterator<char>(file)), {});
+    CHECK((bytes.empty() || written == bytes));
+    bytes = written;
+    options.file = (dir / "texts.bin");
+    for (size_t n = 0; n <= bytes.size(); n += 7) {
+      put(dir, "texts.bin", bytes.substr(0, n));
+      CHECK(same(generate(), want));
+    }
   }
   for (size_t at = 0; at < bytes.size(); at += 11) {
     std::string damaged = bytes;
