@@ -167,7 +167,7 @@ class Flags(unittest.TestCase):
                          "speculation on: auto, a tree of lookups, up to 5 rows")
         self.assertEqual(self.state(*exits, model=stories),
                          "speculation off: no exit heads beside the model: specbound train-heads "
-                         f"-m {STORIES} --data chat.jsonl makes them")
+                         f"-m {STORIES} makes them")
         self.assertEqual(self.state("--spec", "off"), "speculation off: --spec off")
         shipped = self.state()
         self.assertRegex(shipped, rf"^speculation on: auto with \w+ heads of {DEMO_HEADS}, up to ")

@@ -215,7 +215,7 @@ TEST_CASE("--spec and --speculator refuse what they do not know, and say what th
 TEST_CASE("speculation says what it does and why") {
   CHECK(description({}) ==
         "speculation off: no exit heads beside the model: specbound train-heads -m tiny.gguf "
-        "--data chat.jsonl makes them");
+        "makes them");
   CHECK(description({"--spec", "on"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
         "alpha 0.2, tau 0.55");
