@@ -82,7 +82,7 @@ def main():
                         help="heads files to draft with too, each a row of that name")
     parser.add_argument("--output", default=bench.RESULTS / "spec_bench_real.json")
     flags = parser.parse_args()
-    machine = bench.hardware()
+    machine, revision = bench.hardware(), bench.commit()
     results, identical = [], True
     for name in flags.models:
         model = bench.fetched(name)
@@ -111,7 +111,7 @@ def main():
                *(["--heads", *(pathlib.Path(file).name for file in flags.heads)]
                  if flags.heads else [])]
     bench.write_report(pathlib.Path(flags.output), "spec_bench_real", command, machine,
-                       settings=dict(n_predict=flags.n), results=results)
+                       revision, settings=dict(n_predict=flags.n), results=results)
     sys.exit(0 if identical else 1)
 
 
