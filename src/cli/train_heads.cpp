@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -74,8 +75,8 @@ std::string time_text(double seconds) {
 }
 
 // Where --minutes is to be filled: the parts of it after which no more is written, and no more of
-// the hidden states is made; the rest is for learning.
-constexpr double kWriting = 0.35, kLookingOn = 0.65;
+// the hidden states is made, and learning ends; the rest is for tuning.
+constexpr double kWriting = 0.35, kLookingOn = 0.65, kLearning = 0.9;
 constexpr int kRounds = 20;     // over the built-in requests, at most
 constexpr double kSteps = 1e6;  // of a progress bar
 
@@ -267,8 +268,8 @@ class Training {
             {"--seed", std::to_string(flags_.train.seed)},
             {"--chat-template", flags_.model.chat_template},
             {"-c", std::to_string(model_.n_ctx())},
-            {"--self-generate", flags_.fills_minutes ? format("%g minutes", flags_.minutes)
-                                                     : std::to_string(flags_.self_generate)},
+            {"--self-generate", std::to_string(flags_.self_generate)},
+            {"--minutes", flags_.fills_minutes ? format("%g", flags_.minutes) : "any"},
             {"--self-temp", format("%.9g", flags_.self_temp)},
             {"--max-tokens", std::to_string(flags_.max_learnt_tokens())},
             {"--layers", layers},
@@ -310,10 +311,10 @@ class Training {
     options.temperature = static_cast<float>(flags_.self_temp);
     options.seed = flags_.train.seed;
     options.distinct = corpus_.texts.size();
+    const std::optional<size_t> whole = whole_texts(folder);
+    if (whole) options.tokens = 0;  // hidden states may be there of just these
     if (flags_.fills_minutes) {
-      // What hidden states are there of an interrupted run are those of the texts that it wrote.
-      const bool written = FeatureStore::begun(flags_.folder);
-      options.seconds = written ? 1e-9 : std::max(1.0, until(kWriting));
+      options.seconds = std::max(1.0, until(flags_.train.kinds.empty() ? 1 : kWriting));
     }
     options.file = folder.texts();
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
@@ -324,14 +325,20 @@ class Training {
       done = tokens;
       const double s = since(start);
       const double part = options.seconds > 0 ? s / options.seconds : 0;
-      const double of_all = static_cast<double>(tokens) / static_cast<double>(options.tokens);
+      const double of_all = static_cast<double>(tokens) / static_cast<double>(flags_.self_generate);
       bar.update(static_cast<size_t>(std::min(1.0, std::max(part, of_all)) * kSteps),
                  static_cast<size_t>(kSteps),
                  format("%.0f tok/s", static_cast<double>(tokens - before) / s));
     };
     texts_ = self_generate(model_.backend(), model_.tokenizer(), chat_template_, order_, options);
     check_interrupt(kInterrupted);
-    if (flags_.fills_minutes) hold_out(texts_);
+    if (whole && *whole != texts_.size()) {
+      throw Error(ErrorCode::kFormat,
+                  format("%s: expected %zu texts, found %zu: fresh=on starts over",
+                         folder.texts().c_str(), *whole, texts_.size()));
+    }
+    if (!whole) write_file(folder.whole(), std::to_string(texts_.size()) + "\n");
+    held_ = flags_.fills_minutes ? hold_out(texts_) : texts_.size();
     int64_t all = 0;
     for (const TrainingText& text : texts_) all += learnt_tokens(text);
     std::fprintf(stderr, "replies: the model wrote %s, %s tokens, in %s\n",
@@ -345,6 +352,22 @@ class Training {
     }
   }
 
+  // How many an interrupted run wrote, if that was all it was to write.
+  static std::optional<size_t> whole_texts(const TrainingFolder& folder) {
+    std::error_code error;
+    if (!fs::exists(folder.whole(), error)) return std::nullopt;
+    size_t n = 0;
+    std::ifstream(folder.whole()) >> n;
+    return n;
+  }
+
+  // Whether there is neither time nor room for more hidden states than of what is held out: what is
+  // learnt has to be validated.
+  bool no_more_states(const FeatureStore& features) const {
+    return flags_.fills_minutes && features.n_rows() > 0 &&
+           (until(kLookingOn) <= 0 || features.bytes() > flags_.max_disk / 10 * 9);
+  }
+
   void compute_features(FeatureStore& features, bool resumed) {
     const Clock::time_point start = Clock::now();
     const int dim = model_.config().dim;
@@ -353,9 +376,14 @@ class Training {
       const std::span<const float> norm(weights.output_norm, dim);
       Progress bar("hidden states", Progress::Unit::kWork);
       const int64_t most = std::min(learnt_, flags_.max_learnt_tokens());
+      int64_t left_out = 0;  // texts
       for (size_t i = static_cast<size_t>(features.n_texts()); i < texts_.size(); ++i) {
         if (features.n_rows() >= most) break;
-        if (flags_.fills_minutes && features.n_rows() > 0 && until(kLookingOn) <= 0) break;
+        if (i < held_ && no_more_states(features)) {
+          features.leave_out();
+          ++left_out;
+          continue;
+        }
         if (!features.add(model_.backend(), norm, texts_[i], &interrupt_flag())) {
           check_interrupt(kInterrupted);
           if (features.n_rows() == 0) {
@@ -373,6 +401,10 @@ class Training {
         bar.update(static_cast<size_t>(features.n_rows()), static_cast<size_t>(most));
       }
       features.finish();
+      if (left_out > 0) {
+        std::fprintf(stderr, "features: no time or room for %s of %s texts\n",
+                     grouped(left_out).c_str(), grouped(std::ssize(texts_)).c_str());
+      }
     }
     std::fprintf(stderr, "features: %s tokens at %zu layers, %s on disk, in %s\n",
                  grouped(features.n_rows()).c_str(), features.layers().size(),
@@ -385,7 +417,9 @@ class Training {
     TrainOptions options = flags_.train;
     options.checkpoint = folder.checkpoint();
     options.softcap = model_.config().final_softcap;
-    if (flags_.minutes > 0) options.seconds = std::max(1.0, 60 * flags_.minutes - seconds());
+    if (flags_.minutes > 0) {
+      options.seconds = std::max(1.0, until(flags_.fills_minutes ? kLearning : 1));
+    }
     if (Device* const gpu = model_.backend().gpu()) {
       options.device_learner = [gpu](const LearningTask& task) {
         return gpu_engine().learner(*gpu, task);
@@ -428,6 +462,7 @@ class Training {
   // The last texts, which settings are tuned on: a twentieth, and enough where that leaves most.
   size_t first_unseen() const {
     const size_t n = texts_.size();
+    if (held_ < n) return held_;
     size_t unseen = std::max<size_t>(1, n / 20);
     int64_t tokens = 0;
     for (size_t i = 0; i < n / 4 && tokens < kShippedTuningTokens; ++i) {
@@ -555,6 +590,7 @@ class Training {
   const ChatTemplate* chat_template_ = nullptr;  // if there are dialogues
   std::vector<const CorpusText*> order_;         // shuffled
   std::vector<TrainingText> texts_;
+  size_t held_ = 0;     // texts from here on are not learnt from where minutes are filled
   int64_t learnt_ = 0;  // tokens, in texts_
   std::vector<int32_t> shortlist_;
   std::string target_;         // what the output is, links resolved

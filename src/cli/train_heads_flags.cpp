@@ -38,7 +38,7 @@ void add_data_flags(Flags& flags, TrainHeadsFlags& given) {
   add_count(flags, "--self-generate", given.self_generate,
             "let the model write the replies itself, N tokens of them, half greedy, half sampled, "
             "and learn those: what it writes is what the heads will have to guess (default: none, "
-            "without --data as many as a third of --minutes has time for, with --quick 20000)");
+            "without --data as many as a third of --minutes has time for, with --quick too 20000)");
   flags.add_real("--self-temp", given.self_temp, 0.01, 10,
                  "temperature of the sampled half (default 0.7)");
   add_count(flags, "--max-tokens", given.max_tokens,
@@ -58,8 +58,8 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
           },
           "text (what was learnt itself, to look up in; nothing is trained), chained (sees the "
           "state before its row too), folded (cheapest), full (the paper's: whole vocabulary, "
-          "dear) (default chained,folded, with --self-generate text too; without --data "
-          "chained,text)")
+          "dear) (default chained,folded, with --self-generate text too; with neither that "
+          "nor --data chained,text)")
       .type("LIST");
   flags
       .add_read(
@@ -70,7 +70,8 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
             return layers.has_value();
           },
           "layers to put heads behind, as 0,1,2,4 or 1-10; 0, before any layer, is for chained "
-          "ones (default: more of the shallow ones, without --data 0)")
+          "ones (default: more of the shallow ones; with none of --data, --self-generate "
+          "and --kinds 0)")
       .type("LIST");
   flags
       .add_int(
@@ -87,9 +88,11 @@ void add_training_flags(Flags& flags, TrainHeadsFlags& given) {
                 format("passes over what is learnt (default %d)", given.train.epochs));
   float& rate = given.train.learning_rate;
   flags.add_real("--lr", rate, 1e-9, 10, format("learning rate (default %g)", rate));
-  flags.add_real("--minutes", given.minutes, 0.01, 1e6,
-                 "stop training this long after the start, whatever is left (default: no limit, "
-                 "without --data 30)");
+  flags.add_real(
+      "--minutes", given.minutes, 0.01, 1e6,
+      "stop training this long after the start, whatever is left (default: no limit). With "
+      "neither --data nor --self-generate nor --quick (default 30): be done by then, the "
+      "model having written as much as there is time to learn");
   flags.add_switch(
       "--no-tune", given.no_tune,
       "put guessed settings into the file; without it, those that were fastest by replay "
@@ -102,7 +105,8 @@ void add_training_flags(Flags& flags, TrainHeadsFlags& given) {
             if (seed) given.train.seed = *seed;
             return seed.has_value();
           },
-          "the same seed and data give the same weights, with --no-tune the same file (default 0)")
+          "the same seed and data give the same weights, with --no-tune the same file, but where "
+          "--minutes limits it (default 0)")
       .type("N");
 }
 
@@ -253,6 +257,7 @@ void TrainHeadsFlags::check() {
     fills_minutes = !train.quick;
     if (fills_minutes && minutes == 0) minutes = kMinutes;
     self_generate = fills_minutes ? kMostWritten : kQuickWritten;
+    if (max_tokens > 0) self_generate = std::min(self_generate, max_tokens);
   }
   if (self_generate > 0) model.n_sequences = kMaxRows;
   if (resume && fresh) {

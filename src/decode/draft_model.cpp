@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/common_prefix.h"
 #include "error.h"
 
 namespace specbound {
@@ -59,9 +60,8 @@ bool DraftModel::look(Round& round, float& confidence) {
 // Everything up to the newest row, of which it leaves the logits. False when aborted.
 bool DraftModel::read(const Round& round) {
   const std::span<const int32_t> text = round.history(round.newest());
-  const auto same = std::mismatch(text_.begin(), text_.end(), text.begin(), text.end());
   // The last one is read again, for its logits.
-  text_.resize(std::min<size_t>(same.first - text_.begin(), text.size() - 1));
+  text_.resize(std::min<size_t>(common_prefix(text_, text), text.size() - 1));
   backend_.truncate(static_cast<int>(text_.size()));  // rejected drafts, or what an exception left
   if (text.size() - text_.size() > kMaxRows) {
     const auto go_on = [](void* context, int) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/common_prefix.h"
 #include "error.h"
 
 namespace specbound {
@@ -26,8 +27,7 @@ void check_prompt(const Backend& backend, std::span<const int32_t> prompt) {
 bool read_prompt(Backend& backend, std::vector<int32_t>& text, std::span<const int32_t> prompt,
                  const std::function<bool(int done, int total)>& go_on, int& prefilled) {
   const int n = static_cast<int>(prompt.size());
-  const auto same = std::mismatch(text.begin(), text.end(), prompt.begin(), prompt.end());
-  backend.truncate(std::min(static_cast<int>(same.first - text.begin()), n - 1));
+  backend.truncate(std::min(static_cast<int>(common_prefix(text, prompt)), n - 1));
   text = std::vector<int32_t>(prompt.begin(), prompt.end());  // `prompt` may lie in `text`
 
   const int start = backend.kv_len(1);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "decode/common_prefix.h"
 #include "decode/read_prompt.h"
 #include "error.h"
 #include "numerics/float_mode.h"
@@ -13,11 +14,6 @@ namespace {
 Sequences& sequences_of(Backend& backend) {
   SB_CHECK(backend.sequences());
   return *backend.sequences();
-}
-
-size_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
-  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
-                             a.begin());
 }
 
 }  // namespace
@@ -76,8 +72,9 @@ std::optional<StopReason> ReplyBatch::take(Place& place, std::span<const float> 
   const BatchRequest& request = *place.request;
   const int32_t token =
       place.sampler.sample(logits, place.text, place.sampler.place(request.reply, place.text));
+  const bool end = request.is_end && request.is_end(token);
   place.text.push_back(token);
-  if (request.is_end && request.is_end(token)) return StopReason::kEnd;
+  if (end) return StopReason::kEnd;
   const int64_t written = std::ssize(place.text) - std::ssize(request.prompt);
   if (request.max_tokens >= 0 && written >= request.max_tokens) return StopReason::kLength;
   if (std::ssize(place.text) > backend_.n_ctx()) return StopReason::kContext;
@@ -88,31 +85,35 @@ std::vector<WrittenReply> ReplyBatch::step() {
   const FloatMode mode;
   std::vector<int> of;  // [row] sequence
   for (size_t i = 0; i < places_.size(); ++i) {
-    if (!places_[i].request) continue;
-    backend_.embed(static_cast<int>(of.size()), places_[i].text.back());
-    of.push_back(static_cast<int>(i));
+    if (places_[i].request) of.push_back(static_cast<int>(i));
   }
   std::vector<WrittenReply> ended;
   if (of.empty()) return ended;
+  const size_t vocab_size = static_cast<size_t>(backend_.config().vocab_size);
+  size_t taken = 0;  // rows
   try {
+    logits_.resize(kMaxRows * vocab_size);
+    for (size_t row = 0; row < of.size(); ++row) {
+      backend_.embed(static_cast<int>(row), places_[of[row]].text.back());
+    }
     sequences_.run_side_by_side(of);
+    backend_.logits(0, static_cast<int>(of.size()), logits_.data());
+    for (; taken < of.size(); ++taken) {
+      Place& place = places_[of[taken]];
+      const auto stop = take(place, std::span(logits_).subspan(taken * vocab_size, vocab_size));
+      if (!stop) continue;
+      ended.push_back({place.id, place.text, *stop});
+      place.request.reset();
+      --n_under_way_;
+    }
   } catch (...) {
-    for (const int sequence : of) {  // what a pass that was not finished left behind
-      sequences_.select(sequence);
-      backend_.truncate(static_cast<int>(places_[sequence].text.size()) - 1);
+    // What a pass that was not finished left behind, and rows whose token nobody has.
+    for (; taken < of.size(); ++taken) {
+      sequences_.select(of[taken]);
+      Place& place = places_[of[taken]];
+      backend_.truncate(static_cast<int>(place.text.size()) - 1);
     }
     throw;
-  }
-  const size_t vocab_size = static_cast<size_t>(backend_.config().vocab_size);
-  logits_.resize(kMaxRows * vocab_size);
-  backend_.logits(0, static_cast<int>(of.size()), logits_.data());
-  for (size_t row = 0; row < of.size(); ++row) {
-    Place& place = places_[of[row]];
-    const auto stop = take(place, std::span(logits_).subspan(row * vocab_size, vocab_size));
-    if (!stop) continue;
-    ended.push_back({place.id, place.text, *stop});
-    place.request.reset();
-    --n_under_way_;
   }
   return ended;
 }

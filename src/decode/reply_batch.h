@@ -46,10 +46,12 @@ class ReplyBatch {
   int64_t size() const { return n_under_way_; }
   int64_t tokens_under_way() const;  // of these replies so far
 
-  // Not where it is full. Reads the prompt beside the text that shares most with it; false when
-  // `abort` was raised meanwhile, and nothing is added. Throws as check_prompt() and validate().
+  // Not where it is full. Reads the prompt in place of the free text that shares most with it;
+  // false when `abort` was raised meanwhile, and nothing is added. Throws as check_prompt() and
+  // validate().
   bool add(int64_t id, BatchRequest request, const std::atomic<bool>* abort = nullptr);
-  // One token more of each. Returns those that it ended.
+  // One token more of each. Returns those that it ended. After an exception these are gone, and the
+  // others go on where they were.
   std::vector<WrittenReply> step();
 
  private:

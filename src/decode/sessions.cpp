@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "decode/common_prefix.h"
+
 namespace specbound {
 
 Sessions::Sessions(Backend& backend) : backend_(backend) {
@@ -11,9 +13,7 @@ Sessions::Sessions(Backend& backend) : backend_(backend) {
 
 Session& Sessions::for_prompt(std::span<const int32_t> prompt) {
   const auto shared = [&](const Kept& kept) {  // tokens that need not be read again
-    const auto text = kept.session.tokens();
-    return std::mismatch(text.begin(), text.end(), prompt.begin(), prompt.end()).first -
-           text.begin();
+    return common_prefix(kept.session.tokens(), prompt);
   };
   auto chosen = std::ranges::max_element(kept_, {}, shared);
   // Where less than half of a text would stay, the prompt is another conversation's: what both

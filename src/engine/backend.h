@@ -80,7 +80,7 @@ class BackendInspection {
 
 // What a backend adds that keeps several texts, its sequences, each with K/V and kv_len of its own.
 // docs/architecture.md 3.6. Rows of all of them share a pass; by section 4 nothing of a row changes
-// with its company.
+// with its company. Exit heads know the selected one alone.
 class Sequences {
  public:
   virtual int n_sequences() const = 0;
@@ -88,7 +88,8 @@ class Sequences {
   // the text goes with the other one.
   virtual void select(int sequence) = 0;
   // H[i] through all layers as the next row of sequence of[i], at its kv_len, which grows by one:
-  // as run_layers(i, 1, kv_len, 1, L) of each alone. 1 <= of.size() <= kMaxRows, no sequence twice.
+  // as run_layers(i, 1, kv_len, 1, L) of each alone. 1 <= of.size() <= kMaxRows, no sequence twice;
+  // the rows follow what stands in their texts, none another.
   virtual void run_side_by_side(std::span<const int> of) = 0;
 
  protected:

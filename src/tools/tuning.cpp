@@ -38,24 +38,31 @@ double speed(const HeadReport& report, double leaving, double accepted, int rows
   return tokens / (cost + kRow * (rows_run - 1));
 }
 
+// What stands before the reply.
+std::span<const int32_t> prompt_of(const TrainingText& text) {
+  const auto learnt = std::find(text.learn.begin(), text.learn.end(), 1);
+  const auto n = std::min(learnt - text.learn.begin() + 1, std::ssize(text.tokens));
+  return std::span(text.tokens).first(static_cast<size_t>(n));
+}
+
+bool same_prompt(const TrainingText& a, const TrainingText& b) {
+  return std::ranges::equal(prompt_of(a), prompt_of(b));
+}
+
 // A greedy reply as it is; the prompt of another one as `session` goes on from it. nullopt where
 // the context leaves no room for rounds.
-std::optional<TuningText> tuning_text(const TrainingText& text, bool greedy, Session& session,
+std::optional<TuningText> tuning_text(const TrainingText& text, Session& session,
                                       const std::function<bool(int32_t)>& is_end) {
-  const auto learnt = std::find(text.learn.begin(), text.learn.end(), 1);
-  if (learnt == text.learn.end()) return std::nullopt;
-  const int prompt_tokens = static_cast<int>(learnt - text.learn.begin()) + 1;
+  const std::span<const int32_t> prompt = prompt_of(text);
+  if (prompt.size() == text.tokens.size()) return std::nullopt;
   const int budget = SelfGenerateOptions{}.max_reply;
-  if (!greedy) {
-    return write_text(session, std::span(text.tokens).first(static_cast<size_t>(prompt_tokens)),
-                      budget, is_end, &interrupt_flag());
-  }
+  if (!text.greedy) return write_text(session, prompt, budget, is_end, &interrupt_flag());
   const int n_ctx = session.backend().n_ctx();
   if (std::ssize(text.tokens) + kMaxRows > n_ctx) return std::nullopt;
   TuningText reply;
   reply.tokens = text.tokens;
-  reply.prompt_tokens = prompt_tokens;
-  reply.budget = std::min(budget, n_ctx - prompt_tokens - kMaxRows);
+  reply.prompt_tokens = static_cast<int>(prompt.size());
+  reply.budget = std::min(budget, n_ctx - reply.prompt_tokens - kMaxRows);
   reply.sampling.temperature = 0;
   return reply;
 }
@@ -70,9 +77,12 @@ std::vector<TuningText> tuning_texts(LoadedModel& model, const SelfWritten& writ
   Progress bar("texts for tuning", Progress::Unit::kItems);
   std::vector<TuningText> texts;
   int64_t tokens = 0;
+  const TrainingText* last = nullptr;
   for (size_t i = written.texts.size(); i > written.first && tokens < kShippedTuningTokens; --i) {
-    const bool greedy = (i - 1) % 2 == 0 || written.temperature == 0;
-    auto text = tuning_text(written.texts[i - 1], greedy, session, is_end);
+    const TrainingText& source = written.texts[i - 1];
+    if (last && same_prompt(*last, source)) continue;
+    last = &source;
+    auto text = tuning_text(source, session, is_end);
     check_interrupt("interrupted while settings were tuned");
     if (!text || std::ssize(text->tokens) <= text->prompt_tokens) continue;
     tokens += std::ssize(text->tokens) - text->prompt_tokens;

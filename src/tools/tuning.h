@@ -62,13 +62,14 @@ struct ShippedSettings {
 };
 
 struct SelfWritten {
-  std::span<const TrainingText> texts;  // by self_generate(): even ones greedy, odd ones sampled
+  std::span<const TrainingText> texts;  // by self_generate()
   size_t first = 0;                     // those from here on may be used
-  float temperature = 0;                // of the odd ones
+  float temperature = 0;                // of those that are not greedy
   uint64_t seed = 0;
 };
 
-// Uses the newest texts first, about kShippedTuningTokens of them. Sampled ones are written anew:
+// Uses the newest texts first, about kShippedTuningTokens of them, one of those to the same prompt
+// that stand together. Sampled ones are written anew:
 // replay draws as a first reply does. nullopt when there is none to use. Throws Interrupted. The
 // model must be loaded; its backend has no heads set afterwards.
 std::optional<ShippedSettings> tune_shipped(LoadedModel& model, const ExitHeads& heads,

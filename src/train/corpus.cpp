@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "decode/common_prefix.h"
 #include "decode/lookup.h"
 #include "error.h"
 #include "train/data_file.h"
@@ -208,11 +209,6 @@ class CorpusReader {
   bool skipping_ = false;  // inside a line that is too long
 };
 
-int64_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
-  const auto [end, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  return end - a.begin();
-}
-
 // Replies of `messages` as they lie in `tokens`, their rendering.
 void mark_replies(TrainingText& out, const std::vector<ChatMessage>& messages,
                   const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
@@ -317,7 +313,7 @@ std::vector<TrainingText> training_texts(const CorpusText& text, const Tokenizer
   return out;
 }
 
-void hold_out(std::vector<TrainingText>& texts) {
+size_t hold_out(std::vector<TrainingText>& texts) {
   const auto place = [](const TrainingText& text) {  // 0: where it is
     uint64_t hash = 0xcbf29ce484222325u;             // FNV-1a
     for (size_t i = 0; i < text.tokens.size(); ++i) {
@@ -328,6 +324,8 @@ void hold_out(std::vector<TrainingText>& texts) {
     return hash % 16 == 0 ? std::max<uint64_t>(hash, 1) : 0;
   };
   std::ranges::stable_sort(texts, {}, place);
+  const auto held = std::ranges::find_if(texts, [&](const auto& text) { return place(text) > 0; });
+  return static_cast<size_t>(held - texts.begin());
 }
 
 int64_t learnt_tokens(const TrainingText& text) {

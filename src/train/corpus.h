@@ -65,8 +65,8 @@ std::vector<TrainingText> training_texts(const CorpusText& text, const Tokenizer
 
 // A sixteenth of the prompts goes to the end with all replies to them, those of a prompt together:
 // what stands at the end is validated on, and prompts that were answered several times would tell
-// there what was learnt.
-void hold_out(std::vector<TrainingText>& texts);
+// there what was learnt. Returns the first of these texts.
+size_t hold_out(std::vector<TrainingText>& texts);
 
 // Tokens that are learnt from in `text`.
 int64_t learnt_tokens(const TrainingText& text);

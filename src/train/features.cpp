@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "decode/common_prefix.h"
 #include "error.h"
 #include "numerics/half.h"
 
@@ -126,21 +127,8 @@ FeatureStore::~FeatureStore() {
   for (int chunk = 0; chunk < n_chunks(); ++chunk) unlink(chunk_path(chunk).c_str());
 }
 
-namespace {
-
-std::string chunk_path_in(const std::string& folder, int chunk) {
-  return folder + format("/features-%05d.bin", chunk);
-}
-
-}  // namespace
-
 std::string FeatureStore::chunk_path(int chunk) const {
-  return chunk_path_in(folder_, chunk);
-}
-
-bool FeatureStore::begun(const std::string& folder) {
-  std::error_code error;
-  return fs::exists(chunk_path_in(folder, 0), error);
+  return folder_ + format("/features-%05d.bin", chunk);
 }
 
 size_t FeatureStore::row_bytes() const {
@@ -178,9 +166,7 @@ bool FeatureStore::add(Backend& backend, std::span<const float> output_norm,
   const auto aborted = [&] { return abort && abort->load(std::memory_order_relaxed); };
 
   // What is there of an earlier text is kept up to the first row that is needed.
-  const auto same =
-      std::mismatch(cached_.begin(), cached_.end(), text.tokens.begin(), text.tokens.end());
-  int pos = std::min(static_cast<int>(same.first - cached_.begin()), next_learnt(0));
+  int pos = std::min(static_cast<int>(common_prefix(cached_, text.tokens)), next_learnt(0));
   pos = std::min(pos, backend.kv_len(backend.config().n_layers));
   backend.truncate(pos);
   cached_.clear();  // until all went well

@@ -24,6 +24,7 @@ namespace specbound {
 struct TrainingText {
   std::vector<int32_t> tokens;
   std::vector<uint8_t> learn;  // [tokens]
+  bool greedy = false;         // the model wrote it so
 };
 
 struct FeatureChunk {
@@ -51,20 +52,23 @@ class FeatureStore {
   // Error(kFormat) for a model whose hidden states are no numbers.
   bool add(Backend& backend, std::span<const float> output_norm, const TrainingText& text,
            const std::atomic<bool>* abort = nullptr);
+  // The next text is not added, but counted.
+  void leave_out() {
+    ++texts_;
+    skip_rows_ = 0;
+  }
   void finish();  // the last chunk is written
 
   const std::vector<int>& layers() const { return layers_; }
   int dim() const { return dim_; }
   int n_chunks() const { return static_cast<int>(chunk_rows_.size()); }
   int64_t n_rows() const { return rows_; }
-  int64_t n_texts() const { return texts_; }  // whole texts added; after resume() go on from there
+  int64_t n_texts() const { return texts_; }  // added or left out; after resume() go on from there
   size_t bytes() const { return bytes_of(rows_); }  // on disk when all rows are written
   // Throws Error(kFile), Error(kFormat) for a chunk that is not what was written.
   FeatureChunk load(int chunk) const;
 
   void keep() { keep_ = true; }  // for a resumed run
-  // Whether an interrupted run left chunks in `folder`.
-  static bool begun(const std::string& folder);
   // Takes up the chunks that an interrupted run over the same texts left in `folder`. False when
   // they are not all there: the texts from n_texts() on are to be added then.
   bool resume();

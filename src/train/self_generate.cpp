@@ -49,10 +49,10 @@ class ReplyFile {
   ReplyFile(const ReplyFile&) = delete;
   ReplyFile& operator=(const ReplyFile&) = delete;
 
-  // The texts of an earlier run; the place of the newest. The file ends behind them then.
-  std::optional<Place> read(std::vector<TrainingText>& texts) {
-    std::optional<Place> newest;
-    if (fd_ < 0) return newest;
+  // The texts of an earlier run, and the place of each. The file ends behind them then.
+  std::vector<Place> read(std::vector<TrainingText>& texts) {
+    std::vector<Place> places;
+    if (fd_ < 0) return places;
     char magic[sizeof kTextMagic];
     off_t good = 0;
     if (get(magic, sizeof magic, 0) && !std::memcmp(magic, kTextMagic, sizeof magic)) {
@@ -71,14 +71,14 @@ class ReplyFile {
         if (!get(&sum, sizeof sum, good + sizeof record + bytes)) break;
         if (sum != hash(record, tokens)) break;
         texts.push_back(reply_text(std::move(tokens), record.n_prompt));
-        newest = Place{record.text, record.turn};
+        places.push_back({record.text, record.turn});
         good += static_cast<off_t>(sizeof record + bytes + sizeof sum);
       }
     }
     if (ftruncate(fd_, good) != 0) fail("write");
     if (good == 0) put(kTextMagic, sizeof kTextMagic);
     lseek(fd_, 0, SEEK_END);
-    return newest;
+    return places;
   }
 
   void write(const Place& place, const std::vector<int32_t>& tokens, size_t n_prompt) {
@@ -201,8 +201,12 @@ class Writer {
       : backend_(backend),
         options_(options),
         file_(options.file, backend.config().vocab_size, backend.n_ctx() + 1) {
-    newest_ = file_.read(out_);
-    for (const TrainingText& text : out_) done_ += learnt_tokens(text);
+    const std::vector<Place> places = file_.read(out_);
+    for (size_t i = 0; i < out_.size(); ++i) {
+      done_ += learnt_tokens(out_[i]);
+      out_[i].greedy = sampling(places[i], i).temperature == 0;
+    }
+    if (!places.empty()) newest_ = places.back();
   }
 
   std::optional<Place> newest() const { return newest_; }  // of an earlier run
@@ -230,10 +234,12 @@ class Writer {
   }
 
   void take(const Place& place, std::vector<int32_t> tokens, size_t n_prompt) {
-    if (tokens.size() <= n_prompt) return;
+    SB_CHECK(tokens.size() > n_prompt);
     file_.write(place, tokens, n_prompt);
     done_ += std::ssize(tokens) - static_cast<int64_t>(n_prompt);
+    const bool greedy = sampling(place, out_.size()).temperature == 0;
     out_.push_back(ReplyFile::reply_text(std::move(tokens), n_prompt));
+    out_.back().greedy = greedy;
   }
 
   void tell(int64_t tokens) const {
@@ -243,10 +249,10 @@ class Writer {
   // Guesses make it faster: replies of one model have much in common.
   void in_turn(WantedReplies& wanted) {
     backend_.truncate(0);  // Session expects K/V that it wrote itself
-    Session session(backend_, Sampler(greedy_sampling()));
     LookupMemory memory;
     TreeSpeculator tree(nullptr, &memory, kMaxRows, true);
     tree.set_costs(measure_row_costs(backend_));
+    Session session(backend_, Sampler(greedy_sampling()));
     session.set_speculator(&tree);
     while (done_ < options_.tokens && !time_is_up() && !aborted()) {
       const auto reply = wanted.next();
@@ -278,7 +284,7 @@ class Writer {
     const auto written = [&] { return done_ + ended + batch.tokens_under_way(); };
     bool more = true;
     while (done_ < options_.tokens && !aborted()) {
-      while (more && !batch.full() && written() < options_.tokens && !time_is_up()) {
+      while (more && !batch.full() && written() < options_.tokens && !time_is_up() && !aborted()) {
         auto reply = wanted.next();
         if (!(more = reply.has_value())) break;
         const size_t number = out_.size() + waiting.size();

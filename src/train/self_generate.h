@@ -30,7 +30,7 @@ struct SelfGenerateOptions {
   uint64_t seed = 0;
   std::string file;  // "": kept nowhere
   std::function<bool(int32_t)> ends_reply;
-  std::function<void(int64_t done)> progress;  // tokens so far
+  std::function<void(int64_t done)> progress;  // tokens so far, those of unfinished replies too
   const std::atomic<bool>* abort = nullptr;
 };
 

@@ -39,8 +39,8 @@ bool is_features(std::string_view name) {
 }
 
 bool is_ours(std::string_view name) {
-  for (const char* own : {"manifest.json", kNewManifest, "texts.bin", "training.checkpoint",
-                          "training.checkpoint.new"}) {
+  for (const char* own : {"manifest.json", kNewManifest, "texts.bin", "texts.whole",
+                          "training.checkpoint", "training.checkpoint.new"}) {
     if (name == own) return true;
   }
   return is_features(name);

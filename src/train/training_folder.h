@@ -38,6 +38,8 @@ class TrainingFolder {
 
   const std::string& path() const { return path_; }
   std::string texts() const { return path_ + "/texts.bin"; }
+  // There once no more texts are to be written.
+  std::string whole() const { return path_ + "/texts.whole"; }
   std::string checkpoint() const { return path_ + "/training.checkpoint"; }
 
  private:

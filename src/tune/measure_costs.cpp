@@ -107,7 +107,9 @@ void Measurement::set_shortlist(int tokens) {
   shortlist_ = tokens;
   backend_.set_exit_heads(heads_, shortlist_);
   // They may say the text's tokens too, of which about half are new when they come.
-  for (int i = 0; i < context_; i += 2) backend_.embed(0, tokens_[i]);
+  for (int i = 0; backend_.says_tokens_of_text() && i < context_; i += 2) {
+    backend_.embed(0, tokens_[i]);
+  }
   bring_row(n_layers_);
   backend_.keep_state(0);
 }

@@ -231,6 +231,32 @@ class Training(TrainHeads):
         self.assertIn(b"replies: the model wrote ", result.stderr)
         self.assertNotIn(b"asked for more", result.stderr)
 
+    def test_minutes_are_filled_and_gone_on_with(self):
+        flags = ("--minutes", "0.15", "--no-tune", "-c", "64")
+        start_time = time.monotonic()
+        result = self.train(*flags)
+        self.assertIn(b"built-in requests, 0.15 minutes in all", result.stderr)
+        self.assertRegex(result.stdout, rb"(?m)^       0 +\d+\.\d %$")  # one head, before any layer
+        self.assertRegex(result.stdout, rb"text +[\d,]+ tokens to look up in")
+        self.assertLess(time.monotonic() - start_time, 60)
+        folder = self.path("heads.gguf.training")
+        process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags)
+        process.stdin.close()
+        deadline = time.monotonic() + 60
+        while not os.path.exists(os.path.join(folder, "texts.whole")):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+        with open(os.path.join(folder, "texts.whole")) as file:
+            written = int(file.read())
+        again = self.train(*flags)
+        self.assertIn(b"going on with the training", again.stderr)
+        self.assertIn(f"replies: the model wrote {written:,}, ".encode(), again.stderr)
+        self.assertFalse(os.path.exists(folder))
+
 
 class Refusals(TrainHeads):
     def test_wrong_flags(self):

@@ -265,10 +265,11 @@ TEST_CASE(
     text.learn = {0, 0, 1, 0};
     texts.push_back(text);
   }
-  hold_out(texts);
+  const size_t at = hold_out(texts);
   REQUIRE(texts.size() == 4000);
   size_t first = 1;
   while (first < texts.size() && texts[first].tokens[3] > texts[first - 1].tokens[3]) ++first;
+  CHECK(first == at);
   const size_t held = texts.size() - first;
   CHECK(held > 4000 / 24);
   CHECK(held < 4000 / 11);
@@ -308,7 +309,7 @@ TEST_CASE(
   const auto same = [](const std::vector<TrainingText>& a, const std::vector<TrainingText>& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                       [](const TrainingText& x, const TrainingText& y) {
-                        return x.tokens == y.tokens && x.learn == y.learn;
+                        return x.tokens == y.tokens && x.learn == y.learn && x.greedy == y.greedy;
                       });
   };
   const std::vector<TrainingText> want = generate();
@@ -353,6 +354,56 @@ TEST_CASE(
   const auto other = generate();
   CHECK(other[0].tokens == want[0].tokens);
   CHECK(other[1].tokens != want[1].tokens);
+}
+
+TEST_CASE(
+    "self-generate: what is not wanted is dropped, later rounds are sampled, an abort ends it") {
+  test::TinySpec spec;
+  spec.vocabulary = true;
+  spec.vocab_size = 320;
+  spec.max_seq_len = 64;
+  const test::TinyModel model(spec);
+  const auto tokenizer = Tokenizer::from_gguf(model.gguf);
+  std::vector<CorpusText> corpus;
+  for (char c = 'a'; c <= 'j'; ++c) corpus.push_back({.messages = {}, .text = std::string(3, c)});
+  std::vector<const CorpusText*> texts;  // two rounds over them
+  for (int round = 0; round < 2; ++round) {
+    for (const CorpusText& text : corpus) texts.push_back(&text);
+  }
+  SelfGenerateOptions options;
+  options.tokens = 50;
+  options.max_reply = 12;
+  options.distinct = corpus.size();
+  options.ends_reply = [](int32_t) { return false; };
+  const auto generate = [&](int n_sequences) {
+    CpuOptions cpu;
+    cpu.n_threads = 1;
+    cpu.n_sequences = n_sequences;
+    const auto backend = make_cpu_backend(model.config, model.weights, cpu);
+    return self_generate(*backend, *tokenizer, nullptr, texts, options);
+  };
+  for (const int n : {1, 16}) {
+    CAPTURE(n);
+    options.tokens = 50;
+    CHECK(generate(n).size() == 5);  // of 12 tokens each, though more were under way
+    options.tokens = 1000;
+    const auto all = generate(n);
+    REQUIRE(all.size() == 20);
+    for (size_t i = 0; i < all.size(); ++i) CHECK(all[i].greedy == (i % 2 == 0 && i < 10));
+    CHECK(all[2].tokens != all[12].tokens);
+    options.seconds = 1e-9;
+    CHECK(generate(n).empty());
+    options.seconds = 0;
+
+    std::atomic<bool> abort{false};
+    options.abort = &abort;
+    options.progress = [&](int64_t done) { abort = done > 30; };
+    const auto some = generate(n);
+    CHECK(some.size() < 20);
+    for (size_t i = 0; i < some.size(); ++i) CHECK(some[i].tokens == all[i].tokens);
+    options.abort = nullptr;
+    options.progress = nullptr;
+  }
 }
 
 }  // namespace corpus_test

@@ -193,7 +193,7 @@ std::string CpuBackend::description() const {
   const double bytes = static_cast<double>(sequences_[0].kv.bytes());
   return format("%s, weights %s, context %d, K/V %.1f MB", device().c_str(),
                 store_.description().c_str(), n_ctx_, bytes / 1e6) +
-         (n_sequences() > 1 ? format(", %d texts side by side", n_sequences()) : "");
+         (n_sequences() > 1 ? format(" each, %d texts side by side", n_sequences()) : "");
 }
 
 std::string CpuBackend::device() const {
@@ -247,6 +247,7 @@ void CpuBackend::run_side_by_side(std::span<const int> of) {
     SB_CHECK(rows[i].pos < n_ctx_);
     for (int j = 0; j < i; ++j) SB_CHECK(of[j] != of[i]);
   }
+  checks_.change_text();
   forward(h_.data(), {.n = n, .side_by_side = std::span(rows).first(n)}, 1, config_.n_layers,
           false);
 }

@@ -56,7 +56,7 @@ int sequences_in_memory(const ModelConfig& config, const Weights& weights,
   require_memory(kv + tiles,
                  format("K/V cache %.1f MB, repacked weights %.1f MB",
                         static_cast<double>(kv) / 1e6, static_cast<double>(tiles) / 1e6));
-  const size_t left = memory_free() - std::min(memory_free(), kv + tiles);
+  const size_t free = memory_free(), left = free - std::min(free, kv + tiles);
   const size_t further = std::min<size_t>(options.n_sequences - 1, left / 2 / kv);
   return 1 + static_cast<int>(further);
 }
