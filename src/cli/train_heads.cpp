@@ -1,7 +1,5 @@
 // specbound train-heads: from dialogues to a heads file. The stages in their order: texts, tokens,
 // shortlist, hidden states, training, the file. stdout carries the summary, stderr the rest.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "cli/command.h"
+#include "cli/heads_output.h"
 #include "cli/train_heads_flags.h"
 #include "error.h"
 #include "model/weights.h"
@@ -87,42 +86,6 @@ void wait_for_data(int fd) {
   wait_for_input(fd);
   check_interrupt(kInterrupted);
 }
-
-// A heads file may be written over, a model may not, and what is no file cannot be replaced by one.
-void check_heads_output(const std::string& path) {
-  std::error_code ignored;
-  const fs::file_status status = fs::status(path, ignored);
-  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    throw Error(ErrorCode::kFile,
-                path + ": expected the name of a file to write, found a device or a pipe");
-  }
-  bool heads = false;
-  try {
-    heads = fs::is_regular_file(status) &&
-            Gguf::open(path).get_string("general.architecture") == kHeadsArchitecture;
-  } catch (const Error&) {
-    // No GGUF file, or half of one: check_writable() knows what to do with it.
-  }
-  if (!heads) return check_writable(path);
-  if (access(path.c_str(), W_OK) != 0) {
-    throw Error(ErrorCode::kFile, path + ": cannot write: the file is read-only");
-  }
-}
-
-// A name beside `target`, for what is renamed to it; removed if it is still there at the end.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& target)
-      : path_(target + format(".%d.tmp", static_cast<int>(getpid()))) {}
-  ~TemporaryFile() { unlink(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 class Training {
  public:
