@@ -18,12 +18,11 @@ namespace specbound {
 namespace {
 
 constexpr const char* kBenchAbout =
-    "How fast models run here. With -m: prompts and tokens a second, as llama-bench has them.\n"
-    "With --compare spec: plain and speculative decoding of varied prompts in turn; exits with 1\n"
-    "if a byte differs. Else of some size, with random weights and no file: plain tokens against\n"
-    "the memory bandwidth of the same run, passes over 1 to 16 rows, rows that leave early,\n"
-    "checks. With --replay...: what speculation would give, by replaying rounds through the same\n"
-    "layers.";
+    "How fast models run here. With -m: prompts and tokens a second, as llama-bench has them. With "
+    "--compare spec: plain and speculative decoding of varied prompts in turn; exits with 1 if a "
+    "byte differs. Else of some size, with random weights and no file: plain tokens against the "
+    "memory bandwidth of the same run, passes over 1 to 16 rows, rows that leave early, checks. "
+    "With --replay...: what speculation would give, by replaying rounds through the same layers.";
 
 constexpr const char* kBenchExamples =
     "Examples:\n"

@@ -14,16 +14,16 @@ namespace {
 constexpr const char* kAbout =
     "The perplexity of a text under a model: e to the mean of -log p over the tokens scored. Lower "
     "is better, and figures compare only where the text, the vocabulary and what is scored are the "
-    "same.\n"
+    "same.\n\n"
     "Plain text is cut into windows of -c tokens (default here 512, or the model's context where "
     "that is shorter), and each is read on its own with BOS, if the vocabulary starts texts with "
     "one, in place of its first token. Of a window of c tokens those from number c/2 + 1 on are "
     "scored, counted from 0, each behind all that stand before it in the window; a last window "
     "that is not full is left out. That is the definition of llama.cpp's llama-perplexity, for the "
-    "same GGUF file to be compared.\n"
+    "same GGUF file to be compared.\n\n"
     "JSON lines, {\"messages\": [...]}, the bare list of messages or {\"text\": ...}, are scored "
     "each as a text of its own, from its second token on and as far as the context -c reaches. "
-    "Dialogues are written as the model's chat template has them, up to their last reply.\n"
+    "Dialogues are written as the model's chat template has them, up to their last reply.\n\n"
     "\"+-\" is the standard error where every token counts as one independent draw.";
 
 constexpr const char* kExamples =

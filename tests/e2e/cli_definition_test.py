@@ -159,6 +159,13 @@ class Explained(unittest.TestCase):
                 if not line.startswith("  ") or line.startswith("   "):
                     self.assertLessEqual(len(line), 80, line)
 
+    def test_paragraphs_are_wrapped_once(self):
+        """Line ends in a paragraph of the definition would be wrapped once more as it is shown."""
+        for command in WITH_FLAGS:
+            for text in (command["about"], command["footer"]):
+                paragraphs = text.replace("Examples:\n", "")
+                self.assertNotRegex(paragraphs, r"(?m)^\S.*\n\S", command["name"])
+
     def test_the_overview_names_every_command(self):
         text = output("help")
         self.assertEqual(text, output("--help"))
