@@ -121,16 +121,15 @@ std::string TextFlags::path() const {
   return file.empty() ? "-" : file;
 }
 
-std::string TextFlags::bytes() const {
+std::string TextFlags::given() const {
   const std::string from = path();
-  return text ? *text : read_bytes(from);
+  return text ? *text : read_text(from);
 }
 
 std::string TextFlags::prompt() const {
-  const std::string from = path();
-  if (text) return *text;
-  const std::string prompt = read_text(from);
-  if (prompt.empty()) {
+  const std::string prompt = given();
+  if (prompt.empty() && !text) {
+    const std::string from = path();
     throw Error(ErrorCode::kUsage,
                 format("%s: expected a prompt, found no text; -p \"\" gives an empty prompt",
                        from == "-" ? "stdin" : from.c_str()));

@@ -45,11 +45,11 @@ struct TextFlags {
   std::optional<std::string> text;
   std::string file;  // "-": stdin; empty: not given
 
-  // Byte for byte. Throws Error(kUsage) for both flags, or for neither at a terminal, and what
-  // reading throws.
-  std::string bytes() const;
-  // The same for a prompt: from a file or a pipe without one line end at its end, and refused with
-  // Error(kUsage) when nothing is left. Only `-p ""` asks for an empty prompt.
+  // From a file or a pipe without one line end at its end. Throws Error(kUsage) for both flags, or
+  // for neither at a terminal, and what reading throws.
+  std::string given() const;
+  // The same for a prompt, refused with Error(kUsage) when it is empty. Only `-p ""` asks for an
+  // empty prompt.
   std::string prompt() const;
 
  private:

@@ -50,7 +50,7 @@ struct TokenizeFlags {
 void declare(Flags& flags, TokenizeFlags& given) {
   add_model_file(flags, given.model);
   add_text_flags(flags, given.text, "the text",
-                 "file with the text, - for stdin, taken byte for byte");
+                 "file with the text, - for stdin; one line end at its end is cut, as run does");
   flags.add_switch("--no-bos", given.no_bos,
                    "no BOS in front and no EOS behind, whatever the model asks for");
   flags.add_switch("--special", given.special,
@@ -58,12 +58,12 @@ void declare(Flags& flags, TokenizeFlags& given) {
 }
 
 int run(TokenizeFlags& given) {
-  const std::string bytes = given.text.bytes();
+  const std::string text = given.text.given();
   const Gguf gguf = Gguf::open(find_model(given.model));
   const auto tokenizer = Tokenizer::from_gguf(gguf);
   std::string line;
   for (const int32_t id :
-       tokenizer->encode(bytes, {.add_special = !given.no_bos, .parse_special = given.special})) {
+       tokenizer->encode(text, {.add_special = !given.no_bos, .parse_special = given.special})) {
     if (!line.empty()) line += ' ';
     line += std::to_string(id);
   }

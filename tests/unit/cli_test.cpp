@@ -204,9 +204,9 @@ TEST_CASE("-p and -f: one of them, and an empty prompt only when asked for") {
   };
   CHECK(parse({"-p", "a\n"}).text.prompt() == "a\n");
   CHECK(parse({"-p", ""}).text.prompt() == "");
-  CHECK(parse({"-p", ""}).text.bytes() == "");
+  CHECK(parse({"-p", ""}).text.given() == "");
   CHECK(refusal(parse({"-p", "", "-f", "x"}).text).starts_with("-p and -f both name a text"));
-  CHECK_THROWS_AS(parse({"-p", "a", "-f", "x"}).text.bytes(), Error);
+  CHECK_THROWS_AS(parse({"-p", "a", "-f", "x"}).text.given(), Error);
   const test::TempDir folder;
   const std::string path = folder / "text";
   const auto from_file = [&](const char* content) {
@@ -214,13 +214,13 @@ TEST_CASE("-p and -f: one of them, and an empty prompt only when asked for") {
     return parse({"-f", path}).text;
   };
   CHECK(from_file("a\r\n").prompt() == "a");
-  CHECK(from_file("a\r\n").bytes() == "a\r\n");
+  CHECK(from_file("a\r\n").given() == "a");
   CHECK(from_file("\n\n").prompt() == "\n");
   for (const char* nothing : {"", "\n", "\r\n"}) {
     CHECK(refusal(from_file(nothing)).find("expected a prompt, found no text") !=
           std::string::npos);
   }
-  CHECK(from_file("").bytes() == "");
+  CHECK(from_file("").given() == "");
 }
 
 TEST_CASE("prompts are taken as they are") {

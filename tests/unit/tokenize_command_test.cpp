@@ -72,10 +72,15 @@ TEST_CASE("tokenize: text from the flag, a file or standard input") {
   check_ids(shell.run("tokenize --model \"$V\" -p ''"), "1");
   check_ids(shell.run("tokenize -m \"$V\" --no-bos -p ''"), "");
   check_ids(shell.run("tokenize -m \"$V\"", "Hello world"), "1 15043 3186");
-  check_ids(shell.run("tokenize -m \"$V\"", "Hello world\n"), "1 15043 3186 13");
   const std::string path = shell.write("text", "Hello world");
   check_ids(shell.run("tokenize -m \"$V\" -f '" + path + "'"), "1 15043 3186");
   check_ids(shell.run("tokenize -m \"$V\" -f -", "Hello world"), "1 15043 3186");
+  // As run does: editors and echo put the last line end there.
+  check_ids(shell.run("tokenize -m \"$V\"", "Hello world\n"), "1 15043 3186");
+  check_ids(shell.run("tokenize -m \"$V\" -f -", "Hello world\r\n"), "1 15043 3186");
+  check_ids(shell.run("tokenize -m \"$V\" -f -", "Hello world\n\n"), "1 15043 3186 13");
+  check_ids(shell.run("tokenize -m \"$V\" -p 'Hello world\n'"), "1 15043 3186 13");
+  check_ids(shell.run("tokenize -m \"$V\" --no-bos", "\n"), "");
   check_ids(shell.run("tokenize -m \"$V\" -p -x"), "1 448 29916");
   const Result text = shell.run("tokenize -m \"$V\" --no-bos -p 'Hello</s>'");
   CHECK(text.out.find(" 2\n") == std::string::npos);
