@@ -1,11 +1,13 @@
 #include "cli/common_flags.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include "cli/verify.h"
 #include "error.h"
 #include "runtime/gpu.h"
 #include "runtime/text_input.h"
+#include "terminal/flag_names.h"
 #include "text/chat_template.h"
 #include "tools/tuning_texts.h"
 
@@ -105,10 +107,24 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
 
 // ---- the text ----
 
+namespace {
+
+// All of stdin. Whoever left a pipe open there, as ssh does, learns what is waited for.
+std::string piped_text() {
+  constexpr int kPatienceMs = 2000;
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  if (poll(&input, 1, kPatienceMs) == 0) {
+    say("waiting for stdin, which stands behind the prompt; with </dev/null it is empty");
+  }
+  return read_text("-");
+}
+
+}  // namespace
+
 void add_text_flags(Flags& flags, TextFlags& text, const char* text_description,
                     const char* file_description) {
-  flags.add_text("-p,--prompt", text.text, text_description).command_line_only();
-  flags.add_file("-f,--file", text.file, file_description).command_line_only();
+  flags.add_text("-p,--prompt", text.text, text_description).once().command_line_only();
+  flags.add_file("-f,--file", text.file, file_description).once().command_line_only();
 }
 
 std::string TextFlags::path() const {
@@ -127,7 +143,11 @@ std::string TextFlags::given() const {
 }
 
 std::string TextFlags::prompt() const {
-  const std::string prompt = given();
+  std::string prompt = given();
+  if (text && !isatty(STDIN_FILENO)) {
+    const std::string piped = piped_text();
+    prompt += (prompt.empty() || piped.empty() ? "" : "\n\n") + piped;
+  }
   if (prompt.empty() && !text) {
     const std::string from = path();
     throw Error(ErrorCode::kUsage,

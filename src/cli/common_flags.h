@@ -48,8 +48,8 @@ struct TextFlags {
   // From a file or a pipe without one line end at its end. Throws Error(kUsage) for both flags, or
   // for neither at a terminal, and what reading throws.
   std::string given() const;
-  // The same for a prompt, refused with Error(kUsage) when it is empty. Only `-p ""` asks for an
-  // empty prompt.
+  // The same for a prompt: what is piped in stands behind that of -p, a blank line between them.
+  // Refused with Error(kUsage) when it is empty; only `-p ""` asks for an empty prompt.
   std::string prompt() const;
 
  private:

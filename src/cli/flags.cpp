@@ -110,6 +110,10 @@ std::string Flag::name() const {
 }
 
 void Flag::give(const std::vector<std::string>& values) {
+  if (counts_ == Counts::kOnce && values.size() > 1) {
+    throw Error(ErrorCode::kUsage,
+                format("%s: expected once, found %zu times", name().c_str(), values.size()));
+  }
   values_ = values;
   if (switched_) *switched_ = values.back() == "true";
   if (!read_) return;

@@ -52,6 +52,7 @@ class Flag {
  public:
   enum class Counts {
     kLast,  // the value that was given last: a script's defaults can be overridden behind them
+    kOnce,  // the only value: a second one is refused
     kEach,  // every value
     kMany,  // every value, and the words that follow one are more of them
   };
@@ -79,6 +80,11 @@ class Flag {
   // It stands for one run alone: neither the settings file nor the environment may give it.
   Flag& command_line_only() {
     declared_.settable = false;
+    return *this;
+  }
+  // Given twice it is refused: of two texts one would be lost without a word.
+  Flag& once() {
+    counts_ = Counts::kOnce;
     return *this;
   }
   // Flags, without dashes, that it contradicts or stands for: given by somebody weaker, such as a

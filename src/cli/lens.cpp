@@ -59,7 +59,7 @@ LensTable collect(LoadedModel& model, ExitHead& head, const SpecBoundParams& par
 }
 
 void declare(Flags& flags, LensFlags& given) {
-  add_text_flags(flags, given.text, "the prompt",
+  add_text_flags(flags, given.text, "the prompt; what is piped in stands behind it",
                  "read the prompt from a file, - for stdin; one line end at its end is cut");
   add_prompt_flags(flags, given.prompt);
   add_system_flag(flags, given.system, "system prompt (default: none)");

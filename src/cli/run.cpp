@@ -31,11 +31,12 @@ constexpr const char* kExamples =
     "  specbound run -p \"I need a table for two tonight.\"\n"
     "  specbound run -p \"Find me a flight to Oslo.\" -n 64 --temp 0\n"
     "  echo \"Play some jazz.\" | specbound run -m model.gguf --seed 7 > reply.txt\n"
+    "  specbound run -m model.gguf -p \"Sum this up:\" < notes.txt\n"
     "  specbound run -m base-model.gguf --raw -p \"Once upon a time\" -n 200\n"
     "  specbound run -p \"Book me a hotel.\" --speculator ngram --show-exits";
 
 void declare(Flags& flags, RunFlags& given) {
-  add_text_flags(flags, given.text, "the prompt",
+  add_text_flags(flags, given.text, "the prompt; what is piped in stands behind it",
                  "read the prompt from a file, - for stdin; one line end at its end is cut");
   add_prompt_flags(flags, given.prompt);
   add_reply_flags(flags, given.reply);

@@ -84,8 +84,8 @@ def run_decode_seconds(model):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         trace = pathlib.Path(folder) / "trace.jsonl"
         subprocess.run([gui_window.BINARY, "run", "-m", model, *FLAGS, "-n", str(TOKENS), "-p",
-                        PROMPT, "--trace", str(trace)], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+                        PROMPT, "--trace", str(trace)], check=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return decode_seconds(trace)
 
 

@@ -35,7 +35,8 @@ class Ours:
     def reply(self, way, prompt):
         stats = pathlib.Path(self.folder.name) / "stats.json"
         text = subprocess.run([*self.command, "-p", prompt, "--stats-json", stats, *way],
-                              check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+                              check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL).stdout
         found = json.loads(stats.read_text())
         return dict(text=text, tokens=found["generated_tokens"], decode=found["decode_seconds"],
                     prompt=found["prefilled_tokens"], prefill=found["prefill_seconds"])

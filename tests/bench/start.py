@@ -16,7 +16,8 @@ COMMAND = ["run", "--raw", "-p", "I need a table for two tonight.", "-n", "8", "
 def first_byte_seconds(program, model, threads):
     start = time.perf_counter()
     process = subprocess.Popen([program, *COMMAND, "-m", model, "-t", str(threads)],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL)
     first = process.stdout.read(1)
     seconds = time.perf_counter() - start
     process.communicate()

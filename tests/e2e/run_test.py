@@ -106,7 +106,25 @@ class Input(unittest.TestCase):
             self.assertEqual(specbound(*ask, "-f", file.name).stdout, want)
         self.assertEqual(specbound(*ask, stdin=b"Lily saw a dog\n").stdout, want)
         self.assertEqual(specbound(*ask, "-f", "-", stdin=b"Lily saw a dog").stdout, want)
-        self.assertEqual(specbound(*ask, "-p", "Lily saw a dog", stdin=b"ignored").stdout, want)
+
+    def test_what_is_piped_in_stands_behind_the_prompt(self):
+        ask = (*RAW, "--temp", "0", "-n", "12")
+        want = specbound(*ask, "-p", "Lily saw a dog\n\nIt was big.\nShe").stdout
+        piped = specbound(*ask, "-p", "Lily saw a dog", stdin=b"It was big.\nShe\n")
+        self.assertEqual((piped.returncode, piped.stdout), (0, want))
+        self.assertNotIn(b"waiting", piped.stderr)
+        self.assertNotEqual(specbound(*ask, "-p", "Lily saw a dog").stdout, want)
+
+    def test_a_pipe_that_stays_open_is_told_of(self):
+        process = start(*RAW, "-p", "Lily", "-n", "2")
+        self.assertEqual(process.stderr.readline(),
+                         b"waiting for stdin, which stands behind the prompt; with </dev/null it "
+                         b"is empty\n")
+        process.stdin.close()
+        self.assertIn(b"2 tokens", process.stderr.read())
+        self.assertEqual(process.wait(60), 0)
+        process.stdout.close()
+        process.stderr.close()
 
     def test_hostile_prompts_are_only_text(self):
         for prompt in (b"\xff\xfe\x80", b"\xe2\x82", b"a\0b", b"\r\n\r\n", b"</s><s>", b" " * 50,
@@ -163,6 +181,7 @@ class Usage(unittest.TestCase):
         self.check_usage("run", "--device", "gpu", says=b"expected auto, cpu, cuda or cuda:N")
         self.check_usage("run", "--isa", "sse9", says=b"expected auto, portable")
         self.check_usage("run", "-p", "a", "-f", "b", says=b"-p and -f")
+        self.check_usage("run", "-p", "a", "-p", "b", says=b"--prompt: expected once, found 2")
         self.check_usage("run", "--raw", "--sys", "x", "-p", "a", says=b"--sys")
         self.check_usage("run", "--parse-special", "-p", "a", says=b"--raw")
         self.check_usage("nonsense", says=b"unknown command")

@@ -10,6 +10,7 @@
 
 #include "error.h"
 #include "parse.h"
+#include "process_state.h"
 #include "runtime/number_text.h"
 #include "temp_dir.h"
 #include "terminal/flag_names.h"
@@ -169,10 +170,19 @@ TEST_CASE("without flags: the documented defaults and a seed of its own") {
 }
 
 TEST_CASE("the last one of a repeated flag counts") {
-  const Given f = parse({"--temp", "1", "-p", "a", "--temp", "0.25", "-p", "b"});
+  const Given f = parse({"--temp", "1", "--sys", "a", "--temp", "0.25", "--sys", "b"});
   REQUIRE(!f.status);
   CHECK(f.sampling.params.temperature == 0.25f);
-  CHECK(f.text.text == "b");
+  CHECK(f.reply.system == "b");
+}
+
+TEST_CASE("of two prompts neither is dropped: they are refused") {
+  for (const std::vector<std::string>& twice : std::vector<std::vector<std::string>>{
+           {"-p", "a", "-p", "b"}, {"-p", "a", "--prompt=b"}, {"-f", "a", "--file", "b"}}) {
+    const Given f = parse(twice);
+    CHECK(f.status == 2);
+    CHECK(f.err.find(": expected once, found 2 times; ") != std::string::npos);
+  }
 }
 
 TEST_CASE("what this CPU has no kernels for is refused") {
@@ -193,6 +203,8 @@ TEST_CASE("an empty file name is refused, not taken for a flag left out") {
 }
 
 TEST_CASE("-p and -f: one of them, and an empty prompt only when asked for") {
+  const test::TempDir folder;
+  const test::StdinFrom no_input(folder, "");
   const auto refusal = [](const TextFlags& text) {
     try {
       text.prompt();
@@ -207,7 +219,6 @@ TEST_CASE("-p and -f: one of them, and an empty prompt only when asked for") {
   CHECK(parse({"-p", ""}).text.given() == "");
   CHECK(refusal(parse({"-p", "", "-f", "x"}).text).starts_with("-p and -f both name a text"));
   CHECK_THROWS_AS(parse({"-p", "a", "-f", "x"}).text.given(), Error);
-  const test::TempDir folder;
   const std::string path = folder / "text";
   const auto from_file = [&](const char* content) {
     std::ofstream(path, std::ios::binary) << content;
@@ -221,6 +232,19 @@ TEST_CASE("-p and -f: one of them, and an empty prompt only when asked for") {
           std::string::npos);
   }
   CHECK(from_file("").given() == "");
+}
+
+TEST_CASE("what is piped in stands behind the prompt of -p") {
+  const test::TempDir folder;
+  const auto prompt = [&](std::vector<std::string> arguments, const std::string& piped) {
+    const test::StdinFrom input(folder, piped);
+    return parse(std::move(arguments)).text.prompt();
+  };
+  CHECK(prompt({"-p", "Sum this up:"}, "one\ntwo\n") == "Sum this up:\n\none\ntwo");
+  CHECK(prompt({"-p", "a"}, "") == "a");
+  CHECK(prompt({"-p", "a"}, "\n") == "a");
+  CHECK(prompt({"-p", ""}, "b\n") == "b");
+  CHECK(prompt({}, "b\n") == "b");
 }
 
 TEST_CASE("prompts are taken as they are") {

@@ -1,5 +1,5 @@
-// What belongs to the whole process, for one test at a time: what it prints on stderr, where its
-// cache is.
+// What belongs to the whole process, for one test at a time: what it prints on stderr and reads
+// from stdin, where its cache is.
 #pragma once
 
 #include <fcntl.h>
@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,27 @@ std::string stderr_of(const TempDir& folder, Action action) {
   close(kept);
   return read_file(path);
 }
+
+// While it is there, `text` is what stdin holds.
+class StdinFrom {
+ public:
+  StdinFrom(const TempDir& folder, const std::string& text) : kept_(dup(STDIN_FILENO)) {
+    const std::string path = folder / "stdin";
+    std::ofstream(path, std::ios::binary) << text;
+    const int file = open(path.c_str(), O_RDONLY);
+    dup2(file, STDIN_FILENO);
+    close(file);
+  }
+  ~StdinFrom() {
+    dup2(kept_, STDIN_FILENO);
+    close(kept_);
+  }
+  StdinFrom(const StdinFrom&) = delete;
+  StdinFrom& operator=(const StdinFrom&) = delete;
+
+ private:
+  int kept_;
+};
 
 // The cache goes into a folder of the test's own.
 class CacheFolder {
