@@ -55,6 +55,10 @@ def action(flag, folders, files, files_first, words, text, quoted=str):
     return words % quoted(" ".join(flag["choices"])) if flag["choices"] else text
 
 
+# Flags without a command are those of a chat, from the second word on.
+WITHOUT_COMMAND = "chat"
+
+
 # ---- bash: one function that looks at the word before the cursor; it works without the package
 # bash-completion ----
 
@@ -159,7 +163,8 @@ def bash_completion(commands):
            "    return\n  fi\n  case ${COMP_WORDS[1]} in\n")
     for command in commands:
         flags = " ".join(name for flag in named(command) for name in flag["names"])
-        out += f'    {command["name"]})\n      flags="{flags}"\n'
+        name = command["name"]
+        out += f'    {name}{"|-*" if name == WITHOUT_COMMAND else ""})\n      flags="{flags}"\n'
         if bash_places(command):
             valued = "".join(f" {name} " for flag in filter(takes_value, named(command))
                              for name in flag["names"])
@@ -185,8 +190,12 @@ ZSH_DISPATCH = r"""  )
     return
   fi
   local command=$words[2]
-  shift words
-  (( CURRENT-- ))
+  if [[ $command == -* ]]; then
+    command=WITHOUT_COMMAND
+  else
+    shift words
+    (( CURRENT-- ))
+  fi
   case $command in
 """
 
@@ -202,10 +211,10 @@ fi
 """
 
 
-def zsh_value(flag, message):
-    """":message:action"."""
+def zsh_value(flag, message, text=" "):
+    """":message:action"; `text`: the action of what is for the user to type."""
     return ":" + escaped(message, ":\\") + ":" + action(
-        flag, "_files -/", "_files", '_files -g "*.%s(-.)"', "(%s)", " ",
+        flag, "_files -/", "_files", '_files -g "*.%s(-.)"', "(%s)", text,
         lambda words: escaped(words, ":()"))
 
 
@@ -224,7 +233,8 @@ def zsh_flag(flag):
 def zsh_place(flag):
     # One colon for a place that may be empty, two where one word more is required.
     front = "*" if flag["repeats"] else "" if flag["required"] else ":"
-    return shell_quoted(front + zsh_value(flag, flag["place"]))
+    # No word of its own: a message beside options would keep the only match from being inserted.
+    return shell_quoted(front + zsh_value(flag, flag["place"], "()"))
 
 
 def zsh_completion(commands):
@@ -232,7 +242,7 @@ def zsh_completion(commands):
     for command in commands:
         line = escaped(command["name"], ":") + ":" + command["summary"]
         out += "    " + shell_quoted(line) + "\n"
-    out += ZSH_DISPATCH
+    out += ZSH_DISPATCH.replace("WITHOUT_COMMAND", WITHOUT_COMMAND)
     for command in commands:
         arguments = [*map(zsh_flag, named(command)), *map(zsh_place, places(command))]
         out += " \\\n        ".join([f"    {command['name']})\n      _arguments", *arguments])
@@ -250,7 +260,9 @@ end
 
 function __specbound_in
     set -l words (commandline -opc)
-    test (count $words) -gt 1; and contains -- $words[2] $argv
+    test (count $words) -gt 1; or return 1
+    string match -q -- '-*' $words[2]; and set words[2] WITHOUT_COMMAND
+    contains -- $words[2] $argv
 end
 
 complete -c specbound -f
@@ -288,7 +300,7 @@ def fish_place(flag):
 
 
 def fish_completion(commands):
-    out = FISH_HEAD
+    out = FISH_HEAD.replace("WITHOUT_COMMAND", WITHOUT_COMMAND)
     having = {}  # specification -> the commands that have it
     for command in commands:
         out += (f"complete -c specbound -n __specbound_needs_command -a {command['name']}"
@@ -307,6 +319,8 @@ def fish_completion(commands):
 
 SYNOPSIS = r"""\fBspecbound\fR \fICOMMAND\fR [\fIoptions\fR]
 .br
+\fBspecbound\fR \fB\-m\fR \fIFILE.gguf\fR [\fIoptions\fR]
+.br
 \fBspecbound\fR \fICOMMAND\fR \fB\-\-help\fR
 .br
 \fBspecbound\fR \fB\-\-version\fR
@@ -317,7 +331,8 @@ DESCRIPTION = (
     "the model, the prompt, the sampling settings and the seed, and on nothing else. Where a model "
     "has trained exit heads, shallow layers draft tokens and all layers verify them: the text is "
     "the same and arrives sooner.\n\n"
-    "stdout carries the text, stderr the rest.")
+    "stdout carries the text, stderr the rest. Without a COMMAND, options are those of specbound "
+    "chat.")
 
 ENVIRONMENT = {
     "SPECBOUND_NAME":

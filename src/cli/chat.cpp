@@ -33,10 +33,12 @@ constexpr const char* kExamples =
     "\n"
     "Examples:\n"
     "  specbound chat\n"
+    "  specbound chat model.gguf\n"
     "  specbound chat -m model.gguf --sys \"Answer in one sentence.\" --temp 0.6\n"
     "  printf 'Hello!\\n/regen\\n' | specbound chat --seed 7";
 
 struct ChatFlags {
+  PlaceFlags places;
   ModelOptions model;
   SamplingOptions sampling;
   ReplyOptions reply;
@@ -89,6 +91,7 @@ void talk(Chat& chat, LineInput& input) {
 }
 
 void declare(Flags& flags, ChatFlags& given) {
+  add_place_flags(flags, given.places, given.model);
   flags.add_switch("--no-history", given.no_history,
                    "neither read nor keep the history of what was typed, and of replies to draft "
                    "from");

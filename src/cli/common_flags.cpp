@@ -3,6 +3,9 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <utility>
+
 #include "cli/verify.h"
 #include "error.h"
 #include "runtime/gpu.h"
@@ -109,6 +112,11 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
 
 namespace {
 
+[[noreturn]] void named_twice(const char* one, const char* other, const char* what) {
+  throw Error(ErrorCode::kUsage,
+              format("%s and %s both name a %s: give one of them", one, other, what));
+}
+
 // All of stdin. Whoever left a pipe open there, as ssh does, learns what is waited for.
 std::string piped_text() {
   constexpr int kPatienceMs = 2000;
@@ -128,9 +136,7 @@ void add_text_flags(Flags& flags, TextFlags& text, const char* text_description,
 }
 
 std::string TextFlags::path() const {
-  if (text && !file.empty()) {
-    throw Error(ErrorCode::kUsage, "-p and -f both name a text: give one of them");
-  }
+  if (text && !file.empty()) named_twice("-p", "-f", "text");
   if (!text && file.empty() && isatty(STDIN_FILENO)) {
     throw Error(ErrorCode::kUsage, "no text: give -p TEXT or -f FILE, or pipe text in");
   }
@@ -155,6 +161,38 @@ std::string TextFlags::prompt() const {
                        from == "-" ? "stdin" : from.c_str()));
   }
   return prompt;
+}
+
+namespace {
+
+void check_is_model(const std::string& word, bool takes_text) {
+  std::error_code ignored;
+  if (word.ends_with(".gguf") || std::filesystem::exists(word, ignored)) return;
+  throw Error(ErrorCode::kUsage,
+              format("expected a model, a GGUF file, found \"%s\"%s", printable(word).c_str(),
+                     takes_text ? "; -p gives a text alone" : ""));
+}
+
+}  // namespace
+
+void add_place_flags(Flags& flags, PlaceFlags& given, ModelOptions& model, TextFlags* text) {
+  flags.add_text("MODEL", given.model, "the model, as -m has it")
+      .type("FILE.gguf")
+      .overrides({"model"});
+  if (text) flags.add_text("TEXT", given.text, "the prompt, as -p has it");
+  flags.add_check([&flags, &given, &model, text] {
+    const bool named = flags["--model"].given();
+    if (text && named && !given.text) given.text = std::exchange(given.model, std::nullopt);
+    if (given.model) {
+      if (named) named_twice("-m", "MODEL", "model");
+      check_is_model(*given.model, text != nullptr);
+      model.model = *given.model;
+    }
+    if (given.text) {
+      if (text->text || !text->file.empty()) named_twice(text->text ? "-p" : "-f", "TEXT", "text");
+      text->text = given.text;
+    }
+  });
 }
 
 void add_prompt_flags(Flags& flags, PromptOptions& options) {

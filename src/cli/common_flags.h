@@ -58,6 +58,15 @@ struct TextFlags {
 void add_text_flags(Flags& flags, TextFlags& text, const char* text_description,
                     const char* file_description);
 
+// What stands in the line without a flag: `run model.gguf "a text"`, `chat model.gguf`.
+struct PlaceFlags {
+  std::optional<std::string> model, text;
+};
+// MODEL, and where there is a `text` TEXT behind it. Where -m names the model, a word alone is the
+// text. They must outlive `flags`.
+void add_place_flags(Flags& flags, PlaceFlags& given, ModelOptions& model,
+                     TextFlags* text = nullptr);
+
 void add_sampling_flags(Flags& flags, SamplingOptions& options);
 void add_reply_flags(Flags& flags, ReplyOptions& options);
 Flag& add_system_flag(Flags& flags, std::string& system, const std::string& description);

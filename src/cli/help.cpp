@@ -129,7 +129,8 @@ std::string command_choices() {
 std::string overview() {
   std::string out = format(
       "specbound %s: Llama-family models on one machine, the same bytes every time\n\n"
-      "usage: specbound COMMAND [options]      specbound COMMAND --help\n\n",
+      "usage: specbound COMMAND [options]      specbound COMMAND --help\n"
+      "       specbound -m FILE.gguf [options] is specbound chat\n\n",
       SPECBOUND_VERSION);
   for (const Command* command : commands()) {
     out += format("  %-12s %s\n", command->about().name, command->about().summary);
@@ -137,7 +138,7 @@ std::string overview() {
   return out +
          "\nExamples:\n"
          "  specbound chat                       with the bundled demo model\n"
-         "  specbound chat -m model.gguf\n"
+         "  specbound chat model.gguf\n"
          "  specbound run -p \"I need a table for two tonight.\" -n 64\n"
          "  specbound info model.gguf\n"
          "  specbound man | man -l -             everything on one page\n";

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/help.h"
@@ -71,13 +72,17 @@ int main(int argc, char** argv) {
     std::printf("specbound %s\n", SPECBOUND_VERSION);
     return flush_stdout("specbound") ? 0 : 1;
   }
-  const specbound::Command* command = specbound::find_command(argv[1]);
+  // Flags without a command are those of a chat: specbound -m model.gguf.
+  std::string chat = "chat";
+  std::vector<char*> words(argv + 1, argv + argc);
+  if (argv[1][0] == '-') words.insert(words.begin(), chat.data());
+  const specbound::Command* command = specbound::find_command(words[0]);
   if (!command) {
     std::fprintf(stderr, "specbound: %s specbound --help lists them\n",
-                 specbound::unknown_command(argv[1]).c_str());
+                 specbound::unknown_command(words[0]).c_str());
     return 2;
   }
-  const int status = run_command(*command, argc - 1, argv + 1);
+  const int status = run_command(*command, static_cast<int>(words.size()), words.data());
   if (status != 0) return status;  // what went wrong has been told
   return flush_stdout((std::string("specbound ") + command->about().name).c_str()) ? 0 : 1;
 }

@@ -22,6 +22,7 @@ struct RunFlags {
   SamplingOptions sampling;
   ReplyOptions reply;
   SpeculationOptions speculation;
+  PlaceFlags places;
   TextFlags text;
   PromptOptions prompt;
 };
@@ -29,6 +30,7 @@ struct RunFlags {
 constexpr const char* kExamples =
     "Examples:\n"
     "  specbound run -p \"I need a table for two tonight.\"\n"
+    "  specbound run model.gguf \"Find me a flight to Oslo.\"\n"
     "  specbound run -p \"Find me a flight to Oslo.\" -n 64 --temp 0\n"
     "  echo \"Play some jazz.\" | specbound run -m model.gguf --seed 7 > reply.txt\n"
     "  specbound run -m model.gguf -p \"Sum this up:\" < notes.txt\n"
@@ -36,6 +38,7 @@ constexpr const char* kExamples =
     "  specbound run -p \"Book me a hotel.\" --speculator ngram --show-exits";
 
 void declare(Flags& flags, RunFlags& given) {
+  add_place_flags(flags, given.places, given.model, &given.text);
   add_text_flags(flags, given.text, "the prompt; what is piped in stands behind it",
                  "read the prompt from a file, - for stdin; one line end at its end is cut");
   add_prompt_flags(flags, given.prompt);

@@ -411,7 +411,7 @@ void apply_settings(Flags& flags, const std::string& command, FILE* err) {
   const SettingsFile file = read_file(flags, flags.definition(command));
   std::vector<Given> all;
   for (const auto& flag : flags.list()) {
-    if (!flag->declared().settable) continue;
+    if (!flag->declared().settable && !flag->given()) continue;
     Given given = find(*flag, command, file);
     if (given.level != Level::kNobody) all.push_back(std::move(given));
   }

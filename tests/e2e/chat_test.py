@@ -40,6 +40,23 @@ class Scripted(unittest.TestCase):
         self.assertTrue(result.stdout.endswith(b"\n"))
         self.assertFalse(result.stdout.startswith(b" "))
 
+    def test_the_model_needs_no_flag_and_a_chat_no_command(self):
+        script, flags = b"I need a taxi.\n", ("-s", "3", "-n", "8")
+        want = specbound("chat", "-m", DEMO, *flags, stdin=script).stdout
+        self.assertNotEqual(want, b"")
+        for words in (("chat", DEMO), ("-m", DEMO), (f"--model={DEMO}",)):
+            result = specbound(*words, *flags, stdin=script)
+            self.assertEqual((result.returncode, result.stdout), (0, want), result.stderr)
+        elsewhere = {"SPECBOUND_MODEL": "/absent.gguf"}
+        named = specbound("chat", DEMO, *flags, stdin=script, environment=elsewhere)
+        self.assertEqual(named.stdout, want)
+        for words, says in ((("chat", DEMO, "-m", DEMO), b"-m and MODEL both name a model"),
+                            (("chat", "hello"), b'expected a model, a GGUF file, found "hello"'),
+                            (("--frobnicate",), b"specbound chat: unknown option --frobnicate")):
+            result = specbound(*words)
+            self.assertEqual((result.returncode, result.stdout), (2, b""), words)
+            self.assertIn(says, result.stderr)
+
     def test_a_conversation_is_reproducible_across_processes(self):
         script = "I want to book a flight.\n/regen\nTo Oslo, please.\n/regen\n/regen\n"
         one, two = (chat(script, "-s", "11", "--temp", "1", "-n", "32") for _ in range(2))

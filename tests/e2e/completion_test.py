@@ -95,7 +95,7 @@ class Bash(ShellCase):
         self.assertEqual(self.offered("run", "--spec", "="), ["on", "off"])
         self.assertEqual(self.offered("run", "--temp", ""), [])
         self.assertEqual(self.offered("run", "--temp", "-"), [])
-        self.assertIn("--temp", self.offered("run", ""))
+        self.assertIn("--temps", self.offered("verify", ""))
         self.assertEqual(self.offered("chat", "--chat-template", "chat"), ["chatml"])
 
     def test_arguments(self):
@@ -106,6 +106,11 @@ class Bash(ShellCase):
         self.assertEqual(self.offered("quantize", "-t", "2", "--head", "=", "F16", "a.gguf", "o",
                                       "Q4"), ["Q4_0", "Q4_K"])
         self.assertEqual(self.offered("info", "--tensors", "a"), ["a.gguf"])
+        self.assertEqual(self.offered("chat", "a"), ["a.gguf"])
+
+    def test_without_a_command_it_is_a_chat(self):
+        self.assertEqual(self.offered("-m", "a"), ["a.gguf"])
+        self.assertEqual(self.offered("-m", "a.gguf", "--no-h"), ["--no-history"])
 
     def test_files(self):
         models = ["a.gguf", "b c.gguf", "dir", "it's.gguf"]
@@ -146,6 +151,8 @@ class Zsh(ShellCase):
                 ("specbound chat -m it\t--dtype in\t", ["chat", "-m", "it's.gguf", "--dtype",
                                                         "int8"]),
                 ("specbound chat -m no\t", ["chat", "-m", "notes.txt"]),
+                ("specbound run a\t", ["run", "a.gguf"]),
+                ("specbound -m a\t --no-hi\t", ["-m", "a.gguf", "--no-history"]),
                 ("specbound chat --speculator ng\t", ["chat", "--speculator", "ngram"]),
                 ("specbound run -f no\t", ["run", "-f", "notes.txt"]),
                 ("specbound run --no-an\t-n 5 --no-rep\t", ["run", "--no-anneal", "-n", "5",
@@ -186,6 +193,7 @@ class Fish(ShellCase):
                          ["--spec=off", "--spec=on"])
         self.assertEqual(sorted(self.offered("specbound completion ")), ["bash", "fish", "zsh"])
         self.assertEqual(list(self.offered("specbound run --temp ")), [])
+        self.assertEqual(list(self.offered("specbound -m a.gguf --no-hi")), ["--no-history"])
 
     def test_files(self):
         offered = list(self.offered("specbound chat -m "))

@@ -163,6 +163,37 @@ class Input(unittest.TestCase):
         self.assertEqual(asked_for.returncode, 0, asked_for.stderr)
 
 
+class Places(unittest.TestCase):
+    """A model and a text without a flag in front."""
+
+    REST = ("--raw", "--temp", "0", "-n", "8")
+
+    def test_model_and_text(self):
+        want = specbound(*RAW, "--temp", "0", "-n", "8", "-p", "Lily saw").stdout
+        for words in ((STORIES, "Lily saw"), (STORIES, "-p", "Lily saw"),
+                      ("-m", STORIES, "Lily saw"), ("Lily saw", "-m", STORIES)):
+            result = specbound("run", *words, *self.REST)
+            self.assertEqual((result.returncode, result.stdout), (0, want), result.stderr)
+        self.assertEqual(specbound("run", STORIES, *self.REST, stdin=b"Lily saw\n").stdout, want)
+        longer = specbound("run", STORIES, "Lily", *self.REST, stdin=b"saw\n").stdout
+        self.assertEqual(longer, specbound(*RAW, *self.REST[1:], "-p", "Lily\n\nsaw").stdout)
+        elsewhere = {"SPECBOUND_MODEL": "/absent.gguf"}
+        named = specbound("run", STORIES, "Lily saw", *self.REST, environment=elsewhere)
+        self.assertEqual((named.returncode, named.stdout), (0, want), named.stderr)
+
+    def test_what_cannot_be_meant_is_refused(self):
+        for words, says in (((STORIES, "a", "-m", STORIES), "-m and MODEL both name a model"),
+                            ((STORIES, "a", "-p", "b"), "-p and TEXT both name a text"),
+                            ((STORIES, "a", "-f", "b"), "-f and TEXT both name a text"),
+                            (("Hello there",), 'expected a model, a GGUF file, found "Hello there"'
+                                               "; -p gives a text alone"),
+                            ((STORIES, "a", "b"), "unexpected argument b")):
+            result = specbound("run", *words)
+            self.assertEqual((result.returncode, result.stdout), (2, b""), words)
+            self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+            self.assertIn(says.encode(), result.stderr)
+
+
 class Usage(unittest.TestCase):
     def check_usage(self, *arguments, says):
         result = specbound(*arguments, stdin=b"x")
