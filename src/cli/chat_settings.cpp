@@ -8,17 +8,26 @@ namespace specbound {
 
 namespace {
 
+using About = SettingFlag::About;
+
 // The flags as the command line defines them, over values of their own.
 struct SettingFlags {
-  SamplingOptions sampling;
-  SpeculationOptions speculation;
-  Flags sampling_flags, speculation_flags;
+  SetOptions options;
+  Flags flags;
 
-  SettingFlags() {
-    add_sampling_flags(sampling_flags, sampling);
-    add_speculation_flags(speculation_flags, speculation);
+  explicit SettingFlags(About about) {
+    if (about == About::kReply) add_reply_flags(flags, options.reply);
+    if (about == About::kSampling) add_sampling_flags(flags, options.sampling);
+    if (about == About::kSpeculation) add_speculation_flags(flags, options.speculation);
   }
 };
+
+// Of the flags about replies, those that the next one may have otherwise; the rest has a command of
+// its own, or holds for the whole chat.
+bool can_be_set(About about, std::string_view name) {
+  if (about == About::kReply) return name == "n-predict" || name == "stop";
+  return name != "help";
+}
 
 // Has the flag itself read the value.
 void read(Flag& flag, const std::string& value) {
@@ -30,27 +39,35 @@ void read(Flag& flag, const std::string& value) {
   flag.give({value == "on" ? "true" : "false"});
 }
 
+SettingFlag setting(const Flag& flag, About about) {
+  SettingFlag setting;
+  setting.name = flag.declared().long_name();
+  for (const std::string& spelled : flag.declared().names) {
+    const std::string name = spelled.substr(spelled.find_first_not_of('-'));
+    if (name != setting.name) setting.also.push_back(name);
+  }
+  setting.words =
+      flag.switched() ? std::vector<std::string>{"off", "on"} : flag.definition().choices;
+  setting.about = about;
+  setting.read = [name = setting.name, about](const std::string& value, SetOptions& options) {
+    SettingFlags known(about);
+    known.options = options;
+    read(known.flags["--" + name], value);
+    options = known.options;
+  };
+  return setting;
+}
+
 }  // namespace
 
 std::vector<SettingFlag> chat_setting_flags() {
-  SettingFlags known;
   std::vector<SettingFlag> settings;
-  for (const bool samples : {true, false}) {
-    for (const auto& flag : (samples ? known.sampling_flags : known.speculation_flags).list()) {
-      const std::string name = flag->declared().long_name();
-      if (name == "help") continue;
-      const auto read_value = [name, samples](const std::string& value, SamplingOptions& sampling,
-                                              SpeculationOptions& speculation) {
-        SettingFlags flags;
-        flags.sampling = sampling;
-        flags.speculation = speculation;
-        read((samples ? flags.sampling_flags : flags.speculation_flags)["--" + name], value);
-        sampling = flags.sampling;
-        speculation = flags.speculation;
-      };
-      std::vector<std::string> words = flag->definition().choices;
-      if (flag->switched()) words = {"off", "on"};
-      settings.push_back({name, std::move(words), samples, read_value});
+  for (const About about : {About::kReply, About::kSampling, About::kSpeculation}) {
+    const SettingFlags known(about);
+    for (const auto& flag : known.flags.list()) {
+      if (can_be_set(about, flag->declared().long_name())) {
+        settings.push_back(setting(*flag, about));
+      }
     }
   }
   return settings;

@@ -7,7 +7,7 @@
 
 namespace specbound {
 
-// Sampling and speculation, in the order of --help.
+// About replies, sampling and speculation, in the order of --help.
 std::vector<SettingFlag> chat_setting_flags();
 
 }  // namespace specbound

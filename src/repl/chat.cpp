@@ -102,7 +102,7 @@ Chat::Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyOpt
       speculation_(speculation),
       lens_(std::move(parts.lens)),
       session_(model.backend(), Sampler(sampling)),
-      set_command_(session_, speculation, given, std::move(parts.settings)),
+      set_command_({session_, options_, speculation, given}, std::move(parts.settings)),
       conversation_(model.tokenizer(), chat_template, options.system),
       output_(options) {
   session_.set_speculator(speculation_.speculator());
@@ -116,17 +116,18 @@ bool Chat::handle(const std::string& line, bool quoted) {
   return output_.error() == 0;
 }
 
-bool Chat::command(std::string_view name, std::string_view argument) {
+bool Chat::command(std::string_view typed, std::string_view argument) {
   using enum ChatCommand::Argument;
-  const ChatCommand* known = find_chat_command(name);
-  const std::string shown = printable(name);
+  const ChatCommand* known = find_chat_command(typed);
+  const std::string shown = printable(typed);
+  const std::string_view name = known ? known->name : "";
   if (!known) {
     say("unknown command " + shown + "; /help lists them, //... sends a message");
   } else if (known->takes == kNone && !argument.empty()) {
     say(shown + " takes nothing after it; //... sends a message");
   } else if (known->takes == kNeeded && argument.empty()) {
     say(shown + " needs " + std::string(known->argument) + " after it");
-  } else if (name == "/exit" || name == "/quit") {
+  } else if (name == "/exit") {
     return false;
   } else if (name == "/help") {
     std::fputs(chat_help().c_str(), stderr);
@@ -140,8 +141,10 @@ bool Chat::command(std::string_view name, std::string_view argument) {
     attempt([&] { save(argument); });
   } else if (name == "/load") {
     attempt([&] { load(argument); });
-  } else if (name == "/sys" || name == "/system") {
+  } else if (name == "/sys") {
     change_system(argument);
+  } else if (name == "/show") {
+    show();
   } else if (name == "/set") {
     attempt([&] { set(argument); });
   } else if (name == "/spec") {
@@ -276,6 +279,14 @@ void Chat::change_system(std::string_view text) {
 }
 
 // ---- settings ----
+
+void Chat::show() {
+  say(model_.description());
+  say("backend: " + model_.backend().description());
+  say(std::string("chat template: ") + template_.name());
+  change_system("");
+  std::fputs(set_command_.list().c_str(), stderr);
+}
 
 void Chat::set(std::string_view argument) {
   const size_t end = std::min(argument.find_first_of(" \t"), argument.size());

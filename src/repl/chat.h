@@ -33,7 +33,7 @@ struct ChatParts {
 
 class Chat {
  public:
-  // All must outlive it. `given`: what the command line said of speculation.
+  // What is no reply's option must outlive it. `given`: what the command line said of speculation.
   Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyOptions& options,
        const SamplingParams& sampling, const SpeculationOptions& given, Speculation& speculation,
        ChatParts parts);
@@ -55,7 +55,7 @@ class Chat {
     uint32_t number = 0;  // how often its message was answered before
   };
 
-  bool command(std::string_view name, std::string_view argument);
+  bool command(std::string_view typed, std::string_view argument);
   void message(std::string text, bool replaces);
   void clear();
   void regenerate();
@@ -63,6 +63,7 @@ class Chat {
   void save(std::string_view file);
   void load(std::string_view file);
   void change_system(std::string_view text);
+  void show();
   void set(std::string_view argument);
   void switch_speculation(std::string_view to);
   void toggle_exits();
@@ -73,7 +74,7 @@ class Chat {
 
   LoadedModel& model_;
   const ChatTemplate& template_;
-  const ReplyOptions& options_;
+  ReplyOptions options_;  // as /set has changed them
   Speculation& speculation_;
   std::function<std::string(Session&, const SpecBoundParams&, int, int)> lens_;
   Session session_;

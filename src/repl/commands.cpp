@@ -17,28 +17,44 @@ constexpr auto kCommands = std::to_array<ChatCommand>({
     {"/edit", kOptional, "[TEXT]", "change the last message and have it answered again"},
     {"/save", kNeeded, "FILE", "write the conversation, as JSON that the window reads too"},
     {"/load", kNeeded, "FILE", "go on with a saved conversation"},
-    {"/sys", kOptional, "[TEXT]", "another system prompt, - for none; alone: what it is"},
-    {"/system", kOptional, "[TEXT]", "the same"},
+    {"/sys",
+     kOptional,
+     "[TEXT]",
+     "another system prompt, - for none; alone: what it is",
+     {"/system"}},
+    {"/show", kNone, "", "the model, where it runs, and every setting"},
     {"/set", kOptional, "[NAME [VALUE]]",
-     "sampling and speculation flags: all, one, or a new value"},
+     "settings of replies, sampling and speculation: all, one, or a new value"},
     {"/spec", kOptional, "on|off",
      "draft tokens, or decode plainly: the same text; alone: which of the two"},
     {"/show-exits", kNone, "", "colour tokens by the layer their drafts left at, or stop it"},
     {"/stats", kNone, "", "figures of this session, and where drafts left"},
     {"/lens", kOptional, "[N]", "what each layer would say for the last N tokens (default 8)"},
-    {"/help", kNone, "", "this list"},
-    {"/exit", kNone, "", "leave (so do /quit, Ctrl-D, and Ctrl-C twice at the prompt)"},
-    {"/quit", kNone, "", "the same"},
+    {"/help", kNone, "", "this list", {"/?"}},
+    {"/exit", kNone, "", "leave (so do Ctrl-D, and Ctrl-C twice at the prompt)", {"/quit", "/bye"}},
 });
 
 }  // namespace
+
+bool ChatCommand::is_called(std::string_view typed) const {
+  return !typed.empty() && (typed == name || std::ranges::count(also, typed) > 0);
+}
+
+std::vector<std::string> ChatCommand::names() const {
+  std::vector<std::string> names = {std::string(name)};
+  for (const std::string_view other : also) {
+    if (!other.empty()) names.emplace_back(other);
+  }
+  return names;
+}
 
 std::span<const ChatCommand> chat_commands() {
   return kCommands;
 }
 
-const ChatCommand* find_chat_command(std::string_view name) {
-  const auto found = std::ranges::find(kCommands, name, &ChatCommand::name);
+const ChatCommand* find_chat_command(std::string_view typed) {
+  const auto found = std::ranges::find_if(
+      kCommands, [typed](const ChatCommand& command) { return command.is_called(typed); });
   return found != kCommands.end() ? &*found : nullptr;
 }
 
@@ -48,8 +64,7 @@ std::string chat_help() {
   };
   std::string out;
   for (const ChatCommand& command : kCommands) {
-    if (command.help == "the same") continue;
-    std::string what(command.name);
+    std::string what = joined(command.names());
     if (!command.argument.empty()) what += ' ' + std::string(command.argument);
     out += entry(what, command.help);
   }

@@ -1,9 +1,11 @@
 // The commands of a chat: what /help lists, Tab completes and a line is split into.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace specbound {
 
@@ -17,11 +19,16 @@ struct ChatCommand {
   Argument takes = Argument::kNone;
   std::string_view argument;  // as /help shows it
   std::string_view help;
+  std::array<std::string_view, 2> also = {};  // other names; an empty one is none
+
+  bool is_called(std::string_view typed) const;
+  // All its names, `name` first.
+  std::vector<std::string> names() const;
 };
 
 std::span<const ChatCommand> chat_commands();
-// nullptr: there is none of that name.
-const ChatCommand* find_chat_command(std::string_view name);
+// By any of its names. nullptr: there is none.
+const ChatCommand* find_chat_command(std::string_view typed);
 
 // What /help says.
 std::string chat_help();

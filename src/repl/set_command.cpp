@@ -4,10 +4,13 @@
 
 #include "error.h"
 #include "terminal/flag_names.h"
+#include "terminal/terminal_text.h"
 
 namespace specbound {
 
 namespace {
+
+constexpr std::string_view kNoStop = "-";  // as of /sys
 
 std::string without_dashes(std::string_view name) {
   while (name.starts_with("-")) name.remove_prefix(1);
@@ -17,6 +20,13 @@ std::string without_dashes(std::string_view name) {
 [[noreturn]] void unknown(const std::string& name) {
   throw Error(ErrorCode::kUsage,
               format("/set: no setting \"%s\"; /set lists them", printable(name).c_str()));
+}
+
+// "a", "b"
+std::string stop_list(const StopStrings& stop) {
+  if (stop.empty()) return "(none)";
+  return joined(stop.strings(), ", ",
+                [](const std::string& text) { return '"' + terminal_text(text) + '"'; });
 }
 
 std::string on_off(bool on) {
@@ -66,7 +76,10 @@ std::vector<std::string> SetCommand::values(const std::string& name) const {
 }
 
 const SettingFlag* SetCommand::find(std::string_view name) const {
-  const auto found = std::ranges::find(flags_, without_dashes(name), &SettingFlag::name);
+  const std::string plain = without_dashes(name);
+  const auto found = std::ranges::find_if(flags_, [&](const SettingFlag& flag) {
+    return flag.name == plain || std::ranges::count(flag.also, plain) > 0;
+  });
   return found == flags_.end() ? nullptr : &*found;
 }
 
@@ -79,9 +92,9 @@ std::string SetCommand::list() const {
 }
 
 std::string SetCommand::show(std::string_view name) const {
-  const std::string plain = without_dashes(name);
-  if (!find(plain)) unknown(plain);
-  return plain + ' ' + value_of(plain);
+  const SettingFlag* flag = find(name);
+  if (!flag) unknown(without_dashes(name));
+  return flag->name + ' ' + value_of(flag->name);
 }
 
 std::string SetCommand::value_of(const std::string& name) const {
@@ -93,7 +106,12 @@ std::string SetCommand::value_of(const std::string& name) const {
   if (name == "min-p") return number(sampling.min_p);
   if (name == "temp") return number(sampling.temperature);
   if (name == "seed") return std::to_string(sampling.seed);
+  if (name == "n-predict") return std::to_string(reply_.n_predict);
+  if (name == "stop") return stop_list(reply_.stop);
+  return speculation_value(name);
+}
 
+std::string SetCommand::speculation_value(const std::string& name) const {
   const std::string drafter = speculation_.drafter();
   if (name == "spec") return on_off(speculation_.active());
   if (name == "speculator") return given_.speculator;
@@ -146,22 +164,33 @@ std::string SetCommand::value_of(const std::string& name) const {
 void SetCommand::set(std::string_view name, const std::string& value) {
   const SettingFlag* flag = find(name);
   if (!flag) unknown(without_dashes(name));
-  SamplingOptions sampling;
-  sampling.params = session_.sampler().params();
+  SetOptions read;
+  read.reply = reply_;
+  read.sampling.params = session_.sampler().params();
   const SpecBoundParams params = speculation_.params();
   // LayerSkip and AdaDecode begin without these: as on the command line, a value brings them back.
   const auto leaves_out = [&](bool there, const char* back) {
     return !there && !(given_.fixed_exits() && flag->name == back);
   };
-  SpeculationOptions speculation;
-  speculation.specbound.no_anneal = leaves_out(params.anneal, "alpha");
-  speculation.specbound.no_depth_bound = leaves_out(params.depth_bound, "d-max");
-  speculation.specbound.no_width_bound = leaves_out(params.width_bound, "w-max");
-  flag->read(value, sampling, speculation);
-  if (flag->samples) {
-    set_sampling(flag->name, sampling);
-  } else {
-    set_speculation(flag->name, speculation);
+  SpecBoundOptions& specbound = read.speculation.specbound;
+  specbound.no_anneal = leaves_out(params.anneal, "alpha");
+  specbound.no_depth_bound = leaves_out(params.depth_bound, "d-max");
+  specbound.no_width_bound = leaves_out(params.width_bound, "w-max");
+  if (flag->name == "stop" && value == kNoStop) {
+    reply_.stop = StopStrings();
+    return;
+  }
+  flag->read(value, read);
+  switch (flag->about) {
+    case SettingFlag::About::kReply:
+      reply_ = read.reply;
+      break;
+    case SettingFlag::About::kSampling:
+      set_sampling(flag->name, read.sampling);
+      break;
+    case SettingFlag::About::kSpeculation:
+      set_speculation(flag->name, read.speculation);
+      break;
   }
 }
 

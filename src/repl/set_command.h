@@ -1,6 +1,6 @@
-// /set: the sampling and speculation flags of the command line, as they are now, and how they
-// change from the next reply on. A value is read by the very flag, so it is understood and refused
-// as on the command line; the flags themselves are handed in.
+// /set: flags of the command line about replies, sampling and speculation, as they are now, and how
+// they change from the next reply on. A value is read by the very flag, so it is understood and
+// refused as on the command line; the flags themselves are handed in.
 #pragma once
 
 #include <functional>
@@ -16,21 +16,42 @@
 
 namespace specbound {
 
+// What flags set.
+struct SetOptions {
+  ReplyOptions reply;
+  SamplingOptions sampling;
+  SpeculationOptions speculation;
+};
+
 // A setting as the command line declares it.
 struct SettingFlag {
+  enum class About { kReply, kSampling, kSpeculation };
+
   std::string name;                // without dashes
-  std::vector<std::string> words;  // that it may be; none: a number or a file
-  bool samples = false;            // how tokens are drawn; else what drafts
+  std::vector<std::string> also;   // other names of the flag, likewise
+  std::vector<std::string> words;  // that it may be; none: a number, a text or a file
+  About about = About::kReply;
   // Reads `value` over the options. Throws Error(kUsage).
-  std::function<void(const std::string& value, SamplingOptions&, SpeculationOptions&)> read;
+  std::function<void(const std::string& value, SetOptions&)> read;
+};
+
+// What a chat's settings are those of; `given`: what the command line said of speculation.
+struct SetTargets {
+  Session& session;
+  ReplyOptions& reply;
+  Speculation& speculation;
+  const SpeculationOptions& given;
 };
 
 class SetCommand {
  public:
-  // `given`: what the command line said. All must outlive it.
-  SetCommand(Session& session, Speculation& speculation, const SpeculationOptions& given,
-             std::vector<SettingFlag> flags)
-      : session_(session), speculation_(speculation), given_(given), flags_(std::move(flags)) {}
+  // The targets must outlive it.
+  SetCommand(const SetTargets& targets, std::vector<SettingFlag> flags)
+      : session_(targets.session),
+        reply_(targets.reply),
+        speculation_(targets.speculation),
+        given_(targets.given),
+        flags_(std::move(flags)) {}
 
   // Without dashes, in the order of the flags.
   std::vector<std::string> names() const;
@@ -39,7 +60,8 @@ class SetCommand {
 
   // All of them, a line each.
   std::string list() const;
-  // "temp 0.8". `name` with or without dashes. Throws Error(kUsage) for an unknown one.
+  // "temp 0.8". `name`: any of the flag's, with or without dashes. Throws Error(kUsage) for an
+  // unknown one.
   std::string show(std::string_view name) const;
   // Throws Error(kUsage) for what the flag refuses, or for what cannot change while the program
   // runs; Error(kLimit) where heads do not fit. Nothing has changed then.
@@ -48,10 +70,12 @@ class SetCommand {
  private:
   const SettingFlag* find(std::string_view name) const;
   std::string value_of(const std::string& name) const;
+  std::string speculation_value(const std::string& name) const;
   void set_sampling(const std::string& name, const SamplingOptions& read);
   void set_speculation(const std::string& name, const SpeculationOptions& read);
 
   Session& session_;
+  ReplyOptions& reply_;
   Speculation& speculation_;
   const SpeculationOptions& given_;
   std::vector<SettingFlag> flags_;

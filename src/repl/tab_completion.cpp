@@ -75,7 +75,9 @@ Completion complete(std::string_view head, const CompletionSource& source) {
   const size_t end = head.find_first_of(" \t", begin);
   if (end == std::string_view::npos) {
     std::vector<std::string> names;
-    for (const ChatCommand& command : chat_commands()) names.emplace_back(command.name);
+    for (const ChatCommand& command : chat_commands()) {
+      for (const std::string& name : command.names()) names.push_back(name);
+    }
     return of_words(begin, head.substr(begin), names);
   }
   const std::string_view command = head.substr(begin, end - begin);

@@ -120,9 +120,7 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const
                      1e-6 * static_cast<double>(moved.bytes),
                      1e-9 * static_cast<double>(moved.bytes) / moved.seconds);
   }
-  watcher.say(format("model: %s (%s, %d layers, context %d of %d), %s", path_.c_str(),
-                     config_.architecture.c_str(), config_.n_layers, n_ctx(), config_.max_seq_len,
-                     loaded.c_str()));
+  watcher.say(description() + ", " + loaded);
   watcher.say("backend: " + backend_->description());
   const bool as_fp16 = choice_.gpu && options_.device.dtype == GpuDtype::kFp16;
   if (const std::string note = conversion_note(weights_); !note.empty() && !as_fp16) {
@@ -132,6 +130,11 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const
     watcher.say("prefill=cublas: the bits of a prompt are those of this version of cuBLAS");
   }
   if (!choice_.note.empty()) watcher.say(choice_.note);
+}
+
+std::string LoadedModel::description() const {
+  return format("model: %s (%s, %d layers, context %d of %d)", path_.c_str(),
+                config_.architecture.c_str(), config_.n_layers, n_ctx(), config_.max_seq_len);
 }
 
 const ChatTemplate& LoadedModel::chat_template() const {

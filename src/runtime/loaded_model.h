@@ -36,6 +36,8 @@ class LoadedModel {
   ModelOptions options_beside(const std::string& path) const;
 
   const std::string& path() const { return path_; }
+  // "model: m.gguf (llama, 16 layers, context 768 of 768)"
+  std::string description() const;
   const Gguf& gguf() const { return gguf_; }
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }  // as they lie in the file

@@ -97,8 +97,28 @@ class Scripted(unittest.TestCase):
             self.assertIn(text, result.stderr)
         self.assertEqual(figures(result), [])
 
+    def test_commands_by_their_other_names(self):
+        result = chat("/?\n/set temperature 0\n/set n-predict 3\n/set stop\n/set stop a b\nHello\n"
+                      "/show\n/bye\nnever read\n", "--ignore-eos", "--sys", "Be brief.")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(figures(result)[0], rb"^\[3 tokens, .*stop: length")
+        shown = result.stderr.decode()
+        for line in ("/exit, /quit, /bye", "temp 0\n", "n-predict 3\n", "stop (none)\n",
+                     'stop "a b"\n', "backend: CPU", "chat template: ", "system prompt: Be brief.",
+                     "temp             0\n", "n-predict        3\n"):
+            self.assertIn(line, shown)
+        self.assertEqual(len(re.findall(r"(?m)^model: .*context 768 of 768\)$", shown)), 1)
+
+    def test_a_stop_that_is_set_ends_replies(self):
+        whole = chat("Find me some music.\n", "--temp", "0", "-n", "24").stdout.rstrip(b"\n")
+        word = whole.split()[3]
+        cut = chat(b"/set stop " + word + b"\nFind me some music.\n", "--temp", "0", "-n", "24")
+        self.assertEqual(cut.stdout, whole[:whole.index(word)] + b"\n")
+        self.assertIn(b"stop: stop", figures(cut)[0])
+
     def test_commands_without_arguments_say_so(self):
-        commands = (b"/exit", b"/quit", b"/help", b"/clear", b"/regen", b"/show-exits", b"/stats")
+        commands = (b"/exit", b"/quit", b"/bye", b"/help", b"/?", b"/clear", b"/regen", b"/show",
+                    b"/show-exits", b"/stats")
         result = chat(b"".join(command + b" now\n" for command in commands))
         self.assertEqual((result.returncode, result.stdout), (0, b""))
         for command in commands:

@@ -241,10 +241,13 @@ TEST_CASE("lines: messages, commands and what is both") {
   }
   CHECK(split_line(message_line("/slash")).rest == "/slash");
   for (const ChatCommand& command : chat_commands()) {
-    CHECK(find_chat_command(command.name) == &command);
+    for (const std::string& name : command.names()) CHECK(find_chat_command(name) == &command);
     CHECK(command.argument.empty() == (command.takes == ChatCommand::Argument::kNone));
   }
   CHECK(find_chat_command("/nothing") == nullptr);
+  CHECK(find_chat_command("") == nullptr);
+  CHECK(find_chat_command("/bye") == find_chat_command("/exit"));
+  CHECK(find_chat_command("/?") == find_chat_command("/help"));
 }
 
 TEST_CASE("entries: three quotes begin and end a message of many lines") {
@@ -279,6 +282,7 @@ TEST_CASE("completion: commands, what they take, and paths") {
   CHECK(complete("hello", source).words.empty());
   CHECK(complete("", source).words.empty());
   CHECK(complete("/cl", source).insertion() == "/clear ");
+  CHECK(complete("/b", source).insertion() == "/bye ");
   CHECK(complete("/s", source).words.size() >= 5);
   CHECK(complete("/s", source).insertion() == "/s");
   CHECK(complete("/nothing", source).words.empty());

@@ -109,7 +109,8 @@ TEST_CASE("/set: a value brings back what LayerSkip and AdaDecode leave out") {
   Session session(*backend, Sampler(greedy_sampling()));
   const SpeculationOptions fixed = parse({"--speculator", "adadecode"}).flags;
   const auto s = speculation(fixed);
-  SetCommand settings(session, *s, fixed, chat_setting_flags());
+  ReplyOptions reply;
+  SetCommand settings({session, reply, *s, fixed}, chat_setting_flags());
   REQUIRE(s->specbound()->check_layers() == std::vector<int>{4, 8, 12});
   settings.set("w-max", "4");
   CHECK(s->specbound()->width() == 4);
@@ -127,9 +128,38 @@ TEST_CASE("/set: a value brings back what LayerSkip and AdaDecode leave out") {
   // Of SpecBound --no-width-bound stands beside a width, as on the command line.
   const SpeculationOptions free = parse({"--spec", "on", "--no-width-bound"}).flags;
   const auto specbound = speculation(free);
-  SetCommand(session, *specbound, free, chat_setting_flags()).set("w-max", "4");
+  SetCommand({session, reply, *specbound, free}, chat_setting_flags()).set("w-max", "4");
   CHECK(specbound->specbound()->width() == kMaxRows);
   session.set_speculator(nullptr);
+}
+
+TEST_CASE("/set changes what is asked of replies, by any name of its flag") {
+  const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
+  Session session(*backend, Sampler(greedy_sampling()));
+  const SpeculationOptions flags = parse({"--speculator", "none"}).flags;
+  const auto s = speculation(flags);
+  ReplyOptions reply;
+  SetCommand settings({session, reply, *s, flags}, chat_setting_flags());
+  settings.set("temperature", "0.5");
+  CHECK(session.sampler().params().temperature == 0.5f);
+  CHECK(settings.show("temperature") == "temp 0.5");
+  CHECK(settings.show("--temp") == "temp 0.5");
+  CHECK(settings.show("n-predict") == "n-predict -1");
+  settings.set("n", "5");
+  settings.set("predict", "6");
+  CHECK(reply.n_predict == 6);
+  CHECK(settings.show("n-predict") == "n-predict 6");
+  CHECK(settings.show("stop") == "stop (none)");
+  settings.set("stop", "two words");
+  settings.set("stop", "the end");
+  CHECK(reply.stop.strings() == std::vector<std::string>{"the end"});
+  CHECK(settings.show("stop") == "stop \"the end\"");
+  settings.set("stop", "-");
+  CHECK(reply.stop.empty());
+  CHECK_THROWS_AS(settings.set("n-predict", "-2"), Error);
+  CHECK_THROWS_AS(settings.set("stop", std::string(257, 'x')), Error);
+  CHECK_THROWS_AS(settings.set("system", "x"), Error);  // has a command of its own
+  CHECK(reply.n_predict == 6);
 }
 
 TEST_CASE("/set shows the width and the threshold of drafters that have no exit heads") {
@@ -138,7 +168,8 @@ TEST_CASE("/set shows the width and the threshold of drafters that have no exit 
   const auto shows = [&](std::vector<std::string> arguments, const char* name) {
     const SpeculationOptions flags = parse(std::move(arguments)).flags;
     const auto s = speculation(flags);
-    return SetCommand(session, *s, flags, chat_setting_flags()).show(name);
+    ReplyOptions reply;
+    return SetCommand({session, reply, *s, flags}, chat_setting_flags()).show(name);
   };
   const std::vector<std::string> skipping = {"--speculator", "draft-verify", "--w-max", "5"};
   CHECK(shows(skipping, "tau") == "tau 0.6");
@@ -196,7 +227,8 @@ TEST_CASE("/set w-max bounds the tree, by /set tau heads draft, whatever the val
   Session session(*backend, Sampler(greedy_sampling()));
   const SpeculationOptions flags = parse({"--speculator", "auto", "--head", "lens"}).flags;
   const auto s = speculation(flags);
-  SetCommand settings(session, *s, flags, chat_setting_flags());
+  ReplyOptions reply;
+  SetCommand settings({session, reply, *s, flags}, chat_setting_flags());
   CHECK(s->speculator()->width() == kMaxRows);
   settings.set("w-max", settings.show("w-max").substr(6));
   CHECK(s->speculator()->control().active);
