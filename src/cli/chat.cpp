@@ -109,18 +109,18 @@ int run(ChatFlags& given) {
   const SamplingParams sampling = given.sampling.resolve();
 
   catch_interrupts();
-  SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
+  SpeculativeModel opened(given.model, given.speculation, terminal_watcher(given.reply.quiet));
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
   const ChatTemplate& chat_template = model.chat_template();
   opened.load();
   if (!given.no_history) speculation.recall();
-  say(speculation.description());
+  if (!given.reply.quiet) say(speculation.description());
   Chat chat(model, chat_template, given.reply, sampling, given.speculation, speculation,
             {chat_setting_flags(), lens_of(model)});
   const std::unique_ptr<LineInput> input = open_input(chat, given.no_history);
   chat.edit_in(*input);
-  if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+  if (!given.reply.quiet && isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
     std::fputs("Type a message; /help lists the commands.\n", stderr);
   }
   talk(chat, *input);

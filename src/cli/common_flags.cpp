@@ -263,6 +263,8 @@ void add_reply_flags(Flags& flags, ReplyOptions& options) {
                           StopStrings::kMaxStrings));
   flags.add_switch("--show-exits", options.show_exits,
                    "colour tokens by the layer their draft left at, on a terminal");
+  flags.add_switch("--quiet", options.quiet,
+                   "tell nothing of model, drafts and speed; errors and warnings all the same");
   flags.add_output_file("--stats-json", options.stats_json,
                         "write the figures of the reply as JSON");
   flags.add_output_file("--trace", options.trace,

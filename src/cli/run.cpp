@@ -55,12 +55,12 @@ int run(RunFlags& given) {
   const std::string text = given.text.prompt();
 
   catch_interrupts();
-  SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
+  SpeculativeModel opened(given.model, given.speculation, terminal_watcher(given.reply.quiet));
   LoadedModel& model = opened.model();
   const Prompt prompt = make_prompt(model, given.prompt, given.reply.system, text);
   opened.load();
   Speculation& speculation = opened.speculation();
-  say(speculation.description());
+  if (!given.reply.quiet) say(speculation.description());
 
   Session session(model.backend(), Sampler(sampling));
   session.set_speculator(speculation.speculator());
@@ -75,7 +75,7 @@ int run(RunFlags& given) {
     reply.stats.start_to_first_token_seconds =
         std::chrono::duration<double>(*reply.first_token - program_start()).count();
   }
-  std::fprintf(stderr, "%s\n", stats_line(reply.stats).c_str());
+  if (!given.reply.quiet) std::fprintf(stderr, "%s\n", stats_line(reply.stats).c_str());
   if (!given.reply.stats_json.empty()) {
     write_file(given.reply.stats_json, stats_json(reply.stats));
   }

@@ -425,6 +425,8 @@ void apply_settings(Flags& flags, const std::string& command, FILE* err) {
     std::string& names = given.level == Level::kEnvironment ? from_environment : from_file;
     names += (names.empty() ? "" : ", ") + given.flag->declared().long_name();
   }
+  const Flag* const quiet = flags.find("--quiet");
+  if (quiet && quiet->given() && *quiet->switched()) return;
   tell(err, shown_path(file.path), from_file);
   tell(err, "the environment", from_environment);
 }
@@ -447,7 +449,7 @@ std::string settings_help() {
          "FILE names another, --no-config none. A line is a name, = and a value; # begins a "
          "comment; double quotes keep blanks around a value, and in them \\n, \\t, \\\" and \\\\ "
          "are what they are in C. Switches are on or off; on the command line --name=off undoes "
-         "one. A line on stderr names what came from where.\n\n"
+         "one. A line on stderr names what came from where; with --quiet none does.\n\n"
          "  # ~/.config/specbound/config\n"
          "  model = ~/models/SmolLM3-Q4_K_M.gguf\n"
          "  temp = 0.6\n"

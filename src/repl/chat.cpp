@@ -389,7 +389,7 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
 
 void Chat::report(const Reply& reply) {
   totals_.add(reply.stats.generated);
-  say("[" + stats_line(reply.stats) + "]");
+  if (!options_.quiet) say("[" + stats_line(reply.stats) + "]");
   if (options_.stats_json.empty()) return;
   try {
     write_file(options_.stats_json, stats_json(reply.stats));

@@ -22,9 +22,14 @@ struct LoadWatcher {
   // Something to tell, in one line: text of any origin, such as a path, may be in it.
   std::function<void(const std::string& line)> note;
   const std::atomic<bool>* abort = nullptr;  // ends the loading
+  bool quiet = false;                        // tells only what is not as it should be
 
   void say(const std::string& line) const {
     if (note) note(line);
+  }
+  // Of what is as it should be.
+  void describe(const std::string& line) const {
+    if (!quiet) say(line);
   }
 };
 

@@ -120,16 +120,16 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const
                      1e-6 * static_cast<double>(moved.bytes),
                      1e-9 * static_cast<double>(moved.bytes) / moved.seconds);
   }
-  watcher.say(description() + ", " + loaded);
-  watcher.say("backend: " + backend_->description());
+  watcher.describe(description() + ", " + loaded);
+  watcher.describe("backend: " + backend_->description());
   const bool as_fp16 = choice_.gpu && options_.device.dtype == GpuDtype::kFp16;
   if (const std::string note = conversion_note(weights_); !note.empty() && !as_fp16) {
-    watcher.say(note);
+    watcher.describe(note);
   }
   if (choice_.gpu && options_.device.prefill == PrefillPath::kCublas) {
-    watcher.say("prefill=cublas: the bits of a prompt are those of this version of cuBLAS");
+    watcher.describe("prefill=cublas: the bits of a prompt are those of this version of cuBLAS");
   }
-  if (!choice_.note.empty()) watcher.say(choice_.note);
+  if (!choice_.note.empty()) watcher.describe(choice_.note);
 }
 
 std::string LoadedModel::description() const {

@@ -27,6 +27,7 @@ struct ReplyOptions {
   std::string trace;       // empty: none
   StopStrings stop;
   bool show_exits = false;
+  bool quiet = false;  // nothing is told of model, drafts and speed
 };
 
 }  // namespace specbound

@@ -118,10 +118,12 @@ void Progress::write_lines() {
   }
 }
 
-LoadWatcher terminal_watcher() {
+LoadWatcher terminal_watcher(bool quiet) {
   const auto bar = std::make_shared<std::optional<Progress>>();
   LoadWatcher terminal;
-  terminal.progress = [bar](const std::string& label, size_t done, size_t total) {
+  terminal.quiet = quiet;
+  terminal.progress = [bar, quiet](const std::string& label, size_t done, size_t total) {
+    if (quiet) return;
     if (!*bar) bar->emplace(label, Progress::Unit::kBytes);
     (*bar)->update(done, total);
     if (done >= total) bar->reset();

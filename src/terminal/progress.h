@@ -65,7 +65,7 @@ std::string progress_bar(const std::string& label, Progress::Unit unit, size_t d
 std::string progress_line(const std::string& label, Progress::Unit unit, size_t done, size_t total,
                           double seconds, const std::string& suffix);
 
-// A bar and lines on stderr; Ctrl-C ends the loading.
-LoadWatcher terminal_watcher();
+// A bar and lines on stderr, or with `quiet` warnings alone; Ctrl-C ends the loading.
+LoadWatcher terminal_watcher(bool quiet = false);
 
 }  // namespace specbound

@@ -113,6 +113,7 @@ Reply show_reply(LoadedModel& model, Session& session, const ReplyOptions& optio
   request.stop = options.stop;
   request.abort = &interrupt_flag();
   request.on_prefill = [&](int done, int total) {
+    if (options.quiet) return;
     if (!bar) bar.emplace("reading the prompt", Progress::Unit::kItems);
     bar->update(done, total);
   };

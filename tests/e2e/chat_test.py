@@ -109,6 +109,13 @@ class Scripted(unittest.TestCase):
             self.assertIn(line, shown)
         self.assertEqual(len(re.findall(r"(?m)^model: .*context 768 of 768\)$", shown)), 1)
 
+    def test_quiet_leaves_the_answers_of_commands(self):
+        flags = ("-s", "1", "-n", "4")
+        result = chat("Hello\n/set top-k\n/nonsense\n/regen\n", *flags, "--quiet")
+        self.assertEqual(result.stdout, chat("Hello\n/regen\n", *flags).stdout)
+        self.assertEqual(result.stderr, b"top-k 40\nunknown command /nonsense; /help lists them, "
+                                        b"//... sends a message\n")
+
     def test_a_stop_that_is_set_ends_replies(self):
         whole = chat("Find me some music.\n", "--temp", "0", "-n", "24").stdout.rstrip(b"\n")
         word = whole.split()[3]

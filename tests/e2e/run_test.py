@@ -262,6 +262,24 @@ class Usage(unittest.TestCase):
         self.assertIn(b"warning: -c 4000", result.stderr)
         self.assertNotIn(b"\x1b", result.stderr)  # no bars without a terminal
 
+    def test_quiet_hides_what_is_well_and_nothing_else(self):
+        ask = (*RAW, "-p", "Once", "-n", "4", "-s", "1")
+        told = specbound(*ask)
+        quiet = specbound(*ask, "--quiet")
+        self.assertEqual((quiet.returncode, quiet.stdout), (0, told.stdout))
+        self.assertEqual(quiet.stderr, b"")
+        self.assertGreater(told.stderr.count(b"\n"), 3)
+        set_elsewhere = {"SPECBOUND_QUIET": "on", "SPECBOUND_TOP_K": "9"}
+        self.assertEqual(specbound(*ask, environment=set_elsewhere).stderr, b"")
+        warned = specbound(*ask, "--quiet", "-c", "4000").stderr
+        self.assertRegex(warned, rb"^warning: -c 4000: .*\n$")
+        failed = specbound("run", "--quiet", "-m", "/absent.gguf", "-p", "x")
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn(b"/absent.gguf: cannot open", failed.stderr)
+        with open("/dev/full", "wb") as full:
+            result = specbound(*ask, "--quiet", stdout=full)
+        self.assertRegex(result.stderr, rb"^specbound run: stdout: cannot write.*\n$")
+
     def test_the_bundled_model_is_found_and_the_environment_can_name_another(self):
         self.assertEqual(specbound("run", "-p", "Hi", "-n", "2").returncode, 0)
         absent = specbound("run", "-p", "Hi", environment={"SPECBOUND_MODEL": "/absent.gguf"})
