@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "trace/speedup.h"
+
 namespace specbound::gui {
 
 namespace {
@@ -93,9 +95,8 @@ const TraceReply& ReplyTrace::settings_at(int column) const {
 }
 
 std::optional<double> ReplyTrace::speedup() const {
-  const auto speed = tokens_per_second(), plain = plain_tokens_per_second();
-  if (newest_settings().speculator == "none" || !speed || !plain) return std::nullopt;
-  return ratio(*speed, *plain);
+  if (newest_settings().speculator == "none" || !plain_seconds) return std::nullopt;
+  return told_speedup(counters, seconds, *plain_seconds, PlainRate::kEnough);
 }
 
 void TraceModel::set_model(int n_layers) {
@@ -161,6 +162,7 @@ void TraceModel::round(uint64_t id, const RoundRecord& round, double seconds) {
   reply->plain_seconds = plain_seconds_;
   reply->counters.add(round);
   for (int64_t& ns : reply->counters.ns) ns = std::min(ns, kMaxNs);
+  reply->counters.plain_ns = std::min(reply->counters.plain_ns, kMaxNs);
   count_drafts(*reply, round);
   add_slice(*reply, round, seconds);
   ++version_;

@@ -206,8 +206,10 @@ void MessageView::draw_figures(const Message& message, const Frame& f) {
   ImGui::PopFont();
   tooltip(
       "What this reply took. tok/s: tokens a second. plain: the same without speculation, as "
-      "measured here. speedup: one over the other. CR: tokens a round, where plain decoding gives "
-      "1. Mean exit layer: how deep drafts went before they left. First: how long until the first "
+      "measured here. speedup: how much sooner tokens came in rounds that could draft. CR: tokens "
+      "a "
+      "round, where plain decoding gives 1. Mean exit layer: how deep drafts went before they "
+      "left. First: how long until the first "
       "token.");
 }
 

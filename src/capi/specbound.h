@@ -237,7 +237,7 @@ typedef struct sb_stats {
   double prefill_tokens_per_second;
   double decode_tokens_per_second;
   double plain_tokens_per_second;  // what decoding without speculation gives here
-  double speedup;                  // of the two
+  double speedup;                  // over that, in rounds that could draft
   double compression_rate;         // tokens a round
   double mean_exit_layer;          // of accepted drafts
 } sb_stats;

@@ -4,12 +4,11 @@
 
 #include "error.h"
 #include "json/json_writer.h"
+#include "trace/speedup.h"
 
 namespace specbound {
 
 namespace {
-
-constexpr int kTellingTokens = 16;  // of a reply, that a speedup is told of
 
 const std::chrono::steady_clock::time_point kStart = std::chrono::steady_clock::now();
 
@@ -83,13 +82,9 @@ std::optional<double> ReplyStats::plain_tokens_per_second() const {
 }
 
 std::optional<double> ReplyStats::speedup() const {
-  const Counters& c = generated.counters;
-  if (!generated.speculated || generated.plain_rounds < PlainRate::kEnough) return std::nullopt;
-  // No draft came to anything, or so few tokens that one slow round decides.
-  if (c.accepted_tokens == 0 || c.decoded_tokens < kTellingTokens) return std::nullopt;
-  const auto speed = decode_tokens_per_second(), plain = plain_tokens_per_second();
-  if (!speed || !plain) return std::nullopt;
-  return rate(*speed, *plain);
+  if (!generated.speculated) return std::nullopt;
+  return told_speedup(generated.counters, generated.decode_seconds, generated.plain_token_seconds,
+                      generated.plain_rounds);
 }
 
 std::string stats_line(const ReplyStats& stats) {

@@ -34,9 +34,8 @@ struct ReplyStats {
   std::optional<double> mean_exit_layer() const { return generated.counters.mean_exit_layer(); }
   // What plain decoding gives: of the session's newest plain rounds, generated.plain_rounds many.
   std::optional<double> plain_tokens_per_second() const;
-  // Over plain decoding; of a speculative reply only, of some length, in which drafts were
-  // accepted, and with enough plain rounds. All rounds of
-  // the reply count, those that the machine interrupted too, against the median plain round.
+  // Over plain decoding, of a speculative reply only, where it tells something: told_speedup() of
+  // trace/speedup.h.
   std::optional<double> speedup() const;
 };
 

@@ -18,6 +18,8 @@ struct Counters {
   int drafted_tokens = 0;
   int accepted_tokens = 0;
   int checks = 0;
+  int plain_rounds = 0;               // of the rounds, those in which nothing was to be drafted
+  int64_t plain_ns = 0;               // what these took
   std::vector<int> accepted_at;       // [layer]: accepted drafts; 0: before any layer
   std::array<int64_t, kPhases> ns{};  // by Phase
 
@@ -27,6 +29,10 @@ struct Counters {
     ++rounds;
     decoded_tokens += static_cast<int>(round.tokens.size());
     drafted_tokens += round.drafted();
+    if (round.plain()) {
+      ++plain_rounds;
+      plain_ns += round.total_ns();
+    }
     for (const auto& row : round.rows) checks += static_cast<int>(row.checks.size());
     for (const auto& token : round.tokens) {
       if (!token.accepted()) continue;
@@ -42,6 +48,8 @@ struct Counters {
     drafted_tokens += other.drafted_tokens;
     accepted_tokens += other.accepted_tokens;
     checks += other.checks;
+    plain_rounds += other.plain_rounds;
+    plain_ns += other.plain_ns;
     add_all(accepted_at, other.accepted_at);
     for (int i = 0; i < kPhases; ++i) ns[i] += other.ns[i];
   }

@@ -60,6 +60,8 @@ class TraceScan {
   int number_ = -1;   // its own
   bool in_reply_ = false;
   int next_round_ = 0;
+  int plain_rounds_ = 0;  // of the reply so far, and what they took: the end's line has neither
+  int64_t plain_ns_ = 0;
   std::vector<TokenRecord> tokens_;  // of the round whose line is to come
 };
 
@@ -100,7 +102,8 @@ void TraceScan::begin_reply(const TraceField& line, const TracePlace& place) {
   }
   read_settings(line, reply_);
   in_reply_ = true;
-  next_round_ = 0;
+  next_round_ = plain_rounds_ = 0;
+  plain_ns_ = 0;
   take_(reply_, place);
 }
 
@@ -282,6 +285,10 @@ void TraceScan::round(const TraceField& line, const TracePlace& place) {
   for (size_t i = 0; i < tokens_.size(); ++i) check_token(tokens_[i], i, slot, round, place);
   round.tokens = std::exchange(tokens_, {});
   next_round_ = round.round + 1;
+  if (round.plain()) {
+    ++plain_rounds_;
+    plain_ns_ = std::min(plain_ns_ + round.total_ns(), kMostNs);
+  }
   take_(std::move(round), place);
 }
 
@@ -304,6 +311,8 @@ void TraceScan::end_reply(const TraceField& line, const TracePlace& place) {
   c.drafted_tokens = line.at("drafted_tokens").count();
   c.accepted_tokens = line.at("accepted_tokens").count();
   c.checks = line.at("checks").count();
+  c.plain_rounds = plain_rounds_;
+  c.plain_ns = plain_ns_;
   for (const TraceField& accepted : line.at("accepted_at").list(kMostLayers)) {
     c.accepted_at.push_back(accepted.count());
   }

@@ -142,7 +142,7 @@ TEST_CASE("plots: rates over time, against the plain one") {
   }
   const GainPlot gain = gain_plot(trace.find(1));
   CHECK(gain.compression_rate.size() == gain.speedup.size());
-  CHECK(gain.text.headline == "speedup 2.40x, CR 2.40");
+  CHECK(gain.text.headline == "speedup 2.75x, CR 2.40");
 }
 
 TEST_CASE("plots: acceptance by place in the round") {

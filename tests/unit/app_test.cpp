@@ -27,6 +27,7 @@
 #include "temp_dir.h"
 #include "terminal/progress.h"
 #include "terminal/terminal_text.h"
+#include "tools/paired_replies.h"
 
 namespace app_test {
 
@@ -228,6 +229,40 @@ TEST_CASE("stats of a speculative reply without a plain round, without an accept
       CHECK_MESSAGE(text.find("inf") == std::string::npos, text);
     }
   }
+}
+
+TEST_CASE("a speedup is told of replies of 32 tokens in which something was drafted") {
+  ReplyStats stats = speculative_reply();
+  GenerateStats& g = stats.generated;
+  g.counters.decoded_tokens = 31;
+  CHECK(!stats.speedup());
+  g.counters.decoded_tokens = 32;
+  CHECK(*stats.speedup() == doctest::Approx(32 * 0.08 / 2));
+  g.counters.accepted_tokens = 0;  // losses are told like gains
+  CHECK(stats.speedup());
+  g.counters.drafted_tokens = 0;
+  CHECK(!stats.speedup());
+}
+
+TEST_CASE("a reply's speedup is what bench --compare says of decoding") {
+  // 40 tokens: 80 ms each plainly, half of that in rounds that draft.
+  PairedPrompt pairs;
+  for (const double seconds : {3.2, 1.6}) {
+    TimedReply reply;
+    reply.stats.counters.decoded_tokens = 40;
+    reply.decode_seconds = reply.total_seconds = seconds;
+    (seconds > 2 ? pairs.base : pairs.other).push_back(reply);
+  }
+  const double compared = prompt_figures("p", pairs, ModelBytes()).decode_speedup.median;
+  CHECK(compared == doctest::Approx(2));
+  // The same rounds, and eight plain ones between them to compare with.
+  ReplyStats stats = speculative_reply();
+  Counters& c = stats.generated.counters;
+  c.decoded_tokens = 48;
+  c.plain_rounds = 8;
+  c.plain_ns = 8 * 80'000'000;
+  stats.generated.decode_seconds = 1.6 + 8 * 0.08;
+  CHECK(*stats.speedup() == doctest::Approx(compared));
 }
 
 TEST_CASE("one or two plain rounds are shown but compared with nothing") {
