@@ -1,5 +1,4 @@
 // specbound run: one prompt, one reply. stdout carries the text and one newline, stderr the rest.
-#include <cstdio>
 #include <utility>
 
 #include "cli/command.h"
@@ -75,7 +74,7 @@ int run(RunFlags& given) {
     reply.stats.start_to_first_token_seconds =
         std::chrono::duration<double>(*reply.first_token - program_start()).count();
   }
-  if (!given.reply.quiet) std::fprintf(stderr, "%s\n", stats_line(reply.stats).c_str());
+  if (!given.reply.quiet) say(stats_line(reply.stats));
   if (!given.reply.stats_json.empty()) {
     write_file(given.reply.stats_json, stats_json(reply.stats));
   }

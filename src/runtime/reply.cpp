@@ -39,6 +39,8 @@ Reply generate_reply(const LoadedModel& model, Session& session, const ReplyRequ
   reply.stats.seed = session.sampler().params().seed;
   reply.stats.reply = request.reply;
   reply.stats.model = model.path();
+  reply.stats.n_ctx = session.backend().n_ctx();
+  reply.stats.n_ctx_trained = model.config().max_seq_len;
   reply.stats.backend = session.backend().description();
   reply.stats.load_seconds = model.load_seconds();
   return reply;

@@ -41,6 +41,15 @@ std::string speculation_figures(const ReplyStats& stats) {
   return text;
 }
 
+// Why a reply ended, and where the context was full how large it could be.
+std::string stop_text(const ReplyStats& stats) {
+  const std::string reason = stop_reason_name(stats.generated.stop);
+  if (stats.generated.stop != StopReason::kContext || stats.n_ctx == 0) return reason;
+  const std::string full = reason + format(" (n_ctx=%d is full", stats.n_ctx);
+  if (stats.n_ctx >= stats.n_ctx_trained) return full + ", all that the model was trained for)";
+  return full + format("; as trained up to n_ctx=%d)", stats.n_ctx_trained);
+}
+
 nlohmann::ordered_json control_figures(const Control& control) {
   const auto each_round = [&](int64_t n) {
     return or_null(rate(static_cast<double>(n), static_cast<double>(control.rounds)));
@@ -99,7 +108,7 @@ std::string stats_line(const ReplyStats& stats) {
   line += format(" | prompt %d", g.prompt_tokens);
   if (g.prefilled_tokens < g.prompt_tokens - 1) line += format(" (%d new)", g.prefilled_tokens);
   if (const auto speed = stats.prefill_tokens_per_second()) line += format(", %.0f tok/s", *speed);
-  line += format(" | stop: %s | seed %llu", stop_reason_name(g.stop),
+  line += format(" | stop: %s | seed %llu", stop_text(stats).c_str(),
                  static_cast<unsigned long long>(stats.seed));
   if (stats.reply > 0) line += format(" reply %u", stats.reply);
   return line + " | " + speculation_state(g.speculated);

@@ -93,7 +93,10 @@ class Text(unittest.TestCase):
     def test_a_full_context_stops_the_reply(self):
         result = specbound(*RAW, "-p", "", "-c", "16", "--temp", "0", "--ignore-eos")
         self.assertEqual(result.returncode, 0)
-        self.assertIn(b"stop: context", result.stderr)
+        self.assertIn(b"| stop: context (-c 16 is full; as trained up to -c 2048) |", result.stderr)
+        whole = specbound(*RAW, "-p", "", "--temp", "0", "--ignore-eos")
+        self.assertIn(b"stop: context (-c 2048 is full, all that the model was trained for) |",
+                      whole.stderr)
 
 
 class Input(unittest.TestCase):

@@ -25,6 +25,7 @@
 #include "runtime/stats.h"
 #include "runtime/text_input.h"
 #include "temp_dir.h"
+#include "terminal/flag_names.h"
 #include "terminal/progress.h"
 #include "terminal/terminal_text.h"
 #include "tools/paired_replies.h"
@@ -277,6 +278,22 @@ TEST_CASE("one or two plain rounds are shown but compared with nothing") {
   }
   stats.generated.plain_rounds = 1;
   CHECK(stats_line(stats).find(", plain 12.5 (1 round), CR 2.00") != std::string::npos);
+}
+
+TEST_CASE("where the context was full, the line says how large it could be") {
+  ReplyStats stats;
+  stats.generated.stop = StopReason::kContext;
+  CHECK(stats_line(stats).find("| stop: context |") != std::string::npos);  // not known
+  stats.n_ctx = 4096;
+  stats.n_ctx_trained = 32768;
+  CHECK(with_flags(stats_line(stats))
+            .find("| stop: context (-c 4096 is full; as trained up to -c 32768) |") !=
+        std::string::npos);
+  stats.n_ctx = 40000;
+  CHECK(with_flags(stats_line(stats)).find("(-c 40000 is full, all that the model was trained") !=
+        std::string::npos);
+  stats.generated.stop = StopReason::kLength;
+  CHECK(stats_line(stats).find("| stop: length |") != std::string::npos);
 }
 
 TEST_CASE("a reply that is only its end token has a time to first token") {
