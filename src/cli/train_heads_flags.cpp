@@ -33,7 +33,8 @@ void add_data_flags(Flags& flags, TrainHeadsFlags& given) {
       "--data", given.data,
       "texts to learn from, - for stdin; may be given several times: .jsonl with a "
       "dialogue {\"messages\": [{\"role\", \"content\"}, ...]}, a bare list of messages "
-      "or a {\"text\": ...} a line, .txt with plain text, .xz with either (default: replies that "
+      "or a {\"text\": ...} a line, files of a chat's /save, .txt with plain text, .xz with any of "
+      "these (default: replies that "
       "the model writes itself, to built-in requests of many kinds)");
   add_count(flags, "--self-generate", given.self_generate,
             "let the model write the replies itself, N tokens of them, half greedy, half sampled, "

@@ -79,7 +79,7 @@ std::string saved_conversation_json(const SavedConversation& conversation) {
                                          {"system", conversation.system},
                                          {"changed", conversation.changed},
                                          {"messages", std::move(messages)}};
-  std::string text = dump(object, 1) + "\n";
+  std::string text = dump(object) + "\n";
   check_size(text.size(), name);
   return text;
 }

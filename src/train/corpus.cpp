@@ -56,12 +56,13 @@ std::string parse_messages(const Json& list, std::vector<ChatMessage>& messages)
   if (!list.is_array()) {
     return format("\"messages\" is %s, expected a list", list.type_name());
   }
-  size_t kept = 0;
+  size_t kept = 0, number = 0;
   for (const Json& entry : list) {
-    const std::string at = format("message %zu", messages.size() + 1);
+    const std::string at = format("message %zu", ++number);
     if (!entry.is_object()) return at + ": expected an object, found " + entry.type_name();
     const std::string* role_name = find_string(entry, "role");
     const std::string* content = find_string(entry, "content");
+    if (!content) content = find_string(entry, "text");
     if (!role_name) return at + ": no \"role\" that is a string";
     if (!content) return at + ": no \"content\" that is a string";
     const auto role = parse_role(*role_name);
@@ -250,6 +251,10 @@ std::string parse_corpus_line(std::string_view line, CorpusText& text) {
   if (value.is_array()) return parse_messages(value, text.messages);
   if (value.is_object()) {
     if (const auto list = value.find("messages"); list != value.end()) {
+      const std::string* system = find_string(value, "system");
+      if (system && !system->empty()) {
+        text.messages.push_back({ChatMessage::Role::kSystem, *system});
+      }
       return parse_messages(*list, text.messages);
     }
     if (const std::string* plain = find_string(value, "text")) {

@@ -2,7 +2,8 @@
 // that are none are skipped and counted.
 //
 //   .jsonl   a text a line: {"messages": [{"role": "user"|"assistant"|"system", "content": "..."},
-//            ...]}, the bare list of messages, or {"text": "..."}
+//            ...]}, the bare list of messages, or {"text": "..."}. What a chat saves is such a line
+//            too: its messages have "text" for "content", and "system" stands beside them
 //   .txt     plain text; other names: JSON lines if the first character is { or [, else plain text
 //   .xz      any of these, packed
 #pragma once

@@ -53,6 +53,15 @@ class TrainHeads(FolderCase):
 
 
 class Training(TrainHeads):
+    def test_what_a_chat_saved_is_data(self):
+        talk = self.path("talk.json")
+        script = "I need a taxi.\nTo the airport.\n/save " + talk + "\n"
+        self.assertEqual(specbound("chat", "-m", DEMO, "-n", "40", "--sys", "Be polite.",
+                                   stdin=script.encode()).returncode, 0)
+        result = self.train("--data", talk, "--quick", "--layers", "0", "--shortlist", "100",
+                            model=DEMO)
+        self.assertIn(b"1 dialogue", result.stderr + result.stdout)
+
     def test_quick_heads_from_dialogues_fit_the_model(self):
         bad = b"{\"messages\": 3}\n\xff\xff\n"
         data = self.put("chat.jsonl.xz", lzma.compress(

@@ -12,6 +12,7 @@
 #include "engine_rig.h"
 #include "error.h"
 #include "expect_error.h"
+#include "runtime/saved_conversation.h"
 #include "temp_dir.h"
 #include "train/self_generate.h"
 
@@ -86,6 +87,32 @@ TEST_CASE("corpus: the three forms of a line, blank lines, a line without an end
   REQUIRE(corpus.texts[1].messages.size() == 3);  // nothing behind the last reply
   CHECK(corpus.texts[1].messages[0].role == ChatMessage::Role::kSystem);
   CHECK(corpus.texts[2].text == std::string("plain\0text", 10));
+}
+
+TEST_CASE("corpus: what a chat saves is a line to learn from") {
+  const TempDir dir;
+  using Role = ChatMessage::Role;
+  SavedConversation saved;
+  saved.title = "Talk";
+  saved.system = "Be brief.";
+  saved.messages = {{Role::kUser, "Hi\nthere"},
+                    {Role::kAssistant, "Yo", "2 tokens"},
+                    {Role::kUser, "unanswered"}};
+  const std::string one = saved_conversation_json(saved);
+  saved.system.clear();
+  const Corpus corpus =
+      read(put(dir, "talks.json", one + "{\"messages\": []}\n" + saved_conversation_json(saved)));
+  REQUIRE(corpus.texts.size() == 2);
+  CHECK(corpus.dialogues == 2);
+  CHECK(corpus.skipped == 1);
+  const std::vector<ChatMessage>& messages = corpus.texts[0].messages;
+  REQUIRE(messages.size() == 3);
+  CHECK(messages[0].role == Role::kSystem);
+  CHECK(messages[0].content == "Be brief.");
+  CHECK(messages[1].content == "Hi\nthere");
+  CHECK(messages[2].role == Role::kAssistant);
+  CHECK(messages[2].content == "Yo");
+  CHECK(corpus.texts[1].messages.size() == 2);
 }
 
 TEST_CASE("corpus: hostile lines are skipped, counted, and the first is named") {
