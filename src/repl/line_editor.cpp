@@ -34,6 +34,8 @@ constexpr size_t kMostRecalledLines = 10;  // that can be edited as they are; mo
 constexpr std::string_view kPasteBegins = "\x1b[?2004h", kPasteEnds = "\x1b[?2004l";
 constexpr std::string_view kEndOfPaste = "\x1b[201~";
 constexpr int kPasteWaitMs = 10000;  // for the rest of a paste; then what has come is all
+constexpr std::string_view kBeginningOfPaste = "\x1b[200~";
+constexpr int kTypedAheadMs = 30;  // for the rest of what was pasted during a reply
 constexpr size_t kMostListed = 100;
 
 // What C++ and libedit say in characters of one size: a locale of UTF-8, the person's own or the
@@ -100,6 +102,7 @@ class LineEditor final : public LineInput {
     signals_.emplace();
     el_resize(el_);
     el_wset(el_, EL_PREP_TERM, 1);  // before anything shows that keys are awaited: Ctrl-D is one
+    if (!more) take_typed_ahead();
     if (!more) put("\n");
     put(kPasteBegins);
     int n = 0;
@@ -194,6 +197,20 @@ class LineEditor final : public LineInput {
   // A text as it is edited again.
   std::string in_line(const std::string& text) {
     return fits_line(text, kMostRecalledLines) ? text : pastes_.put_aside(text);
+  }
+
+  // What was pasted while a reply ran came without the marks of a paste. Several lines of it are
+  // one text, which waits in the line; a single one is taken as the keys that it is.
+  void take_typed_ahead() {
+    for (int patience = 0; buffer_.size() <= kMaxTextBytes && wait(patience) == Wait::kBytes;) {
+      patience = kTypedAheadMs;
+    }
+    const std::string_view keys = std::string_view(buffer_).substr(at_);
+    const std::string text = with_line_ends(keys);
+    if (text.find('\n') == std::string::npos || keys.find(kBeginningOfPaste) != keys.npos) return;
+    waiting_ += pastes_.put_aside(text);
+    buffer_.clear();
+    at_ = 0;
   }
 
   // ---- what libedit calls ----

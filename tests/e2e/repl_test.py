@@ -165,6 +165,25 @@ class Messages(ReplCase):
         screen.paste("a single line")
         screen.wait_last("> a single line")
 
+    def test_lines_pasted_while_a_reply_runs_are_one_message(self):
+        screen = self.chat("-c", "30000", "-n", "800", "--ignore-eos")
+        screen.send("Hello")
+        screen.wait(lambda lines: len(lines) > 8, "a reply under way")
+        screen.paste("one\ntwo 日本\nthree\n")  # not marked: nobody asked for it
+        screen.wait_last("> [paste 1: 3 lines]")
+        self.assertEqual(self.replies(screen), 1)
+        self.answered(screen, " end")
+        messages = self.saved(screen)
+        self.assertEqual([m["text"] for m in messages[::2]], ["Hello", "one\ntwo 日本\nthree end"])
+
+    def test_a_line_typed_while_a_reply_runs_is_sent(self):
+        screen = self.chat("-c", "30000", "-n", "800", "--ignore-eos")
+        screen.send("Hello")
+        screen.wait(lambda lines: len(lines) > 8, "a reply under way")
+        screen.send("/stats")
+        screen.wait_for("1 reply, 800 tokens")
+        screen.wait_prompt()
+
     def test_a_large_paste_takes_no_time(self):
         screen = self.chat()
         screen.paste("word " * 200_000 + "\nend")
