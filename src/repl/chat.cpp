@@ -106,6 +106,7 @@ Chat::Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyOpt
       conversation_(model.tokenizer(), chat_template, options.system),
       output_(options) {
   session_.set_speculator(speculation_.speculator());
+  output_.break_at_words();
 }
 
 bool Chat::handle(const std::string& line, bool quoted) {

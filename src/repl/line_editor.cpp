@@ -4,7 +4,6 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "terminal/exit_colors.h"
 #include "terminal/interrupt.h"
 #include "terminal/terminal_text.h"
+#include "terminal/word_wrap.h"
 #include "text/utf8.h"
 
 namespace specbound {
@@ -460,9 +460,8 @@ class LineEditor final : public LineInput {
   }
 
   int columns() const {
-    winsize size = {};
-    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-    return known ? size.ws_col : 80;
+    const int known = terminal_columns(STDERR_FILENO);
+    return known > 1 ? known : 80;
   }
 
   std::wstring_view cells_before_cursor() const {
@@ -496,11 +495,7 @@ class LineEditor final : public LineInput {
 }  // namespace
 
 std::unique_ptr<LineInput> open_line_editor(const std::string& history, CompletionSource source) {
-  const char* terminal = std::getenv("TERM");
-  if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1 || !terminal ||
-      std::strcmp(terminal, "dumb") == 0) {
-    return nullptr;
-  }
+  if (isatty(STDIN_FILENO) != 1 || !can_move_cursor(STDERR_FILENO)) return nullptr;
   auto editor = std::make_unique<LineEditor>(history, std::move(source));
   return editor->usable() ? std::move(editor) : nullptr;
 }

@@ -44,6 +44,10 @@ ReplyOutput::ReplyOutput(const ReplyOptions& options) {
   if (options.show_exits) show_exits(true);
 }
 
+void ReplyOutput::break_at_words() {
+  if (can_move_cursor(STDOUT_FILENO)) wrap_.emplace();
+}
+
 bool ReplyOutput::show_exits(bool on) {
   const std::string refusal = on ? color_refusal(STDOUT_FILENO, "stdout") : "";
   if (!refusal.empty()) std::fprintf(stderr, "no exit colours: %s\n", refusal.c_str());
@@ -58,17 +62,17 @@ void ReplyOutput::begin_reply(int deepest_exit) {
 
 void ReplyOutput::write(std::string_view bytes, int exit_layer) {
   const std::string text = utf8_.push(bytes);
-  if (!show_exits_) {
-    put(text);
-    return;
-  }
-  if (exit_layer != kNoDraft) exits_.insert(exit_layer);
-  put(colors_.paint(text, exit_layer));
+  if (show_exits_ && exit_layer != kNoDraft) exits_.insert(exit_layer);
+  const auto painted = [&](std::string_view part) {
+    return show_exits_ ? colors_.paint(part, exit_layer) : std::string(part);
+  };
+  put(wrap_ ? wrap_->push(text, terminal_columns(STDOUT_FILENO), painted) : painted(text));
 }
 
 void ReplyOutput::end_reply(const GenerateStats& stats) {
   put(utf8_.finish() + "\n");
   utf8_ = Utf8Stream();
+  if (wrap_) wrap_.emplace();
   if (show_exits_ && error_ == 0) {
     const bool painted = color_refusal(STDERR_FILENO, "stderr").empty();
     std::fprintf(stderr, "%s\n", colors_.legend(exits_, painted).c_str());

@@ -11,6 +11,7 @@
 #include "runtime/reply.h"
 #include "runtime/reply_options.h"
 #include "terminal/exit_colors.h"
+#include "terminal/word_wrap.h"
 #include "text/utf8.h"
 #include "trace/recorder.h"
 
@@ -29,6 +30,8 @@ class ReplyOutput {
   // Opens the trace. Throws Error(kFile).
   explicit ReplyOutput(const ReplyOptions& options);
 
+  // From here on lines break at words, where stdout is a terminal whose width is known.
+  void break_at_words();
   // Whether exits are shown from here on. Says on stderr why not, where stdout takes no colours.
   bool show_exits(bool on);
   bool shows_exits() const { return show_exits_; }
@@ -55,6 +58,7 @@ class ReplyOutput {
   void put(std::string_view text);
 
   Utf8Stream utf8_;
+  std::optional<WordWrap> wrap_;
   int error_ = 0;
   std::optional<Recorder> trace_;
   bool trace_failed_ = false;

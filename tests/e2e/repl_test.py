@@ -309,6 +309,18 @@ class Commands(ReplCase):
         screen.wait_for("/lens: expected a number of tokens from 1 to 256")
 
 
+class Replies(ReplCase):
+    def test_lines_break_at_words(self):
+        screen = self.chat("-n", "60", "--ignore-eos", "--temp", "0", columns=30)
+        self.answered(screen, "I need a table.")
+        lines = screen.lines()
+        begin = lines.index("> I need a table.") + 1
+        end = next(i for i, line in enumerate(lines) if line.startswith("[60 tokens"))
+        self.assertGreater(end - begin, 4)
+        words = " ".join(lines[begin:end]).split()
+        self.assertEqual(words, self.saved(screen)[1]["text"].split())
+
+
 class Terminals(ReplCase):
     def test_a_dumb_terminal_is_read_plainly(self):
         screen = self.chat(environment={"TERM": "dumb"})
