@@ -439,7 +439,7 @@ int run(InfoFlags& given) {
   }
   print_config(report);
   print_verdict(report);
-  if (report.contains("exit_heads")) print_model_heads(report["exit_heads"]);
+  if (report.contains("exit_heads")) print_model_heads(path, report["exit_heads"]);
   return 0;
 }
 

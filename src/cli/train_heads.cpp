@@ -539,10 +539,11 @@ class Training {
                     settings_from_.c_str());
     }
     const bool beside = flags_.out == sidecar_heads(model_.path());
-    const std::string model = flags_.model.model.empty() ? "" : " -m " + flags_.model.model;
+    const std::string model =
+        flags_.model.model.empty() ? "" : " -m " + shell_word(flags_.model.model);
     const bool text_alone = trained.heads.heads.empty();
     out += format("next       specbound %s", text_alone ? "chat" : "tune") + terminal_text(model) +
-           (beside ? "" : " --heads " + terminal_text(flags_.out)) + "\n";
+           (beside ? "" : " --heads " + terminal_text(shell_word(flags_.out))) + "\n";
     return out;
   }
 

@@ -10,7 +10,7 @@ namespace specbound {
 
 std::string never_drafts(const SpecBoundParams& params, int n_layers, bool tuned) {
   if (params.width_bound && params.w_max == 1) {
-    return tuned ? "specbound tune found nothing that pays on this machine; preset=shipped "
+    return tuned ? "tune found nothing that pays on this machine; preset=shipped "
                    "drafts all the same"
                  : "w_max=1 leaves no row to draft";
   }

@@ -1,5 +1,7 @@
 #include "runtime/model_path.h"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -37,6 +39,21 @@ std::string find_model(const std::string& flag) {
   throw Error(ErrorCode::kFile,
               "no model: give one with model=FILE.gguf; the bundled one was looked for as " +
                   joined(candidates));
+}
+
+std::string shell_word(const std::string& text) {
+  const auto stands_for_itself = [](unsigned char c) {
+    return c >= 0x80 || std::isalnum(c) ||
+           std::string_view("_./+-=:@%,").find(c) != std::string::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, stands_for_itself)) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
+}
+
+std::string train_command(const std::string& model_path) {
+  return "specbound train-heads -m " + shell_word(model_path);
 }
 
 std::string sidecar_heads(const std::string& model_path) {

@@ -17,6 +17,11 @@ std::vector<std::string> bundled_model_candidates();
 // tried.
 std::string find_model(const std::string& flag);
 
+// `text` as one word of a command that is to be typed into a shell.
+std::string shell_word(const std::string& text);
+// The command that makes exit heads for a model, to be typed as it is.
+std::string train_command(const std::string& model_path);
+
 // "a/b.gguf" -> "a/b.heads.gguf"; a name that does not end in .gguf is kept whole.
 std::string sidecar_heads(const std::string& model_path);
 

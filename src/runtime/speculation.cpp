@@ -48,7 +48,7 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
       fingerprint_(options.speculator == "auto" ? model_fingerprint(gguf) : ""),
       memory_(options.remember.value_or(false)) {
   if (model) watcher_ = model->watcher();
-  train_command_ = "specbound train-heads -m " + model_path;
+  train_command_ = train_command(model_path);
   heads_path_ = options.heads.empty() ? sidecar_heads(model_path) : options.heads;
   options.check();
   if (options.exits_early() && options.head != "lens") open_heads(gguf, config);

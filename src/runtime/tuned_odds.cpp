@@ -52,10 +52,8 @@ std::optional<TunedOdds> read_tuned_odds(const std::string& model_fingerprint,
     why = e.what();
   }
   if (note) {
-    note(
-        format("%s: no use as odds (%s): those that ship are taken; specbound tune writes them "
-               "again",
-               cache_file(key).c_str(), why.c_str()));
+    note(format("%s: no use as odds (%s): those that ship are taken; tune writes them again",
+                cache_file(key).c_str(), why.c_str()));
   }
   return std::nullopt;
 }

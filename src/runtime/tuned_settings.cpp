@@ -56,8 +56,8 @@ HeadDefaults settings_from(const Json& json) {
 }
 
 void tell_useless(const TunedNote& note, const std::string& path, const char* why) {
-  const std::string line = format(
-      "%s: no use as tuned settings (%s); specbound tune writes them again", path.c_str(), why);
+  const std::string line =
+      format("%s: no use as tuned settings (%s); tune writes them again", path.c_str(), why);
   if (note) note(line);
 }
 

@@ -452,21 +452,22 @@ std::unique_ptr<ChatTemplate> ChatTemplate::from_gguf(const Gguf& gguf, std::str
       note = format(
           "chat template: tokenizer.chat_template %s (it begins \"%s\"): ChatML is used "
           "instead, which the model may not have learnt; chat_template=NAME chooses "
-          "another, raw=on uses none",
+          "another, run with raw=on uses none",
           unusable.why.c_str(), printable(*source).c_str());
     }
   } else if (tokens.has(chatml.controls[0])) {
     builtin = &chatml;
     note = format(
         "chat template: the file has no tokenizer.chat_template: ChatML is used, whose "
-        "%s is in its vocabulary; chat_template=NAME chooses another, raw=on uses none",
+        "%s is in its vocabulary; chat_template=NAME chooses another, run with raw=on uses none",
         chatml.controls[0].c_str());
   } else {
-    throw Error(ErrorCode::kUnsupported,
-                format("%s: no tokenizer.chat_template: the model is not made for chat, or its "
-                       "file does not say how; chat_template=NAME says it, raw=on completes text "
-                       "without a template",
-                       gguf.path().c_str()));
+    throw Error(
+        ErrorCode::kUnsupported,
+        format("%s: no tokenizer.chat_template: the model is not made for chat, or its "
+               "file does not say how; chat_template=NAME says it, run with raw=on completes "
+               "text without one",
+               gguf.path().c_str()));
   }
   if (builtin) {
     try {

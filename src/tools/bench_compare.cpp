@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
+#include "runtime/model_path.h"
 #include "runtime/number_text.h"
 #include "runtime/speculative_model.h"
 #include "terminal/flag_names.h"
@@ -257,9 +258,10 @@ bool bench_compare(const BenchOptions& options, const BenchOutput& output) {
       keep(of_prompts.back());
       if (figures.identical) continue;
       std::fprintf(stderr,
-                   "DIFFERENT: %s: speculative decoding gave another text; specbound verify "
+                   "DIFFERENT: %s: speculative decoding gave another text; specbound verify -m %s "
                    "--bits finds where\n",
-                   terminal_text(figures.name).c_str());
+                   terminal_text(figures.name).c_str(),
+                   terminal_text(shell_word(found.model.path)).c_str());
     }
     const Json overall = overall_record(found.overall, bandwidth);
     keep(overall);

@@ -147,9 +147,10 @@ Json model_heads_json(const Gguf& model) {
   return json;
 }
 
-void print_model_heads(const Json& heads) {
+void print_model_heads(const std::string& model_path, const Json& heads) {
   if (heads["file"].is_null()) {
-    std::printf("exit heads  none: specbound train-heads makes them\n");
+    std::printf("exit heads  none: %s makes them\n",
+                terminal_text(train_command(model_path)).c_str());
     return;
   }
   const std::string file = text_of(heads["file"]);

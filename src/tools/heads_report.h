@@ -21,6 +21,6 @@ void print_heads_file(const nlohmann::ordered_json& heads);
 // Of a model that runs: its fingerprint and the file beside it. `file` is null where there is none;
 // `reason` says why one does not fit.
 nlohmann::ordered_json model_heads_json(const Gguf& model);
-void print_model_heads(const nlohmann::ordered_json& heads);
+void print_model_heads(const std::string& model_path, const nlohmann::ordered_json& heads);
 
 }  // namespace specbound

@@ -116,8 +116,8 @@ std::optional<ExitHeads> find_heads(const LoadedModel& model, const std::string&
   try {
     return ExitHeads::open(path, model.gguf(), model.config());
   } catch (const Error& e) {
-    throw Error(e.code(), format("%s; specbound train-heads -m %s makes heads for this model",
-                                 e.what(), model.path().c_str()));
+    throw Error(e.code(), format("%s; %s makes heads for this model", e.what(),
+                                 train_command(model.path()).c_str()));
   }
 }
 
@@ -125,15 +125,13 @@ ExitHeads open_heads(const LoadedModel& model, const std::string& flag) {
   std::optional<ExitHeads> heads = find_heads(model, flag);
   if (!heads) {
     throw Error(ErrorCode::kFile,
-                format("%s: no exit heads for this model; specbound train-heads -m %s "
-                       "makes them, --heads FILE names others",
-                       sidecar_heads(model.path()).c_str(), model.path().c_str()));
+                format("%s: no exit heads for this model; %s makes them, --heads FILE names others",
+                       sidecar_heads(model.path()).c_str(), train_command(model.path()).c_str()));
   }
   if (!heads->can_guess()) {
     throw Error(ErrorCode::kUnsupported,
-                format("%s: expected heads, found text alone; specbound train-heads -m %s "
-                       "makes heads for this model",
-                       heads->path().c_str(), model.path().c_str()));
+                format("%s: expected heads, found text alone; %s makes heads for this model",
+                       heads->path().c_str(), train_command(model.path()).c_str()));
   }
   return std::move(*heads);
 }

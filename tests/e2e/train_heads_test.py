@@ -3,11 +3,14 @@
 import json
 import lzma
 import os
+import re
+import shlex
 import signal
+import subprocess
 import time
 import unittest
 
-from specbound_process import DEMO, STORIES, FolderCase, specbound, start
+from specbound_process import BINARY, DEMO, STORIES, FolderCase, specbound, start
 
 DIALOGUES = [
     [{"role": "user", "content": f"I need a table for {n} tonight."},
@@ -53,6 +56,25 @@ class TrainHeads(FolderCase):
 
 
 class Training(TrainHeads):
+    def test_the_command_that_messages_name_works_as_it_is_printed(self):
+        model = self.path("it's a model.gguf")
+        os.symlink(STORIES, model)
+        os.mkdir(self.path("bin"))
+        os.symlink(BINARY, self.path("bin/specbound"))
+        says = specbound("info", model).stdout.decode()
+        command = re.search(r"exit heads  none: (specbound .*) makes them", says)[1]
+        run = specbound("run", "--raw", "-m", model, "--speculator", "specbound", "-p", "x", "-n",
+                        "1")
+        self.assertIn(f"{command} makes them".encode(), run.stderr)
+        result = subprocess.run(f"{command} --kinds text --self-generate 200", shell=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**os.environ,
+                                     "PATH": self.path("bin") + ":" + os.environ["PATH"]})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(os.path.exists(self.path("it's a model.heads.gguf")))
+        following = re.search(rb"(?m)^next +(specbound .*)$", result.stdout)[1].decode()
+        self.assertEqual(shlex.split(following), ["specbound", "chat", "-m", model])
+
     def test_what_a_chat_saved_is_data(self):
         talk = self.path("talk.json")
         script = "I need a taxi.\nTo the airport.\n/save " + talk + "\n"

@@ -93,6 +93,16 @@ std::string text_of(const Conversation::Prompt& prompt) {
 
 }  // namespace
 
+TEST_CASE("commands in messages can be typed as they are, whatever the model is called") {
+  CHECK(shell_word("models/a-1.5b_q4.gguf") == "models/a-1.5b_q4.gguf");
+  CHECK(shell_word("my model.gguf") == "'my model.gguf'");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+  CHECK(shell_word("$HOME;x") == "'$HOME;x'");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("\u65e5.gguf") == "\u65e5.gguf");
+  CHECK(train_command("my model.gguf") == "specbound train-heads -m 'my model.gguf'");
+}
+
 TEST_CASE("stats as JSON: every promised field, null where unknown, never NaN") {
   ReplyStats stats;
   stats.model = "bad utf-8 \xff.gguf";

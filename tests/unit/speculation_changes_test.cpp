@@ -383,7 +383,7 @@ TEST_CASE("the tuned preset is this machine's; one that found nothing that pays 
 
   tuned.settings.w_max = 1;
   write();
-  check_refused(*s, Preset::kTuned, {"specbound tune found nothing that pays", "--preset shipped"});
+  check_refused(*s, Preset::kTuned, {"tune found nothing that pays", "--preset shipped"});
   CHECK(s->active());
 
   // From the start with nothing that pays: off, until something else is chosen.
