@@ -41,6 +41,7 @@ void Session::set_speculator(Speculator* speculator) {
 void Session::set_sampling(const SamplingParams& params) {
   validate(params);
   sampler_ = Sampler(params);
+  sampler_.begin_reply(n_prompt_);  // a reply may be under way
 }
 
 void Session::forget() {
@@ -87,6 +88,7 @@ bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptio
   };
   check_prompt(backend_, prompt);
   n_prompt_ = prompt.size();
+  sampler_.begin_reply(n_prompt_);
   return read_prompt(backend_, tokens_, prompt, go_on, stats.prefilled_tokens);
 }
 

@@ -60,6 +60,7 @@ bool ReplyBatch::add(int64_t id, BatchRequest request, const std::atomic<bool>* 
   int prefilled = 0;
   if (!read_prompt(backend_, best->text, request.prompt, go_on, prefilled)) return false;
   best->sampler = Sampler(request.sampling);
+  best->sampler.begin_reply(request.prompt.size());
   best->request = std::move(request);
   best->id = id;
   ++n_under_way_;

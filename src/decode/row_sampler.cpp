@@ -4,8 +4,13 @@
 
 namespace specbound {
 
+// Where draws may be left to; nullptr: nowhere.
+DeviceSampling* RowSampler::device() const {
+  return sampler_.changes_logits() ? nullptr : backend_.device_sampling();
+}
+
 void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, bool distributions) {
-  DeviceSampling* device = distributions ? nullptr : backend_.device_sampling();
+  DeviceSampling* device = distributions ? nullptr : this->device();
   drawn_ = device != nullptr;
   const size_t needed = static_cast<size_t>(drawn_ ? 1 : n) * backend_.config().vocab_size;
   if (logits_.size() < needed) logits_.resize(needed);
@@ -41,8 +46,9 @@ RowSampler::Check RowSampler::check(int head, const Row& row, float temperature,
   Check check(*this, row);
   const SamplingParams& params = sampler_.params();
   // The draw of a greedy sampler is the peak that the check has found.
-  const bool is_peak = !with_margin && params.temperature == 0 && params.repeat_penalty == 1;
-  DeviceSampling* device = is_peak ? nullptr : backend_.device_sampling();
+  const bool is_peak = !with_margin && params.temperature == 0 && params.repeat_penalty == 1 &&
+                       !sampler_.changes_logits();
+  DeviceSampling* device = is_peak ? nullptr : this->device();
   if (device) {
     check.peak = device->exit_draw(head, row.slot, temperature, sampler_.rule(row.reply),
                                    row.history, check.drawn_.emplace());

@@ -1,6 +1,7 @@
 // From rows in the backend to the tokens after them, by the sampler's rule: on the device where the
 // backend samples there, so that no logits come over but where the head of a row does not decide;
-// by the sampler on their logits elsewhere. The same tokens either way.
+// by the sampler on their logits elsewhere, and where it changes them by more than a device knows.
+// The same tokens either way.
 #pragma once
 
 #include <array>
@@ -51,6 +52,7 @@ class RowSampler {
   Check check(int head, const Row& row, float temperature, bool with_margin = false);
 
  private:
+  DeviceSampling* device() const;
   std::span<const float> logits_of(int slot);
 
   Backend& backend_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "error.h"
 #include "numerics/exact_math.h"
@@ -75,9 +76,16 @@ void validate(const SamplingParams& params) {
   check_range("min_p", params.min_p, 0, 1);
   check_range("repeat_penalty", params.repeat_penalty, 0.01f, 100);
   check_at_least("repeat_last_n", params.repeat_last_n, -1);
+  check_range("frequency_penalty", params.frequency_penalty, -2, 2);
+  check_range("presence_penalty", params.presence_penalty, -2, 2);
+  for (const LogitBias& entry : params.logit_bias) {
+    check_at_least("logit_bias", entry.id, 0);
+    check_range("logit_bias", entry.bias, -100, 100);
+  }
 }
 
-Sampler::Sampler(const SamplingParams& params) : params_(params) {}
+Sampler::Sampler(const SamplingParams& params)
+    : params_(params), counts_(params.frequency_penalty != 0 || params.presence_penalty != 0) {}
 
 bool Sampler::precedes(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
@@ -90,7 +98,7 @@ bool Sampler::by_id(const Candidate& a, const Candidate& b) {
 int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> history,
                         const DrawPlace& place, std::span<const int32_t> ids, double* margin) {
   SB_CHECK(!logits.empty() && (ids.empty() || ids.size() == logits.size()));
-  if (params_.repeat_penalty != 1.0f) logits = penalize(logits, history, ids);
+  logits = before_filters(logits, history, ids);
   if (params_.temperature == 0) {  // the filters always keep the best
     if (margin) *margin = margin_of(logits);
     return greedy_token(logits, ids);
@@ -102,8 +110,7 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
 void Sampler::distribution(std::span<const float> logits, std::span<const int32_t> history,
                            TokenDistribution& out) {
   SB_CHECK(!logits.empty() && params_.temperature > 0);
-  if (params_.repeat_penalty != 1.0f) logits = penalize(logits, history, {});
-  filter(logits, {});
+  filter(before_filters(logits, history, {}), {});
   float max = kMinusInf;
   for (const Candidate& c : candidates_) max = std::max(max, c.logit);
   out.ids.clear();
@@ -136,6 +143,53 @@ void Sampler::filter(std::span<const float> logits, std::span<const int32_t> ids
   }
   if (params_.top_p < 1) keep_top_p();
   if (params_.min_p > 0) keep_min_p();
+}
+
+std::span<const float> Sampler::before_filters(std::span<const float> logits,
+                                               std::span<const int32_t> history,
+                                               std::span<const int32_t> ids) {
+  if (changes_logits()) logits = apply_changes(logits, history, ids);
+  if (params_.repeat_penalty != 1.0f) logits = penalize(logits, history, ids);
+  return logits;
+}
+
+Sampler::Change& Sampler::change(int32_t id) {
+  SB_CHECK(id >= 0);
+  const size_t at = static_cast<size_t>(id);
+  if (at >= changes_.size()) changes_.resize(at + 1);
+  if (!std::exchange(changes_[at].there, true)) changed_.push_back(id);
+  return changes_[at];
+}
+
+// Counted anew for each row: rows of a tree do not follow each other, and counts that a row takes
+// over from another would have to be taken back.
+std::span<const float> Sampler::apply_changes(std::span<const float> logits,
+                                              std::span<const int32_t> history,
+                                              std::span<const int32_t> ids) {
+  changed_.clear();
+  for (const auto& [id, bias] : params_.logit_bias) change(id).bias = bias;
+  if (counts_) {
+    for (const int32_t id : history.subspan(std::min(n_prompt_, history.size()))) ++change(id).n;
+  }
+  changed_logits_.assign(logits.begin(), logits.end());
+  const auto apply = [&](size_t i, const Change& c) {
+    const double penalty = static_cast<double>(c.n) * params_.frequency_penalty +
+                           static_cast<double>(c.n > 0) * params_.presence_penalty;
+    changed_logits_[i] = static_cast<float>(logits[i] + (c.bias - penalty));
+  };
+  if (ids.empty()) {
+    for (const int32_t id : changed_) {
+      SB_CHECK(static_cast<size_t>(id) < logits.size());
+      apply(static_cast<size_t>(id), changes_[id]);
+    }
+  } else {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const size_t id = static_cast<size_t>(ids[i]);
+      if (id < changes_.size() && changes_[id].there) apply(i, changes_[id]);
+    }
+  }
+  for (const int32_t id : changed_) changes_[id] = {};
+  return changed_logits_;
 }
 
 std::span<const float> Sampler::penalize(std::span<const float> logits,

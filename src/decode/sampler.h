@@ -1,10 +1,15 @@
-// From a row of logits to a token, in one fixed order: repetition penalty, top-k, top-p, min-p,
-// temperature, then argmax(logit / T + G) with noise that depends only on the place (Gumbel-max
-// coupling). docs/architecture.md 5. The same call serves plain decoding, drafts and verification.
+// From a row of logits to a token, in one fixed order: bias with frequency and presence penalty,
+// repetition penalty, top-k, top-p, min-p, temperature, then argmax(logit / T + G) with noise that
+// depends only on the place (Gumbel-max coupling). docs/architecture.md 5. The same call serves
+// plain decoding, drafts and verification.
 //
 // Defined to the last bit, so that the same row gives the same token on any machine:
 //   order    (logit descending, id ascending); NaN counts as -inf; ties go to the lowest id
-//   penalty  in float, once per distinct token of the last repeat_last_n: l > 0 ? l / p : l * p
+//   bias     l + (bias - (n * frequency + presence)) in double, then rounded to float: n counts the
+//            token in the reply so far, the prompt left out; presence is 0 where n is; tokens with
+//            neither a bias nor an n keep their bits
+//   penalty  in float, once per distinct token of the last repeat_last_n, prompt and reply alike:
+//            l > 0 ? l / p : l * p
 //   top-k    the first k of the order
 //   top-p    weights exp(l - max) in double, Z their sum by ascending id; shortest prefix of the
 //            order, at least one token, whose sum in that order reaches top_p * Z
@@ -28,6 +33,11 @@
 
 namespace specbound {
 
+struct LogitBias {
+  int32_t id;
+  float bias;
+};
+
 struct SamplingParams {
   float temperature = 0.8f;     // 0: greedy, argmax
   int top_k = 40;               // 0: off
@@ -36,6 +46,9 @@ struct SamplingParams {
   float repeat_penalty = 1.0f;  // 1: off
   int repeat_last_n = 64;       // tokens of history that are penalized; 0: off, -1: all
   uint64_t seed = 0;
+  float frequency_penalty = 0;  // taken from a token's logit for each time the reply has it
+  float presence_penalty = 0;   // taken once where the reply has it
+  std::vector<LogitBias> logit_bias = {};  // each id once, below vocab_size
 };
 
 // Throws Error(kUsage) naming the flag, the range and what was given.
@@ -63,6 +76,10 @@ class Sampler {
   // `params` must pass validate().
   explicit Sampler(const SamplingParams& params);
 
+  // From now on the reply, whose tokens frequency and presence penalty count, begins behind so many
+  // tokens of each history; before that it is all of it.
+  void begin_reply(size_t n_prompt) { n_prompt_ = n_prompt; }
+
   // The token drawn at `place` from `logits` (vocab_size >= 1; left as they are). `history`: the
   // tokens before this one, oldest first, each below vocab_size. `ids`: the tokens of the logits,
   // each once; empty: 0, 1, 2, ... `margin`: by how much the token won over the second one, in
@@ -80,6 +97,9 @@ class Sampler {
   std::optional<int32_t> sample_top(const TopLogits& top, bool weighed, const DrawPlace& place,
                                     double* margin = nullptr);
 
+  // Whether bias or penalties of the reply change logits: DrawRule knows nothing of those, so that
+  // no backend can draw.
+  bool changes_logits() const { return counts_ || !params_.logit_bias.empty(); }
   // What a backend that draws needs of this sampler, and the same token from what it finds; nothing
   // where that does not decide.
   DrawRule rule(uint32_t reply) const;
@@ -100,6 +120,19 @@ class Sampler {
   static bool precedes(const Candidate& a, const Candidate& b);
   static bool by_id(const Candidate& a, const Candidate& b);
 
+  // What is added to a token's logit, where it is `there`.
+  struct Change {
+    bool there = false;
+    float bias = 0;
+    int32_t n = 0;  // times that the reply has it
+  };
+  Change& change(int32_t id);
+  std::span<const float> before_filters(std::span<const float> logits,
+                                        std::span<const int32_t> history,
+                                        std::span<const int32_t> ids);
+  std::span<const float> apply_changes(std::span<const float> logits,
+                                       std::span<const int32_t> history,
+                                       std::span<const int32_t> ids);
   std::span<const float> penalize(std::span<const float> logits, std::span<const int32_t> history,
                                   std::span<const int32_t> ids);
   void filter(std::span<const float> logits, std::span<const int32_t> ids);
@@ -113,6 +146,11 @@ class Sampler {
   int32_t draw(const DrawPlace& place, double* margin) const;
 
   SamplingParams params_;
+  bool counts_;                        // frequency or presence penalty
+  size_t n_prompt_ = 0;                // tokens of histories before the reply
+  std::vector<Change> changes_;        // [token], scratch: none there between calls
+  std::vector<int32_t> changed_;       // the tokens of those that are there
+  std::vector<float> changed_logits_;  // [logits] scratch
   std::vector<float> penalized_;       // [logits] scratch
   std::vector<int32_t> recent_;        // ascending, scratch
   std::vector<Candidate> candidates_;  // survivors, by ascending id between the steps

@@ -239,7 +239,7 @@ Answer Api::detokenize(std::string_view body) const {
 CompletionRequest Api::parse(bool chat, std::string_view body) const {
   const int n_vocab = model().info().n_vocab;
   const std::lock_guard lock(parsing_);
-  return chat ? parse_chat(body, options_.defaults)
+  return chat ? parse_chat(body, options_.defaults, n_vocab)
               : parse_completion(body, options_.defaults, n_vocab);
 }
 

@@ -1,5 +1,6 @@
 #include "server/completion_request.h"
 
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -58,9 +59,6 @@ constexpr Refused kRefused[] = {
     {"logprobs", is_false, "logarithms of probabilities are not returned"},
     {"top_logprobs", is_zero, "logarithms of probabilities are not returned"},
     {"n_probs", is_zero, "probabilities are not returned"},
-    {"logit_bias", is_empty, "logits cannot be biased"},
-    {"frequency_penalty", is_zero, "only 0 can be had; repeat_penalty does something like it"},
-    {"presence_penalty", is_zero, "only 0 can be had; repeat_penalty does something like it"},
     {"suffix", is_empty, "text cannot be put before a suffix"},
     {"echo", is_false, "the prompt is not repeated"},
     {"modalities", is_text, "only text can be had"},
@@ -114,6 +112,39 @@ StopStrings read_stop(const Fields& fields) {
   }
 }
 
+// A token id as JSON has it in a key: digits alone, and one spelling of each.
+std::optional<int32_t> token_in_key(const std::string& key, int vocab_size) {
+  int32_t id = 0;
+  const char* end = key.data() + key.size();
+  const auto [stop, error] = std::from_chars(key.data(), end, id);
+  const bool whole = error == std::errc() && stop == end && key == std::to_string(id);
+  if (!whole || id < 0 || id >= vocab_size) return std::nullopt;
+  return id;
+}
+
+std::vector<LogitBias> read_logit_bias(const Fields& fields, int vocab_size) {
+  const Json* value = fields.find("logit_bias");
+  if (!value) return {};
+  if (!value->is_object()) fields.refuse("logit_bias", "an object: token ids and their bias");
+  if (value->size() > kMaxLogitBias) {
+    fields.bad("logit_bias", format("at most %zu tokens", kMaxLogitBias),
+               std::to_string(value->size()));
+  }
+  const Fields entries(*value, "logit_bias.");
+  std::vector<LogitBias> bias;
+  for (const auto& [key, _] : value->items()) {
+    const std::optional<int32_t> id = token_in_key(key, vocab_size);
+    if (!id) {
+      fields.bad("logit_bias", format("token ids from 0 to %d", vocab_size - 1),
+                 json_text(Json(key)));
+    }
+    const std::optional<double> number = entries.number(key.c_str(), -100, 100);
+    if (!number) entries.refuse(key.c_str(), "a number from -100 to 100");
+    if (*number != 0) bias.push_back({*id, static_cast<float>(*number)});
+  }
+  return bias;
+}
+
 int read_max_tokens(const Fields& fields, int otherwise) {
   // Those of chats have a new name; both may come, and then they must agree.
   const auto limit = fields.whole("max_tokens", -1, kMostMaxTokens);
@@ -125,7 +156,7 @@ int read_max_tokens(const Fields& fields, int otherwise) {
   return limit ? static_cast<int>(*limit) : otherwise;
 }
 
-ReplySettings read_settings(const Fields& fields, const ReplySettings& defaults) {
+ReplySettings read_settings(const Fields& fields, const ReplySettings& defaults, int vocab_size) {
   ReplySettings settings = defaults;
   SamplingParams& p = settings.sampling;
   const auto real = [&](const char* name, float& value, double low, double high) {
@@ -142,6 +173,9 @@ ReplySettings read_settings(const Fields& fields, const ReplySettings& defaults)
   real("repeat_penalty", p.repeat_penalty, 0.01, 100);
   whole("top_k", p.top_k, 0);
   whole("repeat_last_n", p.repeat_last_n, -1);
+  real("frequency_penalty", p.frequency_penalty, -2, 2);
+  real("presence_penalty", p.presence_penalty, -2, 2);
+  p.logit_bias = read_logit_bias(fields, vocab_size);
   settings.seed = read_seed(fields, defaults.seed);
   settings.max_tokens = read_max_tokens(fields, defaults.max_tokens);
   settings.ignore_eos = fields.flag("ignore_eos").value_or(defaults.ignore_eos);
@@ -150,7 +184,8 @@ ReplySettings read_settings(const Fields& fields, const ReplySettings& defaults)
   return settings;
 }
 
-void read_common(const Fields& fields, const ReplySettings& defaults, CompletionRequest& request) {
+void read_common(const Fields& fields, const ReplySettings& defaults, int vocab_size,
+                 CompletionRequest& request) {
   check_refused(fields);
   request.model = fields.text("model").value_or("");
   if (request.model.size() > kMaxModelBytes) {  // each event of a stream repeats it
@@ -168,7 +203,7 @@ void read_common(const Fields& fields, const ReplySettings& defaults, Completion
     request.include_usage =
         Fields(*options, "stream_options.").flag("include_usage").value_or(false);
   }
-  request.settings = read_settings(fields, defaults);
+  request.settings = read_settings(fields, defaults, vocab_size);
 }
 
 // ---- what is to be answered ----
@@ -251,12 +286,12 @@ void read_prompt(const Fields& fields, int vocab_size, CompletionRequest& reques
 
 }  // namespace
 
-CompletionRequest parse_chat(std::string_view body, const ReplySettings& defaults) {
+CompletionRequest parse_chat(std::string_view body, const ReplySettings& defaults, int vocab_size) {
   const Json json = parse_body(body);
   const Fields fields(json);
   CompletionRequest request;
   request.chat = true;
-  read_common(fields, defaults, request);
+  read_common(fields, defaults, vocab_size, request);
   request.messages = read_messages(fields);
   return request;
 }
@@ -266,7 +301,7 @@ CompletionRequest parse_completion(std::string_view body, const ReplySettings& d
   const Json json = parse_body(body);
   const Fields fields(json);
   CompletionRequest request;
-  read_common(fields, defaults, request);
+  read_common(fields, defaults, vocab_size, request);
   read_prompt(fields, vocab_size, request);
   return request;
 }

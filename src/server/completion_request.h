@@ -37,8 +37,10 @@ struct CompletionRequest {
   ReplySettings settings;
 };
 
+inline constexpr size_t kMaxLogitBias = 300;  // tokens, as OpenAI has it
+
 // Throw ApiError(400).
-CompletionRequest parse_chat(std::string_view body, const ReplySettings& defaults);
+CompletionRequest parse_chat(std::string_view body, const ReplySettings& defaults, int vocab_size);
 CompletionRequest parse_completion(std::string_view body, const ReplySettings& defaults,
                                    int vocab_size);
 

@@ -126,6 +126,7 @@ bool Recording::go_on(int rows_done) {
 
 bool Recording::record(const TuningText& text, const TracedReply& reply) {
   Sampler sampler(text.sampling);
+  sampler.begin_reply(text.prompt_tokens);
   text_ = &text;
   reply_ = &reply;
   sampler_ = &sampler;

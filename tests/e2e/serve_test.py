@@ -177,7 +177,10 @@ class SameBytes(ServerCase):
         forms = [(CHAT, ask(LONG)), (CHAT, ask("Hello!", max_tokens=40)),
                  (COMPLETIONS, prompt("One two three", max_tokens=40)),
                  (CHAT, ask(LONG, temperature=1.2, seed=3)),
-                 (COMPLETIONS, prompt(LONG, temperature=0.9, seed=2 ** 40, repeat_penalty=1.3))]
+                 (COMPLETIONS, prompt(LONG, temperature=0.9, seed=2 ** 40, repeat_penalty=1.3)),
+                 (CHAT, ask(LONG, frequency_penalty=-2, presence_penalty=-2, max_tokens=48)),
+                 (COMPLETIONS, prompt(LONG, temperature=0.9, seed=7, frequency_penalty=-1,
+                                      logit_bias={"300": 3, "13": -100}))]
         want = [self.server.post(path, {**body, "speculation": False}).text for path, body in forms]
         self.assertEqual(len(set(want)), len(want))
 

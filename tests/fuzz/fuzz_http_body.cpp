@@ -45,6 +45,8 @@ void check_error(const ApiError& error) {
 // What the engine relies on.
 void check_settings(const ReplySettings& settings) {
   validate(settings.sampling);  // NaN passes no range
+  SB_CHECK(settings.sampling.logit_bias.size() <= kMaxLogitBias);
+  for (const LogitBias& entry : settings.sampling.logit_bias) SB_CHECK(entry.id < kVocab);
   SB_CHECK(settings.max_tokens >= -1);
   SB_CHECK(settings.stop.strings().size() <= StopStrings::kMaxStrings);
 }
@@ -83,7 +85,7 @@ void render(const CompletionRequest& request, const std::string& text) {
 }
 
 void fuzz_chat(std::string_view body) {
-  const CompletionRequest request = parse_chat(body, {});
+  const CompletionRequest request = parse_chat(body, {}, kVocab);
   check_settings(request.settings);
   SB_CHECK(!request.messages.empty());
   SB_CHECK(request.messages.back().role == ChatMessage::Role::kUser);

@@ -50,11 +50,12 @@ struct Setting {
     for (const int l : drafting.check_layers) layers += format(" %d", l);
     return format(
         "%s %s, %s, %d threads, %s, temp %g, top-k %d, top-p %g, min-p %g, penalty %g, seed %d, "
-        "w_max %d, d_max %d, check layers%s, plain rounds %d",
+        "of the reply %g, w_max %d, d_max %d, check layers%s, plain rounds %d",
         kKinds[kind].architecture, dtype_info(kKinds[kind].type)->name, isa_name(isa), threads,
         lens ? "lens" : "forced", sampling.temperature, sampling.top_k, sampling.top_p,
-        sampling.min_p, sampling.repeat_penalty, static_cast<int>(sampling.seed), drafting.w_max,
-        drafting.d_max, layers.empty() ? " all" : layers.c_str(), measure_plain);
+        sampling.min_p, sampling.repeat_penalty, static_cast<int>(sampling.seed),
+        sampling.frequency_penalty, drafting.w_max, drafting.d_max,
+        layers.empty() ? " all" : layers.c_str(), measure_plain);
   }
 };
 
@@ -180,7 +181,8 @@ std::vector<int> tiny_levels(size_t isas) {
           2,  // penalty
           static_cast<int>(kThreads.size()),
           2,   // forced, lens
-          2};  // plain rounds among them
+          2,   // plain rounds among them
+          2};  // a bias, and penalties of the reply
 }
 
 Setting tiny_setting(const std::vector<int>& level, const std::vector<Isa>& isas) {
@@ -197,6 +199,11 @@ Setting tiny_setting(const std::vector<int>& level, const std::vector<Isa>& isas
   s.threads = kThreads[level[9]];
   s.lens = level[10];
   s.measure_plain = level[11];
+  if (level[12]) {
+    s.sampling.frequency_penalty = 0.4f;
+    s.sampling.presence_penalty = -0.2f;
+    s.sampling.logit_bias = {{2, -100}, {60, 0.75f}};
+  }
   if (s.lens) s.drafting.tau = 0.08f;  // of 97 tokens; random weights are never sure
   return s;
 }

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "engine_rig.h"
 
 namespace generate_test {
@@ -129,6 +131,40 @@ TEST_CASE("a longer conversation keeps the cached prefix and changes no token") 
   const auto third = reply(session, prompt, options, &stats);
   CHECK(stats.prefilled_tokens == static_cast<int>(prompt.size()) - 1 - 3);
   CHECK(third == plain_reply(prompt, params(0.8f), 1, 10));
+}
+
+TEST_CASE("frequency and presence penalty count the reply and not the prompt") {
+  const std::vector<int32_t> prompt = token_ids(40, 5);  // whose tokens would count for much
+  SamplingParams p = params(0.8f);
+  p.frequency_penalty = 0.5f;
+  p.presence_penalty = 0.25f;
+  // What they are, said as a bias of each single draw.
+  auto backend = model().backend(best_isa(), 1);
+  std::vector<int32_t> text = prompt;
+  std::map<int32_t, int> counts;
+  for (int i = 0; i < 24; ++i) {
+    SamplingParams one = params(0.8f);
+    for (const auto& [id, n] : counts) {
+      one.logit_bias.push_back({id, -0.5f * static_cast<float>(n) - 0.25f});
+    }
+    Session session(*backend, Sampler(one));
+    GenerateOptions options;
+    options.max_tokens = 1;
+    text.push_back(reply(session, text, options)[0]);
+    ++counts[text.back()];
+  }
+  const std::vector<int32_t> expected(text.begin() + 40, text.end());
+  GenerateOptions options;
+  options.max_tokens = 24;
+  Session session(*backend, Sampler(p));
+  CHECK(reply(session, prompt, options) == expected);
+  CHECK(reply(session, prompt, options) == expected);
+  CHECK(plain_reply(prompt, params(0.8f), 0, 24) != expected);
+  // Settings that come within a reply leave its beginning where it is.
+  options.on_round = [&](const RoundEvent& round) {
+    if (round.round == 0) session.set_sampling(p);
+  };
+  CHECK(reply(session, prompt, options) == expected);
 }
 
 TEST_CASE("the end token stops the reply and is not emitted") {

@@ -163,6 +163,41 @@ TEST_CASE("device sampling: drafts by every head and rule are the sampler's") {
   CHECK(undecided > 50);
 }
 
+TEST_CASE("device sampling: a bias and penalties of the reply leave nothing to the device") {
+  const auto plain = model().backend(best_isa(), 1);
+  plain->set_exit_heads(&heads(), kList);
+  for (int kind = 0; kind < 3; ++kind) {
+    for (const float temperature : {0.0f, 0.8f}) {
+      CAPTURE(kind);
+      CAPTURE(temperature);
+      const SamplingParams unchanged = sampling(temperature);
+      SamplingParams params = unchanged;
+      if (kind == 0) params.frequency_penalty = -2;
+      if (kind == 1) params.presence_penalty = -2;
+      if (kind == 2) params.logit_bias = {{3, 4}, {600, -2}, {7, 0.5f}};
+      for (const bool drafts : {false, true}) {
+        SpecBoundParams settings;
+        settings.check_layers = heads().layers(HeadKind::kFolded);
+        settings.tau = 0;
+        const auto found = [&](Backend& backend, const SamplingParams& p) {
+          TrainedHead head(heads(), HeadKind::kFolded);
+          SpecBound speculator(head, settings, kLayers);
+          backend.truncate(0);
+          return events(backend, drafts ? &speculator : nullptr, p);
+        };
+        Drawing drawing;
+        const std::vector<std::string> expected = found(*plain, params);
+        REQUIRE(found(drawing.backend, params) == expected);
+        CHECK(drawing.backend.draw_calls == 0);
+        CHECK(drawing.backend.exit_draws == 0);
+        CHECK(drawing.backend.logits_calls > 0);
+        CHECK((drawing.backend.exit_logits_calls > 0) == drafts);
+        CHECK(expected != found(*plain, unchanged));
+      }
+    }
+  }
+}
+
 TEST_CASE("device sampling: rejection judges by logits, which come over once a round") {
   const TinyModel near([] {
     TinySpec spec = q8_0_spec(2);

@@ -59,6 +59,14 @@ SamplingParams sampling(float temperature, uint64_t seed = 5, float penalty = 1)
   return params;
 }
 
+// With what a reply's own tokens, and a list of some, do to logits.
+SamplingParams changing(SamplingParams params) {
+  params.frequency_penalty = 0.4f;
+  params.presence_penalty = 0.3f;
+  params.logit_bias = {{1, 1.5f}, {2, -100}, {60, 0.75f}};
+  return params;
+}
+
 void run(const Row& row) {
   CAPTURE(row.name);
   const bool to_the_end = row.replies.front() < 0;
@@ -331,7 +339,11 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   for (const DType type : {DType::kQ8_0, DType::kF16, DType::kBF16, DType::kF32}) {
     for (const bool forced : {false, true}) rows.push_back(of_type(type, forced));
   }
-  for (const Row& row : rows) run(row);
+  for (Row& row : rows) {
+    const SamplingParams first = row.samplings.front(), last = row.samplings.back();
+    row.samplings.insert(row.samplings.end(), {changing(first), changing(last)});
+    run(row);
+  }
 }
 
 }  // namespace same_text_test

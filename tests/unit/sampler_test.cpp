@@ -48,9 +48,18 @@ std::set<int32_t> survivors(SamplingParams p, const std::vector<float>& logits) 
 
 // docs/architecture.md 5 written down plainly: full sorts, libm, no shortcuts.
 int32_t reference(const SamplingParams& p, std::vector<float> logits,
-                  const std::vector<int32_t>& history, const DrawPlace& place) {
+                  const std::vector<int32_t>& history, const DrawPlace& place,
+                  size_t n_prompt = 0) {
   for (float& l : logits) {
     if (std::isnan(l)) l = -kInf;
+  }
+  for (int32_t id = 0; id < static_cast<int32_t>(logits.size()); ++id) {
+    const auto reply = history.begin() + static_cast<long>(std::min(n_prompt, history.size()));
+    const double n = static_cast<double>(std::count(reply, history.end(), id));
+    double change = 0;
+    for (const LogitBias& entry : p.logit_bias) change += entry.id == id ? entry.bias : 0;
+    change -= n * p.frequency_penalty + (n > 0 ? p.presence_penalty : 0);
+    if (change != 0) logits[id] = static_cast<float>(logits[id] + change);
   }
   size_t n_history = history.size();
   if (p.repeat_last_n >= 0) n_history = std::min<size_t>(n_history, p.repeat_last_n);
@@ -226,7 +235,12 @@ TEST_CASE("the whole chain equals the plain reference") {
     p.repeat_penalty = std::vector<float>{1, 1.3f, 0.7f}[rng() % 3];
     p.repeat_last_n = std::vector<int>{-1, 0, 3, 64}[rng() % 4];
     p.seed = rng();
+    p.frequency_penalty = std::vector<float>{0, 0, 0.7f, -0.3f}[rng() % 4];
+    p.presence_penalty = std::vector<float>{0, 0, 1.1f, -2}[rng() % 4];
     std::vector<float> logits(1 + rng() % 500);
+    for (int32_t id = 0; id < static_cast<int32_t>(logits.size()) && round % 3 == 0; id += 7) {
+      p.logit_bias.push_back({id, 0.1f * static_cast<float>(rng() % 60) - 3});
+    }
     const bool coarse = rng() % 2;  // few distinct values: many ties
     for (float& l : logits) {
       l = coarse ? static_cast<float>(static_cast<int>(rng() % 9)) - 4 : normal(rng);
@@ -236,10 +250,12 @@ TEST_CASE("the whole chain equals the plain reference") {
     for (int32_t& id : history) id = static_cast<int32_t>(rng() % logits.size());
     const std::vector<float> before = logits;
     Sampler sampler(p);
+    const size_t n_prompt = rng() % 100;
+    sampler.begin_reply(n_prompt);
     const DrawPlace place{p.seed, static_cast<uint32_t>(rng() % 3),
                           static_cast<uint32_t>(rng() % 900)};
     const int32_t got = sampler.sample(logits, history, place);
-    REQUIRE(got == reference(p, logits, history, place));
+    REQUIRE(got == reference(p, logits, history, place, n_prompt));
     REQUIRE(got == sampler.sample(logits, history, place));  // no memory of earlier calls
     REQUIRE(std::equal(logits.begin(), logits.end(), before.begin(), [](float a, float b) {
       return a == b || (std::isnan(a) && std::isnan(b));
@@ -286,6 +302,8 @@ TEST_CASE("a shortlist in any order draws what the vocabulary without the rest d
     if (below(2)) p.top_p = 0.05f * static_cast<float>(1 + below(19));
     if (below(2)) p.min_p = 0.05f * static_cast<float>(below(10));
     if (below(2)) p.repeat_penalty = 1.3f;
+    if (below(2)) p.frequency_penalty = 0.7f;
+    if (below(2)) p.logit_bias = {{below(vocab_size), 1.5f}};
     const DrawPlace place{p.seed, 1, static_cast<uint32_t>(trial)};
     CAPTURE(trial);
     const bool nothing =
@@ -536,6 +554,13 @@ TEST_CASE("validate names the flag, the range and the value") {
   CHECK(message([](SamplingParams& p) { p.min_p = -0.1f; }).starts_with("--min-p"));
   CHECK(message([](SamplingParams& p) { p.repeat_penalty = 0; }).starts_with("--repeat-penalty"));
   CHECK(message([](SamplingParams& p) { p.repeat_last_n = -2; }).starts_with("--repeat-last-n"));
+  CHECK(message([](SamplingParams& p) { p.frequency_penalty = 2.5f; }) ==
+        "frequency_penalty: expected -2 to 2, found 2.5");
+  CHECK(message([](SamplingParams& p) { p.presence_penalty = kNan; }) != "");
+  CHECK(message([](SamplingParams& p) {
+          p.logit_bias = {{5, 101}};
+        }) == "logit_bias: expected -100 to 100, found 101");
+  CHECK(message([](SamplingParams& p) { p.logit_bias = {{-1, 1}}; }).starts_with("logit_bias"));
 }
 
 TEST_CASE("a draw from 32000 tokens stays cheap") {

@@ -199,6 +199,7 @@ TEST_CASE("reply batch: every reply is the one that Session writes alone") {
                                              : 5 + i % 13,
                                model.config.vocab_size, 3 + i / 8);
     request.sampling = sampling(i % 3 == 0 ? 0.0f : 0.9f, i);
+    if (i % 4 == 1) request.sampling.frequency_penalty = 1.5f;
     request.reply = static_cast<uint32_t>(i % 5);
     request.max_tokens = i % 4 == 0 ? -1 : 1 + i;
     request.is_end = is_end;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "error.h"
 #include "server/api_error.h"
 #include "server/json_body.h"
 #include "server/loopback.h"
@@ -28,7 +29,7 @@ std::string chat_with(const std::string& fields) {
 }
 
 CompletionRequest chat(const std::string& fields) {
-  return parse_chat(chat_with(fields), {});
+  return parse_chat(chat_with(fields), {}, kVocab);
 }
 
 template <class Parse>
@@ -49,7 +50,7 @@ ApiError chat_error(const std::string& fields) {
 }
 
 ApiError body_error(const std::string& body) {
-  return error_of([&] { parse_chat(body, {}); });
+  return error_of([&] { parse_chat(body, {}, kVocab); });
 }
 
 ApiError prompt_error(const std::string& prompt) {
@@ -68,7 +69,7 @@ TEST_CASE("server request: a chat with nothing but a message takes the defaults"
   defaults.sampling.temperature = 0.25f;
   defaults.seed = 7;
   defaults.max_tokens = 11;
-  const CompletionRequest request = parse_chat(chat_with(""), defaults);
+  const CompletionRequest request = parse_chat(chat_with(""), defaults, kVocab);
   CHECK(request.chat);
   REQUIRE(request.messages.size() == 1);
   CHECK(request.messages[0].role == Role::kUser);
@@ -88,8 +89,8 @@ TEST_CASE("server request: every field arrives") {
          "repeat_penalty": 1.5, "repeat_last_n": -1, "seed": 18446744073709551615,
          "stop": ["a", "b"], "speculation": false, "ignore_eos": true,
          "n": 1, "user": "u", "store": true, "metadata": {"a": "b"}, "tools": [], "logprobs": false,
-         "response_format": {"type": "text"}, "frequency_penalty": 0, "presence_penalty": 0.0,
-         "logit_bias": {}, "tool_choice": "none", "stream_extra": 1)");
+         "response_format": {"type": "text"}, "frequency_penalty": 0.5, "presence_penalty": -2,
+         "logit_bias": {"0": -100, "511": 0.5, "7": 0}, "tool_choice": "none", "stream_extra": 1)");
   CHECK(r.model == "m");
   CHECK(r.stream);
   CHECK(r.include_usage);
@@ -100,6 +101,14 @@ TEST_CASE("server request: every field arrives") {
   CHECK(r.settings.sampling.min_p == 0.1f);
   CHECK(r.settings.sampling.repeat_penalty == 1.5f);
   CHECK(r.settings.sampling.repeat_last_n == -1);
+  CHECK(r.settings.sampling.frequency_penalty == 0.5f);
+  CHECK(r.settings.sampling.presence_penalty == -2);
+  const std::vector<LogitBias>& bias = r.settings.sampling.logit_bias;
+  REQUIRE(bias.size() == 2);  // 0 is none
+  CHECK(bias[0].id == 0);
+  CHECK(bias[0].bias == -100);
+  CHECK(bias[1].id == 511);
+  CHECK(bias[1].bias == 0.5f);
   CHECK(r.settings.seed == 18446744073709551615u);
   CHECK(r.settings.stop.strings() == std::vector<std::string>{"a", "b"});
   CHECK(r.settings.speculation == false);
@@ -111,7 +120,7 @@ TEST_CASE("server request: null is nothing, and a seed of -1 is none") {
   defaults.seed = 7;
   const CompletionRequest r = parse_chat(
       chat_with(R"("max_tokens": null, "stop": null, "tools": null, "seed": -1, "audio": null)"),
-      defaults);
+      defaults, kVocab);
   CHECK(r.settings.max_tokens == -1);
   CHECK(r.settings.stop.empty());
   CHECK_FALSE(r.settings.seed.has_value());
@@ -123,7 +132,7 @@ TEST_CASE("server request: roles, parts of text, NUL and any UTF-8") {
                        {"role": "assistant", "content": "\ud83d\ude00"},
                        {"role": "user", "name": "n", "content":
                          [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]}]})",
-      {});
+      {}, kVocab);
   REQUIRE(r.messages.size() == 3);
   CHECK(r.messages[0].role == Role::kSystem);
   CHECK(r.messages[0].content == std::string("a\0b", 3));
@@ -147,6 +156,9 @@ TEST_CASE("server request: numbers out of range name the field and the range") {
            Case{"top_k", "1.5", "found 1.5"},
            Case{"top_k", "99999999999999999999", "from 0 to 2147483647"},
            Case{"repeat_last_n", "-2", "from -1"},
+           Case{"frequency_penalty", "2.1", "from -2 to 2"},
+           Case{"frequency_penalty", "true", "found true"},
+           Case{"presence_penalty", "-3", "from -2 to 2"},
            Case{"max_tokens", "-2", "from -1"},
            Case{"max_completion_tokens", "4294967297", "from -1"},
            Case{"seed", "-2", "from 0 to 18446744073709551615"},
@@ -176,11 +188,10 @@ TEST_CASE("server request: numbers out of range name the field and the range") {
 TEST_CASE("server request: what cannot be had is refused by name") {
   for (const char* field :
        {R"("n": 2)", R"("tools": [{}])", R"("functions": [{}])", R"("tool_choice": "required")",
-        R"("response_format": {"type": "json_object"})", R"("logprobs": true)",
-        R"("logit_bias": {"1": 2})", R"("audio": {})", R"("modalities": ["text", "audio"])",
-        R"("frequency_penalty": 0.5)", R"("presence_penalty": -0.5)", R"("top_logprobs": 1)",
-        R"("echo": true)", R"("suffix": "s")", R"("best_of": 2)", R"("grammar": "g")",
-        R"("n_predict": 3)", R"("n": "1")"}) {
+        R"("response_format": {"type": "json_object"})", R"("logprobs": true)", R"("audio": {})",
+        R"("modalities": ["text", "audio"])", R"("top_logprobs": 1)", R"("echo": true)",
+        R"("suffix": "s")", R"("best_of": 2)", R"("grammar": "g")", R"("n_predict": 3)",
+        R"("n": "1")"}) {
     const ApiError e = chat_error(field);
     const std::string name = std::string(field).substr(1);
     CHECK(e.param() == name.substr(0, name.find('"')));
@@ -189,6 +200,39 @@ TEST_CASE("server request: what cannot be had is refused by name") {
   CHECK(chat_error(R"("stream_options": {})").param() == "stream_options");
   CHECK(chat_error(R"("stream": true, "stream_options": {"include_usage": 1})").param() ==
         "stream_options.include_usage");
+}
+
+TEST_CASE("server request: a bias names tokens of the vocabulary, each once") {
+  struct Case {
+    const char *value, *param, *message;
+  };
+  for (const auto& [value, param, message] : {
+           Case{"[]", "logit_bias", "expected an object"},
+           Case{"1", "logit_bias", "expected an object"},
+           Case{R"({"512": 1})", "logit_bias", "token ids from 0 to 511, found \"512\""},
+           Case{R"({"-1": 1})", "logit_bias", "found \"-1\""},
+           Case{R"({"01": 1})", "logit_bias", "found \"01\""},
+           Case{R"({"1.0": 1})", "logit_bias", "found \"1.0\""},
+           Case{R"({" 1": 1})", "logit_bias", "found \" 1\""},
+           Case{R"({"": 1})", "logit_bias", "found \"\""},
+           Case{R"({"the": 1})", "logit_bias", "found \"the\""},
+           Case{R"({"4294967297": 1})", "logit_bias", "found \"4294967297\""},
+           Case{R"({"1": 101})", "logit_bias.1", "from -100 to 100, found 101"},
+           Case{R"({"1": "5"})", "logit_bias.1", "a number from -100 to 100"},
+           Case{R"({"1": null})", "logit_bias.1", "a number from -100 to 100"},
+       }) {
+    const ApiError e = chat_error(R"("logit_bias": )" + std::string(value));
+    CAPTURE(e.what());
+    CHECK(e.param() == param);
+    CHECK(mentions(e, message));
+  }
+  const auto of_many = [](size_t n) {
+    std::string json = R"("logit_bias": {)";
+    for (size_t i = 0; i < n; ++i) json += format("%s\"%zu\": 1", i ? ", " : "", i);
+    return json + "}";
+  };
+  CHECK(chat(of_many(kMaxLogitBias)).settings.sampling.logit_bias.size() == kMaxLogitBias);
+  CHECK(mentions(chat_error(of_many(kMaxLogitBias + 1)), "at most 300 tokens, found 301"));
 }
 
 TEST_CASE("server request: messages that are none name their place") {
