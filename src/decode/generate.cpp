@@ -159,6 +159,8 @@ bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
   for (int slot = 0;;) {
     const int32_t token = round_.sample(slot);
     if (!stats.ttft_seconds) stats.ttft_seconds = seconds_since(start_);
+    std::span<const float> logits;  // now: a commit moves rows
+    if (options.on_logits) logits = round_.logits(slot);
     const int next = round_.child(slot, token);
     const bool drafted = next >= 0;
     if (!drafted) round_.commit(slot, token);
@@ -170,6 +172,7 @@ bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
     } else {
       ++stats.generated_tokens;
       const std::span<const int32_t> text = drafted ? round_.history(next) : tokens_;
+      if (options.on_logits) call_out([&] { options.on_logits(event, logits); });
       if (options.on_token) call_out([&] { options.on_token(event); });
       if (options.is_stop && options.is_stop(text.subspan(n_prompt_))) {
         stats.stop = StopReason::kStopString;

@@ -33,6 +33,9 @@ struct GenerateOptions {
   std::function<bool(int32_t)> is_end;  // ends the reply; the token is not emitted to on_token
   // The reply's tokens so far: true when it ends with the last of them, which is emitted.
   std::function<bool(std::span<const int32_t>)> is_stop;
+  // Each emitted token with the model's own logits (vocab_size) that it was drawn from, before
+  // on_token; they hold within the call. Where nobody asks, a device need not hand them over.
+  std::function<void(const TokenEvent&, std::span<const float>)> on_logits;
   std::function<void(const TokenEvent&)> on_token;  // each emitted token, in order
   std::function<void(const RoundEvent&)> on_round;  // after the round's tokens
   const std::atomic<bool>* abort = nullptr;         // looked at between passes and after each token

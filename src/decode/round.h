@@ -105,6 +105,8 @@ class Round {
   bool verify();
   // The target after row `slot`; rows above it must not have been dropped.
   int32_t sample(int slot);
+  // The model's logits of that row, until those of another are asked for.
+  std::span<const float> logits(int slot) { return row_sampler_.logits(slot); }
   // `token` follows row `slot` in the text.
   const TokenEvent& emitted(int slot, int32_t token, bool ends_reply);
   // Row `slot` was the last one whose token counts: its K/V and those of the path to it stay, all

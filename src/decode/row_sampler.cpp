@@ -26,16 +26,15 @@ int32_t RowSampler::token(int slot, uint32_t reply, std::span<const int32_t> his
   if (drawn_) {
     if (const auto token = sampler_.take(draws_[slot], at)) return *token;
   }
-  return sampler_.sample(logits_of(slot), history, at);
+  return sampler_.sample(logits(slot), history, at);
 }
 
 void RowSampler::distribution(int slot, std::span<const int32_t> history, TokenDistribution& out) {
   SB_CHECK(!drawn_);
-  sampler_.distribution(logits_of(slot), history, out);
+  sampler_.distribution(logits(slot), history, out);
 }
 
-// Of a row that was started.
-std::span<const float> RowSampler::logits_of(int slot) {
+std::span<const float> RowSampler::logits(int slot) {
   const size_t vocab_size = backend_.config().vocab_size;
   if (!drawn_) return std::span(logits_).subspan(slot * vocab_size, vocab_size);
   backend_.logits(slot, 1, logits_.data());

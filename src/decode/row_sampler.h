@@ -27,6 +27,9 @@ class RowSampler {
   // What that token is drawn from, for a temperature above 0, after a start for distributions.
   void distribution(int slot, std::span<const int32_t> history, TokenDistribution& out);
 
+  // The row's logits, of a row that was started; until those of another are asked for.
+  std::span<const float> logits(int slot);
+
   // What an exit head looks at: row `slot`, with which `history` ends.
   struct Row {
     int slot = 0;
@@ -53,7 +56,6 @@ class RowSampler {
 
  private:
   DeviceSampling* device() const;
-  std::span<const float> logits_of(int slot);
 
   Backend& backend_;
   Sampler& sampler_;

@@ -7,19 +7,18 @@
 
 namespace specbound {
 
-double log_probability(std::span<const float> z, int32_t token) {
+SoftmaxScale softmax_scale(std::span<const float> z) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr size_t kLanes = 8;  // sums side by side, for the loop to vectorize
-  SB_CHECK(token >= 0 && static_cast<size_t>(token) < z.size());
   float most = -kInfinity;
   bool finite = true;
   for (const float v : z) {
     finite &= v < kInfinity;  // NaN is not
     most = v > most ? v : most;
   }
-  if (!finite || most == -kInfinity) return std::numeric_limits<double>::quiet_NaN();
-
   const double top = most;
+  if (!finite || most == -kInfinity) return {top, std::numeric_limits<double>::quiet_NaN()};
+
   double sums[kLanes] = {};
   size_t i = 0;
   for (; i + kLanes <= z.size(); i += kLanes) {
@@ -28,7 +27,12 @@ double log_probability(std::span<const float> z, int32_t token) {
   for (size_t lane = 0; i < z.size(); ++i, ++lane) sums[lane] += exact_exp(z[i] - top);
   double total = 0;
   for (const double sum : sums) total += sum;
-  return (z[token] - top) - exact_log(total);
+  return {top, exact_log(total)};
+}
+
+double log_probability(std::span<const float> z, int32_t token, const SoftmaxScale& scale) {
+  SB_CHECK(token >= 0 && static_cast<size_t>(token) < z.size());
+  return (z[token] - scale.largest) - scale.log_sum;
 }
 
 }  // namespace specbound

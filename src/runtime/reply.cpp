@@ -28,6 +28,7 @@ Reply generate_reply(const LoadedModel& model, Session& session, const ReplyRequ
     options.is_stop = [&](std::span<const int32_t> tokens) { return text.ends(tokens); };
   }
   options.on_prefill = request.on_prefill;
+  options.on_logits = request.on_logits;
   options.on_token = [&](const TokenEvent& event) {
     if (!reply.first_token) reply.first_token = std::chrono::steady_clock::now();
     if (request.on_token) request.on_token(event);

@@ -36,6 +36,8 @@ struct ReplyRequest {
   // layer gave. They may end inside a character. False: nobody wants more, and the reply ends as
   // one that was aborted.
   std::function<bool(std::string_view bytes, int exit_layer)> on_text;
+  // As GenerateOptions::on_logits: before the token's text.
+  std::function<void(const TokenEvent& event, std::span<const float> logits)> on_logits;
   std::function<void(const TokenEvent& event)> on_token;  // before its text
   std::function<void(const RoundEvent& event)> on_round;
 };

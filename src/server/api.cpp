@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <random>
 
 #include "error.h"
@@ -87,18 +88,20 @@ const ApiError* error_in(const Job::News& news) {
 Answer whole_answer(const ReplyHead& head, Job& job, Connection& connection) {
   Answer answer;
   std::string text;
+  std::vector<TokenLogprobs> logprobs;
   for (;;) {
     if (!connection.wait(job.news_fd())) {
       answer.status = kClientGone;
       return answer;
     }
-    const Job::News news = job.take();
+    Job::News news = job.take();
     text += news.text;
+    std::ranges::move(news.logprobs, std::back_inserter(logprobs));
     if (const ApiError* error = error_in(news)) throw *error;
     if (!news.outcome) continue;
     const auto& figures = std::get<ReplyStats>(*news.outcome);
     *answer.tokens = figures.generated.generated_tokens;
-    answer.body = reply_json(head, text, figures);
+    answer.body = reply_json(head, text, logprobs, figures);
     return answer;
   }
 }
@@ -108,7 +111,8 @@ bool write_events(const ReplyHead& head, Job& job, Job::News news, Connection& c
                   int& tokens) {
   if (!connection.write(first_event(head))) return false;
   for (;;) {
-    if (!news.text.empty() && !connection.write(text_event(head, news.text))) return false;
+    const bool something = !news.text.empty() || !news.logprobs.empty();
+    if (something && !connection.write(text_event(head, news.text, news.logprobs))) return false;
     if (const ApiError* error = error_in(news)) return connection.write(error_event(*error));
     if (news.outcome) break;
     if (!connection.wait(job.news_fd())) return false;
@@ -252,6 +256,7 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
   head.id = random_id(chat);
   head.created = unix_seconds();
   head.model = request.model.empty() ? model().info().id : request.model;
+  head.logprobs = request.logprobs.has_value();
 
   const auto ticket =
       std::make_shared<Ticket>(*engine_, client, std::move(request), std::move(prompt));

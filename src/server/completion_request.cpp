@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kMostMaxTokens = 1 << 30;
 constexpr size_t kMaxModelBytes = 4096;
+constexpr int kMaxTopLogprobs = 20;
 
 // ---- what is asked for and cannot be had ----
 
@@ -56,9 +57,7 @@ constexpr Refused kRefused[] = {
     {"response_format", is_text, "only {\"type\": \"text\"} can be had"},
     {"json_schema", is_empty, "replies cannot be held to a schema"},
     {"grammar", is_empty, "replies cannot be held to a grammar"},
-    {"logprobs", is_false, "logarithms of probabilities are not returned"},
-    {"top_logprobs", is_zero, "logarithms of probabilities are not returned"},
-    {"n_probs", is_zero, "probabilities are not returned"},
+    {"n_probs", is_zero, "logprobs returns logarithms of probabilities"},
     {"suffix", is_empty, "text cannot be put before a suffix"},
     {"echo", is_false, "the prompt is not repeated"},
     {"modalities", is_text, "only text can be had"},
@@ -206,6 +205,29 @@ void read_common(const Fields& fields, const ReplySettings& defaults, int vocab_
   request.settings = read_settings(fields, defaults, vocab_size);
 }
 
+// Of a chat: whether, and beside it how many.
+std::optional<int> read_chat_logprobs(const Fields& fields) {
+  const bool asked = fields.flag("logprobs").value_or(false);
+  const std::optional<int64_t> top = fields.whole("top_logprobs", 0, kMaxTopLogprobs);
+  if (!asked && top.value_or(0) > 0) {
+    throw ApiError(400, "top_logprobs: only with logprobs: true", "top_logprobs");
+  }
+  if (!asked) return std::nullopt;
+  return static_cast<int>(top.value_or(0));
+}
+
+// Of a completion: how many.
+std::optional<int> read_completion_logprobs(const Fields& fields) {
+  const Json* top = fields.find("top_logprobs");
+  if (top && !is_zero(*top)) {
+    throw ApiError(400, "top_logprobs: logprobs says how many", "top_logprobs",
+                   "unsupported_value");
+  }
+  const Json* value = fields.find("logprobs");
+  if (!value || *value == false) return std::nullopt;
+  return static_cast<int>(*fields.whole("logprobs", 0, kMaxTopLogprobs));
+}
+
 // ---- what is to be answered ----
 
 // A string, or parts of text, each on lines of its own.
@@ -292,6 +314,7 @@ CompletionRequest parse_chat(std::string_view body, const ReplySettings& default
   CompletionRequest request;
   request.chat = true;
   read_common(fields, defaults, vocab_size, request);
+  request.logprobs = read_chat_logprobs(fields);
   request.messages = read_messages(fields);
   return request;
 }
@@ -302,6 +325,7 @@ CompletionRequest parse_completion(std::string_view body, const ReplySettings& d
   const Fields fields(json);
   CompletionRequest request;
   read_common(fields, defaults, vocab_size, request);
+  request.logprobs = read_completion_logprobs(fields);
   read_prompt(fields, vocab_size, request);
   return request;
 }

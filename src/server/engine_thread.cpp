@@ -70,9 +70,10 @@ Job::Outcome EngineThread::make(Job& job) {
   if (job.cancelled()) return leaving();  // between the queue and here: nobody looks at it
   try {
     Utf8Stream text;  // tokens may end inside a character
-    ReplyStats figures =
-        model_.reply(job.request(), job.prompt(), job.cancelled(),
-                     [&](std::string_view bytes) { job.add_text(text.push(bytes)); });
+    ServedModel::Listener listener;
+    listener.on_text = [&](std::string_view bytes) { job.add_text(text.push(bytes)); };
+    listener.on_logprobs = [&](TokenLogprobs logprobs) { job.add_logprobs(std::move(logprobs)); };
+    ReplyStats figures = model_.reply(job.request(), job.prompt(), job.cancelled(), listener);
     job.add_text(text.finish());
     metrics_.count_reply(figures.generated);
     return figures;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "server/api_error.h"
 #include "server/completion_request.h"
@@ -39,14 +40,17 @@ class Job {
   // ---- the connection's side ----
 
   struct News {
-    std::string text;                // since the last call
-    std::optional<Outcome> outcome;  // when it is over: nothing comes any more
+    std::string text;                     // since the last call
+    std::vector<TokenLogprobs> logprobs;  // of its tokens; they wait for text or the end
+    std::optional<Outcome> outcome;       // when it is over: nothing comes any more
   };
   int news_fd() const { return news_.fd(); }  // readable while there are some
   News take() {
     const std::lock_guard lock(mutex_);
     news_.clear();
-    return {std::exchange(text_, {}), outcome_};
+    News news{std::exchange(text_, {}), {}, outcome_};
+    if (!news.text.empty() || news.outcome) news.logprobs = std::exchange(logprobs_, {});
+    return news;
   }
 
   // Nobody waits for it any more, or nobody may.
@@ -61,6 +65,10 @@ class Job {
     text_ += text;
     news_.set();
   }
+  void add_logprobs(TokenLogprobs logprobs) {
+    const std::lock_guard lock(mutex_);
+    logprobs_.push_back(std::move(logprobs));
+  }
   void finish(Outcome outcome) {
     const std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);
@@ -73,6 +81,7 @@ class Job {
   std::atomic<bool> cancelled_{false};
   std::mutex mutex_;
   std::string text_;
+  std::vector<TokenLogprobs> logprobs_;
   std::optional<Outcome> outcome_;
   EventFd news_;
 };

@@ -72,15 +72,21 @@ std::string event(const Ordered& json) {
   return "data: " + dump(json) + "\n\n";
 }
 
+Ordered logprobs_of(const ReplyHead& head, std::span<const TokenLogprobs> tokens) {
+  if (!head.logprobs) return nullptr;
+  return head.chat ? chat_logprobs(tokens) : completion_logprobs(tokens);
+}
+
 // Of one choice, to which `text` is added.
-Ordered part(const ReplyHead& head, Ordered delta, std::string_view text, Ordered reason) {
+Ordered part(const ReplyHead& head, Ordered delta, std::string_view text, Ordered logprobs,
+             Ordered reason) {
   Ordered choice = {{"index", 0}};
   if (head.chat) {
     choice["delta"] = std::move(delta);
   } else {
     choice["text"] = text;
   }
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = std::move(reason);
   Ordered json = headed(head, true);
   json["choices"] = Ordered::array({std::move(choice)});
@@ -118,14 +124,15 @@ int cached_tokens(const GenerateStats& stats) {
   return std::max(stats.prompt_tokens - stats.prefilled_tokens - 1, 0);
 }
 
-std::string reply_json(const ReplyHead& head, std::string_view text, const ReplyStats& figures) {
+std::string reply_json(const ReplyHead& head, std::string_view text,
+                       std::span<const TokenLogprobs> logprobs, const ReplyStats& figures) {
   Ordered choice = {{"index", 0}};
   if (head.chat) {
     choice["message"] = {{"role", "assistant"}, {"content", text}};
   } else {
     choice["text"] = text;
   }
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = logprobs_of(head, logprobs);
   choice["finish_reason"] = finish_reason(figures.generated.stop);
   Ordered json = headed(head, false);
   json["choices"] = Ordered::array({std::move(choice)});
@@ -136,15 +143,16 @@ std::string reply_json(const ReplyHead& head, std::string_view text, const Reply
 
 std::string first_event(const ReplyHead& head) {
   if (!head.chat) return "";
-  return event(part(head, {{"role", "assistant"}, {"content", ""}}, "", nullptr));
+  return event(part(head, {{"role", "assistant"}, {"content", ""}}, "", nullptr, nullptr));
 }
 
-std::string text_event(const ReplyHead& head, std::string_view text) {
-  return event(part(head, {{"content", text}}, text, nullptr));
+std::string text_event(const ReplyHead& head, std::string_view text,
+                       std::span<const TokenLogprobs> logprobs) {
+  return event(part(head, {{"content", text}}, text, logprobs_of(head, logprobs), nullptr));
 }
 
 std::string last_event(const ReplyHead& head, const ReplyStats& figures) {
-  Ordered json = part(head, Ordered::object(), "", finish_reason(figures.generated.stop));
+  Ordered json = part(head, Ordered::object(), "", nullptr, finish_reason(figures.generated.stop));
   json["timings"] = timings(figures);
   return event(json);
 }
@@ -198,11 +206,7 @@ std::string tokens_json(std::span<const int32_t> ids, std::span<const std::strin
 }
 
 std::string content_json(std::string_view content) {
-  // One U+FFFD for each maximal subpart, as in replies; dump() alone would have another way.
-  Utf8Stream text;
-  std::string whole = text.push(content);
-  whole += text.finish();
-  return dump(Ordered{{"content", std::move(whole)}});
+  return dump(Ordered{{"content", shown_utf8(content)}});  // dump() alone would have another way
 }
 
 }  // namespace specbound::server

@@ -9,6 +9,7 @@
 
 #include "runtime/stats.h"
 #include "server/api_error.h"
+#include "server/logprobs_json.h"
 
 namespace specbound::server {
 
@@ -18,18 +19,22 @@ struct ReplyHead {
   std::string id;       // "chatcmpl-..." or "cmpl-..."
   int64_t created = 0;  // seconds of Unix time
   std::string model;
+  bool logprobs = false;  // were asked for
 };
 
 // Tokens of the prompt that were not read again: their K/V were there from the request before. The
 // last one always is: it gives the first token.
 int cached_tokens(const GenerateStats& stats);
 
-std::string reply_json(const ReplyHead& head, std::string_view text, const ReplyStats& figures);
+// `logprobs`, here and below: of the tokens that the text is of, where they were asked for.
+std::string reply_json(const ReplyHead& head, std::string_view text,
+                       std::span<const TokenLogprobs> logprobs, const ReplyStats& figures);
 
 // ---- the events of a stream, each as it goes out: "data: {...}\n\n" ----
 
 std::string first_event(const ReplyHead& head);  // empty for a completion, which has no such event
-std::string text_event(const ReplyHead& head, std::string_view text);
+std::string text_event(const ReplyHead& head, std::string_view text,
+                       std::span<const TokenLogprobs> logprobs);
 std::string last_event(const ReplyHead& head, const ReplyStats& figures);
 std::string usage_event(const ReplyHead& head, const ReplyStats& figures);
 std::string error_event(const ApiError& error);

@@ -1,19 +1,52 @@
 #include "server/serve_model.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "decode/row_logprobs.h"
 #include "engine/cuda/device.h"
 #include "error.h"
 #include "runtime/reply.h"
 #include "runtime/reply_options.h"
 #include "server/api_error.h"
+#include "text/utf8.h"
 
 namespace specbound {
 
 namespace {
 
 using server::ApiError;
+
+// Where the tokens of a reply stand in it, in characters.
+class ReplyCharacters {
+ public:
+  // Both must outlive it.
+  ReplyCharacters(const Tokenizer& tokenizer, const ReplyText::FirstPiece& first_piece)
+      : tokenizer_(tokenizer), first_piece_(first_piece) {}
+
+  // How many are before `token`, which is the reply's next one.
+  size_t before(int32_t token) {
+    std::string piece = tokenizer_.piece(token);
+    if (first_piece_ && !begun_ && !piece.empty()) piece = first_piece_(token, piece);
+    begun_ = begun_ || !piece.empty();
+    // A character that was begun is done with where another one begins.
+    const bool pending = !Utf8Stream(text_).finish().empty();
+    const size_t before = n_ + (pending && !piece.empty() && begins(piece[0]));
+    const std::string whole = text_.push(piece);
+    n_ += static_cast<size_t>(std::count_if(whole.begin(), whole.end(), begins));
+    return before;
+  }
+
+ private:
+  static bool begins(char byte) { return (byte & 0xc0) != 0x80; }  // a character
+
+  const Tokenizer& tokenizer_;
+  const ReplyText::FirstPiece& first_piece_;
+  Utf8Stream text_;
+  size_t n_ = 0;
+  bool begun_ = false;
+};
 
 // What an error says, with the model's name for its file: where that lies is not for clients.
 std::string named(std::string message, const std::string& path, const std::string& id) {
@@ -91,7 +124,7 @@ void ServeModel::choose_speculation(std::optional<bool> asked) {
 }
 
 ReplyStats ServeModel::reply(const server::CompletionRequest& request, const Prompt& prompt,
-                             const std::atomic<bool>& abort, const OnText& on_text) {
+                             const std::atomic<bool>& abort, const Listener& listener) {
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it
   const server::ReplySettings& settings = request.settings;
   SamplingOptions sampling;
@@ -107,10 +140,22 @@ ReplyStats ServeModel::reply(const server::CompletionRequest& request, const Pro
   asked.stop = settings.stop;
   asked.first_piece = prompt.first_piece;
   asked.abort = &abort;
-  asked.on_text = [&on_text](std::string_view bytes, int) {
-    on_text(bytes);
+  asked.on_text = [&listener](std::string_view bytes, int) {
+    listener.on_text(bytes);
     return true;
   };
+  ReplyCharacters characters(model_.tokenizer(), prompt.first_piece);
+  if (request.logprobs) {
+    asked.on_logits = [&](const TokenEvent& event, std::span<const float> logits) {
+      const RowLogprobs row = row_logprobs(logits, event.token, *request.logprobs);
+      const auto named = [&](const TokenLogprob& of) {
+        return server::PieceLogprob{piece(of.id), of.logprob};
+      };
+      server::TokenLogprobs told{named(row.drawn), {}, characters.before(event.token)};
+      for (const TokenLogprob& likely : row.top) told.top.push_back(named(likely));
+      listener.on_logprobs(std::move(told));
+    };
+  }
   return generate_reply(model_, session_, asked).stats;
 }
 

@@ -31,7 +31,7 @@ class ServeModel final : public server::ServedModel {
     return model_.tokenizer().decode(tokens, true);
   }
   ReplyStats reply(const server::CompletionRequest& request, const Prompt& prompt,
-                   const std::atomic<bool>& abort, const OnText& on_text) override;
+                   const std::atomic<bool>& abort, const Listener& listener) override;
 
  private:
   Prompt chat_prompt(const server::CompletionRequest& request) const;

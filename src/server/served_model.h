@@ -12,6 +12,7 @@
 
 #include "runtime/prompt.h"
 #include "server/completion_request.h"
+#include "server/logprobs_json.h"
 #include "server/reply_json.h"
 
 namespace specbound::server {
@@ -32,11 +33,17 @@ class ServedModel {
 
   // ---- the engine's thread only ----
 
+  // Who hears of a reply while it is made.
   using OnText = std::function<void(std::string_view bytes)>;
+  struct Listener {
+    OnText on_text;
+    // Of each token, before its text, where the request asks for them.
+    std::function<void(TokenLogprobs logprobs)> on_logprobs;
+  };
   // Makes the reply; `abort` ends it within a round. What was served before has no influence on its
   // text. After an exception the next reply is made as if this one had not been.
   virtual ReplyStats reply(const CompletionRequest& request, const Prompt& prompt,
-                           const std::atomic<bool>& abort, const OnText& on_text) = 0;
+                           const std::atomic<bool>& abort, const Listener& listener) = 0;
 };
 
 }  // namespace specbound::server

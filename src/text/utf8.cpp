@@ -103,6 +103,12 @@ std::string Utf8Stream::finish() {
   return out;
 }
 
+std::string shown_utf8(std::string_view bytes) {
+  Utf8Stream text;
+  std::string shown = text.push(bytes);
+  return shown += text.finish();
+}
+
 bool is_shapeless(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c || c == 0x180e ||
          (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||

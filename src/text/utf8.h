@@ -36,6 +36,9 @@ inline bool is_utf8(std::string_view text) {
   return utf8_prefix(text) == text.size();
 }
 
+// Bytes as text: U+FFFD stands for each maximal subpart that is no character.
+std::string shown_utf8(std::string_view bytes);
+
 // Controls (C1 included), format characters, variation selectors, noncharacters: they steer what
 // stands around them, or do nothing. XML forbids some.
 bool is_shapeless(char32_t code_point);

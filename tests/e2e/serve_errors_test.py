@@ -82,7 +82,7 @@ class Fields(Refusals):
     SAMPLING = {
         "max_tokens": ["5", 1.5, True, -2, [], {}, 2 ** 31, 2 ** 64, 1e300],
         "max_completion_tokens": ["5", 1.5, -2, 25],  # 25: another number than max_tokens
-        "top_logprobs": [2],
+        "top_logprobs": [2, -1, 21, "x", 1.5],
         "n_predict": [5],
         "grammar": ["root ::= x"],
         "temperature": ["hot", -0.1, 101, 1e39, [], True],
@@ -108,7 +108,7 @@ class Fields(Refusals):
         "functions": [[{"name": "f", "parameters": {}}]],
         "response_format": [{"type": "json_object"}, {"type": "x"}, "json", 1,
                             {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}],
-        "logprobs": [True, 1, "x"],
+        "logprobs": [1, "x", []],
         "modalities": [["text", "audio"]],
         "audio": [{"voice": "alloy", "format": "wav"}],
     }
@@ -116,7 +116,7 @@ class Fields(Refusals):
         "echo": [True, "x"],
         "suffix": ["end"],
         "best_of": [2],
-        "logprobs": [2, True],
+        "logprobs": [True, "x", -1, 21, 1.5, []],
         "prompt": [None, 1, {}, [], True, [1.5], [-1], [4096], [2 ** 40], [True], ["a", "b"],
                    [[1, 2], [3]], [1, "a"], [None]],
     }

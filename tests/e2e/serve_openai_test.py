@@ -164,6 +164,20 @@ class OpenAI(FolderCase):
                         stop=".", stream=True)
         self.assertEqual("".join(c.choices[0].text for c in chunks), reply.choices[0].text)
 
+    def test_logprobs(self):
+        asked = dict(model="demo", temperature=0, max_tokens=6)
+        chat = self.client().chat.completions.create(messages=MESSAGES, logprobs=True,
+                                                     top_logprobs=3, **asked)
+        content = chat.choices[0].logprobs.content
+        self.assertEqual(len(content), 6)
+        for entry in content:
+            self.assertEqual(len(entry.top_logprobs), 3)
+            self.assertEqual(entry.top_logprobs[0].token, entry.token)
+            self.assertLessEqual(entry.logprob, 0)
+        old = self.client().completions.create(prompt="Hello", logprobs=2, **asked)
+        self.assertEqual(len(old.choices[0].logprobs.tokens), 6)
+        self.assertEqual(len(old.choices[0].logprobs.top_logprobs[0]), 2)
+
     def test_models(self):
         self.assertEqual([model.id for model in self.client().models.list()], ["demo"])
 

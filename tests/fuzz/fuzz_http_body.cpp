@@ -64,12 +64,14 @@ void render(const CompletionRequest& request, const std::string& text) {
   ReplyStats figures;
   figures.generated.generated_tokens = static_cast<int>(text.size());
   figures.generated.counters.accepted_at = {0, 3};
-  const Json whole = checked(reply_json(head, text, figures));
+  head.logprobs = request.logprobs.has_value();
+  const TokenLogprobs told{{text, -1}, {{text, -1}, {text.substr(0, 1), -2}}, text.size()};
+  const Json whole = checked(reply_json(head, text, {&told, 1}, figures));
   SB_CHECK(whole["model"] == request.model);
   Utf8Stream stream;
   std::string sent;
   const auto send = [&](const std::string& piece) {
-    const Json choice = checked_event(text_event(head, piece))["choices"][0];
+    const Json choice = checked_event(text_event(head, piece, {&told, 1}))["choices"][0];
     sent += request.chat ? choice["delta"]["content"].get<std::string>()
                          : choice["text"].get<std::string>();
   };

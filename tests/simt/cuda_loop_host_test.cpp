@@ -163,6 +163,53 @@ TEST_CASE("CUDA engine, the loop: the CPU's events under every sampling, one wai
   }
 }
 
+TEST_CASE("CUDA engine, the loop: the CPU's logits for who asks, and its tokens behind a bias") {
+  const TinyModel model = make_model(DType::kQ8_0);
+  const ExitHeads heads = heads_for(model);
+  struct Heard {
+    std::vector<int32_t> tokens;
+    std::vector<float> logits;  // (tokens, vocab_size)
+  };
+  SamplingParams changing = sampling(0.8f, 40, 0.95f);
+  changing.frequency_penalty = -1;
+  changing.logit_bias = {{3, 2}, {40, -100}};
+  for (const SamplingParams& params : {sampling(0), sampling(0.8f, 40, 0.95f), changing}) {
+    const bool changes = Sampler(params).changes_logits();
+    CAPTURE(changes);
+    const auto hear = [&](Backend& backend, bool drafts) {
+      backend.set_exit_heads(&heads, kList);
+      TrainedHead head(heads, HeadKind::kFolded);
+      SpecBoundParams settings;
+      settings.check_layers = heads.layers(HeadKind::kFolded);
+      settings.tau = 0;
+      settings.w_max = 4;
+      SpecBound speculator(head, settings, kLayers);
+      Session session(backend, Sampler(params));
+      if (drafts) session.set_speculator(&speculator);
+      Heard heard;
+      GenerateOptions options;
+      options.max_tokens = kTokens;
+      options.on_logits = [&](const TokenEvent& event, std::span<const float> logits) {
+        heard.tokens.push_back(event.token);
+        heard.logits.insert(heard.logits.end(), logits.begin(), logits.end());
+      };
+      backend.truncate(0);
+      session.generate(std::vector<int32_t>{7}, options);  // without prefill, as above
+      return heard;
+    };
+    const Heard expected = hear(*model.backend(best_isa(), 1), false);
+    CHECK(expected.tokens.size() == kTokens);
+    simt::DeviceLog log;
+    WaitCounter cuda(cuda_backend(model, {}, &log), log, true);
+    for (const bool drafts : {false, true}) {
+      const Heard heard = hear(cuda, drafts);
+      REQUIRE(heard.tokens == expected.tokens);
+      CHECK(same_bits(heard.logits.data(), expected.logits.data(), expected.logits.size()));
+    }
+    CHECK((cuda.draw_calls == 0) == changes);
+  }
+}
+
 TEST_CASE("CUDA engine, the loop: a differential backend sees bits and draws") {
   const TinyModel model = make_model(DType::kQ8_0);
   const ExitHeads heads = heads_for(model);

@@ -1,6 +1,7 @@
 // The text and the bits of plain decoding from every drafter: one table of drafters, their
 // settings, samplers and models, and one loop. Each row's replies are decoded plainly and then with
-// the drafter; tokens, ends, hidden rows, logits, K and V are compared by memcmp
+// the drafter; tokens, ends, hidden rows, logits, K and V are compared by memcmp, and the logits
+// that are handed over with each token
 // (decode/side_by_side.h). What else a drafter must do is in the test named after it; forced drafts
 // under all settings are in the covering array. docs/architecture.md 4.
 #include <doctest/doctest.h>
@@ -76,6 +77,10 @@ void run(const Row& row) {
   int trees = 0;
   GenerateOptions options;
   if (row.end >= 0) options.is_end = [&](int32_t token) { return token == row.end; };
+  std::vector<float> heard;  // logits of the tokens, of the plain reply and of the other one
+  options.on_logits = [&](const TokenEvent&, std::span<const float> logits) {
+    heard.insert(heard.end(), logits.begin(), logits.end());
+  };
   options.on_round = [&](const RoundEvent& round) { trees += !is_chain(round.rows); };
   Drafter drafter;
   for (const SamplingParams& params : row.samplings) {
@@ -92,6 +97,9 @@ void run(const Row& row) {
             });
         ++options.reply;
         if (both.difference) FAIL_CHECK(describe(*both.difference));
+        const size_t half = heard.size() / 2;
+        CHECK((heard.size() % 2 == 0 && same_bits(heard.data(), heard.data() + half, half)));
+        heard.clear();
         if (to_the_end) CHECK(both.speculative.stop == StopReason::kContext);
         counters.add(both.speculative.counters);
       }

@@ -37,6 +37,8 @@ class WordModel final : public ServedModel {
   Work work = [](const CompletionRequest& request, const std::atomic<bool>&,
                  const OnText& on_text) { on_text(request.text); };
 
+  std::vector<TokenLogprobs> logprobs;  // before that
+
   WordModel() { info_ = {"words", 1, "words", 128, 512, 4}; }
 
   const ModelInfo& info() const override { return info_; }
@@ -55,8 +57,9 @@ class WordModel final : public ServedModel {
     return {tokens.begin(), tokens.end()};
   }
   ReplyStats reply(const CompletionRequest& request, const Prompt&, const std::atomic<bool>& abort,
-                   const OnText& on_text) override {
-    work(request, abort, on_text);
+                   const Listener& listener) override {
+    for (const TokenLogprobs& one : logprobs) listener.on_logprobs(one);
+    work(request, abort, listener.on_text);
     ReplyStats figures;
     figures.generated.prompt_tokens = 3;
     figures.generated.generated_tokens = 1;
@@ -342,6 +345,32 @@ TEST_CASE("server api: answers, whole and streamed") {
         400);
 }
 
+TEST_CASE("server api: logarithms of probabilities come with text, or at the end") {
+  WordModel model;
+  model.logprobs = {{{"a", -0.5}, {{"a", -0.5}, {"\xC3", -1}}, 0}, {{"bc", -0.25}, {}, 1}};
+  Api api({});
+  api.open(model);
+  TestConnection client;
+  const auto body = [](const char* text, bool stream) {
+    return json{{"prompt", text}, {"logprobs", 2}, {"stream", stream}}.dump();
+  };
+  const json expected = {{"tokens", {"a", "bc"}},
+                         {"token_logprobs", {-0.5, -0.25}},
+                         {"top_logprobs", {{{"a", -0.5}, {"bytes:\\xc3", -1}}, {{"bc", -0.25}}}},
+                         {"text_offset", {0, 1}}};
+  for (const char* text : {"abc", ""}) {  // "": all of it a stop string
+    CAPTURE(text);
+    const json whole =
+        json::parse(api.post("/v1/completions", body(text, false), "c", client).body);
+    CHECK(whole["choices"][0]["logprobs"] == expected);
+    client.written.clear();
+    CHECK(api.post("/v1/completions", body(text, true), "c", client).stream(client));
+    const json event = json::parse(client.written.substr(6, client.written.find("\n\n") - 6));
+    CHECK(event["choices"][0]["text"] == text);
+    CHECK(event["choices"][0]["logprobs"] == expected);
+  }
+}
+
 TEST_CASE("server api: a client that goes away ends its reply") {
   WordModel model;
   std::atomic<int> aborted{0};
@@ -437,6 +466,26 @@ TEST_CASE("server model: the tiny model gives the same bytes whatever came befor
   CHECK(again["timings"]["speculation"]["active"] == false);
   CHECK(post({{"speculation", true}})["timings"]["speculation"]["active"] == true);
   CHECK(again["choices"][0]["finish_reason"] == "length");
+
+  const auto told = [&](const json& fields) {
+    json asked = {{"logprobs", 3}, {"max_tokens", 12}};
+    asked.update(fields);
+    return post(asked)["choices"][0];
+  };
+  const json plain = told({{"speculation", false}});
+  CHECK(plain["logprobs"]["tokens"].size() == 12);
+  CHECK(told({{"speculation", true}}).dump() == plain.dump());
+  // The model's own: how a token is picked is not in them.
+  const json biased = told({{"logit_bias", {{"300", 100}}}, {"temperature", 1.5}});
+  CHECK(biased["logprobs"]["top_logprobs"][0].size() == 4);  // the one that was picked, too
+  for (const auto& [token, logprob] : plain["logprobs"]["top_logprobs"][0].items()) {
+    CHECK(biased["logprobs"]["top_logprobs"][0][token] == logprob);
+  }
+  const std::string words = plain["text"];
+  for (size_t i = 0; i < 12; ++i) {
+    const std::string token = plain["logprobs"]["tokens"][i];
+    CHECK(words.substr(plain["logprobs"]["text_offset"][i], token.size()) == token);
+  }
 
   client.written.clear();
   const Answer stream = api.post(

@@ -57,7 +57,7 @@ json event(const std::string& text) {
 }  // namespace
 
 TEST_CASE("server reply: a chat's answer") {
-  const json j = json::parse(reply_json(chat_head(), "hi", figures()));
+  const json j = json::parse(reply_json(chat_head(), "hi", {}, figures()));
   CHECK(j["id"] == "chatcmpl-1");
   CHECK(j["object"] == "chat.completion");
   CHECK(j["created"] == 1700000000);
@@ -98,7 +98,7 @@ TEST_CASE("server reply: a completion's answer, and why it ended") {
         std::pair(StopReason::kLength, "length"), std::pair(StopReason::kContext, "length")}) {
     ReplyStats f = figures();
     f.generated.stop = stop;
-    const json j = json::parse(reply_json(completion_head(), "hi", f));
+    const json j = json::parse(reply_json(completion_head(), "hi", {}, f));
     CHECK(j["object"] == "text_completion");
     CHECK(j["choices"][0]["text"] == "hi");
     CHECK_FALSE(j["choices"][0].contains("message"));
@@ -111,7 +111,7 @@ TEST_CASE("server reply: the events of a chat's stream") {
   CHECK(first["object"] == "chat.completion.chunk");
   CHECK(first["choices"][0]["delta"] == json{{"role", "assistant"}, {"content", ""}});
   CHECK(first["choices"][0]["finish_reason"].is_null());
-  const json text = event(text_event(chat_head(), "a\nb"));
+  const json text = event(text_event(chat_head(), "a\nb", {}));
   CHECK(text["choices"][0]["delta"] == json{{"content", "a\nb"}});
   CHECK(text["choices"][0]["finish_reason"].is_null());
   const json last = event(last_event(chat_head(), figures()));
@@ -126,10 +126,40 @@ TEST_CASE("server reply: the events of a chat's stream") {
 
 TEST_CASE("server reply: the events of a completion's stream") {
   CHECK(first_event(completion_head()).empty());
-  const json text = event(text_event(completion_head(), "ab"));
+  const json text = event(text_event(completion_head(), "ab", {}));
   CHECK(text["object"] == "text_completion");
   CHECK(text["choices"][0]["text"] == "ab");
   CHECK(event(last_event(completion_head(), figures()))["choices"][0]["text"] == "");
+}
+
+TEST_CASE("server reply: logarithms of probabilities, in the form of chats and of completions") {
+  const std::vector<TokenLogprobs> tokens = {{{"hi", -0.5}, {{"hi", -0.5}, {"\xE2\x82", -1.25}}, 0},
+                                             {{"\xC3", -2}, {}, 2}};
+  ReplyHead head = chat_head();
+  CHECK(json::parse(reply_json(head, "hi", tokens, figures()))["choices"][0]["logprobs"].is_null());
+  head.logprobs = true;
+  const json chat = {{"content",
+                      {{{"token", "hi"},
+                        {"logprob", -0.5},
+                        {"bytes", {104, 105}},
+                        {"top_logprobs",
+                         {{{"token", "hi"}, {"logprob", -0.5}, {"bytes", {104, 105}}},
+                          {{"token", "\uFFFD"}, {"logprob", -1.25}, {"bytes", {226, 130}}}}}},
+                       {{"token", "\uFFFD"},
+                        {"logprob", -2.0},
+                        {"bytes", {195}},
+                        {"top_logprobs", json::array()}}}},
+                     {"refusal", nullptr}};
+  CHECK(json::parse(reply_json(head, "hi", tokens, figures()))["choices"][0]["logprobs"] == chat);
+  CHECK(event(text_event(head, "hi", tokens))["choices"][0]["logprobs"] == chat);
+  CHECK(event(first_event(head))["choices"][0]["logprobs"].is_null());
+  CHECK(event(last_event(head, figures()))["choices"][0]["logprobs"].is_null());
+  head.chat = false;
+  const json completion = json::parse(
+      R"({"tokens": ["hi", "bytes:\\xc3"], "token_logprobs": [-0.5, -2.0],
+          "top_logprobs": [{"hi": -0.5, "bytes:\\xe2\\x82": -1.25}, {"bytes:\\xc3": -2.0}],
+          "text_offset": [0, 2]})");
+  CHECK(event(text_event(head, "hi", tokens))["choices"][0]["logprobs"] == completion);
 }
 
 TEST_CASE("server reply: no figure is NaN, no byte is no UTF-8") {
@@ -139,7 +169,7 @@ TEST_CASE("server reply: no figure is NaN, no byte is no UTF-8") {
   f.generated.counters.rounds = 3;   // that gave nothing
   ReplyHead head = chat_head();
   head.model = "a\xff";
-  const json j = json::parse(reply_json(head, "b\xC3", f));
+  const json j = json::parse(reply_json(head, "b\xC3", {}, f));
   CHECK(j["timings"]["prompt_ms"].is_null());
   CHECK(j["timings"]["predicted_per_second"].is_null());
   CHECK(j["timings"]["speculation"]["compression_rate"].is_null());

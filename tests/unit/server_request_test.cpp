@@ -188,10 +188,9 @@ TEST_CASE("server request: numbers out of range name the field and the range") {
 TEST_CASE("server request: what cannot be had is refused by name") {
   for (const char* field :
        {R"("n": 2)", R"("tools": [{}])", R"("functions": [{}])", R"("tool_choice": "required")",
-        R"("response_format": {"type": "json_object"})", R"("logprobs": true)", R"("audio": {})",
-        R"("modalities": ["text", "audio"])", R"("top_logprobs": 1)", R"("echo": true)",
-        R"("suffix": "s")", R"("best_of": 2)", R"("grammar": "g")", R"("n_predict": 3)",
-        R"("n": "1")"}) {
+        R"("response_format": {"type": "json_object"})", R"("audio": {})",
+        R"("modalities": ["text", "audio"])", R"("echo": true)", R"("suffix": "s")",
+        R"("best_of": 2)", R"("grammar": "g")", R"("n_predict": 3)", R"("n": "1")"}) {
     const ApiError e = chat_error(field);
     const std::string name = std::string(field).substr(1);
     CHECK(e.param() == name.substr(0, name.find('"')));
@@ -200,6 +199,30 @@ TEST_CASE("server request: what cannot be had is refused by name") {
   CHECK(chat_error(R"("stream_options": {})").param() == "stream_options");
   CHECK(chat_error(R"("stream": true, "stream_options": {"include_usage": 1})").param() ==
         "stream_options.include_usage");
+}
+
+TEST_CASE("server request: logprobs, yes or no of chats and how many of completions") {
+  const auto completion = [](const std::string& fields) {
+    return parse_completion(R"({"prompt": "a", )" + fields + "}", {}, kVocab).logprobs;
+  };
+  const auto completion_error = [&](const std::string& fields) {
+    return error_of([&] { completion(fields); });
+  };
+  CHECK_FALSE(chat("").logprobs.has_value());
+  CHECK_FALSE(chat(R"("logprobs": false, "top_logprobs": 0)").logprobs.has_value());
+  CHECK_FALSE(chat(R"("logprobs": null, "top_logprobs": null)").logprobs.has_value());
+  CHECK(chat(R"("logprobs": true)").logprobs == 0);
+  CHECK(chat(R"("logprobs": true, "top_logprobs": 20)").logprobs == 20);
+  CHECK(chat_error(R"("logprobs": 2)").param() == "logprobs");
+  CHECK(chat_error(R"("top_logprobs": 1)").param() == "top_logprobs");
+  CHECK(mentions(chat_error(R"("logprobs": true, "top_logprobs": 21)"), "from 0 to 20, found 21"));
+  CHECK_FALSE(completion(R"("logprobs": null)").has_value());
+  CHECK_FALSE(completion(R"("logprobs": false)").has_value());
+  CHECK(completion(R"("logprobs": 0)") == 0);
+  CHECK(completion(R"("logprobs": 20)") == 20);
+  CHECK(mentions(completion_error(R"("logprobs": -1)"), "from 0 to 20, found -1"));
+  CHECK(mentions(completion_error(R"("logprobs": true)"), "found true"));
+  CHECK(completion_error(R"("logprobs": 1, "top_logprobs": 1)").param() == "top_logprobs");
 }
 
 TEST_CASE("server request: a bias names tokens of the vocabulary, each once") {
