@@ -178,10 +178,12 @@ fuzz_template_seeds() {
 fuzz_http_body_seeds() {
   local common='"stream":true,"stream_options":{"include_usage":true},"max_tokens":5,'
   common+='"temperature":0.5,"top_p":0.9,"top_k":3,"min_p":0.1,"repeat_penalty":1.1,"seed":7,'
-  common+='"stop":["a","b"],"speculation":false,"n":1,"tools":[],"logit_bias":{},"logprobs":null'
+  common+='"stop":["a","b"],"speculation":false,"n":2,"tools":[],"frequency_penalty":0.5,'
+  common+='"presence_penalty":-0.5,"logit_bias":{"5":-1.5,"511":3}'
   printf '0{"messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text",'\
-'"text":"U\\u0000\\ud83d\\ude00"}]}],"model":"m",%s}' "$common" >"$1/0-chat"
-  printf '1{"prompt":["P"],"echo":false,"suffix":"",%s}' "$common" >"$1/1-prompt"
+'"text":"U\\u0000\\ud83d\\ude00"}]}],"model":"m","logprobs":true,"top_logprobs":2,%s}' "$common" \
+    >"$1/0-chat"
+  printf '1{"prompt":["P"],"echo":false,"suffix":"","logprobs":2,%s}' "$common" >"$1/1-prompt"
   printf '1{"prompt":[1,2,511],%s}' "$common" >"$1/1-ids"
   printf '2{"content":"a\303\244","add_special":true,"with_pieces":true}' >"$1/2-tokenize"
   printf '3{"tokens":[0,255,511]}' >"$1/3-detokenize"

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <iterator>
 #include <random>
+#include <utility>
 
 #include "error.h"
 #include "server/reply_json.h"
@@ -80,48 +81,64 @@ class Ticket {
   std::shared_ptr<Job> job_;
 };
 
-const ApiError* error_in(const Job::News& news) {
-  return news.outcome ? std::get_if<ApiError>(&*news.outcome) : nullptr;
-}
-
-// The job's reply as a whole, once it is over.
+// The job's replies as a whole, once they are over.
 Answer whole_answer(const ReplyHead& head, Job& job, Connection& connection) {
   Answer answer;
-  std::string text;
-  std::vector<TokenLogprobs> logprobs;
+  std::vector<ReplyPart> replies;
   for (;;) {
     if (!connection.wait(job.news_fd())) {
       answer.status = kClientGone;
       return answer;
     }
     Job::News news = job.take();
-    text += news.text;
-    std::ranges::move(news.logprobs, std::back_inserter(logprobs));
-    if (const ApiError* error = error_in(news)) throw *error;
-    if (!news.outcome) continue;
-    const auto& figures = std::get<ReplyStats>(*news.outcome);
-    *answer.tokens = figures.generated.generated_tokens;
-    answer.body = reply_json(head, text, logprobs, figures);
+    for (ReplyPart& part : news.parts) {
+      if (replies.empty() || replies.back().index != part.index) {
+        replies.push_back(std::move(part));
+        continue;
+      }
+      ReplyPart& reply = replies.back();
+      reply.text += part.text;
+      std::ranges::move(part.logprobs, std::back_inserter(reply.logprobs));
+      reply.figures = part.figures;
+    }
+    if (news.error) throw *news.error;
+    if (!news.over) continue;
+    for (const ReplyPart& reply : replies) {
+      *answer.tokens += reply.figures->generated.generated_tokens;
+    }
+    answer.body = reply_json(head, replies);
     return answer;
   }
 }
 
-// The events of the rest of a reply, of which `news` came already.
+// The events of one part, the first of its reply or not.
+std::string events_of(const ReplyHead& head, const ReplyPart& part, bool first) {
+  std::string events;
+  if (first) events += first_event(head, part.index);
+  if (!part.text.empty() || !part.logprobs.empty()) events += text_event(head, part);
+  if (part.figures) events += last_event(head, part);
+  return events;
+}
+
+// The events of the rest of a job's replies, of which `news` came already.
 bool write_events(const ReplyHead& head, Job& job, Job::News news, Connection& connection,
                   int& tokens) {
-  if (!connection.write(first_event(head))) return false;
+  Usage usage;
+  int newest = -1;  // reply of which there were events
   for (;;) {
-    const bool something = !news.text.empty() || !news.logprobs.empty();
-    if (something && !connection.write(text_event(head, news.text, news.logprobs))) return false;
-    if (const ApiError* error = error_in(news)) return connection.write(error_event(*error));
-    if (news.outcome) break;
+    for (const ReplyPart& part : news.parts) {
+      const bool first = part.index != std::exchange(newest, part.index);
+      if (!connection.write(events_of(head, part, first))) return false;
+      if (part.figures) usage.add(part.figures->generated);
+    }
+    tokens = usage.completion_tokens;
+    if (news.error) return connection.write(error_event(*news.error));
+    if (news.over) break;
     if (!connection.wait(job.news_fd())) return false;
     news = job.take();
   }
-  const auto& figures = std::get<ReplyStats>(*news.outcome);
-  tokens = figures.generated.generated_tokens;
-  std::string end = last_event(head, figures);
-  if (job.request().include_usage) end += usage_event(head, figures);
+  std::string end;
+  if (job.request().include_usage) end += usage_event(head, usage);
   return connection.write(end.append(kDoneEvent));
 }
 
@@ -273,7 +290,7 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
     return answer;
   }
   Job::News first = ticket->job().take();
-  if (const ApiError* error = error_in(first); error && first.text.empty()) throw *error;
+  if (first.error && first.parts.empty()) throw *first.error;
   answer.type = "text/event-stream";
   answer.headers.emplace_back("Cache-Control", "no-cache");
   answer.stream = [this, head, ticket, first = std::move(first),

@@ -15,6 +15,7 @@ namespace {
 constexpr int kMostMaxTokens = 1 << 30;
 constexpr size_t kMaxModelBytes = 4096;
 constexpr int kMaxTopLogprobs = 20;
+constexpr int kMaxReplies = 8;
 
 // ---- what is asked for and cannot be had ----
 
@@ -48,8 +49,7 @@ struct Refused {
 };
 
 constexpr Refused kRefused[] = {
-    {"n", is_one, "one reply a request: n must be 1"},
-    {"best_of", is_one, "one reply a request: best_of must be 1"},
+    {"best_of", is_one, "no reply is picked out of several: best_of must be 1"},
     {"tools", is_empty, "no tools can be called here"},
     {"tool_choice", calls_nothing, "no tools can be called here"},
     {"functions", is_empty, "no functions can be called here"},
@@ -193,6 +193,7 @@ void read_common(const Fields& fields, const ReplySettings& defaults, int vocab_
                           request.model.size()),
                    "model");
   }
+  request.n = static_cast<int>(fields.whole("n", 1, kMaxReplies).value_or(1));
   request.stream = fields.flag("stream").value_or(false);
   if (const Json* options = fields.find("stream_options")) {
     if (!options->is_object()) fields.refuse("stream_options", "an object");

@@ -52,31 +52,45 @@ void EngineThread::run() {
       if (stopping_) running_->cancel();
     }
     metrics_.set_running(1);
-    Job::Outcome outcome = make(**job);
+    std::optional<ApiError> error = make(**job);
     metrics_.set_running(0);
-    bool stopped;
     {
       const std::lock_guard lock(mutex_);
       running_.reset();
-      stopped = stopping_;
     }
-    const auto* made = std::get_if<ReplyStats>(&outcome);
-    if (stopped && made && made->generated.stop == StopReason::kAborted) outcome = leaving();
-    (*job)->finish(std::move(outcome));
+    (*job)->finish(std::move(error));
   }
 }
 
-Job::Outcome EngineThread::make(Job& job) {
+bool EngineThread::stopping() {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+// False: it was ended from outside, and there is nothing more to make.
+bool EngineThread::make_reply(Job& job, int number) {
+  Utf8Stream text;  // tokens may end inside a character
+  ServedModel::Listener listener;
+  listener.on_text = [&](std::string_view bytes) { job.add_text(number, text.push(bytes)); };
+  listener.on_logprobs = [&](TokenLogprobs logprobs) { job.add_logprobs(std::move(logprobs)); };
+  const ReplyStats figures =
+      model_.reply(job.request(), number, job.prompt(), job.cancelled(), listener);
+  metrics_.count_reply(figures.generated);
+  job.add_text(number, text.finish());
+  if (figures.generated.stop == StopReason::kAborted) return false;
+  job.end_reply(number, figures);
+  return true;
+}
+
+std::optional<ApiError> EngineThread::make(Job& job) {
   if (job.cancelled()) return leaving();  // between the queue and here: nobody looks at it
   try {
-    Utf8Stream text;  // tokens may end inside a character
-    ServedModel::Listener listener;
-    listener.on_text = [&](std::string_view bytes) { job.add_text(text.push(bytes)); };
-    listener.on_logprobs = [&](TokenLogprobs logprobs) { job.add_logprobs(std::move(logprobs)); };
-    ReplyStats figures = model_.reply(job.request(), job.prompt(), job.cancelled(), listener);
-    job.add_text(text.finish());
-    metrics_.count_reply(figures.generated);
-    return figures;
+    for (int number = 0; number < job.request().n; ++number) {
+      if (make_reply(job, number)) continue;
+      if (stopping()) return leaving();
+      break;  // by its client, which has gone
+    }
+    return std::nullopt;
   } catch (const ApiError& e) {
     return e;
   } catch (const std::bad_alloc&) {

@@ -2,8 +2,10 @@
 // with one is that one's answer; the thread goes on.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,7 +13,6 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "server/api_error.h"
@@ -25,12 +26,10 @@
 namespace specbound::server {
 
 // One request on its way through the engine, between the thread of its connection and the engine's:
-// what is asked, the text so far, and how it ended. The text waits here for the connection, so that
-// a client that reads slowly holds up nobody.
+// what is asked, what its replies are so far, and how they ended. It waits here for the connection,
+// so that a client that reads slowly holds up nobody.
 class Job {
  public:
-  using Outcome = std::variant<ReplyStats, ApiError>;
-
   Job(CompletionRequest request, Prompt prompt)
       : request_(std::move(request)), prompt_(std::move(prompt)) {}
 
@@ -40,17 +39,15 @@ class Job {
   // ---- the connection's side ----
 
   struct News {
-    std::string text;                     // since the last call
-    std::vector<TokenLogprobs> logprobs;  // of its tokens; they wait for text or the end
-    std::optional<Outcome> outcome;       // when it is over: nothing comes any more
+    std::vector<ReplyPart> parts;   // since the last call: one reply after the other
+    bool over = false;              // nothing comes any more
+    std::optional<ApiError> error;  // for which it is over
   };
   int news_fd() const { return news_.fd(); }  // readable while there are some
   News take() {
     const std::lock_guard lock(mutex_);
     news_.clear();
-    News news{std::exchange(text_, {}), {}, outcome_};
-    if (!news.text.empty() || news.outcome) news.logprobs = std::exchange(logprobs_, {});
-    return news;
+    return {std::exchange(parts_, {}), over_, error_};
   }
 
   // Nobody waits for it any more, or nobody may.
@@ -59,30 +56,43 @@ class Job {
   // ---- the engine's side ----
 
   const std::atomic<bool>& cancelled() const { return cancelled_; }
-  void add_text(std::string_view text) {
+  void add_text(int index, std::string_view text) {
     if (text.empty()) return;
     const std::lock_guard lock(mutex_);
-    text_ += text;
+    part(index).text += text;
     news_.set();
   }
-  void add_logprobs(TokenLogprobs logprobs) {
+  // Of a token of the reply whose text, or end, comes next: with that it goes out.
+  void add_logprobs(TokenLogprobs logprobs) { logprobs_.push_back(std::move(logprobs)); }
+  void end_reply(int index, const ReplyStats& figures) {
     const std::lock_guard lock(mutex_);
-    logprobs_.push_back(std::move(logprobs));
+    part(index).figures = figures;
+    news_.set();
   }
-  void finish(Outcome outcome) {
+  void finish(std::optional<ApiError> error) {
     const std::lock_guard lock(mutex_);
-    outcome_ = std::move(outcome);
+    error_ = std::move(error);
+    over_ = true;
     news_.set();
   }
 
  private:
+  ReplyPart& part(int index) {
+    if (parts_.empty() || parts_.back().index != index) parts_.push_back({.index = index});
+    ReplyPart& newest = parts_.back();
+    std::ranges::move(logprobs_, std::back_inserter(newest.logprobs));
+    logprobs_.clear();
+    return newest;
+  }
+
   const CompletionRequest request_;
   const Prompt prompt_;
   std::atomic<bool> cancelled_{false};
-  std::mutex mutex_;
-  std::string text_;
-  std::vector<TokenLogprobs> logprobs_;
-  std::optional<Outcome> outcome_;
+  std::vector<TokenLogprobs> logprobs_;  // the engine's
+  std::mutex mutex_;                     // of the three below
+  std::vector<ReplyPart> parts_;
+  bool over_ = false;
+  std::optional<ApiError> error_;
   EventFd news_;
 };
 
@@ -105,7 +115,10 @@ class EngineThread {
 
  private:
   void run();
-  Job::Outcome make(Job& job);
+  bool stopping();
+  // What went wrong, if anything did.
+  std::optional<ApiError> make(Job& job);
+  bool make_reply(Job& job, int number);
 
   ServedModel& model_;
   Metrics& metrics_;

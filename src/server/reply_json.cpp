@@ -24,11 +24,11 @@ const char* finish_reason(StopReason stop) {
   return stop == StopReason::kEnd || stop == StopReason::kStopString ? "stop" : "length";
 }
 
-Ordered usage(const GenerateStats& stats) {
-  return {{"prompt_tokens", stats.prompt_tokens},
-          {"completion_tokens", stats.generated_tokens},
-          {"total_tokens", stats.prompt_tokens + stats.generated_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", cached_tokens(stats)}}}};
+Ordered usage_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
 Ordered speculation(const ReplyStats& figures) {
@@ -77,14 +77,14 @@ Ordered logprobs_of(const ReplyHead& head, std::span<const TokenLogprobs> tokens
   return head.chat ? chat_logprobs(tokens) : completion_logprobs(tokens);
 }
 
-// Of one choice, to which `text` is added.
-Ordered part(const ReplyHead& head, Ordered delta, std::string_view text, Ordered logprobs,
-             Ordered reason) {
-  Ordered choice = {{"index", 0}};
+// Of one choice, to which the text of `part` is added.
+Ordered chunk(const ReplyHead& head, const ReplyPart& part, Ordered delta, Ordered logprobs,
+              Ordered reason) {
+  Ordered choice = {{"index", part.index}};
   if (head.chat) {
     choice["delta"] = std::move(delta);
   } else {
-    choice["text"] = text;
+    choice["text"] = part.text;
   }
   choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = std::move(reason);
@@ -124,43 +124,58 @@ int cached_tokens(const GenerateStats& stats) {
   return std::max(stats.prompt_tokens - stats.prefilled_tokens - 1, 0);
 }
 
-std::string reply_json(const ReplyHead& head, std::string_view text,
-                       std::span<const TokenLogprobs> logprobs, const ReplyStats& figures) {
-  Ordered choice = {{"index", 0}};
-  if (head.chat) {
-    choice["message"] = {{"role", "assistant"}, {"content", text}};
-  } else {
-    choice["text"] = text;
-  }
-  choice["logprobs"] = logprobs_of(head, logprobs);
-  choice["finish_reason"] = finish_reason(figures.generated.stop);
+void Usage::add(const GenerateStats& reply) {
+  completion_tokens += reply.generated_tokens;
+  if (replies++ > 0) return;
+  prompt_tokens = reply.prompt_tokens;
+  cached_tokens = specbound::server::cached_tokens(reply);
+}
+
+std::string reply_json(const ReplyHead& head, std::span<const ReplyPart> replies) {
   Ordered json = headed(head, false);
-  json["choices"] = Ordered::array({std::move(choice)});
-  json["usage"] = usage(figures.generated);
-  json["timings"] = timings(figures);
+  Ordered& choices = json["choices"] = Ordered::array();
+  Usage usage;
+  for (const ReplyPart& reply : replies) {
+    Ordered choice = {{"index", reply.index}};
+    if (head.chat) {
+      choice["message"] = {{"role", "assistant"}, {"content", reply.text}};
+    } else {
+      choice["text"] = reply.text;
+    }
+    choice["logprobs"] = logprobs_of(head, reply.logprobs);
+    choice["finish_reason"] = finish_reason(reply.figures->generated.stop);
+    if (replies.size() > 1) choice["timings"] = timings(*reply.figures);
+    choices.push_back(std::move(choice));
+    usage.add(reply.figures->generated);
+  }
+  json["usage"] = usage_json(usage);
+  if (replies.size() == 1) json["timings"] = timings(*replies[0].figures);
   return dump(json);
 }
 
-std::string first_event(const ReplyHead& head) {
+std::string first_event(const ReplyHead& head, int index) {
   if (!head.chat) return "";
-  return event(part(head, {{"role", "assistant"}, {"content", ""}}, "", nullptr, nullptr));
+  return event(
+      chunk(head, {.index = index}, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr));
 }
 
-std::string text_event(const ReplyHead& head, std::string_view text,
-                       std::span<const TokenLogprobs> logprobs) {
-  return event(part(head, {{"content", text}}, text, logprobs_of(head, logprobs), nullptr));
+std::string text_event(const ReplyHead& head, const ReplyPart& part) {
+  return event(
+      chunk(head, part, {{"content", part.text}}, logprobs_of(head, part.logprobs), nullptr));
 }
 
-std::string last_event(const ReplyHead& head, const ReplyStats& figures) {
-  Ordered json = part(head, Ordered::object(), "", nullptr, finish_reason(figures.generated.stop));
+std::string last_event(const ReplyHead& head, const ReplyPart& part) {
+  const ReplyStats& figures = *part.figures;
+  Ordered json = chunk(head, {.index = part.index}, Ordered::object(), nullptr,
+                       finish_reason(figures.generated.stop));
   json["timings"] = timings(figures);
   return event(json);
 }
 
-std::string usage_event(const ReplyHead& head, const ReplyStats& figures) {
+std::string usage_event(const ReplyHead& head, const Usage& usage) {
   Ordered json = headed(head, true);
   json["choices"] = Ordered::array();
-  json["usage"] = usage(figures.generated);
+  json["usage"] = usage_json(usage);
   return event(json);
 }
 

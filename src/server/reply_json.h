@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/stats.h"
 #include "server/api_error.h"
@@ -22,21 +24,36 @@ struct ReplyHead {
   bool logprobs = false;  // were asked for
 };
 
+// Of one of a request's replies: all of it, or what came since the last look.
+struct ReplyPart {
+  int index = 0;
+  std::string text = {};
+  std::vector<TokenLogprobs> logprobs = {};  // of the tokens of the text, where they were asked for
+  std::optional<ReplyStats> figures = {};    // when it is over
+};
+
+// What a request is counted for: its prompt once, all its replies.
+struct Usage {
+  int replies = 0, prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+
+  void add(const GenerateStats& reply);
+};
+
 // Tokens of the prompt that were not read again: their K/V were there from the request before. The
 // last one always is: it gives the first token.
 int cached_tokens(const GenerateStats& stats);
 
-// `logprobs`, here and below: of the tokens that the text is of, where they were asked for.
-std::string reply_json(const ReplyHead& head, std::string_view text,
-                       std::span<const TokenLogprobs> logprobs, const ReplyStats& figures);
+// Replies that are over, by their index. `timings` are the answer's, or where there are several
+// replies those of each.
+std::string reply_json(const ReplyHead& head, std::span<const ReplyPart> replies);
 
 // ---- the events of a stream, each as it goes out: "data: {...}\n\n" ----
 
-std::string first_event(const ReplyHead& head);  // empty for a completion, which has no such event
-std::string text_event(const ReplyHead& head, std::string_view text,
-                       std::span<const TokenLogprobs> logprobs);
-std::string last_event(const ReplyHead& head, const ReplyStats& figures);
-std::string usage_event(const ReplyHead& head, const ReplyStats& figures);
+// Of reply `index`; empty for a completion, which has no such event.
+std::string first_event(const ReplyHead& head, int index);
+std::string text_event(const ReplyHead& head, const ReplyPart& part);
+std::string last_event(const ReplyHead& head, const ReplyPart& part);  // which is over
+std::string usage_event(const ReplyHead& head, const Usage& usage);
 std::string error_event(const ApiError& error);
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 

@@ -123,8 +123,9 @@ void ServeModel::choose_speculation(std::optional<bool> asked) {
   session_.set_speculator(speculation_.speculator());
 }
 
-ReplyStats ServeModel::reply(const server::CompletionRequest& request, const Prompt& prompt,
-                             const std::atomic<bool>& abort, const Listener& listener) {
+ReplyStats ServeModel::reply(const server::CompletionRequest& request, int number,
+                             const Prompt& prompt, const std::atomic<bool>& abort,
+                             const Listener& listener) {
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it
   const server::ReplySettings& settings = request.settings;
   SamplingOptions sampling;
@@ -135,6 +136,7 @@ ReplyStats ServeModel::reply(const server::CompletionRequest& request, const Pro
 
   ReplyRequest asked;
   asked.prompt = prompt.ids;
+  asked.reply = static_cast<uint32_t>(number);
   asked.max_tokens = settings.max_tokens;
   asked.ignore_eos = settings.ignore_eos;
   asked.stop = settings.stop;

@@ -30,7 +30,7 @@ class ServeModel final : public server::ServedModel {
   std::string detokenize(std::span<const int32_t> tokens) const override {
     return model_.tokenizer().decode(tokens, true);
   }
-  ReplyStats reply(const server::CompletionRequest& request, const Prompt& prompt,
+  ReplyStats reply(const server::CompletionRequest& request, int number, const Prompt& prompt,
                    const std::atomic<bool>& abort, const Listener& listener) override;
 
  private:

@@ -40,9 +40,10 @@ class ServedModel {
     // Of each token, before its text, where the request asks for them.
     std::function<void(TokenLogprobs logprobs)> on_logprobs;
   };
-  // Makes the reply; `abort` ends it within a round. What was served before has no influence on its
-  // text. After an exception the next reply is made as if this one had not been.
-  virtual ReplyStats reply(const CompletionRequest& request, const Prompt& prompt,
+  // Makes reply `number` of the request, from 0 on; `abort` ends it within a round. What was served
+  // before has no influence on its text. After an exception the next reply is made as if this one
+  // had not been.
+  virtual ReplyStats reply(const CompletionRequest& request, int number, const Prompt& prompt,
                            const std::atomic<bool>& abort, const Listener& listener) = 0;
 };
 

@@ -94,7 +94,7 @@ class Fields(Refusals):
         "frequency_penalty": ["x", 2.1, -2.5, 1e39, True, []],
         "presence_penalty": ["x", 2.1, -2.5, {}],
         "stop": ["", [""], [1], 1, {}, True, ["x"] * 17, "x" * 257, ["a", None]],
-        "n": [0, 2, -1, "1", 1.5],
+        "n": [0, 9, -1, "1", 1.5, 2 ** 40],
         "stream": ["yes", 1, "true", []],
         "stream_options": ["x", 1, [], {"include_usage": "yes"}],
         "speculation": ["on", 1, []],
@@ -135,7 +135,7 @@ class Fields(Refusals):
         self.refused(COMPLETIONS, {"max_tokens": 5}, "prompt")
 
     def test_a_stream_is_refused_like_any_other(self):
-        for body in (ask(stream=True, n=2), ask(stream=True, messages=[])):
+        for body in (ask(stream=True, n=9), ask(stream=True, messages=[])):
             self.refused(CHAT, body)
 
     def test_messages(self):

@@ -178,6 +178,18 @@ class OpenAI(FolderCase):
         self.assertEqual(len(old.choices[0].logprobs.tokens), 6)
         self.assertEqual(len(old.choices[0].logprobs.top_logprobs[0]), 2)
 
+    def test_several_replies(self):
+        asked = dict(model="demo", messages=MESSAGES, temperature=1, seed=4, max_tokens=16, n=3)
+        reply = self.client().chat.completions.create(**asked)
+        texts = [choice.message.content for choice in reply.choices]
+        self.assertEqual([choice.index for choice in reply.choices], [0, 1, 2])
+        self.assertEqual(len(set(texts)), 3)
+        streamed = [""] * 3
+        for chunk in self.client().chat.completions.create(**asked, stream=True):
+            for choice in chunk.choices:
+                streamed[choice.index] += choice.delta.content or ""
+        self.assertEqual(streamed, texts)
+
     def test_models(self):
         self.assertEqual([model.id for model in self.client().models.list()], ["demo"])
 
@@ -198,7 +210,7 @@ class OpenAI(FolderCase):
             self.client(key="wrong").models.list()
         self.assertEqual(wrong.exception.code, "invalid_api_key")
         with self.assertRaises(openai.BadRequestError) as bad:
-            chats.create(model="demo", messages=MESSAGES, n=2)
+            chats.create(model="demo", messages=MESSAGES, n=9)
         self.assertEqual((bad.exception.param, bad.exception.type), ("n", "invalid_request_error"))
         with self.assertRaises(openai.BadRequestError) as long:
             chats.create(model="demo", messages=[{"role": "user", "content": "many " * 2000}])

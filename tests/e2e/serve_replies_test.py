@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """specbound serve: what a request may ask of its replies beyond sampling: a bias, penalties that
-count the reply's tokens. With speculation the same text as without."""
+count the reply's tokens, several replies. With speculation the same text as without."""
 import unittest
 
-from serve_client import CHAT, COMPLETIONS, ServerCase, ask, prompt
+from serve_client import CHAT, COMPLETIONS, ServerCase, ask, delta_of, prompt
 from specbound_process import LENS
 
 LONG = "I want to book a flight to Oslo, and a hotel for three nights."
@@ -46,6 +46,48 @@ class Penalties(ServerCase):
                 accepted += answer.json["timings"]["draft_n_accepted"]
         self.assertGreater(accepted, 0)
         self.assertGreater(drafted, accepted)
+
+
+class Several(ServerCase):
+    FLAGS = LENS
+
+    def test_several_replies_of_one_request(self):
+        wild = {"temperature": 1.2, "seed": 3, "max_tokens": 32}
+        for path, body in ((CHAT, ask(LONG, **wild)), (COMPLETIONS, prompt(LONG, **wild))):
+            first = self.server.post(path, body)
+            answer = self.server.post(path, {**body, "n": 4})
+            plain = self.server.post(path, {**body, "n": 4, "speculation": False})
+            self.assertEqual(answer.text, first.text)
+
+            def said(choices):
+                return [c["message"]["content"] if "message" in c else c["text"] for c in choices]
+
+            choices = answer.json["choices"]
+            texts = said(choices)
+            self.assertEqual(texts, said(plain.json["choices"]))
+            self.assertEqual(texts, said(self.server.post(path, {**body, "n": 4}).json["choices"]))
+            self.assertEqual(len(set(texts)), 4)
+            self.assertEqual([choice["index"] for choice in choices], [0, 1, 2, 3])
+            usage = answer.json["usage"]
+            self.assertEqual(usage["prompt_tokens"], first.json["usage"]["prompt_tokens"])
+            self.assertEqual(usage["completion_tokens"],
+                             sum(choice["timings"]["predicted_n"] for choice in choices))
+            self.assertNotIn("timings", answer.json)
+
+            options = {"stream_options": {"include_usage": True}}
+            *events, last = self.server.stream(path, {**body, "n": 4, **options}).events()
+            self.assertEqual(last["usage"]["completion_tokens"], usage["completion_tokens"])
+            streamed, ends = [""] * 4, []
+            for event in events:
+                index = event["choices"][0]["index"]
+                self.assertEqual(index, len(ends))  # in order
+                streamed[index] += delta_of(event)
+                if event["choices"][0]["finish_reason"]:
+                    ends.append(event["timings"]["predicted_n"])
+            self.assertEqual(streamed, texts)
+            self.assertEqual(ends, [choice["timings"]["predicted_n"] for choice in choices])
+        greedy = self.server.post(CHAT, ask(LONG, n=2)).json["choices"]
+        self.assertEqual(greedy[0]["message"], greedy[1]["message"])
 
 
 if __name__ == "__main__":

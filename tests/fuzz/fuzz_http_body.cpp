@@ -66,12 +66,14 @@ void render(const CompletionRequest& request, const std::string& text) {
   figures.generated.counters.accepted_at = {0, 3};
   head.logprobs = request.logprobs.has_value();
   const TokenLogprobs told{{text, -1}, {{text, -1}, {text.substr(0, 1), -2}}, text.size()};
-  const Json whole = checked(reply_json(head, text, {&told, 1}, figures));
+  std::vector<ReplyPart> replies;
+  for (int i = 0; i < request.n; ++i) replies.push_back({i, text, {told}, figures});
+  const Json whole = checked(reply_json(head, replies));
   SB_CHECK(whole["model"] == request.model);
   Utf8Stream stream;
   std::string sent;
   const auto send = [&](const std::string& piece) {
-    const Json choice = checked_event(text_event(head, piece, {&told, 1}))["choices"][0];
+    const Json choice = checked_event(text_event(head, {0, piece, {told}, {}}))["choices"][0];
     sent += request.chat ? choice["delta"]["content"].get<std::string>()
                          : choice["text"].get<std::string>();
   };
@@ -81,9 +83,11 @@ void render(const CompletionRequest& request, const std::string& text) {
   std::string expected = at_once.push(text);
   expected += at_once.finish();
   SB_CHECK(sent == expected);
-  if (request.chat) checked_event(first_event(head));
-  checked_event(last_event(head, figures));
-  if (request.include_usage) checked_event(usage_event(head, figures));
+  if (request.chat) checked_event(first_event(head, request.n - 1));
+  checked_event(last_event(head, replies.back()));
+  Usage usage;
+  for (const ReplyPart& reply : replies) usage.add(reply.figures->generated);
+  if (request.include_usage) checked_event(usage_event(head, usage));
 }
 
 void fuzz_chat(std::string_view body) {

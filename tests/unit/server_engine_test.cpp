@@ -1,4 +1,4 @@
-// Turns, cancelling and failures of the engine's thread, and the routes in front of it, with a
+// Cancelling and failures of the engine's thread, and the routes in front of it, with a
 // model made of words; then the program's own on the tiny model. Nothing here waits for time to
 // pass: every wait is for something that must come.
 #include "server/engine_thread.h"
@@ -6,8 +6,10 @@
 #include <doctest/doctest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -17,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "error.h"
 #include "server/api.h"
 #include "server/serve_model.h"
 
@@ -56,9 +59,10 @@ class WordModel final : public ServedModel {
   std::string detokenize(std::span<const int32_t> tokens) const override {
     return {tokens.begin(), tokens.end()};
   }
-  ReplyStats reply(const CompletionRequest& request, const Prompt&, const std::atomic<bool>& abort,
-                   const Listener& listener) override {
+  ReplyStats reply(const CompletionRequest& request, int number, const Prompt&,
+                   const std::atomic<bool>& abort, const Listener& listener) override {
     for (const TokenLogprobs& one : logprobs) listener.on_logprobs(one);
+    if (request.n > 1) listener.on_text(format("%d:", number));
     work(request, abort, listener.on_text);
     ReplyStats figures;
     figures.generated.prompt_tokens = 3;
@@ -101,21 +105,22 @@ std::shared_ptr<Job> job_of(const std::string& text) {
 }
 
 // All of it.
-std::pair<std::string, Job::Outcome> end_of(Job& job) {
-  std::string text;
-  for (;;) {
+Job::News all_of(Job& job) {
+  Job::News all;
+  while (!all.over) {
     pollfd ready = {job.news_fd(), POLLIN, 0};
     REQUIRE(poll(&ready, 1, -1) == 1);
     Job::News news = job.take();
-    text += news.text;
-    if (news.outcome) return {text, *news.outcome};
+    std::ranges::move(news.parts, std::back_inserter(all.parts));
+    all.over = news.over;
+    all.error = news.error;
   }
+  return all;
 }
 
 int status_of(Job& job) {
-  const Job::Outcome outcome = end_of(job).second;
-  const auto* error = std::get_if<ApiError>(&outcome);
-  return error ? error->status() : 200;
+  const Job::News all = all_of(job);
+  return all.error ? all.error->status() : 200;
 }
 
 // A client that stays, or goes away after some writes.
@@ -148,40 +153,6 @@ int status_of(const std::function<void()>& action) {
 
 }  // namespace
 
-TEST_CASE("server queue: clients take turns, each in its order") {
-  FairQueue<int> queue(10);
-  for (const int i : {1, 2, 3}) CHECK(queue.push("a", i));
-  CHECK(queue.push("b", 4));
-  CHECK(queue.push("c", 5));
-  CHECK(queue.push("b", 6));
-  std::vector<int> order;
-  for (int i = 0; i < 3; ++i) order.push_back(*queue.pop());
-  CHECK(queue.push("d", 7));
-  for (int i = 0; i < 4; ++i) order.push_back(*queue.pop());
-  CHECK(order == std::vector<int>{1, 4, 5, 2, 6, 7, 3});
-  CHECK(queue.size() == 0);
-}
-
-TEST_CASE("server queue: full, removed from, closed") {
-  FairQueue<int> queue(2);
-  CHECK(queue.push("a", 1));
-  CHECK(queue.push("b", 2));
-  CHECK_FALSE(queue.push("c", 3));
-  CHECK(queue.remove(1));
-  CHECK_FALSE(queue.remove(1));
-  CHECK(queue.push("c", 3));
-  CHECK(queue.close() == std::vector<int>{2, 3});
-  CHECK_FALSE(queue.push("a", 4));
-  CHECK_FALSE(queue.pop().has_value());
-}
-
-TEST_CASE("server queue: who waits is woken by the close") {
-  FairQueue<int> queue(2);
-  std::thread waiting([&] { CHECK_FALSE(queue.pop().has_value()); });
-  queue.close();
-  waiting.join();
-}
-
 TEST_CASE("server engine: a reply, whole characters only") {
   WordModel model;
   model.work = [](const CompletionRequest&, const std::atomic<bool>&,
@@ -192,9 +163,56 @@ TEST_CASE("server engine: a reply, whole characters only") {
   EngineThread engine(model, metrics, 4);
   const auto job = job_of("x");
   engine.submit("a", job);
-  const auto [text, outcome] = end_of(*job);
+  const Job::News all = all_of(*job);
+  std::string text;
+  for (const ReplyPart& part : all.parts) text += part.text;
   CHECK(text == "a\xF0\x9F\x98\x80\uFFFDb\uFFFD");
-  CHECK(std::get<ReplyStats>(outcome).generated.generated_tokens == 1);
+  REQUIRE(all.parts.back().figures);
+  CHECK(all.parts.back().figures->generated.generated_tokens == 1);
+}
+
+TEST_CASE("server engine: several replies of a request, one after the other") {
+  WordModel model;
+  std::atomic<int> made{0};
+  model.work = [&](const CompletionRequest& request, const std::atomic<bool>& abort,
+                   const ServedModel::OnText& out) {
+    out(request.text);
+    if (++made == 2 && request.text == "fails") throw std::runtime_error("broken");
+    if (made == 2 && request.text == "endless") until(abort);
+  };
+  Metrics metrics;
+  EngineThread engine(model, metrics, 8);
+  const auto ask = [&](const char* text) {
+    made = 0;
+    CompletionRequest request;
+    request.text = text;
+    request.n = 3;
+    const auto job = std::make_shared<Job>(std::move(request), Prompt{{1}, nullptr});
+    engine.submit("a", job);
+    return job;
+  };
+  std::vector<std::string> texts(3);
+  int over = 0;
+  const auto fine = ask("x");
+  for (const ReplyPart& part : all_of(*fine).parts) {
+    CHECK(part.index == over);
+    texts[part.index] += part.text;
+    over += part.figures.has_value();
+  }
+  CHECK(texts == std::vector<std::string>{"0:x", "1:x", "2:x"});
+  CHECK(over == 3);
+  CHECK(status_of(*ask("fails")) == 500);
+  CHECK(made == 2);
+  const auto endless = ask("endless");
+  while (made < 2) std::this_thread::yield();
+  engine.cancel(endless);
+  CHECK_FALSE(all_of(*endless).error);
+  CHECK(made == 2);  // and no third
+  CHECK(status_of(*ask("x")) == 200);
+  const auto stopped = ask("endless");
+  while (made < 2) std::this_thread::yield();
+  engine.stop();
+  CHECK(status_of(*stopped) == 503);
 }
 
 TEST_CASE("server engine: what fails is one answer, and the next is served") {
@@ -369,6 +387,46 @@ TEST_CASE("server api: logarithms of probabilities come with text, or at the end
     CHECK(event["choices"][0]["text"] == text);
     CHECK(event["choices"][0]["logprobs"] == expected);
   }
+}
+
+TEST_CASE("server api: replies of one request have their index, and one usage") {
+  WordModel model;
+  Api api({});
+  api.open(model);
+  TestConnection client;
+  const Answer whole = api.post("/v1/completions", R"({"prompt": "abc", "n": 3})", "c", client);
+  const json j = json::parse(whole.body);
+  REQUIRE(j["choices"].size() == 3);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(j["choices"][i]["index"] == i);
+    CHECK(j["choices"][i]["text"] == format("%d:abc", i));
+    CHECK(j["choices"][i]["timings"]["predicted_n"] == 1);
+  }
+  CHECK(j["usage"]["prompt_tokens"] == 3);
+  CHECK(j["usage"]["completion_tokens"] == 3);
+  CHECK_FALSE(j.contains("timings"));
+  CHECK(*whole.tokens == 3);
+
+  const Answer stream = api.post("/v1/chat/completions", R"({"n": 2, "stream": true,
+      "messages": [{"role": "user", "content": "a"}], "stream_options": {"include_usage": true}})",
+                                 "c", client);
+  CHECK(stream.stream(client));
+  std::string seen;  // what each event is of: a role, some text, an end
+  for (size_t at = 0, end; (end = client.written.find("\n\n", at)) != std::string::npos;
+       at = end + 2) {
+    const std::string text = client.written.substr(at + 6, end - at - 6);
+    if (text == "[DONE]") break;
+    const json event = json::parse(text);
+    if (event["choices"].empty()) {
+      CHECK(event["usage"]["total_tokens"] == 3 + 2);
+      continue;
+    }
+    const json& choice = event["choices"][0];
+    seen += format("%d", choice["index"].get<int>());
+    seen += choice["delta"].contains("role") ? 'r' : choice["delta"].empty() ? 'e' : 't';
+  }
+  CHECK(seen == "0r0t0e1r1t1e");
+  CHECK(*stream.tokens == 2);
 }
 
 TEST_CASE("server api: a client that goes away ends its reply") {

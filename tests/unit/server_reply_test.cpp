@@ -46,6 +46,12 @@ ReplyStats figures() {
   return f;
 }
 
+std::string one_reply(const ReplyHead& head, std::string text,
+                      const std::vector<TokenLogprobs>& logprobs, const ReplyStats& figures) {
+  const ReplyPart reply{0, std::move(text), logprobs, figures};
+  return reply_json(head, {&reply, 1});
+}
+
 // The JSON of "data: {...}\n\n".
 json event(const std::string& text) {
   REQUIRE(text.starts_with("data: "));
@@ -57,7 +63,7 @@ json event(const std::string& text) {
 }  // namespace
 
 TEST_CASE("server reply: a chat's answer") {
-  const json j = json::parse(reply_json(chat_head(), "hi", {}, figures()));
+  const json j = json::parse(one_reply(chat_head(), "hi", {}, figures()));
   CHECK(j["id"] == "chatcmpl-1");
   CHECK(j["object"] == "chat.completion");
   CHECK(j["created"] == 1700000000);
@@ -98,7 +104,7 @@ TEST_CASE("server reply: a completion's answer, and why it ended") {
         std::pair(StopReason::kLength, "length"), std::pair(StopReason::kContext, "length")}) {
     ReplyStats f = figures();
     f.generated.stop = stop;
-    const json j = json::parse(reply_json(completion_head(), "hi", {}, f));
+    const json j = json::parse(one_reply(completion_head(), "hi", {}, f));
     CHECK(j["object"] == "text_completion");
     CHECK(j["choices"][0]["text"] == "hi");
     CHECK_FALSE(j["choices"][0].contains("message"));
@@ -106,37 +112,62 @@ TEST_CASE("server reply: a completion's answer, and why it ended") {
   }
 }
 
+TEST_CASE("server reply: of several replies the prompt counts once, and each has its timings") {
+  ReplyPart first{0, "a", {}, figures()}, second{1, "b", {}, figures()};
+  second.figures->generated.generated_tokens = 7;
+  second.figures->generated.prefilled_tokens = 0;
+  second.figures->generated.stop = StopReason::kEnd;
+  const json j = json::parse(reply_json(chat_head(), std::vector<ReplyPart>{first, second}));
+  REQUIRE(j["choices"].size() == 2);
+  CHECK(j["choices"][1]["index"] == 1);
+  CHECK(j["choices"][1]["message"]["content"] == "b");
+  CHECK(j["choices"][0]["finish_reason"] == "length");
+  CHECK(j["choices"][1]["finish_reason"] == "stop");
+  CHECK(j["choices"][0]["timings"]["predicted_n"] == 20);
+  CHECK(j["choices"][1]["timings"]["predicted_n"] == 7);
+  CHECK_FALSE(j.contains("timings"));
+  CHECK(j["usage"] == json{{"prompt_tokens", 10},
+                           {"completion_tokens", 27},
+                           {"total_tokens", 37},
+                           {"prompt_tokens_details", {{"cached_tokens", 4}}}});
+  CHECK(event(text_event(chat_head(), second))["choices"][0]["index"] == 1);
+  CHECK(event(first_event(chat_head(), 1))["choices"][0]["index"] == 1);
+  CHECK(event(last_event(chat_head(), second))["choices"][0]["index"] == 1);
+}
+
 TEST_CASE("server reply: the events of a chat's stream") {
-  const json first = event(first_event(chat_head()));
+  const json first = event(first_event(chat_head(), 0));
   CHECK(first["object"] == "chat.completion.chunk");
   CHECK(first["choices"][0]["delta"] == json{{"role", "assistant"}, {"content", ""}});
   CHECK(first["choices"][0]["finish_reason"].is_null());
-  const json text = event(text_event(chat_head(), "a\nb", {}));
+  const json text = event(text_event(chat_head(), {.text = "a\nb"}));
   CHECK(text["choices"][0]["delta"] == json{{"content", "a\nb"}});
   CHECK(text["choices"][0]["finish_reason"].is_null());
-  const json last = event(last_event(chat_head(), figures()));
+  const json last = event(last_event(chat_head(), {.figures = figures()}));
   CHECK(last["choices"][0]["delta"] == json::object());
   CHECK(last["choices"][0]["finish_reason"] == "length");
   CHECK(last["timings"]["predicted_n"] == 20);
-  const json usage = event(usage_event(chat_head(), figures()));
+  Usage sum;
+  sum.add(figures().generated);
+  const json usage = event(usage_event(chat_head(), sum));
   CHECK(usage["choices"] == json::array());
   CHECK(usage["usage"]["total_tokens"] == 30);
   CHECK(event(error_event(ApiError(503, "gone")))["error"]["type"] == "unavailable_error");
 }
 
 TEST_CASE("server reply: the events of a completion's stream") {
-  CHECK(first_event(completion_head()).empty());
-  const json text = event(text_event(completion_head(), "ab", {}));
+  CHECK(first_event(completion_head(), 0).empty());
+  const json text = event(text_event(completion_head(), {.text = "ab"}));
   CHECK(text["object"] == "text_completion");
   CHECK(text["choices"][0]["text"] == "ab");
-  CHECK(event(last_event(completion_head(), figures()))["choices"][0]["text"] == "");
+  CHECK(event(last_event(completion_head(), {.figures = figures()}))["choices"][0]["text"] == "");
 }
 
 TEST_CASE("server reply: logarithms of probabilities, in the form of chats and of completions") {
   const std::vector<TokenLogprobs> tokens = {{{"hi", -0.5}, {{"hi", -0.5}, {"\xE2\x82", -1.25}}, 0},
                                              {{"\xC3", -2}, {}, 2}};
   ReplyHead head = chat_head();
-  CHECK(json::parse(reply_json(head, "hi", tokens, figures()))["choices"][0]["logprobs"].is_null());
+  CHECK(json::parse(one_reply(head, "hi", tokens, figures()))["choices"][0]["logprobs"].is_null());
   head.logprobs = true;
   const json chat = {{"content",
                       {{{"token", "hi"},
@@ -150,16 +181,18 @@ TEST_CASE("server reply: logarithms of probabilities, in the form of chats and o
                         {"bytes", {195}},
                         {"top_logprobs", json::array()}}}},
                      {"refusal", nullptr}};
-  CHECK(json::parse(reply_json(head, "hi", tokens, figures()))["choices"][0]["logprobs"] == chat);
-  CHECK(event(text_event(head, "hi", tokens))["choices"][0]["logprobs"] == chat);
-  CHECK(event(first_event(head))["choices"][0]["logprobs"].is_null());
-  CHECK(event(last_event(head, figures()))["choices"][0]["logprobs"].is_null());
+  CHECK(json::parse(one_reply(head, "hi", tokens, figures()))["choices"][0]["logprobs"] == chat);
+  CHECK(event(text_event(head, {.text = "hi", .logprobs = tokens}))["choices"][0]["logprobs"] ==
+        chat);
+  CHECK(event(first_event(head, 0))["choices"][0]["logprobs"].is_null());
+  CHECK(event(last_event(head, {.figures = figures()}))["choices"][0]["logprobs"].is_null());
   head.chat = false;
   const json completion = json::parse(
       R"({"tokens": ["hi", "bytes:\\xc3"], "token_logprobs": [-0.5, -2.0],
           "top_logprobs": [{"hi": -0.5, "bytes:\\xe2\\x82": -1.25}, {"bytes:\\xc3": -2.0}],
           "text_offset": [0, 2]})");
-  CHECK(event(text_event(head, "hi", tokens))["choices"][0]["logprobs"] == completion);
+  CHECK(event(text_event(head, {.text = "hi", .logprobs = tokens}))["choices"][0]["logprobs"] ==
+        completion);
 }
 
 TEST_CASE("server reply: no figure is NaN, no byte is no UTF-8") {
@@ -169,7 +202,7 @@ TEST_CASE("server reply: no figure is NaN, no byte is no UTF-8") {
   f.generated.counters.rounds = 3;   // that gave nothing
   ReplyHead head = chat_head();
   head.model = "a\xff";
-  const json j = json::parse(reply_json(head, "b\xC3", {}, f));
+  const json j = json::parse(one_reply(head, "b\xC3", {}, f));
   CHECK(j["timings"]["prompt_ms"].is_null());
   CHECK(j["timings"]["predicted_per_second"].is_null());
   CHECK(j["timings"]["speculation"]["compression_rate"].is_null());

@@ -88,11 +88,12 @@ TEST_CASE("server request: every field arrives") {
          "max_completion_tokens": 5, "temperature": 0, "top_p": 0.5, "top_k": 3, "min_p": 0.1,
          "repeat_penalty": 1.5, "repeat_last_n": -1, "seed": 18446744073709551615,
          "stop": ["a", "b"], "speculation": false, "ignore_eos": true,
-         "n": 1, "user": "u", "store": true, "metadata": {"a": "b"}, "tools": [], "logprobs": false,
+         "n": 8, "user": "u", "store": true, "metadata": {"a": "b"}, "tools": [], "logprobs": false,
          "response_format": {"type": "text"}, "frequency_penalty": 0.5, "presence_penalty": -2,
          "logit_bias": {"0": -100, "511": 0.5, "7": 0}, "tool_choice": "none", "stream_extra": 1)");
   CHECK(r.model == "m");
   CHECK(r.stream);
+  CHECK(r.n == 8);
   CHECK(r.include_usage);
   CHECK(r.settings.max_tokens == 5);
   CHECK(r.settings.sampling.temperature == 0);
@@ -159,6 +160,9 @@ TEST_CASE("server request: numbers out of range name the field and the range") {
            Case{"frequency_penalty", "2.1", "from -2 to 2"},
            Case{"frequency_penalty", "true", "found true"},
            Case{"presence_penalty", "-3", "from -2 to 2"},
+           Case{"n", "0", "from 1 to 8"},
+           Case{"n", "9", "from 1 to 8"},
+           Case{"n", "\"1\"", "found \"1\""},
            Case{"max_tokens", "-2", "from -1"},
            Case{"max_completion_tokens", "4294967297", "from -1"},
            Case{"seed", "-2", "from 0 to 18446744073709551615"},
@@ -187,10 +191,10 @@ TEST_CASE("server request: numbers out of range name the field and the range") {
 
 TEST_CASE("server request: what cannot be had is refused by name") {
   for (const char* field :
-       {R"("n": 2)", R"("tools": [{}])", R"("functions": [{}])", R"("tool_choice": "required")",
+       {R"("tools": [{}])", R"("functions": [{}])", R"("tool_choice": "required")",
         R"("response_format": {"type": "json_object"})", R"("audio": {})",
         R"("modalities": ["text", "audio"])", R"("echo": true)", R"("suffix": "s")",
-        R"("best_of": 2)", R"("grammar": "g")", R"("n_predict": 3)", R"("n": "1")"}) {
+        R"("best_of": 2)", R"("grammar": "g")", R"("n_predict": 3)"}) {
     const ApiError e = chat_error(field);
     const std::string name = std::string(field).substr(1);
     CHECK(e.param() == name.substr(0, name.find('"')));
