@@ -30,8 +30,8 @@ namespace specbound::serve_command {
 namespace {
 
 constexpr const char* kExamples =
-    "Routes: POST /v1/chat/completions, POST /v1/completions, GET /v1/models, POST /tokenize, POST "
-    "/detokenize, GET /health, GET /metrics.\n"
+    "Routes: POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET "
+    "/v1/models/{model}, POST /tokenize, POST /detokenize, GET /health, GET /metrics.\n"
     "\n"
     "Examples:\n"
     "  specbound serve\n"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "error.h"
+#include "server/json_body.h"
 #include "server/reply_json.h"
 
 namespace specbound::server {
@@ -19,16 +20,25 @@ struct Route {
 };
 
 constexpr std::string_view kChat = "/v1/chat/completions", kCompletions = "/v1/completions",
-                           kModels = "/v1/models", kTokenize = "/tokenize",
+                           kModels = "/v1/models", kModel = "/v1/models/{model}",
+                           kResponses = "/v1/responses", kTokenize = "/tokenize",
                            kDetokenize = "/detokenize", kHealth = "/health", kMetrics = "/metrics",
                            kRoot = "/";
 constexpr std::array kRoutes = {
-    Route{kChat, "POST"},     Route{kCompletions, "POST"}, Route{kModels, "GET"},
-    Route{kTokenize, "POST"}, Route{kDetokenize, "POST"},  Route{kHealth, "GET"},
-    Route{kMetrics, "GET"},   Route{kRoot, "GET"},
+    Route{kChat, "POST"},  Route{kCompletions, "POST"}, Route{kModels, "GET"},
+    Route{kModel, "GET"},  Route{kTokenize, "POST"},    Route{kDetokenize, "POST"},
+    Route{kHealth, "GET"}, Route{kMetrics, "GET"},      Route{kRoot, "GET"},
 };
 
+// What a path behind /v1/models/ names, slashes and all; empty: it is no such path.
+std::string_view model_named_by(std::string_view path) {
+  const size_t before = kModels.size() + 1;
+  const bool inside = path.starts_with(kModels) && path.substr(kModels.size()).starts_with('/');
+  return inside ? path.substr(before) : std::string_view();
+}
+
 const Route* find_route(std::string_view path) {
+  if (!model_named_by(path).empty()) path = kModel;
   const auto at = std::find_if(kRoutes.begin(), kRoutes.end(),
                                [&](const Route& route) { return route.path == path; });
   return at == kRoutes.end() ? nullptr : &*at;
@@ -184,6 +194,10 @@ void Api::admit(std::string_view method, std::string_view path,
                             "Authorization: Bearer KEY",
                    "", "invalid_api_key");
   }
+  if (path == kResponses || path.starts_with(std::string(kResponses) + "/")) {
+    throw ApiError(404, "no responses can be had here; POST /v1/chat/completions answers messages",
+                   "", "not_found");
+  }
   if (!route) throw ApiError(404, "no such path; / names those there are", "", "not_found");
   const bool as_get = route->method == "GET" && method == "HEAD";
   if (method != route->method && !as_get) {
@@ -206,6 +220,15 @@ Answer Api::get(std::string_view path) const {
     answer.body = ready ? R"({"status":"ok"})" : R"({"status":"loading model"})";
   } else if (path == kModels) {
     answer.body = models_json(model().info());
+  } else if (const std::string_view name = model_named_by(path); !name.empty()) {
+    const ModelInfo& info = model().info();
+    if (name != info.id) {
+      throw ApiError(404,
+                     format("the path: expected the model %s, found %s",
+                            json_text(Json(info.id)).c_str(), json_text(Json(name)).c_str()),
+                     "model", "model_not_found");
+    }
+    answer.body = model_json(info);
   } else if (path == kMetrics) {
     answer.body = metrics_.text(model_ != nullptr ? engine_->waiting() : 0);
     answer.type = "text/plain; version=0.0.4; charset=utf-8";

@@ -60,7 +60,7 @@ class Api {
     if (engine_) engine_->stop();
   }
 
-  // "/v1/models", or "other".
+  // "/v1/models", "/v1/models/{model}", or "other".
   static std::string route_of(std::string_view path);
   static std::vector<std::string> post_paths();
   // "GET, HEAD", as an Allow header has it; empty for no route.

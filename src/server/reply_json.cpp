@@ -93,6 +93,18 @@ Ordered chunk(const ReplyHead& head, const ReplyPart& part, Ordered delta, Order
   return json;
 }
 
+Ordered model_object(const ModelInfo& info) {
+  return {{"id", info.id},
+          {"object", "model"},
+          {"created", info.created},
+          {"owned_by", "specbound"},
+          {"meta",
+           {{"n_ctx", info.n_ctx},
+            {"n_vocab", info.n_vocab},
+            {"n_layers", info.n_layers},
+            {"architecture", info.architecture}}}};
+}
+
 const char* error_type(int status) {
   switch (status) {
     case 401:
@@ -183,17 +195,12 @@ std::string error_event(const ApiError& error) {
   return event(error_object(error));
 }
 
+std::string model_json(const ModelInfo& info) {
+  return dump(model_object(info));
+}
+
 std::string models_json(const ModelInfo& info) {
-  const Ordered model = {{"id", info.id},
-                         {"object", "model"},
-                         {"created", info.created},
-                         {"owned_by", "specbound"},
-                         {"meta",
-                          {{"n_ctx", info.n_ctx},
-                           {"n_vocab", info.n_vocab},
-                           {"n_layers", info.n_layers},
-                           {"architecture", info.architecture}}}};
-  return dump(Ordered{{"object", "list"}, {"data", Ordered::array({model})}});
+  return dump(Ordered{{"object", "list"}, {"data", Ordered::array({model_object(info)})}});
 }
 
 std::string error_json(const ApiError& error) {

@@ -65,7 +65,8 @@ struct ModelInfo {
   std::string architecture;
   int n_ctx = 0, n_vocab = 0, n_layers = 0;
 };
-std::string models_json(const ModelInfo& info);
+std::string model_json(const ModelInfo& info);
+std::string models_json(const ModelInfo& info);  // the list of this one
 
 std::string error_json(const ApiError& error);
 

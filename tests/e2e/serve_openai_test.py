@@ -98,7 +98,9 @@ class Docs(FolderCase):
         """Its table names what there is."""
         routes = re.findall(r"^\| `(GET|POST) (\S+)` \|", page(), re.MULTILINE)
         self.assertGreaterEqual(len(routes), 8)
+        name = self.servers[0].get("/v1/models").json["data"][0]["id"]
         for method, path in routes:
+            path = path.replace("{model}", name)
             status = self.servers[0].request(method, path, {} if method == "POST" else None).status
             self.assertEqual(status, 400 if method == "POST" else 200, path)
 
@@ -192,6 +194,9 @@ class OpenAI(FolderCase):
 
     def test_models(self):
         self.assertEqual([model.id for model in self.client().models.list()], ["demo"])
+        self.assertEqual(self.client().models.retrieve("demo").id, "demo")
+        with self.assertRaises(openai.NotFoundError):
+            self.client().models.retrieve("gpt-4o")
 
     def test_many_at_once(self):
         async def all_of_them():

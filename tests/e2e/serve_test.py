@@ -42,6 +42,27 @@ class Routes(ServerCase):
         want = {"n_ctx": 768, "n_vocab": 4096, "n_layers": 16, "architecture": "llama"}
         self.assertEqual({key: model["meta"][key] for key in want}, want)
 
+    def test_a_model_is_found_by_its_name(self):
+        model, = self.server.get("/v1/models").json["data"]
+        self.assertEqual(self.server.get("/v1/models/demo").json, model)
+        self.assertEqual(self.server.get("/v1/models/d%65mo?x=1").json, model)
+        for name in ("demos", "demo/", "DEMO", "a/b", "%00", "x" * 3000):
+            answer = self.server.get("/v1/models/" + name)
+            self.assertEqual((answer.status, answer.error["param"], answer.error["code"]),
+                             (404, "model", "model_not_found"), name)
+            self.assertIn('"demo"', answer.error["message"])
+            self.assertLess(len(answer.error["message"]), 1000)
+        nested = Server("--alias", "org/model v1")
+        self.addCleanup(nested.end)
+        for path in ("org/model%20v1", "org%2Fmodel%20v1"):
+            self.assertEqual(nested.get("/v1/models/" + path).json["id"], "org/model v1")
+
+    def test_responses_say_what_there_is_instead(self):
+        for path in ("/v1/responses", "/v1/responses/resp_1"):
+            answer = self.server.post(path, {"input": "Hello", "model": "demo"})
+            self.assertEqual(answer.status, 404)
+            self.assertIn(CHAT, answer.error["message"])
+
     def test_queries_and_case_of_headers_do_not_matter(self):
         self.assertEqual(self.server.get("/health?x=%00&y[]=1").status, 200)
         data = json.dumps(ask(max_tokens=4)).encode()

@@ -304,7 +304,19 @@ TEST_CASE("server api: who may come in") {
   CHECK(admit("GET", "/nothing", "") == 401);
   CHECK(admit("GET", "/nothing", "Bearer k") == 404);
   CHECK(admit("GET", "/v1/models/", "Bearer k") == 404);
+  CHECK(admit("GET", "/v1/models/m", "Bearer k") == 200);
+  CHECK(admit("POST", "/v1/models/m", "Bearer k") == 405);
+  CHECK(admit("POST", "/v1/responses", "") == 401);
   CHECK(Api::methods_of("/v1/models") == "GET, HEAD, OPTIONS");
+  CHECK(Api::route_of("/v1/models/m") == "/v1/models/{model}");  // few names for metrics
+  for (const char* path : {"/v1/responses", "/v1/responses/resp_1"}) {
+    CHECK(admit("POST", path, "Bearer k") == 404);
+    try {
+      api.admit("POST", path, "Bearer k");
+    } catch (const ApiError& e) {
+      CHECK(std::string(e.what()).find("/v1/chat/completions") != std::string::npos);
+    }
+  }
   CHECK(Api::route_of("/x\n") == "other");
 }
 
@@ -319,7 +331,10 @@ TEST_CASE("server api: before the model is there, health says so") {
   WordModel model;
   api.open(model);
   CHECK(api.get("/health").status == 200);
-  CHECK(json::parse(api.get("/v1/models").body)["data"][0]["id"] == "words");
+  CHECK(status_of([&] { api.get("/v1/models/word"); }) == 404);
+  const json model_of_list = json::parse(api.get("/v1/models").body)["data"][0];
+  CHECK(model_of_list["id"] == "words");
+  CHECK(json::parse(api.get("/v1/models/words").body) == model_of_list);
   api.stop();
   CHECK(status_of([&] { api.post("/v1/completions", R"({"prompt": "a"})", "c", client); }) == 503);
 }
