@@ -49,6 +49,7 @@ struct ServeFlags {
   std::vector<std::string> keys;
   std::string key_file;
   std::optional<std::string> alias;
+  std::optional<std::string> cors;
   bool quiet = false;
   int n_predict = -1;
   ModelOptions model;
@@ -74,6 +75,11 @@ void add_server_flags(Flags& flags, ServeFlags& given) {
       .overrides({"api-key"});
   flags.add_text("--alias", given.alias, "what clients call the model (default: the file's name)")
       .type("NAME");
+  flags
+      .add_text("--cors", given.cors,
+                "web pages of this origin may read answers, as https://example.org; *: all pages "
+                "(default: none)")
+      .type("ORIGIN");
   flags.add_int("--max-queue", given.max_queue, 1, 4096,
                 "requests that may wait for the engine (default 64)");
   flags.add_int("--max-body", given.max_body, 1 << 10, 1 << 30,
@@ -140,6 +146,7 @@ int run(ServeFlags& given) {
   server::Api api(api_options(given));
   server::HttpOptions http_options = given.http;
   http_options.max_body = static_cast<size_t>(given.max_body);
+  if (given.cors) http_options.cors = server::Cors(*given.cors, "--cors");
   http_options.max_connections = static_cast<size_t>(given.max_queue + kMoreConnections);
   if (!given.quiet) {
     http_options.log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };

@@ -237,6 +237,10 @@ const char* meaning(int status) {
   }
 }
 
+void add_headers(httplib::Response& response, const Cors::Headers& headers) {
+  for (const auto& [name, value] : headers) response.set_header(name, value);
+}
+
 class HttplibServer final : public HttpServer, private httplib::Server {
  public:
   HttplibServer(HttpOptions options, Api& api);
@@ -311,6 +315,7 @@ HttplibServer::HttplibServer(HttpOptions options, Api& api)
   });
   set_post_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     api_.metrics().count_request(Api::route_of(request.path), response.status);
+    add_headers(response, options_.cors.of_answer(request.get_header_value("Origin")));
   });
   set_logger([this](const httplib::Request& request, const httplib::Response& response) {
     log(request, response);
@@ -435,6 +440,8 @@ bool HttplibServer::route(const httplib::Request& request, httplib::Response& re
     current->body_left = body_length(request).value_or(1) != 0;
     if (request.method == "OPTIONS" && !Api::methods_of(request.path).empty()) {
       response.status = 204;
+      add_headers(response, options_.cors.of_preflight(request.get_header_value("Origin"),
+                                                       Api::methods_of(request.path)));
       return;
     }
     check_host(request);

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "server/api.h"
+#include "server/cors.h"
 
 namespace specbound::server {
 
@@ -22,6 +23,7 @@ struct HttpOptions {
   int timeout_seconds = 30;
   size_t max_body = size_t{8} << 20;
   size_t max_connections = 128;
+  Cors cors;
   std::function<void(const std::string& line)> log;  // each answered request; from any thread
 };
 

@@ -327,7 +327,8 @@ class Starting(unittest.TestCase):
         for flags in (("--port", "65536"), ("--port", "-1"), ("--port", "http"), ("--host", ""),
                       ("--max-queue", "-1"), ("--max-queue", "x"), ("--timeout", "-1"),
                       ("--timeout", "nan"), ("--max-body", "0"), ("--max-body", "1e400"),
-                      ("--alias", ""), ("--temp", "-1"), ("--api-key", ""), ("surplus",)):
+                      ("--alias", ""), ("--temp", "-1"), ("--api-key", ""), ("--cors", ""),
+                      ("--cors", "example.org"), ("--cors", "https://a/b"), ("surplus",)):
             result = specbound("serve", "-m", DEMO, "--port", "0", *flags)
             self.assertEqual((result.returncode, result.stdout), (2, b""), (flags, result.stderr))
 

@@ -75,6 +75,9 @@ class Routes(ServerCase):
                        self.server.post(CHAT, ask(max_tokens=1), Origin="http://example.org")):
             self.assertEqual(answer.status, 200)
             self.assertNotIn("Access-Control-Allow-Origin", answer.headers)
+        preflight = self.server.request("OPTIONS", CHAT, Origin="http://example.org")
+        self.assertEqual(preflight.status, 204)
+        self.assertFalse([name for name in preflight.headers if name.startswith("Access-")])
 
     def test_tokenize_and_detokenize_are_the_commands(self):
         for text in ("I need a table.", "", " ", "déjà vu 中文 🤗", "a\0b", "x" * 3000):
