@@ -187,6 +187,8 @@ fuzz_http_body_seeds() {
   printf '1{"prompt":[1,2,511],%s}' "$common" >"$1/1-ids"
   printf '2{"content":"a\303\244","add_special":true,"with_pieces":true}' >"$1/2-tokenize"
   printf '3{"tokens":[0,255,511]}' >"$1/3-detokenize"
+  printf '4{"input":["a","b",[1,511]],"encoding_format":"base64","dimensions":3,"model":"m"}' \
+    >"$1/4-embeddings"
 }
 
 # run_fuzzer TARGET SECONDS; a new corpus each time, so that every run can be repeated.

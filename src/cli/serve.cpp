@@ -30,7 +30,8 @@ namespace specbound::serve_command {
 namespace {
 
 constexpr const char* kExamples =
-    "Routes: POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET "
+    "Routes: POST /v1/chat/completions, POST /v1/completions, POST /v1/embeddings, GET /v1/models, "
+    "GET "
     "/v1/models/{model}, POST /tokenize, POST /detokenize, GET /health, GET /metrics.\n"
     "\n"
     "Examples:\n"

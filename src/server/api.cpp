@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "error.h"
+#include "server/embedding_job.h"
+#include "server/embedding_request.h"
 #include "server/json_body.h"
+#include "server/reply_job.h"
 #include "server/reply_json.h"
 
 namespace specbound::server {
@@ -21,13 +24,14 @@ struct Route {
 
 constexpr std::string_view kChat = "/v1/chat/completions", kCompletions = "/v1/completions",
                            kModels = "/v1/models", kModel = "/v1/models/{model}",
-                           kResponses = "/v1/responses", kTokenize = "/tokenize",
-                           kDetokenize = "/detokenize", kHealth = "/health", kMetrics = "/metrics",
-                           kRoot = "/";
+                           kEmbeddings = "/v1/embeddings", kResponses = "/v1/responses",
+                           kTokenize = "/tokenize", kDetokenize = "/detokenize",
+                           kHealth = "/health", kMetrics = "/metrics", kRoot = "/";
 constexpr std::array kRoutes = {
-    Route{kChat, "POST"},  Route{kCompletions, "POST"}, Route{kModels, "GET"},
-    Route{kModel, "GET"},  Route{kTokenize, "POST"},    Route{kDetokenize, "POST"},
-    Route{kHealth, "GET"}, Route{kMetrics, "GET"},      Route{kRoot, "GET"},
+    Route{kChat, "POST"},       Route{kCompletions, "POST"}, Route{kEmbeddings, "POST"},
+    Route{kModels, "GET"},      Route{kModel, "GET"},        Route{kTokenize, "POST"},
+    Route{kDetokenize, "POST"}, Route{kHealth, "GET"},       Route{kMetrics, "GET"},
+    Route{kRoot, "GET"},
 };
 
 // What a path behind /v1/models/ names, slashes and all; empty: it is no such path.
@@ -74,25 +78,46 @@ int64_t unix_seconds() {
 
 // A job in the engine, for as long as somebody holds this: it leaves with its client, and with an
 // exception on the way.
+template <class AnyJob>
 class Ticket {
  public:
-  Ticket(EngineThread& engine, const std::string& client, CompletionRequest request, Prompt prompt)
-      : engine_(engine), job_(std::make_shared<Job>(std::move(request), std::move(prompt))) {
+  Ticket(EngineThread& engine, const std::string& client, std::shared_ptr<AnyJob> job)
+      : engine_(engine), job_(std::move(job)) {
     engine_.submit(client, job_);
   }
   ~Ticket() { engine_.cancel(job_); }
   Ticket(const Ticket&) = delete;
   Ticket& operator=(const Ticket&) = delete;
 
-  Job& job() { return *job_; }
+  AnyJob& job() { return *job_; }
 
  private:
   EngineThread& engine_;
-  std::shared_ptr<Job> job_;
+  std::shared_ptr<AnyJob> job_;
 };
 
+// The tokens of an input of /v1/embeddings.
+std::vector<int32_t> input_tokens(const ServedModel& model, EmbeddingRequest::Input& input) {
+  std::vector<int32_t> ids = std::move(input.tokens);
+  try {
+    if (ids.empty()) ids = model.tokenize(input.text, true);
+  } catch (const ApiError& e) {
+    throw ApiError(e.status(), input.name + ": " + e.what(), input.name, e.code());
+  }
+  const int most = model.info().n_ctx;
+  if (ids.empty())
+    throw ApiError(400, input.name + ": expected a text that has tokens", input.name);
+  if (ids.size() > static_cast<size_t>(most)) {
+    throw ApiError(400,
+                   format("%s: expected at most %d tokens, which the context holds, found %zu",
+                          input.name.c_str(), most, ids.size()),
+                   input.name, "context_length_exceeded");
+  }
+  return ids;
+}
+
 // The job's replies as a whole, once they are over.
-Answer whole_answer(const ReplyHead& head, Job& job, Connection& connection) {
+Answer whole_answer(const ReplyHead& head, ReplyJob& job, Connection& connection) {
   Answer answer;
   std::vector<ReplyPart> replies;
   for (;;) {
@@ -100,7 +125,7 @@ Answer whole_answer(const ReplyHead& head, Job& job, Connection& connection) {
       answer.status = kClientGone;
       return answer;
     }
-    Job::News news = job.take();
+    ReplyJob::News news = job.take();
     for (ReplyPart& part : news.parts) {
       if (replies.empty() || replies.back().index != part.index) {
         replies.push_back(std::move(part));
@@ -131,7 +156,7 @@ std::string events_of(const ReplyHead& head, const ReplyPart& part, bool first) 
 }
 
 // The events of the rest of a job's replies, of which `news` came already.
-bool write_events(const ReplyHead& head, Job& job, Job::News news, Connection& connection,
+bool write_events(const ReplyHead& head, ReplyJob& job, ReplyJob::News news, Connection& connection,
                   int& tokens) {
   Usage usage;
   int newest = -1;  // reply of which there were events
@@ -243,6 +268,7 @@ Answer Api::post(std::string_view path, std::string_view body, const std::string
                  Connection& connection) {
   if (path == kTokenize) return tokenize(body);
   if (path == kDetokenize) return detokenize(body);
+  if (path == kEmbeddings) return embed(body, client, connection);
   return complete(path == kChat, body, client, connection);
 }
 
@@ -298,8 +324,8 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
   head.model = request.model.empty() ? model().info().id : request.model;
   head.logprobs = request.logprobs.has_value();
 
-  const auto ticket =
-      std::make_shared<Ticket>(*engine_, client, std::move(request), std::move(prompt));
+  const auto ticket = std::make_shared<Ticket<ReplyJob>>(
+      *engine_, client, std::make_shared<ReplyJob>(std::move(request), std::move(prompt)));
   if (!ticket->job().request().stream) {
     Answer answer = whole_answer(head, ticket->job(), connection);
     if (answer.status == kClientGone) metrics_.count_disconnect();
@@ -312,7 +338,7 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
     answer.status = kClientGone;
     return answer;
   }
-  Job::News first = ticket->job().take();
+  ReplyJob::News first = ticket->job().take();
   if (first.error && first.parts.empty()) throw *first.error;
   answer.type = "text/event-stream";
   answer.headers.emplace_back("Cache-Control", "no-cache");
@@ -323,6 +349,39 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
     return read;
   };
   return answer;
+}
+
+Answer Api::embed(std::string_view body, const std::string& client, Connection& connection) {
+  const ServedModel& model = this->model();
+  const ModelInfo& info = model.info();
+  EmbeddingRequest request = [&] {
+    const std::lock_guard lock(parsing_);
+    return parse_embeddings(body, info.n_vocab, info.dim);
+  }();
+  std::vector<std::vector<int32_t>> inputs;
+  size_t n_tokens = 0;
+  for (EmbeddingRequest::Input& input : request.inputs) {
+    inputs.push_back(input_tokens(model, input));
+    n_tokens += inputs.back().size();
+    if (n_tokens > kMaxInputTokens) {
+      throw ApiError(400, format("input: expected at most %zu tokens together", kMaxInputTokens),
+                     "input");
+    }
+  }
+  Ticket<EmbeddingJob> ticket(*engine_, client, std::make_shared<EmbeddingJob>(std::move(inputs)));
+  Answer answer;
+  for (;;) {
+    if (!connection.wait(ticket.job().news_fd())) {
+      metrics_.count_disconnect();
+      answer.status = kClientGone;
+      return answer;
+    }
+    if (const auto embeddings = ticket.job().take()) {
+      answer.body = embeddings_json(request.model.empty() ? info.id : request.model, *embeddings,
+                                    request.base64, n_tokens);
+      return answer;
+    }
+  }
 }
 
 Answer Api::failure(const ApiError& error) {

@@ -88,6 +88,7 @@ class Api {
   Answer detokenize(std::string_view body) const;
   Answer complete(bool chat, std::string_view body, const std::string& client,
                   Connection& connection);
+  Answer embed(std::string_view body, const std::string& client, Connection& connection);
   CompletionRequest parse(bool chat, std::string_view body) const;
 
   const ApiOptions options_;

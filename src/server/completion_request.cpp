@@ -13,7 +13,6 @@ namespace specbound::server {
 namespace {
 
 constexpr int kMostMaxTokens = 1 << 30;
-constexpr size_t kMaxModelBytes = 4096;
 constexpr int kMaxTopLogprobs = 20;
 constexpr int kMaxReplies = 8;
 
@@ -186,13 +185,7 @@ ReplySettings read_settings(const Fields& fields, const ReplySettings& defaults,
 void read_common(const Fields& fields, const ReplySettings& defaults, int vocab_size,
                  CompletionRequest& request) {
   check_refused(fields);
-  request.model = fields.text("model").value_or("");
-  if (request.model.size() > kMaxModelBytes) {  // each event of a stream repeats it
-    throw ApiError(400,
-                   format("model: expected at most %zu bytes, found %zu", kMaxModelBytes,
-                          request.model.size()),
-                   "model");
-  }
+  request.model = read_model_name(fields);
   request.n = static_cast<int>(fields.whole("n", 1, kMaxReplies).value_or(1));
   request.stream = fields.flag("stream").value_or(false);
   if (const Json* options = fields.find("stream_options")) {

@@ -3,8 +3,6 @@
 #include <exception>
 #include <new>
 
-#include "text/utf8.h"
-
 namespace specbound::server {
 
 namespace {
@@ -67,30 +65,12 @@ bool EngineThread::stopping() {
   return stopping_;
 }
 
-// False: it was ended from outside, and there is nothing more to make.
-bool EngineThread::make_reply(Job& job, int number) {
-  Utf8Stream text;  // tokens may end inside a character
-  ServedModel::Listener listener;
-  listener.on_text = [&](std::string_view bytes) { job.add_text(number, text.push(bytes)); };
-  listener.on_logprobs = [&](TokenLogprobs logprobs) { job.add_logprobs(std::move(logprobs)); };
-  const ReplyStats figures =
-      model_.reply(job.request(), number, job.prompt(), job.cancelled(), listener);
-  metrics_.count_reply(figures.generated);
-  job.add_text(number, text.finish());
-  if (figures.generated.stop == StopReason::kAborted) return false;
-  job.end_reply(number, figures);
-  return true;
-}
-
 std::optional<ApiError> EngineThread::make(Job& job) {
   if (job.cancelled()) return leaving();  // between the queue and here: nobody looks at it
   try {
-    for (int number = 0; number < job.request().n; ++number) {
-      if (make_reply(job, number)) continue;
-      if (stopping()) return leaving();
-      break;  // by its client, which has gone
-    }
-    return std::nullopt;
+    const bool whole = job.make(model_, metrics_);
+    if (!whole && stopping()) return leaving();
+    return std::nullopt;  // one that is not whole has no client any more
   } catch (const ApiError& e) {
     return e;
   } catch (const std::bad_alloc&) {

@@ -25,6 +25,9 @@ inline constexpr size_t kMaxJsonValues = size_t{1} << 20;
 // An object. Of a repeated key the last one counts. Throws ApiError(400).
 Json parse_body(std::string_view body);
 
+// An array of token ids, each 0..vocab_size-1. `path`: what it is called.
+std::vector<int32_t> read_tokens(const Json& value, const std::string& path, int vocab_size);
+
 // The fields of an object. What does not fit is an ApiError(400) that names the field.
 class Fields final : public JsonObject {
  public:
@@ -42,5 +45,8 @@ class Fields final : public JsonObject {
   [[noreturn]] void fail(ErrorCode code, const char* key, const std::string& expected,
                          const std::string& found) const override;
 };
+
+// The field "model", as the client calls it; empty without one.
+std::string read_model_name(const Fields& fields);
 
 }  // namespace specbound::server

@@ -63,6 +63,12 @@ void Metrics::count_reply(const GenerateStats& stats) {
   decode_seconds_ += stats.decode_seconds;
 }
 
+void Metrics::count_embedding(size_t tokens) {
+  const std::lock_guard lock(mutex_);
+  ++embeddings_;
+  prompt_tokens_ += tokens;
+}
+
 std::string Metrics::text(size_t waiting) const {
   const std::lock_guard lock(mutex_);
   std::string out =
@@ -77,7 +83,9 @@ std::string Metrics::text(size_t waiting) const {
   out += gauge("specbound_requests_running", static_cast<size_t>(running_),
                "Requests that the engine works on.");
   out += counter("specbound_replies_total", replies_, "Replies that the engine made.");
-  out += counter("specbound_prompt_tokens_total", prompt_tokens_, "Tokens of prompts.");
+  out += counter("specbound_embeddings_total", embeddings_, "Embeddings that the engine made.");
+  out += counter("specbound_prompt_tokens_total", prompt_tokens_,
+                 "Tokens of prompts and of inputs of embeddings.");
   out += counter("specbound_cached_tokens_total", cached_tokens_,
                  "Of these, tokens that were there from the request before.");
   out += counter("specbound_generated_tokens_total", generated_tokens_, "Tokens of replies.");

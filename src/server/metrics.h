@@ -20,6 +20,7 @@ class Metrics {
   void count_request(const std::string& route, int status);
   void count_disconnect();  // a client went away before its answer
   void count_reply(const GenerateStats& stats);
+  void count_embedding(size_t tokens);  // of one input
   void set_running(int replies);
 
   // `waiting`: requests in the queue.
@@ -32,6 +33,7 @@ class Metrics {
   int running_ = 0;
   uint64_t replies_ = 0, prompt_tokens_ = 0, cached_tokens_ = 0, generated_tokens_ = 0;
   uint64_t rounds_ = 0, drafted_ = 0, accepted_ = 0;
+  uint64_t embeddings_ = 0;
   std::vector<uint64_t> accepted_at_;  // [layer]
   double prefill_seconds_ = 0, decode_seconds_ = 0;
 };

@@ -64,6 +64,7 @@ struct ModelInfo {
   int64_t created = 0;  // when it was loaded
   std::string architecture;
   int n_ctx = 0, n_vocab = 0, n_layers = 0;
+  int dim = 0;  // numbers of an embedding
 };
 std::string model_json(const ModelInfo& info);
 std::string models_json(const ModelInfo& info);  // the list of this one

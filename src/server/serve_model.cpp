@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "decode/row_logprobs.h"
+#include "decode/text_embedding.h"
 #include "engine/cuda/device.h"
 #include "error.h"
 #include "runtime/reply.h"
@@ -68,6 +69,7 @@ ServeModel::ServeModel(LoadedModel& model, Speculation& speculation, std::string
   info_.n_ctx = model.n_ctx();
   info_.n_vocab = model.tokenizer().vocab_size();
   info_.n_layers = model.config().n_layers;
+  info_.dim = model.config().dim;
   try {
     chat_template_ = &model.chat_template();  // now: later there are threads
   } catch (const Error& e) {                  // /v1/completions does without
@@ -121,6 +123,13 @@ void ServeModel::choose_speculation(std::optional<bool> asked) {
   const bool on = asked.value_or(speculates_);
   if (on != speculation_.active()) speculation_.set_active(on, "speculation=off");
   session_.set_speculator(speculation_.speculator());
+}
+
+std::optional<std::vector<float>> ServeModel::embedding(std::span<const int32_t> tokens,
+                                                        const std::atomic<bool>& abort) {
+  if (Device* gpu = model_.backend().gpu()) gpu->take_over();
+  const std::span norm(model_.weights().output_norm, static_cast<size_t>(info_.dim));
+  return text_embedding(session_, norm, tokens, abort);
 }
 
 ReplyStats ServeModel::reply(const server::CompletionRequest& request, int number,

@@ -30,6 +30,8 @@ class ServeModel final : public server::ServedModel {
   std::string detokenize(std::span<const int32_t> tokens) const override {
     return model_.tokenizer().decode(tokens, true);
   }
+  std::optional<std::vector<float>> embedding(std::span<const int32_t> tokens,
+                                              const std::atomic<bool>& abort) override;
   ReplyStats reply(const server::CompletionRequest& request, int number, const Prompt& prompt,
                    const std::atomic<bool>& abort, const Listener& listener) override;
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,10 @@ class ServedModel {
   virtual std::string detokenize(std::span<const int32_t> tokens) const = 0;
 
   // ---- the engine's thread only ----
+
+  // Of 1 to n_ctx tokens (ModelInfo::dim); nothing when `abort` ended it.
+  virtual std::optional<std::vector<float>> embedding(std::span<const int32_t> tokens,
+                                                      const std::atomic<bool>& abort) = 0;
 
   // Who hears of a reply while it is made.
   using OnText = std::function<void(std::string_view bytes)>;

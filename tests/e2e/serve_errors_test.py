@@ -179,7 +179,7 @@ class Fields(Refusals):
 class Http(Refusals):
     def test_routes_that_are_not_there(self):
         for path in ("/v1", "/v1/", "/v1/chat", "/v2/models", "//", "/health/", "/index.html",
-                     "/v1/embeddings", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/%",
+                     "/v1/embedding", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/%",
                      "/%zz", "/\u00ff", "/v1/models/../chat/completions"):
             request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"
             answer, = self.server.exchange(request.encode())

@@ -180,6 +180,18 @@ class OpenAI(FolderCase):
         self.assertEqual(len(old.choices[0].logprobs.tokens), 6)
         self.assertEqual(len(old.choices[0].logprobs.top_logprobs[0]), 2)
 
+    def test_embeddings(self):
+        create = self.client().embeddings.create
+        floats = create(model="demo", input=["Hello", "there"], encoding_format="float")
+        self.assertEqual([entry.index for entry in floats.data], [0, 1])
+        # Without a format the package asks for base64, and reads it.
+        default = create(model="demo", input=["Hello", "there"])
+        for one, other in zip(floats.data, default.data, strict=True):
+            self.assertEqual(len(one.embedding), len(other.embedding))
+            for x, y in zip(one.embedding, other.embedding, strict=True):
+                self.assertAlmostEqual(x, y, delta=1e-6)
+        self.assertEqual(floats.usage.total_tokens, default.usage.total_tokens)
+
     def test_several_replies(self):
         asked = dict(model="demo", messages=MESSAGES, temperature=1, seed=4, max_tokens=16, n=3)
         reply = self.client().chat.completions.create(**asked)
@@ -223,7 +235,7 @@ class OpenAI(FolderCase):
         with self.assertRaises(openai.BadRequestError):
             chats.create(model="demo", messages=MESSAGES, stream=True, temperature=-1)
         with self.assertRaises(openai.NotFoundError):
-            self.client().embeddings.create(model="demo", input="x", encoding_format="float")
+            self.client().moderations.create(model="demo", input="x")
 
     def test_a_full_queue_is_a_rate_limit(self):
         model = make_endless_model(self.folder)

@@ -12,6 +12,7 @@
 #include "error.h"
 #include "server/api_error.h"
 #include "server/completion_request.h"
+#include "server/embedding_request.h"
 #include "server/json_body.h"
 #include "server/reply_json.h"
 #include "text/utf8.h"
@@ -108,6 +109,21 @@ void fuzz_completion(std::string_view body) {
   render(request, request.text);
 }
 
+void fuzz_embeddings(std::string_view body) {
+  const EmbeddingRequest request = parse_embeddings(body, kVocab, 3);
+  SB_CHECK(!request.inputs.empty() && request.inputs.size() <= kMaxInputs);
+  std::vector<std::vector<float>> embeddings;
+  for (const EmbeddingRequest::Input& input : request.inputs) {
+    check_tokens(input.tokens);
+    SB_CHECK(input.text.empty() || input.tokens.empty());
+    SB_CHECK(is_utf8(input.text));
+    embeddings.push_back({1, -0.5f, static_cast<float>(input.text.size())});
+  }
+  const Json answer =
+      checked(embeddings_json(request.model, embeddings, request.base64, body.size()));
+  SB_CHECK(answer["data"].size() == request.inputs.size());
+}
+
 void fuzz_tokenize(std::string_view body) {
   const TokenizeRequest request = parse_tokenize(body);
   SB_CHECK(is_utf8(request.content));
@@ -134,9 +150,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   constexpr void (*kRoutes[])(std::string_view) = {fuzz_chat, fuzz_completion, fuzz_tokenize,
-                                                   fuzz_detokenize};
+                                                   fuzz_detokenize, fuzz_embeddings};
   try {
-    kRoutes[data[0] % 4](body);
+    kRoutes[static_cast<uint8_t>(data[0] - '0') % 5](body);
   } catch (const ApiError& e) {
     check_error(e);
   }

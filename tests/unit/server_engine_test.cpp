@@ -1,6 +1,6 @@
 // Cancelling and failures of the engine's thread, and the routes in front of it, with a
-// model made of words; then the program's own on the tiny model. Nothing here waits for time to
-// pass: every wait is for something that must come.
+// model made of words. Nothing here waits for time to pass: every wait is for something that must
+// come.
 #include "server/engine_thread.h"
 
 #include <doctest/doctest.h>
@@ -21,12 +21,14 @@
 
 #include "error.h"
 #include "server/api.h"
-#include "server/serve_model.h"
+#include "server/reply_job.h"
+#include "test_connection.h"
 
 namespace server_engine_test {
 
 using namespace specbound;
 using namespace specbound::server;
+using namespace specbound::test;
 using nlohmann::json;
 
 namespace {
@@ -58,6 +60,10 @@ class WordModel final : public ServedModel {
   std::string piece(int32_t token) const override { return {static_cast<char>(token)}; }
   std::string detokenize(std::span<const int32_t> tokens) const override {
     return {tokens.begin(), tokens.end()};
+  }
+  std::optional<std::vector<float>> embedding(std::span<const int32_t> tokens,
+                                              const std::atomic<bool>&) override {
+    return std::vector<float>{static_cast<float>(tokens.size()), 0.5f};
   }
   ReplyStats reply(const CompletionRequest& request, int number, const Prompt&,
                    const std::atomic<bool>& abort, const Listener& listener) override {
@@ -98,19 +104,19 @@ void until(const std::atomic<bool>& flag) {
   while (!flag) std::this_thread::yield();
 }
 
-std::shared_ptr<Job> job_of(const std::string& text) {
+std::shared_ptr<ReplyJob> job_of(const std::string& text) {
   CompletionRequest request;
   request.text = text;
-  return std::make_shared<Job>(std::move(request), Prompt{{1}, nullptr});
+  return std::make_shared<ReplyJob>(std::move(request), Prompt{{1}, nullptr});
 }
 
 // All of it.
-Job::News all_of(Job& job) {
-  Job::News all;
+ReplyJob::News all_of(ReplyJob& job) {
+  ReplyJob::News all;
   while (!all.over) {
     pollfd ready = {job.news_fd(), POLLIN, 0};
     REQUIRE(poll(&ready, 1, -1) == 1);
-    Job::News news = job.take();
+    ReplyJob::News news = job.take();
     std::ranges::move(news.parts, std::back_inserter(all.parts));
     all.over = news.over;
     all.error = news.error;
@@ -118,37 +124,10 @@ Job::News all_of(Job& job) {
   return all;
 }
 
-int status_of(Job& job) {
-  const Job::News all = all_of(job);
+using test::status_of;
+int status_of(ReplyJob& job) {
+  const ReplyJob::News all = all_of(job);
   return all.error ? all.error->status() : 200;
-}
-
-// A client that stays, or goes away after some writes.
-class TestConnection final : public Connection {
- public:
-  bool here = true;
-  int writes_left = -1;  // -1: any number
-  std::string written;
-
-  bool wait(int fd) override {
-    pollfd ready = {fd, POLLIN, 0};
-    return here && poll(&ready, 1, -1) == 1;
-  }
-  bool write(std::string_view bytes) override {
-    if (writes_left == 0) return false;
-    --writes_left;
-    written += bytes;
-    return true;
-  }
-};
-
-int status_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const ApiError& e) {
-    return e.status();
-  }
-  return 200;
 }
 
 }  // namespace
@@ -163,7 +142,7 @@ TEST_CASE("server engine: a reply, whole characters only") {
   EngineThread engine(model, metrics, 4);
   const auto job = job_of("x");
   engine.submit("a", job);
-  const Job::News all = all_of(*job);
+  const ReplyJob::News all = all_of(*job);
   std::string text;
   for (const ReplyPart& part : all.parts) text += part.text;
   CHECK(text == "a\xF0\x9F\x98\x80\uFFFDb\uFFFD");
@@ -187,7 +166,7 @@ TEST_CASE("server engine: several replies of a request, one after the other") {
     CompletionRequest request;
     request.text = text;
     request.n = 3;
-    const auto job = std::make_shared<Job>(std::move(request), Prompt{{1}, nullptr});
+    const auto job = std::make_shared<ReplyJob>(std::move(request), Prompt{{1}, nullptr});
     engine.submit("a", job);
     return job;
   };
@@ -444,6 +423,28 @@ TEST_CASE("server api: replies of one request have their index, and one usage") 
   CHECK(*stream.tokens == 2);
 }
 
+TEST_CASE("server api: embeddings, in their order") {
+  WordModel model;
+  Api api({});
+  api.open(model);
+  TestConnection client;
+  const auto post = [&](const json& body) {
+    return api.post("/v1/embeddings", body.dump(), "c", client);
+  };
+  const json answer = json::parse(post({{"input", {"ab", "c"}}}).body);
+  CHECK(answer["model"] == "words");
+  CHECK(answer["data"][0]["embedding"] == json{3, 0.5});  // with a token in front
+  CHECK(answer["data"][1]["embedding"] == json{2, 0.5});
+  CHECK(answer["usage"]["total_tokens"] == 5);
+  CHECK(status_of([&] { post({{"input", std::string(128, 'a')}}); }) == 400);
+  CHECK(status_of([&] { post({{"input", std::string(127, 'a')}}); }) == 200);
+  client.here = false;
+  CHECK(post({{"input", "a"}}).status == kClientGone);
+  api.stop();
+  client.here = true;
+  CHECK(status_of([&] { post({{"input", "a"}}); }) == 503);
+}
+
 TEST_CASE("server api: a client that goes away ends its reply") {
   WordModel model;
   std::atomic<int> aborted{0};
@@ -499,87 +500,6 @@ TEST_CASE("server api: an error behind the first text is an event, before it a s
   CHECK(client.written.find(R"("text":"x")") != std::string::npos);
   CHECK(client.written.find(R"("server_error")") != std::string::npos);
   CHECK(client.written.find("[DONE]") == std::string::npos);
-}
-
-TEST_CASE("server model: the tiny model gives the same bytes whatever came before") {
-  ModelOptions flags;
-  flags.model = std::string(SPECBOUND_TEST_DATA) + "/models/stories260K.gguf";
-  flags.n_threads = 1;
-  flags.device.where = DeviceOptions::Where::kCpu;
-  LoadedModel loaded(flags);
-  LoadWatcher watcher;
-  watcher.progress = [](const std::string&, size_t, size_t) {};
-  watcher.note = [](const std::string&) {};
-  SpeculationOptions speculation_flags;
-  speculation_flags.speculator = "ngram";
-  Speculation speculation(speculation_flags, loaded);
-  loaded.load(nullptr, watcher);
-  speculation.attach(loaded.backend());
-  ServeModel model(loaded, speculation, "stories");
-  Api api({});
-  api.open(model);
-  TestConnection client;
-  const auto post = [&](const json& fields) {
-    json body = {{"prompt", "Once upon a time"}, {"temperature", 0}, {"max_tokens", 24}};
-    body.update(fields);
-    return json::parse(api.post("/v1/completions", body.dump(), "c", client).body);
-  };
-  const auto text = [&](const json& fields) {
-    return post(fields)["choices"][0]["text"].get<std::string>();
-  };
-  const std::string first = text(json::object());
-  CHECK_FALSE(first.empty());
-  CHECK(text({{"speculation", false}}) == first);
-  CHECK(text({{"prompt", "The little dog"}}) != first);
-  CHECK(text({{"speculation", true}}) == first);
-  CHECK(text({{"temperature", 1.5}, {"seed", 3}}) == text({{"temperature", 1.5}, {"seed", 3}}));
-  CHECK(text(json::object()) == first);
-  const json again = post({{"speculation", false}});
-  CHECK(again["timings"]["cache_n"] == again["usage"]["prompt_tokens"].get<int>() - 1);
-  CHECK(again["timings"]["speculation"]["active"] == false);
-  CHECK(post({{"speculation", true}})["timings"]["speculation"]["active"] == true);
-  CHECK(again["choices"][0]["finish_reason"] == "length");
-
-  const auto told = [&](const json& fields) {
-    json asked = {{"logprobs", 3}, {"max_tokens", 12}};
-    asked.update(fields);
-    return post(asked)["choices"][0];
-  };
-  const json plain = told({{"speculation", false}});
-  CHECK(plain["logprobs"]["tokens"].size() == 12);
-  CHECK(told({{"speculation", true}}).dump() == plain.dump());
-  // The model's own: how a token is picked is not in them.
-  const json biased = told({{"logit_bias", {{"300", 100}}}, {"temperature", 1.5}});
-  CHECK(biased["logprobs"]["top_logprobs"][0].size() == 4);  // the one that was picked, too
-  for (const auto& [token, logprob] : plain["logprobs"]["top_logprobs"][0].items()) {
-    CHECK(biased["logprobs"]["top_logprobs"][0][token] == logprob);
-  }
-  const std::string words = plain["text"];
-  for (size_t i = 0; i < 12; ++i) {
-    const std::string token = plain["logprobs"]["tokens"][i];
-    CHECK(words.substr(plain["logprobs"]["text_offset"][i], token.size()) == token);
-  }
-
-  client.written.clear();
-  const Answer stream = api.post(
-      "/v1/completions",
-      R"({"prompt": "Once upon a time", "temperature": 0, "max_tokens": 24, "stream": true})", "c",
-      client);
-  CHECK(stream.stream(client));
-  std::string joined;
-  for (size_t at = 0, end; (end = client.written.find("\n\n", at)) != std::string::npos;
-       at = end + 2) {
-    const std::string event = client.written.substr(at + 6, end - at - 6);
-    if (event != "[DONE]") joined += json::parse(event)["choices"][0]["text"].get<std::string>();
-  }
-  CHECK(joined == first);
-
-  const std::string ids =
-      api.post("/tokenize", R"({"content": "Once upon a time", "add_special": true})", "c", client)
-          .body;
-  CHECK(text({{"prompt", json::parse(ids)["tokens"]}}) == first);
-  CHECK(status_of([&] { post({{"prompt", std::string(4000, 'x')}}); }) == 400);
-  CHECK(status_of([&] { post({{"prompt", json::array({512})}}); }) == 400);
 }
 
 }  // namespace server_engine_test

@@ -1,0 +1,42 @@
+// Texts on their way to the engine, and their embeddings on the way back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "server/job.h"
+
+namespace specbound::server {
+
+class EmbeddingJob final : public Job {
+ public:
+  // Each of 1 to n_ctx tokens.
+  explicit EmbeddingJob(std::vector<std::vector<int32_t>> inputs) : inputs_(std::move(inputs)) {}
+
+  // [input] (dim), once they are all there. Throws the ApiError for which it is over.
+  std::optional<std::vector<std::vector<float>>> take() {
+    const std::lock_guard lock(mutex_);
+    news_.clear();
+    if (error_) throw *error_;
+    if (!over_) return std::nullopt;
+    return std::move(embeddings_);
+  }
+
+  bool make(ServedModel& model, Metrics& metrics) override {
+    for (const std::vector<int32_t>& tokens : inputs_) {
+      std::optional<std::vector<float>> embedding = model.embedding(tokens, cancelled());
+      if (!embedding) return false;
+      metrics.count_embedding(tokens.size());
+      embeddings_.push_back(std::move(*embedding));
+    }
+    return true;
+  }
+
+ private:
+  const std::vector<std::vector<int32_t>> inputs_;
+  std::vector<std::vector<float>> embeddings_;  // the engine's until it is over
+};
+
+}  // namespace specbound::server

@@ -1,0 +1,44 @@
+// The replies to one request, on their way from the engine to its connection: whole characters, one
+// reply after the other.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/completion_request.h"
+#include "server/job.h"
+#include "server/reply_json.h"
+
+namespace specbound::server {
+
+class ReplyJob final : public Job {
+ public:
+  ReplyJob(CompletionRequest request, Prompt prompt)
+      : request_(std::move(request)), prompt_(std::move(prompt)) {}
+
+  const CompletionRequest& request() const { return request_; }
+
+  struct News {
+    std::vector<ReplyPart> parts;   // since the last call: one reply after the other
+    bool over = false;              // nothing comes any more
+    std::optional<ApiError> error;  // for which it is over
+  };
+  News take();
+
+  bool make(ServedModel& model, Metrics& metrics) override;
+
+ private:
+  bool make_reply(int number, ServedModel& model, Metrics& metrics);
+  void add_text(int index, std::string_view text);
+  void end_reply(int index, const ReplyStats& figures);
+  ReplyPart& part(int index);
+
+  const CompletionRequest request_;
+  const Prompt prompt_;
+  std::vector<TokenLogprobs> logprobs_;  // the engine's: they go out with the text behind them
+  std::vector<ReplyPart> parts_;         // under the mutex
+};
+
+}  // namespace specbound::server

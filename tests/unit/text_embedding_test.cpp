@@ -1,0 +1,100 @@
+// The embedding of a text: what its definition says, whatever was read before, and nothing left
+// behind for the reply after it.
+#include "decode/text_embedding.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "decode/ngram.h"
+#include "engine_rig.h"
+
+namespace text_embedding_test {
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+const TinyModel& model() {
+  static const TinyModel model(q8_0_spec());
+  return model;
+}
+
+std::span<const float> norm() {
+  return {model().weights.output_norm, static_cast<size_t>(model().config.dim)};
+}
+
+// By the longest way round: one row after the other, in long double.
+std::vector<double> expected(const std::vector<int32_t>& text) {
+  const ModelConfig& config = model().config;
+  const auto backend = model().backend(Isa::kPortable, 1);
+  std::vector<long double> mean(config.dim);
+  for (int pos = 0; pos < static_cast<int>(text.size()); ++pos) {
+    backend->embed(0, text[pos]);
+    backend->run_layers(0, 1, pos, 1, config.n_layers);
+    const std::span<const float> h = backend->inspect().hidden(0);
+    long double squares = 0;
+    for (const float x : h) squares += static_cast<long double>(x) * x;
+    const long double rms = std::sqrt(squares / config.dim + config.norm_eps);
+    for (int i = 0; i < config.dim; ++i) mean[i] += h[i] / rms * norm()[i] / text.size();
+  }
+  long double squares = 0;
+  for (const long double x : mean) squares += x * x;
+  std::vector<double> out;
+  for (const long double x : mean) out.push_back(static_cast<double>(x / std::sqrt(squares)));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("embedding: the mean of the normed states, of length 1") {
+  const auto backend = model().backend(best_isa(), 2);
+  Session session(*backend, Sampler(greedy_sampling()));
+  const std::atomic<bool> abort{false};
+  std::vector<std::vector<float>> found;
+  for (const int n : {1, 2, kMaxRows, kMaxRows + 1, 3 * kMaxRows + 5}) {
+    CAPTURE(n);
+    const std::vector<int32_t> text = token_ids(n, model().config.vocab_size, n);
+    const std::vector<double> wanted = expected(text);
+    found.push_back(*text_embedding(session, norm(), text, abort));
+    REQUIRE(found.back().size() == wanted.size());
+    double squares = 0;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      CHECK(found.back()[i] == doctest::Approx(wanted[i]).epsilon(1e-6).scale(1));
+      squares += static_cast<double>(found.back()[i]) * found.back()[i];
+    }
+    CHECK(squares == doctest::Approx(1).epsilon(1e-6));
+    // The same bits again, behind other texts.
+    text_embedding(session, norm(), token_ids(7, 50), abort);
+    CHECK(*text_embedding(session, norm(), text, abort) == found.back());
+  }
+  CHECK(found[2] != found[3]);
+}
+
+TEST_CASE("embedding: replies before and after it are what they are without") {
+  const auto backend = model().backend(best_isa(), 1);
+  std::vector<int32_t> prompt = token_ids(20, 6), reply;
+  GenerateOptions options;
+  options.max_tokens = 24;
+  options.on_token = [&](const TokenEvent& event) { reply.push_back(event.token); };
+  NgramSpeculator ngrams(3, 8);
+  Session session(*backend, Sampler(greedy_sampling()));
+  session.set_speculator(&ngrams);
+  session.generate(prompt, options);
+  const std::vector<int32_t> alone = std::exchange(reply, {});
+  const std::atomic<bool> abort{false};
+  const std::vector<int32_t> text = token_ids(33, model().config.vocab_size);
+  text_embedding(session, norm(), text, abort);
+  CHECK(session.tokens().empty());
+  CHECK(backend->kv_len(1) == 0);
+  CHECK(session.generate(prompt, options).prefilled_tokens == 19);  // read anew
+  CHECK(std::exchange(reply, {}) == alone);
+  const std::atomic<bool> aborted{true};
+  CHECK_FALSE(text_embedding(session, norm(), text, aborted));
+  session.generate(prompt, options);
+  CHECK(reply == alone);
+}
+
+}  // namespace text_embedding_test
