@@ -42,6 +42,7 @@ constexpr const char* kExamples =
 
 // Connections beyond those whose requests wait: streams, and clients between two requests.
 constexpr int kMoreConnections = 64;
+constexpr int kConversations = 8;
 
 struct ServeFlags {
   server::HttpOptions http;
@@ -59,6 +60,7 @@ struct ServeFlags {
 };
 
 void add_server_flags(Flags& flags, ServeFlags& given) {
+  given.model.n_sequences = kConversations;
   const Flags::Group group(flags, "Server");
   server::HttpOptions& http = given.http;
   flags
@@ -81,6 +83,11 @@ void add_server_flags(Flags& flags, ServeFlags& given) {
                 "web pages of this origin may read answers, as https://example.org; *: all pages "
                 "(default: none)")
       .type("ORIGIN");
+  flags.add_int("--conversations", given.model.n_sequences, 1, 1024,
+                format("conversations at most that go on where they were, whichever came in "
+                       "between: each keeps its K/V (default %d; on the CPU; fewer where memory is "
+                       "short)",
+                       kConversations));
   flags.add_int("--max-queue", given.max_queue, 1, 4096,
                 "requests that may wait for the engine (default 64)");
   flags.add_int("--max-body", given.max_body, 1 << 10, 1 << 30,

@@ -72,6 +72,12 @@ bool Session::read(std::span<const int32_t> text, const std::function<bool(int n
   return on;
 }
 
+void Session::take_over(std::span<const int32_t> text) {
+  SB_CHECK(backend_.kv_len(1) == static_cast<int>(text.size()));
+  tokens_.assign(text.begin(), text.end());
+  n_prompt_ = tokens_.size();
+}
+
 bool Session::revisit(int from, int to, const Visit& visit) {
   SB_CHECK(first_decoded() <= from && from <= to && (from == to || to <= backend_.kv_len(1)));
   const FloatMode mode;

@@ -84,6 +84,8 @@ class Session {
   // Between replies: drops the committed text with its cache, and the speculator's own. The next
   // prompt is read anew.
   void forget();
+  // Between replies: `text`, whose K and V the backend holds, is the committed text.
+  void take_over(std::span<const int32_t> text);
 
   // Makes `prompt` (at least one token, at most n_ctx) the committed text, keeping the cached K/V
   // of the longest common prefix, then generates. Throws Error(kLimit) when the prompt does not

@@ -5,6 +5,11 @@
 #include "decode/common_prefix.h"
 
 namespace specbound {
+namespace {
+
+constexpr int kRewritten = 16;  // tokens
+
+}  // namespace
 
 Sessions::Sessions(Backend& backend) : backend_(backend) {
   const Sequences* sequences = backend.sequences();
@@ -15,17 +20,35 @@ Session& Sessions::for_prompt(std::span<const int32_t> prompt) {
   const auto shared = [&](const Kept& kept) {  // tokens that need not be read again
     return common_prefix(kept.session.tokens(), prompt);
   };
-  auto chosen = std::ranges::max_element(kept_, {}, shared);
-  // Where less than half of a text would stay, the prompt is another conversation's: what both
-  // begin with is soon read, and the rest of that text would be lost.
-  if (2 * shared(*chosen) < std::ssize(chosen->session.tokens()) || shared(*chosen) == 0) {
-    chosen = std::ranges::min_element(kept_, {}, &Kept::used);
+  const auto best = std::ranges::max_element(kept_, {}, shared);
+  const std::ptrdiff_t n = shared(*best);
+  // A template may write the end of a reply otherwise once something follows it. Where more would
+  // be lost, the prompt is another conversation's, or another way for this one to go on.
+  const bool goes_on = n > 0 && n + kRewritten >= std::ssize(best->session.tokens());
+  const auto from = static_cast<size_t>(best - kept_.begin());
+  const size_t chosen = goes_on ? from : oldest();
+  kept_[chosen].used = ++replies_;
+  select(from);
+  const int there = std::min(static_cast<int>(n), backend_.kv_len(backend_.config().n_layers));
+  Session& session = select(chosen);
+  if (chosen != from && there > common_prefix(session.tokens(), prompt)) {
+    backend_.sequences()->copy_prefix(static_cast<int>(from), there);
+    session.take_over(prompt.first(static_cast<size_t>(there)));
   }
-  chosen->used = ++replies_;
-  if (Sequences* sequences = backend_.sequences()) {
-    sequences->select(static_cast<int>(chosen - kept_.begin()));
-  }
-  return chosen->session;
+  return session;
+}
+
+Session& Sessions::for_other_text() {
+  return select(oldest());
+}
+
+size_t Sessions::oldest() const {
+  return static_cast<size_t>(std::ranges::min_element(kept_, {}, &Kept::used) - kept_.begin());
+}
+
+Session& Sessions::select(size_t sequence) {
+  if (Sequences* sequences = backend_.sequences()) sequences->select(static_cast<int>(sequence));
+  return kept_[sequence].session;
 }
 
 }  // namespace specbound

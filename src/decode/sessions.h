@@ -16,11 +16,17 @@ class Sessions {
   // As many as the backend keeps texts. To it nobody else speaks.
   explicit Sessions(Backend& backend);
 
-  // The session whose text `prompt` goes on with, else the one used longest ago, for one reply: it
-  // is what the backend speaks of until the next call.
+  // The session whose text `prompt` goes on with, else the one used longest ago, which then begins
+  // with a copy of what another one has of the prompt. For one reply: it is what the backend speaks
+  // of until the next call.
   Session& for_prompt(std::span<const int32_t> prompt);
+  // The session used longest ago, for what is no conversation: it stays the one used longest ago.
+  Session& for_other_text();
 
  private:
+  Session& select(size_t sequence);
+  size_t oldest() const;
+
   struct Kept {
     Session session;
     uint64_t used = 0;  // when, in replies
@@ -29,7 +35,7 @@ class Sessions {
   };
 
   Backend& backend_;
-  std::deque<Kept> kept_;  // [sequence]
+  std::deque<Kept> kept_;  // [sequence]: they stay where they are
   uint64_t replies_ = 0;
 };
 

@@ -87,6 +87,9 @@ class Sequences {
   // The one that every call of Backend speaks of from now on; 0 at first. What exit heads know of
   // the text goes with the other one.
   virtual void select(int sequence) = 0;
+  // K and V of the first n positions of sequence `from` become those of the selected one, another;
+  // kv_len(l) = n for all l. 0 <= n <= every kv_len of `from`.
+  virtual void copy_prefix(int from, int n) = 0;
   // H[i] through all layers as the next row of sequence of[i], at its kv_len, which grows by one:
   // as run_layers(i, 1, kv_len, 1, L) of each alone. 1 <= of.size() <= kMaxRows, no sequence twice;
   // the rows follow what stands in their texts, none another.

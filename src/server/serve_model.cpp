@@ -61,7 +61,7 @@ ServeModel::ServeModel(LoadedModel& model, Speculation& speculation, std::string
     : model_(model),
       speculation_(speculation),
       speculates_(speculation.active()),
-      session_(model.backend(), Sampler(greedy_sampling())) {
+      sessions_(model.backend()) {
   using namespace std::chrono;
   info_.id = std::move(id);
   info_.created = duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
@@ -119,17 +119,17 @@ std::vector<int32_t> ServeModel::tokenize(std::string_view text, bool add_specia
   }
 }
 
-void ServeModel::choose_speculation(std::optional<bool> asked) {
+void ServeModel::choose_speculation(Session& session, std::optional<bool> asked) {
   const bool on = asked.value_or(speculates_);
   if (on != speculation_.active()) speculation_.set_active(on, "speculation=off");
-  session_.set_speculator(speculation_.speculator());
+  session.set_speculator(speculation_.speculator());
 }
 
 std::optional<std::vector<float>> ServeModel::embedding(std::span<const int32_t> tokens,
                                                         const std::atomic<bool>& abort) {
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();
   const std::span norm(model_.weights().output_norm, static_cast<size_t>(info_.dim));
-  return text_embedding(session_, norm, tokens, abort);
+  return text_embedding(sessions_.for_other_text(), norm, tokens, abort);
 }
 
 ReplyStats ServeModel::reply(const server::CompletionRequest& request, int number,
@@ -140,8 +140,10 @@ ReplyStats ServeModel::reply(const server::CompletionRequest& request, int numbe
   SamplingOptions sampling;
   sampling.params = settings.sampling;
   sampling.seed = settings.seed;
-  session_.set_sampling(sampling.resolve());
-  choose_speculation(settings.speculation);
+  const SamplingParams params = sampling.resolve();
+  Session& session = sessions_.for_prompt(prompt.ids);
+  session.set_sampling(params);
+  choose_speculation(session, settings.speculation);
 
   ReplyRequest asked;
   asked.prompt = prompt.ids;
@@ -167,7 +169,7 @@ ReplyStats ServeModel::reply(const server::CompletionRequest& request, int numbe
       listener.on_logprobs(std::move(told));
     };
   }
-  return generate_reply(model_, session_, asked).stats;
+  return generate_reply(model_, session, asked).stats;
 }
 
 }  // namespace specbound

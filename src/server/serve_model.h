@@ -1,6 +1,6 @@
-// The loaded model behind the server: prompts on any thread, replies on the engine's. One session
-// serves all requests, one after the other; what the next one has in common with the one before is
-// not read again.
+// The loaded model behind the server: prompts on any thread, replies on the engine's. One request
+// is served after the other; what each has in common with the conversation that it goes on with is
+// not read again (decode/sessions.h).
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "decode/generate.h"
+#include "decode/sessions.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
 #include "server/served_model.h"
@@ -38,7 +38,7 @@ class ServeModel final : public server::ServedModel {
  private:
   Prompt chat_prompt(const server::CompletionRequest& request) const;
   Prompt raw_prompt(const server::CompletionRequest& request) const;
-  void choose_speculation(std::optional<bool> asked);
+  void choose_speculation(Session& session, std::optional<bool> asked);
 
   LoadedModel& model_;
   Speculation& speculation_;
@@ -46,7 +46,7 @@ class ServeModel final : public server::ServedModel {
   server::ModelInfo info_;
   const ChatTemplate* chat_template_ = nullptr;  // nullptr: the model has none
   std::string no_template_;                      // why
-  Session session_;
+  Sessions sessions_;
 };
 
 }  // namespace specbound

@@ -230,6 +230,19 @@ class SameBytes(ServerCase):
         cached = again["usage"]["prompt_tokens_details"]["cached_tokens"]
         self.assertGreaterEqual(cached, again["usage"]["prompt_tokens"] - 1)
 
+    def test_conversations_in_turns_go_on_where_they_were(self):
+        chats = [[{"role": "user", "content": f"{LONG} {name}?"}] for name in ("Ann", "Bob", "Cy")]
+        for turn in range(3):
+            for chat in chats:
+                reply = self.server.post(CHAT, {"messages": chat, "max_tokens": 12,
+                                                "temperature": 0}).json
+                usage = reply["usage"]
+                fresh = (usage["prompt_tokens"] -
+                         usage["prompt_tokens_details"]["cached_tokens"])
+                if turn == 2:  # 36 to 41 where one conversation is kept
+                    self.assertLess(fresh, 15, usage)
+                chat += [reply["choices"][0]["message"], {"role": "user", "content": "And then?"}]
+
 
 class Streams(ServerCase):
     MODEL, FLAGS = STORIES, ("--chat-template", "chatml")

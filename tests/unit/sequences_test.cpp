@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kTexts = 20;    // more than a pass has rows
 constexpr int kLongest = 70;  // crosses an attention chunk (64)
+constexpr int kShared = 37;   // tokens that all texts begin with
 
 std::vector<TinySpec> specs() {
   TinySpec llama = q8_0_spec();
@@ -59,8 +60,10 @@ struct Text {
   Record expected;
   int done = 0;
 
-  Text(const TinyModel& model, uint64_t seed)
-      : ids(token_ids(kLongest, model.config.vocab_size, seed)), expected(model.config, kLongest) {
+  Text(const TinyModel& model, int number)
+      : ids(token_ids(kLongest, model.config.vocab_size, 100 + number)),
+        expected(model.config, kLongest) {
+    std::ranges::copy(token_ids(kShared, model.config.vocab_size, 99), ids.begin());
     auto backend = model.backend(Isa::kPortable, 1);
     run_positions(*backend, ids, 0, kLongest, 1, 0, expected);
   }
@@ -97,17 +100,17 @@ void check_kv(Backend& backend, const Text& text) {
 // Texts come and go, are cut back, prefilled, run alone and in random companies.
 void run_at_random(const TinyModel& model, Isa isa, int threads, uint64_t seed) {
   std::vector<Text> texts;
-  for (int i = 0; i < kTexts; ++i) texts.emplace_back(model, 100 + i);
+  for (int i = 0; i < kTexts; ++i) texts.emplace_back(model, i);
   auto backend = with_sequences(model, isa, threads, kTexts);
   Sequences* sequences = backend->sequences();
   REQUIRE(sequences);
   REQUIRE(sequences->n_sequences() == kTexts);
   TinyRandom random(seed);
   const auto below = [&](int n) { return static_cast<int>(random.next() % n); };
-  for (int turn = 0; turn < 60; ++turn) {
+  for (int turn = 0; turn < 75; ++turn) {
     const int sequence = below(kTexts);
     Text& text = texts[sequence];
-    switch (below(4)) {
+    switch (below(5)) {
       case 0: {  // a part of it by prefill
         const int n = below(kLongest - text.done + 1);
         sequences->select(sequence);
@@ -127,6 +130,14 @@ void run_at_random(const TinyModel& model, Isa isa, int threads, uint64_t seed) 
         backend->run_layers(0, 1, text.done, 1, model.config.n_layers);
         check_rows(*backend, texts, {sequence});
         break;
+      case 3: {  // what another one begins with
+        const int other = below(kTexts), most = std::min(texts[other].done, kShared);
+        if (other == sequence) break;
+        text.done = below(most + 1);
+        sequences->select(sequence);
+        sequences->copy_prefix(other, text.done);
+        break;
+      }
       default: {  // in company
         std::vector<int> of;
         for (int i = 0; i < kTexts; ++i) of.push_back(i);
@@ -306,9 +317,16 @@ TEST_CASE("sessions: interleaved conversations go on where they were, the oldest
   CHECK(turn(3) == 39);  // in the place of 1, which waited longest
   for (const int i : {0, 2, 3}) CHECK(turn(i) == 5);
   CHECK(turn(1) > 39);
-  // Edited in its last turn: it stays where it is.
-  chats[1].resize(chats[1].size() - 8);
-  CHECK(turn(1) < 8);
+  // Answered again from an earlier place: a copy goes on, and the other way is still there.
+  const std::vector<int32_t> before = chats[1];
+  chats[1].resize(30);
+  CHECK(turn(1) == 0);
+  chats[1] = before;
+  CHECK(turn(1) == 5);
+  // What is no conversation takes the oldest one's place, again and again.
+  Session& other = sessions.for_other_text();
+  CHECK(&other == &sessions.for_other_text());
+  for (const int i : {1, 3}) CHECK(turn(i) <= 6);
   // One text: what it always was.
   Sessions one(*fresh);
   CHECK(&one.for_prompt(chats[0]) == &one.for_prompt(chats[1]));

@@ -77,6 +77,7 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   Sequences* sequences() override { return this; }
   int n_sequences() const override { return static_cast<int>(sequences_.size()); }
   void select(int sequence) override;
+  void copy_prefix(int from, int n) override;
   void run_side_by_side(std::span<const int> of) override;
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
@@ -233,6 +234,15 @@ void CpuBackend::select(int sequence) {
   if (sequence == selected_) return;
   selected_ = sequence;
   prefilled_rows_ = 0;
+  checks_.change_text();
+}
+
+void CpuBackend::copy_prefix(int from, int n) {
+  SB_CHECK(from >= 0 && from < n_sequences() && from != selected_);
+  SB_CHECK(n >= 0 && n <= sequences_[from].lengths.at(config_.n_layers));
+  sequences_[selected_].kv.copy_prefix(sequences_[from].kv, n);
+  lengths().truncate(0);
+  lengths().restore(n);
   checks_.change_text();
 }
 

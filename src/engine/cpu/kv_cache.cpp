@@ -50,6 +50,15 @@ void KvCache::copy(int layer, int from, int to) {
   }
 }
 
+void KvCache::copy_prefix(const KvCache& other, int n) {
+  const size_t k = round_up<size_t>(n, kKeyBlock) * head_dim_;  // whole blocks
+  const size_t v = static_cast<size_t>(n) * v_stride_;
+  for (size_t at = 0; at < data_.size(); at += k_size_ + v_size_) {  // each head of each layer
+    std::copy_n(other.data_.data() + at, k, data_.data() + at);
+    std::copy_n(other.data_.data() + at + k_size_, v, data_.data() + at + k_size_);
+  }
+}
+
 void KvCache::read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const {
   for (int h = 0; h < n_kv_heads_; ++h) {
     const uint16_t* head_k = data_.data() + offset(layer, h);

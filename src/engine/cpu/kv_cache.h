@@ -22,6 +22,9 @@ class KvCache {
   // Position `to` of every head becomes what position `from` is.
   void copy(int layer, int from, int to);
 
+  // The first n positions become those of `other`, which is as large.
+  void copy_prefix(const KvCache& other, int n);
+
   // K and V of one position as rows (kv_dim) of FP16 bits.
   void read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const;
 
