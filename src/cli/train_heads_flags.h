@@ -24,7 +24,7 @@ struct TrainHeadsFlags {
   double minutes = 0;      // 0: no limit
   // The model writes as much as leaves time to learn it.
   bool fills_minutes = false;
-  std::string folder;      // empty: beside the output
+  std::string folder;  // empty: beside the output
   uint64_t max_disk = 4'000'000'000;
   bool resume = false, fresh = false;
   bool no_tune = false;

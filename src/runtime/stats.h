@@ -20,9 +20,9 @@ struct ReplyStats {
   GenerateStats generated;
   uint64_t seed = 0;
   uint32_t reply = 0;
-  std::string model;    // path
+  std::string model;                 // path
   int n_ctx = 0, n_ctx_trained = 0;  // context as it is and as it could be; 0: not known
-  std::string backend;  // Backend::description()
+  std::string backend;               // Backend::description()
   double load_seconds = 0;
   std::optional<double> start_to_first_token_seconds;
 

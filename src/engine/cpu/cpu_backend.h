@@ -18,8 +18,8 @@ bool isa_supported(Isa isa);  // by this CPU and this build
 Isa best_isa();
 
 struct CpuOptions {
-  int n_ctx = 0;       // 0: the model's max_seq_len, at most 4096
-  int n_threads = 0;   // 0: one per physical core
+  int n_ctx = 0;      // 0: the model's max_seq_len, at most 4096
+  int n_threads = 0;  // 0: one per physical core
   // Texts with K/V of their own at most; as many as memory has room for, at least one.
   int n_sequences = 1;
   bool repack = true;  // Q8_0 into tiles at load; false reads the map in place (same bits)
