@@ -1,5 +1,6 @@
 #include "cli/common_flags.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -119,6 +120,9 @@ namespace {
 
 // All of stdin. Whoever left a pipe open there, as ssh does, learns what is waited for.
 std::string piped_text() {
+  const int flags = fcntl(STDIN_FILENO, F_GETFL);
+  // Closed, or as nohup leaves it: nobody pipes anything in.
+  if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY) return "";
   constexpr int kPatienceMs = 2000;
   pollfd input = {STDIN_FILENO, POLLIN, 0};
   if (poll(&input, 1, kPatienceMs) == 0) {

@@ -31,8 +31,7 @@ namespace {
 
 constexpr const char* kExamples =
     "Routes: POST /v1/chat/completions, POST /v1/completions, POST /v1/embeddings, GET /v1/models, "
-    "GET "
-    "/v1/models/{model}, POST /tokenize, POST /detokenize, GET /health, GET /metrics.\n"
+    "GET /v1/models/{model}, POST /tokenize, POST /detokenize, GET /health, GET /metrics.\n"
     "\n"
     "Examples:\n"
     "  specbound serve\n"
@@ -168,6 +167,11 @@ int run(ServeFlags& given) {
   const auto http = server::start_http(http_options, api);  // ends before what it serves
   opened.load();
   say(speculation.description());
+  Sequences* const sequences = model.backend().sequences();
+  if (const int kept = sequences ? sequences->n_sequences() : 1; kept < given.model.n_sequences) {
+    say(format("conversations: %d of %d go on where they were: %s", kept, given.model.n_sequences,
+               sequences ? "memory has no room for more" : "a GPU keeps one"));
+  }
   const std::string file_name = std::filesystem::path(model.path()).filename().string();
   served = std::make_unique<ServeModel>(model, speculation, given.alias.value_or(file_name));
   api.open(*served);

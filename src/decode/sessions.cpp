@@ -5,11 +5,6 @@
 #include "decode/common_prefix.h"
 
 namespace specbound {
-namespace {
-
-constexpr int kRewritten = 16;  // tokens
-
-}  // namespace
 
 Sessions::Sessions(Backend& backend) : backend_(backend) {
   const Sequences* sequences = backend.sequences();
@@ -22,16 +17,18 @@ Session& Sessions::for_prompt(std::span<const int32_t> prompt) {
   };
   const auto best = std::ranges::max_element(kept_, {}, shared);
   const std::ptrdiff_t n = shared(*best);
-  // A template may write the end of a reply otherwise once something follows it. Where more would
-  // be lost, the prompt is another conversation's, or another way for this one to go on.
-  const bool goes_on = n > 0 && n + kRewritten >= std::ssize(best->session.tokens());
+  // What was said before the newest reply has to be in it. That reply may read otherwise by now:
+  // it is made once more, or a template leaves out what was thought. Where more would be lost, the
+  // prompt is another conversation's.
+  const bool goes_on = n > 0 && n >= best->session.first_decoded();
   const auto from = static_cast<size_t>(best - kept_.begin());
   const size_t chosen = goes_on ? from : oldest();
   kept_[chosen].used = ++replies_;
+  if (chosen == from) return select(chosen);
   select(from);
   const int there = std::min(static_cast<int>(n), backend_.kv_len(backend_.config().n_layers));
   Session& session = select(chosen);
-  if (chosen != from && there > common_prefix(session.tokens(), prompt)) {
+  if (there > common_prefix(session.tokens(), prompt)) {
     backend_.sequences()->copy_prefix(static_cast<int>(from), there);
     session.take_over(prompt.first(static_cast<size_t>(there)));
   }

@@ -67,7 +67,7 @@ class DeviceSampling {
   ~DeviceSampling() = default;
 };
 
-// What tests, training and `verify --bits` see of a backend's state.
+// What tests, training, embeddings and `verify --bits` see of a backend's state.
 class BackendInspection {
  public:
   virtual std::span<const float> hidden(int slot) const = 0;  // H[slot] (dim)

@@ -206,7 +206,8 @@ class LineEditor final : public LineInput {
       patience = kTypedAheadMs;
     }
     const std::string_view keys = std::string_view(buffer_).substr(at_);
-    const std::string text = with_line_ends(keys);
+    std::string text = with_line_ends(keys);
+    text.resize(text.find_last_not_of('\n') + 1);  // Enter, as often as it was pressed
     if (text.find('\n') == std::string::npos || keys.find(kBeginningOfPaste) != keys.npos) return;
     waiting_ += pastes_.put_aside(text);
     buffer_.clear();

@@ -127,9 +127,9 @@ void LoadedModel::load(const ExitHeads* heads, const LoadWatcher& watcher, const
     watcher.describe(note);
   }
   if (choice_.gpu && options_.device.prefill == PrefillPath::kCublas) {
-    watcher.describe("prefill=cublas: the bits of a prompt are those of this version of cuBLAS");
+    watcher.say("prefill=cublas: the bits of a prompt are those of this version of cuBLAS");
   }
-  if (!choice_.note.empty()) watcher.describe(choice_.note);
+  if (!choice_.note.empty()) watcher.say(choice_.note);
 }
 
 std::string LoadedModel::description() const {

@@ -87,7 +87,7 @@ std::string Metrics::text(size_t waiting) const {
   out += counter("specbound_prompt_tokens_total", prompt_tokens_,
                  "Tokens of prompts and of inputs of embeddings.");
   out += counter("specbound_cached_tokens_total", cached_tokens_,
-                 "Of these, tokens that were there from the request before.");
+                 "Of these, tokens that were there from requests before.");
   out += counter("specbound_generated_tokens_total", generated_tokens_, "Tokens of replies.");
   out += seconds("specbound_prefill_seconds_total", prefill_seconds_, "Time spent on prompts.");
   out += seconds("specbound_decode_seconds_total", decode_seconds_, "Time spent on replies.");

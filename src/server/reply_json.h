@@ -39,7 +39,7 @@ struct Usage {
   void add(const GenerateStats& reply);
 };
 
-// Tokens of the prompt that were not read again: their K/V were there from the request before. The
+// Tokens of the prompt that were not read again: their K/V were there from requests before. The
 // last one always is: it gives the first token.
 int cached_tokens(const GenerateStats& stats);
 

@@ -58,6 +58,8 @@ bool ReplyOutput::show_exits(bool on) {
 void ReplyOutput::begin_reply(int deepest_exit) {
   colors_ = ExitColors(deepest_exit);
   exits_.clear();
+  utf8_ = Utf8Stream();  // the one before may have ended in an error
+  if (wrap_) wrap_.emplace();
 }
 
 void ReplyOutput::write(std::string_view bytes, int exit_layer) {
@@ -71,8 +73,6 @@ void ReplyOutput::write(std::string_view bytes, int exit_layer) {
 
 void ReplyOutput::end_reply(const GenerateStats& stats) {
   put(utf8_.finish() + "\n");
-  utf8_ = Utf8Stream();
-  if (wrap_) wrap_.emplace();
   if (show_exits_ && error_ == 0) {
     const bool painted = color_refusal(STDERR_FILENO, "stderr").empty();
     std::fprintf(stderr, "%s\n", colors_.legend(exits_, painted).c_str());

@@ -8,6 +8,8 @@
 
 #include "decode/exit_head.h"
 #include "decode/generate.h"
+#include "decode/lookup.h"
+#include "decode/sessions.h"
 #include "decode/specbound.h"
 #include "decode/tree_speculator.h"
 #include "engine_rig.h"
@@ -346,6 +348,59 @@ TEST_CASE("draft layer: replies are the same with it, up to the end of the conte
     TreeSpeculator tree(&rule, nullptr, kMaxRows, true);
     CHECK(reply(&tree) == plain);
   }
+}
+
+TEST_CASE("draft layer: replies in turns of several conversations are the same with it") {
+  const Subject& s = subject();
+  CpuOptions cpu;
+  cpu.n_threads = 1;
+  cpu.n_ctx = 160;
+  cpu.n_sequences = 3;
+  const auto backend = make_cpu_backend(s.model.config, s.model.weights, cpu);
+  backend->set_exit_heads(&*s.heads, kList);
+  Sessions sessions(*backend);
+  const auto plain = s.model.backend(best_isa(), 1, true, 160);
+  TrainedHead head(*s.heads, HeadKind::kLayer);
+  SpecBoundParams params;
+  params.check_layers = {0};
+  params.tau = 0;
+  SpecBound rule(head, params, s.model.config.n_layers);
+  LookupMemory memory;
+  TreeSpeculator tree(&rule, &memory, kMaxRows, true);
+  TinyRandom random(17);
+  const auto below = [&](int n) { return static_cast<int>(random.next() % n); };
+  std::vector<Text> chats;
+  for (int i = 0; i < 5; ++i) {  // with a beginning in common
+    Text text = token_ids(20, kVocab, 3);
+    for (const int32_t id : token_ids(4 + 3 * i, kVocab, 30 + i)) text.push_back(id);
+    chats.push_back(text);
+  }
+  int drafted = 0;
+  for (int turn = 0; turn < 60; ++turn) {
+    Text& text = chats[below(5)];
+    if (text.size() > 120) text.resize(24);
+    const SamplingParams sampling{.temperature = turn % 2 ? 0.8f : 0.0f, .seed = uint64_t(turn)};
+    GenerateOptions options;
+    options.max_tokens = 4 + below(12);
+    options.reply = static_cast<uint32_t>(turn);
+    Session& session = turn % 7 == 6 ? sessions.for_other_text() : sessions.for_prompt(text);
+    session.set_sampling(sampling);
+    session.set_speculator(&tree);
+    if (turn % 5 == 4) {  // ended soon: nothing of it is kept by anybody
+      int left = below(3);
+      options.unwanted = [&left] { return left-- == 0; };
+      session.generate(text, options);
+      continue;
+    }
+    drafted += session.generate(text, options).counters.drafted_tokens;
+    plain->truncate(0);
+    Session alone(*plain, Sampler(sampling));
+    alone.generate(text, options);
+    CHECK(std::ranges::equal(session.tokens(), alone.tokens()));
+    text.assign(session.tokens().begin(), session.tokens().end());
+    if (turn % 3 == 2) text.resize(text.size() - below(10));
+  }
+  CHECK(drafted > 50);
 }
 
 TEST_CASE("draft layer: files that do not fit are refused") {

@@ -314,6 +314,13 @@ TEST_CASE("sessions: interleaved conversations go on where they were, the oldest
   };
   for (const int i : {0, 1, 2}) CHECK(turn(i) == 39);
   for (const int i : {2, 0, 1, 1, 0, 2}) CHECK(turn(i) == 5);
+  // The same once more, as often as it is asked for, is nobody's place but its own.
+  for (int reply = 0; reply < 4; ++reply) {
+    const std::vector<int32_t> asked = chats[2];
+    sessions.for_prompt(asked).generate(asked, options);
+  }
+  CHECK(turn(2) == 0);
+  for (const int i : {1, 0, 2}) CHECK(turn(i) == 5);
   CHECK(turn(3) == 39);  // in the place of 1, which waited longest
   for (const int i : {0, 2, 3}) CHECK(turn(i) == 5);
   CHECK(turn(1) > 39);

@@ -194,7 +194,7 @@ std::string CpuBackend::description() const {
   const double bytes = static_cast<double>(sequences_[0].kv.bytes());
   return format("%s, weights %s, context %d, K/V %.1f MB", device().c_str(),
                 store_.description().c_str(), n_ctx_, bytes / 1e6) +
-         (n_sequences() > 1 ? format(" each, %d texts side by side", n_sequences()) : "");
+         (n_sequences() > 1 ? format(" each of %d texts", n_sequences()) : "");
 }
 
 std::string CpuBackend::device() const {
