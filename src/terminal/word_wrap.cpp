@@ -38,6 +38,16 @@ std::string_view first_part(std::string_view text) {
   return text.substr(0, size);
 }
 
+// ``` or more, and a name perhaps; code that is quoted within a line has more of them behind it.
+bool may_be_fence(std::string_view line) {
+  const size_t ticks = std::min(line.find_first_not_of('`'), line.size());
+  return (ticks >= 3 || ticks == line.size()) && line.find('`', ticks) == line.npos;
+}
+
+bool is_fence(std::string_view line) {
+  return line.starts_with("```") && may_be_fence(line);
+}
+
 }  // namespace
 
 std::string WordWrap::push(std::string_view text, int columns, const Paint& paint) {
@@ -50,17 +60,18 @@ std::string WordWrap::push(std::string_view text, int columns, const Paint& pain
       end_line();
       continue;
     }
-    if (line_begins_.size() < kFence.size() && !(is_blank(part) && line_begins_.empty())) {
-      line_begins_ += part.substr(0, kFence.size() - line_begins_.size());
+    constexpr size_t kLongestFence = 256;
+    if (may_be_fence(line_begins_) && line_begins_.size() < kLongestFence &&
+        !(is_blank(part) && line_begins_.empty())) {
+      line_begins_ += part;
     }
-    const bool code = code_ || line_begins_ == kFence;
-    out += columns > 0 && !code ? broken(part, columns, paint(part)) : paint(part);
+    out += columns > 0 && !code_ ? broken(part, columns, paint(part)) : paint(part);
   }
   return out;
 }
 
 void WordWrap::end_line() {
-  if (line_begins_ == kFence) code_ = !code_;
+  if (is_fence(line_begins_)) code_ = !code_;
   line_begins_.clear();
   end_word();
   column_ = 0;

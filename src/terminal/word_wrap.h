@@ -15,7 +15,7 @@ class WordWrap {
   using Paint = std::function<std::string(std::string_view)>;
 
   // What to write for `text`, whole characters, behind what came before, on a terminal of `columns`
-  // (0: not known, nothing is broken). Lines of code, between ``` and ```, stay as they are.
+  // (0: not known, nothing is broken). Lines of code, behind ``` up to ```, stay as they are.
   std::string push(std::string_view text, int columns, const Paint& paint);
 
  private:
@@ -24,12 +24,10 @@ class WordWrap {
   void end_word();
   void end_line();
 
-  static constexpr std::string_view kFence = "```";
-
   int column_ = 0;           // of the cursor
   std::string word_;         // that the line ends with, painted
   int word_width_ = 0;       // its columns
-  std::string line_begins_;  // its first characters, as many as a fence has
+  std::string line_begins_;  // its first characters, as many as tell whether it is a fence
   bool code_ = false;        // between two fences
 };
 

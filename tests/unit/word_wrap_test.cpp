@@ -118,11 +118,17 @@ TEST_CASE("word wrap: wide characters, of which any may end a line") {
 }
 
 TEST_CASE("word wrap: code keeps its lines") {
+  // Three within a line are no fence, four at its beginning are.
+  const std::string quoted = "```x``` is it so?\n````\nint main() { }\n````\nthat was it";
+  for (const size_t step : {1, 3, 40}) {
+    CHECK(shown(quoted, 8, step) ==
+          Lines{"```x```", "is it", "so?", "````", "int main", "() { }", "````", "that was", "it"});
+  }
   const std::string code = "see:\n```cpp and more\nint main() { }\n```\nthat was it";
   for (size_t piece = 1; piece < 12; ++piece) {
     CAPTURE(piece);
     CHECK(shown(code, 8, piece) ==
-          Lines{"see:", "```cpp a", "nd more", "int main", "() { }", "```", "that was", "it"});
+          Lines{"see:", "```cpp", "and more", "int main", "() { }", "```", "that was", "it"});
   }
 }
 
