@@ -8,7 +8,6 @@ import sys
 import tempfile
 
 import bench
-from spec_bench_real import fetched
 
 MODELS = ["smollm2-135m-instruct-q4_1", "qwen2.5-coder-0.5b-instruct-q4_k_m",
           "qwen2.5-coder-1.5b-instruct-q4_k_m"]
@@ -26,7 +25,7 @@ def main():
     flags = parser.parse_args()
     machine, results, identical = bench.hardware(), [], True
     for name in flags.models:
-        model = fetched(name)
+        model = bench.fetched(name)
         for run, arguments in RUNS.items():
             with tempfile.TemporaryDirectory() as folder:
                 report = pathlib.Path(folder) / "report.json"
