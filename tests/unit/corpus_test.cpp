@@ -68,6 +68,15 @@ std::string learnt_text(const Tokenizer& tokenizer, const TrainingText& text) {
   return out;
 }
 
+// A model that can write a little.
+test::TinySpec writing_spec() {
+  test::TinySpec spec;
+  spec.vocabulary = true;
+  spec.vocab_size = 320;
+  spec.max_seq_len = 64;
+  return spec;
+}
+
 }  // namespace
 
 TEST_CASE("corpus: the three forms of a line, blank lines, a line without an end") {
@@ -311,11 +320,7 @@ TEST_CASE(
 
 TEST_CASE(
     "self-generate: the same texts, in one go or interrupted at any byte, side by side or not") {
-  test::TinySpec spec;
-  spec.vocabulary = true;
-  spec.vocab_size = 320;
-  spec.max_seq_len = 64;
-  const test::TinyModel model(spec);
+  const test::TinyModel model(writing_spec());
   const auto tokenizer = Tokenizer::from_gguf(model.gguf);
   auto backend = model.backend(Isa::kPortable, 1);
   const std::vector<CorpusText> corpus = {{.messages = {}, .text = "abc"},
@@ -385,11 +390,7 @@ TEST_CASE(
 
 TEST_CASE(
     "self-generate: what is not wanted is dropped, later rounds are sampled, an abort ends it") {
-  test::TinySpec spec;
-  spec.vocabulary = true;
-  spec.vocab_size = 320;
-  spec.max_seq_len = 64;
-  const test::TinyModel model(spec);
+  const test::TinyModel model(writing_spec());
   const auto tokenizer = Tokenizer::from_gguf(model.gguf);
   std::vector<CorpusText> corpus;
   for (char c = 'a'; c <= 'j'; ++c) corpus.push_back({.messages = {}, .text = std::string(3, c)});

@@ -62,16 +62,8 @@ std::vector<Case> cases() {
   bf16.output_bias = true;
   bf16.n_kv_heads = 1;
   all.push_back({"llama BF16 and Q8_0", bf16});
-  TinySpec gemma2;  // GELU, soft caps, post norms; a window that the last rows' chunk outgrows
-  gemma2.architecture = "gemma2";
-  gemma2.type = DType::kQ8_0;
-  gemma2.dim = 32;
-  gemma2.tied = true;
-  gemma2.window = 9;
-  gemma2.attn_softcap = 0.5f;
-  gemma2.final_softcap = 0.3f;
-  all.push_back({"gemma2 Q8_0", gemma2});
-  TinySpec phi3;  // rows of fused matrices, parts of heads rotated
+  all.push_back({"gemma2 Q8_0", gemma2_spec()});  // the last rows' chunk outgrows its window
+  TinySpec phi3;                                  // rows of fused matrices, parts of heads rotated
   phi3.architecture = "phi3";
   phi3.type = DType::kF16;
   phi3.dim = 40;

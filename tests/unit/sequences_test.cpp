@@ -27,21 +27,13 @@ std::vector<TinySpec> specs() {
   TinySpec grouped = q8_0_spec();  // one task of queries holds not even one row's of a head
   grouped.n_heads = 10;
   grouped.n_kv_heads = 1;
-  TinySpec gemma2;
-  gemma2.architecture = "gemma2";
-  gemma2.type = DType::kQ8_0;
-  gemma2.dim = 32;
-  gemma2.tied = true;
-  gemma2.window = 9;
-  gemma2.attn_softcap = 0.5f;
-  gemma2.final_softcap = 0.3f;
   TinySpec qwen2;  // heads that threads cannot own
   qwen2.architecture = "qwen2";
   qwen2.type = DType::kF16;
   qwen2.dim = 72;
   qwen2.head_dim = 24;
   qwen2.n_kv_heads = 1;
-  return {llama, grouped, gemma2, qwen2};
+  return {llama, grouped, gemma2_spec(), qwen2};
 }
 
 std::unique_ptr<Backend> with_sequences(const TinyModel& model, Isa isa, int threads, int n,

@@ -64,6 +64,19 @@ inline TinySpec q8_0_spec(int n_layers = 2) {
   return spec;
 }
 
+// GELU, soft caps, post norms, and a window that is soon outgrown.
+inline TinySpec gemma2_spec() {
+  TinySpec spec;
+  spec.architecture = "gemma2";
+  spec.type = DType::kQ8_0;
+  spec.dim = 32;
+  spec.tied = true;
+  spec.window = 9;
+  spec.attn_softcap = 0.5f;
+  spec.final_softcap = 0.3f;
+  return spec;
+}
+
 struct TinyTensor {
   std::string name;
   DType type;
