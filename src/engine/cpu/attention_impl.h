@@ -32,7 +32,7 @@ inline void chunk_scores(const uint16_t* k, int first, int n, const Query* queri
         kd[j] = load_f16(at);
         prefetch(at + kHalvesAhead);
       }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int i = 0; i < Q; ++i) {
         const V qd = set1(queries[i].q[d]);
 #pragma GCC unroll 4
@@ -101,12 +101,24 @@ inline void tree_scores(const KvHead& head, const Query& query, int begin, int f
   for (int b = begin_block; b < end_block; ++b) score[b] = load(at_pos + b * kKeyBlock);
 }
 
-// out_i = old_scale_i out_i + new_scale_i sum_j weight[i][j] v_j over a chunk's keys, ascending, in
-// D times 16 dimensions from d on.
+// Where the sums of a chunk go: into what the chunks before it gave, by these factors, or nowhere.
+struct Join {
+  bool apart = false;      // the chunk's own are left as they are
+  float factors[16] = {};  // [query] of what was before, then [query] of the chunk's
+};
+
+// What stands at `before`, and a chunk's own.
+inline V joined(const float* before, V own, const Join& join, int query, int n_queries) {
+  const V rescaled = mul(load(before), set1(join.factors[query]));
+  return fma(own, set1(join.factors[n_queries + query]), rescaled);
+}
+
+// out_i = factor_i out_i + factor'_i sum_j weight[i][j] v_j over a chunk's keys, ascending, in D
+// times 16 dimensions from d on.
 template <int Q, int D, bool kGeneral>
 inline void add_values(const KvHead& head, const Query* queries, int begin, int d,
                        const SeenKeys<Q, kGeneral>& seen, const float (*weight)[kAttentionChunk],
-                       const float* old_scale, const float* new_scale, float* scratch) {
+                       const Join& join, float* results) {
   V out[Q][D];
   for (int i = 0; i < Q; ++i) {
     for (int e = 0; e < D; ++e) out[i][e] = zero();
@@ -133,25 +145,49 @@ inline void add_values(const KvHead& head, const Query* queries, int begin, int 
     for (int e = 0; e < D; ++e) {
       const V vj = load_f16(v + 16 * e);
       if (e % 2 == 0) prefetch(v + 16 * e + kHalvesAhead);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int i = 0; i < Q; ++i) out[i][e] = fma(vj, set1(weight[i][j]), out[i][e]);
     }
   }
   add_some(seen.highest);
   for (int i = 0; i < Q; ++i) {
-    float* sum_so_far = scratch + static_cast<size_t>(i) * (head.v_stride + 2) + d;
-    for (int e = 0; e < D; ++e, sum_so_far += 16) {
-      const V rescaled = mul(load(sum_so_far), set1(old_scale[i]));
-      store(sum_so_far, fma(out[i][e], set1(new_scale[i]), rescaled));
+    float* result = results + static_cast<size_t>(i) * (head.v_stride + 2) + d;
+    for (int e = 0; e < D; ++e, result += 16) {
+      store(result, join.apart ? out[i][e] : joined(result, out[i][e], join, i, Q));
     }
   }
 }
 
-// One chunk of one K/V head for Q queries. A query's result so far is its row of scratch:
-// out (v_stride), then the largest score m and the sum l of exp(score - m).
+// A query's result is a row of results: out (v_stride), then the largest score m and the sum l of
+// exp(score - m). Those of chunks are joined in their order; whether a row rescales is that row's
+// own affair.
+template <int Q>
+inline Join join_sums(float* results, int v_stride, const float* chunk_max,
+                      const float* chunk_sum) {
+  static_assert(2 * Q <= 16);
+  Join join;
+  float largest[Q];
+  const auto sums = [&](int i) { return results + i * (size_t(v_stride) + 2) + v_stride; };
+  for (int i = 0; i < Q; ++i) {
+    const float before = sums(i)[0];
+    largest[i] = before > chunk_max[i] ? before : chunk_max[i];
+    join.factors[i] = before - largest[i];
+    join.factors[Q + i] = chunk_max[i] - largest[i];
+  }
+  store(join.factors, exp<true>(load(join.factors)));
+  for (int i = 0; i < Q; ++i) {
+    const float rescaled = sums(i)[1] * join.factors[i];
+    sums(i)[0] = largest[i];
+    sums(i)[1] = __builtin_fmaf(chunk_sum[i], join.factors[Q + i], rescaled);
+  }
+  return join;
+}
+
+// One chunk of one K/V head for Q queries: joined to their results, or apart, as those of the chunk
+// alone.
 template <int Q, bool kGeneral>
 inline void attend_chunk(const KvHead& head, const Query* queries, int begin, int head_dim,
-                         float scale, float cap, float* scratch) {
+                         float scale, float cap, float* results, bool apart) {
   // As many key blocks or dimensions at once as sums fit in registers, four vectors at most: one
   // sum alone waits for each of its fmas.
   constexpr int kAtOnce = kAttentionSums / Q < 4 ? kAttentionSums / Q : 4;
@@ -199,48 +235,81 @@ inline void attend_chunk(const KvHead& head, const Query* queries, int begin, in
     }
     chunk_sum[i] = sum(total);
   }
-  // Combine in chunk order; whether a row rescales is that row's own affair.
-  const auto state = [&](int i) {
-    return scratch + static_cast<size_t>(i) * (head.v_stride + 2) + head.v_stride;
-  };
-  static_assert(2 * Q <= 16);
-  float largest[Q], scales[16] = {};  // the old ones, then the new ones
-  for (int i = 0; i < Q; ++i) {
-    const float before = state(i)[0];
-    largest[i] = before > chunk_max[i] ? before : chunk_max[i];
-    scales[i] = before - largest[i];
-    scales[Q + i] = chunk_max[i] - largest[i];
-  }
-  store(scales, exp<true>(load(scales)));
-  const float *old_scale = scales, *new_scale = scales + Q;
-  for (int i = 0; i < Q; ++i) {
-    float* so_far = state(i);
-    so_far[0] = largest[i];
-    so_far[1] = __builtin_fmaf(chunk_sum[i], new_scale[i], so_far[1] * old_scale[i]);
+  Join join{apart};
+  if (apart) {
+    for (int i = 0; i < Q; ++i) {
+      float* sums = results + i * (size_t(head.v_stride) + 2) + head.v_stride;
+      sums[0] = chunk_max[i];
+      sums[1] = chunk_sum[i];
+    }
+  } else {
+    join = join_sums<Q>(results, head.v_stride, chunk_max, chunk_sum);
   }
   int d = 0;
   for (; d + 16 * kAtOnce <= head.v_stride; d += 16 * kAtOnce) {
-    add_values<Q, kAtOnce, kGeneral>(head, queries, begin, d, seen, weight, old_scale, new_scale,
-                                     scratch);
+    add_values<Q, kAtOnce, kGeneral>(head, queries, begin, d, seen, weight, join, results);
   }
   for (; d < head.v_stride; d += 16) {
-    add_values<Q, 1, kGeneral>(head, queries, begin, d, seen, weight, old_scale, new_scale,
-                               scratch);
+    add_values<Q, 1, kGeneral>(head, queries, begin, d, seen, weight, join, results);
   }
 }
 
+// The first n of Q queries or fewer.
 template <int Q>
-inline void attend_chunk(const KvHead& head, const Query* queries, int begin, int head_dim,
-                         float scale, float cap, float* scratch) {
+inline void attend_chunk_of(int n, const KvHead& head, const Query* queries, int begin,
+                            int head_dim, float scale, float cap, float* results, bool apart) {
+  if constexpr (Q > 1) {
+    if (n < Q) {
+      return attend_chunk_of<Q - 1>(n, head, queries, begin, head_dim, scale, cap, results, apart);
+    }
+  }
   bool general = false;
   for (int i = 0; i < Q; ++i) {
     const bool tree = queries[i].path && queries[i].root < begin + kAttentionChunk;
     general |= tree || queries[i].first > begin;
   }
   if (general) {
-    attend_chunk<Q, true>(head, queries, begin, head_dim, scale, cap, scratch);
+    attend_chunk<Q, true>(head, queries, begin, head_dim, scale, cap, results, apart);
   } else {
-    attend_chunk<Q, false>(head, queries, begin, head_dim, scale, cap, scratch);
+    attend_chunk<Q, false>(head, queries, begin, head_dim, scale, cap, results, apart);
+  }
+}
+
+constexpr float kUnseen = -1;  // in place of a sum: the query has no keys in the chunk
+
+// One chunk for all queries that have keys in it.
+inline void attend_chunk_of_all(const KvHead& head, const Query* queries, int n_queries, int begin,
+                                int head_dim, float scale, float cap, float* results, bool apart) {
+  const size_t stride = static_cast<size_t>(head.v_stride) + 2;
+  for (int i = 0; i < n_queries;) {
+    int n = 0;  // of the next ones, that have
+    while (i + n < n_queries && queries[i + n].pos >= begin &&
+           queries[i + n].first < begin + kAttentionChunk) {
+      ++n;
+    }
+    if (n == 0) {
+      if (apart) results[i * stride + head.v_stride + 1] = kUnseen;
+      ++i;
+    }
+    for (int groups = (n + kMostQueries - 1) / kMostQueries; groups > 0; --groups) {
+      const int some = (n + groups - 1) / groups;
+      attend_chunk_of<kMostQueries>(some, head, queries + i, begin, head_dim, scale, cap,
+                                    results + i * stride, apart);
+      i += some;
+      n -= some;
+    }
+  }
+}
+
+inline void begin_result(float* result, int v_stride) {
+  __builtin_memset(result, 0, (static_cast<size_t>(v_stride) + 2) * sizeof(float));
+  result[v_stride] = -__builtin_inff();
+}
+
+inline void finish_result(const float* result, int v_stride, int head_dim, float* out) {
+  const V inverse = set1(1.0f / result[v_stride + 1]);
+  for (int d = 0; d < head_dim; d += 16) {
+    store_n(out + d, mul(load(result + d), inverse), head_dim - d < 16 ? head_dim - d : 16);
   }
 }
 
@@ -249,47 +318,40 @@ void attention(const KvHead& head, const Query* queries, int n_queries, int head
   const size_t stride = static_cast<size_t>(head.v_stride) + 2;
   int first = queries[0].first, last = 0;
   for (int i = 0; i < n_queries; ++i) {
-    float* state = scratch + i * stride;
-    __builtin_memset(state, 0, stride * sizeof(float));
-    state[head.v_stride] = -__builtin_inff();
+    begin_result(scratch + i * stride, head.v_stride);
     first = queries[i].first < first ? queries[i].first : first;
     last = queries[i].pos > last ? queries[i].pos : last;
   }
   for (int begin = first / kAttentionChunk * kAttentionChunk; begin <= last;
        begin += kAttentionChunk) {
-    int i = 0;
-    while (i < n_queries) {
-      const auto sees = [&](int n) {  // the next n queries all have keys in this chunk
-        for (int j = i; j < i + n; ++j) {
-          if (j >= n_queries || queries[j].pos < begin) return false;
-          if (queries[j].first >= begin + kAttentionChunk) return false;
-        }
-        return true;
-      };
-      float* state = scratch + i * stride;
-      if (sees(4)) {
-        attend_chunk<4>(head, queries + i, begin, head_dim, scale, cap, state);
-        i += 4;
-      } else if (sees(3)) {
-        attend_chunk<3>(head, queries + i, begin, head_dim, scale, cap, state);
-        i += 3;
-      } else if (sees(2)) {
-        attend_chunk<2>(head, queries + i, begin, head_dim, scale, cap, state);
-        i += 2;
-      } else {
-        if (sees(1)) attend_chunk<1>(head, queries + i, begin, head_dim, scale, cap, state);
-        i += 1;
-      }
-    }
+    attend_chunk_of_all(head, queries, n_queries, begin, head_dim, scale, cap, scratch, false);
   }
   for (int i = 0; i < n_queries; ++i) {
-    const float* state = scratch + i * stride;
-    const V inverse = set1(1.0f / state[head.v_stride + 1]);
-    for (int d = 0; d < head_dim; d += 16) {
-      const int n = head_dim - d < 16 ? head_dim - d : 16;
-      store_n(queries[i].out + d, mul(load(state + d), inverse), n);
+    finish_result(scratch + i * stride, head.v_stride, head_dim, queries[i].out);
+  }
+}
+
+void attend_chunks(const KvHead& head, const Query* queries, int n_queries, int head_dim,
+                   float scale, float cap, int from, int to, float* results) {
+  const size_t of_chunk = static_cast<size_t>(n_queries) * (head.v_stride + 2);
+  for (int chunk = from; chunk < to; ++chunk, results += of_chunk) {
+    attend_chunk_of_all(head, queries, n_queries, chunk * kAttentionChunk, head_dim, scale, cap,
+                        results, true);
+  }
+}
+
+void join_chunks(const float* results, size_t stride, int n_chunks, int v_stride, int head_dim,
+                 float* scratch, float* out) {
+  begin_result(scratch, v_stride);
+  for (int chunk = 0; chunk < n_chunks; ++chunk, results += stride) {
+    const float* sums = results + v_stride;
+    if (sums[1] == kUnseen) continue;
+    const Join join = join_sums<1>(scratch, v_stride, &sums[0], &sums[1]);
+    for (int d = 0; d < v_stride; d += 16) {
+      store(scratch + d, joined(scratch + d, load(results + d), join, 0, 1));
     }
   }
+  finish_result(scratch, v_stride, head_dim, out);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "engine/cpu/attention.h"
 #include "engine/cpu/cpu_plan.h"
 #include "engine/cpu/exit_checks.h"
 #include "engine/cpu/kernels.h"
@@ -24,8 +25,6 @@ namespace {
 // Up to so many floats of normed rows are made by every thread for itself, which costs less than a
 // barrier.
 constexpr int kPrivateFloats = 4096;
-// Queries of one attention task: they share every K and V that is read.
-constexpr int kTaskQueries = 8;
 
 int padded(int n) {
   return round_up(n, kQuantBlock);
@@ -101,11 +100,6 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
                     const PassRows& rows, bool kv_only);
   void finish_head(const HeadRows& at, const LayerWeights& w, int layer, const PassRows& rows,
                    int row, int head);
-  void attend(int thread, const HeadRows& at, int layer, const PassRows& rows,
-              const Rows* quantized);
-  int tasks_of_a_text(const PassRows& rows) const;
-  void attend_task(int thread, const HeadRows& at, int layer, const PassRows& rows, int kv_head,
-                   int part, const Rows* quantized);
   void add_bias(Slice mine, const float* bias, const Outputs& y, int n);
   void add_normed(int thread, const float* norm, float* h, int n);
 
@@ -125,18 +119,18 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   LinearStore store_;
   std::vector<Layer> layers_;
   Linear lm_head_;
+  Attention attention_;
   ExitChecks checks_;
   std::array<int32_t, kMaxRows> tokens_{};  // of the rows under way
 
-  Pages<float> h_;                     // (kMaxRows, dim): the rows under way
-  Pages<float> prefill_h_;             // (kPrefillChunk, dim)
-  int prefilled_rows_ = 0;             // of prefill_h_, that went through all layers
-  RowBuffer attended_;                 // (rows, q_dim)
-  RowBuffer gate_;                     // (rows, ffn_dim)
-  Pages<float> added_;                 // (rows, dim): what is normed on its way to h, if any is
-  RowBuffer shared_;                   // prepared rows, by all threads together
-  std::vector<RowBuffer> own_;         // [thread] prepared rows, by each thread for itself
-  std::vector<Pages<float>> scratch_;  // [thread] attention state
+  Pages<float> h_;              // (kMaxRows, dim): the rows under way
+  Pages<float> prefill_h_;      // (kPrefillChunk, dim)
+  int prefilled_rows_ = 0;      // of prefill_h_, that went through all layers
+  RowBuffer attended_;          // (rows, q_dim)
+  RowBuffer gate_;              // (rows, ffn_dim)
+  Pages<float> added_;          // (rows, dim): what is normed on its way to h, if any is
+  RowBuffer shared_;            // prepared rows, by all threads together
+  std::vector<RowBuffer> own_;  // [thread] prepared rows, by each thread for itself
   // (rows, outputs) of one thread, or [0] of all. Nobody else's lie near: where threads took turns
   // along a row, each core's prefetcher went on into lines that the other was about to write, and
   // that cost more than the arithmetic.
@@ -156,6 +150,7 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       own_heads_(heads_divide(config, pool_.size())),
       store_(partitioned_matrices(weights, own_heads_ ? config.head_dim : kTileOutputs),
              options.repack, pool_, options.progress),
+      attention_(config_, kernels_, pool_, own_heads_, n_ctx_),
       checks_(*this, weights, lm_head_, kernels_, pool_, options) {
   for (int i = 0; i < n_sequences; ++i) {
     sequences_.push_back({KvCache(config, n_ctx_), KvLengths(config.n_layers)});
@@ -186,7 +181,6 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
     const Slice mine = layers_[0].w_gate.slice_of(t, pool_.size());
     own_gate_.emplace_back(rows * (mine.end - mine.begin), what);
     own_up_.emplace_back(rows * (mine.end - mine.begin), what);
-    scratch_.emplace_back(kTaskQueries * static_cast<size_t>(padded(config.head_dim) + 2), what);
   }
 }
 
@@ -355,7 +349,7 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
 
       // attended = softmax(softcap(score_scale q K)) V
       const Rows a = attended_.rows(n, q_dim, nullptr, 0);
-      attend(thread, at, l, rows, layer.wo.int8() && blocks ? &a : nullptr);
+      attention_.run(thread, at.q, l, rows, attended_, layer.wo.int8() && blocks ? &a : nullptr);
       pool_.barrier();
       if (layer.wo.int8() && !blocks) quantize_together(thread, a);
 
@@ -503,63 +497,6 @@ void CpuBackend::finish_heads(int thread, const HeadRows& at, const LayerWeights
   for (int row = 0; row < n; ++row) {
     for (int i = queries.begin; i < queries.end; ++i) finish_head(at, w, layer, rows, row, i);
     for (int i = keys.begin; i < keys.end; ++i) finish_head(at, w, layer, rows, row, n_heads + i);
-  }
-}
-
-// With `quantized` given (attended_'s rows), what was attended to is quantized at once.
-void CpuBackend::attend(int thread, const HeadRows& at, int layer, const PassRows& rows,
-                        const Rows* quantized) {
-  const int per_head = rows.n / rows.of_a_text() * tasks_of_a_text(rows);
-  if (own_heads_) {
-    const Slice mine = slice(config_.n_kv_heads * per_head, thread, pool_.size());
-    for (int task = mine.begin; task < mine.end; ++task) {
-      attend_task(thread, at, layer, rows, task / per_head, task % per_head, quantized);
-    }
-    return;
-  }
-  // Dealt in turn, there and back: later rows see more keys, and a head's last task may be short.
-  const int threads = pool_.size(), tasks = config_.n_kv_heads * per_head;
-  for (int round = 0, task; round * threads < tasks; ++round) {
-    task = round * threads + (round % 2 == 0 ? thread : threads - 1 - thread);
-    if (task >= tasks) continue;
-    attend_task(thread, at, layer, rows, task / per_head, task % per_head, quantized);
-  }
-}
-
-// Of one K/V head.
-int CpuBackend::tasks_of_a_text(const PassRows& rows) const {
-  const int queries = rows.of_a_text() * (config_.n_heads / config_.n_kv_heads);
-  return (queries + kTaskQueries - 1) / kTaskQueries;
-}
-
-// The queries of a K/V head in a text: rows, then heads of its group; kTaskQueries of them.
-void CpuBackend::attend_task(int thread, const HeadRows& at, int layer, const PassRows& rows,
-                             int kv_head, int part, const Rows* quantized) {
-  const int head_dim = config_.head_dim, group = config_.n_heads / config_.n_kv_heads;
-  const int queries = rows.of_a_text() * group, tasks = tasks_of_a_text(rows);
-  const int begin = part / tasks * queries;  // of the text
-  const int first = begin + part % tasks * kTaskQueries;
-  const int count = std::min(kTaskQueries, begin + queries - first);
-  const int window = config_.window_of(layer);
-  Query query[kTaskQueries];
-  for (int i = 0; i < count; ++i) {
-    const int row = (first + i) / group, head = kv_head * group + (first + i) % group;
-    query[i].q = at.q.at(row, head * head_dim);
-    query[i].out = attended_.row(row) + head * head_dim;
-    query[i].pos = rows.position(row);
-    query[i].first = window > 0 ? std::max(0, query[i].pos - window + 1) : 0;
-    if (const RowPath* path = rows.tree(row)) {
-      query[i].path = path->slots.data();
-      query[i].root = rows.root();
-    }
-  }
-  kernels_.attention(rows.sequence_of(first / group).kv.head(layer, kv_head), query, count,
-                     head_dim, config_.score_scale, config_.attn_softcap, scratch_[thread].data());
-  for (int i = 0; quantized && i < count; ++i) {
-    const int row = (first + i) / group, head = kv_head * group + (first + i) % group;
-    const int per_head = head_dim / kQuantBlock;
-    kernels_.quantize(query[i].out, row, head * per_head, (head + 1) * per_head,
-                      quantized->quantized);
   }
 }
 

@@ -176,9 +176,23 @@ float read_all(const float* x, size_t n) {
 }
 
 constexpr Kernels make_kernels(Isa isa) {
-  return {isa,          rmsnorm,   quantize,           matmul_tiles,       matmul_q8_0,
-          matmul_float, rotate,    activate_mul<silu>, activate_mul<gelu>, softcap,
-          store_kv,     attention, softmax_peak,       peak_chunks,        join_peaks,
+  return {isa,
+          rmsnorm,
+          quantize,
+          matmul_tiles,
+          matmul_q8_0,
+          matmul_float,
+          rotate,
+          activate_mul<silu>,
+          activate_mul<gelu>,
+          softcap,
+          store_kv,
+          attention,
+          attend_chunks,
+          join_chunks,
+          softmax_peak,
+          peak_chunks,
+          join_peaks,
           read_all};
 }
 

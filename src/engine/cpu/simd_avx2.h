@@ -9,7 +9,8 @@ namespace specbound {
 namespace {
 
 constexpr int kMaxTileRows = 2;    // two rows fill the sixteen registers
-constexpr int kAttentionSums = 4;  // vectors of sums over V that registers hold at once
+constexpr int kAttentionSums = 4;  // vectors of sums that attention holds in registers at once,
+constexpr int kMostQueries = 4;    // of so many queries
 
 struct V {
   __m256 a, b;  // lanes 0..7, 8..15

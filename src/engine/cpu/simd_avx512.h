@@ -10,7 +10,8 @@ namespace specbound {
 namespace {
 
 constexpr int kMaxTileRows = 8;  // rows of a panel that one pass over a tile serves from registers
-constexpr int kAttentionSums = 16;  // vectors of sums over V that registers hold at once
+constexpr int kAttentionSums = 24;  // vectors of sums that attention holds in registers at once,
+constexpr int kMostQueries = 6;     // of so many queries
 
 using V = __m512;
 using I = __m512i;

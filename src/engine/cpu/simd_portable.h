@@ -12,7 +12,8 @@ namespace specbound {
 namespace {
 
 constexpr int kMaxTileRows = 4;
-constexpr int kAttentionSums = 4;  // vectors of sums over V that registers hold at once
+constexpr int kAttentionSums = 4;  // vectors of sums that attention holds in registers at once,
+constexpr int kMostQueries = 4;    // of so many queries
 
 struct V {
   float lane[16];

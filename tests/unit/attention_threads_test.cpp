@@ -1,0 +1,155 @@
+// Attention over the rows of a pass by several threads, whole tasks and cut ones: every query has
+// the bits that the kernel gives it alone.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/cpu/attention.h"
+#include "engine_rig.h"
+#include "numerics/float_mode.h"
+
+namespace attention_threads_test {
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+constexpr int kContext = 900;
+
+struct Shape {
+  int head_dim, kv_heads, group, window;
+};
+
+ModelConfig config_of(const Shape& shape) {
+  ModelConfig config;
+  config.n_layers = 1;
+  config.head_dim = shape.head_dim;
+  config.n_kv_heads = shape.kv_heads;
+  config.n_heads = shape.kv_heads * shape.group;
+  config.window = shape.window;
+  config.score_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  return config;
+}
+
+void fill(const Kernels& kernels, const ModelConfig& config, TinyRandom& random, Sequence& text) {
+  std::vector<float> k(config.head_dim), v(config.head_dim);
+  for (int head = 0; head < config.n_kv_heads; ++head) {
+    for (int pos = 0; pos < kContext; ++pos) {
+      for (float& x : k) x = random.normal();
+      for (float& x : v) x = random.normal();
+      kernels.store_kv(k.data(), v.data(), config.head_dim, pos, text.kv.head(1, head));
+    }
+  }
+}
+
+// (rows, q_dim): each query alone.
+std::vector<float> alone(const Kernels& kernels, const ModelConfig& config, const Outputs& q,
+                         const PassRows& rows) {
+  const int head_dim = config.head_dim, q_dim = config.n_heads * head_dim;
+  std::vector<float> out(static_cast<size_t>(rows.n) * q_dim), scratch(head_dim + 16 + 2);
+  for (int row = 0; row < rows.n; ++row) {
+    for (int head = 0; head < config.n_heads; ++head) {
+      Query query{q.at(row, head * head_dim), &out[size_t(row) * q_dim + head * head_dim],
+                  rows.position(row)};
+      if (config.window > 0) query.first = std::max(0, query.pos - config.window + 1);
+      if (const RowPath* path = rows.tree(row)) {
+        query.path = path->slots.data();
+        query.root = rows.root();
+      }
+      const int kv_head = head / (config.n_heads / config.n_kv_heads);
+      kernels.attention(rows.sequence_of(row).kv.head(1, kv_head), &query, 1, head_dim,
+                        config.score_scale, config.attn_softcap, scratch.data());
+    }
+  }
+  return out;
+}
+
+class Threads {
+ public:
+  Threads(const ModelConfig& config, const Kernels& kernels, int n, int max_rows)
+      : config_(config),
+        pool_(n),
+        attended_(max_rows, config.q_dim()),
+        attention_(config_, kernels, pool_, false, kContext) {}
+
+  // Whether the rows have these bits, and their blocks those of these numbers.
+  bool give(const Kernels& kernels, const Outputs& q, const PassRows& rows,
+            const std::vector<float>& expected) {
+    const int q_dim = config_.q_dim();
+    const Rows quantized = attended_.rows(rows.n, q_dim, nullptr, 0);
+    pool_.run([&](int thread) {
+      const FloatMode mode;
+      attention_.run(thread, q, 1, rows, attended_, &quantized);
+    });
+    RowBuffer again(rows.n, q_dim);
+    const Rows blocks = again.rows(rows.n, q_dim, nullptr, 0);
+    bool same = true;
+    for (int row = 0; row < rows.n; ++row) {
+      const float* own = &expected[size_t(row) * q_dim];
+      kernels.quantize(own, row, 0, blocks.quantized.n_blocks(), blocks.quantized);
+      same = same && same_bits(attended_.row(row), own, q_dim);
+    }
+    const size_t bytes = static_cast<size_t>(rows.n) * q_dim;
+    return same &&
+           std::equal(blocks.quantized.q, blocks.quantized.q + bytes, quantized.quantized.q);
+  }
+
+ private:
+  ModelConfig config_;
+  ThreadPool pool_;
+  RowBuffer attended_;
+  Attention attention_;
+};
+
+}  // namespace
+
+TEST_CASE("attention by several threads: the bits of each query alone, however tasks are cut") {
+  const FloatMode mode;
+  TinyRandom random(11);
+  for (const Shape& shape :
+       {Shape{64, 3, 3, 0}, Shape{64, 1, 1, 0}, Shape{96, 1, 7, 0}, Shape{64, 2, 4, 300}}) {
+    const ModelConfig config = config_of(shape);
+    std::vector<float> numbers(size_t(kMaxRows) * config.q_dim());
+    for (float& x : numbers) x = random.normal();
+    const Outputs q{numbers.data(), config.q_dim()};
+    for (const Isa isa : supported_isas()) {
+      const Kernels& kernels = kernels_for(isa);
+      std::vector<Sequence> texts;
+      for (int i = 0; i < 3; ++i) {
+        texts.push_back({KvCache(config, kContext), KvLengths(1)});
+        fill(kernels, config, random, texts.back());
+      }
+      for (const int n_threads : {1, 2, 3, 5, 8}) {
+        Threads threads(config, kernels, n_threads, kMaxRows);
+        CAPTURE(isa_name(isa));
+        CAPTURE(shape.kv_heads);
+        CAPTURE(n_threads);
+        for (const int n : {1, 2, 4, 7, 16}) {
+          for (const int pos : {0, 60, 130, 700, kContext - n}) {
+            CAPTURE(n);
+            CAPTURE(pos);
+            PassRows rows{&texts[0], n, pos};
+            CHECK(threads.give(kernels, q, rows, alone(kernels, config, q, rows)));
+            RowPaths paths;
+            for (int slot = 1; slot < n; ++slot) {
+              if (random.next() % 2) paths.follow(slot, static_cast<int>(random.next() % slot));
+            }
+            rows.paths = &paths[0];
+            CHECK(threads.give(kernels, q, rows, alone(kernels, config, q, rows)));
+          }
+        }
+        std::vector<PassRows::Alone> apart;  // texts of different lengths
+        for (Sequence& text : texts) {
+          apart.push_back({&text, static_cast<int>(random.next() % kContext)});
+        }
+        const PassRows rows{.n = 3, .side_by_side = apart};
+        CHECK(threads.give(kernels, q, rows, alone(kernels, config, q, rows)));
+      }
+    }
+  }
+}
+
+}  // namespace attention_threads_test
