@@ -12,6 +12,7 @@ namespace {
 // through the caches. From memory three queries of 900 keys take 21 us with it, 30 without.
 constexpr int kHalvesAhead = 4096;
 constexpr int kKeyVectors = kAttentionChunk / kKeyBlock;
+constexpr int kMostQueries = 6;  // at once: kAttentionSums registers hold their sums
 
 // score[i][j] (16 positions each, lanes are positions) = q_i . k by ascending d, one fma a lane,
 // for a chunk's key blocks [first, n), J at once as long as there are J; k is at the first.
@@ -114,11 +115,13 @@ inline V joined(const float* before, V own, const Join& join, int query, int n_q
 }
 
 // out_i = factor_i out_i + factor'_i sum_j weight[i][j] v_j over a chunk's keys, ascending, in D
-// times 16 dimensions from d on.
+// times 16 dimensions from d on. Not inlined: constants of its surroundings would take registers
+// from the sums.
 template <int Q, int D, bool kGeneral>
-inline void add_values(const KvHead& head, const Query* queries, int begin, int d,
-                       const SeenKeys<Q, kGeneral>& seen, const float (*weight)[kAttentionChunk],
-                       const Join& join, float* results) {
+[[gnu::noinline]] void add_values(const KvHead& head, const Query* queries, int begin, int d,
+                                  const SeenKeys<Q, kGeneral>& seen,
+                                  const float (*weight)[kAttentionChunk], const Join& join,
+                                  float* results) {
   V out[Q][D];
   for (int i = 0; i < Q; ++i) {
     for (int e = 0; e < D; ++e) out[i][e] = zero();
@@ -183,6 +186,42 @@ inline Join join_sums(float* results, int v_stride, const float* chunk_max,
   return join;
 }
 
+// weight[i][j] = exp(scale score[i][j] - chunk_max[i]), chunk_sum[i] their sum. Step by step for
+// all queries: one alone waits for its own results all the time.
+template <int Q, bool kGeneral>
+inline void weigh(V (*score)[kKeyVectors], const SeenKeys<Q, kGeneral>& seen, int first, int blocks,
+                  float scale, float (*weight)[kAttentionChunk], float* chunk_max,
+                  float* chunk_sum) {
+  // Masked keys are skipped: their scores come from memory that may hold anything.
+  const V masked = set1(-__builtin_inff());
+  V largest[Q];
+  for (int i = 0; i < Q; ++i) {
+    largest[i] = masked;
+    for (int j = first; j < blocks; ++j) {
+      const int skipped = seen.from[i] - 16 * j, left = seen.to[i] - 16 * j;
+      V s = mul(score[i][j], set1(scale));
+      if (left < 16) s = select(less(lanes(), set1(static_cast<float>(left))), s, masked);
+      if (kGeneral && skipped > 0) {
+        s = select(less(lanes(), set1(static_cast<float>(skipped))), masked, s);
+      }
+      score[i][j] = s;
+      largest[i] = max(s, largest[i]);
+    }
+  }
+  for (int i = 0; i < Q; ++i) chunk_max[i] = max_lane(largest[i]);
+  V total[Q];
+  for (int i = 0; i < Q; ++i) total[i] = zero();
+  for (int j = first; j < blocks; ++j) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Q; ++i) {
+      const V p = exp<true>(sub(score[i][j], set1(chunk_max[i])));
+      store(weight[i] + 16 * j, p);
+      total[i] = add(total[i], p);
+    }
+  }
+  for (int i = 0; i < Q; ++i) chunk_sum[i] = sum(total[i]);
+}
+
 // One chunk of one K/V head for Q queries: joined to their results, or apart, as those of the chunk
 // alone.
 template <int Q, bool kGeneral>
@@ -212,29 +251,7 @@ inline void attend_chunk(const KvHead& head, const Query* queries, int begin, in
     scale = 1;
   }
   float weight[Q][kAttentionChunk], chunk_max[Q], chunk_sum[Q];
-  for (int i = 0; i < Q; ++i) {
-    // Masked keys are skipped: their scores come from memory that may hold anything.
-    const V masked = set1(-__builtin_inff());
-    V largest = masked;
-    for (int j = first; j < blocks; ++j) {
-      const int skipped = seen.from[i] - 16 * j, left = seen.to[i] - 16 * j;
-      V s = mul(score[i][j], set1(scale));
-      if (left < 16) s = select(less(lanes(), set1(static_cast<float>(left))), s, masked);
-      if (kGeneral && skipped > 0) {
-        s = select(less(lanes(), set1(static_cast<float>(skipped))), masked, s);
-      }
-      score[i][j] = s;
-      largest = max(s, largest);
-    }
-    chunk_max[i] = max_lane(largest);
-    V total = zero();
-    for (int j = first; j < blocks; ++j) {
-      const V p = exp<true>(sub(score[i][j], set1(chunk_max[i])));
-      store(weight[i] + 16 * j, p);
-      total = add(total, p);
-    }
-    chunk_sum[i] = sum(total);
-  }
+  weigh<Q, kGeneral>(score, seen, first, blocks, scale, weight, chunk_max, chunk_sum);
   Join join{apart};
   if (apart) {
     for (int i = 0; i < Q; ++i) {

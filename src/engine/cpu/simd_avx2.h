@@ -9,8 +9,7 @@ namespace specbound {
 namespace {
 
 constexpr int kMaxTileRows = 2;    // two rows fill the sixteen registers
-constexpr int kAttentionSums = 4;  // vectors of sums that attention holds in registers at once,
-constexpr int kMostQueries = 4;    // of so many queries
+constexpr int kAttentionSums = 6;  // vectors of sums that attention holds in registers at once
 
 struct V {
   __m256 a, b;  // lanes 0..7, 8..15

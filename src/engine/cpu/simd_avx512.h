@@ -10,8 +10,7 @@ namespace specbound {
 namespace {
 
 constexpr int kMaxTileRows = 8;  // rows of a panel that one pass over a tile serves from registers
-constexpr int kAttentionSums = 24;  // vectors of sums that attention holds in registers at once,
-constexpr int kMostQueries = 6;     // of so many queries
+constexpr int kAttentionSums = 24;  // vectors of sums that attention holds in registers at once
 
 using V = __m512;
 using I = __m512i;

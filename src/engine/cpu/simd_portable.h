@@ -12,8 +12,7 @@ namespace specbound {
 namespace {
 
 constexpr int kMaxTileRows = 4;
-constexpr int kAttentionSums = 4;  // vectors of sums that attention holds in registers at once,
-constexpr int kMostQueries = 4;    // of so many queries
+constexpr int kAttentionSums = 6;  // vectors of sums that attention holds in registers at once
 
 struct V {
   float lane[16];
