@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <vector>
 
 #include "engine/cpu/attention.h"
@@ -21,6 +22,7 @@ constexpr int kContext = 900;
 
 struct Shape {
   int head_dim, kv_heads, group, window;
+  float softcap;
 };
 
 ModelConfig config_of(const Shape& shape) {
@@ -30,6 +32,7 @@ ModelConfig config_of(const Shape& shape) {
   config.n_kv_heads = shape.kv_heads;
   config.n_heads = shape.kv_heads * shape.group;
   config.window = shape.window;
+  config.attn_softcap = shape.softcap;
   config.score_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   return config;
 }
@@ -69,21 +72,25 @@ std::vector<float> alone(const Kernels& kernels, const ModelConfig& config, cons
 
 class Threads {
  public:
-  Threads(const ModelConfig& config, const Kernels& kernels, int n, int max_rows)
-      : config_(config),
+  Threads(const ModelConfig& config, const Kernels& kernels, int n)
+      : n(n),
+        config_(config),
         pool_(n),
-        attended_(max_rows, config.q_dim()),
+        attended_(kMaxRows, config.q_dim()),
         attention_(config_, kernels, pool_, false, kContext) {}
+
+  const int n;
 
   // Whether the rows have these bits, and their blocks those of these numbers.
   bool give(const Kernels& kernels, const Outputs& q, const PassRows& rows,
             const std::vector<float>& expected) {
     const int q_dim = config_.q_dim();
     const Rows quantized = attended_.rows(rows.n, q_dim, nullptr, 0);
-    pool_.run([&](int thread) {
-      const FloatMode mode;
-      attention_.run(thread, q, 1, rows, attended_, &quantized);
-    });
+    const size_t size = static_cast<size_t>(rows.n) * q_dim;
+    std::fill_n(attended_.row(0), size, 1e9f);  // nothing is left of the call before
+    std::fill_n(quantized.quantized.q, size, int8_t{99});
+    attention_.plan(rows);
+    pool_.run([&](int thread) { attention_.run(thread, q, 1, rows, attended_, &quantized); });
     RowBuffer again(rows.n, q_dim);
     const Rows blocks = again.rows(rows.n, q_dim, nullptr, 0);
     bool same = true;
@@ -109,8 +116,8 @@ class Threads {
 TEST_CASE("attention by several threads: the bits of each query alone, however tasks are cut") {
   const FloatMode mode;
   TinyRandom random(11);
-  for (const Shape& shape :
-       {Shape{64, 3, 3, 0}, Shape{64, 1, 1, 0}, Shape{96, 1, 7, 0}, Shape{64, 2, 4, 300}}) {
+  for (const Shape& shape : {Shape{64, 3, 3, 0, 0}, Shape{64, 1, 1, 0, 30}, Shape{96, 1, 7, 0, 0},
+                             Shape{64, 2, 4, 300, 0}}) {
     const ModelConfig config = config_of(shape);
     std::vector<float> numbers(size_t(kMaxRows) * config.q_dim());
     for (float& x : numbers) x = random.normal();
@@ -122,32 +129,37 @@ TEST_CASE("attention by several threads: the bits of each query alone, however t
         texts.push_back({KvCache(config, kContext), KvLengths(1)});
         fill(kernels, config, random, texts.back());
       }
-      for (const int n_threads : {1, 2, 3, 5, 8}) {
-        Threads threads(config, kernels, n_threads, kMaxRows);
-        CAPTURE(isa_name(isa));
-        CAPTURE(shape.kv_heads);
-        CAPTURE(n_threads);
-        for (const int n : {1, 2, 4, 7, 16}) {
-          for (const int pos : {0, 60, 130, 700, kContext - n}) {
-            CAPTURE(n);
-            CAPTURE(pos);
-            PassRows rows{&texts[0], n, pos};
-            CHECK(threads.give(kernels, q, rows, alone(kernels, config, q, rows)));
-            RowPaths paths;
-            for (int slot = 1; slot < n; ++slot) {
-              if (random.next() % 2) paths.follow(slot, static_cast<int>(random.next() % slot));
-            }
-            rows.paths = &paths[0];
-            CHECK(threads.give(kernels, q, rows, alone(kernels, config, q, rows)));
+      std::deque<Threads> all;
+      for (const int n : {1, 2, 3, 5, 8}) all.emplace_back(config, kernels, n);
+      const auto check = [&](const PassRows& rows) {
+        const std::vector<float> expected = alone(kernels, config, q, rows);
+        for (Threads& threads : all) {
+          CAPTURE(isa_name(isa));
+          CAPTURE(shape.kv_heads);
+          CAPTURE(threads.n);
+          CAPTURE(rows.n);
+          CAPTURE(rows.pos);
+          CHECK(threads.give(kernels, q, rows, expected));
+        }
+      };
+      for (const int n : {1, 2, 4, 7, 16}) {
+        // 740: windows of 300 begin in different chunks.
+        for (const int pos : {0, 60, 130, 740, kContext - n}) {
+          PassRows rows{&texts[0], n, pos};
+          check(rows);
+          RowPaths paths;
+          for (int slot = 1; slot < n; ++slot) {
+            if (random.next() % 2) paths.follow(slot, static_cast<int>(random.next() % slot));
           }
+          rows.paths = &paths[0];
+          check(rows);
         }
-        std::vector<PassRows::Alone> apart;  // texts of different lengths
-        for (Sequence& text : texts) {
-          apart.push_back({&text, static_cast<int>(random.next() % kContext)});
-        }
-        const PassRows rows{.n = 3, .side_by_side = apart};
-        CHECK(threads.give(kernels, q, rows, alone(kernels, config, q, rows)));
       }
+      std::vector<PassRows::Alone> apart;  // texts of different lengths
+      for (Sequence& text : texts) {
+        apart.push_back({&text, static_cast<int>(random.next() % kContext)});
+      }
+      check({.n = 3, .side_by_side = apart});
     }
   }
 }

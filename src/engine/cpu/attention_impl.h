@@ -12,7 +12,8 @@ namespace {
 // through the caches. From memory three queries of 900 keys take 21 us with it, 30 without.
 constexpr int kHalvesAhead = 4096;
 constexpr int kKeyVectors = kAttentionChunk / kKeyBlock;
-constexpr int kMostQueries = 6;  // at once: kAttentionSums registers hold their sums
+constexpr int kMostQueries = 6;  // at once
+static_assert(kAttentionSums >= kMostQueries);
 
 // score[i][j] (16 positions each, lanes are positions) = q_i . k by ascending d, one fma a lane,
 // for a chunk's key blocks [first, n), J at once as long as there are J; k is at the first.
@@ -162,15 +163,19 @@ template <int Q, int D, bool kGeneral>
 }
 
 // A query's result is a row of results: out (v_stride), then the largest score m and the sum l of
-// exp(score - m). Those of chunks are joined in their order; whether a row rescales is that row's
-// own affair.
+// exp(score - m).
+inline float* sums_of(float* results, int i, int v_stride) {
+  return results + i * (static_cast<size_t>(v_stride) + 2) + v_stride;
+}
+
+// Those of chunks are joined in their order; whether a row rescales is that row's own affair.
 template <int Q>
 inline Join join_sums(float* results, int v_stride, const float* chunk_max,
                       const float* chunk_sum) {
   static_assert(2 * Q <= 16);
   Join join;
   float largest[Q];
-  const auto sums = [&](int i) { return results + i * (size_t(v_stride) + 2) + v_stride; };
+  const auto sums = [&](int i) { return sums_of(results, i, v_stride); };
   for (int i = 0; i < Q; ++i) {
     const float before = sums(i)[0];
     largest[i] = before > chunk_max[i] ? before : chunk_max[i];
@@ -255,7 +260,7 @@ inline void attend_chunk(const KvHead& head, const Query* queries, int begin, in
   Join join{apart};
   if (apart) {
     for (int i = 0; i < Q; ++i) {
-      float* sums = results + i * (size_t(head.v_stride) + 2) + head.v_stride;
+      float* sums = sums_of(results, i, head.v_stride);
       sums[0] = chunk_max[i];
       sums[1] = chunk_sum[i];
     }
@@ -305,7 +310,7 @@ inline void attend_chunk_of_all(const KvHead& head, const Query* queries, int n_
       ++n;
     }
     if (n == 0) {
-      if (apart) results[i * stride + head.v_stride + 1] = kUnseen;
+      if (apart) sums_of(results, i, head.v_stride)[1] = kUnseen;
       ++i;
     }
     for (int groups = (n + kMostQueries - 1) / kMostQueries; groups > 0; --groups) {

@@ -322,6 +322,7 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
     rope_.ensure(pos);
     sequence->lengths.extend(pos, 1, from, to);
   }
+  attention_.plan(rows);
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   // Where a thread's own heads are whole blocks, it quantizes them itself.
   const bool blocks = config_.head_dim % kQuantBlock == 0;

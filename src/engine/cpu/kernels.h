@@ -78,8 +78,8 @@ struct Kernels {
   // from, n_queries, v_stride + 2);
   void (*attend_chunks)(const KvHead& head, const Query* queries, int n_queries, int head_dim,
                         float scale, float cap, int from, int to, float* results);
-  // then those of a query, from its first chunk to its last, `stride` floats apart. scratch holds
-  // (v_stride + 2) floats, out (head_dim).
+  // then those of a query, which has keys in one of them, ascending and `stride` floats apart.
+  // scratch holds (v_stride + 2) floats, out (head_dim).
   void (*join_chunks)(const float* results, size_t stride, int n_chunks, int v_stride, int head_dim,
                       float* scratch, float* out);
   // max softmax(z / temperature) of z (n); NaN counts as -inf, a +inf takes all, -inf alone is 0.
