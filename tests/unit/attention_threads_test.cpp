@@ -164,4 +164,36 @@ TEST_CASE("attention by several threads: the bits of each query alone, however t
   }
 }
 
+TEST_CASE("a backend that cuts attention in some layers: rows of one thread's") {
+  constexpr int kPrompt = 300;
+  TinySpec spec = gemma2_spec();  // every other layer has a window
+  spec.head_dim = 64;
+  spec.n_kv_heads = 3;
+  spec.n_heads = 9;
+  spec.window = 150;
+  spec.max_seq_len = kPrompt + kMaxRows;
+  const TinyModel model(spec);
+  const std::vector<int32_t> ids = token_ids(spec.max_seq_len, model.config.vocab_size, 12);
+  std::vector<float> expected;
+  for (const int threads : {1, 2, 5}) {
+    CAPTURE(threads);
+    auto backend = model.backend(best_isa(), threads);
+    backend->prefill(std::span(ids).first(kPrompt));
+    std::vector<float> logits(size_t(kMaxRows) * model.config.vocab_size), all;
+    for (const int n : {1, 3, kMaxRows}) {
+      backend->truncate(kPrompt);
+      for (int slot = 0; slot < n; ++slot) backend->embed(slot, ids[kPrompt + slot]);
+      for (int slot = 0; slot < n; ++slot) {  // drafted row by row through the first layer
+        backend->run_layers(slot, 1, kPrompt + slot, 1, 1);
+      }
+      backend->run_layers(0, n, kPrompt, 2, model.config.n_layers);
+      backend->logits(0, n, logits.data());
+      all.insert(all.end(), logits.begin(), logits.begin() + size_t(n) * model.config.vocab_size);
+    }
+    if (expected.empty()) expected = all;
+    REQUIRE(all.size() == expected.size());
+    CHECK(same_bits(all.data(), expected.data(), all.size()));
+  }
+}
+
 }  // namespace attention_threads_test
