@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -28,8 +29,8 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   enum class Unit { kBytes, kItems, kWork };
 
-  // `label` stands in front; bytes are shown with GB/s, items with their count, work with the time
-  // left.
+  // `label` stands in front; bytes are shown with their rate since the first update (slow ones with
+  // the time left), items with their count, work with the time left.
   Progress(std::string label, Unit unit, ProgressOutput output = stderr_progress());
   ~Progress();  // erases the bar
   Progress(const Progress&) = delete;
@@ -37,6 +38,7 @@ class Progress {
 
   // `suffix` stands behind, as "loss 0.52".
   void update(size_t done, size_t total, const std::string& suffix = "");
+  const std::string& label() const { return label_; }
 
  private:
   void write_lines();
@@ -47,6 +49,7 @@ class Progress {
   const Clock::time_point start_;
   Clock::time_point drawn_at_;
   bool drawn_ = false;
+  std::optional<size_t> begun_;  // done at the first update
 
   // Of lines: what update() leaves for the thread that writes them.
   std::mutex mutex_;
@@ -58,12 +61,12 @@ class Progress {
 };
 
 // The bar as text, without the carriage return: `label [#####     ]  50 %  1.2 GB/s`, or for work
-// `label [#####     ]  50 %  1:05 left`.
+// `label [#####     ]  50 %  1:05 left`. Of bytes, `begun` were there before.
 std::string progress_bar(const std::string& label, Progress::Unit unit, size_t done, size_t total,
-                         double seconds);
+                         double seconds, size_t begun = 0);
 // The same for a log, with a line end: `label: 50 %  1:05 left  loss 0.52`.
 std::string progress_line(const std::string& label, Progress::Unit unit, size_t done, size_t total,
-                          double seconds, const std::string& suffix);
+                          double seconds, const std::string& suffix, size_t begun = 0);
 
 // A bar and lines on stderr, or with `quiet` warnings alone; Ctrl-C ends the loading.
 LoadWatcher terminal_watcher(bool quiet = false);

@@ -1,5 +1,5 @@
 // The parts under `run`, `chat` and `doctor` that need no model: figures, input lines, the
-// conversation that forgets, the progress line.
+// conversation that forgets.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,9 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cli/command.h"
 #include "error.h"
@@ -26,7 +24,6 @@
 #include "runtime/text_input.h"
 #include "temp_dir.h"
 #include "terminal/flag_names.h"
-#include "terminal/progress.h"
 #include "terminal/terminal_text.h"
 #include "tools/paired_replies.h"
 
@@ -513,58 +510,6 @@ TEST_CASE("a message that cannot fit is refused and costs no history") {
 TEST_CASE("the bundled model is looked for around the program, a named one is taken") {
   CHECK(find_model("given.gguf") == "given.gguf");  // not looked at here
   CHECK(bundled_model_candidates().size() == 4);
-}
-
-TEST_CASE("progress bars and lines") {
-  using Unit = Progress::Unit;
-  CHECK(progress_bar("load", Unit::kBytes, 500, 1000, 1e-6) ==
-        "load [############            ]  50 %  0.5 GB/s");
-  CHECK(progress_bar("load", Unit::kItems, 24, 24, 1) ==
-        "load [########################] 100 %  24/24");
-  CHECK(progress_bar("x", Unit::kItems, 0, 0, 0).find("100 %") != std::string::npos);
-  CHECK(progress_line("train", Unit::kWork, 1, 4, 20, "loss 0.5") ==
-        "train:  25 %  1:00 left  loss 0.5\n");
-  CHECK(progress_line("train", Unit::kWork, 1, 1000, 20, "") == "train:   0 %  5:33 h left\n");
-}
-
-TEST_CASE("progress says lines where there is no terminal, also during one long step") {
-  CHECK(ProgressOutput{}.interval < std::chrono::seconds(30));
-  std::mutex mutex;
-  std::vector<std::string> lines;
-  const auto wait_for = [&](const std::string& line) {
-    for (int i = 0; i < 10000; ++i) {
-      {
-        const std::lock_guard lock(mutex);
-        if (std::count(lines.begin(), lines.end(), line) >= 2) return true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
-  };
-  ProgressOutput output;
-  output.interval = std::chrono::milliseconds(2);
-  output.write = [&](const std::string& text) {
-    const std::lock_guard lock(mutex);
-    lines.push_back(text);
-  };
-  {
-    Progress progress("work", Progress::Unit::kItems, output);
-    CHECK(wait_for("work:   0 %  0/1\n"));  // before the first step is done
-    progress.update(1, 4, "first");
-    CHECK(wait_for("work:  25 %  1/4  first\n"));
-  }
-  const size_t written = lines.size();
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  CHECK(lines.size() == written);
-
-  // Work that is over at once says nothing, and ends at once.
-  lines.clear();
-  output.interval = std::chrono::hours(1);
-  { Progress("work", Progress::Unit::kItems, output).update(1, 2); }
-  CHECK(lines.empty());
-  output.terminal = true;
-  { Progress("work", Progress::Unit::kItems, output).update(1, 2); }
-  CHECK(lines.empty());
 }
 
 TEST_CASE("CPU lists as sysfs writes them") {
