@@ -18,7 +18,8 @@ CODE = CPP + (".py", ".sh", ".cmake")
 
 # Room of src/, or kernels -> rooms it may include from (docs/architecture.md 7). A room is a
 # folder; the two engines behind engine/'s interface are rooms of their own. What is
-# written as a formula (numerics), what the loop tells (trace) and the reader of JSON are leaves.
+# written as a formula (numerics), what the loop tells (trace), the reader of JSON and what comes
+# over the network (download) are leaves.
 # The engine launches kernels by their headers (*.h), and so does training; no room includes a
 # front end (cli, repl, server, capi) above it.
 MAY_INCLUDE = {
@@ -28,6 +29,7 @@ MAY_INCLUDE = {
     "text": {"text", "model"},
     "trace": {"trace"},
     "json": {"json"},
+    "download": {"download"},
     "convert": {"convert", "json", "model", "numerics", "text"},
     "engine": {"engine", "model", "numerics"},
     "engine/cpu": {"engine/cpu", "engine", "model", "numerics"},
@@ -36,8 +38,8 @@ MAY_INCLUDE = {
     "train": {"train", "decode", "engine", "engine/cpu", "engine/cuda", "kernels", "model",
               "numerics", "text"},
     "tune": {"tune", "train", "decode", "engine", "model", "numerics", "trace"},
-    "runtime": {"runtime", "decode", "engine", "engine/cpu", "engine/cuda", "json", "model",
-                "text", "trace"},
+    "runtime": {"runtime", "decode", "download", "engine", "engine/cpu", "engine/cuda", "json",
+                "model", "text", "trace"},
     "terminal": {"terminal", "runtime", "decode", "text", "trace"},
     "tools": {"tools", "terminal", "runtime", "tune", "train", "decode", "engine", "engine/cpu",
               "engine/cuda", "json", "model", "numerics", "text", "trace"},

@@ -1,0 +1,285 @@
+#include "download/fetch.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "download/http.h"
+#include "download/sha256.h"
+#include "error.h"
+
+namespace specbound {
+
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr int kMostTries = 5;
+constexpr Milliseconds kFirstWait{500};  // doubled each time
+constexpr uint64_t kMostWaitSeconds = 60;
+constexpr uint64_t kProgressBytes = uint64_t{1} << 20;  // so many count as a new beginning
+
+std::string megabytes(uint64_t bytes) {
+  return format("%.1f MB", 1e-6 * static_cast<double>(bytes));
+}
+
+[[noreturn]] void refuse(const std::string& url, const std::string& why) {
+  throw Error(ErrorCode::kFile, url + ": " + why);
+}
+
+bool is_busy(int status) {
+  return status == 408 || status == 429 || status >= 500;
+}
+
+// Throws Error for an answer that another try does not mend.
+void check_status(const std::string& url, const HttpReply& reply) {
+  switch (reply.status) {
+    case 401:
+    case 403:
+      refuse(url,
+             format("HTTP %d: expected a repository that all may read; for one that is private "
+                    "or asks for consent, HF_TOKEN must be a token that may read it",
+                    reply.status));
+    case 404:
+    case 410:
+      refuse(url, format("HTTP %d: there is no such thing", reply.status));
+    default:
+      break;
+  }
+  if (reply.status != 0 && !reply.is_body() && reply.status != 416 && !is_busy(reply.status)) {
+    refuse(url, format("expected HTTP 200, found %d", reply.status));
+  }
+}
+
+// Tries of one request. What brings a good piece of a file begins anew: a long file over a bad line
+// arrives.
+class Tries {
+ public:
+  Tries(const std::string& url, const FetchWatcher& watcher) : url_(url), watcher_(watcher) {}
+
+  // So many bytes are there now. What comes again is no progress.
+  void reached(uint64_t done) {
+    any_ = true;
+    furthest_ = std::max(furthest_, done);
+    if (furthest_ < since_ + kProgressBytes) return;
+    since_ = furthest_;
+    n_ = 0;
+  }
+  // Waits for the next try; false: aborted. Throws Error where there is none.
+  bool next(const HttpReply& reply, const std::string& kept) {
+    if (reply.unreachable && !any_) refuse(url_, reply.failure);
+    check_status(url_, reply);
+    const std::string why = !reply.failure.empty() ? reply.failure
+                            : reply.is_body()      ? "the end came too early"
+                                                   : format("HTTP %d", reply.status);
+    if (++n_ >= kMostTries) refuse(url_, format("%s, %d times%s", why.c_str(), n_, kept.c_str()));
+    Milliseconds wait = kFirstWait * (1 << (n_ - 1));
+    if (reply.retry_after) {
+      wait = std::chrono::seconds(std::min(*reply.retry_after, kMostWaitSeconds));
+    }
+    if (watcher_.note) {
+      watcher_.note(format("%s: trying again in %.1f s", why.c_str(), 1e-3 * wait.count()));
+    }
+    const auto until = std::chrono::steady_clock::now() + wait;
+    while (std::chrono::steady_clock::now() < until) {
+      if (watcher_.abort && *watcher_.abort) return false;
+      std::this_thread::sleep_for(std::min(wait, Milliseconds(50)));
+    }
+    return true;
+  }
+
+ private:
+  const std::string& url_;
+  const FetchWatcher& watcher_;
+  int n_ = 0;
+  uint64_t furthest_ = 0, since_ = 0;  // bytes: at best, and where tries were last counted anew
+  bool any_ = false;                   // something came: there is a server
+};
+
+HttpRequest request_of(const Server& server, const std::string& url, const FetchWatcher& watcher) {
+  HttpRequest request;
+  request.url = url;
+  request.token = server.token;
+  request.plain = server.plain;
+  request.patience = server.patience;
+  request.abort = watcher.abort;
+  return request;
+}
+
+std::string part_path(const FetchedFile& file) {
+  return file.path + "." + file.sha256.substr(0, 12) + ".part";
+}
+
+// The bytes that are there so far, on disk and in the checksum.
+class Part {
+ public:
+  explicit Part(const FetchedFile& file) : file_(file), path_(part_path(file)) {
+    fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd_ < 0) fail(errno);
+  }
+  ~Part() {
+    if (done_ == 0) discard();
+    close(fd_);
+  }
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+  uint64_t done() const { return done_; }
+  std::string kept() const {
+    return done_ == 0 ? ""
+                      : format("; %s of %s are kept, and the next try goes on there",
+                               megabytes(done_).c_str(), megabytes(file_.bytes).c_str());
+  }
+
+  // Reads what an earlier try left; false: aborted.
+  bool read_left(const FetchWatcher& watcher) {
+    std::vector<char> buffer(size_t{1} << 20);
+    for (;;) {
+      if (watcher.abort && *watcher.abort) return false;
+      const ssize_t n = read(fd_, buffer.data(), buffer.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(errno);
+      if (n == 0) return true;
+      if (done_ + static_cast<uint64_t>(n) > file_.bytes) {
+        start_over();
+        return true;
+      }
+      take({buffer.data(), static_cast<size_t>(n)});
+      if (watcher.checked) watcher.checked(done_);
+    }
+  }
+
+  void start_over() {
+    if (ftruncate(fd_, 0) != 0 || lseek(fd_, 0, SEEK_SET) != 0) fail(errno);
+    done_ = 0;
+    hash_ = {};
+  }
+
+  void append(std::string_view bytes) {
+    if (done_ + bytes.size() > file_.bytes) {
+      discard();
+      throw Error(ErrorCode::kFormat,
+                  format("%s: expected %llu bytes, found more: nothing is kept", file_.url.c_str(),
+                         static_cast<unsigned long long>(file_.bytes)));
+    }
+    while (!bytes.empty()) {
+      const ssize_t n = write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(errno);
+      take(bytes.substr(0, static_cast<size_t>(n)));
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+  }
+
+  // Whole as it is, it takes its place. Throws Error(kFormat) for other bytes than expected.
+  void finish() {
+    const std::string found = hash_.finish();
+    if (found != file_.sha256) {
+      discard();
+      throw Error(ErrorCode::kFormat,
+                  format("%s: expected sha256 %s, found %s: nothing is kept", file_.url.c_str(),
+                         file_.sha256.c_str(), found.c_str()));
+    }
+    if (fdatasync(fd_) != 0) fail(errno);
+    if (std::rename(path_.c_str(), file_.path.c_str()) != 0) fail(errno);
+  }
+
+ private:
+  void take(std::string_view bytes) {
+    hash_.update(bytes);
+    done_ += bytes.size();
+  }
+  void discard() { unlink(path_.c_str()); }
+  [[noreturn]] void fail(int error) const {
+    throw Error(ErrorCode::kFile, format("%s: cannot write: %s%s", path_.c_str(),
+                                         std::strerror(error), kept().c_str()));
+  }
+
+  const FetchedFile& file_;
+  const std::string path_;
+  int fd_ = -1;
+  uint64_t done_ = 0;
+  Sha256 hash_;
+};
+
+// Whether the bytes of this answer go behind those that are there. A server that knows no ranges
+// sends all of them again.
+bool fits(Part& part, const HttpReply& head, uint64_t from, uint64_t bytes) {
+  if (head.status == 200) {
+    if (from > 0) part.start_over();
+    return true;
+  }
+  const bool right = head.range_from == from && head.range_all.value_or(bytes) == bytes;
+  if (!right) part.start_over();
+  return right;
+}
+
+// A try of the bytes that are not there yet.
+HttpReply fetch_rest(const Server& server, const FetchedFile& file, const FetchWatcher& watcher,
+                     Part& part, Tries& tries) {
+  HttpRequest request = request_of(server, file.url, watcher);
+  request.from = part.done();
+  bool begun = false;
+  const HttpReply reply = http_get(request, [&](const HttpReply& head, std::string_view bytes) {
+    if (!begun && !fits(part, head, request.from, file.bytes)) return false;
+    begun = true;
+    part.append(bytes);
+    tries.reached(part.done());
+    if (watcher.progress) watcher.progress(part.done());
+    return true;
+  });
+  if (reply.status == 416) part.start_over();
+  return reply;
+}
+
+}  // namespace
+
+bool fetch_text(const Server& server, const std::string& url, size_t most_bytes,
+                const FetchWatcher& watcher, std::string& text) {
+  Tries tries(url, watcher);
+  for (;;) {
+    text.clear();
+    const HttpReply reply =
+        http_get(request_of(server, url, watcher), [&](const HttpReply&, std::string_view bytes) {
+          if (text.size() + bytes.size() > most_bytes) {
+            throw Error(ErrorCode::kLimit, format("%s: expected at most %zu bytes, found more",
+                                                  url.c_str(), most_bytes));
+          }
+          text += bytes;
+          return true;
+        });
+    if (reply.aborted) return false;
+    if (reply.whole()) return true;
+    if (!tries.next(reply, "")) return false;
+  }
+}
+
+bool fetch_file(const Server& server, const FetchedFile& file, const FetchWatcher& watcher) {
+  SB_CHECK(is_sha256(file.sha256));
+  Part part(file);
+  if (!part.read_left(watcher)) return false;
+  if (watcher.progress) watcher.progress(part.done());
+  Tries tries(file.url, watcher);
+  while (part.done() < file.bytes) {
+    const HttpReply reply = fetch_rest(server, file, watcher, part, tries);
+    if (part.done() == file.bytes) break;
+    if (reply.aborted || !tries.next(reply, part.kept())) return false;
+  }
+  part.finish();
+  return true;
+}
+
+uint64_t bytes_left_of(const FetchedFile& file) {
+  struct stat status = {};
+  return stat(part_path(file).c_str(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
+}
+
+}  // namespace specbound
