@@ -84,7 +84,7 @@ Architecture: $architecture
 Maintainer: SpecBound authors <specbound@specbound.invalid>
 Installed-Size: $(du -sk --apparent-size --exclude=DEBIAN "$tree" | cut -f1)
 Depends: ${depends#shlibs:Depends=}
-Recommends: libglfw3
+Recommends: libglfw3, libcurl4
 Suggests: libopenblas0-pthread
 Section: science
 Priority: optional
@@ -94,8 +94,8 @@ Description: language models with exact self-speculation
  draft tokens, all layers verify them together; the text is the same to the
  byte with speculation and without it.
  .
- A small demo model comes with it. The window needs libglfw3; training exit
- heads is faster with OpenBLAS.
+ A small demo model comes with it. The window needs libglfw3, downloading
+ models libcurl4; training exit heads is faster with OpenBLAS.
 EOF
 echo "libspecbound ${version%%.*} specbound (>= $version)" >"$tree/DEBIAN/shlibs"
 echo "activate-noawait ldconfig" >"$tree/DEBIAN/triggers"

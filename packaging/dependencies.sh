@@ -9,6 +9,7 @@ build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-d
   liblzma-dev libpcre2-dev libedit-dev libcpp-httplib-dev pkg-config:pkg-config python3:python3"
 gui_needs="libimgui-dev libstb-dev libglfw3-dev libgl1 libgl1-mesa-dri"
 package_needs="dpkg-shlibdeps:dpkg-dev strip:binutils"
+# curl also brings the library that `specbound pull` opens, which releases name differently.
 test_needs="$gui_needs $package_needs debootstrap
   Xvfb:xvfb xdotool:xdotool ccache:ccache clang++:clang
   clang-format:clang-format curl:curl tmux:tmux

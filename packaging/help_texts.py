@@ -341,12 +341,16 @@ ENVIRONMENT = {
         "where settings, what was measured and tuned, conversations, and the lines typed into a "
         "chat with its replies lie; ~/.config, ~/.cache, ~/.local/share and ~/.local/state where "
         "they are not set",
+    "HF_TOKEN, HF_ENDPOINT, HF_HUB_DOWNLOAD_TIMEOUT":
+        "an access token for Hugging Face, another server that answers as huggingface.co does, and "
+        "the seconds to wait for an answer, as the hub's own tools have them",
     "NO_COLOR": "no colours, whatever its value",
     "CUDA_VISIBLE_DEVICES": "which GPUs there are, as CUDA reads it",
 }
 
 FILES = {
     "~/.config/specbound/config": "settings, see above",
+    "~/.cache/specbound/models": "models that were pulled by name",
     "NAME.heads.gguf": "trained exit heads, beside the model NAME.gguf",
 }
 

@@ -92,9 +92,10 @@ typedef struct sb_model_options {
   void* user_data;             // of both
 } sb_model_options;
 
-// Loads the GGUF file at `path`, of a split one the first part. `options` may be NULL. `*model` is
-// set unless there is no memory even for a handle (then NULL, SB_ERROR_LIMIT): also after an error,
-// for sb_model_error(); free it in any case.
+// Loads the GGUF file at `path`, of a split one the first part; or a model by a name that the
+// program's -m takes, such as hf:OWNER/REPO:QUANT, which is downloaded unless it is there already.
+// `options` may be NULL. `*model` is set unless there is no memory even for a handle (then NULL,
+// SB_ERROR_LIMIT): also after an error, for sb_model_error(); free it in any case.
 SB_API sb_status sb_model_open(const char* path, const sb_model_options* options, sb_model** model);
 // NULL is fine.
 SB_API void sb_model_free(sb_model* model);

@@ -10,6 +10,7 @@
 #include "cli/verify.h"
 #include "error.h"
 #include "runtime/gpu.h"
+#include "runtime/model_path.h"
 #include "runtime/text_input.h"
 #include "terminal/flag_names.h"
 #include "text/chat_template.h"
@@ -85,7 +86,10 @@ void add_device_flags(Flags& flags, DeviceOptions& options) {
 }  // namespace
 
 Flag& add_model_file(Flags& flags, std::string& value) {
-  return flags.add_file("-m,--model", value, "GGUF file (default: the bundled demo model)")
+  return flags
+      .add_file("-m,--model", value,
+                "GGUF file, hf:OWNER/REPO[:QUANT] or a short name, as pull takes it (default: the "
+                "bundled demo model)")
       .type("FILE.gguf");
 }
 
@@ -171,10 +175,12 @@ namespace {
 
 void check_is_model(const std::string& word, bool takes_text) {
   std::error_code ignored;
-  if (word.ends_with(".gguf") || std::filesystem::exists(word, ignored)) return;
+  if (word.ends_with(".gguf") || std::filesystem::exists(word, ignored) || is_model_name(word)) {
+    return;
+  }
   throw Error(ErrorCode::kUsage,
-              format("expected a model, a GGUF file, found \"%s\"%s", printable(word).c_str(),
-                     takes_text ? "; -p gives a text alone" : ""));
+              format("expected a model, a GGUF file or a name, found \"%s\"%s",
+                     printable(word).c_str(), takes_text ? "; -p gives a text alone" : ""));
 }
 
 }  // namespace

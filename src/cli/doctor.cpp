@@ -21,6 +21,7 @@
 #include "runtime/gpu.h"
 #include "runtime/machine.h"
 #include "runtime/model_path.h"
+#include "terminal/progress.h"
 
 namespace specbound::doctor_command {
 
@@ -187,7 +188,7 @@ Findings examine(const std::string& model) {
   f.bandwidth_all =
       f.n_threads > 1 ? measure_read_bandwidth(f.n_threads, bytes, kProbeSeconds) : f.bandwidth_one;
   try {
-    f.bundled_model = find_model(model);
+    f.bundled_model = find_model(model, terminal_watcher());
     std::error_code ignored;
     f.bundled_bytes = std::filesystem::file_size(f.bundled_model, ignored);
     if (ignored) f.bundled_bytes = 0;

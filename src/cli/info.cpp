@@ -18,7 +18,9 @@
 #include "model/gguf.h"
 #include "model/weights.h"
 #include "runtime/gpu_fit.h"
+#include "runtime/model_path.h"
 #include "runtime/number_text.h"
+#include "terminal/progress.h"
 #include "terminal/terminal_text.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -404,10 +406,10 @@ void declare(Flags& flags, InfoFlags& given) {
 }
 
 int run(InfoFlags& given) {
-  const std::string& path = given.path;
-  if (path.empty()) {
+  if (given.path.empty()) {
     throw Error(ErrorCode::kUsage, "expected a GGUF file, found none: specbound info FILE");
   }
+  const std::string path = find_model(given.path, terminal_watcher());
 
   const Gguf gguf = Gguf::open(path);
   Json report = {{"file", path}, {"bytes", gguf.file_size()}, {"gguf_version", gguf.version()}};

@@ -13,6 +13,7 @@
 #include "runtime/model_path.h"
 #include "runtime/number_text.h"
 #include "runtime/text_input.h"
+#include "terminal/progress.h"
 #include "terminal/standard_output.h"
 #include "text/tokenizer.h"
 
@@ -59,7 +60,7 @@ void declare(Flags& flags, TokenizeFlags& given) {
 
 int run(TokenizeFlags& given) {
   const std::string text = given.text.given();
-  const Gguf gguf = Gguf::open(find_model(given.model));
+  const Gguf gguf = Gguf::open(find_model(given.model, terminal_watcher()));
   const auto tokenizer = Tokenizer::from_gguf(gguf);
   std::string line;
   for (const int32_t id :
@@ -95,7 +96,7 @@ void declare(Flags& flags, DetokenizeFlags& given) {
 }
 
 int run(DetokenizeFlags& given) {
-  const Gguf gguf = Gguf::open(find_model(given.model));
+  const Gguf gguf = Gguf::open(find_model(given.model, terminal_watcher()));
   const auto tokenizer = Tokenizer::from_gguf(gguf);
   std::vector<int32_t> ids;
   if (given.words.empty()) {

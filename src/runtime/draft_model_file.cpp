@@ -4,6 +4,7 @@
 
 #include "decode/draft_model.h"
 #include "error.h"
+#include "runtime/model_path.h"
 
 namespace specbound {
 namespace {
@@ -78,7 +79,7 @@ void check_same_vocabulary(const LoadedModel& target, const LoadedModel& drafter
 }
 
 DraftModelFile::DraftModelFile(const std::string& path, const LoadedModel& target) {
-  ModelOptions options = target.options_beside(path);
+  ModelOptions options = target.options_beside(find_model(path, target.watcher()));
   model_.emplace(options);
   check_same_vocabulary(target, *model_);
   // Behind the context that it was trained on it would draft nonsense.

@@ -42,7 +42,7 @@ LoadedModel::LoadedModel(const ModelOptions& options, LoadWatcher watcher)
     : options_(options), watcher_(std::move(watcher)) {
   const Clock::time_point start = Clock::now();
   cpu_options_ = options.cpu_options();
-  path_ = find_model(options.model);
+  path_ = find_model(options.model, watcher_);
   gguf_ = Gguf::open(path_);
   config_ = read_config(gguf_);
   choice_ = choose_device(options.device, config_, [] { return gpu_engine().survey(); });

@@ -7,17 +7,71 @@
 #include <system_error>
 
 #include "error.h"
+#include "runtime/model_cache.h"
+#include "runtime/model_name.h"
+#include "runtime/model_pull.h"
 
 namespace specbound {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr const char* kBundledModel = "demo-chat-16l-q8_0.gguf";
+
+bool lies_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// Weights as Hugging Face has them: the command that makes a model of them, to be typed as it is.
+void refuse_unconverted(const std::string& path) {
+  std::error_code error;
+  const bool folder = fs::is_directory(path, error);
+  if (!folder && !path.ends_with(".safetensors")) return;
+  fs::path from = path;
+  if (!folder) from = from.has_parent_path() ? from.parent_path() : ".";
+  if (!lies_there(from / "config.json")) {
+    throw Error(ErrorCode::kFile,
+                format("%s: expected a GGUF file, found %s, and no config.json %s: specbound "
+                       "convert takes the directory of a Hugging Face model",
+                       path.c_str(), folder ? "a directory" : "weights of safetensors",
+                       folder ? "in it" : "beside it"));
+  }
+  const std::string name = fs::weakly_canonical(from, error).filename().string();
+  const std::string out = (name.empty() ? "model" : name) + ".gguf";
+  // A folder that begins with a dash is no flag.
+  const std::string in = path.starts_with("-") ? "./" + from.string() : from.string();
+  throw Error(ErrorCode::kFile,
+              format("%s: expected a GGUF file, found a Hugging Face model; this makes one: "
+                     "specbound convert %s -o %s",
+                     path.c_str(), shell_word(in).c_str(),
+                     shell_word(out.starts_with("-") ? "./" + out : out).c_str()));
+}
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  const std::string known = joined(short_names(), ", ", [](const ShortName& n) { return n.name; });
+  throw Error(ErrorCode::kFile,
+              format("%s: expected a GGUF file, hf:OWNER/REPO[:QUANT] or one of %s: there is no "
+                     "such file",
+                     printable(name).c_str(), known.c_str()));
+}
+
+// NAME of NAME.gguf in the cache; empty: there is none.
+std::string cached_file(const std::string& name) {
+  const std::string folder = model_cache_folder();
+  if (folder.empty() || !is_safe_path(name)) return "";
+  const std::string path = folder + "/" + name + ".gguf";
+  return lies_there(path) ? path : "";
+}
+
+bool looks_like_a_path(const std::string& text) {
+  return text.find('/') != text.npos || text.ends_with(".gguf");
+}
 
 }  // namespace
 
 std::vector<std::string> bundled_model_candidates() {
-  namespace fs = std::filesystem;
   std::vector<std::string> candidates;
   std::error_code error;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
@@ -29,12 +83,28 @@ std::vector<std::string> bundled_model_candidates() {
   return candidates;
 }
 
-std::string find_model(const std::string& flag) {
-  if (!flag.empty()) return flag;
+bool is_model_name(const std::string& text) {
+  if (begins_as_hub_name(text)) return true;
+  return !lies_there(text) && !looks_like_a_path(text) &&
+         (find_hub_name(text) || !cached_file(text).empty());
+}
+
+std::string find_model(const std::string& flag, const LoadWatcher& watcher) {
+  if (begins_as_hub_name(flag)) return pull_model(parse_hub_name(flag), watcher).files.front();
+  if (!flag.empty()) {
+    if (lies_there(flag)) {
+      refuse_unconverted(flag);
+      return flag;
+    }
+    if (looks_like_a_path(flag)) return flag;
+    if (const auto hub = find_hub_name(flag)) return pull_model(*hub, watcher).files.front();
+    const std::string cached = cached_file(flag);
+    if (cached.empty()) refuse_name(flag);
+    return cached;
+  }
   const std::vector<std::string> candidates = bundled_model_candidates();
   for (const std::string& candidate : candidates) {
-    std::error_code error;
-    if (std::filesystem::exists(candidate, error)) return candidate;
+    if (lies_there(candidate)) return candidate;
   }
   throw Error(ErrorCode::kFile,
               "no model: give one with model=FILE.gguf; the bundled one was looked for as " +

@@ -1,10 +1,11 @@
 // Which model a command means: the one that --model names (on the command line, in the environment
-// or in the settings file, see cli/settings_file.h), or the bundled demo model. And where its exit
-// heads lie: beside it.
+// or in the settings file, see cli/settings_file.h), or the bundled demo model.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "runtime/load_watcher.h"
 
 namespace specbound {
 
@@ -13,9 +14,14 @@ namespace specbound {
 // installation).
 std::vector<std::string> bundled_model_candidates();
 
-// `flag` when not empty, else the first candidate that exists. Throws Error(kFile) listing what was
-// tried.
-std::string find_model(const std::string& flag);
+// The file that `flag` means: itself where it is there or looks like a path; a model by name
+// (model_name.h, or NAME of NAME.gguf in the cache), which is downloaded where it is not there yet;
+// empty: the first candidate that exists. Throws Error(kFile) listing what was tried, for a name
+// that nobody knows, and for a Hugging Face folder or its weights with what makes a model of it;
+// and what pull_model() throws.
+std::string find_model(const std::string& flag, const LoadWatcher& watcher = {});
+// Whether find_model() takes it for a name, not for a path.
+bool is_model_name(const std::string& text);
 
 // `text` as one word of a command that is to be typed into a shell.
 std::string shell_word(const std::string& text);

@@ -51,7 +51,8 @@ class Scripted(unittest.TestCase):
         named = specbound("chat", DEMO, *flags, stdin=script, environment=elsewhere)
         self.assertEqual(named.stdout, want)
         for words, says in ((("chat", DEMO, "-m", DEMO), b"-m and MODEL both name a model"),
-                            (("chat", "hello"), b'expected a model, a GGUF file, found "hello"'),
+                            (("chat", "hello"), b'expected a model, a GGUF file or a name, found '
+                                                b'"hello"'),
                             (("--frobnicate",), b"specbound chat: unknown option --frobnicate")):
             result = specbound(*words)
             self.assertEqual((result.returncode, result.stdout), (2, b""), words)

@@ -188,8 +188,8 @@ class Places(unittest.TestCase):
         for words, says in (((STORIES, "a", "-m", STORIES), "-m and MODEL both name a model"),
                             ((STORIES, "a", "-p", "b"), "-p and TEXT both name a text"),
                             ((STORIES, "a", "-f", "b"), "-f and TEXT both name a text"),
-                            (("Hello there",), 'expected a model, a GGUF file, found "Hello there"'
-                                               "; -p gives a text alone"),
+                            (("Hello there",), 'expected a model, a GGUF file or a name, found '
+                                               '"Hello there"; -p gives a text alone'),
                             ((STORIES, "a", "b"), "unexpected argument b")):
             result = specbound("run", *words)
             self.assertEqual((result.returncode, result.stdout), (2, b""), words)

@@ -509,6 +509,13 @@ TEST_CASE("a message that cannot fit is refused and costs no history") {
 
 TEST_CASE("the bundled model is looked for around the program, a named one is taken") {
   CHECK(find_model("given.gguf") == "given.gguf");  // not looked at here
+  CHECK(find_model("no/such") == "no/such");
+  test::check_mentions(test::expect_error(ErrorCode::kFile, [] { find_model("gpt-9"); }),
+                       {"gpt-9", "hf:OWNER/REPO[:QUANT]", "smollm2, "});
+  CHECK(is_model_name("hf:owner/repo"));
+  CHECK(is_model_name("smollm2"));
+  CHECK_FALSE(is_model_name("smollm2.gguf"));
+  CHECK_FALSE(is_model_name("a text"));
   CHECK(bundled_model_candidates().size() == 4);
 }
 

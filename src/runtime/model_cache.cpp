@@ -1,0 +1,345 @@
+#include "runtime/model_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "error.h"
+#include "json/json_reader.h"
+#include "json/json_writer.h"
+#include "model/gguf_split.h"
+#include "runtime/file_output.h"
+#include "runtime/model_path.h"
+#include "runtime/user_path.h"
+
+namespace specbound {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kVersion = 1;
+constexpr uint64_t kMostIndexBytes = uint64_t{1} << 20;
+constexpr uint64_t kMostBytes = uint64_t{1} << 62;
+
+struct IndexedFile {
+  std::string path;  // inside the repository's folder
+  uint64_t bytes;
+};
+struct IndexedModel {
+  std::string quantization;
+  bool is_default;
+  std::vector<IndexedFile> files;
+};
+
+std::string repository_folder(const HubName& name) {
+  return model_cache_folder() + "/" + name.repository();
+}
+
+std::string index_path(const HubName& name) {
+  return repository_folder(name) + "/index.json";
+}
+
+IndexedModel read_model(const nlohmann::json& value, const std::string& path) {
+  const JsonObject model(value, path);
+  IndexedModel read{
+      model.text("quantization").value_or(""), model.flag("default").value_or(false), {}};
+  const nlohmann::json* files = model.find("files");
+  if (!files || !files->is_array() || files->empty()) model.refuse("files", "a list of files");
+  for (const nlohmann::json& entry : *files) {
+    const JsonObject file(entry, path);
+    const std::string name = file.text("path").value_or("");
+    if (!is_safe_path(name)) file.refuse("path", "a path inside the folder");
+    read.files.push_back({name, file.bounded("bytes", 0, kMostBytes)});
+  }
+  return read;
+}
+
+// Nothing where there is no index, or none of this version: it is made again by the next pull.
+std::vector<IndexedModel> read_index(const HubName& name) {
+  const std::string path = index_path(name);
+  std::vector<IndexedModel> models;
+  std::error_code error;
+  const uint64_t bytes = fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0;
+  if (error || bytes == 0 || bytes > kMostIndexBytes) return models;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(bytes, '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(bytes))) return models;
+  try {
+    const nlohmann::json json = parse_json(text, path);
+    const JsonObject index(json, path);
+    if (index.whole("version") != kVersion) return models;
+    const nlohmann::json* list = index.find("models");
+    if (!list || !list->is_array()) return models;
+    for (const nlohmann::json& value : *list) models.push_back(read_model(value, path));
+  } catch (const Error&) {
+    models.clear();
+  }
+  return models;
+}
+
+void write_index(const HubName& name, const std::vector<IndexedModel>& models) {
+  Json list = Json::array();
+  for (const IndexedModel& model : models) {
+    Json files = Json::array();
+    for (const IndexedFile& file : model.files) {
+      files.push_back({{"path", file.path}, {"bytes", file.bytes}});
+    }
+    list.push_back(
+        {{"quantization", model.quantization}, {"default", model.is_default}, {"files", files}});
+  }
+  write_file(index_path(name), dump(Json{{"version", kVersion}, {"models", list}}, 1) + "\n");
+}
+
+int64_t time_of(const std::string& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 ? static_cast<int64_t>(status.st_mtime) : 0;
+}
+
+// nullopt: a file is not there, or not as long as it was.
+std::optional<CachedModel> whole_model(const HubName& repository, const IndexedModel& indexed,
+                                       bool alone) {
+  CachedModel model;
+  model.hub = repository;
+  // Of two with one quantization, or none, the file is the name.
+  model.hub->quantization =
+      alone && !indexed.quantization.empty() ? indexed.quantization : indexed.files.front().path;
+  model.is_default = indexed.is_default;
+  model.quantization = indexed.quantization;
+  for (const IndexedFile& file : indexed.files) {
+    const std::string path = repository_folder(repository) + "/" + file.path;
+    std::error_code error;
+    if (!fs::is_regular_file(path, error) || fs::file_size(path, error) != file.bytes || error) {
+      return std::nullopt;
+    }
+    model.files.push_back(path);
+    model.bytes += file.bytes;
+  }
+  model.time = time_of(model.files.front());
+  model.name = model.hub->text();
+  for (const ShortName& known : short_names()) {
+    if (model.name == known.hub) model.name = known.name;
+  }
+  return model;
+}
+
+std::vector<CachedModel> models_of(const HubName& repository) {
+  std::vector<CachedModel> models;
+  const std::vector<IndexedModel> indexed = read_index(repository);
+  for (const IndexedModel& model : indexed) {
+    const bool alone =
+        std::ranges::count(indexed, model.quantization, &IndexedModel::quantization) == 1;
+    if (auto whole = whole_model(repository, model, alone)) models.push_back(std::move(*whole));
+  }
+  return models;
+}
+
+// NAME.gguf, straight in the folder.
+std::optional<CachedModel> loose_model(const fs::path& path) {
+  const std::string file = path.filename().string();
+  std::error_code error;
+  if (!file.ends_with(".gguf") || file.ends_with(".heads.gguf") || is_later_part(file) ||
+      !is_safe_path(file) || !fs::is_regular_file(path, error)) {
+    return std::nullopt;
+  }
+  CachedModel model;
+  model.name = path.stem().string();
+  for (const ShortName& known : short_names()) {
+    if (known.fetched && model.name == known.fetched) model.name = known.name;
+  }
+  model.quantization = quantization_of(file);
+  model.files.push_back(path.string());
+  model.bytes = fs::file_size(path, error);
+  model.time = time_of(path.string());
+  return model;
+}
+
+// The same file as this one of the hub, brought by models/fetch.py.
+std::optional<CachedModel> fetched_model(const HubName& name) {
+  for (const ShortName& known : short_names()) {
+    if (!known.fetched || name.text() != known.hub) continue;
+    return loose_model(model_cache_folder() + "/" + known.fetched + ".gguf");
+  }
+  return std::nullopt;
+}
+
+// What lies in a folder; nothing where it cannot be read.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    paths.push_back(it->path());
+  }
+  return paths;
+}
+
+std::optional<HubName> repository_at(const fs::path& folder) {
+  const std::string text =
+      "hf:" + folder.parent_path().filename().string() + "/" + folder.filename().string();
+  try {
+    HubName name = parse_hub_name(text);
+    if (!name.quantization.empty()) return std::nullopt;
+    return name;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool same_quantization(const CachedModel& model, const HubName& name) {
+  if (name.quantization.empty()) return true;
+  if (!name.names_file()) return model.quantization == name.quantization;
+  const std::string& path = model.files.front();
+  return path.ends_with("/" + name.quantization);
+}
+
+void remove_file(const std::string& path) {
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    throw Error(ErrorCode::kFile, path + ": cannot be removed: " + std::strerror(errno));
+  }
+}
+
+}  // namespace
+
+std::string model_cache_folder() {
+  return user_path("XDG_CACHE_HOME", ".cache", "models");
+}
+
+std::vector<CachedModel> cached_models() {
+  std::vector<CachedModel> models;
+  const std::string folder = model_cache_folder();
+  if (folder.empty()) return models;
+  for (const fs::path& entry : entries(folder)) {
+    if (auto loose = loose_model(entry)) models.push_back(std::move(*loose));
+    std::error_code error;
+    if (!fs::is_directory(entry, error)) continue;
+    for (const fs::path& inner : entries(entry)) {
+      const std::optional<HubName> repository = repository_at(inner);
+      if (repository) std::ranges::move(models_of(*repository), std::back_inserter(models));
+    }
+  }
+  std::ranges::sort(models, {}, &CachedModel::name);
+  return models;
+}
+
+std::vector<CachedModel> find_cached(const std::string& name) {
+  const std::optional<HubName> hub = find_hub_name(name);
+  std::vector<CachedModel> found = hub ? models_of(*hub) : cached_models();
+  std::erase_if(found, [&](const CachedModel& model) {
+    return hub ? !same_quantization(model, *hub)
+               : model.hub || fs::path(model.files.front()).stem() != name;
+  });
+  if (hub && found.empty()) {
+    if (auto fetched = fetched_model(*hub)) found.push_back(std::move(*fetched));
+  }
+  return found;
+}
+
+std::optional<CachedModel> find_cached(const HubName& name) {
+  std::vector<CachedModel> found = models_of(name);
+  std::erase_if(found, [&](const CachedModel& model) {
+    return name.quantization.empty() ? !model.is_default : !same_quantization(model, name);
+  });
+  if (found.empty()) return fetched_model(name);
+  if (found.size() != 1) return std::nullopt;
+  return found.front();
+}
+
+RepositoryLock::RepositoryLock(const HubName& name, const std::function<void()>& waiting,
+                               const std::atomic<bool>* abort)
+    : folder_(repository_folder(name)) {
+  if (model_cache_folder().empty()) {
+    throw Error(ErrorCode::kFile, "no folder for models: set HOME or XDG_CACHE_HOME");
+  }
+  const std::string path = folder_ + "/lock";
+  for (bool told = false;;) {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    const int fd = error ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0) {
+      const std::string why = error ? error.message() : std::strerror(errno);
+      throw Error(ErrorCode::kFile, path + ": cannot write: " + why);
+    }
+    struct stat mine = {}, there = {};
+    const bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    // Who removed the folder removed its lock: another may hold a new one.
+    if (locked && fstat(fd, &mine) == 0 && stat(path.c_str(), &there) == 0 &&
+        mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) {
+      fd_ = fd;
+      return;
+    }
+    close(fd);
+    if (abort && *abort) return;
+    if (!told && !locked && waiting) waiting();
+    told = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+RepositoryLock::~RepositoryLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void add_to_cache(const HubName& name, const HubModel& model, bool is_default) {
+  std::vector<IndexedModel> models = read_index(name);
+  std::erase_if(models, [&](const IndexedModel& known) {
+    return known.files.front().path == model.files.front().path;
+  });
+  if (is_default) {
+    for (IndexedModel& known : models) known.is_default = false;
+  }
+  IndexedModel added{model.quantization, is_default, {}};
+  for (const HubFile& file : model.files) added.files.push_back({file.path, file.bytes});
+  models.push_back(std::move(added));
+  write_index(name, models);
+}
+
+std::vector<std::string> remove_cached(const CachedModel& model) {
+  std::vector<std::string> stayed;
+  const std::string heads = sidecar_heads(model.files.front());
+  std::error_code error;
+  if (fs::exists(heads, error)) stayed.push_back(heads);
+  if (!model.hub) {
+    for (const std::string& file : model.files) remove_file(file);
+    return stayed;
+  }
+  const RepositoryLock lock(*model.hub, {}, nullptr);
+  // The index first: what it names is whole.
+  std::vector<IndexedModel> models = read_index(*model.hub);
+  std::erase_if(models, [&](const IndexedModel& known) {
+    return lock.folder() + "/" + known.files.front().path == model.files.front();
+  });
+  write_index(*model.hub, models);
+  for (const std::string& file : model.files) {
+    remove_file(file);
+    for (const fs::path& entry : entries(fs::path(file).parent_path())) {
+      const std::string path = entry.string();
+      if (path.starts_with(file + ".") && path.ends_with(".part")) remove_file(path);
+    }
+  }
+  // Folders in which nothing is left go too, the lock last.
+  for (const std::string& file : model.files) {
+    fs::path folder = fs::path(file).parent_path();
+    while (folder != lock.folder() && rmdir(folder.c_str()) == 0) folder = folder.parent_path();
+  }
+  if (models.empty() && entries(lock.folder()).size() == 2) {
+    remove_file(index_path(*model.hub));
+    remove_file(lock.folder() + "/lock");
+    if (rmdir(lock.folder().c_str()) == 0) {
+      rmdir(fs::path(lock.folder()).parent_path().c_str());
+    }
+  }
+  return stayed;
+}
+
+}  // namespace specbound
