@@ -5,7 +5,7 @@
 #include "engine/cuda/memory_plan.h"
 #include "error.h"
 #include "runtime/gpu.h"
-#include "runtime/model_path.h"
+#include "runtime/heads_path.h"
 
 namespace specbound {
 
@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 // What heads beside the model would take; 0: there are none, or none that fit it.
 size_t heads_bytes(const Gguf& model, const ModelConfig& config, int n_ctx) {
   try {
-    const ExitHeads heads = ExitHeads::open(sidecar_heads(model.path()), model, config);
+    const ExitHeads heads = ExitHeads::open(heads_path(model.path(), model), model, config);
     const int shortlist = static_cast<int>(heads.shortlist().size());
     return device_heads_bytes(heads, shortlist, config, false, n_ctx);
   } catch (const Error&) {

@@ -7,6 +7,7 @@
 #include "error.h"
 #include "model/config.h"
 #include "model/exit_heads.h"
+#include "runtime/heads_path.h"
 #include "runtime/model_path.h"
 #include "runtime/number_text.h"
 #include "terminal/terminal_text.h"
@@ -132,7 +133,7 @@ void print_heads_file(const Json& heads) {
 }
 
 Json model_heads_json(const Gguf& model) {
-  const std::string path = sidecar_heads(model.path());
+  const std::string path = heads_path(model.path(), model);
   Json json = {{"model_fingerprint", model_fingerprint(model)}, {"file", nullptr}};
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return json;

@@ -7,6 +7,7 @@
 
 #include "decode/generate.h"
 #include "error.h"
+#include "runtime/heads_path.h"
 #include "runtime/model_path.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
@@ -110,7 +111,7 @@ class SetHeads {
 }  // namespace
 
 std::optional<ExitHeads> find_heads(const LoadedModel& model, const std::string& flag) {
-  const std::string path = flag.empty() ? sidecar_heads(model.path()) : flag;
+  const std::string path = flag.empty() ? heads_path(model.path(), model.gguf()) : flag;
   std::error_code error;
   if (flag.empty() && !std::filesystem::exists(path, error)) return std::nullopt;
   try {

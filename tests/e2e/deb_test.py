@@ -143,6 +143,8 @@ class Deb(unittest.TestCase):
             doc + "examples/spec_bench_sweep.py", doc + "examples/plots.py", models + "README.md",
             *(doc + "docs/" + path.name for path in pathlib.Path(ROOT, "docs").glob("*.md")),
             models + "demo-chat-16l-q8_0.gguf", models + "demo-chat-16l-q8_0.heads.gguf",
+            models + "smollm2-135m-instruct-q4_1.heads.gguf",
+            models + "smollm2-135m-instruct-q4_1.heads.card.md",
             models + "demo-chat-16l.card.md", models + "demo-chat-16l.heads.card.md"}
         entry = "usr/share/applications/specbound.desktop"
         if entry in files:  # with the desktop app
@@ -162,6 +164,8 @@ class Deb(unittest.TestCase):
         self.assertRegex(fields["Depends"], r"libc6 \(>= 2\.\d+\)")
         self.assertNotIn("glfw", fields["Depends"])
         self.assertIn("libglfw3", fields["Recommends"])
+        self.assertNotIn("curl", fields["Depends"])
+        self.assertIn("libcurl4", fields["Recommends"])
         size = sum(path.stat().st_size for path in self.tree.rglob("*")
                    if path.is_file() and not path.is_symlink())
         self.assertAlmostEqual(int(fields["Installed-Size"]) * 1024 / size, 1, delta=0.1)
