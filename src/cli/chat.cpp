@@ -106,13 +106,15 @@ void declare(Flags& flags, ChatFlags& given) {
 
 int run(ChatFlags& given) {
   check_outputs(given.reply);
-  const SamplingParams sampling = given.sampling.resolve();
+  SamplingParams sampling = given.sampling.resolve();
+  const Grammar::Shared grammar = given.reply.grammar.read();
 
   catch_interrupts();
   SpeculativeModel opened(given.model, given.speculation, terminal_watcher(given.reply.quiet));
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
   const ChatTemplate& chat_template = model.chat_template();
+  sampling.grammar = model.constrain(grammar);
   opened.load();
   if (!given.no_history) speculation.recall();
   if (!given.reply.quiet) say(speculation.description());

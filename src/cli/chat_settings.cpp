@@ -25,7 +25,9 @@ struct SettingFlags {
 // Of the flags about replies, those that the next one may have otherwise; the rest has a command of
 // its own, or holds for the whole chat.
 bool can_be_set(About about, std::string_view name) {
-  if (about == About::kReply) return name == "n-predict" || name == "stop";
+  if (about == About::kReply) {
+    return name == "n-predict" || name == "stop" || name == "grammar" || name == "json-schema";
+  }
   return name != "help";
 }
 

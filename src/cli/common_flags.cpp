@@ -255,12 +255,24 @@ Flag& add_system_flag(Flags& flags, std::string& system, const std::string& desc
   return flags.add_text("-sys,--sys,--system-prompt", system, description).overrides({"raw"});
 }
 
+void add_grammar_flags(Flags& flags, GrammarOptions& options) {
+  flags
+      .add_file("--grammar", options.grammar,
+                "hold replies to a grammar in GBNF, as llama.cpp has it (default: none)")
+      .overrides({"json-schema", "ignore-eos"});
+  flags
+      .add_file("--json-schema", options.json_schema,
+                "hold replies to JSON that this schema allows (default: none)")
+      .overrides({"grammar", "ignore-eos"});
+}
+
 void add_reply_flags(Flags& flags, ReplyOptions& options) {
   const Flags::Group group(flags, "Reply");
   flags.add_int("-n,--n-predict,--predict", options.n_predict, -1, 1 << 30,
                 "tokens of a reply at most (default -1: until it ends or the context is full)");
   add_system_flag(flags, options.system, "system prompt (default: none)");
-  flags.add_switch("--ignore-eos", options.ignore_eos, "go on past the end of the reply");
+  flags.add_switch("--ignore-eos", options.ignore_eos, "go on past the end of the reply")
+      .overrides({"grammar", "json-schema"});
   const auto read_stop = [&options](const std::vector<std::string>& values) {
     try {
       options.stop = StopStrings(values);
@@ -271,6 +283,8 @@ void add_reply_flags(Flags& flags, ReplyOptions& options) {
   flags.add_values("--stop", Flag::Counts::kEach, read_stop,
                    format("end the reply before this text (may be given up to %zu times)",
                           StopStrings::kMaxStrings));
+  add_grammar_flags(flags, options.grammar);
+  flags.add_check([&options] { options.grammar.check(options.ignore_eos); });
   flags.add_switch("--show-exits", options.show_exits,
                    "colour tokens by the layer their draft left at, on a terminal");
   flags.add_switch("--quiet", options.quiet,

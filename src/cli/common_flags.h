@@ -68,6 +68,8 @@ void add_place_flags(Flags& flags, PlaceFlags& given, ModelOptions& model,
                      TextFlags* text = nullptr);
 
 void add_sampling_flags(Flags& flags, SamplingOptions& options);
+// --grammar and --json-schema.
+void add_grammar_flags(Flags& flags, GrammarOptions& options);
 void add_reply_flags(Flags& flags, ReplyOptions& options);
 Flag& add_system_flag(Flags& flags, std::string& system, const std::string& description);
 // --raw and --parse-special.

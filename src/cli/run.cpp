@@ -34,7 +34,8 @@ constexpr const char* kExamples =
     "  echo \"Play some jazz.\" | specbound run -m model.gguf --seed 7 > reply.txt\n"
     "  specbound run -m model.gguf -p \"Sum this up:\" < notes.txt\n"
     "  specbound run -m base-model.gguf --raw -p \"Once upon a time\" -n 200\n"
-    "  specbound run -p \"Book me a hotel.\" --speculator ngram --show-exits";
+    "  specbound run -p \"Book me a hotel.\" --speculator ngram --show-exits\n"
+    "  specbound run -m model.gguf -p \"Ann is 31.\" --json-schema person.json";
 
 void declare(Flags& flags, RunFlags& given) {
   add_place_flags(flags, given.places, given.model, &given.text);
@@ -50,13 +51,15 @@ void declare(Flags& flags, RunFlags& given) {
 int run(RunFlags& given) {
   given.prompt.check(given.reply.system, given.model);
   check_outputs(given.reply);
-  const SamplingParams sampling = given.sampling.resolve();
+  SamplingParams sampling = given.sampling.resolve();
+  const Grammar::Shared grammar = given.reply.grammar.read();
   const std::string text = given.text.prompt();
 
   catch_interrupts();
   SpeculativeModel opened(given.model, given.speculation, terminal_watcher(given.reply.quiet));
   LoadedModel& model = opened.model();
   const Prompt prompt = make_prompt(model, given.prompt, given.reply.system, text);
+  sampling.grammar = model.constrain(grammar);
   opened.load();
   Speculation& speculation = opened.speculation();
   if (!given.reply.quiet) say(speculation.description());

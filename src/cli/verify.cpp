@@ -106,12 +106,14 @@ void add_verify_flags(Flags& flags, VerifyFlags& given) {
   add_rate(flags, "--forced-right", given.options.rates.right,
            "with forced: share of drafts that are right");
   flags.add_output_file("--json", given.options.json, "write every result as JSON");
+  add_grammar_flags(flags, given.options.grammar);
   add_sampling_flags(flags, given.options.sampling);
   for (const char* single : {"--temp", "--seed"}) flags.remove(single);
   add_drafter_flags(flags, given.options.drafting);
   add_model_flags(flags, given.options.model);
   flags.add_check([&flags, &given] {
     given.options.prompt.check("", given.options.model);
+    given.options.grammar.check(given.options.ignore_eos);
     given.check(flags);
   });
 }

@@ -151,7 +151,7 @@ void Session::start_round(const GenerateOptions& options, const GenerateStats& s
   limits.reply = options.reply;
   limits.abort = options.abort;
   limits.ends = [&](std::span<const int32_t> text) {
-    return (options.is_end && options.is_end(text.back())) ||
+    return (options.is_end && options.is_end(text.back())) || sampler_.ends(text) ||
            (options.is_stop && options.is_stop(text.subspan(n_prompt_)));
   };
   round_.start(limits);
@@ -185,13 +185,15 @@ bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
 bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
   for (int slot = 0;;) {
     const int32_t token = round_.sample(slot);
+    sampler_.check_target(round_.history(slot), token);
     if (!stats.ttft_seconds) stats.ttft_seconds = seconds_since(start_);
     std::span<const float> logits;  // now: a commit moves rows
     if (options.on_logits) logits = round_.logits(slot);
     const int next = round_.child(slot, token);
     const bool drafted = next >= 0;
     if (!drafted) round_.commit(slot, token);
-    const bool end = options.is_end && options.is_end(token);
+    // A grammar ends with its end tokens, whatever else does.
+    const bool end = (options.is_end && options.is_end(token)) || sampler_.is_end(token);
     const TokenEvent& event = round_.emitted(slot, token, end);
     bool over = true;
     if (end) {
@@ -203,6 +205,8 @@ bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
       if (options.on_token) call_out([&] { options.on_token(event); });
       if (options.is_stop && options.is_stop(text.subspan(n_prompt_))) {
         stats.stop = StopReason::kStopString;
+      } else if (sampler_.ends(text)) {
+        stats.stop = StopReason::kEnd;
       } else if (aborted(options) || (options.unwanted && options.unwanted())) {
         stats.stop = StopReason::kAborted;
       } else {

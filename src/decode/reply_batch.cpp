@@ -73,9 +73,10 @@ std::optional<StopReason> ReplyBatch::take(Place& place, std::span<const float> 
   const BatchRequest& request = *place.request;
   const int32_t token =
       place.sampler.sample(logits, place.text, place.sampler.place(request.reply, place.text));
+  place.sampler.check_target(place.text, token);
   const bool end = request.is_end && request.is_end(token);
   place.text.push_back(token);
-  if (end) return StopReason::kEnd;
+  if (end || place.sampler.ends(place.text)) return StopReason::kEnd;
   const int64_t written = std::ssize(place.text) - std::ssize(request.prompt);
   if (request.max_tokens >= 0 && written >= request.max_tokens) return StopReason::kLength;
   if (std::ssize(place.text) > backend_.n_ctx()) return StopReason::kContext;

@@ -127,8 +127,9 @@ void Round::checked(int layer, float confidence) {
 }
 
 bool Round::would_end(int slot, int32_t token) {
-  if (!limits_.ends) return false;
   const std::span<const int32_t> before = history(slot);
+  if (!sampler_.may_follow(before, token)) return true;
+  if (!limits_.ends) return false;
   text_.resize(before.size());
   shown_ = slot;
   text_.push_back(token);

@@ -87,8 +87,8 @@ class Round {
   void ran_beside() { spent(Phase::kDraft); }
   // The newest row was looked at after `layer`.
   void checked(int layer, float confidence);
-  // The reply would end with `token` after the newest row, or row `slot`: no row after it can be
-  // used.
+  // The reply would end with `token` after the newest row, or row `slot`, or `token` may not follow
+  // it: no row after it can be used.
   bool would_end(int32_t token) { return would_end(newest(), token); }
   bool would_end(int slot, int32_t token);
   // A new row: `token`, drafted from the newest row after `exit_layer` (0: before any, or by

@@ -1,6 +1,7 @@
 #include "decode/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -148,9 +149,59 @@ void Sampler::filter(std::span<const float> logits, std::span<const int32_t> ids
 std::span<const float> Sampler::before_filters(std::span<const float> logits,
                                                std::span<const int32_t> history,
                                                std::span<const int32_t> ids) {
-  if (changes_logits()) logits = apply_changes(logits, history, ids);
+  if (params_.grammar) logits = allow(logits, history, ids);
+  if (counts_ || !params_.logit_bias.empty()) logits = apply_changes(logits, history, ids);
   if (params_.repeat_penalty != 1.0f) logits = penalize(logits, history, ids);
   return logits;
+}
+
+// A row of a shortlist may lack all that may follow: it then gives a draft that nobody takes.
+std::span<const float> Sampler::allow(std::span<const float> logits,
+                                      std::span<const int32_t> history,
+                                      std::span<const int32_t> ids) {
+  const std::shared_ptr<const TokenMask> mask = params_.grammar->mask(reply(history), path_);
+  if (!mask) return logits;
+  allowed_logits_.assign(logits.size(), kMinusInf);
+  bool any = false;
+  const auto take = [&](size_t i) {
+    allowed_logits_[i] = logits[i];
+    any = any || logits[i] > kMinusInf;  // false for NaN
+  };
+  if (!ids.empty()) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (mask->has(ids[i])) take(i);
+    }
+    return allowed_logits_;
+  }
+  const std::span<const uint64_t> words = mask->words();
+  for (size_t w = 0; w < words.size(); ++w) {
+    for (uint64_t word = words[w]; word != 0; word &= word - 1) {
+      const size_t id = 64 * w + static_cast<size_t>(std::countr_zero(word));
+      if (id < logits.size()) take(id);
+    }
+  }
+  const int32_t lowest = any ? -1 : mask->lowest();
+  if (lowest >= 0 && static_cast<size_t>(lowest) < logits.size()) {
+    allowed_logits_[static_cast<size_t>(lowest)] = 0;
+  }
+  return allowed_logits_;
+}
+
+bool Sampler::may_follow(std::span<const int32_t> history, int32_t token) {
+  return !params_.grammar || params_.grammar->allows(reply(history), token, path_);
+}
+
+bool Sampler::ends(std::span<const int32_t> text) {
+  if (!params_.grammar || reply(text).empty()) return false;
+  return is_end(text.back()) || params_.grammar->complete(reply(text), path_);
+}
+
+TokenGrammar::Forced Sampler::forced(std::span<const int32_t> history) {
+  return params_.grammar ? params_.grammar->forced(reply(history), path_) : TokenGrammar::Forced();
+}
+
+void Sampler::check_target(std::span<const int32_t> history, int32_t token) {
+  if (!may_follow(history, token)) params_.grammar->refuse(reply(history), token, path_);
 }
 
 Sampler::Change& Sampler::change(int32_t id) {
@@ -169,7 +220,7 @@ std::span<const float> Sampler::apply_changes(std::span<const float> logits,
   changed_.clear();
   for (const auto& [id, bias] : params_.logit_bias) change(id).bias = bias;
   if (counts_) {
-    for (const int32_t id : history.subspan(std::min(n_prompt_, history.size()))) ++change(id).n;
+    for (const int32_t id : reply(history)) ++change(id).n;
   }
   changed_logits_.assign(logits.begin(), logits.end());
   const auto apply = [&](size_t i, const Change& c) {

@@ -1,10 +1,12 @@
-// From a row of logits to a token, in one fixed order: bias with frequency and presence penalty,
-// repetition penalty, top-k, top-p, min-p, temperature, then argmax(logit / T + G) with noise that
-// depends only on the place (Gumbel-max coupling). docs/architecture.md 5. The same call serves
-// plain decoding, drafts and verification.
+// From a row of logits to a token, in one fixed order: grammar, bias with frequency and presence
+// penalty, repetition penalty, top-k, top-p, min-p, temperature, then argmax(logit / T + G) with
+// noise that depends only on the place (Gumbel-max coupling). docs/architecture.md 5. The same call
+// serves plain decoding, drafts and verification.
 //
 // Defined to the last bit, so that the same row gives the same token on any machine:
 //   order    (logit descending, id ascending); NaN counts as -inf; ties go to the lowest id
+//   grammar  -inf for tokens that may not follow the reply so far (grammar/token_grammar.h); where
+//            no other has a logit above -inf, 0 for the lowest id that may
 //   bias     l + (bias - (n * frequency + presence)) in double, then rounded to float: n counts the
 //            token in the reply so far, the prompt left out; presence is 0 where n is; tokens with
 //            neither a bias nor an n keep their bits
@@ -22,12 +24,15 @@
 // one is, and the rest of the vocabulary is not there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/backend.h"
+#include "grammar/token_grammar.h"
 #include "numerics/noise.h"
 #include "numerics/top_logits.h"
 
@@ -48,7 +53,8 @@ struct SamplingParams {
   uint64_t seed = 0;
   float frequency_penalty = 0;  // taken from a token's logit for each time the reply has it
   float presence_penalty = 0;   // taken once where the reply has it
-  std::vector<LogitBias> logit_bias = {};  // each id once, below vocab_size
+  std::vector<LogitBias> logit_bias = {};                 // each id once, below vocab_size
+  std::shared_ptr<const TokenGrammar> grammar = nullptr;  // what replies are held to; none: nothing
 };
 
 // Throws Error(kUsage) naming the flag, the range and what was given.
@@ -76,8 +82,8 @@ class Sampler {
   // `params` must pass validate().
   explicit Sampler(const SamplingParams& params);
 
-  // From now on the reply, whose tokens frequency and presence penalty count, begins behind so many
-  // tokens of each history; before that it is all of it.
+  // From now on the reply, whose tokens frequency and presence penalty count and which a grammar
+  // speaks of, begins behind so many tokens of each history; before that it is all of it.
   void begin_reply(size_t n_prompt) { n_prompt_ = n_prompt; }
 
   // The token drawn at `place` from `logits` (vocab_size >= 1; left as they are). `history`: the
@@ -97,9 +103,25 @@ class Sampler {
   std::optional<int32_t> sample_top(const TopLogits& top, bool weighed, const DrawPlace& place,
                                     double* margin = nullptr);
 
-  // Whether bias or penalties of the reply change logits: DrawRule knows nothing of those, so that
-  // no backend can draw.
-  bool changes_logits() const { return counts_ || !params_.logit_bias.empty(); }
+  // ---- of a grammar; without one nothing is forbidden and nothing ends a reply ----
+
+  // `token` may follow `history`.
+  bool may_follow(std::span<const int32_t> history, int32_t token);
+  // The token is one that ends replies.
+  bool is_end(int32_t token) const { return params_.grammar && params_.grammar->ends(token); }
+  // The reply ends with the last token of `text`: it is such a token, or nothing can follow it.
+  bool ends(std::span<const int32_t> text);
+  // What hardly anything else can take the place of, behind `history`.
+  TokenGrammar::Forced forced(std::span<const int32_t> history);
+  // Throws Error(kUnsupported) where `token`, the target behind `history`, may not follow, as the
+  // vocabulary has none that does.
+  void check_target(std::span<const int32_t> history, int32_t token);
+
+  // Whether a grammar, a bias or penalties of the reply change logits: DrawRule knows nothing of
+  // those, so that no backend can draw.
+  bool changes_logits() const {
+    return counts_ || !params_.logit_bias.empty() || params_.grammar != nullptr;
+  }
   // What a backend that draws needs of this sampler, and the same token from what it finds; nothing
   // where that does not decide.
   DrawRule rule(uint32_t reply) const;
@@ -130,6 +152,11 @@ class Sampler {
   std::span<const float> before_filters(std::span<const float> logits,
                                         std::span<const int32_t> history,
                                         std::span<const int32_t> ids);
+  std::span<const int32_t> reply(std::span<const int32_t> history) const {
+    return history.subspan(std::min(n_prompt_, history.size()));
+  }
+  std::span<const float> allow(std::span<const float> logits, std::span<const int32_t> history,
+                               std::span<const int32_t> ids);
   std::span<const float> apply_changes(std::span<const float> logits,
                                        std::span<const int32_t> history,
                                        std::span<const int32_t> ids);
@@ -148,6 +175,8 @@ class Sampler {
   SamplingParams params_;
   bool counts_;                        // frequency or presence penalty
   size_t n_prompt_ = 0;                // tokens of histories before the reply
+  TokenGrammar::Path path_;            // how far the grammar has read the newest history
+  std::vector<float> allowed_logits_;  // [logits] scratch
   std::vector<Change> changes_;        // [token], scratch: none there between calls
   std::vector<int32_t> changed_;       // the tokens of those that are there
   std::vector<float> changed_logits_;  // [logits] scratch

@@ -8,11 +8,12 @@
 namespace specbound {
 namespace {
 
-constexpr double kLeastRight = 0.01;   // of a path that is followed at all
-constexpr double kRateKept = 0.98;     // of the running rate, from round to round
-constexpr double kFirstRounds = 8;     // that the plain rate counts for at first
-constexpr int kFadeEvery = 32;         // rounds
-constexpr double kOwnRate = 1.0 / 32;  // of a draft by the guesser's rule, in own_right_
+constexpr double kLeastRight = 0.01;      // of a path that is followed at all
+constexpr double kRateKept = 0.98;        // of the running rate, from round to round
+constexpr double kFirstRounds = 8;        // that the plain rate counts for at first
+constexpr int kFadeEvery = 32;            // rounds
+constexpr double kOwnRate = 1.0 / 32;     // of a draft by the guesser's rule, in own_right_
+constexpr double kForcedRate = 1.0 / 32;  // of a token that a grammar forces, in forced_right_
 // What a row must be worth of what it costs: of many candidates that look just worth it, those that
 // look better than they are get taken. By bench_lookup the mean is flat from 1 to 2, and fewer
 // replies lose.
@@ -55,18 +56,40 @@ void TreeSpeculator::begin(std::span<const int32_t> text) {
 // What may stand behind row `parent`.
 void TreeSpeculator::look_up(const Round& round, int parent) {
   here_ = said_.size();
-  lookup_.find(round.history(parent), round.sampler().params().temperature, round.place(parent),
-               found_);
-  for (const Lookup::Found& found : found_) {
-    said_.push_back({parent, found.token, found.features, 0});
+  Sampler& sampler = round.sampler();
+  const std::span<const int32_t> history = round.history(parent);
+  const TokenGrammar::Forced forced = sampler.forced(history);
+  const bool sure = forced.kind == TokenGrammar::Forced::Kind::kSure;
+  if (!sure) {
+    lookup_.find(history, sampler.params().temperature, round.place(parent), found_);
+    for (const Lookup::Found& found : found_) {
+      if (!sampler.may_follow(history, found.token)) continue;
+      said_.push_back({parent, found.token, found.features, 0});
+    }
   }
+  if (forced.kind == TokenGrammar::Forced::Kind::kNone) return;
+  const auto known = std::ranges::find(std::span(said_).subspan(here_), forced.token, &Said::token);
+  Said& said = known != std::span(said_).subspan(here_).end()
+                   ? *known
+                   : said_.emplace_back(Said{parent, forced.token, {}, 0});
+  said.forced = forced.kind;
+}
+
+double TreeSpeculator::chance(const Said& said) const {
+  const double forced = forced_right_[static_cast<size_t>(said.forced)];
+  const bool known = said.features.text != CandidateOdds::kNothing ||
+                     said.features.memory != CandidateOdds::kNothing ||
+                     said.features.guess != CandidateOdds::kNothing;
+  return known || said.forced == TokenGrammar::Forced::Kind::kNone
+             ? std::max(forced, odds_.chance(said.features))
+             : forced;
 }
 
 // All that was said of the newest row looked up becomes candidates; the row is right with chance
 // `path`.
 void TreeSpeculator::wait(int parent, double path) {
   for (size_t i = here_; i < said_.size(); ++i) {
-    const double right = path * odds_.chance(said_[i].features);
+    const double right = path * chance(said_[i]);
     if (right < kLeastRight) continue;
     candidates_.push_back({parent, said_[i].token, right, said_[i].layer});
     std::ranges::push_heap(candidates_, {}, &Candidate::right);
@@ -75,14 +98,15 @@ void TreeSpeculator::wait(int parent, double path) {
 
 // Behind the newest row looked up; nullptr: nothing is said of it. Holds until more is said.
 const TreeSpeculator::Said* TreeSpeculator::likeliest() const {
-  const auto chance = [&](const Said& said) { return odds_.chance(said.features); };
-  const auto best = std::ranges::max_element(said_.begin() + static_cast<std::ptrdiff_t>(here_),
-                                             said_.end(), {}, chance);
+  const auto best =
+      std::ranges::max_element(said_.begin() + static_cast<std::ptrdiff_t>(here_), said_.end(), {},
+                               [&](const Said& said) { return chance(said); });
   return best == said_.end() ? nullptr : &*best;
 }
 
-// What the guesser says of the token behind row `parent`, in place of what it said before.
-void TreeSpeculator::hear(int parent, const Guesser::Guess& guess) {
+// What the guesser says of the token behind the newest row, in place of what it said before.
+void TreeSpeculator::hear(const Round& round, const Guesser::Guess& guess) {
+  const int parent = round.newest();
   const int against = CandidateOdds::guess(guess.confidence);
   for (Said& said : std::span(said_).subspan(here_)) {
     said.features.guess = CandidateOdds::kNothing;
@@ -97,7 +121,10 @@ void TreeSpeculator::hear(int parent, const Guesser::Guess& guess) {
     said.layer = guess.layer;
   };
   name(guess.token, guess.confidence);
-  for (int i = 0; i < guess.others; ++i) name(guess.other[i].token, guess.other[i].share);
+  const std::span<const int32_t> history = round.history(parent);
+  for (const Guesser::Guess::Other& other : std::span(guess.other).first(guess.others)) {
+    if (round.sampler().may_follow(history, other.token)) name(other.token, other.share);
+  }
 }
 
 // Asks about the newest row, which is right with chance `path`, as far as that pays. False when
@@ -107,8 +134,9 @@ bool TreeSpeculator::ask(Round& round, double path) {
   if (!guesser_->ready(round)) return true;
   for (int stage = 0; stage < asking_.stages(); ++stage) {
     const Said* const likely = likeliest();
-    const double best = likely ? odds_.chance(likely->features) : 0;
+    const double best = likely ? chance(*likely) : 0;
     const int32_t before = likely ? likely->token : -1;
+    if (likely && likely->forced == TokenGrammar::Forced::Kind::kSure) return true;
     if (path * asking_.gain(stage, best) <= rate() * asking_.cost(stage)) {
       ++control_.declined;
       return true;
@@ -118,7 +146,7 @@ bool TreeSpeculator::ask(Round& round, double path) {
     if (!guess) return false;
     const std::chrono::duration<double> seconds = Clock::now() - begin;
     ++control_.asked;
-    hear(round.newest(), *guess);
+    hear(round, *guess);
     const double row = cost(round, 1) / kMargin;
     answers_.push_back({round.newest(), stage, best, before, likeliest()->token,
                         path * best > kMargin * row, row});
@@ -138,7 +166,7 @@ bool TreeSpeculator::follow(Round& round) {
     if (!round.full() && !ask(round, path)) return false;
     const Said* const best = round.full() ? nullptr : likeliest();
     if (!best) return true;
-    const double right = path * odds_.chance(best->features);
+    const double right = path * chance(*best);
     const Candidate next{row, best->token, right, best->layer};
     wait(row, path);
     if (right < kLeastRight || round.would_end(next.parent, next.token) || !take(round, next)) {
@@ -250,6 +278,17 @@ double TreeSpeculator::worth(const RoundEvent& round, const Answer& answer,
   return with - without;
 }
 
+// What a grammar forces says nothing of what the odds are made of.
+void TreeSpeculator::learn(const Said& said, bool right) {
+  if (said.forced != TokenGrammar::Forced::Kind::kNone) {
+    double& rate = forced_right_[static_cast<size_t>(said.forced)];
+    rate += kForcedRate * ((right ? 1 : 0) - rate);
+    return;
+  }
+  odds_.learn(said.features, right);
+  if (observer_) observer_(said.features, right);
+}
+
 void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
   if (guesser_) guesser_->accept(backend, round);
   const int rows = static_cast<int>(round.rows.size());
@@ -261,9 +300,7 @@ void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
     }
     for (const Said& said : said_) {
       if (said.parent != token.slot) continue;
-      const bool right = said.token == token.token;
-      odds_.learn(said.features, right);
-      if (observer_) observer_(said.features, right);
+      learn(said, said.token == token.token);
     }
     for (const Answer& a : answers_) {
       if (a.parent != token.slot) continue;

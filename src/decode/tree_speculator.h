@@ -1,11 +1,13 @@
 // All sources of drafts in one tree, filled best first: the candidate whose whole path is likeliest
 // to be right takes the next row, while what it is expected to bring is more than what a row costs.
-// Free candidates come from the text itself (lookup). Exit heads or a draft model are asked about
+// Free candidates come from the text itself (lookup), and from a grammar where it leaves hardly a
+// choice; what it forbids is none. Exit heads or a draft model are asked about
 // the rows of one path, from the root on, where what their answer may bring is more than what it
 // takes. docs/architecture.md 3.4, 3.5; OPT-Tree (arXiv:2406.17276) fills its trees by the same
 // measure.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -60,6 +62,7 @@ class TreeSpeculator final : public Speculator {
     int32_t token;
     CandidateOdds::Features features;
     int layer;  // where it was guessed; 0: none
+    TokenGrammar::Forced::Kind forced = TokenGrammar::Forced::Kind::kNone;
   };
   // An answer of the guesser about a row, and the likeliest token behind that, without it and with.
   struct Answer {
@@ -73,8 +76,10 @@ class TreeSpeculator final : public Speculator {
   void wait(int parent, double path);
   bool follow(Round& round);
   bool ask(Round& round, double path);
-  void hear(int parent, const Guesser::Guess& guess);
+  void hear(const Round& round, const Guesser::Guess& guess);
   const Said* likeliest() const;
+  double chance(const Said& said) const;
+  void learn(const Said& said, bool right);
   bool take(Round& round, const Candidate& best);
   double most_worth(const Round& round, double right) const;
   double cost(const Round& round, int more) const;
@@ -87,6 +92,8 @@ class TreeSpeculator final : public Speculator {
   bool measured_, own_rule_;
   Lookup lookup_;
   CandidateOdds odds_;
+  // How often a token that a grammar forces is right, by what kind of force it is.
+  std::array<double, TokenGrammar::Forced::kKinds> forced_right_ = {0, 1, 0.9, 0.5};
   Observer observer_;
   Asking asking_;
   LearnedRowCosts costs_{assumed_row_costs()};

@@ -19,8 +19,9 @@ class Watch {
  public:
   Watch(const std::string& name, const JsonLimits& limits) : name_(name), limits_(limits) {}
 
-  bool operator()(int depth, json::parse_event_t event, json& parsed) {
-    using Event = json::parse_event_t;
+  // `parsed`: json or ordered_json, whose events are types of their own.
+  template <class Event, class Json>
+  bool operator()(int depth, Event event, Json& parsed) {
     if (event == Event::array_end) return true;
     if (event == Event::object_end) {
       keys_.pop_back();
@@ -34,7 +35,7 @@ class Watch {
     }
     if (event == Event::object_start) keys_.emplace_back();
     if (event == Event::key && !limits_.repeated_keys) {
-      const std::string& key = parsed.get_ref<const std::string&>();
+      const auto& key = parsed.template get_ref<const std::string&>();
       if (!keys_.back().insert(key).second) {
         fail(format("expected each key of an object once, found '%s' twice",
                     printable(key).c_str()));
@@ -54,12 +55,11 @@ class Watch {
   std::vector<std::unordered_set<std::string>> keys_;
 };
 
-}  // namespace
-
-json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
+template <class Json>
+Json parse_as(std::string_view text, const std::string& name, const JsonLimits& limits) {
   Watch watch(name, limits);
   try {
-    return json::parse(text.begin(), text.end(), std::ref(watch));
+    return Json::parse(text.begin(), text.end(), std::ref(watch));
   } catch (const json::parse_error& e) {
     throw Error(ErrorCode::kFormat,
                 format("%s: expected JSON in UTF-8, found something else at byte %zu of %zu",
@@ -69,6 +69,17 @@ json parse_json(std::string_view text, const std::string& name, const JsonLimits
         ErrorCode::kFormat,
         format("%s: expected numbers that a double can hold, found a larger one", name.c_str()));
   }
+}
+
+}  // namespace
+
+json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
+  return parse_as<json>(text, name, limits);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& name,
+                                          const JsonLimits& limits) {
+  return parse_as<nlohmann::ordered_json>(text, name, limits);
 }
 
 std::string json_text(const json& value) {

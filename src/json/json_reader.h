@@ -23,6 +23,10 @@ struct JsonLimits {
 // holds, more than `limits`. `name` stands for the file in messages.
 nlohmann::json parse_json(std::string_view text, const std::string& name,
                           const JsonLimits& limits = {});
+// The same with the keys of objects in their order, where it matters. An object then takes time in
+// the square of its keys: `limits` must bound them.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& name,
+                                          const JsonLimits& limits);
 
 // A value in an error message: its text, cut; a list or an object by its kind.
 std::string json_text(const nlohmann::json& value);

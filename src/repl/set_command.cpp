@@ -10,7 +10,7 @@ namespace specbound {
 
 namespace {
 
-constexpr std::string_view kNoStop = "-";  // as of /sys
+constexpr std::string_view kNone = "-";  // as of /sys
 
 std::string without_dashes(std::string_view name) {
   while (name.starts_with("-")) name.remove_prefix(1);
@@ -27,6 +27,10 @@ std::string stop_list(const StopStrings& stop) {
   if (stop.empty()) return "(none)";
   return joined(stop.strings(), ", ",
                 [](const std::string& text) { return '"' + terminal_text(text) + '"'; });
+}
+
+std::string file_name(const std::string& path) {
+  return path.empty() ? "(none)" : terminal_text(path);
 }
 
 std::string on_off(bool on) {
@@ -108,6 +112,8 @@ std::string SetCommand::value_of(const std::string& name) const {
   if (name == "seed") return std::to_string(sampling.seed);
   if (name == "n-predict") return std::to_string(reply_.n_predict);
   if (name == "stop") return stop_list(reply_.stop);
+  if (name == "grammar") return file_name(reply_.grammar.grammar);
+  if (name == "json-schema") return file_name(reply_.grammar.json_schema);
   return speculation_value(name);
 }
 
@@ -176,14 +182,15 @@ void SetCommand::set(std::string_view name, const std::string& value) {
   specbound.no_anneal = leaves_out(params.anneal, "alpha");
   specbound.no_depth_bound = leaves_out(params.depth_bound, "d-max");
   specbound.no_width_bound = leaves_out(params.width_bound, "w-max");
-  if (flag->name == "stop" && value == kNoStop) {
-    reply_.stop = StopStrings();
-    return;
+  if (value == kNone && flag->about == SettingFlag::About::kReply && flag->name != "n-predict") {
+    if (flag->name == "stop") read.reply.stop = StopStrings();
+    if (flag->name != "stop") read.reply.grammar = {};
+  } else {
+    flag->read(value, read);
   }
-  flag->read(value, read);
   switch (flag->about) {
     case SettingFlag::About::kReply:
-      reply_ = read.reply;
+      set_reply(flag->name, std::move(read.reply));
       break;
     case SettingFlag::About::kSampling:
       set_sampling(flag->name, read.sampling);
@@ -192,6 +199,18 @@ void SetCommand::set(std::string_view name, const std::string& value) {
       set_speculation(flag->name, read.speculation);
       break;
   }
+}
+
+// A grammar takes the place of the one before, in whatever form that was.
+void SetCommand::set_reply(const std::string& name, ReplyOptions read) {
+  if (name == "grammar" || name == "json-schema") {
+    (name == "grammar" ? read.grammar.json_schema : read.grammar.grammar).clear();
+    read.grammar.check(read.ignore_eos);
+    SamplingParams params = session_.sampler().params();
+    params.grammar = model_.constrain(read.grammar.read());
+    session_.set_sampling(params);
+  }
+  reply_ = std::move(read);
 }
 
 void SetCommand::set_sampling(const std::string& name, const SamplingOptions& read) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "decode/generate.h"
+#include "runtime/loaded_model.h"
 #include "runtime/reply_options.h"
 #include "runtime/speculation.h"
 #include "runtime/speculation_options.h"
@@ -37,6 +38,7 @@ struct SettingFlag {
 
 // What a chat's settings are those of; `given`: what the command line said of speculation.
 struct SetTargets {
+  const LoadedModel& model;
   Session& session;
   ReplyOptions& reply;
   Speculation& speculation;
@@ -47,7 +49,8 @@ class SetCommand {
  public:
   // The targets must outlive it.
   SetCommand(const SetTargets& targets, std::vector<SettingFlag> flags)
-      : session_(targets.session),
+      : model_(targets.model),
+        session_(targets.session),
         reply_(targets.reply),
         speculation_(targets.speculation),
         given_(targets.given),
@@ -71,9 +74,11 @@ class SetCommand {
   const SettingFlag* find(std::string_view name) const;
   std::string value_of(const std::string& name) const;
   std::string speculation_value(const std::string& name) const;
+  void set_reply(const std::string& name, ReplyOptions read);
   void set_sampling(const std::string& name, const SamplingOptions& read);
   void set_speculation(const std::string& name, const SpeculationOptions& read);
 
+  const LoadedModel& model_;
   Session& session_;
   ReplyOptions& reply_;
   Speculation& speculation_;

@@ -154,6 +154,15 @@ const ChatTemplate* LoadedModel::find_chat_template() const {
   }
 }
 
+std::shared_ptr<const TokenGrammar> LoadedModel::constrain(Grammar::Shared grammar) const {
+  if (!grammar) return nullptr;
+  if (!token_trie_) {
+    token_trie_ = std::make_shared<const TokenTrie>(*tokenizer_,
+                                                    [this](int32_t id) { return ends_reply(id); });
+  }
+  return std::make_shared<const TokenGrammar>(std::move(grammar), token_trie_);
+}
+
 bool LoadedModel::ends_reply(int32_t id) const {
   return tokenizer_->is_end(id) || (id >= 0 && id == tokenizer_->bos());
 }

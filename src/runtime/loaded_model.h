@@ -9,6 +9,7 @@
 
 #include "engine/backend.h"
 #include "engine/cpu/cpu_backend.h"
+#include "grammar/token_grammar.h"
 #include "model/config.h"
 #include "model/exit_heads.h"
 #include "model/gguf.h"
@@ -52,6 +53,10 @@ class LoadedModel {
   Backend& backend() { return *backend_; }               // after load()
   double load_seconds() const { return load_seconds_; }  // opening and loading
 
+  // A grammar over the tokens of this vocabulary, which is looked through when that is first asked
+  // for; nullptr for nullptr.
+  std::shared_ptr<const TokenGrammar> constrain(Grammar::Shared grammar) const;
+
   // The token ends a reply. A BOS does too: models trained on documents in a row write it where the
   // next document begins.
   bool ends_reply(int32_t id) const;
@@ -74,6 +79,7 @@ class LoadedModel {
   ModelConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_;
   mutable std::unique_ptr<ChatTemplate> chat_template_;
+  mutable std::shared_ptr<const TokenTrie> token_trie_;
   Weights weights_;
   std::unique_ptr<Backend> backend_;
   double load_seconds_ = 0;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "decode/sampler.h"
+#include "runtime/grammar_options.h"
 #include "text/stop_strings.h"
 
 namespace specbound {
@@ -26,6 +27,7 @@ struct ReplyOptions {
   std::string stats_json;  // empty: none
   std::string trace;       // empty: none
   StopStrings stop;
+  GrammarOptions grammar;
   bool show_exits = false;
   bool quiet = false;  // nothing is told of model, drafts and speed
 };

@@ -7,6 +7,7 @@
 #include "error.h"
 #include "server/api_error.h"
 #include "server/json_body.h"
+#include "server/response_format.h"
 
 namespace specbound::server {
 
@@ -53,9 +54,6 @@ constexpr Refused kRefused[] = {
     {"tool_choice", calls_nothing, "no tools can be called here"},
     {"functions", is_empty, "no functions can be called here"},
     {"function_call", calls_nothing, "no functions can be called here"},
-    {"response_format", is_text, "only {\"type\": \"text\"} can be had"},
-    {"json_schema", is_empty, "replies cannot be held to a schema"},
-    {"grammar", is_empty, "replies cannot be held to a grammar"},
     {"n_probs", is_zero, "logprobs returns logarithms of probabilities"},
     {"suffix", is_empty, "text cannot be put before a suffix"},
     {"echo", is_false, "the prompt is not repeated"},
@@ -308,6 +306,7 @@ CompletionRequest parse_chat(std::string_view body, const ReplySettings& default
   CompletionRequest request;
   request.chat = true;
   read_common(fields, defaults, vocab_size, request);
+  request.settings.grammar = read_response_format(fields, body);
   request.logprobs = read_chat_logprobs(fields);
   request.messages = read_messages(fields);
   return request;
@@ -319,6 +318,7 @@ CompletionRequest parse_completion(std::string_view body, const ReplySettings& d
   const Fields fields(json);
   CompletionRequest request;
   read_common(fields, defaults, vocab_size, request);
+  request.settings.grammar = read_response_format(fields, body);
   request.logprobs = read_completion_logprobs(fields);
   read_prompt(fields, vocab_size, request);
   return request;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "decode/sampler.h"
+#include "grammar/grammar.h"
 #include "text/chat_template.h"
 #include "text/stop_strings.h"
 
@@ -22,6 +23,7 @@ struct ReplySettings {
   std::optional<uint64_t> seed;  // none: each reply draws its own
   int max_tokens = -1;           // -1: until the reply ends or the context is full
   bool ignore_eos = false;
+  Grammar::Shared grammar;  // what the reply is held to; nullptr: nothing
   StopStrings stop;
   std::optional<bool> speculation;  // none: as the server was started
 };

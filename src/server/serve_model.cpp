@@ -125,6 +125,21 @@ void ServeModel::choose_speculation(Session& session, std::optional<bool> asked)
   session.set_speculator(speculation_.speculator());
 }
 
+// What was found of a grammar is kept for the next request with the same one.
+std::shared_ptr<const TokenGrammar> ServeModel::constrained(const Grammar::Shared& grammar) {
+  constexpr size_t kMost = 8;
+  if (!grammar) return nullptr;
+  const auto known = std::ranges::find_if(
+      grammars_, [&](const auto& kept) { return kept.first->source() == grammar->source(); });
+  if (known != grammars_.end()) {
+    std::rotate(grammars_.begin(), known, known + 1);
+  } else {
+    if (grammars_.size() == kMost) grammars_.pop_back();
+    grammars_.insert(grammars_.begin(), {grammar, model_.constrain(grammar)});
+  }
+  return grammars_.front().second;
+}
+
 std::optional<std::vector<float>> ServeModel::embedding(std::span<const int32_t> tokens,
                                                         const std::atomic<bool>& abort) {
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();
@@ -140,7 +155,8 @@ ReplyStats ServeModel::reply(const server::CompletionRequest& request, int numbe
   SamplingOptions sampling;
   sampling.params = settings.sampling;
   sampling.seed = settings.seed;
-  const SamplingParams params = sampling.resolve();
+  SamplingParams params = sampling.resolve();
+  params.grammar = constrained(settings.grammar);
   Session& session = sessions_.for_prompt(prompt.ids);
   session.set_sampling(params);
   choose_speculation(session, settings.speculation);

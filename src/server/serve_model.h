@@ -39,6 +39,7 @@ class ServeModel final : public server::ServedModel {
   Prompt chat_prompt(const server::CompletionRequest& request) const;
   Prompt raw_prompt(const server::CompletionRequest& request) const;
   void choose_speculation(Session& session, std::optional<bool> asked);
+  std::shared_ptr<const TokenGrammar> constrained(const Grammar::Shared& grammar);
 
   LoadedModel& model_;
   Speculation& speculation_;
@@ -47,6 +48,8 @@ class ServeModel final : public server::ServedModel {
   const ChatTemplate* chat_template_ = nullptr;  // nullptr: the model has none
   std::string no_template_;                      // why
   Sessions sessions_;
+  // Newest first.
+  std::vector<std::pair<Grammar::Shared, std::shared_ptr<const TokenGrammar>>> grammars_;
 };
 
 }  // namespace specbound

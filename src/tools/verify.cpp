@@ -207,8 +207,12 @@ std::string beginning(const std::string& text) {
 class Verification {
  public:
   Verification(const VerifyOptions& options, LoadedModel& model, const Prompts& prompts,
-               Drafter& drafter)
-      : options_(options), model_(model), prompts_(prompts), drafter_(drafter) {
+               Drafter& drafter, std::shared_ptr<const TokenGrammar> grammar)
+      : options_(options),
+        model_(model),
+        prompts_(prompts),
+        drafter_(drafter),
+        grammar_(std::move(grammar)) {
     if (options.bits)
       differential_ = make_differential(model.backend(), prompts, options.n_predict);
   }
@@ -236,6 +240,7 @@ class Verification {
   LoadedModel& model_;
   const Prompts& prompts_;
   Drafter& drafter_;
+  std::shared_ptr<const TokenGrammar> grammar_;
   std::unique_ptr<DifferentialBackend> differential_;
   std::optional<Progress> bar_;
   size_t n_prompts_ = 0;  // that were begun
@@ -262,6 +267,7 @@ SideBySide Verification::run_reply(size_t prompt, float temperature, uint64_t se
   SamplingParams sampling = options_.sampling.params;
   sampling.temperature = temperature;
   sampling.seed = seed;
+  sampling.grammar = grammar_;
   GenerateOptions generate;
   generate.max_tokens = options_.n_predict;
   generate.abort = &interrupt_flag();
@@ -402,13 +408,14 @@ Json Verification::json() const {
 }  // namespace
 
 bool verify(const VerifyOptions& options, std::vector<std::string> texts) {
+  const Grammar::Shared grammar = options.grammar.read();
   LoadedModel model(options.model, terminal_watcher());
   Drafter drafter(options, model);
   const Prompts prompts = make_prompts(model, options, std::move(texts));
   model.load(drafter.heads());
   drafter.attach(model.backend());
 
-  Verification verification(options, model, prompts, drafter);
+  Verification verification(options, model, prompts, drafter, model.constrain(grammar));
   verification.announce();
   verification.run();
   verification.report(verification.summary());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "decode/forced_head.h"
+#include "runtime/grammar_options.h"
 #include "runtime/model_options.h"
 #include "runtime/prompt.h"
 #include "runtime/reply_options.h"
@@ -19,6 +20,7 @@ struct VerifyOptions {
   SamplingOptions sampling;     // but for temperature and seed
   SpeculationOptions drafting;  // its `speculator`: one of speculators(), or forced
   PromptOptions prompt;
+  GrammarOptions grammar;
   int n_predict = 64;
   std::vector<float> temperatures = {0.0f, 0.7f, 1.0f};
   std::vector<uint64_t> seeds = {1, 2};

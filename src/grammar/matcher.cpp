@@ -1,0 +1,217 @@
+#include "grammar/matcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+using Kind = Automaton::Kind;
+using Node = Automaton::Node;
+
+uint64_t hash_of(std::span<const int32_t> numbers, bool accepts) {
+  uint64_t hash = accepts ? 0x9e3779b97f4a7c15u : 0xcbf29ce484222325u;
+  for (const int32_t number : numbers) {
+    hash = (hash ^ static_cast<uint32_t>(number)) * 0x100000001b3u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+}  // namespace
+
+GrammarMatcher::GrammarMatcher(const Automaton& automaton) : automaton_(automaton) {
+  clear();
+}
+
+void GrammarMatcher::clear() {
+  nodes_.assign(1, {-1, 0});
+  seen_.assign(1, 0);
+  closure_ = 0;
+  stack_of_.clear();
+  states_.clear();
+  states_.emplace_back();  // kDead
+  state_of_.clear();
+}
+
+bool GrammarMatcher::trim() {
+  if (states_.size() <= kMaxStates && nodes_.size() <= kMaxStackNodes) return false;
+  clear();
+  return true;
+}
+
+int32_t GrammarMatcher::push(int32_t node, int32_t below) {
+  const uint64_t key =
+      static_cast<uint64_t>(static_cast<uint32_t>(node)) << 32 | static_cast<uint32_t>(below);
+  const auto [at, fresh] = stack_of_.try_emplace(key, static_cast<int32_t>(nodes_.size()));
+  if (fresh) {
+    nodes_.push_back({node, below});
+    seen_.push_back(0);
+  }
+  return at->second;
+}
+
+void GrammarMatcher::begin_closure() {
+  found_.clear();
+  ended_ = false;
+  ++closure_;
+}
+
+// All stacks whose next step is a byte, from node `node` on, behind which the stack `below` goes
+// on. A call that a rule ends with leaves nothing to come back to, so lists do not grow a stack.
+void GrammarMatcher::close(int32_t node, int32_t below) {
+  const auto visit = [&](int32_t to, int32_t under) {
+    if (!automaton_.nodes[static_cast<size_t>(to)].ends) return;
+    const int32_t stack = push(to, under);
+    if (std::exchange(seen_[static_cast<size_t>(stack)], closure_) != closure_) {
+      open_.push_back(stack);
+    }
+  };
+  visit(node, below);
+  while (!open_.empty()) {
+    const int32_t stack = open_.back();
+    open_.pop_back();
+    const StackNode top = nodes_[static_cast<size_t>(stack)];
+    const Node& at = automaton_.nodes[static_cast<size_t>(top.node)];
+    switch (at.kind) {
+      case Kind::kBytes:
+        found_.push_back(stack);
+        break;
+      case Kind::kSplit:
+        visit(at.next, top.below);
+        visit(at.arg, top.below);
+        break;
+      case Kind::kCall: {
+        const bool last = automaton_.nodes[static_cast<size_t>(at.next)].kind == Kind::kEnd;
+        const int32_t start = automaton_.starts[static_cast<size_t>(at.arg)];
+        visit(start, last ? top.below : push(at.next, top.below));
+        break;
+      }
+      case Kind::kEnd:
+        if (top.below == 0) {
+          ended_ = true;
+        } else {
+          const StackNode below = nodes_[static_cast<size_t>(top.below)];
+          visit(below.node, below.below);
+        }
+        break;
+    }
+  }
+}
+
+GrammarMatcher::State GrammarMatcher::intern() {
+  if (found_.empty() && !ended_) return kDead;
+  if (found_.size() > kMaxStacks || states_.size() > kMostStates) {
+    throw Error(ErrorCode::kUnsupported,
+                format("grammar: expected text that can be read in at most %zu ways, found more: "
+                       "make it less ambiguous",
+                       kMaxStacks));
+  }
+  std::ranges::sort(found_);
+  const uint64_t hash = hash_of(found_, ended_);
+  const auto [first, last] = state_of_.equal_range(hash);
+  for (auto at = first; at != last; ++at) {
+    const StateData& known = states_[static_cast<size_t>(at->second)];
+    if (known.accepts == ended_ && known.stacks == found_) return at->second;
+  }
+  StateData state;
+  state.stacks = found_;
+  state.accepts = ended_;
+  for (const int32_t stack : found_) {
+    const int32_t node = nodes_[static_cast<size_t>(stack)].node;
+    state.control = state.control || automaton_.nodes[static_cast<size_t>(node)].control;
+  }
+  states_.push_back(std::move(state));
+  const State id = static_cast<State>(states_.size()) - 1;
+  state_of_.emplace(hash, id);
+  return id;
+}
+
+GrammarMatcher::State GrammarMatcher::start() {
+  begin_closure();
+  close(automaton_.starts[static_cast<size_t>(automaton_.root)], 0);
+  return intern();
+}
+
+// Behind those stacks of `from` that take `byte`.
+GrammarMatcher::State GrammarMatcher::intern_moved(const StateData& from, int byte, bool literal) {
+  begin_closure();
+  for (const int32_t stack : from.stacks) {
+    const StackNode top = nodes_[static_cast<size_t>(stack)];
+    const Node& node = automaton_.nodes[static_cast<size_t>(top.node)];
+    if (literal && !node.control) continue;
+    if (automaton_.sets[static_cast<size_t>(node.arg)].has(byte)) close(node.next, top.below);
+  }
+  return intern();
+}
+
+// Bytes that the same stacks take are one class, so that a state inside a string has a few targets,
+// not 256.
+const GrammarMatcher::Row& GrammarMatcher::row(State state) {
+  if (const auto& known = states_[static_cast<size_t>(state)].row) return *known;
+  auto row = std::make_unique<Row>();
+  row->targets.push_back(kDead);
+  // States move where more come: the stacks are copied.
+  StateData from;
+  from.stacks = states_[static_cast<size_t>(state)].stacks;
+  int n = 1;
+  for (const int32_t stack : from.stacks) {
+    const Node& node =
+        automaton_.nodes[static_cast<size_t>(nodes_[static_cast<size_t>(stack)].node)];
+    const ByteSet& set = automaton_.sets[static_cast<size_t>(node.arg)];
+    std::array<int, 256> inside;  // [class] what it becomes where the set has the byte
+    inside.fill(-1);
+    std::array<bool, 256> outside{};  // some of its bytes are not in the set
+    for (int byte = 0; byte < 256; ++byte) {
+      if (!set.has(byte)) outside[row->classes[static_cast<size_t>(byte)]] = true;
+    }
+    for (int byte = 0; byte < 256; ++byte) {
+      uint8_t& its = row->classes[static_cast<size_t>(byte)];
+      if (!set.has(byte) || (its != 0 && !outside[its])) continue;
+      if (inside[its] < 0) inside[its] = n++;
+      its = static_cast<uint8_t>(inside[its]);
+    }
+  }
+  std::array<int, 256> byte_of;
+  byte_of.fill(-1);
+  for (int byte = 0; byte < 256; ++byte) byte_of[row->classes[static_cast<size_t>(byte)]] = byte;
+  row->targets.resize(static_cast<size_t>(n), kDead);
+  for (int c = 1; c < n; ++c) {
+    const int byte = byte_of[static_cast<size_t>(c)];
+    if (byte >= 0) row->targets[static_cast<size_t>(c)] = intern_moved(from, byte, false);
+  }
+  return *(states_[static_cast<size_t>(state)].row = std::move(row));
+}
+
+GrammarMatcher::State GrammarMatcher::next(State state, std::string_view bytes) {
+  for (const char byte : bytes) {
+    if (state == kDead) break;
+    state = next(state, static_cast<uint8_t>(byte));
+  }
+  return state;
+}
+
+GrammarMatcher::State GrammarMatcher::next_of_literal(State state, std::string_view bytes) {
+  for (const char byte : bytes) {
+    if (state == kDead) break;
+    StateData from;
+    from.stacks = states_[static_cast<size_t>(state)].stacks;
+    state = intern_moved(from, static_cast<uint8_t>(byte), true);
+  }
+  return state;
+}
+
+int GrammarMatcher::only_byte(State state) {
+  const Row& row = this->row(state);
+  int only = -1;
+  for (int byte = 0; byte < 256; ++byte) {
+    if (row.targets[row.classes[static_cast<size_t>(byte)]] == kDead) continue;
+    if (only >= 0) return -1;
+    only = byte;
+  }
+  return only;
+}
+
+}  // namespace specbound

@@ -1,0 +1,87 @@
+// Where in a grammar a text stands, byte by byte. A state is an interned set of stacks of calls, so
+// it is a number: states can be kept, compared and gone on from in any order, as rows of a tree of
+// drafts need it. What follows a state is found once, for all bytes together.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/automaton.h"
+
+namespace specbound {
+
+class GrammarMatcher {
+ public:
+  using State = int32_t;
+  static constexpr State kDead = 0;  // no text of the grammar begins like this
+  // Stacks in one state: so many ways to read one text no grammar in use has.
+  static constexpr size_t kMaxStacks = 4096;
+
+  // `automaton` must outlive it.
+  explicit GrammarMatcher(const Automaton& automaton);
+
+  State start();
+  // Throws Error(kUnsupported) for a text that can be read in more than kMaxStacks ways.
+  State next(State state, uint8_t byte) {
+    const Row& row = this->row(state);
+    return row.targets[row.classes[byte]];
+  }
+  State next(State state, std::string_view bytes);
+  // The same within literals alone, where a control token may stand for them.
+  State next_of_literal(State state, std::string_view bytes);
+
+  bool accepts(State state) const { return states_[static_cast<size_t>(state)].accepts; }
+  // A control token may begin here.
+  bool may_be_control(State state) const { return states_[static_cast<size_t>(state)].control; }
+  // What may come next, by class of bytes; class 0 is what may not.
+  struct Row {
+    std::array<uint8_t, 256> classes{};
+    std::vector<State> targets;  // [class]
+  };
+  const Row& row(State state);
+  // The one byte that may come next; -1: several may, or none.
+  int only_byte(State state);
+
+  // Where there is much to be kept, forgets all states: numbers from before mean nothing then.
+  // True if it did.
+  bool trim();
+
+ private:
+  static constexpr size_t kMaxStates = 40'000, kMaxStackNodes = 4'000'000;  // that trim() leaves
+  // Within one walk over a vocabulary.
+  static constexpr size_t kMostStates = 400'000;
+
+  struct StackNode {
+    int32_t node, below;  // below: another one; 0: none
+  };
+  struct StateData {
+    std::vector<int32_t> stacks;  // ascending; their nodes take bytes
+    bool accepts = false, control = false;
+    std::unique_ptr<Row> row;
+  };
+  void clear();
+  int32_t push(int32_t node, int32_t below);
+  void begin_closure();
+  void close(int32_t node, int32_t below);
+  State intern();
+  State intern_moved(const StateData& from, int byte, bool literal);
+
+  const Automaton& automaton_;
+  std::vector<StackNode> nodes_;                    // [stack]; 0: nothing follows
+  std::unordered_map<uint64_t, int32_t> stack_of_;  // of node and below
+  std::vector<StateData> states_;
+  std::unordered_multimap<uint64_t, State> state_of_;  // of a hash of its stacks
+
+  // Of the closure under way.
+  std::vector<int32_t> found_, open_;
+  bool ended_ = false;
+  std::vector<uint32_t> seen_;  // [stack] the closure that has seen it
+  uint32_t closure_ = 0;
+};
+
+}  // namespace specbound

@@ -1,0 +1,113 @@
+#include "grammar/rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "error.h"
+
+namespace specbound {
+namespace {
+
+constexpr CodeRange kSurrogates = {0xd800, 0xdfff};
+
+}  // namespace
+
+std::vector<CodeRange> normalized(std::vector<CodeRange> ranges) {
+  std::vector<CodeRange> whole;
+  for (const CodeRange& range : ranges) {
+    const CodeRange before = {range.first, std::min<char32_t>(range.last, kSurrogates.first - 1)};
+    const CodeRange behind = {std::max<char32_t>(range.first, kSurrogates.last + 1),
+                              std::min(range.last, kLastCode)};
+    for (const CodeRange& part : {before, behind}) {
+      if (part.first <= part.last) whole.push_back(part);
+    }
+  }
+  std::ranges::sort(whole, {}, &CodeRange::first);
+  std::vector<CodeRange> merged;
+  for (const CodeRange& range : whole) {
+    if (!merged.empty() && range.first <= merged.back().last + 1) {
+      merged.back().last = std::max(merged.back().last, range.last);
+    } else {
+      merged.push_back(range);
+    }
+  }
+  return merged;
+}
+
+std::vector<CodeRange> all_but(std::vector<CodeRange> ranges) {
+  std::vector<CodeRange> rest;
+  char32_t next = 0;
+  for (const CodeRange& range : normalized(std::move(ranges))) {
+    if (range.first > next) rest.push_back({next, range.first - 1});
+    next = range.last + 1;
+  }
+  if (next <= kLastCode) rest.push_back({next, kLastCode});
+  return normalized(std::move(rest));
+}
+
+GrammarRules::Id GrammarRules::add(Expression expression) {
+  if (expressions_.size() >= kMaxExpressions) {
+    throw Error(ErrorCode::kLimit,
+                format("expected a grammar of at most %zu parts, found more", kMaxExpressions));
+  }
+  expressions_.push_back(std::move(expression));
+  return static_cast<Id>(expressions_.size()) - 1;
+}
+
+GrammarRules::Id GrammarRules::literal(std::string_view bytes, bool control) {
+  if (bytes.empty()) return empty();
+  Expression e;
+  e.kind = Kind::kLiteral;
+  e.control = control;
+  e.bytes = bytes;
+  return add(std::move(e));
+}
+
+GrammarRules::Id GrammarRules::characters(std::vector<CodeRange> ranges) {
+  Expression e;
+  e.kind = Kind::kCharacters;
+  e.ranges = normalized(std::move(ranges));
+  return add(std::move(e));
+}
+
+GrammarRules::Id GrammarRules::rule(int which) {
+  Expression e;
+  e.kind = Kind::kRule;
+  e.a = which;
+  return add(std::move(e));
+}
+
+GrammarRules::Id GrammarRules::sequence(std::vector<Id> parts) {
+  if (parts.size() == 1) return parts[0];
+  Expression e;
+  e.kind = Kind::kSequence;
+  e.parts = std::move(parts);
+  return add(std::move(e));
+}
+
+GrammarRules::Id GrammarRules::choice(std::vector<Id> parts) {
+  if (parts.size() == 1) return parts[0];
+  Expression e;
+  e.kind = Kind::kChoice;
+  e.parts = std::move(parts);
+  return add(std::move(e));
+}
+
+GrammarRules::Id GrammarRules::repeat(Id part, int least, int most) {
+  SB_CHECK(least >= 0 && (most == kUnbounded || least <= most));
+  if (least == 1 && most == 1) return part;
+  Expression e;
+  e.kind = Kind::kRepeat;
+  e.a = least;
+  e.b = most;
+  e.parts = {part};
+  return add(std::move(e));
+}
+
+int GrammarRules::declare(std::string name) {
+  names_.push_back(std::move(name));
+  bodies_.push_back(-1);
+  return n_rules() - 1;
+}
+
+}  // namespace specbound

@@ -1,0 +1,310 @@
+#include "grammar/schema_merge.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "json/json_reader.h"
+
+namespace specbound {
+namespace {
+
+struct Keyword {
+  std::string_view name;
+  std::string_view type;  // of values that it speaks of; empty: of all
+};
+constexpr Keyword kKeywords[] = {
+    {"type", ""},
+    {"enum", ""},
+    {"const", ""},
+    {"nullable", ""},
+    {"$ref", ""},
+    {"anyOf", ""},
+    {"oneOf", ""},
+    {"allOf", ""},
+    {"properties", "object"},
+    {"required", "object"},
+    {"additionalProperties", "object"},
+    {"items", "array"},
+    {"prefixItems", "array"},
+    {"minItems", "array"},
+    {"maxItems", "array"},
+    {"uniqueItems", "array"},
+    {"minLength", "string"},
+    {"maxLength", "string"},
+    {"pattern", "string"},
+    {"format", "string"},
+    {"minimum", "number"},
+    {"maximum", "number"},
+    {"exclusiveMinimum", "number"},
+    {"exclusiveMaximum", "number"},
+};
+
+constexpr std::string_view kTypes[] = {"null",   "boolean", "integer", "number",
+                                       "string", "array",   "object"};
+constexpr int kMostReferences = 16;  // from one to the next
+
+bool contains(const std::vector<std::string>& words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// `types` with all that a number may be.
+std::vector<std::string> widened(std::vector<std::string> types) {
+  if (contains(types, "number") && !contains(types, "integer")) types.emplace_back("integer");
+  return types;
+}
+
+Schema types_of_both(const std::vector<std::string>& a, const std::vector<std::string>& b,
+                     const std::string& place) {
+  Schema both = Schema::array();
+  for (const std::string_view type : kTypes) {
+    if (contains(widened(a), type) && contains(widened(b), type)) both.push_back(type);
+  }
+  if (both.empty()) {
+    refuse_schema(ErrorCode::kUsage, place, "type", "schemas that some value fits",
+                  "none in common");
+  }
+  return both;
+}
+
+Schema values_in_both(const Schema& a, const Schema& b, const std::string& place) {
+  Schema both = Schema::array();
+  for (const Schema& value : a) {
+    if (std::ranges::find(b, value) != b.end()) both.push_back(value);
+  }
+  if (both.empty()) {
+    refuse_schema(ErrorCode::kUsage, place, "enum", "schemas that some value fits",
+                  "none in common");
+  }
+  return both;
+}
+
+// Properties of `b` that `a` does not name, which a's additionalProperties would have to judge.
+bool judges(const Schema& a, const Schema& b) {
+  const auto additional = a.find("additionalProperties");
+  if (additional == a.end() || *additional == true || !b.contains("properties")) return false;
+  const Schema none = Schema::object();
+  const Schema& known = a.contains("properties") ? a["properties"] : none;
+  return std::ranges::any_of(b["properties"].items(),
+                             [&](const auto& item) { return !known.contains(item.key()); });
+}
+
+// The constants that a schema allows; nullopt: others too.
+std::optional<std::vector<Schema>> constants(const Schema& schema) {
+  if (schema.contains("const")) return std::vector<Schema>{schema["const"]};
+  if (!schema.contains("enum") || !schema["enum"].is_array()) return std::nullopt;
+  return schema["enum"].get<std::vector<Schema>>();
+}
+
+const Schema& behind_references(const Schema& root, const Schema& schema,
+                                const std::string& place) {
+  const Schema* at = &schema;
+  for (int i = 0; at->is_object() && at->contains("$ref"); ++i) {
+    const Schema& reference = (*at)["$ref"];
+    if (!reference.is_string() || i == kMostReferences) break;
+    at = &referred(root, reference.get<std::string>(), place);
+  }
+  return *at;
+}
+
+bool requires_property(const Schema& schema, const std::string& name) {
+  const auto required = schema.find("required");
+  return required != schema.end() && required->is_array() &&
+         std::ranges::find(*required, Schema(name)) != required->end();
+}
+
+}  // namespace
+
+bool is_annotation(std::string_view keyword) {
+  constexpr std::string_view kAnnotations[] = {
+      "title",   "description", "default",    "examples", "example",   "$comment",
+      "$schema", "$id",         "deprecated", "readOnly", "writeOnly", "discriminator"};
+  return std::ranges::find(kAnnotations, keyword) != std::end(kAnnotations);
+}
+
+bool says_nothing(std::string_view keyword) {
+  return is_annotation(keyword) || keyword == "$defs" || keyword == "definitions";
+}
+
+std::string place_in(const std::string& place, std::string_view key) {
+  std::string out = place + '/';
+  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return out;
+}
+
+void refuse_schema(ErrorCode code, const std::string& place, std::string_view keyword,
+                   const std::string& expected, const std::string& found) {
+  std::string message = "json_schema: ";
+  message += place.size() > 200 ? place.substr(0, 200) + "..." : place;
+  if (!keyword.empty()) message += ": " + printable(keyword);
+  throw Error(code, message + ": expected " + expected + ", found " + found);
+}
+
+const Schema& referred(const Schema& root, const std::string& reference, const std::string& place) {
+  const auto refuse = [&] {
+    refuse_schema(ErrorCode::kUnsupported, place, "$ref", "a place in the schema, as #/$defs/NAME",
+                  '"' + printable(reference) + '"');
+  };
+  if (!reference.starts_with('#')) refuse();
+  const Schema* at = &root;
+  for (size_t begin = 1; begin < reference.size();) {
+    if (reference[begin] != '/') refuse();
+    const size_t end = std::min(reference.find('/', begin + 1), reference.size());
+    std::string key;
+    for (size_t i = begin + 1; i < end; ++i) {
+      const bool escaped = reference[i] == '~' && i + 1 < end;
+      key += !escaped ? reference[i] : reference[++i] == '1' ? '/' : '~';
+    }
+    begin = end;
+    if (at->is_object() && at->contains(key)) {
+      at = &(*at)[key];
+    } else if (at->is_array() && !key.empty() && key.size() < 6 &&
+               std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; }) &&
+               std::stoul(key) < at->size()) {
+      at = &(*at)[std::stoul(key)];
+    } else {
+      refuse();
+    }
+  }
+  return *at;
+}
+
+std::vector<std::string> types_of(const Schema& schema, const std::string& place) {
+  const auto type = schema.find("type");
+  if (type == schema.end()) return {};
+  const Schema list = type->is_array() ? *type : Schema::array({*type});
+  std::vector<std::string> types;
+  for (const Schema& one : list) {
+    const std::string word = one.is_string() ? one.get<std::string>() : "";
+    if (std::ranges::find(kTypes, word) == std::end(kTypes) || list.empty()) {
+      refuse_schema(ErrorCode::kUsage, place, "type", "one or more of " + joined(kTypes),
+                    json_text(nlohmann::json(one)));
+    }
+    if (!contains(types, word)) types.push_back(word);
+  }
+  if (types.empty()) refuse_schema(ErrorCode::kUsage, place, "type", "one type or more", "none");
+  return types;
+}
+
+void check_keywords(const Schema& schema, const std::string& place) {
+  for (const auto& item : schema.items()) {
+    if (says_nothing(item.key())) continue;
+    if (std::ranges::find(kKeywords, item.key(), &Keyword::name) != std::end(kKeywords)) continue;
+    refuse_schema(ErrorCode::kUnsupported, place, item.key(),
+                  "a keyword that replies can be held to", "one that is not followed");
+  }
+}
+
+std::vector<std::string> types_meant(const Schema& schema, const std::string& place) {
+  std::vector<std::string> types = types_of(schema, place);
+  if (!types.empty()) return types;
+  for (const Keyword& keyword : kKeywords) {
+    const std::string type(keyword.type);
+    if (type.empty() || !schema.contains(std::string(keyword.name))) continue;
+    if (!contains(types, type)) types.push_back(type);
+  }
+  return types;
+}
+
+bool is_of(const Schema& value, const std::vector<std::string>& types) {
+  const bool whole =
+      value.is_number_integer() || (value.is_number_float() && whole_number(nlohmann::json(value)));
+  return types.empty() || std::ranges::any_of(types, [&](const std::string& type) {
+           return (type == "null" && value.is_null()) ||
+                  (type == "boolean" && value.is_boolean()) || (type == "integer" && whole) ||
+                  (type == "number" && value.is_number()) ||
+                  (type == "string" && value.is_string()) ||
+                  (type == "array" && value.is_array()) || (type == "object" && value.is_object());
+         });
+}
+
+Schema merged(const Schema& a, const Schema& b, const std::string& place) {
+  if (a.is_boolean() && a == true) return b;
+  if (b.is_boolean() && b == true) return a;
+  const auto refuse = [&](std::string_view keyword, const char* expected) {
+    refuse_schema(ErrorCode::kUnsupported, place, keyword, expected, "schemas that differ in it");
+  };
+  if (!a.is_object() || !b.is_object()) refuse("", "schemas that some value fits");
+  if (judges(a, b) || judges(b, a)) {
+    refuse("additionalProperties", "one schema alone to say what other properties may be");
+  }
+  for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (x->contains("items") && y->contains("prefixItems")) {
+      refuse("items", "one schema alone to say what items are");
+    }
+  }
+  Schema both = a;
+  for (const auto& item : b.items()) {
+    const std::string& key = item.key();
+    const Schema& value = item.value();
+    if (!both.contains(key)) {
+      both[key] = value;
+      continue;
+    }
+    Schema& known = both[key];
+    if (known == value || says_nothing(key)) continue;
+    if (key == "required" && known.is_array() && value.is_array()) {
+      for (const Schema& name : value) {
+        if (std::ranges::find(known, name) == known.end()) known.push_back(name);
+      }
+    } else if (key == "properties" && known.is_object() && value.is_object()) {
+      for (const auto& property : value.items()) {
+        Schema& there = known[property.key()];
+        there = there.is_null() ? property.value() : Schema{{"allOf", {there, property.value()}}};
+      }
+    } else if (key == "type") {
+      known = types_of_both(types_of(a, place), types_of(b, place), place);
+    } else if (key == "enum" && known.is_array() && value.is_array()) {
+      known = values_in_both(known, value, place);
+    } else if ((key.starts_with("min") || key == "exclusiveMinimum") && known.is_number() &&
+               value.is_number()) {
+      known = std::max(known, value);
+    } else if ((key.starts_with("max") || key == "exclusiveMaximum") && known.is_number() &&
+               value.is_number()) {
+      known = std::min(known, value);
+    } else if (key == "items" || key == "additionalProperties") {
+      known = Schema{{"allOf", {known, value}}};
+    } else {
+      refuse(key, "the same in all, or in one alone");
+    }
+  }
+  return both;
+}
+
+bool are_disjoint(const Schema& root, const Schema& first, const Schema& second,
+                  const std::string& place) {
+  const Schema& a = behind_references(root, first, place);
+  const Schema& b = behind_references(root, second, place);
+  if (!a.is_object() || !b.is_object()) return false;
+  const auto of_a = constants(a), of_b = constants(b);
+  const std::vector<std::string> types_a = widened(types_of(a, place)),
+                                 types_b = widened(types_of(b, place));
+  if (of_a && of_b) {
+    return std::ranges::none_of(
+        *of_a, [&](const Schema& value) { return std::ranges::find(*of_b, value) != of_b->end(); });
+  }
+  if (of_a || of_b) {
+    return std::ranges::none_of(of_a ? *of_a : *of_b, [&](const Schema& value) {
+      return is_of(value, of_a ? types_b : types_a);
+    });
+  }
+  if (!types_a.empty() && !types_b.empty() &&
+      std::ranges::none_of(types_a, [&](const std::string& t) { return contains(types_b, t); })) {
+    return true;
+  }
+  if (types_a != std::vector<std::string>{"object"} || types_b != types_a) return false;
+  if (!a.contains("properties") || !b.contains("properties")) return false;
+  for (const auto& item : a["properties"].items()) {
+    const std::string& name = item.key();
+    if (!b["properties"].contains(name) || !requires_property(a, name) ||
+        !requires_property(b, name)) {
+      continue;
+    }
+    const Schema& x = behind_references(root, item.value(), place);
+    const Schema& y = behind_references(root, b["properties"][name], place);
+    if (!x.is_object() || !y.is_object() || !constants(x) || !constants(y)) continue;
+    if (are_disjoint(root, x, y, place)) return true;
+  }
+  return false;
+}
+
+}  // namespace specbound

@@ -1,0 +1,48 @@
+// What can be found out about JSON schemas without writing a rule: which place in a schema a
+// reference names, what two that hold at once say together, whether a value can be one of both.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "error.h"
+
+namespace specbound {
+
+using Schema = nlohmann::ordered_json;
+
+// They say nothing of what is valid.
+bool is_annotation(std::string_view keyword);
+// Annotations, and where references point to.
+bool says_nothing(std::string_view keyword);
+
+// A place in a schema as messages and references have it: "#/properties/a".
+std::string place_in(const std::string& place, std::string_view key);
+// What `reference` names in `root`. Throws Error(kUnsupported) for what is in no such place, or in
+// another document.
+const Schema& referred(const Schema& root, const std::string& reference, const std::string& place);
+
+// The types a schema names: words of "null", "boolean", "integer", "number", "string", "array",
+// "object"; empty: it names none. Throws Error(kUsage).
+std::vector<std::string> types_of(const Schema& schema, const std::string& place);
+// The same; where none is named, those that the keywords speak of.
+std::vector<std::string> types_meant(const Schema& schema, const std::string& place);
+// Throws Error(kUnsupported) for a keyword that is not followed.
+void check_keywords(const Schema& schema, const std::string& place);
+// Whether a value is of one of them; of an empty list: yes.
+bool is_of(const Schema& value, const std::vector<std::string>& types);
+
+// One schema that allows what both allow. Throws Error(kUnsupported) where none is known.
+Schema merged(const Schema& a, const Schema& b, const std::string& place);
+
+// No value is allowed by both: their types differ, or a constant does, their own or that of a
+// property that both require. False where that is not known. `root`: for references.
+bool are_disjoint(const Schema& root, const Schema& a, const Schema& b, const std::string& place);
+
+// "json_schema: PLACE: KEYWORD: expected .., found .."
+[[noreturn]] void refuse_schema(ErrorCode code, const std::string& place, std::string_view keyword,
+                                const std::string& expected, const std::string& found);
+
+}  // namespace specbound
