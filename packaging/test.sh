@@ -149,7 +149,8 @@ stage_tsan() {
 # fuzz_round needs none. fuzz_tokenizer starts from texts (0, 1, 4, 5), the small GGUF files of
 # fuzz_gguf (2) and merges (6); fuzz_template from chat templates (0) and a conversation (1). The
 # first byte of an input says which it is. fuzz_http_body starts from bodies of all four routes
-# (chat 0, completion 1, tokenize 2, detokenize 3), by the ASCII code of that digit.
+# (chat 0, completion 1, tokenize 2, detokenize 3), by the ASCII code of that digit; fuzz_grammar from a
+# grammar (0) and the schemas of tests/golden (1, 2).
 fuzz_tokenizer_seeds() {
   local file name
   for file in tests/data/tokenizer/*.inp build/fuzz-runs/fuzz_gguf/corpus/seed-*; do
@@ -175,11 +176,22 @@ fuzz_template_seeds() {
   printf '1\001S<|im_end|>\000{{ x }}</s>\000<think>a</think>b\000c' >"$1/1-conversation"
 }
 
+fuzz_grammar_seeds() {
+  printf '\000root ::= "a" x{0,3} | [^b-d\\x41] ("e" | .)* # c\nx ::= "[" root? "]"\n' >"$1/0-gbnf"
+  python3 - "$1" <<'PYTHON'
+import json, sys
+for i, entry in enumerate(json.load(open("tests/golden/schema_golden.json"))):
+    with open(f"{sys.argv[1]}/1-{i}", "wb") as file:
+        file.write(bytes([1 + i % 2]) + entry["schema"].encode())
+PYTHON
+}
+
 fuzz_http_body_seeds() {
   local common='"stream":true,"stream_options":{"include_usage":true},"max_tokens":5,'
   common+='"temperature":0.5,"top_p":0.9,"top_k":3,"min_p":0.1,"repeat_penalty":1.1,"seed":7,'
   common+='"stop":["a","b"],"speculation":false,"n":2,"tools":[],"frequency_penalty":0.5,'
-  common+='"presence_penalty":-0.5,"logit_bias":{"5":-1.5,"511":3}'
+  common+='"presence_penalty":-0.5,"logit_bias":{"5":-1.5,"511":3},'
+  common+='"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"null"}}}'
   printf '0{"messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text",'\
 '"text":"U\\u0000\\ud83d\\ude00"}]}],"model":"m","logprobs":true,"top_logprobs":2,%s}' "$common" \
     >"$1/0-chat"
@@ -198,6 +210,7 @@ run_fuzzer() {
   mkdir -p "$work/corpus"
   if [ "$target" = fuzz_tokenizer ]; then fuzz_tokenizer_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_template ]; then fuzz_template_seeds "$work/corpus"; fi
+  if [ "$target" = fuzz_grammar ]; then fuzz_grammar_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_http_body ]; then fuzz_http_body_seeds "$work/corpus"; fi
   echo "== $target, $seconds s"
   (cd "$work" && fixed_addresses "$root/build/asan-ubsan/tests/$target" -seed=1 -max_len=16384 \

@@ -102,7 +102,9 @@ Chat::Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyOpt
       speculation_(speculation),
       lens_(std::move(parts.lens)),
       session_(model.backend(), Sampler(sampling)),
-      set_command_({model, session_, options_, speculation, given}, std::move(parts.settings)),
+      set_command_({session_, options_, speculation, given,
+                    [&model](Grammar::Shared grammar) { return model.constrain(grammar); }},
+                   std::move(parts.settings)),
       conversation_(model.tokenizer(), chat_template, options.system),
       output_(options) {
   session_.set_speculator(speculation_.speculator());

@@ -207,7 +207,7 @@ void SetCommand::set_reply(const std::string& name, ReplyOptions read) {
     (name == "grammar" ? read.grammar.json_schema : read.grammar.grammar).clear();
     read.grammar.check(read.ignore_eos);
     SamplingParams params = session_.sampler().params();
-    params.grammar = model_.constrain(read.grammar.read());
+    params.grammar = constrain_(read.grammar.read());
     session_.set_sampling(params);
   }
   reply_ = std::move(read);

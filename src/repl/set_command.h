@@ -4,13 +4,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "decode/generate.h"
-#include "runtime/loaded_model.h"
 #include "runtime/reply_options.h"
 #include "runtime/speculation.h"
 #include "runtime/speculation_options.h"
@@ -38,22 +38,23 @@ struct SettingFlag {
 
 // What a chat's settings are those of; `given`: what the command line said of speculation.
 struct SetTargets {
-  const LoadedModel& model;
   Session& session;
   ReplyOptions& reply;
   Speculation& speculation;
   const SpeculationOptions& given;
+  // A grammar over the model's tokens.
+  std::function<std::shared_ptr<const TokenGrammar>(Grammar::Shared)> constrain = nullptr;
 };
 
 class SetCommand {
  public:
   // The targets must outlive it.
   SetCommand(const SetTargets& targets, std::vector<SettingFlag> flags)
-      : model_(targets.model),
-        session_(targets.session),
+      : session_(targets.session),
         reply_(targets.reply),
         speculation_(targets.speculation),
         given_(targets.given),
+        constrain_(targets.constrain),
         flags_(std::move(flags)) {}
 
   // Without dashes, in the order of the flags.
@@ -78,11 +79,11 @@ class SetCommand {
   void set_sampling(const std::string& name, const SamplingOptions& read);
   void set_speculation(const std::string& name, const SpeculationOptions& read);
 
-  const LoadedModel& model_;
   Session& session_;
   ReplyOptions& reply_;
   Speculation& speculation_;
   const SpeculationOptions& given_;
+  std::function<std::shared_ptr<const TokenGrammar>(Grammar::Shared)> constrain_;
   std::vector<SettingFlag> flags_;
 };
 

@@ -106,8 +106,9 @@ class Fields(Refusals):
     CHAT_ONLY = {
         "tools": [[{"type": "function", "function": {"name": "f", "parameters": {}}}], "x"],
         "functions": [[{"name": "f", "parameters": {}}]],
-        "response_format": [{"type": "json_object"}, {"type": "x"}, "json", 1,
-                            {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}],
+        "response_format": [{"type": "x"}, "json", 1, {}, {"type": "json_schema"},
+                            {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}],
+        "json_schema": [{"not": {}}, "x", 1],
         "logprobs": [1, "x", []],
         "modalities": [["text", "audio"]],
         "audio": [{"voice": "alloy", "format": "wav"}],

@@ -19,7 +19,9 @@
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
 #include "decode/tree_speculator.h"
+#include "grammar/token_grammar.h"
 #include "in_step.h"
+#include "piece_tokenizer.h"
 #include "speculation_rig.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
@@ -68,6 +70,36 @@ SamplingParams changing(SamplingParams params) {
   return params;
 }
 
+// Replies that one text of a grammar or another holds, of 97 tokens: keys that are forced, lists,
+// numbers, and texts that may end anywhere. It never ends by itself.
+std::shared_ptr<const TokenGrammar> some_grammar() {
+  static const std::shared_ptr<const TokenGrammar> made = [] {
+    std::vector<PieceTokenizer::Piece> pieces;
+    for (const char c : std::string_view("abcdefghij0123456789{}[]\":, \n-.")) {
+      pieces.push_back({std::string(1, c)});
+    }
+    for (const char* text : {"name", "value", "na", "val", "\":", "{\"", "\",", "\"}", "],", "[[",
+                             "12", "345", "ab", "abc", "cd", ": ", ", ", "lue\"", "me\":"}) {
+      pieces.push_back({text});
+    }
+    while (pieces.size() < 97) pieces.push_back({format("x%zu", pieces.size())});
+    const PieceTokenizer tokenizer(pieces);
+    return std::make_shared<const TokenGrammar>(
+        Grammar::from_gbnf(
+            "root ::= (item \",\" \" \"?)*\n"
+            "item ::= \"{\\\"name\\\":\" text \",\\\"value\\\":\" [0-9]{1,4} \"}\" | list\n"
+            "list ::= \"[\" (item | text) (\",\" (item | text)){0,2} \"]\"\n"
+            "text ::= \"\\\"\" [a-jnamevluxy]{0,6} \"\\\"\""),
+        trie_of(tokenizer));
+  }();
+  return made;
+}
+
+SamplingParams held(SamplingParams params) {
+  params.grammar = some_grammar();
+  return params;
+}
+
 void run(const Row& row) {
   CAPTURE(row.name);
   const bool to_the_end = row.replies.front() < 0;
@@ -89,6 +121,7 @@ void run(const Row& row) {
     for (Tokens text : row.prompts) {
       for (const int tokens : row.replies) {
         options.max_tokens = tokens;
+        const size_t n_prompt = text.size();
         const SideBySide both =
             decode_side_by_side(*engine, &differential, params, Tokens(text), options, [&](Text t) {
               text.assign(t.begin(), t.end());
@@ -96,6 +129,11 @@ void run(const Row& row) {
               return drafter.get();
             });
         ++options.reply;
+        if (params.grammar) {
+          TokenGrammar::Path path;
+          const Text reply = Text(text).subspan(std::min(n_prompt, text.size()));
+          CHECK(params.grammar->mask(reply, path) != nullptr);
+        }
         if (both.difference) FAIL_CHECK(describe(*both.difference));
         const size_t half = heard.size() / 2;
         CHECK((heard.size() % 2 == 0 && same_bits(heard.data(), heard.data() + half, half)));
@@ -349,7 +387,8 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   }
   for (Row& row : rows) {
     const SamplingParams first = row.samplings.front(), last = row.samplings.back();
-    row.samplings.insert(row.samplings.end(), {changing(first), changing(last)});
+    row.samplings.insert(row.samplings.end(),
+                         {changing(first), changing(last), held(first), held(changing(last))});
     run(row);
   }
 }

@@ -192,9 +192,9 @@ TEST_CASE("server request: numbers out of range name the field and the range") {
 TEST_CASE("server request: what cannot be had is refused by name") {
   for (const char* field :
        {R"("tools": [{}])", R"("functions": [{}])", R"("tool_choice": "required")",
-        R"("response_format": {"type": "json_object"})", R"("audio": {})",
-        R"("modalities": ["text", "audio"])", R"("echo": true)", R"("suffix": "s")",
-        R"("best_of": 2)", R"("grammar": "g")", R"("n_predict": 3)"}) {
+        R"("response_format": {"type": "json_object", "schema": {"not": {}}})",
+        R"("json_schema": {"not": {}})", R"("audio": {})", R"("modalities": ["text", "audio"])",
+        R"("echo": true)", R"("suffix": "s")", R"("best_of": 2)", R"("n_predict": 3)"}) {
     const ApiError e = chat_error(field);
     const std::string name = std::string(field).substr(1);
     CHECK(e.param() == name.substr(0, name.find('"')));
@@ -203,6 +203,32 @@ TEST_CASE("server request: what cannot be had is refused by name") {
   CHECK(chat_error(R"("stream_options": {})").param() == "stream_options");
   CHECK(chat_error(R"("stream": true, "stream_options": {"include_usage": 1})").param() ==
         "stream_options.include_usage");
+}
+
+TEST_CASE("server request: what replies must be, as a schema or a grammar") {
+  const auto grammar = [](const std::string& fields) { return chat(fields).settings.grammar; };
+  for (const char* fields : {"", R"("response_format": null)", R"("grammar": "")",
+                             R"("response_format": {"type": "text"})", R"("json_schema": {})"}) {
+    CHECK(grammar(fields) == nullptr);
+  }
+  const std::string schema = R"({"properties": {"b": {}, "a": {}}})";
+  const Grammar::Shared named = grammar(
+      R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": )" +
+      schema + R"(, "strict": true}})");
+  REQUIRE(named);
+  CHECK(named->source() == Grammar::from_json_schema(schema)->source());  // keys in their order
+  CHECK(grammar(R"("json_schema": )" + schema)->source() == named->source());
+  CHECK(grammar(R"("response_format": {"type": "json_object"})")->source() ==
+        Grammar::any_json_object()->source());
+  CHECK(grammar(R"("grammar": "root ::= \"a\"")") != nullptr);
+  CHECK(mentions(chat_error(R"("grammar": "root ::= x")"), "line 1"));
+  CHECK(chat_error(R"("grammar": "root ::= x")").param() == "grammar");
+  CHECK(mentions(chat_error(R"("grammar": "root ::= \"a\"", "json_schema": {"type": "null"})"),
+                 "give one of them"));
+  CHECK(chat_error(R"("json_schema": {"type": "null"}, "ignore_eos": true)").param() ==
+        "ignore_eos");
+  CHECK(parse_completion(R"({"prompt": "a", "grammar": "root ::= \"a\""})", {}, kVocab)
+            .settings.grammar != nullptr);
 }
 
 TEST_CASE("server request: logprobs, yes or no of chats and how many of completions") {

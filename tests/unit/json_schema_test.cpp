@@ -1,0 +1,201 @@
+// JSON schemas as grammars, against the jsonschema package: whatever a grammar takes it says is
+// valid, and what is written in the grammar's order and form is taken (tests/golden). Keywords that
+// are not followed are errors that name them.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "expect_error.h"
+#include "grammar/grammar.h"
+#include "grammar/matcher.h"
+#include "json/json_member.h"
+#include "read_file.h"
+
+namespace json_schema_test {
+
+using namespace specbound;
+using namespace specbound::test;
+using Json = nlohmann::json;
+
+namespace {
+
+bool takes(const Grammar& grammar, std::string_view text) {
+  GrammarMatcher matcher(grammar.automaton());
+  return matcher.accepts(matcher.next(matcher.start(), text));
+}
+
+bool takes(std::string_view schema, std::string_view text) {
+  return takes(*Grammar::from_json_schema(schema), text);
+}
+
+void check_refused(std::string_view schema, ErrorCode code,
+                   std::initializer_list<std::string_view> parts) {
+  INFO("schema: ", std::string(schema.substr(0, 200)));
+  check_mentions(expect_error(code, [&] { Grammar::from_json_schema(schema); }), parts);
+}
+
+}  // namespace
+
+TEST_CASE("schemas: texts are taken as jsonschema judges them") {
+  const Json golden = Json::parse(read_file(std::string(SPECBOUND_GOLDEN) + "/schema_golden.json"));
+  int n_valid = 0, n_invalid = 0;
+  for (const Json& entry : golden) {
+    const std::string schema = entry["schema"];
+    CAPTURE(schema);
+    const Grammar::Shared grammar = Grammar::from_json_schema(schema);
+    for (const Json& c : entry["cases"]) {
+      const std::string text = c["text"];
+      CAPTURE(text);
+      const bool valid = c["valid"], taken = takes(*grammar, text);
+      (valid ? n_valid : n_invalid) += 1;
+      if (taken) CHECK(valid);
+      if (c["written"]) CHECK(taken == valid);
+    }
+  }
+  CHECK(n_valid > 200);
+  CHECK(n_invalid > 200);
+}
+
+TEST_CASE("schemas: properties come in the order of the schema, optional ones may be left out") {
+  const char* const schema = R"({"properties": {"b": {"type": "integer"}, "a": {"type": "null"},
+                                 "c": {"const": 1}}, "required": ["a"]})";
+  for (const char* text : {R"({"b":1,"a":null})", R"({"a":null})", R"({"a":null,"c":1})",
+                           R"({"b": 1, "a": null, "c": 1})", "{\n  \"b\": 1,\n  \"a\": null\n}"}) {
+    CAPTURE(text);
+    CHECK(takes(schema, text));
+  }
+  for (const char* text : {R"({"a":null,"b":1})", R"({"b":1})", R"({"b":1,"c":1})", "{}",
+                           R"({"a":null,"d":1})", R"({"a":null,})", R"({,"a":null})"}) {
+    CAPTURE(text);
+    CHECK_FALSE(takes(schema, text));
+  }
+}
+
+TEST_CASE("schemas: white space cannot go on for ever") {
+  CHECK(takes(R"({"type": "object"})", "{ }"));
+  CHECK(takes(R"({"type": "array"})", "[\n    1,\n    2\n]"));
+  CHECK_FALSE(takes(R"({"type": "array"})", "[" + std::string(50, ' ') + "1]"));
+  CHECK_FALSE(takes(R"({"type": "array"})", "[\n\n\n\n1]"));
+  CHECK_FALSE(takes(R"({"type": "integer"})", "1 "));
+}
+
+TEST_CASE("schemas: any object") {
+  const Grammar::Shared grammar = Grammar::any_json_object();
+  CHECK(
+      takes(*grammar, R"({"a": [1, -2.5e3, {"b": null}, true, "x\u00e9\ud83d\ude00\n"], "": {}})"));
+  for (const char* text : {"[]", "1", "{\"a\":01}", R"({"a":"\x"})", R"({"a":"\ud83d"})", "{a:1}",
+                           R"({"a":.5})", R"({"a":1.})", R"({"a":tru})", "{\"a\":\"\n\"}"}) {
+    CAPTURE(text);
+    CHECK_FALSE(takes(*grammar, text));
+  }
+}
+
+TEST_CASE("schemas: what is not followed is an error that names keyword and place") {
+  using enum ErrorCode;
+  for (const char* keyword :
+       {"not", "if", "then", "patternProperties", "propertyNames", "minProperties", "dependencies",
+        "contains", "multipleOf", "unevaluatedProperties", "$anchor", "contentEncoding", "x-new",
+        "dependentRequired", "additionalItems", "$dynamicRef", "maxProperties", "strict"}) {
+    check_refused(format(R"({"properties": {"a/b": {"type": "string", "%s": 1}}})", keyword),
+                  kUnsupported, {"#/properties/a~1b", keyword, "not followed"});
+  }
+  check_refused("{\"type\": \"strin\"}", kUsage, {"#: type", "strin"});
+  check_refused("{\"type\": []}", kUsage, {"type"});
+  check_refused("1", kUsage, {"#", "an object"});
+  check_refused("false", kUsage, {"false"});
+  check_refused("{", kFormat, {"json_schema", "JSON"});
+  check_refused("{\"type\": \"object\", \"type\": \"object\"}", kFormat, {"'type' twice"});
+  check_refused(R"({"uniqueItems": true})", kUnsupported, {"uniqueItems"});
+  check_refused(R"({"items": [{"type": "null"}]})", kUnsupported, {"items", "prefixItems"});
+  check_refused(R"({"format": "hostname"})", kUnsupported, {"format", "hostname", "date-time"});
+  check_refused(R"({"pattern": "abc"})", kUnsupported, {"pattern", "^"});
+  check_refused(R"({"pattern": "^abc"})", kUnsupported, {"pattern", "$"});
+  check_refused(R"({"pattern": "^abc\\$"})", kUnsupported, {"pattern", "$"});
+  check_refused(R"({"pattern": "^a|b$"})", kUnsupported, {"alternatives in a group"});
+  check_refused(R"({"pattern": "^(?=a)b$"})", kUnsupported, {"(?="});
+  check_refused(R"({"pattern": "^a\\b$"})", kUnsupported, {"escapes"});
+  check_refused(R"({"pattern": "^(a)\\1$"})", kUnsupported, {"escapes"});
+  check_refused(R"({"pattern": "^a*?$"})", kUnsupported, {"one count"});
+  check_refused(R"({"pattern": "^(a$"})", kUsage, {") for each ("});
+  check_refused(R"({"pattern": "^[a$"})", kUsage, {"]"});
+  check_refused(R"({"pattern": "^*$"})", kUsage, {"pattern"});
+  check_refused(R"({"pattern": "^a{99999}$"})", kLimit, {"10000"});
+  check_refused(R"({"pattern": "^a$", "maxLength": 3})", kUnsupported, {"pattern", "length"});
+  check_refused(R"({"type": "number", "minimum": 0.5})", kUnsupported, {"minimum", "whole"});
+  check_refused(R"({"type": "integer", "minimum": 3, "maximum": 2})", kUsage, {"bounds"});
+  check_refused(R"({"minLength": 3, "maxLength": 2})", kUsage, {"maxLength", "minLength"});
+  check_refused(R"({"minLength": -1})", kUsage, {"minLength"});
+  check_refused(R"({"maxLength": 1e9})", kLimit, {"maxLength"});
+  check_refused(R"({"minItems": 3, "prefixItems": [{}], "items": false})", kUsage, {"minItems"});
+  check_refused(R"({"enum": []})", kUsage, {"enum"});
+  check_refused(R"({"enum": [1], "type": "string"})", kUsage, {"enum"});
+  check_refused(R"({"enum": [1], "minimum": 2})", kUnsupported, {"minimum", "beside enum"});
+  check_refused(R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", kUnsupported, {"oneOf"});
+  check_refused(R"({"anyOf": []})", kUsage, {"anyOf"});
+  check_refused(R"({"allOf": [{"pattern": "^a$"}, {"pattern": "^b$"}]})", kUnsupported,
+                {"#/allOf", "pattern"});
+  check_refused(R"({"allOf": [{"type": "null"}, {"type": "string"}]})", kUsage, {"type"});
+  check_refused(R"({"allOf": [{"additionalProperties": false}, {"properties": {"a": {}}}]})",
+                kUnsupported, {"additionalProperties"});
+  check_refused(R"({"$ref": "#/$defs/x"})", kUnsupported, {"$ref", "#/$defs/x"});
+  check_refused(R"({"$ref": "http://a/b"})", kUnsupported, {"$ref", "http"});
+  check_refused(R"({"$ref": "#", "minLength": 1})", kUnsupported, {"minLength", "beside $ref"});
+  check_refused(R"({"required": ["a"], "additionalProperties": false})", kUsage, {"required", "a"});
+  check_refused(R"({"properties": {"a": false}, "required": ["a"]})", kUsage, {"false"});
+}
+
+TEST_CASE("schemas: recursion is followed, but not where it never ends") {
+  const char* const list = R"({"$defs": {"node": {"type": "object", "properties": {
+      "v": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+      "required": ["v", "next"]}}, "$ref": "#/$defs/node"})";
+  CHECK(takes(list, R"({"v":1,"next":{"v":2,"next":null}})"));
+  CHECK_FALSE(takes(list, R"({"v":1,"next":{"v":2}})"));
+  check_refused(R"({"$ref": "#"})", ErrorCode::kUsage, {"#", "left recursion"});
+  check_refused(R"({"properties": {"a": {"$ref": "#"}}, "required": ["a"]})", ErrorCode::kUsage,
+                {"endless"});
+  check_refused(R"({"allOf": [{"$ref": "#"}]})", ErrorCode::kLimit, {"nested"});
+}
+
+TEST_CASE("schemas: hostile ones are refused or bounded") {
+  using enum ErrorCode;
+  check_refused(std::string(Grammar::kMaxSource + 1, ' '), kLimit, {"1048576"});
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "{\"items\":";
+  check_refused(deep, kFormat, {"64 deep"});
+  std::string wide = "{\"enum\":[0";
+  for (int i = 1; i < 20'000; ++i) wide += "," + std::to_string(i);
+  check_refused(wide + "]}", kFormat, {"16384"});
+  // Each definition twice the one before: references are followed once.
+  std::string doubled = "{\"$defs\":{\"d0\":{\"type\":\"null\"}";
+  for (int i = 1; i < 500; ++i) {
+    doubled += format(R"(,"d%d":{"prefixItems":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]})",
+                      i, i - 1, i - 1);
+  }
+  CHECK(takes(doubled + R"(},"$ref":"#/$defs/d2"})", "[[null,null],[null,null]]"));
+  CHECK_FALSE(takes(doubled + R"(},"$ref":"#/$defs/d499"})", "[null]"));
+  // The same through allOf, where they are put together.
+  std::string merged = "{\"$defs\":{\"d0\":{\"minLength\":1}";
+  for (int i = 1; i < 100; ++i) {
+    merged += format(R"(,"d%d":{"properties":{"a":{"allOf":[{"$ref":"#/$defs/d%d"}]},)"
+                     R"("b":{"allOf":[{"$ref":"#/$defs/d%d"}]}}})",
+                     i, i - 1, i - 1);
+  }
+  check_refused(merged + R"(},"allOf":[{"$ref":"#/$defs/d99"}]})", kLimit, {"json_schema"});
+  std::string names = "{\"additionalProperties\":true,\"properties\":{\"" + std::string(300, 'a');
+  check_refused(names + "\":{}}}", kLimit, {"names", "256"});
+}
+
+TEST_CASE("the text of a member: the last one, whatever its key is spelled like") {
+  const std::string body =
+      R"( {"a":1, "b" : {"c":"}\"","d":[1,{"c":2}]} ,"\u0062":{"z":1,"y":"\\"}, "e":tru})";
+  CHECK(json_member(body, "a") == "1");
+  CHECK(json_member(body, "b") == R"({"z":1,"y":"\\"})");
+  CHECK(json_member(json_member(body, "b"), "y") == R"("\\")");
+  CHECK(json_member(body, "e") == "tru");
+  CHECK(json_member(body, "c").empty());
+  CHECK(json_member("{}", "a").empty());
+}
+
+}  // namespace json_schema_test

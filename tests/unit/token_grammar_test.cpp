@@ -1,0 +1,268 @@
+// Which tokens may follow a reply that a grammar holds: masks against a second way to find them,
+// control and end tokens, what is forced, and what the sampler makes of it.
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "decode/sampler.h"
+#include "expect_error.h"
+#include "grammar/token_grammar.h"
+#include "piece_tokenizer.h"
+#include "token_distribution.h"
+
+namespace token_grammar_test {
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+using Piece = PieceTokenizer::Piece;
+using Tokens = std::vector<int32_t>;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Bytes, 2000 random pieces of the letters that the grammars below speak of, and what has no text.
+std::vector<Piece> many_pieces() {
+  std::mt19937 rng(3);
+  std::vector<Piece> more = {{"</s>", true, true}, {"<|end|>", true, true}, {"<x>", true}, {""}};
+  std::set<std::string> known;
+  const std::string letters = "ab01\"\\{}[]:, \n\xc3\xa9\xf0\x9f\x98\x80u";
+  while (more.size() < 2000) {
+    std::string text;
+    for (size_t n = 2 + rng() % 6; n > 0; --n) text += letters[rng() % letters.size()];
+    if (known.insert(text).second) more.push_back({text});
+  }
+  return byte_pieces(more);
+}
+
+struct Held {
+  explicit Held(const std::string& gbnf, std::vector<Piece> pieces)
+      : tokenizer(std::move(pieces)),
+        grammar(Grammar::from_gbnf(gbnf)),
+        tokens(grammar, trie_of(tokenizer)) {}
+
+  PieceTokenizer tokenizer;
+  Grammar::Shared grammar;
+  TokenGrammar tokens;
+};
+
+// The same by feeding each token's bytes to a matcher that knows nothing.
+std::set<int32_t> brute(const Held& held, const Tokens& reply) {
+  std::string text;
+  for (const int32_t token : reply) text += held.tokenizer.piece(token, false);
+  std::set<int32_t> allowed;
+  GrammarMatcher matcher(held.grammar->automaton());
+  for (int32_t token = 0; token < held.tokenizer.vocab_size(); ++token) {
+    const auto before = matcher.next(matcher.start(), text);
+    if (held.tokenizer.is_end(token)) {
+      if (matcher.accepts(before)) allowed.insert(token);
+      continue;
+    }
+    const std::string piece = held.tokenizer.piece(token, false);
+    if (piece.empty()) continue;
+    if (matcher.next(before, piece) != GrammarMatcher::kDead) allowed.insert(token);
+  }
+  return allowed;
+}
+
+std::set<int32_t> masked(const Held& held, const Tokens& reply, TokenGrammar::Path& path) {
+  const auto mask = held.tokens.mask(reply, path);
+  REQUIRE(mask);
+  std::set<int32_t> allowed;
+  for (int32_t token = 0; token < held.tokenizer.vocab_size(); ++token) {
+    if (mask->has(token)) allowed.insert(token);
+    CHECK(mask->has(token) == held.tokens.allows(reply, token, path));
+  }
+  CHECK(mask->n() == static_cast<int>(allowed.size()));
+  CHECK(mask->lowest() == (allowed.empty() ? -1 : *allowed.begin()));
+  return allowed;
+}
+
+std::shared_ptr<const TokenGrammar> grammar_of(const std::string& gbnf,
+                                               const PieceTokenizer& tokenizer) {
+  return std::make_shared<const TokenGrammar>(Grammar::from_gbnf(gbnf), trie_of(tokenizer));
+}
+
+}  // namespace
+
+TEST_CASE("masks: those of a matcher that is fed token by token, along random replies") {
+  const char* const grammars[] = {
+      "root ::= \"\\\"\" ([^\"\\\\\\x00-\\x1f] | \"\\\\\" [\"\\\\u])* \"\\\"\"",
+      "root ::= \"\\\"\" [^\"\\\\]{2,9} \"\\\"\" \" \"",
+      "root ::= v\nv ::= o | \"[\" (v (\",\" \" \"? v)*)? \"]\" | [01]{1,3} | \"\\\"\" [ab]* "
+      "\"\\\"\"\n"
+      "o ::= \"{\" (\"\\\"\" [ab]* \"\\\":\" v)? \"}\"",
+      "root ::= \"ab\"{1,4} | \"a\" [b01]* | .{3}",
+  };
+  for (const char* gbnf : grammars) {
+    CAPTURE(gbnf);
+    const Held held(gbnf, many_pieces());
+    std::mt19937 rng(11);
+    TokenGrammar::Path path;
+    for (int walk = 0; walk < 4; ++walk) {
+      Tokens reply;
+      for (int i = 0; i < 10; ++i) {
+        const std::set<int32_t> allowed = masked(held, reply, path);
+        CHECK((allowed == brute(held, reply)));
+        std::vector<int32_t> open;
+        for (const int32_t token : allowed) {
+          if (!held.tokenizer.is_end(token)) open.push_back(token);
+        }
+        CHECK(held.tokens.complete(reply, path) == open.empty());
+        if (open.empty()) break;
+        reply.push_back(open[rng() % open.size()]);
+      }
+      // From a branch of before, and from nothing.
+      if (reply.size() > 2)
+        CHECK((masked(held, Tokens(reply.begin(), reply.begin() + 2), path) ==
+               brute(held, Tokens(reply.begin(), reply.begin() + 2))));
+    }
+  }
+}
+
+TEST_CASE("masks: end tokens where the grammar may end, tokens without text nowhere") {
+  const Held held("root ::= \"ab\"?",
+                  byte_pieces({{"</s>", true, true}, {""}, {"<x>", true}, {"ab"}}));
+  TokenGrammar::Path path;
+  CHECK((masked(held, {}, path) == std::set<int32_t>{'a', 256, 259}));
+  CHECK((masked(held, {'a'}, path) == std::set<int32_t>{'b'}));
+  CHECK((masked(held, {'a', 'b'}, path) == std::set<int32_t>{256}));
+  CHECK(held.tokens.complete(Tokens{259}, path));
+  CHECK_FALSE(held.tokens.complete(Tokens{}, path));
+  CHECK(held.tokens.mask(Tokens{'b'}, path) == nullptr);
+  CHECK_FALSE(held.tokens.allows(Tokens{'b'}, 'b', path));
+  CHECK_FALSE(held.tokens.allows(Tokens{}, -1, path));
+  CHECK_FALSE(held.tokens.allows(Tokens{}, 9999, path));
+}
+
+TEST_CASE("control tokens: where a literal of a choice spells them, nowhere else") {
+  const PieceTokenizer tokenizer(
+      byte_pieces({{"</s>", true, true}, {"<call>", true}, {"</call>", true}, {"<c"}}));
+  using Kind = GrammarPart::Kind;
+  const Grammar::Shared grammar = Grammar::choice_of(
+      {{{Kind::kLiteral, "<call>\n"},
+        {Kind::kSchema, R"({"type": "object", "properties": {"a": {"type": "string"}},
+                            "required": ["a"]})"},
+        {Kind::kLiteral, "</call>"}},
+       {{Kind::kLiteral, "none"}}});
+  const TokenGrammar held(grammar, trie_of(tokenizer));
+  TokenGrammar::Path path;
+  CHECK(held.allows(Tokens{}, 257, path));
+  CHECK(held.allows(Tokens{}, '<', path));
+  CHECK(held.allows(Tokens{}, 'n', path));
+  CHECK_FALSE(held.allows(Tokens{}, 258, path));
+  CHECK(held.mask(Tokens{}, path)->has(257));
+  Tokens reply = {257, '\n'};
+  for (const char c : std::string("{\"a\":\"")) reply.push_back(static_cast<uint8_t>(c));
+  CHECK_FALSE(held.allows(reply, 257, path));  // in a text
+  CHECK(held.allows(reply, '<', path));
+  CHECK_FALSE(held.mask(reply, path)->has(258));
+  reply.insert(reply.end(), {'"', '}'});
+  CHECK(held.allows(reply, 258, path));
+  reply.push_back(258);
+  CHECK(held.complete(reply, path));
+}
+
+TEST_CASE("forced: the only token, the longest of the only text") {
+  const Held held(
+      "root ::= \"name\" [ab] \"\xc3\xa9\" ",
+      byte_pieces({{"</s>", true, true}, {"nam"}, {"na"}, {"name"}, {"ax"}, {"namea"}}));
+  TokenGrammar::Path path;
+  using Kind = TokenGrammar::Forced::Kind;
+  const auto forced = [&](const Tokens& reply) { return held.tokens.forced(reply, path); };
+  CHECK(forced({}).kind == Kind::kEdge);  // "namea" would do as well
+  CHECK(forced({}).token == 259);
+  CHECK(forced({257}).kind == Kind::kSure);
+  CHECK(forced({257}).token == 'e');
+  CHECK(forced({259}).kind == Kind::kNone);
+  CHECK(forced({259, 'b'}).kind == Kind::kSure);
+  CHECK(forced({259, 'b'}).token == 0xc3);
+  CHECK(forced({'x'}).kind == Kind::kNone);
+  const Held inside("root ::= \"namer\"", byte_pieces({{"name"}, {"na"}}));
+  CHECK(inside.tokens.forced(Tokens{}, path).kind == Kind::kInside);
+}
+
+TEST_CASE("the sampler: only what may follow, by any rule of drawing") {
+  const PieceTokenizer tokenizer({{"a"}, {"b"}, {"ab"}, {"c"}, {"", true, true}});
+  SamplingParams p = open_params(0);
+  p.grammar = grammar_of("root ::= \"ab\" \"c\"?", tokenizer);
+  Sampler sampler(p);
+  CHECK(sampler.changes_logits());
+  const std::vector<float> logits = {0, 9, 1, 8, 7};
+  CHECK(sampler.sample(logits, {}, {}) == 2);
+  CHECK(sampler.sample(logits, Tokens{0}, {}) == 1);
+  CHECK(sampler.sample(logits, Tokens{2}, {}) == 3);
+  CHECK(sampler.sample(logits, Tokens{2, 3}, {}) == 4);
+  // The prompt does not count; a history within it neither.
+  sampler.begin_reply(2);
+  CHECK(sampler.sample(logits, Tokens{3, 3}, {}) == 2);
+  CHECK(sampler.sample(logits, Tokens{3, 3, 0}, {}) == 1);
+  CHECK(sampler.sample(logits, Tokens{3}, {}) == 2);
+  sampler.begin_reply(0);
+  // Nothing else has a logit above -inf.
+  CHECK(sampler.sample(std::vector<float>{-kInf, 9, kNan, 8, 7}, {}, {}) == 0);
+  CHECK(sampler.sample(std::vector<float>{kNan, 9, -kInf, 8, 7}, {}, {}) == 0);
+  CHECK(sampler.sample(std::vector<float>{-kInf, 9, -3, 8, 7}, {}, {}) == 2);
+  // More logits than tokens: nothing may follow that has no text.
+  CHECK(sampler.sample(std::vector<float>{0, 9, 1, 8, 7, 99}, {}, {}) == 2);
+  // A shortlist.
+  const std::vector<int32_t> ids = {3, 0, 1};
+  CHECK(sampler.sample(std::vector<float>{9, -5, 8}, {}, {}, ids) == 0);
+  CHECK(sampler.ends(Tokens{2, 3}));
+  CHECK(sampler.ends(Tokens{2, 4}));
+  CHECK_FALSE(sampler.ends(Tokens{2}));
+  CHECK_FALSE(sampler.ends(Tokens{}));
+  CHECK(sampler.may_follow({}, 0));
+  CHECK_FALSE(sampler.may_follow({}, 3));
+  // Bias and penalties come behind it.
+  p.logit_bias = {{1, 100}, {0, 50}};
+  CHECK(Sampler(p).sample(logits, {}, {}) == 0);
+  for (const float temperature : {0.3f, 1.0f, 5.0f}) {
+    for (const int top_k : {0, 1, 3}) {
+      p.temperature = temperature;
+      p.top_k = top_k;
+      p.logit_bias.clear();
+      Sampler drawn(p);
+      TokenDistribution all;
+      drawn.distribution(logits, {}, all);
+      for (const int32_t id : all.ids) CHECK((id == 0 || id == 2));
+      CHECK(all.ids.size() == (top_k == 1 ? 1u : 2u));
+      for (uint32_t place = 0; place < 200; ++place) {
+        const int32_t id = drawn.sample(logits, {}, {1, 0, place});
+        CHECK((id == 0 || id == 2));
+      }
+    }
+  }
+}
+
+TEST_CASE("a vocabulary without the only byte: an error that names it") {
+  const PieceTokenizer tokenizer({{"a"}, {"c"}});
+  SamplingParams p = open_params(0);
+  p.grammar = grammar_of("root ::= \"ab\"", tokenizer);
+  Sampler sampler(p);
+  const std::vector<float> logits = {1, 2};
+  CHECK(sampler.sample(logits, {}, {}) == 0);
+  const int32_t token = sampler.sample(logits, Tokens{0}, {});
+  check_mentions(
+      expect_error(ErrorCode::kUnsupported, [&] { sampler.check_target(Tokens{0}, token); }),
+      {"0x62", "vocabulary"});
+}
+
+TEST_CASE("what is kept of a grammar is bounded, and its loss changes nothing") {
+  const Held held("root ::= x{0,90000}\nx ::= [a-y]", many_pieces());
+  TokenGrammar::Path path;
+  Tokens reply;
+  const std::set<int32_t> first = masked(held, {'a'}, path);
+  for (int i = 0; i < 42'000; ++i) reply.push_back('a');
+  CHECK(held.tokens.allows(reply, 'a', path));
+  CHECK_FALSE(held.tokens.allows(reply, 'z', path));  // forgets, and reads the reply again
+  CHECK((masked(held, {'a'}, path) == first));
+}
+
+}  // namespace token_grammar_test
