@@ -58,7 +58,8 @@ void TreeSpeculator::look_up(const Round& round, int parent) {
   here_ = said_.size();
   Sampler& sampler = round.sampler();
   const std::span<const int32_t> history = round.history(parent);
-  const TokenGrammar::Forced forced = sampler.forced(history);
+  TokenGrammar::Forced forced;
+  if (drafts_forced_) forced = sampler.forced(history);
   const bool sure = forced.kind == TokenGrammar::Forced::Kind::kSure;
   if (!sure) {
     lookup_.find(history, sampler.params().temperature, round.place(parent), found_);

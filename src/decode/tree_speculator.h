@@ -36,6 +36,9 @@ class TreeSpeculator final : public Speculator {
   // What candidates are judged by before texts correct it; CandidateOdds::shipped() until then.
   void set_odds(const CandidateOdds::Weights& odds) { odds_ = CandidateOdds(odds); }
 
+  // Whether what a grammar forces is a candidate (on): for comparison, as what it forbids is none.
+  void draft_forced(bool on) { drafts_forced_ = on; }
+
   // Is told all that the odds learn from.
   using Observer = std::function<void(const CandidateOdds::Features&, bool right)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
@@ -89,7 +92,7 @@ class TreeSpeculator final : public Speculator {
 
   Guesser* guesser_ = nullptr;
   int w_max_;
-  bool measured_, own_rule_;
+  bool measured_, own_rule_, drafts_forced_ = true;
   Lookup lookup_;
   CandidateOdds odds_;
   // How often a token that a grammar forces is right, by what kind of force it is.

@@ -15,6 +15,8 @@ using Node = Automaton::Node;
 using Expression = GrammarRules::Expression;
 using Ids = std::vector<int32_t>;
 
+constexpr int kLongChain = 8;  // times that a rule of their own pays for
+
 // The bytes of characters first..last as sequences of byte ranges (as Thompson's and RE2's).
 struct ByteRange {
   int first, last;
@@ -59,10 +61,12 @@ class Compiler {
     const size_t own = out_.starts.size();
     for (size_t rule = 0; rule < out_.starts.size(); ++rule) {  // hoisted ones come behind
       current_ = names_[rule];
-      const int end = add({Kind::kEnd});
+      const int end = rule < own || out_.starts[rule] < 0 ? add({Kind::kEnd}) : -1;
       int begin = -1;
       if (rule < own) {
         begin = build(rules_.body_id(current_), end);
+      } else if (out_.starts[rule] >= 0) {  // of a chain
+        continue;
       } else {
         const Hoisted hoisted = std::move(hoisted_[rule - own]);
         begin = hoisted.expression < 0 ? build_class(hoisted.ranges, end)
@@ -193,8 +197,9 @@ class Compiler {
     const bool small = part.kind == GrammarRules::Kind::kCharacters ||
                        part.kind == GrammarRules::Kind::kRule ||
                        (part.kind == GrammarRules::Kind::kLiteral && part.bytes.size() == 1);
-    const int rule = small || e.b == 0 ? -1 : hoist({e.parts[0], {}});
+    int rule = -1;
     const auto once = [&](int then) {
+      if (!small && rule < 0) rule = hoist({e.parts[0], {}});
       return small ? build(e.parts[0], then) : add({Kind::kCall, false, false, then, rule});
     };
     int node = next;
@@ -203,12 +208,39 @@ class Compiler {
       const int inner = once(node);
       out_.nodes[static_cast<size_t>(node)].next = inner;
     } else {
-      for (int i = e.a; i < e.b; ++i) {
-        node = add({Kind::kSplit, false, false, once(node), next});
+      const int optional = e.b - e.a;
+      if (optional >= kLongChain &&
+          chained_ + static_cast<size_t>(optional) <= Automaton::kMaxNodes) {
+        if (rule < 0)
+          rule = part.kind == GrammarRules::Kind::kRule ? part.a : hoist({e.parts[0], {}});
+        node = add({Kind::kCall, false, false, next, chain(rule, optional)});
+      } else {
+        for (int i = 0; i < optional; ++i) {
+          node = add({Kind::kSplit, false, false, once(node), next});
+        }
       }
     }
     for (int i = 0; i < e.a; ++i) node = once(node);
     return node;
+  }
+
+  // A rule of up to `most` times rule `of`. All of one rule share their nodes, from the end on, so
+  // that texts of bounded lengths are in the same state where as much is left of them.
+  int chain(int of, int most) {
+    std::vector<int32_t>& nodes = chains_[of];  // [times left]
+    chained_ += static_cast<size_t>(most);
+    if (nodes.empty()) nodes.push_back(add({Kind::kEnd}));
+    while (static_cast<int>(nodes.size()) <= most) {
+      const int once = add({Kind::kCall, false, false, nodes.back(), of});
+      const int node = add({Kind::kSplit, false, false, once, nodes[0]});
+      if (nodes.size() > Automaton::kNear) {
+        out_.nodes[static_cast<size_t>(node)].near = nodes[Automaton::kNear];
+      }
+      nodes.push_back(node);
+    }
+    const int rule = hoist({-1, {}});
+    out_.starts[static_cast<size_t>(rule)] = nodes[static_cast<size_t>(most)];
+    return rule;
   }
 
   // Which nodes a text leads from to the end of their rule; with `empty` the empty text. From the
@@ -322,6 +354,8 @@ class Compiler {
   int current_ = 0;         // of `rules_`: what is built belongs to it
   std::vector<int> names_;  // [rule] the one of `rules_` that it belongs to
   std::vector<Hoisted> hoisted_;
+  std::map<int, std::vector<int32_t>> chains_;  // by the rule that they repeat
+  size_t chained_ = 0;                          // nodes of all, those shared counted each time
   std::map<ByteSet, int> sets_;
   std::map<std::vector<std::pair<char32_t, char32_t>>, int> classes_;
 };

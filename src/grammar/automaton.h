@@ -39,8 +39,9 @@ struct Automaton {
     bool control = false;  // of a literal for which a control token may stand
     bool ends = false;     // some text leads from here to the end of the rule
     int32_t next = -1, arg = -1;
+    int32_t near = -1;  // another node that goes on alike for kNear bytes; -1: none
   };
-  // A rule's nodes are one after the other; the last node of all is where nothing follows.
+  static constexpr int kNear = 16;
   std::vector<Node> nodes;
   std::vector<ByteSet> sets;
   std::vector<int32_t> starts;  // [rule]

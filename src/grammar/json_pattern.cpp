@@ -14,8 +14,8 @@ namespace {
 using Id = GrammarRules::Id;
 using Ranges = std::vector<CodeRange>;
 
-constexpr int kMaxDepth = 64;        // of groups
-constexpr int kMaxRepeats = 10'000;  // in {m,n}
+constexpr int kMaxPatternDepth = 64;  // of groups
+constexpr int kMaxCounted = 10'000;   // in {m,n}
 
 struct Format {
   std::string_view name, pattern;
@@ -92,7 +92,8 @@ class PatternReader {
 
   // A | at the top would take the anchors apart.
   Id alternatives(int depth) {
-    if (depth > kMaxDepth) fail(ErrorCode::kLimit, format("groups %d deep at most", kMaxDepth));
+    if (depth > kMaxPatternDepth)
+      fail(ErrorCode::kLimit, format("groups %d deep at most", kMaxPatternDepth));
     std::vector<Id> all = {sequence(depth)};
     while (depth > 0 && take('|')) all.push_back(sequence(depth));
     return rules_.choice(std::move(all));
@@ -132,8 +133,8 @@ class PatternReader {
     const size_t begin = at_;
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
       value = value * 10 + static_cast<int>(peek() - '0');
-      if (value > kMaxRepeats) {
-        fail(ErrorCode::kLimit, format("counts of at most %d", kMaxRepeats));
+      if (value > kMaxCounted) {
+        fail(ErrorCode::kLimit, format("counts of at most %d", kMaxCounted));
       }
     }
     if (at_ == begin) fail(ErrorCode::kUsage, "a number behind {");

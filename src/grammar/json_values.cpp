@@ -66,16 +66,13 @@ int JsonValues::character_rule() {
   return character_;
 }
 
-int JsonValues::string_rule() {
-  if (string_ == kNone) {
-    string_ = rules_.declare("text");
-    rules_.define(string_, string(0, GrammarRules::kUnbounded));
-  }
-  return string_;
-}
-
 Id JsonValues::string(int least, int most) {
-  return quoted(rules_.repeat(rules_.rule(character_rule()), least, most));
+  const auto [at, fresh] = strings_.try_emplace({least, most}, 0);
+  if (fresh) {
+    at->second = rules_.declare("text");
+    rules_.define(at->second, quoted(rules_.repeat(rules_.rule(character_rule()), least, most)));
+  }
+  return rules_.rule(at->second);
 }
 
 Id JsonValues::character(const std::vector<CodeRange>& ranges) {

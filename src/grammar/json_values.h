@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "grammar/rules.h"
@@ -30,9 +31,9 @@ class JsonValues {
   Id any_array();
   Id boolean() { return rules_.choice({rules_.literal("true"), rules_.literal("false")}); }
   Id null() { return rules_.literal("null"); }
-  Id string() { return rules_.rule(string_rule()); }
-  // Of so many characters; kUnbounded: no end to them.
+  // Of so many characters; kUnbounded: no end to them. Those of the same bounds are one rule.
   Id string(int least, int most);
+  Id string() { return string(0, GrammarRules::kUnbounded); }
   Id quoted(Id inside) {
     return rules_.sequence({rules_.literal("\""), inside, rules_.literal("\"")});
   }
@@ -67,7 +68,6 @@ class JsonValues {
   static constexpr int kNone = -1;
 
   Id enclosed(std::string_view open, Id inside, std::string_view close);
-  int string_rule();
   int any_rule();
   int character_rule();
   Id unlike_from(std::span<const std::u32string> texts, size_t at);
@@ -80,7 +80,8 @@ class JsonValues {
   std::vector<Id> positive(int64_t low, int64_t high, bool without_low, bool without_high);
 
   GrammarRules& rules_;
-  int space_ = kNone, string_ = kNone, any_ = kNone, character_ = kNone;
+  int space_ = kNone, any_ = kNone, character_ = kNone;
+  std::map<std::pair<int, int>, int> strings_;  // rules by their bounds
 };
 
 }  // namespace specbound

@@ -11,8 +11,8 @@ namespace {
 using Kind = Automaton::Kind;
 using Node = Automaton::Node;
 
-uint64_t hash_of(std::span<const int32_t> numbers, bool accepts) {
-  uint64_t hash = accepts ? 0x9e3779b97f4a7c15u : 0xcbf29ce484222325u;
+uint64_t hash_of(std::span<const int32_t> numbers, bool accepts, bool escapes) {
+  uint64_t hash = 0xcbf29ce484222325u + accepts + 2 * escapes;
   for (const int32_t number : numbers) {
     hash = (hash ^ static_cast<uint32_t>(number)) * 0x100000001b3u;
     hash ^= hash >> 29;
@@ -27,8 +27,8 @@ GrammarMatcher::GrammarMatcher(const Automaton& automaton) : automaton_(automato
 }
 
 void GrammarMatcher::clear() {
-  nodes_.assign(1, {-1, 0});
-  seen_.assign(1, 0);
+  nodes_.assign(2, {-1, 0});
+  seen_.assign(2, 0);
   closure_ = 0;
   stack_of_.clear();
   states_.clear();
@@ -55,7 +55,7 @@ int32_t GrammarMatcher::push(int32_t node, int32_t below) {
 
 void GrammarMatcher::begin_closure() {
   found_.clear();
-  ended_ = false;
+  ended_ = escaped_ = false;
   ++closure_;
 }
 
@@ -92,6 +92,8 @@ void GrammarMatcher::close(int32_t node, int32_t below) {
       case Kind::kEnd:
         if (top.below == 0) {
           ended_ = true;
+        } else if (top.below == kEscape) {
+          escaped_ = true;
         } else {
           const StackNode below = nodes_[static_cast<size_t>(top.below)];
           visit(below.node, below.below);
@@ -102,7 +104,7 @@ void GrammarMatcher::close(int32_t node, int32_t below) {
 }
 
 GrammarMatcher::State GrammarMatcher::intern() {
-  if (found_.empty() && !ended_) return kDead;
+  if (found_.empty() && !ended_ && !escaped_) return kDead;
   if (found_.size() > kMaxStacks || states_.size() > kMostStates) {
     throw Error(ErrorCode::kUnsupported,
                 format("grammar: expected text that can be read in at most %zu ways, found more: "
@@ -110,15 +112,18 @@ GrammarMatcher::State GrammarMatcher::intern() {
                        kMaxStacks));
   }
   std::ranges::sort(found_);
-  const uint64_t hash = hash_of(found_, ended_);
+  const uint64_t hash = hash_of(found_, ended_, escaped_);
   const auto [first, last] = state_of_.equal_range(hash);
   for (auto at = first; at != last; ++at) {
     const StateData& known = states_[static_cast<size_t>(at->second)];
-    if (known.accepts == ended_ && known.stacks == found_) return at->second;
+    if (known.accepts == ended_ && known.escapes == escaped_ && known.stacks == found_) {
+      return at->second;
+    }
   }
   StateData state;
   state.stacks = found_;
   state.accepts = ended_;
+  state.escapes = escaped_;
   for (const int32_t stack : found_) {
     const int32_t node = nodes_[static_cast<size_t>(stack)].node;
     state.control = state.control || automaton_.nodes[static_cast<size_t>(node)].control;
@@ -183,6 +188,54 @@ const GrammarMatcher::Row& GrammarMatcher::row(State state) {
     if (byte >= 0) row->targets[static_cast<size_t>(c)] = intern_moved(from, byte, false);
   }
   return *(states_[static_cast<size_t>(state)].row = std::move(row));
+}
+
+// The uppermost stack that is below all of these; 0: none is found near their tops.
+int32_t GrammarMatcher::common_below(const std::vector<int32_t>& stacks) const {
+  constexpr size_t kLooked = 32;
+  std::vector<int32_t> common;
+  const auto below = [&](int32_t stack) { return nodes_[static_cast<size_t>(stack)].below; };
+  for (int32_t s = below(stacks[0]); s != 0 && common.size() < kLooked; s = below(s)) {
+    common.push_back(s);
+  }
+  for (const int32_t stack : stacks) {
+    size_t first = common.size();  // of `common`, that is below this one too
+    int32_t s = below(stack);
+    for (size_t i = 0; s != 0 && i < 2 * kLooked && first == common.size(); ++i, s = below(s)) {
+      first = static_cast<size_t>(std::ranges::find(common, s) - common.begin());
+    }
+    common.erase(common.begin(), common.begin() + static_cast<std::ptrdiff_t>(first));
+  }
+  return common.empty() ? 0 : common[0];
+}
+
+GrammarMatcher::Parts GrammarMatcher::parts(State state, bool near) {
+  const StateData& whole = states_[static_cast<size_t>(state)];
+  if (whole.accepts || whole.stacks.empty()) return {state, kDead};
+  const std::vector<int32_t> stacks = whole.stacks;
+  const int32_t common = common_below(stacks);
+  begin_closure();
+  std::vector<int32_t> upper;
+  for (const int32_t stack : stacks) {
+    upper.clear();
+    for (int32_t s = stack; s != common; s = nodes_[static_cast<size_t>(s)].below) {
+      upper.push_back(nodes_[static_cast<size_t>(s)].node);
+    }
+    int32_t moved = common == 0 ? 0 : kEscape;
+    for (size_t i = upper.size(); i-- > 0;) {
+      const int32_t alike = automaton_.nodes[static_cast<size_t>(upper[i])].near;
+      moved = push(near && alike >= 0 ? alike : upper[i], moved);
+    }
+    found_.push_back(moved);
+  }
+  std::ranges::sort(found_);
+  found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+  const State inner = intern();
+  if (common == 0) return {inner, kDead};
+  const StackNode on = nodes_[static_cast<size_t>(common)];
+  begin_closure();
+  close(on.node, on.below);
+  return {inner, intern()};
 }
 
 GrammarMatcher::State GrammarMatcher::next(State state, std::string_view bytes) {

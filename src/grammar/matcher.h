@@ -47,6 +47,16 @@ class GrammarMatcher {
   // The one byte that may come next; -1: several may, or none.
   int only_byte(State state);
 
+  // The upper part of a state's stacks, as a state of its own, and what they all have below it, as
+  // the state where that goes on; kDead: nothing. Texts of many places are in one inner state. `near`:
+  // one that may be told apart only behind Automaton::kNear bytes.
+  struct Parts {
+    State inner, below;
+  };
+  Parts parts(State state, bool near);
+  // Of an inner state: what is below may go on here.
+  bool escapes(State state) const { return states_[static_cast<size_t>(state)].escapes; }
+
   // Where there is much to be kept, forgets all states: numbers from before mean nothing then.
   // True if it did.
   bool trim();
@@ -56,30 +66,34 @@ class GrammarMatcher {
   // Within one walk over a vocabulary.
   static constexpr size_t kMostStates = 400'000;
 
+  static constexpr int32_t kEscape = 1;
+
   struct StackNode {
     int32_t node, below;  // below: another one; 0: none
   };
   struct StateData {
     std::vector<int32_t> stacks;  // ascending; their nodes take bytes
-    bool accepts = false, control = false;
+    bool accepts = false, escapes = false, control = false;
     std::unique_ptr<Row> row;
   };
   void clear();
   int32_t push(int32_t node, int32_t below);
+  int32_t common_below(const std::vector<int32_t>& stacks) const;
   void begin_closure();
   void close(int32_t node, int32_t below);
   State intern();
   State intern_moved(const StateData& from, int byte, bool literal);
 
   const Automaton& automaton_;
-  std::vector<StackNode> nodes_;                    // [stack]; 0: nothing follows
+  // [stack]; 0: nothing follows, kEscape: what is below an inner state
+  std::vector<StackNode> nodes_;
   std::unordered_map<uint64_t, int32_t> stack_of_;  // of node and below
   std::vector<StateData> states_;
   std::unordered_multimap<uint64_t, State> state_of_;  // of a hash of its stacks
 
   // Of the closure under way.
   std::vector<int32_t> found_, open_;
-  bool ended_ = false;
+  bool ended_ = false, escaped_ = false;
   std::vector<uint32_t> seen_;  // [stack] the closure that has seen it
   uint32_t closure_ = 0;
 };

@@ -2,18 +2,38 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "error.h"
+#include "grammar/grammar.h"
+#include "grammar/matcher.h"
+#include "grammar/token_trie.h"
 
 namespace specbound {
 namespace {
 
-constexpr size_t kMaskBytes = size_t{16} << 20;  // that are kept
+constexpr size_t kMaskBytes = size_t{32} << 20;  // that are kept
 constexpr size_t kMaxForced = size_t{1} << 16;   // states whose forced token is kept
 constexpr size_t kForcedBytes = 64;              // of the only text that are looked at
 
+using State = GrammarMatcher::State;
+using Mask = std::shared_ptr<const TokenMask>;
+using Reply = std::span<const int32_t>;
+
 }  // namespace
+
+void TokenMask::add(const TokenMask& other) {
+  for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
+int TokenMask::n() const {
+  int n = 0;
+  for (const uint64_t word : words_) n += std::popcount(word);
+  return n;
+}
 
 int32_t TokenMask::lowest() const {
   for (size_t i = 0; i < words_.size(); ++i) {
@@ -22,35 +42,72 @@ int32_t TokenMask::lowest() const {
   return -1;
 }
 
-TokenGrammar::TokenGrammar(Grammar::Shared grammar, std::shared_ptr<const TokenTrie> tokens)
-    : grammar_(std::move(grammar)), tokens_(std::move(tokens)), matcher_(grammar_->automaton()) {}
+// What was found of the grammar so far.
+class TokenGrammar::Known {
+ public:
+  Known(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie)
+      : tokens(std::move(trie)), grammar_(std::move(grammar)), matcher(grammar_->automaton()) {}
 
-TokenGrammar::State TokenGrammar::behind(State state, int32_t token) const {
-  if (token < 0 || token >= tokens_->vocab_size()) return GrammarMatcher::kDead;
-  if (const std::string* control = tokens_->control_text(token)) {
-    return matcher_.next_of_literal(state, *control);
+  State state(Reply reply, Path& path);
+  State behind(State state, int32_t token);
+  Mask mask_of(State state);
+
+  std::mutex mutex;
+  const std::shared_ptr<const TokenTrie> tokens;
+
+ private:
+  using Tree = TokenTrie::Tree;
+
+  // What may follow an inner state (GrammarMatcher::parts), of one tree, as far as that is decided
+  // inside: below these nodes of the tree what is below it goes on too.
+  struct Inner {
+    explicit Inner(int vocab_size) : mask(vocab_size) {}
+
+    TokenMask mask;
+    std::vector<uint32_t> escapes;
+  };
+
+  void walk(const Tree& tree, size_t first, size_t last, State state, TokenMask& mask,
+            std::vector<uint32_t>* escapes);
+  const Inner& inner_of(const Tree& tree, State inner);
+  void add_tree(const Tree& tree, State state, bool near, TokenMask& mask);
+
+  const std::shared_ptr<const Grammar> grammar_;
+  uint64_t generation_ = 1;  // of the matcher's states
+  std::unordered_map<State, Mask> masks_;
+  std::map<std::pair<State, const Tree*>, Inner> inners_;
+  std::vector<const GrammarMatcher::Row*> rows_;  // [depth] of the walk under way
+
+ public:
+  GrammarMatcher matcher;
+  std::unordered_map<State, Forced> forced;
+};
+
+State TokenGrammar::Known::behind(State state, int32_t token) {
+  if (token < 0 || token >= tokens->vocab_size()) return GrammarMatcher::kDead;
+  if (const std::string* control = tokens->control_text(token)) {
+    return matcher.next_of_literal(state, *control);
   }
-  const std::string_view piece = tokens_->piece(token);
-  return piece.empty() ? GrammarMatcher::kDead : matcher_.next(state, piece);
+  const std::string_view piece = tokens->piece(token);
+  return piece.empty() ? GrammarMatcher::kDead : matcher.next(state, piece);
 }
 
 // Behind `reply`, of which the part that `path` has come to is not read again.
-TokenGrammar::State TokenGrammar::state(std::span<const int32_t> reply, Path& path) const {
-  if (matcher_.trim()) {
+State TokenGrammar::Known::state(Reply reply, Path& path) {
+  if (matcher.trim()) {
     ++generation_;
     masks_.clear();
-    forced_.clear();
+    inners_.clear();
+    forced.clear();
   }
   if (path.generation_ != generation_) {
     path.generation_ = generation_;
     path.tokens_.clear();
-    path.states_.assign(1, matcher_.start());
+    path.states_.assign(1, matcher.start());
   }
-  const size_t most = std::min(reply.size(), path.tokens_.size());
-  const size_t known = static_cast<size_t>(
-      std::mismatch(reply.begin(), reply.begin() + static_cast<std::ptrdiff_t>(most),
-                    path.tokens_.begin())
-          .first -
+  const auto most = static_cast<std::ptrdiff_t>(std::min(reply.size(), path.tokens_.size()));
+  const auto known = static_cast<size_t>(
+      std::mismatch(reply.begin(), reply.begin() + most, path.tokens_.begin()).first -
       reply.begin());
   if (known == reply.size()) return path.states_[known];
   path.tokens_.resize(known);
@@ -63,88 +120,133 @@ TokenGrammar::State TokenGrammar::state(std::span<const int32_t> reply, Path& pa
   return path.states_.back();
 }
 
-TokenGrammar::Mask TokenGrammar::mask_of(State state) const {
-  if (const auto known = masks_.find(state); known != masks_.end()) return known->second;
-  const auto mask = std::make_shared<TokenMask>(tokens_->vocab_size());
-  const std::span<const TokenTrie::Node> nodes = tokens_->nodes();
-  std::vector<const GrammarMatcher::Row*> rows(static_cast<size_t>(tokens_->deepest()) + 1);
-  rows[0] = &matcher_.row(state);
-  for (size_t i = 0; i < nodes.size();) {
+// Nodes [first, last) of a tree, all there is below one node or the whole, from `state` on.
+void TokenGrammar::Known::walk(const Tree& tree, size_t first, size_t last, State state,
+                               TokenMask& mask, std::vector<uint32_t>* escapes) {
+  const std::span<const TokenTrie::Node> nodes = tree.nodes();
+  if (first >= last) return;
+  if (rows_.size() <= static_cast<size_t>(tree.deepest())) {
+    rows_.resize(static_cast<size_t>(tree.deepest()) + 1);
+  }
+  rows_[nodes[first].depth - 1u] = &matcher.row(state);
+  for (size_t i = first; i < last;) {
     const TokenTrie::Node& node = nodes[i];
-    const GrammarMatcher::Row& row = *rows[node.depth - 1u];
+    const GrammarMatcher::Row& row = *rows_[node.depth - 1u];
     const State next = row.targets[row.classes[node.byte]];
     if (next == GrammarMatcher::kDead) {
       i = node.behind;
       continue;
     }
-    for (const int32_t token : tokens_->tokens(i)) mask->add(token);
-    if (node.behind > i + 1) rows[node.depth] = &matcher_.row(next);
+    for (const int32_t token : tree.tokens(i)) mask.add(token);
+    if (node.behind > i + 1) {
+      rows_[node.depth] = &matcher.row(next);
+      if (escapes && matcher.escapes(next)) escapes->push_back(static_cast<uint32_t>(i));
+    }
     ++i;
   }
-  if (matcher_.accepts(state)) {
-    for (const int32_t token : tokens_->end_tokens()) mask->add(token);
+}
+
+const TokenGrammar::Known::Inner& TokenGrammar::Known::inner_of(const Tree& tree, State inner) {
+  if (const auto known = inners_.find({inner, &tree}); known != inners_.end()) return known->second;
+  Inner found(tokens->vocab_size());
+  walk(tree, 0, tree.nodes().size(), inner, found.mask, &found.escapes);
+  return inners_.emplace(std::pair(inner, &tree), std::move(found)).first->second;
+}
+
+void TokenGrammar::Known::add_tree(const Tree& tree, State state, bool near, TokenMask& mask) {
+  const auto [inner, below] = matcher.parts(state, near);
+  const Inner& inside = inner_of(tree, inner);
+  mask.add(inside.mask);
+  if (below == GrammarMatcher::kDead) return;
+  for (const uint32_t node : inside.escapes) {
+    walk(tree, node + size_t{1}, tree.nodes()[node].behind, below, mask, nullptr);
   }
-  if (matcher_.may_be_control(state)) {
-    for (const auto& [token, text] : tokens_->controls()) {
-      if (matcher_.next_of_literal(state, text) != GrammarMatcher::kDead) mask->add(token);
+}
+
+Mask TokenGrammar::Known::mask_of(State state) {
+  if (const auto known = masks_.find(state); known != masks_.end()) return known->second;
+  const auto mask = std::make_shared<TokenMask>(tokens->vocab_size());
+  const size_t bytes = mask->words().size_bytes() + sizeof(TokenMask);
+  if ((masks_.size() + inners_.size() + 3) * bytes > kMaskBytes) {
+    masks_.clear();
+    inners_.clear();
+  }
+  static_assert(TokenTrie::kShort <= Automaton::kNear);
+  add_tree(tokens->short_ones(), state, true, *mask);
+  add_tree(tokens->long_ones(), state, false, *mask);
+  if (matcher.accepts(state)) {
+    for (const int32_t token : tokens->end_tokens()) mask->add(token);
+  }
+  if (matcher.may_be_control(state)) {
+    for (const auto& [token, text] : tokens->controls()) {
+      if (matcher.next_of_literal(state, text) != GrammarMatcher::kDead) mask->add(token);
     }
   }
-  const size_t bytes = mask->words().size_bytes() + sizeof(TokenMask);
-  if ((masks_.size() + 1) * bytes > kMaskBytes) masks_.clear();
   return masks_.emplace(state, mask).first->second;
 }
 
-std::shared_ptr<const TokenMask> TokenGrammar::mask(std::span<const int32_t> reply,
-                                                    Path& path) const {
-  const std::lock_guard lock(mutex_);
-  const State at = state(reply, path);
-  return at == GrammarMatcher::kDead ? nullptr : mask_of(at);
+TokenGrammar::TokenGrammar(std::shared_ptr<const Grammar> grammar,
+                           std::shared_ptr<const TokenTrie> tokens)
+    : known_(std::make_unique<Known>(std::move(grammar), std::move(tokens))) {}
+
+TokenGrammar::~TokenGrammar() = default;
+
+bool TokenGrammar::ends(int32_t token) const {
+  const TokenTrie& tokens = *known_->tokens;
+  return token >= 0 && token < tokens.vocab_size() && tokens.ends(token);
 }
 
-bool TokenGrammar::allows(std::span<const int32_t> reply, int32_t token, Path& path) const {
-  const std::lock_guard lock(mutex_);
-  const State at = state(reply, path);
+std::shared_ptr<const TokenMask> TokenGrammar::mask(Reply reply, Path& path) const {
+  const std::lock_guard lock(known_->mutex);
+  const State at = known_->state(reply, path);
+  return at == GrammarMatcher::kDead ? nullptr : known_->mask_of(at);
+}
+
+bool TokenGrammar::allows(Reply reply, int32_t token, Path& path) const {
+  const std::lock_guard lock(known_->mutex);
+  const State at = known_->state(reply, path);
   if (at == GrammarMatcher::kDead) return false;
-  if (ends(token)) return matcher_.accepts(at);
-  return behind(at, token) != GrammarMatcher::kDead;
+  if (ends(token)) return known_->matcher.accepts(at);
+  return known_->behind(at, token) != GrammarMatcher::kDead;
 }
 
-bool TokenGrammar::complete(std::span<const int32_t> reply, Path& path) const {
-  const std::lock_guard lock(mutex_);
-  const State at = state(reply, path);
-  if (!matcher_.accepts(at)) return false;
-  const auto& targets = matcher_.row(at).targets;
+bool TokenGrammar::complete(Reply reply, Path& path) const {
+  const std::lock_guard lock(known_->mutex);
+  const State at = known_->state(reply, path);
+  if (!known_->matcher.accepts(at)) return false;
+  const std::vector<State>& targets = known_->matcher.row(at).targets;
   return std::ranges::count(targets, GrammarMatcher::kDead) == std::ssize(targets);
 }
 
-TokenGrammar::Forced TokenGrammar::forced(std::span<const int32_t> reply, Path& path) const {
-  const std::lock_guard lock(mutex_);
-  const State at = state(reply, path);
-  if (const auto known = forced_.find(at); known != forced_.end()) return known->second;
+TokenGrammar::Forced TokenGrammar::forced(Reply reply, Path& path) const {
+  const std::lock_guard lock(known_->mutex);
+  const State at = known_->state(reply, path);
+  auto& kept = known_->forced;
+  GrammarMatcher& matcher = known_->matcher;
+  if (const auto known = kept.find(at); known != kept.end()) return known->second;
   std::string only;
-  for (State s = at; only.size() < kForcedBytes && !matcher_.accepts(s);) {
-    const int byte = matcher_.only_byte(s);
+  for (State s = at; only.size() < kForcedBytes && !matcher.accepts(s);) {
+    const int byte = matcher.only_byte(s);
     if (byte < 0) break;
     only += static_cast<char>(byte);
-    s = matcher_.next(s, static_cast<uint8_t>(byte));
+    s = matcher.next(s, static_cast<uint8_t>(byte));
   }
   Forced forced;
   // Where the text goes one way the walk is short, and says whether there is one token alone.
-  if (const int32_t token = tokens_->longest(only); token >= 0) {
-    const size_t size = tokens_->piece(token).size();
+  if (const int32_t token = known_->tokens->longest(only); token >= 0) {
+    const size_t size = known_->tokens->piece(token).size();
     forced.kind = size < only.size() ? Forced::Kind::kInside : Forced::Kind::kEdge;
-    if (mask_of(at)->n() == 1) forced.kind = Forced::Kind::kSure;
+    if (known_->mask_of(at)->n() == 1) forced.kind = Forced::Kind::kSure;
     forced.token = token;
   }
-  if (forced_.size() >= kMaxForced) forced_.clear();
-  return forced_.emplace(at, forced).first->second;
+  if (kept.size() >= kMaxForced) kept.clear();
+  return kept.emplace(at, forced).first->second;
 }
 
-void TokenGrammar::refuse(std::span<const int32_t> reply, int32_t token, Path& path) const {
-  const std::lock_guard lock(mutex_);
-  const State at = state(reply, path);
+void TokenGrammar::refuse(Reply reply, int32_t token, Path& path) const {
+  const std::lock_guard lock(known_->mutex);
+  const GrammarMatcher::Row& row = known_->matcher.row(known_->state(reply, path));
   std::string bytes;
-  const GrammarMatcher::Row& row = matcher_.row(at);
   for (int byte = 0; byte < 256 && bytes.size() < 40; ++byte) {
     if (row.targets[row.classes[static_cast<size_t>(byte)]] == GrammarMatcher::kDead) continue;
     bytes += format("%s0x%02x", bytes.empty() ? "" : ", ", byte);

@@ -10,52 +10,47 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
-#include "grammar/grammar.h"
-#include "grammar/matcher.h"
-#include "grammar/token_trie.h"
-
 namespace specbound {
+
+class Grammar;
+class TokenTrie;
 
 // The tokens that may follow, by id.
 class TokenMask {
  public:
   explicit TokenMask(int vocab_size) : words_((static_cast<size_t>(vocab_size) + 63) / 64) {}
 
-  void add(int32_t token) {
-    uint64_t& word = words_[static_cast<size_t>(token) >> 6];
-    const uint64_t bit = uint64_t{1} << (token & 63);
-    n_ += (word & bit) == 0;
-    word |= bit;
-  }
+  void add(int32_t token) { words_[static_cast<size_t>(token) >> 6] |= bit(token); }
+  void add(const TokenMask& other);  // of the same vocabulary
   bool has(int32_t token) const {
     const size_t word = static_cast<size_t>(token) >> 6;
-    return word < words_.size() && (words_[word] >> (token & 63) & 1) != 0;
+    return word < words_.size() && (words_[word] & bit(token)) != 0;
   }
-  int n() const { return n_; }
+  int n() const;
   int32_t lowest() const;  // -1: none
   // Bit i of word w is token 64 w + i.
   std::span<const uint64_t> words() const { return words_; }
 
  private:
+  static uint64_t bit(int32_t token) { return uint64_t{1} << (token & 63); }
+
   std::vector<uint64_t> words_;
-  int n_ = 0;
 };
 
 class TokenGrammar {
  public:
-  TokenGrammar(Grammar::Shared grammar, std::shared_ptr<const TokenTrie> tokens);
+  TokenGrammar(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> tokens);
+  ~TokenGrammar();
 
-  // What a caller keeps, so that a reply that goes on is not read again.
+  // What a caller keeps of replies to one grammar, so that one that goes on is not read again.
   class Path {
     friend class TokenGrammar;
     uint64_t generation_ = 0;
     std::vector<int32_t> tokens_;
-    std::vector<GrammarMatcher::State> states_;  // before each token, and behind the last
+    std::vector<int32_t> states_;  // before each token, and behind the last
   };
 
   // All speak of what may follow the tokens `reply`. They throw Error(kUnsupported) where a grammar
@@ -66,9 +61,7 @@ class TokenGrammar {
   bool allows(std::span<const int32_t> reply, int32_t token, Path& path) const;
   // Nothing but the end can follow.
   bool complete(std::span<const int32_t> reply, Path& path) const;
-  bool ends(int32_t token) const {
-    return token >= 0 && token < tokens_->vocab_size() && tokens_->ends(token);
-  }
+  bool ends(int32_t token) const;
 
   // A token that the grammar leaves hardly a choice but to be next.
   struct Forced {
@@ -88,20 +81,9 @@ class TokenGrammar {
   [[noreturn]] void refuse(std::span<const int32_t> reply, int32_t token, Path& path) const;
 
  private:
-  using State = GrammarMatcher::State;
-  using Mask = std::shared_ptr<const TokenMask>;
+  class Known;
 
-  State state(std::span<const int32_t> reply, Path& path) const;
-  State behind(State state, int32_t token) const;
-  Mask mask_of(State state) const;
-
-  Grammar::Shared grammar_;
-  std::shared_ptr<const TokenTrie> tokens_;
-  mutable std::mutex mutex_;
-  mutable GrammarMatcher matcher_;
-  mutable uint64_t generation_ = 1;  // of the matcher's states
-  mutable std::unordered_map<State, Mask> masks_;
-  mutable std::unordered_map<State, Forced> forced_;
+  std::unique_ptr<Known> known_;
 };
 
 }  // namespace specbound

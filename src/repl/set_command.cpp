@@ -10,7 +10,7 @@ namespace specbound {
 
 namespace {
 
-constexpr std::string_view kNone = "-";  // as of /sys
+constexpr std::string_view kNothing = "-";  // as of /sys
 
 std::string without_dashes(std::string_view name) {
   while (name.starts_with("-")) name.remove_prefix(1);
@@ -182,7 +182,7 @@ void SetCommand::set(std::string_view name, const std::string& value) {
   specbound.no_anneal = leaves_out(params.anneal, "alpha");
   specbound.no_depth_bound = leaves_out(params.depth_bound, "d-max");
   specbound.no_width_bound = leaves_out(params.width_bound, "w-max");
-  if (value == kNone && flag->about == SettingFlag::About::kReply && flag->name != "n-predict") {
+  if (value == kNothing && flag->about == SettingFlag::About::kReply && flag->name != "n-predict") {
     if (flag->name == "stop") read.reply.stop = StopStrings();
     if (flag->name != "stop") read.reply.grammar = {};
   } else {

@@ -9,7 +9,9 @@
 
 #include "engine/backend.h"
 #include "engine/cpu/cpu_backend.h"
+#include "grammar/grammar.h"
 #include "grammar/token_grammar.h"
+#include "grammar/token_trie.h"
 #include "model/config.h"
 #include "model/exit_heads.h"
 #include "model/gguf.h"

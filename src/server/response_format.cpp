@@ -9,7 +9,7 @@
 namespace specbound::server {
 namespace {
 
-bool is_empty(const Json& value) {
+bool asks_nothing(const Json& value) {
   return (value.is_string() || value.is_object()) && value.empty();
 }
 
@@ -61,7 +61,7 @@ Grammar::Shared read_response_format(const Fields& fields, std::string_view body
   Grammar::Shared grammar;
   for (const char* field : {"response_format", "json_schema", "grammar"}) {
     const Json* value = fields.find(field);
-    if (!value || is_empty(*value)) continue;
+    if (!value || asks_nothing(*value)) continue;
     Grammar::Shared one;
     if (field[0] == 'r') {
       one = of_format(fields, json_member(body, field));

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """specbound serve: response_format of OpenAI, grammar and json_schema of llama.cpp: replies are
-what they ask for, streamed or whole, with speculation and without; errors name field and keyword."""
+what they ask for, streamed or whole, with speculation and without; errors name field and
+keyword."""
 import json
 import unittest
 

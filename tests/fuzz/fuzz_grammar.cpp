@@ -1,6 +1,6 @@
-// Any bytes as a grammar or a JSON schema. What is understood is walked along at random: no state is
-// a dead end, and a mask has what is forced. The first byte of an input says what it is: 0 GBNF, 1 a
-// schema, 2 a schema behind a literal.
+// Any bytes as a grammar or a JSON schema. What is understood is walked along at random: no state
+// is a dead end, and a mask has what is forced. The first byte of an input says what it is: 0 GBNF,
+// 1 a schema, 2 a schema behind a literal.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -186,7 +186,7 @@ TEST_CASE("GBNF: hostile grammars are refused or bounded") {
   CHECK(begins("root ::= " + product, "aaa"));
   check_refused("root ::= " + product + "{100000} \"b\"{100000} \"c\"{100000}", kLimit, {"steps"});
   std::string long_one = "root ::= ";
-  while (long_one.size() < 1'000'000) long_one += "\"a\" ";
+  while (long_one.size() < 1'000'000) long_one += "\"a\"";
   check_refused(long_one, kLimit, {"more"});
   std::string many = "root ::= r0\n";
   for (int i = 0; i < 30'000; ++i) many += format("r%d ::= \"a\" r%d\n", i, i + 1);

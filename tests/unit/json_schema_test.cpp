@@ -182,7 +182,7 @@ TEST_CASE("schemas: hostile ones are refused or bounded") {
                      R"("b":{"allOf":[{"$ref":"#/$defs/d%d"}]}}})",
                      i, i - 1, i - 1);
   }
-  check_refused(merged + R"(},"allOf":[{"$ref":"#/$defs/d99"}]})", kLimit, {"json_schema"});
+  check_refused(merged + R"(},"allOf":[{"$ref":"#/$defs/d99"}]})", kLimit, {"at most"});
   std::string names = "{\"additionalProperties\":true,\"properties\":{\"" + std::string(300, 'a');
   check_refused(names + "\":{}}}", kLimit, {"names", "256"});
 }

@@ -19,6 +19,7 @@
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
 #include "decode/tree_speculator.h"
+#include "grammar/grammar.h"
 #include "grammar/token_grammar.h"
 #include "in_step.h"
 #include "piece_tokenizer.h"

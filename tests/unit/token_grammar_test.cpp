@@ -10,6 +10,8 @@
 
 #include "decode/sampler.h"
 #include "expect_error.h"
+#include "grammar/grammar.h"
+#include "grammar/matcher.h"
 #include "grammar/token_grammar.h"
 #include "piece_tokenizer.h"
 #include "token_distribution.h"
@@ -98,6 +100,8 @@ TEST_CASE("masks: those of a matcher that is fed token by token, along random re
       "root ::= v\nv ::= o | \"[\" (v (\",\" \" \"? v)*)? \"]\" | [01]{1,3} | \"\\\"\" [ab]* "
       "\"\\\"\"\n"
       "o ::= \"{\" (\"\\\"\" [ab]* \"\\\":\" v)? \"}\"",
+      "root ::= t \",\" t\nt ::= \"\\\"\" c{0,40} \"\\\"\"\nc ::= [^\"\\\\] | \"\\\\\" [\"u]",
+      "root ::= (\"[\" t \"]\" | t \"b\")+\nt ::= c{3,30} [01]\nc ::= [ab\u00e9]? [a:\\\\]",
       "root ::= \"ab\"{1,4} | \"a\" [b01]* | .{3}",
   };
   for (const char* gbnf : grammars) {
@@ -185,7 +189,8 @@ TEST_CASE("forced: the only token, the longest of the only text") {
   CHECK(forced({259, 'b'}).token == 0xc3);
   CHECK(forced({'x'}).kind == Kind::kNone);
   const Held inside("root ::= \"namer\"", byte_pieces({{"name"}, {"na"}}));
-  CHECK(inside.tokens.forced(Tokens{}, path).kind == Kind::kInside);
+  TokenGrammar::Path other;
+  CHECK(inside.tokens.forced(Tokens{}, other).kind == Kind::kInside);
 }
 
 TEST_CASE("the sampler: only what may follow, by any rule of drawing") {
