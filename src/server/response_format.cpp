@@ -10,7 +10,8 @@ namespace specbound::server {
 namespace {
 
 bool asks_nothing(const Json& value) {
-  return (value.is_string() || value.is_object()) && value.empty();
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.is_object() && value.empty();
 }
 
 template <class Make>

@@ -76,7 +76,7 @@ SamplingParams changing(SamplingParams params) {
 std::shared_ptr<const TokenGrammar> some_grammar() {
   static const std::shared_ptr<const TokenGrammar> made = [] {
     std::vector<PieceTokenizer::Piece> pieces;
-    for (const char c : std::string_view("abcdefghij0123456789{}[]\":, \n-.")) {
+    for (const char c : std::string_view("abcdefghijlmnuvxy0123456789{}[]\":, \n-.")) {
       pieces.push_back({std::string(1, c)});
     }
     for (const char* text : {"name", "value", "na", "val", "\":", "{\"", "\",", "\"}", "],", "[[",
