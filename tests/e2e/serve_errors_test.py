@@ -106,7 +106,7 @@ class Fields(Refusals):
     CHAT_ONLY = {
         "tools": [[{"type": "function", "function": {"name": "f", "parameters": {}}}], "x"],
         "functions": [[{"name": "f", "parameters": {}}]],
-        "response_format": [{"type": "x"}, "json", 1, {}, {"type": "json_schema"},
+        "response_format": [{"type": "x"}, "json", 1, {"type": "json_schema"},
                             {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}],
         "json_schema": [{"not": {}}, "x", 1],
         "logprobs": [1, "x", []],
