@@ -48,8 +48,8 @@ class GrammarMatcher {
   int only_byte(State state);
 
   // The upper part of a state's stacks, as a state of its own, and what they all have below it, as
-  // the state where that goes on; kDead: nothing. Texts of many places are in one inner state. `near`:
-  // one that may be told apart only behind Automaton::kNear bytes.
+  // the state where that goes on; kDead: nothing. Texts of many places are in one inner state.
+  // `near`: one that may be told apart only behind Automaton::kNear bytes.
   struct Parts {
     State inner, below;
   };

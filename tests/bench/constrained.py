@@ -157,6 +157,7 @@ def timed(a):
         for key in ("tokens", "rounds", "seconds"):
             mode[key] += reply[key]
         texts[reply["entry"], reply["seed"]].add(reply["text"])
+        most["vocabulary_us"] = max(most["vocabulary_us"], reply["vocabulary_us"])
         if reply["mode"] != "forced":
             continue
         masks["tokens"] += reply["tokens"]
@@ -166,7 +167,6 @@ def timed(a):
         if reply["entry"] not in known:
             known.add(reply["entry"])
             masks["compile_us"] += reply["compile_us"]
-        most["vocabulary_us"] = max(most["vocabulary_us"], reply["vocabulary_us"])
     plain = sums["plain"]
     token_us = 1e6 * plain["seconds"] / plain["tokens"]
     return dict(
