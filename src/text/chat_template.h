@@ -5,20 +5,50 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/gguf.h"
+#include "text/chat_value.h"
+#include "text/reply_format.h"
 #include "text/tokenizer.h"
 
 namespace specbound {
 
+// A tool that the assistant called.
+struct ToolCall {
+  std::string id = {}, name = {};
+  std::string arguments = {};  // JSON
+  ChatValue values = {};       // the same as a dict; null where it is none
+};
+
 struct ChatMessage {
-  enum class Role { kSystem, kUser, kAssistant };
+  enum class Role { kSystem, kUser, kAssistant, kTool, kDeveloper };
   Role role;
-  std::string content;
+  std::string content = {};             // all of it
+  std::vector<std::string> parts = {};  // where it came in several
+  std::vector<ToolCall> calls = {};     // an assistant's
+  std::string reasoning = {};           // an assistant's
+  std::string call_id = {}, name = {};  // a tool's: which call it answers, and whose
+};
+
+// All that a prompt is made of.
+struct ChatInput {
+  std::span<const ChatMessage> messages;
+  ChatValue::List tools = {};      // as OpenAI's interface has them
+  ChatValue::Dict variables = {};  // more that the template may ask for: enable_thinking
+  // The prompt ends where a reply begins; none: if the last message is the user's.
+  std::optional<bool> asks = {};
+  // The last message, which is the assistant's, is begun and goes on.
+  bool continues = false;
+};
+
+struct ChatPrompt {
+  std::vector<int32_t> ids;
+  bool thinks = false;  // what comes next are thoughts, up to their closing mark
 };
 
 class ChatTemplate {
@@ -30,6 +60,10 @@ class ChatTemplate {
   // tokens; notes() says so. Throws Error(kUsage) for an unknown name and Error(kUnsupported) for a
   // file without a template (--raw still works).
   static std::unique_ptr<ChatTemplate> from_gguf(const Gguf& gguf, std::string_view name = {});
+  // That text, of `path`; the file says what its tokens are. Throws Error(kUnsupported) where it
+  // cannot be rendered here.
+  static std::unique_ptr<ChatTemplate> from_text(const Gguf& gguf, std::string_view jinja,
+                                                 const std::string& path);
 
   // What `name` may be, in the order of the list that help texts show.
   static std::vector<std::string> names();
@@ -37,18 +71,31 @@ class ChatTemplate {
   virtual const char* name() const = 0;
 
   // Ids of the whole conversation, BOS included, ending where the assistant's next reply begins.
-  // Throws Error(kUnsupported) for a conversation that the template cannot render.
-  virtual std::vector<int32_t> encode(const Tokenizer& tokenizer,
-                                      std::span<const ChatMessage> messages) const = 0;
+  // Throws Error(kUnsupported) for what the template cannot render: it has no place for tools, it
+  // refuses the conversation.
+  virtual ChatPrompt prompt(const Tokenizer& tokenizer, const ChatInput& input) const = 0;
   // The same as text with control tokens spelled out.
-  virtual std::string render(std::span<const ChatMessage> messages) const = 0;
+  virtual std::string text(const ChatInput& input) const = 0;
+
+  std::vector<int32_t> encode(const Tokenizer& tokenizer,
+                              std::span<const ChatMessage> messages) const {
+    return prompt(tokenizer, {.messages = messages}).ids;
+  }
+  std::string render(std::span<const ChatMessage> messages) const {
+    return text({.messages = messages});
+  }
   // How a generated reply is stored as a message: the space the template puts in front is cut.
   virtual std::string reply_text(std::string_view generated) const = 0;
 
+  // How replies write calls and thoughts.
+  const ReplyFormat& reply_format() const { return format_; }
+  bool takes_tools() const { return takes_tools_; }
   // What the user should know of the choice: lines to print.
   const std::vector<std::string>& notes() const { return notes_; }
 
  protected:
+  ReplyFormat format_;
+  bool takes_tools_ = false;
   std::vector<std::string> notes_;
 };
 

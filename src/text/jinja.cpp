@@ -17,7 +17,7 @@ struct Macro {
 
 struct Scope {
   Scope* outer;
-  Dict names;
+  Names names;
 };
 
 namespace {
@@ -33,10 +33,7 @@ class Interpreter {
     Scope* globals = new_scope(nullptr);
     List messages;
     for (size_t i = 0; i < inputs.messages.size(); ++i) {
-      const auto& [role, content] = inputs.messages[i];
-      Text text(content, inputs.marked.value_or(i) == i);
-      messages.push_back(
-          heap_.dict({{"role", heap_.text(role)}, {"content", heap_.text(std::move(text))}}));
+      messages.push_back(message(inputs.messages[i], inputs.marked, i));
     }
     globals->names = {
         {"messages", heap_.list(std::move(messages))},
@@ -49,6 +46,9 @@ class Interpreter {
         {"raise_exception", Value::of(Function::kRaise)},
         {"strftime_now", Value::of(Function::kStrftime)},
     };
+    for (const auto& [name, value] : inputs.variables) {
+      put_name(globals->names, name, heap_.given(value, !inputs.marked));
+    }
     scope_ = new_scope(globals);
     Text out;
     out_ = &out;
@@ -61,6 +61,17 @@ class Interpreter {
   enum class Flow { kOn, kBreak, kContinue };
   const Expression& expression(Node node) const { return program_.expressions[node]; }
 
+  // Which of its values are input: the content of message `marked`, or all but the role.
+  Value message(const ChatValue::Dict& entries, std::optional<size_t> marked, size_t number) {
+    Dict out;
+    for (const auto& [key, value] : entries) {
+      const bool input = marked ? *marked == number && key == "content" : key != "role";
+      const Value name = heap_.text(key);
+      out.emplace_back(name, heap_.given(value, input));
+    }
+    return heap_.dict(std::move(out));
+  }
+
   Scope* new_scope(Scope* outer) { return heap_.keep(scopes_, Scope{outer, {}}); }
 
   Value look_up(std::string_view name) {
@@ -71,7 +82,7 @@ class Interpreter {
     return Value();
   }
 
-  void put_name(Dict& names, const std::string& name, Value value) {
+  void put_name(Names& names, const std::string& name, Value value) {
     heap_.step(1 + names.size() / 8);
     for (auto& entry : names) {
       if (entry.first == name) {
@@ -79,8 +90,20 @@ class Interpreter {
         return;
       }
     }
-    heap_.grow(sizeof(Dict::value_type) + name.size());
+    heap_.grow(sizeof(Names::value_type) + name.size());
     names.emplace_back(name, value);
+  }
+
+  void put_entry(Dict& dict, Value key, Value value) {
+    if (key.is(Kind::kList) || key.is(Kind::kDict)) throw NotUnderstood();  // not hashable
+    for (auto& entry : dict) {
+      if (equal(entry.first, key, heap_)) {
+        entry.second = value;
+        return;
+      }
+    }
+    heap_.grow(sizeof(Dict::value_type));
+    dict.emplace_back(key, value);
   }
 
   template <typename T>  // Text, or the template's own
@@ -105,7 +128,7 @@ class Interpreter {
       case Statement::kText:
         return put_text(std::string_view(s.text));
       case Statement::kOutput:
-        return put_text(to_text(value_of(s.a)));
+        return put_text(to_text(value_of(s.a), heap_));
       case Statement::kIf:
         for (const auto& [condition, body] : s.branches) {
           if (condition >= 0 && !truth(value_of(condition))) continue;
@@ -117,10 +140,13 @@ class Interpreter {
       case Statement::kSet:
         return assign(s, value_of(s.a));
       case Statement::kSetBlock:
-        return assign(s, heap_.text(captured(s, scope_)));
+        return assign(s, heap_.text(captured(s.body, s.a, scope_)));
       case Statement::kFilter:
+        return put_text(captured(s.body, s.a, scope_));
       case Statement::kScope:
-        return put_text(captured(s, scope_));
+        return run_scope(s);
+      case Statement::kCall:
+        return run_call(s);
       case Statement::kMacro:
         return put_name(scope_->names, s.text, Value::of(heap_.keep(macros_, Macro{&s, scope_})));
       case Statement::kBreak:
@@ -136,7 +162,7 @@ class Interpreter {
     if (!s.text.empty()) {  // name.attribute
       const Value names = look_up(s.text);
       if (!names.is(Kind::kNamespace)) throw NotUnderstood();
-      return put_name(*names.dict, s.names[0], value);
+      return put_entry(*names.dict, heap_.text(s.names[0]), value);
     }
     bind(s.names, value);
   }
@@ -149,19 +175,19 @@ class Interpreter {
     for (size_t i = 0; i < names.size(); ++i) put_name(scope_->names, names[i], items[i]);
   }
 
-  // What a statement's body puts out in a scope of its own, through its filters.
-  Text captured(const Statement& s, Scope* outer) {
+  // What a body puts out in a scope of its own, through `filters` unless that is -1.
+  Text captured(const std::vector<Node>& body, Node filters, Scope* outer) {
     Text text;
     {
       Text* const out = std::exchange(out_, &text);
       Scope* const scope = std::exchange(scope_, new_scope(outer));
-      run_body(s.body);
+      run_body(body);
       scope_ = scope;
       out_ = out;
     }
     if (flow_ != Flow::kOn) throw NotUnderstood();
-    if (s.a < 0) return text;
-    return to_text(filtered(s.a, heap_.text(std::move(text))));
+    if (filters < 0) return text;
+    return to_text(filtered(filters, heap_.text(std::move(text))), heap_);
   }
 
   // A chain of filters whose innermost operand is `inner`.
@@ -196,7 +222,24 @@ class Interpreter {
     if (items->empty()) run_body(s.otherwise);
   }
 
-  Value call_macro(const Macro& macro, const CallValues& args) {
+  void run_scope(const Statement& s) {
+    Scope* const inner = new_scope(scope_);
+    for (size_t i = 0; i < s.names.size(); ++i) {
+      put_name(inner->names, s.names[i], value_of(s.defaults[i]));
+    }
+    put_text(captured(s.body, -1, inner));
+  }
+
+  // {% call(..) macro(..) %}: the macro's variable `caller` is a macro of the block's body.
+  void run_call(const Statement& s) {
+    const Expression& e = expression(s.a);
+    const Value called = value_of(e.a);
+    if (!called.is(Kind::kMacro)) throw NotUnderstood();
+    const Value caller = Value::of(heap_.keep(macros_, Macro{&s, scope_}));
+    put_text(to_text(call_macro(*called.macro, values_of(e.args), &caller), heap_));
+  }
+
+  Value call_macro(const Macro& macro, const CallValues& args, const Value* caller = nullptr) {
     const Deeper deeper(depth_, kMaxDepth);
     const Statement& s = *macro.statement;
     if (args.list.size() > s.names.size()) throw NotUnderstood();
@@ -207,15 +250,16 @@ class Interpreter {
       }
     }
     Scope* const parameters = new_scope(macro.scope);
-    Scope* const caller = std::exchange(scope_, parameters);
+    Scope* const outside = std::exchange(scope_, parameters);
+    if (caller) put_name(parameters->names, "caller", *caller);
     for (size_t i = 0; i < s.names.size(); ++i) {
       heap_.step(1 + args.named.size() / 8);
       const Value* given = args.find(i, s.names[i]);
       const Value value = given ? *given : s.defaults[i] >= 0 ? value_of(s.defaults[i]) : Value();
       put_name(parameters->names, s.names[i], value);
     }
-    scope_ = caller;
-    return heap_.text(captured(s, parameters));
+    scope_ = outside;
+    return heap_.text(captured(s.body, -1, parameters));
   }
 
   // ---- expressions ----
@@ -251,7 +295,9 @@ class Interpreter {
       case Expression::kTest:
         return test(e);
       case Expression::kList:
-        return list(e);
+        return heap_.list(list(e));
+      case Expression::kTuple:
+        return heap_.list(list(e), ListForm::kTuple);
       case Expression::kDict:
         return dict(e);
       case Expression::kNot:
@@ -321,18 +367,17 @@ class Interpreter {
     return Value::of(apply_test(e.text, v, values_of(e.args), heap_));
   }
 
-  Value list(const Expression& e) {
+  List list(const Expression& e) {
     List out;
     for (const Node node : e.args.list) out.push_back(value_of(node));
-    return heap_.list(std::move(out));
+    return out;
   }
 
   Value dict(const Expression& e) {
     Dict out;
     for (size_t i = 0; i < e.args.list.size(); i += 2) {
       const Value key = value_of(e.args.list[i]);
-      if (!key.is(Kind::kString) || key.text->has_input()) throw NotUnderstood();
-      put_name(out, key.text->bytes(), value_of(e.args.list[i + 1]));
+      put_entry(out, key, value_of(e.args.list[i + 1]));
     }
     return heap_.dict(std::move(out));
   }
@@ -347,13 +392,17 @@ class Interpreter {
 
   Value arithmetic(const std::string& sign, const Value& a, const Value& b) {
     if (sign == "+" && a.is(Kind::kString) && b.is(Kind::kString)) {
-      Text out = *a.text;
-      return heap_.text(std::move(out += *b.text));
+      const bool markup = a.is_markup || b.is_markup;
+      Text out = markup && !a.is_markup ? escaped(*a.text) : *a.text;
+      out += markup && !b.is_markup ? escaped(*b.text) : *b.text;
+      const Value sum = heap_.text(std::move(out));
+      return markup ? Value::markup(sum.text) : sum;
     }
     if (sign == "+" && a.is(Kind::kList) && b.is(Kind::kList)) {
       List out = *a.list;
       out.insert(out.end(), b.list->begin(), b.list->end());
-      return heap_.list(std::move(out));
+      if (a.form == ListForm::kGenerator || a.form != b.form) throw NotUnderstood();
+      return heap_.list(std::move(out), a.form);
     }
     if (sign == "*" && a.is(Kind::kString) && b.is(Kind::kInt)) {
       if (b.integer > 4096) throw NotUnderstood();
@@ -390,7 +439,7 @@ class Interpreter {
   Value concat(const Expression& e) {
     Text out;
     for (const Node node : e.args.list) {
-      const Text text = to_text(value_of(node));
+      const Text text = to_text(value_of(node), heap_);
       heap_.grow(text.size());
       out += text;
     }
@@ -433,12 +482,15 @@ class Interpreter {
 }  // namespace
 
 Text Template::render(const Inputs& inputs) const {
-  size_t bytes = 0;
-  for (const auto& [role, content] : inputs.messages) bytes += content.size();
   const size_t n = inputs.messages.size();
+  ChatValue::Size size;
+  for (const ChatValue::Dict& entries : inputs.messages) {
+    for (const auto& [key, value] : entries) value.add_to(size);
+  }
+  for (const auto& [name, value] : inputs.variables) value.add_to(size);
   Budget budget;
-  budget.steps += static_cast<int64_t>(4 * bytes + 4000 * n);
-  budget.bytes += 64 * bytes + 4096 * n;
+  budget.steps += static_cast<int64_t>(4 * size.bytes + 4000 * n + 200 * size.values);
+  budget.bytes += 64 * size.bytes + 4096 * n + 256 * size.values;
   return render(inputs, budget);
 }
 

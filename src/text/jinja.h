@@ -9,19 +9,25 @@
 #include <utility>
 #include <vector>
 
+#include "text/chat_value.h"
 #include "text/jinja_parser.h"
 #include "text/jinja_value.h"
 
 namespace specbound::jinja {
 
 struct Inputs {
-  // Role and content of each message.
-  std::vector<std::pair<std::string, std::string>> messages;
+  // Dicts. All but the role is input.
+  std::vector<ChatValue::Dict> messages;
+  ChatValue::Dict variables = {};  // tools and the like: input, and nothing else has their names
   std::string bos_token, eos_token;
   bool add_generation_prompt = false;
-  std::optional<size_t> marked = {};  // of the messages, the one whose content is input; none: all
+  std::optional<size_t> marked = {};  // of the messages, the one whose content alone is input
   bool heeds_refusals = true;         // false: raise_exception() does nothing
 };
+
+inline ChatValue::Dict message(std::string role, std::string content) {
+  return {{"role", std::move(role)}, {"content", std::move(content)}};
+}
 
 class Template {
  public:
@@ -29,7 +35,7 @@ class Template {
   explicit Template(std::string_view source) : program_(parse(source)) {}
 
   // Throws NotUnderstood, and Refused where the template raises an exception. The budget goes by
-  // what the messages hold, or is one that renderings share.
+  // what the inputs hold, or is one that renderings share.
   Text render(const Inputs& inputs) const;
   Text render(const Inputs& inputs, Budget& budget) const;
 

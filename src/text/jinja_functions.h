@@ -10,7 +10,7 @@ namespace specbound::jinja {
 
 struct CallValues {
   List list;
-  Dict named;
+  Names named;
 
   // The argument at `position` or of that name; null if it is not given.
   const Value* find(size_t position, std::string_view name) const;

@@ -120,11 +120,20 @@ class Parser {
     if (keyword == "for") return for_statement();
     if (keyword == "set") return set_statement();
     if (keyword == "macro") return macro();
+    if (keyword == "call") return call_block();
     if (keyword == "break") return add(Statement{.kind = Statement::kBreak});
     if (keyword == "continue") return add(Statement{.kind = Statement::kContinue});
     Statement s{.kind = Statement::kScope};
     if (keyword == "generation") {
       s.body = body_until("endgeneration");
+    } else if (keyword == "with") {
+      while (now().kind == Token::kName) {
+        s.names.push_back(name());
+        need(take("="));
+        s.defaults.push_back(expression());
+        if (!take(",")) break;
+      }
+      s.body = body_until("endwith");
     } else if (keyword == "filter") {
       s.kind = Statement::kFilter;
       s.a = filters(-1, true);
@@ -188,15 +197,29 @@ class Parser {
     return add(std::move(s));
   }
 
-  Node macro() {
-    Statement s{.kind = Statement::kMacro, .text = name()};
-    need(take("("));
+  // Behind an opening bracket.
+  void parameters(Statement& s) {
     while (!take(")")) {
       if (!s.names.empty()) need(take(","));
       s.names.push_back(name());
       s.defaults.push_back(take("=") ? expression() : -1);
     }
+  }
+
+  Node macro() {
+    Statement s{.kind = Statement::kMacro, .text = name()};
+    need(take("("));
+    parameters(s);
     s.body = body_until("endmacro");
+    return add(std::move(s));
+  }
+
+  Node call_block() {
+    Statement s{.kind = Statement::kCall};
+    if (take("(")) parameters(s);
+    s.a = expression();
+    need(program_.expressions[s.a].kind == Expression::kCall);
+    s.body = body_until("endcall");
     return add(std::move(s));
   }
 
@@ -351,7 +374,7 @@ class Parser {
 
   // Behind an opening bracket.
   Node tuple() {
-    if (take(")")) return add(Expression{.kind = Expression::kList});
+    if (take(")")) return add(Expression{.kind = Expression::kTuple});
     Node value = expression();
     if (is_operator(now(), ",")) value = list_from(value);
     need(take(")"));
@@ -359,7 +382,7 @@ class Parser {
   }
 
   Node list_from(Node first) {
-    Expression e{.kind = Expression::kList};
+    Expression e{.kind = Expression::kTuple};
     e.args.list.push_back(first);
     while (take(",")) {
       if (is_operator(now(), ")") || now().kind == Token::kEndBlock) break;

@@ -53,6 +53,7 @@ struct Expression {
     kFilter,      // a | text(args)
     kTest,        // a is text(args)
     kList,        // args
+    kTuple,       // args
     kDict,        // args: keys and values in turn
     kNot,         // a
     kMinus,       // a
@@ -82,7 +83,8 @@ struct Statement {
     kSetBlock,  // names[0], text as in kSet; body, through the filters of a (its operand is -1)
     kFilter,    // the same, put out
     kMacro,     // text(names, defaults in args); body
-    kScope,     // body: {% generation %}
+    kScope,     // names = defaults in body: {% with %}; none: {% generation %}
+    kCall,      // a is a call of a macro, whose caller(names, defaults in args) is body
     kBreak,
     kContinue,
   };
@@ -92,22 +94,13 @@ struct Statement {
   Node a = -1, b = -1;
   std::vector<Node> body = {}, otherwise = {};
   std::vector<std::pair<Node, std::vector<Node>>> branches = {};
-  std::vector<Node> defaults = {};  // of a macro's parameters, -1 where there is none
+  std::vector<Node> defaults = {};  // of parameters, -1 where there is none
 };
 
 struct Program {
   std::vector<Expression> expressions;
   std::vector<Statement> statements;
   std::vector<Node> body;
-};
-
-// One call within others, so many at most. Throws NotUnderstood.
-struct Deeper {
-  Deeper(int& counter, int most) : depth(counter) {
-    if (++depth > most) throw NotUnderstood();
-  }
-  ~Deeper() { --depth; }
-  int& depth;
 };
 
 // Throws NotUnderstood.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "text/utf8.h"
@@ -198,6 +199,26 @@ bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<int8_t>(c) >= 0; });
 }
 
+bool has_ascii_case(std::string_view text) {
+  struct Range {
+    char32_t from, to;
+  };
+  constexpr Range kCaseless[] = {
+      {0, 0x7F},          {0xA0, 0xA9},       {0xAB, 0xB4},       {0xB6, 0xB9},
+      {0xBB, 0xBF},       {0x590, 0x109F},    {0x2000, 0x20FF},   {0x2190, 0x24B5},
+      {0x24EA, 0x2BFF},   {0x2E80, 0xA63F},   {0xAC00, 0xD7FF},   {0xF900, 0xFAFF},
+      {0xFE10, 0xFE6F},   {0xFF00, 0xFF20},   {0xFF3B, 0xFF40},   {0xFF5B, 0xFFEF},
+      {0x1F000, 0x1F12F}, {0x1F200, 0x1FAFF}, {0x20000, 0x3FFFF},
+  };
+  const std::vector<std::string_view> all = characters(text);
+  return std::all_of(all.begin(), all.end(), [&](std::string_view character) {
+    const char32_t code = first_character(character).code;
+    return std::any_of(std::begin(kCaseless), std::end(kCaseless), [code](const Range& range) {
+      return code >= range.from && code <= range.to;
+    });
+  });
+}
+
 std::string upper(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -207,6 +228,34 @@ std::string upper(std::string_view text) {
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+bool is_printable(std::string_view character) {
+  const char32_t c = first_character(character).code;
+  const auto in = [c](char32_t from, char32_t to) { return c >= from && c <= to; };
+  return !(c < 0x20 || in(0x7F, 0xA0) || c == 0xAD || in(0x600, 0x605) || c == 0x61C ||
+           c == 0x6DD || c == 0x70F || c == 0x1680 || c == 0x180E || in(0x2000, 0x200F) ||
+           in(0x2028, 0x202F) || in(0x205F, 0x206F) || c == 0x3000 || in(0xD800, 0xF8FF) ||
+           c == 0xFEFF || in(0xFFF0, 0xFFFB) || c >= 0xE0000);
+}
+
+Text escaped(const Text& text) {
+  constexpr std::string_view kPlain = "&<>'\"";
+  constexpr const char* kEntities[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+  Text out;
+  for (const Text::Part& part : text.parts()) {
+    std::string bytes;
+    for (const char c : part.bytes) {
+      const size_t i = kPlain.find(c);
+      if (i == kPlain.npos) {
+        bytes += c;
+      } else {
+        bytes += kEntities[i];
+      }
+    }
+    out += Text(std::move(bytes), part.input);
+  }
   return out;
 }
 

@@ -61,10 +61,19 @@ std::vector<std::string_view> split_lines(std::string_view text);
 // str.replace(from, to, at_most). `from` is not empty.
 Text replace(const Text& text, std::string_view from, const Text& to, size_t at_most = -1);
 
-// ASCII letters only. is_ascii() says where that is all there is to it.
+// ASCII letters only. has_ascii_case() says where that is all there is to it: other characters are
+// of scripts and signs that know no case.
+bool has_ascii_case(std::string_view text);
 bool is_ascii(std::string_view text);
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
+
+// Whether repr() leaves a character as it is: no control, format or white space. Of unassigned ones
+// too.
+bool is_printable(std::string_view character);
+
+// markupsafe.escape(): for HTML.
+Text escaped(const Text& text);
 
 // A string of JSON, quotes included.
 std::string json_string(std::string_view text, bool ensure_ascii);

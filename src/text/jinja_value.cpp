@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
 #include "text/jinja_text.h"
 
@@ -30,16 +31,83 @@ int sign(int64_t a, int64_t b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-// Python's shortest text; what it would write with an exponent is left alone.
+// repr(): the shortest digits that give the number again.
 std::string float_text(double d) {
-  char buffer[32];
-  if (!std::isfinite(d) || (d != 0 && (std::fabs(d) < 1e-4 || std::fabs(d) >= 1e15))) {
-    throw NotUnderstood();
-  }
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, d, std::chars_format::fixed);
+  if (!std::isfinite(d)) throw NotUnderstood();
+  char buffer[40];
+  const double size = std::fabs(d);
+  const bool with_exponent = d != 0 && (size < 1e-4 || size >= 1e16);
+  const auto form = with_exponent ? std::chars_format::scientific : std::chars_format::fixed;
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, d, form);
   std::string out(buffer, end.ptr);
-  if (out.find('.') == out.npos) out += ".0";
+  if (!with_exponent && out.find('.') == out.npos) out += ".0";
   return out;
+}
+
+// The quotes that repr() puts around a string, and what it writes for those characters in it that
+// cannot be seen.
+Text quoted(const Text& text) {
+  const std::string_view bytes = text.bytes();
+  const bool has_single = bytes.find('\'') != bytes.npos;
+  const char quote = has_single && bytes.find('"') == bytes.npos ? '"' : '\'';
+  std::string out(1, quote);
+  for (const std::string_view character : characters(bytes)) {
+    const char c = character[0];
+    constexpr std::string_view kPlain = "\\\n\r\t", kShort = "\\nrt";
+    if (character.size() > 1) {
+      if (!is_printable(character)) throw NotUnderstood();
+      out += character;
+    } else if (const size_t i = kPlain.find(c); i != kPlain.npos) {
+      out += '\\';
+      out += kShort[i];
+    } else if (c == quote) {
+      out += '\\';
+      out += c;
+    } else if (c < 0x20 || c == 0x7f) {  // bytes that are no UTF-8, too
+      char buffer[8];
+      std::snprintf(buffer, sizeof buffer, "\\x%02x", static_cast<unsigned>(c) & 0xff);
+      out += buffer;
+    } else {
+      out += c;
+    }
+  }
+  return Text(out + quote, text.has_input());
+}
+
+Text repr(const Value& v, Heap& heap, int depth) {
+  if (depth > kMaxListDepth) throw NotUnderstood();
+  heap.step();
+  Text out;
+  const auto add = [&](const Text& text) {
+    heap.touch(text.size());
+    out += text;
+  };
+  switch (v.kind) {
+    case Kind::kString:
+      heap.touch(v.text->size());
+      return quoted(*v.text);
+    case Kind::kList:
+      if (v.form == ListForm::kGenerator) throw NotUnderstood();
+      for (const Value& item : *v.list) {
+        out += !out.empty() ? ", " : v.form == ListForm::kTuple ? "(" : "[";
+        add(repr(item, heap, depth + 1));
+      }
+      if (v.form == ListForm::kTuple)
+        return out += v.list->empty() ? "()" : v.list->size() == 1 ? ",)" : ")";
+      return out += v.list->empty() ? "[]" : "]";
+    case Kind::kDict:
+      for (const auto& [key, value] : *v.dict) {
+        out += out.empty() ? "{" : ", ";
+        add(repr(key, heap, depth + 1));
+        out += ": ";
+        add(repr(value, heap, depth + 1));
+      }
+      return out += v.dict->empty() ? "{}" : "}";
+    case Kind::kUndefined:
+      return Text("Undefined");
+    default:
+      return to_text(v, heap);
+  }
 }
 
 }  // namespace
@@ -64,15 +132,14 @@ Value Heap::text(Text t) {
   return Value::of(&texts_.back());
 }
 
-Value Heap::list(List l) {
+Value Heap::list(List l, ListForm form) {
   grow(sizeof l + l.size() * sizeof(Value));
   lists_.push_back(std::move(l));
-  return {.kind = Kind::kList, .list = &lists_.back()};
+  return {.kind = Kind::kList, .is_markup = false, .form = form, .list = &lists_.back()};
 }
 
 Value Heap::dict(Dict d) {
   grow(sizeof d + d.size() * sizeof(Dict::value_type));
-  for (const auto& entry : d) grow(entry.first.size());
   dicts_.push_back(std::move(d));
   return {.kind = Kind::kDict, .dict = &dicts_.back()};
 }
@@ -83,9 +150,51 @@ Value Heap::names(Dict d) {
   return v;
 }
 
+Value Heap::given(const ChatValue& v, bool input, int depth) {
+  if (depth > kMaxListDepth) throw NotUnderstood();
+  step();
+  if (const bool* b = std::get_if<bool>(&v.value)) return Value::of(*b);
+  if (const int64_t* i = std::get_if<int64_t>(&v.value)) return Value::of(*i);
+  if (const double* d = std::get_if<double>(&v.value)) return Value::of(*d);
+  if (const std::string* string = v.text()) return text(Text(*string, input));
+  if (const ChatValue::List* items = v.list()) {
+    List out;
+    for (const ChatValue& item : *items) out.push_back(given(item, input, depth + 1));
+    return list(std::move(out));
+  }
+  if (const ChatValue::Dict* entries = v.dict()) {
+    Dict out;
+    for (const auto& [key, entry] : *entries) {
+      const Value name = text(Text(key, input));
+      out.emplace_back(name, given(entry, input, depth + 1));
+    }
+    return dict(std::move(out));
+  }
+  return Value::none();
+}
+
+const Value* find(const Names& names, std::string_view name) {
+  for (const auto& [each, value] : names) {
+    if (each == name) return &value;
+  }
+  return nullptr;
+}
+
 const Value* find(const Dict& dict, std::string_view key) {
-  for (const auto& [name, value] : dict) {
-    if (name == key) return &value;
+  for (const auto& [each, value] : dict) {
+    if (each.is(Kind::kString) && each.text->bytes() == key) return &value;
+  }
+  return nullptr;
+}
+
+const Value* find(const Dict& dict, const Value& key, Heap& heap) {
+  if (key.is(Kind::kString)) {
+    heap.step(1 + dict.size() / 8);
+    return find(dict, key.text->bytes());
+  }
+  if (key.is(Kind::kList) || key.is(Kind::kDict)) throw NotUnderstood();  // not hashable
+  for (const auto& [each, value] : dict) {
+    if (equal(each, key, heap)) return &value;
   }
   return nullptr;
 }
@@ -104,7 +213,7 @@ bool truth(const Value& v) {
     case Kind::kString:
       return !v.text->empty();
     case Kind::kList:
-      return !v.list->empty();
+      return !v.list->empty() || v.form == ListForm::kGenerator;
     case Kind::kDict:
       return !v.dict->empty();
     default:
@@ -128,6 +237,8 @@ bool equal(const Value& a, const Value& b, Heap& heap, int depth) {
       heap.touch(std::min(a.text->size(), b.text->size()));
       return a.text->bytes() == b.text->bytes();
     case Kind::kList:
+      if (a.form != b.form) return false;
+      if (a.form == ListForm::kGenerator) return a.list == b.list;
       return a.list->size() == b.list->size() &&
              std::equal(
                  a.list->begin(), a.list->end(), b.list->begin(),
@@ -135,8 +246,7 @@ bool equal(const Value& a, const Value& b, Heap& heap, int depth) {
     case Kind::kDict:
       if (a.dict->size() != b.dict->size()) return false;
       for (const auto& [key, value] : *a.dict) {
-        heap.step(b.dict->size());
-        const Value* other = find(*b.dict, key);
+        const Value* other = find(*b.dict, key, heap);
         if (!other || !equal(value, *other, heap, depth + 1)) return false;
       }
       return true;
@@ -166,8 +276,7 @@ bool contains(const Value& container, const Value& item, Heap& heap) {
       heap.step(1 + container.text->size() * item.text->size() / 256);
       return container.text->bytes().find(item.text->bytes()) != std::string::npos;
     case Kind::kDict:
-      heap.step(container.dict->size());
-      return item.is(Kind::kString) && find(*container.dict, item.text->bytes());
+      return find(*container.dict, item, heap) != nullptr;
     case Kind::kList:
       return std::any_of(container.list->begin(), container.list->end(),
                          [&](const Value& v) { return equal(v, item, heap); });
@@ -178,7 +287,7 @@ bool contains(const Value& container, const Value& item, Heap& heap) {
   }
 }
 
-Text to_text(const Value& v) {
+Text to_text(const Value& v, Heap& heap) {
   switch (v.kind) {
     case Kind::kUndefined:
       return Text();
@@ -192,47 +301,9 @@ Text to_text(const Value& v) {
       return Text(float_text(v.number));
     case Kind::kString:
       return *v.text;
-    default:
-      throw NotUnderstood();  // Python's own notation for lists and objects
-  }
-}
-
-Text to_json(const Value& v, bool ensure_ascii, int indent, Heap& heap, int depth) {
-  if (depth > kMaxListDepth) throw NotUnderstood();
-  heap.step();
-  const auto line = [&](int d) {
-    return indent < 0 ? std::string() : "\n" + std::string(static_cast<size_t>(indent) * d, ' ');
-  };
-  const std::string comma = indent < 0 ? ", " : ",";
-  Text out;
-  switch (v.kind) {
-    case Kind::kNone:
-      return Text("null");
-    case Kind::kBool:
-      return Text(v.boolean ? "true" : "false");
-    case Kind::kInt:
-    case Kind::kFloat:
-      return to_text(v);
-    case Kind::kString:
-      heap.touch(v.text->size());
-      return Text(json_string(v.text->bytes(), ensure_ascii), v.text->has_input());
     case Kind::kList:
-      if (v.list->empty()) return Text("[]");
-      for (const Value& item : *v.list) {
-        out += (out.empty() ? "[" : comma) + line(depth + 1);
-        out += to_json(item, ensure_ascii, indent, heap, depth + 1);
-        heap.touch(out.size());
-      }
-      return out += line(depth) + "]";
     case Kind::kDict:
-      if (v.dict->empty()) return Text("{}");
-      for (const auto& [key, value] : *v.dict) {
-        out +=
-            (out.empty() ? "{" : comma) + line(depth + 1) + json_string(key, ensure_ascii) + ": ";
-        out += to_json(value, ensure_ascii, indent, heap, depth + 1);
-        heap.touch(out.size());
-      }
-      return out += line(depth) + "}";
+      return repr(v, heap, 0);
     default:
       throw NotUnderstood();
   }
@@ -251,7 +322,7 @@ const List* elements(const Value& v, Heap& heap) {
       }
       break;
     case Kind::kDict:
-      for (const auto& entry : *v.dict) out.push_back(heap.text(entry.first));
+      for (const auto& entry : *v.dict) out.push_back(entry.first);
       break;
     default:
       throw NotUnderstood();
@@ -267,6 +338,7 @@ int64_t length(const Value& v, Heap& heap) {
       heap.touch(v.text->size());
       return static_cast<int64_t>(count_characters(v.text->bytes()));
     case Kind::kList:
+      if (v.form == ListForm::kGenerator) throw NotUnderstood();
       return static_cast<int64_t>(v.list->size());
     case Kind::kDict:
       return static_cast<int64_t>(v.dict->size());

@@ -62,6 +62,8 @@ void fuzz_source(std::string_view source) {
     const auto some = std::span(talk).first(n);
     try {
       chat->render(some);
+      const bool replied = n > 0 && some.back().role == Role::kAssistant;
+      chat->text({.messages = some, .asks = true, .continues = replied});
       for (const int32_t id : chat->encode(tokenizer(), some)) {
         SB_CHECK(id >= 0 && id < tokenizer().vocab_size());
       }
@@ -71,7 +73,8 @@ void fuzz_source(std::string_view source) {
   try {
     const jinja::Template direct(source);
     jinja::Inputs inputs;
-    inputs.messages = {{"user", "{{ a }}"}, {"assistant", " b\n"}, {"tool", ""}};
+    inputs.messages = {jinja::message("user", "{{ a }}"), jinja::message("assistant", " b\n"),
+                       jinja::message("tool", "")};
     const jinja::Text text = direct.render(inputs);
     SB_CHECK(is_utf8(text.bytes()));
     size_t size = 0;
@@ -81,7 +84,10 @@ void fuzz_source(std::string_view source) {
     }
     SB_CHECK(size == text.size());
     // No byte that is the messages' alone passes for the template's.
-    inputs.messages = {{"user", "\x01"}, {"assistant", "\x01 \x01"}};
+    const ChatValue::Dict deep = {{"\x01", ChatValue::List{"\x01", 0.5, ChatValue()}}};
+    inputs.messages = {jinja::message("user", "\x01"), jinja::message("assistant", "\x01 \x01")};
+    inputs.messages[1].emplace_back("tool_calls", ChatValue::List{deep});
+    inputs.variables = {{"tools", ChatValue::List{deep}}};
     const jinja::Text marked = direct.render(inputs);
     for (const jinja::Text::Part& part : marked.parts()) {
       SB_CHECK(part.input || source.find('\x01') != source.npos ||

@@ -160,4 +160,54 @@ SNIPPETS = [
     "{% macro %}{% endmacro %}",
     "{% else %}", "{% for x y in z %}{% endfor %}", "{% unknown %}", "{{ not }}", "{{ 1 + }}",
     "{{ a ? b }}",
+    # Python's notation
+    "{{ [1, 'a', none, true, 1.5] }}{{ {'k': [1], 2: 'v'} }}{{ [] }}{{ {} }}{{ (1,) }}{{ () }}",
+    "{{ ['it\\'s', '\"', '\\'\"', 'a\\n\\t\\\\', 'é你🦙', '\\x01\\x7f'] }}",
+    "{{ [[1, 2], ('a', 'b')] ~ 'x' }}{{ {'a': {'b': ()}} | string }}", "{{ [nothing] }}",
+    "{{ {'a': 1, 'b': 2}.items() | list }}{{ {'b': 1, 'a': 2} | dictsort }}",
+    "{{ 0.00001 }} {{ 123456789012345680.0 }} {{ 1.0 }} {{ 0.1 }} {{ 100000.5 }}",
+    "{{ '12345678901234567890.5' }}{{ 12345678901234567890.5 }}{{ 0.000123 }}",
+    # dicts of numbers
+    "{{ {1: 'a', 2: 'b'}[2] }}{{ {1: 'a'}[3] is defined }}{{ {1: 'a', 1: 'b'} | length }}",
+    "{{ {0: 'a'}[false] }}{{ {1: 'a'}.get(1) }}{{ {1: 'a'}.get(2, 'z') }}{{ 1 in {1: 2} }}",
+    "{{ {[1]: 2} }}", "{{ {'a': 1}[[1]] }}", "{% for k in {1: 'a', 'b': 2} %}{{ k }}{% endfor %}",
+    # JSON
+    "{{ {'b': [1, {}], 'a': []} | tojson(indent=2) }}",
+    "{{ {'b': 1, 'a': 2} | tojson(sort_keys=true) }}",
+    "{{ {'a': [1, 2]} | tojson(separators=(',', ':')) }}", "{{ {1: none, 'é': 'é'} | tojson }}",
+    "{{ {'a': {'b': 1}} | tojson(indent=1, separators=(';', '=')) }}", "{{ nothing | tojson }}",
+    "{{ ('a', [1.5, -0.0]) | tojson(true) }}",
+    # blocks
+    "{% with a = 1, b = 'x' %}{{ a }}{{ b }}{% set a = 2 %}{{ a }}{% endwith %}{{ a is defined }}",
+    "{% with %}x{% endwith %}",
+    "{% set a = 1 %}{% with a = a + 1, b = a %}{{ a }}{{ b }}{% endwith %}",
+    "{% macro m(x) %}<{{ x }}{{ caller() }}>{% endmacro %}{% call m(1) %}b{% endcall %}",
+    "{% macro m() %}{{ caller('u', z=3) }}{% endmacro %}{% call(x, y=2, z=0) m() %}{{ x }}{{ y }}"
+    "{{ z }}{% endcall %}", "{% call nothing() %}{% endcall %}", "{{ caller() }}",
+    "{% macro m() %}{{ caller() }}{% endmacro %}"
+    "{% set v = 'o' %}{% call m() %}{{ v }}{% endcall %}",
+    # filters, tests, methods
+    "{{ 'hello big-world' | title }}{{ 'ab Cd'.title() }}"
+    "{{ [3, 1, 2] | min }}{{ ['b', 'A'] | max }}",
+    "{{ [] | min is defined }}",
+    "{{ 'a' is lower }}{{ 'A1' is upper }}",
+    "{{ '1' is lower }}{{ 2 is gt(1) }}{{ 1 is le 1 }}{{ 1 is lessthan(2) }}{{ 2 is ge 3 }}",
+    "{{ 'aXbXc'.count('X') }}{{ 'abcb'.rfind('b') }}{{ '12'.isdigit() }}{{ ''.isdigit() }}",
+    "{{ 'pre-x'.removeprefix('pre-') }}{{ 'x.py'.removesuffix('.py') }}{{ 'x'.removeprefix('y') }}",
+    "{{ {'a': 1}.copy().a }}", "{{ [1].append(2) }}", "{{ {'a': 1}.pop('a') }}",
+    "{{ {'a': 1}.update({}) }}",
+    # markup
+    "{{ '<' | safe }}{{ '<b>' | safe + '<&\"\\'>' }}{{ '<' + ('>' | safe) }}{{ '<' | safe ~ '>' }}",
+    "{{ ('<' | safe) + ('>' | safe) }}{{ (['<'] | join('&' | safe)) }}",
+    # generators, which filters give
+    "{{ messages | map(attribute='role') | tojson }}", "{{ messages | map('string') | length }}",
+    "{{ 'y' if messages | selectattr('role', 'equalto', 'x') else 'n' }}",
+    "{{ (messages | map(attribute='role'))[0] is defined }}{{ [1] | select | list | tojson }}",
+    "{{ messages | reverse | tojson }}", "{{ [1, 2] | select | last }}",
+    "{{ [3, 4] | unique | first }}{{ (1,) == [1] }}{{ (1, 2) == (1, 2) }}",
+    "{{ [1] | select is sequence }}{{ [1] | select is iterable }}{{ [1] | select == [1] }}",
+    "{{ [1, 2] | reverse | reverse | list }}{{ {'a': 1} | items | list | length }}",
+    "{{ {3: 'c', 1: 'a'} | dictsort }}", "{{ {3: 'c', 'a': 1} | dictsort }}",
+    "{{ {'你': 1, 'B': 2, 'a': 3} | dictsort }}{{ 'a你B' | upper }}{{ 'AI🦙x' | lower }}",
+    "{{ \"can't a1b <x (y\" | title }}{{ \"can't a1b\".title() }}",
 ]

@@ -183,4 +183,5 @@ def main():
     print("{" + ",\n".join(lists) + "}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -68,15 +68,14 @@ class ByteTokenizer final : public Tokenizer {
 class LetterTemplate final : public ChatTemplate {
  public:
   const char* name() const override { return "letters"; }
-  std::vector<int32_t> encode(const Tokenizer& tokenizer,
-                              std::span<const ChatMessage> messages) const override {
+  ChatPrompt prompt(const Tokenizer& tokenizer, const ChatInput& input) const override {
     std::vector<int32_t> ids = {tokenizer.bos()};
-    for (int32_t id : tokenizer.encode(render(messages), {})) ids.push_back(id);
-    return ids;
+    for (int32_t id : tokenizer.encode(text(input), {})) ids.push_back(id);
+    return {ids};
   }
-  std::string render(std::span<const ChatMessage> messages) const override {
+  std::string text(const ChatInput& input) const override {
     std::string text;
-    for (const ChatMessage& m : messages) text += "sua"[static_cast<int>(m.role)] + m.content;
+    for (const ChatMessage& m : input.messages) text += "sua"[static_cast<int>(m.role)] + m.content;
     return text;
   }
   std::string reply_text(std::string_view generated) const override {

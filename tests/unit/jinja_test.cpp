@@ -18,7 +18,7 @@ using nlohmann::json;
 
 jinja::Inputs inputs(const json& messages) {
   jinja::Inputs in;
-  for (const json& m : messages) in.messages.emplace_back(m["role"], m["content"]);
+  for (const json& m : messages) in.messages.push_back(jinja::message(m["role"], m["content"]));
   in.bos_token = "<s>";
   in.eos_token = "</s>";
   in.add_generation_prompt = messages.back()["role"] == "user";
@@ -82,8 +82,8 @@ TEST_CASE("jinja: what a template may do comes out as Jinja2 has it") {
       ++n_texts;
     }
   }
-  CHECK(n_texts == 113);
-  CHECK(n_failures == 55);
+  CHECK(n_texts == 153);
+  CHECK(n_failures == 67);
 }
 
 TEST_CASE("jinja: the templates of real models come out as Jinja2 has them") {
@@ -109,25 +109,23 @@ TEST_CASE("jinja: the templates of real models come out as Jinja2 has them") {
       }
     }
     n_understood += understood;
-    // One looks its numbers up in a dictionary by number, which is not built in.
-    CHECK(understood == (name != "ByteDance-Seed-OSS"));
+    CHECK(understood);
   }
   CHECK(golden["templates"].size() == 76);
-  CHECK(n_understood == 75);
+  CHECK(n_understood == 76);
   CHECK(n_renders == 865);
 }
 
 TEST_CASE("jinja: what is not built in is said, not guessed") {
   for (const char* source :
-       {"{{ [1] }}",
-        "{{ {} }}",
-        "{{ namespace() }}",
+       {"{{ namespace() }}",
+        "{{ [namespace()] }}",
+        "{{ ['\u200b'] }}",
         "{{ 'É' | upper }}",
         "{{ 'É'.lower() }}",
         "{{ '%s' % 'a' }}",
         "{{ 2 ** 3 }}",
         "{{ 1.5 + 1 }}",
-        "{{ {1: 2} }}",
         "{{ 1e5 }}",
         "{{ '\\N{DASH}' }}",
         "{{ '\\101' }}",
@@ -135,7 +133,7 @@ TEST_CASE("jinja: what is not built in is said, not guessed") {
         "{% extends 'x' %}",
         "{% import 'x' as y %}",
         "{% call m() %}{% endcall %}",
-        "{% with %}{% endwith %}",
+        "{% do x %}",
         "{% for x in [[1]] recursive %}{% endfor %}",
         "{{ loop.cycle }}",
         "{{ messages.copy() }}",
@@ -302,12 +300,16 @@ TEST_CASE("jinja: what came out of a message stays marked, whatever is done to i
       {"{{ c | default('x') }}{{ '' or c }}", "[ One,two\n One,two\n]"},
       {"{{ c | length }}{{ c == ' ' }}{{ messages[0].role }}", "9Falseuser"},
       {"{{ strftime_now(c) }}", "[ One,two\n]"},
+      {"{{ {c: 1} }}{{ {c: 'a'} | tojson }}", "{[' One,two\\n']: 1}{[\" One,two\\n\"]: \"a\"}"},
+      {"{% for k, v in {c: 'a'} | items %}{{ k ~ v }}{% endfor %}{{ {c: 1} | join }}",
+       "[ One,two\n]a[ One,two\n]"},
+      {"{{ [c, 'a'] }}{{ '<' | safe + c + '<' }}", "[[' One,two\\n'], 'a']<[ One,two\n]&lt;"},
+      {"{% call m() %}{{ c }}{% endcall %}", "([ One,two\n])"},
   };
   for (const auto& one : cases) {
     CAPTURE(one.first);
-    CHECK(marked(c + one.first) == one.second);
+    CHECK(marked(c + "{% macro m() %}({{ caller() }}){% endmacro %}" + one.first) == one.second);
   }
-  CHECK(render(c + "{{ {c: 1} }}").outcome == Outcome::kNotUnderstood);  // keys carry no marks
 }
 
 TEST_CASE("jinja: one message may be marked alone, and a refusal be left unheeded") {

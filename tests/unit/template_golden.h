@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "server/ordered_json.h"
 #include "text/chat_template.h"
 
 namespace specbound::test {
@@ -51,6 +54,23 @@ inline std::vector<ChatMessage> chat_messages(const nlohmann::json& list) {
     out.push_back({role, m["content"]});
   }
   return out;
+}
+
+// With all that a request may hold: tests/golden/make_tool_renders.py.
+inline const ChatValue& tool_renders() {
+  static const ChatValue data =
+      server::ordered_value(read_text(SPECBOUND_GOLDEN "/tool_renders.json"));
+  return data;
+}
+
+// Size and FNV-1a.
+inline std::string digest(const std::string& text) {
+  uint64_t value = 0xcbf29ce484222325u;
+  for (const char c : text) value = (value ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%zu %016llx", text.size(),
+                static_cast<unsigned long long>(value));
+  return buffer;
 }
 
 }  // namespace specbound::test

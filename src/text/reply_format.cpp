@@ -1,0 +1,74 @@
+#include "text/reply_format.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace specbound {
+
+namespace {
+
+// The first row whose texts both stand in the template holds.
+struct Row {
+  std::string_view sign, other;
+  CallSyntax syntax;
+  std::string_view open, close;
+};
+constexpr std::string_view kBegin = "<｜tool▁calls▁begin｜>", kEnd = "<｜tool▁calls▁end｜>";
+constexpr Row kCalls[] = {
+    {kBegin, "```json", CallSyntax::kDeepSeekFenced, kBegin, kEnd},
+    {kBegin, "", CallSyntax::kDeepSeek, kBegin, kEnd},
+    {"[TOOL_CALLS]", kMistralArguments, CallSyntax::kMistralNamed, "[TOOL_CALLS]", ""},
+    {"[TOOL_CALLS]", "", CallSyntax::kMistral, "[TOOL_CALLS]", ""},
+    {"<seed:tool_call>", "", CallSyntax::kXml, "<seed:tool_call>", "</seed:tool_call>"},
+    {"<tool_call>", "<parameter=", CallSyntax::kXml, "<tool_call>", "</tool_call>"},
+    {"<tool_call>", "<arg_key>", CallSyntax::kJson, "", ""},  // there is no JSON in it
+    {"<tool_call>", "", CallSyntax::kHermes, "<tool_call>", "</tool_call>"},
+    {"<|tool_call|>", "", CallSyntax::kJson, "<|tool_call|>", ""},
+    {"<|python_tag|>", "", CallSyntax::kJson, "<|python_tag|>", ""},
+    {"", "", CallSyntax::kJson, "", ""},
+};
+
+struct Thoughts {
+  std::string_view open, close;
+};
+constexpr Thoughts kThoughts[] = {
+    {"<think>", "</think>"},
+    {"[THINK]", "[/THINK]"},
+    {"<seed:think>", "</seed:think>"},
+};
+
+}  // namespace
+
+std::vector<std::string_view> ReplyFormat::call_marks() const {
+  std::vector<std::string_view> marks = {call_open, call_close};
+  if (is_deepseek(syntax)) {
+    marks.insert(marks.end(), {kDeepSeekCall, kDeepSeekCallEnd, kDeepSeekSeparator});
+  }
+  if (is_mistral(syntax)) {
+    marks.insert(marks.end(), {kMistralArguments, kMistralId});
+  }
+  std::erase(marks, std::string_view());
+  return marks;
+}
+
+std::vector<std::string_view> ReplyFormat::think_marks() const {
+  if (think_open.empty()) return {};
+  return {think_open, think_close};
+}
+
+ReplyFormat find_reply_format(std::string_view jinja) {
+  const auto stands = [&](std::string_view text) { return jinja.find(text) != jinja.npos; };
+  const Row& row = *std::find_if(std::begin(kCalls), std::end(kCalls), [&](const Row& each) {
+    return stands(each.sign) && stands(each.other);
+  });
+  ReplyFormat format{.syntax = row.syntax, .call_open = row.open, .call_close = row.close};
+  for (const Thoughts& marks : kThoughts) {
+    if (!stands(marks.open) && !stands(marks.close)) continue;
+    format.think_open = marks.open;
+    format.think_close = marks.close;
+    break;
+  }
+  return format;
+}
+
+}  // namespace specbound
