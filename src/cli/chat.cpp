@@ -102,6 +102,7 @@ void declare(Flags& flags, ChatFlags& given) {
   given.speculation.remember = true;  // unless a flag says otherwise
   add_speculation_flags(flags, given.speculation);
   add_model_flags(flags, given.model);
+  add_chat_template_file(flags, given.model);
 }
 
 int run(ChatFlags& given) {

@@ -35,7 +35,7 @@ Flag& add_chat_template(Flags& flags, std::string& value) {
                 "how conversations are written (default: as the file says; ChatML if that is not "
                 "known)")
       .type(bar_list(names))
-      .overrides({"raw"});
+      .overrides({"raw", "chat-template-file"});
 }
 
 void add_device_flags(Flags& flags, DeviceOptions& options) {
@@ -111,6 +111,14 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                 "CPU kernels; all give the same text (default auto: the fastest that this CPU has)")
       .type("auto|portable|avx2|avx512")
       .group(kAdvanced);
+}
+
+void add_chat_template_file(Flags& flags, ModelOptions& options) {
+  const Flags::Group group(flags, "Model");
+  flags
+      .add_file("--chat-template-file", options.chat_template_file,
+                "Jinja text that says how conversations are written (default: the model's own)")
+      .overrides({"raw", "chat-template"});
 }
 
 // ---- the text ----
@@ -207,7 +215,7 @@ void add_place_flags(Flags& flags, PlaceFlags& given, ModelOptions& model, TextF
 
 void add_prompt_flags(Flags& flags, PromptOptions& options) {
   flags.add_switch("--raw", options.raw, "no chat template: the model continues the text")
-      .overrides({"sys", "chat-template"});
+      .overrides({"sys", "chat-template", "chat-template-file"});
   flags.add_switch("--parse-special", options.parse_special,
                    "with --raw: control tokens spelled in the prompt become those tokens");
 }

@@ -39,6 +39,8 @@ Flag& add_checked(Flags& flags, const std::string& names, Value& value, const ch
 Flag& add_model_file(Flags& flags, std::string& value);
 
 void add_model_flags(Flags& flags, ModelOptions& options);
+// A chat template from a file, for commands that write replies.
+void add_chat_template_file(Flags& flags, ModelOptions& options);
 
 // The text that a command works on: -p, -f, or stdin without either.
 struct TextFlags {

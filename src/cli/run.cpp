@@ -46,6 +46,7 @@ void declare(Flags& flags, RunFlags& given) {
   add_sampling_flags(flags, given.sampling);
   add_speculation_flags(flags, given.speculation);
   add_model_flags(flags, given.model);
+  add_chat_template_file(flags, given.model);
 }
 
 int run(RunFlags& given) {

@@ -12,6 +12,7 @@
 #include "runtime/gpu.h"
 #include "runtime/load_watcher.h"
 #include "runtime/model_path.h"
+#include "runtime/text_input.h"
 
 namespace specbound {
 
@@ -139,7 +140,13 @@ std::string LoadedModel::description() const {
 
 const ChatTemplate& LoadedModel::chat_template() const {
   if (!chat_template_) {
-    chat_template_ = ChatTemplate::from_gguf(gguf_, options_.chat_template);
+    const std::string& file = options_.chat_template_file;
+    if (!file.empty() && !options_.chat_template.empty()) {
+      throw Error(ErrorCode::kUsage,
+                  "chat_template and chat_template_file name two templates: give one of them");
+    }
+    chat_template_ = file.empty() ? ChatTemplate::from_gguf(gguf_, options_.chat_template)
+                                  : ChatTemplate::from_text(gguf_, read_bytes(file), file);
     for (const std::string& line : chat_template_->notes()) watcher_.say(line);
   }
   return *chat_template_;

@@ -40,11 +40,12 @@ std::optional<int> gpu_number(const std::string& device);
 void read_device(DeviceOptions& options, const std::string& device);
 
 struct ModelOptions {
-  std::string model;          // empty: the bundled demo model
-  int n_ctx = 0;              // 0: as trained
-  int n_threads = 0;          // 0: one per physical core
-  int n_sequences = 1;        // texts side by side at most (CpuOptions); a GPU keeps one
-  std::string chat_template;  // a built-in one; empty: as the file says
+  std::string model;               // empty: the bundled demo model
+  int n_ctx = 0;                   // 0: as trained
+  int n_threads = 0;               // 0: one per physical core
+  int n_sequences = 1;             // texts side by side at most (CpuOptions); a GPU keeps one
+  std::string chat_template;       // a built-in one; empty: as the file says
+  std::string chat_template_file;  // or one of Jinja text
   DeviceOptions device;
   std::string isa = "auto";
   bool no_repack = false;

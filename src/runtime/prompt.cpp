@@ -50,6 +50,10 @@ void PromptOptions::check(const std::string& system, const ModelOptions& model) 
   if (raw && !model.chat_template.empty()) {
     throw Error(ErrorCode::kUsage, "chat_template: names what raw=on leaves out: give one of them");
   }
+  if (raw && !model.chat_template_file.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "chat_template_file: names what raw=on leaves out: give one of them");
+  }
   if (parse_special && !raw) {
     throw Error(ErrorCode::kUsage, "parse_special: works with raw=on only");
   }
