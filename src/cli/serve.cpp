@@ -31,7 +31,8 @@ namespace {
 
 constexpr const char* kExamples =
     "Routes: POST /v1/chat/completions, POST /v1/completions, POST /v1/embeddings, GET /v1/models, "
-    "GET /v1/models/{model}, POST /tokenize, POST /detokenize, GET /health, GET /metrics.\n"
+    "GET /v1/models/{model}, POST /apply-template, POST /tokenize, POST /detokenize, GET /health, "
+    "GET /metrics.\n"
     "\n"
     "Examples:\n"
     "  specbound serve\n"
@@ -53,6 +54,7 @@ struct ServeFlags {
   std::optional<std::string> cors;
   bool quiet = false;
   int n_predict = -1;
+  bool split_thoughts = true;
   ModelOptions model;
   SamplingOptions sampling;
   SpeculationOptions speculation;
@@ -98,6 +100,9 @@ void add_server_flags(Flags& flags, ServeFlags& given) {
       "-n,--n-predict,--predict", given.n_predict, -1, 1 << 30,
       "tokens of a reply at most, where a request does not say (default -1: until it ends or "
       "the context is full)");
+  flags.add_choice("--reasoning-format", given.split_thoughts, {{"auto", true}, {"none", false}},
+                   "thoughts of a chat's reply (default auto: as reasoning_content where the chat "
+                   "template knows them; none: as the text that they are)");
   flags.add_switch("--quiet", given.quiet, "no line for each request");
 }
 
@@ -122,6 +127,7 @@ server::ApiOptions api_options(const ServeFlags& given) {
   options.defaults.sampling = given.sampling.params;
   options.defaults.seed = given.sampling.seed;
   options.defaults.max_tokens = given.n_predict;
+  options.defaults.split_thoughts = given.split_thoughts;
   options.keys = read_keys(given);
   options.max_waiting = static_cast<size_t>(given.max_queue);
   return options;
@@ -147,6 +153,7 @@ void declare(Flags& flags, ServeFlags& given) {
   given.speculation.remember = true;  // unless a flag says otherwise
   add_speculation_flags(flags, given.speculation);
   add_model_flags(flags, given.model);
+  add_chat_template_file(flags, given.model);
 }
 
 int run(ServeFlags& given) {
@@ -163,6 +170,7 @@ int run(ServeFlags& given) {
   SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
+  if (!given.model.chat_template_file.empty()) (void)model.chat_template();  // or an error now
   std::unique_ptr<ServeModel> served;
   const auto http = server::start_http(http_options, api);  // ends before what it serves
   opened.load();

@@ -26,6 +26,7 @@ struct Prompt {
   // What the reply's first bytes become: the space that a template or the vocabulary puts in front
   // is cut there. The model must outlive it.
   std::function<std::string(int32_t, std::string_view)> first_piece;
+  bool thinks = false;  // what comes next are thoughts, up to their closing mark
 };
 
 // `text` in the model's chat template, behind `system` unless that is empty; or as it is, from BOS

@@ -1,5 +1,6 @@
 #include "runtime/reply.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace specbound {
@@ -8,8 +9,10 @@ Reply generate_reply(const LoadedModel& model, Session& session, const ReplyRequ
   const Tokenizer& tokenizer = model.tokenizer();
   Reply reply;
   bool wanted = true;
-  ReplyText text(
-      request.stop, [&tokenizer](int32_t id) { return tokenizer.piece(id); }, request.first_piece);
+  const auto piece = [&](int32_t id) {
+    return tokenizer.piece(id, std::ranges::count(request.spelled, id) > 0);
+  };
+  ReplyText text(request.stop, piece, request.first_piece);
   const auto show = [&](const std::vector<ReplyText::Stretch>& stretches) {
     for (const auto& [bytes, exit_layer] : stretches) {
       reply.text += bytes;

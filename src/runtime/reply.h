@@ -28,6 +28,7 @@ struct ReplyRequest {
   // What the reply's first bytes become: the space that a template or the vocabulary puts in front
   // is cut there. Empty: nothing else.
   ReplyText::FirstPiece first_piece;
+  std::span<const int32_t> spelled;          // control tokens that are text here; others are none
   const std::atomic<bool>* abort = nullptr;  // looked at between passes and after each token
 
   // All from within the reply, on its thread.

@@ -4,13 +4,13 @@
 #include <array>
 #include <chrono>
 #include <iterator>
-#include <random>
 #include <utility>
 
 #include "error.h"
 #include "server/embedding_job.h"
 #include "server/embedding_request.h"
 #include "server/json_body.h"
+#include "server/random_text.h"
 #include "server/reply_job.h"
 #include "server/reply_json.h"
 
@@ -25,13 +25,14 @@ struct Route {
 constexpr std::string_view kChat = "/v1/chat/completions", kCompletions = "/v1/completions",
                            kModels = "/v1/models", kModel = "/v1/models/{model}",
                            kEmbeddings = "/v1/embeddings", kResponses = "/v1/responses",
-                           kTokenize = "/tokenize", kDetokenize = "/detokenize",
-                           kHealth = "/health", kMetrics = "/metrics", kRoot = "/";
+                           kApplyTemplate = "/apply-template", kTokenize = "/tokenize",
+                           kDetokenize = "/detokenize", kHealth = "/health", kMetrics = "/metrics",
+                           kRoot = "/";
 constexpr std::array kRoutes = {
-    Route{kChat, "POST"},       Route{kCompletions, "POST"}, Route{kEmbeddings, "POST"},
-    Route{kModels, "GET"},      Route{kModel, "GET"},        Route{kTokenize, "POST"},
-    Route{kDetokenize, "POST"}, Route{kHealth, "GET"},       Route{kMetrics, "GET"},
-    Route{kRoot, "GET"},
+    Route{kChat, "POST"},     Route{kCompletions, "POST"}, Route{kEmbeddings, "POST"},
+    Route{kModels, "GET"},    Route{kModel, "GET"},        Route{kApplyTemplate, "POST"},
+    Route{kTokenize, "POST"}, Route{kDetokenize, "POST"},  Route{kHealth, "GET"},
+    Route{kMetrics, "GET"},   Route{kRoot, "GET"},
 };
 
 // What a path behind /v1/models/ names, slashes and all; empty: it is no such path.
@@ -62,13 +63,7 @@ std::string root_text() {
 
 // 24 random letters and digits, as ids of OpenAI's have them.
 std::string random_id(bool chat) {
-  static constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-  std::random_device device;
-  std::uniform_int_distribution<size_t> letter(0, kLetters.size() - 1);
-  std::string id = chat ? "chatcmpl-" : "cmpl-";
-  for (int i = 0; i < 24; ++i) id += kLetters[letter(device)];
-  return id;
+  return (chat ? "chatcmpl-" : "cmpl-") + random_text(24);
 }
 
 int64_t unix_seconds() {
@@ -133,6 +128,9 @@ Answer whole_answer(const ReplyHead& head, ReplyJob& job, Connection& connection
       }
       ReplyPart& reply = replies.back();
       reply.text += part.text;
+      reply.thoughts += part.thoughts;
+      reply.called = part.called;
+      std::ranges::move(part.calls, std::back_inserter(reply.calls));
       std::ranges::move(part.logprobs, std::back_inserter(reply.logprobs));
       reply.figures = part.figures;
     }
@@ -150,7 +148,10 @@ Answer whole_answer(const ReplyHead& head, ReplyJob& job, Connection& connection
 std::string events_of(const ReplyHead& head, const ReplyPart& part, bool first) {
   std::string events;
   if (first) events += first_event(head, part.index);
-  if (!part.text.empty() || !part.logprobs.empty()) events += text_event(head, part);
+  if (!part.text.empty() || !part.thoughts.empty() || !part.logprobs.empty()) {
+    events += text_event(head, part);
+  }
+  events += call_events(head, part);
   if (part.figures) events += last_event(head, part);
   return events;
 }
@@ -266,10 +267,22 @@ Answer Api::get(std::string_view path) const {
 
 Answer Api::post(std::string_view path, std::string_view body, const std::string& client,
                  Connection& connection) {
+  if (path == kApplyTemplate) return apply_template(body);
   if (path == kTokenize) return tokenize(body);
   if (path == kDetokenize) return detokenize(body);
   if (path == kEmbeddings) return embed(body, client, connection);
   return complete(path == kChat, body, client, connection);
+}
+
+Answer Api::apply_template(std::string_view body) const {
+  const ServedModel& model = this->model();
+  const Chat chat = [&] {
+    const std::lock_guard lock(parsing_);
+    return parse_apply_template(body);
+  }();
+  Answer answer;
+  answer.body = prompt_json(model.prompt_text(chat));
+  return answer;
 }
 
 Answer Api::tokenize(std::string_view body) const {

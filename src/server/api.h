@@ -84,6 +84,7 @@ class Api {
 
  private:
   ServedModel& model() const;
+  Answer apply_template(std::string_view body) const;
   Answer tokenize(std::string_view body) const;
   Answer detokenize(std::string_view body) const;
   Answer complete(bool chat, std::string_view body, const std::string& client,

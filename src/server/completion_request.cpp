@@ -1,5 +1,6 @@
 #include "server/completion_request.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <utility>
@@ -50,10 +51,8 @@ struct Refused {
 
 constexpr Refused kRefused[] = {
     {"best_of", is_one, "no reply is picked out of several: best_of must be 1"},
-    {"tools", is_empty, "no tools can be called here"},
-    {"tool_choice", calls_nothing, "no tools can be called here"},
-    {"functions", is_empty, "no functions can be called here"},
-    {"function_call", calls_nothing, "no functions can be called here"},
+    {"functions", is_empty, "tools has them"},
+    {"function_call", calls_nothing, "tool_choice says what is called"},
     {"n_probs", is_zero, "logprobs returns logarithms of probabilities"},
     {"suffix", is_empty, "text cannot be put before a suffix"},
     {"echo", is_false, "the prompt is not repeated"},
@@ -222,65 +221,19 @@ std::optional<int> read_completion_logprobs(const Fields& fields) {
 
 // ---- what is to be answered ----
 
-// A string, or parts of text, each on lines of its own.
-std::string read_content(const Fields& message) {
-  const Json* content = message.find("content");
-  if (content && content->is_string()) return content->get<std::string>();
-  if (!content || !content->is_array()) {
-    message.refuse("content", "a string or an array of text parts");
+// What only a grammar can hold a reply to.
+void check_choice(const ToolRequest& request) {
+  using Kind = ToolChoice::Kind;
+  if (request.choice.kind == Kind::kRequired || request.choice.kind == Kind::kNamed) {
+    throw ApiError(400, "tool_choice: replies cannot be held to a call; auto and none can be had",
+                   "tool_choice", "unsupported_value");
   }
-  std::string text;
-  for (size_t i = 0; i < content->size(); ++i) {
-    const Json& part = (*content)[i];
-    const std::string path = message.name("content") + format("[%zu]", i);
-    if (!part.is_object()) {
-      throw ApiError(400, path + ": expected an object with type and text", path);
-    }
-    const Fields fields(part, path + ".");
-    if (const std::string type = fields.text("type").value_or(""); type != "text") {
-      fields.refuse("type", "text, all that this model reads");
-    }
-    const std::optional<std::string> piece = fields.text("text");
-    if (!piece) fields.refuse("text", "a string");
-    text += (i > 0 ? "\n" : "") + *piece;
+  const auto strict = std::ranges::find(request.tools, true, &Tool::strict);
+  if (strict != request.tools.end()) {
+    const auto i = static_cast<size_t>(strict - request.tools.begin());
+    const std::string name = format("tools[%zu].function.strict", i);
+    throw ApiError(400, name + ": replies cannot be held to a schema", name, "unsupported_value");
   }
-  return text;
-}
-
-ChatMessage::Role read_role(const Fields& message) {
-  const std::string role = message.text("role").value_or("");
-  if (role == "user") return ChatMessage::Role::kUser;
-  if (role == "assistant") return ChatMessage::Role::kAssistant;
-  if (role == "system" || role == "developer") return ChatMessage::Role::kSystem;
-  message.refuse("role", "system, developer, user or assistant");
-}
-
-ChatMessage read_message(const Json& json, size_t number) {
-  const std::string path = format("messages[%zu]", number);
-  if (!json.is_object()) throw ApiError(400, path + ": expected an object", path);
-  const Fields message(json, path + ".");
-  for (const char* name : {"tool_calls", "function_call", "audio"}) {
-    const Json* value = message.find(name);
-    if (value && !is_empty(*value)) {
-      throw ApiError(400, message.name(name) + ": only text can be read", message.name(name),
-                     "unsupported_value");
-    }
-  }
-  return {read_role(message), read_content(message)};
-}
-
-std::vector<ChatMessage> read_messages(const Fields& fields) {
-  const Json* list = fields.find("messages");
-  if (!list || !list->is_array() || list->empty()) {
-    fields.refuse("messages", "an array of at least one message");
-  }
-  std::vector<ChatMessage> messages;
-  for (size_t i = 0; i < list->size(); ++i) messages.push_back(read_message((*list)[i], i));
-  if (messages.back().role != ChatMessage::Role::kUser) {
-    throw ApiError(400, "messages: expected the user's at the end, for there must be one to answer",
-                   "messages");
-  }
-  return messages;
 }
 
 // The body's one prompt: a string, an array of one, or of token ids.
@@ -308,8 +261,14 @@ CompletionRequest parse_chat(std::string_view body, const ReplySettings& default
   read_common(fields, defaults, vocab_size, request);
   request.settings.grammar = read_response_format(fields, body);
   request.logprobs = read_chat_logprobs(fields);
-  request.messages = read_messages(fields);
+  request.conversation = read_chat(fields, body);
+  check_choice(request.conversation.tools);
   return request;
+}
+
+Chat parse_apply_template(std::string_view body) {
+  const Json json = parse_body(body);
+  return read_chat(Fields(json), body);
 }
 
 CompletionRequest parse_completion(std::string_view body, const ReplySettings& defaults,
@@ -320,6 +279,12 @@ CompletionRequest parse_completion(std::string_view body, const ReplySettings& d
   read_common(fields, defaults, vocab_size, request);
   request.settings.grammar = read_response_format(fields, body);
   request.logprobs = read_completion_logprobs(fields);
+  for (const char* name : {"tools", "tool_choice"}) {
+    const Json* value = fields.find(name);
+    if (value && !is_empty(*value) && !calls_nothing(*value)) {
+      throw ApiError(400, std::string(name) + ": only chats call tools", name, "unsupported_value");
+    }
+  }
   read_prompt(fields, vocab_size, request);
   return request;
 }

@@ -12,7 +12,7 @@
 
 #include "decode/sampler.h"
 #include "grammar/grammar.h"
-#include "text/chat_template.h"
+#include "server/chat_messages.h"
 #include "text/stop_strings.h"
 
 namespace specbound::server {
@@ -26,14 +26,15 @@ struct ReplySettings {
   Grammar::Shared grammar;  // what the reply is held to; nullptr: nothing
   StopStrings stop;
   std::optional<bool> speculation;  // none: as the server was started
+  bool split_thoughts = true;       // they come apart from the text
 };
 
 struct CompletionRequest {
   bool chat = false;
-  std::vector<ChatMessage> messages;  // of a chat: at least one, the last one the user's
-  std::string text;                   // of a completion: the prompt,
-  std::vector<int32_t> tokens;        // or its ids, where there are any
-  std::string model;                  // as the client calls it; empty: not at all
+  Chat conversation;            // of a chat
+  std::string text;             // of a completion: the prompt,
+  std::vector<int32_t> tokens;  // or its ids, where there are any
+  std::string model;            // as the client calls it; empty: not at all
   bool stream = false;
   bool include_usage = false;  // at the end of a stream
   int n = 1;                   // replies, one after the other
@@ -48,6 +49,9 @@ inline constexpr size_t kMaxLogitBias = 300;  // tokens, as OpenAI has it
 CompletionRequest parse_chat(std::string_view body, const ReplySettings& defaults, int vocab_size);
 CompletionRequest parse_completion(std::string_view body, const ReplySettings& defaults,
                                    int vocab_size);
+
+// /apply-template: the messages and what goes with them, as a chat has them.
+Chat parse_apply_template(std::string_view body);
 
 // /tokenize and /detokenize.
 struct TokenizeRequest {

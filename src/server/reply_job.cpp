@@ -3,9 +3,16 @@
 #include <algorithm>
 #include <iterator>
 
+#include "server/random_text.h"
 #include "text/utf8.h"
 
 namespace specbound::server {
+
+namespace {
+
+constexpr size_t kIdSize = 9;  // of a call: what Mistral's templates take
+
+}  // namespace
 
 ReplyJob::News ReplyJob::take() {
   const std::lock_guard lock(mutex_);
@@ -21,16 +28,37 @@ ReplyPart& ReplyJob::part(int index) {
   return newest;
 }
 
-void ReplyJob::add_text(int index, std::string_view text) {
-  if (text.empty()) return;
+ReplyParser ReplyJob::parser_for(const ServedModel& model) const {
+  ReplyParser::Options options;
+  if (request_.chat) {
+    const ToolRequest& tools = request_.conversation.tools;
+    options.format = model.reply_format();
+    options.splits_thoughts = request_.settings.split_thoughts;
+    options.thinks = prompt_.thinks;
+    options.tools = tools.tools;
+    options.several = tools.parallel;
+  }
+  return ReplyParser(std::move(options));
+}
+
+void ReplyJob::add_pieces(int index, ReplyPieces pieces) {
+  if (pieces.text.empty() && pieces.thoughts.empty() && pieces.calls.empty()) return;
   const std::lock_guard lock(mutex_);
-  part(index).text += text;
+  ReplyPart& newest = part(index);
+  newest.text += pieces.text;
+  newest.thoughts += pieces.thoughts;
+  for (CallText& call : pieces.calls) {
+    newest.calls.push_back(
+        {n_calls_++, random_text(kIdSize), std::move(call.name), std::move(call.arguments)});
+  }
   news_.set();
 }
 
 void ReplyJob::end_reply(int index, const ReplyStats& figures) {
   const std::lock_guard lock(mutex_);
-  part(index).figures = figures;
+  ReplyPart& newest = part(index);
+  newest.figures = figures;
+  newest.called = n_calls_ > 0;
   news_.set();
 }
 
@@ -43,12 +71,17 @@ bool ReplyJob::make(ServedModel& model, Metrics& metrics) {
 
 bool ReplyJob::make_reply(int number, ServedModel& model, Metrics& metrics) {
   Utf8Stream text;  // tokens may end inside a character
+  ReplyParser parser = parser_for(model);
+  n_calls_ = 0;
   ServedModel::Listener listener;
-  listener.on_text = [&](std::string_view bytes) { add_text(number, text.push(bytes)); };
+  listener.on_text = [&](std::string_view bytes) {
+    add_pieces(number, parser.push(text.push(bytes)));
+  };
   listener.on_logprobs = [&](TokenLogprobs of) { logprobs_.push_back(std::move(of)); };
   const ReplyStats figures = model.reply(request_, number, prompt_, cancelled(), listener);
   metrics.count_reply(figures.generated);
-  add_text(number, text.finish());
+  add_pieces(number, parser.push(text.finish()));
+  add_pieces(number, parser.finish());
   if (figures.generated.stop == StopReason::kAborted) return false;
   end_reply(number, figures);
   return true;

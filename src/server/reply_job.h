@@ -1,5 +1,5 @@
 // The replies to one request, on their way from the engine to its connection: whole characters, one
-// reply after the other.
+// reply after the other, thoughts and calls of tools apart from the text.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,7 @@
 #include "server/completion_request.h"
 #include "server/job.h"
 #include "server/reply_json.h"
+#include "server/reply_parser.h"
 
 namespace specbound::server {
 
@@ -31,13 +32,15 @@ class ReplyJob final : public Job {
 
  private:
   bool make_reply(int number, ServedModel& model, Metrics& metrics);
-  void add_text(int index, std::string_view text);
+  ReplyParser parser_for(const ServedModel& model) const;
+  void add_pieces(int index, ReplyPieces pieces);
   void end_reply(int index, const ReplyStats& figures);
   ReplyPart& part(int index);
 
   const CompletionRequest request_;
   const Prompt prompt_;
   std::vector<TokenLogprobs> logprobs_;  // the engine's: they go out with the text behind them
+  int n_calls_ = 0;                      // the engine's: of the reply under way
   std::vector<ReplyPart> parts_;         // under the mutex
 };
 

@@ -20,8 +20,24 @@ Ordered per_second(double seconds, int n) {
   return n > 0 ? Ordered(n / seconds) : Ordered();
 }
 
-const char* finish_reason(StopReason stop) {
-  return stop == StopReason::kEnd || stop == StopReason::kStopString ? "stop" : "length";
+const char* finish_reason(const ReplyPart& reply) {
+  const StopReason stop = reply.figures->generated.stop;
+  if (stop != StopReason::kEnd && stop != StopReason::kStopString) return "length";
+  return reply.called ? "tool_calls" : "stop";
+}
+
+Ordered call_json(const ReplyCall& call) {
+  return {{"id", call.id},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
+Ordered message_json(const ReplyPart& reply) {
+  const bool silent = reply.text.empty() && !reply.calls.empty();
+  Ordered message = {{"role", "assistant"}, {"content", silent ? Ordered() : Ordered(reply.text)}};
+  if (!reply.thoughts.empty()) message["reasoning_content"] = reply.thoughts;
+  for (const ReplyCall& call : reply.calls) message["tool_calls"].push_back(call_json(call));
+  return message;
 }
 
 Ordered usage_json(const Usage& usage) {
@@ -150,12 +166,12 @@ std::string reply_json(const ReplyHead& head, std::span<const ReplyPart> replies
   for (const ReplyPart& reply : replies) {
     Ordered choice = {{"index", reply.index}};
     if (head.chat) {
-      choice["message"] = {{"role", "assistant"}, {"content", reply.text}};
+      choice["message"] = message_json(reply);
     } else {
       choice["text"] = reply.text;
     }
     choice["logprobs"] = logprobs_of(head, reply.logprobs);
-    choice["finish_reason"] = finish_reason(reply.figures->generated.stop);
+    choice["finish_reason"] = finish_reason(reply);
     if (replies.size() > 1) choice["timings"] = timings(*reply.figures);
     choices.push_back(std::move(choice));
     usage.add(reply.figures->generated);
@@ -172,14 +188,31 @@ std::string first_event(const ReplyHead& head, int index) {
 }
 
 std::string text_event(const ReplyHead& head, const ReplyPart& part) {
-  return event(
-      chunk(head, part, {{"content", part.text}}, logprobs_of(head, part.logprobs), nullptr));
+  Ordered delta = Ordered::object();
+  if (!part.thoughts.empty()) delta["reasoning_content"] = part.thoughts;
+  if (!part.text.empty() || part.thoughts.empty()) delta["content"] = part.text;
+  return event(chunk(head, part, std::move(delta), logprobs_of(head, part.logprobs), nullptr));
+}
+
+std::string call_events(const ReplyHead& head, const ReplyPart& part) {
+  std::string events;
+  const auto send = [&](Ordered call) {
+    Ordered delta = {{"tool_calls", Ordered::array({std::move(call)})}};
+    events += event(chunk(head, {.index = part.index}, std::move(delta), nullptr, nullptr));
+  };
+  for (const ReplyCall& call : part.calls) {
+    Ordered begun = {{"index", call.index}};
+    begun.update(call_json({call.index, call.id, call.name, ""}));
+    send(std::move(begun));
+    send({{"index", call.index}, {"function", {{"arguments", call.arguments}}}});
+  }
+  return events;
 }
 
 std::string last_event(const ReplyHead& head, const ReplyPart& part) {
   const ReplyStats& figures = *part.figures;
-  Ordered json = chunk(head, {.index = part.index}, Ordered::object(), nullptr,
-                       finish_reason(figures.generated.stop));
+  Ordered json =
+      chunk(head, {.index = part.index}, Ordered::object(), nullptr, finish_reason(part));
   json["timings"] = timings(figures);
   return event(json);
 }
@@ -229,6 +262,10 @@ std::string tokens_json(std::span<const int32_t> ids, std::span<const std::strin
 
 std::string content_json(std::string_view content) {
   return dump(Ordered{{"content", shown_utf8(content)}});  // dump() alone would have another way
+}
+
+std::string prompt_json(std::string_view prompt) {
+  return dump(Ordered{{"prompt", shown_utf8(prompt)}});
 }
 
 }  // namespace specbound::server

@@ -24,12 +24,21 @@ struct ReplyHead {
   bool logprobs = false;  // were asked for
 };
 
+// A call of a tool in a reply.
+struct ReplyCall {
+  int index = 0;  // among those of its reply
+  std::string id, name, arguments;
+};
+
 // Of one of a request's replies: all of it, or what came since the last look.
 struct ReplyPart {
   int index = 0;
   std::string text = {};
   std::vector<TokenLogprobs> logprobs = {};  // of the tokens of the text, where they were asked for
   std::optional<ReplyStats> figures = {};    // when it is over
+  std::string thoughts = {};
+  std::vector<ReplyCall> calls = {};
+  bool called = false;  // when it is over: it has calls
 };
 
 // What a request is counted for: its prompt once, all its replies.
@@ -52,7 +61,8 @@ std::string reply_json(const ReplyHead& head, std::span<const ReplyPart> replies
 // Of reply `index`; empty for a completion, which has no such event.
 std::string first_event(const ReplyHead& head, int index);
 std::string text_event(const ReplyHead& head, const ReplyPart& part);
-std::string last_event(const ReplyHead& head, const ReplyPart& part);  // which is over
+std::string call_events(const ReplyHead& head, const ReplyPart& part);  // two of each call
+std::string last_event(const ReplyHead& head, const ReplyPart& part);   // which is over
 std::string usage_event(const ReplyHead& head, const Usage& usage);
 std::string error_event(const ApiError& error);
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
@@ -74,5 +84,6 @@ std::string error_json(const ApiError& error);
 // `pieces`: the bytes of each token; empty: ids alone.
 std::string tokens_json(std::span<const int32_t> ids, std::span<const std::string> pieces);
 std::string content_json(std::string_view content);
+std::string prompt_json(std::string_view prompt);
 
 }  // namespace specbound::server

@@ -11,6 +11,7 @@
 #include "runtime/reply.h"
 #include "runtime/reply_options.h"
 #include "server/api_error.h"
+#include "text/template_encoder.h"
 #include "text/utf8.h"
 
 namespace specbound {
@@ -88,14 +89,60 @@ Prompt ServeModel::prompt(const server::CompletionRequest& request) const {
   return prompt;
 }
 
-Prompt ServeModel::chat_prompt(const server::CompletionRequest& request) const {
+const ChatTemplate& ServeModel::chat_template() const {
   if (!chat_template_) throw ApiError(400, no_template_, "messages", "no_chat_template");
+  return *chat_template_;
+}
+
+void ServeModel::refuse_chat(const server::Chat& chat, const Error& error) const {
+  const bool tools = !chat.tools.tools.empty() && !chat_template().takes_tools();
+  throw ApiError(400, error.what(), tools ? "tools" : "messages");
+}
+
+Prompt ServeModel::chat_prompt(const server::CompletionRequest& request) const {
+  const ChatTemplate& style = chat_template();
   try {
-    return {chat_template_->encode(model_.tokenizer(), request.messages),
-            [this](int32_t, std::string_view piece) { return chat_template_->reply_text(piece); }};
+    const ChatInput input = request.conversation.input();
+    ChatPrompt prompt = style.prompt(model_.tokenizer(), input);
+    Prompt out{std::move(prompt.ids), nullptr, prompt.thinks};
+    if (!input.continues) {  // else a space is the reply's own
+      out.first_piece = [&style](int32_t, std::string_view piece) {
+        return style.reply_text(piece);
+      };
+    }
+    return out;
   } catch (const Error& e) {
-    throw ApiError(400, e.what(), "messages", "");
+    refuse_chat(request.conversation, e);
   }
+}
+
+std::string ServeModel::prompt_text(const server::Chat& chat) const {
+  try {
+    return chat_template().text(chat.input());
+  } catch (const Error& e) {
+    refuse_chat(chat, e);
+  }
+}
+
+ReplyFormat ServeModel::reply_format() const {
+  return chat_template_ ? chat_template_->reply_format() : ReplyFormat();
+}
+
+// The control tokens that a reply's calls and thoughts are written with.
+std::vector<int32_t> ServeModel::spelled_tokens(const server::CompletionRequest& request) const {
+  if (!request.chat) return {};
+  const ReplyFormat format = reply_format();
+  std::vector<std::string_view> marks;
+  if (request.settings.split_thoughts) marks = format.think_marks();
+  if (!request.conversation.tools.tools.empty()) {
+    for (const std::string_view mark : format.call_marks()) marks.push_back(mark);
+  }
+  std::vector<int32_t> ids;
+  for (const std::string_view mark : marks) {
+    const int32_t id = token_of(model_.tokenizer(), std::string(mark));
+    if (id >= 0 && model_.tokenizer().is_control(id)) ids.push_back(id);
+  }
+  return ids;
 }
 
 Prompt ServeModel::raw_prompt(const server::CompletionRequest& request) const {
@@ -168,6 +215,8 @@ ReplyStats ServeModel::reply(const server::CompletionRequest& request, int numbe
   asked.ignore_eos = settings.ignore_eos;
   asked.stop = settings.stop;
   asked.first_piece = prompt.first_piece;
+  const std::vector<int32_t> spelled = spelled_tokens(request);
+  asked.spelled = spelled;
   asked.abort = &abort;
   asked.on_text = [&listener](std::string_view bytes, int) {
     listener.on_text(bytes);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "decode/sessions.h"
+#include "error.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
 #include "server/served_model.h"
@@ -25,6 +26,8 @@ class ServeModel final : public server::ServedModel {
 
   const server::ModelInfo& info() const override { return info_; }
   Prompt prompt(const server::CompletionRequest& request) const override;
+  std::string prompt_text(const server::Chat& chat) const override;
+  ReplyFormat reply_format() const override;
   std::vector<int32_t> tokenize(std::string_view text, bool add_special) const override;
   std::string piece(int32_t token) const override { return model_.tokenizer().piece(token, true); }
   std::string detokenize(std::span<const int32_t> tokens) const override {
@@ -36,6 +39,10 @@ class ServeModel final : public server::ServedModel {
                    const std::atomic<bool>& abort, const Listener& listener) override;
 
  private:
+  const ChatTemplate& chat_template() const;
+  // Throws what the template has against it.
+  [[noreturn]] void refuse_chat(const server::Chat& chat, const Error& error) const;
+  std::vector<int32_t> spelled_tokens(const server::CompletionRequest& request) const;
   Prompt chat_prompt(const server::CompletionRequest& request) const;
   Prompt raw_prompt(const server::CompletionRequest& request) const;
   void choose_speculation(Session& session, std::optional<bool> asked);

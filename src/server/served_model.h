@@ -28,6 +28,10 @@ class ServedModel {
   // The tokens to be continued. Throws ApiError(400) for what cannot be one prompt, by the code
   // context_length_exceeded where there are too many.
   virtual Prompt prompt(const CompletionRequest& request) const = 0;
+  // The text of such a prompt, control tokens spelled out. Throws ApiError(400).
+  virtual std::string prompt_text(const Chat& chat) const = 0;
+  // How replies write calls and thoughts.
+  virtual ReplyFormat reply_format() const = 0;
   virtual std::vector<int32_t> tokenize(std::string_view text, bool add_special) const = 0;
   virtual std::string piece(int32_t token) const = 0;
   virtual std::string detokenize(std::span<const int32_t> tokens) const = 0;

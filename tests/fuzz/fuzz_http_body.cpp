@@ -94,10 +94,18 @@ void render(const CompletionRequest& request, const std::string& text) {
 void fuzz_chat(std::string_view body) {
   const CompletionRequest request = parse_chat(body, {}, kVocab);
   check_settings(request.settings);
-  SB_CHECK(!request.messages.empty());
-  SB_CHECK(request.messages.back().role == ChatMessage::Role::kUser);
-  for (const ChatMessage& message : request.messages) SB_CHECK(is_utf8(message.content));
-  render(request, request.messages.back().content);
+  const Chat& talk = request.conversation;
+  SB_CHECK(!talk.messages.empty());
+  SB_CHECK(!talk.continues || talk.messages.back().role == ChatMessage::Role::kAssistant);
+  for (const ChatMessage& message : talk.messages) {
+    SB_CHECK(is_utf8(message.content));
+    for (const ToolCall& call : message.calls) {
+      SB_CHECK(call.values.is_null() || Json::parse(call.arguments).is_object());
+    }
+  }
+  SB_CHECK(talk.tools.tools.size() == talk.tools.as_given.size());
+  for (const Tool& tool : talk.tools.tools) SB_CHECK(Json::parse(tool.parameters).is_object());
+  render(request, talk.messages.back().content);
 }
 
 void fuzz_completion(std::string_view body) {

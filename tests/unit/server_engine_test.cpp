@@ -23,6 +23,7 @@
 #include "server/api.h"
 #include "server/reply_job.h"
 #include "test_connection.h"
+#include "word_model.h"
 
 namespace server_engine_test {
 
@@ -32,54 +33,6 @@ using namespace specbound::test;
 using nlohmann::json;
 
 namespace {
-
-// Replies with what `work` writes.
-class WordModel final : public ServedModel {
- public:
-  using Work =
-      std::function<void(const CompletionRequest&, const std::atomic<bool>&, const OnText&)>;
-
-  Work work = [](const CompletionRequest& request, const std::atomic<bool>&,
-                 const OnText& on_text) { on_text(request.text); };
-
-  std::vector<TokenLogprobs> logprobs;  // before that
-
-  WordModel() { info_ = {"words", 1, "words", 128, 512, 4}; }
-
-  const ModelInfo& info() const override { return info_; }
-  Prompt prompt(const CompletionRequest& request) const override {
-    if (request.text == "long")
-      throw ApiError(400, "too long", "prompt", "context_length_exceeded");
-    return {{1, 2, 3}, nullptr};
-  }
-  std::vector<int32_t> tokenize(std::string_view text, bool add_special) const override {
-    std::vector<int32_t> ids(text.begin(), text.end());
-    if (add_special) ids.insert(ids.begin(), 0);
-    return ids;
-  }
-  std::string piece(int32_t token) const override { return {static_cast<char>(token)}; }
-  std::string detokenize(std::span<const int32_t> tokens) const override {
-    return {tokens.begin(), tokens.end()};
-  }
-  std::optional<std::vector<float>> embedding(std::span<const int32_t> tokens,
-                                              const std::atomic<bool>&) override {
-    return std::vector<float>{static_cast<float>(tokens.size()), 0.5f};
-  }
-  ReplyStats reply(const CompletionRequest& request, int number, const Prompt&,
-                   const std::atomic<bool>& abort, const Listener& listener) override {
-    for (const TokenLogprobs& one : logprobs) listener.on_logprobs(one);
-    if (request.n > 1) listener.on_text(format("%d:", number));
-    work(request, abort, listener.on_text);
-    ReplyStats figures;
-    figures.generated.prompt_tokens = 3;
-    figures.generated.generated_tokens = 1;
-    figures.generated.stop = abort ? StopReason::kAborted : StopReason::kEnd;
-    return figures;
-  }
-
- private:
-  ModelInfo info_;
-};
 
 // Opens once, for all who wait.
 class Gate {

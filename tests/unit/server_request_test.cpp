@@ -71,9 +71,9 @@ TEST_CASE("server request: a chat with nothing but a message takes the defaults"
   defaults.max_tokens = 11;
   const CompletionRequest request = parse_chat(chat_with(""), defaults, kVocab);
   CHECK(request.chat);
-  REQUIRE(request.messages.size() == 1);
-  CHECK(request.messages[0].role == Role::kUser);
-  CHECK(request.messages[0].content == "hi");
+  REQUIRE(request.conversation.messages.size() == 1);
+  CHECK(request.conversation.messages[0].role == Role::kUser);
+  CHECK(request.conversation.messages[0].content == "hi");
   CHECK(request.settings.sampling.temperature == 0.25f);
   CHECK(request.settings.seed == 7);
   CHECK(request.settings.max_tokens == 11);
@@ -134,12 +134,12 @@ TEST_CASE("server request: roles, parts of text, NUL and any UTF-8") {
                        {"role": "user", "name": "n", "content":
                          [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]}]})",
       {}, kVocab);
-  REQUIRE(r.messages.size() == 3);
-  CHECK(r.messages[0].role == Role::kSystem);
-  CHECK(r.messages[0].content == std::string("a\0b", 3));
-  CHECK(r.messages[1].role == Role::kAssistant);
-  CHECK(r.messages[1].content == "\xF0\x9F\x98\x80");
-  CHECK(r.messages[2].content == "x\ny");
+  REQUIRE(r.conversation.messages.size() == 3);
+  CHECK(r.conversation.messages[0].role == Role::kDeveloper);
+  CHECK(r.conversation.messages[0].content == std::string("a\0b", 3));
+  CHECK(r.conversation.messages[1].role == Role::kAssistant);
+  CHECK(r.conversation.messages[1].content == "\xF0\x9F\x98\x80");
+  CHECK(r.conversation.messages[2].content == "x\ny");
 }
 
 TEST_CASE("server request: numbers out of range name the field and the range") {
@@ -191,7 +191,7 @@ TEST_CASE("server request: numbers out of range name the field and the range") {
 
 TEST_CASE("server request: what cannot be had is refused by name") {
   for (const char* field :
-       {R"("tools": [{}])", R"("functions": [{}])", R"("tool_choice": "required")",
+       {R"("functions": [{}])", R"("function_call": {"name": "f"})",
         R"("response_format": {"type": "json_object", "schema": {"not": {}}})",
         R"("json_schema": {"not": {}})", R"("audio": {})", R"("modalities": ["text", "audio"])",
         R"("echo": true)", R"("suffix": "s")", R"("best_of": 2)", R"("n_predict": 3)"}) {
@@ -297,7 +297,7 @@ TEST_CASE("server request: messages that are none name their place") {
   CHECK(messages(R"("hi")") == "messages");
   CHECK(messages("[1]") == "messages[0]");
   CHECK(messages(R"([{"content": "hi"}])") == "messages[0].role");
-  CHECK(messages(R"([{"role": "tool", "content": "hi"}])") == "messages[0].role");
+  CHECK(messages(R"([{"role": "function", "content": "hi"}])") == "messages[0].role");
   CHECK(messages(R"([{"role": "user"}])") == "messages[0].content");
   CHECK(messages(R"([{"role": "user", "content": 1}])") == "messages[0].content");
   CHECK(messages(R"([{"role": "user", "content": [1]}])") == "messages[0].content[0]");
@@ -305,10 +305,6 @@ TEST_CASE("server request: messages that are none name their place") {
         "messages[0].content[0].text");
   CHECK(messages(R"([{"role": "user", "content": [{"type": "image_url"}]}])") ==
         "messages[0].content[0].type");
-  CHECK(messages(R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])") ==
-        "messages");
-  CHECK(messages(R"([{"role": "assistant", "content": "a", "tool_calls": [1]}])") ==
-        "messages[0].tool_calls");
 }
 
 TEST_CASE("server request: prompts are a string, one in an array, or ids") {

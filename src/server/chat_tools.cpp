@@ -1,0 +1,156 @@
+#include "server/chat_tools.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "error.h"
+#include "json/json_writer.h"
+#include "server/api_error.h"
+#include "server/ordered_json.h"
+
+namespace specbound::server {
+
+namespace {
+
+using Kind = ToolChoice::Kind;
+
+bool is_name(std::string_view text) {
+  constexpr std::string_view kMore = "_-.:/";
+  return !text.empty() && text.size() <= kMaxToolName &&
+         std::all_of(text.begin(), text.end(), [&](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  kMore.find(c) != kMore.npos;
+         });
+}
+
+// "function" under `key` of an object that is of that type, which is the only one there is.
+Fields read_function(const Fields& fields) {
+  if (fields.text("type").value_or("") != "function") fields.refuse("type", "function");
+  const Json* function = fields.find("function");
+  if (!function || !function->is_object()) fields.refuse("function", "an object");
+  return Fields(*function, fields.name("function") + ".");
+}
+
+std::string read_name(const Fields& function) {
+  const std::string name = function.text("name").value_or("");
+  if (!is_name(name)) {
+    function.refuse("name", format("1 to %zu letters, digits, _ and -", kMaxToolName));
+  }
+  return name;
+}
+
+// `ordered`: the same, which is an object, too.
+Tool read_tool(const Json& json, const ChatValue& ordered, const std::string& path) {
+  if (!json.is_object()) throw ApiError(400, path + ": expected an object", path);
+  const Fields function = read_function(Fields(json, path + "."));
+  Tool tool{.name = read_name(function)};
+  function.text("description");
+  tool.strict = function.flag("strict").value_or(false);
+  const Json* parameters = function.find("parameters");
+  if (!parameters) return tool;
+  if (!parameters->is_object()) function.refuse("parameters", "a JSON schema: an object");
+  tool.parameters = json_of(*ordered.find("function")->find("parameters"));
+  const auto properties = parameters->find("properties");
+  if (properties == parameters->end()) return tool;
+  if (!properties->is_object()) {
+    const std::string name = function.name("parameters.properties");
+    throw ApiError(400, name + ": expected an object, found " + json_text(*properties), name);
+  }
+  for (const auto& [name, schema] : properties->items()) {
+    const bool text = !schema.is_object() || !schema.contains("type") || schema["type"] == "string";
+    if (text) tool.text_parameters.push_back(name);
+  }
+  return tool;
+}
+
+ToolChoice read_choice(const Fields& fields, const std::vector<Tool>& tools) {
+  const Json* value = fields.find("tool_choice");
+  if (!value) return {tools.empty() ? Kind::kNone : Kind::kAuto};
+  if (*value == "none") return {Kind::kNone};
+  if (*value == "auto") return {tools.empty() ? Kind::kNone : Kind::kAuto};
+  if (tools.empty()) throw ApiError(400, "tool_choice: only with tools", "tool_choice");
+  if (*value == "required") return {Kind::kRequired};
+  if (!value->is_object()) {
+    fields.refuse("tool_choice", "none, auto, required, or an object that names a function");
+  }
+  const Fields function = read_function(Fields(*value, "tool_choice."));
+  ToolChoice choice{Kind::kNamed, read_name(function)};
+  if (std::ranges::count(tools, choice.name, &Tool::name) == 0) {
+    function.refuse("name", "the name of one of the tools");
+  }
+  return choice;
+}
+
+}  // namespace
+
+ToolRequest read_tools(const Fields& fields, const ChatValue& ordered) {
+  ToolRequest request;
+  const Json* list = fields.find("tools");
+  if (list && !list->is_array()) fields.refuse("tools", "an array of functions");
+  if (list && list->size() > kMaxTools) {
+    fields.bad("tools", format("at most %zu", kMaxTools), std::to_string(list->size()));
+  }
+  for (size_t i = 0; list && i < list->size(); ++i) {
+    Tool tool = read_tool((*list)[i], (*ordered.find("tools")->list())[i], format("tools[%zu]", i));
+    if (std::ranges::count(request.tools, tool.name, &Tool::name) > 0) {
+      const std::string name = format("tools[%zu].function.name", i);
+      throw ApiError(400, name + ": expected each name once, found " + tool.name + " twice", name);
+    }
+    request.tools.push_back(std::move(tool));
+  }
+  request.choice = read_choice(fields, request.tools);
+  request.parallel = fields.flag("parallel_tool_calls").value_or(true);
+  if (request.choice.kind == Kind::kNone) {
+    request.tools.clear();
+  } else {
+    request.as_given = *ordered.find("tools")->list();
+  }
+  return request;
+}
+
+std::vector<std::vector<CallPart>> call_alternatives(const ReplyFormat& format,
+                                                     const ToolRequest& request) {
+  using Part = CallPart;
+  const std::string open(format.call_open), close(format.call_close);
+  std::vector<std::vector<CallPart>> out;
+  for (const Tool& tool : request.tools) {
+    const bool chosen = request.choice.kind != Kind::kNamed || tool.name == request.choice.name;
+    if (!chosen) continue;
+    const std::string name = dump(Json(tool.name));
+    std::string before, after;
+    switch (format.syntax) {
+      case CallSyntax::kHermes:
+        before = open + "\n{\"name\": " + name + ", \"arguments\": ";
+        after = "}\n" + close;
+        break;
+      case CallSyntax::kMistral:
+        before = open + "[{\"name\": " + name + ", \"arguments\": ";
+        after = "}]";
+        break;
+      case CallSyntax::kMistralNamed:
+        before = open + tool.name + std::string(kMistralArguments);
+        break;
+      case CallSyntax::kDeepSeek:
+        before = open + std::string(kDeepSeekCall) + tool.name + std::string(kDeepSeekSeparator);
+        after = std::string(kDeepSeekCallEnd) + close;
+        break;
+      case CallSyntax::kDeepSeekFenced:
+        before = open + std::string(kDeepSeekCall) + "function" + std::string(kDeepSeekSeparator) +
+                 tool.name + "\n```json\n";
+        after = "\n```" + std::string(kDeepSeekCallEnd) + close;
+        break;
+      case CallSyntax::kJson:
+        before = "{\"name\": " + name + ", \"parameters\": ";
+        after = "}";
+        break;
+      case CallSyntax::kXml:
+        return {};  // its values stand outside of JSON
+    }
+    out.push_back(
+        {{Part::Kind::kLiteral, std::move(before)}, {Part::Kind::kSchema, tool.parameters}});
+    if (!after.empty()) out.back().push_back({Part::Kind::kLiteral, std::move(after)});
+  }
+  return out;
+}
+
+}  // namespace specbound::server

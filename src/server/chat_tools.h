@@ -1,0 +1,53 @@
+// The tools of a request: what a model may call, whether it must, and what the text of such a call
+// can be.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/json_body.h"
+#include "text/chat_value.h"
+#include "text/reply_format.h"
+
+namespace specbound::server {
+
+inline constexpr size_t kMaxTools = 128;  // as OpenAI has it
+inline constexpr size_t kMaxToolName = 64;
+
+struct Tool {
+  std::string name;
+  std::string parameters = R"({"type":"object","properties":{}})";  // a schema, as JSON
+  bool strict = false;                                              // arguments must follow it
+  std::vector<std::string> text_parameters = {};  // those that are strings and nothing else
+};
+
+struct ToolChoice {
+  enum class Kind { kNone, kAuto, kRequired, kNamed };
+  Kind kind = Kind::kNone;
+  std::string name = {};  // that must be called
+};
+
+struct ToolRequest {
+  std::vector<Tool> tools;        // none where none may be called
+  ChatValue::List as_given = {};  // the same for the template
+  ToolChoice choice = {};
+  bool parallel = true;  // several calls in a reply
+};
+
+// tools, tool_choice, parallel_tool_calls. `ordered`: the same body. Throws ApiError(400).
+ToolRequest read_tools(const Fields& fields, const ChatValue& ordered);
+
+// A piece of text as it must be, or any text that a JSON schema takes.
+struct CallPart {
+  enum class Kind { kLiteral, kSchema };
+  Kind kind;
+  std::string text;
+};
+// What a reply must be that calls one of the tools that the choice leaves: alternatives, each parts
+// in a row. Empty where a syntax cannot be said by schemas.
+std::vector<std::vector<CallPart>> call_alternatives(const ReplyFormat& format,
+                                                     const ToolRequest& request);
+
+}  // namespace specbound::server

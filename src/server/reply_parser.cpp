@@ -1,0 +1,318 @@
+#include "server/reply_parser.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace specbound::server {
+
+namespace {
+
+constexpr std::string_view kTag = "<function=", kTagEnd = "</function>", kFence = "```";
+
+bool take_prefix(std::string_view& text, std::string_view prefix) {
+  const bool there = text.starts_with(prefix);
+  if (there) text.remove_prefix(prefix.size());
+  return there;
+}
+
+// `text`, which is not empty, begins one of the marks; *whole: it is one.
+bool begins_mark(std::string_view text, const std::vector<std::string_view>& marks,
+                 std::string_view* whole) {
+  bool begins = false;
+  for (const std::string_view mark : marks) {
+    if (mark == text) *whole = mark;
+    begins = begins || mark.starts_with(text);
+  }
+  return begins;
+}
+
+bool is_one_word(std::string_view text) {
+  return !text.empty() && std::none_of(text.begin(), text.end(), is_blank);
+}
+
+// What the bytes between a call's mark and the bracket that follows them say.
+struct Head {
+  bool fits = true;  // that bracket begins the call's JSON
+  std::string name = {};
+};
+
+// [CALL_ID]id and [ARGS] may stand behind a name.
+Head mistral_head(std::string_view head) {
+  head = trimmed(head);
+  if (head.empty()) return {};
+  take_prefix(head, kMistralArguments);  // without a name it is none
+  const size_t end = std::min(head.find('['), head.size());
+  const std::string_view name = trimmed(head.substr(0, end)), rest = head.substr(end);
+  const bool known = rest.empty() || rest == kMistralArguments ||
+                     (rest.starts_with(kMistralId) && rest.ends_with(kMistralArguments));
+  return {known && is_one_word(name), std::string(name)};
+}
+
+// Either name and separator, or "function", separator, name and the fence of a block of code.
+Head deepseek_head(std::string_view head) {
+  head = trimmed(head);
+  const bool marked = take_prefix(head, kDeepSeekCall);
+  const size_t at = head.find(kDeepSeekSeparator);
+  if (!marked || at == head.npos) return {false};
+  std::string_view name = trimmed(head.substr(0, at));
+  std::string_view rest = trimmed(head.substr(at + kDeepSeekSeparator.size()));
+  if (!rest.empty()) {
+    const size_t fence = rest.find(kFence);
+    if (fence == rest.npos) return {false};
+    name = trimmed(rest.substr(0, fence));
+    rest = rest.substr(fence + kFence.size());
+    if (!rest.empty() && rest != "json") return {false};
+  }
+  return {is_one_word(name), std::string(name)};
+}
+
+}  // namespace
+
+ReplyParser::ReplyParser(Options options) : options_(std::move(options)) {
+  const bool thinks = options_.splits_thoughts && !options_.format.think_open.empty();
+  may_think_ = thinks;
+  if (thinks && options_.thinks) state_ = State::kThoughts;
+}
+
+ReplyPieces ReplyParser::push(std::string_view bytes) {
+  for (const char c : bytes) take(c);
+  return std::exchange(out_, {});
+}
+
+ReplyPieces ReplyParser::finish() {
+  switch (state_) {
+    case State::kText:
+      put_text(std::exchange(held_, {}));
+      out_.text += lead();
+      break;
+    case State::kThoughts:
+      put_thoughts(std::exchange(held_, {}));
+      break;
+    case State::kBehindCall:
+      break;
+    default:
+      give_up();
+  }
+  return std::exchange(out_, {});
+}
+
+void ReplyParser::take(char c) {
+  switch (state_) {
+    case State::kText:
+      return take_text(c);
+    case State::kThoughts:
+      return take_thoughts(c);
+    case State::kHead:
+      return take_head(c);
+    case State::kJson:
+      return take_json(c);
+    case State::kTags:
+      return take_tags(c);
+    case State::kBehindCall:
+      return take_behind_call(c);
+  }
+}
+
+std::vector<std::string_view> ReplyParser::text_marks() const {
+  std::vector<std::string_view> marks;
+  if (begins_ && may_think_) marks.push_back(options_.format.think_open);
+  if (reads_calls() && !options_.format.call_open.empty()) {
+    marks.push_back(options_.format.call_open);
+  }
+  return marks;
+}
+
+void ReplyParser::take_text(char c) {
+  // Small models leave out the marks of their own syntax.
+  const bool opens = c == '{' || (c == '[' && !is_mistral(options_.format.syntax));
+  if (opens && reads_calls() && begins_ && held_.empty()) {
+    raw_ = lead();
+    bare_ = true;
+    return begin_json(c, "");
+  }
+  held_ += c;
+  while (!held_.empty()) {
+    std::string_view mark;
+    const bool begun = begins_mark(held_, text_marks(), &mark);
+    if (mark == options_.format.think_open && !mark.empty() && begins_ && may_think_) {
+      held_.clear();
+      blanks_.clear();
+      state_ = State::kThoughts;
+      return;
+    }
+    if (!mark.empty()) return begin_call(std::exchange(held_, {}));
+    if (begun) return;
+    put_text(std::string_view(held_).substr(0, 1));
+    held_.erase(0, 1);
+  }
+}
+
+std::string ReplyParser::lead() {
+  std::string blanks = std::exchange(blanks_, {});
+  return blanks_go_ ? std::string() : blanks;
+}
+
+// White space at the front waits: it is none of the text where thoughts or a call follow.
+void ReplyParser::put_text(std::string_view bytes) {
+  for (const char c : bytes) {
+    if (begins_ && is_blank(c)) {
+      blanks_ += c;
+      continue;
+    }
+    if (begins_) out_.text += lead();
+    begins_ = false;
+    out_.text += c;
+  }
+}
+
+void ReplyParser::take_thoughts(char c) {
+  const std::string_view close = options_.format.think_close;
+  held_ += c;
+  while (!held_.empty() && !close.starts_with(held_)) {
+    put_thoughts(std::string_view(held_).substr(0, 1));
+    held_.erase(0, 1);
+  }
+  if (held_ != close) return;
+  held_.clear();
+  blanks_.clear();
+  state_ = State::kText;
+  begins_ = blanks_go_ = true;
+  may_think_ = false;
+}
+
+// Without the white space in front of them and behind them.
+void ReplyParser::put_thoughts(std::string_view bytes) {
+  for (const char c : bytes) {
+    if (is_blank(c)) {
+      blanks_ += c;
+      continue;
+    }
+    if (!begins_) out_.thoughts += blanks_;
+    blanks_.clear();
+    begins_ = false;
+    out_.thoughts += c;
+  }
+}
+
+void ReplyParser::begin_call(std::string mark) {
+  raw_ = lead() + mark;
+  bare_ = false;
+  head_.clear();
+  state_ = State::kHead;
+}
+
+void ReplyParser::take_head(char c) {
+  const CallSyntax syntax = options_.format.syntax;
+  const bool first = trimmed(head_).empty();
+  if (syntax == CallSyntax::kXml) {
+    raw_ += c;
+    head_ += c;
+    const std::string_view tag = trimmed(head_);
+    if (tag == kTag) {
+      body_ = kTag;
+      state_ = State::kTags;
+    } else if (!kTag.starts_with(tag) || head_.size() > kMaxHead) {
+      give_up();
+    }
+    return;
+  }
+  if (c == '{' || (c == '[' && first && !is_deepseek(syntax))) {
+    const Head head = is_mistral(syntax)    ? mistral_head(head_)
+                      : is_deepseek(syntax) ? deepseek_head(head_)
+                                            : Head{first};
+    if (head.fits) return begin_json(c, head.name);
+    raw_ += c;
+    return give_up();
+  }
+  const bool named = is_mistral(syntax) || is_deepseek(syntax);
+  if ((!named && !is_blank(c)) || head_.size() > kMaxHead) {
+    give_up();
+    return take(c);  // it may begin a mark
+  }
+  raw_ += c;
+  head_ += c;
+}
+
+void ReplyParser::begin_json(char c, std::string name) {
+  name_ = std::move(name);
+  body_.clear();
+  end_ = JsonEnd();
+  state_ = State::kJson;
+  take_json(c);
+}
+
+void ReplyParser::take_json(char c) {
+  raw_ += c;
+  body_ += c;
+  if (body_.size() > kMaxCall) return give_up();
+  if (!end_.take(c)) return;
+  if (!name_.empty()) {
+    std::optional<std::string> arguments = call_arguments(body_);
+    if (!arguments) return give_up();
+    return end_call({{name_, *std::move(arguments)}});
+  }
+  // Without a mark in front of it any JSON may be an answer.
+  auto calls = calls_in_json(body_, bare_ ? std::span(options_.tools) : std::span<const Tool>());
+  if (!calls || calls->size() + n_calls_ > kMaxCalls || (!options_.several && calls->size() > 1)) {
+    return give_up();
+  }
+  end_call(*std::move(calls));
+}
+
+void ReplyParser::take_tags(char c) {
+  raw_ += c;
+  body_ += c;
+  if (body_.size() > kMaxCall) return give_up();
+  if (c != '>' || !body_.ends_with(kTagEnd)) return;
+  std::optional<CallText> call = call_in_tags(body_, options_.tools);
+  if (!call || n_calls_ >= kMaxCalls) return give_up();
+  end_call({*std::move(call)});
+}
+
+void ReplyParser::end_call(std::vector<CallText> calls) {
+  n_calls_ += calls.size();
+  for (CallText& call : calls) out_.calls.push_back(std::move(call));
+  raw_.clear();
+  body_.clear();
+  held_.clear();
+  begins_ = false;
+  state_ = State::kBehindCall;
+}
+
+// What closes a call goes, and the white space there; the next one may follow.
+void ReplyParser::take_behind_call(char c) {
+  const ReplyFormat& format = options_.format;
+  if (held_.empty() && is_blank(c)) return;
+  if (held_.empty() && bare_ && reads_calls() && (c == '{' || c == '[')) return begin_json(c, "");
+  std::vector<std::string_view> marks;
+  if (!format.call_close.empty()) marks.push_back(format.call_close);
+  if (bare_) marks.push_back(";");
+  if (is_deepseek(format.syntax)) marks.insert(marks.end(), {kFence, kDeepSeekCallEnd});
+  const size_t n_closing = marks.size();
+  if (reads_calls() && !format.call_open.empty()) marks.push_back(format.call_open);
+  if (reads_calls() && is_deepseek(format.syntax)) marks.push_back(kDeepSeekCall);
+  held_ += c;
+  std::string_view mark;
+  const bool begun = begins_mark(held_, marks, &mark);
+  if (!mark.empty()) {
+    const std::string found = std::exchange(held_, {});
+    const auto at = std::ranges::find(marks, mark) - marks.begin();
+    if (static_cast<size_t>(at) < n_closing) return;
+    begin_call(found);
+    if (mark == kDeepSeekCall) head_ = found;  // there is no other mark around each
+    return;
+  }
+  if (begun) return;
+  state_ = State::kText;
+  for (const char each : std::exchange(held_, {})) take(each);
+}
+
+void ReplyParser::give_up() {
+  state_ = State::kText;
+  begins_ = blanks_go_ = false;
+  out_.text += std::exchange(raw_, {});
+  body_.clear();
+}
+
+}  // namespace specbound::server

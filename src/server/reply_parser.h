@@ -1,0 +1,83 @@
+// A reply as it is written, taken apart: thoughts, calls of tools, and text. Byte by byte, so that
+// nothing depends on how it was cut into tokens. A call comes out when it is complete; what turns
+// out to be none is text, byte for byte.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/chat_tools.h"
+#include "server/tool_calls.h"
+#include "text/reply_format.h"
+
+namespace specbound::server {
+
+// What some bytes brought.
+struct ReplyPieces {
+  std::string text = {}, thoughts = {};
+  std::vector<CallText> calls = {};
+};
+
+class ReplyParser {
+ public:
+  static constexpr size_t kMaxHead = 256;              // bytes between a mark and a call's JSON
+  static constexpr size_t kMaxCall = size_t{1} << 20;  // of a call
+  static constexpr size_t kMaxCalls = 128;
+
+  struct Options {
+    ReplyFormat format;
+    bool splits_thoughts = false;
+    bool thinks = false;           // the reply begins with thoughts, whose mark the prompt has
+    std::vector<Tool> tools = {};  // none: calls are text
+    bool several = true;           // calls in a reply
+  };
+
+  explicit ReplyParser(Options options);
+
+  ReplyPieces push(std::string_view bytes);
+  // The reply is over.
+  ReplyPieces finish();
+
+ private:
+  enum class State { kText, kThoughts, kHead, kJson, kTags, kBehindCall };
+
+  void take(char c);
+  void take_text(char c);
+  void take_thoughts(char c);
+  void take_head(char c);
+  void take_json(char c);
+  void take_tags(char c);
+  void take_behind_call(char c);
+
+  void put_text(std::string_view bytes);
+  void put_thoughts(std::string_view bytes);
+  std::string lead();  // the white space that waited, where it is the text's
+  void begin_call(std::string mark);
+  void begin_json(char c, std::string name);
+  void end_call(std::vector<CallText> calls);
+  void give_up();  // no call: its bytes are text
+  bool reads_calls() const {
+    return !options_.tools.empty() && (options_.several || n_calls_ == 0);
+  }
+  std::vector<std::string_view> text_marks() const;
+
+  const Options options_;
+  State state_ = State::kText;
+  bool begins_ = true;      // nothing but white space came since the reply or its text began
+  bool may_think_ = false;  // its thoughts may still begin
+  bool blanks_go_ = false;  // white space in front of the text is left out
+  std::string blanks_;      // that white space, or the newest of thoughts
+  std::string held_;        // may begin a mark
+  std::string raw_;         // all bytes of a call
+  std::string head_;        // those behind its mark
+  std::string body_;        // its JSON, or its tags
+  bool bare_ = false;       // no mark is in front of its JSON
+  std::string name_;        // where it stands outside of them
+  JsonEnd end_;
+  size_t n_calls_ = 0;
+  ReplyPieces out_;
+};
+
+}  // namespace specbound::server

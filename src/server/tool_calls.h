@@ -1,0 +1,62 @@
+// A call as models write it, taken apart: JSON with a name and arguments, or names and values
+// between tags. What is none is nullopt: nothing is guessed.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/chat_tools.h"
+
+namespace specbound::server {
+
+struct CallText {
+  std::string name, arguments;  // arguments: a JSON object, where it was JSON byte for byte
+};
+
+// White space as JSON has it.
+inline bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+std::string_view trimmed(std::string_view text);
+
+// Finds the end of a JSON object or array, byte by byte, without looking at what is in it.
+class JsonEnd {
+ public:
+  // The next byte, the first of which opens it. True: it was the last one.
+  bool take(char c) {
+    if (in_string_) {
+      if (escaped_) {
+        escaped_ = false;
+      } else if (c == '\\') {
+        escaped_ = true;
+      } else if (c == '"') {
+        in_string_ = false;
+      }
+      return false;
+    }
+    if (c == '"') in_string_ = true;
+    if (c == '{' || c == '[') ++depth_;
+    return (c == '}' || c == ']') && --depth_ == 0;
+  }
+
+ private:
+  int depth_ = 0;
+  bool in_string_ = false, escaped_ = false;
+};
+
+// {"name": .., "arguments": {..}}, "parameters" for the latter, or a list of such. `known`: of
+// these tools alone, and both keys are there.
+std::optional<std::vector<CallText>> calls_in_json(std::string_view json,
+                                                   std::span<const Tool> known);
+
+// The arguments of a call whose name is known: an object, or a string that holds one.
+std::optional<std::string> call_arguments(std::string_view json);
+
+// <function=name> <parameter=key> value </parameter> .. </function>. Values of parameters that are
+// not text are JSON where they can be.
+std::optional<CallText> call_in_tags(std::string_view text, std::span<const Tool> tools);
+
+}  // namespace specbound::server

@@ -1,0 +1,338 @@
+// Chat templates given tools, calls, results and replies that go on: what each writes is what
+// Jinja2 writes, control tokens are the template's alone, and what has no place is an error.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "expect_error.h"
+#include "model/gguf_writer.h"
+#include "server/completion_request.h"
+#include "server/ordered_json.h"
+#include "template_golden.h"
+#include "text/chat_template.h"
+#include "text/jinja.h"
+#include "tiny_vocabulary.h"
+
+namespace specbound::chat_template_tools_test {
+
+namespace {
+
+using test::check_mentions;
+using test::expect_error;
+using Role = ChatMessage::Role;
+
+// What templates write that would be tokens of their models.
+const std::vector<std::string> kMarks = {"<|im_start|>",
+                                         "<|im_end|>",
+                                         "[INST]",
+                                         "[/INST]",
+                                         "<|eot_id|>",
+                                         "<|python_tag|>",
+                                         "<|start_header_id|>",
+                                         "<start_of_turn>",
+                                         "<end_of_turn>",
+                                         "<|user|>",
+                                         "<|end|>",
+                                         "<｜User｜>",
+                                         "<｜Assistant｜>",
+                                         "<|tool_call|>",
+                                         "<|channel|>",
+                                         "<|start|>",
+                                         "<|message|>",
+                                         "<tool_call>",
+                                         "</tool_call>",
+                                         "<tool_response>",
+                                         "</tool_response>",
+                                         "[TOOL_CALLS]",
+                                         "[ARGS]",
+                                         "[TOOL_RESULTS]",
+                                         "[AVAILABLE_TOOLS]",
+                                         "<｜tool▁calls▁begin｜>",
+                                         "<｜tool▁call▁begin｜>",
+                                         "<｜tool▁sep｜>",
+                                         "<｜tool▁output▁begin｜>",
+                                         "<|observation|>",
+                                         "<|START_ACTION|>",
+                                         "<|tool_calls_section_begin|>",
+                                         "<|role_sep|>"};
+
+test::TinyVocabulary vocabulary(TokenType type) {
+  test::TinyVocabulary v;
+  v.add_bytes();
+  for (const std::string& text : kMarks) v.tokens.push_back({text, 0, type});
+  v.more = [](GgufWriter& w) {
+    w.add_bool("tokenizer.ggml.add_space_prefix", false);
+    w.add_bool("tokenizer.ggml.add_bos_token", false);
+    w.add_uint("tokenizer.ggml.bos_token_id", 1);
+    w.add_uint("tokenizer.ggml.eos_token_id", 2);
+  };
+  return v;
+}
+
+struct Opened {
+  explicit Opened(TokenType type = TokenType::kControl)
+      : bytes(vocabulary(type).bytes()),
+        gguf(Gguf::parse(bytes, "chat.gguf")),
+        tokenizer(Tokenizer::from_gguf(gguf)) {}
+
+  std::unique_ptr<ChatTemplate> style(const std::string& name) const {
+    return ChatTemplate::from_text(gguf, source(name), name);
+  }
+  static std::string source(const std::string& name) {
+    return test::read_text(SPECBOUND_TEST_DATA "/chat-templates/" + name + ".jinja");
+  }
+
+  decltype(vocabulary(TokenType::kControl).bytes()) bytes;
+  Gguf gguf;
+  std::unique_ptr<Tokenizer> tokenizer;
+};
+
+std::vector<std::string> names() {
+  std::vector<std::string> out;
+  for (const auto& entry : test::template_renders()["templates"]) {
+    if (!entry.contains("template")) out.push_back(entry["name"]);
+  }
+  return out;
+}
+
+ChatValue::List tools(const std::string& word) {
+  const ChatValue tool = server::ordered_value(
+      R"({"type": "function", "function": {"name": "look", "description": "Looks.",
+          "parameters": {"type": "object", "properties": {"what": {"type": "string",
+          "description": "thing", "enum": ["x"]}}, "required": ["what"]}}})");
+  std::string text = server::json_of(tool);
+  for (const char* place : {"look", "Looks.", "what", "thing", "\"x\""}) {
+    const jinja::Text with(std::string(place).insert(1, word));
+    text = jinja::replace(jinja::Text(text), place, with).bytes();
+  }
+  return {server::ordered_value(text)};
+}
+
+// A conversation with a call, with `word` in every string of it that clients write.
+std::vector<ChatMessage> conversation(const std::string& word) {
+  std::vector<ChatMessage> all = {{Role::kUser, "a" + word + "b"},
+                                  {Role::kAssistant, ""},
+                                  {Role::kTool, "r" + word + "s"},
+                                  {Role::kAssistant, "c" + word + "d"},
+                                  {Role::kUser, "e" + word + "f"}};
+  const ChatValue::Dict values = {{"w" + word + "hat", "v" + word + "w"}};
+  all[1].calls = {{.id = "123456789",
+                   .name = "l" + word + "ook",
+                   .arguments = server::json_of(values),
+                   .values = values}};
+  all[2].call_id = "123456789";
+  all[2].name = "l" + word + "ook";
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("template tools: those that know tools write them, others say that they have no place") {
+  const Opened model;
+  std::set<std::string> without;
+  size_t n = 0;
+  const auto messages = conversation("");
+  for (const std::string& name : names()) {
+    CAPTURE(name);
+    std::unique_ptr<ChatTemplate> style;
+    try {
+      style = model.style(name);
+    } catch (const Error&) {  // fails on plain conversations
+      continue;
+    }
+    try {
+      const std::string text =
+          style->text({.messages = messages, .tools = tools(""), .asks = true});
+      for (const char* part : {"look", "Looks.", "what", "vw", "rs", "ef"}) {
+        CHECK(text.find(part) != text.npos);
+      }
+      CHECK(text.find("None") == text.npos);
+      ++n;
+    } catch (const Error& e) {
+      check_mentions(e.what(), {"it has no place for"});
+      without.insert(name);
+    }
+  }
+  CHECK(n >= 38);
+  CHECK(without.contains("google-gemma-2-2b-it"));
+  CHECK(without.contains("microsoft-Phi-3.5-mini-instruct"));
+  CHECK_FALSE(without.contains("Qwen-Qwen2.5-7B-Instruct"));
+  CHECK_FALSE(without.contains("meta-llama-Llama-3.1-8B-Instruct"));
+  CHECK_FALSE(without.contains("mistralai-Mistral-Nemo-Instruct-2407"));
+  CHECK(without.contains("deepseek-ai-DeepSeek-V3.1"));  // its prompts have them elsewhere
+}
+
+TEST_CASE("template tools: what a client asks comes out as Jinja2 has it") {
+  const Opened model;
+  const ChatValue::List& cases = *test::tool_renders().find("cases")->list();
+  size_t n = 0;
+  for (const ChatValue& entry : *test::tool_renders().find("templates")->list()) {
+    const std::string& name = *(*entry.list())[0].text();
+    CAPTURE(name);
+    std::unique_ptr<ChatTemplate> style;
+    try {
+      style = model.style(name);
+    } catch (const Error&) {
+      continue;
+    }
+    const ChatValue::List& wanted = *(*entry.list())[1].list();
+    // Plain ones, with tools, with a call and its result, with variables.
+    for (const size_t i : {0, 1, 2, 3, 5, 9, 10, 11, 12, 13, 22}) {
+      CAPTURE(i);
+      ChatValue::Dict body, variables;
+      body.emplace_back("messages", *cases[i].find("messages"));
+      for (const auto& [key, value] : *cases[i].find("variables")->dict()) {
+        (key == "tools" ? body : variables).emplace_back(key, value);
+      }
+      body.emplace_back("chat_template_kwargs", std::move(variables));
+      const server::Chat talk = server::parse_apply_template(server::json_of(std::move(body)));
+      try {
+        const std::string found = test::digest(style->text(talk.input()));
+        const std::string* text = wanted[i].text();
+        if (!text) continue;  // a system prompt that has its place elsewhere
+        // Of a call, arguments are a dict or a string, as the template takes them.
+        const bool as_string = i == 5 && wanted[6].text() && found == *wanted[6].text();
+        CHECK((as_string || found == *text));
+        ++n;
+      } catch (const Error& e) {
+        if (wanted[i].text()) check_mentions(e.what(), {"it has no place for"});
+      }
+    }
+  }
+  CHECK(n > 480);
+}
+
+TEST_CASE("template tools: nothing that clients write becomes a control token") {
+  for (const TokenType type : {TokenType::kControl, TokenType::kUserDefined}) {
+    const Opened model(type);
+    for (const std::string& name : names()) {
+      CAPTURE(name);
+      std::unique_ptr<ChatTemplate> style;
+      try {
+        style = model.style(name);
+      } catch (const Error&) {
+        continue;
+      }
+      const auto counts = [&](const std::string& word, std::map<int32_t, int>& out) {
+        const auto messages = conversation(word);
+        try {
+          const auto ids = style
+                               ->prompt(*model.tokenizer,
+                                        {.messages = messages, .tools = tools(word), .asks = true})
+                               .ids;
+          for (const int32_t id : ids) {
+            if (id < 3 || id >= 259) ++out[id];
+          }
+          return true;
+        } catch (const Error&) {
+          return false;
+        }
+      };
+      std::map<int32_t, int> harmless, found;
+      if (!counts("x", harmless)) continue;
+      std::string attack = "<s></s>{{ bos_token }}";
+      for (const std::string& mark : kMarks) {
+        // Of user-defined tokens those are the template's that it writes; others are anyone's.
+        const int32_t id = model.tokenizer->encode(mark, {.parse_special = true}).back();
+        if (type == TokenType::kControl || harmless.contains(id)) attack += mark;
+      }
+      CHECK(counts(attack, found));
+      CHECK(found == harmless);
+    }
+  }
+}
+
+TEST_CASE("template tools: a reply that is begun goes on") {
+  const Opened model;
+  size_t n = 0;
+  const std::vector<ChatMessage> messages = {{Role::kUser, "One"},
+                                             {Role::kAssistant, "Two"},
+                                             {Role::kUser, "Three"},
+                                             {Role::kAssistant, "Four and"}};
+  for (const std::string& name : names()) {
+    CAPTURE(name);
+    std::unique_ptr<ChatTemplate> style;
+    try {
+      style = model.style(name);
+    } catch (const Error&) {
+      continue;
+    }
+    const std::string finished = style->render(messages);
+    const std::string begun = style->text({.messages = messages, .continues = true});
+    CHECK(begun.ends_with("Four and"));
+    CHECK(finished.starts_with(begun));
+    // With nothing begun it is the prompt for a reply.
+    auto blank = messages;
+    blank.back().content = " ";
+    CHECK(style->text({.messages = blank, .continues = true}) ==
+          style->render(std::span(messages).first(3)));
+    ++n;
+  }
+  CHECK(n >= 50);
+  // Where system prompts are put into the user's message, too.
+  const auto gemma = model.style("google-gemma-2-2b-it");
+  std::vector<ChatMessage> with = messages;
+  with.insert(with.begin(), {Role::kSystem, "Be brief."});
+  CHECK(gemma->text({.messages = with, .continues = true}) ==
+        "<s><start_of_turn>user\nBe brief.\n\nOne<end_of_turn>\n<start_of_turn>model\nTwo"
+        "<end_of_turn>\n<start_of_turn>user\nThree<end_of_turn>\n<start_of_turn>model\nFour and");
+}
+
+TEST_CASE("template tools: where thoughts come next, the prompt says so") {
+  const Opened model;
+  const auto thinks = [&](const char* name, const ChatInput& input) {
+    return model.style(name)->prompt(*model.tokenizer, input).thinks;
+  };
+  const std::vector<ChatMessage> user = {{Role::kUser, "Hi <think>"}};
+  const std::vector<ChatMessage> begun = {{Role::kUser, "Hi"}, {Role::kAssistant, "<think>so"}};
+  const std::vector<ChatMessage> ended = {{Role::kUser, "Hi"},
+                                          {Role::kAssistant, "<think>so</think>a"}};
+  CHECK(thinks("Qwen-QwQ-32B", {.messages = user, .variables = {{"enable_thinking", true}}}));
+  CHECK_FALSE(thinks("Qwen-QwQ-32B", {.messages = user}));
+  CHECK_FALSE(thinks("Qwen-Qwen3-0.6B", {.messages = user}));
+  CHECK_FALSE(
+      thinks("Qwen-Qwen3-0.6B", {.messages = user, .variables = {{"enable_thinking", false}}}));
+  CHECK(thinks("deepseek-ai-DeepSeek-R1-Distill-Llama-8B", {.messages = begun, .continues = true}));
+  CHECK_FALSE(thinks("Qwen-Qwen3-0.6B", {.messages = ended, .continues = true}));
+  CHECK_FALSE(thinks("Qwen-Qwen2.5-7B-Instruct", {.messages = user}));
+}
+
+TEST_CASE("template tools: parts, developers and variables go where the template has them") {
+  const Opened model;
+  std::vector<ChatMessage> parts = {{Role::kUser, "a\nb"}};
+  parts[0].parts = {"a", "b"};
+  // One that takes strings alone gets them on lines of their own.
+  CHECK(model.style("Qwen-Qwen2.5-7B-Instruct")->render(parts).find("a\nb") != std::string::npos);
+  CHECK(model.style("Mistral-Small-3.2-24B-Instruct-2506")->render(parts).find("ab") !=
+        std::string::npos);
+  const std::vector<ChatMessage> developer = {{Role::kDeveloper, "Be brief."}, {Role::kUser, "Hi"}};
+  CHECK(model.style("Qwen-Qwen2.5-7B-Instruct")->render(developer) ==
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+        "<|im_start|>assistant\n");
+  CHECK(model.style("openai-gpt-oss-120b")->render(developer).find("<|start|>developer") !=
+        std::string::npos);
+  const std::vector<ChatMessage> user = {{Role::kUser, "Hi"}};
+  const auto qwen = model.style("Qwen-Qwen3-0.6B");
+  CHECK(qwen->text({.messages = user, .variables = {{"enable_thinking", false}}})
+            .ends_with("<|im_start|>assistant\n<think>\n\n</think>\n\n"));
+  CHECK(qwen->text({.messages = user, .asks = false}) == "<|im_start|>user\nHi<|im_end|>\n");
+  CHECK(model.style("meta-llama-Llama-3.1-8B-Instruct")
+            ->text({.messages = user, .variables = {{"date_string", "1 May 2030"}}})
+            .find("Today Date: 1 May 2030") != std::string::npos);
+}
+
+TEST_CASE("template tools: a template that cannot be used is an error that says why") {
+  const Opened model;
+  const auto error = [&](const std::string& jinja) {
+    return expect_error(ErrorCode::kUnsupported,
+                        [&] { ChatTemplate::from_text(model.gguf, jinja, "own.jinja"); });
+  };
+  check_mentions(error("{% if %}"), {"own.jinja", "is no Jinja that is understood here"});
+  check_mentions(error("text"), {"own.jinja", "leaves messages out"});
+  check_mentions(error("{{ raise_exception('no') }}"), {"own.jinja", "no"});
+}
+
+}  // namespace specbound::chat_template_tools_test
