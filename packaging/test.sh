@@ -189,18 +189,38 @@ PYTHON
 fuzz_http_body_seeds() {
   local common='"stream":true,"stream_options":{"include_usage":true},"max_tokens":5,'
   common+='"temperature":0.5,"top_p":0.9,"top_k":3,"min_p":0.1,"repeat_penalty":1.1,"seed":7,'
-  common+='"stop":["a","b"],"speculation":false,"n":2,"tools":[],"frequency_penalty":0.5,'
+  common+='"stop":["a","b"],"speculation":false,"n":2,"frequency_penalty":0.5,'
   common+='"presence_penalty":-0.5,"logit_bias":{"5":-1.5,"511":3},'
   common+='"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"null"}}}'
   printf '0{"messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text",'\
 '"text":"U\\u0000\\ud83d\\ude00"}]}],"model":"m","logprobs":true,"top_logprobs":2,%s}' "$common" \
     >"$1/0-chat"
+  local call='{"id":"1","type":"function","function":{"name":"f","arguments":"{\\"a\\":1}"}}'
+  local tool='{"type":"function","function":{"name":"f","parameters":{"type":"object",'
+  tool+='"properties":{"a":{"type":"string"}}}}}'
+  printf '0{"messages":[{"role":"user","content":"U"},{"role":"assistant","tool_calls":[%b]},'\
+'{"role":"tool","content":"r","tool_call_id":"1"}],"tools":[%s],"tool_choice":"auto",'\
+'"parallel_tool_calls":false,"chat_template_kwargs":{"enable_thinking":false}}' "$call" "$tool" \
+    >"$1/0-tools"
   printf '1{"prompt":["P"],"echo":false,"suffix":"","logprobs":2,%s}' "$common" >"$1/1-prompt"
   printf '1{"prompt":[1,2,511],%s}' "$common" >"$1/1-ids"
   printf '2{"content":"a\303\244","add_special":true,"with_pieces":true}' >"$1/2-tokenize"
   printf '3{"tokens":[0,255,511]}' >"$1/3-detokenize"
   printf '4{"input":["a","b",[1,511]],"encoding_format":"base64","dimensions":3,"model":"m"}' \
     >"$1/4-embeddings"
+}
+
+# The first byte says which syntax of calls, the second how the text is cut.
+fuzz_tool_calls_seeds() {
+  local call='{"name": "f", "arguments": {"a": [1, "x"]}}'
+  printf '\000\001%s' "$call" >"$1/json"
+  printf '\001\002Hi <tool_call>\n%s\n</tool_call>\n' "$call" >"$1/hermes"
+  printf '\022\003<think>a</think><tool_call><function=f><parameter=t>1</parameter></function>' \
+    >"$1/tags"
+  printf '\003\004[TOOL_CALLS][%s, %s]' "$call" "$call" >"$1/mistral"
+  printf '\004\005[TOOL_CALLS]f[CALL_ID]1[ARGS]{}[TOOL_CALLS]g[ARGS]{}' >"$1/mistral-named"
+  printf '\006\006<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```'\
+'<｜tool▁call▁end｜><｜tool▁calls▁end｜>' >"$1/deepseek"
 }
 
 # run_fuzzer TARGET SECONDS; a new corpus each time, so that every run can be repeated.
@@ -212,6 +232,7 @@ run_fuzzer() {
   if [ "$target" = fuzz_template ]; then fuzz_template_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_grammar ]; then fuzz_grammar_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_http_body ]; then fuzz_http_body_seeds "$work/corpus"; fi
+  if [ "$target" = fuzz_tool_calls ]; then fuzz_tool_calls_seeds "$work/corpus"; fi
   echo "== $target, $seconds s"
   (cd "$work" && fixed_addresses "$root/build/asan-ubsan/tests/$target" -seed=1 -max_len=16384 \
     -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2560 -print_final_stats=1 corpus)
@@ -302,20 +323,22 @@ ensure_clang_runtimes() {
 
 # The official Python package that the server is tested with, in a folder of its own that later runs
 # find. Without a network there is none, and its tests count as skipped.
-ensure_openai() {
+ensure_clients() {
   local folder="$root/build/openai"
-  compgen -G "$folder/lib/python3*/site-packages/openai/__init__.py" >/dev/null && return
-  say "installing the openai package into build/openai"
+  compgen -G "$folder/lib/python3*/site-packages/litellm/__init__.py" >/dev/null && return
+  say "installing openai, langchain-openai and litellm into build/openai"
   {
     python3 -c 'import ensurepip' || apt_install python3-venv
     python3 -m venv "$folder" &&
-      timeout 300 "$folder/bin/python" -m pip install --retries 1 --timeout 15 openai
+      timeout 300 "$folder/bin/python" -m pip install --retries 1 --timeout 15 openai &&
+      timeout 600 "$folder/bin/python" -m pip install --retries 1 --timeout 15 \
+        langchain-openai litellm
   } </dev/null >"$logs/openai.log" 2>&1 || say "that failed; see $logs/openai.log"
 }
 
 mkdir -p "$logs"
 ensure_installed $build_needs $test_needs && ensure_clang_runtimes || exit 1
-if [ $extent != default ]; then ensure_openai; fi
+if [ $extent != default ]; then ensure_clients; fi
 if [ $extent = all ]; then export SPECBOUND_NETWORK=1; fi
 describe_system
 begin=$SECONDS

@@ -152,7 +152,7 @@ class Fields(Refusals):
                          [{**user, "content": [{"type": "input_audio", "input_audio": {}}]}],
                          [{**user, "role": "tool"}], [{**user, "role": "function"}],
                          [{**user, "role": "User"}], [{**user, "role": 1}], [{**user, "role": ""}],
-                         [{**user, "role": None}], [{**user, "role": "assistant"}],
+                         [{**user, "role": None}],
                          [user, {**user, "role": "system"}], [user, {**user, "role": "nobody"}]):
             self.refused(CHAT, ask(messages=messages), "messages")
         self.refused(CHAT, {"max_tokens": 5}, "messages")
