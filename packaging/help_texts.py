@@ -338,9 +338,9 @@ ENVIRONMENT = {
     "SPECBOUND_NAME":
         "the value of the flag --name where the command line has none; empty counts as not set",
     "XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_DATA_HOME, XDG_STATE_HOME":
-        "where settings, what was measured and tuned, conversations, and the lines typed into a "
-        "chat with its replies lie; ~/.config, ~/.cache, ~/.local/share and ~/.local/state where "
-        "they are not set",
+        "where settings, what was measured and tuned, conversations and what was learnt while "
+        "idle, and the lines typed into a chat with its replies lie; ~/.config, ~/.cache, "
+        "~/.local/share and ~/.local/state where they are not set",
     "HF_TOKEN, HF_ENDPOINT, HF_HUB_DOWNLOAD_TIMEOUT":
         "an access token for Hugging Face, another server that answers as huggingface.co does, and "
         "the seconds to wait for an answer, as the hub's own tools have them",

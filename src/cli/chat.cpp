@@ -8,6 +8,7 @@
 #include "cli/chat_settings.h"
 #include "cli/command.h"
 #include "cli/common_flags.h"
+#include "cli/learning_flags.h"
 #include "cli/speculation_flags.h"
 #include "error.h"
 #include "repl/chat.h"
@@ -43,6 +44,7 @@ struct ChatFlags {
   SamplingOptions sampling;
   ReplyOptions reply;
   SpeculationOptions speculation;
+  IdleLearningOptions learning = {.mode = LearningMode::kAsk};
   bool no_history = false;
 };
 
@@ -101,8 +103,17 @@ void declare(Flags& flags, ChatFlags& given) {
   add_sampling_flags(flags, given.sampling);
   given.speculation.remember = true;  // unless a flag says otherwise
   add_speculation_flags(flags, given.speculation);
+  add_learning_flags(flags, given.learning);
   add_model_flags(flags, given.model);
   add_chat_template_file(flags, given.model);
+}
+
+// Through a pipe there is nobody to ask, and no time between two lines.
+IdleLearningOptions learning_options(const ChatFlags& given, bool terminal) {
+  IdleLearningOptions options = given.learning;
+  if (!terminal && options.mode == LearningMode::kAsk) options.mode = LearningMode::kOff;
+  options.keeps_conversations = !given.no_history;
+  return options;
 }
 
 int run(ChatFlags& given) {
@@ -119,11 +130,16 @@ int run(ChatFlags& given) {
   opened.load();
   if (!given.no_history) speculation.recall();
   if (!given.reply.quiet) say(speculation.description());
+  const bool terminal = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+  IdleLearning learning(learning_options(given, terminal), given.model, given.speculation, model,
+                        speculation);
   Chat chat(model, chat_template, given.reply, sampling, given.speculation, speculation,
-            {chat_setting_flags(), lens_of(model)});
+            {chat_setting_flags(), lens_of(model), &learning});
   const std::unique_ptr<LineInput> input = open_input(chat, given.no_history);
   chat.edit_in(*input);
-  if (!given.reply.quiet && isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+  input->on_keys([&learning] { const IdleLearning::Work key(&learning); });
+  begin_learning(learning, given.reply.quiet);
+  if (!given.reply.quiet && terminal) {
     std::fputs("Type a message; /help lists the commands.\n", stderr);
   }
   talk(chat, *input);

@@ -1,7 +1,8 @@
-// specbound forget: deletes what was kept of replies to draft from.
+// specbound forget: deletes what was kept of replies to draft from, and what was learnt while idle.
 #include <cstdio>
 
 #include "cli/command.h"
+#include "runtime/learning_folder.h"
 #include "runtime/reply_memory.h"
 
 namespace specbound::forget_command {
@@ -13,12 +14,14 @@ struct ForgetFlags {};
 void declare(Flags&, ForgetFlags&) {}
 
 int run(ForgetFlags&) {
-  const uint64_t bytes = forget_replies();
-  if (bytes == 0) {
-    std::printf("nothing was kept\n");
-  } else {
-    std::printf("forgotten: %.1f kB of replies\n", static_cast<double>(bytes) / 1e3);
+  const uint64_t replies = forget_replies(), learnt = forget_learning();
+  if (replies > 0)
+    std::printf("forgotten: %.1f kB of replies\n", static_cast<double>(replies) / 1e3);
+  if (learnt > 0) {
+    std::printf("forgotten: %.1f MB of what was learnt while idle\n",
+                static_cast<double>(learnt) / 1e6);
   }
+  if (replies + learnt == 0) std::printf("nothing was kept\n");
   return 0;
 }
 
@@ -26,7 +29,8 @@ const CommandOf<ForgetFlags> kForget(
     {.rank = 145,
      .name = "forget",
      .summary = "delete what was kept of earlier replies to draft from",
-     .text = "Delete the memories of replies that chats keep to draft from, of all models.",
+     .text = "Delete the memories of replies that chats keep to draft from, and all that idle "
+             "learning keeps, of all models.",
      .footer = "Examples:\n"
                "  specbound forget"},
     declare, run);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "error.h"
@@ -38,6 +39,25 @@ TemporaryFile::TemporaryFile(const std::string& target)
 
 TemporaryFile::~TemporaryFile() {
   unlink(path_.c_str());
+}
+
+std::string agreement_table(const TrainedHeads& trained, const TrainOptions& options) {
+  std::string out =
+      "\nhow often a head's guess is the model's token, of the tokens for validation:\n\n";
+  out += format("%8s", "layer");
+  for (const HeadKind kind : options.kinds) out += format("  %9s", head_kind_name(kind));
+  out += "\n";
+  for (const int layer : options.layers) {
+    out += format("%8d", layer);
+    for (const HeadKind kind : options.kinds) {
+      const auto report = std::ranges::find_if(
+          trained.reports, [&](const HeadReport& r) { return r.kind == kind && r.layer == layer; });
+      out += report != trained.reports.end() ? format("  %7.1f %%", 100 * report->agreement)
+                                             : format("  %9s", "-");
+    }
+    out += "\n";
+  }
+  return out;
 }
 
 }  // namespace specbound

@@ -1,7 +1,10 @@
-// The heads file that train-heads writes: checked before hours of work, and whole or not at all.
+// What train-heads gives: the heads file, checked before hours of work, and whole or not at all; a
+// part of its summary.
 #pragma once
 
 #include <string>
+
+#include "train/head_trainer.h"
 
 namespace specbound {
 
@@ -22,5 +25,8 @@ class TemporaryFile {
  private:
   std::string path_;
 };
+
+// How often the guess of each head is the model's token, layers in rows, kinds in columns.
+std::string agreement_table(const TrainedHeads& trained, const TrainOptions& options);
 
 }  // namespace specbound

@@ -78,6 +78,7 @@ int run(RunFlags& given) {
     reply.stats.start_to_first_token_seconds =
         std::chrono::duration<double>(*reply.first_token - program_start()).count();
   }
+  name_heads(reply.stats, speculation.heads());
   if (!given.reply.quiet) say(stats_line(reply.stats));
   if (!given.reply.stats_json.empty()) {
     write_file(given.reply.stats_json, stats_json(reply.stats));

@@ -12,6 +12,7 @@
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
+#include "cli/learning_flags.h"
 #include "cli/speculation_flags.h"
 #include "error.h"
 #include "runtime/loaded_model.h"
@@ -58,6 +59,7 @@ struct ServeFlags {
   ModelOptions model;
   SamplingOptions sampling;
   SpeculationOptions speculation;
+  IdleLearningOptions learning;
 };
 
 void add_server_flags(Flags& flags, ServeFlags& given) {
@@ -152,6 +154,7 @@ void declare(Flags& flags, ServeFlags& given) {
   add_sampling_flags(flags, given.sampling);
   given.speculation.remember = true;  // unless a flag says otherwise
   add_speculation_flags(flags, given.speculation);
+  add_learning_flags(flags, given.learning);
   add_model_flags(flags, given.model);
   add_chat_template_file(flags, given.model);
 }
@@ -171,6 +174,7 @@ int run(ServeFlags& given) {
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
   if (!given.model.chat_template_file.empty()) (void)model.chat_template();  // or an error now
+  std::optional<IdleLearning> learning;
   std::unique_ptr<ServeModel> served;
   const auto http = server::start_http(http_options, api);  // ends before what it serves
   opened.load();
@@ -182,6 +186,9 @@ int run(ServeFlags& given) {
   }
   const std::string file_name = std::filesystem::path(model.path()).filename().string();
   served = std::make_unique<ServeModel>(model, speculation, given.alias.value_or(file_name));
+  learning.emplace(given.learning, given.model, given.speculation, model, speculation);
+  begin_learning(*learning, false);
+  served->learn(*learning, [](const std::string& line) { say(line); });
   api.open(*served);
   std::fprintf(stderr, "listening on %s\n", url(http_options.host, http->port()).c_str());
 

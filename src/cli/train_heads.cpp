@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -30,6 +32,7 @@
 #include "train/corpus.h"
 #include "train/head_learner.h"
 #include "train/report_html.h"
+#include "train/running_time.h"
 #include "train/seed_prompts.h"
 #include "train/self_generate.h"
 
@@ -76,8 +79,9 @@ std::string time_text(double seconds) {
 // Where --minutes is to be filled: the parts of it after which no more is written, and no more of
 // the hidden states is made, and learning ends; the rest is for tuning.
 constexpr double kWriting = 0.35, kLookingOn = 0.65, kLearning = 0.9;
-constexpr int kRounds = 20;     // over the built-in requests, at most
-constexpr double kSteps = 1e6;  // of a progress bar
+constexpr double kKeepSeconds = 5;  // between two notes of the time that it took
+constexpr int kRounds = 20;         // over the built-in requests, at most
+constexpr double kSteps = 1e6;      // of a progress bar
 
 constexpr const char* kInterrupted = "interrupted: no heads were written";
 
@@ -90,7 +94,7 @@ void wait_for_data(int fd) {
 class Training {
  public:
   explicit Training(TrainHeadsFlags given)
-      : flags_(std::move(given)), start_(Clock::now()), model_(flags_.model, terminal_watcher()) {
+      : flags_(std::move(given)), model_(flags_.model, terminal_watcher()) {
     if (flags_.out.empty()) flags_.out = sidecar_heads(model_.path());
     check_distinct(flags_.out, flags_.report);
     check_heads_output(flags_.out);
@@ -102,7 +106,8 @@ class Training {
     if (flags_.train.kinds == std::vector{HeadKind::kChained}) {
       flags_.train.deepest_chained = flags_.train.layers.back();  // those that were asked for
     } else {
-      tell_kinds_without_layer();
+      for (const std::string& line : flags_.kinds_without_layer(model_.config().n_layers))
+        say(line);
     }
     flags_.train.threads = flags_.model.n_threads;
     if (model_.config().dim % 32 != 0) {
@@ -120,6 +125,7 @@ class Training {
     if (resumed) {
       std::fprintf(stderr, "going on with the training in %s\n",
                    terminal_text(flags_.folder).c_str());
+      std::ifstream(folder.spent()) >> before_;
     }
     model_.load();
     make_texts(folder);
@@ -133,7 +139,7 @@ class Training {
       FeatureStore features(flags_.folder, flags_.train.layers, model_.config().dim,
                             flags_.max_disk);
       try {
-        compute_features(features, resumed);
+        compute_features(features, folder, resumed);
         trained = train(features, folder);
       } catch (const Error& e) {
         if (e.code() == ErrorCode::kDevice) {  // the same command goes on from here
@@ -144,6 +150,7 @@ class Training {
       }
     }
     trained.heads.base = heads_base(model_.gguf(), model_.config());
+    trained.heads.learnt = trained.rows;
     if (flags_.keeps_text()) trained.heads.text = reply_tokens(texts_, kMostTextTokens);
     set_defaults(trained);
     write(trained);
@@ -151,27 +158,19 @@ class Training {
   }
 
  private:
-  // Beside other kinds, chained heads go on the shallowest layers only, and only they on layer 0.
-  void tell_kinds_without_layer() const {
-    const auto tell = [](const char* kind, int first, const std::string& last) {
-      std::fprintf(stderr, "--layers: no %s head is made: they go on layers %d to %s\n", kind,
-                   first, last.c_str());
-    };
-    const std::vector<int>& layers = flags_.train.layers;
-    const int deepest = flags_.train.deepest_chained;
-    if (flags_.has(HeadKind::kChained) && layers.front() > deepest) {
-      tell("chained", 0, std::to_string(deepest) + " beside other kinds");
-    }
-    for (const HeadKind kind : {HeadKind::kFolded, HeadKind::kFull}) {
-      if (flags_.has(kind) && layers.back() == 0) {
-        tell(head_kind_name(kind), 1, std::to_string(model_.config().n_layers - 1));
-      }
-    }
-  }
-
-  double seconds() const { return since(start_); }
-  // From now on, of a part of --minutes from the start.
+  // Of this run and those that were killed.
+  double seconds() const { return before_ + time_.seconds(); }
+  // From now on, of a part of --minutes.
   double until(double part) const { return 60 * flags_.minutes * part - seconds(); }
+  // For the run after a kill.
+  void keep_time(const TrainingFolder& folder) {
+    if (time_.seconds() < kept_at_ + kKeepSeconds) return;
+    kept_at_ = time_.seconds();
+    std::ofstream(folder.spent()) << seconds() << '\n';
+  }
+  std::function<double()> clock() const {
+    return [this] { return time_.seconds(); };
+  }
 
   void read_data() {
     if (flags_.data.empty()) {
@@ -186,6 +185,10 @@ class Training {
     } else {
       read_files();
       if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
+    }
+    if (!flags_.also.empty()) {
+      also_ = read_corpus(flags_.also, [](size_t) { check_interrupt(kInterrupted); });
+      if (also_.dialogues > 0) chat_template_ = &model_.chat_template();
     }
     const int rounds = flags_.fills_minutes ? kRounds : 1;
     for (int round = 0; round < rounds; ++round) {
@@ -228,6 +231,8 @@ class Training {
         joined(flags_.train.layers, ",", [](int layer) { return std::to_string(layer); });
     return {{"model", model_fingerprint(model_.gguf())},
             {"data", format("%016llx", static_cast<unsigned long long>(corpus_.hash))},
+            {"--also", format("%016llx", static_cast<unsigned long long>(also_.hash))},
+            {"--texts", flags_.texts},
             {"--seed", std::to_string(flags_.train.seed)},
             {"--chat-template", flags_.model.chat_template},
             {"-c", std::to_string(model_.n_ctx())},
@@ -279,7 +284,8 @@ class Training {
     if (flags_.fills_minutes) {
       options.seconds = std::max(1.0, until(flags_.train.kinds.empty() ? 1 : kWriting));
     }
-    options.file = folder.texts();
+    options.clock = clock();
+    options.file = flags_.texts.empty() ? folder.texts() : flags_.texts;
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
     options.abort = &interrupt_flag();
     int64_t before = -1, done = 0;
@@ -292,15 +298,17 @@ class Training {
       bar.update(static_cast<size_t>(std::min(1.0, std::max(part, of_all)) * kSteps),
                  static_cast<size_t>(kSteps),
                  format("%.0f tok/s", static_cast<double>(tokens - before) / s));
+      keep_time(folder);
     };
     texts_ = self_generate(model_.backend(), model_.tokenizer(), chat_template_, order_, options);
     check_interrupt(kInterrupted);
     if (whole && *whole != texts_.size()) {
       throw Error(ErrorCode::kFormat,
                   format("%s: expected %zu texts, found %zu: fresh=on starts over",
-                         folder.texts().c_str(), *whole, texts_.size()));
+                         options.file.c_str(), *whole, texts_.size()));
     }
     if (!whole) write_file(folder.whole(), std::to_string(texts_.size()) + "\n");
+    add_also();
     held_ = flags_.fills_minutes ? hold_out(texts_) : texts_.size();
     int64_t all = 0;
     for (const TrainingText& text : texts_) all += learnt_tokens(text);
@@ -313,6 +321,18 @@ class Training {
                    "turns\n",
                    static_cast<long long>(flags_.self_generate));
     }
+  }
+
+  // In front, as what is learnt for certain.
+  void add_also() {
+    std::vector<TrainingText> texts;
+    for (const CorpusText& text : also_.texts) {
+      check_interrupt(kInterrupted);
+      std::ranges::move(training_texts(text, model_.tokenizer(), chat_template_, model_.n_ctx()),
+                        std::back_inserter(texts));
+    }
+    texts_.insert(texts_.begin(), std::make_move_iterator(texts.begin()),
+                  std::make_move_iterator(texts.end()));
   }
 
   // How many an interrupted run wrote, if that was all it was to write.
@@ -331,7 +351,7 @@ class Training {
            (until(kLookingOn) <= 0 || features.bytes() > flags_.max_disk / 10 * 9);
   }
 
-  void compute_features(FeatureStore& features, bool resumed) {
+  void compute_features(FeatureStore& features, const TrainingFolder& folder, bool resumed) {
     const Clock::time_point start = Clock::now();
     const int dim = model_.config().dim;
     if (!(resumed && features.resume())) {
@@ -362,6 +382,7 @@ class Training {
           break;
         }
         bar.update(static_cast<size_t>(features.n_rows()), static_cast<size_t>(most));
+        keep_time(folder);
       }
       features.finish();
       if (left_out > 0) {
@@ -379,6 +400,7 @@ class Training {
     const std::vector<float> lm_head = matrix_floats(weights.lm_head);
     TrainOptions options = flags_.train;
     options.checkpoint = folder.checkpoint();
+    options.clock = clock();
     options.softcap = model_.config().final_softcap;
     if (flags_.minutes > 0) {
       options.seconds = std::max(1.0, until(flags_.fills_minutes ? kLearning : 1));
@@ -395,6 +417,7 @@ class Training {
         [&](const TrainProgress& progress) {
           // Thrown, not told: a checkpoint would be deleted at once.
           check_interrupt(kInterrupted);
+          keep_time(folder);
           if (!progress.warning.empty()) {
             bar.reset();
             stage.clear();
@@ -491,26 +514,6 @@ class Training {
     write_file(flags_.report, report_html(trained, source));
   }
 
-  std::string agreement(const TrainedHeads& trained) const {
-    std::string out =
-        "\nhow often a head's guess is the model's token, of the tokens for validation:\n\n";
-    out += format("%8s", "layer");
-    for (const HeadKind kind : flags_.train.kinds) out += format("  %9s", head_kind_name(kind));
-    out += "\n";
-    for (const int layer : flags_.train.layers) {
-      out += format("%8d", layer);
-      for (const HeadKind kind : flags_.train.kinds) {
-        const auto report =
-            std::find_if(trained.reports.begin(), trained.reports.end(),
-                         [&](const HeadReport& r) { return r.kind == kind && r.layer == layer; });
-        out += report != trained.reports.end() ? format("  %7.1f %%", 100 * report->agreement)
-                                               : format("  %9s", "-");
-      }
-      out += "\n";
-    }
-    return out;
-  }
-
   std::string summary(const TrainedHeads& trained) const {
     std::string out = format("data       %s dialogues, %s pieces of plain text%s\n",
                              grouped(corpus_.dialogues).c_str(),
@@ -522,7 +525,7 @@ class Training {
     }
     out += format("time       %s in this run, training %s in all\n", time_text(seconds()).c_str(),
                   time_text(trained.seconds).c_str());
-    if (!flags_.train.kinds.empty()) out += agreement(trained);
+    if (!flags_.train.kinds.empty()) out += agreement_table(trained, flags_.train);
     if (!trained.heads.text.empty()) {
       out += format("\ntext       %s tokens to look up in\n",
                     grouped(std::ssize(trained.heads.text)).c_str());
@@ -548,9 +551,10 @@ class Training {
   }
 
   TrainHeadsFlags flags_;
-  Clock::time_point start_;
+  RunningTime time_;
+  double before_ = 0, kept_at_ = 0;  // seconds: of runs that were killed, and when they were kept
   LoadedModel model_;
-  Corpus corpus_;
+  Corpus corpus_, also_;
   const ChatTemplate* chat_template_ = nullptr;  // if there are dialogues
   std::vector<const CorpusText*> order_;         // shuffled
   std::vector<TrainingText> texts_;

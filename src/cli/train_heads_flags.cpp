@@ -42,6 +42,9 @@ void add_data_flags(Flags& flags, TrainHeadsFlags& given) {
             "without --data as many as a third of --minutes has time for, with --quick too 20000)");
   flags.add_real("--self-temp", given.self_temp, 0.01, 10,
                  "temperature of the sampled half (default 0.7)");
+  flags.add_files("--also", given.also,
+                  "texts to learn as they are beside what the model writes, such as chats with it; "
+                  "files as --data has them, may be given several times (default: none)");
   add_count(flags, "--max-tokens", given.max_tokens,
             "tokens to learn from at most (default 200000, --quick 40000; with --self-generate all "
             "of them)");
@@ -124,6 +127,10 @@ void add_file_flags(Flags& flags, TrainHeadsFlags& given) {
           "folder for hidden states while it runs (default: OUTPUT.training); emptied at the end, "
           "left for the next run after a kill")
       .type("DIR");
+  flags.add_output_file(
+      "--texts", given.texts,
+      "keep what the model writes in this file; a later training of the same model goes on behind "
+      "it and learns all of it (default: nothing is kept)");
   flags
       .add_read(
           "--max-disk", "a size from 1M to 1000T, as 500M or 8G",
@@ -238,6 +245,23 @@ std::vector<int> TrainHeadsFlags::head_layers(int n_layers) const {
   return chosen;
 }
 
+std::vector<std::string> TrainHeadsFlags::kinds_without_layer(int n_layers) const {
+  std::vector<std::string> lines;
+  const auto tell = [&lines](const char* kind, int first, const std::string& last) {
+    lines.push_back(format("--layers: no %s head is made: they go on layers %d to %s", kind, first,
+                           last.c_str()));
+  };
+  if (has(HeadKind::kChained) && train.layers.front() > train.deepest_chained) {
+    tell("chained", 0, std::to_string(train.deepest_chained) + " beside other kinds");
+  }
+  for (const HeadKind kind : {HeadKind::kFolded, HeadKind::kFull}) {
+    if (has(kind) && train.layers.back() == 0) {
+      tell(head_kind_name(kind), 1, std::to_string(n_layers - 1));
+    }
+  }
+  return lines;
+}
+
 int TrainHeadsFlags::shortlist_size(int vocab_size) const {
   const int asked = shortlist > 0 ? shortlist : vocab_size > 16384 ? 8192 : 1024;
   return std::min((asked + 15) / 16 * 16, vocab_size);
@@ -259,6 +283,14 @@ void TrainHeadsFlags::check() {
     if (fills_minutes && minutes == 0) minutes = kMinutes;
     self_generate = fills_minutes ? kMostWritten : kQuickWritten;
     if (max_tokens > 0) self_generate = std::min(self_generate, max_tokens);
+  }
+  for (const auto& [flag, given] :
+       {std::pair("--texts", !texts.empty()), std::pair("--also", !also.empty())}) {
+    if (!given || self_generate > 0) continue;
+    throw Error(ErrorCode::kUsage,
+                format("%s: is beside what the model writes: leave out --data, or give "
+                       "--self-generate too",
+                       flag));
   }
   if (self_generate > 0) model.n_sequences = kMaxRows;
   if (resume && fresh) {

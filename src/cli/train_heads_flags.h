@@ -24,7 +24,9 @@ struct TrainHeadsFlags {
   double minutes = 0;      // 0: no limit
   // The model writes as much as leaves time to learn it.
   bool fills_minutes = false;
-  std::string folder;  // empty: beside the output
+  std::string folder;             // empty: beside the output
+  std::string texts;              // a file; empty: what the model writes is kept for this run alone
+  std::vector<std::string> also;  // learnt as they are, beside what the model writes
   uint64_t max_disk = 4'000'000'000;
   bool resume = false, fresh = false;
   bool no_tune = false;
@@ -40,6 +42,9 @@ struct TrainHeadsFlags {
   // Ascending; those that heads of the kinds can be put at. Throws Error(kUsage) for a layer that
   // is none of the model's.
   std::vector<int> head_layers(int n_layers) const;
+  // A line for each kind that none of train.layers can have: beside other kinds, chained heads go
+  // on the shallowest layers only, and only they on layer 0.
+  std::vector<std::string> kinds_without_layer(int n_layers) const;
   // Tokens of the file's list: a multiple of 16, or the vocabulary.
   int shortlist_size(int vocab_size) const;
   // Fills in what follows from what was given. Throws Error(kUsage) for flags that contradict each

@@ -74,6 +74,13 @@ class Reader {
     if (*value < low || *value > high) bad(key, expected, format("%llu", ull(*value)));
     return static_cast<int>(*value);
   }
+  int64_t count(const char* key, uint64_t most) const {
+    const auto value = file_.get_uint(key);
+    if (!value || *value > most) {
+      bad(key, format("0 to %llu", ull(most)), value ? format("%llu", ull(*value)) : "no number");
+    }
+    return static_cast<int64_t>(*value);
+  }
   float real(const char* key, double low, double high) const {
     const auto value = file_.get_float(key);
     const std::string expected = format("%g to %g", low, high);
@@ -435,6 +442,7 @@ ExitHeads ExitHeads::from_gguf(Gguf file, const HeadsBase* model) {
   heads.text_ = in.text_tokens(heads.base_.vocab_size);
   in.refuse_leftovers();
   if (heads.can_guess()) heads.defaults_ = read_defaults(in, heads);
+  if (heads.gguf_.find(kLearntKey)) heads.learnt_ = in.count(kLearntKey, UINT32_MAX);
   return heads;
 }
 

@@ -61,6 +61,7 @@ struct HeadWeights {
 // general.architecture of a heads file.
 inline constexpr const char* kHeadsArchitecture = "specbound-heads";
 
+inline constexpr const char* kLearntKey = "specbound.learnt_tokens";
 inline constexpr size_t kMostTextTokens = size_t{1} << 20;
 
 // Settings that the file ships, from tuning on its training text.
@@ -104,6 +105,8 @@ class ExitHeads {
   const std::vector<int32_t>& text() const { return text_; }
   // Whether anything but text is there; where not, defaults() are of no use.
   bool can_guess() const { return !heads_.empty(); }
+  // Tokens that they were trained on; 0: the file does not say.
+  int64_t learnt() const { return learnt_; }
   const HeadDefaults& defaults() const { return defaults_; }
   // Index into heads(), or -1.
   int find(HeadKind kind, int layer) const;
@@ -119,6 +122,7 @@ class ExitHeads {
   std::vector<int32_t> shortlist_;
   std::vector<int32_t> text_;
   HeadDefaults defaults_;
+  int64_t learnt_ = 0;
 };
 
 // What goes into a file; see ExitHeads for the meaning. Owned values.
@@ -140,6 +144,7 @@ struct NewHeads {
   std::vector<NewHead> heads = {};
   std::vector<int32_t> text = {};  // at most kMostTextTokens
   HeadDefaults defaults = {};      // of a file with heads
+  int64_t learnt = 0;              // tokens; 0: not told
 };
 // Q8_0 where ExitHeads reads Q8_0 (dim must be a multiple of 32), F16 for full maps. The file is
 // whole or not there at all. Throws Error(kFile) when it cannot be written, Error(kFormat) when

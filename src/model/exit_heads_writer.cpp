@@ -1,5 +1,7 @@
 // A heads file from trained values: encoded, read back by the reader that will open it, then
 // written.
+#include <algorithm>
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -44,6 +46,9 @@ void add_settings(GgufWriter& writer, const NewHeads& heads) {
   writer.add_float("specbound.tau", d.tau);
   writer.add_uint("specbound.d_max", number(d.d_max));
   writer.add_uint("specbound.w_max", number(d.w_max));
+  if (heads.learnt > 0) {
+    writer.add_uint(kLearntKey, static_cast<uint32_t>(std::min<int64_t>(heads.learnt, UINT32_MAX)));
+  }
 }
 
 }  // namespace

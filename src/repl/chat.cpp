@@ -101,6 +101,7 @@ Chat::Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyOpt
       options_(options),
       speculation_(speculation),
       lens_(std::move(parts.lens)),
+      learning_(parts.learning),
       session_(model.backend(), Sampler(sampling)),
       set_command_({session_, options_, speculation, given,
                     [&model](Grammar::Shared grammar) { return model.constrain(grammar); }},
@@ -112,6 +113,7 @@ Chat::Chat(LoadedModel& model, const ChatTemplate& chat_template, const ReplyOpt
 }
 
 bool Chat::handle(const std::string& line, bool quoted) {
+  const IdleLearning::Work work(learning_);
   const ChatLine parts = quoted ? ChatLine{"", line} : split_line(line);
   const bool replaces = std::exchange(editing_, false);
   if (!parts.command.empty()) return command(parts.command, parts.rest) && output_.error() == 0;
@@ -158,6 +160,8 @@ bool Chat::command(std::string_view typed, std::string_view argument) {
     show_stats();
   } else if (name == "/lens") {
     attempt([&] { show_lens(argument); });
+  } else if (name == "/learn") {
+    attempt([&] { learn(argument); });
   }
   return true;
 }
@@ -224,6 +228,12 @@ void Chat::save(std::string_view file) {
   const std::string path = home_expanded(file);
   if (conversation_.messages().empty()) throw Error(ErrorCode::kUsage, "nothing to save yet");
   check_saveable(path);
+  write_file(path, saved_conversation_json(saved()));
+  say(format("saved %zu messages to %s", conversation_.messages().size(),
+             terminal_text(path).c_str()));
+}
+
+SavedConversation Chat::saved() const {
   SavedConversation saved;
   saved.system = conversation_.system();
   saved.changed = std::time(nullptr);
@@ -237,8 +247,7 @@ void Chat::save(std::string_view file) {
     kept.number = notes_[replies++].number;
   }
   saved.title = title_.empty() ? title_from(saved.messages[0].text) : title_;
-  write_file(path, saved_conversation_json(saved));
-  say(format("saved %zu messages to %s", saved.messages.size(), terminal_text(path).c_str()));
+  return saved;
 }
 
 void Chat::load(std::string_view file) {
@@ -346,12 +355,29 @@ void Chat::show_lens(std::string_view count) {
   clear_interrupt();
 }
 
+void Chat::learn(std::string_view to) {
+  if (!to.empty() && to != "on" && to != "off") {
+    throw Error(ErrorCode::kUsage, "/learn " + printable(to) +
+                                       ": expected on or off, or nothing to see how far it is");
+  }
+  SB_CHECK(learning_);
+  say(to.empty() ? learning_->status() : learning_->set(to == "on"));
+}
+
+void Chat::take_learnt_heads() {
+  const std::optional<std::string> told = learning_ ? learning_->take_heads() : std::nullopt;
+  if (!told) return;
+  session_.set_speculator(speculation_.speculator());
+  say(*told);
+}
+
 // ---- replies ----
 
 // Adds the reply with this number to the conversation. False, and nothing added, if there was none:
 // the message does not fit or cannot be written for this model, a device has no memory left, or
 // Ctrl-C came while the prompt was being read; then `otherwise` is said.
 bool Chat::answer(uint32_t number, const char* otherwise) {
+  take_learnt_heads();
   const auto first_piece = [this](int32_t, std::string_view piece) {
     return template_.reply_text(piece);
   };
@@ -386,7 +412,14 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
   conversation_.add_reply(reply.text);
   notes_.push_back({stats_line(reply.stats), number});
   n_used_ = session_.tokens().size();
+  name_heads(reply.stats, speculation_.heads());
   report(reply);
+  if (!learning_) return true;
+  attempt([&] {
+    learning_->said(saved());
+    const std::optional<std::string> line = options_.quiet ? std::nullopt : learning_->offer();
+    if (line) say(*line);
+  });
   return true;
 }
 

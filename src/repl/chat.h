@@ -11,6 +11,7 @@
 #include "repl/line_input.h"
 #include "repl/set_command.h"
 #include "runtime/conversation.h"
+#include "runtime/idle_learning.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
 #include "runtime/stats.h"
@@ -29,6 +30,7 @@ struct ChatParts {
   // Of /lens: what the layers said at positions [from, to) of the newest reply, for a terminal.
   // Throws Interrupted on Ctrl-C.
   std::function<std::string(Session&, const SpecBoundParams&, int from, int to)> lens;
+  IdleLearning* learning;
 };
 
 class Chat {
@@ -69,6 +71,9 @@ class Chat {
   void toggle_exits();
   void show_stats();
   void show_lens(std::string_view count);
+  void learn(std::string_view to);
+  SavedConversation saved() const;
+  void take_learnt_heads();
   bool answer(uint32_t number, const char* otherwise);
   void report(const Reply& reply);
 
@@ -77,6 +82,7 @@ class Chat {
   ReplyOptions options_;  // as /set has changed them
   Speculation& speculation_;
   std::function<std::string(Session&, const SpecBoundParams&, int, int)> lens_;
+  IdleLearning* learning_;
   Session session_;
   SetCommand set_command_;
   Conversation conversation_;

@@ -30,6 +30,8 @@ constexpr auto kCommands = std::to_array<ChatCommand>({
     {"/show-exits", kNone, "", "colour tokens by the layer their drafts left at, or stop it"},
     {"/stats", kNone, "", "figures of this session, and where drafts left"},
     {"/lens", kOptional, "[N]", "what each layer would say for the last N tokens (default 8)"},
+    {"/learn", kOptional, "on|off",
+     "learn faster drafts while nobody works with it, or stop that; alone: how far it is"},
     {"/help", kNone, "", "this list", {"/?"}},
     {"/exit", kNone, "", "leave (so do Ctrl-D, and Ctrl-C twice at the prompt)", {"/quit", "/bye"}},
 });

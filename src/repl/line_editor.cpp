@@ -394,6 +394,7 @@ class LineEditor final : public LineInput {
     const ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return Wait::kSignal;
     if (n <= 0) return Wait::kEnd;
+    tell_keys();
     buffer_.append(bytes, static_cast<size_t>(n));
     return Wait::kBytes;
   }

@@ -24,6 +24,7 @@ PlainInput::PlainInput()
 LineInput::Status PlainInput::next(LinePrompt prompt, std::string& line) {
   if (prompts_) std::fputs(prompt == LinePrompt::kMessage ? "\n> " : "... ", stderr);
   const LineReader::Status status = reader_.next(line);
+  tell_keys();
   if (status == LineReader::Status::kLine) return Status::kLine;
   if (prompts_) std::fputc('\n', stderr);
   return status == LineReader::Status::kEnd ? Status::kEnd : Status::kCancelled;

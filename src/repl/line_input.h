@@ -2,7 +2,9 @@
 // else, read plainly. A message of many lines stands between """ and """.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "runtime/text_input.h"
 
@@ -30,8 +32,18 @@ class LineInput {
   }
   // Something that was sent, for the history.
   virtual void remember(const std::string& text) { (void)text; }
+  // Told of keys as they come; of lines that are not edited, when they have come.
+  void on_keys(std::function<void()> told) { told_ = std::move(told); }
   // Whether a cancelled line leaves: there is nobody to ask twice.
   virtual bool cancel_leaves() const { return true; }
+
+ protected:
+  void tell_keys() const {
+    if (told_) told_();
+  }
+
+ private:
+  std::function<void()> told_;
 };
 
 // Lines from stdin, with prompts on stderr where both are a terminal.

@@ -7,6 +7,7 @@
 #include "decode/row_costs.h"
 #include "error.h"
 #include "runtime/heads_path.h"
+#include "runtime/learning_folder.h"
 #include "runtime/model_path.h"
 #include "runtime/reply_memory.h"
 #include "runtime/tuned_odds.h"
@@ -142,7 +143,40 @@ bool Speculation::thresholds_given() const {
   return setting_->thresholds_by_hand || given.tau || given.alpha || given.no_anneal;
 }
 
+// Of heads that idle learning made: nobody asked for them, so what is wrong with them is told and
+// those beside the model are taken.
+bool Speculation::open_learnt(const Gguf& gguf, const ModelConfig& config) {
+  if (!options_.looks_up() || !options_.heads.empty() || !options_.head.empty()) return false;
+  const std::string path = learnt_heads(fingerprint_);
+  if (path.empty() || !exists(path)) return false;
+  std::error_code error;
+  const auto made = std::filesystem::last_write_time(path, error);
+  const auto beside = std::filesystem::last_write_time(heads_path_, error);
+  if (!error && beside > made) return false;
+  try {
+    heads_ = ExitHeads::open(path, gguf, config);
+  } catch (const Error& e) {
+    watcher_.say(std::string(e.what()) + ": not used; specbound forget deletes it");
+    return false;
+  }
+  heads_path_ = path;
+  return true;
+}
+
 void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
+  if (!open_learnt(gguf, config)) open_named_heads(gguf, config);
+  if (!heads_) return;
+  if (options_.looks_up()) memory_.give(heads_->text());
+  if (heads_->can_guess()) return;
+  heads_.reset();  // a text alone: no heads
+  if (!options_.head.empty()) {
+    throw Error(ErrorCode::kUsage, format("head=%s: %s holds text alone, no heads",
+                                          options_.head.c_str(), heads_path_.c_str()));
+  }
+}
+
+// Those that the options name, or that lie beside the model.
+void Speculation::open_named_heads(const Gguf& gguf, const ModelConfig& config) {
   const bool off = options_.on && !*options_.on;
   // LayerSkip takes the model's own head unless another one is named.
   if (options_.speculator == "layerskip" && options_.head.empty()) return;
@@ -164,13 +198,6 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
     // The file was found, not asked for: the way on must be told.
     throw Error(e.code(), format("%s; train again (%s) or go on without: speculation=off", e.what(),
                                  train_command_.c_str()));
-  }
-  if (options_.looks_up()) memory_.give(heads_->text());
-  if (heads_->can_guess()) return;
-  heads_.reset();  // a text alone: no heads
-  if (!options_.head.empty()) {
-    throw Error(ErrorCode::kUsage, format("head=%s: %s holds text alone, no heads",
-                                          options_.head.c_str(), heads_path_.c_str()));
   }
 }
 

@@ -41,6 +41,9 @@ class Speculation {
   Speculation(const Speculation&) = delete;
   Speculation& operator=(const Speculation&) = delete;
 
+  // A file of heads, wherever they lie. Auto takes those that idle learning made
+  // (runtime/learning_folder.h) where they are newer than those beside the model.
+  const std::string& heads_path() const { return heads_path_; }
   // The exit heads that it drafts with; nullptr: none, or not now.
   const ExitHeads* heads() const {
     return active_ && setting_ && setting_->kind ? &*heads_ : nullptr;
@@ -100,6 +103,11 @@ class Speculation {
   // longer active.
   void choose(Preset preset);
 
+  // Between replies, where auto drafts: these in place of those that it has, by their own settings
+  // or what was tuned for them; what is remembered stays. Where they do not fit into memory,
+  // lookups draft alone, and Error(kLimit) says so. The speculator is another one then too.
+  void take_heads(ExitHeads heads);
+
   // One line: whether speculation is active, with what settings, or why not and what turns it on.
   std::string description() const;
 
@@ -107,6 +115,8 @@ class Speculation {
   Speculation(const SpeculationOptions& options, const std::string& model_path, const Gguf& gguf,
               const ModelConfig& config, const LoadedModel* model);
   void open_heads(const Gguf& gguf, const ModelConfig& config);
+  void open_named_heads(const Gguf& gguf, const ModelConfig& config);
+  bool open_learnt(const Gguf& gguf, const ModelConfig& config);
   void make_drafter(const LoadedModel* model);
   ExitSettings settings() const {
     return {options_, heads_ ? &*heads_ : nullptr, heads_path_, n_layers_, backend_};
@@ -126,6 +136,7 @@ class Speculation {
   int given_width() const;
   void give_heads(const ExitSetting& setting);
   void exchange_heads(const ExitSetting& next);
+  void drop_heads();
   std::optional<ExitSetting> tuned_setting() const;
   std::string exits_description() const;
 

@@ -113,4 +113,41 @@ void Speculation::choose(Preset preset) {
   if (backend_) asked_for_tuned_ = true;
 }
 
+// Whoever refers to them goes before them.
+void Speculation::drop_heads() {
+  if (tree_) tree_->forget();
+  tree_.reset();
+  specbound_.reset();
+  head_.reset();
+  setting_.reset();
+  if (backend_) backend_->set_exit_heads(nullptr, 0);
+  given_heads_.reset();
+  heads_.reset();
+}
+
+void Speculation::take_heads(ExitHeads heads) {
+  SB_CHECK(options_.looks_up() && !other_ && heads.can_guess());
+  drop_heads();
+  const std::span<const int32_t> kept = memory_.replies();
+  const std::vector<int32_t> replies(kept.begin(), kept.end());
+  heads_ = std::move(heads);
+  heads_path_ = heads_->path();
+  memory_ = LookupMemory(options_.remember.value_or(false));
+  memory_.give(heads_->text());
+  memory_.assign(replies);
+
+  cannot_.clear();
+  odds_.reset();
+  asked_for_odds_ = asked_for_tuned_ = false;
+  take(settings().shipped());
+  if (!active_) return;
+  try {
+    begin_drafting();
+  } catch (...) {
+    drop_heads();
+    take_tree();
+    throw;
+  }
+}
+
 }  // namespace specbound

@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "json/json_writer.h"
+#include "model/exit_heads.h"
 #include "trace/speedup.h"
 
 namespace specbound {
@@ -60,6 +61,13 @@ nlohmann::ordered_json control_figures(const Control& control) {
           {"drafts_declined_per_round", each_round(control.declined)}};
 }
 
+nlohmann::ordered_json heads_figures(const ReplyStats& stats) {
+  if (stats.heads.empty()) return nullptr;
+  nlohmann::ordered_json json = {{"file", stats.heads}, {"learnt_tokens", nullptr}};
+  if (stats.heads_learnt > 0) json["learnt_tokens"] = stats.heads_learnt;
+  return json;
+}
+
 nlohmann::ordered_json phase_seconds(const Counters& counters) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (size_t i = 0; i < kPhases; ++i) {
@@ -94,6 +102,12 @@ std::optional<double> ReplyStats::speedup() const {
   if (!generated.speculated) return std::nullopt;
   return told_speedup(generated.counters, generated.decode_seconds, generated.plain_token_seconds,
                       generated.plain_rounds);
+}
+
+void name_heads(ReplyStats& stats, const ExitHeads* heads) {
+  if (!heads || !stats.generated.speculated) return;
+  stats.heads = heads->path();
+  stats.heads_learnt = heads->learnt();
 }
 
 std::string stats_line(const ReplyStats& stats) {
@@ -170,6 +184,7 @@ std::string stats_json(const ReplyStats& stats) {
       {"prefill_tokens_per_second", or_null(stats.prefill_tokens_per_second())},
       {"decode_tokens_per_second", or_null(stats.decode_tokens_per_second())},
       {"speculation_active", g.speculated},
+      {"heads", heads_figures(stats)},
       {"controller", control_figures(g.control)},
       {"rounds", g.counters.rounds},
       {"drafted_tokens", g.counters.drafted_tokens},

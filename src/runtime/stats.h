@@ -13,6 +13,8 @@
 
 namespace specbound {
 
+class ExitHeads;
+
 // When the program started (static initialization): start-to-first-token counts from here.
 std::chrono::steady_clock::time_point program_start();
 
@@ -23,6 +25,8 @@ struct ReplyStats {
   std::string model;                 // path
   int n_ctx = 0, n_ctx_trained = 0;  // context as it is and as it could be; 0: not known
   std::string backend;               // Backend::description()
+  std::string heads;                 // the file of those that drafted; empty: none did
+  int64_t heads_learnt = 0;          // tokens that these were trained on; 0: not known
   double load_seconds = 0;
   std::optional<double> start_to_first_token_seconds;
 
@@ -39,6 +43,9 @@ struct ReplyStats {
   // trace/speedup.h.
   std::optional<double> speedup() const;
 };
+
+// Says which heads drafted the reply; nullptr: none.
+void name_heads(ReplyStats& stats, const ExitHeads* heads);
 
 // For people; names parameters.
 std::string stats_line(const ReplyStats& stats);

@@ -78,6 +78,11 @@ ServeModel::ServeModel(LoadedModel& model, Speculation& speculation, std::string
   }
 }
 
+void ServeModel::learn(IdleLearning& learning, std::function<void(const std::string&)> note) {
+  learning_ = &learning;
+  note_ = std::move(note);
+}
+
 Prompt ServeModel::prompt(const server::CompletionRequest& request) const {
   Prompt prompt = request.chat ? chat_prompt(request) : raw_prompt(request);
   if (prompt.ids.size() > static_cast<size_t>(model_.n_ctx())) {
@@ -187,8 +192,32 @@ std::shared_ptr<const TokenGrammar> ServeModel::constrained(const Grammar::Share
   return grammars_.front().second;
 }
 
+// Not what is no dialogue of a user and the model in turn.
+void ServeModel::said(const server::CompletionRequest& request, std::string reply) {
+  using Role = ChatMessage::Role;
+  SavedConversation conversation;
+  for (const ChatMessage& message : request.conversation.messages) {
+    if (message.role == Role::kSystem && conversation.messages.empty()) {
+      conversation.system += message.content;
+      continue;
+    }
+    const bool users = conversation.messages.size() % 2 == 0;
+    if (message.role != (users ? Role::kUser : Role::kAssistant)) return;
+    conversation.messages.push_back({message.role, message.content});
+  }
+  if (conversation.messages.size() % 2 == 0 || reply.empty()) return;
+  conversation.title = title_from(conversation.messages[0].text);
+  conversation.messages.push_back({Role::kAssistant, std::move(reply)});
+  try {
+    learning_->said(std::move(conversation));
+  } catch (const Error& e) {  // the reply is there all the same
+    note_(e.what());
+  }
+}
+
 std::optional<std::vector<float>> ServeModel::embedding(std::span<const int32_t> tokens,
                                                         const std::atomic<bool>& abort) {
+  const IdleLearning::Work work(learning_);
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();
   const std::span norm(model_.weights().output_norm, static_cast<size_t>(info_.dim));
   return text_embedding(sessions_.for_other_text(), norm, tokens, abort);
@@ -197,6 +226,8 @@ std::optional<std::vector<float>> ServeModel::embedding(std::span<const int32_t>
 ReplyStats ServeModel::reply(const server::CompletionRequest& request, int number,
                              const Prompt& prompt, const std::atomic<bool>& abort,
                              const Listener& listener) {
+  const IdleLearning::Work work(learning_);
+  if (const auto line = learning_ ? learning_->take_heads() : std::nullopt) note_(*line);
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it
   const server::ReplySettings& settings = request.settings;
   SamplingOptions sampling;
@@ -234,7 +265,9 @@ ReplyStats ServeModel::reply(const server::CompletionRequest& request, int numbe
       listener.on_logprobs(std::move(told));
     };
   }
-  return generate_reply(model_, session, asked).stats;
+  Reply made = generate_reply(model_, session, asked);
+  if (learning_ && number == 0) said(request, std::move(made.text));
+  return made.stats;
 }
 
 }  // namespace specbound

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "decode/sessions.h"
 #include "error.h"
+#include "runtime/idle_learning.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
 #include "server/served_model.h"
@@ -23,6 +25,10 @@ class ServeModel final : public server::ServedModel {
  public:
   // Both must outlive it; the model is loaded. `id`: its name for clients.
   ServeModel(LoadedModel& model, Speculation& speculation, std::string id);
+
+  // While replies are made, and between them: see runtime/idle_learning.h. `note` is told on the
+  // engine's thread when other heads draft. `learning` must outlive the last reply.
+  void learn(IdleLearning& learning, std::function<void(const std::string&)> note);
 
   const server::ModelInfo& info() const override { return info_; }
   Prompt prompt(const server::CompletionRequest& request) const override;
@@ -45,6 +51,7 @@ class ServeModel final : public server::ServedModel {
   std::vector<int32_t> spelled_tokens(const server::CompletionRequest& request) const;
   Prompt chat_prompt(const server::CompletionRequest& request) const;
   Prompt raw_prompt(const server::CompletionRequest& request) const;
+  void said(const server::CompletionRequest& request, std::string reply);
   void choose_speculation(Session& session, std::optional<bool> asked);
   std::shared_ptr<const TokenGrammar> constrained(const Grammar::Shared& grammar);
 
@@ -57,6 +64,8 @@ class ServeModel final : public server::ServedModel {
   Sessions sessions_;
   // Newest first.
   std::vector<std::pair<Grammar::Shared, std::shared_ptr<const TokenGrammar>>> grammars_;
+  IdleLearning* learning_ = nullptr;
+  std::function<void(const std::string&)> note_;
 };
 
 }  // namespace specbound

@@ -1,7 +1,6 @@
 #include "train/head_trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "train/gemm.h"
 #include "train/head_learner.h"
 #include "train/least_squares.h"
+#include "train/running_time.h"
 #include "train/training_step.h"
 #include "train/validation.h"
 
@@ -28,12 +28,13 @@ constexpr double kCurvePoints = 200;                // of the loss curve
 
 class Clock {
  public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  explicit Clock(std::function<double()> counted)
+      : counted_(std::move(counted)), start_(seconds_now(counted_)) {}
+  double seconds() const { return seconds_now(counted_) - start_; }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::function<double()> counted_;
+  double start_;
 };
 
 // FNV-1a over values.
@@ -67,9 +68,7 @@ class Trainer {
   void note_loss(double loss, double done);
   void save();
   bool say(const char* stage, double done);
-  bool time_is_up() const {
-    return options_.seconds > 0 && state_.seconds + clock_.seconds() >= options_.seconds;
-  }
+  bool time_is_up() const { return options_.seconds > 0 && clock_.seconds() >= options_.seconds; }
   std::optional<Validation> measure();
   NewHead finished(const LearningHead& head, const LogisticFit& margin) const;
   HeadDefaults defaults() const;
@@ -79,7 +78,7 @@ class Trainer {
   const HeadsBase& base_;
   const TrainOptions& options_;
   const std::function<bool(const TrainProgress&)>& progress_;
-  Clock clock_;
+  Clock clock_{options_.clock};
   ThreadPool pool_;
   Gemm gemm_;
   TrainingStep step_;
@@ -301,7 +300,8 @@ bool Trainer::train() {
     const double by_rows = static_cast<double>(state_.rows) / all_rows;
     double done = by_rows;
     if (options_.seconds > 0) {
-      done = std::max(done, (state_.seconds + clock_.seconds()) / options_.seconds);
+      const double all = state_.seconds + options_.seconds;
+      done = std::max(done, (state_.seconds + clock_.seconds()) / all);
     }
     if (!say("training", std::min(done, 1.0))) {
       save();

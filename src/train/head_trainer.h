@@ -30,11 +30,12 @@ struct TrainOptions {
   int epochs = 20;
   float learning_rate = 2e-3f;
   float weight_decay = 0.01f;
-  float sharpen = 1.5f;  // the final logits that heads learn from are multiplied by this
-  float softcap = 0;     // the model's final_softcap
-  int batch = 512;       // rows
-  int unroll = 3;        // steps that a chained head runs on its own state in training
-  double seconds = 0;    // stop after this long; 0: no limit
+  float sharpen = 1.5f;           // the final logits that heads learn from are multiplied by this
+  float softcap = 0;              // the model's final_softcap
+  int batch = 512;                // rows
+  int unroll = 3;                 // steps that a chained head runs on its own state in training
+  double seconds = 0;             // of this run, after which it stops; 0: no limit
+  std::function<double()> clock;  // seconds that count; none: those that pass
   uint64_t seed = 0;
   int threads = 0;                 // 0: one per core
   bool own_gemm = false;           // our own matrix products, even where OpenBLAS is installed

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "decode/row_costs.h"
 #include "decode/tree_speculator.h"
 #include "error.h"
+#include "train/running_time.h"
 
 namespace specbound {
 namespace {
@@ -200,6 +200,7 @@ class Writer {
   Writer(Backend& backend, const SelfGenerateOptions& options)
       : backend_(backend),
         options_(options),
+        start_(seconds_now(options.clock)),
         file_(options.file, backend.config().vocab_size, backend.n_ctx() + 1) {
     const std::vector<Place> places = file_.read(out_);
     for (size_t i = 0; i < out_.size(); ++i) {
@@ -221,8 +222,7 @@ class Writer {
   bool aborted() const { return options_.abort && options_.abort->load(std::memory_order_relaxed); }
 
   bool time_is_up() const {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
-    return options_.seconds > 0 && passed.count() >= options_.seconds;
+    return options_.seconds > 0 && seconds_now(options_.clock) - start_ >= options_.seconds;
   }
 
   // By the number of the reply: a run that was interrupted comes to the same.
@@ -316,9 +316,9 @@ class Writer {
     tell(done_);
   }
 
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Backend& backend_;
   const SelfGenerateOptions& options_;
+  const double start_;
   ReplyFile file_;
   std::vector<TrainingText> out_;
   std::optional<Place> newest_;

@@ -20,8 +20,9 @@
 namespace specbound {
 
 struct SelfGenerateOptions {
-  int64_t tokens = 0;  // of replies altogether, end tokens included
-  double seconds = 0;  // no reply is begun after that; 0: no limit
+  int64_t tokens = 0;             // of replies altogether, end tokens included
+  double seconds = 0;             // no reply is begun after that; 0: no limit
+  std::function<double()> clock;  // seconds that count; none: those that pass
   // Texts from this one on are earlier ones again: their replies are all sampled, as greedy ones
   // would be the same.
   size_t distinct = std::numeric_limits<size_t>::max();

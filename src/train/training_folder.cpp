@@ -39,7 +39,7 @@ bool is_features(std::string_view name) {
 }
 
 bool is_ours(std::string_view name) {
-  for (const char* own : {"manifest.json", kNewManifest, "texts.bin", "texts.whole",
+  for (const char* own : {"manifest.json", kNewManifest, "texts.bin", "texts.whole", "seconds.txt",
                           "training.checkpoint", "training.checkpoint.new"}) {
     if (name == own) return true;
   }

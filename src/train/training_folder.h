@@ -40,6 +40,8 @@ class TrainingFolder {
   std::string texts() const { return path_ + "/texts.bin"; }
   // There once no more texts are to be written.
   std::string whole() const { return path_ + "/texts.whole"; }
+  // The seconds that runs of it have taken so far.
+  std::string spent() const { return path_ + "/seconds.txt"; }
   std::string checkpoint() const { return path_ + "/training.checkpoint"; }
 
  private:

@@ -15,7 +15,7 @@ STATS_FIELDS = {
     "prompt_tokens", "generated_tokens", "prefill_tokens_per_second", "decode_tokens_per_second",
     "ttft_seconds", "backend", "stop_reason", "speculation_active", "rounds", "drafted_tokens",
     "accepted_tokens", "compression_rate", "mean_exit_layer", "plain_tokens_per_second", "speedup",
-    "seed", "model", "start_to_first_token_seconds",
+    "seed", "model", "heads", "start_to_first_token_seconds",
 }
 RAW = ("run", "--raw", "-m", STORIES)
 

@@ -1,7 +1,8 @@
 """How the end-to-end tests run the program. SPECBOUND_BINARY names it (ctest sets that); without it
-the release build is run. The models are files of the repository. What was tuned, set or said on the
-machine plays no part: cache, settings and state are empty folders; nor does a GPU, where the build
-has its engine: what runs on one is tested on the SIMT executor, against the CPU."""
+the release build is run. The models are files of the repository. What was tuned, set, said or
+learnt on the machine plays no part: cache, settings, state and data are empty folders; nor does a
+GPU, where the build has its engine: what runs on one is tested on the SIMT executor, against the
+CPU."""
 import atexit
 import os
 import subprocess
@@ -20,6 +21,7 @@ CACHE = tempfile.TemporaryDirectory()
 atexit.register(CACHE.cleanup)
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 os.environ["XDG_STATE_HOME"] = os.path.join(CACHE.name, "state")
+os.environ["XDG_DATA_HOME"] = os.path.join(CACHE.name, "data")
 os.environ["XDG_CONFIG_HOME"] = os.path.join(CACHE.name, "no-config")
 for variable in [v for v in os.environ if v.startswith("SPECBOUND_")]:
     if not variable.startswith(("SPECBOUND_BINARY", "SPECBOUND_SIMT_", "SPECBOUND_SHARED",

@@ -4,6 +4,7 @@ import json
 import lzma
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -129,6 +130,60 @@ class Training(TrainHeads):
         refused = specbound("tune", "-m", DEMO, "--heads", heads, "--kind", "chained")
         self.assertEqual(refused.returncode, 1)
         self.assertIn(b"expected heads, found text alone", refused.stderr)
+
+    def test_texts_that_are_kept_grow_and_others_are_learnt_beside_them(self):
+        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
+        texts = self.path("texts.bin")
+        flags = ("--data", data, "--texts", texts, "--quick", "--layers", "0", "--shortlist", "64")
+        self.train(*flags, "--self-generate", "200", model=DEMO)
+        first = self.read("texts.bin")
+        more = self.train(*flags, "--self-generate", "500", model=DEMO)
+        second = self.read("texts.bin")
+        self.assertTrue(second.startswith(first) and len(second) > len(first))
+        also = self.put("also.jsonl", jsonl(*({"messages": d} for d in DIALOGUES)))
+        beside = self.train(*flags, "--self-generate", "500", "--also", also, model=DEMO)
+        self.assertEqual(self.read("texts.bin"), second)  # it had them
+
+        def learnt(result):
+            return sum(int(n.replace(b",", b"")) for n in
+                       re.search(rb"(?m)^learnt +([\d,]+) tokens; ([\d,]+) more",
+                                 result.stdout).groups())
+        self.assertGreater(learnt(beside), learnt(more) + 50)
+        for flag, value in (("--texts", texts), ("--also", also)):
+            self.refuse("--data", data, flag, value, status=2, model=DEMO,
+                        says=flag.encode() + b": is beside what the model writes")
+
+    def test_a_full_disk_leaves_no_broken_file(self):
+        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
+        texts = self.path("texts.bin")
+        flags = ("--data", data, "--texts", texts, "--self-generate", "3000", "--quick", "--layers",
+                 "0", "--shortlist", "64")
+
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
+        result = specbound("train-heads", "-m", DEMO, "-o", self.path("heads.gguf"), *flags,
+                           preexec_fn=small_files, restore_signals=False)  # SIGXFSZ is ignored
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn(b"cannot write", result.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["chat.jsonl", "texts.bin"])
+        self.assertEqual(os.path.getsize(texts), 4000)
+        self.train(*flags, model=DEMO)
+        self.assertGreater(os.path.getsize(texts), 8000)
+
+    def test_minutes_that_pass_while_it_is_stopped_do_not_count(self):
+        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
+        flags = ("train-heads", "-m", DEMO, "-o", self.path("heads.gguf"), "--data", data,
+                 "--layers", "0", "--shortlist", "64", "--epochs", "1000000", "--minutes", "0.1")
+        process = start(*flags)
+        self.addCleanup(process.kill)
+        time.sleep(1)
+        process.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        time.sleep(8)  # more than all of it
+        process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0)
+        self.assertGreater(time.monotonic() - begin, 8 + 3)
 
     def test_the_same_seed_gives_the_same_bytes_and_an_old_file_is_replaced(self):
         flags = (*self.small(), "--no-tune")

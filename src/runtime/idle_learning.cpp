@@ -1,0 +1,172 @@
+#include "runtime/idle_learning.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "engine/backend.h"
+#include "error.h"
+#include "runtime/machine.h"
+
+namespace specbound {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kGiga = 1e9;
+constexpr double kBesideWeights = 5e8;  // bytes: texts, rows of hidden states, K and V, code
+
+// Bytes that another process with the model takes: its weights in the order of kernels, the output
+// matrix as floats, what training works on.
+double needed_bytes(const LoadedModel& model) {
+  double bytes = kBesideWeights;
+  for (const GgufTensor& tensor : model.gguf().tensors()) {
+    bytes += static_cast<double>(tensor.bytes.size());
+  }
+  return bytes + 4.0 * model.config().vocab_size * model.config().dim;
+}
+
+// `next` is `one` with more said, or with another last reply.
+bool goes_on(const SavedConversation& one, const SavedConversation& next) {
+  const size_t n = one.messages.size();
+  return n <= next.messages.size() && one.system == next.system &&
+         std::equal(one.messages.begin(), one.messages.begin() + static_cast<std::ptrdiff_t>(n) - 1,
+                    next.messages.begin(), [](const SavedMessage& a, const SavedMessage& b) {
+                      return a.role == b.role && a.text == b.text;
+                    });
+}
+
+std::string why_never(const SpeculationOptions& given, LoadedModel& model,
+                      const std::string& folder) {
+  if (folder.empty()) return "no folder to keep it in: set HOME or XDG_DATA_HOME to one";
+  if (model.backend().gpu()) return "only on the CPU: what runs on a GPU cannot be stopped at once";
+  if (!model.find_chat_template()) return "the model has no chat template to be measured by";
+  if (model.config().n_layers < 2) return "the model has one layer";
+  if (model.config().dim % 32 != 0) return "heads need hidden rows of a multiple of 32";
+  if (!given.looks_up() || !given.draft_model.empty() || !given.head.empty()) {
+    return "other drafts were asked for";
+  }
+  if (!given.heads.empty()) return "heads=" + given.heads + " was asked for";
+  return "";
+}
+
+}  // namespace
+
+IdleLearning::IdleLearning(IdleLearningOptions options, const ModelOptions& model_options,
+                           const SpeculationOptions& given, LoadedModel& model,
+                           Speculation& speculation)
+    : options_(std::move(options)),
+      model_options_(model_options),
+      model_(model),
+      speculation_(speculation),
+      folder_(learning_folder(model_fingerprint(model.gguf()))),
+      cannot_(why_never(given, model, folder_)) {}
+
+std::string IdleLearning::begin() {
+  const bool answered =
+      options_.mode == LearningMode::kAsk && read_learning_answer() == LearningAnswer::kOn;
+  if (options_.mode != LearningMode::kOn && !answered) return "";
+  if (cannot_.empty()) return start();
+  return answered ? "" : "idle learning: " + cannot_;
+}
+
+std::string IdleLearning::set(bool on) {
+  if (on && !cannot_.empty()) return "idle learning: " + cannot_;
+  keep_learning_answer(on ? LearningAnswer::kOn : LearningAnswer::kOff);
+  if (on) return active() ? status() : start();
+  learner_.reset();
+  open_.clear();
+  return "idle learning is off; what was learnt still drafts, specbound forget deletes it";
+}
+
+std::string IdleLearning::status() const {
+  if (learner_) return "idle " + learner_->status() + "; in " + folder_;
+  return "idle learning is off" + (cannot_.empty() ? "" : ": " + cannot_);
+}
+
+std::optional<std::string> IdleLearning::offer() {
+  if (options_.mode != LearningMode::kAsk || active() || !cannot_.empty()) return {};
+  if (std::exchange(offered_, true)) return {};
+  std::error_code error;
+  if (fs::exists(speculation_.heads_path(), error) || !refusal().empty()) return {};
+  if (read_learning_answer() != LearningAnswer::kNone) return {};
+  keep_learning_answer(LearningAnswer::kOffered);
+  return format(
+      "Replies can become faster: while nobody works with it, the model can learn to guess its own "
+      "words. It takes no time from you, %.1f GB of memory, and up to 2 GB of disk in %s; nothing "
+      "leaves this machine, no text changes, `specbound forget` deletes all of it. /learn on "
+      "starts it, /learn off does not ask again.",
+      needed_bytes(model_) / kGiga, learning_home().c_str());
+}
+
+// Why not now.
+std::string IdleLearning::refusal() const {
+  const MemoryInfo memory = read_memory_info();
+  const uint64_t limit = memory.cgroup_limit_bytes.value_or(UINT64_MAX);
+  const auto free = static_cast<double>(std::min(memory.available_bytes, limit));
+  const double needed = needed_bytes(model_);
+  if (free >= needed) return "";
+  return format("not now: it takes %.1f GB of memory, %.1f GB are free", needed / kGiga,
+                free / kGiga);
+}
+
+std::string IdleLearning::start() {
+  make_learning_folder(folder_);
+  std::optional<LearningLock> lock = LearningLock::take(folder_);
+  if (!lock) return "idle learning: another chat or server learns for this model already";
+  IdleLearnerOptions options;
+  options.folder = folder_;
+  options.model = {"-m", fs::absolute(model_.path()).string(), "--device", "cpu"};
+  const auto add = [&options](const char* flag, const std::string& value) {
+    options.model.insert(options.model.end(), {flag, value});
+  };
+  if (model_options_.n_threads > 0) add("-t", std::to_string(model_options_.n_threads));
+  if (model_options_.n_ctx > 0) add("-c", std::to_string(model_options_.n_ctx));
+  if (!model_options_.chat_template.empty()) add("--chat-template", model_options_.chat_template);
+  options.questions = options_.questions;
+  options.idle_seconds = options_.idle_seconds;
+  options.minutes = options_.minutes;
+  options.refusal = [this] { return refusal(); };
+  learner_ = std::make_shared<IdleLearner>(std::move(options), std::move(*lock));
+  const std::string not_now = refusal();
+  return not_now.empty() ? format("idle learning is on: it begins after %g s without work, in %s",
+                                  options_.idle_seconds, folder_.c_str())
+                         : "idle learning: " + not_now;
+}
+
+std::optional<std::string> IdleLearning::take_heads() {
+  const std::optional<LearntHeads> news = learner_ ? learner_->take_news() : std::nullopt;
+  if (!news) return {};
+  try {
+    ExitHeads heads = ExitHeads::open(news->path, model_.gguf(), model_.config());
+    const long long learnt = heads.learnt();
+    if (!heads.can_guess()) return {};
+    speculation_.take_heads(std::move(heads));
+    return format(
+        "faster heads draft from now on: %.2fx plain decoding, %.2fx before (%s, %lld "
+        "tokens learnt)",
+        news->now, news->before, news->path.c_str(), learnt);
+  } catch (const Error& e) {
+    return std::string(e.what()) + ": these heads are not used";
+  }
+}
+
+void IdleLearning::said(SavedConversation conversation) {
+  if (!active() || !options_.keeps_conversations || conversation.messages.size() < 2) return;
+  std::erase_if(open_, [&](const SavedConversation& one) { return goes_on(one, conversation); });
+  open_.push_back(std::move(conversation));
+  if (open_.size() <= kMostOpen) return;
+  keep_for_learning(folder_, open_.front());
+  open_.erase(open_.begin());
+}
+
+IdleLearning::~IdleLearning() {
+  try {
+    for (const SavedConversation& conversation : open_) keep_for_learning(folder_, conversation);
+  } catch (...) {
+    // They are not learnt from.
+  }
+}
+
+}  // namespace specbound

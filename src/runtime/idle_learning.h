@@ -1,0 +1,88 @@
+// Idle learning as a front end has it: whether it may run for this model, whom to ask, heads that
+// are taken into use, conversations that are learnt from. What works is an IdleLearner.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/idle_learner.h"
+#include "runtime/loaded_model.h"
+#include "runtime/saved_conversation.h"
+#include "runtime/speculation.h"
+
+namespace specbound {
+
+enum class LearningMode {
+  kAsk,  // as was answered on this machine; where nobody was asked yet, offer() asks
+  kOn,
+  kOff
+};
+
+struct IdleLearningOptions {
+  LearningMode mode = LearningMode::kOff;
+  double idle_seconds = 20;  // see IdleLearnerOptions
+  double minutes = 30;
+  bool keeps_conversations = true;          // to learn from
+  std::vector<std::string> questions = {};  // by which heads are measured
+};
+
+class IdleLearning {
+ public:
+  // All must outlive it; the model is loaded, and `given` is what speculation was made of.
+  IdleLearning(IdleLearningOptions options, const ModelOptions& model_options,
+               const SpeculationOptions& given, LoadedModel& model, Speculation& speculation);
+
+  ~IdleLearning();
+  IdleLearning(const IdleLearning&) = delete;
+  IdleLearning& operator=(const IdleLearning&) = delete;
+
+  // Whether it learns now. `begin` and `set` say one line about it; empty: nothing to tell.
+  bool active() const { return learner_ != nullptr; }
+  std::string begin();
+  std::string set(bool on);  // and remembers it
+  std::string status() const;
+  // The line that asks, once on a machine, where nothing but lookups drafts.
+  std::optional<std::string> offer();
+
+  // Other work: a reply, or a key that was pressed.
+  class Work {
+   public:
+    explicit Work(IdleLearning* learning) : learner_(learning ? learning->learner_ : nullptr) {
+      if (learner_) learner_->begin_work();
+    }
+    ~Work() {
+      if (learner_) learner_->end_work();
+    }
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+
+   private:
+    std::shared_ptr<IdleLearner> learner_;  // which it may be that switches learning off
+  };
+
+  // Between replies: takes heads that were learnt into use, and says so. Sessions must be given
+  // the speculator again after that.
+  std::optional<std::string> take_heads();
+  // A conversation after each of its replies: what is learnt from is the last that was told of it,
+  // kept when kMostOpen others have come after it or nothing more does. Throws Error(kFile).
+  static constexpr size_t kMostOpen = 8;
+  void said(SavedConversation conversation);
+
+ private:
+  std::string refusal() const;
+  std::string start();
+
+  const IdleLearningOptions options_;
+  const ModelOptions& model_options_;
+  const LoadedModel& model_;
+  Speculation& speculation_;
+  std::string folder_;
+  std::string cannot_;                   // why never with this model; empty: it can
+  bool offered_ = false;                 // by this process
+  std::vector<SavedConversation> open_;  // the newest last
+  std::shared_ptr<IdleLearner> learner_;
+};
+
+}  // namespace specbound
