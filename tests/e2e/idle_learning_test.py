@@ -92,7 +92,7 @@ class Process(LearningCase):
         learner = self.learner(self.start_chat())
         self.assertEqual(os.getpgid(learner), learner)
         self.assertEqual(os.getpriority(os.PRIO_PROCESS, learner), 19)
-        self.assertEqual(os.sched_getscheduler(learner), IDLE)
+        wait_until(lambda: os.sched_getscheduler(learner) == IDLE, "idle scheduling", 5)
         [folder] = self.kept("")
         self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
 
@@ -167,15 +167,17 @@ class Rounds(LearningCase):
 
     def test_a_round_goes_on_after_a_kill(self):
         process = self.start_chat()
-        self.learner(process)
+        learner = self.learner(process)
+
         def written():
             paths = self.kept("texts.bin")
             return os.path.getsize(paths[0]) if paths else 0
-        size = wait_until(lambda: written() > 5000 and written(), "some text")
+        wait_until(lambda: written() > 5000, "some text")
+        wait_until(lambda: self.kept("training/seconds.txt"), "the time that it took")
         process.kill()
         process.wait(60)
-        [seconds] = wait_until(lambda: self.kept("training/seconds.txt"), "the time that it took")
-        self.assertTrue(os.path.exists(seconds))
+        wait_until(lambda: is_gone(learner), "its end", 5)
+        size = written()
         self.learner(self.start_chat())
         wait_until(lambda: written() > size, "more text")
         [log] = self.kept("log")

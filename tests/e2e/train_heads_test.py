@@ -132,9 +132,8 @@ class Training(TrainHeads):
         self.assertIn(b"expected heads, found text alone", refused.stderr)
 
     def test_texts_that_are_kept_grow_and_others_are_learnt_beside_them(self):
-        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
         texts = self.path("texts.bin")
-        flags = ("--data", data, "--texts", texts, "--quick", "--layers", "0", "--shortlist", "64")
+        flags = ("--texts", texts, "--quick", "--layers", "0", "--shortlist", "64")
         self.train(*flags, "--self-generate", "200", model=DEMO)
         first = self.read("texts.bin")
         more = self.train(*flags, "--self-generate", "500", model=DEMO)
@@ -149,15 +148,15 @@ class Training(TrainHeads):
                        re.search(rb"(?m)^learnt +([\d,]+) tokens; ([\d,]+) more",
                                  result.stdout).groups())
         self.assertGreater(learnt(beside), learnt(more) + 50)
+        os.remove(self.path("heads.gguf"))
         for flag, value in (("--texts", texts), ("--also", also)):
-            self.refuse("--data", data, flag, value, status=2, model=DEMO,
+            self.refuse("--data", also, flag, value, status=2, model=DEMO,
                         says=flag.encode() + b": is beside what the model writes")
 
     def test_a_full_disk_leaves_no_broken_file(self):
-        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
         texts = self.path("texts.bin")
-        flags = ("--data", data, "--texts", texts, "--self-generate", "3000", "--quick", "--layers",
-                 "0", "--shortlist", "64")
+        flags = ("--texts", texts, "--self-generate", "3000", "--quick", "--layers", "0",
+                 "--shortlist", "64")
 
         def small_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
@@ -165,15 +164,15 @@ class Training(TrainHeads):
                            preexec_fn=small_files, restore_signals=False)  # SIGXFSZ is ignored
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn(b"cannot write", result.stderr)
-        self.assertEqual(sorted(os.listdir(self.folder)), ["chat.jsonl", "texts.bin"])
-        self.assertEqual(os.path.getsize(texts), 4000)
+        self.assertEqual(os.listdir(self.folder), ["texts.bin"])
+        self.assertLessEqual(os.path.getsize(texts), 4000)
         self.train(*flags, model=DEMO)
         self.assertGreater(os.path.getsize(texts), 8000)
 
     def test_minutes_that_pass_while_it_is_stopped_do_not_count(self):
         data = self.put("chat.jsonl", jsonl(*DIALOGUES))
         flags = ("train-heads", "-m", DEMO, "-o", self.path("heads.gguf"), "--data", data,
-                 "--layers", "0", "--shortlist", "64", "--epochs", "1000000", "--minutes", "0.1")
+                 "--layers", "0", "--shortlist", "64", "--epochs", "100000", "--minutes", "0.1")
         process = start(*flags)
         self.addCleanup(process.kill)
         time.sleep(1)

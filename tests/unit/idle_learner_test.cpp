@@ -95,7 +95,8 @@ class Rig {
     return pid;
   }
 
-  std::unique_ptr<IdleLearner> start(double idle_seconds = 0, const std::string& refusal = "") const {
+  std::unique_ptr<IdleLearner> start(double idle_seconds = 0,
+                                     const std::string& refusal = "") const {
     IdleLearnerOptions options;
     options.program = temp_ / "program.sh";
     options.folder = folder();
