@@ -9,7 +9,7 @@ namespace specbound {
 
 namespace {
 
-constexpr std::string_view kHub = "hf:";
+constexpr std::string_view kHubPrefix = "hf:";
 constexpr std::string_view kGguf = ".gguf";
 constexpr size_t kMostName = 96;  // the hub's own bound for a repository
 constexpr size_t kMostPath = 400, kMostFolders = 4;
@@ -60,7 +60,7 @@ bool is_quantization(std::string_view word) {
 }  // namespace
 
 std::string HubName::text() const {
-  return std::string(kHub) + repository() + (quantization.empty() ? "" : ":" + quantization);
+  return std::string(kHubPrefix) + repository() + (quantization.empty() ? "" : ":" + quantization);
 }
 
 bool HubName::names_file() const {
@@ -72,12 +72,12 @@ std::span<const ShortName> short_names() {
 }
 
 bool begins_as_hub_name(std::string_view text) {
-  return text.starts_with(kHub);
+  return text.starts_with(kHubPrefix);
 }
 
 HubName parse_hub_name(std::string_view text) {
   SB_CHECK(begins_as_hub_name(text));
-  const std::string_view rest = text.substr(kHub.size());
+  const std::string_view rest = text.substr(kHubPrefix.size());
   const size_t slash = rest.find('/'), colon = rest.find(':');
   HubName name;
   name.owner = rest.substr(0, slash);

@@ -51,7 +51,7 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
       memory_(options.remember.value_or(false)) {
   if (model) watcher_ = model->watcher();
   train_command_ = train_command(model_path);
-  heads_path_ = options.heads.empty() ? heads_path(model_path, gguf) : options.heads;
+  heads_path_ = options.heads.empty() ? specbound::heads_path(model_path, gguf) : options.heads;
   options.check();
   if (options.exits_early() && options.head != "lens") open_heads(gguf, config);
   if (by_draft_model() && heads_) {
