@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "error.h"
+#include "server/call_grammar.h"
+#include "server/chat_page.h"
 #include "server/embedding_job.h"
 #include "server/embedding_request.h"
 #include "server/json_body.h"
@@ -53,13 +55,19 @@ const Route* find_route(std::string_view path) {
 // takes.
 constexpr size_t kMaxTokens = 1'000'000;
 
-std::string root_text() {
-  std::string line = "specbound serve:";
+// "POST /v1/chat/completions, GET /health, ..."
+std::string all_routes() {
+  std::string list;
   for (const Route& route : kRoutes) {
-    if (route.path != kRoot) line += format(" %s %s", route.method.data(), route.path.data());
+    list += (list.empty() ? "" : ", ") + std::string(route.method) + ' ' + std::string(route.path);
   }
-  return line + "\n";
+  return list;
 }
+
+// Of the chat page: it talks to this server and nobody else, in no frame.
+constexpr const char* kPagePolicy =
+    "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // 24 random letters and digits, as ids of OpenAI's have them.
 std::string random_id(bool chat) {
@@ -213,7 +221,7 @@ void Api::admit(std::string_view method, std::string_view path,
   const bool bearer = authorization.starts_with(kBearer);
   const std::string_view key = bearer ? authorization.substr(kBearer.size()) : std::string_view();
   // Who has no key need not know which paths there are.
-  if (path != kHealth && !options_.keys.accept(key)) {
+  if (path != kHealth && path != kRoot && !options_.keys.accept(key)) {
     throw ApiError(401,
                    bearer ? "this API key is not accepted"
                           : "expected an API key: "
@@ -224,7 +232,7 @@ void Api::admit(std::string_view method, std::string_view path,
     throw ApiError(404, "no responses can be had here; POST /v1/chat/completions answers messages",
                    "", "not_found");
   }
-  if (!route) throw ApiError(404, "no such path; / names those there are", "", "not_found");
+  if (!route) throw ApiError(404, "no such path; there are " + all_routes(), "", "not_found");
   const bool as_get = route->method == "GET" && method == "HEAD";
   if (method != route->method && !as_get) {
     throw ApiError(405, format("expected %s for this path", route->method.data()), "",
@@ -259,8 +267,9 @@ Answer Api::get(std::string_view path) const {
     answer.body = metrics_.text(model_ != nullptr ? engine_->waiting() : 0);
     answer.type = "text/plain; version=0.0.4; charset=utf-8";
   } else {
-    answer.body = root_text();
-    answer.type = "text/plain; charset=utf-8";
+    answer.body = chat_page();
+    answer.type = "text/html; charset=utf-8";
+    answer.headers.emplace_back("Content-Security-Policy", kPagePolicy);
   }
   return answer;
 }
@@ -330,12 +339,14 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
                      Connection& connection) {
   CompletionRequest request = parse(chat, body);
   Prompt prompt = model().prompt(request);
+  if (chat) hold_to_a_call(model().reply_format(), prompt.thinks, request);
   ReplyHead head;
   head.chat = chat;
   head.id = random_id(chat);
   head.created = unix_seconds();
   head.model = request.model.empty() ? model().info().id : request.model;
   head.logprobs = request.logprobs.has_value();
+  head.exits = request.exits;
 
   const auto ticket = std::make_shared<Ticket<ReplyJob>>(
       *engine_, client, std::make_shared<ReplyJob>(std::move(request), std::move(prompt)));

@@ -108,49 +108,4 @@ ToolRequest read_tools(const Fields& fields, const ChatValue& ordered) {
   return request;
 }
 
-std::vector<std::vector<CallPart>> call_alternatives(const ReplyFormat& format,
-                                                     const ToolRequest& request) {
-  using Part = CallPart;
-  const std::string open(format.call_open), close(format.call_close);
-  std::vector<std::vector<CallPart>> out;
-  for (const Tool& tool : request.tools) {
-    const bool chosen = request.choice.kind != Kind::kNamed || tool.name == request.choice.name;
-    if (!chosen) continue;
-    const std::string name = dump(Json(tool.name));
-    std::string before, after;
-    switch (format.syntax) {
-      case CallSyntax::kHermes:
-        before = open + "\n{\"name\": " + name + ", \"arguments\": ";
-        after = "}\n" + close;
-        break;
-      case CallSyntax::kMistral:
-        before = open + "[{\"name\": " + name + ", \"arguments\": ";
-        after = "}]";
-        break;
-      case CallSyntax::kMistralNamed:
-        before = open + tool.name + std::string(kMistralArguments);
-        break;
-      case CallSyntax::kDeepSeek:
-        before = open + std::string(kDeepSeekCall) + tool.name + std::string(kDeepSeekSeparator);
-        after = std::string(kDeepSeekCallEnd) + close;
-        break;
-      case CallSyntax::kDeepSeekFenced:
-        before = open + std::string(kDeepSeekCall) + "function" + std::string(kDeepSeekSeparator) +
-                 tool.name + "\n```json\n";
-        after = "\n```" + std::string(kDeepSeekCallEnd) + close;
-        break;
-      case CallSyntax::kJson:
-        before = "{\"name\": " + name + ", \"parameters\": ";
-        after = "}";
-        break;
-      case CallSyntax::kXml:
-        return {};  // its values stand outside of JSON
-    }
-    out.push_back(
-        {{Part::Kind::kLiteral, std::move(before)}, {Part::Kind::kSchema, tool.parameters}});
-    if (!after.empty()) out.back().push_back({Part::Kind::kLiteral, std::move(after)});
-  }
-  return out;
-}
-
 }  // namespace specbound::server

@@ -9,7 +9,6 @@
 
 #include "server/json_body.h"
 #include "text/chat_value.h"
-#include "text/reply_format.h"
 
 namespace specbound::server {
 
@@ -38,16 +37,5 @@ struct ToolRequest {
 
 // tools, tool_choice, parallel_tool_calls. `ordered`: the same body. Throws ApiError(400).
 ToolRequest read_tools(const Fields& fields, const ChatValue& ordered);
-
-// A piece of text as it must be, or any text that a JSON schema takes.
-struct CallPart {
-  enum class Kind { kLiteral, kSchema };
-  Kind kind;
-  std::string text;
-};
-// What a reply must be that calls one of the tools that the choice leaves: alternatives, each parts
-// in a row. Empty where a syntax cannot be said by schemas.
-std::vector<std::vector<CallPart>> call_alternatives(const ReplyFormat& format,
-                                                     const ToolRequest& request);
 
 }  // namespace specbound::server

@@ -193,6 +193,10 @@ void read_common(const Fields& fields, const ReplySettings& defaults, int vocab_
     request.include_usage =
         Fields(*options, "stream_options.").flag("include_usage").value_or(false);
   }
+  request.exits = fields.flag("exits").value_or(false);
+  if (request.exits && !request.stream) {
+    throw ApiError(400, "exits: only with stream: true", "exits");
+  }
   request.settings = read_settings(fields, defaults, vocab_size);
 }
 
@@ -221,19 +225,18 @@ std::optional<int> read_completion_logprobs(const Fields& fields) {
 
 // ---- what is to be answered ----
 
-// What only a grammar can hold a reply to.
-void check_choice(const ToolRequest& request) {
-  using Kind = ToolChoice::Kind;
-  if (request.choice.kind == Kind::kRequired || request.choice.kind == Kind::kNamed) {
-    throw ApiError(400, "tool_choice: replies cannot be held to a call; auto and none can be had",
-                   "tool_choice", "unsupported_value");
-  }
+// Arguments that must follow their schema in replies that may also be text.
+void check_strict(const ToolRequest& request) {
+  if (request.choice.kind != ToolChoice::Kind::kAuto) return;
   const auto strict = std::ranges::find(request.tools, true, &Tool::strict);
-  if (strict != request.tools.end()) {
-    const auto i = static_cast<size_t>(strict - request.tools.begin());
-    const std::string name = format("tools[%zu].function.strict", i);
-    throw ApiError(400, name + ": replies cannot be held to a schema", name, "unsupported_value");
-  }
+  if (strict == request.tools.end()) return;
+  const auto i = static_cast<size_t>(strict - request.tools.begin());
+  const std::string name = format("tools[%zu].function.strict", i);
+  throw ApiError(400,
+                 name +
+                     ": only with tool_choice required, or one that names a function: what may "
+                     "also be text is not held to a schema",
+                 name, "unsupported_value");
 }
 
 // The body's one prompt: a string, an array of one, or of token ids.
@@ -262,7 +265,7 @@ CompletionRequest parse_chat(std::string_view body, const ReplySettings& default
   request.settings.grammar = read_response_format(fields, body);
   request.logprobs = read_chat_logprobs(fields);
   request.conversation = read_chat(fields, body);
-  check_choice(request.conversation.tools);
+  check_strict(request.conversation.tools);
   return request;
 }
 

@@ -37,6 +37,7 @@ struct CompletionRequest {
   std::string model;            // as the client calls it; empty: not at all
   bool stream = false;
   bool include_usage = false;  // at the end of a stream
+  bool exits = false;          // text comes apart by the layer that drafted it
   int n = 1;                   // replies, one after the other
   // So many of the likeliest tokens are told beside each; none: no logarithms of probabilities.
   std::optional<int> logprobs;

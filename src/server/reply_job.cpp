@@ -20,8 +20,13 @@ ReplyJob::News ReplyJob::take() {
   return {std::exchange(parts_, {}), over_, error_};
 }
 
-ReplyPart& ReplyJob::part(int index) {
-  if (parts_.empty() || parts_.back().index != index) parts_.push_back({.index = index});
+// Where text of reply `index` goes that this layer drafted.
+ReplyPart& ReplyJob::part(int index, int exit_layer) {
+  if (!request_.exits) exit_layer = kNoDraft;
+  const bool goes_on = !parts_.empty() && parts_.back().index == index &&
+                       (parts_.back().exit_layer == exit_layer || parts_.back().text.empty());
+  if (!goes_on) parts_.push_back({.index = index});
+  parts_.back().exit_layer = exit_layer;
   ReplyPart& newest = parts_.back();
   std::ranges::move(logprobs_, std::back_inserter(newest.logprobs));
   logprobs_.clear();
@@ -41,10 +46,10 @@ ReplyParser ReplyJob::parser_for(const ServedModel& model) const {
   return ReplyParser(std::move(options));
 }
 
-void ReplyJob::add_pieces(int index, ReplyPieces pieces) {
+void ReplyJob::add_pieces(int index, ReplyPieces pieces, int exit_layer) {
   if (pieces.text.empty() && pieces.thoughts.empty() && pieces.calls.empty()) return;
   const std::lock_guard lock(mutex_);
-  ReplyPart& newest = part(index);
+  ReplyPart& newest = part(index, exit_layer);
   newest.text += pieces.text;
   newest.thoughts += pieces.thoughts;
   for (CallText& call : pieces.calls) {
@@ -56,7 +61,7 @@ void ReplyJob::add_pieces(int index, ReplyPieces pieces) {
 
 void ReplyJob::end_reply(int index, const ReplyStats& figures) {
   const std::lock_guard lock(mutex_);
-  ReplyPart& newest = part(index);
+  ReplyPart& newest = part(index, kNoDraft);
   newest.figures = figures;
   newest.called = n_calls_ > 0;
   news_.set();
@@ -74,14 +79,16 @@ bool ReplyJob::make_reply(int number, ServedModel& model, Metrics& metrics) {
   ReplyParser parser = parser_for(model);
   n_calls_ = 0;
   ServedModel::Listener listener;
-  listener.on_text = [&](std::string_view bytes) {
-    add_pieces(number, parser.push(text.push(bytes)));
+  int newest = kNoDraft;
+  listener.on_text = [&](std::string_view bytes, int exit_layer) {
+    newest = exit_layer;
+    add_pieces(number, parser.push(text.push(bytes)), exit_layer);
   };
   listener.on_logprobs = [&](TokenLogprobs of) { logprobs_.push_back(std::move(of)); };
   const ReplyStats figures = model.reply(request_, number, prompt_, cancelled(), listener);
   metrics.count_reply(figures.generated);
-  add_pieces(number, parser.push(text.finish()));
-  add_pieces(number, parser.finish());
+  add_pieces(number, parser.push(text.finish()), newest);
+  add_pieces(number, parser.finish(), newest);
   if (figures.generated.stop == StopReason::kAborted) return false;
   end_reply(number, figures);
   return true;

@@ -33,9 +33,9 @@ class ReplyJob final : public Job {
  private:
   bool make_reply(int number, ServedModel& model, Metrics& metrics);
   ReplyParser parser_for(const ServedModel& model) const;
-  void add_pieces(int index, ReplyPieces pieces);
+  void add_pieces(int index, ReplyPieces pieces, int exit_layer);
   void end_reply(int index, const ReplyStats& figures);
-  ReplyPart& part(int index);
+  ReplyPart& part(int index, int exit_layer);
 
   const CompletionRequest request_;
   const Prompt prompt_;

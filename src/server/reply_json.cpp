@@ -104,6 +104,9 @@ Ordered chunk(const ReplyHead& head, const ReplyPart& part, Ordered delta, Order
   }
   choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = std::move(reason);
+  if (head.exits && !part.text.empty()) {
+    choice["exit_layer"] = part.exit_layer == kNoDraft ? Ordered() : Ordered(part.exit_layer);
+  }
   Ordered json = headed(head, true);
   json["choices"] = Ordered::array({std::move(choice)});
   return json;

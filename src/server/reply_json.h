@@ -21,7 +21,8 @@ struct ReplyHead {
   std::string id;       // "chatcmpl-..." or "cmpl-..."
   int64_t created = 0;  // seconds of Unix time
   std::string model;
-  bool logprobs = false;  // were asked for
+  bool logprobs = false;  // were asked for,
+  bool exits = false;     // and the layers that drafted the text
 };
 
 // A call of a tool in a reply.
@@ -38,7 +39,8 @@ struct ReplyPart {
   std::optional<ReplyStats> figures = {};    // when it is over
   std::string thoughts = {};
   std::vector<ReplyCall> calls = {};
-  bool called = false;  // when it is over: it has calls
+  bool called = false;        // when it is over: it has calls
+  int exit_layer = kNoDraft;  // of the text, where a request asks for exits
 };
 
 // What a request is counted for: its prompt once, all its replies.

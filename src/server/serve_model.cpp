@@ -249,8 +249,8 @@ ReplyStats ServeModel::reply(const server::CompletionRequest& request, int numbe
   const std::vector<int32_t> spelled = spelled_tokens(request);
   asked.spelled = spelled;
   asked.abort = &abort;
-  asked.on_text = [&listener](std::string_view bytes, int) {
-    listener.on_text(bytes);
+  asked.on_text = [&listener](std::string_view bytes, int exit_layer) {
+    listener.on_text(bytes, exit_layer);
     return true;
   };
   ReplyCharacters characters(model_.tokenizer(), prompt.first_piece);

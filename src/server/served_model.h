@@ -43,7 +43,8 @@ class ServedModel {
                                                       const std::atomic<bool>& abort) = 0;
 
   // Who hears of a reply while it is made.
-  using OnText = std::function<void(std::string_view bytes)>;
+  // `exit_layer`: as ReplyRequest::on_text.
+  using OnText = std::function<void(std::string_view bytes, int exit_layer)>;
   struct Listener {
     OnText on_text;
     // Of each token, before its text, where the request asks for them.

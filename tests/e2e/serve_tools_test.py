@@ -13,6 +13,9 @@ WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "Weather of a city.",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}},
                    "required": ["city"]}}}
+CITY = {"type": "function", "function": {
+    "name": "get_city", "parameters": {"type": "object", "properties": {
+        "city": {"enum": ["Oslo"]}}, "required": ["city"], "additionalProperties": False}}}
 ARGUMENTS = '{"city": "Oslo", "n": [1, 2]}'
 # Control tokens where models have them: thoughts and calls are not shown by themselves.
 THOUGHTS = [("<think>",), "\nHm. ", "They ask ", "for the ", "weather.\n", ("</think>",)]
@@ -137,12 +140,44 @@ class Calls(ToolsCase):
 
     def test_what_cannot_be_had_is_named(self):
         for fields, param in (
-                ({"tool_choice": "required"}, "tool_choice"),
+                ({"tool_choice": "required", "response_format": {"type": "json_object"}},
+                 "tool_choice"),
+                ({"tool_choice": "required", "ignore_eos": True}, "ignore_eos"),
+                ({"tool_choice": "required", "tools": [CITY | {"function": {
+                    "name": "f", "parameters": {"type": "object", "not": {}}}}]}, "tools"),
                 ({"tools": [{"type": "function", "function": {"name": "f", "strict": True}}]},
                  "tools[0].function.strict"),
                 ({"tools": [{"type": "retrieval"}]}, "tools[0].type")):
             answer = self.server.post(CHAT, self.ask(**fields))
             self.assertEqual((answer.status, answer.error["param"]), (400, param))
+
+
+class Held(ToolsCase):
+    """The model would think and look first: tool_choice has it call at once."""
+
+    def check_held(self, message, name, arguments):
+        call, = message["tool_calls"]
+        self.assertEqual(call["function"]["name"], name)
+        self.assertEqual(json.loads(call["function"]["arguments"]), arguments)
+        self.assertFalse(message.get("content"))
+        self.assertFalse(message.get("reasoning_content"))
+
+    def test_required_or_named_is_a_call_that_keeps_to_the_schema(self):
+        other = {"type": "function", "function": {
+            "name": "other", "strict": True, "parameters": {"type": "object", "properties": {
+                "n": {"const": 7}}, "required": ["n"], "additionalProperties": False}}}
+        named = {"type": "function", "function": {"name": "other"}}
+        for tools, choice, name, arguments in (
+                ([CITY], "required", "get_city", {"city": "Oslo"}),
+                ([CITY, other], named, "other", {"n": 7})):
+            for fields in ({}, {"speculation": False}, {"temperature": 1, "seed": 3}):
+                asked = self.ask(tools=tools, tool_choice=choice, max_tokens=200, **fields)
+                answer = self.server.post(CHAT, asked)
+                self.check_held(message_of(answer), name, arguments)
+                self.assertEqual(answer.json["choices"][0]["finish_reason"], "tool_calls")
+                message, reason = assembled(self.server.stream(CHAT, asked).events())
+                self.check_held(message, name, arguments)
+                self.assertEqual(reason, "tool_calls")
 
 
 class Raw(ToolsCase):

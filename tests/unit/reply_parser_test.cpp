@@ -1,6 +1,7 @@
 // Replies taken apart: calls in the syntax of each family, thoughts, and all that only looks like
 // them. Every text is also cut in two at every byte, and read byte by byte.
 #include "server/reply_parser.h"
+#include "server/call_grammar.h"
 
 #include <doctest/doctest.h>
 
@@ -292,8 +293,8 @@ TEST_CASE("reply parser: what a call must be, in parts") {
     request.choice = choice;
     std::string out;
     for (const auto& parts : call_alternatives(find_reply_format(jinja), request)) {
-      for (const CallPart& part : parts) {
-        out += part.kind == CallPart::Kind::kSchema ? "{" + part.text + "}" : part.text;
+      for (const GrammarPart& part : parts) {
+        out += part.kind == GrammarPart::Kind::kSchema ? "{" + part.text + "}" : part.text;
       }
       out += "\n\n";
     }
@@ -320,8 +321,8 @@ TEST_CASE("reply parser: what a call must be, in parts") {
     request.choice = {Kind::kNamed, "get_weather"};
     std::string reply;
     const auto alternatives = call_alternatives(find_reply_format(jinja), request);
-    for (const CallPart& part : alternatives.at(0)) {
-      reply += part.kind == CallPart::Kind::kSchema ? kOslo : part.text;
+    for (const GrammarPart& part : alternatives.at(0)) {
+      reply += part.kind == GrammarPart::Kind::kSchema ? kOslo : part.text;
     }
     CHECK(parsed(options(jinja), reply) == "||get_weather(" + kOslo + ")");
   }

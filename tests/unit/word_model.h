@@ -23,7 +23,7 @@ class WordModel final : public server::ServedModel {
                                   const OnText&)>;
 
   Work work = [](const server::CompletionRequest& request, const std::atomic<bool>&,
-                 const OnText& on_text) { on_text(request.text); };
+                 const OnText& on_text) { on_text(request.text, kNoDraft); };
 
   std::vector<server::TokenLogprobs> logprobs;  // before that
   ReplyFormat style;
@@ -56,7 +56,7 @@ class WordModel final : public server::ServedModel {
   ReplyStats reply(const server::CompletionRequest& request, int number, const Prompt&,
                    const std::atomic<bool>& abort, const Listener& listener) override {
     for (const server::TokenLogprobs& one : logprobs) listener.on_logprobs(one);
-    if (request.n > 1) listener.on_text(format("%d:", number));
+    if (request.n > 1) listener.on_text(format("%d:", number), kNoDraft);
     work(request, abort, listener.on_text);
     ReplyStats figures;
     figures.generated.prompt_tokens = 3;
