@@ -42,12 +42,14 @@ bool is_busy(int status) {
 // Throws Error for an answer that another try does not mend.
 void check_status(const std::string& url, const HttpReply& reply) {
   switch (reply.status) {
-    case 401:
+    case 401:  // to who shows no token the hub does not say which of the two it is
+      refuse(url,
+             "HTTP 401: no such repository, or one that needs HF_TOKEN, a token that may read it: "
+             "check the name");
     case 403:
       refuse(url,
-             format("HTTP %d: expected a repository that all may read; for one that is private "
-                    "or asks for consent, HF_TOKEN must be a token that may read it",
-                    reply.status));
+             "HTTP 403: expected a repository that all may read; for one that is private or asks "
+             "for consent, HF_TOKEN must be a token that may read it");
     case 404:
     case 410:
       refuse(url, format("HTTP %d: there is no such thing", reply.status));
@@ -126,7 +128,9 @@ class Part {
     if (fd_ < 0) fail(errno);
   }
   ~Part() {
-    if (done_ == 0) discard();
+    // Not by done_, which counts nothing before what is there was read.
+    struct stat status = {};
+    if (fstat(fd_, &status) == 0 && status.st_size == 0) discard();
     close(fd_);
   }
   Part(const Part&) = delete;
@@ -211,15 +215,16 @@ class Part {
 };
 
 // Whether the bytes of this answer go behind those that are there. A server that knows no ranges
-// sends all of them again.
+// sends all of them again; what else comes in place of a range, such as the page of a proxy, costs
+// none of those that are there.
 bool fits(Part& part, const HttpReply& head, uint64_t from, uint64_t bytes) {
-  if (head.status == 200) {
-    if (from > 0) part.start_over();
-    return true;
+  if (head.status == 206) {
+    return head.range_from == from && head.range_all.value_or(bytes) == bytes;
   }
-  const bool right = head.range_from == from && head.range_all.value_or(bytes) == bytes;
-  if (!right) part.start_over();
-  return right;
+  if (from == 0) return true;
+  if (head.length != bytes) return false;
+  part.start_over();
+  return true;
 }
 
 // A try of the bytes that are not there yet.
@@ -228,7 +233,7 @@ HttpReply fetch_rest(const Server& server, const FetchedFile& file, const FetchW
   HttpRequest request = request_of(server, file.url, watcher);
   request.from = part.done();
   bool begun = false;
-  const HttpReply reply = http_get(request, [&](const HttpReply& head, std::string_view bytes) {
+  return http_get(request, [&](const HttpReply& head, std::string_view bytes) {
     if (!begun && !fits(part, head, request.from, file.bytes)) return false;
     begun = true;
     part.append(bytes);
@@ -236,8 +241,6 @@ HttpReply fetch_rest(const Server& server, const FetchedFile& file, const FetchW
     if (watcher.progress) watcher.progress(part.done());
     return true;
   });
-  if (reply.status == 416) part.start_over();
-  return reply;
 }
 
 }  // namespace

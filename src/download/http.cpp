@@ -85,6 +85,7 @@ size_t on_header(char* bytes, size_t, size_t n, void* data) {
   while (!value.empty() && std::isspace(static_cast<unsigned char>(value.back())))
     value.remove_suffix(1);
   if (name == "retry-after") reply.retry_after = whole_number(value);
+  if (name == "content-length") reply.length = whole_number(value);
   if (name == "content-range") read_content_range(value, reply);
   return n;
 }
@@ -166,7 +167,8 @@ HttpReply get_once(const HttpRequest& request, const std::string& url, bool with
   const int code = library.easy_perform(handle.handle);
   if (transfer.thrown) std::rethrow_exception(transfer.thrown);
   HttpReply reply = std::move(transfer.reply);
-  if (is_redirect(reply.status)) {
+  reply.aborted = code == curl::kAborted;
+  if (!reply.aborted && is_redirect(reply.status)) {
     char* to = nullptr;
     library.easy_getinfo(handle.handle, curl::kRedirectUrl, &to);
     next = to ? to : "";
@@ -175,7 +177,6 @@ HttpReply get_once(const HttpRequest& request, const std::string& url, bool with
   if (code == curl::kOk) return reply;
   // The body of an error is cut off on purpose.
   if (code == curl::kWriteError && reply.status != 0 && !reply.is_body()) return reply;
-  reply.aborted = code == curl::kAborted;
   reply.failure = transfer.refused ? "not what was asked for"
                   : why[0] != '\0' ? printable(why.data())
                                    : library.easy_strerror(code);
@@ -230,7 +231,7 @@ HttpReply http_get(const HttpRequest& request, const HttpSink& sink) {
     }
     std::string next;
     reply = get_once(request, url, !request.token.empty() && *origin == home, sink, next);
-    if (!is_redirect(reply.status)) return reply;
+    if (reply.aborted || !is_redirect(reply.status)) return reply;
     if (next.empty()) return give_up("redirected to nowhere");
     url = next;
   }

@@ -27,6 +27,7 @@ struct HttpReply {
   // Nobody answers there, or not as this client may talk: another try is in vain.
   bool unreachable = false;
   std::optional<uint64_t> retry_after;  // seconds, as the server has it
+  std::optional<uint64_t> length;       // of the body, as the server has it
   std::optional<uint64_t> range_from;   // of a status 206: the first byte
   std::optional<uint64_t> range_all;    // of it: how many bytes there are in all
 

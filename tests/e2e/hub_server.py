@@ -20,6 +20,7 @@ class Hub:
         self.needs_token = None
         self.cut = []       # so many bytes of a file, then the end: for each answer in turn
         self.ranges = True
+        self.misranged = []  # statuses of answers to ranges that are not what was asked for
         self.stall = 0      # seconds without a byte, of the first answer with a file
         self.piece = None   # (bytes, seconds): how slow a file comes
         self.redirect_to = None  # of a file, in place of the other host name
@@ -95,7 +96,9 @@ class Hub:
             return self.send(request, 307, b"", {"Location": path.replace(repository, to) +
                                                  ("?" + query if query else "")})
         if repository not in self.files:
-            return self.send(request, 404, b"not found")
+            # As the hub: who shows no token does not learn what there is.
+            status = 404 if "authorization" in headers else 401
+            return self.send(request, status, b"Repository not found")
         if kind == "list":
             data = self.lists.get(repository)
             return self.send(request, 200, self.list_of(repository) if data is None else data)
@@ -122,6 +125,9 @@ class Hub:
             begin = int(headers["range"].removeprefix("bytes=").rstrip("-"))
             if begin >= all_bytes:
                 return self.send(request, 416, b"", {"Content-Range": f"bytes */{all_bytes}"})
+        if begin and self.misranged:
+            return self.send(request, self.misranged.pop(0), b"<html>proxy</html>",
+                             {"Content-Range": f"bytes 0-{all_bytes - 1}/{all_bytes}"})
         request.send_response(206 if begin else 200)
         request.send_header("Content-Length", str(all_bytes - begin))
         if begin:

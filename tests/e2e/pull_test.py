@@ -180,6 +180,13 @@ class Pull(HubCase):
         self.same(self.pull())
         self.assertEqual(self.hub.count("cdn"), 2)
 
+    def test_a_wrong_answer_to_a_range_costs_nothing_that_is_there(self):
+        self.hub.cut = [500000]
+        self.hub.misranged = [416, 206, 200]
+        self.same(self.pull())
+        self.assertEqual([h.get("range") for h in self.hub.headers("cdn")],
+                         [None] + ["bytes=500000-"] * 4)
+
     def leave_part(self, size):
         """A pull to a disk where no file is longer: its one error, and the path of what it left."""
         def small_files():
@@ -214,7 +221,8 @@ class Pull(HubCase):
         self.assertEqual(self.run_it("list").stdout, b"")
 
     def test_answers_that_are_no_file(self):
-        self.refuse("pull", "hf:own/nothing", says=("404",))
+        self.refuse("pull", "hf:own/nothing", says=("401", "no such repository", "check the name"))
+        self.refuse("pull", "hf:own/nothing", says=("404",), environment={"HF_TOKEN": "hf_any"})
         self.hub.statuses["cdn"] = [403]
         self.refuse("pull", NAME, says=("403", "HF_TOKEN"))
         self.hub.statuses["list"] = [429, 503]

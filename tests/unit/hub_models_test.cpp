@@ -4,9 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "download/fetch.h"
 #include "download/http.h"
 #include "download/sha256.h"
 #include "expect_error.h"
@@ -209,6 +213,21 @@ TEST_CASE("which model is taken: what runs as it is before what is converted") {
   check_mentions(expect_error(ErrorCode::kUsage, [&] { chosen(twins, "Q8_0"); }),
                  {"a-Q8_0.gguf, b/a-Q8_0.gguf", "hf:o/r:FILE.gguf"});
   CHECK(chosen(twins, "b/a-Q8_0.gguf") == "b/a-Q8_0.gguf");
+}
+
+TEST_CASE("a download that is ended before it reads what is there keeps it") {
+  const TempDir folder;
+  FetchedFile file{"https://host/a.gguf", folder / "a.gguf", 10, std::string(64, 'a')};
+  const std::string part = folder / ("a.gguf." + std::string(12, 'a') + ".part");
+  const std::atomic<bool> abort = true;
+  FetchWatcher watcher;
+  watcher.abort = &abort;
+  std::ofstream(part) << "12345";
+  CHECK_FALSE(fetch_file({}, file, watcher));
+  CHECK(bytes_left_of(file) == 5);
+  std::ofstream(part, std::ios::trunc).close();
+  CHECK_FALSE(fetch_file({}, file, watcher));
+  CHECK_FALSE(std::filesystem::exists(part));
 }
 
 TEST_CASE("ranges of an answer") {
