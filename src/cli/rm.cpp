@@ -8,6 +8,8 @@
 #include "error.h"
 #include "runtime/model_cache.h"
 #include "terminal/flag_names.h"
+#include "terminal/interrupt.h"
+#include "terminal/progress.h"
 #include "terminal/terminal_text.h"
 
 namespace specbound::rm_command {
@@ -53,7 +55,10 @@ int run(RmFlags& given) {
     say("nothing was removed");
     return 1;
   }
-  for (const std::string& heads : remove_cached(model)) say("its exit heads stay: " + heads);
+  catch_interrupts();
+  for (const std::string& heads : remove_cached(model, terminal_watcher())) {
+    say("its exit heads stay: " + heads);
+  }
   std::printf("removed %s, %.1f MB\n", terminal_text(model.name).c_str(),
               1e-6 * static_cast<double>(model.bytes));
   return 0;

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "error.h"
 #include "json/json_reader.h"
@@ -255,14 +256,14 @@ std::optional<CachedModel> find_cached(const HubName& name) {
   return found.front();
 }
 
-RepositoryLock::RepositoryLock(const HubName& name, const std::function<void()>& waiting,
-                               const std::atomic<bool>* abort)
+RepositoryLock::RepositoryLock(const HubName& name, const LoadWatcher& watcher)
     : folder_(repository_folder(name)) {
   if (model_cache_folder().empty()) {
     throw Error(ErrorCode::kFile, "no folder for models: set HOME or XDG_CACHE_HOME");
   }
   const std::string path = folder_ + "/lock";
   for (bool told = false;;) {
+    if (watcher.abort && *watcher.abort) return;
     std::error_code error;
     fs::create_directories(folder_, error);
     const int fd = error ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -272,6 +273,7 @@ RepositoryLock::RepositoryLock(const HubName& name, const std::function<void()>&
     }
     struct stat mine = {}, there = {};
     const bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    const int why = locked ? 0 : errno;
     // Who removed the folder removed its lock: another may hold a new one.
     if (locked && fstat(fd, &mine) == 0 && stat(path.c_str(), &there) == 0 &&
         mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) {
@@ -279,9 +281,15 @@ RepositoryLock::RepositoryLock(const HubName& name, const std::function<void()>&
       return;
     }
     close(fd);
-    if (abort && *abort) return;
-    if (!told && !locked && waiting) waiting();
-    told = true;
+    if (locked || why == EINTR) continue;
+    if (why != EWOULDBLOCK) {  // a file system without locks
+      throw Error(ErrorCode::kFile, path + ": cannot be locked: " + std::strerror(why));
+    }
+    if (!std::exchange(told, true)) {
+      watcher.say("another program changes " + name.repository() +
+                  " in the cache: waiting for it");
+    }
+    if (watcher.progress) watcher.progress("waiting", 0, 1);  // it may end the waiting
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }
@@ -304,7 +312,7 @@ void add_to_cache(const HubName& name, const HubModel& model, bool is_default) {
   write_index(name, models);
 }
 
-std::vector<std::string> remove_cached(const CachedModel& model) {
+std::vector<std::string> remove_cached(const CachedModel& model, const LoadWatcher& watcher) {
   std::vector<std::string> stayed;
   const std::string heads = sidecar_heads(model.files.front());
   std::error_code error;
@@ -313,13 +321,13 @@ std::vector<std::string> remove_cached(const CachedModel& model) {
     for (const std::string& file : model.files) remove_file(file);
     return stayed;
   }
-  const RepositoryLock lock(*model.hub, {}, nullptr);
-  // The index first: what it names is whole.
+  const RepositoryLock lock(*model.hub, watcher);
+  if (!lock.held()) throw Interrupted("interrupted: nothing was removed");
   std::vector<IndexedModel> models = read_index(*model.hub);
   std::erase_if(models, [&](const IndexedModel& known) {
     return lock.folder() + "/" + known.files.front().path == model.files.front();
   });
-  write_index(*model.hub, models);
+  // The files first, on a disk that may be full: what is not there is not listed.
   for (const std::string& file : model.files) {
     remove_file(file);
     for (const fs::path& entry : entries(fs::path(file).parent_path())) {
@@ -327,13 +335,17 @@ std::vector<std::string> remove_cached(const CachedModel& model) {
       if (path.starts_with(file + ".") && path.ends_with(".part")) remove_file(path);
     }
   }
+  if (models.empty()) {
+    remove_file(index_path(*model.hub));
+  } else {
+    write_index(*model.hub, models);
+  }
   // Folders in which nothing is left go too, the lock last.
   for (const std::string& file : model.files) {
     fs::path folder = fs::path(file).parent_path();
     while (folder != lock.folder() && rmdir(folder.c_str()) == 0) folder = folder.parent_path();
   }
-  if (models.empty() && entries(lock.folder()).size() == 2) {
-    remove_file(index_path(*model.hub));
+  if (models.empty() && entries(lock.folder()).size() == 1) {
     remove_file(lock.folder() + "/lock");
     if (rmdir(lock.folder().c_str()) == 0) {
       rmdir(fs::path(lock.folder()).parent_path().c_str());

@@ -10,14 +10,13 @@
 // under its name, once, for people and other programs too.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/hub_models.h"
+#include "runtime/load_watcher.h"
 #include "runtime/model_name.h"
 
 namespace specbound {
@@ -46,10 +45,9 @@ std::optional<CachedModel> find_cached(const HubName& name);
 // One program at a time changes the folder of a repository.
 class RepositoryLock {
  public:
-  // Waits, and calls `waiting` first where it must. Throws Error(kFile) where the folder cannot be
-  // made or written.
-  RepositoryLock(const HubName& name, const std::function<void()>& waiting,
-                 const std::atomic<bool>* abort);
+  // Waits where it must, and says so. Throws Error(kFile) where the folder cannot be made, written
+  // or locked.
+  RepositoryLock(const HubName& name, const LoadWatcher& watcher);
   ~RepositoryLock();
   RepositoryLock(const RepositoryLock&) = delete;
   RepositoryLock& operator=(const RepositoryLock&) = delete;
@@ -66,7 +64,7 @@ class RepositoryLock {
 void add_to_cache(const HubName& name, const HubModel& model, bool is_default);
 
 // Deletes its files, and what unfinished downloads left beside them; exit heads stay. Returns the
-// heads files that stayed. Throws Error(kFile).
-std::vector<std::string> remove_cached(const CachedModel& model);
+// heads files that stayed. Throws Error(kFile), Interrupted where it was to wait no longer.
+std::vector<std::string> remove_cached(const CachedModel& model, const LoadWatcher& watcher);
 
 }  // namespace specbound

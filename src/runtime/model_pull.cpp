@@ -202,10 +202,7 @@ CachedModel pull_model(const HubName& name, const LoadWatcher& watcher) {
     refuse_unreached(error, name);
   }
   const HubModel& model = found->model;
-  const auto waiting = [&] {
-    watcher.say("another program changes " + name.repository() + " in the cache: waiting for it");
-  };
-  const RepositoryLock lock(name, waiting, watcher.abort);
+  const RepositoryLock lock(name, watcher);
   if (!lock.held()) interrupted();
   // While this one waited it may have come.
   if (auto cached = find_cached(name)) return *cached;

@@ -2,6 +2,7 @@
 """Models by name: specbound pull, list and rm, and -m hf:.., against a local server that behaves as
 the hub does. Nothing leaves the machine."""
 import ctypes
+import fcntl
 import json
 import os
 import resource
@@ -300,6 +301,41 @@ class Pull(HubCase):
         self.assertEqual(len({out for out, _ in ended}), 1)
         self.assertEqual(self.hub.count("cdn"), 1)
         self.same(ended[0][0].decode().strip())
+
+    def test_who_waits_for_another_says_so_and_can_be_ended(self):
+        path = self.pull()
+        with open(os.path.join(os.path.dirname(path), "lock"), "rb") as lock:
+            for command, end in ((("pull", NAME + ":Q8_0"), True), (("rm", NAME, "-y"), True),
+                                 (("rm", NAME, "-y"), False)):
+                self.hub.files["own/stories"]["stories-Q8_0.gguf"] = self.stories
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                process = subprocess.Popen([BINARY, *command], stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE,
+                                           env={**os.environ, **self.environment})
+                self.assertIn(b"waiting for it", process.stderr.readline())
+                if end:
+                    process.send_signal(signal.SIGINT)
+                else:
+                    fcntl.flock(lock, fcntl.LOCK_UN)
+                out, said = process.communicate(timeout=TIMEOUT)
+                self.assertEqual((process.returncode, bool(out)), (1, False) if end else (0, True),
+                                 said)
+                self.assertEqual(os.path.exists(path), end)
+
+    def test_rm_works_on_a_full_disk(self):
+        def no_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        self.pull()
+        removed = self.run_it("rm", NAME, "-y", preexec_fn=no_files, restore_signals=False)
+        self.assertEqual(removed.returncode, 0, removed.stderr)
+        self.assertEqual(self.left(), [])
+        self.hub.files["own/stories"]["stories-Q8_0.gguf"] = self.stories
+        self.pull()
+        self.pull(NAME + ":Q8_0")
+        self.run_it("rm", NAME + ":Q4_K_M", "-y", preexec_fn=no_files, restore_signals=False)
+        self.assertEqual(self.left(), ["own/stories/stories-Q8_0.gguf"])
+        self.assertEqual(self.run_it("list").stdout.count(b"\n"), 2)
 
     def test_interrupted_it_keeps_what_came(self):
         self.hub.piece = (50000, 0.2)
