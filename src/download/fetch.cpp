@@ -246,8 +246,9 @@ HttpReply fetch_rest(const Server& server, const FetchedFile& file, const FetchW
 }  // namespace
 
 bool fetch_text(const Server& server, const std::string& url, size_t most_bytes,
-                const FetchWatcher& watcher, std::string& text) {
+                const FetchWatcher& watcher, FetchedText& fetched) {
   Tries tries(url, watcher);
+  std::string& text = fetched.text;
   for (;;) {
     text.clear();
     const HttpReply reply =
@@ -260,7 +261,10 @@ bool fetch_text(const Server& server, const std::string& url, size_t most_bytes,
           return true;
         });
     if (reply.aborted) return false;
-    if (reply.whole()) return true;
+    if (reply.whole()) {
+      fetched.next = reply.next;
+      return true;
+    }
     if (!tries.next(reply, "")) return false;
   }
 }

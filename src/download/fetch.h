@@ -32,11 +32,16 @@ struct FetchWatcher {
   const std::atomic<bool>* abort = nullptr;
 };
 
+struct FetchedText {
+  std::string text;
+  std::string next;  // URL of the page behind it; empty: it is the last one
+};
+
 // Both are false when `abort` ended them. Throw Error: kFile for what the server refuses or the
 // disk, kFormat for other bytes than expected, kLimit for a text longer than `most_bytes`,
 // kUnsupported without libcurl.
 bool fetch_text(const Server& server, const std::string& url, size_t most_bytes,
-                const FetchWatcher& watcher, std::string& text);
+                const FetchWatcher& watcher, FetchedText& fetched);
 bool fetch_file(const Server& server, const FetchedFile& file, const FetchWatcher& watcher);
 
 // Bytes of it that an earlier try left.

@@ -85,6 +85,7 @@ size_t on_header(char* bytes, size_t, size_t n, void* data) {
   while (!value.empty() && std::isspace(static_cast<unsigned char>(value.back())))
     value.remove_suffix(1);
   if (name == "retry-after") reply.retry_after = whole_number(value);
+  if (name == "link" && reply.next.empty()) reply.next = read_next_link(value);
   if (name == "content-length") reply.length = whole_number(value);
   if (name == "content-range") read_content_range(value, reply);
   return n;
@@ -204,6 +205,17 @@ std::string url_origin(const std::string& url) {
                 format("expected a URL, https://HOST, found \"%s\"", printable(url).c_str()));
   }
   return *origin;
+}
+
+std::string read_next_link(std::string_view text) {
+  for (;;) {
+    const size_t begin = text.find('<'), end = text.find('>', begin);
+    if (begin == text.npos || end == text.npos) return "";
+    const std::string_view url = text.substr(begin + 1, end - begin - 1);
+    text.remove_prefix(end + 1);
+    const std::string parameters = lower(std::string(text.substr(0, text.find('<'))));
+    if (parameters.find("rel=\"next\"") != std::string::npos) return std::string(url);
+  }
 }
 
 void read_content_range(std::string_view text, HttpReply& reply) {

@@ -26,6 +26,7 @@ struct HttpReply {
   bool aborted = false;
   // Nobody answers there, or not as this client may talk: another try is in vain.
   bool unreachable = false;
+  std::string next;  // URL of what goes on behind this page, as the header Link has it
   std::optional<uint64_t> retry_after;  // seconds, as the server has it
   std::optional<uint64_t> length;       // of the body, as the server has it
   std::optional<uint64_t> range_from;   // of a status 206: the first byte
@@ -45,6 +46,9 @@ HttpReply http_get(const HttpRequest& request, const HttpSink& sink);
 // "https://host:443", in lower case: what a token is given for. Throws Error(kUsage) for what is no
 // URL of http or https.
 std::string url_origin(const std::string& url);
+
+// The URL of `<https://host/x>; rel="next"` among the links of a header; empty: none.
+std::string read_next_link(std::string_view text);
 
 // "bytes 5-9/10" into `range_from` and `range_all`; left empty for anything else.
 void read_content_range(std::string_view text, HttpReply& reply);

@@ -80,13 +80,16 @@ std::string Sha256::finish() {
   return digits;
 }
 
-std::string file_sha256(const std::string& path) {
+std::string file_sha256(const std::string& path, const std::function<void(uint64_t done)>& read) {
   std::ifstream file(path, std::ios::binary);
   std::vector<char> buffer(size_t{1} << 20);
   Sha256 hash;
+  uint64_t done = 0;
   while (file) {
     file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
     hash.update({buffer.data(), static_cast<size_t>(file.gcount())});
+    done += static_cast<uint64_t>(file.gcount());
+    if (read) read(done);
   }
   return file.eof() ? hash.finish() : "";
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -25,8 +26,9 @@ class Sha256 {
   uint64_t n_bytes_ = 0;
 };
 
-// Of a file; empty where it cannot be read.
-std::string file_sha256(const std::string& path);
+// Of a file; empty where it cannot be read. `read` is told how many bytes were, and may throw.
+std::string file_sha256(const std::string& path,
+                        const std::function<void(uint64_t done)>& read = {});
 // 64 digits in lower case.
 bool is_sha256(std::string_view text);
 

@@ -21,14 +21,13 @@ constexpr std::string_view kPreferred[] = {"Q4_K_M", "Q4_0",   "Q4_K_S", "Q8_0",
                                            "Q5_K_M", "Q5_K_S", "Q5_0",   "Q5_1", "Q6_K", "Q3_K_L",
                                            "Q3_K_M", "Q3_K_S", "Q2_K",   "F16",  "BF16", "F32"};
 
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 bool is_model_file(const std::string& path) {
   if (!path.ends_with(".gguf") || path.ends_with(".heads.gguf") || !is_safe_path(path))
     return false;
-  std::string name(base_name(path));
+  // What the cache itself has there.
+  const std::string_view first = std::string_view(path).substr(0, path.find('/'));
+  if (first == "lock" || first == "index.json") return false;
+  std::string name(hub_base_name(path));
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
   return name.find("mmproj") == name.npos && name.find("imatrix") == name.npos;
 }
@@ -67,6 +66,20 @@ std::optional<HubFile> read_entry(const nlohmann::json& value, const std::string
   return file;
 }
 
+// Adds the files of models that a page of the list has.
+void read_page(std::string_view json, const std::string& name, std::vector<HubFile>& files) {
+  JsonLimits limits;
+  limits.depth = 8;
+  limits.values = 400000;
+  const nlohmann::json list = parse_json(json, name, limits);
+  if (!list.is_array()) {
+    throw Error(ErrorCode::kFormat, name + ": expected a list, found " + json_text(list));
+  }
+  for (const nlohmann::json& value : list) {
+    if (std::optional<HubFile> file = read_entry(value, name)) files.push_back(std::move(*file));
+  }
+}
+
 // The models of these quantizations or files, for an error.
 std::string listed(const std::vector<HubModel>& models) {
   std::vector<std::string> words;
@@ -90,26 +103,19 @@ uint64_t HubModel::bytes() const {
   return sum;
 }
 
-std::vector<HubModel> read_hub_list(std::string_view json, const std::string& name) {
-  JsonLimits limits;
-  limits.depth = 8;
-  limits.values = 400000;
-  const nlohmann::json list = parse_json(json, name, limits);
-  if (!list.is_array()) {
-    throw Error(ErrorCode::kFormat, name + ": expected a list, found " + json_text(list));
-  }
+std::vector<HubModel> read_hub_list(std::span<const std::string> pages, const std::string& name) {
+  std::vector<HubFile> all;
+  for (const std::string& page : pages) read_page(page, name, all);
   std::vector<HubModel> models;
-  std::map<std::string, std::map<size_t, HubFile>> split;
-  for (const nlohmann::json& value : list) {
-    std::optional<HubFile> file = read_entry(value, name);
-    if (!file) continue;
-    if (const std::optional<PartName> part = part_name(file->path)) {
-      split[part->model][part->number] = std::move(*file);
+  std::map<std::string, std::map<size_t, HubFile>> split;  // parts may lie on two pages
+  for (HubFile& file : all) {
+    if (const std::optional<PartName> part = part_name(file.path)) {
+      split[part->model][part->number] = std::move(file);
       continue;
     }
     HubModel model;
-    model.quantization = quantization_of(file->path);
-    model.files.push_back(std::move(*file));
+    model.quantization = quantization_of(file.path);
+    model.files.push_back(std::move(file));
     models.push_back(std::move(model));
   }
   for (const auto& [begin, parts] : split) {
@@ -137,10 +143,9 @@ const HubModel& choose_model(const std::vector<HubModel>& models, const HubName&
     throw Error(ErrorCode::kUsage, name.text() + ": there is no GGUF file in this repository");
   }
   if (name.names_file()) {
-    take([&](const HubModel& model) {
-      return std::ranges::any_of(model.files, [&](const HubFile& file) {
-        return file.path == name.quantization || base_name(file.path) == name.quantization;
-      });
+    take([](const HubModel&) { return true; });
+    keep_named(found, name.quantization, [](const HubModel* model, const auto& is_it) {
+      return std::ranges::any_of(model->files, is_it, &HubFile::path);
     });
   } else if (!name.quantization.empty()) {
     take([&](const HubModel& model) { return model.quantization == name.quantization; });

@@ -1,7 +1,9 @@
 // What a repository of the hub holds, from the list that its API gives, and which of it is taken.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,13 +27,29 @@ struct HubModel {
   uint64_t bytes() const;
 };
 
-// The longest list that is read.
+// The longest list that is read, all its pages together.
 constexpr size_t kMostListBytes = size_t{4} << 20;
 
-// The GGUF models of a list: [{"type": "file", "path": .., "size": .., "lfs": {"oid": ..}}, ..].
+// The GGUF models of a list, which may come in pages: [{"type": "file", "path": .., "size": .., "lfs": {"oid": ..}}, ..].
 // Files whose path is not safe are none of them, nor are those that come beside models (projectors,
 // importance matrices, exit heads). `name` stands for the list in messages. Throws Error(kFormat).
-std::vector<HubModel> read_hub_list(std::string_view json, const std::string& name);
+std::vector<HubModel> read_hub_list(std::span<const std::string> pages, const std::string& name);
+
+inline std::string_view hub_base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// Keeps of `models` those that have a file of this name: of this whole path inside the repository,
+// or where there is none in whichever folder. `has(model, is_it)` says whether `is_it` holds for
+// the path of one of its files.
+template <class Model, class Has>
+void keep_named(std::vector<Model>& models, std::string_view file, const Has& has) {
+  const auto is_path = [file](std::string_view path) { return path == file; };
+  const auto is_name = [file](std::string_view path) { return hub_base_name(path) == file; };
+  const bool whole = std::ranges::any_of(models, [&](const Model& m) { return has(m, is_path); });
+  std::erase_if(models,
+                [&](const Model& m) { return whole ? !has(m, is_path) : !has(m, is_name); });
+}
 
 // The one that `name` asks for. Where it leaves the choice, what runs as it is and is small comes
 // first: Q4_K_M, Q4_0, Q4_K_S, Q8_0, then what runs as INT8. Throws Error: kUsage, which lists what

@@ -197,11 +197,21 @@ std::optional<HubName> repository_at(const fs::path& folder) {
   }
 }
 
-bool same_quantization(const CachedModel& model, const HubName& name) {
-  if (name.quantization.empty()) return true;
-  if (!name.names_file()) return model.quantization == name.quantization;
-  const std::string& path = model.files.front();
-  return path.ends_with("/" + name.quantization);
+// Those of the repository that `name` may mean.
+std::vector<CachedModel> matching_models(const HubName& name) {
+  std::vector<CachedModel> found = models_of(name);
+  if (name.names_file()) {
+    const size_t n_folder = repository_folder(name).size() + 1;
+    keep_named(found, name.quantization, [&](const CachedModel& model, const auto& is_it) {
+      return std::ranges::any_of(model.files, [&](const std::string& file) {
+        return is_it(std::string_view(file).substr(n_folder));
+      });
+    });
+  } else if (!name.quantization.empty()) {
+    std::erase_if(
+        found, [&](const CachedModel& model) { return model.quantization != name.quantization; });
+  }
+  return found;
 }
 
 void remove_file(const std::string& path) {
@@ -235,22 +245,22 @@ std::vector<CachedModel> cached_models() {
 
 std::vector<CachedModel> find_cached(const std::string& name) {
   const std::optional<HubName> hub = find_hub_name(name);
-  std::vector<CachedModel> found = hub ? models_of(*hub) : cached_models();
-  std::erase_if(found, [&](const CachedModel& model) {
-    return hub ? !same_quantization(model, *hub)
-               : model.hub || fs::path(model.files.front()).stem() != name;
-  });
-  if (hub && found.empty()) {
+  std::vector<CachedModel> found = hub ? matching_models(*hub) : cached_models();
+  if (!hub) {
+    std::erase_if(found, [&](const CachedModel& model) {
+      return model.hub || fs::path(model.files.front()).stem() != name;
+    });
+  } else if (found.empty()) {
     if (auto fetched = fetched_model(*hub)) found.push_back(std::move(*fetched));
   }
   return found;
 }
 
 std::optional<CachedModel> find_cached(const HubName& name) {
-  std::vector<CachedModel> found = models_of(name);
-  std::erase_if(found, [&](const CachedModel& model) {
-    return name.quantization.empty() ? !model.is_default : !same_quantization(model, name);
-  });
+  std::vector<CachedModel> found = matching_models(name);
+  if (name.quantization.empty()) {
+    std::erase_if(found, [](const CachedModel& model) { return !model.is_default; });
+  }
   if (found.empty()) return fetched_model(name);
   if (found.size() != 1) return std::nullopt;
   return found.front();
@@ -286,8 +296,7 @@ RepositoryLock::RepositoryLock(const HubName& name, const LoadWatcher& watcher)
       throw Error(ErrorCode::kFile, path + ": cannot be locked: " + std::strerror(why));
     }
     if (!std::exchange(told, true)) {
-      watcher.say("another program changes " + name.repository() +
-                  " in the cache: waiting for it");
+      watcher.say("another program changes " + name.repository() + " in the cache: waiting for it");
     }
     if (watcher.progress) watcher.progress("waiting", 0, 1);  // it may end the waiting
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kHub = "https://huggingface.co";
+constexpr size_t kMostPages = 64;                     // of a list
 constexpr uint64_t kSpareBytes = uint64_t{16} << 20;  // left free on the disk
 
 std::string environment(const char* name) {
@@ -106,12 +108,44 @@ bool is_default(const std::vector<HubModel>& models, const HubModel& model, HubN
   }
 }
 
+bool has_origin(const std::string& url, const std::string& origin) {
+  try {
+    return url_origin(url) == origin;
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kUsage) throw;
+    return false;  // no URL
+  }
+}
+
+// All pages of a list. Throws Error: kFormat for a page elsewhere, kLimit for too much of them.
+std::vector<std::string> fetch_pages(const Hub& hub, const std::string& url,
+                                     const LoadWatcher& watcher) {
+  std::vector<std::string> pages;
+  size_t left = kMostListBytes;
+  for (std::string next = url; !next.empty();) {
+    // The token goes with it, and a list from elsewhere is not the hub's.
+    if (!has_origin(next, url_origin(url))) {
+      throw Error(ErrorCode::kFormat, format("%s: expected its next page on the same server, found "
+                                             "%s",
+                                             url.c_str(), printable(next).c_str()));
+    }
+    if (pages.size() == kMostPages) {
+      throw Error(ErrorCode::kLimit,
+                  format("%s: expected at most %zu pages, found more", url.c_str(), kMostPages));
+    }
+    FetchedText page;
+    if (!fetch_text(hub.server, next, left, fetch_watcher(watcher), page)) interrupted();
+    left -= page.text.size();
+    pages.push_back(std::move(page.text));
+    next = page.next;
+  }
+  return pages;
+}
+
 Found find_on_hub(const Hub& hub, const HubName& name, const LoadWatcher& watcher) {
   const std::string url =
       hub.url + "/api/models/" + name.repository() + "/tree/main?recursive=true";
-  std::string list;
-  if (!fetch_text(hub.server, url, kMostListBytes, fetch_watcher(watcher), list)) interrupted();
-  const std::vector<HubModel> models = read_hub_list(list, url);
+  const std::vector<HubModel> models = read_hub_list(fetch_pages(hub, url, watcher), url);
   const HubModel& model = choose_model(models, name);
   for (const HubFile& file : model.files) {
     if (is_sha256(file.sha256)) continue;
@@ -130,11 +164,17 @@ Found find_on_hub(const Hub& hub, const HubName& name, const LoadWatcher& watche
   throw Error(error.code(), error.what() + (names.empty() ? "" : "; in the cache: " + names));
 }
 
-// Whole under its name already, as after an index that was lost.
-bool is_there(const FetchedFile& file) {
+// Whole under its name already, as after an index that was lost. Throws Interrupted.
+bool is_there(const FetchedFile& file, const std::function<void(uint64_t done)>& checked,
+              const LoadWatcher& watcher) {
   std::error_code error;
-  return fs::is_regular_file(file.path, error) && fs::file_size(file.path, error) == file.bytes &&
-         file_sha256(file.path) == file.sha256;
+  if (!fs::is_regular_file(file.path, error) || fs::file_size(file.path, error) != file.bytes) {
+    return false;
+  }
+  return file_sha256(file.path, [&](uint64_t done) {
+           if (watcher.abort && *watcher.abort) interrupted();
+           checked(done);
+         }) == file.sha256;
 }
 
 void check_space(const std::string& folder, uint64_t bytes) {
@@ -162,11 +202,18 @@ void fetch_model(const Hub& hub, const HubName& name, const HubModel& model,
                  const std::string& folder, const LoadWatcher& watcher) {
   std::vector<FetchedFile> files;
   uint64_t there = 0, missing = 0;
+  const uint64_t total = model.bytes();
+  const auto telling = [&](const char* label) {
+    return [&watcher, &there, total, label](uint64_t done) {
+      if (watcher.progress) watcher.progress(label, there + done, total);
+    };
+  };
+  const auto checked = telling("checking what is there");
   for (const HubFile& file : model.files) {
     FetchedFile fetched{hub.url + "/" + name.repository() + "/resolve/main/" + url_path(file.path),
                         folder + "/" + file.path, file.bytes, file.sha256};
     make_folder_of(fetched.path);
-    if (is_there(fetched)) {
+    if (is_there(fetched, checked, watcher)) {
       there += file.bytes;
       continue;
     }
@@ -174,15 +221,9 @@ void fetch_model(const Hub& hub, const HubName& name, const HubModel& model,
     files.push_back(std::move(fetched));
   }
   check_space(folder, missing);
-  const uint64_t total = model.bytes();
   for (const FetchedFile& file : files) {
-    const auto telling = [&](const char* label) {
-      return [&watcher, &there, total, label](uint64_t done) {
-        if (watcher.progress) watcher.progress(label, there + done, total);
-      };
-    };
     FetchWatcher fetch = fetch_watcher(watcher);
-    fetch.checked = telling("checking what is there");
+    fetch.checked = checked;
     fetch.progress = telling("downloading");
     if (!fetch_file(hub.server, file, fetch)) interrupted();
     there += file.bytes;

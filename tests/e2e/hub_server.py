@@ -13,6 +13,8 @@ class Hub:
         self.files = {}     # "OWNER/REPO" -> {path: bytes}
         self.listed = {}    # path -> what the list says of it in place of the truth
         self.lists = {}     # "OWNER/REPO" -> bytes in place of its list
+        self.page = None    # entries on a page of a list, with a link to the next one
+        self.next_page = None  # link to the next page, in place of the right one
         self.serves = {}    # path -> bytes in place of the file's
         self.asked = []     # (method of asking: "list", "resolve", "cdn", path, headers)
         self.statuses = {}  # kind of asking -> statuses that come first
@@ -101,13 +103,23 @@ class Hub:
             return self.send(request, status, b"Repository not found")
         if kind == "list":
             data = self.lists.get(repository)
-            return self.send(request, 200, self.list_of(repository) if data is None else data)
+            data = self.list_of(repository) if data is None else data
+            return self.send_page(request, path, query, data)
         if kind == "resolve":
             name = "/".join(parts[4:])
             to = self.redirect_to or self.url("localhost") + f"/cdn/{repository}/"
             return self.send(request, 302, b"Found. Redirecting to elsewhere",
                              {"Location": to + urllib.parse.quote(name)})
         return self.send_file(request, "/".join(parts[3:]), repository, headers)
+
+    def send_page(self, request, path, query, data):
+        if not self.page:
+            return self.send(request, 200, data)
+        at = int(urllib.parse.parse_qs(query).get("cursor", ["0"])[0])
+        entries, end = json.loads(data), at + self.page
+        link = self.next_page or self.url() + f"{path}?recursive=true&cursor={end}"
+        more = {"Link": f'<{link}>; rel="next"'} if self.next_page or end < len(entries) else {}
+        return self.send(request, 200, json.dumps(entries[at:end]).encode(), more)
 
     def send(self, request, status, data, more=None):
         request.send_response(status)

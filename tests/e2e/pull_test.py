@@ -353,13 +353,32 @@ class Pull(HubCase):
         self.same(self.pull())
         self.assertIn("range", self.hub.headers("cdn")[-1])
 
+    def test_a_list_in_pages(self):
+        self.hub.files["own/stories"] = {f"{i}-Q8_0.gguf": b"x" for i in range(20)}
+        self.hub.files["own/stories"]["z-Q4_K_M.gguf"] = self.stories
+        self.hub.page = 5
+        self.hub.needs_token = "hf_secret"
+        self.same(self.pull(environment={"HF_TOKEN": "hf_secret"}))
+        self.assertEqual(self.hub.count("list"), 5)
+        shutil.rmtree(self.models)
+        self.hub.needs_token = None
+        for link, says in ((self.hub.url("localhost") + "/api/models/own/stories", "same server"),
+                           ("/api/models/own/stories", "same server"),
+                           ("file:///etc/passwd", "same server"),
+                           (self.hub.url() + "/api/models/own/stories/tree/main", "64 pages")):
+            self.hub.next_page = link
+            self.refuse("pull", NAME, says=(says,))
+        self.hub.lists["own/stories"] = json.dumps([{"path": "x" * (1 << 20)}] * 5).encode()
+        self.hub.page = 1
+        self.refuse("pull", NAME, says=("at most",))
+
     def test_hostile_lists(self):
         inside = os.path.join(self.models, "own", "stories")
         names = ["../up-Q4_K_M.gguf", "/tmp/abs-Q4_K_M.gguf", "a/../../b-Q4_K_M.gguf",
                  ".hidden-Q4_K_M.gguf", "a/./x-Q4_K_M.gguf", "-flag-Q4_K_M.gguf", "x\n-Q4_K_M.gguf",
                  "x\x1b[2J-Q4_K_M.gguf", "a\\b-Q4_K_M.gguf", "ä-Q4_K_M.gguf", "//x-Q4_K_M.gguf",
                  "a//x-Q4_K_M.gguf", "a/b/c/d/e/f/x-Q4_K_M.gguf", "x" * 500 + "-Q4_K_M.gguf",
-                 "$(id)-Q4_K_M.gguf"]
+                 "lock/x-Q4_K_M.gguf", "index.json/x-Q4_K_M.gguf", "$(id)-Q4_K_M.gguf"]
         self.hub.files["own/stories"] = {name: b"evil" for name in names}
         self.refuse("pull", NAME, status=2, says=("no GGUF file",))
         self.hub.files["own/stories"]["good-Q8_0.gguf"] = self.stories

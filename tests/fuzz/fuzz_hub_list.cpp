@@ -52,7 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (end == text.npos) return 0;
   try {
     HubName name = parse_hub_name("hf:owner/repo");
-    const std::vector<HubModel> models = read_hub_list(text.substr(end + 1), "list");
+    const std::string page(text.substr(end + 1));
+    const std::vector<HubModel> models = read_hub_list({&page, 1}, "list");
     for (const HubModel& model : models) test::check_model(model);
     if (end > 0) name = parse_hub_name("hf:owner/repo:" + std::string(text.substr(0, end)));
     test::check_model(choose_model(models, name));

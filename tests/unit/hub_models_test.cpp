@@ -35,10 +35,14 @@ std::string entry(const std::string& path, const std::string& size = "7") {
          R"(, "lfs": {"oid": ")" + std::string(64, 'a') + R"(", "size": )" + size + "}}";
 }
 
+std::vector<HubModel> read_list(const std::string& page) {
+  return read_hub_list({&page, 1}, "list");
+}
+
 std::vector<HubModel> models_of(const std::vector<std::string>& paths) {
   std::string list;
   for (const std::string& path : paths) list += (list.empty() ? "" : ",") + entry(path);
-  return read_hub_list("[" + list + "]", "list");
+  return read_list("[" + list + "]");
 }
 
 std::string chosen(const std::vector<HubModel>& models, const std::string& quantization) {
@@ -159,10 +163,10 @@ TEST_CASE("a list: models, and what is none") {
   CHECK(models[0].quantization == "Q4_K_M");
   CHECK(models[1].files.front().sha256 == std::string(64, 'a'));
   CHECK(models[1].bytes() == 7);
-  CHECK(read_hub_list("[]", "list").empty());
-  CHECK(read_hub_list(R"([{"type": "directory", "path": "a.gguf"}])", "list").empty());
+  CHECK(read_list("[]").empty());
+  CHECK(read_list(R"([{"type": "directory", "path": "a.gguf"}])").empty());
   // Of a file outside LFS there is no checksum.
-  CHECK(read_hub_list(R"([{"path": "a.gguf", "size": 3}])", "list")[0].files[0].sha256.empty());
+  CHECK(read_list(R"([{"path": "a.gguf", "size": 3}])")[0].files[0].sha256.empty());
   for (const char* text :
        {"", "{}", "3", "[3]", R"([{"path": 3}])", R"([{"path": "a.gguf"}])",
         R"([{"path": "a.gguf", "size": -1}])", R"([{"path": "a.gguf", "size": 1.5}])",
@@ -170,8 +174,26 @@ TEST_CASE("a list: models, and what is none") {
         R"([{"path": "a.gguf", "size": 1, "lfs": 3}])",
         R"([{"path": "a.gguf", "size": 1, "lfs": {"oid": 3}}])", "[[[[[[[[[]]]]]]]]]"}) {
     INFO(text);
-    check_mentions(expect_error(ErrorCode::kFormat, [&] { read_hub_list(text, "list"); }),
-                   {"list"});
+    check_mentions(expect_error(ErrorCode::kFormat, [&] { read_list(text); }), {"list"});
+  }
+}
+
+TEST_CASE("a list in pages") {
+  const std::vector<std::string> pages = {"[" + entry("m-Q8_0-00002-of-00002.gguf") + "]", "[]",
+                                          "[" + entry("m-Q8_0-00001-of-00002.gguf") + "]"};
+  const auto models = read_hub_list(pages, "list");
+  REQUIRE(models.size() == 1);
+  CHECK(models[0].files.size() == 2);
+}
+
+TEST_CASE("the next page of an answer") {
+  CHECK(read_next_link("<https://h/a?b=1,2>; rel=\"next\"") == "https://h/a?b=1,2");
+  CHECK(read_next_link("<https://h/a>; rel=\"prev\", <https://h/b>; Rel=\"Next\"") ==
+        "https://h/b");
+  for (const char* text : {"", "<", "><", "<https://h/a>", "<https://h/a>; rel=\"prev\"",
+                           "https://h/a; rel=\"next\""}) {
+    INFO(text);
+    CHECK(read_next_link(text).empty());
   }
 }
 
@@ -213,6 +235,11 @@ TEST_CASE("which model is taken: what runs as it is before what is converted") {
   check_mentions(expect_error(ErrorCode::kUsage, [&] { chosen(twins, "Q8_0"); }),
                  {"a-Q8_0.gguf, b/a-Q8_0.gguf", "hf:o/r:FILE.gguf"});
   CHECK(chosen(twins, "b/a-Q8_0.gguf") == "b/a-Q8_0.gguf");
+  CHECK(chosen(twins, "a-Q8_0.gguf") == "a-Q8_0.gguf");  // a whole path before a name in a folder
+  const auto inside = models_of({"b/a-Q8_0.gguf", "c/b/a-Q4_0.gguf", "c/a-Q8_0.gguf"});
+  CHECK(chosen(inside, "a-Q4_0.gguf") == "c/b/a-Q4_0.gguf");
+  CHECK_THROWS_AS(chosen(inside, "a-Q8_0.gguf"), Error);
+  CHECK_THROWS_AS(chosen(inside, "b/a-Q4_0.gguf"), Error);  // the end of a path is none
 }
 
 TEST_CASE("a download that is ended before it reads what is there keeps it") {
