@@ -11,6 +11,7 @@
 #include "error.h"
 #include "gui/model/conversation.h"
 #include "gui/model/replay_player.h"
+#include "runtime/model_path.h"
 #include "runtime/reply_options.h"
 #include "runtime/saved_conversation.h"
 #include "runtime/stats.h"
@@ -321,7 +322,10 @@ void AppState::select_in_map(const TokenRef& token) {
 
 void AppState::open_file(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+  if (is_model_name(path)) {
+    load(path);
+  } else if (std::filesystem::exists(path, ignored) &&
+             !std::filesystem::is_regular_file(path, ignored)) {
     // Opening a pipe would wait for its writer.
     add_error(printable(path) + ": expected a model, a trace or a conversation, found no file");
   } else if (path.ends_with(".json")) {

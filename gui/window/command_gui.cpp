@@ -64,7 +64,9 @@ void add_window_flags(Flags& flags, gui::AppFlags& given) {
 }
 
 void declare(Flags& flags, gui::AppFlags& given) {
-  flags.add_file("FILE", given.file, "a model, a file of --trace, or a saved conversation")
+  flags
+      .add_file("FILE", given.file,
+                "a model or its name, a file of --trace, or a saved conversation")
       .type("FILE.gguf");
   add_window_flags(flags, given);
   const Flags::Group group(flags, "Reply");

@@ -131,12 +131,12 @@ void Worker::unload() {
 void Worker::open(const LoadRequest& request) {
   host_.emit(LoadProgress{"opening", 0});
   LoadWatcher watcher;
-  watcher.progress = [this, shown = -1](const std::string& label, size_t done,
-                                        size_t total) mutable {
-    if (!model_ || model_->session) return;  // a draft model that is switched on later
+  watcher.progress = [this, shown = std::pair(std::string(), -1)](
+                         const std::string& label, size_t done, size_t total) mutable {
+    if (model_ && model_->session) return;  // a draft model that is switched on later
     const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
-    const int percent = static_cast<int>(100 * share);
-    if (std::exchange(shown, percent) != percent) host_.emit(LoadProgress{label, share});
+    const std::pair now(label, static_cast<int>(100 * share));
+    if (std::exchange(shown, now) != now) host_.emit(LoadProgress{label, share});
   };
   watcher.note = [this](const std::string& line) { host_.emit(Note{line}); };
   watcher.abort = &host_.abort_flag();

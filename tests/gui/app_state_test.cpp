@@ -488,6 +488,14 @@ TEST_CASE("app state: a comparison leaves the conversation as it is") {
   CHECK_FALSE(app.stopping());
 }
 
+TEST_CASE("app state: the file to open may be a model's name, as run and chat take it") {
+  FakeApp f;
+  f.app.open_file("hf:own/x");
+  REQUIRE(f.worker.loads.size() == 1);
+  CHECK(f.worker.loads[0].model.model == "hf:own/x");
+  CHECK(f.app.errors.empty());
+}
+
 TEST_CASE("app state: a trace that is looked at stands in front of what happens") {
   FakeApp f;
   AppState& app = f.app;
