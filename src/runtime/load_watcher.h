@@ -1,4 +1,4 @@
-// Who looks on while a model is loaded, and how that is ended before it is done.
+// Who looks on while a model is downloaded and loaded, and how that is ended before it is done.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,8 @@ class Interrupted : public std::runtime_error {
 
 // Empty: nobody looks on.
 struct LoadWatcher {
-  // `done` of `total` bytes (at first 0 of 1) of the weights: "repacking weights".
+  // `done` of `total` bytes (at first 0 of 1) of what `label` says: "repacking weights" of these,
+  // "downloading" of the model's files. It may throw Interrupted, which ends the loading.
   std::function<void(const std::string& label, size_t done, size_t total)> progress;
   // Something to tell, in one line: text of any origin, such as a path, may be in it.
   std::function<void(const std::string& line)> note;

@@ -41,9 +41,9 @@ std::function<void(size_t, size_t)> progress_into(const LoadWatcher& watcher,
 
 LoadedModel::LoadedModel(const ModelOptions& options, LoadWatcher watcher)
     : options_(options), watcher_(std::move(watcher)) {
-  const Clock::time_point start = Clock::now();
   cpu_options_ = options.cpu_options();
   path_ = find_model(options.model, watcher_);
+  const Clock::time_point start = Clock::now();  // a download is no loading
   gguf_ = Gguf::open(path_);
   config_ = read_config(gguf_);
   choice_ = choose_device(options.device, config_, [] { return gpu_engine().survey(); });
