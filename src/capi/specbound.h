@@ -86,7 +86,7 @@ typedef struct sb_model_options {
   int32_t no_controller;       // nonzero: settings stay, and drafting goes on where it is slower
   const char* device;          // "auto", "cpu", "cuda", "cuda:N"; NULL: "auto"
   const char* chat_template;   // name of a built-in one; NULL: as the file says
-  const char* heads;           // file of exit heads; NULL: NAME.heads.gguf beside NAME.gguf
+  const char* heads;           // file of exit heads; NULL: beside it, or the program's
   sb_progress_fn on_progress;  // while sb_model_open() runs; NULL: none
   sb_note_fn on_note;          // the same
   void* user_data;             // of both

@@ -135,7 +135,8 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                    format("ablation: up to %d rows, the most there is", kMaxRows));
   flags
       .add_file("--heads", options.heads,
-                "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf)")
+                "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf, or those "
+                "that come with the program for a pulled one)")
       .type("FILE.gguf");
   flags.add_word("--head", options.head, {"full", "folded", "chained", "layer", "lens"},
                  "what guesses: full, folded or chained heads of the file, or its draft layer "

@@ -1,6 +1,8 @@
 #include "runtime/heads_path.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "error.h"
 #include "model/exit_heads.h"
@@ -21,6 +23,22 @@ bool is_cached(const std::string& path) {
                                 .starts_with(fs::weakly_canonical(folder, error).string() + "/");
 }
 
+// Of the folder where the bundled model lies: others beside the program may be anybody's.
+std::vector<std::string> bundled_heads() {
+  std::vector<std::string> heads;
+  std::error_code error;
+  for (const std::string& bundled : bundled_model_candidates()) {
+    if (!fs::exists(bundled, error)) continue;
+    const fs::path folder = fs::path(bundled).parent_path();
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      if (it->path().string().ends_with(".heads.gguf")) heads.push_back(it->path().string());
+    }
+    break;
+  }
+  std::ranges::sort(heads);
+  return heads;
+}
+
 bool made_for(const std::string& heads, const std::string& fingerprint) {
   try {
     return ExitHeads::from_gguf(Gguf::open(heads)).base().fingerprint == fingerprint;
@@ -36,12 +54,8 @@ std::string heads_path(const std::string& model_path, const Gguf& model) {
   std::error_code error;
   if (fs::exists(beside, error) || !is_cached(model_path)) return beside;
   const std::string fingerprint = model_fingerprint(model);
-  for (const std::string& bundled : bundled_model_candidates()) {
-    const fs::path folder = fs::path(bundled).parent_path();
-    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-      const std::string path = it->path().string();
-      if (path.ends_with(".heads.gguf") && made_for(path, fingerprint)) return path;
-    }
+  for (const std::string& heads : bundled_heads()) {
+    if (made_for(heads, fingerprint)) return heads;
   }
   return beside;
 }

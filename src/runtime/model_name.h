@@ -27,7 +27,8 @@ struct ShortName {
   // NAME of the very same file as models/fetch.py brings it, NAME.gguf; nullptr: it does not.
   const char* fetched = nullptr;
 };
-// Each runs here, and is a public repository that needs no token.
+// Repositories as other projects name them, of architectures that run here; nobody asked the hub
+// whether they are still there and need no token.
 std::span<const ShortName> short_names();
 
 bool begins_as_hub_name(std::string_view text);  // with "hf:"
