@@ -61,7 +61,7 @@ int run(ListFlags& given) {
   for (const CachedModel& model : models) {
     std::printf("%-*s  %7.1f MB  %-6s  %s\n", static_cast<int>(width),
                 terminal_text(model.name).c_str(), 1e-6 * static_cast<double>(model.bytes),
-                model.quantization.empty() ? "-" : model.quantization.c_str(),
+                model.quantization.empty() ? "-" : terminal_text(model.quantization).c_str(),
                 day(model.time).c_str());
   }
   return 0;

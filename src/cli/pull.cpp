@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "error.h"
 #include "runtime/model_name.h"
+#include "runtime/model_path.h"
 #include "runtime/model_pull.h"
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
@@ -62,7 +63,7 @@ int run(PullFlags& given) {
   if (!given.quiet) {
     say(there ? model.name + " was there already"
               : format("pulled %s in %.1f s: specbound chat -m %s", model.name.c_str(), seconds,
-                       model.name.c_str()));
+                       shell_word(model.name).c_str()));
   }
   std::printf("%s\n", model.files.front().c_str());
   return 0;

@@ -81,6 +81,7 @@ class Tries {
     check_status(url_, reply);
     const std::string why = !reply.failure.empty() ? reply.failure
                             : reply.is_body()      ? "the end came too early"
+                            : reply.status == 416  ? "HTTP 416: the server has no more bytes of it"
                                                    : format("HTTP %d", reply.status);
     if (++n_ >= kMostTries) refuse(url_, format("%s, %d times%s", why.c_str(), n_, kept.c_str()));
     Milliseconds wait = kFirstWait * (1 << (n_ - 1));

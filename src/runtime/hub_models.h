@@ -30,11 +30,13 @@ struct HubModel {
 // The longest list that is read, all its pages together.
 constexpr size_t kMostListBytes = size_t{4} << 20;
 
-// The GGUF models of a list, which may come in pages: [{"type": "file", "path": .., "size": .., "lfs": {"oid": ..}}, ..].
-// Files whose path is not safe are none of them, nor are those that come beside models (projectors,
-// importance matrices, exit heads). `name` stands for the list in messages. Throws Error(kFormat).
+// The GGUF models of a list, which may come in pages:
+// [{"type": "file", "path": .., "size": .., "lfs": {"oid": ..}}, ..]. Files whose path is not safe
+// are none of them, nor are those that come beside models (projectors, importance matrices, exit
+// heads). `name` stands for the list in messages. Throws Error(kFormat).
 std::vector<HubModel> read_hub_list(std::span<const std::string> pages, const std::string& name);
 
+// "b.gguf" of "a/b.gguf".
 inline std::string_view hub_base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }

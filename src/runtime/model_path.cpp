@@ -69,6 +69,18 @@ bool looks_like_a_path(const std::string& text) {
   return text.find('/') != text.npos || text.ends_with(".gguf");
 }
 
+bool is_known_name(const std::string& text) {
+  return !looks_like_a_path(text) && (find_hub_name(text) || !cached_file(text).empty());
+}
+
+// A file, or the folder of a Hugging Face model. Another folder that happens to have a model's name
+// does not stand in its way.
+bool shadows_name(const std::string& text) {
+  std::error_code error;
+  return lies_there(text) &&
+         (!fs::is_directory(text, error) || lies_there(fs::path(text) / "config.json"));
+}
+
 }  // namespace
 
 std::vector<std::string> bundled_model_candidates() {
@@ -84,15 +96,13 @@ std::vector<std::string> bundled_model_candidates() {
 }
 
 bool is_model_name(const std::string& text) {
-  if (begins_as_hub_name(text)) return true;
-  return !lies_there(text) && !looks_like_a_path(text) &&
-         (find_hub_name(text) || !cached_file(text).empty());
+  return begins_as_hub_name(text) || (is_known_name(text) && !shadows_name(text));
 }
 
 std::string find_model(const std::string& flag, const LoadWatcher& watcher) {
   if (begins_as_hub_name(flag)) return pull_model(parse_hub_name(flag), watcher).files.front();
   if (!flag.empty()) {
-    if (lies_there(flag)) {
+    if (lies_there(flag) && !is_model_name(flag)) {
       refuse_unconverted(flag);
       return flag;
     }

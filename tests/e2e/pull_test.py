@@ -131,6 +131,11 @@ class Pull(HubCase):
         self.assertTrue(self.pull("hf:own/many").endswith("/own/many/many-Q8_0.gguf"))
         self.assertTrue(self.pull("hf:own/many:q2_k").endswith("/own/many/a b/many-Q2_K.gguf"))
         self.same(self.pull("hf:own/many:many-F16.gguf"), other)
+        asked = len(self.hub.asked)
+        for path in ("many-Q2_K.gguf", "a b/many-Q2_K.gguf"):  # there by either name
+            self.same(self.pull("hf:own/many:" + path))
+        self.assertEqual(len(self.hub.asked), asked)
+        self.refuse("pull", "hf:own/many:b/many-Q2_K.gguf", status=2, says=("Q2_K",))
         for wanted in ("Q5_K_M", "Q4_K_M", "none.gguf"):
             self.refuse("pull", "hf:own/many:" + wanted, status=2,
                         says=("F16, ", "Q2_K", "Q4_0_4_8", "Q6_K", "Q8_0"))
@@ -353,6 +358,14 @@ class Pull(HubCase):
         self.same(self.pull())
         self.assertIn("range", self.hub.headers("cdn")[-1])
 
+    def test_a_download_is_no_loading(self):
+        self.hub.piece = (100000, 0.2)
+        stats = self.path("stats.json")
+        result = self.run_it("run", "-m", NAME, *ASK, "--stats-json", stats)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(stats, encoding="utf-8") as file:
+            self.assertLess(json.load(file)["load_seconds"], 1.5)
+
     def test_a_list_in_pages(self):
         self.hub.files["own/stories"] = {f"{i}-Q8_0.gguf": b"x" for i in range(20)}
         self.hub.files["own/stories"]["z-Q4_K_M.gguf"] = self.stories
@@ -405,7 +418,7 @@ class Pull(HubCase):
         self.hub.listed[FILE] = {"lfs": {"oid": "0" * 64, "size": 1000}}
         self.refuse("pull", NAME, says=("expected 1000 bytes, found more",))
         self.hub.listed[FILE] = {"lfs": {"oid": "0" * 64, "size": 2000000}}
-        self.refuse("pull", NAME, says=("the end came too early",))
+        self.refuse("pull", NAME, says=("no more bytes", "1.2 MB of 2.0 MB are kept"))
 
     def test_names_that_are_none(self):
         for name in ("hf:", "hf:own", "hf:own/", "hf:/x", "hf:../x", "hf:own/..", "hf:own/x:",
@@ -430,6 +443,13 @@ class Pull(HubCase):
         self.assertEqual(self.hub.count("cdn"), 1)
         listed = self.run_it("list").stdout.decode().split("\n")
         self.assertRegex(listed[1], r"^smollm2 +1\.2 MB  Q4_1    \d{4}-\d\d-\d\d \d\d:\d\d$")
+        os.mkdir(self.path("smollm2"))  # a folder that only has its name
+        there = self.run_it("info", "smollm2", "--json", cwd=self.folder)
+        self.assertEqual(json.loads(there.stdout)["bytes"], len(self.stories))
+        with open(self.path("smollm2/config.json"), "wb"):
+            pass
+        self.refuse("info", "smollm2", cwd=self.folder, says=("specbound convert",))
+        shutil.rmtree(self.path("smollm2"))
         shutil.copy(DEMO, self.path("smollm2"))  # a file of that name comes first
         info = self.run_it("info", "smollm2", "--json", cwd=self.folder)
         self.assertEqual(json.loads(info.stdout)["bytes"], os.path.getsize(DEMO))

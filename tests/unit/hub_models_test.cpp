@@ -14,6 +14,7 @@
 #include "download/http.h"
 #include "download/sha256.h"
 #include "expect_error.h"
+#include "runtime/load_watcher.h"
 #include "runtime/model_name.h"
 #include "temp_dir.h"
 
@@ -76,6 +77,12 @@ TEST_CASE("sha256: the vectors of FIPS 180-4, in pieces of any size") {
   CHECK_FALSE(is_sha256(std::string(63, 'a')));
   const TempDir folder;
   CHECK(file_sha256(folder / "nothing").empty());
+  std::ofstream(folder / "abc") << "abc";
+  uint64_t read = 0;
+  CHECK(file_sha256(folder / "abc", [&](uint64_t done) { read = done; }) == sha256("abc"));
+  CHECK(read == 3);
+  CHECK_THROWS_AS(file_sha256(folder / "abc", [](uint64_t) { throw Interrupted("ended"); }),
+                  Interrupted);
 }
 
 TEST_CASE("names of models: what hf: takes and what it refuses") {
