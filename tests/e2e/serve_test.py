@@ -22,15 +22,11 @@ def said_by_run(*flags, model=DEMO):
 class Routes(ServerCase):
     FLAGS = ("--alias", "demo")
 
-    def test_health_and_the_front_page(self):
+    def test_health_and_what_there_is(self):
         health = self.server.get("/health")
         self.assertEqual((health.status, health.json), (200, {"status": "ok"}))
         self.assertTrue(health.headers["Content-Type"].startswith("application/json"))
-        front = self.server.get("/")
-        self.assertEqual(front.status, 200)
-        self.assertTrue(front.headers["Content-Type"].startswith("text/plain"))
-        self.assertEqual(front.body.decode().strip().count("\n"), 0)
-        self.assertIn(CHAT, front.body.decode())
+        self.assertIn(CHAT, self.server.get("/nothing").error["message"])
 
     def test_models_lists_the_one_there_is(self):
         answer = self.server.get("/v1/models")
@@ -452,10 +448,10 @@ class Keys(unittest.TestCase):
             self.assertEqual(answer.error["code"], "invalid_api_key")
             self.assertIn("WWW-Authenticate", answer.headers)
 
-    def test_every_route_but_health(self):
+    def test_every_route_but_health_and_the_page(self):
         self.assertEqual(self.server.get("/health").status, 200)
-        for method, path in (("GET", "/"), ("GET", "/v1/models"), ("GET", "/metrics"),
-                             ("GET", "/nothing"), ("POST", "/tokenize"), ("POST", "/detokenize"),
+        for method, path in (("GET", "/v1/models"), ("GET", "/metrics"), ("GET", "/nothing"),
+                              ("POST", "/tokenize"), ("POST", "/detokenize"),
                              ("POST", CHAT), ("POST", COMPLETIONS)):
             body = {} if method == "POST" else None
             self.assertEqual(self.server.request(method, path, body).status, 401, path)
