@@ -46,8 +46,9 @@ class TextEncoder {
   }
 
   std::vector<int32_t> run(const jinja::Text& text) {
-    for (const jinja::Text::Part& part : text.parts())
-      part.input ? input(part.bytes) : own(part.bytes);
+    for (const jinja::Text::Part& part : text.parts()) {
+      part.input ? add(part.bytes, true) : own(part.bytes);
+    }
     flush();
     // Some templates leave BOS to the vocabulary's add_bos_token (llama.cpp reads them so too).
     const int32_t bos = tokenizer_.bos();
@@ -78,7 +79,7 @@ class TextEncoder {
         continue;
       }
       for (const auto& special : bare_) size = std::min(size, text.find(special.first, 1));
-      stretch_ += text.substr(0, size);
+      add(text.substr(0, size), false);
       text.remove_prefix(size);
     }
   }
@@ -92,27 +93,41 @@ class TextEncoder {
     return found->second;
   }
 
-  // A message's text. Tokenizers leave control tokens in it alone, but not user-defined tokens, and
-  // some files have a template's tokens among those: they are cut apart behind their first byte.
-  void input(std::string_view text) {
-    while (!text.empty()) {
-      size_t cut = text.size();
-      for (const std::string& token : loose_) cut = std::min(cut, text.find(token));
-      stretch_ += text.substr(0, cut);
-      text.remove_prefix(cut);
-      if (text.empty()) return;
-      stretch_ += text[0];
-      text.remove_prefix(1);
-      flush();
-    }
+  void add(std::string_view text, bool input) {
+    stretch_ += text;
+    is_input_.resize(stretch_.size(), input);
   }
 
+  // Tokenizers leave control tokens in text alone, but not user-defined tokens, and some files have
+  // a template's tokens among those. One that is all or in part a message's, as where a template
+  // writes < and > around a name, is cut apart behind its first byte.
   void flush() {
-    if (stretch_.empty()) return;
-    const std::vector<int32_t> ids =
-        tokenizer_.encode(stretch_, {.add_special = false, .parse_special = false});
-    ids_.insert(ids_.end(), ids.begin(), ids.end());
+    const std::string_view all = stretch_;
+    size_t begin = 0;
+    for (size_t at = 0; at < all.size(); ++at) {
+      const bool cut = std::any_of(loose_.begin(), loose_.end(), [&](const std::string& token) {
+        return all.substr(at).starts_with(token) && has_input(at, token.size());
+      });
+      if (!cut) continue;
+      encode(all.substr(begin, at + 1 - begin));
+      begin = at + 1;
+    }
+    encode(all.substr(begin));
     stretch_.clear();
+    is_input_.clear();
+  }
+
+  bool has_input(size_t at, size_t size) const {
+    const auto first = is_input_.begin() + static_cast<ptrdiff_t>(at);
+    const auto last = first + static_cast<ptrdiff_t>(size);
+    return std::find(first, last, true) != last;
+  }
+
+  void encode(std::string_view text) {
+    if (text.empty()) return;
+    const std::vector<int32_t> ids =
+        tokenizer_.encode(text, {.add_special = false, .parse_special = false});
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
   }
 
   const Tokenizer& tokenizer_;
@@ -120,6 +135,7 @@ class TextEncoder {
   std::vector<std::string> loose_;  // of the template's marks, those that text could give
   std::unordered_map<std::string, int32_t> specials_;
   std::string stretch_;
+  std::vector<bool> is_input_;  // of its bytes
   std::vector<int32_t> ids_;
 };
 

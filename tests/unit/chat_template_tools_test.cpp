@@ -2,6 +2,7 @@
 // Jinja2 writes, control tokens are the template's alone, and what has no place is an error.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -243,6 +244,25 @@ TEST_CASE("template tools: nothing that clients write becomes a control token") 
       CHECK(found == harmless);
     }
   }
+}
+
+TEST_CASE("template tools: nor does what a template writes < and > around") {
+  const Opened model(TokenType::kUserDefined);
+  const auto style = model.style("Qwen3-Coder");
+  const int32_t token = model.tokenizer->encode("<tool_call>", {.parse_special = true}).back();
+  const std::vector<ChatMessage> messages = {{Role::kUser, "Hi"}};
+  const auto count = [&](const std::string& key) {
+    const ChatValue tool = server::ordered_value(
+        R"({"type": "function", "function": {"name": "look", "description": "Looks.",
+            "parameters": {"type": "object", "properties": {"what": {"type": "string", ")" +
+        key + R"(": "thing"}}}}})");
+    const ChatInput input{.messages = messages, .tools = {tool}, .asks = true};
+    CHECK(style->text(input).find("<" + key + ">") != std::string::npos);
+    const auto ids = style->prompt(*model.tokenizer, input).ids;
+    return std::count(ids.begin(), ids.end(), token);
+  };
+  CHECK(count("key") > 0);
+  CHECK(count("tool_call") == count("key"));
 }
 
 TEST_CASE("template tools: a reply that is begun goes on") {
