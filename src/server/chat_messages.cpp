@@ -56,10 +56,9 @@ void read_content(const Fields& fields, ChatMessage& message) {
     if (const std::string type = part.text("type").value_or(""); type != "text") {
       part.refuse("type", "text, all that this model reads");
     }
-    std::optional<std::string> text = part.text("text");
+    const std::optional<std::string> text = part.text("text");
     if (!text) part.refuse("text", "a string");
     message.content += (i > 0 ? "\n" : "") + *text;
-    message.parts.push_back(*std::move(text));
   }
 }
 

@@ -28,8 +28,7 @@ struct ToolCall {
 struct ChatMessage {
   enum class Role { kSystem, kUser, kAssistant, kTool, kDeveloper };
   Role role;
-  std::string content = {};             // all of it
-  std::vector<std::string> parts = {};  // where it came in several
+  std::string content = {};
   std::vector<ToolCall> calls = {};     // an assistant's
   std::string reasoning = {};           // an assistant's
   std::string call_id = {}, name = {};  // a tool's: which call it answers, and whose

@@ -149,18 +149,9 @@ class Rendered final : public JinjaTemplate {
     return std::string_view(role_name(message.role)) == "system";
   }
 
-  ChatValue content_of(const ChatMessage& message) const {
-    if (!takes_parts_ || message.parts.empty()) return message.content;
-    ChatValue::List parts;
-    for (const std::string& part : message.parts) {
-      parts.push_back(ChatValue::Dict{{"type", "text"}, {"text", part}});
-    }
-    return parts;
-  }
-
   // The role comes first, then the content.
   ChatValue::Dict dict(const ChatMessage& message) const {
-    ChatValue::Dict out = {{"role", role_name(message.role)}, {"content", content_of(message)}};
+    ChatValue::Dict out = {{"role", role_name(message.role)}, {"content", message.content}};
     if (!message.reasoning.empty()) out.emplace_back("reasoning_content", message.reasoning);
     ChatValue::List calls;
     for (const ToolCall& call : message.calls) {
@@ -372,13 +363,7 @@ class Rendered final : public JinjaTemplate {
 
   void learn_more() {
     jinja::Budget budget;
-    Messages all = {{Role::kUser, "USER"}};
-    const auto plain = try_out({.messages = all}, budget);
-    all[0].parts = {"USER"};
-    takes_parts_ = true;
-    const auto in_parts = try_out({.messages = all}, budget);
-    takes_parts_ = plain && in_parts && plain->bytes() == in_parts->bytes();
-
+    const Messages all = {{Role::kUser, "USER"}};
     const ChatInput offered{.messages = all, .tools = probe_tools(), .asks = true};
     const auto tools = try_out(offered, budget);
     takes_tools_ = tools && shows(*tools, "TOOL") && shows(*tools, "DOES");
@@ -463,7 +448,7 @@ class Rendered final : public JinjaTemplate {
   std::string bos_, eos_;
   std::string lead_;
   const bool knows_developers_;
-  bool takes_system_ = true, takes_parts_ = false;
+  bool takes_system_ = true;
   bool takes_calls_ = true;  // until it is known
   bool arguments_as_text_ = false;
   const SystemFold* fold_ = nullptr;

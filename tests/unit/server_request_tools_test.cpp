@@ -82,7 +82,7 @@ TEST_CASE("server request tools: calls and their results arrive") {
        {"id": "3", "function": {"name": "h", "arguments": {"b": [null, 1.5, true]}}}]},
     {"role": "tool", "tool_call_id": "2", "content": "two"},
     {"role": "tool", "tool_call_id": "1", "name": "own",
-     "content": [{"type": "text", "text": "x"}]},
+     "content": [{"type": "text", "text": "x"}, {"type": "text", "text": " y "}]},
     {"role": "tool", "tool_call_id": "9", "content": ""})");
   REQUIRE(talk.messages.size() == 5);
   const ChatMessage& called = talk.messages[1];
@@ -97,7 +97,7 @@ TEST_CASE("server request tools: calls and their results arrive") {
   CHECK(talk.messages[2].call_id == "2");
   CHECK(talk.messages[2].name == "g");
   CHECK(talk.messages[3].name == "own");
-  CHECK(talk.messages[3].parts == std::vector<std::string>{"x"});
+  CHECK(talk.messages[3].content == "x\n y ");
   CHECK(talk.messages[4].name.empty());
   CHECK(talk.asks);
   CHECK_FALSE(talk.continues);
