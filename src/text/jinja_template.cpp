@@ -364,6 +364,11 @@ class Rendered final : public JinjaTemplate {
   void learn_more() {
     jinja::Budget budget;
     const Messages all = {{Role::kUser, "USER"}};
+    const Messages developer = {{Role::kDeveloper, "DEVELOPER"}, {Role::kUser, "USER"}};
+    if (knows_developers_) {
+      const auto text = try_out({.messages = developer, .asks = true}, budget);
+      knows_developers_ = text && shows(*text, "DEVELOPER");
+    }
     const ChatInput offered{.messages = all, .tools = probe_tools(), .asks = true};
     const auto tools = try_out(offered, budget);
     takes_tools_ = tools && shows(*tools, "TOOL") && shows(*tools, "DOES");
@@ -447,7 +452,7 @@ class Rendered final : public JinjaTemplate {
   jinja::Template template_;
   std::string bos_, eos_;
   std::string lead_;
-  const bool knows_developers_;
+  bool knows_developers_;  // until it is known: it speaks of them
   bool takes_system_ = true;
   bool takes_calls_ = true;  // until it is known
   bool arguments_as_text_ = false;
