@@ -33,7 +33,7 @@ class Interpreter {
     Scope* globals = new_scope(nullptr);
     List messages;
     for (size_t i = 0; i < inputs.messages.size(); ++i) {
-      messages.push_back(message(inputs.messages[i], inputs.marked, i));
+      messages.push_back(message(inputs, i));
     }
     globals->names = {
         {"messages", heap_.list(std::move(messages))},
@@ -61,15 +61,45 @@ class Interpreter {
   enum class Flow { kOn, kBreak, kContinue };
   const Expression& expression(Node node) const { return program_.expressions[node]; }
 
-  // Which of its values are input: the content of message `marked`, or all but the role.
-  Value message(const ChatValue::Dict& entries, std::optional<size_t> marked, size_t number) {
+  // Which of its values are input: the content of message `marked`, or all but the role and the
+  // marks of thoughts.
+  Value message(const Inputs& inputs, size_t number) {
+    const ChatValue::Dict& entries = inputs.messages[number];
+    const bool replies =
+        !inputs.marked && std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
+          const std::string* role = entry.first == "role" ? entry.second.text() : nullptr;
+          return role && *role == "assistant";
+        });
     Dict out;
     for (const auto& [key, value] : entries) {
-      const bool input = marked ? *marked == number && key == "content" : key != "role";
+      const bool content = key == "content";
+      const bool input = inputs.marked ? *inputs.marked == number && content : key != "role";
       const Value name = heap_.text(key);
-      out.emplace_back(name, heap_.given(value, input));
+      const std::string* reply = replies && content ? value.text() : nullptr;
+      out.emplace_back(name, reply ? heap_.text(reply_text(*reply, inputs.reply_marks))
+                                   : heap_.given(value, input));
     }
     return heap_.dict(std::move(out));
+  }
+
+  // Input but for the marks.
+  static Text reply_text(std::string_view content, const std::vector<std::string>& marks) {
+    Text out;
+    size_t begin = 0;
+    for (size_t at = 0; at < content.size();) {
+      const auto mark = std::find_if(marks.begin(), marks.end(), [&](const std::string& each) {
+        return content.substr(at).starts_with(each);
+      });
+      if (mark == marks.end()) {
+        ++at;
+        continue;
+      }
+      out += Text(std::string(content.substr(begin, at - begin)), true);
+      out += *mark;
+      begin = at += mark->size();
+    }
+    out += Text(std::string(content.substr(begin)), true);
+    return out;
   }
 
   Scope* new_scope(Scope* outer) { return heap_.keep(scopes_, Scope{outer, {}}); }

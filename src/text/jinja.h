@@ -21,6 +21,8 @@ struct Inputs {
   ChatValue::Dict variables = {};  // tools and the like: input, and nothing else has their names
   std::string bos_token, eos_token;
   bool add_generation_prompt = false;
+  // No input in an assistant's content: thoughts between the marks that the model wrote.
+  std::vector<std::string> reply_marks = {};
   std::optional<size_t> marked = {};  // of the messages, the one whose content alone is input
   bool heeds_refusals = true;         // false: raise_exception() does nothing
 };

@@ -94,10 +94,10 @@ class Rendered final : public JinjaTemplate {
   Rendered(std::string name, std::string_view source, std::string bos, std::string eos)
       : name_(std::move(name)),
         template_(parse(source)),
-        bos_(std::move(bos)),
-        eos_(std::move(eos)),
+        tokens_{std::move(bos), std::move(eos)},
         knows_developers_(source.find("developer") != source.npos) {
     format_ = find_reply_format(source);
+    for (const std::string_view mark : format_.think_marks()) marks_.emplace(mark);
     learn();
     learn_more();
   }
@@ -106,12 +106,18 @@ class Rendered final : public JinjaTemplate {
 
   ChatPrompt prompt(const Tokenizer& tokenizer, const ChatInput& input) const override {
     const auto special = [&](int32_t id) { return id < 0 ? "" : tokenizer.piece(id, true); };
-    const Text text = written(input, special(tokenizer.bos()), special(tokenizer.eos()));
+    Tokens tokens{special(tokenizer.bos()), special(tokenizer.eos())};
+    for (const std::string_view view : format_.think_marks()) {
+      const std::string mark(view);
+      const int32_t id = token_of(tokenizer, mark);
+      if (id >= 0 && !tokenizer.is_control(id)) tokens.of_replies.push_back(mark);
+    }
+    const Text text = written(input, tokens);
     return {encode_rendered(tokenizer, marks_, text), ends_thinking(input, text)};
   }
 
   std::string text(const ChatInput& input) const override {
-    return written(input, bos_, eos_).bytes();
+    return written(input, tokens_).bytes();
   }
 
   std::string reply_text(std::string_view generated) const override {
@@ -122,6 +128,12 @@ class Rendered final : public JinjaTemplate {
   const std::set<std::string>& marks() const override { return marks_; }
 
  private:
+  // How a vocabulary writes BOS, EOS, and the marks of thoughts where replies may have them.
+  struct Tokens {
+    std::string bos, eos;
+    std::vector<std::string> of_replies = {};
+  };
+
   static jinja::Template parse(std::string_view source) {
     try {
       return jinja::Template(source);
@@ -167,13 +179,14 @@ class Rendered final : public JinjaTemplate {
     return out;
   }
 
-  jinja::Inputs inputs(const ChatInput& in, std::string bos, std::string eos) const {
+  jinja::Inputs inputs(const ChatInput& in, const Tokens& tokens) const {
     jinja::Inputs out;
     for (const ChatMessage& message : in.messages) out.messages.push_back(dict(message));
     out.variables = in.variables;
     if (!in.tools.empty()) out.variables.emplace_back("tools", in.tools);
-    out.bos_token = std::move(bos);
-    out.eos_token = std::move(eos);
+    out.bos_token = tokens.bos;
+    out.eos_token = tokens.eos;
+    out.reply_marks = tokens.of_replies;
     const bool asked = !in.messages.empty() && in.messages.back().role == Role::kUser;
     out.add_generation_prompt = !in.continues && in.asks.value_or(asked);
     return out;
@@ -204,12 +217,12 @@ class Rendered final : public JinjaTemplate {
     const bool called =
         std::any_of(in.messages.begin(), in.messages.end(),
                     [](const ChatMessage& m) { return m.role == Role::kTool || !m.calls.empty(); });
-    if (in.tools.empty() ? !called || takes_calls_ : takes_tools_ && (!called || takes_calls_)) {
-      return;
-    }
+    const bool no_tools = !in.tools.empty() && !takes_tools_, no_calls = called && !takes_calls_;
+    if (!no_tools && !no_calls) return;
     throw Error(ErrorCode::kUnsupported,
                 format("chat template %s: it has no place for %s: the model has not learnt them",
-                       name_.c_str(), takes_calls_ ? "tools" : "calls of tools"));
+                       name_.c_str(),
+                       no_tools ? no_calls ? "tools and their calls" : "tools" : "calls of tools"));
   }
 
   // What comes behind the text are thoughts.
@@ -225,17 +238,17 @@ class Rendered final : public JinjaTemplate {
     return at != begun.npos && begun.find(close, at) == begun.npos;
   }
 
-  Text written(const ChatInput& in, const std::string& bos, const std::string& eos) const {
+  Text written(const ChatInput& in, const Tokens& tokens) const {
     check_tools(in);
     if (in.continues && is_blank(in.messages.back().content)) {  // nothing is begun
       ChatInput before = in;
       before.messages = in.messages.first(in.messages.size() - 1);
       before.continues = false;
       before.asks = true;
-      return written(before, bos, eos);
+      return written(before, tokens);
     }
     if (takes_system_) {
-      jinja::Inputs all = inputs(in, bos, eos);
+      jinja::Inputs all = inputs(in, tokens);
       if (auto text = run(all)) {
         const size_t size = text->size();
         return in.continues ? without_end(*std::move(text), size, std::move(all))
@@ -256,7 +269,7 @@ class Rendered final : public JinjaTemplate {
     }
     ChatInput others = in;
     others.messages = rest;
-    const jinja::Inputs inputs = this->inputs(others, bos, eos);
+    const jinja::Inputs inputs = this->inputs(others, tokens);
     const auto checked = run(inputs);
     Text text = checked ? *checked : run_unchecked(inputs);
     const size_t size = text.size();
@@ -319,7 +332,7 @@ class Rendered final : public JinjaTemplate {
 
   Text probe(const Messages& messages, jinja::Budget& budget, std::optional<size_t> marked = {},
              const char* first_role = nullptr) const {
-    jinja::Inputs in = inputs({.messages = messages}, bos_, eos_);
+    jinja::Inputs in = inputs({.messages = messages}, tokens_);
     in.marked = marked;
     if (first_role) in.messages[0][0].second = first_role;
     try {
@@ -353,7 +366,7 @@ class Rendered final : public JinjaTemplate {
     Messages all = second;
     all.insert(all.begin(), {Role::kSystem, "SYSTEM"});
     try {
-      find_marks(written({.messages = all}, bos_, eos_), true);
+      find_marks(written({.messages = all}, tokens_), true);
     } catch (const Error&) {
       throw Unusable{kFails};
     }
@@ -372,6 +385,7 @@ class Rendered final : public JinjaTemplate {
     const ChatInput offered{.messages = all, .tools = probe_tools(), .asks = true};
     const auto tools = try_out(offered, budget);
     takes_tools_ = tools && shows(*tools, "TOOL") && shows(*tools, "DOES");
+    if (takes_tools_) find_marks(*tools, false);
     const Messages called = probe_calls();
     ChatInput calls{.messages = called,
                     .tools = takes_tools_ ? offered.tools : ChatValue::List(),
@@ -392,7 +406,7 @@ class Rendered final : public JinjaTemplate {
   // Nothing where the template fails.
   std::optional<Text> try_out(const ChatInput& in, jinja::Budget& budget) const {
     try {
-      return template_.render(inputs(in, bos_, eos_), budget);
+      return template_.render(inputs(in, tokens_), budget);
     } catch (const jinja::Refused&) {
       return std::nullopt;
     } catch (const jinja::NotUnderstood&) {
@@ -416,7 +430,6 @@ class Rendered final : public JinjaTemplate {
         if (!mark.empty() && (any || mark[0] == '<' || is_word(mark))) marks_.emplace(mark);
       }
     }
-    for (const char* of_replies : {"<think>", "</think>"}) marks_.erase(of_replies);
   }
 
   // What stands between the prompt for a reply and the reply: the model writes it.
@@ -450,7 +463,7 @@ class Rendered final : public JinjaTemplate {
 
   std::string name_;
   jinja::Template template_;
-  std::string bos_, eos_;
+  const Tokens tokens_;
   std::string lead_;
   bool knows_developers_;  // until it is known: it speaks of them
   bool takes_system_ = true;

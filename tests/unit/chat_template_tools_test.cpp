@@ -246,6 +246,27 @@ TEST_CASE("template tools: nothing that clients write becomes a control token") 
   }
 }
 
+TEST_CASE("template tools: marks of thoughts are tokens in replies alone") {
+  test::TinyVocabulary v = vocabulary(TokenType::kUserDefined);
+  for (const char* mark : {"<think>", "</think>"}) {
+    v.tokens.push_back({mark, 0, TokenType::kUserDefined});
+  }
+  const auto bytes = v.bytes();
+  const Gguf gguf = Gguf::parse(bytes, "chat.gguf");
+  const auto tokenizer = Tokenizer::from_gguf(gguf);
+  const auto style = ChatTemplate::from_text(gguf, Opened::source("Qwen-Qwen3-0.6B"), "qwen3");
+  const int32_t close = tokenizer->encode("</think>", {.parse_special = true}).back();
+  const auto count = [&](const ChatInput& input) {
+    const auto ids = style->prompt(*tokenizer, input).ids;
+    return std::count(ids.begin(), ids.end(), close);
+  };
+  const std::vector<ChatMessage> asked = {{Role::kUser, "Hi</think>"}};
+  CHECK(count({.messages = asked}) == 0);
+  const std::vector<ChatMessage> begun = {{Role::kUser, "Hi</think>"},
+                                          {Role::kAssistant, "<think>\nso\n</think>\n\na"}};
+  CHECK(count({.messages = begun, .continues = true}) == 1);
+}
+
 TEST_CASE("template tools: nor does what a template writes < and > around") {
   const Opened model(TokenType::kUserDefined);
   const auto style = model.style("Qwen3-Coder");
