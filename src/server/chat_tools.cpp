@@ -14,12 +14,13 @@ namespace {
 
 using Kind = ToolChoice::Kind;
 
+constexpr std::string_view kNameSigns = "_-.:/";
+
 bool is_name(std::string_view text) {
-  constexpr std::string_view kMore = "_-.:/";
   return !text.empty() && text.size() <= kMaxToolName &&
          std::all_of(text.begin(), text.end(), [&](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  kMore.find(c) != kMore.npos;
+                  kNameSigns.find(c) != kNameSigns.npos;
          });
 }
 
@@ -34,9 +35,22 @@ Fields read_function(const Fields& fields) {
 std::string read_name(const Fields& function) {
   const std::string name = function.text("name").value_or("");
   if (!is_name(name)) {
-    function.refuse("name", format("1 to %zu letters, digits, _ and -", kMaxToolName));
+    function.refuse("name", format("1 to %zu letters, digits and characters of %s", kMaxToolName,
+                                   kNameSigns.data()));
   }
   return name;
+}
+
+// What a schema takes are strings and nothing else.
+bool is_text(const Json& schema) {
+  if (!schema.is_object()) return false;
+  const auto all = [&](const char* key, auto&& fits) {
+    const auto list = schema.find(key);
+    return list != schema.end() && list->is_array() && !list->empty() &&
+           std::all_of(list->begin(), list->end(), fits);
+  };
+  if (schema.contains("type")) return schema["type"] == "string";
+  return all("enum", [](const Json& value) { return value.is_string(); }) || all("anyOf", is_text);
 }
 
 // `ordered`: the same, which is an object, too.
@@ -57,8 +71,7 @@ Tool read_tool(const Json& json, const ChatValue& ordered, const std::string& pa
     throw ApiError(400, name + ": expected an object, found " + json_text(*properties), name);
   }
   for (const auto& [name, schema] : properties->items()) {
-    const bool text = !schema.is_object() || !schema.contains("type") || schema["type"] == "string";
-    if (text) tool.text_parameters.push_back(name);
+    if (is_text(schema)) tool.text_parameters.push_back(name);
   }
   return tool;
 }
