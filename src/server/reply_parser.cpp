@@ -35,6 +35,7 @@ bool is_one_word(std::string_view text) {
 struct Head {
   bool fits = true;  // that bracket begins the call's JSON
   std::string name = {};
+  bool fenced = false;  // in a block of code
 };
 
 // [CALL_ID]id and [ARGS] may stand behind a name.
@@ -57,14 +58,15 @@ Head deepseek_head(std::string_view head) {
   if (!marked || at == head.npos) return {false};
   std::string_view name = trimmed(head.substr(0, at));
   std::string_view rest = trimmed(head.substr(at + kDeepSeekSeparator.size()));
-  if (!rest.empty()) {
+  const bool fenced = !rest.empty();
+  if (fenced) {
     const size_t fence = rest.find(kFence);
     if (fence == rest.npos) return {false};
     name = trimmed(rest.substr(0, fence));
     rest = rest.substr(fence + kFence.size());
     if (!rest.empty() && rest != "json") return {false};
   }
-  return {is_one_word(name), std::string(name)};
+  return {is_one_word(name), std::string(name), fenced};
 }
 
 }  // namespace
@@ -89,8 +91,13 @@ ReplyPieces ReplyParser::finish() {
     case State::kThoughts:
       put_thoughts(std::exchange(held_, {}));
       break;
-    case State::kBehindCall:
+    case State::kBehindCall: {
+      // Of a mark that was cut off, what can only close a call goes.
+      std::string_view whole;
+      if (!held_.empty() && begins_mark(held_, opening_marks(), &whole)) out_.text += held_;
+      held_.clear();
       break;
+    }
     default:
       give_up();
   }
@@ -221,7 +228,7 @@ void ReplyParser::take_head(char c) {
     const Head head = is_mistral(syntax)    ? mistral_head(head_)
                       : is_deepseek(syntax) ? deepseek_head(head_)
                                             : Head{first};
-    if (head.fits) return begin_json(c, head.name);
+    if (head.fits) return begin_json(c, head.name, head.fenced);
     raw_ += c;
     return give_up();
   }
@@ -234,8 +241,9 @@ void ReplyParser::take_head(char c) {
   head_ += c;
 }
 
-void ReplyParser::begin_json(char c, std::string name) {
+void ReplyParser::begin_json(char c, std::string name, bool fenced) {
   name_ = std::move(name);
+  fenced_ = fenced;
   body_.clear();
   end_ = JsonEnd();
   state_ = State::kJson;
@@ -280,30 +288,44 @@ void ReplyParser::end_call(std::vector<CallText> calls) {
   state_ = State::kBehindCall;
 }
 
-// What closes a call goes, and the white space there; the next one may follow.
-void ReplyParser::take_behind_call(char c) {
+std::vector<std::string_view> ReplyParser::closing_marks() const {
   const ReplyFormat& format = options_.format;
-  if (held_.empty() && is_blank(c)) return;
-  if (held_.empty() && bare_ && reads_calls() && (c == '{' || c == '[')) return begin_json(c, "");
   std::vector<std::string_view> marks;
   if (!format.call_close.empty()) marks.push_back(format.call_close);
   if (bare_) marks.push_back(";");
-  if (is_deepseek(format.syntax)) marks.insert(marks.end(), {kFence, kDeepSeekCallEnd});
-  const size_t n_closing = marks.size();
+  if (fenced_) marks.push_back(kFence);
+  if (is_deepseek(format.syntax)) marks.push_back(kDeepSeekCallEnd);
+  return marks;
+}
+
+std::vector<std::string_view> ReplyParser::opening_marks() const {
+  const ReplyFormat& format = options_.format;
+  std::vector<std::string_view> marks;
   if (reads_calls() && !format.call_open.empty()) marks.push_back(format.call_open);
   if (reads_calls() && is_deepseek(format.syntax)) marks.push_back(kDeepSeekCall);
+  return marks;
+}
+
+// What closes a call goes, and the white space there; the next one may follow.
+void ReplyParser::take_behind_call(char c) {
+  if (held_.empty() && is_blank(c)) return;
+  if (held_.empty() && bare_ && reads_calls() && (c == '{' || c == '[')) return begin_json(c, "");
   held_ += c;
   std::string_view mark;
-  const bool begun = begins_mark(held_, marks, &mark);
+  const bool closes = begins_mark(held_, closing_marks(), &mark);
+  if (!mark.empty()) {
+    if (mark == kFence) fenced_ = false;
+    held_.clear();
+    return;
+  }
+  const bool opens = begins_mark(held_, opening_marks(), &mark);
   if (!mark.empty()) {
     const std::string found = std::exchange(held_, {});
-    const auto at = std::ranges::find(marks, mark) - marks.begin();
-    if (static_cast<size_t>(at) < n_closing) return;
     begin_call(found);
     if (mark == kDeepSeekCall) head_ = found;  // there is no other mark around each
     return;
   }
-  if (begun) return;
+  if (closes || opens) return;
   state_ = State::kText;
   for (const char each : std::exchange(held_, {})) take(each);
 }

@@ -55,13 +55,14 @@ class ReplyParser {
   void put_thoughts(std::string_view bytes);
   std::string lead();  // the white space that waited, where it is the text's
   void begin_call(std::string mark);
-  void begin_json(char c, std::string name);
+  void begin_json(char c, std::string name, bool fenced = false);
   void end_call(std::vector<CallText> calls);
   void give_up();  // no call: its bytes are text
   bool reads_calls() const {
     return !options_.tools.empty() && (options_.several || n_calls_ == 0);
   }
   std::vector<std::string_view> text_marks() const;
+  std::vector<std::string_view> closing_marks() const, opening_marks() const;  // behind a call
 
   const Options options_;
   State state_ = State::kText;
@@ -75,6 +76,7 @@ class ReplyParser {
   std::string body_;        // its JSON, or its tags
   bool bare_ = false;       // no mark is in front of its JSON
   std::string name_;        // where it stands outside of them
+  bool fenced_ = false;     // a fence closes it
   JsonEnd end_;
   size_t n_calls_ = 0;
   ReplyPieces out_;

@@ -210,6 +210,27 @@ TEST_CASE("reply parser: calls of DeepSeek, fenced or not") {
   }
 }
 
+TEST_CASE("reply parser: what stands behind a call is text but for what closes it") {
+  const std::string named = R"({"name": "clock"})";
+  const auto hermes = options(kHermes);
+  const std::string call = "<tool_call>" + named + "</tool_call>";
+  for (const char* text : {"<", "<tool_cal", "<x", "```", "</tool_call", "a"}) {
+    CAPTURE(text);
+    const bool closes = std::string_view(text).starts_with("</");
+    CHECK(parsed(hermes, call + text) == "|" + std::string(closes ? "" : text) + "|clock({})");
+  }
+  const std::string deepseek = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>clock<｜tool▁sep｜>{}";
+  for (const char* text : {"```", "```python", "<｜tool▁c", "``"}) {
+    CHECK(parsed(options(kDeepSeek), deepseek + text) == "|" + std::string(text) + "|clock({})");
+  }
+  const std::string fenced =
+      "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>clock\n```json\n{}\n";
+  const auto style = options("<｜tool▁calls▁begin｜>```json");
+  CHECK(parsed(style, fenced + "```") == "||clock({})");
+  CHECK(parsed(style, fenced + "```<｜tool▁call▁end｜><｜tool▁calls▁end｜>```c") ==
+        "|```c|clock({})");
+}
+
 TEST_CASE("reply parser: calls in tags, with values as their tools have them") {
   const auto style = options(kXml);
   CHECK(parsed(style,
