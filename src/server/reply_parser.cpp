@@ -262,9 +262,7 @@ void ReplyParser::take_json(char c) {
   }
   // Without a mark in front of it any JSON may be an answer.
   auto calls = calls_in_json(body_, bare_ ? std::span(options_.tools) : std::span<const Tool>());
-  if (!calls || calls->size() + n_calls_ > kMaxCalls || (!options_.several && calls->size() > 1)) {
-    return give_up();
-  }
+  if (!calls) return give_up();
   end_call(*std::move(calls));
 }
 
@@ -274,11 +272,12 @@ void ReplyParser::take_tags(char c) {
   if (body_.size() > kMaxCall) return give_up();
   if (c != '>' || !body_.ends_with(kTagEnd)) return;
   std::optional<CallText> call = call_in_tags(body_, options_.tools);
-  if (!call || n_calls_ >= kMaxCalls) return give_up();
+  if (!call) return give_up();
   end_call({*std::move(call)});
 }
 
 void ReplyParser::end_call(std::vector<CallText> calls) {
+  if (calls.size() + n_calls_ > kMaxCalls) return give_up();
   n_calls_ += calls.size();
   for (CallText& call : calls) out_.calls.push_back(std::move(call));
   raw_.clear();

@@ -286,6 +286,17 @@ TEST_CASE("reply parser: no more calls than may be") {
   CHECK(all.calls.size() == ReplyParser::kMaxCalls);
   CHECK(all.text ==
         R"(<tool_call>{"name": "clock"}</tool_call><tool_call>{"name": "clock"}</tool_call>)");
+  for (const auto& [jinja, named] :
+       {std::pair{kMistral, "[TOOL_CALLS]clock[ARGS]{}"},
+        std::pair{kDeepSeek, "<｜tool▁call▁begin｜>clock<｜tool▁sep｜>{}"}}) {
+    std::string reply = jinja == kDeepSeek ? kDeepSeek : "";
+    for (size_t i = 0; i < ReplyParser::kMaxCalls + 1; ++i) reply += named;
+    ReplyParser reader(options(jinja));
+    ReplyPieces pieces = reader.push(reply);
+    add(pieces, reader.finish());
+    CHECK(pieces.calls.size() == ReplyParser::kMaxCalls);
+    CHECK(pieces.text == named);
+  }
   // Nor longer ones.
   const std::string open = "<tool_call>{\"name\": \"" + std::string(ReplyParser::kMaxCall, 'x');
   ReplyParser long_one(style);
