@@ -263,7 +263,13 @@ void ReplyParser::take_json(char c) {
   // Without a mark in front of it any JSON may be an answer.
   auto calls = calls_in_json(body_, bare_ ? std::span(options_.tools) : std::span<const Tool>());
   if (!calls) return give_up();
+  std::string rest;
+  if (!options_.several && calls->size() > 1) {
+    rest = body_.substr(first_call_end(body_));
+    calls->erase(calls->begin() + 1, calls->end());
+  }
   end_call(*std::move(calls));
+  out_.text += rest;
 }
 
 void ReplyParser::take_tags(char c) {

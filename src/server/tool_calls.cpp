@@ -132,6 +132,10 @@ std::optional<std::vector<CallText>> calls_in_json(std::string_view text,
   return calls;
 }
 
+size_t first_call_end(std::string_view list) {
+  return value_end(list, 1);
+}
+
 std::optional<CallText> call_in_tags(std::string_view text, std::span<const Tool> tools) {
   constexpr std::string_view kFunction = "<function=", kFunctionEnd = "</function>";
   constexpr std::string_view kParameter = "<parameter=", kParameterEnd = "</parameter>";

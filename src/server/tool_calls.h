@@ -2,6 +2,7 @@
 // between tags. What is none is nullopt: nothing is guessed.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,6 +52,9 @@ class JsonEnd {
 // these tools alone, and both keys are there.
 std::optional<std::vector<CallText>> calls_in_json(std::string_view json,
                                                    std::span<const Tool> known);
+
+// Where the first of several calls ends in a list that calls_in_json() took.
+size_t first_call_end(std::string_view list);
 
 // The arguments of a call whose name is known: an object, or a string that holds one.
 std::optional<std::string> call_arguments(std::string_view json);

@@ -276,6 +276,9 @@ TEST_CASE("reply parser: no more calls than may be") {
   const std::string call = R"(<tool_call>{"name": "clock"}</tool_call>)";
   style.several = false;
   CHECK(parsed(style, call + call) == "|" + call + "|clock({})");
+  const std::string list = R"([{"name": "clock"}, {"name": "clock"}])";
+  CHECK(parsed(style, "<tool_call>" + list + "</tool_call>") ==
+        R"(|, {"name": "clock"}]|clock({}))");
   style.several = true;
   std::string many;
   for (size_t i = 0; i < ReplyParser::kMaxCalls + 2; ++i) many += call;
