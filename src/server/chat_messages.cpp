@@ -8,6 +8,7 @@
 #include "error.h"
 #include "server/api_error.h"
 #include "server/ordered_json.h"
+#include "server/tool_calls.h"
 
 namespace specbound::server {
 
@@ -207,6 +208,10 @@ Chat read_chat(const Fields& fields, std::string_view body) {
   const std::optional<bool> asks = fields.flag("add_generation_prompt");
   chat.asks = asks.value_or(true);
   chat.continues = last.role == Role::kAssistant && last.calls.empty() && !asks.value_or(false);
+  if (chat.continues && chat.messages.size() == 1 && trimmed(last.content).empty()) {
+    throw ApiError(400, "messages: expected more than one of the assistant's without a text",
+                   "messages");
+  }
   return chat;
 }
 

@@ -85,6 +85,10 @@ void ServeModel::learn(IdleLearning& learning, std::function<void(const std::str
 
 Prompt ServeModel::prompt(const server::CompletionRequest& request) const {
   Prompt prompt = request.chat ? chat_prompt(request) : raw_prompt(request);
+  if (prompt.ids.empty()) {
+    throw ApiError(400, "the prompt has no tokens: expected at least one",
+                   request.chat ? "messages" : "prompt");
+  }
   if (prompt.ids.size() > static_cast<size_t>(model_.n_ctx())) {
     throw ApiError(400,
                    format("the prompt has %zu tokens, the context holds %d", prompt.ids.size(),

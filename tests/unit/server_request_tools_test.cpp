@@ -112,6 +112,8 @@ TEST_CASE("server request tools: the assistant's message goes on where it comes 
   CHECK_FALSE(chat(begun, R"("add_generation_prompt": true)").continues);
   CHECK_FALSE(chat(kUser, R"("add_generation_prompt": false)").asks);
   CHECK_FALSE(chat(kUser).continues);
+  // With nothing begun it is a reply to what stands in front, which must be something.
+  CHECK(refused(R"({"role": "assistant", "content": " \n"})") == "messages");
 }
 
 TEST_CASE("server request tools: variables of the template arrive in order") {
