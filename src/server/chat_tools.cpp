@@ -42,7 +42,7 @@ std::string read_name(const Fields& function) {
 }
 
 // What a schema takes are strings and nothing else.
-bool is_text(const Json& schema) {
+bool is_text_schema(const Json& schema) {
   if (!schema.is_object()) return false;
   const auto all = [&](const char* key, auto&& fits) {
     const auto list = schema.find(key);
@@ -50,7 +50,8 @@ bool is_text(const Json& schema) {
            std::all_of(list->begin(), list->end(), fits);
   };
   if (schema.contains("type")) return schema["type"] == "string";
-  return all("enum", [](const Json& value) { return value.is_string(); }) || all("anyOf", is_text);
+  return all("enum", [](const Json& value) { return value.is_string(); }) ||
+         all("anyOf", is_text_schema);
 }
 
 // `ordered`: the same, which is an object, too.
@@ -71,7 +72,7 @@ Tool read_tool(const Json& json, const ChatValue& ordered, const std::string& pa
     throw ApiError(400, name + ": expected an object, found " + json_text(*properties), name);
   }
   for (const auto& [name, schema] : properties->items()) {
-    if (is_text(schema)) tool.text_parameters.push_back(name);
+    if (is_text_schema(schema)) tool.text_parameters.push_back(name);
   }
   return tool;
 }
