@@ -102,6 +102,11 @@ class Training {
     target_ = fs::weakly_canonical(flags_.out, ignored).string();  // through symbolic links
     if (target_.empty()) target_ = flags_.out;
     if (!flags_.report.empty()) check_writable(flags_.report);
+    if (!flags_.texts.empty()) {
+      check_distinct(flags_.texts, flags_.out);
+      check_distinct(flags_.texts, flags_.report);
+      check_new_file(flags_.texts);
+    }
     flags_.train.layers = flags_.head_layers(model_.config().n_layers);
     if (flags_.train.kinds == std::vector{HeadKind::kChained}) {
       flags_.train.deepest_chained = flags_.train.layers.back();  // those that were asked for
@@ -289,6 +294,7 @@ class Training {
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
     options.abort = &interrupt_flag();
     int64_t before = -1, done = 0;
+    options.model = model_fingerprint(model_.gguf());
     options.progress = [&](int64_t tokens) {
       if (before < 0) before = tokens;
       done = tokens;

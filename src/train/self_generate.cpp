@@ -1,6 +1,8 @@
 #include "train/self_generate.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,8 +25,13 @@ namespace {
 constexpr int kPlainHistory = 32;  // tokens of plain text that the model goes on from
 constexpr int kMinReply = 8;       // room that a history must leave
 
-// The file: a magic, then records {text, turn, n_prompt, n | tokens[n] | hash}.
-constexpr char kTextMagic[8] = {'S', 'B', 'T', 'E', 'X', 'T', '1', '\n'};
+constexpr uint64_t kHashBasis = 0xcbf29ce484222325u, kHashPrime = 0x100000001b3u;  // FNV-1a
+
+// The file: this, then records {text, turn, n_prompt, n | tokens[n] | hash}.
+struct Header {
+  char magic[8] = {'S', 'B', 'T', 'E', 'X', 'T', '2', '\n'};
+  uint64_t model = kHashBasis;  // hash of its fingerprint
+};
 
 struct Record {
   uint32_t text = 0, turn = 0, n_prompt = 0, n = 0;
@@ -35,13 +42,32 @@ struct Place {
   size_t text = 0, turn = 0;
 };
 
+// What an earlier run wrote: `number` of texts[i] is its record's in the file, where there are more
+// than these if some are too long for the context.
+struct EarlierReplies {
+  std::vector<TrainingText> texts;
+  std::vector<Place> places;
+  std::vector<size_t> numbers;
+  size_t n_records = 0;
+  std::optional<Place> newest;  // of all records
+};
+
 class ReplyFile {
  public:
-  ReplyFile(std::string path, int vocab_size, int max_tokens)
+  ReplyFile(std::string path, const std::string& model, int vocab_size, int max_tokens)
       : path_(std::move(path)), vocab_size_(vocab_size), max_tokens_(max_tokens) {
     if (path_.empty()) return;
+    for (const char c : model) {
+      header_.model = (header_.model ^ static_cast<unsigned char>(c)) * kHashPrime;
+    }
     fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd_ < 0) fail("open");
+    if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      close(fd_);
+      throw Error(ErrorCode::kFile, printable(path_) +
+                                        ": another training writes to it: wait for that, or give "
+                                        "another name");
+    }
   }
   ~ReplyFile() {
     if (fd_ >= 0) close(fd_);
@@ -49,36 +75,28 @@ class ReplyFile {
   ReplyFile(const ReplyFile&) = delete;
   ReplyFile& operator=(const ReplyFile&) = delete;
 
-  // The texts of an earlier run, and the place of each. The file ends behind them then.
-  std::vector<Place> read(std::vector<TrainingText>& texts) {
-    std::vector<Place> places;
-    if (fd_ < 0) return places;
-    char magic[sizeof kTextMagic];
-    off_t good = 0;
-    if (get(magic, sizeof magic, 0) && !std::memcmp(magic, kTextMagic, sizeof magic)) {
-      good = sizeof magic;
-      for (;;) {
-        Record record;
-        if (!get(&record, sizeof record, good)) break;
-        if (record.n < 2 || record.n > static_cast<uint32_t>(max_tokens_) || record.n_prompt == 0 ||
-            record.n_prompt >= record.n) {
-          break;
-        }
-        std::vector<int32_t> tokens(record.n);
-        uint64_t sum = 0;
-        const size_t bytes = tokens.size() * sizeof(int32_t);
-        if (!get(tokens.data(), bytes, good + sizeof record)) break;
-        if (!get(&sum, sizeof sum, good + sizeof record + bytes)) break;
-        if (sum != hash(record, tokens)) break;
-        texts.push_back(reply_text(std::move(tokens), record.n_prompt));
-        places.push_back({record.text, record.turn});
-        good += static_cast<off_t>(sizeof record + bytes + sizeof sum);
-      }
+  // The file ends behind its last whole record then. Throws Error(kFile) for what is no such file
+  // of this model, which stays as it is.
+  EarlierReplies read() {
+    EarlierReplies found;
+    if (fd_ < 0) return found;
+    off_t good = check_header() ? sizeof header_ : 0;
+    while (good > 0) {
+      Record record;
+      std::vector<int32_t> tokens;
+      if (!get_record(record, tokens, good)) break;
+      good += record_bytes(record);
+      found.newest = {record.text, record.turn};
+      const size_t number = found.n_records++;
+      if (record.n > static_cast<uint32_t>(max_tokens_)) continue;
+      found.texts.push_back(reply_text(std::move(tokens), record.n_prompt));
+      found.places.push_back(*found.newest);
+      found.numbers.push_back(number);
     }
     if (ftruncate(fd_, good) != 0) fail("write");
-    if (good == 0) put(kTextMagic, sizeof kTextMagic);
+    if (good == 0) put(reinterpret_cast<const char*>(&header_), sizeof header_);
     lseek(fd_, 0, SEEK_END);
-    return places;
+    return found;
   }
 
   void write(const Place& place, const std::vector<int32_t>& tokens, size_t n_prompt) {
@@ -102,6 +120,48 @@ class ReplyFile {
   }
 
  private:
+  // False where the file has none yet: it is empty, or a kill left it so short.
+  bool check_header() const {
+    Header there;
+    const off_t size = std::min<off_t>(file_size(), sizeof there);
+    if (!get(&there, static_cast<size_t>(size), 0)) return false;
+    const size_t magic = std::min(static_cast<size_t>(size), sizeof there.magic);
+    const char* why = nullptr;
+    if (std::memcmp(&there, &header_, magic) != 0) {
+      why = "expected texts that train-heads keeps, found another file";
+    } else if (std::memcmp(&there, &header_, static_cast<size_t>(size)) != 0) {
+      why = "expected texts that this model wrote, found another model's";
+    }
+    if (why) {
+      throw Error(ErrorCode::kFile, format("%s: %s, which is not written over: give another name",
+                                           printable(path_).c_str(), why));
+    }
+    return size == sizeof there;
+  }
+
+  static off_t record_bytes(const Record& record) {
+    return static_cast<off_t>(sizeof record + record.n * sizeof(int32_t) + sizeof(uint64_t));
+  }
+
+  // False for what is torn or damaged.
+  bool get_record(Record& record, std::vector<int32_t>& tokens, off_t at) const {
+    if (!get(&record, sizeof record, at)) return false;
+    if (record.n < 2 || record.n_prompt == 0 || record.n_prompt >= record.n) return false;
+    if (record_bytes(record) > file_size() - at) return false;
+    tokens.resize(record.n);
+    const size_t bytes = tokens.size() * sizeof(int32_t);
+    const off_t behind = at + static_cast<off_t>(sizeof record);
+    uint64_t sum = 0;
+    return get(tokens.data(), bytes, behind) &&
+           get(&sum, sizeof sum, behind + static_cast<off_t>(bytes)) && sum == hash(record, tokens);
+  }
+
+  off_t file_size() const {
+    struct stat status = {};
+    if (fstat(fd_, &status) != 0) fail("read");
+    return status.st_size;
+  }
+
   [[noreturn]] void fail(const char* what) const {
     throw Error(ErrorCode::kFile,
                 format("%s: cannot %s: %s", path_.c_str(), what, std::strerror(errno)));
@@ -130,10 +190,10 @@ class ReplyFile {
     }
   }
 
-  // FNV-1a; tokens that the model lacks count as damage.
+  // Tokens that the model lacks count as damage.
   uint64_t hash(const Record& record, const std::vector<int32_t>& tokens) const {
-    uint64_t h = 0xcbf29ce484222325u;
-    const auto add = [&h](uint32_t word) { h = (h ^ word) * 0x100000001b3u; };
+    uint64_t h = kHashBasis;
+    const auto add = [&h](uint32_t word) { h = (h ^ word) * kHashPrime; };
     for (const uint32_t word : {record.text, record.turn, record.n_prompt, record.n}) add(word);
     for (const int32_t token : tokens) {
       add(static_cast<uint32_t>(token));
@@ -143,6 +203,7 @@ class ReplyFile {
   }
 
   std::string path_;
+  Header header_;  // of this model
   int vocab_size_, max_tokens_;
   int fd_ = -1;
 };
@@ -201,13 +262,15 @@ class Writer {
       : backend_(backend),
         options_(options),
         start_(seconds_now(options.clock)),
-        file_(options.file, backend.config().vocab_size, backend.n_ctx() + 1) {
-    const std::vector<Place> places = file_.read(out_);
+        file_(options.file, options.model, backend.config().vocab_size, backend.n_ctx() + 1) {
+    EarlierReplies earlier = file_.read();
+    out_ = std::move(earlier.texts);
     for (size_t i = 0; i < out_.size(); ++i) {
       done_ += learnt_tokens(out_[i]);
-      out_[i].greedy = sampling(places[i], i).temperature == 0;
+      out_[i].greedy = sampling(earlier.places[i], earlier.numbers[i]).temperature == 0;
     }
-    if (!places.empty()) newest_ = places.back();
+    written_ = earlier.n_records;
+    newest_ = earlier.newest;
   }
 
   std::optional<Place> newest() const { return newest_; }  // of an earlier run
@@ -237,7 +300,7 @@ class Writer {
     SB_CHECK(tokens.size() > n_prompt);
     file_.write(place, tokens, n_prompt);
     done_ += std::ssize(tokens) - static_cast<int64_t>(n_prompt);
-    const bool greedy = sampling(place, out_.size()).temperature == 0;
+    const bool greedy = sampling(place, written_++).temperature == 0;
     out_.push_back(ReplyFile::reply_text(std::move(tokens), n_prompt));
     out_.back().greedy = greedy;
   }
@@ -257,10 +320,10 @@ class Writer {
     while (done_ < options_.tokens && !time_is_up() && !aborted()) {
       const auto reply = wanted.next();
       if (!reply) return;
-      session.sampler() = Sampler(sampling(reply->place, out_.size()));
+      session.sampler() = Sampler(sampling(reply->place, written_));
       GenerateOptions options;
       options.max_tokens = options_.max_reply;
-      options.reply = static_cast<uint32_t>(out_.size());
+      options.reply = static_cast<uint32_t>(written_);
       options.is_end = options_.ends_reply;
       options.abort = options_.abort;
       if (session.generate(reply->prompt, options).stop == StopReason::kAborted) return;
@@ -287,7 +350,7 @@ class Writer {
       while (more && !batch.full() && written() < options_.tokens && !time_is_up() && !aborted()) {
         auto reply = wanted.next();
         if (!(more = reply.has_value())) break;
-        const size_t number = out_.size() + waiting.size();
+        const size_t number = written_ + waiting.size();
         if (!batch.add(static_cast<int64_t>(number),
                        {.prompt = reply->prompt,
                         .sampling = sampling(reply->place, number),
@@ -301,7 +364,7 @@ class Writer {
       }
       if (waiting.empty()) return;
       for (WrittenReply& reply : batch.step()) {
-        UnderWay& of = waiting[static_cast<size_t>(reply.id) - out_.size()];
+        UnderWay& of = waiting[static_cast<size_t>(reply.id) - written_];
         of.tokens = std::move(reply.tokens);
         ended += std::ssize(of.tokens) - std::ssize(of.reply.prompt);
       }
@@ -322,6 +385,7 @@ class Writer {
   ReplyFile file_;
   std::vector<TrainingText> out_;
   std::optional<Place> newest_;
+  size_t written_ = 0;  // replies, those that are too long for this context too
   int64_t done_ = 0;
 };
 

@@ -29,7 +29,8 @@ struct SelfGenerateOptions {
   float temperature = 0.7f;  // of every other reply; the rest is greedy
   int max_reply = 256;       // tokens; a model that never ends is cut there
   uint64_t seed = 0;
-  std::string file;  // "": kept nowhere
+  std::string file;   // "": kept nowhere
+  std::string model;  // its fingerprint (model/exit_heads.h), which the file holds too
   std::function<bool(int32_t)> ends_reply;
   std::function<void(int64_t done)> progress;  // tokens so far, those of unfinished replies too
   const std::atomic<bool>* abort = nullptr;
@@ -39,8 +40,10 @@ struct SelfGenerateOptions {
 // are gone through in the order given, their turns in turn; of plain text the first tokens are the
 // history. A backend that keeps several texts writes as many replies side by side: the result is
 // the same. Fewer tokens than asked for when the corpus ends. When aborted, what there is so far.
-// Texts in the file that an earlier run with the same arguments began are taken over; bytes behind
-// the last whole one are cut off. Throws Error(kFile).
+// Texts in the file that an earlier run with the same arguments began are taken over, but for those
+// that are too long for the context; bytes behind the last whole one are cut off. Throws
+// Error(kFile), also for a file that is something else or another model's, or that another run
+// writes to.
 std::vector<TrainingText> self_generate(Backend& backend, const Tokenizer& tokenizer,
                                         const ChatTemplate* chat_template,
                                         std::span<const CorpusText* const> texts,

@@ -142,6 +142,17 @@ class Training(TrainHeads):
         also = self.put("also.jsonl", jsonl(*({"messages": d} for d in DIALOGUES)))
         beside = self.train(*flags, "--self-generate", "500", "--also", also, model=DEMO)
         self.assertEqual(self.read("texts.bin"), second)  # it had them
+        with open(DEMO, "rb") as file:
+            self.put("copy.gguf", file.read())
+        for name, says in (("copy.gguf", b"this is a GGUF file"),
+                           ("also.jsonl", b"found another file"),
+                           ("heads.gguf", b"two outputs would go to this file")):
+            before = self.read(name)
+            refused = specbound("train-heads", "-m", DEMO, "-o", self.path("heads.gguf"),
+                                "--texts", self.path(name), "--self-generate", "100", *flags[2:])
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn(says, refused.stderr)
+            self.assertEqual(self.read(name), before)
 
         def learnt(result):
             return sum(int(n.replace(b",", b"")) for n in

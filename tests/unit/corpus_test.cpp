@@ -3,15 +3,20 @@
 #include "train/corpus.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <lzma.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "engine_rig.h"
 #include "error.h"
 #include "expect_error.h"
+#include "read_file.h"
 #include "runtime/saved_conversation.h"
 #include "temp_dir.h"
 #include "train/self_generate.h"
@@ -24,6 +29,7 @@ namespace {
 
 using test::check_mentions;
 using test::expect_error;
+using test::read_file;
 using test::TempDir;
 
 constexpr const char* kGood =
@@ -377,8 +383,39 @@ TEST_CASE(
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0xff);
     put(dir, "texts.bin", damaged);
-    CHECK(same(generate(), want));
+    if (at >= 16) {
+      CHECK(same(generate(), want));
+      continue;
+    }
+    expect_error(ErrorCode::kFile, generate);  // no such file, or another model's
+    CHECK(read_file(options.file) == damaged);
   }
+  put(dir, "texts.bin", "GGUF");
+  expect_error(ErrorCode::kFile, generate);
+  CHECK(read_file(options.file) == "GGUF");
+  put(dir, "texts.bin", bytes);
+  options.model = "another";
+  expect_error(ErrorCode::kFile, generate);
+  options.model.clear();
+  {
+    const int fd = open(options.file.c_str(), O_RDWR);
+    REQUIRE(flock(fd, LOCK_EX) == 0);
+    expect_error(ErrorCode::kFile, generate);
+    close(fd);
+  }
+  CHECK(read_file(options.file) == bytes);
+
+  // What is too long for a context is not learnt in it, and is there for the next one.
+  CpuOptions shorter;
+  shorter.n_threads = 1;
+  shorter.n_ctx = 16;
+  auto longer = std::exchange(backend, make_cpu_backend(model.config, model.weights, shorter));
+  const auto some = generate();
+  CHECK(!some.empty());
+  CHECK(some.size() < want.size());
+  for (const TrainingText& text : some) CHECK(text.tokens.size() <= 17);
+  CHECK(read_file(options.file).starts_with(bytes));
+  backend = std::move(longer);
 
   // The other half is sampled: another seed changes it, and only it.
   options.file.clear();
