@@ -191,6 +191,7 @@ void Chat::clear() {
   conversation_.clear();
   notes_.clear();
   title_.clear();
+  heard_from_ = 0;
   n_used_ = 0;
   say(std::string("conversation cleared") +
       (conversation_.system().empty() ? "" : ", system prompt kept"));
@@ -250,6 +251,15 @@ SavedConversation Chat::saved() const {
   return saved;
 }
 
+SavedConversation Chat::learnt_from() const {
+  SavedConversation heard = saved();
+  auto& messages = heard.messages;
+  const size_t before = std::min(heard_from_, messages.size());
+  messages.erase(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(before));
+  heard.title = messages.empty() ? "" : title_from(messages[0].text);
+  return heard;
+}
+
 void Chat::load(std::string_view file) {
   const std::string path = home_expanded(file);
   SavedConversation saved = read_saved_conversation(path);
@@ -269,6 +279,7 @@ void Chat::load(std::string_view file) {
       unanswered = std::move(message.text);
     }
   }
+  heard_from_ = conversation_.messages().size();
   say(format("loaded %zu messages from %s%s", conversation_.messages().size(),
              terminal_text(path).c_str(),
              conversation_.system().empty() ? "" : ", with their system prompt"));
@@ -361,6 +372,7 @@ void Chat::learn(std::string_view to) {
                                        ": expected on or off, or nothing to see how far it is");
   }
   SB_CHECK(learning_);
+  if (to == "on" && !learning_->active()) heard_from_ = conversation_.messages().size();
   say(to.empty() ? learning_->status() : learning_->set(to == "on"));
 }
 
@@ -416,7 +428,7 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
   report(reply);
   if (!learning_) return true;
   attempt([&] {
-    learning_->said(saved());
+    learning_->said(learnt_from());
     const std::optional<std::string> line = options_.quiet ? std::nullopt : learning_->offer();
     if (line) say(*line);
   });

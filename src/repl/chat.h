@@ -73,6 +73,7 @@ class Chat {
   void show_lens(std::string_view count);
   void learn(std::string_view to);
   SavedConversation saved() const;
+  SavedConversation learnt_from() const;
   void take_learnt_heads();
   bool answer(uint32_t number, const char* otherwise);
   void report(const Reply& reply);
@@ -90,8 +91,9 @@ class Chat {
   std::string title_;             // of a file that was loaded; empty: the first message's beginning
   ReplyOutput output_;
   LineInput* input_ = nullptr;
-  bool editing_ = false;  // the next message takes the place of the last one
-  size_t n_used_ = 0;     // positions of the context that the conversation takes
+  bool editing_ = false;   // the next message takes the place of the last one
+  size_t heard_from_ = 0;  // messages before this one are not learnt from: nobody had agreed to it
+  size_t n_used_ = 0;      // positions of the context that the conversation takes
   TotalStats totals_;
 };
 

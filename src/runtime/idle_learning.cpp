@@ -91,12 +91,19 @@ std::optional<std::string> IdleLearning::offer() {
   std::error_code error;
   if (fs::exists(speculation_.heads_path(), error) || !refusal().empty()) return {};
   if (read_learning_answer() != LearningAnswer::kNone) return {};
-  keep_learning_answer(LearningAnswer::kOffered);
+  try {
+    keep_learning_answer(LearningAnswer::kOffered);
+  } catch (const Error&) {
+    return {};  // each chat would ask again
+  }
   return format(
       "Replies can become faster: while nobody works with it, the model can learn to guess its own "
-      "words. It takes no time from you, %.1f GB of memory, and up to 2 GB of disk in %s; nothing "
-      "leaves this machine, no text changes, `specbound forget` deletes all of it. /learn on "
-      "starts it, /learn off does not ask again.",
+      "words%s. It takes no time from you, %.1f GB of memory, and up to 2 GB of disk in %s; "
+      "nothing leaves this machine, no text changes, `specbound forget` deletes all of it. /learn "
+      "on starts it, /learn off does not ask again.",
+      options_.keeps_conversations
+          ? ", also from what is said from then on, which is kept for it (not with --no-history)"
+          : "",
       needed_bytes(model_) / kGiga, learning_home().c_str());
 }
 

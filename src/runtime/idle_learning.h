@@ -65,8 +65,9 @@ class IdleLearning {
   // Between replies: takes heads that were learnt into use, and says so. Sessions must be given
   // the speculator again after that.
   std::optional<std::string> take_heads();
-  // A conversation after each of its replies: what is learnt from is the last that was told of it,
-  // kept when kMostOpen others have come after it or nothing more does. Throws Error(kFile).
+  // A conversation after each of its replies, but for what was said before anybody agreed: what is
+  // learnt from is the last that was told of it, kept when kMostOpen others have come after it or
+  // nothing more does. Throws Error(kFile).
   static constexpr size_t kMostOpen = 8;
   void said(SavedConversation conversation);
 

@@ -210,6 +210,19 @@ class Kept(LearningCase):
 
     def test_an_answer_holds_for_later_chats(self):
         result = self.chat(script=b"/learn on\n")
+    def test_what_was_said_before_is_not_kept(self):
+        saved = self.path("saved.json")
+        self.chat(script=b"I was loaded.\n/save " + saved.encode() + b"\n")
+        self.chat(script=b"Before.\n/learn on\nAfter.\n/load " + saved.encode() + b"\nBehind.\n")
+        [path] = self.kept("conversations.jsonl")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        talks = [json.loads(line) for line in text.splitlines() if line.strip()]
+        self.assertEqual([[m["text"] for m in talk["messages"] if m["role"] == "user"]
+                          for talk in talks], [["After."], ["Behind."]])
+        for unsaid in ("Before.", "I was loaded."):
+            self.assertNotIn(unsaid, text)
+
         self.assertIn(b"idle learning is on", result.stderr)
         result = self.chat("--idle-learning", "ask", script=b"/learn\n")
         self.assertIn(b"idle learning is off", result.stderr)  # through a pipe nobody is idle
