@@ -1,5 +1,6 @@
 // specbound: picks the subcommand, and turns what it throws into one line and an exit status.
 #include <fcntl.h>
+#include <signal.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -60,6 +61,7 @@ int run_command(const specbound::Command& c, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   fill_standard_descriptors();
+  signal(SIGCHLD, SIG_DFL);  // whoever started this may ignore it: how a child ends would be lost
   if (argc < 2) {
     std::fputs(specbound::overview().c_str(), stderr);
     return 2;

@@ -102,9 +102,11 @@ void BackgroundProcess::kill() {
 std::optional<int> BackgroundProcess::ended() {
   SB_CHECK(started());
   int status = 0;
-  if (waitpid(pid_, &status, WNOHANG) == 0) return std::nullopt;
+  const pid_t found = waitpid(pid_, &status, WNOHANG);
+  if (found == 0) return std::nullopt;
   pid_ = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : kBySignal + WTERMSIG(status);
 }
 
+  if (found < 0) return kBySignal;  // somebody else was told
 }  // namespace specbound

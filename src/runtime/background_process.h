@@ -33,7 +33,8 @@ class BackgroundProcess {
   void go_on();
   void end();   // likewise, for good; ended() still tells
   void kill();  // ends it and waits; nothing where none runs
-  // Its exit status, once; kBySignal and more: the signal that it died of. It has been started.
+  // Its exit status, once; kBySignal and more: the signal that it died of, 0 where nobody knows
+  // (SIGCHLD is ignored). It has been started.
   static constexpr int kBySignal = 128;
   std::optional<int> ended();
 
