@@ -21,8 +21,9 @@ namespace specbound {
 
 namespace {
 
-constexpr int kLowest = 19;        // of nice values
-constexpr int kCannotStart = 127;  // as shells have it
+constexpr int kLowest = 19;                      // of nice values
+constexpr int kCannotStart = 127;                // as shells have it
+constexpr std::string_view kFirstToGo = "1000";  // where memory runs out
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> out;
@@ -40,6 +41,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   setpriority(PRIO_PROCESS, 0, kLowest);
   const sched_param none = {};
   sched_setscheduler(0, SCHED_IDLE, &none);  // where it is refused, nice does
+  const int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (oom >= 0) (void)!write(oom, kFirstToGo.data(), kFirstToGo.size());
   sigset_t all;
   sigemptyset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -105,8 +108,8 @@ std::optional<int> BackgroundProcess::ended() {
   const pid_t found = waitpid(pid_, &status, WNOHANG);
   if (found == 0) return std::nullopt;
   pid_ = -1;
+  if (found < 0) return kBySignal;  // somebody else was told
   return WIFEXITED(status) ? WEXITSTATUS(status) : kBySignal + WTERMSIG(status);
 }
 
-  if (found < 0) return kBySignal;  // somebody else was told
 }  // namespace specbound

@@ -29,6 +29,7 @@ constexpr int kMostFruitless = 3, kMostFailures = 3;  // in a row
 constexpr double kLongestRound = 8;                   // times the first
 constexpr const char* kMostFeatures = "1G";
 constexpr size_t kMostTexts = size_t{64} << 20;      // bytes that the model wrote
+constexpr std::chrono::seconds kLookAsleep(2);   // at whether what sleeps is in the way
 constexpr const char* kReplyTokens = "96";           // of each measured question
 constexpr const char *kNow = "auto", *kNew = "new";  // who is measured
 constexpr size_t kMostJson = size_t{64} << 20;
@@ -172,8 +173,10 @@ void IdleLearner::wait(std::unique_lock<std::mutex>& lock) {
 // What needs files is done without the lock: nobody waits for it.
 void IdleLearner::begin_stage(std::unique_lock<std::mutex>& lock) {
   const int round = rounds_;
+      } else {
+        give_way(lock);
   lock.unlock();
-  std::string refusal = options_.refusal ? options_.refusal() : "";
+  std::string refusal = options_.refusal ? options_.refusal(false) : "";
   BackgroundCommand command;
   Stage stage = Stage::kNone;
   try {
@@ -187,6 +190,8 @@ void IdleLearner::begin_stage(std::unique_lock<std::mutex>& lock) {
   std::error_code error;
   const bool full = fs::file_size(file("texts.bin"), error) > kMostTexts && !error;
   lock.lock();
+  } else if (asleep_ && working_ > 0) {
+    changed_.wait_for(lock, kLookAsleep);
   trouble_ = refusal;
   if (fruitless_ >= kMostFruitless || full) {
     over_ = stage == Stage::kLearning;
@@ -194,6 +199,19 @@ void IdleLearner::begin_stage(std::unique_lock<std::mutex>& lock) {
   }
   if (over_ || ending_ || !has_time()) return;
   if (!refusal.empty()) {
+// What other work needs the memory of does not sleep on: the next one goes on with it.
+void IdleLearner::give_way(std::unique_lock<std::mutex>& lock) {
+  if (!options_.refusal || working_ == 0) return;
+  lock.unlock();
+  const std::string refusal = options_.refusal(true);
+  lock.lock();
+  if (refusal.empty() || !asleep_ || ending_) return;
+  process_.end();
+  stage_ = Stage::kNone;
+  asleep_ = false;
+  trouble_ = refusal;
+}
+
     idle_from_ = Clock::now() + kLater;
     return;
   }

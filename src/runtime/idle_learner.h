@@ -27,8 +27,9 @@ struct IdleLearnerOptions {
   std::vector<std::string> questions;  // by which heads are measured; not what is learnt
   double idle_seconds = 20;            // without work, before it begins or goes on
   double minutes = 30;                 // of the first round
-  // Why not now, such as for want of memory; empty: it may.
-  std::function<std::string()> refusal;
+  // Why not now, such as for want of memory; empty: it may. `there`: the process has its memory
+  // already, and a word ends it while there is other work.
+  std::function<std::string(bool there)> refusal;
 };
 
 // Heads that were faster by the clock than what drafted before.
@@ -62,6 +63,7 @@ class IdleLearner {
 
   void run();
   void wait(std::unique_lock<std::mutex>& lock);
+  void give_way(std::unique_lock<std::mutex>& lock);
   void begin_stage(std::unique_lock<std::mutex>& lock);
   void end_stage(std::unique_lock<std::mutex>& lock, int status);
   BackgroundCommand learning(int round);

@@ -89,7 +89,7 @@ std::optional<std::string> IdleLearning::offer() {
   if (options_.mode != LearningMode::kAsk || active() || !cannot_.empty()) return {};
   if (std::exchange(offered_, true)) return {};
   std::error_code error;
-  if (fs::exists(speculation_.heads_path(), error) || !refusal().empty()) return {};
+  if (fs::exists(speculation_.heads_path(), error) || !refusal(false).empty()) return {};
   if (read_learning_answer() != LearningAnswer::kNone) return {};
   try {
     keep_learning_answer(LearningAnswer::kOffered);
@@ -107,12 +107,12 @@ std::optional<std::string> IdleLearning::offer() {
       needed_bytes(model_) / kGiga, learning_home().c_str());
 }
 
-// Why not now.
-std::string IdleLearning::refusal() const {
+// Why not now; where it is `there` it has most of what it needs.
+std::string IdleLearning::refusal(bool there) const {
   const MemoryInfo memory = read_memory_info();
-  const uint64_t limit = memory.cgroup_limit_bytes.value_or(UINT64_MAX);
-  const auto free = static_cast<double>(std::min(memory.available_bytes, limit));
-  const double needed = needed_bytes(model_);
+  const uint64_t left = memory.cgroup_free_bytes.value_or(UINT64_MAX);
+  const auto free = static_cast<double>(std::min(memory.available_bytes, left));
+  const double needed = there ? kBesideWeights : needed_bytes(model_);
   if (free >= needed) return "";
   return format("not now: it takes %.1f GB of memory, %.1f GB are free", needed / kGiga,
                 free / kGiga);
@@ -134,9 +134,9 @@ std::string IdleLearning::start() {
   options.questions = options_.questions;
   options.idle_seconds = options_.idle_seconds;
   options.minutes = options_.minutes;
-  options.refusal = [this] { return refusal(); };
+  options.refusal = [this](bool there) { return refusal(there); };
   learner_ = std::make_shared<IdleLearner>(std::move(options), std::move(*lock));
-  const std::string not_now = refusal();
+  const std::string not_now = refusal(false);
   return not_now.empty() ? format("idle learning is on: it begins after %g s without work, in %s",
                                   options_.idle_seconds, folder_.c_str())
                          : "idle learning: " + not_now;

@@ -72,7 +72,7 @@ class IdleLearning {
   void said(SavedConversation conversation);
 
  private:
-  std::string refusal() const;
+  std::string refusal(bool there) const;
   std::string start();
 
   const IdleLearningOptions options_;

@@ -86,13 +86,28 @@ std::optional<double> cgroup_cores() {
   return least;
 }
 
-std::optional<uint64_t> cgroup_memory() {
-  std::optional<uint64_t> least;
-  for (const fs::path& folder : cgroup_folders()) {
-    const std::optional<uint64_t> limit = parse_uint(first_line(folder / "memory.max"));
-    if (limit) least = least ? std::min(*least, *limit) : *limit;
+// Of a group's memory.stat.
+uint64_t inactive_file_bytes(const fs::path& folder) {
+  std::ifstream file(folder / "memory.stat");
+  std::string key;
+  for (uint64_t bytes = 0; file >> key >> bytes;) {
+    if (key == "inactive_file") return bytes;
   }
-  return least;
+  return 0;
+}
+
+void read_cgroup_memory(const std::vector<fs::path>& folders, MemoryInfo& info) {
+  const auto lower = [](std::optional<uint64_t>& least, uint64_t bytes) {
+    least = least ? std::min(*least, bytes) : bytes;
+  };
+  for (const fs::path& folder : folders) {
+    const std::optional<uint64_t> limit = parse_uint(first_line(folder / "memory.max"));
+    if (!limit) continue;
+    lower(info.cgroup_limit_bytes, *limit);
+    const uint64_t all = parse_uint(first_line(folder / "memory.current")).value_or(0);
+    const uint64_t used = all - std::min(all, inactive_file_bytes(folder));
+    lower(info.cgroup_free_bytes, *limit - std::min(*limit, used));
+  }
 }
 
 size_t largest_cache() {
@@ -148,7 +163,7 @@ MemoryInfo read_memory_info() {
   MemoryInfo info;
   info.total_bytes = kilobytes(value_of("/proc/meminfo", "MemTotal"));
   info.available_bytes = kilobytes(value_of("/proc/meminfo", "MemAvailable"));
-  info.cgroup_limit_bytes = cgroup_memory();
+  read_cgroup_memory(cgroup_folders(), info);
   return info;
 }
 

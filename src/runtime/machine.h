@@ -24,6 +24,8 @@ struct MemoryInfo {
   uint64_t total_bytes = 0;
   uint64_t available_bytes = 0;
   std::optional<uint64_t> cgroup_limit_bytes;
+  // What its groups leave, each below its limit; file pages not used lately count as free.
+  std::optional<uint64_t> cgroup_free_bytes;
 };
 MemoryInfo read_memory_info();
 

@@ -93,6 +93,8 @@ class Process(LearningCase):
         self.assertEqual(os.getpgid(learner), learner)
         self.assertEqual(os.getpriority(os.PRIO_PROCESS, learner), 19)
         wait_until(lambda: os.sched_getscheduler(learner) == IDLE, "idle scheduling", 5)
+        with open(f"/proc/{learner}/oom_score_adj", encoding="ascii") as file:
+            self.assertEqual(file.read(), "1000\n")
         [folder] = self.kept("")
         self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
 

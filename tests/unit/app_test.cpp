@@ -536,6 +536,8 @@ TEST_CASE("this machine is read and measured sensibly") {
   CHECK(cpu.usable_threads >= 1);
   const MemoryInfo memory = read_memory_info();
   CHECK(memory.total_bytes > memory.available_bytes);
+  CHECK(memory.cgroup_free_bytes.has_value() == memory.cgroup_limit_bytes.has_value());
+  if (memory.cgroup_limit_bytes) CHECK(*memory.cgroup_free_bytes < *memory.cgroup_limit_bytes);
   const double rate = measure_read_bandwidth(2, size_t{8} << 20, 0.02);
   CHECK(rate > 1e7);
   CHECK(std::isfinite(rate));

@@ -95,16 +95,18 @@ class Rig {
     return pid;
   }
 
-  std::unique_ptr<IdleLearner> start(double idle_seconds = 0,
-                                     const std::string& refusal = "") const {
+  std::unique_ptr<IdleLearner> start(double idle_seconds = 0, const std::string& refusal = "",
+                                     double minutes = 2) const {
     IdleLearnerOptions options;
     options.program = temp_ / "program.sh";
     options.folder = folder();
     options.model = {"-m", "/models/a b.gguf"};
     options.questions = {"Why?", "A \"quoted\"\nquestion"};
     options.idle_seconds = idle_seconds;
-    options.minutes = 2;
-    options.refusal = [refusal] { return refusal; };
+    options.refusal = [this, refusal](bool there) {
+      return there && has("crowded") ? "not now: crowded" : refusal;
+    };
+    options.minutes = minutes;
     auto lock = LearningLock::take(folder());
     REQUIRE(lock);
     return std::make_unique<IdleLearner>(std::move(options), std::move(*lock));
