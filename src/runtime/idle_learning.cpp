@@ -37,11 +37,12 @@ bool goes_on(const SavedConversation& one, const SavedConversation& next) {
                     });
 }
 
-std::string why_never(const SpeculationOptions& given, LoadedModel& model,
-                      const std::string& folder) {
+std::string why_never(const ModelOptions& model_options, const SpeculationOptions& given,
+                      LoadedModel& model, const std::string& folder) {
   if (folder.empty()) return "no folder to keep it in: set HOME or XDG_DATA_HOME to one";
   if (model.backend().gpu()) return "only on the CPU: what runs on a GPU cannot be stopped at once";
   if (!model.find_chat_template()) return "the model has no chat template to be measured by";
+  if (!model_options.chat_template_file.empty()) return "the chat template is a file's";
   if (model.config().n_layers < 2) return "the model has one layer";
   if (model.config().dim % 32 != 0) return "heads need hidden rows of a multiple of 32";
   if (!given.looks_up() || !given.draft_model.empty() || !given.head.empty()) {
@@ -61,7 +62,7 @@ IdleLearning::IdleLearning(IdleLearningOptions options, const ModelOptions& mode
       model_(model),
       speculation_(speculation),
       folder_(learning_folder(model_fingerprint(model.gguf()))),
-      cannot_(why_never(given, model, folder_)) {}
+      cannot_(why_never(model_options, given, model, folder_)) {}
 
 std::string IdleLearning::begin() {
   const bool answered =
