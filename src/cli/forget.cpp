@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "error.h"
 #include "runtime/learning_folder.h"
 #include "runtime/reply_memory.h"
 
@@ -14,12 +15,20 @@ struct ForgetFlags {};
 void declare(Flags&, ForgetFlags&) {}
 
 int run(ForgetFlags&) {
-  const uint64_t replies = forget_replies(), learnt = forget_learning();
+  const uint64_t replies = forget_replies();
+  const ForgottenLearning learning = forget_learning();
+  const uint64_t learnt = learning.bytes;
   if (replies > 0)
     std::printf("forgotten: %.1f kB of replies\n", static_cast<double>(replies) / 1e3);
   if (learnt > 0) {
     std::printf("forgotten: %.1f MB of what was learnt while idle\n",
                 static_cast<double>(learnt) / 1e6);
+  }
+  if (!learning.at_work.empty()) {
+    throw Error(ErrorCode::kLimit,
+                joined(learning.at_work, ", ") +
+                    ": not deleted: a chat or server is learning there: end it, or give it /learn "
+                    "off, and forget then");
   }
   if (replies + learnt == 0) std::printf("nothing was kept\n");
   return 0;

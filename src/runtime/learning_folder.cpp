@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -55,6 +56,13 @@ void halve(const std::string& path) {
   const std::string all = read_bytes(path);
   const size_t line = all.find('\n', all.size() / 2);
   write_file(path, line == std::string::npos ? "" : std::string_view(all).substr(line + 1));
+}
+
+// Not so where somebody has deleted the file since it was opened: a lock on it keeps nobody out.
+bool is_at(int fd, const std::string& path) {
+  struct stat opened = {}, there = {};
+  return fstat(fd, &opened) == 0 && stat(path.c_str(), &there) == 0 &&
+         opened.st_dev == there.st_dev && opened.st_ino == there.st_ino;
 }
 
 bool is_models(const fs::directory_entry& entry) {
@@ -129,7 +137,7 @@ std::optional<LearningLock> LearningLock::take(const std::string& folder) {
     throw Error(ErrorCode::kFile,
                 format("%s: cannot open: %s", printable(path).c_str(), std::strerror(errno)));
   }
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return LearningLock(fd);
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, path)) return LearningLock(fd);
   close(fd);
   return std::nullopt;
 }
@@ -140,30 +148,32 @@ LearningLock::~LearningLock() {
   if (fd_ >= 0) close(fd_);
 }
 
-uint64_t forget_learning() {
+ForgottenLearning forget_learning() {
   const std::string home = learning_home();
   std::error_code error;
-  uint64_t bytes = 0;
+  ForgottenLearning forgotten;
+  std::vector<std::pair<fs::path, LearningLock>> held;  // all first: nobody begins meanwhile
   for (const fs::directory_entry& entry : fs::directory_iterator(home, error)) {
     if (!is_models(entry)) continue;
-    const auto lock = LearningLock::take(entry.path().string());
-    if (!lock) {
-      throw Error(ErrorCode::kLimit, printable(entry.path().string()) +
-                                         ": a chat or server is learning there: end it, or give "
-                                         "it /learn off, and forget then");
+    if (auto lock = LearningLock::take(entry.path().string())) {
+      held.emplace_back(entry.path(), std::move(*lock));
+    } else {
+      forgotten.at_work.push_back(entry.path().string());
     }
-    bytes += bytes_in(entry.path());
+  }
+  for (const auto& [folder, lock] : held) {
+    forgotten.bytes += bytes_in(folder);
     std::error_code failed;
-    fs::remove_all(entry.path(), failed);
+    fs::remove_all(folder, failed);
     if (failed) {
       throw Error(ErrorCode::kFile,
-                  format("%s: cannot be deleted: %s", printable(entry.path().string()).c_str(),
+                  format("%s: cannot be deleted: %s", printable(folder.string()).c_str(),
                          failed.message().c_str()));
     }
   }
   if (read_learning_answer() != LearningAnswer::kOff) fs::remove(answer_path(), error);
   fs::remove(home, error);  // where nothing else is in it
-  return bytes;
+  return forgotten;
 }
 
 }  // namespace specbound

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/saved_conversation.h"
 
@@ -53,8 +54,12 @@ class LearningLock {
   int fd_;
 };
 
-// Deletes all of it, of all models, and the answer with it, unless that was no. How many bytes it
-// took. Throws Error(kFile) where something cannot be deleted, Error(kLimit) while somebody learns.
-uint64_t forget_learning();
+// Deletes all of it, of all models, and the answer with it, unless that was no; not where somebody
+// learns just now. Throws Error(kFile) where something cannot be deleted.
+struct ForgottenLearning {
+  uint64_t bytes = 0;
+  std::vector<std::string> at_work;  // folders that stay
+};
+ForgottenLearning forget_learning();
 
 }  // namespace specbound

@@ -118,15 +118,17 @@ TEST_CASE("learning folder: one learns at a time, and nothing is forgotten meanw
     const auto lock = LearningLock::take(folder);
     REQUIRE(lock);
     CHECK(!LearningLock::take(folder));
-    check_mentions(expect_error(ErrorCode::kLimit, [] { forget_learning(); }), {folder, "/learn"});
+    keep_for_learning(learning_folder("b"), conversation("x"));
+    CHECK(forget_learning().at_work == std::vector{folder});
     CHECK(fs::exists(folder + "/conversations.jsonl"));
+    CHECK(!fs::exists(learning_folder("b")));
   }
   CHECK(LearningLock::take(folder));
 }
 
 TEST_CASE("learning folder: all of it can be forgotten, and a no stays") {
   const DataHome home;
-  CHECK(forget_learning() == 0);
+  CHECK(forget_learning().bytes == 0);
   keep_learning_answer(LearningAnswer::kOn);
   keep_for_learning(learning_folder("a"), conversation("x"));
   fs::create_directories(learning_folder("b") + "/training");
@@ -135,13 +137,13 @@ TEST_CASE("learning folder: all of it can be forgotten, and a no stays") {
   fs::create_directories(elsewhere);
   std::ofstream(elsewhere / "file") << "mine";
   fs::create_directory_symlink(elsewhere, learning_home() + "/link");
-  CHECK(forget_learning() > 10);
+  CHECK(forget_learning().bytes > 10);
   CHECK(!fs::exists(learning_folder("a")));
   CHECK(!fs::exists(learning_folder("b")));
   CHECK(fs::exists(elsewhere / "file"));
   CHECK(read_learning_answer() == LearningAnswer::kNone);
   keep_learning_answer(LearningAnswer::kOff);
-  CHECK(forget_learning() == 0);
+  CHECK(forget_learning().bytes == 0);
   CHECK(read_learning_answer() == LearningAnswer::kOff);
 }
 
