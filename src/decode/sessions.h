@@ -23,6 +23,11 @@ class Sessions {
   // The session used longest ago, for what is no conversation: it stays the one used longest ago.
   Session& for_other_text();
 
+  // Between replies, of all of them: see Session.
+  void set_speculator(Speculator* speculator) {
+    for (Kept& kept : kept_) kept.session.set_speculator(speculator);
+  }
+
  private:
   Session& select(size_t sequence);
   size_t oldest() const;

@@ -231,7 +231,10 @@ ReplyStats ServeModel::reply(const server::CompletionRequest& request, int numbe
                              const Prompt& prompt, const std::atomic<bool>& abort,
                              const Listener& listener) {
   const IdleLearning::Work work(learning_);
-  if (const auto line = learning_ ? learning_->take_heads() : std::nullopt) note_(*line);
+  if (const auto line = learning_ ? learning_->take_heads() : std::nullopt) {
+    sessions_.set_speculator(speculation_.speculator());  // none keeps the one that is gone
+    note_(*line);
+  }
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it
   const server::ReplySettings& settings = request.settings;
   SamplingOptions sampling;

@@ -331,4 +331,33 @@ TEST_CASE("sessions: interleaved conversations go on where they were, the oldest
   CHECK(&one.for_prompt(chats[0]) == &one.for_prompt(chats[1]));
 }
 
+TEST_CASE("sessions: another speculator is that of all of them") {
+  class Counting final : public Speculator {
+   public:
+    const char* name() const override { return "counting"; }
+    int width() const override { return 1; }
+    void begin(std::span<const int32_t>) override { ++begun; }
+    DraftEnd draft(Round&) override { return DraftEnd::kPlain; }
+    int begun = 0;
+  };
+  const TinyModel model(q8_0_spec());
+  auto backend = with_sequences(model, best_isa(), 1, 2, 100);
+  Sessions sessions(*backend);
+  GenerateOptions options;
+  options.max_tokens = 2;
+  const auto reply_in_each = [&](uint64_t seed) {
+    for (const uint64_t i : {seed, seed + 1}) {
+      const std::vector<int32_t> text = token_ids(20, model.config.vocab_size, i);
+      sessions.for_prompt(text).generate(text, options);
+    }
+  };
+  Counting counting;
+  sessions.set_speculator(&counting);
+  reply_in_each(70);
+  CHECK(counting.begun == 2);
+  sessions.set_speculator(nullptr);
+  reply_in_each(80);
+  CHECK(counting.begun == 2);
+}
+
 }  // namespace sequences_test
