@@ -1,6 +1,11 @@
 #include "runtime/idle_learner.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -24,12 +29,12 @@ using std::chrono::duration, std::chrono::duration_cast;
 
 constexpr std::chrono::milliseconds kLook(200);  // at whether the process has ended
 constexpr std::chrono::seconds kLater(60);       // before another try where it may not learn now
+constexpr std::chrono::seconds kLookAsleep(2);   // at whether what sleeps is in the way
 constexpr double kFaster = 1.02;                 // than now: less is noise
 constexpr int kMostFruitless = 3, kMostFailures = 3;  // in a row
 constexpr double kLongestRound = 8;                   // times the first
 constexpr const char* kMostFeatures = "1G";
 constexpr size_t kMostTexts = size_t{64} << 20;      // bytes that the model wrote
-constexpr std::chrono::seconds kLookAsleep(2);   // at whether what sleeps is in the way
 constexpr const char* kReplyTokens = "96";           // of each measured question
 constexpr const char *kNow = "auto", *kNew = "new";  // who is measured
 constexpr size_t kMostJson = size_t{64} << 20;
@@ -65,6 +70,26 @@ std::optional<double> decode_speedup(const nlohmann::json& results, std::string_
     if (std::isfinite(speedup) && speedup > 0) return speedup;
   }
   return std::nullopt;
+}
+
+// Somebody trains in the folder, who holds it as TrainingFolder does.
+bool at_work_in(const std::string& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  return held;
+}
+
+// Of a round that is under way; empty where that is not known.
+std::vector<std::string> read_arguments(const std::string& path) {
+  try {
+    check_regular(path, kMostJson);
+    const nlohmann::json json = parse_json(read_bytes(path), path, {.depth = 4});
+    return json.get<std::vector<std::string>>();
+  } catch (const std::exception&) {
+    return {};
+  }
 }
 
 void append(std::vector<std::string>& to, std::initializer_list<std::string> more) {
@@ -148,6 +173,8 @@ void IdleLearner::run() {
       if (has_time()) {
         asleep_ = false;
         process_.go_on();
+      } else {
+        give_way(lock);
       }
     } else if (const std::optional<int> status = process_.ended()) {
       if (stage_ != Stage::kNone) end_stage(lock, *status);
@@ -163,6 +190,8 @@ void IdleLearner::wait(std::unique_lock<std::mutex>& lock) {
   const bool runs = process_.started() && !asleep_;
   if (runs) {
     changed_.wait_for(lock, kLook);
+  } else if (asleep_ && working_ > 0) {
+    changed_.wait_for(lock, kLookAsleep);
   } else if (working_ == 0 && !over_ && Clock::now() < idle_from_) {
     changed_.wait_until(lock, idle_from_);
   } else {
@@ -170,11 +199,22 @@ void IdleLearner::wait(std::unique_lock<std::mutex>& lock) {
   }
 }
 
+// What other work needs the memory of does not sleep on: the next one goes on with it.
+void IdleLearner::give_way(std::unique_lock<std::mutex>& lock) {
+  if (!options_.refusal || working_ == 0) return;
+  lock.unlock();
+  const std::string refusal = options_.refusal(true);
+  lock.lock();
+  if (refusal.empty() || !asleep_ || ending_) return;
+  process_.end();
+  stage_ = Stage::kNone;
+  asleep_ = false;
+  trouble_ = refusal;
+}
+
 // What needs files is done without the lock: nobody waits for it.
 void IdleLearner::begin_stage(std::unique_lock<std::mutex>& lock) {
   const int round = rounds_;
-      } else {
-        give_way(lock);
   lock.unlock();
   std::string refusal = options_.refusal ? options_.refusal(false) : "";
   BackgroundCommand command;
@@ -190,8 +230,6 @@ void IdleLearner::begin_stage(std::unique_lock<std::mutex>& lock) {
   std::error_code error;
   const bool full = fs::file_size(file("texts.bin"), error) > kMostTexts && !error;
   lock.lock();
-  } else if (asleep_ && working_ > 0) {
-    changed_.wait_for(lock, kLookAsleep);
   trouble_ = refusal;
   if (fruitless_ >= kMostFruitless || full) {
     over_ = stage == Stage::kLearning;
@@ -199,19 +237,6 @@ void IdleLearner::begin_stage(std::unique_lock<std::mutex>& lock) {
   }
   if (over_ || ending_ || !has_time()) return;
   if (!refusal.empty()) {
-// What other work needs the memory of does not sleep on: the next one goes on with it.
-void IdleLearner::give_way(std::unique_lock<std::mutex>& lock) {
-  if (!options_.refusal || working_ == 0) return;
-  lock.unlock();
-  const std::string refusal = options_.refusal(true);
-  lock.lock();
-  if (refusal.empty() || !asleep_ || ending_) return;
-  process_.end();
-  stage_ = Stage::kNone;
-  asleep_ = false;
-  trouble_ = refusal;
-}
-
     idle_from_ = Clock::now() + kLater;
     return;
   }
@@ -224,25 +249,39 @@ void IdleLearner::give_way(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-// A round's conversations stay as they are until it is over: what goes on after a kill must learn
-// the same.
+// A round's conversations and arguments stay as they are until it is over: what goes on after a
+// kill must learn the same.
 BackgroundCommand IdleLearner::learning(int round) {
+  BackgroundCommand command{options_.program, {}, options_.folder, file("log")};
   std::error_code error;
-  const std::string own = file("round.jsonl");
-  if (!fs::exists(file("training/manifest.json"), error)) {
+  const std::string own = file("round.jsonl"), kept = file("round.json");
+  if (fs::exists(file("training/manifest.json"), error)) {
+    command.arguments = read_arguments(kept);
+    const auto model = std::ranges::find(command.arguments, "-m");  // which may have been moved
+    const bool whole = command.arguments.end() - model >= 2 && !options_.model.empty();
+    if (whole) model[1] = options_.model[1];
+    if (whole && command.arguments[0] == "train-heads") return command;
+  } else {
     fs::remove(own, error);
     if (fs::file_size(file("conversations.jsonl"), error) > 0 && !error) {
       fs::copy_file(file("conversations.jsonl"), own);
     }
   }
+  command.arguments = round_arguments(round);
+  write_file(kept, dump(nlohmann::ordered_json(command.arguments)) + "\n");
+  return command;
+}
+
+std::vector<std::string> IdleLearner::round_arguments(int round) const {
   const double minutes = options_.minutes * std::min(std::exp2(round), kLongestRound);
-  BackgroundCommand command{options_.program, {"train-heads"}, options_.folder, file("log")};
-  append(command.arguments,
+  std::vector<std::string> arguments = {"train-heads"};
+  append(arguments,
          {"--no-config", "--minutes", format("%g", minutes), "--texts", "texts.bin",
           "--features-dir", "training", "--max-disk", kMostFeatures, "-o", "new.heads.gguf"});
-  if (fs::exists(own, error)) append(command.arguments, {"--also", "round.jsonl"});
-  command.arguments.insert(command.arguments.end(), options_.model.begin(), options_.model.end());
-  return command;
+  std::error_code error;
+  if (fs::exists(file("round.jsonl"), error)) append(arguments, {"--also", "round.jsonl"});
+  arguments.insert(arguments.end(), options_.model.begin(), options_.model.end());
+  return arguments;
 }
 
 BackgroundCommand IdleLearner::measuring() {
@@ -297,7 +336,8 @@ void IdleLearner::end_stage(std::unique_lock<std::mutex>& lock, int status) {
   }
   // What cannot be measured, or gone on with, is begun anew; not what somebody has killed.
   if (stage == Stage::kMeasuring) fs::remove(file("new.heads.gguf"), error);
-  if (stage == Stage::kLearning && status != 0 && status < BackgroundProcess::kBySignal) {
+  if (stage == Stage::kLearning && status != 0 && status < BackgroundProcess::kBySignal &&
+      !at_work_in(file("training"))) {
     fs::remove_all(file("training"), error);
   }
   lock.lock();

@@ -67,6 +67,7 @@ class IdleLearner {
   void begin_stage(std::unique_lock<std::mutex>& lock);
   void end_stage(std::unique_lock<std::mutex>& lock, int status);
   BackgroundCommand learning(int round);
+  std::vector<std::string> round_arguments(int round) const;
   BackgroundCommand measuring();
   std::optional<LearntHeads> judged() const;
   bool has_time() const { return working_ == 0 && Clock::now() >= idle_from_; }

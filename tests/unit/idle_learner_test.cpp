@@ -4,7 +4,9 @@
 #include "runtime/idle_learner.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -254,6 +256,18 @@ TEST_CASE("idle learner: figures that make no sense bring nothing") {
                                   std::string("{\"strategies\": 3}"),
                                   std::string("{\"strategies\": [{\"results\": [{}]}]}")}) {
     const Rig rig(kLearns, "echo '" + text + "' > measured.json");
+TEST_CASE("idle learner: another's training is not deleted") {
+  const Rig rig("exit 1", "exit 1");
+  std::filesystem::create_directory(rig.file("training"));
+  std::ofstream(rig.file("training/manifest.json")) << "{}";
+  const int fd = open(rig.file("training").c_str(), O_RDONLY | O_CLOEXEC);
+  REQUIRE(flock(fd, LOCK_EX) == 0);
+  const auto learner = rig.start();
+  CHECK(wait_until([&] { return learner->status().find("ended with 1") != std::string::npos; }));
+  CHECK(rig.has("training/manifest.json"));
+  close(fd);
+}
+
     const auto learner = rig.start();
     REQUIRE(
         wait_until([&] { return learner->status().find("measured.json") != std::string::npos; }));
@@ -263,7 +277,33 @@ TEST_CASE("idle learner: figures that make no sense bring nothing") {
   }
 }
 
-TEST_CASE("idle learner: a round goes on with the conversations that it began with") {
+TEST_CASE("idle learner: it does not sleep on memory that other work needs") {
+  const Rig rig(kBusy, "exit 1");
+  const auto learner = rig.start();
+  REQUIRE(wait_until([&] { return rig.pid() > 0; }));
+  const pid_t pid = rig.pid();
+  learner->begin_work();
+  CHECK(wait_until([&] { return state_of(pid).state == 'T'; }));
+  std::ofstream(rig.file("crowded")) << "";
+  CHECK(wait_until([&] { return kill(pid, 0) != 0; }));
+  CHECK(learner->status().find("crowded") != std::string::npos);
+  std::filesystem::remove(rig.file("crowded"));
+  learner->end_work();
+  CHECK(wait_until([&] { return rig.pid() != pid; }));  // and goes on
+}
+
+TEST_CASE("background process: a failure is one where nobody waits for children") {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  const TempDir temp;
+  BackgroundProcess process;
+  process.start({.program = "/bin/false", .arguments = {}, .folder = "/", .log = temp / "log"});
+  std::optional<int> status;
+  CHECK(wait_until([&] { return (status = process.ended()).has_value(); }));
+  CHECK(status.value_or(0) != 0);
+  signal(SIGCHLD, before);
+}
+
+TEST_CASE("idle learner: a round goes on with the conversations and flags that it began with") {
   const Rig rig("mkdir -p training; touch training/manifest.json; " + std::string(kBusy), "exit 1");
   std::ofstream(rig.file("conversations.jsonl")) << "first\n";
   std::ofstream(rig.file("new.heads.gguf.123.tmp")) << "half";
@@ -281,6 +321,7 @@ TEST_CASE("idle learner: a round goes on with the conversations that it began wi
 TEST_CASE("idle learner: what keeps it from learning now is told") {
   const Rig rig(kBusy, "exit 1");
   const auto learner = rig.start(0, "not now: for want of memory");
+  CHECK(rig.calls().find("--minutes 2 ") != std::string::npos);
   CHECK(wait_until(
       [&] { return learner->status().find("for want of memory") != std::string::npos; }));
   CHECK(rig.calls().empty());
