@@ -171,7 +171,10 @@ class Training {
   void keep_time(const TrainingFolder& folder) {
     if (time_.seconds() < kept_at_ + kKeepSeconds) return;
     kept_at_ = time_.seconds();
-    std::ofstream(folder.spent()) << seconds() << '\n';
+    try {
+      write_file(folder.spent(), format("%.1f\n", seconds()));
+    } catch (const Error&) {  // those that run on are not ended by it
+    }
   }
   std::function<double()> clock() const {
     return [this] { return time_.seconds(); };
@@ -291,10 +294,10 @@ class Training {
     }
     options.clock = clock();
     options.file = flags_.texts.empty() ? folder.texts() : flags_.texts;
+    options.model = model_fingerprint(model_.gguf());
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
     options.abort = &interrupt_flag();
     int64_t before = -1, done = 0;
-    options.model = model_fingerprint(model_.gguf());
     options.progress = [&](int64_t tokens) {
       if (before < 0) before = tokens;
       done = tokens;
@@ -529,7 +532,7 @@ class Training {
       out += format("learnt     %s tokens; %s more kept for validation\n",
                     grouped(trained.rows).c_str(), grouped(trained.validation_rows).c_str());
     }
-    out += format("time       %s in this run, training %s in all\n", time_text(seconds()).c_str(),
+    out += format("time       %s in all runs, training %s of it\n", time_text(seconds()).c_str(),
                   time_text(trained.seconds).c_str());
     if (!flags_.train.kinds.empty()) out += agreement_table(trained, flags_.train);
     if (!trained.heads.text.empty()) {

@@ -38,12 +38,18 @@ bool is_features(std::string_view name) {
   return digits >= 5 && (name == ".bin" || name == ".bin.tmp");
 }
 
+// What a kill leaves of a small file: NAME.PID.tmp.
+bool is_half(std::string_view name) {
+  return (name.starts_with("seconds.txt.") || name.starts_with("texts.whole.")) &&
+         name.ends_with(".tmp");
+}
+
 bool is_ours(std::string_view name) {
   for (const char* own : {"manifest.json", kNewManifest, "texts.bin", "texts.whole", "seconds.txt",
                           "training.checkpoint", "training.checkpoint.new"}) {
     if (name == own) return true;
   }
-  return is_features(name);
+  return is_features(name) || is_half(name);
 }
 
 // nullopt when there is none of ours.

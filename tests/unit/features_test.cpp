@@ -312,8 +312,9 @@ TEST_CASE("training folder: one run at a time, the same options, nothing left") 
     // In a folder of ours, others' files stay whatever they are called like.
     TrainingFolder folder((dir / "mixed"));
     CHECK_FALSE(folder.begin(one, Begin::kAny));
-    for (const char* name : {"features-00000.bin", "features-1.bin", "features-00000.bin.bak",
-                             "texts.bin", "texts.bin.orig", "training.checkpoint.new"}) {
+    for (const char* name :
+         {"features-00000.bin", "features-1.bin", "features-00000.bin.bak", "texts.bin",
+          "texts.bin.orig", "seconds.txt.12.tmp", "training.checkpoint.new"}) {
       std::ofstream((dir / "mixed") + "/" + name) << "";
     }
   }
