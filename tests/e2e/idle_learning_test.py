@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import stat
+import statistics
 import time
 import unittest
 
@@ -92,9 +93,9 @@ class Process(LearningCase):
         learner = self.learner(self.start_chat())
         self.assertEqual(os.getpgid(learner), learner)
         self.assertEqual(os.getpriority(os.PRIO_PROCESS, learner), 19)
-        wait_until(lambda: os.sched_getscheduler(learner) == IDLE, "idle scheduling", 5)
         with open(f"/proc/{learner}/oom_score_adj", encoding="ascii") as file:
             self.assertEqual(file.read(), "1000\n")
+        wait_until(lambda: os.sched_getscheduler(learner) == IDLE, "idle scheduling", 5)
         [folder] = self.kept("")
         self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
 
@@ -112,8 +113,7 @@ class Process(LearningCase):
             before = ticks(learner)
             process.stdout.read(40)  # the reply comes
             self.assertEqual((stat_of(learner)[0], ticks(learner)), (STOPPED, before))
-        # From outside, pipes and other processes of the machine count too.
-        self.assertLess(min(latencies), 0.05, latencies)
+        self.assertLess(statistics.median(latencies), 0.05, latencies)
 
     def test_it_never_outlives_the_chat(self):
         for end in (signal.SIGKILL, signal.SIGTERM, None):
@@ -210,8 +210,6 @@ class Kept(LearningCase):
             self.chat(*flags)
             self.assertFalse(os.path.exists(self.home), flags)
 
-    def test_an_answer_holds_for_later_chats(self):
-        result = self.chat(script=b"/learn on\n")
     def test_what_was_said_before_is_not_kept(self):
         saved = self.path("saved.json")
         self.chat(script=b"I was loaded.\n/save " + saved.encode() + b"\n")
@@ -225,6 +223,8 @@ class Kept(LearningCase):
         for unsaid in ("Before.", "I was loaded."):
             self.assertNotIn(unsaid, text)
 
+    def test_an_answer_holds_for_later_chats(self):
+        result = self.chat(script=b"/learn on\n")
         self.assertIn(b"idle learning is on", result.stderr)
         result = self.chat("--idle-learning", "ask", script=b"/learn\n")
         self.assertIn(b"idle learning is off", result.stderr)  # through a pipe nobody is idle
@@ -235,7 +235,8 @@ class Kept(LearningCase):
         refused = self.forget()
         self.assertEqual(refused.returncode, 1)
         self.assertIn(b"/learn off", refused.stderr)
-        self.assertEqual(process.communicate(HELLO, timeout=60)[1].count(b"Traceback"), 0)
+        process.communicate(HELLO, timeout=60)
+        self.assertEqual(process.returncode, 0)
         result = self.forget()
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, rb"forgotten: \d+\.\d MB of what was learnt while idle")
@@ -288,12 +289,12 @@ class Asking(LearningCase):
             begin = time.monotonic()
             wait_until(lambda: stat_of(learner)[0] == STOPPED, "a stopped learner", 5)
             latencies.append(time.monotonic() - begin)
-        self.assertLess(min(latencies), 0.05, latencies)
+        self.assertLess(statistics.median(latencies), 0.05, latencies)
 
 
 class Serving(LearningCase):
     def test_a_server_learns_where_a_flag_says_so(self):
-        server = Server("--idle-learning", "on", "--idle-seconds", "0.3", "--idle-minutes", "5",
+        server = Server("--idle-learning", "on", "--idle-seconds", "1", "--idle-minutes", "5",
                         model=self.model)
         self.addCleanup(server.stop)
         learner = self.learner(server.process)
