@@ -201,7 +201,9 @@ TokenGrammar::Forced Sampler::forced(std::span<const int32_t> history) {
 }
 
 void Sampler::check_target(std::span<const int32_t> history, int32_t token) {
-  if (!may_follow(history, token)) params_.grammar->refuse(reply(history), token, path_);
+  if (!params_.grammar) return;
+  if (may_follow(history, token) && params_.grammar->mask(reply(history), path_)) return;
+  params_.grammar->refuse(reply(history), token, path_);
 }
 
 Sampler::Change& Sampler::change(int32_t id) {

@@ -114,7 +114,7 @@ class Sampler {
   // What hardly anything else can take the place of, behind `history`.
   TokenGrammar::Forced forced(std::span<const int32_t> history);
   // Throws Error(kUnsupported) where `token`, the target behind `history`, may not follow, as the
-  // vocabulary has none that does.
+  // vocabulary has none that does, or where the grammar is too ambiguous to know.
   void check_target(std::span<const int32_t> history, int32_t token);
 
   // Whether a grammar, a bias or penalties of the reply change logits: DrawRule knows nothing of

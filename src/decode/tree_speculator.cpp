@@ -108,10 +108,13 @@ const TreeSpeculator::Said* TreeSpeculator::likeliest() const {
 // What the guesser says of the token behind the newest row, in place of what it said before.
 void TreeSpeculator::hear(const Round& round, const Guesser::Guess& guess) {
   const int parent = round.newest();
-  const int against = CandidateOdds::guess(guess.confidence);
+  const std::span<const int32_t> history = round.history(parent);
+  const bool masked = !round.sampler().may_follow(history, guess.token);
+  const int against = masked ? CandidateOdds::kNothing : CandidateOdds::guess(guess.confidence);
   for (Said& said : std::span(said_).subspan(here_)) {
     said.features.guess = CandidateOdds::kNothing;
     said.features.against = against;
+    said.masked = masked;
   }
   const auto name = [&](int32_t token, float share) {
     const auto behind = std::span(said_).subspan(here_);
@@ -120,9 +123,9 @@ void TreeSpeculator::hear(const Round& round, const Guesser::Guess& guess) {
     said.features.guess = CandidateOdds::guess(share);
     said.features.against = CandidateOdds::kNothing;
     said.layer = guess.layer;
+    said.masked = masked;
   };
-  name(guess.token, guess.confidence);
-  const std::span<const int32_t> history = round.history(parent);
+  if (!masked) name(guess.token, guess.confidence);
   for (const Guesser::Guess::Other& other : std::span(guess.other).first(guess.others)) {
     if (round.sampler().may_follow(history, other.token)) name(other.token, other.share);
   }
@@ -149,7 +152,8 @@ bool TreeSpeculator::ask(Round& round, double path) {
     ++control_.asked;
     hear(round, *guess);
     const double row = cost(round, 1) / kMargin;
-    answers_.push_back({round.newest(), stage, best, before, likeliest()->token,
+    const Said* const now = likeliest();
+    answers_.push_back({round.newest(), stage, best, before, now ? now->token : -1,
                         path * best > kMargin * row, row});
     // A reply's first answer comes cold, and may have to read the prompt.
     if (answers_in_reply_++ > 0 && costs_.scaled()) {
@@ -279,13 +283,15 @@ double TreeSpeculator::worth(const RoundEvent& round, const Answer& answer,
   return with - without;
 }
 
-// What a grammar forces says nothing of what the odds are made of.
+// What a grammar forces says nothing of what the odds are made of, nor do the shares of a guess
+// whose likeliest token it forbids.
 void TreeSpeculator::learn(const Said& said, bool right) {
   if (said.forced != TokenGrammar::Forced::Kind::kNone) {
     double& rate = forced_right_[static_cast<size_t>(said.forced)];
     rate += kForcedRate * ((right ? 1 : 0) - rate);
     return;
   }
+  if (said.masked) return;
   odds_.learn(said.features, right);
   if (observer_) observer_(said.features, right);
 }

@@ -66,6 +66,7 @@ class TreeSpeculator final : public Speculator {
     CandidateOdds::Features features;
     int layer;  // where it was guessed; 0: none
     TokenGrammar::Forced::Kind forced = TokenGrammar::Forced::Kind::kNone;
+    bool masked = false;  // a grammar forbids what the guesser holds for likeliest here
   };
   // An answer of the guesser about a row, and the likeliest token behind that, without it and with.
   struct Answer {

@@ -22,6 +22,8 @@ using Id = GrammarRules::Id;
 constexpr int kMaxNested = 200;                 // schemas within each other, merged ones counted
 constexpr int kMaxSchemas = 50'000;             // looked at, likewise
 constexpr int kMaxCount = 100'000;              // of minLength and the like
+constexpr size_t kMaxReference = 1024;          // bytes
+constexpr size_t kMaxOneOf = 256;               // parts, for each is held against each
 constexpr size_t kMaxListed = size_t{1} << 20;  // bytes of merged schemas that are kept
 
 std::string found_text(const Schema& value) {
@@ -60,7 +62,12 @@ class SchemaReader {
     if (!reference.is_string()) {
       refuse(Code::kUsage, place, "$ref", "a string", found_text(reference));
     }
-    return reference.get<std::string>();
+    const std::string to = reference.get<std::string>();
+    if (to.size() > kMaxReference) {
+      refuse(Code::kLimit, place, "$ref", format("at most %zu bytes", kMaxReference),
+             std::to_string(to.size()));
+    }
+    return to;
   }
 
   // A rule for each place that is referred to, so that references cost nothing however often they
@@ -110,19 +117,22 @@ class SchemaReader {
   }
 
   // A schema that was made on the way; references to it hold.
-  const Schema& keep(Schema schema, const std::string& place) {
+  const Schema& keep(Schema schema, const char* keyword, const std::string& place) {
     kept_bytes_ += schema.dump().size();
     if (kept_bytes_ > kMaxListed) {
-      refuse(Code::kLimit, place, "allOf", "schemas that are small when they are put together",
+      refuse(Code::kLimit, place, keyword, "schemas that are small when they are put together",
              "more than a megabyte");
     }
     kept_.push_back(std::move(schema));
     return kept_.back();
   }
 
-  static Schema without(const Schema& schema, const char* keyword) {
-    Schema rest = schema;
-    rest.erase(keyword);
+  // What else a schema says.
+  static Schema without(const Schema& schema, std::string_view keyword) {
+    Schema rest = Schema::object();
+    for (const auto& item : schema.items()) {
+      if (item.key() != keyword && !says_nothing(item.key())) rest[item.key()] = item.value();
+    }
     return rest;
   }
 
@@ -143,29 +153,39 @@ class SchemaReader {
   Id all_of(const Schema& schema, const std::string& place) {
     Schema whole = without(schema, "allOf");
     const std::string inside = place_in(place, "allOf");
-    for (const Schema& part : list(schema, "allOf", place)) {
-      whole = merged(whole, resolved(part, inside), inside);
+    const Schema& parts = list(schema, "allOf", place);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const std::string here = place_in(inside, std::to_string(i));
+      whole = merged(std::move(whole), resolved(parts[i], here), here);
     }
-    return of(keep(std::move(whole), place), place);
+    return of(keep(std::move(whole), "allOf", place), place);
   }
 
   Id any_of(const Schema& schema, const char* keyword, const std::string& place) {
     const Schema base = without(schema, keyword);
-    const bool alone = std::ranges::all_of(
-        base.items(), [](const auto& item) { return says_nothing(item.key()); });
     const Schema& parts = list(schema, keyword, place);
     const std::string inside = place_in(place, keyword);
+    const bool one = keyword[0] == 'o';
+    if (one && parts.size() > kMaxOneOf) {
+      refuse(Code::kLimit, place, keyword, format("at most %zu schemas (else anyOf)", kMaxOneOf),
+             std::to_string(parts.size()));
+    }
     std::vector<Id> all;
+    std::vector<SchemaTraits> traits;
     for (size_t i = 0; i < parts.size(); ++i) {
       const std::string here = place_in(inside, std::to_string(i));
-      for (size_t j = 0; keyword[0] == 'o' && j < i; ++j) {
-        if (are_disjoint(root_, parts[i], parts[j], here)) continue;
+      if (one) traits.push_back(traits_of(root_, parts[i], here));
+      for (size_t j = 0; one && j < i; ++j) {
+        if (are_disjoint(traits[i], traits[j])) continue;
         refuse(Code::kUnsupported, place, keyword,
                "schemas that exclude each other by type or by a constant (else anyOf)",
                format("that %zu and %zu may both hold", j, i));
       }
-      all.push_back(alone ? of(parts[i], here)
-                          : of(keep(merged(base, resolved(parts[i], here), here), here), here));
+      if (base.empty()) {
+        all.push_back(of(parts[i], here));
+      } else {
+        all.push_back(of(keep(merged(base, resolved(parts[i], here), here), keyword, here), here));
+      }
     }
     return rules_.choice(std::move(all));
   }
@@ -182,14 +202,14 @@ class SchemaReader {
         schema.contains("enum") ? schema["enum"] : Schema::array({schema["const"]});
     if (!listed.is_array()) refuse(Code::kUsage, place, "enum", "a list", found_text(listed));
     const std::vector<std::string> types = types_of(schema, place);
-    std::vector<Id> all;
+    std::vector<std::string> all;
     for (const Schema& value : listed) {
       if (!is_of(value, types)) continue;
       if (schema.contains("const") && value != schema["const"]) continue;
-      all.push_back(rules_.literal(value.dump()));
+      all.push_back(value.dump());
     }
     if (all.empty()) refuse(Code::kUsage, place, keyword, "a value that fits the schema", "none");
-    return rules_.choice(std::move(all));
+    return rules_.one_of(std::move(all));
   }
 
   Id of_types(const Schema& schema, const std::string& place) {
@@ -427,7 +447,10 @@ class SchemaReader {
       refuse(Code::kUsage, place, "properties", "an object", found_text(listed));
     }
     std::map<std::string, bool> must;
-    for (const Schema& name : required.is_array() ? required : Schema::array({required})) {
+    if (!required.is_array()) {
+      refuse(Code::kUsage, place, "required", "a list of names", found_text(required));
+    }
+    for (const Schema& name : required) {
       if (!name.is_string()) {
         refuse(Code::kUsage, place, "required", "a list of names", found_text(required));
       }

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "error.h"
-
 namespace specbound {
 namespace {
 
 using Kind = Automaton::Kind;
 using Node = Automaton::Node;
+
+// What a stack node and a state take beside their lists, tables of hashes included.
+constexpr size_t kNodeBytes = 64, kStateBytes = 160;
 
 uint64_t hash_of(std::span<const int32_t> numbers, bool accepts, bool escapes) {
   uint64_t hash = 0xcbf29ce484222325u + accepts + 2 * escapes;
@@ -32,12 +33,16 @@ void GrammarMatcher::clear() {
   closure_ = 0;
   stack_of_.clear();
   states_.clear();
-  states_.emplace_back();  // kDead
+  states_.resize(2);  // kDead, kTooMany
+  auto all = std::make_unique<Row>();
+  all->targets.push_back(kTooMany);
+  states_[kTooMany].row = std::move(all);
   state_of_.clear();
+  bytes_ = 0;
 }
 
 bool GrammarMatcher::trim() {
-  if (states_.size() <= kMaxStates && nodes_.size() <= kMaxStackNodes) return false;
+  if (states_.size() <= kMaxStates && bytes_ <= kMaxBytes) return false;
   clear();
   return true;
 }
@@ -49,13 +54,15 @@ int32_t GrammarMatcher::push(int32_t node, int32_t below) {
   if (fresh) {
     nodes_.push_back({node, below});
     seen_.push_back(0);
+    bytes_ += kNodeBytes;
   }
   return at->second;
 }
 
 void GrammarMatcher::begin_closure() {
   found_.clear();
-  ended_ = escaped_ = false;
+  steps_ = 0;
+  ended_ = escaped_ = too_many_ = false;
   ++closure_;
 }
 
@@ -63,7 +70,8 @@ void GrammarMatcher::begin_closure() {
 // on. A call that a rule ends with leaves nothing to come back to, so lists do not grow a stack.
 void GrammarMatcher::close(int32_t node, int32_t below) {
   const auto visit = [&](int32_t to, int32_t under) {
-    if (!automaton_.nodes[static_cast<size_t>(to)].ends) return;
+    too_many_ = too_many_ || ++steps_ > kMaxSteps;
+    if (too_many_ || !automaton_.nodes[static_cast<size_t>(to)].ends) return;
     const int32_t stack = push(to, under);
     if (std::exchange(seen_[static_cast<size_t>(stack)], closure_) != closure_) {
       open_.push_back(stack);
@@ -78,6 +86,7 @@ void GrammarMatcher::close(int32_t node, int32_t below) {
     switch (at.kind) {
       case Kind::kBytes:
         found_.push_back(stack);
+        too_many_ = too_many_ || found_.size() > kMaxStacks;
         break;
       case Kind::kSplit:
         visit(at.next, top.below);
@@ -104,13 +113,8 @@ void GrammarMatcher::close(int32_t node, int32_t below) {
 }
 
 GrammarMatcher::State GrammarMatcher::intern() {
+  if (too_many_) return kTooMany;
   if (found_.empty() && !ended_ && !escaped_) return kDead;
-  if (found_.size() > kMaxStacks || states_.size() > kMostStates) {
-    throw Error(ErrorCode::kUnsupported,
-                format("grammar: expected text that can be read in at most %zu ways, found more: "
-                       "make it less ambiguous",
-                       kMaxStacks));
-  }
   std::ranges::sort(found_);
   const uint64_t hash = hash_of(found_, ended_, escaped_);
   const auto [first, last] = state_of_.equal_range(hash);
@@ -128,6 +132,7 @@ GrammarMatcher::State GrammarMatcher::intern() {
     const int32_t node = nodes_[static_cast<size_t>(stack)].node;
     state.control = state.control || automaton_.nodes[static_cast<size_t>(node)].control;
   }
+  bytes_ += kStateBytes + found_.size() * sizeof(int32_t);
   states_.push_back(std::move(state));
   const State id = static_cast<State>(states_.size()) - 1;
   state_of_.emplace(hash, id);
@@ -146,6 +151,7 @@ GrammarMatcher::State GrammarMatcher::intern_moved(const StateData& from, int by
   for (const int32_t stack : from.stacks) {
     const StackNode top = nodes_[static_cast<size_t>(stack)];
     const Node& node = automaton_.nodes[static_cast<size_t>(top.node)];
+    if (too_many_) break;
     if (literal && !node.control) continue;
     if (automaton_.sets[static_cast<size_t>(node.arg)].has(byte)) close(node.next, top.below);
   }
@@ -161,11 +167,16 @@ const GrammarMatcher::Row& GrammarMatcher::row(State state) {
   // States move where more come: the stacks are copied.
   StateData from;
   from.stacks = states_[static_cast<size_t>(state)].stacks;
-  int n = 1;
+  std::vector<int32_t> sets;
   for (const int32_t stack : from.stacks) {
-    const Node& node =
-        automaton_.nodes[static_cast<size_t>(nodes_[static_cast<size_t>(stack)].node)];
-    const ByteSet& set = automaton_.sets[static_cast<size_t>(node.arg)];
+    const int32_t node = nodes_[static_cast<size_t>(stack)].node;
+    sets.push_back(automaton_.nodes[static_cast<size_t>(node)].arg);
+  }
+  std::ranges::sort(sets);
+  sets.erase(std::unique(sets.begin(), sets.end()), sets.end());
+  int n = 1;
+  for (const int32_t which : sets) {
+    const ByteSet& set = automaton_.sets[static_cast<size_t>(which)];
     std::array<int, 256> inside;  // [class] what it becomes where the set has the byte
     inside.fill(-1);
     std::array<bool, 256> outside{};  // some of its bytes are not in the set
@@ -185,8 +196,11 @@ const GrammarMatcher::Row& GrammarMatcher::row(State state) {
   row->targets.resize(static_cast<size_t>(n), kDead);
   for (int c = 1; c < n; ++c) {
     const int byte = byte_of[static_cast<size_t>(c)];
-    if (byte >= 0) row->targets[static_cast<size_t>(c)] = intern_moved(from, byte, false);
+    if (byte < 0) continue;
+    row->targets[static_cast<size_t>(c)] = intern_moved(from, byte, false);
+    row->work += from.stacks.size() + steps_;
   }
+  bytes_ += sizeof(Row) + row->targets.size() * sizeof(State);
   return *(states_[static_cast<size_t>(state)].row = std::move(row));
 }
 
@@ -216,9 +230,11 @@ GrammarMatcher::Parts GrammarMatcher::parts(State state, bool near) {
   const int32_t common = common_below(stacks);
   begin_closure();
   std::vector<int32_t> upper;
+  size_t taken = 0;
   for (const int32_t stack : stacks) {
     upper.clear();
     for (int32_t s = stack; s != common; s = nodes_[static_cast<size_t>(s)].below) {
+      if (++taken > kMaxUpper) return {state, kDead};
       upper.push_back(nodes_[static_cast<size_t>(s)].node);
     }
     int32_t moved = common == 0 ? 0 : kEscape;
@@ -238,6 +254,15 @@ GrammarMatcher::Parts GrammarMatcher::parts(State state, bool near) {
   return {inner, intern()};
 }
 
+// A row is looked up where there is one, and not made: it costs as much as all bytes together.
+GrammarMatcher::State GrammarMatcher::next(State state, uint8_t byte) {
+  const StateData& data = states_[static_cast<size_t>(state)];
+  if (data.row) return data.row->targets[data.row->classes[byte]];
+  StateData from;
+  from.stacks = data.stacks;
+  return intern_moved(from, byte, false);
+}
+
 GrammarMatcher::State GrammarMatcher::next(State state, std::string_view bytes) {
   for (const char byte : bytes) {
     if (state == kDead) break;
@@ -248,7 +273,7 @@ GrammarMatcher::State GrammarMatcher::next(State state, std::string_view bytes) 
 
 GrammarMatcher::State GrammarMatcher::next_of_literal(State state, std::string_view bytes) {
   for (const char byte : bytes) {
-    if (state == kDead) break;
+    if (state == kDead || state == kTooMany) break;
     StateData from;
     from.stacks = states_[static_cast<size_t>(state)].stacks;
     state = intern_moved(from, static_cast<uint8_t>(byte), true);
@@ -256,13 +281,18 @@ GrammarMatcher::State GrammarMatcher::next_of_literal(State state, std::string_v
   return state;
 }
 
-int GrammarMatcher::only_byte(State state) {
-  const Row& row = this->row(state);
+// Each stack leads somewhere: nodes that lead nowhere are in none.
+int GrammarMatcher::only_byte(State state) const {
   int only = -1;
-  for (int byte = 0; byte < 256; ++byte) {
-    if (row.targets[row.classes[static_cast<size_t>(byte)]] == kDead) continue;
-    if (only >= 0) return -1;
-    only = byte;
+  for (const int32_t stack : states_[static_cast<size_t>(state)].stacks) {
+    const int32_t node = nodes_[static_cast<size_t>(stack)].node;
+    const ByteSet& set =
+        automaton_.sets[static_cast<size_t>(automaton_.nodes[static_cast<size_t>(node)].arg)];
+    for (int byte = 0; byte < 256; ++byte) {
+      if (!set.has(byte) || byte == only) continue;
+      if (only >= 0) return -1;
+      only = byte;
+    }
   }
   return only;
 }

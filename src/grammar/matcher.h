@@ -19,18 +19,17 @@ class GrammarMatcher {
  public:
   using State = int32_t;
   static constexpr State kDead = 0;  // no text of the grammar begins like this
+  // A text that can be read in more ways than are followed; nothing is known of what comes behind
+  // it. Whether a state is this one depends on the text alone, not on what was looked at before.
+  static constexpr State kTooMany = 1;
   // Stacks in one state: so many ways to read one text no grammar in use has.
-  static constexpr size_t kMaxStacks = 4096;
+  static constexpr size_t kMaxStacks = 1024;
 
   // `automaton` must outlive it.
   explicit GrammarMatcher(const Automaton& automaton);
 
   State start();
-  // Throws Error(kUnsupported) for a text that can be read in more than kMaxStacks ways.
-  State next(State state, uint8_t byte) {
-    const Row& row = this->row(state);
-    return row.targets[row.classes[byte]];
-  }
+  State next(State state, uint8_t byte);
   State next(State state, std::string_view bytes);
   // The same within literals alone, where a control token may stand for them.
   State next_of_literal(State state, std::string_view bytes);
@@ -42,10 +41,15 @@ class GrammarMatcher {
   struct Row {
     std::array<uint8_t, 256> classes{};
     std::vector<State> targets;  // [class]
+    size_t work = 0;             // steps that it took to find them, the same each time
   };
   const Row& row(State state);
-  // The one byte that may come next; -1: several may, or none.
-  int only_byte(State state);
+  // The one byte that may come next; -1: several may, or none, or it is not known.
+  int only_byte(State state) const;
+  // Nothing may come next.
+  bool is_last(State state) const {
+    return state != kTooMany && states_[static_cast<size_t>(state)].stacks.empty();
+  }
 
   // The upper part of a state's stacks, as a state of its own, and what they all have below it, as
   // the state where that goes on; kDead: nothing. Texts of many places are in one inner state.
@@ -62,9 +66,11 @@ class GrammarMatcher {
   bool trim();
 
  private:
-  static constexpr size_t kMaxStates = 40'000, kMaxStackNodes = 4'000'000;  // that trim() leaves
-  // Within one walk over a vocabulary.
-  static constexpr size_t kMostStates = 400'000;
+  static constexpr size_t kMaxStates = 40'000, kMaxBytes = size_t{128} << 20;  // trim() leaves
+  // Of one closure: many calls and alternatives may lead to few stacks, or to none.
+  static constexpr size_t kMaxSteps = 16 * kMaxStacks;
+  // Of the upper parts of a state's stacks, where they are taken apart.
+  static constexpr size_t kMaxUpper = 16 * kMaxStacks;
 
   static constexpr int32_t kEscape = 1;
 
@@ -80,6 +86,7 @@ class GrammarMatcher {
   int32_t push(int32_t node, int32_t below);
   int32_t common_below(const std::vector<int32_t>& stacks) const;
   void begin_closure();
+  // Once a closure has too many stacks it goes no further.
   void close(int32_t node, int32_t below);
   State intern();
   State intern_moved(const StateData& from, int byte, bool literal);
@@ -90,10 +97,12 @@ class GrammarMatcher {
   std::unordered_map<uint64_t, int32_t> stack_of_;  // of node and below
   std::vector<StateData> states_;
   std::unordered_multimap<uint64_t, State> state_of_;  // of a hash of its stacks
+  size_t bytes_ = 0;                                   // of states and stacks, about
 
   // Of the closure under way.
   std::vector<int32_t> found_, open_;
-  bool ended_ = false, escaped_ = false;
+  size_t steps_ = 0;
+  bool ended_ = false, escaped_ = false, too_many_ = false;
   std::vector<uint32_t> seen_;  // [stack] the closure that has seen it
   uint32_t closure_ = 0;
 };

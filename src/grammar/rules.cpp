@@ -93,6 +93,37 @@ GrammarRules::Id GrammarRules::choice(std::vector<Id> parts) {
   return add(std::move(e));
 }
 
+GrammarRules::Id GrammarRules::one_of(std::vector<std::string> texts) {
+  SB_CHECK(!texts.empty());
+  std::ranges::sort(texts);
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  return one_of(texts, 0);
+}
+
+// Behind the first `at` bytes, which all of `texts` (ascending) begin with.
+GrammarRules::Id GrammarRules::one_of(std::span<const std::string> texts, size_t at) {
+  const std::string &first = texts.front(), &last = texts.back();
+  const auto same = std::mismatch(first.begin() + static_cast<std::ptrdiff_t>(at), first.end(),
+                                  last.begin() + static_cast<std::ptrdiff_t>(at), last.end());
+  const auto end = static_cast<size_t>(same.first - first.begin());
+  const Id begin = literal(std::string_view(first).substr(at, end - at));
+  if (texts.size() == 1) return begin;
+  std::vector<Id> all;
+  if (first.size() == end) {
+    all.push_back(empty());
+    texts = texts.subspan(1);
+  }
+  while (!texts.empty()) {
+    const char byte = texts.front()[end];
+    const auto behind =
+        std::ranges::find_if(texts, [&](const std::string& text) { return text[end] != byte; });
+    const auto n = static_cast<size_t>(behind - texts.begin());
+    all.push_back(one_of(texts.first(n), end));
+    texts = texts.subspan(n);
+  }
+  return sequence({begin, choice(std::move(all))});
+}
+
 GrammarRules::Id GrammarRules::repeat(Id part, int least, int most) {
   SB_CHECK(least >= 0 && (most == kUnbounded || least <= most));
   if (least == 1 && most == 1) return part;
@@ -105,6 +136,7 @@ GrammarRules::Id GrammarRules::repeat(Id part, int least, int most) {
 }
 
 int GrammarRules::declare(std::string name) {
+  if (name.size() > kMaxName) name.resize(kMaxName);
   names_.push_back(std::move(name));
   bodies_.push_back(-1);
   return n_rules() - 1;

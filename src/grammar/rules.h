@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ class GrammarRules {
  public:
   using Id = int32_t;  // of an expression
   static constexpr size_t kMaxExpressions = size_t{1} << 18;
+  static constexpr size_t kMaxName = 200;
   static constexpr int kUnbounded = -1;
 
   enum class Kind : uint8_t { kEmpty, kLiteral, kCharacters, kRule, kSequence, kChoice, kRepeat };
@@ -46,10 +48,13 @@ class GrammarRules {
   Id rule(int which);
   Id sequence(std::vector<Id> parts);
   Id choice(std::vector<Id> parts);
+  // One of these texts, at least one: what several begin with stands there once, so that however
+  // many there are, they are read in few ways.
+  Id one_of(std::vector<std::string> texts);
   Id repeat(Id part, int least, int most);
   Id optional(Id part) { return repeat(part, 0, 1); }
 
-  // A rule by this name, to be defined once; `name` is for messages.
+  // A rule by this name, to be defined once; `name` is for messages, which show its begin.
   int declare(std::string name);
   void define(int rule, Id expression) { bodies_[static_cast<size_t>(rule)] = expression; }
   bool defined(int rule) const { return bodies_[static_cast<size_t>(rule)] >= 0; }
@@ -62,6 +67,7 @@ class GrammarRules {
 
  private:
   Id add(Expression expression);
+  Id one_of(std::span<const std::string> texts, size_t at);
 
   std::vector<Expression> expressions_;
   std::vector<std::string> names_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "json/json_reader.h"
 
@@ -41,10 +42,15 @@ constexpr Keyword kKeywords[] = {
 
 constexpr std::string_view kTypes[] = {"null",   "boolean", "integer", "number",
                                        "string", "array",   "object"};
+constexpr size_t kShown = 200;       // bytes of a place, a keyword or a value in a message
 constexpr int kMostReferences = 16;  // from one to the next
 
 bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
+}
+
+std::string shown(std::string_view text) {
+  return text.size() > kShown ? std::string(text.substr(0, kShown)) + "..." : std::string(text);
 }
 
 // `types` with all that a number may be.
@@ -88,11 +94,39 @@ bool judges(const Schema& a, const Schema& b) {
                              [&](const auto& item) { return !known.contains(item.key()); });
 }
 
-// The constants that a schema allows; nullopt: others too.
-std::optional<std::vector<Schema>> constants(const Schema& schema) {
-  if (schema.contains("const")) return std::vector<Schema>{schema["const"]};
+// The constants that a schema allows, equal ones once; nullopt: others too.
+std::optional<std::set<nlohmann::json>> constants(const Schema& schema) {
+  if (schema.contains("const")) return std::set<nlohmann::json>{nlohmann::json(schema["const"])};
   if (!schema.contains("enum") || !schema["enum"].is_array()) return std::nullopt;
-  return schema["enum"].get<std::vector<Schema>>();
+  std::set<nlohmann::json> all;
+  for (const Schema& value : schema["enum"]) all.insert(nlohmann::json(value));
+  return all;
+}
+
+bool share_none(const std::set<nlohmann::json>& a, const std::set<nlohmann::json>& b) {
+  const bool a_is_less = a.size() < b.size();
+  return std::ranges::none_of(a_is_less ? a : b, [&](const nlohmann::json& value) {
+    return (a_is_less ? b : a).contains(value);
+  });
+}
+
+// The same with what nullable says said by the types: null is one of those that are named, or it
+// says nothing.
+Schema without_nullable(Schema schema, const std::string& place) {
+  const auto nullable = schema.find("nullable");
+  if (nullable == schema.end()) return schema;
+  if (!nullable->is_boolean()) {
+    refuse_schema(ErrorCode::kUsage, place, "nullable", "true or false",
+                  json_text(nlohmann::json(*nullable)));
+  }
+  const bool adds = *nullable == true;
+  schema.erase("nullable");
+  std::vector<std::string> types = types_of(schema, place);
+  if (adds && !types.empty() && !contains(types, "null")) {
+    types.emplace_back("null");
+    schema["type"] = types;
+  }
+  return schema;
 }
 
 const Schema& behind_references(const Schema& root, const Schema& schema,
@@ -126,17 +160,19 @@ bool says_nothing(std::string_view keyword) {
 }
 
 std::string place_in(const std::string& place, std::string_view key) {
+  if (place.size() > kShown) return place;
   std::string out = place + '/';
-  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  for (const char c : key.substr(0, kShown))
+    out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
   return out;
 }
 
 void refuse_schema(ErrorCode code, const std::string& place, std::string_view keyword,
                    const std::string& expected, const std::string& found) {
   std::string message = "json_schema: ";
-  message += place.size() > 200 ? place.substr(0, 200) + "..." : place;
-  if (!keyword.empty()) message += ": " + printable(keyword);
-  throw Error(code, message + ": expected " + expected + ", found " + found);
+  message += shown(place);
+  if (!keyword.empty()) message += ": " + printable(shown(keyword));
+  throw Error(code, message + ": expected " + expected + ", found " + shown(found));
 }
 
 const Schema& referred(const Schema& root, const std::string& reference, const std::string& place) {
@@ -205,9 +241,8 @@ std::vector<std::string> types_meant(const Schema& schema, const std::string& pl
   return types;
 }
 
-bool is_of(const Schema& value, const std::vector<std::string>& types) {
-  const bool whole =
-      value.is_number_integer() || (value.is_number_float() && whole_number(nlohmann::json(value)));
+bool is_of(const nlohmann::json& value, const std::vector<std::string>& types) {
+  const bool whole = value.is_number_integer() || (value.is_number_float() && whole_number(value));
   return types.empty() || std::ranges::any_of(types, [&](const std::string& type) {
            return (type == "null" && value.is_null()) ||
                   (type == "boolean" && value.is_boolean()) || (type == "integer" && whole) ||
@@ -217,31 +252,34 @@ bool is_of(const Schema& value, const std::vector<std::string>& types) {
          });
 }
 
-Schema merged(const Schema& a, const Schema& b, const std::string& place) {
-  if (a.is_boolean() && a == true) return b;
-  if (b.is_boolean() && b == true) return a;
+Schema merged(Schema a, const Schema& other, const std::string& place) {
+  if (a.is_boolean() && a == true) return other;
+  if (other.is_boolean() && other == true) return a;
   const auto refuse = [&](std::string_view keyword, const char* expected) {
     refuse_schema(ErrorCode::kUnsupported, place, keyword, expected, "schemas that differ in it");
   };
-  if (!a.is_object() || !b.is_object()) refuse("", "schemas that some value fits");
+  if (!a.is_object() || !other.is_object()) refuse("", "schemas that some value fits");
+  a = without_nullable(std::move(a), place);
+  const Schema b = without_nullable(other, place);
   if (judges(a, b) || judges(b, a)) {
     refuse("additionalProperties", "one schema alone to say what other properties may be");
   }
-  for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+  for (const auto& [x, y] : {std::pair<const Schema*, const Schema*>(&a, &b), {&b, &a}}) {
     if (x->contains("items") && y->contains("prefixItems")) {
       refuse("items", "one schema alone to say what items are");
     }
   }
-  Schema both = a;
+  Schema both = std::move(a);
   for (const auto& item : b.items()) {
     const std::string& key = item.key();
     const Schema& value = item.value();
+    if (says_nothing(key)) continue;
     if (!both.contains(key)) {
       both[key] = value;
       continue;
     }
     Schema& known = both[key];
-    if (known == value || says_nothing(key)) continue;
+    if (known == value) continue;
     if (key == "required" && known.is_array() && value.is_array()) {
       for (const Schema& name : value) {
         if (std::ranges::find(known, name) == known.end()) known.push_back(name);
@@ -252,7 +290,7 @@ Schema merged(const Schema& a, const Schema& b, const std::string& place) {
         there = there.is_null() ? property.value() : Schema{{"allOf", {there, property.value()}}};
       }
     } else if (key == "type") {
-      known = types_of_both(types_of(a, place), types_of(b, place), place);
+      known = types_of_both(types_of(both, place), types_of(b, place), place);
     } else if (key == "enum" && known.is_array() && value.is_array()) {
       known = values_in_both(known, value, place);
     } else if ((key.starts_with("min") || key == "exclusiveMinimum") && known.is_number() &&
@@ -270,41 +308,41 @@ Schema merged(const Schema& a, const Schema& b, const std::string& place) {
   return both;
 }
 
-bool are_disjoint(const Schema& root, const Schema& first, const Schema& second,
-                  const std::string& place) {
-  const Schema& a = behind_references(root, first, place);
-  const Schema& b = behind_references(root, second, place);
-  if (!a.is_object() || !b.is_object()) return false;
-  const auto of_a = constants(a), of_b = constants(b);
-  const std::vector<std::string> types_a = widened(types_of(a, place)),
-                                 types_b = widened(types_of(b, place));
-  if (of_a && of_b) {
+SchemaTraits traits_of(const Schema& root, const Schema& schema, const std::string& place) {
+  SchemaTraits traits;
+  const Schema& at = behind_references(root, schema, place);
+  if (!at.is_object()) return traits;
+  traits.types = widened(types_of(at, place));
+  if (const auto nullable = at.find("nullable");
+      nullable != at.end() && *nullable == true && !traits.types.empty()) {
+    traits.types.emplace_back("null");
+  }
+  traits.constants = constants(at);
+  const auto properties = at.find("properties");
+  if (traits.types != std::vector<std::string>{"object"} || properties == at.end()) return traits;
+  for (const auto& item : properties->items()) {
+    const Schema& value = behind_references(root, item.value(), place);
+    if (!value.is_object() || !requires_property(at, item.key())) continue;
+    if (auto known = constants(value)) traits.tags.emplace(item.key(), *std::move(known));
+  }
+  return traits;
+}
+
+bool are_disjoint(const SchemaTraits& a, const SchemaTraits& b) {
+  if (a.constants && b.constants) return share_none(*a.constants, *b.constants);
+  if (a.constants || b.constants) {
     return std::ranges::none_of(
-        *of_a, [&](const Schema& value) { return std::ranges::find(*of_b, value) != of_b->end(); });
+        a.constants ? *a.constants : *b.constants,
+        [&](const nlohmann::json& value) { return is_of(value, a.constants ? b.types : a.types); });
   }
-  if (of_a || of_b) {
-    return std::ranges::none_of(of_a ? *of_a : *of_b, [&](const Schema& value) {
-      return is_of(value, of_a ? types_b : types_a);
-    });
-  }
-  if (!types_a.empty() && !types_b.empty() &&
-      std::ranges::none_of(types_a, [&](const std::string& t) { return contains(types_b, t); })) {
+  if (!a.types.empty() && !b.types.empty() &&
+      std::ranges::none_of(a.types, [&](const std::string& t) { return contains(b.types, t); })) {
     return true;
   }
-  if (types_a != std::vector<std::string>{"object"} || types_b != types_a) return false;
-  if (!a.contains("properties") || !b.contains("properties")) return false;
-  for (const auto& item : a["properties"].items()) {
-    const std::string& name = item.key();
-    if (!b["properties"].contains(name) || !requires_property(a, name) ||
-        !requires_property(b, name)) {
-      continue;
-    }
-    const Schema& x = behind_references(root, item.value(), place);
-    const Schema& y = behind_references(root, b["properties"][name], place);
-    if (!x.is_object() || !y.is_object() || !constants(x) || !constants(y)) continue;
-    if (are_disjoint(root, x, y, place)) return true;
-  }
-  return false;
+  return std::ranges::any_of(a.tags, [&](const auto& tag) {
+    const auto other = b.tags.find(tag.first);
+    return other != b.tags.end() && share_none(tag.second, other->second);
+  });
 }
 
 }  // namespace specbound

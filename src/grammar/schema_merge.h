@@ -2,7 +2,10 @@
 // reference names, what two that hold at once say together, whether a value can be one of both.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +21,7 @@ bool is_annotation(std::string_view keyword);
 // Annotations, and where references point to.
 bool says_nothing(std::string_view keyword);
 
-// A place in a schema as messages and references have it: "#/properties/a".
+// A place in a schema as messages have it: "#/properties/a"; the begin of a long one.
 std::string place_in(const std::string& place, std::string_view key);
 // What `reference` names in `root`. Throws Error(kUnsupported) for what is in no such place, or in
 // another document.
@@ -32,14 +35,22 @@ std::vector<std::string> types_meant(const Schema& schema, const std::string& pl
 // Throws Error(kUnsupported) for a keyword that is not followed.
 void check_keywords(const Schema& schema, const std::string& place);
 // Whether a value is of one of them; of an empty list: yes.
-bool is_of(const Schema& value, const std::vector<std::string>& types);
+bool is_of(const nlohmann::json& value, const std::vector<std::string>& types);
 
 // One schema that allows what both allow. Throws Error(kUnsupported) where none is known.
-Schema merged(const Schema& a, const Schema& b, const std::string& place);
+Schema merged(Schema a, const Schema& b, const std::string& place);
 
+// What tells the values of a schema from those of another.
+struct SchemaTraits {
+  std::vector<std::string> types;  // empty: none is named
+  std::optional<std::set<nlohmann::json>> constants;
+  std::map<std::string, std::set<nlohmann::json>> tags;  // constants of properties it requires
+};
+// `root`: for references.
+SchemaTraits traits_of(const Schema& root, const Schema& schema, const std::string& place);
 // No value is allowed by both: their types differ, or a constant does, their own or that of a
-// property that both require. False where that is not known. `root`: for references.
-bool are_disjoint(const Schema& root, const Schema& a, const Schema& b, const std::string& place);
+// property that both require. False where that is not known.
+bool are_disjoint(const SchemaTraits& a, const SchemaTraits& b);
 
 // "json_schema: PLACE: KEYWORD: expected .., found .."
 [[noreturn]] void refuse_schema(ErrorCode code, const std::string& place, std::string_view keyword,

@@ -18,6 +18,9 @@ namespace {
 constexpr size_t kMaskBytes = size_t{32} << 20;  // that are kept
 constexpr size_t kMaxForced = size_t{1} << 16;   // states whose forced token is kept
 constexpr size_t kForcedBytes = 64;              // of the only text that are looked at
+// That one mask may take, of the matcher and of the tree below an inner state: some hundred
+// milliseconds.
+constexpr size_t kMostWork = 4'000'000;
 
 using State = GrammarMatcher::State;
 using Mask = std::shared_ptr<const TokenMask>;
@@ -50,7 +53,7 @@ class TokenGrammar::Known {
 
   State state(Reply reply, Path& path);
   State behind(State state, int32_t token);
-  Mask mask_of(State state);
+  Mask mask_of(State state);  // nullptr: it would take more than kMostWork
 
   std::mutex mutex;
   const std::shared_ptr<const TokenTrie> tokens;
@@ -65,18 +68,33 @@ class TokenGrammar::Known {
 
     TokenMask mask;
     std::vector<uint32_t> escapes;
+    size_t work = 0;
+  };
+  // Work is counted for the states that a mask comes to, whether they were known or not: whether
+  // there is a mask must not depend on what was asked before.
+  struct Walk {
+    uint32_t number;
+    size_t work = 0;
+
+    bool over() const { return work > kMostWork; }
   };
 
+  const GrammarMatcher::Row& row(State state, Walk& walk);
   void walk(const Tree& tree, size_t first, size_t last, State state, TokenMask& mask,
-            std::vector<uint32_t>* escapes);
+            std::vector<uint32_t>* escapes, Walk& walk);
   const Inner& inner_of(const Tree& tree, State inner);
-  void add_tree(const Tree& tree, State state, bool near, TokenMask& mask);
+  // The work that it took; more than kMostWork: the mask is not whole.
+  size_t add_tree(const Tree& tree, State state, bool near, TokenMask& mask);
+  void forget_masks();
 
   const std::shared_ptr<const Grammar> grammar_;
   uint64_t generation_ = 1;  // of the matcher's states
   std::unordered_map<State, Mask> masks_;
   std::map<std::pair<State, const Tree*>, Inner> inners_;
+  size_t escape_bytes_ = 0;                       // of inners_
   std::vector<const GrammarMatcher::Row*> rows_;  // [depth] of the walk under way
+  std::vector<uint32_t> walked_;                  // [state] the last walk that counted it
+  uint32_t n_walks_ = 0;
 
  public:
   GrammarMatcher matcher;
@@ -92,12 +110,17 @@ State TokenGrammar::Known::behind(State state, int32_t token) {
   return piece.empty() ? GrammarMatcher::kDead : matcher.next(state, piece);
 }
 
+void TokenGrammar::Known::forget_masks() {
+  masks_.clear();
+  inners_.clear();
+  escape_bytes_ = 0;
+}
+
 // Behind `reply`, of which the part that `path` has come to is not read again.
 State TokenGrammar::Known::state(Reply reply, Path& path) {
   if (matcher.trim()) {
     ++generation_;
-    masks_.clear();
-    inners_.clear();
+    forget_masks();
     forced.clear();
   }
   if (path.generation_ != generation_) {
@@ -120,16 +143,24 @@ State TokenGrammar::Known::state(Reply reply, Path& path) {
   return path.states_.back();
 }
 
+const GrammarMatcher::Row& TokenGrammar::Known::row(State state, Walk& walk) {
+  const GrammarMatcher::Row& row = matcher.row(state);
+  const auto at = static_cast<size_t>(state);
+  if (at >= walked_.size()) walked_.resize(2 * at + 1);
+  if (std::exchange(walked_[at], walk.number) != walk.number) walk.work += row.work;
+  return row;
+}
+
 // Nodes [first, last) of a tree, all there is below one node or the whole, from `state` on.
 void TokenGrammar::Known::walk(const Tree& tree, size_t first, size_t last, State state,
-                               TokenMask& mask, std::vector<uint32_t>* escapes) {
+                               TokenMask& mask, std::vector<uint32_t>* escapes, Walk& walk) {
   const std::span<const TokenTrie::Node> nodes = tree.nodes();
   if (first >= last) return;
   if (rows_.size() <= static_cast<size_t>(tree.deepest())) {
     rows_.resize(static_cast<size_t>(tree.deepest()) + 1);
   }
-  rows_[nodes[first].depth - 1u] = &matcher.row(state);
-  for (size_t i = first; i < last;) {
+  rows_[nodes[first].depth - 1u] = &row(state, walk);
+  for (size_t i = first; i < last && !walk.over();) {
     const TokenTrie::Node& node = nodes[i];
     const GrammarMatcher::Row& row = *rows_[node.depth - 1u];
     const State next = row.targets[row.classes[node.byte]];
@@ -139,7 +170,7 @@ void TokenGrammar::Known::walk(const Tree& tree, size_t first, size_t last, Stat
     }
     for (const int32_t token : tree.tokens(i)) mask.add(token);
     if (node.behind > i + 1) {
-      rows_[node.depth] = &matcher.row(next);
+      rows_[node.depth] = &this->row(next, walk);
       if (escapes && matcher.escapes(next)) escapes->push_back(static_cast<uint32_t>(i));
     }
     ++i;
@@ -149,31 +180,35 @@ void TokenGrammar::Known::walk(const Tree& tree, size_t first, size_t last, Stat
 const TokenGrammar::Known::Inner& TokenGrammar::Known::inner_of(const Tree& tree, State inner) {
   if (const auto known = inners_.find({inner, &tree}); known != inners_.end()) return known->second;
   Inner found(tokens->vocab_size());
-  walk(tree, 0, tree.nodes().size(), inner, found.mask, &found.escapes);
+  Walk walk{++n_walks_};
+  this->walk(tree, 0, tree.nodes().size(), inner, found.mask, &found.escapes, walk);
+  found.work = walk.work;
+  escape_bytes_ += found.escapes.capacity() * sizeof(uint32_t);
   return inners_.emplace(std::pair(inner, &tree), std::move(found)).first->second;
 }
 
-void TokenGrammar::Known::add_tree(const Tree& tree, State state, bool near, TokenMask& mask) {
+size_t TokenGrammar::Known::add_tree(const Tree& tree, State state, bool near, TokenMask& mask) {
   const auto [inner, below] = matcher.parts(state, near);
   const Inner& inside = inner_of(tree, inner);
   mask.add(inside.mask);
-  if (below == GrammarMatcher::kDead) return;
+  Walk walk{++n_walks_, inside.work};
+  if (below == GrammarMatcher::kDead) return walk.work;
   for (const uint32_t node : inside.escapes) {
-    walk(tree, node + size_t{1}, tree.nodes()[node].behind, below, mask, nullptr);
+    walk.work += tree.nodes()[node].behind - node;
+    this->walk(tree, node + size_t{1}, tree.nodes()[node].behind, below, mask, nullptr, walk);
   }
+  return walk.work;
 }
 
 Mask TokenGrammar::Known::mask_of(State state) {
   if (const auto known = masks_.find(state); known != masks_.end()) return known->second;
   const auto mask = std::make_shared<TokenMask>(tokens->vocab_size());
   const size_t bytes = mask->words().size_bytes() + sizeof(TokenMask);
-  if ((masks_.size() + inners_.size() + 3) * bytes > kMaskBytes) {
-    masks_.clear();
-    inners_.clear();
-  }
+  if ((masks_.size() + inners_.size() + 3) * bytes + escape_bytes_ > kMaskBytes) forget_masks();
   static_assert(TokenTrie::kShort <= Automaton::kNear);
-  add_tree(tokens->short_ones(), state, true, *mask);
-  add_tree(tokens->long_ones(), state, false, *mask);
+  const size_t work = add_tree(tokens->short_ones(), state, true, *mask) +
+                      add_tree(tokens->long_ones(), state, false, *mask);
+  if (work > kMostWork) return masks_.emplace(state, nullptr).first->second;
   if (matcher.accepts(state)) {
     for (const int32_t token : tokens->end_tokens()) mask->add(token);
   }
@@ -199,7 +234,8 @@ bool TokenGrammar::ends(int32_t token) const {
 std::shared_ptr<const TokenMask> TokenGrammar::mask(Reply reply, Path& path) const {
   const std::lock_guard lock(known_->mutex);
   const State at = known_->state(reply, path);
-  return at == GrammarMatcher::kDead ? nullptr : known_->mask_of(at);
+  if (at == GrammarMatcher::kDead || at == GrammarMatcher::kTooMany) return nullptr;
+  return known_->mask_of(at);
 }
 
 bool TokenGrammar::allows(Reply reply, int32_t token, Path& path) const {
@@ -207,15 +243,14 @@ bool TokenGrammar::allows(Reply reply, int32_t token, Path& path) const {
   const State at = known_->state(reply, path);
   if (at == GrammarMatcher::kDead) return false;
   if (ends(token)) return known_->matcher.accepts(at);
-  return known_->behind(at, token) != GrammarMatcher::kDead;
+  const State next = known_->behind(at, token);
+  return next != GrammarMatcher::kDead && next != GrammarMatcher::kTooMany;
 }
 
 bool TokenGrammar::complete(Reply reply, Path& path) const {
   const std::lock_guard lock(known_->mutex);
   const State at = known_->state(reply, path);
-  if (!known_->matcher.accepts(at)) return false;
-  const std::vector<State>& targets = known_->matcher.row(at).targets;
-  return std::ranges::count(targets, GrammarMatcher::kDead) == std::ssize(targets);
+  return known_->matcher.accepts(at) && known_->matcher.is_last(at);
 }
 
 TokenGrammar::Forced TokenGrammar::forced(Reply reply, Path& path) const {
@@ -236,7 +271,8 @@ TokenGrammar::Forced TokenGrammar::forced(Reply reply, Path& path) const {
   if (const int32_t token = known_->tokens->longest(only); token >= 0) {
     const size_t size = known_->tokens->piece(token).size();
     forced.kind = size < only.size() ? Forced::Kind::kInside : Forced::Kind::kEdge;
-    if (known_->mask_of(at)->n() == 1) forced.kind = Forced::Kind::kSure;
+    const Mask mask = known_->mask_of(at);
+    if (mask && mask->n() == 1) forced.kind = Forced::Kind::kSure;
     forced.token = token;
   }
   if (kept.size() >= kMaxForced) kept.clear();
@@ -245,7 +281,17 @@ TokenGrammar::Forced TokenGrammar::forced(Reply reply, Path& path) const {
 
 void TokenGrammar::refuse(Reply reply, int32_t token, Path& path) const {
   const std::lock_guard lock(known_->mutex);
-  const GrammarMatcher::Row& row = known_->matcher.row(known_->state(reply, path));
+  const State at = known_->state(reply, path);
+  const bool too_many =
+      at == GrammarMatcher::kTooMany || known_->behind(at, token) == GrammarMatcher::kTooMany;
+  if (too_many || (at != GrammarMatcher::kDead && !known_->mask_of(at))) {
+    const size_t most = too_many ? GrammarMatcher::kMaxStacks : kMostWork;
+    throw Error(ErrorCode::kUnsupported,
+                format("grammar: expected text that can be read in at most %zu %s, found more "
+                       "behind %zu tokens of the reply: make it less ambiguous",
+                       most, too_many ? "ways" : "steps a token", reply.size()));
+  }
+  const GrammarMatcher::Row& row = known_->matcher.row(at);
   std::string bytes;
   for (int byte = 0; byte < 256 && bytes.size() < 40; ++byte) {
     if (row.targets[row.classes[static_cast<size_t>(byte)]] == GrammarMatcher::kDead) continue;

@@ -53,10 +53,11 @@ class TokenGrammar {
     std::vector<int32_t> states_;  // before each token, and behind the last
   };
 
-  // All speak of what may follow the tokens `reply`. They throw Error(kUnsupported) where a grammar
-  // is too ambiguous.
+  // All speak of what may follow the tokens `reply`. Where a grammar is too ambiguous a mask has the
+  // token that leads there, or there is none, as the reply alone says; a target is refused there.
 
-  // nullptr where no text of the grammar begins with `reply`: nothing is held to it then.
+  // nullptr where no text of the grammar begins with `reply`, or where it is not known what may
+  // follow it: nothing is held to it then.
   std::shared_ptr<const TokenMask> mask(std::span<const int32_t> reply, Path& path) const;
   bool allows(std::span<const int32_t> reply, int32_t token, Path& path) const;
   // Nothing but the end can follow.
@@ -77,7 +78,8 @@ class TokenGrammar {
   };
   Forced forced(std::span<const int32_t> reply, Path& path) const;
 
-  // For a message: why `token`, which a draw gave where nothing it may give is left, cannot follow.
+  // For a message: why `token`, which a draw gave, cannot follow: nothing that it may give is left,
+  // or the grammar is too ambiguous.
   [[noreturn]] void refuse(std::span<const int32_t> reply, int32_t token, Path& path) const;
 
  private:

@@ -10,8 +10,7 @@ namespace specbound::server {
 namespace {
 
 bool asks_nothing(const Json& value) {
-  if (value.is_string()) return value.get_ref<const std::string&>().empty();
-  return value.is_object() && value.empty();
+  return value.is_string() && value.get_ref<const std::string&>().empty();
 }
 
 template <class Make>

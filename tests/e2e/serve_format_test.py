@@ -65,7 +65,7 @@ class Formats(ServerCase):
     def test_nothing_is_held_where_nothing_is_asked(self):
         plain = self.server.post(CHAT, ask(LONG)).text
         for fields in ({"response_format": {"type": "text"}}, {"response_format": None},
-                       {"grammar": ""}, {"json_schema": {}}):
+                       {"grammar": ""}):
             self.assertEqual(self.server.post(CHAT, ask(LONG, **fields)).text, plain, fields)
         self.reply(response_format=NAMED)
         self.assertEqual(self.server.post(CHAT, ask(LONG)).text, plain)
@@ -83,6 +83,8 @@ class Formats(ServerCase):
                  ("response_format.json_schema.schema",)),
                 ({"response_format": {"type": "xml"}}, ("response_format.type", "xml")),
                 ({"response_format": "json"}, ("response_format",)),
+                ({"response_format": {}}, ("response_format.type",)),
+                ({"grammar": {}}, ("grammar", "a string")),
                 ({"json_schema": {"not": {}}}, ("json_schema", "not")),
                 ({"json_schema": {"$ref": "#"}}, ("json_schema", "left recursion")),
                 ({"grammar": "root ::= root"}, ("grammar", "left recursion")),

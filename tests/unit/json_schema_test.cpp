@@ -137,6 +137,15 @@ TEST_CASE("schemas: what is not followed is an error that names keyword and plac
   check_refused(R"({"allOf": [{"pattern": "^a$"}, {"pattern": "^b$"}]})", kUnsupported,
                 {"#/allOf", "pattern"});
   check_refused(R"({"allOf": [{"type": "null"}, {"type": "string"}]})", kUsage, {"type"});
+  check_refused(R"({"properties": {"a": {"type": "null"}}, "required": "a"})", kUsage,
+                {"required", "a list of names"});
+  check_refused(R"({"oneOf": [{"type": "string", "nullable": true},
+                              {"type": "integer", "nullable": true}]})",
+                kUnsupported, {"oneOf", "may both hold"});
+  check_refused(R"({"oneOf": [{"const": {"a": 1, "b": 2}}, {"const": {"b": 2, "a": 1.0}}]})",
+                kUnsupported, {"oneOf"});
+  check_refused(R"({"allOf": [{"type": "string"}, {"nullable": 1}]})", kUsage,
+                {"#/allOf/1", "nullable"});
   check_refused(R"({"allOf": [{"additionalProperties": false}, {"properties": {"a": {}}}]})",
                 kUnsupported, {"additionalProperties"});
   check_refused(R"({"$ref": "#/$defs/x"})", kUnsupported, {"$ref", "#/$defs/x"});
@@ -144,6 +153,32 @@ TEST_CASE("schemas: what is not followed is an error that names keyword and plac
   check_refused(R"({"$ref": "#", "minLength": 1})", kUnsupported, {"minLength", "beside $ref"});
   check_refused(R"({"required": ["a"], "additionalProperties": false})", kUsage, {"required", "a"});
   check_refused(R"({"properties": {"a": false}, "required": ["a"]})", kUsage, {"false"});
+}
+
+TEST_CASE("schemas: many values are read in one way") {
+  std::string many = "{\"enum\":[\"\",\"value\",1,12,123";
+  for (int i = 0; i < 9000; ++i) many += format(",\"value %d\"", i);
+  many += "]}";
+  for (const char* text :
+       {"\"\"", "\"value\"", "1", "12", "123", "\"value 0\"", "\"value 8999\""}) {
+    CHECK(takes(many, text));
+  }
+  for (const char* text : {"\"v\"", "\"value \"", "1234", "13", "\"value 9000\"", "\"value 08\""}) {
+    CHECK_FALSE(takes(many, text));
+  }
+}
+
+TEST_CASE("schemas: null is what allOf and oneOf leave of nullable") {
+  const char* const both =
+      R"({"allOf": [{"type": "integer", "nullable": true}, {"type": "integer", "minimum": 5}]})";
+  CHECK(takes(both, "5"));
+  CHECK_FALSE(takes(both, "null"));
+  const char* const each = R"({"allOf": [{"type": "integer", "nullable": true},
+                                         {"type": ["integer", "null"], "minimum": 5}]})";
+  CHECK(takes(each, "null"));
+  const char* const one =
+      R"({"oneOf": [{"type": "integer", "nullable": true}, {"type": "string"}]})";
+  CHECK(takes(one, "null"));
 }
 
 TEST_CASE("schemas: recursion is followed, but not where it never ends") {
@@ -183,6 +218,20 @@ TEST_CASE("schemas: hostile ones are refused or bounded") {
                      i, i - 1, i - 1);
   }
   check_refused(merged + R"(},"allOf":[{"$ref":"#/$defs/d99"}]})", kLimit, {"at most"});
+  // Messages are short.
+  const std::string long_name(900'000, 'n');
+  check_refused("{\"" + long_name + "\":1}", kUnsupported, {"nnn...", "not followed"});
+  check_refused("{\"$ref\":\"#/" + long_name + "\"}", kLimit, {"$ref", "1024"});
+  check_refused("{\"type\":\"" + long_name + "\"}", kUsage, {"type", "nnn..."});
+  // Each part of oneOf is looked at once, constants are found by what they are.
+  std::string parts, values;
+  for (int i = 0; i < 256; ++i) {
+    values = std::to_string(i);
+    for (int j = 1; j < 60; ++j) values += "," + std::to_string(i + 256 * j);
+    parts += (i > 0 ? ",{\"enum\":[" : "{\"enum\":[") + values + "]}";
+  }
+  CHECK(takes("{\"oneOf\":[" + parts + "]}", "15359"));
+  check_refused("{\"oneOf\":[" + parts + ",{\"const\":\"a\"}]}", kLimit, {"oneOf", "256"});
   std::string names = "{\"additionalProperties\":true,\"properties\":{\"" + std::string(300, 'a');
   check_refused(names + "\":{}}}", kLimit, {"names", "256"});
 }

@@ -208,7 +208,7 @@ TEST_CASE("server request: what cannot be had is refused by name") {
 TEST_CASE("server request: what replies must be, as a schema or a grammar") {
   const auto grammar = [](const std::string& fields) { return chat(fields).settings.grammar; };
   for (const char* fields : {"", R"("response_format": null)", R"("grammar": "")",
-                             R"("response_format": {"type": "text"})", R"("json_schema": {})"}) {
+                             R"("response_format": {"type": "text"})"}) {
     CHECK(grammar(fields) == nullptr);
   }
   const std::string schema = R"({"properties": {"b": {}, "a": {}}})";
@@ -220,6 +220,9 @@ TEST_CASE("server request: what replies must be, as a schema or a grammar") {
   CHECK(grammar(R"("json_schema": )" + schema)->source() == named->source());
   CHECK(grammar(R"("response_format": {"type": "json_object"})")->source() ==
         Grammar::any_json_object()->source());
+  CHECK(grammar(R"("json_schema": {})")->source() == Grammar::from_json_schema("{}")->source());
+  CHECK(chat_error(R"("grammar": {})").param() == "grammar");
+  CHECK(mentions(chat_error(R"("response_format": {})"), "response_format.type"));
   CHECK(grammar(R"("grammar": "root ::= \"a\"")") != nullptr);
   CHECK(mentions(chat_error(R"("grammar": "root ::= x")"), "line 1"));
   CHECK(chat_error(R"("grammar": "root ::= x")").param() == "grammar");

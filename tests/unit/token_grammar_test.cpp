@@ -40,6 +40,16 @@ std::vector<Piece> many_pieces() {
     for (size_t n = 2 + rng() % 6; n > 0; --n) text += letters[rng() % letters.size()];
     if (known.insert(text).second) more.push_back({text});
   }
+  // About as long as what two trees of tokens and the states of bounded texts are told apart by.
+  for (size_t n = 14; n <= 20; ++n) {
+    for (const char* shape : {"a", "ab0", "\"a", "a:\\"}) {
+      std::string text;
+      while (text.size() < n) text += shape;
+      text.resize(n);
+      more.push_back({text});
+      more.push_back({text.substr(0, n - 1) + '"'});
+    }
+  }
   return byte_pieces(more);
 }
 
@@ -257,6 +267,55 @@ TEST_CASE("a vocabulary without the only byte: an error that names it") {
   check_mentions(
       expect_error(ErrorCode::kUnsupported, [&] { sampler.check_target(Tokens{0}, token); }),
       {"0x62", "vocabulary"});
+}
+
+TEST_CASE("where a grammar is too ambiguous only a target is refused, whatever was asked before") {
+  const char* const source =
+      "root ::= (x | y | z)*\nx ::= \"a\" root \"b\"\ny ::= \"a\" root \"c\"\n"
+      "z ::= \"a\" root \"d\"";
+  const PieceTokenizer tokenizer(byte_pieces({{"aaaa"}}));
+  SamplingParams p = open_params(0);
+  p.grammar = grammar_of(source, tokenizer);
+  Sampler ahead(p);  // has looked at all that comes, as drafts do
+  Tokens reply;
+  size_t first = 0;  // length of the reply behind which one more is too much
+  for (; reply.size() < 64; reply.push_back('a')) {
+    const bool may = ahead.may_follow(reply, 'a');
+    if (!may && first == 0) first = reply.size();
+    CHECK(may == (first == 0));
+    ahead.forced(reply);
+    ahead.sample(std::vector<float>(257, 0.0f), reply, {});
+  }
+  REQUIRE(first > 2);
+  p.grammar = grammar_of(source, tokenizer);
+  Sampler plain(p);
+  for (Sampler* sampler : {&ahead, &plain}) {
+    const Tokens before(first - 1, 'a'), last(first, 'a');
+    sampler->check_target(before, 'a');
+    check_mentions(expect_error(ErrorCode::kUnsupported, [&] { sampler->check_target(last, 'a'); }),
+                   {"ways", "ambiguous", std::to_string(first)});
+  }
+}
+
+TEST_CASE("a mask that would take too long is an error of the target alone") {
+  std::vector<Piece> words;  // each in a state of its own
+  for (uint32_t bits = 0; bits < 2048; ++bits) {
+    std::string word;
+    for (int i = 0; i < 11; ++i) word += (bits >> i & 1) ? 'a' : 'b';
+    words.push_back({word});
+  }
+  const PieceTokenizer tokenizer(byte_pieces(words));
+  SamplingParams p = open_params(0);
+  p.grammar = grammar_of("root ::= ([ab]?){300} \"c\" | [ab]* \"a\" [ab]{24} \"c\"", tokenizer);
+  Sampler sampler(p);
+  const std::vector<float> logits(static_cast<size_t>(tokenizer.vocab_size()), 0.0f);
+  for (int i = 0; i < 2; ++i) {  // known or not
+    CHECK(sampler.may_follow({}, 'a'));
+    CHECK(sampler.forced({}).kind == TokenGrammar::Forced::Kind::kNone);
+    sampler.sample(logits, {}, {});
+    check_mentions(expect_error(ErrorCode::kUnsupported, [&] { sampler.check_target({}, 'a'); }),
+                   {"steps", "ambiguous"});
+  }
 }
 
 TEST_CASE("what is kept of a grammar is bounded, and its loss changes nothing") {
