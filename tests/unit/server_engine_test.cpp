@@ -88,7 +88,7 @@ int status_of(ReplyJob& job) {
 TEST_CASE("server engine: a reply, whole characters only") {
   WordModel model;
   model.work = [](const CompletionRequest&, const std::atomic<bool>&,
-                  const ServedModel::OnText& out) {
+                  const WordModel::OnText& out) {
     for (const char* piece : {"a\xF0\x9F", "\x98\x80", "\xFF", "b\xC3"}) out(piece);
   };
   Metrics metrics;
@@ -107,7 +107,7 @@ TEST_CASE("server engine: several replies of a request, one after the other") {
   WordModel model;
   std::atomic<int> made{0};
   model.work = [&](const CompletionRequest& request, const std::atomic<bool>& abort,
-                   const ServedModel::OnText& out) {
+                   const WordModel::OnText& out) {
     out(request.text);
     if (++made == 2 && request.text == "fails") throw std::runtime_error("broken");
     if (made == 2 && request.text == "endless") until(abort);
@@ -150,7 +150,7 @@ TEST_CASE("server engine: several replies of a request, one after the other") {
 TEST_CASE("server engine: what fails is one answer, and the next is served") {
   WordModel model;
   model.work = [](const CompletionRequest& request, const std::atomic<bool>&,
-                  const ServedModel::OnText& out) {
+                  const WordModel::OnText& out) {
     if (request.text == "memory") throw std::bad_alloc();
     if (request.text == "error") throw std::runtime_error("broken");
     if (request.text == "number") throw 7;
@@ -173,7 +173,7 @@ TEST_CASE("server engine: a full queue, one that leaves it, one that is ended") 
   std::atomic<bool> running{false};
   std::atomic<int> made{0};
   model.work = [&](const CompletionRequest& request, const std::atomic<bool>& abort,
-                   const ServedModel::OnText&) {
+                   const WordModel::OnText&) {
     ++made;
     if (request.text != "endless") return;
     running = true;
@@ -200,7 +200,7 @@ TEST_CASE("server engine: stopping ends what runs and refuses what waits") {
   WordModel model;
   std::atomic<bool> running{false};
   model.work = [&](const CompletionRequest&, const std::atomic<bool>& abort,
-                   const ServedModel::OnText& out) {
+                   const WordModel::OnText& out) {
     out("begun");
     running = true;
     until(abort);
@@ -402,7 +402,7 @@ TEST_CASE("server api: a client that goes away ends its reply") {
   WordModel model;
   std::atomic<int> aborted{0};
   model.work = [&](const CompletionRequest& request, const std::atomic<bool>& abort,
-                   const ServedModel::OnText& out) {
+                   const WordModel::OnText& out) {
     if (request.text != "endless") return;
     out("x");
     until(abort);
@@ -435,7 +435,7 @@ TEST_CASE("server api: a client that goes away ends its reply") {
 TEST_CASE("server api: an error behind the first text is an event, before it a status") {
   WordModel model;
   model.work = [](const CompletionRequest& request, const std::atomic<bool>&,
-                  const ServedModel::OnText& out) {
+                  const WordModel::OnText& out) {
     if (request.text == "late") out("x");
     throw std::runtime_error("broken");
   };

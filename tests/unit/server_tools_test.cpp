@@ -34,7 +34,7 @@ struct Served {
   explicit Served(std::string text, size_t size = 3, ApiOptions options = {}) : api(options) {
     model.style = find_reply_format("<think></think><tool_call>");
     model.work = [text = std::move(text), size](const CompletionRequest&, const std::atomic<bool>&,
-                                                const ServedModel::OnText& out) {
+                                                const WordModel::OnText& out) {
       for (size_t at = 0; at < text.size(); at += size) {
         out(std::string_view(text).substr(at, size));
       }

@@ -19,11 +19,12 @@ namespace specbound::test {
 // Replies with what `work` writes.
 class WordModel final : public server::ServedModel {
  public:
+  using OnText = std::function<void(std::string_view bytes)>;  // which nobody has drafted
   using Work = std::function<void(const server::CompletionRequest&, const std::atomic<bool>&,
                                   const OnText&)>;
 
   Work work = [](const server::CompletionRequest& request, const std::atomic<bool>&,
-                 const OnText& on_text) { on_text(request.text, kNoDraft); };
+                 const OnText& on_text) { on_text(request.text); };
 
   std::vector<server::TokenLogprobs> logprobs;  // before that
   ReplyFormat style;
@@ -57,7 +58,7 @@ class WordModel final : public server::ServedModel {
                    const std::atomic<bool>& abort, const Listener& listener) override {
     for (const server::TokenLogprobs& one : logprobs) listener.on_logprobs(one);
     if (request.n > 1) listener.on_text(format("%d:", number), kNoDraft);
-    work(request, abort, listener.on_text);
+    work(request, abort, [&](std::string_view bytes) { listener.on_text(bytes, kNoDraft); });
     ReplyStats figures;
     figures.generated.prompt_tokens = 3;
     figures.generated.generated_tokens = 1;
