@@ -38,11 +38,11 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kCannotStart);  // it died before that
   setpgid(0, 0);
+  const int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (oom >= 0) (void)!write(oom, kFirstToGo.data(), kFirstToGo.size());
   setpriority(PRIO_PROCESS, 0, kLowest);
   const sched_param none = {};
   sched_setscheduler(0, SCHED_IDLE, &none);  // where it is refused, nice does
-  const int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (oom >= 0) (void)!write(oom, kFirstToGo.data(), kFirstToGo.size());
   sigset_t all;
   sigemptyset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);

@@ -92,10 +92,10 @@ class Process(LearningCase):
     def test_it_has_the_lowest_priority_and_a_group_of_its_own(self):
         learner = self.learner(self.start_chat())
         self.assertEqual(os.getpgid(learner), learner)
+        wait_until(lambda: os.sched_getscheduler(learner) == IDLE, "idle scheduling", 5)
         self.assertEqual(os.getpriority(os.PRIO_PROCESS, learner), 19)
         with open(f"/proc/{learner}/oom_score_adj", encoding="ascii") as file:
             self.assertEqual(file.read(), "1000\n")
-        wait_until(lambda: os.sched_getscheduler(learner) == IDLE, "idle scheduling", 5)
         [folder] = self.kept("")
         self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
 

@@ -490,9 +490,10 @@ TEST_CASE("app state: a comparison leaves the conversation as it is") {
 
 TEST_CASE("app state: the file to open may be a model's name, as run and chat take it") {
   FakeApp f;
+  const size_t before = f.worker.loads.size();
   f.app.open_file("hf:own/x");
-  REQUIRE(f.worker.loads.size() == 1);
-  CHECK(f.worker.loads[0].model.model == "hf:own/x");
+  REQUIRE(f.worker.loads.size() == before + 1);
+  CHECK(f.worker.loads.back().model.model == "hf:own/x");
   CHECK(f.app.errors.empty());
 }
 
