@@ -27,10 +27,6 @@ constexpr Milliseconds kFirstWait{500};  // doubled each time
 constexpr uint64_t kMostWaitSeconds = 60;
 constexpr uint64_t kProgressBytes = uint64_t{1} << 20;  // so many count as a new beginning
 
-std::string megabytes(uint64_t bytes) {
-  return format("%.1f MB", 1e-6 * static_cast<double>(bytes));
-}
-
 [[noreturn]] void refuse(const std::string& url, const std::string& why) {
   throw Error(ErrorCode::kFile, url + ": " + why);
 }
@@ -245,6 +241,10 @@ HttpReply fetch_rest(const Server& server, const FetchedFile& file, const FetchW
 }
 
 }  // namespace
+
+std::string megabytes(uint64_t bytes) {
+  return format("%.1f MB", 1e-6 * static_cast<double>(bytes));
+}
 
 bool fetch_text(const Server& server, const std::string& url, size_t most_bytes,
                 const FetchWatcher& watcher, FetchedText& fetched) {

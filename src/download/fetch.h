@@ -47,4 +47,6 @@ bool fetch_file(const Server& server, const FetchedFile& file, const FetchWatche
 // Bytes of it that an earlier try left.
 uint64_t bytes_left_of(const FetchedFile& file);
 
+std::string megabytes(uint64_t bytes);  // "12.3 MB"
+
 }  // namespace specbound

@@ -76,13 +76,7 @@ std::string write_cache_file(const CacheKey& key, const Json& more) {
     throw Error(ErrorCode::kFile,
                 format("%s settings: no folder for them: set HOME or XDG_CACHE_HOME", key.what));
   }
-  std::error_code error;
-  const fs::path folder = fs::path(path).parent_path();
-  fs::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorCode::kFile,
-                format("%s: cannot be made: %s", folder.c_str(), error.message().c_str()));
-  }
+  make_folder_of(path);
   Json json = {{"version", kVersion}, {"model_fingerprint", key.model_fingerprint}};
   if (key.device) json.update({{"cpu", cpu_model()}, {"device", *key.device}});
   json.update(more);

@@ -121,6 +121,15 @@ void append_file(const std::string& path, std::string_view text) {
   if (error != 0) throw write_error(path, error);
 }
 
+void make_folder_of(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::filesystem::create_directories(folder, error);
+  if (!error) return;
+  throw Error(ErrorCode::kFile,
+              format("%s: cannot be made: %s", folder.c_str(), error.message().c_str()));
+}
+
 void write_file(const std::string& path, std::string_view text) {
   const int stream = standard_stream(path);
   if (stream >= 0 || !is_replaceable(path)) {

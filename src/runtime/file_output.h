@@ -29,6 +29,9 @@ int open_output(const std::string& path);
 // Behind what the file has, which is made where there is none. Throws Error(kFile).
 void append_file(const std::string& path, std::string_view text);
 
+// Makes the folders that `path` lies in. Throws Error(kFile).
+void make_folder_of(const std::string& path);
+
 // A small file, whole or not at all: a temporary file beside the target, renamed over it; symbolic
 // links are followed, permissions kept. Devices and pipes are written to directly. Throws
 // Error(kFile).

@@ -14,6 +14,7 @@
 #include "download/http.h"
 #include "download/sha256.h"
 #include "error.h"
+#include "runtime/file_output.h"
 #include "runtime/hub_models.h"
 #include "runtime/number_text.h"
 
@@ -30,10 +31,6 @@ constexpr uint64_t kSpareBytes = uint64_t{16} << 20;  // left free on the disk
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-std::string megabytes(uint64_t bytes) {
-  return format("%.1f MB", 1e-6 * static_cast<double>(bytes));
 }
 
 struct Hub {
@@ -185,17 +182,6 @@ void check_space(const std::string& folder, uint64_t bytes) {
   throw Error(ErrorCode::kLimit,
               format("%s: expected %s of free disk, found %s", folder.c_str(),
                      megabytes(bytes + kSpareBytes).c_str(), megabytes(free).c_str()));
-}
-
-// Makes the folder of a file below that of its repository. Throws Error(kFile).
-void make_folder_of(const std::string& path) {
-  std::error_code error;
-  const fs::path folder = fs::path(path).parent_path();
-  fs::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorCode::kFile,
-                format("%s: cannot be made: %s", folder.c_str(), error.message().c_str()));
-  }
 }
 
 void fetch_model(const Hub& hub, const HubName& name, const HubModel& model,
