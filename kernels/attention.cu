@@ -8,39 +8,51 @@
 namespace specbound::kernels {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kSlots = 4;               // queries that a warp serves at once
-constexpr int kTurn = kWarps * kSlots;  // and a block
-constexpr int kMaxStagedQueries = 64;   // for which keys and values are staged once
-constexpr int kInFlight = 8;            // 16-byte loads of a thread
+constexpr int kPair = 2;               // queries that a warp serves at once
+constexpr int kTurn = 16;              // and a block
+constexpr int kMaxStagedQueries = 64;  // between keys and values, where these take turns
+constexpr int kInFlight = 4;           // 16-byte loads of a thread
 constexpr int kPositions = kAttentionChunk;
-constexpr int kTail = 16;                 // places of a round in the next chunk
-constexpr size_t kMostShared = 64 << 10;  // bytes that a block of sm_75 has
+constexpr int kKeyBlocks = kPositions / 16;  // of the cache, in a chunk
+constexpr int kTail = 16;                    // places of a round in the next chunk
+constexpr size_t kMostShared = 64 << 10;     // bytes that a block of sm_75 has
 
 struct AttendChunks {
   Attend p;
   int staged_queries;  // a multiple of kTurn
+  bool apart;          // values have a place of their own beside the keys
 };
 
 // What a block works on, and its shared memory.
 struct Chunk {
   int kv_head, index, begin;  // begin: its first position
   int pos, n_queries;  // of the pass; query i is row i / group, head i % group of the K/V head
+  int group;           // queries of a row
   int staged_keys;     // places in use, rounded up to whole key blocks
-  uint32_t* staged;    // (head_dim, 32 pairs of places) of K, then (64, head_dim/2) of V
-  float* q;            // (kTurn, head_dim), each slot one warp's
-  float* weights;      // (staged_queries, 64), each row one warp's
+  uint16_t* keys;      // (4, head_dim, 16), a key block's padding between two
+  uint16_t* values;    // (64, head_dim): its own memory, or that of the keys
+  float* q;            // (kTurn, head_dim); before, a row for each warp to work in
+  float* weights;      // (staged_queries, 64)
   // Of a tree. Keys lie at their own places up to `bent`, from there on where paths say: in this
   // chunk or among the first `tail` places of the next, which are staged too, behind the chunk: K
-  // as (head_dim, kTail), V as (kTail, head_dim/2).
+  // as (head_dim, kTail), V as (kTail, head_dim).
   const RowTree* tree;
   int root, bent, tail;  // root: its position. bent: 64 in chunks before the root's
 };
 
+// Between the beginnings of two staged key blocks, in halves: the 16 keys of a dimension in all of
+// the four lie in different banks.
+SPECBOUND_DEVICE int key_block_stride(int head_dim) {
+  return 16 * head_dim + 16;
+}
+
 // Of keys, or values.
 constexpr size_t staged_bytes(int head_dim, bool tree) {
-  return static_cast<size_t>(head_dim) * (kPositions + (tree ? kTail : 0)) * sizeof(uint16_t);
+  const size_t padding = kKeyBlocks * 16;
+  return (static_cast<size_t>(head_dim) * (kPositions + (tree ? kTail : 0)) + padding) *
+         sizeof(uint16_t);
 }
 
 SPECBOUND_DEVICE int at_most(int n, int most) {
@@ -63,40 +75,21 @@ SPECBOUND_DEVICE int position_of(const Chunk& c, int row) {
 template <bool kWindowed, bool kTree>
 SPECBOUND_DEVICE Keys visible_keys(const Heads& heads, const Chunk& c, int i) {
   if (i >= c.n_queries) return {0, 0};
-  const int pos = position_of<kTree>(c, i / (heads.n_heads / heads.n_kv_heads));
+  const int pos = position_of<kTree>(c, i / c.group);
   const int n = pos + 1 - c.begin, end = n < 0 ? 0 : at_most(n, kPositions);
   const int first = kWindowed ? first_key(heads, pos) - c.begin : 0;
   return first >= kPositions ? Keys{0, 0} : Keys{first < 0 ? 0 : first, end};
 }
 
-// K of the chunk, from (4, head_dim, 16) to (head_dim, 64): a warp then reads all positions of a
-// dimension side by side. Key blocks that nobody sees become zero.
-SPECBOUND_DEVICE void stage_keys(const Heads& heads, const Chunk& c) {
-  const int n = heads.head_dim;
-  const auto* from = reinterpret_cast<const Word4*>(
-      heads.kv.k + (static_cast<size_t>(c.kv_head) * heads.kv.n_ctx + c.begin) * n);
-  auto* to = reinterpret_cast<Word4*>(c.staged);
-  for (int first = static_cast<int>(threadIdx.x); first < 8 * n; first += kInFlight * kThreads) {
-    Word4 held[kInFlight];
-#pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
-      const int at = first + i * kThreads, d = at / 8, block = at / 2 % 4;
-      const bool used = at < 8 * n && 16 * block < c.staged_keys;
-      held[i] = used ? from[(block * n + d) * 2 + at % 2] : Word4{0, 0, 0, 0};
-    }
-#pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
-      const int at = first + i * kThreads;
-      if (at < 8 * n) to[at] = held[i];
-    }
-  }
-}
-
-SPECBOUND_DEVICE void stage_values(const Heads& heads, const Chunk& c) {
-  const int n = heads.head_dim, words = c.staged_keys * n / 8;
-  const auto* from = reinterpret_cast<const Word4*>(
-      heads.kv.v + (static_cast<size_t>(c.kv_head) * heads.kv.n_ctx + c.begin) * n);
-  auto* to = reinterpret_cast<Word4*>(c.staged);
+// Keys, or values, of the places in use as the cache has them: they lie together, and where
+// `stride` says so, in key blocks of `block` halves, that far apart when they are staged. New ones
+// may be any: they are not there yet.
+SPECBOUND_DEVICE void stage(const uint16_t* cache, int halves, int block, int stride,
+                            uint16_t* staged) {
+  const auto* from = reinterpret_cast<const Word4*>(cache);
+  auto* to = reinterpret_cast<Word4*>(staged);
+  const int words = halves / 8, of_block = block / 8, padding = (stride - block) / 8;
+#pragma unroll 1
   for (int first = static_cast<int>(threadIdx.x); first < words; first += kInFlight * kThreads) {
     Word4 held[kInFlight];
 #pragma unroll
@@ -107,7 +100,51 @@ SPECBOUND_DEVICE void stage_values(const Heads& heads, const Chunk& c) {
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
       const int at = first + i * kThreads;
-      if (at < words) to[at] = held[i];
+      const int before = (at >= of_block) + (at >= 2 * of_block) + (at >= 3 * of_block);
+      if (at < words) to[at + before * padding] = held[i];
+    }
+  }
+}
+SPECBOUND_DEVICE void stage_keys(const Heads& heads, const Chunk& c) {
+  const int n = heads.head_dim;
+  stage(key_at(heads, c.kv_head, c.begin), c.staged_keys * n, 16 * n, key_block_stride(n), c.keys);
+}
+SPECBOUND_DEVICE void stage_values(const Heads& heads, const Chunk& c) {
+  const int n = heads.head_dim;
+  stage(value_at(heads, c.kv_head, c.begin), c.staged_keys * n, 16 * n, 16 * n, c.values);
+}
+
+// Number d of the staged key of a place.
+SPECBOUND_DEVICE uint16_t& staged_key(const Chunk& c, int head_dim, int place, int d) {
+  return c.keys[place / 16 * key_block_stride(head_dim) + 16 * d + place % 16];
+}
+
+// The pass's keys of this chunk go to the cache, and are staged like all others: one of them by
+// each warp.
+template <bool kTree>
+SPECBOUND_DEVICE void add_keys(const Heads& heads, const Chunk& c, int first, int end) {
+  const int n = heads.head_dim;
+  float* y = c.q + warp_index() * n;
+#pragma unroll 1
+  for (int at = first + warp_index(); at < end; at += kWarps) {
+    const int row = at - c.pos;
+    finish_key(heads, key_of(heads, row, c.kv_head), c.kv_head, position_of<kTree>(c, row), y);
+    uint16_t* key = key_at(heads, c.kv_head, at);
+    for (int d = lane_index(); d < n; d += kWarp) {
+      key[16 * d] = staged_key(c, n, at - c.begin, d) = half_bits(y[d]);
+    }
+    __syncwarp();  // y may be written
+  }
+}
+// The same of values.
+SPECBOUND_DEVICE void add_values(const Heads& heads, const Chunk& c, int first, int end) {
+  const int n = heads.head_dim;
+#pragma unroll 1
+  for (int at = first + warp_index(); at < end; at += kWarps) {
+    const float* v = key_of(heads, at - c.pos, c.kv_head) + kv_dim_of(heads);
+    uint16_t *value = value_at(heads, c.kv_head, at), *staged = c.values + (at - c.begin) * n;
+    for (int d = lane_index(); d < n; d += kWarp) {
+      value[d] = staged[d] = finished_value(heads, v, c.kv_head, d);
     }
   }
 }
@@ -122,8 +159,9 @@ SPECBOUND_DEVICE int place_of(const Chunk& c, uint64_t path, int key) {
 // they are finished here once more.
 SPECBOUND_DEVICE void stage_tail_keys(const Heads& heads, const Chunk& c) {
   const int n = heads.head_dim;
-  auto* to = reinterpret_cast<uint16_t*>(c.staged) + kPositions * n;
-  float* y = c.q + warp_index() * kSlots * n;
+  uint16_t* to = c.keys + kKeyBlocks * key_block_stride(n);
+  float* y = c.q + warp_index() * n;
+#pragma unroll 1
   for (int i = warp_index(); i < c.tail; i += kWarps) {
     const int place = c.begin + kPositions + i, row = place - c.pos;
     if (row >= 0) {
@@ -140,7 +178,7 @@ SPECBOUND_DEVICE void stage_tail_keys(const Heads& heads, const Chunk& c) {
 
 SPECBOUND_DEVICE void stage_tail_values(const Heads& heads, const Chunk& c) {
   const int n = heads.head_dim;
-  auto* to = reinterpret_cast<uint16_t*>(c.staged) + kPositions * n;
+  uint16_t* to = c.values + kPositions * n;
   for (int i = warp_index(); i < c.tail; i += kWarps) {
     const int place = c.begin + kPositions + i, row = place - c.pos;
     uint16_t* value = to + i * n;
@@ -211,7 +249,8 @@ SPECBOUND_DEVICE void follow_path(const Chunk& c, const Keys& keys, uint64_t pat
   const int lane = lane_index();
   float behind = 0.0f;  // the dot product of place 64 + lane
   if (lane < c.tail) {
-    const uint16_t* k = reinterpret_cast<uint16_t*>(c.staged) + kPositions * head_dim + lane;
+    const uint16_t* k = c.keys + kKeyBlocks * key_block_stride(head_dim) + lane;
+#pragma unroll 4
     for (int d = 0; d < head_dim; ++d) behind = fused(half_float(k[kTail * d]), q[d], behind);
   }
   const float even = dots[0], odd = dots[1];
@@ -226,143 +265,167 @@ SPECBOUND_DEVICE void follow_path(const Chunk& c, const Keys& keys, uint64_t pat
   }
 }
 
-// Finished queries, scores and weights of the turn's queries first..first + kTurn - 1; row 0 of
-// `weights` is `first`'s. A lane has two positions.
+// What the block does for the queries first..first + kTurn - 1, in steps that end with a barrier;
+// the last one has none, for the first step of the next turn touches nothing that it reads.
+// Whatever their number, all warps take part: few queries are as many steps long as many are.
 template <bool kWindowed, bool kTree>
-SPECBOUND_DEVICE void score_turn(const AttendChunks& a, const Chunk& c, int first, float* weights) {
-  const Heads& heads = a.p.heads;
-  const int n = heads.head_dim, group = heads.n_heads / heads.n_kv_heads, lane = lane_index();
-  Keys keys[kSlots];
-  float dots[kSlots][2];
-  float* q = c.q + warp_index() * kSlots * n;
-#pragma unroll
-  for (int i = 0; i < kSlots; ++i) {
-    const int query = first + i * kWarps + warp_index();
-    keys[i] = visible_keys<kWindowed, kTree>(heads, c, query);
-    dots[i][0] = dots[i][1] = 0.0f;
-    if (keys[i].end == 0) continue;
-    const int row = query / group, head = c.kv_head * group + query % group;
-    finish_query(heads, row, head, position_of<kTree>(c, row), q + i * n);
-  }
-  for (int d = 0; d < n; d += 4) {
-    float k[4][2];
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const uint32_t pair = c.staged[(d + e) * (kPositions / 2) + lane];
-      k[e][0] = low_half(pair);
-      k[e][1] = high_half(pair);
-    }
-#pragma unroll
-    for (int i = 0; i < kSlots; ++i) {
-      if (keys[i].end == 0) continue;
-      const Float4 four = *reinterpret_cast<const Float4*>(q + i * n + d);
-      const float x[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        dots[i][0] = fused(k[e][0], x[e], dots[i][0]);
-        dots[i][1] = fused(k[e][1], x[e], dots[i][1]);
-      }
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kSlots; ++i) {
-    if (keys[i].end == 0) continue;
-    const int slot = i * kWarps + warp_index(), query = first + slot;
-    const int row = query / group, head = c.kv_head * group + query % group;
-    const size_t state =
-        (static_cast<size_t>(row) * heads.n_heads + head) * (heads.kv.n_ctx / kPositions) + c.index;
-    if (kTree && c.bent < kPositions) {
-      follow_path(c, keys[i], c.tree->path[row], q + i * n, n, dots[i]);
-    }
-    softmax_chunk(heads, dots[i], keys[i], weights + slot * kPositions,
-                  a.p.part_states + 2 * state);
-  }
-  __syncwarp();  // weights are there; q may be written
-}
+struct Turn {
+  const AttendChunks& a;
+  const Chunk& c;
+  int first, count;  // queries
+  float* weights;    // (kTurn, 64)
 
-// Weighted sums of the values, by ascending keys, of the turn's queries in the dimensions from
-// 2 * column on: 2 P of them a lane, pairs 32 apart.
-template <int P, bool kWindowed, bool kTree>
-SPECBOUND_DEVICE void add_values(const AttendChunks& a, const Chunk& c, int first, int column,
-                                 const float* weights) {
-  const Heads& heads = a.p.heads;
-  const int pairs = heads.head_dim / 2, group = heads.n_heads / heads.n_kv_heads;
-  Keys keys[kSlots];
-  int least = kWindowed ? kPositions : 0, most = 0;
-  float out[kSlots][2 * P];
-#pragma unroll
-  for (int i = 0; i < kSlots; ++i) {
-    keys[i] = visible_keys<kWindowed, kTree>(heads, c, first + i * kWarps + warp_index());
-    if (kWindowed && keys[i].end > 0) least = at_most(keys[i].begin, least);
-    most = keys[i].end > most ? keys[i].end : most;
-#pragma unroll
-    for (int e = 0; e < 2 * P; ++e) out[i][e] = 0.0f;
+  SPECBOUND_DEVICE const Heads& heads() const { return a.p.heads; }
+  SPECBOUND_DEVICE int row_of(int i) const { return (first + i) / c.group; }
+  SPECBOUND_DEVICE int head_of(int i) const { return c.kv_head * c.group + (first + i) % c.group; }
+  SPECBOUND_DEVICE Keys keys_of(int i) const {
+    return i < count ? visible_keys<kWindowed, kTree>(heads(), c, first + i) : Keys{0, 0};
   }
-  const int mine = column + lane_index();
-  const int straight = kTree ? at_most(c.bent / 4 * 4, most) : most;
-  for (int key = least / 4 * 4; key < straight; key += 4) {
-    float v[4][2 * P];
+
+  // A query a warp.
+  SPECBOUND_DEVICE void finish_queries() const {
+#pragma unroll 1
+    for (int i = warp_index(); i < count; i += kWarps) {
+      if (keys_of(i).end == 0) continue;
+      const int row = row_of(i);
+      finish_query(heads(), row, head_of(i), position_of<kTree>(c, row),
+                   c.q + i * heads().head_dim);
+    }
+    __syncthreads();
+  }
+
+  // Dot products: two queries and half of the keys a warp, a key a lane.
+  SPECBOUND_DEVICE void score() const {
+    const int n = heads().head_dim;
+#pragma unroll 1
+    for (int unit = warp_index(); unit < count + count % kPair; unit += kWarps) {
+      const int i = unit / kPair * kPair, place = unit % kPair * kWarp + lane_index();
+      if (unit % kPair * kWarp >= c.staged_keys) continue;
+      const bool live[kPair] = {keys_of(i).end > 0, keys_of(i + 1).end > 0};
+      if (!live[0] && !live[1]) continue;
+      const uint16_t* key = &staged_key(c, n, place, 0);
+      const float *q0 = c.q + i * n, *q1 = live[1] ? q0 + n : q0;
+      float dots[kPair] = {};
+#pragma unroll 1
+      for (int d = 0; d < n; d += 8) {
+        float k[8];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+        for (int e = 0; e < 8; ++e) k[e] = half_float(key[16 * (d + e)]);
 #pragma unroll
-      for (int e = 0; e < P; ++e) {
-        const int at = mine + kWarp * e;
-        const uint32_t pair = at < pairs ? c.staged[(key + j) * pairs + at] : 0;
-        v[j][2 * e] = low_half(pair);
-        v[j][2 * e + 1] = high_half(pair);
+        for (int e = 0; e < 8; e += 4) {
+          const Float4 x0 = *reinterpret_cast<const Float4*>(q0 + d + e);
+          const Float4 x1 = *reinterpret_cast<const Float4*>(q1 + d + e);
+          dots[0] = fused(k[e], x0.x, dots[0]);
+          dots[1] = fused(k[e], x1.x, dots[1]);
+          dots[0] = fused(k[e + 1], x0.y, dots[0]);
+          dots[1] = fused(k[e + 1], x1.y, dots[1]);
+          dots[0] = fused(k[e + 2], x0.z, dots[0]);
+          dots[1] = fused(k[e + 2], x1.z, dots[1]);
+          dots[0] = fused(k[e + 3], x0.w, dots[0]);
+          dots[1] = fused(k[e + 3], x1.w, dots[1]);
+        }
+      }
+      float* row = weights + i * kPositions + place;
+      row[0] = dots[0];
+      if (live[1]) row[kPositions] = dots[1];
+    }
+    __syncthreads();
+  }
+
+  // Dot products become weights: a query a warp, two keys a lane.
+  SPECBOUND_DEVICE void soften() const {
+    const int lane = lane_index(), n = heads().head_dim;
+#pragma unroll 1
+    for (int i = warp_index(); i < count; i += kWarps) {
+      const Keys keys = keys_of(i);
+      if (keys.end == 0) continue;
+      const int row = row_of(i);
+      const size_t state = (static_cast<size_t>(row) * heads().n_heads + head_of(i)) *
+                               (heads().kv.n_ctx / kPositions) +
+                           c.index;
+      const Float2 of_lane = *reinterpret_cast<const Float2*>(weights + i * kPositions + 2 * lane);
+      float dots[2] = {of_lane.x, of_lane.y};
+      if (kTree && c.bent < kPositions) {
+        follow_path(c, keys, c.tree->path[row], c.q + i * n, n, dots);
+      }
+      softmax_chunk(heads(), dots, keys, weights + i * kPositions, a.p.part_states + 2 * state);
+    }
+    __syncthreads();
+  }
+
+  // Weighted sums of the values, by ascending keys: two queries and 64 dimensions a warp, two
+  // dimensions a lane.
+  SPECBOUND_DEVICE void weigh() const {
+    const int pairs = heads().head_dim / 2, groups = (pairs + kWarp - 1) / kWarp;
+    const auto* values = reinterpret_cast<const uint32_t*>(c.values);
+#pragma unroll 1
+    for (int unit = warp_index(); unit < (count + 1) / kPair * groups; unit += kWarps) {
+      const int first_of = unit / groups * kPair, at = unit % groups * kWarp + lane_index();
+      Keys keys[kPair];
+      int least = kWindowed ? kPositions : 0, most = 0;
+      float out[kPair][2] = {};
+#pragma unroll
+      for (int i = 0; i < kPair; ++i) {
+        keys[i] = keys_of(first_of + i);
+        if (kWindowed && keys[i].end > 0) least = at_most(keys[i].begin, least);
+        most = keys[i].end > most ? keys[i].end : most;
+      }
+      const float* row = weights + first_of * kPositions;
+      const int straight = kTree ? at_most(c.bent / 4 * 4, most) : most;
+#pragma unroll 2
+      for (int key = least / 4 * 4; key < straight; key += 4) {
+        float v[4][2];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const uint32_t pair = at < pairs ? values[(key + j) * pairs + at] : 0;
+          v[j][0] = low_half(pair);
+          v[j][1] = high_half(pair);
+        }
+#pragma unroll
+        for (int i = 0; i < kPair; ++i) {
+          if (key >= keys[i].end) continue;
+          const Float4 four = *reinterpret_cast<const Float4*>(row + i * kPositions + key);
+          const float weight[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            if (key + j >= keys[i].end) continue;
+            if (kWindowed && key + j < keys[i].begin) continue;
+            out[i][0] = fused(v[j][0], weight[j], out[i][0]);
+            out[i][1] = fused(v[j][1], weight[j], out[i][1]);
+          }
+        }
+      }
+      if (kTree) {
+#pragma unroll 1
+        for (int key = straight; key < most; ++key) {
+#pragma unroll
+          for (int i = 0; i < kPair; ++i) {
+            if (key >= keys[i].end || (kWindowed && key < keys[i].begin)) continue;
+            const uint64_t path = c.tree->path[row_of(first_of + i)];
+            const int place = key < c.bent ? key : place_of(c, path, key);
+            const float weight = row[i * kPositions + key];
+            const uint32_t pair = at < pairs ? values[place * pairs + at] : 0;
+            out[i][0] = fused(low_half(pair), weight, out[i][0]);
+            out[i][1] = fused(high_half(pair), weight, out[i][1]);
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kPair; ++i) {
+        if (keys[i].end == 0 || at >= pairs) continue;
+        float* part = a.p.part_outputs +
+                      (static_cast<size_t>(c.index) * kMaxDecodeRows + row_of(first_of + i)) *
+                          q_dim_of(heads()) +
+                      head_of(first_of + i) * heads().head_dim;
+        *reinterpret_cast<Float2*>(part + 2 * at) = Float2{out[i][0], out[i][1]};
       }
     }
-#pragma unroll
-    for (int i = 0; i < kSlots; ++i) {
-      if (key >= keys[i].end) continue;
-      const float* row = weights + (i * kWarps + warp_index()) * kPositions + key;
-      const Float4 four = *reinterpret_cast<const Float4*>(row);
-      const float weight[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (key + j >= keys[i].end) continue;
-        if (kWindowed && key + j < keys[i].begin) continue;
-#pragma unroll
-        for (int e = 0; e < 2 * P; ++e) out[i][e] = fused(v[j][e], weight[j], out[i][e]);
-      }
-    }
   }
-  for (int key = straight; key < most; ++key) {
-#pragma unroll
-    for (int i = 0; i < kSlots; ++i) {
-      if (key >= keys[i].end || (kWindowed && key < keys[i].begin)) continue;
-      const int slot = i * kWarps + warp_index(), row = (first + slot) / group;
-      const int place = key < c.bent ? key : place_of(c, c.tree->path[row], key);
-      const float weight = weights[slot * kPositions + key];
-#pragma unroll
-      for (int e = 0; e < P; ++e) {
-        const int at = mine + kWarp * e;
-        const uint32_t pair = at < pairs ? c.staged[place * pairs + at] : 0;
-        out[i][2 * e] = fused(low_half(pair), weight, out[i][2 * e]);
-        out[i][2 * e + 1] = fused(high_half(pair), weight, out[i][2 * e + 1]);
-      }
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kSlots; ++i) {
-    if (keys[i].end == 0) continue;
-    const int query = first + i * kWarps + warp_index();
-    const int row = query / group, head = c.kv_head * group + query % group;
-    float* part = a.p.part_outputs +
-                  (static_cast<size_t>(c.index) * kMaxDecodeRows + row) * q_dim_of(heads) +
-                  head * heads.head_dim;
-#pragma unroll
-    for (int e = 0; e < P; ++e) {
-      const int at = mine + kWarp * e;
-      if (at < pairs) {
-        *reinterpret_cast<Float2*>(part + 2 * at) = Float2{out[i][2 * e], out[i][2 * e + 1]};
-      }
-    }
-  }
-}
+};
 
 template <bool kWindowed, bool kTree>
-__global__ void __launch_bounds__(kThreads, 5) attend_chunks_kernel(AttendChunks a) {
+__global__ void __launch_bounds__(kThreads, 4) attend_chunks_kernel(AttendChunks a) {
+  let_next_start();
   const Heads& heads = a.p.heads;
   const int n = heads.head_dim, n_rows = a.p.pass->n_rows;
   Chunk c;
@@ -376,10 +439,13 @@ __global__ void __launch_bounds__(kThreads, 5) attend_chunks_kernel(AttendChunks
   c.root = kTree ? c.pos - a.p.pass->slot : c.pos;  // no row's position is before it
   if (kWindowed && c.begin + kPositions <= first_key(heads, c.root)) return;
   const int end = at_most(len, c.begin + kPositions);
-  c.n_queries = n_rows * (heads.n_heads / heads.n_kv_heads);
+  c.group = heads.n_heads / heads.n_kv_heads;
+  c.n_queries = n_rows * c.group;
   c.staged_keys = (end - c.begin + 15) / 16 * 16;
-  c.staged = block_shared<uint32_t>();
-  c.q = block_shared<float>(staged_bytes(n, kTree));
+  c.keys = block_shared<uint16_t>();
+  const size_t staged = staged_bytes(n, kTree);
+  c.values = block_shared<uint16_t>(a.apart ? staged : 0);
+  c.q = block_shared<float>(a.apart ? 2 * staged : staged);
   c.weights = c.q + kTurn * n;
   c.bent = kPositions;
   c.tail = 0;
@@ -388,38 +454,51 @@ __global__ void __launch_bounds__(kThreads, 5) attend_chunks_kernel(AttendChunks
     c.tail = len > c.begin + kPositions ? len - c.begin - kPositions : 0;
   }
 
-  // The pass's keys and values of this chunk go to the cache, whence they are read like all others.
+  // What the cache has is on its way while the matmul before this still makes what it has not.
   const int first_new = c.pos > c.begin ? c.pos : c.begin;
+  stage_keys(heads, c);
+  if (a.apart) stage_values(heads, c);
+  wait_for_previous();
   if (first_new < end) {
-    for (int at = first_new + warp_index(); at < end; at += kWarps) {
-      store_key_value(heads, at - c.pos, c.kv_head, position_of<kTree>(c, at - c.pos), at,
-                      c.q + warp_index() * kSlots * n);
-    }
-    __syncthreads();
+    __syncthreads();  // the places of the new ones have been written
+    add_keys<kTree>(heads, c, first_new, end);
+    if (a.apart) add_values(heads, c, first_new, end);
   }
-  for (int staged = 0; staged < c.n_queries; staged += a.staged_queries) {
-    const int last = at_most(c.n_queries, staged + a.staged_queries);
-    if (staged > 0) __syncthreads();  // the last values have been read
-    stage_keys(heads, c);
-    if (kTree) stage_tail_keys(heads, c);
-    __syncthreads();
-    for (int first = staged; first < last; first += kTurn) {
-      score_turn<kWindowed, kTree>(a, c, first, c.weights + (first - staged) * kPositions);
+  if (kTree) {
+    stage_tail_keys(heads, c);
+    if (a.apart) stage_tail_values(heads, c);
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int begin = 0; begin < c.n_queries; begin += a.staged_queries) {
+    const int last = at_most(c.n_queries, begin + a.staged_queries);
+    const auto turn = [&](int first) {
+      return Turn<kWindowed, kTree>{a, c, first, at_most(last - first, kTurn),
+                                    c.weights + (first - begin) * kPositions};
+    };
+    if (!a.apart && begin > 0) {
+      __syncthreads();  // the last values have been read
+      stage_keys(heads, c);
+      if (kTree) stage_tail_keys(heads, c);
+      __syncthreads();
     }
-    __syncthreads();
-    stage_values(heads, c);
-    if (kTree) stage_tail_values(heads, c);
-    __syncthreads();
-    for (int first = staged; first < last; first += kTurn) {
-      const float* weights = c.weights + (first - staged) * kPositions;
-      for (int column = 0; column < n / 2; column += 2 * kWarp) {
-        if (n / 2 - column > kWarp) {
-          add_values<2, kWindowed, kTree>(a, c, first, column, weights);
-        } else {
-          add_values<1, kWindowed, kTree>(a, c, first, column, weights);
-        }
+#pragma unroll 1
+    for (int first = begin; first < last; first += kTurn) {
+      turn(first).finish_queries();
+      turn(first).score();
+      turn(first).soften();
+    }
+    if (!a.apart) {
+      stage_values(heads, c);
+      if (begin == 0 && first_new < end) {
+        __syncthreads();
+        add_values(heads, c, first_new, end);
       }
+      if (kTree) stage_tail_values(heads, c);
+      __syncthreads();
     }
+#pragma unroll 1
+    for (int first = begin; first < last; first += kTurn) turn(first).weigh();
   }
 }
 
@@ -449,12 +528,17 @@ void check_attend(const Attend& p) {
 
 void attend_chunks(const Attend& p, Stream stream) {
   check_attend(p);
-  const int n = p.heads.head_dim, group = p.heads.n_heads / p.heads.n_kv_heads;
-  AttendChunks a{p, kMaxStagedQueries};
-  if (kMaxDecodeRows * group < kMaxStagedQueries) a.staged_queries = kMaxDecodeRows * group;
-  const size_t before = staged_bytes(n, p.tree != nullptr) + kTurn * n * sizeof(float);
+  const int n = p.heads.head_dim;
+  const size_t staged = staged_bytes(n, p.tree != nullptr), q = kTurn * n * sizeof(float);
   constexpr size_t kOfQuery = kPositions * sizeof(float);
-  while (before + a.staged_queries * kOfQuery > kMostShared) a.staged_queries -= kTurn;
+  AttendChunks a{p, kTurn, true};
+  size_t shared = 2 * staged + q + kTurn * kOfQuery;
+  if (shared > kMostShared) {
+    a.apart = false;
+    a.staged_queries = kMaxStagedQueries;
+    while (staged + q + a.staged_queries * kOfQuery > kMostShared) a.staged_queries -= kTurn;
+    shared = staged + q + a.staged_queries * kOfQuery;
+  }
   const Grid blocks{static_cast<unsigned>(p.context / kPositions),
                     static_cast<unsigned>(p.heads.n_kv_heads)};
   const bool windowed = p.heads.window > 0;
@@ -462,8 +546,7 @@ void attend_chunks(const Attend& p, Stream stream) {
   if (p.tree != nullptr) {
     kernel = windowed ? attend_chunks_kernel<true, true> : attend_chunks_kernel<false, true>;
   }
-  launch(kernel, "attend_chunks", {blocks, kThreads, before + a.staged_queries * kOfQuery}, stream,
-         a);
+  launch(kernel, "attend_chunks", {blocks, kThreads, shared, true}, stream, a);
 }
 
 }  // namespace specbound::kernels

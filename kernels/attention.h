@@ -48,8 +48,14 @@ struct Attend {
   // Null: row r follows the row before it, at position pass->pos + r. Else 0 <= pass->slot <=
   // pass->pos, and K and V of the places from the root on are in the cache, or the pass's own.
   const RowTree* tree = nullptr;
+  // Null: rows of one text. Else row r is at its position there, below context, and there is no
+  // tree; heads.kv is sequence 0's, the others' lie next_sequence numbers apart, a multiple of 8.
+  const RowSequences* sequences = nullptr;
+  size_t next_sequence = 0;
 };
-void attend_chunks(const Attend& p, Stream stream);   // heads.qkv, cache -> cache, parts
+void attend_chunks(const Attend& p, Stream stream);  // heads.qkv, cache -> cache, parts
+// In place of that for rows of several sequences; max_rows, 1..16, sizes the grid.
+void attend_side_by_side(const Attend& p, int max_rows, Stream stream);
 void combine_chunks(const Attend& p, Stream stream);  // parts -> attended, quantized
 
 void check_heads(const Heads& heads);  // the contracts above

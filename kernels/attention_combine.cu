@@ -43,12 +43,14 @@ SPECBOUND_DEVICE float join_steps(const float* states, int begin, int n_chunks, 
 // A block: kThreads outputs of a row. A warp's 32 are a block of the quantized row, whatever heads
 // they belong to.
 __global__ void __launch_bounds__(kThreads, 4) combine_chunks_kernel(Attend p) {
+  let_next_start();
   const int row = static_cast<int>(blockIdx.y), n_rows = p.pass->n_rows;
   const int thread = static_cast<int>(threadIdx.x);
   const int q_dim = q_dim_of(p.heads), head_dim = p.heads.head_dim;
   const int begin = static_cast<int>(blockIdx.x) * kThreads, output = begin + thread;
   const bool live = output < q_dim, quantize = p.quantized.q != nullptr;
   const size_t place = row_block(q_dim / kQuantBlock, row, output / kQuantBlock);
+  wait_for_previous();
   if (row >= n_rows) {
     if (quantize && live && row / kPanelRows == (n_rows - 1) / kPanelRows) {
       p.quantized.q[place * kQuantBlock + lane_index()] = 0;
@@ -58,7 +60,8 @@ __global__ void __launch_bounds__(kThreads, 4) combine_chunks_kernel(Attend p) {
   }
   auto* steps = block_shared<JoinStep>();  // (kJoinedHeads, kJoinedChunks)
   auto* largest = block_shared<float>(kJoinedHeads * kJoinedChunks * sizeof(JoinStep));
-  const int pos = position_of(*p.pass, p.tree, row), n_chunks = pos / kAttentionChunk + 1;
+  const int pos = p.sequences ? p.sequences->pos[row] : position_of(*p.pass, p.tree, row);
+  const int n_chunks = pos / kAttentionChunk + 1;
   const int first_chunk = first_key(p.heads, pos) / kAttentionChunk;
   const int first_head = begin / head_dim;
   const int n_heads =
@@ -112,7 +115,7 @@ void combine_chunks(const Attend& p, Stream stream) {
       static_cast<unsigned>((p.heads.n_heads * p.heads.head_dim + kThreads - 1) / kThreads),
       kMaxDecodeRows};
   constexpr size_t kShared = kJoinedHeads * (kJoinedChunks * sizeof(JoinStep) + sizeof(float));
-  launch(combine_chunks_kernel, "combine_chunks", {blocks, kThreads, kShared}, stream, p);
+  launch(combine_chunks_kernel, "combine_chunks", {blocks, kThreads, kShared, true}, stream, p);
 }
 
 }  // namespace specbound::kernels

@@ -60,17 +60,17 @@ SPECBOUND_DEVICE void expand_i8_block(const ExpandI8& p) {
   const TileBlock at = tile_block();
   if (at.block >= n_blocks) return;
   const size_t tile = blockIdx.y, place = tile * n_blocks + at.block;
-  const auto* values = reinterpret_cast<const typename Form::Values*>(p.w.q);
-  const Word4 v = Form::operand(load_once(values + place * kWarp + at.lane));
+  const Word4 v =
+      Form::operand(load_once_if(true, lane_values<typename Form::Stored>(p.w.q, place)));
   const auto* d = reinterpret_cast<const uint32_t*>(p.w.d) + place * 8 + at.lane / 4;
-  const Word2* d2 = d2_of_tile<Form>(p.w, static_cast<int>(tile));
+  const uint32_t* d2 = d2_of_tile<Form>(p.w, static_cast<int>(tile));
   const BlockFactors of = Form::factors(Form::load(true, d, d2, at.block));
   const int k = at.block * kQuantBlock + 8 * (at.lane % 4);
 #pragma unroll
   for (int upper = 0; upper < 2; ++upper) {
     const int output = at.output + 8 * upper;
     if (output >= p.w.n_out) continue;
-    const float dw = of.dw[upper], mw = of.mw[upper];
+    const float dw = lane_scale<Form>(of, upper), mw = of.mw[upper];
     const Word2 first = dequantized<Form>(upper ? v.y : v.x, dw, mw);
     const Word2 second = dequantized<Form>(upper ? v.w : v.z, dw, mw);
     *reinterpret_cast<Word4*>(p.to + static_cast<size_t>(output) * p.ld + k) = {first.x, first.y,

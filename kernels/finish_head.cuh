@@ -30,6 +30,7 @@ SPECBOUND_DEVICE void finish_head(const Heads& heads, const float* x, const floa
                                   const float* norm, int pos, float* y) {
   const int lane = lane_index(), n = heads.head_dim, rotated = heads.rope_dim;
   float squares = 0.0f;  // virtual lane k mod 32
+#pragma unroll 2
   for (int k = lane; k < n; k += kWarp) {
     const float value = bias != nullptr ? x[k] + bias[k] : x[k];
     y[k] = value;
@@ -43,6 +44,7 @@ SPECBOUND_DEVICE void finish_head(const Heads& heads, const float* x, const floa
   __syncwarp();
   const float* cosine = heads.cosine + static_cast<size_t>(pos) * rotated;
   const float* sine = heads.sine + static_cast<size_t>(pos) * rotated;
+#pragma unroll 2
   for (int i = lane; i < rotated / 2; i += kWarp) {
     const int first = heads.interleaved ? 2 * i : i;
     const int second = heads.interleaved ? first + 1 : first + rotated / 2;
@@ -55,6 +57,7 @@ SPECBOUND_DEVICE void finish_head(const Heads& heads, const float* x, const floa
     y[second] = b * cosine[second] + a * sine[second];
   }
   if (norm != nullptr) {
+#pragma unroll 1
     for (int k = rotated + lane; k < n; k += kWarp) y[k] = (y[k] * scale) * norm[k];
   }
   __syncwarp();

@@ -33,6 +33,18 @@ foreach(arch 75 80 86 89 90 120)
     ${own_kernels} $<TARGET_OBJECTS:gpu_test_objects>)
 endforeach()
 
+# The text itself, of what decoding runs and of the tests' own kernels, for tests/ptx.
+set(text_sources ${kernel_sources} ${own_kernels})
+list(FILTER text_sources EXCLUDE REGEX "/(prefill_[a-z]+|training)[.]cu$")
+foreach(arch 75 80)
+  add_library(kernels_ptx${arch} OBJECT EXCLUDE_FROM_ALL ${text_sources})
+  set_target_properties(kernels_ptx${arch} PROPERTIES CUDA_PTX_COMPILATION ON
+    CUDA_ARCHITECTURES ${arch}-virtual)
+  target_include_directories(kernels_ptx${arch} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${tests})
+  target_link_libraries(kernels_ptx${arch} PRIVATE specbound_core specbound_training
+    doctest::doctest)
+endforeach()
+
 file(GLOB bench_sources CONFIGURE_DEPENDS ${tests}/bench/gpu_*.cu)
 specbound_gpu_program(gpu_kernels specbound_kernels 75-virtual ${bench_sources})
 

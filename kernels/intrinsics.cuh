@@ -127,6 +127,20 @@ SPECBOUND_DEVICE uint16_t half_bits(float x) {  // float -> FP16 bits, to neares
 #endif
 }
 
+// The bits of 2^23 + byte i of a word, i = 0..3: made anew wherever it is asked for, so that no
+// register keeps it.
+SPECBOUND_DEVICE uint32_t last_places_of_byte(uint32_t word, int i) {
+#ifdef __CUDACC__
+  uint32_t bits;
+  asm volatile("prmt.b32 %0, %1, %2, %3;"
+               : "=r"(bits)
+               : "r"(word), "r"(0x4b000000u), "r"(0x7650u + static_cast<uint32_t>(i)));
+  return bits;
+#else
+  return 0x4b000000u | ((word >> (8 * i)) & 0xffu);
+#endif
+}
+
 // sum + the four int8 of a word.
 SPECBOUND_DEVICE int32_t add_bytes(uint32_t word, int32_t sum) {
 #ifdef __CUDACC__
@@ -228,6 +242,52 @@ SPECBOUND_DEVICE Word2 load_if(bool wanted, const Word2* p) {
   return v;
 #else
   return wanted ? *p : Word2{0, 0};
+#endif
+}
+
+// 8 bytes that the kernel before this one may have written (wait_for_previous()), where wanted.
+SPECBOUND_DEVICE Word2 load_row_if(bool wanted, const Word2* p) {
+#ifdef __CUDACC__
+  Word2 v;
+  asm volatile(
+      "{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %3, 0;\n\t"
+      "mov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\t"
+      "@wanted ld.global.v2.u32 {%0, %1}, [%2];\n\t}"
+      : "=&r"(v.x), "=&r"(v.y)
+      : "l"(p), "r"(static_cast<uint32_t>(wanted)));
+  return v;
+#else
+  return wanted ? *p : Word2{0, 0};
+#endif
+}
+
+// The 16-byte words that `bytes` from p on lie in are brought to the L2 cache, where a device can
+// be told so in one instruction; by one lane.
+SPECBOUND_DEVICE void prefetch(const void* p, int bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (bytes <= 0) return;
+  const auto first = reinterpret_cast<uintptr_t>(p) & ~uintptr_t{15};
+  const auto end = (reinterpret_cast<uintptr_t>(p) + bytes + 15) & ~uintptr_t{15};
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(first),
+               "r"(static_cast<uint32_t>(end - first)));
+#else
+  (void)p, (void)bytes;
+#endif
+}
+
+// ---- kernels that overlap (launch.cuh) ----
+
+// The next kernel of the stream may start as soon as all blocks of this one have called this.
+SPECBOUND_DEVICE void let_next_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// What the kernels before this one wrote is there, and they are done with what they read.
+SPECBOUND_DEVICE void wait_for_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 

@@ -38,6 +38,15 @@ __global__ void __launch_bounds__(kThreads) keep_path_kernel(KeepPath p) {
   }
 }
 
+__global__ void __launch_bounds__(kThreads) keep_rows_kernel(KeepRows p) {
+  const int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (i >= p.dim) return;
+  for (int d = 1; d <= p.depth; ++d) {
+    const size_t from = p.path >> (4 * d) & 15;
+    p.rows[static_cast<size_t>(d) * p.dim + i] = p.rows[from * p.dim + i];
+  }
+}
+
 }  // namespace
 
 void keep_path(const KeepPath& p, Stream stream) {
@@ -48,6 +57,12 @@ void keep_path(const KeepPath& p, Stream stream) {
   launch(keep_path_kernel, "keep_path",
          {{static_cast<unsigned>(p.n_kv_heads), static_cast<unsigned>(p.n_layers)}, kThreads},
          stream, p);
+}
+
+void keep_rows(const KeepRows& p, Stream stream) {
+  SB_CHECK(aligned(p.rows, 4) && p.dim >= 1 && p.depth >= 1 && p.depth < kMaxDecodeRows);
+  launch(keep_rows_kernel, "keep_rows",
+         {{static_cast<unsigned>((p.dim + kThreads - 1) / kThreads)}, kThreads}, stream, p);
 }
 
 }  // namespace specbound::kernels

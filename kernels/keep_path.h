@@ -1,5 +1,5 @@
-// Keys and values of a path through a tree of rows to their positions, at all layers: what stays of
-// a round.
+// Keys and values of a path through a tree of rows to their positions, at all layers, and what else
+// lies by place: what stays of a round.
 #pragma once
 
 #include "layouts.h"
@@ -16,5 +16,14 @@ struct KeepPath {
   uint64_t path;  // as one of RowTree: what is at place root + its number d goes to root + d
 };
 void keep_path(const KeepPath& p, Stream stream);
+
+// The same of rows of floats: what is in row number d of the path goes to row d.
+struct KeepRows {
+  float* rows;  // (16, dim): the root's and those behind it
+  int dim;
+  int depth;  // 1..15
+  uint64_t path;
+};
+void keep_rows(const KeepRows& p, Stream stream);
 
 }  // namespace specbound::kernels

@@ -25,6 +25,11 @@ struct LaunchShape {
   Grid blocks;
   int threads = kWarp;  // of a block, a multiple of 32
   size_t shared_bytes = 0;
+  // The kernel waits for those before it by itself (wait_for_previous()), and so may be started
+  // while the last of them still runs, if that one lets it (let_next_start()). Before it has waited
+  // it only reads, and only what no kernel that may still run writes: weights, keys and values of
+  // earlier passes, and the Pass, as the first kernel behind one that stores a Pass never overlaps.
+  bool overlaps = false;
 };
 
 // The block's shared memory from `offset` bytes on (a multiple of 16), as the launch gave it; holds
@@ -44,6 +49,16 @@ inline bool aligned(const void* p, size_t bytes) {
   return p != nullptr && reinterpret_cast<uintptr_t>(p) % bytes == 0;
 }
 
+#ifdef __CUDACC__
+// Of the current device: from sm_90 on.
+inline bool can_overlap() {
+  int device = 0, major = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         major >= 9;
+}
+#endif
+
 // Starts the kernel; nothing is awaited. Throws Error(kDevice) when it cannot be started.
 template <class Parameters>
 void launch(void (*kernel)(Parameters), const char* name, const LaunchShape& shape, Stream stream,
@@ -57,9 +72,17 @@ void launch(void (*kernel)(Parameters), const char* name, const LaunchShape& sha
   }
   if (status == cudaSuccess) {
     void* arguments[] = {const_cast<Parameters*>(&parameters)};
-    status = cudaLaunchKernel(
-        reinterpret_cast<const void*>(kernel), dim3(shape.blocks.x, shape.blocks.y, shape.blocks.z),
-        dim3(static_cast<unsigned>(shape.threads)), arguments, shape.shared_bytes, stream);
+    cudaLaunchAttribute overlap{};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(shape.blocks.x, shape.blocks.y, shape.blocks.z);
+    config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = shape.overlaps && can_overlap() ? 1 : 0;
+    status = cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);
   }
   if (status != cudaSuccess) {
     cudaGetLastError();  // or the next call would find it
@@ -71,7 +94,8 @@ void launch(void (*kernel)(Parameters), const char* name, const LaunchShape& sha
                 {shape.blocks.x, shape.blocks.y, shape.blocks.z},
                 static_cast<unsigned>(shape.threads),
                 shape.shared_bytes,
-                [kernel, parameters] { kernel(parameters); }},
+                [kernel, parameters] { kernel(parameters); },
+                reinterpret_cast<const void*>(kernel)},
                &parameters, sizeof parameters);
 #endif
 }

@@ -16,7 +16,7 @@ inline constexpr int kPanelRows = 8;     // its columns
 inline constexpr int kMaxDecodeRows = 16;
 inline constexpr int kMaxPrefillRows = 512;
 inline constexpr int kHalfBlock = 16;  // k of one FP16 tile
-inline constexpr int kPartsOf256 = 8;  // blocks of 32 k in one of Q4_K
+inline constexpr int kPartsOf256 = 8;  // blocks of 32 k in one of Q4_K or Q6_K
 
 // Which rows a pass is about: in device memory, so that one graph serves every round.
 struct Pass {
@@ -34,20 +34,45 @@ struct RowTree {
   uint8_t depth[kMaxDecodeRows];
 };
 
+// Rows of a decode pass that are each the next one of a text of its own (Sequences of
+// engine/backend.h), in place of a pass's pos: in device memory as well.
+struct RowSequences {
+  int32_t pos[kMaxDecodeRows];       // of row r
+  int32_t sequence[kMaxDecodeRows];  // whose K and V it sees, and leaves its own in; none twice
+};
+
+// Whether a form has what TilesI8::d2 holds, and for how many blocks of 32 k it holds it once.
+constexpr bool has_d2(DType form) {
+  return form_has_mins(form) || form_has_parts(form);
+}
+constexpr int d2_blocks(DType form) {
+  return form_has_parts(form) ? kPartsOf256 : 1;
+}
+// Whether a word of it is one output's, of d and the min; else it is of outputs g and g + 8.
+constexpr bool d2_of_each_output(DType form) {
+  return form_has_mins(form) && form_has_parts(form);
+}
+
 // Weights W (n_out, n_in) for INT8 rows, in fragment order. Q8_0: a tile of 16 outputs by a block
 // of 32 k is 512 bytes, 16 a lane, as one operand of mma_16x8x32. Lane 4 g + t holds k 8 t ..
 // 8 t + 3 (of the block) of output g (of the tile), the same of output g + 8, then k 8 t + 4 ..
 // 8 t + 7 of g, and of g + 8: so a lane finds its activations in 8 bytes that lie together. Outputs
 // past n_out are zero.
-// Q4_0 and Q4_K have half of that, 8 a lane: byte i holds the lane's number i below and its number
-// i + 8 above, as q of the file.
+// Q4_0, Q4_1 and Q4_K have half of that, 8 a lane: byte i holds the lane's number i below and its
+// number i + 8 above, as q of the file. Q5_0, Q5_1 and Q5_K have that and, behind all lanes, a word
+// for each two of them with the fifth bits (weight_forms.cuh). Q6_K has 12 a lane: q - 32, in 6
+// bits with a sign, the four words as six_bit_words(), the first of all lanes, then the second,
+// then the third.
 struct TilesI8 {
-  int32_t n_out, n_in;  // n_in a multiple of 32; Q4_K: of 256
-  const int8_t* q;      // (n_tiles, n_in/32, 32 lanes, 16 or 8), 16-byte aligned
-  // (n_tiles, n_in/32, 8, 2), of g and of g + 8, 4-byte aligned: FP16 scales; Q4_K: scale + 256 min
+  int32_t n_out, n_in;  // n_in a multiple of 32; Q4_K, Q5_K, Q6_K: of 256
+  const int8_t* q;      // (n_tiles, n_in/32, 32 lanes, 16, 8, 10 or 12), 16-byte aligned
+  // (n_tiles, n_in/32, 8, 2), of g and of g + 8, 4-byte aligned: FP16 scales; Q4_K, Q5_K: scale +
+  // 256 min; Q6_K: scale of the first 16 k + 256 that of the others
   const uint16_t* d;
   DType type = DType::kQ8_0;  // its int8_form()
-  // Q4_K: (n_tiles, n_in/256, 8, 2), of g and of g + 8: FP16 d below, dmin above. 8-byte aligned.
+  // Q4_K, Q5_K: (n_tiles, n_in/256, 8, 2), of g and of g + 8: FP16 d below, dmin above. Q6_K:
+  // (n_tiles, n_in/256, 8): FP16 d of g below, of g + 8 above. Q4_1, Q5_1: (n_tiles, n_in/32, 8):
+  // -m so. 8-byte aligned.
   const uint32_t* d2 = nullptr;
 };
 

@@ -43,6 +43,7 @@ SPECBOUND_DEVICE void chunk_sums(const Word4* w, size_t apart, const RowsF16& x,
     w += kBlockWords;
   };
   fetch();
+  wait_for_previous();
 #pragma unroll 1
   for (int left = chunk.end - chunk.begin; left > 0; --left) {
 #pragma unroll
@@ -79,6 +80,7 @@ SPECBOUND_DEVICE void store_chunk(const Word4* w, size_t apart, const RowsF16& x
 }
 
 // The sums of a chunk of unit `unit`, which this warp alone computes.
+template <int, Depth>
 SPECBOUND_DEVICE void unit_chunk(const TilesF16& w, int unit, const Chunk& chunk, const RowsF16& x,
                                  int n_rows, float* sums) {
   const size_t tile_words = static_cast<size_t>(x.n_in / kHalfBlock) * kWarp;

@@ -40,74 +40,111 @@ SPECBOUND_DEVICE Chunk chunk_of_warp(int n_in) {
           static_cast<int>(blocks * (chunk + 1) / chunks)};
 }
 
-// Where a lane reads in a chunk: a block is its values and the scales of outputs g and g + 8 of
-// each tile, 8 bytes (row g) and two scales (rows 2t, 2t + 1) of each panel.
-template <class Form, int kPanels>
-struct ChunkReader {
-  const typename Form::Values* q[2];
-  const uint32_t* d[2];
-  const Word2* d2[2];  // of the tile
-  int block;           // that is read next, of the tile
-  const Word2* xq[kPanels];
-  const Word2* xd[kPanels];
+// How much a kernel keeps on its way, for the registers that it has: of weights so many blocks
+// fewer than their form might, and blocks of rows, if they divide those.
+struct Depth {
+  int fewer, rows;
 };
 
-template <class Form, int kPanels>
-SPECBOUND_DEVICE ChunkReader<Form, kPanels> chunk_reader(const TilesI8& w, const RowsI8& x,
-                                                         int unit, int begin) {
-  const int lane = lane_index(), n_tiles = (w.n_out + kTileOutputs - 1) / kTileOutputs;
-  const size_t n_blocks = static_cast<size_t>(w.n_in / kQuantBlock);
-  ChunkReader<Form, kPanels> reader;
-  reader.block = begin;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    // A unit of one tile computes it twice.
-    const int tile = 2 * unit + i < n_tiles ? 2 * unit + i : 2 * unit;
-    const size_t block = tile * n_blocks + begin;
-    reader.q[i] = reinterpret_cast<const typename Form::Values*>(w.q) + block * kWarp + lane;
-    reader.d[i] = reinterpret_cast<const uint32_t*>(w.d) + block * 8 + lane / 4;
-    reader.d2[i] = d2_of_tile<Form>(w, tile);
-  }
-#pragma unroll
-  for (int i = 0; i < kPanels; ++i) {
-    const size_t block = i * n_blocks + begin;
-    reader.xq[i] = reinterpret_cast<const Word2*>(x.q) + block * kWarp + lane;
-    reader.xd[i] = reinterpret_cast<const Word2*>(x.d) + block * 4 + lane % 4;
-  }
-  return reader;
-}
-
-// acc[panel][tile] = the sum over `left` blocks, ascending, laid out as the tensor cores do.
-template <class Form, int kPanels>
-SPECBOUND_DEVICE void chunk_sums(ChunkReader<Form, kPanels> at, int left,
-                                 float (&acc)[kPanels][2][4]) {
-  constexpr int kAhead = Form::kAhead;
+// One warp's chunk of the weights of a unit, as lanes read them: the blocks on their way. Of a
+// block a lane has its values and the scales of outputs g and g + 8 of each of the two tiles.
+template <class Form, int kAhead>
+struct WeightStream {
+  // Of the first tile; the second is so many blocks behind it.
+  const typename Form::Stored* q;
+  const uint32_t* d;
+  const uint32_t* d2[2];  // of the tile
+  int apart;
+  int block, left;  // that is computed next, of the tile; how many there are from it on
   typename Form::Values values[kAhead][2];
   typename Form::Scales scales[kAhead][2];
-  const auto fetch = [&](int slot, int block) {
+
+  SPECBOUND_DEVICE WeightStream(const TilesI8& w, int unit, const Chunk& chunk)
+      : block(chunk.begin), left(chunk.end - chunk.begin) {
+    const int lane = lane_index(), n_blocks = w.n_in / kQuantBlock, tile = 2 * unit;
+    const bool two = tile + 1 < tiles_of(w.n_out);  // a unit of one tile computes it twice
+    const size_t first = static_cast<size_t>(tile) * n_blocks + block;
+    q = lane_values<typename Form::Stored>(w.q, first);
+    d = reinterpret_cast<const uint32_t*>(w.d) + first * 8 + lane / 4;
+    apart = two ? n_blocks : 0;
+    d2[0] = d2_of_tile<Form>(w, tile);
+    d2[1] = d2_of_tile<Form>(w, two ? tile + 1 : tile);
+  }
+
+  SPECBOUND_DEVICE void fetch(int slot, int ahead) {
 #pragma unroll
-    for (int tile = 0; tile < 2; ++tile) {
-      values[slot][tile] = load_once_if(block < left, at.q[tile] + block * kWarp);
-      scales[slot][tile] =
-          Form::load(block < left, at.d[tile] + block * 8, at.d2[tile], at.block + block);
+    for (int i = 0; i < 2; ++i) {
+      const int at = ahead + i * apart;
+      values[slot][i] = load_once_if(ahead < left, q + at * kWarp);
+      scales[slot][i] = Form::load(ahead < left, d + at * 8, d2[i], block + ahead);
     }
-  };
+  }
+  SPECBOUND_DEVICE void start() {
 #pragma unroll
-  for (int slot = 0; slot < kAhead; ++slot) fetch(slot, slot);
-  for (; left > 0; left -= kAhead) {
+    for (int slot = 0; slot < kAhead; ++slot) fetch(slot, slot);
+  }
+  SPECBOUND_DEVICE void advance() {
+    block += kAhead;
+    left -= kAhead;
+    q += kAhead * kWarp;
+    d += kAhead * 8;
+  }
+};
+
+// The same of the rows, kAhead blocks of them: 8 bytes (row g of a panel) and two scales (rows 2t
+// and 2t + 1). Rows from n_rows on are zero and not read.
+template <int kPanels, int kAhead>
+struct RowStream {
+  const Word2 *q, *d;
+  int panel_blocks, n_rows;
+  Word2 values[kAhead][kPanels], scales[kAhead][kPanels];
+
+  SPECBOUND_DEVICE RowStream(const RowsI8& x, int n_rows, int block)
+      : q(reinterpret_cast<const Word2*>(x.q) + static_cast<size_t>(block) * kWarp + lane_index()),
+        d(reinterpret_cast<const Word2*>(x.d) + static_cast<size_t>(block) * 4 + lane_index() % 4),
+        panel_blocks(x.n_in / kQuantBlock),
+        n_rows(n_rows) {}
+
+  SPECBOUND_DEVICE void fetch(int slot, int ahead, int left) {
+#pragma unroll
+    for (int i = 0; i < kPanels; ++i) {
+      const int block = i * panel_blocks + ahead;
+      const int row = kPanelRows * i + lane_index() / 4,
+                pair = kPanelRows * i + 2 * (lane_index() % 4);
+      values[slot][i] = load_row_if(row < n_rows && ahead < left, q + block * kWarp);
+      scales[slot][i] = load_row_if(pair < n_rows && ahead < left, d + block * 4);
+    }
+  }
+  SPECBOUND_DEVICE void advance(int blocks) {
+    q += blocks * kWarp;
+    d += blocks * 4;
+  }
+};
+
+// acc[panel][tile] = the sum over the chunk, its blocks ascending, laid out as the tensor cores do.
+// `w` has started. Rows come from nearer than weights: kRowsAhead may be less than kAhead, which it
+// divides.
+template <int kPanels, int kRowsAhead, class Form, int kAhead>
+SPECBOUND_DEVICE void chunk_sums(WeightStream<Form, kAhead>& w, const RowsI8& x, int n_rows,
+                                 float (&acc)[kPanels][2][4]) {
+  RowStream<kPanels, kRowsAhead> rows(x, n_rows, w.block);
+#pragma unroll
+  for (int slot = 0; slot < kRowsAhead; ++slot) rows.fetch(slot, slot, w.left);
+#pragma unroll 1
+  while (w.left > 0) {
 #pragma unroll
     for (int slot = 0; slot < kAhead; ++slot) {
-      if (slot >= left) break;
+      if (slot >= w.left) break;
       Word4 weights[2];
       BlockFactors factors[2];
 #pragma unroll
       for (int tile = 0; tile < 2; ++tile) {
-        weights[tile] = Form::operand(values[slot][tile]);
-        factors[tile] = Form::factors(scales[slot][tile]);
+        weights[tile] = Form::operand(w.values[slot][tile]);
+        factors[tile] = Form::factors(w.scales[slot][tile]);
       }
 #pragma unroll
       for (int i = 0; i < kPanels; ++i) {
-        const Word2 q = at.xq[i][slot * kWarp], d = at.xd[i][slot * 4];
+        const Word2 q = rows.values[slot % kRowsAhead][i], d = rows.scales[slot % kRowsAhead][i];
         Float2 less_sums{};
         if constexpr (Form::kHasMins) less_sums = less_row_sums(q);
 #pragma unroll
@@ -115,38 +152,20 @@ SPECBOUND_DEVICE void chunk_sums(ChunkReader<Form, kPanels> at, int left,
           add_block<Form>(weights[tile], factors[tile], q, d, less_sums, acc[i][tile]);
         }
       }
-      fetch(slot, slot + kAhead);
+      w.fetch(slot, slot + kAhead);
+      rows.fetch(slot % kRowsAhead, slot + kRowsAhead, w.left);
     }
-    at.block += kAhead;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      at.q[i] += kAhead * kWarp;
-      at.d[i] += kAhead * 8;
-    }
-#pragma unroll
-    for (int i = 0; i < kPanels; ++i) {
-      at.xq[i] += kAhead * kWarp;
-      at.xd[i] += kAhead * 4;
-    }
+    w.advance();
+    rows.advance(kAhead);
   }
 }
 
-// The same of a chunk of a unit, whatever the form: one branch.
-template <int kPanels>
-SPECBOUND_DEVICE void chunk_sums(const TilesI8& w, const RowsI8& x, int unit, const Chunk& chunk,
-                                 float (&acc)[kPanels][2][4]) {
-  const int left = chunk.end - chunk.begin;
-  as_form(w.type, [&]<class Form>(Form) {
-    chunk_sums(chunk_reader<Form, kPanels>(w, x, unit, chunk.begin), left, acc);
-  });
-}
-
-// This warp's chunk of a unit's sums into `sums` (16 rows, kSumStride), rows [0, 8 kPanels).
-template <int kPanels>
-SPECBOUND_DEVICE void store_chunk(const TilesI8& w, const RowsI8& x, int unit, const Chunk& chunk,
+// The sums of this warp's chunk into `sums` (16 rows, kSumStride), rows [0, 8 kPanels).
+template <int kPanels, int kRowsAhead, class Form, int kAhead>
+SPECBOUND_DEVICE void store_chunk(WeightStream<Form, kAhead>& w, const RowsI8& x, int n_rows,
                                   float* sums) {
   float acc[kPanels][2][4] = {};
-  chunk_sums(w, x, unit, chunk, acc);
+  chunk_sums<kPanels, kRowsAhead>(w, x, n_rows, acc);
   const int g = lane_index() / 4, t = lane_index() % 4;
 #pragma unroll
   for (int panel = 0; panel < kPanels; ++panel) {
@@ -162,14 +181,25 @@ SPECBOUND_DEVICE void store_chunk(const TilesI8& w, const RowsI8& x, int unit, c
   }
 }
 
-// The sums of unit `unit` over a chunk, which this warp alone computes.
+// The sums of unit `unit` over a chunk, which this warp alone computes, whatever the form: one
+// branch. Waits for the kernels before this one, which make the rows, when weights are on their
+// way. kPanels: that rows may fill.
+template <int kPanels, Depth kDepth>
 SPECBOUND_DEVICE void unit_chunk(const TilesI8& w, int unit, const Chunk& chunk, const RowsI8& x,
                                  int n_rows, float* sums) {
-  if (n_rows > kPanelRows) {
-    store_chunk<2>(w, x, unit, chunk, sums);
-  } else {
-    store_chunk<1>(w, x, unit, chunk, sums);
-  }
+  as_form(w.type, [&]<class Form>(Form) {
+    constexpr int kAhead = Form::kAhead > kDepth.fewer ? Form::kAhead - kDepth.fewer : 1;
+    constexpr int kRows = kDepth.rows < kAhead ? kDepth.rows : kAhead;
+    constexpr int kRowsAhead = kAhead % kRows == 0 ? kRows : 1;
+    WeightStream<Form, kAhead> stream(w, unit, chunk);
+    stream.start();
+    wait_for_previous();
+    if (kPanels > 1 && n_rows > kPanelRows) {
+      store_chunk<kPanels, kRowsAhead>(stream, x, n_rows, sums);
+    } else {
+      store_chunk<1, kRowsAhead>(stream, x, n_rows, sums);
+    }
+  });
 }
 
 // Row `row`, output `output` of a unit whose S chunks lie in `sums`: added in chunk order, from 0.

@@ -44,7 +44,7 @@ struct Operands {
   const float* x_scales;      // INT8: (n_panels, n_in/32, 8); FP16: (n_panels, 8)
   int n_tiles, n_in, n_rows;  // n_in padded to 32
   DType type;                 // INT8: the form
-  const Word2* w_d2;          // Q4_K: (n_tiles, n_in/256, 8)
+  const uint32_t* w_d2;       // as TilesI8 has it
 };
 
 SPECBOUND_DEVICE Operands operands(const TilesI8& w, const RowsI8& x, int n_rows) {
@@ -56,7 +56,7 @@ SPECBOUND_DEVICE Operands operands(const TilesI8& w, const RowsI8& x, int n_rows
           x.n_in,
           n_rows,
           w.type,
-          reinterpret_cast<const Word2*>(w.d2)};
+          w.d2};
 }
 
 SPECBOUND_DEVICE Operands operands(const TilesF16& w, const RowsF16& x, int n_rows) {
@@ -98,14 +98,18 @@ template <class Form>
 SPECBOUND_DEVICE typename Form::Values values_of(const Word4& v) {
   if constexpr (sizeof(typename Form::Values) == sizeof(Word4)) {
     return v;
-  } else {
+  } else if constexpr (sizeof(typename Form::Values) == sizeof(Word2)) {
     return {v.x, v.y};
+  } else {
+    return {v.x, v.y, v.z};
   }
 }
 template <class Form>
 SPECBOUND_DEVICE typename Form::Scales scales_of(uint32_t d, const Word2& d2) {
-  if constexpr (Form::kHasMins) {
+  if constexpr (Form::kD2Words == 2) {
     return {d, d2};
+  } else if constexpr (Form::kD2Words == 1) {
+    return {d, d2.x};
   } else {
     return d;
   }
@@ -142,8 +146,7 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
   const bool mine = tile < o.n_tiles;
   const int panel = first_panel + warp;
   const bool panel_exists = panel < panels_of(o.n_rows);
-  const size_t first_word = static_cast<size_t>(tile) * n_words * kWarp + lane;
-  const Word4* w = o.w + first_word;
+  const Word4* w = o.w + static_cast<size_t>(tile) * n_words * kWarp + lane;
   const Word4* x = o.x + static_cast<size_t>(panel) * n_blocks * kBlockPanelWords;
   const size_t first_w_scale = static_cast<size_t>(tile) * n_blocks * 8 + lane;
   const size_t first_x_scale = static_cast<size_t>(panel) * n_blocks * kPanelRows + lane;
@@ -181,26 +184,37 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
     }
   };
   const auto fetch_weights = [&](int word) {
-    if (kAny && bits_of_form(o.type) == 4) {  // half of it
-      const auto* halves = reinterpret_cast<const Word2*>(o.w) + first_word;
-      const Word2 v = mine && word < n_words ? load_once(halves + static_cast<size_t>(word) * kWarp)
-                                             : Word2{0, 0};
+    const bool exists = mine && word < n_words;
+    const size_t block = static_cast<size_t>(tile) * n_words + word;  // of INT8 forms
+    if (kAny && bits_of_form(o.type) == 6) {
+      const auto v = load_once_if(exists, lane_values<SixBitLane>(o.w, block));
+      return Word4{v.x, v.y, v.z, 0};
+    }
+    if (kAny && bits_of_form(o.type) == 5) {
+      const auto v = load_once_if(exists, lane_values<StoredFiveBits>(o.w, block));
+      return Word4{v.x, v.y, v.fifths, 0};
+    }
+    if (kAny && bits_of_form(o.type) == 4) {
+      const Word2 v = exists ? load_once(lane_values<Word2>(o.w, block)) : Word2{0, 0};
       return Word4{v.x, v.y, 0, 0};
     }
-    return mine && word < n_words ? load_once(w + static_cast<size_t>(word) * kWarp)
-                                  : Word4{0, 0, 0, 0};
+    return exists ? load_once(w + static_cast<size_t>(word) * kWarp) : Word4{0, 0, 0, 0};
   };
   // Lane 8 j + g: the scales of outputs g and g + 8 in block j of the stage.
   const auto fetch_scales = [&](int block) {
     const bool exists = kInt8 && mine && lane < S::kScales && block + lane / 8 < n_blocks;
     return exists ? o.w_scales[first_w_scale + block * 8] : 0u;
   };
-  // The same of Q4_K's d and dmin.
+  // The same of d2: a word of each output, or (Word2's first) one of both.
   const auto fetch_d2 = [&](int block) {
     const int j = block + lane / 8;
-    const bool exists = kAny && mine && form_has_mins(o.type) && lane < S::kScales && j < n_blocks;
-    const size_t place = static_cast<size_t>(tile) * (n_blocks / kPartsOf256) + j / kPartsOf256;
-    return exists ? o.w_d2[place * 8 + lane % 8] : Word2{0, 0};
+    const bool exists = kAny && mine && has_d2(o.type) && lane < S::kScales && j < n_blocks;
+    if (!exists) return Word2{0, 0};
+    const int blocks = d2_blocks(o.type);
+    const size_t first = static_cast<size_t>(tile) * (n_blocks / blocks) + j / blocks;
+    const size_t place = first * kPanelRows + lane % 8;
+    return d2_of_each_output(o.type) ? reinterpret_cast<const Word2*>(o.w_d2)[place]
+                                     : Word2{o.w_d2[place], 0};
   };
 
   Sums acc;
@@ -236,7 +250,7 @@ SPECBOUND_DEVICE void multiply(const Operands& o, int tile, int first_panel, Sum
         const auto* sums = reinterpret_cast<const Float2*>(panel_sums + b * kPanelRows) + lane % 4;
         const auto add = [&]<class Form>(Form) {
           Word2 of_g{0, 0};
-          if constexpr (Form::kHasMins) {
+          if constexpr (Form::kD2Words > 0) {
             of_g = {shuffle(d2.x, 8 * b + lane / 4), shuffle(d2.y, 8 * b + lane / 4)};
           }
           add_panels<Form, S>(Form::operand(values_of<Form>(a[b])),

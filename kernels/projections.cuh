@@ -41,17 +41,19 @@ SPECBOUND_DEVICE int all_units(const Project& p) {
 }
 
 // y = the parts' outputs, side by side.
-template <class Project>
+template <int kPanels, Depth kDepth, class Project>
 SPECBOUND_DEVICE void project_units(const Project& p) {
+  let_next_start();
   float* sums = block_shared<float>();
   const int chunks = k_chunks(p.x.n_in), units = kUnitWarps / chunks, warp = warp_index();
   const int n_rows = p.pass->n_rows, first = static_cast<int>(blockIdx.x) * units;
   const int n_units = all_units(p);
   if (first + warp / chunks < n_units) {
     const auto part = part_of(p, first + warp / chunks);
-    unit_chunk(part.w, first + warp / chunks - part.unit, chunk_of_warp(p.x.n_in), p.x, n_rows,
-               sums + warp * kSumsOfWarp);
+    unit_chunk<kPanels, kDepth>(part.w, first + warp / chunks - part.unit, chunk_of_warp(p.x.n_in),
+                                p.x, n_rows, sums + warp * kSumsOfWarp);
   }
+  wait_for_previous();  // a warp without a unit has not
   __syncthreads();
   // A warp has 32 outputs of a row.
 #pragma unroll 1
@@ -67,15 +69,17 @@ SPECBOUND_DEVICE void project_units(const Project& p) {
 }
 
 // h += W x, then h += bias.
-template <class ProjectResidual>
+template <int kPanels, Depth kDepth, class ProjectResidual>
 SPECBOUND_DEVICE void project_residual_units(const ProjectResidual& p) {
+  let_next_start();
   float* sums = block_shared<float>();
   const int chunks = k_chunks(p.x.n_in), units = kUnitWarps / chunks, warp = warp_index();
   const int n_rows = p.pass->n_rows, first = static_cast<int>(blockIdx.x) * units;
   if (first + warp / chunks < units_of(p.w.n_out)) {
-    unit_chunk(p.w, first + warp / chunks, chunk_of_warp(p.x.n_in), p.x, n_rows,
-               sums + warp * kSumsOfWarp);
+    unit_chunk<kPanels, kDepth>(p.w, first + warp / chunks, chunk_of_warp(p.x.n_in), p.x, n_rows,
+                                sums + warp * kSumsOfWarp);
   }
+  wait_for_previous();  // a warp without a unit has not
   __syncthreads();
 #pragma unroll 1
   for (int i = warp; i < units * n_rows; i += kUnitWarps) {
@@ -90,15 +94,16 @@ SPECBOUND_DEVICE void project_residual_units(const ProjectResidual& p) {
 
 // The sums of gate and up for the block's units, in shared memory one after the other: eight warps
 // each. Ends with a barrier.
-template <class GateUp>
+template <int kPanels, Depth kDepth, class GateUp>
 SPECBOUND_DEVICE void gate_up_sums(const GateUp& p, int first, int n_rows) {
   const bool is_up = warp_index() >= kUnitWarps;
   const int chunks = k_chunks(p.x.n_in), warp = warp_index() % kUnitWarps;
   const int unit = first + warp / chunks;
   if (unit < units_of(p.gate.n_out)) {
-    unit_chunk(is_up ? p.up : p.gate, unit, chunk_of_warp(p.x.n_in), p.x, n_rows,
-               block_shared<float>(is_up ? kSumBytes : 0) + warp * kSumsOfWarp);
+    unit_chunk<kPanels, kDepth>(is_up ? p.up : p.gate, unit, chunk_of_warp(p.x.n_in), p.x, n_rows,
+                                block_shared<float>(is_up ? kSumBytes : 0) + warp * kSumsOfWarp);
   }
+  wait_for_previous();
   __syncthreads();
 }
 
@@ -120,7 +125,8 @@ inline LaunchShape units_shape(int n_units, int n_in, int matrices) {
   const int per_block = kUnitWarps / k_chunks(n_in);
   return {{static_cast<unsigned>((n_units + per_block - 1) / per_block)},
           matrices * kUnitWarps * kWarp,
-          static_cast<size_t>(matrices) * kSumBytes};
+          static_cast<size_t>(matrices) * kSumBytes,
+          true};
 }
 
 }  // namespace specbound::kernels

@@ -3,7 +3,8 @@
 //
 // Common to all: pass->n_rows is 1..16; x holds panels_of(n_rows) panels; weights are TilesI8 with
 // n_in = x.n_in, any n_out >= 1; q and d of weights and rows are aligned as layouts.h says, d of
-// rows to 8 bytes. Rows of an output from n_rows on are not touched.
+// rows to 8 bytes. Rows of an output from n_rows on are not touched. `max_rows`: what n_rows will
+// not exceed; up to 8 have kernels that keep more weights on their way.
 #pragma once
 
 #include "layouts.h"
@@ -20,6 +21,7 @@ struct Project {
   int n_parts;  // 1..3
   float* y;     // (n_rows, ld)
   int ld;       // at least the sum of n_out
+  int max_rows = kMaxDecodeRows;
 };
 void project(const Project& p, Stream stream);
 
@@ -30,6 +32,7 @@ struct ProjectResidual {
   TilesI8 w;          // (dim, n_in)
   const float* bias;  // (dim) or null
   float* h;           // H (slots, dim): rows pass->slot..
+  int max_rows = kMaxDecodeRows;
 };
 void project_residual(const ProjectResidual& p, Stream stream);
 
@@ -40,6 +43,7 @@ struct GateUp {
   TilesI8 gate, up;  // (ffn_dim, n_in), ffn_dim a multiple of 32
   RowsI8 out;        // n_in = ffn_dim; rows from n_rows to the end of the last panel become zero
   Activation activation = Activation::kSilu;
+  int max_rows = kMaxDecodeRows;
 };
 void gate_up(const GateUp& p, Stream stream);
 

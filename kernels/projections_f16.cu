@@ -52,9 +52,12 @@ SPECBOUND_DEVICE bool in_panels(int row, int n_rows) {
 }
 
 __global__ void __launch_bounds__(kRowThreads) norm_f16_kernel(NormF16 p) {
+  let_next_start();
   const int row = static_cast<int>(blockIdx.x);
   const HiddenRows rows = hidden_rows(p.pass, p.max_rows, p.last_row);
   if (!in_panels(row, rows.n)) return;
+  if (threadIdx.x == 0) prefetch(p.weight, p.dim * static_cast<int>(sizeof(float)));
+  wait_for_previous();
   const bool exists = row < rows.n;
   const float* h = p.h + static_cast<size_t>(rows.first + row) * p.dim;
   const float scale = exists ? inverse_rms(h, p.dim, p.eps) : 0.0f;
@@ -71,17 +74,18 @@ __global__ void __launch_bounds__(kRowThreads) scale_rows_f16_kernel(ScaleRowsF1
 }
 
 __global__ void __launch_bounds__(kBoundThreads) project_f16_kernel(ProjectF16 p) {
-  project_units(p);
+  project_units<2, Depth{}>(p);
 }
 
 __global__ void __launch_bounds__(kBoundThreads) project_residual_f16_kernel(ProjectResidualF16 p) {
-  project_residual_units(p);
+  project_residual_units<2, Depth{}>(p);
 }
 
 __global__ void __launch_bounds__(kPairThreads, 1) gate_up_f16_kernel(GateUpF16 p) {
+  let_next_start();
   const int chunks = k_chunks(p.x.n_in), units = kUnitWarps / chunks;
   const int n_rows = p.pass->n_rows, first = static_cast<int>(blockIdx.x) * units;
-  gate_up_sums(p, first, n_rows);
+  gate_up_sums<2, Depth{}>(p, first, n_rows);
   const float *gate_sums = block_shared<float>(), *up_sums = block_shared<float>(kSumBytes);
 #pragma unroll 1
   for (int i = warp_index(); i < units * n_rows; i += 2 * kUnitWarps) {
@@ -120,7 +124,9 @@ void norm_f16(const NormF16& p, Stream stream) {
   check_rows(p.pass, p.out);
   SB_CHECK(p.dim >= 4 && p.dim % 4 == 0 && p.out.n_in == padded(p.dim));
   SB_CHECK(aligned(p.h, 16) && aligned(p.weight, 4) && (!p.last_row || p.max_rows == 1));
-  launch(norm_f16_kernel, "norm_f16", row_shape(p.max_rows, kNormBytes + kLargestBytes), stream, p);
+  LaunchShape shape = row_shape(p.max_rows, kNormBytes + kLargestBytes);
+  shape.overlaps = p.overlaps;
+  launch(norm_f16_kernel, "norm_f16", shape, stream, p);
 }
 
 void scale_rows_f16(const ScaleRowsF16& p, Stream stream) {

@@ -26,6 +26,7 @@ struct NormF16 {
                  // the end of the last panel become zero
   int max_rows;  // 1..512
   bool last_row = false;  // only that of the pass, as row 0; max_rows is 1
+  bool overlaps = false;  // with the kernel before it, which is one of the same pass (launch.cuh)
 };
 void norm_f16(const NormF16& p, Stream stream);
 

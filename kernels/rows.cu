@@ -63,8 +63,11 @@ SPECBOUND_DEVICE bool row_lives(int row, int n_rows, const RowsI8& out) {
 }
 
 __global__ void __launch_bounds__(kThreads) norm_quantize_kernel(NormQuantize p) {
+  let_next_start();
   const int row = static_cast<int>(blockIdx.x), dim = p.out.n_in;
   const HiddenRows rows = hidden_rows(p.pass, p.max_rows, p.last_row);
+  if (threadIdx.x == 0) prefetch(p.weight, dim * static_cast<int>(sizeof(float)));
+  wait_for_previous();
   if (!row_lives(row, rows.n, p.out)) return;
   const float* x = p.h + static_cast<size_t>(rows.first + row) * dim;
   const float scale = inverse_rms(x, dim, p.eps);
@@ -77,6 +80,18 @@ __global__ void __launch_bounds__(kThreads) norm_quantize_kernel(NormQuantize p)
       for (int i = 0; i < 4; ++i) y.x[i] = (h.x[i] * scale) * weight.x[i];
     }
     quantize_fours(y, row, k, p.out);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) norm_floats_kernel(NormFloats p) {
+  const int row = static_cast<int>(blockIdx.x);
+  const HiddenRows rows = hidden_rows(p.pass, p.max_rows, p.last_row);
+  if (row >= rows.n) return;
+  const float* x = p.h + static_cast<size_t>(rows.first + row) * p.dim;
+  float* out = p.out + static_cast<size_t>(row) * p.dim;
+  const float scale = inverse_rms(x, p.dim, p.eps);
+  for (int k = static_cast<int>(threadIdx.x); k < p.dim; k += kThreads) {
+    out[k] = (x[k] * scale) * p.weight[k];
   }
 }
 
@@ -116,8 +131,16 @@ Grid whole_panels(int max_rows) {
 void norm_quantize(const NormQuantize& p, Stream stream) {
   check_rows(p.pass, p.max_rows, p.out);
   SB_CHECK(aligned(p.h, 16) && aligned(p.weight, 16) && (!p.last_row || p.max_rows == 1));
-  launch(norm_quantize_kernel, "norm_quantize", {whole_panels(p.max_rows), kThreads, kNormBytes},
-         stream, p);
+  launch(norm_quantize_kernel, "norm_quantize",
+         {whole_panels(p.max_rows), kThreads, kNormBytes, p.overlaps}, stream, p);
+}
+
+void norm_floats(const NormFloats& p, Stream stream) {
+  SB_CHECK(p.pass != nullptr && p.max_rows >= 1 && p.max_rows <= kMaxPrefillRows);
+  SB_CHECK(p.dim >= 4 && p.dim % 4 == 0 && aligned(p.h, 16) && (!p.last_row || p.max_rows == 1));
+  SB_CHECK(aligned(p.weight, 4) && aligned(p.out, 4));
+  launch(norm_floats_kernel, "norm_floats",
+         {{static_cast<unsigned>(p.max_rows)}, kThreads, kNormBytes}, stream, p);
 }
 
 void quantize_rows(const QuantizeRows& p, Stream stream) {

@@ -22,8 +22,22 @@ struct NormQuantize {
                  // n_rows to the end of the last panel become zero
   int max_rows;  // 1..512
   bool last_row = false;  // only that of the pass, as row 0: for an exit check. max_rows is 1
+  bool overlaps = false;  // with the kernel before it, which is one of the same pass (launch.cuh)
 };
 void norm_quantize(const NormQuantize& p, Stream stream);
+
+// out = rmsnorm(h) * weight.
+struct NormFloats {
+  const Pass* pass;     // 1 <= n_rows <= max_rows
+  const float* h;       // H (slots, dim), 16-byte aligned: rows pass->slot..
+  const float* weight;  // (dim)
+  int dim;              // a multiple of 4
+  float eps;
+  float* out;             // (n_rows, dim)
+  int max_rows;           // 1..512
+  bool last_row = false;  // only that of the pass, as row 0; max_rows is 1
+};
+void norm_floats(const NormFloats& p, Stream stream);
 
 // out = quantize(x).
 struct QuantizeRows {

@@ -12,11 +12,15 @@
 namespace specbound::kernels {
 
 inline constexpr float kOnes = 12582912.0f;      // 1.5 * 2^23: the last place is worth 1
+inline constexpr float kQuarters = 3145728.0f;   // 1.5 * 2^21: it is worth 1/4
+inline constexpr float kEighths = 1572864.0f;    // 1.5 * 2^20: it is worth 1/8
 inline constexpr float kSixteenths = 786432.0f;  // 1.5 * 2^19: it is worth 1/16
 
-// Of outputs g and g + 8: dw, and mw where there are mins.
+// Of outputs g and g + 8: dw, and mw where there are mins; where each 16 k have a scale, those of
+// g, then those of g + 8: a byte each, since floats of them would take too many registers.
 struct BlockFactors {
-  float dw[2], mw[2];
+  float dw[2], mw[2] = {};
+  uint32_t parts = 0;
 };
 
 // Two FP16 numbers that lie in one word.
@@ -27,37 +31,48 @@ SPECBOUND_DEVICE float upper_half(uint32_t word) {
   return half_float(static_cast<uint16_t>(word >> 16));
 }
 
+// Byte i of a word, as the last places of 2^23.
+SPECBOUND_DEVICE float byte_of(uint32_t word, int i) {
+  return float_of(0x4b000000u | ((word >> (8 * i)) & 0xffu)) - 8388608.0f;
+}
+SPECBOUND_DEVICE float signed_byte_of(uint32_t word, int i) {
+  return float_of(last_places_of_byte(word, i) ^ 0x80u) - 8388736.0f;
+}
+
 struct FormQ8_0 {
-  using Values = Word4;
+  using Values = Word4;   // a lane's of a block
+  using Stored = Values;  // in memory
   using Scales = uint32_t;
-  static constexpr bool kHasMins = false;
+  static constexpr bool kHasMins = false, kHasHalves = false;
+  static constexpr int kD2Words = 0;
   static constexpr float kStart = kOnes;
   static constexpr float kUnit = 1;  // of one in the operand
   static constexpr int kAhead = 4;   // blocks on their way while one is computed
 
-  // `d`, `d2`: of output g, in the block and in the first 256 k of the tile; d2 is Q4_K's.
-  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const Word2*, int) {
+  // `d`, `d2`: of output g, in the block and from the first of the tile on; d2 where there is one.
+  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const uint32_t*, int) {
     return load_once_if(wanted, d);
   }
   SPECBOUND_DEVICE static Word4 operand(const Values& v) { return v; }
   SPECBOUND_DEVICE static BlockFactors factors(Scales d) {
-    return {{lower_half(d), upper_half(d)}, {}};
+    return {{lower_half(d), upper_half(d)}};
   }
 };
 
+SPECBOUND_DEVICE Word4 nibbles_of(const Word2& v) {
+  constexpr uint32_t kLower = 0x0f0f0f0f;
+  return {v.x & kLower, v.y & kLower, (v.x >> 4) & kLower, (v.y >> 4) & kLower};
+}
+
 // Of eight bytes, the lower nibbles and the upper ones: words of outputs g and g + 8, k 8t and on,
 // then k 8t + 4 and on.
-struct FormQ4_0 {
+struct FormQ4_0 : FormQ8_0 {
   using Values = Word2;
-  using Scales = uint32_t;
-  static constexpr bool kHasMins = false;
+  using Stored = Values;
   static constexpr float kStart = kSixteenths;
   static constexpr float kUnit = 0.0625f;
-  static constexpr int kAhead = 4;
+  static constexpr int kAhead = 3;
 
-  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const Word2*, int) {
-    return load_once_if(wanted, d);
-  }
   // 16 (q - 8): a nibble less 8 is itself with its top bit turned, and in the upper half of a byte
   // it has its sign.
   SPECBOUND_DEVICE static Word4 operand(const Values& v) {
@@ -65,38 +80,150 @@ struct FormQ4_0 {
     const uint32_t x = v.x ^ kTops, y = v.y ^ kTops;
     return {(x << 4) & kUpper, (y << 4) & kUpper, x & kUpper, y & kUpper};
   }
-  SPECBOUND_DEVICE static BlockFactors factors(Scales d) {
-    return {{lower_half(d), upper_half(d)}, {}};
+};
+
+struct FormQ4_1 {
+  using Values = Word2;
+  using Stored = Values;
+  struct Scales {
+    uint32_t d, min;  // of output g below, of g + 8 above
+  };
+  static constexpr bool kHasMins = true, kHasHalves = false;
+  static constexpr int kD2Words = 1, kD2Blocks = 1;
+  static constexpr float kStart = kOnes;
+  static constexpr float kUnit = 1;
+  static constexpr int kAhead = 3;
+
+  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const uint32_t* d2,
+                                      int block) {
+    return {load_once_if(wanted, d), load_once_if(wanted, d2 + block * kPanelRows)};
+  }
+  SPECBOUND_DEVICE static Word4 operand(const Values& v) { return nibbles_of(v); }
+  SPECBOUND_DEVICE static BlockFactors factors(const Scales& s) {
+    return {{lower_half(s.d), upper_half(s.d)}, {lower_half(s.min), upper_half(s.min)}};
   }
 };
 
 struct FormQ4_K {
   using Values = Word2;
+  using Stored = Values;
   struct Scales {
     uint32_t parts;  // scale, min of output g, then of g + 8: a byte each
     Word2 d2;        // d and dmin of output g, then of g + 8
   };
-  static constexpr bool kHasMins = true;
+  static constexpr bool kHasMins = true, kHasHalves = false;
+  static constexpr int kD2Words = 2, kD2Blocks = kPartsOf256;
   static constexpr float kStart = kOnes;
   static constexpr float kUnit = 1;
   static constexpr int kAhead = 3;  // with 4 there are not enough registers
 
-  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const Word2* d2, int block) {
-    return {load_once_if(wanted, d), load_if(wanted, d2 + block / kPartsOf256 * kPanelRows)};
+  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const uint32_t* d2,
+                                      int block) {
+    const auto* of_tile = reinterpret_cast<const Word2*>(d2);
+    return {load_once_if(wanted, d), load_if(wanted, of_tile + block / kPartsOf256 * kPanelRows)};
   }
+  SPECBOUND_DEVICE static Word4 operand(const Values& v) { return nibbles_of(v); }
+  SPECBOUND_DEVICE static BlockFactors factors(const Scales& s) {
+    return {{lower_half(s.d2.x) * byte_of(s.parts, 0), lower_half(s.d2.y) * byte_of(s.parts, 2)},
+            {upper_half(s.d2.x) * byte_of(s.parts, 1), upper_half(s.d2.y) * byte_of(s.parts, 3)}};
+  }
+};
+
+// A lane's numbers of 5 bits in a block. In memory four bits of all lanes come first, as those of
+// Q4_0, then words that two lanes share: of the even one bit 8 j + i is the fifth bit of byte j of
+// word i of its operand, of the odd one 8 j + 4 + i. A lane is at its first four bits.
+struct FiveBitLane {
+  uint32_t x, y, fifths;
+};
+struct StoredFiveBits {
+  uint16_t of_lane[5];  // in the mean
+};
+SPECBOUND_DEVICE FiveBitLane load_once_if(bool wanted, const StoredFiveBits* p) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(p);
+  const int lane = lane_index();
+  const Word2 four = load_once_if(wanted, reinterpret_cast<const Word2*>(bytes));
+  const auto* fifths = reinterpret_cast<const uint32_t*>(bytes + kWarp * 8 - lane * 8) + lane / 2;
+  return {four.x, four.y, load_once_if(wanted, fifths) >> (lane % 2 * 4)};
+}
+
+// Five bits as they are.
+SPECBOUND_DEVICE Word4 fives_of(const FiveBitLane& v) {
+  constexpr uint32_t kLower = 0x0f0f0f0f, kFifth = 0x10101010;
+  return {(v.x & kLower) | ((v.fifths << 4) & kFifth), (v.y & kLower) | ((v.fifths << 3) & kFifth),
+          ((v.x >> 4) & kLower) | ((v.fifths << 2) & kFifth),
+          ((v.y >> 4) & kLower) | ((v.fifths << 1) & kFifth)};
+}
+
+struct FormQ5_0 : FormQ8_0 {
+  using Values = FiveBitLane;
+  using Stored = StoredFiveBits;
+  static constexpr float kStart = kEighths;
+  static constexpr float kUnit = 0.125f;
+  static constexpr int kAhead = 3;
+
+  // 8 (q - 16): in the upper bits of a byte five bits have their sign, once the first is turned.
   SPECBOUND_DEVICE static Word4 operand(const Values& v) {
-    constexpr uint32_t kLower = 0x0f0f0f0f;
-    return {v.x & kLower, v.y & kLower, (v.x >> 4) & kLower, (v.y >> 4) & kLower};
+    constexpr uint32_t kLower = 0x78787878, kTops = 0x80808080;
+    const uint32_t fifths = ~v.fifths;
+    return {((v.x << 3) & kLower) | ((fifths << 7) & kTops),
+            ((v.y << 3) & kLower) | ((fifths << 6) & kTops),
+            ((v.x >> 1) & kLower) | ((fifths << 5) & kTops),
+            ((v.y >> 1) & kLower) | ((fifths << 4) & kTops)};
+  }
+};
+
+struct FormQ5_1 : FormQ4_1 {
+  using Values = FiveBitLane;
+  using Stored = StoredFiveBits;
+
+  SPECBOUND_DEVICE static Word4 operand(const Values& v) { return fives_of(v); }
+};
+
+struct FormQ5_K : FormQ4_K {
+  using Values = FiveBitLane;
+  using Stored = StoredFiveBits;
+  static constexpr int kAhead = 2;  // with 3 there are not enough registers on sm_90
+
+  SPECBOUND_DEVICE static Word4 operand(const Values& v) { return fives_of(v); }
+};
+
+// A lane's numbers of 6 bits in a block: six_bit_words() of its four words. In memory the first
+// words of all lanes come first, then the second ones, then the third; p is a lane's first.
+struct SixBitLane {
+  uint32_t x, y, z;
+};
+SPECBOUND_DEVICE SixBitLane load_once_if(bool wanted, const SixBitLane* p) {
+  const auto* words = reinterpret_cast<const uint32_t*>(p);
+  return {load_once_if(wanted, words), load_once_if(wanted, words + kWarp),
+          load_once_if(wanted, words + 2 * kWarp)};
+}
+
+struct FormQ6_K {
+  using Values = SixBitLane;
+  using Stored = Values;
+  struct Scales {
+    uint32_t parts;  // of output g the scales of the first 16 k and of the others, then of g + 8
+    uint32_t d;      // of output g below, of g + 8 above
+  };
+  static constexpr bool kHasMins = false, kHasHalves = true;
+  static constexpr int kD2Words = 1, kD2Blocks = kPartsOf256;
+  static constexpr float kStart = kQuarters;
+  static constexpr float kUnit = 0.25f;
+  static constexpr int kAhead = 3;
+
+  SPECBOUND_DEVICE static Scales load(bool wanted, const uint32_t* d, const uint32_t* d2,
+                                      int block) {
+    return {load_once_if(wanted, d), load_once_if(wanted, d2 + block / kPartsOf256 * kPanelRows)};
+  }
+  // 4 (q - 32).
+  SPECBOUND_DEVICE static Word4 operand(const Values& v) {
+    constexpr uint32_t kUpper = 0xfcfcfcfc;
+    const uint32_t last =
+        ((v.x << 6) & 0xc0c0c0c0u) | ((v.y << 4) & 0x30303030u) | ((v.z << 2) & 0x0c0c0c0cu);
+    return {v.x & kUpper, v.y & kUpper, v.z & kUpper, last};
   }
   SPECBOUND_DEVICE static BlockFactors factors(const Scales& s) {
-    return {{lower_half(s.d2.x) * byte(s.parts, 0), lower_half(s.d2.y) * byte(s.parts, 2)},
-            {upper_half(s.d2.x) * byte(s.parts, 1), upper_half(s.d2.y) * byte(s.parts, 3)}};
-  }
-
- private:
-  // As the last places of 2^23.
-  SPECBOUND_DEVICE static float byte(uint32_t word, int i) {
-    return float_of(0x4b000000u | ((word >> (8 * i)) & 0xffu)) - 8388608.0f;
+    return {{lower_half(s.d), upper_half(s.d)}, {}, s.parts};
   }
 };
 
@@ -105,19 +232,49 @@ template <class Act>
 SPECBOUND_DEVICE void as_form(DType type, const Act& act) {
   if (type == DType::kQ4_0) {
     act(FormQ4_0{});
+  } else if (type == DType::kQ4_1) {
+    act(FormQ4_1{});
   } else if (type == DType::kQ4_K) {
     act(FormQ4_K{});
+  } else if (type == DType::kQ5_0) {
+    act(FormQ5_0{});
+  } else if (type == DType::kQ5_1) {
+    act(FormQ5_1{});
+  } else if (type == DType::kQ5_K) {
+    act(FormQ5_K{});
+  } else if (type == DType::kQ6_K) {
+    act(FormQ6_K{});
   } else {
     act(FormQ8_0{});
   }
 }
 
-// Q4_K's d and dmin of this lane's outputs, from the first 256 k of a tile on; else null.
+// Bytes from where a lane's values of a block begin to where the next lane's do.
+template <class Stored>
+inline constexpr size_t kLaneStep = sizeof(Stored);
+template <>
+inline constexpr size_t kLaneStep<StoredFiveBits> = sizeof(Word2);
+template <>
+inline constexpr size_t kLaneStep<SixBitLane> = sizeof(uint32_t);
+
+// This lane's values of block `block` of a matrix at q, counted through all tiles; kWarp on are
+// those of the next one.
+template <class Stored>
+SPECBOUND_DEVICE const Stored* lane_values(const void* q, size_t block) {
+  const auto* values = static_cast<const uint8_t*>(q) + block * kWarp * sizeof(Stored);
+  return reinterpret_cast<const Stored*>(values + lane_index() * kLaneStep<Stored>);
+}
+
+// What d2 has of this lane's outputs, from the first of a tile on: a word of both or (Word2) one of
+// each; else null.
 template <class Form>
-SPECBOUND_DEVICE const Word2* d2_of_tile(const TilesI8& w, int tile) {
-  if (!Form::kHasMins) return nullptr;
-  const size_t n = static_cast<size_t>(w.n_in / kQuantBlock / kPartsOf256);
-  return reinterpret_cast<const Word2*>(w.d2) + tile * n * 8 + lane_index() / 4;
+SPECBOUND_DEVICE const uint32_t* d2_of_tile(const TilesI8& w, int tile) {
+  if constexpr (Form::kD2Words == 0) {
+    return nullptr;
+  } else {
+    const size_t n = static_cast<size_t>(w.n_in / kQuantBlock / Form::kD2Blocks);
+    return w.d2 + (tile * n * kPanelRows + lane_index() / 4) * Form::kD2Words;
+  }
 }
 
 // Models of Q8_0 alone have kernels of their own, without what other forms need and the registers
@@ -131,7 +288,7 @@ inline void check_tiles(const TilesI8& w) {
   SB_CHECK(takes_int8_rows(w.type) && int8_form(w.type) == w.type);
   SB_CHECK(w.n_out >= 1 && w.n_in >= kQuantBlock);
   SB_CHECK(w.n_in % static_cast<int>(dtype_info(w.type)->block) == 0);
-  SB_CHECK(aligned(w.q, 16) && aligned(w.d, 4) && (!form_has_mins(w.type) || aligned(w.d2, 8)));
+  SB_CHECK(aligned(w.q, 16) && aligned(w.d, 4) && (!has_d2(w.type) || aligned(w.d2, 8)));
 }
 
 // What a block's sums start at, and their values.
@@ -141,23 +298,60 @@ SPECBOUND_DEVICE void start_sums(int32_t (&sum)[4]) {
   for (int i = 0; i < 4; ++i) sum[i] = static_cast<int32_t>(bits_of(Form::kStart));
 }
 
+// Of a panel's block, its first 16 k: lanes t = 0, 1 have them.
+SPECBOUND_DEVICE Word2 first_half(const Word2& x) {
+  const uint32_t keep = lane_index() % 4 < 2 ? 0xffffffffu : 0u;
+  return {x.x & keep, x.y & keep};
+}
+
 // c (of one tile and panel) += the exact integer sums of a block, scaled; less the mins, where
-// `less_sums` is -xsum of the rows 2t and 2t + 1.
+// `less_sums` is -xsum of the rows 2t and 2t + 1. With scales s0 and s1 of each 16 k the sum is
+// s1 * (all of it) + (s0 - s1) * (that of the first 16): two products of whole blocks, exact as
+// int8_formula.h has it.
 template <class Form>
 SPECBOUND_DEVICE void add_block(const Word4& weights, const BlockFactors& of, const Word2& x,
                                 const Word2& dx, const Float2& less_sums, float (&acc)[4]) {
+  [[maybe_unused]] float first[4];
+  if constexpr (Form::kHasHalves) {
+    int32_t of_first[4];
+    start_sums<Form>(of_first);
+    mma_16x8x32(of_first, weights, first_half(x));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      first[i] = float_of(static_cast<uint32_t>(of_first[i])) - Form::kStart;
+    }
+  }
   int32_t sum[4];
   start_sums<Form>(sum);
   mma_16x8x32(sum, weights, x);
+  [[maybe_unused]] float scale[2][2];  // of the first 16 k and of the others
+  if constexpr (Form::kHasHalves) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) scale[i % 2][i / 2] = signed_byte_of(of.parts, i);
+  }
   const float dx_of[2] = {float_of(dx.x), float_of(dx.y)};
   [[maybe_unused]] const float less[2] = {less_sums.x, less_sums.y};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float isum = float_of(static_cast<uint32_t>(sum[i])) - Form::kStart;
+    float isum = float_of(static_cast<uint32_t>(sum[i])) - Form::kStart;
+    if constexpr (Form::kHasHalves) {
+      isum = fused(scale[1][i / 2], isum - first[i], scale[0][i / 2] * first[i]);
+    }
     acc[i] = fused(isum, of.dw[i / 2] * dx_of[i % 2], acc[i]);
     if constexpr (Form::kHasMins) {
       acc[i] = fused(less[i % 2], of.mw[i / 2] * dx_of[i % 2], acc[i]);
     }
+  }
+}
+
+// What the numbers of this lane are multiplied by, of output g or (1) of g + 8.
+template <class Form>
+SPECBOUND_DEVICE float lane_scale(const BlockFactors& of, int output) {
+  if constexpr (Form::kHasHalves) {
+    const bool first = lane_index() % 4 < 2;
+    return of.dw[output] * signed_byte_of(of.parts, 2 * output + (first ? 0 : 1));
+  } else {
+    return of.dw[output];
   }
 }
 

@@ -5,13 +5,16 @@
 #   packaging/gpu_session.sh                   builds (build/gpu-session) and runs every stage here
 #   packaging/gpu_session.sh --prepare DIR     builds only: DIR can be taken to a machine with a GPU
 #   packaging/gpu_session.sh --run DIR         runs there, with no toolkit and no network
-#   ... --stage NAME                           of a run: one of gpu_stages.py --help
-#   ... --seconds N                            of a run: for each stage (480)
+#   packaging/gpu_session.sh --list            says what stages there are and which of them were run
+#   ... --stage NAME                           of a run: this one (racecheck, jit: all parts of it)
+#   ... --seconds N, --total N                 of a run: at most, of each stage (480), of all
+#   ... --again                                of a run: also stages that were run for this commit
 #
-# What a stage has no time for is skipped, the rest counts. One line a stage, then `N passed, N
-# failed, N skipped`; exit status 1 when anything failed. Results are JSON in $OUT, or in
-# tests/bench/results/ when OUT is not set. SPECBOUND_CUDA_ARCHS: what to build for (CMakeLists.txt
-# says for what by default).
+# A stage takes eight minutes at most and leaves a small file; the same command goes on with those
+# that have none of this commit yet, and says which it did not reach. What a stage has no time for
+# is skipped, the rest counts. One line a stage, then `N passed, N failed, N skipped`; exit status
+# 1 when anything failed. Results are JSON in $OUT, or in tests/bench/results/ when OUT is not set.
+# SPECBOUND_CUDA_ARCHS: what to build for (CMakeLists.txt says for what by default).
 # SPECBOUND_F16_MODEL: a GGUF file to verify beside the bundled model, such as make_f16_model.py's.
 set -euo pipefail
 
@@ -19,17 +22,25 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 say() { echo "gpu_session: $*" >&2; }
 
 usage() {
-  sed -n '5,9s/^# *//p' "$root/packaging/gpu_session.sh" >&2
+  sed -n '5,11s/^# *//p' "$root/packaging/gpu_session.sh" >&2
   exit 2
 }
 
 prepare=yes run=yes folder="$root/build/gpu-session" flags=()
 while [ $# -gt 0 ]; do
+  case $1 in
+    --list | --again)
+      [ "$1" = --again ] || prepare=no
+      flags+=("$1")
+      shift
+      continue
+      ;;
+  esac
   [ -n "${2-}" ] || usage
   case $1 in
     --prepare) folder=$2 run=no ;;
     --run) folder=$2 prepare=no ;;
-    --stage | --seconds) flags+=("$1" "$2") ;;
+    --stage | --seconds | --total) flags+=("$1" "$2") ;;
     *) usage ;;
   esac
   shift 2

@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
-"""Runs what `gpu_session.sh --prepare` built: `gpu_stages.py DIR [--stage NAME]... [--seconds N]`.
+"""Runs what `gpu_session.sh --prepare` built: `gpu_stages.py DIR [--list] [--stage NAME]...
+[--seconds N] [--total N] [--again]`.
 
-What a stage has no time for, or what time cuts off, is skipped and never failed. The stages that
-say most in a short time come first.
+Stages of eight minutes at most, those that say most in a short time first. Each leaves a small
+file, gpu_session_NAME.json; where that is of the same commit the stage is not run again, so that a
+session that is cut off goes on with the next call. What a stage has no time for is skipped and
+never failed.
 """
 import argparse
+import dataclasses
+import functools
+import json
 import os
 import pathlib
 import re
@@ -14,14 +20,17 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 import bench
 
-SECONDS = 480  # of a stage
+MOST_SECONDS = 480  # of a stage
+LEAST_SECONDS = 5  # of the whole call's that are left: with less no stage begins
 CASE_SECONDS = 120  # of a test case under compute-sanitizer
 ASK_SECONDS = 60  # of a program that only says what it finds
 REPORT_SECONDS = 5  # for a bench to write what it found, for a program to end when it is told to
 SANITIZERS_AT_ONCE = 8
+RACECHECKS = 4  # parts of the cases: in 55 s an H200 had time for 71 of 117
 JIT_ARCHS = (75, 80, 86, 89, 90, 120)
 CASES = re.compile(r"^\[doctest\] test cases: +\d+ \| +(\d+) passed \| +(\d+) failed "
                    r"\| +(\d+) skipped", re.MULTILINE)
@@ -31,6 +40,7 @@ DEVICE = re.compile(r"^on (.+), sm_(\d+), driver for CUDA (.+)$", re.MULTILINE)
 SANITIZER = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer",
              "/usr/local/cuda/compute-sanitizer/compute-sanitizer")
 DEMO = bench.ROOT / "models" / "demo-chat-16l-q8_0.gguf"
+TIME_IS_OVER = "time is over"  # says a bench that has not done all
 FOUND_AN_ERROR = 99  # the exit status that compute-sanitizer is told to use
 
 
@@ -107,6 +117,7 @@ class Stage:
         self.folder, self.end = folder, time.monotonic() + seconds
         self.passed = self.failed = self.skipped = 0
         self.notes = []
+        self.out_of_time = False
 
     def left(self):
         return self.end - time.monotonic()
@@ -134,6 +145,7 @@ class Stage:
         if status == 0:
             self.passed += 1
         elif status is None:
+            self.out_of_time = True
             self.skip(f"{name}: {ending(status)}")
         else:
             self.fail(f"{name}: {ending(status)}", output)
@@ -144,7 +156,7 @@ class Stage:
         found = CASES.search(output)
         passed, failed, skipped = map(int, found.groups()) if found else (0, 0, 0)
         if status is None:
-            under_way = CUT_OFF_CASE in output
+            self.out_of_time, under_way = True, CUT_OFF_CASE in output
             self.skip(f"{name}: out of time" + (f" after {passed} cases" if found else ""),
                       max(1, skipped + under_way))
             failed -= under_way
@@ -159,7 +171,7 @@ class Stage:
             self.failed += failed - 1
 
 
-def stage_tests(stage, _device):
+def all_tests(stage, _device):
     stage.count_tests("gpu_tests", *stage.run([stage.folder / "gpu_tests"]))
 
 
@@ -169,7 +181,7 @@ def verify(stage, model, *flags):
                             "-m", model, *flags]))
 
 
-def stage_verify(stage, _device):
+def verify_models(stage, _device):
     """Speculation changes no bit of what whole models say."""
     verify(stage, DEMO)
     verify(stage, DEMO, "--dtype", "fp16")
@@ -185,17 +197,18 @@ def measure(stage, script, program):
                                 "--seconds", max(0, stage.left() - REPORT_SECONDS),
                                 "--commit", commit_of(stage.folder)])
     print(output, flush=True)
+    stage.out_of_time |= TIME_IS_OVER in output
     if why := SKIPPED.search(output):
         stage.skip(why.group(1))
     else:
         stage.count(script, status, "")
 
 
-def stage_engine(stage, _device):
+def bench_engine(stage, _device):
     measure(stage, "gpu_engine.py", "specbound")
 
 
-def stage_bench(stage, _device):
+def bench_kernels(stage, _device):
     measure(stage, "gpu_kernels.py", "gpu_kernels")
 
 
@@ -206,36 +219,29 @@ def find_sanitizer(stage):
     return found
 
 
-def sanitize(stage, tool):
-    """Case by case, side by side: the tool makes kernels many times slower."""
+def sanitize(stage, _device, tool, part=0, parts=1):
+    """Case by case, side by side: the tool makes kernels many times slower. Neighbours are alike,
+    so parts take turns."""
     sanitizer = find_sanitizer(stage)
     if not sanitizer:
         return
     program = stage.folder / "gpu_tests"
     status, listed = run([program, "-ltc"], ASK_SECONDS)
-    parts = listed.split("=" * 79 + "\n")
-    cases = parts[1].splitlines() if status == 0 and len(parts) > 2 else []
+    found = listed.split("=" * 79 + "\n")
+    cases = found[1].splitlines()[part::parts] if status == 0 and len(found) > 2 else []
     if not cases:
         stage.fail(f"{tool}: cannot list the cases: {ending(status)}", listed)
     commands = [[sanitizer, "--tool", tool, "--error-exitcode", FOUND_AN_ERROR, program,
                  "-tc=" + case.replace(",", "?")] for case in cases]
     for at, status, output in stage.run_all(commands, SANITIZERS_AT_ONCE, CASE_SECONDS):
-        name, found = f"{tool}: \"{cases[at]}\"", CASES.search(output)
-        if status == 0 and not (found and found.group(1) == "1"):
+        name, ran = f"{tool}: \"{cases[at]}\"", CASES.search(output)
+        if status == 0 and not (ran and ran.group(1) == "1"):
             stage.fail(f"{name}: did not run", output)
         else:
             stage.count(name, status, output)
 
 
-def stage_racecheck(stage, _device):
-    sanitize(stage, "racecheck")
-
-
-def stage_memcheck(stage, _device):
-    sanitize(stage, "memcheck")
-
-
-def stage_memcheck_run(stage, _device):
+def memcheck_run(stage, _device):
     """The engine's host side with its copies and graphs, under compute-sanitizer."""
     sanitizer = find_sanitizer(stage)
     if not sanitizer:
@@ -247,28 +253,82 @@ def stage_memcheck_run(stage, _device):
              "I need a table for two tonight.", "-n", "24", *flags]))
 
 
-def stage_jit(stage, device):
+def jit(stage, device, arch):
     """PTX of one architecture, compiled by the driver: every code path on one card."""
-    archs = [arch for arch in JIT_ARCHS if arch <= device["sm"]]
-    for arch in JIT_ARCHS[len(archs):]:
+    name = f"gpu_tests_ptx{arch}"
+    if arch > device["sm"]:
         stage.skip(f"PTX of sm_{arch}: this card is sm_{device['sm']}")
-    names = [f"gpu_tests_ptx{arch}" for arch in archs]
+        return
     with tempfile.TemporaryDirectory() as cache:
-        for at, status, output in stage.run_all(
-                [[stage.folder / name] for name in names], len(names),
-                environment={"CUDA_FORCE_PTX_JIT": "1", "CUDA_CACHE_PATH": cache}):
-            stage.count_tests(names[at], status, output)
+        (_, status, output), = stage.run_all(
+            [[stage.folder / name]], 1,
+            environment={"CUDA_FORCE_PTX_JIT": "1", "CUDA_CACHE_PATH": cache})
+        stage.count_tests(name, status, output)
 
 
-def stage_train(stage, _device):
+def train(stage, _device):
     """Heads for a 7B model, on random features."""
     status, output = stage.run([stage.folder / "gpu_train"])
     if stage.count("gpu_train", status, output):
         stage.notes.append(" ".join(output.split()))
 
 
-STAGES = {name.removeprefix("stage_"): function for name, function in list(globals().items())
-          if name.startswith("stage_")}
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    name: str
+    run: typing.Callable  # (stage, device)
+    seconds: int  # at most
+    about: str
+
+
+STAGES = [
+    Planned("tests", all_tests, 120, "every kernel against the CPU's bits"),
+    Planned("verify", verify_models, 240, "verify --bits of whole models"),
+    Planned("bench", bench_kernels, MOST_SECONDS, "kernels and bandwidth, 7B first"),
+    Planned("engine", bench_engine, MOST_SECONDS, "whole models of random weights, 7B first"),
+    *(Planned(f"racecheck_{i + 1}",
+              functools.partial(sanitize, tool="racecheck", part=i, parts=RACECHECKS),
+              MOST_SECONDS, f"a part of the tests under racecheck: {i + 1} of {RACECHECKS}")
+      for i in range(RACECHECKS)),
+    Planned("memcheck", functools.partial(sanitize, tool="memcheck"), MOST_SECONDS,
+            "the tests under memcheck"),
+    Planned("memcheck_run", memcheck_run, MOST_SECONDS, "whole replies under memcheck"),
+    *(Planned(f"jit_{arch}", functools.partial(jit, arch=arch), MOST_SECONDS,
+              f"the tests as PTX of sm_{arch}, compiled by the driver") for arch in JIT_ARCHS),
+    Planned("train", train, 240, "heads of a 7B, on random features"),
+]
+
+
+def chosen(names):
+    """The stages of these names, or whose names begin with one and _; all where there are none."""
+    found = []
+    for name in names or [stage.name for stage in STAGES]:
+        of_name = [s for s in STAGES if s.name == name or s.name.startswith(f"{name}_")]
+        exact = [s for s in of_name if s.name == name]
+        if not of_name:
+            sys.exit(f"--stage: expected one of {', '.join(s.name for s in STAGES)}, found {name}")
+        found += [s for s in exact or of_name if s not in found]
+    return found
+
+
+def result_path(name):
+    folder = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
+    return folder / f"gpu_session_{name}.json"
+
+
+def done_before(name, commit, device=None):
+    """What the stage left for this commit on this card (None: on any), if it ran something and had
+    all of its time. A tree with changes has no name: nothing of it counts."""
+    if commit in ("none", "unknown") or commit.endswith("-dirty"):
+        return None
+    try:
+        found = json.loads(result_path(name).read_text())
+        ran = found["passed"] + found["failed"] > 0 or found["seconds"] > ASK_SECONDS
+        here = found["commit"] == commit and (not device or found["gpu"]["name"] == device["name"])
+        whole = here and ran and not found.get("cut_short")
+        return found if whole and {"skipped", "date", "notes"} <= set(found) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # not there, or a file that was cut off
 
 
 def commit_of(folder):
@@ -294,39 +354,75 @@ def find_device(folder):
     return None, why.group(1)
 
 
+def list_stages(stages, commit):
+    for planned in stages:
+        before = done_before(planned.name, commit)
+        state = f"done {before['date']}" if before else "to run"
+        print(f"{planned.name:13} {planned.seconds:4} s at most  {state:22} {planned.about}")
+
+
+def report(verdict, name, counts, seconds, notes):
+    print(f"{verdict:7} {name:13} {counts[0]:4} passed, {counts[1]} failed, {counts[2]} skipped "
+          f"{seconds:8.1f} s", *notes, sep="\n        ", flush=True)
+
+
+def run_stage(planned, device, why_not, a, left):
+    """Its [passed, failed, skipped]. `left`: seconds of the whole call."""
+    wanted = min(planned.seconds, a.seconds)
+    stage, start = Stage(a.folder, min(wanted, left)), time.monotonic()
+    if device:
+        planned.run(stage, device)
+    else:
+        stage.skip(f"{planned.name}: {why_not}")
+    seconds = time.monotonic() - start
+    counts = [stage.passed, stage.failed, stage.skipped]
+    report("FAILED" if stage.failed else "ok" if stage.passed else "none", planned.name, counts,
+           seconds, stage.notes)
+    if device:
+        cut_short = dict(cut_short=True) if left < wanted and stage.out_of_time else {}
+        bench.write_report(
+            result_path(planned.name), f"gpu_session_{planned.name}",
+            ["packaging/gpu_session.sh", "--run", "DIR", "--stage", planned.name, "--seconds",
+             f"{wanted:g}"], bench.hardware(), commit_of(a.folder), gpu=device, passed=counts[0],
+            failed=counts[1], skipped=counts[2], seconds=round(seconds, 1), notes=stage.notes,
+            **cut_short)
+    return counts
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=lambda text: pathlib.Path(text).resolve())
-    parser.add_argument("--stage", action="append", choices=list(STAGES))
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each stage")
+    parser.add_argument("--stage", action="append", help="default: all that were not run yet")
+    parser.add_argument("--list", action="store_true", help="say what there is, and run nothing")
+    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="most of each stage")
+    parser.add_argument("--total", type=float, default=float("inf"), help="seconds of all of them")
+    parser.add_argument("--again", action="store_true", help="also what was run for this commit")
     a = parser.parse_args()
+    stages, commit = chosen(a.stage), commit_of(a.folder)
+    if a.list:
+        return list_stages(stages, commit)
 
+    end = time.monotonic() + a.total
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: sys.exit(128 + number))  # run_all() cleans up
     device, why_not = find_device(a.folder)
-    out = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
     print(f"on {device['name']}, sm_{device['sm']}" if device else f"no GPU: {why_not}", flush=True)
-    totals = [0, 0, 0]
-    for name in a.stage or STAGES:
-        stage, start = Stage(a.folder, a.seconds), time.monotonic()
-        if device:
-            STAGES[name](stage, device)
+    totals, not_reached = [0, 0, 0], []
+    for planned in stages:
+        left = end - time.monotonic()
+        before = None if a.again or not device else done_before(planned.name, commit, device)
+        if before:
+            counts = [before[key] for key in ("passed", "failed", "skipped")]
+            report("before", planned.name, counts, before["seconds"], before["notes"])
+        elif device and left < min(LEAST_SECONDS, a.seconds):
+            not_reached.append(planned.name)
+            continue
         else:
-            stage.skip(f"{name}: {why_not}")
-        seconds = time.monotonic() - start
-        counts = [stage.passed, stage.failed, stage.skipped]
+            counts = run_stage(planned, device, why_not, a, left)
         totals = [x + y for x, y in zip(totals, counts)]
-        verdict = "FAILED" if stage.failed else "ok" if stage.passed else "none"
-        print(f"{verdict:7} {name:11} {counts[0]:4} passed, {counts[1]} failed, "
-              f"{counts[2]} skipped {seconds:8.1f} s", *stage.notes, sep="\n        ", flush=True)
-        if device:
-            bench.write_report(
-                out / f"gpu_session_{name}.json", f"gpu_session_{name}",
-                ["packaging/gpu_session.sh", "--run", "DIR", "--stage", name, "--seconds",
-                 f"{a.seconds:g}"], bench.hardware(),
-                commit_of(a.folder), gpu=device, passed=counts[0], failed=counts[1],
-                skipped=counts[2], seconds=round(seconds, 1), notes=stage.notes)
+    if not_reached:
+        print(f"not reached in {a.total:g} s: {' '.join(not_reached)}; run the same once more")
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     return 1 if totals[1] else 0
 

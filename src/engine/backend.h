@@ -109,6 +109,8 @@ class Backend {
   virtual std::string description() const = 0;  // one line: backend, kernels, threads, dtype
   // What timings hold for, apart from the model: "CPU (AVX-512 VNNI, 2 threads)".
   virtual std::string device() const = 0;
+  // The first so many layers run elsewhere than the rest, and take another time; 0: all are alike.
+  virtual int first_layers() const { return 0; }
 
   // H[slot] = embedding of `token`. 0 <= slot < kMaxRows, 0 <= token < vocab_size. The row follows
   // all slots before it,
@@ -140,17 +142,14 @@ class Backend {
 
   // Head `head` (an index into ExitHeads::heads()) looks at H[slot], which must have come to the
   // head's layer. Heads with a state (has_state()) read the one before `slot` and leave their own
-  // after it; slots come in order. A draft layer keeps what came before slot 0 itself.
+  // after it; slots come in order. A draft layer keeps what came before slot 0 itself. A medusa
+  // or hydra head guesses what follows the row by its depth, which must be less than it has heads,
+  // and by the state before slot 0; hydra also by the tokens of the path.
   virtual ExitPeak exit_check(int head, int slot, float temperature) = 0;
-  // Whether it has heads of this kind; it does without those in the file that it has not.
-  virtual bool can_look_with(HeadKind kind) const {
-    (void)kind;
-    return true;
-  }
   // Whether heads with a state say tokens of the text that the list lacks.
   virtual bool says_tokens_of_text() const { return false; }
-  // Of the last check, until the next embed(): z, (vocab_size) for full heads, else (tokens that
-  // the head may say),
+  // Of the last check, until the next embed(): z, (vocab_size) for heads that say all, else (tokens
+  // that the head may say),
   virtual std::span<const float> exit_logits() const = 0;
   // and these tokens: ids of the vocabulary, the shortlist's first; empty: places are ids.
   virtual std::span<const int32_t> exit_ids() const = 0;

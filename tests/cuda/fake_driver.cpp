@@ -1,8 +1,15 @@
-// A driver for tests: as libcuda.so.1 it serves the CUDA version FAKE_DRIVER_CUDA, and no GPU.
+// A driver for tests, without a GPU: as libcuda.so.1 it serves the CUDA version FAKE_DRIVER_CUDA,
+// as libnvidia-ml.so.1 it says that it is FAKE_DRIVER_VERSION.
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
+}
 
 int no_device(...) {
   return 100;  // CUDA_ERROR_NO_DEVICE
@@ -11,8 +18,7 @@ int no_device(...) {
 }  // namespace
 
 extern "C" int cuDriverGetVersion(int* version) {
-  const char* const served = std::getenv("FAKE_DRIVER_CUDA");
-  *version = served ? std::atoi(served) : 0;
+  *version = std::atoi(variable("FAKE_DRIVER_CUDA").c_str());
   return 0;
 }
 
@@ -23,5 +29,20 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int, unsig
               : !std::strcmp(name, "cuGetProcAddress")
                   ? reinterpret_cast<void*>(cuGetProcAddress_v2)
                   : reinterpret_cast<void*>(no_device);
+  return 0;
+}
+
+extern "C" int nvmlInit_v2() {
+  return 0;
+}
+
+extern "C" int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  const std::string version = variable("FAKE_DRIVER_VERSION");
+  if (version.size() >= size) return 7;  // NVML_ERROR_INSUFFICIENT_SIZE
+  std::memcpy(text, version.c_str(), version.size() + 1);
+  return 0;
+}
+
+extern "C" int nvmlShutdown() {
   return 0;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """`program_check.py SPECBOUND FAKE_DRIVER_FOLDER`: the one binary with the GPU engine needs no
 library of CUDA's to start, is as small as it should be, and tells a driver that is missing, too old
-or without a GPU apart. It runs no kernel: a GPU is not needed, and not used.
+or without a GPU apart, where a GPU is asked for and where it is not. It runs no kernel: a GPU is
+not needed, and not used.
 """
 import json
 import os
@@ -9,18 +10,28 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BINARY, FAKE_DRIVER = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 STORIES = pathlib.Path(__file__).resolve().parents[1] / "data/models/stories260K.gguf"
 MOST_BYTES = 40e6
+RUN = ("run", "--raw", "-m", STORIES, "-p", "Once", "-n", "4", "--temp", "0")
+# Driver -> the CUDA version that it serves.
+TOO_OLD = {"535.183.01": 12020, "550.127.05": 12040, "575.57.08": 12090}
+NEW_ENOUGH = {"580.65.06": 13000}
+# A loaded driver is asked before its library: then none but that one's version can be told.
+REAL_DRIVER = os.path.exists("/proc/driver/nvidia/version")
 
 
-def specbound(*arguments, cuda=None, **environment):
-    """With the fake driver that serves `cuda`, where one is given."""
+def specbound(*arguments, driver=None, libraries=None, **environment):
+    """With the fake driver of a version, or with the first of all libraries from a folder."""
     everything = {**os.environ, **environment}
-    if cuda:
-        everything.update(FAKE_DRIVER_CUDA=str(cuda), LD_LIBRARY_PATH=str(FAKE_DRIVER))
+    if driver:
+        everything.update(FAKE_DRIVER_VERSION=driver,
+                          FAKE_DRIVER_CUDA=str({**TOO_OLD, **NEW_ENOUGH}[driver]))
+    if driver or libraries:
+        everything["LD_LIBRARY_PATH"] = str(libraries or FAKE_DRIVER)
     return subprocess.run([BINARY, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=120, env=everything)
 
@@ -57,32 +68,56 @@ class Program(unittest.TestCase):
         self.assertEqual(gpu["gpus"] == [], gpu["state"] != "ready")
 
     def test_an_old_driver(self):
-        gpu = doctor(cuda=12040)
-        self.assertEqual((gpu["state"], gpu["cuda_version"]), ("old-driver", 12040))
-        self.assertRegex(gpu["why_not"], r"serves CUDA 12\.4, expected 13\.0: .*driver 580")
+        for driver, cuda in TOO_OLD.items():
+            gpu = doctor(driver=driver)
+            self.assertEqual((gpu["state"], gpu["cuda_version"]), ("old-driver", cuda))
+            self.assertRegex(gpu["why_not"], r"serves CUDA 12\.\d, expected 13\.0: .*driver 580")
+            if not REAL_DRIVER:
+                self.assertEqual(gpu["driver"], driver)
 
     def test_a_driver_without_a_gpu(self):
-        gpu = doctor(cuda=13000)
-        self.assertEqual((gpu["state"], gpu["cuda_version"]), ("no-gpu", 13000))
-        self.assertIn("no CUDA-capable device is detected", gpu["why_not"])
-        hidden = doctor(cuda=13000, CUDA_VISIBLE_DEVICES="")["why_not"]
-        self.assertIn('CUDA_VISIBLE_DEVICES is ""', hidden)
+        for driver, cuda in NEW_ENOUGH.items():
+            gpu = doctor(driver=driver)
+            self.assertEqual((gpu["state"], gpu["cuda_version"]), ("no-gpu", cuda))
+            self.assertIn("no CUDA-capable device is detected", gpu["why_not"])
+            hidden = doctor(driver=driver, CUDA_VISIBLE_DEVICES="")["why_not"]
+            self.assertIn('CUDA_VISIBLE_DEVICES is ""', hidden)
 
     def test_the_text_has_the_reason_too(self):
-        result = specbound("doctor", cuda=12040)
+        result = specbound("doctor", driver="550.127.05")
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stdout, r"(?m)^GPU +none: .*CUDA 12\.4")
 
-    def test_a_model_runs_on_the_cpu_all_the_same(self):
-        run = ("run", "--raw", "-m", STORIES, "-p", "Once", "-n", "4", "--temp", "0")
-        plain = specbound(*run, "--device", "cpu")
+    def falls_back(self, why_not, **options):
+        """A GPU that is asked for is an error of one line; without asking the CPU runs and a line
+        says why."""
+        plain = specbound(*RUN, "--device", "cpu")
         self.assertEqual(plain.returncode, 0, plain.stderr)
-        for cuda in (12040, 13000):
-            result = specbound(*run, cuda=cuda)
-            self.assertEqual((result.returncode, result.stdout), (0, plain.stdout), result.stderr)
-            refused = specbound(*run, "--device", "cuda", cuda=cuda)
-            self.assertEqual((refused.returncode, refused.stdout), (1, ""))
-            self.assertEqual(refused.stderr.count("\n"), 1)
+        result = specbound(*RUN, **options)
+        self.assertEqual((result.returncode, result.stdout), (0, plain.stdout), result.stderr)
+        self.assertRegex(result.stderr, f"{why_not}.*: every layer runs on the CPU")
+        refused = specbound(*RUN, "--device", "cuda", **options)
+        self.assertEqual((refused.returncode, refused.stdout), (1, ""))
+        self.assertRegex(refused.stderr,
+                         rf"^specbound run: --device cuda: {why_not}.*; leave out --device cuda")
+        self.assertEqual(refused.stderr.count("\n"), 1)
+
+    def test_a_model_runs_on_the_cpu_all_the_same(self):
+        for driver, cuda in TOO_OLD.items():
+            number = r"\S+" if REAL_DRIVER else re.escape(driver)
+            self.falls_back(rf"the NVIDIA driver {number} serves CUDA 12\.{cuda % 1000 // 10}, "
+                            "expected 13.0: install driver 580 or newer", driver=driver)
+        for driver in NEW_ENOUGH:
+            self.falls_back("CUDA finds no GPU: no CUDA-capable device is detected; nvidia-smi",
+                            driver=driver)
+        with tempfile.TemporaryDirectory() as folder:
+            # What cannot be a library ends the search: a driver of this machine is not found.
+            pathlib.Path(folder, "libcuda.so.1").touch()
+            gpu = doctor(libraries=folder)
+            self.assertEqual((gpu["state"], gpu["cuda_version"], gpu["driver"]),
+                             ("no-driver", None, None))
+            self.falls_back("no NVIDIA driver .*; for a GPU install driver 580 or newer",
+                            libraries=folder)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ TEST_CASE("decode attention: more chunks than are joined at once") {
 TEST_CASE("decode attention: more queries of a K/V head than keys are staged for at once") {
   check_against_cpu({{9, 1, 32}, 192, 100, 16, 21});
   check_against_cpu({{5, 1, 16}, 128, 63, 13, 22});
+  check_against_cpu({{5, 1, 256}, 128, 63, 13, 23});  // values take the keys' place
 }
 
 TEST_CASE("decode attention: on all instruction sets of the CPU the same") {
@@ -113,10 +114,11 @@ TEST_CASE("attended rows quantized at once") {
       const int padded = (n_rows + 7) / 8 * 8;
       std::vector<int8_t> q(static_cast<size_t>(padded) * q_dim);
       std::vector<float> d(static_cast<size_t>(padded) * blocks), minus_sum(d.size());
-      std::vector<int32_t> bias(d.size());
+      std::vector<int32_t> bias(d.size()), half_bias(2 * d.size());
       std::vector<float> rows = attend_on_cpu(p).attended;
       rows.resize(static_cast<size_t>(padded) * q_dim);  // rows past the last are zero
-      const QuantRows expected{padded, q_dim, q.data(), d.data(), bias.data(), minus_sum.data()};
+      const QuantRows expected{padded,           q_dim,           q.data(), d.data(), bias.data(),
+                               half_bias.data(), minus_sum.data()};
       for (int r = 0; r < padded; ++r) {
         kernels_for(best_isa())
             .quantize(&rows[static_cast<size_t>(r) * q_dim], r, 0, blocks, expected);

@@ -42,6 +42,21 @@ TinySpec gemma2_spec(int n_layers = 2, int window = kWindow) {
   return spec;
 }
 
+// The last layer sees all, and has a rotation of its own, YaRN's.
+TinySpec gemma3_spec(int n_layers = 2, int window = kWindow) {
+  TinySpec spec = spec_of("gemma3", n_layers);
+  spec.tied = true;
+  spec.window = window;
+  spec.window_step = n_layers;
+  spec.rope_theta = 1000;
+  spec.metadata = [](GgufWriter& w) {
+    w.add_string("gemma3.rope.scaling.type", "yarn");
+    w.add_float("gemma3.rope.scaling.factor", 4);
+    w.add_uint("gemma3.rope.scaling.original_context_length", 64);
+  };
+  return spec;
+}
+
 TinySpec phi3_spec(int window = kWindow) {
   TinySpec spec = spec_of("phi3");
   spec.window = window;
@@ -51,8 +66,8 @@ TinySpec phi3_spec(int window = kWindow) {
 }
 
 std::vector<TinySpec> all_specs() {
-  std::vector<TinySpec> all = {spec_of("gemma", 1), gemma2_spec(), phi3_spec(),
-                               spec_of("smollm3", 4), spec_of("llama")};
+  std::vector<TinySpec> all = {spec_of("gemma", 1), gemma2_spec(),         gemma3_spec(),
+                               phi3_spec(),         spec_of("smollm3", 4), spec_of("llama")};
   all[0].head_dim = 32;
   all[0].n_kv_heads = 1;
   all.back().window = kWindow;  // Mistral's
@@ -223,6 +238,7 @@ TEST_CASE("CUDA engine, architectures, the loop: the CPU's events, greedy and sa
   for (Case c : std::vector<Case>{{gemma2_spec(kLayers, 4), HeadKind::kFolded, greedy},
                                   {gemma2_spec(kLayers, 4), HeadKind::kChained, penalized},
                                   {gemma2_spec(kLayers, 4), HeadKind::kFolded, filtered},
+                                  {gemma3_spec(kLayers, 4), HeadKind::kChained, greedy},
                                   {spec_of("gemma"), HeadKind::kFolded, penalized},
                                   {phi3_spec(4), HeadKind::kChained, filtered},
                                   {spec_of("smollm3"), HeadKind::kFolded, greedy}}) {

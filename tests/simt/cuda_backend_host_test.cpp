@@ -55,6 +55,17 @@ std::vector<Case> int8_cases() {
                   {"ffn_up.weight", DType::kQ3_K},
                   {"output.weight", DType::kQ6_K}};  // attn_output too
   all.push_back({"Q4_K_M", q4_k_m});
+  TinySpec q4_1;
+  q4_1.type = DType::kQ4_1;
+  q4_1.n_layers = 1;
+  all.push_back({"Q4_1", q4_1});
+  TinySpec five;
+  five.type = DType::kQ5_K;
+  five.dim = five.ffn_dim = 256;
+  five.head_dim = 64;
+  five.n_layers = 1;
+  five.types = {{"attn_v.weight", DType::kQ5_0}, {"ffn_down.weight", DType::kQ5_1}};
+  all.push_back({"5 bits", five});
   return all;
 }
 

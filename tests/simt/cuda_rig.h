@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/cuda/cuda_backend.h"
+#include "engine/cuda/device_first_layers.h"
 #include "simt/simt_device.h"
 #include "unit/engine_rig.h"
 
@@ -23,6 +24,23 @@ inline std::unique_ptr<Backend> cuda_backend(const TinyModel& model,
   device.log = log;
   return make_cuda_backend(std::make_unique<simt::SimtDevice>(device), model.config, model.weights,
                            options);
+}
+
+// The CPU backend with its first layers on the executor; 0: none.
+inline std::unique_ptr<Backend> split_backend(const TinyModel& model, int first, int threads = 1,
+                                              int n_ctx = 0, simt::DeviceLog* log = nullptr) {
+  simt::DeviceOptions device;
+  device.log = log;
+  CpuOptions options;
+  options.n_threads = threads;
+  options.n_ctx = n_ctx;
+  if (first > 0) {
+    CudaOptions there;
+    there.n_ctx = n_ctx;
+    options.first_layers = make_first_layers(std::make_unique<simt::SimtDevice>(device),
+                                             model.config, model.weights, there, first);
+  }
+  return make_cpu_backend(model.config, model.weights, options);
 }
 
 // All but the last of `ids` by prefill, in `parts`, the last decoded: keys, values and its logits.

@@ -190,6 +190,38 @@ TEST_CASE("CUDA engine, trees: rounds of every number of rows around the border 
   }
 }
 
+TEST_CASE("first layers on a GPU, trees: the bits of the CPU alone, and of the path that stays") {
+  uint64_t seed = 3;
+  for (const TinySpec& spec : specs()) {
+    const TinyModel model(spec);
+    const ModelConfig& c = model.config;
+    for (int n_first = 1; n_first <= c.n_layers; ++n_first) {
+      CAPTURE(spec.architecture);
+      CAPTURE(n_first);
+      const auto split = split_backend(model, n_first), cpu = model.backend(best_isa(), 1);
+      std::mt19937_64 random(++seed);
+      const std::vector<int32_t> ids = token_ids(56, c.vocab_size);
+      for (Backend* backend : {split.get(), cpu.get()}) backend->prefill(ids);
+      for (int pos = 56; pos < 80;) {
+        CAPTURE(pos);
+        const int n = 2 + static_cast<int>(random() % (kMaxRows - 1));
+        const Rows rows = random_rows(random, n, c.vocab_size);
+        const std::mt19937_64 schedule(random());
+        REQUIRE(run_round(*split, rows, pos, schedule) == run_round(*cpu, rows, pos, schedule));
+        const int kept = static_cast<int>(random() % n);
+        pos += rows.paths[kept].depth + 1;
+        std::vector<uint16_t> found, expected;
+        for (Backend* backend : {split.get(), cpu.get()}) {
+          backend->keep_path(pos - rows.paths[kept].depth - 1, kept);
+          for (int l = 1; l <= c.n_layers; ++l) REQUIRE(backend->kv_len(l) == pos);
+          add_kv(*backend, 0, pos, backend == cpu.get() ? expected : found);
+        }
+        REQUIRE(found == expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("CUDA engine, trees: an embedded row follows all before it again") {
   const TinyModel model(q8_0_spec(2));
   const auto cpu = model.backend(best_isa(), 1), gpu = cuda_backend(model);

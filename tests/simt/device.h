@@ -54,6 +54,7 @@ struct Launch {
   unsigned threads;  // of a block
   size_t shared_bytes;
   std::function<void()> body;
+  const void* function = nullptr;  // the kernel, by which a program finds its name
 };
 
 // Without a stream runs it at once; a stream keeps it for later (executor.h). The parameters tell

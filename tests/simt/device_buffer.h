@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -59,6 +60,15 @@ inline void synchronize() {
 #endif
 }
 
+#ifndef __CUDACC__
+// Where the bytes of each live buffer begin, and how many they are: what tests/ptx holds every
+// access to.
+inline std::map<uint64_t, size_t>& live_buffers() {
+  static std::map<uint64_t, size_t> live;
+  return live;
+}
+#endif
+
 // Bytes of a device between guard bytes that nobody may write; 256-byte aligned.
 class DeviceBytes {
  public:
@@ -73,6 +83,7 @@ class DeviceBytes {
         mmap(nullptr, total_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) throw std::bad_alloc();
     all_ = static_cast<unsigned char*>(pages);
+    live_buffers()[reinterpret_cast<uint64_t>(data())] = bytes_;
 #endif
     fill(0, total_, kGuard);
     fill(kGuardBytes, bytes_, poison());
@@ -96,6 +107,7 @@ class DeviceBytes {
 #ifdef __CUDACC__
     cudaFree(all_);
 #else
+    live_buffers().erase(reinterpret_cast<uint64_t>(data()));
     munmap(all_, total_);
 #endif
     if (wrong && std::uncaught_exceptions() == 0) std::rethrow_exception(wrong);

@@ -72,8 +72,11 @@ std::vector<Case> cases() {
   q4_k_m.head_dim = 64;
   q4_k_m.types = {{"attn_v.weight", DType::kQ6_K},
                   {"ffn_down.weight", DType::kQ6_K},
-                  {"output.weight", DType::kQ5_K}};  // attn_output too
+                  {"output.weight", DType::kQ3_K}};  // attn_output too
   all.push_back({"Q4_K_M", q4_k_m});
+  q4_k_m.type = DType::kQ5_K;
+  q4_k_m.types = {{"attn_v.weight", DType::kQ5_0}, {"ffn_down.weight", DType::kQ5_1}};
+  all.push_back({"5 bits", q4_k_m});
   return all;
 }
 
@@ -92,7 +95,7 @@ Bytes expected_tiles(const Matrix& source, bool int8, Bytes& scales, Bytes& d2) 
   Bytes tiles(shape.bytes_of(shape.n_tiles));
   if (int8) {
     scales.resize(shape.scales_of(shape.n_tiles) * 2);
-    d2.resize(shape.supers_of(shape.n_tiles) * 4);
+    d2.resize(shape.d2_of(shape.n_tiles) * 4);
     auto* q = reinterpret_cast<int8_t*>(tiles.data());
     auto* d = reinterpret_cast<uint16_t*>(scales.data());
     if (stored.type == DType::kQ8_0) {
@@ -118,9 +121,8 @@ std::string difference(simt::SimtDevice& device, const DeviceMatrix& found, cons
   Bytes scales, d2;
   const Bytes tiles = expected_tiles(source, int8, scales, d2);
   if (!int8) return read_bytes(device, found.f16->w, tiles.size()) == tiles ? "" : "values";
-  const bool four = source.type == DType::kQ4_0 || source.type == DType::kQ4_K;
-  if (found.i8->type != (four ? source.type : DType::kQ8_0)) return "form";
-  if ((found.i8->d2 != nullptr) != (source.type == DType::kQ4_K)) return "presence of d2";
+  if (found.i8->type != int8_form(source.type)) return "form";
+  if ((found.i8->d2 != nullptr) != kernels::has_d2(found.i8->type)) return "presence of d2";
   if (!d2.empty() && read_bytes(device, found.i8->d2, d2.size()) != d2) return "d2";
   if (read_bytes(device, found.i8->q, tiles.size()) != tiles) return "values";
   return read_bytes(device, found.i8->d, scales.size()) == scales ? "" : "scales";
@@ -273,12 +275,17 @@ TEST_CASE("device weights: what they are called") {
   CHECK(description(four, GpuDtype::kAsStored) == "4-bit");
   CHECK(description(four, GpuDtype::kInt8) == "4-bit");
   CHECK(description(four, GpuDtype::kFp16) == "fp16");
-  four.types["ffn_down.weight"] = DType::kQ5_0;
+  four.types["ffn_down.weight"] = DType::kIQ4_NL;
   CHECK(description(four, GpuDtype::kAsStored) == "int8 and 4-bit");
   four.types["output.weight"] = DType::kF16;
   CHECK(description(four, GpuDtype::kAsStored) == "int8, 4-bit and fp16");
+  four.types["ffn_down.weight"] = DType::kQ5_1;
+  CHECK(description(four, GpuDtype::kAsStored) == "4-bit, 5-bit and fp16");
   four.types["ffn_down.weight"] = DType::kQ4_0;
   CHECK(description(four, GpuDtype::kAsStored) == "4-bit and fp16");
+  four.dim = 256;
+  four.types["attn_q.weight"] = DType::kQ6_K;
+  CHECK(description(four, GpuDtype::kAsStored) == "4-bit, 6-bit and fp16");
 }
 
 TEST_CASE("device weights: too large for FP16 is refused with their number and what to do") {
@@ -306,22 +313,19 @@ TEST_CASE("device weights: too large for FP16 is refused with their number and w
 TEST_CASE("device weights: a conversion that loses weights is refused by its type's name") {
   TinySpec spec;
   spec.ffn_dim = 256;
-  spec.types["ffn_down.weight"] = DType::kQ6_K;
+  spec.types["ffn_down.weight"] = DType::kQ3_K;
   std::vector<TinyTensor> tensors = tiny_tensors(spec);
   for (TinyTensor& t : tensors) {
     if (t.name != "blk.1.ffn_down.weight") continue;
-    BlockQ6_K block;  // 60000 * 127 * -32 is more than 127 times what FP16 holds
-    std::memcpy(&block, t.bytes.data(), sizeof block);
-    block.d = float_to_half(60000.0f);
-    block.scales[3] = 127;
-    block.low[48] = block.high[16] = 0;  // element 48, of part 3
+    BlockQ3_K block{};  // 65504 * -32 * -4 is more than 127 times what FP16 holds
+    block.d = float_to_half(65504.0f);
     std::memcpy(t.bytes.data(), &block, sizeof block);
   }
   const TinyModel model(tiny_file(spec, tensors));
   for (GpuDtype dtype : {GpuDtype::kAsStored, GpuDtype::kInt8}) {
     const std::string text = refusal(model, dtype);
     CAPTURE(text);
-    CHECK(text.find("expected Q6_K weights that INT8 blocks can hold") != std::string::npos);
+    CHECK(text.find("expected Q3_K weights that INT8 blocks can hold") != std::string::npos);
   }
   CHECK(refusal(model, GpuDtype::kFp16).find("too large") != std::string::npos);
 }

@@ -52,6 +52,10 @@ Options& options();
 // Runs all of a launch, by the options.
 void run_grid(const Launch& launch);
 
+// What runs launches without a stream; the executor, or what a test program puts in its place.
+using Runner = void (*)(const Launch& launch, const void* parameters, size_t parameter_bytes);
+Runner& runner();
+
 }  // namespace simt
 
 // What a launch may be submitted to (kernels/stream.h). It runs what it keeps when it likes.

@@ -29,6 +29,7 @@ using test::cpu;
 using test::DeviceRows;
 using test::DeviceTiles;
 using test::Int8Matrix;
+using test::kPackedForms;
 using test::pass_of;
 using test::random_floats;
 using test::same_floats;
@@ -124,9 +125,9 @@ TEST_CASE("exit_logits: the CPU's logits, peaks and decision") {
   }
 }
 
-TEST_CASE("exit_logits of 4-bit weights: the CPU's logits, peaks and decision") {
+TEST_CASE("exit_logits of packed weights: the CPU's logits, peaks and decision") {
   TinyRandom random(7);
-  for (const DType type : {DType::kQ4_0, DType::kQ4_K}) {
+  for (const DType type : kPackedForms) {
     for (const int n_in : {256, 1280, 2304, 4352}) {
       for (const int n_out : {1, 33, 65}) {
         CAPTURE(dtype_info(type)->name);

@@ -50,8 +50,8 @@ TEST_CASE("expanded INT8 weights are d q to nearest even, row after row") {
   });
 }
 
-TEST_CASE("expanded 4-bit weights are dequantized, then to nearest even") {
-  for (DType type : {DType::kQ4_0, DType::kQ4_K}) {
+TEST_CASE("expanded packed weights are dequantized, then to nearest even") {
+  for (DType type : kPackedForms) {
     CAPTURE(dtype_info(type)->name);
     const int n_out = 37, n_in = 512, ld = 520;
     const Int8Matrix w(n_out, n_in, 6, 1e-3f, type);

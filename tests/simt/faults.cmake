@@ -66,7 +66,7 @@ endfunction()
 set(norms "norm and quantization give the CPU's bits, rows of every kind")
 set(products "a projection gives the CPU's bits: every number of chunks, outputs of any number")
 set(nibbles
-  "a projection of 4-bit weights gives the CPU's bits, chunks ending inside 256 k too")
+  "a projection of packed weights gives the CPU's bits, chunks ending inside 256 k too")
 set(all_rows "a projection of every number of rows")
 set(swiglu "gate and up end as the CPU's quantized rows")
 set(residual "the residual is added as the CPU adds it: W x first, then the bias")
@@ -79,6 +79,8 @@ set(many_queries "decode attention: more queries of a K/V head than keys are sta
 set(many_chunks "decode attention: more chunks than are joined at once")
 set(windows "decode attention: windows smaller and larger than chunks, at their borders")
 set(trees "decode attention of trees has the CPU's bits, within a chunk and across chunks")
+set(draft_layer "CUDA engine, draft layer: after any rounds it finds what the CPU's does")
+set(side_by_side "attention side by side: each row has the CPU's bits, from its own text alone")
 set(prefilled "prefill attention: head sizes, groups, biases, norms, pairings")
 set(spoiled "prefill attention: what is infinite or NaN spoils the rows that see it, no others")
 
@@ -124,9 +126,15 @@ simt_fault(gemm_stage_overwritten
 
 simt_fault(values_overwritten
   SOURCE kernels/attention.cu
-  TEXT "if (staged > 0) __syncthreads();"
+  TEXT "__syncthreads();  // the last values have been read"
   REPLACEMENT ""
   CAUGHT_BY ${many_queries})
+
+simt_fault(weights_overwritten
+  SOURCE kernels/attention_side_by_side.cu
+  TEXT "__syncthreads();  // queries are finished, the last ones' weights have been read"
+  REPLACEMENT ""
+  CAUGHT_BY ${side_by_side})
 
 simt_fault(steps_overwritten
   SOURCE kernels/attention_combine.cu
@@ -139,8 +147,8 @@ simt_fault(steps_overwritten
 simt_fault(keys_of_another_block
   SOURCE kernels/attention.cu
   TEST attention_tree_test
-  TEXT "half_bits(y[d]);"
-  REPLACEMENT "key_at(heads, c.kv_head, place)[16 * d];"
+  TEXT "to[kTail * d + i] = half_bits(y[d]);"
+  REPLACEMENT "to[kTail * d + i] = key_at(heads, c.kv_head, place)[16 * d];"
   CAUGHT_BY ${trees})
 
 simt_fault(prefill_tile_overwritten
@@ -177,8 +185,8 @@ simt_fault(second_panel_left_out
   SOURCE kernels/matmul_int8.cuh
   KERNELS projections.cu
   TEST projections_test
-  TEXT "if (n_rows > kPanelRows)"
-  REPLACEMENT "if (n_rows > kPanelRows + 1)"
+  TEXT "n_rows > kPanelRows)"
+  REPLACEMENT "n_rows > kPanelRows + 1)"
   CAUGHT_BY ${all_rows})
 
 # ---- wrong lanes ----
@@ -188,6 +196,12 @@ simt_fault(quantize_wrong_lane
   TEXT "shuffle_xor(largest, step)"
   REPLACEMENT "shuffle_xor(largest, 2 * step)"
   CAUGHT_BY ${norms})
+
+simt_fault(value_of_another_text
+  SOURCE kernels/attention_side_by_side.cu
+  TEXT "heads.kv.v += sequence * p.next_sequence;"
+  REPLACEMENT ""
+  CAUGHT_BY ${side_by_side})
 
 simt_fault(key_of_a_sibling
   SOURCE kernels/attention.cu
@@ -253,8 +267,8 @@ simt_fault(penalty_of_another_token
 simt_fault(value_of_another_path
   SOURCE kernels/attention.cu
   TEST attention_tree_test
-  TEXT "place_of(c, c.tree->path[row], key)"
-  REPLACEMENT "place_of(c, c.tree->path[row ^ 1], key)"
+  TEXT "c.tree->path[row_of(first_of + i)]"
+  REPLACEMENT "c.tree->path[row_of(first_of + i) ^ 1]"
   CAUGHT_BY ${trees} "a row of a tree does not see its siblings, whatever they are")
 
 simt_fault(kept_row_left_out
@@ -329,7 +343,7 @@ simt_fault(nibble_without_sign
   TEST expand_test
   TEXT "constexpr uint32_t kTops = 0x88888888"
   REPLACEMENT "constexpr uint32_t kTops = 0x08888888"
-  CAUGHT_BY "expanded 4-bit weights are dequantized, then to nearest even")
+  CAUGHT_BY "expanded packed weights are dequantized, then to nearest even")
 
 simt_fault(device_min_forgotten
   SOURCE kernels/weight_forms.cuh
@@ -337,15 +351,15 @@ simt_fault(device_min_forgotten
   TEST exit_head_test
   TEXT "acc[i] = fused(less[i % 2], of.mw[i / 2] * dx_of[i % 2], acc[i]);"
   REPLACEMENT ""
-  CAUGHT_BY "exit_logits of 4-bit weights: the CPU's logits, peaks and decision")
+  CAUGHT_BY "exit_logits of packed weights: the CPU's logits, peaks and decision")
 
 # Of the next 256 k, half of them too early.
 simt_fault(d2_of_the_neighbour
   SOURCE kernels/weight_forms.cuh
   KERNELS projections.cu
   TEST projections_test
-  TEXT "load_if(wanted, d2 + block / kPartsOf256 * kPanelRows)"
-  REPLACEMENT "load_if(wanted, d2 + (block + 4) / kPartsOf256 * kPanelRows)"
+  TEXT "load_if(wanted, of_tile + block / kPartsOf256 * kPanelRows)"
+  REPLACEMENT "load_if(wanted, of_tile + (block + 4) / kPartsOf256 * kPanelRows)"
   CAUGHT_BY ${nibbles})
 
 # Rows 8 and on with the sums of rows 0 to 7.
@@ -354,14 +368,14 @@ simt_fault(row_sums_of_another_panel
   KERNELS projections.cu
   TEST projections_test
   TEXT "less_sums = less_row_sums(q);"
-  REPLACEMENT "less_sums = less_row_sums(at.xq[0][slot * kWarp]);"
-  CAUGHT_BY "a projection of 4-bit weights of every number of rows")
+  REPLACEMENT "less_sums = less_row_sums(rows.values[slot % kRowsAhead][0]);"
+  CAUGHT_BY "a projection of packed weights of every number of rows")
 
 simt_fault(half_of_a_row_summed
   SOURCE kernels/prefill_gemm.cu
   TEXT "sum = sum + shuffle_xor(sum, 1);"
   REPLACEMENT ""
-  CAUGHT_BY "prefill of 4-bit weights has the CPU's bits: chunks that end inside 256 k, odd rows")
+  CAUGHT_BY "prefill of packed weights has the CPU's bits: chunks that end inside 256 k, odd rows")
 
 simt_fault(fifth_bit_of_another_element
   SOURCE kernels/weight_forms.cuh
@@ -370,6 +384,43 @@ simt_fault(fifth_bit_of_another_element
   TEXT "(high[i / 8] >> (i % 8))"
   REPLACEMENT "(high[i % 4] >> (i / 4))"
   CAUGHT_BY "embedding rows of each type are those that the CPU reads, times the scale")
+
+# ---- 5-bit weights ----
+
+simt_fault(fifths_of_the_other_lane
+  SOURCE kernels/weight_forms.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "load_once_if(wanted, fifths) >> (lane % 2 * 4)"
+  REPLACEMENT "load_once_if(wanted, fifths) >> (4 - lane % 2 * 4)"
+  CAUGHT_BY ${nibbles})
+
+# ---- 6-bit weights ----
+
+# The first 16 k have the scale of the others.
+simt_fault(halves_of_one_scale
+  SOURCE kernels/weight_forms.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "scale[0][i / 2] * first[i]"
+  REPLACEMENT "scale[1][i / 2] * first[i]"
+  CAUGHT_BY ${nibbles})
+
+simt_fault(half_of_another_lane
+  SOURCE kernels/weight_forms.cuh
+  KERNELS expand.cu
+  TEST expand_test
+  TEXT "const bool first = lane_index() % 4 < 2;"
+  REPLACEMENT "const bool first = lane_index() % 2 < 1;"
+  CAUGHT_BY "expanded packed weights are dequantized, then to nearest even")
+
+simt_fault(two_bits_misplaced
+  SOURCE kernels/weight_forms.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "(v.y << 4) & 0x30303030u"
+  REPLACEMENT "(v.z << 4) & 0x30303030u"
+  CAUGHT_BY ${nibbles})
 
 # ---- training and prefill ----
 
@@ -464,8 +515,8 @@ simt_fault(peaks_of_uncapped_logits
 engine_fault(min_repacked_wrongly
   SOURCE src/engine/cuda/weight_layout.cpp
   TEST cuda_backend_host_test
-  TEXT "scale.scale | scale.min << 8"
-  REPLACEMENT "scale.scale | scale.scale << 8"
+  TEXT "two.first | two.second << 8"
+  REPLACEMENT "two.first | two.first << 8"
   CAUGHT_BY "CUDA engine, INT8: the CPU backend's bits at every layer, whatever rows run together")
 
 engine_fault(uncapped_logits
@@ -481,6 +532,13 @@ engine_fault(silu_behind_cublas
   TEXT "nullptr, act, ld, activation_}"
   REPLACEMENT "nullptr, act, ld, Activation::kSilu}"
   CAUGHT_BY "CUDA engine, architectures, prefill by cuBLAS: near the CPU's")
+
+engine_fault(draft_layer_forgets_a_path
+  SOURCE src/engine/cuda/device_draft_layer.cpp
+  TEST cuda_draft_layer_host_test
+  TEXT "kernels::keep_rows({state(pos + 1),"
+  REPLACEMENT "kernels::keep_rows({state(pos),"
+  CAUGHT_BY ${draft_layer})
 
 engine_fault(window_of_the_next_layer
   SOURCE src/engine/cuda/device_forward.cpp
@@ -532,8 +590,8 @@ engine_fault(path_of_the_last_round
 
 # A chain by its first row.
 engine_fault(tree_run_as_chain
-  SOURCE src/engine/cuda/cuda_backend.cpp
+  SOURCE src/engine/cuda/decode_passes.cpp
   TEST cuda_tree_host_test
-  TEXT "is_tree(slot, n)};"
-  REPLACEMENT "is_tree(slot, 1)};"
+  TEXT "i < rows.n; ++i) tree |="
+  REPLACEMENT "i < 1; ++i) tree |="
   CAUGHT_BY "CUDA engine, trees: rounds of every number of rows around the border of a chunk")

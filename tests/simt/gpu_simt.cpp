@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/cuda/device_first_layers.h"
 #include "engine/cuda/read_bandwidth.h"
 #include "error.h"
 #include "runtime/gpu.h"
@@ -78,6 +79,7 @@ const GpuEngine& gpu_engine() {
   static constexpr GpuEngine kSimt = {survey,
                                       open,
                                       make_cuda_backend,
+                                      make_first_layers,
                                       make_random_cuda_backend,
                                       read_bandwidth,
                                       make_device_learner};

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cuda/device_checks.h"
+#include "engine/cuda/device_kv.h"
 #include "engine/cuda/device_model.h"
 #include "simt/simt_device.h"
 #include "unit/engine_rig.h"
@@ -22,12 +24,15 @@ class HiddenRig {
       : model(model),
         cpu(model.backend(best_isa(), 1)),
         weights(device, model.config, model.weights, {dtype, {}}),
-        h_(device, static_cast<size_t>(kMaxRows) * model.config.dim) {}
+        rope_(device, model.config, nullptr, kContext),
+        h_(device, static_cast<size_t>(kMaxRows) * model.config.dim) {
+    rope_.ensure(kContext - 1);
+  }
 
   // With graphs and without; the file's lm_head or none.
   DeviceModel on_device(bool graphs = true, bool host_lm_head = true) {
     const Matrix* lm_head = host_lm_head ? &model.weights.lm_head : nullptr;
-    return {device, model.config, weights, lm_head, h_.data(), kContext, graphs};
+    return {device, model.config, weights, lm_head, h_.data(), kContext, graphs, &rope_};
   }
   static constexpr int kContext = 64;
 
@@ -48,6 +53,11 @@ class HiddenRig {
       set_row(slot, row);
     }
   }
+  // The row that a draft layer looks at: of a straight round at the beginning of a text.
+  static DeviceExitChecks::Row row(int slot) {
+    static const RowPaths paths;
+    return {0, slot, paths[slot], 0};
+  }
   std::vector<float> cpu_logits(int slot) const {
     std::vector<float> z(model.config.vocab_size);
     cpu->logits(slot, 1, z.data());
@@ -65,6 +75,7 @@ class HiddenRig {
   DeviceWeights weights;
 
  private:
+  DeviceRope rope_;
   DeviceMemory<float> h_;  // H (kMaxRows, dim)
   int waits_ = 0;
 };

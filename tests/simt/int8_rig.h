@@ -1,5 +1,5 @@
-// What INT8 kernels are tested on: random matrices of Q8_0, Q4_0 and Q4_K and rows, on the device
-// and as the CPU backend has them.
+// What INT8 kernels are tested on: random matrices of every form and rows, on the device and as the
+// CPU backend has them.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,10 @@
 #include "unit/tiny_blocks.h"
 
 namespace specbound::test {
+
+// All but Q8_0.
+inline constexpr DType kPackedForms[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ4_K, DType::kQ5_0,
+                                         DType::kQ5_1, DType::kQ5_K, DType::kQ6_K};
 
 // Rows of every kind that the formula has a word for, beside ordinary ones: row r is of kind r % 8.
 inline std::vector<float> odd_rows(int n_rows, int n, uint64_t seed) {
@@ -94,7 +98,7 @@ struct DeviceRows {
   }
 };
 
-// A matrix of Q8_0, Q4_0 or Q4_K on the device.
+// A matrix on the device, of a type that runs as it is.
 struct DeviceTiles {
   int n_out, n_in;
   DType type;
@@ -108,7 +112,7 @@ struct DeviceTiles {
         type(source.type),
         q(int8_fragments(source).bytes_of(kernels::tiles_of(n_out))),
         d(int8_fragments(source).scales_of(kernels::tiles_of(n_out))),
-        d2(int8_fragments(source).supers_of(kernels::tiles_of(n_out))) {
+        d2(int8_fragments(source).d2_of(kernels::tiles_of(n_out))) {
     std::vector<int8_t> host_q(q.size());
     std::vector<uint16_t> host_d(d.size());
     std::vector<uint32_t> host_d2(d2.size());
@@ -138,7 +142,7 @@ inline std::vector<BlockQ8_0> random_blocks(size_t n, uint64_t seed, float scale
   return blocks;
 }
 
-// A random matrix of Q8_0, Q4_0 or Q4_K, here and on the device.
+// A random matrix of such a type, here and on the device.
 struct Int8Matrix {
   int n_out, n_in;
   DType type;

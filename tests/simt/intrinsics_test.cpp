@@ -91,10 +91,11 @@ TEST_CASE("intrinsics: every FP16 value as FP32") {
 // ---- words ----
 
 struct Words {
-  const Word4* in;  // (64)
-  Word4* out;       // (64)
-  uint32_t* one;    // (64)
-  int* zeros;       // (64)
+  const Word4* in;   // (64)
+  Word4* out;        // (64)
+  uint32_t* one;     // (64)
+  int* zeros;        // (64)
+  uint32_t* places;  // (64)
 };
 
 __global__ void words_kernel(Words p) {
@@ -103,18 +104,21 @@ __global__ void words_kernel(Words p) {
   p.out[i] = {all.x, all.y, some.z, some.w};
   p.one[i] = load_once_if(i % 5 == 0, &p.in[i].y);
   p.zeros[i] = leading_zeros(i == 63 ? 0x80000000u : i);
+  p.places[i] = last_places_of_byte(0x80ff017fu + i, static_cast<int>(i % 4));
 }
 
-TEST_CASE("intrinsics: loads, wanted and not; leading zeros") {
+TEST_CASE("intrinsics: loads, wanted and not; leading zeros; bytes") {
   std::vector<Word4> in(64);
   for (uint32_t i = 0; i < 64; ++i) in[i] = {i + 1, i + 2, i + 3, i + 4};
   const DeviceBuffer<Word4> from(in), to(64);
-  const DeviceBuffer<uint32_t> one(64);
+  const DeviceBuffer<uint32_t> one(64), places(64);
   const DeviceBuffer<int> zeros(64);
-  run(words_kernel, "words", 64, Words{from.data(), to.data(), one.data(), zeros.data()});
+  run(words_kernel, "words", 64,
+      Words{from.data(), to.data(), one.data(), zeros.data(), places.data()});
   const auto out = to.read();
   const auto ones = one.read();
   const auto counts = zeros.read();
+  const auto bytes = places.read();
   for (uint32_t i = 0; i < 64; ++i) {
     const bool wanted = i % 3 == 0;
     CHECK(out[i].x == i + 1);
@@ -123,6 +127,8 @@ TEST_CASE("intrinsics: loads, wanted and not; leading zeros") {
     CHECK(out[i].w == (wanted ? i + 4 : 0));
     CHECK(ones[i] == (i % 5 == 0 ? i + 2 : 0));
     CHECK(counts[i] == std::countl_zero(i == 63 ? 0x80000000u : i));
+    CHECK(std::bit_cast<float>(bytes[i]) ==
+          8388608.0f + ((0x80ff017fu + i) >> (8 * (i % 4)) & 255));
   }
 }
 

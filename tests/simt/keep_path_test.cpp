@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -63,6 +64,27 @@ TEST_CASE("the keys and values of a path go to its positions, and nothing else c
       });
       CHECK(found == expected);
     }
+  }
+}
+
+TEST_CASE("rows of a path go to its places, and nothing else changes") {
+  for (const int dim : {4, 128, 200}) {
+    const std::vector<int> slots = {0, 1, 4, 9, 15};
+    std::vector<float> before;
+    for (int i = 0; i < 16 * dim; ++i) before.push_back(static_cast<float>(i));
+    std::vector<float> expected = before;
+    uint64_t path = 0;
+    for (size_t d = 0; d < slots.size(); ++d) {
+      path |= static_cast<uint64_t>(slots[d]) << (4 * d);
+      std::copy_n(before.begin() + slots[d] * dim, dim, expected.begin() + d * dim);
+    }
+    const std::vector<float> found = simt::for_each_order([&] {
+      const DeviceBuffer<float> rows(before);
+      kernels::keep_rows({rows.data(), dim, static_cast<int>(slots.size()) - 1, path},
+                         simt::stream());
+      return rows.read();
+    });
+    CHECK(found == expected);
   }
 }
 

@@ -65,19 +65,20 @@ TEST_CASE("prefill INT8 has the CPU's bits: chunks, tiles and rows that do not f
   }
 }
 
-TEST_CASE("prefill of 4-bit weights has the CPU's bits: chunks that end inside 256 k, odd rows") {
+TEST_CASE("prefill of packed weights has the CPU's bits: chunks that end inside 256 k, odd rows") {
   struct Shape {
     DType type;
     int n_in, n_out, n_rows;
   };
-  for (const Shape s : {Shape{DType::kQ4_0, 32, 1, 1},
-                        {DType::kQ4_0, 96, 40, 9},
-                        {DType::kQ4_0, 1056, 130, 65},
-                        {DType::kQ4_0, 4128, 17, 20},
-                        {DType::kQ4_K, 256, 33, 7},
-                        {DType::kQ4_K, 1280, 130, 66},
-                        {DType::kQ4_K, 2304, 17, 63},
-                        {DType::kQ4_K, 4352, 16, 9}}) {
+  for (const Shape s :
+       {Shape{DType::kQ4_0, 32, 1, 1}, {DType::kQ4_0, 96, 40, 9},     {DType::kQ4_0, 1056, 130, 65},
+        {DType::kQ4_0, 4128, 17, 20},  {DType::kQ4_1, 32, 1, 1},      {DType::kQ4_1, 96, 40, 9},
+        {DType::kQ4_1, 1056, 130, 65}, {DType::kQ4_1, 4128, 17, 20},  {DType::kQ5_0, 32, 1, 1},
+        {DType::kQ5_0, 1056, 130, 65}, {DType::kQ5_1, 96, 40, 9},     {DType::kQ5_1, 4128, 17, 20},
+        {DType::kQ5_K, 256, 33, 7},    {DType::kQ5_K, 2304, 17, 63},  {DType::kQ4_K, 256, 33, 7},
+        {DType::kQ4_K, 1280, 130, 66}, {DType::kQ4_K, 2304, 17, 63},  {DType::kQ4_K, 4352, 16, 9},
+        {DType::kQ6_K, 256, 33, 7},    {DType::kQ6_K, 1280, 130, 66}, {DType::kQ6_K, 2304, 17, 63},
+        {DType::kQ6_K, 4352, 16, 9}}) {
     CAPTURE(dtype_info(s.type)->name);
     CAPTURE(s.n_in);
     CAPTURE(s.n_rows);
@@ -92,7 +93,11 @@ TEST_CASE("prefill of 4-bit weights has the CPU's bits: chunks that end inside 2
 
 TEST_CASE("prefill: gate and up of 4 bits, or of different types, as the CPU does it in steps") {
   constexpr DType kQ8_0 = DType::kQ8_0, kQ4_0 = DType::kQ4_0, kQ4_K = DType::kQ4_K;
-  for (const auto& types : {std::pair{kQ4_0, kQ4_0}, {kQ4_K, kQ4_K}, {kQ8_0, kQ4_K}}) {
+  for (const auto& types : {std::pair{kQ4_0, kQ4_0},
+                            {kQ4_K, kQ4_K},
+                            {kQ8_0, kQ4_K},
+                            {DType::kQ4_1, DType::kQ6_K},
+                            {DType::kQ5_1, DType::kQ5_K}}) {
     CAPTURE(dtype_info(types.first)->name);
     const int n_in = 1280, n_out = 96, n_rows = 66;
     const Int8Matrix gate(n_out, n_in, 7, 1e-3f, types.first);

@@ -27,9 +27,15 @@ std::vector<float> picked(const std::vector<float>& x, const std::vector<int>& o
   return out;
 }
 
+// Of so many rows those that an engine takes kernels for, where nothing else is asked for.
+int most_rows(int n_rows, int asked) {
+  if (asked > 0) return asked;
+  return n_rows <= kernels::kPanelRows ? kernels::kPanelRows : kernels::kMaxDecodeRows;
+}
+
 // (n_rows, ld) with kUntouched after the outputs of each row and in one row more.
 std::vector<float> project(const std::vector<const Int8Matrix*>& parts, const std::vector<float>& x,
-                           int n_rows, int ld) {
+                           int n_rows, int ld, int max_rows = 0) {
   const int n_in = parts[0]->n_in;
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
   const DeviceRows rows(x, n_rows, n_in);
@@ -40,6 +46,7 @@ std::vector<float> project(const std::vector<const Int8Matrix*>& parts, const st
   for (const Int8Matrix* part : parts) p.parts[p.n_parts++] = part->tiles();
   p.y = y.data();
   p.ld = ld;
+  p.max_rows = most_rows(n_rows, max_rows);
   kernels::project(p, simt::stream());
   return y.read();
 }
@@ -70,23 +77,26 @@ void check_project(const std::vector<const Int8Matrix*>& parts, const std::vecto
 }
 
 std::vector<float> residual(const Int8Matrix& w, const std::vector<float>& x,
-                            const std::vector<float>& bias, std::vector<float> h, int n_rows) {
+                            const std::vector<float>& bias, std::vector<float> h, int n_rows,
+                            int max_rows = 0) {
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
   const DeviceRows rows(x, n_rows, w.n_in);
   const DeviceBuffer<float> device_bias(bias), device_h(h);
-  kernels::project_residual({pass.data(), rows.rows(), w.tiles(),
-                             bias.empty() ? nullptr : device_bias.data(), device_h.data()},
-                            simt::stream());
+  kernels::project_residual(
+      {pass.data(), rows.rows(), w.tiles(), bias.empty() ? nullptr : device_bias.data(),
+       device_h.data(), most_rows(n_rows, max_rows)},
+      simt::stream());
   return device_h.read();
 }
 
 QuantizedRows gate_up(const Int8Matrix& gate, const Int8Matrix& up, const std::vector<float>& x,
-                      int n_rows) {
+                      int n_rows, int max_rows = 0) {
   const DeviceBuffer<Pass> pass = pass_of(n_rows);
   const int n_in = gate.n_in;
   const DeviceRows rows(x, n_rows, n_in);
   const DeviceRows out(n_rows, gate.n_out);
-  kernels::gate_up({pass.data(), rows.rows(), gate.tiles(), up.tiles(), out.rows()},
+  kernels::gate_up({pass.data(), rows.rows(), gate.tiles(), up.tiles(), out.rows(),
+                    Activation::kSilu, most_rows(n_rows, max_rows)},
                    simt::stream());
   return out.read(n_rows);
 }
@@ -117,17 +127,23 @@ TEST_CASE("a projection gives the CPU's bits: every number of chunks, outputs of
   }
 }
 
-TEST_CASE("a projection of 4-bit weights gives the CPU's bits, chunks ending inside 256 k too") {
+TEST_CASE("a projection of packed weights gives the CPU's bits, chunks ending inside 256 k too") {
   struct Case {
     DType type;
     int n_in, n_out;
   };
-  // 1, 2, 4 and 8 chunks of each; of Q4_K 20, 18 and 17 blocks a chunk: they begin inside 256 k.
+  // 1, 2, 4 and 8 chunks of each; of Q4_K and Q6_K 20, 18 and 17 blocks a chunk: they begin inside
+  // 256 k.
   for (const Case& c :
-       {Case{DType::kQ4_0, 32, 1}, Case{DType::kQ4_0, 96, 40}, Case{DType::kQ4_0, 1056, 49},
-        Case{DType::kQ4_0, 2080, 33}, Case{DType::kQ4_0, 4128, 17}, Case{DType::kQ4_K, 256, 15},
-        Case{DType::kQ4_K, 512, 70}, Case{DType::kQ4_K, 1280, 33}, Case{DType::kQ4_K, 2304, 49},
-        Case{DType::kQ4_K, 4352, 17}}) {
+       {Case{DType::kQ4_0, 32, 1},    Case{DType::kQ4_0, 96, 40},   Case{DType::kQ4_0, 1056, 49},
+        Case{DType::kQ4_0, 2080, 33}, Case{DType::kQ4_0, 4128, 17}, Case{DType::kQ4_1, 32, 1},
+        Case{DType::kQ4_1, 96, 40},   Case{DType::kQ4_1, 1056, 49}, Case{DType::kQ4_1, 4128, 17},
+        Case{DType::kQ4_K, 256, 15},  Case{DType::kQ4_K, 512, 70},  Case{DType::kQ4_K, 1280, 33},
+        Case{DType::kQ4_K, 2304, 49}, Case{DType::kQ4_K, 4352, 17}, Case{DType::kQ6_K, 256, 15},
+        Case{DType::kQ6_K, 512, 70},  Case{DType::kQ6_K, 1280, 33}, Case{DType::kQ6_K, 2304, 49},
+        Case{DType::kQ6_K, 4352, 17}, Case{DType::kQ5_0, 32, 1},    Case{DType::kQ5_0, 1056, 49},
+        Case{DType::kQ5_0, 4128, 17}, Case{DType::kQ5_1, 96, 40},   Case{DType::kQ5_1, 4128, 17},
+        Case{DType::kQ5_K, 256, 15},  Case{DType::kQ5_K, 1280, 33}, Case{DType::kQ5_K, 4352, 17}}) {
     const int n_in = c.n_in, n_out = c.n_out;
     CAPTURE(dtype_info(c.type)->name);
     CAPTURE(n_in);
@@ -138,8 +154,8 @@ TEST_CASE("a projection of 4-bit weights gives the CPU's bits, chunks ending ins
   }
 }
 
-TEST_CASE("a projection of 4-bit weights of every number of rows") {
-  for (DType type : {DType::kQ4_0, DType::kQ4_K}) {
+TEST_CASE("a projection of packed weights of every number of rows") {
+  for (DType type : kPackedForms) {
     CAPTURE(dtype_info(type)->name);
     const Int8Matrix w(50, 1280, 2, 1e-3f, type);
     const std::vector<float> x = odd_rows(16, 1280, 52);
@@ -223,8 +239,8 @@ TEST_CASE("the residual is added as the CPU adds it: W x first, then the bias") 
   }
 }
 
-TEST_CASE("the residual of 4-bit weights is added as the CPU adds it") {
-  for (DType type : {DType::kQ4_0, DType::kQ4_K}) {
+TEST_CASE("the residual of packed weights is added as the CPU adds it") {
+  for (DType type : kPackedForms) {
     CAPTURE(dtype_info(type)->name);
     const int n_in = 1280, dim = 33;
     const Int8Matrix w(dim, n_in, 61, 1e-3f, type);
@@ -241,9 +257,13 @@ TEST_CASE("the residual of 4-bit weights is added as the CPU adds it") {
   }
 }
 
-TEST_CASE("gate and up of 4 bits, or of different types, end as the CPU's quantized rows") {
+TEST_CASE("gate and up packed, or of different types, end as the CPU's quantized rows") {
   constexpr DType kQ8_0 = DType::kQ8_0, kQ4_0 = DType::kQ4_0, kQ4_K = DType::kQ4_K;
-  for (const auto& types : {std::pair{kQ4_0, kQ4_0}, {kQ4_K, kQ4_K}, {kQ4_K, kQ8_0}}) {
+  for (const auto& types : {std::pair{kQ4_0, kQ4_0},
+                            {kQ4_K, kQ4_K},
+                            {kQ4_K, kQ8_0},
+                            {DType::kQ6_K, DType::kQ4_1},
+                            {DType::kQ5_K, DType::kQ5_0}}) {
     CAPTURE(dtype_info(types.second)->name);
     for (const auto& sizes : {std::pair{256, 352}, {1280, 96}, {4352, 32}}) {
       const int n_in = sizes.first, ffn_dim = sizes.second;
@@ -278,6 +298,23 @@ TEST_CASE("gate and up end as the CPU's quantized rows") {
       if (n_rows == 3 || n_rows == 9) {
         simt::for_each_order([&] { CHECK(gate_up(gate, up, x, n_rows) == found); });
       }
+    }
+  }
+}
+
+TEST_CASE("few rows have the same bits in the kernels for eight and for sixteen") {
+  for (DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K}) {
+    CAPTURE(dtype_info(type)->name);
+    const Int8Matrix w(96, 1024, 51, 1e-3f, type), up(96, 1024, 52, 1e-3f, type);
+    const std::vector<float> x = odd_rows(8, 1024, 53), h(size_t(8) * 96, 0.5f);
+    for (int n_rows : {1, 5, 8}) {
+      CAPTURE(n_rows);
+      const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
+        return same_floats(one_nan(a), one_nan(b));
+      };
+      CHECK(same(project({&w}, x, n_rows, 96, 8), project({&w}, x, n_rows, 96, 16)));
+      CHECK(same(residual(w, x, {}, h, n_rows, 8), residual(w, x, {}, h, n_rows, 16)));
+      CHECK(gate_up(w, up, x, n_rows, 8) == gate_up(w, up, x, n_rows, 16));
     }
   }
 }

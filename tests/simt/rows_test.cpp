@@ -76,6 +76,36 @@ TEST_CASE("a row's norm and quantization do not depend on the rows around it") {
   }
 }
 
+TEST_CASE("norms that stay floats have the CPU's bits, of all rows or the last one") {
+  struct Case {
+    int dim, n_rows;
+  };
+  for (const Case& c : {Case{36, 5}, Case{1024, 16}, Case{8192 + 96, 3}, Case{64, 40}}) {
+    const int dim = c.dim, n_rows = c.n_rows;
+    CAPTURE(dim);
+    constexpr int kSlot = 2;
+    std::vector<float> h = odd_rows(n_rows + kSlot, dim, dim), expected = h;
+    const std::vector<float> weight = random_floats(dim, 3);
+    for (int r = 0; r < n_rows + kSlot; ++r) {
+      float* row = &expected[size_t(r) * dim];
+      cpu().rmsnorm(row, weight.data(), kEps, dim, row);
+    }
+    expected.erase(expected.begin(), expected.begin() + size_t(kSlot) * dim);
+    const DeviceBuffer<Pass> pass(std::vector<Pass>{{n_rows, 7, kSlot}});
+    const DeviceBuffer<float> device_h(h), device_weight(weight);
+    const auto found = [&](bool last) {
+      DeviceBuffer<float> out(size_t(last ? 1 : n_rows) * dim);
+      kernels::norm_floats({pass.data(), device_h.data(), device_weight.data(), dim, kEps,
+                            out.data(), last ? 1 : n_rows, last},
+                           simt::stream());
+      return out.read();
+    };
+    CHECK(same_floats(simt::for_each_order([&] { return found(false); }), expected));
+    const std::vector<float> last(expected.end() - dim, expected.end());
+    CHECK(same_floats(found(true), last));
+  }
+}
+
 TEST_CASE("quantization of rows gives the CPU's bits and touches no panel it has no row for") {
   struct Case {
     int n_in, ld, n_rows, max_rows;

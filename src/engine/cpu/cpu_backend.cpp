@@ -1,14 +1,18 @@
 // The CPU forward pass as one straight line, run in step by every thread of the pool. Each step
-// names what it makes; a barrier ends the steps whose results other threads read.
+// names what it makes; a barrier ends the steps whose results other threads read. Where a GPU has
+// the first layers, a pass goes there first.
 #include "engine/cpu/cpu_backend.h"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "engine/cpu/attention.h"
+#include "engine/cpu/cpu_layer.h"
 #include "engine/cpu/cpu_plan.h"
 #include "engine/cpu/exit_checks.h"
+#include "engine/cpu/experts.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/kv_cache.h"
 #include "engine/cpu/linear.h"
@@ -30,15 +34,6 @@ int padded(int n) {
   return round_up(n, kQuantBlock);
 }
 
-struct Layer {
-  const LayerWeights* w;
-  Linear wq, wk, wv, wo, w_gate, w_up, w_down;
-
-  // Which inputs are needed quantized.
-  bool qkv_int8() const { return wq.int8() || wk.int8() || wv.int8(); }
-  bool ffn_int8() const { return w_gate.int8() || w_up.int8(); }
-};
-
 class CpuBackend final : public Backend, public Sequences, public BackendInspection {
  public:
   CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options,
@@ -48,6 +43,7 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   int n_ctx() const override { return n_ctx_; }
   std::string description() const override;
   std::string device() const override;
+  int first_layers() const override { return n_first_ < config_.n_layers ? n_first_ : 0; }
   void embed(int slot, int32_t token) override;
   void follow(int slot, int parent) override { paths_.follow(slot, parent); }
   void run_layers(int slot, int n, int pos, int from, int to) override;
@@ -73,7 +69,8 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
     if (len == 0) checks_.forget_text();
   }
   void restore(int len) override { lengths().restore(len); }
-  Sequences* sequences() override { return this; }
+  Device* gpu() override { return first_layers_ ? &first_layers_->gpu() : nullptr; }
+  Sequences* sequences() override { return first_layers_ ? nullptr : this; }
   int n_sequences() const override { return static_cast<int>(sequences_.size()); }
   void select(int sequence) override;
   void copy_prefix(int from, int n) override;
@@ -83,6 +80,7 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
 
  private:
+  static std::shared_ptr<ThreadPool> threads_for(const CpuOptions& options);
   void embed_row(int32_t token, float* h);
   const KvLengths& lengths() const { return sequences_[selected_].lengths; }
   KvLengths& lengths() { return sequences_[selected_].lengths; }
@@ -90,6 +88,7 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   void prefill_chunk(std::span<const int32_t> tokens, bool kv_only);
   void logits_of(const float* h, int n, float* out);
   Rows normed(int thread, const float* x, const float* norm, int n, bool int8);
+  Rows attn_rows(int thread, const float* h, const CpuLayer& layer, int n);
   void quantize_together(int thread, const Rows& rows);
   // Where a thread finds the heads that it works on.
   struct HeadRows {
@@ -107,6 +106,8 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   const Weights& weights_;
   const Kernels& kernels_;
   const int n_ctx_;
+  const std::shared_ptr<FirstLayers> first_layers_;
+  const int n_first_;                    // of them; 0: none
   std::shared_ptr<ThreadPool> threads_;  // maybe another backend's too
   ThreadPool& pool_;
   Rope rope_;
@@ -117,8 +118,9 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   // nobody else's until the heads are mixed.
   const bool own_heads_;
   LinearStore store_;
-  std::vector<Layer> layers_;
+  std::vector<CpuLayer> layers_;
   Linear lm_head_;
+  std::optional<Experts> experts_;  // of a mixture
   Attention attention_;
   ExitChecks checks_;
   std::array<int32_t, kMaxRows> tokens_{};  // of the rows under way
@@ -130,6 +132,7 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   RowBuffer gate_;              // (rows, ffn_dim)
   Pages<float> added_;          // (rows, dim): what is normed on its way to h, if any is
   RowBuffer shared_;            // prepared rows, by all threads together
+  RowBuffer attn_input_;        // those of weights_.attn_input
   std::vector<RowBuffer> own_;  // [thread] prepared rows, by each thread for itself
   // (rows, outputs) of one thread, or [0] of all. Nobody else's lie near: where threads took turns
   // along a row, each core's prefetcher went on into lines that the other was about to write, and
@@ -137,29 +140,33 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   std::vector<Pages<float>> q_, k_, v_, own_gate_, own_up_;
 };
 
+// Those of `options.beside`, or new ones.
+std::shared_ptr<ThreadPool> CpuBackend::threads_for(const CpuOptions& options) {
+  const auto* beside = dynamic_cast<const CpuBackend*>(options.beside);
+  return beside ? beside->threads_
+                : std::make_shared<ThreadPool>(checked_threads(options.n_threads));
+}
+
 CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options,
                        int n_sequences)
     : config_(config),
       weights_(weights),
       kernels_(kernels_for(options.isa)),
       n_ctx_(checked_context(options.n_ctx, config)),
-      threads_(options.beside ? dynamic_cast<const CpuBackend&>(*options.beside).threads_
-                              : std::make_shared<ThreadPool>(checked_threads(options.n_threads))),
+      first_layers_(options.first_layers),
+      n_first_(layers_elsewhere(options)),
+      threads_(threads_for(options)),
       pool_(*threads_),
       rope_(config, weights.rope_factors_for(config, n_ctx_)),
       own_heads_(heads_divide(config, pool_.size())),
-      store_(partitioned_matrices(weights, own_heads_ ? config.head_dim : kTileOutputs),
-             options.repack, pool_, options.progress),
+      store_(partitioned_matrices(weights, n_first_, own_heads_ ? config.head_dim : kTileOutputs),
+             options.repack, pool_, options.progress, options.kept_tiles),
       attention_(config_, kernels_, pool_, own_heads_, n_ctx_),
       checks_(*this, weights, lm_head_, kernels_, pool_, options) {
   for (int i = 0; i < n_sequences; ++i) {
-    sequences_.push_back({KvCache(config, n_ctx_), KvLengths(config.n_layers)});
+    sequences_.push_back({KvCache(config, n_ctx_, n_first_), KvLengths(config.n_layers)});
   }
-  for (const LayerWeights& w : weights.layers) {
-    layers_.push_back({&w, store_.linear(w.wq), store_.linear(w.wk), store_.linear(w.wv),
-                       store_.linear(w.wo), store_.linear(w.w_gate), store_.linear(w.w_up),
-                       store_.linear(w.w_down)});
-  }
+  for (const LayerWeights& w : weights.layers) layers_.emplace_back(store_, w);
   lm_head_ = store_.linear(weights.lm_head);
 
   const size_t rows = std::max(std::min(kPrefillChunk, n_ctx_), kMaxRows);
@@ -167,9 +174,14 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
   h_ = Pages<float>(static_cast<size_t>(kMaxRows) * config.dim, what);
   prefill_h_ = Pages<float>(rows * config.dim, what);
   attended_ = RowBuffer(static_cast<int>(rows), config.q_dim());
-  gate_ = RowBuffer(static_cast<int>(rows), config.ffn_dim);
+  if (config.n_experts > 0) {
+    experts_.emplace(config_, kernels_, pool_, layers_[0].experts, static_cast<int>(rows));
+  } else {
+    gate_ = RowBuffer(static_cast<int>(rows), config.ffn_dim);
+  }
   if (weights.layers[0].post_attn_norm) added_ = Pages<float>(rows * config.dim, what);
   shared_ = RowBuffer(static_cast<int>(rows), config.dim);
+  if (weights.attn_input) attn_input_ = RowBuffer(kMaxRows, weights.layers[0].wq.n_in);
   for (int t = 0; t < pool_.size(); ++t) {
     own_.emplace_back(kMaxRows, padded(config.dim));
     const size_t part = own_heads_ ? pool_.size() : 1;  // of the heads
@@ -178,22 +190,25 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       k_.emplace_back(rows * config.kv_dim() / part, what);
       v_.emplace_back(rows * config.kv_dim() / part, what);
     }
-    const Slice mine = layers_[0].w_gate.slice_of(t, pool_.size());
+    if (experts_) continue;
+    const Slice mine = layers_.back().w_gate.slice_of(t, pool_.size());  // as in all that run here
     own_gate_.emplace_back(rows * (mine.end - mine.begin), what);
     own_up_.emplace_back(rows * (mine.end - mine.begin), what);
   }
 }
 
 std::string CpuBackend::description() const {
-  const double bytes = static_cast<double>(sequences_[0].kv.bytes());
+  const size_t first = first_layers_ ? first_layers_->kv_bytes() : 0;
+  const double bytes = static_cast<double>(first + sequences_[0].kv.bytes());
   return format("%s, weights %s, context %d, K/V %.1f MB", device().c_str(),
                 store_.description().c_str(), n_ctx_, bytes / 1e6) +
          (n_sequences() > 1 ? format(" each of %d texts", n_sequences()) : "");
 }
 
 std::string CpuBackend::device() const {
-  return format("CPU (%s, %d thread%s)", isa_name(kernels_.isa), pool_.size(),
-                pool_.size() == 1 ? "" : "s");
+  const std::string cpu = format("CPU (%s, %d thread%s)", isa_name(kernels_.isa), pool_.size(),
+                                 pool_.size() == 1 ? "" : "s");
+  return first_layers_ ? first_layers_->device() + " + " + cpu : cpu;
 }
 
 void CpuBackend::embed(int slot, int32_t token) {
@@ -214,7 +229,8 @@ void CpuBackend::run_layers(int slot, int n, int pos, int from, int to) {
 // From the root on, so that no row is written over before it has moved.
 void CpuBackend::keep_path(int pos, int slot) {
   const RowPath& path = paths_[slot];
-  for (int l = 1; l <= config_.n_layers && !path.straight; ++l) {
+  if (first_layers_) first_layers_->keep_path(pos, path);
+  for (int l = n_first_ + 1; l <= config_.n_layers && !path.straight; ++l) {
     for (int d = 1; d <= path.depth; ++d) {
       if (path.slots[d] != d) sequences_[selected_].kv.copy(l, pos + path.slots[d], pos + d);
     }
@@ -298,6 +314,7 @@ std::span<const float> CpuBackend::hidden(int slot) const {
 void CpuBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const {
   const auto kv_dim = static_cast<size_t>(config_.kv_dim());
   SB_CHECK(pos >= 0 && pos < kv_len(layer) && k.size() == kv_dim && v.size() == kv_dim);
+  if (layer <= n_first_) return first_layers_->read_kv(layer, pos, k, v);
   sequences_[selected_].kv.read(layer, pos, k, v);
 }
 
@@ -322,6 +339,14 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
     rope_.ensure(pos);
     sequence->lengths.extend(pos, 1, from, to);
   }
+  const bool one_text = rows.side_by_side.empty();
+  while (from <= std::min(to, n_first_)) {
+    const int last = checks_.next_state(from, std::min(to, n_first_));
+    first_layers_->run(h, n, rows.paths, rows.slot, rows.pos, from, last);
+    if (one_text) checks_.passed(last, rows.pos, h, {0, n});
+    from = last + 1;
+  }
+  if (from > to) return;
   attention_.plan(rows);
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   // Where a thread's own heads are whole blocks, it quantizes them itself.
@@ -332,12 +357,12 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
     const int threads = pool_.size();
     const HeadRows at = head_rows(thread);
     for (int l = from; l <= to; ++l) {
-      const Layer& layer = layers_[l - 1];
+      const CpuLayer& layer = layers_[l - 1];
       const LayerWeights& w = *layer.w;
       const bool stop_at_kv = kv_only && l == to;
 
       // x = norm(h); q, k, v = W x
-      const Rows x = normed(thread, h, w.attn_norm, n, layer.qkv_int8());
+      const Rows x = attn_rows(thread, h, layer, n);
       if (!stop_at_kv) multiply(kernels_, layer.wq, x, at.q, false, thread, threads);
       multiply(kernels_, layer.wk, x, at.k, false, thread, threads);
       multiply(kernels_, layer.wv, x, at.v, false, thread, threads);
@@ -360,6 +385,14 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
       if (w.bo) add_bias(layer.wo.slice_of(thread, threads), w.bo, wo_to, n);
       pool_.barrier();
       if (w.post_attn_norm) add_normed(thread, w.post_attn_norm, h, n);
+
+      // h += what the experts of each row give of norm(h)
+      if (experts_) {
+        const bool int8 = layer.experts.router.int8();
+        experts_->run(thread, layer.experts, normed(thread, h, w.ffn_norm, n, int8), h, n);
+        if (one_text) checks_.passed(l, rows.pos, h, slice(n, thread, threads));
+        continue;
+      }
 
       // x = norm(h); act = activation(Wg x) * (Wu x)
       const Rows y = normed(thread, h, w.ffn_norm, n, layer.ffn_int8());
@@ -385,6 +418,7 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
       multiply(kernels_, layer.w_down, act, down_to, !w.post_ffn_norm, thread, threads);
       pool_.barrier();
       if (w.post_ffn_norm) add_normed(thread, w.post_ffn_norm, h, n);
+      if (one_text) checks_.passed(l, rows.pos, h, slice(n, thread, threads));
     }
   });
 }
@@ -420,14 +454,14 @@ void CpuBackend::set_exit_heads(const ExitHeads* heads, int shortlist) {
 ExitPeak CpuBackend::exit_check(int head, int slot, float temperature) {
   SB_CHECK(slot >= 0 && slot < kMaxRows);
   const DraftLayer::Row row{kv_len(config_.n_layers), slot, paths_[slot], tokens_[slot]};
-  return checks_.check(head, row, hidden(slot).data(), temperature);
+  return checks_.check(head, row, tokens_, hidden(slot).data(), temperature);
 }
 
 void CpuBackend::keep_state(int slot) {
   checks_.keep_state(hidden(slot).data());
 }
 
-// The rows x (n, dim) normed, as a matmul's input.
+// The rows x (n, dim) normed, or as they are without a norm, as a matmul's input.
 Rows CpuBackend::normed(int thread, const float* x, const float* norm, int n, bool int8) {
   const int dim = config_.dim;
   const bool together = n > kMaxRows || (n > 2 && n * dim > kPrivateFloats);
@@ -435,10 +469,24 @@ Rows CpuBackend::normed(int thread, const float* x, const float* norm, int n, bo
   const Slice mine = together ? slice(n, thread, pool_.size()) : Slice{0, n};
   const Rows rows = buffer.rows(n, dim, nullptr, 0);
   for (int r = mine.begin; r < mine.end; ++r) {
-    kernels_.rmsnorm(x + static_cast<size_t>(r) * dim, norm, config_.norm_eps, dim, buffer.row(r));
+    const float* row = x + static_cast<size_t>(r) * dim;
+    if (norm) {
+      kernels_.rmsnorm(row, norm, config_.norm_eps, dim, buffer.row(r));
+    } else {
+      std::copy_n(row, dim, buffer.row(r));
+    }
     if (int8) kernels_.quantize(buffer.row(r), r, 0, rows.quantized.n_blocks(), rows.quantized);
   }
   if (together) pool_.barrier();
+  return rows;
+}
+
+// What q, k and v multiply: the rows h normed, or what stands in their place.
+Rows CpuBackend::attn_rows(int thread, const float* h, const CpuLayer& layer, int n) {
+  if (!weights_.attn_input) return normed(thread, h, layer.w->attn_norm, n, layer.qkv_int8());
+  const int n_in = layer.w->wq.n_in;
+  const Rows rows = attn_input_.rows(n, n_in, weights_.attn_input, padded(n_in));
+  if (layer.qkv_int8()) quantize_together(thread, rows);
   return rows;
 }
 
@@ -459,7 +507,8 @@ void CpuBackend::finish_head(const HeadRows& at, const LayerWeights& w, int laye
   const auto finish = [&](float* x, const float* bias, const float* norm) {
     for (int i = 0; bias && i < head_dim; ++i) x[i] += bias[i];
     if (norm) kernels_.rmsnorm(x, norm, config_.norm_eps, head_dim, x);
-    if (config_.rotates(layer)) rope_.rotate(kernels_, x, rows.position(row));
+    if (!config_.rotates(layer)) return;
+    rope_.rotate(kernels_, x, rows.position(row), config_.rotation_of(layer));
   };
   if (head < config_.n_heads) {
     const int first = head * head_dim;
@@ -528,7 +577,7 @@ std::unique_ptr<Backend> make_cpu_backend(const ModelConfig& config, const Weigh
     throw Error(ErrorCode::kUsage, format("%s kernels were asked for, but this CPU has only %s",
                                           isa_name(options.isa), isa_name(best_isa())));
   }
-  SB_CHECK(options.n_sequences >= 1);
+  SB_CHECK(options.n_sequences >= 1 && layers_elsewhere(options) <= config.n_layers);
   return std::make_unique<CpuBackend>(config, weights, options,
                                       sequences_in_memory(config, weights, options));
 }

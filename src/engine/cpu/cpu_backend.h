@@ -1,14 +1,18 @@
 // The CPU engine: INT8 weights repacked into tiles of 16 outputs (or used in place), float weights
 // in place from the map, SIMD chosen at run time, a pool of threads that runs the layers in step.
+// The first layers may run on a GPU.
 #pragma once
 
 #include <functional>
 #include <memory>
 
 #include "engine/backend.h"
+#include "engine/first_layers.h"
 #include "model/weights.h"
 
 namespace specbound {
+
+class KeptTiles;
 
 inline constexpr int kMaxThreads = 256;
 
@@ -24,9 +28,15 @@ struct CpuOptions {
   int n_sequences = 1;
   bool repack = true;  // Q8_0 into tiles at load; false reads the map in place (same bits)
   Isa isa = best_isa();
-  // A CPU backend whose threads this one runs on too, whatever n_threads says: where two models
-  // take turns, idle threads of the one must not spin while the other works. null: its own.
+  // A backend whose threads, if it has any, this one runs on too, whatever n_threads says: where
+  // two models take turns, idle threads of the one must not spin while the other works. null: its
+  // own.
   const Backend* beside = nullptr;
+  // What runs layers 1..n, of the same model and n_ctx, with one text's K/V: this backend takes no
+  // memory for those. null: all are the CPU's.
+  std::shared_ptr<FirstLayers> first_layers = nullptr;
+  // Keeps the model's tiles from one start to the next, outlives the backend. null: nobody does.
+  KeptTiles* kept_tiles = nullptr;
   // Called during repacking with bytes done and total, from the loading thread.
   std::function<void(size_t done, size_t total)> progress;
 };

@@ -1,6 +1,7 @@
 #include "engine/cpu/cpu_plan.h"
 
 #include <algorithm>
+#include <span>
 
 #include "engine/cpu/cpu_topology.h"
 #include "engine/cpu/kv_cache.h"
@@ -32,30 +33,45 @@ bool heads_divide(const ModelConfig& config, int threads) {
   return config.n_kv_heads % threads == 0 && config.head_dim % kTileOutputs == 0;
 }
 
-std::vector<PartitionedMatrix> partitioned_matrices(const Weights& weights, int head_unit) {
+int layers_elsewhere(const CpuOptions& options) {
+  return options.first_layers ? options.first_layers->n_layers() : 0;
+}
+
+std::vector<PartitionedMatrix> partitioned_matrices(const Weights& weights, int without,
+                                                    int head_unit) {
   std::vector<PartitionedMatrix> matrices;
-  for (const LayerWeights& w : weights.layers) {
-    matrices.insert(matrices.end(), {{w.wq, head_unit},
-                                     {w.wk, head_unit},
-                                     {w.wv, head_unit},
-                                     {w.wo},
-                                     {w.w_gate, kQuantBlock},
-                                     {w.w_up, kQuantBlock},
-                                     {w.w_down}});
+  for (const LayerWeights& w : std::span(weights.layers).subspan(without)) {
+    matrices.insert(matrices.end(),
+                    {{w.wq, head_unit}, {w.wk, head_unit}, {w.wv, head_unit}, {w.wo}});
+    if (w.router.n_out > 0) matrices.push_back({w.router});
+    for (int e = 0; e < w.n_experts(); ++e) {
+      matrices.insert(matrices.end(), {{w.expert(w.w_gate, e), kQuantBlock},
+                                       {w.expert(w.w_up, e), kQuantBlock},
+                                       {w.expert(w.w_down, e)}});
+    }
   }
   matrices.push_back({weights.lm_head});
   return matrices;
 }
 
-// Everything together, before any of it is taken. The rows under way are small beside the rest.
+// Of rows under way those of experts, which may be as many as a prompt's rows times all experts.
+size_t expert_rows_bytes(const ModelConfig& config) {
+  const size_t rows = static_cast<size_t>(kPrefillChunk) * config.n_experts_used;
+  constexpr size_t kFloatAndQuantized = 6;  // bytes of a value
+  return rows * (static_cast<size_t>(config.dim) + config.ffn_dim) * kFloatAndQuantized;
+}
+
+// Everything together, before any of it is taken. All other rows are small beside the rest.
 int sequences_in_memory(const ModelConfig& config, const Weights& weights,
                         const CpuOptions& options) {
-  const size_t kv = KvCache::bytes_needed(config, checked_context(options.n_ctx, config));
-  const size_t tiles =
-      LinearStore::bytes_needed(partitioned_matrices(weights, kTileOutputs), options.repack);
-  require_memory(kv + tiles,
+  const int without = layers_elsewhere(options);
+  const size_t kv = KvCache::bytes_needed(config, checked_context(options.n_ctx, config), without);
+  const size_t tiles = LinearStore::bytes_needed(
+      partitioned_matrices(weights, without, kTileOutputs), options.repack);
+  require_memory(kv + tiles + expert_rows_bytes(config),
                  format("K/V cache %.1f MB, repacked weights %.1f MB",
                         static_cast<double>(kv) / 1e6, static_cast<double>(tiles) / 1e6));
+  if (without > 0) return 1;  // those layers keep one text
   const size_t free = memory_free(), left = free - std::min(free, kv + tiles);
   const size_t further = std::min<size_t>(options.n_sequences - 1, left / 2 / kv);
   return 1 + static_cast<int>(further);

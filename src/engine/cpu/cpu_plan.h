@@ -15,9 +15,12 @@ namespace specbound {
 int checked_threads(int asked);
 // Each thread can make whole heads, keys and values with the queries that attend to them.
 bool heads_divide(const ModelConfig& config, int threads);
-// In the order that a pass reads them; a head is computed `head_unit` outputs together. What makes
-// the next matmul's input makes whole blocks of it.
-std::vector<PartitionedMatrix> partitioned_matrices(const Weights& weights, int head_unit);
+// The first layers that are not the CPU's (CpuOptions).
+int layers_elsewhere(const CpuOptions& options);
+// Of all layers but the first `without`, in the order that a pass reads them; a head is computed
+// `head_unit` outputs together. What makes the next matmul's input makes whole blocks of it.
+std::vector<PartitionedMatrix> partitioned_matrices(const Weights& weights, int without,
+                                                    int head_unit);
 // How many texts there is memory for beside the model, of options.n_sequences: further ones take no
 // more than half of what one leaves. Throws Error(kLimit) where there is none for one.
 int sequences_in_memory(const ModelConfig& config, const Weights& weights,

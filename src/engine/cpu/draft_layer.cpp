@@ -8,41 +8,31 @@
 #include "numerics/float_mode.h"
 
 namespace specbound {
-namespace {
-
-// A model of that block alone: no windows, no caps or scales of other layers' making.
-ModelConfig block_config(const ModelConfig& model, const HeadWeights& head) {
-  ModelConfig config = model;
-  config.n_layers = 1;
-  config.ffn_dim = head.block.w_gate.n_out;
-  config.vocab_size = kMaxRows;
-  config.activation = Activation::kSilu;
-  config.embedding_scale = 1;
-  config.window = 0;
-  config.attn_softcap = 0;
-  config.no_rope_step = 0;
-  return config;
-}
-
-}  // namespace
 
 DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadWeights& head,
-                       Shortlist& shortlist, ThreadPool& pool, const CpuOptions& options)
+                       ThreadPool& pool, const CpuOptions& options)
     : weights_(weights),
       kernels_(kernels_for(options.isa)),
       pool_(pool),
-      shortlist_(shortlist),
+      eagle_(is_published(head.kind)),
+      eagle3_(head.kind == HeadKind::kEagle3),
+      taken_(head.states),
       norm_(head.norm),
+      map_bias_(head.map_bias),
+      embedding_norm_(head.embedding_norm),
+      state_norm_(head.state_norm),
       dim_(model.config().dim),
+      state_dim_(eagle3_ ? 3 * dim_ : dim_),
       eps_(model.config().norm_eps),
       ones_(dim_, 1.0f),
-      rows_(kMaxRows, 2 * dim_),
+      rows_(kMaxRows, head.map.n_in),
       inputs_(static_cast<size_t>(kMaxRows) * dim_),
       tokens_(model.n_ctx()),
-      own_(static_cast<size_t>(kMaxRows) * dim_) {
+      own_(kMaxRows * round_up<size_t>(dim_, kQuantBlock)),
+      said_(round_up<size_t>(dim_, kQuantBlock)) {
   const int n_ctx = model.n_ctx();
   const char* what = "draft layer";
-  const size_t states = static_cast<size_t>(n_ctx) * dim_;
+  const size_t states = static_cast<size_t>(n_ctx) * state_dim_;
   require_memory(states * sizeof(float), "states of the draft layer");
   states_ = Pages<float>(states, what);
   const PartitionedMatrix map{head.map};
@@ -54,16 +44,27 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
   block_weights_.output_norm = norm_;
   block_weights_.token_embd = {DType::kF32, kMaxRows, dim_,
                                reinterpret_cast<const std::byte*>(inputs_.data())};
-  block_weights_.rope_factors = weights.rope_factors;
-  block_weights_.rope_factors_long = weights.rope_factors_long;
   block_weights_.layers = {head.block};
-  block_weights_.layers[0].attn_norm = block_weights_.layers[0].ffn_norm = ones_.data();
+  LayerWeights& layer = block_weights_.layers[0];
+  layer.attn_norm = eagle_ ? nullptr : ones_.data();
+  if (eagle3_) {
+    attn_inputs_ = Pages<float>(kMaxRows * round_up<size_t>(2 * dim_, kQuantBlock), what);
+    block_weights_.attn_input = attn_inputs_.data();
+  } else {
+    layer.ffn_norm = eagle_ ? norm_ : ones_.data();
+    block_weights_.rope_factors = weights.rope_factors;
+    block_weights_.rope_factors_long = weights.rope_factors_long;
+  }
   CpuOptions block = options;
+  block.first_layers = nullptr;  // those are the model's
   block.n_ctx = n_ctx;
   block.n_sequences = 1;
   block.beside = &model;
   block.progress = nullptr;
-  block_ = make_cpu_backend(block_config(model.config(), head), block_weights_, block);
+  block.kept_tiles = nullptr;
+  ModelConfig config = draft_layer_config(model.config(), head);
+  config.vocab_size = kMaxRows;
+  block_ = make_cpu_backend(config, block_weights_, block);
 }
 
 void DraftLayer::ran(int pos, std::span<const int32_t> tokens, const float* h) {
@@ -75,29 +76,57 @@ void DraftLayer::ran(int pos, std::span<const int32_t> tokens, const float* h) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     const int at = pos + static_cast<int>(i);
     tokens_[at] = tokens[i];
-    kernels_.rmsnorm(h + i * dim_, weights_.output_norm, eps_, dim_, state(at));
+    if (!eagle3_) kernels_.rmsnorm(h + i * dim_, weights_.output_norm, eps_, dim_, state(at));
   }
   // Behind a truncate() that is taken back the others are still there.
   end_ = std::max(end_, pos + static_cast<int>(tokens.size()));
-  valid_ = std::min(valid_, pos - first_);
+  valid_ = std::max(0, std::min(valid_, pos - first_ - (eagle_ ? 1 : 0)));
+}
+
+void DraftLayer::passed(int l, int pos, const float* h, Slice mine) {
+  const auto taken = std::ranges::find(taken_, l);
+  if (taken == taken_.end()) return;
+  const auto part = static_cast<size_t>(taken - taken_.begin());
+  for (int row = mine.begin; row < mine.end; ++row) {
+    std::copy_n(h + static_cast<size_t>(row) * dim_, dim_, state(pos + row) + part * dim_);
+  }
+}
+
+int DraftLayer::next_state(int from, int to) const {
+  for (const int layer : taken_) {
+    if (layer >= from && layer < to) return layer;
+  }
+  return to;
 }
 
 void DraftLayer::keep_path(int pos, const RowPath& path) {
   for (int d = 1; d <= path.depth; ++d) {
     tokens_[pos + d] = tokens_[pos + path.slots[d]];
-    std::copy_n(state(pos + path.slots[d]), dim_, state(pos + d));
+    if (path.slots[d] == d) continue;
+    std::copy_n(state(pos + path.slots[d]), state_dim_, state(pos + d));
   }
 }
 
 // Row `row` of what W multiplies next; nullptr: no state.
 void DraftLayer::set_input(int row, int32_t token, const float* state) {
   float* x = rows_.row(row);
+  if (eagle3_) {
+    read_row(weights_.token_embd, token, attn_input(row));
+    if (state) {
+      std::copy_n(state, state_dim_, x);
+    } else {
+      std::fill_n(x, state_dim_, 0.0f);
+    }
+    return;
+  }
   read_row(weights_.token_embd, token, x);
-  kernels_.rmsnorm(x, ones_.data(), eps_, dim_, x);
-  if (state) {
-    kernels_.rmsnorm(state, ones_.data(), eps_, dim_, x + dim_);
-  } else {
+  if (!eagle_) kernels_.rmsnorm(x, ones_.data(), eps_, dim_, x);
+  if (!state) {
     std::fill_n(x + dim_, dim_, 0.0f);
+  } else if (eagle_) {
+    std::copy_n(state, dim_, x + dim_);
+  } else {
+    kernels_.rmsnorm(state, ones_.data(), eps_, dim_, x + dim_);
   }
 }
 
@@ -108,68 +137,95 @@ void DraftLayer::set_inputs(int n, int pos) {
   }
 }
 
-// inputs_ (n, dim) = W rows_.
+// inputs_ (n, dim) = W rows_ + b.
 void DraftLayer::map_inputs(int n) {
-  const Rows rows = rows_.rows(n, 2 * dim_, nullptr, 0);
+  const Rows rows = rows_.rows(n, map_.in_place.n_in, nullptr, 0);
   pool_.run([&](int thread) {
     const Slice mine = slice(n, thread, pool_.size());
-    for (int r = mine.begin; r < mine.end; ++r) {
+    for (int r = mine.begin; r < mine.end && map_.int8(); ++r) {
       kernels_.quantize(rows_.row(r), r, 0, rows.quantized.n_blocks(), rows.quantized);
     }
     pool_.barrier();
     multiply(kernels_, map_, rows, {inputs_.data(), dim_}, false, thread, pool_.size());
+    const Slice outputs = map_.slice_of(thread, pool_.size());
+    for (int r = 0; r < n && map_bias_; ++r) {
+      float* y = inputs_.data() + static_cast<size_t>(r) * dim_;
+      for (int i = outputs.begin; i < outputs.end; ++i) y[i] += map_bias_[i];
+    }
   });
 }
 
+// What an eagle3 layer attends with: [w_e e / rms(e); w_h u / rms(u)], u of inputs_.
+void DraftLayer::norm_inputs(int n) {
+  const FloatMode mode;
+  for (int r = 0; r < n; ++r) {
+    float* x = attn_input(r);
+    kernels_.rmsnorm(x, embedding_norm_, eps_, dim_, x);
+    kernels_.rmsnorm(inputs_.data() + static_cast<size_t>(r) * dim_, state_norm_, eps_, dim_,
+                     x + dim_);
+  }
+}
+
 // K and V of all places before the last few, of which kMaxRows go through together with the root.
-void DraftLayer::catch_up(int root) {
+void DraftLayer::catch_up(int origin, int root) {
   std::array<int32_t, kMaxRows> ids;
   std::iota(ids.begin(), ids.end(), 0);
-  while (root - (first_ + valid_) >= kMaxRows) {
+  while (root - (origin + valid_) >= kMaxRows) {
     const FloatMode mode;
-    set_inputs(kMaxRows, first_ + valid_);
+    set_inputs(kMaxRows, origin + valid_);
     map_inputs(kMaxRows);
+    if (eagle3_) norm_inputs(kMaxRows);
     block_->prefill(ids);
     valid_ += kMaxRows;
   }
 }
 
-ExitPeak DraftLayer::check(const Row& looked, float temperature) {
+const float* DraftLayer::look(const Row& looked) {
   const auto& [root, slot, path, token] = looked;
-  int row = slot, n = 1;  // the last of n rows in block_
+  int row = slot, n = 1;                              // the last of n rows in block_
+  if (slot == 0 && (root > end_ || root < first_)) {  // nothing is known of what stands before it
+    first_ = end_ = root;
+    valid_ = 0;
+  }
+  // EAGLE's text begins with the first token that has a state before it. A root without one is
+  // looked at all the same, alone.
+  const int origin = eagle_ && root > first_ ? first_ + 1 : first_;
   if (slot == 0) {
-    if (root > end_ || root < first_) {  // nothing is known of what stands before it
-      first_ = end_ = root;
-      valid_ = 0;
-    }
-    valid_ = std::min(valid_, root - first_);
+    valid_ = std::min(valid_, root - origin);
     block_->truncate(valid_);
-    catch_up(root);
-    n = root - (first_ + valid_) + 1;
+    catch_up(origin, root);
+    n = root - (origin + valid_) + 1;
     row = n - 1;
   }
-  const int at = root - first_ + slot - (n - 1);  // of the first of n rows in block_
+  const int at = root - origin + slot - (n - 1);  // of the first of n rows in block_
   block_->truncate(at);
+  const bool drafted = eagle3_ && slot > 0;  // what W makes of states is there already
   {
     const FloatMode mode;
-    set_inputs(n - 1, first_ + at);
+    set_inputs(n - 1, origin + at);
     const float* before = slot > 0        ? own(path.slots[path.depth - 1])
                           : root > first_ ? state(root - 1)
                                           : nullptr;
-    set_input(n - 1, token, before);
+    set_input(n - 1, token, drafted ? nullptr : before);
+    if (drafted) std::copy_n(before, dim_, inputs_.data());
   }
-  map_inputs(n);
+  if (!drafted) map_inputs(n);
+  if (eagle3_) norm_inputs(n);
   for (int i = 0; i < n; ++i) block_->embed(row - (n - 1) + i, i);
   if (slot > 0 && !path.straight) block_->follow(slot, path.slots[path.depth - 1]);
   block_->run_layers(row - (n - 1), n, at, 1, 1);
-  if (slot == 0) valid_ = root - first_ + 1;
+  if (slot == 0) valid_ = eagle_ && root == first_ ? 0 : root - origin + 1;
   float* const y = own(slot);
-  {
-    const FloatMode mode;
-    kernels_.rmsnorm(block_->inspect().hidden(row).data(), norm_, eps_, dim_, y);
+  const float* u = block_->inspect().hidden(row).data();
+  const FloatMode mode;
+  if (!eagle_) {
+    kernels_.rmsnorm(u, norm_, eps_, dim_, y);
+    return y;
   }
-  pool_.run([&](int thread) { shortlist_.look(y, temperature, thread); });
-  return shortlist_.peak(temperature);
+  std::copy_n(u, dim_, y);
+  if (!eagle3_) return y;
+  kernels_.rmsnorm(u, norm_, eps_, dim_, said_.data());
+  return said_.data();
 }
 
 }  // namespace specbound

@@ -1,9 +1,10 @@
-// The draft layer on the CPU (HeadKind::kLayer): a model of one block beside the model, whose
-// inputs are made of tokens and final states, and whose K and V follow the text. What rounds
+// A draft layer on the CPU (HeadKind::kLayer, kEagle, kEagle3): a model of one block beside the
+// model, whose inputs are made of tokens and states, and whose K and V follow the text. What rounds
 // accepted since it was last asked goes through it together with the row that it is asked about.
 // docs/architecture.md 6.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,7 +14,6 @@
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
-#include "engine/cpu/shortlist.h"
 #include "engine/cpu/thread_pool.h"
 #include "engine/pages.h"
 #include "model/exit_heads.h"
@@ -24,12 +24,17 @@ namespace specbound {
 class DraftLayer {
  public:
   // `model` is the backend whose rows it guesses behind, of `weights`; everything must outlive it.
-  // It says one of the tokens of `shortlist`. Throws Error(kLimit).
+  // Throws Error(kLimit).
   DraftLayer(const Backend& model, const Weights& weights, const HeadWeights& head,
-             Shortlist& shortlist, ThreadPool& pool, const CpuOptions& options);
+             ThreadPool& pool, const CpuOptions& options);
 
   // Rows h (n, dim) of `tokens` went through all layers; their places are pos..pos+n-1.
   void ran(int pos, std::span<const int32_t> tokens, const float* h);
+  // Rows `mine` of h (n, dim) have layer l behind them; their places are pos..pos+n-1. Threads come
+  // with rows of their own.
+  void passed(int l, int pos, const float* h, Slice mine);
+  // The first of the layers from..to whose states are taken there; else `to`.
+  int next_state(int from, int to) const;
   // Another text begins: nothing is known of it.
   void forget() { first_ = end_ = valid_ = 0; }
   // As Backend::keep_path().
@@ -41,40 +46,48 @@ class DraftLayer {
     const RowPath& path;
     int32_t token;
   };
-  // See Backend::exit_check(). Slots come in order, 0 with each new root first.
-  ExitPeak check(const Row& looked, float temperature);
+  // The state after it, what the head's logits are of: (dim), zero up to the next multiple of 32.
+  // Slots come in order, 0 with each new root first.
+  const float* look(const Row& looked);
 
  private:
   void set_input(int row, int32_t token, const float* state);
   void set_inputs(int n, int pos);
   void map_inputs(int n);
-  void catch_up(int root);
-  float* state(int pos) { return states_.data() + static_cast<size_t>(pos) * dim_; }
-  float* own(int slot) { return own_.data() + static_cast<size_t>(slot) * dim_; }
+  void norm_inputs(int n);
+  void catch_up(int origin, int root);
+  float* state(int pos) { return states_.data() + static_cast<size_t>(pos) * state_dim_; }
+  float* attn_input(int row) { return attn_inputs_.data() + row * round_up(2 * dim_, kQuantBlock); }
+  float* own(int slot) { return own_.data() + slot * round_up<size_t>(dim_, kQuantBlock); }
 
   const Weights& weights_;
   const Kernels& kernels_;
   ThreadPool& pool_;
-  Shortlist& shortlist_;
-  const float* norm_;  // w
-  const int dim_;
+  const bool eagle_, eagle3_;                  // published; of three states
+  const std::array<int, 3> taken_;             // layers that leave states; else 0
+  const float *norm_, *map_bias_;              // w, b
+  const float *embedding_norm_, *state_norm_;  // eagle3: w_e, w_h
+  const int dim_, state_dim_;
   const float eps_;
 
   std::vector<float> ones_;           // a norm without a weight
   Weights block_weights_;             // of the one block; its embedding is inputs_
   std::optional<LinearStore> store_;  // of W
   Linear map_;
-  RowBuffer rows_;                  // (kMaxRows, 2 dim): [e / rms(e); s / rms(s)]
+  // (kMaxRows, 2 dim): [e / rms(e); s / rms(s)], eagle: [e; s], eagle3: s (3 dim)
+  RowBuffer rows_;
   std::vector<float> inputs_;       // (kMaxRows, dim): W of those
-  std::unique_ptr<Backend> block_;  // positions from first_ on
+  Pages<float> attn_inputs_;        // eagle3: (kMaxRows, padded 2 dim), see Weights::attn_input
+  std::unique_ptr<Backend> block_;  // positions from first_ on, eagle: those that have a state
 
-  Pages<float> states_;  // (n_ctx, dim): norm(h_L) by place
+  Pages<float> states_;  // (n_ctx, dim): norm(h_L) by place; eagle3: (n_ctx, 3, dim)
   std::vector<int32_t> tokens_;
   // Places [first_, end_) have a state; what came before it was attached has none.
   int first_ = 0, end_ = 0;
   int valid_ = 0;  // places of block_ that hold K and V of true states
 
-  std::vector<float> own_;  // (kMaxRows, dim): y of the rows that were looked at, by slot
+  std::vector<float> own_;   // (kMaxRows, padded dim): y of the rows that were looked at, by slot
+  std::vector<float> said_;  // (padded dim): eagle3: w y / rms(y), of the last of them
 };
 
 }  // namespace specbound

@@ -23,9 +23,9 @@ void ExitChecks::clear() {
   file_ = nullptr;
   heads_.clear();
   store_.reset();
-  draft_layer_.reset();
+  draft_layers_.clear();
   shortlist_.reset();
-  looked_.reset();
+  looked_ = nullptr;
   z_size_ = 0;
 }
 
@@ -39,14 +39,18 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
 
   // In the order that one check reads them.
   std::vector<PartitionedMatrix> matrices;
-  int widest = config_.dim, most_inner = 0;
+  int widest = config_.dim, most_inner = 0, longest_chain = 0;
   bool listed = false;
   for (const HeadWeights& head : heads->heads()) {
     switch (head.kind) {
       case HeadKind::kFull:
+      case HeadKind::kEagle:  // DraftLayer
         break;
       case HeadKind::kLayer:  // DraftLayer
         listed = true;
+        break;
+      case HeadKind::kEagle3:  // DraftLayer, and
+        matrices.push_back({head.lm_head, kPeakChunk});
         break;
       case HeadKind::kFolded:
         matrices.push_back({head.folded, kPeakChunk});
@@ -58,6 +62,17 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
         if (head.inner.n_out) matrices.insert(matrices.end(), {{head.inner}, {head.outer}});
         most_inner = std::max(most_inner, head.inner.n_out);
         widest = std::max({widest, 2 * config_.dim, head.inner.n_out});
+        break;
+      case HeadKind::kMedusa:
+      case HeadKind::kHydra:
+        for (const MedusaHead& one : head.medusa) {
+          for (const MedusaHead::Block& block : one.blocks) {
+            matrices.push_back({block.map});
+            if (block.residual.n_out) matrices.push_back({block.residual});
+            longest_chain = std::max(longest_chain, block.map.n_in);
+          }
+          matrices.push_back({one.lm_head, kPeakChunk});
+        }
     }
   }
   listed = listed && shortlist > 0;
@@ -68,13 +83,24 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   for (const HeadWeights& head : heads->heads()) {
     Head& to = heads_.emplace_back();
     to.kind = head.kind;
-    if (head.kind == HeadKind::kLayer) continue;
+    to.tokens = head.tokens;
+    to.lm_head = store.linear(head.lm_head);
+    if (is_layer(head.kind)) continue;
     to.map = store.linear(head.map);
     Matrix folded = head.folded;
     folded.n_out = std::min(folded.n_out, shortlist);
     to.folded = store.linear(folded);
     to.inner = store.linear(head.inner);
     to.outer = store.linear(head.outer);
+    for (const MedusaHead& one : head.medusa) {
+      Medusa& made = to.medusa.emplace_back();
+      for (const MedusaHead::Block& b : one.blocks) {
+        made.blocks.push_back(
+            {store.linear(b.map), b.bias, store.linear(b.residual), b.residual_bias});
+      }
+      made.lm_head = store.linear(one.lm_head);
+      made.lm_bias = one.lm_bias;
+    }
   }
   if (listed) {
     shortlist_.emplace(config_, weights_, std::span(ids).first(static_cast<size_t>(shortlist)),
@@ -86,27 +112,34 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   states_ = Pages<float>((kMaxRows + 1) * round_up<size_t>(config_.dim, kQuantBlock), what);
   ones_ = Pages<float>(ones, what);
   std::fill_n(ones_.data(), ones, 1.0f);
-  mapped_ = Pages<float>(round_up(config_.dim, kQuantBlock), what);
+  mapped_ = Pages<float>(2 * round_up<size_t>(config_.dim, kQuantBlock), what);
+  chain_ = Pages<float>(round_up(longest_chain, kQuantBlock), what);
   inner_ = Pages<float>(round_up(most_inner, kQuantBlock), what);
   const int widest_z = std::max(config_.vocab_size, all);
   z_ = Pages<float>(widest_z, what);
   peaks_ = Pages<PeakChunk>(round_up(widest_z, kPeakChunk) / kPeakChunk, what);
   buffer_.clear();
+  widest = std::max(widest, longest_chain);
   for (int t = 0; t < pool_.size(); ++t) buffer_.emplace_back(1, widest);
-  if (const int layer = heads->find(HeadKind::kLayer, 0); layer >= 0 && shortlist_) {
-    draft_layer_.emplace(model_, weights_, heads->heads()[layer], *shortlist_, pool_, options_);
+  std::map<int, DraftLayer> layers;  // all or none
+  for (const HeadKind kind : {HeadKind::kLayer, HeadKind::kEagle, HeadKind::kEagle3}) {
+    const int layer = heads->find(kind, 0);
+    if (layer < 0 || (says_text(kind) && !shortlist_)) continue;
+    layers.try_emplace(layer, model_, weights_, heads->heads()[layer], pool_, options_);
   }
+  draft_layers_.swap(layers);
   file_ = heads;
 }
 
 std::span<const float> ExitChecks::logits() const {
-  if (looked_ && has_state(*looked_)) return shortlist_->logits();
+  if (looked_ && says_text(looked_->kind)) return shortlist_->logits();
   return {z_.data(), z_size_};
 }
 
 std::span<const int32_t> ExitChecks::ids() const {
-  if (!looked_ || *looked_ == HeadKind::kFull) return {};
-  if (has_state(*looked_)) return shortlist_->ids();
+  if (!looked_) return {};
+  if (says_all(looked_->kind)) return looked_->tokens;
+  if (says_text(looked_->kind)) return shortlist_->ids();
   return std::span(file_->shortlist()).first(z_size_);
 }
 
@@ -154,22 +187,80 @@ void ExitChecks::chained(const Head& head, int slot, const float* h, float tempe
   shortlist_->look(y, temperature, thread);
 }
 
-ExitPeak ExitChecks::check(int index, const DraftLayer::Row& row, const float* h,
-                           float temperature) {
+// This thread's part of z = V x + a, x with x = x + silu(W x + b) by each block, or the first one's
+// R x + c in place of x.
+void ExitChecks::medusa(const Medusa& head, const float* x, float* z, int thread) {
+  const int dim = config_.dim, threads = pool_.size();
+  float* y = mapped_.data();
+  for (const Medusa::Block& block : head.blocks) {
+    const bool mapped = block.residual.n_out() > 0;
+    const Rows rows = input(thread, x, block.map.in_place.n_in,
+                            block.map.int8() || (mapped && block.residual.int8()));
+    multiply(kernels_, block.map, rows, {y, dim}, false, thread, threads);
+    const Slice mine = block.map.slice_of(thread, threads);
+    for (int i = mine.begin; i < mine.end; ++i) y[i] += block.bias[i];
+    kernels_.silu_mul(y + mine.begin, ones_.data(), mine.end - mine.begin);
+    if (mapped) multiply(kernels_, block.residual, rows, {y, dim}, true, thread, threads);
+    const float* added = mapped ? block.residual_bias : x;
+    for (int i = mine.begin; i < mine.end; ++i) y[i] += added[i];
+    pool_.barrier();
+    x = y;
+    y = mapped_.data() + (y == mapped_.data() ? round_up<size_t>(dim, kQuantBlock) : 0);
+  }
+  const Rows rows = input(thread, x, dim, head.lm_head.int8());
+  multiply(kernels_, head.lm_head, rows, {z, head.lm_head.n_out()}, false, thread, threads);
+  const Slice mine = head.lm_head.slice_of(thread, threads);
+  for (int i = mine.begin; i < mine.end && head.lm_bias; ++i) z[i] += head.lm_bias[i];
+}
+
+// The state before the root and the embeddings of the path from the root to a row.
+const float* ExitChecks::chain(const RowPath& path, std::span<const int32_t> tokens) {
+  const FloatMode mode;
+  const int dim = config_.dim;
+  float* x = chain_.data();
+  std::copy_n(state(0), dim, x);
+  for (int d = 0; d <= path.depth; ++d) {
+    read_row(weights_.token_embd, tokens[static_cast<size_t>(path.slots[d])], x += dim);
+  }
+  std::fill(x + dim, chain_.data() + round_up((path.depth + 2) * dim, kQuantBlock), 0.0f);
+  return chain_.data();
+}
+
+// z = E y, all of it when this returns.
+void ExitChecks::say(const Linear& lm_head, const float* y, float* z, int thread) {
+  const Rows rows = input(thread, y, config_.dim, lm_head.int8());
+  multiply(kernels_, lm_head, rows, {z, lm_head.n_out()}, false, thread, pool_.size());
+  pool_.barrier();  // the model's has slices that are not whole chunks
+}
+
+ExitPeak ExitChecks::check(int index, const DraftLayer::Row& row, std::span<const int32_t> tokens,
+                           const float* h, float temperature) {
   SB_CHECK(file_ && index >= 0 && index < static_cast<int>(heads_.size()) && temperature > 0);
   const Head& head = heads_[index];
-  looked_ = head.kind;
+  looked_ = &head;
+  const float* y = nullptr;  // of a draft layer
+  if (is_layer(head.kind)) {
+    const auto layer = draft_layers_.find(index);
+    SB_CHECK(layer != draft_layers_.end());
+    y = layer->second.look(row);
+  }
   if (head.kind == HeadKind::kLayer) {
-    SB_CHECK(draft_layer_);
-    return draft_layer_->check(row, temperature);
+    pool_.run([&](int thread) { shortlist_->look(y, temperature, thread); });
+    return shortlist_->peak(temperature);
   }
   if (head.kind == HeadKind::kChained) {
     SB_CHECK(shortlist_);
     pool_.run([&](int thread) { chained(head, row.slot, h, temperature, thread); });
     return shortlist_->peak(temperature);
   }
-  const bool full = head.kind == HeadKind::kFull;
-  const Linear& last = full ? lm_head_ : head.folded;
+  const bool full = head.kind == HeadKind::kFull, by_medusa = is_by_place(head.kind);
+  const auto k = static_cast<size_t>(row.path.depth);  // of a medusa head, less 1
+  SB_CHECK(!by_medusa || k < head.medusa.size());
+  const float* x0 = head.kind == HeadKind::kHydra ? chain(row.path, tokens) : state(0);
+  const Linear& last = by_medusa                        ? head.medusa[k].lm_head
+                       : head.kind == HeadKind::kEagle3 ? head.lm_head
+                       : says_all(head.kind)            ? lm_head_
+                                                        : head.folded;
   const int n = last.n_out(), dim = config_.dim, threads = pool_.size();
   SB_CHECK(n > 0);
   z_size_ = static_cast<size_t>(n);
@@ -179,16 +270,18 @@ ExitPeak ExitChecks::check(int index, const DraftLayer::Row& row, const float* h
       const Rows x = normed(thread, h, nullptr, head.map.int8());
       multiply(kernels_, head.map, x, {mapped_.data(), dim}, false, thread, threads);
       pool_.barrier();
-      const Rows y = input(thread, mapped_.data(), dim, last.int8());
-      multiply(kernels_, last, y, {z, n}, false, thread, threads);
-      pool_.barrier();  // its slices are not whole chunks
+      say(last, mapped_.data(), z, thread);
+    } else if (by_medusa) {
+      medusa(head.medusa[k], x0, z, thread);
+    } else if (y) {
+      say(last, y, z, thread);
     } else {
       const Rows x = normed(thread, h, nullptr, true);
       multiply(kernels_, last, x, {z, n}, false, thread, threads);
     }
     const Slice mine = slice(n, thread, threads, kPeakChunk);
     if (mine.begin == mine.end) return;
-    if (const float cap = config_.final_softcap; cap > 0) {
+    if (const float cap = config_.final_softcap; cap > 0 && !is_published(head.kind)) {
       kernels_.softcap(z + mine.begin, cap, mine.end - mine.begin);
     }
     kernels_.peak_chunks(z + mine.begin, mine.end - mine.begin, temperature,
@@ -200,7 +293,7 @@ ExitPeak ExitChecks::check(int index, const DraftLayer::Row& row, const float* h
   ExitPeak peak;
   int place = 0;
   peak.confidence = kernels_.join_peaks(peaks_.data(), chunks, temperature, z, n, &place);
-  peak.token = full ? place : file_->shortlist()[place];
+  peak.token = ids().empty() ? place : ids()[static_cast<size_t>(place)];
   return peak;
 }
 

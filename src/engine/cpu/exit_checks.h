@@ -3,6 +3,7 @@
 // so what it costs beside its weights' bytes is what this file keeps low.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,8 +29,9 @@ class ExitChecks {
 
   // See Backend.
   void set(const ExitHeads* heads, int shortlist);
-  ExitPeak check(int head, const DraftLayer::Row& row, const float* h,  // (dim): H[row.slot]
-                 float temperature);
+  // h (dim): H[row.slot]; tokens: of the round's rows, by slot.
+  ExitPeak check(int head, const DraftLayer::Row& row, std::span<const int32_t> tokens,
+                 const float* h, float temperature);
   // See Backend.
   std::span<const float> logits() const;
   std::span<const int32_t> ids() const;
@@ -44,21 +46,43 @@ class ExitChecks {
   // Rows that come are those of another text.
   void change_text() {
     forget_text();
-    if (draft_layer_) draft_layer_->forget();
+    for (auto& [head, layer] : draft_layers_) layer.forget();
   }
   // A draft layer wants to know them of all rows: see there.
-  bool wants_states() const { return draft_layer_.has_value(); }
+  bool wants_states() const { return !draft_layers_.empty(); }
   void ran(int pos, std::span<const int32_t> tokens, const float* h) {
-    if (draft_layer_) draft_layer_->ran(pos, tokens, h);
+    for (auto& [head, layer] : draft_layers_) layer.ran(pos, tokens, h);
+  }
+  // Layer l is behind the rows `mine` of h (n, dim), whose places are pos..pos+n-1.
+  void passed(int l, int pos, const float* h, Slice mine) {
+    for (auto& [head, layer] : draft_layers_) layer.passed(l, pos, h, mine);
+  }
+  // The first of the layers from..to that passed() does something after; else `to`.
+  int next_state(int from, int to) const {
+    for (const auto& [head, layer] : draft_layers_) to = layer.next_state(from, to);
+    return to;
   }
   void keep_path(int pos, const RowPath& path) {
-    if (draft_layer_) draft_layer_->keep_path(pos, path);
+    for (auto& [head, layer] : draft_layers_) layer.keep_path(pos, path);
   }
 
  private:
+  struct Medusa {
+    struct Block {
+      Linear map;
+      const float* bias;           // (dim)
+      Linear residual;             // n_out 0: x itself
+      const float* residual_bias;  // (dim)
+    };
+    std::vector<Block> blocks;
+    Linear lm_head;
+    const float* lm_bias;  // (vocab_size) or null
+  };
   struct Head {
     HeadKind kind;
-    Linear map, folded, inner, outer;
+    std::span<const int32_t> tokens;  // of an eagle3 layer's own list
+    Linear map, folded, inner, outer, lm_head;
+    std::vector<Medusa> medusa = {};  // [k - 1]
   };
 
   float* state(int slot) {
@@ -67,6 +91,9 @@ class ExitChecks {
   Rows input(int thread, const float* x, int k, bool int8);
   Rows normed(int thread, const float* h, const float* s, bool int8);
   void chained(const Head& head, int slot, const float* h, float temperature, int thread);
+  void medusa(const Medusa& head, const float* x, float* z, int thread);
+  const float* chain(const RowPath& path, std::span<const int32_t> tokens);
+  void say(const Linear& lm_head, const float* y, float* z, int thread);
   void clear();
 
   const Backend& model_;
@@ -80,13 +107,14 @@ class ExitChecks {
   const ExitHeads* file_ = nullptr;
   std::optional<LinearStore> store_;
   std::vector<Head> heads_;
-  std::optional<Shortlist> shortlist_;  // of heads with a state
-  std::optional<DraftLayer> draft_layer_;
-  std::optional<HeadKind> looked_;  // at the last check
+  std::optional<Shortlist> shortlist_;      // of heads that say tokens of the text
+  std::map<int, DraftLayer> draft_layers_;  // by the head's index
+  const Head* looked_ = nullptr;            // at the last check
 
   Pages<float> states_;            // (kMaxRows + 1, padded dim): [slot] is before that row
   Pages<float> ones_;              // norm without a weight, SiLU without a factor
-  Pages<float> mapped_;            // (dim): W x of a full head
+  Pages<float> mapped_;            // (2, padded dim): W x of a full head, x of a medusa head
+  Pages<float> chain_;             // of a hydra head: [s; e_1; ..; e_k], up to whole blocks
   Pages<float> inner_;             // (inner): silu(C u)
   Pages<float> z_;                 // (vocab_size)
   Pages<PeakChunk> peaks_;         // (vocab_size / kPeakChunk)

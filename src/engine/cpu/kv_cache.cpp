@@ -14,22 +14,25 @@ size_t positions(int n_ctx) {
 
 }  // namespace
 
-size_t KvCache::bytes_needed(const ModelConfig& config, int n_ctx) {
+size_t KvCache::bytes_needed(const ModelConfig& config, int n_ctx, int without) {
   const size_t per_position = config.head_dim + round_up(config.head_dim, 16);
-  return positions(n_ctx) * per_position * config.n_kv_heads * config.n_layers * sizeof(uint16_t);
+  return positions(n_ctx) * per_position * config.n_kv_heads * (config.n_layers - without) *
+         sizeof(uint16_t);
 }
 
-KvCache::KvCache(const ModelConfig& config, int n_ctx)
-    : n_kv_heads_(config.n_kv_heads),
+KvCache::KvCache(const ModelConfig& config, int n_ctx, int without)
+    : without_(without),
+      n_kv_heads_(config.n_kv_heads),
       head_dim_(config.head_dim),
       v_stride_(round_up(config.head_dim, 16)) {
   k_size_ = positions(n_ctx) * head_dim_;
   v_size_ = positions(n_ctx) * v_stride_;
-  data_ = Pages<uint16_t>((k_size_ + v_size_) * n_kv_heads_ * config.n_layers, "K/V cache");
+  data_ =
+      Pages<uint16_t>((k_size_ + v_size_) * n_kv_heads_ * (config.n_layers - without), "K/V cache");
 }
 
 size_t KvCache::offset(int layer, int kv_head) const {
-  return (static_cast<size_t>(layer - 1) * n_kv_heads_ + kv_head) * (k_size_ + v_size_);
+  return (static_cast<size_t>(layer - without_ - 1) * n_kv_heads_ + kv_head) * (k_size_ + v_size_);
 }
 
 KvHead KvCache::head(int layer, int kv_head) {

@@ -1,4 +1,4 @@
-// K and V of every layer, FP16, and how far each layer has come.
+// K and V of every layer that the CPU runs, FP16.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace specbound {
 
 class KvCache {
  public:
-  // Room for n_ctx positions. Throws Error(kLimit).
-  KvCache(const ModelConfig& config, int n_ctx);
-  static size_t bytes_needed(const ModelConfig& config, int n_ctx);
+  // Room for n_ctx positions of all layers but the first `without`. Throws Error(kLimit).
+  KvCache(const ModelConfig& config, int n_ctx, int without);
+  static size_t bytes_needed(const ModelConfig& config, int n_ctx, int without);
 
-  KvHead head(int layer, int kv_head);  // layer 1..L
+  KvHead head(int layer, int kv_head);  // layer without+1..L
   size_t bytes() const { return data_.bytes(); }
 
   // Position `to` of every head becomes what position `from` is.
@@ -30,9 +30,9 @@ class KvCache {
 
  private:
   size_t offset(int layer, int kv_head) const;  // of a head's K; its V follows
-  int n_kv_heads_, head_dim_, v_stride_;
+  int without_, n_kv_heads_, head_dim_, v_stride_;
   size_t k_size_, v_size_;  // elements of one head
-  Pages<uint16_t> data_;    // (n_layers, n_kv_heads, {K, V})
+  Pages<uint16_t> data_;    // (layers, n_kv_heads, {K, V})
 };
 
 }  // namespace specbound

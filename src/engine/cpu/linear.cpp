@@ -17,13 +17,24 @@ RowBuffer::RowBuffer(int max_rows, int max_k) : max_k_(round_up(max_k, kQuantBlo
   q_ = Pages<int8_t>(size, what);
   scale_ = Pages<float>(size / kQuantBlock, what);
   bias_ = Pages<int32_t>(size / kQuantBlock, what);
+  half_bias_ = Pages<int32_t>(2 * size / kQuantBlock, what);
   minus_sum_ = Pages<float>(size / kQuantBlock, what);
 }
 
 Rows RowBuffer::rows(int n, int k, const float* outside, int ld) {
   SB_CHECK(k <= max_k_);
   return {outside ? outside : floats_.data(), outside ? ld : max_k_,
-          QuantRows{n, k, q_.data(), scale_.data(), bias_.data(), minus_sum_.data()}};
+          QuantRows{n, k, q_.data(), scale_.data(), bias_.data(), half_bias_.data(),
+                    minus_sum_.data()}};
+}
+
+Rows RowBuffer::group(int first, int n, int k) {
+  SB_CHECK(k <= max_k_);
+  const size_t block = static_cast<size_t>(first) * (round_up(k, kQuantBlock) / kQuantBlock);
+  return {
+      row(first), max_k_,
+      QuantRows{n, k, q_.data() + block * kQuantBlock, scale_.data() + block, bias_.data() + block,
+                half_bias_.data() + 2 * block, minus_sum_.data() + block}};
 }
 
 void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outputs& y,
@@ -53,11 +64,11 @@ std::optional<DType> tile_type(const Matrix& m, bool repack) {
 
 namespace {
 
-const char* form_of(const Matrix& m, std::optional<DType> tiles) {
-  return !tiles                      ? " in place"
-         : *tiles != m.type          ? " as INT8 tiles"
-         : bits_of_form(*tiles) == 8 ? " in tiles"
-                                     : " in 4-bit tiles";
+std::string form_of(const Matrix& m, std::optional<DType> tiles) {
+  if (!tiles) return " in place";
+  if (*tiles != m.type) return " as INT8 tiles";
+  const int bits = bits_of_form(*tiles);
+  return bits == 8 ? " in tiles" : format(" in %d-bit tiles", bits);
 }
 
 }  // namespace
@@ -75,53 +86,94 @@ size_t LinearStore::bytes_needed(std::span<const PartitionedMatrix> matrices, bo
 }
 
 LinearStore::LinearStore(std::span<const PartitionedMatrix> matrices, bool repack, ThreadPool& pool,
-                         const std::function<void(size_t, size_t)>& progress) {
+                         const std::function<void(size_t, size_t)>& progress, KeptTiles* kept) {
   std::set<std::string> forms;
   std::vector<PartitionedMatrix> work;
-  size_t total = 0;
+  const int n_threads = pool.size();
+  std::vector<RunSize> sizes(n_threads);
+  std::string layout = format("revision %d, %d threads", kTileRevision, n_threads);
   for (const PartitionedMatrix& partitioned : matrices) {
     const Matrix& m = partitioned.matrix;
     SB_CHECK(partitioned.unit % kTileOutputs == 0);
-    matrices_[m.data].unit = partitioned.unit;
-    const std::optional<DType> tiles = tile_type(m, repack);
-    forms.insert(dtype_info(m.type)->name + std::string(form_of(m, tiles)));
-    if (!tiles) continue;
+    Stored& stored = matrices_[m.data];
+    stored.unit = partitioned.unit;
+    const std::optional<DType> type = tile_type(m, repack);
+    forms.insert(dtype_info(m.type)->name + form_of(m, type));
+    if (!type) continue;
     work.push_back(partitioned);
-    total += m.bytes();
+    layout += format(" %s as %s %dx%d/%d", dtype_info(m.type)->name, dtype_info(*type)->name,
+                     m.n_out, m.n_in, partitioned.unit);
+    stored.tiles.clear();
+    for (int t = 0; t < n_threads; ++t) {
+      const Slice mine = slice(m.n_out, t, n_threads, partitioned.unit);
+      stored.tiles.push_back({*type, mine.end - mine.begin, m.n_in, nullptr, nullptr});
+      sizes[t].q_bytes += stored.tiles.back().q_bytes();
+      sizes[t].d_count += stored.tiles.back().d_count();
+    }
   }
   description_ = joined(forms);
-
-  const int n_threads = pool.size();
-  const auto slice_of = [n_threads](const PartitionedMatrix& partitioned, int thread) {
-    return slice(partitioned.matrix.n_out, thread, n_threads, partitioned.unit);
-  };
-  const auto part = [&](const PartitionedMatrix& partitioned, int thread) {
-    const Slice mine = slice_of(partitioned, thread);
-    return TileMatrix{*tile_type(partitioned.matrix, repack), mine.end - mine.begin,
-                      partitioned.matrix.n_in, nullptr, nullptr};
-  };
-  for (int t = 0; t < n_threads; ++t) {
-    size_t q_bytes = 0, d_count = 0;
-    for (const PartitionedMatrix& partitioned : work) {
-      q_bytes += part(partitioned, t).q_bytes();
-      d_count += part(partitioned, t).d_count();
-    }
-    const char* what = "repacked weights";
-    runs_.push_back({Pages<uint8_t>(q_bytes, what, PageSize::kHuge),
-                     Pages<uint16_t>(d_count, what, PageSize::kHuge)});
+  for (RunSize& size : sizes) {
+    size.q_bytes = round_up(size.q_bytes, KeptTiles::kAlignment);
+    size.d_count = round_up(size.d_count, KeptTiles::kAlignment / sizeof(uint16_t));
   }
+  if (kept && take_kept(*kept, layout, sizes, work, pool, progress)) return;
+  this->repack(work, sizes, pool, progress);
+  if (!kept) return;
+  std::vector<std::span<const std::byte>> runs;
+  for (const Run& run : runs_) {
+    runs.push_back(std::as_bytes(std::span(run.q.data(), run.q.size())));
+    runs.push_back(std::as_bytes(std::span(run.d.data(), run.d.size())));
+  }
+  kept->offer(layout, std::move(runs));
+}
+
+bool LinearStore::take_kept(KeptTiles& kept, const std::string& layout,
+                            std::span<const RunSize> sizes, std::span<const PartitionedMatrix> work,
+                            ThreadPool& pool, const std::function<void(size_t, size_t)>& progress) {
+  size_t bytes = 0;
+  for (const RunSize& size : sizes) bytes += size.bytes();
+  const std::optional<KeptTiles::Image> image = kept.find(layout, bytes);
+  if (!image) return false;
+  SB_CHECK(image->bytes.size() == bytes);
+  if (TileChecksum::of(image->bytes, pool, progress) != image->checksum) {
+    kept.refuse();
+    return false;
+  }
+  const std::byte* run = image->bytes.data();
+  for (size_t t = 0; t < sizes.size(); run += sizes[t++].bytes()) {
+    const auto* q = reinterpret_cast<const uint8_t*>(run);
+    const auto* d = reinterpret_cast<const uint16_t*>(run + sizes[t].q_bytes);
+    for (const PartitionedMatrix& partitioned : work) {
+      TileMatrix& mine = matrices_[partitioned.matrix.data].tiles[t];
+      mine.q = q;
+      mine.d = d;
+      q += mine.q_bytes();
+      d += mine.d_count();
+    }
+  }
+  return true;
+}
+
+void LinearStore::repack(std::span<const PartitionedMatrix> work, std::span<const RunSize> sizes,
+                         ThreadPool& pool, const std::function<void(size_t, size_t)>& progress) {
+  const int n_threads = pool.size();
+  for (const RunSize& size : sizes) {
+    const char* what = "repacked weights";
+    runs_.push_back({Pages<uint8_t>(size.q_bytes, what, PageSize::kHuge),
+                     Pages<uint16_t>(size.d_count, what, PageSize::kHuge)});
+  }
+  size_t total = 0, done = 0;
+  for (const PartitionedMatrix& partitioned : work) total += partitioned.matrix.bytes();
   std::vector<size_t> q_at(n_threads), d_at(n_threads);  // where each thread's run has come to
-  size_t done = 0;
   for (const PartitionedMatrix& partitioned : work) {
     std::vector<TileMatrix>& tiles = matrices_[partitioned.matrix.data].tiles;
-    tiles.resize(n_threads);
     std::vector<size_t> lost(n_threads);
     pool.run_parts([&](int t) {  // a thread writes what it will read, so the pages are near it
       TileMatrix& mine = tiles[t];
-      mine = part(partitioned, t);
       uint8_t* q = runs_[t].q.data() + q_at[t];
       uint16_t* d = runs_[t].d.data() + d_at[t];
-      lost[t] = repack_tiles(partitioned.matrix, slice_of(partitioned, t).begin, mine, q, d);
+      const int first = slice(partitioned.matrix.n_out, t, n_threads, partitioned.unit).begin;
+      lost[t] = repack_tiles(partitioned.matrix, first, mine, q, d);
       mine.q = q;
       mine.d = d;
       q_at[t] += mine.q_bytes();

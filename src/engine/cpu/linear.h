@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/cpu/kept_tiles.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/thread_pool.h"
 #include "engine/cpu/tiles.h"
@@ -34,12 +35,14 @@ class RowBuffer {
   float* row(int r) { return floats_.data() + static_cast<size_t>(r) * max_k_; }
   // n rows of k floats, which lie at `outside` (n, ld) if given, else in this buffer.
   Rows rows(int n, int k, const float* outside, int ld);
+  // Its rows [first, first + n) of k floats by themselves: panels of 8 begin with them.
+  Rows group(int first, int n, int k);
 
  private:
   Pages<float> floats_;
   Pages<int8_t> q_;
   Pages<float> scale_;
-  Pages<int32_t> bias_;
+  Pages<int32_t> bias_, half_bias_;
   Pages<float> minus_sum_;
   int max_k_ = 0;
 };
@@ -88,10 +91,12 @@ std::optional<DType> tile_type(const Matrix& matrix, bool repack);
 class LinearStore {
  public:
   // Repacks `matrices`, which lie in one run in this order, with all threads of the pool;
-  // `progress(done, total)` in bytes of the source. Without `repack` Q8_0 stays in place. Throws
-  // Error(kUnsupported) where a conversion loses weights.
+  // `progress(done, total)` in bytes of the source, or of what was kept while that is read. Without
+  // `repack` Q8_0 stays in place. What `kept` has of these matrices is used where it lies, nothing
+  // repacked; else it is offered the runs. Throws Error(kUnsupported) where a conversion loses
+  // weights.
   LinearStore(std::span<const PartitionedMatrix> matrices, bool repack, ThreadPool& pool,
-              const std::function<void(size_t, size_t)>& progress);
+              const std::function<void(size_t, size_t)>& progress, KeptTiles* kept = nullptr);
 
   static size_t bytes_needed(std::span<const PartitionedMatrix> matrices, bool repack);
 
@@ -104,11 +109,22 @@ class LinearStore {
     Pages<uint8_t> q;
     Pages<uint16_t> d;
   };
+  // Of a thread's run: q, then d, each in whole KeptTiles::kAlignment.
+  struct RunSize {
+    size_t q_bytes = 0, d_count = 0;
+    size_t bytes() const { return q_bytes + d_count * sizeof(uint16_t); }
+  };
   struct Stored {
     int unit;
     std::vector<TileMatrix> tiles;  // [n_threads]; empty: used in place
   };
-  std::vector<Run> runs_;                                  // [n_threads]
+  bool take_kept(KeptTiles& kept, const std::string& layout, std::span<const RunSize> sizes,
+                 std::span<const PartitionedMatrix> work, ThreadPool& pool,
+                 const std::function<void(size_t, size_t)>& progress);
+  void repack(std::span<const PartitionedMatrix> work, std::span<const RunSize> sizes,
+              ThreadPool& pool, const std::function<void(size_t, size_t)>& progress);
+
+  std::vector<Run> runs_;                                  // [n_threads]; none where they are kept
   std::unordered_map<const std::byte*, Stored> matrices_;  // by where the source lies
   std::string description_;
 };

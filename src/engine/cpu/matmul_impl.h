@@ -18,15 +18,18 @@ void quantize(const float* x, int row, int begin, int end, const QuantRows& out)
     const bool live = finite && amax >= kQuantFloor;
     const V inverse = set1(live ? 127.0f / amax : 0.0f);
     int8_t* q = out.q + at * kQuantBlock;
-    int total = 0;
+    int sum[2] = {};  // of each 16
     if (live) {
-      total = store_int8(q, mul(x0, inverse), mul(x1, inverse));
+      sum[0] = store_int8(q, mul(x0, inverse));
+      sum[1] = store_int8(q + 16, mul(x1, inverse));
     } else {
       __builtin_memset(q, 0, kQuantBlock);
     }
     out.scale[at] = live ? amax / 127.0f : finite ? 0.0f : __builtin_nanf("");
-    out.bias[at] = -128 * total;
-    out.minus_sum[at] = static_cast<float>(-total);
+    out.bias[at] = -128 * (sum[0] + sum[1]);
+    out.half_bias[2 * at] = -128 * sum[0];
+    out.half_bias[2 * at + 1] = -128 * sum[1];
+    out.minus_sum[at] = static_cast<float>(-(sum[0] + sum[1]));
   }
 }
 
@@ -36,55 +39,114 @@ inline void add_scaled(const V* isum, V dw, const float* dx, V* acc) {
   for (int r = 0; r < R; ++r) acc[r] = fma(isum[r], mul(dw, set1(dx[r])), acc[r]);
 }
 
-// One tile of each type: add_block() is what int8_formula.h says of one block, for the R rows of a
-// panel that x, dx, bias and minus_sum begin with.
-struct TileQ8_0 {
-  const uint8_t* q;
-  const uint16_t* d;
-
-  template <int R>
-  void add_block(int b, const int8_t* x, const float* dx, const int32_t* bias, const float*,
-                 V* acc) const {
-    V isum[R];
-    tile_dot<R>(q + static_cast<size_t>(b) * 512, x, bias, isum);
-    add_scaled<R>(isum, load_f16(d + static_cast<size_t>(b) * kTileOutputs), dx, acc);
-  }
+// What R rows of a panel have of a block: where QuantRows has the first of them.
+struct RowBlocks {
+  const int8_t* q;
+  const float* dx;
+  const int32_t *bias, *half_bias;
+  const float* minus_sum;
 };
 
-struct TileQ4_0 {
-  const uint8_t* q;
-  const uint16_t* d;
-
-  template <int R>
-  void add_block(int b, const int8_t* x, const float* dx, const int32_t* bias, const float*,
-                 V* acc) const {
-    V isum[R];
-    tile_dot_4bit<R, 8>(q + static_cast<size_t>(b) * 256, x, bias, isum);
-    add_scaled<R>(isum, load_f16(d + static_cast<size_t>(b) * kTileOutputs), dx, acc);
-  }
-};
-
-struct TileQ4_K {
-  const uint8_t* q;
-  const uint16_t* d;
-
-  template <int R>
-  void add_block(int b, const int8_t* x, const float* dx, const int32_t* bias,
-                 const float* minus_sum, V* acc) const {
-    V isum[R];
-    tile_dot_4bit<R, 0>(q + static_cast<size_t>(b) * 256, x, bias, isum);
-    const uint16_t* super =
-        d + static_cast<size_t>(b) / TileMatrix::kSuperBlocks * TileMatrix::kSuperD;
-    const auto* parts = reinterpret_cast<const uint8_t*>(super + 2 * kTileOutputs);
-    const uint8_t* scales = parts + b % TileMatrix::kSuperBlocks * (2 * kTileOutputs);
-    const V dw = mul(load_f16(super), load_u8(scales));
-    const V mw = mul(load_f16(super + kTileOutputs), load_u8(scales + kTileOutputs));
+template <int R>
+inline void add_scaled_less_mins(const V* isum, V dw, V mw, const RowBlocks& x, V* acc) {
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const V row = set1(dx[r]);
-      acc[r] = fma(isum[r], mul(dw, row), acc[r]);
-      acc[r] = fma(set1(minus_sum[r]), mul(mw, row), acc[r]);
-    }
+  for (int r = 0; r < R; ++r) {
+    const V row = set1(x.dx[r]);
+    acc[r] = fma(isum[r], mul(dw, row), acc[r]);
+    acc[r] = fma(set1(x.minus_sum[r]), mul(mw, row), acc[r]);
+  }
+}
+
+// isum[r] of block b of a tile of 8, 5 or 4 bits, whose numbers are less half of their range
+// (kSigned) or as they are.
+template <int kBits, bool kSigned, int R>
+inline void tile_dot_of(const uint8_t* q, int b, const RowBlocks& x, V* isum) {
+  constexpr int kZero = kSigned ? 1 << (kBits - 1) : 0;
+  const uint8_t* block = q + static_cast<size_t>(b) * (64 * kBits);
+  if constexpr (kBits == 8) {
+    static_assert(kSigned);
+    tile_dot<R>(block, x.q, x.bias, isum);
+  } else if constexpr (kBits == 4) {
+    tile_dot_4bit<R, kZero>(block, x.q, x.bias, isum);
+  } else {
+    tile_dot_5bit<R, kZero>(block, x.q, x.bias, isum);
+  }
+}
+
+// One tile of each kind: add_block() is what int8_formula.h says of block b for R rows.
+
+// Q8_0, Q5_0, Q4_0
+template <int kBits>
+struct TileSigned {
+  const uint8_t* q;
+  const uint16_t* d;
+
+  template <int R>
+  void add_block(int b, const RowBlocks& x, V* acc) const {
+    V isum[R];
+    tile_dot_of<kBits, true, R>(q, b, x, isum);
+    add_scaled<R>(isum, load_f16(d + static_cast<size_t>(b) * kTileOutputs), x.dx, acc);
+  }
+};
+
+// Q4_1, Q5_1
+template <int kBits>
+struct TileWithMins {
+  const uint8_t* q;
+  const uint16_t* d;
+
+  template <int R>
+  void add_block(int b, const RowBlocks& x, V* acc) const {
+    V isum[R];
+    tile_dot_of<kBits, false, R>(q, b, x, isum);
+    const uint16_t* at = d + static_cast<size_t>(b) * (2 * kTileOutputs);
+    add_scaled_less_mins<R>(isum, load_f16(at), load_f16(at + kTileOutputs), x, acc);
+  }
+};
+
+// Block b of the super-blocks at d: what the 256 numbers share, and the block's bytes.
+template <DType kForm>
+struct SuperBlock {
+  const uint16_t* shared;
+  const uint8_t* bytes;
+
+  SuperBlock(const uint16_t* d, int b)
+      : shared(d + static_cast<size_t>(b) / TileMatrix::kSuperBlocks * TileMatrix::super_d(kForm)),
+        bytes(reinterpret_cast<const uint8_t*>(shared + TileMatrix::super_halves(kForm)) +
+              b % TileMatrix::kSuperBlocks * (2 * kTileOutputs)) {}
+};
+
+// Q4_K, Q5_K
+template <DType kForm>
+struct TileOfParts {
+  const uint8_t* q;
+  const uint16_t* d;
+
+  template <int R>
+  void add_block(int b, const RowBlocks& x, V* acc) const {
+    V isum[R];
+    tile_dot_of<bits_of_form(kForm), false, R>(q, b, x, isum);
+    const SuperBlock<kForm> at(d, b);
+    const V dw = mul(load_f16(at.shared), load_u8(at.bytes));
+    const V mw = mul(load_f16(at.shared + kTileOutputs), load_u8(at.bytes + kTileOutputs));
+    add_scaled_less_mins<R>(isum, dw, mw, x, acc);
+  }
+};
+
+struct TileQ6_K {
+  const uint8_t* q;
+  const uint16_t* d;
+
+  template <int R>
+  void add_block(int b, const RowBlocks& x, V* acc) const {
+    V isum[R], other[R];  // of the first 16 k, of the others
+    tile_dot_6bit<R>(q + static_cast<size_t>(b) * 384, x.q, x.half_bias, isum, other);
+    const SuperBlock<DType::kQ6_K> at(d, b);
+    const V unit = set1(kSixBitUnit);
+    const V first = mul(load_i8(at.bytes), unit), second = mul(load_i8(at.bytes + 16), unit);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) isum[r] = fma(other[r], second, mul(isum[r], first));  // exact
+    add_scaled<R>(isum, load_f16(at.shared), x.dx, acc);
   }
 };
 
@@ -95,9 +157,8 @@ inline void tile_times_rows(const TileMatrix& w, int tile, const QuantRows& x, i
   const Tile weights{w.q + tile * w.tile_q(), w.d + tile * w.tile_d()};
   const int rows = x.panel_rows(panel);
   const size_t first_row = x.panel_offset(panel) + r0;
-  const int8_t* xq = x.q + first_row * kQuantBlock;
-  const float *dx = x.scale + first_row, *minus_sum = x.minus_sum + first_row;
-  const int32_t* bias = x.bias + first_row;
+  const RowBlocks all{x.q + first_row * kQuantBlock, x.scale + first_row, x.bias + first_row,
+                      x.half_bias + 2 * first_row, x.minus_sum + first_row};
   V total[R];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) total[r] = zero();
@@ -109,8 +170,9 @@ inline void tile_times_rows(const TileMatrix& w, int tile, const QuantRows& x, i
     const int end = k_chunk_begin(w.n_in, c + 1);
     for (int b = k_chunk_begin(w.n_in, c); b < end; ++b) {
       const size_t at = static_cast<size_t>(b) * rows;
-      weights.template add_block<R>(b, xq + at * kQuantBlock, dx + at, bias + at, minus_sum + at,
-                                    acc);
+      const RowBlocks blocks{all.q + at * kQuantBlock, all.dx + at, all.bias + at,
+                             all.half_bias + 2 * at, all.minus_sum + at};
+      weights.template add_block<R>(b, blocks, acc);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) total[r] = add(total[r], acc[r]);
@@ -158,11 +220,21 @@ void matmul_tiles_of(const TileMatrix& w, const QuantRows& x, float* y, int ldy,
 
 void matmul_tiles(const TileMatrix& w, const QuantRows& x, float* y, int ldy, bool accumulate) {
   if (w.type == DType::kQ8_0) {
-    matmul_tiles_of<TileQ8_0>(w, x, y, ldy, accumulate);
+    matmul_tiles_of<TileSigned<8>>(w, x, y, ldy, accumulate);
   } else if (w.type == DType::kQ4_0) {
-    matmul_tiles_of<TileQ4_0>(w, x, y, ldy, accumulate);
+    matmul_tiles_of<TileSigned<4>>(w, x, y, ldy, accumulate);
+  } else if (w.type == DType::kQ4_1) {
+    matmul_tiles_of<TileWithMins<4>>(w, x, y, ldy, accumulate);
+  } else if (w.type == DType::kQ4_K) {
+    matmul_tiles_of<TileOfParts<DType::kQ4_K>>(w, x, y, ldy, accumulate);
+  } else if (w.type == DType::kQ5_0) {
+    matmul_tiles_of<TileSigned<5>>(w, x, y, ldy, accumulate);
+  } else if (w.type == DType::kQ5_1) {
+    matmul_tiles_of<TileWithMins<5>>(w, x, y, ldy, accumulate);
+  } else if (w.type == DType::kQ5_K) {
+    matmul_tiles_of<TileOfParts<DType::kQ5_K>>(w, x, y, ldy, accumulate);
   } else {
-    matmul_tiles_of<TileQ4_K>(w, x, y, ldy, accumulate);
+    matmul_tiles_of<TileQ6_K>(w, x, y, ldy, accumulate);
   }
 }
 

@@ -159,6 +159,11 @@ inline V load_u8(const uint8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
           _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
 }
+inline V load_i8(const uint8_t* p) {
+  const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8)))};
+}
 inline void store_f16(uint16_t* p, V x) {
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | 8;
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.a, kNearest));
@@ -171,18 +176,14 @@ inline int32_t sum(__m256i s) {
   return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
 }
 
-inline __m256i store_int8(int8_t* p, V x) {
+inline int store_int8(int8_t* p, V x) {
   const __m256i a = _mm256_cvtps_epi32(x.a), b = _mm256_cvtps_epi32(x.b);
   // packs works within 128-bit halves; the permutation puts the lanes back in order.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
   _mm_storeu_si128(
       reinterpret_cast<__m128i*>(p),
       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
-  return _mm256_add_epi32(a, b);
-}
-inline int store_int8(int8_t* p, V x, V y) {
-  const __m256i first = store_int8(p, x);
-  return sum(_mm256_add_epi32(first, store_int8(p + 16, y)));
+  return sum(_mm256_add_epi32(a, b));
 }
 
 // Four bytes a lane: |w| * sign(x, w), which cannot saturate 16 bits since |x| <= 127, |w| <= 128.
@@ -239,6 +240,94 @@ inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias
     isum[r] = {_mm256_cvtepi32_ps(_mm256_add_epi32(first, _mm256_madd_epi16(lo[r], ones))),
                _mm256_cvtepi32_ps(_mm256_add_epi32(first, _mm256_madd_epi16(hi[r], ones)))};
   }
+}
+
+// The same of 5 bits, less kZero each (0 or 16): the 64 bytes behind the others hold the fifth
+// bits, that of group g in bit g of a byte. Eight products of a lane of 16 bits stay within it:
+// 8 * 31 * 127 = 31496.
+template <int R, int kZero>
+inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+  const __m256i low = _mm256_set1_epi8(15), fifth = _mm256_set1_epi8(16);
+  const __m256i ones = _mm256_set1_epi16(1);
+  const auto line = [&](int i) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w) + i);
+  };
+  __m256i sum[2][R];  // of eight outputs each
+  for (int half = 0; half < 2; ++half) {
+    for (int r = 0; r < R; ++r) {
+      sum[half][r] = _mm256_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
+    }
+    __m256i above = line(8 + half), below = _mm256_slli_epi16(above, 4);
+    for (int pair = 0; pair < 2; ++pair) {
+      __m256i products[R];
+      for (int g = 2 * pair; g < 2 * pair + 2; ++g) {
+        const __m256i both = line(2 * g + half);
+        const __m256i w0 =
+            _mm256_or_si256(_mm256_and_si256(both, low), _mm256_and_si256(below, fifth));
+        const __m256i w1 = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(both, 4), low),
+                                           _mm256_and_si256(above, fifth));
+        below = _mm256_srli_epi16(below, 1);
+        above = _mm256_srli_epi16(above, 1);
+        for (int r = 0; r < R; ++r) {
+          int32_t four[2];
+          __builtin_memcpy(&four[0], x + 32 * r + 4 * g, 4);
+          __builtin_memcpy(&four[1], x + 32 * r + 4 * g + 16, 4);
+          const __m256i both_products =
+              _mm256_add_epi16(_mm256_maddubs_epi16(w0, _mm256_set1_epi32(four[0])),
+                               _mm256_maddubs_epi16(w1, _mm256_set1_epi32(four[1])));
+          products[r] = g % 2 == 0 ? both_products : _mm256_add_epi16(products[r], both_products);
+        }
+      }
+      for (int r = 0; r < R; ++r) {
+        sum[half][r] = _mm256_add_epi32(sum[half][r], _mm256_madd_epi16(products[r], ones));
+      }
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    isum[r] = {_mm256_cvtepi32_ps(sum[0][r]), _mm256_cvtepi32_ps(sum[1][r])};
+  }
+}
+
+constexpr float kSixBitUnit = 1;
+
+// Of 16 k of 8 outputs, 32 bytes of each line of a block of 6 bits. Two products of a lane of 16
+// bits stay within it: 4 * 63 * 127 = 32004. -128 of bias are 32.
+template <int R>
+inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* bias, __m256* isum) {
+  const __m256i ones = _mm256_set1_epi16(1), two = _mm256_set1_epi8(3), six = _mm256_set1_epi8(63);
+  const auto line = [&](int i) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + 64 * i));
+  };
+  const auto upper = [&](__m256i v) { return _mm256_and_si256(_mm256_srli_epi16(v, 2), six); };
+  const auto lower = [&](__m256i v, int by) {
+    return _mm256_slli_epi16(_mm256_and_si256(v, two), by);
+  };
+  const __m256i a = line(0), b = line(1), c = line(2);
+  const __m256i w0 = upper(a), w1 = upper(b), w2 = upper(c);
+  const __m256i w3 = _mm256_or_si256(lower(a, 4), _mm256_or_si256(lower(b, 2), lower(c, 0)));
+  for (int r = 0; r < R; ++r) {
+    int32_t four[4];
+    __builtin_memcpy(four, x + 32 * r, 16);
+    const auto products = [&](__m256i u, int i, __m256i v) {
+      const __m256i p = _mm256_maddubs_epi16(u, _mm256_set1_epi32(four[i]));
+      const __m256i q = _mm256_maddubs_epi16(v, _mm256_set1_epi32(four[i + 1]));
+      return _mm256_madd_epi16(_mm256_add_epi16(p, q), ones);
+    };
+    const __m256i sum = _mm256_add_epi32(products(w0, 0, w1), products(w2, 2, w3));
+    isum[r] = _mm256_cvtepi32_ps(_mm256_add_epi32(sum, _mm256_set1_epi32(bias[2 * r] / 4)));
+  }
+}
+
+template <int R>
+inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* half_bias, V* first16,
+                          V* second16) {
+  __m256 lo[R], hi[R];
+  half_dot_6bit<R>(w, x, half_bias, lo);
+  half_dot_6bit<R>(w + 32, x, half_bias, hi);
+  for (int r = 0; r < R; ++r) first16[r] = {lo[r], hi[r]};
+  half_dot_6bit<R>(w + 192, x + 16, half_bias + 1, lo);
+  half_dot_6bit<R>(w + 224, x + 16, half_bias + 1, hi);
+  for (int r = 0; r < R; ++r) second16[r] = {lo[r], hi[r]};
 }
 
 inline int32_t block_dot(const int8_t* w, const int8_t* x) {

@@ -138,17 +138,20 @@ inline V load_u8(const uint8_t* p) {
   const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(b));
 }
+inline V load_i8(const uint8_t* p) {
+  const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(b));
+}
 inline void store_f16(uint16_t* p, V a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | 8));
 }
 
-// 32 lanes to int8, nearest even; lanes are within +-127. Returns their sum.
-inline int store_int8(int8_t* p, V a, V b) {
-  const I i = _mm512_cvtps_epi32(a), j = _mm512_cvtps_epi32(b);
+// 16 lanes to int8, nearest even; lanes are within +-127. Returns their sum.
+inline int store_int8(int8_t* p, V a) {
+  const I i = _mm512_cvtps_epi32(a);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(i));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 16), _mm512_cvtepi32_epi8(j));
-  return _mm512_reduce_add_epi32(_mm512_add_epi32(i, j));
+  return _mm512_reduce_add_epi32(i);
 }
 
 // Weights of a block, `kLines` cache lines at w, that are read 8 KB from now. Three rows and more
@@ -158,9 +161,10 @@ inline int store_int8(int8_t* p, V a, V b) {
 // without, over two rows 3.1 and 4.1 (rows.sh).
 template <int R, int kLines>
 inline void prefetch_weights(const uint8_t* w) {
-  if (R <= 2 && __builtin_cpu_is("amd")) return;
+  // Not a branch: GCC 12 leaves out what is behind it in loops over 4 bits.
+  const int ahead = R <= 2 && __builtin_cpu_is("amd") ? 0 : 8192;
 #pragma GCC unroll 8
-  for (int i = 0; i < kLines; ++i) _mm_prefetch(w + 8192 + 64 * i, _MM_HINT_T1);
+  for (int i = 0; i < kLines; ++i) _mm_prefetch(w + ahead + 64 * i, _MM_HINT_T1);
 }
 
 // isum[r] (16 outputs) = exact dot product of one block of a tile with row r: 32 bytes at x + 32 r.
@@ -209,6 +213,79 @@ inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias
   }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) isum[r] = _mm512_cvtepi32_ps(acc[r]);
+}
+
+// The same of 5 bits, less kZero each (0 or 16): the 64 bytes behind the others hold the fifth
+// bits, that of group g in bit g of a byte.
+template <int R, int kZero>
+inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+  const I low = _mm512_set1_epi8(15), fifth = _mm512_set1_epi8(16);
+  constexpr int kOrAnd = 0xf8;  // first | (second & third)
+  prefetch_weights<R, 5>(w);
+  I acc[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
+  I above = _mm512_loadu_si512(w + 256), below = _mm512_slli_epi16(above, 4);
+#pragma GCC unroll 4
+  for (int g = 0; g < 4; ++g) {
+    const I both = _mm512_loadu_si512(w + 64 * g);
+    const I w0 = _mm512_ternarylogic_epi32(_mm512_and_si512(both, low), below, fifth, kOrAnd);
+    const I w1 = _mm512_ternarylogic_epi32(_mm512_and_si512(_mm512_srli_epi16(both, 4), low), above,
+                                           fifth, kOrAnd);
+    below = _mm512_srli_epi16(below, 1);
+    above = _mm512_srli_epi16(above, 1);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      int32_t four[2];
+      __builtin_memcpy(&four[0], x + 32 * r + 4 * g, 4);
+      __builtin_memcpy(&four[1], x + 32 * r + 4 * g + 16, 4);
+      acc[r] = _mm512_dpbusd_epi32(acc[r], w0, _mm512_set1_epi32(four[0]));
+      acc[r] = _mm512_dpbusd_epi32(acc[r], w1, _mm512_set1_epi32(four[1]));
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) isum[r] = _mm512_cvtepi32_ps(acc[r]);
+}
+
+constexpr float kSixBitUnit = 0.25f;  // what one in the sums of tile_dot_6bit() is worth
+
+// Of 16 k of a block of 6 bits, 192 bytes at w: 4 q in the upper bits of bytes, which bias makes
+// 4 (q - 32). `bias` is every second.
+template <int R>
+inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+  const I a = _mm512_loadu_si512(w), b = _mm512_loadu_si512(w + 64),
+          c = _mm512_loadu_si512(w + 128);
+  const I upper = _mm512_set1_epi8(-4), third = _mm512_set1_epi8(0x30);
+  const I fourth = _mm512_set1_epi8(0x0c), top = _mm512_set1_epi8(-64);
+  constexpr int kOrAnd = 0xf8;  // first | (second & third)
+  I last = _mm512_and_si512(_mm512_slli_epi16(a, 6), top);
+  last = _mm512_ternarylogic_epi32(last, _mm512_slli_epi16(b, 4), third, kOrAnd);
+  last = _mm512_ternarylogic_epi32(last, _mm512_slli_epi16(c, 2), fourth, kOrAnd);
+  const I groups[4] = {_mm512_and_si512(a, upper), _mm512_and_si512(b, upper),
+                       _mm512_and_si512(c, upper), last};
+  I acc[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(bias[2 * r]);
+#pragma GCC unroll 4
+  for (int g = 0; g < 4; ++g) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      int32_t four;
+      __builtin_memcpy(&four, x + 32 * r + 4 * g, 4);
+      acc[r] = _mm512_dpbusd_epi32(acc[r], groups[g], _mm512_set1_epi32(four));
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) isum[r] = _mm512_cvtepi32_ps(acc[r]);
+}
+
+// The products of each 16 k of a block of 6 bits, in kSixBitUnit.
+template <int R>
+inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* half_bias, V* first16,
+                          V* second16) {
+  prefetch_weights<R, 6>(w);
+  half_dot_6bit<R>(w, x, half_bias, first16);
+  half_dot_6bit<R>(w + 192, x + 16, half_bias + 1, second16);
 }
 
 // Exact dot product of 32 signed bytes; x is within +-127, w any.

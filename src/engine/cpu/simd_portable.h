@@ -153,6 +153,9 @@ inline V load_bf16(const uint16_t* p) {
 inline V load_u8(const uint8_t* p) {
   return each([&](int i) { return static_cast<float>(p[i]); });
 }
+inline V load_i8(const uint8_t* p) {
+  return each([&](int i) { return static_cast<float>(static_cast<int8_t>(p[i])); });
+}
 inline void store_f16(uint16_t* p, V a) {
   for (int i = 0; i < 16; ++i) p[i] = float_to_half(a.lane[i]);
 }
@@ -164,10 +167,6 @@ inline int store_int8(int8_t* p, V a) {
     total += p[i];
   }
   return total;
-}
-inline int store_int8(int8_t* p, V a, V b) {
-  const int first = store_int8(p, a);
-  return first + store_int8(p + 16, b);
 }
 
 template <int R>
@@ -198,6 +197,50 @@ inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t*, V* 
       }
     }
     isum[r] = each([&](int i) { return static_cast<float>(acc[i]); });
+  }
+}
+
+template <int R, int kZero>
+inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t*, V* isum) {
+  int8_t eight[512];  // as tile_dot() has them, but for the 128
+  for (int g = 0; g < 4; ++g) {
+    for (int i = 0; i < 64; ++i) {
+      const uint8_t both = w[64 * g + i], fifths = w[256 + i];
+      eight[64 * g + i] = static_cast<int8_t>(((both & 15) | (fifths >> g & 1) << 4) - kZero);
+      eight[64 * g + 256 + i] =
+          static_cast<int8_t>((both >> 4 | (fifths >> (g + 4) & 1) << 4) - kZero);
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    int32_t acc[16] = {};
+    for (int g = 0; g < 8; ++g) {
+      for (int o = 0; o < 16; ++o) {
+        for (int k = 0; k < 4; ++k) acc[o] += eight[64 * g + 4 * o + k] * x[32 * r + 4 * g + k];
+      }
+    }
+    isum[r] = each([&](int i) { return static_cast<float>(acc[i]); });
+  }
+}
+
+constexpr float kSixBitUnit = 1;
+
+template <int R>
+inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t*, V* first16,
+                          V* second16) {
+  for (int r = 0; r < R; ++r) {
+    int32_t acc[2][16] = {};
+    for (int half = 0; half < 2; ++half) {
+      for (int at = 0; at < 64; ++at) {  // byte k of output o
+        const uint8_t* p = w + 192 * half + at;
+        const int a = p[0], b = p[64], c = p[128], o = at / 4, k = at % 4;
+        const int8_t* row = x + 32 * r + 16 * half + k;
+        const int fourth = (a & 3) << 4 | (b & 3) << 2 | (c & 3);
+        acc[half][o] += ((a >> 2) - 32) * row[0] + ((b >> 2) - 32) * row[4] +
+                        ((c >> 2) - 32) * row[8] + (fourth - 32) * row[12];
+      }
+    }
+    first16[r] = each([&](int i) { return static_cast<float>(acc[0][i]); });
+    second16[r] = each([&](int i) { return static_cast<float>(acc[1][i]); });
   }
 }
 

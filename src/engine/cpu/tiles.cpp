@@ -1,6 +1,7 @@
 // Repacking of matrices into tiles.
 #include "engine/cpu/tiles.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -15,27 +16,101 @@ void put(uint8_t* q, int g, int o, uint32_t four) {
   std::memcpy(q + (g * kTileOutputs + o) * 4, &four, 4);
 }
 
-// Output o of a tile from one block of the file; q and d are where the tile's block begins. Null:
-// an output past the last.
+// Output o of a tile from one block of the file; q and d are where the tile's block begins. The
+// plain form, for single outputs.
 template <class Block>
-void repack(const Block* from, int o, uint8_t* q, uint16_t* d) {
+void repack(const Block& from, int o, uint8_t* q, uint16_t* d) {
   constexpr DType kForm = Block::kForm;
   constexpr int kBits = bits_of_form(kForm), kParts = dtype_info(kForm)->block / kQuantBlock;
-  d[o] = from ? from->d : 0;
-  [[maybe_unused]] uint8_t* scales = nullptr;
-  if constexpr (form_has_mins(kForm)) {
-    d[kTileOutputs + o] = from ? from->dmin : 0;
-    scales = reinterpret_cast<uint8_t*>(d + 2 * kTileOutputs) + o;
-  }
+  d[o] = from.d;
+  if constexpr (form_has_mins(kForm)) d[kTileOutputs + o] = from.min();
+  [[maybe_unused]] auto* bytes =
+      reinterpret_cast<uint8_t*>(d + TileMatrix::super_halves(kForm)) + o;
   for (int part = 0; part < kParts; ++part, q += 64 * kBits) {
-    if constexpr (form_has_mins(kForm)) {
-      const Q4KScale s = from ? q4_k_scale(*from, part) : Q4KScale{};
-      scales[0] = s.scale;
-      scales[kTileOutputs] = s.min;
-      scales += 2 * kTileOutputs;
+    if constexpr (form_has_parts(kForm)) {
+      const PartBytes two = from.part_bytes(part);
+      bytes[0] = two.first;
+      bytes[kTileOutputs] = two.second;
+      bytes += 2 * kTileOutputs;
     }
-    for (int g = 0; g < kBits; ++g) {  // 8 bits: w + 128
-      put(q, g, o, (from ? from->word(part, g) : 0) ^ (kBits == 8 ? 0x80808080u : 0));
+    const auto word = [&](int g) { return from.word(part, g); };
+    if constexpr (kBits == 6) {
+      for (int half = 0; half < 2; ++half) {
+        const int g = 4 * half;
+        const SixBitWords six = six_bit_words(word(g), word(g + 1), word(g + 2), word(g + 3));
+        for (int i = 0; i < 3; ++i) put(q, 3 * half + i, o, six.word[i]);
+      }
+    } else {
+      constexpr int kWords = kBits == 5 ? 4 : kBits;
+      for (int g = 0; g < kWords; ++g) {  // 8 bits: w + 128
+        put(q, g, o, word(g) ^ (kBits == 8 ? 0x80808080u : 0));
+      }
+      if constexpr (kBits == 5) put(q, 4, o, from.fifths(part));
+    }
+  }
+}
+
+// Words of 16 outputs: out (4, 16) = in (16, 4), both cut out of wider rows. Loads and stores go in
+// order, which compilers make vectors of; where words are put one by one they do not.
+void transpose(const uint32_t* in, int in_width, uint32_t* out) {
+  for (int o = 0; o < kTileOutputs; ++o) {
+    const uint32_t* four = in + o * in_width;
+    out[o] = four[0];
+    out[kTileOutputs + o] = four[1];
+    out[2 * kTileOutputs + o] = four[2];
+    out[3 * kTileOutputs + o] = four[3];
+  }
+}
+
+// The same as repack() of the first `n_outputs` of the 16, together: q and d of one block of a tile
+// out of block b of each row.
+template <class Block>
+void repack_together(const Block* const* rows, int n_outputs, size_t b, uint8_t* q, uint16_t* d) {
+  constexpr DType kForm = Block::kForm;
+  constexpr int kBits = bits_of_form(kForm), kParts = dtype_info(kForm)->block / kQuantBlock;
+  constexpr int kGroups = kBits < 6 ? 4 : 8;
+  for (int o = 0; o < kTileOutputs; ++o) {
+    const bool padding = o >= n_outputs;
+    d[o] = padding ? 0 : rows[o][b].d;
+    if constexpr (form_has_mins(kForm)) d[kTileOutputs + o] = padding ? 0 : rows[o][b].min();
+  }
+  [[maybe_unused]] auto* bytes = reinterpret_cast<uint8_t*>(d + TileMatrix::super_halves(kForm));
+  alignas(64) uint32_t words[kTileOutputs][kGroups] = {};
+  for (int part = 0; part < kParts; ++part, q += 64 * kBits) {
+    if constexpr (form_has_parts(kForm)) {
+      for (int o = 0; o < kTileOutputs; ++o) {
+        const PartBytes two = o < n_outputs ? rows[o][b].part_bytes(part) : PartBytes{};
+        bytes[o] = two.first;
+        bytes[kTileOutputs + o] = two.second;
+      }
+      bytes += 2 * kTileOutputs;
+    }
+    for (int o = 0; o < n_outputs; ++o) {
+      for (int g = 0; g < kGroups; ++g) words[o][g] = rows[o][b].word(part, g);
+    }
+    for (int g = 0; g < kGroups; g += 4) {
+      alignas(64) uint32_t four[4][kTileOutputs];
+      transpose(&words[0][g], kGroups, four[0]);
+      if constexpr (kBits == 6) {
+        alignas(64) uint32_t three[3][kTileOutputs];
+        for (int o = 0; o < kTileOutputs; ++o) {
+          const SixBitWords six = six_bit_words(four[0][o], four[1][o], four[2][o], four[3][o]);
+          for (int i = 0; i < 3; ++i) three[i][o] = six.word[i];
+        }
+        std::memcpy(q + g / 4 * sizeof three, three, sizeof three);
+      } else {
+        if constexpr (kBits == 8) {  // w + 128
+          for (auto& group : four) {
+            for (uint32_t& word : group) word ^= 0x80808080u;
+          }
+        }
+        std::memcpy(q + g / 4 * sizeof four, four, sizeof four);
+      }
+    }
+    if constexpr (kBits == 5) {
+      alignas(64) uint32_t fifths[kTileOutputs] = {};
+      for (int o = 0; o < n_outputs; ++o) fifths[o] = rows[o][b].fifths(part);
+      std::memcpy(q + kTileOutputs * 16, fifths, sizeof fifths);
     }
   }
 }
@@ -45,13 +120,12 @@ template <class Block, class RowOf>
 void repack_rows(const TileMatrix& tiles, uint8_t* q, uint16_t* d, const RowOf& row_of) {
   const size_t n_blocks = tiles.n_in / dtype_info(tiles.type)->block;
   const size_t q_step = tiles.tile_q() / n_blocks, d_step = tiles.tile_d() / n_blocks;
-  for (int tile = 0; tile < tiles.n_tiles(); ++tile) {
+  for (int first = 0; first < tiles.n_out; first += kTileOutputs) {
+    const int n_outputs = std::min(tiles.n_out - first, kTileOutputs);
     const Block* rows[kTileOutputs] = {};
-    for (int o = 0; o < kTileOutputs && tile * kTileOutputs + o < tiles.n_out; ++o) {
-      rows[o] = row_of(tile * kTileOutputs + o);
-    }
+    for (int o = 0; o < n_outputs; ++o) rows[o] = row_of(first + o);
     for (size_t b = 0; b < n_blocks; ++b, q += q_step, d += d_step) {
-      for (int o = 0; o < kTileOutputs; ++o) repack(rows[o] ? rows[o] + b : nullptr, o, q, d);
+      repack_together(rows, n_outputs, b, q, d);
     }
   }
 }
@@ -92,7 +166,7 @@ size_t repack_output(const Matrix& source, int row, const TileMatrix& tiles, int
   const auto put_row = [&]<class Block>(const Block* from) {
     const size_t n_blocks = source.n_in / dtype_info(tiles.type)->block;
     const size_t q_step = tiles.tile_q() / n_blocks, d_step = tiles.tile_d() / n_blocks;
-    for (size_t b = 0; b < n_blocks; ++b) repack(from + b, lane, q + b * q_step, d + b * d_step);
+    for (size_t b = 0; b < n_blocks; ++b) repack(from[b], lane, q + b * q_step, d + b * d_step);
   };
   if (source.type == tiles.type) {
     with_block_of(tiles.type, [&]<class Block>(const Block*) {

@@ -4,16 +4,36 @@
 
 #include "engine/backend.h"
 #include "engine/cuda/device_sampler.h"
+#include "engine/cuda/draft_block.h"
 #include "engine/cuda/weight_layout.h"
 #include "error.h"
 
 namespace specbound {
+
+std::string why_not_on_gpu(const ExitHeads& heads) {
+  for (const HeadWeights& head : heads.heads()) {
+    if (!is_published(head.kind)) continue;
+    return format(
+        "%s: expected heads that run on a GPU, found %s heads, which run on the CPU alone",
+        heads.path().c_str(), head_kind_name(head.kind));
+  }
+  return "";
+}
+
+void require_on_gpu(const ExitHeads& heads) {
+  const std::string why_not = why_not_on_gpu(heads);
+  if (why_not.empty()) return;
+  throw Error(ErrorCode::kUnsupported,
+              why_not + ": device=cpu runs them, speculation=off does without");
+}
 
 HeadLayout::HeadLayout(const ExitHeads& heads, int shortlist, const ModelConfig& config)
     : dim(config.dim), shortlist(shortlist) {
   const int all = static_cast<int>(heads.shortlist().size());
   SB_CHECK(shortlist >= 0 && shortlist <= all &&
            (shortlist % kernels::kTileOutputs == 0 || shortlist == all));
+  require_on_gpu(heads);
+  if (shortlist > 0) layer = heads.find(HeadKind::kLayer, 0);
   for (const HeadWeights& head : heads.heads()) {
     chained |= head.kind == HeadKind::kChained;
     inner = std::max(inner, head.inner.n_out);
@@ -21,7 +41,7 @@ HeadLayout::HeadLayout(const ExitHeads& heads, int shortlist, const ModelConfig&
   }
 }
 
-Matrix HeadLayout::listed(Matrix folded) const {
+Matrix HeadLayout::part(Matrix folded) const {
   folded.n_out = std::min(folded.n_out, shortlist);
   return folded;
 }
@@ -34,19 +54,23 @@ size_t HeadLayout::weight_bytes(const ExitHeads& heads, bool lm_head_int8) const
   for (const HeadWeights& head : heads.heads()) {
     if (head.kind == HeadKind::kLayer) continue;
     add(head.map, head.map.type == DType::kQ8_0);
-    add(listed(head.folded), true);
+    add(part(head.folded), true);
     add(head.inner, true);
     add(head.outer, true);
   }
-  if (chained) add({DType::kF32, shortlist, dim, nullptr}, lm_head_int8);
+  if (listed()) add({DType::kF32, shortlist, dim, nullptr}, lm_head_int8);
   return bytes;
 }
 
 size_t device_heads_bytes(const ExitHeads& heads, int shortlist, const ModelConfig& config,
                           bool lm_head_int8, int n_ctx) {
   const HeadLayout layout(heads, shortlist, config);
-  return layout.weight_bytes(heads, lm_head_int8) + CheckMemory::bytes_needed(layout) +
-         DeviceSampler::bytes_needed(n_ctx, 1, layout.logits);
+  size_t bytes = layout.weight_bytes(heads, lm_head_int8) + CheckMemory::bytes_needed(layout) +
+                 DeviceSampler::bytes_needed(n_ctx, 1, layout.logits);
+  if (layout.layer >= 0) {
+    bytes += draft_layer_bytes(config, heads.heads()[layout.layer], n_ctx);
+  }
+  return bytes;
 }
 
 namespace {

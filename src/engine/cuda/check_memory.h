@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/workspace.h"
@@ -15,18 +16,27 @@
 
 namespace specbound {
 
+// Empty where the device can run all of these, else why not.
+std::string why_not_on_gpu(const ExitHeads& heads);
+// Throws Error(kUnsupported) with it.
+void require_on_gpu(const ExitHeads& heads);
+
 struct HeadLayout {
-  // Checks read the first `shortlist` tokens of the file's list.
+  // Checks read the first `shortlist` tokens of the file's list. Throws Error(kUnsupported) for
+  // heads that a GPU does not run.
   HeadLayout(const ExitHeads& heads, int shortlist, const ModelConfig& config);
 
   // The part of a folded matrix that is read.
-  Matrix listed(Matrix folded) const;
-  // Bytes of weights. `lm_head_int8`: the form that the model's lm_head has on the device; where it
-  // has 4 bits, its rows take less than is counted.
+  Matrix part(Matrix folded) const;
+  // Some head multiplies rows of lm_head.
+  bool listed() const { return chained || layer >= 0; }
+  // Bytes of weights but a draft layer's. `lm_head_int8`: the form that the model's lm_head has on
+  // the device; where it has 4 bits, its rows take less than is counted.
   size_t weight_bytes(const ExitHeads& heads, bool lm_head_int8) const;
 
   int dim, shortlist;
   bool chained = false;
+  int layer = -1;  // index of the draft layer; -1: none, or no token for it to say
   int inner = 0;   // of chained heads, the widest
   int logits = 0;  // of a check at most
 };

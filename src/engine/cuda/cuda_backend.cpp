@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <compare>
+#include <vector>
 
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cuda/decode_passes.h"
 #include "engine/cuda/device.h"
 #include "engine/cuda/device_checks.h"
+#include "engine/cuda/device_draft_layer.h"
 #include "engine/cuda/device_forward.h"
 #include "engine/cuda/device_logits.h"
 #include "engine/cuda/memory_plan.h"
@@ -18,15 +20,10 @@
 namespace specbound {
 namespace {
 
-// What a graph of layers is made for.
-struct Stretch {
-  int from, to;
-  int context;  // positions that attention's grid has room for
-  bool tree;    // chains have kernels that know of none
-  auto operator<=>(const Stretch&) const = default;
-};
-
-class CudaBackend final : public Backend, public DeviceSampling, public BackendInspection {
+class CudaBackend final : public Backend,
+                          public DeviceSampling,
+                          public Sequences,
+                          public BackendInspection {
  public:
   // `host_lm_head`, where there is one, and `rope_factors` must outlive it.
   CudaBackend(std::unique_ptr<Device> device, const ModelConfig& config, DeviceWeights weights,
@@ -45,7 +42,6 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
             RowDraw* draws) override;
   float confidence(std::span<const float> z, float temperature) const override;
   void set_exit_heads(const ExitHeads* heads, int shortlist) override;
-  bool can_look_with(HeadKind kind) const override { return kind != HeadKind::kLayer; }
   ExitPeak exit_check(int head, int slot, float temperature) override;
   ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
                      std::span<const int32_t> text, RowDraw& draw) override;
@@ -56,27 +52,34 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
                void* context) override;
   void prefill_rows(std::span<const int32_t> tokens) override;
   void prefill_logits(int first, int n, float* out) override;
-  int kv_len(int layer) const override { return kv_lengths_.at(layer); }
+  int kv_len(int layer) const override { return lengths().at(layer); }
   void skip_layers(int, int n, int pos, int from, int to) override {
-    kv_lengths_.extend(pos, n, from, to);
+    lengths().extend(pos, n, from, to);
   }
   void keep_path(int pos, int slot) override;
-  void truncate(int len) override { kv_lengths_.truncate(len); }
-  void restore(int len) override { kv_lengths_.restore(len); }
+  void truncate(int len) override { lengths().truncate(len); }
+  void restore(int len) override { lengths().restore(len); }
   void wait() override { device_->synchronize(); }
   Device* gpu() override { return device_.get(); }
   DeviceSampling* device_sampling() override { return this; }
+  Sequences* sequences() override { return this; }
+  int n_sequences() const override { return static_cast<int>(lengths_.size()); }
+  void select(int sequence) override;
+  void copy_prefix(int from, int n) override;
+  void run_side_by_side(std::span<const int> of) override;
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
 
  private:
+  void change_text();
+  const KvLengths& lengths() const { return lengths_[selected_]; }
+  KvLengths& lengths() { return lengths_[selected_]; }
   void check_rows(int slot, int n) const;
-  bool is_tree(int slot, int n) const;
-  void store_pass(int slot, int n, int pos) const;
+  DecodeRows rows(int slot, int n, int pos) const;
   void embed_pending(int slot, int n) const;
   void prefill_chunk(std::span<const int32_t> tokens, bool kv_only);
-  int grid_context(int positions) const;
+  DeviceExitChecks::Row checked_row(int slot) const;
 
   std::unique_ptr<Device> device_;
   ModelConfig config_;
@@ -84,14 +87,15 @@ class CudaBackend final : public Backend, public DeviceSampling, public BackendI
   DeviceWeights weights_;
   Workspace work_;
   DeviceKv kv_;
-  KvLengths kv_lengths_;
+  std::vector<KvLengths> lengths_;  // [sequence]
+  int selected_ = 0;                // of them
   DeviceRope rope_;
   DeviceForward forward_;
   std::unique_ptr<PrefillMatmuls> prefill_matmuls_;
+  const DeviceModel parts_;  // what they look at
   DeviceLogits logits_;
   DeviceExitChecks checks_;
-  GraphCache<Stretch> graphs_;
-  DeviceMemory<PassState> pass_;              // of decode
+  DecodePasses passes_;
   DeviceMemory<kernels::Pass> prefill_pass_;  // of a chunk
   DeviceMemory<int32_t> prefill_tokens_;      // (kPrefillChunk)
   PinnedMemory<int32_t> staged_tokens_;       // the same, on their way there
@@ -110,16 +114,17 @@ CudaBackend::CudaBackend(std::unique_ptr<Device> device, const ModelConfig& conf
       config_(config),
       n_ctx_(checked_context(options.n_ctx, config)),
       weights_(std::move(weights)),
-      work_(*device_, config_, n_ctx_),
-      kv_(*device_, config_, n_ctx_),
-      kv_lengths_(config.n_layers),
+      work_(*device_, config_, n_ctx_, specbound::prefill_rows(n_ctx_)),
+      kv_(*device_, config_, n_ctx_, options.n_sequences),
+      lengths_(options.n_sequences, KvLengths(config.n_layers)),
       rope_(*device_, config_, rope_factors, n_ctx_),
       forward_(*device_, config_, weights_, work_, kv_, rope_),
       prefill_matmuls_(make_prefill_matmuls(options.prefill, *device_, config_, work_)),
-      logits_({*device_, config_, weights_, host_lm_head, work_.h.data(), n_ctx_, options.graphs}),
-      checks_({*device_, config_, weights_, host_lm_head, work_.h.data(), n_ctx_, options.graphs}),
-      graphs_(*device_, options.graphs),
-      pass_(*device_, 1),
+      parts_{*device_,       config_, weights_,       host_lm_head,
+             work_.h.data(), n_ctx_,  options.graphs, &rope_},
+      logits_(parts_),
+      checks_(parts_),
+      passes_(*device_, forward_, work_.h.data(), n_ctx_, options.graphs),
       prefill_pass_(*device_, 1),
       prefill_tokens_(*device_, kPrefillChunk),
       staged_tokens_(*device_, kPrefillChunk),
@@ -135,7 +140,9 @@ CudaBackend::~CudaBackend() {
 
 std::string CudaBackend::description() const {
   return format("%s, weights %s, context %d, K/V %.1f MB", device().c_str(),
-                weights_.description().c_str(), n_ctx_, static_cast<double>(kv_.bytes()) / 1e6);
+                weights_.description().c_str(), n_ctx_,
+                static_cast<double>(kv_.bytes_each()) / 1e6) +
+         (n_sequences() > 1 ? format(" each of %d texts", n_sequences()) : "");
 }
 
 std::string CudaBackend::device() const {
@@ -156,66 +163,87 @@ void CudaBackend::embed(int slot, int32_t token) {
   pending_[slot] = true;
 }
 
-// Whether one of the rows is not straight.
-bool CudaBackend::is_tree(int slot, int n) const {
-  bool tree = false;
-  for (int i = slot; i < slot + n; ++i) tree |= !paths_[i].straight;
-  return tree;
-}
-
-// The pass of rows slot.., and their tokens.
-void CudaBackend::store_pass(int slot, int n, int pos) const {
-  PassState state{{n, pos, slot}, {}, {}};
-  std::copy_n(tokens_.begin() + slot, n, state.tokens);
-  for (int i = 0; i < n; ++i) {
-    state.tree.path[i] = packed_path(paths_[slot + i]);
-    state.tree.depth[i] = static_cast<uint8_t>(paths_[slot + i].depth);
-  }
-  store_value(*device_, pass_.data(), state);
+// With their tokens, which an embedding reads.
+DecodeRows CudaBackend::rows(int slot, int n, int pos) const {
+  return {slot, n, pos, selected_, &paths_[slot], &tokens_[slot]};
 }
 
 // For whoever looks at rows before layer 1.
 void CudaBackend::embed_pending(int slot, int n) const {
   for (int i = slot; i < slot + n; ++i) {
     if (!pending_[i]) continue;
-    store_pass(i, 1, 0);
-    forward_.embed(&pass_.data()->pass, pass_.data()->tokens, 1, work_.h.data());
+    passes_.embed(rows(i, 1, 0));
     pending_[i] = false;
   }
-}
-
-// Attention's grid for so many positions: graphs are made for powers of two.
-int CudaBackend::grid_context(int positions) const {
-  int context = kernels::kAttentionChunk;
-  while (context < positions) context *= 2;
-  return std::min(context, padded_context(n_ctx_));
 }
 
 void CudaBackend::run_layers(int slot, int n, int pos, int from, int to) {
   check_rows(slot, n);
   SB_CHECK(pos >= 0 && pos + n <= n_ctx_);
   SB_CHECK(1 <= from && from <= to && to <= config_.n_layers);
-  kv_lengths_.extend(pos, n, from, to);
+  lengths().extend(pos, n, from, to);
   rope_.ensure(pos + n - 1);
+  DecodeRows rows = this->rows(slot, n, pos);
   if (from == 1) {
     std::fill_n(pending_.begin() + slot, n, false);
   } else {
     embed_pending(slot, n);
+    rows.tokens = nullptr;
   }
-  store_pass(slot, n, pos);
-  const Stretch stretch{from, to, grid_context(pos + n), is_tree(slot, n)};
-  SB_CHECK(!stretch.tree || pos >= slot);
-  graphs_.run(stretch, [&] {
-    const PassState* state = pass_.data();
-    if (from == 1) forward_.embed(&state->pass, state->tokens, kMaxRows, work_.h.data());
-    forward_.decode(&state->pass, stretch.tree ? &state->tree : nullptr, from, to, stretch.context);
-  });
+  passes_.run(rows, from, to);
+  DeviceDraftLayer* layer = checks_.draft_layer();
+  if (layer && to == config_.n_layers) {
+    layer->ran(passes_.pass(), pos, std::span(tokens_).subspan(slot, n), work_.h.data());
+  }
+}
+
+void CudaBackend::select(int sequence) {
+  SB_CHECK(sequence >= 0 && sequence < n_sequences());
+  if (sequence == selected_) return;
+  selected_ = sequence;
+  prefilled_rows_ = 0;
+  change_text();
+}
+
+void CudaBackend::copy_prefix(int from, int n) {
+  SB_CHECK(from >= 0 && from < n_sequences() && from != selected_);
+  SB_CHECK(n >= 0 && n <= lengths_[from].at(config_.n_layers));
+  kv_.copy_prefix(from, selected_, n);
+  lengths().truncate(0);
+  lengths().restore(n);
+  change_text();
+}
+
+// What the draft layer knows is of another text.
+void CudaBackend::change_text() {
+  if (DeviceDraftLayer* layer = checks_.draft_layer()) layer->forget();
+}
+
+void CudaBackend::run_side_by_side(std::span<const int> of) {
+  const int n = static_cast<int>(of.size());
+  SB_CHECK(n >= 1 && n <= kMaxRows);
+  std::array<SideBySideRow, kMaxRows> rows;
+  int longest = 0;  // of the texts, with their rows
+  for (int i = 0; i < n; ++i) {
+    SB_CHECK(of[i] >= 0 && of[i] < n_sequences());
+    for (int j = 0; j < i; ++j) SB_CHECK(of[j] != of[i]);
+    const int pos = lengths_[of[i]].everywhere();
+    SB_CHECK(pos < n_ctx_);
+    rows[i] = {tokens_[i], pos, of[i]};
+    longest = std::max(longest, pos + 1);
+  }
+  change_text();
+  for (int i = 0; i < n; ++i) lengths_[of[i]].extend(rows[i].pos, 1, 1, config_.n_layers);
+  rope_.ensure(longest - 1);
+  std::fill_n(pending_.begin(), n, false);
+  passes_.run_side_by_side(std::span(rows).first(n), config_.n_layers);
 }
 
 void CudaBackend::keep_path(int pos, int slot) {
   check_rows(slot, 1);
-  kv_.keep_path(pos, paths_[slot]);
-  kv_lengths_.truncate(pos + paths_[slot].depth + 1);
+  kv_.keep_path(selected_, pos, paths_[slot]);
+  lengths().truncate(pos + paths_[slot].depth + 1);
+  if (DeviceDraftLayer* layer = checks_.draft_layer()) layer->keep_path(pos, paths_[slot]);
 }
 
 void CudaBackend::logits(int slot, int n, float* out) {
@@ -240,17 +268,21 @@ void CudaBackend::set_exit_heads(const ExitHeads* heads, int shortlist) {
   checks_.set(heads, shortlist);
 }
 
+DeviceExitChecks::Row CudaBackend::checked_row(int slot) const {
+  return {kv_len(config_.n_layers), slot, paths_[slot], tokens_[slot]};
+}
+
 ExitPeak CudaBackend::exit_check(int head, int slot, float temperature) {
   check_rows(slot, 1);
   embed_pending(slot, 1);
-  return checks_.check(head, slot, temperature);
+  return checks_.check(head, checked_row(slot), temperature);
 }
 
 ExitPeak CudaBackend::exit_draw(int head, int slot, float temperature, const DrawRule& rule,
                                 std::span<const int32_t> text, RowDraw& draw) {
   check_rows(slot, 1);
   embed_pending(slot, 1);
-  return checks_.check_and_draw(head, slot, temperature, rule, text, draw);
+  return checks_.check_and_draw(head, checked_row(slot), temperature, rule, text, draw);
 }
 
 void CudaBackend::keep_state(int slot) {
@@ -262,7 +294,7 @@ void CudaBackend::keep_state(int slot) {
 void CudaBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
                           void* context) {
   const int total = static_cast<int>(tokens.size());
-  SB_CHECK(kv_lengths_.everywhere() + total <= n_ctx_);
+  SB_CHECK(lengths().everywhere() + total <= n_ctx_);
   for (int done = 0; done < total;) {
     const int n = std::min(kPrefillChunk, total - done);
     prefill_chunk(tokens.subspan(done, n), true);
@@ -273,7 +305,7 @@ void CudaBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void
 
 void CudaBackend::prefill_rows(std::span<const int32_t> tokens) {
   const int n = static_cast<int>(tokens.size());
-  SB_CHECK(n >= 1 && n <= kPrefillChunk && kv_lengths_.everywhere() + n <= n_ctx_);
+  SB_CHECK(n >= 1 && n <= kPrefillChunk && lengths().everywhere() + n <= n_ctx_);
   prefill_chunk(tokens, false);
   prefilled_rows_ = n;
 }
@@ -290,12 +322,15 @@ void CudaBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
     SB_CHECK(tokens[i] >= 0 && tokens[i] < config_.vocab_size);
     staged_tokens_.data()[i] = tokens[i];
   }
-  kv_lengths_.extend(pos, n, 1, config_.n_layers);
+  lengths().extend(pos, n, 1, config_.n_layers);
   rope_.ensure(pos + n - 1);
   device_->copy_in(prefill_tokens_.data(), staged_tokens_.data(), n * sizeof(int32_t));
   store_value(*device_, prefill_pass_.data(), kernels::Pass{n, pos});
+  DeviceDraftLayer* layer = checks_.draft_layer();
+  kv_only = kv_only && !layer;
   forward_.embed(prefill_pass_.data(), prefill_tokens_.data(), n, work_.prefill_h.data());
-  forward_.prefill(prefill_pass_.data(), n, kv_only, *prefill_matmuls_);
+  forward_.prefill(prefill_pass_.data(), n, selected_, kv_only, *prefill_matmuls_);
+  if (layer) layer->ran(prefill_pass_.data(), pos, tokens, work_.prefill_h.data());
   device_->synchronize();  // the tokens of the next chunk go the same way
 }
 
@@ -311,17 +346,14 @@ std::span<const float> CudaBackend::hidden(int slot) const {
 void CudaBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const {
   const auto kv_dim = static_cast<size_t>(config_.kv_dim());
   SB_CHECK(pos >= 0 && pos < kv_len(layer) && k.size() == kv_dim && v.size() == kv_dim);
-  kv_.read(layer, pos, k, v);
+  kv_.read(layer, selected_, pos, k, v);
 }
 
-// Before anything is taken.
-void check_fits(Device& device, const ModelConfig& config, const Weights& weights,
-                const CudaOptions& options) {
-  const std::string why = why_not_on_gpu(config);
-  if (!why.empty()) {
-    throw Error(ErrorCode::kUnsupported,
-                format("the GPU cannot run this model: %s; device=cpu runs it", why.c_str()));
-  }
+// Before anything is taken: `options` with as many sequences as fit.
+CudaOptions checked(Device& device, const ModelConfig& config, const Weights& weights,
+                    CudaOptions options) {
+  SB_CHECK(options.n_sequences >= 1);
+  require_kernels_for(config);
   MemoryRequest request;
   request.dtype = options.dtype;
   request.n_ctx = checked_context(options.n_ctx, config);
@@ -329,7 +361,10 @@ void check_fits(Device& device, const ModelConfig& config, const Weights& weight
   if (options.prefill == PrefillPath::kCublas) {
     request.cublas = PrefillCublas::bytes_needed(config, prefill_rows(request.n_ctx));
   }
-  require_fits(config, weights, request, device.free_bytes(), device.info().total_bytes);
+  const size_t free = device.free_bytes();
+  require_fits(config, weights, request, free, device.info().total_bytes);
+  options.n_sequences = sequences_that_fit(config, weights, request, options.n_sequences, free);
+  return options;
 }
 
 }  // namespace
@@ -337,20 +372,20 @@ void check_fits(Device& device, const ModelConfig& config, const Weights& weight
 std::unique_ptr<Backend> make_cuda_backend(std::unique_ptr<Device> device,
                                            const ModelConfig& config, const Weights& weights,
                                            const CudaOptions& options) {
-  check_fits(*device, config, weights, options);
+  const CudaOptions fitting = checked(*device, config, weights, options);
   DeviceWeights uploaded(*device, config, weights, {options.dtype, options.progress});
   const float* factors = weights.rope_factors_for(config, checked_context(options.n_ctx, config));
   return std::make_unique<CudaBackend>(std::move(device), config, std::move(uploaded),
-                                       &weights.lm_head, factors, options);
+                                       &weights.lm_head, factors, fitting);
 }
 
 std::unique_ptr<Backend> make_random_cuda_backend(std::unique_ptr<Device> device,
                                                   const ModelConfig& config,
                                                   const CudaOptions& options) {
-  check_fits(*device, config, random_weights(config), options);
+  const CudaOptions fitting = checked(*device, config, random_weights(config), options);
   DeviceWeights random(*device, config, options.dtype, 1);
   return std::make_unique<CudaBackend>(std::move(device), config, std::move(random), nullptr,
-                                       nullptr, options);
+                                       nullptr, fitting);
 }
 
 }  // namespace specbound

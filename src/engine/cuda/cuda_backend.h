@@ -25,6 +25,8 @@ enum class PrefillPath {
 
 struct CudaOptions {
   int n_ctx = 0;  // 0: the model's max_seq_len, at most 4096
+  // Texts with K/V of their own at most; as many as memory has room for, at least one.
+  int n_sequences = 1;
   GpuDtype dtype = GpuDtype::kAsStored;
   PrefillPath prefill = PrefillPath::kOwn;
   size_t heads_bytes = 0;  // to leave free for exit heads that will be set

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -44,7 +45,7 @@ class DeviceExitChecks::Heads {
   Heads(const DeviceModel& model, const ExitHeads& file, int shortlist);
 
   // Launches; position `pos` of a text is where the row is that a draw follows.
-  void start(int index, int slot, float temperature, std::optional<DrawKind> draw, int pos);
+  void start(int index, const Row& row, float temperature, std::optional<DrawKind> draw, int pos);
   void wait() const { model_.device.wait_for(&decision_.data()->number, number_); }
   ExitPeak peak() const { return {decision_.data()->confidence, decision_.data()->token}; }
 
@@ -52,6 +53,7 @@ class DeviceExitChecks::Heads {
   std::span<const int32_t> ids() const { return ids_.first(looked_listed_ ? n_logits_ : 0); }
   void keep_state(int slot) const;
   DeviceSampler& sampler() { return sampler_; }
+  DeviceDraftLayer* draft_layer() const { return draft_layer_.get(); }
 
  private:
   DeviceMatrix upload(const Matrix& source, bool int8);
@@ -71,7 +73,8 @@ class DeviceExitChecks::Heads {
   const HeadLayout layout_;
   std::vector<DeviceMemory<std::byte>> weights_;
   std::vector<Head> heads_;
-  DeviceMatrix listed_;  // (shortlist, dim) rows of lm_head, for chained heads
+  DeviceMatrix listed_;  // (shortlist, dim) rows of lm_head, for heads with a state
+  std::unique_ptr<DeviceDraftLayer> draft_layer_;
   CheckMemory memory_;
   DeviceSampler sampler_;
   PinnedMemory<kernels::ExitDecision> decision_;
@@ -94,16 +97,19 @@ DeviceExitChecks::Heads::Heads(const DeviceModel& model, const ExitHeads& file, 
       copied_(model.device, layout_.logits),
       graphs_(model.device, model.graphs) {
   for (const HeadWeights& head : file.heads()) {
-    if (head.kind == HeadKind::kLayer) {  // CudaBackend::can_look_with()
+    if (head.kind == HeadKind::kLayer) {  // DeviceDraftLayer
       heads_.push_back({head.kind, {}, {}, {}, {}});
       continue;
     }
     heads_.push_back({head.kind, upload(head.map, head.map.type == DType::kQ8_0),
-                      upload(layout_.listed(head.folded), true), upload(head.inner, true),
+                      upload(layout_.part(head.folded), true), upload(head.inner, true),
                       upload(head.outer, true)});
   }
   ids_ = std::span(file.shortlist()).first(shortlist);
-  if (layout_.chained) listed_ = listed_rows(ids_);
+  if (layout_.listed()) listed_ = listed_rows(ids_);
+  if (layout_.layer >= 0) {
+    draft_layer_ = std::make_unique<DeviceDraftLayer>(model_, file.heads()[layout_.layer]);
+  }
   *decision_.data() = {};
   fill(ids_);
 }
@@ -142,19 +148,20 @@ void DeviceExitChecks::Heads::fill(std::span<const int32_t> ids) {
   device.synchronize();
 }
 
-void DeviceExitChecks::Heads::start(int index, int slot, float temperature,
+void DeviceExitChecks::Heads::start(int index, const Row& row, float temperature,
                                     std::optional<DrawKind> draw, int pos) {
+  const int slot = row.slot;
   SB_CHECK(index >= 0 && index < static_cast<int>(heads_.size()) && temperature > 0);
   SB_CHECK(slot >= 0 && slot < kMaxRows && pos >= 0);
   const Head& head = heads_[index];
-  SB_CHECK(head.kind != HeadKind::kLayer);
   n_logits_ = static_cast<size_t>(last(head).n_out());
   looked_listed_ = head.kind != HeadKind::kFull;
   is_copied_ = false;
   SB_CHECK(n_logits_ > 0);
+  if (head.kind == HeadKind::kLayer) draft_layer_->look(row);
   store_value(model_.device, memory_.state.data(),
               CheckState{{1, pos, slot}, {1, pos}, {temperature, kNever, ++number_}});
-  const bool by_slot = head.kind == HeadKind::kChained;
+  const bool by_slot = has_state(head.kind);
   graphs_.run({index, by_slot ? slot : 0, draw}, [&] { launch(head, slot, draw); });
 }
 
@@ -195,6 +202,10 @@ void DeviceExitChecks::Heads::launch(const Head& head, int slot,
 
 PreparedRows DeviceExitChecks::Heads::before_last(const Head& head, int slot) const {
   if (head.kind == HeadKind::kChained) return chained(head, slot);
+  if (head.kind == HeadKind::kLayer) {
+    return prepare_rows(memory_.row, listed_.int8(), alone(), 1, draft_layer_->own(slot), dim_,
+                        dim_, stream());
+  }
   const bool full = head.kind == HeadKind::kFull;
   const PreparedRows x = norm_rows(memory_.row, !full, row(), 1, model_.h, memory_.ones.data(),
                                    dim_, model_.config.norm_eps, stream());
@@ -253,20 +264,20 @@ void DeviceExitChecks::set(const ExitHeads* heads, int shortlist) {
   if (heads) heads_ = std::make_unique<Heads>(model_, *heads, shortlist);
 }
 
-ExitPeak DeviceExitChecks::check(int head, int slot, float temperature) {
+ExitPeak DeviceExitChecks::check(int head, const Row& row, float temperature) {
   SB_CHECK(heads_);
-  heads_->start(head, slot, temperature, std::nullopt, 0);
+  heads_->start(head, row, temperature, std::nullopt, 0);
   heads_->wait();
   return heads_->peak();
 }
 
-ExitPeak DeviceExitChecks::check_and_draw(int head, int slot, float temperature,
+ExitPeak DeviceExitChecks::check_and_draw(int head, const Row& row, float temperature,
                                           const DrawRule& rule, std::span<const int32_t> text,
                                           RowDraw& draw) {
   SB_CHECK(heads_ && !text.empty());
   const DrawKind kind = kind_of(rule);
   heads_->sampler().prepare(rule, text);
-  heads_->start(head, slot, temperature, kind, static_cast<int>(text.size()) - 1);
+  heads_->start(head, row, temperature, kind, static_cast<int>(text.size()) - 1);
   model_.device.synchronize();
   heads_->sampler().take(kind, 1, &draw);
   return heads_->peak();
@@ -280,6 +291,10 @@ std::span<const float> DeviceExitChecks::logits() const {
 std::span<const int32_t> DeviceExitChecks::ids() const {
   SB_CHECK(heads_);
   return heads_->ids();
+}
+
+DeviceDraftLayer* DeviceExitChecks::draft_layer() const {
+  return heads_ ? heads_->draft_layer() : nullptr;
 }
 
 void DeviceExitChecks::keep_state(int slot) {

@@ -16,7 +16,7 @@ void DeviceForward::embed(const kernels::Pass* pass, const int32_t* tokens, int 
                       device_.stream());
 }
 
-kernels::Heads DeviceForward::heads(const DeviceLayer& w, int layer) const {
+kernels::Heads DeviceForward::heads(const DeviceLayer& w, int layer, int sequence) const {
   kernels::Heads heads{};
   heads.n_heads = config_.n_heads;
   heads.n_kv_heads = config_.n_kv_heads;
@@ -28,14 +28,14 @@ kernels::Heads DeviceForward::heads(const DeviceLayer& w, int layer) const {
   heads.q_norm = w.q_norm;
   heads.k_norm = w.k_norm;
   heads.norm_eps = config_.norm_eps;
-  heads.cosine = rope_.cosine();
-  heads.sine = rope_.sine();
+  heads.cosine = rope_.cosine(config_.rotation_of(layer));
+  heads.sine = rope_.sine(config_.rotation_of(layer));
   heads.interleaved = config_.rope_style == RopeStyle::kInterleaved;
   heads.rope_dim = config_.rotates(layer) ? config_.rope_dim : 0;
   heads.score_scale = config_.score_scale;
   heads.softcap = config_.attn_softcap;
   heads.window = config_.window_of(layer);
-  heads.kv = kv_.layer(layer);
+  heads.kv = kv_.layer(layer, sequence);
   return heads;
 }
 
@@ -47,40 +47,48 @@ void DeviceForward::add_normed(const kernels::Pass* pass, int max_rows, const fl
       device_.stream());
 }
 
-void DeviceForward::decode(const kernels::Pass* pass, const kernels::RowTree* tree, int from,
-                           int to, int context) const {
+void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
   const kernels::Stream stream = device_.stream();
+  const kernels::Pass* pass = rows.pass;
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   constexpr int kRows = kernels::kMaxDecodeRows;
   float* h = work_.h.data();
   // h += W x + bias; or by way of a post norm
   const auto add = [&](const PreparedRows& x, const DeviceMatrix& w, const float* bias,
                        const float* post_norm) {
-    if (!post_norm) return project_residual_rows(pass, x, w, bias, h, stream);
-    project_rows(pass, x, {&w}, work_.qkv.data(), dim, stream);
+    if (!post_norm) return project_residual_rows(pass, x, w, bias, h, stream, rows.max_rows);
+    project_rows(pass, x, {&w}, work_.qkv.data(), dim, stream, rows.max_rows);
     add_normed(pass, kRows, bias, post_norm, h);
   };
   for (int l = from; l <= to; ++l) {
     const DeviceLayer& w = weights_.layers()[l - 1];
 
-    // x = norm(h); q, k, v = W x
+    // x = norm(h); q, k, v = W x. Its kernels overlap from the first one on, which waits for the
+    // pass to be stored.
+    const bool first = l == from && from > 1;
     const PreparedRows x = norm_rows(work_.normed, w.wq.int8(), pass, kRows, h, w.attn_norm, dim,
-                                     config_.norm_eps, stream);
+                                     config_.norm_eps, stream, !first);
     project_rows(pass, x, {&w.wq, &w.wk, &w.wv}, work_.qkv.data(), q_dim + 2 * config_.kv_dim(),
-                 stream);
+                 stream, rows.max_rows);
 
     // bias, q/k norm, rope; K and V into the cache; attended = softmax(cap(q K scale)) V
     kernels::Attend attend{};
     attend.pass = pass;
-    attend.tree = tree;
-    attend.heads = heads(w, l);
-    attend.context = context;
+    attend.tree = rows.tree;
+    attend.sequences = rows.sequences;
+    attend.next_sequence = kv_.next_sequence();
+    attend.heads = heads(w, l, rows.sequence);
+    attend.context = rows.context;
     attend.part_states = work_.part_states.data();
     attend.part_outputs = work_.part_outputs.data();
     attend.attended = work_.attended.data();
     PreparedRows attended = work_.wide_rows.rows(q_dim, w.wo.int8());
     if (attended.int8) attend.quantized = attended.i8;
-    kernels::attend_chunks(attend, stream);
+    if (rows.sequences) {
+      kernels::attend_side_by_side(attend, rows.max_rows, stream);
+    } else {
+      kernels::attend_chunks(attend, stream);
+    }
     kernels::combine_chunks(attend, stream);
     if (!attended.int8) {
       attended =
@@ -92,10 +100,12 @@ void DeviceForward::decode(const kernels::Pass* pass, const kernels::RowTree* tr
 
     // x = norm(h); act = activation(Wg x) * (Wu x)
     const PreparedRows y = norm_rows(work_.normed, w.w_gate.int8(), pass, kRows, h, w.ffn_norm, dim,
-                                     config_.norm_eps, stream);
+                                     config_.norm_eps, stream, true);
     PreparedRows act = work_.wide_rows.rows(ffn_dim, true);
     if (y.int8) {
-      kernels::gate_up({pass, y.i8, *w.w_gate.i8, *w.w_up.i8, act.i8, config_.activation}, stream);
+      kernels::gate_up(
+          {pass, y.i8, *w.w_gate.i8, *w.w_up.i8, act.i8, config_.activation, rows.max_rows},
+          stream);
     } else {
       kernels::gate_up_f16(
           {pass, y.f16, *w.w_gate.f16, *w.w_up.f16, work_.act.data(), ffn_dim, config_.activation},
@@ -109,7 +119,7 @@ void DeviceForward::decode(const kernels::Pass* pass, const kernels::RowTree* tr
   }
 }
 
-void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, bool kv_only,
+void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, int sequence, bool kv_only,
                             PrefillMatmuls& x) const {
   const int q_dim = config_.q_dim(), kv_dim = config_.kv_dim(), qkv_dim = q_dim + 2 * kv_dim;
   float *h = work_.prefill_h.data(), *qkv = work_.qkv.data();
@@ -133,7 +143,7 @@ void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, bool kv_only,
     // bias, q/k norm, rope; K and V into the cache
     kernels::PrefillAttention attend{};
     attend.pass = pass;
-    attend.heads = heads(w, l);
+    attend.heads = heads(w, l, sequence);
     attend.max_rows = n_rows;
     attend.store_queries = !stop_at_kv;
     attend.q_tiles = work_.q_tiles.data();

@@ -21,6 +21,23 @@ struct PassState {
   kernels::RowTree tree;     // read where one of them is not straight
 };
 
+// The same of rows of several sequences.
+struct SideBySideState {
+  kernels::Pass pass;
+  int32_t tokens[kMaxRows];
+  kernels::RowSequences rows;
+};
+
+// A decode pass: what it is about, in device memory, and what its launches are made for.
+struct DecodePass {
+  const kernels::Pass* pass;
+  const kernels::RowTree* tree = nullptr;            // null: all rows are straight
+  int sequence = 0;                                  // of all rows,
+  const kernels::RowSequences* sequences = nullptr;  // or null
+  int max_rows = kMaxRows;                           // that there are
+  int context = 0;  // attention's grid is made for so many positions: no row may be past them
+};
+
 class DeviceForward {
  public:
   // Everything must outlive it.
@@ -35,16 +52,15 @@ class DeviceForward {
 
   // h (slots, dim): rows pass->slot.. become the embeddings of `tokens` (n_rows).
   void embed(const kernels::Pass* pass, const int32_t* tokens, int max_rows, float* h) const;
-  // H[pass->slot..] through layers from..to; null for a tree: all rows are straight. Attention's
-  // grid is made for `context` positions, which pass->pos + n_rows may not exceed.
-  void decode(const kernels::Pass* pass, const kernels::RowTree* tree, int from, int to,
-              int context) const;
-  // The n_rows rows of workspace.prefill_h, multiplied by `x`, through all layers. With kv_only the
-  // last one stops at its K/V: no one reads the rows after it.
-  void prefill(const kernels::Pass* pass, int n_rows, bool kv_only, PrefillMatmuls& x) const;
+  // H[pass->slot..] through layers from..to.
+  void decode(const DecodePass& rows, int from, int to) const;
+  // The n_rows rows of workspace.prefill_h, of `sequence`, multiplied by `x`, through all layers.
+  // With kv_only the last one stops at its K/V: no one reads the rows after it.
+  void prefill(const kernels::Pass* pass, int n_rows, int sequence, bool kv_only,
+               PrefillMatmuls& x) const;
 
  private:
-  kernels::Heads heads(const DeviceLayer& w, int layer) const;
+  kernels::Heads heads(const DeviceLayer& w, int layer, int sequence) const;
   void add_normed(const kernels::Pass* pass, int max_rows, const float* bias, const float* norm,
                   float* h) const;
 

@@ -5,6 +5,7 @@
 
 #include "engine/cuda/workspace.h"
 #include "error.h"
+#include "kernels/copy_prefix.h"
 #include "kernels/gather_kv.h"
 #include "kernels/keep_path.h"
 
@@ -22,34 +23,36 @@ uint64_t packed_path(const RowPath& row) {
   return path;
 }
 
-DeviceKv::DeviceKv(Device& device, const ModelConfig& config, int n_ctx)
+DeviceKv::DeviceKv(Device& device, const ModelConfig& config, int n_ctx, int n_sequences)
     : device_(device),
       n_layers_(config.n_layers),
       n_kv_heads_(config.n_kv_heads),
       head_dim_(config.head_dim),
       n_ctx_(padded_context(n_ctx)),
-      data_(device, kv_cache_bytes(config, n_ctx) / sizeof(uint16_t)),
+      next_sequence_(kv_cache_bytes(config, n_ctx) / sizeof(uint16_t)),
+      data_(device, next_sequence_ * n_sequences),
       read_(device, size_t{2} * config.kv_dim()) {}
 
-kernels::KvLayer DeviceKv::layer(int layer) const {
+kernels::KvLayer DeviceKv::layer(int layer, int sequence) const {
   const size_t each = static_cast<size_t>(n_ctx_) * n_kv_heads_ * head_dim_;
-  uint16_t* k = data_.data() + (layer - 1) * 2 * each;
+  uint16_t* k = data_.data() + sequence * next_sequence_ + (layer - 1) * 2 * each;
   return {k, k + each, n_ctx_};
 }
 
-void DeviceKv::read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const {
+void DeviceKv::read(int layer, int sequence, int pos, std::span<uint16_t> k,
+                    std::span<uint16_t> v) const {
   uint16_t *k_read = read_.data(), *v_read = k_read + k.size();
-  kernels::gather_kv({this->layer(layer), n_kv_heads_, head_dim_, pos, k_read, v_read},
+  kernels::gather_kv({this->layer(layer, sequence), n_kv_heads_, head_dim_, pos, k_read, v_read},
                      device_.stream());
   device_.synchronize();
   std::copy_n(k_read, k.size(), k.data());
   std::copy_n(v_read, v.size(), v.data());
 }
 
-void DeviceKv::keep_path(int pos, const RowPath& row) const {
+void DeviceKv::keep_path(int sequence, int pos, const RowPath& row) const {
   if (row.straight) return;
   kernels::KeepPath keep{};
-  keep.kv = layer(1);
+  keep.kv = layer(1, sequence);
   keep.next_layer = static_cast<size_t>(keep.kv.v - keep.kv.k) * 2;
   keep.n_layers = n_layers_;
   keep.n_kv_heads = n_kv_heads_;
@@ -60,32 +63,53 @@ void DeviceKv::keep_path(int pos, const RowPath& row) const {
   kernels::keep_path(keep, device_.stream());
 }
 
+void DeviceKv::copy_prefix(int from, int to, int n) const {
+  if (n == 0) return;
+  kernels::CopyPrefix copy{};
+  copy.from = layer(1, from);
+  copy.to = layer(1, to);
+  copy.next_layer = static_cast<size_t>(copy.to.v - copy.to.k) * 2;
+  copy.n_layers = n_layers_;
+  copy.n_kv_heads = n_kv_heads_;
+  copy.head_dim = head_dim_;
+  copy.n = n;
+  kernels::copy_prefix(copy, device_.stream());
+}
+
 DeviceRope::DeviceRope(Device& device, const ModelConfig& config, const float* factors, int n_ctx)
     : device_(device),
       rope_(config, factors),
       rope_dim_(config.rope_dim),
       n_ctx_(padded_context(n_ctx)),
-      cosine_(device, static_cast<size_t>(n_ctx_) * rope_dim_),
-      sine_(device, static_cast<size_t>(n_ctx_) * rope_dim_),
+      n_rotations_(config.n_rotations()),
+      each_(static_cast<size_t>(n_ctx_) * rope_dim_),
+      cosine_(device, n_rotations_ * each_),
+      sine_(device, n_rotations_ * each_),
       staged_(device, size_t{2} * kReach * rope_dim_) {}
 
 void DeviceRope::ensure(int pos) {
   SB_CHECK(pos < n_ctx_);
   while (reached_ <= pos) {
     const int n = std::min(kReach, n_ctx_ - reached_);
-    const size_t row = rope_dim_, bytes = row * sizeof(float);
     rope_.ensure(reached_ + n - 1);
-    float *cosine = staged_.data(), *sine = cosine + kReach * row;
-    for (int i = 0; i < n; ++i) {
-      const float* angles = rope_.angles(reached_ + i);
-      std::memcpy(cosine + i * row, angles, bytes);
-      std::memcpy(sine + i * row, angles + row, bytes);
-    }
-    device_.copy_in(cosine_.data() + reached_ * row, cosine, n * bytes);
-    device_.copy_in(sine_.data() + reached_ * row, sine, n * bytes);
-    device_.synchronize();
+    for (int rotation = 0; rotation < n_rotations_; ++rotation) upload(n, rotation);
     reached_ += n;
   }
+}
+
+// The angles of the n positions behind those reached.
+void DeviceRope::upload(int n, int rotation) {
+  const size_t row = rope_dim_, bytes = row * sizeof(float);
+  const size_t to = rotation * each_ + reached_ * row;
+  float *cosine = staged_.data(), *sine = cosine + kReach * row;
+  for (int i = 0; i < n; ++i) {
+    const float* angles = rope_.angles(reached_ + i, rotation);
+    std::memcpy(cosine + i * row, angles, bytes);
+    std::memcpy(sine + i * row, angles + row, bytes);
+  }
+  device_.copy_in(cosine_.data() + to, cosine, n * bytes);
+  device_.copy_in(sine_.data() + to, sine, n * bytes);
+  device_.synchronize();
 }
 
 }  // namespace specbound

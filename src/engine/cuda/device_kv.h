@@ -18,20 +18,26 @@ uint64_t packed_path(const RowPath& row);
 
 class DeviceKv {
  public:
-  DeviceKv(Device& device, const ModelConfig& config, int n_ctx);
+  DeviceKv(Device& device, const ModelConfig& config, int n_ctx, int n_sequences);
 
-  kernels::KvLayer layer(int layer) const;
+  // Of sequence 0..n_sequences-1.
+  kernels::KvLayer layer(int layer, int sequence) const;
+  // Numbers from what one sequence has to the same of the next one.
+  size_t next_sequence() const { return next_sequence_; }
   // Waits. K and V (kv_dim each) of a position.
-  void read(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const;
-  // K and V of the path to `row`, in a round whose root is at `pos`, move to their positions at
-  // every layer.
-  void keep_path(int pos, const RowPath& row) const;
-  size_t bytes() const { return data_.bytes(); }  // of keys and values
+  void read(int layer, int sequence, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const;
+  // K and V of the path to `row`, in a round of `sequence` whose root is at `pos`, move to their
+  // positions at every layer.
+  void keep_path(int sequence, int pos, const RowPath& row) const;
+  // K and V of the first n positions of sequence `from` become those of sequence `to`, another.
+  void copy_prefix(int from, int to, int n) const;
+  size_t bytes_each() const { return next_sequence_ * sizeof(uint16_t); }  // keys and values
 
  private:
   Device& device_;
   int n_layers_, n_kv_heads_, head_dim_, n_ctx_;
-  DeviceMemory<uint16_t> data_;
+  size_t next_sequence_;
+  DeviceMemory<uint16_t> data_;  // (n_sequences, n_layers, {K, V})
   PinnedMemory<uint16_t> read_;  // (2, kv_dim)
 };
 
@@ -43,14 +49,18 @@ class DeviceRope {
   // Makes positions 0..pos available to what is launched from now on. Waits for the stream where
   // there are new ones.
   void ensure(int pos);
-  const float* cosine() const { return cosine_.data(); }  // (n_ctx, rope_dim)
-  const float* sine() const { return sine_.data(); }
+  // (n_ctx, rope_dim) of a rotation (ModelConfig::rotation_of).
+  const float* cosine(int rotation) const { return cosine_.data() + rotation * each_; }
+  const float* sine(int rotation) const { return sine_.data() + rotation * each_; }
 
  private:
+  void upload(int n, int rotation);
+
   Device& device_;
   Rope rope_;
-  const int rope_dim_, n_ctx_;
-  int reached_ = 0;  // positions
+  const int rope_dim_, n_ctx_, n_rotations_;
+  const size_t each_;  // numbers of one rotation's cosines
+  int reached_ = 0;    // positions
   DeviceMemory<float> cosine_, sine_;
   PinnedMemory<float> staged_;  // (2, kReach, rope_dim)
 };

@@ -9,14 +9,14 @@ namespace specbound {
 
 PreparedRows norm_rows(const DeviceRows& to, bool int8, const kernels::Pass* pass, int max_rows,
                        const float* h, const float* weight, int dim, float eps,
-                       kernels::Stream stream) {
+                       kernels::Stream stream, bool overlaps) {
   const PreparedRows rows = to.rows(dim, int8);
   const bool last_row = max_rows == kLastRow;
   if (last_row) max_rows = 1;
   if (int8) {
-    kernels::norm_quantize({pass, h, weight, eps, rows.i8, max_rows, last_row}, stream);
+    kernels::norm_quantize({pass, h, weight, eps, rows.i8, max_rows, last_row, overlaps}, stream);
   } else {
-    kernels::norm_f16({pass, h, weight, dim, eps, rows.f16, max_rows, last_row}, stream);
+    kernels::norm_f16({pass, h, weight, dim, eps, rows.f16, max_rows, last_row, overlaps}, stream);
   }
   return rows;
 }
@@ -34,13 +34,14 @@ PreparedRows prepare_rows(const DeviceRows& to, bool int8, const kernels::Pass* 
 
 void project_rows(const kernels::Pass* pass, const PreparedRows& x,
                   std::initializer_list<const DeviceMatrix*> parts, float* y, int ld,
-                  kernels::Stream stream) {
+                  kernels::Stream stream, int max_rows) {
   const auto launch = [&](auto kernel, auto p, const auto& rows, auto tiles) {
     p.pass = pass;
     p.x = rows;
     for (const DeviceMatrix* part : parts) p.parts[p.n_parts++] = (part->*tiles).value();
     p.y = y;
     p.ld = ld;
+    if constexpr (requires { p.max_rows; }) p.max_rows = max_rows;
     kernel(p, stream);
   };
   if (x.int8) {
@@ -51,9 +52,9 @@ void project_rows(const kernels::Pass* pass, const PreparedRows& x,
 }
 
 void project_residual_rows(const kernels::Pass* pass, const PreparedRows& x, const DeviceMatrix& w,
-                           const float* bias, float* h, kernels::Stream stream) {
+                           const float* bias, float* h, kernels::Stream stream, int max_rows) {
   if (x.int8) {
-    kernels::project_residual({pass, x.i8, w.i8.value(), bias, h}, stream);
+    kernels::project_residual({pass, x.i8, w.i8.value(), bias, h, max_rows}, stream);
   } else {
     kernels::project_residual_f16({pass, x.f16, w.f16.value(), bias, h}, stream);
   }

@@ -15,22 +15,23 @@ namespace specbound {
 inline constexpr int kLastRow = 0;  // in place of max_rows: the pass's last row alone, as row 0
 
 // norm(H[pass->slot..]) * weight; h (slots, dim). Decode and prefill rows go through the same
-// kernel.
+// kernel. `overlaps`: what was launched last belongs to the same pass.
 PreparedRows norm_rows(const DeviceRows& to, bool int8, const kernels::Pass* pass, int max_rows,
                        const float* h, const float* weight, int dim, float eps,
-                       kernels::Stream stream);
+                       kernels::Stream stream, bool overlaps = false);
 // x (n_rows, ld), n values of each row.
 PreparedRows prepare_rows(const DeviceRows& to, bool int8, const kernels::Pass* pass, int max_rows,
                           const float* x, int ld, int n, kernels::Stream stream);
 
-// y (n_rows, ld) = (parts[0] x, parts[1] x, ...), side by side; 1..16 rows, 1..3 parts of the
-// rows' type.
+// y (n_rows, ld) = (parts[0] x, parts[1] x, ...), side by side; 1..16 rows, max_rows at most, 1..3
+// parts of the rows' type.
 void project_rows(const kernels::Pass* pass, const PreparedRows& x,
                   std::initializer_list<const DeviceMatrix*> parts, float* y, int ld,
-                  kernels::Stream stream);
-// h += W x + bias (null: none); 1..16 rows.
+                  kernels::Stream stream, int max_rows = kernels::kMaxDecodeRows);
+// h += W x + bias (null: none); rows as above.
 void project_residual_rows(const kernels::Pass* pass, const PreparedRows& x, const DeviceMatrix& w,
-                           const float* bias, float* h, kernels::Stream stream);
+                           const float* bias, float* h, kernels::Stream stream,
+                           int max_rows = kernels::kMaxDecodeRows);
 // y (n_rows, ldy) = W x, or y + W x with `add`, + bias (null: none); 1..512 rows.
 void prefill_matmul(const kernels::Pass* pass, int max_rows, const PreparedRows& x,
                     const DeviceMatrix& w, const float* bias, bool add, float* y, int ldy,

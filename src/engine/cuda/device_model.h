@@ -8,6 +8,8 @@
 
 namespace specbound {
 
+class DeviceRope;
+
 // Everything in it outlives who holds it.
 struct DeviceModel {
   Device& device;
@@ -17,6 +19,7 @@ struct DeviceModel {
   const float* h = nullptr;              // H (kMaxRows, dim) on the device
   int n_ctx = 0;                         // positions of a text at most
   bool graphs = true;                    // false: every kernel launched by itself
+  DeviceRope* rope = nullptr;            // of positions below n_ctx; a draft layer needs it
 };
 
 }  // namespace specbound

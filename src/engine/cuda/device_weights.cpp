@@ -35,8 +35,8 @@ class WeightUpload {
   // `progress` may be null, and may throw.
   WeightUpload(Device& device, const UploadSize& size, const Progress& progress);
 
-  // In fragment order, for INT8 rows or FP16 ones: what is neither Q8_0 nor of 4 bits
-  // becomes Q8_0 for the former (model/conversion.h), quantizations are dequantized for the latter.
+  // In fragment order, for INT8 rows or FP16 ones: what does not run as it is becomes
+  // Q8_0 for the former (model/conversion.h), quantizations are dequantized for the latter.
   // Throws Error(kUnsupported) where a quantization's conversion loses weights.
   void matrix(const Matrix& source, bool int8, const MatrixParts& to);
   void bytes(const void* source, size_t bytes, std::byte* to);
@@ -345,19 +345,25 @@ size_t DeviceWeights::bytes() const {
 }
 
 std::string DeviceWeights::description() const {
-  bool int8 = false, four = false, half = false;
+  constexpr std::pair<int, const char*> kNames[] = {
+      {8, "int8"}, {4, "4-bit"}, {5, "5-bit"}, {6, "6-bit"}, {16, "fp16"}};
+  bool present[std::size(kNames)] = {};
   const auto add = [&](const DeviceMatrix& m) {
-    (!m.int8() ? half : m.i8->type == DType::kQ8_0 ? int8 : four) = true;
+    const int bits = m.int8() ? bits_of_form(m.i8->type) : 16;
+    for (size_t i = 0; i < std::size(kNames); ++i) present[i] |= kNames[i].first == bits;
   };
-  add(head_.lm_head);
+  if (head_.lm_head.n_out() > 0) add(head_.lm_head);
   for (const DeviceLayer& l : layers_) {
     for (const DeviceMatrix* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.w_gate, &l.w_up, &l.w_down}) {
       add(*m);
     }
   }
-  std::string text = int8 ? "int8" : "";
-  if (four) text += int8 && half ? ", 4-bit" : int8 ? " and 4-bit" : "4-bit";
-  if (half) text += text.empty() ? "fp16" : " and fp16";
+  std::string text;
+  long left = std::count(std::begin(present), std::end(present), true);
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (!present[i]) continue;
+    text += kNames[i].second + std::string(--left == 0 ? "" : left == 1 ? " and " : ", ");
+  }
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/cuda/workspace.h"
+#include "engine/row_paths.h"
 #include "error.h"
 #include "kernels/attention.h"
 #include "kernels/sampling.h"
@@ -11,6 +12,10 @@
 namespace specbound {
 
 std::string why_not_on_gpu(const ModelConfig& config) {
+  if (config.n_experts > 0) {
+    return format("its layers are mixtures of %d experts, for which there are no kernels",
+                  config.n_experts);
+  }
   if (config.head_dim % 8 != 0 || config.head_dim > kernels::kMaxHeadDim) {
     return format("its heads have %d dimensions, the kernels take multiples of 8 up to %d",
                   config.head_dim, kernels::kMaxHeadDim);
@@ -25,6 +30,13 @@ std::string why_not_on_gpu(const ModelConfig& config) {
   return "";
 }
 
+void require_kernels_for(const ModelConfig& config) {
+  const std::string why = why_not_on_gpu(config);
+  if (why.empty()) return;
+  throw Error(ErrorCode::kUnsupported,
+              format("the GPU cannot run this model: %s; device=cpu runs it", why.c_str()));
+}
+
 namespace {
 
 constexpr size_t kReserve = size_t{256} << 20;
@@ -35,10 +47,11 @@ std::string size_text(size_t bytes) {
 }
 
 // "weights 7.1 GB, K/V for n_ctx=4096 2.1 GB, ..."
-std::string parts_text(const MemoryPlan& plan, int n_ctx) {
+std::string parts_text(const MemoryPlan& plan, const MemoryRequest& request) {
   std::string text = "weights " + size_text(plan.weights);
+  if (request.layers) text = format("%d layers' ", *request.layers) + text;
   if (plan.heads > 0) text += ", exit heads " + size_text(plan.heads);
-  return text + format(", K/V for n_ctx=%d %s, workspace %s, reserve %s", n_ctx,
+  return text + format(", K/V for n_ctx=%d %s, workspace %s, reserve %s", request.n_ctx,
                        size_text(plan.kv).c_str(), size_text(plan.workspace).c_str(),
                        size_text(plan.reserve).c_str());
 }
@@ -47,9 +60,25 @@ std::string parts_text(const MemoryPlan& plan, int n_ctx) {
 
 MemoryPlan plan_memory(const ModelConfig& config, const Weights& weights,
                        const MemoryRequest& request) {
+  if (request.layers) {
+    ModelConfig part = config;
+    part.n_layers = *request.layers;
+    return {weight_sizes(part, first_layers(weights, part.n_layers), request.dtype).total(), 0,
+            kv_cache_bytes(part, request.n_ctx),
+            layers_workspace_bytes(part, request.n_ctx, kMaxRows), kReserve};
+  }
   return {weight_sizes(config, weights, request.dtype).total(), request.heads,
-          kv_cache_bytes(config, request.n_ctx),
+          request.n_sequences * kv_cache_bytes(config, request.n_ctx),
           cuda_workspace_bytes(config, request.n_ctx) + request.cublas, kReserve};
+}
+
+int sequences_that_fit(const ModelConfig& config, const Weights& weights, MemoryRequest request,
+                       int most, size_t free_bytes) {
+  request.n_sequences = 1;
+  const size_t one = plan_memory(config, weights, request).total();
+  const size_t left = free_bytes - std::min(free_bytes, one);
+  const size_t further = left / 2 / kv_cache_bytes(config, request.n_ctx);
+  return 1 + static_cast<int>(std::min<size_t>(most - 1, further));
 }
 
 int largest_context(const ModelConfig& config, const Weights& weights, MemoryRequest request,
@@ -65,6 +94,20 @@ int largest_context(const ModelConfig& config, const Weights& weights, MemoryReq
   return std::min(fits * kStep, most);
 }
 
+int most_layers(const ModelConfig& config, const Weights& weights, MemoryRequest request,
+                size_t free_bytes) {
+  for (int n = config.n_layers; n > 0; --n) {
+    request.layers = n;
+    if (plan_memory(config, weights, request).total() <= free_bytes) return n;
+  }
+  return 0;
+}
+
+std::string shortage_text(const MemoryPlan& plan, size_t free_bytes, size_t total_bytes) {
+  return format("needs %s, found %s of %s free", size_text(plan.total()).c_str(),
+                size_text(free_bytes).c_str(), size_text(total_bytes).c_str());
+}
+
 void require_fits(const ModelConfig& config, const Weights& weights, const MemoryRequest& request,
                   size_t free_bytes, size_t total_bytes) {
   const MemoryPlan plan = plan_memory(config, weights, request);
@@ -74,6 +117,8 @@ void require_fits(const ModelConfig& config, const Weights& weights, const Memor
                                ? format("n_ctx=%d is the largest context that fits", context)
                                : std::string("no context (n_ctx=N) is small enough");
   std::string help = "device=cpu";
+  const int layers = request.cublas > 0 ? 0 : most_layers(config, weights, request, free_bytes);
+  if (layers > 0) help += format(" or n_gpu_layers=%d", layers);
   MemoryRequest smaller = request;
   smaller.dtype = GpuDtype::kInt8;
   const size_t int8 = plan_memory(config, weights, smaller).total();
@@ -82,7 +127,7 @@ void require_fits(const ModelConfig& config, const Weights& weights, const Memor
   throw Error(
       ErrorCode::kLimit,
       format("not enough memory on the GPU: needs %s (%s), found %s of %s free; %s; %s would help",
-             size_text(plan.total()).c_str(), parts_text(plan, request.n_ctx).c_str(),
+             size_text(plan.total()).c_str(), parts_text(plan, request).c_str(),
              size_text(free_bytes).c_str(), size_text(total_bytes).c_str(), fits.c_str(),
              help.c_str()));
 }

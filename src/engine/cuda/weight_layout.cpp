@@ -20,9 +20,9 @@ namespace specbound {
 namespace {
 
 constexpr int kInt8Block = 32, kHalfBlock = 16;
-constexpr int kBlocksOf256 = 8;
 constexpr int kLanesOfOutput = 4;  // t = 0..3
-constexpr int kBlockBytes = 512;   // of a tile
+constexpr int kLanes = 32;
+constexpr int kBlockBytes = 512;  // of a tile
 
 // What lane 4 g + t holds of output `output`, eight bytes of a row: words 0 and 2 of the lane are
 // those of output g, 1 and 3 those of g + 8.
@@ -35,6 +35,12 @@ void store_words(std::byte* block, int output, int t, const void* eight_bytes) {
 // The same of 4 bits, eight numbers: the first four below, the others above, in word 0 or 1.
 void store_nibbles(std::byte* block, int output, int t, uint32_t eight) {
   std::memcpy(block + (output % 8 * kLanesOfOutput + t) * 8 + output / 8 * 4, &eight, 4);
+}
+
+// The same of 6 bits, four words of numbers.
+void store_six_bits(std::byte* block, int lane, const uint32_t (&four)[4]) {
+  const SixBitWords six = six_bit_words(four[0], four[1], four[2], four[3]);
+  for (int i = 0; i < 3; ++i) std::memcpy(block + (i * kLanes + lane) * 4, &six.word[i], 4);
 }
 
 // Where the scale of an output lies among those of a block.
@@ -61,40 +67,102 @@ uint32_t nibbles(const Block& block, int part, int t) {
          (block.word(part, g + 1) >> shift & 0x0f0f0f0fu) << 4;
 }
 
+// The fifth bits of a block, behind the other four: a word for each two lanes (kernels/layouts.h).
+template <class Block>
+void store_fifths(const Block* const (&rows)[kFragmentOutputs], int part, std::byte* to) {
+  uint32_t words[kLanes / 2] = {};
+  for (int o = 0; o < kFragmentOutputs; ++o) {
+    const uint32_t fifths = rows[o] ? rows[o]->fifths(part) : 0;
+    for (int t = 0; t < kLanesOfOutput; ++t) {
+      const int lane = o % 8 * kLanesOfOutput + t;
+      for (int second = 0; second < 2; ++second) {
+        const uint32_t four = fifths >> (2 * t + second) & 0x01010101u;
+        words[lane / 2] |= four << (lane % 2 * 4 + 2 * second + o / 8);
+      }
+    }
+  }
+  std::memcpy(to, words, sizeof words);
+}
+
+// Words of d2 for 256 k, without parts for 32: of each output, or of each pair of them.
+constexpr int d2_words(DType form) {
+  return kernels::d2_of_each_output(form) ? kFragmentOutputs : kFragmentOutputs / 2;
+}
+
+// The tile of a block's numbers, `rows` its outputs' blocks.
+template <class Block>
+void repack_numbers(const Block* const (&rows)[kFragmentOutputs], int part, std::byte* q) {
+  constexpr int kBits = bits_of_form(Block::kForm);
+  constexpr uint32_t kTurned = kBits == 6 ? 0x20202020 : 0;  // less 32: the top bit becomes a sign
+  const auto word = [&](int o, int g) { return rows[o] ? rows[o]->word(part, g) ^ kTurned : 0; };
+  for (int o = 0; o < kFragmentOutputs; ++o) {
+    for (int t = 0; t < kLanesOfOutput; ++t) {
+      if constexpr (kBits == 8) {
+        const uint32_t eight[] = {word(o, 2 * t), word(o, 2 * t + 1)};
+        store_words(q, o, t, eight);
+      } else if constexpr (kBits == 6) {
+        if (o >= 8) continue;  // with output o - 8
+        store_six_bits(
+            q, kLanesOfOutput * o + t,
+            {word(o, 2 * t), word(o + 8, 2 * t), word(o, 2 * t + 1), word(o + 8, 2 * t + 1)});
+      } else {
+        store_nibbles(q, o, t, rows[o] ? nibbles(*rows[o], part, t) : 0);
+      }
+    }
+  }
+  if constexpr (kBits == 5) store_fifths(rows, part, q + kLanes * 8);
+}
+
+// Of output o: d and the min in a word of its own, or that of them which is not in `d` in half a
+// word.
+template <class Block>
+void put_d2(const Block& block, int o, uint32_t* d2) {
+  if constexpr (kernels::d2_of_each_output(Block::kForm)) {
+    d2[scale_place(o)] = block.d | static_cast<uint32_t>(block.min()) << 16;
+  } else {
+    uint32_t half;
+    if constexpr (form_has_parts(Block::kForm)) {
+      half = block.d;
+    } else {
+      half = block.min();
+    }
+    uint32_t& pair = d2[o % 8];
+    pair = o < 8 ? half : pair | half << 16;
+  }
+}
+
 template <class Block>
 void repack_blocks(const Matrix& source, int begin, int end, std::byte* q, uint16_t* d,
                    uint32_t* d2) {
   constexpr DType kForm = Block::kForm;
   constexpr int kBits = bits_of_form(kForm), kParts = dtype_info(kForm)->block / kInt8Block;
-  constexpr bool kMins = form_has_mins(kForm);
+  constexpr bool kHasParts = form_has_parts(kForm), kHasD2 = kernels::has_d2(kForm);
   const int n_blocks = source.n_in / kInt8Block;
   const auto* blocks = reinterpret_cast<const Block*>(source.data);
   for (int tile = begin; tile < end; ++tile) {
     for (int b = 0; b < n_blocks; ++b, q += 64 * kBits, d += kFragmentOutputs) {
       const int part = b % kParts;
+      const Block* rows[kFragmentOutputs] = {};
       for (int o = 0; o < kFragmentOutputs; ++o) {
-        static constexpr Block kNothing{};
-        const int output = tile * kFragmentOutputs + o;
-        const bool exists = output < source.n_out;
-        const size_t at = static_cast<size_t>(output) * (n_blocks / kParts) + b / kParts;
-        const Block& block = exists ? blocks[at] : kNothing;
-        for (int t = 0; t < kLanesOfOutput; ++t) {
-          if constexpr (kBits == 8) {
-            const uint32_t eight[] = {block.word(part, 2 * t), block.word(part, 2 * t + 1)};
-            store_words(q, o, t, eight);
-          } else {
-            store_nibbles(q, o, t, exists ? nibbles(block, part, t) : 0);
-          }
-        }
-        if constexpr (kMins) {
-          const Q4KScale scale = q4_k_scale(block, part);
-          d[scale_place(o)] = static_cast<uint16_t>(scale.scale | scale.min << 8);
-          if (part == 0) d2[scale_place(o)] = block.d | static_cast<uint32_t>(block.dmin) << 16;
+        const size_t output = static_cast<size_t>(tile) * kFragmentOutputs + o;
+        if (output >= static_cast<size_t>(source.n_out)) break;
+        rows[o] = blocks + output * (n_blocks / kParts) + b / kParts;
+      }
+      repack_numbers(rows, part, q);
+      static constexpr Block kNothing{};
+      for (int o = 0; o < kFragmentOutputs; ++o) {
+        const Block& block = rows[o] ? *rows[o] : kNothing;
+        if constexpr (kHasParts) {
+          const PartBytes two = block.part_bytes(part);
+          d[scale_place(o)] = static_cast<uint16_t>(two.first | two.second << 8);
         } else {
           d[scale_place(o)] = block.d;
         }
+        if constexpr (kHasD2) {
+          if (part == 0) put_d2(block, o, d2);
+        }
       }
-      if (kMins && part == 0) d2 += kFragmentOutputs;
+      if (kHasD2 && part == 0) d2 += d2_words(kForm);
     }
   }
 }
@@ -105,7 +173,7 @@ FragmentShape int8_fragments(const Matrix& source) {
   const DType form = int8_form(source.type);
   const int n_blocks = source.n_in / kInt8Block;
   return {tiles(source), n_blocks, 64 * bits_of_form(form),
-          form_has_mins(form) ? n_blocks / kBlocksOf256 : 0};
+          kernels::has_d2(form) ? n_blocks / kernels::d2_blocks(form) * d2_words(form) : 0};
 }
 
 FragmentShape half_fragments(const Matrix& source) {
@@ -116,7 +184,7 @@ void repack_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* 
   SB_CHECK(takes_int8_rows(source.type) && int8_form(source.type) == source.type);
   SB_CHECK(source.n_in % static_cast<int>(dtype_info(source.type)->block) == 0);
   SB_CHECK(begin >= 0 && end <= tiles(source));
-  SB_CHECK(d2 || !form_has_mins(source.type));
+  SB_CHECK(d2 || !kernels::has_d2(source.type));
   with_block_of(source.type, [&]<class Block>(const Block*) {
     repack_blocks<Block>(source, begin, end, reinterpret_cast<std::byte*>(q), d, d2);
   });
@@ -220,7 +288,7 @@ MatrixBytes tile_bytes(const Matrix& source, bool int8) {
   if (!int8) return {half_fragments(source).bytes_of(1), 0, 0};
   const FragmentShape shape = int8_fragments(source);
   return {shape.bytes_of(1), shape.scales_of(1) * sizeof(uint16_t),
-          shape.supers_of(1) * sizeof(uint32_t)};
+          shape.d2_of(1) * sizeof(uint32_t)};
 }
 
 size_t device_aligned(size_t bytes) {
@@ -264,6 +332,7 @@ DeviceLayer place_layer(const ModelConfig& c, const LayerWeights& w, GpuDtype dt
 
 DeviceHead place_head(const ModelConfig& c, const Weights& w, GpuDtype dtype, WeightSink& sink) {
   DeviceHead to;
+  if (w.lm_head.n_out == 0) return to;  // first_layers()
   to.output_norm = sink.floats(w.output_norm, c.dim);
   to.lm_head = sink.matrix(w.lm_head, becomes_int8(w.lm_head, dtype));
   return to;
@@ -286,6 +355,13 @@ WeightSizes weight_sizes(const ModelConfig& config, const Weights& weights, GpuD
   sizes.source = counter.source + sizes.embedding;
   sizes.widest_tile = counter.widest_tile;
   return sizes;
+}
+
+Weights first_layers(const Weights& weights, int n) {
+  SB_CHECK(0 <= n && n <= static_cast<int>(weights.layers.size()));
+  Weights part;
+  part.layers.assign(weights.layers.begin(), weights.layers.begin() + n);
+  return part;
 }
 
 Weights random_weights(const ModelConfig& c) {

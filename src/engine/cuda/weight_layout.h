@@ -3,12 +3,15 @@
 //
 // Matrices are repacked into the order in which a GPU streams them: tiles of 16 outputs, each block
 // of a tile 512 bytes in which lane l of a warp finds its 16 together, as one operand of a
-// tensor-core instruction; of 4 bits, half of that. The host side of TilesI8 and TilesF16
+// tensor-core instruction; of 4, 5 and 6 bits, as much less. The host side of TilesI8 and TilesF16
 // (kernels/layouts.h). Within a block lane 4 g + t holds, of output g and of g + 8,
 //   INT8, 32 k:  k 8t..8t+3 of g, the same of g + 8, then k 8t+4..8t+7 of g, and of g + 8
 //   4 bits, 32 k:  the same numbers, the first eight in the lower halves of its bytes
+//   5 bits, 32 k:  the same, the fifth bits behind all lanes, in a word for each two of them
+//   6 bits, 32 k:  as INT8, q - 32, its four words as six_bit_words() of numerics/dtype.h
 //   FP16, 16 k:  k 4t, 4t+1 of g, the same of g + 8, then k 4t+2, 4t+3 of g, and of g + 8
-// Scales of a block of 32 k: output g, output g + 8, g = 0..7; so do d and dmin of Q4_K lie.
+// Scales of a block of 32 k: output g, output g + 8, g = 0..7; so do d and dmin of Q4_K and Q5_K
+// lie, d of Q6_K and -m of Q4_1 and Q5_1.
 // Outputs past n_out and FP16 weights past n_in are zero.
 #pragma once
 
@@ -29,24 +32,22 @@ inline constexpr int kFragmentOutputs = 16;
 struct FragmentShape {
   int n_tiles;
   int n_blocks;     // of a tile: of 32 k, or of 16 k (FP16, K rounded up to a multiple of 32)
-  int block_bytes;  // 512, of 4 bits 256
-  int n_supers;     // of a tile: Q4_K's blocks of 256 k; others have none
+  int block_bytes;  // 512, of 4 bits 256, of 5 320, of 6 384
+  int n_d2;         // of a tile: words of what has_d2() says
 
   size_t bytes_of(int tiles) const { return static_cast<size_t>(tiles) * n_blocks * block_bytes; }
   size_t scales_of(int tiles) const {  // but for FP16
     return static_cast<size_t>(tiles) * n_blocks * kFragmentOutputs;
   }
-  size_t supers_of(int tiles) const {  // words of d and dmin
-    return static_cast<size_t>(tiles) * n_supers * kFragmentOutputs;
-  }
+  size_t d2_of(int tiles) const { return static_cast<size_t>(tiles) * n_d2; }  // words
 };
 // For INT8 rows: in its int8_form().
 FragmentShape int8_fragments(const Matrix& source);
 FragmentShape half_fragments(const Matrix& source);
 
 // Tiles [begin, end) of a matrix that takes INT8 rows as it is into q (end - begin, n_blocks,
-// block_bytes), d (end - begin, n_blocks, 16) and, where there are mins, d2 (end - begin, n_supers,
-// 16), so that an upload can go piece by piece.
+// block_bytes), d (end - begin, n_blocks, 16) and, where it has_d2(), d2 (end - begin, n_d2), so
+// that an upload can go piece by piece.
 void repack_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* d,
                  uint32_t* d2 = nullptr);
 
@@ -54,9 +55,9 @@ void repack_int8(const Matrix& source, int begin, int end, int8_t* q, uint16_t* 
 // even. Returns how many finite weights are too large for FP16 and became infinite.
 size_t repack_half(const Matrix& source, int begin, int end, uint16_t* w);
 
-// What rows matrices are made for on the device. For INT8 rows Q4_0 and Q4_K are as they are, in 4
-// bits, and all others Q8_0. Those that read the same rows (q, k and v; gate and up) want the same,
-// and gate and up want INT8 rows only where down does: their INT8 kernel leaves its rows quantized.
+// What rows matrices are made for on the device. For INT8 rows each is its int8_form(). Those that
+// read the same rows (q, k and v; gate and up) want the same, and gate and up want INT8 rows only
+// where down does: their INT8 kernel leaves its rows quantized.
 enum class GpuDtype {
   kAsStored,  // quantizations for INT8 rows, all others as FP16
   kInt8,      // all for INT8 rows; those whose rows are not whole blocks of 32 as FP16
@@ -94,7 +95,8 @@ struct DeviceHead {
   DeviceMatrix lm_head;                // (vocab_size, dim)
 };
 
-// Bytes of each part of a matrix, or of a tile, on the device. Scales: not of FP16; d2: of Q4_K.
+// Bytes of each part of a matrix, or of a tile, on the device. Scales: not of FP16; d2: where
+// the form has_d2().
 struct MatrixBytes {
   size_t values, scales, d2;
 };
@@ -133,6 +135,9 @@ struct WeightSizes {
   size_t total() const;  // on the device
 };
 WeightSizes weight_sizes(const ModelConfig& config, const Weights& weights, GpuDtype dtype);
+
+// Layers 1..n alone, with neither embedding nor head: for a part of a model on the device.
+Weights first_layers(const Weights& weights, int n);
 
 // Those of a model that has no file: F16 matrices and norms, shapes without data.
 Weights random_weights(const ModelConfig& config);

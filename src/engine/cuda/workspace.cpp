@@ -63,8 +63,8 @@ struct Sizes {
   int rows;
   size_t h, prefill_h, qkv, attended, act, part_states, part_outputs, q_tiles, q_scale;
 
-  Sizes(const ModelConfig& c, int n_ctx) {
-    rows = prefill_rows(n_ctx);
+  Sizes(const ModelConfig& c, int n_ctx, int max_rows) {
+    rows = max_rows;
     const size_t n = rows, chunks = padded_context(n_ctx) / kAttentionChunk;
     const size_t row_tiles = (n + kernels::kQueryTile - 1) / kernels::kQueryTile;
     h = static_cast<size_t>(kMaxRows) * c.dim;
@@ -91,9 +91,15 @@ int padded_context(int n_ctx) {
   return (n_ctx + kAttentionChunk - 1) / kAttentionChunk * kAttentionChunk;
 }
 
-Workspace::Workspace(Device& device, const ModelConfig& c, int n_ctx) {
-  const Sizes sizes(c, n_ctx);
-  max_rows = sizes.rows;
+int grid_context(int positions, int n_ctx) {
+  int context = kAttentionChunk;
+  while (context < positions) context *= 2;
+  return std::min(context, padded_context(n_ctx));
+}
+
+Workspace::Workspace(Device& device, const ModelConfig& c, int n_ctx, int max_rows)
+    : max_rows(max_rows) {
+  const Sizes sizes(c, n_ctx, max_rows);
   normed = DeviceRows(device, sizes.rows, c.dim);
   wide_rows = DeviceRows(device, sizes.rows, std::max(c.q_dim(), c.ffn_dim));
   h = DeviceMemory<float>(device, sizes.h);
@@ -111,14 +117,22 @@ size_t kv_cache_bytes(const ModelConfig& c, int n_ctx) {
   return size_t{2} * c.n_layers * padded_context(n_ctx) * c.kv_dim() * sizeof(uint16_t);
 }
 
-size_t cuda_workspace_bytes(const ModelConfig& c, int n_ctx) {
-  const Sizes s(c, n_ctx);
+size_t Workspace::bytes_needed(const ModelConfig& c, int n_ctx, int max_rows) {
+  const Sizes s(c, n_ctx, max_rows);
   const size_t floats =
       s.h + s.prefill_h + s.qkv + s.attended + s.act + s.part_states + s.part_outputs + s.q_scale;
-  const size_t angles = size_t{2} * padded_context(n_ctx) * c.rope_dim;
-  return (floats + angles) * sizeof(float) + s.q_tiles * sizeof(uint16_t) +
+  return floats * sizeof(float) + s.q_tiles * sizeof(uint16_t) +
          DeviceRows::bytes_needed(s.rows, c.dim) +
-         DeviceRows::bytes_needed(s.rows, std::max(c.q_dim(), c.ffn_dim)) +
+         DeviceRows::bytes_needed(s.rows, std::max(c.q_dim(), c.ffn_dim));
+}
+
+size_t layers_workspace_bytes(const ModelConfig& c, int n_ctx, int max_rows) {
+  const size_t angles = size_t{2} * c.n_rotations() * padded_context(n_ctx) * c.rope_dim;
+  return Workspace::bytes_needed(c, n_ctx, max_rows) + angles * sizeof(float);
+}
+
+size_t cuda_workspace_bytes(const ModelConfig& c, int n_ctx) {
+  return layers_workspace_bytes(c, n_ctx, prefill_rows(n_ctx)) +
          DeviceLogits::bytes_needed(c, n_ctx);
 }
 

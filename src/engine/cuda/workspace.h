@@ -1,5 +1,5 @@
 // The rows under way on a GPU between two steps of a layer: 1..16 of a decode pass, or a chunk of
-// up to 512 of a prefill, which take turns in the same memory.
+// up to 512 of a prefill where it runs those, which take turns in the same memory.
 #pragma once
 
 #include <cstddef>
@@ -39,11 +39,17 @@ class DeviceRows {
 // Of the K/V cache: whole chunks of attention.
 int padded_context(int n_ctx);
 
+// Positions for which attention's grid is made where so many are needed: graphs are made for powers
+// of two.
+int grid_context(int positions, int n_ctx);
+
 // Rows of a pass at most.
 int prefill_rows(int n_ctx);
 
 struct Workspace {
-  Workspace(Device& device, const ModelConfig& config, int n_ctx);
+  // For passes of up to max_rows rows, at least kMaxRows.
+  Workspace(Device& device, const ModelConfig& config, int n_ctx, int max_rows);
+  static size_t bytes_needed(const ModelConfig& config, int n_ctx, int max_rows);
 
   int max_rows;          // of a pass
   DeviceRows normed;     // (rows, dim)
@@ -64,7 +70,9 @@ struct Workspace {
 // Keys and values of n_ctx positions.
 size_t kv_cache_bytes(const ModelConfig& config, int n_ctx);
 
-// A Workspace, the angles of all positions, and what draws need: known before any of it is taken.
+// A Workspace and the angles of all positions: known before any of it is taken; and beside those
+// of a whole model, what draws need.
+size_t layers_workspace_bytes(const ModelConfig& config, int n_ctx, int max_rows);
 size_t cuda_workspace_bytes(const ModelConfig& config, int n_ctx);
 
 }  // namespace specbound

@@ -1,0 +1,183 @@
+// Attention of a decode pass whose rows are each of a text of its own: a block for each chunk, K/V
+// head and row. Nobody else needs its keys and values, so they are not staged: a thread reads the
+// key of its position, then its dimensions of all values, as they lie in the cache.
+#include "attention.h"
+#include "finish_head.cuh"
+#include "launch.cuh"
+
+namespace specbound::kernels {
+namespace {
+
+constexpr int kPositions = kAttentionChunk;
+constexpr int kThreads = kPositions;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kTurn = 8;      // queries of the K/V head that a key is read for at once
+constexpr int kInFlight = 8;  // numbers of a key, or values, that a thread has asked for
+
+// What a block works on, and its shared memory.
+struct RowChunk {
+  int row, kv_head, index;
+  int begin;            // its first position
+  int first_key, keys;  // of the chunk, that the row sees: first_key .. keys - 1
+  float* q;             // (kTurn, head_dim)
+  float* weights;       // (kTurn, 64): first scores
+};
+
+// Scores of `n` queries with this thread's position; -inf where they do not see it, and what is
+// there may be anything.
+SPECBOUND_DEVICE void score_keys(const Heads& heads, const RowChunk& c, int n) {
+  const int position = static_cast<int>(threadIdx.x), head_dim = heads.head_dim;
+  const bool visible = c.first_key <= position && position < c.keys;
+  const uint16_t* k = key_at(heads, c.kv_head, c.begin + position);
+  float dots[kTurn];
+#pragma unroll
+  for (int i = 0; i < kTurn; ++i) dots[i] = 0.0f;
+  for (int d = 0; visible && d < head_dim; d += kInFlight) {
+    float key[kInFlight];
+#pragma unroll
+    for (int e = 0; e < kInFlight; ++e) key[e] = half_float(k[(d + e) * 16]);
+#pragma unroll
+    for (int i = 0; i < kTurn; ++i) {
+      if (i >= n) continue;
+#pragma unroll
+      for (int e = 0; e < kInFlight; e += 4) {
+        const Float4 x = *reinterpret_cast<const Float4*>(c.q + i * head_dim + d + e);
+        dots[i] = fused(key[e], x.x, dots[i]);
+        dots[i] = fused(key[e + 1], x.y, dots[i]);
+        dots[i] = fused(key[e + 2], x.z, dots[i]);
+        dots[i] = fused(key[e + 3], x.w, dots[i]);
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kTurn; ++i) {
+    if (i >= n) continue;
+    float score = dots[i] * heads.score_scale;
+    if (heads.softcap > 0) score = softcap(score, heads.softcap);
+    c.weights[i * kPositions + position] = visible ? score : -infinity();
+  }
+}
+
+// A query's scores (64) become weights, by a warp; the largest score and the weights' sum go to
+// `state`.
+SPECBOUND_DEVICE void weigh(float* scores, float* state) {
+  const int lane = lane_index();
+  const float score[2] = {scores[lane], scores[lane + kWarp]};
+  float largest = -infinity();
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    if (score[e] > largest) largest = score[e];  // NaN is passed over
+  }
+#pragma unroll
+  for (int step = 16; step >= 1; step /= 2) {
+    const float other = shuffle_xor(largest, step);
+    if (other > largest) largest = other;
+  }
+  // The sum runs in 16 virtual lanes (position mod 16) by ascending blocks of 16; then the tree.
+  float total = 0.0f;
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    const float weight = exp_formula(score[e] - largest);
+    scores[lane + kWarp * e] = weight;
+    total = total + shuffle(weight, lane % 16);
+    total = total + shuffle(weight, lane % 16 + 16);
+  }
+  total = sum_of_16(total);
+  if (lane == 0) {
+    state[0] = largest;
+    state[1] = total;
+  }
+}
+
+// Weighted sums of the values, by ascending keys, of `n` queries from `first_head` on.
+SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowChunk& c,
+                                 int first_head, int n) {
+  const int head_dim = heads.head_dim;
+  const uint16_t* values = value_at(heads, c.kv_head, c.begin);
+  float* part = p.part_outputs +
+                (static_cast<size_t>(c.index) * kMaxDecodeRows + c.row) * q_dim_of(heads) +
+                first_head * head_dim;
+  for (int d = static_cast<int>(threadIdx.x); d < head_dim; d += kThreads) {
+    float out[kTurn];
+#pragma unroll
+    for (int i = 0; i < kTurn; ++i) out[i] = 0.0f;
+    for (int key = c.first_key; key < c.keys; key += kInFlight) {
+      float v[kInFlight];
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        v[j] = key + j < c.keys ? half_float(values[(key + j) * head_dim + d]) : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < kTurn; ++i) {
+        if (i >= n) continue;
+#pragma unroll
+        for (int j = 0; j < kInFlight; ++j) {
+          if (key + j >= c.keys) continue;
+          out[i] = fused(v[j], c.weights[i * kPositions + key + j], out[i]);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kTurn; ++i) {
+      if (i < n) part[i * head_dim + d] = out[i];
+    }
+  }
+}
+
+// Twelve blocks a multiprocessor: with none to plan for, ptxas unrolls into registers it lacks.
+__global__ void __launch_bounds__(kThreads, 12) attend_side_by_side_kernel(Attend p) {
+  RowChunk c;
+  c.index = static_cast<int>(blockIdx.x);
+  c.kv_head = static_cast<int>(blockIdx.y);
+  c.row = static_cast<int>(blockIdx.z);
+  c.begin = c.index * kPositions;
+  if (c.row >= p.pass->n_rows) return;
+  const int pos = p.sequences->pos[c.row], first = first_key(p.heads, pos) - c.begin;
+  if (c.begin > pos || first >= kPositions) return;
+  Heads heads = p.heads;
+  const size_t sequence = static_cast<size_t>(p.sequences->sequence[c.row]);
+  heads.kv.k += sequence * p.next_sequence;
+  heads.kv.v += sequence * p.next_sequence;
+  c.first_key = first > 0 ? first : 0;
+  c.keys = pos + 1 - c.begin < kPositions ? pos + 1 - c.begin : kPositions;
+  c.q = block_shared<float>();
+  c.weights = c.q + kTurn * heads.head_dim;
+
+  // The row's key and value go to the cache, whence they are read like all others.
+  if (pos - c.begin < kPositions) {
+    if (warp_index() == 0) store_key_value(heads, c.row, c.kv_head, pos, pos, c.q);
+    __syncthreads();
+  }
+  const int group = heads.n_heads / heads.n_kv_heads;
+  const size_t n_chunks = heads.kv.n_ctx / kPositions;
+  for (int of_group = 0; of_group < group; of_group += kTurn) {
+    const int head = c.kv_head * group + of_group;
+    const int n = group - of_group < kTurn ? group - of_group : kTurn;
+    for (int i = warp_index(); i < n; i += kWarps) {
+      finish_query(heads, c.row, head + i, pos, c.q + i * heads.head_dim);
+    }
+    __syncthreads();  // queries are finished, the last ones' weights have been read
+    score_keys(heads, c, n);
+    __syncthreads();  // scores are there
+    for (int i = warp_index(); i < n; i += kWarps) {
+      const size_t state = (static_cast<size_t>(c.row) * heads.n_heads + head + i) * n_chunks;
+      weigh(c.weights + i * kPositions, p.part_states + 2 * (state + c.index));
+    }
+    __syncthreads();  // weights are there
+    add_values(p, heads, c, head, n);
+  }
+}
+
+}  // namespace
+
+void attend_side_by_side(const Attend& p, int max_rows, Stream stream) {
+  check_attend(p);
+  SB_CHECK(p.sequences != nullptr && p.tree == nullptr && p.next_sequence % 8 == 0);
+  SB_CHECK(max_rows >= 1 && max_rows <= kMaxDecodeRows);
+  const Grid blocks{static_cast<unsigned>(p.context / kPositions),
+                    static_cast<unsigned>(p.heads.n_kv_heads), static_cast<unsigned>(max_rows)};
+  const size_t shared = kTurn * (p.heads.head_dim + kPositions) * sizeof(float);
+  launch(attend_side_by_side_kernel, "attend_side_by_side", {blocks, kThreads, shared}, stream, p);
+}
+
+}  // namespace specbound::kernels

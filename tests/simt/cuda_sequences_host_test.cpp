@@ -1,0 +1,142 @@
+// Several texts on the CUDA engine (docs/architecture.md 3.6): the test of the CPU's sequences, by
+// decoding against its bits; prompts against those that the engine reads alone; replies side by
+// side; as many as memory has room for.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "decode/sessions.h"
+#include "engine/cuda/memory_plan.h"
+#include "engine/cuda/workspace.h"
+#include "simt/cuda_rig.h"
+#include "unit/sequences_rig.h"
+
+namespace cuda_sequences_host_test {
+
+using namespace specbound;
+using namespace specbound::test;
+
+namespace {
+
+std::unique_ptr<Backend> with_sequences(const TinyModel& model, int n, int n_ctx = 0,
+                                        simt::DeviceLog* log = nullptr,
+                                        simt::DeviceOptions device = {}) {
+  CudaOptions options;
+  options.n_sequences = n;
+  options.n_ctx = n_ctx;
+  return cuda_backend(model, options, log, device);
+}
+
+std::vector<TinySpec> specs() {
+  TinySpec grouped = q8_0_spec(2);
+  grouped.n_heads = 10;
+  grouped.n_kv_heads = 1;
+  TinySpec qwen3 = q8_0_spec(2);
+  qwen3.architecture = "qwen3";
+  qwen3.head_dim = 24;
+  TinySpec gemma2 = q8_0_spec(2);  // every other layer with a window
+  gemma2.architecture = "gemma2";
+  gemma2.tied = true;
+  gemma2.window = 20;
+  gemma2.attn_softcap = 2;
+  return {grouped, qwen3, gemma2};
+}
+
+// What a text leaves: K and V of all its positions.
+std::vector<uint16_t> kv_of(const Backend& backend) {
+  const size_t kv_dim = backend.config().kv_dim();
+  std::vector<uint16_t> kv;
+  for (int l = 1; l <= backend.config().n_layers; ++l) {
+    for (int pos = 0; pos < backend.kv_len(l); ++pos) {
+      kv.resize(kv.size() + 2 * kv_dim);
+      uint16_t* k = kv.data() + kv.size() - 2 * kv_dim;
+      backend.inspect().read_kv(l, pos, {k, kv_dim}, {k + kv_dim, kv_dim});
+    }
+  }
+  return kv;
+}
+
+}  // namespace
+
+TEST_CASE("CUDA engine, sequences: a row has the bits that it has alone on the CPU") {
+  uint64_t seed = 1;
+  for (const TinySpec& spec : specs()) {
+    CAPTURE(spec.architecture);
+    const TinyModel model(spec);
+    simt::DeviceLog log;
+    run_texts_at_random(model, *with_sequences(model, kTexts, 0, &log), ++seed, false);
+    CHECK(log.graph_launches > 0);
+    CHECK(log.live == 0);
+    CHECK(log.wrong == "");
+  }
+}
+
+TEST_CASE("CUDA engine, sequences: prompts and trees of one text leave the others alone") {
+  const TinyModel model(q8_0_spec(2));
+  const ModelConfig& c = model.config;
+  const auto together = with_sequences(model, 3), alone = cuda_backend(model);
+  Sequences* sequences = together->sequences();
+  std::vector<std::vector<uint16_t>> expected;
+  for (int s = 0; s < 3; ++s) {
+    const std::vector<int32_t> ids = token_ids(20 + 30 * s, c.vocab_size, 5 + s);
+    sequences->select(2 - s);
+    alone->truncate(0);
+    for (Backend* backend : {together.get(), alone.get()}) {
+      backend->prefill(ids);
+      const int pos = backend->kv_len(1);
+      for (int slot = 0; slot < 4; ++slot) backend->embed(slot, 3 + slot + s);
+      backend->follow(2, 0);
+      backend->follow(3, 2);
+      backend->run_layers(0, 4, pos, 1, 2);
+      backend->keep_path(pos, 3);
+    }
+    expected.push_back(kv_of(*alone));
+  }
+  for (int s = 0; s < 3; ++s) {
+    sequences->select(2 - s);
+    REQUIRE(together->kv_len(1) == 20 + 30 * s + 3);
+    REQUIRE(kv_of(*together) == expected[s]);
+  }
+  sequences->copy_prefix(1, 40);  // into the first, which is selected
+  REQUIRE(together->kv_len(1) == 40);
+  alone->truncate(0);
+  alone->prefill(token_ids(50, c.vocab_size, 6));
+  alone->truncate(40);
+  REQUIRE(kv_of(*together) == kv_of(*alone));
+}
+
+TEST_CASE("CUDA engine, sequences: replies side by side are those that Session writes alone") {
+  const TinyModel model(q8_0_spec(2));
+  constexpr int kContext = 40;
+  const std::vector<BatchRequest> wanted = batch_requests(model, 12, kContext);
+  const auto together = with_sequences(model, 5, kContext),
+             alone = with_sequences(model, 1, kContext);
+  check_replies(*together, *alone, wanted);
+}
+
+TEST_CASE("CUDA engine, sequences: as many as memory has room for") {
+  const TinyModel model(q8_0_spec(2));
+  constexpr int kContext = 64;
+  CHECK(cuda_backend(model)->sequences()->n_sequences() == 1);
+  const MemoryPlan one =
+      plan_memory(model.config, model.weights, {GpuDtype::kAsStored, kContext, 0});
+  const size_t each = kv_cache_bytes(model.config, kContext);
+  for (const int further : {0, 3, 100}) {
+    CAPTURE(further);
+    simt::DeviceLog log;
+    simt::DeviceOptions device;
+    device.total_bytes = one.total() + 2 * further * each;
+    {
+      const auto backend = with_sequences(model, 16, kContext, &log, device);
+      const int n = std::min(16, 1 + further);
+      CHECK(backend->sequences()->n_sequences() == n);
+      const bool told = backend->description().ends_with(format(" each of %d texts", n));
+      CHECK(told == (n > 1));
+    }
+    CHECK(log.live == 0);
+    CHECK(log.wrong == "");
+  }
+}
+
+}  // namespace cuda_sequences_host_test

@@ -1,0 +1,56 @@
+// Keys and values of a position, out of the layouts in which the cache has them.
+#include "gather_kv.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <vector>
+
+#include "simt/device_buffer.h"
+
+namespace gather_kv_test {
+
+using namespace specbound;
+using simt::DeviceBuffer;
+
+TEST_CASE("gather_kv takes a position's keys and values, head by head") {
+  constexpr int kContext = 64, kHeads = 3;
+  std::mt19937 random(1);
+  for (const int head_dim : {8, 40, 256}) {
+    std::vector<uint16_t> k(size_t{kHeads} * kContext * head_dim), v(k.size());
+    for (uint16_t& x : k) x = static_cast<uint16_t>(random());
+    for (uint16_t& x : v) x = static_cast<uint16_t>(random());
+    const DeviceBuffer<uint16_t> device_k(k), device_v(v);
+    for (const int pos : {0, 15, 16, 63}) {
+      CAPTURE(head_dim);
+      CAPTURE(pos);
+      std::vector<uint16_t> expected;
+      for (int h = 0; h < kHeads; ++h) {
+        for (int d = 0; d < head_dim; ++d) {
+          expected.push_back(
+              k[(size_t(h) * kContext + pos / 16 * 16) * head_dim + d * 16 + pos % 16]);
+        }
+      }
+      for (int h = 0; h < kHeads; ++h) {
+        for (int d = 0; d < head_dim; ++d) {
+          expected.push_back(v[(size_t(h) * kContext + pos) * head_dim + d]);
+        }
+      }
+      const std::vector<uint16_t> found = simt::for_each_order([&] {
+        const size_t n = size_t{kHeads} * head_dim;
+        const DeviceBuffer<uint16_t> out(2 * n);
+        kernels::gather_kv({{device_k.data(), device_v.data(), kContext},
+                            kHeads,
+                            head_dim,
+                            pos,
+                            out.data(),
+                            out.data() + n},
+                           simt::stream());
+        return out.read();
+      });
+      CHECK(found == expected);
+    }
+  }
+}
+
+}  // namespace gather_kv_test
