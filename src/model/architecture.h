@@ -27,8 +27,9 @@ struct Architecture {
   bool partial_rope = false;  // rope may leave the end of a head as it is
   bool long_rope = false;     // may have frequency factors for short and for long contexts
   int no_rope_step = 0;
-  int window_step = 0;  // 0: which layers have a window is not known here
+  int window_step = 0;  // 0: which layers have a window is not known here; from 2 on a file may say
   uint64_t window = 0;
+  double windowed_rope_theta = 0;  // of layers that may have one, which nothing scales; 0: as all
   double attn_softcap = 0, final_softcap = 0;  // 0: computes none
   // A model of so many layers divides its scores by sqrt(dim / n_heads), not by sqrt(head_dim).
   int layers_scaled_by_dim = 0;
@@ -38,6 +39,7 @@ struct Architecture {
   bool qk_norm = false;     // of each query and key head
   bool post_norms = false;  // of what attention and feed-forward add
   bool fused = false;       // q, k and v in one matrix, gate and up in another
+  bool experts = false;     // a mixture of feed-forwards, in every layer
 };
 
 std::span<const Architecture> architectures();

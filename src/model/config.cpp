@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <optional>
 #include <string_view>
 
 #include "error.h"
+#include "numerics/exact_math.h"
 
 namespace specbound {
 namespace {
@@ -13,6 +15,7 @@ namespace {
 // Bounds far above any real model; with them every product the engine forms fits an int.
 constexpr uint64_t kMaxDim = 1 << 17;
 constexpr uint64_t kMaxFfnDim = 1 << 20;
+constexpr uint64_t kMaxExperts = 1024;
 constexpr uint64_t kMaxLayers = 4096;
 constexpr uint64_t kMaxHeads = 4096;
 constexpr uint64_t kMaxHeadDim = 256;
@@ -119,10 +122,6 @@ void refuse_partial_models(const Gguf& gguf) {
 
 // Features that change what a layer computes and that nothing here computes.
 void refuse_unknown_mathematics(const Gguf& gguf, const ConfigKeys& keys) {
-  if (const uint64_t experts = keys.count("expert_count").value_or(0); experts > 0) {
-    keys.unsupported("expert_count", "a dense model",
-                     format("a mixture of %llu experts", static_cast<unsigned long long>(experts)));
-  }
   if (!gguf.get_bool(keys.key("attention.causal")).value_or(true)) {
     keys.unsupported("attention.causal", "true", "false (an embedding model)");
   }
@@ -132,12 +131,48 @@ void refuse_unknown_mathematics(const Gguf& gguf, const ConfigKeys& keys) {
   };
   for (const Neutral& n : {Neutral{"attention.scale", 0}, Neutral{"attention.clamp_kqv", 0},
                            Neutral{"attention.max_alibi_bias", 0}, Neutral{"logit_scale", 1},
-                           Neutral{"embedding_scale", 1}, Neutral{"residual_scale", 1}}) {
+                           Neutral{"embedding_scale", 1}, Neutral{"residual_scale", 1},
+                           Neutral{"expert_weights_scale", 1}}) {
     const double value = keys.number(n.name).value_or(0);
     if (value != 0 && value != n.also) {
       keys.unsupported(n.name, n.also != 0 ? "1 or no such key" : "no such key",
                        format("%g", value));
     }
+  }
+}
+
+// The feed-forward: one, or a mixture of experts whose router is a softmax over all of them, of
+// which the largest are taken and divided by their sum.
+void read_ffn(const Gguf& gguf, const ConfigKeys& keys, const Architecture& architecture,
+              ModelConfig& config) {
+  const char* count_key = "expert_count";
+  if (!architecture.experts) {
+    config.ffn_dim = keys.bounded("feed_forward_length", 1, kMaxFfnDim);
+    if (const uint64_t experts = keys.count(count_key).value_or(0); experts > 0) {
+      keys.unsupported(
+          count_key, format("a dense model, as %s models are here", architecture.name),
+          format("a mixture of %llu experts", static_cast<unsigned long long>(experts)));
+    }
+    return;
+  }
+  config.n_experts = keys.bounded(count_key, 1, kMaxExperts);
+  config.n_experts_used =
+      keys.bounded("expert_used_count", 1, static_cast<uint64_t>(config.n_experts));
+  config.ffn_dim = keys.bounded("expert_feed_forward_length", 1, kMaxFfnDim);
+  const struct {
+    const char* name;
+    uint64_t also;  // besides 0, which means "not used"
+  } kNeutral[] = {{"expert_shared_count", 0},       {"expert_shared_feed_forward_length", 0},
+                  {"leading_dense_block_count", 0}, {"expert_group_count", 1},
+                  {"expert_group_used_count", 1},   {"expert_gating_func", 1}};  // 1: softmax
+  for (const auto& [name, also] : kNeutral) {
+    const uint64_t value = keys.count(name).value_or(0);
+    if (value == 0 || value == also) continue;
+    keys.unsupported(name, also != 0 ? "1 or no such key" : "no such key",
+                     format("%llu", static_cast<unsigned long long>(value)));
+  }
+  if (!gguf.get_bool(keys.key("expert_weights_norm")).value_or(true)) {
+    keys.unsupported("expert_weights_norm", "true or no such key", "false");
   }
 }
 
@@ -156,7 +191,7 @@ double read_rope_scale(const Gguf& gguf, const ConfigKeys& keys) {
   }
   const bool known = type == "none" || type == "linear" || type == "llama3";
   if (!known && factor.value_or(0) != 1) {
-    keys.unsupported("rope.scaling.type", "none, linear or llama3",
+    keys.unsupported("rope.scaling.type", "none, linear, yarn or llama3",
                      format("'%s'", printable(type).c_str()));
   }
   const double attn_factor = keys.number("rope.scaling.attn_factor").value_or(1);
@@ -214,6 +249,16 @@ void read_attention(const ConfigKeys& keys, ModelConfig& config) {
   }
 }
 
+// What cosines and sines are multiplied by.
+float read_attn_factor(const ConfigKeys& keys, double by_default) {
+  const double factor = keys.number("rope.scaling.attn_factor").value_or(by_default);
+  const auto stored = static_cast<float>(factor);
+  if (!(std::isfinite(stored) && stored > 0 && stored <= 1e6f)) {
+    keys.bad("rope.scaling.attn_factor", "a number above 0, up to 1e6", format("%g", factor));
+  }
+  return stored;
+}
+
 // Frequency factors for short and for long contexts, as tensors; cosines and sines then have a
 // factor, which follows from how far the context was stretched where the file does not name it
 // (Ding et al. 2024, "LongRoPE", as transformers and llama.cpp's converter compute it).
@@ -232,24 +277,76 @@ void read_long_rope(const ConfigKeys& keys, ModelConfig& config) {
   const double stretch = static_cast<double>(config.max_seq_len) / config.rope_original_context;
   const double by_default =
       stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(config.rope_original_context)) : 1;
-  const double attn_factor = keys.number("rope.scaling.attn_factor").value_or(by_default);
-  config.rope_attn_factor = static_cast<float>(attn_factor);
-  if (!(std::isfinite(config.rope_attn_factor) && config.rope_attn_factor > 0)) {
-    keys.bad("rope.scaling.attn_factor", "a finite number above 0", format("%g", attn_factor));
+  config.rope_attn_factor = read_attn_factor(keys, by_default);
+}
+
+// As transformers and llama.cpp compute it. Cosines and sines have a factor that follows from the
+// other one; what the file says of it comes on top.
+void read_yarn(const ConfigKeys& keys, ModelConfig& config) {
+  const char *factor_key = "rope.scaling.factor", *fast_key = "rope.scaling.yarn_beta_fast",
+             *context_key = "rope.scaling.original_context_length";
+  const auto factor = keys.number(factor_key);
+  if (!factor || !(std::isfinite(*factor) && *factor >= 1)) {
+    keys.bad(factor_key, "a finite factor, 1 or more",
+             factor ? format("%g", *factor) : "no such key");
   }
+  const int context = keys.bounded(context_key, 2, kMaxContext, config.max_seq_len);
+  const double fast = keys.number(fast_key).value_or(32);
+  const double slow = keys.number("rope.scaling.yarn_beta_slow").value_or(1);
+  if (!(slow >= 1e-6 && slow <= fast && fast <= 1e6)) {
+    keys.bad(fast_key, "yarn_beta_slow or more, both of them 1e-6 to 1e6",
+             format("%g, and %g", fast, slow));
+  }
+  if (config.rope_theta == 1) keys.bad("rope.freq_base", "more than 1 beside yarn", "1");
+  const double derived = 1 + 0.1 * std::log(*factor);
+  const struct {
+    const char* name;
+    double usual;
+  } others[] = {{"rope.scaling.yarn_ext_factor", 1},
+                {"rope.scaling.yarn_log_multiplier", 0},
+                {"rope.scaling.yarn_attn_factor", derived}};  // readers differ about another one
+  for (const auto& [name, usual] : others) {
+    const double value = keys.number(name).value_or(usual);
+    if (!(std::abs(value - usual) <= 1e-5 * usual)) {
+      keys.unsupported(name, format("%g or no such key", usual), format("%g", value));
+    }
+  }
+  // The pair that turns so many times in the original context.
+  const auto pair = [&](double turns) {
+    return config.rope_dim * exact_log(context / (turns * 2 * std::numbers::pi)) /
+           (2 * exact_log(config.rope_theta));
+  };
+  const Yarn yarn = {std::max(std::floor(pair(fast)), 0.0),
+                     std::min(std::ceil(pair(slow)), config.rope_dim - 1.0)};
+  if (yarn.first > yarn.last) {
+    keys.bad(context_key, "one in which some pairs turn yarn_beta_slow to yarn_beta_fast times",
+             format("%d, where none does", context));
+  }
+  config.yarn = yarn;
+  config.rope_scale = *factor;
+  config.rope_attn_factor = static_cast<float>(derived * read_attn_factor(keys, 1));
+}
+
+double read_rope_theta(const ConfigKeys& keys, const char* name, double by_default) {
+  const double theta = keys.number(name).value_or(by_default);
+  if (!(std::isfinite(theta) && theta >= 1)) {
+    keys.bad(name, "a finite number, 1 or more", format("%g", theta));
+  }
+  return theta;
 }
 
 void read_rope(const Gguf& gguf, const ConfigKeys& keys, const Architecture& architecture,
                ModelConfig& config) {
   config.rope_style = architecture.rope_style;
   config.no_rope_step = architecture.no_rope_step;
-  config.rope_theta = keys.number("rope.freq_base").value_or(10000.0);
-  if (!(std::isfinite(config.rope_theta) && config.rope_theta >= 1)) {
-    keys.bad("rope.freq_base", "a finite number, 1 or more", format("%g", config.rope_theta));
-  }
-  const double windowed = keys.number("rope.freq_base_swa").value_or(config.rope_theta);
-  if (windowed != config.rope_theta) {
-    keys.unsupported("rope.freq_base_swa", format("rope.freq_base, %g", config.rope_theta),
+  config.rope_theta = read_rope_theta(keys, "rope.freq_base", 10000.0);
+  const char* windowed_key = "rope.freq_base_swa";
+  if (architecture.windowed_rope_theta > 0) {
+    config.windowed_rope_theta =
+        read_rope_theta(keys, windowed_key, architecture.windowed_rope_theta);
+  } else if (const double windowed = keys.number(windowed_key).value_or(config.rope_theta);
+             windowed != config.rope_theta) {
+    keys.unsupported(windowed_key, format("rope.freq_base, %g", config.rope_theta),
                      format("%g", windowed));
   }
   const uint64_t whole = config.head_dim;
@@ -266,6 +363,8 @@ void read_rope(const Gguf& gguf, const ConfigKeys& keys, const Architecture& arc
   config.rope_dim = static_cast<int>(rotated);
   if (architecture.long_rope && gguf.find_tensor("rope_factors_long.weight")) {
     read_long_rope(keys, config);
+  } else if (keys.text("rope.scaling.type") == "yarn") {
+    read_yarn(keys, config);
   } else {
     config.rope_scale = read_rope_scale(gguf, keys);
   }
@@ -276,22 +375,31 @@ void read_rope(const Gguf& gguf, const ConfigKeys& keys, const Architecture& arc
 void read_window(const Gguf& gguf, const ConfigKeys& keys, const Architecture& architecture,
                  ModelConfig& config) {
   const char* pattern_key = "attention.sliding_window_pattern";
-  if (const GgufValue* pattern = gguf.find(keys.key(pattern_key))) {
-    const int step = std::max(architecture.window_step, 1);
+  int step = architecture.window_step;
+  if (step > 1) {
+    step = keys.bounded(pattern_key, 2, kMaxLayers, step);
+  } else if (const GgufValue* pattern = gguf.find(keys.key(pattern_key))) {
     const uint64_t found = pattern->is_array ? 0 : *gguf.get_uint(keys.key(pattern_key));
-    if (found != static_cast<uint64_t>(step)) {
-      keys.unsupported(pattern_key, format("%d or no such key", step),
+    if (found != 1) {
+      keys.unsupported(pattern_key, "1 or no such key",
                        pattern->is_array ? "one per layer" : std::to_string(found));
     }
   }
-  const uint64_t window = keys.count("attention.sliding_window").value_or(architecture.window);
+  const char* window_key = "attention.sliding_window";
+  const auto stated = keys.count(window_key);
+  const uint64_t window = stated.value_or(architecture.window);
+  if (config.windowed_rope_theta > 0) {
+    // Layers that have no window would rotate as windowed ones: some readers take them for others.
+    if (window == 0) keys.bad(window_key, "a window, 1 or more", stated ? "0" : "no such key");
+    config.window_step = step;
+  }
   if (window == 0 || window >= static_cast<uint64_t>(config.max_seq_len)) return;
-  if (architecture.window_step == 0) {
+  if (step == 0) {
     config.max_seq_len = static_cast<int>(window);
     return;
   }
   config.window = static_cast<int>(window);
-  config.window_step = architecture.window_step;
+  config.window_step = step;
 }
 
 float read_softcap(const ConfigKeys& keys, const char* name, double by_default) {
@@ -321,7 +429,7 @@ ModelConfig read_config(const Gguf& gguf) {
   config.architecture = architecture.name;
   config.name = gguf.get_string("general.name").value_or("");
   config.dim = keys.bounded("embedding_length", 1, kMaxDim);
-  config.ffn_dim = keys.bounded("feed_forward_length", 1, kMaxFfnDim);
+  read_ffn(gguf, keys, architecture, config);
   config.n_layers = keys.bounded("block_count", 1, kMaxLayers);
   read_attention(keys, config);
 

@@ -73,6 +73,7 @@ std::string conversion_note(const Weights& weights) {
   };
   for (const LayerWeights& w : weights.layers) {
     for (const Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo, &w.w_gate, &w.w_up, &w.w_down}) add(*m);
+    if (w.router.n_out > 0) add(w.router);
   }
   add(weights.lm_head);
   if (types.empty()) return "";

@@ -1,254 +1,24 @@
 #include "model/exit_heads.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <set>
 #include <utility>
 
 #include "error.h"
+#include "model/heads_reader.h"
 
 namespace specbound {
 namespace {
 
-// Bounds that no model reaches, so that products of them fit.
-constexpr uint64_t kMostLayers = 4096, kMostDim = 1 << 17, kMostVocab = 1 << 23,
-                   kMostInner = 1 << 20;
 // The ranges of the speculator's settings.
 constexpr uint64_t kMaxWidth = 16;
 constexpr double kMaxAlpha = 100;
-constexpr const char* kText = "exit.text";
 
-unsigned long long ull(uint64_t value) {
-  return value;
-}
-
-// The first value of a matrix that is infinite or no number, as a text; empty: none.
-std::string first_not_finite(const Matrix& m) {
-  // All exponent bits set.
-  const auto half = [](uint16_t bits) { return (bits & 0x7c00u) == 0x7c00u; };
-  const auto find = [&](size_t n, auto&& bad) -> std::string {
-    const size_t per_row = n / m.n_out;
-    for (size_t i = 0; i < n; ++i) {
-      if (bad(i)) return format("row %zu", i / per_row);
-    }
-    return "";
-  };
-  const size_t n = static_cast<size_t>(m.n_out) * m.n_in;
-  if (m.type == DType::kQ8_0) {
-    return find(n / 32, [&](size_t i) {
-      uint16_t d;
-      std::memcpy(&d, m.data + i * sizeof(BlockQ8_0), sizeof(d));
-      return half(d);
-    });
-  }
-  if (m.type == DType::kF16) {
-    return find(n, [&](size_t i) {
-      uint16_t bits;
-      std::memcpy(&bits, m.data + i * sizeof(bits), sizeof(bits));
-      return half(bits);
-    });
-  }
-  SB_CHECK(m.type == DType::kF32);
-  return find(n, [&](size_t i) {
-    uint32_t bits;
-    std::memcpy(&bits, m.data + i * sizeof(bits), sizeof(bits));
-    return (bits & 0x7f800000u) == 0x7f800000u;
-  });
-}
-
-// Keys and tensors of a heads file, each checked where it is read.
-class Reader {
- public:
-  explicit Reader(const Gguf& file) : file_(file) {}
-
-  std::string_view text(const char* key) const {
-    const auto value = file_.get_string(key);
-    if (!value) missing(key, "a text");
-    return *value;
-  }
-  int number(const char* key, uint64_t low, uint64_t high) const {
-    const auto value = file_.get_uint(key);
-    const std::string expected = format("%llu to %llu", ull(low), ull(high));
-    if (!value) missing(key, expected);
-    if (*value < low || *value > high) bad(key, expected, format("%llu", ull(*value)));
-    return static_cast<int>(*value);
-  }
-  int64_t count(const char* key, uint64_t most) const {
-    const auto value = file_.get_uint(key);
-    if (!value || *value > most) {
-      bad(key, format("0 to %llu", ull(most)), value ? format("%llu", ull(*value)) : "no number");
-    }
-    return static_cast<int64_t>(*value);
-  }
-  float real(const char* key, double low, double high) const {
-    const auto value = file_.get_float(key);
-    const std::string expected = format("%g to %g", low, high);
-    if (!value) missing(key, expected);
-    if (!(*value >= low && *value <= high)) bad(key, expected, format("%g", *value));
-    return static_cast<float>(*value);
-  }
-  std::vector<int32_t> integers(const char* key) const {
-    auto values = file_.get_ints(key);
-    if (!values) missing(key, "an array of i32");
-    return std::move(*values);
-  }
-  std::vector<float> finite_reals(const char* key, size_t count) const {
-    auto values = file_.get_floats(key);
-    if (!values) missing(key, "an array of f32");
-    check_count(key, values->size(), count);
-    for (float value : *values) {
-      if (!std::isfinite(value)) bad(key, "finite numbers", format("%g", value));
-    }
-    return std::move(*values);
-  }
-  std::vector<std::string_view> texts(const char* key, size_t count) const {
-    auto values = file_.get_strings(key);
-    if (!values) missing(key, "an array of string");
-    check_count(key, values->size(), count);
-    return std::move(*values);
-  }
-  HeadKind kind(const char* key, std::string_view name) const {
-    const auto kind = parse_head_kind(name);
-    if (!kind) bad(key, "full, folded, chained or layer", "'" + printable(name) + "'");
-    return *kind;
-  }
-
-  bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
-
-  // n_out 0: as many as the tensor has, whole blocks of 32.
-  Matrix matrix(const std::string& name, int n_out, int n_in, std::initializer_list<DType> types) {
-    const GgufTensor& tensor = take(name);
-    const std::vector<uint64_t>& shape = tensor.shape;
-    const uint64_t rows = shape.size() == 2 ? shape[1] : 1;
-    const bool free = n_out == 0;
-    if (shape.size() > 2 || shape[0] != static_cast<uint64_t>(n_in) ||
-        (free ? rows % 32 != 0 || rows > kMostInner : rows != static_cast<uint64_t>(n_out))) {
-      const std::string expected =
-          free ? format("(%d, a multiple of 32)", n_in) : format("(%d, %d)", n_in, n_out);
-      bad_tensor(name, "shape " + expected, shape_text(shape));
-    }
-    for (const DType type : types) {
-      if (type == tensor.type) {
-        const Matrix m = {type, static_cast<int>(rows), n_in, tensor.bytes.data()};
-        const std::string place = first_not_finite(m);
-        if (!place.empty()) bad_tensor(name, "finite values", "a value that is none in " + place);
-        return m;
-      }
-    }
-    bad_tensor(name, joined(types, " or ", [](DType type) { return dtype_info(type)->name; }),
-               dtype_info(tensor.type)->name);
-  }
-
-  std::vector<int32_t> integers_of(const std::string& name, size_t most) {
-    const GgufTensor& tensor = take(name);
-    if (tensor.type != DType::kI32) bad_tensor(name, "I32", dtype_info(tensor.type)->name);
-    if (tensor.shape.size() != 1 || tensor.shape[0] > most) {
-      bad_tensor(name, format("shape (up to %zu)", most), shape_text(tensor.shape));
-    }
-    std::vector<int32_t> values(tensor.shape[0]);
-    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-    return values;
-  }
-
-  // Distinct token ids; none when there is no such tensor.
-  std::vector<int32_t> tokens(const std::string& name, int vocab_size) {
-    if (!has(name)) return {};
-    std::vector<int32_t> ids = integers_of(name, static_cast<size_t>(vocab_size));
-    std::vector<bool> seen(vocab_size, false);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if (ids[i] < 0 || ids[i] >= vocab_size) {
-        bad_tensor(name, format("token ids from 0 to %d", vocab_size - 1),
-                   format("%d at %zu", ids[i], i));
-      }
-      if (seen[ids[i]]) bad_tensor(name, "each token once", format("%d again at %zu", ids[i], i));
-      seen[ids[i]] = true;
-    }
-    return ids;
-  }
-
-  // None when there is no such tensor.
-  std::vector<int32_t> text_tokens(int vocab_size) {
-    const std::string name = kText;
-    if (!has(name)) return {};
-    std::vector<int32_t> ids = integers_of(name, kMostTextTokens);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if (ids[i] < -1 || ids[i] >= vocab_size) {
-        bad_tensor(name, format("token ids from 0 to %d, or -1", vocab_size - 1),
-                   format("%d at %zu", ids[i], i));
-      }
-    }
-    return ids;
-  }
-
-  // Draft tables, alone or with a chained head (`hybrid`), are what files held before `exit.text`.
-  void refuse_table() const {
-    const auto refuse = [this](const std::string& found) {
-      throw Error(ErrorCode::kFormat,
-                  format("%s: expected heads and a text to look up in, found %s of a draft table, "
-                         "which specbound no longer reads",
-                         file_.path().c_str(), found.c_str()));
-    };
-    for (const GgufTensor& tensor : file_.tensors()) {
-      if (tensor.name.starts_with("exit.table.")) {
-        refuse("tensor '" + printable(tensor.name) + "'");
-      }
-    }
-    for (const char* key : {"specbound.table.max_context", "specbound.table_tau"}) {
-      if (file_.find(key)) refuse(format("key '%s'", key));
-    }
-    const auto kind = file_.get_string("specbound.kind");
-    if (kind == "table" || kind == "hybrid") {
-      refuse("key 'specbound.kind' = '" + std::string(*kind) + "'");
-    }
-  }
-
-  void refuse_leftovers() const {
-    for (const GgufTensor& tensor : file_.tensors()) {
-      if (!taken_.count(tensor.name)) {
-        bad_tensor(std::string(tensor.name), "only tensors of the heads it names", "this one");
-      }
-    }
-  }
-
-  [[noreturn]] void bad(const char* key, const std::string& expected,
-                        const std::string& found) const {
-    throw Error(ErrorCode::kFormat,
-                format("%s: key '%s': expected %s, found %s", file_.path().c_str(), key,
-                       expected.c_str(), found.c_str()));
-  }
-  [[noreturn]] void bad_tensor(const std::string& name, const std::string& expected,
-                               const std::string& found) const {
-    throw Error(ErrorCode::kFormat,
-                format("%s: tensor '%s': expected %s, found %s", file_.path().c_str(),
-                       printable(name).c_str(), expected.c_str(), found.c_str()));
-  }
-
- private:
-  [[noreturn]] void missing(const char* key, const std::string& expected) const {
-    bad(key, expected, "no such key");
-  }
-  void check_count(const char* key, size_t found, size_t expected) const {
-    if (found == expected) return;
-    bad(key, format("%zu entries, one a head", expected), format("%zu", found));
-  }
-  const GgufTensor& take(const std::string& name) {
-    const GgufTensor* tensor = file_.find_tensor(name);
-    if (!tensor) bad_tensor(name, "a tensor", "none of this name");
-    taken_.insert(tensor->name);
-    return *tensor;
-  }
-
-  const Gguf& file_;
-  std::set<std::string_view> taken_;
-};
-
-HeadsBase read_base(const Reader& in) {
+HeadsBase read_base(const HeadsReader& in) {
   HeadsBase base;
   base.architecture = in.text("specbound.base.architecture");
-  base.n_layers = in.number("specbound.base.n_layers", 1, kMostLayers);
-  base.dim = in.number("specbound.base.dim", 1, kMostDim);
-  base.vocab_size = in.number("specbound.base.vocab_size", 1, kMostVocab);
+  base.n_layers = in.number("specbound.base.n_layers", 1, kMostHeadLayers);
+  base.dim = in.number("specbound.base.dim", 1, kMostHeadDim);
+  base.vocab_size = in.number("specbound.base.vocab_size", 1, kMostHeadVocab);
   base.fingerprint = in.text("specbound.base.fingerprint");
   return base;
 }
@@ -275,10 +45,10 @@ void check_made_for(const std::string& path, const HeadsBase& model, const Heads
 }
 
 // Which heads there are, by kind, then layer; their weights are still to be found.
-std::vector<HeadWeights> read_directory(const Reader& in, const HeadsBase& base) {
+std::vector<HeadWeights> read_directory(const HeadsReader& in, const HeadsBase& base) {
   constexpr const char *kLayers = "specbound.head_layers", *kKinds = "specbound.head_kinds";
   const std::vector<int32_t> layers = in.integers(kLayers);
-  if (layers.empty() && !in.has(kText)) in.bad(kLayers, "at least one head or a text", "none");
+  if (layers.empty() && !in.has(kHeadsText)) in.bad(kLayers, "at least one head or a text", "none");
   const auto kinds = in.texts(kKinds, layers.size());
   const auto scales = in.finite_reals("specbound.margin_scale", layers.size());
   const auto offsets = in.finite_reals("specbound.margin_offset", layers.size());
@@ -290,7 +60,7 @@ std::vector<HeadWeights> read_directory(const Reader& in, const HeadsBase& base)
     head.margin_scale = scales[i];
     head.margin_offset = offsets[i];
     const int first = has_state(head.kind) ? 0 : 1;
-    const int last = head.kind == HeadKind::kLayer ? 0 : base.n_layers - 1;
+    const int last = stands_before(head.kind) ? 0 : base.n_layers - 1;
     if (head.layer < first || head.layer > last) {
       in.bad(kLayers,
              format("layers from %d to %d for %s heads", first, last, head_kind_name(head.kind)),
@@ -312,28 +82,97 @@ std::vector<HeadWeights> read_directory(const Reader& in, const HeadsBase& base)
 }
 
 // base.q_dim is 0 where the model is not known; as many heads then as the tensors have.
-void read_block(Reader& in, const std::string& prefix, const HeadsBase& base, HeadWeights& head) {
+void read_block(HeadsReader& in, const std::string& prefix, const HeadsBase& base,
+                HeadWeights& head) {
   const int dim = base.dim;
+  const bool published = is_published(head.kind), eagle3 = head.kind == HeadKind::kEagle3;
+  const int attn_dim = eagle3 ? 2 * dim : dim;
   const auto matrix = [&](const char* name, int n_out, int n_in) {
-    return in.matrix(prefix + name + ".weight", n_out, n_in, {DType::kQ8_0});
+    const std::string tensor = prefix + name + ".weight";
+    return published ? in.published_matrix(tensor, n_out, n_in)
+                     : in.matrix(tensor, n_out, n_in, {DType::kQ8_0});
+  };
+  const auto vector = [&](const std::string& name, int n) {
+    return reinterpret_cast<const float*>(in.matrix(prefix + name, 1, n, {DType::kF32}).data);
+  };
+  const auto bias = [&](const std::string& name, int n) -> const float* {
+    const bool can = published && !eagle3;
+    return can && in.has(prefix + name + ".bias") ? vector(name + ".bias", n) : nullptr;
   };
   LayerWeights& block = head.block;
-  head.map = matrix("map", dim, 2 * dim);
-  block.wq = matrix("q", base.q_dim, dim);
-  block.wk = matrix("k", base.kv_dim, dim);
-  block.wv = matrix("v", block.wk.n_out, dim);
+  head.map = matrix("map", dim, eagle3 ? 3 * dim : 2 * dim);
+  const auto any = [](int n) { return n > 0 ? n : HeadsReader::kAny; };
+  block.wq = matrix("q", any(base.q_dim), attn_dim);
+  block.wk = matrix("k", any(base.kv_dim), attn_dim);
+  block.wv = matrix("v", block.wk.n_out, attn_dim);
   block.wo = matrix("o", dim, block.wq.n_out);
   block.w_gate = matrix("gate", 0, dim);
   block.w_up = matrix("up", block.w_gate.n_out, dim);
   block.w_down = matrix("down", dim, block.w_gate.n_out);
-  const Matrix norm = in.matrix(prefix + "norm.weight", 1, dim, {DType::kF32});
-  head.norm = reinterpret_cast<const float*>(norm.data);
+  head.norm = vector("norm.weight", dim);
+  head.map_bias = bias("map", dim);
+  block.bq = bias("q", block.wq.n_out);
+  block.bk = bias("k", block.wk.n_out);
+  block.bv = bias("v", block.wk.n_out);
+  if (!eagle3) return;
+  block.ffn_norm = vector("ffn_norm.weight", dim);
+  head.embedding_norm = vector("embedding_norm.weight", dim);
+  head.state_norm = vector("state_norm.weight", dim);
 }
 
-void read_weights(Reader& in, const HeadsBase& base, int n_shortlist, HeadWeights& head) {
+void read_eagle3(HeadsReader& in, const std::string& prefix, const HeadsBase& base,
+                 HeadWeights& head) {
+  read_block(in, prefix, base, head);
+  head.tokens = in.tokens(prefix + "tokens", base.vocab_size);
+  const int n_tokens = head.tokens.empty() ? base.vocab_size : static_cast<int>(head.tokens.size());
+  head.lm_head = in.published_matrix(prefix + "lm_head.weight", n_tokens, base.dim);
+  head.rope_theta = in.real(kEagle3ThetaKey, 1, 1e12);
+  const std::vector<int32_t> layers = in.integers(kEagle3LayersKey);
+  const std::string expected = format("3 ascending layers from 1 to %d", base.n_layers);
+  if (layers.size() != head.states.size()) {
+    in.bad(kEagle3LayersKey, expected, format("%zu", layers.size()));
+  }
+  int before = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] <= before || layers[i] > base.n_layers) {
+      in.bad(kEagle3LayersKey, expected, format("%d at %zu", layers[i], i));
+    }
+    before = head.states[i] = layers[i];
+  }
+}
+
+void read_medusa(HeadsReader& in, const std::string& prefix, const HeadsBase& base,
+                 HeadWeights& head) {
+  const bool hydra = head.kind == HeadKind::kHydra;
+  const int n_heads = in.number(hydra ? kHydraHeadsKey : kMedusaHeadsKey, 1, kMostMedusaHeads);
+  const int n_blocks =
+      in.number(hydra ? kHydraBlocksKey : kMedusaBlocksKey, hydra ? 1 : 0, kMostMedusaBlocks);
+  const auto vector = [&](const std::string& name, int n) {
+    return reinterpret_cast<const float*>(in.matrix(name, 1, n, {DType::kF32}).data);
+  };
+  for (int k = 1; k <= n_heads; ++k) {
+    const std::string name = prefix + std::to_string(k) + ".";
+    MedusaHead& one = head.medusa.emplace_back();
+    for (int b = 0; b < n_blocks; ++b) {
+      const std::string block = name + std::to_string(b) + ".";
+      const bool wide = hydra && b == 0;
+      const int n_in = wide ? (k + 1) * base.dim : base.dim;
+      MedusaHead::Block& made = one.blocks.emplace_back();
+      made.map = in.published_matrix(block + "weight", base.dim, n_in);
+      made.bias = vector(block + "bias", base.dim);
+      if (!wide) continue;
+      made.residual = in.published_matrix(block + "residual.weight", base.dim, n_in);
+      made.residual_bias = vector(block + "residual.bias", base.dim);
+    }
+    one.lm_head = in.published_matrix(name + "lm_head.weight", base.vocab_size, base.dim);
+    if (hydra) one.lm_bias = vector(name + "lm_head.bias", base.vocab_size);
+  }
+}
+
+void read_weights(HeadsReader& in, const HeadsBase& base, int n_shortlist, HeadWeights& head) {
   const int dim = base.dim;
   const std::string prefix = format("exit.%d.%s.", head.layer, head_kind_name(head.kind));
-  if (head.kind != HeadKind::kFull && n_shortlist == 0) {
+  if (!says_all(head.kind) && n_shortlist == 0) {
     in.bad_tensor("exit.shortlist", format("the tokens of %s heads", head_kind_name(head.kind)),
                   "no such tensor");
   }
@@ -357,11 +196,19 @@ void read_weights(Reader& in, const HeadsBase& base, int n_shortlist, HeadWeight
       head.outer = in.matrix(prefix + "outer.weight", dim, head.inner.n_out, {DType::kQ8_0});
       break;
     case HeadKind::kLayer:
+    case HeadKind::kEagle:
       read_block(in, prefix, base, head);
+      break;
+    case HeadKind::kEagle3:
+      read_eagle3(in, prefix, base, head);
+      break;
+    case HeadKind::kMedusa:
+    case HeadKind::kHydra:
+      read_medusa(in, prefix, base, head);
   }
 }
 
-HeadDefaults read_defaults(const Reader& in, const ExitHeads& heads) {
+HeadDefaults read_defaults(const HeadsReader& in, const ExitHeads& heads) {
   constexpr const char* kCheckLayers = "specbound.check_layers";
   constexpr const char* kShortlist = "specbound.shortlist_size";
   HeadDefaults d;
@@ -399,8 +246,43 @@ HeadDefaults read_defaults(const Reader& in, const ExitHeads& heads) {
 
 }  // namespace
 
+std::vector<const Matrix*> HeadWeights::matrices() const {
+  std::vector<const Matrix*> all = {&map,          &folded,     &inner,        &outer,
+                                    &block.wq,     &block.wk,   &block.wv,     &block.wo,
+                                    &block.w_gate, &block.w_up, &block.w_down, &lm_head};
+  for (const MedusaHead& one : medusa) {
+    for (const MedusaHead::Block& b : one.blocks) {
+      all.insert(all.end(), {&b.map, &b.residual});
+    }
+    all.push_back(&one.lm_head);
+  }
+  std::erase_if(all, [](const Matrix* m) { return m->n_out == 0; });
+  return all;
+}
+
+ModelConfig draft_layer_config(const ModelConfig& model, const HeadWeights& head) {
+  ModelConfig config = model;
+  config.n_layers = 1;
+  config.ffn_dim = head.block.w_gate.n_out;
+  config.n_experts = config.n_experts_used = 0;
+  config.activation = Activation::kSilu;
+  config.embedding_scale = 1;
+  config.window = 0;
+  config.windowed_rope_theta = 0;
+  config.attn_softcap = 0;
+  config.no_rope_step = 0;
+  if (head.rope_theta == 0) return config;
+  config.rope_theta = head.rope_theta;
+  config.rope_scale = config.rope_attn_factor = 1;
+  config.yarn.reset();
+  config.rope_original_context = 0;
+  config.rope_dim = config.head_dim;
+  return config;
+}
+
 const char* head_kind_name(HeadKind kind) {
-  constexpr const char* kNames[] = {"full", "folded", "chained", "layer"};
+  constexpr const char* kNames[] = {"full",   "folded", "chained", "layer",
+                                    "medusa", "eagle",  "eagle3",  "hydra"};
   static_assert(std::size(kNames) == std::size(kHeadKinds));
   return kNames[static_cast<size_t>(kind)];
 }
@@ -421,7 +303,7 @@ ExitHeads ExitHeads::open(const std::string& path, const Gguf& model, const Mode
 ExitHeads ExitHeads::from_gguf(Gguf file, const HeadsBase* model) {
   ExitHeads heads;
   heads.gguf_ = std::move(file);
-  Reader in(heads.gguf_);
+  HeadsReader in(heads.gguf_);
   if (const auto architecture = in.text("general.architecture");
       architecture != kHeadsArchitecture) {
     in.bad("general.architecture", format("'%s', a file of exit heads", kHeadsArchitecture),

@@ -12,14 +12,29 @@
 //            u += O attention(u / rms(u))          one block of the model's own heads and rope,
 //            u += D (silu(G u / rms(u)) * U u / rms(u)), with K and V of its own over the text
 //            z = E_s y, y = w u / rms(u)           (EAGLE-3, arXiv 2503.01840, with one state in)
+//   medusa   x = s; x += silu(W x + b) for each    as published (arXiv 2401.10774) and in its
+//            of some blocks; z = V_k x             types: W (dim, dim), V (vocab_size, dim)
+//   hydra    x = [s; e_1; ..; e_k] by a first   as published (arXiv 2402.05109) and in its
+//            block R x + c + silu(W x + b), then   types: e of the root and what stands behind it
+//            as medusa; z = V_k x + a              up to the row, R and W (dim, (k + 1) dim)
+//   eagle    u = W [e; s] + b, then the block of   as published (arXiv 2401.15077, 2406.16858) and
+//            `layer`, no norm before attention     in its types; e the token's row of the
+//            and w u / rms(u) before G; z = E u    embedding, u the state after the row
+//   eagle3   u = W [h_a; h_b; h_c], then a block   as published (arXiv 2503.01840) and in its
+//            whose q, k and v are of               types; h of three layers; V (tokens, dim) of
+//            [w_e e / rms(e); w_h u / rms(u)];     some tokens or all; u the state after the
+//            z = V (w u / rms(u))                  row, which takes the place of W h there
 // where s is the state before the row: norm(h_L) of the row before it where that went through all
 // layers, else that row's own y, the head's estimate of it (as EAGLE's drafter feeds on itself).
+// A medusa head is several, and so is a hydra head: number k guesses the token k places behind the
+// root, medusa whatever stands between, and s is always the state before the root.
 // The shortlist is ordered by falling frequency after the special tokens, so that any prefix of it
 // is a shortlist too.
 //
 // A file may also hold text that the model wrote, for lookups, beside heads or alone.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,34 +48,99 @@
 
 namespace specbound {
 
-enum class HeadKind { kFull, kFolded, kChained, kLayer };
-const char* head_kind_name(HeadKind kind);  // "full", "folded", "chained", "layer"
+enum class HeadKind { kFull, kFolded, kChained, kLayer, kMedusa, kEagle, kEagle3, kHydra };
+// "full", "folded", "chained", "layer", "medusa", "eagle", "eagle3", "hydra"
+const char* head_kind_name(HeadKind kind);
 std::optional<HeadKind> parse_head_kind(std::string_view name);
-inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained,
-                                          HeadKind::kLayer};
+inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull,   HeadKind::kFolded, HeadKind::kChained,
+                                          HeadKind::kLayer,  HeadKind::kMedusa, HeadKind::kEagle,
+                                          HeadKind::kEagle3, HeadKind::kHydra};
+// One for each place behind the root, with the state before the root.
+constexpr bool is_by_place(HeadKind kind) {
+  return kind == HeadKind::kMedusa || kind == HeadKind::kHydra;
+}
+// Made by others, and kept as they published it.
+constexpr bool is_published(HeadKind kind) {
+  return is_by_place(kind) || kind == HeadKind::kEagle || kind == HeadKind::kEagle3;
+}
+// One block with K and V of its own.
+constexpr bool is_layer(HeadKind kind) {
+  return kind == HeadKind::kLayer || kind == HeadKind::kEagle || kind == HeadKind::kEagle3;
+}
 // Looks at a row before any layer, and at the state before it.
 constexpr bool has_state(HeadKind kind) {
-  return kind == HeadKind::kChained || kind == HeadKind::kLayer;
+  return kind == HeadKind::kChained || is_layer(kind) || is_published(kind);
+}
+// Guesses any token of the vocabulary, or of a list of its own, whatever the shortlist is.
+constexpr bool says_all(HeadKind kind) {
+  return kind == HeadKind::kFull || is_published(kind);
+}
+// Guesses tokens of the list and, where the engine can, of the text.
+constexpr bool says_text(HeadKind kind) {
+  return has_state(kind) && !says_all(kind);
+}
+// Stands before the layers and nowhere else. train-heads does not make it, and tune does not replay
+// it: when it is asked is learned while it drafts.
+constexpr bool stands_before(HeadKind kind) {
+  return kind == HeadKind::kLayer || is_published(kind);
 }
 
+// Of a medusa or hydra head, what guesses one place.
+struct MedusaHead {
+  struct Block {
+    Matrix map;                            // W (dim, dim)
+    const float* bias = nullptr;           // b (dim)
+    Matrix residual = {};                  // R of a hydra head's first block; else x itself
+    const float* residual_bias = nullptr;  // c (dim)
+  };
+  std::vector<Block> blocks;
+  Matrix lm_head;                  // V (vocab_size, dim)
+  const float* lm_bias = nullptr;  // a (vocab_size) of a hydra head
+};
+inline constexpr int kMostMedusaHeads = 15;  // a round has as many rows behind its root
+inline constexpr int kMostMedusaBlocks = 8;
+
 struct HeadWeights {
-  // Checked after this layer: 1..L-1; chained also 0, the embedding; layer 0 alone.
+  // Checked after this layer: 1..L-1; chained also 0, the embedding; stands_before(): 0 alone.
   int layer = 0;
   HeadKind kind = HeadKind::kFolded;
-  Matrix map;           // full: W (dim, dim), F32 or F16; chained: A, layer: W (dim, 2 dim), Q8_0
-  Matrix folded;        // folded: F (shortlist, dim), Q8_0
+  // full: W (dim, dim), F32 or F16; chained: A, layer: W (dim, 2 dim), Q8_0; eagle: W likewise;
+  // eagle3: W (dim, 3 dim)
+  Matrix map;
+  const float* map_bias = nullptr;  // eagle: b (dim) or null
+  Matrix folded;                    // folded: F (shortlist, dim), Q8_0
   Matrix inner, outer;  // chained: C (inner, 2 dim), D (dim, inner), Q8_0; n_out 0: none
-  LayerWeights block;   // layer: wq, wk, wv, wo, w_gate, w_up, w_down, Q8_0; nothing else
-  const float* norm = nullptr;  // layer: w (dim)
+  // layer: wq, wk, wv, wo, w_gate, w_up, w_down, Q8_0; nothing else; eagle: also bq, bk, bv or
+  // null; eagle3: wq, wk, wv of 2 dim, and ffn_norm
+  LayerWeights block;
+  const float* norm = nullptr;                                   // layer, eagle, eagle3: w (dim)
+  const float *embedding_norm = nullptr, *state_norm = nullptr;  // eagle3: w_e, w_h (dim)
+  Matrix lm_head;                                                // eagle3: V
+  std::vector<int32_t> tokens;     // eagle3: that V guesses, distinct ids; empty: the vocabulary
+  std::array<int, 3> states = {};  // eagle3: the layers after which h is, ascending, 1..L
+  double rope_theta = 0;           // eagle3: its own, nothing scaled; 0: the model's rotation
+  std::vector<MedusaHead> medusa;  // [k - 1]
   // The chance that a draft is accepted, from its margin m = top1 - top2 of z / T + G
   // (calibrated on greedy margins, those of z alone):
   // 1 / (1 + exp(-(margin_scale m + margin_offset))).
   float margin_scale = 1, margin_offset = 0;
+
+  std::vector<const Matrix*> matrices() const;  // all that it has
 };
+
+// The draft layer as a model of its one block: no windows, no caps or scales of other layers'
+// making.
+ModelConfig draft_layer_config(const ModelConfig& model, const HeadWeights& head);
 
 // general.architecture of a heads file.
 inline constexpr const char* kHeadsArchitecture = "specbound-heads";
 
+inline constexpr const char* kMedusaHeadsKey = "specbound.medusa.heads";
+inline constexpr const char* kMedusaBlocksKey = "specbound.medusa.blocks";
+inline constexpr const char* kHydraHeadsKey = "specbound.hydra.heads";
+inline constexpr const char* kHydraBlocksKey = "specbound.hydra.blocks";
+inline constexpr const char* kEagle3LayersKey = "specbound.eagle3.layers";
+inline constexpr const char* kEagle3ThetaKey = "specbound.eagle3.rope_theta";
 inline constexpr const char* kLearntKey = "specbound.learnt_tokens";
 inline constexpr size_t kMostTextTokens = size_t{1} << 20;
 
@@ -130,12 +210,28 @@ struct HeadTensor {
   int n_out = 0, n_in = 0;
   std::vector<float> values = {};       // (n_out, n_in)
   std::vector<std::byte> encoded = {};  // or, without `values`, as the file has them
+  DType type = DType::kQ8_0;            // of published `encoded`: float types or this one
+};
+struct NewMedusaHead {
+  struct Block {
+    HeadTensor map, bias;
+    HeadTensor residual = {}, residual_bias = {};
+  };
+  std::vector<Block> blocks;  // as many in all heads
+  HeadTensor lm_head;
+  HeadTensor lm_bias = {};
 };
 struct NewHead {
   int layer = 0;
   HeadKind kind = HeadKind::kFolded;
   HeadTensor map, folded, inner, outer;
-  HeadTensor q, k, v, o, gate, up, down, norm;  // layer
+  HeadTensor q, k, v, o, gate, up, down, norm;               // layer, eagle, eagle3
+  HeadTensor map_bias, q_bias, k_bias, v_bias;               // eagle; n_out 0: none
+  HeadTensor embedding_norm, state_norm, ffn_norm, lm_head;  // eagle3
+  std::vector<int32_t> tokens;
+  std::array<int, 3> states = {};
+  double rope_theta = 0;
+  std::vector<NewMedusaHead> medusa;
   float margin_scale = 1, margin_offset = 0;
 };
 struct NewHeads {
@@ -146,9 +242,10 @@ struct NewHeads {
   HeadDefaults defaults = {};      // of a file with heads
   int64_t learnt = 0;              // tokens; 0: not told
 };
-// Q8_0 where ExitHeads reads Q8_0 (dim must be a multiple of 32), F16 for full maps. The file is
-// whole or not there at all. Throws Error(kFile) when it cannot be written, Error(kFormat) when
-// ExitHeads would refuse it: training that ended in values that are no numbers, among others.
+// Q8_0 where ExitHeads reads Q8_0 (dim must be a multiple of 32), F16 for full maps, of published
+// heads what they come as. The file is whole or not there at all. Throws Error(kFile) when it
+// cannot be written, Error(kFormat) when ExitHeads would refuse it: values that are no numbers,
+// which training can end in, among others.
 void write_exit_heads(const std::string& path, const NewHeads& heads);
 // The same file as bytes in memory; `name` is for messages.
 std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& heads);

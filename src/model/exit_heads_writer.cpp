@@ -46,6 +46,20 @@ void add_settings(GgufWriter& writer, const NewHeads& heads) {
   writer.add_float("specbound.tau", d.tau);
   writer.add_uint("specbound.d_max", number(d.d_max));
   writer.add_uint("specbound.w_max", number(d.w_max));
+  for (const NewHead& head : heads.heads) {
+    if (head.kind == HeadKind::kEagle3) {
+      const std::vector<int32_t> states(head.states.begin(), head.states.end());
+      writer.add_ints(kEagle3LayersKey, states);
+      writer.add_float(kEagle3ThetaKey, static_cast<float>(head.rope_theta));
+    }
+    if (!is_by_place(head.kind)) continue;
+    SB_CHECK(!head.medusa.empty());
+    const bool hydra = head.kind == HeadKind::kHydra;
+    writer.add_uint(hydra ? kHydraHeadsKey : kMedusaHeadsKey,
+                    static_cast<uint32_t>(head.medusa.size()));
+    writer.add_uint(hydra ? kHydraBlocksKey : kMedusaBlocksKey,
+                    static_cast<uint32_t>(head.medusa[0].blocks.size()));
+  }
   if (heads.learnt > 0) {
     writer.add_uint(kLearntKey, static_cast<uint32_t>(std::min<int64_t>(heads.learnt, UINT32_MAX)));
   }
@@ -56,16 +70,13 @@ void add_settings(GgufWriter& writer, const NewHeads& heads) {
 std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& heads) {
   GgufWriter writer;
   add_settings(writer, heads);
-  if (!heads.shortlist.empty()) {
-    const uint64_t n = heads.shortlist.size();
-    writer.add_tensor("exit.shortlist", DType::kI32, std::span(&n, 1),
-                      std::as_bytes(std::span(heads.shortlist)));
-  }
-  if (!heads.text.empty()) {
-    const uint64_t n = heads.text.size();
-    writer.add_tensor("exit.text", DType::kI32, std::span(&n, 1),
-                      std::as_bytes(std::span(heads.text)));
-  }
+  const auto add_tokens = [&](const std::string& tensor_name, const std::vector<int32_t>& tokens) {
+    const uint64_t n = tokens.size();
+    if (n == 0) return;
+    writer.add_tensor(tensor_name, DType::kI32, std::span(&n, 1), std::as_bytes(std::span(tokens)));
+  };
+  add_tokens("exit.shortlist", heads.shortlist);
+  add_tokens("exit.text", heads.text);
   std::vector<std::vector<std::byte>> encoded;  // each alive until written
   const auto add = [&](const std::string& tensor_name, const HeadTensor& tensor, DType type) {
     const DTypeInfo& info = *dtype_info(type);
@@ -101,7 +112,15 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
         add(prefix + "inner.weight", head.inner, DType::kQ8_0);
         add(prefix + "outer.weight", head.outer, DType::kQ8_0);
         break;
+      case HeadKind::kEagle3:
+        add(prefix + "embedding_norm.weight", head.embedding_norm, DType::kF32);
+        add(prefix + "state_norm.weight", head.state_norm, DType::kF32);
+        add(prefix + "ffn_norm.weight", head.ffn_norm, DType::kF32);
+        add(prefix + "lm_head.weight", head.lm_head, head.lm_head.type);
+        add_tokens(prefix + "tokens", head.tokens);
+        [[fallthrough]];
       case HeadKind::kLayer:
+      case HeadKind::kEagle:
         for (const auto& [name, tensor] : {std::pair("map", &head.map),
                                            {"q", &head.q},
                                            {"k", &head.k},
@@ -110,9 +129,34 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
                                            {"gate", &head.gate},
                                            {"up", &head.up},
                                            {"down", &head.down}}) {
-          add(prefix + name + ".weight", *tensor, DType::kQ8_0);
+          add(prefix + name + ".weight", *tensor,
+              is_published(head.kind) ? tensor->type : DType::kQ8_0);
+        }
+        for (const auto& [name, tensor] : {std::pair("map", &head.map_bias),
+                                           {"q", &head.q_bias},
+                                           {"k", &head.k_bias},
+                                           {"v", &head.v_bias}}) {
+          if (tensor->n_out > 0) add(prefix + name + ".bias", *tensor, DType::kF32);
         }
         add(prefix + "norm.weight", head.norm, DType::kF32);
+        break;
+      case HeadKind::kMedusa:
+      case HeadKind::kHydra:
+        for (size_t k = 0; k < head.medusa.size(); ++k) {
+          const std::string name = prefix + std::to_string(k + 1) + ".";
+          const NewMedusaHead& one = head.medusa[k];
+          for (size_t b = 0; b < one.blocks.size(); ++b) {
+            const auto& [map, bias, residual, residual_bias] = one.blocks[b];
+            const std::string block = name + std::to_string(b) + ".";
+            add(block + "weight", map, map.type);
+            add(block + "bias", bias, DType::kF32);
+            if (residual.n_out == 0) continue;
+            add(block + "residual.weight", residual, residual.type);
+            add(block + "residual.bias", residual_bias, DType::kF32);
+          }
+          add(name + "lm_head.weight", one.lm_head, one.lm_head.type);
+          if (one.lm_bias.n_out > 0) add(name + "lm_head.bias", one.lm_bias, DType::kF32);
+        }
     }
   }
   std::vector<std::byte> bytes = writer.serialize();

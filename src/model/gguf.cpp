@@ -371,6 +371,12 @@ uint64_t Gguf::file_size() const {
   return bytes;
 }
 
+std::string Gguf::identity() const {
+  std::string text;
+  for (const auto& file : files_) text += file->identity() + ";";
+  return text;
+}
+
 void Gguf::append(Gguf part) {
   for (GgufTensor& tensor : part.tensors_) {
     if (!tensor_index_.emplace(tensor.name, tensors_.size()).second) {

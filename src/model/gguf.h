@@ -95,6 +95,8 @@ class Gguf {
   const std::string& path() const { return parts_.front().path; }
   uint32_t version() const { return version_; }
   uint64_t file_size() const;  // of all parts
+  // Theirs as they were opened (MappedFile); empty when parsed from memory.
+  std::string identity() const;
 
   // Takes over the tensors of `part`, the next file of this model. Throws Error(kFormat) for a name
   // that is here already.

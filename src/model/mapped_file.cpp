@@ -22,6 +22,16 @@ const char* kind_name(mode_t mode) {
   return "no regular file";
 }
 
+// Without the device: some file systems have another number at each mount.
+std::string identity_of(const struct stat& info) {
+  std::string text = format("%llu %llu", static_cast<unsigned long long>(info.st_ino),
+                            static_cast<unsigned long long>(info.st_size));
+  for (const timespec& time : {info.st_mtim, info.st_ctim}) {
+    text += format(" %lld.%09ld", static_cast<long long>(time.tv_sec), time.tv_nsec);
+  }
+  return text;
+}
+
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -51,6 +61,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
     throw Error(ErrorCode::kFile,
                 format("%s: expected a model file, found an empty one (0 bytes)", path.c_str()));
   }
+  identity_ = identity_of(info);
   const size_t size = static_cast<size_t>(info.st_size);
   // No madvise: reading everything ahead would make `info` on a large file read all of its weights.
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);

@@ -18,9 +18,12 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  // Which file it is and when it last changed, as it was when it was opened: another that has come
+  // to its path, and itself written again, have another.
+  const std::string& identity() const { return identity_; }
 
  private:
-  std::string path_;
+  std::string path_, identity_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -37,6 +37,7 @@ void each_matrix(Weights& weights, const ModelConfig& c, DType type, F visit) {
     m = {type, n_out, n_in, nullptr};
     visit(m);
   };
+  weights.n_experts_used = c.n_experts_used;
   matrix(weights.token_embd, c.vocab_size, c.dim);
   weights.layers.resize(static_cast<size_t>(c.n_layers));
   for (LayerWeights& w : weights.layers) {
@@ -44,9 +45,11 @@ void each_matrix(Weights& weights, const ModelConfig& c, DType type, F visit) {
     matrix(w.wk, c.kv_dim(), c.dim);
     matrix(w.wv, c.kv_dim(), c.dim);
     matrix(w.wo, c.dim, c.q_dim());
-    matrix(w.w_gate, c.ffn_dim, c.dim);
-    matrix(w.w_up, c.ffn_dim, c.dim);
-    matrix(w.w_down, c.dim, c.ffn_dim);
+    if (c.n_experts > 0) matrix(w.router, c.n_experts, c.dim);
+    const int n = std::max(c.n_experts, 1);
+    matrix(w.w_gate, n * c.ffn_dim, c.dim);
+    matrix(w.w_up, n * c.ffn_dim, c.dim);
+    matrix(w.w_down, n * c.dim, c.ffn_dim);
   }
   matrix(weights.lm_head, c.vocab_size, c.dim);
 }
@@ -143,6 +146,10 @@ NewHead random_head(const ModelConfig& config, const RandomHeads::Head& head, in
       made.outer = random_tensor(dim, dim, DType::kQ8_0, seed);
       break;
     case HeadKind::kLayer:
+    case HeadKind::kMedusa:
+    case HeadKind::kEagle:
+    case HeadKind::kEagle3:
+    case HeadKind::kHydra:
       SB_CHECK(false);  // nothing asks for it
   }
   return made;

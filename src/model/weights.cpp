@@ -1,5 +1,6 @@
 #include "model/weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string_view>
@@ -36,15 +37,13 @@ class TensorTaker {
   bool has(const std::string& name) const { return gguf_.find_tensor(name) != nullptr; }
 
   Matrix matrix(const std::string& name, int n_out, int n_in) {
-    const GgufTensor& tensor =
-        take(name, {static_cast<uint64_t>(n_in), static_cast<uint64_t>(n_out)});
-    if (!runs_as(tensor.type)) {
-      fail(ErrorCode::kUnsupported, name,
-           format("expected %s or a quantization that becomes Q8_0 at load (%s), found %s",
-                  types_that_run(true).c_str(), types_that_run(false).c_str(),
-                  dtype_info(tensor.type)->name));
-    }
-    return {tensor.type, n_out, n_in, tensor.bytes.data()};
+    return matrix_of(name, {static_cast<uint64_t>(n_in), static_cast<uint64_t>(n_out)});
+  }
+
+  // Of n matrices, one below the other.
+  Matrix matrices(const std::string& name, int n, int n_out, int n_in) {
+    return matrix_of(name, {static_cast<uint64_t>(n_in), static_cast<uint64_t>(n_out),
+                            static_cast<uint64_t>(n)});
   }
 
   // Gives (n) floats. They are used in place, so only F32 will do.
@@ -82,6 +81,18 @@ class TensorTaker {
   }
 
  private:
+  Matrix matrix_of(const std::string& name, const std::vector<uint64_t>& shape) {
+    const GgufTensor& tensor = take(name, shape);
+    if (!runs_as(tensor.type)) {
+      fail(ErrorCode::kUnsupported, name,
+           format("expected %s or a quantization that becomes Q8_0 at load (%s), found %s",
+                  types_that_run(true).c_str(), types_that_run(false).c_str(),
+                  dtype_info(tensor.type)->name));
+    }
+    const uint64_t n_out = shape[1] * (shape.size() > 2 ? shape[2] : 1);
+    return {tensor.type, static_cast<int>(n_out), static_cast<int>(shape[0]), tensor.bytes.data()};
+  }
+
   const GgufTensor& take(const std::string& name, const std::vector<uint64_t>& shape) {
     const GgufTensor* tensor = gguf_.find_tensor(name);
     if (!tensor) {
@@ -105,18 +116,13 @@ class TensorTaker {
   std::vector<bool> taken_;
 };
 
-// Rows [first, first + n_out) of a matrix that holds several.
-Matrix rows_of(const Matrix& fused, int first, int n_out) {
-  const size_t row_bytes = fused.bytes() / fused.n_out;
-  return {fused.type, n_out, fused.n_in, fused.data + first * row_bytes};
-}
-
 // Of architectures that have no fused matrices: other programs' converters may write some.
 void refuse_fused(const TensorTaker& tensors, const std::string& block) {
   const struct {
     const char *fused, *apart;
   } kFused[] = {{"attn_qkv.weight", "attn_q, attn_k and attn_v"},
-                {"ffn_gate_up.weight", "ffn_gate and ffn_up"}};
+                {"ffn_gate_up.weight", "ffn_gate and ffn_up"},
+                {"ffn_gate_up_exps.weight", "ffn_gate_exps and ffn_up_exps"}};
   for (const auto& f : kFused) {
     if (tensors.has(block + f.fused)) {
       tensors.fail(ErrorCode::kUnsupported, block + f.fused,
@@ -159,6 +165,13 @@ LayerWeights map_layer(TensorTaker& tensors, const ModelConfig& c, int index) {
     w.post_attn_norm = tensors.vector(block + "post_attention_norm.weight", c.dim);
     w.post_ffn_norm = tensors.vector(block + "post_ffw_norm.weight", c.dim);
   }
+  if (has.experts) {
+    w.router = tensors.matrix(block + "ffn_gate_inp.weight", c.n_experts, c.dim);
+    w.w_gate = tensors.matrices(block + "ffn_gate_exps.weight", c.n_experts, c.ffn_dim, c.dim);
+    w.w_up = tensors.matrices(block + "ffn_up_exps.weight", c.n_experts, c.ffn_dim, c.dim);
+    w.w_down = tensors.matrices(block + "ffn_down_exps.weight", c.n_experts, c.dim, c.ffn_dim);
+    return w;
+  }
   if (has.fused) {
     const Matrix gate_up = tensors.matrix(block + "ffn_up.weight", 2 * c.ffn_dim, c.dim);
     w.w_gate = rows_of(gate_up, 0, c.ffn_dim);
@@ -198,6 +211,11 @@ size_t Matrix::run_bytes() const {
   return bytes_as(*this, *runs_as(type));
 }
 
+Matrix rows_of(const Matrix& matrix, int first, int n_out) {
+  const size_t row_bytes = matrix.bytes() / matrix.n_out;
+  return {matrix.type, n_out, matrix.n_in, matrix.data + first * row_bytes};
+}
+
 Matrix gathered_rows(const Matrix& matrix, std::span<const int32_t> ids, std::byte* to) {
   const size_t row_bytes = matrix.bytes() / matrix.n_out;
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -222,9 +240,11 @@ size_t Weights::bytes_per_token() const {
   const size_t dim = lm_head.n_in;
   size_t bytes = lm_head.run_bytes() + dim * sizeof(float);  // and output_norm
   for (const LayerWeights& w : layers) {
-    for (const Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo, &w.w_gate, &w.w_up, &w.w_down}) {
-      bytes += m->run_bytes();
+    for (const Matrix* m : {&w.wq, &w.wk, &w.wv, &w.wo}) bytes += m->run_bytes();
+    for (const Matrix* m : {&w.w_gate, &w.w_up, &w.w_down}) {
+      bytes += m->run_bytes() / w.n_experts() * std::max(n_experts_used, 1);
     }
+    if (w.router.n_out > 0) bytes += w.router.run_bytes();
     size_t floats = 2 * dim;  // attn_norm, ffn_norm
     if (w.bq) floats += w.wq.n_out;
     if (w.bk) floats += w.wk.n_out;
@@ -246,6 +266,7 @@ Weights map_weights(const Gguf& gguf, const ModelConfig& config) {
   }
   TensorTaker tensors(gguf);
   Weights w;
+  w.n_experts_used = config.n_experts_used;
   w.token_embd = tensors.matrix("token_embd.weight", config.vocab_size, config.dim);
   // A file lists its layers; asking for one more than it has fails before much is allocated.
   for (int l = 0; l < config.n_layers; ++l) w.layers.push_back(map_layer(tensors, config, l));
@@ -257,7 +278,7 @@ Weights map_weights(const Gguf& gguf, const ModelConfig& config) {
   if (config.rope_original_context > 0) {
     w.rope_factors = rope_factors(tensors, "rope_factors_short.weight", config);
     w.rope_factors_long = rope_factors(tensors, "rope_factors_long.weight", config);
-  } else if (tensors.has("rope_freqs.weight")) {
+  } else if (config.n_rotations() == 1 && tensors.has("rope_freqs.weight")) {
     w.rope_factors = rope_factors(tensors, "rope_freqs.weight", config);
   }
   tensors.refuse_leftovers(config);

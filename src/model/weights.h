@@ -21,12 +21,14 @@ struct Matrix {
   size_t bytes() const;      // as stored
   size_t run_bytes() const;  // as the engines read it: those of Q8_0 where it is converted
 };
+// Its rows [first, first + n_out), where they are.
+Matrix rows_of(const Matrix& matrix, int first, int n_out);
 // The rows of `matrix` that `ids` names, copied to `to`.
 Matrix gathered_rows(const Matrix& matrix, std::span<const int32_t> ids, std::byte* to);
 std::vector<float> matrix_floats(const Matrix& matrix);  // (n_out, n_in), whatever it is stored as
 
 struct LayerWeights {
-  const float* attn_norm = nullptr;                  // (dim)
+  const float* attn_norm = nullptr;                  // (dim); null in an EAGLE layer: no norm
   Matrix wq;                                         // (q_dim, dim)
   Matrix wk, wv;                                     // (kv_dim, dim)
   const float* bq = nullptr;                         // (q_dim) or null
@@ -39,6 +41,14 @@ struct LayerWeights {
   const float* post_ffn_norm = nullptr;              // (dim) or null: of what the block adds
   Matrix w_gate, w_up;                               // (ffn_dim, dim)
   Matrix w_down;                                     // (dim, ffn_dim)
+  // (n_experts, dim), and of each matrix above n_experts, one below the other; none: one of each
+  Matrix router;
+
+  int n_experts() const { return router.n_out > 0 ? router.n_out : 1; }
+  Matrix expert(const Matrix& of_all, int index) const {
+    const int n_out = of_all.n_out / n_experts();
+    return rows_of(of_all, index * n_out, n_out);
+  }
 };
 
 struct Weights {
@@ -47,6 +57,10 @@ struct Weights {
   const float* output_norm = nullptr;  // (dim)
   Matrix lm_head;                      // (vocab_size, dim); the embedding itself when tied
   bool tied = false;
+  int n_experts_used = 0;  // by a row, of those of a layer; 0: they have none
+  // (kMaxRows, wq.n_in up to whole blocks of 32): in an EAGLE-3 layer, what q, k and v of the rows
+  // of a pass multiply in place of the normed rows. Null elsewhere.
+  const float* attn_input = nullptr;
   // (rope_dim/2) frequency divisors or null: at any context, and at phi3's long one.
   const float *rope_factors = nullptr, *rope_factors_long = nullptr;
 

@@ -64,13 +64,13 @@ inline constexpr DTypeInfo kDTypes[] = {
     {DType::kQ8_0, "Q8_0", 32, 34, DType::kQ8_0, 7},
     {DType::kQ4_0, "Q4_0", 32, 18, DType::kQ4_0, 2},
     {DType::kQ4_K, "Q4_K", 256, 144, DType::kQ4_K, 14},  // Q4_K_S, which is Q4_K throughout
-    {DType::kQ4_1, "Q4_1", 32, 20, DType::kQ8_0},
-    {DType::kQ5_0, "Q5_0", 32, 22, DType::kQ8_0},
-    {DType::kQ5_1, "Q5_1", 32, 24, DType::kQ8_0},
+    {DType::kQ6_K, "Q6_K", 256, 210, DType::kQ6_K},
+    {DType::kQ4_1, "Q4_1", 32, 20, DType::kQ4_1},
+    {DType::kQ5_0, "Q5_0", 32, 22, DType::kQ5_0},
+    {DType::kQ5_1, "Q5_1", 32, 24, DType::kQ5_1},
     {DType::kQ2_K, "Q2_K", 256, 84, DType::kQ8_0},
     {DType::kQ3_K, "Q3_K", 256, 110, DType::kQ8_0},
-    {DType::kQ5_K, "Q5_K", 256, 176, DType::kQ8_0},
-    {DType::kQ6_K, "Q6_K", 256, 210, DType::kQ8_0},
+    {DType::kQ5_K, "Q5_K", 256, 176, DType::kQ5_K},
     {DType::kIQ4_NL, "IQ4_NL", 32, 18, DType::kQ8_0},
     {DType::kQ8_1, "Q8_1", 32, 36},
     {DType::kQ8_K, "Q8_K", 256, 292},
@@ -116,19 +116,42 @@ constexpr DType int8_form(DType stored) {
   return takes_int8_rows(stored) ? *runs_as(stored) : DType::kQ8_0;
 }
 
-// Of such a form, bits of a number and whether blocks have mins beside their scales: what its
-// layouts on the CPU (engine/cpu/tiles.h) and on GPUs (kernels/layouts.h) follow from.
+// Of such a form, what its layouts on the CPU (engine/cpu/tiles.h) and on GPUs (kernels/layouts.h)
+// follow from: bits of a number; whether blocks of 32 have mins beside their scales, or a scale for
+// each 16; and whether their scales are two bytes each, beside what 256 numbers share.
 [[gnu::always_inline]] constexpr int bits_of_form(DType form) {
-  return form == DType::kQ8_0 ? 8 : 4;
+  switch (form) {
+    case DType::kQ8_0:
+      return 8;
+    case DType::kQ6_K:
+      return 6;
+    case DType::kQ5_0:
+    case DType::kQ5_1:
+    case DType::kQ5_K:
+      return 5;
+    default:
+      return 4;
+  }
 }
 [[gnu::always_inline]] constexpr bool form_has_mins(DType form) {
-  return form == DType::kQ4_K;
+  return form == DType::kQ4_K || form == DType::kQ4_1 || form == DType::kQ5_K ||
+         form == DType::kQ5_1;
+}
+[[gnu::always_inline]] constexpr bool form_has_halves(DType form) {
+  return form == DType::kQ6_K;
+}
+[[gnu::always_inline]] constexpr bool form_has_parts(DType form) {
+  return form == DType::kQ4_K || form == DType::kQ6_K || form == DType::kQ5_K;
 }
 
 // ---- blocks that run as they are ----
 //
-// word(part, g): of the 32 numbers of a part, group g of four: 8 bits, g = 0..7; of 4 bits, the
-// group g = 0..3 in the lower halves of the bytes and the group g + 4 in the upper ones.
+// word(part, g): of the 32 numbers of a part, group g = 0..7 of four, a byte each; of 4 and 5 bits,
+// four bits of the group g = 0..3 in the lower halves of the bytes and of the group g + 4 in the
+// upper ones.
+// fifths(part), of 5 bits: the highest ones, that of number j of group g in bit 8 j + g.
+// part_bytes(part), of forms that have parts: the two bytes of a part's scales. min(), of forms
+// that have mins: what they are multiples of or, without parts, what is taken off itself.
 
 inline uint32_t word_at(const void* from) {
   uint32_t word;
@@ -156,6 +179,59 @@ struct BlockQ4_0 {
 };
 static_assert(sizeof(BlockQ4_0) == 18);
 
+// 32 elements, value = d * q + m. Byte i holds element i below, i + 16 above.
+struct BlockQ4_1 {
+  static constexpr DType kForm = DType::kQ4_1;
+  uint16_t d, m;
+  uint8_t q[16];
+
+  uint32_t word(int, int g) const { return word_at(q + 4 * g); }
+  uint16_t min() const { return m ^ 0x8000; }  // -m
+};
+static_assert(sizeof(BlockQ4_1) == 20);
+
+// Of bits in the order of elements what fifths() has.
+constexpr uint32_t fifths_of(uint32_t in_order) {
+  uint32_t fifths = 0;
+  for (int j = 0; j < 4; ++j) {
+    uint32_t every_fourth = in_order >> j & 0x11111111u;
+    every_fourth = (every_fourth | every_fourth >> 3) & 0x03030303u;
+    every_fourth = (every_fourth | every_fourth >> 6) & 0x000f000fu;
+    fifths |= ((every_fourth | every_fourth >> 12) & 0xffu) << 8 * j;
+  }
+  return fifths;
+}
+
+// 32 elements, value = d * (q - 16): four bits as in Q4_0, the fifth of element i is bit i % 8 of
+// high[i / 8].
+struct BlockQ5_0 {
+  static constexpr DType kForm = DType::kQ5_0;
+  uint16_t d;
+  uint8_t high[4];
+  uint8_t q[16];
+
+  uint32_t word(int, int g) const { return word_at(q + 4 * g); }
+  uint32_t fifths(int) const { return fifths_of(word_at(high)); }
+};
+static_assert(sizeof(BlockQ5_0) == 22);
+
+// The same with value = d * q + m.
+struct BlockQ5_1 {
+  static constexpr DType kForm = DType::kQ5_1;
+  uint16_t d, m;
+  uint8_t high[4];
+  uint8_t q[16];
+
+  uint32_t word(int, int g) const { return word_at(q + 4 * g); }
+  uint32_t fifths(int) const { return fifths_of(word_at(high)); }
+  uint16_t min() const { return m ^ 0x8000; }  // -m
+};
+static_assert(sizeof(BlockQ5_1) == 24);
+
+struct PartBytes {
+  uint8_t first, second;
+};
+
 // Scale and min of part 0..7, out of the 12 bytes that Q4_K and Q5_K pack them in.
 struct Q4KScale {
   uint8_t scale, min;  // 0..63
@@ -168,6 +244,15 @@ constexpr Q4KScale q4_k_scale(const uint8_t* s, int part) {
           static_cast<uint8_t>((s[part + 4] >> 4) | (s[part] >> 6) << 4)};
 }
 
+// word() of Q4_K and Q5_K.
+inline uint32_t q4_k_word(const uint8_t* q, int part, int g) {
+  const uint8_t* bytes = q + part / 2 * 32 + 4 * g;
+  const int shift = part % 2 * 4;
+  const uint32_t below = word_at(bytes) >> shift & 0x0f0f0f0fu;
+  const uint32_t above = word_at(bytes + 16) >> shift & 0x0f0f0f0fu;
+  return below | above << 4;
+}
+
 // 256 elements in 8 parts of 32, value = d * scale * q - dmin * min with scale and min (6 bits
 // each) of the part. Of each pair of parts, byte i holds element i of the first part below and of
 // the second above.
@@ -177,18 +262,71 @@ struct BlockQ4_K {
   uint8_t scales[12];  // packed: q4_k_scale()
   uint8_t q[128];
 
-  uint32_t word(int part, int g) const {
-    const uint8_t* bytes = q + part / 2 * 32 + 4 * g;
-    const int shift = part % 2 * 4;
-    const uint32_t below = word_at(bytes) >> shift & 0x0f0f0f0fu;
-    const uint32_t above = word_at(bytes + 16) >> shift & 0x0f0f0f0fu;
-    return below | above << 4;
+  uint32_t word(int part, int g) const { return q4_k_word(q, part, g); }
+  uint16_t min() const { return dmin; }
+  PartBytes part_bytes(int part) const {
+    const Q4KScale packed = q4_k_scale(scales, part);
+    return {packed.scale, packed.min};
   }
 };
 static_assert(sizeof(BlockQ4_K) == 144);
 
+// Q4_K with a fifth bit: that of element i is bit i / 32 of high[i % 32].
+struct BlockQ5_K {
+  static constexpr DType kForm = DType::kQ5_K;
+  uint16_t d, dmin;
+  uint8_t scales[12];
+  uint8_t high[32];
+  uint8_t q[128];
+
+  uint32_t word(int part, int g) const { return q4_k_word(q, part, g); }
+  uint32_t fifths(int part) const {
+    uint32_t bits = 0;
+    for (int g = 0; g < 8; ++g) bits |= (word_at(high + 4 * g) >> part & 0x01010101u) << g;
+    return bits;
+  }
+  uint16_t min() const { return dmin; }
+  PartBytes part_bytes(int part) const {
+    const Q4KScale packed = q4_k_scale(scales, part);
+    return {packed.scale, packed.min};
+  }
+};
+static_assert(sizeof(BlockQ5_K) == 176);
+
 constexpr Q4KScale q4_k_scale(const BlockQ4_K& block, int part) {
   return q4_k_scale(block.scales, part);
+}
+
+// 256 elements in 16 parts of 16, value = d * scale * (q - 32). Of each half (128), low byte i
+// holds the low four bits of elements i and i + 64, high byte i the high two of elements i, i + 32,
+// i + 64, i + 96. Where it runs a part is two of these: 32 elements.
+struct BlockQ6_K {
+  static constexpr DType kForm = DType::kQ6_K;
+  uint8_t low[128];
+  uint8_t high[64];
+  int8_t scales[16];
+  uint16_t d;
+
+  uint32_t word(int part, int g) const {
+    const int half = part / 4, i = 4 * g;
+    const uint32_t four = word_at(low + half * 64 + part % 2 * 32 + i) >> part % 4 / 2 * 4;
+    const uint32_t two = word_at(high + half * 32 + i) >> part % 4 * 2;
+    return (four & 0x0f0f0f0fu) | (two & 0x03030303u) << 4;
+  }
+  PartBytes part_bytes(int part) const {
+    return {static_cast<uint8_t>(scales[2 * part]), static_cast<uint8_t>(scales[2 * part + 1])};
+  }
+};
+static_assert(sizeof(BlockQ6_K) == 210);
+
+// Four words of numbers of 6 bits, a byte each, in three: those of the first three in the upper six
+// bits of bytes, those of the fourth below them, two bits in each word, the upper ones first.
+struct SixBitWords {
+  uint32_t word[3];
+};
+constexpr SixBitWords six_bit_words(uint32_t a, uint32_t b, uint32_t c, uint32_t fourth) {
+  constexpr uint32_t kTwo = 0x03030303;
+  return {{a << 2 | (fourth >> 4 & kTwo), b << 2 | (fourth >> 2 & kTwo), c << 2 | (fourth & kTwo)}};
 }
 
 // Calls act(const Block*), a null pointer that stands for the form's block.
@@ -196,34 +334,15 @@ template <class Act>
 void with_block_of(DType form, const Act& act) {
   if (form == DType::kQ8_0) return act(static_cast<const BlockQ8_0*>(nullptr));
   if (form == DType::kQ4_0) return act(static_cast<const BlockQ4_0*>(nullptr));
+  if (form == DType::kQ4_1) return act(static_cast<const BlockQ4_1*>(nullptr));
   if (form == DType::kQ4_K) return act(static_cast<const BlockQ4_K*>(nullptr));
+  if (form == DType::kQ5_0) return act(static_cast<const BlockQ5_0*>(nullptr));
+  if (form == DType::kQ5_1) return act(static_cast<const BlockQ5_1*>(nullptr));
+  if (form == DType::kQ5_K) return act(static_cast<const BlockQ5_K*>(nullptr));
+  if (form == DType::kQ6_K) return act(static_cast<const BlockQ6_K*>(nullptr));
 }
 
 // ---- blocks that are converted at load ----
-
-// 32 elements, value = d * q + m. Byte i holds element i below, i + 16 above.
-struct BlockQ4_1 {
-  uint16_t d, m;
-  uint8_t q[16];
-};
-static_assert(sizeof(BlockQ4_1) == 20);
-
-// 32 elements, value = d * (q - 16): four bits as in Q4_0, the fifth of element i is bit i % 8 of
-// high[i / 8].
-struct BlockQ5_0 {
-  uint16_t d;
-  uint8_t high[4];
-  uint8_t q[16];
-};
-static_assert(sizeof(BlockQ5_0) == 22);
-
-// The same with value = d * q + m.
-struct BlockQ5_1 {
-  uint16_t d, m;
-  uint8_t high[4];
-  uint8_t q[16];
-};
-static_assert(sizeof(BlockQ5_1) == 24);
 
 // 256 elements in 16 parts of 16, value = d * scale * q - dmin * min: each part's scale is below
 // and its min above in a byte. Of each half (128), byte i holds elements i, i + 32, i + 64, i + 96.
@@ -244,26 +363,6 @@ struct BlockQ3_K {
   uint16_t d;
 };
 static_assert(sizeof(BlockQ3_K) == 110);
-
-// Q4_K with a fifth bit: that of element i is bit i / 32 of high[i % 32].
-struct BlockQ5_K {
-  uint16_t d, dmin;
-  uint8_t scales[12];
-  uint8_t high[32];
-  uint8_t q[128];
-};
-static_assert(sizeof(BlockQ5_K) == 176);
-
-// 256 elements in 16 parts of 16, value = d * scale * (q - 32). Of each half (128), low byte i
-// holds the low four bits of elements i and i + 64, high byte i the high two of elements i, i + 32,
-// i + 64, i + 96.
-struct BlockQ6_K {
-  uint8_t low[128];
-  uint8_t high[64];
-  int8_t scales[16];
-  uint16_t d;
-};
-static_assert(sizeof(BlockQ6_K) == 210);
 
 // 32 elements, value = d * iq4_nl_value(q): four bits as in Q4_0 say which of 16 values, that are
 // denser around 0. Encoders nearly always give the largest element -127: such blocks become Q8_0

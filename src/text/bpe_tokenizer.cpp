@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "error.h"
+#include "text/nfc.h"
 #include "text/utf8.h"
 
 namespace specbound {
@@ -83,7 +84,8 @@ BpeTokenizer::BpeTokenizer(const Gguf& gguf, const PreFamily& family)
           Vocabulary::read(gguf, {.bos = 11, .eos = 11, .unknown = -1, .add_bos = family.add_bos})),
       pre_tokenizer_(family.patterns),
       merges_(gguf, vocabulary_),
-      ignore_merges_(family.ignore_merges) {
+      ignore_merges_(family.ignore_merges),
+      composes_(gguf.get_bool(kComposesKey).value_or(family.composes)) {
   for (const std::string_view text : vocabulary_.texts)
     max_size_ = std::max(max_size_, text.size());
   find_bytes();
@@ -141,7 +143,8 @@ void BpeTokenizer::encode_word(std::string_view word, MergeRun& run,
 std::vector<int32_t> BpeTokenizer::encode(std::string_view text, EncodeOptions options) const {
   MergeRun run;
   const auto encode_text = [&](std::string_view part, std::vector<int32_t>& ids) {
-    pre_tokenizer_.split(part, [&](std::string_view word) {
+    const std::string whole = composes_ ? composed(part) : std::string();
+    pre_tokenizer_.split(composes_ ? whole : part, [&](std::string_view word) {
       for (; word.size() > MergeRun::kMaxSize; word.remove_prefix(MergeRun::kMaxSize)) {
         encode_word(word.substr(0, MergeRun::kMaxSize), run, ids);
       }

@@ -3,9 +3,10 @@
 // leftmost of equals, until no pair is a merge. Token texts spell each byte as one character
 // (GPT-2, bytes_to_unicode): printable Latin-1 as itself, the other 68 bytes as U+0100 to U+0143.
 //
-// Like HF tokenizers, the pre-tokenizer is the model's own (pre_patterns.h). Like both references,
-// special tokens are cut out of the text first. Unlike both, bytes that are no UTF-8 stay what they
-// are, and merging never produces control or unknown tokens: what a user types stays text.
+// Like HF tokenizers, the pre-tokenizer is the model's own (pre_patterns.h), and text is composed
+// where it asks for that (nfc.h). Like both references, special tokens are cut out of the text
+// first. Unlike both, bytes that are no UTF-8 stay what they are, and merging never produces
+// control or unknown tokens: what a user types stays text.
 //
 // A vocabulary may lack bytes. Where it has no unknown token either, one that occurs in no UTF-8
 // (DeepSeek's lack those) is read as U+FFFD, and text with another (Falcon's lack some) is refused.
@@ -45,6 +46,7 @@ class BpeTokenizer final : public VocabularyTokenizer {
   PreTokenizer pre_tokenizer_;
   MergePairs merges_;
   bool ignore_merges_;
+  bool composes_;
   size_t max_size_ = 0;                  // bytes of the longest token text
   std::array<int32_t, 256> byte_ids_{};  // -1 where the vocabulary has no such byte
 };

@@ -111,8 +111,9 @@ constexpr PreFamily kLlama3 = {kLlama3Steps, true, true};
 constexpr PreFamily kSmaug = {kLlama3Steps, true, false};
 constexpr PreFamily kLlama3Merged = {kLlama3Steps, false, false};
 constexpr PreFamily kMiniCpm5 = {kMiniCpm5Steps, true, false};
-constexpr PreFamily kQwen2 = {kQwen2Steps, false, false};
-constexpr PreFamily kQwen35 = {kQwen35Steps, false, false};
+constexpr PreFamily kQwen2 = {kQwen2Steps, false, false, true};
+constexpr PreFamily kLikeQwen2 = {kQwen2Steps, false, false};
+constexpr PreFamily kQwen35 = {kQwen35Steps, false, false, true};
 constexpr PreFamily kSeedCoder = {kSeedCoderSteps, false, false};
 constexpr PreFamily kTekken = {kTekkenSteps, true, true};
 constexpr PreFamily kGpt4o = {kGpt4oSteps, false, false};
@@ -121,7 +122,9 @@ constexpr PreFamily kDeepSeekCoder = {kDeepSeekCoderSteps, false, false};
 constexpr PreFamily kDeepSeekV3 = {kDeepSeekV3Steps, false, false};
 constexpr PreFamily kFalcon = {kFalconSteps, false, false};
 constexpr PreFamily kGpt2Family = {kGpt2Steps, false, false};
+constexpr PreFamily kMpt = {kGpt2Steps, false, false, true};
 constexpr PreFamily kDigitsGpt2 = {kDigitsGpt2Steps, false, false};
+constexpr PreFamily kCommandR = {kDigitsGpt2Steps, false, false, true};
 constexpr PreFamily kBloomFamily = {kBloomSteps, false, false};
 constexpr PreFamily kViking = {kVikingSteps, false, false};
 
@@ -144,19 +147,19 @@ constexpr struct {
     {"chatglm-bpe", kLlama3Merged},
     {"minicpm5", kMiniCpm5},
     {"qwen2", kQwen2},
-    {"deepseek-r1-qwen", kQwen2},
-    {"megrez", kQwen2},
-    {"kormo", kQwen2},
-    {"f2llmv2", kQwen2},
-    {"stablelm2", kQwen2},
-    {"hunyuan", kQwen2},
-    {"solar-open", kQwen2},
-    {"grok-2", kQwen2},
+    {"deepseek-r1-qwen", kLikeQwen2},
+    {"megrez", kLikeQwen2},
+    {"kormo", kLikeQwen2},
+    {"f2llmv2", kLikeQwen2},
+    {"stablelm2", kLikeQwen2},
+    {"hunyuan", kLikeQwen2},
+    {"solar-open", kLikeQwen2},
+    {"grok-2", kLikeQwen2},
     {"qwen35", kQwen35},
     {"seed-coder", kSeedCoder},
-    {"bailingmoe", kQwen2},
-    {"bailingmoe2", kQwen2},
-    {"llada-moe", kQwen2},
+    {"bailingmoe", kLikeQwen2},
+    {"bailingmoe2", kLikeQwen2},
+    {"llada-moe", kLikeQwen2},
     {"tekken", kTekken},
     {"gpt-4o", kGpt4o},
     {"llama4", kGpt4o},
@@ -179,7 +182,7 @@ constexpr struct {
     {"jina-v2-de", kGpt2Family},
     {"jina-v2-code", kGpt2Family},
     {"modern-bert", kGpt2Family},
-    {"mpt", kGpt2Family},
+    {"mpt", kMpt},
     {"olmo", kGpt2Family},
     {"jais", kGpt2Family},
     {"gigachat", kGpt2Family},
@@ -190,7 +193,7 @@ constexpr struct {
     {"exaone4", kGpt2Family},
     {"starcoder", kDigitsGpt2},
     {"refact", kDigitsGpt2},
-    {"command-r", kDigitsGpt2},
+    {"command-r", kCommandR},
     {"smollm", kDigitsGpt2},
     {"codeshell", kDigitsGpt2},
     {"exaone", kDigitsGpt2},

@@ -7,21 +7,33 @@ namespace specbound {
 
 namespace {
 
+struct Each {
+  std::string_view open, close, separator;
+};
+
 // The first row whose texts both stand in the template holds.
 struct Row {
   std::string_view sign, other;
   CallSyntax syntax;
   std::string_view open, close;
+  Each each = {};
 };
+constexpr Each kDeepSeek = {"<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"};
+constexpr Each kKimi = {"<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_call_argument_begin|>"};
+constexpr std::string_view kKimiBegin = "<|tool_calls_section_begin|>",
+                           kKimiEnd = "<|tool_calls_section_end|>";
 constexpr std::string_view kBegin = "<｜tool▁calls▁begin｜>", kEnd = "<｜tool▁calls▁end｜>";
 constexpr Row kCalls[] = {
-    {kBegin, "```json", CallSyntax::kDeepSeekFenced, kBegin, kEnd},
-    {kBegin, "", CallSyntax::kDeepSeek, kBegin, kEnd},
+    {kBegin, "```json", CallSyntax::kDeepSeekFenced, kBegin, kEnd, kDeepSeek},
+    {kBegin, "", CallSyntax::kDeepSeek, kBegin, kEnd, kDeepSeek},
+    {kKimiBegin, "", CallSyntax::kKimi, kKimiBegin, kKimiEnd, kKimi},
+    {"<|START_ACTION|>", "", CallSyntax::kCohere, "<|START_ACTION|>", "<|END_ACTION|>"},
+    {"<|channel|>commentary", "<|call|>", CallSyntax::kHarmony, "", ""},
     {"[TOOL_CALLS]", kMistralArguments, CallSyntax::kMistralNamed, "[TOOL_CALLS]", ""},
     {"[TOOL_CALLS]", "", CallSyntax::kMistral, "[TOOL_CALLS]", ""},
     {"<seed:tool_call>", "", CallSyntax::kXml, "<seed:tool_call>", "</seed:tool_call>"},
     {"<tool_call>", "<parameter=", CallSyntax::kXml, "<tool_call>", "</tool_call>"},
-    {"<tool_call>", "<arg_key>", CallSyntax::kJson, "", ""},  // there is no JSON in it
+    {"<tool_call>", "<arg_key>", CallSyntax::kGlm, "<tool_call>", "</tool_call>"},
     {"<tool_call>", "", CallSyntax::kHermes, "<tool_call>", "</tool_call>"},
     {"<|tool_call|>", "", CallSyntax::kJson, "<|tool_call|>", ""},
     {"<|python_tag|>", "", CallSyntax::kJson, "<|python_tag|>", ""},
@@ -35,15 +47,14 @@ constexpr Thoughts kThoughts[] = {
     {"<think>", "</think>"},
     {"[THINK]", "[/THINK]"},
     {"<seed:think>", "</seed:think>"},
+    {"<|START_THINKING|>", "<|END_THINKING|>"},
 };
 
 }  // namespace
 
 std::vector<std::string_view> ReplyFormat::call_marks() const {
-  std::vector<std::string_view> marks = {call_open, call_close};
-  if (is_deepseek(syntax)) {
-    marks.insert(marks.end(), {kDeepSeekCall, kDeepSeekCallEnd, kDeepSeekSeparator});
-  }
+  std::vector<std::string_view> marks = {call_open, call_close, each_open, each_close, separator};
+  if (syntax == CallSyntax::kGlm) marks.insert(marks.end(), kGlmTags.begin(), kGlmTags.end());
   if (is_mistral(syntax)) {
     marks.insert(marks.end(), {kMistralArguments, kMistralId});
   }
@@ -61,7 +72,12 @@ ReplyFormat find_reply_format(std::string_view jinja) {
   const Row& row = *std::find_if(std::begin(kCalls), std::end(kCalls), [&](const Row& each) {
     return stands(each.sign) && stands(each.other);
   });
-  ReplyFormat format{.syntax = row.syntax, .call_open = row.open, .call_close = row.close};
+  ReplyFormat format{.syntax = row.syntax,
+                     .call_open = row.open,
+                     .call_close = row.close,
+                     .each_open = row.each.open,
+                     .each_close = row.each.close,
+                     .separator = row.each.separator};
   for (const Thoughts& marks : kThoughts) {
     if (!stands(marks.open) && !stands(marks.close)) continue;
     format.think_open = marks.open;

@@ -2,6 +2,7 @@
 // thoughts. Decided from the template's text alone, never from a model's name.
 #pragma once
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -15,11 +16,17 @@ enum class CallSyntax {
   kMistralNamed,    // [TOOL_CALLS]name[ARGS]{..}
   kDeepSeek,        // names and objects between marks of their own
   kDeepSeekFenced,  // the same with objects in a block of code
+  kKimi,            // functions.name:0 and an object between marks of their own
+  kCohere,          // <|START_ACTION|>[{"tool_name": .., "parameters": {..}}]<|END_ACTION|>
+  kGlm,             // <tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>
+  kHarmony,         // messages in channels, of which calls are some: they are not read
 };
 
 struct ReplyFormat {
   CallSyntax syntax = CallSyntax::kJson;
-  std::string_view call_open = {}, call_close = {};    // empty: none
+  std::string_view call_open = {}, call_close = {};  // empty: none
+  // Around each of several calls between those, and between a name and its object; empty: none.
+  std::string_view each_open = {}, each_close = {}, separator = {};
   std::string_view think_open = {}, think_close = {};  // empty: the template knows no thoughts
 
   // All texts that may be control tokens, which are shown nowhere else.
@@ -30,17 +37,20 @@ struct ReplyFormat {
 inline bool is_mistral(CallSyntax syntax) {
   return syntax == CallSyntax::kMistral || syntax == CallSyntax::kMistralNamed;
 }
-inline bool is_deepseek(CallSyntax syntax) {
-  return syntax == CallSyntax::kDeepSeek || syntax == CallSyntax::kDeepSeekFenced;
+// Values stand in tags, outside of JSON.
+inline bool is_tagged(CallSyntax syntax) {
+  return syntax == CallSyntax::kXml || syntax == CallSyntax::kGlm;
 }
 
-// The marks of DeepSeek's syntax between `call_open` and `call_close`.
-inline constexpr std::string_view kDeepSeekCall = "<｜tool▁call▁begin｜>";
-inline constexpr std::string_view kDeepSeekCallEnd = "<｜tool▁call▁end｜>";
-inline constexpr std::string_view kDeepSeekSeparator = "<｜tool▁sep｜>";
 // Of Mistral's, behind a name.
 inline constexpr std::string_view kMistralArguments = "[ARGS]";
 inline constexpr std::string_view kMistralId = "[CALL_ID]";
+
+// Of Kimi's, in front of a name.
+inline constexpr std::string_view kKimiFunctions = "functions.";
+// Of GLM's: around keys, and around values.
+inline constexpr std::array<std::string_view, 4> kGlmTags = {"<arg_key>", "</arg_key>",
+                                                             "<arg_value>", "</arg_value>"};
 
 // `jinja`: the template's text.
 ReplyFormat find_reply_format(std::string_view jinja);

@@ -167,7 +167,23 @@ CASES = [
          config=dict(BASE, num_hidden_layers=4, rope_parameters=rope(2000000.0))),
     dict(name="ernie4_5", cls="Ernie4_5", tokenizer="spm", dtype="bfloat16",
          config=dict(BASE, head_dim=16, rope_parameters=rope(500000.0))),
+    dict(name="gemma3", cls="Gemma3", tokenizer="spm_gemma", dtype="bfloat16",
+         config=dict(BASE, num_hidden_layers=6, head_dim=16, query_pre_attn_scalar=16,
+                     sliding_window=8, rope_parameters=dict(
+                         full_attention=rope(1000000.0, rope_type="linear", factor=8.0),
+                         sliding_attention=rope(5000.0)))),
+    dict(name="qwen3_yarn", cls="Qwen3", tokenizer="qwen2", dtype="bfloat16",
+         config=dict(BASE, num_hidden_layers=1, head_dim=16, tie_word_embeddings=True,
+                     rope_parameters=rope(
+                         10000.0, rope_type="yarn", factor=4.0, beta_fast=8.0,
+                         attention_factor=1.3, original_max_position_embeddings=32))),
+    dict(name="qwen3moe", cls="Qwen3Moe", tokenizer="qwen2", dtype="bfloat16",
+         config=dict(BASE, num_hidden_layers=1, head_dim=16, moe_intermediate_size=64,
+                     num_experts=5, num_experts_per_tok=2, norm_topk_prob=True,
+                     rope_parameters=rope(500000.0))),
 ]
+POST_NORMS = ("Gemma2", "Gemma3")
+CONFIGS = {"Gemma3": "Gemma3TextConfig"}  # where the name is not the class's
 
 
 def make_tokenizer(kind, directory):
@@ -237,11 +253,11 @@ def random_parameter(name, shape, rng, offset, post_norms):
     if "embed_tokens" in name:
         return rng.normal(0.0, 1.0, shape)
     into_residual = "o_proj" in name or "down_proj" in name
-    return rng.normal(0.0, (0.1 if into_residual else 1.0) / math.sqrt(shape[1]), shape)
+    return rng.normal(0.0, (0.1 if into_residual else 1.0) / math.sqrt(shape[-1]), shape)
 
 
 def make_model(case, n_tokens, rng):
-    config_class = getattr(transformers, case["cls"] + "Config")
+    config_class = getattr(transformers, CONFIGS.get(case["cls"], case["cls"] + "Config"))
     config = config_class(**case["config"], vocab_size=n_tokens + 3, attn_implementation="eager",
                           bos_token_id=1, eos_token_id=2, pad_token_id=0)
     model = getattr(transformers, case["cls"] + "ForCausalLM")(config).eval()
@@ -249,9 +265,23 @@ def make_model(case, n_tokens, rng):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = random_parameter(name, tuple(parameter.shape), rng, offset,
-                                      case["cls"] == "Gemma2")
+                                      case["cls"] in POST_NORMS)
             parameter.copy_(torch.from_numpy(values).to(dtype).float())
     return model
+
+
+def parameters(model):
+    """Names, and values as FP32; of experts, (n_experts, n_out, n_in), as converters store them. A
+    tied head is listed once."""
+    for name, parameter in model.named_parameters():
+        values = parameter.detach().float().numpy()
+        if name.endswith("experts.gate_up_proj"):
+            for part, half in zip(("gate", "up"), np.split(values, 2, axis=1)):
+                yield name.replace("gate_up", part) + ".weight", half
+        elif values.ndim == 3:
+            yield name + ".weight", values
+        else:
+            yield name, values
 
 
 def expected_tensors(case, model):
@@ -262,19 +292,20 @@ def expected_tensors(case, model):
     names = gguf.get_tensor_name_map(number, model.config.num_hidden_layers)
     n_heads, n_kv_heads = model.config.num_attention_heads, model.config.num_key_value_heads
     tensors = {}
-    for name, parameter in model.named_parameters():  # a tied head is listed once
-        values = parameter.detach().float().numpy()
+    for name, values in parameters(model):
         if arch in ("llama", "smollm3") and (".q_proj." in name or ".k_proj." in name):
             heads = n_heads if ".q_proj." in name else n_kv_heads
-            values = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
-            values = values.swapaxes(1, 2).reshape(parameter.shape)
+            halves = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
+            values = halves.swapaxes(1, 2).reshape(values.shape)
         if arch.startswith("gemma") and name.endswith("norm.weight"):
             values = values + np.float32(1)
         entry = dict(shape=list(reversed(values.shape)))
         if values.ndim == 1:
             entry["F32"] = values[:8].astype("<f4").tobytes().hex()
+        elif name.endswith("mlp.gate.weight"):  # routers stay F32
+            entry["F32"] = values[-1, :8].astype("<f4").tobytes().hex()
         else:
-            row = values[5:6]
+            row = values[5:6] if values.ndim == 2 else values[1, 5:6]  # of the second expert
             entry["F16"] = row[0, :16].astype("<f2").tobytes().hex()
             if row.shape[1] % 32 == 0:
                 blocks = gguf.quants.quantize(row, gguf.GGMLQuantizationType.Q8_0)

@@ -23,7 +23,8 @@ Rounding to FP16 and to integers is a step function: a value on the edge is move
 FP32 noise of 1e-7, in a correct engine too, and an integer step moves the logits by more than the
 bar. Such a prompt would test luck. So prompts are drawn token by token, and a token with any value
 nearer to an edge than QUANT_MARGIN or HALF_MARGIN (well above the noise of FP32, far below the
-effect of a wrong scale) is drawn again; golden.json says how often. No engine's result is seen.
+effect of a wrong scale) is drawn again, and so is one whose experts are nearly others; golden.json
+says how often. No engine's result is seen.
 
 needs: pip install torch transformers gguf numpy
 """
@@ -45,6 +46,7 @@ HF_BAR = 1e-4
 REF_BAR = 1e-5
 QUANT_MARGIN = 3e-4  # quantization steps; FP32 noise is about 2e-5 of one
 HALF_MARGIN = 2e-3   # FP16 spacings; FP32 noise is about 5e-4 of one
+ROUTE_MARGIN = 1e-4  # of a router's scores; FP32 noise is about 1e-6
 
 LLAMA3_ROPE = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0,
                    high_freq_factor=4.0, original_max_position_embeddings=32)
@@ -145,6 +147,38 @@ CASES = [
         vocab_size=62, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, head_dim=16, rms_norm_eps=1e-3,
         max_position_embeddings=64, rope_parameters=default_rope(500000.0))),
+    # The sixth layer sees all and has angles of its own, divided by the factor.
+    dict(name="gemma3", arch="gemma3", type="F32", positions=90, config=dict(
+        vocab_size=63, hidden_size=32, intermediate_size=64, num_hidden_layers=7,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=16, query_pre_attn_scalar=16,
+        rms_norm_eps=1e-3, sliding_window=20, max_position_embeddings=128,
+        rope_parameters=dict(
+            full_attention=dict(rope_type="linear", rope_theta=50000.0, factor=4.0),
+            sliding_attention=default_rope(3000.0)))),
+    dict(name="gemma3_q8_0", arch="gemma3", type="Q8_0", positions=90, like="gemma3"),
+    dict(name="llama_yarn", arch="llama", type="F32", positions=48, config=dict(
+        vocab_size=55, hidden_size=64, intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, rms_norm_eps=1e-3, tie_word_embeddings=True,
+        max_position_embeddings=1024, rope_parameters=dict(
+            rope_type="yarn", rope_theta=10000.0, factor=4.0,
+            original_max_position_embeddings=256))),
+    dict(name="qwen3_yarn", arch="qwen3", type="F32", positions=48, config=dict(
+        vocab_size=53, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=24, rms_norm_eps=1e-3,
+        tie_word_embeddings=True, max_position_embeddings=512, rope_parameters=dict(
+            rope_type="yarn", rope_theta=500.0, factor=8.0, beta_fast=4.0, beta_slow=0.5,
+            attention_factor=0.9, original_max_position_embeddings=64))),
+    dict(name="qwen3moe", arch="qwen3moe", type="F32", positions=48, config=dict(
+        vocab_size=51, hidden_size=32, intermediate_size=80, moe_intermediate_size=64,
+        num_experts=6, num_experts_per_tok=3, norm_topk_prob=True, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=16, rms_norm_eps=1e-3,
+        max_position_embeddings=64, rope_parameters=default_rope(500000.0))),
+    dict(name="qwen3moe_q8_0", arch="qwen3moe", type="Q8_0", positions=48, like="qwen3moe"),
+    # Layers enough for what EAGLE-3 takes of them.
+    dict(name="llama_deep", arch="llama", type="F32", positions=24, config=dict(
+        vocab_size=75, hidden_size=32, intermediate_size=48, num_hidden_layers=8,
+        num_attention_heads=2, num_key_value_heads=1, rms_norm_eps=1e-3,
+        max_position_embeddings=256, rope_parameters=LLAMA3_ROPE)),
 ]
 FLOATS = ("F32", "F16", "BF16")
 
@@ -152,8 +186,10 @@ CLASSES = {
     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
     "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
     "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+    "qwen3moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
     "gemma": (transformers.GemmaConfig, transformers.GemmaForCausalLM),
     "gemma2": (transformers.Gemma2Config, transformers.Gemma2ForCausalLM),
+    "gemma3": (transformers.Gemma3TextConfig, transformers.Gemma3ForCausalLM),
     "phi3": (transformers.Phi3Config, transformers.Phi3ForCausalLM),
     "smollm3": (transformers.SmolLM3Config, transformers.SmolLM3ForCausalLM),
     "ernie4_5": (transformers.Ernie4_5Config, transformers.Ernie4_5ForCausalLM),
@@ -175,8 +211,13 @@ LAYER_NAMES = {
     "mlp.down_proj": "ffn_down",
     "self_attn.qkv_proj": "attn_qkv",
     "mlp.gate_up_proj": "ffn_up",
+    "mlp.gate": "ffn_gate_inp",
+    "mlp.experts.gate_proj": "ffn_gate_exps",
+    "mlp.experts.up_proj": "ffn_up_exps",
+    "mlp.experts.down_proj": "ffn_down_exps",
 }
-GEMMA2_NAMES = {
+POST_NORMS = ("gemma2", "gemma3")  # architectures that have them
+POST_NORM_NAMES = {
     "post_attention_layernorm": "post_attention_norm",
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
@@ -189,16 +230,16 @@ def gguf_name(hf_name, arch):
     if stem in TOP_NAMES:
         return f"{TOP_NAMES[stem]}.{suffix}"
     _, _, layer, rest = stem.split(".", 3)
-    names = LAYER_NAMES | (GEMMA2_NAMES if arch == "gemma2" else {})
+    names = LAYER_NAMES | (POST_NORM_NAMES if arch in POST_NORMS else {})
     return f"blk.{layer}.{names[rest]}.{suffix}"
 
 
 def random_parameter(case, name, shape, rng):
     """Norms and biases that matter; matrices that keep the variance of a row (see the top)."""
-    gemma = case["arch"] in ("gemma", "gemma2")
+    gemma = case["arch"].startswith("gemma")
     if len(shape) == 1 and name.endswith("norm.weight"):
         # Gemma's are offsets from 1. Its post norms decide what a layer adds.
-        post_norm = case["arch"] == "gemma2" and ".post_" in name
+        post_norm = case["arch"] in POST_NORMS and ".post_" in name
         low, high = (0.05, 0.15) if post_norm else (0.5, 1.5)
         offset = 1.0 if gemma else 0.0
         return rng.uniform(low - offset, high - offset, shape)
@@ -209,7 +250,7 @@ def random_parameter(case, name, shape, rng):
     deviation = 0.1 if "o_proj" in name or "down_proj" in name else 1.0  # those into the residual
     if "q_proj" in name:
         deviation = case.get("query_deviation", 1.0)
-    return rng.normal(0.0, deviation / math.sqrt(shape[1]), shape)
+    return rng.normal(0.0, deviation / math.sqrt(shape[-1]), shape)
 
 
 def stored(values, type_name):
@@ -287,26 +328,59 @@ def add_vocabulary(writer, arch, vocab_size):
     writer.add_eos_token_id(2)
 
 
+def rope_parameters(case):
+    """Those of layers that see all, where there are others."""
+    parameters = case["config"]["rope_parameters"]
+    return parameters.get("full_attention", parameters)
+
+
 def add_architecture(writer, case, head_dim):
     """What sets a file apart from plain llama's."""
-    config, rope = case["config"], case["config"]["rope_parameters"]
+    config, rope = case["config"], rope_parameters(case)
     if "attn_logit_softcapping" in config:
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    if case["arch"] == "gemma3":
+        local = config["rope_parameters"]["sliding_attention"]
+        writer.add_rope_freq_base_swa(local["rope_theta"])
     if case["arch"] == "phi3" or "sliding_window" in config:
         writer.add_sliding_window(config.get("sliding_window", 0))
     if case["arch"] == "phi3":
         writer.add_rope_dimension_count(int(rope["partial_rotary_factor"] * head_dim))
         writer.add_rope_scaling_orig_ctx_len(config["original_max_position_embeddings"])
+    if rope["rope_type"] == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        for key in ("beta_fast", "beta_slow"):
+            if key in rope:
+                writer.add_float32(f"{case['arch']}.rope.scaling.yarn_{key}", rope[key])
+        if "attention_factor" in rope:
+            writer.add_rope_scaling_attn_factors(
+                rope["attention_factor"] / (1 + 0.1 * math.log(rope["factor"])))
     if rope["rope_type"] == "longrope":
         stretch = config["max_position_embeddings"] / config["original_max_position_embeddings"]
         writer.add_rope_scaling_attn_factors(math.sqrt(
             1 + math.log(stretch) / math.log(config["original_max_position_embeddings"])))
 
 
+def parameters(model):
+    """Names and values; of experts, which are (n_experts, n_out, n_in), as converters store them. A
+    tied head is listed once, as the embedding."""
+    for name, parameter in model.named_parameters():
+        values = np.ascontiguousarray(parameter.detach().numpy())
+        if name.endswith("experts.gate_up_proj"):
+            for part, half in zip(("gate", "up"), np.split(values, 2, axis=1)):
+                yield name.replace("gate_up", part) + ".weight", np.ascontiguousarray(half)
+        elif values.ndim == 3:
+            yield name + ".weight", values
+        else:
+            yield name, values
+
+
 def write_gguf(case, model, path):
     arch, config = case["arch"], model.config
-    rope = case["config"]["rope_parameters"]
+    rope = rope_parameters(case)
     n_heads, n_kv_heads = config.num_attention_heads, config.num_key_value_heads
     head_dim = case["config"].get("head_dim", config.hidden_size // n_heads)
     file_type = {"F32": gguf.LlamaFileType.ALL_F32, "F16": gguf.LlamaFileType.MOSTLY_F16,
@@ -322,6 +396,10 @@ def write_gguf(case, model, path):
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_feed_forward_length(config.intermediate_size)
+    if arch == "qwen3moe":
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     writer.add_head_count(n_heads)
     writer.add_head_count_kv(n_kv_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
@@ -345,20 +423,20 @@ def write_gguf(case, model, path):
         for which in ("long", "short"):
             factors = np.array(rope[which + "_factor"], dtype=np.float32)
             writer.add_tensor(f"rope_factors_{which}.weight", factors)
-    for name, parameter in model.named_parameters():  # a tied head is listed once, as the embedding
-        values = np.ascontiguousarray(parameter.detach().numpy())
+    for name, values in parameters(model):
         blocks = case.get("blocks", {}).get(name)
         values = values if blocks is None else blocks  # rows all the same
         if arch in ("llama", "smollm3") and ".q_proj." in name:
             values = permute(values, n_heads)
         if arch in ("llama", "smollm3") and ".k_proj." in name:
             values = permute(values, n_kv_heads)
-        if arch in ("gemma", "gemma2") and name.endswith("norm.weight"):
+        if arch.startswith("gemma") and name.endswith("norm.weight"):
             values = values + np.float32(1)
         if values.ndim == 1:
             writer.add_tensor(gguf_name(name, arch), values)
         else:
-            kind = quantized.type_of(case["type"], gguf_name(name, arch))
+            router = name.endswith("mlp.gate.weight")
+            kind = quantized.type_of("F32" if router else case["type"], gguf_name(name, arch))
             quants = values if blocks is not None else gguf.quants.quantize(values, kind)
             writer.add_tensor(gguf_name(name, arch), quants, raw_dtype=kind)
     writer.write_header_to_file()
@@ -384,7 +462,8 @@ def draw_prompt(case, path, rng):
     while len(ids) < case["positions"]:
         token, margins = int(rng.integers(3, model.vocab_size)), reference.Margins()
         row = model.step(token, margins)
-        if margins.quant < QUANT_MARGIN or margins.half < HALF_MARGIN:
+        if (margins.quant < QUANT_MARGIN or margins.half < HALF_MARGIN
+                or margins.route < ROUTE_MARGIN):
             model.truncate(len(ids))
             redrawn += 1
             assert redrawn < 10000, f"{case['name']}: no prompt keeps the margins"

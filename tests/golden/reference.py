@@ -6,7 +6,9 @@ K and V rounded to FP16, and on quantized files by the INT8 formula of src/engin
 sums in FP64:
 
     per row and 32-block   amax = max |x|   dx = f32(amax / 127)   q = rne(x * f32(127 / amax))
-    y = sum over blocks of  isum * dw * dx - xsum * mw * dx     (mw: mins, of Q4_K)
+    y = sum over blocks of  isum * dw * dx - xsum * mw * dx     (mw: the mins of Q4_1, Q4_K, ...)
+
+with the scale of each 16 of Q6_K in the integers.
 
 What the engine stores in a narrower type is rounded here at the same place: x to FP32 where it is
 quantized (normed rows, attention output, the gated product), K (after RoPE) and V to FP16 in the
@@ -31,12 +33,14 @@ class Margins:
 
     quant: least distance of x * 127 / amax from a half-integer, in quantization steps.
     half:  least distance of a K or V from the middle of two FP16 numbers, in their spacings.
+    route: least distance of the scores of the last expert taken and the first left out.
     A result further from a tie than FP32 noise rounds the same way in every correct engine.
     """
 
     def __init__(self):
         self.quant = 0.5
         self.half = 0.5
+        self.route = math.inf
 
     def see_quant(self, steps):
         self.quant = min(self.quant, float(np.abs(np.abs(steps - np.floor(steps)) - 0.5).min()))
@@ -50,13 +54,11 @@ class Margins:
 class Matrix:
     """(n_out, n_in). Float types multiply in FP64, quantized ones by the INT8 formula."""
 
-    def __init__(self, tensor):
-        kind = tensor.tensor_type
-        self.values = gguf.quants.dequantize(tensor.data, kind).astype(np.float64)
-        self.values = self.values.reshape(tuple(int(n) for n in tensor.shape[::-1]))
+    def __init__(self, data, kind, n_in):
+        self.values = gguf.quants.dequantize(data, kind).astype(np.float64).reshape(-1, n_in)
         self.quantized = kind.name.startswith("Q")
         if self.quantized:
-            self.ints, self.scales, self.mins = quantized.int8_form(tensor.data, kind)
+            self.ints, self.scales, self.mins = quantized.int8_form(data, kind)
 
     def row(self, i):
         return self.values[i]
@@ -126,28 +128,51 @@ class Model:
         self.window = number("attention.sliding_window", 0)
         self.attn_softcap = number("attn_logit_softcapping", 0.0)
         self.final_softcap = number("final_logit_softcapping", 0.0)
-        gemma = self.arch in ("gemma", "gemma2")
+        gemma = self.arch in ("gemma", "gemma2", "gemma3")
         self.embedding_scale = math.sqrt(self.dim) if gemma else 1.0
         self.activation = gelu if gemma else silu
 
-        self.vectors, self.matrices = {}, {}
+        self.n_experts_used = number("expert_used_count", 0)
+        self.vectors, self.matrices, self.experts = {}, {}, {}
         for tensor in reader.tensors:
             if len(tensor.shape) == 1:
                 self.vectors[tensor.name] = np.array(tensor.data, dtype=np.float64)
+            elif len(tensor.shape) == 3:
+                self.experts[tensor.name] = [
+                    Matrix(data, tensor.tensor_type, int(tensor.shape[0])) for data in tensor.data]
             else:
-                self.matrices[tensor.name] = Matrix(tensor)
+                self.matrices[tensor.name] = Matrix(tensor.data, tensor.tensor_type,
+                                                    int(tensor.shape[0]))
             if tensor.name == "token_embd.weight":
                 self.vocab_size = int(tensor.shape[1])
 
         exponents = -np.arange(0, self.rope_dim, 2) / self.rope_dim
-        frequency = number("rope.freq_base", 10000.0) ** exponents
+        self.windowed_frequency = number("rope.freq_base_swa", 10000.0) ** exponents  # gemma3's
+        self.rope_theta = number("rope.freq_base", 10000.0)
+        frequency = self.rope_theta ** exponents
         longest = number("context_length") if n_ctx is None else n_ctx
         is_long = longest > number("rope.scaling.original_context_length", math.inf)
         for name in ("rope_freqs", "rope_factors_long" if is_long else "rope_factors_short"):
             if name + ".weight" in self.vectors:
                 frequency = frequency / self.vectors[name + ".weight"]
-        self.frequency = frequency / number("rope.scaling.factor", 1.0)
+        factor = number("rope.scaling.factor", 1.0)
+        if number("rope.scaling.type") == "yarn":
+            part = self.yarn_part(number)
+            self.frequency = frequency * (part / factor + 1 - part)
+            self.rope_factor *= 1 + 0.1 * math.log(factor)
+        else:
+            self.frequency = frequency / factor
         self.truncate(0)
+
+    def yarn_part(self, number):
+        """How much of the factor slows each pair."""
+        context = number("rope.scaling.original_context_length")
+        low, high = (self.rope_dim * math.log(context / (number(f"rope.scaling.yarn_{key}", usual)
+                                                         * 2 * math.pi))
+                     / (2 * math.log(number("rope.freq_base")))
+                     for key, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)))
+        low, high = max(math.floor(low), 0), min(math.ceil(high), self.rope_dim - 1)
+        return np.clip((np.arange(self.rope_dim // 2) - low) / max(high - low, 1e-3), 0.0, 1.0)
 
     def truncate(self, length):
         """Forgets every position from `length` on."""
@@ -159,12 +184,15 @@ class Model:
 
     def window_of(self, layer):
         """Positions that a row of this layer (from 0) sees; 0 for all."""
-        return 0 if self.arch == "gemma2" and layer % 2 == 1 else self.window
+        step = {"gemma2": 2, "gemma3": 6}.get(self.arch, self.n_layers + 1)
+        return 0 if layer % step == step - 1 else self.window
 
     def rope(self, x, pos, layer):  # x (heads, head_dim)
         if self.arch == "smollm3" and layer % 4 == 3:
             return x
-        cos, sin = np.cos(pos * self.frequency), np.sin(pos * self.frequency)
+        local = self.arch == "gemma3" and self.window_of(layer) > 0
+        angles = pos * (self.windowed_frequency if local else self.frequency)
+        cos, sin = np.cos(angles), np.sin(angles)
         cos, sin = cos * self.rope_factor, sin * self.rope_factor
         n, half = self.rope_dim, self.rope_dim // 2
         a, b = (x[:, 0:n:2], x[:, 1:n:2]) if self.interleaved else (x[:, :half], x[:, half:n])
@@ -216,10 +244,29 @@ class Model:
         weight = self.vectors.get(f"{name}{post_norm}.weight")
         return y if weight is None else norm(y, weight, self.eps)
 
+    def mixture(self, name, x, margins):
+        """The highest of a softmax over all experts, divided by their sum."""
+        scores = self.linear(name + "ffn_gate_inp", x, margins)
+        order = np.argsort(-scores, kind="stable")
+        taken, left = order[:self.n_experts_used], order[self.n_experts_used:]
+        if len(left) > 0:
+            margins.route = min(margins.route, float(scores[taken[-1]] - scores[left[0]]))
+        weights = np.exp(scores - scores.max())
+        weights /= weights.sum()
+        total = 0.0
+        for expert in taken:
+            gate, up, down = (self.experts[f"{name}ffn_{part}_exps.weight"][expert]
+                              for part in ("gate", "up", "down"))
+            act = self.activation(gate.times(x, margins)) * up.times(x, margins)
+            total = total + weights[expert] * down.times(act, margins)
+        return total / weights[taken].sum()
+
     def step(self, token, margins):
-        """Logits (vocab_size) of `token` at the next position."""
+        """Logits (vocab_size) of `token` at the next position, whose last row stays in `state`,
+        and its rows behind each layer in `passed`."""
         pos = len(self.keys[0])
         h = self.matrices["token_embd.weight"].row(token) * self.embedding_scale
+        self.passed = []
         for layer in range(self.n_layers):
             name = f"blk.{layer}."
             x = norm(h, self.vectors[name + "attn_norm.weight"], self.eps)
@@ -233,10 +280,14 @@ class Model:
             h += self.added(name, "attn_output", "post_attention_norm", x, margins)
 
             x = norm(h, self.vectors[name + "ffn_norm.weight"], self.eps)
+            if self.n_experts_used:
+                h += self.mixture(name, x, margins)
+                continue
             gate, up = self.gate_up(name, x, margins)
             x = self.activation(gate) * up
             h += self.added(name, "ffn_down", "post_ffw_norm", x, margins)
-        x = norm(h, self.vectors["output_norm.weight"], self.eps)
+            self.passed.append(h.copy())
+        x = self.state = norm(h, self.vectors["output_norm.weight"], self.eps)
         head = "output" if "output.weight" in self.matrices else "token_embd"
         return softcap(self.linear(head, x, margins), self.final_softcap)
 
