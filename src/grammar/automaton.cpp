@@ -1,5 +1,7 @@
 #include "grammar/automaton.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -171,6 +173,9 @@ class Compiler {
         return next;
       case GrammarRules::Kind::kCharacters:
         return build_characters(e.ranges, next);
+      case GrammarRules::Kind::kUntil:
+      case GrammarRules::Kind::kWithout:
+        return build_unlike(e.bytes, e.kind == GrammarRules::Kind::kUntil, next);
       case GrammarRules::Kind::kRule:
         return add({Kind::kCall, false, false, next, e.a});
       case GrammarRules::Kind::kSequence:
@@ -189,6 +194,38 @@ class Compiler {
     }
     SB_CHECK(!"a kind of expression that is not known");
     return next;
+  }
+
+  // Any bytes up to a mark: a node for each part of it that they may end with, as Knuth, Morris and
+  // Pratt have it. Control tokens may stand for what they spell.
+  int build_unlike(const std::string& mark, bool until, int next) {
+    const size_t n = std::max(mark.size(), size_t{1});
+    std::vector<int> begins(n);  // [bytes of the mark that were read]
+    for (int& node : begins) node = add({Kind::kSplit});
+    std::vector<std::array<size_t, 256>> to(n);  // [those][byte] how many then
+    to[0].fill(0);
+    for (size_t i = 0, shorter = 0; i < mark.size(); ++i) {
+      const auto own = static_cast<uint8_t>(mark[i]);
+      if (i > 0) {
+        to[i] = to[shorter];
+        shorter = to[shorter][own];
+      }
+      to[i][own] = i + 1;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      std::map<size_t, ByteSet> sets;
+      for (int byte = 0; byte < 256; ++byte) sets[to[i][static_cast<size_t>(byte)]].add(byte);
+      int whole = until ? -1 : next;
+      for (const auto& [target, set] : sets) {
+        if (target == n && !until) continue;
+        const int one = add_bytes(set, target == n ? next : begins[target], true);
+        whole = whole < 0 ? one : add({Kind::kSplit, false, false, one, whole});
+      }
+      // The node that was there before is none of a choice: both its ways are the same.
+      Node& begin = out_.nodes[static_cast<size_t>(begins[i])];
+      begin.next = begin.arg = whole;
+    }
+    return begins[0];
   }
 
   // What is repeated becomes a rule, so that each time costs a node or two whatever it is.

@@ -1,5 +1,6 @@
 #include "grammar/grammar.h"
 
+#include <map>
 #include <utility>
 
 #include "error.h"
@@ -25,6 +26,81 @@ Grammar::Shared compiled(const GrammarRules& rules, int root, const char* what,
   }
 }
 
+// Parts as rules, and as a text that is the same for the same ones.
+class PartRules {
+ public:
+  using Id = GrammarRules::Id;
+
+  explicit PartRules(GrammarRules& rules)
+      : rules_(rules), json_(rules), tagged_json_(rules, true) {}
+  const std::string& source() const { return source_; }
+
+  Id choice(const std::vector<std::vector<GrammarPart>>& alternatives) {
+    std::vector<Id> all;
+    for (const std::vector<GrammarPart>& alternative : alternatives) {
+      source_ += '|';
+      std::vector<Id> parts;
+      for (const GrammarPart& each : alternative) parts.push_back(part(each));
+      all.push_back(parts.empty() ? rules_.empty() : rules_.sequence(std::move(parts)));
+    }
+    return rules_.choice(std::move(all));
+  }
+
+ private:
+  using Kind = GrammarPart::Kind;
+
+  Id part(const GrammarPart& part) {
+    const bool is_schema = part.kind == Kind::kSchema || part.kind == Kind::kInTags;
+    check_size(part.text, is_schema ? "json_schema" : "literal");
+    source_ += format("%d:%zu ", static_cast<int>(part.kind), part.text.size()) + part.text;
+    switch (part.kind) {
+      case Kind::kLiteral:
+        return rules_.literal(part.text, true);
+      case Kind::kSchema:
+        return schema(part.text, json_);
+      case Kind::kInTags:
+        return schema(part.text, tagged_json_);
+      case Kind::kUntil:
+        return rules_.until(part.text);
+      case Kind::kWithout:
+        return rules_.without(part.text);
+      case Kind::kNoneOf: {
+        std::vector<CodeRange> these;
+        for (const char c : part.text)
+          these.push_back({static_cast<uint8_t>(c), static_cast<uint8_t>(c)});
+        return rules_.characters(all_but(std::move(these)));
+      }
+      case Kind::kOneOf:
+      case Kind::kSeveral:
+        break;
+    }
+    source_ += format("%d(", part.most);
+    ++depth_;
+    const Id one = choice(part.choices);
+    --depth_;
+    source_ += ')';
+    if (part.kind == Kind::kOneOf) return one;
+    return rules_.repeat(one, 0, part.most);
+  }
+
+  // Within choices the same schema may stand in several places: it is one rule.
+  Id schema(const std::string& text, JsonRules& json) {
+    if (depth_ == 0) return json.schema(text);
+    const auto [at, fresh] = shared_.try_emplace({&json, text}, 0);
+    if (fresh) {
+      at->second = rules_.declare("schema");
+      rules_.define(at->second, json.schema(text));
+    }
+    return rules_.rule(at->second);
+  }
+
+  GrammarRules& rules_;
+  JsonRules json_, tagged_json_;
+  std::string source_;
+  int depth_ = 0;
+  std::map<std::pair<const JsonRules*, std::string>, int> shared_;  // rules by their schema
+};
+
 }  // namespace
 
 Grammar::Shared Grammar::from_gbnf(std::string_view text) {
@@ -45,23 +121,10 @@ Grammar::Shared Grammar::any_json_object() {
 Grammar::Shared Grammar::choice_of(const std::vector<std::vector<GrammarPart>>& alternatives) {
   SB_CHECK(!alternatives.empty());
   GrammarRules rules;
-  JsonRules json(rules);
+  PartRules parts(rules);
   const int root = rules.declare("root");
-  std::string source;
-  std::vector<GrammarRules::Id> all;
-  for (const std::vector<GrammarPart>& alternative : alternatives) {
-    source += '|';
-    std::vector<GrammarRules::Id> parts;
-    for (const GrammarPart& part : alternative) {
-      const bool literal = part.kind == GrammarPart::Kind::kLiteral;
-      check_size(part.text, literal ? "literal" : "json_schema");
-      parts.push_back(literal ? rules.literal(part.text, true) : json.schema(part.text));
-      source += format("%c%zu ", literal ? 'L' : 'S', part.text.size()) + part.text;
-    }
-    all.push_back(parts.empty() ? rules.empty() : rules.sequence(std::move(parts)));
-  }
-  rules.define(root, rules.choice(std::move(all)));
-  return compiled(rules, root, "json_schema", std::move(source));
+  rules.define(root, parts.choice(alternatives));
+  return compiled(rules, root, "json_schema", parts.source());
 }
 
 }  // namespace specbound

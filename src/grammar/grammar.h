@@ -7,22 +7,44 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "grammar/automaton.h"
+#include "grammar/rules.h"
 
 namespace specbound {
-
-class GrammarRules;
 
 // A stretch of a text that is known but for its values.
 struct GrammarPart {
   enum class Kind {
     kLiteral,  // this text; where it spells a control token of the vocabulary, that token too
     kSchema,   // JSON that this schema allows
+    kInTags,   // the same with \u003c for each `<`: what ends it may begin so
+    kUntil,    // whatever comes before the first place where this text stands, and it
+    kWithout,  // whatever this text does not stand in; an empty one: anything
+    kNoneOf,   // one character that is none of these, which are ASCII
+    kOneOf,    // one of `choices`, each part by part
+    kSeveral,  // none or more of them, at most `most`
   };
   Kind kind = Kind::kLiteral;
   std::string text;  // of a schema: its JSON
+  std::vector<std::vector<GrammarPart>> choices = {};
+  int most = GrammarRules::kUnbounded;
+
+  static GrammarPart literal(std::string text) { return {Kind::kLiteral, std::move(text)}; }
+  static GrammarPart schema(std::string json) { return {Kind::kSchema, std::move(json)}; }
+  static GrammarPart in_tags(std::string json) { return {Kind::kInTags, std::move(json)}; }
+  static GrammarPart until(std::string text) { return {Kind::kUntil, std::move(text)}; }
+  static GrammarPart without(std::string text) { return {Kind::kWithout, std::move(text)}; }
+  static GrammarPart none_of(std::string ascii) { return {Kind::kNoneOf, std::move(ascii)}; }
+  static GrammarPart one_of(std::vector<std::vector<GrammarPart>> choices) {
+    return {Kind::kOneOf, "", std::move(choices)};
+  }
+  static GrammarPart several(std::vector<std::vector<GrammarPart>> choices,
+                             int most = GrammarRules::kUnbounded) {
+    return {Kind::kSeveral, "", std::move(choices), most};
+  }
 };
 
 class Grammar {

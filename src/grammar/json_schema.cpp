@@ -206,7 +206,7 @@ class SchemaReader {
     for (const Schema& value : listed) {
       if (!is_of(value, types)) continue;
       if (schema.contains("const") && value != schema["const"]) continue;
-      all.push_back(value.dump());
+      all.push_back(values_.written(value.dump()));
     }
     if (all.empty()) refuse(Code::kUsage, place, keyword, "a value that fits the schema", "none");
     return rules_.one_of(std::move(all));
@@ -459,7 +459,7 @@ class SchemaReader {
     std::vector<Property> all;
     const auto add = [&](const std::string& name, const Schema& value, const std::string& at) {
       names.push_back(characters_of(name, place));
-      const Id key = rules_.literal(Schema(name).dump());
+      const Id key = rules_.literal(values_.written(Schema(name).dump()));
       const bool is_required = must.contains(name);
       // A property that nothing fits is one that must not be there.
       if (value == false && !is_required) return;
@@ -569,12 +569,13 @@ class SchemaReader {
 
 class JsonRules::Shared {
  public:
-  explicit Shared(GrammarRules& rules) : values(rules) {}
+  Shared(GrammarRules& rules, bool in_tags) : values(rules, in_tags) {}
 
   JsonValues values;
 };
 
-JsonRules::JsonRules(GrammarRules& rules) : shared_(std::make_unique<Shared>(rules)) {}
+JsonRules::JsonRules(GrammarRules& rules, bool in_tags)
+    : shared_(std::make_unique<Shared>(rules, in_tags)) {}
 JsonRules::~JsonRules() = default;
 
 GrammarRules::Id JsonRules::schema(std::string_view json) {

@@ -16,8 +16,8 @@ class JsonRules {
   static constexpr int kMaxDepth = 64;                   // of a schema's JSON
   static constexpr size_t kMaxValues = size_t{1} << 14;  // values and keys in it
 
-  // `rules` must outlive it.
-  explicit JsonRules(GrammarRules& rules);
+  // `rules` must outlive it. `in_tags`: `<` stands nowhere in values, texts have it as \u003c.
+  explicit JsonRules(GrammarRules& rules, bool in_tags = false);
   ~JsonRules();
 
   // A value that the schema, given as JSON, allows.

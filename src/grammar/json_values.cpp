@@ -30,6 +30,20 @@ bool contains(const std::vector<CodeRange>& ranges, char32_t code) {
 
 }  // namespace
 
+std::string JsonValues::written(std::string json) const {
+  for (size_t at = json.find('<'); in_tags_ && at != json.npos; at = json.find('<', at)) {
+    json.replace(at, 1, "\\u003c");
+  }
+  return json;
+}
+
+// What a text cannot have as it is.
+std::vector<CodeRange> JsonValues::escaped() const {
+  std::vector<CodeRange> ranges = {{0, 0x1f}, {'"', '"'}, {'\\', '\\'}, {0x7f, 0x7f}};
+  if (in_tags_) ranges.push_back({'<', '<'});
+  return ranges;
+}
+
 Id JsonValues::space() {
   if (space_ == kNone) {
     space_ = rules_.declare("white space");
@@ -55,14 +69,13 @@ int JsonValues::character_rule() {
   };
   const Id u = rules_.literal("\\u"), d = either("dD");
   const Id low = rules_.characters({{'0', '7'}});
-  rules_.define(
-      character_,
-      rules_.choice(
-          {rules_.characters(all_but({{0, 0x1f}, {'"', '"'}, {'\\', '\\'}, {0x7f, 0x7f}})),
-           rules_.sequence({rules_.literal("\\"), either("\"\\/bfnrt")}),
-           rules_.sequence({u, either("0123456789abcefABCEF"), hex(3)}),
-           rules_.sequence({u, d, low, hex(2)}),
-           rules_.sequence({u, d, either("89abAB"), hex(2), u, d, either("cdefCDEF"), hex(2)})}));
+  rules_.define(character_,
+                rules_.choice({rules_.characters(all_but(escaped())),
+                               rules_.sequence({rules_.literal("\\"), either("\"\\/bfnrt")}),
+                               rules_.sequence({u, either("0123456789abcefABCEF"), hex(3)}),
+                               rules_.sequence({u, d, low, hex(2)}),
+                               rules_.sequence({u, d, either("89abAB"), hex(2), u, d,
+                                                either("cdefCDEF"), hex(2)})}));
   return character_;
 }
 
@@ -77,18 +90,18 @@ Id JsonValues::string(int least, int most) {
 
 Id JsonValues::character(const std::vector<CodeRange>& ranges) {
   std::vector<Id> all;
-  const std::vector<CodeRange> plain =
-      without(ranges, {{0, 0x1f}, {'"', '"'}, {'\\', '\\'}, {0x7f, 0x7f}});
+  const std::vector<CodeRange> never = escaped();
+  const std::vector<CodeRange> plain = without(ranges, never);
   if (!plain.empty()) all.push_back(rules_.characters(plain));
   constexpr std::pair<char32_t, const char*> kEscaped[] = {
       {'"', "\\\""}, {'\\', "\\\\"}, {'\n', "\\n"}, {'\r', "\\r"},
-      {'\t', "\\t"}, {'\b', "\\b"},  {'\f', "\\f"}, {0x7f, "\\u007f"}};
+      {'\t', "\\t"}, {'\b', "\\b"},  {'\f', "\\f"}};
   for (char32_t code = 0; code < 0x80; ++code) {
-    if (!contains(ranges, code)) continue;
+    if (!contains(ranges, code) || !contains(never, code)) continue;
     const auto known = std::ranges::find(kEscaped, code, [](const auto& e) { return e.first; });
     if (known != std::end(kEscaped)) {
       all.push_back(rules_.literal(known->second));
-    } else if (code < 0x20) {
+    } else {
       all.push_back(rules_.literal(format("\\u%04x", static_cast<unsigned>(code))));
     }
   }

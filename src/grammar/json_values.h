@@ -18,8 +18,12 @@ class JsonValues {
  public:
   using Id = GrammarRules::Id;
 
-  explicit JsonValues(GrammarRules& rules) : rules_(rules) {}
+  // `in_tags`: `<` stands nowhere, texts have it as \u003c.
+  explicit JsonValues(GrammarRules& rules, bool in_tags = false)
+      : rules_(rules), in_tags_(in_tags) {}
   GrammarRules& rules() { return rules_; }
+  // JSON that is known, as it stands there.
+  std::string written(std::string json) const;
 
   // White space where a line may end, and where one goes on: bounded, so that nothing but white
   // space cannot come for ever.
@@ -68,6 +72,7 @@ class JsonValues {
   static constexpr int kNone = -1;
 
   Id enclosed(std::string_view open, Id inside, std::string_view close);
+  std::vector<CodeRange> escaped() const;
   int any_rule();
   int character_rule();
   Id unlike_from(std::span<const std::u32string> texts, size_t at);
@@ -80,6 +85,7 @@ class JsonValues {
   std::vector<Id> positive(int64_t low, int64_t high, bool without_low, bool without_high);
 
   GrammarRules& rules_;
+  const bool in_tags_;
   int space_ = kNone, any_ = kNone, character_ = kNone;
   std::map<std::pair<int, int>, int> strings_;  // rules by their bounds
 };

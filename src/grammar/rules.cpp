@@ -63,6 +63,14 @@ GrammarRules::Id GrammarRules::literal(std::string_view bytes, bool control) {
   return add(std::move(e));
 }
 
+GrammarRules::Id GrammarRules::unlike(Kind kind, std::string_view mark) {
+  SB_CHECK(kind == Kind::kWithout || !mark.empty());
+  Expression e;
+  e.kind = kind;
+  e.bytes = mark;
+  return add(std::move(e));
+}
+
 GrammarRules::Id GrammarRules::characters(std::vector<CodeRange> ranges) {
   Expression e;
   e.kind = Kind::kCharacters;

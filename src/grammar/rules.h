@@ -30,12 +30,22 @@ class GrammarRules {
   static constexpr size_t kMaxName = 200;
   static constexpr int kUnbounded = -1;
 
-  enum class Kind : uint8_t { kEmpty, kLiteral, kCharacters, kRule, kSequence, kChoice, kRepeat };
+  enum class Kind : uint8_t {
+    kEmpty,
+    kLiteral,
+    kCharacters,
+    kUntil,
+    kWithout,
+    kRule,
+    kSequence,
+    kChoice,
+    kRepeat
+  };
   struct Expression {
     Kind kind = Kind::kEmpty;
     bool control = false;           // of a literal: a control token may stand for it
     int32_t a = 0, b = 0;           // kRule: which; kRepeat: least and most
-    std::string bytes;              // kLiteral
+    std::string bytes;              // kLiteral; kUntil, kWithout: the mark
     std::vector<CodeRange> ranges;  // kCharacters, normalized
     std::vector<Id> parts;          // of a kRepeat one
   };
@@ -43,6 +53,10 @@ class GrammarRules {
   // All throw Error(kLimit) for more than kMaxExpressions.
   Id empty() { return add({}); }
   Id literal(std::string_view bytes, bool control = false);
+  // Any bytes and control tokens, up to the first place where `mark`, not empty, stands, and with
+  // it; the other: any in which it does not stand, all there are where it is empty.
+  Id until(std::string_view mark) { return unlike(Kind::kUntil, mark); }
+  Id without(std::string_view mark) { return unlike(Kind::kWithout, mark); }
   // One of these characters.
   Id characters(std::vector<CodeRange> ranges);
   Id rule(int which);
@@ -67,6 +81,7 @@ class GrammarRules {
 
  private:
   Id add(Expression expression);
+  Id unlike(Kind kind, std::string_view mark);
   Id one_of(std::span<const std::string> texts, size_t at);
 
   std::vector<Expression> expressions_;

@@ -138,7 +138,13 @@ Answer whole_answer(const ReplyHead& head, ReplyJob& job, Connection& connection
       reply.text += part.text;
       reply.thoughts += part.thoughts;
       reply.called = part.called;
-      std::ranges::move(part.calls, std::back_inserter(reply.calls));
+      for (ReplyCall& call : part.calls) {
+        if (call.goes_on) {
+          reply.calls.back().arguments += call.arguments;
+        } else {
+          reply.calls.push_back(std::move(call));
+        }
+      }
       std::ranges::move(part.logprobs, std::back_inserter(reply.logprobs));
       reply.figures = part.figures;
     }
@@ -339,7 +345,7 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
                      Connection& connection) {
   CompletionRequest request = parse(chat, body);
   Prompt prompt = model().prompt(request);
-  if (chat) hold_to_a_call(model().reply_format(), prompt.thinks, request);
+  if (chat) hold_calls(model().reply_format(), prompt.thinks, request);
   ReplyHead head;
   head.chat = chat;
   head.id = random_id(chat);

@@ -1,90 +1,234 @@
 #include "server/call_grammar.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "error.h"
 #include "json/json_writer.h"
 #include "server/api_error.h"
+#include "server/reply_parser.h"
+#include "server/tagged_call_grammar.h"
 
 namespace specbound::server {
 
-std::vector<std::vector<GrammarPart>> call_alternatives(const ReplyFormat& format,
-                                                        const ToolRequest& request) {
-  using Part = GrammarPart;
+namespace {
+
+using Part = GrammarPart;
+
+void append(Parts& parts, Parts more) {
+  std::ranges::move(more, std::back_inserter(parts));
+}
+
+// What stands around calls.
+struct Frame {
+  std::string open;                  // begins with the format's call_open
+  std::vector<std::string> between;  // one of these between two calls
+  std::string close;
+};
+
+Frame frame_of(const ReplyFormat& format) {
   const std::string open(format.call_open), close(format.call_close);
-  std::vector<std::vector<GrammarPart>> out;
-  for (const Tool& tool : request.tools) {
-    const bool chosen =
-        request.choice.kind != ToolChoice::Kind::kNamed || tool.name == request.choice.name;
-    if (!chosen) continue;
-    const std::string name = dump(Json(tool.name));
-    std::string before, after;
-    switch (format.syntax) {
-      case CallSyntax::kHermes:
-        before = open + "\n{\"name\": " + name + ", \"arguments\": ";
-        after = "}\n" + close;
-        break;
-      case CallSyntax::kMistral:
-        before = open + "[{\"name\": " + name + ", \"arguments\": ";
-        after = "}]";
-        break;
-      case CallSyntax::kMistralNamed:
-        before = open + tool.name + std::string(kMistralArguments);
-        break;
-      case CallSyntax::kDeepSeek:
-        before = open + std::string(kDeepSeekCall) + tool.name + std::string(kDeepSeekSeparator);
-        after = std::string(kDeepSeekCallEnd) + close;
-        break;
-      case CallSyntax::kDeepSeekFenced:
-        before = open + std::string(kDeepSeekCall) + "function" + std::string(kDeepSeekSeparator) +
-                 tool.name + "\n```json\n";
-        after = "\n```" + std::string(kDeepSeekCallEnd) + close;
-        break;
-      case CallSyntax::kJson:
-        before = "{\"name\": " + name + ", \"parameters\": ";
-        after = "}";
-        break;
-      case CallSyntax::kXml:
-        return {};  // its values stand outside of JSON
+  switch (format.syntax) {
+    case CallSyntax::kMistral:
+      return {open + "[", {", "}, "]"};
+    case CallSyntax::kMistralNamed:
+      return {open, {open}, ""};
+    case CallSyntax::kCohere:
+      return {open + "[\n    ", {",\n    "}, "\n]" + close};
+    case CallSyntax::kJson:
+      return {"", {"; "}, ""};
+    case CallSyntax::kDeepSeek:
+    case CallSyntax::kDeepSeekFenced:
+    case CallSyntax::kKimi:
+      return {open, {"", "\n"}, close};
+    default:
+      return {open, {close + "\n" + open, close + open}, close};
+  }
+}
+
+// A call of `tool` between those. `schema`: of its arguments.
+Parts call_of(const ReplyFormat& format, const Tool& tool, const std::string& schema) {
+  const std::string name = dump(Json(tool.name));
+  const std::string each(format.each_open), separator(format.separator);
+  const Part arguments = Part::schema(schema);
+  const auto around = [&](std::string before, std::string after) -> Parts {
+    Parts parts = {Part::literal(std::move(before)), arguments};
+    if (!after.empty()) parts.push_back(Part::literal(std::move(after)));
+    return parts;
+  };
+  switch (format.syntax) {
+    case CallSyntax::kHermes:
+      return around("\n{\"name\": " + name + ", \"arguments\": ", "}\n");
+    case CallSyntax::kMistral:
+      return around("{\"name\": " + name + ", \"arguments\": ", "}");
+    case CallSyntax::kMistralNamed:
+      return around(tool.name + std::string(kMistralArguments), "");
+    case CallSyntax::kDeepSeek:
+      return around(each + tool.name + separator, std::string(format.each_close));
+    case CallSyntax::kDeepSeekFenced:
+      return around(each + "function" + separator + tool.name + "\n```json\n",
+                    "\n```" + std::string(format.each_close));
+    case CallSyntax::kKimi: {
+      Parts parts = {Part::literal(each + std::string(kKimiFunctions) + tool.name + ":"),
+                     Part::schema(R"({"type": "integer", "minimum": 0, "maximum": 999})")};
+      append(parts, around(separator, std::string(format.each_close)));
+      return parts;
     }
-    out.push_back(
-        {{Part::Kind::kLiteral, std::move(before)}, {Part::Kind::kSchema, tool.parameters}});
-    if (!after.empty()) out.back().push_back({Part::Kind::kLiteral, std::move(after)});
+    case CallSyntax::kCohere: {
+      Parts parts = {Part::literal("{\"tool_call_id\": \""),
+                     Part::schema(R"({"type": "integer", "minimum": 0, "maximum": 999})")};
+      append(parts, around("\", \"tool_name\": " + name + ", \"parameters\": ", "}"));
+      return parts;
+    }
+    case CallSyntax::kJson:
+      return around("{\"name\": " + name + ", \"parameters\": ", "}");
+    case CallSyntax::kXml:
+    case CallSyntax::kGlm:
+      return tagged_call(format.syntax, tool, schema);
+    case CallSyntax::kHarmony:
+      break;
+  }
+  return {};
+}
+
+// Of all tools, those that are not strict with any arguments.
+std::vector<Parts> strict_calls(const ReplyFormat& format, const std::vector<Tool>& tools) {
+  std::vector<Parts> calls;
+  for (const Tool& tool : tools) {
+    calls.push_back(call_of(format, tool, tool.strict ? tool.parameters : kAnyArguments));
+  }
+  return calls;
+}
+
+Part blanks() {
+  return Part::several(
+      {{Part::literal(" ")}, {Part::literal("\n")}, {Part::literal("\t")}, {Part::literal("\r")}});
+}
+
+// Text of a reply whose calls have no mark, for which it begins with neither `{` nor `mark`.
+std::vector<Parts> text_without(const std::string& mark) {
+  std::vector<Parts> texts;
+  for (size_t n = 0; n < std::max(mark.size(), size_t{1}); ++n) {
+    const std::string others = (n == 0 ? "{ \n\t\r" : "") + mark.substr(n, 1);
+    Part rest = Part::one_of({{}, {Part::none_of(others), Part::without("")}});
+    texts.push_back({blanks(), Part::literal(mark.substr(0, n)), std::move(rest)});
+  }
+  return texts;
+}
+
+// What thoughts begin and end with, for replies that may have some. `marked`: text that would be
+// thoughts without others in front of it; empty: there is none.
+std::vector<Parts> behind_thoughts(const ReplyFormat& format, bool thinks, Parts reply,
+                                   Parts marked) {
+  const std::string open(format.think_open), close(format.think_close);
+  Parts begin;
+  if (!thinks) begin = {blanks(), Part::literal(open)};
+  Parts unended = begin;  // thoughts alone
+  unended.push_back(Part::without(close));
+  begin.push_back(Part::until(close));
+  Parts again = begin;
+  Parts whole = thinks ? std::move(begin) : Parts{Part::one_of({{}, std::move(begin)})};
+  append(whole, std::move(reply));
+  std::vector<Parts> all = {std::move(whole), std::move(unended)};
+  if (!marked.empty()) {
+    append(again, std::move(marked));
+    all.push_back(std::move(again));
+  }
+  return all;
+}
+
+[[noreturn]] void refuse(const Error& e) {
+  const bool unsupported = e.code() == ErrorCode::kUnsupported;
+  throw ApiError(400, std::string("tools: ") + e.what(), "tools",
+                 unsupported ? "unsupported_value" : "");
+}
+
+}  // namespace
+
+std::vector<Parts> call_alternatives(const ReplyFormat& format, const ToolRequest& request) {
+  const Frame frame = frame_of(format);
+  std::vector<Parts> out;
+  for (const Tool& tool : request.tools) {
+    const bool named = request.choice.kind == ToolChoice::Kind::kNamed;
+    if (named && tool.name != request.choice.name) continue;
+    Parts& call = out.emplace_back();
+    if (!frame.open.empty()) call.push_back(Part::literal(frame.open));
+    append(call, call_of(format, tool, tool.parameters));
+    if (!frame.close.empty()) call.push_back(Part::literal(frame.close));
   }
   return out;
 }
 
-void hold_to_a_call(const ReplyFormat& format, bool thinks, CompletionRequest& request) {
-  using Kind = ToolChoice::Kind;
+std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& request,
+                                 bool splits_thoughts, bool thinks) {
+  const Frame frame = frame_of(format);
+  const std::vector<Parts> one = strict_calls(format, request.tools);
+  Parts calls = {Part::one_of(one)};
+  if (request.parallel) {
+    std::vector<Parts> between;
+    for (const std::string& text : frame.between) between.push_back({Part::literal(text)});
+    calls.push_back(Part::several({{Part::one_of(std::move(between)), Part::one_of(one)}},
+                                  static_cast<int>(ReplyParser::kMaxCalls) - 1));
+  }
+  calls.push_back(Part::literal(frame.close));
+  if (request.parallel) calls.push_back(Part::one_of({{}, {Part::literal("\n")}}));
+  std::vector<Parts> reply;
+  Parts marked;
+  if (format.call_open.empty() || format.syntax == CallSyntax::kJson) {
+    Parts call = {blanks()};
+    append(call, std::move(calls));
+    const std::string mark(format.think_open);
+    reply = text_without(mark);
+    reply.push_back(std::move(call));
+    if (!mark.empty()) marked = {blanks(), Part::literal(mark), Part::without("")};
+  } else {
+    const std::string open(format.call_open);
+    Parts call = {Part::until(open), Part::literal(frame.open.substr(open.size()))};
+    append(call, std::move(calls));
+    reply = {{Part::without(open)}, std::move(call)};
+  }
+  if (!splits_thoughts || format.think_open.empty()) {
+    if (!marked.empty()) reply.push_back(std::move(marked));
+    return reply;
+  }
+  return behind_thoughts(format, thinks, {Part::one_of(std::move(reply))}, std::move(marked));
+}
+
+void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& request) {
   const ToolRequest& tools = request.conversation.tools;
-  if (tools.choice.kind != Kind::kRequired && tools.choice.kind != Kind::kNamed) return;
-  const char* const field = "tool_choice";
+  if (!tools.tools.empty() && format.syntax == CallSyntax::kHarmony) {
+    throw ApiError(400,
+                   "tools: expected a template whose calls can be read, found one of channels "
+                   "(<|channel|>commentary)",
+                   "tools", "unsupported_value");
+  }
+  if (!tools.held()) return;
+  const std::string field = tools.must() ? "tool_choice" : "tools";
   if (request.settings.grammar) {
-    throw ApiError(400, "tool_choice: a format is asked for too: give one of them", field);
+    throw ApiError(400,
+                   field + ": a format is asked for too: give one of them" +
+                       (tools.must() ? "" : ", or tools that are not strict"),
+                   field);
   }
   if (request.settings.ignore_eos) {
-    throw ApiError(400, "ignore_eos: expected false where a reply is a call, which ends it",
-                   "ignore_eos");
-  }
-  std::vector<std::vector<GrammarPart>> calls = call_alternatives(format, tools);
-  if (calls.empty()) {
-    throw ApiError(400,
-                   "tool_choice: the arguments that this model's template writes are no JSON, to "
-                   "which a reply could be held; auto and none can be had",
-                   field, "unsupported_value");
-  }
-  for (std::vector<GrammarPart>& call : calls) {
-    if (!thinks) break;
-    const std::string close(format.think_close);
-    call.insert(call.begin(), {GrammarPart::Kind::kLiteral, close + "\n\n"});
+    throw ApiError(400, "ignore_eos: expected false where calls are held to schemas", "ignore_eos");
   }
   try {
+    if (!tools.must()) {
+      const bool splits = request.settings.split_thoughts;
+      request.settings.grammar = Grammar::choice_of(text_or_calls(format, tools, splits, thinks));
+      return;
+    }
+    std::vector<Parts> calls = call_alternatives(format, tools);
+    for (Parts& call : calls) {
+      if (thinks)
+        call.insert(call.begin(), Part::literal(std::string(format.think_close) + "\n\n"));
+    }
     request.settings.grammar = Grammar::choice_of(calls);
   } catch (const Error& e) {
-    const bool unsupported = e.code() == ErrorCode::kUnsupported;
-    throw ApiError(400, std::string("tools: ") + e.what(), "tools",
-                   unsupported ? "unsupported_value" : "");
+    refuse(e);
   }
 }
 

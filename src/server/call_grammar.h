@@ -1,5 +1,6 @@
-// Replies that must call a tool, whatever the model would rather say: tool_choice required, or one
-// that names a function.
+// Replies whose calls of tools are held to what they may be. tool_choice required, or one that
+// names a function: the reply is a call, whatever the model would rather say. Strict tools: a reply
+// is text as the model likes, until a call begins.
 #pragma once
 
 #include <vector>
@@ -10,13 +11,20 @@
 
 namespace specbound::server {
 
-// A call of each tool that may be called, its arguments held to the tool's schema. None where
-// models write arguments that are no JSON.
-std::vector<std::vector<GrammarPart>> call_alternatives(const ReplyFormat& format,
-                                                        const ToolRequest& request);
+using Parts = std::vector<GrammarPart>;
 
-// Holds the reply to one of those where the request asks for that. `thinks`: the prompt has begun
-// thoughts, which are ended first. Throws ApiError(400) naming the field.
-void hold_to_a_call(const ReplyFormat& format, bool thinks, CompletionRequest& request);
+// A call of each tool that may be called, its arguments held to the tool's schema. Throws
+// Error(kUnsupported) for a schema that values in tags cannot be held to.
+std::vector<Parts> call_alternatives(const ReplyFormat& format, const ToolRequest& request);
+
+// Text, or text and calls behind it, those of strict tools with arguments by their schema. JSON
+// without a mark is a call where a reply begins with it: one that begins with `{` is held to be
+// one. `splits_thoughts`, `thinks`: as ReplyParser has them. Throws as the other does.
+std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& request,
+                                 bool splits_thoughts, bool thinks);
+
+// Holds the reply to those where the request asks for that. `thinks`: the prompt has begun
+// thoughts; a reply that must be a call ends them first. Throws ApiError(400) naming the field.
+void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& request);
 
 }  // namespace specbound::server

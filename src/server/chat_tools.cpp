@@ -97,6 +97,10 @@ ToolChoice read_choice(const Fields& fields, const std::vector<Tool>& tools) {
 
 }  // namespace
 
+bool ToolRequest::strict() const {
+  return choice.kind == Kind::kAuto && std::ranges::count(tools, true, &Tool::strict) > 0;
+}
+
 ToolRequest read_tools(const Fields& fields, const ChatValue& ordered) {
   ToolRequest request;
   const Json* list = fields.find("tools");

@@ -33,6 +33,15 @@ struct ToolRequest {
   ChatValue::List as_given = {};  // the same for the template
   ToolChoice choice = {};
   bool parallel = true;  // several calls in a reply
+
+  // A call or text, as the model likes, but the arguments of some tools follow their schema.
+  bool strict() const;
+  // Whatever calls a reply has are held to what they may be.
+  bool held() const { return must() || strict(); }
+  // The reply is a call.
+  bool must() const {
+    return choice.kind == ToolChoice::Kind::kRequired || choice.kind == ToolChoice::Kind::kNamed;
+  }
 };
 
 // tools, tool_choice, parallel_tool_calls. `ordered`: the same body. Throws ApiError(400).

@@ -225,20 +225,6 @@ std::optional<int> read_completion_logprobs(const Fields& fields) {
 
 // ---- what is to be answered ----
 
-// Arguments that must follow their schema in replies that may also be text.
-void check_strict(const ToolRequest& request) {
-  if (request.choice.kind != ToolChoice::Kind::kAuto) return;
-  const auto strict = std::ranges::find(request.tools, true, &Tool::strict);
-  if (strict == request.tools.end()) return;
-  const auto i = static_cast<size_t>(strict - request.tools.begin());
-  const std::string name = format("tools[%zu].function.strict", i);
-  throw ApiError(400,
-                 name +
-                     ": only with tool_choice required, or one that names a function: what may "
-                     "also be text is not held to a schema",
-                 name, "unsupported_value");
-}
-
 // The body's one prompt: a string, an array of one, or of token ids.
 void read_prompt(const Fields& fields, int vocab_size, CompletionRequest& request) {
   const Json* prompt = fields.find("prompt");
@@ -265,7 +251,6 @@ CompletionRequest parse_chat(std::string_view body, const ReplySettings& default
   request.settings.grammar = read_response_format(fields, body);
   request.logprobs = read_chat_logprobs(fields);
   request.conversation = read_chat(fields, body);
-  check_strict(request.conversation.tools);
   return request;
 }
 

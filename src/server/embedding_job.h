@@ -12,7 +12,7 @@ namespace specbound::server {
 
 class EmbeddingJob final : public Job {
  public:
-  // Each of 1 to n_ctx tokens.
+  // One or more, each of 1 to n_ctx tokens.
   explicit EmbeddingJob(std::vector<std::vector<int32_t>> inputs) : inputs_(std::move(inputs)) {}
 
   // [input] (dim), once they are all there. Throws the ApiError for which it is over.
@@ -24,14 +24,14 @@ class EmbeddingJob final : public Job {
     return std::move(embeddings_);
   }
 
-  bool make(ServedModel& model, Metrics& metrics) override {
-    for (const std::vector<int32_t>& tokens : inputs_) {
-      std::optional<std::vector<float>> embedding = model.embedding(tokens, cancelled());
-      if (!embedding) return false;
-      metrics.count_embedding(tokens.size());
-      embeddings_.push_back(std::move(*embedding));
-    }
-    return true;
+  // An input at a time, so that replies beside it go on.
+  Progress go_on(ServedModel& model, Metrics& metrics) override {
+    const std::vector<int32_t>& tokens = inputs_[embeddings_.size()];
+    std::optional<std::vector<float>> embedding = model.embedding(tokens, cancelled());
+    if (!embedding) return Progress::kCancelled;
+    metrics.count_embedding(tokens.size());
+    embeddings_.push_back(std::move(*embedding));
+    return embeddings_.size() == inputs_.size() ? Progress::kDone : Progress::kGoesOn;
   }
 
  private:

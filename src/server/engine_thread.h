@@ -1,5 +1,6 @@
-// The one thread that works with the model: takes jobs from a fair queue, one at a time. What goes
-// wrong with one is that one's answer; the thread goes on.
+// The one thread that works with the model: takes jobs from a fair queue, as many as the model has
+// places for, and lets all of them come further in turn. What goes wrong with one is that one's
+// answer; the thread goes on.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "server/api_error.h"
 #include "server/fair_queue.h"
@@ -36,15 +38,17 @@ class EngineThread {
 
  private:
   void run();
+  bool admit();
+  void step();
+  void end(size_t job, std::optional<ApiError> error);
   bool stopping();
-  // What went wrong, if anything did.
-  std::optional<ApiError> make(Job& job);
 
   ServedModel& model_;
   Metrics& metrics_;
   FairQueue<std::shared_ptr<Job>> queue_;
-  std::mutex mutex_;              // of the two below
-  std::shared_ptr<Job> running_;  // nullptr: none
+  std::mutex mutex_;  // of the two below, but for reading the first one on the thread, which alone
+                      // changes it
+  std::vector<std::shared_ptr<Job>> running_;  // in the order in which they came
   bool stopping_ = false;
   std::thread thread_;
 };

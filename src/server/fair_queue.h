@@ -1,5 +1,5 @@
-// Who is next: clients take turns, and the requests of one client come in their order, so that one
-// that sends many does not hold up one that sends a single one.
+// Who is next when a place is free: clients take turns, and the requests of one client come in
+// their order, so that one that sends many is not served before all others.
 #pragma once
 
 #include <algorithm>
@@ -38,16 +38,14 @@ class FairQueue {
     std::unique_lock lock(mutex_);
     filled_.wait(lock, [&] { return size_ > 0 || closed_; });
     if (closed_) return std::nullopt;
-    const auto line = lines_.begin();
-    T item = std::move(line->items.front());
-    line->items.pop_front();
-    --size_;
-    if (line->items.empty()) {
-      lines_.erase(line);
-    } else {
-      lines_.splice(lines_.end(), lines_, line);  // to the end of the round
-    }
-    return item;
+    return take();
+  }
+
+  // The next one, if one waits.
+  std::optional<T> poll() {
+    const std::lock_guard lock(mutex_);
+    if (size_ == 0) return std::nullopt;
+    return take();
   }
 
   // False: it is not waiting here.
@@ -88,6 +86,20 @@ class FairQueue {
     std::string client;
     std::deque<T> items;  // never empty
   };
+
+  // Of some.
+  T take() {
+    const auto line = lines_.begin();
+    T item = std::move(line->items.front());
+    line->items.pop_front();
+    --size_;
+    if (line->items.empty()) {
+      lines_.erase(line);
+    } else {
+      lines_.splice(lines_.end(), lines_, line);  // to the end of the round
+    }
+    return item;
+  }
 
   const size_t limit_;
   mutable std::mutex mutex_;

@@ -27,8 +27,17 @@ class Job {
   // ---- the engine's side ----
 
   const std::atomic<bool>& cancelled() const { return cancelled_; }
-  // Does it. False: it was ended by cancel() on the way. Throws what has gone wrong.
-  virtual bool make(ServedModel& model, Metrics& metrics) = 0;
+  // Does a part of it, once in every step of the engine.
+  enum class Progress {
+    kGoesOn,
+    kDone,
+    kCancelled,  // it was ended by cancel() on the way
+  };
+  // Throws what has gone wrong: it is over.
+  virtual Progress go_on(ServedModel& model, Metrics& metrics) = 0;
+  // It is over, whatever came of it, or never begins: what it has of the model goes, on the
+  // engine's thread.
+  virtual void leave() {}
   // Nothing comes any more. `error`: for which it is over.
   void finish(std::optional<ApiError> error) {
     const std::lock_guard lock(mutex_);

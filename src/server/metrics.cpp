@@ -53,6 +53,7 @@ void Metrics::count_reply(const GenerateStats& stats) {
   cached_tokens_ += read ? cached_tokens(stats) : 0;
   generated_tokens_ += stats.generated_tokens;
   rounds_ += counters.rounds;
+  side_by_side_ += static_cast<uint64_t>(stats.side_by_side);
   drafted_ += counters.drafted_tokens;
   accepted_ += counters.accepted_tokens;
   accepted_at_.resize(std::max(accepted_at_.size(), counters.accepted_at.size()));
@@ -89,9 +90,13 @@ std::string Metrics::text(size_t waiting) const {
   out += counter("specbound_cached_tokens_total", cached_tokens_,
                  "Of these, tokens that were there from requests before.");
   out += counter("specbound_generated_tokens_total", generated_tokens_, "Tokens of replies.");
-  out += seconds("specbound_prefill_seconds_total", prefill_seconds_, "Time spent on prompts.");
-  out += seconds("specbound_decode_seconds_total", decode_seconds_, "Time spent on replies.");
+  out += seconds("specbound_prefill_seconds_total", prefill_seconds_,
+                 "Time spent on prompts, summed over replies.");
+  out += seconds("specbound_decode_seconds_total", decode_seconds_,
+                 "Time spent on replies, summed over them: side by side it counts for each.");
   out += counter("specbound_rounds_total", rounds_, "Rounds of the decode loop.");
+  out += counter("specbound_rounds_side_by_side_total", side_by_side_,
+                 "Of these, those whose pass was shared with other requests.");
   out += counter("specbound_drafted_tokens_total", drafted_, "Tokens that were drafted.");
   out += counter("specbound_accepted_tokens_total", accepted_, "Drafts that were right.");
   out += head("specbound_accepted_by_exit_layer_total", "counter",

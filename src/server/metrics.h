@@ -32,7 +32,7 @@ class Metrics {
   uint64_t disconnects_ = 0;
   int running_ = 0;
   uint64_t replies_ = 0, prompt_tokens_ = 0, cached_tokens_ = 0, generated_tokens_ = 0;
-  uint64_t rounds_ = 0, drafted_ = 0, accepted_ = 0;
+  uint64_t rounds_ = 0, side_by_side_ = 0, drafted_ = 0, accepted_ = 0;
   uint64_t embeddings_ = 0;
   std::vector<uint64_t> accepted_at_;  // [layer]
   double prefill_seconds_ = 0, decode_seconds_ = 0;

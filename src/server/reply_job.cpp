@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "server/random_text.h"
-#include "text/utf8.h"
 
 namespace specbound::server {
 
@@ -42,6 +41,14 @@ ReplyParser ReplyJob::parser_for(const ServedModel& model) const {
     options.thinks = prompt_.thinks;
     options.tools = tools.tools;
     options.several = tools.parallel;
+    options.held = tools.held();
+    // Held to calls of a format or to text, a reply has none in another one.
+    if (tools.strict()) {
+      using Bare = ReplyParser::Options::Bare;
+      const bool json = options.format.syntax == CallSyntax::kJson;
+      options.bare = json ? Bare::kObject : Bare::kNone;
+      if (json) options.format.call_open = {};
+    }
   }
   return ReplyParser(std::move(options));
 }
@@ -53,44 +60,63 @@ void ReplyJob::add_pieces(int index, ReplyPieces pieces, int exit_layer) {
   newest.text += pieces.text;
   newest.thoughts += pieces.thoughts;
   for (CallText& call : pieces.calls) {
-    newest.calls.push_back(
-        {n_calls_++, random_text(kIdSize), std::move(call.name), std::move(call.arguments)});
+    if (call.goes_on && !newest.calls.empty()) {
+      newest.calls.back().arguments += call.arguments;
+      continue;
+    }
+    if (!call.goes_on) {
+      // Results name it: the model may have numbered two calls alike.
+      const bool known = std::ranges::count(ids_, call.id) > 0;
+      if (call.id.empty() || known) call.id = random_text(kIdSize);
+      ids_.push_back(call.id);
+    }
+    newest.calls.push_back({static_cast<int>(ids_.size()) - 1, std::move(call.id),
+                            std::move(call.name), std::move(call.arguments), call.goes_on});
   }
   news_.set();
 }
 
-void ReplyJob::end_reply(int index, const ReplyStats& figures) {
+void ReplyJob::add_figures(int index, const ReplyStats& figures) {
   const std::lock_guard lock(mutex_);
   ReplyPart& newest = part(index, kNoDraft);
   newest.figures = figures;
-  newest.called = n_calls_ > 0;
+  newest.called = !ids_.empty();
   news_.set();
 }
 
-bool ReplyJob::make(ServedModel& model, Metrics& metrics) {
-  for (int number = 0; number < request_.n; ++number) {
-    if (!make_reply(number, model, metrics)) return false;
+Job::Progress ReplyJob::go_on(ServedModel& model, Metrics& metrics) {
+  if (!reply_) {
+    begin_reply(model);
+    return Progress::kGoesOn;
   }
-  return true;
+  const std::optional<ReplyStats> figures = reply_->under_way->figures();
+  if (!figures) return Progress::kGoesOn;
+  metrics.count_reply(figures->generated);
+  if (!end_reply(*figures)) return Progress::kCancelled;
+  if (++number_ == request_.n) return Progress::kDone;
+  begin_reply(model);
+  return Progress::kGoesOn;
 }
 
-bool ReplyJob::make_reply(int number, ServedModel& model, Metrics& metrics) {
-  Utf8Stream text;  // tokens may end inside a character
-  ReplyParser parser = parser_for(model);
-  n_calls_ = 0;
-  ServedModel::Listener listener;
-  int newest = kNoDraft;
-  listener.on_text = [&](std::string_view bytes, int exit_layer) {
-    newest = exit_layer;
-    add_pieces(number, parser.push(text.push(bytes)), exit_layer);
+void ReplyJob::begin_reply(ServedModel& model) {
+  ids_.clear();
+  reply_ = std::make_unique<Reply>(parser_for(model));
+  Reply& reply = *reply_;
+  reply.listener.on_text = [this, &reply](std::string_view bytes, int exit_layer) {
+    reply.newest = exit_layer;
+    add_pieces(number_, reply.parser.push(reply.text.push(bytes)), exit_layer);
   };
-  listener.on_logprobs = [&](TokenLogprobs of) { logprobs_.push_back(std::move(of)); };
-  const ReplyStats figures = model.reply(request_, number, prompt_, cancelled(), listener);
-  metrics.count_reply(figures.generated);
-  add_pieces(number, parser.push(text.finish()), newest);
-  add_pieces(number, parser.finish(), newest);
+  reply.listener.on_logprobs = [this](TokenLogprobs of) { logprobs_.push_back(std::move(of)); };
+  reply.under_way = model.begin(request_, number_, prompt_, cancelled(), reply.listener);
+}
+
+// False: it was aborted.
+bool ReplyJob::end_reply(const ReplyStats& figures) {
+  const std::unique_ptr<Reply> reply = std::move(reply_);
+  add_pieces(number_, reply->parser.push(reply->text.finish()), reply->newest);
+  add_pieces(number_, reply->parser.finish(), reply->newest);
   if (figures.generated.stop == StopReason::kAborted) return false;
-  end_reply(number, figures);
+  add_figures(number_, figures);
   return true;
 }
 

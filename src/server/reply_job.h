@@ -2,7 +2,9 @@
 // reply after the other, thoughts and calls of tools apart from the text.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "server/job.h"
 #include "server/reply_json.h"
 #include "server/reply_parser.h"
+#include "text/utf8.h"
 
 namespace specbound::server {
 
@@ -28,19 +31,33 @@ class ReplyJob final : public Job {
   };
   News take();
 
-  bool make(ServedModel& model, Metrics& metrics) override;
+  Progress go_on(ServedModel& model, Metrics& metrics) override;
+  void leave() override { reply_.reset(); }
 
  private:
-  bool make_reply(int number, ServedModel& model, Metrics& metrics);
+  // A reply of them, with what it is told to. The engine's.
+  struct Reply {
+    explicit Reply(ReplyParser of) : parser(std::move(of)) {}
+
+    Utf8Stream text;  // tokens may end inside a character
+    ReplyParser parser;
+    ServedModel::Listener listener;
+    int newest = kNoDraft;  // the layer that drafted what came last
+    std::unique_ptr<ReplyUnderWay> under_way;
+  };
+  void begin_reply(ServedModel& model);
+  bool end_reply(const ReplyStats& figures);
   ReplyParser parser_for(const ServedModel& model) const;
   void add_pieces(int index, ReplyPieces pieces, int exit_layer);
-  void end_reply(int index, const ReplyStats& figures);
+  void add_figures(int index, const ReplyStats& figures);
   ReplyPart& part(int index, int exit_layer);
 
   const CompletionRequest request_;
   const Prompt prompt_;
+  int number_ = 0;                       // the engine's: of the reply under way
+  std::unique_ptr<Reply> reply_;         // likewise
   std::vector<TokenLogprobs> logprobs_;  // the engine's: they go out with the text behind them
-  int n_calls_ = 0;                      // the engine's: of the reply under way
+  std::vector<std::string> ids_;         // the engine's: of the calls of the reply under way
   std::vector<ReplyPart> parts_;         // under the mutex
 };
 

@@ -51,6 +51,7 @@ Ordered speculation(const ReplyStats& figures) {
   const Counters& counters = figures.generated.counters;
   return {{"active", figures.generated.speculated},
           {"rounds", counters.rounds},
+          {"rounds_side_by_side", figures.generated.side_by_side},
           {"compression_rate", or_null(figures.compression_rate())},
           {"mean_exit_layer", or_null(figures.mean_exit_layer())},
           {"plain_tokens_per_second", or_null(figures.plain_tokens_per_second())},
@@ -204,6 +205,10 @@ std::string call_events(const ReplyHead& head, const ReplyPart& part) {
     events += event(chunk(head, {.index = part.index}, std::move(delta), nullptr, nullptr));
   };
   for (const ReplyCall& call : part.calls) {
+    if (call.goes_on) {
+      send({{"index", call.index}, {"function", {{"arguments", call.arguments}}}});
+      continue;
+    }
     Ordered begun = {{"index", call.index}};
     begun.update(call_json({call.index, call.id, call.name, ""}));
     send(std::move(begun));

@@ -29,6 +29,7 @@ struct ReplyHead {
 struct ReplyCall {
   int index = 0;  // among those of its reply
   std::string id, name, arguments;
+  bool goes_on = false;  // more arguments of the one before, and nothing else
 };
 
 // Of one of a request's replies: all of it, or what came since the last look.

@@ -8,7 +8,16 @@ namespace specbound::server {
 
 namespace {
 
-constexpr std::string_view kTag = "<function=", kTagEnd = "</function>", kFence = "```";
+constexpr std::string_view kTag = "<function=", kFence = "```";
+
+// The tags around a value, and what ends a call behind the last one.
+struct Tags {
+  std::string_view open, close, end;
+};
+Tags tags_of(const ReplyFormat& format) {
+  if (format.syntax == CallSyntax::kGlm) return {kGlmTags[2], kGlmTags[3], format.call_close};
+  return {"<parameter=", "</parameter>", "</function>"};
+}
 
 bool take_prefix(std::string_view& text, std::string_view prefix) {
   const bool there = text.starts_with(prefix);
@@ -33,8 +42,8 @@ bool is_one_word(std::string_view text) {
 
 // What the bytes between a call's mark and the bracket that follows them say.
 struct Head {
-  bool fits = true;  // that bracket begins the call's JSON
-  std::string name = {};
+  bool fits = true;     // that bracket begins the call's JSON
+  CallText call = {};   // as far as it is known
   bool fenced = false;  // in a block of code
 };
 
@@ -47,17 +56,17 @@ Head mistral_head(std::string_view head) {
   const std::string_view name = trimmed(head.substr(0, end)), rest = head.substr(end);
   const bool known = rest.empty() || rest == kMistralArguments ||
                      (rest.starts_with(kMistralId) && rest.ends_with(kMistralArguments));
-  return {known && is_one_word(name), std::string(name)};
+  return {known && is_one_word(name), {.name = std::string(name)}};
 }
 
 // Either name and separator, or "function", separator, name and the fence of a block of code.
-Head deepseek_head(std::string_view head) {
+Head deepseek_head(const ReplyFormat& format, std::string_view head) {
   head = trimmed(head);
-  const bool marked = take_prefix(head, kDeepSeekCall);
-  const size_t at = head.find(kDeepSeekSeparator);
+  const bool marked = take_prefix(head, format.each_open);
+  const size_t at = head.find(format.separator);
   if (!marked || at == head.npos) return {false};
   std::string_view name = trimmed(head.substr(0, at));
-  std::string_view rest = trimmed(head.substr(at + kDeepSeekSeparator.size()));
+  std::string_view rest = trimmed(head.substr(at + format.separator.size()));
   const bool fenced = !rest.empty();
   if (fenced) {
     const size_t fence = rest.find(kFence);
@@ -66,7 +75,33 @@ Head deepseek_head(std::string_view head) {
     rest = rest.substr(fence + kFence.size());
     if (!rest.empty() && rest != "json") return {false};
   }
-  return {is_one_word(name), std::string(name), fenced};
+  return {is_one_word(name), {.name = std::string(name)}, fenced};
+}
+
+// functions.name:0, which is the call's id too.
+Head kimi_head(const ReplyFormat& format, std::string_view head) {
+  head = trimmed(head);
+  const bool marked = take_prefix(head, format.each_open);
+  const size_t at = head.find(format.separator);
+  if (!marked || at == head.npos || !trimmed(head.substr(at + format.separator.size())).empty()) {
+    return {false};
+  }
+  const std::string_view id = trimmed(head.substr(0, at));
+  std::string_view name = id;
+  take_prefix(name, kKimiFunctions);
+  const size_t colon = name.rfind(':');
+  const std::string_view number = colon == name.npos ? "" : name.substr(colon + 1);
+  const bool numbered =
+      !number.empty() && std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+  if (numbered) name = name.substr(0, colon);
+  return {is_one_word(name), {.name = std::string(name), .id = std::string(numbered ? id : "")}};
+}
+
+Head head_of(const ReplyFormat& format, std::string_view head) {
+  if (is_mistral(format.syntax)) return mistral_head(head);
+  if (format.syntax == CallSyntax::kKimi) return kimi_head(format, head);
+  if (!format.each_open.empty()) return deepseek_head(format, head);
+  return {trimmed(head).empty()};
 }
 
 }  // namespace
@@ -99,7 +134,7 @@ ReplyPieces ReplyParser::finish() {
       break;
     }
     default:
-      give_up();
+      if (!streamed_) give_up();  // else the client has what there is of it
   }
   return std::exchange(out_, {});
 }
@@ -132,11 +167,13 @@ std::vector<std::string_view> ReplyParser::text_marks() const {
 
 void ReplyParser::take_text(char c) {
   // Small models leave out the marks of their own syntax.
-  const bool opens = c == '{' || (c == '[' && !is_mistral(options_.format.syntax));
+  using Bare = Options::Bare;
+  const bool list = options_.bare == Bare::kAny && !is_mistral(options_.format.syntax);
+  const bool opens = (c == '{' && options_.bare != Bare::kNone) || (c == '[' && list);
   if (opens && reads_calls() && begins_ && held_.empty()) {
     raw_ = lead();
     bare_ = true;
-    return begin_json(c, "");
+    return begin_json(c, {});
   }
   held_ += c;
   while (!held_.empty()) {
@@ -210,7 +247,23 @@ void ReplyParser::begin_call(std::string mark) {
 }
 
 void ReplyParser::take_head(char c) {
-  const CallSyntax syntax = options_.format.syntax;
+  const ReplyFormat& format = options_.format;
+  const CallSyntax syntax = format.syntax;
+  if (syntax == CallSyntax::kGlm) {
+    const std::string_view name = trimmed(head_);
+    const bool behind = c == '<' || (c == '\n' && !name.empty());
+    if ((behind && !is_one_word(name)) || head_.size() > kMaxHead) {
+      give_up();
+      return take(c);  // it may begin a mark
+    }
+    raw_ += c;
+    head_ += c;
+    if (!behind) return;
+    body_ = head_;
+    in_value_ = false;
+    state_ = State::kTags;
+    return;
+  }
   const bool first = trimmed(head_).empty();
   if (syntax == CallSyntax::kXml) {
     raw_ += c;
@@ -218,21 +271,20 @@ void ReplyParser::take_head(char c) {
     const std::string_view tag = trimmed(head_);
     if (tag == kTag) {
       body_ = kTag;
+      in_value_ = false;
       state_ = State::kTags;
     } else if (!kTag.starts_with(tag) || head_.size() > kMaxHead) {
       give_up();
     }
     return;
   }
-  if (c == '{' || (c == '[' && first && !is_deepseek(syntax))) {
-    const Head head = is_mistral(syntax)    ? mistral_head(head_)
-                      : is_deepseek(syntax) ? deepseek_head(head_)
-                                            : Head{first};
-    if (head.fits) return begin_json(c, head.name, head.fenced);
+  if (c == '{' || (c == '[' && first && format.each_open.empty())) {
+    const Head head = head_of(format, head_);
+    if (head.fits) return begin_json(c, head.call, head.fenced);
     raw_ += c;
     return give_up();
   }
-  const bool named = is_mistral(syntax) || is_deepseek(syntax);
+  const bool named = is_mistral(syntax) || !format.each_open.empty();
   if ((!named && !is_blank(c)) || head_.size() > kMaxHead) {
     give_up();
     return take(c);  // it may begin a mark
@@ -241,8 +293,10 @@ void ReplyParser::take_head(char c) {
   head_ += c;
 }
 
-void ReplyParser::begin_json(char c, std::string name, bool fenced) {
-  name_ = std::move(name);
+void ReplyParser::begin_json(char c, CallText call, bool fenced) {
+  call_ = std::move(call);
+  inside_ = 0;
+  streamed_ = false;
   fenced_ = fenced;
   body_.clear();
   end_ = JsonEnd();
@@ -250,15 +304,50 @@ void ReplyParser::begin_json(char c, std::string name, bool fenced) {
   take_json(c);
 }
 
+// Of calls that are held: `c`, which was just read, is one of their arguments' bytes. In `body_`
+// an empty object stands for those that came out.
+bool ReplyParser::stream_arguments(char c) {
+  const int depth = !call_.name.empty() ? 1 : body_.starts_with('[') ? 3 : 2;
+  if (inside_ == kNever) return false;
+  if (inside_ == 0) {
+    const bool one_more = n_calls_ < kMaxCalls && (n_calls_ == 0 || options_.several);
+    if (c != '{' || end_.depth() != depth || !one_more) return false;
+    CallText begun = call_;
+    if (begun.name.empty()) begun.name = name_in_json(body_);
+    if (begun.name.empty()) {
+      inside_ = kNever;
+      return false;
+    }
+    out_.calls.push_back(std::move(begun));
+    ++n_calls_;
+    inside_ = depth;
+    streamed_ = true;
+  } else {
+    if (out_.calls.empty()) out_.calls.push_back({.goes_on = true});
+  }
+  out_.calls.back().arguments += c;
+  if (end_.depth() < inside_) {
+    inside_ = 0;
+    body_ += "{}";
+  }
+  return true;
+}
+
 void ReplyParser::take_json(char c) {
-  raw_ += c;
-  body_ += c;
-  if (body_.size() > kMaxCall) return give_up();
-  if (!end_.take(c)) return;
-  if (!name_.empty()) {
+  const bool over = end_.take(c);
+  const bool streams = options_.held && stream_arguments(c);
+  if (!streams) {
+    raw_ += c;
+    body_ += c;
+  }
+  if (body_.size() > kMaxCall && !streamed_) return give_up();
+  if (!over) return;
+  if (streamed_) return end_call({});
+  if (!call_.name.empty()) {
     std::optional<std::string> arguments = call_arguments(body_);
     if (!arguments) return give_up();
-    return end_call({{name_, *std::move(arguments)}});
+    call_.arguments = *std::move(arguments);
+    return end_call({call_});
   }
   // Without a mark in front of it any JSON may be an answer.
   auto calls = calls_in_json(body_, bare_ ? std::span(options_.tools) : std::span<const Tool>());
@@ -276,8 +365,17 @@ void ReplyParser::take_tags(char c) {
   raw_ += c;
   body_ += c;
   if (body_.size() > kMaxCall) return give_up();
-  if (c != '>' || !body_.ends_with(kTagEnd)) return;
-  std::optional<CallText> call = call_in_tags(body_, options_.tools);
+  const Tags tags = tags_of(options_.format);
+  if (!in_value_) {
+    in_value_ = c == tags.open.back() && body_.ends_with(tags.open);
+  } else if (c == '>' && body_.ends_with(tags.close)) {
+    in_value_ = false;
+  }
+  if (in_value_ || c != '>' || !body_.ends_with(tags.end)) return;
+  const bool pairs = options_.format.syntax == CallSyntax::kGlm;
+  if (pairs) body_.resize(body_.size() - tags.end.size());
+  std::optional<CallText> call =
+      pairs ? call_in_pairs(body_, options_.tools) : call_in_tags(body_, options_.tools);
   if (!call) return give_up();
   end_call({*std::move(call)});
 }
@@ -289,7 +387,7 @@ void ReplyParser::end_call(std::vector<CallText> calls) {
   raw_.clear();
   body_.clear();
   held_.clear();
-  begins_ = false;
+  begins_ = streamed_ = false;
   state_ = State::kBehindCall;
 }
 
@@ -299,7 +397,7 @@ std::vector<std::string_view> ReplyParser::closing_marks() const {
   if (!format.call_close.empty()) marks.push_back(format.call_close);
   if (bare_) marks.push_back(";");
   if (fenced_) marks.push_back(kFence);
-  if (is_deepseek(format.syntax)) marks.push_back(kDeepSeekCallEnd);
+  if (!format.each_close.empty()) marks.push_back(format.each_close);
   return marks;
 }
 
@@ -307,14 +405,14 @@ std::vector<std::string_view> ReplyParser::opening_marks() const {
   const ReplyFormat& format = options_.format;
   std::vector<std::string_view> marks;
   if (reads_calls() && !format.call_open.empty()) marks.push_back(format.call_open);
-  if (reads_calls() && is_deepseek(format.syntax)) marks.push_back(kDeepSeekCall);
+  if (reads_calls() && !format.each_open.empty()) marks.push_back(format.each_open);
   return marks;
 }
 
 // What closes a call goes, and the white space there; the next one may follow.
 void ReplyParser::take_behind_call(char c) {
   if (held_.empty() && is_blank(c)) return;
-  if (held_.empty() && bare_ && reads_calls() && (c == '{' || c == '[')) return begin_json(c, "");
+  if (held_.empty() && bare_ && reads_calls() && (c == '{' || c == '[')) return begin_json(c, {});
   held_ += c;
   std::string_view mark;
   const bool closes = begins_mark(held_, closing_marks(), &mark);
@@ -327,7 +425,7 @@ void ReplyParser::take_behind_call(char c) {
   if (!mark.empty()) {
     const std::string found = std::exchange(held_, {});
     begin_call(found);
-    if (mark == kDeepSeekCall) head_ = found;  // there is no other mark around each
+    if (mark == options_.format.each_open) head_ = found;  // there is no other mark around each
     return;
   }
   if (closes || opens) return;
@@ -336,6 +434,7 @@ void ReplyParser::take_behind_call(char c) {
 }
 
 void ReplyParser::give_up() {
+  streamed_ = false;
   state_ = State::kText;
   begins_ = blanks_go_ = false;
   out_.text += std::exchange(raw_, {});

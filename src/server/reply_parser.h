@@ -1,6 +1,7 @@
 // A reply as it is written, taken apart: thoughts, calls of tools, and text. Byte by byte, so that
 // nothing depends on how it was cut into tokens. A call comes out when it is complete; what turns
-// out to be none is text, byte for byte.
+// out to be none is text, byte for byte. Where a grammar holds calls none turns out so: their
+// arguments come out as they are written.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +33,9 @@ class ReplyParser {
     bool thinks = false;           // the reply begins with thoughts, whose mark the prompt has
     std::vector<Tool> tools = {};  // none: calls are text
     bool several = true;           // calls in a reply
+    bool held = false;             // calls are what call_grammar.h has them be
+    // JSON without a mark that a reply begins with may be a call.
+    enum class Bare { kNone, kObject, kAny } bare = Bare::kAny;
   };
 
   explicit ReplyParser(Options options);
@@ -55,7 +59,8 @@ class ReplyParser {
   void put_thoughts(std::string_view bytes);
   std::string lead();  // the white space that waited, where it is the text's
   void begin_call(std::string mark);
-  void begin_json(char c, std::string name, bool fenced = false);
+  void begin_json(char c, CallText call, bool fenced = false);
+  bool stream_arguments(char c);
   void end_call(std::vector<CallText> calls);
   void give_up();  // no call: its bytes are text
   bool reads_calls() const {
@@ -75,8 +80,12 @@ class ReplyParser {
   std::string head_;        // those behind its mark
   std::string body_;        // its JSON, or its tags
   bool bare_ = false;       // no mark is in front of its JSON
-  std::string name_;        // where it stands outside of them
-  bool fenced_ = false;     // a fence closes it
+  CallText call_;           // its name and id, where they stand outside of them
+  static constexpr int kNever = -1;
+  int inside_ = 0;         // arguments that come out are so deep in it; 0: not yet
+  bool streamed_ = false;  // some of its arguments came out
+  bool in_value_ = false;  // of a tag: what ends a call does not end it there
+  bool fenced_ = false;    // a fence closes it
   JsonEnd end_;
   size_t n_calls_ = 0;
   ReplyPieces out_;

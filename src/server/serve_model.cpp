@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "decode/row_logprobs.h"
@@ -19,6 +20,14 @@ namespace specbound {
 namespace {
 
 using server::ApiError;
+
+// What an error says, with the model's name for its file: where that lies is not for clients.
+std::string named(std::string message, const std::string& path, const std::string& id) {
+  if (message.starts_with(path)) message.replace(0, path.size(), id);
+  return message;
+}
+
+}  // namespace
 
 // Where the tokens of a reply stand in it, in characters.
 class ReplyCharacters {
@@ -50,19 +59,99 @@ class ReplyCharacters {
   bool begun_ = false;
 };
 
-// What an error says, with the model's name for its file: where that lies is not for clients.
-std::string named(std::string message, const std::string& path, const std::string& id) {
-  if (message.starts_with(path)) message.replace(0, path.size(), id);
-  return message;
+// A reply under way: its request as the batch has it, and what becomes of its tokens.
+class ServeModel::Writing final : public server::ReplyUnderWay {
+ public:
+  Writing(ServeModel& model, const server::CompletionRequest& request, int number,
+          const Prompt& prompt, const std::atomic<bool>& abort, const Listener& listener)
+      : model_(model),
+        work_(model.learning_),
+        request_(request),
+        number_(number),
+        listener_(listener),
+        spelled_(model.spelled_tokens(request)),
+        characters_(model.model_.tokenizer(), prompt.first_piece),
+        writer_(model.model_, asked(prompt, abort)) {}
+  ~Writing() override {
+    if (id_ < 0) return;
+    model_.batch_.drop(id_);
+    model_.under_way_.erase(id_);
+  }
+
+  void begin(int64_t id, const Prompt& prompt, SamplingParams sampling) {
+    seed_ = sampling.seed;
+    model_.batch_.add(
+        id, {.prompt = prompt.ids,
+             .sampling = std::move(sampling),
+             .options = writer_.options(),
+             .speculator = [this] { return model_.speculator(request_.settings.speculation); }});
+    id_ = id;
+  }
+  void end(WrittenReply written) { written_ = std::move(written); }
+
+  std::optional<ReplyStats> figures() override {
+    if (!written_) return std::nullopt;
+    if (written_->error) std::rethrow_exception(written_->error);
+    Reply made = writer_.finish(written_->stats, seed_, model_.model_.backend());
+    if (model_.learning_ && number_ == 0) model_.said(request_, std::move(made.text));
+    return made.stats;
+  }
+
+ private:
+  ReplyRequest asked(const Prompt& prompt, const std::atomic<bool>& abort);
+  void tell_logprobs(const TokenEvent& event, std::span<const float> logits);
+
+  ServeModel& model_;
+  const IdleLearning::Work work_;
+  const server::CompletionRequest& request_;
+  const int number_;
+  const Listener& listener_;
+  const std::vector<int32_t> spelled_;
+  ReplyCharacters characters_;
+  ReplyWriter writer_;
+  uint64_t seed_ = 0;
+  int64_t id_ = -1;                      // the batch's; -1: it is not there
+  std::optional<WrittenReply> written_;  // when it is over
+};
+
+ReplyRequest ServeModel::Writing::asked(const Prompt& prompt, const std::atomic<bool>& abort) {
+  const server::ReplySettings& settings = request_.settings;
+  ReplyRequest asked;
+  asked.reply = static_cast<uint32_t>(number_);
+  asked.max_tokens = settings.max_tokens;
+  asked.ignore_eos = settings.ignore_eos;
+  asked.stop = settings.stop;
+  asked.first_piece = prompt.first_piece;
+  asked.spelled = spelled_;
+  asked.abort = &abort;
+  asked.on_text = [this](std::string_view bytes, int exit_layer) {
+    listener_.on_text(bytes, exit_layer);
+    return true;
+  };
+  if (request_.logprobs) {
+    asked.on_logits = [this](const TokenEvent& event, std::span<const float> logits) {
+      tell_logprobs(event, logits);
+    };
+  }
+  return asked;
 }
 
-}  // namespace
+void ServeModel::Writing::tell_logprobs(const TokenEvent& event, std::span<const float> logits) {
+  const RowLogprobs row = row_logprobs(logits, event.token, *request_.logprobs);
+  const auto named = [&](const TokenLogprob& of) {
+    return server::PieceLogprob{model_.piece(of.id), of.logprob};
+  };
+  server::TokenLogprobs told{named(row.drawn), {}, characters_.before(event.token)};
+  for (const TokenLogprob& likely : row.top) told.top.push_back(named(likely));
+  listener_.on_logprobs(std::move(told));
+}
 
-ServeModel::ServeModel(LoadedModel& model, Speculation& speculation, std::string id)
+ServeModel::ServeModel(LoadedModel& model, Speculation& speculation, std::string id, int parallel)
     : model_(model),
       speculation_(speculation),
       speculates_(speculation.active()),
-      sessions_(model.backend()) {
+      sessions_(model.backend()),
+      batch_(sessions_, parallel) {
   using namespace std::chrono;
   info_.id = std::move(id);
   info_.created = duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
@@ -175,10 +264,11 @@ std::vector<int32_t> ServeModel::tokenize(std::string_view text, bool add_specia
   }
 }
 
-void ServeModel::choose_speculation(Session& session, std::optional<bool> asked) {
+// What drafts where a request asks for it or not.
+Speculator* ServeModel::speculator(std::optional<bool> asked) {
   const bool on = asked.value_or(speculates_);
   if (on != speculation_.active()) speculation_.set_active(on, "speculation=off");
-  session.set_speculator(speculation_.speculator());
+  return speculation_.speculator();
 }
 
 // What was found of a grammar is kept for the next request with the same one.
@@ -224,57 +314,39 @@ std::optional<std::vector<float>> ServeModel::embedding(std::span<const int32_t>
   const IdleLearning::Work work(learning_);
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();
   const std::span norm(model_.weights().output_norm, static_cast<size_t>(info_.dim));
-  return text_embedding(sessions_.for_other_text(), norm, tokens, abort);
+  Session& session = sessions_.for_other_text();
+  session.set_speculator(nullptr);  // it may be drafting for a reply: that goes on with what it has
+  return text_embedding(session, norm, tokens, abort);
 }
 
-ReplyStats ServeModel::reply(const server::CompletionRequest& request, int number,
-                             const Prompt& prompt, const std::atomic<bool>& abort,
-                             const Listener& listener) {
-  const IdleLearning::Work work(learning_);
-  if (const auto line = learning_ ? learning_->take_heads() : std::nullopt) {
-    sessions_.set_speculator(speculation_.speculator());  // none keeps the one that is gone
-    note_(*line);
+std::unique_ptr<server::ReplyUnderWay> ServeModel::begin(const server::CompletionRequest& request,
+                                                         int number, const Prompt& prompt,
+                                                         const std::atomic<bool>& abort,
+                                                         const Listener& listener) {
+  auto writing = std::make_unique<Writing>(*this, request, number, prompt, abort, listener);
+  if (batch_.size() == 0) {
+    if (const auto line = learning_ ? learning_->take_heads() : std::nullopt) {
+      sessions_.set_speculator(speculation_.speculator());  // none keeps the one that is gone
+      note_(*line);
+    }
   }
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it
-  const server::ReplySettings& settings = request.settings;
   SamplingOptions sampling;
-  sampling.params = settings.sampling;
-  sampling.seed = settings.seed;
+  sampling.params = request.settings.sampling;
+  sampling.seed = request.settings.seed;
   SamplingParams params = sampling.resolve();
-  params.grammar = constrained(settings.grammar);
-  Session& session = sessions_.for_prompt(prompt.ids);
-  session.set_sampling(params);
-  choose_speculation(session, settings.speculation);
+  params.grammar = constrained(request.settings.grammar);
+  const int64_t id = n_begun_++;
+  writing->begin(id, prompt, std::move(params));
+  under_way_[id] = writing.get();
+  return writing;
+}
 
-  ReplyRequest asked;
-  asked.prompt = prompt.ids;
-  asked.reply = static_cast<uint32_t>(number);
-  asked.max_tokens = settings.max_tokens;
-  asked.ignore_eos = settings.ignore_eos;
-  asked.stop = settings.stop;
-  asked.first_piece = prompt.first_piece;
-  const std::vector<int32_t> spelled = spelled_tokens(request);
-  asked.spelled = spelled;
-  asked.abort = &abort;
-  asked.on_text = [&listener](std::string_view bytes, int exit_layer) {
-    listener.on_text(bytes, exit_layer);
-    return true;
-  };
-  ReplyCharacters characters(model_.tokenizer(), prompt.first_piece);
-  if (request.logprobs) {
-    asked.on_logits = [&](const TokenEvent& event, std::span<const float> logits) {
-      const RowLogprobs row = row_logprobs(logits, event.token, *request.logprobs);
-      const auto named = [&](const TokenLogprob& of) {
-        return server::PieceLogprob{piece(of.id), of.logprob};
-      };
-      server::TokenLogprobs told{named(row.drawn), {}, characters.before(event.token)};
-      for (const TokenLogprob& likely : row.top) told.top.push_back(named(likely));
-      listener.on_logprobs(std::move(told));
-    };
+void ServeModel::go_on() {
+  for (WrittenReply& written : batch_.step()) {
+    const int64_t id = written.id;
+    under_way_.at(id)->end(std::move(written));
   }
-  Reply made = generate_reply(model_, session, asked);
-  if (learning_ && number == 0) said(request, std::move(made.text));
-  return made.stats;
 }
 
 }  // namespace specbound

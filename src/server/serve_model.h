@@ -1,17 +1,20 @@
-// The loaded model behind the server: prompts on any thread, replies on the engine's. One request
-// is served after the other; what each has in common with the conversation that it goes on with is
-// not read again (decode/sessions.h).
+// The loaded model behind the server: prompts on any thread, replies on the engine's, several side
+// by side (decode/reply_batch.h). What each has in common with the conversation that it goes on
+// with is not read again (decode/sessions.h).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "decode/reply_batch.h"
 #include "decode/sessions.h"
 #include "error.h"
 #include "runtime/idle_learning.h"
@@ -23,8 +26,9 @@ namespace specbound {
 
 class ServeModel final : public server::ServedModel {
  public:
-  // Both must outlive it; the model is loaded. `id`: its name for clients.
-  ServeModel(LoadedModel& model, Speculation& speculation, std::string id);
+  // Both must outlive it; the model is loaded. `id`: its name for clients. `parallel`: replies
+  // under way at most, 1 or more; fewer where the backend keeps fewer texts.
+  ServeModel(LoadedModel& model, Speculation& speculation, std::string id, int parallel);
 
   // While replies are made, and between them: see runtime/idle_learning.h. `note` is told on the
   // engine's thread when other heads draft. `learning` must outlive the last reply.
@@ -41,10 +45,15 @@ class ServeModel final : public server::ServedModel {
   }
   std::optional<std::vector<float>> embedding(std::span<const int32_t> tokens,
                                               const std::atomic<bool>& abort) override;
-  ReplyStats reply(const server::CompletionRequest& request, int number, const Prompt& prompt,
-                   const std::atomic<bool>& abort, const Listener& listener) override;
+  int places() const override { return batch_.places(); }
+  std::unique_ptr<server::ReplyUnderWay> begin(const server::CompletionRequest& request, int number,
+                                               const Prompt& prompt, const std::atomic<bool>& abort,
+                                               const Listener& listener) override;
+  void go_on() override;
 
  private:
+  class Writing;
+
   const ChatTemplate& chat_template() const;
   // Throws what the template has against it.
   [[noreturn]] void refuse_chat(const server::Chat& chat, const Error& error) const;
@@ -52,7 +61,7 @@ class ServeModel final : public server::ServedModel {
   Prompt chat_prompt(const server::CompletionRequest& request) const;
   Prompt raw_prompt(const server::CompletionRequest& request) const;
   void said(const server::CompletionRequest& request, std::string reply);
-  void choose_speculation(Session& session, std::optional<bool> asked);
+  Speculator* speculator(std::optional<bool> asked);
   std::shared_ptr<const TokenGrammar> constrained(const Grammar::Shared& grammar);
 
   LoadedModel& model_;
@@ -62,6 +71,9 @@ class ServeModel final : public server::ServedModel {
   const ChatTemplate* chat_template_ = nullptr;  // nullptr: the model has none
   std::string no_template_;                      // why
   Sessions sessions_;
+  ReplyBatch batch_;
+  int64_t n_begun_ = 0;                    // replies
+  std::map<int64_t, Writing*> under_way_;  // by what the batch calls them
   // Newest first.
   std::vector<std::pair<Grammar::Shared, std::shared_ptr<const TokenGrammar>>> grammars_;
   IdleLearning* learning_ = nullptr;

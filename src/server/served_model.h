@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,15 @@
 #include "server/reply_json.h"
 
 namespace specbound::server {
+
+// A reply that is being made. It is given up where this ends before it is over. The engine's thread
+// only.
+class ReplyUnderWay {
+ public:
+  virtual ~ReplyUnderWay() = default;
+  // Once it is over, once: its figures. Throws what has gone wrong with it.
+  virtual std::optional<ReplyStats> figures() = 0;
+};
 
 class ServedModel {
  public:
@@ -50,11 +60,16 @@ class ServedModel {
     // Of each token, before its text, where the request asks for them.
     std::function<void(TokenLogprobs logprobs)> on_logprobs;
   };
-  // Makes reply `number` of the request, from 0 on; `abort` ends it within a round. What was served
-  // before has no influence on its text. After an exception the next reply is made as if this one
-  // had not been.
-  virtual ReplyStats reply(const CompletionRequest& request, int number, const Prompt& prompt,
-                           const std::atomic<bool>& abort, const Listener& listener) = 0;
+  // Replies that can be under way, and embeddings made beside them.
+  virtual int places() const = 0;
+  // Begins reply `number` of the request, from 0 on, which comes further in go_on(); `abort` ends
+  // it within a round. All must outlive it. What is served before and beside it has no influence on
+  // its text. Throws what has gone wrong: then the next reply is made as if this one had not been.
+  virtual std::unique_ptr<ReplyUnderWay> begin(const CompletionRequest& request, int number,
+                                               const Prompt& prompt, const std::atomic<bool>& abort,
+                                               const Listener& listener) = 0;
+  // All replies under way come further by a token or more, or by a part of their prompts.
+  virtual void go_on() = 0;
 };
 
 }  // namespace specbound::server

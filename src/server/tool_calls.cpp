@@ -6,6 +6,7 @@
 #include "error.h"
 #include "json/json_writer.h"
 #include "server/json_body.h"
+#include "text/reply_format.h"
 
 namespace specbound::server {
 
@@ -73,7 +74,7 @@ bool knows(std::span<const Tool> tools, const std::string& name) {
 std::optional<CallText> call_in_object(const Json& json, std::string_view text,
                                        std::span<const Tool> known) {
   if (!json.is_object()) return std::nullopt;
-  const auto name = json.find("name");
+  const auto name = json.find(json.contains("name") ? "name" : "tool_name");
   if (name == json.end() || !name->is_string() || name->empty()) return std::nullopt;
   const char* key = json.contains("arguments") ? "arguments" : "parameters";
   CallText call{name->get<std::string>(), "{}"};
@@ -92,6 +93,27 @@ std::string_view without_line_ends(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
   return text;
 }
+
+// Arguments that stand outside of JSON, as an object.
+class TaggedArguments {
+ public:
+  TaggedArguments(const std::string& name, std::span<const Tool> tools) {
+    const auto tool = std::ranges::find(tools, name, &Tool::name);
+    if (tool != tools.end()) texts_ = &tool->text_parameters;
+  }
+
+  // Of tools that nobody knows all values are text.
+  void add(std::string_view key, std::string_view value) {
+    const bool is_text = !texts_ || std::ranges::count(*texts_, key) > 0;
+    entries_ += (entries_.empty() ? "" : ", ") + dump(Json(key)) + ": ";
+    entries_ += !is_text && parsed(value) ? std::string(trimmed(value)) : dump(Json(value));
+  }
+  std::string object() const { return "{" + entries_ + "}"; }
+
+ private:
+  const std::vector<std::string>* texts_ = nullptr;
+  std::string entries_;
+};
 
 }  // namespace
 
@@ -152,19 +174,49 @@ std::optional<CallText> call_in_tags(std::string_view text, std::span<const Tool
   };
   const std::optional<std::string> name = take_tag(kFunction);
   if (!name) return std::nullopt;
-  const auto tool = std::ranges::find(tools, *name, &Tool::name);
-  std::string arguments;
+  TaggedArguments arguments(*name, tools);
   for (text = trimmed(text); !text.empty(); text = trimmed(text)) {
     const std::optional<std::string> key = take_tag(kParameter);
     const size_t end = text.find(kParameterEnd);
     if (!key || end == text.npos) return std::nullopt;
     const std::string_view value = without_line_ends(text.substr(0, end));
     text.remove_prefix(end + kParameterEnd.size());
-    const bool is_text = tool == tools.end() || std::ranges::count(tool->text_parameters, *key) > 0;
-    arguments += (arguments.empty() ? "" : ", ") + dump(Json(*key)) + ": ";
-    arguments += !is_text && parsed(value) ? std::string(trimmed(value)) : dump(Json(value));
+    arguments.add(*key, value);
   }
-  return CallText{*name, "{" + arguments + "}"};
+  return CallText{*name, arguments.object()};
+}
+
+std::optional<CallText> call_in_pairs(std::string_view text, std::span<const Tool> tools) {
+  const auto take_between = [&](std::string_view open,
+                                std::string_view close) -> std::optional<std::string_view> {
+    text = trimmed(text);
+    const size_t end = text.find(close);
+    if (!text.starts_with(open) || end == text.npos) return std::nullopt;
+    const std::string_view inside = text.substr(open.size(), end - open.size());
+    text.remove_prefix(end + close.size());
+    return inside;
+  };
+  const size_t end = std::min(text.find('<'), text.size());
+  const std::string name(trimmed(text.substr(0, end)));
+  if (name.empty() || std::ranges::any_of(name, is_blank)) return std::nullopt;
+  text.remove_prefix(end);
+  TaggedArguments arguments(name, tools);
+  while (!trimmed(text).empty()) {
+    const auto key = take_between(kGlmTags[0], kGlmTags[1]);
+    const auto value = key ? take_between(kGlmTags[2], kGlmTags[3]) : std::nullopt;
+    if (!value) return std::nullopt;
+    arguments.add(*key, *value);
+  }
+  return CallText{name, arguments.object()};
+}
+
+std::string name_in_json(const std::string& begun) {
+  const bool list = begun.starts_with('[');
+  std::optional<Json> json = parsed(begun + (list ? "{}}]" : "{}}"));
+  if (!json || json->empty()) return {};
+  const Json call = list ? json->back() : *json;
+  const std::optional<CallText> found = call_in_object(call, call.dump(), {});
+  return found ? found->name : std::string();
 }
 
 }  // namespace specbound::server

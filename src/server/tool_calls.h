@@ -14,7 +14,11 @@
 namespace specbound::server {
 
 struct CallText {
-  std::string name, arguments;  // arguments: a JSON object, where it was JSON byte for byte
+  std::string name = {};
+  std::string arguments = {};  // a JSON object, where it was JSON byte for byte
+  std::string id = {};         // as the model wrote it; empty: it wrote none
+  // Not a call of its own: more of the arguments of the one before, which have the rest of it.
+  bool goes_on = false;
 };
 
 // White space as JSON has it.
@@ -43,13 +47,16 @@ class JsonEnd {
     return (c == '}' || c == ']') && --depth_ == 0;
   }
 
+  // Objects and arrays that are open.
+  int depth() const { return depth_; }
+
  private:
   int depth_ = 0;
   bool in_string_ = false, escaped_ = false;
 };
 
-// {"name": .., "arguments": {..}}, "parameters" for the latter, or a list of such. `known`: of
-// these tools alone, and both keys are there.
+// {"name": .., "arguments": {..}}, "tool_name" and "parameters" for those, or a list of such.
+// `known`: of these tools alone, and both keys are there.
 std::optional<std::vector<CallText>> calls_in_json(std::string_view json,
                                                    std::span<const Tool> known);
 
@@ -62,5 +69,11 @@ std::optional<std::string> call_arguments(std::string_view json);
 // <function=name> <parameter=key> value </parameter> .. </function>. Values of parameters that are
 // not text are JSON where they can be.
 std::optional<CallText> call_in_tags(std::string_view text, std::span<const Tool> tools);
+
+// name <arg_key>key</arg_key> <arg_value>value</arg_value> .., with values alike.
+std::optional<CallText> call_in_pairs(std::string_view text, std::span<const Tool> tools);
+
+// What a call begins with, up to where its arguments do: its name. Empty: it has none.
+std::string name_in_json(const std::string& begun);
 
 }  // namespace specbound::server

@@ -58,7 +58,8 @@ def main():
     machine = bench.hardware()
     model = bench.fetched(a.model)
     settings = {"alone": ((), ("Ann",)), "in turns": ((), ("Ann", "Bob")),
-                "in turns, one kept": (("--conversations", "1"), ("Ann", "Bob"))}
+                "in turns, one kept": (("--conversations", "1", "--parallel", "1"),
+                                       ("Ann", "Bob"))}
     results = {name: measure(flags, str(model), names, a)
                for name, (flags, names) in settings.items()}
     for name, found in results.items():

@@ -14,8 +14,8 @@ import unittest
 import soak
 from endless_model import CONTEXT, make_endless_model
 from run_test import built_for_speed
-from serve_client import (CACHED, CHAT, COMPLETIONS, GENERATED, PROMPT, RUNNING, WAITING, Server,
-                          ask, prompt, read_answers, together, wait_until)
+from serve_client import (CACHED, CHAT, COMPLETIONS, DONE, GENERATED, PROMPT, RUNNING, WAITING,
+                          Server, ask, delta_of, prompt, read_answers, together, wait_until)
 
 MANY = 8  # requests of one client
 # Each event of a stream names the model: with such a name the kernel's buffers are full soon.
@@ -33,9 +33,9 @@ class EndlessCase(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.model = make_endless_model(folder.name)
 
-    def start(self, *flags, ends=True):
-        """`ends`: with the test, and well."""
-        server = Server("-c", str(CONTEXT), *flags, model=self.model)
+    def start(self, *flags, ends=True, parallel=1):
+        """`parallel`: one reply holds up all others. `ends`: with the test, and well."""
+        server = Server("-c", str(CONTEXT), "--parallel", str(parallel), *flags, model=self.model)
         self.addCleanup(server.end if ends else server.close)
         return server
 
@@ -236,6 +236,124 @@ class Crowds(EndlessCase):
             wait_until(lambda: server.files() <= rest, "all of them are closed")
 
 
+class SideBySide(EndlessCase):
+    def test_a_reply_comes_beside_those_that_never_end(self):
+        server = self.start(parallel=3)
+        want = server.post(COMPLETIONS, prompt()).text
+        others = [self.occupy(server, f"127.0.0.{2 + i}") for i in range(2)]
+        self.assertEqual(server.metric(RUNNING), 2)
+        for fields in ({}, {"temperature": 1, "seed": 3}, {"stop": ["zz"]}, {"logprobs": 2}):
+            answer = server.post(COMPLETIONS, prompt(**fields))
+            self.assertEqual(answer.status, 200)
+            self.assertGreater(
+                answer.json["timings"]["speculation"]["rounds_side_by_side"], 10)
+            if not fields:
+                self.assertEqual(answer.text, want)
+        for other in others:
+            other.read_text(3)  # they went on meanwhile
+            other.close()
+        server.wait_idle()
+        self.assertLess(server.metric(GENERATED), 2 * CONTEXT)
+        alone = server.post(COMPLETIONS, prompt())
+        self.assertEqual(alone.text, want)
+        self.assertEqual(alone.json["timings"]["speculation"]["rounds_side_by_side"], 0)
+
+    def test_who_does_not_read_or_leaves_holds_up_nobody(self):
+        server = self.start("--timeout", "1", parallel=4)
+        want = server.post(COMPLETIONS, prompt()).text
+        stays = self.occupy(server)
+        data = server.post_bytes(COMPLETIONS, endless(stream=True, **LONG_NAME))
+        with server.socket(data, receive_buffer=4096):  # never reads
+            wait_until(lambda: server.metric(RUNNING) == 2, "both run")
+            for i in range(4):  # leave while their prompts are read
+                ids = [7 + i, *(5 + k % 3000 for k in range(CONTEXT - 20))]
+                with server.socket(server.post_bytes(COMPLETIONS, {**endless(), "prompt": ids})):
+                    wait_until(lambda: server.metric(RUNNING) == 3, "it is there")
+                self.assertEqual(server.post(COMPLETIONS, prompt()).text, want)
+            wait_until(lambda: server.metric(RUNNING) == 1, "who does not read is dropped")
+        stays.read_text(3)
+        stays.close()
+        server.wait_idle()
+
+    def test_who_leaves_changes_no_byte_of_those_beside_it(self):
+        server = self.start(parallel=4)
+        # So long that it is under way while others come and leave, on any machine.
+        body = prompt(max_tokens=4000 if built_for_speed() else 1200, temperature=1, seed=9)
+        want = server.post(COMPLETIONS, body).text
+        long_one = [5 + i % 3000 for i in range(CONTEXT - 20)]
+        data = server.post_bytes(COMPLETIONS, {**endless(), "prompt": long_one})
+
+        def beside(leave):
+            stream, text = server.stream(COMPLETIONS, {**body, "stream": True}), ""
+            for n, event in enumerate(stream):
+                text += delta_of(event) if event != DONE else ""
+                if n == 2:
+                    leave()
+            stream.close()
+            self.assertEqual(text, want)
+            server.wait_idle()
+
+        def while_it_writes():
+            other = self.occupy(server, "127.0.0.2")
+            other.close()
+
+        def while_its_prompt_is_read():
+            with server.socket(data):
+                wait_until(lambda: server.metric(RUNNING) == 2, "it is there")
+
+        for leave in (while_it_writes, while_its_prompt_is_read):
+            beside(leave)
+        self.assertEqual(server.post(COMPLETIONS, body).text, want)
+
+    def test_a_short_prompt_behind_a_long_one_does_not_wait_for_it(self):
+        server = self.start(parallel=4)
+        want = server.post(COMPLETIONS, prompt(max_tokens=4)).text
+        ids = [9, *(5 + i % 2990 for i in range(CONTEXT - 20))]
+        data = server.post_bytes(COMPLETIONS, prompt(max_tokens=1, stream=False) | {"prompt": ids})
+        with server.socket(data) as bare:
+            wait_until(lambda: server.metric(RUNNING) == 1, "it is there")
+            short = server.post(COMPLETIONS, prompt(max_tokens=4)).text
+            long_done = server.metric(PROMPT) > len(ids)
+            self.assertEqual((short, long_done), (want, False))
+            self.assertEqual(read_answers(bare, 1)[0].status, 200)
+
+    def test_full_contexts_end_their_own_replies(self):
+        server = Server("-c", "600", "--parallel", "4", model=self.model)
+        self.addCleanup(server.end)
+        want = server.post(COMPLETIONS, prompt(max_tokens=90)).text
+
+        def fill(n):
+            body = {**endless(), "prompt": [5 + i % 3000 for i in range(560 - n)]}
+            answer = server.post(COMPLETIONS, body).json
+            self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+            return answer["usage"]["total_tokens"]
+
+        *totals, text = together([
+            *(lambda n=n: fill(n) for n in (0, 10, 20)),
+            lambda: server.post(COMPLETIONS, prompt(max_tokens=90)).text])
+        self.assertEqual((totals, text), ([600 + 1] * 3, want))
+
+    def test_a_hundred_at_once(self):
+        server = self.start("--max-queue", "100", parallel=8)
+        bodies = [prompt(temperature=i % 3 / 2, seed=i, max_tokens=1 + i % 40) for i in range(20)]
+        want = [server.post(COMPLETIONS, body).text for body in bodies]
+        found = together([lambda i=i: server.post(COMPLETIONS, bodies[i % 20],
+                                                  source=f"127.0.0.{2 + i % 7}")
+                          for i in range(100)])
+        for i, answer in enumerate(found):
+            self.assertEqual(answer.text, want[i % 20], i)
+        self.assertGreater(server.metric("specbound_rounds_side_by_side_total"), 100)
+
+    def test_a_signal_ends_all_of_them(self):
+        server = self.start(parallel=4, ends=False)
+        running = [self.occupy(server) for _ in range(3)]
+        self.assertEqual(server.stop(), 0, server.said())
+        for stream in running:
+            with contextlib.suppress(ConnectionError, http.client.HTTPException):
+                for _ in stream:
+                    pass
+
+
 class Ending(EndlessCase):
     def check_signal(self, number):
         server = self.start(ends=False)
@@ -270,8 +388,9 @@ class Ending(EndlessCase):
 class Soak(unittest.TestCase):
     def test_many_requests_leave_nothing_behind(self):
         # A sanitizer keeps what was freed. The K/V of few conversations are soon all there.
-        server = Server("--conversations", "2")
-        found = soak.measure(Server("--spec", "off"), server, requests=300, hostile=28,
+        template = ("--chat-template-file", soak.TEMPLATE)
+        server = Server("--conversations", "2", "--parallel", "2", *template)
+        found = soak.measure(Server("--spec", "off", *template), server, requests=300, hostile=28,
                              disconnects=12, seed=1, judge_memory=built_for_speed())
         self.assertEqual(found["wrong"], [])
         self.assertEqual(found["sent"], {"normal": 260, "hostile": 28, "disconnect": 12})

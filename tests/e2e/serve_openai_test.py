@@ -239,7 +239,7 @@ class OpenAI(FolderCase):
 
     def test_a_full_queue_is_a_rate_limit(self):
         model = make_endless_model(self.folder)
-        server = Server("--max-queue", "1", "-c", str(CONTEXT), model=model)
+        server = Server("--max-queue", "1", "--parallel", "1", "-c", str(CONTEXT), model=model)
         self.addCleanup(server.end)
         client = self.client(server)
         endless = dict(model="demo", prompt="x", temperature=0, stream=True)

@@ -16,6 +16,9 @@ WEATHER = {"type": "function", "function": {
 CITY = {"type": "function", "function": {
     "name": "get_city", "parameters": {"type": "object", "properties": {
         "city": {"enum": ["Oslo"]}}, "required": ["city"], "additionalProperties": False}}}
+# The model would add to its arguments what this schema does not allow.
+STRICT = {"type": "function", "function": {**CITY["function"], "name": "get_weather",
+                                           "strict": True}}
 ARGUMENTS = '{"city": "Oslo", "n": [1, 2]}'
 # Control tokens where models have them: thoughts and calls are not shown by themselves.
 THOUGHTS = [("<think>",), "\nHm. ", "They ask ", "for the ", "weather.\n", ("</think>",)]
@@ -145,8 +148,11 @@ class Calls(ToolsCase):
                 ({"tool_choice": "required", "ignore_eos": True}, "ignore_eos"),
                 ({"tool_choice": "required", "tools": [CITY | {"function": {
                     "name": "f", "parameters": {"type": "object", "not": {}}}}]}, "tools"),
-                ({"tools": [{"type": "function", "function": {"name": "f", "strict": True}}]},
-                 "tools[0].function.strict"),
+                ({"tools": [STRICT], "response_format": {"type": "json_object"}}, "tools"),
+                ({"tools": [STRICT], "ignore_eos": True}, "ignore_eos"),
+                ({"tools": [{"type": "function", "function": {
+                    "name": "f", "strict": True, "parameters": {"type": "object", "not": {}}}}]},
+                 "tools"),
                 ({"tools": [{"type": "retrieval"}]}, "tools[0].type")):
             answer = self.server.post(CHAT, self.ask(**fields))
             self.assertEqual((answer.status, answer.error["param"]), (400, param))
@@ -180,6 +186,61 @@ class Held(ToolsCase):
                 self.assertEqual(reason, "tool_calls")
 
 
+class Strict(ToolsCase):
+    """The model decides whether it calls; a call is held to its schema from where it begins."""
+
+    def test_thoughts_and_text_are_its_own_and_the_arguments_by_the_schema(self):
+        free = message_of(self.server.post(CHAT, self.ask()))
+        for fields in ({}, {"speculation": False}, {"temperature": 1, "seed": 3}):
+            asked = self.ask(tools=[STRICT], max_tokens=200, parallel_tool_calls=False, **fields)
+            answer = self.server.post(CHAT, asked)
+            message = message_of(answer)
+            for name in ("content", "reasoning_content"):
+                self.assertEqual(message[name], free[name])
+            call, = message["tool_calls"]
+            self.assertEqual(call["function"]["name"], "get_weather")
+            self.assertEqual(json.loads(call["function"]["arguments"]), {"city": "Oslo"})
+            streamed, reason = assembled(self.server.stream(CHAT, asked).events())
+            self.assertEqual(reason, "tool_calls")
+            self.assertEqual(streamed["content"], free["content"])
+            self.assertEqual(streamed["tool_calls"][0]["function"], call["function"])
+
+    def test_a_reply_without_a_call_is_what_it_is_without_strict(self):
+        messages = [*ask()["messages"], {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "get_weather",
+                                                         "arguments": "{}"}}]},
+                    {"role": "tool", "tool_call_id": "a", "content": "x"}]
+        for fields in ({}, {"speculation": False}):
+            texts = [self.server.post(CHAT, self.ask(messages=messages, tools=tools, **fields))
+                     for tools in ([WEATHER], [STRICT])]
+            self.assertEqual(message_of(texts[0]), message_of(texts[1]))
+        # The result has come: this one is text alone.
+        self.assertEqual(message_of(self.server.post(CHAT, self.ask(
+            messages=messages, tools=[STRICT])))["content"], "It is sunny in Oslo.")
+
+    def test_arguments_that_are_held_come_as_they_are_written(self):
+        events = self.server.stream(CHAT, self.ask(tools=[STRICT], speculation=False,
+                                                   parallel_tool_calls=False)).events()
+        parts = [call for event in events
+                 for call in event["choices"][0]["delta"].get("tool_calls", [])]
+        self.assertEqual(parts[0]["function"]["name"], "get_weather")
+        self.assertGreater(len(parts), 3, parts)
+        for part in parts[1:]:
+            self.assertEqual(set(part), {"index", "function"})
+            self.assertEqual(set(part["function"]), {"arguments"})
+
+    def test_one_that_is_cut_off_keeps_what_came(self):
+        fields = {"tools": [STRICT], "speculation": False, "parallel_tool_calls": False}
+        whole = message_of(self.server.post(CHAT, self.ask(**fields, max_tokens=200)))
+        arguments = whole["tool_calls"][0]["function"]["arguments"]
+        n = len(THOUGHTS) + 6
+        answer = self.server.post(CHAT, self.ask(**fields, max_tokens=n))
+        self.assertEqual(answer.json["choices"][0]["finish_reason"], "length")
+        call, = message_of(answer)["tool_calls"]
+        self.assertTrue(arguments.startswith(call["function"]["arguments"]))
+        self.assertLess(len(call["function"]["arguments"]), len(arguments))
+
+
 class Raw(ToolsCase):
     FLAGS = ("--reasoning-format", "none")
 
@@ -189,6 +250,56 @@ class Raw(ToolsCase):
         self.assertEqual(len(message["tool_calls"]), 1)
         # As it was: control tokens are not shown.
         self.assertEqual(message["content"], "\nHm. They ask for the weather.\n\n\nI look. ")
+
+
+class Formats(FolderCase):
+    """How models of other families write the same call."""
+
+    def check(self, sign, pieces, arguments, call_id=r"^[A-Za-z0-9]{9}$"):
+        model = make_scripted_model(self.folder, TEMPLATE + "{# " + sign + " #}",
+                                    {"<|call|>": ["I look. ", *pieces], "<|told|>": REPLY})
+        server = Server(model=model)
+        self.addCleanup(server.end)
+        for tool, choice, found in ((WEATHER, "auto", arguments), (STRICT, "auto", None),
+                                    (STRICT, "required", None)):
+            asked = ask(tools=[tool], tool_choice=choice, max_tokens=250,
+                        parallel_tool_calls=False)
+            message = message_of(server.post(CHAT, asked))
+            self.assertEqual(message["content"] or "", "" if choice == "required" else "I look. ")
+            call, = message["tool_calls"]
+            self.assertEqual(call["function"]["name"], "get_weather")
+            self.assertEqual(json.loads(call["function"]["arguments"]), found or {"city": "Oslo"})
+            self.assertRegex(call["id"], call_id)
+            streamed, reason = assembled(server.stream(CHAT, asked).events())
+            self.assertEqual(streamed["tool_calls"][0]["function"], call["function"])
+            self.assertEqual(reason, "tool_calls")
+
+    def test_glm(self):
+        self.check("<arg_key>", [
+            ("<tool_call>",), "get_weather\n<arg_key>city</arg_key>\n<arg_value>",
+            "Oslo</arg_value>\n", "<arg_key>n</arg_key>\n<arg_value>[1, 2]</arg_value>\n",
+            ("</tool_call>",)], json.loads(ARGUMENTS))
+
+    def test_kimi(self):
+        self.check("<|tool_calls_section_begin|>", [
+            ("<|tool_calls_section_begin|>",), ("<|tool_call_begin|>",),
+            "functions.get_weather:0", ("<|tool_call_argument_begin|>",), ARGUMENTS,
+            ("<|tool_call_end|>",), ("<|tool_calls_section_end|>",)], json.loads(ARGUMENTS),
+            r"^functions\.get_weather:[0-9]+$")
+
+    def test_command_r(self):
+        self.check("<|START_ACTION|>", [
+            ("<|START_ACTION|>",), '[\n    {"tool_call_id": "0", "tool_name": "get_weather", ',
+            '"parameters": ', ARGUMENTS, "}\n]", ("<|END_ACTION|>",)], json.loads(ARGUMENTS))
+
+    def test_channels_are_refused(self):
+        model = make_scripted_model(
+            self.folder, TEMPLATE + "{# <|channel|>commentary <|call|> #}", SCRIPTS)
+        server = Server(model=model)
+        self.addCleanup(server.end)
+        answer = server.post(CHAT, ask(tools=[WEATHER]))
+        self.assertEqual((answer.status, answer.error["param"]), (400, "tools"))
+        self.assertEqual(server.post(CHAT, ask()).text, "Hello there.")
 
 
 class Files(FolderCase):

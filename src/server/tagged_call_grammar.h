@@ -1,0 +1,22 @@
+// Calls whose arguments stand in tags, one a value, as parts of a grammar: texts as they are, all
+// else as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "grammar/grammar.h"
+#include "server/chat_tools.h"
+#include "text/reply_format.h"
+
+namespace specbound::server {
+
+// The schema of arguments that nothing is known of.
+inline const std::string kAnyArguments = R"({"type":"object"})";
+
+// `syntax`: one that is_tagged(). The properties of `schema` in its order. Throws
+// Error(kUnsupported) naming the place of what values between tags cannot be held to.
+std::vector<GrammarPart> tagged_call(CallSyntax syntax, const Tool& tool,
+                                     const std::string& schema);
+
+}  // namespace specbound::server

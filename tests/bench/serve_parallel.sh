@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# What requests that come together get of `specbound serve` with a real model: tokens a second and
+# the time to the first token, at once, one after the other plainly, and one after the other with
+# drafts.
+#
+#   tests/bench/serve_parallel.sh [--model NAME] [--requests N] [--tokens N] [--repeats N]
+#                                 [--output FILE]
+#
+# NAME: as models/fetch.py knows it. BUILD_DIR (build/release) may be set. Writes
+# tests/bench/results/serve_parallel.json. Leave the machine alone while it runs.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+RANDOM_MODEL=none
+source "$here/prepare.sh" specbound
+exec env SPECBOUND_BINARY="$program" python3 "$here/serve_parallel.py" "$@"
