@@ -96,6 +96,13 @@ Checkpoint Checkpoint::open(const std::string& directory) {
   return out;
 }
 
+Checkpoint Checkpoint::of(Safetensors file, const std::string& directory) {
+  Checkpoint out;
+  out.directory_ = directory;
+  out.add(std::move(file));
+  return out;
+}
+
 const SafeTensor* Checkpoint::find(std::string_view name) const {
   const auto at = index_.find(name);
   return at == index_.end() ? nullptr : at->second;

@@ -20,6 +20,8 @@ class Checkpoint {
  public:
   // Throws Error(kFile | kFormat | kUnsupported).
   static Checkpoint open(const std::string& directory);
+  // Of one file, which lies in `directory`.
+  static Checkpoint of(Safetensors file, const std::string& directory);
 
   const std::string& directory() const { return directory_; }
   const SafeTensor* find(std::string_view name) const;  // null if absent

@@ -11,6 +11,7 @@
 
 #include "convert/checkpoint.h"
 #include "convert/hf_config.h"
+#include "convert/hf_rope.h"
 #include "convert/hf_tokenizer.h"
 #include "convert/quantize_plan.h"
 #include "convert/tensor_encoder.h"
@@ -30,15 +31,17 @@ namespace fs = std::filesystem;
 // ---- which tensor becomes which: names, shapes and layout as convert_hf_to_gguf.py has them ----
 
 struct PlannedTensor {
-  std::string name;  // in the GGUF file
-  const SafeTensor* source;
-  uint64_t n_out, n_in;  // rows and their length; a vector has rows of 1
+  std::string name;                        // in the GGUF file
+  std::vector<const SafeTensor*> sources;  // of as many rows each, one below the other
+  uint64_t n_out, n_in;                    // rows of one and their length; a vector has rows of 1
   bool is_vector;
   DType type;  // norms and biases F32; matrices as asked, in the rows' limits
-  // Rows of a head, of which row i and i + head_rows/2 become neighbours, so that halves become
-  // interleaved pairs: the layout in which GGUF's llama rotates. 0: rows stay where they are.
+  // Rows of a head, whose halves become interleaved pairs: row_in_halves(). 0: rows stay.
   uint64_t head_rows;
   bool add_one;  // to every element: norms that are stored as weight - 1
+
+  uint64_t elements_of_one() const { return n_out * n_in; }
+  uint64_t elements() const { return sources.size() * elements_of_one(); }
 };
 
 class Planner {
@@ -52,6 +55,7 @@ class Planner {
   std::vector<PlannedTensor> plan() {
     matrix("model.embed_tokens.weight", "token_embd.weight", config_.vocab_size, config_.dim);
     for (uint64_t l = 0; l < config_.n_layers; ++l) layer(l);
+    from_.clear(), to_.clear();
     norm("model.norm", "output_norm", config_.dim);
     if (!config_.tied) matrix("lm_head.weight", "output.weight", config_.vocab_size, config_.dim);
     refuse_leftovers();
@@ -74,6 +78,13 @@ class Planner {
     } else {
       norm("post_attention_layernorm", "ffn_norm", config_.dim);
     }
+    if (a.experts) {
+      matrix("mlp.gate.weight", "ffn_gate_inp.weight", config_.n_experts, config_.dim);
+      experts("gate_proj", "ffn_gate_exps", config_.expert_ffn_dim, config_.dim);
+      experts("up_proj", "ffn_up_exps", config_.expert_ffn_dim, config_.dim);
+      experts("down_proj", "ffn_down_exps", config_.dim, config_.expert_ffn_dim);
+      return;
+    }
     if (a.fused) {
       matrix("mlp.gate_up_proj.weight", "ffn_up.weight", 2 * config_.ffn_dim, config_.dim);
     } else {
@@ -81,7 +92,6 @@ class Planner {
       matrix("mlp.up_proj.weight", "ffn_up.weight", config_.ffn_dim, config_.dim);
     }
     matrix("mlp.down_proj.weight", "ffn_down.weight", config_.dim, config_.ffn_dim);
-    from_.clear(), to_.clear();
   }
 
   void attention() {
@@ -116,14 +126,26 @@ class Planner {
     const SafeTensor& source = take(from_ + hf, shape);
     const std::string name = to_ + gguf;
     const DType type = matrix_type(name, n_in, type_);
-    planned_.push_back({name, &source, n_out, n_in, false, type, head_rows, false});
+    planned_.push_back({name, {&source}, n_out, n_in, false, type, head_rows, false});
+  }
+
+  void experts(const char* hf, const char* gguf, uint64_t n_out, uint64_t n_in) {
+    const uint64_t shape[] = {n_out, n_in};
+    std::vector<const SafeTensor*> sources;
+    for (uint64_t e = 0; e < config_.n_experts; ++e) {
+      const std::string number = std::to_string(e);
+      sources.push_back(&take(from_ + "mlp.experts." + number + "." + hf + ".weight", shape));
+    }
+    const std::string name = to_ + gguf + ".weight";
+    const DType type = matrix_type(name, n_in, type_);
+    planned_.push_back({name, std::move(sources), n_out, n_in, false, type, 0, false});
   }
 
   void vector(const std::string& hf, const std::string& gguf, uint64_t n, uint64_t head_rows = 0,
               bool add_one = false) {
     const uint64_t shape[] = {n};
     const SafeTensor& source = take(from_ + hf, shape);
-    planned_.push_back({to_ + gguf, &source, n, 1, true, DType::kF32, head_rows, add_one});
+    planned_.push_back({to_ + gguf, {&source}, n, 1, true, DType::kF32, head_rows, add_one});
   }
 
   void norm(const std::string& hf, const std::string& gguf, uint64_t n) {
@@ -174,20 +196,28 @@ class Planner {
 
 // Elements [begin, begin + count) of the planned tensor, in the order of the GGUF file.
 void load_elements(const PlannedTensor& tensor, uint64_t begin, uint64_t count, float* out) {
-  const DType from = *tensor.source->type;
+  SB_CHECK(begin + count <= tensor.elements());
+  const uint64_t of_one = tensor.elements_of_one();
+  if (begin / of_one != (begin + count - 1) / of_one) {
+    for (uint64_t done = 0; done < count;) {
+      const uint64_t n = std::min(of_one - (begin + done) % of_one, count - done);
+      load_elements(tensor, begin + done, n, out + done);
+      done += n;
+    }
+    return;
+  }
+  const SafeTensor& source = *tensor.sources[begin / of_one];
+  begin %= of_one;
+  const DType from = *source.type;
   const uint64_t bytes = dtype_info(from)->bytes;
-  SB_CHECK(begin + count <= tensor.n_out * tensor.n_in);
   if (tensor.head_rows == 0) {
-    dequantize(tensor.source->bytes.data() + begin * bytes, from, count, out);
+    dequantize(source.bytes.data() + begin * bytes, from, count, out);
   } else {
-    const uint64_t half = tensor.head_rows / 2;
     for (uint64_t done = 0; done < count;) {
       const uint64_t row = (begin + done) / tensor.n_in, column = (begin + done) % tensor.n_in;
       const uint64_t n = std::min(tensor.n_in - column, count - done);
-      const uint64_t inside = row % tensor.head_rows;
-      const uint64_t source_row = row - inside + inside / 2 + (inside % 2) * half;
-      const uint64_t element = source_row * tensor.n_in + column;
-      dequantize(tensor.source->bytes.data() + element * bytes, from, n, out + done);
+      const uint64_t element = row_in_halves(row, tensor.head_rows) * tensor.n_in + column;
+      dequantize(source.bytes.data() + element * bytes, from, n, out + done);
       done += n;
     }
   }
@@ -229,6 +259,7 @@ class Writing {
     for (const PlannedTensor& tensor : plan_) {
       std::vector<uint64_t> shape = {tensor.n_in, tensor.n_out};
       if (tensor.is_vector) shape = {tensor.n_out};
+      if (tensor.sources.size() > 1) shape.push_back(tensor.sources.size());
       writer.add_tensor(tensor.name, tensor.type, shape,
                         [this, &tensor](const GgufWriter::Write& write) { encode(tensor, write); });
     }
@@ -236,7 +267,7 @@ class Writing {
 
   void count(Converted& converted) const {
     for (const PlannedTensor& tensor : plan_) {
-      converted.parameters += tensor.n_out * tensor.n_in;
+      converted.parameters += tensor.elements();
       converted.by_type[tensor.type] += bytes_of(tensor);
     }
     converted.tensors += plan_.size();
@@ -246,21 +277,20 @@ class Writing {
  private:
   static size_t bytes_of(const PlannedTensor& tensor) {
     const DTypeInfo* info = dtype_info(tensor.type);
-    return tensor.n_out * tensor.n_in / info->block * info->bytes;
+    return tensor.elements() / info->block * info->bytes;
   }
 
   void encode(const PlannedTensor& tensor, const GgufWriter::Write& write) {
     const DTypeInfo* info = dtype_info(tensor.type);
     TensorSource source;
     source.place = format("%s: tensor '%s'", options_.directory.c_str(),
-                          printable(tensor.source->name).c_str());
-    source.elements = tensor.n_out * tensor.n_in;
+                          printable(tensor.sources[0]->name).c_str());
+    source.elements = tensor.elements();
     source.load = [&tensor](uint64_t begin, uint64_t count, float* out) {
       load_elements(tensor, begin, count, out);
     };
-    if (tensor.type == tensor.source->type && tensor.head_rows == 0 && !tensor.add_one) {
-      source.as_is = tensor.source->bytes;
-    }
+    const bool whole = tensor.sources.size() == 1 && tensor.head_rows == 0 && !tensor.add_one;
+    if (whole && tensor.type == tensor.sources[0]->type) source.as_is = tensor.sources[0]->bytes;
     encode_tensor(source, tensor.type, options_.n_threads, write, [&](uint64_t elements) {
       done_ += elements / info->block * info->bytes;
       if (options_.progress) options_.progress(done_, total_);

@@ -29,6 +29,11 @@ constexpr HfArchitecture kArchitectures[] = {
      .window = HfWindow::kWhenAsked,
      .window_layers = HfWindowLayers::kFromSomeOn,
      .window_size = 4096},
+    {.hf_name = "Qwen3MoeForCausalLM",
+     .gguf_name = "qwen3moe",
+     .attention_bias = true,
+     .window = HfWindow::kWhenAsked,
+     .window_size = 4096},
     {.hf_name = "GemmaForCausalLM",
      .gguf_name = "gemma",
      .tied = true,
@@ -39,6 +44,15 @@ constexpr HfArchitecture kArchitectures[] = {
      .gguf_name = "gemma2",
      .tied = true,
      .head_dim = 256,
+     .norm_offset = true,
+     .window = HfWindow::kAlways,
+     .window_size = 4096,
+     .query_pre_attn_scalar = 256},
+    {.hf_name = "Gemma3ForCausalLM",
+     .gguf_name = "gemma3",
+     .tied = true,
+     .head_dim = 256,
+     .rope_theta = 1e6,
      .norm_offset = true,
      .window = HfWindow::kAlways,
      .window_size = 4096,
@@ -85,6 +99,7 @@ void refuse_unknown_features(const JsonObject& file, const HfConfig& config) {
                          "': convert the model it was made from");
   }
   for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
+    if (config.model->experts) break;
     if (file.whole(key).value_or(0) > 0) {
       file.unsupported(key, "a dense model", json_text(*file.find(key)) + " experts");
     }
@@ -104,6 +119,25 @@ void refuse_unknown_features(const JsonObject& file, const HfConfig& config) {
   }
 }
 
+// Readers of GGUF look for experts in every layer, and divide the weights of a row's by their sum.
+void read_experts(const JsonObject& file, HfConfig& config) {
+  const char* count = file.find("num_experts") ? "num_experts" : "num_local_experts";
+  config.n_experts = file.bounded(count, 1, kMaxSize, 128);
+  config.n_experts_used = file.bounded("num_experts_per_tok", 1, config.n_experts, 8);
+  config.expert_ffn_dim = file.bounded("moe_intermediate_size", 1, kMaxSize, 768);
+  if (!file.flag("norm_topk_prob").value_or(false)) {
+    const json* found = file.find("norm_topk_prob");
+    file.unsupported("norm_topk_prob", "true", found ? "false" : "no such key, which means false");
+  }
+  if (const uint64_t step = file.bounded("decoder_sparse_step", 1, kMaxLayers, 1); step != 1) {
+    file.unsupported("decoder_sparse_step", "1, experts in every layer", std::to_string(step));
+  }
+  if (const json* dense = file.find("mlp_only_layers");
+      dense && !(dense->is_array() && dense->empty())) {
+    file.unsupported("mlp_only_layers", "none", json_text(*dense));
+  }
+}
+
 void read_biases(const JsonObject& file, HfConfig& config) {
   config.qkv_bias = config.model->qkv_bias;
   if (!file.flag("attention_bias").value_or(false)) return;
@@ -111,9 +145,14 @@ void read_biases(const JsonObject& file, HfConfig& config) {
   config.qkv_bias = config.o_bias = true;
 }
 
-// Layers 1, 1 + window_step, ... have the window where not all do.
+// All layers have the window but each window_step-th, where not all do.
 uint64_t window_step(const HfConfig& config) {
   return std::max(config.model->window_step, 1);
+}
+
+// Of layer l + 1.
+bool is_windowed(uint64_t l, uint64_t step) {
+  return step == 1 || (l + 1) % step != 0;
 }
 
 uint64_t no_rope_step(const HfConfig& config) {
@@ -139,12 +178,13 @@ std::vector<bool> windowed_layers(const JsonObject& file, const HfConfig& config
     }
     return windowed;
   }
+  const uint64_t step = file.bounded("sliding_window_pattern", 1, kMaxContext, window_step(config));
   const bool from_some_on = config.architecture->window_layers == HfWindowLayers::kFromSomeOn;
   const uint64_t first = from_some_on ? file.bounded("max_window_layers", 0, kMaxContext, 28) : 0;
   for (size_t l = 0; l < windowed.size(); ++l) {
     switch (config.architecture->window_layers) {
       case HfWindowLayers::kAsModel:
-        windowed[l] = l % window_step(config) == 0;
+        windowed[l] = is_windowed(l, step);
         break;
       case HfWindowLayers::kFromSomeOn:
         windowed[l] = l >= first;
@@ -169,24 +209,27 @@ void read_window(const JsonObject& file, HfConfig& config) {
   if (window && (*window < 1 || *window > kMaxContext)) {
     file.bad("sliding_window", "at least 1", json_text(*file.find("sliding_window")));
   }
+  // Windowed layers rotate in their own way, whatever the window hides.
+  const bool has_to_be = config.model->windowed_rope_theta > 0;
   if (!window) {
+    if (has_to_be) file.unsupported("sliding_window", "a window", "null");
     if (config.model->window > 0) config.window = 0;  // without the key readers take their own
     return;
   }
   const std::vector<bool> windowed = windowed_layers(file, config);
   const auto count = std::count(windowed.begin(), windowed.end(), true);
-  if (count == 0 || *window >= config.max_seq_len) {
+  if (!has_to_be && (count == 0 || *window >= config.max_seq_len)) {
     if (config.model->window > 0) config.window = count == 0 ? 0 : *window;
     return;
   }
   const uint64_t step = window_step(config);
   bool representable = true;
-  for (size_t l = 0; l < windowed.size(); ++l) representable &= windowed[l] == (l % step == 0);
+  for (size_t l = 0; l < windowed.size(); ++l) representable &= windowed[l] == is_windowed(l, step);
   if (!representable) {
     file.unsupported("sliding_window",
-                     step > 1 ? format("a window on layers 1, %llu, %llu, ...",
-                                       static_cast<unsigned long long>(1 + step),
-                                       static_cast<unsigned long long>(1 + 2 * step))
+                     step > 1 ? format("a window on all layers but %llu, %llu, ...",
+                                       static_cast<unsigned long long>(step),
+                                       static_cast<unsigned long long>(2 * step))
                               : "a window on all layers or on none",
                      format("one of %llu on %td of %zu layers",
                             static_cast<unsigned long long>(*window), count, windowed.size()));
@@ -236,8 +279,14 @@ void read_scores(const JsonObject& file, HfConfig& config) {
         format("%llu, which readers of GGUF take it for", static_cast<unsigned long long>(derived)),
         format("%g", scalar));
   }
-  config.attn_softcap = number("attn_logit_softcapping", 0, config.model->attn_softcap);
-  config.final_softcap = number("final_logit_softcapping", 0, config.model->final_softcap);
+  const auto cap = [&](const char* key, double usual) -> std::optional<double> {
+    const double value = number(key, 0, usual);
+    if (usual > 0) return value;
+    if (value > 0) file.unsupported(key, "null", format("%g", value));
+    return std::nullopt;
+  };
+  config.attn_softcap = cap("attn_logit_softcapping", config.model->attn_softcap);
+  config.final_softcap = cap("final_logit_softcapping", config.model->final_softcap);
 }
 
 }  // namespace
@@ -257,6 +306,7 @@ HfConfig read_hf_config(const json& json_config, const std::string& path) {
   config.vocab_size = file.bounded("vocab_size", 1, kMaxVocab);
   config.dim = file.bounded("hidden_size", 1, kMaxSize);
   config.ffn_dim = file.bounded("intermediate_size", 1, kMaxSize);
+  if (config.model->experts) read_experts(file, config);
   config.n_layers = file.bounded("num_hidden_layers", 1, kMaxLayers);
   config.n_heads = file.bounded("num_attention_heads", 1, kMaxSize);
   config.n_kv_heads = file.bounded("num_key_value_heads", 1, kMaxSize, config.n_heads);
@@ -299,6 +349,11 @@ void add_config_keys(const HfConfig& config, GgufWriter& writer) {
   add_uint("embedding_length", config.dim);
   add_uint("block_count", config.n_layers);
   add_uint("feed_forward_length", config.ffn_dim);
+  if (config.n_experts > 0) {
+    add_uint("expert_count", config.n_experts);
+    add_uint("expert_used_count", config.n_experts_used);
+    add_uint("expert_feed_forward_length", config.expert_ffn_dim);
+  }
   add_uint("attention.head_count", config.n_heads);
   add_uint("attention.head_count_kv", config.n_kv_heads);
   if (config.head_dim_stated) {
@@ -307,12 +362,19 @@ void add_config_keys(const HfConfig& config, GgufWriter& writer) {
   }
   add_float("attention.layer_norm_rms_epsilon", config.norm_eps);
   add_float("rope.freq_base", rope.theta);
+  if (rope.windowed_theta > 0) add_float("rope.freq_base_swa", rope.windowed_theta);
   if (config.interleaved() || config.model->partial_rope) {
     add_uint("rope.dimension_count", rope.dim);
   }
   if (rope.linear_factor > 0) {
     writer.add_string(architecture + ".rope.scaling.type", "linear");
     add_float("rope.scaling.factor", rope.linear_factor);
+  }
+  if (rope.yarn_factor > 0) {
+    writer.add_string(architecture + ".rope.scaling.type", "yarn");
+    add_float("rope.scaling.factor", rope.yarn_factor);
+    add_float("rope.scaling.yarn_beta_fast", rope.beta_fast);
+    add_float("rope.scaling.yarn_beta_slow", rope.beta_slow);
   }
   if (rope.original_context > 0) {
     add_uint("rope.scaling.original_context_length", rope.original_context);

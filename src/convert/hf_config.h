@@ -1,7 +1,7 @@
 // config.json of a Hugging Face model directory: what the model is, and the GGUF keys that say so,
 // named as llama.cpp's convert_hf_to_gguf.py names them. What no GGUF file of the architecture can
-// say is refused by name: mixtures of experts, quantized checkpoints, biases and windows that no
-// reader would look for.
+// say is refused by name: experts in some layers only, quantized checkpoints, biases and windows
+// that no reader would look for.
 //
 // What the file leaves out is what transformers takes for it. Rotary embeddings are read in both
 // spellings, `rope_theta` with `rope_scaling` and `rope_parameters`.
@@ -50,11 +50,14 @@ struct HfArchitecture {
 // Rotary embedding: how positions become angles.
 struct HfRope {
   double theta = 0;
-  uint64_t dim = 0;                   // first numbers of a head that are rotated
-  double linear_factor = 0;           // positions are divided by it; 0: no scaling of this kind
-  uint64_t original_context = 0;      // phi3; else 0
-  std::optional<double> attn_factor;  // phi3 with long factors
-  std::vector<float> factors;         // (dim/2) divisors of frequencies: llama3 scaling
+  double windowed_theta = 0;             // of windowed layers; 0: as elsewhere
+  uint64_t dim = 0;                      // first numbers of a head that are rotated
+  double linear_factor = 0;              // positions are divided by it; 0: no scaling of this kind
+  double yarn_factor = 0;                // 0: no YaRN
+  double beta_fast = 32, beta_slow = 1;  // YaRN
+  uint64_t original_context = 0;         // phi3 and YaRN; else 0
+  std::optional<double> attn_factor;     // phi3 with long factors; YaRN where not the usual one
+  std::vector<float> factors;            // (dim/2) divisors of frequencies: llama3 scaling
   std::vector<float> short_factors, long_factors;  // (dim/2) likewise: longrope
 };
 
@@ -63,6 +66,8 @@ struct HfConfig {
   const Architecture* model = nullptr;
   uint64_t vocab_size = 0;
   uint64_t dim = 0, ffn_dim = 0;
+  // Of a mixture: in each layer, of them for a row, and numbers of one's inside.
+  uint64_t n_experts = 0, n_experts_used = 0, expert_ffn_dim = 0;
   uint64_t n_layers = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0;
   bool head_dim_stated = false;
   uint64_t max_seq_len = 0;
@@ -70,7 +75,7 @@ struct HfConfig {
   bool tied = false;
   bool qkv_bias = false, o_bias = false;
   HfRope rope;
-  std::optional<uint64_t> window;  // keys that a row sees; gemma2: on layers 1, 3, ...
+  std::optional<uint64_t> window;  // keys that a row sees, on layers that the model's row says
   std::optional<double> attn_softcap, final_softcap;  // gemma2: 0 for none
 
   uint64_t q_dim() const { return n_heads * head_dim; }

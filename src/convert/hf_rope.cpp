@@ -78,6 +78,37 @@ double longrope_attention(const JsonObject& scaling, const HfConfig& config, uin
   return std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original)));
 }
 
+// YaRN. GGUF has what cosines and sines are multiplied by as a factor on top of the usual one.
+void read_yarn(const JsonObject& scaling, uint64_t max_seq_len, HfRope& rope) {
+  if (!scaling.flag("truncate").value_or(true)) scaling.unsupported("truncate", "true", "false");
+  rope.yarn_factor = finite(scaling, "factor", 1, kMaxFactor);
+  rope.beta_fast = finite(scaling, "beta_fast", 1e-6, 1e6, 32);
+  rope.beta_slow = finite(scaling, "beta_slow", 1e-6, 1e6, 1);
+  rope.original_context =
+      scaling.bounded("original_max_position_embeddings", 2, kMostContext, max_seq_len);
+  const auto by_share = [&](double share) { return 1 + 0.1 * share * std::log(rope.yarn_factor); };
+  const bool shares = scaling.number("mscale").value_or(0) != 0 &&
+                      scaling.number("mscale_all_dim").value_or(0) != 0;
+  double factor = by_share(1);
+  if (scaling.find("attention_factor")) {
+    factor = finite(scaling, "attention_factor", 1e-3, 1e3);
+  } else if (shares) {
+    factor = by_share(finite(scaling, "mscale", 1e-3, 1e3)) /
+             by_share(finite(scaling, "mscale_all_dim", 1e-3, 1e3));
+  }
+  if (factor != by_share(1)) rope.attn_factor = factor / by_share(1);
+}
+
+// Of windowed layers, which nothing scales: in a group of its own, or in a key of older files.
+double windowed_theta(const JsonObject& file, const JsonObject& parameters, double usual) {
+  const auto group = parameters.object("sliding_attention");
+  if (!group) return finite(file, "rope_local_base_freq", 1, kMaxTheta, usual);
+  if (const std::string type = group->text("rope_type").value_or("default"); type != "default") {
+    group->unsupported("rope_type", "default", "'" + printable(type) + "'");
+  }
+  return finite(*group, "rope_theta", 1, kMaxTheta, usual);
+}
+
 }  // namespace
 
 HfRope read_hf_rope(const JsonObject& file, const HfConfig& config) {
@@ -85,14 +116,17 @@ HfRope read_hf_rope(const JsonObject& file, const HfConfig& config) {
   auto scaling = file.object("rope_parameters");
   if (!scaling) scaling = file.object("rope_scaling");
   const nlohmann::json nothing = nlohmann::json::object();
-  const JsonObject parameters = scaling ? *scaling : JsonObject(nothing, "rope_scaling");
+  JsonObject parameters = scaling ? *scaling : JsonObject(nothing, "rope_scaling");
+  HfRope rope;
+  if (const double usual = config.model->windowed_rope_theta; usual > 0) {
+    rope.windowed_theta = windowed_theta(file, parameters, usual);
+    if (const auto group = parameters.object("full_attention")) parameters = *group;
+  }
   for (const char* kind : {"full_attention", "sliding_attention"}) {
-    if (parameters.find(kind)) {
+    if (rope.windowed_theta == 0 && parameters.find(kind)) {
       parameters.unsupported(kind, "the same rotation in all layers", "one for each kind of layer");
     }
   }
-
-  HfRope rope;
   rope.theta = parameters.find("rope_theta")
                    ? finite(parameters, "rope_theta", 1, kMaxTheta)
                    : finite(file, "rope_theta", 1, kMaxTheta, config.architecture->rope_theta);
@@ -116,6 +150,8 @@ HfRope read_hf_rope(const JsonObject& file, const HfConfig& config) {
   if (type == "default") return rope;
   if (type == "linear" && !long_rope) {
     rope.linear_factor = finite(parameters, "factor", 1e-6, kMaxFactor);
+  } else if (type == "yarn" && !long_rope) {
+    read_yarn(parameters, config.max_seq_len, rope);
   } else if (type == "llama3" && config.interleaved()) {
     rope.factors = llama3_factors(parameters, rope.theta, rope.dim);
   } else if (type == "longrope" && long_rope) {
@@ -125,8 +161,8 @@ HfRope read_hf_rope(const JsonObject& file, const HfConfig& config) {
   } else {
     parameters.unsupported(type_key,
                            long_rope              ? "default or longrope"
-                           : config.interleaved() ? "default, linear or llama3"
-                                                  : "default or linear",
+                           : config.interleaved() ? "default, linear, yarn or llama3"
+                                                  : "default, linear or yarn",
                            "'" + printable(type) + "'");
   }
   return rope;

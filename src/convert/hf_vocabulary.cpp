@@ -2,11 +2,14 @@
 
 #include <string_view>
 
+#include "text/pre_patterns.h"
+
 namespace specbound {
 
 void add_vocabulary_keys(const HfVocabulary& v, GgufWriter& writer) {
   writer.add_string("tokenizer.ggml.model", v.model);
   writer.add_string("tokenizer.ggml.pre", v.pre);
+  if (v.composes) writer.add_bool(kComposesKey, *v.composes);
   std::vector<std::string_view> texts;
   std::vector<float> scores;
   std::vector<int32_t> types;

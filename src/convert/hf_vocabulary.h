@@ -23,6 +23,7 @@ struct HfVocabulary {
   std::vector<std::string> merges;  // "left right", by rank; gpt2 only
   std::optional<uint32_t> bos, eos, unknown, padding, eot, eom;
   std::optional<bool> add_bos, add_eos, add_space_prefix;
+  std::optional<bool> composes;    // text, before it is cut; gpt2 only
   std::string chat_template;       // empty: none
   std::vector<std::string> notes;  // what the files ask for and GGUF cannot say
 };

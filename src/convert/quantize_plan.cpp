@@ -10,12 +10,19 @@
 namespace specbound {
 namespace {
 
+bool is_router(std::string_view name) {
+  return name.ends_with(".ffn_gate_inp.weight");
+}
+
 bool is_matrix(const GgufTensor& tensor) {
-  return tensor.name.ends_with(".weight") && tensor.shape.size() == 2 && tensor.shape[1] > 1;
+  const size_t n = tensor.shape.size();
+  return tensor.name.ends_with(".weight") && !is_router(tensor.name) && (n == 2 || n == 3) &&
+         tensor.shape[1] > 1;
 }
 
 // The type of a matrix whatever its rows.
 DType wanted_type(std::string_view name, DType type, std::optional<DType> head) {
+  if (is_router(name)) return DType::kF32;
   if (name != "token_embd.weight" && name != "output.weight") return type;
   const bool four_bits = takes_int8_rows(type) && bits_of_form(type) == 4;
   return head.value_or(four_bits ? DType::kQ8_0 : type);

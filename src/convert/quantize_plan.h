@@ -1,10 +1,12 @@
 // Which tensor of a model becomes which type when it is quantized.
 //
-//   matrices             the type asked for: tensors "*.weight" of two dimensions
+//   matrices             the type asked for: tensors "*.weight" of two dimensions, or of three,
+//                        which are those of experts
 //   embedding and head   token_embd.weight and output.weight: Q8_0 where 4 bits were asked for, as
 //                        logits come from them directly, or what the caller says
 //   rows of odd length   Q4_K needs multiples of 256: else Q4_0, of as many bits; that and Q8_0
 //                        need multiples of 32: else F16
+//   routers of experts   F32 from Hugging Face, else as they are: small, and much hangs on them
 //   all else             as it is: norms, biases, tables
 #pragma once
 

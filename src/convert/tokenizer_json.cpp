@@ -219,7 +219,8 @@ std::string gguf_part(std::string_view part) {
   return out;
 }
 
-void check_byte_level_normalizer(const JsonObject& tokenizer, HfVocabulary& out) {
+void read_byte_level_normalizer(const JsonObject& tokenizer, HfVocabulary& out) {
+  out.composes = false;
   const auto normalizer = tokenizer.object("normalizer");
   if (!normalizer) return;
   const std::string type = normalizer->text("type").value_or("none");
@@ -228,9 +229,7 @@ void check_byte_level_normalizer(const JsonObject& tokenizer, HfVocabulary& out)
   if (type != "NFC") {
     normalizer->unsupported("type", "NFC or no normalizer", "'" + printable(type) + "'");
   }
-  out.notes.push_back(
-      "the tokenizer composes characters (NFC) before it cuts text, which GGUF cannot say: text "
-      "that is not composed gets other tokens");
+  out.composes = true;
 }
 
 // Whether text gets a space in front; throws for a normalizer that does more than spell spaces.
@@ -310,7 +309,7 @@ void read_byte_level(const JsonObject& tokenizer, const std::optional<std::strin
   out.model = "gpt2";
   const bool ignore_merges = model.flag("ignore_merges").value_or(false);
   out.pre = pre ? *pre : pre_tokenizer_name(*tokenizer.object("pre_tokenizer"), ignore_merges);
-  check_byte_level_normalizer(tokenizer, out);
+  read_byte_level_normalizer(tokenizer, out);
   const Ids ids = read_vocab(model, n_rows, out);
   for_each_merge(model, ids, [&](std::string_view left, std::string_view right, uint32_t) {
     out.merges.push_back(gguf_part(left) + " " + gguf_part(right));

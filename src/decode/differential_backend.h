@@ -82,7 +82,6 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
   void set_exit_heads(const ExitHeads* heads, int shortlist) override {
     backend_.set_exit_heads(heads, shortlist);
   }
-  bool can_look_with(HeadKind kind) const override { return backend_.can_look_with(kind); }
   ExitPeak exit_check(int head, int slot, float temperature) override {
     return backend_.exit_check(head, slot, temperature);
   }

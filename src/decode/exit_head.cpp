@@ -6,6 +6,15 @@
 
 namespace specbound {
 
+namespace {
+
+// Takes what Backend::keep_state() kept.
+bool takes_kept_state(HeadKind kind) {
+  return kind == HeadKind::kChained || is_by_place(kind);
+}
+
+}  // namespace
+
 std::optional<int32_t> LensHead::check(Round& round, int, float temperature,
                                        const ShouldExit& should_exit) {
   z_.resize(round.backend().config().vocab_size);
@@ -18,7 +27,7 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
                                           const ShouldExit& should_exit) {
   const int head = heads_.find(kind_, layer);
   SB_CHECK(head >= 0);
-  if (has_state(kind_)) {
+  if (has_state(kind_) && !is_by_place(kind_)) {
     // Rows that it was not asked about have a state all the same.
     for (; seen_ < round.newest(); ++seen_) round.backend().exit_check(head, seen_, temperature);
     seen_ = round.newest() + 1;
@@ -41,6 +50,13 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
   return token;
 }
 
+bool TrainedHead::ready(const Round& round) const {
+  if (takes_kept_state(kind_) && !has_state_) return false;
+  if (!is_by_place(kind_)) return true;
+  const auto depth = static_cast<size_t>(round.depth(round.newest()));
+  return depth < heads_.heads()[heads_.find(kind_, 0)].medusa.size();
+}
+
 void TrainedHead::begin() {
   has_state_ = false;
   seen_ = 0;
@@ -48,7 +64,7 @@ void TrainedHead::begin() {
 
 void TrainedHead::on_commit(Backend& backend, int slot) {
   seen_ = 0;
-  if (kind_ != HeadKind::kChained) return;
+  if (!takes_kept_state(kind_)) return;
   backend.keep_state(slot);
   has_state_ = true;
 }

@@ -44,8 +44,11 @@ class ExitHead {
     (void)backend;
     (void)slot;
   }
-  // Whether the newest row can be looked at; a head without a state before it cannot.
-  virtual bool ready() const { return true; }
+  // Whether the newest row can be looked at: not without a state before it, where one is needed.
+  virtual bool ready(const Round& round) const {
+    (void)round;
+    return true;
+  }
 };
 
 // The logit lens: the model's own lm_head(norm(h)) at any layer. Untrained, needs no file.
@@ -83,7 +86,7 @@ class TrainedHead final : public ExitHead {
   std::span<const int32_t> ids(const Backend& backend) const override { return backend.exit_ids(); }
   void begin() override;
   void on_commit(Backend& backend, int slot) override;
-  bool ready() const override { return kind_ != HeadKind::kChained || has_state_; }
+  bool ready(const Round& round) const override;
 
   HeadKind kind() const { return kind_; }
   ConfidenceRule rule() const { return rule_; }
@@ -92,8 +95,8 @@ class TrainedHead final : public ExitHead {
   const ExitHeads& heads_;
   HeadKind kind_;
   ConfidenceRule rule_;
-  bool has_state_ = false;
-  int seen_ = 0;  // slots of the round that have left their state to the next one
+  bool has_state_ = false;  // the backend keeps one: keep_state()
+  int seen_ = 0;            // slots of the round that have left their state to the next one
 };
 
 }  // namespace specbound

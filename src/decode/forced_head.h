@@ -72,7 +72,7 @@ class ReplayedHead final : public ExitHead {
   }
   void begin() override { real_.begin(); }
   void on_commit(Backend& backend, int slot) override { real_.on_commit(backend, slot); }
-  bool ready() const override { return real_.ready(); }
+  bool ready(const Round& round) const override { return real_.ready(round); }
 
  private:
   TrainedHead real_;

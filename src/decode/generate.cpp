@@ -17,10 +17,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-bool aborted(const GenerateOptions& options) {
-  return options.abort && options.abort->load(std::memory_order_relaxed);
-}
-
 }  // namespace
 
 const char* stop_reason_name(StopReason reason) {
@@ -105,18 +101,28 @@ bool Session::revisit_group(int pos, int n, const Visit& visit) {
   return on;
 }
 
-// Makes `prompt` the committed text and brings every layer to its last token but one.
-bool Session::commit_prompt(std::span<const int32_t> prompt, const GenerateOptions& options,
-                            GenerateStats& stats) {
-  stats.prompt_tokens = static_cast<int>(prompt.size());
-  const auto go_on = [&options](int done, int total) {
-    if (options.on_prefill) options.on_prefill(done, total);
-    return !aborted(options);
-  };
-  check_prompt(backend_, prompt);
-  n_prompt_ = prompt.size();
-  sampler_.begin_reply(n_prompt_);
-  return read_prompt(backend_, tokens_, prompt, go_on, stats.prefilled_tokens);
+// Another chunk of the prompt. False where nobody wants it.
+bool Session::read_on() {
+  if (aborted()) {
+    stats_.stop = StopReason::kAborted;
+    return false;
+  }
+  const int n = read_chunk(backend_, tokens_);
+  unread_ -= n;
+  stats_.prefilled_tokens += n;
+  stats_.prefill_seconds = seconds_since(start_);
+  if (options_.on_prefill) {
+    options_.on_prefill(stats_.prefilled_tokens, stats_.prefilled_tokens + unread_);
+  }
+  if (unread_ == 0) start_decoding();
+  return true;
+}
+
+void Session::start_decoding() {
+  stats_.prefill_seconds = seconds_since(start_);
+  called_out_seconds_ = 0;
+  decode_start_ = Clock::now();
+  begun_ = false;
 }
 
 // Time in callbacks is not decoding: a reader that blocks stdout must not look like a slow model.
@@ -132,83 +138,94 @@ double Session::decode_seconds() const {
 }
 
 // Rows that the next round may have.
-int Session::width(const GenerateOptions& options, const GenerateStats& stats) const {
-  const int round = stats.counters.rounds;
+int Session::width() const {
+  const int round = stats_.counters.rounds;
   int width = speculator_->width();
   const int period = plain_.rounds() < PlainRate::kEnough ? 8 : 64;
   // The first round too: it brings the first token soonest.
-  if (options.measure_plain && round % period == 0) width = 1;
-  if (options.max_tokens >= 0) {
-    width = std::min(width, options.max_tokens - stats.generated_tokens);
+  if (options_.measure_plain && round % period == 0) width = 1;
+  if (options_.max_tokens >= 0) {
+    width = std::min(width, options_.max_tokens - stats_.generated_tokens);
   }
   return std::min(width, backend_.n_ctx() - static_cast<int>(tokens_.size()) + 1);
 }
 
-void Session::start_round(const GenerateOptions& options, const GenerateStats& stats) {
+void Session::start_round(int width, int slot) {
   Round::Limits limits;
-  limits.width = width(options, stats);
-  limits.number = stats.counters.rounds;
-  limits.reply = options.reply;
-  limits.abort = options.abort;
-  limits.ends = [&](std::span<const int32_t> text) {
-    return (options.is_end && options.is_end(text.back())) || sampler_.ends(text) ||
-           (options.is_stop && options.is_stop(text.subspan(n_prompt_)));
+  limits.width = width;
+  limits.slot = slot;
+  limits.number = stats_.counters.rounds;
+  limits.reply = options_.reply;
+  limits.abort = options_.abort;
+  limits.ends = [this](std::span<const int32_t> text) {
+    return (options_.is_end && options_.is_end(text.back())) || sampler_.ends(text) ||
+           (options_.is_stop && options_.is_stop(text.subspan(n_prompt_)));
   };
-  round_.start(limits);
+  round_.start(std::move(limits));
 }
 
 // Draft, verify, emit. True when the reply is over.
-bool Session::run_round(const GenerateOptions& options, GenerateStats& stats) {
+bool Session::run_round() {
   const bool plain = round_.full();
   const Control control = speculator_->control();  // of which there may be another next round
   const DraftEnd draft_end = plain ? DraftEnd::kPlain : speculator_->draft(round_);
   if (draft_end == DraftEnd::kAborted || !round_.verify()) {
     round_.undo();
-    stats.stop = StopReason::kAborted;
+    stats_.stop = StopReason::kAborted;
     return true;
   }
-  const bool over = emit(options, stats);
+  return take_round(draft_end, Drafting{control, plain});
+}
+
+// What the rows gave. Without `drafting` the pass was shared, and the speculator hears nothing of
+// the round. True when the reply is over.
+bool Session::take_round(DraftEnd draft_end, std::optional<Drafting> drafting) {
+  const bool over = emit();
   RoundEvent event = round_.event(draft_end);
   event.decode_seconds = decode_seconds();
-  // A reply's first round comes cold from the prefill.
-  if (plain && event.round > 0) plain_.add(event.total_ns());
-  stats.counters.add(event);
-  stats.places.add(event);
-  speculator_->accept(backend_, event);
-  stats.control.add(control, speculator_->control());
-  if (options.on_round) call_out([&] { options.on_round(event); });
+  stats_.counters.add(event);
+  stats_.places.add(event);
+  if (drafting) {
+    // A reply's first round comes cold from the prefill.
+    if (drafting->plain && event.round > 0) plain_.add(event.total_ns());
+    speculator_->accept(backend_, event);
+    stats_.control.add(drafting->before, speculator_->control());
+  } else {
+    ++stats_.side_by_side;
+  }
+  if (options_.on_round) call_out([&] { options_.on_round(event); });
   return over;
 }
 
 // Tokens as the verified rows give them, up to the first that was not drafted. True when the reply
 // is over.
-bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
+bool Session::emit() {
   for (int slot = 0;;) {
     const int32_t token = round_.sample(slot);
     sampler_.check_target(round_.history(slot), token);
-    if (!stats.ttft_seconds) stats.ttft_seconds = seconds_since(start_);
+    if (!stats_.ttft_seconds) stats_.ttft_seconds = seconds_since(start_);
     std::span<const float> logits;  // now: a commit moves rows
-    if (options.on_logits) logits = round_.logits(slot);
+    if (options_.on_logits) logits = round_.logits(slot);
     const int next = round_.child(slot, token);
     const bool drafted = next >= 0;
     if (!drafted) round_.commit(slot, token);
     // A grammar ends with its end tokens, whatever else does.
-    const bool end = (options.is_end && options.is_end(token)) || sampler_.is_end(token);
+    const bool end = (options_.is_end && options_.is_end(token)) || sampler_.is_end(token);
     const TokenEvent& event = round_.emitted(slot, token, end);
     bool over = true;
     if (end) {
-      stats.stop = StopReason::kEnd;
+      stats_.stop = StopReason::kEnd;
     } else {
-      ++stats.generated_tokens;
+      ++stats_.generated_tokens;
       const std::span<const int32_t> text = drafted ? round_.history(next) : tokens_;
-      if (options.on_logits) call_out([&] { options.on_logits(event, logits); });
-      if (options.on_token) call_out([&] { options.on_token(event); });
-      if (options.is_stop && options.is_stop(text.subspan(n_prompt_))) {
-        stats.stop = StopReason::kStopString;
+      if (options_.on_logits) call_out([&] { options_.on_logits(event, logits); });
+      if (options_.on_token) call_out([&] { options_.on_token(event); });
+      if (options_.is_stop && options_.is_stop(text.subspan(n_prompt_))) {
+        stats_.stop = StopReason::kStopString;
       } else if (sampler_.ends(text)) {
-        stats.stop = StopReason::kEnd;
-      } else if (aborted(options) || (options.unwanted && options.unwanted())) {
-        stats.stop = StopReason::kAborted;
+        stats_.stop = StopReason::kEnd;
+      } else if (aborted() || (options_.unwanted && options_.unwanted())) {
+        stats_.stop = StopReason::kAborted;
       } else {
         over = false;
       }
@@ -219,50 +236,83 @@ bool Session::emit(const GenerateOptions& options, GenerateStats& stats) {
   }
 }
 
-GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateOptions& options) {
-  GenerateStats stats;
-  const FloatMode mode;
+void Session::begin(std::span<const int32_t> prompt, GenerateOptions options) {
+  check_prompt(backend_, prompt);
+  options_ = std::move(options);
+  stats_ = {};
+  stats_.prompt_tokens = static_cast<int>(prompt.size());
   start_ = Clock::now();
-  const bool ready = commit_prompt(prompt, options, stats);
-  stats.prefill_seconds = seconds_since(start_);
-  stats.plain_token_seconds = plain_.seconds_per_token();
-  stats.plain_rounds = plain_.rounds();
-  if (!ready) {
-    stats.stop = StopReason::kAborted;
-    return stats;
-  }
-  called_out_seconds_ = 0;
-  decode_start_ = Clock::now();
-  begun_ = false;
+  n_prompt_ = prompt.size();
+  sampler_.begin_reply(n_prompt_);
+  unread_ = begin_prompt(backend_, tokens_, prompt);
   const Control control = speculator_->control();
-  stats.control.add(control, control);  // nothing yet
-  for (;;) {
-    if (!std::exchange(begun_, true)) speculator_->begin(tokens_);
-    stats.speculated = stats.speculated || speculator_->width() > 1;
-    if (options.max_tokens >= 0 && stats.generated_tokens >= options.max_tokens) {
-      stats.stop = StopReason::kLength;
-      break;
-    }
-    if (static_cast<int>(tokens_.size()) > backend_.n_ctx()) {
-      stats.stop = StopReason::kContext;
-      break;
-    }
-    if (aborted(options)) {
-      stats.stop = StopReason::kAborted;
-      break;
-    }
-    start_round(options, stats);
-    try {
-      if (run_round(options, stats)) break;
-    } catch (...) {
-      round_.recover();
-      throw;
-    }
+  stats_.control.add(control, control);  // nothing yet
+  if (unread_ == 0) start_decoding();
+}
+
+// Whether another token may come; else why none does.
+bool Session::may_write() {
+  if (options_.max_tokens >= 0 && stats_.generated_tokens >= options_.max_tokens) {
+    stats_.stop = StopReason::kLength;
+  } else if (static_cast<int>(tokens_.size()) > backend_.n_ctx()) {
+    stats_.stop = StopReason::kContext;
+  } else if (aborted()) {
+    stats_.stop = StopReason::kAborted;
+  } else {
+    return true;
   }
-  stats.decode_seconds = decode_seconds();
-  stats.plain_token_seconds = plain_.seconds_per_token();
-  stats.plain_rounds = plain_.rounds();
-  return stats;
+  return false;
+}
+
+// The reply is over: false, for those that say whether it goes on.
+bool Session::end() {
+  if (unread_ == 0) stats_.decode_seconds = decode_seconds();
+  stats_.plain_token_seconds = plain_.seconds_per_token();
+  stats_.plain_rounds = plain_.rounds();
+  return false;
+}
+
+bool Session::go_on() {
+  const FloatMode mode;
+  if (unread_ > 0) return read_on() || end();
+  if (!std::exchange(begun_, true)) speculator_->begin(tokens_);
+  stats_.speculated = stats_.speculated || speculator_->width() > 1;
+  if (!may_write()) return end();
+  start_round(width(), 0);
+  try {
+    return !run_round() || end();
+  } catch (...) {
+    round_.recover();
+    throw;
+  }
+}
+
+bool Session::put_row(int slot) {
+  SB_CHECK(unread_ == 0);
+  const FloatMode mode;
+  if (!may_write()) return end();
+  begun_ = false;  // the speculator hears nothing of this row
+  start_round(1, slot);
+  return true;
+}
+
+bool Session::take_row(std::span<const float> logits) {
+  const FloatMode mode;
+  try {
+    round_.take_logits(logits);
+    return !take_round(DraftEnd::kPlain, std::nullopt) || end();
+  } catch (...) {
+    round_.recover();
+    throw;
+  }
+}
+
+GenerateStats Session::generate(std::span<const int32_t> prompt, const GenerateOptions& options) {
+  const FloatMode mode;
+  begin(prompt, options);
+  while (go_on()) {
+  }
+  return stats_;
 }
 
 }  // namespace specbound

@@ -59,6 +59,7 @@ struct GenerateStats {
   DraftPlaces places;              // likewise
   double plain_token_seconds = 0;  // median of the session's newest plain rounds; 0: none
   int plain_rounds = 0;            // how many that is the median of
+  int side_by_side = 0;            // of the reply's rounds, those that shared a pass with others'
 };
 
 // One conversation over one backend: the committed tokens and the invariant above.
@@ -92,6 +93,24 @@ class Session {
   // fit.
   GenerateStats generate(std::span<const int32_t> prompt, const GenerateOptions& options);
 
+  // generate() bit by bit, for who writes several replies in turn (decode/reply_batch.h). The
+  // backend speaks of this session's text in each call. begin() throws as generate() does, and
+  // nothing is under way then; what the others throw ends the reply, and the text stays.
+  void begin(std::span<const int32_t> prompt, GenerateOptions options);
+  int unread() const { return unread_; }  // tokens of the prompt that are still to be read
+  // A chunk of the prompt (kPrefillChunk) or a round. False: the reply is over.
+  bool go_on();
+  // In place of a round, behind the prompt: a plain one whose row shares a pass with those of other
+  // texts. The newest token becomes row `slot`, of whatever text the backend speaks; false, and no
+  // row: the reply is over. Then, when it went through all layers, its logits (vocab_size) are
+  // taken; false: the reply is over. Or it is dropped, as if it had not been.
+  bool put_row(int slot);
+  bool take_row(std::span<const float> logits);
+  void drop_row() { round_.recover(); }
+  // Between two of these other texts had the backend: what drafts begins with the text so far.
+  void resume() { begun_ = false; }
+  const GenerateStats& stats() const { return stats_; }  // whole when it is over
+
   // Looks once more at rows that decoding brought through the layers: those of positions
   // [from, to), first_decoded() <= from, to < tokens().size(), in groups of up to kMaxRows and one
   // layer at a time. After each, `visit` may read hidden rows and logits of slots 0..n-1, which are
@@ -111,13 +130,21 @@ class Session {
   Sampler& sampler() { return sampler_; }
 
  private:
-  // False when aborted on the way.
-  bool commit_prompt(std::span<const int32_t> prompt, const GenerateOptions& options,
-                     GenerateStats& stats);
-  int width(const GenerateOptions& options, const GenerateStats& stats) const;
-  void start_round(const GenerateOptions& options, const GenerateStats& stats);
-  bool run_round(const GenerateOptions& options, GenerateStats& stats);
-  bool emit(const GenerateOptions& options, GenerateStats& stats);
+  bool aborted() const { return options_.abort && options_.abort->load(std::memory_order_relaxed); }
+  // What is known of a round before it drafts.
+  struct Drafting {
+    Control before;  // what the speculator had decided
+    bool plain;      // it may not draft
+  };
+  bool read_on();
+  void start_decoding();
+  bool may_write();
+  bool end();
+  int width() const;
+  void start_round(int width, int slot);
+  bool run_round();
+  bool take_round(DraftEnd draft_end, std::optional<Drafting> drafting);
+  bool emit();
   bool revisit_group(int pos, int n, const Visit& visit);
   double decode_seconds() const;  // of the newest reply so far, without callbacks
   template <class F>
@@ -132,7 +159,10 @@ class Session {
   size_t n_prompt_ = 0;          // of these, the reply's own begin here
   Round round_;
   PlainRate plain_;
-  std::chrono::steady_clock::time_point start_, decode_start_;  // of the newest reply
+  GenerateOptions options_;                                     // of the newest reply
+  GenerateStats stats_;                                         // likewise
+  int unread_ = 0;                                              // tokens of its prompt
+  std::chrono::steady_clock::time_point start_, decode_start_;  // likewise
   double called_out_seconds_ = 0;  // of its decoding: spent in callbacks
 };
 

@@ -24,31 +24,24 @@ void check_prompt(const Backend& backend, std::span<const int32_t> prompt) {
   }
 }
 
-bool read_prompt(Backend& backend, std::vector<int32_t>& text, std::span<const int32_t> prompt,
-                 const std::function<bool(int done, int total)>& go_on, int& prefilled) {
+int begin_prompt(Backend& backend, std::vector<int32_t>& text, std::span<const int32_t> prompt) {
   const int n = static_cast<int>(prompt.size());
   backend.truncate(std::min(static_cast<int>(common_prefix(text, prompt)), n - 1));
   text = std::vector<int32_t>(prompt.begin(), prompt.end());  // `prompt` may lie in `text`
+  return n - 1 - backend.kv_len(1);
+}
 
+int read_chunk(Backend& backend, std::span<const int32_t> text) {
   const int start = backend.kv_len(1);
-  struct Progress {
-    const std::function<bool(int, int)>& go_on;
-    int total;
-  } progress{go_on, n - 1 - start};
-  const auto report = [](void* context, int done) {
-    const auto& p = *static_cast<const Progress*>(context);
-    return p.go_on(done, p.total);
-  };
+  const int n = std::min(kPrefillChunk, static_cast<int>(text.size()) - 1 - start);
+  SB_CHECK(n > 0);
   try {
-    if (progress.total > 0) {
-      backend.prefill(std::span(text).subspan(start, progress.total), report, &progress);
-    }
+    backend.prefill(text.subspan(static_cast<size_t>(start), static_cast<size_t>(n)));
   } catch (...) {
     backend.truncate(start);  // what a pass that was not finished left behind
     throw;
   }
-  prefilled = backend.kv_len(1) - start;
-  return backend.kv_len(1) == n - 1;
+  return n;
 }
 
 }  // namespace specbound

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,9 +15,10 @@ namespace specbound {
 void check_prompt(const Backend& backend, std::span<const int32_t> prompt);
 
 // `text`, whose K and V the backend holds as far as it got, becomes `prompt`, a checked one; what
-// both begin with stays. `go_on(done, total)` after each chunk may return false to stop early, and
-// so does this then: kv_len tells how far it came. `prefilled`: the tokens that were run now.
-bool read_prompt(Backend& backend, std::vector<int32_t>& text, std::span<const int32_t> prompt,
-                 const std::function<bool(int done, int total)>& go_on, int& prefilled);
+// both begin with stays. The tokens that are still to be read.
+int begin_prompt(Backend& backend, std::vector<int32_t>& text, std::span<const int32_t> prompt);
+
+// The next of these, of which there are some, up to kPrefillChunk. How many they were.
+int read_chunk(Backend& backend, std::span<const int32_t> text);
 
 }  // namespace specbound

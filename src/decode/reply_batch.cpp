@@ -1,6 +1,8 @@
 #include "decode/reply_batch.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <utility>
 
 #include "decode/common_prefix.h"
@@ -9,115 +11,204 @@
 #include "numerics/float_mode.h"
 
 namespace specbound {
-namespace {
 
-Sequences& sequences_of(Backend& backend) {
-  SB_CHECK(backend.sequences());
-  return *backend.sequences();
-}
-
-}  // namespace
-
-ReplyBatch::ReplyBatch(Backend& backend)
-    : backend_(backend),
-      sequences_(sequences_of(backend)),
-      places_(static_cast<size_t>(sequences_.n_sequences())) {
-  for (int i = 0; i < sequences_.n_sequences(); ++i) {
-    sequences_.select(i);
-    backend_.truncate(0);
-  }
+ReplyBatch::ReplyBatch(Sessions& sessions, int most)
+    : sessions_(sessions),
+      backend_(sessions.backend()),
+      most_(std::min({most, sessions.size(), kMaxRows})) {
+  SB_CHECK(most >= 1);
 }
 
 ReplyBatch::~ReplyBatch() {
-  sequences_.select(0);
+  for (const Reply& reply : replies_) {
+    if (reply.session) sessions_.hold(reply.sequence, false);
+  }
+  sessions_.select(0);
 }
 
 int64_t ReplyBatch::tokens_under_way() const {
   int64_t n = 0;
-  for (const Place& place : places_) {
-    if (place.request) n += std::ssize(place.text) - std::ssize(place.request->prompt);
+  for (const Reply& reply : replies_) {
+    if (reply.session) {
+      n += std::ssize(reply.session->tokens()) - std::ssize(reply.request.prompt);
+    }
   }
   return n;
 }
 
-bool ReplyBatch::add(int64_t id, BatchRequest request, const std::atomic<bool>* abort) {
-  SB_CHECK(!full() && request.max_tokens != 0);
+void ReplyBatch::add(int64_t id, BatchRequest request) {
+  SB_CHECK(!full());
   validate(request.sampling);
   check_prompt(backend_, request.prompt);
-  const FloatMode mode;
-  Place* best = nullptr;
-  for (Place& place : places_) {
-    if (place.request) continue;
-    if (!best ||
-        common_prefix(place.text, request.prompt) > common_prefix(best->text, request.prompt)) {
-      best = &place;
-    }
+  replies_.push_back({.id = id, .request = std::move(request)});
+}
+
+void ReplyBatch::drop(int64_t id) {
+  const auto found = std::ranges::find(replies_, id, &Reply::id);
+  if (found == replies_.end()) return;
+  if (found->session) sessions_.hold(found->sequence, false);
+  replies_.erase(found);
+}
+
+// An exception ends the reply that it is of.
+template <class F>
+void ReplyBatch::guard(Reply& reply, F work) {
+  try {
+    work();
+  } catch (...) {
+    reply.error = std::current_exception();
+    reply.over = true;
   }
-  sequences_.select(static_cast<int>(best - places_.data()));
-  const auto go_on = [abort](int, int) {
-    return !abort || !abort->load(std::memory_order_relaxed);
-  };
-  int prefilled = 0;
-  if (!read_prompt(backend_, best->text, request.prompt, go_on, prefilled)) return false;
-  best->sampler = Sampler(request.sampling);
-  best->sampler.begin_reply(request.prompt.size());
-  best->request = std::move(request);
-  best->id = id;
-  ++n_under_way_;
+}
+
+// Chosen as late as this, a session may begin with a copy of what others have read meanwhile.
+void ReplyBatch::start(Reply& reply) {
+  reply.session = &sessions_.for_prompt(reply.request.prompt);
+  reply.sequence = sessions_.selected();
+  sessions_.hold(reply.sequence, true);
+  reply.session->set_sampling(reply.request.sampling);
+  reply.session->set_speculator(nullptr);
+  reply.session->begin(reply.request.prompt, reply.request.options);
+}
+
+// Who waits for a prompt's turn need not wait for it to leave.
+void ReplyBatch::end_aborted() {
+  for (Reply& reply : replies_) {
+    const std::atomic<bool>* abort = reply.request.options.abort;
+    const bool waits = !reply.session || reply.session->unread() > 0;
+    reply.aborted = waits && abort && abort->load(std::memory_order_relaxed);
+    reply.over = reply.aborted;
+  }
+}
+
+void ReplyBatch::go_on_alone(Reply& reply) {
+  guard(reply, [&] {
+    const bool stayed = reply.alone && sessions_.selected() == reply.sequence;
+    if (!reply.session) start(reply);
+    Session& session = sessions_.select(reply.sequence);
+    if (!stayed) {
+      const auto& speculator = reply.request.speculator;
+      session.set_speculator(speculator ? speculator() : nullptr);
+      session.resume();
+    }
+    reply.alone = true;
+    reply.over = !session.go_on();
+  });
+}
+
+// Tokens of its prompt that are not read yet, as far as is known.
+int ReplyBatch::unread(const Reply& reply) {
+  if (reply.over) return 0;
+  return reply.session ? reply.session->unread()
+                       : static_cast<int>(reply.request.prompt.size()) - 1;
+}
+
+// Goes on with it while `read` tokens of this step are less than a chunk. False: no longer.
+bool ReplyBatch::read_prompt(Reply& reply, int& read) {
+  if (reply.over) return true;
+  if (!reply.session) {
+    if (read >= kPrefillChunk) return false;
+    guard(reply, [&] { start(reply); });
+  }
+  while (!reply.over && reply.session->unread() > 0) {
+    const int n = std::min(reply.session->unread(), kPrefillChunk);
+    if (read > 0 && read + n > kPrefillChunk) return false;
+    read += n;
+    guard(reply, [&] { reply.over = !sessions_.select(reply.sequence).go_on(); });
+  }
   return true;
 }
 
-// The next token of a reply by the logits of its newest row; why it ends with it, if it does. In
-// the order in which Session looks.
-std::optional<StopReason> ReplyBatch::take(Place& place, std::span<const float> logits) {
-  const BatchRequest& request = *place.request;
-  const int32_t token =
-      place.sampler.sample(logits, place.text, place.sampler.place(request.reply, place.text));
-  place.sampler.check_target(place.text, token);
-  const bool end = request.is_end && request.is_end(token);
-  place.text.push_back(token);
-  if (end || place.sampler.ends(place.text)) return StopReason::kEnd;
-  const int64_t written = std::ssize(place.text) - std::ssize(request.prompt);
-  if (request.max_tokens >= 0 && written >= request.max_tokens) return StopReason::kLength;
-  if (std::ssize(place.text) > backend_.n_ctx()) return StopReason::kContext;
-  return {};
+// In the order in which they came, but in every second step those behind a long one come before it:
+// it takes up to twice the time, they do not wait for all of it. Who will find its beginning there
+// waits for that.
+void ReplyBatch::read_prompts() {
+  int read = 0;
+  const auto first = std::ranges::find_if(replies_, [](const Reply& r) { return unread(r) > 0; });
+  // What its session knows of its prompt is not long, and none of those behind it takes that one.
+  if (first != replies_.end() && !first->session) guard(*first, [&] { start(*first); });
+  long_waits_ = !long_waits_ && first != replies_.end() && unread(*first) > kPrefillChunk;
+  for (Reply& reply : replies_) {
+    if (!long_waits_ || &reply == &*first) continue;
+    const std::span<const int32_t> prompt = first->request.prompt;
+    const std::ptrdiff_t found = std::ssize(prompt) - 1 - unread(*first);
+    const bool finds_more = !reply.session && common_prefix(reply.request.prompt, prompt) > found;
+    if (!finds_more && !read_prompt(reply, read)) break;
+  }
+  for (Reply& reply : replies_) {
+    if (!read_prompt(reply, read)) return;
+  }
+}
+
+void ReplyBatch::write_rows() {
+  std::vector<Reply*> rows;
+  for (Reply& reply : replies_) {
+    if (reply.over || !reply.session || reply.session->unread() > 0) continue;
+    guard(reply, [&] {
+      reply.over = !reply.session->put_row(static_cast<int>(rows.size()));
+      if (!reply.over) rows.push_back(&reply);
+    });
+  }
+  if (!rows.empty()) run_pass(rows);
+}
+
+void ReplyBatch::run_pass(std::span<Reply* const> rows) {
+  const size_t vocab_size = static_cast<size_t>(backend_.config().vocab_size);
+  std::array<int, kMaxRows> of;
+  for (size_t row = 0; row < rows.size(); ++row) of[row] = rows[row]->sequence;
+  try {
+    logits_.resize(rows.size() * vocab_size);
+    backend_.sequences()->run_side_by_side(std::span(of).first(rows.size()));
+    backend_.logits(0, static_cast<int>(rows.size()), logits_.data());
+  } catch (...) {
+    for (Reply* reply : rows) {
+      sessions_.select(reply->sequence);
+      reply->session->drop_row();
+      reply->error = std::current_exception();
+      reply->over = true;
+    }
+    return;
+  }
+  for (size_t row = 0; row < rows.size(); ++row) {
+    Reply& reply = *rows[row];
+    guard(reply, [&] {
+      sessions_.select(reply.sequence);
+      reply.over =
+          !reply.session->take_row(std::span(logits_).subspan(row * vocab_size, vocab_size));
+    });
+  }
+}
+
+std::vector<WrittenReply> ReplyBatch::take_ended() {
+  std::vector<WrittenReply> ended;
+  for (Reply& reply : replies_) {
+    if (!reply.over) continue;
+    WrittenReply& written = ended.emplace_back();
+    written.id = reply.id;
+    written.error = reply.error;
+    if (reply.session) {
+      const std::span<const int32_t> tokens = reply.session->tokens();
+      written.tokens.assign(tokens.begin(), tokens.end());
+      written.stats = reply.session->stats();
+      sessions_.hold(reply.sequence, false);
+    }
+    if (reply.aborted) written.stats.stop = StopReason::kAborted;
+  }
+  std::erase_if(replies_, [](const Reply& reply) { return reply.over; });
+  return ended;
 }
 
 std::vector<WrittenReply> ReplyBatch::step() {
   const FloatMode mode;
-  std::vector<int> of;  // [row] sequence
-  for (size_t i = 0; i < places_.size(); ++i) {
-    if (places_[i].request) of.push_back(static_cast<int>(i));
+  end_aborted();
+  if (replies_.size() == 1 && !replies_.front().over) {
+    go_on_alone(replies_.front());
+  } else {
+    for (Reply& reply : replies_) reply.alone = false;
+    read_prompts();
+    write_rows();
   }
-  std::vector<WrittenReply> ended;
-  if (of.empty()) return ended;
-  const size_t vocab_size = static_cast<size_t>(backend_.config().vocab_size);
-  size_t taken = 0;  // rows
-  try {
-    logits_.resize(kMaxRows * vocab_size);
-    for (size_t row = 0; row < of.size(); ++row) {
-      backend_.embed(static_cast<int>(row), places_[of[row]].text.back());
-    }
-    sequences_.run_side_by_side(of);
-    backend_.logits(0, static_cast<int>(of.size()), logits_.data());
-    for (; taken < of.size(); ++taken) {
-      Place& place = places_[of[taken]];
-      const auto stop = take(place, std::span(logits_).subspan(taken * vocab_size, vocab_size));
-      if (!stop) continue;
-      ended.push_back({place.id, place.text, *stop});
-      place.request.reset();
-      --n_under_way_;
-    }
-  } catch (...) {
-    // What a pass that was not finished left behind, and rows whose token nobody has.
-    for (; taken < of.size(); ++taken) {
-      sequences_.select(of[taken]);
-      Place& place = places_[of[taken]];
-      backend_.truncate(static_cast<int>(place.text.size()) - 1);
-    }
-    throw;
-  }
-  return ended;
+  return take_ended();
 }
 
 }  // namespace specbound

@@ -1,75 +1,97 @@
-// Replies of several texts written side by side: the next rows of all share a pass, plainly.
-// docs/architecture.md 3.6. By section 4 each is what Session writes alone, to the byte.
+// Several replies under way in the sessions of one backend. Where there is one it is written as
+// Session::generate() writes it, with drafts. Where there are more the next rows of all share a
+// pass, plainly, and prompts are read between passes, a chunk at a time. Replies come and go
+// between two tokens. docs/architecture.md 3.6. By section 4 each is what Session writes alone, to
+// the byte.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <functional>
-#include <iterator>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "decode/generate.h"
 #include "decode/sampler.h"
+#include "decode/sessions.h"
+#include "decode/speculator.h"
 #include "engine/backend.h"
 
 namespace specbound {
 
-// What is asked for. See GenerateOptions.
+// What is asked for.
 struct BatchRequest {
   std::vector<int32_t> prompt;
   SamplingParams sampling;
-  uint32_t reply = 0;
-  int max_tokens = -1;  // not 0
-  std::function<bool(int32_t)> is_end;
+  GenerateOptions options;  // whose callbacks come from within step()
+  // What drafts where the reply is the only one, from when it is asked on; nothing or nullptr:
+  // plainly.
+  std::function<Speculator*()> speculator = {};
 };
 
 struct WrittenReply {
   int64_t id = 0;               // as add() was told
   std::vector<int32_t> tokens;  // prompt and reply, its end token too
-  StopReason stop = StopReason::kEnd;
+  GenerateStats stats;
+  std::exception_ptr error;  // what has ended it; else nullptr
 };
 
 class ReplyBatch {
  public:
-  // Over all sequences of a backend that has some, to which nobody else speaks meanwhile.
-  explicit ReplyBatch(Backend& backend);
-  ~ReplyBatch();  // the first sequence is selected
+  // Over sessions that outlive it, of which each reply under way holds one; what nobody holds is
+  // there for others between two steps. At most `most` replies share a pass, kMaxRows or fewer.
+  explicit ReplyBatch(Sessions& sessions, int most = kMaxRows);
+  ~ReplyBatch();  // the first session is selected
   ReplyBatch(const ReplyBatch&) = delete;
   ReplyBatch& operator=(const ReplyBatch&) = delete;
 
-  // Replies that may still be added, and those under way.
-  bool full() const { return n_under_way_ == std::min(std::ssize(places_), kMost); }
-  int64_t size() const { return n_under_way_; }
+  // Replies that may be under way at once, and those that are.
+  int places() const { return most_; }
+  int size() const { return static_cast<int>(replies_.size()); }
+  bool full() const { return size() == most_; }
   int64_t tokens_under_way() const;  // of these replies so far
 
-  // Not where it is full. Reads the prompt in place of the free text that shares most with it;
-  // false when `abort` was raised meanwhile, and nothing is added. Throws as check_prompt() and
-  // validate().
-  bool add(int64_t id, BatchRequest request, const std::atomic<bool>* abort = nullptr);
-  // One token more of each. Returns those that it ended. After an exception these are gone, and the
-  // others go on where they were.
+  // Not where it is full. Throws as Session does, and nothing is added; the prompt is read in the
+  // steps that follow. No other reply under way has this id.
+  void add(int64_t id, BatchRequest request);
+  // It is given up; what was read and written of it stays in its session.
+  void drop(int64_t id);
+  // Up to a chunk of prompts, then one token more of each whose prompt is read; a round of the one
+  // reply that is alone. Returns those that have ended. What goes wrong with one reply ends that
+  // one, and what goes wrong with a pass all that share it.
   std::vector<WrittenReply> step();
 
  private:
-  static constexpr std::ptrdiff_t kMost = kMaxRows;  // of a pass
-  // A sequence of the backend.
-  struct Place {
-    std::vector<int32_t> text;  // whose K and V it holds, but for the last token
-    // Under way:
-    std::optional<BatchRequest> request;
+  struct Reply {
     int64_t id = 0;
-    Sampler sampler{greedy_sampling()};
+    BatchRequest request;
+    int sequence = -1;           // of its session; -1: it has none yet
+    Session* session = nullptr;  // likewise
+    bool alone = false;          // in the newest step
+    bool aborted = false;        // while its prompt waited
+    bool over = false;
+    std::exception_ptr error = {};
   };
-  std::optional<StopReason> take(Place& place, std::span<const float> logits);
 
+  template <class F>
+  void guard(Reply& reply, F work);
+  void start(Reply& reply);
+  void end_aborted();
+  void go_on_alone(Reply& reply);
+  static int unread(const Reply& reply);
+  bool read_prompt(Reply& reply, int& read);
+  void read_prompts();
+  void write_rows();
+  void run_pass(std::span<Reply* const> rows);
+  std::vector<WrittenReply> take_ended();
+
+  Sessions& sessions_;
   Backend& backend_;
-  Sequences& sequences_;
-  std::vector<Place> places_;  // [sequence]
-  std::ptrdiff_t n_under_way_ = 0;
+  int most_;
+  std::deque<Reply> replies_;  // in the order in which they came
+  bool long_waits_ = false;    // for those behind it, in the newest step
   std::vector<float> logits_;  // (rows, vocab_size)
 };
 

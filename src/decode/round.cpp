@@ -9,6 +9,7 @@ namespace specbound {
 
 void Round::start(Limits limits) {
   SB_CHECK(!text_.empty() && limits.width >= 1 && limits.width <= kMaxRows);
+  SB_CHECK(limits.slot == 0 || limits.width == 1);
   limits_ = std::move(limits);
   pos_ = static_cast<int>(text_.size()) - 1;
   // No reallocation in a round: spans of history() stay valid.
@@ -29,7 +30,7 @@ void Round::start(Limits limits) {
 
 void Round::embed(int32_t token, int parent) {
   const int slot = rows();
-  backend_.embed(slot, token);
+  backend_.embed(limits_.slot + slot, token);
   if (parent < 0) {
     paths_.reset(slot);
   } else {
@@ -164,6 +165,13 @@ bool Round::verify() {
   row_sampler_.start(rows(), limits_.reply, history(newest()), proposed || !chain);
   spent(Phase::kLogits);
   return !aborted();
+}
+
+void Round::take_logits(std::span<const float> logits) {
+  SB_CHECK(rows() == 1);
+  passes_.push_back({1, backend_.config().n_layers, 0, 1, Phase::kVerify});
+  spent(Phase::kVerify);
+  row_sampler_.start(logits);
 }
 
 int32_t Round::draw(std::span<const float> z) {

@@ -23,6 +23,7 @@ class Round {
  public:
   struct Limits {
     int width = 1;       // rows permitted, 1..kMaxRows
+    int slot = 0;        // the backend's, of the root; but 0 only where it is the one row
     int number = 0;      // of the round, in its reply
     uint32_t reply = 0;  // for the noise
     const std::atomic<bool>* abort = nullptr;
@@ -103,6 +104,9 @@ class Round {
 
   // All layers on all rows, then their logits or draws. False when aborted.
   bool verify();
+  // In place of it for the root alone, which went through all layers in a pass with other texts:
+  // its logits, which hold until the round is over.
+  void take_logits(std::span<const float> logits);
   // The target after row `slot`; rows above it must not have been dropped.
   int32_t sample(int slot);
   // The model's logits of that row, until those of another are asked for.

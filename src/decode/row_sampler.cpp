@@ -12,6 +12,7 @@ DeviceSampling* RowSampler::device() const {
 void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, bool distributions) {
   DeviceSampling* device = distributions ? nullptr : this->device();
   drawn_ = device != nullptr;
+  given_ = {};
   const size_t needed = static_cast<size_t>(drawn_ ? 1 : n) * backend_.config().vocab_size;
   if (logits_.size() < needed) logits_.resize(needed);
   if (device) {
@@ -19,6 +20,11 @@ void RowSampler::start(int n, uint32_t reply, std::span<const int32_t> text, boo
   } else {
     backend_.logits(0, n, logits_.data());
   }
+}
+
+void RowSampler::start(std::span<const float> logits) {
+  drawn_ = false;
+  given_ = logits;
 }
 
 int32_t RowSampler::token(int slot, uint32_t reply, std::span<const int32_t> history) {
@@ -35,6 +41,7 @@ void RowSampler::distribution(int slot, std::span<const int32_t> history, TokenD
 }
 
 std::span<const float> RowSampler::logits(int slot) {
+  if (!given_.empty()) return given_;
   const size_t vocab_size = backend_.config().vocab_size;
   if (!drawn_) return std::span(logits_).subspan(slot * vocab_size, vocab_size);
   backend_.logits(slot, 1, logits_.data());

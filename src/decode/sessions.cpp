@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "decode/common_prefix.h"
+#include "error.h"
 
 namespace specbound {
 
@@ -12,22 +13,26 @@ Sessions::Sessions(Backend& backend) : backend_(backend) {
 }
 
 Session& Sessions::for_prompt(std::span<const int32_t> prompt) {
-  const auto shared = [&](const Kept& kept) {  // tokens that need not be read again
-    return common_prefix(kept.session.tokens(), prompt);
-  };
-  const auto best = std::ranges::max_element(kept_, {}, shared);
-  const std::ptrdiff_t n = shared(*best);
+  // Tokens that need not be read again, and who has them; of several one that is not held.
+  std::ptrdiff_t n = -1;
+  size_t from = 0;
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    const std::ptrdiff_t shared = common_prefix(kept_[i].session.tokens(), prompt);
+    if (shared < n || (shared == n && !kept_[from].held)) continue;
+    n = shared;
+    from = i;
+  }
   // What was said before the newest reply has to be in it. That reply may read otherwise by now:
   // it is made once more, or a template leaves out what was thought. Where more would be lost, the
   // prompt is another conversation's.
-  const bool goes_on = n > 0 && n >= best->session.first_decoded();
-  const auto from = static_cast<size_t>(best - kept_.begin());
+  const Kept& best = kept_[from];
+  const bool goes_on = !best.held && n > 0 && n >= best.session.first_decoded();
   const size_t chosen = goes_on ? from : oldest();
   kept_[chosen].used = ++replies_;
-  if (chosen == from) return select(chosen);
-  select(from);
+  if (chosen == from) return select(static_cast<int>(chosen));
+  select(static_cast<int>(from));
   const int there = std::min(static_cast<int>(n), backend_.kv_len(backend_.config().n_layers));
-  Session& session = select(chosen);
+  Session& session = select(static_cast<int>(chosen));
   if (there > common_prefix(session.tokens(), prompt)) {
     backend_.sequences()->copy_prefix(static_cast<int>(from), there);
     session.take_over(prompt.first(static_cast<size_t>(there)));
@@ -36,16 +41,23 @@ Session& Sessions::for_prompt(std::span<const int32_t> prompt) {
 }
 
 Session& Sessions::for_other_text() {
-  return select(oldest());
+  return select(static_cast<int>(oldest()));
 }
 
+// Of those that are not held.
 size_t Sessions::oldest() const {
-  return static_cast<size_t>(std::ranges::min_element(kept_, {}, &Kept::used) - kept_.begin());
+  const auto later = [](const Kept& a, const Kept& b) {
+    return a.held != b.held ? b.held : a.used < b.used;
+  };
+  const auto found = std::ranges::min_element(kept_, later);
+  SB_CHECK(!found->held);
+  return static_cast<size_t>(found - kept_.begin());
 }
 
-Session& Sessions::select(size_t sequence) {
-  if (Sequences* sequences = backend_.sequences()) sequences->select(static_cast<int>(sequence));
-  return kept_[sequence].session;
+Session& Sessions::select(int sequence) {
+  if (Sequences* sequences = backend_.sequences()) sequences->select(sequence);
+  selected_ = static_cast<size_t>(sequence);
+  return kept_[selected_].session;
 }
 
 }  // namespace specbound

@@ -17,11 +17,23 @@ class Sessions {
   explicit Sessions(Backend& backend);
 
   // The session whose text `prompt` goes on with, else the one used longest ago, which then begins
-  // with a copy of what another one has of the prompt. For one reply: it is what the backend speaks
-  // of until the next call.
+  // with a copy of what another one has of the prompt. Not one that is held: of those there must be
+  // others. It is what the backend speaks of until another one is selected.
   Session& for_prompt(std::span<const int32_t> prompt);
   // The session used longest ago, for what is no conversation: it stays the one used longest ago.
   Session& for_other_text();
+
+  Backend& backend() { return backend_; }
+  int size() const { return static_cast<int>(kept_.size()); }
+  // Which one the backend speaks of, and another one that it speaks of from now on.
+  int selected() const { return static_cast<int>(selected_); }
+  Session& select(int sequence);
+  // A reply is under way in it, or none is any more: it was used until now.
+  void hold(int sequence, bool held) {
+    Kept& kept = kept_[static_cast<size_t>(sequence)];
+    kept.held = held;
+    if (!held) kept.used = ++replies_;
+  }
 
   // Between replies, of all of them: see Session.
   void set_speculator(Speculator* speculator) {
@@ -29,18 +41,19 @@ class Sessions {
   }
 
  private:
-  Session& select(size_t sequence);
   size_t oldest() const;
 
   struct Kept {
     Session session;
     uint64_t used = 0;  // when, in replies
+    bool held = false;
 
     explicit Kept(Backend& backend) : session(backend, Sampler(greedy_sampling())) {}
   };
 
   Backend& backend_;
   std::deque<Kept> kept_;  // [sequence]: they stay where they are
+  size_t selected_ = 0;
   uint64_t replies_ = 0;
 };
 

@@ -135,9 +135,9 @@ std::optional<Guesser::Guess> SpecBound::guess(Round& round, int stage) {
 }
 
 DraftEnd SpecBound::draft(Round& round) {
-  if (!head_.ready()) return DraftEnd::kPlain;
   // The last permitted row is never checked; more may be permitted to others (TreeSpeculator).
   while (!round.full() && round.rows() < width()) {
+    if (!head_.ready(round)) return round.rows() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;
     const auto [layer, token] = find_exit(round);
     if (layer == kAborted) return DraftEnd::kAborted;
     if (layer == kNowhere) return DraftEnd::kDifficult;

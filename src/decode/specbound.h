@@ -49,7 +49,7 @@ class SpecBound final : public Guesser {
   // A stage is a check layer.
   int stages() const override { return static_cast<int>(check_layers_.size()); }
   double assumed_cost(int stage) const override;
-  bool ready(const Round&) const override { return head_.ready(); }
+  bool ready(const Round& round) const override { return head_.ready(round); }
   std::optional<Guess> guess(Round& round, int stage) override;
 
   // From the next round on: between rounds only. As for the constructor.

@@ -4,6 +4,16 @@
 
 namespace specbound {
 
+double CostModel::run(int from, int to, int rows) const {
+  if (from > to) return 0;
+  double seconds = 0;
+  if (from <= first_layers) {
+    seconds += first_pass + (std::min(to, first_layers) - from + 1) * first_layer[rows];
+    from = first_layers + 1;
+  }
+  return from <= to ? seconds + pass + (to - from + 1) * layer[rows] : seconds;
+}
+
 double CostModel::check(const std::string& kind, int tokens) const {
   std::vector<const CheckCost*> points;
   for (const CheckCost& c : checks) {
@@ -46,9 +56,9 @@ double predicted_speedup(const CostModel& costs, int exit_layer, double check_se
                          double acceptance, int rows) {
   const double tokens = expected_tokens(acceptance, rows);
   if (rows == 1) return 1;
-  const double shallow = exit_layer > 0 ? costs.pass + exit_layer * costs.layer[1] : 0;
-  const double seconds = rows * (shallow + costs.row) + (rows - 1) * check_seconds + costs.pass +
-                         (costs.n_layers - exit_layer) * costs.layer[rows] + costs.logits[rows] +
+  const double shallow = costs.run(1, exit_layer, 1);
+  const double seconds = rows * (shallow + costs.row) + (rows - 1) * check_seconds +
+                         costs.run(exit_layer + 1, costs.n_layers, rows) + costs.logits[rows] +
                          tokens * costs.argmax + costs.round;
   return seconds > 0 ? tokens * costs.plain_token / seconds : 0;
 }

@@ -22,7 +22,12 @@ struct CostModel {
 
   int n_layers = 0;
   int vocab_size = 0;
-  std::array<double, kRows + 1> layer{};   // [M] seconds of one layer over M rows
+  std::array<double, kRows + 1> layer{};  // [M] seconds of one layer over M rows
+  // Where the first layers run elsewhere (Backend::first_layers()): how many, each of them, and
+  // what a pass over some of them takes beside them.
+  int first_layers = 0;
+  std::array<double, kRows + 1> first_layer{};
+  double first_pass = 0;
   std::array<double, kRows + 1> logits{};  // [M] lm_head over M rows
   double pass = 0;  // of every pass over one or more layers, beside them: waking the threads
   std::vector<CheckCost> checks;
@@ -31,8 +36,10 @@ struct CostModel {
   double row = 0;          // of every row beside the layers and the logits: its embedding
   double round = 0;        // of every round beside its rows
 
-  // Seconds of all layers and the logits over M rows.
-  double verify(int rows) const { return pass + n_layers * layer[rows] + logits[rows]; }
+  // Seconds of a pass through layers from..to, 1-based and inclusive.
+  double run(int from, int to, int rows) const;
+  // Of all layers and the logits over M rows.
+  double verify(int rows) const { return run(1, n_layers, rows) + logits[rows]; }
   // Linear in the tokens between and beyond what was measured of that kind; 0 without any.
   double check(const std::string& kind, int tokens) const;
   // A token from the logits of the whole vocabulary.

@@ -343,7 +343,8 @@ class Writer {
     };
     std::deque<UnderWay> waiting;  // in that order
     int64_t ended = 0;             // tokens of those among them that have
-    ReplyBatch batch(backend_);
+    Sessions sessions(backend_);
+    ReplyBatch batch(sessions);
     const auto written = [&] { return done_ + ended + batch.tokens_under_way(); };
     bool more = true;
     while (done_ < options_.tokens && !aborted()) {
@@ -351,19 +352,20 @@ class Writer {
         auto reply = wanted.next();
         if (!(more = reply.has_value())) break;
         const size_t number = written_ + waiting.size();
-        if (!batch.add(static_cast<int64_t>(number),
-                       {.prompt = reply->prompt,
-                        .sampling = sampling(reply->place, number),
-                        .reply = static_cast<uint32_t>(number),
-                        .max_tokens = options_.max_reply,
-                        .is_end = options_.ends_reply},
-                       options_.abort)) {
-          return;
-        }
+        GenerateOptions options;
+        options.max_tokens = options_.max_reply;
+        options.reply = static_cast<uint32_t>(number);
+        options.is_end = options_.ends_reply;
+        options.abort = options_.abort;
+        batch.add(static_cast<int64_t>(number), {.prompt = reply->prompt,
+                                                 .sampling = sampling(reply->place, number),
+                                                 .options = std::move(options)});
         waiting.push_back({std::move(*reply), {}});
       }
       if (waiting.empty()) return;
       for (WrittenReply& reply : batch.step()) {
+        if (reply.error) std::rethrow_exception(reply.error);
+        if (reply.stats.stop == StopReason::kAborted) return;
         UnderWay& of = waiting[static_cast<size_t>(reply.id) - written_];
         of.tokens = std::move(reply.tokens);
         ended += std::ssize(of.tokens) - std::ssize(of.reply.prompt);

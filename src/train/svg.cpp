@@ -24,6 +24,14 @@ std::string markup_escaped(const std::string& text) {
   return out;
 }
 
+std::string svg_open(int width, int height) {
+  return format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+      "viewBox=\"0 0 %d %d\">\n",
+      width, height, width, height);
+}
+
 std::string svg_text(double x, double y, const char* attributes, const std::string& text) {
   return format("<text x=\"%.6g\" y=\"%.6g\" %s>%s</text>\n", x, y, attributes,
                 markup_escaped(text).c_str());

@@ -6,6 +6,9 @@
 
 namespace specbound {
 
+// What a file begins with; </svg> ends it.
+std::string svg_open(int width, int height);
+
 // `text` between tags: not for attributes.
 std::string markup_escaped(const std::string& text);
 

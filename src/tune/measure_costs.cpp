@@ -46,6 +46,7 @@ class Measurement {
   bool turns(const std::vector<int>& sizes);
   void turn();
   void time_rows(int rows);
+  void pass_unprobed(int rows);
   void time_checks();
   void time_plain();
   CostModel result() const;
@@ -56,8 +57,9 @@ class Measurement {
   const ExitHeads* heads_;
   const MeasureOptions& options_;
   const int n_layers_, vocab_size_;
+  const int n_first_;  // of n_layers_, that cost otherwise than the rest
   int context_;
-  int probed_layers_;  // of n_layers_
+  int probed_first_, probed_layers_;  // of the first ones, and of the rest
   int plain_tokens_ = 32;
   bool slow_ = false;
   int shortlist_ = 0;
@@ -67,8 +69,8 @@ class Measurement {
   RowSampler greedy_rows_, warm_rows_;  // as the loop draws
   Session session_;
   Clock::time_point start_;
-  std::map<int, std::vector<double>> layers_, logits_;  // by rows
-  std::vector<double> split_, embed_, argmax_, plain_;
+  std::map<int, std::vector<double>> first_, layers_, logits_;  // by rows
+  std::vector<double> split_first_, split_, embed_, argmax_, plain_;
   std::map<std::pair<std::string, int>, std::vector<double>> checks_;  // by kind and tokens
 };
 
@@ -84,7 +86,9 @@ Measurement::Measurement(Backend& backend, const ExitHeads* heads, const Measure
       options_(options),
       n_layers_(backend.config().n_layers),
       vocab_size_(backend.config().vocab_size),
-      probed_layers_(n_layers_),
+      n_first_(backend.first_layers()),
+      probed_first_(n_first_),
+      probed_layers_(n_layers_ - n_first_),
       greedy_(at_temperature(0)),
       warm_(at_temperature(options.temperature)),
       greedy_rows_(backend, greedy_),
@@ -114,6 +118,13 @@ void Measurement::set_shortlist(int tokens) {
   backend_.keep_state(0);
 }
 
+// Rows that went through the first layers that are probed pass those by that are not.
+void Measurement::pass_unprobed(int rows) {
+  if (probed_first_ < n_first_) {
+    backend_.skip_layers(0, rows, context_, probed_first_ + 1, n_first_);
+  }
+}
+
 // The first pass of four does not count: in the loop, too, passes like it ran just before.
 void Measurement::time_rows(int rows) {
   if (context_ + rows > backend_.n_ctx()) return;
@@ -123,13 +134,17 @@ void Measurement::time_rows(int rows) {
     const Clock::time_point start = now();
     for (int r = 0; r < rows; ++r) backend_.embed(r, tokens_[context_ + r]);
     const Clock::time_point embedded = now();
-    backend_.run_layers(0, rows, context_, 1, probed_layers_);
+    if (n_first_ > 0) backend_.run_layers(0, rows, context_, 1, probed_first_);
+    const Clock::time_point ran_first = now();
+    pass_unprobed(rows);
+    backend_.run_layers(0, rows, context_, n_first_ + 1, n_first_ + probed_layers_);
     const Clock::time_point ran = now();
     greedy_rows_.start(rows, 0, std::span(tokens_).first(context_ + rows));
     const Clock::time_point end = now();
     if (!counts) continue;
     if (rows == kMaxRows) embed_.push_back(seconds(embedded - start) / rows);
-    layers_[rows].push_back(seconds(ran - embedded));
+    if (n_first_ > 0) first_[rows].push_back(seconds(ran_first - embedded));
+    layers_[rows].push_back(seconds(ran - ran_first));
     logits_[rows].push_back(seconds(end - ran));
   }
 }
@@ -148,8 +163,8 @@ void Measurement::time_checks() {
   if (!heads_) return;
   for (const HeadKind kind : kHeadKinds) {
     const std::vector<int> layers = heads_->layers(kind);
-    if (layers.empty() || !backend_.can_look_with(kind)) continue;
-    const bool full = kind == HeadKind::kFull;
+    if (layers.empty()) continue;
+    const bool full = says_all(kind);
     const int tokens = full ? vocab_size_ : shortlist_;
     const int head = heads_->find(kind, layers.front());
     const RowSampler::Row row{0, 0, history};
@@ -159,7 +174,7 @@ void Measurement::time_checks() {
       bring_row(n_layers_);
       greedy_rows_.start(1, 0, history);
     }
-    bring_row(std::min(layers.front(), probed_layers_));
+    bring_row(std::min(layers.front(), n_first_ > 0 ? probed_first_ : probed_layers_));
     time(checks_[{head_kind_name(kind), tokens}], [&] { warm_rows_.check(head, row, 1.2f); });
     if (full) continue;
     const RowSampler::Check check = warm_rows_.check(head, row, 1.2f);
@@ -191,9 +206,12 @@ void Measurement::turn() {
     if (rows % 4 == 0) time_checks();
   }
   bring_row(0);
-  time(split_, [&] {
-    for (int l = 1; l <= probed_layers_; ++l) backend_.run_layers(0, 1, context_, l, l);
-  });
+  const auto one_by_one = [&](int from, int n) {
+    for (int l = from; l < from + n; ++l) backend_.run_layers(0, 1, context_, l, l);
+  };
+  if (n_first_ > 0) time(split_first_, [&] { one_by_one(1, probed_first_); });
+  pass_unprobed(1);
+  time(split_, [&] { one_by_one(n_first_ + 1, probed_layers_); });
   time_plain();
 }
 
@@ -231,14 +249,16 @@ CostModel Measurement::run() {
   if (60 * token > share) {
     slow_ = true;
     plain_tokens_ = 2;
-    probed_layers_ = std::clamp(static_cast<int>(n_layers_ * share / (30 * token)),
-                                std::min(2, n_layers_), n_layers_);
+    const auto probed = [&](int n) {
+      return std::clamp(static_cast<int>(n * share / (30 * token)), std::min(2, n), n);
+    };
+    probed_first_ = probed(n_first_);
+    probed_layers_ = probed(n_layers_ - n_first_);
   } else {
     turn();
-    layers_.clear();
-    logits_.clear();
+    for (auto* samples : {&first_, &layers_, &logits_}) samples->clear();
     checks_.clear();
-    for (auto* samples : {&split_, &embed_, &argmax_, &plain_}) samples->clear();
+    for (auto* samples : {&split_first_, &split_, &embed_, &argmax_, &plain_}) samples->clear();
   }
   start_ = Clock::now();
   const bool complete = turns(sizes);
@@ -269,20 +289,32 @@ std::array<double, CostModel::kRows + 1> at_all_rows(
   return out;
 }
 
+// Passes over `n` layers, by rows, become one layer's; gives what a pass takes beside them, by how
+// much longer it took when they ran one by one (`split`).
+double parted(std::array<double, CostModel::kRows + 1>& layers, const std::vector<double>& split,
+              int n) {
+  double pass = 0;
+  if (n > 1) {
+    pass = std::max(0.0, (median(split) - layers[1]) / (n - 1));
+    pass = std::min(pass, layers[1] / n);
+  }
+  for (double& seconds : layers) seconds = std::max(0.0, seconds - pass) / n;
+  layers[0] = 0;
+  return pass;
+}
+
 CostModel Measurement::result() const {
   CostModel costs;
   costs.n_layers = n_layers_;
   costs.vocab_size = vocab_size_;
   costs.layer = at_all_rows(layers_);
   costs.logits = at_all_rows(logits_);
-  if (probed_layers_ > 1) {
-    costs.pass = std::max(0.0, (median(split_) - costs.layer[1]) / (probed_layers_ - 1));
-    costs.pass = std::min(costs.pass, costs.layer[1] / probed_layers_);
+  costs.pass = parted(costs.layer, split_, probed_layers_);
+  if (n_first_ > 0) {
+    costs.first_layers = n_first_;
+    costs.first_layer = at_all_rows(first_);
+    costs.first_pass = parted(costs.first_layer, split_first_, probed_first_);
   }
-  for (double& seconds : costs.layer) {
-    seconds = std::max(0.0, seconds - costs.pass) / probed_layers_;
-  }
-  costs.layer[0] = 0;
   for (const auto& [what, samples] : checks_) {
     costs.checks.push_back({what.first, what.second, median(samples)});
   }
@@ -290,14 +322,16 @@ CostModel Measurement::result() const {
   costs.argmax = median(argmax_);
   double parts = costs.verify(1) + costs.row + costs.argmax;
   const double plain = median(plain_);
-  if (plain > 0 && plain < parts && probed_layers_ == n_layers_) {
+  if (plain > 0 && plain < parts && probed_first_ + probed_layers_ == n_layers_) {
     // A loop of equal passes runs smoother than passes taken one by one: what counts is how they
     // compare, so that together they are to be the token that was measured.
     const double passes = parts - costs.row - costs.argmax;
     const double scale = std::max(0.5, (passes - (parts - plain)) / passes);
-    for (double& seconds : costs.layer) seconds *= scale;
-    for (double& seconds : costs.logits) seconds *= scale;
+    for (auto* scaled : {&costs.layer, &costs.first_layer, &costs.logits}) {
+      for (double& seconds : *scaled) seconds *= scale;
+    }
     costs.pass *= scale;
+    costs.first_pass *= scale;
     parts = costs.verify(1) + costs.row + costs.argmax;
   }
   costs.round = std::max(0.0, plain - parts);

@@ -18,7 +18,7 @@ double price(const RoundEvent& round, const CostModel& costs, const HeadDefaults
   double seconds = costs.round + costs.logits[rows] + rows * costs.row +
                    static_cast<double>(round.tokens.size()) * costs.target(greedy);
   for (const LayerPass& pass : round.passes) {
-    seconds += costs.pass + (pass.to - pass.from + 1) * costs.layer[pass.rows];
+    seconds += costs.run(pass.from, pass.to, pass.rows);
   }
   size_t checks = 0;
   for (const RowEvent& row : round.rows) checks += row.checks.size();

@@ -45,7 +45,6 @@ struct Replay::Plan {
   float tau = 0;
   int w_max = 1;
   bool state = false;        // the head needs a row before it that went through all layers
-  int last_layers = 0;       // behind the last check
   double check_seconds = 0;  // each
   double draw_seconds = 0;   // of a draft at a temperature
   bool margin = false;       // which is drawn at each check
@@ -101,7 +100,6 @@ Replay::Plan Replay::plan(const ReplaySettings& settings) const {
                            trace_.outcome(head, size).data(), trace_.heads()[head].depths});
     done = layer;
   }
-  plan.last_layers = trace_.n_layers() - done;
   if (plan.checks.empty()) plan.w_max = 1;
   return plan;
 }
@@ -131,7 +129,7 @@ void Replay::replay(const Plan& plan, const TracedReply& reply, ReplayResult& re
       for (int c = 0; c < n_checks; ++c) {
         const Plan::Check& check = plan.checks[c];
         if (check.layers > 0) {
-          draft_seconds += costs_.pass + check.layers * costs_.layer[rows - done[c]];
+          draft_seconds += costs_.run(check.layer - check.layers + 1, check.layer, rows - done[c]);
           ++result.passes;
         }
         done[c] = rows;
@@ -153,17 +151,15 @@ void Replay::replay(const Plan& plan, const TracedReply& reply, ReplayResult& re
       ++rows;
     }
 
-    int before = -1;
-    for (int c = 0; c <= n_checks; ++c) {
-      const int layers = c < n_checks ? plan.checks[c].layers : plan.last_layers;
+    for (int c = 0, from = 1; c <= n_checks; ++c) {
+      if (c < n_checks && done[c + 1] == done[c]) continue;  // they lack the same rows: one pass
+      const int to = c < n_checks ? plan.checks[c].layer : trace_.n_layers();
       const int lacking = rows - done[c];
-      if (layers == 0 || lacking == 0) continue;
-      if (done[c] != before) {
-        verify_seconds += costs_.pass;
+      if (from <= to && lacking > 0) {
+        verify_seconds += costs_.run(from, to, lacking);
         ++result.passes;
       }
-      before = done[c];
-      verify_seconds += layers * costs_.layer[lacking];
+      from = to + 1;
     }
     logits_seconds += costs_.logits[rows];
     const int tokens = std::min(1 + right, reply.tokens - at);

@@ -80,7 +80,7 @@ class Recording {
   Recording(Backend& backend, const ExitHeads& heads, const TracePlan& plan, TuningTrace& trace)
       : backend_(backend), heads_(heads), plan_(plan), trace_(trace) {
     for (size_t i = 0; i < heads.heads().size(); ++i) {
-      if (heads.heads()[i].kind == HeadKind::kLayer) continue;  // nobody replays it
+      if (stands_before(heads.heads()[i].kind)) continue;  // nobody replays it
       (heads.heads()[i].kind == HeadKind::kChained ? chained_ : stateless_)
           .push_back(static_cast<int>(i));
     }
@@ -203,7 +203,7 @@ void Recording::look(int head, int slot, int row, int depth) {
   const HeadWeights& weights = heads_.heads()[head];
   backend_.exit_check(head, slot, 1.0f);
   const bool full = weights.kind == HeadKind::kFull;
-  const bool with_text = has_state(weights.kind) && backend_.says_tokens_of_text();
+  const bool with_text = says_text(weights.kind) && backend_.says_tokens_of_text();
   const auto history = std::span(text_->tokens).first(static_cast<size_t>(pos(row)) + 1);
   const DrawPlace place = {text_->sampling.seed, 0, static_cast<uint32_t>(pos(row) + 1)};
   const int32_t target = token(row + 1);

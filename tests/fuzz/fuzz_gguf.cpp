@@ -22,15 +22,15 @@ namespace {
 std::vector<std::vector<std::byte>> seeds() {
   std::vector<std::vector<std::byte>> files = {every_value_type(2).bytes,
                                                every_value_type(3).bytes};
-  for (const char* architecture :
-       {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3", "ernie4_5"}) {
+  for (const char* architecture : {"llama", "qwen2", "qwen3", "qwen3moe", "gemma", "gemma2",
+                                   "gemma3", "phi3", "smollm3", "ernie4_5"}) {
     TinySpec spec;
     spec.architecture = architecture;
     spec.dim = spec.ffn_dim = spec.vocab_size = spec.head_dim = 8;
     spec.n_layers = spec.n_heads = spec.n_kv_heads = 1;
     spec.tied = true;
-    spec.rope_freqs = spec.architecture != "phi3";
-    spec.long_rope = !spec.rope_freqs;
+    spec.long_rope = spec.architecture == "phi3";
+    spec.rope_freqs = !spec.long_rope && spec.architecture != "gemma3";
     files.push_back(tiny_model(spec));
     spec.vocabulary = true;
     spec.vocab_size = 300;

@@ -1,6 +1,6 @@
 // Any bytes as a grammar or a JSON schema. What is understood is walked along at random: no state
 // is a dead end, and a mask has what is forced. The first byte of an input says what it is: 0 GBNF,
-// 1 a schema, 2 a schema behind a literal.
+// 1 a schema, 2 a schema behind a literal, 3 what stands before and behind a text.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,6 +38,14 @@ Grammar::Shared read(uint8_t kind, std::string_view text) {
   using Kind = GrammarPart::Kind;
   if (kind == 0) return Grammar::from_gbnf(text);
   if (kind == 1) return Grammar::from_json_schema(text);
+  if (kind == 3) {
+    const std::string mark(text.substr(0, 40));
+    using Part = GrammarPart;
+    return Grammar::choice_of(
+        {{Part::without(mark)},
+         {Part::until(mark), Part::several({{Part::literal("ab"), Part::until("12")}}),
+          Part::one_of({{Part::literal(mark)}, {Part::none_of("a")}, {}})}});
+  }
   return Grammar::choice_of(
       {{{Kind::kLiteral, "<x>"}, {Kind::kSchema, std::string(text)}}, {{Kind::kLiteral, "ab"}}});
 }
@@ -71,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
-    walk(read(data[0] % 3, text), static_cast<uint32_t>(size));
+    walk(read(data[0] % 4, text), static_cast<uint32_t>(size));
   } catch (const Error& e) {
     SB_CHECK(*e.what() != '\0');
   }

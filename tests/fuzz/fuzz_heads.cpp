@@ -80,12 +80,8 @@ void check_row(const ExitHeads& heads) {
 void read_all(const ExitHeads& heads) {
   unsigned sum = 0;
   for (const HeadWeights& head : heads.heads()) {
-    const LayerWeights& b = head.block;
-    for (const Matrix* m : {&head.map, &head.folded, &head.inner, &head.outer, &b.wq, &b.wk, &b.wv,
-                            &b.wo, &b.w_gate, &b.w_up, &b.w_down}) {
-      for (size_t i = 0; m->n_out > 0 && i < m->bytes(); ++i) {
-        sum += std::to_integer<unsigned>(m->data[i]);
-      }
+    for (const Matrix* m : head.matrices()) {
+      for (size_t i = 0; i < m->bytes(); ++i) sum += std::to_integer<unsigned>(m->data[i]);
     }
   }
   for (int32_t id : heads.shortlist()) {
@@ -108,6 +104,10 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     write_exit_heads(test::seed_path(*corpus, number++), some);
   };
   heads.heads.push_back(test::random_layer(heads.base, 32, 9));
+  heads.heads.push_back(test::random_medusa(heads.base, 2, 1, 11));
+  heads.heads.push_back(test::random_eagle(heads.base, 32, true, 13));
+  heads.heads.push_back(test::random_eagle3(heads.base, 32, 15));
+  heads.heads.push_back(test::random_hydra(heads.base, 2, 1, 17));
   for (const NewHead& head : heads.heads) {
     NewHeads one = heads;
     one.heads = {head};

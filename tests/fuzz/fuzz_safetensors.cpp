@@ -1,5 +1,6 @@
 // Any bytes as a file of a Hugging Face model directory; the first byte of an input says which:
-//   0 safetensors, 1 tokenizer.model, 2 tokenizer.json, 3 config.json
+//   0 safetensors, 1 tokenizer.model, 2 tokenizer.json, 3 config.json,
+//   4 published draft heads for a small model: u16 size of config.json | it | safetensors
 // A tokenizer.json is its own tokenizer_config.json, too.
 // What is accepted is converted as far as it goes without weights, and read back.
 //
@@ -7,6 +8,7 @@
 // first, and with two of its own.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,6 +21,7 @@
 #include "convert/hf_files.h"
 #include "convert/hf_tokenizer.h"
 #include "convert/hf_vocabulary.h"
+#include "convert/published_heads.h"
 #include "convert/safetensors.h"
 #include "convert/sentencepiece_model.h"
 #include "empty_corpus.h"
@@ -80,6 +83,38 @@ void fuzz_config(std::string_view text) {
   read_back(writer);
 }
 
+const Gguf& model() {
+  static const Gguf model = Gguf::open(SPECBOUND_GOLDEN "/llama_gqa.gguf");
+  return model;
+}
+
+// Read as they are and as Q8_0; what is read must be a file that opens.
+void fuzz_heads(std::span<const std::byte> bytes) {
+  uint16_t size = 0;
+  if (bytes.size() < sizeof(size)) return;
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  const std::span<const std::byte> rest = bytes.subspan(sizeof(size));
+  if (size > rest.size()) return;
+  const nlohmann::json config =
+      parse_json({reinterpret_cast<const char*>(rest.data()), size}, "fuzz");
+  const Checkpoint checkpoint = Checkpoint::of(Safetensors::parse(rest.subspan(size), "f"), "d");
+  for (const std::optional<DType> type : {std::optional<DType>(), std::optional(DType::kQ8_0)}) {
+    exit_heads_file("out", read_published_heads(config, "fuzz", checkpoint, model(), type));
+  }
+}
+
+// One head of no blocks, as small as the model lets it be.
+std::string small_heads() {
+  const std::string config = R"({"medusa_num_heads":1,"medusa_num_layers":0})";
+  const std::string header =
+      R"({"0.0.weight":{"dtype":"BF16","shape":[80,64],"data_offsets":[0,10240]}})";
+  const auto of_size = [](auto size, const std::string& text) {
+    return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + text;
+  };
+  return of_size(static_cast<uint16_t>(config.size()), config) +
+         of_size(static_cast<uint64_t>(header.size()), header) + std::string(10240, '<');
+}
+
 constexpr size_t kMaxSeed = 16384;  // longer ones would be cut
 
 std::string small_safetensors() {
@@ -97,21 +132,23 @@ constexpr const char* kByteFallback =
     R"("byte_fallback":true,"unk_token":"<unk>","vocab":{"<unk>":0,"<0x0A>":1,"a":2,"b":3,)"
     R"("ab":4},"merges":["a b"]}})";
 
+constexpr char kOther = '\5';
 char kind_of(const std::filesystem::path& path) {
   if (path.extension() == ".safetensors") return '\0';
   if (path.filename() == "tokenizer.model") return '\1';
   if (path.filename() == "tokenizer.json") return '\2';
-  return path.filename() == "config.json" ? '\3' : '\4';
+  return path.filename() == "config.json" ? '\3' : kOther;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   namespace fs = std::filesystem;
-  std::vector<std::string> seeds = {'\0' + small_safetensors(), '\2' + std::string(kByteFallback)};
+  std::vector<std::string> seeds = {'\0' + small_safetensors(), '\2' + std::string(kByteFallback),
+                                    '\4' + small_heads()};
   for (const auto& entry : fs::recursive_directory_iterator(SPECBOUND_GOLDEN "/convert")) {
     const char kind = kind_of(entry.path());
-    if (kind == '\4' || !entry.is_regular_file() || entry.file_size() >= kMaxSeed) continue;
+    if (kind == kOther || !entry.is_regular_file() || entry.file_size() >= kMaxSeed) continue;
     std::ifstream in(entry.path(), std::ios::binary);
     seeds.push_back(kind + std::string(std::istreambuf_iterator<char>(in), {}));
   }
@@ -124,7 +161,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span bytes(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
-    switch (data[0] % 4) {
+    switch (data[0] % 5) {
       case 0:
         fuzz_safetensors(bytes);
         break;
@@ -136,6 +173,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         break;
       case 3:
         fuzz_config(text);
+        break;
+      case 4:
+        fuzz_heads(bytes);
         break;
     }
   } catch (const Error&) {

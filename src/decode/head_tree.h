@@ -1,0 +1,67 @@
+// A published draft head alone, as its paper runs it: a tree of the tokens that it holds for
+// likeliest, whose rows are those of the highest joint confidence. For a medusa head (Medusa, arXiv
+// 2401.10774) all paths share what it says of a place, so the tree is the product of its heads'
+// candidates, the best of it in place of one that was fixed beforehand. An EAGLE layer (EAGLE-2,
+// arXiv 2406.16858, and EAGLE-3) and Hydra's heads (arXiv 2402.05109) are asked about each row.
+//
+// Best first takes the rows that EAGLE-2 is left with after expanding level by level and ranking
+// all: a child is never likelier than its parent. (Level by level reads the layer's weights fewer
+// times, but asks about rows that are not taken.) docs/architecture.md 6.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "decode/speculator.h"
+#include "model/exit_heads.h"
+
+namespace specbound {
+
+// A token that a head holds for likely, and its softmax.
+struct LikelyToken {
+  int32_t token = 0;
+  double share = 0;
+};
+// The n likeliest places of the logits z, likeliest first, of equals the lowest.
+// NaN counts as -inf, which nothing is likely by; none where one is infinite.
+void likeliest_tokens(std::span<const float> z, int n, std::vector<LikelyToken>& out);
+
+class HeadTree final : public Speculator {
+ public:
+  static constexpr int kSiblings = 10;    // that a row is followed by at most, as in both papers
+  static constexpr int kEagleLevels = 6;  // the root's children and 5 levels behind them
+
+  // `kind`: one that was published, of which `heads` has one; the backend
+  // must have been given the same file. Rounds have up to w_max rows, 1..kMaxRows.
+  HeadTree(const ExitHeads& heads, HeadKind kind, int w_max);
+
+  const char* name() const override { return head_kind_name(kind_); }
+  int width() const override { return w_max_; }
+  int levels() const { return levels_; }
+  void begin(std::span<const int32_t> text) override;
+  DraftEnd draft(Round& round) override;
+  void accept(Backend& backend, const RoundEvent& round) override;
+
+ private:
+  struct Candidate {
+    int parent = 0;
+    int32_t token = 0;
+    double right = 0;  // the product of its path's shares
+    int number = 0;    // of those that came
+  };
+  bool expand(Round& round, double right);
+  std::span<const LikelyToken> ask(Round& round);
+
+  const HeadKind kind_;
+  const int head_;    // index into ExitHeads::heads()
+  const int levels_;  // rows behind the root on a path
+  const int w_max_;
+  bool has_state_ = false;  // the backend keeps one: keep_state()
+  int seen_ = 0;            // slots of the round that an eagle head was asked about
+  std::array<std::vector<LikelyToken>, kMaxRows> likely_;  // [depth]: behind a row, of this round
+  std::vector<Candidate> waiting_;                         // a heap: the likeliest on top
+  int came_ = 0;
+};
+
+}  // namespace specbound
