@@ -64,6 +64,7 @@ Flag& add_numbers(Flags& flags, const char* names, std::vector<Number>& values, 
 // What is measured, and where.
 void add_model_part(Flags& flags, BenchFlags& given) {
   add_model_flags(flags, given.options.model);
+  given.options.model.write_tiles = false;
   for (const char* other : {"--model", "--ctx-size"}) flags.remove(other);
   const Flags::Group group(flags, "Model");
   flags

@@ -67,14 +67,17 @@ void add_device_flags(Flags& flags, DeviceOptions& options) {
   flags
       .add_values(
           "-ngl,--gpu-layers,--n-gpu-layers", Flag::Counts::kLast, read_layers,
-          format("layers on the GPU: all, or 0 for none (default: as --device says)%s", none))
+          format(
+              "layers on the GPU, the first ones; the CPU runs the rest (default: all, or as many "
+              "as fit)%s",
+              none))
       .type("N|all")
       .overrides({"device"});
   flags.add_choice(
       "--dtype", options.dtype,
       {{"auto", GpuDtype::kAsStored}, {"int8", GpuDtype::kInt8}, {"fp16", GpuDtype::kFp16}},
-      "weights on a GPU (default auto: quantized ones as INT8 or 4-bit, all else as "
-      "fp16); the CPU takes them as stored");
+      "weights on a GPU (default auto: quantized ones as INT8 or 4 to 6 bits, all else "
+      "as fp16); the CPU takes them as stored");
   flags
       .add_choice("--prefill", options.prefill,
                   {{"own", PrefillPath::kOwn}, {"cublas", PrefillPath::kCublas}},
@@ -105,6 +108,13 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
   flags
       .add_switch("--no-repack", options.no_repack,
                   "read INT8 weights in place: starts at once, runs slower, same text")
+      .group(kAdvanced);
+  options.keep_tiles = KeepTiles::kAuto;
+  flags
+      .add_choice("--keep-repacked", options.keep_tiles,
+                  {{"auto", KeepTiles::kAuto}, {"on", KeepTiles::kOn}, {"off", KeepTiles::kOff}},
+                  "keep repacked weights on disk for the next start (default auto: from 256 MB "
+                  "on)")
       .group(kAdvanced);
   flags
       .add_text("--isa", options.isa,

@@ -1,5 +1,5 @@
-// `specbound convert`: a Hugging Face model directory as a GGUF file. stdout carries the summary,
-// stderr the rest.
+// `specbound convert`: a Hugging Face model directory as a GGUF file, or published draft heads as a
+// heads file. stdout carries the summary, stderr the rest.
 #include "convert/convert.h"
 
 #include <algorithm>
@@ -12,10 +12,13 @@
 
 #include "cli/command.h"
 #include "convert/hf_config.h"
+#include "convert/published_heads.h"
 #include "engine/cpu/cpu_topology.h"
+#include "engine/pages.h"
 #include "error.h"
 #include "json/json_writer.h"
 #include "runtime/file_output.h"
+#include "runtime/model_path.h"
 #include "terminal/new_file_job.h"
 #include "terminal/terminal_text.h"
 
@@ -35,16 +38,21 @@ const std::string kExplained =
     "  Q8_0             8.5 bits: close to the original\n"
     "  Q4_K, Q4_0       4.5 bits: `specbound quantize --help` says more\n\n"
     "Nothing is downloaded and no code of the directory runs. What the files ask for and a GGUF "
-    "file cannot say is told; what would change the model's text is refused.";
+    "file cannot say is told; what would change the model's text is refused.\n\n"
+    "With --heads DIR holds draft heads as Medusa, Hydra or EAGLE (1 to 3) publish them, weights "
+    "as safetensors, for the model of -m. They become a heads file, each "
+    "matrix in the type that it has, or as F32, F16, BF16 or Q8_0; --heads of run and chat takes "
+    "it, and beside MODEL.gguf as MODEL.heads.gguf it is found.";
 
 constexpr const char* kExamples =
     "Examples:\n"
     "  specbound convert Qwen2.5-0.5B-Instruct --type Q8_0\n"
     "  specbound convert ~/models/SmolLM3-3B -o smollm3.gguf && specbound chat -m smollm3.gguf\n"
-    "  specbound convert my-finetune --pre qwen2 --name \"My finetune\" --json";
+    "  specbound convert my-finetune --pre qwen2 --name \"My finetune\" --json\n"
+    "  specbound convert --heads medusa-vicuna-7b -m vicuna-7b.gguf -o vicuna-7b.heads.gguf";
 
 struct ConvertFlags {
-  std::string directory, out, type = "F16", name, pre;
+  std::string directory, heads, model, out, type, name, pre;
   int n_threads = 0;
   bool json = false;
 };
@@ -56,7 +64,7 @@ ConvertOptions read_options(const ConvertFlags& given) {
   }
   ConvertOptions options;
   options.directory = given.directory;
-  const std::optional<DType> type = convert_type(given.type);
+  const std::optional<DType> type = given.type.empty() ? DType::kF16 : convert_type(given.type);
   if (!type) {
     throw Error(ErrorCode::kUsage, format("--type %s: expected F32, F16, BF16, Q8_0, Q4_0 or Q4_K",
                                           printable(given.type).c_str()));
@@ -73,6 +81,33 @@ ConvertOptions read_options(const ConvertFlags& given) {
   }
   check_new_file(options.output);
   options.n_threads = given.n_threads > 0 ? given.n_threads : usable_cores();
+  return options;
+}
+
+ConvertHeadsOptions read_heads_options(const ConvertFlags& given) {
+  const auto refuse = [](const char* flag, const char* expected) {
+    throw Error(ErrorCode::kUsage, format("--heads: expected %s%s", flag, expected));
+  };
+  if (!given.directory.empty()) refuse("one directory", ", found another one beside it");
+  if (!given.name.empty() || !given.pre.empty()) refuse("no --name and no --pre", "");
+  if (given.model.empty()) refuse("-m MODEL", ", the model that the heads are for");
+  if (given.out.empty()) refuse("-o FILE", ", the file to write");
+  ConvertHeadsOptions options;
+  options.directory = given.heads;
+  if (!given.type.empty()) {
+    options.type = convert_type(given.type);
+    if (!options.type || *options.type == DType::kQ4_0 || *options.type == DType::kQ4_K) {
+      throw Error(ErrorCode::kUsage,
+                  format("--type %s: expected F32, F16, BF16 or Q8_0 with --heads",
+                         printable(given.type).c_str()));
+    }
+  }
+  options.model = find_model(given.model);
+  options.reserve = [](size_t bytes) {
+    require_memory(bytes, format("the heads, %.1f MB", 1e-6 * static_cast<double>(bytes)));
+  };
+  options.output = given.out;
+  check_new_file(options.output);
   return options;
 }
 
@@ -114,7 +149,18 @@ void declare(Flags& flags, ConvertFlags& given) {
   flags.add_file("DIR", given.directory, "the directory of the model").type("DIR");
   flags.add_output_file("-o,--out", given.out,
                         "the file to write, a new one (default: NAME-TYPE.gguf in this directory)");
-  flags.add_text("--type", given.type, "what matrices become (default F16)")
+  flags
+      .add_file("--heads", given.heads,
+                "draft heads to convert in place of a model, as Medusa, Hydra or EAGLE publish "
+                "them")
+      .type("DIR")
+      .command_line_only();
+  flags.add_file("-m,--model", given.model, "with --heads: the model that they are for")
+      .type("MODEL.gguf")
+      .command_line_only();
+  flags
+      .add_text("--type", given.type,
+                "what matrices become (default F16; with --heads what they are)")
       .type("F32|F16|BF16|Q8_0|Q4_0|Q4_K")
       .command_line_only();
   flags.add_text("--name", given.name, "the model's name (default: that of the directory)")
@@ -131,7 +177,31 @@ void declare(Flags& flags, ConvertFlags& given) {
   flags.add_switch("--json", given.json, "print the summary as JSON").command_line_only();
 }
 
+int run_heads(const ConvertFlags& given) {
+  const ConvertHeadsOptions options = read_heads_options(given);
+  std::optional<NewFileJob> job(std::in_place, "converting");
+  const ConvertedHeads done = convert_heads(options);
+  const double seconds = job->seconds();
+  job.reset();
+  if (given.json) {
+    const Json json = {{"file", options.output}, {"source", options.directory},
+                       {"model", options.model}, {"kind", head_kind_name(done.kind)},
+                       {"bytes", done.bytes},    {"parameters", done.parameters},
+                       {"seconds", seconds}};
+    std::printf("%s\n", dump(json, 2).c_str());
+  } else {
+    std::printf("%s: %s, %.1f million parameters, %.1f MB\n", terminal_text(options.output).c_str(),
+                done.what.c_str(), 1e-6 * static_cast<double>(done.parameters),
+                1e-6 * static_cast<double>(done.bytes));
+  }
+  return 0;
+}
+
 int run(ConvertFlags& given) {
+  if (!given.heads.empty()) return run_heads(given);
+  if (!given.model.empty()) {
+    throw Error(ErrorCode::kUsage, "-m: expected --heads DIR with it, which are for that model");
+  }
   ConvertOptions options = read_options(given);
 
   std::optional<NewFileJob> job(std::in_place, "converting");
@@ -152,12 +222,13 @@ int run(ConvertFlags& given) {
   return 0;
 }
 
-const CommandOf<ConvertFlags> kConvert({.rank = 130,
-                                        .name = "convert",
-                                        .summary = "write a Hugging Face model as a GGUF file",
-                                        .text = kExplained.c_str(),
-                                        .footer = kExamples},
-                                       declare, run);
+const CommandOf<ConvertFlags> kConvert(
+    {.rank = 130,
+     .name = "convert",
+     .summary = "write a Hugging Face model, or draft heads, as a GGUF file",
+     .text = kExplained.c_str(),
+     .footer = kExamples},
+    declare, run);
 
 }  // namespace
 

@@ -20,6 +20,7 @@
 #include "model/weights.h"
 #include "runtime/gpu.h"
 #include "runtime/machine.h"
+#include "runtime/model_advice.h"
 #include "runtime/model_path.h"
 #include "terminal/progress.h"
 
@@ -41,7 +42,9 @@ struct GpuFinding {
   std::optional<double> read_bandwidth;  // bytes a second
   std::optional<int> context;            // of the bundled model: the most positions that fit
   int model_context = 0;                 // what that model has
-  std::string failure;                   // where it went no further
+  std::optional<int> layers;  // of it, the most that fit with the context that it gets by itself
+  int model_layers = 0;       // what it has, and the output
+  std::string failure;        // where it went no further
 };
 
 struct GpuFindings {
@@ -50,13 +53,20 @@ struct GpuFindings {
   std::vector<GpuFinding> gpus;
 };
 
-// How much of the bundled model's context fits.
+// How much of the bundled model's context fits, or how many of its layers.
 void fit_model(const std::string& model, GpuFinding& gpu) {
   const Gguf gguf = Gguf::open(model);
   const ModelConfig config = read_config(gguf);
   if (!why_not_on_gpu(config).empty()) return;
   gpu.model_context = config.max_seq_len;
-  gpu.context = largest_context(config, map_weights(gguf, config), {}, *gpu.free_bytes);
+  const Weights weights = map_weights(gguf, config);
+  gpu.context = largest_context(config, weights, {}, *gpu.free_bytes);
+  MemoryRequest request;
+  request.n_ctx = checked_context(0, config);
+  gpu.model_layers = config.n_layers + 1;
+  gpu.layers = *gpu.context >= request.n_ctx
+                   ? gpu.model_layers
+                   : most_layers(config, weights, request, *gpu.free_bytes);
 }
 
 GpuFinding examine(const DeviceInfo& info, const std::string& bundled_model) {
@@ -99,6 +109,12 @@ void add_lines(const GpuFinding& gpu, std::vector<std::string>& lines) {
                     (*gpu.context >= most ? format("its whole context of %d positions fits", most)
                      : *gpu.context > 0   ? format("%d of its %d positions fit", *gpu.context, most)
                                           : std::string("does not fit")));
+  }
+  if (gpu.layers && *gpu.layers > 0) {
+    lines.push_back(*gpu.layers == gpu.model_layers
+                        ? "-ngl all: it fits whole"
+                        : format("-ngl %d: so many of its %d layers fit, the CPU runs the rest",
+                                 *gpu.layers, gpu.model_layers - 1));
   }
   if (!gpu.failure.empty()) lines.push_back("failed: " + gpu.failure);
 }
@@ -146,6 +162,7 @@ Json gpu_findings_json(const GpuFindings& findings) {
                     {"read_bytes_per_second", or_null(gpu.read_bandwidth)},
                     {"kernels", or_null(info.kernels)},
                     {"bundled_model_context", or_null(gpu.context)},
+                    {"bundled_model_layers", or_null(gpu.layers)},
                     {"failure", or_null(gpu.failure)}});
   }
   return {{"backend_in_this_build", gpu_engine().built()},
@@ -159,6 +176,12 @@ Json gpu_findings_json(const GpuFindings& findings) {
 
 // ---- the whole machine ----
 
+// Of the one that runs models by itself: the first GPU, else the CPU.
+struct Recommendation {
+  std::string device;  // "cuda:0", "cpu"
+  ModelAdvice advice;
+};
+
 struct Findings {
   CpuInfo cpu;
   MemoryInfo memory;
@@ -169,6 +192,40 @@ struct Findings {
   uint64_t bundled_bytes = 0;
   GpuFindings gpus;
 };
+
+Recommendation recommend(const Findings& f) {
+  for (const GpuFinding& gpu : f.gpus.gpus) {
+    if (!gpu.free_bytes || !gpu.read_bandwidth) continue;
+    return {format("cuda:%d", gpu.info.index),
+            advised_model({*gpu.free_bytes, *gpu.read_bandwidth})};
+  }
+  return {"cpu", advised_model({f.memory.cgroup_free_bytes.value_or(f.memory.available_bytes),
+                                f.bandwidth_all})};
+}
+
+// "specbound chat -m qwen3:4b", and why.
+std::vector<std::string> recommendation_lines(const Findings& f) {
+  const auto [device, advice] = recommend(f);
+  const ShortName& model = *advice.model;
+  const std::string runs_on =
+      device == "cpu" ? format("%d thread%s", f.n_threads, f.n_threads == 1 ? "" : "s") : device;
+  return {format("specbound chat -m %s", model.name),
+          format("%s, on %s at most %.0f tokens a second without speculation; files of up to "
+                 "%.1f GB fit",
+                 size_text(model).c_str(), runs_on.c_str(), advice.tokens_per_second,
+                 gigabytes(advice.largest_file)),
+          "faster still with draft heads: specbound train-heads -m MODEL makes them, or idle "
+          "time does"};
+}
+
+Json recommendation_json(const Findings& f) {
+  const auto [device, advice] = recommend(f);
+  return {{"model", advice.model->name},
+          {"device", device},
+          {"threads", f.n_threads},
+          {"most_tokens_per_second", advice.tokens_per_second},
+          {"largest_file_bytes", advice.largest_file}};
+}
 
 // Larger than the caches, but a small part of what is free.
 size_t probe_bytes(const CpuInfo& cpu, const MemoryInfo& memory) {
@@ -238,6 +295,8 @@ void print_text(const Findings& f) {
           : f.bundled_model + format(" (%.1f MB)", 1e-6 * static_cast<double>(f.bundled_bytes)));
   row("settings", f.settings.empty() ? "no file: " + shown_path(default_settings_path())
                                      : shown_path(f.settings));
+  name = "try";
+  for (const std::string& line : recommendation_lines(f)) row(std::exchange(name, ""), line);
 }
 
 void print_json(const Findings& f) {
@@ -262,6 +321,7 @@ void print_json(const Findings& f) {
       {"gpu", gpu_findings_json(f.gpus)},
       {"bundled_model", or_null(f.bundled_model)},
       {"settings_file", or_null(f.settings)},
+      {"recommendation", recommendation_json(f)},
   };
   std::printf("%s\n", dump(json, 2).c_str());
 }
@@ -292,7 +352,8 @@ const CommandOf<DoctorFlags> kDoctor(
     {.rank = 160,
      .name = "doctor",
      .summary = "what this machine offers: CPU, GPU, memory, bandwidth",
-     .text = "What this machine offers: CPU, kernels, memory, measured bandwidth, GPU, model.",
+     .text = "What this machine offers: CPU, kernels, memory, measured bandwidth, GPU, model; and "
+             "which model to try on it.",
      .footer = "Examples:\n"
                "  specbound doctor\n"
                "  specbound doctor --json > machine.json"},

@@ -115,6 +115,8 @@ Json config_json(const ModelConfig& c) {
           {"n_layers", c.n_layers},
           {"dim", c.dim},
           {"ffn_dim", c.ffn_dim},
+          {"n_experts", c.n_experts},
+          {"n_experts_used", c.n_experts_used},
           {"n_heads", c.n_heads},
           {"n_kv_heads", c.n_kv_heads},
           {"head_dim", c.head_dim},
@@ -123,6 +125,8 @@ Json config_json(const ModelConfig& c) {
           {"norm_eps", c.norm_eps},
           {"rope_theta", c.rope_theta},
           {"rope_scale", c.rope_scale},
+          {"rope_scaling", c.yarn ? "yarn" : "linear"},
+          {"windowed_rope_theta", c.windowed_rope_theta},
           {"rope_pairs", c.rope_style == RopeStyle::kInterleaved ? "interleaved" : "halves"},
           {"rope_dim", c.rope_dim},
           {"rope_skips_each", c.no_rope_step},
@@ -292,8 +296,11 @@ void print_particulars(const Json& c) {
   const auto number = [&](const char* key) { return c[key].get<uint64_t>(); };
   const auto is = [&](const char* key, double value) { return c[key].get<double>() == value; };
   if (!is("window", 0)) {
-    std::printf("  window      %s positions in %s layer\n", grouped(number("window")).c_str(),
-                is("window_step", 1) ? "every" : "every other");
+    const std::string step = value_text(c["window_step"]);
+    std::printf("  window      %s positions in every %s\n", grouped(number("window")).c_str(),
+                is("window_step", 1)   ? "layer"
+                : is("window_step", 2) ? "other layer"
+                                       : ("layer but each " + step + "th").c_str());
   }
   if (!is("attn_softcap", 0) || !is("final_softcap", 0)) {
     std::printf("  soft caps   scores %s, logits %s\n", value_text(c["attn_softcap"]).c_str(),
@@ -309,7 +316,13 @@ void print_particulars(const Json& c) {
 std::string rope_text(const Json& c) {
   std::string text =
       "theta " + value_text(c["rope_theta"]) + ", " + c["rope_pairs"].get_ref<const std::string&>();
-  if (c["rope_scale"] != 1.0) text += ", linear scaling " + value_text(c["rope_scale"]);
+  if (c["rope_scale"] != 1.0) {
+    text += ", " + c["rope_scaling"].get_ref<const std::string&>() + " scaling " +
+            value_text(c["rope_scale"]);
+  }
+  if (c["windowed_rope_theta"] != 0.0) {
+    text += "; in windowed layers theta " + value_text(c["windowed_rope_theta"]);
+  }
   if (c.value("llama3_rope_scaling", false)) text += ", llama3 scaling";
   if (c["rope_dim"] != c["head_dim"]) {
     text += ", " + value_text(c["rope_dim"]) + " of " + value_text(c["head_dim"]) + " numbers";
@@ -331,6 +344,10 @@ void print_config(const Json& report) {
   std::printf("  layers      %s\n", grouped(number("n_layers")).c_str());
   std::printf("  dim         %s, ffn %s\n", grouped(number("dim")).c_str(),
               grouped(number("ffn_dim")).c_str());
+  if (c["n_experts"] != 0) {
+    std::printf("  experts     %s, a token goes through %s of them\n",
+                grouped(number("n_experts")).c_str(), grouped(number("n_experts_used")).c_str());
+  }
   std::printf("  heads       %s of %s, %s for keys and values\n",
               grouped(number("n_heads")).c_str(), grouped(number("head_dim")).c_str(),
               grouped(number("n_kv_heads")).c_str());

@@ -23,7 +23,7 @@ std::string explained() {
       "or :FILE.gguf. Without that the first of these that is there is taken: Q4_K_M, Q4_0, "
       "Q4_K_S, Q8_0, then others that run here. Short names:\n\n";
   for (const ShortName& known : short_names()) {
-    text += format("  %-19s %-7s %s\n", known.name, known.what, known.hub);
+    text += format("  %-19s %-7s %s\n", known.name, size_text(known).c_str(), known.hub);
   }
   return text +
          "\nA download that was cut off goes on where it was, and every file is held against the "

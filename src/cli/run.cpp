@@ -11,6 +11,7 @@
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/reply.h"
+#include "tools/layer_film.h"
 
 namespace specbound::run_command {
 
@@ -24,6 +25,7 @@ struct RunFlags {
   PlaceFlags places;
   TextFlags text;
   PromptOptions prompt;
+  std::string record;  // empty: none
 };
 
 constexpr const char* kExamples =
@@ -43,15 +45,27 @@ void declare(Flags& flags, RunFlags& given) {
                  "read the prompt from a file, - for stdin; one line end at its end is cut");
   add_prompt_flags(flags, given.prompt);
   add_reply_flags(flags, given.reply);
+  flags
+      .add_output_file("--record", given.record,
+                       "write which layer each token left from as an animated SVG, for a browser")
+      .type("FILE.svg");
   add_sampling_flags(flags, given.sampling);
   add_speculation_flags(flags, given.speculation);
   add_model_flags(flags, given.model);
   add_chat_template_file(flags, given.model);
 }
 
+void check_record(const RunFlags& given) {
+  if (given.record.empty()) return;
+  check_distinct(given.record, given.reply.trace);
+  check_distinct(given.record, given.reply.stats_json);
+  check_writable(given.record);
+}
+
 int run(RunFlags& given) {
   given.prompt.check(given.reply.system, given.model);
   check_outputs(given.reply);
+  check_record(given);
   SamplingParams sampling = given.sampling.resolve();
   const Grammar::Shared grammar = given.reply.grammar.read();
   const std::string text = given.text.prompt();
@@ -71,6 +85,13 @@ int run(RunFlags& given) {
   ReplyRequest request;
   request.prompt = prompt.ids;
   request.first_piece = prompt.first_piece;
+  LayerFilm film(model.path(), model.config().n_layers);
+  if (!given.record.empty()) {
+    request.on_round = [&](const RoundEvent& round) {
+      if (film.whole()) return;
+      film.add(record_round(round, [&](int32_t id) { return model.tokenizer().piece(id); }));
+    };
+  }
   Reply reply =
       show_reply(model, session, given.reply, std::move(request), speculation.speculator(), output);
   output.end_reply(reply.stats.generated);
@@ -83,6 +104,7 @@ int run(RunFlags& given) {
   if (!given.reply.stats_json.empty()) {
     write_file(given.reply.stats_json, stats_json(reply.stats));
   }
+  if (!given.record.empty()) write_file(given.record, film.svg());
   const int status = output.finish();
   return reply.stats.generated.stop == StopReason::kAborted ? 1 : status;
 }

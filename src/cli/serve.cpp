@@ -2,6 +2,7 @@
 // everything else to stderr.
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -44,11 +45,14 @@ constexpr const char* kExamples =
 // Connections beyond those whose requests wait: streams, and clients between two requests.
 constexpr int kMoreConnections = 64;
 constexpr int kConversations = 8;
+constexpr int kParallel = 8;
 
 struct ServeFlags {
   server::HttpOptions http;
   int max_body = 8 << 20;
   int max_queue = 64;
+  int conversations = kConversations;
+  int parallel = kParallel;
   std::vector<std::string> keys;
   std::string key_file;
   std::optional<std::string> alias;
@@ -63,7 +67,6 @@ struct ServeFlags {
 };
 
 void add_server_flags(Flags& flags, ServeFlags& given) {
-  given.model.n_sequences = kConversations;
   const Flags::Group group(flags, "Server");
   server::HttpOptions& http = given.http;
   flags
@@ -86,11 +89,15 @@ void add_server_flags(Flags& flags, ServeFlags& given) {
                 "web pages of this origin may read answers, as https://example.org; *: all pages "
                 "(default: none)")
       .type("ORIGIN");
-  flags.add_int("--conversations", given.model.n_sequences, 1, 1024,
+  flags.add_int("--conversations", given.conversations, 1, 1024,
                 format("conversations at most that go on where they were, whichever came in "
-                       "between: each keeps its K/V (default %d; on the CPU; fewer where memory is "
-                       "short)",
+                       "between: each keeps its K/V (default %d; fewer where memory is short)",
                        kConversations));
+  flags.add_int("--parallel", given.parallel, 1, kMaxRows,
+                format("requests at most whose replies are written side by side, their tokens in "
+                       "shared passes without drafts; a request alone has drafts (default %d; "
+                       "fewer where memory is short; 1: one after the other)",
+                       kParallel));
   flags.add_int("--max-queue", given.max_queue, 1, 4096,
                 "requests that may wait for the engine (default 64)");
   flags.add_int("--max-body", given.max_body, 1 << 10, 1 << 30,
@@ -170,6 +177,7 @@ int run(ServeFlags& given) {
   }
 
   catch_termination();
+  given.model.n_sequences = std::max(given.conversations, given.parallel);
   SpeculativeModel opened(given.model, given.speculation, terminal_watcher());
   LoadedModel& model = opened.model();
   Speculation& speculation = opened.speculation();
@@ -179,13 +187,19 @@ int run(ServeFlags& given) {
   const auto http = server::start_http(http_options, api);  // ends before what it serves
   opened.load();
   say(speculation.description());
-  Sequences* const sequences = model.backend().sequences();
-  if (const int kept = sequences ? sequences->n_sequences() : 1; kept < given.model.n_sequences) {
-    say(format("conversations: %d of %d go on where they were: %s", kept, given.model.n_sequences,
-               sequences ? "memory has no room for more" : "a GPU keeps one"));
+  const Sequences* sequences = model.backend().sequences();
+  const int kept = sequences ? sequences->n_sequences() : 1;
+  const char* why = sequences ? "memory has no room for more" : "a model on both keeps one text";
+  if (kept < given.conversations) {
+    say(format("conversations: %d of %d go on where they were: %s", kept, given.conversations,
+               why));
+  }
+  if (kept < given.parallel) {
+    say(format("parallel: %d of %d replies side by side: %s", kept, given.parallel, why));
   }
   const std::string file_name = std::filesystem::path(model.path()).filename().string();
-  served = std::make_unique<ServeModel>(model, speculation, given.alias.value_or(file_name));
+  served = std::make_unique<ServeModel>(model, speculation, given.alias.value_or(file_name),
+                                        given.parallel);
   learning.emplace(given.learning, given.model, given.speculation, model, speculation);
   begin_learning(*learning, false);
   served->learn(*learning, [](const std::string& line) { say(line); });

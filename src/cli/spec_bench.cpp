@@ -63,10 +63,13 @@ void add_spec_bench_flags(Flags& flags, SpecBenchFlags& given) {
   const Flags::Group group(flags, "Benchmark");
   flags.add_file("-f,--file", given.options.questions, "the questions: Spec-Bench's question.jsonl")
       .type("FILE.jsonl");
-  flags.add_int("-n,--n-predict,--predict", given.options.n_predict, 1, 1 << 24,
+  flags.add_int("-n,--n-predict,--predict", given.options.replies.n_predict, 1, 1 << 24,
                 "tokens of a reply at most (default 1024, as Spec-Bench)");
   flags.add_int("--limit", given.options.limit, 1, 1 << 24,
                 "only so many questions, spread evenly over the six tasks (default: all)");
+  flags.add_int("--repeats", given.options.replies.repeats, 1, 1000,
+                "times that each reply is written by each drafter; the fastest counts, on a "
+                "machine that others disturb (default 1)");
   flags
       .add_text("--compare", given.options.compare,
                 "several drafters in one table: all, or names such as specbound,paper,ngram "
@@ -91,6 +94,7 @@ void add_spec_bench_flags(Flags& flags, SpecBenchFlags& given) {
   add_sampling_flags(flags, given.options.sampling);
   add_speculation_flags(flags, given.options.drafting);
   add_model_flags(flags, given.options.model);
+  given.options.model.write_tiles = false;
   flags.all_command_line_only_but({"--device", "--threads"});
   flags.add_check([&given] { given.check(); });
 }
@@ -111,6 +115,13 @@ void SpecBenchFlags::check() {
   options.settings.clear();
   for (const std::string& text : settings) {
     options.settings.push_back(parse_setting(options.drafting, text));
+  }
+  const auto remembers = [](const SpeculationOptions& o) { return o.remember.value_or(false); };
+  if (options.replies.repeats > 1 &&
+      (remembers(options.drafting) ||
+       std::ranges::any_of(options.settings, remembers,
+                           &decltype(options.settings)::value_type::second))) {
+    refuse("--repeats: a drafter with --remember on would look its own reply up");
   }
 }
 

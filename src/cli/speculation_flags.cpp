@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <sstream>
 #include <string_view>
 
 #include "cli/common_flags.h"
 #include "decode/draft_model.h"
+#include "decode/lookahead.h"
 #include "decode/ngram.h"
 #include "error.h"
 
@@ -138,9 +140,12 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                 "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf, or those "
                 "that come with the program for a pulled one)")
       .type("FILE.gguf");
-  flags.add_word("--head", options.head, {"full", "folded", "chained", "layer", "lens"},
-                 "what guesses: full, folded or chained heads of the file, or its draft layer "
-                 "(default: the file's choice); or the logit lens, which needs no training");
+  flags.add_word(
+      "--head", options.head,
+      {"full", "folded", "chained", "layer", "medusa", "eagle", "eagle3", "hydra", "lens"},
+      "what guesses: full, folded or chained heads of the file, its draft layer, its "
+      "Medusa or Hydra heads, EAGLE or EAGLE-3 layer (default: the file's choice); or the logit "
+      "lens, which needs no training");
   add_count(flags, "--shortlist", "a number of tokens", options.shortlist,
             "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)")
       .type("N");
@@ -157,6 +162,27 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
   add_layers(flags, "--skip-layers", false, options.skip_layers,
              "with draft-verify: layers left out while drafting (default: every second one from 3 "
              "on, but for the last two)");
+  const auto read_lookahead = [&options](const std::string& text) {
+    LookaheadParams params;
+    std::istringstream parts(text + ",");
+    for (int* number : {&params.window, &params.ngram, &params.guesses}) {
+      std::string part;
+      std::getline(parts, part, ',');
+      const std::optional<int64_t> found = parse_int(part);
+      if (!found || *found < 0 || *found > kMaxRows) return false;
+      *number = static_cast<int>(*found);
+    }
+    if (parts.peek() != std::istringstream::traits_type::eof()) return false;
+    validate(params);
+    options.lookahead = params;
+    return true;
+  };
+  flags
+      .add_read("--lookahead", format("W,N,G, numbers up to %d", kMaxRows), read_lookahead,
+                format("with lookahead: columns of the window, tokens of an n-gram, n-grams tried, "
+                       "of which (W + G) (N - 1) rows come, up to %d (default %s)",
+                       kMaxRows, lookahead_text(LookaheadParams()).c_str()))
+      .type("W,N,G");
   flags
       .add_file("-md,--model-draft", options.draft_model,
                 "a smaller model with the same vocabulary: auto asks it where lookups are unsure, "
@@ -192,7 +218,9 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
           "best first: what came after the same tokens before, and exit heads or a draft model "
           "where asking them pays; specbound is exit heads alone; ngram one lookup, the longest; "
           "layerskip drafts at one layer, adadecode at any of three without bounds, draft-verify "
-          "with layers left out; draft is a second model")
+          "with layers left out; lookahead iterates on a window of guesses; draft is a second "
+          "model; medusa, hydra, eagle and eagle3 are trees by published heads (specbound convert "
+          "--heads)")
       .type(bar_list(names));
   add_drafter_flags(flags, options);
   add_on_off(flags, "--remember", options.remember,

@@ -67,7 +67,7 @@ std::vector<int> exit_layers(int n_layers) {
 // The check that the setting in use makes; without heads the model's own lm_head looks.
 double check_seconds(const CostModel& costs, const std::optional<HeadDefaults>& settings) {
   if (!settings) return costs.check("lens", costs.vocab_size);
-  const bool full = settings->kind == HeadKind::kFull;
+  const bool full = says_all(settings->kind);
   return costs.check(head_kind_name(settings->kind), full ? costs.vocab_size : settings->shortlist);
 }
 
@@ -165,6 +165,7 @@ void add_flags(Flags& flags, TheoryFlags& given) {
                 format("replies that the setting is measured on (default %d)", given.replies));
   flags.add_output_file("--json", given.json, "write everything as JSON");
   add_model_flags(flags, given.model);
+  given.model.write_tiles = false;
 }
 
 int run(TheoryFlags& given) {
@@ -179,7 +180,11 @@ int run(TheoryFlags& given) {
     if (!given.heads.empty() || e.code() != ErrorCode::kFile) throw;
     say(e.what());
   }
-  model.load(heads ? &*heads : nullptr);
+  if (!heads) {
+    model.load(nullptr);
+  } else if (!load_with(model, *heads)) {
+    heads.reset();
+  }
   std::optional<HeadDefaults> settings;
   if (heads) {
     settings = heads->defaults();
@@ -189,8 +194,9 @@ int run(TheoryFlags& given) {
       }
     }
   }
-  if (settings && settings->kind == HeadKind::kLayer) {
-    say(heads->path() + ": a draft layer drafts by no fixed setting: none is predicted");
+  if (settings && stands_before(settings->kind)) {
+    say(format("%s: heads of the kind %s draft by no fixed setting: none is predicted",
+               heads->path().c_str(), head_kind_name(settings->kind)));
     settings.reset();
   }
   std::vector<TuningText> texts;

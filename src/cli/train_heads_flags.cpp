@@ -163,7 +163,7 @@ std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::opt
     }
     const auto kind = parse_head_kind(name);
     // A draft layer is made by models/make_smollm2_heads.py.
-    if (!kind || *kind == HeadKind::kLayer || std::ranges::find(kinds, *kind) != kinds.end()) {
+    if (!kind || stands_before(*kind) || std::ranges::find(kinds, *kind) != kinds.end()) {
       return std::nullopt;
     }
     kinds.push_back(*kind);

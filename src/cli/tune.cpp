@@ -152,9 +152,11 @@ Json report_json(const Tuned& tuned, const TuningTrace& trace, const CostModel& 
     json["measured"] = {{"replies", m.replies},
                         {"speedup", total_speedup(m)},
                         {"median_speedup", m.speedup},
+                        {"rounds", m.counters.rounds},
                         {"compression_rate", m.compression_rate()},
                         {"mean_exit_layer", m.counters.mean_exit_layer().value_or(0)},
                         {"predicted_speedup", tuned.replayed.speedup()},
+                        {"predicted_rounds", tuned.replayed.rounds},
                         {"predicted_compression_rate", tuned.replayed.compression_rate()},
                         {"seconds", phases_json(measured_seconds(m.counters))},
                         {"predicted_seconds", phases_json(tuned.replayed.seconds)},
@@ -178,18 +180,19 @@ void add_flags(Flags& flags, TuneFlags& given) {
   flags.add_switch("--dry-run", given.dry_run, "keep nothing").command_line_only();
   flags.add_output_file("--json", given.json, "write everything found as JSON");
   add_model_flags(flags, given.model);
+  given.model.write_tiles = false;
 }
 
 // Whether there are heads whose looks can be replayed. Throws Error where their kind was asked for
-// and they are a draft layer.
+// and they are of one that stands before the layers.
 bool can_replay(const std::optional<ExitHeads>& heads, const std::string& kind) {
   if (!heads || !heads->can_guess()) return false;
-  if (heads->defaults().kind != HeadKind::kLayer) return true;
+  if (!stands_before(heads->defaults().kind)) return true;
   if (kind.empty()) return false;
   throw Error(ErrorCode::kUnsupported,
-              format("%s: expected heads whose looks can be replayed, found a draft layer: when "
-                     "to ask it is learned while it drafts",
-                     heads->path().c_str()));
+              format("%s: expected heads whose looks can be replayed, found the kind %s: when to "
+                     "ask it is learned while it drafts",
+                     heads->path().c_str(), head_kind_name(heads->defaults().kind)));
 }
 
 // What is kept of them.
@@ -227,7 +230,7 @@ HeadDefaults tune_heads(LoadedModel& model, const ExitHeads& heads, std::optiona
 
 int run(TuneFlags& given) {
   const std::optional<HeadKind> kind = parse_head_kind(given.kind);
-  if (!given.kind.empty() && (!kind || *kind == HeadKind::kLayer)) {
+  if (!given.kind.empty() && (!kind || stands_before(*kind))) {
     throw Error(ErrorCode::kUsage, format("--kind: expected full, folded or chained, found \"%s\"",
                                           printable(given.kind).c_str()));
   }
@@ -238,15 +241,19 @@ int run(TuneFlags& given) {
   const std::optional<ExitHeads> heads =
       kind ? open_heads(model, given.heads) : find_heads(model, given.heads);
   const bool replays = can_replay(heads, given.kind);
-  const bool guesses = heads && heads->can_guess();
-  model.load(guesses ? &*heads : nullptr);
+  bool guesses = heads && heads->can_guess();
+  if (guesses) {
+    guesses = load_with(model, *heads);
+  } else {
+    model.load(nullptr);
+  }
   const std::vector<TuningText> texts = tuning_texts(model, given.texts);
   Json json = {{"model", model.path()}, {"replies", texts.size()}};
   std::optional<HeadDefaults> settings;  // that heads draft by
-  if (replays) {
+  if (replays && guesses) {
     settings = tune_heads(model, *heads, kind, texts, given, json);
     std::printf("\n");
-  } else if (guesses && model.backend().can_look_with(heads->defaults().kind)) {
+  } else if (guesses) {
     settings = heads->defaults();
   }
   if (settings && settings->w_max == 1) settings.reset();

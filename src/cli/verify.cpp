@@ -111,6 +111,7 @@ void add_verify_flags(Flags& flags, VerifyFlags& given) {
   for (const char* single : {"--temp", "--seed"}) flags.remove(single);
   add_drafter_flags(flags, given.options.drafting);
   add_model_flags(flags, given.options.model);
+  given.options.model.write_tiles = false;
   flags.add_check([&flags, &given] {
     given.options.prompt.check("", given.options.model);
     given.options.grammar.check(given.options.ignore_eos);

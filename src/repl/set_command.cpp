@@ -133,6 +133,10 @@ std::string SetCommand::speculation_value(const std::string& name) const {
     if (given_.speculator != "layerskip") return "(not used: layerskip does not draft)";
     return layer_list(speculation_.params().check_layers);
   }
+  if (name == "lookahead") {
+    if (given_.speculator != "lookahead") return "(not used: lookahead does not draft)";
+    return lookahead_text(given_.lookahead.value_or(LookaheadParams()));
+  }
   const DraftVerify* draft_verify = speculation_.draft_verify();
   if (name == "skip-layers") {
     return draft_verify ? layer_list(draft_verify->params().skipped)

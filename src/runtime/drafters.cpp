@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "decode/draft_verify.h"
+#include "decode/head_tree.h"
+#include "decode/lookahead.h"
 #include "decode/ngram.h"
 #include "error.h"
 #include "runtime/draft_model_file.h"
@@ -59,6 +61,53 @@ class DraftVerifyDrafter final : public OtherDrafter {
   int n_layers_;
 };
 
+class LookaheadDrafter final : public OtherDrafter {
+ public:
+  explicit LookaheadDrafter(const DrafterSetting& setting)
+      : lookahead_(setting.options.lookahead.value_or(LookaheadParams())) {
+    const int rows = setting.options.specbound.rows(kMaxRows);
+    if (rows >= lookahead_.width()) return;
+    throw Error(ErrorCode::kUsage,
+                format("w_max: expected the %d rows of lookahead=%s or more, found %d",
+                       lookahead_.width(), lookahead_text(lookahead_.params()).c_str(), rows));
+  }
+
+  Speculator* speculator() override { return &lookahead_; }
+  std::string name() const override { return "lookahead"; }
+  std::string description() const override {
+    const LookaheadParams& p = lookahead_.params();
+    return format("lookahead, a window of %d column%s of %d level%s, up to %d %d-gram%s, %d rows",
+                  p.window, p.window == 1 ? "" : "s", p.ngram - 1, p.ngram == 2 ? "" : "s",
+                  p.guesses, p.ngram, p.guesses == 1 ? "" : "s", lookahead_.width());
+  }
+
+ private:
+  Lookahead lookahead_;
+};
+
+class HeadTreeDrafter final : public OtherDrafter {
+ public:
+  HeadTreeDrafter(const DrafterSetting& setting, HeadKind kind)
+      : tree_(*setting.heads, kind, setting.options.specbound.rows(kMaxRows)),
+        file_(setting.heads->path()) {}  // the papers take more rows than there are
+
+  Speculator* speculator() override { return &tree_; }
+  std::string name() const override { return format("%s heads", tree_.name()); }
+  std::string description() const override {
+    return format("%s, a tree by %s, up to %d rows of %d level%s", tree_.name(), file_.c_str(),
+                  tree_.width(), tree_.levels(), tree_.levels() == 1 ? "" : "s");
+  }
+
+ private:
+  HeadTree tree_;
+  std::string file_;
+};
+
+template <HeadKind kind>
+std::unique_ptr<OtherDrafter> make_tree(const DrafterSetting& setting) {
+  return std::make_unique<HeadTreeDrafter>(setting, kind);
+}
+
 template <class Drafter>
 std::unique_ptr<OtherDrafter> make(const DrafterSetting& setting) {
   return std::make_unique<Drafter>(setting);
@@ -71,6 +120,9 @@ constexpr OwnOption kLayerSkip[] = {
 constexpr OwnOption kDraftVerify[] = {
     {"skip_layers", "", [](const Options& options) { return options.skip_layers.has_value(); },
      [](Options& options) { options.skip_layers.reset(); }, nullptr}};
+constexpr OwnOption kLookahead[] = {
+    {"lookahead", "", [](const Options& options) { return options.lookahead.has_value(); },
+     [](Options& options) { options.lookahead.reset(); }, nullptr}};
 constexpr OwnOption kDraft[] = {
     {"draft_model", "", [](const Options& options) { return !options.draft_model.empty(); },
      [](Options& options) { options.draft_model.clear(); },
@@ -86,7 +138,12 @@ constexpr DrafterKind kDrafters[] = {
     {"layerskip", true, true, kLayerSkip, nullptr},
     {"adadecode", true, true, {}, nullptr},
     {"draft-verify", false, false, kDraftVerify, make<DraftVerifyDrafter>},
+    {"lookahead", false, false, kLookahead, make<LookaheadDrafter>},
     {"draft", false, false, kDraft, make_draft_model_drafter},
+    {"medusa", false, false, {}, make_tree<HeadKind::kMedusa>, HeadKind::kMedusa},
+    {"hydra", false, false, {}, make_tree<HeadKind::kHydra>, HeadKind::kHydra},
+    {"eagle", false, false, {}, make_tree<HeadKind::kEagle>, HeadKind::kEagle},
+    {"eagle3", false, false, {}, make_tree<HeadKind::kEagle3>, HeadKind::kEagle3},
 };
 
 }  // namespace

@@ -1,13 +1,15 @@
-// What can draft: one row of a table for each, and for those that look at no exit heads what they
-// are made of. A new drafter is a row here, and what it drafts with. docs/architecture.md 9.
+// What can draft: one row of a table for each, and for those that are no exits what they are made
+// of. A new drafter is a row here, and what it drafts with. docs/architecture.md 9.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "decode/speculator.h"
+#include "model/exit_heads.h"
 #include "model/gguf.h"
 #include "runtime/load_watcher.h"
 #include "runtime/speculation_options.h"
@@ -17,7 +19,7 @@ namespace specbound {
 class Backend;
 class LoadedModel;
 
-// A drafter that needs no exit heads.
+// A drafter that no row leaves the model early for.
 class OtherDrafter {
  public:
   virtual ~OtherDrafter() = default;
@@ -36,6 +38,7 @@ struct DrafterSetting {
   int n_layers;
   int width;                  // rows of a round
   const LoadedModel* target;  // nullptr where there are only its files
+  const ExitHeads* heads;     // of the file, where they are opened; they outlive the drafter
 };
 
 // An option that is for one drafter alone, or for it and the tree of all sources.
@@ -58,6 +61,7 @@ struct DrafterKind {
   bool own_settings;  // ... where another paper says, without presets
   std::span<const OwnOption> options;
   std::unique_ptr<OtherDrafter> (*make)(const DrafterSetting&);  // nullptr: exit heads draft
+  std::optional<HeadKind> head = {};  // of the heads file, which it drafts with alone
 };
 std::span<const DrafterKind> drafter_kinds();
 // nullptr: there is none of that name.

@@ -40,13 +40,7 @@ HeadKind ExitSettings::asked_kind() const {
 std::optional<HeadKind> ExitSettings::choose_kind(HeadKind preferred) const {
   if (!heads_ || options_.head == "lens") return std::nullopt;
   if (!options_.head.empty()) return asked_kind();
-  if (options_.specbound.preset != Preset::kPaper) {
-    if (can_look_with(preferred)) return preferred;
-    for (const HeadKind kind : {HeadKind::kChained, HeadKind::kFolded}) {
-      if (!heads_->layers(kind).empty()) return kind;
-    }
-    return preferred;
-  }
+  if (options_.specbound.preset != Preset::kPaper) return preferred;
   return heads_->layers(HeadKind::kFull).empty() ? std::nullopt : std::optional(HeadKind::kFull);
 }
 
@@ -121,9 +115,7 @@ ExitSetting ExitSettings::resolve_heads(HeadKind kind, HeadDefaults settings, bo
   out.params.check_layers = choose_layers(kind, settings);
   validate(out.params, n_layers_, std::min(1, heads_->layers(kind).front()));
   out.shortlist = choose_shortlist(settings);
-  out.never = can_look_with(kind)
-                  ? never_drafts(out.params, n_layers_, tuned && !options_.specbound.w_max)
-                  : "draft layers run on the CPU alone";
+  out.never = never_drafts(out.params, n_layers_, tuned && !options_.specbound.w_max);
   return out;
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "decode/specbound.h"
-#include "engine/backend.h"
 #include "model/exit_heads.h"
 #include "runtime/speculation_options.h"
 
@@ -31,15 +30,10 @@ std::string never_drafts(const SpecBoundParams& params, int n_layers, bool tuned
 // have.
 class ExitSettings {
  public:
-  // `heads` (nullptr: none) are those of `heads_path`; `backend` (nullptr: not known yet) looks
-  // with them. All must outlive it.
+  // `heads` (nullptr: none) are those of `heads_path`. All must outlive it.
   ExitSettings(const SpeculationOptions& options, const ExitHeads* heads,
-               const std::string& heads_path, int n_layers, const Backend* backend)
-      : options_(options),
-        heads_(heads),
-        heads_path_(heads_path),
-        n_layers_(n_layers),
-        backend_(backend) {}
+               const std::string& heads_path, int n_layers)
+      : options_(options), heads_(heads), heads_path_(heads_path), n_layers_(n_layers) {}
 
   // Where the options leave it open, `settings`: those of the heads file, or `tuned` ones.
   ExitSetting resolve(HeadDefaults settings, bool tuned) const;
@@ -59,13 +53,11 @@ class ExitSettings {
   std::vector<int> fixed_layers() const;
   std::optional<HeadKind> fixed_kind(std::vector<int>& layers) const;
   void refuse_trained_only() const;
-  bool can_look_with(HeadKind kind) const { return !backend_ || backend_->can_look_with(kind); }
 
   const SpeculationOptions& options_;
   const ExitHeads* heads_;
   const std::string& heads_path_;
   int n_layers_;
-  const Backend* backend_;
 };
 
 }  // namespace specbound

@@ -9,6 +9,7 @@
 
 #include "engine/cuda/cuda_backend.h"
 #include "engine/cuda/device.h"
+#include "engine/first_layers.h"
 
 namespace specbound {
 
@@ -36,6 +37,8 @@ struct GpuEngine {
   std::unique_ptr<Device> (*open)(int index);
   std::unique_ptr<Backend> (*backend)(std::unique_ptr<Device>, const ModelConfig&, const Weights&,
                                       const CudaOptions&);
+  std::unique_ptr<FirstLayers> (*first_layers)(std::unique_ptr<Device>, const ModelConfig&,
+                                               const Weights&, const CudaOptions&, int n_layers);
   std::unique_ptr<Backend> (*random_backend)(std::unique_ptr<Device>, const ModelConfig&,
                                              const CudaOptions&);
   // Bytes a second that the device reads from its memory, over about `seconds`.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/cuda/cuda_device.h"
+#include "engine/cuda/device_first_layers.h"
 #include "engine/cuda/read_bandwidth.h"
 #include "runtime/gpu.h"
 #include "runtime/gpu_survey.h"
@@ -87,6 +88,7 @@ const GpuEngine& gpu_engine() {
   static constexpr GpuEngine kCuda = {survey,
                                       open,
                                       make_cuda_backend,
+                                      make_first_layers,
                                       make_random_cuda_backend,
                                       read_bandwidth,
                                       make_device_learner};

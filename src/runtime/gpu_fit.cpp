@@ -1,5 +1,7 @@
 #include "runtime/gpu_fit.h"
 
+#include <optional>
+
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cuda/check_memory.h"
 #include "engine/cuda/memory_plan.h"
@@ -13,14 +15,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What heads beside the model would take; 0: there are none, or none that fit it.
-size_t heads_bytes(const Gguf& model, const ModelConfig& config, int n_ctx) {
+// Heads beside the model; none: there are none, or none that fit it.
+std::optional<ExitHeads> heads_beside(const Gguf& model, const ModelConfig& config) {
   try {
-    const ExitHeads heads = ExitHeads::open(heads_path(model.path(), model), model, config);
-    const int shortlist = static_cast<int>(heads.shortlist().size());
-    return device_heads_bytes(heads, shortlist, config, false, n_ctx);
+    return ExitHeads::open(heads_path(model.path(), model), model, config);
   } catch (const Error&) {
-    return 0;
+    return std::nullopt;
   }
 }
 
@@ -35,21 +35,37 @@ Json gpu_json(const Gguf& model, const ModelConfig& config, const Weights& weigh
     json["reason"] = why_not;
     return json;
   }
+  const std::optional<ExitHeads> heads = heads_beside(model, config);
+  if (heads) {
+    if (const std::string why_not = why_not_on_gpu(*heads); !why_not.empty()) {
+      json["reason"] = why_not;
+      return json;
+    }
+  }
   MemoryRequest request;
   request.n_ctx = checked_context(0, config);
-  request.heads = heads_bytes(model, config, request.n_ctx);
+  if (heads) {
+    const int shortlist = static_cast<int>(heads->shortlist().size());
+    request.heads = device_heads_bytes(*heads, shortlist, config, false, request.n_ctx);
+  }
   const MemoryPlan plan = plan_memory(config, weights, request);
   const int most = largest_context(config, weights, request, gpu.total_bytes);
   json["runs"] = most >= request.n_ctx;
   json["reason"] = nullptr;
   json["context"] = request.n_ctx;
   json["largest_context"] = most;
+  // At that context: more than there are where the output fits too.
+  json["layers"] = most >= request.n_ctx ? config.n_layers + 1
+                                         : most_layers(config, weights, request, gpu.total_bytes);
   json["bytes"] = {{"total", plan.total()},       {"weights", plan.weights},
                    {"exit_heads", plan.heads},    {"kv_cache", plan.kv},
                    {"workspace", plan.workspace}, {"reserve", plan.reserve}};
   if (most < request.n_ctx) {
-    json["reason"] = most > 0 ? format("too large at that context; -c %d fits", most)
-                              : std::string("too large at any context");
+    std::string reason = most > 0 ? format("too large at that context; -c %d fits", most)
+                                  : std::string("too large at any context");
+    const int layers = json["layers"];
+    if (layers > 0) reason += format("; -ngl %d of %d layers fits", layers, config.n_layers);
+    json["reason"] = reason;
   }
   return json;
 }

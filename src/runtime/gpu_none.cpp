@@ -13,6 +13,7 @@ const GpuEngine& gpu_engine() {
       nullptr,
       nullptr,
       nullptr,
+      nullptr,
       nullptr};
   return kNone;
 }

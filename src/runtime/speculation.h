@@ -46,7 +46,7 @@ class Speculation {
   const std::string& heads_path() const { return heads_path_; }
   // The exit heads that it drafts with; nullptr: none, or not now.
   const ExitHeads* heads() const {
-    return active_ && setting_ && setting_->kind ? &*heads_ : nullptr;
+    return active_ && heads_ && (other_ || (setting_ && setting_->kind)) ? &*heads_ : nullptr;
   }
 
   // The backend that it drafts on from now on, until another one's attach(): gives it the heads,
@@ -118,8 +118,9 @@ class Speculation {
   void open_named_heads(const Gguf& gguf, const ModelConfig& config);
   bool open_learnt(const Gguf& gguf, const ModelConfig& config);
   void make_drafter(const LoadedModel* model);
+  void check_has(HeadKind kind) const;
   ExitSettings settings() const {
-    return {options_, heads_ ? &*heads_ : nullptr, heads_path_, n_layers_, backend_};
+    return {options_, heads_ ? &*heads_ : nullptr, heads_path_, n_layers_};
   }
   void take(ExitSetting setting);
   void check_settable() const;
@@ -134,7 +135,7 @@ class Speculation {
   void begin_drafting();
   const LoadWatcher& watcher() const { return attached_ ? *attached_ : watcher_; }
   int given_width() const;
-  void give_heads(const ExitSetting& setting);
+  void give_heads(bool some, int shortlist);
   void exchange_heads(const ExitSetting& next);
   void drop_heads();
   std::optional<ExitSetting> tuned_setting() const;
@@ -152,7 +153,7 @@ class Speculation {
   std::optional<SpecBound> specbound_;
   LookupMemory memory_;                  // of replies, where they are remembered
   std::optional<TreeSpeculator> tree_;   // of lookups and what it asks: specbound_ or other_
-  std::unique_ptr<OtherDrafter> other_;  // without exit heads
+  std::unique_ptr<OtherDrafter> other_;  // without exits
 
   std::optional<RowCosts> row_costs_;  // of the backend
   struct KeptFor {

@@ -75,11 +75,11 @@ void Speculation::change(const SpecBoundParams& params, ChangeOf what) {
 void Speculation::exchange_heads(const ExitSetting& next) {
   if (!active_ || !heads_ || !backend_) return;
   try {
-    give_heads(next);
+    give_heads(next.kind.has_value(), next.shortlist);
   } catch (...) {
     active_ = false;  // unless those fit that were there
     const std::string before = std::exchange(inactive_, "its heads no longer fit into memory");
-    give_heads(*setting_);
+    give_heads(setting_->kind.has_value(), setting_->shortlist);
     inactive_ = before;
     active_ = true;
     throw;

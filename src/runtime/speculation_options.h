@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "decode/exit_head.h"
+#include "decode/lookahead.h"
 #include "decode/rejection.h"
 #include "decode/specbound.h"
 
@@ -32,6 +33,8 @@ struct SpecBoundOptions {
   Preset preset = Preset::kTuned;
   bool no_anneal = false, no_depth_bound = false, no_width_bound = false;
 
+  // Rows of a round, for drafters that know no presets; `usual`: where nothing is given.
+  int rows(int usual) const { return no_width_bound ? kMaxRows : w_max.value_or(usual); }
   // `base` with the options over it, but for the layers.
   SpecBoundParams without_layers(SpecBoundParams base) const;
   // For heads that any layer below the last can have: the logit lens, forced drafts. Checked
@@ -46,13 +49,14 @@ struct SpeculationOptions {
   std::string speculator = "auto";  // none, or one of speculators()
   SpecBoundOptions specbound;
   std::string heads;             // a file; empty: the one beside the model
-  std::string head;              // full, folded, chained, layer, lens; empty: the preset's
+  std::string head;              // a kind of HeadKind, or lens; empty: the preset's
   std::optional<int> shortlist;  // tokens
   std::optional<ConfidenceRule> rule;
   int ngram_max = 3;
   std::optional<bool> remember;   // auto: looks up in replies to other texts too; else not
   std::optional<int> exit_layer;  // of layerskip
   std::optional<std::vector<LayerRange>> skip_layers;  // of draft-verify
+  std::optional<LookaheadParams> lookahead;            // of lookahead
   std::string draft_model;                             // of draft and auto: a file
   Acceptance acceptance = Acceptance::kCoupled;        // of draft
   std::optional<bool> controller;  // of auto: what was measured decides; else it does

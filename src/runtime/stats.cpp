@@ -99,7 +99,8 @@ std::optional<double> ReplyStats::plain_tokens_per_second() const {
 }
 
 std::optional<double> ReplyStats::speedup() const {
-  if (!generated.speculated) return std::nullopt;
+  // What waits for others says nothing of drafts.
+  if (!generated.speculated || generated.side_by_side > 0) return std::nullopt;
   return told_speedup(generated.counters, generated.decode_seconds, generated.plain_token_seconds,
                       generated.plain_rounds);
 }

@@ -39,8 +39,8 @@ struct ReplyStats {
   std::optional<double> mean_exit_layer() const { return generated.counters.mean_exit_layer(); }
   // What plain decoding gives: of the session's newest plain rounds, generated.plain_rounds many.
   std::optional<double> plain_tokens_per_second() const;
-  // Over plain decoding, of a speculative reply only, where it tells something: told_speedup() of
-  // trace/speedup.h.
+  // Over plain decoding, of a speculative reply that shared no pass, where it tells something:
+  // told_speedup() of trace/speedup.h.
   std::optional<double> speedup() const;
 };
 

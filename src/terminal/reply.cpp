@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "error.h"
 #include "runtime/file_output.h"
@@ -136,7 +137,10 @@ Reply show_reply(LoadedModel& model, Session& session, const ReplyOptions& optio
     begun.max_tokens = request.max_tokens;
     begun.stop_strings = request.stop.strings();
     trace->begin_reply(begun);
-    request.on_round = [&](const RoundEvent& event) { trace->round(event); };
+    request.on_round = [trace, told = std::move(request.on_round)](const RoundEvent& event) {
+      trace->round(event);
+      if (told) told(event);
+    };
   }
   return generate_reply(model, session, request);
 }

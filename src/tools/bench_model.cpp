@@ -54,8 +54,8 @@ BenchModel bench_model(LoadedModel& model, const ModelOptions& options) {
     out.parameters += n;
     out.bytes += tensor.bytes.size();
   }
-  const bool gpu = model.backend().gpu() != nullptr;
-  out.backend = gpu ? "CUDA" : "CPU";
+  const bool gpu = model.backend().samples_on_device();  // whole
+  out.backend = gpu ? "CUDA" : model.backend().gpu() ? "CUDA+CPU" : "CPU";
   out.device = model.backend().device();
   out.threads = gpu ? 0 : options.n_threads ? options.n_threads : usable_cores();
   return out;
@@ -68,7 +68,8 @@ ModelBytes model_bytes(const ModelConfig& c, bool int8) {
   ModelBytes bytes;
   bytes.n_layers = c.n_layers;
   bytes.layer = matrix(c.q_dim() + 2.0 * c.kv_dim(), c.dim) + matrix(c.dim, c.q_dim()) +
-                3 * matrix(c.ffn_dim, c.dim) + 2.0 * c.dim * sizeof(float);
+                3 * matrix(c.ffn_dim, c.dim) * std::max(c.n_experts_used, 1) +
+                matrix(c.n_experts, c.dim) + 2.0 * c.dim * sizeof(float);
   bytes.lm_head = matrix(c.vocab_size, c.dim);
   bytes.kv_position = 2.0 * c.kv_dim() * sizeof(uint16_t);
   return bytes;
@@ -77,7 +78,7 @@ ModelBytes model_bytes(const ModelConfig& c, bool int8) {
 ModelBytes model_bytes(LoadedModel& model, const ModelOptions& options) {
   const GpuDtype dtype = options.device.dtype;
   ModelBytes bytes = model_bytes(model.config(), dtype == GpuDtype::kInt8);
-  if (model.backend().gpu() && dtype != GpuDtype::kAsStored) return bytes;
+  if (model.backend().samples_on_device() && dtype != GpuDtype::kAsStored) return bytes;
   bytes.lm_head = static_cast<double>(model.weights().lm_head.run_bytes());
   bytes.layer = (static_cast<double>(model.weights().bytes_per_token()) - bytes.lm_head) /
                 model.config().n_layers;
@@ -93,7 +94,8 @@ ModelOptions options_of(const BenchOptions& options, const std::string& path, in
 
 BenchMachine bench_machine(Backend& backend, int n_threads) {
   BenchMachine machine;
-  if (Device* gpu = backend.gpu()) {
+  if (backend.samples_on_device()) {  // a model whose rest the CPU runs waits for that
+    Device* gpu = backend.gpu();
     const GpuEngine& engine = gpu_engine();
     const DeviceInfo info = gpu->info();
     const GpuSurvey survey = engine.survey();

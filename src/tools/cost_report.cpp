@@ -15,6 +15,11 @@ void print_costs(const CostModel& costs) {
   std::printf("costs: a plain token %.1f us (%.0f tok/s), a layer %.2f us, logits %.1f us\n",
               1e6 * costs.plain_token, costs.plain_token > 0 ? 1 / costs.plain_token : 0,
               1e6 * layer, 1e6 * costs.logits[1]);
+  if (costs.first_layers > 0) {
+    std::printf(
+        "  of the first %d layers, on the GPU, %.2f us each, and %.1f us of crossing over\n",
+        costs.first_layers, 1e6 * costs.first_layer[1], 1e6 * costs.first_pass);
+  }
   std::printf("  all layers and logits over rows, against one:");
   for (const int rows : {2, 3, 4, 5, 6, 7, 8, 12, 16}) {
     std::printf(" %d: %.2f", rows, costs.verify(rows) / costs.verify(1));
@@ -28,10 +33,11 @@ void print_costs(const CostModel& costs) {
 }
 
 nlohmann::ordered_json costs_json(const CostModel& costs) {
-  Json layer = Json::array(), logits = Json::array(), verify = Json::array(),
+  Json layer = Json::array(), first = Json::array(), logits = Json::array(), verify = Json::array(),
        checks = Json::array();
   for (int rows = 1; rows <= CostModel::kRows; ++rows) {
     layer.push_back(costs.layer[rows]);
+    if (costs.first_layers > 0) first.push_back(costs.first_layer[rows]);
     logits.push_back(costs.logits[rows]);
     verify.push_back(costs.verify(rows));
   }
@@ -44,6 +50,9 @@ nlohmann::ordered_json costs_json(const CostModel& costs) {
   return {{"n_layers", costs.n_layers},
           {"vocab_size", costs.vocab_size},
           {"layer", layer},
+          {"first_layers", costs.first_layers},
+          {"first_layer", first},
+          {"first_pass", costs.first_pass},
           {"logits", logits},
           {"verify", verify},
           {"pass", costs.pass},

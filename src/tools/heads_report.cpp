@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "error.h"
 #include "model/config.h"
@@ -19,18 +20,31 @@ using Json = nlohmann::ordered_json;
 
 Json head_json(const HeadWeights& head) {
   size_t bytes = 0;
-  const LayerWeights& b = head.block;
-  for (const Matrix* m : {&head.map, &head.folded, &head.inner, &head.outer, &b.wq, &b.wk, &b.wv,
-                          &b.wo, &b.w_gate, &b.w_up, &b.w_down}) {
-    if (m->n_out > 0) bytes += m->bytes();
+  for (const Matrix* m : head.matrices()) bytes += m->bytes();
+  for (const float* norm : {head.norm, head.embedding_norm, head.state_norm, head.block.ffn_norm}) {
+    if (norm) bytes += static_cast<size_t>(head.map.n_out) * sizeof(float);
   }
-  if (head.norm) bytes += static_cast<size_t>(head.map.n_out) * sizeof(float);
-  return {{"kind", head_kind_name(head.kind)},
-          {"layer", head.layer},
-          {"inner", head.inner.n_out},
-          {"bytes", bytes},
-          {"margin_scale", shortest_decimal(head.margin_scale)},
-          {"margin_offset", shortest_decimal(head.margin_offset)}};
+  bytes += head.tokens.size() * sizeof(int32_t);
+  for (const auto& [bias, n] : {std::pair(head.map_bias, head.map.n_out),
+                                {head.block.bq, head.block.wq.n_out},
+                                {head.block.bk, head.block.wk.n_out},
+                                {head.block.bv, head.block.wv.n_out}}) {
+    if (bias) bytes += sizeof(float) * static_cast<size_t>(n);
+  }
+  for (const MedusaHead& one : head.medusa) {
+    for (const MedusaHead::Block& b : one.blocks) {
+      bytes += sizeof(float) * (b.map.n_out + b.residual.n_out);
+    }
+    if (one.lm_bias) bytes += sizeof(float) * one.lm_head.n_out;
+  }
+  Json json = {{"kind", head_kind_name(head.kind)},
+               {"layer", head.layer},
+               {"inner", head.inner.n_out},
+               {"bytes", bytes},
+               {"margin_scale", shortest_decimal(head.margin_scale)},
+               {"margin_offset", shortest_decimal(head.margin_offset)}};
+  if (!head.medusa.empty()) json["places"] = head.medusa.size();
+  return json;
 }
 
 Json heads_json(const ExitHeads& heads) {
@@ -62,17 +76,21 @@ std::string numbers_text(const Json& numbers) {
   return joined(numbers, ", ", [](const Json& n) { return std::to_string(n.get<int>()); });
 }
 
-// "folded at 1, 2; chained at 0, 1; text of 9 tokens", one entry a kind that there is.
+// "folded at 1, 2; medusa at 0 for 5 places; text of 9 tokens", one entry a kind that there is.
 std::string kinds_text(const Json& heads) {
   std::string text;
   for (HeadKind kind : kHeadKinds) {
     Json layers = Json::array();
+    std::string places;
     for (const Json& head : heads["heads"]) {
-      if (head["kind"] == head_kind_name(kind)) layers.push_back(head["layer"]);
+      if (head["kind"] != head_kind_name(kind)) continue;
+      layers.push_back(head["layer"]);
+      if (head.contains("places")) places = format(" for %d places", head["places"].get<int>());
     }
     if (layers.empty()) continue;
     text += format("%s%s at %s", text.empty() ? "" : "; ", head_kind_name(kind),
-                   numbers_text(layers).c_str());
+                   numbers_text(layers).c_str()) +
+            places;
   }
   if (heads["text"] > 0) {
     text += format("%stext of %zu tokens", text.empty() ? "" : "; ", heads["text"].get<size_t>());

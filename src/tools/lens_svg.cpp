@@ -133,12 +133,7 @@ std::string lens_svg(const LensView& view) {
   const int columns = static_cast<int>(std::max<size_t>(std::min(n, kPerBlock), 9));
   const int width = 2 * kMargin + kLayerWidth + columns * kCellWidth;
   const int height = head + static_cast<int>(n_blocks) * block_height + kMargin;
-  std::string out = format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-      "viewBox=\"0 0 %d %d\">\n",
-      width, height, width, height);
-  out += kStyle;
+  std::string out = svg_open(width, height) + kStyle;
   out += "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
   out += label(
       kMargin, kMargin + 12, "h",

@@ -47,7 +47,7 @@ const char* through_name(Through through) {
 // On a CPU the backend's own threads have the cores.
 TextScorer::TextScorer(Backend& backend)
     : backend_(backend),
-      pool_(backend.gpu() ? usable_cores() : 1),
+      pool_(backend.samples_on_device() ? usable_cores() : 1),
       logits_(static_cast<size_t>(kMaxRows) * backend.config().vocab_size) {}
 
 std::optional<std::vector<double>> TextScorer::score(std::span<const int32_t> tokens, int first,

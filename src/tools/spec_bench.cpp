@@ -97,7 +97,7 @@ std::vector<SpecBenchSource> SpecBench::sources() {
     for (const SpecBenchSide& side : sides_) {
       const std::string name = strategy.prefix + side.drafter.name;
       sources.push_back({name, id + "-" + name,
-                         spec_bench_settings(model_, side, strategy.sampling, options_.n_predict)});
+                         spec_bench_settings(model_, side, strategy.sampling, options_.replies)});
     }
   }
   return sources;
@@ -105,7 +105,7 @@ std::vector<SpecBenchSource> SpecBench::sources() {
 
 void SpecBench::run() {
   SpecBenchAnswers answers(options_.out, sources(), options_.fresh);
-  SpecBenchRun run(model_, sides_, options_.n_predict);
+  SpecBenchRun run(model_, sides_, options_.replies);
   run.warm_up(strategies_.front(), questions_.front());
   for (size_t s = 0; s < strategies_.size(); ++s) {
     run.ask(strategies_[s], questions_, answers, s * sides_.size());
@@ -162,14 +162,14 @@ std::string SpecBench::report() const {
   }
   std::string text = scores_table(names, rows) + kDefinitions;
   text += format("%zu questions, %d turns, up to %d tokens each", questions_.size(), turns_,
-                 options_.n_predict);
+                 options_.replies.n_predict);
   text += cut_turns_ == 0
               ? ", all prompts whole\n"
               : format(
                     "; %d prompts were longer than the %zu tokens that the context of %d leaves "
                     "them: %lld tokens were cut out of their middle\n",
-                    cut_turns_, spec_bench_room(model_.n_ctx(), options_.n_predict), model_.n_ctx(),
-                    static_cast<long long>(cut_tokens_));
+                    cut_turns_, spec_bench_room(model_.n_ctx(), options_.replies.n_predict),
+                    model_.n_ctx(), static_cast<long long>(cut_tokens_));
   for (size_t s = 0; s < results_.size(); ++s) {
     for (const SpecBenchResult& result : results_[s]) {
       for (const std::string& where : result.differing) {
@@ -212,7 +212,8 @@ Json SpecBench::json() const {
           {"model", model_.path()},
           {"backend", model_.backend().description()},
           {"n_ctx", model_.n_ctx()},
-          {"n_predict", options_.n_predict},
+          {"n_predict", options_.replies.n_predict},
+          {"repeats", options_.replies.repeats},
           {"questions", questions_.size()},
           {"turns", turns_},
           {"cut_prompts", cut_turns_},

@@ -12,6 +12,12 @@
 
 namespace specbound {
 
+// How replies are written, by every side.
+struct SpecBenchReplies {
+  int n_predict = 1024;  // tokens at most
+  int repeats = 1;       // times each one is written; the fastest counts
+};
+
 struct SpecBenchOptions {
   ModelOptions model;
   SamplingOptions sampling;  // greedy, seed 1 where not given
@@ -19,7 +25,7 @@ struct SpecBenchOptions {
   std::string questions;  // a file
   std::string out;        // a folder; empty: answers are kept nowhere
   std::string json;
-  int n_predict = 1024;
+  SpecBenchReplies replies;
   int limit = 0;        // 0: all
   std::string compare;  // names; empty: what `drafting` says alone
   // More drafters by name: what they are told over `drafting`.

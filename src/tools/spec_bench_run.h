@@ -3,6 +3,8 @@
 // prompt at a time, each turn's prompt read anew, the time of prefill and decoding taken, that of
 // tokens and text not. A conversation goes on with plain decoding's reply, which is every drafter's
 // but of those that accept by rejection: these read it all the same, so that prompts are alike.
+// On a machine that others disturb each turn may be repeated: noise only adds, and the fastest of
+// some replies is what the code takes.
 #pragma once
 
 #include <functional>
@@ -26,7 +28,7 @@ struct SpecBenchSide {
 
 // All that an answer's tokens and times depend on, readable.
 std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
-                                const SamplingParams& sampling, int n_predict);
+                                const SamplingParams& sampling, SpecBenchReplies replies);
 
 // Tokens of a prompt at most: what the reply may need stays free, up to half of the context.
 size_t spec_bench_room(int n_ctx, int n_predict);
@@ -38,7 +40,8 @@ size_t side_in_turn(size_t turn, size_t place, size_t n_sides);
 class SpecBenchRun {
  public:
   // All must outlive it; the model must be loaded and the sides attached, plain decoding the first.
-  SpecBenchRun(LoadedModel& model, const std::vector<SpecBenchSide>& sides, int n_predict);
+  SpecBenchRun(LoadedModel& model, const std::vector<SpecBenchSide>& sides,
+               SpecBenchReplies replies);
 
   // Once each side, for a few tokens: not counted.
   void warm_up(const SpecBenchStrategy& strategy, const SpecBenchQuestion& question);
@@ -55,7 +58,7 @@ class SpecBenchRun {
 
   LoadedModel& model_;
   const std::vector<SpecBenchSide>& sides_;
-  int n_predict_;
+  SpecBenchReplies replies_;
   Session session_;
   const Speculation* attached_ = nullptr;  // whose heads the backend has
   size_t turns_ = 0;                       // so far

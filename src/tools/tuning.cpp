@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "decode/generate.h"
+#include "engine/cuda/check_memory.h"
 #include "error.h"
 #include "runtime/heads_path.h"
 #include "runtime/model_path.h"
+#include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "train/self_generate.h"
@@ -135,6 +137,19 @@ ExitHeads open_heads(const LoadedModel& model, const std::string& flag) {
                        heads->path().c_str(), train_command(model.path()).c_str()));
   }
   return std::move(*heads);
+}
+
+bool load_with(LoadedModel& model, const ExitHeads& heads) {
+  const std::string why_not = why_not_on_gpu(heads);
+  try {
+    model.load(&heads);
+    return true;
+  } catch (const Error& e) {
+    if (why_not.empty() || e.code() != ErrorCode::kUnsupported) throw;
+  }
+  model.load(nullptr);  // what is wrong with the model itself is said again
+  say(why_not + ": going on without them");
+  return false;
 }
 
 CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,

@@ -27,6 +27,10 @@ ExitHeads open_heads(const LoadedModel& model, const std::string& path);
 // The same where a file of text alone will do, and where none was named and none is there, nothing.
 std::optional<ExitHeads> find_heads(const LoadedModel& model, const std::string& path);
 
+// Loads the model with `heads`, which guess. False where its GPU runs all of it and not them, which
+// a line says: it is loaded without.
+bool load_with(LoadedModel& model, const ExitHeads& heads);
+
 // At the mean context of `texts`, or in the middle of a chat without any.
 CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,
                               std::span<const TuningText> texts);

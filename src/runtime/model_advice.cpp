@@ -1,0 +1,32 @@
+#include "runtime/model_advice.h"
+
+namespace specbound {
+
+namespace {
+
+constexpr double kReadingSpeed = 10;     // tokens a second
+constexpr double kShareOfWeights = 0.7;  // of memory; the rest is for K/V, rows and other programs
+
+double bytes_of(const ShortName& model) {
+  return 1e6 * model.megabytes;
+}
+
+}  // namespace
+
+ModelAdvice advised_model(const RoomForModel& room) {
+  const double fits = kShareOfWeights * static_cast<double>(room.free_bytes);
+  ModelAdvice advice;
+  const ShortName* smallest = nullptr;
+  for (const ShortName& model : short_names()) {
+    const double bytes = bytes_of(model);
+    if (!smallest || bytes < bytes_of(*smallest)) smallest = &model;
+    if (bytes > fits || room.read_bandwidth < kReadingSpeed * bytes) continue;
+    if (!advice.model || bytes > bytes_of(*advice.model)) advice.model = &model;
+  }
+  if (!advice.model) advice.model = smallest;
+  advice.tokens_per_second = room.read_bandwidth / bytes_of(*advice.model);
+  advice.largest_file = static_cast<uint64_t>(fits);
+  return advice;
+}
+
+}  // namespace specbound
