@@ -35,11 +35,9 @@ stage=$(cd "$(mktemp -d)" && pwd -P)
 trap 'rm -rf "$stage"' EXIT
 umask 022
 tree="$stage/tree" doc="$stage/tree/usr/share/doc/specbound"
-version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
+version=$(cached_by_cmake CMAKE_PROJECT_VERSION)
 architecture=$(dpkg --print-architecture)
-# The same commit gives the same package.
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null ||
-  stat -c %Y "$root/CHANGELOG.md")}
+export SOURCE_DATE_EPOCH=$(source_date)
 
 # ---- the tree, where Debian wants things ----
 
@@ -63,12 +61,7 @@ specbound ($version-1) unstable; urgency=medium
  -- SpecBound authors <specbound@specbound.invalid>  $(date -uRd "@$SOURCE_DATE_EPOCH")
 EOF
 gzip -9n "$doc/changelog" "$doc/changelog.Debian"
-# Parts of these are in the program: their notices come along.
-mkdir "$doc/third-party"
-for package in $linked_packages; do
-  notice="/usr/share/doc/$package/copyright"
-  [ ! -f "$notice" ] || cp -L "$notice" "$doc/third-party/$package.copyright"
-done
+copy_notices "$doc/third-party"
 
 # ---- what dpkg is told ----
 
@@ -84,7 +77,7 @@ Architecture: $architecture
 Maintainer: SpecBound authors <specbound@specbound.invalid>
 Installed-Size: $(du -sk --apparent-size --exclude=DEBIAN "$tree" | cut -f1)
 Depends: ${depends#shlibs:Depends=}
-Recommends: libglfw3, libcurl4
+Recommends: libglfw3, libmd4c0, libcurl4
 Suggests: libopenblas0-pthread
 Section: science
 Priority: optional
@@ -94,8 +87,9 @@ Description: language models with exact self-speculation
  draft tokens, all layers verify them together; the text is the same to the
  byte with speculation and without it.
  .
- A small demo model comes with it. The window needs libglfw3, downloading
- models libcurl4; training exit heads is faster with OpenBLAS.
+ A small demo model comes with it. The window needs libglfw3, and libmd4c0 to
+ render replies; downloading models needs libcurl4; training exit heads is
+ faster with OpenBLAS.
 EOF
 echo "libspecbound ${version%%.*} specbound (>= $version)" >"$tree/DEBIAN/shlibs"
 echo "activate-noawait ldconfig" >"$tree/DEBIAN/triggers"

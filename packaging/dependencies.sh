@@ -1,5 +1,4 @@
-# Sourced by quickstart.sh, test.sh, deb.sh and gpu_session.sh: what is installed, what is missing,
-# and how to get it.
+# Sourced by the scripts beside it that build: what is installed, what is missing, how to get it.
 # Nothing here writes to stdout, and the network is touched only when something is missing.
 
 # What the program needs, as TOOL:PACKAGE (found on PATH) and plain PACKAGE (a library, by dpkg).
@@ -7,7 +6,7 @@
 # The names are the same on Debian 12, 13 and Ubuntu 22.04, 24.04.
 build_needs="g++:g++ cmake:cmake ninja:ninja-build nlohmann-json3-dev libcli11-dev
   liblzma-dev libpcre2-dev libedit-dev libcpp-httplib-dev pkg-config:pkg-config python3:python3"
-gui_needs="libimgui-dev libstb-dev libglfw3-dev libgl1 libgl1-mesa-dri"
+gui_needs="libimgui-dev libstb-dev libglfw3-dev libmd4c-dev libgl1 libgl1-mesa-dri"
 package_needs="dpkg-shlibdeps:dpkg-dev strip:binutils"
 # curl also brings the library that `specbound pull` opens, which releases name differently.
 test_needs="$gui_needs $package_needs debootstrap
@@ -17,10 +16,13 @@ test_needs="$gui_needs $package_needs debootstrap
   pkg-config:pkg-config doctest-dev libsentencepiece-dev libboost-dev
   libboost-context-dev"
 
-# Parts of these end up in the program: deb.sh packs their notices too.
+# What a release has in it of cpp-httplib's library, and is packed with.
+release_needs="dpkg-source:dpkg-dev zlib1g-dev xz:xz-utils"
+
+# Parts of these end up in the program (zlib's in a release): packages have their notices too.
 linked_packages="nlohmann-json3-dev libcli11-dev liblzma-dev libpcre2-dev libedit-dev
-  libncurses-dev libbsd-dev libmd-dev libcpp-httplib-dev libimgui-dev libstb-dev libglfw3-dev
-  libstdc++6"
+  libncurses-dev libbsd-dev libmd-dev libcpp-httplib-dev zlib1g-dev libimgui-dev libstb-dev
+  libglfw3-dev libstdc++6"
 
 # Used when it is there and never required: train-heads multiplies matrices with it.
 recommended="libopenblas0-pthread"
@@ -98,6 +100,35 @@ gpu_architectures() {
   [ "${version%%.*}" -ge 13 ] || return 0
   { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } | tr -d '. ' |
     awk '/^[0-9]+$/ && $0 >= 75 && !seen[$0]++ { printf "%s%s", separator, $0; separator = ";" }'
+}
+
+# The value of variable $1 in the CMake cache of folder $build.
+cached_by_cmake() {
+  sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"
+}
+
+# Seconds since 1970 that a package's files bear: the same commit gives the same package.
+source_date() {
+  echo "${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null ||
+    stat -c %Y "$root/CHANGELOG.md")}"
+}
+
+# Writes the notices of what has become part of the program in $build into folder $1.
+copy_notices() {
+  local package notice toolkit
+  mkdir -p "$1"
+  for package in $linked_packages; do
+    notice="/usr/share/doc/$package/copyright"
+    [ ! -f "$notice" ] || cp -L "$notice" "$1/$package.copyright"
+  done
+  toolkit=$(cached_by_cmake CMAKE_CUDA_COMPILER)
+  [ -n "$toolkit" ] || return 0
+  toolkit=$(dirname "$(readlink -f "$toolkit")")/..
+  # NVIDIA's own packages have it at the top, its Python packages beside what they install.
+  for notice in "$toolkit"/EULA.txt "$toolkit"/dist-info/nvidia_cuda_runtime*/licenses/License.txt
+  do
+    [ ! -f "$notice" ] || cp -L "$notice" "$1/cuda-runtime.EULA.txt"
+  done
 }
 
 # One line on the system and its tools.

@@ -265,8 +265,8 @@ stage_fuzz() {
   [ $failed = 0 ]
 }
 
-# What nvcc makes of the kernels. Their tests run where there is a GPU and skip elsewhere; the same
-# tests run without one in every suite, on the SIMT executor.
+# What nvcc makes of the kernels. Their tests run where there is a GPU and skip elsewhere; without
+# one they run on the CPU, the PTX of what decodes here, the source in every suite.
 stage_cuda() {
   local version
   version=$(cuda_version)
