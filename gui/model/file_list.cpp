@@ -115,4 +115,20 @@ std::string size_text(uint64_t bytes) {
   return format("%.*f %s", size < 9.95 ? 1 : 0, size, kUnits[unit]);
 }
 
+std::string without_folders(std::string_view line) {
+  std::string result;
+  for (size_t at = 0; at < line.size();) {
+    const bool path = line[at] == '/' && (at == 0 || line[at - 1] == ' ' || line[at - 1] == '(') &&
+                      at + 1 < line.size() && line[at + 1] != ' ';
+    if (path) {
+      const size_t end = std::min(
+          {line.find_first_of(",()", at), line.find(": ", at), line.find("; ", at), line.size()});
+      const size_t name = line.substr(0, end).rfind('/') + 1;
+      if (name < end) at = name;
+    }
+    result += line[at++];
+  }
+  return result;
+}
+
 }  // namespace specbound::gui

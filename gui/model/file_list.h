@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace specbound::gui {
@@ -23,6 +24,10 @@ enum class FileKind {
   kConversation,  // *.json
   kTrace,         // of --trace: any file
 };
+
+// A line of text with each absolute path in it cut down to the name of its file. A path ends at a
+// comma, a parenthesis or the end of the line.
+std::string without_folders(std::string_view line);
 
 class FileList {
  public:

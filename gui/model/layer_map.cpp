@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 
 #include "error.h"
 #include "terminal/terminal_text.h"
@@ -80,6 +82,37 @@ MapCell map_cell(const ReplyTrace& reply, int column, int layer, int n_layers) {
     cell.confidence = share(guess->probability);
   }
   return cell;
+}
+
+MapGroup map_group(const ReplyTrace& reply, int column, int first, int last, int n_layers) {
+  MapGroup group{map_cell(reply, column, first, n_layers), first};
+  // A draft that was wrong and the last layer's token may be in one group: the draft comes first.
+  for (int layer = first + 1; layer <= last; ++layer) {
+    const MapCell cell = map_cell(reply, column, layer, n_layers);
+    const bool speaks = !group.cell.mark && (cell.mark || cell.confidence);
+    const bool checked = group.cell.checked || cell.checked;
+    const bool skipped = group.cell.skipped && cell.skipped;
+    if (speaks) group = {cell, layer};
+    group.cell.checked = checked;
+    group.cell.skipped = skipped;
+  }
+  return group;
+}
+
+MiniColumn mini_column(const ReplyTrace& reply, int begin, int end, int n_layers) {
+  constexpr int kMostLooks = 8;
+  const int looks = std::min(end - begin, kMostLooks);
+  int of_kind[3] = {};
+  float depth = 0;
+  for (int i = 0; i < looks; ++i) {
+    const auto column = begin + static_cast<int>(int64_t{end - begin} * i / looks);
+    const Column& c = reply.columns[column];
+    const bool accepted = c.kind() == TokenKind::kAccepted;
+    ++of_kind[static_cast<int>(c.kind())];
+    depth += accepted ? static_cast<float>(c.token.exit_layer) / static_cast<float>(n_layers) : 1;
+  }
+  const auto most = std::max_element(std::begin(of_kind), std::end(of_kind));
+  return {static_cast<TokenKind>(most - std::begin(of_kind)), depth / static_cast<float>(looks)};
 }
 
 int first_map_layer(const ReplyTrace& reply) {
@@ -164,7 +197,7 @@ std::vector<std::string> describe_cell(const TraceModel& trace, const ReplyTrace
   std::vector<std::string> lines;
   const Guess* guess = guess_at(c, layer);
   if (layer == 0) {
-    lines.push_back("Before any layer: a guess from the token before alone.");
+    lines.push_back("Before any layer: looked up in text, or guessed from the tokens before.");
   } else if (guess) {
     lines.push_back(format("%s %d would say %s, with probability %.2f.",
                            layer == n_layers ? "The last layer," : "Layer", layer,
@@ -224,9 +257,21 @@ std::optional<int> MapLayout::column_at(float x) const {
   return static_cast<int>(column);
 }
 
-std::optional<int> MapLayout::layer_at(float y) const {
-  if (!(y >= 0 && y < static_cast<float>(rows()) * cell_height)) return std::nullopt;
-  return std::min(first_layer + static_cast<int>(y / cell_height), n_layers);
+void MapLayout::fit_rows(float room, float least, float most) {
+  room = std::max(room - (lane() ? lane_gap : 0), 1.0f);
+  const int most_rows = std::max(static_cast<int>(room / least) - (lane() ? 1 : 0), 1);
+  group = std::max((n_layers + most_rows - 1) / most_rows, 1);
+  cell_height = std::floor(std::clamp(room / static_cast<float>(rows()), 1.0f, most));
+}
+
+std::optional<int> MapLayout::row_at(float y) const {
+  if (!(y >= 0 && y < height())) return std::nullopt;
+  if (lane() && y >= cell_height) {
+    // Between the two is neither.
+    y -= lane_gap;
+    if (y < cell_height) return std::nullopt;
+  }
+  return std::min(static_cast<int>(y / cell_height), rows() - 1);
 }
 
 const ReplyTrace* MapFocus::choose(const TraceModel& trace, uint64_t newest,

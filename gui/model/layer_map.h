@@ -24,7 +24,24 @@ struct MapCell {
 
 MapCell map_cell(const ReplyTrace& reply, int column, int layer, int n_layers);
 
-// Rows of the map: 0 (drafts before any layer) only where such drafts are made.
+// Layers [first, last] as one cell: what decided the token is shown where it is among them, else
+// what the deepest layer that was asked had to say. `layer`: the one that speaks for them.
+struct MapGroup {
+  MapCell cell;
+  int layer;
+};
+MapGroup map_group(const ReplyTrace& reply, int column, int first, int last, int n_layers);
+
+// Columns [begin, end) as one of a map of the whole reply: the commonest kind among them, and how
+// far down they went on average, 1 to the last layer. Of many some are looked at.
+// Precondition: begin < end <= columns.
+struct MiniColumn {
+  TokenKind kind;
+  float depth;
+};
+MiniColumn mini_column(const ReplyTrace& reply, int begin, int end, int n_layers);
+
+// The first row of the map: 0 (drafts before any layer) only where such drafts are made.
 int first_map_layer(const ReplyTrace& reply);
 // Layers of the model; as far as the reply tells, where no model told.
 int map_layers(const ReplyTrace& reply);
@@ -50,15 +67,33 @@ struct RoundSpan {
 std::vector<RoundSpan> round_spans(const ReplyTrace& reply, int begin, int end);
 
 // Where cells lie. x and y are measured from the top left of the cells' own area, `scroll` pixels
-// of the map lie left of it.
+// of the map lie left of it. What is drafted before any layer has a row of its own on top, a little
+// apart; where there is no room for a row a layer, a row stands for several.
 struct MapLayout {
   int columns = 0;
   int first_layer = 1, n_layers = 0;
+  int group = 1;  // layers a row
   float cell_width = 1, cell_height = 1;
+  float lane_gap = 0;  // below the row of what is before any layer
   float view_width = 0;
   double scroll = 0;
 
-  int rows() const { return n_layers - first_layer + 1; }
+  // Rows into `room`, of that height at most, and at least where the room has one as high.
+  void fit_rows(float room, float least, float most);
+  bool lane() const { return first_layer == 0; }
+  int rows() const { return (lane() ? 1 : 0) + (n_layers + group - 1) / group; }
+  int row_of(int layer) const {
+    return lane() && layer == 0 ? 0 : (std::max(layer, 1) - 1) / group + lane();
+  }
+  // Layers first_of(row) to last_of(row) are in a row.
+  int first_of(int row) const { return lane() && row == 0 ? 0 : (row - lane()) * group + 1; }
+  int last_of(int row) const {
+    return lane() && row == 0 ? 0 : std::min(first_of(row) + group - 1, n_layers);
+  }
+  float row_y(int row) const {
+    return static_cast<float>(row) * cell_height + (lane() && row > 0 ? lane_gap : 0);
+  }
+  float height() const { return row_y(rows()); }
   double width() const { return static_cast<double>(columns) * cell_width; }
   double max_scroll() const { return width() > view_width ? width() - view_width : 0; }
   // Columns [first_column(), end_column()) are visible.
@@ -67,9 +102,8 @@ struct MapLayout {
   float x(int column) const {
     return static_cast<float>(static_cast<double>(column) * cell_width - scroll);
   }
-  float y(int layer) const { return static_cast<float>(layer - first_layer) * cell_height; }
   std::optional<int> column_at(float x) const;
-  std::optional<int> layer_at(float y) const;
+  std::optional<int> row_at(float y) const;
 };
 
 // Which reply the map shows: the one that was looked for last, be it because it began or because a

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gui/model/line_breaks.h"
 #include "text/utf8.h"
 
 namespace specbound::gui {
@@ -9,17 +10,6 @@ namespace specbound::gui {
 namespace {
 
 constexpr uint32_t kReplacement = 0xfffd;
-
-bool is_blank(uint32_t c) {
-  return c == ' ' || c == '\t';
-}
-
-// Scripts that are written without spaces.
-bool breaks_anywhere(uint32_t c) {
-  return (c >= 0x2e80 && c <= 0xa4cf) || (c >= 0xac00 && c <= 0xd7a3) ||
-         (c >= 0xf900 && c <= 0xfaff) || (c >= 0xff00 && c <= 0xffef) ||
-         (c >= 0x20000 && c <= 0x3fffd) || (c >= 0x0e00 && c <= 0x0eff);
-}
 
 enum class Class { kBlank, kWord, kLineFeed, kOther };
 
@@ -88,38 +78,12 @@ void TextLayout::update(std::string_view text, bool growing, float width,
   metrics_ = metrics.id;
   shown_ = end;
 
-  const auto finish = [&](size_t line_end) {
-    lines_.push_back({begin, line_end});
-    ++work_;
-  };
-  size_t breakable = begin;  // behind the last place where the line may be broken
-  float x = 0;
-  for (size_t at = begin; at < end;) {
-    const DrawnCharacter c = drawn_character(text, at);
-    if (c.code_point == '\n') {
-      finish(at);
-      at = begin = breakable = at + 1;
-      x = 0;
-      continue;
-    }
-    const float advance = metrics.advance(c.code_point);
-    const bool blank = is_blank(c.code_point);
-    const bool alone = breaks_anywhere(c.code_point);
-    if (alone) breakable = at;
-    // Blanks hang over the edge.
-    const bool over = (!blank && x + advance > width) || at + c.length - begin > kMaxLineBytes;
-    if (over && at > begin) {
-      const size_t line_end = breakable > begin ? breakable : at;
-      finish(line_end);
-      at = begin = breakable = line_end;
-      x = 0;
-      continue;
-    }
-    x += advance;
-    at += c.length;
-    if (blank || alone) breakable = at;
-  }
-  finish(end);
+  break_lines(
+      text, {begin, end}, width, [&](size_t, uint32_t c) { return metrics.advance(c); },
+      [&](size_t line_begin, size_t line_end) {
+        lines_.push_back({line_begin, line_end});
+        ++work_;
+      });
 }
 
 size_t TextLayout::line_of(size_t at) const {

@@ -1,6 +1,6 @@
-// Text broken into lines that fit a width: at spaces, beside ideographs, else between any two
-// characters. What is laid out stays when text comes behind it. No drawing: how wide a character is
-// comes from outside. And which of its bytes are selected.
+// Text broken into lines that fit a width (line_breaks.h). What is laid out stays when text comes
+// behind it. No drawing: how wide a character is comes from outside. And which of its bytes are
+// selected.
 #pragma once
 
 #include <array>
@@ -37,6 +37,11 @@ struct TextMetrics {
     if (code_point == 0) return 0;
     return code_point < ascii.size() ? ascii[code_point] : other(code_point);
   }
+};
+
+struct TextRange {
+  size_t begin = 0, end = 0;
+  bool operator==(const TextRange&) const = default;
 };
 
 class TextLayout {
@@ -78,11 +83,6 @@ size_t byte_at(std::string_view text, const TextLayout::Line& line, float x,
 
 // Text for other programs: UTF-8 without NUL, where clipboards end.
 std::string clipboard_text(std::string_view bytes);
-
-struct TextRange {
-  size_t begin = 0, end = 0;
-  bool operator==(const TextRange&) const = default;
-};
 
 // The word, the run of blanks or the sign at byte `at`; at a line feed nothing.
 TextRange word_around(std::string_view text, size_t at);

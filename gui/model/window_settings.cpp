@@ -43,7 +43,8 @@ std::string window_settings_json(const WindowSettings& settings) {
                        {"height", settings.height},
                        {"side_width", settings.side_width},
                        {"live_share", settings.live_share},
-                       {"tinted", settings.tinted}};
+                       {"tinted", settings.tinted},
+                       {"raw", settings.raw}};
   return object.dump(2) + "\n";
 }
 
@@ -57,6 +58,7 @@ WindowSettings parse_window_settings(std::string_view text) {
   read(object, "side_width", settings.side_width, 100.0f, 600.0f);
   read(object, "live_share", settings.live_share, 0.15f, 0.85f);
   read(object, "tinted", settings.tinted);
+  read(object, "raw", settings.raw);
   return settings;
 }
 

@@ -13,6 +13,7 @@ struct WindowSettings {
   float side_width = 210;          // of the list of conversations, in points
   float live_share = 0.5f;         // of the rest, for the panel at the right
   bool tinted = true;              // tokens coloured by how they came about
+  bool raw = false;                // replies as they were written, not as Markdown
 
   bool operator==(const WindowSettings&) const = default;
 };

@@ -46,9 +46,12 @@ const char* hindrance(const AppState& state) {
 constexpr float kWidestColumn = 820;  // longer lines are hard to read
 constexpr float kSwatch = 12;
 constexpr int kLeastSystemLines = 3, kMostSystemLines = 10;
-constexpr const char* kExamples[] = {"I need a table for two tonight.",
-                                     "Find me a flight to Paris on Friday.",
-                                     "What is on at the cinema this evening?"};
+constexpr const char* kDemoExamples[] = {"I need a table for two tonight.",
+                                         "Find me a flight to Paris on Friday.",
+                                         "What is on at the cinema this evening?"};
+constexpr const char* kExamples[] = {"Explain how a rainbow comes about, in simple words.",
+                                     "Write a Python function that counts the words of a text.",
+                                     "Compare tea and coffee in a short table."};
 
 // Below the cursor in the middle of what is left of the width.
 void centre(float width) {
@@ -346,15 +349,16 @@ void ChatView::draw_empty(AppState& state, float height, Probe& probe) {
 
 void ChatView::draw_examples(AppState& state, Probe& probe) {
   colored_text("Try one of these:", theme().dim);
+  const std::string file = std::filesystem::path(state.model().path).filename().string();
+  const bool demo = file.starts_with("demo-chat");
   int number = 0;
-  for (const char* example : kExamples) {
+  for (const char* example : demo ? kDemoExamples : kExamples) {
     ImGui::BeginDisabled(!state.can_send());
     if (ImGui::Button(example)) state.send(example);
     probe.item("chat.example." + std::to_string(number++));
     ImGui::EndDisabled();
   }
-  const std::string file = std::filesystem::path(state.model().path).filename().string();
-  if (!file.starts_with("demo-chat")) return;
+  if (!demo) return;
   ImGui::Spacing();
   wrapped_text(
       "This is the small demo model. It knows task talk only (restaurants, flights, films, banks) "

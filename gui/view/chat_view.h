@@ -41,6 +41,9 @@ class ChatView {
   // Whether tokens are tinted by how they came about.
   bool tinted() const { return tinted_; }
   void set_tinted(bool on) { tinted_ = on; }
+  // Whether replies are shown as they were written, their Markdown as text.
+  bool raw() const { return messages_.raw(); }
+  void set_raw(bool on) { messages_.set_raw(on); }
 
  private:
   void draw_header(AppState& state, Probe& probe);

@@ -161,7 +161,7 @@ void ComparisonView::draw_text(const char* name, const char* title, uint64_t rep
   ImGui::TextDisabled("%s", title);
   texts_.draw(reply, text, growing, ImGui::GetContentRegionAvail().x, theme().text, {});
   if (follow) ImGui::SetScrollHereY(1);
-  if (ImGui::IsWindowFocused() && ctrl_pressed('C')) texts_.copy_selected(reply, text);
+  if (ImGui::IsWindowFocused() && ctrl_pressed('C')) texts_.mouse().copy_selected(reply, text);
   ImGui::EndChild();
   probe.item(name);
   ImGui::PopStyleColor();

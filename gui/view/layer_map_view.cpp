@@ -15,8 +15,9 @@ namespace {
 
 constexpr float kNarrowest = 8, kWidest = 150;  // points of a cell
 constexpr float kZoomStep = 1.4f;               // of a button
-constexpr float kBarBand = 12;
-constexpr float kLowest = 7, kHighest = 26;  // likewise
+constexpr float kBarBand = 20, kMiniStep = 2;   // of the map of the whole reply
+// Likewise, of a cell: several layers share one rather than that it is lower than the least.
+constexpr float kLeast = 12, kHighest = 26, kLaneGap = 5;
 
 const char* kCaption =
     "A column is a token, a row a layer of the network: a token comes in at the top and goes down. "
@@ -46,7 +47,7 @@ constexpr float kMapRoundBand = 20, kMapTextBand = 24;
 
 // Left of the cells, with the font that is chosen.
 float gutter_width() {
-  return ImGui::CalcTextSize("layer 00").x * 0.75f + theme().px(12);
+  return ImGui::CalcTextSize("before").x + theme().px(18);
 }
 
 }  // namespace
@@ -66,26 +67,24 @@ void LayerMapView::draw(AppState& state, Probe& probe, const ReplyTrace* reply, 
   const float caption = ImGui::CalcTextSize(kCaption, nullptr, false, size.x).y + gap;
   const float legend = map_legend_height(size.x) + gap;
   const int rows = reply ? map_layers(*reply) - first_map_layer(*reply) + 1 : 8;
-  const float bands = theme().px(kMapRoundBand + kMapTextBand + kBarBand + 4);
-  // Letters in the cells are worth more than the legend, and that more than the sentence on top;
-  // both are also under the question mark.
-  const float readable = bands + static_cast<float>(rows) * ImGui::GetFontSize();
-  const bool with_legend = under_header - legend >= readable;
-  const bool with_caption = with_legend && under_header - legend - caption >= readable;
-  if (with_caption) draw_caption(size.x);
-  const float left = size.y - (ImGui::GetCursorPosY() - top) - (with_legend ? legend : 0);
+  const float bands = theme().px(kMapRoundBand + kMapTextBand + kBarBand + kLaneGap + 4);
+  // Letters in the cells are worth more than the sentence on top, which is also under the question
+  // mark; without the legend they say nothing.
+  const float letters = std::ceil(ImGui::GetFontSize()) + theme().px(1);
+  const float readable = bands + static_cast<float>(rows) * letters;
+  if (under_header - legend - caption >= readable) draw_caption(size.x);
+  const float left = size.y - (ImGui::GetCursorPosY() - top) - legend;
   const ImVec2 room = {size.x, std::max(left, theme().px(60))};
+  wanted_ = needed_ = 0;
   if (reply && !reply->columns.empty()) {
     draw_map(state, probe, *reply, room);
     wanted_ = size.y - room.y + bands + theme().px(kHighest) * static_cast<float>(rows);
+    needed_ = size.y - under_header + legend + readable;
   } else {
     draw_empty(state, room);
-    wanted_ = 0;
   }
-  if (with_legend) {
-    draw_map_legend();
-    probe.item("map.legend");
-  }
+  draw_map_legend();
+  probe.item("map.legend");
   ImGui::PopFont();
 }
 
@@ -162,26 +161,23 @@ void LayerMapView::draw_map(AppState& state, Probe& probe, const ReplyTrace& rep
   scroll_.clamp(place);
 
   const ImVec2 start = ImGui::GetCursorScreenPos();
-  const float cells_height =
-      std::min(place.height, size.y - t.px(kMapRoundBand + kMapTextBand + kBarBand));
+  const float cells_height = place.height();
   draw_rounds(reply, place);
   ImGui::SetCursorScreenPos({start.x, start.y + t.px(kMapRoundBand)});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
   ImGui::BeginChild("##cells", {size.x, cells_height}, false,
-                    place.height > cells_height + 1 ? 0 : ImGuiWindowFlags_NoScrollbar);
-  ImGui::PopStyleVar();                               // not for the tooltip in it
-  const ImVec2 inside = ImGui::GetCursorScreenPos();  // moves with vertical scrolling
-  place.cells.y = inside.y;
+                    ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+  ImGui::PopStyleVar();  // not for the tooltip in it
   draw_gutter(reply, place);
-  const ImVec2 clip_min = {place.cells.x, inside.y + ImGui::GetScrollY()};
+  const ImVec2 clip_min = place.cells;
   const ImVec2 clip_max = {place.cells.x + place.view_width, clip_min.y + cells_height};
   ImGui::GetWindowDrawList()->PushClipRect(clip_min, clip_max, true);
   draw_cells(state, probe, reply, place);
   draw_edge(reply, place);
   draw_chosen(state, reply, place);
   ImGui::GetWindowDrawList()->PopClipRect();
-  ImGui::SetCursorScreenPos({place.cells.x, inside.y});
-  ImGui::InvisibleButton("##map", {place.view_width, std::max(place.height, 1.0f)});
+  ImGui::SetCursorScreenPos(place.cells);
+  ImGui::InvisibleButton("##map", {place.view_width, std::max(cells_height, 1.0f)});
   probe.rect("map.cells", clip_min, clip_max);
   take_input(state, reply, place);
   ImGui::EndChild();
@@ -192,11 +188,14 @@ void LayerMapView::draw_map(AppState& state, Probe& probe, const ReplyTrace& rep
   ImGui::InvisibleButton("##texts", {place.view_width, t.px(kMapTextBand - 2)});
   take_input(state, reply, place);
   place.bar_y = place.text_y + t.px(kMapTextBand);
-  draw_bar(probe, place);
+  draw_bar(probe, reply, place);
   ImGui::SetCursorScreenPos(start);
   ImGui::Dummy(size);
   probe.value("map.columns", place.columns);
   probe.value("map.layers", place.n_layers);
+  probe.value("map.group", place.group);
+  probe.value("map.lane", place.lane() ? "yes" : "no");
+  probe.value("map.cell_height", place.cell_height);
   probe.value("map.following", scroll_.following() ? "yes" : "no");
   probe.value("map.first_column", place.first_column());
 }
@@ -219,11 +218,10 @@ LayerMapView::Place LayerMapView::lay_out(const ReplyTrace& reply, ImVec2 size) 
   place.n_layers = map_layers(reply);
   place.cell_width = cell_width();
   const float room = size.y - t.px(kMapRoundBand + kMapTextBand + kBarBand);
-  place.cell_height = std::floor(std::clamp(room / place.rows(), t.px(kLowest), t.px(kHighest)));
-  place.height = place.cell_height * static_cast<float>(place.rows());
+  place.lane_gap = std::round(t.px(kLaneGap));
+  place.fit_rows(room, t.px(kLeast), t.px(kHighest));
   const float gutter = gutter_width();
-  const float bar = place.height > room + 1 ? ImGui::GetStyle().ScrollbarSize : 0;
-  place.view_width = view_width_ = std::max(size.x - gutter - bar, 1.0f);
+  place.view_width = view_width_ = std::max(size.x - gutter, 1.0f);
   place.cells.x = ImGui::GetCursorScreenPos().x + gutter;
   place.cells.y = ImGui::GetCursorScreenPos().y + t.px(kMapRoundBand);
   return place;
@@ -245,7 +243,7 @@ void LayerMapView::take_input(AppState& state, const ReplyTrace& reply, const Pl
   if (!ImGui::IsItemHovered()) return;
   if (io.MouseWheel != 0 && io.KeyCtrl) {
     zoom_by(std::pow(1.15f, io.MouseWheel), x);
-  } else if (ImGui::GetScrollMaxY() <= 0 || io.KeyShift) {
+  } else {
     scroll_.move(-io.MouseWheel * place.cell_width * 2, place);
   }
   if (io.MouseWheelH != 0) scroll_.move(-io.MouseWheelH * place.cell_width * 2, place);
@@ -261,18 +259,43 @@ void LayerMapView::take_input(AppState& state, const ReplyTrace& reply, const Pl
     }
   };
   say(describe_token(reply, *column, place.n_layers));
-  if (const auto layer = place.layer_at(io.MousePos.y - place.cells.y)) {
+  if (const auto row = place.row_at(io.MousePos.y - place.cells.y)) {
+    const int first = place.first_of(*row), last = place.last_of(*row);
+    const int layer = map_group(reply, *column, first, last, place.n_layers).layer;
     ImGui::Separator();
-    say(describe_cell(state.trace(), reply, *column, *layer, place.n_layers));
+    if (first < last) say({format("Layers %d to %d, of which %d:", first, last, layer)});
+    say(describe_cell(state.trace(), reply, *column, layer, place.n_layers));
   }
   ImGui::PopTextWrapPos();
   ImGui::EndTooltip();
 }
 
-void LayerMapView::draw_bar(Probe& probe, const Place& place) {
+// The whole reply in small, where not all of it is in view: each token goes down as far as it went.
+void LayerMapView::draw_minimap(const ReplyTrace& reply, const Place& place, ImVec2 min,
+                                ImVec2 max) const {
+  const Theme& t = theme();
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  list->AddRectFilled(min, max, mixed(t.panel, t.raised, 0.7f));
+  const float step = std::max(std::round(t.px(kMiniStep)), 1.0f);
+  const auto column_at = [&](float x) {
+    const double share = static_cast<double>(x) / place.view_width;
+    return std::min(static_cast<int>(share * place.columns), place.columns);
+  };
+  for (float x = 0; x < place.view_width; x += step) {
+    const int begin = std::min(column_at(x), place.columns - 1);
+    const int end = std::max(column_at(x + step), begin + 1);
+    const MiniColumn mini = mini_column(reply, begin, end, place.n_layers);
+    const float depth = std::max(std::round((max.y - min.y) * mini.depth), t.px(2));
+    list->AddRectFilled({min.x + x, min.y},
+                        {std::min(min.x + x + step, max.x), std::min(min.y + depth, max.y)},
+                        kind_color(mini.kind));
+  }
+}
+
+void LayerMapView::draw_bar(Probe& probe, const ReplyTrace& reply, const Place& place) {
   if (place.max_scroll() <= 0) return;
   const Theme& t = theme();
-  const float height = t.px(kBarBand - 4);
+  const float height = t.px(kBarBand - 6);
   const ImVec2 min = {place.cells.x, place.bar_y}, max = {min.x + place.view_width, min.y + height};
   const double shown = place.view_width / place.width();
   const float thumb = std::max(static_cast<float>(shown * place.view_width), t.px(24));
@@ -285,11 +308,12 @@ void LayerMapView::draw_bar(Probe& probe, const Place& place) {
     const float at = ImGui::GetIO().MousePos.x - min.x - thumb / 2;
     scroll_.set(std::clamp(at / path, 0.0f, 1.0f) * place.max_scroll(), place);
   }
+  draw_minimap(reply, place, min, max);
   ImDrawList* list = ImGui::GetWindowDrawList();
-  list->AddRectFilled(min, max, faded(t.border, 0.4f), height / 2);
-  list->AddRectFilled({left, min.y}, {left + thumb, max.y},
-                      ImGui::IsItemHovered() || ImGui::IsItemActive() ? t.dim : t.faint,
-                      height / 2);
+  const bool hot = ImGui::IsItemHovered() || ImGui::IsItemActive();
+  list->AddRectFilled({left, min.y}, {left + thumb, max.y}, faded(t.text, hot ? 0.35f : 0.2f),
+                      t.px(2));
+  list->AddRect({left, min.y}, {left + thumb, max.y}, t.text, t.px(2), 0, t.px(1.5f));
 }
 
 // The layers' numbers; those that exit heads look at have a dot.
@@ -299,19 +323,23 @@ void LayerMapView::draw_gutter(const ReplyTrace& reply, const Place& place) cons
   const auto& settings = reply.newest_settings().settings;
   const float font = ImGui::GetFontSize();
   const int every = std::max(1, static_cast<int>(std::ceil(font * 0.9f / place.cell_height)));
-  for (int layer = place.first_layer; layer <= place.n_layers; ++layer) {
-    const float y = place.cells.y + place.y(layer) + place.cell_height / 2;
-    const bool checked = settings && std::count(settings->check_layers.begin(),
-                                                settings->check_layers.end(), layer) > 0;
+  const int rows = place.rows();
+  for (int row = 0; row < rows; ++row) {
+    const float y = place.cells.y + place.row_y(row) + place.cell_height / 2;
+    const int first = place.first_of(row), last = place.last_of(row);
+    const auto in_row = [&](int layer) { return layer >= first && layer <= last; };
+    const bool checked = settings && std::ranges::any_of(settings->check_layers, in_row);
     if (checked) {
       list->AddCircleFilled({place.cells.x - t.px(7), y},
                             std::min(t.px(2.5f), place.cell_height / 3), t.exit);
     }
-    if ((place.n_layers - layer) % every != 0) continue;
-    const std::string text = std::to_string(layer);
+    if ((rows - 1 - row) % every != 0 && first > 0) continue;
+    const std::string text = first == 0     ? "before"
+                             : first < last ? format("%d-%d", first, last)
+                                            : std::to_string(first);
     const float width = ImGui::CalcTextSize(text.c_str()).x;
     list->AddText({place.cells.x - t.px(14) - width, std::round(y - font / 2)},
-                  checked || layer == place.n_layers ? t.text : t.dim, text.c_str());
+                  checked || row + 1 == rows ? t.text : t.dim, text.c_str());
   }
 }
 
@@ -353,15 +381,16 @@ void LayerMapView::draw_cells(AppState& state, Probe& probe, const ReplyTrace& r
   const float gap = place.cell_height >= t.px(9) ? std::round(t.px(1)) : 0;
   for (int column = place.first_column(); column < place.end_column(); ++column) {
     const float x = place.cells.x + place.x(column);
-    for (int layer = place.first_layer; layer <= place.n_layers; ++layer) {
-      const float y = place.cells.y + place.y(layer);
+    for (int row = 0; row < place.rows(); ++row) {
+      const int first = place.first_of(row);
+      const float y = place.cells.y + place.row_y(row);
       const ImVec2 min = {x, y};
       const ImVec2 max = {x + place.cell_width - gap, y + place.cell_height - gap};
       if (!ImGui::IsRectVisible(min, max)) continue;
-      const MapCell cell = map_cell(reply, column, layer, place.n_layers);
-      draw_cell(list, min, max, cell,
-                labels ? cell_label(state.trace(), reply, column, layer) : std::string());
-      if (probe.on()) probe.rect(format("map.cell.%d.%d", column, layer), min, max);
+      const MapGroup group = map_group(reply, column, first, place.last_of(row), place.n_layers);
+      draw_cell(list, min, max, group.cell,
+                labels ? cell_label(state.trace(), reply, column, group.layer) : std::string());
+      if (probe.on()) probe.rect(format("map.cell.%d.%d", column, first), min, max);
     }
   }
 }
@@ -403,7 +432,8 @@ void LayerMapView::draw_edge(const ReplyTrace& reply, const Place& place) const 
     const Column& c = reply.columns[column];
     const int layer = c.kind() == TokenKind::kAccepted ? c.token.exit_layer : place.n_layers;
     const float x = place.cells.x + place.x(column);
-    const float y = place.cells.y + place.y(layer + 1) - thickness / 2;
+    const float y =
+        place.cells.y + place.row_y(place.row_of(layer)) + place.cell_height - thickness / 2;
     if (before && *before != y) {
       list->AddLine({x - thickness / 4, *before}, {x - thickness / 4, y}, theme().exit, thickness);
     }
@@ -421,7 +451,7 @@ void LayerMapView::draw_chosen(const AppState& state, const ReplyTrace& reply,
     if (token->index < place.first_column() || token->index >= place.end_column()) return;
     const float x = place.cells.x + place.x(token->index), in = theme().px(points) / 2;
     list->AddRect({x + in, place.cells.y + in},
-                  {x + place.cell_width - in, place.cells.y + place.height - in}, color, 0, 0,
+                  {x + place.cell_width - in, place.cells.y + place.height() - in}, color, 0, 0,
                   theme().px(points));
   };
   outline(state.hovered, theme().dim, 1.5f);

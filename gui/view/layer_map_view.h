@@ -15,8 +15,10 @@ class LayerMapView {
  public:
   // Fills `size` from the cursor on. `reply`: what is shown; nullptr: nothing yet.
   void draw(AppState& state, Probe& probe, const ReplyTrace* reply, ImVec2 size);
-  // The height from which on more is of no use, as of the newest frame; 0: any is.
+  // The height from which on more is of no use, and the one that each layer's row of letters
+  // needs, as of the newest frame; 0: any is.
   float wanted_height() const { return wanted_; }
+  float needed_height() const { return needed_; }
   // Goes to the newest token and stays there.
   void follow() { scroll_.follow(); }
 
@@ -24,7 +26,6 @@ class LayerMapView {
   struct Place : MapLayout {  // on the screen
     ImVec2 cells;             // top left of the cells
     float text_y = 0, bar_y = 0;
-    float height = 0;  // of the cells
   };
 
   void draw_header(const ReplyTrace* reply, Probe& probe);
@@ -43,12 +44,13 @@ class LayerMapView {
   void draw_edge(const ReplyTrace& reply, const Place& place) const;
   void draw_chosen(const AppState& state, const ReplyTrace& reply, const Place& place) const;
   void take_input(AppState& state, const ReplyTrace& reply, const Place& place);
-  void draw_bar(Probe& probe, const Place& place);
+  void draw_bar(Probe& probe, const ReplyTrace& reply, const Place& place);
+  void draw_minimap(const ReplyTrace& reply, const Place& place, ImVec2 min, ImVec2 max) const;
 
   MapScroll scroll_;
   uint64_t shown_ = 0;  // the reply of the newest frame
   float zoom_ = 62;     // points that a cell is wide
-  float wanted_ = 0;
+  float wanted_ = 0, needed_ = 0;
   float view_width_ = 0;   // of the newest frame's cells
   bool dragged_ = false;   // since the button went down
   bool hovering_ = false;  // AppState::hovered is from here

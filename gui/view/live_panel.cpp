@@ -51,7 +51,7 @@ void show_cursor(AppState& state) {
   }
 }
 
-constexpr float kRoomForBoth = 470;  // points of height
+constexpr float kRoomForBoth = 470, kLeastPlots = 90;  // points of height
 
 }  // namespace
 
@@ -144,6 +144,10 @@ void LivePanel::draw_both(AppState& state, Probe& probe, const ReplyTrace* reply
   state.set_guessing(true);
   const float before = ImGui::GetCursorPosY();
   float height = heights * map_share_;
+  if (!dragged_) {
+    const float most = std::max(height, heights - theme().px(kLeastPlots));
+    height = std::clamp(map_.needed_height(), height, most);
+  }
   if (map_.wanted_height() > 0) height = std::min(height, map_.wanted_height());
   map_.draw(state, probe, reply, {room.x, height});
   ImGui::SetCursorPosY(before + height);
@@ -155,6 +159,7 @@ void LivePanel::draw_both(AppState& state, Probe& probe, const ReplyTrace* reply
     ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
   }
   if (ImGui::IsItemActive()) {
+    dragged_ = dragged_ || ImGui::GetIO().MouseDelta.y != 0;
     map_share_ = std::clamp((height + ImGui::GetIO().MouseDelta.y) / heights, 0.3f, 0.8f);
   }
   const ImVec2 middle = {at.x + room.x / 2, at.y + grip / 2};

@@ -23,7 +23,8 @@ class LivePanel {
   MapFocus focus_;
   LayerMapView map_;
   PlotViews plots_;
-  float map_share_ = 0.6f;  // of the height; the person drags it
+  float map_share_ = 0.6f;  // of the height
+  bool dragged_ = false;    // the person chose it; else the map has what it needs
   bool on_plots_ = false;   // where only one has room
   bool playing_ = false;    // a replay, in the newest frame
 };

@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "error.h"
+#include "gui/model/file_list.h"
+#include "gui/model/markdown.h"
 #include "gui/view/fonts.h"
 #include "gui/view/keys.h"
 #include "gui/view/probe.h"
@@ -63,6 +65,7 @@ std::string file_name(const std::string& path) {
 
 MainView::MainView(const WindowSettings& settings) : settings_(settings) {
   chat_.set_tinted(settings.tinted);
+  chat_.set_raw(settings.raw);
 }
 
 void MainView::draw(AppState& state, Probe& probe, const FrameTimes& times,
@@ -88,6 +91,7 @@ void MainView::draw(AppState& state, Probe& probe, const FrameTimes& times,
   draw_overlay(probe, times, renderer);
   state.set_guessing(live_drawn_);
   settings_.tinted = chat_.tinted();
+  settings_.raw = chat_.raw();
   tell(state, probe);
 }
 
@@ -143,6 +147,10 @@ void MainView::draw_menu(AppState& state, Probe& probe) {
     ImGui::Separator();
     if (item("Colour tokens by how they came about", nullptr, "menu.tint", true, chat_.tinted())) {
       chat_.set_tinted(!chat_.tinted());
+    }
+    if (markdown_available() &&
+        item("Show replies as they were written", nullptr, "menu.raw", true, chat_.raw())) {
+      chat_.set_raw(!chat_.raw());
     }
     if (item("Frame times", "F12", "menu.overlay", true, overlay_open_)) {
       overlay_open_ = !overlay_open_;
@@ -326,14 +334,15 @@ void MainView::draw_status(AppState& state, Probe& probe) {
   list.AddLine(at, {end.x, at.y}, t.border, t.px(1));
   const bool idle = state.status().empty() && state.model_state() == ModelState::kReady;
   const std::string& text = idle ? state.drafting().description : state.status();
+  const std::string brief = without_folders(text);
   use_glyphs(text);
   const float x = at.x + t.px(10);
   const float y = at.y + (end.y - at.y - ImGui::GetTextLineHeight()) / 2;
-  const std::string shown = fitted(text, end.x - x - t.px(10));
+  const std::string shown = fitted(brief, end.x - x - t.px(10));
   list.AddText({x, y}, t.dim, shown.c_str());
   probe.rect("status", at, end);
-  probe.value("status", text);
-  // Where the window is narrow, pointing at the line shows all of it.
+  probe.value("status", brief);
+  // Pointing at the line shows all of it, where the window is narrow, and where files lie.
   if (shown != text && ImGui::IsMouseHoveringRect(at, end)) show_tooltip(text, 480);
 }
 

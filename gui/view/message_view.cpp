@@ -48,6 +48,7 @@ TokenStyle style_of(TokenKind kind, bool tinted) {
 
 void MessageView::begin_frame(const AppState& state) {
   text_.begin_frame();
+  markdown_.begin_frame();
   ImGui::PushFont(fonts().small);
   figures_.begin_frame();
   ImGui::PopFont();
@@ -55,8 +56,18 @@ void MessageView::begin_frame(const AppState& state) {
   if (conversation_ == state.shown().id) return;
   conversation_ = state.shown().id;
   editing_.reset();
-  text_.selection().clear();
-  figures_.selection().clear();
+  switched_.clear();
+  for (TextMouse* mouse : {&text_.mouse(), &markdown_.mouse(), &figures_.mouse()}) {
+    mouse->selection().clear();
+  }
+}
+
+void MessageView::set_raw(bool on) {
+  if (on == raw_) return;
+  raw_ = on;
+  switched_.clear();
+  text_.mouse().selection().clear();
+  markdown_.mouse().selection().clear();
 }
 
 bool MessageView::growing(const AppState& state, const Message& message) const {
@@ -87,13 +98,21 @@ MessageView::Frame MessageView::frame(const AppState& state, size_t index, float
   } else {
     f.text_width = std::max(width, t.px(40));
   }
-  f.text_height = text_.height(message.key, message.text, growing(state, message), f.text_width);
+  lay_out_text(state, message, f);
   if (!message.figures.empty()) {
     f.figures_height = t.px(2) + figures_.height(message.key, message.figures, false, f.text_width);
   }
   f.actions_height = ImGui::GetFontSize() + t.px(4);
   f.total = f.text_height + f.figures_height + f.actions_height + t.px(kGap) + 2 * f.top;
   return f;
+}
+
+void MessageView::lay_out_text(const AppState& state, const Message& message, Frame& f) {
+  const bool grows = growing(state, message);
+  f.rendered = !is_user(message) && !raw(message) &&
+               markdown_.update(message.key, message.text, grows, f.text_width);
+  f.text_height = f.rendered ? markdown_.height(message.key)
+                             : text_.height(message.key, message.text, grows, f.text_width);
 }
 
 float MessageView::height(const AppState& state, size_t index, float width) {
@@ -107,6 +126,7 @@ float MessageView::height(const AppState& state, size_t index, float width) {
 float MessageView::token_top(const AppState& state, size_t index, int token, float width) {
   const Message& message = message_of(state, index);
   const Frame f = frame(state, index, width);
+  if (f.rendered) return f.top + markdown_.top_of(message.key, message.token_bytes(token).begin);
   const TextLayout& lines =
       text_.layout(message.key, message.text, growing(state, message), f.text_width);
   const auto line = static_cast<float>(lines.line_of(message.token_bytes(token).begin));
@@ -125,6 +145,7 @@ void MessageView::draw(AppState& state, size_t index, float width, bool tinted, 
     text.resize(whole_characters(text));
     probe.value("chat.text." + number, clipboard_text(text));
     probe.value("chat.figures." + number, message.figures);
+    probe.value("chat.rendered." + number, frame(state, index, width).rendered ? "yes" : "no");
   }
   if (editing(state, index)) {
     draw_editor(state, index, width, probe);
@@ -135,7 +156,7 @@ void MessageView::draw(AppState& state, size_t index, float width, bool tinted, 
     ImGui::SetCursorScreenPos({at.x, below});
     if (f.figures_height > 0) draw_figures(message_of(state, index), f);
     ImGui::SetCursorScreenPos({at.x, below + f.figures_height + theme().px(2)});
-    draw_actions(state, index, probe);
+    draw_actions(state, index, f.rendered, probe);
   }
   ImGui::PopID();
   ImGui::SetCursorScreenPos({at.x, at.y + total});
@@ -167,9 +188,12 @@ void MessageView::draw_text(AppState& state, size_t index, const Frame& f, bool 
     probe.rect("chat.token." + std::to_string(index) + "." + std::to_string(token), min, max);
   };
   const Message* tokens = message.token_ends.empty() ? nullptr : &message;
+  const TokenStyles styles{tokens, style,
+                           probe.on() ? seen : std::function<void(int, ImVec2, ImVec2)>()};
   const SelectableText::Result result =
-      text_.draw(message.key, message.text, grows, f.text_width, t.text,
-                 {tokens, style, probe.on() ? seen : std::function<void(int, ImVec2, ImVec2)>()});
+      f.rendered ? markdown_.draw(message.key, f.text_width, styles, probe,
+                                  "chat.text." + std::to_string(index))
+                 : text_.draw(message.key, message.text, grows, f.text_width, t.text, styles);
   if (grows && !state.replay()) draw_waiting(state, message, result.end);
   if (!result.over || !tokens) return;
   const int token = message.token_at(*result.over);
@@ -177,7 +201,8 @@ void MessageView::draw_text(AppState& state, size_t index, const Frame& f, bool 
   const TokenRef ref{message.reply, token};
   pointed_at_ = ref;
   if (result.clicked) state.select_in_chat(ref);
-  if (tinted && !text_.selection().in(message.key)) token_tooltip(state, ref);
+  const TextMouse& mouse = f.rendered ? markdown_.mouse() : text_.mouse();
+  if (tinted && !mouse.selection().in(message.key)) token_tooltip(state, ref);
 }
 
 // Behind what has come so far: that more is to come.
@@ -207,13 +232,11 @@ void MessageView::draw_figures(const Message& message, const Frame& f) {
   tooltip(
       "What this reply took. tok/s: tokens a second. plain: the same without speculation, as "
       "measured here. speedup: how much sooner tokens came in rounds that could draft. CR: tokens "
-      "a "
-      "round, where plain decoding gives 1. Mean exit layer: how deep drafts went before they "
-      "left. First: how long until the first "
-      "token.");
+      "a round, where plain decoding gives 1. Mean exit layer: how deep drafts went before they "
+      "left. First: how long until the first token.");
 }
 
-void MessageView::draw_actions(AppState& state, size_t index, Probe& probe) {
+void MessageView::draw_actions(AppState& state, size_t index, bool rendered, Probe& probe) {
   const Message& message = message_of(state, index);
   const std::string number = std::to_string(index);
   const bool idle = !state.busy() && !state.replay();
@@ -236,6 +259,16 @@ void MessageView::draw_actions(AppState& state, size_t index, Probe& probe) {
   const bool copied =
       !message.text.empty() && action("Copy", "chat.copy." + number, "Copy this text");
   if (copied) ImGui::SetClipboardText(clipboard_text(message.text).c_str());
+  const bool is_raw = raw(message);
+  if (!is_user(message) && !message.text.empty() && markdown_available() && (rendered || is_raw)) {
+    if (action(is_raw ? "Rendered" : "Raw", "chat.raw." + number,
+               is_raw ? "Show this reply as its Markdown means it"
+                      : "Show this reply as it was written")) {
+      if (switched_.erase(message.key) == 0) switched_.insert(message.key);
+      text_.mouse().selection().clear();
+      markdown_.mouse().selection().clear();
+    }
+  }
   bool edit = false, regenerate = false;
   if (idle && is_user(message)) {
     edit = action("Edit", "chat.edit." + number,
@@ -309,18 +342,25 @@ void MessageView::end_frame(AppState& state) {
   pointed_before_ = pointed_at_.has_value();
 
   // One text at a time.
-  if (text_.selection().dragging()) figures_.selection().clear();
-  if (figures_.selection().dragging()) text_.selection().clear();
+  TextMouse* const mice[] = {&text_.mouse(), &markdown_.mouse(), &figures_.mouse()};
+  for (const TextMouse* dragging : mice) {
+    if (!dragging->selection().dragging()) continue;
+    for (TextMouse* other : mice) {
+      if (other != dragging) other->selection().clear();
+    }
+  }
   if (ImGui::IsAnyItemActive()) return;
   const bool copy = ctrl_pressed('C'), all = ctrl_pressed('A');
   if (!copy && !all) return;
+  const auto obey = [&](TextMouse& mouse, uint64_t key, std::string_view text) {
+    if (mouse.selection().key() != key) return;
+    if (all) mouse.selection().select_all(key, text);
+    if (copy) mouse.copy_selected(key, text);
+  };
   for (const Message& message : state.shown().messages) {
-    if (message.key == text_.selection().key()) {
-      if (all) text_.selection().select_all(message.key, message.text);
-      if (copy) text_.copy_selected(message.key, message.text);
-    } else if (copy) {
-      figures_.copy_selected(message.key, message.figures);
-    }
+    obey(text_.mouse(), message.key, message.text);
+    obey(markdown_.mouse(), message.key, markdown_.shown(message.key));
+    if (copy) figures_.mouse().copy_selected(message.key, message.figures);
   }
 }
 

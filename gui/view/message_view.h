@@ -1,12 +1,15 @@
-// One message of the chat: its text in tokens, its figures, and what can be done with it.
+// One message of the chat: its text in tokens, a reply's as its Markdown means it, its figures, and
+// what can be done with it.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "gui/model/conversation.h"
 #include "gui/model/trace_model.h"
+#include "gui/view/markdown_text.h"
 #include "gui/view/selectable_text.h"
 #include "gui/view/text_box.h"
 
@@ -27,28 +30,41 @@ class MessageView {
   // After the messages: what the keys do with the text selected, and whose token is pointed at.
   void end_frame(AppState& state);
   // The mouse is selecting text.
-  bool selecting() const { return text_.selection().dragging(); }
+  bool selecting() const {
+    return text_.mouse().selection().dragging() || markdown_.mouse().selection().dragging();
+  }
+
+  // Whether replies are shown as they were written, but for those that were switched singly.
+  bool raw() const { return raw_; }
+  void set_raw(bool on);
 
  private:
   // What is where in a message.
   struct Frame {
-    float left = 0;        // of the text
-    float text_width = 0;  // that it is wrapped in
-    float top = 0;         // of the text, from the message's top
+    float left = 0;         // of the text
+    float text_width = 0;   // that it is wrapped in
+    float top = 0;          // of the text, from the message's top
+    bool rendered = false;  // its Markdown is
     float text_height = 0, figures_height = 0, actions_height = 0;
     float total = 0;
   };
   Frame frame(const AppState& state, size_t index, float width);
   bool growing(const AppState& state, const Message& message) const;
   bool editing(const AppState& state, size_t index) const;
+  bool raw(const Message& message) const { return raw_ != switched_.contains(message.key); }
+  // Lays the text out for `frame`, whose width is known.
+  void lay_out_text(const AppState& state, const Message& message, Frame& frame);
   void draw_text(AppState& state, size_t index, const Frame& frame, bool tinted, Probe& probe);
   void draw_waiting(const AppState& state, const Message& message, ImVec2 end) const;
   void draw_figures(const Message& message, const Frame& frame);
-  void draw_actions(AppState& state, size_t index, Probe& probe);
+  void draw_actions(AppState& state, size_t index, bool rendered, Probe& probe);
   void draw_editor(AppState& state, size_t index, float width, Probe& probe);
   void token_tooltip(const AppState& state, const TokenRef& token) const;
 
   SelectableText text_, figures_;
+  MarkdownText markdown_;
+  bool raw_ = false;
+  std::set<uint64_t> switched_;      // keys of replies that are shown the other way
   std::string conversation_;         // that what is below is about
   std::optional<uint64_t> editing_;  // key of the user's message that is being changed
   TextBox editor_;

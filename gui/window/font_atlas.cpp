@@ -223,10 +223,16 @@ void FontAtlas::gather() {
   }
   ranges_.clear();
   for (const auto& [face, characters] : by_face) ranges_[face] = ranges_of(characters);
+  std::set<ImWchar> of_mono;
+  if (Face* mono = open(files_.mono)) {
+    std::ranges::copy_if(wanted, std::inserter(of_mono, of_mono.end()),
+                         [mono](ImWchar c) { return mono->has(c); });
+  }
+  mono_ranges_ = ranges_of(of_mono);
 }
 
-// `all`: with the characters of the other fonts too.
-ImFont* FontAtlas::add(Face* first, float size, bool all) {
+// The characters `own` of one face, and of the others what they have been asked for.
+ImFont* FontAtlas::add(Face* first, const std::vector<ImWchar>& own, float size) {
   ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
   ImFontConfig config;
   config.FontDataOwnedByAtlas = false;
@@ -237,9 +243,7 @@ ImFont* FontAtlas::add(Face* first, float size, bool all) {
     return atlas.AddFontFromMemoryTTF(face->bytes.data(), static_cast<int>(face->bytes.size()),
                                       size, &config, ranges);
   };
-  const bool gathered = ranges_.contains(first);
-  ImFont* font = load(first, all && gathered ? ranges_[first].data() : kBase);
-  if (!all) return font;
+  ImFont* font = load(first, own.empty() ? kBase : own.data());
   config.MergeMode = true;
   for (const auto& [face, ranges] : ranges_) {
     if (face != first) load(face, ranges.data());
@@ -256,10 +260,12 @@ void FontAtlas::build(float scale) {
   Face* body = open(files_.body);
   Face* mono = open(files_.mono);
   if (body) {
-    fonts().body = add(body, pixels(kBodyPoints), true);
-    fonts().small = add(body, pixels(kSmallPoints), true);
-    fonts().heading = add(body, pixels(kHeadingPoints), true);
-    fonts().mono = mono ? add(mono, pixels(kMonoPoints), false) : fonts().body;
+    static const std::vector<ImWchar> kNone;
+    const std::vector<ImWchar>& own = ranges_.contains(body) ? ranges_.at(body) : kNone;
+    fonts().body = add(body, own, pixels(kBodyPoints));
+    fonts().small = add(body, own, pixels(kSmallPoints));
+    fonts().heading = add(body, own, pixels(kHeadingPoints));
+    fonts().mono = mono ? add(mono, mono_ranges_, pixels(kMonoPoints)) : fonts().body;
   } else {
     ImFontConfig config;
     config.SizePixels = pixels(kSmallPoints);

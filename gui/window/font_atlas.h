@@ -18,7 +18,7 @@ std::vector<std::string> font_folders();
 
 struct FontFiles {
   std::string body;                 // to write everything with; empty: none that we know
-  std::string mono;                 // likewise, for figures
+  std::string mono;                 // likewise, for code and figures
   std::vector<std::string> others;  // for what `body` lacks, best first
 };
 
@@ -40,7 +40,7 @@ class FontAtlas {
 
   // More characters than this at once are not drawn; the atlas stays within 4096 x 4096 pixels at
   // scale 2.
-  static constexpr size_t kMostCharacters = 4000;
+  static constexpr size_t kMostCharacters = 3000;
 
  private:
   struct Face;  // a font file in memory
@@ -49,12 +49,13 @@ class FontAtlas {
   // The first face that has the character; nullptr: none.
   Face* face_of(ImWchar character);
   void gather();
-  ImFont* add(Face* first, float size, bool all);
+  ImFont* add(Face* first, const std::vector<ImWchar>& own, float size);
 
   FontFiles files_;
   std::map<std::string, std::unique_ptr<Face>> faces_;
   std::map<ImWchar, Face*> found_;                // nullptr: nowhere
   std::map<Face*, std::vector<ImWchar>> ranges_;  // pairs, 0 at the end: ImGui keeps the pointer
+  std::vector<ImWchar> mono_ranges_;              // likewise
   bool full_ = false;                             // kMostCharacters
 };
 

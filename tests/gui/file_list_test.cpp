@@ -150,4 +150,17 @@ TEST_CASE("export: file names are plain, whatever the title is") {
   CHECK(export_name(c, ExportFormat::kJson).size() < 100);
 }
 
+TEST_CASE("file list: of paths in a line only the files' names") {
+  CHECK(without_folders("auto with heads of /a/b c/x.heads.gguf, up to 8 rows") ==
+        "auto with heads of x.heads.gguf, up to 8 rows");
+  CHECK(without_folders("/m/model.gguf") == "model.gguf");
+  CHECK(without_folders("draft, by /m/d.gguf (30 layers)") == "draft, by d.gguf (30 layers)");
+  CHECK(without_folders("/m/u/t.jsonl: cannot write the trace: Input/output error; what is there "
+                        "is not all of it") ==
+        "t.jsonl: cannot write the trace: Input/output error; what is there is not all of it");
+  CHECK(without_folders("read /a/b.gguf; then a/c") == "read b.gguf; then a/c");
+  CHECK(without_folders("2 tok/s and / or /") == "2 tok/s and / or /");
+  CHECK(without_folders("") == "");
+}
+
 }  // namespace specbound::gui::file_list_test

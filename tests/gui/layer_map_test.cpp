@@ -173,9 +173,9 @@ TEST_CASE("layer map: only what is visible is laid out") {
   CHECK(*layout.column_at(199) == 250);
   CHECK_FALSE(layout.column_at(-1));
   CHECK_FALSE(layout.column_at(200));
-  CHECK(*layout.layer_at(0) == 1);
-  CHECK(*layout.layer_at(39) == 4);
-  CHECK_FALSE(layout.layer_at(40));
+  CHECK(*layout.row_at(0) == 0);
+  CHECK(*layout.row_at(39) == 3);
+  CHECK_FALSE(layout.row_at(40));
   SUBCASE("at the far end") {
     layout.scroll = layout.max_scroll();
     CHECK(layout.end_column() == 100000);
@@ -249,6 +249,67 @@ TEST_CASE("layer map: what began or was selected last is shown") {
     trace.forget(1);
     CHECK(focus.choose(trace, 2, TokenRef{1, 0})->id == 2);
   }
+}
+
+TEST_CASE("layer map: rows share layers rather than that they are too low") {
+  MapLayout layout = layout_of(3);
+  for (const int n_layers : {1, 16, 30, 80, 1000}) {
+    for (const bool lane : {false, true}) {
+      for (const float room : {20.0f, 130.0f, 300.0f, 700.0f}) {
+        CAPTURE(n_layers);
+        CAPTURE(room);
+        layout.n_layers = n_layers;
+        layout.first_layer = lane ? 0 : 1;
+        layout.lane_gap = 4;
+        layout.fit_rows(room, 12, 26);
+        CHECK(layout.cell_height <= 26);
+        if (room > 30) CHECK(layout.height() <= room);
+        if (room > 30) CHECK(layout.cell_height >= 12);
+        if (static_cast<float>(n_layers + 1) * 12 + 4 <= room) CHECK(layout.group == 1);
+        int next = lane ? 0 : 1;
+        for (int row = 0; row < layout.rows(); ++row) {
+          CHECK(layout.first_of(row) == next);
+          for (int layer = next; layer <= layout.last_of(row); ++layer) {
+            CHECK(layout.row_of(layer) == row);
+          }
+          next = layout.last_of(row) + 1;
+          CHECK(*layout.row_at(layout.row_y(row) + 0.5f) == row);
+        }
+        CHECK(next == n_layers + 1);
+        CHECK_FALSE(layout.row_at(layout.height()));
+        if (lane) CHECK_FALSE(layout.row_at(layout.cell_height + 2));
+      }
+    }
+  }
+}
+
+TEST_CASE("layer map: of layers that share a cell the one that decided speaks") {
+  const TraceModel trace = three_kinds();
+  const ReplyTrace& reply = *trace.find(1);
+  const MapGroup exit = map_group(reply, 0, 1, 3, 6);
+  CHECK(exit.layer == 2);
+  CHECK(exit.cell.mark == TokenKind::kAccepted);
+  CHECK(exit.cell.checked);
+  CHECK_FALSE(exit.cell.skipped);
+  CHECK(map_group(reply, 0, 4, 6, 6).cell.skipped);
+  const MapGroup wrong = map_group(reply, 1, 4, 6, 6);
+  CHECK(wrong.layer == 4);
+  CHECK(wrong.cell.mark == TokenKind::kRejected);
+  const MapGroup verified = map_group(reply, 2, 4, 6, 6);
+  CHECK(verified.layer == 6);
+  CHECK(verified.cell.mark == TokenKind::kVerified);
+  // Nobody decided: the deepest that was asked.
+  CHECK(map_group(reply, 1, 1, 3, 6).layer == 3);
+}
+
+TEST_CASE("layer map: the whole reply in small has the commonest kind and the mean depth") {
+  const TraceModel trace = three_kinds();
+  const ReplyTrace& reply = *trace.find(1);
+  CHECK(mini_column(reply, 0, 1, 6).kind == TokenKind::kAccepted);
+  CHECK(mini_column(reply, 0, 1, 6).depth == doctest::Approx(2.0 / 6));
+  CHECK(mini_column(reply, 1, 2, 6).kind == TokenKind::kRejected);
+  CHECK(mini_column(reply, 2, 3, 6).kind == TokenKind::kVerified);
+  CHECK(mini_column(reply, 0, 3, 6).depth == doctest::Approx((2.0 / 6 + 2) / 3));
 }
 
 }  // namespace specbound::gui::layer_map_test

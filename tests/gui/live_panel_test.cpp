@@ -260,19 +260,72 @@ TEST_CASE("live panel: any size, any reply") {
   }
 }
 
-TEST_CASE("live panel: many layers scroll") {
-  Rig rig(700, 500);
+TEST_CASE("live panel: 30 layers have rows that are read, before plots have room") {
+  Rig rig(700, 760);
   ModelInfo model = FakeApp::model();
-  model.n_layers = 120;
+  model.n_layers = 30;
   rig.fake.app.apply(ModelLoaded{model});
   rig.three_kinds();
-  CHECK(rig.ui.value("map.layers") == "120");
-  CHECK(rig.ui.has("map.cell.0.1"));
-  CHECK_FALSE(rig.ui.has("map.cell.0.120"));
-  rig.ui.move("map.cells");
-  for (int i = 0; i < 60; ++i) rig.ui.wheel(-3);
   rig.ui.frame(2);
-  CHECK(rig.ui.has("map.cell.0.120"));
+  CHECK(rig.ui.value("map.group") == "1");
+  CHECK(std::stof(rig.ui.value("map.cell_height")) >= 12);
+  CHECK(rig.ui.text("map.cell.0.2") == "w10");
+  CHECK(rig.ui.has("map.cell.0.30"));
+  CHECK(rig.ui.rect("map.legend").max.y < rig.ui.rect("map.grip").min.y + 1);
+  CHECK(rig.ui.has("plots.rate"));
+}
+
+TEST_CASE("live panel: more layers share rows, none is out of view, and the legend stays") {
+  for (const float height : {500.0f, 760.0f}) {
+    CAPTURE(height);
+    Rig rig(700, height);
+    ModelInfo model = FakeApp::model();
+    model.n_layers = 120;
+    rig.fake.app.apply(ModelLoaded{model});
+    rig.three_kinds();
+    rig.ui.frame(2);
+    CHECK(rig.ui.value("map.layers") == "120");
+    const int group = std::stoi(rig.ui.value("map.group"));
+    CHECK(group > 1);
+    CHECK(std::stof(rig.ui.value("map.cell_height")) >= 12);
+    CHECK(rig.ui.has("map.cell.0.1"));
+    CHECK(rig.ui.has("map.cell.0." + std::to_string((120 - 1) / group * group + 1)));
+    CHECK(rig.ui.rect("map.legend").max.y < height);
+    CHECK(rig.ui.has("map.text.0"));
+    rig.ui.move("map.cell.1.1");
+    rig.ui.frame(2);
+    CHECK(rig.ui.shows("Layers 1 to " + std::to_string(group)));
+  }
+}
+
+TEST_CASE("live panel: the bar under the map is the whole reply in small") {
+  Rig rig;
+  rig.begin();
+  for (int i = 0; i < 200; ++i) rig.round({1, 1, 1});
+  for (int i = 0; i < 200; ++i) rig.round({});
+  rig.ui.frame(2);
+  const Probe::Rect bar = rig.ui.rect("map.bar");
+  const float quarter = bar.min.x + (bar.max.x - bar.min.x) / 4;
+  CHECK(rig.ui.color_at({quarter, bar.min.y + 1}) == theme().accepted);
+  CHECK(rig.ui.color_at({quarter, bar.max.y - 1}) != theme().accepted);
+  const float late = bar.min.x + (bar.max.x - bar.min.x) * 0.9f;
+  CHECK(rig.ui.color_at({late, bar.max.y - 2}) == theme().verified);
+}
+
+TEST_CASE("live panel: what is drafted before any layer has a lane above the first one") {
+  Rig rig;
+  rig.begin();
+  rig.round({2, 3});
+  rig.ui.frame(2);
+  CHECK(rig.ui.value("map.lane") == "no");
+  rig.round({0, 0});
+  rig.ui.frame(2);
+  CHECK(rig.ui.value("map.lane") == "yes");
+  const Probe::Rect lane = rig.ui.rect("map.cell.3.0"), first = rig.ui.rect("map.cell.3.1");
+  CHECK(first.min.y - lane.max.y >= 5);
+  CHECK(rig.ui.text("map.cell.3.0") == "w13");
+  CHECK(rig.ui.color_at({lane.center().x, lane.min.y + 1}) == theme().accepted);
+  CHECK(rig.ui.shows("before"));
 }
 
 TEST_CASE("live panel: a replay that goes on after a look back is followed") {

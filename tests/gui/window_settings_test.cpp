@@ -21,6 +21,7 @@ TEST_CASE("window settings: stored and read back") {
   settings.side_width = 300;
   settings.live_share = 0.25f;
   settings.tinted = false;
+  settings.raw = true;
   save_window_settings(path, settings);
   CHECK(load_window_settings(path) == settings);
   CHECK(load_window_settings(dir / "none") == WindowSettings());
