@@ -31,7 +31,7 @@ struct HalfLayer {
   RowsF16 normed, attended, scaled_act;
 
   void norm(Stream stream) const {
-    norm_f16({o.pass(), h, ones, s.dim, 1e-5f, normed, kMaxDecodeRows}, stream);
+    norm_f16({o.pass(), h, ones, s.dim, 1e-5f, normed, kMaxDecodeRows, false, true}, stream);
   }
   void scale(Stream stream) const {
     scale_rows_f16({o.pass(), act, s.ffn_dim, s.ffn_dim, scaled_act, kMaxDecodeRows}, stream);

@@ -38,7 +38,7 @@ struct Int8Layer {
   TilesI8 tiles(int n_out, int n_in) const { return o.tiles_i8(n_out, n_in, type); }
 
   void norm(Stream stream) const {
-    norm_quantize({o.pass(), h, ones, 1e-5f, normed, kMaxDecodeRows}, stream);
+    norm_quantize({o.pass(), h, ones, 1e-5f, normed, kMaxDecodeRows, false, true}, stream);
   }
   void quantize(Stream stream) const {
     quantize_rows({o.pass(), h, s.dim, normed, kMaxDecodeRows}, stream);
@@ -46,7 +46,8 @@ struct Int8Layer {
   void qkv(Stream stream) const {
     const TilesI8 q = tiles(s.q_dim(), s.dim), k = tiles(s.kv_dim(), s.dim);
     const TilesI8 v = tiles(s.kv_dim(), s.dim);
-    project({o.pass(), normed, {q, k, v}, 3, heads.qkv, s.q_dim() + 2 * s.kv_dim()}, stream);
+    project({o.pass(), normed, {q, k, v}, 3, heads.qkv, s.q_dim() + 2 * s.kv_dim(), o.max_rows},
+            stream);
   }
   void attend(Stream stream, int context) const {
     const Attend p = heads.attend(context, attended);
@@ -54,14 +55,14 @@ struct Int8Layer {
     combine_chunks(p, stream);
   }
   void output(Stream stream) const {
-    project_residual({o.pass(), attended, tiles(s.dim, s.q_dim()), nullptr, h}, stream);
+    project_residual({o.pass(), attended, tiles(s.dim, s.q_dim()), nullptr, h, o.max_rows}, stream);
   }
   void gate_and_up(Stream stream) const {
     const TilesI8 gate = tiles(s.ffn_dim, s.dim), up = tiles(s.ffn_dim, s.dim);
-    gate_up({o.pass(), normed, gate, up, act}, stream);
+    gate_up({o.pass(), normed, gate, up, act, Activation::kSilu, o.max_rows}, stream);
   }
   void down(Stream stream) const {
-    project_residual({o.pass(), act, tiles(s.dim, s.ffn_dim), nullptr, h}, stream);
+    project_residual({o.pass(), act, tiles(s.dim, s.ffn_dim), nullptr, h, o.max_rows}, stream);
   }
   void all(Stream stream, int context) const {
     norm(stream);

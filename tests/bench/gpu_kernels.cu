@@ -33,15 +33,21 @@ nlohmann::json measure_rows(Timer& timer, Operands& operands, const Case& c, dou
   std::vector<int> counts(c.kind == Kind::kOneRow ? 1 : kernels::kMaxDecodeRows);
   std::iota(counts.begin(), counts.end(), 1);
   if (c.kind == Kind::kPrefill) counts = {kernels::kMaxPrefillRows};
-  operands.set_pass(counts.front(), c.pos);
-  c.enqueue(timer.stream());
-  SB_CUDA(cudaStreamSynchronize(timer.stream()));
-  const Graph graph = Graph::captured(timer.stream(), [&](Stream stream) {
-    for (int i = 0; i < n; ++i) c.enqueue(stream);
-  });
+  // Up to eight rows an engine takes other matmuls.
+  const auto captured = [&](int m) {
+    operands.set_pass(m, c.pos);
+    operands.max_rows = m <= kernels::kPanelRows ? kernels::kPanelRows : kernels::kMaxDecodeRows;
+    c.enqueue(timer.stream());
+    SB_CUDA(cudaStreamSynchronize(timer.stream()));
+    return Graph::captured(timer.stream(), [&](Stream stream) {
+      for (int i = 0; i < n; ++i) c.enqueue(stream);
+    });
+  };
+  const Graph few = captured(counts.front()), many = captured(counts.back());
   nlohmann::json rows = nlohmann::json::array();
   for (int m : counts) {
     operands.set_pass(m, c.pos);
+    const Graph& graph = m <= kernels::kPanelRows ? few : many;
     nlohmann::json row =
         per_launch(timer.microseconds(samples, [&] { graph.launch(timer.stream()); }), n);
     row["m"] = m;

@@ -71,6 +71,7 @@ class Operands {
   // How many rows the next launches are about, and where.
   const kernels::Pass* pass() const { return pass_.data(); }
   void set_pass(int n_rows, int pos) { pass_.write({kernels::Pass{n_rows, pos}}); }
+  int max_rows = kernels::kMaxDecodeRows;  // that matmuls are launched for
 
  private:
   template <class T>

@@ -5,9 +5,10 @@ Two measures, each by `specbound ppl --through both` and by llama.cpp on the sam
   dialogues   tests/data/dialogue-valid, each dialogue a text of its own in the model's template,
               scored from its second token on and cut to the context
   windows     the same dialogues as one plain text, by llama-perplexity's definition: windows of 512
-              tokens, BOS in place of the first, scored from number 257 on
+              tokens (--window), BOS in place of the first, scored from the middle on
 llama.cpp's side is its library: it tokenizes and computes logits; the formula, in FP64, is here.
-Were tokens not the same, the number of them would show it: that ends the run.
+Were tokens not the same, the number of them would show it: that ends the run. Of windows each token
+is compared.
 """
 
 import argparse
@@ -26,7 +27,6 @@ import bench
 from llamacpp_bench import Llama
 
 DIALOGUES = bench.ROOT / "tests" / "data" / "dialogue-valid" / "dialogue-valid.jsonl"
-WINDOW = 512
 ROLES = {"user": "USER", "assistant": "ASSISTANT", "system": "SYSTEM"}
 
 
@@ -59,10 +59,12 @@ class Scorer(Llama):
             sys.exit("llama_decode failed")
         shape = (len(ids), self.vocab_size)
         logits = np.ctypeslib.as_array(llama_cpp.llama_get_logits(self.context), shape)
-        z = logits[first - 1:-1].astype(np.float64)
-        top = z.max(axis=1, keepdims=True)
-        log_p = z - top - np.log(np.exp(z - top).sum(axis=1, keepdims=True))
-        return -log_p[np.arange(len(z)), ids[first:]]
+        return np.array([self.surprise(logits[i - 1], ids[i]) for i in range(first, len(ids))])
+
+    @staticmethod
+    def surprise(logits, token):
+        z = logits.astype(np.float64) - logits.max()
+        return math.log(np.exp(z).sum()) - z[token]
 
 
 def rendered(messages):
@@ -114,23 +116,36 @@ def entry(model, measure, data, nll, lengths):
     return result
 
 
-def measure(a, model, dialogues, folder):
+def measure_dialogues(a, model, dialogues, folder):
     lines = folder / "dialogues.jsonl"
     lines.write_text("".join(json.dumps(d) + "\n" for d in dialogues))
-    plain = folder / "dialogues.txt"
-    plain.write_text("".join(f"{ROLES[m['role']]}: {m['content']}\n" for d in dialogues for m in d))
-    whole, windows = ours(a, model, lines), ours(a, model, plain, "-c", str(WINDOW))
-    n_ctx = whole["context"]
-
+    data = ours(a, model, lines)
+    n_ctx = data["context"]
     scorer = Scorer(model, a.threads, n_ctx)
     texts = [scorer.tokens(rendered(d), special=True)[:n_ctx] for d in dialogues]
-    first = theirs(scorer, [(ids, 1) for ids in texts])
+    return entry(model, "dialogues", data, *theirs(scorer, [(ids, 1) for ids in texts]))
+
+
+def measure_windows(a, model, dialogues, folder):
+    plain = folder / "dialogues.txt"
+    plain.write_text("".join(f"{ROLES[m['role']]}: {m['content']}\n" for d in dialogues for m in d))
+    data = ours(a, model, plain, "-c", str(a.window))
+    scorer = Scorer(model, a.threads, a.window)
     ids = scorer.tokens(plain.read_text(), special=False)
+    cut = subprocess.run([a.specbound, "tokenize", "-m", model, "-f", plain],  # drops the last end
+                         capture_output=True, text=True, check=True)
+    text = plain.read_text().removesuffix("\n")
+    if [int(i) for i in cut.stdout.split()] != scorer.tokens(text, special=False):
+        sys.exit(f"{model}: llama.cpp and we do not cut the text into the same tokens")
     bos = llama_cpp.llama_vocab_bos(scorer.vocab)
-    runs = [([bos, *ids[at + 1:at + WINDOW]], WINDOW // 2 + 1)
-            for at in range(0, len(ids) - WINDOW + 1, WINDOW)]
-    second = theirs(scorer, runs)
-    return [entry(model, "dialogues", whole, *first), entry(model, "windows", windows, *second)]
+    runs = [([bos, *ids[at + 1:at + a.window]], a.window // 2 + 1)
+            for at in range(0, len(ids) - a.window + 1, a.window)]
+    return entry(model, "windows", data, *theirs(scorer, runs))
+
+
+def measure(a, model, dialogues, folder):
+    return [measure_dialogues(a, model, dialogues, folder),
+            measure_windows(a, model, dialogues, folder)]
 
 
 def main():
@@ -139,6 +154,9 @@ def main():
     parser.add_argument("--f16", type=pathlib.Path, help="the F16 file of the same weights")
     parser.add_argument("--texts", type=int, default=377, help="dialogues (default: all)")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--window", type=int, default=512, help="tokens of a window")
+    parser.add_argument("--only-windows", type=pathlib.Path, metavar="MODEL",
+                        help="another model than the demo model, which knows no such dialogues")
     parser.add_argument("--output", type=pathlib.Path, default=bench.RESULTS / "ppl.json")
     parser.add_argument("model", type=pathlib.Path, help="the demo model, Q8_0")
     a = parser.parse_args()
@@ -147,12 +165,16 @@ def main():
     dialogues = [json.loads(line) for line in DIALOGUES.read_text().splitlines()[:a.texts]]
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for model in (a.model, *([a.f16] if a.f16 else [])):
+        if a.only_windows:
+            results.append(measure_windows(a, a.only_windows, dialogues, pathlib.Path(folder)))
+        for model in () if a.only_windows else (a.model, *([a.f16] if a.f16 else [])):
             results += measure(a, model, dialogues, pathlib.Path(folder))
-    settings = dict(texts=len(dialogues), window=WINDOW, threads=a.threads, device="cpu")
+    settings = dict(texts=len(dialogues), window=a.window, threads=a.threads, device="cpu")
     command = ["tests/bench/ppl.sh", "--texts", len(dialogues), "--threads", a.threads]
+    if a.only_windows:
+        command += ["--window", a.window, "--only-windows", a.only_windows.name]
     quantization = None
-    if a.f16:
+    if a.f16 and not a.only_windows:
         command = ["env", f"F16_MODEL={a.f16.name}", *command]
         quantization = {
             q8["measure"]: round(q8["decode"]["perplexity"] / f16["decode"]["perplexity"] - 1, 7)

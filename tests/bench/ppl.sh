@@ -4,6 +4,7 @@
 #
 #   LLAMACPP_PYTHON=/path/to/python F16_MODEL=/path/to/demo-chat-16l-f16.gguf \
 #     tests/bench/ppl.sh [--texts N] [--threads N] [--output FILE]
+#   tests/bench/ppl.sh --only-windows MODEL --output FILE   # another model, on plain text
 #
 # needs: a Python with  CMAKE_ARGS=-DGGML_NATIVE=on pip install llama-cpp-python numpy
 # Without F16_MODEL only the bundled file is measured. BUILD_DIR (build/release) may be set. Writes

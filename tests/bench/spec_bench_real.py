@@ -35,7 +35,7 @@ def run(specbound, model, questions, threads, temperature, flags):
         subprocess.run(
             [specbound, "spec-bench", "-m", alone, "-f", flags.file, "--limit", str(questions),
              "-n", str(flags.n), "-c", str(flags.ctx), "-t", str(threads),
-             "--temp", str(temperature), "--seed", "1",
+             "--temp", str(temperature), "--seed", "1", "--repeats", str(flags.repeats),
              "--compare", ",".join(d for d in flags.drafters if d != "remember"), *beside,
              "--fresh", "--out", pathlib.Path(folder) / "answers", "--json", report],
             check=True, stdout=sys.stderr)
@@ -73,6 +73,8 @@ def main():
     parser.add_argument("--drafters", nargs="+", default=DRAFTERS,
                         help="of spec-bench's --compare, or remember (default: %(default)s)")
     parser.add_argument("-n", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=1,
+                        help="of each reply, the fastest counts (not with remember)")
     parser.add_argument("--file", default=bench.SPEC_BENCH, type=pathlib.Path,
                         help="other questions, in Spec-Bench's form")
     parser.add_argument("--ctx", type=int, default=4096, help="tokens of context")
@@ -105,13 +107,15 @@ def main():
     command = ["tests/bench/spec_bench_real.sh", "--models", *flags.models, "--threads",
                *flags.threads, "--temperatures", *flags.temperatures, "-n", flags.n,
                *(["--questions", flags.questions] if flags.questions else []),
+               *(["--repeats", flags.repeats] if flags.repeats > 1 else []),
                *(["--drafters", *flags.drafters] if flags.drafters != DRAFTERS else []),
                *(["--file", flags.file.name] if flags.file != bench.SPEC_BENCH else []),
                *(["--draft-model", flags.draft_model] if flags.draft_model else []),
                *(["--heads", *(pathlib.Path(file).name for file in flags.heads)]
                  if flags.heads else [])]
     bench.write_report(pathlib.Path(flags.output), "spec_bench_real", command, machine,
-                       revision, settings=dict(n_predict=flags.n), results=results)
+                       revision, settings=dict(n_predict=flags.n, repeats=flags.repeats),
+                       results=results)
     sys.exit(0 if identical else 1)
 
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""From the start of the process to the first byte of the reply, page cache warm.
+"""From the start of the process to the first byte of the reply, page cache warm: with weights that
+are repacked, and with those that an earlier start kept, by turns.
 
 Run by start.sh, which builds what is needed.
 """
 
 import argparse
+import os
 import subprocess
+import tempfile
 import time
 
 import bench
@@ -13,11 +16,16 @@ import bench
 COMMAND = ["run", "--raw", "-p", "I need a table for two tonight.", "-n", "8", "--temp", "0"]
 
 
-def first_byte_seconds(program, model, threads):
+WAYS = {"repacked": "off", "kept": "on"}  # --keep-repacked
+
+
+def first_byte_seconds(program, model, threads, keep, cache):
     start = time.perf_counter()
-    process = subprocess.Popen([program, *COMMAND, "-m", model, "-t", str(threads)],
+    process = subprocess.Popen([program, *COMMAND, "-m", model, "-t", str(threads),
+                                "--keep-repacked", keep],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL)
+                               stderr=subprocess.DEVNULL,
+                               env={**os.environ, "XDG_CACHE_HOME": cache})
     first = process.stdout.read(1)
     seconds = time.perf_counter() - start
     process.communicate()
@@ -36,12 +44,18 @@ def main():
     results = []
     for model in a.models:
         for threads in a.threads:
-            first_byte_seconds(a.program, model, threads)  # warms the page cache
-            samples = [first_byte_seconds(a.program, model, threads) for _ in range(a.processes)]
-            entry = dict(**bench.model_entry(model), threads=threads,
-                         first_token_seconds=bench.summary(samples))
-            print(f"{entry['model']}, {threads} threads: first token after "
-                  f"{entry['first_token_seconds']['median'] * 1e3:.1f} ms", flush=True)
+            samples = {way: [] for way in WAYS}
+            with tempfile.TemporaryDirectory() as cache:
+                for turn in range(a.processes + 1):
+                    for way, keep in WAYS.items():
+                        seconds = first_byte_seconds(a.program, model, threads, keep, cache)
+                        if turn > 0:  # the first warms the page cache, and keeps the weights
+                            samples[way].append(seconds)
+            entry = dict(**bench.model_entry(model), threads=threads, first_token_seconds={
+                way: bench.summary(seconds) for way, seconds in samples.items()})
+            times = ", ".join(f"{way} {figures['median'] * 1e3:.1f} ms"
+                              for way, figures in entry["first_token_seconds"].items())
+            print(f"{entry['model']}, {threads} threads: first token after {times}", flush=True)
             results.append(entry)
     bench.write_results("start", a, dict(arguments=COMMAND), results, machine)
 

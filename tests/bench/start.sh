@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Time from start to first token of the demo model and the random one.
+# Time from start to first token of the demo model and the random one, with weights that are
+# repacked and with those that an earlier start kept.
 #
 #   tests/bench/start.sh [--processes N] [--threads N...] [--output FILE]
 #

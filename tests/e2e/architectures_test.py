@@ -9,7 +9,8 @@ import unittest
 from specbound_process import DEMO, ROOT, FolderCase, specbound
 
 SIMT = os.environ.get("SPECBOUND_SIMT_BINARY")
-MODELS = ("gemma", "gemma2", "phi3", "smollm3", "ernie4_5", "mistral_window", "llama_gqa_q4_0")
+MODELS = ("qwen3moe", "gemma", "gemma2", "gemma3", "phi3", "smollm3", "ernie4_5", "mistral_window",
+          "llama_yarn", "llama_gqa_q4_0")
 # Words of the models' vocabularies, and letters, which are tokens too.
 TEXT = " ".join(f"ab w{7 + i * i % 31} a w{11 + i % 7}" for i in range(400))
 PROMPT = ("--raw", "-p", "a w9 ab")
@@ -54,7 +55,7 @@ class Architectures(FolderCase):
     def test_verify_on_the_gpu_engine(self):
         # The engine's own tests run all of them; here one of each of its differences.
         self.run_all(lambda name, model: self.verified(name, model, binary=SIMT),
-                     ("gemma2", "phi3", "llama_gqa_q4_0"))
+                     ("gemma2", "gemma3", "phi3", "llama_gqa_q4_0"))
 
     def test_the_lens_ends_in_the_greedy_reply(self):
         def check(name, model):

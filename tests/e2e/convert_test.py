@@ -53,6 +53,19 @@ class Convert(FolderCase):
         self.assertEqual(json.loads(named.stdout)["name"], "A b")
 
     def test_notes_go_to_stderr(self):
+        directory = self.copy_of("gemma")
+        path = os.path.join(directory, "tokenizer_config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        for token in config["added_tokens_decoder"].values():
+            token["rstrip"] = token["content"] == "<start_of_turn>"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        done = specbound("convert", directory, "-o", self.path("x.gguf"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, rb"note: .* added tokens swallow or keep white space")
+
+    def test_composing_comes_along_and_the_pre_tokenizer_can_be_named(self):
         directory = self.copy_of("qwen2")
         path = os.path.join(directory, "tokenizer.json")
         with open(path, encoding="utf-8") as file:
@@ -67,7 +80,9 @@ class Convert(FolderCase):
         self.assertIn(b"--pre NAME", refused.stderr)
         done = specbound("convert", directory, "-o", self.path("x.gguf"), "--pre", "qwen2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(b"note: the tokenizer composes characters (NFC)", done.stderr)
+        cut, whole = (specbound("tokenize", "-m", self.path("x.gguf"), "-p", text).stdout
+                      for text in ("Cafe\u0301", "Caf\u00e9"))
+        self.assertEqual(cut, whole)
         unknown = specbound("convert", directory, "-o", self.path("y.gguf"), "--pre", "martian")
         self.assertEqual(unknown.returncode, 1)
         self.assertIn(b"martian", unknown.stderr)
@@ -150,6 +165,46 @@ class Convert(FolderCase):
             file.write(struct.pack("<Q", len(text)) + text)
             file.truncate(8 + len(text) + at)
         return directory
+
+    def test_published_heads_draft_the_same_text(self):
+        golden = os.path.join(ROOT, "tests/golden")
+        for kind, name, base in (("medusa", "medusa", "llama_gqa"), ("eagle", "eagle", "llama_gqa"),
+                                 ("eagle", "eagle_qkv", "qwen2"),
+                                 ("hydra", "hydra", "llama_deep"),
+                                 ("hydra", "hydra_tied", "gemma3"),
+                                 ("eagle3", "eagle3", "llama_deep"),
+                                 ("eagle3", "eagle3_all", "gemma3")):
+            with self.subTest(name):
+                model, out = os.path.join(golden, base + ".gguf"), self.path(name + ".heads.gguf")
+                done = specbound("convert", "--heads", os.path.join(golden, "drafters", name),
+                                 "-m", model, "-o", out, "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                summary = json.loads(done.stdout)
+                self.assertEqual(summary["kind"], kind)
+                self.assertEqual(summary["bytes"], os.path.getsize(out))
+                info = json.loads(specbound("info", out, "--json").stdout)["exit_heads"]
+                self.assertEqual([head["kind"] for head in info["heads"]], [kind])
+                self.assertIn(kind.encode() + b" at 0", specbound("info", out).stdout)
+                for speculator in (kind, "auto"):
+                    same = specbound("verify", "-m", model, "--heads", out, "--speculator",
+                                     speculator, "--bits", "--raw", "-p", "a", "-n", "24",
+                                     "--ignore-eos")
+                    self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
+                none = specbound("run", "-m", model, "--speculator", kind, "--raw", "-p", "a")
+                self.assertEqual(none.returncode, 2)
+                self.assertIn(b"convert --heads", none.stderr)
+
+    def test_heads_ask_for_what_they_need(self):
+        heads = os.path.join(ROOT, "tests/golden/drafters/medusa")
+        for flags, part in (((), b"-m MODEL"), (("-m", "x.gguf"), b"-o FILE"),
+                            (("x", "-m", "x.gguf"), b"one directory"),
+                            (("-m", "x.gguf", "-o", self.path("o"), "--type", "Q4_0"), b"Q8_0"),
+                            (("-m", "x.gguf", "-o", self.path("o"), "--name", "n"), b"--name")):
+            with self.subTest(flags):
+                done = specbound("convert", "--heads", heads, *flags)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(part, done.stderr)
+        self.assertEqual(specbound("convert", "x", "-m", "y.gguf").returncode, 2)
 
     def test_help_teaches(self):
         text = specbound("convert", "--help").stdout

@@ -164,6 +164,7 @@ class Deb(unittest.TestCase):
         self.assertRegex(fields["Depends"], r"libc6 \(>= 2\.\d+\)")
         self.assertNotIn("glfw", fields["Depends"])
         self.assertIn("libglfw3", fields["Recommends"])
+        self.assertIn("libmd4c0", fields["Recommends"])
         self.assertNotIn("curl", fields["Depends"])
         self.assertIn("libcurl4", fields["Recommends"])
         size = sum(path.stat().st_size for path in self.tree.rglob("*")

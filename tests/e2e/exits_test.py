@@ -7,8 +7,11 @@ import re
 import subprocess
 import tempfile
 import unittest
+import xml.etree.ElementTree as ElementTree
 
-from specbound_process import BINARY, DEMO, LENS, STORIES, specbound
+from specbound_process import BINARY, DEMO, LENS, STORIES, FolderCase, specbound
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 STORY = ("run", "--raw", "-m", STORIES, "-p", "", "--temp", "0", "-n", "60", *LENS)
 COLOUR = re.compile(rb"\x1b\[38;5;(\d+)m([^\x1b]+)\x1b\[39m")
@@ -96,6 +99,38 @@ class Exits(unittest.TestCase):
         out, err = on_terminal(*ask, "--show-exits")
         self.assertEqual(out, specbound(*ask).stdout)
         self.assertIn(b"exit layer: no token came from a draft", err)
+
+
+class Record(FolderCase):
+    """--record, a film of the reply for a browser."""
+
+    def test_a_film_has_a_column_for_each_token_and_the_text(self):
+        film, stats = self.path("reply.svg"), self.path("stats.json")
+        trace = self.path("trace.jsonl")
+        result = specbound(*STORY, "--record", film, "--stats-json", stats, "--trace", trace)
+        self.assertEqual(result.stdout, specbound(*STORY).stdout)
+        with open(trace, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        tokens = [line for line in lines if line["type"] == "token"]
+        rounds = [line for line in lines if line["type"] == "round"]
+        root = ElementTree.parse(film).getroot()
+        title = root.find(f"{SVG}text[@class='h']").text
+        self.assertIn(f"{len(tokens)} tokens in {len(rounds)} passes", title)
+        views = root.findall(f"{SVG}svg")
+        kinds = [rect.get("class") or "right" for group in views[0].find(f"{SVG}g")
+                 if group.get("visibility") is None for rect in group.findall(f"{SVG}rect")]
+        right = sum(token["accepted"] for token in tokens)
+        self.assertEqual((kinds.count("right"), kinds.count("all")), (right, len(tokens) - right))
+        text = "".join(element.text for element in views[1].iter(f"{SVG}text"))
+        shown = specbound(*STORY).stdout.decode()
+        self.assertEqual(text.split(), shown.split())
+
+    def test_it_is_asked_for_before_the_work_and_spoils_no_other_file(self):
+        missing = specbound(*STORY, "--record", self.path("no/such/folder.svg"))
+        self.assertEqual((missing.returncode, missing.stdout), (1, b""))
+        one = self.path("one")
+        same = specbound(*STORY, "--record", one, "--trace", one)
+        self.assertEqual((same.returncode, same.stdout), (2, b""))
 
 
 class NoColours(unittest.TestCase):

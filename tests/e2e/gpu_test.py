@@ -275,6 +275,68 @@ class SameEvents(Case):
         self.assertEqual(on_gpu.stdout, on_cpu.stdout)
 
 
+class FirstLayers(Case):
+    """Some layers on the GPU, the rest on the CPU: the CPU's text, trace and figures, prompts and
+    chained heads included."""
+    PROMPT = ("-p", "red blue red green red blue")
+    DRAFTERS = (("--spec", "off"), ("--head", "lens", "--tau", "0.01"),
+                ("--head", "chained", "--tau", "0.1", "--w-max", "4"),
+                ("--head", "folded", "--tau", "0.05"), ("--speculator", "ngram"),
+                ("--speculator", "draft-verify", "--tau", "0"), ())
+
+    def test_the_cpus_text_trace_and_figures(self):
+        for i, drafter in enumerate(self.DRAFTERS):
+            ask = ("run", "-m", at("two.gguf"), "-s", "3", "--temp", "0.8" if i % 2 else "0", "-n",
+                   "10" if WHOLE else "3", "--controller", "off", "--ignore-eos", *self.PROMPT,
+                   *drafter, "--stats-json", at("stats"))
+            found = {}
+            for layers in ("0", "1", "2"):
+                result, trace = with_file("--trace", gpu, *ask, "-ngl", layers)
+                on = f"CUDA (SIMT executor, sm_75, weights int8, {layers} of 2 layers) + CPU ("
+                self.ran(result, b"backend: " + (b"CPU (" if layers == "0" else on.encode()))
+                with open(at("stats"), encoding="utf-8") as file:
+                    stats = json.load(file)
+                self.assertEqual(stats["backend"].startswith("CUDA ("), layers != "0")
+                found[layers] = (result.stdout, untimed(trace), untimed(stats))
+            self.assertEqual(found["1"], found["0"], drafter)
+            self.assertEqual(found["2"], found["0"], drafter)
+
+    def test_verify(self):
+        for drafter in ((), ("--head", "lens", "--tau", "0.3"),
+                        ("--speculator", "forced", "--w-max", "16")):
+            result, found = with_file(
+                "--json", gpu, "verify", "--bits", "-m", at("two.gguf"), "--ignore-eos", "-ngl",
+                "1", "--raw", *self.PROMPT, "-n", "8" if WHOLE else "2", "--temps", "0", "--seeds",
+                "1", *drafter)
+            self.ran(result)
+            self.assertTrue(found["identical"])
+            self.assertIn("1 of 2 layers) + CPU (", found["backend"])
+
+    def test_theory_prices_the_two_apart(self):
+        found = with_file("--json", gpu, "theory", "-m", at("two.gguf"), "--replies", "0", "-c",
+                          "64", "-ngl", "1")[1]["costs"]
+        self.assertEqual((found["n_layers"], found["first_layers"]), (2, 1))
+        self.assertEqual(len(found["first_layer"]), len(found["layer"]))
+        # The executor is slow.
+        self.assertGreater(found["first_layer"][0], 5 * found["layer"][0])
+        self.assertGreater(found["plain_token"], found["first_layer"][0])
+
+    def test_hostile_numbers(self):
+        for layers in ("-1", "-99999999999999999999", "1.5", "x", "", "1x", "0x1"):
+            self.refused(gpu(*RAW, "-p", "x", "-ngl", layers), 2, b"-ngl: expected")
+        self.refused(gpu(*RAW, "-p", "x", "-ngl", "3", "--prefill", "cublas"), 2,
+                     b"--prefill cublas: for a whole model on the GPU only, found -ngl 3 of 5")
+        for layers in ("99", "99999999999999999", "all"):  # as llama.cpp understands it
+            result = gpu("run", "-m", at("two.gguf"), *ONE_TOKEN, "-n", "1", "-ngl", layers)
+            self.assertNotIn(b"+ CPU", self.ran(result).stderr)
+
+    def test_bench_names_both(self):
+        result = gpu("bench", "-m", at("two.gguf"), "-p", "4", "-n", "2", "-r", "1", "-ngl", "1",
+                     "-o", "json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(b'"CUDA+CPU"', result.stdout)
+
+
 class Costs(Case):
     def test_theory_measures_what_is_there(self):
         found = with_file("--json", gpu, "theory", "-m", STORIES, "--replies", "0", "-c", "64")[1]
@@ -290,7 +352,7 @@ class SameErrors(Case):
                 ((*RAW, "-p", "x", "--head", "chained"), 2),
                 ((*RAW, "-p", "x", "--device", "gpu"), 2),
                 ((*RAW, "-p", "x", "--dtype", "q4"), 2),
-                ((*RAW, "-p", "x", "-ngl", "3"), 2),
+                ((*RAW, "-p", "x", "--device", "cpu", "-ngl", "3"), 2),
                 ((*RAW, "-p", "x", "--device", "cuda", "-ngl", "0"), 2),
                 ((*RAW, "-p", "x", "--device", "cpu", "-ngl", "all"), 2),
                 ((*RAW, "-p", "x", "--device", "cpu", "--dtype", "fp16"), 2),
@@ -324,6 +386,8 @@ class NoGpu(Case):
             self.assertIn(b"every layer runs on the CPU", lines[0])
             asked = self.ran(gpu(*self.ASK, "-ngl", "all", STATE=state), b"backend: CPU (")
             self.assertRegex(asked.stderr, rb"\n-ngl all: .*" + why)
+            asked = self.ran(gpu(*self.ASK, "-ngl", "2", STATE=state), b"backend: CPU (")
+            self.assertRegex(asked.stderr, rb"\n-ngl 2: .*" + why)
             for quiet in (("--device", "cpu"), ("-ngl", "0")):
                 self.assertNotIn(why, gpu(*self.ASK, *quiet, STATE=state).stderr)
 
@@ -366,16 +430,43 @@ class Memory(Case):
 
     def test_too_large_is_an_error_with_the_numbers(self):
         needed = json.loads(gpu("info", DEMO, "--json").stdout)["gpu"]["bytes"]["total"]
-        for flags in ((), ("--device", "cuda"), ("-ngl", "all")):
+        for flags in (("--device", "cuda"), ("-ngl", "all"), ("-ngl", "1")):
             self.refused(gpu(*self.ASK, *flags, MEMORY=needed // 4), 1, b"not enough memory", b"MB",
                          b"no context (-c N) is small enough", b"--device cpu")
+        cpu = self.ran(gpu(*self.ASK, MEMORY=needed // 4), b"backend: CPU (")
+        self.assertRegex(cpu.stderr, rb"\nthe model does not fit on the GPU \(needs [\d.]+ MB, "
+                                     rb"found .* free\): every layer on the CPU\n")
         self.ran(gpu(*self.ASK, "--device", "cpu", MEMORY=needed // 4), b"backend: CPU (")
         self.ran(gpu(*self.ASK, MEMORY=needed))
         self.refused(gpu(*self.ASK, "--prefill", "cublas", MEMORY=needed), 1, b"not enough memory")
 
+    def test_what_does_not_fit_is_split(self):
+        info = json.loads(gpu("info", DEMO, "--json").stdout)["gpu"]
+        self.assertEqual(info["layers"], 17)  # and the output
+        memory = info["bytes"]["total"] - info["bytes"]["workspace"] - 8000000
+        found = json.loads(gpu("info", DEMO, "--json", MEMORY=memory).stdout)["gpu"]
+        most = found["layers"]
+        self.assertTrue(2 < most < 16, most)
+        self.assertIn(f"; -ngl {most} of 16 layers fits", found["reason"])
+        doctor = gpu("doctor", "-m", DEMO, MEMORY=memory).stdout
+        self.assertIn(f"-ngl {most}: so many of its 16 layers fit".encode(), doctor)
+        whole = gpu("doctor", "-m", DEMO).stdout
+        self.assertIn(b"-ngl all: it fits whole", whole)
+        self.refused(gpu(*self.ASK, "-ngl", "all", MEMORY=memory), 1, b"not enough memory",
+                     f"--device cpu or -ngl {most} would help".encode())
+        self.refused(gpu(*self.ASK, "-ngl", str(most + 1), MEMORY=memory), 1,
+                     f"{most + 1} layers' weights".encode(), f"or -ngl {most} ".encode())
+        split = f"{most} of 16 layers) + CPU (".encode()
+        for flags in ((), ("--device", "cuda")):
+            result = self.ran(gpu(*self.ASK, *flags, MEMORY=memory), split)
+            self.assertIn(f"free): -ngl {most} of 16 layers run there, the rest on the CPU\n"
+                          .encode(), result.stderr)
+            self.assertRegex(result.stderr, rb", uploaded .* GB/s, repacked .* GB/s\n")
+        self.assertEqual(result.stdout, gpu(*self.ASK, "-ngl", "0").stdout)
+
     def test_the_context_that_it_names_fits(self):
         memory = json.loads(gpu("info", DEMO, "--json").stdout)["gpu"]["bytes"]["total"]
-        plain = ("--spec", "off")
+        plain = ("--spec", "off", "-ngl", "all")
         result = gpu(*self.ASK, *plain, "-c", "20000", MEMORY=memory)
         self.assertIn(b"K/V for -c 20000", result.stderr)
         fits = int(re.search(rb"-c (\d+) is the largest context that fits", result.stderr)[1])
@@ -383,7 +474,8 @@ class Memory(Case):
         over = gpu(*self.ASK, *plain, "-c", str(fits + 64), MEMORY=memory)
         self.assertIn(b"-c %d is the largest context that fits" % fits, over.stderr)
         self.assertEqual((result.returncode, over.returncode), (1, 1))
-        drafting = gpu(*self.ASK, "-c", str(fits), MEMORY=memory)  # with them it is too long
+        # With them it is too long.
+        drafting = gpu(*self.ASK, "-ngl", "all", "-c", str(fits), MEMORY=memory)
         self.assertEqual(drafting.returncode, 1)
         self.assertIn(b"exit heads", drafting.stderr)
         self.assertNotIn(b"exit heads", over.stderr)

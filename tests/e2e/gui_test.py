@@ -19,6 +19,10 @@ What needs no screen is in tests/gui."""
 #   a model dropped, picked  gui_test "test_a_model_dropped", gui_test "test_a_model_picked"
 #   loading with progress    app_state_test "a model comes with progress"
 #   errors in the window     gui_test "test_a_model_that_cannot_be_loaded"
+#   Markdown, code           markdown_view_test "marks are not drawn",
+#                            gui_replies_test "as_its_markdown_means_it"
+#   raw on a switch          gui_replies_test "the_switch_shows_them"
+#   hostile Markdown         markdown_view_test "cost no frame"
 #   word wrap                text_layout_test "words, blanks that hang"
 #   copyable text            chat_view_test "text is selected by dragging"
 #   UTF-8                    text_layout_test "half a character waits"
@@ -26,6 +30,7 @@ What needs no screen is in tests/gui."""
 #   scale                    main_view_test "at every size and scale"
 #   dark and light           gui_test "test_light_and_dark", live_panel_test "on both themes"
 # Live panel
+#   30 layers and more       live_panel_test "30 layers", gui_test "test_80_layers_fit_the_map"
 #   columns, rows, colours   live_panel_test "cells have the colours", gui_test "check_map"
 #   exits, kinds of tokens   layer_map_test "marked in the cell that decided it"
 #   hover                    live_panel_test "the pointer finds out what happened"
@@ -78,37 +83,25 @@ import unittest
 
 import gui_window
 from endless_model import CONTEXT, make_endless_model
-from gui_window import Screen, Window, eventually, home_environment
+from gui_window import Window, eventually, home_environment, screen
 from specbound_process import (BINARY, DEMO, TIMEOUT, FolderCase, demo_without_heads,
                                specbound)
 
-MISSING = gui_window.missing()
 MESSAGE = "I need a table for two tonight."
 SETTINGS = ("--temp", "0", "-t", "1", "--size", "1280x800", "--theme", "dark", "--scale", "1")
-SCREEN = None
 # Of gui/view/theme.cpp, dark.
 BACKGROUND, ACCEPTED, REJECTED, VERIFIED = ((0x14, 0x17, 0x1c), (0x5f, 0xd3, 0x8d),
                                             (0xff, 0x7b, 0x72), (0xa3, 0xad, 0xbb))
 SCROLLED = ("plots.", "chat.message.", "chat.token.")  # may reach below the edge
 LIGHT_BACKGROUND = (0xff, 0xff, 0xff)
 
-
-def setUpModule():
-    global SCREEN
-    if MISSING:
-        raise unittest.SkipTest(MISSING)
-    SCREEN = Screen()
-
-
-def tearDownModule():
-    if SCREEN:
-        SCREEN.close()
+setUpModule = screen
 
 
 class WindowCase(FolderCase):
     def open(self, *arguments, model=DEMO, **options):
         model_flags = ("-m", model) if model else ()
-        window = Window(SCREEN, self.folder, *model_flags, *SETTINGS, *arguments, **options)
+        window = Window(screen(), self.folder, *model_flags, *SETTINGS, *arguments, **options)
         self.addCleanup(window.close)
         return window
 
@@ -342,6 +335,30 @@ class Files(WindowCase):
             self.assertIn('"parent":', file.read())
         self.check_replay(trace)
 
+    def test_80_layers_fit_the_map(self):
+        """As a trace tells of them: rows that share layers, all in view, under their legend."""
+        trace = self.path("deep.jsonl")
+        specbound("run", "-m", DEMO, "-p", MESSAGE, "--temp", "0", "--trace", trace)
+        with open(trace, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual(lines[0]["type"], "header")
+        lines[0]["n_layers"] = 80
+        with open(trace, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        window = self.open("--replay", trace, model=None)
+        window.wait(lambda ui: "replay.rounds" in ui["values"], "the replay")
+        window.click("replay.round")
+        for width, height in ((1280, 800), (2560, 1440)):
+            window.resize(width, height)
+            ui = window.wait(lambda ui: "map.legend" in ui["names"], "the map's legend")
+            self.assertEqual(ui["values"]["map.layers"], "80")
+            group = int(ui["values"]["map.group"])
+            self.assertGreaterEqual(float(ui["values"]["map.cell_height"]), 12)
+            rows = {int(name.split(".")[3]) for name in ui["names"] if name.startswith("map.cell.")}
+            self.assertEqual(rows - {0}, set(range(1, 81, group)))
+            self.assertLess(ui["names"]["map.legend"][3], ui["names"]["map.grip"][3])
+        self.quit(window)
+
     def check_replay(self, trace):
         """Played to its end, and a round back and forth."""
         window = self.open("--replay", trace, model=None)
@@ -455,6 +472,6 @@ class Surroundings(WindowCase):
 
 
 if __name__ == "__main__":
-    if MISSING:
-        print("SKIP the desktop app's window:", MISSING)
+    if why_not := gui_window.missing():
+        print("SKIP the desktop app's window:", why_not)
     unittest.main()

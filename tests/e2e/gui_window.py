@@ -1,6 +1,8 @@
 """A screen for the desktop app's end-to-end tests: Xvfb (whose picture is a file that we read),
 xdotool for mouse and keys, and the file of --ui-json, where the window says what it drew and where.
 Plain Python; a test asks missing() first."""
+import atexit
+import functools
 import json
 import mmap
 import os
@@ -9,6 +11,7 @@ import struct
 import subprocess
 import tempfile
 import time
+import unittest
 import urllib.parse
 import zlib
 
@@ -148,6 +151,16 @@ class Screen:
         self.server.terminate()
         self.server.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@functools.cache
+def screen():
+    """The one of all tests of this process, which ends with it; skips them where that cannot be."""
+    if why_not := missing():
+        raise unittest.SkipTest(why_not)
+    one = Screen()
+    atexit.register(one.close)
+    return one
 
 
 class Window:

@@ -44,9 +44,8 @@ class Info(unittest.TestCase):
         self.assertTrue(found["runs"])
         self.assertEqual(set(found["by_type"]), {"F32", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K",
                                                  "Q5_K", "Q6_K"})
-        # 376,832 weights in blocks of 32, of 34 bytes each; the embedding is not counted.
-        says = ("Q2_K, Q3_K, Q4_1, Q5_0, Q5_1, Q5_K and Q6_K run as INT8: 0.2 MB become 0.4 MB, "
-                "repacked at load")
+        # 131,072 weights of 49,664 bytes; in blocks of 32, of 34 bytes each, 139,264.
+        says = "Q2_K and Q3_K run as INT8: 0.0 MB become 0.1 MB, repacked at load"
         self.assertEqual(found["conversion"], says)
         self.assertIn(f"conversion  {says}\n", specbound("info", path).stdout.decode())
         for name in ("llama_q4_k", "llama_gqa_q4_0", "llama_gqa_q8_0", "llama_gqa_f16"):
@@ -57,6 +56,9 @@ class Info(unittest.TestCase):
         for name, *parts in (
                 ("gemma2", "window      20 positions in every other layer",
                  "soft caps   scores 5, logits 2", "ffn         gelu", "embedding   times 5.65"),
+                ("gemma3", "window      20 positions in every layer but each 6th",
+                 "linear scaling 4; in windowed layers theta 3000"),
+                ("llama_yarn", "theta 10000, interleaved, yarn scaling 4"),
                 ("mistral_window", "window      20 positions in every layer"),
                 ("phi3_long_rope", "12 of 16 numbers, long factors past 32"),
                 ("smollm3", "interleaved, but not in every 4th layer"),

@@ -12,6 +12,7 @@ DRAFTERS = {
     "layerskip": [(), ("--exit-layer", "8"), ("--head", "folded")],
     "adadecode": [(), ("--head", "lens", "--tau", "0.4")],
     "draft-verify": [(), ("--skip-layers", "2,5-6,9", "--tau", "0.2")],
+    "lookahead": [(), ("--lookahead", "5,3,3")],
     "auto": [(), ("--w-max", "8"), ("--head", "lens", "--tau", "0.4")],
 }
 
@@ -87,6 +88,14 @@ class OtherDrafters(unittest.TestCase):
                 (("draft-verify", "--skip-layers", "all"), b"--skip-layers: expected ascending"),
                 (("draft-verify", "--w-max", "17"), b"--w-max"),
                 (("auto", "--w-max", "17"), b"--w-max"),
+                (("lookahead", "--lookahead", "3,4"), b"--lookahead: expected W,N,G, numbers"),
+                (("lookahead", "--lookahead", "3,4,2,1"), b"--lookahead: expected W,N,G"),
+                (("lookahead", "--lookahead", "3,99999999999999999999,2"), b"W,N,G, numbers"),
+                (("lookahead", "--lookahead", "0,4,2"), b"--lookahead: expected W from 1 to 16"),
+                (("lookahead", "--lookahead", "3,1,2"), b"--lookahead: expected N from 2 to 16"),
+                (("lookahead", "--lookahead", "3,4,3"), b"rows up to 16, found 18"),
+                (("lookahead", "--w-max", "8"), b"--w-max: expected the 15 rows of --lookahead"),
+                (("ngram", "--lookahead", "3,4,2"), b"--lookahead: needs --speculator lookahead"),
                 (("hybrid",), b"expected none, auto, specbound, ngram, layerskip")):
             result = specbound("run", "-m", DEMO, "-p", "x", "-n", "1", "--speculator", *flags)
             self.assertEqual(result.returncode, 2, (flags, result.stderr))

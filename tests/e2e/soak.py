@@ -1,11 +1,13 @@
-"""Many requests at once to one server: chats and completions of several clients, hostile requests
-and clients that leave at random points among them, while the server's memory, threads and files
-are watched. serve_clients_test.py runs a short one, tests/bench/serve_soak.sh a long one."""
+"""Many requests at once to one server: chats, calls of tools, replies by schemas and completions of
+several clients, hostile requests and clients that leave at random points among them, while the
+server's memory, threads and files are watched. serve_clients_test.py runs a short one,
+tests/bench/serve_soak.sh a long one."""
 import contextlib
 import dataclasses
 import http.client
+import itertools
 import json
-import queue
+import pathlib
 import random
 import threading
 import time
@@ -13,10 +15,18 @@ import time
 from serve_client import (CHAT, COMPLETIONS, Answer, ask, prompt, read_answers, together,
                           wait_until)
 
-CLIENTS = 6
+CLIENTS = 10
 CROWD = 40  # connections at once before anything is measured: more than come later
 SAMPLE_SECONDS = 0.05
 MAY_GROW_KB = 4096  # without a leak: what malloc keeps of its own for each thread
+# A template that takes tools, which the demo model's own does not.
+TEMPLATE = str(pathlib.Path(__file__).resolve().parents[1] / "data" / "chat-templates" /
+               "Qwen-Qwen2.5-7B-Instruct.jinja")
+SCHEMA = {"type": "object", "properties": {
+    "city": {"enum": ["Oslo", "Lima"]}, "nights": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "required": ["city", "nights"], "additionalProperties": False}
+TOOL = {"type": "function", "function": {"name": "book", "parameters": SCHEMA}}
+STRICT = {"type": "function", "function": {**TOOL["function"], "strict": True}}
 # Conversations and texts that take turns, each with its own reply.
 REQUESTS = (
     (CHAT, ask()),
@@ -32,6 +42,13 @@ REQUESTS = (
     (COMPLETIONS, prompt("The weather is", max_tokens=48, stream=True)),
     (COMPLETIONS, prompt("word " * 200, max_tokens=8)),
     (CHAT, ask("Surprise me.", temperature=1.1, seed=7)),
+    (CHAT, ask("A room in Oslo.", max_tokens=48, tools=[TOOL], tool_choice="required")),
+    (CHAT, ask("A room in Lima.", max_tokens=48, tools=[TOOL], stream=True, temperature=1, seed=3,
+               tool_choice={"type": "function", "function": {"name": "book"}})),
+    (CHAT, ask("Where is a room?", tools=[STRICT], stream=True)),
+    (CHAT, ask("Which town?", max_tokens=48, response_format={
+        "type": "json_schema", "json_schema": {"name": "stay", "schema": SCHEMA}})),
+    (COMPLETIONS, prompt("One of two:", grammar='root ::= ("yes" | "no") [ a-z]{0,20}')),
 )
 BODY = json.dumps(ask()).encode()
 POST = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\n".encode()
@@ -63,8 +80,19 @@ class Sample:
     files: int
 
 
+def said(choices):
+    """What some choices say, whole ones or those of a stream: text, names and arguments."""
+    text = ""
+    for choice in choices:
+        message = choice.get("message") or choice.get("delta") or choice
+        text += message.get("content") or message.get("text") or ""
+        for call in message.get("tool_calls") or []:
+            text += call["function"].get("name", "") + call["function"]["arguments"]
+    return text
+
+
 def send(server, path, body, source, connection=None):
-    """One request, streamed or not, over a connection that stays or its own; the text."""
+    """One request, streamed or not, over a connection that stays or its own; what is said."""
     if connection:
         data = json.dumps(body).encode()
         kept = connection.sock is not None
@@ -78,15 +106,19 @@ def send(server, path, body, source, connection=None):
             connection.request("POST", path, data, server.headers(data, {}))
             response = connection.getresponse()
         if not body.get("stream"):
-            return Answer(response).text
+            return answered(Answer(response))
         lines = response.read().split(b"\n\n")
         assert lines[-2:] == [b"data: [DONE]", b""], lines[-2:]
         choices = [json.loads(line[len("data: "):])["choices"][0] for line in lines[:-2]]
-        return "".join((c["delta"].get("content") or "") if "delta" in c else c["text"]
-                       for c in choices)
+        return said(choices)
     if body.get("stream"):
-        return server.stream(path, body, source).text()
-    return server.post(path, body, source=source).text
+        return said(event["choices"][0] for event in server.stream(path, body, source).events())
+    return answered(server.post(path, body, source=source))
+
+
+def answered(answer):
+    assert answer.status == 200, (answer.status, answer.body)
+    return said(answer.json["choices"])
 
 
 def references(server):
@@ -104,13 +136,13 @@ def plan(requests, hostile, disconnects, seed):
 
 
 class Soak:
-    """run() sends everything; what went wrong is in `failures`."""
+    """run() sends everything, or the same again for as long as `seconds` say; what went wrong is in
+    `failures`."""
 
-    def __init__(self, server, texts, kinds, seed):
-        self.server, self.texts, self.seed = server, texts, seed
-        self.work = queue.SimpleQueue()
-        for kind in kinds:
-            self.work.put(kind)
+    def __init__(self, server, texts, kinds, seed, seconds):
+        self.server, self.texts, self.kinds, self.seed = server, texts, kinds, seed
+        self.numbers = itertools.count()
+        self.until = time.monotonic() + seconds if seconds else None
         self.n_done = 0
         self.failures, self.samples = [], []
         self.sent = {"normal": 0, "hostile": 0, "disconnect": 0}
@@ -141,10 +173,10 @@ class Soak:
         dice = random.Random(self.seed * CLIENTS + number)
         with contextlib.closing(self.server.connection(source)) as kept:
             while True:
-                try:
-                    kind, i = self.work.get_nowait()
-                except queue.Empty:
+                number = next(self.numbers)
+                if time.monotonic() > self.until if self.until else number >= len(self.kinds):
                     return
+                kind, i = self.kinds[number % len(self.kinds)]
                 try:
                     if kind == "normal":
                         self.normal(i, source, kept if dice.random() < 0.4 else None)
@@ -199,7 +231,7 @@ class Soak:
                 for field in dataclasses.fields(Sample)}
 
 
-def measure(plain, server, requests, hostile, disconnects, seed, judge_memory=True):
+def measure(plain, server, requests, hostile, disconnects, seed, judge_memory=True, seconds=0):
     """Soaks `server` and ends both; `plain` gives the texts. What was found, for JSON: all is well
     if nothing is "wrong"."""
     with contextlib.ExitStack() as ending:
@@ -214,7 +246,7 @@ def measure(plain, server, requests, hostile, disconnects, seed, judge_memory=Tr
                 assert read_answers(bare, 1)[0].status == 200
         wait_until(lambda: server.files() <= rest, f"{rest} files again")
         files, threads = server.files(), server.threads()
-        soak = Soak(server, texts, plan(requests, hostile, disconnects, seed), seed)
+        soak = Soak(server, texts, plan(requests, hostile, disconnects, seed), seed, seconds)
         soak.run()
         wrong += soak.failures
         try:

@@ -161,6 +161,20 @@ class SpecBench(FolderCase):
         self.assertEqual(specbound(*other, "--fresh").returncode, 0)
         self.assertNotEqual(self.answers("plain"), files[0])
 
+    def test_the_fastest_of_repeats_counts(self):
+        _, data = self.bench(*LENS, "--tau", "0.1", "--out", self.out, "--repeats", "3")
+        self.assertEqual(data["repeats"], 3)
+        self.assertTrue(data["identical"])
+        lines = self.answers("specbound")
+        self.assertEqual([len(line["choices"][0]["turns"]) for line in lines],
+                         [len(question["turns"]) for question in QUESTIONS])
+        self.assertTrue(all("the fastest of 3" in line["settings"] for line in lines))
+        # Other settings: nothing that one reply each gave stands for it, or the other way round.
+        refused = specbound("spec-bench", *MODEL, "-f", self.questions, "-n", "12", *LENS, "--tau",
+                            "0.1", "--out", self.out)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn(b"the fastest of 3", refused.stderr)
+
     def test_an_interrupt_keeps_what_is_done(self):
         many = [{"question_id": n, "category": "qa", "turns": [f"Story {n}"]} for n in range(2000)]
         self.write_questions(many)
@@ -205,7 +219,7 @@ class SpecBench(FolderCase):
         text, data = self.bench(*LENS, "--compare", "all", "--limit", "1", n=6)
         names = [r["name"] for r in data["strategies"][0]["results"]]
         for name in ("auto", "specbound", "paper", "ngram", "layerskip", "adadecode",
-                     "draft-verify"):
+                     "draft-verify", "lookahead"):
             self.assertIn(name, names)
         self.assertNotIn("draft", names)  # which needs a model
         self.assertIn("every text is identical", text)
@@ -290,6 +304,12 @@ class SpecBench(FolderCase):
         self.assertEqual(result.returncode, status, error)
         self.assertRegex(error.splitlines()[-1], pattern)
         self.assertEqual(result.stdout, b"")
+
+    def test_what_remembers_is_not_repeated(self):
+        for flags in (["--remember", "on"], ["--setting", "own: --speculator auto --remember on"]):
+            result = specbound("spec-bench", *MODEL, "-f", self.questions, "--repeats", "2", *flags)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(b"--repeats: a drafter with --remember on", result.stderr)
 
     def test_refusals(self):
         asked = ("-f", self.questions)

@@ -126,7 +126,7 @@ TEST_CASE("attention by several threads: the bits of each query alone, however t
       const Kernels& kernels = kernels_for(isa);
       std::vector<Sequence> texts;
       for (int i = 0; i < 3; ++i) {
-        texts.push_back({KvCache(config, kContext), KvLengths(1)});
+        texts.push_back({KvCache(config, kContext, 0), KvLengths(1)});
         fill(kernels, config, random, texts.back());
       }
       std::deque<Threads> all;

@@ -55,8 +55,8 @@ void refuse(const TinySpec& spec, ErrorCode code, std::initializer_list<std::str
 const TinySpec kLlama;
 
 TEST_CASE("config: every architecture") {
-  for (const char* name :
-       {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3", "ernie4_5"}) {
+  for (const char* name : {"llama", "qwen2", "qwen3", "qwen3moe", "gemma", "gemma2", "gemma3",
+                           "phi3", "smollm3", "ernie4_5"}) {
     TinySpec spec;
     spec.architecture = name;
     spec.head_dim = 24;
@@ -66,6 +66,8 @@ TEST_CASE("config: every architecture") {
     CHECK(c.name == "tiny");
     CHECK(c.dim == 64);
     CHECK(c.ffn_dim == 96);
+    CHECK(c.n_experts == (c.architecture == "qwen3moe" ? 5 : 0));
+    CHECK(c.n_experts_used == (c.architecture == "qwen3moe" ? 2 : 0));
     CHECK(c.n_layers == 2);
     CHECK(c.n_heads == 4);
     CHECK(c.n_kv_heads == 2);
@@ -84,7 +86,7 @@ TEST_CASE("config: every architecture") {
     CHECK(c.window == 0);
     const std::string a = c.architecture;
     const bool interleaved = a == "llama" || a == "smollm3" || a == "ernie4_5",
-               gemma = a == "gemma" || a == "gemma2";
+               gemma = a == "gemma" || a == "gemma2" || a == "gemma3";
     CHECK(c.rope_style == (interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves));
     CHECK(c.activation == (gemma ? Activation::kGelu : Activation::kSilu));
     CHECK(c.embedding_scale == (gemma ? 8.0f : 1.0f));
@@ -113,7 +115,7 @@ TEST_CASE("config: windows, of all layers, of every other one, or where the cont
   longer.max_seq_len = 8192;
   CHECK(config_of(longer).window_of(1) == 4096);  // Gemma 2's own
   CHECK(config_of(with_uint(longer, "attention.sliding_window", 0)).window_of(1) == 0);
-  for (const char* name : {"qwen2", "qwen3", "gemma", "smollm3", "ernie4_5"}) {
+  for (const char* name : {"qwen2", "qwen3", "qwen3moe", "gemma", "smollm3", "ernie4_5"}) {
     const ModelConfig cut = config_of(windowed(name, 64));
     CHECK(cut.max_seq_len == 64);
     CHECK(cut.window == 0);
@@ -128,11 +130,56 @@ TEST_CASE("config: windows, of all layers, of every other one, or where the cont
   const TinySpec gemma2 = windowed("gemma2", 64);
   const char* pattern = "attention.sliding_window_pattern";
   CHECK(config_of(with_uint(gemma2, pattern, 2)).window_of(3) == 64);
-  refuse(with_uint(gemma2, pattern, 6), ErrorCode::kUnsupported,
-         {pattern, "expected 2", "found 6"});
-  refuse(with_ints(gemma2, pattern, {1, 0}), ErrorCode::kUnsupported, {pattern, "one per layer"});
+  const ModelConfig sixth = config_of(with_uint(gemma2, pattern, 6));
+  for (int l = 1; l <= 12; ++l) CHECK(sixth.window_of(l) == (l % 6 != 0 ? 64 : 0));
+  for (uint32_t bad : {0u, 1u, 5000u, UINT32_MAX}) {
+    refuse(with_uint(gemma2, pattern, bad), ErrorCode::kFormat, {pattern, "2 to 4096"});
+  }
+  refuse(with_ints(gemma2, pattern, {1, 0}), ErrorCode::kUnsupported, {pattern, "1 and 0"});
+  const TinySpec llama = windowed("llama", 64);
+  CHECK(config_of(with_uint(llama, pattern, 1)).window_of(2) == 64);
+  refuse(with_uint(llama, pattern, 6), ErrorCode::kUnsupported, {pattern, "expected 1", "found 6"});
+  refuse(with_ints(llama, pattern, {1, 0}), ErrorCode::kUnsupported, {pattern, "one per layer"});
   refuse(with_float(gemma2, "rope.freq_base_swa", 5000), ErrorCode::kUnsupported,
          {"rope.freq_base_swa", "found 5000"});
+}
+
+TEST_CASE("config: gemma3's windowed layers have their own rotation, which nothing scales") {
+  TinySpec spec;
+  spec.architecture = "gemma3";
+  spec.rope_theta = 1e6f;
+  spec.window = 64;
+  const ModelConfig c = config_of(with_float(spec, "rope.scaling.factor", 8));
+  CHECK(c.rope_theta == 1e6f);
+  CHECK(c.rope_scale == 8);
+  CHECK(c.windowed_rope_theta == 1e4);
+  REQUIRE(c.n_rotations() == 2);
+  for (int l = 1; l <= 13; ++l) {
+    CHECK(c.window_of(l) == (l % 6 != 0 ? 64 : 0));
+    CHECK(c.rotation_of(l) == (l % 6 != 0 ? 1 : 0));
+  }
+  const char *window = "attention.sliding_window", *theta = "rope.freq_base_swa";
+  CHECK(config_of(with_float(spec, theta, 5000)).windowed_rope_theta == 5000);
+  // They rotate so even where the window hides nothing.
+  const ModelConfig whole = config_of(with_uint(spec, window, 256));
+  CHECK(whole.window_of(1) == 0);
+  CHECK(whole.max_seq_len == 256);
+  CHECK(whole.rotation_of(1) == 1);
+  CHECK(whole.rotation_of(6) == 0);
+  CHECK(config_of(kLlama).rotation_of(1) == 0);
+
+  refuse(with_uint(spec, window, 0), ErrorCode::kFormat, {window, "1 or more", "found 0"});
+  refuse(without(spec, window), ErrorCode::kFormat, {window, "1 or more", "no such key"});
+  const float inf = std::numeric_limits<float>::infinity();
+  for (float value : {0.0f, -1e4f, inf, std::nanf("")}) {
+    refuse(with_float(spec, theta, value), ErrorCode::kFormat, {theta, "finite"});
+  }
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    refuse(with_float(spec, key, 30), ErrorCode::kUnsupported, {key, "found 30"});
+  }
+  spec.n_layers = 62;  // the 27B: dim / n_heads
+  spec.head_dim = 32;
+  CHECK(config_of(spec).score_scale == 1.0f / std::sqrt(64.0f / 4));
 }
 
 TEST_CASE("config: soft caps, which only gemma2 has, and the scale of its scores") {
@@ -203,12 +250,12 @@ TEST_CASE("config: phi3 rotates parts of heads, and has factors for short and lo
 }
 
 TEST_CASE("config: other architectures are named, with those that run") {
-  for (const char* name : {"gpt2", "gemma3", "phi2", "qwen2moe", "Llama", ""}) {
+  for (const char* name : {"gpt2", "gemma3n", "phi2", "qwen2moe", "Llama", ""}) {
     TinySpec spec;
     spec.architecture = name;
     const std::string text = expect_error(ErrorCode::kUnsupported, [&] { config_of(spec); });
     check_mentions(text, {"tiny.gguf", format("'%s'", name),
-                          "llama, qwen2, qwen3, gemma, gemma2, phi3, smollm3, ernie4_5"});
+                          "qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, smollm3, ernie4_5"});
   }
   TinySpec none;
   none.without = {"general.architecture"};
@@ -323,20 +370,89 @@ TEST_CASE("config: rope scaling") {
   };
   CHECK(config_of(typed("linear", 8)).rope_scale == 8.0);
   CHECK(config_of(typed("none", 8)).rope_scale == 1.0);
-  for (const char* type : {"yarn", "longrope", "dynamic", "su"}) {
+  for (const char* type : {"longrope", "dynamic", "su"}) {
     CHECK(config_of(typed(type, 1)).rope_scale == 1.0);
     refuse(typed(type, 4), ErrorCode::kUnsupported,
-           {"rope.scaling.type", "none, linear or llama3", format("'%s'", type)});
+           {"rope.scaling.type", "none, linear, yarn or llama3", format("'%s'", type)});
     refuse(with_string(kLlama, "rope.scaling.type", type), ErrorCode::kUnsupported, {type});
   }
-  for (const char* type : {"yarn", "linear"}) {
-    refuse(with_float(typed(type, 1), "rope.scaling.attn_factor", 1.2f), ErrorCode::kUnsupported,
-           {"rope.scaling.attn_factor", "found 1.2"});
-  }
+  refuse(with_float(typed("linear", 1), "rope.scaling.attn_factor", 1.2f), ErrorCode::kUnsupported,
+         {"rope.scaling.attn_factor", "found 1.2"});
   refuse(typed("llama3", 8), ErrorCode::kUnsupported, {"llama3", "rope_freqs.weight"});
   TinySpec llama3 = typed("llama3", 8);
   llama3.rope_freqs = true;
   CHECK(config_of(llama3, tiny_tensors(llama3)).rope_scale == 1.0);
+}
+
+TEST_CASE("config: YaRN") {
+  const char *factor = "rope.scaling.factor", *context = "rope.scaling.original_context_length",
+             *fast = "rope.scaling.yarn_beta_fast", *slow = "rope.scaling.yarn_beta_slow",
+             *attn = "rope.scaling.attn_factor";
+  // What a file says, but for one key.
+  const auto without_key = [&](const char* key) {
+    TinySpec file = with_string(kLlama, "rope.scaling.type", "yarn");
+    if (key != factor) file = with_float(file, factor, 4);
+    return key == context ? file : with_uint(file, context, 1024);
+  };
+  const TinySpec spec = without_key(nullptr);
+  refuse(without_key(factor), ErrorCode::kFormat, {factor, "1 or more", "no such key"});
+
+  const ModelConfig c = config_of(spec);
+  // Without it, the context that the model has.
+  const auto length = static_cast<uint32_t>(c.max_seq_len);
+  CHECK(config_of(without_key(context)).yarn->first ==
+        config_of(with_uint(without_key(context), context, length)).yarn->first);
+  REQUIRE(c.yarn);
+  CHECK(c.rope_scale == 4);
+  const double usual = 1 + 0.1 * std::log(4.0);
+  CHECK(c.rope_attn_factor == static_cast<float>(usual));
+  CHECK(c.rope_original_context == 0);  // phi3's
+  // 32 turns of 1024 positions: pair 1.41 of 8; one turn: pair 4.42.
+  CHECK(c.yarn->first == 1);
+  CHECK(c.yarn->last == 5);
+  CHECK(!config_of(kLlama).yarn);
+  const ModelConfig turned = config_of(with_float(with_float(spec, fast, 2), slow, 0.25f));
+  CHECK(turned.yarn->first == 3);
+  CHECK(turned.yarn->last == 6);
+  CHECK(config_of(with_float(spec, attn, 0.5f)).rope_attn_factor ==
+        doctest::Approx(usual / 2).epsilon(1e-6));
+
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  for (float value : {0.0f, -4.0f, 0.5f, inf, nan}) {
+    refuse(with_float(without_key(factor), factor, value), ErrorCode::kFormat,
+           {factor, "found " + format("%g", value)});
+  }
+  for (uint32_t value : {0u, 1u, UINT32_MAX}) {
+    refuse(with_uint(without_key(context), context, value), ErrorCode::kFormat,
+           {context, format("found %u", value)});
+  }
+  // In four positions no pair turns 20 times.
+  refuse(with_float(with_uint(without_key(context), context, 4), slow, 20), ErrorCode::kFormat,
+         {context, "where none does"});
+  for (float value : {0.0f, -1.0f, 0.5f, 1e7f, inf, nan}) {
+    refuse(with_float(spec, fast, value), ErrorCode::kFormat, {fast, "yarn_beta_slow"});
+  }
+  for (float value : {0.0f, -1.0f, 33.0f, inf, nan}) {
+    refuse(with_float(spec, slow, value), ErrorCode::kFormat, {fast, "yarn_beta_slow"});
+  }
+  for (float value : {0.0f, -1.0f, inf, nan}) {
+    refuse(with_float(spec, attn, value), ErrorCode::kFormat, {attn, "above 0"});
+  }
+  TinySpec flat = spec;
+  flat.rope_theta = 1;
+  refuse(flat, ErrorCode::kFormat, {"rope.freq_base", "more than 1"});
+  const struct {
+    const char* name;
+    float same, other;
+  } others[] = {{"rope.scaling.yarn_ext_factor", 1, 0.5f},
+                {"rope.scaling.yarn_log_multiplier", 0, 0.1f},
+                {"rope.scaling.yarn_attn_factor", static_cast<float>(usual), 1}};
+  for (const auto& o : others) {
+    CHECK(config_of(with_float(spec, o.name, o.same)).yarn);
+    for (float value : {o.other, nan}) {
+      refuse(with_float(spec, o.name, value), ErrorCode::kUnsupported, {o.name});
+    }
+  }
 }
 
 TEST_CASE("config: features nothing here computes are refused by name") {
@@ -355,6 +471,54 @@ TEST_CASE("config: features nothing here computes are refused by name") {
     CHECK(config_of(with_float(kLlama, key, 0)).dim == 64);
     refuse(with_float(kLlama, key, 30), ErrorCode::kUnsupported, {key, "found 30"});
     refuse(with_float(kLlama, key, std::nanf("")), ErrorCode::kUnsupported, {key, "nan"});
+  }
+}
+
+TEST_CASE("config: mixtures of experts, and what is not computed of them") {
+  TinySpec spec;
+  spec.architecture = "qwen3moe";
+  spec.n_experts = 8;
+  spec.n_experts_used = 8;
+  const ModelConfig all = config_of(spec);
+  CHECK(all.n_experts == 8);
+  CHECK(all.n_experts_used == 8);
+  for (const int count : {0, 1025, -1}) {
+    spec.n_experts = count;
+    refuse(spec, ErrorCode::kFormat, {"qwen3moe.expert_count", "1 to 1024"});
+  }
+  spec.n_experts = 8;
+  for (const int used : {0, 9}) {
+    spec.n_experts_used = used;
+    refuse(spec, ErrorCode::kFormat, {"qwen3moe.expert_used_count", "1 to 8"});
+  }
+  spec.n_experts_used = 2;
+  for (const char* key : {"expert_count", "expert_used_count", "expert_feed_forward_length"}) {
+    refuse(without(spec, key), ErrorCode::kFormat, {key, "no such key"});
+  }
+  CHECK(config_of(without(spec, "feed_forward_length")).ffn_dim == 96);  // of no layer
+  const struct {
+    const char* name;
+    uint32_t same, other;
+  } others[] = {{"expert_shared_count", 0, 1},       {"expert_shared_feed_forward_length", 0, 64},
+                {"leading_dense_block_count", 0, 1}, {"expert_group_count", 1, 2},
+                {"expert_group_used_count", 1, 2},   {"expert_gating_func", 1, 2}};
+  for (const auto& o : others) {
+    CHECK(config_of(with_uint(spec, o.name, o.same)).n_experts == 8);
+    refuse(with_uint(spec, o.name, o.other), ErrorCode::kUnsupported, {o.name});
+  }
+  CHECK(config_of(with_float(spec, "expert_weights_scale", 1)).n_experts == 8);
+  for (const float scale : {2.5f, std::nanf("")}) {
+    refuse(with_float(spec, "expert_weights_scale", scale), ErrorCode::kUnsupported,
+           {"expert_weights_scale"});
+  }
+  for (const bool norm : {true, false}) {
+    const TinySpec said = with(spec, "expert_weights_norm",
+                               [norm](GgufWriter& w, const auto& k) { w.add_bool(k, norm); });
+    if (norm) {
+      CHECK(config_of(said).n_experts == 8);
+    } else {
+      refuse(said, ErrorCode::kUnsupported, {"expert_weights_norm", "found false"});
+    }
   }
 }
 

@@ -17,8 +17,7 @@
 namespace specbound::conversion_test {
 namespace {
 
-constexpr DType kConverted[] = {DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K,
-                                DType::kQ3_K, DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL};
+constexpr DType kConverted[] = {DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL};
 
 // Random blocks with finite scales: halves below 2, wherever they lie.
 std::vector<std::byte> random_blocks(DType type, size_t n_blocks, uint32_t seed) {
@@ -91,31 +90,30 @@ TEST_CASE("conversion: scales that are not finite stay so, and weights too large
   CHECK(!std::isfinite(half_to_float(blocks[0].d)));
   CHECK(!std::isfinite(half_to_float(blocks[1].d)));
 
-  // Q4_1 of the largest scales: 15 d + m overflows nothing in FP32, and 127 FP16 hold it.
-  std::vector<std::byte> large(2 * 20, std::byte{0xff});
+  // Q2_K of the largest scales: 45 d - 15 dmin overflows nothing in FP32, and 127 FP16 hold it.
+  std::vector<std::byte> large(2 * 84, std::byte{0xff});
   for (int block = 0; block < 2; ++block) {
     const uint16_t d[2] = {0x7bff, static_cast<uint16_t>(block == 0 ? 0x7bff : 0x7c00)};
-    std::memcpy(&large[block * 20], d, sizeof d);
+    std::memcpy(&large[block * 84 + 80], d, sizeof d);
   }
-  const Matrix q4_1{DType::kQ4_1, 1, kColumns, large.data()};
-  const auto of_q4_1 = converted(q4_1, 0, lost);
+  const Matrix q2_k{DType::kQ2_K, 1, 512, large.data()};
+  const auto of_q2_k = converted(q2_k, 0, lost);
   CHECK(lost == 0);
-  CHECK(std::isfinite(half_to_float(of_q4_1[0].d)));
-  CHECK(!std::isfinite(half_to_float(of_q4_1[1].d)));  // the file has it infinite
+  CHECK(std::isfinite(half_to_float(of_q2_k[0].d)));
+  CHECK(!std::isfinite(half_to_float(of_q2_k[8].d)));  // the file has it infinite
 
-  // Q6_K has 128 * 32 times its scale: FP16 times 127 does not hold that.
-  std::vector<std::byte> wide(210, std::byte{0});  // q = 0: -32
-  std::fill_n(wide.begin() + 192, 16, std::byte{0x80});
+  // Q3_K has 32 * 4 times its scale: FP16 times 127 does not hold that.
+  std::vector<std::byte> wide(110, std::byte{0});  // scales of -32, numbers of -4
   const uint16_t most = 0x7bff;
-  std::memcpy(&wide[208], &most, sizeof most);
-  const Matrix q6_k{DType::kQ6_K, 1, 256, wide.data()};
-  converted(q6_k, 0, lost);
+  std::memcpy(&wide[108], &most, sizeof most);
+  const Matrix q3_k{DType::kQ3_K, 1, 256, wide.data()};
+  converted(q3_k, 0, lost);
   CHECK(lost == 256);
 
-  refuse_lost_weights(DType::kQ6_K, 0);
+  refuse_lost_weights(DType::kQ3_K, 0);
   test::check_mentions(
-      test::expect_error(ErrorCode::kUnsupported, [] { refuse_lost_weights(DType::kQ6_K, 256); }),
-      {"Q6_K", "256", "INT8"});
+      test::expect_error(ErrorCode::kUnsupported, [] { refuse_lost_weights(DType::kQ3_K, 256); }),
+      {"Q3_K", "256", "INT8"});
 }
 
 TEST_CASE("conversion: load says which types are converted and what it costs") {
@@ -127,17 +125,19 @@ TEST_CASE("conversion: load says which types are converted and what it costs") {
       *m = matrix(DType::kQ4_K);
     }
   }
-  weights.token_embd = matrix(DType::kQ6_K);  // only rows of it are read
+  weights.token_embd = matrix(DType::kQ3_K);  // only rows of it are read
   weights.lm_head = matrix(DType::kQ8_0);
   CHECK(conversion_note(weights).empty());
-  weights.lm_head = matrix(DType::kQ6_K);  // 0.84 MB, 1.088 as Q8_0
-  CHECK(conversion_note(weights) == "Q6_K runs as INT8: 0.8 MB become 1.1 MB, repacked at load");
-  weights.layers[1].wk = matrix(DType::kQ5_0);  // 0.704
+  weights.lm_head = matrix(DType::kQ6_K);
+  CHECK(conversion_note(weights).empty());
+  weights.lm_head = matrix(DType::kQ3_K);  // 0.44 MB, 1.088 as Q8_0
+  CHECK(conversion_note(weights) == "Q3_K runs as INT8: 0.4 MB become 1.1 MB, repacked at load");
+  weights.layers[1].wk = matrix(DType::kIQ4_NL);  // 0.576
   CHECK(conversion_note(weights) ==
-        "Q5_0 and Q6_K run as INT8: 1.5 MB become 2.2 MB, repacked at load");
+        "IQ4_NL and Q3_K run as INT8: 1.0 MB become 2.2 MB, repacked at load");
   weights.layers[0].w_down = matrix(DType::kQ2_K);  // 0.336
   CHECK(conversion_note(weights) ==
-        "Q2_K, Q5_0 and Q6_K run as INT8: 1.9 MB become 3.3 MB, repacked at load");
+        "IQ4_NL, Q2_K and Q3_K run as INT8: 1.4 MB become 3.3 MB, repacked at load");
 }
 
 }  // namespace specbound::conversion_test

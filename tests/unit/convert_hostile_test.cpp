@@ -230,7 +230,8 @@ TEST_CASE("convert: configurations that cannot be represented are refused by nam
       {"llama", set("num_local_experts", 8), "num_local_experts"},
       {"llama", set("mlp_bias", true), "mlp_bias"},
       {"llama", set("hidden_act", "gelu"), "hidden_act"},
-      {"llama", set("rope_parameters", {{"rope_type", "yarn"}, {"rope_theta", 1e4}}), "yarn"},
+      {"llama", set("rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2}}), "dynamic"},
+      {"qwen3_yarn", [](json& c) { c["rope_parameters"]["truncate"] = false; }, "truncate"},
       {"llama", set("rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}),
        "full_attention"},
       {"llama", set("partial_rotary_factor", 0.5), "partial_rotary_factor"},
@@ -245,16 +246,58 @@ TEST_CASE("convert: configurations that cannot be represented are refused by nam
       {"gemma", set("attention_bias", true), "attention_bias"},
       {"gemma", set("use_bidirectional_attention", true), "use_bidirectional_attention"},
       {"gemma2", set("query_pre_attn_scalar", 144), "query_pre_attn_scalar"},
-      {"gemma2", set("layer_types", {"full_attention", "sliding_attention"}), "1, 3, 5"},
+      {"gemma2", set("layer_types", {"full_attention", "sliding_attention"}), "but 2, 4"},
       {"gemma2", set("layer_types", {"full_attention", "chunked_attention"}), "chunked_attention"},
+      {"gemma3", set("sliding_window", nullptr), "sliding_window"},
+      {"gemma3", set("attn_logit_softcapping", 50), "attn_logit_softcapping"},
+      {"gemma3",
+       [](json& c) {
+         c.erase("layer_types");
+         c["sliding_window_pattern"] = 3;
+       },
+       "but 6, 12"},
+      {"gemma3",  // a window that hides nothing: the rotations differ all the same
+       [](json& c) {
+         c["sliding_window"] = 4096;
+         for (json& type : c["layer_types"]) type = "sliding_attention";
+       },
+       "6 of 6 layers"},
+      {"gemma3", [](json& c) { c["rope_parameters"]["sliding_attention"]["rope_type"] = "linear"; },
+       "'linear'"},
       {"phi3", set("rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}}), "linear"},
       {"smollm3", set("no_rope_layers", {0, 1, 1, 1}), "layer 1"},
       {"ernie4_5", set("use_bias", true), "use_bias"},
+      {"qwen3moe", set("norm_topk_prob", false), "norm_topk_prob"},
+      {"qwen3moe", [](json& c) { c.erase("norm_topk_prob"); }, "means false"},
+      {"qwen3moe", set("decoder_sparse_step", 2), "experts in every layer"},
+      {"qwen3moe", set("mlp_only_layers", {0}), "mlp_only_layers"},
   };
   for (const auto& c : cases) {
     INFO(c.model << ": " << c.says);
     check_mentions(config_refused(c.model, c.change, ErrorCode::kUnsupported), {c.says});
   }
+}
+
+TEST_CASE("convert: gemma3's rotations in the spelling of older files") {
+  json config = read_json(kGolden + "gemma3/config.json", 1 << 20);
+  const HfRope expected = read_hf_config(config, "config.json").rope;
+  CHECK(expected.theta == 1e6);
+  CHECK(expected.windowed_theta == 5000);
+  CHECK(expected.linear_factor == 8);
+  for (const char* key : {"rope_parameters", "layer_types"}) config.erase(key);
+  const HfRope usual = read_hf_config(config, "config.json").rope;
+  CHECK(usual.theta == 1e6);
+  CHECK(usual.windowed_theta == 1e4);
+  CHECK(usual.linear_factor == 0);
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
+  config["rope_local_base_freq"] = 5000;
+  config["sliding_window_pattern"] = 6;
+  const HfRope older = read_hf_config(config, "config.json").rope;
+  CHECK(older.theta == expected.theta);
+  CHECK(older.windowed_theta == expected.windowed_theta);
+  CHECK(older.linear_factor == expected.linear_factor);
+  config["rope_local_base_freq"] = -1;
+  expect_error(ErrorCode::kFormat, [&] { read_hf_config(config, "config.json"); });
 }
 
 TEST_CASE("convert: senseless configurations are refused") {
@@ -295,6 +338,26 @@ TEST_CASE("convert: senseless configurations are refused") {
       "llama", [](json& c) { c["rope_parameters"]["low_freq_factor"] = 9; }, ErrorCode::kFormat);
   config_refused("gemma2", set("final_logit_softcapping", -1), ErrorCode::kFormat);
   config_refused("gemma2", set("layer_types", {"full_attention"}), ErrorCode::kFormat);
+  for (const json& theta : {json(0), json(-1e4), json(nan), json("1")}) {
+    config_refused(
+        "gemma3", [&](json& c) { c["rope_parameters"]["sliding_attention"]["rope_theta"] = theta; },
+        ErrorCode::kFormat);
+  }
+  config_refused(
+      "gemma3",
+      [](json& c) {
+        c.erase("layer_types");
+        c["sliding_window_pattern"] = 0;
+      },
+      ErrorCode::kFormat);
+  for (const char* key : {"factor", "beta_fast", "beta_slow", "attention_factor",
+                          "original_max_position_embeddings"}) {
+    for (const json& value : {json(0), json(-1), json(nan), json(infinity), json("4")}) {
+      INFO(key << " " << value.dump());
+      config_refused(
+          "qwen3_yarn", [&](json& c) { c["rope_parameters"][key] = value; }, ErrorCode::kFormat);
+    }
+  }
   config_refused("smollm3", set("no_rope_layers", {1}), ErrorCode::kFormat);
 }
 

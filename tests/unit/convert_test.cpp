@@ -145,8 +145,8 @@ void check_logits(const nlohmann::json& entry, DType type, double bar) {
 }
 
 std::set<std::string> all_names() {
-  return {"llama", "llama_json", "mistral", "qwen2",   "qwen3",
-          "gemma", "gemma2",     "phi3",    "smollm3", "ernie4_5"};
+  return {"llama", "llama_json", "mistral",  "qwen2",  "qwen3",      "gemma",   "gemma2",
+          "phi3",  "smollm3",    "ernie4_5", "gemma3", "qwen3_yarn", "qwen3moe"};
 }
 
 }  // namespace
@@ -177,8 +177,11 @@ TEST_CASE("convert: tensors have the names, shapes and bytes of llama.cpp's conv
         const DType becomes = facts.contains("F32") ? DType::kF32 : whole ? type : DType::kF16;
         REQUIRE(tensor.type == becomes);
         const std::string bytes = facts.at(dtype_info(becomes)->name);
-        const size_t rows = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
-        const size_t begin = rows > 1 ? tensor.bytes.size() / rows * 5 : 0;  // row 5
+        size_t rows = 1;
+        for (size_t i = 1; i < tensor.shape.size(); ++i) rows *= tensor.shape[i];
+        const bool router = tensor_name.ends_with("ffn_gate_inp.weight");  // its last row
+        const size_t row = tensor.shape.size() > 2 ? tensor.shape[1] + 5 : router ? rows - 1 : 5;
+        const size_t begin = rows > 1 ? tensor.bytes.size() / rows * row : 0;
         CHECK(hex(tensor.bytes.subspan(begin, bytes.size() / 2)) == bytes);
       }
       CHECK(found == expected);
@@ -253,6 +256,21 @@ TEST_CASE("convert: keys are those of llama.cpp's converter") {
         {"phi3.rope.scaling.attn_factor",
          static_cast<float>(std::sqrt(1 + std::log(4.0) / std::log(32.0)))}}},
       {"smollm3", {{"smollm3.block_count", 4}, {"smollm3.rope.freq_base", 2000000}}},
+      {"gemma3",
+       {{"gemma3.attention.sliding_window", 8},
+        {"gemma3.rope.freq_base", 1000000},
+        {"gemma3.rope.freq_base_swa", 5000},
+        {"gemma3.rope.scaling.factor", 8}}},
+      {"qwen3_yarn",
+       {{"qwen3.rope.scaling.factor", 4},
+        {"qwen3.rope.scaling.original_context_length", 32},
+        {"qwen3.rope.scaling.yarn_beta_fast", 8},
+        {"qwen3.rope.scaling.attn_factor", static_cast<float>(1.3 / (1 + 0.1 * std::log(4.0)))}}},
+      {"qwen3moe",
+       {{"qwen3moe.expert_count", 5},
+        {"qwen3moe.expert_used_count", 2},
+        {"qwen3moe.expert_feed_forward_length", 64},
+        {"qwen3moe.feed_forward_length", 32}}},
       {"ernie4_5", {{"ernie4_5.attention.key_length", 16}, {"ernie4_5.rope.freq_base", 500000}}},
   };
   for (const auto& [name, numbers] : expected) {

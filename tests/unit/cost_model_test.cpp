@@ -61,6 +61,30 @@ TEST_CASE("predicted speedup: rows alone in the shallow layers, together in the 
   CHECK(costs.plain(false) == 11);
 }
 
+TEST_CASE("first layers elsewhere cost what they cost there, in drafts most of all") {
+  CostModel costs;
+  costs.n_layers = 8;
+  costs.layer.fill(1);
+  costs.logits.fill(2);
+  costs.plain_token = 10;
+  costs.pass = 0.5;
+  CHECK(costs.run(1, 8, 1) == 8.5);
+  CHECK(costs.run(3, 2, 1) == 0);
+  costs.first_layers = 5;
+  costs.first_layer.fill(0.125);
+  costs.first_pass = 0.25;
+  CHECK(costs.run(1, 8, 1) == 0.25 + 5 * 0.125 + 0.5 + 3);
+  CHECK(costs.run(2, 5, 4) == 0.25 + 4 * 0.125);
+  CHECK(costs.run(6, 8, 4) == 3.5);
+  CHECK(costs.run(1, 0, 4) == 0);  // a draft from before any layer
+  CHECK(costs.run(5, 6, 4) == 0.25 + 0.125 + 0.5 + 1);
+  CHECK(costs.verify(16) == costs.run(1, 8, 16) + 2);
+  costs.plain_token = costs.verify(1);
+  // Exits among the cheap layers: 4 rows of 2 layers, then the rest of the model once.
+  const double round = 4 * 0.5 + (0.25 + 3 * 0.125 + 3.5) + 2;
+  CHECK(predicted_speedup(costs, 2, 0, 1, 4) == doctest::Approx(4 * costs.plain_token / round));
+}
+
 TEST_CASE("measured costs are positive, grow with the rows, and add up to a plain token") {
   TinySpec spec;
   spec.n_layers = 4;

@@ -30,11 +30,9 @@ struct TinyKind {
   DType type;
   const char* architecture;
 };
-const std::vector<TinyKind> kKinds = {{DType::kQ8_0, "llama"},
-                                      {DType::kQ8_0, "gemma2"},
-                                      {DType::kF16, "phi3"},
-                                      {DType::kF32, "gemma2"},
-                                      {DType::kBF16, "smollm3"}};
+const std::vector<TinyKind> kKinds = {{DType::kQ8_0, "llama"},  {DType::kQ8_0, "gemma2"},
+                                      {DType::kF16, "phi3"},    {DType::kF32, "gemma2"},
+                                      {DType::kQ8_0, "gemma3"}, {DType::kBF16, "smollm3"}};
 
 struct Setting {
   size_t kind = 0;  // of kKinds; the demo model is of the first
@@ -148,7 +146,8 @@ const TinyModel& tiny_model_of(size_t kind) {
     spec.n_kv_heads = 1;
     spec.type = kKinds[kind].type;
     if (spec.architecture == "phi3") spec.rope_dim = 12;
-    if (spec.architecture == "phi3" || spec.architecture == "gemma2") spec.window = 20;
+    if (spec.architecture == "phi3" || spec.architecture.starts_with("gemma")) spec.window = 20;
+    if (spec.architecture == "gemma3") spec.window_step = 3;
     model = std::make_unique<TinyModel>(spec);
   }
   return *model;

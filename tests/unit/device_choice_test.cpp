@@ -105,7 +105,7 @@ TEST_CASE("-ngl is one flag in every spelling") {
   CHECK(parse({"-nglx"}).err.find("found \"x\"") != std::string::npos);
 }
 
-TEST_CASE("-ngl means the whole model or none of it") {
+TEST_CASE("-ngl means all layers, none, or the first ones") {
   const auto all_of_16 = [](const char* value) { return device({"-ngl", value}).all_layers(16); };
   CHECK(!device({}).all_layers(16));
   CHECK(!all_of_16("0"));
@@ -113,9 +113,24 @@ TEST_CASE("-ngl means the whole model or none of it") {
   CHECK(all_of_16("17"));  // the output counts as a layer
   CHECK(all_of_16("99"));
   for (const char* part : {"1", "15", "16"}) {
-    CHECK_THROWS_WITH_AS(all_of_16(part), doctest::Contains("expected 0 or all (17 or more)"),
-                         Error);
+    CHECK(!all_of_16(part));
+    const DeviceChoice choice = choose({"-ngl", part}, two_gpus);
+    CHECK(choice.gpu == 1);
+    CHECK(std::to_string(choice.layers.value_or(-1)) == part);
+    CHECK(choice.note == "");
+    CHECK(choose({"-ngl", part, "--device", "cuda:3", "--dtype", "fp16"}, two_gpus).gpu == 3);
+    CHECK(refusal(ErrorCode::kUsage, {"-ngl", part, "--prefill", "cublas"}, two_gpus)
+              .starts_with("--prefill cublas: for a whole model on the GPU only, found -ngl " +
+                           std::string(part) + " of 16 layers"));
   }
+  CHECK(choose({"-ngl", "all"}, two_gpus).layers == DeviceOptions::kAllLayers);
+  CHECK(!choose({}, two_gpus).layers);  // as many as fit
+  CHECK(!choose({"-ngl", "0"}, two_gpus).gpu);
+  DeviceOptions negative;  // from who reads no flags
+  negative.layers = -1;
+  CHECK(expect_error(ErrorCode::kUsage, [&] {
+          choose_device(negative, any_model(), two_gpus);
+        }).starts_with("-ngl -1: expected 0 to 16 layers, or all"));
 }
 
 TEST_CASE("--device, --dtype and --prefill take their words and nothing else") {
@@ -164,6 +179,8 @@ TEST_CASE("left to itself it takes the first GPU, and says why it does not") {
     CHECK(!cpu.gpu);
     CHECK(with_flags(cpu.note).starts_with("-ngl all --dtype int8: " + machine().why_not +
                                            ": every layer"));
+    CHECK(with_flags(choose({"-ngl", "3"}, machine).note)
+              .starts_with("-ngl 3: " + machine().why_not + ": every layer"));
     CHECK(with_flags(choose({"--prefill", "cublas"}, machine).note)
               .starts_with("--prefill cublas: "));
   }
@@ -188,9 +205,8 @@ TEST_CASE("flags that contradict each other are refused") {
             .starts_with("--device cuda:2 and -ngl 0 contradict each other"));
   CHECK(refusal(ErrorCode::kUsage, {"--device", "cpu", "-ngl", "99"}, two_gpus)
             .starts_with("--device cpu and -ngl all contradict each other"));
-  for (GpuSurvey (*machine)() : {two_gpus, not_built}) {
-    CHECK(refusal(ErrorCode::kUsage, {"-ngl", "3"}, machine).starts_with("-ngl 3: expected 0 or"));
-  }
+  CHECK(refusal(ErrorCode::kUsage, {"--device", "cpu", "-ngl", "3"}, two_gpus)
+            .starts_with("--device cpu and -ngl 3 contradict each other"));
 }
 
 TEST_CASE("a GPU that was asked for by name is had, or the error says why not") {
@@ -208,15 +224,18 @@ TEST_CASE("a GPU that was asked for by name is had, or the error says why not") 
 }
 
 TEST_CASE("a model that the kernels cannot run goes to the CPU, or is refused there") {
-  ModelConfig odd = any_model(), large = any_model();
+  ModelConfig odd = any_model(), large = any_model(), mixture = any_model();
   odd.dim = 255;
   large.vocab_size = (1 << 20) + 1;
-  for (const ModelConfig& config : {odd, large}) {
+  mixture.n_experts = 8;
+  for (const ModelConfig& config : {odd, large, mixture}) {
     const DeviceChoice cpu = choose({}, two_gpus, config);
     CHECK(!cpu.gpu);
     check_mentions(cpu.note, {"the GPU kernels cannot run this model", "runs on the CPU"});
     CHECK(refusal(ErrorCode::kUnsupported, {"-ngl", "all"}, two_gpus, config)
               .starts_with("-ngl all: the GPU kernels cannot run this model: its "));
+    CHECK(refusal(ErrorCode::kUnsupported, {"-ngl", "7"}, two_gpus, config)
+              .starts_with("-ngl 7: the GPU kernels cannot run this model: its "));
     check_mentions(refusal(ErrorCode::kUnsupported, {"--device", "cuda"}, two_gpus, config),
                    {"--device cuda: the GPU", "--device cpu runs it"});
   }

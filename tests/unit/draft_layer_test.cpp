@@ -306,6 +306,85 @@ TEST_CASE("draft layer: after any rounds what it finds is what a text read at on
   }
 }
 
+void check_any_rounds(const NewHead& head) {
+  const Subject& s = subject();
+  const HeadsBase base = heads_base(s.model.gguf, s.model.config);
+  NewHeads file;
+  file.base = base;
+  file.heads = {head};
+  file.defaults.kind = head.kind;
+  const std::vector<std::byte> bytes = exit_heads_file("heads", file);
+  const ExitHeads heads = ExitHeads::from_gguf(Gguf::parse(bytes, "heads"), &base);
+  const auto fresh = [&] {
+    auto made = s.model.backend(best_isa(), 1);
+    made->set_exit_heads(&heads, 0);
+    return made;
+  };
+  const auto backend = fresh();
+  TinyRandom random(9);
+  Text text = token_ids(2, kVocab, 11);
+  read(*backend, text);
+  for (int round = 0; round < 60; ++round) {
+    const int pos = static_cast<int>(text.size()) - 1;
+    if (round % 3 != 1) {
+      const auto other = fresh();
+      read(*other, text);
+      CHECK(look(*backend, 0) == look(*other, 0));
+    }
+    const int rows = 1 + static_cast<int>(random.next() % 6);
+    std::vector<int> parents = {-1};
+    Text tokens = {text.back()};
+    for (int slot = 1; slot < rows; ++slot) {
+      const int parent = static_cast<int>(random.next() % slot);
+      tokens.push_back(static_cast<int32_t>(random.next() % kVocab));
+      parents.push_back(parent);
+      backend->embed(slot, tokens[slot]);
+      backend->follow(slot, parent);
+      if (round % 3 == 0) look(*backend, slot);
+    }
+    backend->run_layers(0, rows, pos, 1, s.model.config.n_layers);
+    const int last = static_cast<int>(random.next() % rows);
+    Text path;
+    for (int slot = last; slot > 0; slot = parents[slot]) path.insert(path.begin(), tokens[slot]);
+    backend->keep_path(pos, last);
+    text.insert(text.end(), path.begin(), path.end());
+    text.push_back(static_cast<int32_t>(random.next() % kVocab));
+    // Now and then the reply is taken back, as far as to its first token.
+    if (round % 9 == 8) text.resize(round % 2 ? 1 : text.size() / 2);
+    backend->truncate(static_cast<int>(text.size()) - 1);
+    backend->embed(0, text.back());
+  }
+}
+
+TEST_CASE("eagle layers: after any rounds what they find is what a text read at once has") {
+  const HeadsBase base = heads_base(subject().model.gguf, subject().model.config);
+  check_any_rounds(random_eagle(base, kInner, true, 3));
+  check_any_rounds(random_eagle3(base, kInner, 4));
+}
+
+// The same weights but for how many experts a row goes through: only states differ.
+TEST_CASE("eagle layers: the states behind experts are taken") {
+  std::vector<Vector> found;
+  for (const int used : {1, 3}) {
+    TinySpec spec = q8_0_spec(4);
+    spec.architecture = "qwen3moe";
+    spec.n_experts_used = used;
+    const TinyModel model(spec);
+    const HeadsBase base = heads_base(model.gguf, model.config);
+    NewHeads file;
+    file.base = base;
+    file.heads = {random_eagle3(base, kInner, 4)};
+    file.defaults.kind = HeadKind::kEagle3;
+    const std::vector<std::byte> bytes = exit_heads_file("heads", file);
+    const ExitHeads heads = ExitHeads::from_gguf(Gguf::parse(bytes, "heads"), &base);
+    const auto backend = model.backend(best_isa(), 1);
+    backend->set_exit_heads(&heads, 0);
+    read(*backend, token_ids(5, kVocab));
+    found.push_back(look(*backend, 0));
+  }
+  CHECK(found[0] != found[1]);
+}
+
 TEST_CASE("draft layer: set in the middle of a text it begins there") {
   const Text text = token_ids(30, kVocab);
   const auto late = subject().model.backend(best_isa(), 1);

@@ -54,7 +54,7 @@ inline std::vector<Isa> supported_isas() {
 
 template <class T>
 bool same_bits(const T* a, const T* b, size_t n) {
-  return std::memcmp(a, b, n * sizeof(T)) == 0;
+  return n == 0 || std::memcmp(a, b, n * sizeof(T)) == 0;  // of nothing there may be no address
 }
 
 inline std::vector<int32_t> token_ids(int n, int vocab_size, uint64_t seed = 7) {

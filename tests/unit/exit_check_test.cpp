@@ -246,6 +246,7 @@ TEST_CASE("exit checks follow their formulas, and a prefix of the list is a list
                                            {DType::kF16, "llama"},
                                            {DType::kQ4_0, "llama"},
                                            {DType::kQ5_0, "llama"},
+                                           {DType::kIQ4_NL, "llama"},
                                            {DType::kQ8_0, "gemma2"}}) {
     const Subject s(type, architecture);
     const auto backend = s.model.backend(Isa::kPortable, 1);

@@ -67,7 +67,7 @@ bool survives(const std::vector<std::byte>& bytes) {
     for (const HeadWeights& head : heads.heads()) {
       sound &= head.layer >= 0 && head.layer < base.n_layers;
       sound &= std::isfinite(head.margin_scale) && std::isfinite(head.margin_offset);
-      for (const Matrix* m : {&head.map, &head.folded, &head.inner, &head.outer}) {
+      for (const Matrix* m : head.matrices()) {
         for (size_t i = 0; m->n_out > 0 && i < m->bytes(); ++i) {
           sum += std::to_integer<unsigned>(m->data[i]);
         }
@@ -232,7 +232,7 @@ TEST_CASE("hostile heads: which heads there are") {
       },
       {kLayers, "two full heads at layer 1"});
   refuse([&](HeadsFile& f) { f.text_arrays[kKinds][3] = "lens"; },
-         {kKinds, "full, folded, chained or layer", "found 'lens'"});
+         {kKinds, "full, folded, chained, layer, medusa, eagle, eagle3 or hydra", "found 'lens'"});
   refuse([&](HeadsFile& f) { f.text_arrays[kKinds][3] = std::string(100, '\x1b'); },
          {kKinds, "found '\\x1b"});
   for (const char* key : {"specbound.margin_scale", "specbound.margin_offset"}) {
@@ -366,7 +366,8 @@ TEST_CASE("hostile heads: shortlist") {
 
 TEST_CASE("hostile heads: settings") {
   refuse([](HeadsFile& f) { f.texts["specbound.kind"] = "best"; },
-         {"'specbound.kind'", "full, folded, chained or layer", "found 'best'"});
+         {"'specbound.kind'", "full, folded, chained, layer, medusa, eagle, eagle3 or hydra",
+          "found 'best'"});
   const char* kChecks = "specbound.check_layers";
   for (const int32_t layer : {0, 3, -1, INT32_MAX}) {
     refuse([&](HeadsFile& f) { f.integers[kChecks] = {layer}; },
@@ -409,6 +410,151 @@ TEST_CASE("hostile heads: settings") {
         });
       },
       {"'specbound.kind'", "a kind of which there are heads", "found folded"});
+}
+
+// A published head, or a draft layer, in the good base.
+HeadsFile file_of(NewHead head) {
+  NewHeads heads;
+  heads.base = small_base();
+  if (!is_published(head.kind)) {
+    for (int i = 0; i < 16; ++i) heads.shortlist.push_back(i);
+  }
+  heads.defaults.kind = head.kind;
+  heads.heads.push_back(std::move(head));
+  const std::vector<std::byte> bytes = exit_heads_file("good.gguf", heads);
+  return HeadsFile(Gguf::parse(bytes, "good.gguf"));
+}
+
+HeadsBase wide_base() {
+  HeadsBase base = small_base();
+  base.q_dim = base.kv_dim = base.dim;
+  return base;
+}
+
+TEST_CASE("hostile heads: published heads") {
+  const HeadsFile medusa = file_of(random_medusa(small_base(), 2, 1, 1));
+  const HeadsFile eagle = file_of(random_eagle(wide_base(), 32, true, 2));
+  REQUIRE(survives(medusa.bytes()));
+  REQUIRE(survives(eagle.bytes()));
+  const HeadsFile eagle3 = file_of(random_eagle3(wide_base(), 32, 4));
+  REQUIRE(survives(eagle3.bytes()));
+  const HeadsFile hydra = file_of(random_hydra(small_base(), 2, 2, 5));
+  REQUIRE(survives(hydra.bytes()));
+  const auto refuse_change = [](HeadsFile file, auto&& change, Parts parts) {
+    change(file);
+    refuse_bytes(file.bytes(), parts);
+  };
+  for (const char* key : {kMedusaHeadsKey, kMedusaBlocksKey}) {
+    refuse_change(medusa, [&](HeadsFile& f) { f.without = {key}; }, {key, "found no such key"});
+    refuse_change(medusa,
+                  [&](HeadsFile& f) {
+                    f.numbers.erase(key);
+                    f.texts[key] = "2";
+                  },
+                  {key});
+  }
+  const auto number = [&](const char* key, uint32_t value, Parts parts) {
+    refuse_change(
+        medusa, [&](HeadsFile& f) { f.numbers[key] = value; }, parts);
+  };
+  for (const uint32_t n : {0u, 16u, UINT32_MAX}) {
+    number(kMedusaHeadsKey, n, {kMedusaHeadsKey, "expected 1 to 15", "found "});
+  }
+  number(kMedusaHeadsKey, 1, {"exit.0.medusa.2.", "only tensors of the heads"});
+  number(kMedusaHeadsKey, 3, {"exit.0.medusa.3.0.weight", "found none"});
+  number(kMedusaBlocksKey, 9, {kMedusaBlocksKey, "expected 0 to 8", "found 9"});
+  number(kMedusaBlocksKey, 0, {"exit.0.medusa.1.0.", "only tensors of the heads"});
+  number(kMedusaBlocksKey, 2, {"exit.0.medusa.1.1.weight", "found none"});
+  for (const HeadsFile* file : {&medusa, &eagle, &eagle3, &hydra}) {
+    refuse_change(*file, [](HeadsFile& f) { f.integers["specbound.head_layers"] = {1}; },
+                  {"specbound.head_layers", "layers from 0 to 0", "found 1"});
+    refuse_change(*file,
+                  [](HeadsFile& f) {
+                    f.integers["specbound.head_layers"] = {0, 0};
+                    std::vector<std::string>& kinds = f.text_arrays["specbound.head_kinds"];
+                    kinds.assign(2, std::string(kinds[0]));
+                    for (const char* key : {"specbound.margin_scale", "specbound.margin_offset"}) {
+                      f.real_arrays[key].assign(2, 1.0f);
+                    }
+                  },
+                  {"one head of a kind at a layer", "at layer 0"});
+  }
+  const auto bias = [&](const HeadsFile& file, const char* name) {
+    refuse_change(file,
+                  [&](HeadsFile& f) {
+                    f.tensor(name).shape = {31};
+                    f.tensor(name).bytes.resize(31 * sizeof(float));
+                  },
+                  {name, "expected shape (", "31"});
+    refuse_change(
+        file, [&](HeadsFile& f) { std::memcpy(f.tensor(name).bytes.data(), &kNan, sizeof(kNan)); },
+        {name, "finite values"});
+  };
+  bias(medusa, "exit.0.medusa.2.0.bias");
+  for (const char* name : {"map", "q", "k", "v"}) {
+    bias(eagle, format("exit.0.eagle.%s.bias", name).c_str());
+  }
+  const auto of_hydra = [&](const char* key, uint32_t value, Parts parts) {
+    refuse_change(
+        hydra, [&](HeadsFile& f) { f.numbers[key] = value; }, parts);
+  };
+  of_hydra(kHydraHeadsKey, 16, {kHydraHeadsKey, "expected 1 to 15", "found 16"});
+  of_hydra(kHydraHeadsKey, 3, {"exit.0.hydra.3.0.weight", "found none"});
+  of_hydra(kHydraBlocksKey, 0, {kHydraBlocksKey, "expected 1 to 8", "found 0"});
+  of_hydra(kHydraBlocksKey, 3, {"exit.0.hydra.1.2.weight", "found none"});
+  of_hydra(kHydraBlocksKey, 1, {"exit.0.hydra.1.1.", "only tensors of the heads"});
+  for (const char* name : {"1.0.residual.weight", "2.0.residual.bias", "1.lm_head.bias"}) {
+    const std::string tensor = format("exit.0.hydra.%s", name);
+    refuse_change(hydra, [&](HeadsFile& f) { f.remove(tensor); }, {tensor, "found none"});
+  }
+  bias(hydra, "exit.0.hydra.2.0.residual.bias");
+  bias(hydra, "exit.0.hydra.1.lm_head.bias");
+  const auto taken = [&](std::vector<int32_t> layers, const char* found) {
+    refuse_change(eagle3, [&](HeadsFile& f) { f.integers[kEagle3LayersKey] = layers; },
+                  {kEagle3LayersKey, "3 ascending layers from 1 to", found});
+  };
+  taken({1, 2}, "found 2");
+  taken({0, 1, 2}, "found 0 at 0");
+  taken({1, 1, 2}, "found 1 at 1");
+  taken({1, 2, 4097}, "found 4097 at 2");
+  taken({-1, INT32_MIN, 2}, "found -1 at 0");
+  refuse_change(eagle3, [](HeadsFile& f) { f.without = {kEagle3LayersKey}; },
+                {kEagle3LayersKey, "no such key"});
+  for (const float theta : {0.0f, -1.0f, kNan, kInf}) {
+    refuse_change(eagle3, [&](HeadsFile& f) { f.reals[kEagle3ThetaKey] = theta; },
+                  {kEagle3ThetaKey, "expected 1 to 1e+12"});
+  }
+  const auto token = [&](int32_t id, const char* found) {
+    refuse_change(eagle3,
+                  [&](HeadsFile& f) {
+                    std::memcpy(f.tensor("exit.0.eagle3.tokens").bytes.data(), &id, sizeof(id));
+                  },
+                  {"exit.0.eagle3.tokens", found});
+  };
+  token(-1, "found -1 at 0");
+  token(small_base().vocab_size, "at 0");
+  token(3, "3 again at 1");
+  refuse_change(eagle3, [](HeadsFile& f) { f.remove("exit.0.eagle3.tokens"); },
+                {"exit.0.eagle3.lm_head.weight", "expected shape ("});
+  refuse_change(eagle3, [](HeadsFile& f) { f.remove("exit.0.eagle3.state_norm.weight"); },
+                {"exit.0.eagle3.state_norm.weight", "found none"});
+  refuse_change(eagle3,
+                [](HeadsFile& f) {
+                  f.tensors.push_back(
+                      {"exit.0.eagle3.q.bias", DType::kF32, {32}, std::vector<std::byte>(128)});
+                },
+                {"exit.0.eagle3.q.bias", "only tensors of the heads"});
+  for (const char* name : {"embedding_norm", "state_norm", "ffn_norm"}) {
+    bias(eagle3, format("exit.0.eagle3.%s.weight", name).c_str());
+  }
+  const HeadsFile layer = file_of(random_layer(wide_base(), 32, 3));
+  REQUIRE(survives(layer.bytes()));
+  refuse_change(layer,
+                [](HeadsFile& f) {
+                  f.tensors.push_back(
+                      {"exit.0.layer.q.bias", DType::kF32, {32}, std::vector<std::byte>(128)});
+                },
+                {"exit.0.layer.q.bias", "only tensors of the heads"});
 }
 
 TEST_CASE("hostile heads: what is left of a draft table is named") {

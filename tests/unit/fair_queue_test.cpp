@@ -21,6 +21,9 @@ TEST_CASE("server queue: clients take turns, each in its order") {
   CHECK(queue.push("d", 7));
   for (int i = 0; i < 4; ++i) order.push_back(*queue.pop());
   CHECK(order == std::vector<int>{1, 4, 5, 2, 6, 7, 3});
+  CHECK_FALSE(queue.poll().has_value());
+  CHECK(queue.push("a", 8));
+  CHECK(queue.poll() == 8);
   CHECK(queue.size() == 0);
 }
 

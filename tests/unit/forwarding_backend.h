@@ -38,7 +38,6 @@ class ForwardingBackend : public Backend, public DeviceSampling, public BackendI
   void set_exit_heads(const ExitHeads* heads, int shortlist) override {
     inner_->set_exit_heads(heads, shortlist);
   }
-  bool can_look_with(HeadKind kind) const override { return inner_->can_look_with(kind); }
   ExitPeak exit_check(int head, int slot, float temperature) override {
     return inner_->exit_check(head, slot, temperature);
   }

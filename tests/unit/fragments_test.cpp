@@ -38,6 +38,26 @@ int nibble_at(const int8_t* block, int o, int k) {
   return number < 8 ? byte & 15 : byte >> 4;
 }
 
+// The same of 5 bits: behind the lanes' nibbles lies a word for each two of them, in which word i
+// of the even one has its fifth bits at places i of bytes, of the odd one at places i + 4.
+int five_bits_at(const int8_t* block, int o, int k) {
+  const int lane = 4 * (o % 8) + k / 8, word = k % 8 / 4 * 2 + o / 8;
+  const auto byte = static_cast<uint8_t>(block[256 + lane / 2 * 4 + k % 4]);
+  return nibble_at(block, o, k) + (byte >> (lane % 2 * 4 + word) & 1) * 16;
+}
+
+// The same of 6 bits: the lane's words 0, 1 and 2 hold those of k above and, below, the bits of
+// word 3, upper ones first.
+int six_bits_at(const int8_t* block, int o, int k) {
+  const int lane = 4 * (o % 8) + k / 8, word = k % 8 / 4 * 2 + o / 8;
+  const auto byte_of = [&](int w) {
+    return static_cast<uint8_t>(block[128 * w + 4 * lane + k % 4]);
+  };
+  const int bits = word < 3 ? byte_of(word) >> 2
+                            : (byte_of(0) & 3) << 4 | (byte_of(1) & 3) << 2 | (byte_of(2) & 3);
+  return bits ^ 32;
+}
+
 // The same in halves, k of 16.
 size_t half_place(int o, int k) {
   const int g = o % 8, t = k / 4, word = k % 4 / 2 * 2 + o / 8;
@@ -90,7 +110,7 @@ TEST_CASE("INT8 fragments: each element and scale at its place, zeros past the l
 }
 
 TEST_CASE("4-bit fragments: each number, scale and min at its place, zeros past the last output") {
-  for (const DType type : {DType::kQ4_0, DType::kQ4_K}) {
+  for (const DType type : {DType::kQ4_0, DType::kQ4_1, DType::kQ4_K}) {
     const int block_size = static_cast<int>(dtype_info(type)->block);
     for (const auto& sizes : {std::pair{1, 1}, {16, 2}, {40, 3}, {83, 5}}) {
       const int n_out = sizes.first, n_in = sizes.second * block_size;
@@ -100,19 +120,22 @@ TEST_CASE("4-bit fragments: each number, scale and min at its place, zeros past 
       std::vector<std::byte> bytes(size_t(n_out) * sizes.second * dtype_info(type)->bytes);
       for (std::byte& b : bytes) b = static_cast<std::byte>(random.next());
       const auto* q4_0 = reinterpret_cast<const BlockQ4_0*>(bytes.data());
+      const auto* q4_1 = reinterpret_cast<const BlockQ4_1*>(bytes.data());
       const auto* q4_k = reinterpret_cast<const BlockQ4_K*>(bytes.data());
       const Matrix matrix{type, n_out, n_in, bytes.data()};
       const FragmentShape shape = int8_fragments(matrix);
       REQUIRE(shape.n_tiles == tiles_of(n_out));
       REQUIRE(shape.n_blocks == n_in / 32);
       REQUIRE(shape.block_bytes == 256);
-      REQUIRE(shape.n_supers == (type == DType::kQ4_K ? n_in / 256 : 0));
+      REQUIRE(shape.n_d2 == (type == DType::kQ4_K   ? n_in / 16
+                             : type == DType::kQ4_1 ? n_in / 4
+                                                    : 0));
       std::vector<int8_t> q(shape.bytes_of(shape.n_tiles), 77);
       std::vector<uint16_t> d(shape.scales_of(shape.n_tiles), 77);
-      std::vector<uint32_t> d2(shape.supers_of(shape.n_tiles), 77);
+      std::vector<uint32_t> d2(shape.d2_of(shape.n_tiles), 77);
       in_pieces(shape.n_tiles, [&](int begin, int end) {
         repack_int8(matrix, begin, end, q.data() + shape.bytes_of(begin),
-                    d.data() + shape.scales_of(begin), d2.data() + shape.supers_of(begin));
+                    d.data() + shape.scales_of(begin), d2.data() + shape.d2_of(begin));
       });
       bool right = true;
       for (int o = 0; o < shape.n_tiles * 16; ++o) {
@@ -127,6 +150,11 @@ TEST_CASE("4-bit fragments: each number, scale and min at its place, zeros past 
             const BlockQ4_0& from = q4_0[size_t(o) * (n_in / 32) + b];
             number = i < 16 ? from.q[i] % 16 : from.q[i - 16] / 16;
             scale = from.d;
+          } else if (exists && type == DType::kQ4_1) {
+            const BlockQ4_1& from = q4_1[size_t(o) * (n_in / 32) + b];
+            number = i < 16 ? from.q[i] % 16 : from.q[i - 16] / 16;
+            scale = from.d;
+            super = from.m ^ 0x8000u;
           } else if (exists) {
             const BlockQ4_K& from = q4_k[size_t(o) * (n_in / 256) + b / 8];
             const uint8_t byte = from.q[b % 8 / 2 * 32 + i];
@@ -138,7 +166,12 @@ TEST_CASE("4-bit fragments: each number, scale and min at its place, zeros past 
           right = right && nibble_at(&q[block * 256], o % 16, i) == number;
           right = right && d[block * 16 + place] == scale;
           if (type == DType::kQ4_0) continue;
-          const size_t of_256 = size_t(o / 16) * shape.n_supers + b / 8;
+          if (type == DType::kQ4_1) {
+            if (!exists) super = 0x8000;  // -0
+            right = right && (d2[block * 8 + o % 8] >> (o % 16 / 8 * 16) & 0xffff) == super;
+            continue;
+          }
+          const size_t of_256 = size_t(o / 16) * (n_in / 256) + b / 8;
           right = right && d2[of_256 * 16 + place] == super;
         }
       }
@@ -147,8 +180,119 @@ TEST_CASE("4-bit fragments: each number, scale and min at its place, zeros past 
   }
 }
 
+TEST_CASE("5-bit fragments: each number, scale and min at its place, zeros past the last output") {
+  for (const DType type : {DType::kQ5_0, DType::kQ5_1, DType::kQ5_K}) {
+    const int block_size = static_cast<int>(dtype_info(type)->block);
+    for (const auto& sizes : {std::pair{1, 1}, {16, 2}, {40, 3}, {83, 5}}) {
+      const int n_out = sizes.first, n_in = sizes.second * block_size;
+      CAPTURE(dtype_info(type)->name);
+      CAPTURE(n_out);
+      TinyRandom random(n_out);
+      std::vector<std::byte> bytes(size_t(n_out) * sizes.second * dtype_info(type)->bytes);
+      for (std::byte& b : bytes) b = static_cast<std::byte>(random.next());
+      const auto* q5_0 = reinterpret_cast<const BlockQ5_0*>(bytes.data());
+      const auto* q5_1 = reinterpret_cast<const BlockQ5_1*>(bytes.data());
+      const auto* q5_k = reinterpret_cast<const BlockQ5_K*>(bytes.data());
+      const Matrix matrix{type, n_out, n_in, bytes.data()};
+      const FragmentShape shape = int8_fragments(matrix);
+      REQUIRE(shape.block_bytes == 320);
+      REQUIRE(shape.n_d2 == (type == DType::kQ5_K   ? n_in / 16
+                             : type == DType::kQ5_1 ? n_in / 4
+                                                    : 0));
+      std::vector<int8_t> q(shape.bytes_of(shape.n_tiles), 77);
+      std::vector<uint16_t> d(shape.scales_of(shape.n_tiles), 77);
+      std::vector<uint32_t> d2(shape.d2_of(shape.n_tiles), 77);
+      in_pieces(shape.n_tiles, [&](int begin, int end) {
+        repack_int8(matrix, begin, end, q.data() + shape.bytes_of(begin),
+                    d.data() + shape.scales_of(begin), d2.data() + shape.d2_of(begin));
+      });
+      bool right = true;
+      for (int o = 0; o < shape.n_tiles * 16; ++o) {
+        for (int k = 0; k < n_in; ++k) {
+          const int b = k / 32, i = k % 32;
+          const size_t block = size_t(o / 16) * shape.n_blocks + b;
+          const size_t place = size_t(o % 8 * 2 + o % 16 / 8);
+          int number = 0;
+          uint32_t scale = 0, more = type == DType::kQ5_1 ? 0x8000 : 0;  // -0
+          if (o < n_out && type == DType::kQ5_K) {
+            const BlockQ5_K& from = q5_k[size_t(o) * (n_in / 256) + b / 8];
+            const uint8_t byte = from.q[b % 8 / 2 * 32 + i];
+            number = (b % 2 == 0 ? byte % 16 : byte / 16) + (from.high[i] >> b % 8 & 1) * 16;
+            const Q4KScale part = q4_k_scale(from.scales, b % 8);
+            scale = part.scale + 256u * part.min;
+            more = from.d + 65536u * from.dmin;
+          } else if (o < n_out) {
+            const size_t at = size_t(o) * (n_in / 32) + b;
+            const bool has_min = type == DType::kQ5_1;
+            const uint8_t* four = has_min ? q5_1[at].q : q5_0[at].q;
+            const uint8_t* high = has_min ? q5_1[at].high : q5_0[at].high;
+            number = (i < 16 ? four[i] % 16 : four[i - 16] / 16) + (high[i / 8] >> i % 8 & 1) * 16;
+            scale = has_min ? q5_1[at].d : q5_0[at].d;
+            if (has_min) more = q5_1[at].m ^ 0x8000u;
+          }
+          right = right && five_bits_at(&q[block * 320], o % 16, i) == number;
+          right = right && d[block * 16 + place] == scale;
+          if (type == DType::kQ5_1) {
+            right = right && (d2[block * 8 + o % 8] >> (o % 16 / 8 * 16) & 0xffff) == more;
+          } else if (type == DType::kQ5_K) {
+            const size_t of_256 = size_t(o / 16) * (n_in / 256) + b / 8;
+            right = right && d2[of_256 * 16 + place] == more;
+          }
+        }
+      }
+      CHECK(right);
+    }
+  }
+}
+
+TEST_CASE("6-bit fragments: each number and scale at its place, zeros past the last output") {
+  for (const auto& sizes : {std::pair{1, 1}, {16, 2}, {40, 3}, {83, 5}}) {
+    const int n_out = sizes.first, n_in = sizes.second * 256;
+    CAPTURE(n_out);
+    TinyRandom random(n_out);
+    std::vector<std::byte> bytes(size_t(n_out) * sizes.second * sizeof(BlockQ6_K));
+    for (std::byte& b : bytes) b = static_cast<std::byte>(random.next());
+    const auto* source = reinterpret_cast<const BlockQ6_K*>(bytes.data());
+    const Matrix matrix{DType::kQ6_K, n_out, n_in, bytes.data()};
+    const FragmentShape shape = int8_fragments(matrix);
+    REQUIRE(shape.n_tiles == tiles_of(n_out));
+    REQUIRE(shape.n_blocks == n_in / 32);
+    REQUIRE(shape.block_bytes == 384);
+    REQUIRE(shape.n_d2 == n_in / 32);
+    std::vector<int8_t> q(shape.bytes_of(shape.n_tiles), 77);
+    std::vector<uint16_t> d(shape.scales_of(shape.n_tiles), 77);
+    std::vector<uint32_t> d2(shape.d2_of(shape.n_tiles), 77);
+    in_pieces(shape.n_tiles, [&](int begin, int end) {
+      repack_int8(matrix, begin, end, q.data() + shape.bytes_of(begin),
+                  d.data() + shape.scales_of(begin), d2.data() + shape.d2_of(begin));
+    });
+    bool right = true;
+    for (int o = 0; o < shape.n_tiles * 16; ++o) {
+      for (int k = 0; k < n_in; ++k) {
+        const int b = k / 32, i = k % 32, part = b % 8;
+        const size_t block = size_t(o / 16) * shape.n_blocks + b;
+        int number = 32;
+        uint32_t scales = 0, shared = 0;
+        if (o < n_out) {
+          const BlockQ6_K& from = source[size_t(o) * (n_in / 256) + b / 8];
+          const int e = k % 256 % 128;  // of its half
+          const int low = from.low[part / 4 * 64 + e % 64] >> (e < 64 ? 0 : 4) & 15;
+          number = low | (from.high[part / 4 * 32 + e % 32] >> (e / 32 * 2) & 3) << 4;
+          scales = uint8_t(from.scales[2 * part]) + 256u * uint8_t(from.scales[2 * part + 1]);
+          shared = from.d;
+        }
+        right = right && six_bits_at(&q[block * 384], o % 16, i) == number;
+        right = right && d[block * 16 + o % 8 * 2 + o % 16 / 8] == scales;
+        const uint32_t both = d2[(size_t(o / 16) * (n_in / 256) + b / 8) * 8 + o % 8];
+        right = right && (both >> (o % 16 / 8 * 16) & 0xffff) == shared;
+      }
+    }
+    CHECK(right);
+  }
+}
+
 TEST_CASE("FP16 fragments: every quantization is dequantized, value by value") {
-  for (const DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kQ5_1}) {
+  for (const DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kQ5_1, DType::kQ2_K}) {
     CAPTURE(dtype_info(type)->name);
     const int n_out = 19, n_in = 512;
     TinyRandom random(8);

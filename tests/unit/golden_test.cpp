@@ -180,8 +180,10 @@ const std::set<std::string> kLlamaAndQwen = {"llama_gqa",
                                              "qwen3_q8_0",
                                              "llama_rope_llama3_tied_q8_0"};
 const std::set<std::string> kOtherArchitectures = {
-    "gemma",   "gemma2",         "phi3",        "phi3_long_rope", "phi3_short_rope",
-    "smollm3", "mistral_window", "gemma2_q8_0", "phi3_q8_0",      "ernie4_5"};
+    "gemma",         "gemma2",         "phi3",        "phi3_long_rope", "phi3_short_rope",
+    "smollm3",       "mistral_window", "gemma2_q8_0", "phi3_q8_0",      "ernie4_5",
+    "gemma3",        "gemma3_q8_0",    "llama_yarn",  "qwen3_yarn",     "qwen3moe",
+    "qwen3moe_q8_0", "llama_deep"};
 const std::set<std::string> kOtherQuantizations = {"llama_gqa_q4_0", "llama_q4_k",
                                                    "llama_converted"};
 

@@ -52,6 +52,47 @@ inline WeightBlock weight_block(const Matrix& m, int row, int b) {
       out.w[i] = block.q[i] % 16 - 8;
       out.w[i + 16] = block.q[i] / 16 - 8;
     }
+  } else if (m.type == DType::kQ4_1) {
+    const auto& block = reinterpret_cast<const BlockQ4_1*>(m.data)[at];
+    out.dw = half_to_float(block.d);
+    out.mw = -half_to_float(block.m);
+    out.has_min = true;
+    for (int i = 0; i < 16; ++i) {
+      out.w[i] = block.q[i] % 16;
+      out.w[i + 16] = block.q[i] / 16;
+    }
+  } else if (m.type == DType::kQ5_0 || m.type == DType::kQ5_1) {
+    const bool has_min = m.type == DType::kQ5_1;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(m.data) + at * (has_min ? 24 : 22);
+    const uint8_t *high = bytes + (has_min ? 4 : 2), *low = high + 4;
+    const auto half_at = [&](int i) { return half_to_float(bytes[i] | bytes[i + 1] << 8); };
+    out.dw = half_at(0);
+    out.mw = has_min ? -half_at(2) : 0;
+    out.has_min = has_min;
+    for (int i = 0; i < 32; ++i) {
+      const int four = i < 16 ? low[i] % 16 : low[i - 16] / 16;
+      out.w[i] = four + (high[i / 8] >> i % 8 & 1) * 16 - (has_min ? 0 : 16);
+    }
+  } else if (m.type == DType::kQ5_K) {
+    const auto& block = reinterpret_cast<const BlockQ5_K*>(m.data)[at / 8];
+    const int part = b % 8;
+    const Q4KScale s = q4_k_scale(block.scales, part);
+    out.dw = half_to_float(block.d) * s.scale;
+    out.mw = half_to_float(block.dmin) * s.min;
+    out.has_min = true;
+    for (int i = 0; i < 32; ++i) {
+      const int byte = block.q[part / 2 * 32 + i];
+      out.w[i] = (part % 2 ? byte / 16 : byte % 16) + (block.high[i] >> part & 1) * 16;
+    }
+  } else if (m.type == DType::kQ6_K) {
+    const auto& block = reinterpret_cast<const BlockQ6_K*>(m.data)[at / 8];
+    const int part = b % 8, half = part / 4;  // 32 and 128 numbers
+    out.dw = half_to_float(block.d);
+    for (int i = 0; i < 32; ++i) {
+      const int low = block.low[half * 64 + part % 2 * 32 + i] / (part % 4 < 2 ? 1 : 16) % 16;
+      const int high = block.high[half * 32 + i] >> part % 4 * 2 & 3;
+      out.w[i] = block.scales[part * 2 + i / 16] * (low + 16 * high - 32);
+    }
   } else {
     const auto& block = reinterpret_cast<const BlockQ4_K*>(m.data)[at / 8];
     const int part = b % 8;

@@ -63,7 +63,8 @@ std::vector<Case> cases() {
   bf16.n_kv_heads = 1;
   all.push_back({"llama BF16 and Q8_0", bf16});
   all.push_back({"gemma2 Q8_0", gemma2_spec()});  // the last rows' chunk outgrows its window
-  TinySpec phi3;                                  // rows of fused matrices, parts of heads rotated
+  all.push_back({"gemma3 Q8_0", gemma3_spec()});
+  TinySpec phi3;  // rows of fused matrices, parts of heads rotated
   phi3.architecture = "phi3";
   phi3.type = DType::kF16;
   phi3.dim = 40;
@@ -92,10 +93,40 @@ std::vector<Case> cases() {
   q4_k.ffn_dim = 1280;  // 40 blocks: chunks end in the middle of a super-block
   q4_k.n_layers = 1;
   q4_k.types["attn_v.weight"] = DType::kQ6_K;
-  q4_k.types["attn_output.weight"] = DType::kQ5_0;
+  q4_k.types["attn_output.weight"] = DType::kQ3_K;
   q4_k.types["token_embd.weight"] = DType::kQ6_K;
   q4_k.tied = true;
   all.push_back({"llama Q4_K and Q6_K", q4_k});
+  TinySpec five = q4_k;
+  five.type = DType::kQ5_K;
+  five.types = {{"attn_v.weight", DType::kQ5_0}, {"ffn_down.weight", DType::kQ5_1}};
+  all.push_back({"llama of 5 bits", five});
+  TinySpec yarn = gemma3_spec();  // in the last layer
+  yarn.metadata = [](GgufWriter& w) {
+    w.add_string("gemma3.rope.scaling.type", "yarn");
+    w.add_float("gemma3.rope.scaling.factor", 4);
+    w.add_uint("gemma3.rope.scaling.original_context_length", 64);
+  };
+  all.push_back({"gemma3 Q8_0, YaRN", yarn});
+  TinySpec experts;
+  experts.architecture = "qwen3moe";
+  experts.type = DType::kQ8_0;
+  experts.types["ffn_gate_inp.weight"] = DType::kF32;
+  experts.ffn_dim = 1056;
+  experts.n_experts = 7;
+  experts.n_experts_used = 3;
+  all.push_back({"qwen3moe Q8_0", experts});
+  experts.types["ffn_gate_inp.weight"] = DType::kQ8_0;
+  experts.types["ffn_gate_exps.weight"] = DType::kF16;  // floats and INT8 in one expert
+  experts.ffn_dim = 96;
+  experts.n_layers = 1;
+  all.push_back({"qwen3moe F16 and Q8_0", experts});
+  experts.type = DType::kBF16;
+  experts.types.clear();
+  experts.dim = 40;
+  experts.ffn_dim = 44;  // no multiple of 32
+  experts.n_experts_used = 7;
+  all.push_back({"qwen3moe BF16", experts});
   return all;
 }
 
@@ -293,10 +324,11 @@ TEST_CASE("what a rejected row left in the cache is never read") {
 
 // Constants: every compiler, optimization level and sanitizer build is held to the same bits.
 TEST_CASE("the bits are the same from build to build") {
-  const uint64_t expected[] = {15085930341079558449u, 1732508154574676213u,  15598368885687009444u,
-                               14160064025680477103u, 4633290100991379771u,  7058181350283893096u,
-                               8371078157278704706u,  14066548450215113198u, 1605463453760223722u,
-                               14527471463218120674u};
+  const uint64_t expected[] = {
+      15085930341079558449u, 1732508154574676213u, 15598368885687009444u, 14160064025680477103u,
+      4633290100991379771u,  7058181350283893096u, 4623389278360096339u,  8371078157278704706u,
+      14066548450215113198u, 1605463453760223722u, 8781686003079906733u,  15587099114499450975u,
+      11960230127102727117u, 8469194596075466146u, 7642126123818421663u,  16366168103199012789u};
   const std::vector<Case> all = cases();
   REQUIRE(all.size() == std::size(expected));
   for (size_t i = 0; i < all.size(); ++i) {

@@ -70,9 +70,12 @@ TEST_CASE("quantization of odd blocks: zeros, tiny, infinite, NaN, one spike") {
       const QuantRows q = buffer.rows(1, 32, x.data(), 32).quantized;
       std::memset(q.q, 55, 32);
       kernels_for(isa).quantize(x.data(), 0, 0, 1, q);
-      int sum = 0;
+      int sum = 0, sum16 = 0;
       for (int i = 0; i < 32; ++i) sum += q.q[i];
+      for (int i = 0; i < 16; ++i) sum16 += q.q[i];
       CHECK(q.bias[0] == -128 * sum);
+      CHECK(q.half_bias[0] == -128 * sum16);
+      CHECK(q.half_bias[1] == -128 * (sum - sum16));
       CHECK(q.minus_sum[0] == static_cast<float>(-sum));
       return std::pair(q.scale[0], std::vector<int8_t>(q.q, q.q + 32));
     };

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -108,7 +109,7 @@ TEST_CASE("GPU weights: which matrices are INT8") {
   TinySpec four;  // what is quantized takes INT8 rows, in whatever form
   four.dim = four.ffn_dim = 256;
   four.head_dim = 64;
-  for (DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kQ5_1}) {
+  for (DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kQ5_1, DType::kQ2_K}) {
     four.type = type;
     CHECK(types_of(four) == "iiiiiiii");
     CHECK(types_of(four, GpuDtype::kInt8) == "iiiiiiii");
@@ -192,7 +193,7 @@ TEST_CASE("GPU memory: a 7B takes 7.3 GB as int8 and 13.5 GB as fp16, and 2.1 GB
   CHECK(int8.workspace < size_t{400} << 20);
 }
 
-TEST_CASE("GPU memory: an 8B of Q4_K_M takes 5.4 GB, and fits a card of 8 GB with 8192 tokens") {
+TEST_CASE("GPU memory: an 8B of Q4_K_M takes 5.0 GB, and fits a card of 8 GB with 8192 tokens") {
   ModelConfig c = shape_7b();
   c.ffn_dim = 14336;
   c.n_kv_heads = 8;
@@ -211,13 +212,13 @@ TEST_CASE("GPU memory: an 8B of Q4_K_M takes 5.4 GB, and fits a card of 8 GB wit
   weights.lm_head.type = DType::kQ6_K;
   const double vocab = 128256.0 * 4096, v = 1024.0 * 4096, down = 14336.0 * 4096;
   const double four = 32 * (2 * 4096.0 * 4096 + v + 2 * down) + 16 * (v + down);
-  const double int8 = 16 * (v + down) + vocab;
-  const double expected = four * 148 / 256 + int8 * 34 / 32 + vocab * 144 / 256;
+  const double six = 16 * (v + down) + vocab;
+  const double expected = four * 148 / 256 + six * 210 / 256 + vocab * 144 / 256;
   const MemoryRequest request{GpuDtype::kAsStored, 8192, 0};
   const MemoryPlan plan = plan_memory(c, weights, request);
   CHECK(double(plan.weights) > expected);
   CHECK(double(plan.weights) < 1.0005 * expected);
-  CHECK(double(plan.weights) < 5.4e9);
+  CHECK(double(plan.weights) < 5.05e9);
   // The display and the driver have their part of the card.
   CHECK(refusal(c, weights, request, 7'400'000'000, 8'000'000'000) == "fits");
   // As INT8 it is the same; as FP16 it is not.
@@ -248,6 +249,28 @@ TEST_CASE("GPU memory: the largest context fits, and no larger one does") {
   CHECK(largest(100, total(64) - 1) == 0);
 }
 
+TEST_CASE("GPU memory: half of what one text leaves free is for the K/V of others") {
+  const ModelConfig c = shape_7b();
+  const Weights weights = random_weights(c);
+  MemoryRequest request{GpuDtype::kInt8, 4096, 0};
+  const MemoryPlan one = plan_memory(c, weights, request);
+  const auto fit = [&](int most, size_t free) {
+    return sequences_that_fit(c, weights, request, most, free);
+  };
+  for (const int further : {0, 1, 7}) {
+    const size_t free = one.total() + 2 * further * one.kv;
+    CHECK(fit(100, free) == 1 + further);
+    CHECK(fit(100, free + 2 * one.kv - 1) == 1 + further);
+    CHECK(fit(3, free) == std::min(3, 1 + further));
+  }
+  CHECK(fit(100, one.total() - 1) == 1);
+  request.n_sequences = 5;
+  const MemoryPlan five = plan_memory(c, weights, request);
+  CHECK(five.kv == 5 * one.kv);
+  CHECK(five.total() == one.total() + 4 * one.kv);
+  CHECK(fit(100, one.total() + 2 * one.kv) == 2);
+}
+
 TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
   constexpr size_t kMB = 1'000'000, kGB = 1000 * kMB;
   const ModelConfig c = shape_7b();
@@ -262,8 +285,8 @@ TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
         format("not enough memory on the GPU: needs %.1f GB (weights 13.5 GB, exit heads "
                "100.0 MB, K/V for -c 4096 2.1 GB, workspace %.1f MB, reserve 268.4 MB), "
                "found %.1f GB of 24.0 GB free; -c 4032 is the largest context that fits; "
-               "--device cpu or --dtype int8 (%.1f GB) or closing other programs would "
-               "help",
+               "--device cpu or -ngl 32 or --dtype int8 (%.1f GB) or closing other programs "
+               "would help",
                1e-9 * double(plan.total()), 1e-6 * double(plan.workspace),
                1e-9 * double(plan.total()),
                1e-9 * double(plan_memory(c, weights, {GpuDtype::kInt8, 4096, 100 * kMB}).total())));
@@ -274,12 +297,60 @@ TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
   CHECK(!has(text, "closing"));
   // No context helps.
   text = refusal(c, weights, fp16, 8 * kGB, 8 * kGB);
-  CHECK(has(text, "no context (-c N) is small enough; --device cpu or --dtype int8 ("));
+  const int layers = most_layers(c, weights, fp16, 8 * kGB);
+  CHECK(layers > 10);
+  CHECK(has(text, format("no context (-c N) is small enough; --device cpu or -ngl %d or --dtype "
+                         "int8 (",
+                         layers)));
+  // Not even one layer.
+  CHECK(has(refusal(c, weights, fp16, kGB / 2, kGB), "small enough; --device cpu or --dtype int8"));
+  // cuBLAS reads the prompts of whole models.
+  MemoryRequest cublas = fp16;
+  cublas.cublas = 1;
+  CHECK(!has(refusal(c, weights, cublas, 8 * kGB, 8 * kGB), "-ngl"));
   // As int8 already, and no heads.
   text = refusal(c, weights, {GpuDtype::kInt8, 4096, 0}, 7 * kGB, 8 * kGB);
-  CHECK(has(text, "--device cpu would help"));
+  CHECK(has(text, "--device cpu or -ngl "));
   CHECK(!has(text, "--dtype"));
   CHECK(!has(text, "exit heads"));
+}
+
+TEST_CASE("GPU memory: first layers take their own weights and K/V, and nothing of the output") {
+  constexpr size_t kGB = 1'000'000'000;
+  const ModelConfig c = shape_7b();
+  const Weights weights = random_weights(c);
+  MemoryRequest part{GpuDtype::kInt8, 4096, kGB};  // exit heads are the CPU's
+  const MemoryPlan whole = plan_memory(c, weights, part);
+  const WeightSizes sizes = weight_sizes(c, weights, GpuDtype::kInt8);
+  size_t before = 0;
+  for (const int n : {0, 1, 16, 31, 32}) {
+    CAPTURE(n);
+    part.layers = n;
+    const MemoryPlan plan = plan_memory(c, weights, part);
+    CHECK(plan.weights == n * sizes.layers[0]);
+    CHECK(plan.kv == whole.kv / 32 * n);
+    CHECK(plan.heads == 0);
+    CHECK(plan.workspace == layers_workspace_bytes(c, 4096, 16));
+    CHECK(plan.workspace < whole.workspace);
+    CHECK(plan.reserve == kReserve);
+    CHECK(plan.total() > before);
+    before = plan.total();
+    if (n == 0) continue;
+    // Just enough for them, and a byte too little.
+    CHECK(most_layers(c, weights, part, plan.total()) == n);
+    CHECK(most_layers(c, weights, part, plan.total() - 1) == n - 1);
+    CHECK(refusal(c, weights, part, plan.total(), plan.total()) == "fits");
+    const std::string text = refusal(c, weights, part, plan.total() - 1, 8 * kGB);
+    CHECK(has(text, format("(%d layers' weights ", n)));
+    CHECK(has(text, format(" or -ngl %d ", n - 1)) == (n > 1));
+  }
+  CHECK(most_layers(c, weights, part, 0) == 0);
+  CHECK(most_layers(c, weights, part, size_t{1} << 50) == 32);
+  CHECK(before < whole.total());
+  // A longer context leaves room for fewer.
+  MemoryRequest longer = part;
+  longer.n_ctx = 32768;
+  CHECK(most_layers(c, weights, longer, 6 * kGB) < most_layers(c, weights, part, 6 * kGB));
 }
 
 }  // namespace memory_plan_test

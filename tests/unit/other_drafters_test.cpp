@@ -128,6 +128,24 @@ TEST_CASE("layerskip and adadecode take the heads of a file that are where they 
                  {"--head chained: layerskip needs such heads", "layer 0 alone"});
 }
 
+TEST_CASE("lookahead says what it is, and what it takes") {
+  CHECK(described({"lookahead"}) ==
+        "speculation on: lookahead, a window of 3 columns of 3 levels, up to 2 4-grams, 15 rows");
+  CHECK(described({"lookahead", "--lookahead", "1,2,1"}) ==
+        "speculation on: lookahead, a window of 1 column of 1 level, up to 1 2-gram, 2 rows");
+  CHECK(make({"lookahead"})->speculator()->width() == 15);
+  CHECK(refused({"lookahead", "--w-max", "14"}) ==
+        "--w-max: expected the 15 rows of --lookahead 3,4,2 or more, found 14");
+  check_mentions(refused({"ngram", "--lookahead", "3,4,2"}),
+                 {"--lookahead: needs --speculator lookahead, found ngram"});
+  for (const char* text : {"", "3", "3,4", "3,4,2,", "3,4,2,1", "x,4,2", "3,,2", "-1,4,2", "3,4,17",
+                           "99999999999999999999,4,2"}) {
+    const Parsed parsed = parse({"--lookahead", text});
+    CHECK(parsed.status != 0);
+    check_mentions(parsed.err, {"--lookahead: expected W,N,G, numbers up to 16, found"});
+  }
+}
+
 TEST_CASE("draft-verify and auto say what they are") {
   CHECK(described({"draft-verify"}) ==
         "speculation on: draft-verify, the model without layers 3,5,7,9,11,13 of 16, up to 8 rows, "

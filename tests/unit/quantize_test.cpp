@@ -121,6 +121,20 @@ TEST_CASE("quantize: matrices take the type, head and odd rows what fits them") 
   CHECK(second.requantized == std::map<DType, size_t>{{kQ8, 2}});  // the head stays Q8_0
 }
 
+TEST_CASE("quantize: experts are matrices, and their router stays as it is") {
+  const std::vector<Source> mixture = {{"token_embd.weight", kF16, {256, 40}},
+                                       {"blk.0.ffn_gate_inp.weight", kF32, {256, 3}},
+                                       {"blk.0.ffn_gate_exps.weight", kF16, {256, 96, 3}},
+                                       {"blk.0.ffn_down_exps.weight", kF16, {96, 256, 3}},
+                                       {"blk.1.ffn_gate_inp.weight", kF16, {256, 3}}};
+  const SourceModel source(mixture, "qwen3moe");
+  CHECK(plan_quantization(source.gguf(), kQ4K, {}).types ==
+        std::vector<DType>{kQ8, kF32, kQ4K, kQ4, kF16});
+  for (const DType type : {kQ4K, kQ8, kF16}) {
+    CHECK(matrix_type("blk.0.ffn_gate_inp.weight", 256, type) == kF32);
+  }
+}
+
 TEST_CASE("quantize: files that are no models, and types that cannot be read") {
   const auto refusal = [](const SourceModel& source) {
     return expect_error(ErrorCode::kUnsupported,

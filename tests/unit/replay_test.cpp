@@ -71,7 +71,7 @@ class TracedHead final : public ExitHead {
   }
   void begin() override { state_ = false; }
   void on_commit(Backend&, int) override { state_ = true; }
-  bool ready() const override { return kind_ != HeadKind::kChained || state_; }
+  bool ready(const Round&) const override { return kind_ != HeadKind::kChained || state_; }
 
  private:
   const TuningTrace& trace_;
@@ -113,7 +113,7 @@ class TruthfulHead final : public ExitHead {
   }
   void begin() override { trained_.begin(); }
   void on_commit(Backend& backend, int slot) override { trained_.on_commit(backend, slot); }
-  bool ready() const override { return trained_.ready(); }
+  bool ready(const Round& round) const override { return trained_.ready(round); }
 
  private:
   TrainedHead trained_;

@@ -1,7 +1,6 @@
 // Replies taken apart: calls in the syntax of each family, thoughts, and all that only looks like
 // them. Every text is also cut in two at every byte, and read byte by byte.
 #include "server/reply_parser.h"
-#include "server/call_grammar.h"
 
 #include <doctest/doctest.h>
 
@@ -10,60 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "parsed_reply.h"
+#include "server/call_grammar.h"
+
 namespace reply_parser_test {
 
 using namespace specbound;
 using namespace specbound::server;
+using namespace specbound::test;
 
 namespace {
-
-const std::vector<Tool>& tools() {
-  static const std::vector<Tool> all = {{.name = "get_weather", .text_parameters = {"city"}},
-                                        {.name = "clock"}};
-  return all;
-}
-
-ReplyParser::Options options(std::string_view jinja, bool with_tools = true) {
-  ReplyParser::Options out;
-  out.format = find_reply_format(jinja);
-  out.splits_thoughts = true;
-  if (with_tools) out.tools = tools();
-  return out;
-}
-
-void add(ReplyPieces& all, ReplyPieces pieces) {
-  all.text += pieces.text;
-  all.thoughts += pieces.thoughts;
-  for (CallText& call : pieces.calls) all.calls.push_back(std::move(call));
-}
-
-// "thoughts|text|name(arguments)..."
-std::string shown(const ReplyPieces& pieces) {
-  std::string out = pieces.thoughts + "|" + pieces.text + "|";
-  for (const CallText& call : pieces.calls) out += call.name + "(" + call.arguments + ")";
-  return out;
-}
-
-std::string read(const ReplyParser::Options& options, const std::vector<std::string_view>& parts) {
-  ReplyParser parser(options);
-  ReplyPieces all;
-  for (const std::string_view part : parts) add(all, parser.push(part));
-  add(all, parser.finish());
-  return shown(all);
-}
-
-// However it is cut, the same comes out.
-std::string parsed(const ReplyParser::Options& options, std::string_view text) {
-  std::string whole = read(options, {text});
-  std::vector<std::string_view> bytes;
-  for (size_t at = 0; at < text.size(); ++at) {
-    CAPTURE(at);
-    CHECK(read(options, {text.substr(0, at), text.substr(at)}) == whole);
-    bytes.push_back(text.substr(at, 1));
-  }
-  CHECK(read(options, bytes) == whole);
-  return whole;
-}
 
 void check_is_text(const ReplyParser::Options& options, const std::string& text) {
   CAPTURE(text);
@@ -312,7 +267,10 @@ TEST_CASE("reply parser: the format follows from the template's text") {
   CHECK(syntax("") == kJson);
   CHECK(syntax("a <tool_call> b") == kHermes);
   CHECK(syntax("a <tool_call> <parameter=x>") == kXml);
-  CHECK(syntax("<tool_call> <arg_key>") == kJson);
+  CHECK(syntax("<tool_call> <arg_key>") == kGlm);
+  CHECK(syntax("<|tool_calls_section_begin|>") == kKimi);
+  CHECK(syntax("<|START_ACTION|>") == kCohere);
+  CHECK(syntax("<|channel|>commentary <|call|>") == kHarmony);
   CHECK(syntax("[TOOL_CALLS]") == kMistral);
   CHECK(syntax("[TOOL_CALLS] [ARGS]") == kMistralNamed);
   CHECK(syntax("<｜tool▁calls▁begin｜>") == kDeepSeek);
@@ -347,7 +305,6 @@ TEST_CASE("reply parser: what a call must be, in parts") {
         "[TOOL_CALLS][{\"name\": \"a\", \"arguments\": {A}}]\n\n");
   CHECK(text("[TOOL_CALLS][ARGS]", {Kind::kNamed, "a"}) == "[TOOL_CALLS]a[ARGS]{A}\n\n");
   CHECK(text(kLlama, {Kind::kNamed, "a"}) == "{\"name\": \"a\", \"parameters\": {A}}\n\n");
-  CHECK(text(kXml, {Kind::kRequired}).empty());
   // What they give is read as such a call.
   for (const char* jinja : {kHermes, kMistral, "[TOOL_CALLS][ARGS]", kLlama, "", kDeepSeek,
                             "<｜tool▁calls▁begin｜>```json"}) {

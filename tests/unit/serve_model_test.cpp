@@ -4,8 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "server/api.h"
 #include "test_connection.h"
@@ -17,23 +22,126 @@ using namespace specbound::server;
 using namespace specbound::test;
 using nlohmann::json;
 
-TEST_CASE("server model: the tiny model gives the same bytes whatever came before") {
-  ModelOptions flags;
-  flags.model = std::string(SPECBOUND_TEST_DATA) + "/models/stories260K.gguf";
-  flags.n_threads = 1;
-  flags.device.where = DeviceOptions::Where::kCpu;
-  LoadedModel loaded(flags);
-  LoadWatcher watcher;
-  watcher.progress = [](const std::string&, size_t, size_t) {};
-  watcher.note = [](const std::string&) {};
-  SpeculationOptions speculation_flags;
-  speculation_flags.speculator = "ngram";
-  Speculation speculation(speculation_flags, loaded);
-  loaded.load(nullptr, watcher);
-  speculation.attach(loaded.backend());
-  ServeModel model(loaded, speculation, "stories");
+namespace {
+
+// The tiny model, loaded with room for so many texts.
+class Stories {
+ public:
+  explicit Stories(int texts) : flags_(flags(texts)), loaded_(flags_) {
+    LoadWatcher watcher;
+    watcher.progress = [](const std::string&, size_t, size_t) {};
+    watcher.note = [](const std::string&) {};
+    SpeculationOptions speculation_flags;
+    speculation_flags.speculator = "ngram";
+    speculation_ = std::make_unique<Speculation>(speculation_flags, loaded_);
+    loaded_.load(nullptr, watcher);
+    speculation_->attach(loaded_.backend());
+    model = std::make_unique<ServeModel>(loaded_, *speculation_, "stories", texts);
+  }
+
+ private:
+  static ModelOptions flags(int texts) {
+    ModelOptions flags;
+    flags.model = std::string(SPECBOUND_TEST_DATA) + "/models/stories260K.gguf";
+    flags.n_threads = 1;
+    flags.n_sequences = texts;
+    flags.device.where = DeviceOptions::Where::kCpu;
+    return flags;
+  }
+  const ModelOptions flags_;
+  LoadedModel loaded_;
+  std::unique_ptr<Speculation> speculation_;
+
+ public:
+  std::unique_ptr<ServeModel> model;
+};
+
+// What a request may ask for, in one mix or another.
+json request_of(size_t number) {
+  constexpr const char* kPrompts[] = {"Once upon a time", "Once upon a time, there was a girl",
+                                      "The little dog", "Lily and Tom"};
+  json body = {{"prompt", kPrompts[number % 4]},
+               {"temperature", number % 3 == 0 ? 0.0 : 0.4 * static_cast<double>(number % 5)},
+               {"seed", number},
+               {"max_tokens", 1 + 7 * (number % 9)}};
+  if (number % 2) body["logprobs"] = number % 4;
+  if (number % 5 == 1) body["stop"] = {" was", "and"};
+  if (number % 5 == 2) body["frequency_penalty"] = 0.8;
+  if (number % 7 == 3) body["logit_bias"] = {{"300", 5}, {"13", -100}};
+  if (number % 6 == 4) body["grammar"] = "root ::= ([a-z]{1,4} \" \" | [0-9]{2})*";
+  if (number % 6 == 5) body["n"] = 2;
+  if (number % 8 == 6) body["repeat_penalty"] = 1.3;
+  if (number % 8 == 7) body["speculation"] = false;
+  return body;
+}
+
+// All that it says, apart from how long that took.
+std::string said(const json& answer) {
+  std::string text = answer["usage"]["completion_tokens"].dump();
+  for (const json& choice : answer["choices"]) {
+    text += choice["text"].dump() + choice["finish_reason"].dump() + choice["logprobs"].dump();
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("server model: requests at once get the bytes that each gets alone") {
+  constexpr size_t kRequests = 96, kClients = 6;
+  std::vector<std::string> alone;
+  {
+    const Stories one(1);
+    Api api({});
+    api.open(*one.model);
+    TestConnection client;
+    for (size_t i = 0; i < kRequests; ++i) {
+      alone.push_back(
+          said(json::parse(api.post("/v1/completions", request_of(i).dump(), "c", client).body)));
+    }
+  }
+  const Stories several(4);
+  CHECK(several.model->places() == 4);
   Api api({});
-  api.open(model);
+  api.open(*several.model);
+  std::vector<std::thread> clients;
+  std::vector<std::string> together(kRequests);
+  std::atomic<int> left{0};
+  for (size_t c = 0; c < kClients; ++c) {
+    clients.emplace_back([&, c] {
+      const std::string name = format("client %zu", c);
+      for (size_t i = c; i < kRequests; i += kClients) {
+        json body = request_of(i);
+        TestConnection client;
+        together[i] =
+            said(json::parse(api.post("/v1/completions", body.dump(), name, client).body));
+        if (i % 3 != 0) continue;
+        body["stream"] = true;  // one that leaves after a few words
+        client.writes_left = static_cast<int>(i % 4);
+        const Answer answer = api.post("/v1/completions", body.dump(), name, client);
+        if (answer.stream && !answer.stream(client)) ++left;
+        TestConnection embeds;
+        api.post("/v1/embeddings", json{{"input", {"A dog", "A cat"}}}.dump(), name, embeds);
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  for (size_t i = 0; i < kRequests; ++i) {
+    CAPTURE(i);
+    CHECK(together[i] == alone[i]);
+  }
+  CHECK(left > 5);
+  const std::string metrics = api.get("/metrics").body;
+  const std::string shared = "\nspecbound_rounds_side_by_side_total ";
+  REQUIRE(metrics.find(shared) != std::string::npos);
+  CHECK(std::atoi(metrics.c_str() + metrics.find(shared) + shared.size()) > 200);
+  CHECK(metrics.find("\nspecbound_requests_running 0\n") != std::string::npos);
+  api.stop();
+}
+
+TEST_CASE("server model: the tiny model gives the same bytes whatever came before") {
+  const Stories stories(1);
+  Api api({});
+  api.open(*stories.model);
   TestConnection client;
   const auto post = [&](const json& fields) {
     json body = {{"prompt", "Once upon a time"}, {"temperature", 0}, {"max_tokens", 24}};

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -103,6 +104,34 @@ TEST_CASE("server engine: a reply, whole characters only") {
   CHECK(all.parts.back().figures->generated.generated_tokens == 1);
 }
 
+TEST_CASE("server engine: no two calls of a reply have one id, whatever the model gave them") {
+  WordModel model;
+  model.style = find_reply_format("<|tool_calls_section_begin|>");
+  const std::string call =
+      "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>";
+  model.work = [&](const CompletionRequest&, const std::atomic<bool>&,
+                   const WordModel::OnText& out) {
+    out("<|tool_calls_section_begin|>" + call + call + "<|tool_calls_section_end|>");
+  };
+  CompletionRequest request;
+  request.chat = true;
+  request.n = 2;
+  request.conversation.tools.tools = {{.name = "f"}};
+  Metrics metrics;
+  EngineThread engine(model, metrics, 4);
+  const auto job = std::make_shared<ReplyJob>(std::move(request), Prompt{{1}, nullptr});
+  engine.submit("a", job);
+  std::vector<std::string> ids;
+  for (const ReplyPart& part : all_of(*job).parts) {
+    for (const auto& each : part.calls) ids.push_back(each.id);
+  }
+  REQUIRE(ids.size() == 4);
+  for (const size_t first : {0, 2}) {
+    CHECK(ids[first] == "functions.f:0");
+    CHECK(ids[first + 1].size() == 9);
+  }
+}
+
 TEST_CASE("server engine: several replies of a request, one after the other") {
   WordModel model;
   std::atomic<int> made{0};
@@ -194,6 +223,71 @@ TEST_CASE("server engine: a full queue, one that leaves it, one that is ended") 
   CHECK(status_of(*endless) == 200);
   CHECK(status_of(*last) == 200);
   CHECK(made == 2);
+}
+
+TEST_CASE("server engine: as many at once as there are places, the next when one is free") {
+  WordModel model;
+  model.n_places = 3;
+  std::atomic<bool> go{false};
+  std::atomic<int> most{0};
+  Metrics metrics;
+  const auto running = [&] {
+    const std::string text = metrics.text(0);
+    return std::atoi(text.c_str() + text.find("\nspecbound_requests_running ") + 28);
+  };
+  model.waits = [&](const CompletionRequest& request, const std::atomic<bool>& abort) {
+    most = std::max<int>(most, running());
+    return !abort && (request.text == "endless" || !go);
+  };
+  EngineThread engine(model, metrics, 64);
+  std::vector<std::shared_ptr<ReplyJob>> jobs;
+  const auto endless = job_of("endless");
+  engine.submit("a", endless);
+  for (int i = 0; i < 6; ++i) engine.submit("a", jobs.emplace_back(job_of("x")));
+  while (running() < 3) std::this_thread::yield();
+  CHECK(engine.waiting() == 4);
+  go = true;
+  for (const auto& job : jobs) CHECK(status_of(*job) == 200);  // beside the one that stays
+  CHECK(most == 3);
+  CHECK(running() == 1);
+  engine.cancel(endless);
+  CHECK_FALSE(all_of(*endless).error);
+  CHECK(running() == 0);
+}
+
+TEST_CASE(
+    "server engine: what fails beside others is one answer, a step that fails is all of them") {
+  WordModel model;
+  model.n_places = 3;
+  std::atomic<bool> go{false}, breaks{false};
+  model.waits = [&](const CompletionRequest& request, const std::atomic<bool>& abort) {
+    return !abort && !go && request.text == "waits";
+  };
+  model.work = [](const CompletionRequest& request, const std::atomic<bool>&,
+                  const WordModel::OnText&) {
+    if (request.text == "error") throw std::runtime_error("broken");
+  };
+  model.step = [&] {
+    if (breaks.exchange(false)) throw std::bad_alloc();
+  };
+  Metrics metrics;
+  EngineThread engine(model, metrics, 64);
+  const auto ask = [&](const char* text) {
+    const auto job = job_of(text);
+    engine.submit("a", job);
+    return job;
+  };
+  const auto first = ask("waits"), second = ask("waits");
+  CHECK(status_of(*ask("error")) == 500);
+  CHECK(status_of(*ask("x")) == 200);
+  breaks = true;
+  CHECK(status_of(*first) == 500);
+  CHECK(status_of(*second) == 500);
+  CHECK(status_of(*ask("x")) == 200);
+  const auto last = ask("waits"), other = ask("waits");
+  engine.stop();
+  CHECK(status_of(*last) == 503);
+  CHECK(status_of(*other) == 503);
 }
 
 TEST_CASE("server engine: stopping ends what runs and refuses what waits") {

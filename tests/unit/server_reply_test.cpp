@@ -33,6 +33,7 @@ ReplyStats figures() {
   GenerateStats& g = f.generated;
   g.prompt_tokens = 10;
   g.prefilled_tokens = 5;
+  g.side_by_side = 3;
   g.generated_tokens = 20;
   g.prefill_seconds = 0.5;
   g.decode_seconds = 2;
@@ -91,6 +92,7 @@ TEST_CASE("server reply: a chat's answer") {
                              {"speculation",
                               {{"active", true},
                                {"rounds", 8},
+                               {"rounds_side_by_side", 3},
                                {"compression_rate", 2.5},
                                {"mean_exit_layer", 38.0 / 12},
                                {"plain_tokens_per_second", nullptr},
@@ -265,6 +267,7 @@ TEST_CASE("server metrics: counters as Prometheus reads them") {
            "specbound_prefill_seconds_total 1.000000",
            "specbound_decode_seconds_total 4.000000",
            "specbound_rounds_total 16",
+           "specbound_rounds_side_by_side_total 6",
            "specbound_drafted_tokens_total 30",
            "specbound_accepted_tokens_total 24",
            "specbound_accepted_by_exit_layer_total{layer=\"2\"} 10",

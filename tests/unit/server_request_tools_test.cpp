@@ -126,6 +126,21 @@ TEST_CASE("server request tools: variables of the template arrive in order") {
         "chat_template_kwargs.messages");
 }
 
+TEST_CASE("server request tools: whether calls are held follows from the choice and from strict") {
+  const auto tools = [](const std::string& strict, const std::string& choice) {
+    return chat(kUser, R"("tools": [{"type": "function", "function": {"name": "f", "strict": )" +
+                           strict + R"(}}], "tool_choice": )" + choice)
+        .tools;
+  };
+  CHECK(tools("true", R"("auto")").strict());
+  CHECK(tools("true", R"("auto")").held());
+  CHECK_FALSE(tools("true", R"("auto")").must());
+  CHECK_FALSE(tools("false", R"("auto")").held());
+  CHECK(tools("false", R"("required")").must());
+  CHECK_FALSE(tools("true", R"("required")").strict());
+  CHECK_FALSE(tools("true", R"("none")").held());
+}
+
 TEST_CASE("server request tools: what is wrong is named by its place") {
   CHECK(refused(kUser, R"("tools": {})") == "tools");
   CHECK(refused(kUser, R"("tools": [1])") == "tools[0]");
@@ -139,7 +154,6 @@ TEST_CASE("server request tools: what is wrong is named by its place") {
   CHECK(with_tool(R"({"name": "f", "parameters": {"properties": 1}})") ==
         "tools[0].function.parameters.properties");
   CHECK(with_tool(R"({"name": "f", "strict": 1})") == "tools[0].function.strict");
-  CHECK(with_tool(R"({"name": "f", "strict": true})") == "tools[0].function.strict");
   CHECK(refused(kUser, R"("tools": [)" + kTool + "," + kTool + "]") == "tools[1].function.name");
   std::string many = kTool;
   for (size_t i = 0; i < kMaxTools; ++i) many += "," + kTool;

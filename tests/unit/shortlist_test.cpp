@@ -129,7 +129,8 @@ TEST_CASE("shortlist: a token of the text can be guessed, another one beside the
 }
 
 TEST_CASE("shortlist: the same bits on any number of threads, with tiles and without") {
-  for (DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ5_0, DType::kF16, DType::kBF16}) {
+  for (DType type :
+       {DType::kQ8_0, DType::kQ4_0, DType::kQ5_0, DType::kIQ4_NL, DType::kF16, DType::kBF16}) {
     CAPTURE(std::string(dtype_info(type)->name));
     const Subject s(403, type);
     const Text text = token_ids(150, 403);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
@@ -13,6 +14,7 @@
 #include "model/codec.h"
 #include "model/conversion.h"
 #include "numerics/half.h"
+#include "runtime/user_path.h"
 #include "tiny_blocks.h"
 
 namespace tiles_test {
@@ -87,7 +89,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
 }
 
-// A Q8_0 matrix of the integers and scales of a Q4_0 one.
+// A Q8_0 matrix of the integers and scales of a Q4_0 or Q5_0 one.
 Stored as_q8_0(const Matrix& m) {
   std::vector<std::byte> bytes;
   for (int row = 0; row < m.n_out; ++row) {
@@ -102,17 +104,46 @@ Stored as_q8_0(const Matrix& m) {
   return {DType::kQ8_0, m.n_out, m.n_in, std::move(bytes)};
 }
 
-// Widths of 1, 2, 4 and 8 chunks. Those of Q4_K cut super-blocks: chunks of 20, 18 and 17 blocks.
+constexpr DType kForms[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ4_K,
+                            DType::kQ5_0, DType::kQ5_1, DType::kQ5_K, DType::kQ6_K};
+constexpr DType kFormsAndConverted[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
+                                        DType::kQ4_K, DType::kQ5_0, DType::kQ5_1,
+                                        DType::kQ5_K, DType::kQ6_K, DType::kQ3_K};
+
+// Widths of 1, 2, 4 and 8 chunks. Those of types of 256 cut super-blocks: chunks of 20, 18 and 17
+// blocks.
 std::vector<int> widths(DType type) {
-  if (type == DType::kQ4_K) return {256, 1280, 2304, 4352};
+  if (dtype_info(type)->block == 256) return {256, 1280, 2304, 4352};
   return {32, 992, 1024, 2080, 4128};
 }
 
 }  // namespace
 
+// Kept tiles are bytes of an earlier build: where these are others, kTileRevision is to go up and
+// the digits here are those of the new ones.
+TEST_CASE("the bytes of tiles are those of their revision") {
+  const std::map<DType, std::string> digits = {
+      {DType::kQ8_0, "b4f095513da304da"}, {DType::kQ4_0, "10a91f93ccc96b6d"},
+      {DType::kQ4_1, "713239e0331a6131"}, {DType::kQ4_K, "76d491a790e53e84"},
+      {DType::kQ5_0, "6c4bba9794213bd7"}, {DType::kQ5_1, "464895f8d52db8b4"},
+      {DType::kQ5_K, "04b4bc5ff0a55671"}, {DType::kQ6_K, "8a5cda70689da0f0"},
+      {DType::kQ3_K, "c7bcab405eac622f"}};
+  CHECK(kTileRevision == 1);
+  for (const DType type : kFormsAndConverted) {
+    const Stored stored = random_matrix(type, 37, 512);
+    const TileMatrix tiles{*runs_as(type), 35, 512, nullptr, nullptr};
+    std::string bytes(tiles.q_bytes() + tiles.d_count() * sizeof(uint16_t), '\0');
+    std::vector<uint16_t> d(tiles.d_count());
+    repack_tiles(stored.matrix, 2, tiles, reinterpret_cast<uint8_t*>(bytes.data()), d.data());
+    std::memcpy(bytes.data() + tiles.q_bytes(), d.data(), d.size() * sizeof(uint16_t));
+    INFO(name_of(type));
+    CHECK(name_digits(bytes) == digits.at(type));
+  }
+}
+
 TEST_CASE("products with tiles equal the written formula") {
   const int n_rows = 19;
-  for (DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K}) {
+  for (DType type : kForms) {
     CAPTURE(name_of(type));
     for (int n_in : widths(type)) {
       CAPTURE(n_in);
@@ -139,7 +170,7 @@ TEST_CASE("products with tiles equal the written formula") {
 
 TEST_CASE("a row's product does not know of its neighbours, threads or units") {
   const int n_in = 1280, n_out = 75;
-  for (DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K}) {
+  for (DType type : kFormsAndConverted) {
     CAPTURE(name_of(type));
     const Stored stored = random_matrix(type, n_out, n_in);
     const std::vector<float> x = random_rows(kMaxRows, n_in);
@@ -159,29 +190,38 @@ TEST_CASE("a row's product does not know of its neighbours, threads or units") {
   }
 }
 
-TEST_CASE("Q4_0 tiles give the bits of Q8_0 tiles with the same integers and scales") {
-  for (int n_in : widths(DType::kQ4_0)) {
-    CAPTURE(n_in);
-    const Stored four = random_matrix(DType::kQ4_0, 37, n_in);
-    const Stored eight = as_q8_0(four.matrix);
-    const std::vector<float> x = random_rows(9, n_in);
-    for (Isa isa : supported_isas()) {
-      CAPTURE(isa_name(isa));
-      Product product(four, 1), other(eight, 1);
-      CHECK(same(product(isa, x.data(), 9), other(isa, x.data(), 9)));
+TEST_CASE("Q4_0 and Q5_0 tiles give the bits of Q8_0 tiles with the same integers and scales") {
+  for (DType type : {DType::kQ4_0, DType::kQ5_0}) {
+    for (int n_in : widths(type)) {
+      CAPTURE(n_in);
+      const Stored packed = random_matrix(type, 37, n_in);
+      const Stored eight = as_q8_0(packed.matrix);
+      const std::vector<float> x = random_rows(9, n_in);
+      for (Isa isa : supported_isas()) {
+        CAPTURE(isa_name(isa));
+        Product product(packed, 1), other(eight, 1);
+        CHECK(same(product(isa, x.data(), 9), other(isa, x.data(), 9)));
+      }
     }
   }
 }
 
-TEST_CASE("the largest sums of 4 bits are exact") {
-  for (DType type : {DType::kQ4_0, DType::kQ4_K}) {
+TEST_CASE("the largest sums are exact") {
+  for (DType type : kForms) {
+    if (type == DType::kQ8_0) continue;
     CAPTURE(name_of(type));
     const int n_in = 256;
     Stored stored = random_matrix(type, 16, n_in);
     const size_t block = dtype_info(type)->bytes;
-    for (size_t at = 0; at < stored.bytes.size(); at += block) {  // scales stay
-      const size_t first = type == DType::kQ4_0 ? 2 : 16;
-      std::memset(&stored.bytes[at + first], at / block % 2 ? 0xff : 0, block - first);
+    for (size_t at = 0; at < stored.bytes.size(); at += block) {  // FP16 scales stay
+      const bool parts = form_has_parts(type), mins = form_has_mins(type);
+      const size_t first = type == DType::kQ6_K ? 0 : parts ? 16 : mins ? 4 : 2;
+      const size_t n = type == DType::kQ6_K ? 192 : block - first;
+      std::memset(&stored.bytes[at + first], at / block % 2 ? 0xff : 0, n);
+      if (type != DType::kQ6_K) continue;
+      for (size_t i = 0; i < 16; ++i) {  // all of one sign, or of both
+        stored.bytes[at + n + i] = at / block % 4 < 2 || i % 2 ? std::byte{0x80} : std::byte{0x7f};
+      }
     }
     for (float sign : {1.0f, -1.0f}) {
       std::vector<float> x(n_in, sign);
@@ -196,7 +236,7 @@ TEST_CASE("the largest sums of 4 bits are exact") {
 TEST_CASE("hostile scales and rows: infinite, NaN, subnormal, the largest") {
   const int n_in = 512, n_out = 33, n_rows = 5;
   constexpr uint16_t kHostile[] = {0x7c00, 0xfc00, 0x7e00, 0x0001, 0x83ff, 0x7bff, 0x0000, 0x8000};
-  for (DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K}) {
+  for (DType type : kForms) {
     CAPTURE(name_of(type));
     Stored stored = random_matrix(type, n_out, n_in);
     const size_t block = dtype_info(type)->bytes;
@@ -229,8 +269,7 @@ TEST_CASE("hostile scales and rows: infinite, NaN, subnormal, the largest") {
 }
 
 TEST_CASE("converted types run as the Q8_0 matrix that conversion.h makes of them") {
-  for (DType type : {DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ2_K, DType::kQ3_K,
-                     DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL}) {
+  for (DType type : {DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL}) {
     CAPTURE(name_of(type));
     const int n_out = 37, n_in = 512, n_rows = 3;
     const Stored stored = random_matrix(type, n_out, n_in);
@@ -255,7 +294,7 @@ TEST_CASE("converted types run as the Q8_0 matrix that conversion.h makes of the
 }
 
 TEST_CASE("outputs repacked one by one, in any order, are those repacked at once") {
-  for (DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K, DType::kQ4_1, DType::kQ6_K}) {
+  for (DType type : kFormsAndConverted) {
     CAPTURE(name_of(type));
     const int n_in = 512, n_out = 37;
     const Stored stored = random_matrix(type, 2 * n_out, n_in);
@@ -284,16 +323,17 @@ TEST_CASE("what a store of several types says, takes and tells of its progress")
                   tiny_blocks(DType::kQ8_0, 40 * 256, 1, [] { return uint64_t{1} << 62; }));
   const Stored four = random_matrix(DType::kQ4_0, 17, 32),
                super = random_matrix(DType::kQ4_K, 33, 512);
-  const Stored six = random_matrix(DType::kQ6_K, 16, 256);
+  const Stored six = random_matrix(DType::kQ6_K, 16, 256),
+               three = random_matrix(DType::kQ3_K, 16, 256);
   const std::vector<std::byte> halves(2 * 8 * 24);
   const Matrix f16{DType::kF16, 8, 24, halves.data()};
-  const std::vector<PartitionedMatrix> all = {
-      {q8.matrix}, {four.matrix}, {super.matrix}, {six.matrix}, {f16}};
+  const std::vector<PartitionedMatrix> all = {{q8.matrix},  {four.matrix},  {super.matrix},
+                                              {six.matrix}, {three.matrix}, {f16}};
 
   const size_t of_q8 = 3 * 8 * (512 + 32), of_four = 2 * (256 + 32),
-               of_super = 3 * (16 * 256 + 2 * 320), of_six = 8 * (512 + 32);
-  CHECK(LinearStore::bytes_needed(all, true) == of_q8 + of_four + of_super + of_six);
-  CHECK(LinearStore::bytes_needed(all, false) == of_four + of_super + of_six);
+               of_super = 3 * (16 * 256 + 2 * 320), of_six = 16 * 210, of_three = 8 * (512 + 32);
+  CHECK(LinearStore::bytes_needed(all, true) == of_q8 + of_four + of_super + of_six + of_three);
+  CHECK(LinearStore::bytes_needed(all, false) == of_four + of_super + of_six + of_three);
 
   for (bool repack : {true, false}) {
     ThreadPool pool(2);
@@ -305,16 +345,17 @@ TEST_CASE("what a store of several types says, takes and tells of its progress")
     });
     const std::string where = repack ? "tiles" : "place";
     CHECK(store.description() ==
-          "F16 in place, Q4_0 in 4-bit tiles, Q4_K in 4-bit tiles, "
-          "Q6_K as INT8 tiles, Q8_0 in " +
+          "F16 in place, Q3_K as INT8 tiles, Q4_0 in 4-bit tiles, Q4_K in 4-bit tiles, "
+          "Q6_K in 6-bit tiles, Q8_0 in " +
               where);
-    const size_t rest = four.bytes.size() + super.bytes.size() + six.bytes.size();
+    const size_t rest =
+        four.bytes.size() + super.bytes.size() + six.bytes.size() + three.bytes.size();
     CHECK(total == rest + (repack ? q8.bytes.size() : 0));
-    CHECK(done.size() == (repack ? 4u : 3u));
+    CHECK(done.size() == (repack ? 5u : 4u));
     CHECK(done.back() == total);
     CHECK((store.linear(q8.matrix).tiles != nullptr) == repack);
     CHECK(store.linear(f16).tiles == nullptr);
-    for (const Stored* stored : {&four, &super, &six}) {
+    for (const Stored* stored : {&four, &super, &six, &three}) {
       CHECK(store.linear(stored->matrix).tiles != nullptr);
       CHECK(store.linear(stored->matrix).int8());
     }
@@ -323,12 +364,11 @@ TEST_CASE("what a store of several types says, takes and tells of its progress")
 }
 
 TEST_CASE("a conversion that would lose weights is refused by name") {
-  Stored stored = random_matrix(DType::kQ6_K, 20, 256);
+  Stored stored = random_matrix(DType::kQ3_K, 20, 256);
   const uint16_t largest = 0x7bff;
-  std::byte* block = stored.bytes.data() + 19 * 210;
-  std::memset(block, 0, 192);  // every number is -32
-  std::memset(block + 192, 127, 16);
-  std::memcpy(block + 208, &largest, 2);
+  std::byte* block = stored.bytes.data() + 19 * 110;
+  std::memset(block, 0, 108);  // every number is -4, every scale -32
+  std::memcpy(block + 108, &largest, 2);
   for (int threads : {1, 2}) {
     ThreadPool pool(threads);
     try {
@@ -336,7 +376,7 @@ TEST_CASE("a conversion that would lose weights is refused by name") {
       FAIL("expected an Error");
     } catch (const Error& e) {
       CHECK(e.code() == ErrorCode::kUnsupported);
-      CHECK(std::string(e.what()).find("Q6_K") != std::string::npos);
+      CHECK(std::string(e.what()).find("Q3_K") != std::string::npos);
       CHECK(std::string(e.what()).find("256") != std::string::npos);
     }
   }

@@ -25,10 +25,12 @@
 namespace specbound::test {
 
 struct TinySpec {
-  // "qwen2" gets q/k/v biases, "qwen3" q/k norms, "gemma2" post norms, "phi3" fused matrices.
+  // "qwen2" gets q/k/v biases, "qwen3" and "qwen3moe" q/k norms, "gemma2" post norms, "gemma3" both
+  // norms, "phi3" fused matrices.
   std::string architecture = "llama";
-  int dim = 64;  // for Q8_0: dim, q_dim and ffn_dim divisible by 32
-  int ffn_dim = 96;
+  int dim = 64;                           // for Q8_0: dim, q_dim and ffn_dim divisible by 32
+  int ffn_dim = 96;                       // of an expert of "qwen3moe"
+  int n_experts = 5, n_experts_used = 2;  // of that alone
   int n_layers = 2;
   int n_heads = 4;
   int n_kv_heads = 2;
@@ -44,7 +46,8 @@ struct TinySpec {
   bool output_bias = false;  // attn_output.bias
   bool rope_freqs = false;   // a tensor of frequency divisors, as llama3 scaling stores it
   // Keys of some architectures, each left out where it is 0.
-  int window = 0;
+  int window = 0;       // gemma3, which must have one: max_seq_len
+  int window_step = 0;  // gemma2 and gemma3: each so many-th layer has none
   float attn_softcap = 0, final_softcap = 0;
   int rope_dim = 0;         // 0: head_dim
   bool long_rope = false;   // phi3: short and long factors, a quarter of max_seq_len being short
@@ -77,10 +80,20 @@ inline TinySpec gemma2_spec() {
   return spec;
 }
 
+// GELU, both kinds of norms, windows in the first two layers, which have a rotation of their own.
+inline TinySpec gemma3_spec() {
+  TinySpec spec = gemma2_spec();
+  spec.architecture = "gemma3";
+  spec.n_layers = spec.window_step = 3;
+  spec.rope_theta = 1000;
+  spec.attn_softcap = spec.final_softcap = 0;
+  return spec;
+}
+
 struct TinyTensor {
   std::string name;
   DType type;
-  std::vector<uint64_t> shape;  // {n_in, n_out}
+  std::vector<uint64_t> shape;  // {n_in, n_out}, of experts {n_in, n_out, n_experts}
   std::vector<std::byte> bytes;
 };
 
@@ -203,16 +216,27 @@ inline std::vector<TinyTensor> tiny_tensors(const TinySpec& s) {
       vector(block + "attn_k.bias", s.kv_dim(), 0, 0.1f);
       vector(block + "attn_v.bias", s.kv_dim(), 0, 0.1f);
     }
-    if (s.architecture == "qwen3") {
+    if (s.architecture.starts_with("qwen3") || s.architecture == "gemma3") {
       vector(block + "attn_q_norm.weight", s.head_dim, 1, 0.1f);
       vector(block + "attn_k_norm.weight", s.head_dim, 1, 0.1f);
     }
     matrix(block + "attn_output.weight", s.dim, s.q_dim());
     if (s.output_bias) vector(block + "attn_output.bias", s.dim, 0, 0.1f);
     vector(block + "ffn_norm.weight", s.dim, 1, 0.1f);
-    if (s.architecture == "gemma2") {
+    if (s.architecture == "gemma2" || s.architecture == "gemma3") {
       vector(block + "post_attention_norm.weight", s.dim, 0.5f, 0.1f);
       vector(block + "post_ffw_norm.weight", s.dim, 0.5f, 0.1f);
+    }
+    if (s.architecture == "qwen3moe") {
+      const auto router = static_cast<uint64_t>(std::max(s.n_experts, 1));
+      matrix(block + "ffn_gate_inp.weight", static_cast<int>(router), s.dim);
+      for (const char* name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+        const bool down = name == std::string_view("ffn_down");
+        const int n_out = down ? s.dim : s.ffn_dim, n_in = down ? s.ffn_dim : s.dim;
+        matrix(block + name + "_exps.weight", static_cast<int>(router) * n_out, n_in);
+        tensors.back().shape = {static_cast<uint64_t>(n_in), static_cast<uint64_t>(n_out), router};
+      }
+      continue;
     }
     if (s.architecture == "phi3") {
       matrix(block + "ffn_up.weight", 2 * s.ffn_dim, s.dim);
@@ -272,6 +296,11 @@ inline void tiny_metadata(const TinySpec& spec, GgufWriter& writer) {
   add_uint(a + "embedding_length", spec.dim);
   add_uint(a + "block_count", spec.n_layers);
   add_uint(a + "feed_forward_length", spec.ffn_dim);
+  if (spec.architecture == "qwen3moe") {
+    add_uint(a + "expert_count", spec.n_experts);
+    add_uint(a + "expert_used_count", spec.n_experts_used);
+    add_uint(a + "expert_feed_forward_length", spec.ffn_dim);
+  }
   add_uint(a + "attention.head_count", spec.n_heads);
   add_uint(a + "attention.head_count_kv", spec.n_kv_heads);
   add_uint(a + "attention.key_length", spec.head_dim);
@@ -279,7 +308,11 @@ inline void tiny_metadata(const TinySpec& spec, GgufWriter& writer) {
   add_float(a + "attention.layer_norm_rms_epsilon", spec.norm_eps);
   add_float(a + "rope.freq_base", spec.rope_theta);
   add_uint(a + "rope.dimension_count", spec.rope_dim ? spec.rope_dim : spec.head_dim);
-  if (spec.window) add_uint(a + "attention.sliding_window", spec.window);
+  const int window = spec.architecture == "gemma3" ? spec.max_seq_len : 0;
+  if (spec.window || window) {
+    add_uint(a + "attention.sliding_window", spec.window ? spec.window : window);
+  }
+  if (spec.window_step) add_uint(a + "attention.sliding_window_pattern", spec.window_step);
   if (spec.attn_softcap != 0) add_float(a + "attn_logit_softcapping", spec.attn_softcap);
   if (spec.final_softcap != 0) add_float(a + "final_logit_softcapping", spec.final_softcap);
   if (spec.long_rope) add_uint(a + "rope.scaling.original_context_length", spec.max_seq_len / 4);

@@ -42,7 +42,11 @@ inline NewHead random_head(HeadKind kind, int layer, int dim, int shortlist, int
       head.outer = random_head_tensor(dim, inner, seed + 2);
       break;
     case HeadKind::kLayer:
-      SB_CHECK(false);  // random_layer()
+    case HeadKind::kMedusa:
+    case HeadKind::kEagle:
+    case HeadKind::kEagle3:
+    case HeadKind::kHydra:
+      SB_CHECK(false);  // random_layer(), random_medusa(), random_hydra(), random_eagle(), ..
   }
   head.margin_scale = 1 + 0.25f * static_cast<float>(layer);
   head.margin_offset = -0.5f;
@@ -66,8 +70,87 @@ inline NewHead random_layer(const HeadsBase& base, int inner, uint64_t seed) {
   return head;
 }
 
-// Heads of all kinds but the draft layer at the layers 1 and 2, a chained one at 0 too, for a
-// model of 3 layers or more and more than `shortlist` tokens.
+// A matrix in the bytes of F32.
+inline HeadTensor random_f32_tensor(int n_out, int n_in, uint64_t seed, float deviation = 0.1f) {
+  HeadTensor tensor = random_head_tensor(n_out, n_in, seed, deviation);
+  const auto bytes = std::as_bytes(std::span(tensor.values));
+  tensor.encoded.assign(bytes.begin(), bytes.end());
+  tensor.values.clear();
+  tensor.type = DType::kF32;
+  return tensor;
+}
+
+inline NewHead random_medusa(const HeadsBase& base, int n_heads, int n_blocks, uint64_t seed) {
+  NewHead head;
+  head.kind = HeadKind::kMedusa;
+  for (int k = 0; k < n_heads; ++k) {
+    NewMedusaHead& one = head.medusa.emplace_back();
+    for (int b = 0; b < n_blocks; ++b) {
+      one.blocks.push_back(
+          {random_f32_tensor(base.dim, base.dim, ++seed), random_f32_tensor(1, base.dim, ++seed)});
+    }
+    one.lm_head = random_f32_tensor(base.vocab_size, base.dim, ++seed, 0.3f);
+  }
+  return head;
+}
+
+inline NewHead random_hydra(const HeadsBase& base, int n_heads, int n_blocks, uint64_t seed) {
+  NewHead head = random_medusa(base, n_heads, n_blocks, seed);
+  head.kind = HeadKind::kHydra;
+  for (int k = 0; k < n_heads; ++k) {
+    NewMedusaHead& one = head.medusa[static_cast<size_t>(k)];
+    NewMedusaHead::Block& first = one.blocks.at(0);
+    const int n_in = (k + 2) * base.dim;
+    first.map = random_f32_tensor(base.dim, n_in, seed += 100);
+    first.residual = random_f32_tensor(base.dim, n_in, seed + 1);
+    first.residual_bias = random_head_tensor(1, base.dim, seed + 2);
+    one.lm_bias = random_head_tensor(1, base.vocab_size, seed + 3);
+  }
+  return head;
+}
+
+inline NewHead random_eagle(const HeadsBase& base, int inner, bool biases, uint64_t seed) {
+  NewHead head;
+  head.kind = HeadKind::kEagle;
+  const int dim = base.dim;
+  head.map = random_f32_tensor(dim, 2 * dim, seed);
+  head.q = random_f32_tensor(base.q_dim, dim, seed + 1, 0.2f);
+  head.k = random_f32_tensor(base.kv_dim, dim, seed + 2, 0.2f);
+  head.v = random_f32_tensor(base.kv_dim, dim, seed + 3, 0.2f);
+  head.o = random_f32_tensor(dim, base.q_dim, seed + 4, 0.2f);
+  head.gate = random_f32_tensor(inner, dim, seed + 5);
+  head.up = random_f32_tensor(inner, dim, seed + 6);
+  head.down = random_f32_tensor(dim, inner, seed + 7);
+  head.norm = random_head_tensor(1, dim, seed + 8, 1.0f);
+  if (!biases) return head;
+  head.map_bias = random_head_tensor(1, dim, seed + 9);
+  head.q_bias = random_head_tensor(1, base.q_dim, seed + 10);
+  head.k_bias = random_head_tensor(1, base.kv_dim, seed + 11);
+  head.v_bias = random_head_tensor(1, base.kv_dim, seed + 12);
+  return head;
+}
+
+// Guesses every second token of the vocabulary, from behind the first three layers of the model.
+inline NewHead random_eagle3(const HeadsBase& base, int inner, uint64_t seed) {
+  NewHead head = random_eagle(base, inner, false, seed);
+  head.kind = HeadKind::kEagle3;
+  const int dim = base.dim;
+  head.map = random_f32_tensor(dim, 3 * dim, seed);
+  head.q = random_f32_tensor(base.q_dim, 2 * dim, seed + 1, 0.2f);
+  head.k = random_f32_tensor(base.kv_dim, 2 * dim, seed + 2, 0.2f);
+  head.v = random_f32_tensor(base.kv_dim, 2 * dim, seed + 3, 0.2f);
+  head.embedding_norm = random_head_tensor(1, dim, seed + 9, 1.0f);
+  head.state_norm = random_head_tensor(1, dim, seed + 10, 1.0f);
+  head.ffn_norm = random_head_tensor(1, dim, seed + 11, 1.0f);
+  for (int token = 1; token < base.vocab_size; token += 2) head.tokens.push_back(token);
+  head.lm_head = random_f32_tensor(static_cast<int>(head.tokens.size()), dim, seed + 12, 0.3f);
+  head.states = {1, 2, 3};
+  head.rope_theta = 3000;
+  return head;
+}
+
+// Heads of all kinds but those before the layers alone at the layers 1 and 2, a chained one at 0
+// too, for a model of 3 layers or more and more than `shortlist` tokens.
 inline NewHeads random_heads(const HeadsBase& base, int shortlist = 32, int inner = 32,
                              uint64_t seed = 1) {
   NewHeads heads;

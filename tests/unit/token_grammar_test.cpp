@@ -183,6 +183,41 @@ TEST_CASE("control tokens: where a literal of a choice spells them, nowhere else
   CHECK(held.complete(reply, path));
 }
 
+TEST_CASE("text up to a mark: any bytes and control tokens, and the mark where it first stands") {
+  using Part = GrammarPart;
+  const PieceTokenizer tokenizer(
+      byte_pieces({{"</s>", true, true}, {"<call>", true}, {"<other>", true}, {"x<call>{"}}));
+  const TokenGrammar held(
+      Grammar::choice_of({{Part::without("<call>")}, {Part::until("<call>"), Part::literal("{")}}),
+      trie_of(tokenizer));
+  TokenGrammar::Path path;
+  const auto free = held.mask(Tokens{}, path);
+  CHECK(free->n() == 256 + 4);  // all that there are
+  CHECK(held.mask(Tokens{258, 0xff, '<', 'c'}, path)->n() == 256 + 4);
+  for (const Tokens& called : {Tokens{'a', 257}, Tokens{258, '<', 'c', 'a', 'l', 'l', '>'}}) {
+    const auto mask = held.mask(called, path);
+    CHECK(mask->n() == 1);
+    CHECK(mask->has('{'));
+  }
+  CHECK(held.complete(Tokens{259}, path));
+  CHECK_FALSE(held.allows(Tokens{'<', 'c', 'a', 'l', 'l', '>'}, 256, path));
+  // The same as looking for it.
+  for (const std::string mark : {"a", "ab", "aab", "abab", "aabaa"}) {
+    for (const bool until : {false, true}) {
+      const Grammar::Shared grammar =
+          Grammar::choice_of({{until ? Part::until(mark) : Part::without(mark)}});
+      GrammarMatcher matcher(grammar->automaton());
+      for (unsigned bits = 0; bits < 1u << 11; ++bits) {
+        std::string text;
+        for (unsigned rest = bits | 1u << 10; rest > 1; rest >>= 1) text += rest & 1 ? 'a' : 'b';
+        const size_t at = text.find(mark);
+        const bool fits = until ? at + mark.size() == text.size() : at == text.npos;
+        CHECK(matcher.accepts(matcher.next(matcher.start(), text)) == fits);
+      }
+    }
+  }
+}
+
 TEST_CASE("forced: the only token, the longest of the only text") {
   const Held held(
       "root ::= \"name\" [ab] \"\xc3\xa9\" ",

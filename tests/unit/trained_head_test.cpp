@@ -121,10 +121,17 @@ TEST_CASE("a chained head follows the last row that counts, and waits for the fi
   session.generate(token_ids(9, kVocab), options);
   CHECK(expected.size() > 12);
   // The next reply begins without a state.
-  CHECK(head.ready());
+  Sampler sampler(sampling(0));
+  std::vector<int32_t> text(session.tokens().begin(), session.tokens().end());
+  Round round(engine, sampler, text);
+  Round::Limits limits;
+  limits.width = 2;
+  round.start(limits);
+  CHECK(head.ready(round));
   speculator.begin({});
-  CHECK(!head.ready());
-  CHECK(TrainedHead(heads, HeadKind::kFolded).ready());
+  CHECK(!head.ready(round));
+  CHECK(TrainedHead(heads, HeadKind::kFolded).ready(round));
+  round.undo();
 }
 
 TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's logits") {

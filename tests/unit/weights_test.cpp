@@ -51,12 +51,13 @@ void remove(std::vector<TinyTensor>& tensors, const std::string& name) {
 // Of each architecture, with as many tensors as it may have.
 std::vector<TinySpec> fullest() {
   std::vector<TinySpec> specs;
-  for (const char* name :
-       {"llama", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "smollm3", "ernie4_5"}) {
+  for (const char* name : {"llama", "qwen2", "qwen3", "qwen3moe", "gemma", "gemma2", "gemma3",
+                           "phi3", "smollm3", "ernie4_5"}) {
     TinySpec spec;
     spec.architecture = name;
     spec.output_bias = true;
-    spec.qkv_bias = spec.rope_freqs = spec.architecture != "phi3";
+    spec.qkv_bias = spec.architecture != "phi3";
+    spec.rope_freqs = spec.qkv_bias && spec.architecture != "gemma3";
     spec.long_rope = spec.architecture == "phi3";
     spec.head_dim = 24;
     specs.push_back(spec);
@@ -143,7 +144,66 @@ TEST_CASE("weights: phi3's fused matrices are read apart by rows") {
   }
 }
 
-TEST_CASE("weights: gemma2's post norms, phi3's factors by context") {
+TEST_CASE("weights: a mixture's experts lie one below the other; a token reads those it uses") {
+  TinySpec spec;
+  spec.architecture = "qwen3moe";
+  spec.type = DType::kQ8_0;
+  spec.types = {{"ffn_gate_inp.weight", DType::kF32}};
+  spec.tied = true;
+  const Loaded model(spec);
+  const Weights w = model.weights();
+  const LayerWeights& l = w.layers[1];
+  CHECK(l.n_experts() == 5);
+  CHECK(l.router.n_out == 5);
+  CHECK(l.router.n_in == 64);
+  const auto check = [&](const Matrix& all, int n_out, int n_in, const char* name) {
+    const auto bytes = model.gguf.find_tensor(name)->bytes;
+    const std::byte* next = bytes.data();
+    for (int e = 0; e < 5; ++e) {
+      const Matrix m = l.expert(all, e);
+      CHECK(m.type == DType::kQ8_0);
+      CHECK(m.n_out == n_out);
+      CHECK(m.n_in == n_in);
+      CHECK(m.data == next);
+      next += m.bytes();
+    }
+    CHECK(next == bytes.data() + bytes.size());
+  };
+  check(l.w_gate, 96, 64, "blk.1.ffn_gate_exps.weight");
+  check(l.w_up, 96, 64, "blk.1.ffn_up_exps.weight");
+  check(l.w_down, 64, 96, "blk.1.ffn_down_exps.weight");
+  // Head, output_norm; q and o 64x64, k and v 32x64, two experts of three 96x64; the router, norms.
+  const size_t layer =
+      (2 * 64 * 64 + 2 * 32 * 64 + 2 * 3 * 96 * 64) / 32 * 34 + 4 * (5 * 64 + 2 * 64);
+  CHECK(w.bytes_per_token() == 97 * 64 / 32 * 34 + 64 * 4 + 2 * layer);
+
+  // Shapes that lie: one expert more or fewer, the two sizes exchanged, no third dimension.
+  for (const char* name : {"blk.0.ffn_gate_exps.weight", "blk.1.ffn_down_exps.weight"}) {
+    const std::vector<TinyTensor> all = tiny_tensors(spec);
+    const auto with_shape = [&](std::vector<uint64_t> shape) {
+      std::vector<TinyTensor> changed = all;
+      TinyTensor& tensor = named(changed, name);
+      uint64_t n = 1;
+      for (const uint64_t size : shape) n *= size;
+      tensor.shape = std::move(shape);
+      tensor.bytes.resize(n / 32 * 34);
+      refuse(spec, changed, ErrorCode::kFormat, {name, "expected shape", "found ("});
+    };
+    const bool down = std::string_view(name).find("down") != std::string_view::npos;
+    const uint64_t n_in = down ? 96 : 64, n_out = down ? 64 : 96;
+    for (const uint64_t n : {4, 6}) with_shape({n_in, n_out, n});
+    with_shape({n_out, n_in, 5});
+    with_shape({n_in, n_out * 5});
+    with_shape({n_in, n_out, 5, 2});
+  }
+  TinySpec fused = spec;
+  std::vector<TinyTensor> changed = tiny_tensors(spec);
+  named(changed, "blk.0.ffn_up_exps.weight").name = "blk.0.ffn_gate_up_exps.weight";
+  refuse(fused, changed, ErrorCode::kUnsupported,
+         {"ffn_gate_up_exps.weight", "as separate tensors"});
+}
+
+TEST_CASE("weights: norms of gemma2 and gemma3, phi3's factors by context") {
   TinySpec spec;
   spec.architecture = "gemma2";
   spec.tied = true;
@@ -155,6 +215,12 @@ TEST_CASE("weights: gemma2's post norms, phi3's factors by context") {
   CHECK(is(gemma2, w.layers[1].post_attn_norm, "blk.1.post_attention_norm.weight"));
   CHECK(is(gemma2, w.layers[1].post_ffn_norm, "blk.1.post_ffw_norm.weight"));
   CHECK(w.rope_factors_for(gemma2.config, 1 << 20) == nullptr);
+
+  const Loaded gemma3(gemma3_spec());
+  const Weights g = gemma3.weights();
+  CHECK(is(gemma3, g.layers[2].q_norm, "blk.2.attn_q_norm.weight"));
+  CHECK(is(gemma3, g.layers[2].k_norm, "blk.2.attn_k_norm.weight"));
+  CHECK(is(gemma3, g.layers[2].post_ffn_norm, "blk.2.post_ffw_norm.weight"));
 
   spec.architecture = "phi3";
   spec.long_rope = true;  // 64 of 256 positions are short
@@ -253,7 +319,8 @@ TEST_CASE("weights: element types that cannot run") {
   };
   for (DType type : {DType::kIQ4_XS, DType::kI8, DType::kF64, DType::kMXFP4}) {
     refuse(spec, retyped("blk.0.ffn_down.weight", type), ErrorCode::kUnsupported,
-           {"'blk.0.ffn_down.weight'", "F32, F16, BF16, Q8_0, Q4_0, Q4_K", dtype_info(type)->name});
+           {"'blk.0.ffn_down.weight'", "F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q6_K, Q4_1",
+            dtype_info(type)->name});
   }
   // Those that run keep the type they are stored in; what a token reads is what they become.
   for (DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
@@ -319,6 +386,10 @@ TEST_CASE("weights: rope factors must be finite and above 0") {
     std::memcpy(named(tensors, "rope_freqs.weight").bytes.data() + 12, &bad, sizeof(bad));
     refuse(spec, tensors, ErrorCode::kFormat, {"'rope_freqs.weight'", "finite", "at 3"});
   }
+  spec = gemma3_spec();  // which layers would they be for?
+  spec.rope_freqs = true;
+  refuse(spec, tiny_tensors(spec), ErrorCode::kUnsupported,
+         {"'rope_freqs.weight'", "only tensors that gemma3"});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,11 @@ class WordModel final : public server::ServedModel {
 
   std::vector<server::TokenLogprobs> logprobs;  // before that
   ReplyFormat style;
+  int n_places = 1;
+  std::function<void()> step = [] {};  // between two looks at what is over
+  // Whether a reply is not over yet when it is asked for.
+  std::function<bool(const server::CompletionRequest&, const std::atomic<bool>&)> waits =
+      [](const server::CompletionRequest&, const std::atomic<bool>&) { return false; };
 
   WordModel() { info_ = {"words", 1, "words", 128, 512, 4}; }
 
@@ -54,19 +60,43 @@ class WordModel final : public server::ServedModel {
                                               const std::atomic<bool>&) override {
     return std::vector<float>{static_cast<float>(tokens.size()), 0.5f};
   }
-  ReplyStats reply(const server::CompletionRequest& request, int number, const Prompt&,
-                   const std::atomic<bool>& abort, const Listener& listener) override {
-    for (const server::TokenLogprobs& one : logprobs) listener.on_logprobs(one);
-    if (request.n > 1) listener.on_text(format("%d:", number), kNoDraft);
-    work(request, abort, [&](std::string_view bytes) { listener.on_text(bytes, kNoDraft); });
-    ReplyStats figures;
-    figures.generated.prompt_tokens = 3;
-    figures.generated.generated_tokens = 1;
-    figures.generated.stop = abort ? StopReason::kAborted : StopReason::kEnd;
-    return figures;
+  int places() const override { return n_places; }
+  std::unique_ptr<server::ReplyUnderWay> begin(const server::CompletionRequest& request, int number,
+                                               const Prompt&, const std::atomic<bool>& abort,
+                                               const Listener& listener) override {
+    return std::make_unique<Words>(*this, request, number, abort, listener);
   }
+  void go_on() override { step(); }
 
  private:
+  // All of it comes when it is asked for its figures.
+  class Words final : public server::ReplyUnderWay {
+   public:
+    Words(const WordModel& model, const server::CompletionRequest& request, int number,
+          const std::atomic<bool>& abort, const Listener& listener)
+        : model_(model), request_(request), number_(number), abort_(abort), listener_(listener) {}
+
+    std::optional<ReplyStats> figures() override {
+      if (model_.waits(request_, abort_)) return std::nullopt;
+      for (const server::TokenLogprobs& one : model_.logprobs) listener_.on_logprobs(one);
+      const auto say = [this](std::string_view bytes) { listener_.on_text(bytes, kNoDraft); };
+      if (request_.n > 1) say(format("%d:", number_));
+      model_.work(request_, abort_, say);
+      ReplyStats figures;
+      figures.generated.prompt_tokens = 3;
+      figures.generated.generated_tokens = 1;
+      figures.generated.stop = abort_ ? StopReason::kAborted : StopReason::kEnd;
+      return figures;
+    }
+
+   private:
+    const WordModel& model_;
+    const server::CompletionRequest& request_;
+    const int number_;
+    const std::atomic<bool>& abort_;
+    const Listener& listener_;
+  };
+
   server::ModelInfo info_;
 };
 
