@@ -22,6 +22,10 @@ SPECBOUND_DEVICE Four load_four(const float* p) {
   return {{float_of(v.x), float_of(v.y), float_of(v.z), float_of(v.w)}};
 }
 
+SPECBOUND_DEVICE Four load_four_if(bool condition, const float* p) {
+  return condition ? load_four(p) : Four{};
+}
+
 // A warp quantizes 128 values: eight lanes that lie together hold a block, four of it each, from
 // element k of the row on. Lanes past the row's end only take part in the shuffles.
 SPECBOUND_DEVICE void quantize_fours(const Four& four, int row, int k, const RowsI8& out) {
@@ -62,24 +66,42 @@ SPECBOUND_DEVICE bool row_lives(int row, int n_rows, const RowsI8& out) {
   return false;
 }
 
+// Of the weights of a norm, so many fours of a thread are there before its row is.
+constexpr int kFoursAhead = 4;
+
 __global__ void __launch_bounds__(kThreads) norm_quantize_kernel(NormQuantize p) {
   let_next_start();
   const int row = static_cast<int>(blockIdx.x), dim = p.out.n_in;
+  const int thread = static_cast<int>(threadIdx.x);
   const HiddenRows rows = hidden_rows(p.pass, p.max_rows, p.last_row);
-  if (threadIdx.x == 0) prefetch(p.weight, dim * static_cast<int>(sizeof(float)));
+  Four ahead[kFoursAhead];
+#pragma unroll
+  for (int i = 0; i < kFoursAhead; ++i) {
+    const int k = 4 * (i * kThreads + thread);
+    ahead[i] = load_four_if(k < dim, p.weight + k);
+  }
+  const int rest = dim - 4 * kFoursAhead * kThreads;
+  if (thread == 0 && rest > 0) prefetch(p.weight + (dim - rest), 4 * rest);
   wait_for_previous();
   if (!row_lives(row, rows.n, p.out)) return;
   const float* x = p.h + static_cast<size_t>(rows.first + row) * dim;
   const float scale = inverse_rms(x, dim, p.eps);
-  for (int first = 128 * warp_index(); first < dim; first += 128 * kWarps) {
-    const int k = first + 4 * lane_index();
-    Four y{};
-    if (k < dim) {
-      const Four h = load_four(x + k), weight = load_four(p.weight + k);
+  if (dim <= kStagedFloats) x = block_shared<float>();  // where inverse_rms() has left it
+  // The warp's 128 values of which this thread's begin at k.
+  const auto finish = [&](int k, const Four& weight) {
+    Four y = load_four_if(k < dim, x + k);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) y.x[i] = (h.x[i] * scale) * weight.x[i];
-    }
+    for (int i = 0; i < 4; ++i) y.x[i] = (y.x[i] * scale) * weight.x[i];
     quantize_fours(y, row, k, p.out);
+  };
+#pragma unroll
+  for (int i = 0; i < kFoursAhead; ++i) {
+    const int k = 4 * (i * kThreads + thread);
+    if (k - 4 * lane_index() < dim) finish(k, ahead[i]);
+  }
+  for (int k = 4 * (kFoursAhead * kThreads + thread); k - 4 * lane_index() < dim;
+       k += 4 * kThreads) {
+    finish(k, load_four_if(k < dim, p.weight + k));
   }
 }
 
@@ -101,7 +123,7 @@ __global__ void __launch_bounds__(kThreads) quantize_rows_kernel(QuantizeRows p)
   const float* x = p.x + static_cast<size_t>(row) * p.ld;
   for (int first = 128 * warp_index(); first < n_in; first += 128 * kWarps) {
     const int k = first + 4 * lane_index();
-    quantize_fours(k < n_in ? load_four(x + k) : Four{}, row, k, p.out);
+    quantize_fours(load_four_if(k < n_in, x + k), row, k, p.out);
   }
 }
 
