@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from llama_torch import Q8_0, rope, stopwatch, to_floats, to_q8_0
+from llama_torch import Q8_0, Gguf, rope, stopwatch, to_floats, to_q8_0
 
 STEPS = 4      # of a chain, in learning and where it is measured
 SHARPEN = 1.5  # of the model's logits that are learnt
@@ -46,6 +46,10 @@ class Chained(torch.nn.Module):
 
     def tensors(self):
         return dict(map=self.A, inner=self.C, outer=self.Dm)
+
+    def take(self, w):
+        """The inverse of tensors()."""
+        return dict(A=w["map"], C=w["inner"], Dm=w["outer"])
 
 
 class Layer(torch.nn.Module):
@@ -113,13 +117,32 @@ class Layer(torch.nn.Module):
         return dict(map=self.W, q=q, k=k, v=v, o=self.o, gate=gate, up=up, down=self.down,
                     norm=self.wn)
 
+    def take(self, w):
+        return dict(W=w["map"], qkv=torch.cat([w["q"], w["k"], w["v"]]), o=w["o"],
+                    gu=torch.cat([w["gate"], w["up"]]), down=w["down"], wn=w["norm"])
+
 
 HEADS = dict(layer=Layer, chained=Chained)
 
 
+def stored(kind, path):
+    """name -> weights, of a heads file."""
+    out = {}
+    for name, (shape, type_of, data) in Gguf(path).tensors.items():
+        head, _, rest = name.removeprefix("exit.0.").partition(".")
+        if head == kind:
+            w = torch.from_numpy(np.array(to_floats(type_of, data), np.float32).reshape(shape))
+            out[rest.removesuffix(".weight")] = w
+    if not out:
+        raise SystemExit(f"{path}: expected a head of kind {kind}, found none")
+    return out
+
+
 def load(kind, model, path):
+    """From what learn() has left, or a heads file."""
     head = HEADS[kind](model)
-    head.load_state_dict({name: w.float() for name, w in torch.load(path).items()})
+    head.load_state_dict(head.take(stored(kind, path)) if str(path).endswith(".gguf") else
+                         {name: w.float() for name, w in torch.load(path).items()})
     return head.to(model.device)
 
 
@@ -237,6 +260,8 @@ def learn(head, texts, words, seconds, epochs, rate, tokens=16384):
     adam = torch.optim.AdamW(head.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.02,
                              fused=model.device == "cuda")
     parts = batches(texts, tokens, shuffle=True)
+    # The model's states are the same each time round: on a GPU there is room for all of them.
+    order, known = list(range(len(parts))), {}
     passed, done, epoch, seen = stopwatch(), 0, 0, 0
     while True:
         part, gone = done % len(parts), max(done / (epochs * len(parts)), passed() / seconds)
@@ -244,14 +269,17 @@ def learn(head, texts, words, seconds, epochs, rate, tokens=16384):
             break
         if done and part == 0:
             epoch += 1
-            order = np.random.default_rng(epoch).permutation(len(parts))
-            parts = [parts[i] for i in order]
+            np.random.default_rng(epoch).shuffle(order)
         for group in adam.param_groups:
             group["lr"] = rate * min(1, (done + 1) / 50) * (
                 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * gone)))
-        text, guessed = fill(parts[part], model.device)
-        with torch.no_grad():
-            y = model.states(text)
+        text, guessed = fill(parts[order[part]], model.device)
+        y = known.get(order[part])
+        if y is None:
+            with torch.no_grad():
+                y = model.states(text)
+            if model.device == "cuda":
+                known[order[part]] = y
         losses = []
 
         def each(j, out):

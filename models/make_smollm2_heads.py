@@ -150,7 +150,7 @@ def asked_of_prose(documents, rng):
 
 
 def make_prompts(a):
-    chat, rng = Chat(a.model), random.Random(1)
+    chat, rng = Chat(a.model), random.Random(a.seed)
     talks = [t["messages"] if isinstance(t, dict) else t for t in lines(a.dialogues)]
     single = [t for t in talks if len(t) == 2]
     several = [t for t in talks if len(t) != 2]
@@ -389,6 +389,7 @@ def main():
     s.add_argument("--dialogues", nargs="+", required=True, help="JSON lines: messages; .xz too")
     s.add_argument("--prose", nargs="+", required=True, help="JSON lines: {\"text\": ...}")
     s.add_argument("--questions", nargs="*", default=[], help="Spec-Bench's, to measure on")
+    s.add_argument("--seed", type=int, default=1, help="another one takes other passages of prose")
     s = stage("write", write_replies, "replies.npz: what the model replies")
     s.add_argument("--seconds", type=float, default=250)
     s = stage("learn", learn_head, "layer.pt or chained.pt, and a line in learn.jsonl")
@@ -397,7 +398,7 @@ def main():
     s.add_argument("--epochs", type=int, default=12, help="at most")
     s.add_argument("--rate", type=float, default=2e-3, help="of learning")
     s.add_argument("--limit", type=int, help="reply tokens to learn from; default: all")
-    s.add_argument("--resume", type=Path, help="weights to go on from")
+    s.add_argument("--resume", type=Path, help="weights to go on from: a .pt, or a heads file")
     s = stage("calibrate", calibrate, "calibration.json: what a margin says")
     s.add_argument("--prompts", type=int, default=60, help="that nothing was learnt from")
     s = stage("pack", pack, "the heads file")

@@ -3,11 +3,13 @@
 
     make_random_model.py OUTPUT [--architecture llama] [--type q8_0] [--layers 24] [--dim 1024]
         [--ffn 2816] [--heads 16] [--kv-heads 4] [--vocab 32000] [--context 4096] [--window 4096]
-        [--seed 1]
+        [--seed 1] [--alike]
 
 By default a Llama model of 322 MB of weights a token (24 layers, dim 1024, 4 K/V heads, embedding
 tied to the head). A type is that of all matrices; q4_k_m is llama.cpp's mix of Q4_K and Q6_K. Norms
-of other architectures than llama are random too, and biases. The same arguments give the same file.
+of other architectures than llama are random too, and biases. With --alike matrices of one shape and
+type are the same: a large file is made as fast as it is written, and is read like any other. The
+same arguments give the same file.
 Needs nothing but Python.
 """
 
@@ -224,13 +226,16 @@ def write_model(a):
         offset += size + len(padding(size))
     header = b"GGUF" + struct.pack("<IQQ", 3, len(infos), len(keys)) + b"".join(keys + infos)
 
-    rng = random.Random(a.seed)
+    rng, known = random.Random(a.seed), {}
     os.makedirs(os.path.dirname(a.output) or ".", exist_ok=True)
     partial = a.output + ".partial"
     with open(partial, "wb") as file:
         file.write(header + padding(len(header)))
         for name, shape in tensors(a):
-            data = tensor_data(name, shape, a, rng)
+            form = (shape, type_of(name, a)) if a.alike and len(shape) > 1 else name
+            data = known.get(form) or tensor_data(name, shape, a, rng)
+            if a.alike:
+                known[form] = data
             file.write(data + padding(len(data)))
     os.replace(partial, a.output)
     print(f"{a.output}: {os.path.getsize(a.output) / 1e6:.0f} MB")
@@ -244,6 +249,7 @@ def main():
     for name, default in dict(layers=24, dim=1024, ffn=2816, heads=16, kv_heads=4, vocab=32000,
                               context=4096, window=4096, seed=1).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
+    parser.add_argument("--alike", action="store_true", help="matrices of one shape are the same")
     a = parser.parse_args()
     block = type_of("blk.0.attn_q", a).block
     if a.dim % block or a.ffn % block or a.dim % a.heads or a.heads % a.kv_heads:
