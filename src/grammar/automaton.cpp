@@ -71,7 +71,7 @@ class Compiler {
         continue;
       } else {
         const Hoisted hoisted = std::move(hoisted_[rule - own]);
-        begin = hoisted.expression < 0 ? build_class(hoisted.ranges, end)
+        begin = hoisted.expression < 0 ? build_class(hoisted.ranges, hoisted.free, end)
                                        : build(hoisted.expression, end);
       }
       out_.starts[rule] = begin;
@@ -90,6 +90,7 @@ class Compiler {
   struct Hoisted {
     int expression;  // -1: the ranges
     std::vector<CodeRange> ranges;
+    bool free = false;
   };
 
   size_t start(int rule) const { return static_cast<size_t>(out_.starts[rule]); }
@@ -105,10 +106,10 @@ class Compiler {
     out_.nodes.push_back(node);
     return static_cast<int>(out_.nodes.size()) - 1;
   }
-  int add_bytes(const ByteSet& set, int next, bool control = false) {
+  int add_bytes(const ByteSet& set, int next, bool control = false, bool free = false) {
     const auto [at, fresh] = sets_.try_emplace(set, static_cast<int>(out_.sets.size()));
     if (fresh) out_.sets.push_back(set);
-    return add({Kind::kBytes, control, false, next, at->second});
+    return add({Kind::kBytes, control, false, next, at->second, -1, free});
   }
 
   int hoist(Hoisted hoisted) {
@@ -119,21 +120,21 @@ class Compiler {
   }
 
   // Characters of one byte stand where they are, others in a rule of their own, once.
-  int build_characters(const std::vector<CodeRange>& ranges, int next) {
+  int build_characters(const std::vector<CodeRange>& ranges, bool free, int next) {
     if (ranges.empty() || ranges.back().last < 0x80) {
       ByteSet set;
       for (const CodeRange& r : ranges)
         set.add(static_cast<int>(r.first), static_cast<int>(r.last));
-      return add_bytes(set, next);
+      return add_bytes(set, next, false, free);
     }
     std::vector<std::pair<char32_t, char32_t>> key;
     for (const CodeRange& r : ranges) key.emplace_back(r.first, r.last);
-    const auto [at, fresh] = classes_.try_emplace(std::move(key), 0);
-    if (fresh) at->second = hoist({-1, ranges});
+    const auto [at, fresh] = classes_.try_emplace({free, std::move(key)}, 0);
+    if (fresh) at->second = hoist({-1, ranges, free});
     return add({Kind::kCall, false, false, next, at->second});
   }
 
-  int build_class(const std::vector<CodeRange>& ranges, int end) {
+  int build_class(const std::vector<CodeRange>& ranges, bool free, int end) {
     std::vector<std::vector<ByteRange>> sequences;
     for (const CodeRange& r : ranges) utf8_sequences(r.first, r.last, sequences);
     int whole = -1;
@@ -150,11 +151,11 @@ class Compiler {
       for (size_t i = sequence.size(); i-- > 0;) {
         ByteSet set;
         set.add(sequence[i].first, sequence[i].last);
-        node = add_bytes(set, node);
+        node = add_bytes(set, node, false, free);
       }
       either(node);
     }
-    if (!single.empty()) either(add_bytes(single, end));
+    if (!single.empty()) either(add_bytes(single, end, false, free));
     return whole;
   }
 
@@ -172,7 +173,7 @@ class Compiler {
         }
         return next;
       case GrammarRules::Kind::kCharacters:
-        return build_characters(e.ranges, next);
+        return build_characters(e.ranges, e.free, next);
       case GrammarRules::Kind::kUntil:
       case GrammarRules::Kind::kWithout:
         return build_unlike(e.bytes, e.kind == GrammarRules::Kind::kUntil, next);
@@ -218,7 +219,7 @@ class Compiler {
       int whole = until ? -1 : next;
       for (const auto& [target, set] : sets) {
         if (target == n && !until) continue;
-        const int one = add_bytes(set, target == n ? next : begins[target], true);
+        const int one = add_bytes(set, target == n ? next : begins[target], true, true);
         whole = whole < 0 ? one : add({Kind::kSplit, false, false, one, whole});
       }
       // The node that was there before is none of a choice: both its ways are the same.
@@ -394,7 +395,7 @@ class Compiler {
   std::map<int, std::vector<int32_t>> chains_;  // by the rule that they repeat
   size_t chained_ = 0;                          // nodes of all, those shared counted each time
   std::map<ByteSet, int> sets_;
-  std::map<std::vector<std::pair<char32_t, char32_t>>, int> classes_;
+  std::map<std::pair<bool, std::vector<std::pair<char32_t, char32_t>>>, int> classes_;
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ struct Automaton {
     bool ends = false;     // some text leads from here to the end of the rule
     int32_t next = -1, arg = -1;
     int32_t near = -1;  // another node that goes on alike for kNear bytes; -1: none
+    bool free = false;  // of text as it likes: control tokens that are none of it may come
   };
   static constexpr int kNear = 16;
   std::vector<Node> nodes;

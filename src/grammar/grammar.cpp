@@ -17,10 +17,11 @@ void check_size(std::string_view source, const char* what) {
 }
 
 // Errors of the whole grammar say what it was made of.
-Grammar::Shared compiled(const GrammarRules& rules, int root, const char* what,
-                         std::string source) {
+Grammar::Shared compiled(const GrammarRules& rules, int root, const char* what, std::string source,
+                         std::vector<std::string> shown = {}) {
   try {
-    return std::make_shared<const Grammar>(std::move(source), Automaton::compile(rules, root));
+    return std::make_shared<const Grammar>(std::move(source), Automaton::compile(rules, root),
+                                           std::move(shown));
   } catch (const Error& e) {
     throw Error(e.code(), std::string(what) + ": " + e.what());
   }
@@ -56,6 +57,8 @@ class PartRules {
     switch (part.kind) {
       case Kind::kLiteral:
         return rules_.literal(part.text, true);
+      case Kind::kPlain:
+        return rules_.literal(part.text);
       case Kind::kSchema:
         return schema(part.text, json_);
       case Kind::kInTags:
@@ -68,7 +71,7 @@ class PartRules {
         std::vector<CodeRange> these;
         for (const char c : part.text)
           these.push_back({static_cast<uint8_t>(c), static_cast<uint8_t>(c)});
-        return rules_.characters(all_but(std::move(these)));
+        return rules_.characters(all_but(std::move(these)), true);
       }
       case Kind::kOneOf:
       case Kind::kSeveral:
@@ -118,13 +121,16 @@ Grammar::Shared Grammar::any_json_object() {
   return from_json_schema(R"({"type": "object"})");
 }
 
-Grammar::Shared Grammar::choice_of(const std::vector<std::vector<GrammarPart>>& alternatives) {
+Grammar::Shared Grammar::choice_of(const std::vector<std::vector<GrammarPart>>& alternatives,
+                                   std::vector<std::string> shown) {
   SB_CHECK(!alternatives.empty());
   GrammarRules rules;
   PartRules parts(rules);
   const int root = rules.declare("root");
   rules.define(root, parts.choice(alternatives));
-  return compiled(rules, root, "json_schema", parts.source());
+  std::string source = parts.source();
+  for (const std::string& text : shown) source += format("#%zu ", text.size()) + text;
+  return compiled(rules, root, "json_schema", std::move(source), std::move(shown));
 }
 
 }  // namespace specbound

@@ -19,6 +19,7 @@ namespace specbound {
 struct GrammarPart {
   enum class Kind {
     kLiteral,  // this text; where it spells a control token of the vocabulary, that token too
+    kPlain,    // this text, for which no control token stands
     kSchema,   // JSON that this schema allows
     kInTags,   // the same with \u003c for each `<`: what ends it may begin so
     kUntil,    // whatever comes before the first place where this text stands, and it
@@ -33,6 +34,7 @@ struct GrammarPart {
   int most = GrammarRules::kUnbounded;
 
   static GrammarPart literal(std::string text) { return {Kind::kLiteral, std::move(text)}; }
+  static GrammarPart plain(std::string text) { return {Kind::kPlain, std::move(text)}; }
   static GrammarPart schema(std::string json) { return {Kind::kSchema, std::move(json)}; }
   static GrammarPart in_tags(std::string json) { return {Kind::kInTags, std::move(json)}; }
   static GrammarPart until(std::string text) { return {Kind::kUntil, std::move(text)}; }
@@ -58,18 +60,23 @@ class Grammar {
   static Shared from_gbnf(std::string_view text);
   static Shared from_json_schema(std::string_view json);
   static Shared any_json_object();
-  // One of these, each part by part: at least one alternative.
-  static Shared choice_of(const std::vector<std::vector<GrammarPart>>& alternatives);
+  // One of these, each part by part: at least one alternative. `shown`: the texts of the control
+  // tokens that a reply shows. Any other may come where text is as it likes (kUntil, kWithout,
+  // kNoneOf), and is no text: it splits no mark that those who read the reply would see whole.
+  static Shared choice_of(const std::vector<std::vector<GrammarPart>>& alternatives,
+                          std::vector<std::string> shown = {});
 
   // `source`: what it was made of, the same text for the same grammar.
-  Grammar(std::string source, Automaton automaton)
-      : source_(std::move(source)), automaton_(std::move(automaton)) {}
+  Grammar(std::string source, Automaton automaton, std::vector<std::string> shown = {})
+      : source_(std::move(source)), automaton_(std::move(automaton)), shown_(std::move(shown)) {}
   const std::string& source() const { return source_; }
   const Automaton& automaton() const { return automaton_; }
+  const std::vector<std::string>& shown() const { return shown_; }
 
  private:
   std::string source_;
   Automaton automaton_;
+  std::vector<std::string> shown_;
 };
 
 // The rule "root" of a text in GBNF, whose rules are added to `rules`.

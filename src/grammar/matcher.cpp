@@ -129,8 +129,10 @@ GrammarMatcher::State GrammarMatcher::intern() {
   state.accepts = ended_;
   state.escapes = escaped_;
   for (const int32_t stack : found_) {
-    const int32_t node = nodes_[static_cast<size_t>(stack)].node;
-    state.control = state.control || automaton_.nodes[static_cast<size_t>(node)].control;
+    const Node& node =
+        automaton_.nodes[static_cast<size_t>(nodes_[static_cast<size_t>(stack)].node)];
+    state.control = state.control || node.control;
+    state.free = state.free || node.free;
   }
   bytes_ += kStateBytes + found_.size() * sizeof(int32_t);
   states_.push_back(std::move(state));

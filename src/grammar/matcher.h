@@ -37,6 +37,8 @@ class GrammarMatcher {
   bool accepts(State state) const { return states_[static_cast<size_t>(state)].accepts; }
   // A control token may begin here.
   bool may_be_control(State state) const { return states_[static_cast<size_t>(state)].control; }
+  // Text here is as it likes: what is no text may come, and leads to the same state.
+  bool is_free(State state) const { return states_[static_cast<size_t>(state)].free; }
   // What may come next, by class of bytes; class 0 is what may not.
   struct Row {
     std::array<uint8_t, 256> classes{};
@@ -79,7 +81,7 @@ class GrammarMatcher {
   };
   struct StateData {
     std::vector<int32_t> stacks;  // ascending; their nodes take bytes
-    bool accepts = false, escapes = false, control = false;
+    bool accepts = false, escapes = false, control = false, free = false;
     std::unique_ptr<Row> row;
   };
   void clear();

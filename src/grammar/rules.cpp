@@ -71,9 +71,10 @@ GrammarRules::Id GrammarRules::unlike(Kind kind, std::string_view mark) {
   return add(std::move(e));
 }
 
-GrammarRules::Id GrammarRules::characters(std::vector<CodeRange> ranges) {
+GrammarRules::Id GrammarRules::characters(std::vector<CodeRange> ranges, bool free) {
   Expression e;
   e.kind = Kind::kCharacters;
+  e.free = free;
   e.ranges = normalized(std::move(ranges));
   return add(std::move(e));
 }

@@ -44,6 +44,7 @@ class GrammarRules {
   struct Expression {
     Kind kind = Kind::kEmpty;
     bool control = false;           // of a literal: a control token may stand for it
+    bool free = false;              // of characters: they are of text as it likes
     int32_t a = 0, b = 0;           // kRule: which; kRepeat: least and most
     std::string bytes;              // kLiteral; kUntil, kWithout: the mark
     std::vector<CodeRange> ranges;  // kCharacters, normalized
@@ -57,8 +58,8 @@ class GrammarRules {
   // it; the other: any in which it does not stand, all there are where it is empty.
   Id until(std::string_view mark) { return unlike(Kind::kUntil, mark); }
   Id without(std::string_view mark) { return unlike(Kind::kWithout, mark); }
-  // One of these characters.
-  Id characters(std::vector<CodeRange> ranges);
+  // One of these characters. `free`: of text as it likes, as those two are.
+  Id characters(std::vector<CodeRange> ranges, bool free = false);
   Id rule(int which);
   Id sequence(std::vector<Id> parts);
   Id choice(std::vector<Id> parts);

@@ -49,10 +49,15 @@ int32_t TokenMask::lowest() const {
 class TokenGrammar::Known {
  public:
   Known(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie)
-      : tokens(std::move(trie)), grammar_(std::move(grammar)), matcher(grammar_->automaton()) {}
+      : tokens(std::move(trie)), grammar_(std::move(grammar)), matcher(grammar_->automaton()) {
+    for (const auto& [token, text] : tokens->controls()) {
+      if (std::ranges::count(grammar_->shown(), text) > 0) shown_.push_back(token);
+    }
+  }
 
   State state(Reply reply, Path& path);
   State behind(State state, int32_t token);
+  State behind_control(State state, int32_t token, std::string_view text);
   Mask mask_of(State state);  // nullptr: it would take more than kMostWork
 
   std::mutex mutex;
@@ -88,7 +93,8 @@ class TokenGrammar::Known {
   void forget_masks();
 
   const std::shared_ptr<const Grammar> grammar_;
-  uint64_t generation_ = 1;  // of the matcher's states
+  std::vector<int32_t> shown_;  // control tokens
+  uint64_t generation_ = 1;     // of the matcher's states
   std::unordered_map<State, Mask> masks_;
   std::map<std::pair<State, const Tree*>, Inner> inners_;
   size_t escape_bytes_ = 0;                       // of inners_
@@ -104,10 +110,15 @@ class TokenGrammar::Known {
 State TokenGrammar::Known::behind(State state, int32_t token) {
   if (token < 0 || token >= tokens->vocab_size()) return GrammarMatcher::kDead;
   if (const std::string* control = tokens->control_text(token)) {
-    return matcher.next_of_literal(state, *control);
+    return behind_control(state, token, *control);
   }
   const std::string_view piece = tokens->piece(token);
   return piece.empty() ? GrammarMatcher::kDead : matcher.next(state, piece);
+}
+
+State TokenGrammar::Known::behind_control(State state, int32_t token, std::string_view text) {
+  const bool shown = std::ranges::binary_search(shown_, token);
+  return !shown && matcher.is_free(state) ? state : matcher.next_of_literal(state, text);
 }
 
 void TokenGrammar::Known::forget_masks() {
@@ -214,7 +225,7 @@ Mask TokenGrammar::Known::mask_of(State state) {
   }
   if (matcher.may_be_control(state)) {
     for (const auto& [token, text] : tokens->controls()) {
-      if (matcher.next_of_literal(state, text) != GrammarMatcher::kDead) mask->add(token);
+      if (behind_control(state, token, text) != GrammarMatcher::kDead) mask->add(token);
     }
   }
   return masks_.emplace(state, mask).first->second;

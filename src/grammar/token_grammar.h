@@ -4,7 +4,8 @@
 //
 // A token may follow where its bytes may, whatever stands at its end: half a character too. Tokens
 // that end a reply may follow where the grammar may end; where nothing else can come, it ends by
-// itself. Control tokens may follow where a literal spells them (GrammarPart).
+// itself. Control tokens may follow where a literal spells them (GrammarPart), and in text as it
+// likes, where those that a reply does not show change nothing (Grammar::choice_of).
 #pragma once
 
 #include <cstddef>

@@ -196,6 +196,17 @@ std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& r
   return behind_thoughts(format, thinks, {Part::one_of(std::move(reply))}, std::move(marked));
 }
 
+std::vector<std::string_view> shown_marks(const ReplyFormat& format,
+                                          const CompletionRequest& request) {
+  std::vector<std::string_view> marks;
+  if (!request.chat) return marks;
+  if (request.settings.split_thoughts) marks = format.think_marks();
+  if (!request.conversation.tools.tools.empty()) {
+    std::ranges::copy(format.call_marks(), std::back_inserter(marks));
+  }
+  return marks;
+}
+
 void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& request) {
   const ToolRequest& tools = request.conversation.tools;
   if (!tools.tools.empty() && format.syntax == CallSyntax::kHarmony) {
@@ -215,10 +226,13 @@ void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& reque
   if (request.settings.ignore_eos) {
     throw ApiError(400, "ignore_eos: expected false where calls are held to schemas", "ignore_eos");
   }
+  const std::vector<std::string_view> marks = shown_marks(format, request);
+  const std::vector<std::string> shown(marks.begin(), marks.end());
   try {
     if (!tools.must()) {
       const bool splits = request.settings.split_thoughts;
-      request.settings.grammar = Grammar::choice_of(text_or_calls(format, tools, splits, thinks));
+      request.settings.grammar =
+          Grammar::choice_of(text_or_calls(format, tools, splits, thinks), shown);
       return;
     }
     std::vector<Parts> calls = call_alternatives(format, tools);
@@ -226,7 +240,7 @@ void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& reque
       if (thinks)
         call.insert(call.begin(), Part::literal(std::string(format.think_close) + "\n\n"));
     }
-    request.settings.grammar = Grammar::choice_of(calls);
+    request.settings.grammar = Grammar::choice_of(calls, shown);
   } catch (const Error& e) {
     refuse(e);
   }

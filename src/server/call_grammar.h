@@ -3,6 +3,7 @@
 // is text as the model likes, until a call begins.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "grammar/grammar.h"
@@ -22,6 +23,11 @@ std::vector<Parts> call_alternatives(const ReplyFormat& format, const ToolReques
 // one. `splits_thoughts`, `thinks`: as ReplyParser has them. Throws as the other does.
 std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& request,
                                  bool splits_thoughts, bool thinks);
+
+// What the reply's calls and thoughts are written with: control tokens that spell one of these are
+// text of it, others are none.
+std::vector<std::string_view> shown_marks(const ReplyFormat& format,
+                                          const CompletionRequest& request);
 
 // Holds the reply to those where the request asks for that. `thinks`: the prompt has begun
 // thoughts; a reply that must be a call ends them first. Throws ApiError(400) naming the field.

@@ -12,6 +12,7 @@
 #include "runtime/reply.h"
 #include "runtime/reply_options.h"
 #include "server/api_error.h"
+#include "server/call_grammar.h"
 #include "text/template_encoder.h"
 #include "text/utf8.h"
 
@@ -228,15 +229,8 @@ ReplyFormat ServeModel::reply_format() const {
 
 // The control tokens that a reply's calls and thoughts are written with.
 std::vector<int32_t> ServeModel::spelled_tokens(const server::CompletionRequest& request) const {
-  if (!request.chat) return {};
-  const ReplyFormat format = reply_format();
-  std::vector<std::string_view> marks;
-  if (request.settings.split_thoughts) marks = format.think_marks();
-  if (!request.conversation.tools.tools.empty()) {
-    for (const std::string_view mark : format.call_marks()) marks.push_back(mark);
-  }
   std::vector<int32_t> ids;
-  for (const std::string_view mark : marks) {
+  for (const std::string_view mark : server::shown_marks(reply_format(), request)) {
     const int32_t id = token_of(model_.tokenizer(), std::string(mark));
     if (id >= 0 && model_.tokenizer().is_control(id)) ids.push_back(id);
   }

@@ -61,7 +61,8 @@ class TaggedCall {
         properties_(schema_.value("properties", Ordered::object())) {}
 
   Parts parts() {
-    Parts parts = {Part::literal(tags_.begin + tool_.name + tags_.behind_name)};
+    Parts parts = {Part::literal(tags_.begin), Part::plain(tool_.name),
+                   Part::literal(tags_.behind_name)};
     if (syntax_ == CallSyntax::kGlm) parts.push_back(line());
     check_object();
     if (takes_any()) {
@@ -108,7 +109,8 @@ class TaggedCall {
   }
 
   Parts key(const std::string& name) const {
-    Parts parts = {Part::literal(tags_.key_open + name + tags_.key_close)};
+    Parts parts = {Part::literal(tags_.key_open), Part::plain(name),
+                   Part::literal(tags_.key_close)};
     if (!tags_.value_open.empty()) {
       parts.push_back(line());
       parts.push_back(Part::literal(tags_.value_open));
@@ -174,7 +176,7 @@ class TaggedCall {
       if (!value.is_string() || text.find(tags_.value_close) != text.npos) {
         refuse_value(place, listed ? "enum" : "const");
       }
-      texts.push_back({Part::literal(line_end + text + line_end + tags_.value_close)});
+      texts.push_back({Part::plain(line_end + text + line_end), Part::literal(tags_.value_close)});
     }
     parts.push_back(Part::one_of(std::move(texts)));
   }

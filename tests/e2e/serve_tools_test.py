@@ -292,6 +292,11 @@ class Formats(FolderCase):
             ("<|START_ACTION|>",), '[\n    {"tool_call_id": "0", "tool_name": "get_weather", ',
             '"parameters": ', ARGUMENTS, "}\n]", ("<|END_ACTION|>",)], json.loads(ARGUMENTS))
 
+    def test_a_mark_with_a_token_in_it_that_has_no_text(self):
+        self.check("", ["<tool", ("<|hidden|>",), "_call>", "\n{\"name\": ", "\"get_weather\", ",
+                        "\"arguments\": ", ARGUMENTS, "}\n", "</tool_call>"],
+                   json.loads(ARGUMENTS))
+
     def test_channels_are_refused(self):
         model = make_scripted_model(
             self.folder, TEMPLATE + "{# <|channel|>commentary <|call|> #}", SCRIPTS)

@@ -13,6 +13,7 @@
 #include "grammar/token_grammar.h"
 #include "parsed_reply.h"
 #include "piece_tokenizer.h"
+#include "server/api_error.h"
 #include "server/call_grammar.h"
 
 namespace reply_parser_calls_test {
@@ -337,17 +338,59 @@ TEST_CASE("calls: behind thoughts they are held in each syntax, with a mark or w
   }
 }
 
-TEST_CASE("calls: thoughts that are not read may begin with a control token") {
+TEST_CASE("calls: thoughts begin with a control token where it is shown, else it is no text") {
   const PieceTokenizer tokenizer(byte_pieces({{"<think>", true}}));
   const ReplyFormat format = find_reply_format("<think></think>");
-  const ToolRequest request = asked(ToolChoice::Kind::kAuto);
+  CompletionRequest request;
+  request.chat = true;
+  request.conversation.tools = asked(ToolChoice::Kind::kAuto);
   for (const bool splits : {false, true}) {
-    const TokenGrammar held(Grammar::choice_of(text_or_calls(format, request, splits, false)),
-                            trie_of(tokenizer));
+    request.settings.split_thoughts = splits;
+    request.settings.grammar = nullptr;
+    hold_calls(format, false, request);
+    const TokenGrammar held(request.settings.grammar, trie_of(tokenizer));
     TokenGrammar::Path path;
     CHECK(held.allows(std::vector<int32_t>{}, 256, path));
     CHECK(held.allows(std::vector<int32_t>{256}, '{', path));
+    // Where it is not shown the reply begins with the bracket, as a call does.
+    CHECK(held.allows(std::vector<int32_t>{256, '{'}, 'x', path) == splits);
+    CHECK(held.allows(std::vector<int32_t>{256, '{'}, '"', path));
   }
+}
+
+TEST_CASE("calls: a mark that tokens without text stand in is one to parser and grammar") {
+  const PieceTokenizer tokenizer(byte_pieces({{"<tool_call>", true}, {"<hidden>", true}, {"\n{"}}));
+  const ReplyFormat format = find_reply_format("<tool_call>");
+  CompletionRequest request;
+  request.chat = true;
+  request.conversation.tools = asked(ToolChoice::Kind::kAuto);
+  hold_calls(format, false, request);
+  const TokenGrammar held(request.settings.grammar, trie_of(tokenizer));
+  TokenGrammar::Path path;
+  std::vector<int32_t> reply = {'H', 'm', 257};
+  for (const char c : std::string("<tool")) reply.push_back(c);
+  reply.push_back(257);
+  for (const char c : std::string("_call>")) reply.push_back(c);
+  CHECK(held.mask(reply, path)->n() == 2);  // a line end, alone or with more
+  // Within a call none may come.
+  reply.push_back('\n');
+  CHECK_FALSE(held.allows(reply, 257, path));
+  // The text of a value is no control token's, whatever it spells.
+  Tool& tool = request.conversation.tools.tools[0];
+  tool.parameters = R"({"properties": {"<hidden>": {}, "city": {"const": "<hidden>"}}})";
+  const ReplyFormat xml = find_reply_format(kXml);
+  request.settings.grammar = nullptr;
+  CHECK_THROWS_AS(hold_calls(xml, false, request), ApiError);  // no name in a tag
+  tool.parameters = R"({"properties": {"city": {"const": "<hidden>"}}})";
+  hold_calls(xml, false, request);
+  const TokenGrammar tagged(request.settings.grammar, trie_of(tokenizer));
+  TokenGrammar::Path other;
+  reply = {256};
+  for (const char c : std::string("\n<function=get_weather>\n<parameter=city>\n")) {
+    reply.push_back(c);
+  }
+  CHECK(tagged.allows(reply, '<', other));
+  CHECK_FALSE(tagged.allows(reply, 257, other));
 }
 
 TEST_CASE("calls: what may stand between tags is what the parser reads there") {

@@ -183,12 +183,26 @@ TEST_CASE("control tokens: where a literal of a choice spells them, nowhere else
   CHECK(held.complete(reply, path));
 }
 
+TEST_CASE("control tokens: none stands for plain text of a choice") {
+  using Part = GrammarPart;
+  const PieceTokenizer tokenizer(byte_pieces({{"</s>", true, true}, {"<x>", true}}));
+  for (const std::vector<std::string>& shown : {std::vector<std::string>(), {"<x>"}}) {
+    const TokenGrammar held(Grammar::choice_of({{Part::plain("<x>"), Part::literal("<x>")}}, shown),
+                            trie_of(tokenizer));
+    TokenGrammar::Path path;
+    CHECK_FALSE(held.allows(Tokens{}, 257, path));
+    CHECK(held.mask(Tokens{'<', 'x'}, path)->n() == 1);
+    CHECK(held.allows(Tokens{'<', 'x', '>'}, 257, path));
+  }
+}
+
 TEST_CASE("text up to a mark: any bytes and control tokens, and the mark where it first stands") {
   using Part = GrammarPart;
   const PieceTokenizer tokenizer(
       byte_pieces({{"</s>", true, true}, {"<call>", true}, {"<other>", true}, {"x<call>{"}}));
   const TokenGrammar held(
-      Grammar::choice_of({{Part::without("<call>")}, {Part::until("<call>"), Part::literal("{")}}),
+      Grammar::choice_of({{Part::without("<call>")}, {Part::until("<call>"), Part::literal("{")}},
+                         {"<call>"}),
       trie_of(tokenizer));
   TokenGrammar::Path path;
   const auto free = held.mask(Tokens{}, path);
@@ -216,6 +230,35 @@ TEST_CASE("text up to a mark: any bytes and control tokens, and the mark where i
       }
     }
   }
+}
+
+TEST_CASE("text up to a mark: a control token that is not shown is no text of it") {
+  using Part = GrammarPart;
+  const PieceTokenizer tokenizer(
+      byte_pieces({{"</s>", true, true}, {"<call>", true}, {"<hidden>", true}, {"<ca"}, {"ll>"}}));
+  const std::vector<std::vector<Part>> parts = {
+      {Part::without("<call>")}, {Part::until("<call>"), Part::literal("{"), Part::plain("}")}};
+  const TokenGrammar held(Grammar::choice_of(parts, {"<call>"}), trie_of(tokenizer));
+  TokenGrammar::Path path;
+  // Wherever it stands in front of the mark or in it, the mark is the same.
+  for (const Tokens& called :
+       {Tokens{259, 258, 260}, Tokens{258, 259, 258, 258, 'l', 'l', 258, '>'}, Tokens{258, 257}}) {
+    const auto mask = held.mask(called, path);
+    REQUIRE(mask);
+    CHECK(mask->n() == 1);
+    CHECK(mask->has('{'));
+    CHECK_FALSE(held.allows(called, 258, path));
+  }
+  CHECK(held.allows(Tokens{259, 258}, 258, path));
+  // One that is shown is what it spells.
+  const TokenGrammar shown(Grammar::choice_of(parts, {"<call>", "<hidden>"}), trie_of(tokenizer));
+  TokenGrammar::Path other;
+  CHECK(shown.allows(Tokens{259, 258, 260}, 'x', other));
+  // A mark that is not shown is none.
+  const TokenGrammar bare(Grammar::choice_of(parts), trie_of(tokenizer));
+  TokenGrammar::Path third;
+  CHECK(bare.allows(Tokens{257}, 'x', third));
+  CHECK(Grammar::choice_of(parts)->source() != Grammar::choice_of(parts, {"<call>"})->source());
 }
 
 TEST_CASE("forced: the only token, the longest of the only text") {
