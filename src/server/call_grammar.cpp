@@ -21,6 +21,15 @@ void append(Parts& parts, Parts more) {
   std::ranges::move(more, std::back_inserter(parts));
 }
 
+// Where a message in a channel begins, behind another one.
+std::string next_message() {
+  return std::string(harmony::kStart) + "assistant";
+}
+
+std::string message_begin(const char* channel, const std::string& more = "") {
+  return std::string(harmony::kChannel) + channel + more + std::string(harmony::kMessage);
+}
+
 // What stands around calls.
 struct Frame {
   std::string open;                  // begins with the format's call_open
@@ -39,6 +48,8 @@ Frame frame_of(const ReplyFormat& format) {
       return {open + "[\n    ", {",\n    "}, "\n]" + close};
     case CallSyntax::kJson:
       return {"", {"; "}, ""};
+    case CallSyntax::kHarmony:
+      return {"", {std::string(harmony::kCall) + next_message()}, ""};
     case CallSyntax::kDeepSeek:
     case CallSyntax::kDeepSeekFenced:
     case CallSyntax::kKimi:
@@ -71,7 +82,7 @@ Parts call_of(const ReplyFormat& format, const Tool& tool, const std::string& sc
       return around(each + "function" + separator + tool.name + "\n```json\n",
                     "\n```" + std::string(format.each_close));
     case CallSyntax::kKimi: {
-      Parts parts = {Part::literal(each + std::string(kKimiFunctions) + tool.name + ":"),
+      Parts parts = {Part::literal(each + std::string(kFunctions) + tool.name + ":"),
                      Part::schema(R"({"type": "integer", "minimum": 0, "maximum": 999})")};
       append(parts, around(separator, std::string(format.each_close)));
       return parts;
@@ -90,7 +101,9 @@ Parts call_of(const ReplyFormat& format, const Tool& tool, const std::string& sc
     case CallSyntax::kHarmony:
       break;
   }
-  return {};
+  return around(message_begin("commentary", " to=" + std::string(kFunctions) + tool.name + " " +
+                                                std::string(harmony::kConstrain) + "json"),
+                "");
 }
 
 // Of all tools, those that are not strict with any arguments.
@@ -139,6 +152,25 @@ std::vector<Parts> behind_thoughts(const ReplyFormat& format, bool thinks, Parts
   return all;
 }
 
+// Messages in channels, the last of which may be those calls.
+std::vector<Parts> messages_or(Parts calls, bool goes_on) {
+  const std::string end(harmony::kEnd);
+  const auto message = [&](Part body) -> Parts {
+    return {Part::one_of({{Part::literal(message_begin("analysis"))},
+                          {Part::literal(message_begin("commentary"))},
+                          {Part::literal(message_begin("final"))}}),
+            std::move(body)};
+  };
+  Parts whole = message(Part::until(end));
+  whole.push_back(Part::literal(next_message()));
+  Parts rest = {Part::several({std::move(whole)}),
+                Part::one_of({message(Part::without(end)), std::move(calls)})};
+  if (!goes_on) return {std::move(rest)};
+  Parts behind = {Part::until(end), Part::literal(next_message())};
+  append(behind, std::move(rest));
+  return {{Part::without(end)}, std::move(behind)};
+}
+
 [[noreturn]] void refuse(const Error& e) {
   const bool unsupported = e.code() == ErrorCode::kUnsupported;
   throw ApiError(400, std::string("tools: ") + e.what(), "tools",
@@ -162,7 +194,7 @@ std::vector<Parts> call_alternatives(const ReplyFormat& format, const ToolReques
 }
 
 std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& request,
-                                 bool splits_thoughts, bool thinks) {
+                                 bool splits_thoughts, bool thinks, bool goes_on) {
   const Frame frame = frame_of(format);
   const std::vector<Parts> one = strict_calls(format, request.tools);
   Parts calls = {Part::one_of(one)};
@@ -172,6 +204,7 @@ std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& r
     calls.push_back(Part::several({{Part::one_of(std::move(between)), Part::one_of(one)}},
                                   static_cast<int>(ReplyParser::kMaxCalls) - 1));
   }
+  if (format.syntax == CallSyntax::kHarmony) return messages_or(std::move(calls), goes_on);
   calls.push_back(Part::literal(frame.close));
   if (request.parallel) calls.push_back(Part::one_of({{}, {Part::literal("\n")}}));
   std::vector<Parts> reply;
@@ -200,6 +233,8 @@ std::vector<std::string_view> shown_marks(const ReplyFormat& format,
                                           const CompletionRequest& request) {
   std::vector<std::string_view> marks;
   if (!request.chat) return marks;
+  // Text too has marks around it there.
+  if (format.syntax == CallSyntax::kHarmony) return format.call_marks();
   if (request.settings.split_thoughts) marks = format.think_marks();
   if (!request.conversation.tools.tools.empty()) {
     std::ranges::copy(format.call_marks(), std::back_inserter(marks));
@@ -209,12 +244,6 @@ std::vector<std::string_view> shown_marks(const ReplyFormat& format,
 
 void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& request) {
   const ToolRequest& tools = request.conversation.tools;
-  if (!tools.tools.empty() && format.syntax == CallSyntax::kHarmony) {
-    throw ApiError(400,
-                   "tools: expected a template whose calls can be read, found one of channels "
-                   "(<|channel|>commentary)",
-                   "tools", "unsupported_value");
-  }
   if (!tools.held()) return;
   const std::string field = tools.must() ? "tool_choice" : "tools";
   if (request.settings.grammar) {
@@ -228,15 +257,19 @@ void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& reque
   }
   const std::vector<std::string_view> marks = shown_marks(format, request);
   const std::vector<std::string> shown(marks.begin(), marks.end());
+  const bool goes_on = request.conversation.goes_on();
   try {
     if (!tools.must()) {
       const bool splits = request.settings.split_thoughts;
       request.settings.grammar =
-          Grammar::choice_of(text_or_calls(format, tools, splits, thinks), shown);
+          Grammar::choice_of(text_or_calls(format, tools, splits, thinks, goes_on), shown);
       return;
     }
     std::vector<Parts> calls = call_alternatives(format, tools);
     for (Parts& call : calls) {
+      if (goes_on && format.syntax == CallSyntax::kHarmony) {
+        call.insert(call.begin(), Part::literal(std::string(harmony::kEnd) + next_message()));
+      }
       if (thinks)
         call.insert(call.begin(), Part::literal(std::string(format.think_close) + "\n\n"));
     }

@@ -20,9 +20,9 @@ std::vector<Parts> call_alternatives(const ReplyFormat& format, const ToolReques
 
 // Text, or text and calls behind it, those of strict tools with arguments by their schema. JSON
 // without a mark is a call where a reply begins with it: one that begins with `{` is held to be
-// one. `splits_thoughts`, `thinks`: as ReplyParser has them. Throws as the other does.
+// one. `splits_thoughts`, `thinks`, `goes_on`: as ReplyParser has them. Throws as the other does.
 std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& request,
-                                 bool splits_thoughts, bool thinks);
+                                 bool splits_thoughts, bool thinks, bool goes_on = false);
 
 // What the reply's calls and thoughts are written with: control tokens that spell one of these are
 // text of it, others are none.

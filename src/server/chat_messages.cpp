@@ -183,6 +183,10 @@ void check_size(const Chat& chat) {
 
 }  // namespace
 
+bool Chat::goes_on() const {
+  return continues && !trimmed(messages.back().content).empty();
+}
+
 Chat read_chat(const Fields& fields, std::string_view body) {
   const Json* list = fields.find("messages");
   if (!list || !list->is_array() || list->empty()) {

@@ -23,6 +23,9 @@ struct Chat {
   bool asks = true;           // the prompt ends where a reply begins
   bool continues = false;     // the last message, which is the assistant's, goes on
 
+  // The reply is the rest of the last message, of which there is some.
+  bool goes_on() const;
+
   // Of which this must outlive what it gives.
   ChatInput input() const {
     return {.messages = messages,

@@ -39,6 +39,7 @@ ReplyParser ReplyJob::parser_for(const ServedModel& model) const {
     options.format = model.reply_format();
     options.splits_thoughts = request_.settings.split_thoughts;
     options.thinks = prompt_.thinks;
+    options.goes_on = request_.conversation.goes_on();
     options.tools = tools.tools;
     options.several = tools.parallel;
     options.held = tools.held();

@@ -4,11 +4,13 @@
 #include <optional>
 #include <utility>
 
+#include "server/call_heads.h"
+
 namespace specbound::server {
 
 namespace {
 
-constexpr std::string_view kTag = "<function=", kFence = "```";
+constexpr std::string_view kTag = "<function=";
 
 // The tags around a value, and what ends a call behind the last one.
 struct Tags {
@@ -17,12 +19,6 @@ struct Tags {
 Tags tags_of(const ReplyFormat& format) {
   if (format.syntax == CallSyntax::kGlm) return {kGlmTags[2], kGlmTags[3], format.call_close};
   return {"<parameter=", "</parameter>", "</function>"};
-}
-
-bool take_prefix(std::string_view& text, std::string_view prefix) {
-  const bool there = text.starts_with(prefix);
-  if (there) text.remove_prefix(prefix.size());
-  return there;
 }
 
 // `text`, which is not empty, begins one of the marks; *whole: it is one.
@@ -36,80 +32,15 @@ bool begins_mark(std::string_view text, const std::vector<std::string_view>& mar
   return begins;
 }
 
-bool is_one_word(std::string_view text) {
-  return !text.empty() && std::none_of(text.begin(), text.end(), is_blank);
-}
-
-// What the bytes between a call's mark and the bracket that follows them say.
-struct Head {
-  bool fits = true;     // that bracket begins the call's JSON
-  CallText call = {};   // as far as it is known
-  bool fenced = false;  // in a block of code
-};
-
-// [CALL_ID]id and [ARGS] may stand behind a name.
-Head mistral_head(std::string_view head) {
-  head = trimmed(head);
-  if (head.empty()) return {};
-  take_prefix(head, kMistralArguments);  // without a name it is none
-  const size_t end = std::min(head.find('['), head.size());
-  const std::string_view name = trimmed(head.substr(0, end)), rest = head.substr(end);
-  const bool known = rest.empty() || rest == kMistralArguments ||
-                     (rest.starts_with(kMistralId) && rest.ends_with(kMistralArguments));
-  return {known && is_one_word(name), {.name = std::string(name)}};
-}
-
-// Either name and separator, or "function", separator, name and the fence of a block of code.
-Head deepseek_head(const ReplyFormat& format, std::string_view head) {
-  head = trimmed(head);
-  const bool marked = take_prefix(head, format.each_open);
-  const size_t at = head.find(format.separator);
-  if (!marked || at == head.npos) return {false};
-  std::string_view name = trimmed(head.substr(0, at));
-  std::string_view rest = trimmed(head.substr(at + format.separator.size()));
-  const bool fenced = !rest.empty();
-  if (fenced) {
-    const size_t fence = rest.find(kFence);
-    if (fence == rest.npos) return {false};
-    name = trimmed(rest.substr(0, fence));
-    rest = rest.substr(fence + kFence.size());
-    if (!rest.empty() && rest != "json") return {false};
-  }
-  return {is_one_word(name), {.name = std::string(name)}, fenced};
-}
-
-// functions.name:0, which is the call's id too.
-Head kimi_head(const ReplyFormat& format, std::string_view head) {
-  head = trimmed(head);
-  const bool marked = take_prefix(head, format.each_open);
-  const size_t at = head.find(format.separator);
-  if (!marked || at == head.npos || !trimmed(head.substr(at + format.separator.size())).empty()) {
-    return {false};
-  }
-  const std::string_view id = trimmed(head.substr(0, at));
-  std::string_view name = id;
-  take_prefix(name, kKimiFunctions);
-  const size_t colon = name.rfind(':');
-  const std::string_view number = colon == name.npos ? "" : name.substr(colon + 1);
-  const bool numbered =
-      !number.empty() && std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
-  if (numbered) name = name.substr(0, colon);
-  return {is_one_word(name), {.name = std::string(name), .id = std::string(numbered ? id : "")}};
-}
-
-Head head_of(const ReplyFormat& format, std::string_view head) {
-  if (is_mistral(format.syntax)) return mistral_head(head);
-  if (format.syntax == CallSyntax::kKimi) return kimi_head(format, head);
-  if (!format.each_open.empty()) return deepseek_head(format, head);
-  return {trimmed(head).empty()};
-}
-
 }  // namespace
 
 ReplyParser::ReplyParser(Options options) : options_(std::move(options)) {
   const bool thinks = options_.splits_thoughts && !options_.format.think_open.empty();
   may_think_ = thinks;
   if (thinks && options_.thinks) state_ = State::kThoughts;
+  if (!in_channels()) return;
+  if (!options_.goes_on) state_ = State::kHead;
+  begins_ = false;
 }
 
 ReplyPieces ReplyParser::push(std::string_view bytes) {
@@ -133,6 +64,13 @@ ReplyPieces ReplyParser::finish() {
       held_.clear();
       break;
     }
+    case State::kHead:
+      if (in_channels() && message_head_alone()) {
+        begin_message();
+        break;
+      }
+      give_up();
+      break;
     default:
       if (!streamed_) give_up();  // else the client has what there is of it
   }
@@ -147,6 +85,8 @@ void ReplyParser::take(char c) {
       return take_thoughts(c);
     case State::kHead:
       return take_head(c);
+    case State::kArguments:
+      return take_arguments(c);
     case State::kJson:
       return take_json(c);
     case State::kTags:
@@ -157,6 +97,7 @@ void ReplyParser::take(char c) {
 }
 
 std::vector<std::string_view> ReplyParser::text_marks() const {
+  if (in_channels()) return {harmony::kEnd};
   std::vector<std::string_view> marks;
   if (begins_ && may_think_) marks.push_back(options_.format.think_open);
   if (reads_calls() && !options_.format.call_open.empty()) {
@@ -185,6 +126,7 @@ void ReplyParser::take_text(char c) {
       state_ = State::kThoughts;
       return;
     }
+    if (!mark.empty() && in_channels()) return end_message();
     if (!mark.empty()) return begin_call(std::exchange(held_, {}));
     if (begun) return;
     put_text(std::string_view(held_).substr(0, 1));
@@ -205,19 +147,22 @@ void ReplyParser::put_text(std::string_view bytes) {
       continue;
     }
     if (begins_) out_.text += lead();
+    if (std::exchange(joins_, false)) out_.text += '\n';
     begins_ = false;
+    has_text_ = true;
     out_.text += c;
   }
 }
 
 void ReplyParser::take_thoughts(char c) {
-  const std::string_view close = options_.format.think_close;
+  const std::string_view close = in_channels() ? harmony::kEnd : options_.format.think_close;
   held_ += c;
   while (!held_.empty() && !close.starts_with(held_)) {
     put_thoughts(std::string_view(held_).substr(0, 1));
     held_.erase(0, 1);
   }
   if (held_ != close) return;
+  if (in_channels()) return end_message();
   held_.clear();
   blanks_.clear();
   state_ = State::kText;
@@ -235,6 +180,7 @@ void ReplyParser::put_thoughts(std::string_view bytes) {
     if (!begins_) out_.thoughts += blanks_;
     blanks_.clear();
     begins_ = false;
+    has_thoughts_ = true;
     out_.thoughts += c;
   }
 }
@@ -246,7 +192,70 @@ void ReplyParser::begin_call(std::string mark) {
   state_ = State::kHead;
 }
 
+void ReplyParser::begin_message() {
+  raw_.clear();
+  held_.clear();
+  blanks_.clear();
+  begins_ = joins_ = shows_end_ = false;
+}
+
+// A head that was cut off, of no call: none of its text came.
+bool ReplyParser::message_head_alone() const {
+  const auto has = [&](std::string_view text) { return raw_.find(text) != raw_.npos; };
+  return (has(harmony::kStart) || has(harmony::kChannel)) && !has("to=");
+}
+
+void ReplyParser::end_message() {
+  if (shows_end_) out_.text += harmony::kEnd;
+  begin_message();
+  state_ = State::kBehindCall;
+}
+
+void ReplyParser::show_message() {
+  out_.text += std::exchange(raw_, {});
+  has_text_ = shows_end_ = true;
+  state_ = State::kText;
+}
+
+void ReplyParser::take_message_head(char c) {
+  raw_ += c;
+  if (!may_be_message_head(raw_) || raw_.size() > kMaxHead) {  // a reply without channels
+    const std::string bytes = std::exchange(raw_, {});
+    state_ = State::kText;
+    for (const char each : bytes) take(each);
+    return;
+  }
+  if (!raw_.ends_with(harmony::kMessage)) return;
+  using Kind = MessageHead::Kind;
+  const MessageHead head = message_head(raw_);
+  if (head.kind == Kind::kCall && reads_calls()) {
+    call_ = {.name = head.name};
+    state_ = State::kArguments;
+  } else if (head.kind == Kind::kThoughts && options_.splits_thoughts) {
+    begin_message();
+    begins_ = !has_thoughts_;
+    if (has_thoughts_) blanks_ = "\n";
+    state_ = State::kThoughts;
+  } else if (head.kind == Kind::kText) {
+    begin_message();
+    joins_ = has_text_;
+    state_ = State::kText;
+  } else {
+    show_message();
+  }
+}
+
+void ReplyParser::take_arguments(char c) {
+  if (c == '{') return begin_json(c, call_);
+  if (!is_blank(c) || raw_.size() > 2 * kMaxHead) {
+    show_message();
+    return take(c);
+  }
+  raw_ += c;
+}
+
 void ReplyParser::take_head(char c) {
+  if (in_channels()) return take_message_head(c);
   const ReplyFormat& format = options_.format;
   const CallSyntax syntax = format.syntax;
   if (syntax == CallSyntax::kGlm) {
@@ -279,7 +288,7 @@ void ReplyParser::take_head(char c) {
     return;
   }
   if (c == '{' || (c == '[' && first && format.each_open.empty())) {
-    const Head head = head_of(format, head_);
+    const CallHead head = call_head(format, head_);
     if (head.fits) return begin_json(c, head.call, head.fenced);
     raw_ += c;
     return give_up();
@@ -392,6 +401,7 @@ void ReplyParser::end_call(std::vector<CallText> calls) {
 }
 
 std::vector<std::string_view> ReplyParser::closing_marks() const {
+  if (in_channels()) return {harmony::kEnd, harmony::kCall, harmony::kReturn};
   const ReplyFormat& format = options_.format;
   std::vector<std::string_view> marks;
   if (!format.call_close.empty()) marks.push_back(format.call_close);
@@ -402,6 +412,7 @@ std::vector<std::string_view> ReplyParser::closing_marks() const {
 }
 
 std::vector<std::string_view> ReplyParser::opening_marks() const {
+  if (in_channels()) return {harmony::kStart, harmony::kChannel};
   const ReplyFormat& format = options_.format;
   std::vector<std::string_view> marks;
   if (reads_calls() && !format.call_open.empty()) marks.push_back(format.call_open);
@@ -434,6 +445,7 @@ void ReplyParser::take_behind_call(char c) {
 }
 
 void ReplyParser::give_up() {
+  if (in_channels()) show_message();
   streamed_ = false;
   state_ = State::kText;
   begins_ = blanks_go_ = false;

@@ -31,6 +31,7 @@ class ReplyParser {
     ReplyFormat format;
     bool splits_thoughts = false;
     bool thinks = false;           // the reply begins with thoughts, whose mark the prompt has
+    bool goes_on = false;          // it is the rest of a message that the prompt ends in
     std::vector<Tool> tools = {};  // none: calls are text
     bool several = true;           // calls in a reply
     bool held = false;             // calls are what call_grammar.h has them be
@@ -45,12 +46,22 @@ class ReplyParser {
   ReplyPieces finish();
 
  private:
-  enum class State { kText, kThoughts, kHead, kJson, kTags, kBehindCall };
+  enum class State {
+    kText,
+    kThoughts,
+    kHead,
+    kArguments,  // of a message in a channel: they begin here
+    kJson,
+    kTags,
+    kBehindCall,  // or behind a message in a channel
+  };
 
   void take(char c);
   void take_text(char c);
   void take_thoughts(char c);
   void take_head(char c);
+  void take_message_head(char c);
+  void take_arguments(char c);
   void take_json(char c);
   void take_tags(char c);
   void take_behind_call(char c);
@@ -62,10 +73,15 @@ class ReplyParser {
   void begin_json(char c, CallText call, bool fenced = false);
   bool stream_arguments(char c);
   void end_call(std::vector<CallText> calls);
-  void give_up();  // no call: its bytes are text
+  void begin_message();
+  bool message_head_alone() const;
+  void end_message();
+  void show_message();  // its head is text, and so is what ends it
+  void give_up();       // no call: its bytes are text
   bool reads_calls() const {
     return !options_.tools.empty() && (options_.several || n_calls_ == 0);
   }
+  bool in_channels() const { return options_.format.syntax == CallSyntax::kHarmony; }
   std::vector<std::string_view> text_marks() const;
   std::vector<std::string_view> closing_marks() const, opening_marks() const;  // behind a call
 
@@ -86,6 +102,10 @@ class ReplyParser {
   bool streamed_ = false;  // some of its arguments came out
   bool in_value_ = false;  // of a tag: what ends a call does not end it there
   bool fenced_ = false;    // a fence closes it
+  // Of messages in channels.
+  bool shows_end_ = false;  // what ends it is text
+  bool joins_ = false;      // text of one before it came: this one's begins a line
+  bool has_text_ = false, has_thoughts_ = false;  // of the reply
   JsonEnd end_;
   size_t n_calls_ = 0;
   ReplyPieces out_;

@@ -161,10 +161,20 @@ class Rendered final : public JinjaTemplate {
     return std::string_view(role_name(message.role)) == "system";
   }
 
+  // Templates of channels have another name for it, and beside calls take that or the content,
+  // either of which they write as analysis.
+  void add_reasoning(const ChatMessage& message, ChatValue::Dict& out) const {
+    out.emplace_back("reasoning_content", message.reasoning);
+    if (format_.syntax != CallSyntax::kHarmony) return;
+    const bool both = !message.calls.empty() && !message.content.empty();
+    out.emplace_back("thinking", message.reasoning + (both ? "\n\n" + message.content : ""));
+    if (both) out[1].second = "";
+  }
+
   // The role comes first, then the content.
   ChatValue::Dict dict(const ChatMessage& message) const {
     ChatValue::Dict out = {{"role", role_name(message.role)}, {"content", message.content}};
-    if (!message.reasoning.empty()) out.emplace_back("reasoning_content", message.reasoning);
+    if (!message.reasoning.empty()) add_reasoning(message, out);
     ChatValue::List calls;
     for (const ToolCall& call : message.calls) {
       const bool as_text = arguments_as_text_ || call.values.is_null();

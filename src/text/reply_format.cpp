@@ -22,10 +22,12 @@ constexpr Each kDeepSeek = {"<｜tool▁call▁begin｜>", "<｜tool▁call▁en
 constexpr Each kKimi = {"<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_call_argument_begin|>"};
 constexpr std::string_view kKimiBegin = "<|tool_calls_section_begin|>",
                            kKimiEnd = "<|tool_calls_section_end|>";
-constexpr std::string_view kBegin = "<｜tool▁calls▁begin｜>", kEnd = "<｜tool▁calls▁end｜>";
+constexpr std::string_view kDeepSeekBegin = "<｜tool▁calls▁begin｜>",
+                           kDeepSeekEnd = "<｜tool▁calls▁end｜>";
 constexpr Row kCalls[] = {
-    {kBegin, "```json", CallSyntax::kDeepSeekFenced, kBegin, kEnd, kDeepSeek},
-    {kBegin, "", CallSyntax::kDeepSeek, kBegin, kEnd, kDeepSeek},
+    {kDeepSeekBegin, "```json", CallSyntax::kDeepSeekFenced, kDeepSeekBegin, kDeepSeekEnd,
+     kDeepSeek},
+    {kDeepSeekBegin, "", CallSyntax::kDeepSeek, kDeepSeekBegin, kDeepSeekEnd, kDeepSeek},
     {kKimiBegin, "", CallSyntax::kKimi, kKimiBegin, kKimiEnd, kKimi},
     {"<|START_ACTION|>", "", CallSyntax::kCohere, "<|START_ACTION|>", "<|END_ACTION|>"},
     {"<|channel|>commentary", "<|call|>", CallSyntax::kHarmony, "", ""},
@@ -57,6 +59,10 @@ std::vector<std::string_view> ReplyFormat::call_marks() const {
   if (syntax == CallSyntax::kGlm) marks.insert(marks.end(), kGlmTags.begin(), kGlmTags.end());
   if (is_mistral(syntax)) {
     marks.insert(marks.end(), {kMistralArguments, kMistralId});
+  }
+  if (syntax == CallSyntax::kHarmony) {
+    using namespace harmony;
+    marks.insert(marks.end(), {kStart, kChannel, kConstrain, kMessage, kEnd, kCall, kReturn});
   }
   std::erase(marks, std::string_view());
   return marks;

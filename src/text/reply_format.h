@@ -19,7 +19,7 @@ enum class CallSyntax {
   kKimi,            // functions.name:0 and an object between marks of their own
   kCohere,          // <|START_ACTION|>[{"tool_name": .., "parameters": {..}}]<|END_ACTION|>
   kGlm,             // <tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>
-  kHarmony,         // messages in channels, of which calls are some: they are not read
+  kHarmony,         // <|channel|>commentary to=functions.name<|message|>{..}: all is such messages
 };
 
 struct ReplyFormat {
@@ -46,11 +46,18 @@ inline bool is_tagged(CallSyntax syntax) {
 inline constexpr std::string_view kMistralArguments = "[ARGS]";
 inline constexpr std::string_view kMistralId = "[CALL_ID]";
 
-// Of Kimi's, in front of a name.
-inline constexpr std::string_view kKimiFunctions = "functions.";
+// Of Kimi's and of channels, in front of a name.
+inline constexpr std::string_view kFunctions = "functions.";
 // Of GLM's: around keys, and around values.
 inline constexpr std::array<std::string_view, 4> kGlmTags = {"<arg_key>", "</arg_key>",
                                                              "<arg_value>", "</arg_value>"};
+
+// Of messages in channels: their heads, and what ends them.
+namespace harmony {
+inline constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>",
+                                  kConstrain = "<|constrain|>", kMessage = "<|message|>",
+                                  kEnd = "<|end|>", kCall = "<|call|>", kReturn = "<|return|>";
+}  // namespace harmony
 
 // `jinja`: the template's text.
 ReplyFormat find_reply_format(std::string_view jinja);

@@ -55,6 +55,20 @@ constexpr std::string_view kEndNames[] = {
     "sentence\xEF\xBD\x9C>",
 };
 
+// Where messages come in channels (gpt-oss), <|end|> ends one of several in a reply, which ends
+// with a call or with what says so.
+void end_channels(Vocabulary& v) {
+  const auto find = [&](std::string_view name) { return v.index.find(name); };
+  if (find("<|channel|>") < 0 || find("<|message|>") < 0) return;
+  for (const char* name : {"<|return|>", "<|call|>"}) {
+    const int32_t id = find(name);
+    if (id < 0) continue;
+    v.ends[id] = true;
+    v.types[id] = TokenType::kControl;
+  }
+  if (const int32_t id = find("<|end|>"); id >= 0 && id != v.eos) v.ends[id] = false;
+}
+
 [[noreturn]] void broken(const Gguf& gguf, const std::string& what) {
   throw Error(ErrorCode::kFormat, format("%s: %s", gguf.path().c_str(), what.c_str()));
 }
@@ -222,6 +236,7 @@ Vocabulary Vocabulary::read(const Gguf& gguf, VocabularyDefaults defaults) {
     v.types[id] =
         TokenType::kControl;  // whatever the file says: text must not end a reply by itself
   }
+  end_channels(v);
 
   v.add_bos =
       gguf.get_bool("tokenizer.ggml.add_bos_token").value_or(defaults.add_bos && v.bos >= 0);

@@ -297,15 +297,6 @@ class Formats(FolderCase):
                         "\"arguments\": ", ARGUMENTS, "}\n", "</tool_call>"],
                    json.loads(ARGUMENTS))
 
-    def test_channels_are_refused(self):
-        model = make_scripted_model(
-            self.folder, TEMPLATE + "{# <|channel|>commentary <|call|> #}", SCRIPTS)
-        server = Server(model=model)
-        self.addCleanup(server.end)
-        answer = server.post(CHAT, ask(tools=[WEATHER]))
-        self.assertEqual((answer.status, answer.error["param"]), (400, "tools"))
-        self.assertEqual(server.post(CHAT, ask()).text, "Hello there.")
-
 
 class Files(FolderCase):
     def test_a_template_from_a_file(self):

@@ -31,6 +31,7 @@ constexpr const char* kTemplates[] = {
     "<|tool_calls_section_begin|> <think>",
     "<|START_ACTION|> <|START_THINKING|>",
     "<tool_call> <arg_key> <think>",
+    "<|channel|>commentary <|call|>",
 };
 
 // `how`: with 0x80 calls come out as they are written, whole or not.
@@ -41,6 +42,7 @@ ReplyParser::Options options(uint8_t which, uint8_t how) {
   out.thinks = which & 0x20;
   out.several = !(which & 0x40);
   out.held = how & 0x80;
+  out.goes_on = how & 0x40;
   if (!(which & 0x80)) out.tools = {{.name = "f", .text_parameters = {"t"}}, {.name = "g"}};
   return out;
 }
@@ -88,7 +90,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     SB_CHECK(!call.name.empty());
     SB_CHECK(how.held || Json::parse(call.arguments).is_object());
   }
-  const bool thoughts = how.splits_thoughts && !how.format.think_open.empty();
+  const bool thoughts = how.format.syntax == CallSyntax::kHarmony ||
+                        (how.splits_thoughts && !how.format.think_open.empty());
   if (whole.calls.empty() && !thoughts) SB_CHECK(whole.text == text);
   return 0;
 }

@@ -341,6 +341,28 @@ TEST_CASE("template tools: where thoughts come next, the prompt says so") {
   CHECK_FALSE(thinks("Qwen-Qwen2.5-7B-Instruct", {.messages = user}));
 }
 
+TEST_CASE("template tools: thoughts go where a template of channels has them") {
+  const Opened model;
+  std::vector<ChatMessage> messages = {{Role::kUser, "Hi"}, {Role::kAssistant}};
+  messages[1].calls = {{.name = "f", .arguments = "{}", .values = ChatValue::Dict{}}};
+  const auto channels = model.style("openai-gpt-oss-120b");
+  const auto analysis = [&](const char* content, const char* reasoning) {
+    messages[1].content = content;
+    messages[1].reasoning = reasoning;
+    const std::string text = channels->text({.messages = messages, .asks = true});
+    const std::string begin = "<|channel|>analysis<|message|>";
+    const size_t at = text.find(begin);
+    if (at == text.npos) return std::string();
+    const std::string rest = text.substr(at + begin.size());
+    return rest.substr(0, rest.find("<|end|>"));
+  };
+  CHECK(analysis("", "").empty());
+  CHECK(analysis("", "Hm.") == "Hm.");
+  CHECK(analysis("I look.", "") == "I look.");
+  // The template takes one of both.
+  CHECK(analysis("I look.", "Hm.") == "Hm.\n\nI look.");
+}
+
 TEST_CASE("template tools: developers and variables go where the template has them") {
   const Opened model;
   const std::vector<ChatMessage> developer = {{Role::kDeveloper, "Be brief."}, {Role::kUser, "Hi"}};

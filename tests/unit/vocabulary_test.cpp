@@ -240,6 +240,21 @@ TEST_CASE("vocabulary: tokens end a reply by id or by name") {
   }
 }
 
+TEST_CASE("vocabulary: of messages in channels a call and a return end a reply, not <|end|>") {
+  for (const bool channels : {false, true}) {
+    TinyVocabulary v = complete();
+    for (const char* name : {"<|end|>", "<|return|>", "<|call|>", "<|message|>"}) {
+      v.tokens.push_back({name, 0, TokenType::kControl});
+    }
+    if (channels) v.tokens.push_back({"<|channel|>", 0, TokenType::kControl});
+    const auto t = v.load();
+    CHECK(t->is_end(259) != channels);
+    CHECK(t->is_end(260) == channels);
+    CHECK(t->is_end(261) == channels);
+    CHECK_FALSE(t->is_end(262));
+  }
+}
+
 TEST_CASE("vocabulary: merging produces no control, unknown or byte tokens") {
   for (const TokenType type : {TokenType::kControl, TokenType::kUnknown, TokenType::kByte}) {
     TinyVocabulary v;
