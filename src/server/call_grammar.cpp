@@ -8,6 +8,7 @@
 #include "error.h"
 #include "json/json_writer.h"
 #include "server/api_error.h"
+#include "server/call_heads.h"
 #include "server/reply_parser.h"
 #include "server/tagged_call_grammar.h"
 
@@ -46,6 +47,8 @@ Frame frame_of(const ReplyFormat& format) {
       return {open, {open}, ""};
     case CallSyntax::kCohere:
       return {open + "[\n    ", {",\n    "}, "\n]" + close};
+    case CallSyntax::kAction:
+      return {open + "\n[\n    ", {",\n    "}, "\n]\n" + std::string(kFence)};
     case CallSyntax::kJson:
       return {"", {"; "}, ""};
     case CallSyntax::kHarmony:
@@ -93,6 +96,8 @@ Parts call_of(const ReplyFormat& format, const Tool& tool, const std::string& sc
       append(parts, around("\", \"tool_name\": " + name + ", \"parameters\": ", "}"));
       return parts;
     }
+    case CallSyntax::kAction:
+      return around("{\n        \"tool_name\": " + name + ",\n        \"parameters\": ", "\n    }");
     case CallSyntax::kJson:
       return around("{\"name\": " + name + ", \"parameters\": ", "}");
     case CallSyntax::kXml:

@@ -82,7 +82,7 @@ CallHead call_head(const ReplyFormat& format, std::string_view head) {
   if (is_mistral(format.syntax)) return mistral_head(head);
   if (format.syntax == CallSyntax::kKimi) return kimi_head(format, head);
   if (!format.each_open.empty()) return deepseek_head(format, head);
-  return {trimmed(head).empty()};
+  return {.fits = trimmed(head).empty(), .fenced = format.syntax == CallSyntax::kAction};
 }
 
 MessageHead message_head(std::string_view head) {

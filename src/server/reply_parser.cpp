@@ -102,6 +102,9 @@ std::vector<std::string_view> ReplyParser::text_marks() const {
   if (begins_ && may_think_) marks.push_back(options_.format.think_open);
   if (reads_calls() && !options_.format.call_open.empty()) {
     marks.push_back(options_.format.call_open);
+    if (options_.format.syntax == CallSyntax::kAction && !options_.held) {
+      marks.push_back(kActionLine);
+    }
   }
   return marks;
 }
@@ -358,8 +361,10 @@ void ReplyParser::take_json(char c) {
     call_.arguments = *std::move(arguments);
     return end_call({call_});
   }
-  // Without a mark in front of it any JSON may be an answer.
-  auto calls = calls_in_json(body_, bare_ ? std::span(options_.tools) : std::span<const Tool>());
+  // Without a mark in front of it any JSON may be an answer, and Command R+'s action to answer
+  // directly is the call of nothing.
+  const bool known = bare_ || options_.format.syntax == CallSyntax::kAction;
+  auto calls = calls_in_json(body_, known ? std::span(options_.tools) : std::span<const Tool>());
   if (!calls) return give_up();
   std::string rest;
   if (!options_.several && calls->size() > 1) {

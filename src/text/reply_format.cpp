@@ -30,6 +30,7 @@ constexpr Row kCalls[] = {
     {kDeepSeekBegin, "", CallSyntax::kDeepSeek, kDeepSeekBegin, kDeepSeekEnd, kDeepSeek},
     {kKimiBegin, "", CallSyntax::kKimi, kKimiBegin, kKimiEnd, kKimi},
     {"<|START_ACTION|>", "", CallSyntax::kCohere, "<|START_ACTION|>", "<|END_ACTION|>"},
+    {"Action:", "\"tool_name\"", CallSyntax::kAction, "Action: ```json", ""},
     {"<|channel|>commentary", "<|call|>", CallSyntax::kHarmony, "", ""},
     {"[TOOL_CALLS]", kMistralArguments, CallSyntax::kMistralNamed, "[TOOL_CALLS]", ""},
     {"[TOOL_CALLS]", "", CallSyntax::kMistral, "[TOOL_CALLS]", ""},

@@ -18,6 +18,7 @@ enum class CallSyntax {
   kDeepSeekFenced,  // the same with objects in a block of code
   kKimi,            // functions.name:0 and an object between marks of their own
   kCohere,          // <|START_ACTION|>[{"tool_name": .., "parameters": {..}}]<|END_ACTION|>
+  kAction,          // Action: ```json [{"tool_name": .., "parameters": {..}}] ```
   kGlm,             // <tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>
   kHarmony,         // <|channel|>commentary to=functions.name<|message|>{..}: all is such messages
 };
@@ -51,6 +52,9 @@ inline constexpr std::string_view kFunctions = "functions.";
 // Of GLM's: around keys, and around values.
 inline constexpr std::array<std::string_view, 4> kGlmTags = {"<arg_key>", "</arg_key>",
                                                              "<arg_value>", "</arg_value>"};
+
+// Of Command R+'s, which other versions of it write.
+inline constexpr std::string_view kActionLine = "Action:\n```json";
 
 // Of messages in channels: their heads, and what ends them.
 namespace harmony {

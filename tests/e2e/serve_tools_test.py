@@ -292,6 +292,11 @@ class Formats(FolderCase):
             ("<|START_ACTION|>",), '[\n    {"tool_call_id": "0", "tool_name": "get_weather", ',
             '"parameters": ', ARGUMENTS, "}\n]", ("<|END_ACTION|>",)], json.loads(ARGUMENTS))
 
+    def test_command_r_plus(self):
+        self.check('Action: "tool_name"', [
+            "Action: ", "```json", "\n[\n    {\n", '        "tool_name": "get_weather",\n',
+            '        "parameters": ', ARGUMENTS, "\n    }\n]", "\n```"], json.loads(ARGUMENTS))
+
     def test_a_mark_with_a_token_in_it_that_has_no_text(self):
         self.check("", ["<tool", ("<|hidden|>",), "_call>", "\n{\"name\": ", "\"get_weather\", ",
                         "\"arguments\": ", ARGUMENTS, "}\n", "</tool_call>"],

@@ -32,6 +32,7 @@ constexpr const char* kTemplates[] = {
     "<|START_ACTION|> <|START_THINKING|>",
     "<tool_call> <arg_key> <think>",
     "<|channel|>commentary <|call|>",
+    "Action: \"tool_name\"",
 };
 
 // `how`: with 0x80 calls come out as they are written, whole or not.

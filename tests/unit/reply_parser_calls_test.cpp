@@ -28,6 +28,7 @@ const std::string kOslo = R"({"city": "Oslo"})";
 const char* kGlm = "<tool_call> <arg_key>";
 const char* kKimi = "<|tool_calls_section_begin|>";
 const char* kCohere = "<|START_ACTION|> <|START_THINKING|>";
+const char* kAction = "Action: \"tool_name\"";
 const char* kXml = "<tool_call> <parameter=";
 const char* kSchema = R"({"type": "object", "properties": {
     "city": {"enum": ["Oslo", "Lima"]}, "days": {"type": "integer", "minimum": 0, "maximum": 9}},
@@ -87,6 +88,10 @@ std::vector<Written> written() {
       "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", "
       "\"parameters\": ",
       "}\n]<|END_ACTION|>");
+  add(kAction,
+      "Action: ```json\n[\n    {\n        \"tool_name\": \"get_weather\",\n        "
+      "\"parameters\": ",
+      "\n    }\n]\n```");
   add("<|python_tag|>", "{\"name\": \"get_weather\", \"parameters\": ", "}");
   add("", "{\"name\": \"get_weather\", \"parameters\": ", "}");
   for (const std::string city : {"Oslo", "Rome"}) {
@@ -172,6 +177,38 @@ TEST_CASE("calls: those of Command R, behind its thoughts") {
                    R"(},
     {"tool_call_id": "1", "tool_name": "clock", "parameters": {}}
 ]<|END_ACTION|>)") == "I look.||get_weather(" + kOslo + ")clock({})");
+}
+
+TEST_CASE("calls: those of Command R+, of tools that there are") {
+  const auto style = options(kAction);
+  const std::string list =
+      "[\n    {\n        \"tool_name\": \"get_weather\",\n        \"parameters\": " + kOslo +
+      "\n    }\n]";
+  const std::string read = "get_weather(" + kOslo + ")";
+  for (const char* begin : {"Action: ```json\n", "Action:\n```json\n", "Action: ```json"}) {
+    for (const char* end : {"```", "\n```", "\n```\n", ""}) {
+      CHECK(parsed(style, "Plan: I look.\n" + std::string(begin) + list + end) ==
+            "|Plan: I look.\n|" + read);
+    }
+  }
+  CHECK(parsed(style, "Action: ```json\n" + list + "\n```\nDone ```x```.") ==
+        "|Done ```x```.|" + read);
+  CHECK(parsed(style, R"(Action: ```json
+[{"tool_name": "clock", "parameters": {}}, {"tool_name": "get_weather", "parameters": )" +
+                          kOslo + "}]```") == "||clock({})" + read);
+  for (const std::string text :
+       {"Action: walk.", "Action:", "Action: ```json\n[]\n```", "Action: ```json\nx\n```",
+        "Action: ```json\n[{\"tool_name\": \"directly-answer\", \"parameters\": {}}]\n```",
+        "Action: ```python\nf()\n```", "```json\n[1]\n```"}) {
+    CAPTURE(text);
+    CHECK(parsed(style, text) == "|" + text + "|");
+  }
+  // Held ones begin in one way: text with the other is text.
+  const ReplyParser::Options held = held_options(kAction, asked(ToolChoice::Kind::kAuto));
+  const std::string other = "Action:\n```json\n" + list + "```";
+  CHECK(Held(text_or_calls(find_reply_format(kAction), asked(ToolChoice::Kind::kAuto), true, false))
+            .takes(other));
+  CHECK(parsed(held, other) == "|" + other + "|");
 }
 
 TEST_CASE("calls: strict ones are held from where they begin, and text before them is free") {

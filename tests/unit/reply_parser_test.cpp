@@ -271,6 +271,7 @@ TEST_CASE("reply parser: the format follows from the template's text") {
   CHECK(syntax("<|tool_calls_section_begin|>") == kKimi);
   CHECK(syntax("<|START_ACTION|>") == kCohere);
   CHECK(syntax("<|channel|>commentary <|call|>") == kHarmony);
+  CHECK(syntax("'\\nAction:\\n' \"tool_name\": ") == kAction);
   CHECK(syntax("[TOOL_CALLS]") == kMistral);
   CHECK(syntax("[TOOL_CALLS] [ARGS]") == kMistralNamed);
   CHECK(syntax("<｜tool▁calls▁begin｜>") == kDeepSeek);
