@@ -232,6 +232,8 @@ const char* meaning(int status) {
       return "ranges cannot be had";
     case 417:
       return "this expectation cannot be met";
+    case 431:
+      return "the request's head is too large";
     default:
       return status < 500 ? "the request: expected HTTP/1.1" : "the server failed";
   }
@@ -374,13 +376,20 @@ void HttplibServer::serve(HttpStream& stream) {
     stream.body_left = stream.ends_here = false;
     stream.tokens.reset();
     bool closed = false;
-    const bool last = n == kMaxRequests || rules_.stopping;
+    // Where others wait for its thread a connection has one more request, however many it has here.
+    const bool last = n == kMaxRequests || rules_.stopping || rules_.crowded;
     const bool answered = answer_one(*this, stream, last, closed, setup);
     if (!answered && !bytes.wrote() && (bytes.over_limit() || bytes.timed_out())) {
-      static constexpr std::string_view kTooLarge =
-          "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\n"
-          "Connection: close\r\n\r\n";
-      if (bytes.over_limit()) bytes.write(kTooLarge.data(), kTooLarge.size());
+      const int status = bytes.over_limit() ? 431 : 408;
+      const std::string body = Api::failure(ApiError(status, meaning(status))).body;
+      const std::string answer =
+          format(
+              "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+              "Connection: close\r\n\r\n",
+              status, status == 431 ? "Request Header Fields Too Large" : "Request Timeout",
+              body.size()) +
+          body;
+      bytes.write(answer.data(), answer.size());
       stream.body_left = true;
     }
     if (!answered || closed || last || stream.body_left || stream.ends_here) break;

@@ -49,6 +49,8 @@ void SocketStream::begin_request(size_t bytes) {
   const size_t here = buffer_.size() - at_;
   allowed_ = bytes - std::min(bytes, here);
   timed_out_ = over_limit_ = wrote_ = false;
+  waited_ = {};
+  sent_ = 0;
 }
 
 SocketStream::Clock::time_point SocketStream::read_deadline() const {
@@ -86,29 +88,31 @@ ssize_t SocketStream::read(char* to, size_t size) {
 bool SocketStream::write(const char* from, size_t size) {
   wrote_ = true;
   while (size > 0 && !broken_) {
-    size_t part = std::min(size, kWriteBytes);
-    const Clock::time_point begun = Clock::now();
-    while (part > 0 && !broken_) {
-      const ssize_t n = send(fd_, from, part, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n >= 0) {
-        from += n;
-        part -= static_cast<size_t>(n);
-        size -= static_cast<size_t>(n);
-        continue;
-      }
-      if (errno == EINTR) continue;
-      const auto time = rules_.stopping ? std::min<milliseconds>(rules_.timeout, kWhenStopping)
-                                        : milliseconds(rules_.timeout);
-      const bool full = errno == EAGAIN || errno == EWOULDBLOCK;
-      pollfd ready = {fd_, POLLOUT | POLLRDHUP, 0};
-      if (!full || Clock::now() >= begun + time ||
-          poll_for(&ready, 1, left_until(begun + time)) < 0 ||
-          (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
-        broken_ = true;
-      }
+    const ssize_t n = send(fd_, from, std::min(size, kWriteBytes), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      from += n;
+      size -= static_cast<size_t>(n);
+      sent_ += static_cast<size_t>(n);
+      if (sent_ >= kWriteBytes) sent_ = 0, waited_ = {};
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      broken_ = !wait_to_write();
+    } else if (errno != EINTR) {
+      broken_ = true;
     }
   }
   return !broken_;
+}
+
+// For a while. False: the other end is gone, or has not read for too long.
+bool SocketStream::wait_to_write() {
+  const auto most = rules_.stopping ? std::min<milliseconds>(rules_.timeout, kWhenStopping)
+                                    : milliseconds(rules_.timeout);
+  if (waited_ >= most) return false;
+  const Clock::time_point begun = Clock::now();
+  pollfd ready = {fd_, POLLOUT | POLLRDHUP, 0};
+  const int n = poll_for(&ready, 1, left_until(begun + most - waited_));
+  waited_ += Clock::now() - begun;
+  return n >= 0 && (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0;
 }
 
 bool SocketStream::wait(int other) {

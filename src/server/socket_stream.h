@@ -43,6 +43,7 @@ class SocketStream {
   bool over_limit() const { return over_limit_; }
 
   // All of it, or false: the other end is gone or does not read. Nothing more goes out after that.
+  // In how small parts it is written does not matter: who reads little each time is as slow.
   bool write(const char* from, size_t size);
   bool wrote() const { return wrote_; }
   void give_up() { broken_ = true; }  // nobody is there to be written to
@@ -59,13 +60,16 @@ class SocketStream {
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point read_deadline() const;
+  bool wait_to_write();
 
   const int fd_;
   ConnectionRules& rules_;
   std::string buffer_;  // came in and is not read yet
   size_t at_ = 0;
   Clock::time_point begun_;
-  size_t allowed_ = 0;  // bytes that may still come in
+  Clock::duration waited_{};  // to be read, since the last kWriteBytes went out
+  size_t sent_ = 0;           // since then
+  size_t allowed_ = 0;        // bytes that may still come in
   bool timed_out_ = false, over_limit_ = false, broken_ = false, wrote_ = false;
 };
 

@@ -5,6 +5,7 @@ behind a client's back would show: as tokens, and as a queue that does not move.
 import contextlib
 import http.client
 import json
+import select
 import signal
 import socket
 import tempfile
@@ -146,6 +147,14 @@ class NotReading(EndlessCase):
             wait_until(lambda: server.files() <= rest, "the connection is closed")
         self.assertLess(server.metric(GENERATED), CONTEXT - 100)  # not to its own end
 
+    def test_it_holds_no_place(self):
+        server = self.start("--timeout", "1000", ends=False)  # of which there is one
+        for _ in range(2):
+            data = server.post_bytes(COMPLETIONS, prompt(max_tokens=40, stream=True, **LONG_NAME))
+            self.addCleanup(server.socket(data, receive_buffer=4096).close)
+        self.assertEqual(server.post(COMPLETIONS, prompt(max_tokens=4)).status, 200)
+        self.assertEqual(server.stop(), 0, server.said())
+
     def test_it_does_not_hold_up_the_end(self):
         server = self.start("--timeout", "1000", ends=False)
         self.send_without_reading(server)
@@ -234,6 +243,47 @@ class Crowds(EndlessCase):
             texts = together([lambda: server.post(CHAT, ask()).text for _ in range(4)])
             self.assertEqual(len(set(texts)), 1)
             wait_until(lambda: server.files() <= rest, "all of them are closed")
+
+
+    def dripped(self, server, begin, rest):
+        """The answer to what is sent byte by byte behind its begin, until there is one."""
+        with server.socket(begin) as bare:
+            for byte in rest:
+                if select.select([bare], [], [], 0.1)[0]:
+                    break
+                bare.send(bytes([byte]))
+            answer, = read_answers(bare, 1)
+            return answer
+
+    def test_a_request_byte_by_byte_is_told_that_it_takes_too_long(self):
+        server = self.start("--timeout", "1")
+        request = server.post_bytes(CHAT, ask())
+        body = len(request) - request.index(b"\r\n\r\n") - 4
+        for begin, rest in ((b"", b"GET /" + b"a" * 99),
+                            (b"GET /health HTTP/1.1\r\nHost: ", b"a" * 99),
+                            (request[:-body], request[-body:])):
+            answer = self.dripped(server, begin, rest)
+            self.assertEqual(answer.status, 408)
+            self.assertIn("in time", answer.error["message"])
+        self.assertEqual(server.metric(RUNNING), 0)
+        self.assertEqual(server.post(CHAT, ask(max_tokens=2)).status, 200)
+
+    def test_in_a_crowd_no_connection_goes_on_for_long(self):
+        server = self.start("--timeout", "1000")
+        get = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for _ in range(10):  # it may be too late: threads come free after two seconds
+            with contextlib.ExitStack() as open_ones:
+                bare = open_ones.enter_context(server.socket(get))
+                for i in range(200):
+                    if i == 100:
+                        bare.send(get[:5])  # its thread reads this one
+                    open_ones.enter_context(server.socket(b"GET"))
+                bare.sendall(get[5:] + get * 8)
+                answers = read_answers(bare, 10)
+            self.assertTrue(all(answer.status in (200, 408) for answer in answers))
+            if len(answers) <= 3:  # that one, and one more
+                return
+        self.fail(f"{len(answers)} requests of one connection were answered")
 
 
 class SideBySide(EndlessCase):
