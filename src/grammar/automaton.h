@@ -49,6 +49,9 @@ struct Automaton {
   int root = 0;                 // rule
 
   static constexpr size_t kMaxNodes = size_t{1} << 18;
+  size_t bytes() const {
+    return nodes.size() * sizeof(Node) + sets.size() * sizeof(ByteSet) + starts.size() * 4;
+  }
 
   // Throws Error(kUsage) for a rule that begins with itself or a root that cannot end, naming it;
   // Error(kLimit) for what would take more than kMaxNodes. All rules must be defined.

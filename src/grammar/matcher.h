@@ -63,6 +63,8 @@ class GrammarMatcher {
   // Of an inner state: what is below may go on here.
   bool escapes(State state) const { return states_[static_cast<size_t>(state)].escapes; }
 
+  size_t bytes() const { return bytes_; }  // of what is kept, about
+
   // Where there is much to be kept, forgets all states: numbers from before mean nothing then.
   // True if it did.
   bool trim();

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMaskBytes = size_t{32} << 20;  // that are kept
 constexpr size_t kMaxForced = size_t{1} << 16;   // states whose forced token is kept
+constexpr size_t kForcedStateBytes = 48;         // of one, about, that of its table included
 constexpr size_t kForcedBytes = 64;              // of the only text that are looked at
 // That one mask may take, of the matcher and of the tree below an inner state: some hundred
 // milliseconds.
@@ -59,6 +60,11 @@ class TokenGrammar::Known {
   State behind(State state, int32_t token);
   State behind_control(State state, int32_t token, std::string_view text);
   Mask mask_of(State state);  // nullptr: it would take more than kMostWork
+  size_t bytes() const {
+    return grammar_->source().size() + grammar_->automaton().bytes() + matcher.bytes() +
+           (masks_.size() + inners_.size()) * mask_bytes() + escape_bytes_ +
+           forced.size() * kForcedStateBytes;
+  }
 
   std::mutex mutex;
   const std::shared_ptr<const TokenTrie> tokens;
@@ -91,6 +97,9 @@ class TokenGrammar::Known {
   // The work that it took; more than kMostWork: the mask is not whole.
   size_t add_tree(const Tree& tree, State state, bool near, TokenMask& mask);
   void forget_masks();
+  size_t mask_bytes() const {  // of each that is kept
+    return (static_cast<size_t>(tokens->vocab_size()) + 63) / 64 * 8 + sizeof(TokenMask);
+  }
 
   const std::shared_ptr<const Grammar> grammar_;
   std::vector<int32_t> shown_;  // control tokens
@@ -214,8 +223,8 @@ size_t TokenGrammar::Known::add_tree(const Tree& tree, State state, bool near, T
 Mask TokenGrammar::Known::mask_of(State state) {
   if (const auto known = masks_.find(state); known != masks_.end()) return known->second;
   const auto mask = std::make_shared<TokenMask>(tokens->vocab_size());
-  const size_t bytes = mask->words().size_bytes() + sizeof(TokenMask);
-  if ((masks_.size() + inners_.size() + 3) * bytes + escape_bytes_ > kMaskBytes) forget_masks();
+  const size_t bytes = (masks_.size() + inners_.size() + 3) * mask_bytes() + escape_bytes_;
+  if (bytes > kMaskBytes) forget_masks();
   static_assert(TokenTrie::kShort <= Automaton::kNear);
   const size_t work = add_tree(tokens->short_ones(), state, true, *mask) +
                       add_tree(tokens->long_ones(), state, false, *mask);
@@ -236,6 +245,11 @@ TokenGrammar::TokenGrammar(std::shared_ptr<const Grammar> grammar,
     : known_(std::make_unique<Known>(std::move(grammar), std::move(tokens))) {}
 
 TokenGrammar::~TokenGrammar() = default;
+
+size_t TokenGrammar::bytes() const {
+  const std::lock_guard lock(known_->mutex);
+  return known_->bytes();
+}
 
 bool TokenGrammar::ends(int32_t token) const {
   const TokenTrie& tokens = *known_->tokens;

@@ -64,6 +64,7 @@ class TokenGrammar {
   // Nothing but the end can follow.
   bool complete(std::span<const int32_t> reply, Path& path) const;
   bool ends(int32_t token) const;
+  size_t bytes() const;  // of the grammar and of what was found, about
 
   // A token that the grammar leaves hardly a choice but to be next.
   struct Forced {

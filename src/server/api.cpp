@@ -333,7 +333,7 @@ Answer Api::detokenize(std::string_view body) const {
 }
 
 // One body at a time: JSON takes far more memory than its text, and hostile clients could come
-// together.
+// together. So do grammars, and some take long: they hold up each other alone.
 CompletionRequest Api::parse(bool chat, std::string_view body) const {
   const int n_vocab = model().info().n_vocab;
   const std::lock_guard lock(parsing_);
@@ -341,11 +341,20 @@ CompletionRequest Api::parse(bool chat, std::string_view body) const {
               : parse_completion(body, options_.defaults, n_vocab);
 }
 
+// What the reply is held to. `thinks`: as hold_calls() has it.
+void Api::compile(bool thinks, CompletionRequest& request) const {
+  const bool calls = request.chat && request.conversation.tools.held();
+  if (request.format.field.empty() && !calls) return;
+  const std::lock_guard lock(compiling_);
+  request.settings.grammar = compiled(request.format);
+  if (calls) hold_calls(model().reply_format(), thinks, request);
+}
+
 Answer Api::complete(bool chat, std::string_view body, const std::string& client,
                      Connection& connection) {
   CompletionRequest request = parse(chat, body);
   Prompt prompt = model().prompt(request);
-  if (chat) hold_calls(model().reply_format(), prompt.thinks, request);
+  compile(prompt.thinks, request);
   ReplyHead head;
   head.chat = chat;
   head.id = random_id(chat);

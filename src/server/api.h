@@ -91,12 +91,14 @@ class Api {
                   Connection& connection);
   Answer embed(std::string_view body, const std::string& client, Connection& connection);
   CompletionRequest parse(bool chat, std::string_view body) const;
+  void compile(bool thinks, CompletionRequest& request) const;
 
   const ApiOptions options_;
   Metrics metrics_;
   std::atomic<ServedModel*> model_{nullptr};
   std::unique_ptr<EngineThread> engine_;  // before model_ is set
   mutable std::mutex parsing_;
+  mutable std::mutex compiling_;  // grammars
 };
 
 }  // namespace specbound::server

@@ -248,7 +248,7 @@ CompletionRequest parse_chat(std::string_view body, const ReplySettings& default
   CompletionRequest request;
   request.chat = true;
   read_common(fields, defaults, vocab_size, request);
-  request.settings.grammar = read_response_format(fields, body);
+  request.format = read_response_format(fields, body);
   request.logprobs = read_chat_logprobs(fields);
   request.conversation = read_chat(fields, body);
   return request;
@@ -265,7 +265,7 @@ CompletionRequest parse_completion(std::string_view body, const ReplySettings& d
   const Fields fields(json);
   CompletionRequest request;
   read_common(fields, defaults, vocab_size, request);
-  request.settings.grammar = read_response_format(fields, body);
+  request.format = read_response_format(fields, body);
   request.logprobs = read_completion_logprobs(fields);
   for (const char* name : {"tools", "tool_choice"}) {
     const Json* value = fields.find(name);

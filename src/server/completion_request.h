@@ -13,6 +13,7 @@
 #include "decode/sampler.h"
 #include "grammar/grammar.h"
 #include "server/chat_messages.h"
+#include "server/response_format.h"
 #include "text/stop_strings.h"
 
 namespace specbound::server {
@@ -23,7 +24,7 @@ struct ReplySettings {
   std::optional<uint64_t> seed;  // none: each reply draws its own
   int max_tokens = -1;           // -1: until the reply ends or the context is full
   bool ignore_eos = false;
-  Grammar::Shared grammar;  // what the reply is held to; nullptr: nothing
+  Grammar::Shared grammar;  // what the reply is held to; nullptr: nothing, or not compiled yet
   StopStrings stop;
   std::optional<bool> speculation;  // none: as the server was started
   bool split_thoughts = true;       // they come apart from the text
@@ -41,12 +42,13 @@ struct CompletionRequest {
   int n = 1;                   // replies, one after the other
   // So many of the likeliest tokens are told beside each; none: no logarithms of probabilities.
   std::optional<int> logprobs;
+  ResponseFormat format;  // that is to become settings.grammar
   ReplySettings settings;
 };
 
 inline constexpr size_t kMaxLogitBias = 300;  // tokens, as OpenAI has it
 
-// Throw ApiError(400).
+// Throw ApiError(400). Grammars are not compiled.
 CompletionRequest parse_chat(std::string_view body, const ReplySettings& defaults, int vocab_size);
 CompletionRequest parse_completion(std::string_view body, const ReplySettings& defaults,
                                    int vocab_size);

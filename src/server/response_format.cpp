@@ -1,6 +1,7 @@
 #include "server/response_format.h"
 
 #include <string>
+#include <utility>
 
 #include "error.h"
 #include "json/json_member.h"
@@ -13,38 +14,27 @@ bool asks_nothing(const Json& value) {
   return value.is_string() && value.get_ref<const std::string&>().empty();
 }
 
-template <class Make>
-Grammar::Shared made(const char* field, const Make& make) {
-  try {
-    return make();
-  } catch (const Error& e) {
-    const bool unsupported = e.code() == ErrorCode::kUnsupported;
-    throw ApiError(400, std::string(field) + ": " + e.what(), field,
-                   unsupported ? "unsupported_value" : "");
-  }
-}
-
 // A schema by its text, in which the keys have their order.
-Grammar::Shared of_schema(const char* field, const Fields& holder, const char* key,
-                          std::string_view text) {
+ResponseFormat of_schema(const char* field, const Fields& holder, const char* key,
+                         std::string_view text) {
   const Json* schema = holder.find(key);
   if (!schema || !(schema->is_object() || schema->is_boolean())) {
     holder.refuse(key, "a JSON schema, an object");
   }
-  return made(field, [&] { return Grammar::from_json_schema(text); });
+  return {field, std::string(text)};
 }
 
-Grammar::Shared of_format(const Fields& fields, std::string_view text) {
+ResponseFormat of_format(const Fields& fields, std::string_view text) {
   const char* const field = "response_format";
   const Json& value = *fields.find(field);
   if (!value.is_object()) fields.refuse(field, "an object with a type");
   const Fields format(value, std::string(field) + ".");
   const std::string type = format.text("type").value_or("");
-  if (type == "text") return nullptr;
+  if (type == "text") return {};
   if (type == "json_object" && format.find("schema")) {
     return of_schema(field, format, "schema", json_member(text, "schema"));
   }
-  if (type == "json_object") return Grammar::any_json_object();
+  if (type == "json_object") return {field, R"({"type": "object"})"};
   if (type != "json_schema") format.refuse("type", "text, json_object or json_schema");
   const Json* named = format.find("json_schema");
   if (!named || !named->is_object()) format.refuse("json_schema", "an object with a schema");
@@ -56,35 +46,47 @@ Grammar::Shared of_format(const Fields& fields, std::string_view text) {
 
 }  // namespace
 
-Grammar::Shared read_response_format(const Fields& fields, std::string_view body) {
-  const char* given = nullptr;
-  Grammar::Shared grammar;
+ResponseFormat read_response_format(const Fields& fields, std::string_view body) {
+  ResponseFormat asked;
   for (const char* field : {"response_format", "json_schema", "grammar"}) {
     const Json* value = fields.find(field);
     if (!value || asks_nothing(*value)) continue;
-    Grammar::Shared one;
+    ResponseFormat one;
     if (field[0] == 'r') {
       one = of_format(fields, json_member(body, field));
     } else if (field[0] == 'j') {
       one = of_schema(field, fields, field, json_member(body, field));
     } else {
       if (!value->is_string()) fields.refuse(field, "a string");
-      one = made(field, [&] { return Grammar::from_gbnf(value->get_ref<const std::string&>()); });
+      one = {field, value->get<std::string>(), true};
     }
-    if (!one) continue;
-    if (given) {
-      throw ApiError(
-          400, format("%s: %s says already what replies must be: give one of them", field, given),
-          field);
+    if (one.field.empty()) continue;
+    if (!asked.field.empty()) {
+      throw ApiError(400,
+                     format("%s: %s says already what replies must be: give one of them", field,
+                            asked.field.c_str()),
+                     field);
     }
-    given = field;
-    grammar = std::move(one);
+    asked = std::move(one);
   }
-  if (given && fields.flag("ignore_eos").value_or(false)) {
-    throw ApiError(400, format("ignore_eos: expected false beside %s, which ends replies", given),
-                   "ignore_eos");
+  if (!asked.field.empty() && fields.flag("ignore_eos").value_or(false)) {
+    throw ApiError(
+        400,
+        format("ignore_eos: expected false beside %s, which ends replies", asked.field.c_str()),
+        "ignore_eos");
   }
-  return grammar;
+  return asked;
+}
+
+Grammar::Shared compiled(const ResponseFormat& format) {
+  if (format.field.empty()) return nullptr;
+  try {
+    return format.gbnf ? Grammar::from_gbnf(format.text) : Grammar::from_json_schema(format.text);
+  } catch (const Error& e) {
+    const bool unsupported = e.code() == ErrorCode::kUnsupported;
+    throw ApiError(400, format.field + ": " + e.what(), format.field,
+                   unsupported ? "unsupported_value" : "");
+  }
 }
 
 }  // namespace specbound::server

@@ -2,6 +2,7 @@
 // and json_schema.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "grammar/grammar.h"
@@ -9,8 +10,17 @@
 
 namespace specbound::server {
 
-// Of the fields of `body`, its text; nullptr: anything may be said. Throws ApiError(400) that names
-// the field, and the keyword of a schema that is not followed.
-Grammar::Shared read_response_format(const Fields& fields, std::string_view body);
+// What is asked for, as it stands in the request. Compiling it takes longer than reading it.
+struct ResponseFormat {
+  std::string field = {};  // that asks for it; empty: anything may be said
+  std::string text = {};   // a schema, or GBNF
+  bool gbnf = false;
+};
+
+// Of the fields of `body`, its text. Throws ApiError(400) that names the field.
+ResponseFormat read_response_format(const Fields& fields, std::string_view body);
+// nullptr: anything may be said. Throws ApiError(400) that names the field, and the keyword of a
+// schema that is not followed.
+Grammar::Shared compiled(const ResponseFormat& format);
 
 }  // namespace specbound::server

@@ -22,6 +22,8 @@ namespace {
 
 using server::ApiError;
 
+constexpr size_t kGrammarBytes = size_t{128} << 20;  // that are kept for later requests
+
 // What an error says, with the model's name for its file: where that lies is not for clients.
 std::string named(std::string message, const std::string& path, const std::string& id) {
   if (message.starts_with(path)) message.replace(0, path.size(), id);
@@ -152,7 +154,9 @@ ServeModel::ServeModel(LoadedModel& model, Speculation& speculation, std::string
       speculation_(speculation),
       speculates_(speculation.active()),
       sessions_(model.backend()),
-      batch_(sessions_, parallel) {
+      batch_(sessions_, parallel),
+      grammars_(kGrammarBytes,
+                [&model](const Grammar::Shared& of) { return model.constrain(of); }) {
   using namespace std::chrono;
   info_.id = std::move(id);
   info_.created = duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
@@ -265,21 +269,6 @@ Speculator* ServeModel::speculator(std::optional<bool> asked) {
   return speculation_.speculator();
 }
 
-// What was found of a grammar is kept for the next request with the same one.
-std::shared_ptr<const TokenGrammar> ServeModel::constrained(const Grammar::Shared& grammar) {
-  constexpr size_t kMost = 8;
-  if (!grammar) return nullptr;
-  const auto known = std::ranges::find_if(
-      grammars_, [&](const auto& kept) { return kept.first->source() == grammar->source(); });
-  if (known != grammars_.end()) {
-    std::rotate(grammars_.begin(), known, known + 1);
-  } else {
-    if (grammars_.size() == kMost) grammars_.pop_back();
-    grammars_.insert(grammars_.begin(), {grammar, model_.constrain(grammar)});
-  }
-  return grammars_.front().second;
-}
-
 // Not what is no dialogue of a user and the model in turn.
 void ServeModel::said(const server::CompletionRequest& request, std::string reply) {
   using Role = ChatMessage::Role;
@@ -329,7 +318,7 @@ std::unique_ptr<server::ReplyUnderWay> ServeModel::begin(const server::Completio
   sampling.params = request.settings.sampling;
   sampling.seed = request.settings.seed;
   SamplingParams params = sampling.resolve();
-  params.grammar = constrained(request.settings.grammar);
+  params.grammar = grammars_.of(request.settings.grammar);
   const int64_t id = n_begun_++;
   writing->begin(id, prompt, std::move(params));
   under_way_[id] = writing.get();

@@ -20,6 +20,7 @@
 #include "runtime/idle_learning.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
+#include "server/kept_grammars.h"
 #include "server/served_model.h"
 
 namespace specbound {
@@ -62,7 +63,6 @@ class ServeModel final : public server::ServedModel {
   Prompt raw_prompt(const server::CompletionRequest& request) const;
   void said(const server::CompletionRequest& request, std::string reply);
   Speculator* speculator(std::optional<bool> asked);
-  std::shared_ptr<const TokenGrammar> constrained(const Grammar::Shared& grammar);
 
   LoadedModel& model_;
   Speculation& speculation_;
@@ -74,8 +74,7 @@ class ServeModel final : public server::ServedModel {
   ReplyBatch batch_;
   int64_t n_begun_ = 0;                    // replies
   std::map<int64_t, Writing*> under_way_;  // by what the batch calls them
-  // Newest first.
-  std::vector<std::pair<Grammar::Shared, std::shared_ptr<const TokenGrammar>>> grammars_;
+  server::KeptGrammars grammars_;
   IdleLearning* learning_ = nullptr;
   std::function<void(const std::string&)> note_;
 };

@@ -93,6 +93,7 @@ void render(const CompletionRequest& request, const std::string& text) {
 
 void fuzz_chat(std::string_view body) {
   const CompletionRequest request = parse_chat(body, {}, kVocab);
+  compiled(request.format);
   check_settings(request.settings);
   const Chat& talk = request.conversation;
   SB_CHECK(!talk.messages.empty());
@@ -110,6 +111,7 @@ void fuzz_chat(std::string_view body) {
 
 void fuzz_completion(std::string_view body) {
   const CompletionRequest request = parse_completion(body, {}, kVocab);
+  compiled(request.format);
   check_settings(request.settings);
   check_tokens(request.tokens);
   SB_CHECK(request.text.empty() || request.tokens.empty());

@@ -46,7 +46,7 @@ ApiError error_of(Parse parse) {
 
 ApiError chat_error(const std::string& fields) {
   CAPTURE(fields);
-  return error_of([&] { chat(fields); });
+  return error_of([&] { compiled(chat(fields).format); });
 }
 
 ApiError body_error(const std::string& body) {
@@ -206,7 +206,7 @@ TEST_CASE("server request: what cannot be had is refused by name") {
 }
 
 TEST_CASE("server request: what replies must be, as a schema or a grammar") {
-  const auto grammar = [](const std::string& fields) { return chat(fields).settings.grammar; };
+  const auto grammar = [](const std::string& fields) { return compiled(chat(fields).format); };
   for (const char* fields : {"", R"("response_format": null)", R"("grammar": "")",
                              R"("response_format": {"type": "text"})"}) {
     CHECK(grammar(fields) == nullptr);
@@ -226,12 +226,13 @@ TEST_CASE("server request: what replies must be, as a schema or a grammar") {
   CHECK(grammar(R"("grammar": "root ::= \"a\"")") != nullptr);
   CHECK(mentions(chat_error(R"("grammar": "root ::= x")"), "line 1"));
   CHECK(chat_error(R"("grammar": "root ::= x")").param() == "grammar");
+  CHECK_NOTHROW(chat(R"("grammar": "root ::= x")"));  // reading it does not compile it
   CHECK(mentions(chat_error(R"("grammar": "root ::= \"a\"", "json_schema": {"type": "null"})"),
                  "give one of them"));
   CHECK(chat_error(R"("json_schema": {"type": "null"}, "ignore_eos": true)").param() ==
         "ignore_eos");
-  CHECK(parse_completion(R"({"prompt": "a", "grammar": "root ::= \"a\""})", {}, kVocab)
-            .settings.grammar != nullptr);
+  CHECK(
+      parse_completion(R"({"prompt": "a", "grammar": "root ::= \"a\""})", {}, kVocab).format.gbnf);
 }
 
 TEST_CASE("server request: logprobs, yes or no of chats and how many of completions") {
