@@ -52,6 +52,7 @@ AppState::AppState(WorkerCommands& worker, ConversationStore& store, TraceModel&
     : worker_(worker), store_(store), live_(trace) {
   std::vector<std::string> problems;
   conversations_ = store_.load(problems);
+  for (Conversation& stored : conversations_) stored.heard_from = stored.messages.size();
   for (std::string& problem : problems) add_error(std::move(problem));
   conversations_.insert(conversations_.begin(), make_conversation());
 }
@@ -78,6 +79,7 @@ void AppState::load(const std::string& path) {
   load_label_ = "opening";
   load_share_ = 0;
   load_error_.clear();
+  learning_ = Learning();
   stopping_ = busy();
   worker_.load(request);
 }
@@ -169,6 +171,7 @@ bool AppState::import_conversation(const std::string& path) {
   if (replay_) close_replay();
   imported.id = store_.new_id();
   imported.changed = std::time(nullptr);
+  imported.heard_from = imported.messages.size();
   conversations_.insert(conversations_.begin(), std::move(imported));
   current_ = 0;
   save(conversation());
@@ -251,6 +254,24 @@ void AppState::on(const DraftingChanged& event) {
   drafting_pending_ = std::max(0, drafting_pending_ - 1);
   drafting_refusal_ = told(event.refusal);
   model_.drafting = event.drafting;
+}
+
+// What was said before somebody agreed is not learnt from.
+void AppState::on(const LearningChanged& event) {
+  if (event.learning.on && !learning_.on) {
+    for (Conversation& earlier : conversations_) earlier.heard_from = earlier.messages.size();
+  }
+  learning_ = event.learning;
+}
+
+void AppState::on(const HeadsTaken& event) {
+  model_.drafting = event.drafting;
+  status_ = told(event.told);
+}
+
+void AppState::set_learning(bool on) {
+  learning_.asked = false;
+  worker_.set_learning(on);
 }
 
 void AppState::set_guessing(bool on) {
@@ -399,6 +420,7 @@ void AppState::ask(size_t first, const std::string& message, std::optional<std::
   messages.erase(from, messages.end());
   forget(flight.removed);
   if (!message.empty()) {
+    asked.heard_from = std::min(asked.heard_from, first);
     Message user;
     user.text = message;
     messages.push_back(std::move(user));
@@ -411,6 +433,7 @@ void AppState::ask(size_t first, const std::string& message, std::optional<std::
   request.messages = asked.prompt(messages.size());
   request.number = number;
   request.max_tokens = reply_budget_;
+  request.heard_from = asked.heard_from;
   // A reply that is to be replaced stays in the file until the new one is there.
   if (!message.empty()) save(asked);
 

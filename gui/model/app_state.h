@@ -109,6 +109,9 @@ class AppState {
   // Why the newest answered change was refused; empty: it was not.
   const std::string& drafting_refusal() const { return drafting_refusal_; }
   void set_guessing(bool on);  // whether anybody looks at the layers' guesses
+  // Idle learning with this model; of one that is loading it says nothing.
+  const Learning& learning() const { return learning_; }
+  void set_learning(bool on);
 
   // ---- comparison ----
   const Comparison& comparison() const { return comparison_; }
@@ -170,6 +173,8 @@ class AppState {
   void on(const ModelLoaded& event);
   void on(const LoadFailed& event);
   void on(const DraftingChanged& event);
+  void on(const LearningChanged& event);
+  void on(const HeadsTaken& event);
   void on(const ReplyBegan& event);
   void on(const PromptRead& event);
   void on(const RoundDone& event);
@@ -206,6 +211,7 @@ class AppState {
   ModelInfo model_;
   std::string model_path_, load_label_, load_error_;
   double load_share_ = 0;
+  Learning learning_;
 
   std::vector<Conversation> conversations_;
   size_t current_ = 0;

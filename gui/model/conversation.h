@@ -41,6 +41,7 @@ struct Conversation {
   std::string system;             // prompt; empty: none
   std::vector<Message> messages;  // user and assistant in turn
   int64_t changed = 0;            // seconds since 1970
+  size_t heard_from = 0;          // messages before it are not learnt from; not in files
 
   // Whether its title or any of its messages has `needle` in it, capital ASCII letters or small.
   bool mentions(std::string_view needle) const;

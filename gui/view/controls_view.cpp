@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "gui/view/fonts.h"
+#include "gui/view/learning_view.h"
 #include "gui/view/probe.h"
 #include "gui/view/theme.h"
 #include "gui/view/widgets.h"
@@ -117,6 +118,7 @@ void ControlsView::draw_speculation(AppState& state, Probe& probe) {
   if (probe.on()) probe.value("controls.speculation", on ? "on" : "off");
   end_control(Field::kSpeculation, probe);
   wrapped_text(state.drafting().description, theme().dim);
+  draw_learning(state, probe);
   if (!form_.has_settings()) return;
   ImGui::Spacing();
   draw_presets(state, probe);

@@ -11,6 +11,7 @@
 #include "gui/model/markdown.h"
 #include "gui/view/fonts.h"
 #include "gui/view/keys.h"
+#include "gui/view/learning_view.h"
 #include "gui/view/probe.h"
 #include "gui/view/theme.h"
 #include "gui/view/widgets.h"
@@ -82,6 +83,7 @@ void MainView::draw(AppState& state, Probe& probe, const FrameTimes& times,
   ImGui::Begin("specbound", nullptr, kFixed | ImGuiWindowFlags_NoBackground);
   ImGui::PopStyleVar(2);
   draw_errors(state, probe);
+  draw_learning_offer(state, probe);
   draw_panels(state, probe);
   draw_status(state, probe);
   picker_.draw(state, probe);

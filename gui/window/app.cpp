@@ -97,7 +97,7 @@ class App {
 };
 
 void App::start(const AppFlags& flags) {
-  state_.set_launch({flags.model, flags.speculation});
+  state_.set_launch({flags.model, flags.speculation, flags.learning});
   state_.set_sampling(flags.sampling.resolve());
   state_.set_random_seed(!flags.sampling.seed.has_value());
   state_.set_reply_budget(flags.n_predict);
@@ -183,7 +183,10 @@ void App::run() {
     for (const std::string& path : window_.take_dropped_files()) {
       state_.open_file(path);
     }
-    if (window_.take_activity()) frames_due = kFramesAfterInput;
+    if (window_.take_activity()) {
+      frames_due = kFramesAfterInput;
+      worker_.give_way();
+    }
     const bool playing = state_.replay() && state_.replay()->playing();
     if (playing || window_.has_input() || fonts_wanted_) frames_due = std::max(frames_due, 1);
     const double now = Window::now();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/idle_learning.h"
 #include "runtime/model_options.h"
 #include "runtime/reply_options.h"
 #include "runtime/speculation_options.h"
@@ -15,6 +16,7 @@ struct AppFlags {
   ModelOptions model;
   SamplingOptions sampling;
   SpeculationOptions speculation;
+  IdleLearningOptions learning = {.mode = LearningMode::kAsk};
   int n_predict = -1;
   std::string system;
   std::string file;             // a model, a trace or a conversation to open; empty: none

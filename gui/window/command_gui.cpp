@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
+#include "cli/learning_flags.h"
 #include "cli/speculation_flags.h"
 #include "gui/window/app.h"
 #include "runtime/file_output.h"
@@ -78,6 +79,7 @@ void declare(Flags& flags, gui::AppFlags& given) {
   add_sampling_flags(flags, given.sampling);
   given.speculation.remember = true;  // unless a flag says otherwise
   add_speculation_flags(flags, given.speculation);
+  add_learning_flags(flags, given.learning);
   add_model_flags(flags, given.model);
 }
 

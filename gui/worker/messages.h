@@ -12,6 +12,7 @@
 #include "decode/generate.h"
 #include "decode/sampler.h"
 #include "decode/specbound.h"
+#include "runtime/idle_learning.h"
 #include "runtime/model_options.h"
 #include "runtime/speculation_options.h"
 #include "text/chat_template.h"
@@ -26,6 +27,7 @@ namespace specbound::gui {
 struct LoadRequest {
   ModelOptions model;
   SpeculationOptions speculation;
+  IdleLearningOptions learning;
 };
 
 struct ReplyRequest {
@@ -34,6 +36,8 @@ struct ReplyRequest {
                                       // at the end
   uint32_t number = 0;                // how often this message was answered before: other noise
   int max_tokens = -1;                // -1: no budget
+  // Of the messages without the system's: those before it are not learnt from.
+  size_t heard_from = 0;
 };
 
 // What is to be other from the next round on; what is not set stays.
@@ -63,6 +67,19 @@ struct ModelInfo {
   Drafting drafting;
 };
 
+// Idle learning with the model that is loaded (runtime/idle_learning.h).
+struct Learning {
+  bool on = false;
+  bool asked = false;  // nobody on this machine has said yet whether it may: now is the time
+  std::string cannot;  // why never with this model; empty: it can
+  std::string about;   // what it brings and takes
+  std::string status;  // one line: how far it is, or why it is off
+  std::optional<double> share;  // of this round, 0 to 1; nullopt: none is under way
+  std::string gained;           // what the newest heads have brought; empty: none have come yet
+
+  bool operator==(const Learning&) const = default;
+};
+
 // What a layer would say for the token of a column, by the logit lens.
 struct LayerGuess {
   int32_t token = 0;
@@ -83,6 +100,14 @@ struct LoadFailed {
 struct DraftingChanged {
   Drafting drafting;
   std::string refusal;  // why a change was refused; empty: it was not
+};
+struct LearningChanged {
+  Learning learning;
+};
+// Between replies: other heads draft from now on, which were faster by the clock.
+struct HeadsTaken {
+  Drafting drafting;
+  std::string told;
 };
 struct ReplyBegan {
   uint64_t id = 0;
@@ -148,10 +173,10 @@ struct Note {
   std::string text;
 };
 
-using WorkerEvent =
-    std::variant<LoadProgress, ModelLoaded, LoadFailed, DraftingChanged, ReplyBegan, PromptRead,
-                 RoundDone, SettingsApplied, ReplyEnded, ReplyFailed, ComparisonBegan,
-                 ComparisonEnded, Guesses, TraceOpened, TraceRefused, Note>;
+using WorkerEvent = std::variant<LoadProgress, ModelLoaded, LoadFailed, DraftingChanged,
+                                 LearningChanged, HeadsTaken, ReplyBegan, PromptRead, RoundDone,
+                                 SettingsApplied, ReplyEnded, ReplyFailed, ComparisonBegan,
+                                 ComparisonEnded, Guesses, TraceOpened, TraceRefused, Note>;
 
 // What the window asks of the worker. No call waits; what comes of it comes as events. A call that
 // does not fit the moment (a reply without a model) is answered by the event that says so.
@@ -167,6 +192,8 @@ class WorkerCommands {
   // Each from the next round on.
   virtual void set_sampling(const SamplingParams& params) = 0;
   virtual void set_drafting(const DraftingChange& change) = 0;
+  // Once nothing is under way, and remembered on this machine.
+  virtual void set_learning(bool on) = 0;
   // Whether guesses are wanted: of the newest reply, computed while nothing else is to be done.
   virtual void set_guessing(bool on) = 0;
   // Reads a trace file once nothing is under way; stop() does not end it. Of those that wait or are

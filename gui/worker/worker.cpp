@@ -14,6 +14,7 @@
 #include "decode/generate.h"
 #include "decode/layer_guesses.h"
 #include "error.h"
+#include "gui/worker/model_learning.h"
 #include "runtime/conversation.h"
 #include "runtime/file_output.h"
 #include "runtime/speculative_model.h"
@@ -79,14 +80,16 @@ std::string first_difference(const std::vector<int32_t>& a, const std::vector<in
 
 // In order of dependence.
 struct Worker::Model {
-  // Opens; the session comes once it is loaded.
-  Model(const LoadRequest& request, LoadWatcher watcher)
-      : opened(request.model, request.speculation, std::move(watcher)) {}
+  // Opens; session and learning come once it is loaded.
+  Model(const LoadRequest& asked, LoadWatcher watcher)
+      : request(asked), opened(request.model, request.speculation, std::move(watcher)) {}
 
+  const LoadRequest request;
   SpeculativeModel opened;
   LoadedModel& loaded = opened.model();
   Speculation& speculation = opened.speculation();
   std::optional<Session> session;
+  std::optional<ModelLearning> learning;
 };
 
 struct Worker::Reply {
@@ -157,7 +160,28 @@ void Worker::open(const LoadRequest& request) {
   info.n_ctx = loaded.n_ctx();
   info.load_seconds = loaded.load_seconds();
   info.drafting = drafting();
+  model_->learning.emplace(host_, model_->request, loaded, speculation);
   host_.emit(ModelLoaded{std::move(info)});
+  model_->learning->begin();
+}
+
+// ---- learning ----
+
+void Worker::set_learning(bool on) {
+  if (model_ && model_->learning) model_->learning->set(on);
+}
+
+void Worker::look_at_learning() {
+  if (!model_ || !model_->learning) return;
+  if (const auto line = model_->learning->take_heads()) {
+    model_->session->set_speculator(model_->speculation.speculator());
+    host_.emit(HeadsTaken{drafting(), *line});
+  }
+  model_->learning->tell();
+}
+
+void Worker::learn_from(const ReplyRequest& request, const Reply& reply) {
+  if (reply.stats.generated_tokens > 0) model_->learning->said(request, reply.text);
 }
 
 // ---- settings ----
@@ -217,6 +241,7 @@ void Worker::apply(const DraftingChange& change) {
 
 void Worker::guess() {
   if (!can_guess()) return;
+  const IdleLearning::Work work = model_->learning->work();
   const Tokenizer& tokenizer = model_->loaded.tokenizer();
   const int from = std::max(unguessed_.begin, unguessed_.end - kMaxRows);
   const auto take = [&](int row, std::span<const LayerTop> layers) {
@@ -291,9 +316,12 @@ void Worker::reply(const ReplyRequest& request) {
   unguessed_ = {};
   try {
     if (!model_) throw Error(ErrorCode::kUsage, kNoModel);
+    const IdleLearning::Work work = model_->learning->work();
+    look_at_learning();
     Reply reply = prepare(request, request.id);
     make(reply);
     remember(reply);
+    learn_from(request, reply);
   } catch (...) {
     host_.emit(ReplyFailed{request.id, what_failed()});
   }
@@ -374,6 +402,8 @@ void Worker::compare(const ReplyRequest& request) {
   uint64_t side = request.id;
   try {
     if (!model_) throw Error(ErrorCode::kUsage, kNoModel);
+    const IdleLearning::Work work = model_->learning->work();
+    look_at_learning();
     run_comparison(request, side);
   } catch (...) {
     host_.emit(ReplyFailed{side, what_failed()});

@@ -26,6 +26,9 @@ class WorkerHost {
   virtual const std::atomic<bool>& abort_flag() const = 0;  // ends what is under way
   // Something waits: no time for what nobody asked for.
   virtual bool wanted_elsewhere() const = 0;
+  // Who is to give way at once when the person does something; nullptr: nobody. Never the last
+  // owner of the one before.
+  virtual void set_learner(std::shared_ptr<IdleLearner> learner) = 0;
 };
 
 class Worker {
@@ -42,6 +45,9 @@ class Worker {
   void reply(const ReplyRequest& request);
   void compare(const ReplyRequest& request);
   void change(const WorkerSetting& setting);
+  void set_learning(bool on);
+  // Between replies, now and then while it learns: says how far that is, and takes what came of it.
+  void look_at_learning();
 
   // Whether rows of the newest reply are left that the layers have not been asked about, and some
   // of them, the newest ones first.
@@ -67,6 +73,7 @@ class Worker {
   bool warm_up(const Reply& plain, const Reply& speculative);
   void repeat(const Reply& plain, const Reply& speculative, ComparisonEnded& end);
   void remember(const Reply& reply);
+  void learn_from(const ReplyRequest& request, const Reply& reply);
 
   void close_trace();
   void check_trace();

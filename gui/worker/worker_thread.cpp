@@ -18,6 +18,8 @@ namespace specbound::gui {
 
 namespace {
 
+constexpr std::chrono::seconds kLookAtLearning(1);
+
 // What fits into the reader's memory is far shorter.
 constexpr uint64_t kMostBytes = uint64_t{8} << 30;
 
@@ -104,6 +106,22 @@ void WorkerThread::set_guessing(bool on) {
   work_.notify_one();
 }
 
+// Apart from the other commands, as open_trace() is.
+void WorkerThread::set_learning(bool on) {
+  {
+    const std::lock_guard lock(mutex_);
+    learning_wanted_ = on;
+  }
+  work_.notify_one();
+}
+
+void WorkerThread::give_way() {
+  const std::lock_guard lock(mutex_);
+  if (!learner_) return;
+  learner_->begin_work();
+  learner_->end_work();
+}
+
 // Apart from the other commands: settings of a reply under way are not to wait behind it.
 void WorkerThread::open_trace(const std::string& path) {
   {
@@ -128,15 +146,28 @@ void WorkerThread::enqueue(Task task) {
 void WorkerThread::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [&] {
-      return quit_ || trace_waits_ || !commands_.empty() || (guessing_ && worker_.can_guess());
-    });
+    const auto called = [&] {
+      return quit_ || trace_waits_ || learning_wanted_ || !commands_.empty() ||
+             (guessing_ && worker_.can_guess());
+    };
+    if (!learner_) {
+      work_.wait(lock, called);
+    } else if (!work_.wait_for(lock, kLookAtLearning, called)) {
+      lock.unlock();
+      worker_.look_at_learning();
+      lock.lock();
+      continue;
+    }
     if (quit_) break;
     if (trace_waits_) {
       const std::string path = std::move(trace_wanted_);
       trace_waits_ = false;
       lock.unlock();
       emit(gui::open_trace(path, trace_waits_));
+    } else if (learning_wanted_) {
+      const bool on = *std::exchange(learning_wanted_, std::nullopt);
+      lock.unlock();
+      worker_.set_learning(on);
     } else if (commands_.empty()) {
       lock.unlock();
       worker_.guess();
@@ -187,6 +218,11 @@ std::optional<WorkerSetting> WorkerThread::next_setting() {
   return setting;
 }
 
+void WorkerThread::set_learner(std::shared_ptr<IdleLearner> learner) {
+  const std::lock_guard lock(mutex_);
+  learner_ = std::move(learner);
+}
+
 bool WorkerThread::load_waits() const {
   return std::ranges::any_of(commands_, [](const Command& command) {
     return std::holds_alternative<LoadRequest>(command.task);
@@ -201,7 +237,7 @@ void WorkerThread::emit(WorkerEvent event) {
     if (is_any<TraceOpened, TraceRefused>(event) && trace_waits_) return;
     // Only the newest of these is worth anything: a window that is not drawn must not gather them.
     const bool replaces = !events_.empty() && events_.back().index() == event.index() &&
-                          is_any<LoadProgress, PromptRead>(event);
+                          is_any<LoadProgress, PromptRead, LearningChanged>(event);
     if (replaces) events_.pop_back();
     events_.push_back(std::move(event));
     if (std::exchange(woken_, true)) return;

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -43,8 +45,12 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   void stop() override;
   void set_sampling(const SamplingParams& params) override { enqueue(WorkerSetting(params)); }
   void set_drafting(const DraftingChange& change) override { enqueue(WorkerSetting(change)); }
+  void set_learning(bool on) override;
   void set_guessing(bool on) override;
   void open_trace(const std::string& path) override;
+  // The person does something: when it returns, idle learning takes no time any more, until nothing
+  // was done for a while.
+  void give_way();
 
  private:
   struct Comparison {
@@ -66,6 +72,7 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   std::optional<WorkerSetting> next_setting() override;
   const std::atomic<bool>& abort_flag() const override { return abort_; }
   bool wanted_elsewhere() const override { return waiting_ || trace_waits_ || !guessing_; }
+  void set_learner(std::shared_ptr<IdleLearner> learner) override;
 
   std::function<void()> wake_;
   Worker worker_;  // of the worker's thread
@@ -76,6 +83,8 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   uint64_t last_number_ = 0;    // of the newest command
   uint64_t stopped_up_to_ = 0;  // number of the last command that is to stop, or not to begin
   std::string trace_wanted_;    // while trace_waits_: the file
+  std::optional<bool> learning_wanted_;  // a switch that was not taken yet
+  std::shared_ptr<IdleLearner> learner_;
   bool quit_ = false;
   std::vector<WorkerEvent> events_;
   bool woken_ = false;              // since events were taken last

@@ -17,6 +17,7 @@
 #include "json/json_reader.h"
 #include "json/json_writer.h"
 #include "runtime/file_output.h"
+#include "runtime/number_text.h"
 #include "runtime/regular_file.h"
 #include "runtime/text_input.h"
 
@@ -92,6 +93,13 @@ std::vector<std::string> read_arguments(const std::string& path) {
   }
 }
 
+// That a round takes, by its arguments; 0 where they do not say.
+double minutes_of(const std::vector<std::string>& arguments) {
+  const auto flag = std::ranges::find(arguments, "--minutes");
+  if (arguments.end() - flag < 2) return 0;
+  return parse_number(flag[1]).value_or(0);
+}
+
 void append(std::vector<std::string>& to, std::initializer_list<std::string> more) {
   to.insert(to.end(), more.begin(), more.end());
 }
@@ -160,6 +168,15 @@ std::string IdleLearner::status() const {
   }
   if (!trouble_.empty()) line += "; " + trouble_;
   return line;
+}
+
+// train-heads says in its folder how long it has run, at least every half minute.
+std::optional<double> IdleLearner::share() const {
+  const std::lock_guard lock(mutex_);
+  if (stage_ != Stage::kLearning || round_seconds_ <= 0) return std::nullopt;
+  double seconds = 0;
+  std::ifstream(file("training/seconds.txt")) >> seconds;
+  return std::clamp(seconds / round_seconds_, 0.0, 1.0);
 }
 
 // ---- its own thread ----
@@ -243,6 +260,7 @@ void IdleLearner::begin_stage(std::unique_lock<std::mutex>& lock) {
   try {
     process_.start(command);
     stage_ = stage;
+    round_seconds_ = 60 * minutes_of(command.arguments);
   } catch (const Error& e) {
     trouble_ = e.what();
     idle_from_ = Clock::now() + kLater;

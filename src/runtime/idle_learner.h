@@ -56,6 +56,9 @@ class IdleLearner {
   std::optional<LearntHeads> take_news();
   // "learning: round 2, writing and learning (asleep)": one line.
   std::string status() const;
+  // How much of this round's time for writing and learning has passed, 0 to 1; nullopt: it is at
+  // something else, or between rounds.
+  std::optional<double> share() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -82,7 +85,8 @@ class IdleLearner {
   int working_ = 0;
   Clock::time_point idle_from_;
   Stage stage_ = Stage::kNone;
-  bool asleep_ = false;  // the process is there, and stopped
+  double round_seconds_ = 0;  // of kLearning
+  bool asleep_ = false;       // the process is there, and stopped
   int rounds_ = 0, fruitless_ = 0, failures_ = 0;
   std::string trouble_;  // why nothing is learnt any more, or not now
   bool over_ = false;    // nothing is learnt any more

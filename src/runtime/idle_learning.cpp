@@ -86,33 +86,38 @@ std::string IdleLearning::status() const {
   return "idle learning is off" + (cannot_.empty() ? "" : ": " + cannot_);
 }
 
-std::optional<std::string> IdleLearning::offer() {
-  if (options_.mode != LearningMode::kAsk || active() || !cannot_.empty()) return {};
-  if (std::exchange(offered_, true)) return {};
+bool IdleLearning::asks() {
+  if (options_.mode != LearningMode::kAsk || active() || !cannot_.empty()) return false;
+  if (std::exchange(offered_, true)) return false;
   std::error_code error;
-  if (fs::exists(speculation_.heads_path(), error) || !refusal(false).empty()) return {};
-  if (read_learning_answer() != LearningAnswer::kNone) return {};
+  if (fs::exists(speculation_.heads_path(), error) || !refusal(false).empty()) return false;
+  if (read_learning_answer() != LearningAnswer::kNone) return false;
   try {
     keep_learning_answer(LearningAnswer::kOffered);
   } catch (const Error&) {
-    return {};  // each chat would ask again
+    return false;  // each chat would ask again
   }
+  return true;
+}
+
+std::optional<std::string> IdleLearning::offer() {
+  if (!asks()) return {};
+  return about(" (not with --no-history)") + " /learn on starts it, /learn off does not ask again.";
+}
+
+std::string IdleLearning::about(const std::string& unless) const {
+  const std::string said = ", also from what is said from then on, which is kept for it" + unless;
   return format(
       "Replies can become faster: while nobody works with it, the model can learn to guess its own "
       "words%s. It takes no time from you, %.1f GB of memory, and up to 2 GB of disk in %s; "
-      "nothing leaves this machine, no text changes, `specbound forget` deletes all of it. /learn "
-      "on starts it, /learn off does not ask again.",
-      options_.keeps_conversations
-          ? ", also from what is said from then on, which is kept for it (not with --no-history)"
-          : "",
-      needed_bytes(model_) / kGiga, learning_home().c_str());
+      "nothing leaves this machine, no text changes, `specbound forget` deletes all of it.",
+      options_.keeps_conversations ? said.c_str() : "", needed_bytes(model_) / kGiga,
+      learning_home().c_str());
 }
 
 // Why not now; where it is `there` it has most of what it needs.
 std::string IdleLearning::refusal(bool there) const {
-  const MemoryInfo memory = read_memory_info();
-  const uint64_t left = memory.cgroup_free_bytes.value_or(UINT64_MAX);
-  const auto free = static_cast<double>(std::min(memory.available_bytes, left));
+  const auto free = static_cast<double>(read_memory_info().free_bytes());
   const double needed = there ? kBesideWeights : needed_bytes(model_);
   if (free >= needed) return "";
   return format("not now: it takes %.1f GB of memory, %.1f GB are free", needed / kGiga,

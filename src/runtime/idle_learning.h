@@ -43,8 +43,16 @@ class IdleLearning {
   std::string begin();
   std::string set(bool on);  // and remembers it
   std::string status() const;
-  // The line that asks, once on a machine, where nothing but lookups drafts.
+  // Why never with this model; empty: it can.
+  const std::string& cannot() const { return cannot_; }
+  // What it brings and takes, for whoever is asked; `unless`: how conversations are kept out of it.
+  std::string about(const std::string& unless = "") const;
+  // Whether somebody is to be asked now: true once on a machine, where nothing but lookups drafts.
+  bool asks();
+  // The line that asks in a terminal, then.
   std::optional<std::string> offer();
+  // What works, for other threads that see other work begin; nullptr: nothing does.
+  std::shared_ptr<IdleLearner> learner() const { return learner_; }
 
   // Other work: a reply, or a key that was pressed.
   class Work {

@@ -1,6 +1,7 @@
 // What this machine offers, read from the system and measured: for `doctor`.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,6 +27,10 @@ struct MemoryInfo {
   std::optional<uint64_t> cgroup_limit_bytes;
   // What its groups leave, each below its limit; file pages not used lately count as free.
   std::optional<uint64_t> cgroup_free_bytes;
+
+  uint64_t free_bytes() const {
+    return std::min(available_bytes, cgroup_free_bytes.value_or(available_bytes));
+  }
 };
 MemoryInfo read_memory_info();
 

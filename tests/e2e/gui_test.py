@@ -49,6 +49,13 @@ What needs no screen is in tests/gui."""
 # Controls
 #   each of them             controls_view_test "sampling, seed", settings_form_test "are toggles"
 #   at the next round        worker_thread_test "settings change at the next round"
+# Make it faster
+#   off says why, a button   learning_test "what is off says why"
+#   progress, what it gained learning_test "how far it is", gui_learning_test "says_what_it_gained"
+#   asked once, remembered   gui_learning_test "test_it_asks_once"
+#   pauses within 50 ms      gui_learning_test "test_a_key_stops_it",
+#                            gui_learning_test "test_it_sleeps_during_a_reply"
+#   not from what was before learning_test "what was said before it began"
 # Comparison
 #   side by side, the end    comparison_view_test "both sides, the times",
 #                            gui_test "test_the_comparison"

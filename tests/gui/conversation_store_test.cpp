@@ -16,6 +16,7 @@
 #include "error.h"
 #include "runtime/saved_conversation.h"
 #include "runtime/text_input.h"
+#include "unit/process_state.h"
 #include "unit/temp_dir.h"
 
 namespace specbound::gui::conversation_store_test {
@@ -24,6 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Role = ChatMessage::Role;
+using test::Environment;
 
 void put(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
@@ -53,20 +55,6 @@ std::string error_of(const std::string& json) {
   }
   return "";
 }
-
-// With `value` in the environment as `name`, nullptr: without it, while it lives.
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    value ? setenv(name, value, 1) : unsetenv(name);
-  }
-  ~Environment() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 }  // namespace
 

@@ -23,7 +23,7 @@ class FakeWorker final : public WorkerCommands {
   std::vector<ReplyRequest> replies, comparisons;
   std::vector<SamplingParams> samplings;
   std::vector<DraftingChange> draftings;
-  std::vector<bool> guessings;
+  std::vector<bool> guessings, learnings;
   std::vector<std::string> traces;
   int stops = 0;
 
@@ -33,6 +33,7 @@ class FakeWorker final : public WorkerCommands {
   void stop() override { ++stops; }
   void set_sampling(const SamplingParams& params) override { samplings.push_back(params); }
   void set_drafting(const DraftingChange& change) override { draftings.push_back(change); }
+  void set_learning(bool on) override { learnings.push_back(on); }
   void set_guessing(bool on) override { guessings.push_back(on); }
   void open_trace(const std::string& path) override { traces.push_back(path); }
 };

@@ -161,6 +161,19 @@ TEST_CASE(
   CHECK(rig.calls().find("train-heads") == rig.calls().rfind("train-heads"));  // one process
 }
 
+TEST_CASE("idle learner: it says how much of a round's time has passed, and of nothing else") {
+  const Rig rig("mkdir -p training; echo 30.5 > training/seconds.txt; " + std::string(kBusy),
+                "exit 1");
+  const auto learner = rig.start(0.3);
+  CHECK(!learner->share());
+  REQUIRE(wait_until([&] { return learner->share().value_or(0) > 0; }));
+  CHECK(*learner->share() == doctest::Approx(30.5 / 120));
+  std::ofstream(rig.file("training/seconds.txt")) << "1e9\n";
+  CHECK(*learner->share() == 1);
+  std::ofstream(rig.file("training/seconds.txt")) << "nonsense\n";
+  CHECK(*learner->share() == 0);
+}
+
 TEST_CASE("idle learner: it waits for idle time, and ends with who started it") {
   const Rig rig(kBusy, "exit 1");
   auto learner = rig.start(0.3);

@@ -1,5 +1,5 @@
 // What belongs to the whole process, for one test at a time: what it prints on stderr and reads
-// from stdin, where its cache is.
+// from stdin, its environment.
 #pragma once
 
 #include <fcntl.h>
@@ -53,23 +53,29 @@ class StdinFrom {
   int kept_;
 };
 
+// With `value` in the environment as `name`, nullptr: without it, while it lives.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    value ? setenv(name, value, 1) : unsetenv(name);
+  }
+  ~Environment() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
 // The cache goes into a folder of the test's own.
 class CacheFolder {
  public:
-  explicit CacheFolder(const std::string& path) {
-    if (const char* old = std::getenv("XDG_CACHE_HOME")) old_ = old;
-    setenv("XDG_CACHE_HOME", path.c_str(), 1);
-  }
-  ~CacheFolder() {
-    if (old_) {
-      setenv("XDG_CACHE_HOME", old_->c_str(), 1);
-    } else {
-      unsetenv("XDG_CACHE_HOME");
-    }
-  }
+  explicit CacheFolder(const std::string& path) : variable_("XDG_CACHE_HOME", path.c_str()) {}
 
  private:
-  std::optional<std::string> old_;
+  Environment variable_;
 };
 
 }  // namespace specbound::test

@@ -1,0 +1,229 @@
+// Idle learning in the window: what the person sees and presses, what of conversations is handed
+// on, and a worker that learns for a real model. That it gives way at once: tests/e2e.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "gui/fake_worker.h"
+#include "gui/headless.h"
+#include "gui/view/controls_view.h"
+#include "gui/view/main_view.h"
+#include "gui/worker_rig.h"
+#include "runtime/learning_folder.h"
+#include "runtime/model_path.h"
+#include "unit/process_state.h"
+
+namespace specbound::gui::learning_test {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Learning learning(bool on) {
+  Learning learning;
+  learning.on = on;
+  learning.about = "Replies can become faster: it takes 0.6 GB of memory.";
+  learning.status = on ? "idle learning: 0 rounds done, writing and learning; in /tmp/x/y"
+                       : "idle learning is off";
+  return learning;
+}
+
+// Tells of it as the worker does.
+struct Panel {
+  Panel() : ui(360, 900) {
+    ui.set_content([this] { view.draw(fake.app, probe()); });
+  }
+  void tell(const Learning& learning) {
+    fake.app.apply(LearningChanged{learning});
+    ui.frame(2);
+  }
+
+  FakeApp fake;
+  ControlsView view;
+  Headless ui;
+};
+
+// A worker with a model of its own folder and a home to learn in, where nothing ever begins.
+struct Learner {
+  test::TempDir folder;
+  test::Environment home{"XDG_DATA_HOME", (folder / "data").c_str()};
+  WorkerRig worker;
+
+  void load(LearningMode mode) {
+    LoadRequest request;
+    request.model.model = demo_model();
+    request.model.n_threads = 1;
+    request.speculation.controller = false;
+    request.learning.mode = mode;
+    request.learning.idle_seconds = 86400;
+    worker.load(request);
+  }
+  Learning next() { return worker.next<LearningChanged>().learning; }
+  std::string kept() const {
+    for (const auto& entry : fs::recursive_directory_iterator(folder / "data")) {
+      if (entry.path().filename() == "conversations.jsonl") return test::read_file(entry.path());
+    }
+    return "";
+  }
+};
+
+}  // namespace
+
+TEST_CASE("learning: what is off says why, and a button changes it") {
+  Panel panel;
+  panel.ui.frame(2);
+  CHECK_FALSE(panel.ui.has("learning.begin"));  // nothing is known yet
+  panel.tell(learning(false));
+  CHECK(panel.ui.value("learning.state") == "off");
+  CHECK(panel.ui.shows("idle learning is off"));
+  CHECK(panel.ui.shows("it takes 0.6 GB of memory"));
+  panel.ui.click("learning.begin");
+  CHECK(panel.fake.worker.learnings == std::vector<bool>{true});
+}
+
+TEST_CASE("learning: how far it is, what it brought, and an end to it") {
+  Panel panel;
+  Learning now = learning(true);
+  panel.tell(now);
+  CHECK(panel.ui.value("learning.state") == "on");
+  CHECK(panel.ui.shows("writing and learning; in y"));  // without folders
+  CHECK_FALSE(panel.ui.has("learning.progress"));
+  now.share = 0.25;
+  now.gained = "faster heads draft from now on: 1.50x plain decoding, 1.10x before";
+  panel.tell(now);
+  CHECK(panel.ui.value("learning.share") == "0.25");
+  const Probe::Rect bar = panel.ui.rect("learning.progress");
+  const float width = bar.max.x - bar.min.x, y = bar.center().y;
+  CHECK(panel.ui.color_at({bar.min.x + 0.2f * width, y}) == theme().accent);
+  CHECK(panel.ui.color_at({bar.min.x + 0.5f * width, y}) != theme().accent);
+  CHECK(panel.ui.shows("1.50x plain decoding"));
+  panel.ui.click("learning.stop");
+  CHECK(panel.fake.worker.learnings == std::vector<bool>{false});
+}
+
+TEST_CASE("learning: where it cannot help it says why, without a button") {
+  Panel panel;
+  Learning never = learning(false);
+  never.cannot = "the model has one layer";
+  panel.tell(never);
+  CHECK(panel.ui.shows("cannot help here: the model has one layer"));
+  CHECK_FALSE(panel.ui.has("learning.begin"));
+}
+
+TEST_CASE("learning: while a reply is under way the button waits") {
+  Panel panel;
+  panel.tell(learning(false));
+  panel.fake.app.send("hello");
+  panel.ui.frame(2);
+  panel.ui.click("learning.begin");
+  CHECK(panel.fake.worker.learnings.empty());
+}
+
+TEST_CASE("learning: it is asked once, above all else, and both answers are taken") {
+  for (const bool yes : {true, false}) {
+    Headless ui;
+    FakeApp fake;
+    FrameTimes times;
+    MainView view{WindowSettings()};
+    ui.set_frame([&] { view.draw(fake.app, probe(), times, "nothing"); });
+    Learning asks = learning(false);
+    fake.app.apply(LearningChanged{asks});
+    ui.frame(3);
+    CHECK_FALSE(ui.has("learning.offer"));
+    asks.asked = true;
+    fake.app.apply(LearningChanged{asks});
+    ui.frame(3);
+    CHECK(ui.shows("it takes 0.6 GB of memory"));
+    CHECK(ui.rect("learning.offer").max.y < ui.rect("chat.input").min.y);
+    ui.click(yes ? "learning.offer.yes" : "learning.offer.no");
+    ui.frame(2);
+    CHECK(fake.worker.learnings == std::vector<bool>{yes});
+    CHECK_FALSE(ui.has("learning.offer"));
+  }
+}
+
+TEST_CASE("learning: what was said before it began is not handed on, edits and new ones are") {
+  FakeApp f;
+  f.talk("before", {"a"});
+  CHECK(f.worker.replies.back().heard_from == 0);
+  f.app.apply(LearningChanged{learning(true)});
+  f.talk("after", {"b"});
+  CHECK(f.worker.replies.back().heard_from == 2);
+  f.app.apply(LearningChanged{learning(true)});  // of its progress
+  f.talk("more", {"c"});
+  CHECK(f.worker.replies.back().heard_from == 2);
+  f.app.edit(0, "again");
+  f.answer({"d"});
+  CHECK(f.worker.replies.back().heard_from == 0);
+  f.app.new_conversation();
+  f.talk("new", {"e"});
+  CHECK(f.worker.replies.back().heard_from == 0);
+
+  TraceModel trace;
+  AppState later(f.worker, f.store, trace);  // what is stored was said before
+  later.load("demo.gguf");
+  later.apply(ModelLoaded{FakeApp::model()});
+  later.select(1);
+  later.send("go on");
+  CHECK(f.worker.replies.back().heard_from == 2);
+}
+
+TEST_CASE("learning: heads that were taken draft, and the window says what they brought") {
+  FakeApp f;
+  Drafting other = f.app.drafting();
+  other.description = "speculation on: learnt heads";
+  f.app.apply(HeadsTaken{other, "faster heads draft from now on"});
+  CHECK(f.app.drafting().description == other.description);
+  CHECK(f.app.status() == "faster heads draft from now on");
+  CHECK(f.app.drafting_pending() == 0);
+}
+
+TEST_CASE("learning: a worker begins and ends it, and keeps what was said after the answer") {
+  Learner rig;
+  rig.load(LearningMode::kAsk);
+  Learning now = rig.next();
+  CHECK_FALSE(now.on);
+  CHECK(now.cannot.empty());
+  CHECK(now.about.find("no text changes") != std::string::npos);
+  CHECK(now.about.find("/learn on") == std::string::npos);  // that is the terminal's
+  rig.worker.answer(ask(1, "Before.", 4));
+  rig.worker->set_learning(true);
+  CHECK(rig.next().on);
+  CHECK(read_learning_answer() == LearningAnswer::kOn);
+  ReplyRequest request = ask(2, "Before.", 4);
+  request.messages.push_back({ChatMessage::Role::kAssistant, "Unheard."});
+  request.messages.push_back({ChatMessage::Role::kUser, "After."});
+  request.heard_from = 2;
+  const std::string reply = rig.worker.answer(request);
+  rig.worker->give_way();
+  rig.load(LearningMode::kAsk);  // the answer holds; the first one's conversations are written
+  while (!rig.next().on) {
+  }
+  const std::string kept = rig.kept();
+  CHECK(kept.find("After.") != std::string::npos);
+  CHECK(kept.find("Before.") == std::string::npos);
+  CHECK(kept.find("Unheard.") == std::string::npos);
+  rig.worker->set_learning(false);
+  now = rig.next();
+  CHECK_FALSE(now.on);
+  CHECK(now.status.find("what was learnt still drafts") != std::string::npos);
+  CHECK(read_learning_answer() == LearningAnswer::kOff);
+}
+
+TEST_CASE("learning: another program that learns for the model is told of, and none is asked") {
+  Learner rig;
+  rig.load(LearningMode::kOn);
+  while (!rig.next().on) {
+  }
+  WorkerRig second;
+  LoadRequest request;
+  request.model.model = demo_model();
+  request.model.n_threads = 1;
+  request.learning.mode = LearningMode::kOn;
+  second.load(request);
+  const Learning refused = second.next<LearningChanged>().learning;
+  CHECK_FALSE(refused.on);
+  CHECK(refused.status.find("learns for this model already") != std::string::npos);
+}
+
+}  // namespace specbound::gui::learning_test
