@@ -10,6 +10,7 @@
 
 #include "error.h"
 #include "gui/model/conversation.h"
+#include "gui/model/model_choices.h"
 #include "gui/model/replay_player.h"
 #include "runtime/model_path.h"
 #include "runtime/reply_options.h"
@@ -93,6 +94,10 @@ void AppState::on(const LoadProgress& event) {
 void AppState::on(const ModelLoaded& event) {
   model_state_ = ModelState::kReady;
   model_ = event.model;
+  std::error_code ignored;
+  put_in_front(recent_models_, is_model_name(model_path_)
+                                   ? model_path_
+                                   : std::filesystem::absolute(event.model.path, ignored).string());
   model_path_ = event.model.path;
   status_ = model_.drafting.description;
   drafting_pending_ = 0;

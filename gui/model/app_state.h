@@ -58,6 +58,9 @@ class AppState {
   double load_share() const { return load_share_; }              // 0..1
   const std::string& load_error() const { return load_error_; }  // when kFailed
   void load(const std::string& path);  // with the flags the program was started with
+  // Models that were loaded, the newest first: by their names, or by their files.
+  const std::vector<std::string>& recent_models() const { return recent_models_; }
+  void set_recent_models(std::vector<std::string> models) { recent_models_ = std::move(models); }
   // Those flags; loads nothing by itself.
   void set_launch(LoadRequest request) { launch_ = std::move(request); }
 
@@ -211,6 +214,7 @@ class AppState {
   ModelInfo model_;
   std::string model_path_, load_label_, load_error_;
   double load_share_ = 0;
+  std::vector<std::string> recent_models_;
   Learning learning_;
 
   std::vector<Conversation> conversations_;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "gui/model/model_choices.h"
 #include "runtime/file_output.h"
 #include "runtime/user_path.h"
 
@@ -31,6 +32,15 @@ void read(const json& object, const char* key, T& value, T low, T high) {
   }
 }
 
+void read_recent(const json& object, std::vector<std::string>& recent) {
+  const auto found = object.find("recent");
+  if (found == object.end() || !found->is_array()) return;
+  for (const json& one : *found) {
+    if (recent.size() == kMostRecentModels || !one.is_string()) return;
+    recent.push_back(one.get<std::string>());
+  }
+}
+
 }  // namespace
 
 std::string window_settings_path() {
@@ -44,8 +54,9 @@ std::string window_settings_json(const WindowSettings& settings) {
                        {"side_width", settings.side_width},
                        {"live_share", settings.live_share},
                        {"tinted", settings.tinted},
-                       {"raw", settings.raw}};
-  return object.dump(2) + "\n";
+                       {"raw", settings.raw},
+                       {"recent", settings.recent}};
+  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 WindowSettings parse_window_settings(std::string_view text) {
@@ -59,6 +70,7 @@ WindowSettings parse_window_settings(std::string_view text) {
   read(object, "live_share", settings.live_share, 0.15f, 0.85f);
   read(object, "tinted", settings.tinted);
   read(object, "raw", settings.raw);
+  read_recent(object, settings.recent);
   return settings;
 }
 

@@ -4,16 +4,18 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace specbound::gui {
 
 struct WindowSettings {
   bool dark = true;
-  int width = 1280, height = 800;  // of the window
-  float side_width = 210;          // of the list of conversations, in points
-  float live_share = 0.5f;         // of the rest, for the panel at the right
-  bool tinted = true;              // tokens coloured by how they came about
-  bool raw = false;                // replies as they were written, not as Markdown
+  int width = 1280, height = 800;        // of the window
+  float side_width = 210;                // of the list of conversations, in points
+  float live_share = 0.5f;               // of the rest, for the panel at the right
+  bool tinted = true;                    // tokens coloured by how they came about
+  bool raw = false;                      // replies as they were written, not as Markdown
+  std::vector<std::string> recent = {};  // models, the newest first: names, absolute paths
 
   bool operator==(const WindowSettings&) const = default;
 };

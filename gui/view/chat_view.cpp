@@ -12,6 +12,7 @@
 #include "gui/view/export_view.h"
 #include "gui/view/file_picker.h"
 #include "gui/view/fonts.h"
+#include "gui/view/model_picker.h"
 #include "gui/view/probe.h"
 #include "gui/view/theme.h"
 #include "gui/view/widgets.h"
@@ -374,10 +375,15 @@ void ChatView::draw_model_state(AppState& state, Probe& probe) {
     wrapped_text("The model could not be loaded: " + state.load_error(), theme().error);
     probe.item("chat.load.error");
   } else {
-    wrapped_text("A model is needed first: a GGUF file. Choose one, or drop it into this window.",
-                 theme().text);
+    wrapped_text(
+        "A model is needed first: by its name, or a GGUF file, which can be dropped into this "
+        "window.",
+        theme().text);
   }
-  if (accent_button("Choose a model...")) picker_.open();
+  if (accent_button("Choose a model...")) models_.open();
+  probe.item("chat.models");
+  ImGui::SameLine();
+  if (ImGui::Button("A file...")) picker_.open();
   probe.item("chat.choose");
 }
 

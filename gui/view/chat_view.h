@@ -13,6 +13,7 @@ namespace specbound::gui {
 class AppState;
 class ExportView;
 class FilePicker;
+class ModelPicker;
 class Probe;
 
 // The box that messages are written in, with send or stop beside it.
@@ -32,8 +33,9 @@ class Composer {
 
 class ChatView {
  public:
-  // Both are drawn by the window itself, last; this opens them.
-  ChatView(FilePicker& picker, ExportView& exporter) : picker_(picker), exporter_(exporter) {}
+  // All are drawn by the window itself, last; this opens them.
+  ChatView(FilePicker& picker, ModelPicker& models, ExportView& exporter)
+      : picker_(picker), models_(models), exporter_(exporter) {}
 
   // Fills the window or child that it is called in.
   void draw(AppState& state, Probe& probe);
@@ -58,6 +60,7 @@ class ChatView {
   void draw_examples(AppState& state, Probe& probe);
 
   FilePicker& picker_;
+  ModelPicker& models_;
   ExportView& exporter_;
   Composer composer_;
   MessageView messages_;

@@ -87,6 +87,7 @@ void MainView::draw(AppState& state, Probe& probe, const FrameTimes& times,
   draw_panels(state, probe);
   draw_status(state, probe);
   picker_.draw(state, probe);
+  models_.draw(state, probe);
   exporter_.draw(state, probe);
   ImGui::End();
   draw_help(help_open_, probe);
@@ -94,6 +95,7 @@ void MainView::draw(AppState& state, Probe& probe, const FrameTimes& times,
   state.set_guessing(live_drawn_);
   settings_.tinted = chat_.tinted();
   settings_.raw = chat_.raw();
+  settings_.recent = state.recent_models();
   tell(state, probe);
 }
 
@@ -102,6 +104,7 @@ void MainView::take_keys(AppState& state) {
   if (!ImGui::GetTopMostPopupModal()) {
     if (ctrl_pressed('N')) state.new_conversation();
     if (ctrl_pressed('O')) picker_.open();
+    if (ctrl_pressed('M')) models_.open();
     if (ctrl_pressed('S')) exporter_.open(state);
   }
   if (ctrl_pressed('Q')) quit_ = true;
@@ -127,7 +130,8 @@ void MainView::draw_menu(AppState& state, Probe& probe) {
   };
   if (menu("File", "menu.file")) {
     if (item("New conversation", "Ctrl+N", "menu.new")) state.new_conversation();
-    if (item("Open a model...", "Ctrl+O", "menu.open")) picker_.open();
+    if (item("Models...", "Ctrl+M", "menu.models")) models_.open();
+    if (item("Open a model's file...", "Ctrl+O", "menu.open")) picker_.open();
     if (item("Open a saved conversation...", nullptr, "menu.import")) {
       picker_.open(FileKind::kConversation);
     }
@@ -175,7 +179,7 @@ void MainView::draw_model_summary(AppState& state, Probe& probe) {
   ImU32 color = theme().dim;
   switch (state.model_state()) {
     case ModelState::kNone:
-      text = "no model: File > Open a model";
+      text = "no model: File > Models";
       break;
     case ModelState::kLoading:
       text = file_name(state.model_path()) + ": " + state.load_label() +
@@ -388,6 +392,11 @@ void MainView::tell(AppState& state, Probe& probe) {
   constexpr const char* kStates[] = {"none", "loading", "ready", "failed"};
   probe.value("model.state", kStates[static_cast<int>(state.model_state())]);
   probe.value("model.path", state.model_path());
+  if (state.model_state() == ModelState::kLoading) {
+    probe.value("model.label", state.load_label());
+    probe.value("model.share", state.load_share());
+  }
+  if (!state.load_error().empty()) probe.value("model.error", state.load_error());
   probe.value("chat.busy", state.busy() ? "yes" : "no");
   const auto& messages = state.conversation().messages;
   probe.value("chat.replies", static_cast<double>(std::ranges::count(

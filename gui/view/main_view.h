@@ -17,6 +17,7 @@
 #include "gui/view/file_picker.h"
 #include "gui/view/help_view.h"
 #include "gui/view/live_panel.h"
+#include "gui/view/model_picker.h"
 #include "gui/view/side_list.h"
 
 namespace specbound::gui {
@@ -52,8 +53,9 @@ class MainView {
 
   WindowSettings settings_;
   FilePicker picker_;
+  ModelPicker models_{picker_};
   ExportView exporter_;
-  ChatView chat_{picker_, exporter_};
+  ChatView chat_{picker_, models_, exporter_};
   SideList side_;
   LivePanel live_;
   ControlsView controls_;

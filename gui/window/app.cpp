@@ -98,6 +98,7 @@ class App {
 
 void App::start(const AppFlags& flags) {
   state_.set_launch({flags.model, flags.speculation, flags.learning});
+  state_.set_recent_models(settings_.recent);
   state_.set_sampling(flags.sampling.resolve());
   state_.set_random_seed(!flags.sampling.seed.has_value());
   state_.set_reply_budget(flags.n_predict);

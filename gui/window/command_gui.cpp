@@ -14,9 +14,9 @@ namespace specbound::gui_command {
 namespace {
 
 constexpr const char* kExamples =
-    "Ctrl+N begins a conversation, Ctrl+O opens a model (or drop a file on the window), F1 "
-    "explains "
-    "what is to be seen, F12 shows how long frames take, Ctrl+Q leaves.\n"
+    "Ctrl+N begins a conversation, Ctrl+M opens a model by its name, Ctrl+O a file (or drop "
+    "it on the window), F1 explains what is to be seen, F12 shows how long frames take, Ctrl+Q "
+    "leaves.\n"
     "\n"
     "Examples:\n"
     "  specbound gui\n"

@@ -31,7 +31,7 @@ namespace {
 constexpr int kMostRuns = 9;
 constexpr double kEnoughSeconds = 0.5;
 
-constexpr const char* kNoModel = "no model is loaded: open a GGUF file first";
+constexpr const char* kNoModel = "no model is loaded: open one first";
 
 using Clock = std::chrono::steady_clock;
 using Role = ChatMessage::Role;
@@ -66,6 +66,12 @@ void check_turns(const std::vector<ChatMessage>& messages) {
   if (messages.size() == first || messages.back().role != Role::kUser) {
     throw Error(ErrorCode::kUsage, "expected a message to answer, found none; write one");
   }
+}
+
+// Of what may take an hour one wants to know how much it is.
+std::string told_download(size_t done, size_t total) {
+  return format("downloading %.1f of %.1f MB", 1e-6 * static_cast<double>(done),
+                1e-6 * static_cast<double>(total));
 }
 
 // Where two texts part.
@@ -139,7 +145,8 @@ void Worker::open(const LoadRequest& request) {
     if (model_ && model_->session) return;  // a draft model that is switched on later
     const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
     const std::pair now(label, static_cast<int>(100 * share));
-    if (std::exchange(shown, now) != now) host_.emit(LoadProgress{label, share});
+    if (std::exchange(shown, now) == now) return;
+    host_.emit(LoadProgress{label == "downloading" ? told_download(done, total) : label, share});
   };
   watcher.note = [this](const std::string& line) { host_.emit(Note{line}); };
   watcher.abort = &host_.abort_flag();

@@ -20,6 +20,9 @@ struct ModelAdvice {
   uint64_t largest_file = 0;  // bytes: what fits with its context and the rows under way
 };
 
+// With its context and the rows under way.
+bool fits_in_memory(const ShortName& model, uint64_t free_bytes);
+
 // The largest model that fits and can give 10 tokens a second, about as fast as one reads; where
 // none does, the smallest.
 ModelAdvice advised_model(const RoomForModel& room);

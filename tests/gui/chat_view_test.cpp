@@ -13,6 +13,7 @@
 #include "gui/view/export_view.h"
 #include "gui/view/file_picker.h"
 #include "gui/view/fonts.h"
+#include "gui/view/model_picker.h"
 
 namespace specbound::gui::chat_view_test {
 
@@ -22,7 +23,8 @@ struct Rig {
   FakeApp fake;
   FilePicker picker;
   ExportView exporter;
-  ChatView chat{picker, exporter};
+  ModelPicker models{picker};
+  ChatView chat{picker, models, exporter};
   Headless ui;
 
   explicit Rig(bool loaded = true, float width = 700, float height = 600)

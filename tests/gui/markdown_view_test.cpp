@@ -13,6 +13,7 @@
 #include "gui/view/chat_view.h"
 #include "gui/view/export_view.h"
 #include "gui/view/file_picker.h"
+#include "gui/view/model_picker.h"
 
 namespace specbound::gui::markdown_view_test {
 
@@ -28,7 +29,8 @@ struct Rig {
   FakeApp fake;
   FilePicker picker;
   ExportView exporter;
-  ChatView chat{picker, exporter};
+  ModelPicker models{picker};
+  ChatView chat{picker, models, exporter};
   Headless ui{700, 600};
 
   Rig() {

@@ -22,6 +22,7 @@ TEST_CASE("window settings: stored and read back") {
   settings.live_share = 0.25f;
   settings.tinted = false;
   settings.raw = true;
+  settings.recent = {"smollm2", "/models/a b.gguf"};
   save_window_settings(path, settings);
   CHECK(load_window_settings(path) == settings);
   CHECK(load_window_settings(dir / "none") == WindowSettings());
@@ -33,11 +34,18 @@ TEST_CASE("window settings: hostile files are as none") {
   for (const char* text :
        {"", "{", "[]", "null", "\xff\xfe", "{\"width\": 1e999}", "{\"width\": \"wide\"}",
         "{\"width\": -5, \"height\": 1e9, \"side_width\": null, \"live_share\": 7}",
-        "{\"dark\": 1, \"tinted\": \"no\"}"}) {
+        "{\"dark\": 1, \"tinted\": \"no\"}", "{\"recent\": [7, \"a\"]}",
+        "{\"recent\": \"smollm2\"}"}) {
     CAPTURE(text);
     CHECK(parse_window_settings(text) == usual);
   }
   CHECK_FALSE(parse_window_settings("{\"dark\": false, \"width\": -1}").dark);
+  std::string many = "{\"recent\": [\"0\"";
+  for (int i = 1; i < 100; ++i) many += ", \"" + std::to_string(i) + '"';
+  CHECK(parse_window_settings(many + "]}").recent.size() == 8);
+  WindowSettings bytes;  // of a file's name, which are no UTF-8
+  bytes.recent = {"/models/\xff.gguf"};
+  CHECK(parse_window_settings(window_settings_json(bytes)).recent.size() == 1);
   CHECK(parse_window_settings(std::string(100'000, '[')) == usual);
 }
 
