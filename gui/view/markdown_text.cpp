@@ -144,7 +144,7 @@ SelectableText::Result MarkdownText::draw(uint64_t key, float width, const Token
     const bool known = span.raw != RichSpan::kNowhere;
     result.over = known ? std::optional(span.raw + (*result.over - span.begin)) : std::nullopt;
   }
-  const TextRange selected = mouse_.selection().in(key).value_or(TextRange());
+  const TextRange selected = mouse_.selected(key);
   const ImDrawList& list = *ImGui::GetWindowDrawList();
   const float top = list.GetClipRectMin().y - origin.y, bottom = list.GetClipRectMax().y - origin.y;
   const auto& blocks = e.layout.blocks();

@@ -1,5 +1,7 @@
 #include "gui/view/message_view.h"
 
+#include <imgui_internal.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -57,17 +59,21 @@ void MessageView::begin_frame(const AppState& state) {
   conversation_ = state.shown().id;
   editing_.reset();
   switched_.clear();
+  clear_selection();
+}
+
+void MessageView::clear_selection() {
   for (TextMouse* mouse : {&text_.mouse(), &markdown_.mouse(), &figures_.mouse()}) {
     mouse->selection().clear();
   }
+  across_.reset();
 }
 
 void MessageView::set_raw(bool on) {
   if (on == raw_) return;
   raw_ = on;
   switched_.clear();
-  text_.mouse().selection().clear();
-  markdown_.mouse().selection().clear();
+  clear_selection();
 }
 
 bool MessageView::growing(const AppState& state, const Message& message) const {
@@ -190,10 +196,13 @@ void MessageView::draw_text(AppState& state, size_t index, const Frame& f, bool 
   const Message* tokens = message.token_ends.empty() ? nullptr : &message;
   const TokenStyles styles{tokens, style,
                            probe.on() ? seen : std::function<void(int, ImVec2, ImVec2)>()};
+  const bool reached = reached_by_drag(state, index, at.y, at.y + f.total);
+  (f.rendered ? markdown_.mouse() : text_.mouse()).expect(selected_across(state, index), reached);
   const SelectableText::Result result =
       f.rendered ? markdown_.draw(message.key, f.text_width, styles, probe,
                                   "chat.text." + std::to_string(index))
                  : text_.draw(message.key, message.text, grows, f.text_width, t.text, styles);
+  if (reached) across_ = {dragged(), message.key, result.reached};
   if (grows && !state.replay()) draw_waiting(state, message, result.end);
   if (!result.over || !tokens) return;
   const int token = message.token_at(*result.over);
@@ -265,8 +274,7 @@ void MessageView::draw_actions(AppState& state, size_t index, bool rendered, Pro
                is_raw ? "Show this reply as its Markdown means it"
                       : "Show this reply as it was written")) {
       if (switched_.erase(message.key) == 0) switched_.insert(message.key);
-      text_.mouse().selection().clear();
-      markdown_.mouse().selection().clear();
+      clear_selection();
     }
   }
   bool edit = false, regenerate = false;
@@ -341,7 +349,10 @@ void MessageView::end_frame(AppState& state) {
   }
   pointed_before_ = pointed_at_.has_value();
 
-  // One text at a time.
+  // One text at a time begins a selection.
+  const bool drags = dragged() != 0 || figures_.mouse().selection().dragging();
+  if (drags && !dragged_before_) across_.reset();
+  dragged_before_ = drags;
   TextMouse* const mice[] = {&text_.mouse(), &markdown_.mouse(), &figures_.mouse()};
   for (const TextMouse* dragging : mice) {
     if (!dragging->selection().dragging()) continue;
@@ -349,19 +360,9 @@ void MessageView::end_frame(AppState& state) {
       if (other != dragging) other->selection().clear();
     }
   }
-  if (ImGui::IsAnyItemActive()) return;
-  const bool copy = ctrl_pressed('C'), all = ctrl_pressed('A');
-  if (!copy && !all) return;
-  const auto obey = [&](TextMouse& mouse, uint64_t key, std::string_view text) {
-    if (mouse.selection().key() != key) return;
-    if (all) mouse.selection().select_all(key, text);
-    if (copy) mouse.copy_selected(key, text);
-  };
-  for (const Message& message : state.shown().messages) {
-    obey(text_.mouse(), message.key, message.text);
-    obey(markdown_.mouse(), message.key, markdown_.shown(message.key));
-    if (copy) figures_.mouse().copy_selected(message.key, message.figures);
-  }
+  if (ImGui::IsAnyItemActive() || ImGui::GetTopMostPopupModal()) return;
+  if (ctrl_pressed('A')) select_all(state);
+  if (ctrl_pressed('C')) copy_selected(state);
 }
 
 }  // namespace specbound::gui

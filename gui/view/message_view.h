@@ -61,6 +61,23 @@ class MessageView {
   void draw_editor(AppState& state, size_t index, float width, Probe& probe);
   void token_tooltip(const AppState& state, const TokenRef& token) const;
 
+  // The text of a message as it is shown, which its selection is of.
+  std::string_view shown_text(const Message& message) const;
+  bool rendered(const Message& message) const;  // in this frame, once its height was asked for
+  const TextMouse& mouse_of(const Message& message) const {
+    return rendered(message) ? markdown_.mouse() : text_.mouse();
+  }
+  // Key of the text that a drag began in, while it goes on; 0: none does.
+  uint64_t dragged() const;
+  bool reached_by_drag(const AppState& state, size_t index, float top, float bottom) const;
+  // What of a message is selected by a drag over several; nullopt: nothing is, but perhaps of it
+  // alone.
+  std::optional<TextRange> selected_across(const AppState& state, size_t index) const;
+  std::optional<TextRange> selected(const AppState& state, size_t index) const;
+  void select_all(const AppState& state);
+  void copy_selected(const AppState& state) const;
+  void clear_selection();
+
   SelectableText text_, figures_;
   MarkdownText markdown_;
   bool raw_ = false;
@@ -68,6 +85,14 @@ class MessageView {
   std::string conversation_;         // that what is below is about
   std::optional<uint64_t> editing_;  // key of the user's message that is being changed
   TextBox editor_;
+  // Selected from one message into another: where the drag began, whose selection knows what of
+  // that one, and how far it came in the other, in bytes of its shown text.
+  struct Across {
+    uint64_t from = 0, to = 0;  // keys
+    size_t at = 0;
+  };
+  std::optional<Across> across_;
+  bool dragged_before_ = false;         // in the frame before
   std::optional<TokenRef> pointed_at_;  // in this frame
   bool pointed_before_ = false;         // and in the one before
 };

@@ -110,7 +110,7 @@ SelectableText::Result SelectableText::draw(uint64_t key, std::string_view text,
       mouse_.take({key, text, lines.shown(),
                    [&](bool inside) { return byte_under_mouse(text, lines, origin, inside); }}),
       {}};
-  const TextRange selected = mouse_.selection().in(key).value_or(TextRange());
+  const TextRange selected = mouse_.selected(key);
   const float above = ImGui::GetWindowDrawList()->GetClipRectMin().y - origin.y;
   const auto first = static_cast<size_t>(std::clamp(std::floor(above / step), 0.0f, count));
   for (size_t i = first; i < lines.lines().size(); ++i) {

@@ -68,11 +68,13 @@ TextMouse::Result TextMouse::take(const TextUnderMouse& text) {
     const size_t at = clicks > 1 && result.over ? *result.over : text.byte(false);
     pressed_at_ = ImGui::GetMousePos();
     selection_.press(text.key, text.text, at, clicks);
-  } else if (ImGui::IsItemActive() && selection_.key() == text.key) {
+  } else if (selection_.dragging() && selection_.key() == text.key) {
+    // Also where it was out of view meanwhile, and ImGui's active item no more.
     const ImVec2 mouse = ImGui::GetMousePos();
     const float moved = std::hypot(mouse.x - pressed_at_.x, mouse.y - pressed_at_.y);
     if (moved > theme().px(kClick)) selection_.drag(text.text, text.byte(false));
   }
+  if (reached_) result.reached = text.byte(false);
   if (ImGui::IsItemDeactivated() && selection_.key() == text.key) {
     selection_.release();
     result.clicked = result.over && !selection_.in(text.key);

@@ -51,7 +51,18 @@ class TextMouse {
   struct Result {
     std::optional<size_t> over;  // the byte that the mouse is over
     bool clicked = false;        // there, without dragging
+    size_t reached = 0;          // where expect() has asked for it: the boundary that is nearest
   };
+  // Of the text that is drawn next: what a drag that began in another one has selected of it, in
+  // place of a selection of its own; and whether the mouse has come there by such a drag.
+  void expect(std::optional<TextRange> marked, bool reached) {
+    marked_ = marked;
+    reached_ = reached;
+  }
+  // What is to be drawn as selected of the text that was taken last.
+  TextRange selected(uint64_t key) const {
+    return marked_ ? *marked_ : selection_.in(key).value_or(TextRange());
+  }
   // Of ImGui's newest item, which is all of that text.
   Result take(const TextUnderMouse& text);
 
@@ -63,6 +74,8 @@ class TextMouse {
  private:
   TextSelection selection_;
   ImVec2 pressed_at_ = {};
+  std::optional<TextRange> marked_;
+  bool reached_ = false;
 };
 
 }  // namespace specbound::gui

@@ -84,16 +84,31 @@ class Replies(FolderCase):
         window.wait_value("chat.rendered.1", "no")
         self.assertEqual(window.quit(), 0, window.stderr())
 
-    def test_all_of_a_reply_is_selected_and_copied_as_it_is_seen(self):
+    def test_a_conversation_is_selected_and_copied_as_it_is_seen(self):
         window = self.rendered()
         window.click("chat.token.1.0")
         window.key("ctrl+a")
         window.key("ctrl+c")
         text = self.pasted(window)
-        self.assertTrue(text.startswith("Zqheading\n\nSome zqslanted and zqbold words.\n"), text)
+        self.assertTrue(text.startswith("Go\n\nZqheading\n\nSome zqslanted and zqbold words.\n"),
+                        text)
         self.assertIn("\u2022 zqone\n\u2022 zqtwo\n", text)
         self.assertIn("zqlink (http://x.org/zq)", text)
         self.assertNotIn("```", text)
+
+    def test_a_drag_from_a_message_into_the_next_selects_both(self):
+        window = self.rendered()
+        question = window.rect("chat.message.0")
+        x0, y0, x1, y1 = window.rect("chat.token.1.0")
+        # From behind the heading to above the question's letters.
+        window.move((x1 + 40, (y0 + y1) / 2))
+        window.act("mousedown", 1)
+        window.move((x0 + 20, y0 - 20))
+        window.move((x0 + 20, question[1] + 2))
+        window.act("mouseup", 1)
+        window.key("ctrl+c")
+        self.assertEqual(self.pasted(window), "Go\n\nZqheading")
+        self.assertEqual(window.quit(), 0, window.stderr())
 
     def test_without_the_library_replies_are_shown_as_they_were_written(self):
         with open(self.path("libmd4c.so.0"), "wb"):

@@ -28,6 +28,8 @@ What needs no screen is in tests/gui."""
 #   hostile Markdown         markdown_view_test "cost no frame"
 #   word wrap                text_layout_test "words, blanks that hang"
 #   copyable text            chat_view_test "text is selected by dragging"
+#   across messages          chat_view_test "from one message into others", "Ctrl+A selects",
+#                            gui_replies_test "test_a_drag_from_a_message"
 #   UTF-8                    text_layout_test "half a character waits"
 #   fonts                    font_files_test "the best known body", font_atlas_test "none at all"
 #   scale                    main_view_test "at every size and scale"

@@ -303,7 +303,7 @@ TEST_CASE("chat view: text is selected by dragging and by clicks, and copied") {
   CHECK(r.ui.clipboard() == "beta");
   r.ui.key(Key{'A'}, true);
   r.ui.key(Key{'C'}, true);
-  CHECK(r.ui.clipboard() == "alpha beta gamma");
+  CHECK(r.ui.clipboard() == "Question\n\nalpha beta gamma");
   // What is typed is the composer's, which has a selection of its own.
   r.ui.click("chat.input");
   r.ui.type("typed");
@@ -317,6 +317,93 @@ TEST_CASE("chat view: text is selected by dragging and by clicks, and copied") {
   r.ui.key(Key::kEscape);
   r.ui.key(Key{'C'}, true);
   CHECK(r.ui.clipboard() == "beta");
+}
+
+TEST_CASE("chat view: a drag from one message into others selects all between, in order") {
+  Rig r;
+  r.fake.talk("First question", {"alpha", " beta"});
+  r.fake.talk("Second question", {"gamma", " delta"});
+  r.ui.frame(3);
+  const auto copied = [&] {
+    r.ui.set_clipboard("nothing");
+    r.ui.key(Key{'C'}, true);
+    return r.ui.clipboard();
+  };
+  const std::string between = "beta\n\nSecond question\n\ngamma";
+  const ImVec2 beta = r.left_of("chat.token.1.1"), end = r.ui.rect("chat.token.3.0").max;
+  const ImVec2 after_gamma{end.x + 1, r.ui.rect("chat.token.3.0").center().y};
+  const int unselected = r.ui.triangles();
+  r.ui.drag(beta, after_gamma);
+  r.ui.move(after_gamma);
+  CHECK(r.ui.triangles() >= unselected + 3 * 2);  // what is behind the letters of three messages
+  CHECK(copied() == between);
+  CHECK_FALSE(r.app().selected);
+  r.ui.drag(after_gamma, beta);  // and upwards
+  CHECK(copied() == between);
+  // It may be narrowed to the message that it began in, and is gone with the next click.
+  r.ui.move(beta);
+  r.ui.press();
+  r.ui.move(after_gamma);
+  r.ui.frame(2);
+  r.ui.move(r.left_of("chat.token.1.0"));
+  r.ui.frame(2);
+  r.ui.release();
+  CHECK(copied() == "alpha ");
+  r.ui.drag(beta, after_gamma);
+  r.ui.click(r.ui.rect("chat.token.3.1").center());
+  CHECK(copied() == "nothing");
+  // Below the last message is its end.
+  r.ui.drag(beta, {beta.x, r.ui.rect("chat.list").max.y - 2});
+  CHECK(copied() == "beta\n\nSecond question\n\ngamma delta");
+  // Figures are selected alone.
+  r.ui.drag(beta, after_gamma);
+  r.ui.double_click({r.ui.rect("chat.token.1.0").min.x + 4,
+                     r.ui.rect("chat.copy.1").min.y - ImGui::GetFontSize() / 2 - 2});
+  CHECK(copied().find("gamma") == std::string::npos);
+}
+
+TEST_CASE("chat view: Ctrl+A selects the conversation, also what is out of view") {
+  Rig r;
+  std::string all;
+  for (int i = 0; i < 12; ++i) {
+    const std::string number = std::to_string(i);
+    r.fake.talk("Question " + number, {words(100), "end" + number});
+    all += (i ? "\n\n" : "") + ("Question " + number) + "\n\n" + words(100) + "end" + number;
+  }
+  r.ui.frame(3);
+  REQUIRE_FALSE(r.ui.has("chat.message.0"));
+  r.ui.click(r.ui.rect("chat.token.23.1").center());
+  r.ui.key(Key{'A'}, true);
+  r.ui.key(Key{'C'}, true);
+  CHECK(r.ui.clipboard() == all);
+  r.app().new_conversation();
+  r.fake.talk("Other", {"reply"});
+  r.ui.frame(2);
+  r.app().select(1);
+  r.ui.frame(2);
+  r.ui.key(Key::kEscape);
+  r.ui.set_clipboard("nothing");
+  r.ui.key(Key{'C'}, true);
+  CHECK(r.ui.clipboard() == "nothing");  // another conversation was shown meanwhile
+}
+
+TEST_CASE("chat view: a drag across messages goes on while they scroll") {
+  Rig r;
+  for (int i = 0; i < 6; ++i) r.fake.talk("Question", {words(120), "end" + std::to_string(i)});
+  r.ui.frame(3);
+  const Probe::Rect list = r.ui.rect("chat.list");
+  r.ui.move(r.ui.rect("chat.token.11.1").center());
+  r.ui.press();
+  r.ui.move({list.min.x + 100, list.min.y - 40});
+  r.ui.frame(300);
+  r.ui.release();
+  r.ui.key(Key{'C'}, true);
+  const std::string copied = r.ui.clipboard();
+  CHECK(copied.starts_with("Question\n\n"));
+  for (int i = 0; i < 5; ++i) {
+    CHECK(copied.find("end" + std::to_string(i)) != std::string::npos);
+  }
+  CHECK(copied.find("end5") == std::string::npos);
 }
 
 TEST_CASE("chat view: of a reply's text and its figures one is selected at a time") {
@@ -380,7 +467,7 @@ TEST_CASE("chat view: text being selected goes on where it is out of view") {
   r.ui.frame(200);
   r.ui.release();
   r.ui.key(Key{'C'}, true);
-  CHECK(r.ui.clipboard().starts_with("word0 word1 "));
+  CHECK(r.ui.clipboard().starts_with("Hi\n\nword0 word1 "));
   CHECK(r.ui.clipboard().size() > 3000);
 }
 

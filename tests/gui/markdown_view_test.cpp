@@ -83,7 +83,7 @@ TEST_CASE(
   r.ui.double_click(r.ui.rect("chat.token.1.1").center());
   CHECK(r.copied() == "one");
   r.ui.key(Key{'A'}, true);
-  CHECK(r.copied() == "Top\n\n\u2022 one\n\u2022 two\n\nint x;\n\nend");
+  CHECK(r.copied() == "Q\n\nTop\n\n\u2022 one\n\u2022 two\n\nint x;\n\nend");
 }
 
 TEST_CASE("markdown view: what was written is shown by a switch, of one reply or of all") {
