@@ -77,8 +77,13 @@ void draw_code_box(ImVec2 at, float width, float height) {
 }
 
 void begin_overlapped_item(const char* id, ImVec2 size) {
+#if IMGUI_VERSION_NUM >= 18970
+  ImGui::SetNextItemAllowOverlap();
+  ImGui::InvisibleButton(id, size);
+#else
   ImGui::InvisibleButton(id, size, ImGuiButtonFlags_AllowItemOverlap);
   ImGui::SetItemAllowOverlap();
+#endif
 }
 
 }  // namespace specbound::gui

@@ -53,7 +53,11 @@ TextBox::Result TextBox::draw(ImVec2 size, bool enter_submits, std::string_view 
   if (!ImGui::ItemAdd(box, id)) return Result::kNone;
   probe.item(name);
   probe.value(name, edit_.text());
+#if IMGUI_VERSION_NUM >= 18970
+  const bool hovered = ImGui::ItemHoverable(box, id, ImGui::GetItemFlags());
+#else
   const bool hovered = ImGui::ItemHoverable(box, id);
+#endif
   if (hovered) ImGui::SetMouseCursor(ImGuiMouseCursor_TextInput);
   const bool active = take_focus(id, hovered);
   const ImVec2 origin{min.x + padding(), min.y + padding() - scroll_};

@@ -252,8 +252,17 @@ void Window::begin_frame() {
   ImGui_ImplGlfw_NewFrame();
   // In place of what the backend asked GLFW for, the state of this moment.
   ImGuiIO& io = ImGui::GetIO();
+#if IMGUI_VERSION_NUM >= 18900
+  // Nothing of it is put off: the queue gives a frame what it may see.
+  io.ConfigInputTrickleEventQueue = false;
+  io.AddMousePosEvent(pointer_.x, pointer_.y);
+  for (size_t i = 0; i < buttons_.size(); ++i) {
+    io.AddMouseButtonEvent(static_cast<int>(i), buttons_[i]);
+  }
+#else
   io.MousePos = pointer_;
   std::ranges::copy(buttons_, io.MouseDown);
+#endif
   ImGui::NewFrame();
 }
 

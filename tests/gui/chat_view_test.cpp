@@ -215,7 +215,7 @@ TEST_CASE("chat view: a draft that was replaced is underlined, others are not") 
   CHECK(under(0) != theme().rejected);
   CHECK(under(2) != theme().rejected);
   r.ui.move("chat.token.1.1");
-  r.ui.frame();
+  r.ui.frame(2);
   CHECK(r.ui.shows("Layer 3 had drafted another token (\" wrong\")"));
   r.ui.move("chat.token.1.2");
   r.ui.frame();
@@ -228,7 +228,7 @@ TEST_CASE("chat view: a token pointed at and clicked is the map's, and the map's
   r.ui.frame(2);
   const uint64_t reply = r.fake.worker.replies[0].id;
   r.ui.move("chat.token.1.1");
-  r.ui.frame();
+  r.ui.frame(2);
   CHECK(r.app().hovered == TokenRef{reply, 1});
   CHECK(r.ui.shows("Drafted at layer 2, 90 % sure"));
   r.ui.click("chat.token.1.2");

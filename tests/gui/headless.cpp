@@ -69,6 +69,20 @@ std::string without_blanks(std::string_view text) {
 }
 
 // As a window's backend does.
+#if IMGUI_VERSION_NUM >= 18900
+void number_keys() {
+  ImGui::GetIO().ConfigInputTrickleEventQueue = false;
+}
+
+void set_key(Key key, bool down) {
+  ImGui::GetIO().AddKeyEvent(imgui_key(key), down);
+}
+
+void set_modifiers(bool ctrl, bool shift) {
+  ImGui::GetIO().AddKeyEvent(ImGuiMod_Ctrl, ctrl);
+  ImGui::GetIO().AddKeyEvent(ImGuiMod_Shift, shift);
+}
+#else
 void number_keys() {
   static constexpr struct {
     ImGuiKey imgui;
@@ -96,9 +110,15 @@ void number_keys() {
   for (const auto& k : kKeys) ImGui::GetIO().KeyMap[k.imgui] = static_cast<int>(k.key);
 }
 
-void set_key(int key, bool down) {
-  ImGui::GetIO().KeysDown[key] = down;
+void set_key(Key key, bool down) {
+  ImGui::GetIO().KeysDown[static_cast<int>(key)] = down;
 }
+
+void set_modifiers(bool ctrl, bool shift) {
+  ImGui::GetIO().KeyCtrl = ctrl;
+  ImGui::GetIO().KeyShift = shift;
+}
+#endif
 
 }  // namespace
 
@@ -227,13 +247,11 @@ void Headless::type(std::string_view utf8) {
 }
 
 void Headless::key(Key key, bool ctrl, bool shift) {
-  ImGuiIO& io = ImGui::GetIO();
-  io.KeyCtrl = ctrl;
-  io.KeyShift = shift;
-  set_key(static_cast<int>(key), true);
+  set_modifiers(ctrl, shift);
+  set_key(key, true);
   frame();
-  set_key(static_cast<int>(key), false);
-  io.KeyCtrl = io.KeyShift = false;
+  set_key(key, false);
+  set_modifiers(false, false);
   frame();
 }
 
