@@ -362,8 +362,10 @@ void MainView::draw_overlay(Probe& probe, const FrameTimes& times, const std::st
                           ImGuiCond_Always, {1, 1});
   ImGui::SetNextWindowBgAlpha(0.9f);
   ImGui::PushStyleColor(ImGuiCol_WindowBg, t.panel);
+  // ImGui puts a window that never comes to the front behind all others when it first appears.
   ImGui::Begin("frame times", nullptr,
-               kFixed | ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoFocusOnAppearing |
+               (kFixed & ~ImGuiWindowFlags_NoBringToFrontOnFocus) |
+                   ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoFocusOnAppearing |
                    ImGuiWindowFlags_NoInputs);
   const double p50 = times.work(0.5) * 1e3, p99 = times.work(0.99) * 1e3;
   const double every = times.interval(0.5);

@@ -2,6 +2,7 @@
 #include "gui/view/main_view.h"
 
 #include <doctest/doctest.h>
+#include <imgui_internal.h>
 
 #include <memory>
 #include <string>
@@ -115,6 +116,9 @@ TEST_CASE("main view: keys do what the menu says") {
   rig.ui.key(Key::kF12);
   CHECK(rig.ui.value("overlay.open") == "yes");
   CHECK(rig.ui.shows("p99"));
+  rig.ui.click("chat.input");  // and stays in front of what is written to
+  rig.ui.frame();
+  CHECK(std::string(ImGui::GetCurrentContext()->Windows.back()->Name) == "frame times");
   rig.ui.key(Key{'D'}, true);
   CHECK(rig.ui.value("overlay.open") == "no");
   rig.ui.key(Key{'Q'}, true);
