@@ -107,6 +107,9 @@ Window::Window(int width, int height, const std::string& title) : title_(title) 
   }
   glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
   glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 0);
+  // Nothing has a depth here; memory that a software renderer need not touch.
+  glfwWindowHint(GLFW_DEPTH_BITS, 0);
+  glfwWindowHint(GLFW_STENCIL_BITS, 0);
   glfwWindowHintString(GLFW_X11_CLASS_NAME, "specbound");  // as packaging/desktop has it
   glfwWindowHintString(GLFW_X11_INSTANCE_NAME, "specbound");
   window_ = glfwCreateWindow(width, height, title.c_str(), nullptr, nullptr);
