@@ -4,9 +4,9 @@
     gpu_vs_llamacpp.py --program specbound --llama-bench llama-bench [--types q8_0 ...]
         [--models FILE...] [--processes N] [--repetitions N]
 
-Both programs bench themselves with the same flags: a prompt of 512, and 128 tokens from the start of
-the context, where llama.cpp needs no flash attention. --types: 7B models of random weights, made
-beside the results in a temporary folder. Writes gpu_vs_llamacpp.json into $OUT, or into
+Both programs bench themselves with the same flags: a prompt of 512, and 128 tokens from the start
+of the context, where llama.cpp needs no flash attention. --types: 7B models of random weights,
+made in a temporary folder. Writes gpu_vs_llamacpp.json into $OUT, or into
 tests/bench/results/, anew after each model. Leave the GPU alone while it runs.
 """
 
