@@ -154,12 +154,12 @@ inline int store_int8(int8_t* p, V a) {
   return _mm512_reduce_add_epi32(i);
 }
 
-// Weights of a block, `kLines` cache lines at w, that are read 8 KB from now. Many rows keep the core
-// busy for so long that the hardware prefetcher falls behind: from memory, 8 rows then cost 31 ns a
-// block on a Zen 4 core, 24 with this, 23 from cache. Up to three rows that core serves better alone,
-// of 8 bits, which take little work, up to five (a pass over 4 rows takes 1.04 of one, with this
-// 1.11); an Emerald Rapids core not: a pass over SmolLM2 takes 3.0 ms with it and 3.5 without, over
-// two rows 3.1 and 4.1 (rows.sh).
+// Weights of a block, `kLines` cache lines at w, that are read 8 KB from now. Many rows keep the
+// core busy for so long that the hardware prefetcher falls behind: from memory, 8 rows then cost 31
+// ns a block on a Zen 4 core, 24 with this, 23 from cache. Up to three rows that core serves better
+// alone, of 8 bits, which take little work, up to five (a pass over 4 rows takes 1.04 of one, with
+// this 1.11); an Emerald Rapids core not: a pass over SmolLM2 takes 3.0 ms with it and 3.5 without,
+// over two rows 3.1 and 4.1 (rows.sh).
 template <int R, int kLines>
 inline void prefetch_weights(const uint8_t* w) {
   // Not a branch: GCC 12 leaves out what is behind it in loops over 4 bits.
