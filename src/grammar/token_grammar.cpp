@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kMaskBytes = size_t{32} << 20;  // that are kept
 constexpr size_t kMaxForced = size_t{1} << 16;   // states whose forced token is kept
 constexpr size_t kForcedStateBytes = 48;         // of one, about, that of its table included
-constexpr size_t kForcedBytes = 64;              // of the only text that are looked at
+constexpr size_t kOwnBytes = 2048;   // of a grammar of which nothing is found yet, about
+constexpr size_t kForcedBytes = 64;  // of the only text that are looked at
 // That one mask may take, of the matcher and of the tree below an inner state: some hundred
 // milliseconds.
 constexpr size_t kMostWork = 4'000'000;
@@ -61,7 +62,7 @@ class TokenGrammar::Known {
   State behind_control(State state, int32_t token, std::string_view text);
   Mask mask_of(State state);  // nullptr: it would take more than kMostWork
   size_t bytes() const {
-    return grammar_->source().size() + grammar_->automaton().bytes() + matcher.bytes() +
+    return kOwnBytes + grammar_->source().size() + grammar_->automaton().bytes() + matcher.bytes() +
            (masks_.size() + inners_.size()) * mask_bytes() + escape_bytes_ +
            forced.size() * kForcedStateBytes;
   }

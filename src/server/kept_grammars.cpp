@@ -14,7 +14,7 @@ KeptGrammars::Shared KeptGrammars::of(const Grammar::Shared& grammar) {
     kept_.insert(kept_.begin(), {grammar, make_(grammar)});
   }
   size_t bytes = kept_[0].second->bytes(), n = 1;
-  while (n < kept_.size() && (bytes += kept_[n].second->bytes()) <= most_) ++n;
+  while (n < std::min(kept_.size(), kMost) && (bytes += kept_[n].second->bytes()) <= most_) ++n;
   kept_.resize(n);
   return kept_[0].second;
 }

@@ -1,5 +1,5 @@
 // What was found of grammars, kept for later requests with the same ones: by how much memory they
-// take, not by how many they are.
+// take, and no more than a look through all of them is worth.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,9 @@ namespace specbound::server {
 class KeptGrammars {
  public:
   using Shared = std::shared_ptr<const TokenGrammar>;
+
+  // A request looks through all of them, on the thread that every reply waits for.
+  static constexpr size_t kMost = 1024;
 
   // `most`: bytes of those that are kept, but the newest is whatever it takes. Those of replies
   // under way live on without this, and may grow until the next of().

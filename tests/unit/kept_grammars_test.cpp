@@ -68,4 +68,26 @@ TEST_CASE("kept grammars: by their bytes, the oldest goes first, the newest neve
   CHECK(few.size() == 1);
 }
 
+TEST_CASE("kept grammars: tiny ones count too, by what one takes and by how many there are") {
+  const PieceTokenizer tokenizer(byte_pieces({{"</s>", true, true}}));
+  const auto trie = trie_of(tokenizer);
+  int made = 0;
+  KeptGrammars kept(size_t{1} << 30, [&](const Grammar::Shared& grammar) {
+    ++made;
+    return std::make_shared<const TokenGrammar>(grammar, trie);
+  });
+  const auto tiny = [](size_t number) {
+    return Grammar::from_gbnf("root ::= \"" + std::to_string(number) + '"');
+  };
+  CHECK(kept.of(tiny(0))->bytes() > 1000);
+  for (size_t i = 1; i <= KeptGrammars::kMost; ++i) kept.of(tiny(i));
+  CHECK(kept.size() == KeptGrammars::kMost);
+  made = 0;
+  kept.of(tiny(1));
+  CHECK(made == 0);
+  kept.of(tiny(0));
+  CHECK(made == 1);
+  CHECK(kept.size() == KeptGrammars::kMost);
+}
+
 }  // namespace kept_grammars_test
