@@ -233,7 +233,7 @@ Mask TokenGrammar::Known::mask_of(State state) {
   if (matcher.accepts(state)) {
     for (const int32_t token : tokens->end_tokens()) mask->add(token);
   }
-  if (matcher.may_be_control(state)) {
+  if (matcher.may_be_control(state) || matcher.is_free(state)) {
     for (const auto& [token, text] : tokens->controls()) {
       if (behind_control(state, token, text) != GrammarMatcher::kDead) mask->add(token);
     }

@@ -1,6 +1,7 @@
 // Any bytes as a grammar or a JSON schema. What is understood is walked along at random: no state
-// is a dead end, and a mask has what is forced. The first byte of an input says what it is: 0 GBNF,
-// 1 a schema, 2 a schema behind a literal, 3 what stands before and behind a text.
+// is a dead end, a mask has what is forced, and what may follow. The first byte of an input says
+// what it is: 0 GBNF, 1 a schema, 2 a schema behind a literal, 3 what stands before and behind a
+// text.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -61,6 +62,9 @@ void walk(const Grammar::Shared& grammar, uint32_t random) {
     const TokenGrammar::Forced forced = tokens.forced(reply, path);
     if (forced.token >= 0) SB_CHECK(mask->has(forced.token));
     random = random * 1664525 + 1013904223;
+    for (const int32_t any : {257, static_cast<int32_t>((random >> 16) % 267)}) {
+      SB_CHECK(!tokens.allows(reply, any, path) || mask->has(any));
+    }
     int32_t token = static_cast<int32_t>((random >> 8) % 267);
     while (!mask->has(token)) token = (token + 1) % 267;
     SB_CHECK(tokens.allows(reply, token, path));

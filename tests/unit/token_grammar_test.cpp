@@ -261,6 +261,26 @@ TEST_CASE("text up to a mark: a control token that is not shown is no text of it
   CHECK(Grammar::choice_of(parts)->source() != Grammar::choice_of(parts, {"<call>"})->source());
 }
 
+TEST_CASE("a character as it likes: a control token that is not shown may come in front of it") {
+  using Part = GrammarPart;
+  const PieceTokenizer tokenizer(
+      byte_pieces({{"</s>", true, true}, {"<hidden>", true}, {"<shown>", true}}));
+  const std::vector<std::vector<Part>> parts = {
+      {Part::literal("x"), Part::none_of("{"), Part::literal("y")}};
+  const TokenGrammar held(Grammar::choice_of(parts, {"<shown>"}), trie_of(tokenizer));
+  TokenGrammar::Path path;
+  for (const Tokens& reply : {Tokens{}, Tokens{'x'}, Tokens{'x', 257}, Tokens{'x', 257, 'a'}}) {
+    const auto mask = held.mask(reply, path);
+    REQUIRE(mask);
+    for (int32_t token = 0; token < 259; ++token) {
+      CAPTURE(token);
+      CHECK(mask->has(token) == held.allows(reply, token, path));
+    }
+  }
+  CHECK(held.allows(Tokens{'x'}, 257, path));
+  CHECK_FALSE(held.allows(Tokens{'x'}, 258, path));
+}
+
 TEST_CASE("forced: the only token, the longest of the only text") {
   const Held held(
       "root ::= \"name\" [ab] \"\xc3\xa9\" ",
