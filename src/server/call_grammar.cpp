@@ -34,7 +34,7 @@ std::string message_begin(const char* channel, const std::string& more = "") {
 // What stands around calls.
 struct Frame {
   std::string open;                  // begins with the format's call_open
-  std::vector<std::string> between;  // one of these between two calls
+  std::vector<std::string> between;  // one of these between two calls; none: there is one alone
   std::string close;
 };
 
@@ -51,8 +51,8 @@ Frame frame_of(const ReplyFormat& format) {
       return {open + "\n[\n    ", {",\n    "}, "\n]\n" + std::string(kFence)};
     case CallSyntax::kJson:
       return {"", {"; "}, ""};
-    case CallSyntax::kHarmony:
-      return {"", {std::string(harmony::kCall) + next_message()}, ""};
+    case CallSyntax::kHarmony:  // a call ends the reply
+      return {};
     case CallSyntax::kDeepSeek:
     case CallSyntax::kDeepSeekFenced:
     case CallSyntax::kKimi:
@@ -203,7 +203,7 @@ std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& r
   const Frame frame = frame_of(format);
   const std::vector<Parts> one = strict_calls(format, request.tools);
   Parts calls = {Part::one_of(one)};
-  if (request.parallel) {
+  if (request.parallel && !frame.between.empty()) {
     std::vector<Parts> between;
     for (const std::string& text : frame.between) between.push_back({Part::literal(text)});
     calls.push_back(Part::several({{Part::one_of(std::move(between)), Part::one_of(one)}},

@@ -183,15 +183,13 @@ TEST_CASE("channels: strict calls are held, thoughts and text are free") {
     CHECK_FALSE(held.begins(begin + kHm + bad));
     CHECK_FALSE(held.begins(begin + bad));
     CHECK_FALSE(held.begins(begin + good + "x"));
-    CHECK(held.takes(begin + good + "<|call|>" + kNext + call("clock", "{}")));
+    CHECK_FALSE(held.begins(begin + good + "<"));  // <|call|> ends a reply
     CHECK(held.takes(begin + call("clock", R"({"any": [1]})")));
   }
   Held held(text_or_calls(format, request, true, false));
   for (const char* other : {"Hello.", "<|start|>", "<|channel|>other"}) {
     CHECK_FALSE(held.begins(other));
   }
-  request.parallel = false;
-  CHECK_FALSE(Held(text_or_calls(format, request, true, false)).begins(good + "<"));
   // Arguments come out as they are written.
   style.goes_on = false;
   ReplyParser parser(style);
