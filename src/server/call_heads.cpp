@@ -96,7 +96,11 @@ MessageHead message_head(std::string_view head) {
     return {recipient.empty() ? Kind::kOther : Kind::kCall, std::string(recipient)};
   }
   if (word_behind(head, harmony::kChannel) == "analysis") return {Kind::kThoughts};
-  return {head.find(kRecipient) == head.npos ? Kind::kText : Kind::kOther};
+  return {calls_somebody(head) ? Kind::kOther : Kind::kText};
+}
+
+bool calls_somebody(std::string_view head) {
+  return head.find(kRecipient) != head.npos;
 }
 
 bool may_be_message_head(std::string_view head) {
@@ -106,6 +110,30 @@ bool may_be_message_head(std::string_view head) {
   return std::ranges::any_of(kBegins, [&](std::string_view begin) {
     return head.starts_with(begin) || begin.starts_with(head);
   });
+}
+
+bool begins_message_head(std::string_view head) {
+  head = trimmed(head);
+  if (!head.starts_with(harmony::kStart) && !head.starts_with(harmony::kChannel)) return false;
+  // Each takes what is there off, all of it where it is cut off there.
+  const auto take = [&](std::string_view word) {
+    head = trimmed(head);
+    const bool there = head.starts_with(word) || word.starts_with(head);
+    if (there) head.remove_prefix(std::min(word.size(), head.size()));
+    return there;
+  };
+  const auto take_word_behind = [&](std::string_view sign) {
+    if (take(sign)) head.remove_prefix(std::min(head.find_first_of(" \t\r\n<"), head.size()));
+  };
+  if (take(harmony::kStart) && !take(kAssistant)) return false;
+  take_word_behind(kRecipient);
+  if (take(harmony::kChannel)) {
+    if (!take("analysis") && !take("commentary") && !take("final")) return false;
+    take_word_behind(kRecipient);
+  }
+  if (!take("json")) take_word_behind(harmony::kConstrain);
+  take(harmony::kMessage);
+  return trimmed(head).empty();
 }
 
 }  // namespace specbound::server

@@ -34,7 +34,10 @@ struct MessageHead {
   std::string name = {};  // of the function that is called
 };
 MessageHead message_head(std::string_view head);
-// Those bytes may begin one.
+// Those bytes may begin one, whatever it is.
 bool may_be_message_head(std::string_view head);
+// They are one of the assistant's, which was cut off behind its first mark.
+bool begins_message_head(std::string_view head);
+bool calls_somebody(std::string_view head);
 
 }  // namespace specbound::server

@@ -58,18 +58,28 @@ ReplyPieces ReplyParser::finish() {
       put_thoughts(std::exchange(held_, {}));
       break;
     case State::kBehindCall: {
-      // Of a mark that was cut off, what can only close a call goes.
+      // Of a mark that was cut off, what can only close a call goes; so does one of a message.
+      if (in_channels()) {
+        end_message();
+        break;
+      }
       std::string_view whole;
       if (!held_.empty() && begins_mark(held_, opening_marks(), &whole)) out_.text += held_;
       held_.clear();
       break;
     }
     case State::kHead:
-      if (in_channels() && message_head_alone()) {
-        begin_message();
+      if (!in_channels()) {
+        give_up();
         break;
       }
-      give_up();
+      if (!begins_message_head(raw_)) {
+        go_back(std::exchange(raw_, {}));
+        return finish();  // what is left is shorter by a mark
+      }
+      end_message();
+      if (calls_somebody(raw_)) out_.text += raw_;
+      raw_.clear();
       break;
     default:
       if (!streamed_) give_up();  // else the client has what there is of it
@@ -129,7 +139,7 @@ void ReplyParser::take_text(char c) {
       state_ = State::kThoughts;
       return;
     }
-    if (!mark.empty() && in_channels()) return end_message();
+    if (!mark.empty() && in_channels()) return go_behind_message();
     if (!mark.empty()) return begin_call(std::exchange(held_, {}));
     if (begun) return;
     put_text(std::string_view(held_).substr(0, 1));
@@ -165,7 +175,7 @@ void ReplyParser::take_thoughts(char c) {
     held_.erase(0, 1);
   }
   if (held_ != close) return;
-  if (in_channels()) return end_message();
+  if (in_channels()) return go_behind_message();
   held_.clear();
   blanks_.clear();
   state_ = State::kText;
@@ -189,29 +199,33 @@ void ReplyParser::put_thoughts(std::string_view bytes) {
 }
 
 void ReplyParser::begin_call(std::string mark) {
-  raw_ = lead() + mark;
+  raw_ = in_channels() ? std::move(mark) : lead() + mark;
   bare_ = false;
   head_.clear();
   state_ = State::kHead;
 }
 
-void ReplyParser::begin_message() {
-  raw_.clear();
+// Where `<|end|>` stands; that it ends the message is not known before another one begins.
+void ReplyParser::go_behind_message() {
+  message_ = state_;
+  behind_ = std::exchange(held_, {});
+  state_ = State::kBehindCall;
+}
+
+void ReplyParser::end_message() {
+  if (!behind_.empty() && shows_end_) out_.text += harmony::kEnd;
+  behind_.clear();
   held_.clear();
   blanks_.clear();
   begins_ = joins_ = shows_end_ = false;
 }
 
-// A head that was cut off, of no call: none of its text came.
-bool ReplyParser::message_head_alone() const {
-  const auto has = [&](std::string_view text) { return raw_.find(text) != raw_.npos; };
-  return (has(harmony::kStart) || has(harmony::kChannel)) && !has("to=");
-}
-
-void ReplyParser::end_message() {
-  if (shows_end_) out_.text += harmony::kEnd;
-  begin_message();
-  state_ = State::kBehindCall;
+// No message begins with `bytes`: the one before goes on.
+void ReplyParser::go_back(const std::string& bytes) {
+  const std::string behind = std::exchange(behind_, {});
+  state_ = behind.empty() ? State::kText : message_;
+  state_ == State::kThoughts ? put_thoughts(behind) : put_text(behind);
+  for (const char each : bytes) take(each);
 }
 
 void ReplyParser::show_message() {
@@ -222,25 +236,24 @@ void ReplyParser::show_message() {
 
 void ReplyParser::take_message_head(char c) {
   raw_ += c;
-  if (!may_be_message_head(raw_) || raw_.size() > kMaxHead) {  // a reply without channels
-    const std::string bytes = std::exchange(raw_, {});
-    state_ = State::kText;
-    for (const char each : bytes) take(each);
-    return;
+  // A reply without channels, or text that spells one of their marks.
+  if (!may_be_message_head(raw_) || raw_.ends_with(harmony::kEnd) || raw_.size() > kMaxHead) {
+    return go_back(std::exchange(raw_, {}));
   }
   if (!raw_.ends_with(harmony::kMessage)) return;
   using Kind = MessageHead::Kind;
   const MessageHead head = message_head(raw_);
+  end_message();
   if (head.kind == Kind::kCall && reads_calls()) {
     call_ = {.name = head.name};
     state_ = State::kArguments;
   } else if (head.kind == Kind::kThoughts && options_.splits_thoughts) {
-    begin_message();
+    raw_.clear();
     begins_ = !has_thoughts_;
     if (has_thoughts_) blanks_ = "\n";
     state_ = State::kThoughts;
   } else if (head.kind == Kind::kText) {
-    begin_message();
+    raw_.clear();
     joins_ = has_text_;
     state_ = State::kText;
   } else {
@@ -425,15 +438,21 @@ std::vector<std::string_view> ReplyParser::opening_marks() const {
   return marks;
 }
 
-// What closes a call goes, and the white space there; the next one may follow.
+// What closes a call goes, and the white space there; the next one may follow. Behind a message it
+// waits: without a next one it is the message's.
 void ReplyParser::take_behind_call(char c) {
-  if (held_.empty() && is_blank(c)) return;
+  const bool behind_message = !behind_.empty();
+  if (held_.empty() && is_blank(c)) {
+    if (behind_message) behind_ += c;
+    return;
+  }
   if (held_.empty() && bare_ && reads_calls() && (c == '{' || c == '[')) return begin_json(c, {});
   held_ += c;
   std::string_view mark;
   const bool closes = begins_mark(held_, closing_marks(), &mark);
   if (!mark.empty()) {
     if (mark == kFence) fenced_ = false;
+    if (behind_message) behind_ += held_;
     held_.clear();
     return;
   }
@@ -445,8 +464,7 @@ void ReplyParser::take_behind_call(char c) {
     return;
   }
   if (closes || opens) return;
-  state_ = State::kText;
-  for (const char each : std::exchange(held_, {})) take(each);
+  go_back(std::exchange(held_, {}));
 }
 
 void ReplyParser::give_up() {

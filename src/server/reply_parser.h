@@ -73,9 +73,9 @@ class ReplyParser {
   void begin_json(char c, CallText call, bool fenced = false);
   bool stream_arguments(char c);
   void end_call(std::vector<CallText> calls);
-  void begin_message();
-  bool message_head_alone() const;
+  void go_behind_message();
   void end_message();
+  void go_back(const std::string& bytes);
   void show_message();  // its head is text, and so is what ends it
   void give_up();       // no call: its bytes are text
   bool reads_calls() const {
@@ -103,8 +103,10 @@ class ReplyParser {
   bool in_value_ = false;  // of a tag: what ends a call does not end it there
   bool fenced_ = false;    // a fence closes it
   // Of messages in channels.
-  bool shows_end_ = false;  // what ends it is text
-  bool joins_ = false;      // text of one before it came: this one's begins a line
+  std::string behind_;            // from what may have ended one on, until that is known
+  State message_ = State::kText;  // of that one
+  bool shows_end_ = false;        // what ends it is text
+  bool joins_ = false;            // text of one before it came: this one's begins a line
   bool has_text_ = false, has_thoughts_ = false;  // of the reply
   JsonEnd end_;
   size_t n_calls_ = 0;

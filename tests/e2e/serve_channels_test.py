@@ -72,6 +72,17 @@ class Channels(FolderCase):
                          "<|start|>assistant" + "".join(
                              piece if isinstance(piece, str) else piece[0] for piece in CALL[:-1]))
 
+    def test_marks_in_texts_are_text(self):
+        server = self.served(THOUGHTS + ["<|channel|>final", "<|message|>The mark <|e",
+                                         "nd|> ends it.", ("<|return|>",)])
+        self.assertEqual(self.both(server, tools=[WEATHER])[0], {
+            "role": "assistant", "content": "The mark <|end|> ends it.",
+            "reasoning_content": "They ask for it."})
+
+    def test_a_mark_alone_is_text(self):
+        server = self.served([("<|channel|>",), " begins a head."])
+        self.assertEqual(self.both(server)[0]["content"], "<|channel|> begins a head.")
+
     def test_thoughts_that_stay_in_the_text(self):
         server = self.served(THOUGHTS + CALL, "--reasoning-format", "none")
         message, _ = self.both(server, tools=[WEATHER])

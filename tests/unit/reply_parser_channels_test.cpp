@@ -86,27 +86,66 @@ TEST_CASE("channels: analysis is thoughts, final is text, with tools and without
 
 TEST_CASE("channels: what is no message is text, byte for byte; heads alone are none") {
   const auto style = options(kChannels);
-  for (const std::string text :
-       {"", " ", "Hello.", "to", "to be", "<|", "<|channel", "{\"name\": \"clock\"}",
-        "<|start|>user<|message|>Me?<|end|>", "<|start|>functions.clock to=assistant<|message|>x",
-        "<|channel|>commentary to=python<|message|>1<|end|>", "<|channel|>commentary to=functions.",
-        "<|channel|>commentary to=functions.<|message|>{}",
-        "<|channel|>commentary to=functions.clock<|message|>",
-        "<|channel|>commentary to=functions.clock<|message|>no",
-        "<|channel|>commentary to=functions.clock<|message|>[1]",
-        "<|channel|>commentary to=functions.clock<|message|>{\"a\"",
-        "<|channel|>commentary to=functions.clock<|message|>{1}<|end|>"}) {
+  for (const std::string text : {"",
+                                 " ",
+                                 "Hello.",
+                                 "to",
+                                 "to be",
+                                 "<|",
+                                 "<|channel",
+                                 "{\"name\": \"clock\"}",
+                                 "<|start|>user<|message|>Me?<|end|>",
+                                 "<|start|>functions.clock to=assistant<|message|>x",
+                                 "<|channel|>commentary to=python<|message|>1<|end|>",
+                                 "<|channel|>commentary to=functions.",
+                                 "<|channel|>commentary to=functions.<|message|>{}",
+                                 "<|channel|>commentary to=functions.clock<|message|>",
+                                 "<|channel|>commentary to=functions.clock<|message|>no",
+                                 "<|channel|>commentary to=functions.clock<|message|>[1]",
+                                 "<|channel|>commentary to=functions.clock<|message|>{\"a\"",
+                                 "<|channel|>commentary to=functions.clock<|message|>{1}<|end|>",
+                                 "<|channel|>Hello.",
+                                 "<|channel|>analysis Hello",
+                                 "<|channel|>other",
+                                 "<|start|>user",
+                                 "<|channel|>final json x",
+                                 "<|start|>assistant<|channel|>Hello <|end|> there"}) {
     CAPTURE(text);
     CHECK(parsed(style, text) == "|" + text + "|");
   }
   const std::string long_one = "<|channel|>" + std::string(ReplyParser::kMaxHead, 'x');
   CHECK(parsed(style, long_one) == "|" + long_one + "|");
-  for (const char* head : {"<|channel|>", "<|channel|>analysis", "<|start|>assistant"}) {
+  for (const char* head : {"<|channel|>", "<|channel|>analysis", "<|channel|>fin",
+                           "<|channel|>final <|constrain|>json", "<|start|>assistant",
+                           "<|start|>assistant<|channel|>commentary<|mess"}) {
     CHECK(parsed(style, head) == "||");
   }
-  CHECK(parsed(style, message("final", "Yes.") + "<|end|><|start|>assis") == "|Yes.|");
+  for (const char* cut : {"<|end|><|start|>assis", "<|end|>\n<|sta", "<|end|> "}) {
+    CHECK(parsed(style, message("final", "Yes.") + cut) == "|Yes.|");
+  }
   // Without tools a call is text.
   CHECK(parsed(options(kChannels, false), call("clock", "{}")) == "|" + call("clock", "{}") + "|");
+}
+
+TEST_CASE("channels: what spells an end is text where no message and no end of the reply follows") {
+  for (const bool with_tools : {false, true}) {
+    const auto style = options(kChannels, with_tools);
+    const std::string begun = "<|channel|> is " + std::string(ReplyParser::kMaxHead, 'x');
+    for (const std::string& text :
+         {std::string("The mark <|end|> ends it."), std::string("a <|end|>\n <|end|><|return|> b"),
+          std::string("<|end|>x"), "<|end|> and " + begun, "<|end|>" + begun + "<|end|>y",
+          std::string("<|end|><|channel|>Hello"), std::string("a<|end|><|endx <|e")}) {
+      CAPTURE(text);
+      CHECK(parsed(style, message("final", text)) == "|" + text + "|");
+      CHECK(parsed(style, "Hello " + text) == "|Hello " + text + "|");
+      CHECK(parsed(style, message("analysis", text) + "<|end|>" + message("final", "Yes.")) ==
+            text + "|Yes.|");
+    }
+    const std::string others = "<|start|>user<|message|>Me <|end|> too<|end|>";
+    CHECK(parsed(style, others) == "|" + others + "|");
+    const std::string cut = "<|channel|>commentary to=functions.cl";
+    CHECK(parsed(style, message("final", "Yes.") + "<|end|>" + cut) == "|Yes." + cut + "|");
+  }
 }
 
 TEST_CASE("channels: calls, behind thoughts and text, several or one") {
