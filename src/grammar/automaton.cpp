@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -176,7 +177,7 @@ class Compiler {
         return build_characters(e.ranges, e.free, next);
       case GrammarRules::Kind::kUntil:
       case GrammarRules::Kind::kWithout:
-        return build_unlike(e.bytes, e.kind == GrammarRules::Kind::kUntil, next);
+        return build_unlike(e.marks, e.kind == GrammarRules::Kind::kUntil, next);
       case GrammarRules::Kind::kRule:
         return add({Kind::kCall, false, false, next, e.a});
       case GrammarRules::Kind::kSequence:
@@ -197,29 +198,50 @@ class Compiler {
     return next;
   }
 
-  // Any bytes up to a mark: a node for each part of it that they may end with, as Knuth, Morris and
-  // Pratt have it. Control tokens may stand for what they spell.
-  int build_unlike(const std::string& mark, bool until, int next) {
-    const size_t n = std::max(mark.size(), size_t{1});
-    std::vector<int> begins(n);  // [bytes of the mark that were read]
-    for (int& node : begins) node = add({Kind::kSplit});
-    std::vector<std::array<size_t, 256>> to(n);  // [those][byte] how many then
+  // Any bytes up to a mark: a node for each begin of one that they may end with, as Aho and
+  // Corasick have it. Control tokens may stand for what they spell.
+  int build_unlike(const std::vector<std::string>& marks, bool until, int next) {
+    constexpr size_t kMark = std::numeric_limits<size_t>::max();  // one stands there
+    std::vector<std::array<size_t, 256>> to(1);                   // [begin][byte] which one then
     to[0].fill(0);
-    for (size_t i = 0, shorter = 0; i < mark.size(); ++i) {
-      const auto own = static_cast<uint8_t>(mark[i]);
-      if (i > 0) {
-        to[i] = to[shorter];
-        shorter = to[shorter][own];
+    for (const std::string& mark : marks) {
+      size_t at = 0;
+      for (size_t i = 0; i < mark.size() && at != kMark; ++i) {
+        const auto byte = static_cast<uint8_t>(mark[i]);
+        if (i + 1 == mark.size()) {
+          to[at][byte] = kMark;
+        } else if (to[at][byte] == 0) {
+          to[at][byte] = to.size();
+          to.emplace_back().fill(0);
+        }
+        at = to[at][byte];
       }
-      to[i][own] = i + 1;
     }
+    // Where no begin goes on, the longest does that is the end of this one.
+    const size_t n = to.size();
+    std::vector<size_t> shorter(n, 0), open = {0};
+    for (size_t done = 0; done < open.size(); ++done) {
+      const size_t at = open[done];
+      for (size_t byte = 0; byte < 256; ++byte) {
+        const size_t on = at == 0 ? 0 : to[shorter[at]][byte];
+        size_t& its = to[at][byte];
+        if (its == 0 || on == kMark) {
+          its = on;
+        } else if (its != kMark) {
+          shorter[its] = on;
+          open.push_back(its);
+        }
+      }
+    }
+    std::vector<int> begins(n);
+    for (int& node : begins) node = add({Kind::kSplit});
     for (size_t i = 0; i < n; ++i) {
       std::map<size_t, ByteSet> sets;
       for (int byte = 0; byte < 256; ++byte) sets[to[i][static_cast<size_t>(byte)]].add(byte);
       int whole = until ? -1 : next;
       for (const auto& [target, set] : sets) {
-        if (target == n && !until) continue;
-        const int one = add_bytes(set, target == n ? next : begins[target], true, true);
+        if (target == kMark && !until) continue;
+        const int one = add_bytes(set, target == kMark ? next : begins[target], true, true);
         whole = whole < 0 ? one : add({Kind::kSplit, false, false, one, whole});
       }
       // The node that was there before is none of a choice: both its ways are the same.

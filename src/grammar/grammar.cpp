@@ -54,6 +54,10 @@ class PartRules {
     const bool is_schema = part.kind == Kind::kSchema || part.kind == Kind::kInTags;
     check_size(part.text, is_schema ? "json_schema" : "literal");
     source_ += format("%d:%zu ", static_cast<int>(part.kind), part.text.size()) + part.text;
+    for (const std::string& text : part.texts) {
+      check_size(text, "literal");
+      source_ += format("~%zu ", text.size()) + text;
+    }
     switch (part.kind) {
       case Kind::kLiteral:
         return rules_.literal(part.text, true);
@@ -64,9 +68,9 @@ class PartRules {
       case Kind::kInTags:
         return schema(part.text, tagged_json_);
       case Kind::kUntil:
-        return rules_.until(part.text);
+        return rules_.until(part.texts);
       case Kind::kWithout:
-        return rules_.without(part.text);
+        return rules_.without(part.texts);
       case Kind::kNoneOf: {
         std::vector<CodeRange> these;
         for (const char c : part.text)

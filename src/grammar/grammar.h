@@ -22,8 +22,8 @@ struct GrammarPart {
     kPlain,    // this text, for which no control token stands
     kSchema,   // JSON that this schema allows
     kInTags,   // the same with \u003c for each `<`: what ends it may begin so
-    kUntil,    // whatever comes before the first place where this text stands, and it
-    kWithout,  // whatever this text does not stand in; an empty one: anything
+    kUntil,    // whatever comes before the first place where one of these texts stands, and it
+    kWithout,  // whatever none of these texts stands in; without any: anything
     kNoneOf,   // one character that is none of these, which are ASCII
     kOneOf,    // one of `choices`, each part by part
     kSeveral,  // none or more of them, at most `most`
@@ -32,13 +32,21 @@ struct GrammarPart {
   std::string text;  // of a schema: its JSON
   std::vector<std::vector<GrammarPart>> choices = {};
   int most = GrammarRules::kUnbounded;
+  std::vector<std::string> texts = {};
 
   static GrammarPart literal(std::string text) { return {Kind::kLiteral, std::move(text)}; }
   static GrammarPart plain(std::string text) { return {Kind::kPlain, std::move(text)}; }
   static GrammarPart schema(std::string json) { return {Kind::kSchema, std::move(json)}; }
   static GrammarPart in_tags(std::string json) { return {Kind::kInTags, std::move(json)}; }
-  static GrammarPart until(std::string text) { return {Kind::kUntil, std::move(text)}; }
-  static GrammarPart without(std::string text) { return {Kind::kWithout, std::move(text)}; }
+  static GrammarPart until(std::string text) { return until_any({std::move(text)}); }
+  static GrammarPart without(std::string text) { return without_any({std::move(text)}); }
+  static GrammarPart until_any(std::vector<std::string> texts) {
+    return {.kind = Kind::kUntil, .text = "", .texts = std::move(texts)};
+  }
+  static GrammarPart without_any(std::vector<std::string> texts) {
+    return {.kind = Kind::kWithout, .text = "", .texts = std::move(texts)};
+  }
+  static GrammarPart anything() { return without_any({}); }
   static GrammarPart none_of(std::string ascii) { return {Kind::kNoneOf, std::move(ascii)}; }
   static GrammarPart one_of(std::vector<std::vector<GrammarPart>> choices) {
     return {Kind::kOneOf, "", std::move(choices)};

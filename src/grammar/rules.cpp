@@ -63,11 +63,12 @@ GrammarRules::Id GrammarRules::literal(std::string_view bytes, bool control) {
   return add(std::move(e));
 }
 
-GrammarRules::Id GrammarRules::unlike(Kind kind, std::string_view mark) {
-  SB_CHECK(kind == Kind::kWithout || !mark.empty());
+GrammarRules::Id GrammarRules::unlike(Kind kind, std::vector<std::string> marks) {
+  SB_CHECK(kind == Kind::kWithout || !marks.empty());
+  for (const std::string& mark : marks) SB_CHECK(!mark.empty());
   Expression e;
   e.kind = kind;
-  e.bytes = mark;
+  e.marks = std::move(marks);
   return add(std::move(e));
 }
 

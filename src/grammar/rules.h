@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace specbound {
@@ -43,21 +44,22 @@ class GrammarRules {
   };
   struct Expression {
     Kind kind = Kind::kEmpty;
-    bool control = false;           // of a literal: a control token may stand for it
-    bool free = false;              // of characters: they are of text as it likes
-    int32_t a = 0, b = 0;           // kRule: which; kRepeat: least and most
-    std::string bytes;              // kLiteral; kUntil, kWithout: the mark
-    std::vector<CodeRange> ranges;  // kCharacters, normalized
-    std::vector<Id> parts;          // of a kRepeat one
+    bool control = false;            // of a literal: a control token may stand for it
+    bool free = false;               // of characters: they are of text as it likes
+    int32_t a = 0, b = 0;            // kRule: which; kRepeat: least and most
+    std::string bytes;               // kLiteral
+    std::vector<std::string> marks;  // kUntil, kWithout
+    std::vector<CodeRange> ranges;   // kCharacters, normalized
+    std::vector<Id> parts;           // of a kRepeat one
   };
 
   // All throw Error(kLimit) for more than kMaxExpressions.
   Id empty() { return add({}); }
   Id literal(std::string_view bytes, bool control = false);
-  // Any bytes and control tokens, up to the first place where `mark`, not empty, stands, and with
-  // it; the other: any in which it does not stand, all there are where it is empty.
-  Id until(std::string_view mark) { return unlike(Kind::kUntil, mark); }
-  Id without(std::string_view mark) { return unlike(Kind::kWithout, mark); }
+  // Any bytes and control tokens, up to the first place where one of `marks`, none of them empty,
+  // stands, and with it; the other: any in which none of them stands.
+  Id until(std::vector<std::string> marks) { return unlike(Kind::kUntil, std::move(marks)); }
+  Id without(std::vector<std::string> marks) { return unlike(Kind::kWithout, std::move(marks)); }
   // One of these characters. `free`: of text as it likes, as those two are.
   Id characters(std::vector<CodeRange> ranges, bool free = false);
   Id rule(int which);
@@ -82,7 +84,7 @@ class GrammarRules {
 
  private:
   Id add(Expression expression);
-  Id unlike(Kind kind, std::string_view mark);
+  Id unlike(Kind kind, std::vector<std::string> marks);
   Id one_of(std::span<const std::string> texts, size_t at);
 
   std::vector<Expression> expressions_;

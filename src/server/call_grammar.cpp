@@ -130,7 +130,7 @@ std::vector<Parts> text_without(const std::string& mark) {
   std::vector<Parts> texts;
   for (size_t n = 0; n < std::max(mark.size(), size_t{1}); ++n) {
     const std::string others = (n == 0 ? "{ \n\t\r" : "") + mark.substr(n, 1);
-    Part rest = Part::one_of({{}, {Part::none_of(others), Part::without("")}});
+    Part rest = Part::one_of({{}, {Part::none_of(others), Part::anything()}});
     texts.push_back({blanks(), Part::literal(mark.substr(0, n)), std::move(rest)});
   }
   return texts;
@@ -220,12 +220,14 @@ std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& r
     const std::string mark(format.think_open);
     reply = text_without(mark);
     reply.push_back(std::move(call));
-    if (!mark.empty()) marked = {blanks(), Part::literal(mark), Part::without("")};
+    if (!mark.empty()) marked = {blanks(), Part::literal(mark), Part::anything()};
   } else {
-    const std::string open(format.call_open);
-    Parts call = {Part::until(open), Part::literal(frame.open.substr(open.size()))};
+    const std::vector<std::string_view> opens = format.call_opens();
+    const std::vector<std::string> marks(opens.begin(), opens.end());
+    Parts call = {Part::until_any(marks),
+                  Part::literal(frame.open.substr(format.call_open.size()))};
     append(call, std::move(calls));
-    reply = {{Part::without(open)}, std::move(call)};
+    reply = {{Part::without_any(marks)}, std::move(call)};
   }
   if (!splits_thoughts || format.think_open.empty()) {
     if (!marked.empty()) reply.push_back(std::move(marked));

@@ -1,6 +1,7 @@
 #include "server/reply_parser.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -110,12 +111,7 @@ std::vector<std::string_view> ReplyParser::text_marks() const {
   if (in_channels()) return {harmony::kEnd};
   std::vector<std::string_view> marks;
   if (begins_ && may_think_) marks.push_back(options_.format.think_open);
-  if (reads_calls() && !options_.format.call_open.empty()) {
-    marks.push_back(options_.format.call_open);
-    if (options_.format.syntax == CallSyntax::kAction && !options_.held) {
-      marks.push_back(kActionLine);
-    }
-  }
+  if (reads_calls()) std::ranges::copy(options_.format.call_opens(), std::back_inserter(marks));
   return marks;
 }
 

@@ -24,6 +24,8 @@ constexpr std::string_view kKimiBegin = "<|tool_calls_section_begin|>",
                            kKimiEnd = "<|tool_calls_section_end|>";
 constexpr std::string_view kDeepSeekBegin = "<｜tool▁calls▁begin｜>",
                            kDeepSeekEnd = "<｜tool▁calls▁end｜>";
+// Command R+'s, which other versions of it write.
+constexpr std::string_view kActionLine = "Action:\n```json";
 constexpr Row kCalls[] = {
     {kDeepSeekBegin, "```json", CallSyntax::kDeepSeekFenced, kDeepSeekBegin, kDeepSeekEnd,
      kDeepSeek},
@@ -54,6 +56,12 @@ constexpr Thoughts kThoughts[] = {
 };
 
 }  // namespace
+
+std::vector<std::string_view> ReplyFormat::call_opens() const {
+  if (call_open.empty()) return {};
+  if (syntax == CallSyntax::kAction) return {call_open, kActionLine};
+  return {call_open};
+}
 
 std::vector<std::string_view> ReplyFormat::call_marks() const {
   std::vector<std::string_view> marks = {call_open, call_close, each_open, each_close, separator};

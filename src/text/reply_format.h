@@ -30,6 +30,8 @@ struct ReplyFormat {
   std::string_view each_open = {}, each_close = {}, separator = {};
   std::string_view think_open = {}, think_close = {};  // empty: the template knows no thoughts
 
+  // What calls begin with, in other versions of the syntax too; none: calls have no mark.
+  std::vector<std::string_view> call_opens() const;
   // All texts that may be control tokens, which are shown nowhere else.
   std::vector<std::string_view> call_marks() const;
   std::vector<std::string_view> think_marks() const;
@@ -52,9 +54,6 @@ inline constexpr std::string_view kFunctions = "functions.";
 // Of GLM's: around keys, and around values.
 inline constexpr std::array<std::string_view, 4> kGlmTags = {"<arg_key>", "</arg_key>",
                                                              "<arg_value>", "</arg_value>"};
-
-// Of Command R+'s, which other versions of it write.
-inline constexpr std::string_view kActionLine = "Action:\n```json";
 
 // Of messages in channels: their heads, and what ends them.
 namespace harmony {

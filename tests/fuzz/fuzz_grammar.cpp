@@ -43,7 +43,7 @@ Grammar::Shared read(uint8_t kind, std::string_view text) {
     const std::string mark(text.substr(0, 40));
     using Part = GrammarPart;
     return Grammar::choice_of(
-        {{Part::without(mark)},
+        {{Part::without_any({mark, "2a"})},
          {Part::until(mark), Part::several({{Part::literal("ab"), Part::until("12")}}),
           Part::one_of({{Part::literal(mark)}, {Part::none_of("a")}, {}})}});
   }

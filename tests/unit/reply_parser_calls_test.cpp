@@ -203,12 +203,21 @@ TEST_CASE("calls: those of Command R+, of tools that there are") {
     CAPTURE(text);
     CHECK(parsed(style, text) == "|" + text + "|");
   }
-  // Held ones begin in one way: text with the other is text.
+  // Held ones begin in either way.
   const ReplyParser::Options held = held_options(kAction, asked(ToolChoice::Kind::kAuto));
-  const std::string other = "Action:\n```json\n" + list + "```";
-  CHECK(Held(text_or_calls(find_reply_format(kAction), asked(ToolChoice::Kind::kAuto), true, false))
-            .takes(other));
-  CHECK(parsed(held, other) == "|" + other + "|");
+  Held grammar(
+      text_or_calls(find_reply_format(kAction), asked(ToolChoice::Kind::kAuto), true, false));
+  for (const std::string begin : {"Action: ```json\n", "Plan.\nAction:\n```json\n"}) {
+    CAPTURE(begin);
+    CHECK(grammar.takes(begin + list + "\n```"));
+    CHECK_FALSE(grammar.begins(begin + "[1"));
+    CHECK_FALSE(grammar.begins(begin + list.substr(0, list.find("Oslo")) + "R"));
+    const std::string text = begin.substr(0, begin.find("Action"));
+    CHECK(parsed(held, begin + list + "\n```") == "|" + text + "|" + read);
+  }
+  for (const char* text : {"Action:", "Action:\n``", "Action:  ```json [", "Action:\n```js"}) {
+    CHECK(grammar.takes(text));
+  }
 }
 
 TEST_CASE("calls: strict ones are held from where they begin, and text before them is free") {

@@ -2,6 +2,7 @@
 // control and end tokens, what is forced, and what the sampler makes of it.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <random>
 #include <set>
@@ -215,21 +216,31 @@ TEST_CASE("text up to a mark: any bytes and control tokens, and the mark where i
   }
   CHECK(held.complete(Tokens{259}, path));
   CHECK_FALSE(held.allows(Tokens{'<', 'c', 'a', 'l', 'l', '>'}, 256, path));
-  // The same as looking for it.
-  for (const std::string mark : {"a", "ab", "aab", "abab", "aabaa"}) {
+  // The same as looking for them: some begin with the end of others, or have others inside.
+  using Texts = std::vector<std::string>;
+  for (const Texts& marks : {Texts{"a"}, Texts{"ab"}, Texts{"aab"}, Texts{"abab"}, Texts{"aabaa"},
+                             Texts{"aab", "bba"}, Texts{"ab", "babb"}, Texts{"abba", "bb"},
+                             Texts{"ab", "abab"}, Texts{"bab", "abaab", "aaa"}}) {
+    CAPTURE(marks[0]);
     for (const bool until : {false, true}) {
       const Grammar::Shared grammar =
-          Grammar::choice_of({{until ? Part::until(mark) : Part::without(mark)}});
+          Grammar::choice_of({{until ? Part::until_any(marks) : Part::without_any(marks)}});
       GrammarMatcher matcher(grammar->automaton());
       for (unsigned bits = 0; bits < 1u << 11; ++bits) {
         std::string text;
         for (unsigned rest = bits | 1u << 10; rest > 1; rest >>= 1) text += rest & 1 ? 'a' : 'b';
-        const size_t at = text.find(mark);
-        const bool fits = until ? at + mark.size() == text.size() : at == text.npos;
+        size_t end = text.npos;  // of the first that is whole
+        for (const std::string& mark : marks) {
+          const size_t at = text.find(mark);
+          if (at != text.npos) end = std::min(end, at + mark.size());
+        }
+        const bool fits = until ? end == text.size() : end == text.npos;
         CHECK(matcher.accepts(matcher.next(matcher.start(), text)) == fits);
       }
     }
   }
+  CHECK(Grammar::choice_of({{Part::until_any({"a", "b"})}})->source() !=
+        Grammar::choice_of({{Part::until_any({"a"})}})->source());
 }
 
 TEST_CASE("text up to a mark: a control token that is not shown is no text of it") {
