@@ -341,13 +341,23 @@ CompletionRequest Api::parse(bool chat, std::string_view body) const {
               : parse_completion(body, options_.defaults, n_vocab);
 }
 
-// What the reply is held to. `thinks`: as hold_calls() has it.
-void Api::compile(bool thinks, CompletionRequest& request) const {
-  const bool calls = request.chat && request.conversation.tools.held();
-  if (request.format.field.empty() && !calls) return;
+// One that is known waits for nobody who compiles.
+Grammar::Shared Api::compiled_format(const ResponseFormat& format) {
+  if (format.field.empty()) return nullptr;
+  if (Grammar::Shared known = formats_.find(format)) return known;
   const std::lock_guard lock(compiling_);
-  request.settings.grammar = compiled(request.format);
-  if (calls) hold_calls(model().reply_format(), thinks, request);
+  if (Grammar::Shared known = formats_.find(format)) return known;  // meanwhile
+  Grammar::Shared grammar = compiled(format);
+  formats_.keep(format, grammar);
+  return grammar;
+}
+
+// What the reply is held to. `thinks`: as hold_calls() has it.
+void Api::compile(bool thinks, CompletionRequest& request) {
+  request.settings.grammar = compiled_format(request.format);
+  if (!request.chat || !request.conversation.tools.held()) return;
+  const std::lock_guard lock(compiling_);
+  hold_calls(model().reply_format(), thinks, request);
 }
 
 Answer Api::complete(bool chat, std::string_view body, const std::string& client,

@@ -16,6 +16,7 @@
 #include "server/api_keys.h"
 #include "server/completion_request.h"
 #include "server/engine_thread.h"
+#include "server/kept_formats.h"
 #include "server/metrics.h"
 #include "server/served_model.h"
 
@@ -91,14 +92,16 @@ class Api {
                   Connection& connection);
   Answer embed(std::string_view body, const std::string& client, Connection& connection);
   CompletionRequest parse(bool chat, std::string_view body) const;
-  void compile(bool thinks, CompletionRequest& request) const;
+  Grammar::Shared compiled_format(const ResponseFormat& format);
+  void compile(bool thinks, CompletionRequest& request);
 
   const ApiOptions options_;
   Metrics metrics_;
   std::atomic<ServedModel*> model_{nullptr};
   std::unique_ptr<EngineThread> engine_;  // before model_ is set
   mutable std::mutex parsing_;
-  mutable std::mutex compiling_;  // grammars
+  std::mutex compiling_;  // grammars
+  KeptFormats formats_;
 };
 
 }  // namespace specbound::server

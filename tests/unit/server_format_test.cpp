@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "server/api.h"
 #include "test_connection.h"
@@ -18,49 +21,46 @@ using namespace specbound::server;
 using namespace specbound::test;
 using nlohmann::json;
 
-namespace {
-
-// A completion whose grammar takes long to compile.
-std::string slow_body() {
-  json properties = json::object();
-  for (int i = 0; i < 1000; ++i) {
-    properties["property" + std::to_string(i)] = {{"type", "string"},
-                                                  {"pattern", "^[a-z]{1,40}-[0-9]{9}$"}};
-  }
-  return json{{"prompt", "a"}, {"json_schema", {{"properties", properties}}}}.dump();
-}
-
-}  // namespace
-
-TEST_CASE("server format: a large schema holds up no request without one") {
+TEST_CASE("server format: what is compiled holds up no request without one, or with a known one") {
   WordModel model;
+  // The first to ask for the model's calls compiles a grammar of them, and stays there.
+  std::promise<void> inside, go_on;
+  std::atomic<bool> asked{false};
+  model.on_format = [&] {
+    if (asked.exchange(true)) return;
+    inside.set_value();
+    go_on.get_future().wait();
+  };
   Api api({});
   api.open(model);
-  const std::string slow = slow_body();
-  std::atomic<int> compiled{0};
-  std::atomic<bool> stop{false};
-  std::thread other([&] {
+  const auto status = [&](const std::string& path, const json& body) {
     TestConnection client;
-    while (!stop) {
-      CHECK(api.post("/v1/completions", slow, "slow", client).status == 200);
-      ++compiled;
-    }
-  });
-  while (compiled == 0) std::this_thread::yield();
-  constexpr int kRequests = 40;
-  // Long enough to leave the other one time to come in between, far shorter than a schema.
-  const std::string quick = json{{"content", std::string(30'000, 'a')}}.dump();
-  const int before = compiled;
-  TestConnection client;
-  for (int i = 0; i < kRequests; ++i) {
-    CHECK(api.post("/tokenize", quick, "quick", client).status == 200);
+    return status_of([&] { api.post(path, body.dump(), "someone", client); });
+  };
+  const json known = {{"prompt", "a"}, {"json_schema", {{"type", "string"}}}};
+  CHECK(status("/v1/completions", known) == 200);
+  const json calls = {{"messages", {{{"role", "user"}, {"content", "go"}}}},
+                      {"tools", {{{"type", "function"}, {"function", {{"name", "clock"}}}}}},
+                      {"tool_choice", "required"}};
+  int called = 0;
+  std::vector<int> others;
+  std::promise<void> answered;
+  // How long the test takes where one waits for the other, and no more.
+  constexpr std::chrono::seconds kLong(20);
+  {
+    std::jthread slow([&] { called = status("/v1/chat/completions", calls); });
+    REQUIRE(inside.get_future().wait_for(kLong) == std::future_status::ready);
+    std::jthread quick([&] {
+      others.push_back(status("/tokenize", {{"content", "a"}}));
+      others.push_back(status("/v1/completions", {{"prompt", "a"}}));
+      others.push_back(status("/v1/completions", known));
+      answered.set_value();
+    });
+    CHECK(answered.get_future().wait_for(kLong) == std::future_status::ready);
+    go_on.set_value();
   }
-  // Where each waits for a schema to be compiled, there are a third as many and more.
-  const int meanwhile = compiled - before;
-  CAPTURE(meanwhile);
-  CHECK(meanwhile < kRequests / 6);
-  stop = true;
-  other.join();
+  CHECK(called == 200);
+  CHECK(others == std::vector<int>(3, 200));
 }
 
 TEST_CASE("server format: what is no grammar is an error of its field") {

@@ -29,6 +29,7 @@ class WordModel final : public server::ServedModel {
 
   std::vector<server::TokenLogprobs> logprobs;  // before that
   ReplyFormat style;
+  std::function<void()> on_format = [] {};  // where it is asked for
   int n_places = 1;
   std::function<void()> step = [] {};  // between two looks at what is over
   // Whether a reply is not over yet when it is asked for.
@@ -46,7 +47,10 @@ class WordModel final : public server::ServedModel {
   std::string prompt_text(const server::Chat& chat) const override {
     return chat.messages[0].content;
   }
-  ReplyFormat reply_format() const override { return style; }
+  ReplyFormat reply_format() const override {
+    on_format();
+    return style;
+  }
   std::vector<int32_t> tokenize(std::string_view text, bool add_special) const override {
     std::vector<int32_t> ids(text.begin(), text.end());
     if (add_special) ids.insert(ids.begin(), 0);
