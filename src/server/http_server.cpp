@@ -269,6 +269,7 @@ class HttplibServer final : public HttpServer, private httplib::Server {
                       const Answer& answer);
   template <class Work>
   void guarded(const httplib::Request& request, httplib::Response& response, Work work);
+  void count_unread(HttpStream& stream, int status);
   void log(const httplib::Request& request, const httplib::Response& response);
 
   const HttpOptions options_;
@@ -389,6 +390,7 @@ void HttplibServer::serve(HttpStream& stream) {
               status, status == 431 ? "Request Header Fields Too Large" : "Request Timeout",
               body.size()) +
           body;
+      count_unread(stream, status);
       bytes.write(answer.data(), answer.size());
       stream.body_left = true;
     }
@@ -527,6 +529,18 @@ void HttplibServer::respond_stream(const httplib::Request& request, httplib::Res
   stream.ends_here = true;  // which is how such a client sees where the stream ends
   response.set_header("Connection", "close");
   response.set_content_provider(answer.type.c_str(), provide);
+}
+
+// A request of which not even the first line came in whole.
+void HttplibServer::count_unread(HttpStream& stream, int status) {
+  httplib::Request request;
+  int port = 0;
+  stream.get_remote_ip_and_port(request.remote_addr, port);
+  request.method = request.path = "-";
+  httplib::Response response;
+  response.status = status;
+  api_.metrics().count_request(Api::route_of(request.path), status);
+  log(request, response);
 }
 
 void HttplibServer::log(const httplib::Request& request, const httplib::Response& response) {

@@ -265,6 +265,9 @@ class Crowds(EndlessCase):
             answer = self.dripped(server, begin, rest)
             self.assertEqual(answer.status, 408)
             self.assertIn("in time", answer.error["message"])
+        # Those that nobody could read are counted and told, too.
+        self.assertEqual(server.metric("specbound_requests_total", status="408"), 3)
+        wait_until(lambda: server.said().count(b" 408, 0 tokens") == 3, "all of them in the log")
         self.assertEqual(server.metric(RUNNING), 0)
         self.assertEqual(server.post(CHAT, ask(max_tokens=2)).status, 200)
 
