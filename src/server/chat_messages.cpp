@@ -8,7 +8,6 @@
 #include "error.h"
 #include "server/api_error.h"
 #include "server/ordered_json.h"
-#include "server/tool_calls.h"
 
 namespace specbound::server {
 
@@ -184,7 +183,7 @@ void check_size(const Chat& chat) {
 }  // namespace
 
 bool Chat::goes_on() const {
-  return continues && !trimmed(messages.back().content).empty();
+  return continues && is_begun(messages.back());
 }
 
 Chat read_chat(const Fields& fields, std::string_view body) {
@@ -212,7 +211,7 @@ Chat read_chat(const Fields& fields, std::string_view body) {
   const std::optional<bool> asks = fields.flag("add_generation_prompt");
   chat.asks = asks.value_or(true);
   chat.continues = last.role == Role::kAssistant && last.calls.empty() && !asks.value_or(false);
-  if (chat.continues && chat.messages.size() == 1 && trimmed(last.content).empty()) {
+  if (chat.continues && chat.messages.size() == 1 && !is_begun(last)) {
     throw ApiError(400, "messages: expected more than one of the assistant's without a text",
                    "messages");
   }

@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "text/jinja_template.h"
+#include "text/jinja_text.h"
 
 namespace specbound {
 
@@ -39,6 +40,10 @@ struct TokenTexts {
 };
 
 }  // namespace
+
+bool is_begun(const ChatMessage& message) {
+  return !jinja::strip(message.content).empty();
+}
 
 std::vector<std::string> ChatTemplate::names() {
   std::vector<std::string> names;

@@ -34,6 +34,9 @@ struct ChatMessage {
   std::string call_id = {}, name = {};  // a tool's: which call it answers, and whose
 };
 
+// It has text that a reply may go on with: not white space alone, as Jinja has it.
+bool is_begun(const ChatMessage& message);
+
 // All that a prompt is made of.
 struct ChatInput {
   std::span<const ChatMessage> messages;

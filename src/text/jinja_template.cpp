@@ -36,10 +36,6 @@ size_t input_end(const Text& text) {
   return end;
 }
 
-bool is_blank(std::string_view text) {
-  return jinja::strip(text).empty();
-}
-
 // [TOOL_CALLS]: capitals in brackets.
 bool is_word(std::string_view mark) {
   return mark.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_/", 1) == mark.size() - 1 &&
@@ -250,7 +246,7 @@ class Rendered final : public JinjaTemplate {
 
   Text written(const ChatInput& in, const Tokens& tokens) const {
     check_tools(in);
-    if (in.continues && is_blank(in.messages.back().content)) {  // nothing is begun
+    if (in.continues && !is_begun(in.messages.back())) {  // nothing is begun
       ChatInput before = in;
       before.messages = in.messages.first(in.messages.size() - 1);
       before.continues = false;

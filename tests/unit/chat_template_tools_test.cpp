@@ -307,7 +307,7 @@ TEST_CASE("template tools: a reply that is begun goes on") {
     CHECK(finished.starts_with(begun));
     // With nothing begun it is the prompt for a reply.
     auto blank = messages;
-    blank.back().content = " ";
+    blank.back().content = " \u00a0";
     CHECK(style->text({.messages = blank, .continues = true}) ==
           style->render(std::span(messages).first(3)));
     ++n;

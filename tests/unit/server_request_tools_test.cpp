@@ -112,8 +112,14 @@ TEST_CASE("server request tools: the assistant's message goes on where it comes 
   CHECK_FALSE(chat(begun, R"("add_generation_prompt": true)").continues);
   CHECK_FALSE(chat(kUser, R"("add_generation_prompt": false)").asks);
   CHECK_FALSE(chat(kUser).continues);
-  // With nothing begun it is a reply to what stands in front, which must be something.
-  CHECK(refused(R"({"role": "assistant", "content": " \n"})") == "messages");
+  // With nothing begun it is a reply to what stands in front, which must be something. What is
+  // white space is the template's to say.
+  for (const std::string blank : {" \\n", "\\u00a0", "\\u2003\\u000b"}) {
+    const std::string last = R"({"role": "assistant", "content": ")" + blank + "\"}";
+    CHECK(refused(last) == "messages");
+    CHECK_FALSE(chat(kUser + ", " + last).goes_on());
+  }
+  CHECK(chat(begun).goes_on());
 }
 
 TEST_CASE("server request tools: variables of the template arrive in order") {
