@@ -81,6 +81,7 @@ void AppState::load(const std::string& path) {
   load_share_ = 0;
   load_error_.clear();
   learning_ = Learning();
+  hear_from_now();
   stopping_ = busy();
   worker_.load(request);
 }
@@ -261,11 +262,7 @@ void AppState::on(const DraftingChanged& event) {
   model_.drafting = event.drafting;
 }
 
-// What was said before somebody agreed is not learnt from.
 void AppState::on(const LearningChanged& event) {
-  if (event.learning.on && !learning_.on) {
-    for (Conversation& earlier : conversations_) earlier.heard_from = earlier.messages.size();
-  }
   learning_ = event.learning;
 }
 
@@ -276,7 +273,14 @@ void AppState::on(const HeadsTaken& event) {
 
 void AppState::set_learning(bool on) {
   learning_.asked = false;
+  if (on) hear_from_now();
   worker_.set_learning(on);
+}
+
+// What was said before somebody agreed, or to another model, is not learnt from.
+void AppState::hear_from_now() {
+  for (Conversation& earlier : conversations_) earlier.heard_from = earlier.messages.size();
+  if (flight_) flight_->heard_from = flight_->first + flight_->removed.size();
 }
 
 void AppState::set_guessing(bool on) {
@@ -421,11 +425,14 @@ void AppState::ask(size_t first, const std::string& message, std::optional<std::
   flight.removed.assign(std::make_move_iterator(from), std::make_move_iterator(messages.end()));
   flight.typed = std::move(typed);
   flight.title = asked.title;
+  flight.heard_from = asked.heard_from;
   flight.number = number;
   messages.erase(from, messages.end());
   forget(flight.removed);
   if (!message.empty()) {
-    asked.heard_from = std::min(asked.heard_from, first);
+    // What begins with a message that is not learnt from is not either.
+    const bool unheard = flight.typed != message && asked.heard_from > first;
+    asked.heard_from = unheard ? first + 2 : std::min(asked.heard_from, first);
     Message user;
     user.text = message;
     messages.push_back(std::move(user));
@@ -542,6 +549,7 @@ void AppState::undo(Conversation& asked) {
   live_.forget(flight.id);
   asked.messages.resize(flight.first);
   std::ranges::move(flight.removed, std::back_inserter(asked.messages));
+  asked.heard_from = flight.heard_from;
   if (asked.messages.empty()) {
     asked.title = flight.title;
     remove_file(asked.id);

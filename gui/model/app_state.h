@@ -162,7 +162,8 @@ class AppState {
     size_t first = 0;              // of the messages that are new
     std::vector<Message> removed;  // what stood there before
     std::optional<std::string> typed;
-    std::string title;  // before
+    std::string title;      // before
+    size_t heard_from = 0;  // before
     uint32_t number = 0;
     uint64_t seed = 0;  // that it began with
   };
@@ -202,6 +203,7 @@ class AppState {
   void remove_file(const std::string& id);
   void forget(const std::vector<Message>& gone);
   void renew_seed();
+  void hear_from_now();
 
   WorkerCommands& worker_;
   ConversationStore& store_;

@@ -146,9 +146,10 @@ TEST_CASE("learning: what was said before it began is not handed on, edits and n
   FakeApp f;
   f.talk("before", {"a"});
   CHECK(f.worker.replies.back().heard_from == 0);
-  f.app.apply(LearningChanged{learning(true)});
+  f.app.set_learning(true);  // from the click on, however long the worker takes to answer it
   f.talk("after", {"b"});
   CHECK(f.worker.replies.back().heard_from == 2);
+  f.app.apply(LearningChanged{learning(true)});
   f.app.apply(LearningChanged{learning(true)});  // of its progress
   f.talk("more", {"c"});
   CHECK(f.worker.replies.back().heard_from == 2);
@@ -165,6 +166,46 @@ TEST_CASE("learning: what was said before it began is not handed on, edits and n
   later.apply(ModelLoaded{FakeApp::model()});
   later.select(1);
   later.send("go on");
+  CHECK(f.worker.replies.back().heard_from == 2);
+}
+
+TEST_CASE("learning: an edit that got no reply leaves unheard what it stood for") {
+  FakeApp f;
+  f.talk("before", {"a"});
+  f.app.set_learning(true);
+  f.app.edit(0, "again");
+  CHECK(f.worker.replies.back().heard_from == 0);
+  SUBCASE("as it was when it was asked") {}
+  SUBCASE("and what is agreed to meanwhile begins behind it") {
+    f.app.set_learning(true);
+  }
+  f.end(f.worker.replies.back().id, StopReason::kAborted, 0);
+  f.talk("after", {"b"});
+  CHECK(f.worker.replies.back().messages.size() == 3);
+  CHECK(f.worker.replies.back().heard_from == 2);
+}
+
+TEST_CASE("learning: an unanswered message from before is unheard in the one that it becomes") {
+  FakeApp f;
+  f.app.send("before");
+  f.begin(f.worker.replies.back().id);
+  TraceModel trace;
+  AppState later(f.worker, f.store, trace);  // the window was killed during the reply
+  later.load("demo.gguf");
+  later.apply(ModelLoaded{FakeApp::model()});
+  later.select(1);
+  later.set_learning(true);
+  later.send("after");
+  REQUIRE(f.worker.replies.back().messages.size() == 1);
+  CHECK(f.worker.replies.back().heard_from == 2);
+}
+
+TEST_CASE("learning: what was said to one model is not handed on to the next") {
+  FakeApp f;
+  f.talk("to the first", {"a"});
+  f.app.load("other.gguf");
+  f.app.apply(ModelLoaded{FakeApp::model()});
+  f.talk("to the second", {"b"});  // before it is known whether that one learns
   CHECK(f.worker.replies.back().heard_from == 2);
 }
 
