@@ -111,6 +111,7 @@ void WorkerThread::set_learning(bool on) {
   {
     const std::lock_guard lock(mutex_);
     learning_wanted_ = on;
+    switch_waits_ = true;
   }
   work_.notify_one();
 }
@@ -147,7 +148,7 @@ void WorkerThread::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     const auto called = [&] {
-      return quit_ || trace_waits_ || learning_wanted_ || !commands_.empty() ||
+      return quit_ || trace_waits_ || switch_waits_ || !commands_.empty() ||
              (guessing_ && worker_.can_guess());
     };
     if (!learner_) {
@@ -158,16 +159,18 @@ void WorkerThread::run() {
       lock.lock();
       continue;
     }
-    if (quit_) break;
-    if (trace_waits_) {
+    if (switch_waits_) {  // an answer holds though the window was closed right behind it
+      const bool on = learning_wanted_;
+      switch_waits_ = false;
+      lock.unlock();
+      worker_.set_learning(on);
+    } else if (quit_) {
+      break;
+    } else if (trace_waits_) {
       const std::string path = std::move(trace_wanted_);
       trace_waits_ = false;
       lock.unlock();
       emit(gui::open_trace(path, trace_waits_));
-    } else if (learning_wanted_) {
-      const bool on = *std::exchange(learning_wanted_, std::nullopt);
-      lock.unlock();
-      worker_.set_learning(on);
     } else if (commands_.empty()) {
       lock.unlock();
       worker_.guess();

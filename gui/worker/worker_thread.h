@@ -71,7 +71,9 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   void emit(WorkerEvent event) override;
   std::optional<WorkerSetting> next_setting() override;
   const std::atomic<bool>& abort_flag() const override { return abort_; }
-  bool wanted_elsewhere() const override { return waiting_ || trace_waits_ || !guessing_; }
+  bool wanted_elsewhere() const override {
+    return waiting_ || trace_waits_ || switch_waits_ || !guessing_;
+  }
   void set_learner(std::shared_ptr<IdleLearner> learner) override;
 
   std::function<void()> wake_;
@@ -83,7 +85,7 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   uint64_t last_number_ = 0;    // of the newest command
   uint64_t stopped_up_to_ = 0;  // number of the last command that is to stop, or not to begin
   std::string trace_wanted_;    // while trace_waits_: the file
-  std::optional<bool> learning_wanted_;  // a switch that was not taken yet
+  bool learning_wanted_ = false;  // while switch_waits_: what it was put to
   std::shared_ptr<IdleLearner> learner_;
   bool quit_ = false;
   std::vector<WorkerEvent> events_;
@@ -93,6 +95,7 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   std::atomic<bool> waiting_{false};  // something is in commands_, or it is time to quit
   // A trace is to be read in place of the one that is, or it is time to quit.
   std::atomic<bool> trace_waits_{false};
+  std::atomic<bool> switch_waits_{false};  // that of learning, which was not taken yet
   std::thread thread_;  // last: it uses all of this
 };
 

@@ -251,6 +251,29 @@ TEST_CASE("learning: a worker begins and ends it, and keeps what was said after 
   CHECK(read_learning_answer() == LearningAnswer::kOff);
 }
 
+TEST_CASE("learning: a switch does not wait for guesses, and holds where the window closes") {
+  test::TempDir folder;
+  const test::Environment home{"XDG_DATA_HOME", (folder / "data").c_str()};
+  int guesses = 0, after = 0;
+  bool answered = false;
+  {
+    WorkerRig worker;
+    worker.load_demo();
+    worker.answer(ask(1, "Hello", 64));
+    worker.watch([&](const WorkerEvent& event) {
+      if (std::holds_alternative<Guesses>(event) && ++guesses == 1) worker->set_learning(true);
+      if (std::holds_alternative<Guesses>(event) && !answered) ++after;
+      answered = answered || std::holds_alternative<LearningChanged>(event);
+    });
+    worker->set_guessing(true);
+    worker.next<LearningChanged>();
+    CHECK(after <= kMaxRows);  // of the group that was under way
+    CHECK(read_learning_answer() == LearningAnswer::kOn);
+    worker->set_learning(false);
+  }
+  CHECK(read_learning_answer() == LearningAnswer::kOff);
+}
+
 TEST_CASE("learning: another program that learns for the model is told of, and none is asked") {
   Learner rig;
   rig.load(LearningMode::kOn);
