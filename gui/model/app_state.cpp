@@ -88,6 +88,7 @@ void AppState::load(const std::string& path) {
 
 void AppState::on(const LoadProgress& event) {
   model_state_ = ModelState::kLoading;
+  learning_ = Learning();  // of a model that was there for a moment
   load_label_ = event.label;
   load_share_ = event.share > 0 ? std::min(event.share, 1.0) : 0;  // NaN too
 }
@@ -262,8 +263,9 @@ void AppState::on(const DraftingChanged& event) {
   model_.drafting = event.drafting;
 }
 
+// Of the model that is there, not of one that makes room.
 void AppState::on(const LearningChanged& event) {
-  learning_ = event.learning;
+  if (model_state_ == ModelState::kReady) learning_ = event.learning;
 }
 
 void AppState::on(const HeadsTaken& event) {
@@ -272,6 +274,7 @@ void AppState::on(const HeadsTaken& event) {
 }
 
 void AppState::set_learning(bool on) {
+  if (model_state_ != ModelState::kReady) return;
   learning_.asked = false;
   if (on) hear_from_now();
   worker_.set_learning(on);

@@ -235,7 +235,7 @@ bool WorkerThread::load_waits() const {
 void WorkerThread::emit(WorkerEvent event) {
   {
     const std::lock_guard lock(mutex_);
-    if (is_any<LoadProgress, ModelLoaded, LoadFailed>(event) && load_waits())
+    if (is_any<LoadProgress, ModelLoaded, LoadFailed, LearningChanged>(event) && load_waits())
       return;  // another load follows: it is that one's to tell
     if (is_any<TraceOpened, TraceRefused>(event) && trace_waits_) return;
     // Only the newest of these is worth anything: a window that is not drawn must not gather them.

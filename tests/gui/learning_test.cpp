@@ -110,6 +110,27 @@ TEST_CASE("learning: where it cannot help it says why, without a button") {
   CHECK_FALSE(panel.ui.has("learning.begin"));
 }
 
+TEST_CASE("learning: of a model that makes room nothing is shown, and no button is meant") {
+  Panel panel;
+  panel.fake.app.load("other.gguf");
+  panel.tell(learning(false));  // it was on its way
+  CHECK(panel.fake.app.learning() == Learning());
+  CHECK_FALSE(panel.ui.has("learning.begin"));
+  panel.fake.app.set_learning(true);
+  CHECK(panel.fake.worker.learnings.empty());
+  // Overtaken: that one was there, and the newest load begins and fails.
+  panel.fake.app.apply(ModelLoaded{FakeApp::model()});
+  panel.tell(learning(false));
+  panel.fake.app.apply(LoadProgress{"opening", 0});
+  CHECK(panel.fake.app.learning() == Learning());
+  panel.fake.app.apply(LoadFailed{"no such file"});
+  panel.ui.frame(2);
+  CHECK_FALSE(panel.ui.has("learning.begin"));
+  panel.fake.app.apply(ModelLoaded{FakeApp::model()});
+  panel.tell(learning(false));
+  CHECK(panel.ui.has("learning.begin"));
+}
+
 TEST_CASE("learning: while a reply is under way the button waits") {
   Panel panel;
   panel.tell(learning(false));
@@ -288,6 +309,18 @@ TEST_CASE("learning: another program that learns for the model is told of, and n
   const Learning refused = second.next<LearningChanged>().learning;
   CHECK_FALSE(refused.on);
   CHECK(refused.status.find("learns for this model already") != std::string::npos);
+}
+
+TEST_CASE("learning: a model that another load overtakes says nothing of it") {
+  Learner rig;
+  rig.worker.watch([&](const WorkerEvent& event) {
+    LoadRequest missing;
+    missing.model.model = rig.folder / "none.gguf";
+    if (std::holds_alternative<ModelLoaded>(event)) rig.worker->load(missing);
+  });
+  rig.load(LearningMode::kOn);
+  rig.worker.next<LoadFailed>();
+  CHECK(rig.worker.all<LearningChanged>().empty());
 }
 
 }  // namespace specbound::gui::learning_test
