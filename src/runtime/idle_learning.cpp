@@ -74,10 +74,17 @@ std::string IdleLearning::begin() {
 
 std::string IdleLearning::set(bool on) {
   if (on && !cannot_.empty()) return "idle learning: " + cannot_;
-  keep_learning_answer(on ? LearningAnswer::kOn : LearningAnswer::kOff);
-  if (on) return active() ? status() : start();
+  if (on) {
+    keep_learning_answer(LearningAnswer::kOn);
+    return active() ? status() : start();
+  }
   learner_.reset();
   open_.clear();
+  try {
+    keep_learning_answer(LearningAnswer::kOff);
+  } catch (const Error& e) {  // it ends all the same
+    return std::string("idle learning is off, but not for later: ") + e.what();
+  }
   return "idle learning is off; what was learnt still drafts, specbound forget deletes it";
 }
 

@@ -295,6 +295,28 @@ TEST_CASE("learning: a switch does not wait for guesses, and holds where the win
   CHECK(read_learning_answer() == LearningAnswer::kOff);
 }
 
+TEST_CASE("learning: it ends though the answer cannot be kept, which is told") {
+  Learner rig;
+  rig.load(LearningMode::kOn);
+  while (!rig.next().on) {
+  }
+  rig.worker.answer(ask(1, "Hello", 4));
+  fs::create_directory(rig.folder / "data/specbound/learning/answer");  // as a full disk does
+  rig.worker->set_learning(false);
+  Learning now;
+  while ((now = rig.next()).on) {
+  }
+  CHECK(now.status.find("not for later") != std::string::npos);
+  CHECK(now.status.find("answer") != std::string::npos);
+  rig.load(LearningMode::kOff);
+  CHECK_FALSE(rig.next().on);
+  CHECK(rig.kept().empty());  // what was open is not learnt from
+  rig.worker->set_learning(true);
+  now = rig.next();
+  CHECK_FALSE(now.on);
+  CHECK(now.status.find("answer") != std::string::npos);
+}
+
 TEST_CASE("learning: another program that learns for the model is told of, and none is asked") {
   Learner rig;
   rig.load(LearningMode::kOn);
