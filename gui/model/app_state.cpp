@@ -150,6 +150,7 @@ void AppState::remove(size_t index) {
   current_ = std::min(current_, conversations_.size() - 1);
   forget(gone.messages);
   if (flight_ && flight_->conversation == gone.id) stop();
+  worker_.forget_conversation(gone.id);
   remove_file(gone.id);
 }
 
@@ -445,6 +446,7 @@ void AppState::ask(size_t first, const std::string& message, std::optional<std::
 
   ReplyRequest request;
   request.id = flight.id;
+  request.conversation = asked.id;
   request.messages = asked.prompt(messages.size());
   request.number = number;
   request.max_tokens = reply_budget_;

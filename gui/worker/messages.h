@@ -32,6 +32,7 @@ struct LoadRequest {
 
 struct ReplyRequest {
   uint64_t id = 0;                    // of the reply, unique in this process, above 0
+  std::string conversation;           // its id
   std::vector<ChatMessage> messages;  // system (if any), then user and assistant in turn, a user's
                                       // at the end
   uint32_t number = 0;                // how often this message was answered before: other noise
@@ -194,6 +195,8 @@ class WorkerCommands {
   virtual void set_drafting(const DraftingChange& change) = 0;
   // Once nothing is under way, and remembered on this machine.
   virtual void set_learning(bool on) = 0;
+  // A conversation that is deleted: what was said in it and is not kept for learning yet never is.
+  virtual void forget_conversation(const std::string& id) = 0;
   // Whether guesses are wanted: of the newest reply, computed while nothing else is to be done.
   virtual void set_guessing(bool on) = 0;
   // Reads a trace file once nothing is under way; stop() does not end it. Of those that wait or are

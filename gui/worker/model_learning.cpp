@@ -81,7 +81,7 @@ void ModelLearning::said(const ReplyRequest& request, const std::string& reply) 
     heard.title = title_from(heard.messages.front().text);
     heard.messages.push_back({Role::kAssistant, reply});
     try {
-      learning_.said(std::move(heard));
+      learning_.said(std::move(heard), request.conversation);
     } catch (const std::exception& e) {  // the reply is there all the same
       host_.emit(Note{e.what()});
     }

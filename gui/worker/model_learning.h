@@ -32,6 +32,8 @@ class ModelLearning {
   std::optional<std::string> take_heads();
   // A reply to what was asked. It is also the time to ask whether to learn at all.
   void said(const ReplyRequest& request, const std::string& reply);
+  // The conversation of that id was deleted.
+  void forget(const std::string& id) { learning_.forget(id); }
   // While it is there nothing is learnt.
   IdleLearning::Work work() { return IdleLearning::Work(&learning_); }
 

@@ -178,6 +178,10 @@ void Worker::set_learning(bool on) {
   if (model_ && model_->learning) model_->learning->set(on);
 }
 
+void Worker::forget_conversation(const std::string& id) {
+  if (model_ && model_->learning) model_->learning->forget(id);
+}
+
 void Worker::look_at_learning() {
   if (!model_ || !model_->learning) return;
   if (const auto line = model_->learning->take_heads()) {

@@ -46,6 +46,7 @@ class Worker {
   void compare(const ReplyRequest& request);
   void change(const WorkerSetting& setting);
   void set_learning(bool on);
+  void forget_conversation(const std::string& id);
   // Between replies, now and then while it learns: says how far that is, and takes what came of it.
   void look_at_learning();
 

@@ -116,6 +116,15 @@ void WorkerThread::set_learning(bool on) {
   work_.notify_one();
 }
 
+// Behind the reply under way, whichever conversation it is of; before whatever else waits.
+void WorkerThread::forget_conversation(const std::string& id) {
+  {
+    const std::lock_guard lock(mutex_);
+    deleted_.push_back(id);
+  }
+  work_.notify_one();
+}
+
 void WorkerThread::give_way() {
   const std::lock_guard lock(mutex_);
   if (!learner_) return;
@@ -148,7 +157,7 @@ void WorkerThread::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     const auto called = [&] {
-      return quit_ || trace_waits_ || switch_waits_ || !commands_.empty() ||
+      return quit_ || trace_waits_ || switch_waits_ || !deleted_.empty() || !commands_.empty() ||
              (guessing_ && worker_.can_guess());
     };
     if (!learner_) {
@@ -159,7 +168,11 @@ void WorkerThread::run() {
       lock.lock();
       continue;
     }
-    if (switch_waits_) {  // an answer holds though the window was closed right behind it
+    if (!deleted_.empty()) {
+      const std::vector<std::string> deleted = std::exchange(deleted_, {});
+      lock.unlock();
+      for (const std::string& id : deleted) worker_.forget_conversation(id);
+    } else if (switch_waits_) {  // an answer holds though the window was closed right behind it
       const bool on = learning_wanted_;
       switch_waits_ = false;
       lock.unlock();

@@ -46,6 +46,7 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   void set_sampling(const SamplingParams& params) override { enqueue(WorkerSetting(params)); }
   void set_drafting(const DraftingChange& change) override { enqueue(WorkerSetting(change)); }
   void set_learning(bool on) override;
+  void forget_conversation(const std::string& id) override;
   void set_guessing(bool on) override;
   void open_trace(const std::string& path) override;
   // The person does something: when it returns, idle learning takes no time any more, until nothing
@@ -82,10 +83,11 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   std::mutex mutex_;  // of what follows, where it is not atomic
   std::condition_variable work_;
   std::deque<Command> commands_;
-  uint64_t last_number_ = 0;    // of the newest command
-  uint64_t stopped_up_to_ = 0;  // number of the last command that is to stop, or not to begin
-  std::string trace_wanted_;    // while trace_waits_: the file
-  bool learning_wanted_ = false;  // while switch_waits_: what it was put to
+  uint64_t last_number_ = 0;          // of the newest command
+  uint64_t stopped_up_to_ = 0;        // number of the last command that is to stop, or not to begin
+  std::string trace_wanted_;          // while trace_waits_: the file
+  bool learning_wanted_ = false;      // while switch_waits_: what it was put to
+  std::vector<std::string> deleted_;  // conversations that are to be forgotten
   std::shared_ptr<IdleLearner> learner_;
   bool quit_ = false;
   std::vector<WorkerEvent> events_;
@@ -96,7 +98,7 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   // A trace is to be read in place of the one that is, or it is time to quit.
   std::atomic<bool> trace_waits_{false};
   std::atomic<bool> switch_waits_{false};  // that of learning, which was not taken yet
-  std::thread thread_;  // last: it uses all of this
+  std::thread thread_;                     // last: it uses all of this
 };
 
 }  // namespace specbound::gui

@@ -172,18 +172,23 @@ std::optional<std::string> IdleLearning::take_heads() {
   }
 }
 
-void IdleLearning::said(SavedConversation conversation) {
+void IdleLearning::said(SavedConversation conversation, const std::string& id) {
   if (!active() || !options_.keeps_conversations || conversation.messages.size() < 2) return;
-  std::erase_if(open_, [&](const SavedConversation& one) { return goes_on(one, conversation); });
-  open_.push_back(std::move(conversation));
+  std::erase_if(open_,
+                [&](const Open& one) { return goes_on(one.conversation, conversation); });
+  open_.push_back({id, std::move(conversation)});
   if (open_.size() <= kMostOpen) return;
-  keep_for_learning(folder_, open_.front());
+  keep_for_learning(folder_, open_.front().conversation);
   open_.erase(open_.begin());
+}
+
+void IdleLearning::forget(const std::string& id) {
+  std::erase_if(open_, [&](const Open& one) { return one.id == id; });
 }
 
 IdleLearning::~IdleLearning() {
   try {
-    for (const SavedConversation& conversation : open_) keep_for_learning(folder_, conversation);
+    for (const Open& one : open_) keep_for_learning(folder_, one.conversation);
   } catch (...) {
     // They are not learnt from.
   }

@@ -75,11 +75,18 @@ class IdleLearning {
   std::optional<std::string> take_heads();
   // A conversation after each of its replies, but for what was said before anybody agreed: what is
   // learnt from is the last that was told of it, kept when kMostOpen others have come after it or
-  // nothing more does. Throws Error(kFile).
+  // nothing more does. `id`: for forget(). Throws Error(kFile).
   static constexpr size_t kMostOpen = 8;
-  void said(SavedConversation conversation);
+  void said(SavedConversation conversation, const std::string& id = "");
+  // What was told with that id and is not kept yet is not learnt from.
+  void forget(const std::string& id);
 
  private:
+  struct Open {
+    std::string id;
+    SavedConversation conversation;
+  };
+
   std::string refusal(bool there) const;
   std::string start();
 
@@ -88,9 +95,9 @@ class IdleLearning {
   const LoadedModel& model_;
   Speculation& speculation_;
   std::string folder_;
-  std::string cannot_;                   // why never with this model; empty: it can
-  bool offered_ = false;                 // by this process
-  std::vector<SavedConversation> open_;  // the newest last
+  std::string cannot_;      // why never with this model; empty: it can
+  bool offered_ = false;    // by this process
+  std::vector<Open> open_;  // the newest last
   std::shared_ptr<IdleLearner> learner_;
 };
 

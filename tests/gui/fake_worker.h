@@ -24,7 +24,7 @@ class FakeWorker final : public WorkerCommands {
   std::vector<SamplingParams> samplings;
   std::vector<DraftingChange> draftings;
   std::vector<bool> guessings, learnings;
-  std::vector<std::string> traces;
+  std::vector<std::string> traces, forgotten;
   int stops = 0;
 
   void load(const LoadRequest& request) override { loads.push_back(request); }
@@ -34,6 +34,7 @@ class FakeWorker final : public WorkerCommands {
   void set_sampling(const SamplingParams& params) override { samplings.push_back(params); }
   void set_drafting(const DraftingChange& change) override { draftings.push_back(change); }
   void set_learning(bool on) override { learnings.push_back(on); }
+  void forget_conversation(const std::string& id) override { forgotten.push_back(id); }
   void set_guessing(bool on) override { guessings.push_back(on); }
   void open_trace(const std::string& path) override { traces.push_back(path); }
 };

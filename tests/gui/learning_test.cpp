@@ -230,6 +230,15 @@ TEST_CASE("learning: what was said to one model is not handed on to the next") {
   CHECK(f.worker.replies.back().heard_from == 2);
 }
 
+TEST_CASE("learning: a conversation that is deleted is forgotten") {
+  FakeApp f;
+  f.talk("hello", {"a"});
+  const std::string id = f.app.conversation().id;
+  CHECK(f.worker.replies.back().conversation == id);
+  f.app.remove(0);
+  CHECK(f.worker.forgotten == std::vector<std::string>{id});
+}
+
 TEST_CASE("learning: heads that were taken draft, and the window says what they brought") {
   FakeApp f;
   Drafting other = f.app.drafting();
@@ -293,6 +302,26 @@ TEST_CASE("learning: a switch does not wait for guesses, and holds where the win
     worker->set_learning(false);
   }
   CHECK(read_learning_answer() == LearningAnswer::kOff);
+}
+
+TEST_CASE("learning: of a conversation that is deleted nothing is kept") {
+  Learner rig;
+  rig.load(LearningMode::kOn);
+  const auto asked = [](uint64_t id, const std::string& message, const std::string& where) {
+    ReplyRequest request = ask(id, message, 4);
+    request.conversation = where;
+    return request;
+  };
+  rig.worker.answer(asked(1, "Deleted.", "one"));
+  rig.worker.answer(asked(2, "Kept.", "two"));
+  rig.worker->reply(asked(3, "Deleted within its reply.", "three"));
+  rig.worker.next<ReplyBegan>();
+  rig.worker->forget_conversation("one");
+  rig.worker->forget_conversation("three");
+  rig.worker.next<ReplyEnded>();
+  rig.load(LearningMode::kOn);
+  CHECK(rig.kept().find("Kept.") != std::string::npos);
+  CHECK(rig.kept().find("Deleted") == std::string::npos);
 }
 
 TEST_CASE("learning: it ends though the answer cannot be kept, which is told") {
