@@ -56,8 +56,8 @@ void ModelLearning::tell() {
   }
   now.gained = gained_;
   if (now == told_) return;
-  told_ = now;
-  host_.emit(LearningChanged{std::move(now)});
+  host_.emit(LearningChanged{now});
+  told_ = std::move(now);
 }
 
 std::optional<std::string> ModelLearning::take_heads() {

@@ -174,8 +174,18 @@ void Worker::open(const LoadRequest& request) {
 
 // ---- learning ----
 
+// What fails is a line: nobody waits for an answer of its own.
+void Worker::attempt(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (...) {
+    host_.emit(Note{what_failed()});
+  }
+}
+
 void Worker::set_learning(bool on) {
-  if (model_ && model_->learning) model_->learning->set(on);
+  if (!model_ || !model_->learning) return;
+  attempt([&] { model_->learning->set(on); });
 }
 
 void Worker::forget_conversation(const std::string& id) {
@@ -184,11 +194,13 @@ void Worker::forget_conversation(const std::string& id) {
 
 void Worker::look_at_learning() {
   if (!model_ || !model_->learning) return;
-  if (const auto line = model_->learning->take_heads()) {
-    model_->session->set_speculator(model_->speculation.speculator());
-    host_.emit(HeadsTaken{drafting(), *line});
-  }
-  model_->learning->tell();
+  attempt([&] {
+    if (const auto line = model_->learning->take_heads()) {
+      model_->session->set_speculator(model_->speculation.speculator());
+      host_.emit(HeadsTaken{drafting(), *line});
+    }
+    model_->learning->tell();
+  });
 }
 
 void Worker::learn_from(const ReplyRequest& request, const Reply& reply) {
@@ -221,13 +233,11 @@ void Worker::change(const WorkerSetting& setting) {
 }
 
 void Worker::apply(const SamplingParams& params) {
-  try {
+  attempt([&] {
     validate(params);
     if (model_) model_->session->set_sampling(params);
     sampling_ = params;
-  } catch (...) {
-    host_.emit(Note{what_failed()});
-  }
+  });
 }
 
 void Worker::apply(const DraftingChange& change) {

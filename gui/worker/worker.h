@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +60,7 @@ class Worker {
   struct Model;
   struct Reply;
 
+  void attempt(const std::function<void()>& action);
   void open(const LoadRequest& request);
   Drafting drafting() const;
   void apply(const SamplingParams& params);
