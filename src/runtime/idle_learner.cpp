@@ -170,13 +170,18 @@ std::string IdleLearner::status() const {
   return line;
 }
 
-// train-heads says in its folder how long it has run, at least every half minute.
+// train-heads says in its folder how long it has run, at least every half minute. It is read
+// without the lock: who presses a key does not wait for a disk.
 std::optional<double> IdleLearner::share() const {
-  const std::lock_guard lock(mutex_);
-  if (stage_ != Stage::kLearning || round_seconds_ <= 0) return std::nullopt;
+  double round_seconds = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stage_ == Stage::kLearning) round_seconds = round_seconds_;
+  }
+  if (round_seconds <= 0) return std::nullopt;
   double seconds = 0;
   std::ifstream(file("training/seconds.txt")) >> seconds;
-  return std::clamp(seconds / round_seconds_, 0.0, 1.0);
+  return std::clamp(seconds / round_seconds, 0.0, 1.0);
 }
 
 // ---- its own thread ----

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -172,6 +173,23 @@ TEST_CASE("idle learner: it says how much of a round's time has passed, and of n
   CHECK(*learner->share() == 1);
   std::ofstream(rig.file("training/seconds.txt")) << "nonsense\n";
   CHECK(*learner->share() == 0);
+}
+
+TEST_CASE("idle learner: a disk that does not answer keeps no key waiting") {
+  const Rig rig("mkdir -p training; mkfifo training/seconds.txt; " + std::string(kBusy), "exit 1");
+  const auto learner = rig.start();
+  REQUIRE(wait_until([&] { return rig.has("training/seconds.txt"); }));
+  auto share = std::async(std::launch::async, [&] { return learner->share(); });
+  int fd = -1;
+  REQUIRE(wait_until([&] {
+    fd = open(rig.file("training/seconds.txt").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return fd >= 0;  // it reads, and waits for who writes
+  }));
+  auto key = std::async(std::launch::async, [&] { work(*learner); });
+  CHECK(key.wait_for(5s) == std::future_status::ready);
+  CHECK(write(fd, "60\n", 3) == 3);
+  close(fd);
+  CHECK(share.get().value_or(0) == 0.5);
 }
 
 TEST_CASE("idle learner: it waits for idle time, and ends with who started it") {
