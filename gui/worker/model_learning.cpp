@@ -61,9 +61,10 @@ void ModelLearning::tell() {
 }
 
 std::optional<std::string> ModelLearning::take_heads() {
-  std::optional<std::string> line = learning_.take_heads();
-  if (line) gained_ = *line;
-  return line;
+  const std::optional<HeadsNews> news = learning_.take_heads();
+  if (!news) return std::nullopt;
+  if (news->drafting) gained_ = news->line;
+  return news->line;
 }
 
 void ModelLearning::said(const ReplyRequest& request, const std::string& reply) {

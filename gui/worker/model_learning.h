@@ -27,8 +27,8 @@ class ModelLearning {
   void set(bool on);
   // What is told of it is told again where it has changed.
   void tell();
-  // Between replies: one line where faster heads draft now; sessions must be given the speculator
-  // again then.
+  // Between replies: one line where faster heads draft now, or why they cannot be used; sessions
+  // must be given the speculator again then.
   std::optional<std::string> take_heads();
   // A reply to what was asked. It is also the time to ask whether to learn at all.
   void said(const ReplyRequest& request, const std::string& reply);

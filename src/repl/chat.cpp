@@ -377,10 +377,10 @@ void Chat::learn(std::string_view to) {
 }
 
 void Chat::take_learnt_heads() {
-  const std::optional<std::string> told = learning_ ? learning_->take_heads() : std::nullopt;
-  if (!told) return;
+  const std::optional<HeadsNews> news = learning_ ? learning_->take_heads() : std::nullopt;
+  if (!news) return;
   session_.set_speculator(speculation_.speculator());
-  say(*told);
+  say(news->line);
 }
 
 // ---- replies ----

@@ -21,7 +21,7 @@
 namespace specbound {
 
 struct IdleLearnerOptions {
-  std::string program = "/proc/self/exe";
+  std::string program;
   std::string folder;              // of the model (learning_folder()), there already
   std::vector<std::string> model;  // flags of the model: -m with a path from the root, and others
   std::vector<std::string> questions;  // by which heads are measured; not what is learnt

@@ -1,6 +1,7 @@
 #include "runtime/idle_learning.h"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <utility>
 
@@ -136,6 +137,7 @@ std::string IdleLearning::start() {
   std::optional<LearningLock> lock = LearningLock::take(folder_);
   if (!lock) return "idle learning: another chat or server learns for this model already";
   IdleLearnerOptions options;
+  options.program = options_.program;
   options.folder = folder_;
   options.model = {"-m", fs::absolute(model_.path()).string(), "--device", "cpu"};
   const auto add = [&options](const char* flag, const std::string& value) {
@@ -155,7 +157,7 @@ std::string IdleLearning::start() {
                          : "idle learning: " + not_now;
 }
 
-std::optional<std::string> IdleLearning::take_heads() {
+std::optional<HeadsNews> IdleLearning::take_heads() {
   const std::optional<LearntHeads> news = learner_ ? learner_->take_news() : std::nullopt;
   if (!news) return {};
   try {
@@ -163,12 +165,11 @@ std::optional<std::string> IdleLearning::take_heads() {
     const long long learnt = heads.learnt();
     if (!heads.can_guess()) return {};
     speculation_.take_heads(std::move(heads));
-    return format(
-        "faster heads draft from now on: %.2fx plain decoding, %.2fx before (%s, %lld "
-        "tokens learnt)",
-        news->now, news->before, news->path.c_str(), learnt);
-  } catch (const Error& e) {
-    return std::string(e.what()) + ": these heads are not used";
+    return HeadsNews{true, format("faster heads draft from now on: %.2fx plain decoding, %.2fx "
+                                  "before (%s, %lld tokens learnt)",
+                                  news->now, news->before, news->path.c_str(), learnt)};
+  } catch (const std::exception& e) {
+    return HeadsNews{false, std::string(e.what()) + ": these heads are not used"};
   }
 }
 

@@ -26,6 +26,13 @@ struct IdleLearningOptions {
   double minutes = 30;
   bool keeps_conversations = true;          // to learn from
   std::vector<std::string> questions = {};  // by which heads are measured
+  std::string program = "/proc/self/exe";   // that does the work
+};
+
+// What came of heads that were learnt.
+struct HeadsNews {
+  bool drafting = false;  // they draft from now on; else the line says why not
+  std::string line;
 };
 
 class IdleLearning {
@@ -70,9 +77,9 @@ class IdleLearning {
     std::shared_ptr<IdleLearner> learner_;  // which it may be that switches learning off
   };
 
-  // Between replies: takes heads that were learnt into use, and says so. Sessions must be given
-  // the speculator again after that.
-  std::optional<std::string> take_heads();
+  // Between replies: takes heads that were learnt into use. Sessions must be given the speculator
+  // again after that, whatever came of it.
+  std::optional<HeadsNews> take_heads();
   // A conversation after each of its replies, but for what was said before anybody agreed: what is
   // learnt from is the last that was told of it, kept when kMostOpen others have come after it or
   // nothing more does. `id`: for forget(). Throws Error(kFile).

@@ -308,9 +308,9 @@ std::unique_ptr<server::ReplyUnderWay> ServeModel::begin(const server::Completio
                                                          const Listener& listener) {
   auto writing = std::make_unique<Writing>(*this, request, number, prompt, abort, listener);
   if (batch_.size() == 0) {
-    if (const auto line = learning_ ? learning_->take_heads() : std::nullopt) {
+    if (const auto news = learning_ ? learning_->take_heads() : std::nullopt) {
       sessions_.set_speculator(speculation_.speculator());  // none keeps the one that is gone
-      note_(*line);
+      note_(news->line);
     }
   }
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it

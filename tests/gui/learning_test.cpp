@@ -1,7 +1,10 @@
 // Idle learning in the window: what the person sees and presses, what of conversations is handed
 // on, and a worker that learns for a real model. That it gives way at once: tests/e2e.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "gui/fake_worker.h"
@@ -49,15 +52,16 @@ struct Learner {
   test::Environment home{"XDG_DATA_HOME", (folder / "data").c_str()};
   WorkerRig worker;
 
-  void load(LearningMode mode) {
-    LoadRequest request;
-    request.model.model = demo_model();
-    request.model.n_threads = 1;
-    request.speculation.controller = false;
-    request.learning.mode = mode;
-    request.learning.idle_seconds = 86400;
-    worker.load(request);
+  LoadRequest request(LearningMode mode) const {
+    LoadRequest made;
+    made.model.model = demo_model();
+    made.model.n_threads = 1;
+    made.speculation.controller = false;
+    made.learning.mode = mode;
+    made.learning.idle_seconds = 86400;
+    return made;
   }
+  void load(LearningMode mode) { worker.load(request(mode)); }
   Learning next() { return worker.next<LearningChanged>().learning; }
   std::string kept() const {
     for (const auto& entry : fs::recursive_directory_iterator(folder / "data")) {
@@ -282,13 +286,12 @@ TEST_CASE("learning: a worker begins and ends it, and keeps what was said after 
 }
 
 TEST_CASE("learning: a switch does not wait for guesses, and holds where the window closes") {
-  test::TempDir folder;
-  const test::Environment home{"XDG_DATA_HOME", (folder / "data").c_str()};
+  const Learner home;
   int guesses = 0, after = 0;
   bool answered = false;
   {
     WorkerRig worker;
-    worker.load_demo();
+    worker.load(home.request(LearningMode::kOff));
     worker.answer(ask(1, "Hello", 64));
     worker.watch([&](const WorkerEvent& event) {
       if (std::holds_alternative<Guesses>(event) && ++guesses == 1) worker->set_learning(true);
@@ -346,17 +349,40 @@ TEST_CASE("learning: it ends though the answer cannot be kept, which is told") {
   CHECK(now.status.find("answer") != std::string::npos);
 }
 
+TEST_CASE("learning: heads that come are what it gained, those that are of no use are a line") {
+  for (const bool good : {true, false}) {
+    CAPTURE(good);
+    Learner rig;
+    const std::string script = rig.folder / "program.sh";
+    const std::string heads = std::string(SPECBOUND_MODELS) + "/demo-chat-16l-q8_0.heads.gguf";
+    std::ofstream(script) << "#!/bin/sh\ncase $1 in\ntrain-heads)\n"
+                          << "  [ -e once ] && exec sleep 1000\n  touch once\n"
+                          << "  cp '" << (good ? heads : script) << "' new.heads.gguf;;\n"
+                          << "spec-bench) echo '{\"strategies\": [{\"results\": ["
+                          << "{\"name\": \"auto\", \"overall\": {\"decode_speedup\": 1.25}}, "
+                          << "{\"name\": \"new\", \"overall\": {\"decode_speedup\": 2}}"
+                          << "]}]}' > measured.json;;\nesac\n";
+    chmod(script.c_str(), 0700);
+    LoadRequest request = rig.request(LearningMode::kOn);
+    request.learning.program = script;
+    request.learning.idle_seconds = 0;
+    rig.worker.load(request);
+    const HeadsTaken taken = rig.worker.next<HeadsTaken>();
+    const char* const line = good ? "2.00x plain decoding, 1.25x before" : "are not used";
+    CHECK(taken.told.find(line) != std::string::npos);
+    if (good) CHECK(rig.next().gained == taken.told);
+    CHECK_FALSE(rig.worker.answer(ask(1, "Hello", 4)).empty());
+    if (!good) CHECK(rig.worker.all<LearningChanged>().back().learning.gained.empty());
+  }
+}
+
 TEST_CASE("learning: another program that learns for the model is told of, and none is asked") {
   Learner rig;
   rig.load(LearningMode::kOn);
   while (!rig.next().on) {
   }
   WorkerRig second;
-  LoadRequest request;
-  request.model.model = demo_model();
-  request.model.n_threads = 1;
-  request.learning.mode = LearningMode::kOn;
-  second.load(request);
+  second.load(rig.request(LearningMode::kOn));
   const Learning refused = second.next<LearningChanged>().learning;
   CHECK_FALSE(refused.on);
   CHECK(refused.status.find("learns for this model already") != std::string::npos);

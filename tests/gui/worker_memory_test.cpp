@@ -45,6 +45,7 @@ TEST_CASE("worker: no memory to tell of learning is a line, and it is told later
   LoadRequest request;
   request.model.model = demo_model();
   request.model.n_threads = 1;
+  request.learning.idle_seconds = 86400;
   worker.load(request);
   host.full = true;
   worker.set_learning(true);
