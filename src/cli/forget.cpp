@@ -27,8 +27,8 @@ int run(ForgetFlags&) {
   if (!learning.at_work.empty()) {
     throw Error(ErrorCode::kLimit,
                 joined(learning.at_work, ", ") +
-                    ": not deleted: a chat or server is learning there: end it, or give it /learn "
-                    "off, and forget then");
+                    ": not deleted: a chat, a server or the window is learning there: end it, "
+                    "or say /learn off there or press \"Stop learning\", and forget then");
   }
   if (replies + learnt == 0) std::printf("nothing was kept\n");
   return 0;

@@ -135,7 +135,7 @@ std::string IdleLearning::refusal(bool there) const {
 std::string IdleLearning::start() {
   make_learning_folder(folder_);
   std::optional<LearningLock> lock = LearningLock::take(folder_);
-  if (!lock) return "idle learning: another chat or server learns for this model already";
+  if (!lock) return "idle learning: another chat, server or window learns for this model already";
   IdleLearnerOptions options;
   options.program = options_.program;
   options.folder = folder_;
@@ -175,8 +175,7 @@ std::optional<HeadsNews> IdleLearning::take_heads() {
 
 void IdleLearning::said(SavedConversation conversation, const std::string& id) {
   if (!active() || !options_.keeps_conversations || conversation.messages.size() < 2) return;
-  std::erase_if(open_,
-                [&](const Open& one) { return goes_on(one.conversation, conversation); });
+  std::erase_if(open_, [&](const Open& one) { return goes_on(one.conversation, conversation); });
   open_.push_back({id, std::move(conversation)});
   if (open_.size() <= kMostOpen) return;
   keep_for_learning(folder_, open_.front().conversation);

@@ -131,7 +131,8 @@ class Process(LearningCase):
         process = self.start_chat()
         self.learner(process)
         result = self.chat("--idle-learning", "on", "--idle-seconds", "0")
-        self.assertIn(b"another chat or server learns for this model already", result.stderr)
+        self.assertIn(b"another chat, server or window learns for this model already",
+                      result.stderr)
 
     def test_learn_off_ends_it(self):
         process = self.start_chat()
@@ -235,6 +236,7 @@ class Kept(LearningCase):
         refused = self.forget()
         self.assertEqual(refused.returncode, 1)
         self.assertIn(b"/learn off", refused.stderr)
+        self.assertIn(b"Stop learning", refused.stderr)
         process.communicate(HELLO, timeout=60)
         self.assertEqual(process.returncode, 0)
         result = self.forget()
