@@ -226,15 +226,30 @@ std::pair<int, int> Window::size() const {
   return size;
 }
 
+// ImGui's backend asks GLFW which of them are held now; a key of the queue was pressed under those
+// that were held then.
+void Window::show_modifiers(const InputEvent& event) {
+  static_assert(GLFW_KEY_RIGHT_SHIFT == GLFW_KEY_LEFT_SHIFT + 4);
+  const auto key = static_cast<size_t>(event.key - GLFW_KEY_LEFT_SHIFT);
+  if (key < modifiers_.size()) modifiers_[key] = event.kind == InputEvent::Kind::kKeyDown;
+#if IMGUI_VERSION_NUM >= 18900  // older ones go by the keys that they were told of
+  constexpr std::array kModifiers = {ImGuiMod_Shift, ImGuiMod_Ctrl, ImGuiMod_Alt, ImGuiMod_Super};
+  for (size_t i = 0; i < kModifiers.size(); ++i) {
+    ImGui::GetIO().AddKeyEvent(kModifiers[i], modifiers_[i] || modifiers_[i + 4]);
+  }
+#endif
+}
+
 void Window::show_input(const InputEvent& event) {
   using Kind = InputEvent::Kind;
   ++inputs_seen_;
   switch (event.kind) {
     case Kind::kKeyDown:
     case Kind::kKeyUp:
-      return ImGui_ImplGlfw_KeyCallback(window_, event.key, event.scancode,
-                                        event.kind == Kind::kKeyDown ? GLFW_PRESS : GLFW_RELEASE,
-                                        event.mods);
+      ImGui_ImplGlfw_KeyCallback(window_, event.key, event.scancode,
+                                 event.kind == Kind::kKeyDown ? GLFW_PRESS : GLFW_RELEASE,
+                                 event.mods);
+      return show_modifiers(event);
     case Kind::kCharacter:
       return ImGui_ImplGlfw_CharCallback(window_, event.character);
     case Kind::kWheel:

@@ -60,6 +60,7 @@ class Window {
   bool load_gl();
   void install_callbacks();
   void show_input(const InputEvent& event);
+  void show_modifiers(const InputEvent& event);
   void clear_backdrops(int width, int height);
 
   GLFWwindow* window_ = nullptr;
@@ -67,6 +68,7 @@ class Window {
   int64_t inputs_seen_ = 0;
   ImVec2 pointer_{-FLT_MAX, -FLT_MAX};  // as ImGui says nowhere
   std::array<bool, InputQueue::kButtons> buttons_ = {};
+  std::array<bool, 8> modifiers_ = {};  // GLFW's keys from the left Shift on: held, by the frames
   bool activity_ = true;
   std::vector<std::string> dropped_;
   std::string title_, renderer_;

@@ -189,6 +189,14 @@ class FirstSteps(WindowCase):
         window.click("map.text.2")
         window.wait_value("selected", "1.2")
 
+    def test_keys_between_two_frames_have_the_modifiers_that_they_were_pressed_with(self):
+        window = self.ready()
+        window.click("chat.input")
+        window.type("three words here")
+        window.wait_value("chat.input", "three words here")
+        window.act("key", "--delay", 0, "ctrl+a", "x")
+        window.wait_value("chat.input", "x")
+
     def test_speculation_switched_off_and_on_again(self):
         window = self.ready()
         window.click("tab.controls")
