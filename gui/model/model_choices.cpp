@@ -69,11 +69,11 @@ std::vector<ModelChoice> model_choices(const std::vector<std::string>& recent,
   return choices;
 }
 
-uint64_t memory_without(const std::string& model_path) {
+uint64_t memory_without(uint64_t model_bytes) {
   const MemoryInfo memory = read_memory_info();
   const uint64_t most =
       std::min(memory.total_bytes, memory.cgroup_limit_bytes.value_or(UINT64_MAX));
-  return std::min(most, memory.free_bytes() + bytes_of_file(model_path).value_or(0));
+  return std::min(most, memory.free_bytes() + std::min(model_bytes, most));
 }
 
 std::string why_no_model(const std::string& text) {

@@ -19,11 +19,11 @@ struct ModelChoice {
 };
 
 // `recent`: names and paths, the newest first; files that are gone are left out. `free_bytes`: of
-// memory, for a model in place of the one that is loaded.
+// main memory, for a model in place of the one that is loaded.
 std::vector<ModelChoice> model_choices(const std::vector<std::string>& recent, uint64_t free_bytes);
 
-// What memory would be free without the model of this file; it may be empty, or gone.
-uint64_t memory_without(const std::string& model_path);
+// What main memory would be free without a model that takes so much of it.
+uint64_t memory_without(uint64_t model_bytes);
 
 // What is to be said of a text before it is taken for a model; empty: it may be one.
 std::string why_no_model(const std::string& text);

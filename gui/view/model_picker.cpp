@@ -45,7 +45,7 @@ std::string trimmed_name(const std::string& text) {
 void ModelPicker::draw(AppState& state, Probe& probe) {
   if (opening_) {
     focus_ = true;
-    free_bytes_ = memory_without(state.model().path);
+    free_bytes_ = memory_without(state.model().memory_bytes);
     choices_ = model_choices(state.recent_models(), free_bytes_);
     name_.clear();
     problem_.clear();
@@ -68,10 +68,12 @@ void ModelPicker::draw(AppState& state, Probe& probe) {
   ImGui::BeginChild("choices", {0, height}, true);
   chosen = draw_choices(probe) || chosen;
   ImGui::EndChild();
-  colored_text(fitted("Memory for a model and its context: " + size_text(free_bytes_),
+  colored_text(fitted("Main memory for a model and its context: " + size_text(free_bytes_),
                       ImGui::GetContentRegionAvail().x),
                theme().dim);
-  tooltip("What is free, and what the model that is open takes. Weights of up to 0.7 of it fit.");
+  tooltip(
+      "What is free, and what the model that is open takes. Weights of up to 0.7 of it fit. "
+      "A GPU's memory is not counted.");
   if (draw_buttons(state, chosen, probe)) ImGui::CloseCurrentPopup();
   ImGui::EndPopup();
 }
@@ -121,6 +123,7 @@ bool ModelPicker::draw_buttons(AppState& state, bool chosen, Probe& probe) {
   if (accent_button("Open")) chosen = true;
   probe.item("models.open");
   ImGui::EndDisabled();
+  tooltip("The model that is open is closed first, whatever comes of this one.");
   ImGui::SameLine();
   const bool file = ImGui::Button("Choose a file...");
   probe.item("models.file");

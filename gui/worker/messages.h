@@ -64,6 +64,7 @@ struct Drafting {
 struct ModelInfo {
   std::string path, architecture, backend;
   int n_layers = 0, vocab_size = 0, n_ctx = 0;
+  uint64_t memory_bytes = 0;  // of main memory, that its weights take
   double load_seconds = 0;
   Drafting drafting;
 };

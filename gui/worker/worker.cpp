@@ -165,6 +165,9 @@ void Worker::open(const LoadRequest& request) {
   info.n_layers = loaded.config().n_layers;
   info.vocab_size = loaded.config().vocab_size;
   info.n_ctx = loaded.n_ctx();
+  for (const GgufTensor& tensor : loaded.gguf().tensors()) {
+    if (!loaded.backend().gpu()) info.memory_bytes += tensor.bytes.size();
+  }
   info.load_seconds = loaded.load_seconds();
   info.drafting = drafting();
   model_->learning.emplace(host_, model_->request, loaded, speculation);

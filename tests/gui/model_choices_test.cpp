@@ -77,6 +77,12 @@ TEST_CASE("model choices: short names say whether they fit into memory") {
   for (const ModelChoice& choice : model_choices({}, 0)) CHECK_FALSE(choice.fits);
 }
 
+TEST_CASE("model choices: what the open model takes is counted as free, up to all there is") {
+  const uint64_t all = memory_without(UINT64_MAX);
+  CHECK(memory_without(0) < all);
+  CHECK(memory_without(all) == all);
+}
+
 TEST_CASE("model choices: what was used of late comes first, what is gone is left out") {
   const Machine machine;
   const std::string file = machine.folder / "my model.gguf";

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <thread>
@@ -82,6 +83,9 @@ TEST_CASE("worker thread: loading tells how far it is, what it runs on and what 
   const ModelInfo model = rig.load_demo();
   CHECK(model.path == demo_model());
   CHECK(model.n_layers == 16);
+  const uintmax_t file = std::filesystem::file_size(demo_model());  // little of it is no weights
+  CHECK(model.memory_bytes <= file);
+  CHECK(model.memory_bytes > file / 10 * 8);
   CHECK_FALSE(model.backend.empty());
   CHECK(model.drafting.possible);
   CHECK(model.drafting.on);
