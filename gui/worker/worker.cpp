@@ -14,6 +14,7 @@
 #include "decode/generate.h"
 #include "decode/layer_guesses.h"
 #include "error.h"
+#include "gui/worker/load_teller.h"
 #include "gui/worker/model_learning.h"
 #include "runtime/conversation.h"
 #include "runtime/file_output.h"
@@ -66,12 +67,6 @@ void check_turns(const std::vector<ChatMessage>& messages) {
   if (messages.size() == first || messages.back().role != Role::kUser) {
     throw Error(ErrorCode::kUsage, "expected a message to answer, found none; write one");
   }
-}
-
-// Of what may take an hour one wants to know how much it is.
-std::string told_download(size_t done, size_t total) {
-  return format("downloading %.1f of %.1f MB", 1e-6 * static_cast<double>(done),
-                1e-6 * static_cast<double>(total));
 }
 
 // Where two texts part.
@@ -140,13 +135,10 @@ void Worker::unload() {
 void Worker::open(const LoadRequest& request) {
   host_.emit(LoadProgress{"opening", 0});
   LoadWatcher watcher;
-  watcher.progress = [this, shown = std::pair(std::string(), -1)](
-                         const std::string& label, size_t done, size_t total) mutable {
+  watcher.progress = [this, teller = LoadTeller()](const std::string& label, size_t done,
+                                                   size_t total) mutable {
     if (model_ && model_->session) return;  // a draft model that is switched on later
-    const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
-    const std::pair now(label, static_cast<int>(100 * share));
-    if (std::exchange(shown, now) == now) return;
-    host_.emit(LoadProgress{label == "downloading" ? told_download(done, total) : label, share});
+    if (auto told = teller.at(label, done, total, Clock::now())) host_.emit(std::move(*told));
   };
   watcher.note = [this](const std::string& line) { host_.emit(Note{line}); };
   watcher.abort = &host_.abort_flag();
