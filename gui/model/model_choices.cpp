@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "gui/model/file_list.h"
+#include "model/gguf_split.h"
 #include "runtime/machine.h"
 #include "runtime/model_advice.h"
 #include "runtime/model_cache.h"
@@ -18,17 +19,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<uint64_t> bytes_of_file(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return std::nullopt;
-  const uint64_t bytes = fs::file_size(path, error);
-  return error ? std::nullopt : std::optional(bytes);
+// nullopt: a file is not there.
+std::optional<uint64_t> bytes_of_model(const std::string& path) {
+  uint64_t bytes = 0;
+  for (const std::string& file : files_of_model(path)) {
+    std::error_code error;
+    if (!fs::is_regular_file(file, error)) return std::nullopt;
+    bytes += fs::file_size(file, error);
+    if (error) return std::nullopt;
+  }
+  return bytes;
 }
 
 // nullopt: a file that is gone.
 std::optional<ModelChoice> recent_choice(const std::string& name) {
   ModelChoice choice{ModelChoice::From::kRecent, name, "", true};
-  if (const auto bytes = bytes_of_file(name)) {
+  if (const auto bytes = bytes_of_model(name)) {
     choice.note = gui::size_text(*bytes);
     return choice;
   }

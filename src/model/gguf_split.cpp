@@ -1,6 +1,9 @@
 #include "model/gguf_split.h"
 
+#include <algorithm>
+#include <charconv>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "error.h"
@@ -54,6 +57,19 @@ bool is_later_part(std::string_view name) {
   for (char& c : digits_as_0) c = c >= '1' && c <= '9' ? '0' : c;
   return digits_as_0.ends_with(kEnding) &&
          !name.substr(name.size() - kEnding.size()).starts_with("-00001-");
+}
+
+std::vector<std::string> files_of_model(const std::string& path) {
+  const size_t digits = path.size() - std::min(path.size(), std::string_view("00000.gguf").size());
+  uint64_t count = 0;
+  std::from_chars(path.data() + digits, path.data() + path.size(), count);
+  std::vector<std::string> files = {path};
+  for (uint64_t i = 1; i < std::min(count, kMostParts + 1); ++i) {
+    const auto next = sibling(path, 0, i, count);
+    if (!next) break;
+    files.push_back(*next);
+  }
+  return files;
 }
 
 Gguf open_parts(Gguf first) {

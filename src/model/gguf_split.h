@@ -6,6 +6,7 @@
 // The first file holds all other metadata.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,9 @@ Gguf open_parts(Gguf first);
 
 // Whether a file of this name is a part of a split model, and not its first: the first is opened.
 bool is_later_part(std::string_view name);
+
+// By its name: the files of the model of which this is the first, else the one file.
+std::vector<std::string> files_of_model(const std::string& path);
 
 // The model of these files, in the order that they should have. Throws Error(kFormat).
 Gguf join_parts(std::vector<Gguf> parts);

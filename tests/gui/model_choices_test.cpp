@@ -99,6 +99,16 @@ TEST_CASE("model choices: what was used of late comes first, what is gone is lef
   CHECK(choices[4].from == From::kHub);
 }
 
+TEST_CASE("model choices: of a model in several files the size of all") {
+  const Machine machine;
+  const std::string name = machine.folder / "big-0000";
+  for (const int i : {1, 2, 3}) put(name + std::to_string(i) + "-of-00003.gguf", 1000);
+  const std::string first = name + "1-of-00003.gguf";
+  CHECK(model_choices({first}, 0).at(0).note == "3.0 KB");
+  std::filesystem::remove(name + "2-of-00003.gguf");
+  CHECK(model_choices({first}, 0).at(0).from != From::kRecent);  // it cannot be opened
+}
+
 TEST_CASE("model choices: a text that is no model is refused in one line") {
   const Machine machine;
   put(machine.folder / "a.gguf", 10);
