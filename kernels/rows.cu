@@ -66,8 +66,13 @@ SPECBOUND_DEVICE bool row_lives(int row, int n_rows, const RowsI8& out) {
   return false;
 }
 
-// Of the weights of a norm, so many fours of a thread are there before its row is.
-constexpr int kFoursAhead = 4;
+// Of the weights of a norm, so many fours of a thread are there before its row is: as many as its
+// registers hold where kernels overlap, so that there is time to bring them.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+inline constexpr int kFoursAhead = 2;
+#else
+inline constexpr int kFoursAhead = 4;
+#endif
 
 __global__ void __launch_bounds__(kThreads) norm_quantize_kernel(NormQuantize p) {
   let_next_start();
