@@ -312,8 +312,7 @@ def chosen(names):
 
 
 def result_path(name):
-    folder = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
-    return folder / f"gpu_session_{name}.json"
+    return bench.results_folder() / f"gpu_session_{name}.json"
 
 
 def done_before(name, commit, device=None):

@@ -149,6 +149,11 @@ def write_results(name, flags, settings, results, machine, script=None, more_fla
                  command, machine, settings=settings, results=results)
 
 
+def results_folder():
+    """Where results go on a machine that is lent: $OUT, if that is set."""
+    return pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else RESULTS
+
+
 def write_report(path, name, command, machine, revision=None, **rest):
     report = dict(
         bench=name, date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),

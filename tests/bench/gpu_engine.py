@@ -10,7 +10,6 @@ each run.
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -114,9 +113,9 @@ def scaled(value, factor):
 
 
 def write(machine, flags, gpu, targets, results):
-    folder = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
     bench.write_report(
-        folder / "gpu_engine.json", "gpu_engine", ["tests/bench/gpu_engine.sh"], machine,
+        bench.results_folder() / "gpu_engine.json", "gpu_engine", ["tests/bench/gpu_engine.sh"],
+        machine,
         flags.commit,
         settings=dict(repetitions=flags.repetitions, replay_repetitions=flags.replay_repetitions,
                       statistic="[median, min, max] in one process"),

@@ -8,7 +8,6 @@ shape.
 """
 
 import argparse
-import os
 import pathlib
 import statistics
 import subprocess
@@ -104,11 +103,10 @@ def summed_up(outputs):
 
 
 def write(command, machine, flags, gpu, outputs, basics, kernels, targets):
-    folder = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
     results = [{**k, "rows": {key: [row[key] for row in k["rows"]]
                               for key in ("m", "us", "min", "max")}} for k in kernels]
     bench.write_report(
-        folder / "gpu_kernels.json", "gpu_kernels", command, machine, flags.commit,
+        bench.results_folder() / "gpu_kernels.json", "gpu_kernels", command, machine, flags.commit,
         settings=dict(processes={shape: len(done) for shape, done in outputs.items()},
                       samples=flags.samples,
                       statistic="median over processes of the median in each"),

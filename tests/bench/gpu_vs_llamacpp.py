@@ -12,7 +12,6 @@ tests/bench/results/, anew after each model. Leave the GPU alone while it runs.
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -77,9 +76,9 @@ def made(kind, folder):
 
 
 def write(machine, a, results):
-    folder = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else bench.RESULTS
     bench.write_report(
-        folder / "gpu_vs_llamacpp.json", "gpu_vs_llamacpp", ["tests/bench/gpu_vs_llamacpp.py"],
+        bench.results_folder() / "gpu_vs_llamacpp.json", "gpu_vs_llamacpp",
+        ["tests/bench/gpu_vs_llamacpp.py"],
         machine, a.commit,
         settings=dict(tests=TESTS, processes=a.processes, repetitions=a.repetitions,
                       statistic="median over processes of the mean in each",
