@@ -56,7 +56,7 @@ What needs no screen is in tests/gui."""
 #   at the next round        worker_thread_test "settings change at the next round"
 # Make it faster
 #   off says why, a button   learning_test "what is off says why"
-#   progress, what it gained learning_test "how far it is", gui_learning_test "says_what_it_gained"
+#   progress, what it gained learning_test "how far it is", gui_learning_test "test_a_round_ends"
 #   asked once, remembered   gui_learning_test "test_it_asks_once"
 #   pauses within 50 ms      gui_learning_test "test_a_key_stops_it",
 #                            gui_learning_test "test_it_sleeps_during_a_reply"
