@@ -7,7 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <iterator>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <variant>
@@ -23,6 +23,7 @@ inline std::string demo_model() {
 
 class WorkerRig {
  public:
+  using Watch = std::function<void(const WorkerEvent&)>;
   static constexpr std::chrono::seconds kPatience{120};  // sanitizers are slow
 
   explicit WorkerRig(const std::string& trace = "") : worker_(trace, [this] { wake(); }) {}
@@ -34,10 +35,11 @@ class WorkerRig {
   std::vector<WorkerEvent> events;
 
   // Calls `f` for every event from now on, on the worker's thread as it happens: what it asks of
-  // the worker comes at that very moment. While the worker is idle.
-  void watch(std::function<void(const WorkerEvent&)> f) {
+  // the worker comes at that very moment. What is under way may end unseen by it.
+  void watch(Watch f) {
     take();
-    watch_ = std::move(f);
+    const std::lock_guard lock(mutex_);
+    watch_ = f ? std::make_shared<Watch>(std::move(f)) : nullptr;
   }
   int wakes() const { return wakes_; }
 
@@ -108,17 +110,22 @@ class WorkerRig {
 
  private:
   void take() {
-    if (!watch_) {
+    if (!watching()) {
       for (WorkerEvent& event : worker_.take_events()) events.push_back(std::move(event));
     }
     const std::lock_guard lock(mutex_);
     events.insert(events.end(), watched_.begin(), watched_.end());
     watched_.clear();
   }
+  std::shared_ptr<const Watch> watching() {
+    const std::lock_guard lock(mutex_);
+    return watch_;
+  }
   void wake() {
+    const std::shared_ptr<const Watch> watch = watching();
     std::vector<WorkerEvent> seen;
-    if (watch_) seen = worker_.take_events();
-    for (const WorkerEvent& event : seen) watch_(event);
+    if (watch) seen = worker_.take_events();
+    for (const WorkerEvent& event : seen) (*watch)(event);
     {
       const std::lock_guard lock(mutex_);
       watched_.insert(watched_.end(), seen.begin(), seen.end());
@@ -132,7 +139,7 @@ class WorkerRig {
   std::condition_variable woken_;
   bool awake_ = false;
   std::atomic<int> wakes_ = 0;
-  std::function<void(const WorkerEvent&)> watch_;
+  std::shared_ptr<const Watch> watch_;
   std::vector<WorkerEvent> watched_;
   size_t seen_ = 0;
   WorkerThread worker_;  // last: it calls wake()
