@@ -13,8 +13,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kIdle{5000};         // between two requests
-constexpr milliseconds kWhenCrowded{2000};  // for a request to come in
+constexpr milliseconds kIdle{5000};           // between two requests
+constexpr milliseconds kWhenCrowded{2000};    // for a request to come in
+constexpr milliseconds kNewWhenCrowded{500};  // for the first byte of the first one
 constexpr milliseconds kWhenStopping{1000};
 // How often a thread that waits for its socket looks at what else goes on.
 constexpr milliseconds kSlice{200};
@@ -41,11 +42,16 @@ bool SocketStream::wait_for_request() {
   if (broken_ || rules_.stopping) return false;
   if (at_ < buffer_.size()) return true;
   pollfd fds[] = {{fd_, POLLIN, 0}, {rules_.stop.fd(), POLLIN, 0}, {rules_.crowd.fd(), POLLIN, 0}};
-  return poll_for(fds, 3, kIdle) > 0 && fds[0].revents != 0;
+  int ready = poll_for(fds, 3, kIdle);
+  const auto came = [&](int which) { return ready > 0 && fds[which].revents != 0; };
+  // It waited for this thread itself: what it asks may be on its way still.
+  if (new_ && came(2) && !came(0) && !came(1)) ready = poll_for(fds, 2, kNewWhenCrowded);
+  return came(0);
 }
 
 void SocketStream::begin_request(size_t bytes) {
   begun_ = Clock::now();
+  new_ = false;
   const size_t here = buffer_.size() - at_;
   allowed_ = bytes - std::min(bytes, here);
   timed_out_ = over_limit_ = wrote_ = false;

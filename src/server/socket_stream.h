@@ -32,7 +32,7 @@ class SocketStream {
   int fd() const { return fd_; }
 
   // Waits for the first byte of the next request, for a while. False: there is none, or the thread
-  // is needed elsewhere.
+  // is needed elsewhere, which a new connection is given a moment for.
   bool wait_for_request();
   // From here on the clock of one request runs, which may bring `bytes`; later more().
   void begin_request(size_t bytes);
@@ -66,6 +66,7 @@ class SocketStream {
   ConnectionRules& rules_;
   std::string buffer_;  // came in and is not read yet
   size_t at_ = 0;
+  bool new_ = true;  // no request came yet
   Clock::time_point begun_;
   Clock::duration waited_{};  // to be read, since the last kWriteBytes went out
   size_t sent_ = 0;           // since then

@@ -103,4 +103,31 @@ TEST_CASE("socket stream: a request that comes byte by byte has one clock") {
   CHECK(Clock::now() < begun + kLong);
 }
 
+TEST_CASE("socket stream: in a crowd a new connection has a moment for its request, an old none") {
+  Connected to(kLong, [](int fd) {
+    std::this_thread::sleep_for(milliseconds(50));
+    send(fd, "x", 1, MSG_NOSIGNAL);
+    return false;
+  });
+  to.rules.crowded = true;
+  to.rules.crowd.set();
+  SocketStream stream(to.fd(), to.rules);
+  CHECK(stream.wait_for_request());
+  stream.begin_request(1);
+  char byte;
+  CHECK(stream.read(&byte, 1) == 1);
+  CHECK_FALSE(stream.wait_for_request());
+
+  Connected silent(kLong, [](int) { return false; });
+  silent.rules.crowded = true;
+  silent.rules.crowd.set();
+  SocketStream new_one(silent.fd(), silent.rules);
+  const Clock::time_point begun = Clock::now();
+  CHECK_FALSE(new_one.wait_for_request());
+  CHECK(Clock::now() < begun + std::chrono::seconds(4));  // not the 5 s of an idle server
+  silent.rules.stop.set();
+  SocketStream stopped(silent.fd(), silent.rules);
+  CHECK_FALSE(stopped.wait_for_request());
+}
+
 }  // namespace socket_stream_test
