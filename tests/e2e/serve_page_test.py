@@ -31,7 +31,7 @@ class Sent(unittest.TestCase):
         self.assertEqual(server.get("/v1/models").status, 401)
 
     def test_exits_say_which_layer_a_stream_s_text_was_drafted_at(self):
-        server = Server()
+        server = Server("--controller", "off")  # drafts, however slow that is
         self.addCleanup(server.end)
         plain = server.stream(CHAT, ask(speculation=True)).text()
         events = server.stream(CHAT, ask(speculation=True, exits=True)).events()
