@@ -1,6 +1,7 @@
 #include "cli/flags.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "error.h"
 #include "runtime/number_text.h"
@@ -36,6 +37,21 @@ void find_choices(FlagDefinition& flag) {
                          const std::string& found) {
   throw Error(ErrorCode::kUsage,
               name + ": expected " + expected + ", found \"" + printable(found) + "\"");
+}
+
+std::optional<uint64_t> parse_size(std::string_view text) {
+  double unit = 1;
+  constexpr std::string_view kUnits = "KMGT";
+  if (!text.empty()) {
+    const size_t at = kUnits.find(text.back());
+    if (at != std::string_view::npos) {
+      unit = std::pow(1000.0, static_cast<double>(at + 1));
+      text.remove_suffix(1);
+    }
+  }
+  const auto number = parse_number(text);
+  if (!number || *number < 0 || *number * unit >= 0x1p63) return std::nullopt;
+  return static_cast<uint64_t>(*number * unit);
 }
 
 void refuse_empty_file(const std::string& name, const std::string& path) {
@@ -186,6 +202,20 @@ Flag& Flags::add_int(const std::string& names, int& value, int low, int high,
   };
   return add_read(names, format("a whole number from %d to %d", low, high), read, description)
       .type("N");
+}
+
+Flag& Flags::add_size(const std::string& names, uint64_t& value, Zero zero,
+                      const std::string& description) {
+  const bool takes_zero = zero == Zero::kTaken;
+  const auto read = [&value, takes_zero](const std::string& text) {
+    const std::optional<uint64_t> size = parse_size(text);
+    const bool none = takes_zero && size == 0u;
+    if (!size || (!none && (*size < 1'000'000 || *size > 1'000'000'000'000'000))) return false;
+    value = *size;
+    return true;
+  };
+  const std::string range = "a size from 1M to 1000T, as 500M or 8G";
+  return add_read(names, takes_zero ? "0 or " + range : range, read, description).type("SIZE");
 }
 
 Flag& Flags::add_assigned(const std::string& names, double low, double high,

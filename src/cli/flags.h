@@ -4,6 +4,7 @@
 // flag's name and the range it takes.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -158,6 +159,10 @@ class Flags {
   // A number from `low` to `high` and nothing else.
   Flag& add_int(const std::string& names, int& value, int low, int high,
                 const std::string& description);
+  // Bytes, as "500M" or "8G": from a million to 1000T, or 0 where that means something.
+  enum class Zero { kRefused, kTaken };
+  Flag& add_size(const std::string& names, uint64_t& value, Zero zero,
+                 const std::string& description);
   template <class Number>
   Flag& add_real(const std::string& names, Number& value, double low, double high,
                  const std::string& description) {

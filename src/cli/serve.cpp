@@ -46,12 +46,14 @@ constexpr const char* kExamples =
 constexpr int kMoreConnections = 64;
 constexpr int kConversations = 8;
 constexpr int kParallel = 8;
+constexpr uint64_t kCacheSize = 8'000'000'000;
 
 struct ServeFlags {
   server::HttpOptions http;
   int max_body = 8 << 20;
   int max_queue = 64;
   int conversations = kConversations;
+  uint64_t cache_size = kCacheSize;
   int parallel = kParallel;
   std::vector<std::string> keys;
   std::string key_file;
@@ -93,6 +95,11 @@ void add_server_flags(Flags& flags, ServeFlags& given) {
                 format("conversations at most that go on where they were, whichever came in "
                        "between: each keeps its K/V (default %d; fewer where memory is short)",
                        kConversations));
+  flags.add_size("--cache-size", given.cache_size, Flags::Zero::kTaken,
+                 format("bytes that the K/V of conversations may take while they wait for their "
+                        "next request, as 500M or 8G; whichever was served longest ago is dropped "
+                        "first (default %dG; 0: none is kept)",
+                        static_cast<int>(kCacheSize / 1'000'000'000)));
   flags.add_int("--parallel", given.parallel, 1, kMaxRows,
                 format("requests at most whose replies are written side by side, their tokens in "
                        "shared passes without drafts; a request alone has drafts (default %d; "
@@ -199,7 +206,7 @@ int run(ServeFlags& given) {
   }
   const std::string file_name = std::filesystem::path(model.path()).filename().string();
   served = std::make_unique<ServeModel>(model, speculation, given.alias.value_or(file_name),
-                                        given.parallel);
+                                        given.parallel, given.cache_size);
   learning.emplace(given.learning, given.model, given.speculation, model, speculation);
   begin_learning(*learning, false);
   served->learn(*learning, [](const std::string& line) { say(line); });

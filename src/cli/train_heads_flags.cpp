@@ -1,7 +1,6 @@
 #include "cli/train_heads_flags.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "error.h"
 #include "runtime/number_text.h"
@@ -131,17 +130,8 @@ void add_file_flags(Flags& flags, TrainHeadsFlags& given) {
       "--texts", given.texts,
       "keep what the model writes in this file; a later training of the same model goes on behind "
       "it and learns all of it (default: nothing is kept)");
-  flags
-      .add_read(
-          "--max-disk", "a size from 1M to 1000T, as 500M or 8G",
-          [&given](const std::string& text) {
-            const auto size = parse_size(text);
-            if (!size || *size < 1'000'000 || *size > 1'000'000'000'000'000) return false;
-            given.max_disk = *size;
-            return true;
-          },
-          "bytes of hidden states at most, as 500M or 8G (default 4G)")
-      .type("SIZE");
+  flags.add_size("--max-disk", given.max_disk, Flags::Zero::kRefused,
+                 "bytes of hidden states at most, as 500M or 8G (default 4G)");
   flags
       .add_switch(
           "--resume", given.resume,
@@ -184,21 +174,6 @@ std::optional<std::vector<int>> parse_layers(std::string_view text) {
   std::sort(layers.begin(), layers.end());
   layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
   return layers;
-}
-
-std::optional<uint64_t> parse_size(std::string_view text) {
-  double unit = 1;
-  constexpr std::string_view kUnits = "KMGT";
-  if (!text.empty()) {
-    const size_t at = kUnits.find(text.back());
-    if (at != std::string_view::npos) {
-      unit = std::pow(1000.0, static_cast<double>(at + 1));
-      text.remove_suffix(1);
-    }
-  }
-  const auto number = parse_number(text);
-  if (!number || *number < 0 || *number * unit >= 0x1p63) return std::nullopt;
-  return static_cast<uint64_t>(*number * unit);
 }
 
 bool TrainHeadsFlags::has(HeadKind kind) const {

@@ -58,6 +58,5 @@ void add_train_heads_flags(Flags& flags, TrainHeadsFlags& given);
 // `text`: whether that is in the list too.
 std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::optional<bool>& text);
 std::optional<std::vector<int>> parse_layers(std::string_view text);  // "0,2,4-8"; ascending
-std::optional<uint64_t> parse_size(std::string_view text);            // bytes: "4G", "500M"
 
 }  // namespace specbound

@@ -42,9 +42,13 @@ void Session::set_sampling(const SamplingParams& params) {
 
 void Session::forget() {
   backend_.truncate(0);
+  lose();
+  speculator_->forget();
+}
+
+void Session::lose() {
   tokens_.clear();
   n_prompt_ = 0;
-  speculator_->forget();
 }
 
 bool Session::read(std::span<const int32_t> text, const std::function<bool(int n)>& visit) {

@@ -85,6 +85,8 @@ class Session {
   // Between replies: drops the committed text with its cache, and the speculator's own. The next
   // prompt is read anew.
   void forget();
+  // Between replies: the backend has dropped the text, whichever one it speaks of now.
+  void lose();
   // Between replies: `text`, whose K and V the backend holds, is the committed text.
   void take_over(std::span<const int32_t> text);
 

@@ -7,7 +7,8 @@
 
 namespace specbound {
 
-Sessions::Sessions(Backend& backend) : backend_(backend) {
+Sessions::Sessions(Backend& backend, uint64_t most_bytes)
+    : backend_(backend), most_bytes_(most_bytes) {
   const Sequences* sequences = backend.sequences();
   for (int i = 0; i < (sequences ? sequences->n_sequences() : 1); ++i) kept_.emplace_back(backend);
 }
@@ -52,6 +53,53 @@ size_t Sessions::oldest() const {
   const auto found = std::ranges::min_element(kept_, later);
   SB_CHECK(!found->held);
   return static_cast<size_t>(found - kept_.begin());
+}
+
+void Sessions::hold(int sequence, bool held) {
+  Kept& kept = kept_[static_cast<size_t>(sequence)];
+  kept.held = held;
+  if (held) return;
+  kept.used = ++replies_;
+  settle();
+}
+
+void Sessions::settle() {
+  if (most_bytes_ == kAnyBytes) return;
+  if (Sequences* sequences = backend_.sequences()) {
+    // Drafts that were wrong, longer texts before it: nobody needs their memory.
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (!kept_[i].held) sequences->cut(static_cast<int>(i), backend_.n_ctx());
+    }
+    while (idle().bytes > most_bytes_) drop_oldest();
+  } else if (most_bytes_ == 0 && !kept_[0].held) {
+    backend_.truncate(0);
+    kept_[0].session.lose();
+  }
+}
+
+Sessions::Idle Sessions::idle() const {
+  Idle idle;
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    if (kept_[i].held || kept_[i].session.tokens().empty()) continue;
+    ++idle.conversations;
+    if (const Sequences* sequences = backend_.sequences()) {
+      idle.bytes += sequences->kv_bytes(static_cast<int>(i));
+    }
+  }
+  return idle;
+}
+
+// Of those that take memory. Its place is the first that others take.
+void Sessions::drop_oldest() {
+  auto oldest = kept_.end();
+  for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
+    if (kept->held || kept->session.tokens().empty()) continue;
+    if (oldest == kept_.end() || kept->used < oldest->used) oldest = kept;
+  }
+  SB_CHECK(oldest != kept_.end());
+  backend_.sequences()->cut(static_cast<int>(oldest - kept_.begin()), 0);
+  oldest->session.lose();
+  oldest->used = 0;
 }
 
 Session& Sessions::select(int sequence) {

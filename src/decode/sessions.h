@@ -1,9 +1,11 @@
 // Sessions of several conversations over one backend: each goes on where it was, whichever came in
-// between, as long as the backend keeps its K and V. Which session decodes changes no text.
+// between, as long as its K and V are kept: by how many the backend keeps, and by how much memory
+// they take. Which session decodes changes no text.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <span>
 
 #include "decode/generate.h"
@@ -13,8 +15,12 @@ namespace specbound {
 
 class Sessions {
  public:
-  // As many as the backend keeps texts. To it nobody else speaks.
-  explicit Sessions(Backend& backend);
+  static constexpr uint64_t kAnyBytes = std::numeric_limits<uint64_t>::max();
+
+  // As many as the backend keeps texts. To it nobody else speaks. K and V of conversations that no
+  // reply holds take `most_bytes` together at most, else those used longest ago are dropped. A
+  // backend that keeps one text (Backend::sequences()) drops it at 0 alone.
+  explicit Sessions(Backend& backend, uint64_t most_bytes = kAnyBytes);
 
   // The session whose text `prompt` goes on with, else the one used longest ago, which then begins
   // with a copy of what another one has of the prompt. Not one that is held: of those there must be
@@ -29,11 +35,15 @@ class Sessions {
   int selected() const { return static_cast<int>(selected_); }
   Session& select(int sequence);
   // A reply is under way in it, or none is any more: it was used until now.
-  void hold(int sequence, bool held) {
-    Kept& kept = kept_[static_cast<size_t>(sequence)];
-    kept.held = held;
-    if (!held) kept.used = ++replies_;
-  }
+  void hold(int sequence, bool held);
+  // What nobody holds is brought within the bound: after other texts too.
+  void settle();
+  // Conversations that no reply holds, and bytes of their K and V.
+  struct Idle {
+    int conversations = 0;
+    uint64_t bytes = 0;
+  };
+  Idle idle() const;
 
   // Between replies, of all of them: see Session.
   void set_speculator(Speculator* speculator) {
@@ -42,6 +52,7 @@ class Sessions {
 
  private:
   size_t oldest() const;
+  void drop_oldest();
 
   struct Kept {
     Session session;
@@ -52,6 +63,7 @@ class Sessions {
   };
 
   Backend& backend_;
+  const uint64_t most_bytes_;
   std::deque<Kept> kept_;  // [sequence]: they stay where they are
   size_t selected_ = 0;
   uint64_t replies_ = 0;

@@ -90,6 +90,11 @@ class Sequences {
   // K and V of the first n positions of sequence `from` become those of the selected one, another;
   // kv_len(l) = n for all l. 0 <= n <= every kv_len of `from`.
   virtual void copy_prefix(int from, int n) = 0;
+  // Of any sequence the first n positions stay, at most: kv_len(l) = min(kv_len(l), n). The memory
+  // behind them goes back to the system, where an engine takes memory as texts grow.
+  virtual void cut(int sequence, int n) = 0;
+  // Bytes that K and V of a sequence take so, in whole blocks of positions.
+  virtual size_t kv_bytes(int sequence) const = 0;
   // H[i] through all layers as the next row of sequence of[i], at its kv_len, which grows by one:
   // as run_layers(i, 1, kv_len, 1, L) of each alone. 1 <= of.size() <= kMaxRows, no sequence twice;
   // the rows follow what stands in their texts, none another.

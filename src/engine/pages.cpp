@@ -2,9 +2,11 @@
 #include "engine/pages.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -72,6 +74,13 @@ void* map_pages(size_t bytes, const char* what, PageSize page_size) {
 
 void unmap_pages(void* p, size_t bytes) {
   munmap(p, std::max<size_t>(bytes, 1));
+}
+
+void give_back_pages(void* p, size_t bytes) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<uintptr_t>(p);
+  const uintptr_t begin = (at + page - 1) / page * page, end = (at + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace specbound

@@ -1,5 +1,5 @@
 // Large arrays straight from the system: zero until written, page-aligned, pages taken when
-// touched, so that a long K/V cache costs nothing until it fills.
+// touched, so that a long K/V cache costs nothing until it fills, and given back when it empties.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,8 @@ enum class PageSize {
 // Throws Error(kLimit) naming `what`.
 void* map_pages(size_t bytes, const char* what, PageSize page_size);
 void unmap_pages(void* p, size_t bytes);
+// Pages that lie whole in there go back to the system: they are as they were when they were new.
+void give_back_pages(void* p, size_t bytes);
 
 template <class T>
 class Pages {
@@ -39,6 +41,11 @@ class Pages {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
+  }
+
+  // Elements from..to-1 are not needed any more.
+  void give_back(size_t from, size_t to) {
+    if (from < to) give_back_pages(data_ + from, (to - from) * sizeof(T));
   }
 
   T* data() { return data_; }

@@ -94,6 +94,8 @@ void EngineThread::step() {
   }
   const auto error = failure_of([&] { model_.go_on(); });
   while (error && !running_.empty()) end(0, error);
+  const ServedModel::Kept kept = model_.kept();
+  metrics_.set_kept(kept.conversations, kept.kv_bytes);
 }
 
 void EngineThread::end(size_t job, std::optional<ApiError> error) {

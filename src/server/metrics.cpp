@@ -43,6 +43,12 @@ void Metrics::set_running(int replies) {
   running_ = replies;
 }
 
+void Metrics::set_kept(int conversations, uint64_t kv_bytes) {
+  const std::lock_guard lock(mutex_);
+  kept_ = conversations;
+  kept_bytes_ = kv_bytes;
+}
+
 void Metrics::count_reply(const GenerateStats& stats) {
   const std::lock_guard lock(mutex_);
   const Counters& counters = stats.counters;
@@ -83,6 +89,9 @@ std::string Metrics::text(size_t waiting) const {
   out += gauge("specbound_queue_depth", waiting, "Requests that wait for the engine.");
   out += gauge("specbound_requests_running", static_cast<size_t>(running_),
                "Requests that the engine works on.");
+  out += gauge("specbound_kept_conversations", static_cast<size_t>(kept_),
+               "Conversations that wait for their next request with K/V in memory.");
+  out += gauge("specbound_kept_kv_bytes", kept_bytes_, "Bytes of these K/V.");
   out += counter("specbound_replies_total", replies_, "Replies that the engine made.");
   out += counter("specbound_embeddings_total", embeddings_, "Embeddings that the engine made.");
   out += counter("specbound_prompt_tokens_total", prompt_tokens_,

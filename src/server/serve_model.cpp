@@ -149,11 +149,12 @@ void ServeModel::Writing::tell_logprobs(const TokenEvent& event, std::span<const
   listener_.on_logprobs(std::move(told));
 }
 
-ServeModel::ServeModel(LoadedModel& model, Speculation& speculation, std::string id, int parallel)
+ServeModel::ServeModel(LoadedModel& model, Speculation& speculation, std::string id, int parallel,
+                       uint64_t cache_size)
     : model_(model),
       speculation_(speculation),
       speculates_(speculation.active()),
-      sessions_(model.backend()),
+      sessions_(model.backend(), cache_size),
       batch_(sessions_, parallel),
       grammars_(kGrammarBytes,
                 [&model](const Grammar::Shared& of) { return model.constrain(of); }) {
@@ -299,7 +300,9 @@ std::optional<std::vector<float>> ServeModel::embedding(std::span<const int32_t>
   const std::span norm(model_.weights().output_norm, static_cast<size_t>(info_.dim));
   Session& session = sessions_.for_other_text();
   session.set_speculator(nullptr);  // it may be drafting for a reply: that goes on with what it has
-  return text_embedding(session, norm, tokens, abort);
+  auto embedding = text_embedding(session, norm, tokens, abort);
+  sessions_.settle();
+  return embedding;
 }
 
 std::unique_ptr<server::ReplyUnderWay> ServeModel::begin(const server::CompletionRequest& request,
@@ -323,6 +326,11 @@ std::unique_ptr<server::ReplyUnderWay> ServeModel::begin(const server::Completio
   writing->begin(id, prompt, std::move(params));
   under_way_[id] = writing.get();
   return writing;
+}
+
+server::ServedModel::Kept ServeModel::kept() const {
+  const Sessions::Idle idle = sessions_.idle();
+  return {idle.conversations, idle.bytes};
 }
 
 void ServeModel::go_on() {

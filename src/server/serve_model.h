@@ -28,8 +28,10 @@ namespace specbound {
 class ServeModel final : public server::ServedModel {
  public:
   // Both must outlive it; the model is loaded. `id`: its name for clients. `parallel`: replies
-  // under way at most, 1 or more; fewer where the backend keeps fewer texts.
-  ServeModel(LoadedModel& model, Speculation& speculation, std::string id, int parallel);
+  // under way at most, 1 or more; fewer where the backend keeps fewer texts. `cache_size`: bytes of
+  // K and V that conversations between their replies may take.
+  ServeModel(LoadedModel& model, Speculation& speculation, std::string id, int parallel,
+             uint64_t cache_size);
 
   // While replies are made, and between them: see runtime/idle_learning.h. `note` is told on the
   // engine's thread when other heads draft. `learning` must outlive the last reply.
@@ -51,6 +53,7 @@ class ServeModel final : public server::ServedModel {
                                                const Prompt& prompt, const std::atomic<bool>& abort,
                                                const Listener& listener) override;
   void go_on() override;
+  Kept kept() const override;
 
  private:
   class Writing;

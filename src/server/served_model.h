@@ -68,6 +68,12 @@ class ServedModel {
   virtual std::unique_ptr<ReplyUnderWay> begin(const CompletionRequest& request, int number,
                                                const Prompt& prompt, const std::atomic<bool>& abort,
                                                const Listener& listener) = 0;
+  // Conversations that wait for their next request with K and V in memory, and what these take.
+  struct Kept {
+    int conversations = 0;
+    uint64_t kv_bytes = 0;
+  };
+  virtual Kept kept() const = 0;
   // All replies under way come further by a token or more, or by a part of their prompts.
   virtual void go_on() = 0;
 };

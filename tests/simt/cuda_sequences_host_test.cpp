@@ -113,6 +113,13 @@ TEST_CASE("CUDA engine, sequences: replies side by side are those that Session w
   const auto together = with_sequences(model, 5, kContext),
              alone = with_sequences(model, 1, kContext);
   check_replies(*together, *alone, wanted);
+  const uint64_t block = kv_cache_bytes(model.config, 1);
+  for (const uint64_t most : {uint64_t{0}, 2 * block}) {
+    check_replies(*together, *alone, wanted, most);
+    uint64_t kept = 0;
+    for (int i = 0; i < 5; ++i) kept += together->sequences()->kv_bytes(i);
+    CHECK(kept == most);
+  }
 }
 
 TEST_CASE("CUDA engine, sequences: as many as memory has room for") {

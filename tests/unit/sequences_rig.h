@@ -166,11 +166,13 @@ inline std::vector<BatchRequest> batch_requests(const TinyModel& model, int n, i
   return wanted;
 }
 
-// What a ReplyBatch over `together` writes is what Session writes on `alone`.
+// What a ReplyBatch over `together` writes is what Session writes on `alone`, however little is
+// kept between replies.
 inline void check_replies(Backend& together, Backend& alone,
-                          const std::vector<BatchRequest>& wanted) {
+                          const std::vector<BatchRequest>& wanted,
+                          uint64_t most_bytes = Sessions::kAnyBytes) {
   const int n = together.sequences()->n_sequences();
-  Sessions sessions(together);
+  Sessions sessions(together, most_bytes);
   ReplyBatch batch(sessions);
   std::vector<WrittenReply> written(wanted.size());
   size_t next = 0, ended = 0;
@@ -196,6 +198,7 @@ inline void check_replies(Backend& together, Backend& alone,
   CHECK(batch.size() == 0);
   CHECK(batch.tokens_under_way() == 0);
   CHECK(batch.step().empty());
+  CHECK(sessions.idle().bytes <= most_bytes);
   for (size_t i = 0; i < wanted.size(); ++i) {
     CAPTURE(i);
     Session session(alone, Sampler(wanted[i].sampling));

@@ -27,7 +27,8 @@ namespace {
 // The tiny model, loaded with room for so many texts.
 class Stories {
  public:
-  explicit Stories(int texts) : flags_(flags(texts)), loaded_(flags_) {
+  explicit Stories(int texts, uint64_t cache_size = Sessions::kAnyBytes)
+      : flags_(flags(texts)), loaded_(flags_) {
     LoadWatcher watcher;
     watcher.progress = [](const std::string&, size_t, size_t) {};
     watcher.note = [](const std::string&) {};
@@ -36,7 +37,7 @@ class Stories {
     speculation_ = std::make_unique<Speculation>(speculation_flags, loaded_);
     loaded_.load(nullptr, watcher);
     speculation_->attach(loaded_.backend());
-    model = std::make_unique<ServeModel>(loaded_, *speculation_, "stories", texts);
+    model = std::make_unique<ServeModel>(loaded_, *speculation_, "stories", texts, cache_size);
   }
 
  private:

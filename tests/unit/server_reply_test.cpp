@@ -251,6 +251,7 @@ TEST_CASE("server metrics: counters as Prometheus reads them") {
   left.prefilled_tokens = 30;
   metrics.count_reply(left);
   metrics.set_running(1);
+  metrics.set_kept(2, uint64_t{5} << 32);
   const std::string text = metrics.text(3);
   for (const char* line : {
            "# TYPE specbound_requests_total counter",
@@ -260,6 +261,9 @@ TEST_CASE("server metrics: counters as Prometheus reads them") {
            "# TYPE specbound_queue_depth gauge",
            "specbound_queue_depth 3",
            "specbound_requests_running 1",
+           "# TYPE specbound_kept_kv_bytes gauge",
+           "specbound_kept_conversations 2",
+           "specbound_kept_kv_bytes 21474836480",
            "specbound_replies_total 3",
            "specbound_prompt_tokens_total 50",
            "specbound_cached_tokens_total 8",

@@ -71,6 +71,8 @@ class WordModel final : public server::ServedModel {
     return std::make_unique<Words>(*this, request, number, abort, listener);
   }
   void go_on() override { step(); }
+  Kept kept() const override { return kept_; }
+  Kept kept_;
 
  private:
   // All of it comes when it is asked for its figures.

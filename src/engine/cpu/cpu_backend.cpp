@@ -74,6 +74,8 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   int n_sequences() const override { return static_cast<int>(sequences_.size()); }
   void select(int sequence) override;
   void copy_prefix(int from, int n) override;
+  void cut(int sequence, int n) override;
+  size_t kv_bytes(int sequence) const override { return sequences_[sequence].kv.bytes_held(); }
   void run_side_by_side(std::span<const int> of) override;
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
@@ -250,10 +252,19 @@ void CpuBackend::select(int sequence) {
 void CpuBackend::copy_prefix(int from, int n) {
   SB_CHECK(from >= 0 && from < n_sequences() && from != selected_);
   SB_CHECK(n >= 0 && n <= sequences_[from].lengths.at(config_.n_layers));
+  sequences_[selected_].kv.reach(n);
   sequences_[selected_].kv.copy_prefix(sequences_[from].kv, n);
   lengths().truncate(0);
   lengths().restore(n);
   checks_.change_text();
+}
+
+void CpuBackend::cut(int sequence, int n) {
+  SB_CHECK(sequence >= 0 && sequence < n_sequences());
+  Sequence& it = sequences_[sequence];
+  it.lengths.truncate(n);
+  it.kv.give_back(it.lengths.at(1));
+  if (n == 0 && sequence == selected_) checks_.forget_text();
 }
 
 void CpuBackend::run_side_by_side(std::span<const int> of) {
@@ -334,10 +345,12 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
   if (rows.side_by_side.empty()) {
     rope_.ensure(rows.pos + n - 1);
     rows.sequence->lengths.extend(rows.pos, n, from, to);
+    rows.sequence->kv.reach(rows.pos + n);
   }
   for (const auto& [sequence, pos] : rows.side_by_side) {
     rope_.ensure(pos);
     sequence->lengths.extend(pos, 1, from, to);
+    sequence->kv.reach(pos + 1);
   }
   const bool one_text = rows.side_by_side.empty();
   while (from <= std::min(to, n_first_)) {

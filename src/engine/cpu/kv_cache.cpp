@@ -1,4 +1,4 @@
-// Layout and sizes of the K/V cache.
+// Layout and sizes of the K/V cache. Its blocks are chunks: what a kernel reads of a head at once.
 #include "engine/cpu/kv_cache.h"
 
 #include <algorithm>
@@ -51,6 +51,24 @@ void KvCache::copy(int layer, int from, int to) {
     const uint16_t* v = head.v + static_cast<size_t>(from) * v_stride_;
     std::copy_n(v, head_dim_, head.v + static_cast<size_t>(to) * v_stride_);
   }
+}
+
+// Blocks are a head's own, so of each there are at most two pages that are half in one: those stay.
+void KvCache::give_back(int n) {
+  const size_t kept = positions(n);
+  if (kept >= positions(reached_)) return;
+  reached_ = n;
+  if (n == 0) return data_.give_back(0, data_.size());
+  const size_t k = kept * head_dim_, v = kept * v_stride_;
+  for (size_t at = 0; at < data_.size(); at += k_size_ + v_size_) {  // each head of each layer
+    data_.give_back(at + k, at + k_size_);
+    data_.give_back(at + k_size_ + v, at + k_size_ + v_size_);
+  }
+}
+
+size_t KvCache::bytes_held() const {
+  const size_t n_heads = data_.size() / (k_size_ + v_size_);
+  return positions(reached_) * (head_dim_ + v_stride_) * n_heads * sizeof(uint16_t);
 }
 
 void KvCache::copy_prefix(const KvCache& other, int n) {

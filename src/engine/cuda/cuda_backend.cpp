@@ -66,6 +66,8 @@ class CudaBackend final : public Backend,
   int n_sequences() const override { return static_cast<int>(lengths_.size()); }
   void select(int sequence) override;
   void copy_prefix(int from, int n) override;
+  void cut(int sequence, int n) override;
+  size_t kv_bytes(int sequence) const override;
   void run_side_by_side(std::span<const int> of) override;
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
@@ -212,6 +214,17 @@ void CudaBackend::copy_prefix(int from, int n) {
   lengths().truncate(0);
   lengths().restore(n);
   change_text();
+}
+
+// The memory of all texts is one allocation: what one leaves is there for its next text.
+void CudaBackend::cut(int sequence, int n) {
+  SB_CHECK(sequence >= 0 && sequence < n_sequences());
+  lengths_[sequence].truncate(n);
+}
+
+size_t CudaBackend::kv_bytes(int sequence) const {
+  SB_CHECK(sequence >= 0 && sequence < n_sequences());
+  return kv_cache_bytes(config_, lengths_[sequence].at(1));
 }
 
 // What the draft layer knows is of another text.
