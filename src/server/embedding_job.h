@@ -19,7 +19,7 @@ class EmbeddingJob final : public Job {
   std::optional<std::vector<std::vector<float>>> take() {
     const std::lock_guard lock(mutex_);
     news_.clear();
-    if (error_) throw *error_;
+    if (error_) throw ApiError(*std::exchange(error_, std::nullopt));
     if (!over_) return std::nullopt;
     return std::move(embeddings_);
   }

@@ -16,7 +16,7 @@ constexpr size_t kIdSize = 9;  // of a call: what Mistral's templates take
 ReplyJob::News ReplyJob::take() {
   const std::lock_guard lock(mutex_);
   news_.clear();
-  return {std::exchange(parts_, {}), over_, error_};
+  return {std::exchange(parts_, {}), over_, std::exchange(error_, std::nullopt)};
 }
 
 // Where text of reply `index` goes that this layer drafted.
