@@ -274,8 +274,9 @@ class Crowds(EndlessCase):
     def test_in_a_crowd_no_connection_goes_on_for_long(self):
         server = self.start("--timeout", "1000")
         get = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        answers = []
         for _ in range(10):  # it may be too late: threads come free after two seconds
-            with contextlib.ExitStack() as open_ones:
+            with contextlib.ExitStack() as open_ones, contextlib.suppress(BrokenPipeError):
                 bare = open_ones.enter_context(server.socket(get))
                 for i in range(200):
                     if i == 100:
@@ -284,7 +285,7 @@ class Crowds(EndlessCase):
                 bare.sendall(get[5:] + get * 8)
                 answers = read_answers(bare, 10)
             self.assertTrue(all(answer.status in (200, 408) for answer in answers))
-            if len(answers) <= 3:  # that one, and one more
+            if 0 < len(answers) <= 3:  # that one, and one more
                 return
         self.fail(f"{len(answers)} requests of one connection were answered")
 
