@@ -133,15 +133,17 @@ stage_asan_ubsan() {
   fi
 }
 
-# What threads have to do with; by night also the kernels, whose missing barriers are races.
+# What threads have to do with, the server with clients of every kind among it; by night also the
+# kernels, whose missing barriers are races.
 stage_tsan() {
   local targets=(specbound specbound_tests exactness_tests reader_tests gui_tests capi_test)
   local tests="unit|exactness|readers|gui|capi|e2e_(chat|run|stop|train_heads|tune|verify)_test"
+  tests+="|e2e_serve(_cache|_errors)?_test"
   if [ $extent = all ]; then
     targets+=(simt_tests)
     tests+="|simt"
   fi
-  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$root/tests/tsan.supp"
   build tsan --target "${targets[@]}" && run_tests tsan -R "^($tests)\$"
 }
 
