@@ -127,7 +127,7 @@ class NotReading(EndlessCase):
         return bare
 
     def test_the_engine_goes_on_and_nothing_is_lost(self):
-        server = self.start()
+        server = self.start("--timeout", "1000")  # however long the other reply takes
         bare = self.send_without_reading(server)
         want = server.post(COMPLETIONS, prompt(max_tokens=self.N)).text  # others are answered
         bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)  # now it is quick
