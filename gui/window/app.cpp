@@ -73,6 +73,7 @@ class App {
   void start(const AppFlags& flags);
   void load_default();
   void fit_fonts(double now);
+  int frames_wanted();
   void frame();
   void write_json();
 
@@ -147,6 +148,7 @@ void App::frame() {
   if (probe().on()) {
     probe().value("input.seen", std::to_string(window_.inputs_seen()));
     probe().value("input.frames", std::to_string(times_.frames() - input_frame_));
+    probe().value("frames.whole", std::to_string(window_.whole_frames()));
   }
   view_.draw(state_, probe(), times_, window_.renderer());
   window_.end_frame();
@@ -167,10 +169,18 @@ void App::write_json() {
   }
 }
 
+// At least, whatever else happens.
+int App::frames_wanted() {
+  if (window_.has_input()) return kFramesAfterInput;
+  const ReplayPlayer* replay = state_.replay();
+  return (replay && replay->playing()) || fonts_wanted_ ? 1 : 0;
+}
+
 void App::run() {
   int frames_due = kFramesAfterInput;
   double next_frame = 0;
   while (!window_.closing()) {
+    frames_due = std::max(frames_due, frames_wanted());
     // What comes meanwhile waits for the frame: the worker wakes the window once for all of it.
     if (const double left = next_frame - Window::now(); frames_due > 0 && left > 0) {
       window_.wait(left);
@@ -188,8 +198,7 @@ void App::run() {
       frames_due = kFramesAfterInput;
       worker_.give_way();
     }
-    const bool playing = state_.replay() && state_.replay()->playing();
-    if (playing || window_.has_input() || fonts_wanted_) frames_due = std::max(frames_due, 1);
+    frames_due = std::max(frames_due, frames_wanted());
     const double now = Window::now();
     if (window_.minimized()) {
       window_.wait(kMinimizedWait);

@@ -15,6 +15,7 @@
 #include "error.h"
 #include "gui/view/theme.h"
 #include "gui/window/glfw_table.h"
+#include "gui/window/paired_triangles.h"
 
 namespace specbound::gui {
 
@@ -47,6 +48,16 @@ struct Window::Callbacks {
   template <class... Args>
   static void noticed(GLFWwindow*, Args...) {
     current->activity_ = true;
+  }
+  // What the screen showed of it.
+  static void lost(GLFWwindow*) {
+    current->activity_ = true;
+    current->damage_.forget();
+  }
+  // Of its size, its scale or its being there.
+  template <class... Args>
+  static void reshaped(GLFWwindow*, Args...) {
+    current->activity_ = current->reshaped_ = true;
   }
   template <auto next, class... Args>
   static void passed_on(GLFWwindow* w, Args... args) {
@@ -139,6 +150,7 @@ Window::Window(int width, int height, const std::string& title) : title_(title) 
                 "libgl1-mesa-dri); specbound chat does without");
   }
   glfwSetWindowSizeLimits(window_, 480, 360, GLFW_DONT_CARE, GLFW_DONT_CARE);
+  in_parts_ = software_ && keeps_frames();
   install_callbacks();
 }
 
@@ -155,6 +167,21 @@ bool Window::load_gl() {
   return true;
 }
 
+// Whether a frame is drawn onto the one before: OpenGL promises it to nobody, and Mesa's software
+// renderer does so. Two frames tell, that nobody can tell apart.
+bool Window::keeps_frames() const {
+  for (const unsigned char shade : {20, 21}) {
+    const auto part = static_cast<float>(shade) / 255;
+    glClearColor(part, part, part, 1);
+    glClear(GL_COLOR_BUFFER_BIT);
+    glfwSwapBuffers(window_);
+    unsigned char pixel[4] = {};
+    glReadPixels(0, 0, 1, 1, GL_RGBA, GL_UNSIGNED_BYTE, pixel);
+    if (pixel[0] != shade || pixel[1] != shade || pixel[2] != shade) return false;
+  }
+  return true;
+}
+
 void Window::install_callbacks() {
   Callbacks::current = this;
   glfwSetKeyCallback(window_, Callbacks::key);
@@ -165,10 +192,10 @@ void Window::install_callbacks() {
   glfwSetCursorEnterCallback(window_, Callbacks::entered);
   glfwSetWindowFocusCallback(window_, Callbacks::passed_on<ImGui_ImplGlfw_WindowFocusCallback>);
   glfwSetDropCallback(window_, Callbacks::drop);
-  glfwSetWindowRefreshCallback(window_, Callbacks::noticed);
-  glfwSetFramebufferSizeCallback(window_, Callbacks::noticed);
-  glfwSetWindowContentScaleCallback(window_, Callbacks::noticed);
-  glfwSetWindowIconifyCallback(window_, Callbacks::noticed);
+  glfwSetWindowRefreshCallback(window_, Callbacks::lost);
+  glfwSetFramebufferSizeCallback(window_, Callbacks::reshaped);
+  glfwSetWindowContentScaleCallback(window_, Callbacks::reshaped);
+  glfwSetWindowIconifyCallback(window_, Callbacks::reshaped);
 }
 
 Window::~Window() {
@@ -202,28 +229,23 @@ double Window::now() {
   return glfwGetTime();
 }
 
-bool Window::minimized() const {
-  int width = 0, height = 0;
-  glfwGetFramebufferSize(window_, &width, &height);
-  return width <= 0 || height <= 0 || glfwGetWindowAttrib(window_, GLFW_ICONIFIED) != 0;
-}
-
-float Window::content_scale() const {
+// Each of these is a question to the display's server, which a frame has no time to wait for: they
+// are asked when GLFW tells of a change.
+const Window::Shape& Window::shape() {
+  if (!std::exchange(reshaped_, false)) return shape_;
+  Shape& s = shape_;
+  glfwGetWindowSize(window_, &s.width, &s.height);
+  glfwGetFramebufferSize(window_, &s.pixels_wide, &s.pixels_high);
+  s.minimized =
+      s.pixels_wide <= 0 || s.pixels_high <= 0 || glfwGetWindowAttrib(window_, GLFW_ICONIFIED) != 0;
   float x = 1, y = 1;
   glfwGetWindowContentScale(window_, &x, &y);
-  int pixels = 0, points = 0, ignored = 0;
-  glfwGetFramebufferSize(window_, &pixels, &ignored);
-  glfwGetWindowSize(window_, &points, &ignored);
-  // Where the window is measured in points already, ImGui's backend scales.
-  const float already = points > 0 ? static_cast<float>(pixels) / static_cast<float>(points) : 1.0f;
+  // Where the window is measured in points already, ImGui scales.
+  const float already =
+      s.width > 0 ? static_cast<float>(s.pixels_wide) / static_cast<float>(s.width) : 1.0f;
   const float scale = std::max(x, y) / std::max(already, 1.0f);
-  return std::isfinite(scale) ? std::clamp(scale, 0.5f, 4.0f) : 1.0f;
-}
-
-std::pair<int, int> Window::size() const {
-  std::pair<int, int> size;
-  glfwGetWindowSize(window_, &size.first, &size.second);
-  return size;
+  s.scale = std::isfinite(scale) ? std::clamp(scale, 0.5f, 4.0f) : 1.0f;
+  return s;
 }
 
 // ImGui's backend asks GLFW which of them are held now; a key of the queue was pressed under those
@@ -264,12 +286,19 @@ void Window::show_input(const InputEvent& event) {
   }
 }
 
-void Window::begin_frame() {
-  for (const InputEvent& event : input_.take()) show_input(event);
-  ImGui_ImplOpenGL3_NewFrame();
-  ImGui_ImplGlfw_NewFrame();
-  // In place of what the backend asked GLFW for, the state of this moment.
+// In place of ImGui_ImplGlfw_NewFrame(), which asks the display's server for all of it anew.
+void Window::show_state() {
   ImGuiIO& io = ImGui::GetIO();
+  const Shape& s = shape();
+  const auto points = [](int n) { return static_cast<float>(n); };
+  io.DisplaySize = {points(s.width), points(s.height)};
+  if (s.width > 0 && s.height > 0) {
+    io.DisplayFramebufferScale = {points(s.pixels_wide) / io.DisplaySize.x,
+                                  points(s.pixels_high) / io.DisplaySize.y};
+  }
+  const double time = now();
+  io.DeltaTime = std::max(static_cast<float>(time - frame_time_), 1e-5f);
+  frame_time_ = time;
 #if IMGUI_VERSION_NUM >= 18900
   // Nothing of it is put off: the queue gives a frame what it may see.
   io.ConfigInputTrickleEventQueue = false;
@@ -281,22 +310,44 @@ void Window::begin_frame() {
   io.MousePos = pointer_;
   std::ranges::copy(buttons_, io.MouseDown);
 #endif
+}
+
+void Window::show_cursor() {
+  const ImGuiMouseCursor wanted = ImGui::GetMouseCursor();
+  if (wanted == cursor_) return;
+  cursor_ = wanted;
+  const int shape = wanted == ImGuiMouseCursor_TextInput  ? GLFW_IBEAM_CURSOR
+                    : wanted == ImGuiMouseCursor_ResizeNS ? GLFW_VRESIZE_CURSOR
+                    : wanted == ImGuiMouseCursor_ResizeEW ? GLFW_HRESIZE_CURSOR
+                    : wanted == ImGuiMouseCursor_Hand     ? GLFW_HAND_CURSOR
+                                                          : GLFW_ARROW_CURSOR;
+  GLFWcursor*& made = cursors_[shape];
+  if (!made) made = glfwCreateStandardCursor(shape);
+  glfwSetCursor(window_, made);
+}
+
+void Window::begin_frame() {
+  for (const InputEvent& event : input_.take()) show_input(event);
+  ImGui_ImplOpenGL3_NewFrame();
+  show_state();
   ImGui::NewFrame();
 }
 
-void Window::clear_backdrops(int width, int height) {
+void Window::clear_backdrops(const PixelRect& region) {
   const ImVec2 scale = ImGui::GetIO().DisplayFramebufferScale;
-  bool whole = true;
+  const int width = shape_.pixels_wide, height = shape_.pixels_high;
+  const PixelRect window = {0, 0, width, height};
   for (const Backdrop& b : backdrops()) {
-    const int left = static_cast<int>(b.min.x * scale.x),
-              right = static_cast<int>(b.max.x * scale.x);
-    const int top = static_cast<int>(b.min.y * scale.y), end = static_cast<int>(b.max.y * scale.y);
+    const PixelRect part =
+        common(common({static_cast<int>(b.min.x * scale.x), static_cast<int>(b.min.y * scale.y),
+                       static_cast<int>(b.max.x * scale.x), static_cast<int>(b.max.y * scale.y)},
+                      window),
+               region);
+    if (part.empty()) continue;
+    // A clear of all of the window without scissors costs next to nothing.
+    if (part != window) glEnable(GL_SCISSOR_TEST);
+    glScissor(part.left, height - part.bottom, part.right - part.left, part.bottom - part.top);
     const ImVec4 c = ImGui::ColorConvertU32ToFloat4(b.color);
-    // The first is the window's, and a clear without scissors costs next to nothing.
-    if (!whole) glEnable(GL_SCISSOR_TEST);
-    whole = false;
-    glScissor(left, height - end, std::clamp(right - left, 0, width),
-              std::clamp(end - top, 0, height));
     glClearColor(c.x, c.y, c.z, 1);
     glClear(GL_COLOR_BUFFER_BIT);
   }
@@ -304,16 +355,32 @@ void Window::clear_backdrops(int width, int height) {
 }
 
 void Window::end_frame() {
+  show_cursor();
   ImGui::Render();
-  int width = 0, height = 0;
-  glfwGetFramebufferSize(window_, &width, &height);
+  ImDrawData& data = *ImGui::GetDrawData();
+  const int width = shape().pixels_wide, height = shape_.pixels_high;
+  const PixelRect window = {0, 0, width, height};
+  const ImVec2 scale = data.FramebufferScale;
+  const bool in_parts = in_parts_ && scale.x == 1 && scale.y == 1;
+  std::vector<PixelRect> regions = {window};
+  if (in_parts) regions = damage_.since_last(data, backdrops(), width, height);
+  if (regions.empty()) return;  // it is on the screen already
+  const bool whole = regions.front() == window;
+  if (whole) ++whole_frames_;
   glViewport(0, 0, width, height);
-  clear_backdrops(width, height);
-  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  for (const PixelRect& region : regions) clear_backdrops(region);
+  if (software_) {
+    if (whole) regions.clear();  // there is nothing to leave out
+    for (int i = 0; i < data.CmdListsCount; ++i) {
+      pair_triangles(*data.CmdLists[i], regions, height);
+    }
+  }
+  ImGui_ImplOpenGL3_RenderDrawData(&data);
   glfwSwapBuffers(window_);
 }
 
 void Window::upload_fonts() {
+  damage_.forget();
   ImGui_ImplOpenGL3_DestroyFontsTexture();
   ImGui_ImplOpenGL3_CreateFontsTexture();
   // Letters lie on whole pixels: a software renderer is spared a good part of its work. Lines are

@@ -7,12 +7,15 @@
 #include <array>
 #include <cfloat>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gui/view/input_queue.h"
+#include "gui/window/damage.h"
 
+struct GLFWcursor;
 struct GLFWwindow;
 
 namespace specbound::gui {
@@ -40,14 +43,16 @@ class Window {
   bool has_input() const { return !input_.empty(); }  // for the next frame
   // Of keys and mouse, as far as frames have seen them.
   int64_t inputs_seen() const { return inputs_seen_; }
-  bool minimized() const;
+  bool minimized() { return shape().minimized; }
   // Pixels per point.
-  float content_scale() const;
-  std::pair<int, int> size() const;  // in the units of Window()
+  float content_scale() { return shape().scale; }
+  std::pair<int, int> size() { return {shape().width, shape().height}; }  // in units of Window()
 
   void begin_frame();
-  // Draws over the backdrops (gui/view/theme.h) and shows it.
+  // Draws over the backdrops (gui/view/theme.h) and shows it; on a software renderer only what
+  // has changed since the frame before.
   void end_frame();
+  int64_t whole_frames() const { return whole_frames_; }  // of those that were drawn
   // After ImGui's atlas was filled anew.
   void upload_fonts();
   void set_title(const std::string& title);
@@ -56,12 +61,22 @@ class Window {
 
  private:
   struct Callbacks;
+  struct Shape {
+    int width = 0, height = 0;  // in the units of Window()
+    int pixels_wide = 0, pixels_high = 0;
+    float scale = 1;
+    bool minimized = false;
+  };
 
   bool load_gl();
+  bool keeps_frames() const;
   void install_callbacks();
   void show_input(const InputEvent& event);
   void show_modifiers(const InputEvent& event);
-  void clear_backdrops(int width, int height);
+  const Shape& shape();
+  void show_state();
+  void show_cursor();
+  void clear_backdrops(const PixelRect& region);
 
   GLFWwindow* window_ = nullptr;
   InputQueue input_;
@@ -69,6 +84,14 @@ class Window {
   ImVec2 pointer_{-FLT_MAX, -FLT_MAX};  // as ImGui says nowhere
   std::array<bool, InputQueue::kButtons> buttons_ = {};
   std::array<bool, 8> modifiers_ = {};  // GLFW's keys from the left Shift on: held, by the frames
+  double frame_time_ = 0;
+  ImGuiMouseCursor cursor_ = ImGuiMouseCursor_Arrow;  // as it is shown
+  std::map<int, GLFWcursor*> cursors_;                // by GLFW's shape
+  Shape shape_;
+  bool reshaped_ = true;   // since shape_ was asked for
+  bool in_parts_ = false;  // a frame is drawn onto the one before
+  Damage damage_;
+  int64_t whole_frames_ = 0;
   bool activity_ = true;
   std::vector<std::string> dropped_;
   std::string title_, renderer_;

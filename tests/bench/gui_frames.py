@@ -8,6 +8,7 @@ Run by gui_frames.sh, which builds what is needed.
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -35,6 +36,16 @@ def send(window):
     window.wait_value("chat.busy", "yes")
 
 
+def drawing_seconds(pid):
+    """Of processor time, by the window's thread and the renderer's: load beside it adds little."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        folder = pathlib.Path(f"/proc/{pid}/task/{task}")
+        if int(task) == pid or (folder / "comm").read_text().startswith("llvmpipe"):
+            total += int((folder / "schedstat").read_text().split()[0])
+    return total * 1e-9
+
+
 def measure_frames(screen, model, size, tab, seconds):
     """Over the newest 600 frames of a reply that has been coming for so long."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
@@ -45,9 +56,11 @@ def measure_frames(screen, model, size, tab, seconds):
             window.click(tab)
             send(window)
             time.sleep(2)
-            before, start = window.ui()["frames"]["count"], time.monotonic()
+            drawn, start = drawing_seconds(window.process.pid), time.monotonic()
+            before = window.ui()["frames"]["count"]
             time.sleep(seconds)
             frames, elapsed = window.ui()["frames"], time.monotonic() - start
+            drawn = drawing_seconds(window.process.pid) - drawn
             columns = int(float(window.ui()["values"].get("map.columns", 0)))
             window.click("chat.stop")
             window.wait_value("chat.busy", "no")
@@ -57,6 +70,7 @@ def measure_frames(screen, model, size, tab, seconds):
             idle = gui_window.cpu_share(window.process.pid, 5)
             return dict(work_p50_ms=frames["work_p50_ms"], work_p99_ms=frames["work_p99_ms"],
                         interval_p99_ms=frames["interval_p99_ms"],
+                        cpu_ms=1e3 * drawn / (frames["count"] - before),
                         frames_per_second=(frames["count"] - before) / elapsed, idle_cpu=idle,
                         tokens=columns)
         finally:
@@ -121,6 +135,7 @@ def main():
                     results.append(dict(size=size, shown=tab.removeprefix("tab."), **figures))
                     print(f"{size}, {tab}: a frame takes p50 {figures['work_p50_ms']['median']} "
                           f"ms, p99 {figures['work_p99_ms']['median']} ms, "
+                          f"{figures['cpu_ms']['median']} ms of a processor; "
                           f"{figures['frames_per_second']['median']} a second; at rest "
                           f"{figures['idle_cpu']['median']:.2%} of a core", flush=True)
                     if figures["work_p99_ms"]["median"] > 1000 / FRAMES_PER_SECOND:

@@ -68,6 +68,7 @@ What needs no screen is in tests/gui."""
 # Engine and window
 #   never blocks             gui_test "test_the_window_lives_while_decoding"
 #   frame times              gui_test "test_help_and_frame_times", frame_times_test "quantiles"
+#   no part is left stale    gui_test "test_parts_that_are_drawn_anew", damage_test "damage:"
 #   60 fps, engine's loss    tests/bench/gui_frames.sh and gui_engine.sh fail above their bounds
 #   at rest                  gui_test "test_at_rest_it_does_nothing"
 #   understood in a minute   help_view_test "five sentences and a picture"
@@ -188,6 +189,48 @@ class FirstSteps(WindowCase):
         self.assertTrue(window.has("map.text.1"))  # the map scrolled there
         window.click("map.text.2")
         window.wait_value("selected", "1.2")
+
+    def test_parts_that_are_drawn_anew_add_up_to_the_whole(self):
+        """On a software renderer: to the byte what a whole frame shows."""
+        window = self.ready()
+        before = window.ui()
+        self.ask(window)
+        after = window.ui()
+        frames = after["frames"]["count"] - before["frames"]["count"]
+        wholes = int(after["values"]["frames.whole"]) - int(before["values"]["frames.whole"])
+        self.assertLess(wholes, frames / 2)
+        self.check_parts(window)
+        window.click("chat.token.1.3")
+        window.click("tab.controls")
+        self.check_parts(window)
+        window.click("tab.live")
+        window.key("F1")
+        window.rect("help.window")
+        self.check_parts(window)
+        window.key("F1")
+        window.resize(1100, 700)
+        self.check_parts(window)
+        window.click("menu.view")
+        self.check_parts(window)
+        self.quit(window)
+
+    def check_parts(self, window):
+        parts = self.at_rest(window)
+        wholes = int(window.value("frames.whole"))
+        screen().xdotool("windowunmap", "--sync", window.id)
+        screen().xdotool("windowmap", "--sync", window.id)
+        window.focus()
+        window.wait(lambda ui: int(ui["values"]["frames.whole"]) > wholes, "a whole frame")
+        whole = self.at_rest(window)
+        self.assertTrue(parts == whole, "the picture is another")
+
+    def at_rest(self, window):
+        """The rows of its picture, which does not change any more."""
+        rows = None
+        while gui_window.cpu_share(window.process.pid, 0.3) > 0.05 or rows != (
+                now := window.picture().rows):
+            rows = window.picture().rows
+        return now
 
     def test_keys_between_two_frames_have_the_modifiers_that_they_were_pressed_with(self):
         window = self.ready()
