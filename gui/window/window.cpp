@@ -54,10 +54,11 @@ struct Window::Callbacks {
     current->activity_ = true;
     current->damage_.forget();
   }
-  // Of its size, its scale or its being there.
+  // Its size, its scale or its being there; a size that comes back came with other buffers.
   template <class... Args>
-  static void reshaped(GLFWwindow*, Args...) {
-    current->activity_ = current->reshaped_ = true;
+  static void reshaped(GLFWwindow* w, Args...) {
+    current->reshaped_ = true;
+    lost(w);
   }
   template <auto next, class... Args>
   static void passed_on(GLFWwindow* w, Args... args) {
