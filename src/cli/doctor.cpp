@@ -57,9 +57,9 @@ struct GpuFindings {
 void fit_model(const std::string& model, GpuFinding& gpu) {
   const Gguf gguf = Gguf::open(model);
   const ModelConfig config = read_config(gguf);
-  if (!why_not_on_gpu(config).empty()) return;
-  gpu.model_context = config.max_seq_len;
   const Weights weights = map_weights(gguf, config);
+  if (!why_not_on_gpu(config, weights, GpuDtype::kAsStored).empty()) return;
+  gpu.model_context = config.max_seq_len;
   gpu.context = largest_context(config, weights, {}, *gpu.free_bytes);
   MemoryRequest request;
   request.n_ctx = checked_context(0, config);

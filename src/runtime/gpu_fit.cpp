@@ -31,7 +31,8 @@ Json gpu_json(const Gguf& model, const ModelConfig& config, const Weights& weigh
   if (survey.state != GpuSurvey::State::kReady) return nullptr;
   const DeviceInfo& gpu = survey.gpus.front();
   Json json = {{"name", gpu.name}, {"total_bytes", gpu.total_bytes}, {"runs", false}};
-  if (const std::string why_not = why_not_on_gpu(config); !why_not.empty()) {
+  if (const std::string why_not = why_not_on_gpu(config, weights, GpuDtype::kAsStored);
+      !why_not.empty()) {
     json["reason"] = why_not;
     return json;
   }

@@ -47,14 +47,14 @@ LoadedModel::LoadedModel(const ModelOptions& options, LoadWatcher watcher)
   const Clock::time_point start = Clock::now();  // a download is no loading
   gguf_ = Gguf::open(path_);
   config_ = read_config(gguf_);
-  choice_ = choose_device(options.device, config_, [] { return gpu_engine().survey(); });
+  weights_ = map_weights(gguf_, config_);
+  choice_ = choose_device(options.device, config_, weights_, [] { return gpu_engine().survey(); });
   tokenizer_ = Tokenizer::from_gguf(gguf_);
   if (tokenizer_->vocab_size() > config_.vocab_size) {
     throw Error(ErrorCode::kFormat,
                 format("%s: the vocabulary has %d tokens, but the model only %d rows for them",
                        path_.c_str(), tokenizer_->vocab_size(), config_.vocab_size));
   }
-  weights_ = map_weights(gguf_, config_);
   cpu_options_.n_ctx = checked_context(cpu_options_.n_ctx, config_);
   load_seconds_ = seconds_since(start);
 }

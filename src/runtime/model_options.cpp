@@ -120,7 +120,7 @@ void read_device(DeviceOptions& options, const std::string& device) {
 }
 
 DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& config,
-                           const std::function<GpuSurvey()>& survey) {
+                           const Weights& weights, const std::function<GpuSurvey()>& survey) {
   using Where = DeviceOptions::Where;
   if (options.layers && *options.layers < 0) {
     throw Error(ErrorCode::kUsage, format("n_gpu_layers=%d: expected 0 to %d layers, or all",
@@ -142,7 +142,7 @@ DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& conf
   if (!ready && options.where == Where::kCuda) refuse(options, found);
   std::string why_not = found.why_not;
   if (ready) {
-    why_not = why_not_on_gpu(config);
+    why_not = why_not_on_gpu(config, weights, options.dtype);
     if (why_not.empty()) return {pick_gpu(options, found), options.layers};
     why_not = "the GPU kernels cannot run this model: " + why_not;
     if (!asked.empty() || options.where == Where::kCuda) {

@@ -68,6 +68,6 @@ struct DeviceChoice {
 // for options that contradict each other and for a GPU that is not there, Error(kDevice) where
 // there is none that can be used, Error(kUnsupported) for a model that the kernels cannot run.
 DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& config,
-                           const std::function<GpuSurvey()>& survey);
+                           const Weights& weights, const std::function<GpuSurvey()>& survey);
 
 }  // namespace specbound

@@ -55,7 +55,7 @@ class Architectures(FolderCase):
     def test_verify_on_the_gpu_engine(self):
         # The engine's own tests run all of them; here one of each of its differences.
         self.run_all(lambda name, model: self.verified(name, model, binary=SIMT),
-                     ("gemma2", "gemma3", "phi3", "llama_gqa_q4_0"))
+                     ("qwen3moe_q8_0", "gemma2", "gemma3", "phi3", "llama_gqa_q4_0"))
 
     def test_the_lens_ends_in_the_greedy_reply(self):
         def check(name, model):

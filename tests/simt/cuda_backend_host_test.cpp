@@ -66,6 +66,18 @@ std::vector<Case> int8_cases() {
   five.n_layers = 1;
   five.types = {{"attn_v.weight", DType::kQ5_0}, {"ffn_down.weight", DType::kQ5_1}};
   all.push_back({"5 bits", five});
+  TinySpec experts = q8_0_spec(2);
+  experts.architecture = "qwen3moe";
+  experts.n_experts = 7;
+  experts.n_experts_used = 3;
+  experts.types["ffn_gate_inp.weight"] = DType::kF32;
+  all.push_back({"qwen3moe", experts});
+  experts.n_layers = 1;
+  experts.type = DType::kQ4_K;
+  experts.dim = experts.ffn_dim = 256;
+  experts.head_dim = 64;
+  experts.types = {{"ffn_down_exps.weight", DType::kQ6_K}};  // and a router of four bits
+  all.push_back({"qwen3moe Q4_K", experts});
   return all;
 }
 

@@ -40,7 +40,10 @@ std::vector<TinySpec> specs() {
   gemma2.tied = true;
   gemma2.window = 20;
   gemma2.attn_softcap = 2;
-  return {grouped, qwen3, gemma2};
+  TinySpec experts = q8_0_spec(2);
+  experts.architecture = "qwen3moe";
+  experts.types["ffn_gate_inp.weight"] = DType::kF32;
+  return {grouped, qwen3, gemma2, experts};
 }
 
 // What a text leaves: K and V of all its positions.

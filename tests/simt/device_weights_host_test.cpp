@@ -143,6 +143,7 @@ class Types final : public WeightSink {
     return {};
   }
   const float* floats(const float*, int) override { return nullptr; }
+  const void* table(const Matrix&) override { return nullptr; }
 };
 
 void check_weights(simt::SimtDevice& device, const DeviceWeights& found, const TinyModel& model,

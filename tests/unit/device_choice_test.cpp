@@ -75,8 +75,8 @@ GpuSurvey two_gpus() {
 }
 
 DeviceChoice choose(std::vector<std::string> arguments, GpuSurvey (*machine)(),
-                    const ModelConfig& config = any_model()) {
-  return choose_device(device(std::move(arguments)), config, machine);
+                    const ModelConfig& config = any_model(), const Weights& weights = {}) {
+  return choose_device(device(std::move(arguments)), config, weights, machine);
 }
 
 std::string refusal(ErrorCode code, std::vector<std::string> arguments, GpuSurvey (*machine)(),
@@ -129,7 +129,7 @@ TEST_CASE("-ngl means all layers, none, or the first ones") {
   DeviceOptions negative;  // from who reads no flags
   negative.layers = -1;
   CHECK(expect_error(ErrorCode::kUsage, [&] {
-          choose_device(negative, any_model(), two_gpus);
+          choose_device(negative, any_model(), {}, two_gpus);
         }).starts_with("-ngl -1: expected 0 to 16 layers, or all"));
 }
 
@@ -190,7 +190,7 @@ TEST_CASE("the CPU is never asked about, and has no use for the flags of a GPU")
   const auto asked = []() -> GpuSurvey { throw std::string("asked"); };
   for (const std::vector<std::string>& cpu : std::vector<std::vector<std::string>>{
            {"--device", "cpu"}, {"-ngl", "0"}, {"--device", "cpu", "-ngl", "0"}}) {
-    const DeviceChoice choice = choose_device(device(cpu), any_model(), asked);
+    const DeviceChoice choice = choose_device(device(cpu), any_model(), {}, asked);
     CHECK(!choice.gpu);
     CHECK(choice.note == "");
     std::vector<std::string> more = cpu;
@@ -227,7 +227,7 @@ TEST_CASE("a model that the kernels cannot run goes to the CPU, or is refused th
   ModelConfig odd = any_model(), large = any_model(), mixture = any_model();
   odd.dim = 255;
   large.vocab_size = (1 << 20) + 1;
-  mixture.n_experts = 8;
+  mixture.n_experts = mixture.n_experts_used = 33;
   for (const ModelConfig& config : {odd, large, mixture}) {
     const DeviceChoice cpu = choose({}, two_gpus, config);
     CHECK(!cpu.gpu);
@@ -241,6 +241,20 @@ TEST_CASE("a model that the kernels cannot run goes to the CPU, or is refused th
   }
   large.vocab_size = 1 << 20;
   CHECK(choose({}, two_gpus, large).gpu == 1);
+
+  // Experts of floats, unless they are made INT8.
+  mixture.n_experts = mixture.n_experts_used = 2;
+  Weights weights;
+  weights.layers.resize(1);
+  LayerWeights& layer = weights.layers[0];
+  for (Matrix* m : {&layer.w_gate, &layer.w_up, &layer.w_down})
+    *m = {DType::kQ8_0, 64, 64, nullptr};
+  CHECK(choose({}, two_gpus, mixture, weights).gpu == 1);
+  layer.w_up.type = DType::kF16;
+  const DeviceChoice cpu = choose({}, two_gpus, mixture, weights);
+  CHECK(!cpu.gpu);
+  check_mentions(cpu.note, {"its experts are F16", "dtype=int8", "runs on the CPU"});
+  CHECK(choose({"--dtype", "int8"}, two_gpus, mixture, weights).gpu == 1);
 }
 
 TEST_CASE("help says where a build without a GPU backend runs") {

@@ -44,9 +44,13 @@ class Types final : public WeightSink {
     return {};
   }
   const float* floats(const float*, int) override { return nullptr; }
+  const void* table(const Matrix&) override {
+    types += 't';
+    return nullptr;
+  }
 };
 
-// q k v o gate up down, then the head.
+// q k v o, the router of experts, gate up down, then the head; "t": as the file has it.
 std::string types_of(const TinyModel& model, GpuDtype dtype) {
   Types sink;
   place_layer(model.config, model.weights.layers[0], dtype, sink);
@@ -115,6 +119,22 @@ TEST_CASE("GPU weights: which matrices are INT8") {
     CHECK(types_of(four, GpuDtype::kInt8) == "iiiiiiii");
     CHECK(types_of(four, GpuDtype::kFp16) == "ffffffff");
   }
+  TinySpec experts = q8_0_spec();
+  experts.architecture = "qwen3moe";
+  CHECK(types_of(experts) == "iiiiiiiii");
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    experts.types["ffn_gate_inp.weight"] = type;
+    CHECK(types_of(experts) == "iiiitiiii");
+    CHECK(types_of(experts, GpuDtype::kInt8) == "iiiitiiii");
+  }
+  experts.types["ffn_down_exps.weight"] = DType::kF16;
+  const TinyModel mixed(experts);
+  const auto why_not = [&](GpuDtype dtype) {
+    return why_not_on_gpu(mixed.config, mixed.weights, dtype);
+  };
+  CHECK(has(why_not(GpuDtype::kAsStored), "its experts are F16,"));
+  CHECK(has(why_not(GpuDtype::kFp16), "its experts are fp16,"));
+  CHECK(why_not(GpuDtype::kInt8) == "");
   // Those that read the same rows agree; down and o go their own ways.
   CHECK(types_of(q8_0_but("attn_q.weight", DType::kF16)) == "fffiiiii");
   CHECK(types_of(q8_0_but("attn_k.weight", DType::kF32)) == "fffiiiii");

@@ -366,7 +366,7 @@ void CudaBackend::read_kv(int layer, int pos, std::span<uint16_t> k, std::span<u
 CudaOptions checked(Device& device, const ModelConfig& config, const Weights& weights,
                     CudaOptions options) {
   SB_CHECK(options.n_sequences >= 1);
-  require_kernels_for(config);
+  require_kernels_for(config, weights, options.dtype);
   MemoryRequest request;
   request.dtype = options.dtype;
   request.n_ctx = checked_context(options.n_ctx, config);

@@ -95,7 +95,7 @@ std::unique_ptr<FirstLayers> make_first_layers(std::unique_ptr<Device> device,
                                                const ModelConfig& config, const Weights& weights,
                                                const CudaOptions& options, int n_layers) {
   SB_CHECK(1 <= n_layers && n_layers <= config.n_layers);
-  require_kernels_for(config);
+  require_kernels_for(config, weights, options.dtype);
   MemoryRequest request;
   request.dtype = options.dtype;
   request.n_ctx = checked_context(options.n_ctx, config);

@@ -1,5 +1,6 @@
 #include "engine/cuda/device_forward.h"
 
+#include "engine/cuda/device_experts.h"
 #include "engine/cuda/device_linear.h"
 #include "kernels/post_norm.h"
 #include "kernels/prefill_attention.h"
@@ -98,6 +99,12 @@ void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
     // h += Wo attended
     add(attended, w.wo, w.bo, w.post_attn_norm);
 
+    // h += what the experts of each row give of norm(h)
+    if (config_.n_experts > 0) {
+      run_experts(device_, config_, work_, pass, rows.max_rows, w, h);
+      continue;
+    }
+
     // x = norm(h); act = activation(Wg x) * (Wu x)
     const PreparedRows y = norm_rows(work_.normed, w.w_gate.int8(), pass, kRows, h, w.ffn_norm, dim,
                                      config_.norm_eps, stream, true);
@@ -158,6 +165,12 @@ void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, int sequence,
     // h += Wo attended
     x.take(attend.attended, w.wo);
     add(w.wo, w.bo, w.post_attn_norm);
+
+    // h += what the experts of each row give of norm(h)
+    if (config_.n_experts > 0) {
+      run_experts(device_, config_, work_, pass, n_rows, w, h);
+      continue;
+    }
 
     // x = norm(h); act = activation(Wg x) * (Wu x)
     x.norm(h, w.ffn_norm, w.w_gate);

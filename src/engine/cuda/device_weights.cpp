@@ -220,8 +220,11 @@ class DeviceWeights::Placing : public WeightSink {
     fill_floats(source, n, to);
     return reinterpret_cast<const float*>(to);
   }
-  // A matrix as the file has it.
-  void table(const Matrix& source) { fill_table(source, take(source.bytes())); }
+  const void* table(const Matrix& source) final {
+    std::byte* to = take(source.bytes());
+    fill_table(source, to);
+    return to;
+  }
 
  protected:
   virtual void fill_matrix(const Matrix& source, bool int8, const MatrixParts& to) = 0;

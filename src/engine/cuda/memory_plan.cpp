@@ -7,14 +7,48 @@
 #include "engine/row_paths.h"
 #include "error.h"
 #include "kernels/attention.h"
+#include "kernels/experts.h"
 #include "kernels/sampling.h"
 
 namespace specbound {
 
-std::string why_not_on_gpu(const ModelConfig& config) {
+namespace {
+
+// Of an expert's matrices one that does not take INT8 rows, or null.
+const Matrix* float_expert(const Weights& weights, GpuDtype dtype) {
+  for (const LayerWeights& layer : weights.layers) {
+    for (const Matrix* m : {&layer.w_gate, &layer.w_up, &layer.w_down}) {
+      if (!becomes_int8(*m, dtype)) return m;
+    }
+  }
+  return nullptr;
+}
+
+std::string why_not_experts(const ModelConfig& config, const Weights& weights, GpuDtype dtype) {
+  if (config.n_experts > kernels::kMaxExperts ||
+      config.n_experts_used > kernels::kMaxExpertsOfRow) {
+    return format("its rows take %d of %d experts, the kernels take up to %d of %d",
+                  config.n_experts_used, config.n_experts, kernels::kMaxExpertsOfRow,
+                  kernels::kMaxExperts);
+  }
+  // Whole tiles of each, and whole blocks of what goes into them.
+  if (config.dim % kQuantBlock != 0 || config.ffn_dim % kQuantBlock != 0) {
+    return format("its experts have %d and %d values, the kernels take multiples of %d", config.dim,
+                  config.ffn_dim, kQuantBlock);
+  }
+  if (const Matrix* odd = float_expert(weights, dtype)) {
+    return format("its experts are %s, the kernels take quantized ones, or dtype=int8",
+                  dtype == GpuDtype::kFp16 ? "fp16" : dtype_info(odd->type)->name);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string why_not_on_gpu(const ModelConfig& config, const Weights& weights, GpuDtype dtype) {
   if (config.n_experts > 0) {
-    return format("its layers are mixtures of %d experts, for which there are no kernels",
-                  config.n_experts);
+    const std::string why_not = why_not_experts(config, weights, dtype);
+    if (!why_not.empty()) return why_not;
   }
   if (config.head_dim % 8 != 0 || config.head_dim > kernels::kMaxHeadDim) {
     return format("its heads have %d dimensions, the kernels take multiples of 8 up to %d",
@@ -30,8 +64,8 @@ std::string why_not_on_gpu(const ModelConfig& config) {
   return "";
 }
 
-void require_kernels_for(const ModelConfig& config) {
-  const std::string why = why_not_on_gpu(config);
+void require_kernels_for(const ModelConfig& config, const Weights& weights, GpuDtype dtype) {
+  const std::string why = why_not_on_gpu(config, weights, dtype);
   if (why.empty()) return;
   throw Error(ErrorCode::kUnsupported,
               format("the GPU cannot run this model: %s; device=cpu runs it", why.c_str()));

@@ -13,9 +13,9 @@
 namespace specbound {
 
 // Why not; empty: they can.
-std::string why_not_on_gpu(const ModelConfig& config);
+std::string why_not_on_gpu(const ModelConfig& config, const Weights& weights, GpuDtype dtype);
 // Throws Error(kUnsupported) where they cannot.
-void require_kernels_for(const ModelConfig& config);
+void require_kernels_for(const ModelConfig& config, const Weights& weights, GpuDtype dtype);
 
 struct MemoryPlan {
   size_t weights = 0, heads = 0, kv = 0, workspace = 0;

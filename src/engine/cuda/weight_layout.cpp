@@ -224,8 +224,6 @@ size_t repack_half(const Matrix& source, int begin, int end, uint16_t* w) {
   return too_large;
 }
 
-namespace {
-
 bool becomes_int8(const Matrix& m, GpuDtype dtype) {
   switch (dtype) {
     case GpuDtype::kAsStored:
@@ -237,6 +235,8 @@ bool becomes_int8(const Matrix& m, GpuDtype dtype) {
   }
   return false;
 }
+
+namespace {
 
 bool all_become_int8(std::initializer_list<const Matrix*> group, GpuDtype dtype) {
   for (const Matrix* m : group) {
@@ -259,14 +259,22 @@ class SizeCounter final : public WeightSink {
     return {};
   }
   const float* floats(const float*, int n) override {
-    source += n * sizeof(float);
-    group_ += device_aligned(n * sizeof(float));
+    count(n * sizeof(float));
+    return nullptr;
+  }
+  const void* table(const Matrix& m) override {
+    count(m.bytes());
     return nullptr;
   }
   // Bytes since the last call.
   size_t end_group() { return std::exchange(group_, 0); }
 
  private:
+  void count(size_t bytes) {
+    source += bytes;
+    group_ += device_aligned(bytes);
+  }
+
   size_t group_ = 0;
 };
 
@@ -324,6 +332,15 @@ DeviceLayer place_layer(const ModelConfig& c, const LayerWeights& w, GpuDtype dt
   to.post_attn_norm = optional(w.post_attn_norm, c.dim);
   to.ffn_norm = sink.floats(w.ffn_norm, c.dim);
   to.post_ffn_norm = optional(w.post_ffn_norm, c.dim);
+  if (c.n_experts > 0) {
+    SB_CHECK(gate_up);  // why_not_on_gpu()
+    if (takes_int8_rows(w.router.type)) {
+      to.router.int8 = sink.matrix(w.router, true);
+    } else {
+      to.router.table = sink.table(w.router);
+      to.router.type = w.router.type;
+    }
+  }
   to.w_gate = sink.matrix(w.w_gate, gate_up);
   to.w_up = sink.matrix(w.w_up, gate_up);
   to.w_down = sink.matrix(w.w_down, becomes_int8(w.w_down, dtype));
@@ -336,6 +353,15 @@ DeviceHead place_head(const ModelConfig& c, const Weights& w, GpuDtype dtype, We
   to.output_norm = sink.floats(w.output_norm, c.dim);
   to.lm_head = sink.matrix(w.lm_head, becomes_int8(w.lm_head, dtype));
   return to;
+}
+
+kernels::StackedTiles stacked_tiles(const kernels::TilesI8& all, int n) {
+  SB_CHECK(all.n_out % n == 0 && all.n_out / n % kFragmentOutputs == 0);
+  const Matrix one{all.type, all.n_out / n, all.n_in, nullptr};
+  const MatrixBytes bytes = matrix_bytes(one, true);
+  kernels::StackedTiles stacked{all, bytes.values, bytes.scales, bytes.d2};
+  stacked.first.n_out = one.n_out;
+  return stacked;
 }
 
 size_t WeightSizes::total() const {
@@ -370,8 +396,10 @@ Weights random_weights(const ModelConfig& c) {
   layer.wq = matrix(c.q_dim(), c.dim);
   layer.wk = layer.wv = matrix(c.kv_dim(), c.dim);
   layer.wo = matrix(c.dim, c.q_dim());
-  layer.w_gate = layer.w_up = matrix(c.ffn_dim, c.dim);
-  layer.w_down = matrix(c.dim, c.ffn_dim);
+  const int experts = std::max(c.n_experts, 1);
+  if (c.n_experts > 0) layer.router = matrix(experts, c.dim);
+  layer.w_gate = layer.w_up = matrix(experts * c.ffn_dim, c.dim);
+  layer.w_down = matrix(experts * c.dim, c.ffn_dim);
   Weights weights;
   weights.layers.assign(c.n_layers, layer);
   weights.token_embd = weights.lm_head = matrix(c.vocab_size, c.dim);

@@ -20,6 +20,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/experts.h"
 #include "kernels/layouts.h"
 #include "model/config.h"
 #include "model/weights.h"
@@ -63,6 +64,8 @@ enum class GpuDtype {
   kInt8,      // all for INT8 rows; those whose rows are not whole blocks of 32 as FP16
   kFp16,
 };
+// Alone; a group does where all of it does.
+bool becomes_int8(const Matrix& m, GpuDtype dtype);
 const char* gpu_dtype_name(GpuDtype dtype);  // "as stored", "int8", "fp16"
 
 // A matrix (n_out, n_in) in fragment order, for INT8 rows or for FP16 ones.
@@ -73,6 +76,13 @@ struct DeviceMatrix {
   int n_out() const { return i8 ? i8->n_out : f16 ? f16->n_out : 0; }
   int n_in() const { return i8 ? i8->n_in : f16 ? f16->n_in : 0; }
   bool int8() const { return i8.has_value(); }
+};
+
+// Of a mixture of experts: for INT8 rows, or as the file has it.
+struct DeviceRouter {
+  DeviceMatrix int8;            // (n_experts, dim)
+  const void* table = nullptr;  // the same, of `type`
+  DType type = DType::kF32;
 };
 
 struct DeviceLayer {
@@ -87,6 +97,7 @@ struct DeviceLayer {
   const float* post_ffn_norm = nullptr;   // (dim) or null
   DeviceMatrix w_gate, w_up;              // both INT8 or both FP16
   DeviceMatrix w_down;
+  DeviceRouter router;  // then the last three are those of all experts, one below the other, INT8
 };
 
 // Where a token's row goes at the end, and where it comes from.
@@ -94,6 +105,9 @@ struct DeviceHead {
   const float* output_norm = nullptr;  // (dim)
   DeviceMatrix lm_head;                // (vocab_size, dim)
 };
+
+// The matrices of n experts, which lie one below the other in `all`.
+kernels::StackedTiles stacked_tiles(const kernels::TilesI8& all, int n);
 
 // Bytes of each part of a matrix, or of a tile, on the device. Scales: not of FP16; d2: where
 // the form has_d2().
@@ -118,6 +132,8 @@ class WeightSink {
   virtual ~WeightSink() = default;
   virtual DeviceMatrix matrix(const Matrix& source, bool int8) = 0;
   virtual const float* floats(const float* source, int n) = 0;
+  // A matrix as the file has it.
+  virtual const void* table(const Matrix& source) = 0;
 };
 DeviceLayer place_layer(const ModelConfig& config, const LayerWeights& layer, GpuDtype dtype,
                         WeightSink& sink);

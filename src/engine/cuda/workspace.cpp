@@ -97,6 +97,41 @@ int grid_context(int positions, int n_ctx) {
   return std::min(context, padded_context(n_ctx));
 }
 
+namespace {
+
+// Numbers of values, for an ExpertWorkspace and for what it takes.
+struct ExpertSizes {
+  size_t scores, shares, groups, out;
+  int places;
+
+  ExpertSizes(const ModelConfig& c, int max_rows)
+      : scores(static_cast<size_t>(max_rows) * c.n_experts),
+        shares(static_cast<size_t>(max_rows) * c.n_experts_used),
+        groups(kernels::most_expert_panels(max_rows, c.n_experts, c.n_experts_used)),
+        out(groups * kernels::kPanelRows * c.dim),
+        places(static_cast<int>(groups) * kernels::kPanelRows) {}
+};
+
+}  // namespace
+
+ExpertWorkspace::ExpertWorkspace(Device& device, const ModelConfig& c, int max_rows) {
+  const ExpertSizes sizes(c, max_rows);
+  scores = DeviceMemory<float>(device, sizes.scores);
+  shares = DeviceMemory<kernels::ExpertShare>(device, sizes.shares);
+  groups = DeviceMemory<kernels::ExpertGroup>(device, sizes.groups);
+  in = DeviceRows(device, sizes.places, c.dim);
+  act = DeviceRows(device, sizes.places, c.ffn_dim);
+  out = DeviceMemory<float>(device, sizes.out);
+}
+
+size_t ExpertWorkspace::bytes_needed(const ModelConfig& c, int max_rows) {
+  const ExpertSizes sizes(c, max_rows);
+  return (sizes.scores + sizes.out) * sizeof(float) + sizes.shares * sizeof(kernels::ExpertShare) +
+         sizes.groups * sizeof(kernels::ExpertGroup) +
+         DeviceRows::bytes_needed(sizes.places, c.dim) +
+         DeviceRows::bytes_needed(sizes.places, c.ffn_dim);
+}
+
 Workspace::Workspace(Device& device, const ModelConfig& c, int n_ctx, int max_rows)
     : max_rows(max_rows) {
   const Sizes sizes(c, n_ctx, max_rows);
@@ -111,6 +146,7 @@ Workspace::Workspace(Device& device, const ModelConfig& c, int n_ctx, int max_ro
   part_outputs = DeviceMemory<float>(device, sizes.part_outputs);
   q_tiles = DeviceMemory<uint16_t>(device, sizes.q_tiles);
   q_scale = DeviceMemory<float>(device, sizes.q_scale);
+  if (c.n_experts > 0) experts = ExpertWorkspace(device, c, max_rows);
 }
 
 size_t kv_cache_bytes(const ModelConfig& c, int n_ctx) {
@@ -123,7 +159,8 @@ size_t Workspace::bytes_needed(const ModelConfig& c, int n_ctx, int max_rows) {
       s.h + s.prefill_h + s.qkv + s.attended + s.act + s.part_states + s.part_outputs + s.q_scale;
   return floats * sizeof(float) + s.q_tiles * sizeof(uint16_t) +
          DeviceRows::bytes_needed(s.rows, c.dim) +
-         DeviceRows::bytes_needed(s.rows, std::max(c.q_dim(), c.ffn_dim));
+         DeviceRows::bytes_needed(s.rows, std::max(c.q_dim(), c.ffn_dim)) +
+         (c.n_experts > 0 ? ExpertWorkspace::bytes_needed(c, s.rows) : 0);
 }
 
 size_t layers_workspace_bytes(const ModelConfig& c, int n_ctx, int max_rows) {

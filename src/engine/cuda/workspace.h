@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/cuda/device.h"
+#include "kernels/experts.h"
 #include "kernels/layouts.h"
 #include "model/config.h"
 
@@ -46,6 +47,20 @@ int grid_context(int positions, int n_ctx);
 // Rows of a pass at most.
 int prefill_rows(int n_ctx);
 
+// Rows on their way through the experts of a mixture (kernels/experts.h). A place is one of a row's
+// copy, and there is a panel of them for each group that there may be.
+struct ExpertWorkspace {
+  ExpertWorkspace() = default;
+  ExpertWorkspace(Device& device, const ModelConfig& config, int max_rows);
+  static size_t bytes_needed(const ModelConfig& config, int max_rows);
+
+  DeviceMemory<float> scores;                 // (rows, n_experts)
+  DeviceMemory<kernels::ExpertShare> shares;  // (rows, n_experts_used)
+  DeviceMemory<kernels::ExpertGroup> groups;  // (panels)
+  DeviceRows in, act;                         // (places, dim), (places, ffn_dim)
+  DeviceMemory<float> out;                    // (places, dim)
+};
+
 struct Workspace {
   // For passes of up to max_rows rows, at least kMaxRows.
   Workspace(Device& device, const ModelConfig& config, int n_ctx, int max_rows);
@@ -60,6 +75,7 @@ struct Workspace {
   DeviceMemory<float> qkv;        // (rows, q_dim + 2 kv_dim); later (rows, dim) for a post norm
   DeviceMemory<float> attended;   // (rows, q_dim)
   DeviceMemory<float> act;        // (rows, ffn_dim), for FP16 weights
+  ExpertWorkspace experts;        // of a mixture
 
   DeviceMemory<float> part_states;   // (16, n_heads, n_ctx/64, 2)
   DeviceMemory<float> part_outputs;  // (n_ctx/64, 16, q_dim)
