@@ -20,10 +20,6 @@ namespace specbound {
 
 // ---- which model, where it runs and how ----
 
-namespace {
-
-constexpr const char* kAdvanced = "Advanced";
-
 Flag& add_chat_template(Flags& flags, std::string& value) {
   const std::vector<std::string> names = ChatTemplate::names();
   const auto read = [&value, names](const std::string& text) {
@@ -37,6 +33,10 @@ Flag& add_chat_template(Flags& flags, std::string& value) {
       .type(bar_list(names))
       .overrides({"raw", "chat-template-file"});
 }
+
+namespace {
+
+constexpr const char* kAdvanced = "Advanced";
 
 void add_device_flags(Flags& flags, DeviceOptions& options) {
   const char* none = gpu_engine().built() ? "" : "; this build has no GPU backend";

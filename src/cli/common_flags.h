@@ -38,6 +38,8 @@ Flag& add_checked(Flags& flags, const std::string& names, Value& value, const ch
 // -m, --model; `value` stays empty without it: the bundled demo model.
 Flag& add_model_file(Flags& flags, std::string& value);
 
+// --chat-template; add_model_flags() has it.
+Flag& add_chat_template(Flags& flags, std::string& value);
 void add_model_flags(Flags& flags, ModelOptions& options);
 // A chat template from a file, for commands that write replies.
 void add_chat_template_file(Flags& flags, ModelOptions& options);

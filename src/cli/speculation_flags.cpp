@@ -190,6 +190,11 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                 "likeliest token" +
                     format(" (default %g)", DraftModel::kTau))
       .type("FILE.gguf");
+  flags
+      .add_file("--datastore", options.datastore,
+                "texts to look up in, as specbound datastore build makes them: auto looks up there "
+                "too; rest drafts from it alone (default: none)")
+      .type("FILE.datastore");
   flags.add_choice("--accept", options.acceptance,
                    {{"coupled", Acceptance::kCoupled}, {"rejection", Acceptance::kRejection}},
                    "with draft: coupled (default) draws draft and target with the same noise and "
@@ -218,7 +223,8 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
           "best first: what came after the same tokens before, and exit heads or a draft model "
           "where asking them pays; specbound is exit heads alone; ngram one lookup, the longest; "
           "layerskip drafts at one layer, adadecode at any of three without bounds, draft-verify "
-          "with layers left out; lookahead iterates on a window of guesses; draft is a second "
+          "with layers left out; lookahead iterates on a window of guesses; rest looks up in a "
+          "datastore alone; draft is a second "
           "model; medusa, hydra, eagle and eagle3 are trees by published heads (specbound convert "
           "--heads)")
       .type(bar_list(names));

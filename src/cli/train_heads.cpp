@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/command.h"
+#include "cli/data_files.h"
 #include "cli/heads_output.h"
 #include "cli/train_heads_flags.h"
 #include "error.h"
@@ -84,12 +85,6 @@ constexpr int kRounds = 20;         // over the built-in requests, at most
 constexpr double kSteps = 1e6;      // of a progress bar
 
 constexpr const char* kInterrupted = "interrupted: no heads were written";
-
-// For the stream of --data -, which may stay silent for as long as it likes.
-void wait_for_data(int fd) {
-  wait_for_input(fd);
-  check_interrupt(kInterrupted);
-}
 
 class Training {
  public:
@@ -191,7 +186,7 @@ class Training {
                    "no --data: learning what the model answers to %s built-in requests, %s\n",
                    grouped(std::ssize(corpus_.texts)).c_str(), much.c_str());
     } else {
-      read_files();
+      corpus_ = read_data_files(flags_.data, kInterrupted);
       if (corpus_.dialogues > 0) chat_template_ = &model_.chat_template();
     }
     if (!flags_.also.empty()) {
@@ -203,33 +198,6 @@ class Training {
       for (const size_t i : shuffled_order(corpus_.texts.size(), flags_.train.seed + round)) {
         order_.push_back(&corpus_.texts[i]);
       }
-    }
-  }
-
-  void read_files() {
-    {
-      Progress bar("reading text", Progress::Unit::kBytes);
-      size_t total = 1;
-      for (const std::string& path : flags_.data) {
-        std::error_code error;
-        const auto size = fs::file_size(path, error);
-        if (!error) total += size;
-      }
-      corpus_ = read_corpus(
-          flags_.data,
-          [&](size_t done) {
-            check_interrupt(kInterrupted);
-            bar.update(std::min(done, total), total);
-          },
-          wait_for_data);
-    }
-    std::fprintf(stderr, "data: %s dialogues, %s pieces of plain text\n",
-                 grouped(corpus_.dialogues).c_str(),
-                 grouped(std::ssize(corpus_.texts) - corpus_.dialogues).c_str());
-    if (corpus_.skipped > 0) {
-      std::fprintf(stderr, "data: skipped %s of %s lines; the first: %s\n",
-                   grouped(corpus_.skipped).c_str(), grouped(corpus_.lines).c_str(),
-                   terminal_text(corpus_.first_skipped).c_str());
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/data_files.h"
 #include "error.h"
 #include "runtime/number_text.h"
 
@@ -28,13 +29,9 @@ Flag& add_count(Flags& flags, const std::string& name, int64_t& value,
 
 void add_data_flags(Flags& flags, TrainHeadsFlags& given) {
   const Flags::Group group(flags, "What is learnt");
-  flags.add_files(
-      "--data", given.data,
-      "texts to learn from, - for stdin; may be given several times: .jsonl with a "
-      "dialogue {\"messages\": [{\"role\", \"content\"}, ...]}, a bare list of messages "
-      "or a {\"text\": ...} a line, files of a chat's /save, .txt with plain text, .xz with any of "
-      "these (default: replies that "
-      "the model writes itself, to built-in requests of many kinds)");
+  add_data_files(flags, given.data, "texts to learn from",
+                 " (default: replies that the model writes itself, to built-in requests of many "
+                 "kinds)");
   add_count(flags, "--self-generate", given.self_generate,
             "let the model write the replies itself, N tokens of them, half greedy, half sampled, "
             "and learn those: what it writes is what the heads will have to guess (default: none, "

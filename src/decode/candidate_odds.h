@@ -35,6 +35,7 @@ class CandidateOdds {
   struct Features {
     int text = kNothing;    // cell of its lookup in the text itself
     int memory = kNothing;  // and in texts of before
+    int store = kNothing;   // and in a datastore
     int rival = 0;
     int guess = kNothing;    // of a head or a draft model that was asked and names it
     int against = kNothing;  // and names another one
@@ -42,12 +43,15 @@ class CandidateOdds {
     // and the largest of its rivals.
     float temperature = 0;  // 0: greedy, and noise says nothing
     int noise = 0, rival_noise = 0;
+
+    // Lookups that say it.
+    int lookups() const { return (text >= 0) + (memory >= 0) + (store >= 0); }
   };
   struct Weights {
-    std::array<float, kCells> text, memory;
+    std::array<float, kCells> text, memory, store;
     std::array<float, kRivals> rival;
-    float both;   // where text and memory say it
-    float alone;  // where neither does, in place of rivals
+    float both;   // where two of text, memory and store say it; twice where all do
+    float alone;  // where none does, in place of rivals
     std::array<float, kGuesses> guess, against;
     // At temperature 1; in proportion at others, as far as kHottest.
     std::array<float, kNoises> noise, rival_noise;
@@ -61,6 +65,7 @@ class CandidateOdds {
     static void each(W& weights, Visit&& visit) {
       visit("text", std::span(weights.text));
       visit("memory", std::span(weights.memory));
+      visit("store", std::span(weights.store));
       visit("rival", std::span(weights.rival));
       visit("both", std::span(&weights.both, 1));
       visit("alone", std::span(&weights.alone, 1));

@@ -8,6 +8,56 @@
 #include "error.h"
 
 namespace specbound {
+namespace {
+
+using Places = std::array<Continuation, LookupIndex::kMost>;
+
+// What a LookupIndex of the datastore would find: behind the longest match, then behind the last 4,
+// 2 and 1 tokens. Of the places of each some are looked at, evenly through the order of what is
+// behind them, so that shares stay what they are. Returns how many.
+int find_in(const Datastore& store, std::span<const int32_t> context, Places& found) {
+  constexpr size_t kLookedAt = 64;
+  const Datastore::Match longest = store.longest(context, 1, LookupIndex::kLongest);
+  size_t n = 0;
+  for (int length = longest.length; length > 0 && n<found.size(); length = length> 4 ? 4
+                                    : length > 2                                     ? 2
+                                                                                     : length - 1) {
+    const std::span<const uint32_t> places =
+        length == longest.length ? longest.places
+                                 : store.find(context.last(static_cast<size_t>(length)));
+    const size_t total = std::min(places.size(), kLookedAt);
+    std::array<int32_t, kLookedAt> tokens;
+    for (size_t i = 0; i < total; ++i) {
+      tokens[i] = store.behind(places[i * places.size() / total], static_cast<size_t>(length));
+    }
+    std::sort(tokens.begin(), tokens.begin() + total);
+    const size_t first = n;  // those of this length
+    for (size_t i = 0; i < total;) {
+      const int32_t token = tokens[i];
+      const size_t begin = i;
+      while (i < total && tokens[i] == token) ++i;
+      const auto count = static_cast<int>(i - begin);
+      const auto same = [&](const Continuation& c) { return c.token == token; };
+      if (token == Datastore::kBetween) continue;
+      if (std::any_of(found.begin(), found.begin() + first, same)) continue;
+      if (n == found.size() && found[n - 1].count >= count) continue;
+      n = std::min(n + 1, found.size());
+      found[n - 1] = {token, length, count, static_cast<int>(total)};
+      const auto rarer = [&](const Continuation& c) { return c.count < count; };
+      const auto at = std::find_if(found.begin() + first, found.begin() + n - 1, rarer);
+      std::rotate(at, found.begin() + n - 1, found.begin() + n);
+    }
+  }
+  return static_cast<int>(n);
+}
+
+// What is known of `token`, among what was found before or behind it.
+Lookup::Found& found_of(std::vector<Lookup::Found>& found, int32_t token) {
+  const auto same = std::ranges::find(found, token, &Lookup::Found::token);
+  return same == found.end() ? found.emplace_back(Lookup::Found{token, {}, 0}) : *same;
+}
+
+}  // namespace
 
 const LookupIndex& LookupMemory::index() const {
   if (!indexing_.valid()) return index_;
@@ -79,23 +129,21 @@ void Lookup::forget() {
 void Lookup::find(std::span<const int32_t> context, float temperature, const DrawPlace& place,
                   std::vector<Found>& found) const {
   found.clear();
-  std::array<Continuation, LookupIndex::kMost> places;
+  Places places;
   const int n = text_.find(context, places);
   for (int i = 0; i < n; ++i) {
     found.push_back({places[i].token, {.text = CandidateOdds::cell(places[i])}, places[i].length});
   }
   const int remembered = memory_ ? memory_->index().find(context, places) : 0;
   for (int i = 0; i < remembered; ++i) {
-    const Continuation& next = places[i];
-    if (next.token == LookupMemory::kBetween) continue;
-    const int cell = CandidateOdds::cell(next);
-    const auto same = std::ranges::find(found, next.token, &Found::token);
-    if (same == found.end()) {
-      found.push_back({next.token, {.memory = cell}, next.length});
-    } else {
-      same->features.memory = cell;
-      same->length = std::max(same->length, next.length);
-    }
+    if (places[i].token == LookupMemory::kBetween) continue;
+    Found& one = found_of(found, places[i].token);
+    one.features.memory = CandidateOdds::cell(places[i]);
+    one.length = std::max(one.length, places[i].length);
+  }
+  const int stored = store_ ? find_in(*store_, context, places) : 0;
+  for (int i = 0; i < stored; ++i) {
+    found_of(found, places[i].token).features.store = CandidateOdds::cell(places[i]);
   }
   for (Found& one : found) {
     one.features.temperature = temperature;
@@ -104,7 +152,7 @@ void Lookup::find(std::span<const int32_t> context, float temperature, const Dra
   for (Found& one : found) {
     int longest = 0, noise = 0;
     for (const Found& other : found) {
-      if (&other == &one) continue;
+      if (&other == &one || other.length == 0) continue;
       longest = std::max(longest, other.length);
       noise = std::max(noise, other.features.noise);
     }

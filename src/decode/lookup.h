@@ -1,5 +1,5 @@
-// Candidates from texts: what came where the last tokens stood before, in the text itself and in a
-// memory of replies to others. docs/architecture.md 3.4.
+// Candidates from texts: what came where the last tokens stood before, in the text itself, in a
+// memory of replies to others and in a datastore. docs/architecture.md 3.4.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "decode/candidate_odds.h"
 #include "decode/lookup_index.h"
+#include "model/datastore.h"
 #include "numerics/noise.h"
 
 namespace specbound {
@@ -18,7 +19,7 @@ namespace specbound {
 class LookupMemory {
  public:
   static constexpr size_t kMostTokens = size_t{1} << 18;
-  static constexpr int32_t kBetween = -1;  // no token: no context reaches over it
+  static constexpr int32_t kBetween = Datastore::kBetween;  // no token: no context reaches over it
 
   // Without `replies` none are taken: add() does nothing.
   explicit LookupMemory(bool replies = true) : takes_replies_(replies) {}
@@ -42,8 +43,9 @@ class LookupMemory {
 
 class Lookup {
  public:
-  // `memory` must outlive it; nullptr: none.
-  explicit Lookup(LookupMemory* memory) : memory_(memory) {}
+  // `memory` and `store` must outlive it; nullptr: none.
+  explicit Lookup(LookupMemory* memory, const Datastore* store = nullptr)
+      : memory_(memory), store_(store) {}
 
   // A reply to `text` begins. Those to texts that this one does not go on with go to the memory.
   void begin(std::span<const int32_t> text);
@@ -54,7 +56,8 @@ class Lookup {
   struct Found {
     int32_t token;
     CandidateOdds::Features features;
-    int length;  // of the match
+    int length;  // of the match in the text or memory; 0: others' texts alone say it, so that it
+                 // is no rival of what these say
   };
   // What may come behind `context`, which begins with the text so far, drawn at that temperature
   // and place.
@@ -63,6 +66,7 @@ class Lookup {
 
  private:
   LookupMemory* memory_;
+  const Datastore* store_;
   LookupIndex text_;
   struct Reply {
     size_t begin, end;  // end 0: it is being written

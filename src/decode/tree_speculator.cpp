@@ -21,10 +21,11 @@ constexpr double kMargin = 1.4;
 
 }  // namespace
 
-TreeSpeculator::TreeSpeculator(Guesser* guesser, LookupMemory* memory, int w_max, bool measured)
+TreeSpeculator::TreeSpeculator(Guesser* guesser, LookupMemory* memory, int w_max, bool measured,
+                               const Datastore* store)
     : w_max_(w_max),
       measured_(measured),
-      lookup_(memory),
+      lookup_(memory, store),
       tokens_(kFirstRounds),
       time_(kFirstRounds) {
   set_guesser(guesser, !measured);
@@ -78,9 +79,7 @@ void TreeSpeculator::look_up(const Round& round, int parent) {
 
 double TreeSpeculator::chance(const Said& said) const {
   const double forced = forced_right_[static_cast<size_t>(said.forced)];
-  const bool known = said.features.text != CandidateOdds::kNothing ||
-                     said.features.memory != CandidateOdds::kNothing ||
-                     said.features.guess != CandidateOdds::kNothing;
+  const bool known = said.features.lookups() > 0 || said.features.guess != CandidateOdds::kNothing;
   return known || said.forced == TokenGrammar::Forced::Kind::kNone
              ? std::max(forced, odds_.chance(said.features))
              : forced;

@@ -22,10 +22,11 @@ namespace specbound {
 
 class TreeSpeculator final : public Speculator {
  public:
-  // `guesser`, and `memory`, of replies to other texts, must outlive it; nullptr: none. Rounds have
-  // up to w_max rows, 1..kMaxRows. Without `measured` rows are taken for free and the round is
-  // filled; the guesser then drafts first, by its own rule and within its own bounds.
-  TreeSpeculator(Guesser* guesser, LookupMemory* memory, int w_max, bool measured);
+  // `guesser`, `memory`, of replies to other texts, and `store` must outlive it; nullptr: none.
+  // Rounds have up to w_max rows, 1..kMaxRows. Without `measured` rows are taken for free and the
+  // round is filled; the guesser then drafts first, by its own rule and within its own bounds.
+  TreeSpeculator(Guesser* guesser, LookupMemory* memory, int w_max, bool measured,
+                 const Datastore* store = nullptr);
   void set_width(int w_max) { w_max_ = w_max; }
   // The guesser's settings are others now. `own_rule`: it drafts by them, as without `measured`.
   void set_guesser(Guesser* guesser, bool own_rule);

@@ -1,10 +1,12 @@
-// Which model a heads file belongs to, told from a part of the model's bytes.
+// Which model a heads file belongs to, told from a part of the model's bytes, and which vocabulary
+// a datastore.
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "error.h"
+#include "model/datastore.h"
 #include "model/exit_heads.h"
+#include "model/word_hash.h"
 
 namespace specbound {
 namespace {
@@ -12,36 +14,8 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSampledPages = 128;  // of a cold file: a few milliseconds
 
-// 64 bits over a sequence of bytes; the finalizer of splitmix64 for each word. Not against forgers:
-// a wrong guess only costs time.
-class Hash {
- public:
-  void add(uint64_t word) {
-    uint64_t z = (state_ ^ word) + 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    state_ = z ^ (z >> 31);
-  }
-  void add(std::span<const std::byte> bytes) {
-    add(uint64_t{bytes.size()});
-    for (; bytes.size() >= sizeof(uint64_t); bytes = bytes.subspan(sizeof(uint64_t))) {
-      add_some(bytes.first(sizeof(uint64_t)));
-    }
-    if (!bytes.empty()) add_some(bytes);
-  }
-  uint64_t value() const { return state_; }
-
- private:
-  void add_some(std::span<const std::byte> bytes) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data(), bytes.size());
-    add(word);
-  }
-  uint64_t state_ = 0;
-};
-
 // Pages of the tensors laid end to end, in file order, evenly from the first to the last.
-void add_sampled_pages(const Gguf& model, Hash& hash) {
+void add_sampled_pages(const Gguf& model, WordHash& hash) {
   uint64_t total = 0;
   for (const GgufTensor& t : model.tensors()) total += t.bytes.size();
   const uint64_t n_pages = (total + kPage - 1) / kPage, n = std::min(n_pages, kSampledPages);
@@ -67,7 +41,7 @@ void add_sampled_pages(const Gguf& model, Hash& hash) {
 }  // namespace
 
 std::string model_fingerprint(const Gguf& model) {
-  Hash hash;
+  WordHash hash;
   for (const GgufTensor& t : model.tensors()) {
     hash.add(std::as_bytes(std::span(t.name.data(), t.name.size())));
     hash.add(static_cast<uint64_t>(t.type));
@@ -75,6 +49,16 @@ std::string model_fingerprint(const Gguf& model) {
   }
   add_sampled_pages(model, hash);
   return format("%016llx", static_cast<unsigned long long>(hash.value()));
+}
+
+// What ids stand for; how text is cut into them says nothing of that.
+uint64_t vocabulary_fingerprint(const Gguf& model) {
+  WordHash hash;
+  const auto tokens = model.get_strings("tokenizer.ggml.tokens");
+  for (const std::string_view token : tokens.value_or(std::vector<std::string_view>())) {
+    hash.add(std::as_bytes(std::span(token.data(), token.size())));
+  }
+  return hash.value();
 }
 
 HeadsBase heads_base(const Gguf& model, const ModelConfig& config) {

@@ -1,15 +1,11 @@
 #include "model/gguf_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "error.h"
 #include "model/gguf.h"
+#include "model/new_file.h"
 
 namespace specbound {
 namespace {
@@ -58,65 +54,6 @@ size_t tensor_bytes(DType type, std::span<const uint64_t> shape) {
   for (uint64_t size : shape.subspan(1)) overflow |= __builtin_mul_overflow(n, size, &n);
   return overflow ? 0 : n;
 }
-
-// A temporary file beside the target: removed again unless it is renamed over the target.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& target) : target_(target) {
-    // Named by process so that two writers of one target never share it; a few numbers, because a
-    // killed process of the same id may have left its own.
-    for (int attempt = 0; attempt < 100 && fd_ < 0; ++attempt) {
-      path_ = format("%s.tmp-%d-%d", target.c_str(), static_cast<int>(::getpid()), attempt);
-      fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (fd_ < 0 && errno != EEXIST) break;
-    }
-    if (fd_ < 0) fail("cannot create the temporary file beside it");
-  }
-  ~TemporaryFile() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!renamed_) ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) fail("cannot write the file");
-      bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-  }
-
-  void rename_over_target() {
-    if (::fsync(fd_) != 0) fail("cannot write the file to the disk");
-    const int fd = fd_;
-    fd_ = -1;
-    if (::close(fd) != 0) fail("cannot close the file");
-    if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot rename the written file");
-    renamed_ = true;
-    // The rename itself reaches the disk with the directory; some file systems cannot sync one, and
-    // the file is whole either way.
-    const size_t slash = target_.rfind('/');
-    const std::string directory = slash == std::string::npos ? "." : target_.substr(0, slash + 1);
-    const int directory_fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory_fd < 0) return;
-    ::fsync(directory_fd);
-    ::close(directory_fd);
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) const {
-    const int error = errno;
-    // The destructor does not run for an exception from the constructor; nothing exists then.
-    throw Error(ErrorCode::kFile,
-                format("%s: %s: %s", target_.c_str(), what, std::strerror(error)));
-  }
-
-  std::string target_, path_;
-  int fd_ = -1;
-  bool renamed_ = false;
-};
 
 }  // namespace
 
@@ -222,7 +159,7 @@ std::vector<std::byte> GgufWriter::header() const {
 }
 
 void GgufWriter::write(const std::string& path) const {
-  TemporaryFile file(path);
+  NewFile file(path);
   file.write(header());
   make_tensors([&file](std::span<const std::byte> bytes) { file.write(bytes); });
   file.rename_over_target();
@@ -235,7 +172,7 @@ std::vector<std::byte> GgufWriter::serialize() const {
 }
 
 void write_gguf(const std::string& path, std::span<const std::byte> bytes) {
-  TemporaryFile file(path);
+  NewFile file(path);
   file.write(bytes);
   file.rename_over_target();
 }

@@ -58,8 +58,9 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
                                          kind_name(info.st_mode)));
   }
   if (info.st_size <= 0) {
-    throw Error(ErrorCode::kFile,
-                format("%s: expected a model file, found an empty one (0 bytes)", path.c_str()));
+    throw Error(
+        ErrorCode::kFile,
+        format("%s: expected a file with content, found an empty one (0 bytes)", path.c_str()));
   }
   identity_ = identity_of(info);
   const size_t size = static_cast<size_t>(info.st_size);

@@ -124,6 +124,7 @@ std::string SetCommand::speculation_value(const std::string& name) const {
   if (name == "heads") return given_.heads.empty() ? "(those beside the model)" : given_.heads;
   if (name == "ngram-max") return std::to_string(given_.ngram_max);
   if (name == "model-draft") return given_.draft_model.empty() ? "(none)" : given_.draft_model;
+  if (name == "datastore") return given_.datastore.empty() ? "(none)" : given_.datastore;
   if (name == "accept") {
     return given_.acceptance == Acceptance::kRejection ? "rejection" : "coupled";
   }

@@ -6,6 +6,7 @@
 #include "decode/head_tree.h"
 #include "decode/lookahead.h"
 #include "decode/ngram.h"
+#include "decode/rest.h"
 #include "error.h"
 #include "runtime/draft_model_file.h"
 
@@ -85,6 +86,23 @@ class LookaheadDrafter final : public OtherDrafter {
   Lookahead lookahead_;
 };
 
+class RestDrafter final : public OtherDrafter {
+ public:
+  // The paper takes more rows than there are.
+  explicit RestDrafter(const DrafterSetting& setting)
+      : rest_(*setting.store, setting.options.specbound.rows(kMaxRows)) {}
+
+  Speculator* speculator() override { return &rest_; }
+  std::string name() const override { return "a datastore"; }
+  std::string description() const override {
+    return format("rest, a tree of what stands in %s (%zu tokens), up to %d rows",
+                  rest_.store().path().c_str(), rest_.store().tokens().size(), rest_.width());
+  }
+
+ private:
+  Rest rest_;
+};
+
 class HeadTreeDrafter final : public OtherDrafter {
  public:
   HeadTreeDrafter(const DrafterSetting& setting, HeadKind kind)
@@ -123,6 +141,10 @@ constexpr OwnOption kDraftVerify[] = {
 constexpr OwnOption kLookahead[] = {
     {"lookahead", "", [](const Options& options) { return options.lookahead.has_value(); },
      [](Options& options) { options.lookahead.reset(); }, nullptr}};
+constexpr OwnOption kRest[] = {
+    {"datastore", "", [](const Options& options) { return !options.datastore.empty(); },
+     [](Options& options) { options.datastore.clear(); },
+     "datastore=FILE, which specbound datastore build makes of texts", true}};
 constexpr OwnOption kDraft[] = {
     {"draft_model", "", [](const Options& options) { return !options.draft_model.empty(); },
      [](Options& options) { options.draft_model.clear(); },
@@ -139,6 +161,7 @@ constexpr DrafterKind kDrafters[] = {
     {"adadecode", true, true, {}, nullptr},
     {"draft-verify", false, false, kDraftVerify, make<DraftVerifyDrafter>},
     {"lookahead", false, false, kLookahead, make<LookaheadDrafter>},
+    {"rest", false, false, kRest, make<RestDrafter>},
     {"draft", false, false, kDraft, make_draft_model_drafter},
     {"medusa", false, false, {}, make_tree<HeadKind::kMedusa>, HeadKind::kMedusa},
     {"hydra", false, false, {}, make_tree<HeadKind::kHydra>, HeadKind::kHydra},

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "decode/speculator.h"
+#include "model/datastore.h"
 #include "model/exit_heads.h"
 #include "model/gguf.h"
 #include "runtime/load_watcher.h"
@@ -39,6 +40,7 @@ struct DrafterSetting {
   int width;                  // rows of a round
   const LoadedModel* target;  // nullptr where there are only its files
   const ExitHeads* heads;     // of the file, where they are opened; they outlive the drafter
+  const Datastore* store;     // likewise
 };
 
 // An option that is for one drafter alone, or for it and the tree of all sources.

@@ -61,6 +61,7 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
     watcher_.say("draft_model=" + options.draft_model + " drafts in place of " + heads_path_);
     heads_.reset();
   }
+  open_datastore(gguf);
   if (cannot_.empty()) make_drafter(model);
   if (!cannot_.empty()) {
     if (options.on.value_or(false)) {
@@ -79,6 +80,11 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
   }
 }
 
+void Speculation::open_datastore(const Gguf& gguf) {
+  if (options_.datastore.empty()) return;
+  store_ = Datastore::open(options_.datastore, {vocab_size_, vocabulary_fingerprint(gguf)});
+}
+
 // Leaves cannot_ where nothing can draft.
 void Speculation::make_drafter(const LoadedModel* model) {
   if (by_draft_model() && model) {
@@ -87,7 +93,8 @@ void Speculation::make_drafter(const LoadedModel* model) {
           "a draft model drafts in place of exit heads: what was said of their drafts has "
           "no effect");
     }
-    other_ = find_drafter("draft")->make({options_, n_layers_, given_width(), model, nullptr});
+    other_ =
+        find_drafter("draft")->make({options_, n_layers_, given_width(), model, nullptr, nullptr});
     return take_tree();
   }
   if (options_.looks_up() && !heads_ && options_.head != "lens") {
@@ -108,7 +115,8 @@ void Speculation::make_drafter(const LoadedModel* model) {
                        printable(options_.speculator).c_str()));
   }
   if (kind->head) check_has(*kind->head);
-  other_ = kind->make({options_, n_layers_, given_width(), model, heads_ ? &*heads_ : nullptr});
+  other_ = kind->make({options_, n_layers_, given_width(), model, heads_ ? &*heads_ : nullptr,
+                       store_ ? &*store_ : nullptr});
   if (given_width() == 1) cannot_ = "w_max=1 leaves no row to draft";
 }
 
@@ -135,7 +143,7 @@ void Speculation::take_tree() {
   const int width = tree_width();
   if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
   if (tree_ && row_costs_ && tree_->costs().settled()) row_costs_ = tree_->costs().now();
-  tree_.emplace(nullptr, &memory_, width, controls());
+  tree_.emplace(nullptr, &memory_, width, controls(), store_ ? &*store_ : nullptr);
   if (specbound_) tree_->set_guesser(&*specbound_, thresholds_given());
   if (row_costs_) tree_->set_costs(*row_costs_);
   if (odds_ && options_.specbound.preset == Preset::kTuned) tree_->set_odds(*odds_);
@@ -404,6 +412,7 @@ std::string Speculation::description() const {
     if (memory_.given() > 0) {
       more = format(" with %zu tokens of %s", memory_.given(), heads_path_.c_str());
     }
+    if (store_) more += " with " + store_->path();
     if (other_) more += " and " + other_->name();
     return format("speculation on: auto, a tree of lookups%s, up to %d rows%s", more.c_str(),
                   tree_->width(), controls() ? " (controller)" : "");
@@ -434,6 +443,7 @@ std::string Speculation::exits_description() const {
     if (options_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
     if (!setting.origin.empty()) line += ", " + setting.origin;
   }
+  if (store_) line += ", with " + store_->path();
   if (tree_) line += by_cost ? ", lookups (controller)" : ", lookups beside and behind";
   return line;
 }

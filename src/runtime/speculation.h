@@ -12,6 +12,7 @@
 #include "decode/exit_head.h"
 #include "decode/specbound.h"
 #include "decode/tree_speculator.h"
+#include "model/datastore.h"
 #include "model/exit_heads.h"
 #include "runtime/drafters.h"
 #include "runtime/exit_settings.h"
@@ -117,6 +118,7 @@ class Speculation {
   void open_heads(const Gguf& gguf, const ModelConfig& config);
   void open_named_heads(const Gguf& gguf, const ModelConfig& config);
   bool open_learnt(const Gguf& gguf, const ModelConfig& config);
+  void open_datastore(const Gguf& gguf);
   void make_drafter(const LoadedModel* model);
   void check_has(HeadKind kind) const;
   ExitSettings settings() const {
@@ -147,6 +149,7 @@ class Speculation {
   std::string fingerprint_;  // of the model; empty but for auto, which keeps files by it
   std::string heads_path_;   // where they are or would be
   std::optional<ExitHeads> heads_;
+  std::optional<Datastore> store_;
 
   std::optional<ExitSetting> setting_;  // where rows leave early
   std::unique_ptr<ExitHead> head_;

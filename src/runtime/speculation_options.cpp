@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "error.h"
 #include "runtime/drafters.h"
@@ -100,9 +101,12 @@ SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) 
 }
 
 void SpeculationOptions::check() const {
-  if (!draft_model.empty() && speculator == "auto" && !looks_up()) {
-    throw Error(ErrorCode::kUsage, "draft_model=" + draft_model +
-                                       ": preset=paper is exit heads alone; leave one of them out");
+  for (const auto& [name, file] :
+       {std::pair("draft_model", &draft_model), {"datastore", &datastore}}) {
+    if (file->empty() || speculator != "auto" || looks_up()) continue;
+    throw Error(ErrorCode::kUsage,
+                format("%s=%s: preset=paper is exit heads alone; leave one of them out", name,
+                       file->c_str()));
   }
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {

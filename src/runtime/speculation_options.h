@@ -58,6 +58,7 @@ struct SpeculationOptions {
   std::optional<std::vector<LayerRange>> skip_layers;  // of draft-verify
   std::optional<LookaheadParams> lookahead;            // of lookahead
   std::string draft_model;                             // of draft and auto: a file
+  std::string datastore;                               // of rest and auto: a file
   Acceptance acceptance = Acceptance::kCoupled;        // of draft
   std::optional<bool> controller;  // of auto: what was measured decides; else it does
 

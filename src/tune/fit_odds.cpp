@@ -24,7 +24,8 @@ double total_loss(std::span<const OddsCase> cases, const CandidateOdds& odds) {
 
 }  // namespace
 
-std::vector<OddsCase> look_up(std::span<const TuningText> texts, std::span<const int32_t> given) {
+std::vector<OddsCase> look_up(std::span<const TuningText> texts, std::span<const int32_t> given,
+                              const Datastore* store) {
   std::vector<const TuningText*> order;
   for (const TuningText& text : texts) order.push_back(&text);
   std::ranges::stable_sort(order, {}, &TuningText::dialogue);
@@ -43,7 +44,7 @@ std::vector<OddsCase> look_up(std::span<const TuningText> texts, std::span<const
     const std::span<const int32_t> prompt =
         text.first(static_cast<size_t>(order[i]->prompt_tokens));
     const SamplingParams& sampling = order[i]->sampling;
-    Lookup lookup(!given.empty() || dialogue % 2 == 1 ? &memory : nullptr);
+    Lookup lookup(!given.empty() || dialogue % 2 == 1 ? &memory : nullptr, store);
     lookup.begin(prompt);
     for (size_t at = prompt.size(); at < text.size(); ++at) {
       lookup.find(text.first(at), sampling.temperature,

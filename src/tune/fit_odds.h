@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "decode/candidate_odds.h"
+#include "model/datastore.h"
 #include "tune/tuning_trace.h"
 
 namespace specbound {
@@ -23,8 +24,9 @@ struct OddsCase {
 
 // What lookups would have found in the replies. Beside the text itself they look into `given`, text
 // of the heads file, and replies of the dialogues before; without any given every second dialogue
-// is looked up without a memory, as a first conversation is.
-std::vector<OddsCase> look_up(std::span<const TuningText> texts, std::span<const int32_t> given);
+// is looked up without a memory, as a first conversation is. `store`: a datastore too.
+std::vector<OddsCase> look_up(std::span<const TuningText> texts, std::span<const int32_t> given,
+                              const Datastore* store = nullptr);
 
 // Mean over the cases, which must not be empty.
 double log_loss(std::span<const OddsCase> cases, const CandidateOdds::Weights& weights);

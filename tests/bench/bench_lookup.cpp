@@ -1,9 +1,11 @@
 // How likely what is looked up is right, on texts that models write: the figures that ship in
 // src/decode/candidate_odds.cpp come from here. `write` writes replies to questions in the form of
 // Spec-Bench into a file, `fit` fits log-odds to such files by tune/fit_odds.h and prints them as
-// the source has them.
+// the source has them. `fit-store` fits those of a datastore of others' texts to N tokens that the
+// model wrote into its heads file, all other figures as they ship.
 //   bench_lookup write MODEL.gguf QUESTIONS.jsonl COUNT N_PREDICT TEMPERATURE TEXTS.jsonl
 //   bench_lookup fit TEXTS.jsonl...
+//   bench_lookup fit-store MODEL.gguf HEADS.gguf FILE.datastore N
 //   bench_lookup simulate COSTS TEXTS.jsonl [MEMORY.jsonl]
 #include <algorithm>
 #include <cmath>
@@ -79,23 +81,27 @@ std::vector<TuningText> read_texts(const char* path) {
   return texts;
 }
 
-void print_weights(const CandidateOdds::Weights& weights) {
-  const auto row = [](const float* from, int n) {
-    for (int i = 0; i < n; ++i) std::printf("%s%.2ff", i > 0 ? ", " : "", double{from[i]});
-  };
-  for (const auto* cells : {&weights.text, &weights.memory}) {
-    std::printf("{");
-    for (int length = 0; length < CandidateOdds::kLengths; ++length) {
-      row(cells->data() + length * CandidateOdds::kAgreements, CandidateOdds::kAgreements);
-      std::printf(length + 1 < CandidateOdds::kLengths ? ",\n " : "},\n");
-    }
-  }
+void print_row(const float* from, int n) {
+  for (int i = 0; i < n; ++i) std::printf("%s%.2ff", i > 0 ? ", " : "", double{from[i]});
+}
+
+void print_cells(const std::array<float, CandidateOdds::kCells>& cells) {
   std::printf("{");
-  row(weights.rival.data(), CandidateOdds::kRivals);
+  for (int length = 0; length < CandidateOdds::kLengths; ++length) {
+    print_row(cells.data() + length * CandidateOdds::kAgreements, CandidateOdds::kAgreements);
+    std::printf(length + 1 < CandidateOdds::kLengths ? ",\n " : "},\n");
+  }
+}
+
+void print_weights(const CandidateOdds::Weights& weights) {
+  print_cells(weights.text);
+  print_cells(weights.memory);
+  std::printf("{");
+  print_row(weights.rival.data(), CandidateOdds::kRivals);
   std::printf("},\n%.2ff\n", double{weights.both});
   for (const auto* noise : {&weights.noise, &weights.rival_noise}) {
     std::printf("{");
-    row(noise->data(), CandidateOdds::kNoises);
+    print_row(noise->data(), CandidateOdds::kNoises);
     std::printf("},\n");
   }
 }
@@ -113,6 +119,49 @@ void fit(std::span<char* const> paths) {
   std::fprintf(stderr, "%zu candidates, log loss %.4f (as shipped %.4f)\n", cases.size(),
                log_loss(cases, weights), log_loss(cases, CandidateOdds::shipped()));
   print_weights(weights);
+}
+
+// Replies that the model wrote, n tokens of them, from the front of `text`, which loses them.
+std::vector<TuningText> take_replies(std::span<const int32_t>& text, size_t n) {
+  std::vector<TuningText> replies;
+  for (size_t taken = 0; taken < n && !text.empty();) {
+    const auto end = std::ranges::find(text, LookupMemory::kBetween);
+    const auto length = static_cast<size_t>(end - text.begin());
+    replies.push_back({.tokens = {text.begin(), end}, .sampling = {.temperature = 0}});
+    taken += length + 1;
+    text = text.subspan(std::min(length + 1, text.size()));
+  }
+  return replies;
+}
+
+// All replies are of dialogue 0, which has no memory: the datastore is all there is beside them.
+void fit_store(const char* model_path, const char* heads_path, const char* store_path, size_t n) {
+  const Gguf gguf = Gguf::open(model_path);
+  const ModelConfig config = read_config(gguf);
+  const ExitHeads heads = ExitHeads::open(heads_path, gguf, config);
+  const Datastore store =
+      Datastore::open(store_path, {config.vocab_size, vocabulary_fingerprint(gguf)});
+  std::span<const int32_t> text = heads.text();
+  std::vector<OddsCase> cases = look_up(take_replies(text, n), {}, &store);
+  std::vector<OddsCase> unseen = look_up(take_replies(text, n / 4), {}, &store);
+  for (std::vector<OddsCase>* some : {&cases, &unseen}) {
+    std::erase_if(*some, [](const OddsCase& one) { return one.features.store < 0; });
+    if (some->empty()) throw Error(ErrorCode::kFile, "nothing is found in these texts");
+  }
+  const size_t stride = cases.size() % 7919 == 0 ? 1 : 7919;
+  CandidateOdds::Weights weights = CandidateOdds::shipped();
+  for (int epoch = 0; epoch < 20; ++epoch) {  // as fit_odds() does, but for what stays
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const OddsCase& one = cases[i * stride % cases.size()];
+      CandidateOdds odds(weights);
+      odds.learn(one.features, one.right, 0.1 / (1 + epoch));
+      weights.store = odds.weights().store;
+    }
+  }
+  std::fprintf(stderr, "%zu candidates, log loss %.4f (as shipped %.4f), unseen %.4f (%.4f)\n",
+               cases.size(), log_loss(cases, weights), log_loss(cases, CandidateOdds::shipped()),
+               log_loss(unseen, weights), log_loss(unseen, CandidateOdds::shipped()));
+  print_cells(weights.store);
 }
 
 // Of passes over 2, 3, .. rows in plain rounds, as "1.27,1.54,1.54"; the last step goes on.
@@ -237,12 +286,14 @@ int main(int argc, char** argv) try {
                 static_cast<float>(std::atof(argv[6])), argv[7]);
   } else if (mode == "fit" && argc > 2) {
     fit(std::span(argv, static_cast<size_t>(argc)).subspan(2));
+  } else if (mode == "fit-store" && argc == 6) {
+    fit_store(argv[2], argv[3], argv[4], static_cast<size_t>(std::atoll(argv[5])));
   } else if (mode == "simulate" && (argc == 4 || argc == 5)) {
     simulate(parse_costs(argv[2]), read_texts(argv[3]), argc == 5 ? argv[4] : nullptr);
   } else {
     throw Error(ErrorCode::kUsage,
                 "bench_lookup write MODEL QUESTIONS COUNT N_PREDICT TEMPERATURE TEXTS | fit "
-                "TEXTS... | simulate COSTS TEXTS [MEMORY]");
+                "TEXTS... | fit-store MODEL HEADS DATASTORE N | simulate COSTS TEXTS [MEMORY]");
   }
   return 0;
 } catch (const std::exception& e) {

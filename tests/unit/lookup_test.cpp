@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "tiny_datastore.h"
 #include "tiny_gguf.h"
 
 namespace lookup_test {
@@ -237,6 +238,60 @@ TEST_CASE("lookup: what text and memory both say is one candidate, and rivals ar
   CHECK(found[1].features.rival == CandidateOdds::rival(2));
 }
 
+TEST_CASE("lookup: what a datastore says is counted behind the longest match first") {
+  // 2 tokens of `context` stand at four places, 1 of them at 7.
+  const TinyStore store({97, 0}, store_tokens({{1, 2, 30},
+                                               {1, 2, 40, 5},
+                                               {9, 1, 2, 40},
+                                               {1, 2},
+                                               {7, 2, 50},
+                                               {8, 2, 50, 6},
+                                               {8, 2, 30}}));
+  const auto found = [&](const Text& text) {
+    Lookup lookup(nullptr, &*store);
+    lookup.begin(text);
+    std::vector<Lookup::Found> some;
+    lookup.find(text, 0, {}, some);
+    return some;
+  };
+  std::vector<Lookup::Found> some = found({60, 1, 2});
+  REQUIRE(some.size() == 3);
+  CHECK(some[0].token == 40);
+  CHECK(some[0].features.store == CandidateOdds::cell({40, 2, 2, 4}));
+  CHECK(some[1].token == 30);
+  CHECK(some[1].features.store == CandidateOdds::cell({30, 2, 1, 4}));
+  CHECK(some[2].token == 50);
+  CHECK(some[2].features.store == CandidateOdds::cell({50, 1, 2, 7}));
+  for (const Lookup::Found& one : some) {
+    CHECK(one.features.text == CandidateOdds::kNothing);
+    CHECK(one.features.memory == CandidateOdds::kNothing);
+    CHECK(one.features.lookups() == 1);
+    CHECK(one.features.rival == 0);
+  }
+  CHECK(found({60, 61}).empty());
+  CHECK(found({}).empty());
+  // The text says it too.
+  some = found({1, 2, 40, 1, 2});
+  REQUIRE(some.size() == 3);
+  CHECK(some[0].token == 40);
+  CHECK(some[0].features.text >= 0);
+  CHECK(some[0].features.store >= 0);
+  CHECK(some[0].features.lookups() == 2);
+  CHECK(some[0].features.rival == 0);  // what a datastore says is no rival of the text's
+}
+
+TEST_CASE("lookup: of a datastore's many continuations the most frequent are named") {
+  std::vector<Text> texts;
+  for (int i = 0; i < 5000; ++i) texts.push_back({1, 2, 10 + (i % 16 < 6 ? 0 : i % 16)});
+  const TinyStore store({97, 0}, store_tokens(texts));
+  Lookup lookup(nullptr, &*store);
+  std::vector<Lookup::Found> found;
+  lookup.find(Text{1, 2}, 0, {}, found);
+  REQUIRE(found.size() == LookupIndex::kMost);
+  CHECK(found[0].token == 10);
+  CHECK(found[0].features.store == CandidateOdds::cell({10, 2, 6, 16}));
+}
+
 TEST_CASE("odds: a guess speaks for its token and against others, the more the surer it is") {
   CHECK(CandidateOdds::guess(0) == 0);
   CHECK(CandidateOdds::guess(-INFINITY) == 0);
@@ -262,6 +317,8 @@ TEST_CASE("odds: a chance for everything that can be said, learned and given bac
   CandidateOdds odds;
   for (int text = -1; text < CandidateOdds::kCells; ++text) {
     for (int memory = -1; memory < CandidateOdds::kCells; ++memory) {
+      const double stored = odds.chance({.text = text, .memory = memory, .store = memory});
+      REQUIRE((stored > 0 && stored < 1));
       for (int rival = 0; rival < CandidateOdds::kRivals; ++rival) {
         for (const float temperature : {0.0f, 0.7f, 1e30f}) {
           const double chance = odds.chance({.text = text,
@@ -293,6 +350,13 @@ TEST_CASE("odds: a chance for everything that can be said, learned and given bac
   CHECK(agreed(8) > agreed(2));
   CHECK(agreed(30) > agreed(8));
   CHECK(agreed(30) > 0.95);
+
+  // What a datastore says is learned by itself.
+  CandidateOdds stores;
+  for (int i = 0; i < 400; ++i) stores.learn({.store = 7, .rival = 1}, true);
+  CHECK(stores.chance({.store = 7, .rival = 1}) > 0.9);
+  CHECK(stores.chance({.memory = 7}) == CandidateOdds().chance({.memory = 7}));
+  CHECK(stores.weights().store[7] > CandidateOdds::shipped().store[7]);
 
   const CandidateOdds::Features one = {.text = 7, .rival = 1}, other = {.text = 12};
   const double before = odds.chance(one), untouched = odds.chance(other);

@@ -7,6 +7,7 @@
 #include "speculation_rig.h"
 #include "temp_dir.h"
 #include "terminal/flag_names.h"
+#include "tiny_datastore.h"
 
 namespace other_drafters_test {
 
@@ -239,6 +240,33 @@ TEST_CASE("layerskip: every row leaves at the layer, and the deep rest runs once
   };
   session.generate(token_ids(9, 97), options);
   CHECK(rounds > 0);
+}
+
+TEST_CASE("rest: a datastore of the model's vocabulary, which auto looks up in too") {
+  const TempDir folder;
+  const std::string path = folder / "a.datastore";
+  write_datastore(path, {97, vocabulary_fingerprint(tiny(kLayers).gguf)},
+                  store_tokens({{1, 2, 3}, {4}}));
+  CHECK(described({"rest", "--datastore", path}) ==
+        "speculation on: rest, a tree of what stands in " + path + " (6 tokens), up to 16 rows");
+  CHECK(make({"rest", "--datastore", path, "--w-max", "4"})->speculator()->width() == 4);
+  CHECK(make({"rest", "--datastore", path, "--no-width-bound"})->speculator()->width() == 16);
+  CHECK(described({"rest", "--datastore", path, "--w-max", "1"}) ==
+        "speculation off: --w-max 1 leaves no row to draft");
+  CHECK(described({"auto", "--datastore", path}) ==
+        "speculation on: auto, a tree of lookups with " + path + ", up to 16 rows (controller)");
+  check_mentions(described({"auto", "--datastore", path, "--head", "lens"}),
+                 {"auto with the logit lens", ", with " + path + ", lookups"});
+  check_mentions(refused({"rest"}), {"--speculator rest: needs --datastore FILE"});
+  check_mentions(refused({"ngram", "--datastore", path}),
+                 {"--datastore: needs --speculator rest or auto, found ngram"});
+  check_mentions(refused({"auto", "--preset", "paper", "--datastore", path}),
+                 {"--datastore " + path, "--preset paper is exit heads alone"});
+  write_datastore(path, {98, vocabulary_fingerprint(tiny(kLayers).gguf)}, store_tokens({{1}}));
+  check_mentions(refused({"rest", "--datastore", path}), {path, "vocabulary of 97 tokens"});
+  for (const char* drafter : {"rest", "auto"}) {
+    expect_error(ErrorCode::kFile, [&] { make({drafter, "--datastore", folder / "none"}); });
+  }
 }
 
 }  // namespace other_drafters_test

@@ -12,6 +12,7 @@
 #include "drafter_rows.h"
 #include "speculation_rig.h"
 #include "temp_dir.h"
+#include "tiny_datastore.h"
 #include "tiny_heads.h"
 
 namespace same_text_test {
@@ -48,6 +49,17 @@ Row by_flags(std::vector<std::string> flags, const std::string& path) {
           .drafted = !controlled};
 }
 
+// Of by_flags()' prompt, and other texts that go on from parts of it.
+void write_store(const std::string& path) {
+  const Tokens ids = token_ids(6, 97);
+  std::vector<Tokens> texts = {ids};
+  for (int i = 0; i < 97; ++i) {
+    texts.push_back({ids[3], ids[4], i, ids[static_cast<size_t>(i) % 6], (7 * i) % 97});
+    texts.push_back({i, (i + 1) % 97, i, 5, 6});
+  }
+  write_datastore(path, {97, vocabulary_fingerprint(tiny(kLayers).gguf)}, store_tokens(texts));
+}
+
 }  // namespace
 
 TEST_CASE("every drafter gives the text and the bits of plain decoding") {
@@ -73,6 +85,8 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   published.defaults.kind = HeadKind::kMedusa;
   write_exit_heads(folder / "published.heads.gguf", published);
   const std::string published_path = folder / "published.gguf";
+  const std::string store = folder / "m.datastore";
+  write_store(store);
   const ExitHeads heads = ExitHeads::open(random_path, model(4).gguf, model(4).config);
 
   std::vector<Row> rows = {
@@ -91,6 +105,10 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
       by_flags({"lookahead"}, path),
       by_flags({"lookahead", "--lookahead", "7,2,9"}, path),
       by_flags({"lookahead", "--lookahead", "1,9,1"}, path),
+      by_flags({"rest", "--datastore", store}, path),
+      by_flags({"rest", "--datastore", store, "--w-max", "3"}, path),
+      by_flags({"auto", "--datastore", store}, path),
+      by_flags({"auto", "--datastore", store, "--controller"}, path),
       by_flags({"medusa"}, published_path),
       by_flags({"eagle"}, published_path),
       by_flags({"eagle", "--w-max", "3"}, published_path),
