@@ -20,6 +20,13 @@ namespace {
 
 constexpr int kPositions = 70;  // crosses an attention chunk (64)
 
+TinySpec experts_spec() {
+  TinySpec spec = q8_0_spec(3);
+  spec.architecture = "qwen3moe";
+  spec.types["ffn_gate_inp.weight"] = DType::kF32;
+  return spec;
+}
+
 std::vector<TinySpec> specs() {
   TinySpec llama = q8_0_spec(4);
   TinySpec q4_k_m;  // as llama.cpp mixes it
@@ -33,7 +40,7 @@ std::vector<TinySpec> specs() {
   gemma2.tied = true;
   gemma2.window = 20;
   gemma2.attn_softcap = 2;
-  return {llama, q4_k_m, gemma2};
+  return {llama, q4_k_m, gemma2, experts_spec()};
 }
 
 // 0 to all layers.
@@ -102,6 +109,19 @@ TEST_CASE("first layers on a GPU: prompts too have the CPU's bits, however they 
       backend->prefill_logits(kPrompt - 1, 1, z.data());
       REQUIRE(same_bits(z.data(), logits.data(), z.size()));
     }
+  }
+}
+
+// Equal tokens have equal rows, which all take the same experts, and threads get parts of unlike
+// sizes of those.
+TEST_CASE("first layers on a GPU: experts that every row of a prompt takes, by many threads") {
+  const TinyModel model(experts_spec());
+  const std::vector<int32_t> ids(101, 7);
+  const Record expected = prefilled(*model.backend(best_isa(), 1), ids, {100});
+  for (const int threads : {1, 2, 3, 5, 7}) {
+    CAPTURE(threads);
+    const auto backend = split_backend(model, 1, threads, 101);  // room for no more rows
+    REQUIRE(Record::difference(prefilled(*backend, ids, {100}), expected, 0, 101) == "");
   }
 }
 

@@ -177,7 +177,8 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
   prefill_h_ = Pages<float>(rows * config.dim, what);
   attended_ = RowBuffer(static_cast<int>(rows), config.q_dim());
   if (config.n_experts > 0) {
-    experts_.emplace(config_, kernels_, pool_, layers_[0].experts, static_cast<int>(rows));
+    // Those of a layer that runs here: all of them are dealt alike.
+    experts_.emplace(config_, kernels_, pool_, layers_.back().experts, static_cast<int>(rows));
   } else {
     gate_ = RowBuffer(static_cast<int>(rows), config.ffn_dim);
   }
