@@ -79,48 +79,81 @@ SPECBOUND_DEVICE void choose_experts(const float* scores, const ExpertRoutes& ro
   if (lane < routes.used) shares[rank] = {mine.expert, 0, static_cast<float>(power / total)};
 }
 
-// One block: the experts of each row by a warp, then the rows of each expert by a thread.
+// Of a warp's lanes those for which something holds: of all, and of those below this one.
+struct Counted {
+  int all, below;
+};
+SPECBOUND_DEVICE Counted count_lanes(bool holds) {
+  const uint32_t bits = ballot(holds);
+  return {count_bits(bits), count_bits(bits & ((1u << lane_index()) - 1))};
+}
+
+// The sum of `value` over the lanes below this one.
+SPECBOUND_DEVICE int sum_below(int value) {
+  const int lane = lane_index();
+  int sum = value;
+  for (int step = 1; step < kWarp; step *= 2) {
+    const int other = shuffle(sum, (lane + kWarp - step) % kWarp);
+    if (lane >= step) sum += other;
+  }
+  return sum - value;
+}
+
+// One block: the experts of each row by a warp, then the rows of each expert by a warp.
 __global__ void __launch_bounds__(kRouteThreads) route_experts_kernel(RouteExperts p) {
   int* n_copies = block_shared<int>();  // (n_experts)
   int* first_panel = n_copies + kMaxExperts;
   int* first_group = first_panel + kMaxExperts;  // (n_experts + 1)
   const ExpertRoutes& routes = p.routes;
-  const int n_rows = p.pass->n_rows, thread = static_cast<int>(threadIdx.x);
-  for (int row = warp_index(); row < n_rows; row += kRouteWarps) {
-    choose_experts(routes.scores + static_cast<size_t>(row) * routes.n_experts, routes,
+  const int n_rows = p.pass->n_rows, n_experts = routes.n_experts;
+  const int warp = warp_index(), lane = lane_index();
+  for (int row = warp; row < n_rows; row += kRouteWarps) {
+    choose_experts(routes.scores + static_cast<size_t>(row) * n_experts, routes,
                    routes.shares + static_cast<size_t>(row) * routes.used);
   }
   __syncthreads();
   const int copies = n_rows * routes.used;
-  for (int e = thread; e < routes.n_experts; e += kRouteThreads) {
+  const auto goes_to = [&](int i, int e) { return i < copies && routes.shares[i].expert == e; };
+  for (int e = warp; e < n_experts; e += kRouteWarps) {
     int n = 0;
-    for (int i = 0; i < copies; ++i) n += routes.shares[i].expert == e ? 1 : 0;
-    n_copies[e] = n;
+    for (int i = lane; i - lane < copies; i += kWarp) n += count_lanes(goes_to(i, e)).all;
+    if (lane == 0) n_copies[e] = n;
   }
   __syncthreads();
-  if (thread == 0) {
+  if (warp == 0) {
     int panels = 0, groups = 0;
-    for (int e = 0; e < routes.n_experts; ++e) {
-      first_panel[e] = panels;
-      first_group[e] = groups;
-      panels += panels_of(n_copies[e]);
-      groups += (n_copies[e] + kMaxDecodeRows - 1) / kMaxDecodeRows;
+    for (int e = lane; e - lane < n_experts; e += kWarp) {
+      const int n = e < n_experts ? n_copies[e] : 0;
+      const int own_panels = panels_of(n);
+      const int own_groups = (n + kMaxDecodeRows - 1) / kMaxDecodeRows;
+      const int panel = panels + sum_below(own_panels), group = groups + sum_below(own_groups);
+      if (e < n_experts) {
+        first_panel[e] = panel;
+        first_group[e] = group;
+      }
+      panels = shuffle(panel + own_panels, kWarp - 1);
+      groups = shuffle(group + own_groups, kWarp - 1);
     }
-    first_group[routes.n_experts] = groups;
+    if (lane == 0) first_group[n_experts] = groups;
   }
   __syncthreads();
-  for (int e = thread; e < routes.n_experts; e += kRouteThreads) {
+  for (int e = warp; e < n_experts; e += kRouteWarps) {
     const int n = n_copies[e], first = first_panel[e] * kPanelRows;
-    for (int i = 0, done = 0; done < n; ++i) {
-      if (routes.shares[i].expert == e) routes.shares[i].place = first + done++;
+    for (int i = lane, done = 0; done < n; i += kWarp) {
+      const bool mine = goes_to(i, e);
+      const Counted found = count_lanes(mine);
+      if (mine) routes.shares[i].place = first + done + found.below;
+      done += found.all;
     }
-    for (int g = first_group[e], done = 0; done < n; ++g, done += kMaxDecodeRows) {
-      const int left = n - done;
-      routes.groups[g] = {{left < kMaxDecodeRows ? left : kMaxDecodeRows, 0, 0}, e, first + done};
+    for (int g = lane; g * kMaxDecodeRows < n; g += kWarp) {
+      const int done = g * kMaxDecodeRows, left = n - done;
+      routes.groups[first_group[e] + g] = {
+          {left < kMaxDecodeRows ? left : kMaxDecodeRows, 0, 0}, e, first + done};
     }
   }
-  const int most = most_expert_panels(p.max_rows, routes.n_experts, routes.used);
-  for (int g = first_group[routes.n_experts] + thread; g < most; g += kRouteThreads) {
+  const int most = most_expert_panels(p.max_rows, n_experts, routes.used);
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int g = first_group[n_experts] + thread; g < most; g += kRouteThreads) {
     routes.groups[g].pass.n_rows = 0;
   }
 }

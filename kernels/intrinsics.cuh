@@ -350,6 +350,14 @@ SPECBOUND_DEVICE uint32_t ballot(bool predicate SPECBOUND_WHERE) {
 #endif
 }
 
+SPECBOUND_DEVICE int count_bits(uint32_t bits) {
+#ifdef __CUDACC__
+  return __popc(bits);
+#else
+  return std::popcount(bits);
+#endif
+}
+
 // ---- tensor cores ----
 //
 // Lane 4 g + t holds, of the 16 x K matrix a: rows g and g + 8; of the K x 8 matrix b: column g; of

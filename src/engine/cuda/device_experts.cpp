@@ -35,11 +35,11 @@ void run_experts(Device& device, const ModelConfig& config, const Workspace& wor
 
   // x, once for each of a row's experts, side by side by expert
   kernels::route_experts({pass, routes, max_rows}, stream);
-  const kernels::RowsI8 in = own.in.rows(dim, true).i8;
+  const kernels::RowsI8 in{dim, own.in_q.data(), own.in_d.data()};
   kernels::gather_expert_rows({pass, routes, x, in, max_rows}, stream);
 
   // act = activation(Wg x) * (Wu x); h += weight * (Wd act), by ascending expert
-  const kernels::RowsI8 act = own.act.rows(config.ffn_dim, true).i8;
+  const kernels::RowsI8 act{config.ffn_dim, own.act_q.data(), own.act_d.data()};
   kernels::expert_gate_up({routes, in, stacked_tiles(*w.w_gate.i8, n), stacked_tiles(*w.w_up.i8, n),
                            act, config.activation, max_rows},
                           stream);

@@ -101,15 +101,15 @@ namespace {
 
 // Numbers of values, for an ExpertWorkspace and for what it takes.
 struct ExpertSizes {
-  size_t scores, shares, groups, out;
-  int places;
+  size_t scores, shares, groups, in, act, out;
 
   ExpertSizes(const ModelConfig& c, int max_rows)
       : scores(static_cast<size_t>(max_rows) * c.n_experts),
         shares(static_cast<size_t>(max_rows) * c.n_experts_used),
         groups(kernels::most_expert_panels(max_rows, c.n_experts, c.n_experts_used)),
-        out(groups * kernels::kPanelRows * c.dim),
-        places(static_cast<int>(groups) * kernels::kPanelRows) {}
+        in(groups * kernels::kPanelRows * c.dim),
+        act(groups * kernels::kPanelRows * c.ffn_dim),
+        out(in) {}
 };
 
 }  // namespace
@@ -119,17 +119,18 @@ ExpertWorkspace::ExpertWorkspace(Device& device, const ModelConfig& c, int max_r
   scores = DeviceMemory<float>(device, sizes.scores);
   shares = DeviceMemory<kernels::ExpertShare>(device, sizes.shares);
   groups = DeviceMemory<kernels::ExpertGroup>(device, sizes.groups);
-  in = DeviceRows(device, sizes.places, c.dim);
-  act = DeviceRows(device, sizes.places, c.ffn_dim);
+  in_q = DeviceMemory<int8_t>(device, sizes.in);
+  in_d = DeviceMemory<float>(device, sizes.in / kQuantBlock);
+  act_q = DeviceMemory<int8_t>(device, sizes.act);
+  act_d = DeviceMemory<float>(device, sizes.act / kQuantBlock);
   out = DeviceMemory<float>(device, sizes.out);
 }
 
 size_t ExpertWorkspace::bytes_needed(const ModelConfig& c, int max_rows) {
   const ExpertSizes sizes(c, max_rows);
   return (sizes.scores + sizes.out) * sizeof(float) + sizes.shares * sizeof(kernels::ExpertShare) +
-         sizes.groups * sizeof(kernels::ExpertGroup) +
-         DeviceRows::bytes_needed(sizes.places, c.dim) +
-         DeviceRows::bytes_needed(sizes.places, c.ffn_dim);
+         sizes.groups * sizeof(kernels::ExpertGroup) + sizes.in + sizes.act +
+         (sizes.in + sizes.act) / kQuantBlock * sizeof(float);
 }
 
 Workspace::Workspace(Device& device, const ModelConfig& c, int n_ctx, int max_rows)

@@ -57,7 +57,8 @@ struct ExpertWorkspace {
   DeviceMemory<float> scores;                 // (rows, n_experts)
   DeviceMemory<kernels::ExpertShare> shares;  // (rows, n_experts_used)
   DeviceMemory<kernels::ExpertGroup> groups;  // (panels)
-  DeviceRows in, act;                         // (places, dim), (places, ffn_dim)
+  DeviceMemory<int8_t> in_q, act_q;           // (places, dim), (places, ffn_dim), quantized
+  DeviceMemory<float> in_d, act_d;            // the same, of each block
   DeviceMemory<float> out;                    // (places, dim)
 };
 
