@@ -155,9 +155,13 @@ TEST_CASE("CUDA engine, architectures, prefill by cuBLAS: near the CPU's") {
   const FakeCublas fake;
   CudaOptions by_cublas;
   by_cublas.prefill = PrefillPath::kCublas;
-  for (TinySpec spec : all_specs()) {
+  std::vector<TinySpec> specs = all_specs();
+  for (TinySpec& spec : specs) spec.type = DType::kF16;
+  specs.push_back(spec_of("qwen3moe"));
+  specs.back().type = DType::kQ8_0;  // experts take nothing else
+  for (const TinySpec& spec : specs) {
     CAPTURE(spec.architecture);
-    spec.type = DType::kF16;
+    const bool int8 = spec.type == DType::kQ8_0;
     const TinyModel model(spec);
     const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
     const auto last_row = [&](Backend& backend) {
@@ -169,8 +173,9 @@ TEST_CASE("CUDA engine, architectures, prefill by cuBLAS: near the CPU's") {
       return z;
     };
     const std::vector<float> expected = last_row(*model.backend(best_isa(), 1));
-    // What one product may be off (cublas_host_test.cpp).
-    REQUIRE(relative_difference(last_row(*cuda_backend(model, by_cublas)), expected) < 2e-3);
+    // What one product may be off (cublas_host_test.cpp); the CPU quantizes rows.
+    REQUIRE(relative_difference(last_row(*cuda_backend(model, by_cublas)), expected) <
+            (int8 ? 2e-2 : 2e-3));
   }
 }
 

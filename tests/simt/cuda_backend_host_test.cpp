@@ -24,6 +24,15 @@ struct Case {
   double tolerance = 0;  // of logits, relative to the largest
 };
 
+TinySpec experts_spec(int n_layers) {
+  TinySpec spec = q8_0_spec(n_layers);
+  spec.architecture = "qwen3moe";
+  spec.n_experts = 7;
+  spec.n_experts_used = 3;
+  spec.types["ffn_gate_inp.weight"] = DType::kF32;
+  return spec;
+}
+
 std::vector<Case> int8_cases() {
   std::vector<Case> all;
   TinySpec llama = q8_0_spec();
@@ -66,11 +75,7 @@ std::vector<Case> int8_cases() {
   five.n_layers = 1;
   five.types = {{"attn_v.weight", DType::kQ5_0}, {"ffn_down.weight", DType::kQ5_1}};
   all.push_back({"5 bits", five});
-  TinySpec experts = q8_0_spec(2);
-  experts.architecture = "qwen3moe";
-  experts.n_experts = 7;
-  experts.n_experts_used = 3;
-  experts.types["ffn_gate_inp.weight"] = DType::kF32;
+  TinySpec experts = experts_spec(2);
   all.push_back({"qwen3moe", experts});
   experts.n_layers = 1;
   experts.type = DType::kQ4_K;
@@ -295,10 +300,16 @@ TEST_CASE("CUDA engine, prefill with logits: decode's bits where no attention pa
 }
 
 TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, however it is cut") {
-  for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kF16}) {
+  std::vector<TinySpec> specs(3, q8_0_spec(3));
+  specs[1].type = DType::kQ4_0;
+  specs[2].type = DType::kF16;
+  specs.push_back(experts_spec(3));
+  specs.push_back(experts_spec(3));
+  specs.back().types.clear();  // its router is INT8 too
+  for (const TinySpec& spec : specs) {
+    const DType type = spec.type;
+    CAPTURE(spec.architecture);
     CAPTURE(static_cast<int>(type));
-    TinySpec spec = q8_0_spec(3);
-    spec.type = type;
     const TinyModel model(spec);
     constexpr int kPrompt = 41;
     const std::vector<int32_t> ids = token_ids(kPrompt + 1, model.config.vocab_size);
