@@ -66,9 +66,13 @@ void Sessions::hold(int sequence, bool held) {
 void Sessions::settle() {
   if (most_bytes_ == kAnyBytes) return;
   if (Sequences* sequences = backend_.sequences()) {
-    // Drafts that were wrong, longer texts before it: nobody needs their memory.
-    for (size_t i = 0; i < kept_.size(); ++i) {
-      if (!kept_[i].held) sequences->cut(static_cast<int>(i), backend_.n_ctx());
+    for (int i = 0; i < size(); ++i) {
+      if (kept_[static_cast<size_t>(i)].held) continue;
+      // Drafts that were wrong, longer texts before it: nobody needs their memory.
+      sequences->cut(i, backend_.n_ctx());
+      // Of an aborted prompt there may be nothing, and what cannot stay takes no other's place.
+      const uint64_t bytes = sequences->kv_bytes(i);
+      if (bytes == 0 || bytes > most_bytes_) drop(i);
     }
     while (idle().bytes > most_bytes_) drop_oldest();
   } else if (most_bytes_ == 0 && !kept_[0].held) {
@@ -89,7 +93,7 @@ Sessions::Idle Sessions::idle() const {
   return idle;
 }
 
-// Of those that take memory. Its place is the first that others take.
+// Of those that take memory.
 void Sessions::drop_oldest() {
   auto oldest = kept_.end();
   for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
@@ -97,9 +101,15 @@ void Sessions::drop_oldest() {
     if (oldest == kept_.end() || kept->used < oldest->used) oldest = kept;
   }
   SB_CHECK(oldest != kept_.end());
-  backend_.sequences()->cut(static_cast<int>(oldest - kept_.begin()), 0);
-  oldest->session.lose();
-  oldest->used = 0;
+  drop(static_cast<int>(oldest - kept_.begin()));
+}
+
+// Its place is the first that others take.
+void Sessions::drop(int sequence) {
+  backend_.sequences()->cut(sequence, 0);
+  Kept& kept = kept_[static_cast<size_t>(sequence)];
+  kept.session.lose();
+  kept.used = 0;
 }
 
 Session& Sessions::select(int sequence) {

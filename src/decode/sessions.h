@@ -18,8 +18,9 @@ class Sessions {
   static constexpr uint64_t kAnyBytes = std::numeric_limits<uint64_t>::max();
 
   // As many as the backend keeps texts. To it nobody else speaks. K and V of conversations that no
-  // reply holds take `most_bytes` together at most, else those used longest ago are dropped. A
-  // backend that keeps one text (Backend::sequences()) drops it at 0 alone.
+  // reply holds take `most_bytes` together at most: first those go that are larger by themselves,
+  // then those used longest ago. A backend that keeps one text (Backend::sequences()) drops it at 0
+  // alone.
   explicit Sessions(Backend& backend, uint64_t most_bytes = kAnyBytes);
 
   // The session whose text `prompt` goes on with, else the one used longest ago, which then begins
@@ -53,6 +54,7 @@ class Sessions {
  private:
   size_t oldest() const;
   void drop_oldest();
+  void drop(int sequence);
 
   struct Kept {
     Session session;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -181,6 +182,42 @@ TEST_CASE("kept conversations: one that grows takes the place of others, one too
   for (int i = 0; i < 4; ++i) CHECK(rig.backend->sequences()->kv_bytes(i) == 0);
   const int length = rig.length(1);
   CHECK(rig.turn(1) == length - 1);
+}
+
+TEST_CASE("kept conversations: one too long goes alone, those that fit stay") {
+  Rig rig(4, 2);
+  rig.turn(2, 100);
+  rig.turn(0);
+  rig.turn(1);  // in place of 2
+  for (int turn = 0; turn < 2; ++turn) {
+    const int length = rig.length(2);
+    CHECK(rig.turn(2) == length - 1);  // three blocks
+    CHECK(rig.sessions.idle().conversations == 2);
+    CHECK(rig.sessions.idle().bytes == 2 * rig.block);
+  }
+  CHECK(rig.turn(0) == 5);
+  CHECK(rig.turn(1) == 5);
+}
+
+TEST_CASE("kept conversations: one that was aborted before any of it was read is none") {
+  const std::atomic<bool> abort{true};
+  GenerateOptions options;
+  options.abort = &abort;
+  for (const uint64_t blocks : {0, 4}) {
+    Rig rig(2, blocks);
+    rig.turn(0);
+    const std::vector<int32_t> prompt = token_ids(30, 97, 3);
+    Session& session = rig.sessions.for_prompt(prompt);
+    const int sequence = rig.sessions.selected();
+    rig.sessions.hold(sequence, true);
+    REQUIRE(session.generate(prompt, options).stop == StopReason::kAborted);
+    REQUIRE(session.tokens().size() == prompt.size());
+    REQUIRE(rig.backend->kv_len(1) == 0);
+    rig.end(sequence);
+    CHECK(rig.sessions.idle().conversations == (blocks == 0 ? 0 : 1));
+    CHECK(rig.sessions.idle().bytes == (blocks == 0 ? 0 : rig.block));
+    CHECK(session.tokens().empty());
+  }
 }
 
 TEST_CASE("kept conversations: what is in use is neither counted nor dropped") {
