@@ -300,7 +300,13 @@ std::optional<std::vector<float>> ServeModel::embedding(std::span<const int32_t>
   const std::span norm(model_.weights().output_norm, static_cast<size_t>(info_.dim));
   Session& session = sessions_.for_other_text();
   session.set_speculator(nullptr);  // it may be drafting for a reply: that goes on with what it has
-  auto embedding = text_embedding(session, norm, tokens, abort);
+  std::optional<std::vector<float>> embedding;
+  try {
+    embedding = text_embedding(session, norm, tokens, abort);
+  } catch (...) {
+    sessions_.settle();
+    throw;
+  }
   sessions_.settle();
   return embedding;
 }
