@@ -93,7 +93,10 @@ void EngineThread::step() {
     }
   }
   const auto error = failure_of([&] { model_.go_on(); });
-  while (error && !running_.empty()) end(0, error);
+  while (error && !running_.empty()) {
+    // Copies would share their text among threads that know nothing of each other.
+    end(0, ApiError(error->status(), error->what(), error->param(), error->code()));
+  }
   const ServedModel::Kept kept = model_.kept();
   metrics_.set_kept(kept.conversations, kept.kv_bytes);
 }
