@@ -133,8 +133,8 @@ stage_asan_ubsan() {
   fi
 }
 
-# What threads have to do with, the server with clients of every kind among it; by night also the
-# kernels, whose missing barriers are races.
+# What threads have to do with, of the server its replies, its refusals and what it keeps; by night
+# also the kernels, whose missing barriers are races.
 stage_tsan() {
   local targets=(specbound specbound_tests exactness_tests reader_tests gui_tests capi_test)
   local tests="unit|exactness|readers|gui|capi|e2e_(chat|run|stop|train_heads|tune|verify)_test"
