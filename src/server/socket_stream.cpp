@@ -13,9 +13,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kIdle{5000};           // between two requests
-constexpr milliseconds kWhenCrowded{2000};    // for a request to come in
-constexpr milliseconds kNewWhenCrowded{500};  // for the first byte of the first one
+constexpr milliseconds kIdle{5000};         // between two requests
+constexpr milliseconds kWhenCrowded{2000};  // for a request to come in
 constexpr milliseconds kWhenStopping{1000};
 // How often a thread that waits for its socket looks at what else goes on.
 constexpr milliseconds kSlice{200};
@@ -45,7 +44,7 @@ bool SocketStream::wait_for_request() {
   int ready = poll_for(fds, 3, kIdle);
   const auto came = [&](int which) { return ready > 0 && fds[which].revents != 0; };
   // It waited for this thread itself: what it asks may be on its way still.
-  if (new_ && came(2) && !came(0) && !came(1)) ready = poll_for(fds, 2, kNewWhenCrowded);
+  if (new_ && came(2) && !came(0) && !came(1)) ready = poll_for(fds, 2, rules_.new_when_crowded);
   return came(0);
 }
 

@@ -19,6 +19,8 @@ struct ConnectionRules {
   std::chrono::seconds timeout{30};
   std::atomic<bool> crowded{false};  // connections wait for a thread
   EventFd crowd;                     // set while they do
+  // Then, for the first byte of a connection's first request.
+  std::chrono::milliseconds new_when_crowded{500};
   std::atomic<bool> stopping{false};
   EventFd stop;    // set from then on
   EventFd failed;  // set when no connection is accepted any more though nobody stopped it

@@ -109,6 +109,7 @@ TEST_CASE("socket stream: in a crowd a new connection has a moment for its reque
     send(fd, "x", 1, MSG_NOSIGNAL);
     return false;
   });
+  to.rules.new_when_crowded = kLong;
   to.rules.crowded = true;
   to.rules.crowd.set();
   SocketStream stream(to.fd(), to.rules);
@@ -119,6 +120,7 @@ TEST_CASE("socket stream: in a crowd a new connection has a moment for its reque
   CHECK_FALSE(stream.wait_for_request());
 
   Connected silent(kLong, [](int) { return false; });
+  silent.rules.new_when_crowded = milliseconds(10);
   silent.rules.crowded = true;
   silent.rules.crowd.set();
   SocketStream new_one(silent.fd(), silent.rules);
