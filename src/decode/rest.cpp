@@ -47,6 +47,8 @@ DraftEnd Rest::draft(Round& round) {
     std::pop_heap(waiting_.begin(), waiting_.end(), later);
     const Node node = waiting_.back();
     waiting_.pop_back();
+    // A file whose places are in no order names a token behind a row more than once.
+    if (round.child(node.parent, node.token) >= 0) continue;
     if (round.would_end(node.parent, node.token)) continue;
     round.append_to(node.parent, node.token, 0);
     open(node, round.newest());

@@ -79,6 +79,33 @@ TEST_CASE("rest: the most frequent nodes of the trie are the rows, nearer ones f
   CHECK(first_rows(hand_made(), {1, 2, 3}) == Rows{{-1, 3}});
 }
 
+// No file can be trusted with the order of its places, whatever its checksum says.
+TEST_CASE("rest: places out of order draft a token behind a row once") {
+  // Behind 10 11: nothing, 20 21 22, 20 21 23, 20 24, 30 31.
+  const Datastore& whole = *hand_made();
+  const std::span<const uint32_t> places = whole.longest(Text{1, 4, 10, 11}, 2, 16).places;
+  REQUIRE(places.size() == 5);
+  const auto first = static_cast<size_t>(places.data() - whole.places().data());
+  const auto drafted = [&](const std::vector<size_t>& order) {
+    std::vector<std::byte> bytes = hand_made().bytes();
+    for (size_t i = 0; i < order.size(); ++i) {
+      put(bytes, kStoreHeader + 4 * (whole.tokens().size() + first + i), places[order[i]]);
+    }
+    set_checksum(bytes);
+    const Datastore store = Datastore::parse(bytes, "mixed", kVocabulary);
+    Rest rest(store, kMaxRows);
+    return rounds_of(rest, {1, 4, 10, 11}, 9).front().second;
+  };
+  CHECK(drafted({0, 1, 2, 3, 4}) == first_rows(hand_made(), {1, 4, 10, 11}));
+  CHECK(drafted({0, 1, 4, 3, 2}) ==
+        Rows{{-1, 11}, {0, 20}, {0, 30}, {1, 24}, {1, 21}, {2, 31}, {4, 23}});
+  std::vector<size_t> order = {0, 1, 2, 3, 4};
+  do {
+    const Rows rows = drafted(order);
+    for (const auto& row : rows) CHECK(std::ranges::count(rows, row) == 1);
+  } while (std::ranges::next_permutation(order).found);
+}
+
 TEST_CASE("rest: what ends a reply is no row, and nothing behind it is") {
   GenerateOptions options;
   options.is_end = [](int32_t token) { return token == 30 || token == 21; };
