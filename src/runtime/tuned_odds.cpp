@@ -1,6 +1,7 @@
 #include "runtime/tuned_odds.h"
 
 #include <filesystem>
+#include <string_view>
 
 #include "error.h"
 #include "runtime/cache_file.h"
@@ -20,8 +21,9 @@ CacheKey key_of(const std::string& model_fingerprint) {
 
 CandidateOdds::Weights weights_from(const Json& json) {
   if (!json.is_object()) refuse_cached("\"weights\": expected an object");
-  CandidateOdds::Weights weights{};
+  CandidateOdds::Weights weights = CandidateOdds::shipped();
   CandidateOdds::Weights::each(weights, [&](const char* name, std::span<float> figures) {
+    if (std::string_view(name) == "store" && !json.contains(name)) return;  // an older file
     const Json& values = json.at(name);
     if (!values.is_array() || values.size() != figures.size()) {
       refuse_cached(format("\"%s\": expected a list of %zu", name, figures.size()));

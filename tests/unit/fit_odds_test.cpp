@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "decode/generate.h"
 #include "process_state.h"
@@ -248,6 +249,24 @@ TEST_CASE("tuned odds come back as they were written") {
   std::ofstream(folder / "file") << "x";
   const CacheFolder blocked(folder / "file");
   CHECK_THROWS_AS(write_tuned_odds("model", odds), Error);
+}
+
+TEST_CASE("tuned odds of before there were datastores keep what they say") {
+  const TempDir folder;
+  const CacheFolder cache(folder / "cache");
+  const TunedOdds odds = {moved(1, 3), 0.5, 0.4, "heads"};
+  const std::string path = write_tuned_odds("model", odds);
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(read_file(path));
+  REQUIRE(json["weights"].erase("store") == 1);
+  std::ofstream(path, std::ios::trunc) << json;
+  CHECK(stderr_of(folder, [&] {
+          const auto back = read_tuned_odds("model", terminal_watcher().note);
+          REQUIRE(back);
+          CandidateOdds::Weights expected = odds.weights;
+          expected.store = CandidateOdds::shipped().store;
+          CHECK(back->weights == expected);
+          CHECK(back->weights.store != odds.weights.store);
+        }).empty());
 }
 
 TEST_CASE("hostile odds files are told in one line and count as none") {
