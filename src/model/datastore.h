@@ -1,6 +1,6 @@
 // Texts to look up in, as tokens, with their places sorted (model/sorted_places.h): what REST (He
-// et al. 2023, arXiv 2311.08252) drafts from. Mapped, so that it takes no memory that is not looked
-// at, and processes share it.
+// et al. 2023, arXiv 2311.08252) drafts from. Mapped, so that processes share it. Opening it
+// reads all of it once; what lookups then do not come to, the system may take back.
 //
 //   byte  0   "SBSTORE\n"
 //         8   u32 version, 1; u32 vocab_size
@@ -77,7 +77,7 @@ class Datastore {
 };
 
 // Sorts `tokens`, of which the last is kBetween, and writes the file, whole or not at all.
-// `progress`, told of steps done, may throw. Throws Error(kFile).
+// `progress`, told of parts done, may throw. Throws Error(kFile).
 void write_datastore(const std::string& path, const VocabularyId& vocabulary,
                      std::span<const int32_t> tokens,
                      const std::function<void(int done, int total)>& progress = {});

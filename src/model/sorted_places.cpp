@@ -1,5 +1,6 @@
 #include "model/sorted_places.h"
 
+#include <functional>
 #include <utility>
 
 #include "error.h"
@@ -9,6 +10,9 @@ namespace {
 
 using Places = std::vector<uint32_t>;
 
+// Places between two words of progress: a fraction of a second.
+constexpr size_t kPart = size_t{1} << 20;
+
 constexpr int doublings() {
   int n = 0;
   for (int sorted = 1; sorted < kSortedTokens; sorted *= 2) ++n;
@@ -16,11 +20,16 @@ constexpr int doublings() {
 }
 
 // Where the tokens that a place begins with come first in the order; equal for those that are
-// alike so far.
+// alike so far. What takes long is to go to places in another order than theirs: each part of that
+// is told.
 class Sorting {
  public:
-  Sorting(std::span<const int32_t> tokens, int vocab_size)
-      : order_(tokens.size()), rank_(tokens.size()), next_(tokens.size()), other_(tokens.size()) {
+  Sorting(std::span<const int32_t> tokens, int vocab_size, std::function<void()> part)
+      : part_(std::move(part)),
+        order_(tokens.size()),
+        rank_(tokens.size()),
+        next_(tokens.size()),
+        other_(tokens.size()) {
     Places first(static_cast<size_t>(vocab_size) + 2);
     for (const int32_t token : tokens) ++first[static_cast<size_t>(token + 2)];
     for (size_t i = 1; i < first.size(); ++i) first[i] += first[i - 1];
@@ -44,6 +53,7 @@ class Sorting {
     // Those alike in both halves share a rank.
     Places& rank = other_;
     for (size_t i = 0; i < n; ++i) {
+      if (i % kPart == 0) part_();
       const bool same = i > 0 && rank_[order_[i]] == rank_[order_[i - 1]] &&
                         behind(order_[i], h) == behind(order_[i - 1], h);
       rank[order_[i]] = same ? rank[order_[i - 1]] : static_cast<uint32_t>(i);
@@ -57,12 +67,16 @@ class Sorting {
   // other_ by rank, in its order where ranks are equal.
   void sort_by_rank() {
     for (size_t i = 0; i < next_.size(); ++i) next_[i] = static_cast<uint32_t>(i);
-    for (const uint32_t place : other_) order_[next_[rank_[place]]++] = place;
+    for (size_t i = 0; i < other_.size(); ++i) {
+      if (i % kPart == 0) part_();
+      order_[next_[rank_[other_[i]]]++] = other_[i];
+    }
   }
   int64_t behind(uint32_t place, size_t h) const {
     return place + h < rank_.size() ? int64_t{rank_[place + h]} : -1;
   }
 
+  const std::function<void()> part_;
   Places order_, rank_, next_, other_;
 };
 
@@ -71,18 +85,15 @@ class Sorting {
 std::vector<uint32_t> sorted_places(std::span<const int32_t> tokens, int vocab_size,
                                     const std::function<void(int done, int total)>& progress) {
   SB_CHECK(tokens.size() < (uint64_t{1} << 32));
-  constexpr int kSteps = doublings() + 1;
-  const auto told = [&](int done) {
-    if (progress) progress(done, kSteps);
+  // Each doubling sorts and then ranks.
+  const size_t parts = (tokens.size() + kPart - 1) / kPart * (2 * doublings() + 1);
+  int done = 0;
+  const auto part = [&] {
+    if (progress) progress(done++, static_cast<int>(parts));
   };
-  told(0);
-  Sorting sorting(tokens, vocab_size);
-  int done = 1;
-  for (int h = 1; h < kSortedTokens; h *= 2) {
-    told(done++);
-    sorting.double_to(static_cast<size_t>(h));
-  }
-  told(kSteps);
+  Sorting sorting(tokens, vocab_size, part);
+  for (int h = 1; h < kSortedTokens; h *= 2) sorting.double_to(static_cast<size_t>(h));
+  part();
   return sorting.take();
 }
 

@@ -14,13 +14,8 @@ namespace specbound {
 
 inline constexpr int kSortedTokens = 32;
 
-// Bytes of memory that sorted_places() takes for n tokens, with what it returns.
-constexpr uint64_t sorted_places_bytes(uint64_t n) {
-  return 16 * n;
-}
-
-// `tokens`: from -1 to vocab_size - 1, fewer than 2^32 of them. `progress`, told of steps done, may
-// throw.
+// `tokens`: from -1 to vocab_size - 1, fewer than 2^32 of them. Takes 16 bytes of memory a token,
+// with what it returns. `progress`, told of parts done, several in a second, may throw.
 std::vector<uint32_t> sorted_places(std::span<const int32_t> tokens, int vocab_size,
                                     const std::function<void(int done, int total)>& progress = {});
 
