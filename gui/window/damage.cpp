@@ -151,6 +151,8 @@ std::vector<PixelRect> Damage::different() const {
         return r.left == run.left && r.right == run.right && r.bottom == run.top;
       });
       if (above == rects.end()) {
+        // Joining takes the cube of how many there are.
+        if (rects.size() == kMostRuns) return {{0, 0, width_, height_}};
         rects.push_back(run);
       } else {
         above->bottom = run.bottom;

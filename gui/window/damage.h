@@ -30,6 +30,7 @@ class Damage {
  public:
   static constexpr int kTile = 64;  // pixels; as Mesa's software renderer divides the screen
   static constexpr size_t kMostRects = 6;
+  static constexpr size_t kMostRuns = 64;  // that are joined; of more the window is drawn whole
 
   // Rectangles that do not overlap and hold everything that differs from what was given at the last
   // call. A point of ImGui is a pixel here.

@@ -22,10 +22,11 @@ bool inside(const std::vector<PixelRect>& rects, int x, int y) {
 }
 
 struct DamageRig {
-  Headless ui{kWidth, kHeight};
-  Damage damage;
+  int width = kWidth, height = kHeight;
+  Headless ui{static_cast<float>(width), static_cast<float>(height)};
+  Damage damage = {};
   std::vector<Backdrop> under = {{{0, 0}, {kWidth, kHeight}, IM_COL32_BLACK}};
-  std::vector<ImVec2> at;
+  std::vector<ImVec2> at = {};
   ImU32 color = IM_COL32_WHITE;
 
   std::vector<PixelRect> next() {
@@ -34,7 +35,7 @@ struct DamageRig {
       for (const ImVec2 p : at) list->AddRectFilled(p, {p.x + 10, p.y + 10}, color);
     });
     ui.frame();
-    return damage.since_last(*ImGui::GetDrawData(), under, kWidth, kHeight);
+    return damage.since_last(*ImGui::GetDrawData(), under, width, height);
   }
 };
 
@@ -92,6 +93,28 @@ TEST_CASE("damage: many places become few rectangles, and all of them are in") {
   for (const ImVec2 p : rig.at) {
     CHECK(inside(rects, static_cast<int>(p.x) + 5, static_cast<int>(p.y) + 5));
   }
+}
+
+TEST_CASE("damage: of more places than joining is worth the window is drawn whole") {
+  DamageRig rig{.width = 1600, .height = 1024};
+  const auto all_change = [&](int n) {
+    rig.at.clear();
+    for (int i = 0; i < n; ++i) {  // a chessboard's tiles of one colour
+      const int x = i % 12 * 2 + i / 12 % 2, y = i / 12;
+      rig.at.push_back(
+          {static_cast<float>(x * Damage::kTile + 20), static_cast<float>(y * Damage::kTile + 20)});
+    }
+    rig.next();
+    rig.color ^= IM_COL32(1, 2, 3, 0);
+    return rig.next();
+  };
+  const std::vector<PixelRect> whole = {{0, 0, 1600, 1024}};
+  constexpr int kMost = Damage::kMostRuns;
+  CHECK(all_change(kMost + 1) == whole);
+  const std::vector<PixelRect> some = all_change(kMost);
+  CHECK(some != whole);
+  CHECK(some.size() <= Damage::kMostRects);
+  for (const ImVec2 p : rig.at) CHECK(inside(some, static_cast<int>(p.x), static_cast<int>(p.y)));
 }
 
 TEST_CASE("damage: of a region only what lies in it is drawn, under a clip of whole pixels") {
