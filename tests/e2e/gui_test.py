@@ -226,11 +226,12 @@ class FirstSteps(WindowCase):
 
     def at_rest(self, window):
         """The rows of its picture, which does not change any more."""
-        rows = None
-        while gui_window.cpu_share(window.process.pid, 0.3) > 0.05 or rows != (
-                now := window.picture().rows):
-            rows = window.picture().rows
-        return now
+        def still():
+            before = window.picture().rows
+            busy = gui_window.cpu_share(window.process.pid, 0.3) > 0.05
+            now = window.picture().rows
+            return now if now == before and not busy else None
+        return gui_window.eventually(still, "a picture at rest")
 
     def test_keys_between_two_frames_have_the_modifiers_that_they_were_pressed_with(self):
         window = self.ready()
