@@ -89,15 +89,15 @@ find_nvcc() {
 # Version of the CUDA toolkit, as 13.0, or nothing.
 cuda_version() {
   local nvcc
-  nvcc=$(find_nvcc) && "$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'
+  if nvcc=$(find_nvcc); then "$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'; fi
 }
 
 # What the GPUs of this machine are, as CMAKE_CUDA_ARCHITECTURES has it ("89" or "75;89"), where
 # this toolkit and the kernels can serve them; nothing otherwise.
 gpu_architectures() {
   local version
-  version=$(cuda_version) || return 0
-  [ "${version%%.*}" -ge 13 ] || return 0
+  version=$(cuda_version)
+  [ -n "$version" ] && [ "${version%%.*}" -ge 13 ] || return 0
   { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } | tr -d '. ' |
     awk '/^[0-9]+$/ && $0 >= 75 && !seen[$0]++ { printf "%s%s", separator, $0; separator = ";" }'
 }
