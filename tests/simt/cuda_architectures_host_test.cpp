@@ -175,7 +175,7 @@ TEST_CASE("CUDA engine, architectures, prefill by cuBLAS: near the CPU's") {
     const std::vector<float> expected = last_row(*model.backend(best_isa(), 1));
     // What one product may be off (cublas_host_test.cpp); the CPU quantizes rows.
     REQUIRE(relative_difference(last_row(*cuda_backend(model, by_cublas)), expected) <
-            (int8 ? 2e-2 : 2e-3));
+            (int8 ? 5e-2 : 2e-3));
   }
 }
 
