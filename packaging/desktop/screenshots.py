@@ -1,18 +1,21 @@
-"""The pictures that screenshots.sh takes: a conversation with the demo model and its layer map, in
-the dark; a comparison, in the light. In the first, folded heads check several layers, so that there
-is something to see. One thread: the other core draws."""
+"""The pictures that screenshots.sh takes: a conversation with SmolLM2 and its layer map, in the
+dark; a comparison, on a prompt that was not asked before, in the light. One thread: the other core
+draws."""
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/e2e"))
+MODEL = subprocess.run([sys.executable, ROOT / "models/fetch.py", "smollm2-135m-instruct-q4_1"],
+                       check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+sys.path.insert(0, str(ROOT / "tests/e2e"))  # whose programs have a cache of their own
 import gui_window  # noqa: E402
 
-MODEL = "models/demo-chat-16l-q8_0.gguf"
-MESSAGES = ("I need a table for two tonight.", "In San Jose, something with Italian food please.",
-            "The second one sounds good. Book it for seven.")
+MESSAGES = ("Who are you?", "Correct the spelling: The qick brown fox jumps over the lazy dog, and "
+            "the lazy dog sleeps. Then write it again in capitals.")
+COMPARED = "List three fruits and say what each tastes like."
 SETTLE = 1.5  # seconds: guesses of all layers, and the caret away from the picture
 
 
@@ -27,7 +30,7 @@ def ask(window, message):
 
 def take(screen, folder, name, arguments, act):
     with tempfile.TemporaryDirectory() as home:
-        window = gui_window.Window(screen, home, "-m", MODEL, "-t", "1", "-s", "8", "--size",
+        window = gui_window.Window(screen, home, "-m", MODEL, "-t", "1", "--temp", "0", "--size",
                                    "1280x800", "--scale", "1", *arguments)
         try:
             window.wait_value("model.state", "ready")
@@ -47,8 +50,11 @@ def chat(window):
 
 
 def comparison(window):
-    chat(window)
+    ask(window, MESSAGES[0])
     window.click("tab.compare")
+    window.click("compare.prompt")
+    window.key("ctrl+a")
+    window.type(COMPARED)
     window.click("compare.start")
     window.wait_value("compare.identical", "yes")
 
@@ -61,7 +67,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     screen = gui_window.Screen()
     try:
-        take(screen, folder, "chat", ["--theme", "dark", "--head", "folded"], chat)
+        take(screen, folder, "chat", ["--theme", "dark"], chat)
         take(screen, folder, "race", ["--theme", "light"], comparison)
     finally:
         screen.close()
