@@ -490,7 +490,8 @@ simt_fault(spoiled_before_the_window
   CAUGHT_BY "prefill attention: what is not finite spoils the rows whose window it is in")
 
 simt_fault(silu_for_gelu
-  SOURCE kernels/projections.cu
+  SOURCE kernels/projections_int8.cuh
+  KERNELS projections.cu
   TEST activation_test
   TEXT "activated(p.activation, gate)"
   REPLACEMENT "silu(gate)"
