@@ -12,16 +12,20 @@ namespace {
 
 using Places = std::array<Continuation, LookupIndex::kMost>;
 
-// What a LookupIndex of the datastore would find: behind the longest match, then behind the last 4,
-// 2 and 1 tokens. Of the places of each some are looked at, evenly through the order of what is
-// behind them, so that shares stay what they are. Returns how many.
+// The next shorter context that is told apart from one of `length` tokens; 0: none.
+int shorter(int length) {
+  const auto order = std::ranges::find_if(LookupIndex::kOrders, [&](int o) { return o < length; });
+  return order == LookupIndex::kOrders.end() ? 0 : *order;
+}
+
+// What a LookupIndex of the datastore would find: behind the longest match, then behind the shorter
+// contexts that it tells apart. Of the places of each some are looked at, evenly through the order
+// of what is behind them, so that shares stay what they are. Returns how many.
 int find_in(const Datastore& store, std::span<const int32_t> context, Places& found) {
   constexpr size_t kLookedAt = 64;
   const Datastore::Match longest = store.longest(context, 1, LookupIndex::kLongest);
   size_t n = 0;
-  for (int length = longest.length; length > 0 && n<found.size(); length = length> 4 ? 4
-                                    : length > 2                                     ? 2
-                                                                                     : length - 1) {
+  for (int length = longest.length; length > 0 && n < found.size(); length = shorter(length)) {
     const std::span<const uint32_t> places =
         length == longest.length ? longest.places
                                  : store.find(context.last(static_cast<size_t>(length)));

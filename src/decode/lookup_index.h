@@ -26,6 +26,8 @@ class LookupIndex {
  public:
   static constexpr int kLongest = 32;  // longer matches are alike
   static constexpr int kMost = 4;      // continuations of one context
+  // Contexts are told apart by their last 1, 2 and 4 tokens; longer matches are among those of 4.
+  static constexpr std::array<int, 3> kOrders = {4, 2, 1};
 
   // From here on the text is this one. Where it begins with all of the old one, only the rest is
   // read.
@@ -38,8 +40,6 @@ class LookupIndex {
   int find(std::span<const int32_t> context, std::array<Continuation, kMost>& found) const;
 
  private:
-  // Contexts are told apart by their last 1, 2 and 4 tokens; longer matches are among those of 4.
-  static constexpr std::array<int, 3> kOrders = {4, 2, 1};
   static constexpr std::array<int, 3> kPlaces = {24, 12, 12};  // of an order that are looked at
 
   static uint32_t hash(std::span<const int32_t> context);

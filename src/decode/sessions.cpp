@@ -84,7 +84,7 @@ void Sessions::settle() {
 Sessions::Idle Sessions::idle() const {
   Idle idle;
   for (size_t i = 0; i < kept_.size(); ++i) {
-    if (kept_[i].held || kept_[i].session.tokens().empty()) continue;
+    if (!kept_[i].waits()) continue;
     ++idle.conversations;
     if (const Sequences* sequences = backend_.sequences()) {
       idle.bytes += sequences->kv_bytes(static_cast<int>(i));
@@ -97,7 +97,7 @@ Sessions::Idle Sessions::idle() const {
 void Sessions::drop_oldest() {
   auto oldest = kept_.end();
   for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
-    if (kept->held || kept->session.tokens().empty()) continue;
+    if (!kept->waits()) continue;
     if (oldest == kept_.end() || kept->used < oldest->used) oldest = kept;
   }
   SB_CHECK(oldest != kept_.end());

@@ -62,6 +62,8 @@ class Sessions {
     bool held = false;
 
     explicit Kept(Backend& backend) : session(backend, Sampler(greedy_sampling())) {}
+    // For its next request.
+    bool waits() const { return !held && !session.tokens().empty(); }
   };
 
   Backend& backend_;
