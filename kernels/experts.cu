@@ -208,7 +208,8 @@ __global__ void __launch_bounds__(2 * kUnitThreads) expert_gate_up_kernel(Expert
                    p.activation,
                    kPanels * kPanelRows};
   const int first = static_cast<int>(blockIdx.x) * (kUnitWarps / k_chunks(p.x.n_in));
-  gate_up_sums<kPanels, depth_of(false, kPanels)>(one, first, n_rows);
+  gate_up_sums<kPanels, depth_of(false, kPanels)>(
+      tiles_of_expert(has_up() ? p.up : p.gate, group.expert), one.x, first, n_rows);
   store_gate_up(one, first, n_rows, 2 * kUnitWarps);
 }
 

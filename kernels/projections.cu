@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(2 * kThreads) gate_up_kernel(GateUp p) {
   let_next_start();
   const int first = static_cast<int>(blockIdx.x) * (kUnitWarps / k_chunks(p.x.n_in));
   const int n_rows = p.pass->n_rows;
-  gate_up_sums<kPanels, depth_of(false, kPanels)>(p, first, n_rows);
+  gate_up_sums<kPanels, depth_of(false, kPanels)>(has_up() ? p.up : p.gate, p.x, first, n_rows);
   store_gate_up(p, first, n_rows, 2 * kUnitWarps);
 }
 

@@ -92,16 +92,20 @@ SPECBOUND_DEVICE void project_residual_units(const ProjectResidual& p) {
   }
 }
 
-// The sums of gate and up for the block's units, in shared memory one after the other: eight warps
-// each. Ends with a barrier.
-template <int kPanels, Depth kDepth, class GateUp>
-SPECBOUND_DEVICE void gate_up_sums(const GateUp& p, int first, int n_rows) {
-  const bool is_up = warp_index() >= kUnitWarps;
-  const int chunks = k_chunks(p.x.n_in), warp = warp_index() % kUnitWarps;
+// Eight warps have the units of gate, eight those of up: whether this one has up's.
+SPECBOUND_DEVICE bool has_up() {
+  return warp_index() >= kUnitWarps;
+}
+
+// The sums of gate and up for the block's units, in shared memory one after the other; `w` is this
+// warp's matrix. Ends with a barrier.
+template <int kPanels, Depth kDepth, class Tiles, class Rows>
+SPECBOUND_DEVICE void gate_up_sums(Tiles w, const Rows& x, int first, int n_rows) {
+  const int chunks = k_chunks(x.n_in), warp = warp_index() % kUnitWarps;
   const int unit = first + warp / chunks;
-  if (unit < units_of(p.gate.n_out)) {
-    unit_chunk<kPanels, kDepth>(is_up ? p.up : p.gate, unit, chunk_of_warp(p.x.n_in), p.x, n_rows,
-                                block_shared<float>(is_up ? kSumBytes : 0) + warp * kSumsOfWarp);
+  if (unit < units_of(w.n_out)) {
+    unit_chunk<kPanels, kDepth>(w, unit, chunk_of_warp(x.n_in), x, n_rows,
+                                block_shared<float>(has_up() ? kSumBytes : 0) + warp * kSumsOfWarp);
   }
   wait_for_previous();
   __syncthreads();

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kPairThreads, 1) gate_up_f16_kernel(GateUpF16 
   let_next_start();
   const int chunks = k_chunks(p.x.n_in), units = kUnitWarps / chunks;
   const int n_rows = p.pass->n_rows, first = static_cast<int>(blockIdx.x) * units;
-  gate_up_sums<2, Depth{}>(p, first, n_rows);
+  gate_up_sums<2, Depth{}>(has_up() ? p.up : p.gate, p.x, first, n_rows);
   const float *gate_sums = block_shared<float>(), *up_sums = block_shared<float>(kSumBytes);
 #pragma unroll 1
   for (int i = warp_index(); i < units * n_rows; i += 2 * kUnitWarps) {
