@@ -200,6 +200,9 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                    "with draft: coupled (default) draws draft and target with the same noise and "
                    "gives plain decoding's text; rejection is the classic min(1, p/q) rule: the "
                    "same probabilities, another text");
+  flags.add_int("--siblings", options.siblings, 1, kMaxProposals,
+                "with --accept rejection: drafts of each place, judged one after the other "
+                "(default 1)");
 }
 
 void add_speculation_flags(Flags& flags, SpeculationOptions& options) {

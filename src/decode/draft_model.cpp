@@ -7,18 +7,30 @@
 
 namespace specbound {
 
-DraftModel::DraftModel(Backend& backend, int w_max, float tau, Acceptance acceptance)
+DraftModel::DraftModel(Backend& backend, int w_max, float tau, Acceptance acceptance,
+                       int n_siblings)
     : backend_(backend),
       w_max_(w_max),
       tau_(tau),
       acceptance_(acceptance),
+      n_siblings_(n_siblings),
       logits_(backend.config().vocab_size) {
-  SB_CHECK(w_max >= 1 && w_max <= kMaxRows);
+  SB_CHECK(w_max >= 1 && w_max <= kMaxRows && n_siblings >= 1 && n_siblings <= kMaxProposals);
 }
 
+// Siblings stand behind the path, so that the row that is asked about is the newest.
 DraftEnd DraftModel::draft(Round& round) {
+  siblings_.clear();
+  const DraftEnd end = draft_path(round);
+  if (end == DraftEnd::kAborted) return end;
+  for (const Sibling& sibling : siblings_) round.append_to(sibling.parent, sibling.token, 0);
+  return end;
+}
+
+DraftEnd DraftModel::draft_path(Round& round) {
   SB_CHECK(backend_.config().vocab_size == round.backend().config().vocab_size);
-  while (!round.full()) {
+  const auto room = [&] { return round.room() - static_cast<int>(siblings_.size()); };
+  while (room() > 0) {
     if (!ready(round)) {
       return round.rows() == 1 ? DraftEnd::kPlain : DraftEnd::kWidth;
     }
@@ -27,7 +39,14 @@ DraftEnd DraftModel::draft(Round& round) {
     if (confidence < tau_) return DraftEnd::kDifficult;
     const bool proposes =
         acceptance_ == Acceptance::kRejection && round.sampler().params().temperature > 0;
-    const int32_t token = proposes ? round.propose(logits_) : round.draw(logits_);
+    int32_t token = 0;
+    if (proposes) {
+      const std::vector<int32_t> drafts = round.propose(logits_, std::min(n_siblings_, room()));
+      token = drafts.front();
+      for (size_t i = 1; i < drafts.size(); ++i) siblings_.push_back({round.newest(), drafts[i]});
+    } else {
+      token = round.draw(logits_);
+    }
     const bool ends = round.would_end(token);
     if (ends && !proposes) return DraftEnd::kReplyEnd;
     round.append(token, 0);

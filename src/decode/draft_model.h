@@ -17,13 +17,16 @@ class DraftModel final : public Guesser {
 
   // `backend` is the drafter's, outlives this and is used by nobody else; it has the target's
   // vocabulary. Drafts up to w_max rows, 1..kMaxRows, while the probability of the likeliest token
-  // is at least `tau`, 0..1. The acceptance is for temperatures above 0; at 0 both are the same.
-  DraftModel(Backend& backend, int w_max, float tau, Acceptance acceptance);
+  // is at least `tau`, 0..1. The acceptance is for temperatures above 0; at 0 both are the same. By
+  // rejection each row of the path has up to `n_siblings` drafts behind it, 1..kMaxProposals, of
+  // which the first goes on.
+  DraftModel(Backend& backend, int w_max, float tau, Acceptance acceptance, int n_siblings = 1);
 
   const char* name() const override { return "draft"; }
   int width() const override { return w_max_; }
   float tau() const { return tau_; }
   Acceptance acceptance() const { return acceptance_; }
+  int n_siblings() const { return n_siblings_; }
 
   void forget() override { text_.clear(); }
   // Brings the drafter to the round's text first: what it has read and that begins with is kept,
@@ -37,6 +40,12 @@ class DraftModel final : public Guesser {
   std::optional<Guess> guess(Round& round, int stage) override;
 
  private:
+  struct Sibling {
+    int parent;
+    int32_t token;
+  };
+
+  DraftEnd draft_path(Round& round);
   bool look(Round& round, float& confidence);
   bool read(const Round& round);
 
@@ -44,8 +53,10 @@ class DraftModel final : public Guesser {
   int w_max_;
   float tau_;
   Acceptance acceptance_;
-  std::vector<int32_t> text_;  // that its K/V are of: committed tokens, and drafts behind them
-  std::vector<float> logits_;  // (vocab_size): of the newest row
+  int n_siblings_;
+  std::vector<Sibling> siblings_;  // of the round: drafts beside its path
+  std::vector<int32_t> text_;      // that its K/V are of: committed tokens, and drafts behind them
+  std::vector<float> logits_;      // (vocab_size): of the newest row
 };
 
 }  // namespace specbound

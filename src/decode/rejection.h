@@ -4,14 +4,22 @@
 // plain decoding gives for the same seed. Leviathan et al. 2023 (arXiv:2211.17192), Chen et al.
 // 2023 (arXiv:2302.01318).
 //
-// Independent draws, none of them the sampler's noise: two of a place, and one of every round that
-// proposes there. A draft that was drawn must be judged unless one before it was wrong: leaving
-// some out by what they are would bias what is left. What was proposed behind a wrong draft may
-// show in how long its round took, and so in whether the next one drafts at all: with the same
-// noise once more those that are then proposed would be biased too.
+// Of several drafts of a place, drawn from q without replacement, each is judged where those before
+// it were refused: under what p leaves then, against what q leaves without them. What comes out
+// follows p again, and one of several drafts stays more often than one alone (recursive rejection
+// sampling: Yang et al. 2024, arXiv:2401.06706; Jeon et al. 2024, arXiv:2402.14160).
+//
+// Independent draws, none of them the sampler's noise: two of a place and one for each further
+// draft, and one for each draft of every round that proposes there. A draft that was drawn must be
+// judged unless one before it was wrong: leaving some out by what they are would bias what is left.
+// What was proposed behind a wrong draft may show in how long its round took, and so in whether the
+// next one drafts at all: with the same noise once more those that are then proposed would be
+// biased too.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "decode/sampler.h"
 #include "numerics/noise.h"
@@ -24,12 +32,17 @@ enum class Acceptance {
   kRejection,  // by the rule above: its distribution
 };
 
-// The draft that round number `round` of the reply makes at `place`, from the distribution q.
-int32_t draw_proposal(const TokenDistribution& q, const DrawPlace& place, int round);
+inline constexpr int kMaxProposals = 8;  // of a place
 
-// The token at `place` under the distribution p, where `draft` came from draw_proposal(q, place,
-// ...). It is the draft where that is accepted, and another token elsewhere.
-int32_t judge_proposal(const TokenDistribution& p, const TokenDistribution& q, int32_t draft,
-                       const DrawPlace& place);
+// The drafts that round number `round` of the reply makes at `place`, from the distribution q: up
+// to n tokens, 1..kMaxProposals, fewer where q has no more.
+std::vector<int32_t> draw_proposals(const TokenDistribution& q, const DrawPlace& place, int round,
+                                    int n);
+
+// The token at `place` under the distribution p, where `drafts` are all that came from
+// draw_proposals(q, place, ...), in their order: the first that is accepted, and another one where
+// none is.
+int32_t judge_proposals(TokenDistribution p, TokenDistribution q, std::span<const int32_t> drafts,
+                        const DrawPlace& place);
 
 }  // namespace specbound

@@ -179,11 +179,11 @@ int32_t Round::draw(std::span<const float> z) {
   return sampler_.sample(z, before, sampler_.place(limits_.reply, before));
 }
 
-int32_t Round::propose(std::span<const float> z) {
+std::vector<int32_t> Round::propose(std::span<const float> z, int n) {
   const std::span<const int32_t> before = history(newest());
   TokenDistribution& q = proposals_[newest()];
   sampler_.distribution(z, before, q);
-  return draw_proposal(q, sampler_.place(limits_.reply, before), limits_.number);
+  return draw_proposals(q, sampler_.place(limits_.reply, before), limits_.number, n);
 }
 
 RowSampler::Check Round::check(int head, float temperature, bool with_margin) {
@@ -198,15 +198,19 @@ int32_t Round::sample(int slot) {
   return token;
 }
 
-// By the rule that the draft after row `slot` was made for: rejection, or the coupled draw, which
+// By the rule that the drafts after row `slot` were made for: rejection, or the coupled draw, which
 // is right for any draft and for none.
 int32_t Round::target(int slot) {
-  if (slot == newest() || proposals_[slot].ids.empty()) {
-    return row_sampler_.token(slot, limits_.reply, history(slot));
+  std::vector<int32_t> drafts;
+  if (!proposals_[slot].ids.empty()) {
+    for (const RowEvent& row : rows_) {
+      if (row.parent == slot) drafts.push_back(row.token);
+    }
   }
+  if (drafts.empty()) return row_sampler_.token(slot, limits_.reply, history(slot));
   row_sampler_.distribution(slot, history(slot), target_);
-  return judge_proposal(target_, proposals_[slot], rows_[slot + 1].token,
-                        sampler_.place(limits_.reply, history(slot)));
+  return judge_proposals(target_, proposals_[slot], drafts,
+                         sampler_.place(limits_.reply, history(slot)));
 }
 
 const TokenEvent& Round::emitted(int slot, int32_t token, bool ends_reply) {

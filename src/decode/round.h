@@ -77,10 +77,11 @@ class Round {
   // that the target will be drawn with: draft and target agree far more often than independent
   // draws would.
   int32_t draw(std::span<const float> z);
-  // A draft after the newest row from the distribution of logits z, with noise of its own, for a
-  // temperature above 0. It must be appended, whatever token it is: the target is then drawn by
-  // rejection, in place of the sampler's rule.
-  int32_t propose(std::span<const float> z);
+  // Drafts after the newest row from the distribution of logits z, with noise of their own, for a
+  // temperature above 0: up to n, as decode/rejection.h has it. All must be appended there, in
+  // their order, whatever tokens they are: the target is then drawn by rejection, in place of the
+  // sampler's rule.
+  std::vector<int32_t> propose(std::span<const float> z, int n = 1);
   // Exit head `head` looks at the newest row; the token after it is drawn by the same rule as in
   // draw().
   RowSampler::Check check(int head, float temperature, bool with_margin = false);
@@ -141,7 +142,7 @@ class Round {
   mutable int shown_ = 0;                       // text_ ends with the path to this row
   std::vector<std::vector<ExitCheck>> checks_;  // [slot]; kept between rounds for their storage
   std::vector<TokenDistribution>
-      proposals_;             // [slot]: what the draft after it came from; else empty
+      proposals_;             // [slot]: what the drafts after it came from; else empty
   TokenDistribution target_;  // scratch
   std::vector<LayerPass> passes_;
   std::vector<TokenEvent> tokens_;

@@ -128,6 +128,7 @@ std::string SetCommand::speculation_value(const std::string& name) const {
   if (name == "accept") {
     return given_.acceptance == Acceptance::kRejection ? "rejection" : "coupled";
   }
+  if (name == "siblings") return std::to_string(given_.siblings);
   if (name == "controller") return on_off(speculation_.controls());
   if (name == "remember") return on_off(given_.remember.value_or(false));
   if (name == "exit-layer") {

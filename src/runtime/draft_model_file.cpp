@@ -113,18 +113,20 @@ class DraftModelDrafter final : public OtherDrafter {
       : file_(setting.options.draft_model, *setting.target),
         width_(setting.width),
         tau_(setting.options.specbound.tau.value_or(DraftModel::kTau)),
-        acceptance_(setting.options.acceptance) {}
+        acceptance_(setting.options.acceptance),
+        siblings_(setting.options.siblings) {}
 
   void begin(Backend& backend, const LoadWatcher& watcher) override {
     if (file_.loaded()) return;
     file_.load(backend, watcher);
-    drafter_.emplace(file_.backend(), width_, tau_, acceptance_);
+    drafter_.emplace(file_.backend(), width_, tau_, acceptance_, siblings_);
   }
   Speculator* speculator() override { return drafter_ ? &*drafter_ : nullptr; }
   std::string name() const override { return "the draft model " + file_.path(); }
   std::string description() const override {
-    return format("draft, by %s (%d layers), up to %d rows, tau %g%s", file_.path().c_str(),
+    return format("draft, by %s (%d layers), up to %d rows, tau %g%s%s", file_.path().c_str(),
                   file_.config().n_layers, width_, tau_,
+                  siblings_ > 1 ? format(", up to %d drafts a place", siblings_).c_str() : "",
                   acceptance_ == Acceptance::kRejection
                       ? ", accepted by rejection: the probabilities of plain decoding, another text"
                       : "");
@@ -136,6 +138,7 @@ class DraftModelDrafter final : public OtherDrafter {
   int width_;
   float tau_;
   Acceptance acceptance_;
+  int siblings_;
   std::optional<DraftModel> drafter_;  // there once the file is loaded
 };
 

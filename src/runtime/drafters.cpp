@@ -151,7 +151,11 @@ constexpr OwnOption kDraft[] = {
      "draft_model=FILE, a smaller model with the same vocabulary", true},
     {"accept", "=rejection",
      [](const Options& options) { return options.acceptance == Acceptance::kRejection; },
-     [](Options& options) { options.acceptance = Acceptance::kCoupled; }, nullptr}};
+     [](Options& options) {
+       options.acceptance = Acceptance::kCoupled;
+       options.siblings = 1;
+     },
+     nullptr}};
 
 constexpr DrafterKind kDrafters[] = {
     {"auto", true, false, {}, nullptr},

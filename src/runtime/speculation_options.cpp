@@ -108,6 +108,11 @@ void SpeculationOptions::check() const {
                 format("%s=%s: preset=paper is exit heads alone; leave one of them out", name,
                        file->c_str()));
   }
+  if (siblings > 1 && acceptance != Acceptance::kRejection) {
+    throw Error(
+        ErrorCode::kUsage,
+        format("siblings=%d: needs accept=rejection, which judges one after the other", siblings));
+  }
   for (const DrafterKind& kind : drafter_kinds()) {
     for (const OwnOption& option : kind.options) {
       const bool given = option.given(*this);

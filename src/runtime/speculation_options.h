@@ -60,6 +60,7 @@ struct SpeculationOptions {
   std::string draft_model;                             // of draft and auto: a file
   std::string datastore;                               // of rest and auto: a file
   Acceptance acceptance = Acceptance::kCoupled;        // of draft
+  int siblings = 1;                                    // of draft, by rejection: drafts a place
   std::optional<bool> controller;  // of auto: what was measured decides; else it does
 
   // Rows leave the model early, whoever says where.

@@ -65,6 +65,7 @@ constexpr std::string_view kSpelledAlike[] = {
     "repeat_last_n",
     "repeat_penalty",
     "shortlist",
+    "siblings",
     "skip_layers",
     "speculator",
     "tau",

@@ -113,15 +113,18 @@ class Draft(FolderCase):
 
     def test_rejection_is_another_text_but_at_temperature_0(self):
         plain, _ = self.run_stats("--temp", "0", "--spec", "off")
-        result, _ = self.run_stats("--temp", "0", *draft(SHALLOW, "--accept", "rejection"))
-        self.assertEqual(result.stdout, plain.stdout)
+        several = ("--siblings", "3")
+        for more in ((), several):
+            result, _ = self.run_stats("--temp", "0",
+                                       *draft(SHALLOW, "--accept", "rejection", *more))
+            self.assertEqual(result.stdout, plain.stdout)
         self.assertIn(b"accepted by rejection: the probabilities of plain decoding, another text",
                       result.stderr)
         others = 0
-        for seed in "123":
+        for seed, more in (("1", ()), ("2", several), ("3", ())):
             ask = ("--temp", "1", "-s", seed)
             plain, _ = self.run_stats(*ask, "--spec", "off")
-            texts = {self.run_stats(*ask, *draft(SHALLOW, "--accept", "rejection"))[0].stdout
+            texts = {self.run_stats(*ask, *draft(SHALLOW, "--accept", "rejection", *more))[0].stdout
                      for _ in range(2)}
             self.assertEqual(len(texts), 1)
             others += plain.stdout not in texts

@@ -140,6 +140,10 @@ TEST_CASE("flags of a draft model, and those that do not go together") {
   parse({"-md", "a.gguf"}).check();
   check_mentions(refusal({"--accept", "rejection", "--speculator", "ngram"}),
                  {"--accept rejection: needs --speculator draft, found ngram"});
+  check_mentions(refusal({"--speculator", "draft", "-md", "a.gguf", "--siblings", "2"}),
+                 {"--siblings 2: needs --accept rejection"});
+  check_mentions(refusal({"--accept", "rejection", "--siblings", "2"}),
+                 {"needs --speculator draft"});
 }
 
 TEST_CASE("a draft model is loaded beside the target when it is first to draft") {
@@ -187,15 +191,18 @@ TEST_CASE("a draft model is loaded beside the target when it is first to draft")
   const auto never = make({"--w-max", "1"});
   CHECK(!never->active());
   check_mentions(with_flags(never->description()), {"--w-max 1 leaves no row to draft"});
-  const auto other = make({"--accept", "rejection", "--w-max", "3", "--tau", "0.1"});
+  const auto other =
+      make({"--accept", "rejection", "--siblings", "2", "--w-max", "3", "--tau", "0.1"});
   CHECK(other->speculator() == nullptr);  // not before there is a backend
   other->attach(target.backend(), watcher);
   REQUIRE(other->draft_model() != nullptr);
   CHECK(other->draft_model()->acceptance() == Acceptance::kRejection);
+  CHECK(other->draft_model()->n_siblings() == 2);
   CHECK(other->draft_model()->width() == 3);
   CHECK(other->draft_model()->tau() == 0.1f);
-  check_mentions(other->description(), {"by rejection: the probabilities of plain decoding, "
-                                        "another text"});
+  check_mentions(other->description(),
+                 {"up to 2 drafts a place",
+                  "by rejection: the probabilities of plain decoding, another text"});
   CHECK(!other->controls());
 
   // 90 tokens, of which the drafter's context holds 64.

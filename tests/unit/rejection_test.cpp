@@ -101,6 +101,15 @@ TEST_CASE("the distribution of hostile rows is that of the draws from them") {
 
 namespace {
 
+// What draw_proposals() and judge_proposals() do for one draft.
+int32_t draw_one(const TokenDistribution& q, const DrawPlace& place, int round) {
+  return draw_proposals(q, place, round, 1).front();
+}
+int32_t judge_one(const TokenDistribution& p, const TokenDistribution& q, int32_t draft,
+                  const DrawPlace& place) {
+  return judge_proposals(p, q, {&draft, 1}, place);
+}
+
 using Rule = std::function<int32_t(const TokenDistribution& p, const TokenDistribution& q,
                                    int32_t draft, const DrawPlace& place)>;
 
@@ -122,7 +131,7 @@ Judged judge_many(const TokenDistribution& p, const TokenDistribution& q, int vo
   }
   for (uint32_t i = 0; i < kDraws; ++i) {
     const DrawPlace place{7 + i % 3, i % 17, i};
-    const int32_t draft = draw_proposal(q, place, 0), token = rule(p, q, draft, place);
+    const int32_t draft = draw_one(q, place, 0), token = rule(p, q, draft, place);
     ++counts[token];
     ++kept[token == draft];
   }
@@ -144,25 +153,123 @@ TEST_CASE("what rejection gives follows p, and as many drafts stay as can") {
       std::vector<float> near = row;
       for (float& l : near) l += by * random.normal();
       const TokenDistribution p = distribution_of(params, row), q = distribution_of(params, near);
-      const Judged judged = judge_many(p, q, 12, judge_proposal);
+      const Judged judged = judge_many(p, q, 12, judge_one);
       CHECK(judged.tokens.tail() > kRare);
       CHECK(judged.accepted.tail() > kRare);
     }
     const TokenDistribution same = distribution_of(params, random_row(random, 12, 1.5f));
-    CHECK(judge_many(same, same, 12, judge_proposal).n_accepted == 20000);
+    CHECK(judge_many(same, same, 12, judge_one).n_accepted == 20000);
   }
   // Nothing in common.
   const TokenDistribution p{{0, 3}, {0.25, 0.75}}, q{{1, 2}, {0.5, 0.5}};
-  const Judged judged = judge_many(p, q, 4, judge_proposal);
+  const Judged judged = judge_many(p, q, 4, judge_one);
   CHECK(judged.tokens.tail() > kRare);
   CHECK(judged.n_accepted == 0);
+}
+
+namespace {
+
+// Several drafts of each place, judged by a rule.
+using ManyRule = std::function<int32_t(const TokenDistribution& p, const TokenDistribution& q,
+                                       std::span<const int32_t> drafts, const DrawPlace& place)>;
+Judged judge_several(const TokenDistribution& p, const TokenDistribution& q, int vocab_size, int n,
+                     const ManyRule& rule) {
+  constexpr int kDraws = 20000;
+  std::vector<int> counts(vocab_size);
+  std::vector<double> expected(vocab_size);
+  for (int id = 0; id < vocab_size; ++id) expected[id] = p.of(id);
+  Judged judged;
+  for (uint32_t i = 0; i < kDraws; ++i) {
+    const DrawPlace place{7 + i % 3, i % 17, i};
+    const std::vector<int32_t> drafts = draw_proposals(q, place, 0, n);
+    const int32_t token = rule(p, q, drafts, place);
+    ++counts[token];
+    judged.n_accepted += static_cast<int>(std::ranges::count(drafts, token));
+  }
+  judged.tokens.add(counts, expected);
+  return judged;
+}
+
+}  // namespace
+
+TEST_CASE("several drafts come from q without replacement") {
+  const TokenDistribution q{{1, 4, 5}, {0.5, 0.3, 0.2}};
+  std::map<std::vector<int32_t>, int> seen;
+  constexpr int kDraws = 20000;
+  for (uint32_t i = 0; i < kDraws; ++i) ++seen[draw_proposals(q, {3, 1, i}, 2, 2)];
+  std::vector<int> counts;
+  std::vector<double> expected;
+  for (size_t a = 0; a < 3; ++a) {
+    for (size_t b = 0; b < 3; ++b) {
+      if (a == b) continue;
+      counts.push_back(seen[{q.ids[a], q.ids[b]}]);
+      expected.push_back(q.probabilities[a] * q.probabilities[b] / (1 - q.probabilities[a]));
+    }
+  }
+  ChiSquare found;
+  found.add(counts, expected);
+  CHECK(found.tail() > kRare);
+  CHECK(draw_proposals(q, {3, 1, 1}, 2, 8).size() == 3);
+  CHECK(draw_proposals(q, {3, 1, 1}, 2, 1).front() == draw_proposals(q, {3, 1, 1}, 2, 3).front());
+}
+
+TEST_CASE("what several drafts give follows p, and the more there are the more often one stays") {
+  TinyRandom random(19);
+  for (const SamplingParams& params : settings()) {
+    for (const float by : {0.3f, 1.0f, 3.0f}) {
+      CAPTURE(by);
+      const std::vector<float> row = random_row(random, 12, 1.5f);
+      std::vector<float> near = row;
+      for (float& l : near) l += by * random.normal();
+      const TokenDistribution p = distribution_of(params, row), q = distribution_of(params, near);
+      int before = judge_many(p, q, 12, judge_one).n_accepted;
+      for (const int n : {2, 3, kMaxProposals}) {
+        CAPTURE(n);
+        const Judged judged = judge_several(p, q, 12, n, judge_proposals);
+        CHECK(!judged.tokens.impossible);
+        CHECK(judged.tokens.tail() > kRare);
+        CHECK(judged.n_accepted >= before);
+        before = judged.n_accepted;
+      }
+    }
+  }
+}
+
+TEST_CASE("rules for several drafts that are slightly wrong are seen") {
+  TinyRandom random(10);
+  const std::vector<float> row = random_row(random, 8, 1);
+  std::vector<float> near = row;
+  for (float& l : near) l += 0.7f * random.normal();
+  const TokenDistribution p = distribution_of(open_params(1), row),
+                          q = distribution_of(open_params(1), near);
+  const std::map<std::string, ManyRule> wrong = {
+      {"each draft is judged as if it were the first",
+       [](const TokenDistribution& p, const TokenDistribution& q, std::span<const int32_t> drafts,
+          const DrawPlace& place) {
+         for (uint32_t i = 0; i < drafts.size(); ++i) {
+           if (uniform(place, 100 + i) * q.of(drafts[i]) < p.of(drafts[i])) return drafts[i];
+         }
+         return judge_one(p, q, drafts[0], place);
+       }},
+      {"drafts are judged in the order of their ids",
+       [](const TokenDistribution& p, const TokenDistribution& q, std::span<const int32_t> drafts,
+          const DrawPlace& place) {
+         std::vector<int32_t> sorted(drafts.begin(), drafts.end());
+         std::ranges::sort(sorted);
+         return judge_proposals(p, q, sorted, place);
+       }}};
+  CHECK(judge_several(p, q, 8, 3, judge_proposals).tokens.tail() > kRare);
+  for (const auto& rule : wrong) {
+    CAPTURE(rule.first);
+    CHECK(judge_several(p, q, 8, 3, rule.second).tokens.tail() < kRare);
+  }
 }
 
 TEST_CASE("distributions that differ by rounding alone leave a token of p") {
   const double tiny = 1e-18;
   const TokenDistribution p{{1}, {1}}, q{{0, 1}, {tiny, 1}};
-  CHECK(judge_proposal(p, q, 0, {1, 1, 1}) == 1);
-  CHECK(judge_proposal(p, q, 1, {1, 1, 1}) == 1);
+  CHECK(judge_one(p, q, 0, {1, 1, 1}) == 1);
+  CHECK(judge_one(p, q, 1, {1, 1, 1}) == 1);
 }
 
 TEST_CASE("rules that are slightly wrong are seen") {
@@ -178,21 +285,21 @@ TEST_CASE("rules that are slightly wrong are seen") {
       {"no residual: a rejected draft's place is drawn from p",
        [](const TokenDistribution& p, const TokenDistribution& q, int32_t draft,
           const DrawPlace& place) {
-         const bool stays = judge_proposal(p, q, draft, place) == draft;
-         return stays ? draft : draw_proposal(p, place, 1);
+         const bool stays = judge_one(p, q, draft, place) == draft;
+         return stays ? draft : draw_one(p, place, 1);
        }},
       {"the noise of the draft once more",
        [](const TokenDistribution& p, const TokenDistribution& q, int32_t draft,
           const DrawPlace& place) {
          const bool stays = uniform(place, kProposal) * q.of(draft) < p.of(draft);
-         return stays ? draft : judge_proposal(p, q, draft, place);
+         return stays ? draft : judge_one(p, q, draft, place);
        }},
       {"distributions of another temperature",
        [&](const TokenDistribution& p, const TokenDistribution&, int32_t draft,
            const DrawPlace& place) {
-         return judge_proposal(p, distribution_of(open_params(1.3f), near), draft, place);
+         return judge_one(p, distribution_of(open_params(1.3f), near), draft, place);
        }}};
-  CHECK(judge_many(p, q, 8, judge_proposal).tokens.tail() > kRare);
+  CHECK(judge_many(p, q, 8, judge_one).tokens.tail() > kRare);
   for (const auto& rule : wrong) {
     CAPTURE(rule.first);
     CHECK(judge_many(p, q, 8, rule.second).tokens.tail() < kRare);
@@ -230,7 +337,11 @@ class TableBackend final : public ForwardingBackend {
     return table_[text[text.size() - 2] * kVocab + text.back()];
   }
 
-  void embed(int slot, int32_t token) override { slots_[slot] = token; }
+  void embed(int slot, int32_t token) override {
+    slots_[slot] = token;
+    parents_[slot] = slot - 1;
+  }
+  void follow(int slot, int parent) override { parents_[slot] = parent; }
   void run_layers(int slot, int n, int pos, int, int) override {
     SB_CHECK(pos == static_cast<int>(cache_.size()));
     cache_.insert(cache_.end(), slots_ + slot, slots_ + slot + n);
@@ -238,7 +349,7 @@ class TableBackend final : public ForwardingBackend {
   }
   void logits(int slot, int n, float* out) override {
     for (int i = slot; i < slot + n; ++i) {
-      const std::vector<float>& z = row(std::span(cache_).first(root_ + i + 1));
+      const std::vector<float>& z = row(text_to(i));
       out = std::copy(z.begin(), z.end(), out);
     }
   }
@@ -247,6 +358,10 @@ class TableBackend final : public ForwardingBackend {
   }
   int kv_len(int) const override { return static_cast<int>(cache_.size()); }
   void truncate(int len) override { cache_.resize(std::min<size_t>(cache_.size(), len)); }
+  void keep_path(int pos, int slot) override {
+    SB_CHECK(pos == root_);
+    cache_ = text_to(slot);
+  }
 
  private:
   static const TinyModel& model() {
@@ -258,9 +373,19 @@ class TableBackend final : public ForwardingBackend {
     }());
     return model;
   }
+  // What stands before the round, and the path to that row.
+  std::vector<int32_t> text_to(int slot) const {
+    std::vector<int32_t> path;
+    for (int row = slot; row >= 0; row = parents_[row]) path.push_back(slots_[row]);
+    std::vector<int32_t> text(cache_.begin(), cache_.begin() + root_);
+    text.insert(text.end(), path.rbegin(), path.rend());
+    return text;
+  }
+
   Table table_;
   std::vector<int32_t> cache_;
   int32_t slots_[kMaxRows] = {};
+  int parents_[kMaxRows] = {};
   int root_ = 0;  // position of slot 0
 };
 
@@ -320,7 +445,7 @@ class PickyProposals final : public Speculator {
   int width() const override { return 4; }
   DraftEnd draft(Round& round) override {
     while (!round.full()) {
-      const int32_t token = round.propose(drafter_.row(round.history(round.newest())));
+      const int32_t token = round.propose(drafter_.row(round.history(round.newest()))).front();
       if (token == kEnd) return DraftEnd::kReplyEnd;
       round.append(token, 0);
     }
@@ -340,7 +465,7 @@ class TimidProposals final : public Speculator {
   int width() const override { return pauses_ ? 1 : 3; }
   DraftEnd draft(Round& round) override {
     while (!round.full()) {
-      round.append(round.propose(drafter_.row(round.history(round.newest()))), 0);
+      round.append(round.propose(drafter_.row(round.history(round.newest()))).front(), 0);
     }
     return DraftEnd::kWidth;
   }
@@ -373,6 +498,30 @@ TEST_CASE("texts drafted by another model follow the target's distribution, with
       CHECK(counters.accepted_tokens > 500);
       CHECK(counters.drafted_tokens - counters.accepted_tokens > 500);
     }
+  }
+}
+
+TEST_CASE("texts of several drafts a place follow it too, and more of them are accepted") {
+  const TableBackend::Table table = TableBackend::random_table(3);
+  TableBackend target(table), drafter(TableBackend::near(table, 0.8f, 4));
+  for (size_t i = 0; i < settings().size(); ++i) {
+    CAPTURE(i);
+    SamplingParams params = settings()[i];
+    params.seed = i;
+    std::vector<int> rounds;
+    for (const int n : {1, 2, 3}) {
+      CAPTURE(n);
+      DraftModel draft(drafter, 1 + n, 0, Acceptance::kRejection, n);  // of one place a round
+      Counters counters;
+      const ChiSquare found = replies(target, draft, params, &counters);
+      CHECK(!found.impossible);
+      CHECK(found.tail() > kRare);
+      rounds.push_back(counters.rounds);
+    }
+    CHECK(rounds[1] < rounds[0]);
+    CHECK(rounds[2] <= rounds[1]);  // as many where a filter leaves two tokens
+    DraftModel unsure(drafter, 6, 0.45f, Acceptance::kRejection, 3);
+    CHECK(replies(target, unsure, params).tail() > kRare);
   }
 }
 

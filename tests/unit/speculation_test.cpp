@@ -209,6 +209,7 @@ TEST_CASE("--spec and --speculator refuse what they do not know, and say what th
   check_says(refusal({"--confidence", "q"}), "--confidence: expected p or margin, found \"q\"");
   check_says(refusal({"--shortlist", "0"}), "--shortlist: expected a number of tokens, found");
   for (const char* n : {"0", "17", "x"}) check_says(refusal({"--ngram-max", n}), "from 1 to 16");
+  for (const char* n : {"0", "9", "x"}) check_says(refusal({"--siblings", n}), "from 1 to 8");
   check_says(refusal({"--heads", ""}), "--heads: expected the name of a file");
   CHECK(refusal({"--spec", "off", "--speculator", "none"}) == "accepted");
 }
