@@ -65,7 +65,10 @@ Json parameters_json(const Speculation& speculation) {
 constexpr const char* kDefinitions =
     "SD: mean over questions of tokens a second of wall time, prefill and decoding, over the same\n"
     "mean of plain decoding (Spec-Bench's speed.py). CR: tokens a round, plain decoding has 1. An\n"
-    "end token counts. What drafters learn from texts they keep from question to question.\n";
+    "end token counts. Right: of the rounds, those whose first drafts were all right. Drafted:\n"
+    "tokens a round. Drafting: of the time of decoding, layers counted that exits run and\n"
+    "verification takes over. What drafters learn from texts they keep from question to "
+    "question.\n";
 
 }  // namespace
 
@@ -160,7 +163,7 @@ std::string SpecBench::report() const {
       if (strategies_.size() > 1) names.back() += ", " + strategies_[s].name;
     }
   }
-  std::string text = scores_table(names, rows) + kDefinitions;
+  std::string text = scores_table(names, rows) + "\n" + drafts_table(names, rows) + kDefinitions;
   text += format("%zu questions, %d turns, up to %d tokens each", questions_.size(), turns_,
                  options_.replies.n_predict);
   text += cut_turns_ == 0

@@ -109,9 +109,11 @@ std::vector<SpecBenchTurn> parse_turns(const Json& choice, const std::string& pl
     if (tokens != whole("new_tokens")) reading.refuse("new_tokens");
     turn.prompt_tokens = static_cast<int>(whole("prompt_tokens"));
     turn.cut_tokens = static_cast<int>(whole("cut_tokens"));
+    turn.drafted_tokens = static_cast<int>(whole("drafted_tokens"));
     turn.wall_seconds = seconds("wall_time");
     turn.prefill_seconds = seconds("prefill_time");
     turn.ttft_seconds = seconds("ttft");
+    turn.draft_seconds = seconds("draft_time");
     turn.token_hash = reading.hash(reading.list("token_hash", n)[i], "token_hash");
   }
   if (step != lengths.size()) reading.refuse("accept_lengths");
@@ -151,8 +153,8 @@ uint64_t token_hash(std::span<const int32_t> tokens) {
 std::string answer_line(const SpecBenchAnswer& answer, const SpecBenchSource& source) {
   Json choice = {{"index", 0}};
   const char* const kLists[] = {"turns",          "decoding_steps", "new_tokens", "wall_time",
-                                "accept_lengths", "prompt_tokens",  "cut_tokens", "prefill_time",
-                                "ttft",           "token_hash"};
+                                "accept_lengths", "prompt_tokens",  "cut_tokens", "drafted_tokens",
+                                "prefill_time",   "ttft",           "draft_time", "token_hash"};
   for (const char* key : kLists) choice[key] = Json::array();
   for (const SpecBenchTurn& turn : answer.turns) {
     choice["turns"].push_back(turn.text);
@@ -162,8 +164,10 @@ std::string answer_line(const SpecBenchAnswer& answer, const SpecBenchSource& so
     for (const int n : turn.step_tokens) choice["accept_lengths"].push_back(n);
     choice["prompt_tokens"].push_back(turn.prompt_tokens);
     choice["cut_tokens"].push_back(turn.cut_tokens);
+    choice["drafted_tokens"].push_back(turn.drafted_tokens);
     choice["prefill_time"].push_back(turn.prefill_seconds);
     choice["ttft"].push_back(turn.ttft_seconds);
+    choice["draft_time"].push_back(turn.draft_seconds);
     choice["token_hash"].push_back(hex(turn.token_hash));
   }
   const uint64_t id =

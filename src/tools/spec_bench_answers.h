@@ -3,9 +3,9 @@
 //   {"question_id", "category", "answer_id", "model_id", "choices": [{"index": 0, "turns": [text],
 //    "decoding_steps": [n], "new_tokens": [n], "wall_time": [s], "accept_lengths": [tokens of each
 //    step, all turns]}], "tstamp"}
-// Ours besides, at the choice: "prompt_tokens", "cut_tokens", "prefill_time", "ttft" and
-// "token_hash" of each turn; at the line: "question_hash" and "settings", by which a later run
-// knows what it need not do again.
+// Ours besides, at the choice: "prompt_tokens", "cut_tokens", "drafted_tokens", "prefill_time",
+// "ttft", "draft_time" and "token_hash" of each turn; at the line: "question_hash" and "settings",
+// by which a later run knows what it need not do again.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,11 @@ struct SpecBenchTurn {
   uint64_t token_hash = 0;       // of the reply's tokens
   int prompt_tokens = 0;         // that were read
   int cut_tokens = 0;            // of the prompt's middle, that did not fit
+  int drafted_tokens = 0;        // of all rounds
   std::vector<int> step_tokens;  // [step]: tokens it gave, the end token counted, none behind it
   double wall_seconds = 0;       // prefill and decoding
   double prefill_seconds = 0, ttft_seconds = 0;
+  double draft_seconds = 0;  // of all rounds, until their rows were verified
 
   int steps() const { return static_cast<int>(step_tokens.size()); }
   int new_tokens() const;

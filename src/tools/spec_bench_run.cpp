@@ -95,6 +95,8 @@ SpecBenchTurn SpecBenchRun::answer(const SpecBenchSide& side, const std::vector<
   turn.wall_seconds = reply.total_seconds;
   turn.prefill_seconds = reply.prefill_seconds;
   turn.ttft_seconds = reply.ttft_seconds;
+  turn.drafted_tokens = reply.stats.counters.drafted_tokens;
+  turn.draft_seconds = seconds_of(reply.stats.counters.ns, {Phase::kDraft, Phase::kCheck});
   return turn;
 }
 

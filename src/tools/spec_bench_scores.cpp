@@ -108,6 +108,28 @@ SpecBenchServing spec_bench_serving(std::span<const SpecBenchAnswer* const> answ
   return serving;
 }
 
+SpecBenchDrafts spec_bench_drafts(std::span<const SpecBenchAnswer* const> answers) {
+  SpecBenchDrafts drafts;
+  double rounds = 0, drafting = 0, decoding = 0;
+  for (const SpecBenchAnswer* answer : answers) {
+    decoding += decode_seconds(*answer);
+    for (const SpecBenchTurn& turn : answer->turns) {
+      rounds += turn.steps();
+      drafting += turn.draft_seconds;
+      drafts.drafted += turn.drafted_tokens;
+      for (const int tokens : turn.step_tokens) {
+        for (int k = 0; k < std::min(tokens - 1, SpecBenchDrafts::kPlaces); ++k) {
+          drafts.right[static_cast<size_t>(k)] += 1;
+        }
+      }
+    }
+  }
+  for (double& right : drafts.right) right = ratio(right, rounds);
+  drafts.drafted = ratio(drafts.drafted, rounds);
+  drafts.drafting = ratio(drafting, decoding);
+  return drafts;
+}
+
 SpecBenchResult spec_bench_result(const std::string& name, std::span<const SpecBenchPair> pairs) {
   SpecBenchResult result;
   result.name = name;
@@ -131,6 +153,7 @@ SpecBenchResult spec_bench_result(const std::string& name, std::span<const SpecB
   result.overall = spec_bench_score(pairs);
   result.plain = spec_bench_serving(plain);
   result.drafted = spec_bench_serving(drafted);
+  result.drafts = spec_bench_drafts(drafted);
   std::sort(result.speedups.begin(), result.speedups.end());
   return result;
 }
@@ -159,6 +182,25 @@ std::string scores_table(std::span<const std::string> names,
   return markdown_table(columns, rows);
 }
 
+std::string drafts_table(std::span<const std::string> names,
+                         std::span<const SpecBenchResult> results) {
+  SB_CHECK(names.size() == results.size());
+  std::vector<TableColumn> columns = {{"right", false}};
+  for (int k = 1; k <= SpecBenchDrafts::kPlaces; ++k) columns.push_back({format("first %d", k)});
+  columns.push_back({"drafted"});
+  columns.push_back({"drafting"});
+  std::vector<std::vector<std::string>> rows;
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::vector<std::string> row = {names[i]};
+    const SpecBenchDrafts& drafts = results[i].drafts;
+    for (const double right : drafts.right) row.push_back(format("%.1f %%", 100 * right));
+    row.push_back(format("%.2f", drafts.drafted));
+    row.push_back(format("%.1f %%", 100 * drafts.drafting));
+    rows.push_back(std::move(row));
+  }
+  return markdown_table(columns, rows);
+}
+
 Json result_json(const SpecBenchResult& result) {
   Json tasks = Json::object();
   for (size_t task = 0; task < result.tasks.size(); ++task) {
@@ -171,6 +213,9 @@ Json result_json(const SpecBenchResult& result) {
           {"overall", score_json(result.overall)},
           {"plain", serving_json(result.plain)},
           {"drafted", serving_json(result.drafted)},
+          {"right", result.drafts.right},
+          {"drafted", result.drafts.drafted},
+          {"drafting", result.drafts.drafting},
           {"share_below_1", share_below_1(result.speedups)},
           {"speedups", result.speedups},
           {"differing", result.differing}};

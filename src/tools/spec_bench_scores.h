@@ -7,6 +7,11 @@
 //   token-exact  the same of the sums: all tokens over all seconds, so that long answers weigh more
 //   decode  token-exact without prefill, which no drafter touches
 //
+//   right   of the rounds the share whose first 1, 2, ... drafts were right: acceptance by position
+//   drafted   drafts a round, right or wrong
+//   drafting   of the seconds of decoding those before rows are verified; the layers that exits run
+//           are among them, whose states verification takes over
+//
 // The SpecBound paper's tables and figures are drawn from result_json() by scripts of tests/bench.
 #pragma once
 
@@ -46,12 +51,22 @@ struct SpecBenchServing {
 };
 SpecBenchServing spec_bench_serving(std::span<const SpecBenchAnswer* const> answers);
 
+// What is drafted, over all rounds of all answers.
+struct SpecBenchDrafts {
+  static constexpr int kPlaces = 6;
+  std::array<double, kPlaces> right{};  // [k]: of the rounds, whose first k + 1 drafts were right
+  double drafted = 0;                   // a round
+  double drafting = 0;                  // of the seconds of decoding
+};
+SpecBenchDrafts spec_bench_drafts(std::span<const SpecBenchAnswer* const> answers);
+
 // How a drafter did.
 struct SpecBenchResult {
   std::string name;
   std::array<SpecBenchScore, kSpecBenchTaskCount> tasks;
   SpecBenchScore overall;
   SpecBenchServing plain, drafted;
+  SpecBenchDrafts drafts;
   std::vector<double> speedups;  // of each question, plain over drafted seconds a token, ascending
   std::vector<std::string> differing;  // "question 81, turn 1": texts that are not plain decoding's
 };
@@ -60,6 +75,10 @@ SpecBenchResult spec_bench_result(const std::string& name, std::span<const SpecB
 // A line each for a Markdown table: SD by task, then CR, SD and its interval, SD of decoding alone
 // and the share of questions that are slower than plain decoding, over all questions.
 std::string scores_table(std::span<const std::string> names,
+                         std::span<const SpecBenchResult> results);
+
+// A line each: right by position in percent, drafts a round, drafting in percent.
+std::string drafts_table(std::span<const std::string> names,
                          std::span<const SpecBenchResult> results);
 
 nlohmann::ordered_json result_json(const SpecBenchResult& result);

@@ -18,6 +18,14 @@ inline constexpr int kPhases = 5;
 inline constexpr std::array<const char*, kPhases> kPhaseNames = {"draft", "check", "verify",
                                                                  "logits", "sample"};
 
+// `ns` by phase.
+inline double seconds_of(const std::array<int64_t, kPhases>& ns,
+                         std::initializer_list<Phase> phases) {
+  int64_t sum = 0;
+  for (const Phase phase : phases) sum += ns[static_cast<size_t>(phase)];
+  return 1e-9 * static_cast<double>(sum);
+}
+
 // Why a round stopped drafting.
 enum class DraftEnd {
   kPlain,      // one row was permitted: by the budget, the context, the speculator or a measurement
@@ -110,11 +118,7 @@ struct RoundOf {
   bool plain() const { return rows.size() == 1 && draft_end == DraftEnd::kPlain; }
   int drafted() const { return static_cast<int>(rows.size()) - 1; }
   int64_t total_ns() const { return std::accumulate(ns.begin(), ns.end(), int64_t{0}); }
-  double seconds(std::initializer_list<Phase> phases) const {
-    int64_t sum = 0;
-    for (const Phase phase : phases) sum += ns[static_cast<size_t>(phase)];
-    return 1e-9 * static_cast<double>(sum);
-  }
+  double seconds(std::initializer_list<Phase> phases) const { return seconds_of(ns, phases); }
 };
 using RoundEvent =
     RoundOf<std::span<const RowEvent>, std::span<const TokenEvent>, std::span<const LayerPass>>;

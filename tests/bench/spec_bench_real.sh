@@ -7,12 +7,13 @@
 #   tests/bench/spec_bench_real.sh [--models NAME...] [--questions N...] [--threads N...]
 #                                  [--temperatures T...] [--heads FILE...] [--draft-model NAME]
 #                                  [--drafters NAME...] [--file QUESTIONS] [--repeats N]
-#                                  [--output FILE]
+#                                  [--recheck N] [--output FILE]
 #
 # FILE: a heads file to draft with too, of `specbound train-heads` (with --kinds text: text alone).
 # NAME: a smaller model to draft with too. QUESTIONS: others than Spec-Bench's, in its form, as
 # code_questions.jsonl has them. N: times that each reply is written, of which the fastest counts,
-# for machines that others disturb (not with the drafter that remembers).
+# for machines that others disturb (not with the drafter that remembers); with --recheck only of the
+# questions that lost.
 #
 # Writes tests/bench/results/spec_bench_real.json. Leave the machine alone while it runs.
 set -euo pipefail

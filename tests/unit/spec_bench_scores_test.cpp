@@ -46,6 +46,13 @@ struct MadeUp {
   SpecBenchAnswer plain321 = answer(321, "qa", {turn(ones(10), 2, 0.5, 0.65)});
   SpecBenchAnswer drafted321 = answer(321, "qa", {turn({5, 5}, 2.5, 0.5, 0.7)});
   std::vector<SpecBenchPair> pairs = {{&plain81, &drafted81}, {&plain321, &drafted321}};
+
+  MadeUp() {
+    drafted81.turns[0].draft_seconds = 0.15;
+    drafted321.turns[0].draft_seconds = 0.5;
+    drafted81.turns[1].drafted_tokens = 20;
+    drafted321.turns[0].drafted_tokens = 15;
+  }
 };
 
 }  // namespace
@@ -85,6 +92,17 @@ TEST_CASE("spec-bench: CR and SD of made-up answers") {
   CHECK(r.speedups[0] == doctest::Approx(0.8));
   CHECK(r.speedups[1] == doctest::Approx(2));
 
+  // Rounds of 4, 4, 2, 10, 10, 5 and 5 tokens, one of each drafted by nobody.
+  CHECK(r.drafts.right[0] == doctest::Approx(1));
+  CHECK(r.drafts.right[1] == doctest::Approx(6.0 / 7));
+  CHECK(r.drafts.right[3] == doctest::Approx(4.0 / 7));
+  CHECK(r.drafts.right[5] == doctest::Approx(2.0 / 7));
+  CHECK(r.drafts.drafted == doctest::Approx(5));
+  CHECK(r.drafts.drafting == doctest::Approx(0.65 / 2.6));
+  check_mentions(drafts_table(std::vector<std::string>{"specbound, T 1.0"}, std::vector{r}),
+                 {"first 6", "specbound, T 1.0", "100.0 %", "85.7 %", "57.1 %", "28.6 %", "5.00",
+                  "25.0 %"});
+
   check_mentions(scores_table(std::vector<std::string>{"specbound, T 1.0"}, std::vector{r}),
                  {"multi-turn", "specbound, T 1.0", "2.00x", "0.80x", "5.71", "1.70x",
                   "0.800 - 2.000", "1.19x", "50.0 %", "|      |"});
@@ -94,6 +112,8 @@ TEST_CASE("spec-bench: CR and SD of made-up answers") {
   CHECK(json["tasks"]["qa"]["speedup"].get<double>() == doctest::Approx(0.8));
   CHECK(json["share_below_1"] == 0.5);
   CHECK(json["speedups"].size() == 2);
+  CHECK(json["right"].size() == SpecBenchDrafts::kPlaces);
+  CHECK(json["drafting"].get<double>() == doctest::Approx(0.25));
   CHECK(json["drafted"]["tokens_per_second"].get<double>() == doctest::Approx(17));
 }
 

@@ -55,10 +55,12 @@ SpecBenchAnswer answer_to(const SpecBenchQuestion& q, double tstamp) {
     turn.token_hash = 0xfedcba9876543210u + i;
     turn.prompt_tokens = 11;
     turn.cut_tokens = static_cast<int>(i);
+    turn.drafted_tokens = 9;
     turn.step_tokens = {1, 3, 2};
     turn.wall_seconds = 0.1 + 0.2;  // no short decimal
     turn.prefill_seconds = 0.125;
     turn.ttft_seconds = 0.25;
+    turn.draft_seconds = 0.0625;
     answer.turns.push_back(turn);
   }
   return answer;
