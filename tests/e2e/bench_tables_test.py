@@ -3,6 +3,7 @@
 follow them, and from the recorded results."""
 import json
 import pathlib
+import random
 import sys
 import tempfile
 import unittest
@@ -12,6 +13,7 @@ SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "bench"
 sys.path.insert(0, str(SCRIPTS))
 import bench_tables  # noqa: E402
 import plots  # noqa: E402
+import skip_layers  # noqa: E402
 import spec_bench_sweep  # noqa: E402
 
 
@@ -123,6 +125,31 @@ class Sweep(unittest.TestCase):
             # SD and CR of three depths; a bar each.
             self.assertEqual((folder / "figure3-d_max.svg").read_text().count("<circle"), 2 * 3)
             self.assertEqual((folder / "figure4.svg").read_text().count("<rect"), 4)
+
+
+class SkippedLayers(unittest.TestCase):
+    def test_ranges_are_spelled_as_the_flag_has_them(self):
+        self.assertEqual(skip_layers.spelled({9, 3, 4, 5, 7}), "3-5,7,9")
+        self.assertEqual(skip_layers.spelled(set()), "")
+
+    def test_tokens_for_the_time_of_one(self):
+        # 3 tokens for a pass of 1.1 and two drafts through 6 of 8 layers.
+        self.assertAlmostEqual(skip_layers.value(3, 2, {3, 5}, 8, 1.1), 3 / 2.6)
+
+    def test_the_search_finds_a_set_that_is_best(self):
+        best = {2, 3, 6, 7, 8}
+        seen = []
+
+        def evaluate(candidates):
+            seen.extend(candidates)
+            for layers in candidates:
+                self.assertLessEqual(layers, set(range(2, 12)))
+            return [-len(best ^ layers) for layers in candidates]
+
+        found, score = skip_layers.search(evaluate, 12, 30, 8, random.Random(1),
+                                          lambda *said: None)
+        self.assertEqual((set(found), score), (best, 0))
+        self.assertEqual(len(seen), len(set(seen)))  # none is asked about twice
 
 
 class Plots(unittest.TestCase):
