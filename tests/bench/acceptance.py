@@ -3,7 +3,7 @@
 confidences, a logistic and the acceptance head of "Acceptance-Guided Adaptive Speculative
 Decoding", and what each would bring in tokens a second.
 
-    specbound train-heads -m MODEL --kinds text --no-tune --self-generate 150000 --seed 1 \\
+    specbound train-heads -m MODEL --kinds text --no-tune --self-generate 21000 --seed 1 \\
         --texts learnt.texts -o /tmp/learnt.heads.gguf
     acceptance.py questions > questions.jsonl      Spec-Bench's
     specbound train-heads -m MODEL --kinds text --no-tune --self-generate 400000 --seed 0 \\
@@ -42,11 +42,12 @@ except ModuleNotFoundError as e:
 MODEL = Path.home() / ".cache/specbound/models/smollm2-135m-instruct-q4_1.gguf"
 HEADS = bench.ROOT / "models" / "smollm2-135m-instruct-q4_1.heads.gguf"
 SEEDS = dict(learnt=1, held=0)  # of train-heads, for the noise
-TODAY = "counts, corrected"
+TODAY = "p, annealed, corrected"  # what the engine goes by
 LEFT_IN = ", weights left in"  # of the loss
+CORRECTED = ", corrected"       # by counts, as the engine's confidence is
 BY_THRESHOLD = "head, by threshold"
-MARGINS = (0.7, 0.85, 1.0, 1.2, 1.4, 1.7)  # of what guesses and rows must bring of their cost
-THRESHOLDS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
+MARGINS = (0.8, 1.0, 1.2, 1.5)  # of what guesses and rows must bring of their cost
+THRESHOLDS = (0.35, 0.5, 0.65, 0.8, 0.95)
 DRAWS = 2000  # of questions, for intervals
 
 # What passes over 1, 2, .. rows take of one: at the beginning of a text, and behind FAR positions,
@@ -70,22 +71,22 @@ def write_questions(_):
 def read(a):
     """Goes on behind the texts that an earlier run has read: the files grow while they are
     written."""
+    found = {name: read_texts(getattr(a, name))[:a.limit] for name in ("held", "learnt")}
     reader, file = Reader(a.model, a.heads), a.work / "facts.json"
     facts = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     facts.update(layer_parameters=reader.parameters, scale=reader.scale, offset=reader.offset,
                  dim=reader.model.dim)
-    for name in ("held", "learnt"):
-        texts = read_texts(getattr(a, name))[:a.limit]
-        known = facts.get(name, dict(texts=0, as_engine=[0, 0]))
-        if len(texts) <= known["texts"]:
+    for name, texts in found.items():
+        before = facts.get(name, dict(texts=0, as_engine=[0, 0]))
+        if len(texts) <= before["texts"]:
             continue
-        print(f"{name}: {len(texts)} texts, {known['texts']} of them known")
-        places, agreed = read_places(reader, texts[known["texts"]:], SEEDS[name], known["texts"])
-        if known["texts"]:
+        print(f"{name}: {len(texts)} texts, {before['texts']} of them known")
+        places, agreed = read_places(reader, texts[before["texts"]:], SEEDS[name], before["texts"])
+        if before["texts"]:
             places = Places(*(np.concatenate(two) for two in zip(read_back(a, name), places)))
         np.savez(a.work / f"{name}.npz", **places._asdict())
         facts[name] = dict(texts=len(texts), places=len(places.text),
-                           as_engine=[int(x) for x in np.add(agreed, known["as_engine"])])
+                           as_engine=[int(x) for x in np.add(agreed, before["as_engine"])])
         file.write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
@@ -107,9 +108,9 @@ def of(places, name):
     return places.scalars[:, :, SCALARS.index(name)].astype(np.float64)
 
 
-def replayed(places):
+def replayed(counts, places):
     """What corrected counts say where every place is a round of six guesses, one behind another."""
-    counts, out = Counts(of(places, "annealed").tolist()), np.zeros(places.right.shape)
+    out = np.zeros(places.right.shape)
     for i, right in enumerate(places.right):
         out[i] = [counts.chance(i, j) for j in range(STEPS)]
         for j in np.flatnonzero(right != UNKNOWN):
@@ -119,11 +120,10 @@ def replayed(places):
     return out
 
 
-def predicted(learnt, held, facts, report):
+def predicted(learnt, held, facts, part, report):
     """{name: chances of all held places}, those that learn by halves of the questions; and what
-    the head weighs."""
+    the head weighs. `part` of what there is to learn from is learnt from."""
     out = {
-        "counts, as shipped": None, TODAY: None,  # of the place in the order, by draft_rounds
         "margin, as filed": sigmoid(facts["scale"] * of(held, "drawn_margin") + facts["offset"]),
         "p": of(held, "p"), "p, annealed": of(held, "annealed")}
     learn = {"margin by step": MarginByStep, "logistic": Logistic,
@@ -134,7 +134,11 @@ def predicted(learnt, held, facts, report):
     parameters = {}
     for half in (0, 1):
         tested = held.prompt % 2 == half
+        if tested.all() or not tested.any():
+            sys.exit("expected replies to questions of both halves, found too few to tell about")
         some = joined([learnt, held.take(~tested)])
+        some = some.take(np.random.default_rng(half).random(int(some.text.max()) + 1)[some.text]
+                         < part)
         theirs = held.take(tested)
         for name, make in learn.items():
             if name.startswith("head"):
@@ -151,6 +155,15 @@ def predicted(learnt, held, facts, report):
                         model = make(some.take(some.sampled == sampled))
                         out[name][at] = model.chances(theirs.take(which))
     return out, parameters
+
+
+def corrected(places, chances):
+    """Predictors that follow what comes true, by name: how each is made."""
+    out = {TODAY: lambda: Counts(of(places, "annealed").tolist())}
+    for name in ("margin, as filed", "logistic", "head"):
+        out[name + CORRECTED] = (
+            lambda c=chances[name]: Counts(c.tolist(), are_chances=True))
+    return out
 
 
 def rounds_of(places):
@@ -175,25 +188,21 @@ def interval(values):
     return [round(float(x), 4) for x in np.percentile(values, [2.5, 97.5])]
 
 
-def compare_speed(places, chances, costs, own_costs, hopes):
+def compare_speed(places, chances, costs, own_cost, hopes):
     """Of each predictor the speed-up over plain decoding, its margin chosen on the other half of
     the questions; intervals over questions drawn anew."""
     texts = rounds_of(places)
     plain = np.array([plain_time(p, costs) for _, p in texts])
     question = np.array([places.prompt[first] for first, _ in texts])
     names, group = np.unique(question, return_inverse=True)
-    confidences = of(places, "annealed").tolist()
-    makers = {name: (lambda c=c: Given(c.tolist())) for name, c in chances.items()
-              if c is not None}
-    makers["counts, as shipped"] = lambda: Counts(confidences, learns=False)
-    makers[TODAY] = lambda: Counts(confidences)
+    makers = {name: (lambda c=c: Given(c.tolist())) for name, c in chances.items()}
+    makers |= corrected(places, chances)
     makers[BY_THRESHOLD] = lambda: Threshold(chances["head"].tolist())
     makers |= {f"always {k}": (lambda k=k: Fixed(k)) for k in range(1, STEPS + 1)}
     makers["oracle"] = Prophet
     found = {}
     for name, make in makers.items():
-        c = costs._replace(draft=costs.draft + own_costs.get(
-            "head" if name == BY_THRESHOLD else name, 0))
+        c = costs._replace(draft=costs.draft + (own_cost if name.startswith("head") else 0))
         margins = ((1.0,) if name == "oracle" or name.startswith("always") else
                    THRESHOLDS if name == BY_THRESHOLD else MARGINS)
         runs = [played(texts, make(), c, hopes, margin) for margin in margins]
@@ -234,25 +243,22 @@ def compare(a):
     machine, revision = bench.hardware(), bench.commit()
     facts = json.loads((a.work / "facts.json").read_text(encoding="utf-8"))
     learnt, held = read_back(a, "learnt"), read_back(a, "held")
-    chances, parameters = predicted(learnt, held, facts, print)
+    chances, parameters = predicted(learnt, held, facts, a.part, print)
     # A head's own cost, by its weights beside those of a guess: the layer's and the words'.
-    of_guess = facts["layer_parameters"] + WORDS * facts["dim"]
-    own = {name: a.draft * parameters[name.removesuffix(LEFT_IN)] / of_guess
-           for name in chances if name.startswith("head")}
+    own = a.draft * parameters["head"] / (facts["layer_parameters"] + WORDS * facts["dim"])
     results = []
     for sampled in (False, True):
         which = held.sampled == sampled
         places = held.take(which)
         if not len(places.text):
             continue
-        mine = {name: c if c is None else c[which] for name, c in chances.items()}
+        mine = {name: c[which] for name, c in chances.items()}
         same = learnt.take(learnt.sampled == sampled)
-        hopes = [float((same.right[:, j][known(same)[:, j]] == RIGHT).mean()) for j in range(STEPS)]
-        fixed = Counts(of(places, "annealed").tolist(), learns=False)
-        tells = {name: told(c, places) for name, c in (
-            mine | {TODAY: replayed(places), "counts, as shipped": np.array(
-                [[fixed.chance(i, j) for j in range(STEPS)] for i in range(len(places.text))])}
-        ).items()}
+        hopes = [float((same.right[:, j][known(same)[:, j]] == RIGHT).mean())
+                 for j in range(STEPS)]
+        tells = {name: told(c, places) for name, c in mine.items()} | {
+            name: told(replayed(make(), places), places)
+            for name, make in corrected(places, mine).items()}
         results.append(dict(
             temperature=0.7 * sampled, texts=len(np.unique(places.text)),
             questions=len(np.unique(places.prompt)), places=len(places.text),
@@ -263,7 +269,8 @@ def compare(a):
     settings = dict(draft=a.draft, rows={name: costs_of(name, a.draft)._asdict() for name in ROWS},
                     facts=facts, parameters=parameters, today=TODAY, margins=MARGINS,
                     thresholds=THRESHOLDS)
-    bench.write_report(a.output, "acceptance", a.command, machine, revision, settings=settings,
+    command = ["tests/bench/acceptance.py", "compare", "--draft", a.draft, "--part", a.part]
+    bench.write_report(a.output, "acceptance", command, machine, revision, settings=settings,
                        results=results)
 
 
@@ -288,6 +295,13 @@ def positive(text):
     return value
 
 
+def count(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, found {text}")
+    return value
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -300,17 +314,18 @@ def main():
     s.add_argument("--held", type=Path, required=True, help="texts to tell about, by questions")
     s.add_argument("-m", "--model", type=Path, default=MODEL)
     s.add_argument("--heads", type=Path, default=HEADS)
-    s.add_argument("--limit", type=int, help="texts of each file (default: all)")
+    s.add_argument("--limit", type=count, help="texts of each file (default: all)")
     s = stages.add_parser("compare", help="predictors on them, and the rounds that they make")
     s.set_defaults(run=compare)
     s.add_argument("--draft", type=positive, default=0.05,
                    help="what a guess takes of a pass over one row (default: %(default)s)")
+    s.add_argument("--part", type=positive, default=1.0,
+                   help="of the texts to learn from, that are (default: all)")
     s.add_argument("--output", type=Path, default=bench.RESULTS / "acceptance.json")
     for s in (stages.choices["read"], stages.choices["compare"]):
         s.add_argument("--work", type=Path, default=Path("build/acceptance"))
-        s.add_argument("-t", "--threads", type=int, default=1)
+        s.add_argument("-t", "--threads", type=count, default=1)
     a = parser.parse_args()
-    a.command = ["tests/bench/acceptance.py", *sys.argv[1:]]
     sys.stdout.reconfigure(line_buffering=True)
     if a.run is not write_questions:
         torch.set_num_threads(a.threads)

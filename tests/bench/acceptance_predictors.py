@@ -15,7 +15,8 @@ HISTORY = 4        # places before, one by one; and of so many more the mean:
 LONG_HISTORY = 16
 FIRST_RIGHT = 0.6  # where there is none
 WIDTH, BLOCKS = 112, 2  # of the acceptance head
-EPOCHS, BATCH, RATE, DECAY, DROPOUT = 8, 512, 1e-3, 0.05, 0.1
+EPOCHS, BATCH, RATE, DECAY = 4, 512, 5e-4, 0.1
+STATE_DROPOUT, DROPOUT = 0.5, 0.2  # with less, more than one epoch makes it worse
 VALIDATED = 10     # a text of so many says which epoch is kept
 
 
@@ -108,14 +109,17 @@ class MarginByStep:
 class Residual(torch.nn.Module):
     """The acceptance head: the state and what else is known through a few residual layers."""
 
-    def __init__(self, n_in):
+    def __init__(self, n_state, n_more):
         super().__init__()
-        self.first = torch.nn.Linear(n_in, WIDTH)
+        self.n_state = n_state
+        self.first = torch.nn.Linear(n_state + n_more, WIDTH)
         self.blocks = torch.nn.ModuleList(torch.nn.Linear(WIDTH, WIDTH) for _ in range(BLOCKS))
         self.last = torch.nn.Linear(WIDTH, 1)
 
     def forward(self, x):
-        x = F.dropout(F.silu(self.first(x)), DROPOUT, self.training)
+        state = F.dropout(x[:, :self.n_state], STATE_DROPOUT, self.training)
+        x = F.silu(self.first(torch.cat([state, x[:, self.n_state:]], -1)))
+        x = F.dropout(x, DROPOUT, self.training)
         for block in self.blocks:
             x = x + F.silu(block(x))
         return self.last(x)[:, 0]
@@ -136,11 +140,14 @@ class AcceptanceHead:
         self.state_mean, self.state_size = some.mean(0), some.std(0) + 1e-6
         row, step = np.nonzero(which)
         held = places.text[row] % VALIDATED == 0
+        if held.all() or not held.any():
+            raise SystemExit(f"expected {2 * VALIDATED} texts or more to learn from, found "
+                             f"{len(np.unique(places.text))}")
         right = torch.from_numpy((places.right[row, step] == RIGHT).astype(np.float32))
         share = float(right[~held].mean())
         self.shift = math.log((1 - share) / share)  # of log-odds, by the weights
         weight = torch.where(right > 0, 0.5 / share, 0.5 / (1 - share))
-        self.net = Residual(x.shape[2] * (not alone) + places.state.shape[2])
+        self.net = Residual(places.state.shape[2], x.shape[2] * (not alone))
         self.parameters = sum(w.numel() for w in self.net.parameters())
         adam = torch.optim.AdamW(self.net.parameters(), lr=RATE, weight_decay=DECAY)
         learnt, best = np.flatnonzero(~held), None

@@ -57,11 +57,15 @@ class Counts:
     FROM = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
     ALONE = -2.0
     GUESS = (-1.9, -0.4, 0.4, 0.65, 1.15, 1.45, 1.8, 2.1, 2.65, 2.95, 3.85, 5.15)
+    MIDDLES = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.925, 0.97, 0.995)
     RATE, KEPT = 0.15, 0.99
 
-    def __init__(self, confidences, learns=True):
+    def __init__(self, confidences, learns=True, are_chances=False):
+        """`are_chances`: a bin begins at the chance that it stands for, not at what ships."""
         self.bins = [[sum(c >= edge for edge in self.FROM) for c in of] for of in confidences]
-        self.alone, self.guess, self.learns = self.ALONE, list(self.GUESS), learns
+        self.first = ([math.log(m / (1 - m)) - self.ALONE for m in self.MIDDLES] if are_chances else
+                      self.GUESS)
+        self.alone, self.guess, self.learns = self.ALONE, list(self.first), learns
 
     def chance(self, place, step):
         return 1 / (1 + math.exp(-self.alone - self.guess[self.bins[place][step]]))
@@ -76,7 +80,7 @@ class Counts:
     def fade(self):
         self.alone = self.ALONE + self.KEPT * (self.alone - self.ALONE)
         self.guess = [first + self.KEPT * (now - first)
-                      for first, now in zip(self.GUESS, self.guess)]
+                      for first, now in zip(self.first, self.guess)]
 
 
 class Threshold(Given):
@@ -105,31 +109,33 @@ class Rounds:
     def rate(self):
         return max(1.0, self.tokens / self.time)
 
-    def row_cost(self, at, n):
-        """Of n rows beside the root's, in tokens."""
-        c = self.costs
-        return self.margin * self.rate() * (c.rows(1 + n, at) - c.rows(1, at)) / c.rows(1, at)
+    def prices(self, at, most):
+        """In tokens: of a guess, and of 0 to `most` rows beside the root's."""
+        one = self.costs.rows(1, at)
+        price = self.margin * self.rate() / one
+        return (price * self.costs.draft,
+                [price * (self.costs.rows(1 + n, at) - one) for n in range(most + 1)])
 
-    def goes_on(self, place, path, n, most):
+    def goes_on(self, path, n, draft, rows):
         """Whether one guess more, or several, would bring more than they and their rows cost; n are
         there, all of which are right with chance `path`."""
-        base, gain = self.row_cost(place.at, n), 0
-        draft = self.margin * self.rate() * self.costs.draft / self.costs.rows(1, place.at)
-        for more in range(1, most - n + 1):
-            path *= self.hopes[n + more - 1]
+        gain, cost = 0.0, -rows[n]
+        for more in range(n, len(rows) - 1):
+            path *= self.hopes[more]
             gain += path
-            if gain > more * draft + self.row_cost(place.at, n + more) - base:
+            cost += draft
+            if gain > cost + rows[more + 1]:
                 return True
         return False
 
-    def worth_most(self, place, paths):
+    @staticmethod
+    def worth_most(paths, rows):
         """How many of the guesses are verified."""
         best, found, gain = 0.0, 0, 0.0
         for n, path in enumerate(paths, 1):
             gain += path
-            worth = gain - self.row_cost(place.at, n)
-            if worth > best:
-                best, found = worth, n
+            if gain - rows[n] > best:
+                best, found = gain - rows[n], n
         return found
 
     def drafted(self, index, place):
@@ -138,24 +144,24 @@ class Rounds:
         if isinstance(self.predictor, Fixed):
             n = min(self.predictor.length, most)
             return n, n
-        if isinstance(self.predictor, Prophet):
-            run = 0
-            while run < most and place.right[run] == RIGHT:
-                run += 1
-            draft = self.margin * self.rate() * self.costs.draft / self.costs.rows(1, place.at)
-            n = max(range(run + 1), key=lambda n: n - n * draft - self.row_cost(place.at, n))
-            return n, n
-        path, paths = 1.0, []
         if isinstance(self.predictor, Threshold):
-            n = 0
+            path, n = 1.0, 0
             while n < most and 1 - path <= self.margin:
                 path *= self.predictor.chance(index, n)
                 n += 1
             return n, n
-        while len(paths) < most and self.goes_on(place, path, len(paths), most):
+        draft, rows = self.prices(place.at, most)
+        if isinstance(self.predictor, Prophet):
+            run = 0
+            while run < most and place.right[run] == RIGHT:
+                run += 1
+            n = max(range(run + 1), key=lambda n: n - n * draft - rows[n])
+            return n, n
+        path, paths = 1.0, []
+        while len(paths) < most and self.goes_on(path, len(paths), draft, rows):
             path *= self.predictor.chance(index, len(paths))
             paths.append(path)
-        return len(paths), self.worth_most(place, paths)
+        return len(paths), self.worth_most(paths, rows)
 
     def play(self, places, first=0):
         """One text, whose places are `first`, `first` + 1, ... of the predictor. Returns its tokens

@@ -114,6 +114,9 @@ class CountsOfConfidence(unittest.TestCase):
         self.assertAlmostEqual(counts.chance(0, 1), 1 / (1 + math.exp(2.0 - 5.15 - move)))
         counts.fade()
         self.assertAlmostEqual(counts.alone, -2 + 0.99 * move)
+        chances = Counts([[0.55, 0.995]], are_chances=True)
+        self.assertAlmostEqual(chances.chance(0, 0), 0.55)
+        self.assertAlmostEqual(chances.chance(0, 1), 0.995)
         shipped = Counts([[0.55]], learns=False)
         shipped.learn(0, 0, 1)
         self.assertAlmostEqual(shipped.chance(0, 0), 1 / (1 + math.exp(2.0 - 1.45)))
@@ -131,8 +134,7 @@ class Script(unittest.TestCase):
         self.assertEqual(told.returncode, 0)
         self.assertIn("compare", told.stdout)
         for arguments, why in ((["compare", "--draft", "0"], "more than 0"),
-                               (["read", "--learnt", "x"], "--held"),
-                               ([], "STAGE")):
+                               (["read", "--learnt", "x"], "--held")):
             told = self.run_script(*arguments)
             self.assertEqual(told.returncode, 2, arguments)
             self.assertIn(why, told.stderr)
