@@ -40,7 +40,8 @@ const std::string kExplained =
     "Nothing is downloaded and no code of the directory runs. What the files ask for and a GGUF "
     "file cannot say is told; what would change the model's text is refused.\n\n"
     "With --heads DIR holds draft heads as Medusa, Hydra or EAGLE (1 to 3) publish them, weights "
-    "as safetensors, for the model of -m. They become a heads file, each "
+    "as safetensors, for the model of -m, or is the directory of a MiMo model, whose layer of "
+    "multi-token prediction is taken. They become a heads file, each "
     "matrix in the type that it has, or as F32, F16, BF16 or Q8_0; --heads of run and chat takes "
     "it, and beside MODEL.gguf as MODEL.heads.gguf it is found.";
 
@@ -151,8 +152,8 @@ void declare(Flags& flags, ConvertFlags& given) {
                         "the file to write, a new one (default: NAME-TYPE.gguf in this directory)");
   flags
       .add_file("--heads", given.heads,
-                "draft heads to convert in place of a model, as Medusa, Hydra or EAGLE publish "
-                "them")
+                "draft heads to convert in place of a model, as Medusa, Hydra, EAGLE or MiMo "
+                "publish them")
       .type("DIR")
       .command_line_only();
   flags.add_file("-m,--model", given.model, "with --heads: the model that they are for")
@@ -173,7 +174,7 @@ void declare(Flags& flags, ConvertFlags& given) {
       .type("NAME")
       .command_line_only();
   flags.add_int("-t,--threads", given.n_threads, 0, 256,
-                "threads (default 0: one per physical core)");
+                "threads (default 0: one per physical core; --heads takes one)");
   flags.add_switch("--json", given.json, "print the summary as JSON").command_line_only();
 }
 

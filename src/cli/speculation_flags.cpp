@@ -11,6 +11,7 @@
 #include "decode/lookahead.h"
 #include "decode/ngram.h"
 #include "error.h"
+#include "model/exit_heads.h"
 
 namespace specbound {
 
@@ -140,12 +141,14 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
                 "trained exit heads (default: NAME.heads.gguf beside the model NAME.gguf, or those "
                 "that come with the program for a pulled one)")
       .type("FILE.gguf");
+  std::vector<std::string> kinds;
+  for (const HeadKind kind : kHeadKinds) kinds.emplace_back(head_kind_name(kind));
+  kinds.emplace_back("lens");
   flags.add_word(
-      "--head", options.head,
-      {"full", "folded", "chained", "layer", "medusa", "eagle", "eagle3", "hydra", "lens"},
+      "--head", options.head, kinds,
       "what guesses: full, folded or chained heads of the file, its draft layer, its "
-      "Medusa or Hydra heads, EAGLE or EAGLE-3 layer (default: the file's choice); or the logit "
-      "lens, which needs no training");
+      "Medusa or Hydra heads, its EAGLE or EAGLE-3 layer or the model's own of multi-token "
+      "prediction, mtp (default: the file's choice); or the logit lens, which needs no training");
   add_count(flags, "--shortlist", "a number of tokens", options.shortlist,
             "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)")
       .type("N");
@@ -228,8 +231,8 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
           "layerskip drafts at one layer, adadecode at any of three without bounds, draft-verify "
           "with layers left out; lookahead iterates on a window of guesses; rest looks up in a "
           "datastore alone; draft is a second "
-          "model; medusa, hydra, eagle and eagle3 are trees by published heads (specbound convert "
-          "--heads)")
+          "model; medusa, hydra, eagle, eagle3 and mtp are trees by published heads (specbound "
+          "convert --heads)")
       .type(bar_list(names));
   add_drafter_flags(flags, options);
   add_on_off(flags, "--remember", options.remember,

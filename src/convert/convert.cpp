@@ -61,6 +61,7 @@ class Planner {
     refuse_leftovers();
     return std::move(planned_);
   }
+  int n_aside() const { return n_aside_; }  // tensors of multi-token prediction, after plan()
 
  private:
   void layer(uint64_t l) {
@@ -168,14 +169,17 @@ class Planner {
     return *tensor;
   }
 
-  void refuse_leftovers() const {
+  // Counts what is left aside.
+  void refuse_leftovers() {
     for (const SafeTensor* tensor : checkpoint_.tensors()) {
       const std::string_view name = tensor->name;
       // Tables that old files store, and a head that is not used: the embedding is.
       const bool known =
           name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attention.bias") ||
           name.ends_with(".attention.masked_bias") || (config_.tied && name == "lm_head.weight");
-      if (taken_.contains(tensor) || known) continue;
+      const bool mtp = config_.architecture->mtp && name.starts_with(kMtpLayers);
+      n_aside_ += mtp;
+      if (taken_.contains(tensor) || known || mtp) continue;
       fail(ErrorCode::kUnsupported, tensor->name,
            format("expected none of this name in %s", config_.architecture->hf_name));
     }
@@ -192,6 +196,7 @@ class Planner {
   std::string from_, to_;  // what names begin with, of the layer under way
   std::vector<PlannedTensor> planned_;
   std::unordered_set<const SafeTensor*> taken_;
+  int n_aside_ = 0;
 };
 
 // Elements [begin, begin + count) of the planned tensor, in the order of the GGUF file.
@@ -325,7 +330,8 @@ Converted convert_model(const ConvertOptions& options) {
   const HfFiles files = HfFiles::read(options.directory);
   const HfConfig config = read_hf_config(files.config, files.path("config.json"));
   const Checkpoint checkpoint = Checkpoint::open(options.directory);
-  Writing writing(options, Planner(config, checkpoint, options.type).plan());
+  Planner planner(config, checkpoint, options.type);
+  Writing writing(options, planner.plan());
 
   Converted converted;
   converted.name = options.name.empty() ? model_name(options.directory) : options.name;
@@ -341,6 +347,12 @@ Converted convert_model(const ConvertOptions& options) {
   converted.pre = vocabulary.pre;
   converted.chat_template = !vocabulary.chat_template.empty();
   converted.notes = vocabulary.notes;
+  if (const int n = planner.n_aside(); n > 0) {
+    converted.notes.push_back(
+        format("%d tensors of multi-token prediction (%s*) are left aside: with --heads the same "
+               "directory becomes a heads file of them",
+               n, kMtpLayers));
+  }
 
   GgufWriter writer;
   add_config_keys(config, writer);

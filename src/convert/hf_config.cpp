@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr HfArchitecture kArchitectures[] = {
-    {.hf_name = "LlamaForCausalLM", .gguf_name = "llama", .attention_bias = true},
+    {.hf_name = "LlamaForCausalLM", .gguf_name = "llama", .attention_bias = HfBias::kAll},
     {.hf_name = "MistralForCausalLM",
      .gguf_name = "llama",
      .window = HfWindow::kAlways,
@@ -22,16 +22,23 @@ constexpr HfArchitecture kArchitectures[] = {
      .window = HfWindow::kWhenAsked,
      .window_layers = HfWindowLayers::kFromSomeOn,
      .window_size = 4096},
+    {.hf_name = "MiMoForCausalLM",
+     .gguf_name = "qwen2",
+     .attention_bias = HfBias::kQkv,
+     .window = HfWindow::kWhenAsked,
+     .window_layers = HfWindowLayers::kFromSomeOn,
+     .window_size = 4096,
+     .mtp = true},
     {.hf_name = "Qwen3ForCausalLM",
      .gguf_name = "qwen3",
      .head_dim = 128,
-     .attention_bias = true,
+     .attention_bias = HfBias::kAll,
      .window = HfWindow::kWhenAsked,
      .window_layers = HfWindowLayers::kFromSomeOn,
      .window_size = 4096},
     {.hf_name = "Qwen3MoeForCausalLM",
      .gguf_name = "qwen3moe",
-     .attention_bias = true,
+     .attention_bias = HfBias::kAll,
      .window = HfWindow::kWhenAsked,
      .window_size = 4096},
     {.hf_name = "GemmaForCausalLM",
@@ -62,7 +69,7 @@ constexpr HfArchitecture kArchitectures[] = {
      .gguf_name = "smollm3",
      .tied = true,
      .rope_theta = 2e6,
-     .attention_bias = true,
+     .attention_bias = HfBias::kAll,
      .window = HfWindow::kWhenAsked,
      .window_layers = HfWindowLayers::kWithoutRotation},
     {.hf_name = "Ernie4_5ForCausalLM",
@@ -141,8 +148,10 @@ void read_experts(const JsonObject& file, HfConfig& config) {
 void read_biases(const JsonObject& file, HfConfig& config) {
   config.qkv_bias = config.model->qkv_bias;
   if (!file.flag("attention_bias").value_or(false)) return;
-  if (!config.architecture->attention_bias) file.unsupported("attention_bias", "false", "true");
-  config.qkv_bias = config.o_bias = true;
+  const HfBias bias = config.architecture->attention_bias;
+  if (bias == HfBias::kNone) file.unsupported("attention_bias", "false", "true");
+  config.qkv_bias = true;
+  config.o_bias = bias == HfBias::kAll;
 }
 
 // All layers have the window but each window_step-th, where not all do.

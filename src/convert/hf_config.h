@@ -27,6 +27,13 @@ enum class HfWindowLayers {
   kWithoutRotation  // those that rotate nothing
 };
 
+// The projections that attention_bias in the file gives biases to; none: no model has it.
+enum class HfBias { kNone, kQkv, kAll };
+
+// Tensors of multi-token prediction in a model's checkpoint, which published_heads.h reads.
+inline constexpr const char* kMtpLayers = "model.mtp_layers.";
+inline constexpr const char* kMtpCount = "num_nextn_predict_layers";
+
 // A class of transformers: what is not the same in all of them and not said by the GGUF name.
 struct HfArchitecture {
   const char* hf_name;    // "LlamaForCausalLM"
@@ -36,15 +43,16 @@ struct HfArchitecture {
   int head_dim = 0;
   double rope_theta = 1e4;
 
-  bool norm_offset = false;     // norms hold weight - 1
-  bool in_pairs = false;        // query and key heads are in interleaved pairs here already
-  bool old_gelu = false;        // the first files said gelu for its tanh approximation
-  bool attention_bias = false;  // of all four projections, where the file has this key
+  bool norm_offset = false;  // norms hold weight - 1
+  bool in_pairs = false;     // query and key heads are in interleaved pairs here already
+  bool old_gelu = false;     // the first files said gelu for its tanh approximation
+  HfBias attention_bias = HfBias::kNone;
   HfWindow window = HfWindow::kNone;
   HfWindowLayers window_layers = HfWindowLayers::kAsModel;
   int window_size = 0;  // of files that do not mention it; 0: none
   double query_pre_attn_scalar =
-      0;  // what such files mean; 0: scores are divided by sqrt(head_dim)
+      0;             // what such files mean; 0: scores are divided by sqrt(head_dim)
+  bool mtp = false;  // it may have kMtpLayers
 };
 
 // Rotary embedding: how positions become angles.

@@ -4,18 +4,16 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
-#include <span>
-#include <unordered_set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "convert/head_tensors.h"
+#include "convert/hf_config.h"
 #include "convert/hf_files.h"
-#include "convert/hf_rope.h"
 #include "error.h"
 #include "json/json_reader.h"
-#include "model/codec.h"
 #include "model/config.h"
 #include "model/weights.h"
 
@@ -32,144 +30,10 @@ constexpr const char* kHydraHeads = "hydra_num_heads";
 constexpr const char* kEagleInput = "fc.weight";
 constexpr const char* kEagle3Layer = "midlayer.";
 constexpr const char* kEmbedding = "embed_tokens.weight";
+constexpr const char* kMtpInput = "input_proj.weight";
+constexpr uint64_t kMostMtpLayers = 64;
 constexpr uint64_t kMostInner = 1 << 20;
 constexpr double kRopeTheta = 10000;  // where config.json does not say it
-
-// For Taker: of queries and keys.
-int paired_rows(const ModelConfig& config) {
-  return config.rope_style == RopeStyle::kInterleaved ? config.head_dim : 0;
-}
-
-// Tensors of a checkpoint, each taken once, in the type that is wanted.
-class Taker {
- public:
-  Taker(const Checkpoint& checkpoint, std::optional<DType> type)
-      : checkpoint_(checkpoint), type_(type) {}
-
-  // head_rows: as row_in_halves() takes them; 0: rows stay where they are.
-  HeadTensor matrix(const std::string& name, int n_out, int n_in, int head_rows = 0) {
-    const uint64_t shape[] = {static_cast<uint64_t>(n_out), static_cast<uint64_t>(n_in)};
-    const SafeTensor& tensor = take_floats(name, shape);
-    std::vector<std::byte> moved;
-    const std::span<const std::byte> bytes = ordered(tensor, n_out, head_rows, moved);
-    HeadTensor out = {n_out, n_in};
-    out.type = type_.value_or(*tensor.type);
-    if (const DTypeInfo& info = *dtype_info(out.type); static_cast<unsigned>(n_in) % info.block) {
-      fail(name, format("expected rows of whole %s blocks (%u elements), found rows of %d",
-                        info.name, info.block, n_in));
-    }
-    if (out.type != *tensor.type) {
-      out.encoded = encode_floats(floats(bytes, *tensor.type), out.type);
-    } else if (head_rows > 0) {
-      out.encoded = std::move(moved);
-    } else {
-      out.encoded.assign(bytes.begin(), bytes.end());
-    }
-    return out;
-  }
-  HeadTensor vector(const std::string& name, int n, int head_rows = 0) {
-    const uint64_t shape[] = {static_cast<uint64_t>(n)};
-    const SafeTensor& tensor = take_floats(name, shape);
-    std::vector<std::byte> moved;
-    return {1, n, floats(ordered(tensor, n, head_rows, moved), *tensor.type)};
-  }
-  // Of n integers T, which the file calls `dtype`.
-  template <class T>
-  std::vector<T> integers(const std::string& name, int n, const char* dtype) {
-    const uint64_t shape[] = {static_cast<uint64_t>(n)};
-    const SafeTensor& tensor = take(name, shape);
-    if (tensor.dtype != dtype) {
-      fail(name, format("expected %s, found %s", dtype, printable(tensor.dtype).c_str()));
-    }
-    std::vector<T> values(static_cast<size_t>(n));
-    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-    return values;
-  }
-  bool has(const std::string& name) const { return checkpoint_.find(name) != nullptr; }
-  bool has_any(const std::string& prefix) const {
-    return std::ranges::any_of(checkpoint_.tensors(), [&](const SafeTensor* tensor) {
-      return tensor->name.starts_with(prefix);
-    });
-  }
-  // That `name`, if it is there, holds `matrix` but for what rounding did to either.
-  void check_same(const std::string& name, const Matrix& matrix) {
-    if (!has(name)) return;
-    const uint64_t n_in = matrix.n_in, shape[] = {static_cast<uint64_t>(matrix.n_out), n_in};
-    const SafeTensor& tensor = take_floats(name, shape);
-    const size_t bytes = dtype_info(*tensor.type)->bytes * n_in;
-    const size_t model_bytes = matrix.bytes() / matrix.n_out;
-    std::vector<float> theirs(n_in), own(n_in);
-    double squares = 0, errors = 0;
-    const int step = std::max(1, matrix.n_out / kSampledRows);
-    for (int row = 0; row < matrix.n_out; row += step) {
-      dequantize(tensor.bytes.data() + row * bytes, *tensor.type, n_in, theirs.data());
-      dequantize(matrix.data + row * model_bytes, matrix.type, n_in, own.data());
-      for (uint64_t i = 0; i < n_in; ++i) {
-        squares += double{own[i]} * own[i];
-        errors += (double{theirs[i]} - own[i]) * (double{theirs[i]} - own[i]);
-      }
-    }
-    if (errors <= kMostError * squares) return;
-    fail(name, format("expected the model's own, found one that differs by %.3g of its size",
-                      std::sqrt(errors / squares)));
-  }
-  // Tables that old files store.
-  void skip(const std::string& name) {
-    if (const SafeTensor* tensor = checkpoint_.find(name)) taken_.insert(tensor);
-  }
-  [[noreturn]] void fail(const std::string& name, const std::string& what) const {
-    throw Error(ErrorCode::kFormat, format("%s: tensor '%s': %s", checkpoint_.directory().c_str(),
-                                           printable(name).c_str(), what.c_str()));
-  }
-  void refuse_leftovers(const std::string& why, const std::string& advice = "") const {
-    for (const SafeTensor* tensor : checkpoint_.tensors()) {
-      if (taken_.contains(tensor)) continue;
-      fail(tensor->name, "expected no more " + why + ", found it" + advice);
-    }
-  }
-
- private:
-  static constexpr int kSampledRows = 256;
-  static constexpr double kMostError = 0.05;  // of squares: a model of 4 bits has 0.01
-
-  static std::vector<float> floats(std::span<const std::byte> bytes, DType from) {
-    std::vector<float> out(bytes.size() / dtype_info(from)->bytes);
-    dequantize(bytes.data(), from, out.size(), out.data());
-    return out;
-  }
-  // Its rows as the model has them, where that is another order in `moved`.
-  static std::span<const std::byte> ordered(const SafeTensor& tensor, int n_rows, int head_rows,
-                                            std::vector<std::byte>& moved) {
-    if (head_rows == 0) return tensor.bytes;
-    moved.resize(tensor.bytes.size());
-    const size_t row_bytes = moved.size() / static_cast<size_t>(n_rows);
-    for (int row = 0; row < n_rows; ++row) {
-      const uint64_t from = row_in_halves(row, head_rows);
-      std::ranges::copy(tensor.bytes.subspan(from * row_bytes, row_bytes),
-                        moved.begin() + static_cast<std::ptrdiff_t>(row * row_bytes));
-    }
-    return moved;
-  }
-  const SafeTensor& take(const std::string& name, std::span<const uint64_t> shape) {
-    const SafeTensor* tensor = checkpoint_.find(name);
-    if (!tensor) fail(name, "expected it, found none of this name");
-    if (!std::ranges::equal(tensor->shape, shape)) {
-      fail(name, format("expected the shape %s, of the model's sizes, found %s",
-                        shape_text(shape).c_str(), shape_text(tensor->shape).c_str()));
-    }
-    taken_.insert(tensor);
-    return *tensor;
-  }
-  const SafeTensor& take_floats(const std::string& name, std::span<const uint64_t> shape) {
-    const SafeTensor& tensor = take(name, shape);
-    if (tensor.type) return tensor;
-    fail(name, format("expected F32, F16 or BF16, found %s", printable(tensor.dtype).c_str()));
-  }
-
-  const Checkpoint& checkpoint_;
-  const std::optional<DType> type_;
-  std::unordered_set<const SafeTensor*> taken_;
-};
 
 // Where config.json names a size of the model, it must be the model's.
 void check_sizes(const JsonObject& config, const HeadsBase& base) {
@@ -181,7 +45,7 @@ void check_sizes(const JsonObject& config, const HeadsBase& base) {
   }
 }
 
-NewHead read_medusa(const JsonObject& config, Taker& tensors, const HeadsBase& base) {
+NewHead read_medusa(const JsonObject& config, HeadTensors& tensors, const HeadsBase& base) {
   const auto n_heads = config.bounded(kMedusaHeads, 1, kMostMedusaHeads);
   const auto n_layers = config.bounded("medusa_num_layers", 0, kMostMedusaBlocks, 1);
   NewHead head;
@@ -205,7 +69,7 @@ NewHead read_medusa(const JsonObject& config, Taker& tensors, const HeadsBase& b
 }
 
 // Heads on a path's embeddings. Hydra++'s prefix layer and cross attention are other heads.
-NewHead read_hydra(const JsonObject& config, Taker& tensors, const HeadsBase& base) {
+NewHead read_hydra(const JsonObject& config, HeadTensors& tensors, const HeadsBase& base) {
   const auto n_heads = static_cast<int>(config.bounded(kHydraHeads, 1, kMostMedusaHeads));
   const auto n_layers =
       static_cast<int>(config.bounded("hydra_num_layers", 1, kMostMedusaBlocks, 1));
@@ -244,10 +108,18 @@ NewHead read_hydra(const JsonObject& config, Taker& tensors, const HeadsBase& ba
   return head;
 }
 
-// What the layer is run with is the model's, but for its own rotation where it `rotates`: a
-// config.json that says otherwise is of another one.
+// Of a layer's queries and keys.
+HeadOrder paired_rows(const ModelConfig& config) {
+  return {config.rope_style == RopeStyle::kInterleaved ? config.head_dim : 0};
+}
+
+// How a layer rotates.
+enum class LayerRotation { kUnscaled, kOwn, kModel };  // EAGLE's as the model where nothing scales
+
+// What the layer is run with is the model's, but for its own rotation: a config.json that says
+// otherwise is of another one.
 void check_layer(const JsonObject& file, const Gguf& model, const ModelConfig& config,
-                 bool rotates) {
+                 LayerRotation rotation) {
   const auto whole = [&](const char* key, int expected) {
     const std::optional<uint64_t> found = file.whole(key);
     if (!found || *found == static_cast<uint64_t>(expected)) return;
@@ -258,20 +130,22 @@ void check_layer(const JsonObject& file, const Gguf& model, const ModelConfig& c
     if (!found || std::abs(*found - expected) <= 1e-6 * expected) return;
     file.bad(key, format("%g, as the model has", expected), format("%g", *found));
   };
-  whole("num_hidden_layers", 1);
+  const bool of_model = rotation == LayerRotation::kModel;  // and the file too
+  whole("num_hidden_layers", of_model ? config.n_layers : 1);
   whole("num_attention_heads", config.n_heads);
   whole("num_key_value_heads", config.n_kv_heads);
   whole("head_dim", config.head_dim);
   real("rms_norm_eps", config.norm_eps, {});
-  if (!rotates) real("rope_theta", config.rope_theta, kRopeTheta);
-  if (file.find("rope_scaling")) {
+  if (rotation == LayerRotation::kUnscaled) real("rope_theta", config.rope_theta, kRopeTheta);
+  if (of_model) real("rope_theta", config.rope_theta, {});
+  if (!of_model && file.find("rope_scaling")) {
     file.unsupported("rope_scaling", "none", json_text(*file.find("rope_scaling")));
   }
   const std::string activation = file.text("hidden_act").value_or("silu");
   if (activation != "silu") {
     file.unsupported("hidden_act", "silu", "'" + printable(activation) + "'");
   }
-  if (rotates) return;
+  if (rotation != LayerRotation::kUnscaled) return;
   if (config.rope_scale != 1 || config.rope_original_context > 0 ||
       config.rope_dim != config.head_dim || model.find_tensor("rope_freqs.weight")) {
     throw Error(ErrorCode::kUnsupported,
@@ -281,9 +155,9 @@ void check_layer(const JsonObject& file, const Gguf& model, const ModelConfig& c
   }
 }
 
-// The matrices of the block `name`, whose q, k and v are of `n_in`.
-void read_block(const JsonObject& file, Taker& tensors, const std::string& name, int n_in,
-                const ModelConfig& config, NewHead& head) {
+// The matrices of the block `name`, whose q, k and v are of `n_in`, and `biases` of those.
+void read_block(const JsonObject& file, HeadTensors& tensors, const std::string& name, int n_in,
+                bool biases, const ModelConfig& config, NewHead& head) {
   const int dim = config.dim, q_dim = config.q_dim(), kv_dim = config.kv_dim();
   const int inner = static_cast<int>(file.bounded("intermediate_size", 32, kMostInner));
   if (inner % 32 != 0) file.refuse("intermediate_size", "a multiple of 32");
@@ -296,26 +170,25 @@ void read_block(const JsonObject& file, Taker& tensors, const std::string& name,
   head.up = tensors.matrix(mlp + "up_proj.weight", inner, dim);
   head.down = tensors.matrix(mlp + "down_proj.weight", dim, inner);
   tensors.skip(attention + "rotary_emb.inv_freq");
+  if (!biases) return;
+  head.q_bias = tensors.vector(attention + "q_proj.bias", q_dim, paired_rows(config));
+  head.k_bias = tensors.vector(attention + "k_proj.bias", kv_dim, paired_rows(config));
+  head.v_bias = tensors.vector(attention + "v_proj.bias", kv_dim);
 }
 
-NewHead read_eagle(const JsonObject& file, Taker& tensors, const Gguf& model,
+NewHead read_eagle(const JsonObject& file, HeadTensors& tensors, const Gguf& model,
                    const ModelConfig& config) {
-  check_layer(file, model, config, false);
-  const int dim = config.dim, q_dim = config.q_dim(), kv_dim = config.kv_dim();
+  check_layer(file, model, config, LayerRotation::kUnscaled);
+  const int dim = config.dim;
   const bool bias = file.flag("bias").value_or(tensors.has("fc.bias"));
-  const std::string layer = "layers.0.", attention = layer + "self_attn.";
-  const bool qkv_bias = file.flag("qkv_bias").value_or(tensors.has(attention + "q_proj.bias"));
+  const std::string layer = "layers.0.";
+  const bool biases = file.flag("qkv_bias").value_or(tensors.has(layer + "self_attn.q_proj.bias"));
 
   NewHead head;
   head.kind = HeadKind::kEagle;
   head.map = tensors.matrix(kEagleInput, dim, 2 * dim);
   if (bias) head.map_bias = tensors.vector("fc.bias", dim);
-  read_block(file, tensors, layer, dim, config, head);
-  if (qkv_bias) {
-    head.q_bias = tensors.vector(attention + "q_proj.bias", q_dim, paired_rows(config));
-    head.k_bias = tensors.vector(attention + "k_proj.bias", kv_dim, paired_rows(config));
-    head.v_bias = tensors.vector(attention + "v_proj.bias", kv_dim);
-  }
+  read_block(file, tensors, layer, dim, biases, config, head);
   head.norm = tensors.vector(layer + "post_attention_layernorm.weight", dim);
   tensors.check_same(kEmbedding, map_weights(model, config).token_embd);
   tensors.refuse_leftovers("than an EAGLE layer has");
@@ -349,14 +222,14 @@ std::array<int, 3> eagle3_layers(const JsonObject& file, int n_layers) {
 }
 
 // The tokens that an EAGLE-3 layer guesses; empty: all.
-std::vector<int32_t> eagle3_tokens(Taker& tensors, int n_tokens, int vocab_size) {
+std::vector<int32_t> eagle3_tokens(HeadTensors& tensors, int n_tokens, int vocab_size) {
   constexpr const char *kOffsets = "d2t", *kKnown = "t2d";
   if (n_tokens == vocab_size) {  // nobody looks at them
     tensors.skip(kOffsets);
     tensors.skip(kKnown);
     return {};
   }
-  const std::vector<int64_t> offsets = tensors.integers<int64_t>(kOffsets, n_tokens, "I64");
+  const std::vector<int64_t> offsets = tensors.offsets(kOffsets, n_tokens);
   std::vector<int32_t> tokens;
   std::vector<uint8_t> known(static_cast<size_t>(vocab_size), 0);
   for (int i = 0; i < n_tokens; ++i) {
@@ -371,15 +244,15 @@ std::vector<int32_t> eagle3_tokens(Taker& tensors, int n_tokens, int vocab_size)
     }
     tokens.push_back(token);
   }
-  if (tensors.has(kKnown) && tensors.integers<uint8_t>(kKnown, vocab_size, "BOOL") != known) {
+  if (tensors.has(kKnown) && tensors.flags(kKnown, vocab_size) != known) {
     tensors.fail(kKnown, "expected true for the tokens of d2t alone, found others");
   }
   return tokens;
 }
 
-NewHead read_eagle3(const JsonObject& file, Taker& tensors, const Gguf& model,
+NewHead read_eagle3(const JsonObject& file, HeadTensors& tensors, const Gguf& model,
                     const ModelConfig& config) {
-  check_layer(file, model, config, true);
+  check_layer(file, model, config, LayerRotation::kOwn);
   const int dim = config.dim, vocab_size = config.vocab_size;
   const auto vocabulary = static_cast<uint64_t>(vocab_size);
   const auto n_tokens =
@@ -389,7 +262,7 @@ NewHead read_eagle3(const JsonObject& file, Taker& tensors, const Gguf& model,
   head.states = eagle3_layers(file, config.n_layers);
   head.rope_theta = file.number("rope_theta", 1, 1e12).value_or(kRopeTheta);
   head.map = tensors.matrix(kEagleInput, dim, 3 * dim);
-  read_block(file, tensors, kEagle3Layer, 2 * dim, config, head);
+  read_block(file, tensors, kEagle3Layer, 2 * dim, false, config, head);
   head.embedding_norm = tensors.vector("midlayer.input_layernorm.weight", dim);
   head.state_norm = tensors.vector("midlayer.hidden_norm.weight", dim);
   head.ffn_norm = tensors.vector("midlayer.post_attention_layernorm.weight", dim);
@@ -398,6 +271,33 @@ NewHead read_eagle3(const JsonObject& file, Taker& tensors, const Gguf& model,
   head.tokens = eagle3_tokens(tensors, n_tokens, vocab_size);
   tensors.check_same(kEmbedding, map_weights(model, config).token_embd);
   tensors.refuse_leftovers("than an EAGLE-3 layer has");
+  return head;
+}
+
+// The first of the layers that the model's own checkpoint has, whatever else is there: drafts run
+// it on what it said, as vLLM does.
+NewHead read_mtp(const JsonObject& file, HeadTensors& tensors, const Gguf& model,
+                 const ModelConfig& config) {
+  check_layer(file, model, config, LayerRotation::kModel);
+  const auto n_layers = static_cast<int>(file.bounded(kMtpCount, 1, kMostMtpLayers, 1));
+  const int dim = config.dim;
+  const std::string layer = std::string(kMtpLayers) + "0.";
+  NewHead head;
+  head.kind = HeadKind::kMtp;
+  head.map = tensors.matrix(layer + kMtpInput, dim, 2 * dim, {.halves_swapped = true});
+  read_block(file, tensors, layer, dim, tensors.has(layer + "self_attn.q_proj.bias"), config, head);
+  head.embedding_norm = tensors.vector(layer + "token_layernorm.weight", dim);
+  head.state_norm = tensors.vector(layer + "hidden_layernorm.weight", dim);
+  head.attn_norm = tensors.vector(layer + "input_layernorm.weight", dim);
+  head.ffn_norm = tensors.vector(layer + "post_attention_layernorm.weight", dim);
+  head.norm = tensors.vector(layer + "final_layernorm.weight", dim);
+  const Weights weights = map_weights(model, config);
+  tensors.check_same("model." + std::string(kEmbedding), weights.token_embd);
+  if (!weights.tied) tensors.check_same("lm_head.weight", weights.lm_head);
+  tensors.refuse_leftovers("than a layer of MiMo has", "", layer);
+  if (const std::string more = kMtpLayers + std::to_string(n_layers) + "."; tensors.has_any(more)) {
+    file.bad(kMtpCount, "as many as there are tensors of", format("%d", n_layers));
+  }
   return head;
 }
 
@@ -428,8 +328,12 @@ size_t elements(const SafeTensor& tensor) {
 // What making the file takes at most: its tensors, the file of them, and one tensor as floats.
 size_t memory_needed(const Checkpoint& checkpoint, std::optional<DType> type) {
   size_t output = 0, largest = 0;
-  for (const SafeTensor* tensor : checkpoint.tensors()) {
-    if (tensor->name == kEmbedding) continue;  // looked at where it lies
+  const std::vector<const SafeTensor*> tensors = checkpoint.tensors();
+  const auto is_mtp = [](const SafeTensor* tensor) { return tensor->name.starts_with(kMtpLayers); };
+  const bool of_model = std::ranges::any_of(tensors, is_mtp);
+  for (const SafeTensor* tensor : tensors) {
+    // Looked at where it lies.
+    if (of_model ? !is_mtp(tensor) : tensor->name == kEmbedding) continue;
     const size_t n = elements(*tensor);
     if (tensor->shape.size() < 2) {
       output += n * sizeof(float);
@@ -451,7 +355,7 @@ size_t parameters(const NewHead& head) {
   for (const HeadTensor* tensor :
        {&head.map, &head.q, &head.k, &head.v, &head.o, &head.gate, &head.up, &head.down, &head.norm,
         &head.map_bias, &head.q_bias, &head.k_bias, &head.v_bias, &head.embedding_norm,
-        &head.state_norm, &head.ffn_norm, &head.lm_head}) {
+        &head.state_norm, &head.attn_norm, &head.ffn_norm, &head.lm_head}) {
     add(*tensor);
   }
   for (const NewMedusaHead& one : head.medusa) {
@@ -476,13 +380,16 @@ NewHeads read_published_heads(const nlohmann::json& config, const std::string& c
   const ModelConfig model_config = read_config(model);
   NewHeads heads;
   heads.base = heads_base(model, model_config);
-  Taker tensors(checkpoint, type);
+  HeadTensors tensors(checkpoint, type);
   if (file.find(kMedusaHeads)) {
     check_sizes(file, heads.base);
     heads.heads.push_back(read_medusa(file, tensors, heads.base));
   } else if (file.find(kHydraHeads)) {
     check_sizes(file, heads.base);
     heads.heads.push_back(read_hydra(file, tensors, heads.base));
+  } else if (tensors.has_any(kMtpLayers)) {
+    check_sizes(file, heads.base);
+    heads.heads.push_back(read_mtp(file, tensors, model, model_config));
   } else if (tensors.has_any(kEagle3Layer)) {
     check_sizes(file, heads.base);
     heads.heads.push_back(read_eagle3(file, tensors, model, model_config));
@@ -493,8 +400,8 @@ NewHeads read_published_heads(const nlohmann::json& config, const std::string& c
     throw Error(
         ErrorCode::kUnsupported,
         format("%s: expected '%s' or '%s', of Medusa or Hydra heads, or a tensor '%s' beside it, "
-               "of an EAGLE layer, found none of them",
-               config_path.c_str(), kMedusaHeads, kHydraHeads, kEagleInput));
+               "of an EAGLE layer, or '%s0.%s', of a model's own, found none of them",
+               config_path.c_str(), kMedusaHeads, kHydraHeads, kEagleInput, kMtpLayers, kMtpInput));
   }
   heads.defaults.kind = heads.heads[0].kind;
   return heads;
@@ -514,8 +421,14 @@ ConvertedHeads convert_heads(const ConvertHeadsOptions& options) {
   const NewHead& head = heads.heads[0];
   done.kind = head.kind;
   done.parameters = parameters(head);
-  done.what = "an EAGLE layer";
-  if (head.kind == HeadKind::kEagle) return done;
+  if (head.kind == HeadKind::kEagle) {
+    done.what = "an EAGLE layer";
+    return done;
+  }
+  if (head.kind == HeadKind::kMtp) {
+    done.what = "a multi-token prediction layer";
+    return done;
+  }
   if (head.kind == HeadKind::kEagle3) {
     done.what = format("an EAGLE-3 layer of %d tokens", head.lm_head.n_out);
     return done;

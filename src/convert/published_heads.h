@@ -32,6 +32,13 @@
 //               d2t I64 (draft_vocab_size): row i is token i + d2t[i]; t2d BOOL (vocab_size):
 //               which tokens there are; both only where some are missing
 //               embed_tokens.weight as EAGLE's
+//   MiMo      the model's own directory: config.json, num_nextn_predict_layers
+//             model.safetensors, whatever else it has:
+//               model.mtp_layers.0.{token,hidden}_layernorm.weight (dim), of embedding and state
+//               model.mtp_layers.0.input_proj.weight (dim, 2 dim), of [state, embedding]
+//               model.mtp_layers.0.{input,post_attention,final}_layernorm.weight (dim)
+//               model.mtp_layers.0.self_attn and .mlp as EAGLE's; further layers are left out
+//               model.embed_tokens.weight, lm_head.weight: the model's own
 //
 // Every shape is held against the model, whose dim and vocabulary config.json may also name.
 #pragma once

@@ -86,6 +86,7 @@ void read_block(HeadsReader& in, const std::string& prefix, const HeadsBase& bas
                 HeadWeights& head) {
   const int dim = base.dim;
   const bool published = is_published(head.kind), eagle3 = head.kind == HeadKind::kEagle3;
+  const bool mtp = head.kind == HeadKind::kMtp;
   const int attn_dim = eagle3 ? 2 * dim : dim;
   const auto matrix = [&](const char* name, int n_out, int n_in) {
     const std::string tensor = prefix + name + ".weight";
@@ -110,11 +111,12 @@ void read_block(HeadsReader& in, const std::string& prefix, const HeadsBase& bas
   block.w_up = matrix("up", block.w_gate.n_out, dim);
   block.w_down = matrix("down", dim, block.w_gate.n_out);
   head.norm = vector("norm.weight", dim);
-  head.map_bias = bias("map", dim);
+  if (!mtp) head.map_bias = bias("map", dim);
   block.bq = bias("q", block.wq.n_out);
   block.bk = bias("k", block.wk.n_out);
   block.bv = bias("v", block.wk.n_out);
-  if (!eagle3) return;
+  if (!eagle3 && !mtp) return;
+  if (mtp) block.attn_norm = vector("attn_norm.weight", dim);
   block.ffn_norm = vector("ffn_norm.weight", dim);
   head.embedding_norm = vector("embedding_norm.weight", dim);
   head.state_norm = vector("state_norm.weight", dim);
@@ -197,6 +199,7 @@ void read_weights(HeadsReader& in, const HeadsBase& base, int n_shortlist, HeadW
       break;
     case HeadKind::kLayer:
     case HeadKind::kEagle:
+    case HeadKind::kMtp:
       read_block(in, prefix, base, head);
       break;
     case HeadKind::kEagle3:
@@ -281,8 +284,8 @@ ModelConfig draft_layer_config(const ModelConfig& model, const HeadWeights& head
 }
 
 const char* head_kind_name(HeadKind kind) {
-  constexpr const char* kNames[] = {"full",   "folded", "chained", "layer",
-                                    "medusa", "eagle",  "eagle3",  "hydra"};
+  constexpr const char* kNames[] = {"full",  "folded", "chained", "layer", "medusa",
+                                    "eagle", "eagle3", "hydra",   "mtp"};
   static_assert(std::size(kNames) == std::size(kHeadKinds));
   return kNames[static_cast<size_t>(kind)];
 }

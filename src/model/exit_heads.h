@@ -24,8 +24,13 @@
 //            whose q, k and v are of               types; h of three layers; V (tokens, dim) of
 //            [w_e e / rms(e); w_h u / rms(u)];     some tokens or all; u the state after the
 //            z = V (w u / rms(u))                  row, which takes the place of W h there
+//   mtp      u = W [w_e e / rms(e);                as the model's authors publish it (MiMo, arXiv
+//            w_s s / rms(s)], then a block of      2505.07608) and in its types; s is h_L, before
+//            the model's kind; z = E y,            the model's last norm
+//            y = w u / rms(u)
 // where s is the state before the row: norm(h_L) of the row before it where that went through all
-// layers, else that row's own y, the head's estimate of it (as EAGLE's drafter feeds on itself).
+// layers (mtp: h_L), else that row's own y, the head's estimate of it (as EAGLE's drafter feeds on
+// itself).
 // A medusa head is several, and so is a hydra head: number k guesses the token k places behind the
 // root, medusa whatever stands between, and s is always the state before the root.
 // The shortlist is ordered by falling frequency after the special tokens, so that any prefix of it
@@ -48,24 +53,26 @@
 
 namespace specbound {
 
-enum class HeadKind { kFull, kFolded, kChained, kLayer, kMedusa, kEagle, kEagle3, kHydra };
-// "full", "folded", "chained", "layer", "medusa", "eagle", "eagle3", "hydra"
+enum class HeadKind { kFull, kFolded, kChained, kLayer, kMedusa, kEagle, kEagle3, kHydra, kMtp };
+// "full", "folded", "chained", "layer", "medusa", "eagle", "eagle3", "hydra", "mtp"
 const char* head_kind_name(HeadKind kind);
 std::optional<HeadKind> parse_head_kind(std::string_view name);
 inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull,   HeadKind::kFolded, HeadKind::kChained,
                                           HeadKind::kLayer,  HeadKind::kMedusa, HeadKind::kEagle,
-                                          HeadKind::kEagle3, HeadKind::kHydra};
+                                          HeadKind::kEagle3, HeadKind::kHydra,  HeadKind::kMtp};
 // One for each place behind the root, with the state before the root.
 constexpr bool is_by_place(HeadKind kind) {
   return kind == HeadKind::kMedusa || kind == HeadKind::kHydra;
 }
-// Made by others, and kept as they published it.
-constexpr bool is_published(HeadKind kind) {
-  return is_by_place(kind) || kind == HeadKind::kEagle || kind == HeadKind::kEagle3;
+// Made by others, and kept as they published it: one block with K and V of its own.
+constexpr bool is_published_layer(HeadKind kind) {
+  return kind == HeadKind::kEagle || kind == HeadKind::kEagle3 || kind == HeadKind::kMtp;
 }
-// One block with K and V of its own.
+constexpr bool is_published(HeadKind kind) {
+  return is_by_place(kind) || is_published_layer(kind);
+}
 constexpr bool is_layer(HeadKind kind) {
-  return kind == HeadKind::kLayer || kind == HeadKind::kEagle || kind == HeadKind::kEagle3;
+  return kind == HeadKind::kLayer || is_published_layer(kind);
 }
 // Looks at a row before any layer, and at the state before it.
 constexpr bool has_state(HeadKind kind) {
@@ -104,17 +111,17 @@ struct HeadWeights {
   // Checked after this layer: 1..L-1; chained also 0, the embedding; stands_before(): 0 alone.
   int layer = 0;
   HeadKind kind = HeadKind::kFolded;
-  // full: W (dim, dim), F32 or F16; chained: A, layer: W (dim, 2 dim), Q8_0; eagle: W likewise;
-  // eagle3: W (dim, 3 dim)
+  // full: W (dim, dim), F32 or F16; chained: A, layer: W (dim, 2 dim), Q8_0; eagle, mtp: W
+  // likewise; eagle3: W (dim, 3 dim)
   Matrix map;
   const float* map_bias = nullptr;  // eagle: b (dim) or null
   Matrix folded;                    // folded: F (shortlist, dim), Q8_0
   Matrix inner, outer;  // chained: C (inner, 2 dim), D (dim, inner), Q8_0; n_out 0: none
   // layer: wq, wk, wv, wo, w_gate, w_up, w_down, Q8_0; nothing else; eagle: also bq, bk, bv or
-  // null; eagle3: wq, wk, wv of 2 dim, and ffn_norm
+  // null; eagle3: wq, wk, wv of 2 dim, and ffn_norm; mtp: as eagle's, attn_norm and ffn_norm
   LayerWeights block;
-  const float* norm = nullptr;                                   // layer, eagle, eagle3: w (dim)
-  const float *embedding_norm = nullptr, *state_norm = nullptr;  // eagle3: w_e, w_h (dim)
+  const float* norm = nullptr;                                   // of all layers: w (dim)
+  const float *embedding_norm = nullptr, *state_norm = nullptr;  // eagle3, mtp: w_e; w_h, w_s (dim)
   Matrix lm_head;                                                // eagle3: V
   std::vector<int32_t> tokens;     // eagle3: that V guesses, distinct ids; empty: the vocabulary
   std::array<int, 3> states = {};  // eagle3: the layers after which h is, ascending, 1..L
@@ -225,9 +232,11 @@ struct NewHead {
   int layer = 0;
   HeadKind kind = HeadKind::kFolded;
   HeadTensor map, folded, inner, outer;
-  HeadTensor q, k, v, o, gate, up, down, norm;               // layer, eagle, eagle3
-  HeadTensor map_bias, q_bias, k_bias, v_bias;               // eagle; n_out 0: none
-  HeadTensor embedding_norm, state_norm, ffn_norm, lm_head;  // eagle3
+  HeadTensor q, k, v, o, gate, up, down, norm;      // of all layers
+  HeadTensor map_bias, q_bias, k_bias, v_bias;      // eagle, mtp (no map_bias); n_out 0: none
+  HeadTensor embedding_norm, state_norm, ffn_norm;  // eagle3, mtp
+  HeadTensor attn_norm;                             // mtp
+  HeadTensor lm_head;                               // eagle3
   std::vector<int32_t> tokens;
   std::array<int, 3> states = {};
   double rope_theta = 0;

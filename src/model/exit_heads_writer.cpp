@@ -113,14 +113,12 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
         add(prefix + "outer.weight", head.outer, DType::kQ8_0);
         break;
       case HeadKind::kEagle3:
-        add(prefix + "embedding_norm.weight", head.embedding_norm, DType::kF32);
-        add(prefix + "state_norm.weight", head.state_norm, DType::kF32);
-        add(prefix + "ffn_norm.weight", head.ffn_norm, DType::kF32);
         add(prefix + "lm_head.weight", head.lm_head, head.lm_head.type);
         add_tokens(prefix + "tokens", head.tokens);
         [[fallthrough]];
       case HeadKind::kLayer:
       case HeadKind::kEagle:
+      case HeadKind::kMtp:
         for (const auto& [name, tensor] : {std::pair("map", &head.map),
                                            {"q", &head.q},
                                            {"k", &head.k},
@@ -138,7 +136,13 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
                                            {"v", &head.v_bias}}) {
           if (tensor->n_out > 0) add(prefix + name + ".bias", *tensor, DType::kF32);
         }
-        add(prefix + "norm.weight", head.norm, DType::kF32);
+        for (const auto& [name, tensor] : {std::pair("embedding_norm", &head.embedding_norm),
+                                           {"state_norm", &head.state_norm},
+                                           {"attn_norm", &head.attn_norm},
+                                           {"ffn_norm", &head.ffn_norm},
+                                           {"norm", &head.norm}}) {
+          if (tensor->n_out > 0) add(prefix + name + ".weight", *tensor, DType::kF32);
+        }
         break;
       case HeadKind::kMedusa:
       case HeadKind::kHydra:

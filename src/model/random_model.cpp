@@ -150,6 +150,7 @@ NewHead random_head(const ModelConfig& config, const RandomHeads::Head& head, in
     case HeadKind::kEagle:
     case HeadKind::kEagle3:
     case HeadKind::kHydra:
+    case HeadKind::kMtp:
       SB_CHECK(false);  // nothing asks for it
   }
   return made;

@@ -171,6 +171,7 @@ constexpr DrafterKind kDrafters[] = {
     {"hydra", false, false, {}, make_tree<HeadKind::kHydra>, HeadKind::kHydra},
     {"eagle", false, false, {}, make_tree<HeadKind::kEagle>, HeadKind::kEagle},
     {"eagle3", false, false, {}, make_tree<HeadKind::kEagle3>, HeadKind::kEagle3},
+    {"mtp", false, false, {}, make_tree<HeadKind::kMtp>, HeadKind::kMtp},
 };
 
 }  // namespace

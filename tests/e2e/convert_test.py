@@ -173,7 +173,8 @@ class Convert(FolderCase):
                                  ("hydra", "hydra", "llama_deep"),
                                  ("hydra", "hydra_tied", "gemma3"),
                                  ("eagle3", "eagle3", "llama_deep"),
-                                 ("eagle3", "eagle3_all", "gemma3")):
+                                 ("eagle3", "eagle3_all", "gemma3"),
+                                 ("mtp", "mtp", "qwen2"), ("mtp", "mtp_pairs", "llama_gqa")):
             with self.subTest(name):
                 model, out = os.path.join(golden, base + ".gguf"), self.path(name + ".heads.gguf")
                 done = specbound("convert", "--heads", os.path.join(golden, "drafters", name),
@@ -193,6 +194,67 @@ class Convert(FolderCase):
                 none = specbound("run", "-m", model, "--speculator", kind, "--raw", "-p", "a")
                 self.assertEqual(none.returncode, 2)
                 self.assertIn(b"convert --heads", none.stderr)
+
+    def test_a_model_s_own_layer_drafts_for_it(self):
+        directory, out = self.mimo(), self.path("mimo.gguf")
+        done = specbound("convert", directory, "-o", out, "--type", "F16")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, rb"note: 16 tensors of multi-token prediction .* --heads")
+        self.assertIn(b"mimo (qwen2)", done.stdout)
+        plain = self.path("qwen2.gguf")
+        self.assertEqual(specbound("convert", os.path.join(GOLDEN, "qwen2"), "-o", plain, "--name",
+                                   "mimo").returncode, 0)
+        with open(out, "rb") as ours, open(plain, "rb") as other:
+            self.assertEqual(ours.read(), other.read())
+        heads = self.path("mimo.heads.gguf")
+        done = specbound("convert", "--heads", directory, "-m", out, "-o", heads)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertIn(b"a multi-token prediction layer, 0.0 million parameters", done.stdout)
+        for speculator in ("mtp", "auto"):
+            same = specbound("verify", "-m", out, "--speculator", speculator, "--bits", "-p",
+                             "the quick", "-n", "24", "--ignore-eos", "-t", "1")
+            self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
+        other = specbound("convert", "--heads", directory, "-m",
+                          os.path.join(ROOT, "tests/golden/llama_gqa.gguf"), "-o", self.path("x"))
+        self.assertEqual(other.returncode, 1)
+        self.assertRegex(other.stderr, rb"hidden_size.*expected 64, the model's, found 32")
+
+    def mimo(self):
+        """qwen2 with a layer of multi-token prediction, which is its first layer over again."""
+        directory = self.path("mimo")
+        shutil.copytree(os.path.join(GOLDEN, "qwen2"), directory)
+        path = os.path.join(directory, "config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        config.update(architectures=["MiMoForCausalLM"], attention_bias=True,
+                      num_nextn_predict_layers=1)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        path = os.path.join(directory, "model.safetensors")
+        with open(path, "rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+            data = file.read()
+        header.pop("__metadata__", None)
+        parts = {name: data[slice(*entry["data_offsets"])] for name, entry in header.items()}
+        dim, layer = config["hidden_size"], "model.mtp_layers.0."
+        for name in list(parts):
+            if name.startswith("model.layers.0."):
+                mine = layer + name.removeprefix("model.layers.0.")
+                header[mine], parts[mine] = dict(header[name]), parts[name]
+        for name in ("token", "hidden", "final"):
+            mine, norm = f"{layer}{name}_layernorm.weight", "model.norm.weight"
+            header[mine], parts[mine] = dict(header[norm]), parts[norm]
+        name = layer + "input_proj.weight"
+        header[name] = dict(dtype="BF16", shape=[dim, 2 * dim])
+        parts[name] = struct.pack("<H", 0x3e00) * (2 * dim * dim)  # 0.125
+        at = 0
+        for name, entry in header.items():
+            entry["data_offsets"] = [at, at + len(parts[name])]
+            at += len(parts[name])
+        text = json.dumps(header).encode()
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + b"".join(parts[n] for n in header))
+        return directory
 
     def test_heads_ask_for_what_they_need(self):
         heads = os.path.join(ROOT, "tests/golden/drafters/medusa")

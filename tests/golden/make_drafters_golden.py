@@ -21,6 +21,10 @@ layout, drafters.json what its paper makes of it, in FP64, for the states of a m
              attention is over [norm of embedding, norm of that], with a rotation of its own; then a
              norm and a head of its own, of some tokens (d2t) or of all. Its drafts' states take the
              place of fc's. Chain and tree are as EAGLE-2's.
+    mtp      MiMo (arXiv 2505.07608) and its modeling_mimo.py: input_proj of [hidden_layernorm of
+             the state behind the last layer, token_layernorm of embedding], a layer of the model's
+             own kind, final_layernorm, the model's head. Drafts run it on what it said. Chain and
+             tree are as EAGLE-2's.
 
 Trees are lists of (parent, token), parents by their place in the list, -1 for the root, in the
 order in which they were ranked. Where a rounding could exchange ranks, the next seed is taken.
@@ -60,6 +64,10 @@ CASES = [
          tied=False, file="hydra_lm_head.safetensors"),
     dict(name="hydra_tied", kind="hydra", base="gemma3", dtype="bfloat16", heads=2, layers=3,
          tied=True, file="model.safetensors"),
+    dict(name="mtp", kind="mtp", base="qwen2", dtype="bfloat16", inner=64, biases=True,
+         deviation=0.12, file="model.safetensors"),
+    dict(name="mtp_pairs", kind="mtp", base="llama_gqa", dtype="float32", inner=32, biases=False,
+         deviation=0.12, file="model.safetensors"),
 ]
 SEEDS_APART = 4
 
@@ -406,6 +414,51 @@ def draft_by(eagle, states, ids):
     return torch.stack(logits), {"chain": chain, "tree": rank(candidates)}
 
 
+# ---- multi-token prediction ----
+
+def make_mtp(case, model, rng, dtype):
+    dim, q_dim = model.dim, model.n_heads * model.head_dim
+    kv_dim, inner = model.n_kv_heads * model.head_dim, case["inner"]
+    attention, mlp = Mtp.layer + "self_attn.", Mtp.layer + "mlp."
+    shapes = {Mtp.layer + "input_proj.weight": (dim, 2 * dim),
+              attention + "q_proj.weight": (q_dim, dim), attention + "k_proj.weight": (kv_dim, dim),
+              attention + "v_proj.weight": (kv_dim, dim),
+              attention + "o_proj.weight": (dim, q_dim), mlp + "gate_proj.weight": (inner, dim),
+              mlp + "up_proj.weight": (inner, dim), mlp + "down_proj.weight": (dim, inner)}
+    if case["biases"]:
+        shapes |= {attention + "q_proj.bias": (q_dim,), attention + "k_proj.bias": (kv_dim,),
+                   attention + "v_proj.bias": (kv_dim,)}
+    tensors = {name: random_tensor(rng, dtype, case["deviation"], *shape)
+               for name, shape in shapes.items()}
+    for name in ("token_layernorm", "hidden_layernorm", "input_layernorm",
+                 "post_attention_layernorm", "final_layernorm"):
+        tensors[f"{Mtp.layer}{name}.weight"] = 1 + random_tensor(rng, dtype, 0.2, dim)
+    tensors["model.embed_tokens.weight"] = torch.tensor(
+        model.matrices["token_embd.weight"].values).to(dtype).contiguous()
+    config = dict(architectures=["MiMoForCausalLM"], attention_bias=case["biases"],
+                  hidden_size=dim, intermediate_size=inner, num_attention_heads=model.n_heads,
+                  num_key_value_heads=model.n_kv_heads, head_dim=model.head_dim,
+                  num_hidden_layers=model.n_layers, hidden_act="silu",
+                  vocab_size=model.vocab_size, rms_norm_eps=round(model.eps, 9),
+                  rope_theta=model.rope_theta, num_nextn_predict_layers=1)
+    return config, tensors
+
+
+class Mtp(Eagle):
+    layer = "model.mtp_layers.0."
+
+    def forward(self, tokens, states):
+        e = self.norm(self.layer + "token_layernorm", self.embedding[tokens])
+        s = self.norm(self.layer + "hidden_layernorm", states)
+        h = self.linear(self.layer + "input_proj", torch.cat([s, e], -1))
+        h = self.block(self.norm(self.layer + "input_layernorm", h), h)
+        return self.norm(self.layer + "final_layernorm", h)
+
+
+def draft_mtp(case, model, weights, ids):
+    return draft_by(Mtp(model, weights), states_of(model, ids, [model.n_layers]), ids)
+
+
 def make_case(case, directory, seed):
     rng = np.random.default_rng(seed)
     model = reference.Model(str(HERE / f"{case['base']}.gguf"), half_cache=True)
@@ -413,7 +466,8 @@ def make_case(case, directory, seed):
     make, draft = {"medusa": (make_medusa, draft_medusa),
                    "hydra": (make_hydra, draft_hydra),
                    "eagle": (make_eagle, draft_eagle),
-                   "eagle3": (make_eagle3, draft_eagle3)}[case["kind"]]
+                   "eagle3": (make_eagle3, draft_eagle3),
+                   "mtp": (make_mtp, draft_mtp)}[case["kind"]]
     config, tensors = make(case, model, rng, dtype)
     ids = [int(i) for i in rng.integers(3, model.vocab_size, 24)]
     weights = {name: tensor.double() for name, tensor in tensors.items()}

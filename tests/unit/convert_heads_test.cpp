@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "broken_heads.h"
 #include "convert/published_heads.h"
 #include "decode/head_tree.h"
 #include "engine/cpu/cpu_backend.h"
@@ -26,23 +27,19 @@ namespace specbound::convert_heads_test {
 namespace {
 
 using nlohmann::json;
+using published::Broken;
+using published::case_named;
+using published::contents;
+using published::golden_cases;
+using published::kDrafters;
+using published::kGolden;
+using published::Part;
+using published::refused;
 using test::check_mentions;
 using test::expect_error;
 using test::TempDir;
 
-const std::string kGolden = std::string(SPECBOUND_GOLDEN) + "/";
-const std::string kDrafters = kGolden + "drafters/";
 constexpr double kNear = 1e-4;  // of the largest logit, as in golden_test.cpp
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  REQUIRE(file);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-json golden_cases() {
-  return json::parse(contents(kDrafters + "drafters.json")).at("cases");
-}
 
 // One golden case: its model, its heads as they were converted, and the engine with both.
 struct Subject {
@@ -164,10 +161,7 @@ TEST_CASE("published heads say what plain PyTorch says, and draft its tree") {
       CHECK(std::ranges::equal(some, std::span(rows).first(5)));
     }
   }
-  for (const HeadKind kind :
-       {HeadKind::kMedusa, HeadKind::kHydra, HeadKind::kEagle, HeadKind::kEagle3}) {
-    CHECK(seen[kind] == 4);
-  }
+  for (const HeadKind kind : kHeadKinds) CHECK(seen[kind] == (is_published(kind) ? 4 : 0));
 }
 
 TEST_CASE("published heads in another type say nearly the same") {
@@ -217,76 +211,6 @@ TEST_CASE("a GPU has no published heads: one sentence says so") {
 }
 
 // ---- checkpoints that are broken or lie ----
-
-namespace {
-
-struct Part {
-  std::string dtype;
-  std::vector<uint64_t> shape;
-  std::string bytes;
-};
-
-// A checkpoint in parts, each free to be wrong.
-struct Broken {
-  json config;
-  std::map<std::string, Part> tensors;
-  Gguf model;
-
-  explicit Broken(const json& entry)
-      : model(Gguf::open(kGolden + entry.at("base").get<std::string>() + ".gguf")) {
-    const std::string folder = kDrafters + entry.at("name").get<std::string>();
-    config = json::parse(contents(folder + "/config.json"));
-    std::string path = folder + "/model.safetensors";
-    for (const char* name : {"/medusa_lm_head.safetensors", "/hydra_lm_head.safetensors"}) {
-      if (std::filesystem::exists(folder + name)) path = folder + name;
-    }
-    const Safetensors file = Safetensors::open(path);
-    for (const SafeTensor& t : file.tensors()) {
-      tensors[t.name] = {
-          t.dtype, t.shape, {reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()}};
-    }
-  }
-
-  std::string file() const {
-    json header;
-    std::string data;
-    for (const auto& [name, part] : tensors) {
-      header[name] = {{"dtype", part.dtype},
-                      {"shape", part.shape},
-                      {"data_offsets", {data.size(), data.size() + part.bytes.size()}}};
-      data += part.bytes;
-    }
-    const std::string text = header.dump();
-    const uint64_t size = text.size();
-    return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + text + data;
-  }
-
-  void convert(std::optional<DType> type = {}) const {
-    const std::string bytes = file();
-    const Checkpoint checkpoint = Checkpoint::of(
-        Safetensors::parse(std::as_bytes(std::span(bytes.data(), bytes.size())), "x"), "dir");
-    exit_heads_file("out.gguf",
-                    read_published_heads(config, "dir/config.json", checkpoint, model, type));
-  }
-};
-
-json case_named(const std::string& name) {
-  for (const json& entry : golden_cases()) {
-    if (entry.at("name") == name) return entry;
-  }
-  FAIL("no such case");
-  return {};
-}
-
-// What is said of the case after `change`.
-std::string refused(const std::string& name, const std::function<void(Broken&)>& change,
-                    ErrorCode code = ErrorCode::kFormat, std::optional<DType> type = {}) {
-  Broken broken(case_named(name));
-  change(broken);
-  return expect_error(code, [&] { broken.convert(type); });
-}
-
-}  // namespace
 
 TEST_CASE("medusa checkpoints that do not fit are refused") {
   Broken(case_named("medusa")).convert();

@@ -356,10 +356,11 @@ void check_any_rounds(const NewHead& head) {
   }
 }
 
-TEST_CASE("eagle layers: after any rounds what they find is what a text read at once has") {
+TEST_CASE("published layers: after any rounds what they find is what a text read at once has") {
   const HeadsBase base = heads_base(subject().model.gguf, subject().model.config);
   check_any_rounds(random_eagle(base, kInner, true, 3));
   check_any_rounds(random_eagle3(base, kInner, 4));
+  check_any_rounds(random_mtp(base, kInner, true, 5));
 }
 
 // The same weights but for how many experts a row goes through: only states differ.

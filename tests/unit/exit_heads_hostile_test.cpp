@@ -232,7 +232,8 @@ TEST_CASE("hostile heads: which heads there are") {
       },
       {kLayers, "two full heads at layer 1"});
   refuse([&](HeadsFile& f) { f.text_arrays[kKinds][3] = "lens"; },
-         {kKinds, "full, folded, chained, layer, medusa, eagle, eagle3 or hydra", "found 'lens'"});
+         {kKinds, "full, folded, chained, layer, medusa, eagle, eagle3, hydra or mtp",
+          "found 'lens'"});
   refuse([&](HeadsFile& f) { f.text_arrays[kKinds][3] = std::string(100, '\x1b'); },
          {kKinds, "found '\\x1b"});
   for (const char* key : {"specbound.margin_scale", "specbound.margin_offset"}) {
@@ -366,7 +367,7 @@ TEST_CASE("hostile heads: shortlist") {
 
 TEST_CASE("hostile heads: settings") {
   refuse([](HeadsFile& f) { f.texts["specbound.kind"] = "best"; },
-         {"'specbound.kind'", "full, folded, chained, layer, medusa, eagle, eagle3 or hydra",
+         {"'specbound.kind'", "full, folded, chained, layer, medusa, eagle, eagle3, hydra or mtp",
           "found 'best'"});
   const char* kChecks = "specbound.check_layers";
   for (const int32_t layer : {0, 3, -1, INT32_MAX}) {
@@ -440,6 +441,8 @@ TEST_CASE("hostile heads: published heads") {
   REQUIRE(survives(eagle3.bytes()));
   const HeadsFile hydra = file_of(random_hydra(small_base(), 2, 2, 5));
   REQUIRE(survives(hydra.bytes()));
+  const HeadsFile mtp = file_of(random_mtp(wide_base(), 32, true, 6));
+  REQUIRE(survives(mtp.bytes()));
   const auto refuse_change = [](HeadsFile file, auto&& change, Parts parts) {
     change(file);
     refuse_bytes(file.bytes(), parts);
@@ -465,7 +468,7 @@ TEST_CASE("hostile heads: published heads") {
   number(kMedusaBlocksKey, 9, {kMedusaBlocksKey, "expected 0 to 8", "found 9"});
   number(kMedusaBlocksKey, 0, {"exit.0.medusa.1.0.", "only tensors of the heads"});
   number(kMedusaBlocksKey, 2, {"exit.0.medusa.1.1.weight", "found none"});
-  for (const HeadsFile* file : {&medusa, &eagle, &eagle3, &hydra}) {
+  for (const HeadsFile* file : {&medusa, &eagle, &eagle3, &hydra, &mtp}) {
     refuse_change(*file, [](HeadsFile& f) { f.integers["specbound.head_layers"] = {1}; },
                   {"specbound.head_layers", "layers from 0 to 0", "found 1"});
     refuse_change(*file,
@@ -547,6 +550,18 @@ TEST_CASE("hostile heads: published heads") {
   for (const char* name : {"embedding_norm", "state_norm", "ffn_norm"}) {
     bias(eagle3, format("exit.0.eagle3.%s.weight", name).c_str());
   }
+  for (const char* name : {"embedding_norm", "state_norm", "attn_norm", "ffn_norm", "norm"}) {
+    const std::string norm = format("exit.0.mtp.%s.weight", name);
+    refuse_change(mtp, [&](HeadsFile& f) { f.remove(norm); }, {norm, "found none"});
+    bias(mtp, norm.c_str());
+  }
+  for (const char* name : {"q", "k", "v"}) bias(mtp, format("exit.0.mtp.%s.bias", name).c_str());
+  refuse_change(mtp,
+                [](HeadsFile& f) {
+                  f.tensors.push_back(
+                      {"exit.0.mtp.map.bias", DType::kF32, {32}, std::vector<std::byte>(128)});
+                },
+                {"exit.0.mtp.map.bias", "only tensors of the heads"});
   const HeadsFile layer = file_of(random_layer(wide_base(), 32, 3));
   REQUIRE(survives(layer.bytes()));
   refuse_change(layer,

@@ -75,6 +75,7 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   file.heads.push_back(random_eagle(file.base, 64, true, 60));
   file.heads.push_back(random_eagle3(file.base, 64, 90));
   file.heads.push_back(random_hydra(file.base, 3, 2, 120));
+  file.heads.push_back(random_mtp(file.base, 64, true, 150));
   write_exit_heads(random_path, file);
   NewHeads published;
   published.base = heads_base(tiny(kLayers).gguf, tiny(kLayers).config);
@@ -82,6 +83,7 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   published.heads.push_back(random_eagle(published.base, 32, false, 80));
   published.heads.push_back(random_eagle3(published.base, 32, 110));
   published.heads.push_back(random_hydra(published.base, 4, 1, 130));
+  published.heads.push_back(random_mtp(published.base, 32, false, 170));
   published.defaults.kind = HeadKind::kMedusa;
   write_exit_heads(folder / "published.heads.gguf", published);
   const std::string published_path = folder / "published.gguf";
@@ -118,6 +120,10 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
       by_flags({"eagle3"}, published_path),
       by_flags({"specbound", "--head", "eagle3", "--tau", "0"}, published_path),
       by_flags({"auto", "--head", "eagle3", "--controller"}, published_path),
+      by_flags({"mtp"}, published_path),
+      by_flags({"mtp", "--w-max", "5"}, published_path),
+      by_flags({"specbound", "--head", "mtp", "--tau", "0"}, published_path),
+      by_flags({"auto", "--head", "mtp", "--controller"}, published_path),
       by_flags({"specbound", "--head", "medusa", "--tau", "0"}, published_path),
       by_flags({"specbound", "--head", "eagle", "--tau", "0"}, published_path),
       by_flags({"auto", "--head", "eagle", "--tau", "0.02"}, published_path),
@@ -156,8 +162,8 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
     }
   }
   for (const int w_max : {2, 7, kMaxRows}) {
-    for (const HeadKind kind :
-         {HeadKind::kMedusa, HeadKind::kHydra, HeadKind::kEagle, HeadKind::kEagle3}) {
+    for (const HeadKind kind : kHeadKinds) {
+      if (!is_published(kind)) continue;
       rows.push_back(head_tree(heads, kind, w_max));
     }
   }

@@ -46,6 +46,7 @@ inline NewHead random_head(HeadKind kind, int layer, int dim, int shortlist, int
     case HeadKind::kEagle:
     case HeadKind::kEagle3:
     case HeadKind::kHydra:
+    case HeadKind::kMtp:
       SB_CHECK(false);  // random_layer(), random_medusa(), random_hydra(), random_eagle(), ..
   }
   head.margin_scale = 1 + 0.25f * static_cast<float>(layer);
@@ -146,6 +147,18 @@ inline NewHead random_eagle3(const HeadsBase& base, int inner, uint64_t seed) {
   head.lm_head = random_f32_tensor(static_cast<int>(head.tokens.size()), dim, seed + 12, 0.3f);
   head.states = {1, 2, 3};
   head.rope_theta = 3000;
+  return head;
+}
+
+inline NewHead random_mtp(const HeadsBase& base, int inner, bool biases, uint64_t seed) {
+  NewHead head = random_eagle(base, inner, biases, seed);
+  head.kind = HeadKind::kMtp;
+  head.map_bias = {};
+  const int dim = base.dim;
+  head.embedding_norm = random_head_tensor(1, dim, seed + 13, 1.0f);
+  head.state_norm = random_head_tensor(1, dim, seed + 14, 1.0f);
+  head.attn_norm = random_head_tensor(1, dim, seed + 15, 1.0f);
+  head.ffn_norm = random_head_tensor(1, dim, seed + 16, 1.0f);
   return head;
 }
 

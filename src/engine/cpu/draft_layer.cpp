@@ -14,17 +14,19 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
     : weights_(weights),
       kernels_(kernels_for(options.isa)),
       pool_(pool),
-      eagle_(is_published(head.kind)),
+      published_(is_published(head.kind)),
       eagle3_(head.kind == HeadKind::kEagle3),
+      mtp_(head.kind == HeadKind::kMtp),
+      says_normed_(!published_ || mtp_),
       taken_(head.states),
+      ones_(model.config().dim, 1.0f),
       norm_(head.norm),
       map_bias_(head.map_bias),
-      embedding_norm_(head.embedding_norm),
-      state_norm_(head.state_norm),
+      embedding_norm_(published_ ? head.embedding_norm : ones_.data()),
+      state_norm_(published_ ? head.state_norm : ones_.data()),
       dim_(model.config().dim),
       state_dim_(eagle3_ ? 3 * dim_ : dim_),
       eps_(model.config().norm_eps),
-      ones_(dim_, 1.0f),
       rows_(kMaxRows, head.map.n_in),
       inputs_(static_cast<size_t>(kMaxRows) * dim_),
       tokens_(model.n_ctx()),
@@ -46,12 +48,12 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
                                reinterpret_cast<const std::byte*>(inputs_.data())};
   block_weights_.layers = {head.block};
   LayerWeights& layer = block_weights_.layers[0];
-  layer.attn_norm = eagle_ ? nullptr : ones_.data();
+  if (!published_) layer.attn_norm = layer.ffn_norm = ones_.data();
+  if (head.kind == HeadKind::kEagle) layer.ffn_norm = norm_;
   if (eagle3_) {
     attn_inputs_ = Pages<float>(kMaxRows * round_up<size_t>(2 * dim_, kQuantBlock), what);
     block_weights_.attn_input = attn_inputs_.data();
   } else {
-    layer.ffn_norm = eagle_ ? norm_ : ones_.data();
     block_weights_.rope_factors = weights.rope_factors;
     block_weights_.rope_factors_long = weights.rope_factors_long;
   }
@@ -76,11 +78,15 @@ void DraftLayer::ran(int pos, std::span<const int32_t> tokens, const float* h) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     const int at = pos + static_cast<int>(i);
     tokens_[at] = tokens[i];
-    if (!eagle3_) kernels_.rmsnorm(h + i * dim_, weights_.output_norm, eps_, dim_, state(at));
+    if (mtp_) {
+      std::copy_n(h + i * dim_, dim_, state(at));
+    } else if (!eagle3_) {
+      kernels_.rmsnorm(h + i * dim_, weights_.output_norm, eps_, dim_, state(at));
+    }
   }
   // Behind a truncate() that is taken back the others are still there.
   end_ = std::max(end_, pos + static_cast<int>(tokens.size()));
-  valid_ = std::max(0, std::min(valid_, pos - first_ - (eagle_ ? 1 : 0)));
+  valid_ = std::max(0, std::min(valid_, pos - first_ - (published_ ? 1 : 0)));
 }
 
 void DraftLayer::passed(int l, int pos, const float* h, Slice mine) {
@@ -120,13 +126,13 @@ void DraftLayer::set_input(int row, int32_t token, const float* state) {
     return;
   }
   read_row(weights_.token_embd, token, x);
-  if (!eagle_) kernels_.rmsnorm(x, ones_.data(), eps_, dim_, x);
+  if (embedding_norm_) kernels_.rmsnorm(x, embedding_norm_, eps_, dim_, x);
   if (!state) {
     std::fill_n(x + dim_, dim_, 0.0f);
-  } else if (eagle_) {
-    std::copy_n(state, dim_, x + dim_);
+  } else if (state_norm_) {
+    kernels_.rmsnorm(state, state_norm_, eps_, dim_, x + dim_);
   } else {
-    kernels_.rmsnorm(state, ones_.data(), eps_, dim_, x + dim_);
+    std::copy_n(state, dim_, x + dim_);
   }
 }
 
@@ -187,9 +193,9 @@ const float* DraftLayer::look(const Row& looked) {
     first_ = end_ = root;
     valid_ = 0;
   }
-  // EAGLE's text begins with the first token that has a state before it. A root without one is
-  // looked at all the same, alone.
-  const int origin = eagle_ && root > first_ ? first_ + 1 : first_;
+  // A published layer's text begins with the first token that has a state before it. A root without
+  // one is looked at all the same, alone.
+  const int origin = published_ && root > first_ ? first_ + 1 : first_;
   if (slot == 0) {
     valid_ = std::min(valid_, root - origin);
     block_->truncate(valid_);
@@ -214,11 +220,11 @@ const float* DraftLayer::look(const Row& looked) {
   for (int i = 0; i < n; ++i) block_->embed(row - (n - 1) + i, i);
   if (slot > 0 && !path.straight) block_->follow(slot, path.slots[path.depth - 1]);
   block_->run_layers(row - (n - 1), n, at, 1, 1);
-  if (slot == 0) valid_ = eagle_ && root == first_ ? 0 : root - origin + 1;
+  if (slot == 0) valid_ = published_ && root == first_ ? 0 : root - origin + 1;
   float* const y = own(slot);
   const float* u = block_->inspect().hidden(row).data();
   const FloatMode mode;
-  if (!eagle_) {
+  if (says_normed_) {
     kernels_.rmsnorm(u, norm_, eps_, dim_, y);
     return y;
   }

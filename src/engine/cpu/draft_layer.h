@@ -1,6 +1,6 @@
-// A draft layer on the CPU (HeadKind::kLayer, kEagle, kEagle3): a model of one block beside the
-// model, whose inputs are made of tokens and states, and whose K and V follow the text. What rounds
-// accepted since it was last asked goes through it together with the row that it is asked about.
+// A draft layer on the CPU (is_layer() of HeadKind): a model of one block beside the model, whose
+// inputs are made of tokens and states, and whose K and V follow the text. What rounds accepted
+// since it was last asked goes through it together with the row that it is asked about.
 // docs/architecture.md 6.
 #pragma once
 
@@ -63,24 +63,26 @@ class DraftLayer {
   const Weights& weights_;
   const Kernels& kernels_;
   ThreadPool& pool_;
-  const bool eagle_, eagle3_;                  // published; of three states
+  const bool published_, eagle3_, mtp_;
+  const bool says_normed_;                     // the state after a row is w u / rms(u), not u
   const std::array<int, 3> taken_;             // layers that leave states; else 0
+  const std::vector<float> ones_;              // a norm without a weight
   const float *norm_, *map_bias_;              // w, b
-  const float *embedding_norm_, *state_norm_;  // eagle3: w_e, w_h
+  const float *embedding_norm_, *state_norm_;  // of what W multiplies or, eagle3, of what attends
   const int dim_, state_dim_;
   const float eps_;
 
-  std::vector<float> ones_;           // a norm without a weight
   Weights block_weights_;             // of the one block; its embedding is inputs_
   std::optional<LinearStore> store_;  // of W
   Linear map_;
-  // (kMaxRows, 2 dim): [e / rms(e); s / rms(s)], eagle: [e; s], eagle3: s (3 dim)
+  // (kMaxRows, 2 dim): [e / rms(e); s / rms(s)], mtp: with weights; eagle: [e; s];
+  // eagle3: s (3 dim)
   RowBuffer rows_;
   std::vector<float> inputs_;       // (kMaxRows, dim): W of those
   Pages<float> attn_inputs_;        // eagle3: (kMaxRows, padded 2 dim), see Weights::attn_input
-  std::unique_ptr<Backend> block_;  // positions from first_ on, eagle: those that have a state
+  std::unique_ptr<Backend> block_;  // positions from first_ on, published: those that have a state
 
-  Pages<float> states_;  // (n_ctx, dim): norm(h_L) by place; eagle3: (n_ctx, 3, dim)
+  Pages<float> states_;  // (n_ctx, dim): norm(h_L) by place; mtp: h_L; eagle3: (n_ctx, 3, dim)
   std::vector<int32_t> tokens_;
   // Places [first_, end_) have a state; what came before it was attached has none.
   int first_ = 0, end_ = 0;

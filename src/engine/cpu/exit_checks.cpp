@@ -45,6 +45,7 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
     switch (head.kind) {
       case HeadKind::kFull:
       case HeadKind::kEagle:  // DraftLayer
+      case HeadKind::kMtp:    // DraftLayer
         break;
       case HeadKind::kLayer:  // DraftLayer
         listed = true;
@@ -122,8 +123,8 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   widest = std::max(widest, longest_chain);
   for (int t = 0; t < pool_.size(); ++t) buffer_.emplace_back(1, widest);
   std::map<int, DraftLayer> layers;  // all or none
-  for (const HeadKind kind : {HeadKind::kLayer, HeadKind::kEagle, HeadKind::kEagle3}) {
-    const int layer = heads->find(kind, 0);
+  for (const HeadKind kind : kHeadKinds) {
+    const int layer = is_layer(kind) ? heads->find(kind, 0) : -1;
     if (layer < 0 || (says_text(kind) && !shortlist_)) continue;
     layers.try_emplace(layer, model_, weights_, heads->heads()[layer], pool_, options_);
   }
