@@ -17,7 +17,8 @@ constexpr auto kAfter = [](const auto& a, const auto& b) {
 
 }  // namespace
 
-void likeliest_tokens(std::span<const float> z, int n, std::vector<LikelyToken>& out) {
+void likeliest_tokens(std::span<const float> z, int n, double likeliest,
+                      std::vector<LikelyToken>& out) {
   out.clear();
   // Those found so far, best first: n is small, and hardly a token gets past the last of them.
   float least = -std::numeric_limits<float>::infinity();
@@ -31,11 +32,7 @@ void likeliest_tokens(std::span<const float> z, int n, std::vector<LikelyToken>&
   if (out.empty()) return;
   const double highest = out.front().share;
   if (std::isinf(highest)) return out.clear();
-  double total = 0;
-  for (const float one : z) {
-    if (!std::isnan(one)) total += std::exp(one - highest);
-  }
-  for (LikelyToken& one : out) one.share = std::exp(one.share - highest) / total;
+  for (LikelyToken& one : out) one.share = std::exp(one.share - highest) * likeliest;
 }
 
 HeadTree::HeadTree(const ExitHeads& heads, HeadKind kind, int w_max)
@@ -65,8 +62,8 @@ std::span<const LikelyToken> HeadTree::ask(Round& round) {
     for (; seen_ < slot; ++seen_) backend.exit_check(head_, seen_, 1);
     seen_ = slot + 1;
   }
-  backend.exit_check(head_, slot, 1);
-  likeliest_tokens(backend.exit_logits(), kSiblings, likely);
+  const ExitPeak peak = backend.exit_check(head_, slot, 1);
+  likeliest_tokens(backend.exit_logits(), kSiblings, peak.confidence, likely);
   if (const std::span<const int32_t> ids = backend.exit_ids(); !ids.empty()) {
     for (LikelyToken& one : likely) one.token = ids[static_cast<size_t>(one.token)];
   }

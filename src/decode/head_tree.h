@@ -23,9 +23,10 @@ struct LikelyToken {
   int32_t token = 0;
   double share = 0;
 };
-// The n likeliest places of the logits z, likeliest first, of equals the lowest.
-// NaN counts as -inf, which nothing is likely by; none where one is infinite.
-void likeliest_tokens(std::span<const float> z, int n, std::vector<LikelyToken>& out);
+// The n likeliest places of the logits z, likeliest first, of equals the lowest; `likeliest` is the
+// first one's softmax. NaN counts as -inf, which nothing is likely by; none where one is infinite.
+void likeliest_tokens(std::span<const float> z, int n, double likeliest,
+                      std::vector<LikelyToken>& out);
 
 class HeadTree final : public Speculator {
  public:

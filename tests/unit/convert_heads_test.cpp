@@ -185,18 +185,18 @@ TEST_CASE("the likeliest tokens: by logit, then by id; what is no number is not 
   std::vector<LikelyToken> likely;
   const float nan = std::nanf(""), inf = HUGE_VALF;
   const std::vector<float> z = {1, nan, 3, 2, 3, -inf, 2.5f};
-  likeliest_tokens(z, 4, likely);
   double total = 0;
   for (const float one : {1.0f, 3.0f, 2.0f, 3.0f, 2.5f}) total += std::exp(one - 3.0);
+  likeliest_tokens(z, 4, 1 / total, likely);
   REQUIRE(likely.size() == 4);
   const int32_t order[] = {2, 4, 6, 3};
   for (int i = 0; i < 4; ++i) {
     CHECK(likely[i].token == order[i]);
     CHECK(likely[i].share == doctest::Approx(std::exp(z[order[i]] - 3.0) / total));
   }
-  likeliest_tokens(std::vector<float>{nan, -inf, nan}, 4, likely);
+  likeliest_tokens(std::vector<float>{nan, -inf, nan}, 4, 0, likely);
   CHECK(likely.empty());
-  likeliest_tokens(std::vector<float>{1, inf}, 4, likely);
+  likeliest_tokens(std::vector<float>{1, inf}, 4, 1, likely);
   CHECK(likely.empty());
 }
 
