@@ -227,17 +227,19 @@ fuzz_tool_calls_seeds() {
 
 # run_fuzzer TARGET SECONDS; a new corpus each time, so that every run can be repeated.
 run_fuzzer() {
-  local target=$1 seconds=$2 work="$root/build/fuzz-runs/$1"
+  local target=$1 seconds=$2 work="$root/build/fuzz-runs/$1" longest=16384
   rm -rf "$work/corpus"
   mkdir -p "$work/corpus"
   if [ "$target" = fuzz_tokenizer ]; then fuzz_tokenizer_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_template ]; then fuzz_template_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_grammar ]; then fuzz_grammar_seeds "$work/corpus"; fi
   if [ "$target" = fuzz_http_body ]; then fuzz_http_body_seeds "$work/corpus"; fi
+  if [ "$target" = fuzz_safetensors ]; then longest=32768; fi  # a layer with its config.json
   if [ "$target" = fuzz_tool_calls ]; then fuzz_tool_calls_seeds "$work/corpus"; fi
   echo "== $target, $seconds s"
-  (cd "$work" && fixed_addresses "$root/build/asan-ubsan/tests/$target" -seed=1 -max_len=16384 \
-    -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2560 -print_final_stats=1 corpus)
+  (cd "$work" && fixed_addresses "$root/build/asan-ubsan/tests/$target" -seed=1 \
+    -max_len="$longest" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2560 \
+    -print_final_stats=1 corpus)
 }
 
 # Two at a time, in the order of their names: fuzz_gguf's corpus is there when it is needed.

@@ -5,7 +5,8 @@
 // What is accepted is converted as far as it goes without weights, and read back.
 //
 // Started with an empty corpus directory, it fills it with the small files of tests/golden/convert
-// first, and with two of its own.
+// first, and with some of its own.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -84,7 +85,7 @@ void fuzz_config(std::string_view text) {
 }
 
 const Gguf& model() {
-  static const Gguf model = Gguf::open(SPECBOUND_GOLDEN "/llama_gqa.gguf");
+  static const Gguf model = Gguf::open(SPECBOUND_GOLDEN "/smollm3.gguf");
   return model;
 }
 
@@ -103,19 +104,93 @@ void fuzz_heads(std::span<const std::byte> bytes) {
   }
 }
 
-// One head of no blocks, as small as the model lets it be.
-std::string small_heads() {
-  const std::string config = R"({"medusa_num_heads":1,"medusa_num_layers":0})";
-  const std::string header =
-      R"({"0.0.weight":{"dtype":"BF16","shape":[80,64],"data_offsets":[0,10240]}})";
+// Published heads, as small as the model lets them be; weights are all the same.
+struct SeedTensor {
+  const char* name;
+  std::vector<size_t> shape;
+  const char* dtype = "BF16";
+};
+
+std::string small_heads(const std::string& config, const std::vector<SeedTensor>& tensors) {
+  nlohmann::json header;
+  std::string data;
+  for (const SeedTensor& tensor : tensors) {
+    const bool whole = std::string_view(tensor.dtype) == "I64";
+    size_t bytes = whole ? sizeof(int64_t) : sizeof(uint16_t);
+    for (const size_t n : tensor.shape) bytes *= n;
+    header[tensor.name] = {{"dtype", tensor.dtype},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {data.size(), data.size() + bytes}}};
+    data += std::string(bytes, whole ? '\0' : '<');
+  }
   const auto of_size = [](auto size, const std::string& text) {
     return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + text;
   };
+  const std::string text = header.dump();
   return of_size(static_cast<uint16_t>(config.size()), config) +
-         of_size(static_cast<uint64_t>(header.size()), header) + std::string(10240, '<');
+         of_size(static_cast<uint64_t>(text.size()), text) + data;
 }
 
-constexpr size_t kMaxSeed = 16384;  // longer ones would be cut
+// Of a layer: k and v of 16, all else of 32.
+std::vector<SeedTensor> block_tensors(std::vector<SeedTensor> tensors,
+                                      const std::array<const char*, 7>& names, size_t n_in) {
+  const std::vector<size_t> shapes[] = {{32, n_in}, {16, n_in}, {16, n_in}, {32, 32},
+                                        {32, 32},   {32, 32},   {32, 32}};
+  for (size_t i = 0; i < names.size(); ++i) tensors.push_back({names[i], shapes[i]});
+  return tensors;
+}
+
+std::vector<std::string> small_heads() {
+  return {
+      small_heads(R"({"medusa_num_heads":1,"medusa_num_layers":0})", {{"0.0.weight", {58, 32}}}),
+      small_heads(R"({"hydra_num_heads":1,"grounded_heads":true})",
+                  {{"hydra_mlp.0.0.linear.weight", {32, 64}},
+                   {"hydra_mlp.0.0.linear.bias", {32}},
+                   {"hydra_mlp.0.0.res_connection.weight", {32, 64}},
+                   {"hydra_mlp.0.0.res_connection.bias", {32}},
+                   {"hydra_lm_head.0.weight", {58, 32}},
+                   {"hydra_lm_head.0.bias", {58}}}),
+      small_heads(R"({"intermediate_size":32,"rope_theta":50000})",
+                  block_tensors(
+                      {{"fc.weight", {32, 64}}, {"layers.0.post_attention_layernorm.weight", {32}}},
+                      {"layers.0.self_attn.q_proj.weight", "layers.0.self_attn.k_proj.weight",
+                       "layers.0.self_attn.v_proj.weight", "layers.0.self_attn.o_proj.weight",
+                       "layers.0.mlp.gate_proj.weight", "layers.0.mlp.up_proj.weight",
+                       "layers.0.mlp.down_proj.weight"},
+                      32)),
+      small_heads(
+          R"({"intermediate_size":32,"draft_vocab_size":1,)"
+          R"("eagle_config":{"eagle_aux_hidden_state_layer_ids":[0,1,2]}})",
+          block_tensors({{"fc.weight", {32, 96}},
+                         {"midlayer.hidden_norm.weight", {32}},
+                         {"midlayer.input_layernorm.weight", {32}},
+                         {"midlayer.post_attention_layernorm.weight", {32}},
+                         {"norm.weight", {32}},
+                         {"lm_head.weight", {1, 32}},
+                         {"d2t", {1}, "I64"}},
+                        {"midlayer.self_attn.q_proj.weight", "midlayer.self_attn.k_proj.weight",
+                         "midlayer.self_attn.v_proj.weight", "midlayer.self_attn.o_proj.weight",
+                         "midlayer.mlp.gate_proj.weight", "midlayer.mlp.up_proj.weight",
+                         "midlayer.mlp.down_proj.weight"},
+                        64)),
+      small_heads(R"({"intermediate_size":32})",
+                  block_tensors({{"model.mtp_layers.0.input_proj.weight", {32, 64}},
+                                 {"model.mtp_layers.0.token_layernorm.weight", {32}},
+                                 {"model.mtp_layers.0.hidden_layernorm.weight", {32}},
+                                 {"model.mtp_layers.0.input_layernorm.weight", {32}},
+                                 {"model.mtp_layers.0.post_attention_layernorm.weight", {32}},
+                                 {"model.mtp_layers.0.final_layernorm.weight", {32}}},
+                                {"model.mtp_layers.0.self_attn.q_proj.weight",
+                                 "model.mtp_layers.0.self_attn.k_proj.weight",
+                                 "model.mtp_layers.0.self_attn.v_proj.weight",
+                                 "model.mtp_layers.0.self_attn.o_proj.weight",
+                                 "model.mtp_layers.0.mlp.gate_proj.weight",
+                                 "model.mtp_layers.0.mlp.up_proj.weight",
+                                 "model.mtp_layers.0.mlp.down_proj.weight"},
+                                32))};
+}
+
+constexpr size_t kMaxSeed = 32768;  // packaging/test.sh's longest input: more would be cut
 
 std::string small_safetensors() {
   const std::string header =
@@ -144,8 +219,8 @@ char kind_of(const std::filesystem::path& path) {
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   namespace fs = std::filesystem;
-  std::vector<std::string> seeds = {'\0' + small_safetensors(), '\2' + std::string(kByteFallback),
-                                    '\4' + small_heads()};
+  std::vector<std::string> seeds = {'\0' + small_safetensors(), '\2' + std::string(kByteFallback)};
+  for (const std::string& heads : small_heads()) seeds.push_back('\4' + heads);
   for (const auto& entry : fs::recursive_directory_iterator(SPECBOUND_GOLDEN "/convert")) {
     const char kind = kind_of(entry.path());
     if (kind == kOther || !entry.is_regular_file() || entry.file_size() >= kMaxSeed) continue;
