@@ -17,6 +17,7 @@ ModelOptions model_options(const char* path, const sb_model_options& options) {
   made.n_threads = options.n_threads;
   if (options.chat_template) made.chat_template = options.chat_template;
   if (options.device) read_device(made.device, options.device);
+  if (options.kv) made.device.kv = read_kv_type(options.kv);
   return made;
 }
 

@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
+#include "engine/cpu/kv_cache.h"
 #include "error.h"
 #include "json/json_writer.h"
 #include "model/config.h"
@@ -139,7 +140,8 @@ Json config_json(const ModelConfig& c) {
           {"final_softcap", c.final_softcap},
           {"window", c.window},
           {"window_step", c.window_step},
-          {"kv_cache_bytes_per_token", size_t{4} * c.n_layers * c.kv_dim()}};
+          {"kv_cache_bytes_per_token", c.n_layers * kv_position_bytes(c, KvType::kFp16)},
+          {"kv_cache_int8_bytes_per_token", c.n_layers * kv_position_bytes(c, KvType::kInt8)}};
 }
 
 // Can the weights run, and if not, why: the loader itself is asked.
@@ -353,8 +355,10 @@ void print_config(const Json& report) {
               grouped(number("n_kv_heads")).c_str());
   std::printf("  vocabulary  %s%s\n", grouped(number("vocab_size")).c_str(),
               c.value("tied_embeddings", false) ? ", embedding and head tied" : "");
-  std::printf("  context     %s, K/V cache %s a token\n", grouped(number("max_seq_len")).c_str(),
-              size_text(number("kv_cache_bytes_per_token")).c_str());
+  std::printf("  context     %s, K/V cache %s a token, %s with --kv int8\n",
+              grouped(number("max_seq_len")).c_str(),
+              size_text(number("kv_cache_bytes_per_token")).c_str(),
+              size_text(number("kv_cache_int8_bytes_per_token")).c_str());
   std::printf("  rope        %s\n", rope_text(c).c_str());
   std::printf("  rmsnorm     eps %s\n", value_text(c["norm_eps"]).c_str());
   print_particulars(c);

@@ -212,6 +212,7 @@ class Training {
             {"--seed", std::to_string(flags_.train.seed)},
             {"--chat-template", flags_.model.chat_template},
             {"-c", std::to_string(model_.n_ctx())},
+            {"--kv", kv_type_name(flags_.model.device.kv)},
             {"--self-generate", std::to_string(flags_.self_generate)},
             {"--minutes", flags_.fills_minutes ? format("%g", flags_.minutes) : "any"},
             {"--self-temp", format("%.9g", flags_.self_temp)},

@@ -35,7 +35,7 @@ std::string describe_value(Difference::What what, uint32_t bits) {
       return format("%.9g (0x%08x)", std::bit_cast<float>(bits), bits);
     case Difference::What::kKey:
     case Difference::What::kValue:
-      return format("%.6g (0x%04x)", half_to_float(static_cast<uint16_t>(bits)), bits);
+      return format("%.6g as FP16 (0x%04x)", half_to_float(static_cast<uint16_t>(bits)), bits);
     case Difference::What::kStop:
       return stop_reason_name(static_cast<StopReason>(bits));
     default:

@@ -71,7 +71,8 @@ class DeviceSampling {
 class BackendInspection {
  public:
   virtual std::span<const float> hidden(int slot) const = 0;  // H[slot] (dim)
-  // The K and V of one position as FP16 bits (kv_dim each).
+  // The K and V of one position (kv_dim each) as 16 bits a number, which differ where what is kept
+  // does: FP16; of INT8 the number's, above them in turns the two bytes of its scale.
   virtual void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const = 0;
 
  protected:

@@ -49,6 +49,20 @@ void check_cpu(const DeviceOptions& options, int n_layers) {
   }
 }
 
+constexpr const char* kFp16OnGpu = "the GPU kernels keep K/V as FP16";
+
+// K/V that only the CPU keeps, where a GPU is asked for.
+void check_kv(const DeviceOptions& options, int n_layers) {
+  std::string asked = options.where == DeviceOptions::Where::kCuda ? name_of(options) : "";
+  for (const std::string& more : {layers_text(options, n_layers), gpu_only(options)}) {
+    if (!more.empty()) asked += (asked.empty() ? "" : " ") + more;
+  }
+  if (asked.empty()) return;
+  throw Error(ErrorCode::kUsage, format("kv=int8 runs on the CPU: %s, found %s: leave out one of "
+                                        "them",
+                                        kFp16OnGpu, asked.c_str()));
+}
+
 // The number of a GPU of the survey.
 int pick_gpu(const DeviceOptions& options, const GpuSurvey& survey) {
   SB_CHECK(!survey.gpus.empty());
@@ -81,6 +95,7 @@ CpuOptions ModelOptions::cpu_options() const {
   options.n_ctx = n_ctx;
   options.n_threads = n_threads;
   options.n_sequences = n_sequences;
+  options.kv = device.kv;
   options.repack = !no_repack;
   if (isa == "portable") {
     options.isa = Isa::kPortable;
@@ -119,6 +134,14 @@ void read_device(DeviceOptions& options, const std::string& device) {
                                         printable(device).c_str()));
 }
 
+KvType read_kv_type(const std::string& name) {
+  for (const auto& [known, type] : kKvTypes) {
+    if (name == known) return type;
+  }
+  throw Error(ErrorCode::kUsage,
+              format("kv: expected fp16 or int8, found \"%s\"", printable(name).c_str()));
+}
+
 DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& config,
                            const Weights& weights, const std::function<GpuSurvey()>& survey) {
   using Where = DeviceOptions::Where;
@@ -130,6 +153,8 @@ DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& conf
     check_cpu(options, config.n_layers);
     return {};
   }
+  const bool int8 = options.kv == KvType::kInt8;
+  if (int8) check_kv(options, config.n_layers);
   std::string asked = layers_text(options, config.n_layers);
   const bool part = options.layers && !options.all_layers(config.n_layers);
   if (part && options.prefill == PrefillPath::kCublas) {
@@ -141,7 +166,9 @@ DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& conf
   const bool ready = found.state == GpuSurvey::State::kReady;
   if (!ready && options.where == Where::kCuda) refuse(options, found);
   std::string why_not = found.why_not;
-  if (ready) {
+  if (ready && int8) {
+    why_not = std::string("kv=int8: ") + kFp16OnGpu;
+  } else if (ready) {
     why_not = why_not_on_gpu(config, weights, options.dtype);
     if (why_not.empty()) return {pick_gpu(options, found), options.layers};
     why_not = "the GPU kernels cannot run this model: " + why_not;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "engine/cpu/cpu_backend.h"
+#include "engine/kv_type.h"
 #include "model/config.h"
 #include "runtime/gpu.h"
 #include "runtime/tile_cache.h"
@@ -28,6 +29,7 @@ struct DeviceOptions {
   std::optional<int> layers;                // on the GPU; kAllLayers for "all"; none: what fits
   GpuDtype dtype = GpuDtype::kAsStored;     // on a GPU
   PrefillPath prefill = PrefillPath::kOwn;  // on a GPU
+  KvType kv = KvType::kFp16;                // INT8 on the CPU only
 
   // Whether `layers` asks for the whole model on the GPU: "all", or more than its `n_layers` layers
   // (the output counts as one). False where nothing is asked.
@@ -38,6 +40,8 @@ std::optional<int> gpu_number(const std::string& device);
 // `device`, which is auto, cpu, cuda or cuda:N, into `options`. Throws Error(kUsage) for
 // anything else.
 void read_device(DeviceOptions& options, const std::string& device);
+// "fp16" or "int8". Throws Error(kUsage) for anything else.
+KvType read_kv_type(const std::string& name);
 
 struct ModelOptions {
   std::string model;               // empty: the bundled demo model

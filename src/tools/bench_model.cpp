@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/cpu/cpu_topology.h"
+#include "engine/cpu/kv_cache.h"
 #include "error.h"
 #include "runtime/gpu.h"
 #include "runtime/machine.h"
@@ -61,7 +62,7 @@ BenchModel bench_model(LoadedModel& model, const ModelOptions& options) {
   return out;
 }
 
-ModelBytes model_bytes(const ModelConfig& c, bool int8) {
+ModelBytes model_bytes(const ModelConfig& c, bool int8, KvType kv) {
   const auto matrix = [&](double n_out, double n_in) {
     return int8 ? n_out * n_in * 34 / 32 : n_out * n_in * 2;
   };
@@ -71,13 +72,13 @@ ModelBytes model_bytes(const ModelConfig& c, bool int8) {
                 3 * matrix(c.ffn_dim, c.dim) * std::max(c.n_experts_used, 1) +
                 matrix(c.n_experts, c.dim) + 2.0 * c.dim * sizeof(float);
   bytes.lm_head = matrix(c.vocab_size, c.dim);
-  bytes.kv_position = 2.0 * c.kv_dim() * sizeof(uint16_t);
+  bytes.kv_position = static_cast<double>(kv_position_bytes(c, kv));
   return bytes;
 }
 
 ModelBytes model_bytes(LoadedModel& model, const ModelOptions& options) {
   const GpuDtype dtype = options.device.dtype;
-  ModelBytes bytes = model_bytes(model.config(), dtype == GpuDtype::kInt8);
+  ModelBytes bytes = model_bytes(model.config(), dtype == GpuDtype::kInt8, options.device.kv);
   if (model.backend().samples_on_device() && dtype != GpuDtype::kAsStored) return bytes;
   bytes.lm_head = static_cast<double>(model.weights().lm_head.run_bytes());
   bytes.layer = (static_cast<double>(model.weights().bytes_per_token()) - bytes.lm_head) /

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/backend.h"
+#include "engine/kv_type.h"
 #include "runtime/loaded_model.h"
 #include "tools/bench.h"
 #include "trace/statistics.h"
@@ -28,7 +29,7 @@ struct ModelBytes {
   double token(double context) const { return n_layers * row(context) + lm_head; }
 };
 // `int8`: matrices are INT8, else FP16.
-ModelBytes model_bytes(const ModelConfig& config, bool int8);
+ModelBytes model_bytes(const ModelConfig& config, bool int8, KvType kv = KvType::kFp16);
 
 struct BenchModel {
   std::string path;

@@ -144,6 +144,9 @@ static void test_bad_options(void) {
   refuse_options((sb_model_options){.n_threads = -1}, SB_ERROR_USAGE, "found -1");
   refuse_options((sb_model_options){.n_threads = 100000}, SB_ERROR_USAGE, "found 100000");
   refuse_options((sb_model_options){.device = "tpu"}, SB_ERROR_USAGE, "tpu");
+  refuse_options((sb_model_options){.kv = "int4"}, SB_ERROR_USAGE, "fp16 or int8");
+  refuse_options((sb_model_options){.kv = ""}, SB_ERROR_USAGE, "fp16 or int8");
+  refuse_options((sb_model_options){.kv = "int8", .device = "cuda"}, SB_ERROR_USAGE, "the CPU");
   refuse_options((sb_model_options){.chat_template = "none such"}, SB_ERROR_USAGE, "none such");
   refuse_options((sb_model_options){.speculation = 99}, SB_ERROR_USAGE, "99");
   refuse_options((sb_model_options){.heads = "/none/such"}, SB_ERROR_FILE, "/none/such");

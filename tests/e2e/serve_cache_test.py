@@ -11,6 +11,8 @@ N_PROMPT = 330
 # 6 of its blocks of 64 positions, each 5 layers of 4 heads with 8 + 16 numbers of two bytes: two
 # conversations fit into a megabyte, three do not.
 EACH = 6 * 64 * 5 * 4 * (8 + 16) * 2
+# With --kv int8 of one byte, and a scale of two behind each 8 and 16: all three do.
+EACH_INT8 = 6 * 64 * 5 * 4 * (8 + 2 + 16 + 2)
 
 
 class Talk:
@@ -29,8 +31,8 @@ class Talk:
 
 
 class CacheSize(unittest.TestCase):
-    def start(self, size):
-        server = Server("--cache-size", size, model=STORIES)
+    def start(self, size, *flags):
+        server = Server("--cache-size", size, *flags, model=STORIES)
         self.addCleanup(server.end)
         return server
 
@@ -69,6 +71,15 @@ class CacheSize(unittest.TestCase):
         ask(1, 0)
         # Nor does what is kept depend on who is asked: all of them once more, cold.
         for talk, text in zip(talks, alone):
+            self.assertEqual(talk.ask(forgetful), (text, 0))
+
+    def test_kv_of_8_bits_leaves_room_for_more(self):
+        server, forgetful = (self.start(size, "--kv", "int8") for size in ("1M", "0"))
+        talks = [Talk(number) for number in range(3)]
+        texts = [talk.ask(server)[0] for talk in talks]
+        self.assertEqual(self.kept(server), (3, 3 * EACH_INT8))
+        for talk, text in zip(talks, texts):
+            self.assertEqual(talk.ask(server), (text, N_PROMPT - 1))
             self.assertEqual(talk.ask(forgetful), (text, 0))
 
     def test_by_default_all_fit(self):

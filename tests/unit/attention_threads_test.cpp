@@ -23,6 +23,7 @@ constexpr int kContext = 900;
 struct Shape {
   int head_dim, kv_heads, group, window;
   float softcap;
+  KvType kv = KvType::kFp16;
 };
 
 ModelConfig config_of(const Shape& shape) {
@@ -116,8 +117,10 @@ class Threads {
 TEST_CASE("attention by several threads: the bits of each query alone, however tasks are cut") {
   const FloatMode mode;
   TinyRandom random(11);
-  for (const Shape& shape : {Shape{64, 3, 3, 0, 0}, Shape{64, 1, 1, 0, 30}, Shape{96, 1, 7, 0, 0},
-                             Shape{64, 2, 4, 300, 0}}) {
+  for (const Shape& shape :
+       {Shape{64, 3, 3, 0, 0}, Shape{64, 1, 1, 0, 30}, Shape{96, 1, 7, 0, 0},
+        Shape{64, 2, 4, 300, 0}, Shape{64, 3, 3, 0, 0, KvType::kInt8},
+        Shape{96, 1, 7, 0, 30, KvType::kInt8}, Shape{32, 2, 4, 300, 0, KvType::kInt8}}) {
     const ModelConfig config = config_of(shape);
     std::vector<float> numbers(size_t(kMaxRows) * config.q_dim());
     for (float& x : numbers) x = random.normal();
@@ -126,7 +129,7 @@ TEST_CASE("attention by several threads: the bits of each query alone, however t
       const Kernels& kernels = kernels_for(isa);
       std::vector<Sequence> texts;
       for (int i = 0; i < 3; ++i) {
-        texts.push_back({KvCache(config, kContext, 0), KvLengths(1)});
+        texts.push_back({KvCache(config, kContext, 0, shape.kv), KvLengths(1)});
         fill(kernels, config, random, texts.back());
       }
       std::deque<Threads> all;

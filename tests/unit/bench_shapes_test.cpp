@@ -69,6 +69,8 @@ TEST_CASE("bytes of a pass: what is stored, and the K/V that are there") {
   CHECK(fp16.lm_head == doctest::Approx(512.0 * 256 * 2));
   CHECK(int8.row(9) - int8.row(0) == doctest::Approx(9 * 2 * 2 * 128));
   CHECK(int8.token(0) == doctest::Approx(4 * int8.row(0) + int8.lm_head));
+  const ModelBytes kv_int8 = model_bytes(c, true, KvType::kInt8);
+  CHECK(kv_int8.row(9) - kv_int8.row(0) == doctest::Approx(9 * 2 * 128 * 34.0 / 32));
 }
 
 }  // namespace bench_shapes_test

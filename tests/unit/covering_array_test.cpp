@@ -29,10 +29,16 @@ namespace {
 struct TinyKind {
   DType type;
   const char* architecture;
+  KvType kv = KvType::kFp16;
 };
-const std::vector<TinyKind> kKinds = {{DType::kQ8_0, "llama"},  {DType::kQ8_0, "gemma2"},
-                                      {DType::kF16, "phi3"},    {DType::kF32, "gemma2"},
-                                      {DType::kQ8_0, "gemma3"}, {DType::kBF16, "smollm3"}};
+const std::vector<TinyKind> kKinds = {{DType::kQ8_0, "llama"},
+                                      {DType::kQ8_0, "gemma2"},
+                                      {DType::kF16, "phi3"},
+                                      {DType::kF32, "gemma2"},
+                                      {DType::kQ8_0, "gemma3"},
+                                      {DType::kBF16, "smollm3"},
+                                      {DType::kQ8_0, "llama", KvType::kInt8},
+                                      {DType::kF32, "gemma2", KvType::kInt8}};
 
 struct Setting {
   size_t kind = 0;  // of kKinds; the demo model is of the first
@@ -47,9 +53,10 @@ struct Setting {
     std::string layers;
     for (const int l : drafting.check_layers) layers += format(" %d", l);
     return format(
-        "%s %s, %s, %d threads, %s, temp %g, top-k %d, top-p %g, min-p %g, penalty %g, seed %d, "
+        "%s %s%s, %s, %d threads, %s, temp %g, top-k %d, top-p %g, min-p %g, penalty %g, seed %d, "
         "of the reply %g, w_max %d, d_max %d, check layers%s, plain rounds %d",
-        kKinds[kind].architecture, dtype_info(kKinds[kind].type)->name, isa_name(isa), threads,
+        kKinds[kind].architecture, dtype_info(kKinds[kind].type)->name,
+        kKinds[kind].kv == KvType::kInt8 ? ", K/V INT8" : "", isa_name(isa), threads,
         lens ? "lens" : "forced", sampling.temperature, sampling.top_k, sampling.top_p,
         sampling.min_p, sampling.repeat_penalty, static_cast<int>(sampling.seed),
         sampling.frequency_penalty, drafting.w_max, drafting.d_max,
@@ -148,7 +155,7 @@ const TinyModel& tiny_model_of(size_t kind) {
     if (spec.architecture == "phi3") spec.rope_dim = 12;
     if (spec.architecture == "phi3" || spec.architecture.starts_with("gemma")) spec.window = 20;
     if (spec.architecture == "gemma3") spec.window_step = 3;
-    model = std::make_unique<TinyModel>(spec);
+    model = std::make_unique<TinyModel>(spec, kKinds[kind].kv);
   }
   return *model;
 }

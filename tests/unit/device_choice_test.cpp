@@ -161,6 +161,50 @@ TEST_CASE("--device, --dtype and --prefill take their words and nothing else") {
             .err.starts_with("specbound test: --prefill: expected own or cublas, found \"\"; "));
 }
 
+TEST_CASE("--kv int8 runs on the CPU, whatever GPU there is") {
+  CHECK(device({}).kv == KvType::kFp16);
+  CHECK(device({"--kv", "fp16"}).kv == KvType::kFp16);
+  CHECK(device({"--kv", "int8"}).kv == KvType::kInt8);
+  CHECK(parse({"--kv", "int8"}).model.cpu_options().kv == KvType::kInt8);
+  for (const char* bad : {"", "f16", "INT8", "q8_0", "8", "int8,fp16", "int8 "}) {
+    const Given f = parse({"--kv", bad});
+    CHECK_MESSAGE(f.status == 2, bad);
+    CHECK(f.err.starts_with("specbound test: --kv: expected fp16 or int8, found"));
+    if (*bad) expect_error(ErrorCode::kUsage, [&] { read_kv_type(bad); });
+  }
+  CHECK(parse({"--kv"}).status == 2);
+
+  const DeviceChoice cpu = choose({"--kv", "int8"}, two_gpus);
+  CHECK(!cpu.gpu);
+  CHECK(with_flags(cpu.note) ==
+        "--kv int8: the GPU kernels keep K/V as FP16: every layer runs on the CPU, with weights as "
+        "stored");
+  CHECK(choose({"--kv", "fp16"}, two_gpus).gpu == 1);
+  CHECK(choose({"--kv", "int8"}, not_built).note == "");
+  for (const std::vector<std::string>& none :
+       std::vector<std::vector<std::string>>{{"--device", "cpu"}, {"-ngl", "0"}}) {
+    std::vector<std::string> more = none;
+    more.insert(more.end(), {"--kv", "int8"});
+    CHECK(!choose(more, two_gpus).gpu);
+    CHECK(choose(more, two_gpus).note == "");
+  }
+  for (const std::vector<std::string>& gpu :
+       std::vector<std::vector<std::string>>{{"--device", "cuda"},
+                                             {"--device", "cuda:3"},
+                                             {"-ngl", "all"},
+                                             {"-ngl", "3"},
+                                             {"--dtype", "int8"},
+                                             {"--prefill", "cublas"}}) {
+    for (GpuSurvey (*machine)() : {two_gpus, not_built, no_driver}) {
+      std::vector<std::string> more = gpu;
+      more.insert(more.end(), {"--kv", "int8"});
+      CHECK(refusal(ErrorCode::kUsage, more, machine) ==
+            "--kv int8 runs on the CPU: the GPU kernels keep K/V as FP16, found " + gpu[0] + " " +
+                gpu[1] + ": leave out one of them");
+    }
+  }
+}
+
 TEST_CASE("left to itself it takes the first GPU, and says why it does not") {
   const DeviceChoice gpu = choose({}, two_gpus);
   CHECK(gpu.gpu == 1);

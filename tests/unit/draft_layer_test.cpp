@@ -32,7 +32,8 @@ struct Subject {
   std::vector<std::byte> bytes;
   std::optional<ExitHeads> heads;
 
-  explicit Subject(TinySpec spec = q8_0_spec(3)) : model(std::move(spec)) {
+  explicit Subject(TinySpec spec = q8_0_spec(3), KvType kv = KvType::kFp16)
+      : model(std::move(spec), kv) {
     const HeadsBase base = heads_base(model.gguf, model.config);
     NewHeads file;
     file.base = base;
@@ -52,9 +53,9 @@ struct Subject {
   }
 };
 
-const Subject& subject() {
-  static const Subject subject;
-  return subject;
+const Subject& subject(KvType kv = KvType::kFp16) {
+  static const Subject fp16, int8(q8_0_spec(3), KvType::kInt8);
+  return kv == KvType::kInt8 ? int8 : fp16;
 }
 
 // Everything of `text` but its last token, which row 0 then is.
@@ -246,23 +247,30 @@ TEST_CASE("draft layer: the formula, on true states, on its own, and beside the 
 
 TEST_CASE("draft layer: the same bits on every instruction set and number of threads") {
   const Text text = token_ids(23, kVocab);
-  std::optional<Vector> first;
-  for (Isa isa : supported_isas()) {
-    for (int threads : {1, 2, 3}) {
-      const auto backend = subject().backend(isa, threads);
-      read(*backend, text);
-      Vector z = look(*backend, 0);
-      backend->embed(1, 5);
-      const Vector behind = look(*backend, 1);
-      z.insert(z.end(), behind.begin(), behind.end());
-      if (!first) first = z;
-      CHECK(z == *first);
+  for (const KvType kv : kKvTypesTested) {
+    std::optional<Vector> first;
+    for (Isa isa : supported_isas()) {
+      for (int threads : {1, 2, 3}) {
+        const auto backend = subject(kv).backend(isa, threads);
+        read(*backend, text);
+        Vector z = look(*backend, 0);
+        backend->embed(1, 5);
+        const Vector behind = look(*backend, 1);
+        z.insert(z.end(), behind.begin(), behind.end());
+        if (!first) first = z;
+        CHECK(z == *first);
+      }
     }
   }
 }
 
 TEST_CASE("draft layer: after any rounds what it finds is what a text read at once has") {
-  const Subject& s = subject();
+  KvType kv = KvType::kFp16;
+  SUBCASE("K/V FP16") {}
+  SUBCASE("K/V INT8") {
+    kv = KvType::kInt8;
+  }
+  const Subject& s = subject(kv);
   const int layers = s.model.config.n_layers;
   const auto backend = s.backend();
   TinyRandom random(5);
@@ -406,7 +414,12 @@ TEST_CASE("draft layer: set in the middle of a text it begins there") {
 }
 
 TEST_CASE("draft layer: replies are the same with it, up to the end of the context") {
-  const Subject& s = subject();
+  KvType kv = KvType::kFp16;
+  SUBCASE("K/V FP16") {}
+  SUBCASE("K/V INT8") {
+    kv = KvType::kInt8;
+  }
+  const Subject& s = subject(kv);
   for (float temperature : {0.0f, 0.8f}) {
     const Sampler sampler(SamplingParams{.temperature = temperature, .seed = 3});
     GenerateOptions options;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/cpu/cpu_backend.h"
+#include "engine/kv_type.h"
 #include "model/config.h"
 #include "model/gguf.h"
 #include "model/weights.h"
@@ -22,8 +23,12 @@ struct TinyModel {
   Gguf gguf;
   ModelConfig config;
   Weights weights;
+  KvType kv = KvType::kFp16;  // of its backends
 
-  explicit TinyModel(const TinySpec& spec) : TinyModel(tiny_model(spec)) {}
+  explicit TinyModel(const TinySpec& spec, KvType kv = KvType::kFp16)
+      : TinyModel(tiny_model(spec)) {
+    this->kv = kv;
+  }
   explicit TinyModel(std::vector<std::byte> file)
       : bytes(std::move(file)),
         gguf(Gguf::parse(bytes, "tiny")),
@@ -36,9 +41,12 @@ struct TinyModel {
     options.n_threads = threads;
     options.repack = repack;
     options.n_ctx = n_ctx;
+    options.kv = kv;
     return make_cpu_backend(config, weights, options);
   }
 };
+
+inline constexpr KvType kKvTypesTested[] = {KvType::kFp16, KvType::kInt8};
 
 inline std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;

@@ -27,6 +27,7 @@ constexpr int kPrefix = 52;     // rows 52..75 are the ones cut in every way
 struct Case {
   std::string name;
   TinySpec spec;
+  KvType kv = KvType::kFp16;
 };
 
 std::vector<Case> cases() {
@@ -127,6 +128,12 @@ std::vector<Case> cases() {
   experts.ffn_dim = 44;  // no multiple of 32
   experts.n_experts_used = 7;
   all.push_back({"qwen3moe BF16", experts});
+  const size_t n = all.size();
+  for (size_t i = 0; i < n; ++i) {
+    // Heads of 8 to 32 numbers, windows, one K/V head for several threads.
+    if (i > 8 && i != 12) continue;
+    all.push_back({all[i].name + ", K/V INT8", all[i].spec, KvType::kInt8});
+  }
   return all;
 }
 
@@ -151,8 +158,8 @@ struct Subject {
   std::vector<int32_t> ids;
   Record expected;
 
-  explicit Subject(const TinySpec& spec)
-      : model(spec),
+  explicit Subject(const Case& c)
+      : model(c.spec, c.kv),
         ids(token_ids(kPositions, model.config.vocab_size)),
         expected(reference(model, ids)) {}
 };
@@ -179,7 +186,7 @@ void check_prefill(Backend& backend, const std::vector<int32_t>& ids, const std:
 TEST_CASE("rows do not depend on row count, slot, instruction set or layout") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const auto& [model, ids, expected] = Subject(c.spec);
+    const auto& [model, ids, expected] = Subject(c);
     for (Isa isa : supported_isas()) {
       for (bool repack : {true, false}) {
         CAPTURE(isa_name(isa));
@@ -205,7 +212,7 @@ TEST_CASE("rows do not depend on row count, slot, instruction set or layout") {
 TEST_CASE("every row count in every slot gives the same rows") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const auto& [model, ids, expected] = Subject(c.spec);
+    const auto& [model, ids, expected] = Subject(c);
     auto backend = model.backend(best_isa(), 1);
     backend->prefill({ids.data(), kPrefix});
     for (int slot = 0; slot < kMaxRows; ++slot) {
@@ -224,7 +231,7 @@ TEST_CASE("every row count in every slot gives the same rows") {
 TEST_CASE("thread count changes no bit") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const auto& [model, ids, expected] = Subject(c.spec);
+    const auto& [model, ids, expected] = Subject(c);
     for (int threads : {1, 2, 3}) {
       for (int rows : {1, 2, 3, 11}) {
         CAPTURE(threads);
@@ -242,22 +249,25 @@ TEST_CASE("prefill equals decoding, across chunks and in several calls") {
   TinySpec spec;
   spec.type = DType::kQ8_0;
   spec.max_seq_len = 1200;
-  const TinyModel model(spec);
   constexpr int kLong = 2 * kPrefillChunk + 70;
-  const std::vector<int32_t> ids = token_ids(kLong + 1, model.config.vocab_size);
-  Record expected(model.config, kLong + 1);
-  auto decoding = model.backend(best_isa(), 2);
-  run_positions(*decoding, ids, 0, kLong + 1, 16, 0, expected);
-  for (const std::vector<int>& parts :
-       {std::vector<int>{kLong}, {1, kLong - 1}, {kPrefillChunk + 3, kLong - kPrefillChunk - 3}}) {
-    check_prefill(*model.backend(best_isa(), 2), ids, parts, expected);
+  for (const KvType kv : kKvTypesTested) {
+    const TinyModel model(spec, kv);
+    const std::vector<int32_t> ids = token_ids(kLong + 1, model.config.vocab_size);
+    Record expected(model.config, kLong + 1);
+    auto decoding = model.backend(best_isa(), 2);
+    run_positions(*decoding, ids, 0, kLong + 1, 16, 0, expected);
+    for (const std::vector<int>& parts : {std::vector<int>{kLong},
+                                          {1, kLong - 1},
+                                          {kPrefillChunk + 3, kLong - kPrefillChunk - 3}}) {
+      check_prefill(*model.backend(best_isa(), 2), ids, parts, expected);
+    }
   }
 }
 
 TEST_CASE("prefill equals decoding for every element type and instruction set") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const auto& [model, ids, expected] = Subject(c.spec);
+    const auto& [model, ids, expected] = Subject(c);
     for (Isa isa : supported_isas()) {
       CAPTURE(isa_name(isa));
       for (bool repack : {true, false}) {
@@ -309,17 +319,19 @@ TEST_CASE("layer ranges cut in any way give the same rows") {
 }
 
 TEST_CASE("what a rejected row left in the cache is never read") {
-  const TinyModel model(cases()[2].spec);
-  const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
-  const Record expected = reference(model, ids);
-  auto backend = model.backend(best_isa(), 1);
-  Record wrong(model.config, kPositions), record(model.config, kPositions);
-  const std::vector<int32_t> other = token_ids(kPositions, model.config.vocab_size, 99);
-  run_positions(*backend, other, 0, kPositions, 4, 0, wrong);
-  CHECK(Record::difference(wrong, expected, 0, kPositions) != "");  // the comparison can fail
-  backend->truncate(0);
-  run_positions(*backend, ids, 0, kPositions, 5, 0, record);
-  REQUIRE(Record::difference(record, expected, 0, kPositions) == "");
+  for (const KvType kv : kKvTypesTested) {
+    const TinyModel model(cases()[2].spec, kv);
+    const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
+    const Record expected = reference(model, ids);
+    auto backend = model.backend(best_isa(), 1);
+    Record wrong(model.config, kPositions), record(model.config, kPositions);
+    const std::vector<int32_t> other = token_ids(kPositions, model.config.vocab_size, 99);
+    run_positions(*backend, other, 0, kPositions, 4, 0, wrong);
+    CHECK(Record::difference(wrong, expected, 0, kPositions) != "");  // the comparison can fail
+    backend->truncate(0);
+    run_positions(*backend, ids, 0, kPositions, 5, 0, record);
+    REQUIRE(Record::difference(record, expected, 0, kPositions) == "");
+  }
 }
 
 // Constants: every compiler, optimization level and sanitizer build is held to the same bits.
@@ -328,12 +340,15 @@ TEST_CASE("the bits are the same from build to build") {
       15085930341079558449u, 1732508154574676213u, 15598368885687009444u, 14160064025680477103u,
       4633290100991379771u,  7058181350283893096u, 4623389278360096339u,  8371078157278704706u,
       14066548450215113198u, 1605463453760223722u, 8781686003079906733u,  15587099114499450975u,
-      11960230127102727117u, 8469194596075466146u, 7642126123818421663u,  16366168103199012789u};
+      11960230127102727117u, 8469194596075466146u, 7642126123818421663u,  16366168103199012789u,
+      7753935391536913649u,  4999511600802691924u, 15162911100881104858u, 18075764614774230456u,
+      14730699097619591296u, 4024236343761278542u, 1394204252947238129u,  1024920603607674008u,
+      6176486309414605336u,  5521865161396055755u};
   const std::vector<Case> all = cases();
   REQUIRE(all.size() == std::size(expected));
   for (size_t i = 0; i < all.size(); ++i) {
     CAPTURE(all[i].name);
-    const TinyModel model(all[i].spec);
+    const TinyModel model(all[i].spec, all[i].kv);
     const Record record = reference(model, token_ids(kPositions, model.config.vocab_size));
     uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
     for (float x : record.logits) {

@@ -33,9 +33,9 @@ inline constexpr int kNone = -1;
 inline constexpr int kVocabulary = 61;
 
 // Windows, where the architecture has them, end long before the context.
-inline const TinyModel& stress_model(const std::string& architecture) {
-  static std::map<std::string, std::unique_ptr<TinyModel>> models;
-  std::unique_ptr<TinyModel>& model = models[architecture];
+inline const TinyModel& stress_model(const std::string& architecture, KvType kv) {
+  static std::map<std::pair<std::string, KvType>, std::unique_ptr<TinyModel>> models;
+  std::unique_ptr<TinyModel>& model = models[{architecture, kv}];
   if (!model) {
     TinySpec spec;
     spec.architecture = architecture;
@@ -45,7 +45,7 @@ inline const TinyModel& stress_model(const std::string& architecture) {
     spec.vocab_size = kVocabulary;
     spec.type = DType::kQ8_0;
     if (architecture != "llama") spec.window = 20;
-    model = std::make_unique<TinyModel>(spec);
+    model = std::make_unique<TinyModel>(spec, kv);
   }
   return *model;
 }
@@ -54,6 +54,7 @@ struct ConversationSetting {
   const char* name;
   int rounds;
   const char* architecture = "llama";
+  KvType kv = KvType::kFp16;
   int threads = 1;
   Isa isa = best_isa();
   float temperature = 0;
@@ -113,10 +114,11 @@ class RandomConversation {
       : random_(seed),
         trees_(setting.trees),
         coverage_(coverage),
-        watched_(stress_model(setting.architecture)
+        watched_(stress_model(setting.architecture, setting.kv)
                      .backend(setting.isa, setting.threads, true, kContext)),
-        shadow_(stress_model(setting.architecture).backend(best_isa(), 1, true, kContext),
-                sampling(setting)),
+        shadow_(
+            stress_model(setting.architecture, setting.kv).backend(best_isa(), 1, true, kContext),
+            sampling(setting)),
         session_(watched_, Sampler(sampling(setting))),
         head_([this](const Round& round) { return fate(round); }) {
     watched_.after = [this](WatchedBackend::Call call) { called(call); };

@@ -64,8 +64,14 @@ void expect_coverage(Coverage& coverage, bool trees) {
 std::vector<ConversationSetting> settings() {
   const Isa other = isa_supported(Isa::kAvx2) ? Isa::kAvx2 : Isa::kPortable;
   return {
-      {.name = "greedy", .rounds = 2500},
-      {.name = "sampled", .rounds = 2500, .temperature = 1},
+      {.name = "greedy", .rounds = 1500},
+      {.name = "greedy, INT8", .rounds = 1000, .kv = KvType::kInt8},
+      {.name = "sampled", .rounds = 1500, .temperature = 1},
+      {.name = "windows, INT8",
+       .rounds = 1000,
+       .architecture = "gemma2",
+       .kv = KvType::kInt8,
+       .temperature = 1},
       {.name = "filtered", .rounds = 1500, .isa = other, .temperature = 0.8f, .filters = true},
       {.name = "penalized",
        .rounds = 1500,

@@ -26,6 +26,7 @@ inline std::unique_ptr<Backend> with_sequences(const TinyModel& model, Isa isa, 
   options.n_threads = threads;
   options.n_sequences = n;
   options.n_ctx = n_ctx;
+  options.kv = model.kv;
   return make_cpu_backend(model.config, model.weights, options);
 }
 

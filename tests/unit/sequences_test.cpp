@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "decode/generate.h"
 #include "decode/sessions.h"
@@ -34,11 +35,15 @@ std::vector<TinySpec> specs() {
 
 TEST_CASE("sequences: a row has the bits that it has alone, whatever runs beside it") {
   uint64_t seed = 1;
+  std::deque<TinyModel> models;
   for (const TinySpec& spec : specs()) {
-    const TinyModel model(spec);
+    for (const KvType kv : kKvTypesTested) models.emplace_back(spec, kv);
+  }
+  for (const TinyModel& model : models) {
     for (const Isa isa : supported_isas()) {
       for (const int threads : {1, 2, 3}) {
-        CAPTURE(spec.architecture);
+        CAPTURE(model.config.architecture);
+        CAPTURE(static_cast<int>(model.kv));
         CAPTURE(isa_name(isa));
         CAPTURE(threads);
         auto backend = with_sequences(model, isa, threads, kTexts);

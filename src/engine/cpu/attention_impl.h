@@ -4,49 +4,76 @@
 
 #include "engine/cpu/float_impl.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/kv_rows_impl.h"
 
 namespace specbound {
 namespace {
 
-// Halves ahead of what is read of K and of V: between two visits the weights of all layers pass
+// Bytes ahead of what is read of K and of V: between two visits the weights of all layers pass
 // through the caches. From memory three queries of 900 keys take 21 us with it, 30 without.
-constexpr int kHalvesAhead = 4096;
+constexpr int kBytesAhead = 8192;
 constexpr int kKeyVectors = kAttentionChunk / kKeyBlock;
 constexpr int kMostQueries = 6;  // at once
 static_assert(kAttentionSums >= kMostQueries);
 
-// score[i][j] (16 positions each, lanes are positions) = q_i . k by ascending d, one fma a lane,
-// for a chunk's key blocks [first, n), J at once as long as there are J; k is at the first.
-template <int Q, int J>
-inline void chunk_scores(const uint16_t* k, int first, int n, const Query* queries, int head_dim,
-                         V (*score)[kKeyVectors]) {
-  const size_t block = static_cast<size_t>(head_dim) * kKeyBlock;
-  for (; first + J <= n; first += J, k += J * block) {
-    V acc[Q][J];
+// The cache line that is so far ahead of p.
+template <class Number>
+inline void prefetch_ahead(const Number* p) {
+  prefetch(p + kBytesAhead / sizeof(Number));
+}
+
+// score[i][j] (16 positions each, lanes are positions) = q_i . k for key blocks [first, n) of the
+// chunk at `begin`, J at once as long as there are J: by ascending d, one fma a lane. Where numbers
+// share scales, their products are summed so, and these sums times the scales by one fma each.
+template <class Kv, int Q, int J>
+inline void chunk_scores(const KvHead& head, int begin, int first, int n, const Query* queries,
+                         int head_dim, V (*score)[kKeyVectors]) {
+  constexpr int kPerLine = 4 / sizeof(typename Kv::Number);  // vectors
+  const size_t block = key_block_bytes(Kv::kType, head_dim) / sizeof(typename Kv::Number);
+  for (; first + J <= n; first += J) {
+    const typename Kv::Number* k = keys_of<Kv>(head, begin / kKeyBlock + first, head_dim);
+    V total[Q][J];
     for (int i = 0; i < Q; ++i) {
-      for (int j = 0; j < J; ++j) acc[i][j] = zero();
+      for (int j = 0; j < J; ++j) total[i][j] = zero();
     }
-    for (int d = 0; d < head_dim; ++d) {
-      V kd[J];
-#pragma GCC unroll 4
-      for (int j = 0; j < J; ++j) {
-        const uint16_t* at = k + j * block + static_cast<size_t>(d) * kKeyBlock;
-        kd[j] = load_f16(at);
-        prefetch(at + kHalvesAhead);
-      }
-#pragma GCC unroll 8
+    for (int d = 0; d < head_dim;) {
+      const int end = Kv::kScaled && head_dim - d > kKvScaled ? d + kKvScaled : head_dim;
+      const int scale = d / kKvScaled * kKeyBlock;
+      V acc[Q][J];
       for (int i = 0; i < Q; ++i) {
-        const V qd = set1(queries[i].q[d]);
+        for (int j = 0; j < J; ++j) acc[i][j] = zero();
+      }
+      for (; d < end; ++d) {
+        V kd[J];
 #pragma GCC unroll 4
-        for (int j = 0; j < J; ++j) acc[i][j] = fma(kd[j], qd, acc[i][j]);
+        for (int j = 0; j < J; ++j) {
+          const typename Kv::Number* at = k + j * block + static_cast<size_t>(d) * kKeyBlock;
+          kd[j] = Kv::read(at);
+          if (!Kv::kScaled || d % kPerLine == 0) prefetch_ahead(at);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < Q; ++i) {
+          const V qd = set1(queries[i].q[d]);
+#pragma GCC unroll 4
+          for (int j = 0; j < J; ++j) acc[i][j] = fma(kd[j], qd, acc[i][j]);
+        }
+      }
+      for (int j = 0; j < J; ++j) {
+        if constexpr (Kv::kScaled) {
+          const int at = begin / kKeyBlock + first + j;
+          const V s = load_f16(key_scales(head, at, head_dim) + scale);
+          for (int i = 0; i < Q; ++i) total[i][j] = fma(acc[i][j], s, total[i][j]);
+        } else {
+          for (int i = 0; i < Q; ++i) total[i][j] = acc[i][j];
+        }
       }
     }
     for (int i = 0; i < Q; ++i) {
-      for (int j = 0; j < J; ++j) score[i][first + j] = acc[i][j];
+      for (int j = 0; j < J; ++j) score[i][first + j] = total[i][j];
     }
   }
   if constexpr (J > 1) {
-    if (first < n) chunk_scores<Q, J - 1>(k, first, n, queries, head_dim, score);
+    if (first < n) chunk_scores<Kv, Q, J - 1>(head, begin, first, n, queries, head_dim, score);
   }
 }
 
@@ -87,12 +114,12 @@ inline int place_of(const Query& query, int pos) {
 
 // The scores of a chunk's keys [from, to) that are those of a tree: of all places of the round, two
 // key blocks at most, each to its position.
+template <class Kv>
 inline void tree_scores(const KvHead& head, const Query& query, int begin, int from, int to,
                         int head_dim, V* score) {
   const int first = query.root / kKeyBlock, last = place_of(query, query.pos) / kKeyBlock;
   V found[1][kKeyVectors];
-  chunk_scores<1, 2>(head.k + static_cast<size_t>(first) * kKeyBlock * head_dim, 0,
-                     last - first + 1, &query, head_dim, found);
+  chunk_scores<Kv, 1, 2>(head, first * kKeyBlock, 0, last - first + 1, &query, head_dim, found);
   float at_place[2 * kKeyBlock], at_pos[kAttentionChunk];
   for (int b = 0; b <= last - first; ++b) store(at_place + b * kKeyBlock, found[0][b]);
   const int begin_block = from / kKeyBlock, end_block = (to + kKeyBlock - 1) / kKeyBlock;
@@ -116,29 +143,33 @@ inline V joined(const float* before, V own, const Join& join, int query, int n_q
 }
 
 // out_i = factor_i out_i + factor'_i sum_j weight[i][j] v_j over a chunk's keys, ascending, in D
-// times 16 dimensions from d on. Not inlined: constants of its surroundings would take registers
-// from the sums.
-template <int Q, int D, bool kGeneral>
+// times 16 dimensions from d on; of those that share scales, weight[b] is for the b-th. Not
+// inlined: constants of its surroundings would take registers from the sums.
+template <class Kv, int Q, int D, bool kGeneral>
 [[gnu::noinline]] void add_values(const KvHead& head, const Query* queries, int begin, int d,
                                   const SeenKeys<Q, kGeneral>& seen,
-                                  const float (*weight)[kAttentionChunk], const Join& join,
+                                  const float (*weight)[Q][kAttentionChunk], const Join& join,
                                   float* results) {
+  constexpr int kPerLine = 4 / sizeof(typename Kv::Number);  // vectors
+  const auto weight_of = [&](int i, int e, int j) __attribute__((always_inline)) {
+    return set1(weight[Kv::kScaled ? e / 2 : 0][i][j]);
+  };
   V out[Q][D];
   for (int i = 0; i < Q; ++i) {
     for (int e = 0; e < D; ++e) out[i][e] = zero();
   }
   int j = kGeneral ? seen.lowest : 0;
-  const uint16_t* v = head.v + static_cast<size_t>(begin + j) * head.v_stride + d;
+  const typename Kv::Number* v = value_of<Kv>(head, begin + j) + d;
   const auto add_some = [&](int end) __attribute__((always_inline)) {
     for (; j < end; ++j, v += head.v_stride) {
       for (int i = 0; i < Q; ++i) {
         if ((kGeneral && j < seen.from[i]) || j >= seen.to[i]) continue;
-        const uint16_t* vi = v;
+        const typename Kv::Number* vi = v;
         if (kGeneral && j >= seen.tree[i]) {
-          vi = head.v + static_cast<size_t>(place_of(queries[i], begin + j)) * head.v_stride + d;
+          vi = value_of<Kv>(head, place_of(queries[i], begin + j)) + d;
         }
         for (int e = 0; e < D; ++e) {
-          out[i][e] = fma(load_f16(vi + 16 * e), set1(weight[i][j]), out[i][e]);
+          out[i][e] = fma(Kv::read(vi + 16 * e), weight_of(i, e, j), out[i][e]);
         }
       }
     }
@@ -147,10 +178,10 @@ template <int Q, int D, bool kGeneral>
   for (; j < seen.all_to; ++j, v += head.v_stride) {
 #pragma GCC unroll 8
     for (int e = 0; e < D; ++e) {
-      const V vj = load_f16(v + 16 * e);
-      if (e % 2 == 0) prefetch(v + 16 * e + kHalvesAhead);
+      const V vj = Kv::read(v + 16 * e);
+      if (e % kPerLine == 0) prefetch_ahead(v + 16 * e);
 #pragma GCC unroll 8
-      for (int i = 0; i < Q; ++i) out[i][e] = fma(vj, set1(weight[i][j]), out[i][e]);
+      for (int i = 0; i < Q; ++i) out[i][e] = fma(vj, weight_of(i, e, j), out[i][e]);
     }
   }
   add_some(seen.highest);
@@ -160,6 +191,51 @@ template <int Q, int D, bool kGeneral>
       store(result, join.apart ? out[i][e] : joined(result, out[i][e], join, i, Q));
     }
   }
+}
+
+// scaled[b][i][j] = weight[i][j] times the scale of the value of key j, for N scales from `first`
+// on.
+template <int Q, int N, bool kGeneral>
+inline void scale_weights(const KvHead& head, const Query* queries, int begin, int first,
+                          const SeenKeys<Q, kGeneral>& seen,
+                          const float (&weight)[Q][kAttentionChunk],
+                          float (*scaled)[Q][kAttentionChunk]) {
+  const int lowest = kGeneral ? seen.lowest / 16 * 16 : 0;
+  for (int b = 0; b < N; ++b) {
+    const int at = (first + b) * kAttentionChunk;
+    const uint16_t* scales = value_scales(head, begin / kAttentionChunk) + at;
+    for (int j = lowest; j < seen.highest; j += 16) {
+      const V s = load_f16(scales + j);
+      for (int i = 0; i < Q; ++i) store(scaled[b][i] + j, mul(load(weight[i] + j), s));
+    }
+    for (int i = 0; kGeneral && i < Q; ++i) {  // keys of a tree have their values elsewhere
+      for (int j = seen.tree[i] > seen.from[i] ? seen.tree[i] : seen.from[i]; j < seen.to[i]; ++j) {
+        const int place = place_of(queries[i], begin + j);
+        const uint16_t* of_chunk = value_scales(head, place / kAttentionChunk) + at;
+        scaled[b][i][j] = weight[i][j] * half_scalar(of_chunk[place % kAttentionChunk]);
+      }
+    }
+  }
+}
+
+// add_values() in D times 16 dimensions, as long as there are so many from d on.
+template <class Kv, int Q, int D, bool kGeneral>
+inline int add_dimensions(const KvHead& head, const Query* queries, int begin, int d,
+                          const SeenKeys<Q, kGeneral>& seen,
+                          const float (&weight)[Q][kAttentionChunk], const Join& join,
+                          float* results) {
+  static_assert(!Kv::kScaled || D == 1 || D % 2 == 0);  // none with a part of what shares a scale
+  for (; d + 16 * D <= head.v_stride; d += 16 * D) {
+    if constexpr (Kv::kScaled) {
+      constexpr int kScales = (D + 1) / 2;
+      float scaled[kScales][Q][kAttentionChunk];
+      scale_weights<Q, kScales>(head, queries, begin, d / kKvScaled, seen, weight, scaled);
+      add_values<Kv, Q, D>(head, queries, begin, d, seen, scaled, join, results);
+    } else {
+      add_values<Kv, Q, D>(head, queries, begin, d, seen, &weight, join, results);
+    }
+  }
+  return d;
 }
 
 // A query's result is a row of results: out (v_stride), then the largest score m and the sum l of
@@ -229,22 +305,22 @@ inline void weigh(V (*score)[kKeyVectors], const SeenKeys<Q, kGeneral>& seen, in
 
 // One chunk of one K/V head for Q queries: joined to their results, or apart, as those of the chunk
 // alone.
-template <int Q, bool kGeneral>
+template <class Kv, int Q, bool kGeneral>
 inline void attend_chunk(const KvHead& head, const Query* queries, int begin, int head_dim,
                          float scale, float cap, float* results, bool apart) {
   // As many key blocks or dimensions at once as sums fit in registers, four vectors at most: one
   // sum alone waits for each of its fmas.
   constexpr int kAtOnce = kAttentionSums / Q < 4 ? kAttentionSums / Q : 4;
+  constexpr int kValuesAtOnce = Kv::kScaled && kAtOnce == 3 ? 2 : kAtOnce;
   const SeenKeys<Q, kGeneral> seen(queries, begin);
   const int first = kGeneral ? seen.lowest / kKeyBlock : 0;
   const int blocks = (seen.highest + kKeyBlock - 1) / kKeyBlock;
-  const uint16_t* k = head.k + static_cast<size_t>(begin + first * kKeyBlock) * head_dim;
   V score[Q][kKeyVectors];
-  chunk_scores<Q, kAtOnce>(k, first, blocks, queries, head_dim, score);
+  chunk_scores<Kv, Q, kAtOnce>(head, begin, first, blocks, queries, head_dim, score);
   for (int i = 0; kGeneral && i < Q; ++i) {
     const int from = seen.tree[i] > seen.from[i] ? seen.tree[i] : seen.from[i];
     if (from < seen.to[i]) {
-      tree_scores(head, queries[i], begin, from, seen.to[i], head_dim, score[i]);
+      tree_scores<Kv>(head, queries[i], begin, from, seen.to[i], head_dim, score[i]);
     }
   }
   if (cap > 0) {
@@ -267,22 +343,19 @@ inline void attend_chunk(const KvHead& head, const Query* queries, int begin, in
   } else {
     join = join_sums<Q>(results, head.v_stride, chunk_max, chunk_sum);
   }
-  int d = 0;
-  for (; d + 16 * kAtOnce <= head.v_stride; d += 16 * kAtOnce) {
-    add_values<Q, kAtOnce, kGeneral>(head, queries, begin, d, seen, weight, join, results);
-  }
-  for (; d < head.v_stride; d += 16) {
-    add_values<Q, 1, kGeneral>(head, queries, begin, d, seen, weight, join, results);
-  }
+  const int d =
+      add_dimensions<Kv, Q, kValuesAtOnce>(head, queries, begin, 0, seen, weight, join, results);
+  add_dimensions<Kv, Q, 1>(head, queries, begin, d, seen, weight, join, results);
 }
 
 // The first n of Q queries or fewer.
-template <int Q>
+template <class Kv, int Q>
 inline void attend_chunk_of(int n, const KvHead& head, const Query* queries, int begin,
                             int head_dim, float scale, float cap, float* results, bool apart) {
   if constexpr (Q > 1) {
     if (n < Q) {
-      return attend_chunk_of<Q - 1>(n, head, queries, begin, head_dim, scale, cap, results, apart);
+      return attend_chunk_of<Kv, Q - 1>(n, head, queries, begin, head_dim, scale, cap, results,
+                                        apart);
     }
   }
   bool general = false;
@@ -291,15 +364,16 @@ inline void attend_chunk_of(int n, const KvHead& head, const Query* queries, int
     general |= tree || queries[i].first > begin;
   }
   if (general) {
-    attend_chunk<Q, true>(head, queries, begin, head_dim, scale, cap, results, apart);
+    attend_chunk<Kv, Q, true>(head, queries, begin, head_dim, scale, cap, results, apart);
   } else {
-    attend_chunk<Q, false>(head, queries, begin, head_dim, scale, cap, results, apart);
+    attend_chunk<Kv, Q, false>(head, queries, begin, head_dim, scale, cap, results, apart);
   }
 }
 
 constexpr float kUnseen = -1;  // in place of a sum: the query has no keys in the chunk
 
 // One chunk for all queries that have keys in it.
+template <class Kv>
 inline void attend_chunk_of_all(const KvHead& head, const Query* queries, int n_queries, int begin,
                                 int head_dim, float scale, float cap, float* results, bool apart) {
   const size_t stride = static_cast<size_t>(head.v_stride) + 2;
@@ -315,11 +389,22 @@ inline void attend_chunk_of_all(const KvHead& head, const Query* queries, int n_
     }
     for (int groups = (n + kMostQueries - 1) / kMostQueries; groups > 0; --groups) {
       const int some = (n + groups - 1) / groups;
-      attend_chunk_of<kMostQueries>(some, head, queries + i, begin, head_dim, scale, cap,
-                                    results + i * stride, apart);
+      attend_chunk_of<Kv, kMostQueries>(some, head, queries + i, begin, head_dim, scale, cap,
+                                        results + i * stride, apart);
       i += some;
       n -= some;
     }
+  }
+}
+
+inline void attend_chunk_to_all(const KvHead& head, const Query* queries, int n_queries, int begin,
+                                int head_dim, float scale, float cap, float* results, bool apart) {
+  if (head.type == KvType::kInt8) {
+    attend_chunk_of_all<KvInt8>(head, queries, n_queries, begin, head_dim, scale, cap, results,
+                                apart);
+  } else {
+    attend_chunk_of_all<KvFp16>(head, queries, n_queries, begin, head_dim, scale, cap, results,
+                                apart);
   }
 }
 
@@ -346,7 +431,7 @@ void attention(const KvHead& head, const Query* queries, int n_queries, int head
   }
   for (int begin = first / kAttentionChunk * kAttentionChunk; begin <= last;
        begin += kAttentionChunk) {
-    attend_chunk_of_all(head, queries, n_queries, begin, head_dim, scale, cap, scratch, false);
+    attend_chunk_to_all(head, queries, n_queries, begin, head_dim, scale, cap, scratch, false);
   }
   for (int i = 0; i < n_queries; ++i) {
     finish_result(scratch + i * stride, head.v_stride, head_dim, queries[i].out);
@@ -357,7 +442,7 @@ void attend_chunks(const KvHead& head, const Query* queries, int n_queries, int 
                    float scale, float cap, int from, int to, float* results) {
   const size_t of_chunk = static_cast<size_t>(n_queries) * (head.v_stride + 2);
   for (int chunk = from; chunk < to; ++chunk, results += of_chunk) {
-    attend_chunk_of_all(head, queries, n_queries, chunk * kAttentionChunk, head_dim, scale, cap,
+    attend_chunk_to_all(head, queries, n_queries, chunk * kAttentionChunk, head_dim, scale, cap,
                         results, true);
   }
 }

@@ -166,7 +166,8 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       attention_(config_, kernels_, pool_, own_heads_, n_ctx_),
       checks_(*this, weights, lm_head_, kernels_, pool_, options) {
   for (int i = 0; i < n_sequences; ++i) {
-    sequences_.push_back({KvCache(config, n_ctx_, n_first_), KvLengths(config.n_layers)});
+    sequences_.push_back(
+        {KvCache(config, n_ctx_, n_first_, options.kv), KvLengths(config.n_layers)});
   }
   for (const LayerWeights& w : weights.layers) layers_.emplace_back(store_, w);
   lm_head_ = store_.linear(weights.lm_head);
@@ -209,8 +210,8 @@ std::string CpuBackend::description() const {
 }
 
 std::string CpuBackend::device() const {
-  const std::string cpu = format("CPU (%s, %d thread%s)", isa_name(kernels_.isa), pool_.size(),
-                                 pool_.size() == 1 ? "" : "s");
+  const std::string cpu = format("CPU (%s, %d thread%s%s)", isa_name(kernels_.isa), pool_.size(),
+                                 pool_.size() == 1 ? "" : "s", kv_note(sequences_[0].kv.type()));
   return first_layers_ ? first_layers_->device() + " + " + cpu : cpu;
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/backend.h"
 #include "engine/first_layers.h"
+#include "engine/kv_type.h"
 #include "model/weights.h"
 
 namespace specbound {
@@ -26,7 +27,8 @@ struct CpuOptions {
   int n_threads = 0;  // 0: one per physical core
   // Texts with K/V of their own at most; as many as memory has room for, at least one.
   int n_sequences = 1;
-  bool repack = true;  // Q8_0 into tiles at load; false reads the map in place (same bits)
+  KvType kv = KvType::kFp16;  // INT8: of all layers, so without first_layers
+  bool repack = true;         // Q8_0 into tiles at load; false reads the map in place (same bits)
   Isa isa = best_isa();
   // A backend whose threads, if it has any, this one runs on too, whatever n_threads says: where
   // two models take turns, idle threads of the one must not spin while the other works. null: its

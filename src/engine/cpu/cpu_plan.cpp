@@ -65,7 +65,9 @@ size_t expert_rows_bytes(const ModelConfig& config) {
 int sequences_in_memory(const ModelConfig& config, const Weights& weights,
                         const CpuOptions& options) {
   const int without = layers_elsewhere(options);
-  const size_t kv = KvCache::bytes_needed(config, checked_context(options.n_ctx, config), without);
+  SB_CHECK(without == 0 || options.kv == KvType::kFp16);
+  const size_t kv =
+      KvCache::bytes_needed(config, checked_context(options.n_ctx, config), without, options.kv);
   const size_t tiles = LinearStore::bytes_needed(
       partitioned_matrices(weights, without, kTileOutputs), options.repack);
   require_memory(kv + tiles + expert_rows_bytes(config),

@@ -6,22 +6,11 @@
 #include <cstdint>
 
 #include "engine/cpu/cpu_backend.h"
+#include "engine/cpu/kv_format.h"
 #include "engine/cpu/tiles.h"
 #include "model/weights.h"
 
 namespace specbound {
-
-// Attention cuts the K/V range at multiples of this; partial results are combined in chunk order.
-inline constexpr int kAttentionChunk = 64;
-// Positions of one K block: K is stored (pos/16, head_dim, 16), so that lanes are positions.
-inline constexpr int kKeyBlock = 16;
-
-// One K/V head of one layer, FP16.
-struct KvHead {
-  uint16_t* k;   // (n_ctx/16, head_dim, 16)
-  uint16_t* v;   // (n_ctx, v_stride), columns head_dim.. are zero
-  int v_stride;  // head_dim rounded up to 16
-};
 
 // A query: one head of one row.
 struct Query {
@@ -68,7 +57,7 @@ struct Kernels {
   void (*gelu_mul)(float* gate, const float* up, int n);
   // x (n) = cap * tanh(x / cap), cap > 0.
   void (*softcap)(float* x, float cap, int n);
-  // One position of a K/V head: k, v (head_dim) rounded to FP16.
+  // One position of a K/V head: k, v (head_dim) rounded to its type.
   void (*store_kv)(const float* k, const float* v, int head_dim, int pos, const KvHead& head);
   // All queries of one K/V head, one at least: softmax(softcap(scale q K)) V; cap 0 for none.
   // scratch holds (n_queries, v_stride + 2) floats.

@@ -9,6 +9,7 @@
 #include "engine/cpu/attention_impl.h"
 #include "engine/cpu/float_impl.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/kv_rows_impl.h"
 #include "engine/cpu/matmul_impl.h"
 
 namespace specbound {
@@ -71,17 +72,6 @@ void softcap(float* x, float cap, int n) {
   int i = 0;
   for (; i + 16 <= n; i += 16) store(x + i, softcapped(load(x + i), cap));
   if (i < n) store_n(x + i, softcapped(load_n(x + i, n - i), cap), n - i);
-}
-
-void store_kv(const float* k, const float* v, int head_dim, int pos, const KvHead& head) {
-  uint16_t* column = head.k + static_cast<size_t>(pos / kKeyBlock) * head_dim * kKeyBlock;
-  for (int d = 0; d < head_dim; d += 16) {
-    const int n = head_dim - d < 16 ? head_dim - d : 16;
-    uint16_t half[16];
-    store_f16(half, load_n(k + d, n));
-    for (int i = 0; i < n; ++i) column[(d + i) * kKeyBlock + pos % kKeyBlock] = half[i];
-    store_f16(head.v + static_cast<size_t>(pos) * head.v_stride + d, load_n(v + d, n));
-  }
 }
 
 float softmax_peak(const float* z, int n, float temperature) {
