@@ -166,6 +166,7 @@ void read_medusa(HeadsReader& in, const std::string& prefix, const HeadsBase& ba
       made.residual = in.published_matrix(block + "residual.weight", base.dim, n_in);
       made.residual_bias = vector(block + "residual.bias", base.dim);
     }
+    if (!in.has(name + "lm_head.weight")) continue;
     one.lm_head = in.published_matrix(name + "lm_head.weight", base.vocab_size, base.dim);
     if (hydra) one.lm_bias = vector(name + "lm_head.bias", base.vocab_size);
   }

@@ -16,7 +16,8 @@
 //            of some blocks; z = V_k x             types: W (dim, dim), V (vocab_size, dim)
 //   hydra    x = [s; e_1; ..; e_k] by a first   as published (arXiv 2402.05109) and in its
 //            block R x + c + silu(W x + b), then   types: e of the root and what stands behind it
-//            as medusa; z = V_k x + a              up to the row, R and W (dim, (k + 1) dim)
+//            as medusa; z = V_k x + a              up to the row, R and W (dim, (k + 1) dim); of
+//                                                  both V_k may be E, with no a: train-heads'
 //   eagle    u = W [e; s] + b, then the block of   as published (arXiv 2401.15077, 2406.16858) and
 //            `layer`, no norm before attention     in its types; e the token's row of the
 //            and w u / rms(u) before G; z = E u    embedding, u the state after the row
@@ -64,10 +65,11 @@ inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull,   HeadKind::kFolded, 
 constexpr bool is_by_place(HeadKind kind) {
   return kind == HeadKind::kMedusa || kind == HeadKind::kHydra;
 }
-// Made by others, and kept as they published it: one block with K and V of its own.
+// One block with K and V of its own, in the form that others publish.
 constexpr bool is_published_layer(HeadKind kind) {
   return kind == HeadKind::kEagle || kind == HeadKind::kEagle3 || kind == HeadKind::kMtp;
 }
+// As others publish it, in the types that they have it in.
 constexpr bool is_published(HeadKind kind) {
   return is_by_place(kind) || is_published_layer(kind);
 }
@@ -86,8 +88,8 @@ constexpr bool says_all(HeadKind kind) {
 constexpr bool says_text(HeadKind kind) {
   return has_state(kind) && !says_all(kind);
 }
-// Stands before the layers and nowhere else. train-heads does not make it, and tune does not replay
-// it: when it is asked is learned while it drafts.
+// Stands before the layers and nowhere else. tune does not replay it: when it is asked is learned
+// while it drafts. Of these train-heads makes heads by place.
 constexpr bool stands_before(HeadKind kind) {
   return kind == HeadKind::kLayer || is_published(kind);
 }
@@ -101,8 +103,8 @@ struct MedusaHead {
     const float* residual_bias = nullptr;  // c (dim)
   };
   std::vector<Block> blocks;
-  Matrix lm_head;                  // V (vocab_size, dim)
-  const float* lm_bias = nullptr;  // a (vocab_size) of a hydra head
+  Matrix lm_head;                  // V (vocab_size, dim); n_out 0: the model's own
+  const float* lm_bias = nullptr;  // a (vocab_size) of a hydra head with a V of its own
 };
 inline constexpr int kMostMedusaHeads = 15;  // a round has as many rows behind its root
 inline constexpr int kMostMedusaBlocks = 8;
@@ -225,7 +227,7 @@ struct NewMedusaHead {
     HeadTensor residual = {}, residual_bias = {};
   };
   std::vector<Block> blocks;  // as many in all heads
-  HeadTensor lm_head;
+  HeadTensor lm_head = {};    // n_out 0: the model's own
   HeadTensor lm_bias = {};
 };
 struct NewHead {

@@ -158,6 +158,7 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
             add(block + "residual.weight", residual, residual.type);
             add(block + "residual.bias", residual_bias, DType::kF32);
           }
+          if (one.lm_head.n_out == 0) continue;
           add(name + "lm_head.weight", one.lm_head, one.lm_head.type);
           if (one.lm_bias.n_out > 0) add(name + "lm_head.bias", one.lm_bias, DType::kF32);
         }

@@ -87,6 +87,13 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   published.defaults.kind = HeadKind::kMedusa;
   write_exit_heads(folder / "published.heads.gguf", published);
   const std::string published_path = folder / "published.gguf";
+  NewHeads shared;
+  shared.base = published.base;
+  shared.heads.push_back(with_shared_lm_head(random_medusa(shared.base, 4, 1, 140)));
+  shared.heads.push_back(with_shared_lm_head(random_hydra(shared.base, 4, 1, 150)));
+  shared.defaults.kind = HeadKind::kMedusa;
+  write_exit_heads(folder / "shared.heads.gguf", shared);
+  const std::string shared_path = folder / "shared.gguf";
   const std::string store = folder / "m.datastore";
   write_store(store);
   const ExitHeads heads = ExitHeads::open(random_path, model(4).gguf, model(4).config);
@@ -117,6 +124,9 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
       by_flags({"hydra"}, published_path),
       by_flags({"specbound", "--head", "hydra", "--tau", "0"}, published_path),
       by_flags({"auto", "--head", "hydra", "--controller"}, published_path),
+      by_flags({"medusa"}, shared_path),
+      by_flags({"hydra"}, shared_path),
+      by_flags({"auto", "--controller"}, shared_path),
       by_flags({"eagle3"}, published_path),
       by_flags({"specbound", "--head", "eagle3", "--tau", "0"}, published_path),
       by_flags({"auto", "--head", "eagle3", "--controller"}, published_path),

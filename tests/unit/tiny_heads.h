@@ -110,6 +110,12 @@ inline NewHead random_hydra(const HeadsBase& base, int n_heads, int n_blocks, ui
   return head;
 }
 
+// With the model's own lm_head, as train-heads makes them.
+inline NewHead with_shared_lm_head(NewHead head) {
+  for (NewMedusaHead& one : head.medusa) one.lm_head = one.lm_bias = {};
+  return head;
+}
+
 inline NewHead random_eagle(const HeadsBase& base, int inner, bool biases, uint64_t seed) {
   NewHead head;
   head.kind = HeadKind::kEagle;

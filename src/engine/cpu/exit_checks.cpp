@@ -72,7 +72,7 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
             if (block.residual.n_out) matrices.push_back({block.residual});
             longest_chain = std::max(longest_chain, block.map.n_in);
           }
-          matrices.push_back({one.lm_head, kPeakChunk});
+          if (one.lm_head.n_out) matrices.push_back({one.lm_head, kPeakChunk});
         }
     }
   }
@@ -99,7 +99,7 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
         made.blocks.push_back(
             {store.linear(b.map), b.bias, store.linear(b.residual), b.residual_bias});
       }
-      made.lm_head = store.linear(one.lm_head);
+      made.lm_head = one.lm_head.n_out ? store.linear(one.lm_head) : lm_head_;
       made.lm_bias = one.lm_bias;
     }
   }
@@ -188,8 +188,8 @@ void ExitChecks::chained(const Head& head, int slot, const float* h, float tempe
   shortlist_->look(y, temperature, thread);
 }
 
-// This thread's part of z = V x + a, x with x = x + silu(W x + b) by each block, or the first one's
-// R x + c in place of x.
+// z = V x + a, all of it when this returns, x with x = x + silu(W x + b) by each block, or the
+// first one's R x + c in place of x.
 void ExitChecks::medusa(const Medusa& head, const float* x, float* z, int thread) {
   const int dim = config_.dim, threads = pool_.size();
   float* y = mapped_.data();
@@ -212,6 +212,7 @@ void ExitChecks::medusa(const Medusa& head, const float* x, float* z, int thread
   multiply(kernels_, head.lm_head, rows, {z, head.lm_head.n_out()}, false, thread, threads);
   const Slice mine = head.lm_head.slice_of(thread, threads);
   for (int i = mine.begin; i < mine.end && head.lm_bias; ++i) z[i] += head.lm_bias[i];
+  pool_.barrier();  // slices of the model's are not whole chunks
 }
 
 // The state before the root and the embeddings of the path from the root to a row.
