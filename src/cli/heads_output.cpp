@@ -41,10 +41,10 @@ TemporaryFile::~TemporaryFile() {
   unlink(path_.c_str());
 }
 
-std::string agreement_table(const TrainedHeads& trained, const TrainOptions& options) {
-  std::string out =
-      "\nhow often a head's guess is the model's token, of the tokens for validation:\n\n";
-  out += format("%8s", "layer");
+namespace {
+
+std::string layer_table(const TrainedHeads& trained, const TrainOptions& options) {
+  std::string out = format("%8s", "layer");
   for (const HeadKind kind : options.kinds) out += format("  %9s", head_kind_name(kind));
   out += "\n";
   for (const int layer : options.layers) {
@@ -58,6 +58,32 @@ std::string agreement_table(const TrainedHeads& trained, const TrainOptions& opt
     out += "\n";
   }
   return out;
+}
+
+std::string step_table(const TrainedHeads& trained) {
+  std::string out;
+  for (const HeadReport& report : trained.reports) {
+    if (report.depth_agreement.empty()) continue;
+    out += format("%8s at %-3d", head_kind_name(report.kind), report.layer);
+    for (const double agreement : report.depth_agreement) {
+      out += format("  %6.1f %%", 100 * agreement);
+    }
+    out += "\n";
+  }
+  return out.empty()
+             ? out
+             : "\nand each of several guesses in a row, those before it being right:\n\n" + out;
+}
+
+}  // namespace
+
+std::string agreement_table(const TrainedHeads& trained, const TrainOptions& options) {
+  std::string out;
+  if (!options.layers.empty()) {
+    out += "\nhow often a head's guess is the model's token, of the tokens for validation:\n\n";
+    out += layer_table(trained, options);
+  }
+  return out + step_table(trained);
 }
 
 }  // namespace specbound

@@ -61,7 +61,9 @@ constexpr const char* kTeaching =
     "  specbound train-heads -m model.gguf --data chat.jsonl --data notes.txt --minutes 10 \\\n"
     "    --report heads.html\n"
     "  specbound train-heads -m model.gguf --data chat.jsonl --kinds full --layers 1-10 \\\n"
-    "    -o paper.heads.gguf";
+    "    -o paper.heads.gguf\n"
+    "  specbound train-heads -m model.gguf --self-generate 200000 --kinds chained,medusa,hydra \\\n"
+    "    --report kinds.html";
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -103,7 +105,7 @@ class Training {
       check_new_file(flags_.texts);
     }
     flags_.train.layers = flags_.head_layers(model_.config().n_layers);
-    if (flags_.train.kinds == std::vector{HeadKind::kChained}) {
+    if (flags_.only_chained()) {
       flags_.train.deepest_chained = flags_.train.layers.back();  // those that were asked for
     } else {
       for (const std::string& line : flags_.kinds_without_layer(model_.config().n_layers))
@@ -380,6 +382,7 @@ class Training {
     options.checkpoint = folder.checkpoint();
     options.clock = clock();
     options.softcap = model_.config().final_softcap;
+    options.embedding = weights.token_embd;
     if (flags_.minutes > 0) {
       options.seconds = std::max(1.0, until(flags_.fills_minutes ? kLearning : 1));
     }
@@ -441,6 +444,7 @@ class Training {
     if (trained.heads.heads.empty()) return;
     trained.heads.defaults = guess_defaults(trained.reports, model_.config().n_layers,
                                             static_cast<int>(shortlist_.size()));
+    if (nothing_to_tune(trained)) return;
     if (flags_.no_tune) {
       settings_from_ = "guessed: --no-tune";
       return;
@@ -467,9 +471,17 @@ class Training {
                             grouped(tuned->tokens).c_str(), tuned->speedup);
   }
 
+  // When to ask what stands before the layers is learned while it drafts.
+  static bool nothing_to_tune(const TrainedHeads& trained) {
+    return std::ranges::all_of(trained.heads.heads,
+                               [](const NewHead& head) { return stands_before(head.kind); });
+  }
+
   std::optional<ShippedSettings> tune(const TrainedHeads& trained) {
     const TemporaryFile file(target_);
-    write_exit_heads(file.path(), trained.heads);
+    NewHeads tuned = trained.heads;
+    std::erase_if(tuned.heads, [](const NewHead& head) { return stands_before(head.kind); });
+    write_exit_heads(file.path(), tuned);
     const ExitHeads heads = ExitHeads::open(file.path(), model_.gguf(), model_.config());
     return tune_shipped(
         model_, heads,
@@ -515,15 +527,15 @@ class Training {
         "\nheads      %s, %s%s\n", terminal_text(flags_.out).c_str(),
         size_text(error ? 0 : bytes).c_str(),
         shortlist_.empty() ? "" : format(", shortlist of %zu tokens", shortlist_.size()).c_str());
-    if (!defaults.check_layers.empty()) {
+    const bool tunable = !nothing_to_tune(trained);
+    if (tunable) {
       out += format("settings   %s (%s)\n", describe_settings(defaults).c_str(),
                     settings_from_.c_str());
     }
     const bool beside = flags_.out == sidecar_heads(model_.path());
     const std::string model =
         flags_.model.model.empty() ? "" : " -m " + shell_word(flags_.model.model);
-    const bool text_alone = trained.heads.heads.empty();
-    out += format("next       specbound %s", text_alone ? "chat" : "tune") + terminal_text(model) +
+    out += format("next       specbound %s", tunable ? "tune" : "chat") + terminal_text(model) +
            (beside ? "" : " --heads " + terminal_text(shell_word(flags_.out))) + "\n";
     return out;
   }

@@ -50,7 +50,7 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
   const Flags::Group group(flags, "Heads");
   flags
       .add_read(
-          "--kinds", "kinds among text, chained, folded and full, as text,chained",
+          "--kinds", "kinds among text, chained, folded, full, medusa and hydra, as text,chained",
           [&given](const std::string& text) {
             auto kinds = parse_kinds(text, given.text);
             if (kinds) given.train.kinds = std::move(*kinds);
@@ -58,8 +58,9 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
           },
           "text (what was learnt itself, to look up in; nothing is trained), chained (sees the "
           "state before its row too), folded (cheapest), full (the paper's: whole vocabulary, "
-          "dear) (default chained,folded, with --self-generate text too; with neither that "
-          "nor --data chained,text)")
+          "dear), medusa and hydra (one head for each of the next 4 tokens, with the model's own "
+          "output matrix; hydra sees the tokens between) (default chained,folded, with "
+          "--self-generate text too; with neither that nor --data chained,text)")
       .type("LIST");
   flags
       .add_read(
@@ -149,8 +150,8 @@ std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::opt
       continue;
     }
     const auto kind = parse_head_kind(name);
-    // A draft layer is made by models/make_smollm2_heads.py.
-    if (!kind || stands_before(*kind) || std::ranges::find(kinds, *kind) != kinds.end()) {
+    // Draft layers are made by models/make_smollm2_heads.py.
+    if (!kind || is_layer(*kind) || std::ranges::find(kinds, *kind) != kinds.end()) {
       return std::nullopt;
     }
     kinds.push_back(*kind);
@@ -177,6 +178,12 @@ bool TrainHeadsFlags::has(HeadKind kind) const {
   return std::find(train.kinds.begin(), train.kinds.end(), kind) != train.kinds.end();
 }
 
+bool TrainHeadsFlags::only_chained() const {
+  return has(HeadKind::kChained) && std::ranges::all_of(train.kinds, [](HeadKind kind) {
+           return kind == HeadKind::kChained || is_by_place(kind);
+         });
+}
+
 TrainingFolder::Begin TrainHeadsFlags::begin() const {
   return resume  ? TrainingFolder::Begin::kResume
          : fresh ? TrainingFolder::Begin::kFresh
@@ -190,6 +197,11 @@ int64_t TrainHeadsFlags::max_learnt_tokens() const {
 }
 
 std::vector<int> TrainHeadsFlags::head_layers(int n_layers) const {
+  if (!train.kinds.empty() && std::ranges::all_of(train.kinds, is_by_place)) {
+    if (layers.empty()) return {};
+    throw Error(ErrorCode::kUsage,
+                "--layers: medusa and hydra heads stand before the layers, found no other kind");
+  }
   const bool chained = has(HeadKind::kChained);
   const int first = chained ? 0 : 1;
   if (n_layers < 2) {
@@ -206,8 +218,7 @@ std::vector<int> TrainHeadsFlags::head_layers(int n_layers) const {
     return layers;
   }
   // 1 2 3 4 6 8 12 16 24 ..: what a deep exit saves is little, and so is the need for choice there.
-  const bool only_chained = chained && train.kinds.size() == 1;
-  const int deepest = only_chained ? train.deepest_chained : 3 * n_layers / 4;
+  const int deepest = only_chained() ? train.deepest_chained : 3 * n_layers / 4;
   std::vector<int> chosen;
   if (chained) chosen.push_back(0);
   for (int l = 1, step = 1; l < n_layers && l <= deepest; l += step) {
@@ -243,6 +254,11 @@ void TrainHeadsFlags::check() {
   if (train.kinds.empty() && !report.empty()) {
     throw Error(ErrorCode::kUsage,
                 "--report: tells of trained heads, found no kind that is trained");
+  }
+  if (train.quick && std::ranges::any_of(train.kinds, is_by_place)) {
+    throw Error(ErrorCode::kUsage,
+                "--quick: is least squares alone, which is not enough for medusa and hydra heads: "
+                "leave it out, or leave out these kinds");
   }
   if (data.empty() && self_generate == 0) {
     // Real models' exits are right too seldom to pay; what guesses before any layer nearly always

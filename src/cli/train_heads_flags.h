@@ -36,10 +36,13 @@ struct TrainHeadsFlags {
   TrainOptions train;        // kinds that are trained, quick, epochs, learning rate, seed
 
   bool has(HeadKind kind) const;
+  // Of the kinds that stand behind layers, chained ones and no others.
+  bool only_chained() const;
   bool keeps_text() const { return text.value_or(self_generate > 0); }
   TrainingFolder::Begin begin() const;
   int64_t max_learnt_tokens() const;
-  // Ascending; those that heads of the kinds can be put at. Throws Error(kUsage) for a layer that
+  // Ascending; those that heads of the kinds can be put at; none where all stand before the layers
+  // by themselves (medusa, hydra). Throws Error(kUsage) for a layer that
   // is none of the model's.
   std::vector<int> head_layers(int n_layers) const;
   // A line for each kind that none of train.layers can have: beside other kinds, chained heads go

@@ -53,10 +53,15 @@ BatchPlan plan_of(std::span<const LearningHead> heads, std::span<const int> x_in
   plan.layer.resize(n_layers);
   plan.chained_layer.resize(n_layers);
   for (size_t h = 0; h < heads.size(); ++h) {
+    if (heads[h].by_place()) {
+      plan.chains = std::max(plan.chains, static_cast<int>(heads[h].places.size()));
+      plan.tokens |= heads[h].kind == HeadKind::kHydra;
+      continue;
+    }
     plan.layer[x_index[h]] = 1;
     if (!heads[h].chained()) continue;
     plan.chained_layer[x_index[h]] = 1;
-    plan.chains = chains;
+    plan.chains = std::max(plan.chains, chains);
   }
   return plan;
 }
@@ -118,6 +123,15 @@ void fill_batch(const Chunks& chunks, const BatchPlan& plan, std::vector<RowAt>&
   }
   batch.state.clear();
   if (!batch.chained.empty()) gather(batch.chained[0], -1, kState, batch.state);
+  batch.tokens.resize(plan.tokens ? batch.chained.size() : 0);
+  for (size_t k = 0; k < batch.tokens.size(); ++k) {
+    batch.tokens[k].clear();
+    for (int i = 0; i < batch.chained[k]; ++i) {
+      // The one after the position before.
+      const RowAt& at = rows[static_cast<size_t>(i)];
+      batch.tokens[k].push_back(chunks.at(at.chunk).next[static_cast<size_t>(at.row) + k - 1]);
+    }
+  }
 }
 
 void ChunksInMemory::open(std::span<const int> chunks) {

@@ -24,8 +24,8 @@ struct BatchPlace {
   int epoch = 0, window = 0, batch = 0;
 };
 
-// A row of a chunk, and how many steps a chained head can go from it: 0 when the position before it
-// is not there.
+// A row of a chunk, and how many steps a head with a state can go from it: 0 when the position
+// before it is not there.
 struct RowAt {
   int chunk, row, run;
 };
@@ -35,11 +35,12 @@ using Chunks = std::map<int, FeatureChunk>;
 struct BatchPlan {
   std::vector<uint8_t> layer;          // [layer index] some head needs it
   std::vector<uint8_t> chained_layer;  // [layer index] some chained head needs it
-  int chains = 0;                      // steps of chained heads; 0: there are none
+  int chains = 0;                      // steps of heads with a state; 0: there are none
+  bool tokens = false;                 // some head looks at them
 };
 
-// What `heads` need of `n_layers` layers; the x of each is that of layer index x_index[head], and
-// chained ones go `chains` steps.
+// What `heads` need of `n_layers` layers; the x of each is that of layer index x_index[head] (which
+// is not looked at where the head has none: by place), and chained ones go `chains` steps.
 BatchPlan plan_of(std::span<const LearningHead> heads, std::span<const int> x_index,
                   size_t n_layers, int chains);
 

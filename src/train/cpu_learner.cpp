@@ -78,9 +78,9 @@ int64_t CpuLearner::learn(std::vector<RowAt>& rows, int64_t step, float rate,
 }  // namespace
 
 int64_t rows_of(const LearningHead& head, int n, std::span<const int> chained) {
-  if (!head.chained()) return n;
+  if (!has_state(head.kind)) return n;
   int64_t rows = 0;
-  for (const int steps : chained) rows += steps;
+  for (const int steps : steps_of(head, chained)) rows += steps;
   return rows;
 }
 

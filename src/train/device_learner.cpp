@@ -368,6 +368,13 @@ int64_t DeviceLearner::learn(std::vector<RowAt>& rows, int64_t step, float rate,
 }  // namespace
 
 std::unique_ptr<HeadLearner> make_device_learner(Device& device, const LearningTask& task) {
+  for (const LearningHead& head : task.heads) {
+    if (!head.by_place()) continue;
+    throw Error(
+        ErrorCode::kUnsupported,
+        format("training on the GPU: expected chained, folded and full heads, found %s ones",
+               head_kind_name(head.kind)));
+  }
   if (task.features.dim % 8 != 0) {
     throw Error(ErrorCode::kUnsupported,
                 format("training on the GPU: expected hidden rows of a multiple of 8, found %d",

@@ -110,7 +110,7 @@ struct Descriptor {
 FeatureStore::FeatureStore(std::string folder, std::vector<int> layers, int dim, size_t max_bytes,
                            size_t chunk_bytes)
     : folder_(std::move(folder)), layers_(std::move(layers)), dim_(dim), max_bytes_(max_bytes) {
-  SB_CHECK(dim_ > 0 && !layers_.empty() && std::is_sorted(layers_.begin(), layers_.end()));
+  SB_CHECK(dim_ > 0 && std::is_sorted(layers_.begin(), layers_.end()));
   chunk_capacity_ = static_cast<int>(std::clamp<size_t>(
       (chunk_bytes - std::min(chunk_bytes, sizeof(Header))) / row_bytes(), 1, size_t{1} << 20));
   pending_.x.resize(layers_.size());

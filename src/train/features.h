@@ -38,7 +38,7 @@ struct FeatureChunk {
 class FeatureStore {
  public:
   // Chunks go into files in `folder` (made when missing), at most `max_bytes` altogether; `layers`
-  // ascend. A chunk has as many rows as `chunk_bytes` hold, at least one.
+  // ascend, none: only final states. A chunk has as many rows as `chunk_bytes` hold, at least one.
   FeatureStore(std::string folder, std::vector<int> layers, int dim, size_t max_bytes,
                size_t chunk_bytes = size_t{32} << 20);
   ~FeatureStore();  // removes its files unless keep() was called

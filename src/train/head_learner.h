@@ -51,14 +51,14 @@ class HeadLearner : public OpenChunks {
   // Learning goes on from what the heads hold now.
   virtual void begin() = 0;
   // The `step`-th step from 1, on rows of open chunks. losses[head] is as TrainingStep::run has it.
-  // Returns the rows times heads and chained steps.
+  // Returns the rows times heads and steps.
   virtual int64_t learn(std::vector<RowAt>& rows, int64_t step, float rate,
                         std::span<double> losses) = 0;
   // The heads hold what was learnt, with the optimizer's memory.
   virtual void fetch() = 0;
 };
 
-// Rows that a head learns from in a batch of n (TrainingBatch), each step of a chained head
+// Rows that a head learns from in a batch of n (TrainingBatch), each step of a head with a state
 // counted.
 int64_t rows_of(const LearningHead& head, int n, std::span<const int> chained);
 

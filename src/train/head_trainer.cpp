@@ -14,6 +14,7 @@
 #include "train/gemm.h"
 #include "train/head_learner.h"
 #include "train/least_squares.h"
+#include "train/place_heads.h"
 #include "train/running_time.h"
 #include "train/training_step.h"
 #include "train/validation.h"
@@ -84,7 +85,8 @@ class Trainer {
   TrainingStep step_;
   RowSplit split_;
   std::vector<LearningHead> heads_;
-  std::vector<int> x_index_;  // [head] index of its layer among the features
+  std::vector<int> x_index_;             // [head] index of its layer among the features
+  std::optional<TokenRows> token_rows_;  // of heads by place
   std::optional<Batches> batches_;
   std::unique_ptr<HeadLearner> learner_;
   TrainingState state_;
@@ -117,6 +119,14 @@ Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
 
 void Trainer::make_heads() {
   for (const HeadKind kind : options_.kinds) {
+    if (is_by_place(kind)) {
+      heads_.push_back(place_head(kind, features_.dim, options_.places));
+      x_index_.push_back(-1);
+      SB_CHECK(options_.embedding.n_in == features_.dim);
+      token_rows_.emplace(options_.embedding, state_size(features_));
+      step_.set_token_rows(&*token_rows_);
+      continue;
+    }
     if (kind != HeadKind::kFull && shortlist_.empty()) {
       throw Error(ErrorCode::kUsage,
                   format("heads of kind %s need a shortlist", head_kind_name(kind)));
@@ -138,6 +148,7 @@ void Trainer::make_heads() {
         head.n_inner = (inner + 31) / 32 * 32;  // whole blocks of Q8_0
         head.inner.resize(static_cast<size_t>(head.n_inner) * 2 * dim);
         head.outer.resize(dim * static_cast<size_t>(head.n_inner));
+        head.most_steps = std::max(1, options_.unroll);
       }
       heads_.push_back(std::move(head));
       x_index_.push_back(static_cast<int>(found - features_.layers.begin()));
@@ -175,6 +186,7 @@ uint64_t Trainer::options_hash() const {
     hash.add(head.kind);
     hash.add(head.layer);
     hash.add(head.n_inner);
+    hash.add(head.places.size());
   }
   for (const int layer : features_.layers) hash.add(layer);
   for (const int32_t token : shortlist_) hash.add(token);
@@ -208,6 +220,7 @@ bool Trainer::say(const char* stage, double done) {
 bool Trainer::least_squares() {
   std::vector<EquationsOf> wanted;
   for (size_t h = 0; h < heads_.size(); ++h) {
+    if (heads_[h].by_place()) continue;
     const EquationsOf key{x_index_[h], heads_[h].chained()};
     if (std::find(wanted.begin(), wanted.end(), key) == wanted.end()) wanted.push_back(key);
   }
@@ -239,6 +252,13 @@ bool Trainer::least_squares() {
       }
     }
     begin = end;
+  }
+  for (LearningHead& head : heads_) {
+    if (head.kind == HeadKind::kHydra &&
+        !solve_places(gemm_, features_, split_, *token_rows_, {kRidge, kEquationBytes}, head,
+                      [&](double done) { return say("least squares", done); })) {
+      return false;
+    }
   }
   return say("least squares", 1);
 }
@@ -338,10 +358,12 @@ std::optional<Validation> Trainer::measure() {
 
 NewHead Trainer::finished(const LearningHead& head, const LogisticFit& margin) const {
   NewHead out;
+  if (head.by_place()) out = finished_places(head, *token_rows_);
   out.kind = head.kind;
   out.layer = head.layer;
   out.margin_scale = static_cast<float>(margin.scale);
   out.margin_offset = static_cast<float>(margin.offset);
+  if (head.by_place()) return out;
   const int dim = head.dim;
   if (head.kind == HeadKind::kFolded) {
     const int n = step_.shortlist_size();
@@ -358,16 +380,21 @@ NewHead Trainer::finished(const LearningHead& head, const LogisticFit& margin) c
   return out;
 }
 
-// Until the file is tuned: a chained head at its first layer, or all others that d_max reaches.
+// Until the file is tuned: a chained head at its first layer, or all others that d_max reaches;
+// with none of these what stands before the layers.
 HeadDefaults Trainer::defaults() const {
   HeadDefaults result;
   result.shortlist = static_cast<int>(shortlist_.size());
-  bool chained = false, folded = false;
+  bool chained = false, folded = false, full = false;
   for (const LearningHead& head : heads_) {
     chained |= head.chained();
     folded |= head.kind == HeadKind::kFolded;
+    full |= head.kind == HeadKind::kFull;
   }
-  result.kind = chained ? HeadKind::kChained : folded ? HeadKind::kFolded : HeadKind::kFull;
+  result.kind = chained  ? HeadKind::kChained
+                : folded ? HeadKind::kFolded
+                : full   ? HeadKind::kFull
+                         : heads_[0].kind;
   result.d_max = std::clamp(result.d_max, 1, std::max(1, base_.n_layers - 1));
   std::vector<int> layers;
   for (const LearningHead& head : heads_) {

@@ -1,7 +1,8 @@
 // Trains exit heads on cached features: least squares, then by AdamW KL to the model's own
 // distribution, sharpened: that of its logits times `sharpen`. The base model is frozen.
 // docs/architecture.md 6; paper 3.1 (AdamW, lr 3e-5, 20 epochs), AdaDecode for the loss, Tuned Lens
-// (arXiv 2303.08112) for the map, EAGLE (arXiv 2401.15077) for chained heads.
+// (arXiv 2303.08112) for the map, EAGLE (arXiv 2401.15077) for chained heads, Medusa and Hydra for
+// theirs (place_heads.h).
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,8 @@ struct TrainOptions {
   float softcap = 0;              // the model's final_softcap
   int batch = 512;                // rows
   int unroll = 3;                 // steps that a chained head runs on its own state in training
+  int places = 4;                 // behind the root, that medusa and hydra heads guess
+  Matrix embedding = {};          // (vocab_size, dim), the model's; for hydra heads
   double seconds = 0;             // of this run, after which it stops; 0: no limit
   std::function<double()> clock;  // seconds that count; none: those that pass
   uint64_t seed = 0;
@@ -66,7 +69,8 @@ struct HeadReport {
   std::vector<double> accepted;      // [tau] part of those whose draft is the target
   double kl_start = 0, kl_end = 0;   // nats a row: after least squares, after training
   std::vector<ReliabilityBin> bins, bins_annealed;
-  // Chained: agreement at the k-th row it drafts on its own state, the drafts before being right.
+  // Chained: agreement at the k-th row it drafts on its own state, the drafts before being right;
+  // medusa and hydra: of each place likewise. `agreement` is that of the first.
   std::vector<double> depth_agreement;
 };
 

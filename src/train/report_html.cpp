@@ -206,7 +206,8 @@ Plot agreement_plot(const TrainedHeads& trained, int n_layers) {
   Plot plot{"layer", "agreement", {}};
   plot.x_max = n_layers;
   plot.y_max = 1;
-  for (const HeadKind kind : {HeadKind::kChained, HeadKind::kFolded, HeadKind::kFull}) {
+  for (const HeadKind kind : {HeadKind::kChained, HeadKind::kFolded, HeadKind::kFull,
+                              HeadKind::kMedusa, HeadKind::kHydra}) {
     PlotSeries series{head_kind_name(kind), {}};
     for (const HeadReport& report : trained.reports) {
       if (report.kind == kind) series.points.emplace_back(report.layer, report.agreement);
@@ -303,7 +304,11 @@ std::string report_html(const TrainedHeads& trained, const ReportSource& source)
                  agreement_plot(trained, source.n_layers));
   const Plot depth = depth_plot(trained);
   if (!depth.series.empty()) {
-    out += section("Agreement in a chain", "Chained heads on their own state.", depth);
+    out +=
+        section("Agreement by step",
+                "Of drafts behind right ones: of chained heads on their own state, of medusa and "
+                "hydra heads by place.",
+                depth);
   }
   out += section("Calibration", "At temperature 1; on the dashed line confidence can be trusted.",
                  calibration_plot(trained, false));

@@ -1,36 +1,32 @@
 #include "train/training_step.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "error.h"
-#include "train/blocks.h"
+#include "train/gradients.h"
+#include "train/place_heads.h"
 #include "train/softmax_loss.h"
 
 namespace specbound {
 
-namespace {
-
-// Vectors only grow: a batch is about as large as the one before.
-void fit(std::vector<float>& values, size_t n) {
-  if (values.size() < n) values.resize(n);
-}
-
-// c (m, n) += a^T b over `rows` rows of a (rows, m) and b (rows, n).
-void add_outer(const Gemm& gemm, int rows, int m, int n, const float* a, const float* b,
-               std::vector<float>& c) {
-  gemm.multiply(Op::kTransposed, Op::kPlain, m, n, rows, 1.0f, a, m, b, n, 1.0f, c.data(), n);
-}
-
-float sigmoid(float x) {
-  return 1 / (1 + std::exp(-x));
-}
-
-}  // namespace
-
 std::vector<Parameter*> LearningHead::parameters() {
+  if (!places.empty()) {
+    std::vector<Parameter*> all;
+    for (LearningPlace& place : places) {
+      all.insert(all.end(), {&place.map, &place.bias});
+      if (kind == HeadKind::kHydra) {
+        all.insert(all.end(), {&place.residual, &place.residual_bias});
+      }
+    }
+    return all;
+  }
   if (n_inner == 0) return {&map};
   return {&map, &inner, &outer};
+}
+
+std::span<const int> steps_of(const LearningHead& head, std::span<const int> steps) {
+  const size_t most = head.by_place() ? head.places.size() : static_cast<size_t>(head.most_steps);
+  return steps.first(std::min(steps.size(), most));
 }
 
 void head_forward(const Gemm& gemm, const LearningHead& head, int n, const float* x, const float* s,
@@ -54,12 +50,8 @@ void head_forward(const Gemm& gemm, const LearningHead& head, int n, const float
   fit(step.active, cells(n, n_inner));
   gemm.multiply(Op::kPlain, Op::kTransposed, n, n_inner, n_in, 1.0f, u, n_in,
                 head.inner.value.data(), n_in, 0.0f, step.hidden.data(), n_inner);
-  for_blocks(gemm.pool(), static_cast<int64_t>(cells(n, n_inner)), 1 << 13,
-             [&](int64_t begin, int64_t end) {
-               for (int64_t i = begin; i < end; ++i) {
-                 step.active[i] = step.hidden[i] * sigmoid(step.hidden[i]);
-               }
-             });
+  for_values(gemm, cells(n, n_inner),
+             [&](size_t i) { step.active[i] = step.hidden[i] * sigmoid(step.hidden[i]); });
   gemm.multiply(Op::kPlain, Op::kTransposed, n, dim, n_inner, 1.0f, step.active.data(), n_inner,
                 head.outer.value.data(), n_inner, 1.0f, step.y.data(), dim);
 }
@@ -87,14 +79,15 @@ void TrainingStep::set_targets(std::span<const float> rows, int n, const float* 
 }
 
 // dy (n, dim) becomes the gradient of weight * (sum of the rows' divergences); returns that sum.
-double TrainingStep::loss_gradient(std::span<const float> rows, int n, const float* y,
-                                   const Targets& targets, float weight, float* dy) {
+double TrainingStep::loss_gradient(std::span<const float> rows, float softcap, int n,
+                                   const float* y, const Targets& targets, float weight,
+                                   float* dy) {
   const int width = static_cast<int>(rows.size()) / dim_;
   fit(z_, cells(n, width));
   fit(loss_, static_cast<size_t>(n));
   gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim_, 1.0f, y, dim_, rows.data(), dim_,
                  0.0f, z_.data(), width);
-  kl_rows(gemm_.pool(), n, width, softcap_, z_.data(), targets.p.data(), targets.entropy.data(),
+  kl_rows(gemm_.pool(), n, width, softcap, z_.data(), targets.p.data(), targets.entropy.data(),
           weight, loss_.data());
   gemm_.multiply(Op::kPlain, Op::kPlain, n, dim_, width, 1.0f, z_.data(), width, rows.data(), dim_,
                  0.0f, dy, dim_);
@@ -111,7 +104,7 @@ double TrainingStep::linear(LearningHead& head, const TrainingBatch& batch,
   head_forward(gemm_, head, n, x.data(), nullptr, step);
   fit(dy_[0], cells(n, dim_));
   const double sum =
-      loss_gradient(whole ? lm_head_ : shortlist_rows_, n, step.y.data(),
+      loss_gradient(whole ? lm_head_ : shortlist_rows_, softcap_, n, step.y.data(),
                     whole ? whole_ : targets_[0], 1.0f / static_cast<float>(n), dy_[0].data());
   add_outer(gemm_, n, dim_, dim_, dy_[0].data(), x.data(), head.map.gradient);
   return sum / n;
@@ -131,13 +124,8 @@ void TrainingStep::backward(LearningHead& head, const HeadStep& step, int n, con
   fit(d_hidden_, cells(n, n_inner));
   gemm_.multiply(Op::kPlain, Op::kPlain, n, n_inner, dim_, 1.0f, dy, dim_, head.outer.value.data(),
                  n_inner, 0.0f, d_hidden_.data(), n_inner);
-  for_blocks(gemm_.pool(), static_cast<int64_t>(cells(n, n_inner)), 1 << 13,
-             [&](int64_t begin, int64_t end) {
-               for (int64_t i = begin; i < end; ++i) {
-                 const float h = step.hidden[i], s = sigmoid(h);
-                 d_hidden_[i] *= s * (1 + h * (1 - s));
-               }
-             });
+  for_values(gemm_, cells(n, n_inner),
+             [&](size_t i) { d_hidden_[i] *= silu_slope(step.hidden[i]); });
   add_outer(gemm_, n, n_inner, n_in, d_hidden_.data(), step.u.data(), head.inner.gradient);
   if (ds) {
     gemm_.multiply(Op::kPlain, Op::kPlain, n, dim_, n_inner, 1.0f, d_hidden_.data(), n_inner,
@@ -147,22 +135,23 @@ void TrainingStep::backward(LearningHead& head, const HeadStep& step, int n, con
 
 double TrainingStep::chained(LearningHead& head, const TrainingBatch& batch,
                              const std::vector<std::vector<float>>& x) {
-  const int n_steps = static_cast<int>(batch.chained.size());
+  const std::span<const int> steps = steps_of(head, batch.chained);
+  const int n_steps = static_cast<int>(steps.size());
   int64_t rows = 0;
-  for (const int n : batch.chained) rows += n;
+  for (const int n : steps) rows += n;
   if (rows == 0) return 0;
   const float weight = 1.0f / static_cast<float>(rows);
   double sum = 0;
   for (int k = 0; k < n_steps; ++k) {
-    const int n = batch.chained[k];
+    const int n = steps[k];
     const float* state = k == 0 ? batch.state.data() : steps_[k - 1].y.data();
     head_forward(gemm_, head, n, x[k].data(), state, steps_[k]);
     fit(dy_[k], cells(n, dim_));
-    sum +=
-        loss_gradient(shortlist_rows_, n, steps_[k].y.data(), targets_[k], weight, dy_[k].data());
+    sum += loss_gradient(shortlist_rows_, softcap_, n, steps_[k].y.data(), targets_[k], weight,
+                         dy_[k].data());
   }
   for (int k = n_steps - 1; k >= 0; --k) {
-    backward(head, steps_[k], batch.chained[k], dy_[k].data(), k > 0 ? dy_[k - 1].data() : nullptr);
+    backward(head, steps_[k], steps[k], dy_[k].data(), k > 0 ? dy_[k - 1].data() : nullptr);
   }
   return sum / static_cast<double>(rows);
 }
@@ -175,21 +164,24 @@ void TrainingStep::run(std::span<LearningHead> heads, std::span<const int> x_ind
     steps_.resize(n_steps);
     dy_.resize(n_steps);
   }
-  bool whole = false, some = false, chains = false;
+  bool whole = false, some = false;
+  size_t chains = 0;
   for (const LearningHead& head : heads) {
     whole |= head.kind == HeadKind::kFull;
     some |= head.kind == HeadKind::kFolded;
-    chains |= head.chained();
+    if (head.chained()) chains = std::max(chains, steps_of(head, batch.chained).size());
   }
   if (whole) set_targets(lm_head_, batch.n, batch.y[0].data(), whole_);
   for (size_t k = 0; k < n_steps; ++k) {
-    const int n = k == 0 && some ? batch.n : chains ? batch.chained[k] : 0;
+    const int n = k == 0 && some ? batch.n : k < chains ? batch.chained[k] : 0;
     if (n > 0) set_targets(shortlist_rows_, n, batch.y[k].data(), targets_[k]);
   }
   for (size_t h = 0; h < heads.size(); ++h) {
+    if (heads[h].by_place()) continue;
     const std::vector<std::vector<float>>& x = batch.x[x_index[h]];
     losses[h] = heads[h].chained() ? chained(heads[h], batch, x) : linear(heads[h], batch, x[0]);
   }
+  by_place(heads, batch, losses);
 }
 
 }  // namespace specbound

@@ -1,10 +1,11 @@
 // One batch through all heads: losses and gradients. Every head learns from the same rows, so the
 // final distribution is worked out once. The formulas of the heads are those of
 // model/exit_heads.h; chained heads run several positions on their own state, and the gradient goes
-// back through all of them.
+// back through all of them; of medusa and hydra heads (place_heads.h) each place is one position.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,15 @@
 
 namespace specbound {
 
+class TokenRows;
+
+// Of a medusa or hydra head, what guesses one place behind the root, in one block: from the state s
+// before the root y = s + silu(W s + b), with u = [s; e_1; ..; e_k] y = R u + c + silu(W u + b).
+struct LearningPlace {
+  Parameter map, bias;                // W, b
+  Parameter residual, residual_bias;  // R, c of a hydra head
+};
+
 // Weights of a head while it learns. map: W (dim, dim), or A (dim, 2 dim) when chained; inner and
 // outer are empty otherwise.
 struct LearningHead {
@@ -21,27 +31,34 @@ struct LearningHead {
   int layer = 0;
   int dim = 0, n_inner = 0;
   Parameter map, inner, outer;
+  std::vector<LearningPlace> places;  // [k - 1] of medusa and hydra heads, which have nothing else
+  int most_steps = std::numeric_limits<int>::max();  // that a chained head goes of a batch
 
   bool chained() const { return kind == HeadKind::kChained; }
+  bool by_place() const { return is_by_place(kind); }
   int n_in() const { return chained() ? 2 * dim : dim; }
   std::vector<Parameter*> parameters();
 };
+
+// Those of a batch's steps (TrainingBatch::chained) that a chained head, or one by place, learns.
+std::span<const int> steps_of(const LearningHead& head, std::span<const int> steps);
 
 // Rows side by side. Step 0 is the rows themselves, step k those k positions on; those that have no
 // such position, or no state before them, stand last, so that each step's rows are the first of the
 // step before.
 struct TrainingBatch {
   int n = 0;                                       // rows of step 0 for heads without a state
-  std::vector<int> chained;                        // [step] rows for chained heads; none: empty
+  std::vector<int> chained;                        // [step] rows for heads with a state, if any
   std::vector<std::vector<std::vector<float>>> x;  // [layer index][step](rows, dim); may be empty
   std::vector<std::vector<float>> y;               // [step](rows, dim)
   std::vector<float> state;                        // (chained[0], dim), y of the position before
+  std::vector<std::vector<int32_t>> tokens;        // [step](chained[step]) at it; may be empty
 };
 
 // The intermediate values of one head on one step.
 struct HeadStep {
   std::vector<float> u;       // (n, n_in), [x; s]
-  std::vector<float> hidden;  // (n, n_inner), before silu
+  std::vector<float> hidden;  // (n, n_inner), before silu; by place (n, dim)
   std::vector<float> active;  // (n, n_inner), after it
   std::vector<float> y;       // (n, dim)
 };
@@ -59,9 +76,13 @@ class TrainingStep {
                std::span<const int32_t> shortlist, float sharpen = 1, float softcap = 0);
 
   // Adds to the gradients of `heads`, whose x is batch.x[x_index[head]]. losses[head] is the mean
-  // divergence over the head's rows, in nats.
+  // divergence over the head's rows, in nats; 0 where none has what the head needs.
   void run(std::span<LearningHead> heads, std::span<const int> x_index, const TrainingBatch& batch,
            std::span<double> losses);
+
+  // What hydra heads look at, which must outlive it.
+  void set_token_rows(const TokenRows* rows) { token_rows_ = rows; }
+  const TokenRows* token_rows() const { return token_rows_; }
 
   int dim() const { return dim_; }
   float sharpen() const { return sharpen_; }
@@ -78,20 +99,23 @@ class TrainingStep {
     std::vector<float> entropy;  // (n)
   };
   void set_targets(std::span<const float> rows, int n, const float* y, Targets& targets);
-  double loss_gradient(std::span<const float> rows, int n, const float* y, const Targets& targets,
-                       float weight, float* dy);
+  double loss_gradient(std::span<const float> rows, float softcap, int n, const float* y,
+                       const Targets& targets, float weight, float* dy);
   double linear(LearningHead& head, const TrainingBatch& batch, const std::vector<float>& x);
   double chained(LearningHead& head, const TrainingBatch& batch,
                  const std::vector<std::vector<float>>& x);
+  void by_place(std::span<LearningHead> heads, const TrainingBatch& batch,
+                std::span<double> losses);
   void backward(LearningHead& head, const HeadStep& step, int n, const float* dy, float* ds);
 
   const Gemm& gemm_;
   std::span<const float> lm_head_;
   int dim_;
   float sharpen_, softcap_;
+  const TokenRows* token_rows_ = nullptr;
   std::vector<float> shortlist_rows_;
   std::vector<Targets> targets_;  // [step], shortlist
-  Targets whole_;                 // step 0, whole vocabulary
+  Targets whole_;                 // one step at a time, whole vocabulary
   std::vector<HeadStep> steps_;
   std::vector<std::vector<float>> dy_;  // [step]
   std::vector<float> z_, loss_, d_hidden_;

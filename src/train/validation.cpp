@@ -4,13 +4,14 @@
 
 #include "decode/sampler.h"
 #include "train/blocks.h"
+#include "train/place_heads.h"
 #include "train/softmax_loss.h"
 
 namespace specbound {
 
 namespace {
 
-constexpr int kDepths = 5;        // steps of chained heads on their own state
+constexpr int kDepths = 5;        // steps of heads with a state
 constexpr int kRowsAtOnce = 512;  // rows at a time
 constexpr double kTauStep = 0.05;
 
@@ -63,7 +64,8 @@ class Validator {
     finals_.assign(static_cast<size_t>(chunk.rows), -1);
     for (int begin = first; begin < chunk.rows; begin += kRowsAtOnce) {
       const int n = std::min(kRowsAtOnce, chunk.rows - begin);
-      logits(rows_.lm_head(), n, chunk.y.data() + static_cast<size_t>(begin) * chunk.dim);
+      logits(rows_.lm_head(), n, chunk.y.data() + static_cast<size_t>(begin) * chunk.dim,
+             rows_.softcap());
       const int width = rows_.vocab_size();
       for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {
         for (int64_t r = from; r < to; ++r) {
@@ -74,16 +76,16 @@ class Validator {
     }
   }
 
-  void logits(std::span<const float> words, int n, const float* y) {
+  void logits(std::span<const float> words, int n, const float* y, float softcap) {
     const int dim = rows_.dim(), width = static_cast<int>(words.size()) / dim;
     if (z_.size() < static_cast<size_t>(n) * width) z_.resize(static_cast<size_t>(n) * width);
     gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim, 1.0f, y, dim, words.data(), dim,
                    0.0f, z_.data(), width);
-    cap_rows(gemm_.pool(), n, width, rows_.softcap(), 1, z_.data());
+    cap_rows(gemm_.pool(), n, width, softcap, 1, z_.data());
   }
 
   std::span<const float> words(const LearningHead& head) const {
-    return head.kind == HeadKind::kFull ? rows_.lm_head() : rows_.shortlist_rows();
+    return says_all(head.kind) ? rows_.lm_head() : rows_.shortlist_rows();
   }
 
   // The final distribution on the head's tokens, once for heads of the same width.
@@ -92,9 +94,9 @@ class Validator {
     bool known = false;
   };
   const Target& target(const LearningHead& head, const TrainingBatch& batch) {
-    Target& target = targets_[head.kind == HeadKind::kFull];
+    Target& target = targets_[says_all(head.kind)];
     if (target.known) return target;
-    logits(words(head), batch.n, batch.y[0].data());
+    logits(words(head), batch.n, batch.y[0].data(), rows_.softcap());
     const size_t width = words(head).size() / static_cast<size_t>(rows_.dim());
     target.p.assign(z_.begin(), z_.begin() + static_cast<ptrdiff_t>(width * batch.n));
     target.entropy.resize(static_cast<size_t>(batch.n));
@@ -108,15 +110,25 @@ class Validator {
     for (Target& target : targets_) target.known = false;
     for (size_t h = 0; h < heads_.size(); ++h) {
       const LearningHead& head = heads_[h];
-      const std::vector<std::vector<float>>& x = batch.x[x_index_[h]];
-      if (!head.chained()) {
-        step(h, at, batch, 0, batch.n, x[0].data(), nullptr);
+      alive_.assign(at.size(), 1);
+      if (head.by_place()) {
+        const std::span<const int> steps = steps_of(head, batch.chained);
+        for (size_t k = 0; k < std::min<size_t>(kDepths, steps.size()); ++k) {
+          place_forward(gemm_, head, k + 1, steps[k], batch, *rows_.token_rows(), forward_);
+          step(h, at, batch, static_cast<int>(k), steps[k]);
+        }
         continue;
       }
-      alive_.assign(at.size(), 1);
+      const std::vector<std::vector<float>>& x = batch.x[x_index_[h]];
+      if (!head.chained()) {
+        head_forward(gemm_, head, batch.n, x[0].data(), nullptr, forward_);
+        step(h, at, batch, 0, batch.n);
+        continue;
+      }
       const float* state = batch.state.data();
       for (size_t k = 0; k < batch.chained.size(); ++k) {
-        step(h, at, batch, static_cast<int>(k), batch.chained[k], x[k].data(), state);
+        head_forward(gemm_, head, batch.chained[k], x[k].data(), state, forward_);
+        step(h, at, batch, static_cast<int>(k), batch.chained[k]);
         state_.assign(forward_.y.begin(),
                       forward_.y.begin() + static_cast<ptrdiff_t>(rows_.dim()) * batch.chained[k]);
         state = state_.data();
@@ -124,17 +136,16 @@ class Validator {
     }
   }
 
-  void step(size_t h, std::span<const RowAt> at, const TrainingBatch& batch, int depth, int n,
-            const float* x, const float* state) {
+  // What the head says in forward_ of n rows, `depth` positions on.
+  void step(size_t h, std::span<const RowAt> at, const TrainingBatch& batch, int depth, int n) {
     const LearningHead& head = heads_[h];
     Seen& seen = seen_[h];
-    const bool whole = head.kind == HeadKind::kFull;
+    const bool whole = says_all(head.kind);
     const int width = static_cast<int>(words(head).size()) / rows_.dim();
     const float temperature =
         1 + kReportAlpha * (1 - static_cast<float>(head.layer) / static_cast<float>(n_layers_));
     const Target* goal = depth == 0 ? &target(head, batch) : nullptr;
-    head_forward(gemm_, head, n, x, state, forward_);
-    logits(words(head), n, forward_.y.data());
+    logits(words(head), n, forward_.y.data(), head.by_place() ? 0 : rows_.softcap());
     tops_.resize(static_cast<size_t>(n));
     for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {
       for (int64_t r = from; r < to; ++r) {
@@ -150,7 +161,7 @@ class Validator {
         seen.annealed.push_back(top.annealed);
         seen.right.push_back(right);
       }
-      if (head.chained()) {
+      if (has_state(head.kind)) {
         if (!alive_[r]) continue;
         ++seen.depth_rows[depth];
         seen.depth_right[depth] += right;

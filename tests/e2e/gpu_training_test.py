@@ -23,15 +23,16 @@ class GpuTraining(FolderCase):
         with open(self.path("story.txt"), "w", encoding="ascii") as file:
             file.write(STORY)
 
-    def start(self, out, device="cuda:0", **environment):
+    def start(self, out, device="cuda:0", kinds="chained,folded", **environment):
         environment["LD_LIBRARY_PATH"] = os.path.join(os.path.dirname(SIMT), "fake_cublas")
         return specbound("train-heads", "-m", STORIES, "--data", self.path("story.txt"),
-                         "--layers", "1,2", "--epochs", "6" if WHOLE else "2", "--shortlist",
-                         "64", "--no-tune", "-c", "64", "--max-tokens", "90", "--device", device,
-                         "-o", self.path(out), binary=SIMT, environment=environment)
+                         "--kinds", kinds, "--layers", "1,2", "--epochs", "6" if WHOLE else "2",
+                         "--shortlist", "64", "--no-tune", "-c", "64", "--max-tokens", "90",
+                         "--device", device, "-o", self.path(out), binary=SIMT,
+                         environment=environment)
 
-    def train(self, out, **environment):
-        result = self.start(out, **environment)
+    def train(self, out, **how):
+        result = self.start(out, **how)
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(self.path(out), "rb") as file:
             return file.read(), result.stderr
@@ -54,6 +55,12 @@ class GpuTraining(FolderCase):
         lines = [line for line in log.split(b"\n") if line.startswith(b"heads learn on the CPU: ")]
         self.assertEqual(len(lines), 1, log)
         self.assertIn(b" MB", lines[0])
+        self.assertNotIn(b"cuBLAS", log)
+
+    def test_kinds_that_the_gpu_cannot_train_are_said_and_the_cpu_trains(self):
+        _, log = self.train("heads.gguf", kinds="folded,medusa")
+        self.assertIn(b"heads learn on the CPU: training on the GPU: expected chained, folded and "
+                      b"full heads, found medusa ones", log)
         self.assertNotIn(b"cuBLAS", log)
 
     def test_a_lost_gpu_is_one_line_and_the_training_goes_on_after_it(self):

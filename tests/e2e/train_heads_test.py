@@ -108,7 +108,8 @@ class Training(TrainHeads):
                     says=b"--report: tells of trained heads")
         for kinds in ("table", "hybrid", "text,table"):
             self.refuse("--data", data, "--kinds", kinds, status=2,
-                        says=b"--kinds: expected kinds among text, chained, folded and full")
+                        says=b"--kinds: expected kinds among text, chained, folded, full, medusa "
+                             b"and hydra")
         flags += ("--self-generate", "400")
         result = self.train(*flags, model=DEMO)
         self.train(*flags, model=DEMO, out="again.gguf")
@@ -130,6 +131,49 @@ class Training(TrainHeads):
         refused = specbound("tune", "-m", DEMO, "--heads", heads, "--kind", "chained")
         self.assertEqual(refused.returncode, 1)
         self.assertIn(b"expected heads, found text alone", refused.stderr)
+
+    def test_kinds_of_papers_learn_the_same_text_and_draft_their_trees(self):
+        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
+        flags = ("--data", data, "--epochs", "8", "--shortlist", "64", "--no-tune")
+        result = self.train(*flags, "--kinds", "chained,medusa,hydra", "--layers", "0",
+                            "--report", self.path("report.html"), model=DEMO)
+        for kind, steps in (("chained", 5), ("medusa", 4), ("hydra", 4)):
+            # None behind a step that no draft came to.
+            self.assertRegex(result.stdout, rb"(?m)^ +%s at 0( +\d+\.\d %%){1,%d}$" %
+                             (kind.encode(), steps))
+            self.assertIn(f">{kind}, layer 0<".encode(), self.read("report.html"))
+        self.assertIn(b"Agreement by step", self.read("report.html"))
+        alone = self.train(*flags, "--kinds", "medusa,hydra", model=DEMO, out="alone.gguf")
+        self.assertRegex(alone.stderr, rb"features: [\d,]+ tokens at 0 layers")
+        self.assertIn(b"next       specbound chat", alone.stdout)
+        self.assertNotIn(b"settings", alone.stdout)
+        info = specbound("info", self.path("alone.gguf"))
+        self.assertIn(b"medusa at 0 for 4 places; hydra at 0 for 4 places", info.stdout)
+        # Without an output matrix: those of 4 places alone would have more than that.
+        self.assertLess(len(self.read("alone.gguf")), 2500000)
+        run = ("run", "-m", DEMO, "-p", DIALOGUES[0][0]["content"], "-n", "40", "--temp", "0",
+               "--ignore-eos")
+        plain = specbound(*run, "--spec", "off")
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        stats = self.path("stats.json")
+        for heads in ("heads.gguf", "alone.gguf"):
+            for kind in ("medusa", "hydra"):
+                drafted = specbound(*run, "--speculator", kind, "--heads", self.path(heads),
+                                    "--stats-json", stats)
+                self.assertEqual(drafted.stdout, plain.stdout, drafted.stderr)
+                done = json.loads(self.read("stats.json"))
+                self.assertGreater(done["drafted_tokens"], 40)
+                if kind == "hydra":  # medusa starts at nothing, and 100 tokens teach it little
+                    self.assertGreater(done["accepted_tokens"], 3)
+        self.train(*flags, "--kinds", "medusa,hydra", model=DEMO, out="again.gguf")
+        self.assertEqual(self.read("alone.gguf"), self.read("again.gguf"))
+        os.remove(self.path("heads.gguf"))
+        for more, says in ((("--quick",), b"--quick: is least squares alone"),
+                           (("--layers", "0"), b"--layers: medusa and hydra heads stand before")):
+            self.refuse("--data", data, "--kinds", "medusa,hydra", *more, says=says, status=2,
+                        model=DEMO)
+        self.refuse("--data", data, "--kinds", "eagle", status=2, model=DEMO,
+                    says=b"--kinds: expected kinds among")
 
     def test_texts_that_are_kept_grow_and_others_are_learnt_beside_them(self):
         texts = self.path("texts.bin")
