@@ -99,9 +99,9 @@ TEST_CASE("spec-bench: CR and SD of made-up answers") {
   CHECK(r.drafts.right[5] == doctest::Approx(2.0 / 7));
   CHECK(r.drafts.drafted == doctest::Approx(5));
   CHECK(r.drafts.drafting == doctest::Approx(0.65 / 2.6));
-  check_mentions(drafts_table(std::vector<std::string>{"specbound, T 1.0"}, std::vector{r}),
-                 {"first 6", "specbound, T 1.0", "100.0 %", "85.7 %", "57.1 %", "28.6 %", "5.00",
-                  "25.0 %"});
+  check_mentions(
+      drafts_table(std::vector<std::string>{"specbound, T 1.0"}, std::vector{r}),
+      {"first 6", "specbound, T 1.0", "100.0 %", "85.7 %", "57.1 %", "28.6 %", "5.00", "25.0 %"});
 
   check_mentions(scores_table(std::vector<std::string>{"specbound, T 1.0"}, std::vector{r}),
                  {"multi-turn", "specbound, T 1.0", "2.00x", "0.80x", "5.71", "1.70x",
