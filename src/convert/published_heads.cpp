@@ -326,14 +326,19 @@ size_t elements(const SafeTensor& tensor) {
 }
 
 // What making the file takes at most: its tensors, the file of them, and one tensor as floats.
-size_t memory_needed(const Checkpoint& checkpoint, std::optional<DType> type) {
+size_t memory_needed(const JsonObject& file, const Checkpoint& checkpoint,
+                     std::optional<DType> type) {
   size_t output = 0, largest = 0;
   const std::vector<const SafeTensor*> tensors = checkpoint.tensors();
-  const auto is_mtp = [](const SafeTensor* tensor) { return tensor->name.starts_with(kMtpLayers); };
-  const bool of_model = std::ranges::any_of(tensors, is_mtp);
+  // As read_published_heads() has it: of a model's checkpoint one layer alone is taken.
+  const std::string first_layer = std::string(kMtpLayers) + "0.";
+  const bool of_model = !file.find(kMedusaHeads) && !file.find(kHydraHeads) &&
+                        std::ranges::any_of(tensors, [](const SafeTensor* tensor) {
+                          return tensor->name.starts_with(kMtpLayers);
+                        });
   for (const SafeTensor* tensor : tensors) {
     // Looked at where it lies.
-    if (of_model ? !is_mtp(tensor) : tensor->name == kEmbedding) continue;
+    if (of_model ? !tensor->name.starts_with(first_layer) : tensor->name == kEmbedding) continue;
     const size_t n = elements(*tensor);
     if (tensor->shape.size() < 2) {
       output += n * sizeof(float);
@@ -412,7 +417,9 @@ ConvertedHeads convert_heads(const ConvertHeadsOptions& options) {
   const nlohmann::json config = read_json(config_path, kMostConfig);
   const Checkpoint checkpoint = open_checkpoint(options.directory);
   const Gguf model = Gguf::open(options.model);
-  if (options.reserve) options.reserve(memory_needed(checkpoint, options.type));
+  if (options.reserve) {
+    options.reserve(memory_needed(JsonObject(config, config_path), checkpoint, options.type));
+  }
   const NewHeads heads = read_published_heads(config, config_path, checkpoint, model, options.type);
   write_exit_heads(options.output, heads);
 

@@ -60,33 +60,38 @@ void take_away(TokenDistribution& p, double& p_total, const TokenDistribution& q
 std::vector<int32_t> draw_proposals(const TokenDistribution& q, const DrawPlace& place, int round,
                                     int n) {
   SB_CHECK(n >= 1 && n <= kMaxProposals);
-  std::vector<double> left = q.probabilities;
-  double total = 1;
-  std::vector<int32_t> drafts;
-  for (uint32_t i = 0; i < static_cast<uint32_t>(n) && total > 0; ++i) {
-    const uint32_t which = kProposal + static_cast<uint32_t>(round) + kDraft * i;
-    const int32_t token = invert(q.ids, left, total, uniform(place, which));
-    drafts.push_back(token);
-    left[place_of(q, token)] = 0;
-    total = std::accumulate(left.begin(), left.end(), 0.0);
+  const uint32_t first = kProposal + static_cast<uint32_t>(round);
+  std::vector<int32_t> drafts = {invert(q.ids, q.probabilities, 1, uniform(place, first))};
+  std::vector<double> left;
+  for (uint32_t i = 1; i < static_cast<uint32_t>(n); ++i) {
+    if (i == 1) left = q.probabilities;
+    left[place_of(q, drafts.back())] = 0;
+    const double total = std::accumulate(left.begin(), left.end(), 0.0);
+    if (total == 0) break;
+    drafts.push_back(invert(q.ids, left, total, uniform(place, first + kDraft * i)));
   }
   return drafts;
 }
 
-int32_t judge_proposals(TokenDistribution p, TokenDistribution q, std::span<const int32_t> drafts,
-                        const DrawPlace& place) {
-  double p_total = 1, q_total = 1;
-  for (uint32_t n = 0; n < drafts.size(); ++n) {
-    const size_t at = place_of(q, drafts[n]);
-    const double chance = q.probabilities[at];
-    SB_CHECK(chance > 0);
-    const double u = uniform(place, kAcceptance + kDraft * n);
-    if (u * chance * p_total < p.of(drafts[n]) * q_total) return drafts[n];
-    take_away(p, p_total, q, q_total);
-    q.probabilities[at] = 0;
-    q_total = std::accumulate(q.probabilities.begin(), q.probabilities.end(), 0.0);
+int32_t judge_proposals(const TokenDistribution& p, const TokenDistribution& q,
+                        std::span<const int32_t> drafts, const DrawPlace& place) {
+  SB_CHECK(q.of(drafts.front()) > 0);
+  if (uniform(place, kAcceptance) * q.of(drafts.front()) < p.of(drafts.front())) {
+    return drafts.front();
   }
-  return invert(p.ids, p.probabilities, p_total, uniform(place, kResidual));
+  TokenDistribution target = p, draft = q;  // what refusals leave of them
+  double target_total = 1, draft_total = 1;
+  take_away(target, target_total, draft, draft_total);
+  for (uint32_t i = 1; i < drafts.size(); ++i) {
+    draft.probabilities[place_of(draft, drafts[i - 1])] = 0;
+    draft_total = std::accumulate(draft.probabilities.begin(), draft.probabilities.end(), 0.0);
+    const double chance = draft.of(drafts[i]);
+    SB_CHECK(chance > 0);
+    const double u = uniform(place, kAcceptance + kDraft * i);
+    if (u * chance * target_total < target.of(drafts[i]) * draft_total) return drafts[i];
+    take_away(target, target_total, draft, draft_total);
+  }
+  return invert(target.ids, target.probabilities, target_total, uniform(place, kResidual));
 }
 
 }  // namespace specbound

@@ -42,7 +42,7 @@ std::vector<int32_t> draw_proposals(const TokenDistribution& q, const DrawPlace&
 // The token at `place` under the distribution p, where `drafts` are all that came from
 // draw_proposals(q, place, ...), in their order: the first that is accepted, and another one where
 // none is.
-int32_t judge_proposals(TokenDistribution p, TokenDistribution q, std::span<const int32_t> drafts,
-                        const DrawPlace& place);
+int32_t judge_proposals(const TokenDistribution& p, const TokenDistribution& q,
+                        std::span<const int32_t> drafts, const DrawPlace& place);
 
 }  // namespace specbound

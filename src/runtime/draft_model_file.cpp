@@ -1,5 +1,6 @@
 #include "runtime/draft_model_file.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "decode/draft_model.h"
@@ -126,7 +127,9 @@ class DraftModelDrafter final : public OtherDrafter {
   std::string description() const override {
     return format("draft, by %s (%d layers), up to %d rows, tau %g%s%s", file_.path().c_str(),
                   file_.config().n_layers, width_, tau_,
-                  siblings_ > 1 ? format(", up to %d drafts a place", siblings_).c_str() : "",
+                  siblings_ > 1
+                      ? format(", up to %d drafts a place", std::min(siblings_, width_ - 1)).c_str()
+                      : "",
                   acceptance_ == Acceptance::kRejection
                       ? ", accepted by rejection: the probabilities of plain decoding, another text"
                       : "");

@@ -151,11 +151,9 @@ constexpr OwnOption kDraft[] = {
      "draft_model=FILE, a smaller model with the same vocabulary", true},
     {"accept", "=rejection",
      [](const Options& options) { return options.acceptance == Acceptance::kRejection; },
-     [](Options& options) {
-       options.acceptance = Acceptance::kCoupled;
-       options.siblings = 1;
-     },
-     nullptr}};
+     [](Options& options) { options.acceptance = Acceptance::kCoupled; }, nullptr},
+    {"siblings", "", [](const Options& options) { return options.siblings > 1; },
+     [](Options& options) { options.siblings = 1; }, nullptr}};
 
 constexpr DrafterKind kDrafters[] = {
     {"auto", true, false, {}, nullptr},

@@ -73,9 +73,13 @@ def read(a):
     written."""
     found = {name: read_texts(getattr(a, name))[:a.limit] for name in ("held", "learnt")}
     reader, file = Reader(a.model, a.heads), a.work / "facts.json"
+    made_by = [Path(path).name for path in (a.model, a.heads)]
     facts = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    facts.update(layer_parameters=reader.parameters, scale=reader.scale, offset=reader.offset,
-                 dim=reader.model.dim)
+    if facts and facts["made_by"] != made_by:
+        sys.exit(f"{a.work}: expected what {' and '.join(made_by)} made, found what "
+                 f"{' and '.join(facts['made_by'])} did: name another folder with --work")
+    facts.update(made_by=made_by, layer_parameters=reader.parameters, scale=reader.scale,
+                 offset=reader.offset, dim=reader.model.dim)
     for name, texts in found.items():
         before = facts.get(name, dict(texts=0, as_engine=[0, 0]))
         if len(texts) <= before["texts"]:
@@ -83,15 +87,17 @@ def read(a):
         print(f"{name}: {len(texts)} texts, {before['texts']} of them known")
         places, agreed = read_places(reader, texts[before["texts"]:], SEEDS[name], before["texts"])
         if before["texts"]:
-            places = Places(*(np.concatenate(two) for two in zip(read_back(a, name), places)))
-        np.savez(a.work / f"{name}.npz", **places._asdict())
+            known = read_back(a, name, facts)
+            places = Places(*(np.concatenate(two) for two in zip(known, places)))
+        # Under a name of its own until facts.json says so: a run may be killed in between.
+        np.savez(a.work / f"{name}-{len(texts)}.npz", **places._asdict())
         facts[name] = dict(texts=len(texts), places=len(places.text),
                            as_engine=[int(x) for x in np.add(agreed, before["as_engine"])])
         file.write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
-def read_back(a, name):
-    with np.load(a.work / f"{name}.npz") as file:
+def read_back(a, name, facts):
+    with np.load(a.work / f"{name}-{facts[name]['texts']}.npz") as file:
         return Places(**{field: file[field] for field in Places._fields})
 
 
@@ -242,7 +248,7 @@ def costs_of(name, draft):
 def compare(a):
     machine, revision = bench.hardware(), bench.commit()
     facts = json.loads((a.work / "facts.json").read_text(encoding="utf-8"))
-    learnt, held = read_back(a, "learnt"), read_back(a, "held")
+    learnt, held = read_back(a, "learnt", facts), read_back(a, "held", facts)
     chances, parameters = predicted(learnt, held, facts, a.part, print)
     # A head's own cost, by its weights beside those of a guess: the layer's and the words'.
     own = a.draft * parameters["head"] / (facts["layer_parameters"] + WORDS * facts["dim"])
@@ -254,6 +260,9 @@ def compare(a):
             continue
         mine = {name: c[which] for name, c in chances.items()}
         same = learnt.take(learnt.sampled == sampled)
+        if not known(same).any(0).all():
+            sys.exit(f"expected texts to learn from with {STEPS} steps to guess at T "
+                     f"{0.7 * sampled:g}, found none: read more with read --learnt")
         hopes = [float((same.right[:, j][known(same)[:, j]] == RIGHT).mean())
                  for j in range(STEPS)]
         tells = {name: told(c, places) for name, c in mine.items()} | {

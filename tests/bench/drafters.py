@@ -128,6 +128,8 @@ def main():
     machine, revision = bench.hardware(), bench.commit()
     model = bench.fetched(flags.model)
     settings, missing = settings_of(flags)
+    if not settings:
+        parser.error(f"--heads: expected a file for one of {', '.join(missing)}, found none")
     report = run(flags, model, settings)
     named = {result["name"]: result for result in report["strategies"][0]["results"]}
     rows = [dict(**spec_bench_real.entry(named[row]), flags=bench.relative(text),
@@ -139,7 +141,9 @@ def main():
                "--threads", flags.threads, "--temperature", flags.temperature, "-n", flags.n,
                "--repeats", flags.repeats,
                *(["--heads", *(f"{key}={pathlib.Path(file).name}" for key, file in flags.heads)]
-                 if flags.heads else [])]
+                 if flags.heads else []),
+               *(["--learnt", *(f"{key}={text}" for key, text in flags.learnt)]
+                 if flags.learnt else [])]
     bench.write_report(pathlib.Path(flags.output), "drafters", command, machine, revision,
                        settings=dict(n_predict=flags.n, repeats=flags.repeats),
                        results=[dict(**bench.model_entry(model), threads=flags.threads,

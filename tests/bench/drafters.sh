@@ -4,11 +4,13 @@
 # 1 beside those that it has.
 #
 #   tests/bench/drafters.sh [--model NAME] [--questions N] [--threads N] [--temperature T]
-#                           [--repeats N] [--rows ROW...] [--heads KEY=FILE...] [--output FILE]
+#                           [--repeats N] [--rows ROW...] [--heads KEY=FILE...]
+#                           [--learnt KEY=TEXT...] [--output FILE]
 #
 # KEY: exits, chained, layer, medusa, hydra, eagle, eagle3, mtp (heads files of train-heads or
 # convert --heads), datastore (of datastore build) or draft (a smaller model). ROW: a key of ROWS in
-# drafters.py. What needs a file that is not given is left out, and said so.
+# drafters.py. TEXT: what that file learnt, for the table. What needs a file that is not given is
+# left out, and said so.
 #
 # Writes tests/bench/results/drafters.json. Leave the machine alone while it runs.
 set -euo pipefail

@@ -83,7 +83,7 @@ def rounds_of(flags, candidates):
         subprocess.run([flags.specbound, "spec-bench", "-m", flags.model, "-f", bench.SPEC_BENCH,
                         "--limit", str(flags.questions), "-n", str(flags.n), "-c", "4096",
                         "--compare", "plain", *beside, "--fresh", "--json", report],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                       check=True, stdout=subprocess.DEVNULL)
         results = json.loads(report.read_text())["strategies"][0]["results"]
     found = {result["name"]: (result["overall"]["compression_rate"], result["drafted"])
              for result in results}
@@ -104,8 +104,8 @@ def main():
     parser.add_argument("--per-generation", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args()
-    if flags.layers < 4:
-        parser.error(f"--layers: expected 4 or more, found {flags.layers}")
+    if flags.layers < 5:
+        parser.error(f"--layers: expected 5 or more, found {flags.layers}")
 
     def evaluate(candidates):
         return [value(*found, layers, flags.layers, flags.pass_cost)

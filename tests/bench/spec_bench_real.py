@@ -23,9 +23,9 @@ DRAFTERS = ["auto", "ngram", "remember"]
 def ask(flags, model, threads, temperature, file, limit, repeats):
     """The report of one run over questions of a file, and {drafter: {question: answer}}."""
     beside = ["--setting", REMEMBER] if "remember" in flags.drafters else []
-    for file in flags.heads:
-        name = pathlib.Path(file).name.split(".")[0]
-        beside += ["--setting", f"{name}: --speculator auto --heads {file}"]
+    for heads in flags.heads:
+        name = pathlib.Path(heads).name.split(".")[0]
+        beside += ["--setting", f"{name}: --speculator auto --heads {heads}"]
     if flags.draft_model:
         second = bench.fetched(flags.draft_model)
         beside += ["--setting", f"with-draft: --speculator auto --model-draft {second}",
@@ -128,6 +128,9 @@ def main():
                         help="heads files to draft with too, each a row of that name")
     parser.add_argument("--output", default=bench.RESULTS / "spec_bench_real.json")
     flags = parser.parse_args()
+    if "remember" in flags.drafters and max(flags.repeats, flags.recheck) > 1:
+        parser.error("remember answers a question but once: leave it out of --drafters, or "
+                     "--repeats and --recheck")
     machine, revision = bench.hardware(), bench.commit()
     results, identical = [], True
     for name in flags.models:
@@ -165,8 +168,8 @@ def main():
                *(["--heads", *(pathlib.Path(file).name for file in flags.heads)]
                  if flags.heads else [])]
     bench.write_report(pathlib.Path(flags.output), "spec_bench_real", command, machine,
-                       revision, settings=dict(n_predict=flags.n, repeats=flags.repeats),
-                       results=results)
+                       revision, settings=dict(n_predict=flags.n, repeats=flags.repeats,
+                                               recheck=flags.recheck), results=results)
     sys.exit(0 if identical else 1)
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The scripts that draw the benches' tables and figures, from numbers made up so that a hand can
 follow them, and from the recorded results."""
+import argparse
 import json
 import pathlib
 import random
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as ElementTree
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "bench"
@@ -14,6 +16,7 @@ sys.path.insert(0, str(SCRIPTS))
 import bench_tables  # noqa: E402
 import plots  # noqa: E402
 import skip_layers  # noqa: E402
+import spec_bench_real  # noqa: E402
 import spec_bench_sweep  # noqa: E402
 
 
@@ -150,6 +153,58 @@ class SkippedLayers(unittest.TestCase):
                                           lambda *said: None)
         self.assertEqual((set(found), score), (best, 0))
         self.assertEqual(len(seen), len(set(seen)))  # none is asked about twice
+
+
+class RealModels(unittest.TestCase):
+    """spec_bench_real.py over a program that writes made-up answers."""
+
+    def setUp(self):
+        self.asked = []
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.questions = self.folder / "question.jsonl"
+        self.questions.write_text("".join(json.dumps(dict(question_id=i)) + "\n"
+                                          for i in range(4)))
+        self.flags = argparse.Namespace(
+            specbound="specbound", drafters=["auto"], heads=[self.folder / "a.heads.gguf"],
+            draft_model=None, n=8, ctx=64, file=self.questions, recheck=3)
+        self.model = self.folder / "m.gguf"
+        self.model.write_bytes(b"")
+
+    def run_program(self, command, **_):
+        words = [str(word) for word in command]
+        value = {flag: words[words.index(flag) + 1] for flag in
+                 ("-f", "--limit", "--repeats", "--compare", "--setting", "--out", "--json")}
+        ids = [json.loads(line)["question_id"]
+               for line in pathlib.Path(value["-f"]).read_text().splitlines()]
+        self.asked.append((ids, value))
+        pathlib.Path(value["--json"]).write_text("{}")
+        out = pathlib.Path(value["--out"])
+        out.mkdir()
+        # Question 1 loses by auto once, 2 whenever it is asked; both heads gain.
+        slower = {1: 2.0 if value["--repeats"] == "1" else 0.5, 2: 2.0}
+        for name in ("plain", "auto", "a"):
+            seconds = [slower.get(i, 0.5) if name == "auto" else 0.5 if name == "a" else 1
+                       for i in ids]
+            (out / f"{name}.jsonl").write_text("".join(json.dumps(dict(
+                question_id=i, choices=[dict(new_tokens=[8, 40], wall_time=[s, s])])) + "\n"
+                for i, s in zip(ids, seconds)))
+
+    def test_what_loses_is_asked_again(self):
+        with unittest.mock.patch("spec_bench_real.subprocess.run", self.run_program):
+            _, answers = spec_bench_real.ask(self.flags, self.model, 2, 0, self.questions, 4, 1)
+            again = spec_bench_real.recheck(self.flags, self.model, 2, 0, answers)
+        self.assertEqual([ids for ids, _ in self.asked], [[0, 1, 2, 3], [1, 2]])
+        for _, value in self.asked:
+            self.assertEqual(value["--setting"],
+                             f"a: --speculator auto --heads {self.flags.heads[0]}")
+        self.assertEqual([value["--repeats"] for _, value in self.asked], ["1", "3"])
+        self.assertEqual(again, {"auto": dict(lost=2, lost_again=1),
+                                 "a": dict(lost=0, lost_again=0)})
+        self.assertEqual(spec_bench_real.speedups(answers, "auto"), {0: 2, 1: 0.5, 2: 0.5, 3: 2})
+        self.assertEqual(spec_bench_real.short_replies(answers, "auto"),
+                         dict(replies=4, speedup=0.8))
 
 
 class Plots(unittest.TestCase):

@@ -80,7 +80,8 @@ class Taken(SettingsCase):
 
     def test_a_drafter_of_the_file_leaves_verify_alone(self):
         """verify's --speculator is its own, so what the file says of a draft model is too."""
-        self.write("speculator = draft\nmodel-draft = /absent.gguf\naccept = rejection\n")
+        self.write("speculator = draft\nmodel-draft = /absent.gguf\naccept = rejection\n"
+                   "siblings = 3\n")
         ask = ("verify", "-m", DEMO, "-p", "a", "-n", "2", "--temps", "0", "--seeds", "1")
         for more in ((), ("--speculator", "ngram")):
             result = self.run_it(*ask, *more)

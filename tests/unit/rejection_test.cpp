@@ -456,6 +456,26 @@ class PickyProposals final : public Speculator {
   const TableBackend& drafter_;
 };
 
+// Several drafts of one place, as DraftModel has them, or in the order of their ids.
+class SeveralProposals final : public Speculator {
+ public:
+  SeveralProposals(const TableBackend& drafter, bool sorted) : drafter_(drafter), sorted_(sorted) {}
+  const char* name() const override { return "several"; }
+  int width() const override { return 4; }
+  DraftEnd draft(Round& round) override {
+    if (round.full()) return DraftEnd::kPlain;
+    std::vector<int32_t> drafts =
+        round.propose(drafter_.row(round.history(round.newest())), round.room());
+    if (sorted_) std::ranges::sort(drafts);
+    for (const int32_t token : drafts) round.append_to(0, token, 0);
+    return DraftEnd::kWidth;
+  }
+
+ private:
+  const TableBackend& drafter_;
+  const bool sorted_;
+};
+
 // Sits a round out where the one before proposed a certain token behind a wrong draft: as a switch
 // may that looks at what rounds cost.
 class TimidProposals final : public Speculator {
@@ -520,16 +540,23 @@ TEST_CASE("texts of several drafts a place follow it too, and more of them are a
     }
     CHECK(rounds[1] < rounds[0]);
     CHECK(rounds[2] <= rounds[1]);  // as many where a filter leaves two tokens
-    DraftModel unsure(drafter, 6, 0.45f, Acceptance::kRejection, 3);
-    CHECK(replies(target, unsure, params).tail() > kRare);
+    DraftModel deep(drafter, 9, 0.3f, Acceptance::kRejection, 2);
+    Counters counters;
+    const ChiSquare found = replies(target, deep, params, &counters);
+    CHECK(!found.impossible);
+    CHECK(found.tail() > kRare);
+    CHECK(counters.decoded_tokens > 2 * counters.rounds);  // drafts behind drafts stay
   }
 }
 
-TEST_CASE("texts whose drafts were chosen by what they are do not, and that is seen") {
+TEST_CASE("texts whose drafts were chosen or ordered by what they are do not, and it is seen") {
   const TableBackend::Table table = TableBackend::random_table(3);
   TableBackend target(table), drafter(TableBackend::near(table, 0.8f, 4));
   PickyProposals picky(drafter);
   CHECK(replies(target, picky, open_params(1)).tail() < kRare);
+  SeveralProposals as_drawn(drafter, false), sorted(drafter, true);
+  CHECK(replies(target, as_drawn, open_params(1)).tail() > kRare);
+  CHECK(replies(target, sorted, open_params(1)).tail() < kRare);
 }
 
 TEST_CASE("what was proposed behind a wrong draft may decide whether the next round drafts") {
