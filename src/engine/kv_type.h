@@ -1,5 +1,5 @@
-// What K and V are kept as: FP16, or INT8 with an FP16 scale for each 32 numbers, which takes 53 %
-// of that. docs/architecture.md 4.
+// What K and V are kept as: FP16, or INT8 with an FP16 scale for each 32 numbers, which takes about
+// half of that. docs/architecture.md 4.
 #pragma once
 
 #include <utility>

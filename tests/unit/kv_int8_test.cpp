@@ -281,6 +281,14 @@ TEST_CASE("INT8 K/V: 34 bytes for 32 numbers, and every bit of a row is told apa
   CHECK(KvCache::bytes_needed(config, 200, 0, KvType::kInt8) == numbers * 34 / 32);
   CHECK(KvCache::bytes_needed(config, 200, 2, KvType::kInt8) == numbers * 34 / 32 / 3);
 
+  for (const int head_dim : {8, 40, 64, 80, 128}) {
+    CAPTURE(head_dim);
+    const ModelConfig one = config_of(head_dim);
+    for (const KvType type : {KvType::kFp16, KvType::kInt8}) {
+      CHECK(kv_position_bytes(one, type) * 64 == KvCache::bytes_needed(one, 64, 0, type));
+    }
+  }
+
   Cache cache(64);
   std::vector<float> k = normals(64, 1), v = normals(64, 2);
   cache.store(kernels_for(best_isa()), 70, k.data(), v.data());

@@ -225,11 +225,13 @@ inline int add_dimensions(const KvHead& head, const Query* queries, int begin, i
                           const float (&weight)[Q][kAttentionChunk], const Join& join,
                           float* results) {
   static_assert(!Kv::kScaled || D == 1 || D % 2 == 0);  // none with a part of what shares a scale
+  constexpr int kScales = (D + 1) / 2;
+  [[maybe_unused]] float scaled[kScales][Q][kAttentionChunk];
   for (; d + 16 * D <= head.v_stride; d += 16 * D) {
     if constexpr (Kv::kScaled) {
-      constexpr int kScales = (D + 1) / 2;
-      float scaled[kScales][Q][kAttentionChunk];
-      scale_weights<Q, kScales>(head, queries, begin, d / kKvScaled, seen, weight, scaled);
+      if (D > 1 || d % kKvScaled == 0) {  // else the 16 before them have the same
+        scale_weights<Q, kScales>(head, queries, begin, d / kKvScaled, seen, weight, scaled);
+      }
       add_values<Kv, Q, D>(head, queries, begin, d, seen, scaled, join, results);
     } else {
       add_values<Kv, Q, D>(head, queries, begin, d, seen, &weight, join, results);

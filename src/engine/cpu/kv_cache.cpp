@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
-
-#include "engine/cpu/tiles.h"
 
 namespace specbound {
 
@@ -30,7 +27,7 @@ size_t value_bytes(KvType type, int v_stride, int n) {
 
 size_t KvCache::bytes_needed(const ModelConfig& config, int n_ctx, int without, KvType type) {
   const size_t of_a_head = key_bytes(type, config.head_dim, positions(n_ctx)) +
-                           value_bytes(type, round_up(config.head_dim, 16), n_ctx);
+                           value_bytes(type, v_stride_of(config.head_dim), n_ctx);
   return of_a_head * config.n_kv_heads * (config.n_layers - without);
 }
 
@@ -39,7 +36,7 @@ KvCache::KvCache(const ModelConfig& config, int n_ctx, int without, KvType type)
       without_(without),
       n_kv_heads_(config.n_kv_heads),
       head_dim_(config.head_dim),
-      v_stride_(round_up(config.head_dim, 16)),
+      v_stride_(v_stride_of(config.head_dim)),
       k_size_(key_bytes(type, head_dim_, positions(n_ctx))),
       v_size_(value_bytes(type, v_stride_, n_ctx)),
       data_(bytes_needed(config, n_ctx, without, type), "K/V cache") {}
@@ -68,18 +65,19 @@ KvCache::Places KvCache::places(int pos) const {
 
 void KvCache::copy(int layer, int from, int to) {
   const Places a = places(from), b = places(to);
+  const int n_scales = kv_scales(type_, head_dim_);
   for (int h = 0; h < n_kv_heads_; ++h) {
     std::byte* head = data_.data() + offset(layer, h);
-    const auto copy_row = [&](const Row& from, const Row& to, auto number) {
+    const auto copy_key = [&](auto number) {
       for (int d = 0; d < head_dim_; ++d) {
-        std::memcpy(head + to.number(d), head + from.number(d), sizeof number);
-      }
-      for (int s = 0; s < kv_scales(type_, head_dim_); ++s) {
-        std::memcpy(head + to.scale(s), head + from.scale(s), sizeof(uint16_t));
+        std::memcpy(head + b.k.number(d), head + a.k.number(d), sizeof number);
       }
     };
-    for (const auto& [x, y] : {std::pair(&a.k, &b.k), std::pair(&a.v, &b.v)}) {
-      type_ == KvType::kInt8 ? copy_row(*x, *y, int8_t{}) : copy_row(*x, *y, uint16_t{});
+    type_ == KvType::kInt8 ? copy_key(int8_t{}) : copy_key(uint16_t{});
+    std::memcpy(head + b.v.first, head + a.v.first, kv_numbers_bytes(type_, head_dim_, 1));
+    for (int s = 0; s < n_scales; ++s) {
+      std::memcpy(head + b.k.scale(s), head + a.k.scale(s), sizeof(uint16_t));
+      std::memcpy(head + b.v.scale(s), head + a.v.scale(s), sizeof(uint16_t));
     }
   }
 }

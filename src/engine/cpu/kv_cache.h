@@ -7,14 +7,20 @@
 #include <span>
 
 #include "engine/cpu/kv_format.h"
+#include "engine/cpu/tiles.h"
 #include "engine/pages.h"
 #include "model/config.h"
 
 namespace specbound {
 
+inline int v_stride_of(int head_dim) {
+  return round_up(head_dim, 16);
+}
 // K and V of one position in one layer.
 inline size_t kv_position_bytes(const ModelConfig& config, KvType type) {
-  return size_t{2} * config.n_kv_heads * kv_block_bytes(type, config.head_dim, 1);
+  const size_t k = kv_block_bytes(type, config.head_dim, 1);
+  const size_t v = kv_block_bytes(type, v_stride_of(config.head_dim), 1);
+  return static_cast<size_t>(config.n_kv_heads) * (k + v);
 }
 
 class KvCache {
