@@ -125,12 +125,13 @@ std::string Flag::name() const {
   return declared_.names.empty() ? declared_.place : declared_.names.front();
 }
 
-void Flag::give(const std::vector<std::string>& values) {
+void Flag::give(const std::vector<std::string>& values, std::string place) {
   if (counts_ == Counts::kOnce && values.size() > 1) {
     throw Error(ErrorCode::kUsage,
                 format("%s: expected once, found %zu times", name().c_str(), values.size()));
   }
   values_ = values;
+  place_ = std::move(place);
   if (switched_) *switched_ = values.back() == "true";
   if (!read_) return;
   try {

@@ -108,8 +108,10 @@ class Flag {
   // Whether it was given, and the values: of a switch "true" or "false".
   bool given() const { return !values_.empty(); }
   const std::vector<std::string>& values() const { return values_; }
+  // Where it was given: SPECBOUND_TEMP, or PATH:3: temp; empty: on the command line.
+  const std::string& place() const { return place_; }
   // As if the command line had said so. Throws Error(kUsage).
-  void give(const std::vector<std::string>& values);
+  void give(const std::vector<std::string>& values, std::string place = "");
 
  private:
   friend class Flags;
@@ -119,6 +121,7 @@ class Flag {
   Counts counts_ = Counts::kLast;
   bool* switched_ = nullptr;
   Read read_;
+  std::string place_;
   std::vector<std::string> values_, overridden_;
 };
 

@@ -222,7 +222,7 @@ void give(const Given& given) {
   for (const Value& value : given.values) values.push_back(value.text);
   if (given.flag->switched()) values = {"true"};
   try {
-    given.flag->give(values);
+    given.flag->give(values, given.values.back().place);
   } catch (const Error& e) {
     throw Error(ErrorCode::kUsage,
                 given.values.back().place + ": " + terminal_text(without_name(e.what())));

@@ -207,20 +207,24 @@ class Training {
   TrainingFolder::MadeWith made_with() const {
     const std::string layers =
         joined(flags_.train.layers, ",", [](int layer) { return std::to_string(layer); });
-    return {{"model", model_fingerprint(model_.gguf())},
-            {"data", format("%016llx", static_cast<unsigned long long>(corpus_.hash))},
-            {"--also", format("%016llx", static_cast<unsigned long long>(also_.hash))},
-            {"--texts", flags_.texts},
-            {"--seed", std::to_string(flags_.train.seed)},
-            {"--chat-template", flags_.model.chat_template},
-            {"-c", std::to_string(model_.n_ctx())},
-            {"--kv", kv_type_name(flags_.model.device.kv)},
-            {"--self-generate", std::to_string(flags_.self_generate)},
-            {"--minutes", flags_.fills_minutes ? format("%g", flags_.minutes) : "any"},
-            {"--self-temp", format("%.9g", flags_.self_temp)},
-            {"--max-tokens", std::to_string(flags_.max_learnt_tokens())},
-            {"--layers", layers},
-            {"--max-disk", std::to_string(flags_.max_disk)}};
+    TrainingFolder::MadeWith all = {
+        {"model", model_fingerprint(model_.gguf())},
+        {"data", format("%016llx", static_cast<unsigned long long>(corpus_.hash))},
+        {"--also", format("%016llx", static_cast<unsigned long long>(also_.hash))},
+        {"--texts", flags_.texts},
+        {"--seed", std::to_string(flags_.train.seed)},
+        {"--chat-template", flags_.model.chat_template},
+        {"-c", std::to_string(model_.n_ctx())},
+        {"--self-generate", std::to_string(flags_.self_generate)},
+        {"--minutes", flags_.fills_minutes ? format("%g", flags_.minutes) : "any"},
+        {"--self-temp", format("%.9g", flags_.self_temp)},
+        {"--max-tokens", std::to_string(flags_.max_learnt_tokens())},
+        {"--layers", layers},
+        {"--max-disk", std::to_string(flags_.max_disk)}};
+    // Trainings of builds that knew FP16 alone go on.
+    const KvType kv = flags_.model.device.kv;
+    if (kv != KvType::kFp16) all.emplace_back("--kv", kv_type_name(kv));
+    return all;
   }
 
   void make_texts(const TrainingFolder& folder) {

@@ -143,6 +143,7 @@ std::string IdleLearning::start() {
   const auto add = [&options](const char* flag, const std::string& value) {
     options.model.insert(options.model.end(), {flag, value});
   };
+  add("--kv", kv_type_name(model_options_.device.kv));  // the environment may name another
   if (model_options_.n_threads > 0) add("-t", std::to_string(model_options_.n_threads));
   if (model_options_.n_ctx > 0) add("-c", std::to_string(model_options_.n_ctx));
   if (!model_options_.chat_template.empty()) add("--chat-template", model_options_.chat_template);

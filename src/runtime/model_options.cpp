@@ -50,18 +50,7 @@ void check_cpu(const DeviceOptions& options, int n_layers) {
 }
 
 constexpr const char* kFp16OnGpu = "the GPU kernels keep K/V as FP16";
-
-// K/V that only the CPU keeps, where a GPU is asked for.
-void check_kv(const DeviceOptions& options, int n_layers) {
-  std::string asked = options.where == DeviceOptions::Where::kCuda ? name_of(options) : "";
-  for (const std::string& more : {layers_text(options, n_layers), gpu_only(options)}) {
-    if (!more.empty()) asked += (asked.empty() ? "" : " ") + more;
-  }
-  if (asked.empty()) return;
-  throw Error(ErrorCode::kUsage, format("kv=int8 runs on the CPU: %s, found %s: leave out one of "
-                                        "them",
-                                        kFp16OnGpu, asked.c_str()));
-}
+constexpr const char* kAllOnCpu = ": every layer runs on the CPU, with weights as stored";
 
 // The number of a GPU of the survey.
 int pick_gpu(const DeviceOptions& options, const GpuSurvey& survey) {
@@ -142,6 +131,20 @@ KvType read_kv_type(const std::string& name) {
               format("kv: expected fp16 or int8, found \"%s\"", printable(name).c_str()));
 }
 
+void check_kv(const DeviceOptions& options) {
+  using Where = DeviceOptions::Where;
+  if (options.kv == KvType::kFp16 || options.where == Where::kCpu || options.layers == 0) return;
+  std::string asked = options.where == Where::kCuda ? name_of(options) : "";
+  const std::string layers = layers_text(options, DeviceOptions::kAllLayers - 1);
+  for (const std::string& more : {layers, gpu_only(options)}) {
+    if (!more.empty()) asked += (asked.empty() ? "" : " ") + more;
+  }
+  if (asked.empty()) return;
+  throw Error(ErrorCode::kUsage, format("kv=int8 runs on the CPU: %s, found %s: leave out one of "
+                                        "them",
+                                        kFp16OnGpu, asked.c_str()));
+}
+
 DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& config,
                            const Weights& weights, const std::function<GpuSurvey()>& survey) {
   using Where = DeviceOptions::Where;
@@ -153,8 +156,13 @@ DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& conf
     check_cpu(options, config.n_layers);
     return {};
   }
-  const bool int8 = options.kv == KvType::kInt8;
-  if (int8) check_kv(options, config.n_layers);
+  if (options.kv == KvType::kInt8) {
+    check_kv(options);
+    // Only a GPU that would have been taken is worth a word.
+    const bool could = why_not_on_gpu(config, weights, options.dtype).empty();
+    if (!could || survey().state != GpuSurvey::State::kReady) return {};
+    return {.note = std::string("kv=int8: ") + kFp16OnGpu + kAllOnCpu};
+  }
   std::string asked = layers_text(options, config.n_layers);
   const bool part = options.layers && !options.all_layers(config.n_layers);
   if (part && options.prefill == PrefillPath::kCublas) {
@@ -166,9 +174,7 @@ DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& conf
   const bool ready = found.state == GpuSurvey::State::kReady;
   if (!ready && options.where == Where::kCuda) refuse(options, found);
   std::string why_not = found.why_not;
-  if (ready && int8) {
-    why_not = std::string("kv=int8: ") + kFp16OnGpu;
-  } else if (ready) {
+  if (ready) {
     why_not = why_not_on_gpu(config, weights, options.dtype);
     if (why_not.empty()) return {pick_gpu(options, found), options.layers};
     why_not = "the GPU kernels cannot run this model: " + why_not;
@@ -182,8 +188,7 @@ DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& conf
     asked += (asked.empty() ? "" : " ") + useless;
   }
   if (asked.empty() && found.state == GpuSurvey::State::kNotBuilt) return {};
-  return {.note = (asked.empty() ? "" : asked + ": ") + why_not +
-                  ": every layer runs on the CPU, with weights as stored"};
+  return {.note = (asked.empty() ? "" : asked + ": ") + why_not + kAllOnCpu};
 }
 
 }  // namespace specbound

@@ -42,6 +42,8 @@ std::optional<int> gpu_number(const std::string& device);
 void read_device(DeviceOptions& options, const std::string& device);
 // "fp16" or "int8". Throws Error(kUsage) for anything else.
 KvType read_kv_type(const std::string& name);
+// Throws Error(kUsage) where a GPU is asked for beside K/V that only the CPU keeps.
+void check_kv(const DeviceOptions& options);
 
 struct ModelOptions {
   std::string model;               // empty: the bundled demo model

@@ -76,6 +76,14 @@ std::string difference(const Json& manifest, const TrainingFolder::MadeWith& mad
       return format("%s %s, there: %s", key.c_str(), value.c_str(), printable(*found).c_str());
     }
   }
+  for (const auto& entry : manifest.items()) {
+    const std::string& key = entry.key();
+    if (key == kMarker) continue;
+    if (std::ranges::any_of(made_with, [&](const auto& one) { return one.first == key; })) continue;
+    const auto* found = entry.value().get_ptr<const std::string*>();
+    return format("no %s, there: %s", printable(key).c_str(),
+                  printable(found ? *found : entry.value().dump()).c_str());
+  }
   return "";
 }
 

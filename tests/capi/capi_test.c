@@ -130,6 +130,24 @@ static void test_opening(void) {
   }
 }
 
+static void test_kv(void) {
+  for (int int8 = 0; int8 <= 1; ++int8) {
+    Watch watch = {0};
+    const sb_model_options options = {.size = sizeof options,
+                                      .kv = int8 ? "int8" : "fp16",
+                                      .device = "cpu",
+                                      .on_note = on_note,
+                                      .user_data = &watch};
+    sb_model* model = NULL;
+    CHECK(sb_model_open(demo_path, &options, &model) == SB_OK);
+    sb_model_info info = {.size = sizeof info};
+    CHECK(sb_model_get_info(model, &info) == SB_OK);
+    CHECK(!strstr(info.backend, "K/V int8") == !int8);
+    CHECK(!strstr(watch.notes, "K/V int8") == !int8);
+    sb_model_free(model);
+  }
+}
+
 static void refuse_options(sb_model_options options, sb_status expected, const char* part) {
   sb_model* model = NULL;
   if (options.size == 0) options.size = sizeof options;
@@ -144,9 +162,10 @@ static void test_bad_options(void) {
   refuse_options((sb_model_options){.n_threads = -1}, SB_ERROR_USAGE, "found -1");
   refuse_options((sb_model_options){.n_threads = 100000}, SB_ERROR_USAGE, "found 100000");
   refuse_options((sb_model_options){.device = "tpu"}, SB_ERROR_USAGE, "tpu");
-  refuse_options((sb_model_options){.kv = "int4"}, SB_ERROR_USAGE, "fp16 or int8");
-  refuse_options((sb_model_options){.kv = ""}, SB_ERROR_USAGE, "fp16 or int8");
-  refuse_options((sb_model_options){.kv = "int8", .device = "cuda"}, SB_ERROR_USAGE, "the CPU");
+  refuse_options((sb_model_options){.kv = "int4"}, SB_ERROR_USAGE, "kv: expected fp16");
+  refuse_options((sb_model_options){.kv = ""}, SB_ERROR_USAGE, "kv: expected fp16");
+  refuse_options((sb_model_options){.kv = "int8", .device = "cuda"}, SB_ERROR_USAGE,
+                 "kv=int8 runs");
   refuse_options((sb_model_options){.chat_template = "none such"}, SB_ERROR_USAGE, "none such");
   refuse_options((sb_model_options){.speculation = 99}, SB_ERROR_USAGE, "99");
   refuse_options((sb_model_options){.heads = "/none/such"}, SB_ERROR_FILE, "/none/such");
@@ -367,6 +386,7 @@ static void test_silence(void) {
   fflush(stdout);
   dup2(file, 1);
   dup2(file, 2);
+  test_kv();
   test_bad_options();
   sb_model* model = open_model(demo_path, SB_SPECULATION_ON);
   sb_model_free(model);

@@ -30,6 +30,13 @@ def stat_of(pid):
         return []
 
 
+def arguments_of(pid):
+    """Of a program that learns; [] before it runs."""
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        arguments = file.read().split(b"\0")
+    return arguments if b"train-heads" in arguments else []
+
+
 def is_gone(pid):
     fields = stat_of(pid)
     return not fields or fields[0] == "Z"
@@ -98,6 +105,18 @@ class Process(LearningCase):
             self.assertEqual(file.read(), "1000\n")
         [folder] = self.kept("")
         self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
+
+    def test_it_keeps_k_and_v_as_the_chat_does(self):
+        os.environ["SPECBOUND_KV"] = "int8"
+        self.addCleanup(os.environ.pop, "SPECBOUND_KV")
+        for flags, kv in (((), b"int8"), (("--kv", "fp16"), b"fp16")):
+            process = self.start_chat(*flags)
+            learner = self.learner(process)
+            arguments = wait_until(lambda: arguments_of(learner), "its arguments")
+            self.assertEqual(arguments[arguments.index(b"--kv") + 1], kv)
+            self.end(process)
+            wait_until(lambda: is_gone(learner), "its end", 5)
+            self.assertEqual(self.forget().returncode, 0)
 
     def test_it_is_stopped_within_50_ms_of_a_message_and_goes_on_afterwards(self):
         process = self.start_chat("-n", "200")

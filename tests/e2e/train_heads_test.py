@@ -293,6 +293,12 @@ class Training(TrainHeads):
                               "--seed", "9")
             self.assertEqual(other.returncode, 2)
             self.assertIn(b"--seed 9, there: 0", other.stderr)
+            with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+                self.assertNotIn("--kv", json.load(file))  # as builds before it have it
+            other = specbound("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags,
+                              "--kv", "int8")
+            self.assertEqual(other.returncode, 2)
+            self.assertIn(b"--kv int8, there: none", other.stderr)
             resumed = self.train(*flags, "--resume")
             self.assertIn(b"going on with the training", resumed.stderr)
         self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))

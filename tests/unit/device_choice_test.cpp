@@ -180,7 +180,16 @@ TEST_CASE("--kv int8 runs on the CPU, whatever GPU there is") {
         "--kv int8: the GPU kernels keep K/V as FP16: every layer runs on the CPU, with weights as "
         "stored");
   CHECK(choose({"--kv", "fp16"}, two_gpus).gpu == 1);
-  CHECK(choose({"--kv", "int8"}, not_built).note == "");
+  // Where none would be taken anyway nothing is told, and where none can run the model no driver is
+  // asked.
+  for (GpuSurvey (*machine)() : {not_built, no_driver, old_driver, no_gpu}) {
+    CHECK(!choose({"--kv", "int8"}, machine).gpu);
+    CHECK(choose({"--kv", "int8"}, machine).note == "");
+  }
+  ModelConfig odd = any_model();
+  odd.dim = 255;
+  const auto asked = []() -> GpuSurvey { throw std::string("asked"); };
+  CHECK(choose_device(device({"--kv", "int8"}), odd, {}, asked).note == "");
   for (const std::vector<std::string>& none :
        std::vector<std::vector<std::string>>{{"--device", "cpu"}, {"-ngl", "0"}}) {
     std::vector<std::string> more = none;

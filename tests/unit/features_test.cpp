@@ -276,7 +276,21 @@ TEST_CASE("training folder: one run at a time, the same options, nothing left") 
   check_mentions(
       expect_error(ErrorCode::kUsage, [&] { TrainingFolder(killed).begin(two, Begin::kAny); }),
       {killed, "--seed 2, there: 1", "--fresh"});
+  TrainingFolder::MadeWith more = one;
+  more.emplace_back("--kv", "int8");
+  check_mentions(
+      expect_error(ErrorCode::kUsage, [&] { TrainingFolder(killed).begin(more, Begin::kAny); }),
+      {killed, "--kv int8, there: none"});
   CHECK(fs::exists(killed + "/texts.bin"));  // a slip must not cost what is there
+  {
+    TrainingFolder folder(path);
+    CHECK_FALSE(folder.begin(more, Begin::kAny));
+    folder.keep();
+  }
+  check_mentions(
+      expect_error(ErrorCode::kUsage, [&] { TrainingFolder(path).begin(one, Begin::kAny); }),
+      {path, "no --kv, there: int8"});
+  fs::remove_all(path);
   fs::copy(killed, (dir / "copy"), fs::copy_options::recursive);
   {
     TrainingFolder folder(killed);
