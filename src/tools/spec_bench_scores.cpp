@@ -214,7 +214,7 @@ Json result_json(const SpecBenchResult& result) {
           {"plain", serving_json(result.plain)},
           {"drafted", serving_json(result.drafted)},
           {"right", result.drafts.right},
-          {"drafted", result.drafts.drafted},
+          {"drafts_a_round", result.drafts.drafted},
           {"drafting", result.drafts.drafting},
           {"share_below_1", share_below_1(result.speedups)},
           {"speedups", result.speedups},

@@ -85,7 +85,7 @@ def rounds_of(flags, candidates):
                         "--compare", "plain", *beside, "--fresh", "--json", report],
                        check=True, stdout=subprocess.DEVNULL)
         results = json.loads(report.read_text())["strategies"][0]["results"]
-    found = {result["name"]: (result["overall"]["compression_rate"], result["drafted"])
+    found = {result["name"]: (result["overall"]["compression_rate"], result["drafts_a_round"])
              for result in results}
     return [found[f"c{i}"] for i in range(len(candidates))]
 

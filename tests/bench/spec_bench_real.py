@@ -98,7 +98,7 @@ def entry(result):
                 speedup=round(figures["speedup"], 3),
                 interval=[round(x, 3) for x in figures["speedup_interval_95"]],
                 right=[round(x, 4) for x in result["right"]],
-                drafted=round(result["drafted"], 3), drafting=round(result["drafting"], 4),
+                drafted=round(result["drafts_a_round"], 3), drafting=round(result["drafting"], 4),
                 questions=losses(result["speedups"]),
                 tasks={task: dict(decode_speedup=round(f["decode_speedup"], 3),
                                   speedup=round(f["speedup"], 3))

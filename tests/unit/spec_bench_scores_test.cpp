@@ -113,6 +113,7 @@ TEST_CASE("spec-bench: CR and SD of made-up answers") {
   CHECK(json["share_below_1"] == 0.5);
   CHECK(json["speedups"].size() == 2);
   CHECK(json["right"].size() == SpecBenchDrafts::kPlaces);
+  CHECK(json["drafts_a_round"].get<double>() == doctest::Approx(5));
   CHECK(json["drafting"].get<double>() == doctest::Approx(0.25));
   CHECK(json["drafted"]["tokens_per_second"].get<double>() == doctest::Approx(17));
 }
