@@ -10,6 +10,7 @@
 
 #include "engine_rig.h"
 #include "error.h"
+#include "gradient_check.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 #include "train/head_learner.h"
@@ -206,24 +207,7 @@ TEST_CASE("gradients of medusa and hydra heads are those of finite differences")
     CHECK(loss[0] == doctest::Approx(rig.loss(head)).epsilon(1e-5));
     const std::vector<Parameter*> learnt = learning[0].parameters(), all = head.parameters();
     REQUIRE(all.size() == (kind == HeadKind::kHydra ? 12 : 6));
-    for (size_t p = 0; p < all.size(); ++p) {
-      double largest = 0, worst = 0;
-      for (size_t i = 0; i < all[p]->value.size(); ++i) {
-        float& value = all[p]->value[i];
-        const float middle = value, above = middle + 0x1p-10f, below = middle - 0x1p-10f;
-        value = above;
-        const double up = rig.loss(head);
-        value = below;
-        const double down = rig.loss(head);
-        value = middle;
-        const double expected = (up - down) / (static_cast<double>(above) - below);
-        largest = std::max(largest, std::fabs(expected));
-        worst = std::max(worst, std::fabs(expected - learnt[p]->gradient[i]));
-      }
-      CAPTURE(p);
-      REQUIRE(largest > 1e-3);
-      CHECK(worst < 1e-4 * largest);
-    }
+    test::check_gradients(all, learnt, [&] { return rig.loss(head); });
   }
 }
 

@@ -101,6 +101,12 @@ TEST_CASE("the distribution of hostile rows is that of the draws from them") {
 
 namespace {
 
+// Logits near those of `row`.
+std::vector<float> moved(std::vector<float> row, float by, TinyRandom& random) {
+  for (float& l : row) l += by * random.normal();
+  return row;
+}
+
 // What draw_proposals() and judge_proposals() do for one draft.
 int32_t draw_one(const TokenDistribution& q, const DrawPlace& place, int round) {
   return draw_proposals(q, place, round, 1).front();
@@ -150,8 +156,7 @@ TEST_CASE("what rejection gives follows p, and as many drafts stay as can") {
     for (const float by : {0.1f, 0.6f, 3.0f}) {  // q is near p, far from it
       CAPTURE(by);
       const std::vector<float> row = random_row(random, 12, 1.5f);
-      std::vector<float> near = row;
-      for (float& l : near) l += by * random.normal();
+      const std::vector<float> near = moved(row, by, random);
       const TokenDistribution p = distribution_of(params, row), q = distribution_of(params, near);
       const Judged judged = judge_many(p, q, 12, judge_one);
       CHECK(judged.tokens.tail() > kRare);
@@ -219,8 +224,7 @@ TEST_CASE("what several drafts give follows p, and the more there are the more o
     for (const float by : {0.3f, 1.0f, 3.0f}) {
       CAPTURE(by);
       const std::vector<float> row = random_row(random, 12, 1.5f);
-      std::vector<float> near = row;
-      for (float& l : near) l += by * random.normal();
+      const std::vector<float> near = moved(row, by, random);
       const TokenDistribution p = distribution_of(params, row), q = distribution_of(params, near);
       int before = judge_many(p, q, 12, judge_one).n_accepted;
       for (const int n : {2, 3, kMaxProposals}) {
@@ -238,8 +242,7 @@ TEST_CASE("what several drafts give follows p, and the more there are the more o
 TEST_CASE("rules for several drafts that are slightly wrong are seen") {
   TinyRandom random(10);
   const std::vector<float> row = random_row(random, 8, 1);
-  std::vector<float> near = row;
-  for (float& l : near) l += 0.7f * random.normal();
+  const std::vector<float> near = moved(row, 0.7f, random);
   const TokenDistribution p = distribution_of(open_params(1), row),
                           q = distribution_of(open_params(1), near);
   const std::map<std::string, ManyRule> wrong = {
@@ -275,8 +278,7 @@ TEST_CASE("distributions that differ by rounding alone leave a token of p") {
 TEST_CASE("rules that are slightly wrong are seen") {
   TinyRandom random(10);
   const std::vector<float> row = random_row(random, 8, 1);
-  std::vector<float> near = row;
-  for (float& l : near) l += 0.7f * random.normal();
+  const std::vector<float> near = moved(row, 0.7f, random);
   const TokenDistribution p = distribution_of(open_params(1), row),
                           q = distribution_of(open_params(1), near);
   const std::map<std::string, Rule> wrong = {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "gradient_check.h"
 #include "train/adamw.h"
 #include "train/softmax_loss.h"
 #include "train/training_step.h"
@@ -155,26 +156,7 @@ void check_gradients(const Rig& rig, LearningHead head) {
   double loss[1];
   step.run(heads, x_index, rig.batch, loss);
   CHECK(loss[0] == doctest::Approx(rig.loss(head)).epsilon(1e-5));
-  const std::vector<Parameter*> learnt = heads[0].parameters(), parameters = head.parameters();
-  for (size_t p = 0; p < parameters.size(); ++p) {
-    double largest = 0, worst = 0;
-    for (size_t i = 0; i < parameters[p]->value.size(); ++i) {
-      // The step is exact in float; the difference is in double.
-      float& value = parameters[p]->value[i];
-      const float middle = value, above = middle + 0x1p-10f, below = middle - 0x1p-10f;
-      value = above;
-      const double up = rig.loss(head);
-      value = below;
-      const double down = rig.loss(head);
-      value = middle;
-      const double expected = (up - down) / (static_cast<double>(above) - below);
-      largest = std::max(largest, std::fabs(expected));
-      worst = std::max(worst, std::fabs(expected - learnt[p]->gradient[i]));
-    }
-    CAPTURE(p);
-    REQUIRE(largest > 1e-3);
-    CHECK(worst < 1e-4 * largest);
-  }
+  test::check_gradients(head.parameters(), heads[0].parameters(), [&] { return rig.loss(head); });
 }
 
 }  // namespace
