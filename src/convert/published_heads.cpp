@@ -325,17 +325,19 @@ size_t elements(const SafeTensor& tensor) {
   return n;
 }
 
+// A whole model with a layer of its own that drafts, and no others' heads beside.
+bool is_of_model(const JsonObject& file, const HeadTensors& tensors) {
+  return !file.find(kMedusaHeads) && !file.find(kHydraHeads) && tensors.has_any(kMtpLayers);
+}
+
 // What making the file takes at most: its tensors, the file of them, and one tensor as floats.
 size_t memory_needed(const JsonObject& file, const Checkpoint& checkpoint,
                      std::optional<DType> type) {
   size_t output = 0, largest = 0;
   const std::vector<const SafeTensor*> tensors = checkpoint.tensors();
-  // As read_published_heads() has it: of a model's checkpoint one layer alone is taken.
+  // Of a model's own checkpoint that layer alone is taken.
   const std::string first_layer = std::string(kMtpLayers) + "0.";
-  const bool of_model = !file.find(kMedusaHeads) && !file.find(kHydraHeads) &&
-                        std::ranges::any_of(tensors, [](const SafeTensor* tensor) {
-                          return tensor->name.starts_with(kMtpLayers);
-                        });
+  const bool of_model = is_of_model(file, HeadTensors(checkpoint, type));
   for (const SafeTensor* tensor : tensors) {
     // Looked at where it lies.
     if (of_model ? !tensor->name.starts_with(first_layer) : tensor->name == kEmbedding) continue;
@@ -392,7 +394,7 @@ NewHeads read_published_heads(const nlohmann::json& config, const std::string& c
   } else if (file.find(kHydraHeads)) {
     check_sizes(file, heads.base);
     heads.heads.push_back(read_hydra(file, tensors, heads.base));
-  } else if (tensors.has_any(kMtpLayers)) {
+  } else if (is_of_model(file, tensors)) {
     check_sizes(file, heads.base);
     heads.heads.push_back(read_mtp(file, tensors, model, model_config));
   } else if (tensors.has_any(kEagle3Layer)) {
