@@ -150,10 +150,11 @@ struct TileQ6_K {
   }
 };
 
-// y += or = the 16 outputs of `tile` for R rows of a panel, from its row r0 on.
+// y += or = the 16 outputs of `tile` for R rows of a panel, from its row r0 on. A function of its
+// own for each R: inlined side by side they take each other's registers.
 template <int R, class Tile>
-inline void tile_times_rows(const TileMatrix& w, int tile, const QuantRows& x, int panel, int r0,
-                            float* y, int ldy, bool accumulate) {
+[[gnu::noinline]] void tile_times_rows(const TileMatrix& w, int tile, const QuantRows& x, int panel,
+                                       int r0, float* y, int ldy, bool accumulate) {
   const Tile weights{w.q + tile * w.tile_q(), w.d + tile * w.tile_d()};
   const int rows = x.panel_rows(panel);
   const size_t first_row = x.panel_offset(panel) + r0;

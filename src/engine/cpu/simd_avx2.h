@@ -8,7 +8,9 @@
 namespace specbound {
 namespace {
 
-constexpr int kMaxTileRows = 2;    // two rows fill the sixteen registers
+// Four rows share what is unpacked of a tile. Their float sums wait in memory meanwhile: sixteen
+// registers hold no more than the integer ones.
+constexpr int kMaxTileRows = 4;
 constexpr int kAttentionSums = 6;  // vectors of sums that attention holds in registers at once
 
 struct V {
@@ -186,6 +188,26 @@ inline int store_int8(int8_t* p, V x) {
   return sum(_mm256_add_epi32(a, b));
 }
 
+// The four bytes at p in each lane.
+inline __m256i broadcast4(const int8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, 4);
+  return _mm256_set1_epi32(four);
+}
+
+// add(0..n-1). For one row unrolled; for several the loop stays one, or values of all its turns are
+// alive at once, and go to memory and back.
+template <int R, class Add>
+[[gnu::always_inline]] inline void each_group(int n, Add add) {
+  if constexpr (R == 1) {
+#pragma GCC unroll 8
+    for (int g = 0; g < n; ++g) add(g);
+  } else {
+#pragma GCC unroll 1
+    for (int g = 0; g < n; ++g) add(g);
+  }
+}
+
 // Four bytes a lane: |w| * sign(x, w), which cannot saturate 16 bits since |x| <= 127, |w| <= 128.
 inline __m256i dot4(__m256i w, __m256i x) {
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
@@ -197,18 +219,16 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t*, V* isum)
   const __m256i flip = _mm256_set1_epi8(-128);  // tiles hold w + 128
   __m256i lo[R], hi[R];
   for (int r = 0; r < R; ++r) lo[r] = hi[r] = _mm256_setzero_si256();
-  for (int g = 0; g < 8; ++g) {
+  each_group<R>(8, [&](int g) {
     const auto* p = reinterpret_cast<const __m256i*>(w + 64 * g);
     const __m256i w0 = _mm256_xor_si256(_mm256_loadu_si256(p), flip);
     const __m256i w1 = _mm256_xor_si256(_mm256_loadu_si256(p + 1), flip);
     for (int r = 0; r < R; ++r) {
-      int32_t four;
-      __builtin_memcpy(&four, x + 32 * r + 4 * g, 4);
-      const __m256i xs = _mm256_set1_epi32(four);
+      const __m256i xs = broadcast4(x + 32 * r + 4 * g);
       lo[r] = _mm256_add_epi32(lo[r], dot4(w0, xs));
       hi[r] = _mm256_add_epi32(hi[r], dot4(w1, xs));
     }
-  }
+  });
   for (int r = 0; r < R; ++r) isum[r] = {_mm256_cvtepi32_ps(lo[r]), _mm256_cvtepi32_ps(hi[r])};
 }
 
@@ -218,23 +238,21 @@ inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias
   const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
   __m256i lo[R], hi[R];
   for (int r = 0; r < R; ++r) lo[r] = hi[r] = _mm256_setzero_si256();
-  for (int g = 0; g < 4; ++g) {
+  each_group<R>(4, [&](int g) {
     const auto* p = reinterpret_cast<const __m256i*>(w + 64 * g);
     const __m256i a = _mm256_loadu_si256(p), b = _mm256_loadu_si256(p + 1);
     const __m256i a0 = _mm256_and_si256(a, low), b0 = _mm256_and_si256(b, low);
     const __m256i a1 = _mm256_and_si256(_mm256_srli_epi16(a, 4), low);
     const __m256i b1 = _mm256_and_si256(_mm256_srli_epi16(b, 4), low);
     for (int r = 0; r < R; ++r) {
-      int32_t four[2];
-      __builtin_memcpy(&four[0], x + 32 * r + 4 * g, 4);
-      __builtin_memcpy(&four[1], x + 32 * r + 4 * g + 16, 4);
-      const __m256i x0 = _mm256_set1_epi32(four[0]), x1 = _mm256_set1_epi32(four[1]);
+      const __m256i x0 = broadcast4(x + 32 * r + 4 * g);
+      const __m256i x1 = broadcast4(x + 32 * r + 4 * g + 16);
       lo[r] = _mm256_add_epi16(lo[r], _mm256_maddubs_epi16(a0, x0));
       hi[r] = _mm256_add_epi16(hi[r], _mm256_maddubs_epi16(b0, x0));
       lo[r] = _mm256_add_epi16(lo[r], _mm256_maddubs_epi16(a1, x1));
       hi[r] = _mm256_add_epi16(hi[r], _mm256_maddubs_epi16(b1, x1));
     }
-  }
+  });
   for (int r = 0; r < R; ++r) {
     const __m256i first = _mm256_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
     isum[r] = {_mm256_cvtepi32_ps(_mm256_add_epi32(first, _mm256_madd_epi16(lo[r], ones))),
@@ -253,11 +271,13 @@ inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t* bias
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w) + i);
   };
   __m256i sum[2][R];  // of eight outputs each
+#pragma GCC unroll 1
   for (int half = 0; half < 2; ++half) {
     for (int r = 0; r < R; ++r) {
       sum[half][r] = _mm256_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
     }
     __m256i above = line(8 + half), below = _mm256_slli_epi16(above, 4);
+#pragma GCC unroll 1
     for (int pair = 0; pair < 2; ++pair) {
       __m256i products[R];
       for (int g = 2 * pair; g < 2 * pair + 2; ++g) {
@@ -269,12 +289,10 @@ inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t* bias
         below = _mm256_srli_epi16(below, 1);
         above = _mm256_srli_epi16(above, 1);
         for (int r = 0; r < R; ++r) {
-          int32_t four[2];
-          __builtin_memcpy(&four[0], x + 32 * r + 4 * g, 4);
-          __builtin_memcpy(&four[1], x + 32 * r + 4 * g + 16, 4);
+          const int8_t* at = x + 32 * r + 4 * g;
           const __m256i both_products =
-              _mm256_add_epi16(_mm256_maddubs_epi16(w0, _mm256_set1_epi32(four[0])),
-                               _mm256_maddubs_epi16(w1, _mm256_set1_epi32(four[1])));
+              _mm256_add_epi16(_mm256_maddubs_epi16(w0, broadcast4(at)),
+                               _mm256_maddubs_epi16(w1, broadcast4(at + 16)));
           products[r] = g % 2 == 0 ? both_products : _mm256_add_epi16(products[r], both_products);
         }
       }
@@ -306,11 +324,10 @@ inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* bias
   const __m256i w0 = upper(a), w1 = upper(b), w2 = upper(c);
   const __m256i w3 = _mm256_or_si256(lower(a, 4), _mm256_or_si256(lower(b, 2), lower(c, 0)));
   for (int r = 0; r < R; ++r) {
-    int32_t four[4];
-    __builtin_memcpy(four, x + 32 * r, 16);
+    const int8_t* at = x + 32 * r;
     const auto products = [&](__m256i u, int i, __m256i v) {
-      const __m256i p = _mm256_maddubs_epi16(u, _mm256_set1_epi32(four[i]));
-      const __m256i q = _mm256_maddubs_epi16(v, _mm256_set1_epi32(four[i + 1]));
+      const __m256i p = _mm256_maddubs_epi16(u, broadcast4(at + 4 * i));
+      const __m256i q = _mm256_maddubs_epi16(v, broadcast4(at + 4 * i + 4));
       return _mm256_madd_epi16(_mm256_add_epi16(p, q), ones);
     };
     const __m256i sum = _mm256_add_epi32(products(w0, 0, w1), products(w2, 2, w3));
@@ -321,13 +338,14 @@ inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* bias
 template <int R>
 inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* half_bias, V* first16,
                           V* second16) {
-  __m256 lo[R], hi[R];
-  half_dot_6bit<R>(w, x, half_bias, lo);
-  half_dot_6bit<R>(w + 32, x, half_bias, hi);
-  for (int r = 0; r < R; ++r) first16[r] = {lo[r], hi[r]};
-  half_dot_6bit<R>(w + 192, x + 16, half_bias + 1, lo);
-  half_dot_6bit<R>(w + 224, x + 16, half_bias + 1, hi);
-  for (int r = 0; r < R; ++r) second16[r] = {lo[r], hi[r]};
+#pragma GCC unroll 1
+  for (int half = 0; half < 2; ++half) {
+    V* const out = half == 0 ? first16 : second16;
+    __m256 lo[R], hi[R];
+    half_dot_6bit<R>(w + 192 * half, x + 16 * half, half_bias + half, lo);
+    half_dot_6bit<R>(w + 192 * half + 32, x + 16 * half, half_bias + half, hi);
+    for (int r = 0; r < R; ++r) out[r] = {lo[r], hi[r]};
+  }
 }
 
 inline int32_t block_dot(const int8_t* w, const int8_t* x) {
