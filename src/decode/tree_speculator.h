@@ -88,6 +88,7 @@ class TreeSpeculator final : public Speculator {
   bool take(Round& round, const Candidate& best);
   double most_worth(const Round& round, double right) const;
   double cost(const Round& round, int more) const;
+  double margin() const;
   double rate() const;
   double worth(const RoundEvent& round, const Answer& answer, const TokenEvent& token) const;
   double guesser_time(const RoundEvent& round) const;
@@ -103,6 +104,7 @@ class TreeSpeculator final : public Speculator {
   Asking asking_;
   LearnedRowCosts costs_{assumed_row_costs()};
   double tokens_, time_;  // of rounds of late, in plain rounds; the rate begins at plain decoding's
+  double gained_ = 0;     // by this reply, in plain rounds
   int64_t rounds_ = 0;
   int answers_in_reply_ = 0;  // of the guesser in this reply
   double own_right_ = 0.7;    // how often drafts by its own rule are right

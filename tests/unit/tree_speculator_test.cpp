@@ -97,10 +97,10 @@ TEST_CASE("tree: what repeats is drafted row behind row, as far as it pays") {
 }
 
 TEST_CASE("tree: rows go on over a step in the costs where enough of them pay together") {
-  // The second row costs 0.9 of a plain round, those behind it nothing; from the sixth on a lot.
+  // The second row costs 0.3 of a plain round, those behind it nothing; from the sixth on a lot.
   RowCosts costs;
   for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = 1;
-  for (int rows = 2; rows <= kMaxRows; ++rows) costs.start[rows] = rows < 6 ? 1.9 : 9;
+  for (int rows = 2; rows <= kMaxRows; ++rows) costs.start[rows] = rows < 6 ? 1.3 : 9;
   TreeSpeculator tree(nullptr, nullptr, kMaxRows, true);
   tree.set_costs(costs);
   CHECK(first_round(tree, kEcho).size() == 5);
@@ -165,7 +165,7 @@ TEST_CASE("tree: what heads guess takes its place among lookups by its chance") 
     ForcedHead head = two_guesses(asked, sure ? 0.995f : 0.05f);
     SpecBound heads(head, early_exits(), kLayers);
     TreeSpeculator tree(&heads, nullptr, 4, true);
-    tree.set_costs(costing(0.01));
+    tree.set_costs(costing(0.003));
     const std::vector<Row> rows = first_round(tree, kFork);
     REQUIRE(rows.size() == 4);
     if (sure) {
@@ -425,7 +425,7 @@ TEST_CASE("tree: what drafting ran does not make passes look cheap") {
   const auto engine = model().backend(best_isa(), 1);
   const auto rows_after = [&](Phase phase) {
     TreeSpeculator tree(&heads, nullptr, kMaxRows, true);
-    tree.set_costs(costing(0.4));
+    tree.set_costs(costing(0.15));
     const std::vector<TokenEvent> tokens(1);
     const std::vector<LayerPass> passes = {{1, 2, 0, 1, phase}};
     for (int i = 0; i < 200; ++i) {

@@ -1,0 +1,48 @@
+// The tree's caution: how much a reply drafts before drafts have gained anything in it.
+#include <doctest/doctest.h>
+
+#include <span>
+#include <vector>
+
+#include "decode/generate.h"
+#include "decode/tree_speculator.h"
+#include "tests/bench/recorded_text.h"
+
+namespace tree_caution_test {
+
+using namespace specbound;
+
+TEST_CASE("tree: a reply in which nothing repeats drafts hardly, one that repeats soon does") {
+  // Each token stands in the prompt once: what followed it there is a guess of one chance in three.
+  constexpr int kTokens = 40;
+  std::vector<int32_t> prompt, same, other;
+  for (int i = 0; i < kTokens; ++i) {
+    prompt.push_back(1 + i);
+    same.push_back(1 + i);
+    other.push_back(1 + i * 7 % kTokens);  // no two that follow each other in the prompt
+  }
+  RowCosts costs;
+  for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = 1 + 0.15 * (rows - 1);
+  const auto drafts = [&](std::span<const int32_t> reply) {
+    TreeSpeculator tree(nullptr, nullptr, 8, true);
+    tree.set_costs(costs);
+    std::vector<int32_t> text = prompt;
+    text.insert(text.end(), reply.begin(), reply.end());
+    bench::RecordedText backend(kTokens + 1, static_cast<int>(text.size()) + 1);
+    backend.assign(text);
+    Session session(backend, Sampler(SamplingParams{.temperature = 0}));
+    session.set_speculator(&tree);
+    GenerateOptions options;
+    options.max_tokens = kTokens;
+    int drafted = 0;
+    options.on_round = [&](const RoundEvent& round) {
+      drafted += static_cast<int>(round.rows.size()) - 1;
+    };
+    session.generate(prompt, options);
+    return drafted;
+  };
+  CHECK(drafts(other) < 3);
+  CHECK(drafts(same) > kTokens / 2);
+}
+
+}  // namespace tree_caution_test
