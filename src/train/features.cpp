@@ -34,6 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr char kFeatureMagic[8] = {'S', 'B', 'F', 'E', 'A', 'T', 'S', '\n'};
 constexpr uint32_t kVersion = 1;
+constexpr uint8_t kFollows = 1, kPrompt = 2;  // marks of a row
 
 Error file_error(const std::string& path, const char* what) {
   return Error(ErrorCode::kFile,
@@ -107,6 +108,32 @@ struct Descriptor {
 
 }  // namespace
 
+FeatureChunk learnt_rows(FeatureChunk chunk) {
+  if (std::ranges::count(chunk.learn, uint8_t{0}) == 0) return chunk;
+  const size_t dim = static_cast<size_t>(chunk.dim);
+  int kept = 0;
+  const auto move_row = [&](std::vector<float>& values, int row) {
+    std::copy_n(values.begin() + static_cast<ptrdiff_t>(dim) * row, dim,
+                values.begin() + static_cast<ptrdiff_t>(dim) * kept);
+  };
+  for (int r = 0; r < chunk.rows; ++r) {
+    if (!chunk.learns(r)) continue;
+    for (std::vector<float>& x : chunk.x) move_row(x, r);
+    move_row(chunk.y, r);
+    chunk.next[static_cast<size_t>(kept)] = chunk.next[static_cast<size_t>(r)];
+    const bool follows = chunk.follows[static_cast<size_t>(r)] && chunk.learns(r - 1);
+    chunk.follows[static_cast<size_t>(kept++)] = follows;
+  }
+  const size_t rows = static_cast<size_t>(kept);
+  chunk.rows = kept;
+  for (std::vector<float>& x : chunk.x) x.resize(rows * dim);
+  chunk.y.resize(rows * dim);
+  chunk.next.resize(rows);
+  chunk.follows.resize(rows);
+  chunk.learn.clear();
+  return chunk;
+}
+
 FeatureStore::FeatureStore(std::string folder, std::vector<int> layers, int dim, size_t max_bytes,
                            size_t chunk_bytes)
     : folder_(std::move(folder)), layers_(std::move(layers)), dim_(dim), max_bytes_(max_bytes) {
@@ -145,28 +172,30 @@ bool FeatureStore::add(Backend& backend, std::span<const float> output_norm,
   SB_CHECK(!finished_ && backend.config().dim == dim_ && std::ssize(output_norm) == dim_);
   SB_CHECK(text.learn.size() == text.tokens.size());
   const int n = static_cast<int>(text.tokens.size());
-  const int64_t rows = std::count(text.learn.begin(), text.learn.end(), uint8_t{1});
+  int64_t rows = std::count(text.learn.begin(), text.learn.end(), uint8_t{1});
   if (rows == 0) {
     ++texts_;
     return true;
   }
   SB_CHECK(!text.learn.back());
+  int end = n;  // behind the last position to learn from
+  while (!text.learn[end - 1]) --end;
+  if (with_prompts_) rows = end;
   if (rows < skip_rows_) {
     throw Error(ErrorCode::kFormat,
                 folder_ + ": expected features of these texts, found others: fresh=on starts over");
   }
   if (!fits(rows - skip_rows_)) return false;
-  const auto next_learnt = [&](int from) {
+  const auto next_row = [&](int from) {
+    if (with_prompts_) return from;
     return static_cast<int>(std::find(text.learn.begin() + from, text.learn.end(), uint8_t{1}) -
                             text.learn.begin());
   };
-  int end = n;  // behind the last position to learn from
-  while (!text.learn[end - 1]) --end;
   SB_CHECK(end <= backend.n_ctx());
   const auto aborted = [&] { return abort && abort->load(std::memory_order_relaxed); };
 
   // What is there of an earlier text is kept up to the first row that is needed.
-  int pos = std::min(static_cast<int>(common_prefix(cached_, text.tokens)), next_learnt(0));
+  int pos = std::min(static_cast<int>(common_prefix(cached_, text.tokens)), next_row(0));
   pos = std::min(pos, backend.kv_len(backend.config().n_layers));
   backend.truncate(pos);
   cached_.clear();  // until all went well
@@ -174,8 +203,8 @@ bool FeatureStore::add(Backend& backend, std::span<const float> output_norm,
   rows_of_text_ = 0;
   while (pos < end) {
     if (aborted()) return false;
-    const int learnt = next_learnt(pos);
-    if (learnt - pos >= kMaxRows) {
+    const int next = next_row(pos);
+    if (next - pos >= kMaxRows) {
       struct Abort {
         const std::atomic<bool>* flag;
       } context{abort};
@@ -183,9 +212,9 @@ bool FeatureStore::add(Backend& backend, std::span<const float> output_norm,
         const auto* flag = static_cast<const Abort*>(p)->flag;
         return !flag || !flag->load(std::memory_order_relaxed);
       };
-      backend.prefill(std::span(text.tokens).subspan(pos, learnt - pos), go_on, &context);
-      if (backend.kv_len(1) != learnt) return false;
-      pos = learnt;
+      backend.prefill(std::span(text.tokens).subspan(pos, next - pos), go_on, &context);
+      if (backend.kv_len(1) != next) return false;
+      pos = next;
       continue;
     }
     const int pass = std::min(kMaxRows, end - pos);
@@ -206,7 +235,7 @@ void FeatureStore::take_pass(Backend& backend, std::span<const float> output_nor
   std::vector<int> slots;  // whose rows are stored
   int64_t skipped = 0;
   for (int slot = 0; slot < n; ++slot) {
-    if (!text.learn[pos + slot]) continue;
+    if (!is_row(text, pos + slot, with_prompts_)) continue;
     if (rows_of_text_ + skipped < skip_rows_) {
       ++skipped;
     } else {
@@ -247,7 +276,9 @@ void FeatureStore::take_pass(Backend& backend, std::span<const float> output_nor
   for (size_t i = 0; i < slots.size(); ++i) {
     const int at = pos + slots[i];
     if (pending_.rows == chunk_capacity_) write_pending(false);
-    pending_.follows.push_back(pending_.rows > 0 && newest_pos_ == at - 1);
+    const bool follows = pending_.rows > 0 && newest_pos_ == at - 1, prompt = !text.learn[at];
+    pending_.marks.push_back((follows ? kFollows : 0) | (prompt ? kPrompt : 0));
+    prompt_rows_ += prompt;
     pending_.next.push_back(text.tokens[at + 1]);
     const auto row = [&](const std::vector<uint16_t>& from) {
       return std::span(from).subspan(i * dim_, dim_);
@@ -276,7 +307,7 @@ void FeatureStore::write_pending(bool last) {
   header.rows_of_text = rows_of_text_;
   header.layers = layers_hash(layers_);
   std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(pending_.next)),
-                                                   std::as_bytes(std::span(pending_.follows))};
+                                                   std::as_bytes(std::span(pending_.marks))};
   for (const auto& x : pending_.x) parts.push_back(std::as_bytes(std::span(x)));
   parts.push_back(std::as_bytes(std::span(pending_.y)));
   for (const auto& part : parts) header.checksum = checksum(part, header.checksum);
@@ -296,7 +327,7 @@ void FeatureStore::write_pending(bool last) {
   chunk_rows_.push_back(pending_.rows);
   pending_.rows = 0;
   pending_.next.clear();
-  pending_.follows.clear();
+  pending_.marks.clear();
   for (auto& x : pending_.x) x.clear();
   pending_.y.clear();
 }
@@ -335,6 +366,15 @@ FeatureStore::Header FeatureStore::read_header(int fd, int chunk) const {
   return header;
 }
 
+int64_t FeatureStore::prompt_rows_in(int fd, int chunk, const Header& header) const {
+  std::vector<uint8_t> marks(static_cast<size_t>(header.rows));
+  const off_t at = static_cast<off_t>(sizeof header + marks.size() * sizeof(int32_t));
+  if (pread(fd, marks.data(), marks.size(), at) != std::ssize(marks)) {
+    throw file_error(chunk_path(chunk), "read");
+  }
+  return std::ranges::count_if(marks, [](uint8_t mark) { return (mark & kPrompt) != 0; });
+}
+
 FeatureChunk FeatureStore::load(int chunk) const {
   SB_CHECK(chunk >= 0 && chunk < n_chunks());
   const std::string path = chunk_path(chunk);
@@ -371,6 +411,11 @@ FeatureChunk FeatureStore::load(int chunk) const {
   };
   copy(out.next, rows);
   copy(out.follows, rows);
+  out.learn.resize(rows);
+  for (size_t r = 0; r < rows; ++r) {
+    out.learn[r] = !(out.follows[r] & kPrompt);
+    out.follows[r] &= kFollows;
+  }
   std::vector<uint16_t> halves;
   out.x.resize(layers_.size());
   for (auto& x : out.x) {
@@ -401,6 +446,7 @@ bool FeatureStore::resume() {
       return false;  // from here on it is made again
     }
     if (!header.last && header.rows != chunk_capacity_) return false;
+    prompt_rows_ += prompt_rows_in(file.fd, chunk, header);
     chunk_rows_.push_back(header.rows);
     rows_ += header.rows;
     texts_ = header.texts;

@@ -2,11 +2,13 @@
 // chunks of bounded size. docs/architecture.md 6.
 //
 // A row is a position of a reply: the position whose next token the model wrote (or should write).
-// Rows of one reply follow each other. For every row: x_l = h_l / rms(h_l) at each asked layer
+// Rows of one reply follow each other. Where prompts are wanted, which a draft layer attends to, a
+// text is there from its first position on. For every row: x_l = h_l / rms(h_l) at each asked layer
 // (0: the embedding), y = norm(h_L), which lm_head multiplies, and the next token of the text.
 //
 // Chunk file, about 32 MB, float16:
-//   Header | i32 next[rows] | u8 follows[rows] | f16 x[layers](rows, dim) | f16 y(rows, dim)
+//   Header | i32 next[rows] | u8 marks[rows] | f16 x[layers](rows, dim) | f16 y(rows, dim)
+// marks: 1 follows the row before it, 2 is of a prompt.
 #pragma once
 
 #include <atomic>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "engine/backend.h"
+#include "error.h"
 
 namespace specbound {
 
@@ -33,7 +36,13 @@ struct FeatureChunk {
   std::vector<float> y;               // (rows, dim)
   std::vector<int32_t> next;          // [rows] the token that follows in the text
   std::vector<uint8_t> follows;       // [rows] 1: row r - 1 is the position before this one
+  std::vector<uint8_t> learn;         // [rows] 0: of a prompt; empty: all rows are learnt from
+
+  bool learns(int row) const { return learn.empty() || learn[static_cast<size_t>(row)] != 0; }
 };
+
+// Without the rows of prompts.
+FeatureChunk learnt_rows(FeatureChunk chunk);
 
 class FeatureStore {
  public:
@@ -45,6 +54,11 @@ class FeatureStore {
   FeatureStore(const FeatureStore&) = delete;
   FeatureStore& operator=(const FeatureStore&) = delete;
 
+  // All texts from their first position on. Before anything is added or taken up.
+  void with_prompts() {
+    SB_CHECK(rows_ == 0 && texts_ == 0);
+    with_prompts_ = true;
+  }
   // Runs `text` through the model, layer by layer and kMaxRows rows at a time, and adds the rows it
   // learns from. K/V of the prefix that it shares with the text before stays: nothing else may run
   // the backend in between. False, and nothing added, when the bound is reached. False, too, when
@@ -63,6 +77,7 @@ class FeatureStore {
   int dim() const { return dim_; }
   int n_chunks() const { return static_cast<int>(chunk_rows_.size()); }
   int64_t n_rows() const { return rows_; }
+  int64_t n_prompt_rows() const { return prompt_rows_; }  // of these
   int64_t n_texts() const { return texts_; }  // added or left out; after resume() go on from there
   size_t bytes() const { return bytes_of(rows_); }  // on disk when all rows are written
   // Throws Error(kFile), Error(kFormat) for a chunk that is not what was written.
@@ -75,6 +90,10 @@ class FeatureStore {
 
  private:
   struct Header;
+  static bool is_row(const TrainingText& text, int at, bool with_prompts) {
+    return with_prompts || text.learn[static_cast<size_t>(at)];
+  }
+  int64_t prompt_rows_in(int fd, int chunk, const Header& header) const;
   std::string chunk_path(int chunk) const;
   size_t row_bytes() const;
   size_t bytes_of(int64_t rows) const;
@@ -88,7 +107,7 @@ class FeatureStore {
   struct Pending {
     int rows = 0;
     std::vector<int32_t> next;
-    std::vector<uint8_t> follows;
+    std::vector<uint8_t> marks;
     std::vector<std::vector<uint16_t>> x;  // [layer index](rows, dim)
     std::vector<uint16_t> y;
   };
@@ -99,6 +118,8 @@ class FeatureStore {
   size_t max_bytes_;
   int chunk_capacity_;  // rows
   int64_t rows_ = 0;    // pending ones too
+  int64_t prompt_rows_ = 0;
+  bool with_prompts_ = false;
   int64_t texts_ = 0;
   int64_t rows_of_text_ = 0;  // of the text under way that lie in chunks or in pending_
   int64_t skip_rows_ = 0;     // rows that the next text has in chunks taken up

@@ -80,6 +80,7 @@ FeatureChunk joined(const FeatureStore& store) {
     all.y.insert(all.y.end(), chunk.y.begin(), chunk.y.end());
     all.next.insert(all.next.end(), chunk.next.begin(), chunk.next.end());
     all.follows.insert(all.follows.end(), chunk.follows.begin(), chunk.follows.end());
+    all.learn.insert(all.learn.end(), chunk.learn.begin(), chunk.learn.end());
   }
   return all;
 }
@@ -158,6 +159,46 @@ TEST_CASE("features: chunks cut rows anywhere and say so") {
   size_t on_disk = 0;
   for (const auto& entry : fs::directory_iterator((dir / "b"))) on_disk += entry.file_size();
   CHECK(on_disk == cut.bytes());
+}
+
+TEST_CASE("features: with prompts texts are whole, and without them what other heads see") {
+  Rig rig;
+  const TempDir dir;
+  FeatureStore plain((dir / "a"), {0, 2}, 64, kPlenty);
+  rig.add_all(plain);
+  CHECK(plain.n_prompt_rows() == 0);
+  for (const size_t chunk_bytes : {size_t{32} << 20, size_t{3000}}) {
+    const std::string folder = dir / ("b" + std::to_string(chunk_bytes));
+    FeatureStore whole(folder, {0, 2}, 64, kPlenty, chunk_bytes);
+    whole.with_prompts();
+    rig.add_all(whole);
+    CHECK(whole.n_rows() == 59 + 99 + 19);  // up to the last row that is learnt from
+    CHECK(whole.n_rows() - whole.n_prompt_rows() == plain.n_rows());
+    const FeatureChunk all = joined(whole);
+    size_t row = 0;
+    for (const TrainingText& text : rig.texts) {
+      const auto learns = [&](size_t pos) { return text.learn[pos] != 0; };
+      size_t end = text.learn.size();
+      while (end > 0 && !learns(end - 1)) --end;
+      for (size_t pos = 0; pos < end; ++pos, ++row) {
+        CHECK(all.next[row] == text.tokens[pos + 1]);
+        CHECK(all.learns(static_cast<int>(row)) == learns(pos));
+        if (whole.n_chunks() == 1) CHECK(all.follows[row] == (pos > 0));
+      }
+    }
+    FeatureChunk learnt = learnt_rows(all);
+    const FeatureChunk expected = joined(plain);
+    CHECK(learnt.rows == expected.rows);
+    CHECK(learnt.x == expected.x);
+    CHECK(learnt.y == expected.y);
+    CHECK(learnt.next == expected.next);
+    if (whole.n_chunks() == 1) CHECK(learnt.follows == expected.follows);
+    whole.keep();
+    FeatureStore again(folder, {0, 2}, 64, kPlenty, chunk_bytes);
+    again.with_prompts();
+    CHECK(again.resume());
+    CHECK(again.n_prompt_rows() == whole.n_prompt_rows());
+  }
 }
 
 TEST_CASE("features: the bound holds to the byte and leaves what is there whole") {
