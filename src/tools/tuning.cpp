@@ -273,6 +273,30 @@ HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers
   return best;
 }
 
+void prefer_layer(const std::vector<HeadReport>& reports, HeadDefaults& settings) {
+  constexpr double kDearer = 1.1;
+  // Drafts that are right before the first that is wrong, of as many as were measured.
+  const auto right = [](const HeadReport& report) {
+    double chance = 1, sum = 0;
+    for (const double agreement : report.depth_agreement) sum += chance *= agreement;
+    return sum;
+  };
+  double most = 0;
+  for (const HeadReport& report : reports) {
+    if (report.kind == settings.kind) most = std::max(most, right(report));
+  }
+  for (const HeadReport& report : reports) {
+    if (!is_layer(report.kind) || right(report) <= kDearer * most) continue;
+    most = right(report);
+    const int shortlist = settings.shortlist;
+    settings = {};
+    settings.kind = report.kind;
+    settings.check_layers = {0};
+    settings.shortlist = shortlist;
+    settings.tau = 0.25f;  // as the shipped file of SmolLM2 has it
+  }
+}
+
 std::optional<ShippedSettings> tune_shipped(LoadedModel& model, const ExitHeads& heads,
                                             const SelfWritten& written) {
   const auto is_end = [&model](int32_t id) { return model.ends_reply(id); };

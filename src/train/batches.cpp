@@ -25,10 +25,15 @@ RowSplit split_rows(const FeatureSource& features) {
   SB_CHECK(features.n_rows >= 2);
   const int64_t wanted = (features.n_rows + 19) / 20;
   int64_t behind = 0;  // rows in the chunks after this one
+  int64_t learnt = 0;  // of them
+  const auto count = [&learnt](const FeatureChunk& chunk, int first) {
+    for (int r = first; r < chunk.rows; ++r) learnt += chunk.learns(r);
+  };
   for (int c = features.n_chunks - 1; c >= 0; --c) {
     const FeatureChunk chunk = features.load(c);
     if (behind + chunk.rows < wanted) {
       behind += chunk.rows;
+      count(chunk, 0);
       continue;
     }
     const int last = chunk.rows - static_cast<int>(wanted - behind);
@@ -42,6 +47,8 @@ RowSplit split_rows(const FeatureSource& features) {
     split.first_row = first;
     split.validation = behind + chunk.rows - first;
     split.training = features.n_rows - split.validation;
+    count(chunk, first);
+    split.learnt_validation = learnt;
     return split;
   }
   check_failed(__FILE__, __LINE__, "chunks hold the rows");
@@ -78,6 +85,16 @@ void append_rows(std::span<const uint8_t> follows, int number, int begin, int en
     const bool has_state = r > 0 && follows[static_cast<size_t>(r)];
     rows[first + static_cast<size_t>(r - begin)] = {number, r,
                                                     has_state ? std::min(run, chains) : 0};
+  }
+}
+
+void append_passages(std::span<const uint8_t> follows, int number, int begin, int end, int most,
+                     std::vector<RowAt>& passages) {
+  for (int first = begin; first < end;) {
+    int next = first + 1;
+    while (next < end && next - first < most && follows[static_cast<size_t>(next)]) ++next;
+    passages.push_back({number, first, next - first});
+    first = next;
   }
 }
 
@@ -155,6 +172,20 @@ Batches::Batches(const FeatureSource& features, const RowSplit& split, int chain
   n_windows_ = (n_chunks_ + chunks_per_window_ - 1) / chunks_per_window_;
 }
 
+Batches Batches::of_passages(const FeatureSource& features, const RowSplit& split, int passage,
+                             int rows, uint64_t seed) {
+  Batches batches(features, split, 0, rows, seed);
+  batches.passage_ = passage;
+  return batches;
+}
+
+int64_t Batches::count(std::span<const RowAt> rows) const {
+  if (passage_ == 0) return std::ssize(rows);
+  int64_t n = 0;
+  for (const RowAt& passage : rows) n += passage.run;
+  return n;
+}
+
 void Batches::open_window(int epoch, int window, OpenChunks& where) {
   if (open_epoch_ == epoch && open_window_ == window) return;
   const std::vector<size_t> order = shuffled_order(
@@ -168,7 +199,11 @@ void Batches::open_window(int epoch, int window, OpenChunks& where) {
   for (const int c : members) {
     const std::span<const uint8_t> follows = where.follows(c);
     const int rows = c == split_.first_chunk ? split_.first_row : static_cast<int>(follows.size());
-    append_rows(follows, c, 0, rows, chains_, all);
+    if (passage_ > 0) {
+      append_passages(follows, c, 0, rows, passage_, all);
+    } else {
+      append_rows(follows, c, 0, rows, chains_, all);
+    }
   }
   rows_.resize(all.size());
   const std::vector<size_t> shuffled = shuffled_order(
@@ -180,20 +215,29 @@ void Batches::open_window(int epoch, int window, OpenChunks& where) {
 }
 
 bool Batches::next(int epochs, BatchPlace& place, OpenChunks& where, std::vector<RowAt>& rows) {
-  if (place.epoch >= epochs) return false;
+  rows.clear();
+  while (rows.empty()) {
+    if (place.epoch >= epochs) return false;
+    take(place, where, rows);
+  }
+  return true;
+}
+
+// The rows at `place`, none of a window of prompts alone.
+void Batches::take(BatchPlace& place, OpenChunks& where, std::vector<RowAt>& rows) {
   open_window(place.epoch, place.window, where);
   // Batches of about the size asked for, none of them small.
-  const int64_t n_rows = static_cast<int64_t>(rows_.size());
-  const int64_t n_batches = std::max<int64_t>(1, (n_rows + batch_rows_ / 2) / batch_rows_);
+  const int64_t n_rows = std::ssize(rows_);
+  const int64_t n_batches =
+      std::max<int64_t>(1, std::min((count(rows_) + batch_rows_ / 2) / batch_rows_, n_rows));
   const int64_t begin = n_rows * place.batch / n_batches;
   const int64_t end = n_rows * (place.batch + 1) / n_batches;
   rows.assign(rows_.begin() + begin, rows_.begin() + end);
-  if (++place.batch < n_batches) return true;
+  if (++place.batch < n_batches) return;
   place.batch = 0;
-  if (++place.window < n_windows_) return true;
+  if (++place.window < n_windows_) return;
   place.window = 0;
   ++place.epoch;
-  return true;
 }
 
 }  // namespace specbound

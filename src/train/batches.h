@@ -1,4 +1,5 @@
-// Rows of a feature store in the shuffled order of an epoch, a few chunks in memory at a time.
+// Rows of a feature store in the shuffled order of an epoch, a few chunks in memory at a time: each
+// for itself, or passages of texts.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@ namespace specbound {
 struct RowSplit {
   int first_chunk = 0, first_row = 0;  // of the validation rows
   int64_t training = 0, validation = 0;
+  int64_t learnt_validation = 0;  // without those of prompts
 };
 RowSplit split_rows(const FeatureSource& features);
 
@@ -25,7 +27,7 @@ struct BatchPlace {
 };
 
 // A row of a chunk, and how many steps a head with a state can go from it: 0 when the position
-// before it is not there.
+// before it is not there. Of a passage the first row, and how many it has.
 struct RowAt {
   int chunk, row, run;
 };
@@ -47,6 +49,10 @@ BatchPlan plan_of(std::span<const LearningHead> heads, std::span<const int> x_in
 // Adds the rows [begin, end) of a chunk; `follows` is FeatureChunk::follows.
 void append_rows(std::span<const uint8_t> follows, int number, int begin, int end, int chains,
                  std::vector<RowAt>& rows);
+
+// Adds the texts in the rows [begin, end) of a chunk, in passages of at most `most` rows.
+void append_passages(std::span<const uint8_t> follows, int number, int begin, int end, int most,
+                     std::vector<RowAt>& passages);
 
 // Puts the rows of a batch into its order. Returns TrainingBatch::chained.
 std::vector<int> order_batch(std::vector<RowAt>& rows, int chains);
@@ -82,20 +88,27 @@ class Batches {
  public:
   Batches(const FeatureSource& features, const RowSplit& split, int chains, int rows,
           uint64_t seed);
+  // Of passages of at most `passage` rows, as many in a batch as have about `rows`.
+  static Batches of_passages(const FeatureSource& features, const RowSplit& split, int passage,
+                             int rows, uint64_t seed);
 
   // The rows of the batch at `place`, which moves on to the next, and their chunks open in `where`;
   // false when `epochs` are over.
   bool next(int epochs, BatchPlace& place, OpenChunks& where, std::vector<RowAt>& rows);
+  // That a batch learns.
+  int64_t count(std::span<const RowAt> rows) const;
   // Of any batch, at most.
   int most_rows() const { return batch_rows_ + batch_rows_ / 2 + 1; }
 
  private:
+  void take(BatchPlace& place, OpenChunks& where, std::vector<RowAt>& rows);
   void open_window(int epoch, int window, OpenChunks& where);
 
   RowSplit split_;
   int chains_;
   int batch_rows_;
   uint64_t seed_;
+  int passage_ = 0;   // 0: rows, each for itself
   int n_chunks_ = 0;  // that have training rows
   int n_windows_ = 0, chunks_per_window_ = 1;
   int open_epoch_ = -1, open_window_ = -1;

@@ -33,6 +33,25 @@ void for_values(const Gemm& gemm, size_t n, const Work& work) {
   });
 }
 
+// work(r) for each of n rows.
+template <typename Work>
+void for_rows(const Gemm& gemm, int n, const Work& work) {
+  for_blocks(gemm.pool(), n, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) work(static_cast<int>(r));
+  });
+}
+
+inline float dot(int n, const float* a, const float* b) {
+  float sum = 0;
+  for (int i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// b += factor a
+inline void add_scaled(int n, float factor, const float* a, float* b) {
+  for (int i = 0; i < n; ++i) b[i] += factor * a[i];
+}
+
 // d silu(x) / dx
 inline float silu_slope(float x) {
   const float s = sigmoid(x);

@@ -27,6 +27,7 @@ struct LearningTask {
   BatchPlan plan;
   int most_rows = 0;  // of a batch
   AdamW adam;
+  std::span<const BlockForm> forms = {};  // [head] of draft layers, which learn among themselves
 };
 
 // Heads of one layer that carry no state share a solution, and those that do another.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "train/corpus.h"
 #include "train/gemm.h"
 #include "train/head_learner.h"
+#include "train/layer_learning.h"
 #include "train/least_squares.h"
 #include "train/place_heads.h"
 #include "train/running_time.h"
@@ -64,14 +67,16 @@ class Trainer {
   void make_learner();
   uint64_t options_hash() const;
   bool least_squares();
-  void take_solution(LearningHead& head, const std::vector<float>& map);
+  void add_layer(HeadKind kind);
+  LearningTask layer_task();
+  void take_solution(size_t h, const std::vector<float>& map);
   bool train();
   void note_loss(double loss, double done);
   void save();
   bool say(const char* stage, double done);
   bool time_is_up() const { return options_.seconds > 0 && clock_.seconds() >= options_.seconds; }
   std::optional<Validation> measure();
-  NewHead finished(const LearningHead& head, const LogisticFit& margin) const;
+  NewHead finished(size_t h, const LogisticFit& margin) const;
   HeadDefaults defaults() const;
 
   const FeatureSource& features_;
@@ -86,7 +91,8 @@ class Trainer {
   RowSplit split_;
   std::vector<LearningHead> heads_;
   std::vector<int> x_index_;             // [head] index of its layer among the features
-  std::optional<TokenRows> token_rows_;  // of heads by place
+  std::vector<BlockForm> forms_;         // [head] of draft layers, where there is nothing else
+  std::optional<TokenRows> token_rows_;  // of heads by place and of eagle layers
   std::optional<Batches> batches_;
   std::unique_ptr<HeadLearner> learner_;
   TrainingState state_;
@@ -119,17 +125,23 @@ Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
 
 void Trainer::make_heads() {
   for (const HeadKind kind : options_.kinds) {
-    if (is_by_place(kind)) {
-      heads_.push_back(place_head(kind, features_.dim, options_.places));
-      x_index_.push_back(-1);
+    if (is_by_place(kind) || kind == HeadKind::kEagle) {
       SB_CHECK(options_.embedding.n_in == features_.dim);
       token_rows_.emplace(options_.embedding, state_size(features_));
       step_.set_token_rows(&*token_rows_);
+    }
+    if (is_by_place(kind)) {
+      heads_.push_back(place_head(kind, features_.dim, options_.places));
+      x_index_.push_back(-1);
       continue;
     }
-    if (kind != HeadKind::kFull && shortlist_.empty()) {
+    if (!says_all(kind) && shortlist_.empty()) {
       throw Error(ErrorCode::kUsage,
                   format("heads of kind %s need a shortlist", head_kind_name(kind)));
+    }
+    if (is_layer(kind)) {
+      add_layer(kind);
+      continue;
     }
     for (const int layer : options_.layers) {
       const bool chained = kind == HeadKind::kChained;
@@ -162,12 +174,44 @@ void Trainer::make_heads() {
   }
 }
 
+void Trainer::add_layer(HeadKind kind) {
+  SB_CHECK(options_.config && options_.weights && options_.config->dim == features_.dim);
+  const int wanted = options_.block_inner > 0 ? options_.block_inner : 2 * features_.dim;
+  const int inner = (wanted + 31) / 32 * 32;  // whole blocks of Q8_0
+  forms_.emplace_back(kind, *options_.config, options_.weights->rope_factors, kMostPassage, inner,
+                      state_size(features_));
+  if (!forms_.back().eagle()) {
+    const float* norm = options_.weights->output_norm;
+    forms_.back().norm.assign(norm, norm + features_.dim);
+  }
+  heads_.push_back(layer_head(forms_.back(), std::max(1, options_.unroll)));
+  if (kind == HeadKind::kEagle) {
+    x_index_.push_back(-1);
+    return;
+  }
+  const auto embedding = std::ranges::find(features_.layers, 0);
+  SB_CHECK(embedding != features_.layers.end());
+  x_index_.push_back(static_cast<int>(embedding - features_.layers.begin()));
+}
+
+LearningTask Trainer::layer_task() {
+  AdamW adam;
+  adam.weight_decay = options_.weight_decay;
+  return {features_, step_, heads_, x_index_, {}, 0, adam, forms_};
+}
+
 void Trainer::make_learner() {
+  if (!forms_.empty()) {
+    batches_ = Batches::of_passages(features_, split_, kMostPassage, std::max(1, options_.batch),
+                                    options_.seed);
+    learner_ = make_layer_learner(gemm_, layer_task());
+    return;
+  }
+  AdamW adam;
+  adam.weight_decay = options_.weight_decay;
   const BatchPlan wanted =
       plan_of(heads_, x_index_, features_.layers.size(), std::max(1, options_.unroll));
   batches_.emplace(features_, split_, wanted.chains, std::max(1, options_.batch), options_.seed);
-  AdamW adam;
-  adam.weight_decay = options_.weight_decay;
   const LearningTask task{features_, step_, heads_, x_index_, wanted, batches_->most_rows(), adam};
   if (options_.device_learner) {
     try {
@@ -182,6 +226,7 @@ void Trainer::make_learner() {
 
 uint64_t Trainer::options_hash() const {
   Hash hash;
+  for (const BlockForm& form : forms_) hash.add(form.n_inner);
   for (const LearningHead& head : heads_) {
     hash.add(head.kind);
     hash.add(head.layer);
@@ -221,7 +266,7 @@ bool Trainer::least_squares() {
   std::vector<EquationsOf> wanted;
   for (size_t h = 0; h < heads_.size(); ++h) {
     if (heads_[h].by_place()) continue;
-    const EquationsOf key{x_index_[h], heads_[h].chained()};
+    const EquationsOf key{x_index_[h], has_state(heads_[h].kind)};
     if (std::find(wanted.begin(), wanted.end(), key) == wanted.end()) wanted.push_back(key);
   }
   const size_t dim = static_cast<size_t>(features_.dim);
@@ -248,7 +293,8 @@ bool Trainer::least_squares() {
     for (size_t i = 0; i < some.size(); ++i) {
       const std::vector<float> map = equations[i].solve(gemm_, kRidge);
       for (size_t h = 0; h < heads_.size(); ++h) {
-        if (EquationsOf{x_index_[h], heads_[h].chained()} == some[i]) take_solution(heads_[h], map);
+        if (heads_[h].by_place()) continue;
+        if (EquationsOf{x_index_[h], has_state(heads_[h].kind)} == some[i]) take_solution(h, map);
       }
     }
     begin = end;
@@ -265,7 +311,9 @@ bool Trainer::least_squares() {
 
 // The inner map of a chained head starts small and random, the outer one at zero: the head is its
 // linear part at first.
-void Trainer::take_solution(LearningHead& head, const std::vector<float>& map) {
+void Trainer::take_solution(size_t h, const std::vector<float>& map) {
+  LearningHead& head = heads_[h];
+  if (is_layer(head.kind)) return start_layer(gemm_, layer_task(), h, map, options_.seed);
   head.map.value = map;
   if (head.n_inner == 0) return;
   // Even numbers of -1..1 with the variance of 1 / n_in.
@@ -330,7 +378,7 @@ bool Trainer::train() {
     if (time_is_up() || !batches_->next(options_.epochs, state_.place, *learner_, rows)) break;
     const float rate = learning_rate(options_.learning_rate, done);
     state_.head_rows += learner_->learn(rows, ++state_.step, rate, losses);
-    state_.rows += std::ssize(rows);
+    state_.rows += batches_->count(rows);
     double loss = 0;
     for (const double of_head : losses) loss += of_head / static_cast<double>(heads_.size());
     note_loss(loss, static_cast<double>(state_.rows) / all_rows);
@@ -350,20 +398,24 @@ bool Trainer::train() {
 
 std::optional<Validation> Trainer::measure() {
   Validation result =
-      validate(gemm_, step_, heads_, x_index_, features_, split_, shortlist_, base_.n_layers,
-               [&](double done) { return say("validation", done); });
+      validate(gemm_, step_, {heads_, x_index_, forms_}, features_, split_, shortlist_,
+               base_.n_layers, [&](double done) { return say("validation", done); });
   if (result.reports.empty()) return {};
   return result;
 }
 
-NewHead Trainer::finished(const LearningHead& head, const LogisticFit& margin) const {
+NewHead Trainer::finished(size_t h, const LogisticFit& margin) const {
+  const LearningHead& head = heads_[h];
   NewHead out;
   if (head.by_place()) out = finished_places(head, *token_rows_);
+  if (is_layer(head.kind)) {
+    out = finished_layer(head, forms_[h], token_rows_ ? &*token_rows_ : nullptr);
+  }
   out.kind = head.kind;
   out.layer = head.layer;
   out.margin_scale = static_cast<float>(margin.scale);
   out.margin_offset = static_cast<float>(margin.offset);
-  if (head.by_place()) return out;
+  if (stands_before(head.kind)) return out;
   const int dim = head.dim;
   if (head.kind == HeadKind::kFolded) {
     const int n = step_.shortlist_size();
@@ -435,13 +487,13 @@ TrainedHeads Trainer::run() {
   result.heads.shortlist.assign(shortlist_.begin(), shortlist_.end());
   result.heads.defaults = defaults();
   for (size_t h = 0; h < heads_.size(); ++h) {
-    result.heads.heads.push_back(finished(heads_[h], validation->margins[h]));
+    result.heads.heads.push_back(finished(h, validation->margins[h]));
     validation->reports[h].kl_start = state_.kl_start[h];
   }
   result.reports = std::move(validation->reports);
   result.loss_curve = state_.loss_curve;
-  result.rows = split_.training;
-  result.validation_rows = split_.validation;
+  result.rows = features_.n_rows - features_.prompt_rows - split_.learnt_validation;
+  result.validation_rows = split_.learnt_validation;
   result.seconds = state_.seconds + clock_.seconds();
   if (state_.training_seconds > 0) {
     result.tokens_x_layers_per_second =
@@ -451,18 +503,64 @@ TrainedHeads Trainer::run() {
   return result;
 }
 
+constexpr const char* kLayersCheckpoint = ".layers";  // behind the name of the others'
+constexpr double kShareOfRows = 1.0 / 3;              // of the time, beside layers
+constexpr double kNoTime = 1e-9;                      // seconds
+
+// The rows that heads of other kinds than layers see.
+FeatureSource without_prompts(FeatureSource features) {
+  if (features.prompt_rows == 0) return features;
+  features.n_rows -= std::exchange(features.prompt_rows, 0);
+  features.load = [load = features.load](int chunk) { return learnt_rows(load(chunk)); };
+  return features;
+}
+
 }  // namespace
 
 FeatureSource feature_source(const FeatureStore& store) {
-  return {store.layers(), store.dim(), store.n_chunks(), store.n_rows(),
-          [&store](int chunk) { return store.load(chunk); }};
+  return {store.layers(),
+          store.dim(),
+          store.n_chunks(),
+          store.n_rows(),
+          [&store](int chunk) { return store.load(chunk); },
+          store.n_prompt_rows()};
 }
 
 TrainedHeads train_heads(const FeatureSource& features, std::span<const float> lm_head,
                          std::span<const int32_t> shortlist, const HeadsBase& base,
                          const TrainOptions& options,
                          const std::function<bool(const TrainProgress&)>& progress) {
-  return Trainer(features, lm_head, shortlist, base, options, progress).run();
+  TrainOptions of_rows = options, of_texts = options;
+  std::erase_if(of_rows.kinds, is_layer);
+  std::erase_if(of_texts.kinds, [](HeadKind kind) { return !is_layer(kind); });
+  of_texts.device_learner = nullptr;
+  if (of_rows.kinds.empty()) {
+    return Trainer(features, lm_head, shortlist, base, of_texts, progress).run();
+  }
+  const FeatureSource learnt = without_prompts(features);
+  if (of_texts.kinds.empty()) {
+    return Trainer(learnt, lm_head, shortlist, base, of_rows, progress).run();
+  }
+  const double start = seconds_now(options.clock);
+  if (!options.checkpoint.empty()) of_texts.checkpoint += kLayersCheckpoint;
+  if (options.seconds > 0) {
+    // Where layers have begun to learn, what came before them is over.
+    std::error_code ignored;
+    const bool over =
+        !options.checkpoint.empty() && std::filesystem::exists(of_texts.checkpoint, ignored);
+    of_rows.seconds = over ? kNoTime : kShareOfRows * options.seconds;
+  }
+  TrainedHeads result = Trainer(learnt, lm_head, shortlist, base, of_rows, progress).run();
+  if (result.heads.heads.empty()) return result;
+  if (options.seconds > 0) {
+    of_texts.seconds = std::max(kNoTime, options.seconds - (seconds_now(options.clock) - start));
+  }
+  TrainedHeads layers = Trainer(features, lm_head, shortlist, base, of_texts, progress).run();
+  if (layers.heads.heads.empty()) return layers;
+  std::ranges::move(layers.heads.heads, std::back_inserter(result.heads.heads));
+  std::ranges::move(layers.reports, std::back_inserter(result.reports));
+  result.seconds += layers.seconds;
+  return result;
 }
 
 TrainedHeads train_heads(const FeatureStore& features, std::span<const float> lm_head,

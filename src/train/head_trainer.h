@@ -2,7 +2,7 @@
 // distribution, sharpened: that of its logits times `sharpen`. The base model is frozen.
 // docs/architecture.md 6; paper 3.1 (AdamW, lr 3e-5, 20 epochs), AdaDecode for the loss, Tuned Lens
 // (arXiv 2303.08112) for the map, EAGLE (arXiv 2401.15077) for chained heads, Medusa and Hydra for
-// theirs (place_heads.h).
+// theirs (place_heads.h), EAGLE-3 for draft layers (layer_learning.h).
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,16 @@ struct TrainOptions {
   int epochs = 20;
   float learning_rate = 2e-3f;
   float weight_decay = 0.01f;
-  float sharpen = 1.5f;           // the final logits that heads learn from are multiplied by this
-  float softcap = 0;              // the model's final_softcap
-  int batch = 512;                // rows
-  int unroll = 3;                 // steps that a chained head runs on its own state in training
-  int places = 4;                 // behind the root, that medusa and hydra heads guess
-  Matrix embedding = {};          // (vocab_size, dim), the model's; for hydra heads
+  float sharpen = 1.5f;   // the final logits that heads learn from are multiplied by this
+  float softcap = 0;      // the model's final_softcap
+  int batch = 512;        // rows
+  int unroll = 3;         // steps that a chained head or a layer runs on its own state in training
+  int places = 4;         // behind the root, that medusa and hydra heads guess
+  Matrix embedding = {};  // (vocab_size, dim), the model's; for hydra and eagle heads
+  // What a draft layer has of the model: heads, rotation, and its last norm to begin with.
+  const ModelConfig* config = nullptr;
+  const Weights* weights = nullptr;
+  int block_inner = 0;            // of its feed-forward; 0: twice the model's size
   double seconds = 0;             // of this run, after which it stops; 0: no limit
   std::function<double()> clock;  // seconds that count; none: those that pass
   uint64_t seed = 0;
@@ -69,8 +73,8 @@ struct HeadReport {
   std::vector<double> accepted;      // [tau] part of those whose draft is the target
   double kl_start = 0, kl_end = 0;   // nats a row: after least squares, after training
   std::vector<ReliabilityBin> bins, bins_annealed;
-  // Chained: agreement at the k-th row it drafts on its own state, the drafts before being right;
-  // medusa and hydra: of each place likewise. `agreement` is that of the first.
+  // Chained and layers: agreement at the k-th row it drafts on its own state, the drafts before
+  // being right; medusa and hydra: of each place likewise. `agreement` is that of the first.
   std::vector<double> depth_agreement;
 };
 
@@ -90,9 +94,12 @@ struct FeatureSource {
   int dim = 0, n_chunks = 0;
   int64_t n_rows = 0;
   std::function<FeatureChunk(int chunk)> load;
+  int64_t prompt_rows = 0;  // of n_rows
 };
 FeatureSource feature_source(const FeatureStore& store);  // which must outlive it
 
+// Heads of all kinds but draft layers learn first, and of `seconds` for a third where there are
+// both; layers learn on the CPU alone, and see the rows of prompts.
 // `lm_head` (vocab_size, dim) as floats. The last rows of the store (5 %, at least one) are for
 // validation. `progress`, told of every batch, may return false to stop: the checkpoint is written
 // and what comes back has no heads. The same seed, features and machine give the same bytes,

@@ -304,11 +304,11 @@ std::string report_html(const TrainedHeads& trained, const ReportSource& source)
                  agreement_plot(trained, source.n_layers));
   const Plot depth = depth_plot(trained);
   if (!depth.series.empty()) {
-    out +=
-        section("Agreement by step",
-                "Of drafts behind right ones: of chained heads on their own state, of medusa and "
-                "hydra heads by place.",
-                depth);
+    out += section(
+        "Agreement by step",
+        "Of drafts behind right ones: of chained heads and layers on their own state, of medusa "
+        "hydra heads by place.",
+        depth);
   }
   out += section("Calibration", "At temperature 1; on the dashed line confidence can be trusted.",
                  calibration_plot(trained, false));

@@ -46,7 +46,8 @@ bool is_half(std::string_view name) {
 
 bool is_ours(std::string_view name) {
   for (const char* own : {"manifest.json", kNewManifest, "texts.bin", "texts.whole", "seconds.txt",
-                          "training.checkpoint", "training.checkpoint.new"}) {
+                          "training.checkpoint", "training.checkpoint.new",
+                          "training.checkpoint.layers", "training.checkpoint.layers.new"}) {
     if (name == own) return true;
   }
   return is_features(name) || is_half(name);

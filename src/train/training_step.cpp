@@ -20,6 +20,12 @@ std::vector<Parameter*> LearningHead::parameters() {
     }
     return all;
   }
+  if (is_layer(kind)) {
+    std::vector<Parameter*> all = {&map,        &block.q,  &block.k,    &block.v,   &block.o,
+                                   &block.gate, &block.up, &block.down, &block.norm};
+    if (kind == HeadKind::kEagle) all.push_back(&block.map_bias);
+    return all;
+  }
   if (n_inner == 0) return {&map};
   return {&map, &inner, &outer};
 }

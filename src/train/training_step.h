@@ -16,6 +16,9 @@
 namespace specbound {
 
 class TokenRows;
+struct BlockForm;
+struct BlockStep;
+struct PassageBatch;
 
 // Of a medusa or hydra head, what guesses one place behind the root, in one block: from the state s
 // before the root y = s + silu(W s + b), with u = [s; e_1; ..; e_k] y = R u + c + silu(W u + b).
@@ -24,19 +27,28 @@ struct LearningPlace {
   Parameter residual, residual_bias;  // R, c of a hydra head
 };
 
-// Weights of a head while it learns. map: W (dim, dim), or A (dim, 2 dim) when chained; inner and
-// outer are empty otherwise.
+// Of a draft layer, beside its map W: layer_block.h.
+struct LearningBlock {
+  Parameter q, k, v, o;      // (q_dim, dim), (kv_dim, dim) twice, (dim, q_dim)
+  Parameter gate, up, down;  // (n_inner, dim) twice, (dim, n_inner)
+  Parameter norm;            // w (dim)
+  Parameter map_bias;        // eagle: b (dim)
+};
+
+// Weights of a head while it learns. map: W (dim, dim), or A (dim, 2 dim) when chained or a layer;
+// inner and outer are chained heads' alone.
 struct LearningHead {
   HeadKind kind = HeadKind::kFolded;
   int layer = 0;
   int dim = 0, n_inner = 0;
   Parameter map, inner, outer;
   std::vector<LearningPlace> places;  // [k - 1] of medusa and hydra heads, which have nothing else
+  LearningBlock block;                // of a layer
   int most_steps = std::numeric_limits<int>::max();  // that a chained head goes of a batch
 
   bool chained() const { return kind == HeadKind::kChained; }
   bool by_place() const { return is_by_place(kind); }
-  int n_in() const { return chained() ? 2 * dim : dim; }
+  int n_in() const { return chained() || is_layer(kind) ? 2 * dim : dim; }
   std::vector<Parameter*> parameters();
 };
 
@@ -80,6 +92,11 @@ class TrainingStep {
   void run(std::span<LearningHead> heads, std::span<const int> x_index, const TrainingBatch& batch,
            std::span<double> losses);
 
+  // The same of a draft layer on passages of texts, through all steps that the batch has. `steps`
+  // is scratch. Returns the loss.
+  double run(LearningHead& head, const BlockForm& form, const PassageBatch& batch,
+             std::vector<BlockStep>& steps);
+
   // What hydra heads look at, which must outlive it.
   void set_token_rows(const TokenRows* rows) { token_rows_ = rows; }
   const TokenRows* token_rows() const { return token_rows_; }
@@ -104,6 +121,8 @@ class TrainingStep {
   double linear(LearningHead& head, const TrainingBatch& batch, const std::vector<float>& x);
   double chained(LearningHead& head, const TrainingBatch& batch,
                  const std::vector<std::vector<float>>& x);
+  static void keep_targets(std::span<const int> from, std::span<const int> rows, size_t width,
+                           Targets& targets);
   void by_place(std::span<LearningHead> heads, const TrainingBatch& batch,
                 std::span<double> losses);
   void backward(LearningHead& head, const HeadStep& step, int n, const float* dy, float* ds);

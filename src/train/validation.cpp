@@ -4,6 +4,7 @@
 
 #include "decode/sampler.h"
 #include "train/blocks.h"
+#include "train/layer_learning.h"
 #include "train/place_heads.h"
 #include "train/softmax_loss.h"
 
@@ -28,15 +29,16 @@ struct Seen {
 
 class Validator {
  public:
-  Validator(const Gemm& gemm, const TrainingStep& rows, std::span<const LearningHead> heads,
-            std::span<const int> x_index, std::span<const int32_t> shortlist, int n_layers)
+  Validator(const Gemm& gemm, const TrainingStep& rows, const ValidatedHeads& of,
+            std::span<const int32_t> shortlist, int n_layers)
       : gemm_(gemm),
         rows_(rows),
-        heads_(heads),
-        x_index_(x_index),
+        heads_(of.heads),
+        x_index_(of.x_index),
+        forms_(of.forms),
         shortlist_(shortlist),
         n_layers_(n_layers),
-        seen_(heads.size()) {}
+        seen_(heads_.size()) {}
 
   // Rows from `first` on of a chunk.
   void chunk(const FeatureChunk& chunk, int first, const BatchPlan& plan) {
@@ -56,9 +58,62 @@ class Validator {
     }
   }
 
+  // The texts from row `first` on of a chunk, of draft layers.
+  void texts(const FeatureChunk& chunk, int first) {
+    find_finals(chunk, first);
+    Chunks one;
+    one.emplace(0, chunk);
+    std::vector<RowAt> passages;
+    append_passages(chunk.follows, 0, first, chunk.rows, kMostPassage, passages);
+    for (size_t begin = 0, end = 0; begin < passages.size(); begin = end) {
+      for (int n = 0; end < passages.size() && n < kRowsAtOnce; ++end) n += passages[end].run;
+      for (size_t h = 0; h < heads_.size(); ++h) {
+        fill_passages(one, {heads_[h].kind, x_index_[h], rows_.token_rows(), kDepths},
+                      std::span(passages).subspan(begin, end - begin), passages_);
+        layer(h, passages_);
+      }
+    }
+  }
+
   Validation result() const;
 
  private:
+  // Of a step: the row that its chain begins with, and the one of the chunk that it guesses behind.
+  struct Guess {
+    int chain, row;
+  };
+
+  // The rows of chains (n) that begin with the rows `at`, `depth` positions on.
+  std::span<const Guess> guesses(std::span<const RowAt> at, int depth, int n) {
+    guesses_.clear();
+    for (int r = 0; r < n; ++r) guesses_.push_back({r, at[static_cast<size_t>(r)].row + depth});
+    return guesses_;
+  }
+
+  void layer(size_t h, const PassageBatch& batch) {
+    for (Target& target : targets_) target.known = false;
+    alive_.assign(static_cast<size_t>(batch.n), 1);
+    block_steps_.resize(std::max(block_steps_.size(), batch.steps.size()));
+    const size_t dim = static_cast<size_t>(rows_.dim());
+    const auto take = [&](const std::vector<float>& from, int row, std::vector<float>& to) {
+      const auto begin = from.begin() + static_cast<ptrdiff_t>(dim) * row;
+      to.insert(to.end(), begin, begin + static_cast<ptrdiff_t>(dim));
+    };
+    first_.clear();
+    for (const int row : batch.learnt) take(batch.y, row, first_);
+    for (int k = 0; k < static_cast<int>(batch.steps.size()); ++k) {
+      block_forward(gemm_, heads_[h], forms_[h], batch, k, block_steps_);
+      const PassageBatch::Step& of = batch.steps[static_cast<size_t>(k)];
+      guesses_.clear();
+      forward_.y.clear();
+      for (const int row : k == 0 ? batch.learnt : of.rows) {
+        guesses_.push_back({row - k, batch.origin[static_cast<size_t>(row)]});
+        take(block_steps_[static_cast<size_t>(k)].y, of.slot[static_cast<size_t>(row)], forward_.y);
+      }
+      if (!guesses_.empty()) step(h, guesses_, k);
+    }
+  }
+
   // The token that the model itself would take after each row, of the whole vocabulary.
   void find_finals(const FeatureChunk& chunk, int first) {
     finals_.assign(static_cast<size_t>(chunk.rows), -1);
@@ -88,26 +143,28 @@ class Validator {
     return says_all(head.kind) ? rows_.lm_head() : rows_.shortlist_rows();
   }
 
-  // The final distribution on the head's tokens, once for heads of the same width.
+  // The final distribution on the head's tokens behind the rows that chains begin with, once for
+  // heads of the same width.
   struct Target {
     std::vector<float> p, entropy;
     bool known = false;
   };
-  const Target& target(const LearningHead& head, const TrainingBatch& batch) {
+  const Target& target(const LearningHead& head) {
     Target& target = targets_[says_all(head.kind)];
     if (target.known) return target;
-    logits(words(head), batch.n, batch.y[0].data(), rows_.softcap());
+    const int n = static_cast<int>(first_.size()) / rows_.dim();
+    logits(words(head), n, first_.data(), rows_.softcap());
     const size_t width = words(head).size() / static_cast<size_t>(rows_.dim());
-    target.p.assign(z_.begin(), z_.begin() + static_cast<ptrdiff_t>(width * batch.n));
-    target.entropy.resize(static_cast<size_t>(batch.n));
-    softmax_rows(gemm_.pool(), batch.n, static_cast<int>(width), target.p.data(),
-                 target.entropy.data());
+    target.p.assign(z_.begin(), z_.begin() + static_cast<ptrdiff_t>(width * n));
+    target.entropy.resize(static_cast<size_t>(n));
+    softmax_rows(gemm_.pool(), n, static_cast<int>(width), target.p.data(), target.entropy.data());
     target.known = true;
     return target;
   }
 
   void block(std::span<const RowAt> at, const TrainingBatch& batch) {
     for (Target& target : targets_) target.known = false;
+    first_ = batch.y[0];
     for (size_t h = 0; h < heads_.size(); ++h) {
       const LearningHead& head = heads_[h];
       alive_.assign(at.size(), 1);
@@ -115,20 +172,20 @@ class Validator {
         const std::span<const int> steps = steps_of(head, batch.chained);
         for (size_t k = 0; k < std::min<size_t>(kDepths, steps.size()); ++k) {
           place_forward(gemm_, head, k + 1, steps[k], batch, *rows_.token_rows(), forward_);
-          step(h, at, batch, static_cast<int>(k), steps[k]);
+          step(h, guesses(at, static_cast<int>(k), steps[k]), static_cast<int>(k));
         }
         continue;
       }
       const std::vector<std::vector<float>>& x = batch.x[x_index_[h]];
       if (!head.chained()) {
         head_forward(gemm_, head, batch.n, x[0].data(), nullptr, forward_);
-        step(h, at, batch, 0, batch.n);
+        step(h, guesses(at, 0, batch.n), 0);
         continue;
       }
       const float* state = batch.state.data();
       for (size_t k = 0; k < batch.chained.size(); ++k) {
         head_forward(gemm_, head, batch.chained[k], x[k].data(), state, forward_);
-        step(h, at, batch, static_cast<int>(k), batch.chained[k]);
+        step(h, guesses(at, static_cast<int>(k), batch.chained[k]), static_cast<int>(k));
         state_.assign(forward_.y.begin(),
                       forward_.y.begin() + static_cast<ptrdiff_t>(rows_.dim()) * batch.chained[k]);
         state = state_.data();
@@ -136,16 +193,17 @@ class Validator {
     }
   }
 
-  // What the head says in forward_ of n rows, `depth` positions on.
-  void step(size_t h, std::span<const RowAt> at, const TrainingBatch& batch, int depth, int n) {
+  // What the head says in forward_ of some rows, `depth` positions on.
+  void step(size_t h, std::span<const Guess> guesses, int depth) {
     const LearningHead& head = heads_[h];
+    const int n = static_cast<int>(guesses.size());
     Seen& seen = seen_[h];
     const bool whole = says_all(head.kind);
     const int width = static_cast<int>(words(head).size()) / rows_.dim();
     const float temperature =
         1 + kReportAlpha * (1 - static_cast<float>(head.layer) / static_cast<float>(n_layers_));
-    const Target* goal = depth == 0 ? &target(head, batch) : nullptr;
-    logits(words(head), n, forward_.y.data(), head.by_place() ? 0 : rows_.softcap());
+    const Target* goal = depth == 0 ? &target(head) : nullptr;
+    logits(words(head), n, forward_.y.data(), is_published(head.kind) ? 0 : rows_.softcap());
     tops_.resize(static_cast<size_t>(n));
     for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {
       for (int64_t r = from; r < to; ++r) {
@@ -155,17 +213,18 @@ class Validator {
     for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
       const TopOfRow& top = tops_[r];
       const int32_t draft = whole ? top.index : shortlist_[static_cast<size_t>(top.index)];
-      const bool right = draft == finals_[static_cast<size_t>(at[r].row + depth)];
+      const bool right = draft == finals_[static_cast<size_t>(guesses[r].row)];
       if (depth == 0) {
         seen.confidence.push_back(top.probability);
         seen.annealed.push_back(top.annealed);
         seen.right.push_back(right);
       }
       if (has_state(head.kind)) {
-        if (!alive_[r]) continue;
+        uint8_t& alive = alive_[static_cast<size_t>(guesses[r].chain)];
+        if (!alive) continue;
         ++seen.depth_rows[depth];
         seen.depth_right[depth] += right;
-        alive_[r] = right;
+        alive = right;
       }
       seen.margin.push_back(top.first - top.second);
       seen.margin_right.push_back(right);
@@ -182,15 +241,20 @@ class Validator {
   const TrainingStep& rows_;
   std::span<const LearningHead> heads_;
   std::span<const int> x_index_;
+  std::span<const BlockForm> forms_;
   std::span<const int32_t> shortlist_;
   int n_layers_;
   std::vector<Seen> seen_;
   std::vector<int32_t> finals_;  // [row of the chunk]
   Target targets_[2];            // shortlist, whole vocabulary
   HeadStep forward_;
+  PassageBatch passages_;
+  std::vector<BlockStep> block_steps_;
+  std::vector<Guess> guesses_;
+  std::vector<float> first_;  // y of the rows that chains begin with
   std::vector<float> z_, state_, loss_;
   std::vector<TopOfRow> tops_;
-  std::vector<uint8_t> alive_;
+  std::vector<uint8_t> alive_;  // [chain]
 };
 
 Validation Validator::result() const {
@@ -234,16 +298,20 @@ Validation Validator::result() const {
 
 }  // namespace
 
-Validation validate(const Gemm& gemm, const TrainingStep& rows, std::span<const LearningHead> heads,
-                    std::span<const int> x_index, const FeatureSource& features,
-                    const RowSplit& split, std::span<const int32_t> shortlist, int n_layers,
+Validation validate(const Gemm& gemm, const TrainingStep& rows, const ValidatedHeads& of,
+                    const FeatureSource& features, const RowSplit& split,
+                    std::span<const int32_t> shortlist, int n_layers,
                     const std::function<bool(double)>& progress) {
-  const BatchPlan plan = plan_of(heads, x_index, features.layers.size(), kDepths);
-  Validator validator(gemm, rows, heads, x_index, shortlist, n_layers);
+  const bool layers = !of.forms.empty();
+  const BatchPlan plan =
+      layers ? BatchPlan{} : plan_of(of.heads, of.x_index, features.layers.size(), kDepths);
+  Validator validator(gemm, rows, of, shortlist, n_layers);
   const int n_chunks = features.n_chunks - split.first_chunk;
   for (int i = 0; i < n_chunks; ++i) {
     if (!progress(static_cast<double>(i) / n_chunks)) return {};
-    validator.chunk(features.load(split.first_chunk + i), i == 0 ? split.first_row : 0, plan);
+    const FeatureChunk chunk = features.load(split.first_chunk + i);
+    const int first = i == 0 ? split.first_row : 0;
+    layers ? validator.texts(chunk, first) : validator.chunk(chunk, first, plan);
   }
   if (!progress(1)) return {};
   return validator.result();

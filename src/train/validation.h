@@ -18,12 +18,19 @@ struct Validation {
 // alpha of the annealed temperatures T_l = 1 + alpha (1 - l / n_layers) in the report.
 inline constexpr float kReportAlpha = 0.2f;
 
-// Measures `heads`, whose x is that of layer index x_index[head], on the validation rows of
-// `split`. Tokens outside the shortlist count as wrong. `progress(done)`, 0..1, may say false to
-// stop: what comes back is then empty.
-Validation validate(const Gemm& gemm, const TrainingStep& rows, std::span<const LearningHead> heads,
-                    std::span<const int> x_index, const FeatureSource& features,
-                    const RowSplit& split, std::span<const int32_t> shortlist, int n_layers,
+// Draft layers, which have forms, or heads of all other kinds. The x of each is that of layer index
+// x_index[head].
+struct ValidatedHeads {
+  std::span<const LearningHead> heads;
+  std::span<const int> x_index;
+  std::span<const BlockForm> forms;
+};
+
+// Measures them on the validation rows of `split`. Tokens outside the shortlist count as wrong.
+// `progress(done)`, 0..1, may say false to stop: what comes back is then empty.
+Validation validate(const Gemm& gemm, const TrainingStep& rows, const ValidatedHeads& of,
+                    const FeatureSource& features, const RowSplit& split,
+                    std::span<const int32_t> shortlist, int n_layers,
                     const std::function<bool(double)>& progress);
 
 }  // namespace specbound
