@@ -62,6 +62,7 @@ constexpr const char* kTeaching =
     "    --report heads.html\n"
     "  specbound train-heads -m model.gguf --data chat.jsonl --kinds full --layers 1-10 \\\n"
     "    -o paper.heads.gguf\n"
+    "  specbound train-heads -m model.gguf --minutes 240 --kinds layer,chained,text --layers 0\n"
     "  specbound train-heads -m model.gguf --self-generate 200000 --kinds chained,medusa,hydra \\\n"
     "    --report kinds.html";
 
@@ -131,15 +132,16 @@ class Training {
     }
     model_.load();
     make_texts(folder);
-    if (flags_.has(HeadKind::kChained) || flags_.has(HeadKind::kFolded)) {
+    if (std::ranges::any_of(flags_.train.kinds, [](HeadKind kind) { return !says_all(kind); })) {
       shortlist_ = count_shortlist(texts_, model_.config().vocab_size,
                                    flags_.shortlist_size(model_.config().vocab_size),
                                    [this](int32_t id) { return model_.ends_reply(id); });
     }
     TrainedHeads trained;
     if (!flags_.train.kinds.empty()) {
-      FeatureStore features(flags_.folder, flags_.train.layers, model_.config().dim,
+      FeatureStore features(flags_.folder, flags_.feature_layers(), model_.config().dim,
                             flags_.max_disk);
+      if (flags_.wants_prompts()) features.with_prompts();
       try {
         compute_features(features, folder, resumed);
         trained = train(features, folder);
@@ -155,6 +157,7 @@ class Training {
     trained.heads.learnt = trained.rows;
     if (flags_.keeps_text()) trained.heads.text = reply_tokens(texts_, kMostTextTokens);
     set_defaults(trained);
+    prefer_layer(trained.reports, trained.heads.defaults);
     write(trained);
     return write_stdout(summary(trained)) ? 0 : 1;
   }
@@ -206,7 +209,7 @@ class Training {
   // All that the texts and their hidden states depend on.
   TrainingFolder::MadeWith made_with() const {
     const std::string layers =
-        joined(flags_.train.layers, ",", [](int layer) { return std::to_string(layer); });
+        joined(flags_.feature_layers(), ",", [](int layer) { return std::to_string(layer); });
     TrainingFolder::MadeWith all = {
         {"model", model_fingerprint(model_.gguf())},
         {"data", format("%016llx", static_cast<unsigned long long>(corpus_.hash))},
@@ -224,6 +227,7 @@ class Training {
     // Trainings of builds that knew FP16 alone go on.
     const KvType kv = flags_.model.device.kv;
     if (kv != KvType::kFp16) all.emplace_back("--kv", kv_type_name(kv));
+    if (flags_.wants_prompts()) all.emplace_back("a draft layer in --kinds", "yes");
     return all;
   }
 
@@ -335,6 +339,10 @@ class Training {
            (until(kLookingOn) <= 0 || features.bytes() > flags_.max_disk / 10 * 9);
   }
 
+  static int64_t learnt_rows_of(const FeatureStore& features) {
+    return features.n_rows() - features.n_prompt_rows();
+  }
+
   void compute_features(FeatureStore& features, const TrainingFolder& folder, bool resumed) {
     const Clock::time_point start = Clock::now();
     const int dim = model_.config().dim;
@@ -345,7 +353,7 @@ class Training {
       const int64_t most = std::min(learnt_, flags_.max_learnt_tokens());
       int64_t left_out = 0;  // texts
       for (size_t i = static_cast<size_t>(features.n_texts()); i < texts_.size(); ++i) {
-        if (features.n_rows() >= most) break;
+        if (learnt_rows_of(features) >= most) break;
         if (i < held_ && no_more_states(features)) {
           features.leave_out();
           ++left_out;
@@ -361,11 +369,11 @@ class Training {
           }
           std::fprintf(stderr,
                        "features: --max-disk %s is reached: learning from %s of %s tokens\n",
-                       size_text(flags_.max_disk).c_str(), grouped(features.n_rows()).c_str(),
-                       grouped(most).c_str());
+                       size_text(flags_.max_disk).c_str(),
+                       grouped(learnt_rows_of(features)).c_str(), grouped(most).c_str());
           break;
         }
-        bar.update(static_cast<size_t>(features.n_rows()), static_cast<size_t>(most));
+        bar.update(static_cast<size_t>(learnt_rows_of(features)), static_cast<size_t>(most));
         keep_time(folder);
       }
       features.finish();
@@ -374,9 +382,13 @@ class Training {
                      grouped(left_out).c_str(), grouped(std::ssize(texts_)).c_str());
       }
     }
-    std::fprintf(stderr, "features: %s tokens at %zu layers, %s on disk, in %s\n",
-                 grouped(features.n_rows()).c_str(), features.layers().size(),
-                 size_text(features.bytes()).c_str(), time_text(since(start)).c_str());
+    const std::string prompts = features.n_prompt_rows() == 0
+                                    ? ""
+                                    : " and " + grouped(features.n_prompt_rows()) + " of prompts";
+    std::fprintf(stderr, "features: %s tokens%s at %zu layers, %s on disk, in %s\n",
+                 grouped(learnt_rows_of(features)).c_str(), prompts.c_str(),
+                 features.layers().size(), size_text(features.bytes()).c_str(),
+                 time_text(since(start)).c_str());
   }
 
   TrainedHeads train(const FeatureStore& features, const TrainingFolder& folder) {
@@ -387,6 +399,8 @@ class Training {
     options.clock = clock();
     options.softcap = model_.config().final_softcap;
     options.embedding = weights.token_embd;
+    options.config = &model_.config();
+    options.weights = &weights;
     if (flags_.minutes > 0) {
       options.seconds = std::max(1.0, until(flags_.fills_minutes ? kLearning : 1));
     }

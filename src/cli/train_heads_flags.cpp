@@ -50,15 +50,20 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
   const Flags::Group group(flags, "Heads");
   flags
       .add_read(
-          "--kinds", "kinds among text, chained, folded, full, medusa and hydra, as text,chained",
+          "--kinds",
+          "kinds among text, chained, layer, folded, full, medusa, hydra and eagle, as "
+          "text,chained",
           [&given](const std::string& text) {
             auto kinds = parse_kinds(text, given.text);
             if (kinds) given.train.kinds = std::move(*kinds);
             return kinds.has_value();
           },
           "text (what was learnt itself, to look up in; nothing is trained), chained (sees the "
-          "state before its row too), folded (cheapest), full (the paper's: whole vocabulary, "
-          "dear), medusa and hydra (one head for each of the next 4 tokens, with the model's own "
+          "state before its row too), layer (one layer that attends to the whole text; the best "
+          "guesses, "
+          "given much text and time), folded (cheapest), full (the paper's: whole vocabulary, "
+          "dear), eagle (EAGLE's layer, with the model's own output matrix), medusa and hydra (one "
+          "head for each of the next 4 tokens, with the model's own "
           "output matrix; hydra sees the tokens between) (default chained,folded, with "
           "--self-generate text too; with neither that nor --data chained,text)")
       .type("LIST");
@@ -150,8 +155,9 @@ std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::opt
       continue;
     }
     const auto kind = parse_head_kind(name);
-    // Draft layers are made by models/make_smollm2_heads.py.
-    if (!kind || is_layer(*kind) || std::ranges::find(kinds, *kind) != kinds.end()) {
+    // The other layers that are published come out of convert alone.
+    if (!kind || *kind == HeadKind::kEagle3 || *kind == HeadKind::kMtp ||
+        std::ranges::find(kinds, *kind) != kinds.end()) {
       return std::nullopt;
     }
     kinds.push_back(*kind);
@@ -180,7 +186,7 @@ bool TrainHeadsFlags::has(HeadKind kind) const {
 
 bool TrainHeadsFlags::only_chained() const {
   return has(HeadKind::kChained) && std::ranges::all_of(train.kinds, [](HeadKind kind) {
-           return kind == HeadKind::kChained || is_by_place(kind);
+           return kind == HeadKind::kChained || stands_before(kind);
          });
 }
 
@@ -197,10 +203,11 @@ int64_t TrainHeadsFlags::max_learnt_tokens() const {
 }
 
 std::vector<int> TrainHeadsFlags::head_layers(int n_layers) const {
-  if (!train.kinds.empty() && std::ranges::all_of(train.kinds, is_by_place)) {
+  if (!train.kinds.empty() && std::ranges::all_of(train.kinds, stands_before)) {
     if (layers.empty()) return {};
     throw Error(ErrorCode::kUsage,
-                "--layers: medusa and hydra heads stand before the layers, found no other kind");
+                format("--layers: %s heads stand before the layers, found no other kind",
+                       head_kind_name(train.kinds[0])));
   }
   const bool chained = has(HeadKind::kChained);
   const int first = chained ? 0 : 1;
@@ -226,6 +233,12 @@ std::vector<int> TrainHeadsFlags::head_layers(int n_layers) const {
     if (l >= 4 && (l & (l - 1)) == 0) step = l / 2;
   }
   return chosen;
+}
+
+std::vector<int> TrainHeadsFlags::feature_layers() const {
+  std::vector<int> all = train.layers;
+  if (has(HeadKind::kLayer) && (all.empty() || all.front() > 0)) all.insert(all.begin(), 0);
+  return all;
 }
 
 std::vector<std::string> TrainHeadsFlags::kinds_without_layer(int n_layers) const {
@@ -255,10 +268,12 @@ void TrainHeadsFlags::check() {
     throw Error(ErrorCode::kUsage,
                 "--report: tells of trained heads, found no kind that is trained");
   }
-  if (train.quick && std::ranges::any_of(train.kinds, is_by_place)) {
+  if (const auto kind = std::ranges::find_if(train.kinds, stands_before);
+      train.quick && kind != train.kinds.end()) {
     throw Error(ErrorCode::kUsage,
-                "--quick: is least squares alone, which is not enough for medusa and hydra heads: "
-                "leave it out, or leave out these kinds");
+                format("--quick: is least squares alone, which is not enough for %s heads: leave "
+                       "it out, or leave out that kind",
+                       head_kind_name(*kind)));
   }
   if (data.empty() && self_generate == 0) {
     // Real models' exits are right too seldom to pay; what guesses before any layer nearly always

@@ -1,6 +1,7 @@
 // What `specbound train-heads` is asked to do.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,9 +43,13 @@ struct TrainHeadsFlags {
   TrainingFolder::Begin begin() const;
   int64_t max_learnt_tokens() const;
   // Ascending; those that heads of the kinds can be put at; none where all stand before the layers
-  // by themselves (medusa, hydra). Throws Error(kUsage) for a layer that
+  // by themselves (medusa, a draft layer). Throws Error(kUsage) for a layer that
   // is none of the model's.
   std::vector<int> head_layers(int n_layers) const;
+  // The layers whose hidden states are wanted: train.layers, and 0 for a draft layer.
+  std::vector<int> feature_layers() const;
+  // Whether the prompts' are too: a draft layer attends to them.
+  bool wants_prompts() const { return std::ranges::any_of(train.kinds, is_layer); }
   // A line for each kind that none of train.layers can have: beside other kinds, chained heads go
   // on the shallowest layers only, and only they on layer 0.
   std::vector<std::string> kinds_without_layer(int n_layers) const;

@@ -108,8 +108,8 @@ class Training(TrainHeads):
                     says=b"--report: tells of trained heads")
         for kinds in ("table", "hybrid", "text,table"):
             self.refuse("--data", data, "--kinds", kinds, status=2,
-                        says=b"--kinds: expected kinds among text, chained, folded, full, medusa "
-                             b"and hydra")
+                        says=b"--kinds: expected kinds among text, chained, layer, folded, full, "
+                             b"medusa, hydra and eagle")
         flags += ("--self-generate", "400")
         result = self.train(*flags, model=DEMO)
         self.train(*flags, model=DEMO, out="again.gguf")
@@ -169,11 +169,45 @@ class Training(TrainHeads):
         self.assertEqual(self.read("alone.gguf"), self.read("again.gguf"))
         os.remove(self.path("heads.gguf"))
         for more, says in ((("--quick",), b"--quick: is least squares alone"),
-                           (("--layers", "0"), b"--layers: medusa and hydra heads stand before")):
+                           (("--layers", "0"), b"--layers: medusa heads stand before")):
             self.refuse("--data", data, "--kinds", "medusa,hydra", *more, says=says, status=2,
                         model=DEMO)
-        self.refuse("--data", data, "--kinds", "eagle", status=2, model=DEMO,
+        self.refuse("--data", data, "--kinds", "eagle3", status=2, model=DEMO,
                     says=b"--kinds: expected kinds among")
+
+    def test_layers_learn_from_whole_texts_and_draft(self):
+        data = self.put("chat.jsonl", jsonl(*DIALOGUES))
+        flags = ("--data", data, "--epochs", "12", "--shortlist", "64", "--no-tune", "--lr", "1e-3")
+        result = self.train(*flags, "--kinds", "layer,chained,eagle", "--layers", "0",
+                            "--report", self.path("report.html"), model=DEMO)
+        # A user's words are rows too.
+        self.assertRegex(result.stderr, rb"features: \d+ tokens and \d+ of prompts at 1 layers")
+        for kind in (b"chained", b"layer", b"eagle"):
+            self.assertRegex(result.stdout, rb"(?m)^ +%s at 0( +\d+\.\d %%){1,5}$" % kind)
+            self.assertIn(b">" + kind + b", layer 0<", self.read("report.html"))
+        alone = self.train(*flags, "--kinds", "layer", model=DEMO, out="alone.gguf")
+        self.assertIn(b"next       specbound chat", alone.stdout)
+        self.train(*flags, "--kinds", "layer", "--threads", "1", model=DEMO, out="again.gguf")
+        self.assertEqual(self.read("alone.gguf"), self.read("again.gguf"))
+        self.assertIn(b"layer at 0", specbound("info", self.path("alone.gguf")).stdout)
+        run = ("run", "-m", DEMO, "-p", DIALOGUES[0][0]["content"], "-n", "40", "--temp", "0",
+               "--ignore-eos")
+        plain = specbound(*run, "--spec", "off")
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        stats = self.path("stats.json")
+        for name, flag in (("alone.gguf", ()), ("heads.gguf", ("--head", "layer")),
+                           ("heads.gguf", ("--head", "eagle"))):
+            drafted = specbound(*run, "--speculator", "auto", "--controller", "off", "--heads",
+                                self.path(name), *flag, "--stats-json", stats)
+            self.assertEqual(drafted.stdout, plain.stdout, drafted.stderr)
+            self.assertGreater(json.loads(self.read("stats.json"))["accepted_tokens"], 3)
+        verified = specbound("verify", "-m", DEMO, "--heads", self.path("alone.gguf"), "-p",
+                             "Hello.", "-n", "30")
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+        os.remove(self.path("heads.gguf"))
+        for more, says in ((("--quick",), b"--quick: is least squares alone"),
+                           (("--layers", "0"), b"--layers: layer heads stand before the layers")):
+            self.refuse("--data", data, "--kinds", "layer", *more, says=says, status=2, model=DEMO)
 
     def test_texts_that_are_kept_grow_and_others_are_learnt_beside_them(self):
         texts = self.path("texts.bin")
@@ -266,6 +300,14 @@ class Training(TrainHeads):
 
     def test_a_killed_training_goes_on_and_comes_to_the_same(self):
         flags = (*self.small(), "--self-generate", "3000", "--epochs", "60", "--no-tune")
+        self.kill_and_go_on(flags)
+
+    def test_a_killed_training_of_a_layer_goes_on_and_comes_to_the_same(self):
+        flags = (*self.small(), "--kinds", "chained,layer", "--self-generate", "1500", "--epochs",
+                 "8", "--no-tune")
+        self.kill_and_go_on(flags)
+
+    def kill_and_go_on(self, flags):
         self.train(*flags, out="want.gguf")
         folder = self.path("heads.gguf.training")
         kills = 0
