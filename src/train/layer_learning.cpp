@@ -12,6 +12,14 @@ namespace specbound {
 
 namespace {
 
+// A step of AdamW moves what a row of weights says by the rate times its width, through a block of
+// several matrices. Of the usual 2e-3 a layer of 256 takes all; one of 576 begins by losing what
+// least squares had at 9e-4, and learns at 3e-4. No wider one was tried.
+float rate_part(int dim) {
+  const float narrower = 256.0f / static_cast<float>(dim);
+  return std::clamp(narrower * narrower, 0.15f, 1.0f);
+}
+
 // Even numbers with a standard deviation of `size`.
 void scatter(uint64_t seed, float size, std::vector<float>& values) {
   uint64_t state = seed;
@@ -117,7 +125,7 @@ int64_t LayerLearner::learn(std::vector<RowAt>& passages, int64_t step, float ra
     LearningHead& head = task_.heads[h];
     fill_passages(chunks_.chunks(), plan(h, head.most_steps), passages, batch_);
     losses[h] = task_.step.run(head, task_.forms[h], batch_, steps_);
-    task_.adam.step(gemm_.pool(), head.parameters(), step, rate);
+    task_.adam.step(gemm_.pool(), head.parameters(), step, rate_part(head.dim) * rate);
     for (const PassageBatch::Step& of : batch_.steps) head_rows += std::ssize(of.rows);
   }
   return head_rows;
