@@ -148,7 +148,8 @@ void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
       "--head", options.head, kinds,
       "what guesses: full, folded or chained heads of the file, its draft layer, its "
       "Medusa or Hydra heads, its EAGLE or EAGLE-3 layer or the model's own of multi-token "
-      "prediction, mtp (default: the file's choice); or the logit lens, which needs no training");
+      "prediction, mtp, or its Kangaroo adapter (default: the file's choice); or the logit lens, "
+      "which needs no training");
   add_count(flags, "--shortlist", "a number of tokens", options.shortlist,
             "likely tokens that a head guesses among, a multiple of 16 (default: the preset's)")
       .type("N");
@@ -232,7 +233,8 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
           "with layers left out; lookahead iterates on a window of guesses; rest looks up in a "
           "datastore alone; draft is a second "
           "model; medusa, hydra, eagle, eagle3 and mtp are trees by published heads (specbound "
-          "convert --heads)")
+          "convert --heads), kangaroo the first layers and a published adapter behind them, until "
+          "it is unsure (--tau, default 0.6)")
       .type(bar_list(names));
   add_drafter_flags(flags, options);
   add_on_off(flags, "--remember", options.remember,

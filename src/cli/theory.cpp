@@ -195,7 +195,7 @@ int run(TheoryFlags& given) {
     }
   }
   const std::optional<HeadDefaults> checked = settings;  // the ceilings count its checks
-  if (settings && stands_before(settings->kind)) {
+  if (settings && !is_replayed(settings->kind)) {
     say(format("%s: heads of the kind %s draft by no fixed setting: none is predicted",
                heads->path().c_str(), head_kind_name(settings->kind)));
     settings.reset();

@@ -492,13 +492,13 @@ class Training {
   // When to ask what stands before the layers is learned while it drafts.
   static bool nothing_to_tune(const TrainedHeads& trained) {
     return std::ranges::all_of(trained.heads.heads,
-                               [](const NewHead& head) { return stands_before(head.kind); });
+                               [](const NewHead& head) { return !is_replayed(head.kind); });
   }
 
   std::optional<ShippedSettings> tune(const TrainedHeads& trained) {
     const TemporaryFile file(target_);
     NewHeads tuned = trained.heads;
-    std::erase_if(tuned.heads, [](const NewHead& head) { return stands_before(head.kind); });
+    std::erase_if(tuned.heads, [](const NewHead& head) { return !is_replayed(head.kind); });
     write_exit_heads(file.path(), tuned);
     const ExitHeads heads = ExitHeads::open(file.path(), model_.gguf(), model_.config());
     return tune_shipped(

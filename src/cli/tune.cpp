@@ -184,10 +184,10 @@ void add_flags(Flags& flags, TuneFlags& given) {
 }
 
 // Whether there are heads whose looks can be replayed. Throws Error where their kind was asked for
-// and they are of one that stands before the layers.
+// and they are of another one.
 bool can_replay(const std::optional<ExitHeads>& heads, const std::string& kind) {
   if (!heads || !heads->can_guess()) return false;
-  if (!stands_before(heads->defaults().kind)) return true;
+  if (is_replayed(heads->defaults().kind)) return true;
   if (kind.empty()) return false;
   throw Error(ErrorCode::kUnsupported,
               format("%s: expected heads whose looks can be replayed, found the kind %s: when to "
@@ -230,7 +230,7 @@ HeadDefaults tune_heads(LoadedModel& model, const ExitHeads& heads, std::optiona
 
 int run(TuneFlags& given) {
   const std::optional<HeadKind> kind = parse_head_kind(given.kind);
-  if (!given.kind.empty() && (!kind || stands_before(*kind))) {
+  if (!given.kind.empty() && (!kind || !is_replayed(*kind))) {
     throw Error(ErrorCode::kUsage, format("--kind: expected full, folded or chained, found \"%s\"",
                                           printable(given.kind).c_str()));
   }

@@ -32,6 +32,8 @@ constexpr const char* kEagle3Layer = "midlayer.";
 constexpr const char* kEmbedding = "embed_tokens.weight";
 constexpr const char* kMtpInput = "input_proj.weight";
 constexpr uint64_t kMostMtpLayers = 64;
+constexpr const char* kAdapterInput = "layers.0.input_layernorm.weight";
+constexpr const char* kExitLayer = "exit_layer";
 constexpr uint64_t kMostInner = 1 << 20;
 constexpr double kRopeTheta = 10000;  // where config.json does not say it
 
@@ -155,21 +157,29 @@ void check_layer(const JsonObject& file, const Gguf& model, const ModelConfig& c
   }
 }
 
-// The matrices of the block `name`, whose q, k and v are of `n_in`, and `biases` of those.
+// The matrices of attention in the block `name`, whose q, k and v are of `n_in`.
+void read_attention(HeadTensors& tensors, const std::string& name, int n_in,
+                    const ModelConfig& config, NewHead& head) {
+  const int q_dim = config.q_dim(), kv_dim = config.kv_dim();
+  const std::string attention = name + "self_attn.";
+  head.q = tensors.matrix(attention + "q_proj.weight", q_dim, n_in, paired_rows(config));
+  head.k = tensors.matrix(attention + "k_proj.weight", kv_dim, n_in, paired_rows(config));
+  head.v = tensors.matrix(attention + "v_proj.weight", kv_dim, n_in);
+  head.o = tensors.matrix(attention + "o_proj.weight", config.dim, q_dim);
+  tensors.skip(attention + "rotary_emb.inv_freq");
+}
+
+// The matrices of the block `name`, and `biases` of q, k and v.
 void read_block(const JsonObject& file, HeadTensors& tensors, const std::string& name, int n_in,
                 bool biases, const ModelConfig& config, NewHead& head) {
   const int dim = config.dim, q_dim = config.q_dim(), kv_dim = config.kv_dim();
   const int inner = static_cast<int>(file.bounded("intermediate_size", 32, kMostInner));
   if (inner % 32 != 0) file.refuse("intermediate_size", "a multiple of 32");
   const std::string attention = name + "self_attn.", mlp = name + "mlp.";
-  head.q = tensors.matrix(attention + "q_proj.weight", q_dim, n_in, paired_rows(config));
-  head.k = tensors.matrix(attention + "k_proj.weight", kv_dim, n_in, paired_rows(config));
-  head.v = tensors.matrix(attention + "v_proj.weight", kv_dim, n_in);
-  head.o = tensors.matrix(attention + "o_proj.weight", dim, q_dim);
+  read_attention(tensors, name, n_in, config, head);
   head.gate = tensors.matrix(mlp + "gate_proj.weight", inner, dim);
   head.up = tensors.matrix(mlp + "up_proj.weight", inner, dim);
   head.down = tensors.matrix(mlp + "down_proj.weight", dim, inner);
-  tensors.skip(attention + "rotary_emb.inv_freq");
   if (!biases) return;
   head.q_bias = tensors.vector(attention + "q_proj.bias", q_dim, paired_rows(config));
   head.k_bias = tensors.vector(attention + "k_proj.bias", kv_dim, paired_rows(config));
@@ -271,6 +281,28 @@ NewHead read_eagle3(const JsonObject& file, HeadTensors& tensors, const Gguf& mo
   head.tokens = eagle3_tokens(tensors, n_tokens, vocab_size);
   tensors.check_same(kEmbedding, map_weights(model, config).token_embd);
   tensors.refuse_leftovers("than an EAGLE-3 layer has");
+  return head;
+}
+
+// An adapter behind an early layer of the model, which the authors' program is told and the file
+// does not name.
+NewHead read_kangaroo(const JsonObject& file, HeadTensors& tensors, const Gguf& model,
+                      const ModelConfig& config) {
+  check_layer(file, model, config, LayerRotation::kOwn);
+  if (!file.find(kExitLayer)) {
+    file.refuse(kExitLayer,
+                "the layer that the adapter stands behind, as the authors' program is told by "
+                "--exitlayer; write it there");
+  }
+  const auto last = static_cast<uint64_t>(config.n_layers - 1);
+  NewHead head;
+  head.kind = HeadKind::kKangaroo;
+  head.layer = static_cast<int>(file.bounded(kExitLayer, 1, last));
+  head.rope_theta = file.number("rope_theta", 1, 1e12).value_or(kRopeTheta);
+  head.attn_norm = tensors.vector(kAdapterInput, config.dim);
+  read_attention(tensors, "layers.0.", config.dim, config, head);
+  head.norm = tensors.vector("norm.weight", config.dim);
+  tensors.refuse_leftovers("than a Kangaroo adapter has");
   return head;
 }
 
@@ -403,12 +435,18 @@ NewHeads read_published_heads(const nlohmann::json& config, const std::string& c
   } else if (tensors.has(kEagleInput)) {
     check_sizes(file, heads.base);
     heads.heads.push_back(read_eagle(file, tensors, model, model_config));
+  } else if (tensors.has(kAdapterInput)) {
+    check_sizes(file, heads.base);
+    heads.heads.push_back(read_kangaroo(file, tensors, model, model_config));
+    heads.defaults.d_max = std::max(heads.defaults.d_max, heads.heads[0].layer);
   } else {
     throw Error(
         ErrorCode::kUnsupported,
         format("%s: expected '%s' or '%s', of Medusa or Hydra heads, or a tensor '%s' beside it, "
-               "of an EAGLE layer, or '%s0.%s', of a model's own, found none of them",
-               config_path.c_str(), kMedusaHeads, kHydraHeads, kEagleInput, kMtpLayers, kMtpInput));
+               "of an EAGLE layer, '%s', of a Kangaroo adapter, or '%s0.%s', of a model's own, "
+               "found none of them",
+               config_path.c_str(), kMedusaHeads, kHydraHeads, kEagleInput, kAdapterInput,
+               kMtpLayers, kMtpInput));
   }
   heads.defaults.kind = heads.heads[0].kind;
   return heads;
@@ -436,6 +474,10 @@ ConvertedHeads convert_heads(const ConvertHeadsOptions& options) {
   }
   if (head.kind == HeadKind::kMtp) {
     done.what = "a multi-token prediction layer";
+    return done;
+  }
+  if (head.kind == HeadKind::kKangaroo) {
+    done.what = format("a Kangaroo adapter behind layer %d", head.layer);
     return done;
   }
   if (head.kind == HeadKind::kEagle3) {

@@ -32,6 +32,11 @@
 //               d2t I64 (draft_vocab_size): row i is token i + d2t[i]; t2d BOOL (vocab_size):
 //               which tokens there are; both only where some are missing
 //               embed_tokens.weight as EAGLE's
+//   Kangaroo  config.json   as Llama's, of 1 layer; exit_layer, that the adapter stands behind: the
+//             authors' program is told, so it is written there by hand
+//             model.safetensors:
+//               layers.0.input_layernorm.weight (dim), norm.weight (dim)
+//               layers.0.self_attn.{q,k,v,o}_proj.weight, of the model's heads
 //   MiMo      the model's own directory: config.json, num_nextn_predict_layers
 //             model.safetensors, whatever else it has:
 //               model.mtp_layers.0.{token,hidden}_layernorm.weight (dim), of embedding and state

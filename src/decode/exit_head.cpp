@@ -27,7 +27,7 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
                                           const ShouldExit& should_exit) {
   const int head = heads_.find(kind_, layer);
   SB_CHECK(head >= 0);
-  if (has_state(kind_) && !is_by_place(kind_)) {
+  if (sees_all_rows(kind_)) {
     // Rows that it was not asked about have a state all the same.
     for (; seen_ < round.newest(); ++seen_) round.backend().exit_check(head, seen_, temperature);
     seen_ = round.newest() + 1;

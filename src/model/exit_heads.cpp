@@ -78,23 +78,46 @@ std::vector<HeadWeights> read_directory(const HeadsReader& in, const HeadsBase& 
     in.bad(kLayers, "one head of a kind at a layer",
            format("two %s heads at layer %d", head_kind_name(twice->kind), twice->layer));
   }
+  const auto adapters = std::ranges::count(heads, HeadKind::kKangaroo, &HeadWeights::kind);
+  if (adapters > 1) in.bad(kLayers, "one kangaroo head", format("%zd", adapters));
   return heads;
 }
 
+// The matrix or, of 1 row, the vector `name` of a block.
+Matrix block_matrix(HeadsReader& in, const std::string& name, int n_out, int n_in, bool published) {
+  return published ? in.published_matrix(name, n_out, n_in)
+                   : in.matrix(name, n_out, n_in, {DType::kQ8_0});
+}
+
+const float* block_vector(HeadsReader& in, const std::string& name, int n) {
+  return reinterpret_cast<const float*>(in.matrix(name, 1, n, {DType::kF32}).data);
+}
+
 // base.q_dim is 0 where the model is not known; as many heads then as the tensors have.
+void read_attention(HeadsReader& in, const std::string& prefix, const HeadsBase& base, int n_in,
+                    HeadWeights& head) {
+  const bool published = is_published(head.kind);
+  const auto any = [](int n) { return n > 0 ? n : HeadsReader::kAny; };
+  const auto matrix = [&](const char* name, int n_out, int n) {
+    return block_matrix(in, prefix + name + ".weight", n_out, n, published);
+  };
+  LayerWeights& block = head.block;
+  block.wq = matrix("q", any(base.q_dim), n_in);
+  block.wk = matrix("k", any(base.kv_dim), n_in);
+  block.wv = matrix("v", block.wk.n_out, n_in);
+  block.wo = matrix("o", base.dim, block.wq.n_out);
+}
+
 void read_block(HeadsReader& in, const std::string& prefix, const HeadsBase& base,
                 HeadWeights& head) {
   const int dim = base.dim;
   const bool published = is_published(head.kind), eagle3 = head.kind == HeadKind::kEagle3;
   const bool mtp = head.kind == HeadKind::kMtp;
-  const int attn_dim = eagle3 ? 2 * dim : dim;
   const auto matrix = [&](const char* name, int n_out, int n_in) {
-    const std::string tensor = prefix + name + ".weight";
-    return published ? in.published_matrix(tensor, n_out, n_in)
-                     : in.matrix(tensor, n_out, n_in, {DType::kQ8_0});
+    return block_matrix(in, prefix + name + ".weight", n_out, n_in, published);
   };
   const auto vector = [&](const std::string& name, int n) {
-    return reinterpret_cast<const float*>(in.matrix(prefix + name, 1, n, {DType::kF32}).data);
+    return block_vector(in, prefix + name, n);
   };
   const auto bias = [&](const std::string& name, int n) -> const float* {
     const bool can = published && !eagle3;
@@ -102,11 +125,7 @@ void read_block(HeadsReader& in, const std::string& prefix, const HeadsBase& bas
   };
   LayerWeights& block = head.block;
   head.map = matrix("map", dim, eagle3 ? 3 * dim : 2 * dim);
-  const auto any = [](int n) { return n > 0 ? n : HeadsReader::kAny; };
-  block.wq = matrix("q", any(base.q_dim), attn_dim);
-  block.wk = matrix("k", any(base.kv_dim), attn_dim);
-  block.wv = matrix("v", block.wk.n_out, attn_dim);
-  block.wo = matrix("o", dim, block.wq.n_out);
+  read_attention(in, prefix, base, eagle3 ? 2 * dim : dim, head);
   block.w_gate = matrix("gate", 0, dim);
   block.w_up = matrix("up", block.w_gate.n_out, dim);
   block.w_down = matrix("down", dim, block.w_gate.n_out);
@@ -120,6 +139,14 @@ void read_block(HeadsReader& in, const std::string& prefix, const HeadsBase& bas
   block.ffn_norm = vector("ffn_norm.weight", dim);
   head.embedding_norm = vector("embedding_norm.weight", dim);
   head.state_norm = vector("state_norm.weight", dim);
+}
+
+void read_kangaroo(HeadsReader& in, const std::string& prefix, const HeadsBase& base,
+                   HeadWeights& head) {
+  read_attention(in, prefix, base, base.dim, head);
+  head.block.attn_norm = block_vector(in, prefix + "attn_norm.weight", base.dim);
+  head.norm = block_vector(in, prefix + "norm.weight", base.dim);
+  head.rope_theta = in.real(kKangarooThetaKey, 1, 1e12);
 }
 
 void read_eagle3(HeadsReader& in, const std::string& prefix, const HeadsBase& base,
@@ -206,6 +233,9 @@ void read_weights(HeadsReader& in, const HeadsBase& base, int n_shortlist, HeadW
     case HeadKind::kEagle3:
       read_eagle3(in, prefix, base, head);
       break;
+    case HeadKind::kKangaroo:
+      read_kangaroo(in, prefix, base, head);
+      break;
     case HeadKind::kMedusa:
     case HeadKind::kHydra:
       read_medusa(in, prefix, base, head);
@@ -286,7 +316,7 @@ ModelConfig draft_layer_config(const ModelConfig& model, const HeadWeights& head
 
 const char* head_kind_name(HeadKind kind) {
   constexpr const char* kNames[] = {"full",  "folded", "chained", "layer", "medusa",
-                                    "eagle", "eagle3", "hydra",   "mtp"};
+                                    "eagle", "eagle3", "hydra",   "mtp",   "kangaroo"};
   static_assert(std::size(kNames) == std::size(kHeadKinds));
   return kNames[static_cast<size_t>(kind)];
 }

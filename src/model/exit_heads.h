@@ -29,6 +29,8 @@
 //            w_s s / rms(s)], then a block of      2505.07608) and in its types; s is h_L, before
 //            the model's kind; z = E y,            the model's last norm
 //            y = w u / rms(u)
+//   kangaroo u = h_l + O attention(w_a h_l /      as published (arXiv 2404.18911) and in its types;
+//            rms(h_l)); z = E (w u / rms(u))       the row's own h_l, no s; K and V of its own
 // where s is the state before the row: norm(h_L) of the row before it where that went through all
 // layers (mtp: h_L), else that row's own y, the head's estimate of it (as EAGLE's drafter feeds on
 // itself).
@@ -54,20 +56,32 @@
 
 namespace specbound {
 
-enum class HeadKind { kFull, kFolded, kChained, kLayer, kMedusa, kEagle, kEagle3, kHydra, kMtp };
-// "full", "folded", "chained", "layer", "medusa", "eagle", "eagle3", "hydra", "mtp"
+enum class HeadKind {
+  kFull,
+  kFolded,
+  kChained,
+  kLayer,
+  kMedusa,
+  kEagle,
+  kEagle3,
+  kHydra,
+  kMtp,
+  kKangaroo
+};
+// "full", "folded", "chained", "layer", "medusa", "eagle", "eagle3", "hydra", "mtp", "kangaroo"
 const char* head_kind_name(HeadKind kind);
 std::optional<HeadKind> parse_head_kind(std::string_view name);
-inline constexpr HeadKind kHeadKinds[] = {HeadKind::kFull,   HeadKind::kFolded, HeadKind::kChained,
-                                          HeadKind::kLayer,  HeadKind::kMedusa, HeadKind::kEagle,
-                                          HeadKind::kEagle3, HeadKind::kHydra,  HeadKind::kMtp};
+inline constexpr HeadKind kHeadKinds[] = {
+    HeadKind::kFull,  HeadKind::kFolded, HeadKind::kChained, HeadKind::kLayer, HeadKind::kMedusa,
+    HeadKind::kEagle, HeadKind::kEagle3, HeadKind::kHydra,   HeadKind::kMtp,   HeadKind::kKangaroo};
 // One for each place behind the root, with the state before the root.
 constexpr bool is_by_place(HeadKind kind) {
   return kind == HeadKind::kMedusa || kind == HeadKind::kHydra;
 }
 // One block with K and V of its own, in the form that others publish.
 constexpr bool is_published_layer(HeadKind kind) {
-  return kind == HeadKind::kEagle || kind == HeadKind::kEagle3 || kind == HeadKind::kMtp;
+  return kind == HeadKind::kEagle || kind == HeadKind::kEagle3 || kind == HeadKind::kMtp ||
+         kind == HeadKind::kKangaroo;
 }
 // As others publish it, in the types that they have it in.
 constexpr bool is_published(HeadKind kind) {
@@ -76,9 +90,17 @@ constexpr bool is_published(HeadKind kind) {
 constexpr bool is_layer(HeadKind kind) {
   return kind == HeadKind::kLayer || is_published_layer(kind);
 }
+// Stands before the layers and nowhere else. Of these train-heads makes heads by place.
+constexpr bool stands_before(HeadKind kind) {
+  return (is_layer(kind) || is_by_place(kind)) && kind != HeadKind::kKangaroo;
+}
 // Looks at a row before any layer, and at the state before it.
 constexpr bool has_state(HeadKind kind) {
-  return kind == HeadKind::kChained || is_layer(kind) || is_published(kind);
+  return kind == HeadKind::kChained || stands_before(kind);
+}
+// Wants to see every row that another one may follow, in order.
+constexpr bool sees_all_rows(HeadKind kind) {
+  return kind == HeadKind::kChained || is_layer(kind);
 }
 // Guesses any token of the vocabulary, or of a list of its own, whatever the shortlist is.
 constexpr bool says_all(HeadKind kind) {
@@ -88,10 +110,9 @@ constexpr bool says_all(HeadKind kind) {
 constexpr bool says_text(HeadKind kind) {
   return has_state(kind) && !says_all(kind);
 }
-// Stands before the layers and nowhere else. tune does not replay it: when it is asked is learned
-// while it drafts. Of these train-heads makes heads by place.
-constexpr bool stands_before(HeadKind kind) {
-  return kind == HeadKind::kLayer || is_published(kind);
+// tune replays its looks; when to ask any other is learned while it drafts.
+constexpr bool is_replayed(HeadKind kind) {
+  return !is_layer(kind) && !is_by_place(kind);
 }
 
 // Of a medusa or hydra head, what guesses one place.
@@ -110,7 +131,8 @@ inline constexpr int kMostMedusaHeads = 15;  // a round has as many rows behind 
 inline constexpr int kMostMedusaBlocks = 8;
 
 struct HeadWeights {
-  // Checked after this layer: 1..L-1; chained also 0, the embedding; stands_before(): 0 alone.
+  // Checked after this layer: 1..L-1; chained also 0, the embedding; stands_before(): 0 alone. Of
+  // kangaroo there is one a file.
   int layer = 0;
   HeadKind kind = HeadKind::kFolded;
   // full: W (dim, dim), F32 or F16; chained: A, layer: W (dim, 2 dim), Q8_0; eagle, mtp: W
@@ -120,14 +142,15 @@ struct HeadWeights {
   Matrix folded;                    // folded: F (shortlist, dim), Q8_0
   Matrix inner, outer;  // chained: C (inner, 2 dim), D (dim, inner), Q8_0; n_out 0: none
   // layer: wq, wk, wv, wo, w_gate, w_up, w_down, Q8_0; nothing else; eagle: also bq, bk, bv or
-  // null; eagle3: wq, wk, wv of 2 dim, and ffn_norm; mtp: as eagle's, attn_norm and ffn_norm
+  // null; eagle3: wq, wk, wv of 2 dim, and ffn_norm; mtp: as eagle's, attn_norm and ffn_norm;
+  // kangaroo: wq, wk, wv, wo and attn_norm, no more
   LayerWeights block;
   const float* norm = nullptr;                                   // of all layers: w (dim)
   const float *embedding_norm = nullptr, *state_norm = nullptr;  // eagle3, mtp: w_e; w_h, w_s (dim)
   Matrix lm_head;                                                // eagle3: V
   std::vector<int32_t> tokens;     // eagle3: that V guesses, distinct ids; empty: the vocabulary
   std::array<int, 3> states = {};  // eagle3: the layers after which h is, ascending, 1..L
-  double rope_theta = 0;           // eagle3: its own, nothing scaled; 0: the model's rotation
+  double rope_theta = 0;  // eagle3, kangaroo: its own, nothing scaled; 0: the model's rotation
   std::vector<MedusaHead> medusa;  // [k - 1]
   // The chance that a draft is accepted, from its margin m = top1 - top2 of z / T + G
   // (calibrated on greedy margins, those of z alone):
@@ -150,6 +173,7 @@ inline constexpr const char* kHydraHeadsKey = "specbound.hydra.heads";
 inline constexpr const char* kHydraBlocksKey = "specbound.hydra.blocks";
 inline constexpr const char* kEagle3LayersKey = "specbound.eagle3.layers";
 inline constexpr const char* kEagle3ThetaKey = "specbound.eagle3.rope_theta";
+inline constexpr const char* kKangarooThetaKey = "specbound.kangaroo.rope_theta";
 inline constexpr const char* kLearntKey = "specbound.learnt_tokens";
 inline constexpr size_t kMostTextTokens = size_t{1} << 20;
 
@@ -237,7 +261,7 @@ struct NewHead {
   HeadTensor q, k, v, o, gate, up, down, norm;      // of all layers
   HeadTensor map_bias, q_bias, k_bias, v_bias;      // eagle, mtp (no map_bias); n_out 0: none
   HeadTensor embedding_norm, state_norm, ffn_norm;  // eagle3, mtp
-  HeadTensor attn_norm;                             // mtp
+  HeadTensor attn_norm;                             // mtp, kangaroo
   HeadTensor lm_head;                               // eagle3
   std::vector<int32_t> tokens;
   std::array<int, 3> states = {};

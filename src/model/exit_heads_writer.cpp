@@ -52,6 +52,9 @@ void add_settings(GgufWriter& writer, const NewHeads& heads) {
       writer.add_ints(kEagle3LayersKey, states);
       writer.add_float(kEagle3ThetaKey, static_cast<float>(head.rope_theta));
     }
+    if (head.kind == HeadKind::kKangaroo) {
+      writer.add_float(kKangarooThetaKey, static_cast<float>(head.rope_theta));
+    }
     if (!is_by_place(head.kind)) continue;
     SB_CHECK(!head.medusa.empty());
     const bool hydra = head.kind == HeadKind::kHydra;
@@ -119,6 +122,7 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
       case HeadKind::kLayer:
       case HeadKind::kEagle:
       case HeadKind::kMtp:
+      case HeadKind::kKangaroo:
         for (const auto& [name, tensor] : {std::pair("map", &head.map),
                                            {"q", &head.q},
                                            {"k", &head.k},
@@ -127,6 +131,7 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
                                            {"gate", &head.gate},
                                            {"up", &head.up},
                                            {"down", &head.down}}) {
+          if (tensor->n_out == 0) continue;
           add(prefix + name + ".weight", *tensor,
               is_published(head.kind) ? tensor->type : DType::kQ8_0);
         }

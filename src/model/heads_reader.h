@@ -115,7 +115,7 @@ class HeadsReader {
   HeadKind kind(const char* key, std::string_view name) const {
     const auto kind = parse_head_kind(name);
     if (!kind)
-      bad(key, "full, folded, chained, layer, medusa, eagle, eagle3, hydra or mtp",
+      bad(key, "full, folded, chained, layer, medusa, eagle, eagle3, hydra, mtp or kangaroo",
           "'" + printable(name) + "'");
     return *kind;
   }

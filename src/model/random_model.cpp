@@ -151,6 +151,7 @@ NewHead random_head(const ModelConfig& config, const RandomHeads::Head& head, in
     case HeadKind::kEagle3:
     case HeadKind::kHydra:
     case HeadKind::kMtp:
+    case HeadKind::kKangaroo:
       SB_CHECK(false);  // nothing asks for it
   }
   return made;

@@ -39,7 +39,7 @@ struct LayerWeights {
   const float* post_attn_norm = nullptr;             // (dim) or null: of what attention adds
   const float* ffn_norm = nullptr;                   // (dim)
   const float* post_ffn_norm = nullptr;              // (dim) or null: of what the block adds
-  Matrix w_gate, w_up;                               // (ffn_dim, dim)
+  Matrix w_gate, w_up;                               // (ffn_dim, dim); none in an adapter
   Matrix w_down;                                     // (dim, ffn_dim)
   // (n_experts, dim), and of each matrix above n_experts, one below the other; none: one of each
   Matrix router;

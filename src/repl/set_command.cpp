@@ -148,6 +148,8 @@ std::string SetCommand::speculation_value(const std::string& name) const {
     const DraftModel* draft_model = speculation_.draft_model();
     const Speculator* speculator = speculation_.speculator();
     if (name == "tau" && draft_verify) return number(draft_verify->params().tau);
+    const Kangaroo* kangaroo = speculation_.kangaroo();
+    if (name == "tau" && kangaroo) return number(kangaroo->params().eta);
     if (name == "tau" && draft_model && given_.speculator == "draft")
       return number(draft_model->tau());
     if (name == "w-max" && speculator) return std::to_string(speculator->width());

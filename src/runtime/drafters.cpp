@@ -4,6 +4,7 @@
 
 #include "decode/draft_verify.h"
 #include "decode/head_tree.h"
+#include "decode/kangaroo.h"
 #include "decode/lookahead.h"
 #include "decode/ngram.h"
 #include "decode/rest.h"
@@ -121,6 +122,35 @@ class HeadTreeDrafter final : public OtherDrafter {
   std::string file_;
 };
 
+KangarooParams kangaroo_params(const DrafterSetting& setting) {
+  KangarooParams params;
+  params.w_max = setting.options.specbound.rows(params.w_max);
+  params.eta = setting.options.specbound.tau.value_or(params.eta);
+  validate(params);
+  return params;
+}
+
+class KangarooDrafter final : public OtherDrafter {
+ public:
+  explicit KangarooDrafter(const DrafterSetting& setting)
+      : kangaroo_(*setting.heads, kangaroo_params(setting)),
+        file_(setting.heads->path()),
+        n_layers_(setting.n_layers) {}
+
+  Speculator* speculator() override { return &kangaroo_; }
+  std::string name() const override { return "kangaroo heads"; }
+  std::string description() const override {
+    return format("kangaroo, %d of %d layers and an adapter of %s, up to %d rows, threshold %g",
+                  kangaroo_.layer(), n_layers_, file_.c_str(), kangaroo_.width(),
+                  kangaroo_.params().eta);
+  }
+
+ private:
+  Kangaroo kangaroo_;
+  std::string file_;
+  int n_layers_;
+};
+
 template <HeadKind kind>
 std::unique_ptr<OtherDrafter> make_tree(const DrafterSetting& setting) {
   return std::make_unique<HeadTreeDrafter>(setting, kind);
@@ -170,6 +200,7 @@ constexpr DrafterKind kDrafters[] = {
     {"eagle", false, false, {}, make_tree<HeadKind::kEagle>, HeadKind::kEagle},
     {"eagle3", false, false, {}, make_tree<HeadKind::kEagle3>, HeadKind::kEagle3},
     {"mtp", false, false, {}, make_tree<HeadKind::kMtp>, HeadKind::kMtp},
+    {"kangaroo", false, false, {}, make<KangarooDrafter>, HeadKind::kKangaroo},
 };
 
 }  // namespace

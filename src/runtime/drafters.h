@@ -20,7 +20,8 @@ namespace specbound {
 class Backend;
 class LoadedModel;
 
-// A drafter that no row leaves the model early for.
+// A drafter with rules of its own, beside the tree of all sources and what exit heads' settings
+// say.
 class OtherDrafter {
  public:
   virtual ~OtherDrafter() = default;
@@ -59,7 +60,7 @@ struct OwnOption {
 
 struct DrafterKind {
   const char* name;   // as SpeculationOptions::speculator has it
-  bool exits_early;   // rows leave the model early
+  bool exits_early;   // rows leave the model early, as exit heads' settings say
   bool own_settings;  // ... where another paper says, without presets
   std::span<const OwnOption> options;
   std::unique_ptr<OtherDrafter> (*make)(const DrafterSetting&);  // nullptr: exit heads draft

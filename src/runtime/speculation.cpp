@@ -122,7 +122,7 @@ void Speculation::make_drafter(const LoadedModel* model) {
 
 // That the heads file has a head of this kind, which the drafter of its name is made of.
 void Speculation::check_has(HeadKind kind) const {
-  if (heads_ && heads_->find(kind, 0) >= 0) return;
+  if (heads_ && !heads_->layers(kind).empty()) return;
   throw Error(ErrorCode::kUsage,
               format("speculator=%s: expected %s heads in %s, found %s: specbound convert --heads "
                      "makes such a file of published ones",
@@ -395,6 +395,10 @@ const DraftModel* Speculation::draft_model() const {
 
 const DraftVerify* Speculation::draft_verify() const {
   return other_ ? dynamic_cast<const DraftVerify*>(other_->speculator()) : nullptr;
+}
+
+const Kangaroo* Speculation::kangaroo() const {
+  return other_ ? dynamic_cast<const Kangaroo*>(other_->speculator()) : nullptr;
 }
 
 std::string Speculation::drafter() const {

@@ -10,6 +10,7 @@
 #include "decode/draft_model.h"
 #include "decode/draft_verify.h"
 #include "decode/exit_head.h"
+#include "decode/kangaroo.h"
 #include "decode/specbound.h"
 #include "decode/tree_speculator.h"
 #include "model/datastore.h"
@@ -82,6 +83,8 @@ class Speculation {
   const Gguf* draft_gguf() const { return other_ ? other_->second_model() : nullptr; }
   // Draft & Verify, where that is what drafts.
   const DraftVerify* draft_verify() const;
+  // The model's first layers and an adapter, likewise.
+  const Kangaroo* kangaroo() const;
   // "chained heads", "the logit lens", "prompt lookup"; empty without a drafter.
   std::string drafter() const;
 

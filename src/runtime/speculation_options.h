@@ -63,7 +63,7 @@ struct SpeculationOptions {
   int siblings = 1;                                    // of draft, by rejection: drafts a place
   std::optional<bool> controller;  // of auto: what was measured decides; else it does
 
-  // Rows leave the model early, whoever says where.
+  // Rows leave the model early by exit heads, whoever says where.
   bool exits_early() const;
   // ... where another paper says, without presets.
   bool fixed_exits() const;

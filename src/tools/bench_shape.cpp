@@ -29,7 +29,7 @@ using Json = nlohmann::ordered_json;
 HeadKind head_of(const BenchOptions& options, bool before_layer_1) {
   if (options.drafting.head.empty()) return before_layer_1 ? HeadKind::kChained : HeadKind::kFolded;
   const std::optional<HeadKind> kind = parse_head_kind(options.drafting.head);
-  if (!kind || stands_before(*kind)) {
+  if (!kind || !is_replayed(*kind)) {
     throw Error(ErrorCode::kUsage, format("--head: expected folded, chained or full, found \"%s\"",
                                           printable(options.drafting.head).c_str()));
   }

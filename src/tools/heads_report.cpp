@@ -21,8 +21,9 @@ using Json = nlohmann::ordered_json;
 Json head_json(const HeadWeights& head) {
   size_t bytes = 0;
   for (const Matrix* m : head.matrices()) bytes += m->bytes();
-  for (const float* norm : {head.norm, head.embedding_norm, head.state_norm, head.block.ffn_norm}) {
-    if (norm) bytes += static_cast<size_t>(head.map.n_out) * sizeof(float);
+  for (const float* norm : {head.norm, head.embedding_norm, head.state_norm, head.block.attn_norm,
+                            head.block.ffn_norm}) {
+    if (norm) bytes += static_cast<size_t>(head.block.wo.n_out) * sizeof(float);  // (dim)
   }
   bytes += head.tokens.size() * sizeof(int32_t);
   for (const auto& [bias, n] : {std::pair(head.map_bias, head.map.n_out),

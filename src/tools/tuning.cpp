@@ -250,7 +250,7 @@ HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers
   best.shortlist = shortlist;
   double most = 0;
   for (const HeadReport& report : reports) {
-    if (stands_before(report.kind)) continue;
+    if (!is_replayed(report.kind)) continue;
     const size_t n = std::min({report.tau.size(), report.leaving.size(), report.accepted.size()});
     for (size_t t = 0; t < n; ++t) {
       for (int rows = 2; rows <= HeadDefaults{}.w_max; ++rows) {

@@ -115,6 +115,10 @@ class Drafter {
       settings["tau"] = shortest_decimal(drafter->params().tau);
       return;
     }
+    if (const Kangaroo* drafter = speculation_ ? speculation_->kangaroo() : nullptr) {
+      settings["tau"] = shortest_decimal(drafter->params().eta);
+      return;
+    }
     if (const DraftModel* drafter = speculation_ ? speculation_->draft_model() : nullptr) {
       settings["model_draft"] = options_.drafting.draft_model;
       settings["tau"] = shortest_decimal(drafter->tau());

@@ -213,7 +213,7 @@ void Search::search_kind(HeadKind kind) {
 TuneOutcome Search::run() {
   const auto start = std::chrono::steady_clock::now();
   for (const HeadKind kind : kHeadKinds) {
-    if (stands_before(kind)) continue;  // nobody recorded it
+    if (!is_replayed(kind)) continue;  // nobody recorded it
     if (!options_.kind || *options_.kind == kind) search_kind(kind);
   }
   if (outcome_.by_kind.empty()) {

@@ -80,7 +80,7 @@ class Recording {
   Recording(Backend& backend, const ExitHeads& heads, const TracePlan& plan, TuningTrace& trace)
       : backend_(backend), heads_(heads), plan_(plan), trace_(trace) {
     for (size_t i = 0; i < heads.heads().size(); ++i) {
-      if (stands_before(heads.heads()[i].kind)) continue;  // nobody replays it
+      if (!is_replayed(heads.heads()[i].kind)) continue;
       (heads.heads()[i].kind == HeadKind::kChained ? chained_ : stateless_)
           .push_back(static_cast<int>(i));
     }

@@ -38,6 +38,7 @@ ROWS = {
     "eagle": ("EAGLE-2", "eagle", "--speculator eagle --heads {}", None),
     "eagle3": ("EAGLE-3", "eagle3", "--speculator eagle3 --heads {}", None),
     "mtp": ("its own MTP layer", "mtp", "--speculator mtp --heads {}", None),
+    "kangaroo": ("Kangaroo", "kangaroo", "--speculator kangaroo --heads {}", None),
     "lookahead": ("Lookahead", None, "--speculator lookahead",
                   ((1.92, 1.74, 1.52, 1.53, 1.57, 1.28), 1.35)),
     "rest": ("REST", "datastore", "--speculator rest --datastore {}",

@@ -174,7 +174,9 @@ class Convert(FolderCase):
                                  ("hydra", "hydra_tied", "gemma3"),
                                  ("eagle3", "eagle3", "llama_deep"),
                                  ("eagle3", "eagle3_all", "gemma3"),
-                                 ("mtp", "mtp", "qwen2"), ("mtp", "mtp_pairs", "llama_gqa")):
+                                 ("mtp", "mtp", "qwen2"), ("mtp", "mtp_pairs", "llama_gqa"),
+                                 ("kangaroo", "kangaroo", "llama_deep"),
+                                 ("kangaroo", "kangaroo_halves", "qwen2")):
             with self.subTest(name):
                 model, out = os.path.join(golden, base + ".gguf"), self.path(name + ".heads.gguf")
                 done = specbound("convert", "--heads", os.path.join(golden, "drafters", name),
@@ -185,7 +187,9 @@ class Convert(FolderCase):
                 self.assertEqual(summary["bytes"], os.path.getsize(out))
                 info = json.loads(specbound("info", out, "--json").stdout)["exit_heads"]
                 self.assertEqual([head["kind"] for head in info["heads"]], [kind])
-                self.assertIn(kind.encode() + b" at 0", specbound("info", out).stdout)
+                layer = info["heads"][0]["layer"]
+                self.assertEqual(layer > 0, kind == "kangaroo")
+                self.assertIn(f"{kind} at {layer}".encode(), specbound("info", out).stdout)
                 for speculator in (kind, "auto"):
                     same = specbound("verify", "-m", model, "--heads", out, "--speculator",
                                      speculator, "--bits", "--raw", "-p", "a", "-n", "24",

@@ -109,6 +109,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   heads.heads.push_back(test::random_eagle3(heads.base, 32, 15));
   heads.heads.push_back(test::random_hydra(heads.base, 2, 1, 17));
   heads.heads.push_back(test::random_mtp(heads.base, 32, true, 19));
+  heads.heads.push_back(test::random_kangaroo(heads.base, 1, 20));
   heads.heads.push_back(test::with_shared_lm_head(test::random_medusa(heads.base, 2, 1, 21)));
   for (const NewHead& head : heads.heads) {
     NewHeads one = heads;

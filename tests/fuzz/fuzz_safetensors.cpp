@@ -187,7 +187,14 @@ std::vector<std::string> small_heads() {
                                  "model.mtp_layers.0.mlp.gate_proj.weight",
                                  "model.mtp_layers.0.mlp.up_proj.weight",
                                  "model.mtp_layers.0.mlp.down_proj.weight"},
-                                32))};
+                                32)),
+      small_heads(R"({"exit_layer":1,"num_hidden_layers":1})",
+                  {{"layers.0.input_layernorm.weight", {32}},
+                   {"layers.0.self_attn.q_proj.weight", {32, 32}},
+                   {"layers.0.self_attn.k_proj.weight", {16, 32}},
+                   {"layers.0.self_attn.v_proj.weight", {16, 32}},
+                   {"layers.0.self_attn.o_proj.weight", {32, 32}},
+                   {"norm.weight", {32}}})};
 }
 
 constexpr size_t kMaxSeed = 32768;  // packaging/test.sh's longest input: more would be cut

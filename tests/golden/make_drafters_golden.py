@@ -25,6 +25,9 @@ layout, drafters.json what its paper makes of it, in FP64, for the states of a m
              the state behind the last layer, token_layernorm of embedding], a layer of the model's
              own kind, final_layernorm, the model's head. Drafts run it on what it said. Chain and
              tree are as EAGLE-2's.
+    kangaroo arXiv 2404.18911 and its adapter.py: behind an early layer of the model a block of
+             attention alone, with its own norm before it, over that layer's rows of the whole text;
+             then a norm and the model's head. The chain follows its likeliest token.
 
 Trees are lists of (parent, token), parents by their place in the list, -1 for the root, in the
 order in which they were ranked. Where a rounding could exchange ranks, the next seed is taken.
@@ -68,6 +71,10 @@ CASES = [
          deviation=0.12, file="model.safetensors"),
     dict(name="mtp_pairs", kind="mtp", base="llama_gqa", dtype="float32", inner=32, biases=False,
          deviation=0.12, file="model.safetensors"),
+    dict(name="kangaroo", kind="kangaroo", base="llama_deep", dtype="float16", layer=2, theta=None,
+         deviation=0.3, file="model.safetensors"),
+    dict(name="kangaroo_halves", kind="kangaroo", base="qwen2", dtype="bfloat16", layer=1,
+         theta=500.0, deviation=0.3, file="model.safetensors"),
 ]
 SEEDS_APART = 4
 
@@ -294,8 +301,8 @@ class Eagle(torch.nn.Module):
     def token(self, place):
         return int(place)
 
-    def block(self, x, h):  # what is attended with, and what is added to
-        m, n = self.model, len(h)
+    def attended(self, x):  # (n, dim): what attention with these rows adds
+        m, n = self.model, len(x)
         name = self.layer + "self_attn."
         q = self.rotated(self.linear(name + "q_proj", x).view(n, m.n_heads, m.head_dim))
         k = self.rotated(self.linear(name + "k_proj", x).view(n, m.n_kv_heads, m.head_dim))
@@ -306,7 +313,10 @@ class Eagle(torch.nn.Module):
         scores = torch.einsum("qhd,khd->hqk", q, k) / m.head_dim ** 0.5
         scores = scores.masked_fill(torch.ones(n, n).triu(1).bool(), float("-inf"))
         mixed = torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).reshape(n, -1)
-        h = h + self.linear(name + "o_proj", mixed)
+        return self.linear(name + "o_proj", mixed)
+
+    def block(self, x, h):  # what is attended with, and what is added to
+        h = h + self.attended(x)
         x = self.norm(self.layer + "post_attention_layernorm", h)
         name = self.layer + "mlp."
         gate = torch.nn.functional.silu(self.linear(name + "gate_proj", x))
@@ -459,6 +469,45 @@ def draft_mtp(case, model, weights, ids):
     return draft_by(Mtp(model, weights), states_of(model, ids, [model.n_layers]), ids)
 
 
+# ---- Kangaroo ----
+
+def make_kangaroo(case, model, rng, dtype):
+    dim, q_dim = model.dim, model.n_heads * model.head_dim
+    kv_dim, attention = model.n_kv_heads * model.head_dim, "layers.0.self_attn."
+    shapes = {attention + "q_proj.weight": (q_dim, dim), attention + "k_proj.weight": (kv_dim, dim),
+              attention + "v_proj.weight": (kv_dim, dim),
+              attention + "o_proj.weight": (dim, q_dim)}
+    tensors = {name: random_tensor(rng, dtype, case["deviation"], *shape)
+               for name, shape in shapes.items()}
+    for name in ("layers.0.input_layernorm", "norm"):
+        tensors[name + ".weight"] = 1 + random_tensor(rng, dtype, 0.2, dim)
+    config = dict(architectures=["LlamaForCausalLM"], hidden_size=dim, hidden_act="silu",
+                  num_attention_heads=model.n_heads, num_key_value_heads=model.n_kv_heads,
+                  num_hidden_layers=1, vocab_size=model.vocab_size,
+                  rms_norm_eps=round(model.eps, 9), exit_layer=case["layer"])
+    if case["theta"]:
+        config["rope_theta"] = case["theta"]
+    return config, tensors
+
+
+class Kangaroo(Eagle):
+    def __init__(self, case, model, weights):
+        super().__init__(model, weights)
+        self.turn(case["theta"] or 10000.0)
+
+    def forward(self, h):  # (n, dim), behind the model's layer -> (vocab_size) of the last of them
+        h = h + self.attended(self.norm("layers.0.input_layernorm", h))
+        return self.logits(self.norm("norm", h)[-1])
+
+
+def draft_kangaroo(case, model, weights, ids):
+    adapter, logits, chain = Kangaroo(case, model, weights), [], []
+    for _ in range(CHAIN):
+        logits.append(adapter(states_of(model, ids + chain, [case["layer"]])))
+        chain.append(int(logits[-1].argmax()))
+    return torch.stack(logits), {"chain": chain}
+
+
 def make_case(case, directory, seed):
     rng = np.random.default_rng(seed)
     model = reference.Model(str(HERE / f"{case['base']}.gguf"), half_cache=True)
@@ -467,12 +516,13 @@ def make_case(case, directory, seed):
                    "hydra": (make_hydra, draft_hydra),
                    "eagle": (make_eagle, draft_eagle),
                    "eagle3": (make_eagle3, draft_eagle3),
-                   "mtp": (make_mtp, draft_mtp)}[case["kind"]]
+                   "mtp": (make_mtp, draft_mtp),
+                   "kangaroo": (make_kangaroo, draft_kangaroo)}[case["kind"]]
     config, tensors = make(case, model, rng, dtype)
     ids = [int(i) for i in rng.integers(3, model.vocab_size, 24)]
     weights = {name: tensor.double() for name, tensor in tensors.items()}
     logits, found = draft(case, model, weights, ids)
-    if found["tree"] is None:
+    if found.get("tree", True) is None:
         return make_case(case, directory, seed + SEEDS_APART)
     folder = directory / case["name"]
     folder.mkdir(parents=True, exist_ok=True)

@@ -136,6 +136,7 @@ TEST_CASE("first layers on a GPU: every drafter gives plain decoding's bits and 
   file.heads.push_back(random_eagle3(file.base, 64, 90));
   file.heads.push_back(random_hydra(file.base, 3, 2, 120));
   file.heads.push_back(random_mtp(file.base, 64, true, 150));
+  file.heads.push_back(random_kangaroo(file.base, 2, 190));
   write_exit_heads(path, file);
   const ExitHeads heads = ExitHeads::open(path, model(4).gguf, model(4).config);
 

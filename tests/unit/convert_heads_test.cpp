@@ -17,6 +17,7 @@
 #include "broken_heads.h"
 #include "convert/published_heads.h"
 #include "decode/head_tree.h"
+#include "decode/kangaroo.h"
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cuda/check_memory.h"
 #include "expect_error.h"
@@ -87,6 +88,15 @@ struct Subject {
     backend->run_layers(0, 1, before, 1, config.n_layers);
   }
 
+  // Row `slot` of the round behind it, done to the layer that the head stands behind.
+  void bring(int slot, int32_t token) {
+    backend->embed(slot, token);
+    const int layer = heads->heads()[0].layer;
+    if (layer > 0) {
+      backend->run_layers(slot, 1, static_cast<int>(ids.size()) - 1 + slot, 1, layer);
+    }
+  }
+
   // Of row `row` of the dump.
   double distance(std::span<const float> found, int row) const {
     REQUIRE(found.size() == row_size);
@@ -101,17 +111,27 @@ struct Subject {
 
   // The rows behind the root, as the golden file has them.
   std::vector<std::pair<int, int32_t>> tree(int width) {
+    if (kind == HeadKind::kKangaroo) {
+      Kangaroo drafter(*heads, {.w_max = width, .eta = 0});
+      return rows_of(drafter);
+    }
     HeadTree drafter(*heads, kind, width);
+    return rows_of(drafter);
+  }
+
+  std::vector<std::pair<int, int32_t>> rows_of(Speculator& drafter) {
     const TokenEvent before{};  // of row 0
     RoundEvent seen;
     seen.tokens = std::span(&before, 1);
     drafter.begin(ids);
     run_row_before();
     drafter.accept(*backend, seen);
-    Sampler sampler(SamplingParams{});
+    SamplingParams greedy;
+    greedy.temperature = 0;
+    Sampler sampler(greedy);
     Round round(*backend, sampler, ids);
     Round::Limits limits;
-    limits.width = width;
+    limits.width = drafter.width();
     round.start(limits);
     CHECK(drafter.draft(round) == DraftEnd::kWidth);
     std::vector<std::pair<int, int32_t>> rows;
@@ -144,14 +164,21 @@ TEST_CASE("published heads say what plain PyTorch says, and draft its tree") {
         }
       }
       if (is_layer(s.kind) || s.kind == HeadKind::kHydra) {
-        s.backend->embed(0, s.ids.back());
         for (int slot = 0; slot < entry.at("rows").get<int>(); ++slot) {
           const std::vector<int32_t> chain = entry.at("chain");
-          if (slot > 0) s.backend->embed(slot, chain[slot - 1]);
+          s.bring(slot, slot > 0 ? chain[slot - 1] : s.ids.back());
           const ExitPeak peak = s.backend->exit_check(0, slot, 1);
           CHECK(s.distance(s.backend->exit_logits(), slot) < kNear);
           CHECK(peak.token == chain[slot]);
         }
+      }
+      if (s.kind == HeadKind::kKangaroo) {
+        std::vector<std::pair<int, int32_t>> chain;
+        for (const int32_t token : entry.at("chain")) {
+          chain.emplace_back(static_cast<int>(chain.size()) - 1, token);
+        }
+        CHECK(s.tree(static_cast<int>(chain.size()) + 1) == chain);
+        continue;
       }
       const auto rows = s.tree(kMaxRows);
       CHECK(rows == s.golden.at("tree").get<std::vector<std::pair<int, int32_t>>>());
@@ -174,7 +201,7 @@ TEST_CASE("published heads in another type say nearly the same") {
       const char* name = dtype_info(type)->name;
       CAPTURE(name);
       for (const Matrix* m : s.heads->heads()[0].matrices()) CHECK(m->type == type);
-      s.backend->embed(0, s.ids.back());
+      s.bring(0, s.ids.back());
       s.backend->exit_check(0, 0, 1);
       CHECK(s.distance(s.backend->exit_logits(), 0) < near);
     }

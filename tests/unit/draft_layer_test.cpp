@@ -314,8 +314,16 @@ TEST_CASE("draft layer: after any rounds what it finds is what a text read at on
   }
 }
 
+// Rows up to `slot` of the round at `pos`, done to `layer`.
+void bring(Backend& backend, int layer, int pos, int slot) {
+  if (layer == 0) return;
+  const int begin = backend.kv_len(1), n = pos + slot + 1 - begin;
+  if (n > 0) backend.run_layers(slot + 1 - n, n, begin, 1, layer);
+}
+
 void check_any_rounds(const NewHead& head) {
   const Subject& s = subject();
+  const int layer = head.layer;
   const HeadsBase base = heads_base(s.model.gguf, s.model.config);
   NewHeads file;
   file.base = base;
@@ -337,6 +345,8 @@ void check_any_rounds(const NewHead& head) {
     if (round % 3 != 1) {
       const auto other = fresh();
       read(*other, text);
+      bring(*backend, layer, pos, 0);
+      bring(*other, layer, pos, 0);
       CHECK(look(*backend, 0) == look(*other, 0));
     }
     const int rows = 1 + static_cast<int>(random.next() % 6);
@@ -348,9 +358,12 @@ void check_any_rounds(const NewHead& head) {
       parents.push_back(parent);
       backend->embed(slot, tokens[slot]);
       backend->follow(slot, parent);
-      if (round % 3 == 0) look(*backend, slot);
+      if (round % 3 != 0) continue;
+      bring(*backend, layer, pos, slot);
+      look(*backend, slot);
     }
-    backend->run_layers(0, rows, pos, 1, s.model.config.n_layers);
+    bring(*backend, layer, pos, rows - 1);
+    backend->run_layers(0, rows, pos, layer + 1, s.model.config.n_layers);
     const int last = static_cast<int>(random.next() % rows);
     Text path;
     for (int slot = last; slot > 0; slot = parents[slot]) path.insert(path.begin(), tokens[slot]);
@@ -369,6 +382,8 @@ TEST_CASE("published layers: after any rounds what they find is what a text read
   check_any_rounds(random_eagle(base, kInner, true, 3));
   check_any_rounds(random_eagle3(base, kInner, 4));
   check_any_rounds(random_mtp(base, kInner, true, 5));
+  check_any_rounds(random_kangaroo(base, 1, 6));
+  check_any_rounds(random_kangaroo(base, 2, 7));
 }
 
 // The same weights but for how many experts a row goes through: only states differ.

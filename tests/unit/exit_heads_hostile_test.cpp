@@ -232,7 +232,7 @@ TEST_CASE("hostile heads: which heads there are") {
       },
       {kLayers, "two full heads at layer 1"});
   refuse([&](HeadsFile& f) { f.text_arrays[kKinds][3] = "lens"; },
-         {kKinds, "full, folded, chained, layer, medusa, eagle, eagle3, hydra or mtp",
+         {kKinds, "full, folded, chained, layer, medusa, eagle, eagle3, hydra, mtp or kangaroo",
           "found 'lens'"});
   refuse([&](HeadsFile& f) { f.text_arrays[kKinds][3] = std::string(100, '\x1b'); },
          {kKinds, "found '\\x1b"});
@@ -367,7 +367,8 @@ TEST_CASE("hostile heads: shortlist") {
 
 TEST_CASE("hostile heads: settings") {
   refuse([](HeadsFile& f) { f.texts["specbound.kind"] = "best"; },
-         {"'specbound.kind'", "full, folded, chained, layer, medusa, eagle, eagle3, hydra or mtp",
+         {"'specbound.kind'",
+          "full, folded, chained, layer, medusa, eagle, eagle3, hydra, mtp or kangaroo",
           "found 'best'"});
   const char* kChecks = "specbound.check_layers";
   for (const int32_t layer : {0, 3, -1, INT32_MAX}) {

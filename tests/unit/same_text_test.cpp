@@ -76,6 +76,7 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   file.heads.push_back(random_eagle3(file.base, 64, 90));
   file.heads.push_back(random_hydra(file.base, 3, 2, 120));
   file.heads.push_back(random_mtp(file.base, 64, true, 150));
+  file.heads.push_back(random_kangaroo(file.base, 2, 190));
   write_exit_heads(random_path, file);
   NewHeads published;
   published.base = heads_base(tiny(kLayers).gguf, tiny(kLayers).config);
@@ -84,6 +85,7 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   published.heads.push_back(random_eagle3(published.base, 32, 110));
   published.heads.push_back(random_hydra(published.base, 4, 1, 130));
   published.heads.push_back(random_mtp(published.base, 32, false, 170));
+  published.heads.push_back(random_kangaroo(published.base, 3, 200));
   published.defaults.kind = HeadKind::kMedusa;
   write_exit_heads(folder / "published.heads.gguf", published);
   const std::string published_path = folder / "published.gguf";
@@ -134,6 +136,12 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
       by_flags({"mtp", "--w-max", "5"}, published_path),
       by_flags({"specbound", "--head", "mtp", "--tau", "0"}, published_path),
       by_flags({"auto", "--head", "mtp", "--controller"}, published_path),
+      by_flags({"kangaroo", "--tau", "0"}, published_path),
+      by_flags({"kangaroo", "--tau", "0.02", "--w-max", "16"}, published_path),
+      by_flags({"kangaroo"}, published_path),
+      by_flags({"specbound", "--head", "kangaroo", "--tau", "0"}, published_path),
+      by_flags({"auto", "--head", "kangaroo", "--tau", "0.02"}, published_path),
+      by_flags({"auto", "--head", "kangaroo", "--controller"}, published_path),
       by_flags({"specbound", "--head", "medusa", "--tau", "0"}, published_path),
       by_flags({"specbound", "--head", "eagle", "--tau", "0"}, published_path),
       by_flags({"auto", "--head", "eagle", "--tau", "0.02"}, published_path),
@@ -173,7 +181,7 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   }
   for (const int w_max : {2, 7, kMaxRows}) {
     for (const HeadKind kind : kHeadKinds) {
-      if (!is_published(kind)) continue;
+      if (!is_published(kind) || !stands_before(kind)) continue;
       rows.push_back(head_tree(heads, kind, w_max));
     }
   }

@@ -202,11 +202,11 @@ TEST_CASE("--spec and --speculator refuse what they do not know, and say what th
   check_says(refusal({"--spec", "yes"}), "--spec: expected on or off, found \"yes\"");
   check_says(refusal({"--spec", ""}), "--spec: expected on or off, found \"\"");
   check_says(refusal({"--speculator", "magic"}), "--speculator: expected none, auto, specbound, ");
-  check_says(refusal({"--speculator", "magic"}), " or mtp, found \"magic\"");
-  check_says(
-      refusal({"--head", "deep"}),
-      "--head: expected full, folded, chained, layer, medusa, eagle, eagle3, hydra, mtp or lens, "
-      "found");
+  check_says(refusal({"--speculator", "magic"}), " or kangaroo, found \"magic\"");
+  check_says(refusal({"--head", "deep"}),
+             "--head: expected full, folded, chained, layer, medusa, eagle, eagle3, hydra, mtp, "
+             "kangaroo or lens, "
+             "found");
   check_says(refusal({"--confidence", "q"}), "--confidence: expected p or margin, found \"q\"");
   check_says(refusal({"--shortlist", "0"}), "--shortlist: expected a number of tokens, found");
   for (const char* n : {"0", "17", "x"}) check_says(refusal({"--ngram-max", n}), "from 1 to 16");

@@ -47,6 +47,7 @@ inline NewHead random_head(HeadKind kind, int layer, int dim, int shortlist, int
     case HeadKind::kEagle3:
     case HeadKind::kHydra:
     case HeadKind::kMtp:
+    case HeadKind::kKangaroo:
       SB_CHECK(false);  // random_layer(), random_medusa(), random_hydra(), random_eagle(), ..
   }
   head.margin_scale = 1 + 0.25f * static_cast<float>(layer);
@@ -165,6 +166,17 @@ inline NewHead random_mtp(const HeadsBase& base, int inner, bool biases, uint64_
   head.state_norm = random_head_tensor(1, dim, seed + 14, 1.0f);
   head.attn_norm = random_head_tensor(1, dim, seed + 15, 1.0f);
   head.ffn_norm = random_head_tensor(1, dim, seed + 16, 1.0f);
+  return head;
+}
+
+// An adapter behind layer `layer`.
+inline NewHead random_kangaroo(const HeadsBase& base, int layer, uint64_t seed) {
+  NewHead head = random_eagle(base, 32, false, seed);
+  head.kind = HeadKind::kKangaroo;
+  head.layer = layer;
+  head.map = head.gate = head.up = head.down = {};
+  head.attn_norm = random_head_tensor(1, base.dim, seed + 9, 1.0f);
+  head.rope_theta = 10000;
   return head;
 }
 

@@ -101,7 +101,6 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
                     const PassRows& rows, bool kv_only);
   void finish_head(const HeadRows& at, const LayerWeights& w, int layer, const PassRows& rows,
                    int row, int head);
-  void add_bias(Slice mine, const float* bias, const Outputs& y, int n);
   void add_normed(int thread, const float* norm, float* h, int n);
 
   ModelConfig config_;
@@ -194,7 +193,7 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
       k_.emplace_back(rows * config.kv_dim() / part, what);
       v_.emplace_back(rows * config.kv_dim() / part, what);
     }
-    if (experts_) continue;
+    if (experts_ || config.ffn_dim == 0) continue;
     const Slice mine = layers_.back().w_gate.slice_of(t, pool_.size());  // as in all that run here
     own_gate_.emplace_back(rows * (mine.end - mine.begin), what);
     own_up_.emplace_back(rows * (mine.end - mine.begin), what);
@@ -401,6 +400,8 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
       pool_.barrier();
       if (w.post_attn_norm) add_normed(thread, w.post_attn_norm, h, n);
 
+      if (ffn_dim == 0) continue;  // an adapter's block: attention alone
+
       // h += what the experts of each row give of norm(h)
       if (experts_) {
         const bool int8 = layer.experts.router.int8();
@@ -562,13 +563,6 @@ void CpuBackend::finish_heads(int thread, const HeadRows& at, const LayerWeights
   for (int row = 0; row < n; ++row) {
     for (int i = queries.begin; i < queries.end; ++i) finish_head(at, w, layer, rows, row, i);
     for (int i = keys.begin; i < keys.end; ++i) finish_head(at, w, layer, rows, row, n_heads + i);
-  }
-}
-
-void CpuBackend::add_bias(Slice mine, const float* bias, const Outputs& y, int n) {
-  for (int r = 0; r < n; ++r) {
-    float* row = y.at(r, mine.begin);
-    for (int i = mine.begin; i < mine.end; ++i) row[i - mine.begin] += bias[i];
   }
 }
 

@@ -44,6 +44,7 @@ std::vector<PartitionedMatrix> partitioned_matrices(const Weights& weights, int 
     matrices.insert(matrices.end(),
                     {{w.wq, head_unit}, {w.wk, head_unit}, {w.wv, head_unit}, {w.wo}});
     if (w.router.n_out > 0) matrices.push_back({w.router});
+    if (w.w_gate.n_out == 0) continue;  // an adapter's block: attention alone
     for (int e = 0; e < w.n_experts(); ++e) {
       matrices.insert(matrices.end(), {{w.expert(w.w_gate, e), kQuantBlock},
                                        {w.expert(w.w_up, e), kQuantBlock},

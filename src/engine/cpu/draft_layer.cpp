@@ -17,8 +17,10 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
       published_(is_published(head.kind)),
       eagle3_(head.kind == HeadKind::kEagle3),
       mtp_(head.kind == HeadKind::kMtp),
-      says_normed_(!published_ || mtp_),
-      taken_(head.states),
+      adapter_(head.kind == HeadKind::kKangaroo),
+      behind_(published_ && !adapter_ ? 1 : 0),
+      says_normed_(!published_ || mtp_ || adapter_),
+      taken_(adapter_ ? std::array{head.layer, 0, 0} : head.states),
       ones_(model.config().dim, 1.0f),
       norm_(head.norm),
       map_bias_(head.map_bias),
@@ -37,9 +39,11 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
   const size_t states = static_cast<size_t>(n_ctx) * state_dim_;
   require_memory(states * sizeof(float), "states of the draft layer");
   states_ = Pages<float>(states, what);
-  const PartitionedMatrix map{head.map};
-  store_.emplace(std::span(&map, 1), options.repack, pool_, nullptr);
-  map_ = store_->linear(head.map);
+  if (!adapter_) {
+    const PartitionedMatrix map{head.map};
+    store_.emplace(std::span(&map, 1), options.repack, pool_, nullptr);
+    map_ = store_->linear(head.map);
+  }
 
   block_weights_.lm_head = weights.lm_head;  // nobody asks for its logits
   block_weights_.lm_head.n_out = 1;
@@ -53,7 +57,8 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
   if (eagle3_) {
     attn_inputs_ = Pages<float>(kMaxRows * round_up<size_t>(2 * dim_, kQuantBlock), what);
     block_weights_.attn_input = attn_inputs_.data();
-  } else {
+  }
+  if (head.rope_theta == 0) {
     block_weights_.rope_factors = weights.rope_factors;
     block_weights_.rope_factors_long = weights.rope_factors_long;
   }
@@ -80,13 +85,13 @@ void DraftLayer::ran(int pos, std::span<const int32_t> tokens, const float* h) {
     tokens_[at] = tokens[i];
     if (mtp_) {
       std::copy_n(h + i * dim_, dim_, state(at));
-    } else if (!eagle3_) {
+    } else if (taken_[0] == 0) {
       kernels_.rmsnorm(h + i * dim_, weights_.output_norm, eps_, dim_, state(at));
     }
   }
   // Behind a truncate() that is taken back the others are still there.
   end_ = std::max(end_, pos + static_cast<int>(tokens.size()));
-  valid_ = std::max(0, std::min(valid_, pos - first_ - (published_ ? 1 : 0)));
+  valid_ = std::max(0, std::min(valid_, pos - first_ - behind_));
 }
 
 void DraftLayer::passed(int l, int pos, const float* h, Slice mine) {
@@ -138,13 +143,18 @@ void DraftLayer::set_input(int row, int32_t token, const float* state) {
 
 // Rows 0..n-1 of it: places pos..pos+n-1 of the text.
 void DraftLayer::set_inputs(int n, int pos) {
+  if (adapter_) {
+    std::copy_n(state(pos), static_cast<size_t>(n) * dim_, inputs_.data());
+    return;
+  }
   for (int i = 0; i < n; ++i, ++pos) {
     set_input(i, tokens_[pos], pos > first_ ? state(pos - 1) : nullptr);
   }
 }
 
-// inputs_ (n, dim) = W rows_ + b.
+// inputs_ (n, dim) = W rows_ + b; an adapter's are there already.
 void DraftLayer::map_inputs(int n) {
+  if (adapter_) return;
   const Rows rows = rows_.rows(n, map_.in_place.n_in, nullptr, 0);
   pool_.run([&](int thread) {
     const Slice mine = slice(n, thread, pool_.size());
@@ -153,11 +163,8 @@ void DraftLayer::map_inputs(int n) {
     }
     pool_.barrier();
     multiply(kernels_, map_, rows, {inputs_.data(), dim_}, false, thread, pool_.size());
-    const Slice outputs = map_.slice_of(thread, pool_.size());
-    for (int r = 0; r < n && map_bias_; ++r) {
-      float* y = inputs_.data() + static_cast<size_t>(r) * dim_;
-      for (int i = outputs.begin; i < outputs.end; ++i) y[i] += map_bias_[i];
-    }
+    if (!map_bias_) return;
+    add_bias(map_.slice_of(thread, pool_.size()), map_bias_, {inputs_.data(), dim_}, n);
   });
 }
 
@@ -195,7 +202,7 @@ const float* DraftLayer::look(const Row& looked) {
   }
   // A published layer's text begins with the first token that has a state before it. A root without
   // one is looked at all the same, alone.
-  const int origin = published_ && root > first_ ? first_ + 1 : first_;
+  const int origin = root > first_ ? first_ + behind_ : first_;
   if (slot == 0) {
     valid_ = std::min(valid_, root - origin);
     block_->truncate(valid_);
@@ -206,7 +213,9 @@ const float* DraftLayer::look(const Row& looked) {
   const int at = root - origin + slot - (n - 1);  // of the first of n rows in block_
   block_->truncate(at);
   const bool drafted = eagle3_ && slot > 0;  // what W makes of states is there already
-  {
+  if (adapter_) {
+    set_inputs(n, origin + at);
+  } else {
     const FloatMode mode;
     set_inputs(n - 1, origin + at);
     const float* before = slot > 0        ? own(path.slots[path.depth - 1])
@@ -220,7 +229,7 @@ const float* DraftLayer::look(const Row& looked) {
   for (int i = 0; i < n; ++i) block_->embed(row - (n - 1) + i, i);
   if (slot > 0 && !path.straight) block_->follow(slot, path.slots[path.depth - 1]);
   block_->run_layers(row - (n - 1), n, at, 1, 1);
-  if (slot == 0) valid_ = published_ && root == first_ ? 0 : root - origin + 1;
+  if (slot == 0) valid_ = root == first_ && behind_ > 0 ? 0 : root - origin + 1;
   float* const y = own(slot);
   const float* u = block_->inspect().hidden(row).data();
   const FloatMode mode;

@@ -1,7 +1,8 @@
 // A draft layer on the CPU (is_layer() of HeadKind): a model of one block beside the model, whose
 // inputs are made of tokens and states, and whose K and V follow the text. What rounds accepted
-// since it was last asked goes through it together with the row that it is asked about.
-// docs/architecture.md 6.
+// since it was last asked goes through it together with the row that it is asked about. An
+// adapter's (kangaroo) inputs are the rows themselves as a layer of the model leaves them, and its
+// block is attention alone. docs/architecture.md 6.
 #pragma once
 
 #include <array>
@@ -63,9 +64,10 @@ class DraftLayer {
   const Weights& weights_;
   const Kernels& kernels_;
   ThreadPool& pool_;
-  const bool published_, eagle3_, mtp_;
+  const bool published_, eagle3_, mtp_, adapter_;
+  const int behind_;                           // tokens of a text before those that it sees
   const bool says_normed_;                     // the state after a row is w u / rms(u), not u
-  const std::array<int, 3> taken_;             // layers that leave states; else 0
+  const std::array<int, 3> taken_;             // layers of the model that leave states; else 0
   const std::vector<float> ones_;              // a norm without a weight
   const float *norm_, *map_bias_;              // w, b
   const float *embedding_norm_, *state_norm_;  // of what W multiplies or, eagle3, of what attends
@@ -73,18 +75,20 @@ class DraftLayer {
   const float eps_;
 
   Weights block_weights_;             // of the one block; its embedding is inputs_
-  std::optional<LinearStore> store_;  // of W
+  std::optional<LinearStore> store_;  // of W, which an adapter lacks
   Linear map_;
   // (kMaxRows, 2 dim): [e / rms(e); s / rms(s)], mtp: with weights; eagle: [e; s];
   // eagle3: s (3 dim)
   RowBuffer rows_;
-  std::vector<float> inputs_;       // (kMaxRows, dim): W of those
+  std::vector<float> inputs_;       // (kMaxRows, dim): W of those; adapter: s
   Pages<float> attn_inputs_;        // eagle3: (kMaxRows, padded 2 dim), see Weights::attn_input
   std::unique_ptr<Backend> block_;  // positions from first_ on, published: those that have a state
 
-  Pages<float> states_;  // (n_ctx, dim): norm(h_L) by place; mtp: h_L; eagle3: (n_ctx, 3, dim)
+  // (n_ctx, dim): norm(h_L) by place; mtp: h_L; adapter: h_l; eagle3: (n_ctx, 3, dim)
+  Pages<float> states_;
   std::vector<int32_t> tokens_;
-  // Places [first_, end_) have a state; what came before it was attached has none.
+  // Places [first_, end_) have a state; what came before it was attached has none. An adapter's
+  // root has one too.
   int first_ = 0, end_ = 0;
   int valid_ = 0;  // places of block_ that hold K and V of true states
 

@@ -44,8 +44,9 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   for (const HeadWeights& head : heads->heads()) {
     switch (head.kind) {
       case HeadKind::kFull:
-      case HeadKind::kEagle:  // DraftLayer
-      case HeadKind::kMtp:    // DraftLayer
+      case HeadKind::kEagle:     // DraftLayer
+      case HeadKind::kMtp:       // DraftLayer
+      case HeadKind::kKangaroo:  // DraftLayer
         break;
       case HeadKind::kLayer:  // DraftLayer
         listed = true;
@@ -123,10 +124,10 @@ void ExitChecks::set(const ExitHeads* heads, int shortlist) {
   widest = std::max(widest, longest_chain);
   for (int t = 0; t < pool_.size(); ++t) buffer_.emplace_back(1, widest);
   std::map<int, DraftLayer> layers;  // all or none
-  for (const HeadKind kind : kHeadKinds) {
-    const int layer = is_layer(kind) ? heads->find(kind, 0) : -1;
-    if (layer < 0 || (says_text(kind) && !shortlist_)) continue;
-    layers.try_emplace(layer, model_, weights_, heads->heads()[layer], pool_, options_);
+  for (size_t i = 0; i < heads->heads().size(); ++i) {
+    const HeadWeights& head = heads->heads()[i];
+    if (!is_layer(head.kind) || (says_text(head.kind) && !shortlist_)) continue;
+    layers.try_emplace(static_cast<int>(i), model_, weights_, head, pool_, options_);
   }
   draft_layers_.swap(layers);
   file_ = heads;

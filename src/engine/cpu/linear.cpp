@@ -52,6 +52,13 @@ void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outp
   }
 }
 
+void add_bias(Slice mine, const float* bias, const Outputs& y, int n) {
+  for (int r = 0; r < n; ++r) {
+    float* row = y.at(r, mine.begin);
+    for (int i = mine.begin; i < mine.end; ++i) row[i - mine.begin] += bias[i];
+  }
+}
+
 void read_row(const Matrix& m, int row, float* out) {
   const size_t row_bytes = m.bytes() / m.n_out;
   dequantize(m.data + row * row_bytes, m.type, m.n_in, out);

@@ -74,6 +74,9 @@ struct Outputs {
 void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outputs& y,
               bool accumulate, int thread, int n_threads);
 
+// This thread's outputs `mine` of y (n, ..) += bias (n_out).
+void add_bias(Slice mine, const float* bias, const Outputs& y, int n);
+
 // out (n_in) = one row of a matrix as floats, of the type that it is stored in.
 void read_row(const Matrix& matrix, int row, float* out);
 
