@@ -234,7 +234,8 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
           "datastore alone; draft is a second "
           "model; medusa, hydra, eagle, eagle3 and mtp are trees by published heads (specbound "
           "convert --heads), kangaroo the first layers and a published adapter behind them, until "
-          "it is unsure (--tau, default 0.6)")
+          "it is unsure (--tau, default 0.6); space guesses behind mask tokens in the verifying "
+          "pass")
       .type(bar_list(names));
   add_drafter_flags(flags, options);
   add_on_off(flags, "--remember", options.remember,

@@ -125,6 +125,13 @@ void DifferentialBackend::embed(int slot, int32_t token) {
   newest_ = slot;
 }
 
+void DifferentialBackend::set_row(int slot, std::span<const float> row) {
+  backend_.set_row(slot, row);
+  slots_[slot] = {};
+  paths_.reset(slot);
+  newest_ = slot;
+}
+
 void DifferentialBackend::follow(int slot, int parent) {
   backend_.follow(slot, parent);
   paths_.follow(slot, parent);

@@ -65,6 +65,9 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
   std::string device() const override { return backend_.device(); }
   void embed(int slot, int32_t token) override;
   void follow(int slot, int parent) override;
+  bool takes_rows() const override { return backend_.takes_rows(); }
+  // No row of the plain text.
+  void set_row(int slot, std::span<const float> row) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;
   // What comes of these rows is a guess from here on, as a check's is.
   void skip_layers(int slot, int n, int pos, int from, int to) override;

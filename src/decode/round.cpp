@@ -16,6 +16,7 @@ void Round::start(Limits limits) {
   const size_t most = text_.size() + kMaxRows + 1;
   if (text_.capacity() < most) text_.reserve(2 * most);
   rows_.clear();
+  masks_ = 0;
   shown_ = 0;
   committed_ = false;
   passes_.clear();
@@ -82,11 +83,9 @@ bool Round::run(int from, int to) {
     const int begin = backend_.kv_len(l);
     int end = l;
     while (end < to && backend_.kv_len(end + 1) == begin) ++end;
-    const int slot = begin - pos_, n = rows() - slot;
-    if (n > 0) {
-      backend_.run_layers(slot, n, begin, l, end);
-      passes_.push_back({l, end, slot, n, running_});
-    }
+    const int slot = begin - pos_, recorded = rows() - slot, n = recorded + masks_;
+    if (n > 0) backend_.run_layers(slot, n, begin, l, end);
+    if (recorded > 0) passes_.push_back({l, end, slot, recorded, running_});
     l = end + 1;
   }
   spent(running_);
@@ -141,12 +140,29 @@ bool Round::would_end(int slot, int32_t token) {
 
 void Round::append_to(int parent, int32_t token, int exit_layer) {
   SB_CHECK(!full() && 0 <= parent && parent < rows() && child(parent, token) < 0);
+  SB_CHECK(masks_ == 0);
   embed(token, parent);
   rows_.back().drafted_at = exit_layer;
   spent(Phase::kCheck);
 }
 
+int Round::append_mask(int parent, const MaskTokens& masks, int i) {
+  const int slot = rows() + masks_;
+  SB_CHECK(!full() && 0 <= parent && parent < slot && 0 <= i && i < masks.count);
+  if (masks.rows) {
+    const auto dim = static_cast<size_t>(backend_.config().dim);
+    backend_.set_row(slot, {masks.rows + static_cast<size_t>(i) * dim, dim});
+  } else {
+    backend_.embed(slot, masks.token);
+  }
+  paths_.follow(slot, parent);
+  if (!paths_[slot].straight) backend_.follow(slot, parent);
+  ++masks_;
+  return slot;
+}
+
 void Round::drop_behind(int slot) {
+  SB_CHECK(masks_ == 0);
   SB_CHECK(0 <= slot && slot < rows() && backend_.kv_len(1) <= pos_ + slot + 1);
   rows_.resize(static_cast<size_t>(slot) + 1);
   if (shown_ <= slot) return;

@@ -49,8 +49,8 @@ class Round {
   int depth(int slot) const { return paths_[slot].depth; }  // rows before it on its path
   // The row behind row `slot` that holds `token`; -1: none.
   int child(int slot, int32_t token) const;
-  int newest() const { return rows() - 1; }            // the slot of the newest row
-  int room() const { return limits_.width - rows(); }  // for more rows
+  int newest() const { return rows() - 1; }                     // the slot of the newest row
+  int room() const { return limits_.width - rows() - masks_; }  // for more rows
   bool full() const { return room() <= 0; }
   bool aborted() const;
   Backend& backend() const { return backend_; }
@@ -98,6 +98,10 @@ class Round {
   void append(int32_t token, int exit_layer) { append_to(newest(), token, exit_layer); }
   // or from row `parent`, none of whose children holds it yet.
   void append_to(int parent, int32_t token, int exit_layer);
+  // A row that stands for a token to come, number `i` of `masks`: it is run with the others and is
+  // no draft, so that rows() and the round's record are without it. Behind row `parent`, a draft or
+  // another mask; the slot that it has. No draft comes after it.
+  int append_mask(int parent, const MaskTokens& masks, int i);
   // The rows behind row `slot` go. No layer has run on any of them.
   void drop_behind(int slot);
 
@@ -138,6 +142,7 @@ class Round {
   Phase running_ = Phase::kDraft;  // what layers run for
   bool committed_ = false;
   std::vector<RowEvent> rows_;
+  int masks_ = 0;  // rows behind those
   RowPaths paths_;
   mutable int shown_ = 0;                       // text_ ends with the path to this row
   std::vector<std::vector<ExitCheck>> checks_;  // [slot]; kept between rounds for their storage

@@ -121,8 +121,15 @@ class Backend {
   // H[slot] = embedding of `token`. 0 <= slot < kMaxRows, 0 <= token < vocab_size. The row follows
   // all slots before it,
   virtual void embed(int slot, int32_t token) = 0;
-  // or, where this is said behind embed(), row `parent` < slot (engine/row_paths.h).
+  // or, where this is said behind embed() or set_row(), row `parent` < slot (engine/row_paths.h).
   virtual void follow(int slot, int parent) = 0;
+  // Whether rows may be what no token is: H[slot] = `row` (dim), otherwise as embed().
+  virtual bool takes_rows() const { return false; }
+  virtual void set_row(int slot, std::span<const float> row) {
+    (void)slot;
+    (void)row;
+    SB_CHECK(false);
+  }
 
   // H[slot..slot+n) through layers from..to (1-based, inclusive); their K and V go to places
   // pos..pos+n-1 of the cache, which are their positions where they are straight. Needs kv_len(l)

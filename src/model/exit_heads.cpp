@@ -48,7 +48,9 @@ void check_made_for(const std::string& path, const HeadsBase& model, const Heads
 std::vector<HeadWeights> read_directory(const HeadsReader& in, const HeadsBase& base) {
   constexpr const char *kLayers = "specbound.head_layers", *kKinds = "specbound.head_kinds";
   const std::vector<int32_t> layers = in.integers(kLayers);
-  if (layers.empty() && !in.has(kHeadsText)) in.bad(kLayers, "at least one head or a text", "none");
+  if (layers.empty() && !in.has(kHeadsText) && !in.has(kHeadsMasks) && !in.has_key(kMaskTokenKey)) {
+    in.bad(kLayers, "at least one head, a text or mask tokens", "none");
+  }
   const auto kinds = in.texts(kKinds, layers.size());
   const auto scales = in.finite_reals("specbound.margin_scale", layers.size());
   const auto offsets = in.finite_reals("specbound.margin_offset", layers.size());
@@ -242,6 +244,25 @@ void read_weights(HeadsReader& in, const HeadsBase& base, int n_shortlist, HeadW
   }
 }
 
+MaskTokens read_masks(HeadsReader& in, const HeadsBase& base) {
+  const bool rows = in.has(kHeadsMasks), token = in.has_key(kMaskTokenKey);
+  MaskTokens masks;
+  if (rows && token) {
+    in.bad(kMaskTokenKey, format("no such key beside '%s'", kHeadsMasks), "both");
+  } else if (token) {
+    masks.token = in.number(kMaskTokenKey, 0, static_cast<uint64_t>(base.vocab_size) - 1);
+    masks.count = in.number(kMaskCountKey, 1, kMostMasks);
+  } else if (rows) {
+    const Matrix found = in.matrix(kHeadsMasks, HeadsReader::kAny, base.dim, {DType::kF32});
+    if (found.n_out > kMostMasks) {
+      in.bad_tensor(kHeadsMasks, format("up to %d rows", kMostMasks), format("%d", found.n_out));
+    }
+    masks.rows = reinterpret_cast<const float*>(found.data);
+    masks.count = found.n_out;
+  }
+  return masks;
+}
+
 HeadDefaults read_defaults(const HeadsReader& in, const ExitHeads& heads) {
   constexpr const char* kCheckLayers = "specbound.check_layers";
   constexpr const char* kShortlist = "specbound.shortlist_size";
@@ -356,6 +377,7 @@ ExitHeads ExitHeads::from_gguf(Gguf file, const HeadsBase* model) {
     read_weights(in, heads.base_, static_cast<int>(heads.shortlist_.size()), head);
   }
   heads.text_ = in.text_tokens(heads.base_.vocab_size);
+  heads.masks_ = read_masks(in, heads.base_);
   in.refuse_leftovers();
   if (heads.can_guess()) heads.defaults_ = read_defaults(in, heads);
   if (heads.gguf_.find(kLearntKey)) heads.learnt_ = in.count(kLearntKey, UINT32_MAX);

@@ -39,7 +39,8 @@
 // The shortlist is ordered by falling frequency after the special tokens, so that any prefix of it
 // is a shortlist too.
 //
-// A file may also hold text that the model wrote, for lookups, beside heads or alone.
+// A file may also hold text that the model wrote, for lookups, and mask tokens (decode/space.h),
+// beside heads or alone.
 #pragma once
 
 #include <array>
@@ -174,8 +175,18 @@ inline constexpr const char* kHydraBlocksKey = "specbound.hydra.blocks";
 inline constexpr const char* kEagle3LayersKey = "specbound.eagle3.layers";
 inline constexpr const char* kEagle3ThetaKey = "specbound.eagle3.rope_theta";
 inline constexpr const char* kKangarooThetaKey = "specbound.kangaroo.rope_theta";
+inline constexpr const char* kMaskTokenKey = "specbound.mask.token";
+inline constexpr const char* kMaskCountKey = "specbound.mask.count";
 inline constexpr const char* kLearntKey = "specbound.learnt_tokens";
 inline constexpr size_t kMostTextTokens = size_t{1} << 20;
+
+// What stands for tokens to come: rows of a pass that the model guesses behind.
+struct MaskTokens {
+  int count = 0;                // k; 0: none
+  const float* rows = nullptr;  // (k, dim): each in place of an embedding; null:
+  int32_t token = -1;           // one of the vocabulary stands for all, as the model has learnt
+};
+inline constexpr int kMostMasks = 15;  // a round has as many rows behind its root
 
 // Settings that the file ships, from tuning on its training text.
 struct HeadDefaults {
@@ -216,7 +227,8 @@ class ExitHeads {
   const std::vector<int32_t>& shortlist() const { return shortlist_; }  // token ids; may be empty
   // What the model wrote, to look up in: token ids, -1 behind each reply. May be empty.
   const std::vector<int32_t>& text() const { return text_; }
-  // Whether anything but text is there; where not, defaults() are of no use.
+  const MaskTokens& masks() const { return masks_; }
+  // Whether there are heads; where not, defaults() are of no use.
   bool can_guess() const { return !heads_.empty(); }
   // Tokens that they were trained on; 0: the file does not say.
   int64_t learnt() const { return learnt_; }
@@ -234,6 +246,7 @@ class ExitHeads {
   std::vector<HeadWeights> heads_;
   std::vector<int32_t> shortlist_;
   std::vector<int32_t> text_;
+  MaskTokens masks_;
   HeadDefaults defaults_;
   int64_t learnt_ = 0;
 };
@@ -269,13 +282,19 @@ struct NewHead {
   std::vector<NewMedusaHead> medusa;
   float margin_scale = 1, margin_offset = 0;
 };
+struct NewMasks {
+  HeadTensor rows = {};  // (k, dim); n_out 0: those of the vocabulary
+  int32_t token = -1;    // or none
+  int count = 0;         // of that token
+};
 struct NewHeads {
   HeadsBase base;
   std::vector<int32_t> shortlist = {};
   std::vector<NewHead> heads = {};
   std::vector<int32_t> text = {};  // at most kMostTextTokens
-  HeadDefaults defaults = {};      // of a file with heads
-  int64_t learnt = 0;              // tokens; 0: not told
+  NewMasks masks = {};
+  HeadDefaults defaults = {};  // of a file with heads
+  int64_t learnt = 0;          // tokens; 0: not told
 };
 // Q8_0 where ExitHeads reads Q8_0 (dim must be a multiple of 32), F16 for full maps, of published
 // heads what they come as. The file is whole or not there at all. Throws Error(kFile) when it

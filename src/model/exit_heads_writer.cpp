@@ -63,6 +63,10 @@ void add_settings(GgufWriter& writer, const NewHeads& heads) {
     writer.add_uint(hydra ? kHydraBlocksKey : kMedusaBlocksKey,
                     static_cast<uint32_t>(head.medusa[0].blocks.size()));
   }
+  if (heads.masks.token >= 0) {
+    writer.add_uint(kMaskTokenKey, number(heads.masks.token));
+    writer.add_uint(kMaskCountKey, number(heads.masks.count));
+  }
   if (heads.learnt > 0) {
     writer.add_uint(kLearntKey, static_cast<uint32_t>(std::min<int64_t>(heads.learnt, UINT32_MAX)));
   }
@@ -100,6 +104,7 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
     encoded.push_back(encode_floats(tensor.values, type));
     writer.add_tensor(tensor_name, type, shape, encoded.back());
   };
+  if (heads.masks.rows.n_out > 0) add("exit.masks.weight", heads.masks.rows, DType::kF32);
   for (const NewHead& head : heads.heads) {
     const std::string prefix = format("exit.%d.%s.", head.layer, head_kind_name(head.kind));
     switch (head.kind) {

@@ -21,7 +21,7 @@ namespace specbound {
 // Bounds that no model reaches, so that products of them fit.
 inline constexpr uint64_t kMostHeadLayers = 4096, kMostHeadDim = 1 << 17, kMostHeadVocab = 1 << 23,
                           kMostHeadInner = 1 << 20;
-inline constexpr const char* kHeadsText = "exit.text";
+inline constexpr const char *kHeadsText = "exit.text", *kHeadsMasks = "exit.masks.weight";
 
 inline unsigned long long ull(uint64_t value) {
   return value;
@@ -120,6 +120,7 @@ class HeadsReader {
     return *kind;
   }
 
+  bool has_key(const char* key) const { return file_.find(key) != nullptr; }
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
 
   // n_out 0: as many as the tensor has, whole blocks of 32; kAny: whatever they are.

@@ -8,6 +8,7 @@
 #include "decode/lookahead.h"
 #include "decode/ngram.h"
 #include "decode/rest.h"
+#include "decode/space.h"
 #include "error.h"
 #include "runtime/draft_model_file.h"
 
@@ -151,6 +152,38 @@ class KangarooDrafter final : public OtherDrafter {
   int n_layers_;
 };
 
+class SpaceDrafter final : public OtherDrafter {
+ public:
+  explicit SpaceDrafter(const DrafterSetting& setting)
+      : space_(setting.heads->masks(), setting.options.specbound.rows(kMaxRows)),
+        file_(setting.heads->path()) {
+    constexpr int kLeast = 4;  // the root, a draft, a mask behind each
+    if (space_.width() >= kLeast) return;
+    throw Error(ErrorCode::kUsage, format("w_max: expected the %d rows that a draft takes or more, "
+                                          "found %d",
+                                          kLeast, space_.width()));
+  }
+
+  void begin(Backend& backend, const LoadWatcher&) override {
+    if (!space_.masks().rows || backend.takes_rows()) return;
+    throw Error(
+        ErrorCode::kUnsupported,
+        format("%s: expected mask tokens that run on a GPU, found learnt ones, which run on "
+               "the CPU alone: device=cpu runs them, speculation=off does without",
+               file_.c_str()));
+  }
+  Speculator* speculator() override { return &space_; }
+  std::string name() const override { return "mask tokens"; }
+  std::string description() const override {
+    return format("space, %d of %d mask tokens of %s behind each row, up to %d rows",
+                  space_.drafts(), space_.masks().count, file_.c_str(), space_.width());
+  }
+
+ private:
+  Space space_;
+  std::string file_;
+};
+
 template <HeadKind kind>
 std::unique_ptr<OtherDrafter> make_tree(const DrafterSetting& setting) {
   return std::make_unique<HeadTreeDrafter>(setting, kind);
@@ -201,6 +234,7 @@ constexpr DrafterKind kDrafters[] = {
     {"eagle3", false, false, {}, make_tree<HeadKind::kEagle3>, HeadKind::kEagle3},
     {"mtp", false, false, {}, make_tree<HeadKind::kMtp>, HeadKind::kMtp},
     {"kangaroo", false, false, {}, make<KangarooDrafter>, HeadKind::kKangaroo},
+    {"space", false, false, {}, make<SpaceDrafter>, {}, true},
 };
 
 }  // namespace

@@ -65,6 +65,9 @@ struct DrafterKind {
   std::span<const OwnOption> options;
   std::unique_ptr<OtherDrafter> (*make)(const DrafterSetting&);  // nullptr: exit heads draft
   std::optional<HeadKind> head = {};  // of the heads file, which it drafts with alone
+  bool by_masks = false;              // drafts with the mask tokens of that file
+
+  bool by_file() const { return head || by_masks; }
 };
 std::span<const DrafterKind> drafter_kinds();
 // nullptr: there is none of that name.

@@ -54,7 +54,7 @@ Speculation::Speculation(const SpeculationOptions& options, const std::string& m
   heads_path_ = options.heads.empty() ? specbound::heads_path(model_path, gguf) : options.heads;
   options.check();
   const DrafterKind* const kind = find_drafter(options.speculator);
-  if ((options.exits_early() && options.head != "lens") || (kind && kind->head)) {
+  if ((options.exits_early() && options.head != "lens") || (kind && kind->by_file())) {
     open_heads(gguf, config);
   }
   if (by_draft_model() && heads_) {
@@ -114,14 +114,21 @@ void Speculation::make_drafter(const LoadedModel* model) {
                 format("speculator: expected %s, found \"%s\"", or_list(speculators()).c_str(),
                        printable(options_.speculator).c_str()));
   }
-  if (kind->head) check_has(*kind->head);
+  if (kind->by_file()) check_has(*kind);
   other_ = kind->make({options_, n_layers_, given_width(), model, heads_ ? &*heads_ : nullptr,
                        store_ ? &*store_ : nullptr});
   if (given_width() == 1) cannot_ = "w_max=1 leaves no row to draft";
 }
 
-// That the heads file has a head of this kind, which the drafter of its name is made of.
-void Speculation::check_has(HeadKind kind) const {
+// That the heads file has what the drafter is made of.
+void Speculation::check_has(const DrafterKind& drafter) const {
+  if (drafter.by_masks) {
+    if (heads_ && heads_->masks().count > 0) return;
+    throw Error(ErrorCode::kUsage, format("speculator=%s: expected mask tokens in %s, found none: "
+                                          "make_space_masks.py learns them",
+                                          drafter.name, heads_path_.c_str()));
+  }
+  const HeadKind kind = *drafter.head;
   if (heads_ && !heads_->layers(kind).empty()) return;
   throw Error(ErrorCode::kUsage,
               format("speculator=%s: expected %s heads in %s, found %s: specbound convert --heads "
@@ -187,7 +194,7 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
   if (!open_learnt(gguf, config)) open_named_heads(gguf, config);
   if (!heads_) return;
   if (options_.looks_up()) memory_.give(heads_->text());
-  if (heads_->can_guess()) return;
+  if (heads_->can_guess() || options_.by_masks()) return;
   heads_.reset();  // a text alone: no heads
   if (!options_.head.empty()) {
     throw Error(ErrorCode::kUsage, format("head=%s: %s holds text alone, no heads",
@@ -263,7 +270,7 @@ void Speculation::begin_drafting() {
   take_row_costs();
   take_odds();
   if (tree_ && other_) tree_->set_guesser(dynamic_cast<Guesser*>(other_->speculator()), false);
-  if (!heads_) return;
+  if (!heads_ || options_.by_masks()) return;
   if (other_) {
     if (!given_heads_) give_heads(true, static_cast<int>(heads_->shortlist().size()));
     return;

@@ -123,7 +123,7 @@ class Speculation {
   bool open_learnt(const Gguf& gguf, const ModelConfig& config);
   void open_datastore(const Gguf& gguf);
   void make_drafter(const LoadedModel* model);
-  void check_has(HeadKind kind) const;
+  void check_has(const DrafterKind& drafter) const;
   ExitSettings settings() const {
     return {options_, heads_ ? &*heads_ : nullptr, heads_path_, n_layers_};
   }

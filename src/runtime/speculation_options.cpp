@@ -73,6 +73,11 @@ bool SpeculationOptions::fixed_exits() const {
   return kind && kind->own_settings;
 }
 
+bool SpeculationOptions::by_masks() const {
+  const DrafterKind* kind = find_drafter(speculator);
+  return kind && kind->by_masks;
+}
+
 bool SpeculationOptions::about_exits() const {
   const SpecBoundOptions& s = specbound;
   return s.d_max || s.alpha || s.tau || s.check_layers || s.no_anneal || s.no_depth_bound ||

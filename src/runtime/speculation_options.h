@@ -67,6 +67,8 @@ struct SpeculationOptions {
   bool exits_early() const;
   // ... where another paper says, without presets.
   bool fixed_exits() const;
+  // Mask tokens of the heads file draft, and no heads.
+  bool by_masks() const;
   // Something is said of how exit heads draft.
   bool about_exits() const;
   // All sources in one tree; the paper's preset is exits alone.

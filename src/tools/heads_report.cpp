@@ -61,6 +61,7 @@ Json heads_json(const ExitHeads& heads) {
   for (const HeadWeights& head : heads.heads()) json["heads"].push_back(head_json(head));
   json["shortlist"] = heads.shortlist().size();
   json["text"] = heads.text().size();
+  json["masks"] = heads.masks().count;
   json["reason"] = nullptr;
   if (!heads.can_guess()) return json;
   json["settings"] = {{"kind", head_kind_name(d.kind)},
@@ -95,6 +96,9 @@ std::string kinds_text(const Json& heads) {
   }
   if (heads["text"] > 0) {
     text += format("%stext of %zu tokens", text.empty() ? "" : "; ", heads["text"].get<size_t>());
+  }
+  if (heads["masks"] > 0) {
+    text += format("%s%d mask tokens", text.empty() ? "" : "; ", heads["masks"].get<int>());
   }
   return text;
 }

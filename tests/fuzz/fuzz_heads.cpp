@@ -88,6 +88,11 @@ void read_all(const ExitHeads& heads) {
     SB_CHECK(id >= 0 && id < heads.base().vocab_size);
     sum += static_cast<unsigned>(id);
   }
+  const MaskTokens& masks = heads.masks();
+  SB_CHECK(masks.count <= kMostMasks && masks.token < heads.base().vocab_size);
+  for (int i = 0; masks.rows && i < masks.count * heads.base().dim; ++i) {
+    SB_CHECK(masks.rows[i] == masks.rows[i]);
+  }
   for (int32_t id : heads.text()) SB_CHECK(id >= -1 && id < heads.base().vocab_size);
   volatile unsigned kept = sum;
   (void)kept;
@@ -119,6 +124,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     write(one);
   }
   write({.base = heads.base, .text = {3, 4, 5, -1}});
+  write({.base = heads.base, .masks = {.rows = test::random_head_tensor(2, heads.base.dim, 23)}});
+  write({.base = heads.base, .masks = {.token = 3, .count = 2}});
   // All kinds in one file, small enough for packaging/test.sh's longest input.
   std::erase_if(heads.heads, [](const NewHead& head) { return head.layer != 1; });
   heads.defaults.check_layers = {1};

@@ -96,6 +96,13 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   shared.defaults.kind = HeadKind::kMedusa;
   write_exit_heads(folder / "shared.heads.gguf", shared);
   const std::string shared_path = folder / "shared.gguf";
+  NewHeads masks;
+  masks.base = published.base;
+  masks.masks.rows = random_head_tensor(3, masks.base.dim, 210, 0.7f);
+  write_exit_heads(folder / "masks.heads.gguf", masks);
+  masks.masks = {.token = 41, .count = 5};
+  write_exit_heads(folder / "mask_token.heads.gguf", masks);
+  const std::string masks_path = folder / "masks.gguf", token_path = folder / "mask_token.gguf";
   const std::string store = folder / "m.datastore";
   write_store(store);
   const ExitHeads heads = ExitHeads::open(random_path, model(4).gguf, model(4).config);
@@ -136,6 +143,10 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
       by_flags({"mtp", "--w-max", "5"}, published_path),
       by_flags({"specbound", "--head", "mtp", "--tau", "0"}, published_path),
       by_flags({"auto", "--head", "mtp", "--controller"}, published_path),
+      by_flags({"space"}, masks_path),
+      by_flags({"space", "--w-max", "9"}, masks_path),
+      by_flags({"space"}, token_path),
+      by_flags({"space", "--w-max", "5"}, token_path),
       by_flags({"kangaroo", "--tau", "0"}, published_path),
       by_flags({"kangaroo", "--tau", "0.02", "--w-max", "16"}, published_path),
       by_flags({"kangaroo"}, published_path),

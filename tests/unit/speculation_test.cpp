@@ -202,7 +202,7 @@ TEST_CASE("--spec and --speculator refuse what they do not know, and say what th
   check_says(refusal({"--spec", "yes"}), "--spec: expected on or off, found \"yes\"");
   check_says(refusal({"--spec", ""}), "--spec: expected on or off, found \"\"");
   check_says(refusal({"--speculator", "magic"}), "--speculator: expected none, auto, specbound, ");
-  check_says(refusal({"--speculator", "magic"}), " or kangaroo, found \"magic\"");
+  check_says(refusal({"--speculator", "magic"}), " or space, found \"magic\"");
   check_says(refusal({"--head", "deep"}),
              "--head: expected full, folded, chained, layer, medusa, eagle, eagle3, hydra, mtp, "
              "kangaroo or lens, "

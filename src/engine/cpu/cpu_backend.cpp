@@ -46,6 +46,13 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   int first_layers() const override { return n_first_ < config_.n_layers ? n_first_ : 0; }
   void embed(int slot, int32_t token) override;
   void follow(int slot, int parent) override { paths_.follow(slot, parent); }
+  bool takes_rows() const override { return true; }
+  void set_row(int slot, std::span<const float> row) override {
+    SB_CHECK(slot >= 0 && slot < kMaxRows && row.size() == static_cast<size_t>(config_.dim));
+    std::ranges::copy(row, h_.data() + static_cast<size_t>(slot) * config_.dim);
+    tokens_[slot] = 0;  // nobody asks: no text goes on with it
+    paths_.reset(slot);
+  }
   void run_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
   float confidence(std::span<const float> z, float temperature) const override;
@@ -401,7 +408,6 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
       if (w.post_attn_norm) add_normed(thread, w.post_attn_norm, h, n);
 
       if (ffn_dim == 0) continue;  // an adapter's block: attention alone
-
       // h += what the experts of each row give of norm(h)
       if (experts_) {
         const bool int8 = layer.experts.router.int8();
