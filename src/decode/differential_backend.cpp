@@ -237,10 +237,9 @@ void DifferentialBackend::prefill_rows(std::span<const int32_t> tokens) {
   for (int i = 0; i < n; ++i) cached(begin + i, tokens[i]);
 }
 
-void DifferentialBackend::keep_path(int pos, int slot) {
-  backend_.keep_path(pos, slot);
-  const RowPath& path = paths_[slot];
-  const int len = pos + path.depth + 1;
+void DifferentialBackend::keep_path(int pos, const RowPath& path) {
+  backend_.keep_path(pos, path);
+  const int slot = path.slots[path.depth], len = pos + path.depth + 1;
   // What moved is looked at in finish().
   int plain = 0;
   while (plain <= path.depth && slots_[path.slots[plain]].plain) ++plain;

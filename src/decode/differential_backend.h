@@ -103,7 +103,7 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
     backend_.prefill_logits(first, n, out);
   }
   int kv_len(int layer) const override { return backend_.kv_len(layer); }
-  void keep_path(int pos, int slot) override;
+  void keep_path(int pos, const RowPath& path) override;
   void truncate(int len) override;
   void restore(int len) override { backend_.restore(len); }
   void wait() override { backend_.wait(); }

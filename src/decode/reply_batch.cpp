@@ -154,11 +154,11 @@ void ReplyBatch::write_rows() {
 
 void ReplyBatch::run_pass(std::span<Reply* const> rows) {
   const size_t vocab_size = static_cast<size_t>(backend_.config().vocab_size);
-  std::array<int, kMaxRows> of;
-  for (size_t row = 0; row < rows.size(); ++row) of[row] = rows[row]->sequence;
+  std::array<Sequences::Part, kMaxRows> parts;
+  for (size_t row = 0; row < rows.size(); ++row) parts[row] = {rows[row]->sequence};
   try {
     logits_.resize(rows.size() * vocab_size);
-    backend_.sequences()->run_side_by_side(std::span(of).first(rows.size()));
+    backend_.sequences()->run_side_by_side(std::span(parts).first(rows.size()));
     backend_.logits(0, static_cast<int>(rows.size()), logits_.data());
   } catch (...) {
     for (Reply* reply : rows) {

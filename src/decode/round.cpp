@@ -254,7 +254,7 @@ void Round::commit(int slot, int32_t token) {
   if (paths_[slot].straight) {
     backend_.truncate(pos_ + slot + 1);
   } else {
-    backend_.keep_path(pos_, slot);
+    backend_.keep_path(pos_, paths_[slot]);
   }
 }
 

@@ -96,10 +96,19 @@ class Sequences {
   virtual void cut(int sequence, int n) = 0;
   // Bytes that K and V of a sequence take so, in whole blocks of positions.
   virtual size_t kv_bytes(int sequence) const = 0;
-  // H[i] through all layers as the next row of sequence of[i], at its kv_len, which grows by one:
-  // as run_layers(i, 1, kv_len, 1, L) of each alone. 1 <= of.size() <= kMaxRows, no sequence twice;
-  // the rows follow what stands in their texts, none another.
-  virtual void run_side_by_side(std::span<const int> of) = 0;
+  // What a sequence has in a pass that several share: n slots behind those of the part before. The
+  // first row follows its text, which is a round's root to the others (engine/row_paths.h).
+  struct Part {
+    int sequence = 0;
+    int n = 1;
+    const RowPath* paths = nullptr;  // (n), slots counted from the part's first; nullptr: a chain
+  };
+  // H[0..) through all layers as the rows of these parts, at the kv_len of their sequences, which
+  // grow by n: as run_layers(0, n, kv_len, 1, L) of each alone. 1 to kMaxRows rows in all, no
+  // sequence twice. What was said by follow() does not count.
+  virtual void run_side_by_side(std::span<const Part> parts) = 0;
+  // Whether parts may have more than one row: else replies that share passes go without drafts.
+  virtual bool takes_drafts() const = 0;
 
  protected:
   ~Sequences() = default;
@@ -184,10 +193,10 @@ class Backend {
   virtual void prefill_logits(int first, int n, float* out) = 0;
 
   virtual int kv_len(int layer) const = 0;
-  // Of the round whose root is at `pos` the path to row `slot` stays: its K and V move to their
-  // positions at every layer, and kv_len(l) = pos + depth + 1. All its rows have been through all
-  // layers.
-  virtual void keep_path(int pos, int slot) = 0;
+  // Of the round whose root is at `pos` this path stays: its K and V move to their positions at
+  // every layer, and kv_len(l) = pos + depth + 1. All its rows have been through all layers, their
+  // slots counted from the root's.
+  virtual void keep_path(int pos, const RowPath& path) = 0;
   // kv_len(l) = min(kv_len(l), len) for all l.
   virtual void truncate(int len) = 0;
   // kv_len(l) = len for all l: takes a truncate() back. For who has run nothing since then, or only

@@ -48,7 +48,7 @@ class RecordedText final : public Backend, BackendInspection {
     kv_len_ += static_cast<int>(tokens.size());
   }
   int kv_len(int) const override { return kv_len_; }
-  void keep_path(int pos, int slot) override { kv_len_ = pos + paths_[slot].depth + 1; }
+  void keep_path(int pos, const RowPath& path) override { kv_len_ = pos + path.depth + 1; }
   void truncate(int len) override { kv_len_ = std::min(kv_len_, len); }
   void restore(int len) override { kv_len_ = len; }
   void keep_state(int) override {}

@@ -73,6 +73,7 @@ void run_rounds(const Subject& s, Backend& gpu, Backend& cpu, int rounds) {
     const int rows = 1 + static_cast<int>(random.next() % 6);
     std::vector<int> parents = {-1};
     Text tokens = {text.back()};
+    RowPaths paths;
     for (int slot = 1; slot < rows; ++slot) {
       parents.push_back(static_cast<int>(random.next() % slot));
       tokens.push_back(static_cast<int32_t>(random.next() % vocab));
@@ -80,13 +81,14 @@ void run_rounds(const Subject& s, Backend& gpu, Backend& cpu, int rounds) {
         b.embed(slot, tokens[slot]);
         b.follow(slot, parents[slot]);
       });
+      paths.follow(slot, parents[slot]);
       if (asks) check_look(gpu, cpu, slot);
     }
     both([&](Backend& b) { b.run_layers(0, rows, pos, 1, layers); });
     const int last = static_cast<int>(random.next() % rows);
     Text path;
     for (int slot = last; slot > 0; slot = parents[slot]) path.insert(path.begin(), tokens[slot]);
-    both([&](Backend& b) { b.keep_path(pos, last); });
+    both([&](Backend& b) { b.keep_path(pos, paths[last]); });
     text.insert(text.end(), path.begin(), path.end());
     text.push_back(static_cast<int32_t>(random.next() % vocab));
     if (round % 7 == 6) text.resize(text.size() / 2);  // the reply is taken back
@@ -151,7 +153,9 @@ TEST_CASE("CUDA engine, draft layer: set in the middle of a text, and after othe
   each([&](Backend& b) { b.sequences()->copy_prefix(0, 9); });
   look(9);
   look(12);
-  each([&](Backend& b) { b.sequences()->run_side_by_side(std::vector<int>{1, 0}); });
+  each([&](Backend& b) {
+    b.sequences()->run_side_by_side(std::vector<Sequences::Part>{{1}, {0}});
+  });
   each([&](Backend& b) { b.truncate(0); });
   look(20);
 }

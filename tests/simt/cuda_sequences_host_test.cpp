@@ -89,10 +89,13 @@ TEST_CASE("CUDA engine, sequences: prompts and trees of one text leave the other
       backend->prefill(ids);
       const int pos = backend->kv_len(1);
       for (int slot = 0; slot < 4; ++slot) backend->embed(slot, 3 + slot + s);
+      RowPaths paths;
+      paths.follow(2, 0);
+      paths.follow(3, 2);
       backend->follow(2, 0);
       backend->follow(3, 2);
       backend->run_layers(0, 4, pos, 1, 2);
-      backend->keep_path(pos, 3);
+      backend->keep_path(pos, paths[3]);
     }
     expected.push_back(kv_of(*alone));
   }

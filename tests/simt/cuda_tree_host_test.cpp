@@ -145,7 +145,7 @@ TEST_CASE("CUDA engine, trees: the CPU backend's bits and plain decoding's, what
 
           const int kept = static_cast<int>(random() % n);
           const RowPath& path = rows.paths[kept];
-          for (Backend* backend : {gpu.get(), cpu.get()}) backend->keep_path(pos, kept);
+          for (Backend* backend : {gpu.get(), cpu.get()}) backend->keep_path(pos, path);
           for (int d = 0; d <= path.depth; ++d) {
             const int slot = path.slots[d];
             plain->embed(0, rows.tokens[slot]);
@@ -212,7 +212,7 @@ TEST_CASE("first layers on a GPU, trees: the bits of the CPU alone, and of the p
         pos += rows.paths[kept].depth + 1;
         std::vector<uint16_t> found, expected;
         for (Backend* backend : {split.get(), cpu.get()}) {
-          backend->keep_path(pos - rows.paths[kept].depth - 1, kept);
+          backend->keep_path(pos - rows.paths[kept].depth - 1, rows.paths[kept]);
           for (int l = 1; l <= c.n_layers; ++l) REQUIRE(backend->kv_len(l) == pos);
           add_kv(*backend, 0, pos, backend == cpu.get() ? expected : found);
         }
@@ -230,14 +230,17 @@ TEST_CASE("CUDA engine, trees: an embedded row follows all before it again") {
     for (const bool follow : {true, false}) {
       backend->truncate(0);
       for (int slot = 0; slot < 4; ++slot) backend->embed(slot, 3 + slot);
-      if (follow) {
-        backend->follow(2, 0);
-        backend->follow(3, 2);
+      RowPaths paths;
+      for (const int slot : {2, 3}) {
+        const int parent = slot == 2 ? 0 : 2;
+        if (!follow) continue;
+        backend->follow(slot, parent);
+        paths.follow(slot, parent);
       }
       backend->run_layers(0, 4, 0, 1, 2);
       std::vector<float>& hidden = found.emplace_back();
       for (int slot = 0; slot < 4; ++slot) add_hidden(*backend, slot, hidden);
-      backend->keep_path(0, 3);
+      backend->keep_path(0, paths[3]);
       for (int l = 1; l <= 2; ++l) REQUIRE(backend->kv_len(l) == (follow ? 3 : 4));
     }
   }

@@ -53,15 +53,15 @@ void fill(const Kernels& kernels, const ModelConfig& config, TinyRandom& random,
 std::vector<float> alone(const Kernels& kernels, const ModelConfig& config, const Outputs& q,
                          const PassRows& rows) {
   const int head_dim = config.head_dim, q_dim = config.n_heads * head_dim;
-  std::vector<float> out(static_cast<size_t>(rows.n) * q_dim), scratch(head_dim + 16 + 2);
-  for (int row = 0; row < rows.n; ++row) {
+  std::vector<float> out(static_cast<size_t>(rows.n()) * q_dim), scratch(head_dim + 16 + 2);
+  for (int row = 0; row < rows.n(); ++row) {
     for (int head = 0; head < config.n_heads; ++head) {
       Query query{q.at(row, head * head_dim), &out[size_t(row) * q_dim + head * head_dim],
                   rows.position(row)};
       if (config.window > 0) query.first = std::max(0, query.pos - config.window + 1);
       if (const RowPath* path = rows.tree(row)) {
         query.path = path->slots.data();
-        query.root = rows.root();
+        query.root = rows.root(row);
       }
       const int kv_head = head / (config.n_heads / config.n_kv_heads);
       kernels.attention(rows.sequence_of(row).kv.head(1, kv_head), &query, 1, head_dim,
@@ -86,21 +86,21 @@ class Threads {
   bool give(const Kernels& kernels, const Outputs& q, const PassRows& rows,
             const std::vector<float>& expected) {
     const int q_dim = config_.q_dim();
-    const Rows quantized = attended_.rows(rows.n, q_dim, nullptr, 0);
-    const size_t size = static_cast<size_t>(rows.n) * q_dim;
+    const Rows quantized = attended_.rows(rows.n(), q_dim, nullptr, 0);
+    const size_t size = static_cast<size_t>(rows.n()) * q_dim;
     std::fill_n(attended_.row(0), size, 1e9f);  // nothing is left of the call before
     std::fill_n(quantized.quantized.q, size, int8_t{99});
     attention_.plan(rows);
     pool_.run([&](int thread) { attention_.run(thread, q, 1, rows, attended_, &quantized); });
-    RowBuffer again(rows.n, q_dim);
-    const Rows blocks = again.rows(rows.n, q_dim, nullptr, 0);
+    RowBuffer again(rows.n(), q_dim);
+    const Rows blocks = again.rows(rows.n(), q_dim, nullptr, 0);
     bool same = true;
-    for (int row = 0; row < rows.n; ++row) {
+    for (int row = 0; row < rows.n(); ++row) {
       const float* own = &expected[size_t(row) * q_dim];
       kernels.quantize(own, row, 0, blocks.quantized.n_blocks(), blocks.quantized);
       same = same && same_bits(attended_.row(row), own, q_dim);
     }
-    const size_t bytes = static_cast<size_t>(rows.n) * q_dim;
+    const size_t bytes = static_cast<size_t>(rows.n()) * q_dim;
     return same &&
            std::equal(blocks.quantized.q, blocks.quantized.q + bytes, quantized.quantized.q);
   }
@@ -140,29 +140,41 @@ TEST_CASE("attention by several threads: the bits of each query alone, however t
           CAPTURE(isa_name(isa));
           CAPTURE(shape.kv_heads);
           CAPTURE(threads.n);
-          CAPTURE(rows.n);
-          CAPTURE(rows.pos);
+          CAPTURE(rows.n());
+          CAPTURE(rows.place(0));
           CHECK(threads.give(kernels, q, rows, expected));
         }
       };
       for (const int n : {1, 2, 4, 7, 16}) {
         // 740: windows of 300 begin in different chunks.
         for (const int pos : {0, 60, 130, 740, kContext - n}) {
-          PassRows rows{&texts[0], n, pos};
-          check(rows);
+          TextRows rows{&texts[0], n, pos};
+          check(PassRows(rows));
           RowPaths paths;
           for (int slot = 1; slot < n; ++slot) {
             if (random.next() % 2) paths.follow(slot, static_cast<int>(random.next() % slot));
           }
           rows.paths = &paths[0];
-          check(rows);
+          check(PassRows(rows));
         }
       }
-      std::vector<PassRows::Alone> apart;  // texts of different lengths
-      for (Sequence& text : texts) {
-        apart.push_back({&text, static_cast<int>(random.next() % kContext)});
+      // Texts of different lengths, of one row each, then trees of them.
+      for (int most = 1; most <= 5; ++most) {
+        std::vector<TextRows> apart;
+        std::deque<RowPaths> paths;
+        int first = 0;
+        for (Sequence& text : texts) {
+          const int n = 1 + static_cast<int>(random.next() % most);
+          const int pos = static_cast<int>(random.next() % (kContext - n));
+          RowPaths& tree = paths.emplace_back();
+          for (int slot = 1; slot < n; ++slot) {
+            tree.follow(slot, static_cast<int>(random.next() % slot));
+          }
+          apart.push_back({&text, n, pos, &tree[0], 0, first});
+          first += n;
+        }
+        check(PassRows(apart));
       }
-      check({.n = 3, .side_by_side = apart});
     }
   }
 }

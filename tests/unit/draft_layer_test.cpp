@@ -287,19 +287,21 @@ TEST_CASE("draft layer: after any rounds what it finds is what a text read at on
     const int rows = 1 + static_cast<int>(random.next() % 6);
     std::vector<int> parents = {-1};
     Text tokens = {text.back()};
+    RowPaths paths;
     for (int slot = 1; slot < rows; ++slot) {
       const int parent = static_cast<int>(random.next() % slot);
       tokens.push_back(static_cast<int32_t>(random.next() % kVocab));
       parents.push_back(parent);
       backend->embed(slot, tokens[slot]);
       backend->follow(slot, parent);
+      paths.follow(slot, parent);
       if (round % 3 == 0) look(*backend, slot);
     }
     backend->run_layers(0, rows, pos, 1, layers);
     const int last = static_cast<int>(random.next() % rows);
     Text path;
     for (int slot = last; slot > 0; slot = parents[slot]) path.insert(path.begin(), tokens[slot]);
-    backend->keep_path(pos, last);
+    backend->keep_path(pos, paths[last]);
     text.insert(text.end(), path.begin(), path.end());
     text.push_back(static_cast<int32_t>(random.next() % kVocab));
     backend->embed(0, text.back());
@@ -352,12 +354,14 @@ void check_any_rounds(const NewHead& head) {
     const int rows = 1 + static_cast<int>(random.next() % 6);
     std::vector<int> parents = {-1};
     Text tokens = {text.back()};
+    RowPaths paths;
     for (int slot = 1; slot < rows; ++slot) {
       const int parent = static_cast<int>(random.next() % slot);
       tokens.push_back(static_cast<int32_t>(random.next() % kVocab));
       parents.push_back(parent);
       backend->embed(slot, tokens[slot]);
       backend->follow(slot, parent);
+      paths.follow(slot, parent);
       if (round % 3 != 0) continue;
       bring(*backend, layer, pos, slot);
       look(*backend, slot);
@@ -367,7 +371,7 @@ void check_any_rounds(const NewHead& head) {
     const int last = static_cast<int>(random.next() % rows);
     Text path;
     for (int slot = last; slot > 0; slot = parents[slot]) path.insert(path.begin(), tokens[slot]);
-    backend->keep_path(pos, last);
+    backend->keep_path(pos, paths[last]);
     text.insert(text.end(), path.begin(), path.end());
     text.push_back(static_cast<int32_t>(random.next() % kVocab));
     // Now and then the reply is taken back, as far as to its first token.

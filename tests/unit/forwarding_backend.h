@@ -60,7 +60,7 @@ class ForwardingBackend : public Backend, public DeviceSampling, public BackendI
     inner_->prefill_logits(first, n, out);
   }
   int kv_len(int layer) const override { return inner_->kv_len(layer); }
-  void keep_path(int pos, int slot) override { inner_->keep_path(pos, slot); }
+  void keep_path(int pos, const RowPath& path) override { inner_->keep_path(pos, path); }
   void truncate(int len) override { inner_->truncate(len); }
   void restore(int len) override { inner_->restore(len); }
   void wait() override { inner_->wait(); }

@@ -360,9 +360,9 @@ class TableBackend final : public ForwardingBackend {
   }
   int kv_len(int) const override { return static_cast<int>(cache_.size()); }
   void truncate(int len) override { cache_.resize(std::min<size_t>(cache_.size(), len)); }
-  void keep_path(int pos, int slot) override {
+  void keep_path(int pos, const RowPath& path) override {
     SB_CHECK(pos == root_);
-    cache_ = text_to(slot);
+    cache_ = text_to(path.slots[path.depth]);
   }
 
  private:

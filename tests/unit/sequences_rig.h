@@ -45,18 +45,66 @@ struct ExpectedText {
   }
 };
 
-// The rows that a pass left in slots 0..of.size()-1 are the newest of these texts.
-inline void check_rows(Backend& backend, std::vector<ExpectedText>& texts,
-                       const std::vector<int>& of) {
+// Row `slot` holds what that position of the text must leave behind.
+inline void check_row(Backend& backend, ExpectedText& text, int pos, int slot,
+                      const float* logits) {
   const ModelConfig& c = backend.config();
-  std::vector<float> logits(of.size() * c.vocab_size);
-  backend.logits(0, static_cast<int>(of.size()), logits.data());
-  for (size_t row = 0; row < of.size(); ++row) {
-    ExpectedText& text = texts[of[row]];
-    const int pos = text.done++;
-    CHECK(same_bits(backend.inspect().hidden(static_cast<int>(row)).data(),
-                    text.expected.hidden_at(pos, c.n_layers), c.dim));
-    CHECK(same_bits(&logits[row * c.vocab_size], text.expected.logits_at(pos), c.vocab_size));
+  CHECK(same_bits(backend.inspect().hidden(slot).data(), text.expected.hidden_at(pos, c.n_layers),
+                  c.dim));
+  CHECK(same_bits(logits, text.expected.logits_at(pos), c.vocab_size));
+}
+
+// A text's rows in a pass: the next token, and a random tree behind it of tokens that come then and
+// of others.
+struct TextRound {
+  int text = 0, rows = 1;
+  RowPaths paths;
+  std::vector<int32_t> tokens;
+  std::vector<int> right = {0};  // slots of the text's own tokens, one behind the other
+
+  TextRound(const ExpectedText& of, int text, int rows, int vocab_size, TinyRandom& random)
+      : text(text), rows(rows), tokens{of.ids[of.done]} {
+    const auto below = [&](int n) { return static_cast<int>(random.next() % n); };
+    for (int slot = 1; slot < rows; ++slot) {
+      const int parent = below(3) ? right.back() : below(slot);
+      const bool goes_on = parent == right.back() && below(4) > 0;
+      paths.follow(slot, parent);
+      tokens.push_back(goes_on ? of.ids[of.done + std::ssize(right)] : below(vocab_size));
+      if (goes_on) right.push_back(slot);
+    }
+  }
+};
+
+// The rounds share a pass; of each a part of what is right stays.
+inline void run_company(Backend& backend, std::vector<ExpectedText>& texts,
+                        const std::vector<TextRound>& rounds, TinyRandom& random) {
+  const size_t vocab_size = backend.config().vocab_size;
+  std::vector<Sequences::Part> parts;
+  int n = 0;
+  for (const TextRound& round : rounds) {
+    for (int slot = 0; slot < round.rows; ++slot) backend.embed(n + slot, round.tokens[slot]);
+    n += round.rows;
+    parts.push_back({round.text, round.rows, &round.paths[0]});
+  }
+  backend.sequences()->run_side_by_side(parts);
+  std::vector<float> logits(n * vocab_size);
+  backend.logits(0, n, logits.data());
+  int first = 0;
+  for (const TextRound& round : rounds) {
+    ExpectedText& text = texts[round.text];
+    for (size_t depth = 0; depth < round.right.size(); ++depth) {
+      const int slot = first + round.right[depth];
+      check_row(backend, text, text.done + static_cast<int>(depth), slot,
+                &logits[slot * vocab_size]);
+    }
+    first += round.rows;
+    if (round.rows > 1) {
+      const int kept = round.right[random.next() % round.right.size()];
+      backend.sequences()->select(round.text);
+      backend.keep_path(text.done, round.paths[kept]);
+      text.done += round.paths[kept].depth;
+    }
+    ++text.done;
   }
 }
 
@@ -114,9 +162,13 @@ inline void run_texts_at_random(const TinyModel& model, Backend& backend, uint64
       case 2:  // alone
         if (text.done == kLongestText) break;
         sequences->select(sequence);
-        backend.embed(0, text.ids[text.done]);
-        backend.run_layers(0, 1, text.done, 1, model.config.n_layers);
-        check_rows(backend, texts, {sequence});
+        {
+          backend.embed(0, text.ids[text.done]);
+          backend.run_layers(0, 1, text.done, 1, model.config.n_layers);
+          std::vector<float> logits(model.config.vocab_size);
+          backend.logits(0, 1, logits.data());
+          check_row(backend, text, text.done++, 0, logits.data());
+        }
         break;
       case 3: {  // what another one begins with
         const int other = below(kTexts), most = std::min(texts[other].done, kSharedTokens);
@@ -133,12 +185,15 @@ inline void run_texts_at_random(const TinyModel& model, Backend& backend, uint64
         std::erase_if(of, [&](int i) { return texts[i].done == kLongestText; });
         of.resize(std::min<size_t>(of.size(), 1 + below(kMaxRows)));
         if (of.empty()) break;
-        for (size_t row = 0; row < of.size(); ++row) {
-          const ExpectedText& t = texts[of[row]];
-          backend.embed(static_cast<int>(row), t.ids[t.done]);
+        std::vector<TextRound> rounds;
+        int room = kMaxRows - static_cast<int>(of.size());
+        for (const int i : of) {
+          const int most = std::min(room, kLongestText - texts[i].done - 1);
+          const int more = sequences->takes_drafts() && below(3) ? below(most + 1) : 0;
+          rounds.emplace_back(texts[i], i, 1 + more, model.config.vocab_size, random);
+          room -= more;
         }
-        sequences->run_side_by_side(of);
-        check_rows(backend, texts, of);
+        run_company(backend, texts, rounds, random);
       }
     }
   }

@@ -37,26 +37,27 @@ void Attention::plan(const PassRows& rows) {
 }
 
 void Attention::plan(const PassRows& rows, int window, Plan& plan) const {
-  const int of_a_text = rows.of_a_text() * group_, texts = rows.n / rows.of_a_text();
-  const int parts = (of_a_text + kTaskQueries - 1) / kTaskQueries;
   plan.tasks.clear();
   plan.begins.clear();
   plan.joined.clear();
   for (int kv_head = 0; kv_head < config_.n_kv_heads; ++kv_head) {
-    for (int part = 0; part < texts * parts; ++part) {
-      const Slice queries = slice(of_a_text, part % parts, parts);
-      Task task{kv_head, part / parts * of_a_text + queries.begin, queries.end - queries.begin, {}};
-      int first = INT32_MAX, last = 0;  // of the keys
-      for (int i = 0; i < task.n; i += group_ - (task.first + i) % group_) {
-        const int pos = rows.position(row_head(task, i).row);
-        first = std::min(first, window > 0 ? std::max(0, pos - window + 1) : 0);
-        last = std::max(last, pos);
+    for (const TextRows& text : rows.texts()) {
+      const int of_text = text.n * group_, parts = (of_text + kTaskQueries - 1) / kTaskQueries;
+      for (int part = 0; part < parts; ++part) {
+        const Slice queries = slice(of_text, part, parts);
+        Task task{kv_head, text.first * group_ + queries.begin, queries.end - queries.begin, {}};
+        int first = INT32_MAX, last = 0;  // of the keys
+        for (int i = 0; i < task.n; i += group_ - (task.first + i) % group_) {
+          const int pos = rows.position(row_head(task, i).row);
+          first = std::min(first, window > 0 ? std::max(0, pos - window + 1) : 0);
+          last = std::max(last, pos);
+        }
+        task.chunks = {first / kAttentionChunk, last / kAttentionChunk + 1};
+        plan.tasks.push_back(task);
       }
-      task.chunks = {first / kAttentionChunk, last / kAttentionChunk + 1};
-      plan.tasks.push_back(task);
     }
   }
-  if (own_heads_ || pool_.size() == 1 || rows.n > kMaxRows) return;
+  if (own_heads_ || pool_.size() == 1 || rows.n() > kMaxRows) return;
   const int64_t saved = most_of_whole(plan) - cut(plan);
   // The more threads, the longer a barrier takes.
   if (saved * config_.head_dim < int64_t{kCostOfCutting} * (pool_.size() + 6) / 8) {
@@ -201,7 +202,7 @@ void Attention::make_queries(const Pass& pass, const Task& task, Query* queries)
     if (window > 0) query.first = std::max(0, query.pos - window + 1);
     if (const RowPath* path = pass.rows.tree(row)) {
       query.path = path->slots.data();
-      query.root = pass.rows.root();
+      query.root = pass.rows.root(row);
     }
   }
 }

@@ -67,7 +67,7 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   void prefill_rows(std::span<const int32_t> tokens) override;
   void prefill_logits(int first, int n, float* out) override;
   int kv_len(int layer) const override { return lengths().at(layer); }
-  void keep_path(int pos, int slot) override;
+  void keep_path(int pos, const RowPath& path) override;
   void skip_layers(int, int n, int pos, int from, int to) override {
     lengths().extend(pos, n, from, to);
   }
@@ -83,7 +83,8 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   void copy_prefix(int from, int n) override;
   void cut(int sequence, int n) override;
   size_t kv_bytes(int sequence) const override { return sequences_[sequence].kv.bytes_held(); }
-  void run_side_by_side(std::span<const int> of) override;
+  void run_side_by_side(std::span<const Part> parts) override;
+  bool takes_drafts() const override { return true; }
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
@@ -232,13 +233,13 @@ void CpuBackend::run_layers(int slot, int n, int pos, int from, int to) {
   SB_CHECK(slot >= 0 && n >= 1 && slot + n <= kMaxRows && pos >= 0 && pos + n <= n_ctx_);
   SB_CHECK(1 <= from && from <= to && to <= config_.n_layers);
   float* h = h_.data() + static_cast<size_t>(slot) * config_.dim;
-  forward(h, {&sequences_[selected_], n, pos, &paths_[slot], slot}, from, to, false);
+  const TextRows rows{&sequences_[selected_], n, pos, &paths_[slot], slot};
+  forward(h, PassRows(rows), from, to, false);
   if (to == config_.n_layers) checks_.ran(pos, std::span(tokens_).subspan(slot, n), h);
 }
 
 // From the root on, so that no row is written over before it has moved.
-void CpuBackend::keep_path(int pos, int slot) {
-  const RowPath& path = paths_[slot];
+void CpuBackend::keep_path(int pos, const RowPath& path) {
   if (first_layers_) first_layers_->keep_path(pos, path);
   for (int l = n_first_ + 1; l <= config_.n_layers && !path.straight; ++l) {
     for (int d = 1; d <= path.depth; ++d) {
@@ -275,20 +276,22 @@ void CpuBackend::cut(int sequence, int n) {
   if (n == 0 && sequence == selected_) checks_.forget_text();
 }
 
-void CpuBackend::run_side_by_side(std::span<const int> of) {
-  const int n = static_cast<int>(of.size());
-  SB_CHECK(n >= 1 && n <= kMaxRows);
-  std::array<PassRows::Alone, kMaxRows> rows;
-  for (int i = 0; i < n; ++i) {
-    SB_CHECK(of[i] >= 0 && of[i] < n_sequences());
-    Sequence& sequence = sequences_[of[i]];
-    rows[i] = {&sequence, sequence.lengths.everywhere()};
-    SB_CHECK(rows[i].pos < n_ctx_);
-    for (int j = 0; j < i; ++j) SB_CHECK(of[j] != of[i]);
+void CpuBackend::run_side_by_side(std::span<const Part> parts) {
+  const size_t n_parts = parts.size();
+  SB_CHECK(n_parts >= 1 && n_parts <= kMaxRows);
+  std::array<TextRows, kMaxRows> texts;
+  int n = 0;
+  for (size_t i = 0; i < n_parts; ++i) {
+    const Part& part = parts[i];
+    SB_CHECK(part.sequence >= 0 && part.sequence < n_sequences());
+    Sequence& sequence = sequences_[part.sequence];
+    texts[i] = {&sequence, part.n, sequence.lengths.everywhere(), part.paths, 0, n};
+    n += part.n;
+    SB_CHECK(part.n >= 1 && n <= kMaxRows && texts[i].pos + part.n <= n_ctx_);
+    for (size_t j = 0; j < i; ++j) SB_CHECK(parts[j].sequence != part.sequence);
   }
   checks_.change_text();
-  forward(h_.data(), {.n = n, .side_by_side = std::span(rows).first(n)}, 1, config_.n_layers,
-          false);
+  forward(h_.data(), PassRows(std::span(texts).first(n_parts)), 1, config_.n_layers, false);
 }
 
 void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
@@ -321,7 +324,8 @@ void CpuBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
   for (int i = 0; i < n; ++i) embed_row(tokens[i], prefill_h_.data() + size_t(i) * config_.dim);
   const int pos = kv_len(1);
   kv_only = kv_only && !checks_.wants_states();
-  forward(prefill_h_.data(), {&sequences_[selected_], n, pos}, 1, config_.n_layers, kv_only);
+  const TextRows rows{&sequences_[selected_], n, pos};
+  forward(prefill_h_.data(), PassRows(rows), 1, config_.n_layers, kv_only);
   if (!kv_only) checks_.ran(pos, tokens, prefill_h_.data());
 }
 
@@ -349,22 +353,17 @@ void CpuBackend::embed_row(int32_t token, float* h) {
 // h (n, dim) through layers from..to. With kv_only the last layer stops at its K/V: no one reads
 // the rows after it.
 void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool kv_only) {
-  const int n = rows.n;
-  if (rows.side_by_side.empty()) {
-    rope_.ensure(rows.pos + n - 1);
-    rows.sequence->lengths.extend(rows.pos, n, from, to);
-    rows.sequence->kv.reach(rows.pos + n);
+  const int n = rows.n();
+  for (const TextRows& text : rows.texts()) {
+    rope_.ensure(text.pos + text.n - 1);
+    text.sequence->lengths.extend(text.pos, text.n, from, to);
+    text.sequence->kv.reach(text.pos + text.n);
   }
-  for (const auto& [sequence, pos] : rows.side_by_side) {
-    rope_.ensure(pos);
-    sequence->lengths.extend(pos, 1, from, to);
-    sequence->kv.reach(pos + 1);
-  }
-  const bool one_text = rows.side_by_side.empty();
+  const TextRows* const alone = rows.alone();  // exit heads look on
   while (from <= std::min(to, n_first_)) {
     const int last = checks_.next_state(from, std::min(to, n_first_));
-    first_layers_->run(h, n, rows.paths, rows.slot, rows.pos, from, last);
-    if (one_text) checks_.passed(last, rows.pos, h, {0, n});
+    first_layers_->run(h, n, alone->paths, alone->slot, alone->pos, from, last);
+    checks_.passed(last, alone->pos, h, {0, n});
     from = last + 1;
   }
   if (from > to) return;
@@ -412,7 +411,7 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
       if (experts_) {
         const bool int8 = layer.experts.router.int8();
         experts_->run(thread, layer.experts, normed(thread, h, w.ffn_norm, n, int8), h, n);
-        if (one_text) checks_.passed(l, rows.pos, h, slice(n, thread, threads));
+        if (alone) checks_.passed(l, alone->pos, h, slice(n, thread, threads));
         continue;
       }
 
@@ -440,7 +439,7 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
       multiply(kernels_, layer.w_down, act, down_to, !w.post_ffn_norm, thread, threads);
       pool_.barrier();
       if (w.post_ffn_norm) add_normed(thread, w.post_ffn_norm, h, n);
-      if (one_text) checks_.passed(l, rows.pos, h, slice(n, thread, threads));
+      if (alone) checks_.passed(l, alone->pos, h, slice(n, thread, threads));
     }
   });
 }
@@ -555,7 +554,7 @@ CpuBackend::HeadRows CpuBackend::head_rows(int thread) {
 
 void CpuBackend::finish_heads(int thread, const HeadRows& at, const LayerWeights& w, int layer,
                               const PassRows& rows, bool kv_only) {
-  const int n = rows.n, n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
+  const int n = rows.n(), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
   if (!own_heads_) {
     const int first = kv_only ? n_heads : 0, per_row = n_heads + n_kv_heads - first;
     const Slice mine = slice(n * per_row, thread, pool_.size());

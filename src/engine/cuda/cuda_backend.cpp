@@ -56,7 +56,7 @@ class CudaBackend final : public Backend,
   void skip_layers(int, int n, int pos, int from, int to) override {
     lengths().extend(pos, n, from, to);
   }
-  void keep_path(int pos, int slot) override;
+  void keep_path(int pos, const RowPath& path) override;
   void truncate(int len) override { lengths().truncate(len); }
   void restore(int len) override { lengths().restore(len); }
   void wait() override { device_->synchronize(); }
@@ -68,7 +68,9 @@ class CudaBackend final : public Backend,
   void copy_prefix(int from, int n) override;
   void cut(int sequence, int n) override;
   size_t kv_bytes(int sequence) const override;
-  void run_side_by_side(std::span<const int> of) override;
+  void run_side_by_side(std::span<const Part> parts) override;
+  // A text's keys of this pass would be read in the launch that stores them.
+  bool takes_drafts() const override { return false; }
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
@@ -232,31 +234,33 @@ void CudaBackend::change_text() {
   if (DeviceDraftLayer* layer = checks_.draft_layer()) layer->forget();
 }
 
-void CudaBackend::run_side_by_side(std::span<const int> of) {
-  const int n = static_cast<int>(of.size());
+void CudaBackend::run_side_by_side(std::span<const Part> parts) {
+  const int n = static_cast<int>(parts.size());
   SB_CHECK(n >= 1 && n <= kMaxRows);
   std::array<SideBySideRow, kMaxRows> rows;
   int longest = 0;  // of the texts, with their rows
   for (int i = 0; i < n; ++i) {
-    SB_CHECK(of[i] >= 0 && of[i] < n_sequences());
-    for (int j = 0; j < i; ++j) SB_CHECK(of[j] != of[i]);
-    const int pos = lengths_[of[i]].everywhere();
+    const int sequence = parts[i].sequence;
+    SB_CHECK(sequence >= 0 && sequence < n_sequences() && parts[i].n == 1);
+    for (int j = 0; j < i; ++j) SB_CHECK(parts[j].sequence != sequence);
+    const int pos = lengths_[sequence].everywhere();
     SB_CHECK(pos < n_ctx_);
-    rows[i] = {tokens_[i], pos, of[i]};
+    rows[i] = {tokens_[i], pos, sequence};
     longest = std::max(longest, pos + 1);
   }
   change_text();
-  for (int i = 0; i < n; ++i) lengths_[of[i]].extend(rows[i].pos, 1, 1, config_.n_layers);
+  for (const SideBySideRow& row : std::span(rows).first(n)) {
+    lengths_[row.sequence].extend(row.pos, 1, 1, config_.n_layers);
+  }
   rope_.ensure(longest - 1);
   std::fill_n(pending_.begin(), n, false);
   passes_.run_side_by_side(std::span(rows).first(n), config_.n_layers);
 }
 
-void CudaBackend::keep_path(int pos, int slot) {
-  check_rows(slot, 1);
-  kv_.keep_path(selected_, pos, paths_[slot]);
-  lengths().truncate(pos + paths_[slot].depth + 1);
-  if (DeviceDraftLayer* layer = checks_.draft_layer()) layer->keep_path(pos, paths_[slot]);
+void CudaBackend::keep_path(int pos, const RowPath& path) {
+  kv_.keep_path(selected_, pos, path);
+  lengths().truncate(pos + path.depth + 1);
+  if (DeviceDraftLayer* layer = checks_.draft_layer()) layer->keep_path(pos, path);
 }
 
 void CudaBackend::logits(int slot, int n, float* out) {
