@@ -102,8 +102,9 @@ void add_server_flags(Flags& flags, ServeFlags& given) {
                         static_cast<int>(kCacheSize / 1'000'000'000)));
   flags.add_int("--parallel", given.parallel, 1, kMaxRows,
                 format("requests at most whose replies are written side by side, their tokens in "
-                       "shared passes without drafts; a request alone has drafts (default %d; "
-                       "fewer where memory is short; 1: one after the other)",
+                       "shared passes, with lookups as drafts where that pays; a request alone has "
+                       "all drafts (default %d; fewer where memory is short; 1: one after the "
+                       "other)",
                        kParallel));
   flags.add_int("--max-queue", given.max_queue, 1, 4096,
                 "requests that may wait for the engine (default 64)");

@@ -141,6 +141,14 @@ double Session::decode_seconds() const {
   return seconds_since(decode_start_) - called_out_seconds_;
 }
 
+// Of so many rows those that the reply and the context have room for.
+int Session::bounded(int width) const {
+  if (options_.max_tokens >= 0) {
+    width = std::min(width, options_.max_tokens - stats_.generated_tokens);
+  }
+  return std::min(width, backend_.n_ctx() - static_cast<int>(tokens_.size()) + 1);
+}
+
 // Rows that the next round may have.
 int Session::width() const {
   const int round = stats_.counters.rounds;
@@ -148,16 +156,13 @@ int Session::width() const {
   const int period = plain_.rounds() < PlainRate::kEnough ? 8 : 64;
   // The first round too: it brings the first token soonest.
   if (options_.measure_plain && round % period == 0) width = 1;
-  if (options_.max_tokens >= 0) {
-    width = std::min(width, options_.max_tokens - stats_.generated_tokens);
-  }
-  return std::min(width, backend_.n_ctx() - static_cast<int>(tokens_.size()) + 1);
+  return bounded(width);
 }
 
-void Session::start_round(int width, int slot) {
+void Session::start_round(int width, bool shared) {
   Round::Limits limits;
   limits.width = width;
-  limits.slot = slot;
+  limits.shared = shared;
   limits.number = stats_.counters.rounds;
   limits.reply = options_.reply;
   limits.abort = options_.abort;
@@ -178,25 +183,23 @@ bool Session::run_round() {
     stats_.stop = StopReason::kAborted;
     return true;
   }
-  return take_round(draft_end, Drafting{control, plain});
+  return take_round(draft_end, [&](const RoundEvent& event) {
+    // A reply's first round comes cold from the prefill.
+    if (plain && event.round > 0) plain_.add(event.total_ns());
+    speculator_->accept(backend_, event);
+    stats_.control.add(control, speculator_->control());
+  });
 }
 
-// What the rows gave. Without `drafting` the pass was shared, and the speculator hears nothing of
-// the round. True when the reply is over.
-bool Session::take_round(DraftEnd draft_end, std::optional<Drafting> drafting) {
+// What the rows gave, of which `hear` is told. True when the reply is over.
+template <class F>
+bool Session::take_round(DraftEnd draft_end, F hear) {
   const bool over = emit();
   RoundEvent event = round_.event(draft_end);
   event.decode_seconds = decode_seconds();
   stats_.counters.add(event);
   stats_.places.add(event);
-  if (drafting) {
-    // A reply's first round comes cold from the prefill.
-    if (drafting->plain && event.round > 0) plain_.add(event.total_ns());
-    speculator_->accept(backend_, event);
-    stats_.control.add(drafting->before, speculator_->control());
-  } else {
-    ++stats_.side_by_side;
-  }
+  hear(event);
   if (options_.on_round) call_out([&] { options_.on_round(event); });
   return over;
 }
@@ -282,7 +285,7 @@ bool Session::go_on() {
   if (!std::exchange(begun_, true)) speculator_->begin(tokens_);
   stats_.speculated = stats_.speculated || speculator_->width() > 1;
   if (!may_write()) return end();
-  start_round(width(), 0);
+  start_round(width(), false);
   try {
     return !run_round() || end();
   } catch (...) {
@@ -291,20 +294,27 @@ bool Session::go_on() {
   }
 }
 
-bool Session::put_row(int slot) {
+bool Session::open_round() {
   SB_CHECK(unread_ == 0);
   const FloatMode mode;
   if (!may_write()) return end();
-  begun_ = false;  // the speculator hears nothing of this row
-  start_round(1, slot);
+  begun_ = false;  // the speculator hears nothing of this round
+  start_round(bounded(kMaxRows), true);
   return true;
 }
 
-bool Session::take_row(std::span<const float> logits) {
+bool Session::take_rows(std::span<const float> logits,
+                        const std::function<void(const RoundEvent&)>& heard) {
   const FloatMode mode;
   try {
     round_.take_logits(logits);
-    return !take_round(DraftEnd::kPlain, std::nullopt) || end();
+    const DraftEnd draft_end = round_.rows() > 1 ? DraftEnd::kWidth : DraftEnd::kPlain;
+    const bool over = take_round(draft_end, [&](const RoundEvent& event) {
+      ++stats_.side_by_side;
+      stats_.speculated = stats_.speculated || heard != nullptr;
+      if (heard) heard(event);
+    });
+    return !over || end();
   } catch (...) {
     round_.recover();
     throw;

@@ -102,13 +102,16 @@ class Session {
   int unread() const { return unread_; }  // tokens of the prompt that are still to be read
   // A chunk of the prompt (kPrefillChunk) or a round. False: the reply is over.
   bool go_on();
-  // In place of a round, behind the prompt: a plain one whose row shares a pass with those of other
-  // texts. The newest token becomes row `slot`, of whatever text the backend speaks; false, and no
-  // row: the reply is over. Then, when it went through all layers, its logits (vocab_size) are
-  // taken; false: the reply is over. Or it is dropped, as if it had not been.
-  bool put_row(int slot);
-  bool take_row(std::span<const float> logits);
-  void drop_row() { round_.recover(); }
+  // In place of a round, behind the prompt: one whose rows share a pass with those of other texts.
+  // The newest token is its root; false, and no round: the reply is over. Until its rows enter the
+  // backend others may draft there, whatever text that speaks of.
+  bool open_round();
+  Round& round() { return round_; }
+  // Then, when they went through all layers, their logits (rows, vocab_size) are taken, and `heard`
+  // is told what became of the round; false: the reply is over. Or it is as if it had not been.
+  bool take_rows(std::span<const float> logits,
+                 const std::function<void(const RoundEvent&)>& heard = nullptr);
+  void drop_rows() { round_.recover(); }
   // Between two of these other texts had the backend: what drafts begins with the text so far.
   void resume() { begun_ = false; }
   const GenerateStats& stats() const { return stats_; }  // whole when it is over
@@ -133,19 +136,16 @@ class Session {
 
  private:
   bool aborted() const { return options_.abort && options_.abort->load(std::memory_order_relaxed); }
-  // What is known of a round before it drafts.
-  struct Drafting {
-    Control before;  // what the speculator had decided
-    bool plain;      // it may not draft
-  };
   bool read_on();
   void start_decoding();
   bool may_write();
   bool end();
+  int bounded(int width) const;
   int width() const;
-  void start_round(int width, int slot);
+  void start_round(int width, bool shared);
   bool run_round();
-  bool take_round(DraftEnd draft_end, std::optional<Drafting> drafting);
+  template <class F>
+  bool take_round(DraftEnd draft_end, F hear);
   bool emit();
   bool revisit_group(int pos, int n, const Visit& visit);
   double decode_seconds() const;  // of the newest reply so far, without callbacks

@@ -81,9 +81,25 @@ void ReplyBatch::end_aborted() {
   }
 }
 
+// One of several from now on. A drafter that needs layers to itself has none to share.
+void ReplyBatch::join(Reply& reply) {
+  if (std::exchange(reply.joined, true) || !backend_.sequences()->takes_drafts()) return;
+  Speculator* const speculator = reply.request.speculator ? reply.request.speculator() : nullptr;
+  reply.drafter = speculator ? speculator->shared() : nullptr;
+  if (reply.drafter) reply.drafts = reply.drafter->begin(reply.session->tokens());
+}
+
+// Not any more.
+void ReplyBatch::leave(Reply& reply) {
+  reply.joined = false;
+  reply.drafts.reset();
+  reply.drafter = nullptr;
+}
+
 void ReplyBatch::go_on_alone(Reply& reply) {
   guard(reply, [&] {
     const bool stayed = reply.alone && sessions_.selected() == reply.sequence;
+    leave(reply);
     if (!reply.session) start(reply);
     Session& session = sessions_.select(reply.sequence);
     if (!stayed) {
@@ -136,47 +152,82 @@ void ReplyBatch::read_prompts() {
     if (!finds_more && !read_prompt(reply, read)) break;
   }
   for (Reply& reply : replies_) {
-    if (!read_prompt(reply, read)) return;
+    if (!read_prompt(reply, read)) break;
   }
 }
 
-void ReplyBatch::write_rows() {
-  std::vector<Reply*> rows;
+void ReplyBatch::write_rounds() {
+  std::vector<Reply*> opened;
   for (Reply& reply : replies_) {
     if (reply.over || !reply.session || reply.session->unread() > 0) continue;
     guard(reply, [&] {
-      reply.over = !reply.session->put_row(static_cast<int>(rows.size()));
-      if (!reply.over) rows.push_back(&reply);
+      join(reply);
+      reply.over = !reply.session->open_round();
+      if (!reply.over) opened.push_back(&reply);
     });
   }
-  if (!rows.empty()) run_pass(rows);
+  if (opened.empty()) return;
+  draft(opened);
+  run_pass(opened);
 }
 
-void ReplyBatch::run_pass(std::span<Reply* const> rows) {
-  const size_t vocab_size = static_cast<size_t>(backend_.config().vocab_size);
-  std::array<Sequences::Part, kMaxRows> parts;
-  for (size_t row = 0; row < rows.size(); ++row) parts[row] = {rows[row]->sequence};
+// What they have beside their roots. Who cannot be drafted for has plain rounds, as all then have:
+// an error of its own it comes to there.
+void ReplyBatch::draft(std::span<Reply* const> replies) {
+  const auto found = std::ranges::find_if(replies, [](const Reply* r) { return r->drafter; });
+  drafter_ = found == replies.end() ? nullptr : (*found)->drafter;
+  if (!drafter_) return;
+  std::vector<SharedDrafter::Reply> drafting;
+  for (const Reply* reply : replies) {
+    const bool drafts = reply->drafter == drafter_;
+    drafting.push_back({&reply->session->round(), drafts ? reply->drafts.get() : nullptr});
+  }
   try {
-    logits_.resize(rows.size() * vocab_size);
-    backend_.sequences()->run_side_by_side(std::span(parts).first(rows.size()));
-    backend_.logits(0, static_cast<int>(rows.size()), logits_.data());
+    drafter_->draft(drafting, kMaxRows - static_cast<int>(replies.size()));
   } catch (...) {
-    for (Reply* reply : rows) {
+    for (const SharedDrafter::Reply& reply : drafting) reply.round->drop_behind(0);
+  }
+}
+
+void ReplyBatch::run_pass(std::span<Reply* const> replies) {
+  const size_t vocab_size = static_cast<size_t>(backend_.config().vocab_size);
+  try {
+    std::array<Sequences::Part, kMaxRows> parts;
+    int n = 0;
+    for (size_t i = 0; i < replies.size(); ++i) {
+      Round& round = replies[i]->session->round();
+      round.enter(n);
+      parts[i] = {replies[i]->sequence, round.rows(), round.paths()};
+      n += round.rows();
+    }
+    logits_.resize(static_cast<size_t>(n) * vocab_size);
+    backend_.sequences()->run_side_by_side(std::span(parts).first(replies.size()));
+    backend_.logits(0, n, logits_.data());
+  } catch (...) {
+    for (Reply* reply : replies) {
       sessions_.select(reply->sequence);
-      reply->session->drop_row();
+      reply->session->drop_rows();
       reply->error = std::current_exception();
       reply->over = true;
     }
     return;
   }
-  for (size_t row = 0; row < rows.size(); ++row) {
-    Reply& reply = *rows[row];
-    guard(reply, [&] {
-      sessions_.select(reply.sequence);
-      reply.over =
-          !reply.session->take_row(std::span(logits_).subspan(row * vocab_size, vocab_size));
-    });
+  std::span<const float> logits = logits_;  // (rows, vocab_size) of those that come
+  for (Reply* reply : replies) {
+    const size_t size = static_cast<size_t>(reply->session->round().rows()) * vocab_size;
+    guard(*reply, [&] { take_rows(*reply, logits.first(size)); });
+    logits = logits.subspan(size);
   }
+  if (drafter_) drafter_->end_pass();
+}
+
+void ReplyBatch::take_rows(Reply& reply, std::span<const float> logits) {
+  sessions_.select(reply.sequence);
+  std::function<void(const RoundEvent&)> heard;
+  if (reply.drafter) {
+    heard = [&](const RoundEvent& round) { reply.drafter->accept(*reply.drafts, round); };
+  }
+  reply.over = !reply.session->take_rows(logits, heard);
 }
 
 std::vector<WrittenReply> ReplyBatch::take_ended() {
@@ -206,7 +257,7 @@ std::vector<WrittenReply> ReplyBatch::step() {
   } else {
     for (Reply& reply : replies_) reply.alone = false;
     read_prompts();
-    write_rows();
+    write_rounds();
   }
   return take_ended();
 }

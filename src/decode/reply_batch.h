@@ -1,8 +1,8 @@
 // Several replies under way in the sessions of one backend. Where there is one it is written as
 // Session::generate() writes it, with drafts. Where there are more the next rows of all share a
-// pass, plainly, and prompts are read between passes, a chunk at a time. Replies come and go
-// between two tokens. docs/architecture.md 3.6. By section 4 each is what Session writes alone, to
-// the byte.
+// pass, with drafts of whichever of them as far as that pays, and prompts are read between passes,
+// a chunk at a time. Replies come and go between two rounds. docs/architecture.md 3.6. By section 4
+// each is what Session writes alone, to the byte.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,14 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "decode/generate.h"
 #include "decode/sampler.h"
 #include "decode/sessions.h"
+#include "decode/shared_drafter.h"
 #include "decode/speculator.h"
 #include "engine/backend.h"
 
@@ -26,8 +28,9 @@ struct BatchRequest {
   std::vector<int32_t> prompt;
   SamplingParams sampling;
   GenerateOptions options;  // whose callbacks come from within step()
-  // What drafts where the reply is the only one, from when it is asked on; nothing or nullptr:
-  // plainly.
+  // What drafts from when it is asked on, which is where the reply begins to be the only one, or
+  // one of several: then what that shares (Speculator::shared()), and of all in a pass that of the
+  // first one that has any. Nothing or nullptr: plainly. It outlives the reply.
   std::function<Speculator*()> speculator = {};
 };
 
@@ -67,10 +70,13 @@ class ReplyBatch {
   struct Reply {
     int64_t id = 0;
     BatchRequest request;
-    int sequence = -1;           // of its session; -1: it has none yet
-    Session* session = nullptr;  // likewise
-    bool alone = false;          // in the newest step
-    bool aborted = false;        // while its prompt waited
+    int sequence = -1;                 // of its session; -1: it has none yet
+    Session* session = nullptr;        // likewise
+    bool alone = false;                // in the newest step
+    bool joined = false;               // the passes of others, since then
+    SharedDrafter* drafter = nullptr;  // of these; nullptr: its rows are plain
+    std::unique_ptr<SharedDrafter::Text> drafts = {};
+    bool aborted = false;  // while its prompt waited
     bool over = false;
     std::exception_ptr error = {};
   };
@@ -80,19 +86,24 @@ class ReplyBatch {
   void start(Reply& reply);
   void end_aborted();
   void go_on_alone(Reply& reply);
+  void join(Reply& reply);
+  static void leave(Reply& reply);
   static int unread(const Reply& reply);
   bool read_prompt(Reply& reply, int& read);
   void read_prompts();
-  void write_rows();
-  void run_pass(std::span<Reply* const> rows);
+  void write_rounds();
+  void draft(std::span<Reply* const> replies);
+  void run_pass(std::span<Reply* const> replies);
+  void take_rows(Reply& reply, std::span<const float> logits);
   std::vector<WrittenReply> take_ended();
 
   Sessions& sessions_;
   Backend& backend_;
   int most_;
-  std::deque<Reply> replies_;  // in the order in which they came
-  bool long_waits_ = false;    // for those behind it, in the newest step
-  std::vector<float> logits_;  // (rows, vocab_size)
+  std::deque<Reply> replies_;         // in the order in which they came
+  bool long_waits_ = false;           // for those behind it, in the newest step
+  SharedDrafter* drafter_ = nullptr;  // of the pass under way
+  std::vector<float> logits_;         // (rows, vocab_size)
 };
 
 }  // namespace specbound

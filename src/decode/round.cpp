@@ -9,7 +9,6 @@ namespace specbound {
 
 void Round::start(Limits limits) {
   SB_CHECK(!text_.empty() && limits.width >= 1 && limits.width <= kMaxRows);
-  SB_CHECK(limits.slot == 0 || limits.width == 1);
   limits_ = std::move(limits);
   pos_ = static_cast<int>(text_.size()) - 1;
   // No reallocation in a round: spans of history() stay valid.
@@ -31,12 +30,12 @@ void Round::start(Limits limits) {
 
 void Round::embed(int32_t token, int parent) {
   const int slot = rows();
-  backend_.embed(limits_.slot + slot, token);
+  if (!limits_.shared) backend_.embed(slot, token);
   if (parent < 0) {
     paths_.reset(slot);
   } else {
     paths_.follow(slot, parent);
-    if (!paths_[slot].straight) backend_.follow(slot, parent);
+    if (!limits_.shared && !paths_[slot].straight) backend_.follow(slot, parent);
   }
   checks_[slot].clear();
   proposals_[slot].ids.clear();
@@ -76,7 +75,12 @@ std::span<const int32_t> Round::history(int slot) const {
   return std::span(text_).first(n);
 }
 
+int Round::rows_run() const {
+  return limits_.shared ? 0 : backend_.kv_len(1) - pos_;
+}
+
 bool Round::run(int from, int to) {
+  SB_CHECK(!limits_.shared);
   for (int l = from; l <= to;) {
     if (aborted()) return false;
     // kv_len never grows with the layer: a stretch of equal lengths has the same rows to run.
@@ -163,7 +167,7 @@ int Round::append_mask(int parent, const MaskTokens& masks, int i) {
 
 void Round::drop_behind(int slot) {
   SB_CHECK(masks_ == 0);
-  SB_CHECK(0 <= slot && slot < rows() && backend_.kv_len(1) <= pos_ + slot + 1);
+  SB_CHECK(0 <= slot && slot < rows() && rows_run() <= slot + 1);
   rows_.resize(static_cast<size_t>(slot) + 1);
   if (shown_ <= slot) return;
   shown_ = 0;
@@ -183,9 +187,14 @@ bool Round::verify() {
   return !aborted();
 }
 
+void Round::enter(int slot) {
+  SB_CHECK(limits_.shared);
+  spent(Phase::kCheck);
+  for (int row = 0; row < rows(); ++row) backend_.embed(slot + row, rows_[row].token);
+}
+
 void Round::take_logits(std::span<const float> logits) {
-  SB_CHECK(rows() == 1);
-  passes_.push_back({1, backend_.config().n_layers, 0, 1, Phase::kVerify});
+  passes_.push_back({1, backend_.config().n_layers, 0, rows(), Phase::kVerify});
   spent(Phase::kVerify);
   row_sampler_.start(logits);
 }

@@ -22,10 +22,10 @@ namespace specbound {
 class Round {
  public:
   struct Limits {
-    int width = 1;       // rows permitted, 1..kMaxRows
-    int slot = 0;        // the backend's, of the root; but 0 only where it is the one row
-    int number = 0;      // of the round, in its reply
-    uint32_t reply = 0;  // for the noise
+    int width = 1;        // rows permitted, 1..kMaxRows
+    bool shared = false;  // its rows go through all layers in a pass with those of other texts
+    int number = 0;       // of the round, in its reply
+    uint32_t reply = 0;   // for the noise
     const std::atomic<bool>* abort = nullptr;
     // The reply ends with the last token of this text. Empty: nothing ends it.
     std::function<bool(std::span<const int32_t>)> ends;
@@ -53,6 +53,7 @@ class Round {
   int room() const { return limits_.width - rows() - masks_; }  // for more rows
   bool full() const { return room() <= 0; }
   bool aborted() const;
+  int rows_run() const;  // rows that a layer has run on
   Backend& backend() const { return backend_; }
   Sampler& sampler() const { return sampler_; }
 
@@ -109,8 +110,11 @@ class Round {
 
   // All layers on all rows, then their logits or draws. False when aborted.
   bool verify();
-  // In place of it for the root alone, which went through all layers in a pass with other texts:
-  // its logits, which hold until the round is over.
+  // In place of it where the pass is shared: the rows go into the backend's slots from `slot` on,
+  void enter(int slot);
+  const RowPath* paths() const { return &paths_[0]; }  // [row]
+  // and when they went through all layers there, their logits (rows, vocab_size) are taken, which
+  // hold until the round is over.
   void take_logits(std::span<const float> logits);
   // The target after row `slot`; rows above it must not have been dropped.
   int32_t sample(int slot);

@@ -41,8 +41,8 @@ void RowSampler::distribution(int slot, std::span<const int32_t> history, TokenD
 }
 
 std::span<const float> RowSampler::logits(int slot) {
-  if (!given_.empty()) return given_;
   const size_t vocab_size = backend_.config().vocab_size;
+  if (!given_.empty()) return given_.subspan(slot * vocab_size, vocab_size);
   if (!drawn_) return std::span(logits_).subspan(slot * vocab_size, vocab_size);
   backend_.logits(slot, 1, logits_.data());
   return std::span(logits_).first(vocab_size);

@@ -22,7 +22,7 @@ class RowSampler {
   // Rows [0, n) of reply `reply` have come through all layers; `text` ends with the last of them.
   // With `distributions` that of any of them may be asked for too.
   void start(int n, uint32_t reply, std::span<const int32_t> text, bool distributions = false);
-  // Row 0 alone, by its logits, which hold until the next start.
+  // Rows by their logits (rows, vocab_size), which hold until the next start.
   void start(std::span<const float> logits);
   // The token after row `slot` of them; `history` ends with that row.
   int32_t token(int slot, uint32_t reply, std::span<const int32_t> history);
@@ -62,7 +62,7 @@ class RowSampler {
   Backend& backend_;
   Sampler& sampler_;
   bool drawn_ = false;                   // the rows that were started, by the device
-  std::span<const float> given_;         // the logits of the one that was; empty: not given
+  std::span<const float> given_;         // the logits of those that were; empty: not given
   std::array<RowDraw, kMaxRows> draws_;  // [slot], likewise
   std::vector<float> logits_;  // (rows, vocab_size); where the device drew: (1, vocab_size)
 };

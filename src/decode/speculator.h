@@ -7,6 +7,7 @@
 #include <span>
 
 #include "decode/round.h"
+#include "decode/shared_drafter.h"
 #include "trace/event.h"
 
 namespace specbound {
@@ -35,6 +36,9 @@ class Speculator {
   virtual int width() const = 0;  // rows of the next round at most, 1..kMaxRows; 1: no drafts
   // What it has decided by what was measured, ever.
   virtual Control control() const { return {}; }
+
+  // What drafts in its place where the reply shares passes with others; nullptr: nothing does.
+  virtual SharedDrafter* shared() { return nullptr; }
 
   // Between replies: drops what it has computed of texts before, so that nothing of the next one
   // is there. What it has learned stays.

@@ -1,22 +1,19 @@
 // All sources of drafts in one tree, filled best first: the candidate whose whole path is likeliest
 // to be right takes the next row, while what it is expected to bring is more than what a row costs.
-// Free candidates come from the text itself (lookup), and from a grammar where it leaves hardly a
-// choice; what it forbids is none. Exit heads or a draft model are asked about
+// Free candidates wait for rows (decode/candidates.h); exit heads or a draft model are asked about
 // the rows of one path, from the root on, where what their answer may bring is more than what it
 // takes. docs/architecture.md 3.4, 3.5; OPT-Tree (arXiv:2406.17276) fills its trees by the same
 // measure.
 #pragma once
 
-#include <array>
-#include <functional>
 #include <utility>
 #include <vector>
 
 #include "decode/asking.h"
-#include "decode/candidate_odds.h"
+#include "decode/candidates.h"
 #include "decode/guesser.h"
-#include "decode/lookup.h"
-#include "decode/row_costs.h"
+#include "decode/row_budget.h"
+#include "decode/shared_tree.h"
 
 namespace specbound {
 
@@ -27,26 +24,26 @@ class TreeSpeculator final : public Speculator {
   // round is filled; the guesser then drafts first, by its own rule and within its own bounds.
   TreeSpeculator(Guesser* guesser, LookupMemory* memory, int w_max, bool measured,
                  const Datastore* store = nullptr);
-  void set_width(int w_max) { w_max_ = w_max; }
+  void set_width(int w_max);
   // The guesser's settings are others now. `own_rule`: it drafts by them, as without `measured`.
   void set_guesser(Guesser* guesser, bool own_rule);
   const Guesser* guesser() const { return guesser_; }
   // What passes cost; assumed_row_costs() until then.
-  void set_costs(const RowCosts& costs) { costs_ = LearnedRowCosts(costs); }
-  const LearnedRowCosts& costs() const { return costs_; }
+  void set_costs(const RowCosts& costs);
+  const LearnedRowCosts& costs() const { return budget_.costs(); }
   // What candidates are judged by before texts correct it; CandidateOdds::shipped() until then.
-  void set_odds(const CandidateOdds::Weights& odds) { odds_ = CandidateOdds(odds); }
+  void set_odds(const CandidateOdds::Weights& odds) { belief_.set_odds(odds); }
 
   // Whether what a grammar forces is a candidate (on): for comparison, as what it forbids is none.
-  void draft_forced(bool on) { drafts_forced_ = on; }
+  void draft_forced(bool on);
 
-  // Is told all that the odds learn from.
-  using Observer = std::function<void(const CandidateOdds::Features&, bool right)>;
-  void set_observer(Observer observer) { observer_ = std::move(observer); }
+  void set_observer(Belief::Observer observer) { belief_.set_observer(std::move(observer)); }
 
   const char* name() const override { return "auto"; }
   int width() const override { return w_max_; }
   Control control() const override { return control_; }
+  // Its free candidates; a guesser runs layers.
+  SharedDrafter* shared() override;
 
   void forget() override;
   void begin(std::span<const int32_t> text) override;
@@ -54,21 +51,6 @@ class TreeSpeculator final : public Speculator {
   void accept(Backend& backend, const RoundEvent& round) override;
 
  private:
-  struct Candidate {
-    int parent = 0;
-    int32_t token = 0;
-    double right = 0;  // the chance that it and all before it are
-    int drafted_at = 0;
-  };
-  // What was said of the token behind a row, drafted or not.
-  struct Said {
-    int parent;
-    int32_t token;
-    CandidateOdds::Features features;
-    int layer;  // where it was guessed; 0: none
-    TokenGrammar::Forced::Kind forced = TokenGrammar::Forced::Kind::kNone;
-    bool masked = false;  // a grammar forbids what the guesser holds for likeliest here
-  };
   // An answer of the guesser about a row, and the likeliest token behind that, without it and with.
   struct Answer {
     int parent, stage;
@@ -77,47 +59,27 @@ class TreeSpeculator final : public Speculator {
     bool before_pays;  // a row would have been spent on it
     double row;        // what one costs, in tokens
   };
-  void look_up(const Round& round, int parent);
-  void wait(int parent, double path);
   bool follow(Round& round);
   bool ask(Round& round, double path);
-  void hear(const Round& round, const Guesser::Guess& guess);
-  const Said* likeliest() const;
-  double chance(const Said& said) const;
-  void learn(const Said& said, bool right);
   bool take(Round& round, const Candidate& best);
-  double most_worth(const Round& round, double right) const;
-  double cost(const Round& round, int more) const;
-  double margin() const;
-  double rate() const;
   double worth(const RoundEvent& round, const Answer& answer, const TokenEvent& token) const;
   double guesser_time(const RoundEvent& round) const;
 
   Guesser* guesser_ = nullptr;
   int w_max_;
-  bool measured_, own_rule_, drafts_forced_ = true;
-  Lookup lookup_;
-  CandidateOdds odds_;
-  // How often a token that a grammar forces is right, by what kind of force it is.
-  std::array<double, TokenGrammar::Forced::kKinds> forced_right_ = {0, 1, 0.9, 0.5};
-  Observer observer_;
+  bool measured_, own_rule_;
+  Belief belief_;
+  Candidates candidates_;
+  RowBudget budget_;
+  SharedTree shared_;
   Asking asking_;
-  LearnedRowCosts costs_{assumed_row_costs()};
-  double tokens_, time_;  // of rounds of late, in plain rounds; the rate begins at plain decoding's
-  double gained_ = 0;     // by this reply, in plain rounds
-  int64_t rounds_ = 0;
   int answers_in_reply_ = 0;  // of the guesser in this reply
   double own_right_ = 0.7;    // how often drafts by its own rule are right
   Control control_;
 
   // Of the round under way.
-  std::vector<Candidate> candidates_;  // a heap by `right`
-  std::vector<Lookup::Found> found_;   // scratch
-  std::vector<Said> said_;
-  size_t here_ = 0;  // of them, those of the newest row begin here
   std::vector<Answer> answers_;
-  double worth_ = 0, most_ = 0;  // of what was looked up, and of that up to kept_, less its cost
-  int kept_ = 0;
+  int kept_ = 0;      // the last slot that is worth its cost
   int own_rows_ = 1;  // that the guesser drafted by its own rule, the root too
 };
 

@@ -276,6 +276,8 @@ class Writer {
   std::optional<Place> newest() const { return newest_; }  // of an earlier run
 
   std::vector<TrainingText> run(WantedReplies& wanted) {
+    backend_.truncate(0);  // Session expects K/V that it wrote itself
+    tree_.set_costs(measure_row_costs(backend_));
     const Sequences* sequences = backend_.sequences();
     sequences && sequences->n_sequences() > 1 ? side_by_side(wanted) : in_turn(wanted);
     return std::move(out_);
@@ -309,14 +311,9 @@ class Writer {
     if (options_.progress) options_.progress(std::min(tokens, std::max(done_, options_.tokens)));
   }
 
-  // Guesses make it faster: replies of one model have much in common.
   void in_turn(WantedReplies& wanted) {
-    backend_.truncate(0);  // Session expects K/V that it wrote itself
-    LookupMemory memory;
-    TreeSpeculator tree(nullptr, &memory, kMaxRows, true);
-    tree.set_costs(measure_row_costs(backend_));
     Session session(backend_, Sampler(greedy_sampling()));
-    session.set_speculator(&tree);
+    session.set_speculator(&tree_);
     while (done_ < options_.tokens && !time_is_up() && !aborted()) {
       const auto reply = wanted.next();
       if (!reply) return;
@@ -359,7 +356,8 @@ class Writer {
         options.abort = options_.abort;
         batch.add(static_cast<int64_t>(number), {.prompt = reply->prompt,
                                                  .sampling = sampling(reply->place, number),
-                                                 .options = std::move(options)});
+                                                 .options = std::move(options),
+                                                 .speculator = [this] { return &tree_; }});
         waiting.push_back({std::move(*reply), {}});
       }
       if (waiting.empty()) return;
@@ -387,6 +385,9 @@ class Writer {
   ReplyFile file_;
   std::vector<TrainingText> out_;
   std::optional<Place> newest_;
+  // Guesses make it faster: replies of one model have much in common.
+  LookupMemory memory_;
+  TreeSpeculator tree_{nullptr, &memory_, kMaxRows, true};
   size_t written_ = 0;  // replies, those that are too long for this context too
   int64_t done_ = 0;
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What requests get that come together: side by side, and one after the other.
+"""What requests get that come together: side by side with drafts and plainly, and in turn.
 
 Run by serve_parallel.sh, which builds what is needed.
 """
@@ -63,6 +63,7 @@ def measure(server, bodies, a, at_once):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", default="smollm2-135m-instruct-q4_1")
+    parser.add_argument("--heads", help="with what they bring to look up; else those beside it")
     parser.add_argument("--requests", type=int, default=8, help="that come together")
     parser.add_argument("--tokens", type=int, default=128, help="of each reply")
     parser.add_argument("--repeats", type=int, default=3)
@@ -72,8 +73,12 @@ def main():
 
     machine = bench.hardware()
     model = bench.fetched(a.model)
-    server = Server("--parallel", str(a.requests), model=str(model))
+    heads = ["--heads", a.heads] if a.heads else []
+    # No K/V and no reply of one setting serves another, whose prompts and texts are the same.
+    server = Server("--parallel", str(a.requests), "--remember", "off", "--cache-size", "0", *heads,
+                    model=str(model))
     settings = {"at once": (True, {}),
+                "at once, plain": (True, {"speculation": False}),
                 "one after the other, plain": (False, {"speculation": False}),
                 "one after the other, with drafts": (False, {})}
     rates = {name: [] for name in settings}
@@ -82,22 +87,13 @@ def main():
         measure(server, [request(0, a)], a, True)  # warms up
         for turn in range(a.repeats):
             said = {}
-            for k, (name, (at_once, fields)) in enumerate(settings.items()):
-                # The same prompts, but for a number that is read first: no K/V and no reply of one
-                # setting serves another. Which text it is must not depend on the setting.
-                base = a.requests * turn
-                bodies = [request(base + i, a, **fields) for i in range(a.requests)]
-                for body in bodies:
-                    body["messages"].insert(0, {"role": "system", "content": f"Setting {k}."})
+            for name, (at_once, fields) in settings.items():
+                bodies = [request(a.requests * turn + i, a, **fields) for i in range(a.requests)]
                 rate, first, texts = measure(server, bodies, a, at_once)
                 rates[name].append(rate)
                 firsts[name] += first
                 said[name] = texts
-            again = [request(a.requests * turn + i, a, speculation=False)
-                     for i in range(a.requests)]
-            for body in again:
-                body["messages"].insert(0, {"role": "system", "content": "Setting 0."})
-            if measure(server, again, a, False)[2] != said["at once"]:
+            if any(texts != said["at once"] for texts in said.values()):
                 sys.exit("at once: another text than alone")
     finally:
         server.end()
@@ -111,7 +107,8 @@ def main():
     bench.write_report(
         pathlib.Path(a.output), "serve_parallel",
         ["tests/bench/serve_parallel.sh", "--model", a.model, "--requests", a.requests, "--tokens",
-         a.tokens, "--repeats", a.repeats, "--temperature", a.temperature], machine,
+         a.tokens, "--repeats", a.repeats, "--temperature", a.temperature,
+         *(["--heads", pathlib.Path(a.heads).name] if a.heads else [])], machine,
         **bench.model_entry(model), threads=1,
         results={name: dict(tokens_per_second=bench.summary(rates[name]),
                             first_token_seconds=bench.summary(firsts[name]),

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What requests that come together get of `specbound serve` with a real model: tokens a second and
-# the time to the first token, at once, one after the other plainly, and one after the other with
-# drafts.
+# the time to the first token, at once with drafts and plainly, and one after the other plainly and
+# with drafts.
 #
 #   tests/bench/serve_parallel.sh [--model NAME] [--requests N] [--tokens N] [--repeats N]
-#                                 [--output FILE]
+#                                 [--temperature T] [--output FILE]
 #
 # NAME: as models/fetch.py knows it. BUILD_DIR (build/release) may be set. Writes
 # tests/bench/results/serve_parallel.json. Leave the machine alone while it runs.

@@ -1,5 +1,6 @@
 // Replies written side by side are, to the byte, what Session writes alone: in random companies,
-// with drafts where one is alone, and with errors, aborts and long prompts beside them.
+// with drafts alone and in passes that they share, and with errors, aborts and long prompts beside
+// them.
 #include "decode/reply_batch.h"
 
 #include <doctest/doctest.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "decode/row_logprobs.h"
+#include "decode/tree_speculator.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"
@@ -133,14 +135,17 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
   constexpr int kContext = 90, kReplies = 60;
   auto reference = model.backend(best_isa(), 1, true, kContext);
   int unshared = 0, drafted = 0;  // rounds, tokens
+  int drafted_together = 0, accepted_together = 0;
   for (const uint64_t seed : {1, 2, 3, 4}) {
     CAPTURE(seed);
     TinyRandom random(seed);
     const auto below = [&](int n) { return static_cast<int>(random.next() % n); };
     auto backend = with_sequences(model, best_isa(), 1 + below(2), 2 + below(9), kContext);
+    OutsideDrafts drafts = repeating();
+    LookupMemory memory;
+    TreeSpeculator tree(nullptr, &memory, 2 + below(kMaxRows - 1), below(2) == 0);
     Sessions sessions(*backend);
     ReplyBatch batch(sessions, 1 + below(kMaxRows));
-    OutsideDrafts drafts = repeating();
     std::map<int64_t, BatchRequest> wanted;
     std::map<int64_t, Heard> heard;
     int64_t next = 0, ended = 0, dropped = 0;
@@ -163,7 +168,15 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
         BatchRequest request = random_request(random, 100 * seed + static_cast<uint64_t>(id));
         wanted[id] = request;
         heard[id].listen(request.options);
-        if (below(3) > 0) request.speculator = [&drafts] { return &drafts; };
+        if (const int which = below(4); which > 0) {
+          Speculator* const drafter = which > 1 ? &tree : static_cast<Speculator*>(&drafts);
+          request.speculator = [drafter] { return drafter; };
+        }
+        request.options.on_round = [&](const RoundEvent& round) {
+          if (batch.size() == 1) return;
+          drafted_together += round.drafted();
+          accepted_together += static_cast<int>(round.tokens.size()) - 1;
+        };
         batch.add(id, std::move(request));
       }
       if (below(40) == 0 && batch.size() > 1) {  // one that nobody wants any more
@@ -196,6 +209,8 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
   }
   CHECK(unshared > 50);
   CHECK(drafted > 50);
+  CHECK(drafted_together > 500);
+  CHECK(accepted_together > 50);
 }
 
 TEST_CASE("reply batch: what cannot be read is refused, and the others go on") {

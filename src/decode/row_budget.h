@@ -1,0 +1,71 @@
+// How many rows of drafts pay in a pass, be they of one reply or of several that share it: what
+// they are expected to bring against what they add to its cost. docs/architecture.md 3.4, 9.
+#pragma once
+
+#include <algorithm>
+
+#include "decode/row_costs.h"
+
+namespace specbound {
+
+class RowBudget {
+ public:
+  // Without `measured` rows are taken for free.
+  explicit RowBudget(bool measured) : measured_(measured) {}
+  // What passes cost; assumed_row_costs() until then.
+  void set_costs(const RowCosts& costs) { costs_ = LearnedRowCosts(costs); }
+  LearnedRowCosts& costs() { return costs_; }
+  const LearnedRowCosts& costs() const { return costs_; }
+
+  // A reply begins, in which nothing is gained yet.
+  void begin_reply() { gained_ = 0; }
+  // A pass is filled that has `rows` rows, of them `plain` ones that it would have without drafts,
+  // and room for `room` more, behind `pos` positions.
+  void start(int plain, int rows, int room, int pos);
+  // A row more, which is right with chance `right`; none that comes behind it is likelier. Costs
+  // rise in steps, so that the second row may cost as much as the next six: rows go on where enough
+  // of them would pay together, and the last ones go where too few came. False: it does not pay.
+  bool take(double right);
+  // The row taken last is one of those that are worth most together.
+  bool at_best() const { return at_best_; }
+  // Whether any row could pay.
+  bool could_pay() const { return most_worth(1) > 0; }
+  // What `more` rows must be worth, in tokens: their cost, margin() times.
+  double cost(int more) const;
+  double margin() const { return kMargin * (1 + std::max(kGains - gained_, 0.0)); }
+  // Tokens in the time of a plain pass, which always gives one to each reply, by reply.
+  double rate() const { return std::max(tokens_ / time_, 1.0); }
+
+  // A pass of so many rows gave so many tokens; `beside`: what else was done for it, in plain
+  // passes.
+  void gave(int tokens, int plain, int rows, int pos, double beside = 0);
+
+ private:
+  // What a row must be worth of what it costs: of many candidates that look just worth it, those
+  // that look better than they are get taken.
+  static constexpr double kMargin = 1.2;
+  // And as much again for each plain pass, of the first kGains, that a reply has not yet gained, so
+  // that one in which little repeats is as fast as without drafts; this fades by kFades with each
+  // token. By bench_lookup, where rows are dear (Qwen2.5-Coder-1.5B on AVX2), no reply of 53 then
+  // loses more than 2 %, without it 6 do, and the mean stays.
+  static constexpr double kGains = 2;
+  static constexpr double kFades = 0.05;
+
+  static constexpr double kRateKept = 0.98;  // of the running rate, from round to round
+  static constexpr double kFirstRounds = 8;  // that the plain rate counts for at first
+
+  double most_worth(double right) const;
+
+  bool measured_;
+  LearnedRowCosts costs_{assumed_row_costs()};
+  // Of passes of late, in plain ones; the rate begins at plain decoding's.
+  double tokens_ = kFirstRounds, time_ = kFirstRounds;
+  double gained_ = 0;  // by the newest reply, in plain passes
+
+  // Of the pass that is filled.
+  int plain_ = 1, rows_ = 1, room_ = 0, pos_ = 0;
+  double worth_ = 0, most_ = 0;  // of what was taken, and of that up to the best, less its cost
+  bool at_best_ = false;
+};
+
+}  // namespace specbound
