@@ -60,12 +60,11 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
           },
           "text (what was learnt itself, to look up in; nothing is trained), chained (sees the "
           "state before its row too), layer (one layer that attends to the whole text; the best "
-          "guesses, "
-          "given much text and time), folded (cheapest), full (the paper's: whole vocabulary, "
-          "dear), eagle (EAGLE's layer, with the model's own output matrix), medusa and hydra (one "
-          "head for each of the next 4 tokens, with the model's own "
-          "output matrix; hydra sees the tokens between) (default chained,folded, with "
-          "--self-generate text too; with neither that nor --data chained,text)")
+          "guesses, given much text and time), folded (cheapest), full (the paper's: whole "
+          "vocabulary, dear), eagle (EAGLE's layer, with the model's own output matrix), medusa "
+          "and hydra (one head for each of the next 4 tokens, with the model's own output matrix; "
+          "hydra sees the tokens between) (default chained,folded, with --self-generate text too; "
+          "with neither that nor --data chained,text)")
       .type("LIST");
   flags
       .add_read(
@@ -155,9 +154,7 @@ std::optional<std::vector<HeadKind>> parse_kinds(std::string_view list, std::opt
       continue;
     }
     const auto kind = parse_head_kind(name);
-    // The other layers that are published come out of convert alone.
-    if (!kind || *kind == HeadKind::kEagle3 || *kind == HeadKind::kMtp ||
-        std::ranges::find(kinds, *kind) != kinds.end()) {
+    if (!kind || !is_trained(*kind) || std::ranges::find(kinds, *kind) != kinds.end()) {
       return std::nullopt;
     }
     kinds.push_back(*kind);

@@ -91,7 +91,11 @@ constexpr bool is_published(HeadKind kind) {
 constexpr bool is_layer(HeadKind kind) {
   return kind == HeadKind::kLayer || is_published_layer(kind);
 }
-// Stands before the layers and nowhere else. Of these train-heads makes heads by place.
+// train-heads makes it; the other published layers come out of convert alone.
+constexpr bool is_trained(HeadKind kind) {
+  return !is_published_layer(kind) || kind == HeadKind::kEagle;
+}
+// Stands before the layers and nowhere else.
 constexpr bool stands_before(HeadKind kind) {
   return (is_layer(kind) || is_by_place(kind)) && kind != HeadKind::kKangaroo;
 }

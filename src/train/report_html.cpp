@@ -307,7 +307,7 @@ std::string report_html(const TrainedHeads& trained, const ReportSource& source)
     out += section(
         "Agreement by step",
         "Of drafts behind right ones: of chained heads and layers on their own state, of medusa "
-        "hydra heads by place.",
+        "and hydra heads by place.",
         depth);
   }
   out += section("Calibration", "At temperature 1; on the dashed line confidence can be trusted.",

@@ -172,8 +172,9 @@ class Training(TrainHeads):
                            (("--layers", "0"), b"--layers: medusa heads stand before")):
             self.refuse("--data", data, "--kinds", "medusa,hydra", *more, says=says, status=2,
                         model=DEMO)
-        self.refuse("--data", data, "--kinds", "eagle3", status=2, model=DEMO,
-                    says=b"--kinds: expected kinds among")
+        for kind in ("eagle3", "mtp", "kangaroo", "layer,kangaroo"):
+            self.refuse("--data", data, "--kinds", kind, status=2, model=DEMO,
+                        says=b"--kinds: expected kinds among")
 
     def test_layers_learn_from_whole_texts_and_draft(self):
         data = self.put("chat.jsonl", jsonl(*DIALOGUES))
