@@ -157,7 +157,9 @@ class Training {
     trained.heads.learnt = trained.rows;
     if (flags_.keeps_text()) trained.heads.text = reply_tokens(texts_, kMostTextTokens);
     set_defaults(trained);
-    prefer_layer(trained.reports, trained.heads.defaults);
+    if (prefer_layer(trained.reports, trained.heads.defaults)) {
+      settings_from_ = "guessed: its chains are right for longest";
+    }
     write(trained);
     return write_stdout(summary(trained)) ? 0 : 1;
   }

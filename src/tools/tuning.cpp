@@ -273,10 +273,12 @@ HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers
   return best;
 }
 
-void prefer_layer(const std::vector<HeadReport>& reports, HeadDefaults& settings) {
+bool prefer_layer(const std::vector<HeadReport>& reports, HeadDefaults& settings) {
   constexpr double kDearer = 1.1;
-  // Drafts that are right before the first that is wrong, of as many as were measured.
+  // Drafts that are right before the first that is wrong, of as many as were measured: one of heads
+  // without a state.
   const auto right = [](const HeadReport& report) {
+    if (report.depth_agreement.empty()) return report.agreement;
     double chance = 1, sum = 0;
     for (const double agreement : report.depth_agreement) sum += chance *= agreement;
     return sum;
@@ -285,8 +287,10 @@ void prefer_layer(const std::vector<HeadReport>& reports, HeadDefaults& settings
   for (const HeadReport& report : reports) {
     if (report.kind == settings.kind) most = std::max(most, right(report));
   }
+  bool preferred = false;
   for (const HeadReport& report : reports) {
     if (!is_layer(report.kind) || right(report) <= kDearer * most) continue;
+    preferred = true;
     most = right(report);
     const int shortlist = settings.shortlist;
     settings = {};
@@ -295,6 +299,7 @@ void prefer_layer(const std::vector<HeadReport>& reports, HeadDefaults& settings
     settings.shortlist = shortlist;
     settings.tau = 0.25f;  // as the shipped file of SmolLM2 has it
   }
+  return preferred;
 }
 
 std::optional<ShippedSettings> tune_shipped(LoadedModel& model, const ExitHeads& heads,

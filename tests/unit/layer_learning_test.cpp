@@ -383,24 +383,35 @@ TEST_CASE("a layer is what drafts where its chains are right for longer by a ten
     report.depth_agreement = {agreement, 0.5};
     return report;
   };
-  const auto chosen = [&](std::vector<double> agreements) {
+  const auto chosen_beside = [&](const HeadReport& beside, std::vector<double> agreements) {
     HeadDefaults settings;
-    settings.kind = HeadKind::kChained;
-    settings.check_layers = {0};
+    settings.kind = beside.kind;
+    settings.check_layers = {beside.layer};
     settings.shortlist = 96;
     settings.w_max = 3;
-    prefer_layer({report(HeadKind::kChained, agreements[0]),
-                  report(HeadKind::kLayer, agreements[1]), report(HeadKind::kEagle, agreements[2])},
-                 settings);
+    const bool preferred = prefer_layer(
+        {beside, report(HeadKind::kLayer, agreements[0]), report(HeadKind::kEagle, agreements[1])},
+        settings);
     CHECK(settings.shortlist == 96);
-    CHECK(settings.check_layers == std::vector<int>{0});
-    CHECK((settings.w_max == 3) == (settings.kind == HeadKind::kChained));
+    CHECK(settings.check_layers == std::vector<int>{preferred ? 0 : beside.layer});
+    CHECK((settings.w_max == 3) == !preferred);
+    CHECK(preferred == (settings.kind != beside.kind));
     return settings.kind;
+  };
+  const auto chosen = [&](std::vector<double> agreements) {
+    return chosen_beside(report(HeadKind::kChained, agreements[0]), {agreements[1], agreements[2]});
   };
   CHECK(chosen({0.5, 0.54, 0.5}) == HeadKind::kChained);
   CHECK(chosen({0.5, 0.56, 0.5}) == HeadKind::kLayer);
   CHECK(chosen({0.5, 0.56, 0.6}) == HeadKind::kLayer);
   CHECK(chosen({0.5, 0.56, 0.7}) == HeadKind::kEagle);
+  // A folded head has no chain: one draft.
+  HeadReport folded = report(HeadKind::kFolded, 0);
+  folded.depth_agreement.clear();
+  folded.agreement = 0.7;
+  folded.layer = 4;
+  CHECK(chosen_beside(folded, {0.5, 0.4}) == HeadKind::kFolded);
+  CHECK(chosen_beside(folded, {0.6, 0.4}) == HeadKind::kLayer);
 }
 
 }  // namespace layer_learning_test
