@@ -113,11 +113,8 @@ class Training {
         say(line);
     }
     flags_.train.threads = flags_.model.n_threads;
-    if (model_.config().dim % 32 != 0) {
-      throw Error(ErrorCode::kUnsupported,
-                  format("%s: expected hidden rows of a multiple of 32 for heads in Q8_0, found %d",
-                         model_.path().c_str(), model_.config().dim));
-    }
+    check_rows("hidden", model_.config().dim);
+    if (flags_.wants_prompts()) check_rows("attention's", model_.config().q_dim());
     if (flags_.folder.empty()) flags_.folder = flags_.out + ".training";
   }
 
@@ -165,6 +162,12 @@ class Training {
   }
 
  private:
+  void check_rows(const char* which, int width) const {
+    if (width % 32 == 0) return;
+    throw Error(ErrorCode::kUnsupported,
+                format("%s: expected %s rows of a multiple of 32 for heads in Q8_0, found %d",
+                       model_.path().c_str(), which, width));
+  }
   // Of this run and those that were killed.
   double seconds() const { return before_ + time_.seconds(); }
   // From now on, of a part of --minutes.
@@ -402,7 +405,8 @@ class Training {
     options.softcap = model_.config().final_softcap;
     options.embedding = weights.token_embd;
     options.config = &model_.config();
-    options.weights = &weights;
+    options.rope_factors = weights.rope_factors_for(model_.config(), model_.n_ctx());
+    options.output_norm = weights.output_norm;
     if (flags_.minutes > 0) {
       options.seconds = std::max(1.0, until(flags_.fills_minutes ? kLearning : 1));
     }

@@ -14,6 +14,7 @@
 #include "train/checkpoint.h"
 #include "train/corpus.h"
 #include "train/gemm.h"
+#include "train/gradients.h"
 #include "train/head_learner.h"
 #include "train/layer_learning.h"
 #include "train/least_squares.h"
@@ -61,6 +62,8 @@ class Trainer {
           std::span<const int32_t> shortlist, const HeadsBase& base, const TrainOptions& options,
           const std::function<bool(const TrainProgress&)>& progress);
   TrainedHeads run();
+  // Whether there is a checkpoint of this training.
+  bool begun() { return load_checkpoint(options_.checkpoint, options_hash(), heads_).has_value(); }
 
  private:
   void make_heads();
@@ -68,7 +71,7 @@ class Trainer {
   uint64_t options_hash() const;
   bool least_squares();
   void add_layer(HeadKind kind);
-  LearningTask layer_task();
+  LearningTask task();
   void take_solution(size_t h, const std::vector<float>& map);
   bool train();
   void note_loss(double loss, double done);
@@ -127,7 +130,7 @@ void Trainer::make_heads() {
   for (const HeadKind kind : options_.kinds) {
     if (is_by_place(kind) || kind == HeadKind::kEagle) {
       SB_CHECK(options_.embedding.n_in == features_.dim);
-      token_rows_.emplace(options_.embedding, state_size(features_));
+      if (!token_rows_) token_rows_.emplace(options_.embedding, state_size(features_));
       step_.set_token_rows(&*token_rows_);
     }
     if (is_by_place(kind)) {
@@ -175,14 +178,13 @@ void Trainer::make_heads() {
 }
 
 void Trainer::add_layer(HeadKind kind) {
-  SB_CHECK(options_.config && options_.weights && options_.config->dim == features_.dim);
+  SB_CHECK(options_.config && options_.output_norm && options_.config->dim == features_.dim);
   const int wanted = options_.block_inner > 0 ? options_.block_inner : 2 * features_.dim;
   const int inner = (wanted + 31) / 32 * 32;  // whole blocks of Q8_0
-  forms_.emplace_back(kind, *options_.config, options_.weights->rope_factors, kMostPassage, inner,
+  forms_.emplace_back(kind, *options_.config, options_.rope_factors, kMostPassage, inner,
                       state_size(features_));
   if (!forms_.back().eagle()) {
-    const float* norm = options_.weights->output_norm;
-    forms_.back().norm.assign(norm, norm + features_.dim);
+    forms_.back().norm.assign(options_.output_norm, options_.output_norm + features_.dim);
   }
   heads_.push_back(layer_head(forms_.back(), std::max(1, options_.unroll)));
   if (kind == HeadKind::kEagle) {
@@ -194,25 +196,23 @@ void Trainer::add_layer(HeadKind kind) {
   x_index_.push_back(static_cast<int>(embedding - features_.layers.begin()));
 }
 
-LearningTask Trainer::layer_task() {
+LearningTask Trainer::task() {
   AdamW adam;
   adam.weight_decay = options_.weight_decay;
   return {features_, step_, heads_, x_index_, {}, 0, adam, forms_};
 }
 
 void Trainer::make_learner() {
+  LearningTask task = this->task();
+  const int batch = std::max(1, options_.batch);
   if (!forms_.empty()) {
-    batches_ = Batches::of_passages(features_, split_, kMostPassage, std::max(1, options_.batch),
-                                    options_.seed);
-    learner_ = make_layer_learner(gemm_, layer_task());
+    batches_ = Batches::of_passages(features_, split_, kMostPassage, batch, options_.seed);
+    learner_ = make_layer_learner(gemm_, task);
     return;
   }
-  AdamW adam;
-  adam.weight_decay = options_.weight_decay;
-  const BatchPlan wanted =
-      plan_of(heads_, x_index_, features_.layers.size(), std::max(1, options_.unroll));
-  batches_.emplace(features_, split_, wanted.chains, std::max(1, options_.batch), options_.seed);
-  const LearningTask task{features_, step_, heads_, x_index_, wanted, batches_->most_rows(), adam};
+  task.plan = plan_of(heads_, x_index_, features_.layers.size(), std::max(1, options_.unroll));
+  batches_.emplace(features_, split_, task.plan.chains, batch, options_.seed);
+  task.most_rows = batches_->most_rows();
   if (options_.device_learner) {
     try {
       learner_ = options_.device_learner(task);
@@ -226,7 +226,6 @@ void Trainer::make_learner() {
 
 uint64_t Trainer::options_hash() const {
   Hash hash;
-  for (const BlockForm& form : forms_) hash.add(form.n_inner);
   for (const LearningHead& head : heads_) {
     hash.add(head.kind);
     hash.add(head.layer);
@@ -313,20 +312,12 @@ bool Trainer::least_squares() {
 // linear part at first.
 void Trainer::take_solution(size_t h, const std::vector<float>& map) {
   LearningHead& head = heads_[h];
-  if (is_layer(head.kind)) return start_layer(gemm_, layer_task(), h, map, options_.seed);
+  if (is_layer(head.kind)) return start_layer(gemm_, task(), h, map, options_.seed);
   head.map.value = map;
   if (head.n_inner == 0) return;
-  // Even numbers of -1..1 with the variance of 1 / n_in.
-  const float size = std::sqrt(3.0f / static_cast<float>(head.n_in()));
-  uint64_t state = options_.seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(head.layer);
-  for (float& value : head.inner.value) {
-    state += 0x9e3779b97f4a7c15;
-    uint64_t z = state;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    z ^= z >> 31;
-    value = size * (static_cast<float>(z >> 40) * 0x1p-23f - 1.0f);
-  }
+  // With the variance of 1 / n_in.
+  fill_uniform(options_.seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(head.layer),
+               std::sqrt(3.0f / static_cast<float>(head.n_in())), head.inner.value);
 }
 
 void Trainer::note_loss(double loss, double done) {
@@ -543,19 +534,24 @@ TrainedHeads train_heads(const FeatureSource& features, std::span<const float> l
   }
   const double start = seconds_now(options.clock);
   if (!options.checkpoint.empty()) of_texts.checkpoint += kLayersCheckpoint;
+  const auto rows = [&] { return Trainer(learnt, lm_head, shortlist, base, of_rows, progress); };
+  const auto texts = [&] {
+    return Trainer(features, lm_head, shortlist, base, of_texts, progress);
+  };
   if (options.seconds > 0) {
-    // Where layers have begun to learn, what came before them is over.
+    // Where layers have begun to learn, what came before them is over; unless it is of other
+    // options, and begins anew.
     std::error_code ignored;
     const bool over =
-        !options.checkpoint.empty() && std::filesystem::exists(of_texts.checkpoint, ignored);
+        std::filesystem::exists(of_texts.checkpoint, ignored) && texts().begun() && rows().begun();
     of_rows.seconds = over ? kNoTime : kShareOfRows * options.seconds;
   }
-  TrainedHeads result = Trainer(learnt, lm_head, shortlist, base, of_rows, progress).run();
+  TrainedHeads result = rows().run();
   if (result.heads.heads.empty()) return result;
   if (options.seconds > 0) {
     of_texts.seconds = std::max(kNoTime, options.seconds - (seconds_now(options.clock) - start));
   }
-  TrainedHeads layers = Trainer(features, lm_head, shortlist, base, of_texts, progress).run();
+  TrainedHeads layers = texts().run();
   if (layers.heads.heads.empty()) return layers;
   std::ranges::move(layers.heads.heads, std::back_inserter(result.heads.heads));
   std::ranges::move(layers.reports, std::back_inserter(result.reports));

@@ -37,9 +37,10 @@ struct TrainOptions {
   int unroll = 3;         // steps that a chained head or a layer runs on its own state in training
   int places = 4;         // behind the root, that medusa and hydra heads guess
   Matrix embedding = {};  // (vocab_size, dim), the model's; for hydra and eagle heads
-  // What a draft layer has of the model: heads, rotation, and its last norm to begin with.
+  // What a draft layer has of the model: heads, rotation with the factors of its context (null:
+  // none), and its last norm (dim) to begin with.
   const ModelConfig* config = nullptr;
-  const Weights* weights = nullptr;
+  const float *rope_factors = nullptr, *output_norm = nullptr;
   int block_inner = 0;            // of its feed-forward; 0: twice the model's size
   double seconds = 0;             // of this run, after which it stops; 0: no limit
   std::function<double()> clock;  // seconds that count; none: those that pass

@@ -20,19 +20,6 @@ float rate_part(int dim) {
   return std::clamp(narrower * narrower, 0.15f, 1.0f);
 }
 
-// Even numbers with a standard deviation of `size`.
-void scatter(uint64_t seed, float size, std::vector<float>& values) {
-  uint64_t state = seed;
-  for (float& value : values) {
-    state += 0x9e3779b97f4a7c15;
-    uint64_t z = state;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    z ^= z >> 31;
-    value = std::sqrt(3.0f) * size * (static_cast<float>(z >> 40) * 0x1p-23f - 1.0f);
-  }
-}
-
 HeadTensor tensor(int n_out, int n_in, const Parameter& p, float factor) {
   HeadTensor out{n_out, n_in, p.value};
   for (float& v : out.values) v *= factor;
@@ -158,10 +145,10 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
   const BlockForm& form = task.forms[h];
   LearningHead& head = task.heads[h];
   head.map.value = map;
-  const float size = 0.5f / std::sqrt(static_cast<float>(form.dim));
+  const float most = std::sqrt(3.0f) * (0.5f / std::sqrt(static_cast<float>(form.dim)));
   LearningBlock& block = head.block;
   for (Parameter* p : {&block.q, &block.k, &block.v, &block.gate, &block.up}) {
-    scatter(seed = seed * 0x9e3779b97f4a7c15 + 1, size, p->value);
+    fill_uniform(seed = seed * 0x9e3779b97f4a7c15 + 1, most, p->value);
   }
   if (form.eagle()) return;
   // What W knows of a state is smaller than the state, and the norm makes it as large.

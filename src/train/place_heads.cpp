@@ -51,7 +51,9 @@ void TokenRows::read(int32_t token, float* row) const {
 }
 
 double state_size(const FeatureSource& features) {
-  const std::vector<float> y = features.load(0).y;
+  std::vector<float> y;
+  for (int c = 0; y.empty() && c < features.n_chunks; ++c) y = features.load(c).y;
+  SB_CHECK(!y.empty());
   double sum = 0;
   for (const float v : y) sum += static_cast<double>(v) * v;
   return std::sqrt(sum / static_cast<double>(y.size()));

@@ -36,7 +36,7 @@ inline int place_inputs(const LearningHead& head, size_t k) {
   return head.kind == HeadKind::kHydra ? static_cast<int>(k + 1) * head.dim : head.dim;
 }
 
-// The root mean square of the values of states, of the first rows.
+// The root mean square of the values of states, of the first chunk that has rows.
 double state_size(const FeatureSource& features);
 
 // Of n places, all zeros: a medusa head then says of each place what follows the state itself.

@@ -114,11 +114,9 @@ struct Planted {
   std::vector<float> norm = std::vector<float>(kDim, 1.3f);
   std::vector<int32_t> shortlist;
   ModelConfig config = small_config(kDim, 4, 2, 8);
-  Weights weights;
   HeadsBase base{"llama", 4, kDim, kVocab, "0123456789abcdef", 32, 16};
 
   Planted() {
-    weights.output_norm = norm.data();
     for (int i = 0; i < kVocab; ++i) shortlist.push_back((i * 37 + 11) % kVocab);
     TinyRandom random(9);
     for (const int rows : {900, 700, 400}) {
@@ -158,7 +156,7 @@ struct Planted {
                      const std::function<bool(const TrainProgress&)>& progress = nullptr) const {
     o.embedding = {DType::kF32, kVocab, kDim, reinterpret_cast<const std::byte*>(embedding.data())};
     o.config = &config;
-    o.weights = &weights;
+    o.output_norm = norm.data();
     return train_heads(source(), lm_head, shortlist, base, o, progress);
   }
 };
