@@ -209,7 +209,11 @@ void Batches::open_window(int epoch, int window, OpenChunks& where) {
   const std::vector<size_t> shuffled = shuffled_order(
       all.size(),
       derived_seed(seed_, static_cast<uint64_t>(epoch), static_cast<uint64_t>(window) + 1));
-  for (size_t i = 0; i < all.size(); ++i) rows_[i] = all[shuffled[i]];
+  starts_.assign(1, 0);
+  for (size_t i = 0; i < all.size(); ++i) {
+    rows_[i] = all[shuffled[i]];
+    starts_.push_back(starts_.back() + count({&rows_[i], 1}));
+  }
   open_epoch_ = epoch;
   open_window_ = window;
 }
@@ -223,16 +227,16 @@ bool Batches::next(int epochs, BatchPlace& place, OpenChunks& where, std::vector
   return true;
 }
 
-// The rows at `place`, none of a window of prompts alone.
+// The rows at `place`, none of a window of prompts alone or where a passage is more than a batch.
 void Batches::take(BatchPlace& place, OpenChunks& where, std::vector<RowAt>& rows) {
   open_window(place.epoch, place.window, where);
   // Batches of about the size asked for, none of them small.
-  const int64_t n_rows = std::ssize(rows_);
-  const int64_t n_batches =
-      std::max<int64_t>(1, std::min((count(rows_) + batch_rows_ / 2) / batch_rows_, n_rows));
-  const int64_t begin = n_rows * place.batch / n_batches;
-  const int64_t end = n_rows * (place.batch + 1) / n_batches;
-  rows.assign(rows_.begin() + begin, rows_.begin() + end);
+  const int64_t n_rows = starts_.back();
+  const int64_t n_batches = std::max<int64_t>(1, (n_rows + batch_rows_ / 2) / batch_rows_);
+  const auto at = [&](int64_t batch) {
+    return std::ranges::lower_bound(starts_, n_rows * batch / n_batches) - starts_.begin();
+  };
+  rows.assign(rows_.begin() + at(place.batch), rows_.begin() + at(place.batch + 1));
   if (++place.batch < n_batches) return;
   place.batch = 0;
   if (++place.window < n_windows_) return;

@@ -88,7 +88,8 @@ class Batches {
  public:
   Batches(const FeatureSource& features, const RowSplit& split, int chains, int rows,
           uint64_t seed);
-  // Of passages of at most `passage` rows, as many in a batch as have about `rows`.
+  // Of passages of at most `passage` rows, as many in a batch as have about `rows`: half as many
+  // again and a passage at most.
   static Batches of_passages(const FeatureSource& features, const RowSplit& split, int passage,
                              int rows, uint64_t seed);
 
@@ -97,7 +98,7 @@ class Batches {
   bool next(int epochs, BatchPlace& place, OpenChunks& where, std::vector<RowAt>& rows);
   // That a batch learns.
   int64_t count(std::span<const RowAt> rows) const;
-  // Of any batch, at most.
+  // Of any batch of rows, at most.
   int most_rows() const { return batch_rows_ + batch_rows_ / 2 + 1; }
 
  private:
@@ -112,7 +113,8 @@ class Batches {
   int n_chunks_ = 0;  // that have training rows
   int n_windows_ = 0, chunks_per_window_ = 1;
   int open_epoch_ = -1, open_window_ = -1;
-  std::vector<RowAt> rows_;  // of the open window, shuffled
+  std::vector<RowAt> rows_;      // of the open window, shuffled
+  std::vector<int64_t> starts_;  // [+ 1] that a batch learns of those before
 };
 
 }  // namespace specbound

@@ -121,7 +121,7 @@ FeatureChunk learnt_rows(FeatureChunk chunk) {
     for (std::vector<float>& x : chunk.x) move_row(x, r);
     move_row(chunk.y, r);
     chunk.next[static_cast<size_t>(kept)] = chunk.next[static_cast<size_t>(r)];
-    const bool follows = chunk.follows[static_cast<size_t>(r)] && chunk.learns(r - 1);
+    const bool follows = r > 0 && chunk.follows[static_cast<size_t>(r)] && chunk.learns(r - 1);
     chunk.follows[static_cast<size_t>(kept++)] = follows;
   }
   const size_t rows = static_cast<size_t>(kept);

@@ -112,6 +112,7 @@ int64_t LayerLearner::learn(std::vector<RowAt>& passages, int64_t step, float ra
     LearningHead& head = task_.heads[h];
     fill_passages(chunks_.chunks(), plan(h, head.most_steps), passages, batch_);
     losses[h] = task_.step.run(head, task_.forms[h], batch_, steps_);
+    if (batch_.learnt.empty()) continue;  // prompts alone
     task_.adam.step(gemm_.pool(), head.parameters(), step, rate_part(head.dim) * rate);
     for (const PassageBatch::Step& of : batch_.steps) head_rows += std::ssize(of.rows);
   }
@@ -152,12 +153,16 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
   }
   if (form.eagle()) return;
   // What W knows of a state is smaller than the state, and the norm makes it as large.
-  Chunks one;
-  const FeatureChunk& chunk = one.emplace(0, task.features.load(0)).first->second;
-  std::vector<RowAt> passages;
-  append_passages(chunk.follows, 0, 0, std::min(kEquationRows, chunk.rows), kMostPassage, passages);
   PassageBatch batch;
-  fill_passages(one, {head.kind, task.x_index[h], task.step.token_rows(), 1}, passages, batch);
+  for (int c = 0; batch.learnt.empty() && c < task.features.n_chunks; ++c) {
+    Chunks one;
+    const FeatureChunk& chunk = one.emplace(c, task.features.load(c)).first->second;
+    std::vector<RowAt> passages;
+    append_passages(chunk.follows, c, 0, std::min(kEquationRows, chunk.rows), kMostPassage,
+                    passages);
+    fill_passages(one, {head.kind, task.x_index[h], task.step.token_rows(), 1}, passages, batch);
+  }
+  if (batch.learnt.empty()) return;
   std::vector<BlockStep> steps(1);
   block_forward(gemm, head, form, batch, 0, steps);
   double along = 0, square = 0;
@@ -181,8 +186,15 @@ void fill_passages(const Chunks& chunks, const PassagePlan& plan, std::span<cons
   for (const auto& [number, first, run] : passages) {
     const FeatureChunk& chunk = chunks.at(number);
     const size_t dim = static_cast<size_t>(chunk.dim);
+    const auto has_state = [&](int row) {
+      return row > 0 && chunk.follows[static_cast<size_t>(row)];
+    };
+    const auto learns = [&](int row) { return has_state(row) && chunk.learns(row); };
+    bool any = false;
+    for (int row = first; row < first + run; ++row) any |= learns(row);
+    if (!any) continue;
     for (int row = first; row < first + run; ++row) {
-      const bool follows = row > 0 && chunk.follows[static_cast<size_t>(row)];
+      const bool follows = has_state(row);
       // Published layers have no row without a state.
       if (!follows && plan.kind == HeadKind::kEagle) continue;
       const auto add = [&](const std::vector<float>& from, int at, std::vector<float>& to) {
@@ -202,7 +214,7 @@ void fill_passages(const Chunks& chunks, const PassagePlan& plan, std::span<cons
         batch.state.resize(batch.state.size() + dim);
       }
       add(chunk.y, row, batch.y);
-      learn.push_back(follows && chunk.learns(row));
+      learn.push_back(learns(row));
       batch.origin.push_back(row);
       ++batch.n;
     }

@@ -29,7 +29,7 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
                  const std::vector<float>& map, uint64_t seed);
 
 // Of layer index `x_index` for layers; an eagle layer has tokens of `token_rows` in its place. Both
-// go `n_steps` steps.
+// go `n_steps` steps. Passages in which nothing is learnt are left out.
 struct PassagePlan {
   HeadKind kind;
   int x_index;

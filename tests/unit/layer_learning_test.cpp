@@ -239,6 +239,64 @@ TEST_CASE("chains of a batch end with their passage and where nothing is learnt"
   CHECK(rig.batch.steps[1].begin == std::vector<int>{0, 4, 7});
 }
 
+TEST_CASE("passages in which nothing is learnt are left out of a batch") {
+  FeatureChunk chunk;
+  chunk.rows = 9;
+  chunk.dim = 2;
+  chunk.x = {random_values(18, 1, 1)};
+  chunk.y = random_values(18, 1, 2);
+  chunk.next.assign(9, 0);
+  chunk.follows = {0, 1, 1, 1, 1, 1, 0, 1, 1};  // passages of three: 0, 3 and 6
+  chunk.learn = {0, 0, 0, 0, 1, 1, 1, 0, 0};    // row 6 has no state before it
+  Chunks chunks;
+  chunks.emplace(0, chunk);
+  std::vector<RowAt> passages;
+  append_passages(chunk.follows, 0, 0, 9, 3, passages);
+  REQUIRE(passages.size() == 3);
+  PassageBatch batch;
+  fill_passages(chunks, {HeadKind::kLayer, 0, nullptr, 2}, passages, batch);
+  CHECK(batch.origin == std::vector<int>{3, 4, 5});
+  CHECK(batch.first == std::vector<int>{0, 3});
+  CHECK(batch.learnt == std::vector<int>{1, 2});
+  CHECK(std::equal(batch.state.begin(), batch.state.begin() + 2, chunk.y.begin() + 4));
+  fill_passages(chunks, {HeadKind::kLayer, 0, nullptr, 2}, std::span(passages).first(1), batch);
+  CHECK(batch.n == 0);
+  CHECK(batch.steps.empty());
+}
+
+TEST_CASE("batches of passages have about as many rows as were asked for, and each row once") {
+  // Ninety short texts and ten long ones.
+  FeatureSource source{{0}, 4, 1, 0, {}};
+  FeatureChunk chunk;
+  chunk.dim = 4;
+  for (int text = 0; text < 100; ++text) {
+    const int length = text % 10 == 0 ? 400 : 10;
+    for (int r = 0; r < length; ++r) chunk.follows.push_back(r > 0);
+  }
+  chunk.rows = static_cast<int>(chunk.follows.size());
+  source.n_rows = chunk.rows;
+  source.load = [&](int) { return chunk; };
+  const RowSplit split = split_rows(source);
+  constexpr int kPassage = 128, kRows = 256;
+  Batches batches = Batches::of_passages(source, split, kPassage, kRows, 7);
+  ChunksInMemory memory(source);
+  BatchPlace place;
+  std::vector<RowAt> rows;
+  std::vector<int> seen(chunk.follows.size());
+  int n_batches = 0;
+  for (; batches.next(1, place, memory, rows); ++n_batches) {
+    CHECK(batches.count(rows) > kRows / 2 - kPassage);
+    CHECK(batches.count(rows) < kRows * 3 / 2 + kPassage);
+    for (const RowAt& passage : rows) {
+      for (int r = 0; r < passage.run; ++r) ++seen[static_cast<size_t>(passage.row + r)];
+    }
+  }
+  CHECK(n_batches == (split.training + kRows / 2) / kRows);
+  for (size_t r = 0; r < seen.size(); ++r) {
+    CHECK(seen[r] == (static_cast<int64_t>(r) < split.training));
+  }
+}
+
 TEST_CASE("what the trainer computes is what the engine says of the file") {
   for (const HeadKind kind : kKinds) {
     CAPTURE(head_kind_name(kind));
@@ -371,6 +429,31 @@ TEST_CASE("a training of layers that was stopped goes on to the same bytes, what
     REQUIRE(stopped.heads.heads.empty());
   }
   CHECK(bits(planted.train(o).heads) == whole);
+}
+
+TEST_CASE("other kinds learn again where what was stopped among layers had other options") {
+  const Planted planted;
+  const TempDir folder;
+  TrainOptions o = options({HeadKind::kChained, HeadKind::kLayer});
+  o.epochs = 4;
+  o.checkpoint = folder / "checkpoint";
+  double now = 0;
+  o.clock = [&now] { return now += 1e-6; };
+  o.seconds = 10;  // enough
+  // Stopped among the texts.
+  int starts = 0, told = 0;
+  std::string stage;
+  const TrainedHeads stopped = planted.train(o, [&](const TrainProgress& progress) {
+    starts += progress.stage != stage && std::strcmp(progress.stage, "least squares") == 0;
+    stage = progress.stage;
+    return starts < 2 || stage != "training" || ++told < 4;
+  });
+  REQUIRE(stopped.heads.heads.empty());
+  REQUIRE(told == 4);
+  o.learning_rate = 4e-3f;
+  const TrainedHeads trained = planted.train(o);
+  REQUIRE(trained.reports.size() == 2);
+  for (const HeadReport& report : trained.reports) CHECK(report.kl_end < 0.9 * report.kl_start);
 }
 
 TEST_CASE("a layer is what drafts where its chains are right for longer by a tenth") {
