@@ -195,11 +195,11 @@ void Speculation::open_heads(const Gguf& gguf, const ModelConfig& config) {
   if (!heads_) return;
   if (options_.looks_up()) memory_.give(heads_->text());
   if (heads_->can_guess() || options_.by_masks()) return;
-  heads_.reset();  // a text alone: no heads
   if (!options_.head.empty()) {
-    throw Error(ErrorCode::kUsage, format("head=%s: %s holds text alone, no heads",
-                                          options_.head.c_str(), heads_path_.c_str()));
+    throw Error(ErrorCode::kUsage,
+                format("head=%s: %s holds no heads", options_.head.c_str(), heads_path_.c_str()));
   }
+  heads_.reset();
 }
 
 // Those that the options name, or that lie beside the model.

@@ -133,7 +133,7 @@ ExitHeads open_heads(const LoadedModel& model, const std::string& flag) {
   }
   if (!heads->can_guess()) {
     throw Error(ErrorCode::kUnsupported,
-                format("%s: expected heads, found text alone; %s makes heads for this model",
+                format("%s: expected heads, found none; %s makes heads for this model",
                        heads->path().c_str(), train_command(model.path()).c_str()));
   }
   return std::move(*heads);

@@ -130,7 +130,7 @@ class Training(TrainHeads):
         self.assertGreater(json.loads(self.read("stats.json"))["accepted_tokens"], 3)
         refused = specbound("tune", "-m", DEMO, "--heads", heads, "--kind", "chained")
         self.assertEqual(refused.returncode, 1)
-        self.assertIn(b"expected heads, found text alone", refused.stderr)
+        self.assertIn(b"expected heads, found none", refused.stderr)
 
     def test_kinds_of_papers_learn_the_same_text_and_draft_their_trees(self):
         data = self.put("chat.jsonl", jsonl(*DIALOGUES))

@@ -395,7 +395,7 @@ TEST_CASE("a text alone: lookups draft from it, and there are no heads") {
   CHECK(says({}).starts_with("speculation off: no exit heads beside the model"));
   const Parsed chained = parse({"--speculator", "auto", "--head", "chained"});
   check_says(expect_error(ErrorCode::kUsage, [&] { speculation(chained.flags, kLayers, path); }),
-             "--head chained: " + heads + " holds text alone, no heads");
+             "--head chained: " + heads + " holds no heads");
 }
 
 TEST_CASE("heads that do not fit: found, the way on is told; named, refused; --spec off goes on") {
