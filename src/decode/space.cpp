@@ -21,7 +21,9 @@ Space::Space(const MaskTokens& masks, int w_max)
   SB_CHECK(masks.count >= 1 && w_max >= 1 && w_max <= kMaxRows);
 }
 
+// A round that was broken off has left masks that nothing is said behind.
 void Space::begin(std::span<const int32_t>) {
+  groups_.fill({});
   guesses_ = 0;
 }
 

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -111,6 +112,16 @@ struct TokensAlone final : test::ForwardingBackend {
   bool takes_rows() const override { return false; }
 };
 
+// Asks for an end as soon as several rows go through layers.
+struct Impatient final : test::ForwardingBackend {
+  using ForwardingBackend::ForwardingBackend;
+  void run_layers(int slot, int n, int pos, int from, int to) override {
+    inner_->run_layers(slot, n, pos, from, to);
+    if (n > 1) abort = true;
+  }
+  std::atomic<bool> abort = false;
+};
+
 }  // namespace
 
 TEST_CASE("space: drafts are what the model says behind masks, round after round") {
@@ -153,6 +164,27 @@ TEST_CASE("space: drafts are what the model says behind masks, round after round
   CHECK(plain > 0);
 }
 
+TEST_CASE("space: nothing is guessed behind masks of a round that was broken off") {
+  const Masks masks(file_of(heads_base(model().gguf, model().config), 3));
+  Impatient engine(model().backend(best_isa(), 1));
+  Space space(masks.heads.masks(), kMaxRows);
+  Session session(engine, Sampler({}));
+  session.set_speculator(&space);
+  GenerateOptions options;
+  options.max_tokens = 8;
+  options.abort = &engine.abort;
+  CHECK(session.generate(test::token_ids(9, 97), options).stop == StopReason::kAborted);
+  options.abort = nullptr;
+  options.measure_plain = true;  // the first round has no masks of its own
+  std::vector<size_t> rows;
+  options.on_round = [&](const RoundEvent& round) { rows.push_back(round.rows.size()); };
+  session.generate(test::token_ids(9, 97), options);
+  REQUIRE(rows.size() > 2);
+  CHECK(rows[0] == 1);
+  CHECK(rows[1] == 1);
+  CHECK(rows[2] > 1);
+}
+
 TEST_CASE("space: what is asked of it, and what it says of itself") {
   using test::kLayers;
   const TempDir folder;
@@ -191,6 +223,10 @@ TEST_CASE("space: what is asked of it, and what it says of itself") {
   // The tree of all sources has no use for them.
   const test::Parsed parsed = test::parse({"--speculator", "auto"});
   CHECK(test::speculation(parsed.flags, kLayers, path)->drafter() == "lookup");
+  const test::Parsed headed = test::parse({"--speculator", "auto", "--head", "chained"});
+  check_mentions(
+      expect_error(ErrorCode::kUsage, [&] { test::speculation(headed.flags, kLayers, path); }),
+      {"--head chained", heads + " holds no heads"});
 }
 
 TEST_CASE("hostile heads: mask tokens") {
