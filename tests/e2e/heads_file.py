@@ -8,9 +8,12 @@ import tempfile
 
 from specbound_process import DEMO, specbound
 
-I32, Q8_0, F16 = 26, 8, 1
+I32, Q8_0, F16, F32 = 26, 8, 1, 0
 # What tests need to know of the bundled model.
 DEMO_SHAPE = dict(architecture="llama", n_layers=16, dim=256, vocab_size=4096)
+
+
+NONE_OF = {int: (5,), float: (6,), str: (8,)}  # lists without entries
 
 
 def text(value):
@@ -19,7 +22,7 @@ def text(value):
 
 
 def entry(key, value):
-    """A key with its value: int (u32), float, str, or a list of i32, f32 or str."""
+    """A key with its value: int (u32), float, str, a list of i32, f32 or str, or NONE_OF these."""
     def typed(one, in_list=False):
         if isinstance(one, str):
             return 8, text(one)
@@ -27,6 +30,8 @@ def entry(key, value):
             return 6, struct.pack("<f", one)
         return (5, struct.pack("<i", one)) if in_list else (4, struct.pack("<I", one))
 
+    if isinstance(value, tuple):
+        return text(key) + struct.pack("<IIQ", 9, *value, 0)
     if not isinstance(value, list):
         kind, data = typed(value)
         return text(key) + struct.pack("<I", kind) + data
@@ -96,6 +101,22 @@ def heads_bytes(fingerprint, kind="chained", layers=(0,), shortlist=256, scale=0
                 add(f"exit.{layer}.chained.inner.weight", inner, 2 * dim)
                 add(f"exit.{layer}.chained.outer.weight", dim, inner)
     return gguf(entries, tensors)
+
+
+def masks_bytes(fingerprint, rows=0, token=None, count=0, seed=1):
+    """A file of mask tokens alone: random rows of the size of embeddings, or `count` of a token."""
+    rng, dim = random.Random(seed), DEMO_SHAPE["dim"]
+    entries = {"general.architecture": "specbound-heads", "specbound.base.fingerprint": fingerprint}
+    entries.update({f"specbound.base.{key}": value for key, value in DEMO_SHAPE.items()})
+    entries.update({"specbound.head_layers": NONE_OF[int], "specbound.head_kinds": NONE_OF[str],
+                    "specbound.margin_scale": NONE_OF[float],
+                    "specbound.margin_offset": NONE_OF[float]})
+    if not rows:
+        entries.update({"specbound.mask.token": token, "specbound.mask.count": count})
+        return gguf(entries, [])
+    values = [0.1 * rng.gauss(0, 1) for _ in range(rows * dim)]
+    return gguf(entries, [("exit.masks.weight", F32, [dim, rows],
+                           struct.pack(f"<{rows * dim}f", *values))])
 
 
 def demo_fingerprint():

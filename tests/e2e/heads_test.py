@@ -6,7 +6,7 @@ import os
 import tempfile
 import unittest
 
-from heads_file import demo_fingerprint, heads_bytes
+from heads_file import demo_fingerprint, heads_bytes, masks_bytes
 from specbound_process import DEMO, STORIES, specbound
 
 ASK = ("-p", "Find me a flight to Oslo.", "-n", "32", "--ignore-eos")
@@ -72,6 +72,35 @@ class Heads(unittest.TestCase):
                 self.assertIn(b"identical", result.stdout)
                 self.assertIn(kind["kind"].encode() + b" heads", result.stderr)
                 self.assertNotIn(b"nothing was drafted", result.stderr)
+
+    def test_mask_tokens(self):
+        plain = specbound("run", "-m", DEMO, *ASK, "--temp", "0", "--spec", "off").stdout
+        for masks in (dict(rows=3), dict(rows=1), dict(token=7, count=2)):
+            path = self.write(masks_bytes(self.fingerprint, **masks), "masks.heads.gguf")
+            result, stats = self.run_with(path, "--temp", "0", "--speculator", "space")
+            self.assertEqual(result.stdout, plain)
+            self.assertGreater(stats["drafted_tokens"], 10)
+            self.assertIn(b"speculation on: space, ", result.stderr)
+            result = specbound("verify", "-m", DEMO, "-t", "1", "--bits", "--heads", path, "-n",
+                               "12", "--temps", "0,0.7", "--seeds", "1", "--ignore-eos", "-p",
+                               "Play some jazz.", "--speculator", "space")
+            self.assertEqual(result.returncode, 0, (result.stdout, result.stderr))
+            self.assertIn(b"identical", result.stdout)
+            n = masks.get("rows") or masks["count"]
+            self.assertIn(f"{n} mask tokens".encode(), specbound("info", path).stdout)
+            self.assertEqual(json.loads(specbound("info", path, "--json").stdout)["exit_heads"]
+                             ["masks"], n)
+            # Others have no use for them.
+            result, _ = self.run_with(path, "--temp", "0")
+            self.assertEqual(result.stdout, plain)
+            self.assertIn(b"speculation on: auto, a tree of lookups, ", result.stderr)
+        for flags, says in ((("--w-max", "3"), b"--w-max: expected the 4 rows"),
+                            (("--heads", self.write(heads_bytes(self.fingerprint))),
+                             b"expected mask tokens in")):
+            result = specbound("run", "-m", DEMO, *ASK, "--heads", path, "--speculator", "space",
+                               *flags)
+            self.assertEqual((result.returncode, result.stdout), (2, b""))
+            self.assertIn(says, result.stderr)
 
     def test_never_sure_means_one_row_a_round(self):
         path = self.write(heads_bytes(self.fingerprint, tau=1.0))

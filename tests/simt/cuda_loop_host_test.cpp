@@ -9,6 +9,7 @@
 
 #include "decode/draft_verify.h"
 #include "decode/side_by_side.h"
+#include "decode/space.h"
 #include "decode/specbound.h"
 #include "simt/cuda_rig.h"
 #include "unit/forwarding_backend.h"
@@ -160,6 +161,29 @@ TEST_CASE("CUDA engine, the loop: the CPU's events under every sampling, one wai
     CHECK(cuda.pass_waits <= 1);  // for the angles of the first positions
     CHECK((cuda.logits_calls > 0) == (c.params.top_p > 0.99f && c.params.top_p < 1));
     CHECK(host.draw_calls == 0);
+  }
+}
+
+TEST_CASE("CUDA engine, the loop: a token of the vocabulary as mask, the CPU's events") {
+  const TinyModel model = make_model(DType::kQ8_0);
+  const MaskTokens masks{.count = 3, .token = 41};
+  for (const SamplingParams& params : {sampling(0), sampling(0.9f, 40, 0.95f)}) {
+    CAPTURE(params.temperature);
+    const auto found = [&](Backend& backend) {
+      Space space(masks, 9);
+      return loop_events(backend, &space, params, std::vector<int32_t>{7}, kTokens);
+    };
+    simt::DeviceLog log, other_log;
+    WaitCounter cuda(cuda_backend(model, {}, &log), log, true);
+    WaitCounter host(cuda_backend(model, {}, &other_log), other_log, false);
+    CHECK(!cuda.takes_rows());
+    const std::vector<std::string> events = found(*model.backend(best_isa(), 1));
+    CHECK(std::ranges::any_of(events, [](const std::string& line) {  // some were drafted
+      return line.find(" row ") != line.rfind(" row ");
+    }));
+    CHECK(found(cuda) == events);
+    CHECK(found(host) == events);
+    CHECK(cuda.draw_calls > 0);
   }
 }
 

@@ -2,9 +2,11 @@
 // alone, however many layers they are, whatever drafts. docs/architecture.md 4, 8.
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "decode/space.h"
 #include "simt/cuda_rig.h"
 #include "unit/drafter_rows.h"
 #include "unit/expect_error.h"
@@ -139,6 +141,9 @@ TEST_CASE("first layers on a GPU: every drafter gives plain decoding's bits and 
   file.heads.push_back(random_kangaroo(file.base, 2, 190));
   write_exit_heads(path, file);
   const ExitHeads heads = ExitHeads::open(path, model(4).gguf, model(4).config);
+  file = {.base = file.base, .masks = {.rows = random_head_tensor(3, file.base.dim, 210, 0.7f)}};
+  write_exit_heads(folder / "masks.gguf", file);
+  const ExitHeads masks = ExitHeads::open(folder / "masks.gguf", model(4).gguf, model(4).config);
 
   std::vector<Row> rows = {without({2, 4, 6}),
                            tree(model(8), false),
@@ -146,6 +151,11 @@ TEST_CASE("first layers on a GPU: every drafter gives plain decoding's bits and 
                            ngrams(3, 8),
                            modelled("the first layers", model(2), 4, 0),
                            of_type(DType::kQ8_0, true)};
+  rows.push_back(
+      {.name = "behind masks",
+       .model = model(4),
+       .drafter = [&](Backend&, Text) { return std::make_shared<Space>(masks.masks(), kMaxRows); },
+       .samplings = {sampling(0), sampling(0.7f)}});
   for (const HeadKind kind : kHeadKinds) {
     rows.push_back(trained(heads, kind, ConfidenceRule::kPeak, 0, 32));
   }
