@@ -33,7 +33,8 @@
 //               which tokens there are; both only where some are missing
 //               embed_tokens.weight as EAGLE's
 //   Kangaroo  config.json   as Llama's, of 1 layer; exit_layer, that the adapter stands behind: the
-//             authors' program is told, so it is written there by hand
+//             authors' program is told, so it is written there by hand; rope_theta (10000 where it
+//             is not said; the authors' program knows no other)
 //             model.safetensors:
 //               layers.0.input_layernorm.weight (dim), norm.weight (dim)
 //               layers.0.self_attn.{q,k,v,o}_proj.weight, of the model's heads
