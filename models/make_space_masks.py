@@ -28,7 +28,7 @@ TEXTS = 2                    # at once
 PLACES = 12                  # rows of each that masks stand behind, in a step
 STEPS = 6                    # of the same texts, at other places
 RATE = 0.04                  # AdamW's, of the embeddings' root mean square
-MASKS = "exit.masks.weight"
+MASKS, MOST = "exit.masks.weight", 15  # rows of a round behind its root
 BASE_KEYS = ("general.", "specbound.base.")
 
 
@@ -155,6 +155,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     flags = parser.parse_args()
+    if not 1 <= flags.k <= MOST:
+        parser.error(f"-k: expected 1 to {MOST}, found {flags.k}")
     if flags.threads:
         torch.set_num_threads(flags.threads)
     torch.manual_seed(flags.seed)
@@ -166,7 +168,10 @@ def main():
         masks = learn(flags, model, all_texts[1::2], rng)
         write(flags.out, flags.base, masks)
     elif flags.masks:
-        shape, kind, data = Gguf(flags.masks).tensors[MASKS]
+        found = Gguf(flags.masks).tensors
+        if MASKS not in found:
+            sys.exit(f"{flags.masks}: expected mask tokens ({MASKS}), found none")
+        shape, kind, data = found[MASKS]
         masks = torch.from_numpy(np.array(to_floats(kind, data)).reshape(shape)).to(flags.device)
     else:
         parser.error("measure: expected --masks FILE")
