@@ -173,6 +173,12 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
       ngrams(1, 16),
       ngrams(16, 2),
   };
+  // To the end of the context, where the last rounds have room for few rows.
+  for (const auto& [name, with] :
+       {std::pair("space", masks_path), {"space", token_path}, {"kangaroo", published_path}}) {
+    rows.push_back(by_flags({name, "--w-max", "16"}, with));
+    rows.back().replies = {-1};
+  }
   // The target's first two layers, often right and often not; and a stranger.
   const std::pair<const char*, const TinyModel&> drafters[] = {
       {"the first layers", model(2)}, {"a stranger", model(1, DType::kQ8_0, 99)}};
