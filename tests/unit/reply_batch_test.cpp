@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "decode/row_logprobs.h"
+#include "decode/space.h"
 #include "decode/tree_speculator.h"
 #include "engine_rig.h"
 #include "expect_error.h"
@@ -136,6 +138,7 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
   auto reference = model.backend(best_isa(), 1, true, kContext);
   int unshared = 0, drafted = 0;  // rounds, tokens
   int drafted_together = 0, accepted_together = 0;
+  int guessed_alone = 0, guessing_together = 0;  // behind mask rows: drafts, rounds
   for (const uint64_t seed : {1, 2, 3, 4}) {
     CAPTURE(seed);
     TinyRandom random(seed);
@@ -144,6 +147,7 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
     OutsideDrafts drafts = repeating();
     LookupMemory memory;
     TreeSpeculator tree(nullptr, &memory, 2 + below(kMaxRows - 1), below(2) == 0);
+    Space space({.count = 3, .token = 41}, kMaxRows);
     Sessions sessions(*backend);
     ReplyBatch batch(sessions, 1 + below(kMaxRows));
     std::map<int64_t, BatchRequest> wanted;
@@ -168,12 +172,16 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
         BatchRequest request = random_request(random, 100 * seed + static_cast<uint64_t>(id));
         wanted[id] = request;
         heard[id].listen(request.options);
-        if (const int which = below(4); which > 0) {
-          Speculator* const drafter = which > 1 ? &tree : static_cast<Speculator*>(&drafts);
-          request.speculator = [drafter] { return drafter; };
-        }
-        request.options.on_round = [&](const RoundEvent& round) {
+        Speculator* const drafter =
+            std::array<Speculator*, 5>{nullptr, &drafts, &space, &tree, &tree}[below(5)];
+        if (drafter) request.speculator = [drafter] { return drafter; };
+        request.options.on_round = [&, guesses = drafter == &space](const RoundEvent& round) {
+          if (guesses && batch.size() == 1) guessed_alone += round.drafted();
           if (batch.size() == 1) return;
+          if (guesses) {  // they need the pass to themselves
+            CHECK(round.rows.size() == 1);
+            ++guessing_together;
+          }
           drafted_together += round.drafted();
           accepted_together += static_cast<int>(round.tokens.size()) - 1;
         };
@@ -209,6 +217,8 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
   }
   CHECK(unshared > 50);
   CHECK(drafted > 50);
+  CHECK(guessed_alone > 20);
+  CHECK(guessing_together > 50);
   CHECK(drafted_together > 500);
   CHECK(accepted_together > 50);
 }
@@ -299,33 +309,45 @@ TEST_CASE("reply batch: a pass that fails ends all that share it, and the next o
     }
   };
   const TinyModel model(q8_0_spec());
-  Failing backend(with_sequences(model, best_isa(), 1, 3, 200));
   auto reference = model.backend(best_isa(), 1, true, 200);
-  Sessions sessions(backend);
-  ReplyBatch batch(sessions);
-  const BatchRequest request = greedy_request(token_ids(12, kVocabulary), 20);
+  BatchRequest request = greedy_request(token_ids(12, kVocabulary), 20);
   const Heard expected = alone(*reference, request);
-  for (int64_t id = 0; id < 3; ++id) batch.add(id, request);
-  backend.good_passes = 6;
-  for (int i = 0; i < 6; ++i) CHECK(batch.step().empty());
-  const std::vector<WrittenReply> failed = batch.step();
-  REQUIRE(failed.size() == 3);
-  for (const WrittenReply& reply : failed) {
-    CHECK(reply.error);
-    CHECK(std::ranges::equal(std::span(reply.tokens).subspan(12),
-                             std::span(expected.tokens).first(6)));
-  }
-  backend.good_passes = 1 << 30;
-  for (int64_t id = 0; id < 3; ++id) batch.add(id, request);
-  int ended = 0;
-  while (batch.size() > 0) {
-    for (const WrittenReply& reply : batch.step()) {
-      CHECK_FALSE(reply.error);
-      CHECK(std::ranges::equal(std::span(reply.tokens).subspan(12), expected.tokens));
-      ++ended;
+  const std::vector<int32_t> repeated(expected.tokens.begin(), expected.tokens.begin() + 8);
+  for (const bool drafts : {false, true}) {
+    CAPTURE(drafts);
+    Failing backend(with_sequences(model, best_isa(), 1, 3, 200));
+    LookupMemory memory;
+    memory.add(repeated);
+    TreeSpeculator tree(nullptr, &memory, kMaxRows, false);
+    if (drafts) request.speculator = [&tree] { return &tree; };
+    Sessions sessions(backend);
+    ReplyBatch batch(sessions);
+    for (int64_t id = 0; id < 3; ++id) batch.add(id, request);
+    backend.good_passes = 3;
+    for (int i = 0; i < 3; ++i) CHECK(batch.step().empty());
+    const std::vector<WrittenReply> failed = batch.step();
+    REQUIRE(failed.size() == 3);
+    int accepted = 0;
+    for (const WrittenReply& reply : failed) {
+      CHECK(reply.error);
+      const auto written = std::span(reply.tokens).subspan(12);
+      CHECK(written.size() >= 3);
+      CHECK(std::ranges::equal(written, std::span(expected.tokens).first(written.size())));
+      accepted += static_cast<int>(written.size()) - 3;
     }
+    CHECK((accepted > 0) == drafts);
+    backend.good_passes = 1 << 30;
+    for (int64_t id = 0; id < 3; ++id) batch.add(id, request);
+    int ended = 0;
+    while (batch.size() > 0) {
+      for (const WrittenReply& reply : batch.step()) {
+        CHECK_FALSE(reply.error);
+        CHECK(std::ranges::equal(std::span(reply.tokens).subspan(12), expected.tokens));
+        ++ended;
+      }
+    }
+    CHECK(ended == 3);
   }
-  CHECK(ended == 3);
 }
 
 TEST_CASE("reply batch: a long prompt holds nobody up for longer than a chunk") {

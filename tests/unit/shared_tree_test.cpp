@@ -1,6 +1,7 @@
 // Which rows the replies that share a pass have of the tree of free candidates, under which costs.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace shared_tree_test {
 
 using namespace specbound;
 using namespace specbound::test;
-using namespace specbound::test::tree;
+using namespace specbound::test::tree_rows;
 
 TEST_CASE("shared tree: replies that share a pass have the rows of those likeliest to be right") {
   const Text fresh = {3, 5, 7, 9, 13, 17};  // nothing comes again
@@ -69,6 +70,48 @@ TEST_CASE("shared tree: replies that share a pass have the rows of those likelie
     n += rows.size();
   }
   CHECK(n == kMaxRows);
+}
+
+TEST_CASE("shared tree: what is written is there for others to look up, once") {
+  CpuOptions options;
+  options.n_threads = 1;
+  options.n_sequences = 3;
+  const auto backend = make_cpu_backend(model().config, model().weights, options);
+  LookupMemory memory;
+  TreeSpeculator tree(nullptr, &memory, 5, false);
+  Sessions sessions(*backend);
+  ReplyBatch batch(sessions);
+  // The last one is alone in the end, and has the others' company twice.
+  const std::vector<int> lengths = {6, 12, 40};
+  std::vector<Text> written(lengths.size());
+  const auto add = [&](size_t i) {
+    BatchRequest request;
+    request.prompt = i == 0 ? kEcho : kFork;
+    request.sampling = SamplingParams{.temperature = 0.8f, .seed = i};
+    request.options.max_tokens = lengths[i];
+    request.options.on_token = [&written, i](const TokenEvent& event) {
+      written[i].push_back(event.token);
+    };
+    request.speculator = [&] { return &tree; };
+    batch.add(static_cast<int64_t>(i), std::move(request));
+  };
+  add(2);
+  add(0);
+  int alone = 0;
+  for (bool again = false; batch.size() > 0;) {
+    alone += batch.size() == 1;
+    batch.step();
+    if (alone == 2 && !std::exchange(again, true)) add(1);
+  }
+  REQUIRE(alone > 3);
+  tree.forget();  // of the reply alone
+  // Whatever the order of its parts is, each token stands there once.
+  Text found(memory.replies().begin(), memory.replies().end()), expected;
+  std::erase(found, LookupMemory::kBetween);
+  for (const Text& text : written) expected.insert(expected.end(), text.begin(), text.end());
+  std::ranges::sort(found);
+  std::ranges::sort(expected);
+  CHECK(found == expected);
 }
 
 }  // namespace shared_tree_test

@@ -12,7 +12,7 @@
 #include "decode/tree_speculator.h"
 #include "engine_rig.h"
 
-namespace specbound::test::tree {
+namespace specbound::test::tree_rows {
 
 constexpr int kLayers = 8, kVocab = 97;
 using Text = std::vector<int32_t>;
@@ -71,4 +71,4 @@ inline const Text kEcho = {11, 22, 33, 44, 55, 66, 77, 88, 11, 22, 33, 44, 55};
 // 1 2 goes on with 3 and with 4, which go on differently.
 inline const Text kFork = {1, 2, 3, 30, 9, 1, 2, 4, 40, 8, 1, 2};
 
-}  // namespace specbound::test::tree
+}  // namespace specbound::test::tree_rows

@@ -22,7 +22,7 @@ namespace tree_speculator_test {
 
 using namespace specbound;
 using namespace specbound::test;
-using namespace specbound::test::tree;
+using namespace specbound::test::tree_rows;
 
 TEST_CASE("tree: what repeats is drafted row behind row, as far as it pays") {
   TreeSpeculator cheap(nullptr, nullptr, 5, true);
