@@ -97,6 +97,7 @@ bool Round::run(int from, int to) {
 }
 
 bool Round::run_newest_without(std::span<const int> skipped) {
+  SB_CHECK(!limits_.shared);
   const int n_layers = backend_.config().n_layers, slot = newest();
   for (int l = 1; l <= n_layers;) {
     if (aborted()) return false;
@@ -152,6 +153,7 @@ void Round::append_to(int parent, int32_t token, int exit_layer) {
 
 int Round::append_mask(int parent, const MaskTokens& masks, int i) {
   const int slot = rows() + masks_;
+  SB_CHECK(!limits_.shared);
   SB_CHECK(!full() && 0 <= parent && parent < slot && 0 <= i && i < masks.count);
   if (masks.rows) {
     const auto dim = static_cast<size_t>(backend_.config().dim);

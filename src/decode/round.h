@@ -22,10 +22,12 @@ namespace specbound {
 class Round {
  public:
   struct Limits {
-    int width = 1;        // rows permitted, 1..kMaxRows
-    bool shared = false;  // its rows go through all layers in a pass with those of other texts
-    int number = 0;       // of the round, in its reply
-    uint32_t reply = 0;   // for the noise
+    int width = 1;  // rows permitted, 1..kMaxRows
+    // Its rows go through all layers in a pass with those of other texts: until then none runs,
+    // and there are no masks.
+    bool shared = false;
+    int number = 0;      // of the round, in its reply
+    uint32_t reply = 0;  // for the noise
     const std::atomic<bool>* abort = nullptr;
     // The reply ends with the last token of this text. Empty: nothing ends it.
     std::function<bool(std::span<const int32_t>)> ends;

@@ -17,14 +17,15 @@ class RowBudget {
   LearnedRowCosts& costs() { return costs_; }
   const LearnedRowCosts& costs() const { return costs_; }
 
-  // A reply begins, in which nothing is gained yet.
+  // A reply begins, in which nothing is gained yet: alone, or in the company that shares passes.
   void begin_reply() { gained_ = 0; }
   // A pass is filled that has `rows` rows, of them `plain` ones that it would have without drafts,
   // and room for `room` more, behind `pos` positions.
   void start(int plain, int rows, int room, int pos);
-  // A row more, which is right with chance `right`; none that comes behind it is likelier. Costs
-  // rise in steps, so that the second row may cost as much as the next six: rows go on where enough
-  // of them would pay together, and the last ones go where too few came. False: it does not pay.
+  // A row more, for which there is room and which is right with chance `right`; none that comes
+  // behind it is likelier. Costs rise in steps, so that the second row may cost as much as the next
+  // six: rows go on where enough of them would pay together, and the last ones go where too few
+  // came. False: it does not pay.
   bool take(double right);
   // The row taken last is one of those that are worth most together.
   bool at_best() const { return at_best_; }
@@ -60,7 +61,7 @@ class RowBudget {
   LearnedRowCosts costs_{assumed_row_costs()};
   // Of passes of late, in plain ones; the rate begins at plain decoding's.
   double tokens_ = kFirstRounds, time_ = kFirstRounds;
-  double gained_ = 0;  // by the newest reply, in plain passes
+  double gained_ = 0;  // since the newest reply began, in plain passes
 
   // Of the pass that is filled.
   int plain_ = 1, rows_ = 1, room_ = 0, pos_ = 0;

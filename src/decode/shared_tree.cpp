@@ -12,7 +12,13 @@ class SharedTree::Drafts final : public SharedDrafter::Text {
     candidates.begin(text);
   }
   // What it has seen of the reply is for others to look up.
-  ~Drafts() override { candidates.forget(); }
+  ~Drafts() override {
+    try {
+      candidates.forget();
+    } catch (...) {
+      // Without memory for it they do without.
+    }
+  }
 
   static Drafts* of(const Reply& reply) { return static_cast<Drafts*>(reply.text); }
 
