@@ -4,10 +4,11 @@
 # with drafts.
 #
 #   tests/bench/serve_parallel.sh [--model NAME] [--requests N] [--tokens N] [--repeats N]
-#                                 [--temperature T] [--output FILE]
+#                                 [--temperature T] [--heads FILE] [--output FILE]
 #
-# NAME: as models/fetch.py knows it. BUILD_DIR (build/release) may be set. Writes
-# tests/bench/results/serve_parallel.json. Leave the machine alone while it runs.
+# NAME: as models/fetch.py knows it. FILE of --heads: what it brings to look up. BUILD_DIR
+# (build/release) may be set. Writes tests/bench/results/serve_parallel.json. Leave the machine
+# alone while it runs.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 RANDOM_MODEL=none
