@@ -57,8 +57,8 @@ TEST_CASE("shared tree: replies that share a pass have the rows of those likelie
   // A pass of several that has more rows than one costs more by itself: a row of drafts costs as
   // many tokens more as they give in its time.
   TreeSpeculator alone(nullptr, nullptr, 5, true), crowd(nullptr, nullptr, 5, true);
-  alone.set_costs(costing(0.3));
-  crowd.set_costs(costing(0.3));
+  alone.set_costs(costing(0.1));
+  crowd.set_costs(costing(0.1));
   CHECK(first_round(alone, kEcho).size() > 1);
   for (const auto& rows : first_rounds(crowd, {kEcho, kEcho, kEcho, kEcho, kEcho, kEcho})) {
     CHECK(rows.size() == 1);
