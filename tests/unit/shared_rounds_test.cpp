@@ -200,7 +200,7 @@ class Companies {
     options.abort = &of.abort;
     options.is_end = [&of](int32_t token) { return token == of.end_token; };
     options.is_stop = [&of](std::span<const int32_t> reply) { return of.stops(reply); };
-    options.on_logits = [this, &of](const TokenEvent& event, std::span<const float> logits) {
+    options.on_logits = [&of](const TokenEvent& event, std::span<const float> logits) {
       const int at = event.pos - 1;
       REQUIRE(same_bits(logits.data(), of.shadow.through(at).logits_at(at), logits.size()));
     };
