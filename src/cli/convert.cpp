@@ -41,10 +41,9 @@ const std::string kExplained =
     "file cannot say is told; what would change the model's text is refused.\n\n"
     "With --heads DIR holds draft heads as Medusa, Hydra, EAGLE (1 to 3) or Kangaroo publish them, "
     "weights as safetensors, for the model of -m, or is the directory of a MiMo model, whose layer "
-    "of "
-    "multi-token prediction is taken. They become a heads file, each "
-    "matrix in the type that it has, or as F32, F16, BF16 or Q8_0; --heads of run and chat takes "
-    "it, and beside MODEL.gguf as MODEL.heads.gguf it is found.";
+    "of multi-token prediction is taken. They become a heads file, each matrix in the type that it "
+    "has, or as F32, F16, BF16 or Q8_0; --heads of run and chat takes it, and beside MODEL.gguf as "
+    "MODEL.heads.gguf it is found.";
 
 constexpr const char* kExamples =
     "Examples:\n"

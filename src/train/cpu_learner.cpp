@@ -1,42 +1,21 @@
 // Learning on the CPU: training_step.h and adamw.h on floats in memory.
 #include <algorithm>
-#include <utility>
 
-#include "train/head_learner.h"
+#include "train/in_memory_learner.h"
 
 namespace specbound {
 namespace {
 
-class CpuLearner final : public HeadLearner {
+class CpuLearner final : public InMemoryLearner {
  public:
-  CpuLearner(const Gemm& gemm, const LearningTask& task)
-      : gemm_(gemm), task_(task), chunks_(task.features) {}
+  CpuLearner(const Gemm& gemm, const LearningTask& task) : InMemoryLearner(gemm, task) {}
 
-  std::string arithmetic() const override { return gemm_.name(); }
-  void open(std::span<const int> chunks) override { chunks_.open(chunks); }
-  std::span<const uint8_t> follows(int chunk) const override { return chunks_.follows(chunk); }
-
-  void begin_equations(std::span<const EquationsOf> wanted) override {
-    const int dim = task_.features.dim;
-    wanted_.assign(wanted.begin(), wanted.end());
-    equations_.clear();
-    for (const EquationsOf& of : wanted) equations_.emplace_back(dim * (of.chained ? 2 : 1), dim);
-  }
   void add_equations(int chunk, int most) override;
-  std::vector<LeastSquares> take_equations() override { return std::move(equations_); }
-
-  void begin() override {}
   int64_t learn(std::vector<RowAt>& rows, int64_t step, float rate,
                 std::span<double> losses) override;
-  void fetch() override {}
 
  private:
-  const Gemm& gemm_;
-  LearningTask task_;
-  ChunksInMemory chunks_;
-  std::vector<EquationsOf> wanted_;
-  std::vector<LeastSquares> equations_;  // [wanted]
-  std::vector<float> u_, y_;             // rows of chained equations
+  std::vector<float> u_, y_;  // rows of chained equations
   TrainingBatch batch_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "train/gradients.h"
+#include "train/in_memory_learner.h"
 #include "train/place_heads.h"
 
 namespace specbound {
@@ -26,28 +27,13 @@ HeadTensor tensor(int n_out, int n_in, const Parameter& p, float factor) {
   return out;
 }
 
-class LayerLearner final : public HeadLearner {
+class LayerLearner final : public InMemoryLearner {
  public:
-  LayerLearner(const Gemm& gemm, const LearningTask& task)
-      : gemm_(gemm), task_(task), chunks_(task.features) {}
+  LayerLearner(const Gemm& gemm, const LearningTask& task) : InMemoryLearner(gemm, task) {}
 
-  std::string arithmetic() const override { return gemm_.name(); }
-  void open(std::span<const int> chunks) override { chunks_.open(chunks); }
-  std::span<const uint8_t> follows(int chunk) const override { return chunks_.follows(chunk); }
-
-  void begin_equations(std::span<const EquationsOf> wanted) override {
-    const int dim = task_.features.dim;
-    wanted_.assign(wanted.begin(), wanted.end());
-    equations_.clear();
-    for (size_t i = 0; i < wanted.size(); ++i) equations_.emplace_back(2 * dim, dim);
-  }
   void add_equations(int chunk, int most) override;
-  std::vector<LeastSquares> take_equations() override { return std::move(equations_); }
-
-  void begin() override {}
   int64_t learn(std::vector<RowAt>& passages, int64_t step, float rate,
                 std::span<double> losses) override;
-  void fetch() override {}
 
  private:
   PassagePlan plan(size_t head, int n_steps) const {
@@ -55,11 +41,6 @@ class LayerLearner final : public HeadLearner {
   }
   void add_passages(size_t equations, const Chunks& chunks, std::span<const RowAt> passages);
 
-  const Gemm& gemm_;
-  LearningTask task_;
-  ChunksInMemory chunks_;
-  std::vector<EquationsOf> wanted_;
-  std::vector<LeastSquares> equations_;  // [wanted]
   PassageBatch batch_;
   std::vector<BlockStep> steps_;
 };

@@ -18,6 +18,7 @@
 #include "temp_dir.h"
 #include "tiny_heads.h"
 #include "tools/tuning.h"
+#include "train/gradients.h"
 #include "train/head_trainer.h"
 #include "train/place_heads.h"
 
@@ -31,13 +32,7 @@ namespace {
 // Even in -size..size; tests/golden/make_layer_golden.py has the same.
 std::vector<float> random_values(size_t n, float size, uint64_t seed) {
   std::vector<float> values(n);
-  for (float& value : values) {
-    uint64_t z = seed += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    z ^= z >> 31;
-    value = size * (static_cast<float>(z >> 40) * 0x1p-23f - 1);
-  }
+  fill_uniform(seed, size, values);
   return values;
 }
 
