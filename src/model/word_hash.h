@@ -6,17 +6,17 @@
 #include <cstring>
 #include <span>
 
+#include "numerics/splitmix64.h"
+
 namespace specbound {
 
-// 64 bits over a sequence of bytes; the finalizer of splitmix64 for each word. Not against forgers:
-// a wrong guess only costs time.
+// 64 bits over a sequence of bytes; splitmix64 for each word. Not against forgers: a wrong guess
+// only costs time.
 class WordHash {
  public:
   void add(uint64_t word) {
-    uint64_t z = (state_ ^ word) + 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    state_ = z ^ (z >> 31);
+    uint64_t mixed = state_ ^ word;
+    state_ = splitmix64(mixed);
   }
   void add(std::span<const std::byte> bytes) {
     add(uint64_t{bytes.size()});

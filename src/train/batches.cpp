@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "error.h"
+#include "numerics/splitmix64.h"
 #include "train/corpus.h"
 
 namespace specbound {
@@ -11,12 +12,10 @@ namespace {
 
 constexpr size_t kWindowBytes = size_t{512} << 20;  // of chunks in memory, as floats
 
-// A seed for each shuffle of a training (splitmix64).
+// A seed for each shuffle of a training.
 uint64_t derived_seed(uint64_t seed, uint64_t epoch, uint64_t window) {
-  uint64_t z = seed + (epoch * 0x10001 + window + 1) * 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
+  seed += (epoch * 0x10001 + window) * kSplitMixStep;
+  return splitmix64(seed);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "decode/common_prefix.h"
 #include "decode/lookup.h"
 #include "error.h"
+#include "numerics/splitmix64.h"
 #include "train/data_file.h"
 
 namespace specbound {
@@ -278,12 +279,7 @@ std::vector<size_t> shuffled_order(size_t n, uint64_t seed) {
   std::vector<size_t> order(n);
   std::iota(order.begin(), order.end(), size_t{0});
   uint64_t state = seed;
-  for (size_t i = n; i > 1; --i) {
-    uint64_t z = (state += 0x9e3779b97f4a7c15u);  // splitmix64
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    std::swap(order[i - 1], order[(z ^ (z >> 31)) % i]);
-  }
+  for (size_t i = n; i > 1; --i) std::swap(order[i - 1], order[splitmix64(state) % i]);
   return order;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "numerics/splitmix64.h"
 #include "train/blocks.h"
 #include "train/gemm.h"
 
@@ -41,14 +42,10 @@ void for_rows(const Gemm& gemm, int n, const Work& work) {
   });
 }
 
-// Uniform in -most..most, by splitmix64.
+// Uniform in -most..most.
 inline void fill_uniform(uint64_t seed, float most, std::vector<float>& values) {
   for (float& value : values) {
-    uint64_t z = seed += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    z ^= z >> 31;
-    value = most * (static_cast<float>(z >> 40) * 0x1p-23f - 1.0f);
+    value = most * (static_cast<float>(splitmix64(seed) >> 40) * 0x1p-23f - 1.0f);
   }
 }
 

@@ -1,5 +1,6 @@
-// Noise: the published Philox vectors, our logarithm and exponential against long double, the
-// distribution of the Gumbel variate and its independence of everything but its coordinates.
+// Noise: the published vectors of Philox and splitmix64, our logarithm and exponential against long
+// double, the distribution of the Gumbel variate and its independence of everything but its
+// coordinates.
 #include "numerics/noise.h"
 
 #include <doctest/doctest.h>
@@ -12,6 +13,7 @@
 #include <set>
 
 #include "numerics/exact_math.h"
+#include "numerics/splitmix64.h"
 
 namespace noise_test {
 
@@ -24,6 +26,14 @@ TEST_CASE("philox4x32-10: known answers of Random123") {
         Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
   CHECK(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
         Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("splitmix64: the first numbers behind the seed 1234567") {
+  uint64_t state = 1234567;
+  for (const uint64_t expected : {6457827717110365317u, 3203168211198807973u, 9817491932198370423u,
+                                  4593380528125082431u, 16408922859458223821u}) {
+    CHECK(splitmix64(state) == expected);
+  }
 }
 
 TEST_CASE("exact_log: within 1e-15 of the logarithm everywhere, near 1 too") {
