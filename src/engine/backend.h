@@ -114,6 +114,29 @@ class Sequences {
   ~Sequences() = default;
 };
 
+// What a backend adds that shows as many rows as a prefill has in a chunk between layers: what
+// training looks at along texts. Rows of several sequences share the pass and have the bits that
+// they have alone, as in Sequences::run_side_by_side(). What exit heads know of a text goes.
+class ChunkRows {
+ public:
+  virtual int most_rows() const = 0;  // of a pass: kPrefillChunk, or less in a small context
+  // The rows of a pass that a sequence has: `tokens` behind its text, at least one.
+  struct Part {
+    int sequence = 0;
+    std::span<const int32_t> tokens;
+  };
+  // A pass begins: its rows, one part's behind another's, are the embeddings of these tokens. Up to
+  // most_rows() in all, no sequence twice, each with the same kv_len at every layer.
+  virtual void embed_chunk(std::span<const Part> parts) = 0;
+  // They go through all layers that they have not seen, up to `to`.
+  virtual void run_chunk(int to) = 0;
+  // (dim) of one of them, until the next embed_chunk(), prefill() or prefill_rows().
+  virtual std::span<const float> chunk_row(int row) const = 0;
+
+ protected:
+  ~ChunkRows() = default;
+};
+
 // What every backend does.
 class Backend {
  public:
@@ -214,6 +237,8 @@ class Backend {
   bool samples_on_device() { return device_sampling() != nullptr; }
   // nullptr: it keeps one text.
   virtual Sequences* sequences() { return nullptr; }
+  // nullptr: rows are seen between layers in slots alone.
+  virtual ChunkRows* chunk_rows() { return nullptr; }
   virtual const BackendInspection& inspect() const = 0;
 };
 

@@ -110,6 +110,19 @@ TEST_CASE("first layers on a GPU: prompts too have the CPU's bits, however they 
       backend->prefill_rows(std::span(ids).first(kPrompt));
       backend->prefill_logits(kPrompt - 1, 1, z.data());
       REQUIRE(same_bits(z.data(), logits.data(), z.size()));
+      // A chunk that is looked at between layers.
+      const ChunkRows::Part prompt{0, std::span(ids).first(kPrompt)};
+      for (Backend* on : {cpu.get(), backend.get()}) {
+        on->truncate(0);
+        on->chunk_rows()->embed_chunk({&prompt, 1});
+      }
+      for (int layer = 1; layer <= c.n_layers; ++layer) {
+        for (Backend* on : {cpu.get(), backend.get()}) on->chunk_rows()->run_chunk(layer);
+        for (int row = 0; row < kPrompt; ++row) {
+          REQUIRE(same_bits(backend->chunk_rows()->chunk_row(row).data(),
+                            cpu->chunk_rows()->chunk_row(row).data(), size_t(c.dim)));
+        }
+      }
     }
   }
 }

@@ -108,6 +108,40 @@ inline void run_company(Backend& backend, std::vector<ExpectedText>& texts,
   }
 }
 
+// Some of the texts' next rows share a chunk, which is looked at behind random layers.
+inline void run_chunk_of(Backend& backend, std::vector<ExpectedText>& texts,
+                         const std::vector<int>& of, TinyRandom& random) {
+  const auto below = [&](int n) { return static_cast<int>(random.next() % n); };
+  const ModelConfig& c = backend.config();
+  ChunkRows& chunk = *backend.chunk_rows();
+  std::vector<ChunkRows::Part> parts;
+  int room = chunk.most_rows();
+  for (const int i : of) {
+    const int most = std::min(room, kLongestText - texts[i].done);
+    if (most == 0) break;
+    const int n = below(3) ? 1 + below(most) : std::min(most, 1 + below(3));
+    parts.push_back({i, std::span<const int32_t>(texts[i].ids).subspan(texts[i].done, n)});
+    room -= n;
+  }
+  chunk.embed_chunk(parts);
+  for (int layer = 0; layer < c.n_layers;) {
+    layer = std::min(layer + 1 + below(3), c.n_layers);
+    chunk.run_chunk(layer);
+    int row = 0;
+    for (const ChunkRows::Part& part : parts) {
+      ExpectedText& text = texts[part.sequence];
+      for (size_t i = 0; i < part.tokens.size(); ++i, ++row) {
+        const float* const expected =
+            text.expected.hidden_at(text.done + static_cast<int>(i), layer);
+        CHECK(same_bits(chunk.chunk_row(row).data(), expected, c.dim));
+      }
+    }
+  }
+  for (const ChunkRows::Part& part : parts) {
+    texts[part.sequence].done += static_cast<int>(part.tokens.size());
+  }
+}
+
 inline void check_kv(Backend& backend, const ExpectedText& text) {
   const size_t kv_dim = backend.config().kv_dim();
   std::vector<uint16_t> k(kv_dim), v(kv_dim);
@@ -131,8 +165,9 @@ inline void run_rows(Backend& backend, std::span<const int32_t> ids) {
   }
 }
 
-// kTexts texts come and go, are cut back, read at once, run alone and in random companies. By
-// decoding instead of prefill() where that has other bits than the CPU's.
+// kTexts texts come and go, are cut back, read at once, run alone and in random companies, of rows
+// and, where the backend shows those, of chunks. By decoding instead of prefill() where that has
+// other bits than the CPU's.
 inline void run_texts_at_random(const TinyModel& model, Backend& backend, uint64_t seed,
                                 bool prefill = true) {
   std::vector<ExpectedText> texts;
@@ -142,10 +177,12 @@ inline void run_texts_at_random(const TinyModel& model, Backend& backend, uint64
   REQUIRE(sequences->n_sequences() == kTexts);
   TinyRandom random(seed);
   const auto below = [&](int n) { return static_cast<int>(random.next() % n); };
-  for (int turn = 0; turn < 75; ++turn) {
+  const int kinds = backend.chunk_rows() ? 6 : 5;
+  for (int turn = 0; turn < 15 * kinds; ++turn) {
     const int sequence = below(kTexts);
     ExpectedText& text = texts[sequence];
-    switch (below(5)) {
+    const int what = below(kinds);
+    switch (what) {
       case 0: {  // a part of it at once
         const int n = below(kLongestText - text.done + 1);
         const auto part = std::span<const int32_t>(text.ids).subspan(text.done, n);
@@ -183,8 +220,13 @@ inline void run_texts_at_random(const TinyModel& model, Backend& backend, uint64
         for (int i = 0; i < kTexts; ++i) of.push_back(i);
         for (int i = kTexts - 1; i > 0; --i) std::swap(of[i], of[below(i + 1)]);
         std::erase_if(of, [&](int i) { return texts[i].done == kLongestText; });
-        of.resize(std::min<size_t>(of.size(), 1 + below(kMaxRows)));
+        const bool chunk = what == 5;
+        of.resize(std::min<size_t>(of.size(), 1 + below(chunk ? kTexts : kMaxRows)));
         if (of.empty()) break;
+        if (chunk) {
+          run_chunk_of(backend, texts, of, random);
+          break;
+        }
         std::vector<TextRound> rounds;
         int room = kMaxRows - static_cast<int>(of.size());
         for (const int i : of) {

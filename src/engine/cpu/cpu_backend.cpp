@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/cpu/attention.h"
@@ -19,6 +20,7 @@
 #include "engine/cpu/pass_rows.h"
 #include "engine/cpu/rope.h"
 #include "engine/cpu/thread_pool.h"
+#include "engine/cpu/working_rows.h"
 #include "engine/kv_lengths.h"
 #include "engine/pages.h"
 #include "error.h"
@@ -30,11 +32,10 @@ namespace {
 // barrier.
 constexpr int kPrivateFloats = 4096;
 
-int padded(int n) {
-  return round_up(n, kQuantBlock);
-}
-
-class CpuBackend final : public Backend, public Sequences, public BackendInspection {
+class CpuBackend final : public Backend,
+                         public Sequences,
+                         public ChunkRows,
+                         public BackendInspection {
  public:
   CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options,
              int n_sequences);
@@ -83,8 +84,13 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   void copy_prefix(int from, int n) override;
   void cut(int sequence, int n) override;
   size_t kv_bytes(int sequence) const override { return sequences_[sequence].kv.bytes_held(); }
-  void run_side_by_side(std::span<const Part> parts) override;
+  void run_side_by_side(std::span<const Sequences::Part> parts) override;
   bool takes_drafts() const override { return true; }
+  ChunkRows* chunk_rows() override { return this; }
+  int most_rows() const override { return std::max(std::min(kPrefillChunk, n_ctx_), kMaxRows); }
+  void embed_chunk(std::span<const ChunkRows::Part> parts) override;
+  void run_chunk(int to) override;
+  std::span<const float> chunk_row(int row) const override;
   const BackendInspection& inspect() const override { return *this; }
   std::span<const float> hidden(int slot) const override;
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
@@ -100,15 +106,10 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   Rows normed(int thread, const float* x, const float* norm, int n, bool int8);
   Rows attn_rows(int thread, const float* h, const CpuLayer& layer, int n);
   void quantize_together(int thread, const Rows& rows);
-  // Where a thread finds the heads that it works on.
-  struct HeadRows {
-    Outputs q, k, v;
-  };
-  HeadRows head_rows(int thread);
-  void finish_heads(int thread, const HeadRows& at, const LayerWeights& w, int layer,
+  void finish_heads(int thread, const WorkingRows::Heads& at, const LayerWeights& w, int layer,
                     const PassRows& rows, bool kv_only);
-  void finish_head(const HeadRows& at, const LayerWeights& w, int layer, const PassRows& rows,
-                   int row, int head);
+  void finish_head(const WorkingRows::Heads& at, const LayerWeights& w, int layer,
+                   const PassRows& rows, int row, int head);
   void add_normed(int thread, const float* norm, float* h, int n);
 
   ModelConfig config_;
@@ -134,19 +135,12 @@ class CpuBackend final : public Backend, public Sequences, public BackendInspect
   ExitChecks checks_;
   std::array<int32_t, kMaxRows> tokens_{};  // of the rows under way
 
-  Pages<float> h_;              // (kMaxRows, dim): the rows under way
-  Pages<float> prefill_h_;      // (kPrefillChunk, dim)
-  int prefilled_rows_ = 0;      // of prefill_h_, that went through all layers
-  RowBuffer attended_;          // (rows, q_dim)
-  RowBuffer gate_;              // (rows, ffn_dim)
-  Pages<float> added_;          // (rows, dim): what is normed on its way to h, if any is
-  RowBuffer shared_;            // prepared rows, by all threads together
-  RowBuffer attn_input_;        // those of weights_.attn_input
-  std::vector<RowBuffer> own_;  // [thread] prepared rows, by each thread for itself
-  // (rows, outputs) of one thread, or [0] of all. Nobody else's lie near: where threads took turns
-  // along a row, each core's prefetcher went on into lines that the other was about to write, and
-  // that cost more than the arithmetic.
-  std::vector<Pages<float>> q_, k_, v_, own_gate_, own_up_;
+  Pages<float> h_;               // (kMaxRows, dim): the rows under way
+  Pages<float> prefill_h_;       // (kPrefillChunk, dim)
+  int prefilled_rows_ = 0;       // of prefill_h_, that went through all layers
+  std::vector<TextRows> chunk_;  // those of embed_chunk(), which lie there too
+  int chunk_layers_ = 0;         // that they have seen
+  WorkingRows work_;
 };
 
 // Those of `options.beside`, or new ones.
@@ -179,33 +173,12 @@ CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const 
   for (const LayerWeights& w : weights.layers) layers_.emplace_back(store_, w);
   lm_head_ = store_.linear(weights.lm_head);
 
-  const size_t rows = std::max(std::min(kPrefillChunk, n_ctx_), kMaxRows);
-  const char* what = "working rows";
-  h_ = Pages<float>(static_cast<size_t>(kMaxRows) * config.dim, what);
-  prefill_h_ = Pages<float>(rows * config.dim, what);
-  attended_ = RowBuffer(static_cast<int>(rows), config.q_dim());
-  if (config.n_experts > 0) {
-    // Those of a layer that runs here: all of them are dealt alike.
-    experts_.emplace(config_, kernels_, pool_, layers_.back().experts, static_cast<int>(rows));
-  } else {
-    gate_ = RowBuffer(static_cast<int>(rows), config.ffn_dim);
-  }
-  if (weights.layers[0].post_attn_norm) added_ = Pages<float>(rows * config.dim, what);
-  shared_ = RowBuffer(static_cast<int>(rows), config.dim);
-  if (weights.attn_input) attn_input_ = RowBuffer(kMaxRows, weights.layers[0].wq.n_in);
-  for (int t = 0; t < pool_.size(); ++t) {
-    own_.emplace_back(kMaxRows, padded(config.dim));
-    const size_t part = own_heads_ ? pool_.size() : 1;  // of the heads
-    if (t == 0 || own_heads_) {
-      q_.emplace_back(rows * config.q_dim() / part, what);
-      k_.emplace_back(rows * config.kv_dim() / part, what);
-      v_.emplace_back(rows * config.kv_dim() / part, what);
-    }
-    if (experts_ || config.ffn_dim == 0) continue;
-    const Slice mine = layers_.back().w_gate.slice_of(t, pool_.size());  // as in all that run here
-    own_gate_.emplace_back(rows * (mine.end - mine.begin), what);
-    own_up_.emplace_back(rows * (mine.end - mine.begin), what);
-  }
+  const auto dim = static_cast<size_t>(config.dim);
+  h_ = Pages<float>(kMaxRows * dim, "working rows");
+  prefill_h_ = Pages<float>(most_rows() * dim, "working rows");
+  const CpuLayer& any = layers_.back();  // one that runs here: all of them are dealt alike
+  work_ = WorkingRows(config, weights, any, pool_.size(), own_heads_, most_rows());
+  if (config.n_experts > 0) experts_.emplace(config_, kernels_, pool_, any.experts, most_rows());
 }
 
 std::string CpuBackend::description() const {
@@ -276,13 +249,13 @@ void CpuBackend::cut(int sequence, int n) {
   if (n == 0 && sequence == selected_) checks_.forget_text();
 }
 
-void CpuBackend::run_side_by_side(std::span<const Part> parts) {
+void CpuBackend::run_side_by_side(std::span<const Sequences::Part> parts) {
   const size_t n_parts = parts.size();
   SB_CHECK(n_parts >= 1 && n_parts <= kMaxRows);
   std::array<TextRows, kMaxRows> texts;
   int n = 0;
   for (size_t i = 0; i < n_parts; ++i) {
-    const Part& part = parts[i];
+    const Sequences::Part& part = parts[i];
     SB_CHECK(part.sequence >= 0 && part.sequence < n_sequences());
     Sequence& sequence = sequences_[part.sequence];
     texts[i] = {&sequence, part.n, sequence.lengths.everywhere(), part.paths, 0, n};
@@ -318,8 +291,43 @@ void CpuBackend::prefill_logits(int first, int n, float* out) {
   logits_of(prefill_h_.data() + static_cast<size_t>(first) * config_.dim, n, out);
 }
 
+void CpuBackend::embed_chunk(std::span<const ChunkRows::Part> parts) {
+  SB_CHECK(!parts.empty());
+  prefilled_rows_ = chunk_layers_ = 0;
+  chunk_.clear();
+  int first = 0;
+  for (const ChunkRows::Part& part : parts) {
+    SB_CHECK(part.sequence >= 0 && part.sequence < n_sequences());
+    Sequence& sequence = sequences_[part.sequence];
+    const int n = static_cast<int>(part.tokens.size()), pos = sequence.lengths.everywhere();
+    SB_CHECK(n >= 1 && first + n <= most_rows() && pos + n <= n_ctx_);
+    for (const TextRows& other : chunk_) SB_CHECK(other.sequence != &sequence);
+    for (int i = 0; i < n; ++i) {
+      embed_row(part.tokens[i], prefill_h_.data() + size_t(first + i) * config_.dim);
+    }
+    chunk_.push_back({&sequence, n, pos, nullptr, 0, first});
+    first += n;
+  }
+  checks_.change_text();
+}
+
+void CpuBackend::run_chunk(int to) {
+  SB_CHECK(!chunk_.empty() && chunk_layers_ < to && to <= config_.n_layers);
+  const int from = std::exchange(chunk_layers_, to) + 1;
+  // The layers of a GPU have one text.
+  const PassRows rows = first_layers_ ? PassRows(chunk_[0]) : PassRows(std::span(chunk_));
+  forward(prefill_h_.data(), rows, from, to, false);
+}
+
+std::span<const float> CpuBackend::chunk_row(int row) const {
+  SB_CHECK(!chunk_.empty() && row >= 0 && row < chunk_.back().first + chunk_.back().n);
+  const auto dim = static_cast<size_t>(config_.dim);
+  return {prefill_h_.data() + static_cast<size_t>(row) * dim, dim};
+}
+
 void CpuBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
   prefilled_rows_ = 0;
+  chunk_.clear();
   const int n = static_cast<int>(tokens.size());
   for (int i = 0; i < n; ++i) embed_row(tokens[i], prefill_h_.data() + size_t(i) * config_.dim);
   const int pos = kv_len(1);
@@ -375,7 +383,7 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
       config_.activation == Activation::kGelu ? kernels_.gelu_mul : kernels_.silu_mul;
   pool_.run([&](int thread) {
     const int threads = pool_.size();
-    const HeadRows at = head_rows(thread);
+    const WorkingRows::Heads at = work_.heads(thread);
     for (int l = from; l <= to; ++l) {
       const CpuLayer& layer = layers_[l - 1];
       const LayerWeights& w = *layer.w;
@@ -394,13 +402,14 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
       if (stop_at_kv) break;
 
       // attended = softmax(softcap(score_scale q K)) V
-      const Rows a = attended_.rows(n, q_dim, nullptr, 0);
-      attention_.run(thread, at.q, l, rows, attended_, layer.wo.int8() && blocks ? &a : nullptr);
+      const Rows a = work_.attended.rows(n, q_dim, nullptr, 0);
+      attention_.run(thread, at.q, l, rows, work_.attended,
+                     layer.wo.int8() && blocks ? &a : nullptr);
       pool_.barrier();
       if (layer.wo.int8() && !blocks) quantize_together(thread, a);
 
       // h += Wo attended; or by way of a post norm
-      const Outputs wo_to{w.post_attn_norm ? added_.data() : h, dim};
+      const Outputs wo_to{w.post_attn_norm ? work_.added.data() : h, dim};
       multiply(kernels_, layer.wo, a, wo_to, !w.post_attn_norm, thread, threads);
       if (w.bo) add_bias(layer.wo.slice_of(thread, threads), w.bo, wo_to, n);
       pool_.barrier();
@@ -417,13 +426,13 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
 
       // x = norm(h); act = activation(Wg x) * (Wu x)
       const Rows y = normed(thread, h, w.ffn_norm, n, layer.ffn_int8());
-      const Rows act = gate_.rows(n, ffn_dim, nullptr, 0);
+      const Rows act = work_.gate.rows(n, ffn_dim, nullptr, 0);
       const Slice mine = layer.w_gate.slice_of(thread, threads);
       const int width = mine.end - mine.begin;
       const bool int8 = layer.w_down.int8();  // then nobody else reads floats
-      const Outputs up{own_up_[thread].data(), width, mine.begin};
-      const Outputs gate = int8 ? Outputs{own_gate_[thread].data(), width, mine.begin}
-                                : Outputs{gate_.row(0), act.ld};
+      const Outputs up{work_.own_up[thread].data(), width, mine.begin};
+      const Outputs gate = int8 ? Outputs{work_.own_gate[thread].data(), width, mine.begin}
+                                : Outputs{work_.gate.row(0), act.ld};
       multiply(kernels_, layer.w_gate, y, gate, false, thread, threads);
       multiply(kernels_, layer.w_up, y, up, false, thread, threads);
       for (int r = 0; r < n; ++r) {
@@ -435,7 +444,7 @@ void CpuBackend::forward(float* h, const PassRows& rows, int from, int to, bool 
       pool_.barrier();
 
       // h += Wd act; or by way of a post norm
-      const Outputs down_to{w.post_ffn_norm ? added_.data() : h, dim};
+      const Outputs down_to{w.post_ffn_norm ? work_.added.data() : h, dim};
       multiply(kernels_, layer.w_down, act, down_to, !w.post_ffn_norm, thread, threads);
       pool_.barrier();
       if (w.post_ffn_norm) add_normed(thread, w.post_ffn_norm, h, n);
@@ -486,7 +495,7 @@ void CpuBackend::keep_state(int slot) {
 Rows CpuBackend::normed(int thread, const float* x, const float* norm, int n, bool int8) {
   const int dim = config_.dim;
   const bool together = n > kMaxRows || (n > 2 && n * dim > kPrivateFloats);
-  RowBuffer& buffer = together ? shared_ : own_[thread];
+  RowBuffer& buffer = together ? work_.shared : work_.own[thread];
   const Slice mine = together ? slice(n, thread, pool_.size()) : Slice{0, n};
   const Rows rows = buffer.rows(n, dim, nullptr, 0);
   for (int r = mine.begin; r < mine.end; ++r) {
@@ -506,7 +515,8 @@ Rows CpuBackend::normed(int thread, const float* x, const float* norm, int n, bo
 Rows CpuBackend::attn_rows(int thread, const float* h, const CpuLayer& layer, int n) {
   if (!weights_.attn_input) return normed(thread, h, layer.w->attn_norm, n, layer.qkv_int8());
   const int n_in = layer.w->wq.n_in;
-  const Rows rows = attn_input_.rows(n, n_in, weights_.attn_input, padded(n_in));
+  const Rows rows =
+      work_.attn_input.rows(n, n_in, weights_.attn_input, round_up(n_in, kQuantBlock));
   if (layer.qkv_int8()) quantize_together(thread, rows);
   return rows;
 }
@@ -522,7 +532,7 @@ void CpuBackend::quantize_together(int thread, const Rows& rows) {
 
 // Bias, norm and rope of a head of one row: queries come first, then keys, each with its values,
 // which go into the cache.
-void CpuBackend::finish_head(const HeadRows& at, const LayerWeights& w, int layer,
+void CpuBackend::finish_head(const WorkingRows::Heads& at, const LayerWeights& w, int layer,
                              const PassRows& rows, int row, int head) {
   const int head_dim = config_.head_dim;
   const auto finish = [&](float* x, const float* bias, const float* norm) {
@@ -543,17 +553,8 @@ void CpuBackend::finish_head(const HeadRows& at, const LayerWeights& w, int laye
   kernels_.store_kv(k, v, head_dim, rows.place(row), rows.sequence_of(row).kv.head(layer, kv_head));
 }
 
-CpuBackend::HeadRows CpuBackend::head_rows(int thread) {
-  const int q_dim = config_.q_dim(), kv_dim = config_.kv_dim(), threads = pool_.size();
-  if (!own_heads_) return {{q_[0].data(), q_dim}, {k_[0].data(), kv_dim}, {v_[0].data(), kv_dim}};
-  const int q = q_dim / threads, kv = kv_dim / threads;
-  return {{q_[thread].data(), q, thread * q},
-          {k_[thread].data(), kv, thread * kv},
-          {v_[thread].data(), kv, thread * kv}};
-}
-
-void CpuBackend::finish_heads(int thread, const HeadRows& at, const LayerWeights& w, int layer,
-                              const PassRows& rows, bool kv_only) {
+void CpuBackend::finish_heads(int thread, const WorkingRows::Heads& at, const LayerWeights& w,
+                              int layer, const PassRows& rows, bool kv_only) {
   const int n = rows.n(), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
   if (!own_heads_) {
     const int first = kv_only ? n_heads : 0, per_row = n_heads + n_kv_heads - first;
@@ -576,7 +577,7 @@ void CpuBackend::add_normed(int thread, const float* norm, float* h, int n) {
   const size_t dim = config_.dim;
   const Slice mine = slice(n, thread, pool_.size());
   for (int r = mine.begin; r < mine.end; ++r) {
-    float *y = added_.data() + r * dim, *to = h + r * dim;
+    float *y = work_.added.data() + r * dim, *to = h + r * dim;
     kernels_.rmsnorm(y, norm, config_.norm_eps, config_.dim, y);
     for (size_t i = 0; i < dim; ++i) to[i] += y[i];
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/backend.h"
 #include "engine/cpu/kv_cache.h"
 #include "engine/kv_lengths.h"
 #include "engine/row_paths.h"
@@ -27,7 +28,7 @@ struct TextRows {
   int first = 0;                   // which row of the pass that is
 };
 
-// All of a pass: of one text, any number of them; of several up to kMaxRows, one text's behind
+// All of a pass: of one text, any number of them; of several up to kPrefillChunk, one text's behind
 // another's.
 class PassRows {
  public:
@@ -35,8 +36,8 @@ class PassRows {
   explicit PassRows(const TextRows& alone) : texts_(&alone, 1), n_(alone.n), alone_(true) {}
   explicit PassRows(std::span<const TextRows> side_by_side) : texts_(side_by_side) {
     for (size_t i = 0; i < texts_.size(); ++i) {
-      SB_CHECK(texts_[i].first == n_ && n_ + texts_[i].n <= kMaxRows);
-      std::fill_n(text_of_.begin() + n_, texts_[i].n, static_cast<uint8_t>(i));
+      SB_CHECK(texts_[i].first == n_ && n_ + texts_[i].n <= kPrefillChunk);
+      std::fill_n(text_of_.begin() + n_, texts_[i].n, static_cast<uint16_t>(i));
       n_ += texts_[i].n;
     }
   }
@@ -73,7 +74,7 @@ class PassRows {
   std::span<const TextRows> texts_;
   int n_ = 0;
   bool alone_ = false;
-  std::array<uint8_t, kMaxRows> text_of_{};  // [row], side by side
+  std::array<uint16_t, kPrefillChunk> text_of_;  // [row], side by side
 };
 
 }  // namespace specbound
