@@ -70,6 +70,7 @@ class Candidates {
   void draft_forced(bool on) { drafts_forced_ = on; }
 
   void begin(std::span<const int32_t> text) { lookup_.begin(text); }
+  std::span<const int32_t> text() const { return lookup_.text(); }  // so far
   void forget() { lookup_.forget(); }
 
   // ---- in a round ----

@@ -52,6 +52,7 @@ class Lookup {
   // All go there, and the text is forgotten.
   void forget();
   void push(int32_t token) { text_.push(token); }
+  std::span<const int32_t> text() const { return text_.text(); }
 
   struct Found {
     int32_t token;

@@ -11,9 +11,9 @@ void RowBudget::start(int plain, int rows, int room, int pos) {
   at_best_ = false;
 }
 
-bool RowBudget::take(double right) {
-  if (worth_ + most_worth(right) <= most_) return false;
-  worth_ += right - cost(1);
+bool RowBudget::take(double value) {
+  if (worth_ + most_worth(value) <= most_) return false;
+  worth_ += value - cost(1);
   ++rows_;
   --room_;
   at_best_ = worth_ > most_;
@@ -21,25 +21,22 @@ bool RowBudget::take(double right) {
   return true;
 }
 
-// Of one row or more, none likelier than `right`, less their cost.
-double RowBudget::most_worth(double right) const {
-  double most = right - cost(1);
-  for (int more = 2; more <= room_; ++more) most = std::max(most, more * right - cost(more));
+// Of one row or more, none of a higher value, less their cost.
+double RowBudget::most_worth(double value) const {
+  double most = value - cost(1);
+  for (int more = 2; more <= room_; ++more) most = std::max(most, more * value - cost(more));
   return most;
 }
 
 double RowBudget::cost(int more) const {
   if (!measured_) return 0;
-  return margin() * rate() * plain_ * (costs_.pass(rows_ + more, pos_) - costs_.pass(rows_, pos_)) /
+  return rate() * plain_ * (costs_.pass(rows_ + more, pos_) - costs_.pass(rows_, pos_)) /
          costs_.pass(plain_, pos_);
 }
 
-void RowBudget::gave(int tokens, int plain, int rows, int pos, double beside) {
-  const double each = static_cast<double>(tokens) / plain;
-  const double time = costs_.pass(rows, pos) / costs_.pass(plain, pos) + beside;
-  tokens_ = kRateKept * tokens_ + each;
+void RowBudget::gave(int tokens, int plain, double time) {
+  tokens_ = kRateKept * tokens_ + static_cast<double>(tokens) / plain;
   time_ = kRateKept * time_ + time;
-  gained_ += (1 + kFades) * each - time;
 }
 
 }  // namespace specbound

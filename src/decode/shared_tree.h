@@ -1,7 +1,13 @@
 // Free candidates of several replies in one pass: the row goes to whichever reply's candidate is
-// likeliest to be right with all before it, while what it is expected to bring is more than what it
-// adds to the pass. Where nothing pays nothing is looked up. docs/architecture.md 3.6.
+// likeliest to be right with all before it, by how cautious that reply is, while what it is
+// expected to bring is more than what it adds to the pass. Where nothing pays nothing is looked up.
+// docs/architecture.md 3.6.
 #pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "decode/candidates.h"
 #include "decode/row_budget.h"
@@ -20,6 +26,12 @@ class SharedTree final : public SharedDrafter {
   // many sizes.
   void set_costs(const RowCosts& costs) { budget_.set_costs(costs); }
 
+  // A reply is cautious by what it has gained itself, and stays so where it goes from alone into
+  // company and back: whoever has drafted for the reply of this text does so no longer.
+  void left(std::span<const int32_t> text, const Caution& caution);
+  // Of the reply whose text so far that is: that of who left it last, or a new one's.
+  Caution caution_of(std::span<const int32_t> text) const;
+
   std::unique_ptr<Text> begin(std::span<const int32_t> text) override;
   void draft(std::span<const Reply> replies, int room) override;
   void accept(Text& text, const RoundEvent& round) override;
@@ -34,6 +46,8 @@ class SharedTree final : public SharedDrafter {
   int w_max_ = kMaxRows;
   bool drafts_forced_ = true;
   RowBudget budget_;
+  std::vector<int32_t> left_text_;
+  Caution left_caution_;
 
   // Of the pass under way.
   int plain_ = 0, rows_ = 0, pos_ = 0, tokens_ = 0;

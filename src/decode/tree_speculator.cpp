@@ -57,13 +57,14 @@ void TreeSpeculator::forget() {
 
 void TreeSpeculator::begin(std::span<const int32_t> text) {
   if (guesser_) guesser_->begin(text);
+  if (!std::ranges::equal(text, candidates_.text())) caution_ = shared_.caution_of(text);
   candidates_.begin(text);
   answers_in_reply_ = 0;
-  budget_.begin_reply();
 }
 
 SharedDrafter* TreeSpeculator::shared() {
   shared_.set_costs(costs().now());
+  shared_.left(candidates_.text(), caution_);
   return w_max_ > 1 ? &shared_ : nullptr;
 }
 
@@ -87,11 +88,10 @@ bool TreeSpeculator::ask(Round& round, double path) {
     const std::chrono::duration<double> seconds = Clock::now() - begin;
     ++control_.asked;
     candidates_.hear(round, *guess);
-    const double margin = budget_.margin();
-    const double row = budget_.cost(1) / margin;
+    const double row = budget_.cost(1);
     const Said* const now = candidates_.likeliest();
     answers_.push_back({round.newest(), stage, best, before, now ? now->token : -1,
-                        path * best > margin * row, row});
+                        path * best > caution_.margin() * row, row});
     // A reply's first answer comes cold, and may have to read the prompt.
     if (answers_in_reply_++ > 0 && costs().scaled()) {
       asking_.took(stage, seconds.count() / costs().pass(1, round.pos()));
@@ -156,7 +156,7 @@ DraftEnd TreeSpeculator::draft(Round& round) {
 
 // False: it does not pay.
 bool TreeSpeculator::take(Round& round, const Candidate& best) {
-  if (!budget_.take(best.right)) return false;
+  if (!budget_.take(best.right / caution_.margin())) return false;
   round.append_to(best.parent, best.token, best.drafted_at);
   if (budget_.at_best()) kept_ = round.newest();
   return true;
@@ -201,7 +201,10 @@ void TreeSpeculator::accept(Backend& backend, const RoundEvent& round) {
     }
   }
   own_rows_ = 1;
-  budget_.gave(static_cast<int>(round.tokens.size()), 1, rows, round.pos, guesser_time(round));
+  const int tokens = static_cast<int>(round.tokens.size());
+  const double time = budget_.time(1, rows, round.pos) + guesser_time(round);
+  budget_.gave(tokens, 1, time);
+  if (measured_) caution_.gave(tokens, time);
   answers_.clear();
   // A reply's first round comes cold from the prefill; what drafting ran, verification did not.
   const bool whole = std::ranges::none_of(

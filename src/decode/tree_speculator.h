@@ -71,6 +71,7 @@ class TreeSpeculator final : public Speculator {
   Belief belief_;
   Candidates candidates_;
   RowBudget budget_;
+  Caution caution_;  // of the reply that is alone
   SharedTree shared_;
   Asking asking_;
   int answers_in_reply_ = 0;  // of the guesser in this reply

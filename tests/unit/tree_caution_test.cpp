@@ -13,26 +13,21 @@ namespace tree_caution_test {
 
 using namespace specbound;
 
-TEST_CASE("budget: a row must be worth less of its cost the more a reply has gained") {
-  RowCosts costs;
-  for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = 1 + 0.5 * (rows - 1);
-  RowBudget budget(true);
-  budget.set_costs(costs);
-  budget.begin_reply();
-  const double first = budget.margin(), last = first / 3;
+TEST_CASE("caution: a row must be worth less of its cost the more a reply has gained") {
+  Caution caution;
+  const double first = caution.margin(), last = first / 3;
   CHECK(first == doctest::Approx(3.6));
-  budget.gave(1, 1, 2, 0);  // a wrong draft, which cost half a pass
-  CHECK(budget.margin() == doctest::Approx(last * (1 + 2 + 0.45)));
-  budget.gave(2, 1, 2, 0);  // a right one
-  CHECK(budget.margin() == doctest::Approx(last * (1 + 2 - 0.15)));
-  budget.gave(8, 1, 8, 0);
-  CHECK(budget.margin() == doctest::Approx(last));
-  budget.begin_reply();
-  CHECK(budget.margin() == doctest::Approx(first));
-  for (int token = 0; token < 39; ++token) budget.gave(1, 1, 1, 0);
-  CHECK(budget.margin() > last);
-  for (int token = 0; token < 2; ++token) budget.gave(1, 1, 1, 0);
-  CHECK(budget.margin() == doctest::Approx(last));
+  caution.gave(1, 1.5);  // a wrong draft, which cost half a pass
+  CHECK(caution.margin() == doctest::Approx(last * (1 + 2 + 0.45)));
+  caution.gave(2, 1.5);  // a right one
+  CHECK(caution.margin() == doctest::Approx(last * (1 + 2 - 0.15)));
+  caution.gave(8, 4.5);
+  CHECK(caution.margin() == doctest::Approx(last));
+  Caution plain;  // by its length
+  for (int token = 0; token < 39; ++token) plain.gave(1, 1);
+  CHECK(plain.margin() > last);
+  for (int token = 0; token < 2; ++token) plain.gave(1, 1);
+  CHECK(plain.margin() == doctest::Approx(last));
 }
 
 TEST_CASE("tree: a reply in which nothing repeats drafts hardly, one that repeats soon does") {
