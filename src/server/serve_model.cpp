@@ -263,10 +263,11 @@ std::vector<int32_t> ServeModel::tokenize(std::string_view text, bool add_specia
   }
 }
 
-// What drafts where a request asks for it or not.
+// What drafts where a request asks for it or not. Who does without switches nothing off: there may
+// be others beside it.
 Speculator* ServeModel::speculator(std::optional<bool> asked) {
-  const bool on = asked.value_or(speculates_);
-  if (on != speculation_.active()) speculation_.set_active(on, "speculation=off");
+  if (!asked.value_or(speculates_)) return nullptr;
+  if (!speculation_.active()) speculation_.set_active(true);
   return speculation_.speculator();
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -222,6 +223,53 @@ TEST_CASE("server model: the tiny model gives the same bytes whatever came befor
   CHECK(text({{"prompt", json::parse(ids)["tokens"]}}) == first);
   CHECK(status_of([&] { post({{"prompt", std::string(4000, 'x')}}); }) == 400);
   CHECK(status_of([&] { post({{"prompt", json::array({512})}}); }) == 400);
+}
+
+TEST_CASE("server model: who drafts and who does not leave each other alone") {
+  for (const char* speculator : {"auto", "ngram"}) {
+    CAPTURE(speculator);
+    const Stories several(4, Sessions::kAnyBytes, speculator);
+    Api api({});
+    api.open(*several.model);
+    // Drafts are asked for, refused, and not spoken of, whoever is beside it.
+    const auto asked = [](size_t number) {
+      return number % 3 == 2 ? std::nullopt : std::optional(number % 3 == 0);
+    };
+    const auto post = [&](size_t number) {
+      json body = request_of(3 * number);
+      for (const char* key : {"n", "grammar", "logprobs", "stop", "speculation"}) body.erase(key);
+      body["max_tokens"] = 5 + number * 7 % 40;
+      if (asked(number)) body["speculation"] = *asked(number);
+      TestConnection client;
+      const std::string name = format("client %zu", number);
+      return json::parse(api.post("/v1/completions", body.dump(), name, client).body);
+    };
+    constexpr size_t kClients = 4, kRequests = 12;
+    std::vector<std::thread> clients;
+    std::vector<json> told(kClients * kRequests);
+    for (size_t c = 0; c < kClients; ++c) {
+      clients.emplace_back([&, c] {
+        for (size_t i = c; i < told.size(); i += kClients) told[i] = post(i);
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    for (int last = 0; last < 3; ++last) told.push_back(post(told.size()));  // alone
+    int shared = 0;
+    for (size_t i = 0; i < told.size(); ++i) {
+      CAPTURE(i);
+      const json& speculation = told[i]["timings"]["speculation"];
+      const int rounds = speculation["rounds"], beside = speculation["rounds_side_by_side"];
+      shared += beside > 0;
+      const bool active = asked(i).value_or(true);
+      // N-grams draft for who is alone.
+      if (!active || beside < rounds || std::string(speculator) == "auto") {
+        CHECK(speculation["active"] == active);
+      }
+      if (!active) CHECK(speculation["compression_rate"] == 1);
+    }
+    CHECK(shared > 10);
+    api.stop();
+  }
 }
 
 }  // namespace serve_model_test
