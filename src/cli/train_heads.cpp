@@ -31,6 +31,7 @@
 #include "tools/cost_report.h"
 #include "tools/tuning.h"
 #include "train/corpus.h"
+#include "train/feature_passes.h"
 #include "train/head_learner.h"
 #include "train/report_html.h"
 #include "train/running_time.h"
@@ -344,10 +345,6 @@ class Training {
            (until(kLookingOn) <= 0 || features.bytes() > flags_.max_disk / 10 * 9);
   }
 
-  static int64_t learnt_rows_of(const FeatureStore& features) {
-    return features.n_rows() - features.n_prompt_rows();
-  }
-
   void compute_features(FeatureStore& features, const TrainingFolder& folder, bool resumed) {
     const Clock::time_point start = Clock::now();
     const int dim = model_.config().dim;
@@ -357,16 +354,17 @@ class Training {
       Progress bar("hidden states", Progress::Unit::kWork);
       const int64_t most = std::min(learnt_, flags_.max_learnt_tokens());
       int64_t left_out = 0;  // texts
+      FeaturePasses passes(features, model_.backend(), norm, &interrupt_flag());
       for (size_t i = static_cast<size_t>(features.n_texts()); i < texts_.size(); ++i) {
-        if (learnt_rows_of(features) >= most) break;
+        if (passes.learnt_rows() >= most) break;
         if (i < held_ && no_more_states(features)) {
-          features.leave_out();
+          if (!passes.leave_out()) check_interrupt(kInterrupted);
           ++left_out;
           continue;
         }
-        if (!features.add(model_.backend(), norm, texts_[i], &interrupt_flag())) {
+        if (!passes.add(texts_[i])) {
           check_interrupt(kInterrupted);
-          if (features.n_rows() == 0) {
+          if (passes.learnt_rows() == 0) {
             throw Error(ErrorCode::kUsage,
                         format("--max-disk: one text needs more than %s: raise it, or give fewer "
                                "--layers",
@@ -374,13 +372,14 @@ class Training {
           }
           std::fprintf(stderr,
                        "features: --max-disk %s is reached: learning from %s of %s tokens\n",
-                       size_text(flags_.max_disk).c_str(),
-                       grouped(learnt_rows_of(features)).c_str(), grouped(most).c_str());
+                       size_text(flags_.max_disk).c_str(), grouped(passes.learnt_rows()).c_str(),
+                       grouped(most).c_str());
           break;
         }
-        bar.update(static_cast<size_t>(learnt_rows_of(features)), static_cast<size_t>(most));
+        bar.update(static_cast<size_t>(features.n_learnt_rows()), static_cast<size_t>(most));
         keep_time(folder);
       }
+      if (!passes.finish()) check_interrupt(kInterrupted);
       features.finish();
       if (left_out > 0) {
         std::fprintf(stderr, "features: no time or room for %s of %s texts\n",
@@ -391,7 +390,7 @@ class Training {
                                     ? ""
                                     : " and " + grouped(features.n_prompt_rows()) + " of prompts";
     std::fprintf(stderr, "features: %s tokens%s at %zu layers, %s on disk, in %s\n",
-                 grouped(learnt_rows_of(features)).c_str(), prompts.c_str(),
+                 grouped(features.n_learnt_rows()).c_str(), prompts.c_str(),
                  features.layers().size(), size_text(features.bytes()).c_str(),
                  time_text(since(start)).c_str());
   }

@@ -292,7 +292,7 @@ void TrainHeadsFlags::check() {
                        "--self-generate too",
                        flag));
   }
-  if (self_generate > 0) model.n_sequences = kMaxRows;
+  model.n_sequences = kMaxRows;  // texts are written and looked at side by side
   if (resume && fresh) {
     throw Error(ErrorCode::kUsage, "--resume goes on, --fresh starts over: give one of them");
   }

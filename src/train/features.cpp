@@ -6,14 +6,11 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
-#include "decode/common_prefix.h"
 #include "error.h"
-#include "numerics/half.h"
 
 namespace specbound {
 
@@ -74,18 +71,6 @@ void to_floats(const uint16_t* halves, float* floats, size_t n) {
     const float magnitude = std::bit_cast<float>((h & 0x7fffu) << 13) * 0x1p112f;
     floats[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | ((h & 0x8000u) << 16));
   }
-}
-
-// A value that has no half beyond 65504 stays finite.
-uint16_t to_half(float value) {
-  return float_to_half(std::clamp(value, -65504.0f, 65504.0f));
-}
-
-// 1 / rms(h); 0 or NaN when that is no number.
-float inverse_rms(std::span<const float> h, float norm_eps) {
-  double sum = 0;
-  for (const float v : h) sum += static_cast<double>(v) * v;
-  return static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(h.size()) + norm_eps));
 }
 
 void write_whole(int fd, const void* data, size_t n, const std::string& path) {
@@ -167,131 +152,36 @@ size_t FeatureStore::bytes_of(int64_t rows) const {
   return static_cast<size_t>(rows) * row_bytes() + static_cast<size_t>(chunks) * sizeof(Header);
 }
 
-bool FeatureStore::add(Backend& backend, std::span<const float> output_norm,
-                       const TrainingText& text, const std::atomic<bool>* abort) {
-  SB_CHECK(!finished_ && backend.config().dim == dim_ && std::ssize(output_norm) == dim_);
+int FeatureStore::end_of(const TrainingText& text) {
   SB_CHECK(text.learn.size() == text.tokens.size());
-  const int n = static_cast<int>(text.tokens.size());
-  int64_t rows = std::count(text.learn.begin(), text.learn.end(), uint8_t{1});
-  if (rows == 0) {
-    ++texts_;
-    return true;
-  }
-  SB_CHECK(!text.learn.back());
-  int end = n;  // behind the last position to learn from
-  while (!text.learn[end - 1]) --end;
-  if (with_prompts_) rows = end;
-  if (rows < skip_rows_) {
-    throw Error(ErrorCode::kFormat,
-                folder_ + ": expected features of these texts, found others: fresh=on starts over");
-  }
-  if (!fits(rows - skip_rows_)) return false;
-  const auto next_row = [&](int from) {
-    if (with_prompts_) return from;
-    return static_cast<int>(std::find(text.learn.begin() + from, text.learn.end(), uint8_t{1}) -
-                            text.learn.begin());
-  };
-  SB_CHECK(end <= backend.n_ctx());
-  const auto aborted = [&] { return abort && abort->load(std::memory_order_relaxed); };
-
-  // What is there of an earlier text is kept up to the first row that is needed.
-  int pos = std::min(static_cast<int>(common_prefix(cached_, text.tokens)), next_row(0));
-  pos = std::min(pos, backend.kv_len(backend.config().n_layers));
-  backend.truncate(pos);
-  cached_.clear();  // until all went well
-  newest_pos_ = -2;
-  rows_of_text_ = 0;
-  while (pos < end) {
-    if (aborted()) return false;
-    const int next = next_row(pos);
-    if (next - pos >= kMaxRows) {
-      struct Abort {
-        const std::atomic<bool>* flag;
-      } context{abort};
-      const auto go_on = [](void* p, int) {
-        const auto* flag = static_cast<const Abort*>(p)->flag;
-        return !flag || !flag->load(std::memory_order_relaxed);
-      };
-      backend.prefill(std::span(text.tokens).subspan(pos, next - pos), go_on, &context);
-      if (backend.kv_len(1) != next) return false;
-      pos = next;
-      continue;
-    }
-    const int pass = std::min(kMaxRows, end - pos);
-    take_pass(backend, output_norm, text, pos, pass);
-    pos += pass;
-  }
-  cached_.assign(text.tokens.begin(), text.tokens.begin() + end);
-  skip_rows_ = 0;
-  rows_of_text_ = 0;
-  ++texts_;
-  return true;
+  int end = static_cast<int>(text.tokens.size());
+  while (end > 0 && !text.learn[end - 1]) --end;
+  SB_CHECK(end == 0 || end < std::ssize(text.tokens));  // a token follows
+  return end;
 }
 
-// Positions pos..pos+n of the text through the model, the layers between two asked ones at once.
-void FeatureStore::take_pass(Backend& backend, std::span<const float> output_norm,
-                             const TrainingText& text, int pos, int n) {
-  const ModelConfig& config = backend.config();
-  std::vector<int> slots;  // whose rows are stored
-  int64_t skipped = 0;
-  for (int slot = 0; slot < n; ++slot) {
-    if (!is_row(text, pos + slot, with_prompts_)) continue;
-    if (rows_of_text_ + skipped < skip_rows_) {
-      ++skipped;
-    } else {
-      slots.push_back(slot);
-    }
+void FeatureStore::add(const TrainingText& text, int at, std::span<const uint16_t> states) {
+  SB_CHECK(!finished_ && states.size() == (layers_.size() + 1) * dim_);
+  if (pending_.rows == chunk_capacity_) write_pending(false);
+  const bool follows = pending_.rows > 0 && newest_pos_ == at - 1, prompt = !text.learn[at];
+  pending_.marks.push_back((follows ? kFollows : 0) | (prompt ? kPrompt : 0));
+  prompt_rows_ += prompt;
+  pending_.next.push_back(text.tokens[at + 1]);
+  for (size_t l = 0; l <= layers_.size(); ++l) {
+    const std::span<const uint16_t> row = states.subspan(l * dim_, dim_);
+    std::vector<uint16_t>& to = l < layers_.size() ? pending_.x[l] : pending_.y;
+    to.insert(to.end(), row.begin(), row.end());
   }
-  rows_of_text_ += skipped;
-  const size_t width = slots.size() * dim_;
-  std::vector<std::vector<uint16_t>> x(layers_.size());
-  std::vector<uint16_t> y(width);
-  const auto read_rows = [&](std::vector<uint16_t>& out, const float* weight) {
-    out.resize(width);
-    for (size_t i = 0; i < slots.size(); ++i) {
-      const std::span<const float> h = backend.inspect().hidden(slots[i]);
-      const float scale = inverse_rms(h, config.norm_eps);
-      if (!std::isfinite(scale) || scale == 0) {
-        throw Error(ErrorCode::kFormat,
-                    format("the model's hidden state at position %d is no number: heads cannot be "
-                           "trained on it",
-                           pos + slots[i]));
-      }
-      for (int d = 0; d < dim_; ++d) {
-        const float value = h[d] * scale;
-        out[i * dim_ + d] = to_half(weight ? value * weight[d] : value);
-      }
-    }
-  };
-  for (int slot = 0; slot < n; ++slot) backend.embed(slot, text.tokens[pos + slot]);
-  int done = 0;
-  for (size_t l = 0; l < layers_.size(); ++l) {
-    if (layers_[l] > done) backend.run_layers(0, n, pos, done + 1, layers_[l]);
-    done = layers_[l];
-    read_rows(x[l], nullptr);
-  }
-  if (done < config.n_layers) backend.run_layers(0, n, pos, done + 1, config.n_layers);
-  read_rows(y, output_norm.data());
+  newest_pos_ = at;
+  ++pending_.rows;
+  ++rows_of_text_;
+  ++rows_;
+}
 
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const int at = pos + slots[i];
-    if (pending_.rows == chunk_capacity_) write_pending(false);
-    const bool follows = pending_.rows > 0 && newest_pos_ == at - 1, prompt = !text.learn[at];
-    pending_.marks.push_back((follows ? kFollows : 0) | (prompt ? kPrompt : 0));
-    prompt_rows_ += prompt;
-    pending_.next.push_back(text.tokens[at + 1]);
-    const auto row = [&](const std::vector<uint16_t>& from) {
-      return std::span(from).subspan(i * dim_, dim_);
-    };
-    for (size_t l = 0; l < layers_.size(); ++l) {
-      pending_.x[l].insert(pending_.x[l].end(), row(x[l]).begin(), row(x[l]).end());
-    }
-    pending_.y.insert(pending_.y.end(), row(y).begin(), row(y).end());
-    newest_pos_ = at;
-    ++pending_.rows;
-    ++rows_of_text_;
-    ++rows_;
-  }
+void FeatureStore::end_text() {
+  ++texts_;
+  rows_of_text_ = 0;
+  newest_pos_ = -2;
 }
 
 void FeatureStore::write_pending(bool last) {
@@ -450,11 +340,8 @@ bool FeatureStore::resume() {
     chunk_rows_.push_back(header.rows);
     rows_ += header.rows;
     texts_ = header.texts;
-    skip_rows_ = header.rows_of_text;
-    if (header.last) {
-      skip_rows_ = 0;
-      return finished_ = true;
-    }
+    rows_of_text_ = header.rows_of_text;
+    if (header.last) return finished_ = true;
   }
 }
 

@@ -1,5 +1,5 @@
 // What exit heads learn from: the hidden states of a frozen model along texts, kept on disk in
-// chunks of bounded size. docs/architecture.md 6.
+// chunks of bounded size. docs/architecture.md 6. train/feature_passes.h computes them.
 //
 // A row is a position of a reply: the position whose next token the model wrote (or should write).
 // Rows of one reply follow each other. Where prompts are wanted, which a draft layer attends to, a
@@ -11,13 +11,11 @@
 // marks: 1 follows the row before it, 2 is of a prompt.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "engine/backend.h"
 #include "error.h"
 
 namespace specbound {
@@ -59,27 +57,32 @@ class FeatureStore {
     SB_CHECK(rows_ == 0 && texts_ == 0);
     with_prompts_ = true;
   }
-  // Runs `text` through the model, layer by layer and kMaxRows rows at a time, and adds the rows it
-  // learns from. K/V of the prefix that it shares with the text before stays: nothing else may run
-  // the backend in between. False, and nothing added, when the bound is reached. False, too, when
-  // `abort` was raised meanwhile: the store is then only good to be destroyed. Throws Error(kFile),
-  // Error(kFormat) for a model whose hidden states are no numbers.
-  bool add(Backend& backend, std::span<const float> output_norm, const TrainingText& text,
-           const std::atomic<bool>* abort = nullptr);
-  // The next text is not added, but counted.
-  void leave_out() {
-    ++texts_;
-    skip_rows_ = 0;
+  // The position behind the last one of a text that it has a row of; 0: none.
+  static int end_of(const TrainingText& text);
+  // Whether position `at` before that has a row.
+  bool takes(const TrainingText& text, int at) const {
+    return with_prompts_ || text.learn[static_cast<size_t>(at)];
   }
+  // Whether so many rows more stay within the bound.
+  bool fits(int64_t rows) const { return bytes_of(rows_ + rows) <= max_bytes_; }
+  // The next row of the text under way, of its position `at`; states: x at each of the layers, then
+  // y. Throws Error(kFile).
+  void add(const TrainingText& text, int at,
+           std::span<const uint16_t> states);  // (layers + 1, dim)
+  // Of the text under way there are no more rows: the next one begins.
+  void end_text();
   void finish();  // the last chunk is written
 
+  const std::string& folder() const { return folder_; }
   const std::vector<int>& layers() const { return layers_; }
   int dim() const { return dim_; }
   int n_chunks() const { return static_cast<int>(chunk_rows_.size()); }
   int64_t n_rows() const { return rows_; }
   int64_t n_prompt_rows() const { return prompt_rows_; }  // of these
-  int64_t n_texts() const { return texts_; }  // added or left out; after resume() go on from there
-  size_t bytes() const { return bytes_of(rows_); }  // on disk when all rows are written
+  int64_t n_learnt_rows() const { return rows_ - prompt_rows_; }
+  int64_t n_texts() const { return texts_; }  // that ended; after resume() go on from there
+  int64_t rows_of_text() const { return rows_of_text_; }  // that the one under way has here already
+  size_t bytes() const { return bytes_of(rows_); }        // on disk when all rows are written
   // Throws Error(kFile), Error(kFormat) for a chunk that is not what was written.
   FeatureChunk load(int chunk) const;
 
@@ -90,17 +93,11 @@ class FeatureStore {
 
  private:
   struct Header;
-  static bool is_row(const TrainingText& text, int at, bool with_prompts) {
-    return with_prompts || text.learn[static_cast<size_t>(at)];
-  }
   int64_t prompt_rows_in(int fd, int chunk, const Header& header) const;
   std::string chunk_path(int chunk) const;
   size_t row_bytes() const;
   size_t bytes_of(int64_t rows) const;
-  bool fits(int64_t rows) const { return bytes_of(rows_ + rows) <= max_bytes_; }
   Header read_header(int fd, int chunk) const;
-  void take_pass(Backend& backend, std::span<const float> output_norm, const TrainingText& text,
-                 int pos, int n);
   void write_pending(bool last);
 
   // Rows on their way to disk, in the order of the file.
@@ -122,11 +119,9 @@ class FeatureStore {
   bool with_prompts_ = false;
   int64_t texts_ = 0;
   int64_t rows_of_text_ = 0;  // of the text under way that lie in chunks or in pending_
-  int64_t skip_rows_ = 0;     // rows that the next text has in chunks taken up
   std::vector<int> chunk_rows_;
   Pending pending_;
-  std::vector<int32_t> cached_;  // tokens whose K/V the backend holds
-  int newest_pos_ = -2;          // of the newest row of the text under way
+  int newest_pos_ = -2;  // of the newest row of the text under way
   bool finished_ = false;
   bool keep_ = false;
 };

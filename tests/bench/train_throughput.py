@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Training of exit heads: ours with OpenBLAS, ours with our own kernels, plain PyTorch, in turns.
+And the hidden states that it learns from: rows of several texts in passes of up to 512, and 16 rows
+of one text in each, as a backend has them that shows no more between layers.
 
-Rows times heads a second; a step of a chained head counts as one. Run by train_throughput.sh, which
-builds what is needed.
+Rows times heads a second; a step of a chained head counts as one. Hidden states: tokens of texts a
+second, a third of each being prompt. Run by train_throughput.sh, which builds what is needed.
 """
 
 import argparse
@@ -26,6 +28,11 @@ def main():
     parser.add_argument("--rows", type=int, default=20000)
     parser.add_argument("--shortlist", type=int, default=1024)
     parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--models", nargs="+", metavar="NAME",
+                        default=["smollm2-135m-instruct-q4_1"],
+                        help="whose hidden states are made, as models/fetch.py knows them")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[60, 800], help="of their texts")
+    parser.add_argument("--seconds", type=int, default=8, help="of each of their runs")
     parser.add_argument("--output", type=pathlib.Path,
                         default=bench.RESULTS / "train_throughput.json")
     a = parser.parse_args()
@@ -44,14 +51,29 @@ def main():
         results.append(dict(program=name, arithmetic=runs[0]["arithmetic"],
                             tokens_x_layers_per_second=rate))
         print(f"{name} ({runs[0]['arithmetic']}): {rate['median']:.0f} tokens x layers a second")
+    for name in a.models:
+        model = bench.fetched(name)
+        for length in a.lengths:
+            run = [a.bench_train, "--features", model, "--length", length, "--seconds", a.seconds,
+                   "-t", a.threads]
+            outputs = bench.take_turns({"chunks of several texts": run,
+                                        "slots of one text": [*run, "--slots"]}, a.processes)
+            for program, runs in outputs.items():
+                rate = bench.summary([run["tokens_per_second"] for run in runs])
+                results.append(dict(program=f"hidden states, {program}",
+                                    **bench.model_entry(model), text_tokens=length,
+                                    tokens_per_second=rate))
+                print(f"hidden states of {model.name}, texts of {length}, {program}: "
+                      f"{rate['median']:.0f} tokens a second")
     command = ["tests/bench/train_throughput.sh", "--processes", a.processes, *shape, "--threads",
-               a.threads]
+               a.threads, "--models", *a.models, "--lengths", *a.lengths, "--seconds", a.seconds]
     report = dict(
         bench="train_throughput",
         date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
         commit=bench.commit(), command=shlex.join(map(str, command)), hardware=machine,
         settings=dict(rows=a.rows, shortlist=a.shortlist, batch=a.batch, threads=a.threads, dim=256,
-                      heads="chained at 0 (three steps), folded at 2, 4, 8", processes=a.processes,
+                      heads="chained at 0 (three steps), folded at 2, 4, 8",
+                      hidden_states="at layers 0 and the last", processes=a.processes,
                       statistic="median over processes"),
         results=results)
     # Lists of numbers on one line each.

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# How fast exit heads learn, beside a plain PyTorch script of the same losses.
+# How fast exit heads learn, beside a plain PyTorch script of the same losses, and how fast the
+# hidden states are made that they learn from.
 #
-#   tests/bench/train_throughput.sh [--processes N] [--threads N] [--rows N] [--output FILE]
+#   tests/bench/train_throughput.sh [--processes N] [--threads N] [--rows N] [--models NAME...]
+#                                   [--lengths N...] [--seconds N] [--output FILE]
 #
+# NAME: as models/fetch.py knows it.
 # PYTHON must name a Python that has torch (from PyPI); BUILD_DIR (build/release) may be set.
 # Writes tests/bench/results/train_throughput.json. Leave the machine alone while it runs.
 set -euo pipefail

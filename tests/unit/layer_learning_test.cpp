@@ -18,6 +18,7 @@
 #include "temp_dir.h"
 #include "tiny_heads.h"
 #include "tools/tuning.h"
+#include "train/feature_passes.h"
 #include "train/gradients.h"
 #include "train/head_trainer.h"
 #include "train/place_heads.h"
@@ -308,7 +309,11 @@ TEST_CASE("what the trainer computes is what the engine says of the file") {
     FeatureStore store(folder / "f", {0}, dim, size_t{1} << 30);
     store.with_prompts();
     const auto reader = model.backend(best_isa(), 1);
-    REQUIRE(store.add(*reader, {model.weights.output_norm, static_cast<size_t>(dim)}, text));
+    {
+      FeaturePasses passes(store, *reader, {model.weights.output_norm, static_cast<size_t>(dim)});
+      REQUIRE(passes.add(text));
+      REQUIRE(passes.finish());
+    }
     store.finish();
     CHECK(store.n_rows() == 40);
     CHECK(store.n_prompt_rows() == prompt);
