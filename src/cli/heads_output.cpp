@@ -43,7 +43,8 @@ TemporaryFile::~TemporaryFile() {
 
 namespace {
 
-std::string layer_table(const TrainedHeads& trained, const TrainOptions& options) {
+std::string layer_table(const TrainedHeads& trained, const TrainOptions& options,
+                        double HeadReport::*share) {
   std::string out = format("%8s", "layer");
   for (const HeadKind kind : options.kinds) out += format("  %9s", head_kind_name(kind));
   out += "\n";
@@ -52,7 +53,7 @@ std::string layer_table(const TrainedHeads& trained, const TrainOptions& options
     for (const HeadKind kind : options.kinds) {
       const auto report = std::ranges::find_if(
           trained.reports, [&](const HeadReport& r) { return r.kind == kind && r.layer == layer; });
-      out += report != trained.reports.end() ? format("  %7.1f %%", 100 * report->agreement)
+      out += report != trained.reports.end() ? format("  %7.1f %%", 100 * (*report).*share)
                                              : format("  %9s", "-");
     }
     out += "\n";
@@ -81,7 +82,9 @@ std::string agreement_table(const TrainedHeads& trained, const TrainOptions& opt
   std::string out;
   if (!options.layers.empty()) {
     out += "\nhow often a head's guess is the model's token, of the tokens for validation:\n\n";
-    out += layer_table(trained, options);
+    out += layer_table(trained, options, &HeadReport::agreement);
+    out += "\nand what rejection sampling would accept of it at temperature 1 (1 - TV):\n\n";
+    out += layer_table(trained, options, &HeadReport::overlap);
   }
   return out + step_table(trained);
 }

@@ -26,8 +26,8 @@ class TemporaryFile {
   std::string path_;
 };
 
-// How often the guess of each head is the model's token, layers in rows, kinds in columns; of heads
-// that guess several tokens on, by step too.
+// How often the guess of each head is the model's token, and how much of the model's distribution
+// it has, layers in rows, kinds in columns; of heads that guess several tokens on, by step too.
 std::string agreement_table(const TrainedHeads& trained, const TrainOptions& options);
 
 }  // namespace specbound

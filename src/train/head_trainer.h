@@ -73,6 +73,9 @@ struct HeadReport {
   std::vector<double> leaving;       // [tau] part of the rows with p >= tau
   std::vector<double> accepted;      // [tau] part of those whose draft is the target
   double kl_start = 0, kl_end = 0;   // nats a row: after least squares, after training
+  // 1 - TV = sum of min(p, q) over the whole vocabulary, mean over rows at T = 1: what rejection
+  // sampling accepts of its drafts (arXiv 2302.01318).
+  double overlap = 0;
   std::vector<ReliabilityBin> bins, bins_annealed;
   // Chained and layers: agreement at the k-th row it drafts on its own state, the drafts before
   // being right; medusa and hydra: of each place likewise. `agreement` is that of the first.

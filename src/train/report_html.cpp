@@ -263,14 +263,15 @@ Plot tau_plot(const TrainedHeads& trained, bool leaving) {
 
 std::string table(const TrainedHeads& trained) {
   std::string out =
-      "<div class=\"table\"><table><tr><th>head</th><th>agreement</th><th>KL at the start</th>"
-      "<th>KL at the end</th><th>calibration error</th><th>annealed</th></tr>\n";
+      "<div class=\"table\"><table><tr><th>head</th><th>agreement</th><th>1 - TV</th>"
+      "<th>KL at the start</th><th>KL at the end</th><th>calibration "
+      "error</th><th>annealed</th></tr>\n";
   for (const HeadReport& report : trained.reports) {
     out += format(
-        "<tr><td>%s</td><td>%.1f %%</td><td>%.3f</td><td>%.3f</td><td>%.1f %%</td>"
+        "<tr><td>%s</td><td>%.1f %%</td><td>%.1f %%</td><td>%.3f</td><td>%.3f</td><td>%.1f %%</td>"
         "<td>%.1f %%</td></tr>\n",
-        name_of(report).c_str(), 100 * report.agreement, report.kl_start, report.kl_end,
-        100 * report.ece, 100 * report.ece_annealed);
+        name_of(report).c_str(), 100 * report.agreement, 100 * report.overlap, report.kl_start,
+        report.kl_end, 100 * report.ece, 100 * report.ece_annealed);
   }
   return out + "</table></div>\n";
 }

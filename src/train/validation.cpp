@@ -24,8 +24,15 @@ struct Seen {
   std::vector<float> margin;
   std::vector<uint8_t> margin_right;
   int64_t depth_rows[kDepths] = {}, depth_right[kDepths] = {};
-  double divergence = 0;
+  double divergence = 0, overlap = 0;
 };
+
+// Of q and share * p, both (width), from q - p and p.
+double overlap(const float* difference, const float* p, int width, float share) {
+  double sum = 0;
+  for (int i = 0; i < width; ++i) sum += std::min(difference[i] + p[i], share * p[i]);
+  return sum;
+}
 
 class Validator {
  public:
@@ -114,9 +121,11 @@ class Validator {
     }
   }
 
-  // The token that the model itself would take after each row, of the whole vocabulary.
+  // The token that the model itself would take after each row, of the whole vocabulary, and the
+  // shortlist's share of it.
   void find_finals(const FeatureChunk& chunk, int first) {
     finals_.assign(static_cast<size_t>(chunk.rows), -1);
+    shares_.assign(static_cast<size_t>(chunk.rows), 0);
     for (int begin = first; begin < chunk.rows; begin += kRowsAtOnce) {
       const int n = std::min(kRowsAtOnce, chunk.rows - begin);
       logits(rows_.lm_head(), n, chunk.y.data() + static_cast<size_t>(begin) * chunk.dim,
@@ -128,6 +137,11 @@ class Validator {
               greedy_token({z_.data() + r * width, static_cast<size_t>(width)});
         }
       });
+      softmax_rows(gemm_.pool(), n, width, z_.data(), nullptr);
+      for (int r = 0; r < n; ++r) {
+        const float* p = z_.data() + static_cast<int64_t>(r) * width;
+        for (const int32_t token : shortlist_) shares_[static_cast<size_t>(begin + r)] += p[token];
+      }
     }
   }
 
@@ -235,6 +249,10 @@ class Validator {
     kl_rows(gemm_.pool(), n, width, 0, z_.data(), goal->p.data(), goal->entropy.data(), 1,
             loss_.data());
     for (const float loss : loss_) seen.divergence += loss;
+    for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
+      const float share = whole ? 1 : shares_[static_cast<size_t>(guesses[r].row)];
+      seen.overlap += overlap(z_.data() + r * width, goal->p.data() + r * width, width, share);
+    }
   }
 
   const Gemm& gemm_;
@@ -246,6 +264,7 @@ class Validator {
   int n_layers_;
   std::vector<Seen> seen_;
   std::vector<int32_t> finals_;  // [row of the chunk]
+  std::vector<float> shares_;    // [row of the chunk] of the shortlist, at T = 1
   Target targets_[2];            // shortlist, whole vocabulary
   HeadStep forward_;
   PassageBatch passages_;
@@ -269,6 +288,7 @@ Validation Validator::result() const {
     if (n > 0) {
       report.agreement = right / n;
       report.kl_end = seen.divergence / n;
+      report.overlap = seen.overlap / n;
     }
     report.bins = reliability(seen.confidence, seen.right);
     report.bins_annealed = reliability(seen.annealed, seen.right);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -167,6 +168,38 @@ TEST_CASE("a planted map is found by least squares, to full agreement") {
     CHECK(report.kl_start == report.kl_end);
   }
   CHECK(trained.loss_curve.empty());
+}
+
+TEST_CASE("a head's overlap with the model counts what its shortlist leaves out") {
+  Planted planted(Planted::Law::kLinear);
+  planted.shortlist.resize(kVocab / 2);
+  TrainOptions o = options();
+  o.quick = true;
+  const TrainedHeads trained = planted.train(o);
+  // Nothing but the list is between folded heads and the truth, so they have what it has: its mean
+  // share of the newest rows, which are the ones for validation.
+  std::vector<double> shares;
+  for (const FeatureChunk& chunk : planted.chunks) {
+    for (int r = 0; r < chunk.rows; ++r) {
+      std::vector<double> odds(kVocab, 0);
+      double whole = 0, listed = 0;
+      for (int token = 0; token < kVocab; ++token) {
+        for (int i = 0; i < kDim; ++i) {
+          odds[token] += planted.lm_head[token * kDim + i] * chunk.y[r * kDim + i];
+        }
+        whole += odds[token] = std::exp(odds[token]);
+      }
+      for (const int32_t token : planted.shortlist) listed += odds[token];
+      shares.push_back(listed / whole);
+    }
+  }
+  const auto newest = shares.end() - trained.validation_rows;
+  const double share =
+      std::accumulate(newest, shares.end(), 0.0) / static_cast<double>(trained.validation_rows);
+  CHECK(share < 0.7);
+  CHECK(report_of(trained, HeadKind::kFolded, 2).overlap == doctest::Approx(share).epsilon(0.02));
+  CHECK(report_of(trained, HeadKind::kFull, 2).overlap == doctest::Approx(1).epsilon(0.02));
+  CHECK(report_of(trained, HeadKind::kFull, 2).overlap < 1 + 1e-6);
 }
 
 TEST_CASE("training lowers the divergence, and a chain gets what a linear head cannot") {
