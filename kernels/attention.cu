@@ -2,21 +2,17 @@
 // queries at once.
 #include "attention.h"
 
+#include "attention_chunk.cuh"
 #include "finish_head.cuh"
 #include "launch.cuh"
 
 namespace specbound::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarp;
-constexpr int kPair = 2;               // queries that a warp serves at once
-constexpr int kTurn = 16;              // and a block
-constexpr int kMaxStagedQueries = 64;  // between keys and values, where these take turns
-constexpr int kInFlight = 4;           // 16-byte loads of a thread
-constexpr int kPositions = kAttentionChunk;
-constexpr int kKeyBlocks = kPositions / 16;  // of the cache, in a chunk
-constexpr int kTail = 16;                    // places of a round in the next chunk
+constexpr int kPair = 2;                     // queries that a warp serves at once
+constexpr int kTurn = 16;                    // and a block
+constexpr int kMaxStagedQueries = 64;        // between keys and values, where these take turns
+constexpr int kPairsScaled = kKvScaled / 2;  // pairs of numbers that share a scale
 constexpr size_t kMostShared = 64 << 10;     // bytes that a block of sm_75 has
 
 struct AttendChunks {
@@ -24,36 +20,6 @@ struct AttendChunks {
   int staged_queries;  // a multiple of kTurn
   bool apart;          // values have a place of their own beside the keys
 };
-
-// What a block works on, and its shared memory.
-struct Chunk {
-  int kv_head, index, begin;  // begin: its first position
-  int pos, n_queries;  // of the pass; query i is row i / group, head i % group of the K/V head
-  int group;           // queries of a row
-  int staged_keys;     // places in use, rounded up to whole key blocks
-  uint16_t* keys;      // (4, head_dim, 16), a key block's padding between two
-  uint16_t* values;    // (64, head_dim): its own memory, or that of the keys
-  float* q;            // (kTurn, head_dim); before, a row for each warp to work in
-  float* weights;      // (staged_queries, 64)
-  // Of a tree. Keys lie at their own places up to `bent`, from there on where paths say: in this
-  // chunk or among the first `tail` places of the next, which are staged too, behind the chunk: K
-  // as (head_dim, kTail), V as (kTail, head_dim).
-  const RowTree* tree;
-  int root, bent, tail;  // root: its position. bent: 64 in chunks before the root's
-};
-
-// Between the beginnings of two staged key blocks, in halves: the 16 keys of a dimension in all of
-// the four lie in different banks.
-SPECBOUND_DEVICE int key_block_stride(int head_dim) {
-  return 16 * head_dim + 16;
-}
-
-// Of keys, or values.
-constexpr size_t staged_bytes(int head_dim, bool tree) {
-  const size_t padding = kKeyBlocks * 16;
-  return (static_cast<size_t>(head_dim) * (kPositions + (tree ? kTail : 0)) + padding) *
-         sizeof(uint16_t);
-}
 
 SPECBOUND_DEVICE int at_most(int n, int most) {
   return n < most ? n : most;
@@ -64,16 +30,10 @@ struct Keys {
   int begin, end;
 };
 
-// Kernels without a tree know at compile time that rows follow each other.
-template <bool kTree>
-SPECBOUND_DEVICE int position_of(const Chunk& c, int row) {
-  return kTree ? c.root + c.tree->depth[row] : c.pos + row;
-}
-
 // Those of the chunk that query `i` sees; none for queries past the last. Kernels without a window
 // know at compile time that begin is 0.
-template <bool kWindowed, bool kTree>
-SPECBOUND_DEVICE Keys visible_keys(const Heads& heads, const Chunk& c, int i) {
+template <bool kWindowed, bool kTree, class Kv>
+SPECBOUND_DEVICE Keys visible_keys(const Heads& heads, const Chunk<Kv>& c, int i) {
   if (i >= c.n_queries) return {0, 0};
   const int pos = position_of<kTree>(c, i / c.group);
   const int n = pos + 1 - c.begin, end = n < 0 ? 0 : at_most(n, kPositions);
@@ -81,124 +41,29 @@ SPECBOUND_DEVICE Keys visible_keys(const Heads& heads, const Chunk& c, int i) {
   return first >= kPositions ? Keys{0, 0} : Keys{first < 0 ? 0 : first, end};
 }
 
-// Keys, or values, of the places in use as the cache has them: they lie together, and where
-// `stride` says so, in key blocks of `block` halves, that far apart when they are staged. New ones
-// may be any: they are not there yet.
-SPECBOUND_DEVICE void stage(const uint16_t* cache, int halves, int block, int stride,
-                            uint16_t* staged) {
-  const auto* from = reinterpret_cast<const Word4*>(cache);
-  auto* to = reinterpret_cast<Word4*>(staged);
-  const int words = halves / 8, of_block = block / 8, padding = (stride - block) / 8;
+// dots[i] + q_i . k of numbers d..end - 1, by ascending d, less their scale; d a multiple of 8.
+template <class Kv>
+SPECBOUND_DEVICE void add_products(const KvRow<Kv>& key, int d, int end, const float* q0,
+                                   const float* q1, float (&dots)[kPair]) {
 #pragma unroll 1
-  for (int first = static_cast<int>(threadIdx.x); first < words; first += kInFlight * kThreads) {
-    Word4 held[kInFlight];
+  for (; d < end; d += 8) {
+    float k[8];
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
-      const int at = first + i * kThreads;
-      held[i] = at < words ? from[at] : Word4{0, 0, 0, 0};
-    }
+    for (int e = 0; e < 8; ++e) k[e] = Kv::value(key.number(d + e));
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
-      const int at = first + i * kThreads;
-      const int before = (at >= of_block) + (at >= 2 * of_block) + (at >= 3 * of_block);
-      if (at < words) to[at + before * padding] = held[i];
+    for (int e = 0; e < 8; e += 4) {
+      const Float4 x0 = *reinterpret_cast<const Float4*>(q0 + d + e);
+      const Float4 x1 = *reinterpret_cast<const Float4*>(q1 + d + e);
+      dots[0] = fused(k[e], x0.x, dots[0]);
+      dots[1] = fused(k[e], x1.x, dots[1]);
+      dots[0] = fused(k[e + 1], x0.y, dots[0]);
+      dots[1] = fused(k[e + 1], x1.y, dots[1]);
+      dots[0] = fused(k[e + 2], x0.z, dots[0]);
+      dots[1] = fused(k[e + 2], x1.z, dots[1]);
+      dots[0] = fused(k[e + 3], x0.w, dots[0]);
+      dots[1] = fused(k[e + 3], x1.w, dots[1]);
     }
   }
-}
-SPECBOUND_DEVICE void stage_keys(const Heads& heads, const Chunk& c) {
-  const int n = heads.head_dim;
-  stage(key_at(heads, c.kv_head, c.begin), c.staged_keys * n, 16 * n, key_block_stride(n), c.keys);
-}
-SPECBOUND_DEVICE void stage_values(const Heads& heads, const Chunk& c) {
-  const int n = heads.head_dim;
-  stage(value_at(heads, c.kv_head, c.begin), c.staged_keys * n, 16 * n, 16 * n, c.values);
-}
-
-// Number d of the staged key of a place.
-SPECBOUND_DEVICE uint16_t& staged_key(const Chunk& c, int head_dim, int place, int d) {
-  return c.keys[place / 16 * key_block_stride(head_dim) + 16 * d + place % 16];
-}
-
-// The pass's keys of this chunk go to the cache, and are staged like all others: one of them by
-// each warp.
-template <bool kTree>
-SPECBOUND_DEVICE void add_keys(const Heads& heads, const Chunk& c, int first, int end) {
-  const int n = heads.head_dim;
-  float* y = c.q + warp_index() * n;
-#pragma unroll 1
-  for (int at = first + warp_index(); at < end; at += kWarps) {
-    const int row = at - c.pos;
-    finish_key(heads, key_of(heads, row, c.kv_head), c.kv_head, position_of<kTree>(c, row), y);
-    uint16_t* key = key_at(heads, c.kv_head, at);
-    for (int d = lane_index(); d < n; d += kWarp) {
-      key[16 * d] = staged_key(c, n, at - c.begin, d) = half_bits(y[d]);
-    }
-    __syncwarp();  // y may be written
-  }
-}
-// The same of values.
-SPECBOUND_DEVICE void add_values(const Heads& heads, const Chunk& c, int first, int end) {
-  const int n = heads.head_dim;
-#pragma unroll 1
-  for (int at = first + warp_index(); at < end; at += kWarps) {
-    const float* v = key_of(heads, at - c.pos, c.kv_head) + kv_dim_of(heads);
-    uint16_t *value = value_at(heads, c.kv_head, at), *staged = c.values + (at - c.begin) * n;
-    for (int d = lane_index(); d < n; d += kWarp) {
-      value[d] = staged[d] = finished_value(heads, v, c.kv_head, d);
-    }
-  }
-}
-
-// Where in the chunk, or behind it, a row with this path finds `key` >= c.bent, which it sees.
-SPECBOUND_DEVICE int place_of(const Chunk& c, uint64_t path, int key) {
-  const int root = c.root - c.begin;
-  return root + static_cast<int>(path >> (4 * (key - root)) & 15);
-}
-
-// K of the tail. The block of the next chunk may be storing those of the pass's own rows just now:
-// they are finished here once more.
-SPECBOUND_DEVICE void stage_tail_keys(const Heads& heads, const Chunk& c) {
-  const int n = heads.head_dim;
-  uint16_t* to = c.keys + kKeyBlocks * key_block_stride(n);
-  float* y = c.q + warp_index() * n;
-#pragma unroll 1
-  for (int i = warp_index(); i < c.tail; i += kWarps) {
-    const int place = c.begin + kPositions + i, row = place - c.pos;
-    if (row >= 0) {
-      const float* k = key_of(heads, row, c.kv_head);
-      finish_key(heads, k, c.kv_head, position_of<true>(c, row), y);
-      for (int d = lane_index(); d < n; d += kWarp) to[kTail * d + i] = half_bits(y[d]);
-      __syncwarp();  // y may be written
-    } else {
-      const uint16_t* stored = key_at(heads, c.kv_head, place);
-      for (int d = lane_index(); d < n; d += kWarp) to[kTail * d + i] = stored[16 * d];
-    }
-  }
-}
-
-SPECBOUND_DEVICE void stage_tail_values(const Heads& heads, const Chunk& c) {
-  const int n = heads.head_dim;
-  uint16_t* to = c.values + kPositions * n;
-  for (int i = warp_index(); i < c.tail; i += kWarps) {
-    const int place = c.begin + kPositions + i, row = place - c.pos;
-    uint16_t* value = to + i * n;
-    if (row >= 0) {
-      const float* v = key_of(heads, row, c.kv_head) + kv_dim_of(heads);
-      for (int d = lane_index(); d < n; d += kWarp) {
-        value[d] = finished_value(heads, v, c.kv_head, d);
-      }
-    } else {
-      const uint16_t* stored = value_at(heads, c.kv_head, place);
-      for (int d = lane_index(); d < n; d += kWarp) value[d] = stored[d];
-    }
-  }
-}
-
-SPECBOUND_DEVICE float low_half(uint32_t word) {
-  return half_float(static_cast<uint16_t>(word & 0xffffu));
-}
-SPECBOUND_DEVICE float high_half(uint32_t word) {
-  return half_float(static_cast<uint16_t>(word >> 16));
 }
 
 // The weights of a query's keys from the dot products of positions 2 lane and 2 lane + 1; its
@@ -244,14 +109,28 @@ SPECBOUND_DEVICE void softmax_chunk(const Heads& heads, const float (&dots)[2], 
 
 // The dot products of places 2 lane and 2 lane + 1 become those of positions, for a row with this
 // path and the query q (head_dim).
-SPECBOUND_DEVICE void follow_path(const Chunk& c, const Keys& keys, uint64_t path, const float* q,
-                                  int head_dim, float (&dots)[2]) {
+template <class Kv>
+SPECBOUND_DEVICE void follow_path(const Chunk<Kv>& c, const Keys& keys, uint64_t path,
+                                  const float* q, int head_dim, float (&dots)[2]) {
   const int lane = lane_index();
   float behind = 0.0f;  // the dot product of place 64 + lane
   if (lane < c.tail) {
-    const uint16_t* k = c.keys + kKeyBlocks * key_block_stride(head_dim) + lane;
+    const KvRow<Kv> key = tail_key(c, head_dim, lane);
+    if constexpr (Kv::kScaled) {
+#pragma unroll 1
+      for (int first = 0; first < head_dim; first += kKvScaled) {
+        const int end = at_most(head_dim, first + kKvScaled);
+        float of_scale = 0.0f;
 #pragma unroll 4
-    for (int d = 0; d < head_dim; ++d) behind = fused(half_float(k[kTail * d]), q[d], behind);
+        for (int d = first; d < end; ++d) {
+          of_scale = fused(Kv::value(key.number(d)), q[d], of_scale);
+        }
+        behind = fused(of_scale, half_float(key.scale(first / kKvScaled)), behind);
+      }
+    } else {
+#pragma unroll 4
+      for (int d = 0; d < head_dim; ++d) behind = fused(Kv::value(key.number(d)), q[d], behind);
+    }
   }
   const float even = dots[0], odd = dots[1];
 #pragma unroll
@@ -268,10 +147,10 @@ SPECBOUND_DEVICE void follow_path(const Chunk& c, const Keys& keys, uint64_t pat
 // What the block does for the queries first..first + kTurn - 1, in steps that end with a barrier;
 // the last one has none, for the first step of the next turn touches nothing that it reads.
 // Whatever their number, all warps take part: few queries are as many steps long as many are.
-template <bool kWindowed, bool kTree>
+template <bool kWindowed, bool kTree, class Kv>
 struct Turn {
   const AttendChunks& a;
-  const Chunk& c;
+  const Chunk<Kv>& c;
   int first, count;  // queries
   float* weights;    // (kTurn, 64)
 
@@ -285,7 +164,7 @@ struct Turn {
   // A query a warp.
   SPECBOUND_DEVICE void finish_queries() const {
 #pragma unroll 1
-    for (int i = warp_index(); i < count; i += kWarps) {
+    for (int i = warp_index(); i < count; i += kChunkWarps) {
       if (keys_of(i).end == 0) continue;
       const int row = row_of(i);
       finish_query(heads(), row, head_of(i), position_of<kTree>(c, row),
@@ -298,32 +177,25 @@ struct Turn {
   SPECBOUND_DEVICE void score() const {
     const int n = heads().head_dim;
 #pragma unroll 1
-    for (int unit = warp_index(); unit < count + count % kPair; unit += kWarps) {
+    for (int unit = warp_index(); unit < count + count % kPair; unit += kChunkWarps) {
       const int i = unit / kPair * kPair, place = unit % kPair * kWarp + lane_index();
       if (unit % kPair * kWarp >= c.staged_keys) continue;
       const bool live[kPair] = {keys_of(i).end > 0, keys_of(i + 1).end > 0};
       if (!live[0] && !live[1]) continue;
-      const uint16_t* key = &staged_key(c, n, place, 0);
+      const KvRow<Kv> key = staged_key(c, n, place);
       const float *q0 = c.q + i * n, *q1 = live[1] ? q0 + n : q0;
       float dots[kPair] = {};
+      if constexpr (Kv::kScaled) {
 #pragma unroll 1
-      for (int d = 0; d < n; d += 8) {
-        float k[8];
+        for (int d = 0; d < n; d += kKvScaled) {
+          float of_scale[kPair] = {};
+          add_products(key, d, at_most(n, d + kKvScaled), q0, q1, of_scale);
+          const float scale = half_float(key.scale(d / kKvScaled));
 #pragma unroll
-        for (int e = 0; e < 8; ++e) k[e] = half_float(key[16 * (d + e)]);
-#pragma unroll
-        for (int e = 0; e < 8; e += 4) {
-          const Float4 x0 = *reinterpret_cast<const Float4*>(q0 + d + e);
-          const Float4 x1 = *reinterpret_cast<const Float4*>(q1 + d + e);
-          dots[0] = fused(k[e], x0.x, dots[0]);
-          dots[1] = fused(k[e], x1.x, dots[1]);
-          dots[0] = fused(k[e + 1], x0.y, dots[0]);
-          dots[1] = fused(k[e + 1], x1.y, dots[1]);
-          dots[0] = fused(k[e + 2], x0.z, dots[0]);
-          dots[1] = fused(k[e + 2], x1.z, dots[1]);
-          dots[0] = fused(k[e + 3], x0.w, dots[0]);
-          dots[1] = fused(k[e + 3], x1.w, dots[1]);
+          for (int e = 0; e < kPair; ++e) dots[e] = fused(of_scale[e], scale, dots[e]);
         }
+      } else {
+        add_products(key, 0, n, q0, q1, dots);
       }
       float* row = weights + i * kPositions + place;
       row[0] = dots[0];
@@ -336,7 +208,7 @@ struct Turn {
   SPECBOUND_DEVICE void soften() const {
     const int lane = lane_index(), n = heads().head_dim;
 #pragma unroll 1
-    for (int i = warp_index(); i < count; i += kWarps) {
+    for (int i = warp_index(); i < count; i += kChunkWarps) {
       const Keys keys = keys_of(i);
       if (keys.end == 0) continue;
       const int row = row_of(i);
@@ -356,10 +228,11 @@ struct Turn {
   // Weighted sums of the values, by ascending keys: two queries and 64 dimensions a warp, two
   // dimensions a lane.
   SPECBOUND_DEVICE void weigh() const {
-    const int pairs = heads().head_dim / 2, groups = (pairs + kWarp - 1) / kWarp;
-    const auto* values = reinterpret_cast<const uint32_t*>(c.values);
+    const int n = heads().head_dim, pairs = n / 2, groups = (pairs + kWarp - 1) / kWarp;
+    const auto* values = reinterpret_cast<const typename Kv::Pair*>(c.values);
+    const int of_scales = scale_numbers<Kv>(n) / 2;  // behind each block
 #pragma unroll 1
-    for (int unit = warp_index(); unit < (count + 1) / kPair * groups; unit += kWarps) {
+    for (int unit = warp_index(); unit < (count + 1) / kPair * groups; unit += kChunkWarps) {
       const int first_of = unit / groups * kPair, at = unit % groups * kWarp + lane_index();
       Keys keys[kPair];
       int least = kWindowed ? kPositions : 0, most = 0;
@@ -374,12 +247,23 @@ struct Turn {
       const int straight = kTree ? at_most(c.bent / 4 * 4, most) : most;
 #pragma unroll 2
       for (int key = least / 4 * 4; key < straight; key += 4) {
+        const int before = Kv::kScaled ? key / kKeyBlock * of_scales : 0;
         float v[4][2];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const uint32_t pair = at < pairs ? values[(key + j) * pairs + at] : 0;
-          v[j][0] = low_half(pair);
-          v[j][1] = high_half(pair);
+          const typename Kv::Pair pair = at < pairs ? values[(key + j) * pairs + before + at] : 0;
+          v[j][0] = Kv::first(pair);
+          v[j][1] = Kv::second(pair);
+        }
+        [[maybe_unused]] float scale[4];
+        if constexpr (Kv::kScaled) {
+          const int b = at < pairs ? at / kPairsScaled : 0;
+          const auto* four = &staged_value(c, n, key).scale(b);
+          const Word2 halves = *reinterpret_cast<const Word2*>(four);
+          scale[0] = KvF16::first(halves.x);
+          scale[1] = KvF16::second(halves.x);
+          scale[2] = KvF16::first(halves.y);
+          scale[3] = KvF16::second(halves.y);
         }
 #pragma unroll
         for (int i = 0; i < kPair; ++i) {
@@ -390,8 +274,10 @@ struct Turn {
           for (int j = 0; j < 4; ++j) {
             if (key + j >= keys[i].end) continue;
             if (kWindowed && key + j < keys[i].begin) continue;
-            out[i][0] = fused(v[j][0], weight[j], out[i][0]);
-            out[i][1] = fused(v[j][1], weight[j], out[i][1]);
+            float scaled = weight[j];
+            if constexpr (Kv::kScaled) scaled = scaled * scale[j];
+            out[i][0] = fused(v[j][0], scaled, out[i][0]);
+            out[i][1] = fused(v[j][1], scaled, out[i][1]);
           }
         }
       }
@@ -403,10 +289,15 @@ struct Turn {
             if (key >= keys[i].end || (kWindowed && key < keys[i].begin)) continue;
             const uint64_t path = c.tree->path[row_of(first_of + i)];
             const int place = key < c.bent ? key : place_of(c, path, key);
-            const float weight = row[i * kPositions + key];
-            const uint32_t pair = at < pairs ? values[place * pairs + at] : 0;
-            out[i][0] = fused(low_half(pair), weight, out[i][0]);
-            out[i][1] = fused(high_half(pair), weight, out[i][1]);
+            float weight = row[i * kPositions + key];
+            if constexpr (Kv::kScaled) {
+              const int b = at < pairs ? at / kPairsScaled : 0;
+              weight = weight * half_float(staged_value(c, n, place).scale(b));
+            }
+            const int before = place * pairs + place / kKeyBlock * of_scales;
+            const typename Kv::Pair pair = at < pairs ? values[before + at] : 0;
+            out[i][0] = fused(Kv::first(pair), weight, out[i][0]);
+            out[i][1] = fused(Kv::second(pair), weight, out[i][1]);
           }
         }
       }
@@ -423,12 +314,12 @@ struct Turn {
   }
 };
 
-template <bool kWindowed, bool kTree>
-__global__ void __launch_bounds__(kThreads, 4) attend_chunks_kernel(AttendChunks a) {
+template <bool kWindowed, bool kTree, class Kv>
+__global__ void __launch_bounds__(kChunkThreads, 4) attend_chunks_kernel(AttendChunks a) {
   let_next_start();
   const Heads& heads = a.p.heads;
   const int n = heads.head_dim, n_rows = a.p.pass->n_rows;
-  Chunk c;
+  Chunk<Kv> c;
   c.index = static_cast<int>(blockIdx.x);
   c.kv_head = static_cast<int>(blockIdx.y);
   c.begin = c.index * kPositions;
@@ -442,9 +333,9 @@ __global__ void __launch_bounds__(kThreads, 4) attend_chunks_kernel(AttendChunks
   c.group = heads.n_heads / heads.n_kv_heads;
   c.n_queries = n_rows * c.group;
   c.staged_keys = (end - c.begin + 15) / 16 * 16;
-  c.keys = block_shared<uint16_t>();
-  const size_t staged = staged_bytes(n, kTree);
-  c.values = block_shared<uint16_t>(a.apart ? staged : 0);
+  c.keys = block_shared<typename Kv::Number>();
+  const size_t staged = staged_bytes<Kv>(n, kTree);
+  c.values = block_shared<typename Kv::Number>(a.apart ? staged : 0);
   c.q = block_shared<float>(a.apart ? 2 * staged : staged);
   c.weights = c.q + kTurn * n;
   c.bent = kPositions;
@@ -473,8 +364,8 @@ __global__ void __launch_bounds__(kThreads, 4) attend_chunks_kernel(AttendChunks
   for (int begin = 0; begin < c.n_queries; begin += a.staged_queries) {
     const int last = at_most(c.n_queries, begin + a.staged_queries);
     const auto turn = [&](int first) {
-      return Turn<kWindowed, kTree>{a, c, first, at_most(last - first, kTurn),
-                                    c.weights + (first - begin) * kPositions};
+      return Turn<kWindowed, kTree, Kv>{a, c, first, at_most(last - first, kTurn),
+                                        c.weights + (first - begin) * kPositions};
     };
     if (!a.apart && begin > 0) {
       __syncthreads();  // the last values have been read
@@ -526,10 +417,12 @@ void check_attend(const Attend& p) {
   SB_CHECK(p.quantized.n_in % kQuantBlock == 0);
 }
 
-void attend_chunks(const Attend& p, Stream stream) {
-  check_attend(p);
+namespace {
+
+template <class Kv>
+void launch_chunks(const Attend& p, Stream stream) {
   const int n = p.heads.head_dim;
-  const size_t staged = staged_bytes(n, p.tree != nullptr), q = kTurn * n * sizeof(float);
+  const size_t staged = staged_bytes<Kv>(n, p.tree != nullptr), q = kTurn * n * sizeof(float);
   constexpr size_t kOfQuery = kPositions * sizeof(float);
   AttendChunks a{p, kTurn, true};
   size_t shared = 2 * staged + q + kTurn * kOfQuery;
@@ -542,11 +435,20 @@ void attend_chunks(const Attend& p, Stream stream) {
   const Grid blocks{static_cast<unsigned>(p.context / kPositions),
                     static_cast<unsigned>(p.heads.n_kv_heads)};
   const bool windowed = p.heads.window > 0;
-  auto kernel = windowed ? attend_chunks_kernel<true, false> : attend_chunks_kernel<false, false>;
+  auto kernel =
+      windowed ? attend_chunks_kernel<true, false, Kv> : attend_chunks_kernel<false, false, Kv>;
   if (p.tree != nullptr) {
-    kernel = windowed ? attend_chunks_kernel<true, true> : attend_chunks_kernel<false, true>;
+    kernel =
+        windowed ? attend_chunks_kernel<true, true, Kv> : attend_chunks_kernel<false, true, Kv>;
   }
-  launch(kernel, "attend_chunks", {blocks, kThreads, shared, true}, stream, a);
+  launch(kernel, "attend_chunks", {blocks, kChunkThreads, shared, p.overlaps}, stream, a);
+}
+
+}  // namespace
+
+void attend_chunks(const Attend& p, Stream stream) {
+  check_attend(p);
+  p.heads.kv.int8 ? launch_chunks<KvI8>(p, stream) : launch_chunks<KvF16>(p, stream);
 }
 
 }  // namespace specbound::kernels

@@ -34,8 +34,8 @@ struct Heads {
 };
 
 // Both kernels of a pass. Positions below pass->pos are in the cache; those of the pass are written
-// there. Every product is of K and V as FP16; keys that a row does not see are not touched. NaN and
-// infinity do what they do on the CPU, but a NaN may have other bits.
+// there. Every product is of K and V as the cache has them; keys that a row does not see are not
+// touched. NaN and infinity do what they do on the CPU, but a NaN may have other bits.
 struct Attend {
   const Pass* pass;  // n_rows 1..16, pos + n_rows <= context
   Heads heads;
@@ -49,9 +49,12 @@ struct Attend {
   // pass->pos, and K and V of the places from the root on are in the cache, or the pass's own.
   const RowTree* tree = nullptr;
   // Null: rows of one text. Else row r is at its position there, below context, and there is no
-  // tree; heads.kv is sequence 0's, the others' lie next_sequence numbers apart, a multiple of 8.
+  // tree; heads.kv is sequence 0's, the others' lie next_sequence halves apart, a multiple of 8.
   const RowSequences* sequences = nullptr;
   size_t next_sequence = 0;
+  // attend_chunks() with the kernel before it (launch.cuh); false where that one, or one before it
+  // that it overlaps, stores keys that these rows see.
+  bool overlaps = true;
 };
 void attend_chunks(const Attend& p, Stream stream);  // heads.qkv, cache -> cache, parts
 // In place of that for rows of several sequences; max_rows, 1..16, sizes the grid.

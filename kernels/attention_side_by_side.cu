@@ -23,31 +23,54 @@ struct RowChunk {
   float* weights;       // (kTurn, 64): first scores
 };
 
-// Scores of `n` queries with this thread's position; -inf where they do not see it, and what is
-// there may be anything.
-SPECBOUND_DEVICE void score_keys(const Heads& heads, const RowChunk& c, int n) {
-  const int position = static_cast<int>(threadIdx.x), head_dim = heads.head_dim;
-  const bool visible = c.first_key <= position && position < c.keys;
-  const uint16_t* k = key_at(heads, c.kv_head, c.begin + position);
-  float dots[kTurn];
-#pragma unroll
-  for (int i = 0; i < kTurn; ++i) dots[i] = 0.0f;
-  for (int d = 0; visible && d < head_dim; d += kInFlight) {
+// dots[i] + q_i . k of `n` queries (head_dim) and numbers d..end - 1, by ascending d, less their
+// scale; d a multiple of 8.
+template <class Kv>
+SPECBOUND_DEVICE void add_products(const KvRow<Kv>& k, int d, int end, const float* q, int head_dim,
+                                   int n, float (&dots)[kTurn]) {
+  for (; d < end; d += kInFlight) {
     float key[kInFlight];
 #pragma unroll
-    for (int e = 0; e < kInFlight; ++e) key[e] = half_float(k[(d + e) * 16]);
+    for (int e = 0; e < kInFlight; ++e) key[e] = Kv::value(k.number(d + e));
 #pragma unroll
     for (int i = 0; i < kTurn; ++i) {
       if (i >= n) continue;
 #pragma unroll
       for (int e = 0; e < kInFlight; e += 4) {
-        const Float4 x = *reinterpret_cast<const Float4*>(c.q + i * head_dim + d + e);
+        const Float4 x = *reinterpret_cast<const Float4*>(q + i * head_dim + d + e);
         dots[i] = fused(key[e], x.x, dots[i]);
         dots[i] = fused(key[e + 1], x.y, dots[i]);
         dots[i] = fused(key[e + 2], x.z, dots[i]);
         dots[i] = fused(key[e + 3], x.w, dots[i]);
       }
     }
+  }
+}
+
+// Scores of `n` queries with this thread's position; -inf where they do not see it, and what is
+// there may be anything.
+template <class Kv>
+SPECBOUND_DEVICE void score_keys(const Heads& heads, const RowChunk& c, int n) {
+  const int position = static_cast<int>(threadIdx.x), head_dim = heads.head_dim;
+  const bool visible = c.first_key <= position && position < c.keys;
+  const KvRow<Kv> k = key_at<Kv>(heads, c.kv_head, c.begin + position);
+  float dots[kTurn];
+#pragma unroll
+  for (int i = 0; i < kTurn; ++i) dots[i] = 0.0f;
+  if constexpr (Kv::kScaled) {
+#pragma unroll 1
+    for (int d = 0; visible && d < head_dim; d += kKvScaled) {
+      float of_scale[kTurn];
+#pragma unroll
+      for (int i = 0; i < kTurn; ++i) of_scale[i] = 0.0f;
+      const int end = d + kKvScaled < head_dim ? d + kKvScaled : head_dim;
+      add_products(k, d, end, c.q, head_dim, n, of_scale);
+      const float scale = half_float(k.scale(d / kKvScaled));
+#pragma unroll
+      for (int i = 0; i < kTurn; ++i) dots[i] = fused(of_scale[i], scale, dots[i]);
+    }
+  } else {
+    add_products(k, 0, visible ? head_dim : 0, c.q, head_dim, n, dots);
   }
 #pragma unroll
   for (int i = 0; i < kTurn; ++i) {
@@ -90,10 +113,11 @@ SPECBOUND_DEVICE void weigh(float* scores, float* state) {
 }
 
 // Weighted sums of the values, by ascending keys, of `n` queries from `first_head` on.
+template <class Kv>
 SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowChunk& c,
                                  int first_head, int n) {
   const int head_dim = heads.head_dim;
-  const uint16_t* values = value_at(heads, c.kv_head, c.begin);
+  const auto* values = block_at<Kv>(heads, heads.kv.v, c.kv_head, c.begin);
   float* part = p.part_outputs +
                 (static_cast<size_t>(c.index) * kMaxDecodeRows + c.row) * q_dim_of(heads) +
                 first_head * head_dim;
@@ -103,9 +127,17 @@ SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowC
     for (int i = 0; i < kTurn; ++i) out[i] = 0.0f;
     for (int key = c.first_key; key < c.keys; key += kInFlight) {
       float v[kInFlight];
+      [[maybe_unused]] float scale[kInFlight];
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) {
-        v[j] = key + j < c.keys ? half_float(values[(key + j) * head_dim + d]) : 0.0f;
+        const bool there = key + j < c.keys;
+        const int blocks = Kv::kScaled ? (key + j) / kKeyBlock : 0;
+        const int before = (key + j) * head_dim + blocks * scale_numbers<Kv>(head_dim);
+        v[j] = there ? Kv::value(values[before + d]) : 0.0f;
+        if constexpr (Kv::kScaled) {
+          const KvRow<Kv> value = value_at<Kv>(heads, c.kv_head, c.begin + key + j);
+          scale[j] = there ? half_float(value.scale(d / kKvScaled)) : 0.0f;
+        }
       }
 #pragma unroll
       for (int i = 0; i < kTurn; ++i) {
@@ -113,7 +145,9 @@ SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowC
 #pragma unroll
         for (int j = 0; j < kInFlight; ++j) {
           if (key + j >= c.keys) continue;
-          out[i] = fused(v[j], c.weights[i * kPositions + key + j], out[i]);
+          float weight = c.weights[i * kPositions + key + j];
+          if constexpr (Kv::kScaled) weight = weight * scale[j];
+          out[i] = fused(v[j], weight, out[i]);
         }
       }
     }
@@ -124,8 +158,11 @@ SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowC
   }
 }
 
-// Twelve blocks a multiprocessor: with none to plan for, ptxas unrolls into registers it lacks.
-__global__ void __launch_bounds__(kThreads, 12) attend_side_by_side_kernel(Attend p) {
+// Twelve blocks a multiprocessor, of INT8 ten: with none to plan for, ptxas unrolls into
+// registers it lacks.
+template <class Kv>
+__global__ void __launch_bounds__(kThreads, Kv::kScaled ? 10 : 12)
+    attend_side_by_side_kernel(Attend p) {
   RowChunk c;
   c.index = static_cast<int>(blockIdx.x);
   c.kv_head = static_cast<int>(blockIdx.y);
@@ -136,8 +173,8 @@ __global__ void __launch_bounds__(kThreads, 12) attend_side_by_side_kernel(Atten
   if (c.begin > pos || first >= kPositions) return;
   Heads heads = p.heads;
   const size_t sequence = static_cast<size_t>(p.sequences->sequence[c.row]);
-  heads.kv.k += sequence * p.next_sequence;
-  heads.kv.v += sequence * p.next_sequence;
+  heads.kv.k = static_cast<uint16_t*>(heads.kv.k) + sequence * p.next_sequence;
+  heads.kv.v = static_cast<uint16_t*>(heads.kv.v) + sequence * p.next_sequence;
   c.first_key = first > 0 ? first : 0;
   c.keys = pos + 1 - c.begin < kPositions ? pos + 1 - c.begin : kPositions;
   c.q = block_shared<float>();
@@ -145,7 +182,7 @@ __global__ void __launch_bounds__(kThreads, 12) attend_side_by_side_kernel(Atten
 
   // The row's key and value go to the cache, whence they are read like all others.
   if (pos - c.begin < kPositions) {
-    if (warp_index() == 0) store_key_value(heads, c.row, c.kv_head, pos, pos, c.q);
+    if (warp_index() == 0) store_key_value<Kv>(heads, c.row, c.kv_head, pos, pos, c.q);
     __syncthreads();
   }
   const int group = heads.n_heads / heads.n_kv_heads;
@@ -157,14 +194,14 @@ __global__ void __launch_bounds__(kThreads, 12) attend_side_by_side_kernel(Atten
       finish_query(heads, c.row, head + i, pos, c.q + i * heads.head_dim);
     }
     __syncthreads();  // queries are finished, the last ones' weights have been read
-    score_keys(heads, c, n);
+    score_keys<Kv>(heads, c, n);
     __syncthreads();  // scores are there
     for (int i = warp_index(); i < n; i += kWarps) {
       const size_t state = (static_cast<size_t>(c.row) * heads.n_heads + head + i) * n_chunks;
       weigh(c.weights + i * kPositions, p.part_states + 2 * (state + c.index));
     }
     __syncthreads();  // weights are there
-    add_values(p, heads, c, head, n);
+    add_values<Kv>(p, heads, c, head, n);
   }
 }
 
@@ -177,7 +214,8 @@ void attend_side_by_side(const Attend& p, int max_rows, Stream stream) {
   const Grid blocks{static_cast<unsigned>(p.context / kPositions),
                     static_cast<unsigned>(p.heads.n_kv_heads), static_cast<unsigned>(max_rows)};
   const size_t shared = kTurn * (p.heads.head_dim + kPositions) * sizeof(float);
-  launch(attend_side_by_side_kernel, "attend_side_by_side", {blocks, kThreads, shared}, stream, p);
+  launch(p.heads.kv.int8 ? attend_side_by_side_kernel<KvI8> : attend_side_by_side_kernel<KvF16>,
+         "attend_side_by_side", {blocks, kThreads, shared}, stream, p);
 }
 
 }  // namespace specbound::kernels

@@ -4,6 +4,7 @@
 
 #include "attention.h"
 #include "float_formula.cuh"
+#include "kv_rows.cuh"
 
 namespace specbound::kernels {
 
@@ -86,35 +87,24 @@ SPECBOUND_DEVICE void finish_key(const Heads& heads, const float* k, int head, i
   finish_head(heads, k, offset_or_null(heads.k_bias, head * heads.head_dim), heads.k_norm, pos, y);
 }
 
-// Number `d` of the value v as the cache has it.
-SPECBOUND_DEVICE uint16_t finished_value(const Heads& heads, const float* v, int head, int d) {
+// Number `d` of the value v, with its bias.
+SPECBOUND_DEVICE float finished_value(const Heads& heads, const float* v, int head, int d) {
   const int first = head * heads.head_dim;
-  return half_bits(heads.v_bias != nullptr ? v[d] + heads.v_bias[first + d] : v[d]);
-}
-
-// Where the cache has the key and the value of a place. The key's numbers are 16 apart.
-SPECBOUND_DEVICE uint16_t* key_at(const Heads& heads, int head, int place) {
-  const int n = heads.head_dim;
-  const size_t begin = static_cast<size_t>(head) * heads.kv.n_ctx * n;
-  return heads.kv.k + begin + static_cast<size_t>(place / 16) * n * 16 + place % 16;
-}
-SPECBOUND_DEVICE uint16_t* value_at(const Heads& heads, int head, int place) {
-  const int n = heads.head_dim;
-  const size_t begin = static_cast<size_t>(head) * heads.kv.n_ctx * n;
-  return heads.kv.v + begin + static_cast<size_t>(place) * n;
+  return heads.v_bias != nullptr ? v[d] + heads.v_bias[first + d] : v[d];
 }
 
 // Key and value of K/V head `head` of row `row`, at position `pos`, into the cache at `place`; y
 // (head_dim): scratch, as above.
+template <class Kv>
 SPECBOUND_DEVICE void store_key_value(const Heads& heads, int row, int head, int pos, int place,
                                       float* y) {
   const float *k = key_of(heads, row, head), *v = k + kv_dim_of(heads);
   finish_key(heads, k, head, pos, y);
-  uint16_t *key = key_at(heads, head, place), *value = value_at(heads, head, place);
-  for (int d = lane_index(); d < heads.head_dim; d += kWarp) {
-    key[static_cast<size_t>(d) * 16] = half_bits(y[d]);
-    value[d] = finished_value(heads, v, head, d);
-  }
+  store_row<Kv>(
+      heads.head_dim, [&](int d) { return y[d]; }, key_at<Kv>(heads, head, place));
+  store_row<Kv>(
+      heads.head_dim, [&](int d) { return finished_value(heads, v, head, d); },
+      value_at<Kv>(heads, head, place));
   __syncwarp();
 }
 

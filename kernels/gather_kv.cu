@@ -1,22 +1,40 @@
 // A block gathers a head.
 #include "gather_kv.h"
 
+#include "kv_rows.cuh"
 #include "launch.cuh"
 
 namespace specbound::kernels {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kKeyBlock = 16;  // positions that lie together (KvLayer)
+
+template <class Kv>
+SPECBOUND_DEVICE uint16_t bits_of_number(const KvRow<Kv>& row, int d) {
+  uint32_t bits = row.number(d);
+  if constexpr (Kv::kScaled) {
+    const uint32_t scale = row.scale(d / kKvScaled);
+    bits |= (d % 2 == 0 ? scale & 0xffu : scale >> 8) << 8;
+  }
+  return static_cast<uint16_t>(bits);
+}
+
+template <class Kv>
+SPECBOUND_DEVICE void gather(const GatherKv& p) {
+  Heads heads{};  // where rows are is all that is asked of them
+  heads.head_dim = p.head_dim;
+  heads.kv = p.kv;
+  const int head = static_cast<int>(blockIdx.x);
+  const KvRow<Kv> key = key_at<Kv>(heads, head, p.pos), value = value_at<Kv>(heads, head, p.pos);
+  const size_t first = static_cast<size_t>(head) * p.head_dim;
+  for (int d = static_cast<int>(threadIdx.x); d < p.head_dim; d += kThreads) {
+    p.k[first + d] = bits_of_number(key, d);
+    p.v[first + d] = bits_of_number(value, d);
+  }
+}
 
 __global__ void __launch_bounds__(kThreads) gather_kv_kernel(GatherKv p) {
-  const size_t head = blockIdx.x, n = static_cast<size_t>(p.head_dim);
-  const size_t first = head * p.kv.n_ctx * n;  // of the head, in K and in V
-  const size_t key_block = first + static_cast<size_t>(p.pos / kKeyBlock) * n * kKeyBlock;
-  for (size_t i = threadIdx.x; i < n; i += kThreads) {
-    p.k[head * n + i] = p.kv.k[key_block + i * kKeyBlock + p.pos % kKeyBlock];
-    p.v[head * n + i] = p.kv.v[first + p.pos * n + i];
-  }
+  p.kv.int8 ? gather<KvI8>(p) : gather<KvF16>(p);
 }
 
 }  // namespace

@@ -9,8 +9,10 @@ namespace specbound::kernels {
 struct GatherKv {
   KvLayer kv;
   int n_kv_heads, head_dim;
-  int pos;          // below kv.n_ctx
-  uint16_t *k, *v;  // (n_kv_heads, head_dim) each
+  int pos;  // below kv.n_ctx
+  // (n_kv_heads, head_dim) each; of INT8 the number below, and above it a byte of its scale: the
+  // lower one of even numbers, the upper one of odd ones.
+  uint16_t *k, *v;
 };
 void gather_kv(const GatherKv& p, Stream stream);
 

@@ -2,40 +2,63 @@
 // goes from the root on, so that no row is written over before it has moved: no one waits.
 #include "keep_path.h"
 
+#include "kv_rows.cuh"
 #include "launch.cuh"
 
 namespace specbound::kernels {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kInFlight = 4;   // rows
-constexpr int kKeyBlock = 16;  // positions that lie together (KvLayer)
+constexpr int kInFlight = 4;  // rows
 
-__global__ void __launch_bounds__(kThreads) keep_path_kernel(KeepPath p) {
-  const size_t n = static_cast<size_t>(p.head_dim);
-  const size_t first = blockIdx.y * p.next_layer + blockIdx.x * p.kv.n_ctx * n;  // of the head
-  uint16_t *k = p.kv.k + first, *v = p.kv.v + first;
-  const auto key = [&](int place, size_t i) {
-    return (static_cast<size_t>(place / kKeyBlock) * n + i) * kKeyBlock + place % kKeyBlock;
-  };
-  for (size_t i = threadIdx.x; i < n; i += kThreads) {
+// Of `n` numbers, or scales, of a head's keys and as many of its values: key(place, i) and
+// value(place, i) are where they are.
+template <class Number, class Key, class Value>
+SPECBOUND_DEVICE void keep(const KeepPath& p, int n, Key key, Value value) {
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) {
     for (int first = 1; first <= p.depth; first += kInFlight) {
-      uint16_t held_k[kInFlight], held_v[kInFlight];
+      Number held_k[kInFlight], held_v[kInFlight];
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) {
         const int d = first + j, place = p.root + static_cast<int>(p.path >> (4 * d % 64) & 15);
-        held_k[j] = d <= p.depth ? k[key(place, i)] : 0;
-        held_v[j] = d <= p.depth ? v[place * n + i] : 0;
+        held_k[j] = d <= p.depth ? key(place, i) : Number{0};
+        held_v[j] = d <= p.depth ? value(place, i) : Number{0};
       }
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) {
         const int d = first + j;
         if (d > p.depth) continue;
-        k[key(p.root + d, i)] = held_k[j];
-        v[(p.root + d) * n + i] = held_v[j];
+        key(p.root + d, i) = held_k[j];
+        value(p.root + d, i) = held_v[j];
       }
     }
   }
+}
+
+template <class Kv>
+SPECBOUND_DEVICE void keep_all(const KeepPath& p) {
+  using Number = typename Kv::Number;
+  Heads heads{};  // where rows are is all that is asked of them
+  heads.head_dim = p.head_dim;
+  heads.kv = p.kv;
+  heads.kv.k = static_cast<uint8_t*>(p.kv.k) + blockIdx.y * p.next_layer;
+  heads.kv.v = static_cast<uint8_t*>(p.kv.v) + blockIdx.y * p.next_layer;
+  const int head = static_cast<int>(blockIdx.x);
+  const auto key = [&](int place) { return key_at<Kv>(heads, head, place); };
+  const auto value = [&](int place) { return value_at<Kv>(heads, head, place); };
+  keep<Number>(
+      p, p.head_dim, [&](int place, int d) -> Number& { return key(place).number(d); },
+      [&](int place, int d) -> Number& { return value(place).number(d); });
+  if constexpr (Kv::kScaled) {
+    keep<uint16_t>(
+        p, kv_scales(true, p.head_dim),
+        [&](int place, int b) -> uint16_t& { return key(place).scale(b); },
+        [&](int place, int b) -> uint16_t& { return value(place).scale(b); });
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) keep_path_kernel(KeepPath p) {
+  p.kv.int8 ? keep_all<KvI8>(p) : keep_all<KvF16>(p);
 }
 
 __global__ void __launch_bounds__(kThreads) keep_rows_kernel(KeepRows p) {

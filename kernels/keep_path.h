@@ -9,7 +9,7 @@ namespace specbound::kernels {
 
 struct KeepPath {
   KvLayer kv;         // of the first layer
-  size_t next_layer;  // numbers from a layer's K to the next one's, from V to V
+  size_t next_layer;  // bytes from a layer's K to the next one's, from V to V; even
   int n_layers, n_kv_heads, head_dim;
   int root;       // a place; root + depth < kv.n_ctx
   int depth;      // 1..15, of the path's last row

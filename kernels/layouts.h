@@ -104,13 +104,30 @@ struct RowsF16 {
   float* scale;  // (panels, 8)
 };
 
-// One layer's K and V, FP16. K lies (n_kv_heads, n_ctx/16, head_dim, 16), so that threads are
-// positions; V lies (n_kv_heads, n_ctx, head_dim).
+inline constexpr int kKeyBlock = 16;  // positions whose keys, or values, lie together
+inline constexpr int kKvScaled = 32;  // INT8 numbers of a position that share a scale
+
+// One layer's K and V, in blocks of 16 positions: K lies (n_kv_heads, n_ctx/16, head_dim, 16), so
+// that threads are positions; V lies (n_kv_heads, n_ctx/16, 16, head_dim). As FP16, or as INT8 by
+// the formula of engine/cpu/kv_format.h: then behind each block, of K and of V, its positions'
+// scales follow, (scales, 16) FP16.
 struct KvLayer {
-  uint16_t* k;
-  uint16_t* v;
+  void* k;
+  void* v;
   int32_t n_ctx;  // a multiple of 64
+  bool int8 = false;
 };
+
+// Of one position of a head.
+constexpr int kv_scales(bool int8, int head_dim) {
+  return int8 ? (head_dim + kKvScaled - 1) / kKvScaled : 0;
+}
+// Bytes of the keys, or of the values, of n positions of a head, rounded up to whole blocks.
+constexpr size_t kv_bytes(bool int8, int head_dim, int n) {
+  const size_t numbers = static_cast<size_t>(head_dim) * (int8 ? 1 : sizeof(uint16_t));
+  const size_t scales = kv_scales(int8, head_dim) * sizeof(uint16_t);
+  return (numbers + scales) * ((n + kKeyBlock - 1) / kKeyBlock) * kKeyBlock;
+}
 
 constexpr int tiles_of(int n_out) {
   return (n_out + kTileOutputs - 1) / kTileOutputs;

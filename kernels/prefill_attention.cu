@@ -66,6 +66,7 @@ SPECBOUND_DEVICE void store_query(const PrefillArguments& a, int row, int head, 
 }
 
 // A warp finishes a query head, or a key with its value, of one row.
+template <class Kv>
 __global__ void __launch_bounds__(kThreads) store_heads_kernel(PrefillArguments a) {
   const Heads& heads = a.p.heads;
   const int row = static_cast<int>(blockIdx.x), pos = a.p.pass->pos + row;
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) store_heads_kernel(PrefillArguments 
     finish_query(heads, row, head, pos, y);
     store_query(a, row, head, y);
   } else if (head < heads.n_heads + heads.n_kv_heads) {
-    store_key_value(heads, row, head - heads.n_heads, pos, pos, y);
+    store_key_value<Kv>(heads, row, head - heads.n_heads, pos, pos, y);
   }
 }
 
@@ -339,8 +340,9 @@ __global__ void __launch_bounds__(kThreads, 2) prefill_attention_kernel(PrefillA
   const int block_first = first_key(heads, pos + block_row) / S::kKeys * S::kKeys;
   const int warp_first = first_key(heads, pos + warp_row);
   for (int begin = block_first; begin <= block_last; begin += S::kKeys) {
-    stage_keys<D>(heads.kv.k + of_head, n, begin, keys);
-    Word2 bad = stage_values<D>(heads.kv.v + of_head, n, begin, values);
+    stage_keys<D>(static_cast<const uint16_t*>(heads.kv.k) + of_head, n, begin, keys);
+    Word2 bad =
+        stage_values<D>(static_cast<const uint16_t*>(heads.kv.v) + of_head, n, begin, values);
 #pragma unroll
     for (int step = 16; step >= 1; step /= 2) {
       bad.x |= shuffle_xor(bad.x, step);
@@ -412,12 +414,12 @@ void store_heads(const PrefillAttention& p, Stream stream) {
   const int units = p.heads.n_kv_heads + (p.store_queries ? p.heads.n_heads : 0);
   const Grid blocks{static_cast<unsigned>(p.max_rows),
                     static_cast<unsigned>((units + kWarps - 1) / kWarps)};
-  launch(store_heads_kernel, "store_heads",
+  launch(p.heads.kv.int8 ? store_heads_kernel<KvI8> : store_heads_kernel<KvF16>, "store_heads",
          {blocks, kThreads, kWarps * p.heads.head_dim * sizeof(float)}, stream, a);
 }
 
 void prefill_attention(const PrefillAttention& p, Stream stream) {
-  SB_CHECK(p.store_queries);
+  SB_CHECK(p.store_queries && !p.heads.kv.int8);
   const PrefillArguments a = checked(p);
   switch (a.padded) {
     case 64:

@@ -4,7 +4,8 @@
 // however rows are cut into chunks.
 //
 // Queries and softmax weights are each two FP16 numbers, which together hold 22 bits: with one, the
-// error would be that of FP16, hundreds of times the CPU's. K and V are FP16 as they are.
+// error would be that of FP16, hundreds of times the CPU's. K and V are FP16 as they are: INT8 ones
+// times their scales are not, and rows that read those take decode's kernels (attention.h).
 #pragma once
 
 #include "attention.h"
@@ -22,7 +23,8 @@ constexpr int prefill_head_dim(int head_dim) {
                            : 256;
 }
 
-// Both kernels. store_heads finishes queries into q_tiles, keys and values into the cache.
+// Both kernels. store_heads finishes queries into q_tiles, keys and values into the cache, of any
+// type; prefill_attention reads FP16.
 struct PrefillAttention {
   const Pass* pass;  // 1 <= n_rows <= max_rows, pos + n_rows <= kv.n_ctx
   Heads heads;

@@ -87,6 +87,9 @@ class HeadProblem {
     return (static_cast<size_t>(head) * n_ctx + p) * shape.head_dim + d;
   }
 
+  // The same with K and V of 8 bits, by the CPU's formula; where a number was NaN, the scale is.
+  HeadProblem in_int8() const;
+
   // The rows are those of slots slot.. of a round.
   HeadProblem& in_tree(const RowPaths& rows, int first_slot) {
     tree = true;
@@ -103,8 +106,91 @@ class HeadProblem {
   RowPaths paths;
   int slot = 0;
   std::vector<float> qkv, q_bias, k_bias, v_bias, q_norm, k_norm, cosine, sine;
-  std::vector<uint16_t> k, v;  // as layouts.h has them
+  // As layouts.h has them; k_place() and v_place() are of FP16.
+  bool int8 = false;
+  std::vector<uint16_t> k, v;
 };
+
+// K and V of one head as the CPU has them: values padded to whole vectors, INT8 ones in chunks.
+class CpuHead {
+ public:
+  CpuHead(int head_dim, int n_ctx, bool int8)
+      : n_(head_dim),
+        n_ctx_(n_ctx),
+        v_stride_((head_dim + 15) / 16 * 16),
+        type_(int8 ? KvType::kInt8 : KvType::kFp16),
+        k_(kv_block_bytes(type_, n_, kAttentionChunk) * (n_ctx / kAttentionChunk)),
+        v_(value_chunk_bytes(type_, v_stride_) * (n_ctx / kAttentionChunk)) {}
+
+  KvHead head() { return {k_.data(), v_.data(), v_stride_, type_}; }
+  int v_stride() const { return v_stride_; }
+
+  // Of head `h` in the vectors of a problem.
+  void read(const std::vector<uint16_t>& k, const std::vector<uint16_t>& v, int h) {
+    std::memcpy(k_.data(), k.data() + k_.size() / 2 * h, k_.size());
+    each_value(v, h, [](const std::byte* there, std::byte* here, size_t bytes) {
+      std::memcpy(here, there, bytes);
+    });
+  }
+  void write(std::vector<uint16_t>& k, std::vector<uint16_t>& v, int h) {
+    std::memcpy(k.data() + k_.size() / 2 * h, k_.data(), k_.size());
+    each_value(v, h, [](std::byte* there, const std::byte* here, size_t bytes) {
+      std::memcpy(there, here, bytes);
+    });
+  }
+
+ private:
+  // copy(there, here, bytes) of each value's numbers, and each of their scales.
+  template <class Vector, class Copy>
+  void each_value(Vector& v, int h, const Copy& copy) {
+    const bool int8 = type_ == KvType::kInt8;
+    const size_t number = kv_number_bytes(type_), block = kernels::kv_bytes(int8, n_, 1);
+    for (int at = 0; at < n_ctx_; ++at) {
+      const int in_block = at % kernels::kKeyBlock, in_chunk = at % kAttentionChunk;
+      const size_t blocks = size_t(h) * n_ctx_ / kernels::kKeyBlock + at / kernels::kKeyBlock;
+      auto* there = bytes_of(v) + blocks * block;
+      std::byte* here = v_.data() + at / kAttentionChunk * value_chunk_bytes(type_, v_stride_);
+      copy(there + in_block * n_ * number, here + in_chunk * v_stride_ * number, n_ * number);
+      there += kernels::kKeyBlock * n_ * number;
+      here += kAttentionChunk * v_stride_ * number;
+      for (int b = 0; b < kv_scales(type_, n_); ++b) {
+        copy(there + 2 * (kernels::kKeyBlock * b + in_block),
+             here + 2 * (kAttentionChunk * b + in_chunk), sizeof(uint16_t));
+      }
+    }
+  }
+  static std::byte* bytes_of(std::vector<uint16_t>& v) {
+    return reinterpret_cast<std::byte*>(v.data());
+  }
+  static const std::byte* bytes_of(const std::vector<uint16_t>& v) {
+    return reinterpret_cast<const std::byte*>(v.data());
+  }
+
+  int n_, n_ctx_, v_stride_;
+  KvType type_;
+  std::vector<std::byte> k_, v_;
+};
+
+inline HeadProblem HeadProblem::in_int8() const {
+  const int n = shape.head_dim;
+  HeadProblem p = *this;
+  p.int8 = true;
+  p.k.assign(shape.n_kv_heads * kernels::kv_bytes(true, n, n_ctx) / 2, 0);
+  p.v = p.k;
+  std::vector<float> key(n), value(n);
+  for (int h = 0; h < shape.n_kv_heads; ++h) {
+    CpuHead head(n, n_ctx, true);
+    for (int at = 0; at < n_ctx; ++at) {
+      for (int d = 0; d < n; ++d) {
+        key[d] = half_to_float(k[k_place(h, at, d)]);
+        value[d] = half_to_float(v[v_place(h, at, d)]);
+      }
+      kernels_for(Isa::kPortable).store_kv(key.data(), value.data(), n, at, head.head());
+    }
+    head.write(p.k, p.v, h);
+  }
+  return p;
+}
 
 // Everything that outlives a pass: queries as finished, attended rows, the cache after the pass.
 struct HeadResult {
@@ -116,7 +202,7 @@ struct HeadResult {
 inline HeadResult attend_on_cpu(const HeadProblem& p, Isa isa = best_isa()) {
   const Kernels& kernels = kernels_for(isa);
   const HeadShape& s = p.shape;
-  const int n = s.head_dim, v_stride = (n + 15) / 16 * 16;
+  const int n = s.head_dim;
   HeadResult out{{}, std::vector<float>(static_cast<size_t>(p.n_rows) * s.q_dim()), p.k, p.v};
   for (int row = 0; row < p.n_rows; ++row) {
     const float* from = &p.qkv[static_cast<size_t>(row) * p.stride()];
@@ -130,15 +216,9 @@ inline HeadResult attend_on_cpu(const HeadProblem& p, Isa isa = best_isa()) {
     kernels.rotate(x, &p.cosine[angles], &p.sine[angles], s.interleaved, s.rope_dim());
   };
   for (int h = 0; h < s.n_kv_heads; ++h) {
-    // Its own layout: values padded to whole vectors.
-    std::vector<uint16_t> keys(p.k.begin() + p.k_place(h, 0, 0),
-                               p.k.begin() + p.k_place(h, 0, 0) + static_cast<size_t>(p.n_ctx) * n);
-    std::vector<uint16_t> values(static_cast<size_t>(p.n_ctx) * v_stride);
-    for (int at = 0; at < p.n_ctx; ++at) {
-      std::memcpy(&values[static_cast<size_t>(at) * v_stride], &p.v[p.v_place(h, at, 0)],
-                  n * sizeof(uint16_t));
-    }
-    const KvHead head{keys.data(), values.data(), v_stride};
+    CpuHead cached(n, p.n_ctx, p.int8);
+    cached.read(p.k, p.v, h);
+    const KvHead head = cached.head();
     std::vector<Query> queries;
     for (int row = 0; row < p.n_rows; ++row) {
       const float* k_row = &p.qkv[static_cast<size_t>(row) * p.stride() + s.q_dim() + h * n];
@@ -157,14 +237,10 @@ inline HeadResult attend_on_cpu(const HeadProblem& p, Isa isa = best_isa()) {
         queries.back().root = p.root();
       }
     }
-    std::vector<float> scratch(queries.size() * (v_stride + 2));
+    std::vector<float> scratch(queries.size() * (cached.v_stride() + 2));
     kernels.attention(head, queries.data(), static_cast<int>(queries.size()), n, s.score_scale(),
                       s.softcap, scratch.data());
-    std::copy(keys.begin(), keys.end(), out.k.begin() + p.k_place(h, 0, 0));
-    for (int at = 0; at < p.n_ctx; ++at) {
-      std::memcpy(&out.v[p.v_place(h, at, 0)], &values[static_cast<size_t>(at) * v_stride],
-                  n * sizeof(uint16_t));
-    }
+    cached.write(out.k, out.v, h);
   }
   return out;
 }
@@ -203,7 +279,7 @@ class HeadBuffers {
     heads.score_scale = p.shape.score_scale();
     heads.softcap = p.shape.softcap;
     heads.window = p.shape.window;
-    heads.kv = {k.data(), v.data(), p.n_ctx};
+    heads.kv = {k.data(), v.data(), p.n_ctx, p.int8};
   }
 
   kernels::Heads heads{};
@@ -269,21 +345,31 @@ inline PassResult attend(const HeadProblem& p, bool quantize = false, int contex
   return out;
 }
 
-inline void check_against_cpu(const HeadProblem& p) {
-  CAPTURE(p.shape.n_heads);
-  CAPTURE(p.shape.n_kv_heads);
-  CAPTURE(p.shape.head_dim);
-  CAPTURE(p.shape.rope_dim());
-  CAPTURE(p.shape.window);
-  CAPTURE(p.shape.softcap);
-  CAPTURE(p.pos);
-  CAPTURE(p.slot);
-  CAPTURE(p.n_rows);
-  const HeadResult expected = attend_on_cpu(p);
-  const PassResult found = attend(p);
-  CHECK(same_floats(found.attended, expected.attended));
-  CHECK(found.k == expected.k);
-  CHECK(found.v == expected.v);
+// f(problem) with K and V as FP16, then as INT8.
+template <class F>
+void with_each_kv(const HeadProblem& p, const F& f) {
+  f(p);
+  f(p.in_int8());
+}
+
+inline void check_against_cpu(const HeadProblem& of_fp16) {
+  with_each_kv(of_fp16, [](const HeadProblem& p) {
+    CAPTURE(p.shape.n_heads);
+    CAPTURE(p.shape.n_kv_heads);
+    CAPTURE(p.shape.head_dim);
+    CAPTURE(p.shape.rope_dim());
+    CAPTURE(p.shape.window);
+    CAPTURE(p.shape.softcap);
+    CAPTURE(p.int8);
+    CAPTURE(p.pos);
+    CAPTURE(p.slot);
+    CAPTURE(p.n_rows);
+    const HeadResult expected = attend_on_cpu(p);
+    const PassResult found = attend(p);
+    CHECK(same_floats(found.attended, expected.attended));
+    CHECK(found.k == expected.k);
+    CHECK(found.v == expected.v);
+  });
 }
 
 }  // namespace specbound::test

@@ -76,6 +76,7 @@ PassResult attend_together(const Company& company) {
 }
 
 void check_company(const Company& company) {
+  CAPTURE(company.rows[0].int8);
   const HeadShape& shape = company.rows[0].shape;
   CAPTURE(shape.n_heads);
   CAPTURE(shape.head_dim);
@@ -113,45 +114,54 @@ TEST_CASE("attention side by side: each row has the CPU's bits, from its own tex
   wide.interleaved = true;
   wide.rotated = 64;
   for (const HeadShape& shape : {plain, queries, windows, wide}) {
-    check_company({shape, {0}, {3}});
-    check_company({shape, {63, 64, 0, 200, 18}, {4, 0, 2, 1, 3}});
-    check_company({shape, {255, 127}, {1, 4}});
+    for (Company company :
+         {Company{shape, {0}, {3}}, Company{shape, {63, 64, 0, 200, 18}, {4, 0, 2, 1, 3}},
+          Company{shape, {255, 127}, {1, 4}}}) {
+      check_company(company);
+      for (HeadProblem& row : company.rows) row = row.in_int8();
+      check_company(company);
+    }
   }
 }
 
 TEST_CASE("copy_prefix: the first positions of every head and layer, and nothing else") {
   std::mt19937_64 random(1);
-  for (const int n : {1, 15, 16, 17, 100, 128}) {
-    constexpr int kCopied = 128;  // positions of the cache
-    const int head_dim = n % 2 == 0 ? 8 : 40, layers = 1 + n % 3, heads = 1 + n % 2;
-    const size_t each = static_cast<size_t>(kCopied) * heads * head_dim, of_layer = 2 * each;
-    std::vector<uint16_t> before(2 * layers * of_layer);
-    for (uint16_t& x : before) x = static_cast<uint16_t>(random());
-    std::vector<uint16_t> expected = before;
-    const size_t to = layers * of_layer;  // from the second text to the first
-    for (int l = 0; l < layers; ++l) {
-      for (int h = 0; h < heads; ++h) {
-        const size_t head = l * of_layer + static_cast<size_t>(h) * kCopied * head_dim;
-        const size_t keys = static_cast<size_t>((n + 15) / 16 * 16) * head_dim;
-        std::copy_n(before.begin() + to + head, keys, expected.begin() + head);
-        std::copy_n(before.begin() + to + head + each, static_cast<size_t>(n) * head_dim,
-                    expected.begin() + head + each);
+  for (const bool int8 : {false, true}) {
+    for (const int n : {1, 15, 16, 17, 100, 128}) {
+      constexpr int kCopied = 128;  // positions of the cache
+      const int head_dim = n % 2 == 0 ? 8 : 40, layers = 1 + n % 3, heads = 1 + n % 2;
+      // A position's numbers and scales, in halves; they lie in blocks of 16.
+      const size_t position = kernels::kv_bytes(int8, head_dim, 16) / 16 / sizeof(uint16_t);
+      CHECK(position == (int8 ? head_dim / 2 + (head_dim + 31) / 32 : head_dim));
+      const size_t each = kCopied * heads * position, of_layer = 2 * each;
+      std::vector<uint16_t> before(2 * layers * of_layer);
+      for (uint16_t& x : before) x = static_cast<uint16_t>(random());
+      std::vector<uint16_t> expected = before;
+      const size_t to = layers * of_layer;  // from the second text to the first
+      for (int l = 0; l < layers; ++l) {
+        for (int h = 0; h < heads; ++h) {
+          const size_t head = l * of_layer + h * kCopied * position;
+          for (const size_t k_or_v : {head, head + each}) {
+            std::copy_n(before.begin() + to + k_or_v, (n + 15) / 16 * 16 * position,
+                        expected.begin() + k_or_v);
+          }
+        }
       }
+      const std::vector<uint16_t> found = simt::for_each_order([&] {
+        const DeviceBuffer<uint16_t> kv(before);
+        uint16_t *first = kv.data(), *second = first + to;
+        kernels::copy_prefix({{second, second + each, kCopied, int8},
+                              {first, first + each, kCopied, int8},
+                              of_layer * sizeof(uint16_t),
+                              layers,
+                              heads,
+                              head_dim,
+                              n},
+                             simt::stream());
+        return kv.read();
+      });
+      CHECK(found == expected);
     }
-    const std::vector<uint16_t> found = simt::for_each_order([&] {
-      const DeviceBuffer<uint16_t> kv(before);
-      uint16_t *first = kv.data(), *second = first + to;
-      kernels::copy_prefix({{second, second + each, kCopied},
-                            {first, first + each, kCopied},
-                            of_layer,
-                            layers,
-                            heads,
-                            head_dim,
-                            n},
-                           simt::stream());
-      return kv.read();
-    });
-    CHECK(found == expected);
   }
 }
 

@@ -9,6 +9,8 @@ using namespace specbound;
 using namespace specbound::test;
 
 static_assert(kernels::kAttentionChunk == specbound::kAttentionChunk);
+static_assert(kernels::kKeyBlock == specbound::kKeyBlock);
+static_assert(kernels::kKvScaled == specbound::kKvScaled);
 
 TEST_CASE("decode attention has the CPU's bits: head sizes, groups, biases, norms, pairings") {
   const HeadShape shapes[] = {
@@ -53,8 +55,10 @@ TEST_CASE("decode attention: more chunks than are joined at once") {
         }
       }
     }
-    const std::vector<float> found = simt::for_each_order([&] { return attend(p).attended; });
-    CHECK(same_floats(found, attend_on_cpu(p).attended));
+    with_each_kv(p, [](const HeadProblem& p) {
+      const std::vector<float> found = simt::for_each_order([&] { return attend(p).attended; });
+      CHECK(same_floats(found, attend_on_cpu(p).attended));
+    });
   }
 }
 
@@ -65,43 +69,48 @@ TEST_CASE("decode attention: more queries of a K/V head than keys are staged for
 }
 
 TEST_CASE("decode attention: on all instruction sets of the CPU the same") {
-  const HeadProblem p({6, 3, 80, true, true}, 192, 70, 9, 5);
-  const PassResult found = attend(p);
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512Vnni}) {
-    if (!isa_supported(isa)) continue;
-    CHECK(same_floats(found.attended, attend_on_cpu(p, isa).attended));
-  }
+  with_each_kv({{6, 3, 80, true, true}, 192, 70, 9, 5}, [](const HeadProblem& p) {
+    const PassResult found = attend(p);
+    for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512Vnni}) {
+      if (!isa_supported(isa)) continue;
+      CHECK(same_floats(found.attended, attend_on_cpu(p, isa).attended));
+    }
+  });
 }
 
 TEST_CASE("decode attention depends on neither thread order nor the context it is sized for") {
-  const HeadProblem p({8, 2, 32, true, true}, 320, 60, 11, 9);
-  const std::vector<float> expected = attend_on_cpu(p).attended;
-  const std::vector<float> found = simt::for_each_order([&] { return attend(p).attended; });
-  CHECK(same_floats(found, expected));
-  for (const int context : {192, 320}) {
-    CHECK(same_floats(attend(p, false, context).attended, expected));
-  }
+  with_each_kv({{8, 2, 32, true, true}, 320, 60, 11, 9}, [](const HeadProblem& p) {
+    const std::vector<float> expected = attend_on_cpu(p).attended;
+    const std::vector<float> found = simt::for_each_order([&] { return attend(p).attended; });
+    CHECK(same_floats(found, expected));
+    for (const int context : {192, 320}) {
+      CHECK(same_floats(attend(p, false, context).attended, expected));
+    }
+  });
 }
 
 TEST_CASE("a row's attention is the same alone and among others, in every slot") {
   const HeadShape shape{6, 2, 40, true, true};
-  const HeadProblem all(shape, 192, 57, 16, 13);
-  const PassResult together = attend(all);
-  const size_t q_dim = shape.q_dim();
-  const auto slice = [&](int first, int n) {  // rows first.. of the pass, after those before them
-    HeadProblem p(shape, all.n_ctx, all.pos + first, n, 13);
-    p.k = together.k;
-    p.v = together.v;
-    const auto* from = all.qkv.data() + static_cast<size_t>(first) * all.stride();
-    p.qkv.assign(from, from + static_cast<size_t>(n) * all.stride());
-    return attend(p).attended;
-  };
-  for (int row = 0; row < 16; ++row) {
-    const std::vector<float> alone = slice(row, 1);
-    CHECK(same_bits(alone.data(), &together.attended[row * q_dim], q_dim));
-    const std::vector<float> first = slice(row, 16 - row);  // in slot 0, others behind it
-    CHECK(same_bits(first.data(), &together.attended[row * q_dim], (16 - row) * q_dim));
-  }
+  with_each_kv({shape, 192, 57, 16, 13}, [&](const HeadProblem& all) {
+    const PassResult together = attend(all);
+    const size_t q_dim = shape.q_dim();
+    // Rows first.. of the pass, after those before them.
+    const auto slice = [&](int first, int n) {
+      HeadProblem p(shape, all.n_ctx, all.pos + first, n, 13);
+      p.int8 = all.int8;
+      p.k = together.k;
+      p.v = together.v;
+      const auto* from = all.qkv.data() + static_cast<size_t>(first) * all.stride();
+      p.qkv.assign(from, from + static_cast<size_t>(n) * all.stride());
+      return attend(p).attended;
+    };
+    for (int row = 0; row < 16; ++row) {
+      const std::vector<float> alone = slice(row, 1);
+      CHECK(same_bits(alone.data(), &together.attended[row * q_dim], q_dim));
+      const std::vector<float> first = slice(row, 16 - row);  // in slot 0, others behind it
+      CHECK(same_bits(first.data(), &together.attended[row * q_dim], (16 - row) * q_dim));
+    }
+  });
 }
 
 TEST_CASE("attended rows quantized at once") {
@@ -141,6 +150,9 @@ TEST_CASE(
     poison(p);
     const HeadResult expected = attend_on_cpu(p);
     CHECK(same_floats(attend(p).attended, expected.attended));
+    // INT8: all numbers that share a scale with what is infinite or NaN are NaN.
+    const HeadProblem int8 = p.in_int8();
+    CHECK(same_floats(attend(int8).attended, attend_on_cpu(int8).attended));
     size_t finite = 0;
     for (const float x : expected.attended) finite += std::isfinite(x);
     return finite;

@@ -43,6 +43,12 @@ HeadProblem rows_of(const HeadProblem& round, const PassResult& after, int slot,
   p.in_tree(round.paths, slot);
   const auto* from = round.qkv.data() + static_cast<size_t>(slot) * round.stride();
   p.qkv.assign(from, from + static_cast<size_t>(n) * round.stride());
+  if (round.int8) {  // what follows lies where these rows will be, and is not seen
+    p.int8 = true;
+    p.k = after.k;
+    p.v = after.v;
+    return p;
+  }
   for (int h = 0; h < round.shape.n_kv_heads; ++h) {
     for (int at = round.root(); at < p.pos; ++at) {
       for (int d = 0; d < round.shape.head_dim; ++d) {
@@ -96,12 +102,15 @@ TEST_CASE("decode attention of trees depends on neither thread order nor the gri
   for (const int window : {0, 5}) {
     HeadProblem p({8, 2, 32, true, true, false, -1, 0, window}, 320, 57, 16, 9);
     p.in_tree(random_paths(random), 0);
-    const HeadResult expected = attend_on_cpu(p);
-    CHECK(same_floats(simt::for_each_order([&] { return attend(p).attended; }), expected.attended));
-    CHECK(simt::for_each_order([&] { return attend(p).k; }) == expected.k);
-    for (const int context : {192, 320}) {
-      CHECK(same_floats(attend(p, false, context).attended, expected.attended));
-    }
+    with_each_kv(p, [](const HeadProblem& p) {
+      const HeadResult expected = attend_on_cpu(p);
+      CHECK(
+          same_floats(simt::for_each_order([&] { return attend(p).attended; }), expected.attended));
+      CHECK(simt::for_each_order([&] { return attend(p).k; }) == expected.k);
+      for (const int context : {192, 320}) {
+        CHECK(same_floats(attend(p, false, context).attended, expected.attended));
+      }
+    });
   }
 }
 
@@ -110,26 +119,28 @@ TEST_CASE("a row of a tree has the bits that it has in a chain, alone and among 
   const HeadShape shape{6, 2, 40, true, true};
   const size_t q_dim = shape.q_dim();
   for (const int root : {30, 51, 60}) {
-    HeadProblem round(shape, 192, root, 16, 13);
-    round.in_tree(random_paths(random), 0);
-    const PassResult together = attend(round);
-    for (int slot = 0; slot < kMaxRows; ++slot) {
-      const RowPath& path = round.paths[slot];
-      HeadProblem chain(shape, 192, root, path.depth + 1, 13);
-      for (int d = 0; d <= path.depth; ++d) {
-        std::copy_n(&round.qkv[static_cast<size_t>(path.slots[d]) * round.stride()], round.stride(),
-                    &chain.qkv[static_cast<size_t>(d) * round.stride()]);
+    HeadProblem of_fp16(shape, 192, root, 16, 13);
+    of_fp16.in_tree(random_paths(random), 0);
+    with_each_kv(of_fp16, [&](const HeadProblem& round) {
+      const PassResult together = attend(round);
+      for (int slot = 0; slot < kMaxRows; ++slot) {
+        const RowPath& path = round.paths[slot];
+        HeadProblem chain(shape, 192, root, path.depth + 1, 13);
+        for (int d = 0; d <= path.depth; ++d) {
+          std::copy_n(&round.qkv[static_cast<size_t>(path.slots[d]) * round.stride()],
+                      round.stride(), &chain.qkv[static_cast<size_t>(d) * round.stride()]);
+        }
+        const PassResult in_chain = attend(round.int8 ? chain.in_int8() : chain);
+        CHECK(same_bits(&in_chain.attended[path.depth * q_dim], &together.attended[slot * q_dim],
+                        q_dim));
+        for (const int n : {1, kMaxRows - slot}) {  // the rows before it came earlier
+          const PassResult found = attend(rows_of(round, together, slot, n));
+          CHECK(same_bits(found.attended.data(), &together.attended[slot * q_dim], n * q_dim));
+          CHECK((n == 1 || found.k == together.k));
+          CHECK((n == 1 || found.v == together.v));
+        }
       }
-      const PassResult in_chain = attend(chain);
-      CHECK(same_bits(&in_chain.attended[path.depth * q_dim], &together.attended[slot * q_dim],
-                      q_dim));
-      for (const int n : {1, kMaxRows - slot}) {  // the rows before it came earlier
-        const PassResult found = attend(rows_of(round, together, slot, n));
-        CHECK(same_bits(found.attended.data(), &together.attended[slot * q_dim], n * q_dim));
-        CHECK((n == 1 || found.k == together.k));
-        CHECK((n == 1 || found.v == together.v));
-      }
-    }
+    });
   }
 }
 
@@ -139,18 +150,20 @@ TEST_CASE("a row of a tree does not see its siblings, whatever they are") {
   for (const int root : {20, 60}) {
     HeadProblem p(shape, 128, root, 16, 19);
     p.in_tree(siblings(), 0);
-    const std::vector<float> expected = attend(p).attended;
-    for (const int bad : {1, 7, 15}) {
-      for (const int kv : {0, shape.kv_dim()}) {
-        HeadProblem spoiled = p;
-        spoiled.qkv[bad * p.stride() + q_dim + kv + 3] = std::nanf("");
-        const std::vector<float> found = attend(spoiled).attended;
-        for (int row = 0; row < 16; ++row) {
-          const bool same = same_bits(&found[row * q_dim], &expected[row * q_dim], q_dim);
-          CHECK(same == (row != bad));
+    with_each_kv(p, [&](const HeadProblem& p) {
+      const std::vector<float> expected = attend(p).attended;
+      for (const int bad : {1, 7, 15}) {
+        for (const int kv : {0, shape.kv_dim()}) {
+          HeadProblem spoiled = p;
+          spoiled.qkv[bad * p.stride() + q_dim + kv + 3] = std::nanf("");
+          const std::vector<float> found = attend(spoiled).attended;
+          for (int row = 0; row < 16; ++row) {
+            const bool same = same_bits(&found[row * q_dim], &expected[row * q_dim], q_dim);
+            CHECK(same == (row != bad));
+          }
         }
       }
-    }
+    });
   }
 }
 

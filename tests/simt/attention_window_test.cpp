@@ -37,34 +37,38 @@ TEST_CASE("decode attention: a window that begins in a later chunk than are join
 }
 
 TEST_CASE("decode attention: a window's bits depend on neither thread order nor the grid") {
-  const HeadProblem p(windowed(70, 3), 320, 120, 11, 9);
-  const std::vector<float> expected = attend_on_cpu(p).attended;
-  CHECK(same_floats(simt::for_each_order([&] { return attend(p).attended; }), expected));
-  for (const int context : {192, 320}) {
-    CHECK(same_floats(attend(p, false, context).attended, expected));
-  }
+  with_each_kv({windowed(70, 3), 320, 120, 11, 9}, [](const HeadProblem& p) {
+    const std::vector<float> expected = attend_on_cpu(p).attended;
+    CHECK(same_floats(simt::for_each_order([&] { return attend(p).attended; }), expected));
+    for (const int context : {192, 320}) {
+      CHECK(same_floats(attend(p, false, context).attended, expected));
+    }
+  });
 }
 
 TEST_CASE("decode attention: a windowed row is the same alone and among others") {
   const HeadShape shape = windowed(50);
-  const HeadProblem all(shape, 192, 105, 16, 13);
-  const PassResult together = attend(all);
   const size_t q_dim = shape.q_dim();
-  for (int row = 0; row < 16; ++row) {
-    HeadProblem p(shape, all.n_ctx, all.pos + row, 1, 13);
-    p.k = together.k;
-    p.v = together.v;
-    const auto* from = all.qkv.data() + static_cast<size_t>(row) * all.stride();
-    p.qkv.assign(from, from + all.stride());
-    CHECK(same_bits(attend(p).attended.data(), &together.attended[row * q_dim], q_dim));
-  }
+  with_each_kv({shape, 192, 105, 16, 13}, [&](const HeadProblem& all) {
+    const PassResult together = attend(all);
+    for (int row = 0; row < 16; ++row) {
+      HeadProblem p(shape, all.n_ctx, all.pos + row, 1, 13);
+      p.int8 = all.int8;
+      p.k = together.k;
+      p.v = together.v;
+      const auto* from = all.qkv.data() + static_cast<size_t>(row) * all.stride();
+      p.qkv.assign(from, from + all.stride());
+      CHECK(same_bits(attend(p).attended.data(), &together.attended[row * q_dim], q_dim));
+    }
+  });
 }
 
 TEST_CASE("decode attention: what lies before a window does not matter, whatever it is") {
   const int pos = 140, n_rows = 9, window = 30;
   const HeadShape shape = windowed(window);
   const HeadProblem clean(shape, 192, pos, n_rows, 17);
-  const std::vector<float> expected = attend(clean).attended;
+  const std::vector<float> of_fp16 = attend(clean).attended;
+  const std::vector<float> of_int8 = attend(clean.in_int8()).attended;
   const size_t q_dim = shape.q_dim();
   for (const float bad : {HUGE_VALF, -HUGE_VALF, std::nanf("")}) {
     for (const bool in_key : {true, false}) {
@@ -76,13 +80,16 @@ TEST_CASE("decode attention: what lies before a window does not matter, whatever
           if (seen_by > 0 && at < last) continue;
           (in_key ? p.k[p.k_place(1, at, 5)] : p.v[p.v_place(1, at, 5)]) = float_to_half(bad);
         }
-        const std::vector<float> found = attend(p).attended;
-        CHECK(same_floats(found, attend_on_cpu(p).attended));
-        CHECK(same_bits(&found[seen_by * q_dim], &expected[seen_by * q_dim],
-                        (n_rows - seen_by) * q_dim));
-        if (seen_by > 0 && !in_key) {
-          CHECK(!same_bits(&found[(seen_by - 1) * q_dim], &expected[(seen_by - 1) * q_dim], q_dim));
-        }
+        with_each_kv(p, [&](const HeadProblem& p) {
+          const std::vector<float>& expected = p.int8 ? of_int8 : of_fp16;
+          const std::vector<float> found = attend(p).attended;
+          CHECK(same_floats(found, attend_on_cpu(p).attended));
+          CHECK(same_bits(&found[seen_by * q_dim], &expected[seen_by * q_dim],
+                          (n_rows - seen_by) * q_dim));
+          if (seen_by == 0 || in_key) return;
+          const size_t last_seen = (seen_by - 1) * q_dim;
+          CHECK(!same_bits(&found[last_seen], &expected[last_seen], q_dim));
+        });
       }
     }
   }

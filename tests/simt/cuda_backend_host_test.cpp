@@ -22,6 +22,7 @@ struct Case {
   std::string name;
   TinySpec spec;
   double tolerance = 0;  // of logits, relative to the largest
+  KvType kv = KvType::kFp16;
 };
 
 TinySpec experts_spec(int n_layers) {
@@ -83,6 +84,9 @@ std::vector<Case> int8_cases() {
   experts.head_dim = 64;
   experts.types = {{"ffn_down_exps.weight", DType::kQ6_K}};  // and a router of four bits
   all.push_back({"qwen3moe Q4_K", experts});
+  for (const size_t i : {0, 2, 4}) {  // heads of 16, 8, 64
+    all.push_back({all[i].name + ", K/V INT8", all[i].spec, 0, KvType::kInt8});
+  }
   return all;
 }
 
@@ -104,6 +108,8 @@ std::vector<Case> half_cases() {
   // The CPU quantizes the rows that its INT8 matrices read, here those that share rows with FP16
   // ones are FP16: close, but no closer than quantization is.
   all.push_back({"qwen2 F16 and Q8_0", mixed, 1e-1});
+  // A number near the middle of two bytes falls to the other side.
+  all.push_back({"llama F16, K/V INT8", llama, 2e-2, KvType::kInt8});
   return all;
 }
 
@@ -128,7 +134,7 @@ double relative(const float* found, const float* expected, size_t n) {
 TEST_CASE("CUDA engine, INT8: the CPU backend's bits at every layer, whatever rows run together") {
   for (const Case& c : int8_cases()) {
     CAPTURE(c.name);
-    const TinyModel model(c.spec);
+    const TinyModel model(c.spec, c.kv);
     const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
     const auto cpu = model.backend(best_isa(), 1);
     const Record expected = run_all(*cpu, ids, 1, 0);
@@ -147,7 +153,7 @@ TEST_CASE("CUDA engine, INT8: the CPU backend's bits at every layer, whatever ro
 TEST_CASE("CUDA engine, FP16: close to the CPU, and the same bits whatever rows run together") {
   for (const Case& c : half_cases()) {
     CAPTURE(c.name);
-    const TinyModel model(c.spec);
+    const TinyModel model(c.spec, c.kv);
     const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
     const auto cpu = model.backend(best_isa(), 1);
     const Record expected = run_all(*cpu, ids, 16, 0);
@@ -326,6 +332,56 @@ TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, ho
     gpu->truncate(0);
     REQUIRE(Record::difference(prefilled(*gpu, ids, {16, 1, 24}), found, 0, kPrompt + 1) == "");
   }
+}
+
+// Their attention is that of decoding.
+TEST_CASE("CUDA engine, K/V INT8: prompts have the CPU's bits, however they are cut") {
+  std::vector<TinySpec> specs = {q8_0_spec(3), q8_0_spec(2), experts_spec(2)};
+  specs[1].architecture = "gemma2";
+  specs[1].tied = true;
+  specs[1].window = 20;
+  specs[1].attn_softcap = 2;
+  for (const TinySpec& spec : specs) {
+    CAPTURE(spec.architecture);
+    const TinyModel model(spec, KvType::kInt8);
+    constexpr int kPrompt = 83;  // crosses an attention chunk, and ends within one of 16 rows
+    const std::vector<int32_t> ids = token_ids(kPrompt + 1, model.config.vocab_size);
+    const auto cpu = model.backend(best_isa(), 1), gpu = cuda_backend(model);
+    const Record expected = prefilled(*cpu, ids, {kPrompt});
+    for (const auto& parts :
+         {std::vector<int>{kPrompt}, std::vector<int>{16, 1, 66}, std::vector<int>{61, 22}}) {
+      gpu->truncate(0);
+      REQUIRE(Record::difference(prefilled(*gpu, ids, parts), expected, 0, kPrompt + 1) == "");
+    }
+    std::vector<float> z(model.config.vocab_size), logits(z.size());
+    for (Backend* backend : {gpu.get(), cpu.get()}) {
+      backend->truncate(0);
+      backend->prefill_rows(std::span(ids).first(kPrompt));
+      backend->prefill_logits(kPrompt - 20, 1, backend == gpu.get() ? z.data() : logits.data());
+    }
+    REQUIRE(same_bits(z.data(), logits.data(), z.size()));
+    CHECK(gpu->device().ends_with(", K/V int8)"));
+  }
+}
+
+TEST_CASE("CUDA engine, K/V INT8: prompts of FP16 weights have the bits of decoding") {
+  TinySpec spec = q8_0_spec(2);
+  spec.type = DType::kF16;
+  const TinyModel model(spec, KvType::kInt8);
+  constexpr int kPrompt = 70;
+  const std::vector<int32_t> ids = token_ids(kPrompt + 1, model.config.vocab_size);
+  const auto gpu = cuda_backend(model);
+  const Record decoded = run_all(*gpu, ids, 16, 0);
+  Record expected(model.config, kPrompt + 1);
+  expected.k = decoded.k;
+  expected.v = decoded.v;
+  gpu->truncate(0);
+  Record found = prefilled(*gpu, ids, {kPrompt});
+  found.hidden = expected.hidden;
+  expected.logits = found.logits;
+  REQUIRE(Record::difference(found, expected, 0, kPrompt + 1) == "");
+  REQUIRE(same_bits(found.logits_at(kPrompt), &decoded.logits[size_t{kPrompt} * found.vocab_size],
+                    found.vocab_size));
 }
 
 }  // namespace cuda_backend_host_test

@@ -10,6 +10,7 @@
 #include "decode/exit_head.h"
 #include "decode/side_by_side.h"
 #include "decode/specbound.h"
+#include "engine/cuda/check_memory.h"
 #include "simt/cuda_rig.h"
 #include "unit/loop_events.h"
 #include "unit/sequences_rig.h"
@@ -32,7 +33,8 @@ struct Subject {
   int list;
 
   // The list is the vocabulary: beside a shorter one the CPU also says tokens of the text.
-  explicit Subject(const TinySpec& spec) : model(spec), list(model.config.vocab_size) {
+  explicit Subject(const TinySpec& spec, KvType kv = KvType::kFp16)
+      : model(spec, kv), list(model.config.vocab_size) {
     const HeadsBase base = heads_base(model.gguf, model.config);
     NewHeads file;
     file.base = base;
@@ -107,19 +109,25 @@ TEST_CASE("CUDA engine, draft layer: after any rounds it finds what the CPU's do
   TinySpec qwen2 = q8_0_spec(2);
   qwen2.architecture = "qwen2";
   for (const TinySpec& spec : {q8_0_spec(2), gemma2, qwen2}) {
-    CAPTURE(spec.architecture);
-    const Subject s(spec);
-    simt::DeviceLog log;
-    {
-      const auto gpu = cuda_backend(s.model, {}, &log), cpu = s.model.backend(best_isa(), 1);
-      for (Backend* backend : {gpu.get(), cpu.get()}) {
-        backend->set_exit_heads(&s.heads[0], s.list);
+    for (const KvType kv : kKvTypesTested) {
+      CAPTURE(spec.architecture);
+      CAPTURE(kv_type_name(kv));
+      const Subject s(spec, kv);
+      simt::DeviceLog log;
+      {
+        const auto gpu = cuda_backend(s.model, {}, &log), cpu = s.model.backend(best_isa(), 1);
+        const size_t before = log.device_bytes;
+        for (Backend* backend : {gpu.get(), cpu.get()}) {
+          backend->set_exit_heads(&s.heads[0], s.list);
+        }
+        CHECK(log.device_bytes - before ==
+              device_heads_bytes(s.heads[0], s.list, s.model.config, true, gpu->n_ctx(), kv));
+        run_rounds(s, *gpu, *cpu, 18);
       }
-      run_rounds(s, *gpu, *cpu, 18);
+      CHECK(log.graph_launches > 0);
+      CHECK(log.live == 0);
+      CHECK(log.wrong == "");
     }
-    CHECK(log.graph_launches > 0);
-    CHECK(log.live == 0);
-    CHECK(log.wrong == "");
   }
 }
 

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,11 +16,11 @@
 namespace specbound::test {
 
 // `log`, where given, outlives the backend.
-inline std::unique_ptr<Backend> cuda_backend(const TinyModel& model,
-                                             const CudaOptions& options = {},
+inline std::unique_ptr<Backend> cuda_backend(const TinyModel& model, CudaOptions options = {},
                                              simt::DeviceLog* log = nullptr,
                                              simt::DeviceOptions device = {}) {
   device.log = log;
+  options.kv = model.kv;
   return make_cuda_backend(std::make_unique<simt::SimtDevice>(device), model.config, model.weights,
                            options);
 }
@@ -34,9 +33,11 @@ inline std::unique_ptr<Backend> split_backend(const TinyModel& model, int first,
   CpuOptions options;
   options.n_threads = threads;
   options.n_ctx = n_ctx;
+  options.kv = model.kv;
   if (first > 0) {
     CudaOptions there;
     there.n_ctx = n_ctx;
+    there.kv = model.kv;
     options.first_layers = make_first_layers(std::make_unique<simt::SimtDevice>(device),
                                              model.config, model.weights, there, first);
   }
@@ -45,7 +46,7 @@ inline std::unique_ptr<Backend> split_backend(const TinyModel& model, int first,
 
 // All but the last of `ids` by prefill, in `parts`, the last decoded: keys, values and its logits.
 inline Record prefilled(Backend& backend, const std::vector<int32_t>& ids,
-                        std::initializer_list<int> parts) {
+                        const std::vector<int>& parts) {
   const int n = static_cast<int>(ids.size()) - 1;
   Record record(backend.config(), n + 1);
   int done = 0;

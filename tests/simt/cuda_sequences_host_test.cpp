@@ -67,12 +67,16 @@ TEST_CASE("CUDA engine, sequences: a row has the bits that it has alone on the C
   uint64_t seed = 1;
   for (const TinySpec& spec : specs()) {
     CAPTURE(spec.architecture);
-    const TinyModel model(spec);
-    simt::DeviceLog log;
-    run_texts_at_random(model, *with_sequences(model, kTexts, 0, &log), ++seed, false);
-    CHECK(log.graph_launches > 0);
-    CHECK(log.live == 0);
-    CHECK(log.wrong == "");
+    for (const KvType kv : kKvTypesTested) {
+      CAPTURE(kv_type_name(kv));
+      const TinyModel model(spec, kv);
+      simt::DeviceLog log;
+      const bool prefill = kv == KvType::kInt8;  // has the CPU's bits there
+      run_texts_at_random(model, *with_sequences(model, kTexts, 0, &log), ++seed, prefill);
+      CHECK(log.graph_launches > 0);
+      CHECK(log.live == 0);
+      CHECK(log.wrong == "");
+    }
   }
 }
 
@@ -123,7 +127,7 @@ TEST_CASE("CUDA engine, sequences: replies side by side are those that Session w
   const auto together = with_sequences(model, 5, kContext),
              alone = with_sequences(model, 1, kContext);
   check_replies(*together, *alone, wanted);
-  const uint64_t block = kv_cache_bytes(model.config, 1);
+  const uint64_t block = kv_cache_bytes(model.config, 1, KvType::kFp16);
   for (const uint64_t most : {uint64_t{0}, 2 * block}) {
     check_replies(*together, *alone, wanted, most);
     uint64_t kept = 0;
@@ -133,26 +137,29 @@ TEST_CASE("CUDA engine, sequences: replies side by side are those that Session w
 }
 
 TEST_CASE("CUDA engine, sequences: as many as memory has room for") {
-  const TinyModel model(q8_0_spec(2));
   constexpr int kContext = 64;
-  CHECK(cuda_backend(model)->sequences()->n_sequences() == 1);
-  const MemoryPlan one =
-      plan_memory(model.config, model.weights, {GpuDtype::kAsStored, kContext, 0});
-  const size_t each = kv_cache_bytes(model.config, kContext);
-  for (const int further : {0, 3, 100}) {
-    CAPTURE(further);
-    simt::DeviceLog log;
-    simt::DeviceOptions device;
-    device.total_bytes = one.total() + 2 * further * each;
-    {
-      const auto backend = with_sequences(model, 16, kContext, &log, device);
-      const int n = std::min(16, 1 + further);
-      CHECK(backend->sequences()->n_sequences() == n);
-      const bool told = backend->description().ends_with(format(" each of %d texts", n));
-      CHECK(told == (n > 1));
+  for (const KvType kv : kKvTypesTested) {
+    const TinyModel model(q8_0_spec(2), kv);
+    CHECK(cuda_backend(model)->sequences()->n_sequences() == 1);
+    MemoryRequest request{GpuDtype::kAsStored, kContext};
+    request.kv = kv;
+    const MemoryPlan one = plan_memory(model.config, model.weights, request);
+    const size_t each = kv_cache_bytes(model.config, kContext, kv);
+    for (const int further : {0, 3, 100}) {
+      CAPTURE(further);
+      simt::DeviceLog log;
+      simt::DeviceOptions device;
+      device.total_bytes = one.total() + 2 * further * each;
+      {
+        const auto backend = with_sequences(model, 16, kContext, &log, device);
+        const int n = std::min(16, 1 + further);
+        CHECK(backend->sequences()->n_sequences() == n);
+        const bool told = backend->description().ends_with(format(" each of %d texts", n));
+        CHECK(told == (n > 1));
+      }
+      CHECK(log.live == 0);
+      CHECK(log.wrong == "");
     }
-    CHECK(log.live == 0);
-    CHECK(log.wrong == "");
   }
 }
 

@@ -118,9 +118,11 @@ TEST_CASE("CUDA engine, trees: the CPU backend's bits and plain decoding's, what
   uint64_t seed = 1;
   for (const TinySpec& spec : specs()) {
     for (const int first : {0, 40}) {
+      const KvType kv = kKvTypesTested[seed / 2 % 2];  // each with graphs and without
       CAPTURE(spec.architecture);
       CAPTURE(first);
-      const TinyModel model(spec);
+      CAPTURE(kv_type_name(kv));
+      const TinyModel model(spec, kv);
       const ModelConfig& c = model.config;
       const auto cpu = model.backend(best_isa(), 1), plain = model.backend(best_isa(), 1);
       simt::DeviceLog log;

@@ -145,10 +145,11 @@ simt_fault(steps_overwritten
 
 # Keys that the block of the next chunk is storing just now.
 simt_fault(keys_of_another_block
-  SOURCE kernels/attention.cu
+  SOURCE kernels/attention_chunk.cuh
+  KERNELS attention.cu
   TEST attention_tree_test
-  TEXT "to[kTail * d + i] = half_bits(y[d]);"
-  REPLACEMENT "to[kTail * d + i] = key_at(heads, c.kv_head, place)[16 * d];"
+  TEXT "[&](int d) { return y[d]; }, to)"
+  REPLACEMENT "[&](int d) { return Kv::value(key_at<Kv>(heads, c.kv_head, place).number(d)); }, to)"
   CAUGHT_BY ${trees})
 
 simt_fault(prefill_tile_overwritten
@@ -199,7 +200,7 @@ simt_fault(quantize_wrong_lane
 
 simt_fault(value_of_another_text
   SOURCE kernels/attention_side_by_side.cu
-  TEXT "heads.kv.v += sequence * p.next_sequence;"
+  TEXT "heads.kv.v = static_cast<uint16_t*>(heads.kv.v) + sequence * p.next_sequence;"
   REPLACEMENT ""
   CAUGHT_BY ${side_by_side})
 
@@ -488,6 +489,37 @@ simt_fault(spoiled_before_the_window
   TEXT "bad.x & until.x & ~before.x"
   REPLACEMENT "bad.x & until.x"
   CAUGHT_BY "prefill attention: what is not finite spoils the rows whose window it is in")
+
+# ---- K and V of 8 bits ----
+
+# A scale below amax / 127: the largest number is no longer within a byte.
+simt_fault(kv_scale_rounded_down
+  SOURCE kernels/kv_rows.cuh
+  KERNELS attention.cu
+  TEST attention_test
+  TEXT "< least) ++half;"
+  REPLACEMENT "> least) --half;"
+  CAUGHT_BY ${attended})
+
+simt_fault(kv_scale_of_other_numbers
+  SOURCE kernels/attention.cu
+  TEST attention_test
+  TEXT "half_float(key.scale(d / kKvScaled))"
+  REPLACEMENT "half_float(key.scale(0))"
+  CAUGHT_BY ${attended})
+
+simt_fault(kv_scale_of_another_place
+  SOURCE kernels/attention.cu
+  TEST attention_tree_test
+  TEXT "staged_value(c, n, place).scale(b)"
+  REPLACEMENT "staged_value(c, n, key).scale(b)"
+  CAUGHT_BY ${trees})
+
+simt_fault(kept_scale_left_out
+  SOURCE kernels/keep_path.cu
+  TEXT "p, kv_scales(true, p.head_dim),"
+  REPLACEMENT "p, 0,"
+  CAUGHT_BY "the keys and values of a path go to its positions, and nothing else changes")
 
 simt_fault(silu_for_gelu
   SOURCE kernels/projections_int8.cuh

@@ -29,7 +29,12 @@ TinySpec experts_spec() {
   return spec;
 }
 
-std::vector<TinySpec> specs() {
+struct Case {
+  TinySpec spec;
+  KvType kv = KvType::kFp16;
+};
+
+std::vector<Case> cases() {
   TinySpec llama = q8_0_spec(4);
   TinySpec q4_k_m;  // as llama.cpp mixes it
   q4_k_m.type = DType::kQ4_K;
@@ -42,7 +47,12 @@ std::vector<TinySpec> specs() {
   gemma2.tied = true;
   gemma2.window = 20;
   gemma2.attn_softcap = 2;
-  return {llama, q4_k_m, gemma2, experts_spec()};
+  return {{llama},
+          {q4_k_m},
+          {gemma2},
+          {experts_spec()},
+          {llama, KvType::kInt8},
+          {gemma2, KvType::kInt8}};
 }
 
 // 0 to all layers.
@@ -58,9 +68,11 @@ std::vector<int> splits(int n_layers) {
 
 TEST_CASE(
     "first layers on a GPU: the bits of the CPU alone at every layer, however many they are") {
-  for (const TinySpec& spec : specs()) {
+  for (const Case& one : cases()) {
+    const TinySpec& spec = one.spec;
     CAPTURE(spec.architecture);
-    const TinyModel model(spec);
+    CAPTURE(kv_type_name(one.kv));
+    const TinyModel model(spec, one.kv);
     const std::vector<int32_t> ids = token_ids(kPositions, model.config.vocab_size);
     Record expected(model.config, kPositions);
     run_positions(*model.backend(best_isa(), 1), ids, 0, kPositions, 1, 0, expected);
@@ -86,9 +98,11 @@ TEST_CASE(
 
 TEST_CASE("first layers on a GPU: prompts too have the CPU's bits, however they are cut") {
   constexpr int kPrompt = 69;
-  for (const TinySpec& spec : specs()) {
+  for (const Case& one : cases()) {
+    const TinySpec& spec = one.spec;
     CAPTURE(spec.architecture);
-    const TinyModel model(spec);
+    CAPTURE(kv_type_name(one.kv));
+    const TinyModel model(spec, one.kv);
     const ModelConfig& c = model.config;
     const std::vector<int32_t> ids = token_ids(kPrompt + 1, c.vocab_size);
     const auto cpu = model.backend(best_isa(), 1);
@@ -100,8 +114,7 @@ TEST_CASE("first layers on a GPU: prompts too have the CPU's bits, however they 
     for (const int n_first : splits(spec.n_layers)) {
       CAPTURE(n_first);
       const auto backend = split_backend(model, n_first);
-      using Parts = std::initializer_list<int>;
-      for (const Parts& parts : {Parts{kPrompt}, Parts{16, 1, 52}}) {
+      for (const auto& parts : {std::vector<int>{kPrompt}, std::vector<int>{16, 1, 52}}) {
         backend->truncate(0);
         const Record found = prefilled(*backend, ids, parts);
         REQUIRE(Record::difference(found, expected, 0, kPrompt + 1) == "");
@@ -202,6 +215,8 @@ TEST_CASE("first layers on a GPU: one text, and what it says of itself") {
   check_mentions(device, {"CUDA (", ", weights int8, 3 of 4 layers) + CPU ("});
   CHECK(device.ends_with(cpu->device()));
   check_mentions(split->description(), {device + ", weights Q8_0 in tiles, context "});
+  const TinyModel int8(q8_0_spec(4), KvType::kInt8);
+  check_mentions(split_backend(int8, 3)->device(), {", 3 of 4 layers, K/V int8) + CPU ("});
 }
 
 TEST_CASE("first layers on a GPU: a device that fails leaves one error, and all memory") {

@@ -53,4 +53,46 @@ TEST_CASE("gather_kv takes a position's keys and values, head by head") {
   }
 }
 
+TEST_CASE("gather_kv of INT8: numbers below, bytes of their scales above") {
+  constexpr int kContext = 64, kHeads = 3;
+  std::mt19937 random(2);
+  for (const int head_dim : {8, 40, 256}) {
+    const size_t block = kernels::kv_bytes(true, head_dim, 1), blocks = kContext / 16;
+    std::vector<uint8_t> k(kHeads * blocks * block), v(k.size());
+    for (uint8_t& x : k) x = static_cast<uint8_t>(random());
+    for (uint8_t& x : v) x = static_cast<uint8_t>(random());
+    const DeviceBuffer<uint8_t> device_k(k), device_v(v);
+    for (const int pos : {0, 15, 16, 63}) {
+      CAPTURE(head_dim);
+      CAPTURE(pos);
+      std::vector<uint16_t> expected;
+      const auto expect = [&](const std::vector<uint8_t>& from, int first, int step) {
+        for (int h = 0; h < kHeads; ++h) {
+          const uint8_t* at = &from[(h * blocks + pos / 16) * block];
+          const uint8_t* scales = at + 16 * head_dim;
+          for (int d = 0; d < head_dim; ++d) {
+            const int scale = 2 * (d / 32 * 16 + pos % 16) + d % 2;
+            expected.push_back(static_cast<uint16_t>(at[first + step * d] | scales[scale] << 8));
+          }
+        }
+      };
+      expect(k, pos % 16, 16);
+      expect(v, pos % 16 * head_dim, 1);
+      const std::vector<uint16_t> found = simt::for_each_order([&] {
+        const size_t n = size_t{kHeads} * head_dim;
+        const DeviceBuffer<uint16_t> out(2 * n);
+        kernels::gather_kv({{device_k.data(), device_v.data(), kContext, true},
+                            kHeads,
+                            head_dim,
+                            pos,
+                            out.data(),
+                            out.data() + n},
+                           simt::stream());
+        return out.read();
+      });
+      CHECK(found == expected);
+    }
+  }
+}
+
 }  // namespace gather_kv_test

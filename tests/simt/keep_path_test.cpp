@@ -19,50 +19,57 @@ TEST_CASE("the keys and values of a path go to its positions, and nothing else c
   std::mt19937_64 random(1);
   for (const int root : {0, 9, 57, 112}) {
     for (const int head_dim : {8, 40, 136, 256}) {
-      const int layers = 1 + random() % 3, heads = 1 + random() % 2;
-      const size_t each = static_cast<size_t>(kContext) * heads * head_dim;
-      std::vector<uint16_t> before(layers * 2 * each);
-      for (uint16_t& x : before) x = static_cast<uint16_t>(random());
-      std::vector<int> slots = {0};
-      while (slots.back() < 15) slots.push_back(slots.back() + 1 + random() % 4);
-      slots.pop_back();
-      if (slots.size() == 1) slots.push_back(15);
+      for (const bool int8 : {false, true}) {
+        const int layers = 1 + random() % 3, heads = 1 + random() % 2;
+        const size_t block = kernels::kv_bytes(int8, head_dim, 1);  // of 16 positions
+        const size_t of_head = kContext / 16 * block, each = heads * of_head;
+        std::vector<uint8_t> before(layers * 2 * each);
+        for (uint8_t& x : before) x = static_cast<uint8_t>(random());
+        std::vector<int> slots = {0};
+        while (slots.back() < 15) slots.push_back(slots.back() + 1 + random() % 4);
+        slots.pop_back();
+        if (slots.size() == 1) slots.push_back(15);
 
-      std::vector<uint16_t> expected = before;
-      uint64_t path = 0;
-      const auto k_at = [&](size_t head, int place, int d) {
-        return head * kContext * head_dim + (place / 16 * head_dim + d) * 16 + place % 16;
-      };
-      const auto v_at = [&](size_t head, int place, int d) {
-        return each + (head * kContext + place) * head_dim + d;
-      };
-      for (size_t at = 0; at < slots.size(); ++at) {
-        path |= static_cast<uint64_t>(slots[at]) << (4 * at);
-        const int to = root + static_cast<int>(at), from = root + slots[at];
-        for (int l = 0; l < layers; ++l) {
-          for (int h = 0; h < heads; ++h) {
-            for (int d = 0; d < head_dim; ++d) {
-              const size_t layer = l * 2 * each;
-              expected[layer + k_at(h, to, d)] = before[layer + k_at(h, from, d)];
-              expected[layer + v_at(h, to, d)] = before[layer + v_at(h, from, d)];
+        std::vector<uint8_t> expected = before;
+        uint64_t path = 0;
+        const int number = int8 ? 1 : 2;  // bytes
+        for (size_t at = 0; at < slots.size(); ++at) {
+          path |= static_cast<uint64_t>(slots[at]) << (4 * at);
+          const int to = root + static_cast<int>(at), from = root + slots[at];
+          // `n` things of `bytes` from `first` on in a block: number `i` of a place is at step * i.
+          const auto move = [&](size_t head, int first, int n, int bytes, int of_place, int step) {
+            const auto place = [&](int place, int i) {
+              return head + place / 16 * block + first + place % 16 * of_place + i * step;
+            };
+            for (int i = 0; i < n; ++i) {
+              std::copy_n(before.begin() + place(from, i), bytes, expected.begin() + place(to, i));
+            }
+          };
+          for (int h = 0; h < layers * heads; ++h) {
+            const size_t k = h / heads * 2 * each + h % heads * of_head, v = k + each;
+            move(k, 0, head_dim, number, number, 16 * number);
+            move(v, 0, head_dim, number, head_dim * number, number);
+            for (const size_t kv : {k, v}) {
+              const int scales = int8 ? (head_dim + 31) / 32 : 0;
+              move(kv, 16 * head_dim, scales, 2, 2, 32);
             }
           }
         }
+        const std::vector<uint8_t> found = simt::for_each_order([&] {
+          const DeviceBuffer<uint8_t> kv(before);
+          kernels::keep_path({{kv.data(), kv.data() + each, kContext, int8},
+                              2 * each,
+                              layers,
+                              heads,
+                              head_dim,
+                              root,
+                              static_cast<int>(slots.size()) - 1,
+                              path},
+                             simt::stream());
+          return kv.read();
+        });
+        CHECK(found == expected);
       }
-      const std::vector<uint16_t> found = simt::for_each_order([&] {
-        const DeviceBuffer<uint16_t> kv(before);
-        kernels::keep_path({{kv.data(), kv.data() + each, kContext},
-                            2 * each,
-                            layers,
-                            heads,
-                            head_dim,
-                            root,
-                            static_cast<int>(slots.size()) - 1,
-                            path},
-                           simt::stream());
-        return kv.read();
-      });
-      CHECK(found == expected);
     }
   }
 }

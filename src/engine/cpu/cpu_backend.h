@@ -27,7 +27,7 @@ struct CpuOptions {
   int n_threads = 0;  // 0: one per physical core
   // Texts with K/V of their own at most; as many as memory has room for, at least one.
   int n_sequences = 1;
-  KvType kv = KvType::kFp16;  // INT8: of all layers, so without first_layers
+  KvType kv = KvType::kFp16;  // of all layers: of first_layers too
   bool repack = true;         // Q8_0 into tiles at load; false reads the map in place (same bits)
   Isa isa = best_isa();
   // A backend whose threads, if it has any, this one runs on too, whatever n_threads says: where

@@ -66,7 +66,6 @@ size_t expert_rows_bytes(const ModelConfig& config) {
 int sequences_in_memory(const ModelConfig& config, const Weights& weights,
                         const CpuOptions& options) {
   const int without = layers_elsewhere(options);
-  SB_CHECK(without == 0 || options.kv == KvType::kFp16);
   const size_t kv =
       KvCache::bytes_needed(config, checked_context(options.n_ctx, config), without, options.kv);
   const size_t tiles = LinearStore::bytes_needed(

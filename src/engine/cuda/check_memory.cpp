@@ -63,12 +63,12 @@ size_t HeadLayout::weight_bytes(const ExitHeads& heads, bool lm_head_int8) const
 }
 
 size_t device_heads_bytes(const ExitHeads& heads, int shortlist, const ModelConfig& config,
-                          bool lm_head_int8, int n_ctx) {
+                          bool lm_head_int8, int n_ctx, KvType kv) {
   const HeadLayout layout(heads, shortlist, config);
   size_t bytes = layout.weight_bytes(heads, lm_head_int8) + CheckMemory::bytes_needed(layout) +
                  DeviceSampler::bytes_needed(n_ctx, 1, layout.logits);
   if (layout.layer >= 0) {
-    bytes += draft_layer_bytes(config, heads.heads()[layout.layer], n_ctx);
+    bytes += draft_layer_bytes(config, heads.heads()[layout.layer], n_ctx, kv);
   }
   return bytes;
 }

@@ -8,6 +8,7 @@
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/workspace.h"
+#include "engine/kv_type.h"
 #include "kernels/exit_head.h"
 #include "kernels/layouts.h"
 #include "model/config.h"
@@ -41,9 +42,10 @@ struct HeadLayout {
   int logits = 0;  // of a check at most
 };
 
-// All that is taken while `heads` are set, for texts of up to n_ctx tokens.
+// All that is taken while `heads` are set, for texts of up to n_ctx tokens; a draft layer keeps K
+// and V as `kv`.
 size_t device_heads_bytes(const ExitHeads& heads, int shortlist, const ModelConfig& config,
-                          bool lm_head_int8, int n_ctx);
+                          bool lm_head_int8, int n_ctx, KvType kv = KvType::kFp16);
 
 // What a check is about, in device memory: one graph serves every row and temperature.
 struct CheckState {

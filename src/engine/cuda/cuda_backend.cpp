@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "engine/cpu/cpu_backend.h"
@@ -100,13 +101,12 @@ class CudaBackend final : public Backend,
   DeviceLogits logits_;
   DeviceExitChecks checks_;
   DecodePasses passes_;
-  DeviceMemory<kernels::Pass> prefill_pass_;  // of a chunk
-  DeviceMemory<int32_t> prefill_tokens_;      // (kPrefillChunk)
-  PinnedMemory<int32_t> staged_tokens_;       // the same, on their way there
-  int prefilled_rows_ = 0;                    // of work_.prefill_h, that went through all layers
-  PinnedMemory<float> hidden_;                // (kMaxRows, dim): what hidden() gave last
-  std::array<int32_t, kMaxRows> tokens_{};    // [slot] embedded last
-  RowPaths paths_;                            // of the same rows
+  DeviceMemory<ChunkState> chunk_;          // of a prompt
+  PinnedMemory<ChunkState> staged_chunk_;   // the same, on its way there
+  int prefilled_rows_ = 0;                  // of work_.prefill_h, that went through all layers
+  PinnedMemory<float> hidden_;              // (kMaxRows, dim): what hidden() gave last
+  std::array<int32_t, kMaxRows> tokens_{};  // [slot] embedded last
+  RowPaths paths_;                          // of the same rows
   // [slot] not on the device yet: the pass through layer 1 embeds its rows itself.
   mutable std::array<bool, kMaxRows> pending_{};
 };
@@ -119,19 +119,18 @@ CudaBackend::CudaBackend(std::unique_ptr<Device> device, const ModelConfig& conf
       n_ctx_(checked_context(options.n_ctx, config)),
       weights_(std::move(weights)),
       work_(*device_, config_, n_ctx_, specbound::prefill_rows(n_ctx_)),
-      kv_(*device_, config_, n_ctx_, options.n_sequences),
+      kv_(*device_, config_, n_ctx_, options.n_sequences, options.kv),
       lengths_(options.n_sequences, KvLengths(config.n_layers)),
       rope_(*device_, config_, rope_factors, n_ctx_),
       forward_(*device_, config_, weights_, work_, kv_, rope_),
       prefill_matmuls_(make_prefill_matmuls(options.prefill, *device_, config_, work_)),
-      parts_{*device_,       config_, weights_,       host_lm_head,
-             work_.h.data(), n_ctx_,  options.graphs, &rope_},
+      parts_{*device_, config_,        weights_, host_lm_head, work_.h.data(),
+             n_ctx_,   options.graphs, &rope_,   options.kv},
       logits_(parts_),
       checks_(parts_),
       passes_(*device_, forward_, work_.h.data(), n_ctx_, options.graphs),
-      prefill_pass_(*device_, 1),
-      prefill_tokens_(*device_, kPrefillChunk),
-      staged_tokens_(*device_, kPrefillChunk),
+      chunk_(*device_, 1),
+      staged_chunk_(*device_, 1),
       hidden_(*device_, static_cast<size_t>(kMaxRows) * config.dim) {}
 
 // Memory goes when nothing uses it any more, or when the device is lost.
@@ -145,14 +144,14 @@ CudaBackend::~CudaBackend() {
 std::string CudaBackend::description() const {
   return format("%s, weights %s, context %d, K/V %.1f MB", device().c_str(),
                 weights_.description().c_str(), n_ctx_,
-                static_cast<double>(kv_.bytes_each()) / 1e6) +
+                static_cast<double>(kv_.next_sequence()) / 1e6) +
          (n_sequences() > 1 ? format(" each of %d texts", n_sequences()) : "");
 }
 
 std::string CudaBackend::device() const {
   const DeviceInfo& info = device_->info();
-  return format("CUDA (%s, sm_%d, weights %s)", info.name.c_str(), info.sm,
-                weights_.description().c_str());
+  return format("CUDA (%s, sm_%d, weights %s%s)", info.name.c_str(), info.sm,
+                weights_.description().c_str(), kv_note(kv_.type()));
 }
 
 void CudaBackend::check_rows(int slot, int n) const {
@@ -226,7 +225,7 @@ void CudaBackend::cut(int sequence, int n) {
 
 size_t CudaBackend::kv_bytes(int sequence) const {
   SB_CHECK(sequence >= 0 && sequence < n_sequences());
-  return kv_cache_bytes(config_, lengths_[sequence].at(1));
+  return kv_cache_bytes(config_, lengths_[sequence].at(1), kv_.type());
 }
 
 // What the draft layer knows is of another text.
@@ -335,20 +334,25 @@ void CudaBackend::prefill_logits(int first, int n, float* out) {
 void CudaBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
   prefilled_rows_ = 0;
   const int n = static_cast<int>(tokens.size()), pos = kv_len(1);
+  ChunkState& staged = *staged_chunk_.data();
+  staged.pass = {n, pos};
+  for (int i = 0; i < n; i += kMaxRows) {
+    staged.parts[i / kMaxRows] = {std::min(kMaxRows, n - i), pos + i};
+  }
   for (int i = 0; i < n; ++i) {
     SB_CHECK(tokens[i] >= 0 && tokens[i] < config_.vocab_size);
-    staged_tokens_.data()[i] = tokens[i];
+    staged.tokens[i] = tokens[i];
   }
   lengths().extend(pos, n, 1, config_.n_layers);
   rope_.ensure(pos + n - 1);
-  device_->copy_in(prefill_tokens_.data(), staged_tokens_.data(), n * sizeof(int32_t));
-  store_value(*device_, prefill_pass_.data(), kernels::Pass{n, pos});
+  ChunkState* chunk = chunk_.data();
+  device_->copy_in(chunk, &staged, offsetof(ChunkState, tokens) + n * sizeof(int32_t));
   DeviceDraftLayer* layer = checks_.draft_layer();
   kv_only = kv_only && !layer;
-  forward_.embed(prefill_pass_.data(), prefill_tokens_.data(), n, work_.prefill_h.data());
-  forward_.prefill(prefill_pass_.data(), n, selected_, kv_only, *prefill_matmuls_);
-  if (layer) layer->ran(prefill_pass_.data(), pos, tokens, work_.prefill_h.data());
-  device_->synchronize();  // the tokens of the next chunk go the same way
+  forward_.embed(&chunk->pass, chunk->tokens, n, work_.prefill_h.data());
+  forward_.prefill(*chunk, {n, pos}, selected_, kv_only, *prefill_matmuls_);
+  if (layer) layer->ran(&chunk->pass, pos, tokens, work_.prefill_h.data());
+  device_->synchronize();  // the next chunk goes the same way
 }
 
 std::span<const float> CudaBackend::hidden(int slot) const {
@@ -375,6 +379,7 @@ CudaOptions checked(Device& device, const ModelConfig& config, const Weights& we
   request.dtype = options.dtype;
   request.n_ctx = checked_context(options.n_ctx, config);
   request.heads = options.heads_bytes;
+  request.kv = options.kv;
   if (options.prefill == PrefillPath::kCublas) {
     request.cublas = PrefillCublas::bytes_needed(config, prefill_rows(request.n_ctx));
   }

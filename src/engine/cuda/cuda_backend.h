@@ -14,6 +14,7 @@
 #include "engine/backend.h"
 #include "engine/cuda/device.h"
 #include "engine/cuda/device_weights.h"
+#include "engine/kv_type.h"
 #include "model/weights.h"
 
 namespace specbound {
@@ -29,6 +30,8 @@ struct CudaOptions {
   int n_sequences = 1;
   GpuDtype dtype = GpuDtype::kAsStored;
   PrefillPath prefill = PrefillPath::kOwn;
+  // INT8: the CPU backend's bits of it too, of prompts as well where weights are INT8.
+  KvType kv = KvType::kFp16;
   size_t heads_bytes = 0;  // to leave free for exit heads that will be set
   bool graphs = true;      // false: every kernel launched by itself
   std::function<void(size_t done, size_t total)> progress;  // of the upload: bytes

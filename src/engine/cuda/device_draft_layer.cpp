@@ -19,7 +19,7 @@ struct DeviceDraftLayer::Block {
         weights(model.device, source.config, source.weights, {}),
         map(upload_matrix(model.device, head.map, true, map_memory)),
         work(model.device, source.config, model.n_ctx, kMaxRows),
-        kv(model.device, source.config, model.n_ctx, 1),
+        kv(model.device, source.config, model.n_ctx, 1, model.kv),
         forward(model.device, source.config, weights, work, kv, *model.rope) {}
 
   DraftBlock source;

@@ -19,14 +19,15 @@ class DeviceFirstLayers final : public FirstLayers {
  public:
   // `part`: a model of these layers alone, of the model's `of` layers.
   DeviceFirstLayers(std::unique_ptr<Device> device, const ModelConfig& part, int of,
-                    DeviceWeights weights, const float* rope_factors, int n_ctx, bool graphs)
+                    DeviceWeights weights, const float* rope_factors, int n_ctx, KvType kv,
+                    bool graphs)
       : device_(std::move(device)),
         config_(part),
         of_(of),
         n_ctx_(n_ctx),
         weights_(std::move(weights)),
         work_(*device_, config_, n_ctx, kMaxRows),
-        kv_(*device_, config_, n_ctx, 1),
+        kv_(*device_, config_, n_ctx, 1, kv),
         rope_(*device_, config_, rope_factors, n_ctx),
         forward_(*device_, config_, weights_, work_, kv_, rope_),
         passes_(*device_, forward_, work_.h.data(), n_ctx, graphs),
@@ -43,10 +44,10 @@ class DeviceFirstLayers final : public FirstLayers {
   int n_layers() const override { return config_.n_layers; }
   std::string device() const override {
     const DeviceInfo& info = device_->info();
-    return format("CUDA (%s, sm_%d, weights %s, %d of %d layers)", info.name.c_str(), info.sm,
-                  weights_.description().c_str(), n_layers(), of_);
+    return format("CUDA (%s, sm_%d, weights %s, %d of %d layers%s)", info.name.c_str(), info.sm,
+                  weights_.description().c_str(), n_layers(), of_, kv_note(kv_.type()));
   }
-  size_t kv_bytes() const override { return kv_.bytes_each(); }
+  size_t kv_bytes() const override { return kv_.next_sequence(); }
   Device& gpu() override { return *device_; }
 
   void run(float* h, int n, const RowPath* paths, int slot, int pos, int from, int to) override;
@@ -100,6 +101,7 @@ std::unique_ptr<FirstLayers> make_first_layers(std::unique_ptr<Device> device,
   request.dtype = options.dtype;
   request.n_ctx = checked_context(options.n_ctx, config);
   request.layers = n_layers;
+  request.kv = options.kv;
   require_fits(config, weights, request, device->free_bytes(), device->info().total_bytes);
 
   ModelConfig part = config;
@@ -108,7 +110,7 @@ std::unique_ptr<FirstLayers> make_first_layers(std::unique_ptr<Device> device,
                          {options.dtype, options.progress});
   return std::make_unique<DeviceFirstLayers>(
       std::move(device), part, config.n_layers, std::move(uploaded),
-      weights.rope_factors_for(config, request.n_ctx), request.n_ctx, options.graphs);
+      weights.rope_factors_for(config, request.n_ctx), request.n_ctx, options.kv, options.graphs);
 }
 
 }  // namespace specbound

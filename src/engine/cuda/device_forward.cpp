@@ -1,5 +1,7 @@
 #include "engine/cuda/device_forward.h"
 
+#include <algorithm>
+
 #include "engine/cuda/device_experts.h"
 #include "engine/cuda/device_linear.h"
 #include "kernels/post_norm.h"
@@ -40,6 +42,35 @@ kernels::Heads DeviceForward::heads(const DeviceLayer& w, int layer, int sequenc
   return heads;
 }
 
+// Of a decode pass, without what is some passes' own.
+kernels::Attend DeviceForward::attention(const kernels::Pass* pass, const kernels::Heads& heads,
+                                         int context) const {
+  kernels::Attend attend{};
+  attend.pass = pass;
+  attend.heads = heads;
+  attend.context = context;
+  attend.part_states = work_.part_states.data();
+  attend.part_outputs = work_.part_outputs.data();
+  attend.attended = work_.attended.data();
+  return attend;
+}
+
+// Of a prompt's rows by decode's kernels, which store their K and V: each 16 see the keys of those
+// before them.
+void DeviceForward::attend_in_parts(const ChunkState& chunk, const kernels::Pass& rows,
+                                    const kernels::Heads& heads) const {
+  const size_t q_dim = config_.q_dim(), qkv_dim = q_dim + 2 * config_.kv_dim();
+  for (int first = 0; first < rows.n_rows; first += kMaxRows) {
+    const int end = rows.pos + std::min(first + kMaxRows, rows.n_rows);
+    kernels::Attend attend = attention(&chunk.parts[first / kMaxRows], heads, padded_context(end));
+    attend.heads.qkv += first * qkv_dim;
+    attend.attended += first * q_dim;
+    attend.overlaps = false;
+    kernels::attend_chunks(attend, device_.stream());
+    kernels::combine_chunks(attend, device_.stream());
+  }
+}
+
 // h += norm(y + bias), y the rows that a matmul left where q, k and v were.
 void DeviceForward::add_normed(const kernels::Pass* pass, int max_rows, const float* bias,
                                const float* norm, float* h) const {
@@ -73,16 +104,10 @@ void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
                  stream, rows.max_rows);
 
     // bias, q/k norm, rope; K and V into the cache; attended = softmax(cap(q K scale)) V
-    kernels::Attend attend{};
-    attend.pass = pass;
+    kernels::Attend attend = attention(pass, heads(w, l, rows.sequence), rows.context);
     attend.tree = rows.tree;
     attend.sequences = rows.sequences;
-    attend.next_sequence = kv_.next_sequence();
-    attend.heads = heads(w, l, rows.sequence);
-    attend.context = rows.context;
-    attend.part_states = work_.part_states.data();
-    attend.part_outputs = work_.part_outputs.data();
-    attend.attended = work_.attended.data();
+    attend.next_sequence = kv_.next_sequence() / sizeof(uint16_t);
     PreparedRows attended = work_.wide_rows.rows(q_dim, w.wo.int8());
     if (attended.int8) attend.quantized = attended.i8;
     if (rows.sequences) {
@@ -126,8 +151,10 @@ void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
   }
 }
 
-void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, int sequence, bool kv_only,
-                            PrefillMatmuls& x) const {
+void DeviceForward::prefill(const ChunkState& chunk, const kernels::Pass& rows, int sequence,
+                            bool kv_only, PrefillMatmuls& x) const {
+  const kernels::Pass* pass = &chunk.pass;
+  const int n_rows = rows.n_rows;
   const int q_dim = config_.q_dim(), kv_dim = config_.kv_dim(), qkv_dim = q_dim + 2 * kv_dim;
   float *h = work_.prefill_h.data(), *qkv = work_.qkv.data();
   x.begin(pass, n_rows);
@@ -147,7 +174,7 @@ void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, int sequence,
     x.project(w.wk, qkv + q_dim, qkv_dim);
     x.project(w.wv, qkv + q_dim + kv_dim, qkv_dim);
 
-    // bias, q/k norm, rope; K and V into the cache
+    // bias, q/k norm, rope; K and V into the cache. Of INT8 ones attended at once
     kernels::PrefillAttention attend{};
     attend.pass = pass;
     attend.heads = heads(w, l, sequence);
@@ -156,11 +183,13 @@ void DeviceForward::prefill(const kernels::Pass* pass, int n_rows, int sequence,
     attend.q_tiles = work_.q_tiles.data();
     attend.q_scale = work_.q_scale.data();
     attend.attended = work_.attended.data();
-    kernels::store_heads(attend, device_.stream());
+    const bool in_parts = attend.heads.kv.int8 && !stop_at_kv;
+    in_parts ? attend_in_parts(chunk, rows, attend.heads)
+             : kernels::store_heads(attend, device_.stream());
     if (stop_at_kv) break;
 
     // attended = softmax(cap(q K scale)) V
-    kernels::prefill_attention(attend, device_.stream());
+    if (!in_parts) kernels::prefill_attention(attend, device_.stream());
 
     // h += Wo attended
     x.take(attend.attended, w.wo);

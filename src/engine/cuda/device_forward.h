@@ -28,6 +28,13 @@ struct SideBySideState {
   kernels::RowSequences rows;
 };
 
+// The same of a chunk of a prompt.
+struct ChunkState {
+  kernels::Pass pass;
+  kernels::Pass parts[kPrefillChunk / kMaxRows];  // its rows, 16 at a time
+  int32_t tokens[kPrefillChunk];
+};
+
 // A decode pass: what it is about, in device memory, and what its launches are made for.
 struct DecodePass {
   const kernels::Pass* pass;
@@ -54,13 +61,18 @@ class DeviceForward {
   void embed(const kernels::Pass* pass, const int32_t* tokens, int max_rows, float* h) const;
   // H[pass->slot..] through layers from..to.
   void decode(const DecodePass& rows, int from, int to) const;
-  // The n_rows rows of workspace.prefill_h, of `sequence`, multiplied by `x`, through all layers.
-  // With kv_only the last one stops at its K/V: no one reads the rows after it.
-  void prefill(const kernels::Pass* pass, int n_rows, int sequence, bool kv_only,
+  // The rows of workspace.prefill_h, of `sequence`, multiplied by `x`, through all layers; `chunk`,
+  // in device memory, says that they are `rows`. With kv_only the last layer stops at its K/V: no
+  // one reads the rows after it.
+  void prefill(const ChunkState& chunk, const kernels::Pass& rows, int sequence, bool kv_only,
                PrefillMatmuls& x) const;
 
  private:
   kernels::Heads heads(const DeviceLayer& w, int layer, int sequence) const;
+  kernels::Attend attention(const kernels::Pass* pass, const kernels::Heads& heads,
+                            int context) const;
+  void attend_in_parts(const ChunkState& chunk, const kernels::Pass& rows,
+                       const kernels::Heads& heads) const;
   void add_normed(const kernels::Pass* pass, int max_rows, const float* bias, const float* norm,
                   float* h) const;
 

@@ -23,20 +23,21 @@ uint64_t packed_path(const RowPath& row) {
   return path;
 }
 
-DeviceKv::DeviceKv(Device& device, const ModelConfig& config, int n_ctx, int n_sequences)
+DeviceKv::DeviceKv(Device& device, const ModelConfig& config, int n_ctx, int n_sequences,
+                   KvType type)
     : device_(device),
+      type_(type),
       n_layers_(config.n_layers),
       n_kv_heads_(config.n_kv_heads),
       head_dim_(config.head_dim),
       n_ctx_(padded_context(n_ctx)),
-      next_sequence_(kv_cache_bytes(config, n_ctx) / sizeof(uint16_t)),
+      next_sequence_(kv_cache_bytes(config, n_ctx, type)),
       data_(device, next_sequence_ * n_sequences),
       read_(device, size_t{2} * config.kv_dim()) {}
 
 kernels::KvLayer DeviceKv::layer(int layer, int sequence) const {
-  const size_t each = static_cast<size_t>(n_ctx_) * n_kv_heads_ * head_dim_;
-  uint16_t* k = data_.data() + sequence * next_sequence_ + (layer - 1) * 2 * each;
-  return {k, k + each, n_ctx_};
+  std::byte* k = data_.data() + sequence * next_sequence_ + (layer - 1) * next_layer();
+  return {k, k + next_layer() / 2, n_ctx_, type_ == KvType::kInt8};
 }
 
 void DeviceKv::read(int layer, int sequence, int pos, std::span<uint16_t> k,
@@ -53,7 +54,7 @@ void DeviceKv::keep_path(int sequence, int pos, const RowPath& row) const {
   if (row.straight) return;
   kernels::KeepPath keep{};
   keep.kv = layer(1, sequence);
-  keep.next_layer = static_cast<size_t>(keep.kv.v - keep.kv.k) * 2;
+  keep.next_layer = next_layer();
   keep.n_layers = n_layers_;
   keep.n_kv_heads = n_kv_heads_;
   keep.head_dim = head_dim_;
@@ -68,7 +69,7 @@ void DeviceKv::copy_prefix(int from, int to, int n) const {
   kernels::CopyPrefix copy{};
   copy.from = layer(1, from);
   copy.to = layer(1, to);
-  copy.next_layer = static_cast<size_t>(copy.to.v - copy.to.k) * 2;
+  copy.next_layer = next_layer();
   copy.n_layers = n_layers_;
   copy.n_kv_heads = n_kv_heads_;
   copy.head_dim = head_dim_;

@@ -1,12 +1,14 @@
-// The K/V cache on a GPU: FP16, as attention kernels read it (KvLayer of kernels/layouts.h), and
-// the angles of the positions in it.
+// The K/V cache on a GPU, FP16 or INT8, as attention kernels read it (KvLayer of
+// kernels/layouts.h), and the angles of the positions in it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "engine/cpu/rope.h"
 #include "engine/cuda/device.h"
+#include "engine/kv_type.h"
 #include "engine/row_paths.h"
 #include "kernels/layouts.h"
 #include "model/config.h"
@@ -18,27 +20,31 @@ uint64_t packed_path(const RowPath& row);
 
 class DeviceKv {
  public:
-  DeviceKv(Device& device, const ModelConfig& config, int n_ctx, int n_sequences);
+  DeviceKv(Device& device, const ModelConfig& config, int n_ctx, int n_sequences, KvType type);
+
+  KvType type() const { return type_; }
 
   // Of sequence 0..n_sequences-1.
   kernels::KvLayer layer(int layer, int sequence) const;
-  // Numbers from what one sequence has to the same of the next one.
+  // Bytes from what one sequence has to the same of the next one: all its keys and values.
   size_t next_sequence() const { return next_sequence_; }
-  // Waits. K and V (kv_dim each) of a position.
+  // Waits. K and V (kv_dim each) of a position, as BackendInspection::read_kv().
   void read(int layer, int sequence, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const;
   // K and V of the path to `row`, in a round of `sequence` whose root is at `pos`, move to their
   // positions at every layer.
   void keep_path(int sequence, int pos, const RowPath& row) const;
   // K and V of the first n positions of sequence `from` become those of sequence `to`, another.
   void copy_prefix(int from, int to, int n) const;
-  size_t bytes_each() const { return next_sequence_ * sizeof(uint16_t); }  // keys and values
 
  private:
+  size_t next_layer() const { return next_sequence_ / n_layers_; }  // bytes
+
   Device& device_;
+  KvType type_;
   int n_layers_, n_kv_heads_, head_dim_, n_ctx_;
   size_t next_sequence_;
-  DeviceMemory<uint16_t> data_;  // (n_sequences, n_layers, {K, V})
-  PinnedMemory<uint16_t> read_;  // (2, kv_dim)
+  DeviceMemory<std::byte> data_;  // (n_sequences, n_layers, {K, V})
+  PinnedMemory<uint16_t> read_;   // (2, kv_dim)
 };
 
 // Angles of rotary embedding by position (engine/cpu/rope.h), uploaded as far as positions come.

@@ -3,6 +3,7 @@
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/device_weights.h"
+#include "engine/kv_type.h"
 #include "model/config.h"
 #include "model/weights.h"
 
@@ -20,6 +21,7 @@ struct DeviceModel {
   int n_ctx = 0;                         // positions of a text at most
   bool graphs = true;                    // false: every kernel launched by itself
   DeviceRope* rope = nullptr;            // of positions below n_ctx; a draft layer needs it
+  KvType kv = KvType::kFp16;             // of a draft layer too
 };
 
 }  // namespace specbound

@@ -15,13 +15,14 @@ DraftBlock::DraftBlock(const ModelConfig& model, const HeadWeights& head)
   weights.lm_head = weights.token_embd;
 }
 
-size_t draft_layer_bytes(const ModelConfig& model, const HeadWeights& head, int n_ctx) {
+size_t draft_layer_bytes(const ModelConfig& model, const HeadWeights& head, int n_ctx, KvType kv) {
   const DraftBlock block(model, head);
   const size_t inputs = draft_inputs(model.dim);
   const size_t floats = draft_states(model.dim, n_ctx) + inputs / kQuantBlock;
   return weight_sizes(block.config, block.weights, GpuDtype::kAsStored).total() +
          device_bytes(head.map, true) + Workspace::bytes_needed(block.config, n_ctx, kMaxRows) +
-         kv_cache_bytes(block.config, n_ctx) + floats * sizeof(float) + inputs + sizeof(DraftState);
+         kv_cache_bytes(block.config, n_ctx, kv) + floats * sizeof(float) + inputs +
+         sizeof(DraftState);
 }
 
 }  // namespace specbound

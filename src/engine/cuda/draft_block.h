@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/cuda/device_forward.h"
+#include "engine/kv_type.h"
 #include "engine/row_paths.h"
 #include "kernels/layouts.h"
 #include "model/config.h"
@@ -45,6 +46,6 @@ inline size_t draft_states(int dim, int n_ctx) {
 }
 
 // All that a DeviceDraftLayer takes.
-size_t draft_layer_bytes(const ModelConfig& model, const HeadWeights& head, int n_ctx);
+size_t draft_layer_bytes(const ModelConfig& model, const HeadWeights& head, int n_ctx, KvType kv);
 
 }  // namespace specbound

@@ -98,11 +98,11 @@ MemoryPlan plan_memory(const ModelConfig& config, const Weights& weights,
     ModelConfig part = config;
     part.n_layers = *request.layers;
     return {weight_sizes(part, first_layers(weights, part.n_layers), request.dtype).total(), 0,
-            kv_cache_bytes(part, request.n_ctx),
+            kv_cache_bytes(part, request.n_ctx, request.kv),
             layers_workspace_bytes(part, request.n_ctx, kMaxRows), kReserve};
   }
   return {weight_sizes(config, weights, request.dtype).total(), request.heads,
-          request.n_sequences * kv_cache_bytes(config, request.n_ctx),
+          request.n_sequences * kv_cache_bytes(config, request.n_ctx, request.kv),
           cuda_workspace_bytes(config, request.n_ctx) + request.cublas, kReserve};
 }
 
@@ -111,7 +111,7 @@ int sequences_that_fit(const ModelConfig& config, const Weights& weights, Memory
   request.n_sequences = 1;
   const size_t one = plan_memory(config, weights, request).total();
   const size_t left = free_bytes - std::min(free_bytes, one);
-  const size_t further = left / 2 / kv_cache_bytes(config, request.n_ctx);
+  const size_t further = left / 2 / kv_cache_bytes(config, request.n_ctx, request.kv);
   return 1 + static_cast<int>(std::min<size_t>(most - 1, further));
 }
 
@@ -157,6 +157,10 @@ void require_fits(const ModelConfig& config, const Weights& weights, const Memor
   smaller.dtype = GpuDtype::kInt8;
   const size_t int8 = plan_memory(config, weights, smaller).total();
   if (int8 < plan.total()) help += format(" or dtype=int8 (%s)", size_text(int8).c_str());
+  smaller = request;
+  smaller.kv = KvType::kInt8;
+  const size_t kv_int8 = plan_memory(config, weights, smaller).total();
+  if (kv_int8 < plan.total()) help += format(" or kv=int8 (%s)", size_text(kv_int8).c_str());
   if (plan.total() <= total_bytes) help += " or closing other programs";
   throw Error(
       ErrorCode::kLimit,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/cuda/weight_layout.h"
+#include "engine/kv_type.h"
 #include "model/config.h"
 #include "model/weights.h"
 
@@ -34,6 +35,7 @@ struct MemoryRequest {
   // The first so many alone, all else being the CPU's (engine/cuda/device_first_layers.h), exit
   // heads too; none: the whole model.
   std::optional<int> layers = {};
+  KvType kv = KvType::kFp16;
 };
 
 // `weights` are not looked into: those of random_weights() do.

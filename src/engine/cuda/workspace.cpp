@@ -150,8 +150,9 @@ Workspace::Workspace(Device& device, const ModelConfig& c, int n_ctx, int max_ro
   if (c.n_experts > 0) experts = ExpertWorkspace(device, c, max_rows);
 }
 
-size_t kv_cache_bytes(const ModelConfig& c, int n_ctx) {
-  return size_t{2} * c.n_layers * padded_context(n_ctx) * c.kv_dim() * sizeof(uint16_t);
+size_t kv_cache_bytes(const ModelConfig& c, int n_ctx, KvType type) {
+  return size_t{2} * c.n_layers * c.n_kv_heads *
+         kernels::kv_bytes(type == KvType::kInt8, c.head_dim, padded_context(n_ctx));
 }
 
 size_t Workspace::bytes_needed(const ModelConfig& c, int n_ctx, int max_rows) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/cuda/device.h"
+#include "engine/kv_type.h"
 #include "kernels/experts.h"
 #include "kernels/layouts.h"
 #include "model/config.h"
@@ -84,8 +85,8 @@ struct Workspace {
   DeviceMemory<float> q_scale;       // of prefill: (n_heads, row tiles, 16)
 };
 
-// Keys and values of n_ctx positions.
-size_t kv_cache_bytes(const ModelConfig& config, int n_ctx);
+// Keys and values of n_ctx positions, at all layers.
+size_t kv_cache_bytes(const ModelConfig& config, int n_ctx, KvType type);
 
 // A Workspace and the angles of all positions: known before any of it is taken; and beside those
 // of a whole model, what draws need.
