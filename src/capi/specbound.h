@@ -90,7 +90,7 @@ typedef struct sb_model_options {
   sb_progress_fn on_progress;  // while sb_model_open() runs; NULL: none
   sb_note_fn on_note;          // the same
   void* user_data;             // of both
-  const char* kv;              // what K and V are kept as: "fp16", "int8" (CPU); NULL: "fp16"
+  const char* kv;              // what K and V are kept as: "fp16", "int8"; NULL: "fp16"
 } sb_model_options;
 
 // Loads the GGUF file at `path`, of a split one the first part; or a model by a name that the

@@ -86,18 +86,6 @@ void add_device_flags(Flags& flags, DeviceOptions& options) {
       .group(kAdvanced);
 }
 
-// " (from SPECBOUND_KV)": of those that are not from the command line, which a user may not have in
-// mind.
-std::string sources_of(const Flags& flags, const std::vector<std::string_view>& names) {
-  std::string text;
-  for (const std::string_view name : names) {
-    const Flag* const flag = flags.find(name);
-    if (!flag || flag->place().empty()) continue;
-    text += (text.empty() ? " (from " : ", ") + flag->place();
-  }
-  return text.empty() ? "" : text + ")";
-}
-
 }  // namespace
 
 Flag& add_model_file(Flags& flags, std::string& value) {
@@ -117,18 +105,10 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                 "threads of the CPU (default 0: one per physical core)");
   flags.add_choice(
       "--kv", options.device.kv, {std::begin(kKvTypes), std::end(kKvTypes)},
-      "what K and V are kept as (default fp16); int8 takes about half of the memory, runs on "
-      "the CPU, and is another text, the same with speculation and without");
+      "what K and V are kept as (default fp16); int8 takes about half of the memory and is "
+      "another text, the same with speculation and without");
   add_chat_template(flags, options.chat_template);
   add_device_flags(flags, options.device);
-  flags.add_check([&flags, &options] {
-    try {
-      check_kv(options.device);
-    } catch (const Error& e) {
-      throw Error(e.code(), e.what() + sources_of(flags, {"--kv", "--device", "--gpu-layers",
-                                                          "--dtype", "--prefill"}));
-    }
-  });
   flags
       .add_switch("--no-repack", options.no_repack,
                   "read INT8 weights in place: starts at once, runs slower, same text")

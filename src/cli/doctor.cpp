@@ -40,7 +40,8 @@ struct GpuFinding {
   DeviceInfo info;
   std::optional<size_t> free_bytes;
   std::optional<double> read_bandwidth;  // bytes a second
-  std::optional<int> context;            // of the bundled model: the most positions that fit
+  std::optional<int> context;            // of the bundled model: the most positions that fit,
+  int context_int8 = 0;                  // and with K/V of 8 bits
   int model_context = 0;                 // what that model has
   std::optional<int> layers;  // of it, the most that fit with the context that it gets by itself
   int model_layers = 0;       // what it has, and the output
@@ -61,6 +62,9 @@ void fit_model(const std::string& model, GpuFinding& gpu) {
   if (!why_not_on_gpu(config, weights, GpuDtype::kAsStored).empty()) return;
   gpu.model_context = config.max_seq_len;
   gpu.context = largest_context(config, weights, {}, *gpu.free_bytes);
+  MemoryRequest smaller;
+  smaller.kv = KvType::kInt8;
+  gpu.context_int8 = largest_context(config, weights, smaller, *gpu.free_bytes);
   MemoryRequest request;
   request.n_ctx = checked_context(0, config);
   gpu.model_layers = config.n_layers + 1;
@@ -105,10 +109,12 @@ void add_lines(const GpuFinding& gpu, std::vector<std::string>& lines) {
   lines.push_back(line);
   if (gpu.context) {
     const int most = gpu.model_context;
+    const bool more = gpu.context_int8 > *gpu.context;
     lines.push_back("bundled model: " +
                     (*gpu.context >= most ? format("its whole context of %d positions fits", most)
                      : *gpu.context > 0   ? format("%d of its %d positions fit", *gpu.context, most)
-                                          : std::string("does not fit")));
+                                          : std::string("does not fit")) +
+                    (more ? format(", %d with --kv int8", gpu.context_int8) : ""));
   }
   if (gpu.layers && *gpu.layers > 0) {
     lines.push_back(*gpu.layers == gpu.model_layers

@@ -54,7 +54,11 @@ Json gpu_json(const Gguf& model, const ModelConfig& config, const Weights& weigh
   json["runs"] = most >= request.n_ctx;
   json["reason"] = nullptr;
   json["context"] = request.n_ctx;
+  MemoryRequest smaller = request;
+  smaller.kv = KvType::kInt8;
+  const int most_int8 = largest_context(config, weights, smaller, gpu.total_bytes);
   json["largest_context"] = most;
+  json["largest_context_kv_int8"] = most_int8;
   // At that context: more than there are where the output fits too.
   json["layers"] = most >= request.n_ctx ? config.n_layers + 1
                                          : most_layers(config, weights, request, gpu.total_bytes);
@@ -64,6 +68,7 @@ Json gpu_json(const Gguf& model, const ModelConfig& config, const Weights& weigh
   if (most < request.n_ctx) {
     std::string reason = most > 0 ? format("too large at that context; -c %d fits", most)
                                   : std::string("too large at any context");
+    if (most_int8 > most) reason += format("; -c %d with --kv int8", most_int8);
     const int layers = json["layers"];
     if (layers > 0) reason += format("; -ngl %d of %d layers fits", layers, config.n_layers);
     json["reason"] = reason;

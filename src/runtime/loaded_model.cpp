@@ -111,6 +111,7 @@ int LoadedModel::layers_on(Device& device, const CudaOptions& options) {
   request.dtype = options.dtype;
   request.n_ctx = options.n_ctx;
   request.heads = options.heads_bytes;
+  request.kv = options.kv;
   const size_t free = device.free_bytes();
   const MemoryPlan plan = plan_memory(config_, weights_, request);
   if (plan.total() <= free) return whole;
@@ -133,10 +134,12 @@ LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, const LoadWa
   options.n_sequences = options_.n_sequences;
   options.dtype = options_.device.dtype;
   options.prefill = options_.device.prefill;
+  options.kv = options_.device.kv;
   if (heads && why_not_on_gpu(*heads).empty()) {
     // At most: what is looked at is known once there is a backend.
     const int shortlist = static_cast<int>(heads->shortlist().size());
-    options.heads_bytes = device_heads_bytes(*heads, shortlist, config_, false, n_ctx());
+    options.heads_bytes =
+        device_heads_bytes(*heads, shortlist, config_, false, n_ctx(), options.kv);
   }
   try {
     std::unique_ptr<Device> device = gpu_engine().open(*choice_.gpu);

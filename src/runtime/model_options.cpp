@@ -49,7 +49,6 @@ void check_cpu(const DeviceOptions& options, int n_layers) {
   }
 }
 
-constexpr const char* kFp16OnGpu = "the GPU kernels keep K/V as FP16";
 constexpr const char* kAllOnCpu = ": every layer runs on the CPU, with weights as stored";
 
 // The number of a GPU of the survey.
@@ -131,20 +130,6 @@ KvType read_kv_type(const std::string& name) {
               format("kv: expected fp16 or int8, found \"%s\"", printable(name).c_str()));
 }
 
-void check_kv(const DeviceOptions& options) {
-  using Where = DeviceOptions::Where;
-  if (options.kv == KvType::kFp16 || options.where == Where::kCpu || options.layers == 0) return;
-  std::string asked = options.where == Where::kCuda ? name_of(options) : "";
-  const std::string layers = layers_text(options, DeviceOptions::kAllLayers - 1);
-  for (const std::string& more : {layers, gpu_only(options)}) {
-    if (!more.empty()) asked += (asked.empty() ? "" : " ") + more;
-  }
-  if (asked.empty()) return;
-  throw Error(ErrorCode::kUsage, format("kv=int8 runs on the CPU: %s, found %s: leave out one of "
-                                        "them",
-                                        kFp16OnGpu, asked.c_str()));
-}
-
 DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& config,
                            const Weights& weights, const std::function<GpuSurvey()>& survey) {
   using Where = DeviceOptions::Where;
@@ -155,13 +140,6 @@ DeviceChoice choose_device(const DeviceOptions& options, const ModelConfig& conf
   if (options.where == Where::kCpu || options.layers == 0) {
     check_cpu(options, config.n_layers);
     return {};
-  }
-  if (options.kv == KvType::kInt8) {
-    check_kv(options);
-    // Only a GPU that would have been taken is worth a word.
-    const bool could = why_not_on_gpu(config, weights, options.dtype).empty();
-    if (!could || survey().state != GpuSurvey::State::kReady) return {};
-    return {.note = std::string("kv=int8: ") + kFp16OnGpu + kAllOnCpu};
   }
   std::string asked = layers_text(options, config.n_layers);
   const bool part = options.layers && !options.all_layers(config.n_layers);

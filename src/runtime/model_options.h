@@ -29,7 +29,7 @@ struct DeviceOptions {
   std::optional<int> layers;                // on the GPU; kAllLayers for "all"; none: what fits
   GpuDtype dtype = GpuDtype::kAsStored;     // on a GPU
   PrefillPath prefill = PrefillPath::kOwn;  // on a GPU
-  KvType kv = KvType::kFp16;                // INT8 on the CPU only
+  KvType kv = KvType::kFp16;                // on any device
 
   // Whether `layers` asks for the whole model on the GPU: "all", or more than its `n_layers` layers
   // (the output counts as one). False where nothing is asked.
@@ -42,8 +42,6 @@ std::optional<int> gpu_number(const std::string& device);
 void read_device(DeviceOptions& options, const std::string& device);
 // "fp16" or "int8". Throws Error(kUsage) for anything else.
 KvType read_kv_type(const std::string& name);
-// Throws Error(kUsage) where a GPU is asked for beside K/V that only the CPU keeps.
-void check_kv(const DeviceOptions& options);
 
 struct ModelOptions {
   std::string model;               // empty: the bundled demo model

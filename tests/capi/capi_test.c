@@ -164,8 +164,6 @@ static void test_bad_options(void) {
   refuse_options((sb_model_options){.device = "tpu"}, SB_ERROR_USAGE, "tpu");
   refuse_options((sb_model_options){.kv = "int4"}, SB_ERROR_USAGE, "kv: expected fp16");
   refuse_options((sb_model_options){.kv = ""}, SB_ERROR_USAGE, "kv: expected fp16");
-  refuse_options((sb_model_options){.kv = "int8", .device = "cuda"}, SB_ERROR_USAGE,
-                 "kv=int8 runs");
   refuse_options((sb_model_options){.chat_template = "none such"}, SB_ERROR_USAGE, "none such");
   refuse_options((sb_model_options){.speculation = 99}, SB_ERROR_USAGE, "99");
   refuse_options((sb_model_options){.heads = "/none/such"}, SB_ERROR_FILE, "/none/such");

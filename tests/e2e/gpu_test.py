@@ -312,6 +312,28 @@ class FirstLayers(Case):
             self.assertTrue(found["identical"])
             self.assertIn("1 of 2 layers) + CPU (", found["backend"])
 
+    def test_k_and_v_of_8_bits(self):
+        ask = ("run", "-m", at("two.gguf"), "-s", "3", "--temp", "0.8", "-n",
+               "10" if WHOLE else "4", "--controller", "off", "--ignore-eos", *self.PROMPT)
+        fp16 = gpu(*ask, "-ngl", "0")
+        found = {}
+        for layers in ("0", "1", "2", "all"):
+            result, trace = with_file("--trace", gpu, *ask, "--kv", "int8", "-ngl", layers)
+            self.ran(result, b"backend: CUDA (" if layers != "0" else b"backend: CPU (")
+            self.assertIn(b", K/V int8)", result.stderr)
+            found[layers] = (result.stdout, untimed(trace))
+        for layers in ("1", "2"):
+            self.assertEqual(found[layers], found["0"], layers)
+        # Whole models read prompts with these bits too; the CPU's heads guess more tokens.
+        self.assertEqual(found["all"][0], found["0"][0])
+        self.assertNotIn(b"K/V int8", fp16.stderr)
+        result, verified = with_file(
+            "--json", gpu, "verify", "--bits", "-m", at("two.gguf"), "--ignore-eos", "--kv", "int8",
+            "--raw", *self.PROMPT, "-n", "8" if WHOLE else "2", "--temps", "0", "--seeds", "1")
+        self.ran(result)
+        self.assertTrue(verified["identical"])
+        self.assertIn("K/V int8", verified["backend"])
+
     def test_theory_prices_the_two_apart(self):
         found = with_file("--json", gpu, "theory", "-m", at("two.gguf"), "--replies", "0", "-c",
                           "64", "-ngl", "1")[1]["costs"]
@@ -452,7 +474,7 @@ class Memory(Case):
         whole = gpu("doctor", "-m", DEMO).stdout
         self.assertIn(b"-ngl all: it fits whole", whole)
         self.refused(gpu(*self.ASK, "-ngl", "all", MEMORY=memory), 1, b"not enough memory",
-                     f"--device cpu or -ngl {most} would help".encode())
+                     f"--device cpu or -ngl {most} or --kv int8 (".encode())
         self.refused(gpu(*self.ASK, "-ngl", str(most + 1), MEMORY=memory), 1,
                      f"{most + 1} layers' weights".encode(), f"or -ngl {most} ".encode())
         split = f"{most} of 16 layers) + CPU (".encode()
@@ -487,7 +509,12 @@ class Memory(Case):
         self.assertEqual(found["bytes"]["total"],
                          sum(size for name, size in found["bytes"].items() if name != "total"))
         self.assertGreater(found["bytes"]["exit_heads"], 0)
+        self.assertEqual(found["largest_context"], found["largest_context_kv_int8"])
         self.assertRegex(gpu("info", at("two.gguf")).stdout, rb"\nGPU +yes: .* MB at a context of ")
+        almost = found["bytes"]["total"] - 1
+        less = json.loads(gpu("info", at("two.gguf"), "--json", MEMORY=almost).stdout)["gpu"]
+        self.assertEqual((less["largest_context"], less["largest_context_kv_int8"]), (704, 768))
+        self.assertIn("; -c 768 with --kv int8", less["reason"])
         small = json.loads(gpu("info", at("two.gguf"), "--json", MEMORY=1000000).stdout)["gpu"]
         self.assertEqual((small["runs"], small["reason"]), (False, "too large at any context"))
         self.assertIsNone(json.loads(gpu("info", DEMO, "--json", STATE="no-gpu").stdout)["gpu"])

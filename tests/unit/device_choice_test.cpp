@@ -161,7 +161,7 @@ TEST_CASE("--device, --dtype and --prefill take their words and nothing else") {
             .err.starts_with("specbound test: --prefill: expected own or cublas, found \"\"; "));
 }
 
-TEST_CASE("--kv int8 runs on the CPU, whatever GPU there is") {
+TEST_CASE("--kv int8 is no choice of a device") {
   CHECK(device({}).kv == KvType::kFp16);
   CHECK(device({"--kv", "fp16"}).kv == KvType::kFp16);
   CHECK(device({"--kv", "int8"}).kv == KvType::kInt8);
@@ -174,43 +174,19 @@ TEST_CASE("--kv int8 runs on the CPU, whatever GPU there is") {
   }
   CHECK(parse({"--kv"}).status == 2);
 
-  const DeviceChoice cpu = choose({"--kv", "int8"}, two_gpus);
-  CHECK(!cpu.gpu);
-  CHECK(with_flags(cpu.note) ==
-        "--kv int8: the GPU kernels keep K/V as FP16: every layer runs on the CPU, with weights as "
-        "stored");
-  CHECK(choose({"--kv", "fp16"}, two_gpus).gpu == 1);
-  // Where none would be taken anyway nothing is told, and where none can run the model no driver is
-  // asked.
-  for (GpuSurvey (*machine)() : {not_built, no_driver, old_driver, no_gpu}) {
-    CHECK(!choose({"--kv", "int8"}, machine).gpu);
-    CHECK(choose({"--kv", "int8"}, machine).note == "");
-  }
-  ModelConfig odd = any_model();
-  odd.dim = 255;
-  const auto asked = []() -> GpuSurvey { throw std::string("asked"); };
-  CHECK(choose_device(device({"--kv", "int8"}), odd, {}, asked).note == "");
-  for (const std::vector<std::string>& none :
-       std::vector<std::vector<std::string>>{{"--device", "cpu"}, {"-ngl", "0"}}) {
-    std::vector<std::string> more = none;
-    more.insert(more.end(), {"--kv", "int8"});
-    CHECK(!choose(more, two_gpus).gpu);
-    CHECK(choose(more, two_gpus).note == "");
-  }
-  for (const std::vector<std::string>& gpu :
-       std::vector<std::vector<std::string>>{{"--device", "cuda"},
+  for (const std::vector<std::string>& flags :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--device", "cpu"},
                                              {"--device", "cuda:3"},
-                                             {"-ngl", "all"},
                                              {"-ngl", "3"},
-                                             {"--dtype", "int8"},
+                                             {"-ngl", "all", "--dtype", "int8"},
                                              {"--prefill", "cublas"}}) {
-    for (GpuSurvey (*machine)() : {two_gpus, not_built, no_driver}) {
-      std::vector<std::string> more = gpu;
-      more.insert(more.end(), {"--kv", "int8"});
-      CHECK(refusal(ErrorCode::kUsage, more, machine) ==
-            "--kv int8 runs on the CPU: the GPU kernels keep K/V as FP16, found " + gpu[0] + " " +
-                gpu[1] + ": leave out one of them");
-    }
+    std::vector<std::string> more = flags;
+    more.insert(more.end(), {"--kv", "int8"});
+    const DeviceChoice found = choose(more, two_gpus), expected = choose(flags, two_gpus);
+    CHECK(found.gpu == expected.gpu);
+    CHECK(found.layers == expected.layers);
+    CHECK(found.note == expected.note);
   }
 }
 

@@ -305,11 +305,12 @@ TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
         format("not enough memory on the GPU: needs %.1f GB (weights 13.5 GB, exit heads "
                "100.0 MB, K/V for -c 4096 2.1 GB, workspace %.1f MB, reserve 268.4 MB), "
                "found %.1f GB of 24.0 GB free; -c 4032 is the largest context that fits; "
-               "--device cpu or -ngl 32 or --dtype int8 (%.1f GB) or closing other programs "
-               "would help",
+               "--device cpu or -ngl 32 or --dtype int8 (%.1f GB) or --kv int8 (%.1f GB) or "
+               "closing other programs would help",
                1e-9 * double(plan.total()), 1e-6 * double(plan.workspace),
                1e-9 * double(plan.total()),
-               1e-9 * double(plan_memory(c, weights, {GpuDtype::kInt8, 4096, 100 * kMB}).total())));
+               1e-9 * double(plan_memory(c, weights, {GpuDtype::kInt8, 4096, 100 * kMB}).total()),
+               1e-9 * double(plan.total() - plan.kv * 30 / 64)));
 
   // A GPU that is too small is not helped by closing programs.
   text = refusal(c, weights, fp16, 14 * kGB + 500 * kMB, 15 * kGB);
@@ -333,6 +334,32 @@ TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
   CHECK(has(text, "--device cpu or -ngl "));
   CHECK(!has(text, "--dtype"));
   CHECK(!has(text, "exit heads"));
+  CHECK(has(text, " or --kv int8 ("));
+  // K/V of 8 bits already.
+  MemoryRequest smallest{GpuDtype::kInt8, 65536};
+  smallest.kv = KvType::kInt8;
+  CHECK(!has(refusal(c, weights, smallest, 7 * kGB, 8 * kGB), "--kv"));
+}
+
+TEST_CASE("GPU memory: K/V of 8 bits take 34 bytes where FP16 takes 64, and leave more positions") {
+  const ModelConfig c = shape_7b();
+  const Weights weights = random_weights(c);
+  MemoryRequest request{GpuDtype::kInt8, 4096};
+  const MemoryPlan fp16 = plan_memory(c, weights, request);
+  request.kv = KvType::kInt8;
+  const MemoryPlan int8 = plan_memory(c, weights, request);
+  CHECK(int8.kv == fp16.kv / 64 * 34);
+  CHECK(int8.total() == fp16.total() - fp16.kv + int8.kv);
+  request.n_ctx = 65536;
+  const size_t free = 24'000'000'000;
+  const int positions = largest_context(c, weights, request, free);
+  request.kv = KvType::kFp16;
+  CHECK(positions > 1.8 * largest_context(c, weights, request, free));
+  // Heads that do not fill their last scale.
+  ModelConfig odd = c;
+  odd.head_dim = 40;
+  CHECK(kv_cache_bytes(odd, 100, KvType::kInt8) == size_t{2} * 32 * 32 * 128 * (40 + 2 * 2));
+  CHECK(kv_cache_bytes(odd, 100, KvType::kFp16) == size_t{2} * 32 * 32 * 128 * 40 * 2);
 }
 
 TEST_CASE("GPU memory: first layers take their own weights and K/V, and nothing of the output") {
