@@ -59,8 +59,27 @@ LAUNCHES = {
     "store_words_kernel": (64, 0), "keep_path_kernel": (128, 0), "keep_rows_kernel": (128, 0),
     "gather_kv_kernel": (128, 0), "copy_prefix_kernel": (128, 0),
 }
+# Over INT8 keys and values.
+LAUNCHES_INT8_KV = {"attend_chunks_kernel": (256, 29824)}
 # What a commit before had otherwise.
 LAUNCHES_BEFORE = {**LAUNCHES, "attend_chunks_kernel": (128, 28672)}
+
+
+def has_int8_kv(kernel):
+    """Of a name, mangled or not."""
+    return "KvI8" in kernel
+
+
+def key_bytes(kernel):
+    """Of a key and its value, as this kernel reads them."""
+    return 2 * (HEAD_DIM + HEAD_DIM // 32 * 2 if has_int8_kv(kernel) else 2 * HEAD_DIM)
+
+
+def shape_of(kernel, launches=None):
+    """(threads, shared bytes) of a block."""
+    launches = launches or LAUNCHES
+    name = kernel.split("<")[0]
+    return LAUNCHES_INT8_KV.get(name, launches[name]) if has_int8_kv(kernel) else launches[name]
 
 
 def resident_blocks(arch, registers, threads, shared):
@@ -98,7 +117,7 @@ def layer(weights, rows, pos):
     keys = pos + rows
     chunks = -(-keys // CHUNK)
     attention = [
-        Launch("attend_chunks_kernel<false, false>", HEADS * chunks, 4.0 * DIM * keys,
+        Launch("attend_chunks_kernel<false, false, KvF16>", HEADS * chunks, 4.0 * DIM * keys,
                scores=HEADS * keys * -(-rows // PAIR) * PAIR, keys=HEADS * keys),
         Launch("combine_chunks_kernel", DIM // 128 * rows, 0)]
     if weights == "f16":
@@ -132,7 +151,7 @@ def work(launch, counted, weights, panels):
         for kind, n in mix.items():
             total[kind] = total.get(kind, 0) + n * times
 
-    threads = LAUNCHES[launch.kernel.split("<")[0]][0]
+    threads = shape_of(launch.kernel)[0]
     add(counted["once"], launch.blocks * threads // WARP)
     if launch.products:
         add(counted["products"][f"{weights} x{panels}"]["mix"], launch.products)

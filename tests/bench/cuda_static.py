@@ -94,9 +94,10 @@ def read_attention(function):
         pairs = multiplications * cuda_layer.WARP / cuda_layer.HEAD_DIM
         mix.update(per(loop, pairs))
     loads, loop = stages[0]
-    keys = loads * cuda_layer.WARP * 16 / (4 * cuda_layer.HEAD_DIM)
-    return dict(instructions=round(sum(mix.values()), 1), score_mix=dict(mix),
-                stage_mix=per(loop, keys), fetched_at_once=loads * 16 * cuda_layer.WARP)
+    of_key = cuda_layer.key_bytes(function.name)
+    asked = loads * cuda_layer.WARP * 16  # by a warp
+    return dict(bytes_a_key=of_key, instructions=round(sum(mix.values()), 1), score_mix=dict(mix),
+                stage_mix=per(loop, asked / of_key), fetched_at_once=asked)
 
 
 def read_kernel(function, arch):
@@ -157,7 +158,7 @@ class Tree:
 
     def with_launch(self, name, arch, counted):
         """Adds what a launch of the 7B shape decides: how many bytes a multiprocessor awaits."""
-        threads, shared = self.launches[name.split("<")[0]]
+        threads, shared = cuda_layer.shape_of(name, self.launches)
         blocks = cuda_layer.resident_blocks(arch, counted["registers"], threads, shared)
         warps = blocks * threads // cuda_layer.WARP
         for form, loop in counted["products"].items():
@@ -165,7 +166,10 @@ class Tree:
                 warps * loop["blocks"] * cuda_layer.UNIT * cuda_layer.WEIGHT_BYTES[form.split()[0]])
         if counted["attention"]:
             attention = counted["attention"]
-            attention["bytes_in_flight"] = warps * attention["fetched_at_once"]
+            # The keys of a chunk, then its values: no more than there are.
+            of_chunk = cuda_layer.CHUNK * attention["bytes_a_key"] // 2
+            attention["bytes_in_flight"] = min(warps * attention["fetched_at_once"],
+                                               blocks * of_chunk)
         return dict(counted, threads=threads, shared_bytes=shared, resident_blocks=blocks)
 
 
@@ -185,7 +189,7 @@ def table(kernels):
                 for key in ("instructions", "blocks", "bytes_in_flight")} for form in forms}
         if found[0]["attention"]:
             row["key_and_query"] = {key: [f["attention"][key] for f in found]
-                                    for key in ("instructions", "bytes_in_flight")}
+                                    for key in ("instructions", "bytes_in_flight", "bytes_a_key")}
         rows.append(row)
     return rows
 

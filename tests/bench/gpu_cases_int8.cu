@@ -49,8 +49,9 @@ struct Int8Layer {
     project({o.pass(), normed, {q, k, v}, 3, heads.qkv, s.q_dim() + 2 * s.kv_dim(), o.max_rows},
             stream);
   }
-  void attend(Stream stream, int context) const {
-    const Attend p = heads.attend(context, attended);
+  void attend(Stream stream, int context, bool int8_kv = false) const {
+    Attend p = heads.attend(context, attended);
+    p.heads.kv.int8 = int8_kv;
     attend_chunks(p, stream);
     combine_chunks(p, stream);
   }
@@ -116,6 +117,8 @@ void add_layer(const Shape& s, Operands& o, std::vector<Case>& cases) {
     const int context = context_of(pos);
     const std::string at = " at " + std::to_string(pos);
     cases.push_back({"attention" + at, kv, [=](Stream t) { layer->attend(t, context); }, pos});
+    cases.push_back({"attention, K/V int8" + at, kv * 34 / 64,
+                     [=](Stream t) { layer->attend(t, context, true); }, pos});
     cases.push_back({"i8 layer" + at, kv + qkv + output + up + down,
                      [=](Stream t) { layer->all(t, context); }, pos, Kind::kLayer});
   }
