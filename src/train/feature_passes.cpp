@@ -186,6 +186,7 @@ bool FeaturePasses::run() {
 bool FeaturePasses::run_pass(std::span<const ChunkRows::Part> parts) {
   const std::vector<int>& layers = store_.layers();
   states_.resize(rows_.size() * row_size());
+  rms_.resize(rows_.size() * layers.size());
   done_ = 0;
   if (chunk_) {
     chunk_->embed_chunk(parts);
@@ -221,7 +222,7 @@ bool FeaturePasses::run_layers(int to) {
 
 // Of the rows that the store wants, as state `index` of each.
 void FeaturePasses::read_states(size_t index, const float* weight) {
-  const size_t dim = norm_.size();
+  const size_t dim = norm_.size(), layers = store_.layers().size();
   for (size_t i = 0; i < rows_.size(); ++i) {
     const std::span<const float> h =
         chunk_ ? chunk_->chunk_row(rows_[i].row) : backend_.inspect().hidden(rows_[i].row);
@@ -232,6 +233,7 @@ void FeaturePasses::read_states(size_t index, const float* weight) {
                          "trained on it",
                          rows_[i].at));
     }
+    if (index < layers) rms_[i * layers + index] = 1 / scale;
     uint16_t* const to = states_.data() + i * row_size() + index * dim;
     for (size_t d = 0; d < dim; ++d) {
       const float value = h[d] * scale;
@@ -242,10 +244,12 @@ void FeaturePasses::read_states(size_t index, const float* weight) {
 
 // In the order of texts: so a run after a kill goes on behind any of them.
 void FeaturePasses::store_rows() {
+  const size_t layers = store_.layers().size();
   size_t i = 0;
   for (const Part& part : parts_) {
     for (; i < rows_.size() && rows_[i].part == &part; ++i) {
-      store_.add(*part.text, rows_[i].at, std::span(states_).subspan(i * row_size(), row_size()));
+      store_.add(*part.text, rows_[i].at, std::span(states_).subspan(i * row_size(), row_size()),
+                 std::span(rms_).subspan(i * layers, layers));
       --waiting_;
       waiting_learnt_ -= part.text->learn[rows_[i].at];
     }

@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kFeatureMagic[8] = {'S', 'B', 'F', 'E', 'A', 'T', 'S', '\n'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint8_t kFollows = 1, kPrompt = 2;  // marks of a row
 
 Error file_error(const std::string& path, const char* what) {
@@ -104,6 +104,7 @@ FeatureChunk learnt_rows(FeatureChunk chunk) {
   for (int r = 0; r < chunk.rows; ++r) {
     if (!chunk.learns(r)) continue;
     for (std::vector<float>& x : chunk.x) move_row(x, r);
+    for (auto& rms : chunk.rms) rms[static_cast<size_t>(kept)] = rms[static_cast<size_t>(r)];
     move_row(chunk.y, r);
     chunk.next[static_cast<size_t>(kept)] = chunk.next[static_cast<size_t>(r)];
     const bool follows = r > 0 && chunk.follows[static_cast<size_t>(r)] && chunk.learns(r - 1);
@@ -112,6 +113,7 @@ FeatureChunk learnt_rows(FeatureChunk chunk) {
   const size_t rows = static_cast<size_t>(kept);
   chunk.rows = kept;
   for (std::vector<float>& x : chunk.x) x.resize(rows * dim);
+  for (std::vector<float>& rms : chunk.rms) rms.resize(rows);
   chunk.y.resize(rows * dim);
   chunk.next.resize(rows);
   chunk.follows.resize(rows);
@@ -126,6 +128,7 @@ FeatureStore::FeatureStore(std::string folder, std::vector<int> layers, int dim,
   chunk_capacity_ = static_cast<int>(std::clamp<size_t>(
       (chunk_bytes - std::min(chunk_bytes, sizeof(Header))) / row_bytes(), 1, size_t{1} << 20));
   pending_.x.resize(layers_.size());
+  pending_.rms.resize(layers_.size());
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) {
@@ -144,7 +147,8 @@ std::string FeatureStore::chunk_path(int chunk) const {
 }
 
 size_t FeatureStore::row_bytes() const {
-  return sizeof(int32_t) + sizeof(uint8_t) + (layers_.size() + 1) * dim_ * sizeof(uint16_t);
+  return sizeof(int32_t) + sizeof(uint8_t) + layers_.size() * sizeof(float) +
+         (layers_.size() + 1) * dim_ * sizeof(uint16_t);
 }
 
 size_t FeatureStore::bytes_of(int64_t rows) const {
@@ -160,8 +164,10 @@ int FeatureStore::end_of(const TrainingText& text) {
   return end;
 }
 
-void FeatureStore::add(const TrainingText& text, int at, std::span<const uint16_t> states) {
-  SB_CHECK(!finished_ && states.size() == (layers_.size() + 1) * dim_);
+void FeatureStore::add(const TrainingText& text, int at, std::span<const uint16_t> states,
+                       std::span<const float> rms) {
+  SB_CHECK(!finished_ && states.size() == (layers_.size() + 1) * dim_ &&
+           rms.size() == layers_.size());
   if (pending_.rows == chunk_capacity_) write_pending(false);
   const bool follows = pending_.rows > 0 && newest_pos_ == at - 1, prompt = !text.learn[at];
   pending_.marks.push_back((follows ? kFollows : 0) | (prompt ? kPrompt : 0));
@@ -172,6 +178,7 @@ void FeatureStore::add(const TrainingText& text, int at, std::span<const uint16_
     std::vector<uint16_t>& to = l < layers_.size() ? pending_.x[l] : pending_.y;
     to.insert(to.end(), row.begin(), row.end());
   }
+  for (size_t l = 0; l < layers_.size(); ++l) pending_.rms[l].push_back(rms[l]);
   newest_pos_ = at;
   ++pending_.rows;
   ++rows_of_text_;
@@ -198,6 +205,7 @@ void FeatureStore::write_pending(bool last) {
   header.layers = layers_hash(layers_);
   std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(pending_.next)),
                                                    std::as_bytes(std::span(pending_.marks))};
+  for (const auto& rms : pending_.rms) parts.push_back(std::as_bytes(std::span(rms)));
   for (const auto& x : pending_.x) parts.push_back(std::as_bytes(std::span(x)));
   parts.push_back(std::as_bytes(std::span(pending_.y)));
   for (const auto& part : parts) header.checksum = checksum(part, header.checksum);
@@ -218,6 +226,7 @@ void FeatureStore::write_pending(bool last) {
   pending_.rows = 0;
   pending_.next.clear();
   pending_.marks.clear();
+  for (auto& rms : pending_.rms) rms.clear();
   for (auto& x : pending_.x) x.clear();
   pending_.y.clear();
 }
@@ -306,6 +315,8 @@ FeatureChunk FeatureStore::load(int chunk) const {
     out.learn[r] = !(out.follows[r] & kPrompt);
     out.follows[r] &= kFollows;
   }
+  out.rms.resize(layers_.size());
+  for (auto& rms : out.rms) copy(rms, rows);
   std::vector<uint16_t> halves;
   out.x.resize(layers_.size());
   for (auto& x : out.x) {

@@ -4,10 +4,12 @@
 // A row is a position of a reply: the position whose next token the model wrote (or should write).
 // Rows of one reply follow each other. Where prompts are wanted, which a draft layer attends to, a
 // text is there from its first position on. For every row: x_l = h_l / rms(h_l) at each asked layer
-// (0: the embedding), y = norm(h_L), which lm_head multiplies, and the next token of the text.
+// (0: the embedding) and rms(h_l), y = norm(h_L), which lm_head multiplies, and the next token of
+// the text.
 //
 // Chunk file, about 32 MB, float16:
-//   Header | i32 next[rows] | u8 marks[rows] | f16 x[layers](rows, dim) | f16 y(rows, dim)
+//   Header | i32 next[rows] | u8 marks[rows] | f32 rms[layers](rows) | f16 x[layers](rows, dim) |
+//   f16 y(rows, dim)
 // marks: 1 follows the row before it, 2 is of a prompt.
 #pragma once
 
@@ -30,11 +32,12 @@ struct TrainingText {
 
 struct FeatureChunk {
   int rows = 0, dim = 0;
-  std::vector<std::vector<float>> x;  // [layer index](rows, dim)
-  std::vector<float> y;               // (rows, dim)
-  std::vector<int32_t> next;          // [rows] the token that follows in the text
-  std::vector<uint8_t> follows;       // [rows] 1: row r - 1 is the position before this one
-  std::vector<uint8_t> learn;         // [rows] 0: of a prompt; empty: all rows are learnt from
+  std::vector<std::vector<float>> x;    // [layer index](rows, dim)
+  std::vector<std::vector<float>> rms;  // [layer index][rows]: x times it is h; may be empty
+  std::vector<float> y;                 // (rows, dim)
+  std::vector<int32_t> next;            // [rows] the token that follows in the text
+  std::vector<uint8_t> follows;         // [rows] 1: row r - 1 is the position before this one
+  std::vector<uint8_t> learn;           // [rows] 0: of a prompt; empty: all rows are learnt from
 
   bool learns(int row) const { return learn.empty() || learn[static_cast<size_t>(row)] != 0; }
 };
@@ -65,10 +68,10 @@ class FeatureStore {
   }
   // Whether so many rows more stay within the bound.
   bool fits(int64_t rows) const { return bytes_of(rows_ + rows) <= max_bytes_; }
-  // The next row of the text under way, of its position `at`; states: x at each of the layers, then
-  // y. Throws Error(kFile).
-  void add(const TrainingText& text, int at,
-           std::span<const uint16_t> states);  // (layers + 1, dim)
+  // The next row of the text under way, of its position `at`; states (layers + 1, dim): x at each
+  // of the layers, then y; rms (layers). Throws Error(kFile).
+  void add(const TrainingText& text, int at, std::span<const uint16_t> states,
+           std::span<const float> rms);
   // Of the text under way there are no more rows: the next one begins.
   void end_text();
   void finish();  // the last chunk is written
@@ -105,6 +108,7 @@ class FeatureStore {
     int rows = 0;
     std::vector<int32_t> next;
     std::vector<uint8_t> marks;
+    std::vector<std::vector<float>> rms;   // [layer index](rows)
     std::vector<std::vector<uint16_t>> x;  // [layer index](rows, dim)
     std::vector<uint16_t> y;
   };

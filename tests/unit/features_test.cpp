@@ -86,12 +86,14 @@ struct Rig {
 FeatureChunk joined(const FeatureStore& store) {
   FeatureChunk all;
   all.x.resize(store.layers().size());
+  all.rms.resize(store.layers().size());
   all.dim = store.dim();
   for (int c = 0; c < store.n_chunks(); ++c) {
     const FeatureChunk chunk = store.load(c);
     all.rows += chunk.rows;
     for (size_t l = 0; l < all.x.size(); ++l) {
       all.x[l].insert(all.x[l].end(), chunk.x[l].begin(), chunk.x[l].end());
+      all.rms[l].insert(all.rms[l].end(), chunk.rms[l].begin(), chunk.rms[l].end());
     }
     all.y.insert(all.y.end(), chunk.y.begin(), chunk.y.end());
     all.next.insert(all.next.end(), chunk.next.begin(), chunk.next.end());
@@ -177,7 +179,13 @@ TEST_CASE("features: what a row holds is what the model computes there") {
         return true;
       };
       const int layers[] = {0, 1, 3};
-      for (int l = 0; l < 3; ++l) CHECK(check(h[layers[l]], &chunk.x[l][row * 64], nullptr));
+      for (int l = 0; l < 3; ++l) {
+        CHECK(check(h[layers[l]], &chunk.x[l][row * 64], nullptr));
+        double sum = 0;
+        for (const float v : h[layers[l]]) sum += double(v) * v;
+        CHECK(chunk.rms[l][row] ==
+              doctest::Approx(std::sqrt(sum / 64 + rig.model.config.norm_eps)).epsilon(1e-6));
+      }
       CHECK(check(h[4], &chunk.y[row * 64], rig.norm.data()));
       ++row;
     }
@@ -195,6 +203,7 @@ TEST_CASE("features: chunks cut rows anywhere and say so") {
   CHECK(cut.n_chunks() > 5);
   const FeatureChunk a = joined(whole), b = joined(cut);
   CHECK(a.x == b.x);
+  CHECK(a.rms == b.rms);
   CHECK(a.y == b.y);
   CHECK(a.next == b.next);
   for (int c = 0; c < cut.n_chunks(); ++c) CHECK(cut.load(c).follows[0] == 0);
@@ -232,6 +241,7 @@ TEST_CASE("features: with prompts texts are whole, and without them what other h
     const FeatureChunk expected = joined(plain);
     CHECK(learnt.rows == expected.rows);
     CHECK(learnt.x == expected.x);
+    CHECK(learnt.rms == expected.rms);
     CHECK(learnt.y == expected.y);
     CHECK(learnt.next == expected.next);
     if (whole.n_chunks() == 1) CHECK(learnt.follows == expected.follows);
