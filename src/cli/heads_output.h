@@ -1,10 +1,7 @@
-// What train-heads gives: the heads file, checked before hours of work, and whole or not at all; a
-// part of its summary.
+// The heads file that train-heads gives, checked before hours of work, and whole or not at all.
 #pragma once
 
 #include <string>
-
-#include "train/head_trainer.h"
 
 namespace specbound {
 
@@ -25,9 +22,5 @@ class TemporaryFile {
  private:
   std::string path_;
 };
-
-// How often the guess of each head is the model's token, and how much of the model's distribution
-// it has, layers in rows, kinds in columns; of heads that guess several tokens on, by step too.
-std::string agreement_table(const TrainedHeads& trained, const TrainOptions& options);
 
 }  // namespace specbound

@@ -14,6 +14,7 @@
 #include "cli/data_files.h"
 #include "cli/heads_output.h"
 #include "cli/train_heads_flags.h"
+#include "cli/train_heads_summary.h"
 #include "error.h"
 #include "model/weights.h"
 #include "runtime/file_output.h"
@@ -69,16 +70,6 @@ constexpr const char* kTeaching =
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::string size_text(size_t bytes) {
-  const double mega = 1e-6 * static_cast<double>(bytes);
-  return mega >= 1000 ? format("%.1f GB", 1e-3 * mega) : format("%.1f MB", mega);
-}
-
-std::string time_text(double seconds) {
-  const long whole = static_cast<long>(seconds);
-  return whole < 60 ? format("%.1f s", seconds) : format("%ld:%02ld min", whole / 60, whole % 60);
 }
 
 // Where --minutes is to be filled: the parts of it after which no more is written, and no more of
@@ -159,7 +150,9 @@ class Training {
       settings_from_ = "guessed: its chains are right for longest";
     }
     write(trained);
-    return write_stdout(summary(trained)) ? 0 : 1;
+    const TrainingSummary summary = {flags_,    corpus_,           trained,       model_.path(),
+                                     seconds(), shortlist_.size(), settings_from_};
+    return write_stdout(training_summary(summary)) ? 0 : 1;
   }
 
  private:
@@ -494,12 +487,6 @@ class Training {
                             grouped(tuned->tokens).c_str(), tuned->speedup);
   }
 
-  // When to ask what stands before the layers is learned while it drafts.
-  static bool nothing_to_tune(const TrainedHeads& trained) {
-    return std::ranges::all_of(trained.heads.heads,
-                               [](const NewHead& head) { return !is_replayed(head.kind); });
-  }
-
   std::optional<ShippedSettings> tune(const TrainedHeads& trained) {
     const TemporaryFile file(target_);
     NewHeads tuned = trained.heads;
@@ -525,42 +512,6 @@ class Training {
     if (flags_.report.empty()) return;
     const ReportSource source = {model_.path(), joined(flags_.data), model_.config().n_layers};
     write_file(flags_.report, report_html(trained, source));
-  }
-
-  std::string summary(const TrainedHeads& trained) const {
-    std::string out = format("data       %s dialogues, %s pieces of plain text%s\n",
-                             grouped(corpus_.dialogues).c_str(),
-                             grouped(std::ssize(corpus_.texts) - corpus_.dialogues).c_str(),
-                             flags_.self_generate > 0 ? "; replies written by the model" : "");
-    if (!flags_.train.kinds.empty()) {
-      out += format("learnt     %s tokens; %s more kept for validation\n",
-                    grouped(trained.rows).c_str(), grouped(trained.validation_rows).c_str());
-    }
-    out += format("time       %s in all runs, training %s of it\n", time_text(seconds()).c_str(),
-                  time_text(trained.seconds).c_str());
-    if (!flags_.train.kinds.empty()) out += agreement_table(trained, flags_.train);
-    if (!trained.heads.text.empty()) {
-      out += format("\ntext       %s tokens to look up in\n",
-                    grouped(std::ssize(trained.heads.text)).c_str());
-    }
-    std::error_code error;
-    const auto bytes = fs::file_size(flags_.out, error);
-    const HeadDefaults& defaults = trained.heads.defaults;
-    out += format(
-        "\nheads      %s, %s%s\n", terminal_text(flags_.out).c_str(),
-        size_text(error ? 0 : bytes).c_str(),
-        shortlist_.empty() ? "" : format(", shortlist of %zu tokens", shortlist_.size()).c_str());
-    const bool tunable = !nothing_to_tune(trained);
-    if (tunable) {
-      out += format("settings   %s (%s)\n", describe_settings(defaults).c_str(),
-                    settings_from_.c_str());
-    }
-    const bool beside = flags_.out == sidecar_heads(model_.path());
-    const std::string model =
-        flags_.model.model.empty() ? "" : " -m " + shell_word(flags_.model.model);
-    out += format("next       specbound %s", tunable ? "tune" : "chat") + terminal_text(model) +
-           (beside ? "" : " --heads " + terminal_text(shell_word(flags_.out))) + "\n";
-    return out;
   }
 
   TrainHeadsFlags flags_;
