@@ -97,7 +97,7 @@ class Training {
       check_distinct(flags_.texts, flags_.report);
       check_new_file(flags_.texts);
     }
-    flags_.train.layers = flags_.head_layers(model_.config().n_layers);
+    flags_.place(model_.config().n_layers);
     if (flags_.only_chained()) {
       flags_.train.deepest_chained = flags_.train.layers.back();  // those that were asked for
     } else {
@@ -121,7 +121,7 @@ class Training {
     }
     model_.load();
     make_texts(folder);
-    if (std::ranges::any_of(flags_.train.kinds, [](HeadKind kind) { return !says_all(kind); })) {
+    if (std::ranges::any_of(flags_.train.kinds, learns_shortlist)) {
       shortlist_ = count_shortlist(texts_, model_.config().vocab_size,
                                    flags_.shortlist_size(model_.config().vocab_size),
                                    [this](int32_t id) { return model_.ends_reply(id); });

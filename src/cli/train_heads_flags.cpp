@@ -1,6 +1,8 @@
 #include "cli/train_heads_flags.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "cli/data_files.h"
 #include "error.h"
@@ -51,8 +53,8 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
   flags
       .add_read(
           "--kinds",
-          "kinds among text, chained, layer, folded, full, medusa, hydra and eagle, as "
-          "text,chained",
+          "kinds among text, chained, layer, folded, full, medusa, hydra, eagle, eagle3 and "
+          "kangaroo, as text,chained",
           [&given](const std::string& text) {
             auto kinds = parse_kinds(text, given.text);
             if (kinds) given.train.kinds = std::move(*kinds);
@@ -61,10 +63,12 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
           "text (what was learnt itself, to look up in; nothing is trained), chained (sees the "
           "state before its row too), layer (one layer that attends to the whole text; the best "
           "guesses, given much text and time), folded (cheapest), full (the paper's: whole "
-          "vocabulary, dear), eagle (EAGLE's layer, with the model's own output matrix), medusa "
+          "vocabulary, dear), eagle (EAGLE's layer, with the model's own output matrix), eagle3 "
+          "(EAGLE-3's, from the states of three layers, for the tokens of the shortlist), medusa "
           "and hydra (one head for each of the next 4 tokens, with the model's own output matrix; "
-          "hydra sees the tokens between) (default chained,folded, with --self-generate text too; "
-          "with neither that nor --data chained,text)")
+          "hydra sees the tokens between), kangaroo (an attention behind an early layer, with the "
+          "model's own output matrix) (default chained,folded, with --self-generate text too; with "
+          "neither that nor --data chained,text)")
       .type("LIST");
   flags
       .add_read(
@@ -75,14 +79,14 @@ void add_head_flags(Flags& flags, TrainHeadsFlags& given) {
             return layers.has_value();
           },
           "layers to put heads behind, as 0,1,2,4 or 1-10; 0, before any layer, is for chained "
-          "ones (default: more of the shallow ones; with none of --data, --self-generate "
-          "and --kinds 0)")
+          "ones, and kangaroo takes the first of the others (default: more of the shallow ones, "
+          "for kangaroo 2; with none of --data, --self-generate and --kinds 0)")
       .type("LIST");
   flags
       .add_int(
           "--shortlist", given.shortlist, 1, 1 << 24,
-          "tokens that chained and folded heads can guess, the most frequent (default 1024, or "
-          "8192 of a vocabulary above 16384; rounded up to a multiple of 16)")
+          "tokens that chained, folded, layer and eagle3 heads can guess, the most frequent "
+          "(default 1024, or 8192 of a vocabulary above 16384; rounded up to a multiple of 16)")
       .command_line_only();  // run's says how many of these are looked at
 }
 
@@ -183,7 +187,7 @@ bool TrainHeadsFlags::has(HeadKind kind) const {
 
 bool TrainHeadsFlags::only_chained() const {
   return has(HeadKind::kChained) && std::ranges::all_of(train.kinds, [](HeadKind kind) {
-           return kind == HeadKind::kChained || stands_before(kind);
+           return kind == HeadKind::kChained || !is_replayed(kind);
          });
 }
 
@@ -200,8 +204,8 @@ int64_t TrainHeadsFlags::max_learnt_tokens() const {
 }
 
 std::vector<int> TrainHeadsFlags::head_layers(int n_layers) const {
-  if (!train.kinds.empty() && std::ranges::all_of(train.kinds, stands_before)) {
-    if (layers.empty()) return {};
+  if (!train.kinds.empty() && std::ranges::none_of(train.kinds, is_replayed)) {
+    if (layers.empty() || has(HeadKind::kKangaroo)) return {};
     throw Error(ErrorCode::kUsage,
                 format("--layers: %s heads stand before the layers, found no other kind",
                        head_kind_name(train.kinds[0])));
@@ -232,10 +236,45 @@ std::vector<int> TrainHeadsFlags::head_layers(int n_layers) const {
   return chosen;
 }
 
+// A file has one. The authors' stands behind layer 2 of 32, and so does that of any other model.
+int TrainHeadsFlags::adapter_layer(int n_layers) const {
+  if (n_layers < 2) {
+    throw Error(
+        ErrorCode::kUsage,
+        format("the model has %d layer: kangaroo heads need two, one to stand behind", n_layers));
+  }
+  const auto first = std::ranges::find_if(layers, [](int layer) { return layer > 0; });
+  const bool one = layers.size() == 1 && first != layers.end() && *first < n_layers;
+  if (std::ranges::none_of(train.kinds, is_replayed) && !layers.empty() && !one) {
+    const std::string found =
+        layers.size() > 1 ? format("%zu layers", layers.size()) : std::to_string(layers[0]);
+    throw Error(ErrorCode::kUsage,
+                format("--layers: expected one layer from 1 to %d, which a kangaroo head stands "
+                       "behind, found %s",
+                       n_layers - 1, found.c_str()));
+  }
+  return first != layers.end() ? *first : std::min(2, n_layers - 1);
+}
+
+void TrainHeadsFlags::place(int n_layers) {
+  train.layers = head_layers(n_layers);
+  if (has(HeadKind::kKangaroo)) train.adapter_layer = adapter_layer(n_layers);
+  if (!has(HeadKind::kEagle3)) return;
+  if (n_layers < 3) {
+    throw Error(ErrorCode::kUsage,
+                format("the model has %d layers: eagle3 heads take the states of three", n_layers));
+  }
+  // Where the authors' do not ascend: the first, the middle and the last.
+  train.states =
+      n_layers >= 7 ? eagle3_layers(n_layers) : std::array{1, (n_layers + 1) / 2, n_layers};
+}
+
 std::vector<int> TrainHeadsFlags::feature_layers() const {
-  std::vector<int> all = train.layers;
-  if (has(HeadKind::kLayer) && (all.empty() || all.front() > 0)) all.insert(all.begin(), 0);
-  return all;
+  std::set<int> all(train.layers.begin(), train.layers.end());
+  if (has(HeadKind::kLayer)) all.insert(0);
+  if (has(HeadKind::kKangaroo)) all.insert(train.adapter_layer);
+  if (has(HeadKind::kEagle3)) all.insert(train.states.begin(), train.states.end());
+  return {all.begin(), all.end()};
 }
 
 std::vector<std::string> TrainHeadsFlags::kinds_without_layer(int n_layers) const {
@@ -265,8 +304,8 @@ void TrainHeadsFlags::check() {
     throw Error(ErrorCode::kUsage,
                 "--report: tells of trained heads, found no kind that is trained");
   }
-  if (const auto kind = std::ranges::find_if(train.kinds, stands_before);
-      train.quick && kind != train.kinds.end()) {
+  const auto kind = std::ranges::find_if_not(train.kinds, is_replayed);
+  if (train.quick && kind != train.kinds.end()) {
     throw Error(ErrorCode::kUsage,
                 format("--quick: is least squares alone, which is not enough for %s heads: leave "
                        "it out, or leave out that kind",

@@ -37,16 +37,16 @@ struct TrainHeadsFlags {
   TrainOptions train;        // kinds that are trained, quick, epochs, learning rate, seed
 
   bool has(HeadKind kind) const;
-  // Of the kinds that stand behind layers, chained ones and no others.
+  // Of the kinds that are put behind layers of --layers, chained ones and no others.
   bool only_chained() const;
   bool keeps_text() const { return text.value_or(self_generate > 0); }
   TrainingFolder::Begin begin() const;
   int64_t max_learnt_tokens() const;
-  // Ascending; those that heads of the kinds can be put at; none where all stand before the layers
-  // by themselves (medusa, a draft layer). Throws Error(kUsage) for a layer that
-  // is none of the model's.
-  std::vector<int> head_layers(int n_layers) const;
-  // The layers whose hidden states are wanted: train.layers, and 0 for a draft layer.
+  // Fills in train.layers, where heads of the kinds can be put, ascending, none where all kinds
+  // have places of their own (medusa, draft layers), and train.adapter_layer and .states.
+  // Throws Error(kUsage) for a layer that is none of the model's, or a model that has too few.
+  void place(int n_layers);
+  // The layers whose hidden states are wanted, ascending: train.layers, and what draft layers take.
   std::vector<int> feature_layers() const;
   // Whether the prompts' are too: a draft layer attends to them.
   bool wants_prompts() const { return std::ranges::any_of(train.kinds, is_layer); }
@@ -58,6 +58,10 @@ struct TrainHeadsFlags {
   // Fills in what follows from what was given. Throws Error(kUsage) for flags that contradict each
   // other.
   void check();
+
+ private:
+  std::vector<int> head_layers(int n_layers) const;
+  int adapter_layer(int n_layers) const;
 };
 
 void add_train_heads_flags(Flags& flags, TrainHeadsFlags& given);

@@ -206,13 +206,13 @@ NewHead read_eagle(const JsonObject& file, HeadTensors& tensors, const Gguf& mod
 }
 
 // The layers after which EAGLE-3 takes states, from 1.
-std::array<int, 3> eagle3_layers(const JsonObject& file, int n_layers) {
+std::array<int, 3> states_of(const JsonObject& file, int n_layers) {
   constexpr const char* kIds = "eagle_aux_hidden_state_layer_ids";
   const auto ascend = [&](const std::array<int, 3>& layers) {
     return 1 <= layers[0] && layers[0] < layers[1] && layers[1] < layers[2] &&
            layers[2] <= n_layers;
   };
-  std::array<int, 3> layers = {2, n_layers / 2, n_layers - 3};
+  std::array<int, 3> layers = eagle3_layers(n_layers);
   const std::optional<JsonObject> said = file.object("eagle_config");
   const nlohmann::json* ids = said ? said->find(kIds) : nullptr;
   if (!ids) {
@@ -269,7 +269,7 @@ NewHead read_eagle3(const JsonObject& file, HeadTensors& tensors, const Gguf& mo
       static_cast<int>(file.bounded("draft_vocab_size", 1, vocabulary, vocabulary));
   NewHead head;
   head.kind = HeadKind::kEagle3;
-  head.states = eagle3_layers(file, config.n_layers);
+  head.states = states_of(file, config.n_layers);
   head.rope_theta = file.number("rope_theta", 1, 1e12).value_or(kRopeTheta);
   head.map = tensors.matrix(kEagleInput, dim, 3 * dim);
   read_block(file, tensors, kEagle3Layer, 2 * dim, false, config, head);

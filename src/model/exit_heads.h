@@ -91,9 +91,9 @@ constexpr bool is_published(HeadKind kind) {
 constexpr bool is_layer(HeadKind kind) {
   return kind == HeadKind::kLayer || is_published_layer(kind);
 }
-// train-heads makes it; the other published layers come out of convert alone.
+// train-heads makes it; a model's own layer of multi-token prediction comes out of convert alone.
 constexpr bool is_trained(HeadKind kind) {
-  return !is_published_layer(kind) || kind == HeadKind::kEagle;
+  return kind != HeadKind::kMtp;
 }
 // Stands before the layers and nowhere else.
 constexpr bool stands_before(HeadKind kind) {
@@ -110,6 +110,11 @@ constexpr bool sees_all_rows(HeadKind kind) {
 // Guesses any token of the vocabulary, or of a list of its own, whatever the shortlist is.
 constexpr bool says_all(HeadKind kind) {
   return kind == HeadKind::kFull || is_published(kind);
+}
+// train-heads has it guess tokens of the shortlist: an eagle3 layer has those as its own list, with
+// their rows of lm_head as V.
+constexpr bool learns_shortlist(HeadKind kind) {
+  return !says_all(kind) || kind == HeadKind::kEagle3;
 }
 // Guesses tokens of the list and, where the engine can, of the text.
 constexpr bool says_text(HeadKind kind) {
@@ -153,8 +158,9 @@ struct HeadWeights {
   const float* norm = nullptr;                                   // of all layers: w (dim)
   const float *embedding_norm = nullptr, *state_norm = nullptr;  // eagle3, mtp: w_e; w_h, w_s (dim)
   Matrix lm_head;                                                // eagle3: V
-  std::vector<int32_t> tokens;     // eagle3: that V guesses, distinct ids; empty: the vocabulary
-  std::array<int, 3> states = {};  // eagle3: the layers after which h is, ascending, 1..L
+  std::vector<int32_t> tokens;  // eagle3: that V guesses, distinct ids; empty: the vocabulary
+  // eagle3: the layers after which h is, ascending, 1..L; see eagle3_layers()
+  std::array<int, 3> states = {};
   double rope_theta = 0;  // eagle3, kangaroo: its own, nothing scaled; 0: the model's rotation
   std::vector<MedusaHead> medusa;  // [k - 1]
   // The chance that a draft is accepted, from its margin m = top1 - top2 of z / T + G
@@ -164,6 +170,12 @@ struct HeadWeights {
 
   std::vector<const Matrix*> matrices() const;  // all that it has
 };
+
+// Those that the authors' code takes of a model of n_layers: 2, the middle and 3 before the last.
+// They ascend from 7 layers on.
+constexpr std::array<int, 3> eagle3_layers(int n_layers) {
+  return {2, n_layers / 2, n_layers - 3};
+}
 
 // The draft layer as a model of its one block: no windows, no caps or scales of other layers'
 // making.

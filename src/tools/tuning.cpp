@@ -295,7 +295,7 @@ bool prefer_layer(const std::vector<HeadReport>& reports, HeadDefaults& settings
     const int shortlist = settings.shortlist;
     settings = {};
     settings.kind = report.kind;
-    settings.check_layers = {0};
+    settings.check_layers = {report.layer};
     settings.shortlist = shortlist;
     settings.tau = 0.25f;  // as the shipped file of SmolLM2 has it
   }

@@ -94,7 +94,7 @@ class FeaturePasses {
   };
   std::vector<Row> rows_;         // for the store
   std::vector<uint16_t> states_;  // (rows, layers + 1, dim)
-  std::vector<float> rms_;         // (rows, layers)
+  std::vector<float> rms_;        // (rows, layers)
   int done_ = 0;                  // layers
   int pos_ = 0;                   // of the first row, in slots
 };

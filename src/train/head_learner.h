@@ -23,7 +23,7 @@ struct LearningTask {
   const FeatureSource& features;
   TrainingStep& step;  // rows of lm_head and of the shortlist
   std::span<LearningHead> heads;
-  std::span<const int> x_index;  // [head] layer index of its x
+  std::span<const int> x_index;  // [head] layer index of its x; not of draft layers
   BatchPlan plan;
   int most_rows = 0;  // of a batch
   AdamW adam;
@@ -32,7 +32,7 @@ struct LearningTask {
 
 // Heads of one layer that carry no state share a solution, and those that do another.
 struct EquationsOf {
-  int layer;  // index
+  int layer;  // index; of draft layers, which share none, the head's
   bool chained;
   bool operator==(const EquationsOf&) const = default;
 };

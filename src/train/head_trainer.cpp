@@ -71,6 +71,9 @@ class Trainer {
   uint64_t options_hash() const;
   bool least_squares();
   void add_layer(HeadKind kind);
+  EquationsOf equations_of(size_t h) const {
+    return {forms_.empty() ? x_index_[h] : static_cast<int>(h), has_state(heads_[h].kind)};
+  }
   LearningTask task();
   void take_solution(size_t h, const std::vector<float>& map);
   bool train();
@@ -93,9 +96,9 @@ class Trainer {
   TrainingStep step_;
   RowSplit split_;
   std::vector<LearningHead> heads_;
-  std::vector<int> x_index_;             // [head] index of its layer among the features
+  std::vector<int> x_index_;             // [head] index of its layer among the features, or -1
   std::vector<BlockForm> forms_;         // [head] of draft layers, where there is nothing else
-  std::optional<TokenRows> token_rows_;  // of heads by place and of eagle layers
+  std::optional<TokenRows> token_rows_;  // of heads by place, of eagle and eagle3 layers
   std::optional<Batches> batches_;
   std::unique_ptr<HeadLearner> learner_;
   TrainingState state_;
@@ -128,7 +131,7 @@ Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
 
 void Trainer::make_heads() {
   for (const HeadKind kind : options_.kinds) {
-    if (is_by_place(kind) || kind == HeadKind::kEagle) {
+    if (is_by_place(kind) || kind == HeadKind::kEagle || kind == HeadKind::kEagle3) {
       SB_CHECK(options_.embedding.n_in == features_.dim);
       if (!token_rows_) token_rows_.emplace(options_.embedding, state_size(features_));
       step_.set_token_rows(&*token_rows_);
@@ -138,7 +141,7 @@ void Trainer::make_heads() {
       x_index_.push_back(-1);
       continue;
     }
-    if (!says_all(kind) && shortlist_.empty()) {
+    if (learns_shortlist(kind) && shortlist_.empty()) {
       throw Error(ErrorCode::kUsage,
                   format("heads of kind %s need a shortlist", head_kind_name(kind)));
     }
@@ -178,22 +181,10 @@ void Trainer::make_heads() {
 }
 
 void Trainer::add_layer(HeadKind kind) {
-  SB_CHECK(options_.config && options_.output_norm && options_.config->dim == features_.dim);
-  const int wanted = options_.block_inner > 0 ? options_.block_inner : 2 * features_.dim;
-  const int inner = (wanted + 31) / 32 * 32;  // whole blocks of Q8_0
-  forms_.emplace_back(kind, *options_.config, options_.rope_factors, kMostPassage, inner,
-                      state_size(features_));
-  if (!forms_.back().eagle()) {
-    forms_.back().norm.assign(options_.output_norm, options_.output_norm + features_.dim);
-  }
+  forms_.push_back(layer_form(kind, features_, options_));
   heads_.push_back(layer_head(forms_.back(), std::max(1, options_.unroll)));
-  if (kind == HeadKind::kEagle) {
-    x_index_.push_back(-1);
-    return;
-  }
-  const auto embedding = std::ranges::find(features_.layers, 0);
-  SB_CHECK(embedding != features_.layers.end());
-  x_index_.push_back(static_cast<int>(embedding - features_.layers.begin()));
+  if (kind == HeadKind::kKangaroo) heads_.back().layer = options_.adapter_layer;
+  x_index_.push_back(-1);
 }
 
 LearningTask Trainer::task() {
@@ -231,6 +222,7 @@ uint64_t Trainer::options_hash() const {
     hash.add(head.layer);
     hash.add(head.n_inner);
     hash.add(head.places.size());
+    if (head.kind == HeadKind::kEagle3) hash.add(options_.states);
   }
   for (const int layer : features_.layers) hash.add(layer);
   for (const int32_t token : shortlist_) hash.add(token);
@@ -264,21 +256,22 @@ bool Trainer::say(const char* stage, double done) {
 bool Trainer::least_squares() {
   std::vector<EquationsOf> wanted;
   for (size_t h = 0; h < heads_.size(); ++h) {
-    if (heads_[h].by_place()) continue;
-    const EquationsOf key{x_index_[h], has_state(heads_[h].kind)};
+    if (heads_[h].map.value.empty()) continue;  // by place, or an adapter's
+    const EquationsOf key = equations_of(h);
     if (std::find(wanted.begin(), wanted.end(), key) == wanted.end()) wanted.push_back(key);
   }
   const size_t dim = static_cast<size_t>(features_.dim);
-  const auto bytes = [&](bool chained) {
-    const size_t n_in = chained ? 2 * dim : dim;
+  const auto bytes = [&](const EquationsOf& of) {
+    const size_t n_in = !forms_.empty() ? static_cast<size_t>(start_inputs(forms_[of.layer]))
+                        : of.chained    ? 2 * dim
+                                        : dim;
     return n_in * (n_in + dim) * sizeof(double) + n_in * n_in * sizeof(float);
   };
   const int n_chunks = split_.first_chunk + (split_.first_row > 0 ? 1 : 0);
   for (size_t begin = 0; begin < wanted.size();) {
     size_t end = begin, total = 0;
-    while (end < wanted.size() &&
-           (end == begin || total + bytes(wanted[end].chained) <= kEquationBytes)) {
-      total += bytes(wanted[end++].chained);
+    while (end < wanted.size() && (end == begin || total + bytes(wanted[end]) <= kEquationBytes)) {
+      total += bytes(wanted[end++]);
     }
     const std::span<const EquationsOf> some = std::span(wanted).subspan(begin, end - begin);
     const double share = static_cast<double>(some.size()) / static_cast<double>(wanted.size());
@@ -292,11 +285,13 @@ bool Trainer::least_squares() {
     for (size_t i = 0; i < some.size(); ++i) {
       const std::vector<float> map = equations[i].solve(gemm_, kRidge);
       for (size_t h = 0; h < heads_.size(); ++h) {
-        if (heads_[h].by_place()) continue;
-        if (EquationsOf{x_index_[h], has_state(heads_[h].kind)} == some[i]) take_solution(h, map);
+        if (!heads_[h].map.value.empty() && equations_of(h) == some[i]) take_solution(h, map);
       }
     }
     begin = end;
+  }
+  for (size_t h = 0; h < forms_.size(); ++h) {
+    if (heads_[h].map.value.empty()) take_solution(h, {});
   }
   for (LearningHead& head : heads_) {
     if (head.kind == HeadKind::kHydra &&
@@ -406,7 +401,14 @@ NewHead Trainer::finished(size_t h, const LogisticFit& margin) const {
   out.layer = head.layer;
   out.margin_scale = static_cast<float>(margin.scale);
   out.margin_offset = static_cast<float>(margin.offset);
-  if (stands_before(head.kind)) return out;
+  if (head.kind == HeadKind::kEagle3) {
+    // V is nothing but lm_head's rows of a list, and both stay as they are.
+    const std::span<const float> words = step_.words_of(head.kind);
+    out.lm_head = {step_.shortlist_size(), head.dim, {words.begin(), words.end()}};
+    out.tokens.assign(shortlist_.begin(), shortlist_.end());
+    out.states = options_.states;
+  }
+  if (is_published(head.kind) || head.kind == HeadKind::kLayer) return out;
   const int dim = head.dim;
   if (head.kind == HeadKind::kFolded) {
     const int n = step_.shortlist_size();
@@ -482,7 +484,7 @@ TrainedHeads Trainer::run() {
     validation->reports[h].kl_start = state_.kl_start[h];
   }
   result.reports = std::move(validation->reports);
-  result.loss_curve = state_.loss_curve;
+  (forms_.empty() ? result.loss_curve : result.layer_loss_curve) = state_.loss_curve;
   result.rows = features_.n_rows - features_.prompt_rows - split_.learnt_validation;
   result.validation_rows = split_.learnt_validation;
   result.seconds = state_.seconds + clock_.seconds();
@@ -555,6 +557,7 @@ TrainedHeads train_heads(const FeatureSource& features, std::span<const float> l
   if (layers.heads.heads.empty()) return layers;
   std::ranges::move(layers.heads.heads, std::back_inserter(result.heads.heads));
   std::ranges::move(layers.reports, std::back_inserter(result.reports));
+  result.layer_loss_curve = std::move(layers.layer_loss_curve);
   result.seconds += layers.seconds;
   return result;
 }

@@ -5,6 +5,7 @@
 // theirs (place_heads.h), EAGLE-3 for draft layers (layer_learning.h).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,12 +32,15 @@ struct TrainOptions {
   int epochs = 20;
   float learning_rate = 2e-3f;
   float weight_decay = 0.01f;
-  float sharpen = 1.5f;   // the final logits that heads learn from are multiplied by this
-  float softcap = 0;      // the model's final_softcap
-  int batch = 512;        // rows
-  int unroll = 3;         // steps that a chained head or a layer runs on its own state in training
-  int places = 4;         // behind the root, that medusa and hydra heads guess
-  Matrix embedding = {};  // (vocab_size, dim), the model's; for hydra and eagle heads
+  float sharpen = 1.5f;  // the final logits that heads learn from are multiplied by this
+  float softcap = 0;     // the model's final_softcap
+  int batch = 512;       // rows
+  int unroll = 3;        // steps that a chained head or a layer runs on its own state in training
+  int places = 4;        // behind the root, that medusa and hydra heads guess
+  // Layers of the feature store that eagle3's states are of, and that a kangaroo stands behind.
+  std::array<int, 3> states = {};
+  int adapter_layer = 0;
+  Matrix embedding = {};  // (vocab_size, dim), the model's; for hydra, eagle and eagle3 heads
   // What a draft layer has of the model: heads, rotation with the factors of its context (null:
   // none), and its last norm (dim) to begin with.
   const ModelConfig* config = nullptr;
@@ -77,15 +81,17 @@ struct HeadReport {
   // sampling accepts of its drafts (arXiv 2302.01318).
   double overlap = 0;
   std::vector<ReliabilityBin> bins, bins_annealed;
-  // Chained and layers: agreement at the k-th row it drafts on its own state, the drafts before
-  // being right; medusa and hydra: of each place likewise. `agreement` is that of the first.
+  // Chained and layers: agreement at the k-th row it drafts on its own state (kangaroo: on the
+  // model's), the drafts before being right; medusa and hydra: of each place likewise. `agreement`
+  // is that of the first.
   std::vector<double> depth_agreement;
 };
 
 struct TrainedHeads {
   NewHeads heads;
-  std::vector<HeadReport> reports;                    // as heads.heads
-  std::vector<std::pair<double, double>> loss_curve;  // (epoch, loss)
+  std::vector<HeadReport> reports;                          // as heads.heads
+  std::vector<std::pair<double, double>> loss_curve;        // (epoch, loss)
+  std::vector<std::pair<double, double>> layer_loss_curve;  // of draft layers, likewise
   int64_t rows = 0, validation_rows = 0;
   double seconds = 0;
   double tokens_x_layers_per_second = 0;  // of the training

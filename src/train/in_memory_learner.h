@@ -18,10 +18,9 @@ class InMemoryLearner : public HeadLearner {
   std::span<const uint8_t> follows(int chunk) const override { return chunks_.follows(chunk); }
 
   void begin_equations(std::span<const EquationsOf> wanted) override {
-    const int dim = task_.features.dim;
     wanted_.assign(wanted.begin(), wanted.end());
     equations_.clear();
-    for (const EquationsOf& of : wanted) equations_.emplace_back(dim * (of.chained ? 2 : 1), dim);
+    for (const EquationsOf& of : wanted) equations_.emplace_back(inputs(of), task_.features.dim);
   }
   std::vector<LeastSquares> take_equations() override { return std::move(equations_); }
 
@@ -31,6 +30,11 @@ class InMemoryLearner : public HeadLearner {
  protected:
   InMemoryLearner(const Gemm& gemm, const LearningTask& task)
       : gemm_(gemm), task_(task), chunks_(task.features) {}
+
+  // Of which the map that is solved for is.
+  virtual int inputs(const EquationsOf& of) const {
+    return task_.features.dim * (of.chained ? 2 : 1);
+  }
 
   const Gemm& gemm_;
   LearningTask task_;

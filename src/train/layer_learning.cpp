@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "error.h"
+#include "train/eagle3_start.h"
 #include "train/gradients.h"
 #include "train/in_memory_learner.h"
 #include "train/place_heads.h"
@@ -21,7 +22,9 @@ float rate_part(int dim) {
   return std::clamp(narrower * narrower, 0.15f, 1.0f);
 }
 
+// n_out 0 where there is none.
 HeadTensor tensor(int n_out, int n_in, const Parameter& p, float factor) {
+  if (p.value.empty()) return {};
   HeadTensor out{n_out, n_in, p.value};
   for (float& v : out.values) v *= factor;
   return out;
@@ -37,7 +40,10 @@ class LayerLearner final : public InMemoryLearner {
 
  private:
   PassagePlan plan(size_t head, int n_steps) const {
-    return {task_.heads[head].kind, task_.x_index[head], task_.step.token_rows(), n_steps};
+    return {task_.forms[head], task_.step.token_rows(), n_steps};
+  }
+  int inputs(const EquationsOf& of) const override {
+    return start_inputs(task_.forms[static_cast<size_t>(of.layer)]);
   }
   void add_passages(size_t equations, const Chunks& chunks, std::span<const RowAt> passages);
 
@@ -60,12 +66,11 @@ void LayerLearner::add_equations(int number, int most) {
   }
 }
 
-// The block at first being nothing, W alone should say y: of a layer before w, which its norm is
-// multiplied by.
+// The block at first being nothing, W alone should say y: of kinds with a last norm before w, which
+// that is multiplied by.
 void LayerLearner::add_passages(size_t equations, const Chunks& chunks,
                                 std::span<const RowAt> passages) {
-  const auto of = std::ranges::find(task_.x_index, wanted_[equations].layer);
-  const size_t h = static_cast<size_t>(of - task_.x_index.begin());
+  const size_t h = static_cast<size_t>(wanted_[equations].layer);
   const BlockForm& form = task_.forms[h];
   fill_passages(chunks, plan(h, 1), passages, batch_);
   if (batch_.learnt.empty()) return;
@@ -74,13 +79,15 @@ void LayerLearner::add_passages(size_t equations, const Chunks& chunks,
   const size_t dim = static_cast<size_t>(form.dim);
   std::vector<float> u, y;
   for (const int row : batch_.learnt) {
-    const float* in = &steps_[0].in[static_cast<size_t>(row) * 2 * dim];
-    u.insert(u.end(), in, in + 2 * dim);
+    const float* in = &steps_[0].in[cells(row, form.map_inputs())];
+    u.insert(u.end(), in, in + form.map_inputs());
+    if (form.eagle3()) {
+      const auto x = batch_.x.begin() + static_cast<ptrdiff_t>(cells(row, form.dim));
+      u.insert(u.end(), x, x + form.dim);
+    }
     for (size_t i = 0; i < dim; ++i) {
       const float goal = batch_.y[static_cast<size_t>(row) * dim + i];
-      y.push_back(form.eagle()        ? form.state_factor * goal
-                  : form.norm[i] == 0 ? 0
-                                      : goal / form.norm[i]);
+      y.push_back(form.eagle() ? form.unit() * goal : form.norm[i] == 0 ? 0 : goal / form.norm[i]);
     }
   }
   equations_[equations].add(gemm_, static_cast<int>(batch_.learnt.size()), u.data(), y.data());
@@ -100,24 +107,69 @@ int64_t LayerLearner::learn(std::vector<RowAt>& passages, int64_t step, float ra
   return head_rows;
 }
 
+// What rms(h_l) mostly is: a few rows of a text may be a thousand times as large as all others.
+double usual_rms(const FeatureSource& features, int layer) {
+  std::vector<float> rms;
+  for (int c = 0; rms.empty() && c < features.n_chunks; ++c) {
+    rms = features.load(c).rms.at(static_cast<size_t>(layer));
+  }
+  SB_CHECK(!rms.empty());
+  std::ranges::nth_element(rms, rms.begin() + std::ssize(rms) / 2);
+  return rms[rms.size() / 2];
+}
+
 }  // namespace
+
+BlockForm layer_form(HeadKind kind, const FeatureSource& features, const TrainOptions& options) {
+  SB_CHECK(options.config && options.output_norm && options.config->dim == features.dim);
+  std::vector<int> layers;
+  if (kind == HeadKind::kLayer) layers = {0};
+  if (kind == HeadKind::kEagle3) layers.assign(options.states.begin(), options.states.end());
+  if (kind == HeadKind::kKangaroo) layers = {options.adapter_layer};
+  std::vector<int> taken;
+  std::vector<double> sizes;
+  for (const int layer : layers) {
+    const auto found = std::ranges::find(features.layers, layer);
+    SB_CHECK(found != features.layers.end());
+    taken.push_back(static_cast<int>(found - features.layers.begin()));
+    if (kind != HeadKind::kLayer) sizes.push_back(usual_rms(features, taken.back()));
+  }
+  if (kind == HeadKind::kEagle) sizes = {state_size(features)};
+  const int wanted = options.block_inner > 0 ? options.block_inner : 2 * features.dim;
+  const int inner = (wanted + 31) / 32 * 32;  // whole blocks of Q8_0
+  BlockForm form(kind, *options.config, options.rope_factors, kMostPassage, inner, sizes);
+  form.taken = std::move(taken);
+  form.norm.assign(options.output_norm, options.output_norm + features.dim);
+  return form;
+}
+
+int start_inputs(const BlockForm& form) {
+  return form.map_inputs() + (form.eagle3() ? form.dim : 0);
+}
 
 LearningHead layer_head(const BlockForm& form, int steps) {
   LearningHead head;
   head.kind = form.kind;
   head.dim = form.dim;
   head.n_inner = form.n_inner;
-  head.most_steps = steps;
-  head.map.resize(cells(form.dim, 2 * form.dim));
+  head.most_steps = form.chains() ? steps : 1;
+  if (form.maps(0)) head.map.resize(cells(form.dim, form.map_inputs()));
   LearningBlock& block = head.block;
-  block.q.resize(cells(form.q_dim(), form.dim));
-  for (Parameter* p : {&block.k, &block.v}) p->resize(cells(form.kv_dim(), form.dim));
+  block.q.resize(cells(form.q_dim(), form.attn_inputs()));
+  for (Parameter* p : {&block.k, &block.v}) p->resize(cells(form.kv_dim(), form.attn_inputs()));
   block.o.resize(cells(form.dim, form.q_dim()));
   for (Parameter* p : {&block.gate, &block.up, &block.down}) {
     p->resize(cells(form.n_inner, form.dim));
   }
-  block.norm.resize(static_cast<size_t>(form.dim));
-  block.norm.value.assign(static_cast<size_t>(form.dim), 1.0f);
+  const auto begin_norm = [&](Parameter& norm, bool is_there) {
+    if (!is_there) return;
+    norm.resize(static_cast<size_t>(form.dim));
+    norm.value.assign(static_cast<size_t>(form.dim), 1.0f);
+  };
+  begin_norm(block.norm, !form.eagle());
+  begin_norm(block.ffn_norm, form.eagle() || form.eagle3());
+  begin_norm(block.attn_norm, form.eagle3() || form.adapter());
+  begin_norm(block.embedding_norm, form.eagle3());
   if (form.eagle()) block.map_bias.resize(static_cast<size_t>(form.dim));
   return head;
 }
@@ -126,11 +178,15 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
                  const std::vector<float>& map, uint64_t seed) {
   const BlockForm& form = task.forms[h];
   LearningHead& head = task.heads[h];
-  head.map.value = map;
   const float most = std::sqrt(3.0f) * (0.5f / std::sqrt(static_cast<float>(form.dim)));
   LearningBlock& block = head.block;
   for (Parameter* p : {&block.q, &block.k, &block.v, &block.gate, &block.up}) {
     fill_uniform(seed = seed * 0x9e3779b97f4a7c15 + 1, most, p->value);
+  }
+  if (form.eagle3()) {
+    start_eagle3(gemm, form, map, seed, head);
+  } else if (form.maps(0)) {
+    head.map.value = map;
   }
   if (form.eagle()) return;
   // What W knows of a state is smaller than the state, and the norm makes it as large.
@@ -141,7 +197,7 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
     std::vector<RowAt> passages;
     append_passages(chunk.follows, c, 0, std::min(kEquationRows, chunk.rows), kMostPassage,
                     passages);
-    fill_passages(one, {head.kind, task.x_index[h], task.step.token_rows(), 1}, passages, batch);
+    fill_passages(one, {form, task.step.token_rows(), 1}, passages, batch);
   }
   if (batch.learnt.empty()) return;
   std::vector<BlockStep> steps(1);
@@ -157,53 +213,6 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
   for (float& w : block.norm.value) w = static_cast<float>(along / square);
 }
 
-void fill_passages(const Chunks& chunks, const PassagePlan& plan, std::span<const RowAt> passages,
-                   PassageBatch& batch) {
-  batch.n = 0;
-  batch.first = {0};
-  batch.origin.clear();
-  for (std::vector<float>* values : {&batch.x, &batch.state, &batch.y}) values->clear();
-  std::vector<uint8_t> learn;
-  for (const auto& [number, first, run] : passages) {
-    const FeatureChunk& chunk = chunks.at(number);
-    const size_t dim = static_cast<size_t>(chunk.dim);
-    const auto has_state = [&](int row) {
-      return row > 0 && chunk.follows[static_cast<size_t>(row)];
-    };
-    const auto learns = [&](int row) { return has_state(row) && chunk.learns(row); };
-    bool any = false;
-    for (int row = first; row < first + run; ++row) any |= learns(row);
-    if (!any) continue;
-    for (int row = first; row < first + run; ++row) {
-      const bool follows = has_state(row);
-      // Published layers have no row without a state.
-      if (!follows && plan.kind == HeadKind::kEagle) continue;
-      const auto add = [&](const std::vector<float>& from, int at, std::vector<float>& to) {
-        const auto begin = from.begin() + static_cast<ptrdiff_t>(dim) * at;
-        to.insert(to.end(), begin, begin + static_cast<ptrdiff_t>(dim));
-      };
-      if (plan.kind == HeadKind::kEagle) {
-        batch.x.resize(batch.x.size() + dim);
-        plan.token_rows->read(chunk.next[static_cast<size_t>(row) - 1],
-                              batch.x.data() + batch.x.size() - dim);
-      } else {
-        add(chunk.x[static_cast<size_t>(plan.x_index)], row, batch.x);
-      }
-      if (follows) {
-        add(chunk.y, row - 1, batch.state);
-      } else {
-        batch.state.resize(batch.state.size() + dim);
-      }
-      add(chunk.y, row, batch.y);
-      learn.push_back(learns(row));
-      batch.origin.push_back(row);
-      ++batch.n;
-    }
-    if (batch.n > batch.first.back()) batch.first.push_back(batch.n);
-  }
-  set_steps(learn, plan.n_steps, batch);
-}
-
 // `rows` are some of those that the targets are of, in the same order.
 void TrainingStep::keep_targets(std::span<const int> from, std::span<const int> rows, size_t width,
                                 Targets& targets) {
@@ -215,57 +224,70 @@ void TrainingStep::keep_targets(std::span<const int> from, std::span<const int> 
   }
 }
 
-double TrainingStep::run(LearningHead& head, const BlockForm& form, const PassageBatch& batch,
-                         std::vector<BlockStep>& steps) {
-  const size_t n_steps = batch.steps.size();
-  int64_t all = std::ssize(batch.learnt);
-  for (size_t k = 1; k < n_steps; ++k) all += std::ssize(batch.steps[k].rows);
-  if (all == 0) return 0;
-  const float weight = 1.0f / static_cast<float>(all);
-  const bool whole = says_all(head.kind);
+// The steps' losses at the rows `learnt` of step 0, those of chains at the same rows: their
+// gradients, times `weight`, go into dy, their sum is returned.
+double TrainingStep::losses_at(HeadKind kind, std::span<const int> learnt,
+                               const PassageBatch& batch, float weight,
+                               std::span<BlockStep> steps) {
+  const std::span<const float> words = words_of(kind);
   // As published heads are when they draft: not capped.
-  const float softcap = whole ? 0 : softcap_;
-  const std::span<const float> words = whole ? lm_head_ : shortlist_rows_;
+  const float softcap = is_published(kind) ? 0 : softcap_;
+  const size_t dim = static_cast<size_t>(dim_);
   const auto rows_of = [&](const std::vector<float>& values, std::span<const int> rows) {
-    std::vector<float> some(rows.size() * static_cast<size_t>(dim_));
+    std::vector<float> some(rows.size() * dim);
     for (size_t r = 0; r < rows.size(); ++r) {
-      std::copy_n(values.data() + cells(rows[r], dim_), dim_,
-                  some.data() + r * static_cast<size_t>(dim_));
+      std::copy_n(values.data() + cells(rows[r], dim_), dim, some.data() + r * dim);
     }
     return some;
   };
-  steps.resize(std::max(steps.size(), n_steps));
-  Targets targets;
-  set_targets(words, static_cast<int>(batch.learnt.size()), rows_of(batch.y, batch.learnt).data(),
-              targets);
-  std::vector<int> learnt = batch.learnt;  // that the targets are of
+  Targets& targets = whole_;
+  set_targets(words, static_cast<int>(learnt.size()), rows_of(batch.y, learnt).data(), targets);
+  std::span<const int> known = learnt;  // that the targets are of
   double sum = 0;
-  for (size_t k = 0; k < n_steps; ++k) {
-    block_forward(gemm_, head, form, batch, static_cast<int>(k), steps);
-    BlockStep& step = steps[k];
-    const std::vector<int>& rows = batch.steps[k].rows;
-    const int n = static_cast<int>(rows.size());
-    step.dy.assign(cells(n, dim_), 0.0f);
-    step.dk.assign(cells(n, form.kv_dim()), 0.0f);
-    step.dv.assign(cells(n, form.kv_dim()), 0.0f);
+  for (size_t k = 0; k < batch.steps.size(); ++k) {
+    const std::vector<int>& all = batch.steps[k].rows;
+    std::span<const int> rows = learnt;
     if (k > 0) {
-      keep_targets(learnt, rows, words.size() / static_cast<size_t>(dim_), targets);
-      learnt = rows;
-      sum += loss_gradient(words, softcap, n, step.y.data(), targets, weight, step.dy.data());
-      continue;
+      const auto begin = std::ranges::lower_bound(all, learnt.front());
+      rows = {begin, std::ranges::upper_bound(begin, all.end(), learnt.back())};
+      if (rows.empty()) break;
+      keep_targets(known, rows, words.size() / dim, targets);
+      known = rows;
     }
-    const std::vector<float> said = rows_of(step.y, learnt);
+    // Their places in the step: of step 0, which has all rows, they have gaps.
+    std::vector<int> slots;
+    for (const int row : rows) slots.push_back(batch.steps[k].slot[static_cast<size_t>(row)]);
+    const std::vector<float> said = rows_of(steps[k].y, slots);
     std::vector<float> d(said.size());
-    sum += loss_gradient(words, softcap, static_cast<int>(learnt.size()), said.data(), targets,
+    sum += loss_gradient(words, softcap, static_cast<int>(rows.size()), said.data(), targets,
                          weight, d.data());
-    for (size_t r = 0; r < learnt.size(); ++r) {
-      std::copy_n(d.data() + r * static_cast<size_t>(dim_), dim_,
-                  step.dy.data() + cells(learnt[r], dim_));
+    for (size_t r = 0; r < slots.size(); ++r) {
+      std::copy_n(d.data() + r * dim, dim, steps[k].dy.data() + cells(slots[r], dim_));
     }
   }
-  for (size_t k = n_steps; k-- > 0;) {
-    block_backward(gemm_, head, form, batch, static_cast<int>(k), steps);
+  return sum;
+}
+
+double TrainingStep::run(LearningHead& head, const BlockForm& form, const PassageBatch& batch,
+                         std::vector<BlockStep>& steps) {
+  const int n_steps = static_cast<int>(batch.steps.size());
+  int64_t all = std::ssize(batch.learnt);
+  for (size_t k = 1; k < batch.steps.size(); ++k) all += std::ssize(batch.steps[k].rows);
+  if (all == 0) return 0;
+  steps.resize(std::max(steps.size(), batch.steps.size()));
+  for (int k = 0; k < n_steps; ++k) {
+    block_forward(gemm_, head, form, batch, k, steps);
+    clear_gradients(form, batch, k, steps);
   }
+  const size_t width = words_of(head.kind).size() / static_cast<size_t>(dim_);
+  const size_t at_once = std::max<size_t>(1, most_logits_ / width);
+  const float weight = 1.0f / static_cast<float>(all);
+  double sum = 0;
+  for (size_t begin = 0; begin < batch.learnt.size(); begin += at_once) {
+    const size_t n = std::min(at_once, batch.learnt.size() - begin);
+    sum += losses_at(head.kind, std::span(batch.learnt).subspan(begin, n), batch, weight, steps);
+  }
+  for (int k = n_steps; k-- > 0;) block_backward(gemm_, head, form, batch, k, steps);
   return sum / static_cast<double>(all);
 }
 
@@ -275,27 +297,34 @@ std::unique_ptr<HeadLearner> make_layer_learner(const Gemm& gemm, const Learning
 
 NewHead finished_layer(const LearningHead& head, const BlockForm& form,
                        const TokenRows* token_rows) {
-  const int dim = form.dim;
+  const int dim = form.dim, n_in = form.map_inputs(), n_attends = form.attn_inputs();
   const LearningBlock& block = head.block;
-  const float in = form.state_factor, out = 1 / form.state_factor;
+  const float out = 1 / form.unit();
+  const float in = form.eagle() ? form.unit() : 1;  // of q, k and v: others take a norm's
   NewHead file;
-  file.map = tensor(dim, 2 * dim, head.map, 1);
-  if (form.eagle()) {
-    for (size_t i = 0; i < file.map.values.size(); ++i) {
-      const bool token = i % (2 * static_cast<size_t>(dim)) < static_cast<size_t>(dim);
-      file.map.values[i] *= out * (token ? token_rows->token_factor() : in);
-    }
-    file.map_bias = tensor(1, dim, block.map_bias, out);
+  file.map = tensor(dim, n_in, head.map, 1);
+  for (size_t i = 0; i < file.map.values.size() && is_published(form.kind); ++i) {
+    const size_t part = i % static_cast<size_t>(n_in) / static_cast<size_t>(dim);
+    file.map.values[i] *= out * (form.eagle3() ? form.state_factors[part]
+                                 : part == 0   ? token_rows->token_factor()
+                                               : form.unit());
   }
-  file.q = tensor(form.q_dim(), dim, block.q, in);
-  file.k = tensor(form.kv_dim(), dim, block.k, in);
-  file.v = tensor(form.kv_dim(), dim, block.v, in);
+  file.map_bias = tensor(1, dim, block.map_bias, out);
+  file.q = tensor(form.q_dim(), n_attends, block.q, in);
+  file.k = tensor(form.kv_dim(), n_attends, block.k, in);
+  file.v = tensor(form.kv_dim(), n_attends, block.v, in);
   file.o = tensor(dim, form.q_dim(), block.o, out);
   file.gate = tensor(form.n_inner, dim, block.gate, 1);
   file.up = tensor(form.n_inner, dim, block.up, 1);
   file.down = tensor(dim, form.n_inner, block.down, out);
   file.norm = tensor(1, dim, block.norm, 1);
-  for (size_t i = 0; i < form.norm.size(); ++i) file.norm.values[i] *= form.norm[i];
+  for (size_t i = 0; i < file.norm.values.size(); ++i) file.norm.values[i] *= form.norm[i];
+  // In a file the one norm of an eagle layer is its last too, and an eagle3 layer's is of a state.
+  (form.eagle() ? file.norm : file.ffn_norm) = tensor(1, dim, block.ffn_norm, 1);
+  if (form.eagle()) return file;
+  (form.eagle3() ? file.state_norm : file.attn_norm) = tensor(1, dim, block.attn_norm, 1);
+  file.embedding_norm = tensor(1, dim, block.embedding_norm, 1);
+  file.rope_theta = form.rope_theta;
   return file;
 }
 

@@ -1,49 +1,41 @@
-// Draft layers while they learn (`layer` and `eagle` of model/exit_heads.h): passages of texts in
-// place of rows, since their one block attends to what stands before. layer_block.h has the block.
+// Draft layers while they learn (`layer`, `eagle`, `eagle3` and `kangaroo` of model/exit_heads.h):
+// passages of texts in place of rows, since their one block attends to what stands before.
+// layer_block.h has the block, block_form.h what its kinds differ in.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <vector>
 
-#include "model/weights.h"
-#include "train/batches.h"
 #include "train/head_learner.h"
 #include "train/layer_block.h"
-#include "train/training_step.h"
 
 namespace specbound {
 
 class TokenRows;
 
-// Rows of a text that attend to each other while they learn.
-inline constexpr int kMostPassage = 512;
+// The form that a layer of this kind has for these features and options.
+BlockForm layer_form(HeadKind kind, const FeatureSource& features, const TrainOptions& options);
 
-// A layer of the widths of `form`, all zeros but its norm, which is the form's. `steps` are those
-// that it goes on its own states.
+// A layer of the widths of `form`, all zeros but its norms, which are the form's. `steps` are those
+// that it goes on its own states, if it does.
 LearningHead layer_head(const BlockForm& form, int steps);
 
-// Head `h` begins with W from least squares; the block, whose outputs are zero at first, adds
-// nothing to it. The norm gets the factor that brings what is said nearest to the model's states.
+// Inputs of the map from which such a layer begins: W's, and of eagle3 the token too.
+int start_inputs(const BlockForm& form);
+
+// Head `h` begins with W from least squares, if it has one; the block, whose outputs are zero at
+// first, adds nothing to it but, of eagle3, what is made of the token (eagle3_start.h). The last
+// norm gets the factor that brings what is said nearest to the model's states.
 void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
                  const std::vector<float>& map, uint64_t seed);
-
-// Of layer index `x_index` for layers; an eagle layer has tokens of `token_rows` in its place. Both
-// go `n_steps` steps. Passages in which nothing is learnt are left out.
-struct PassagePlan {
-  HeadKind kind;
-  int x_index;
-  const TokenRows* token_rows;
-  int n_steps;
-};
-void fill_passages(const Chunks& chunks, const PassagePlan& plan, std::span<const RowAt> passages,
-                   PassageBatch& batch);
 
 // Learning on the CPU: what make_cpu_learner() is for other kinds. LearningTask::forms are those
 // of its heads.
 std::unique_ptr<HeadLearner> make_layer_learner(const Gemm& gemm, const LearningTask& task);
 
-// The head as a file has it; factors are in its weights.
+// The head as a file has it; factors are in its weights. What an eagle3 layer has of the model, V,
+// and the layers that states are of, are not among them.
 NewHead finished_layer(const LearningHead& head, const BlockForm& form,
                        const TokenRows* token_rows);
 

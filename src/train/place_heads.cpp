@@ -50,6 +50,14 @@ void TokenRows::read(int32_t token, float* row) const {
   for (int i = 0; i < embedding_.n_in; ++i) row[i] *= token_factor_;
 }
 
+void TokenRows::read_normed(int32_t token, float eps, float* row) const {
+  SB_CHECK(token >= 0 && token < embedding_.n_out);
+  read_row(embedding_, token, row);
+  const int dim = embedding_.n_in;
+  const float scale = 1 / std::sqrt(dot(dim, row, row) / static_cast<float>(dim) + eps);
+  for (int i = 0; i < dim; ++i) row[i] *= scale;
+}
+
 double state_size(const FeatureSource& features) {
   std::vector<float> y;
   for (int c = 0; y.empty() && c < features.n_chunks; ++c) y = features.load(c).y;

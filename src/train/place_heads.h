@@ -25,6 +25,8 @@ class TokenRows {
   float state_factor() const { return state_factor_; }
   float token_factor() const { return token_factor_; }
   void read(int32_t token, float* row) const;  // (dim), with its factor
+  // e / rms(e) in place of e.
+  void read_normed(int32_t token, float eps, float* row) const;
 
  private:
   Matrix embedding_;

@@ -199,15 +199,19 @@ std::string section(const char* title, const char* text, const Plot& plot) {
 }
 
 Plot loss_plot(const TrainedHeads& trained) {
-  return {"epoch", "KL, nats a row", {{"loss", trained.loss_curve}}};
+  Plot plot{"epoch", "KL, nats a row", {}};
+  if (!trained.loss_curve.empty()) plot.series.push_back({"heads", trained.loss_curve});
+  if (!trained.layer_loss_curve.empty()) {
+    plot.series.push_back({"draft layers", trained.layer_loss_curve});
+  }
+  return plot;
 }
 
 Plot agreement_plot(const TrainedHeads& trained, int n_layers) {
   Plot plot{"layer", "agreement", {}};
   plot.x_max = n_layers;
   plot.y_max = 1;
-  for (const HeadKind kind : {HeadKind::kChained, HeadKind::kFolded, HeadKind::kFull,
-                              HeadKind::kMedusa, HeadKind::kHydra}) {
+  for (const HeadKind kind : kHeadKinds) {
     PlotSeries series{head_kind_name(kind), {}};
     for (const HeadReport& report : trained.reports) {
       if (report.kind == kind) series.points.emplace_back(report.layer, report.agreement);
@@ -294,12 +298,13 @@ std::string report_html(const TrainedHeads& trained, const ReportSource& source)
   }
   out += "; matrices by " + markup_escaped(trained.arithmetic) + ".</p>\n" + table(trained) +
          "<div class=\"plots\">\n";
-  if (!trained.loss_curve.empty()) {
+  const Plot loss = loss_plot(trained);
+  if (!loss.series.empty()) {
     out +=
         section("Loss",
                 "Divergence from the model's own distribution, sharpened for learning (its logits "
-                "multiplied by a constant above 1), mean over heads.",
-                loss_plot(trained));
+                "multiplied by a constant above 1), mean over heads; draft layers learn apart.",
+                loss);
   }
   out += section("Agreement by layer", "How often the head's first choice is the model's.",
                  agreement_plot(trained, source.n_layers));

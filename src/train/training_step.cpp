@@ -21,9 +21,12 @@ std::vector<Parameter*> LearningHead::parameters() {
     return all;
   }
   if (is_layer(kind)) {
-    std::vector<Parameter*> all = {&map,        &block.q,  &block.k,    &block.v,   &block.o,
-                                   &block.gate, &block.up, &block.down, &block.norm};
-    if (kind == HeadKind::kEagle) all.push_back(&block.map_bias);
+    std::vector<Parameter*> all = {
+        &map,           &block.q,        &block.k,         &block.v,
+        &block.o,       &block.gate,     &block.up,        &block.down,
+        &block.norm,    &block.ffn_norm, &block.attn_norm, &block.embedding_norm,
+        &block.map_bias};
+    std::erase_if(all, [](const Parameter* p) { return p->value.empty(); });
     return all;
   }
   if (n_inner == 0) return {&map};

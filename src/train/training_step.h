@@ -27,16 +27,18 @@ struct LearningPlace {
   Parameter residual, residual_bias;  // R, c of a hydra head
 };
 
-// Of a draft layer, beside its map W: layer_block.h.
+// Of a draft layer, beside its map W: block_form.h. What its kind has not is empty.
 struct LearningBlock {
-  Parameter q, k, v, o;      // (q_dim, dim), (kv_dim, dim) twice, (dim, q_dim)
+  Parameter q, k, v, o;      // (q_dim, attn_inputs) and (kv_dim, attn_inputs) twice, (dim, q_dim)
   Parameter gate, up, down;  // (n_inner, dim) twice, (dim, n_inner)
-  Parameter norm;            // w (dim)
+  Parameter norm, ffn_norm;  // w, w_f (dim)
   Parameter map_bias;        // eagle: b (dim)
+  Parameter attn_norm;       // eagle3, kangaroo: w_a (dim)
+  Parameter embedding_norm;  // eagle3: w_e (dim)
 };
 
-// Weights of a head while it learns. map: W (dim, dim), or A (dim, 2 dim) when chained or a layer;
-// inner and outer are chained heads' alone.
+// Weights of a head while it learns. map: W (dim, n_in), chained heads' A; inner and outer are
+// chained heads' alone.
 struct LearningHead {
   HeadKind kind = HeadKind::kFolded;
   int layer = 0;
@@ -48,7 +50,9 @@ struct LearningHead {
 
   bool chained() const { return kind == HeadKind::kChained; }
   bool by_place() const { return is_by_place(kind); }
-  int n_in() const { return chained() || is_layer(kind) ? 2 * dim : dim; }
+  int n_in() const {
+    return kind == HeadKind::kEagle3 ? 3 * dim : chained() || is_layer(kind) ? 2 * dim : dim;
+  }
   std::vector<Parameter*> parameters();
 };
 
@@ -93,9 +97,17 @@ class TrainingStep {
            std::span<double> losses);
 
   // The same of a draft layer on passages of texts, through all steps that the batch has. `steps`
-  // is scratch. Returns the loss.
+  // is scratch. Returns the loss. Logits of as many rows as fit into most_logits() are in memory,
+  // twice: of a batch and a large vocabulary they would be many times what the layer takes.
   double run(LearningHead& head, const BlockForm& form, const PassageBatch& batch,
              std::vector<BlockStep>& steps);
+  void set_most_logits(size_t n) { most_logits_ = n; }
+  size_t most_logits() const { return most_logits_; }
+
+  // Rows of lm_head that a head of this kind learns to guess, (tokens, dim).
+  std::span<const float> words_of(HeadKind kind) const {
+    return learns_shortlist(kind) ? std::span<const float>(shortlist_rows_) : lm_head_;
+  }
 
   // What hydra heads look at, which must outlive it.
   void set_token_rows(const TokenRows* rows) { token_rows_ = rows; }
@@ -123,6 +135,8 @@ class TrainingStep {
                  const std::vector<std::vector<float>>& x);
   static void keep_targets(std::span<const int> from, std::span<const int> rows, size_t width,
                            Targets& targets);
+  double losses_at(HeadKind kind, std::span<const int> learnt, const PassageBatch& batch,
+                   float weight, std::span<BlockStep> steps);
   void by_place(std::span<LearningHead> heads, const TrainingBatch& batch,
                 std::span<double> losses);
   void backward(LearningHead& head, const HeadStep& step, int n, const float* dy, float* ds);
@@ -134,7 +148,8 @@ class TrainingStep {
   const TokenRows* token_rows_ = nullptr;
   std::vector<float> shortlist_rows_;
   std::vector<Targets> targets_;  // [step], shortlist
-  Targets whole_;                 // one step at a time, whole vocabulary
+  Targets whole_;                 // one step at a time, whole vocabulary; layers: some rows
+  size_t most_logits_ = size_t{1} << 24;
   std::vector<HeadStep> steps_;
   std::vector<std::vector<float>> dy_;  // [step]
   std::vector<float> z_, loss_, d_hidden_;

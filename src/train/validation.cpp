@@ -12,8 +12,8 @@ namespace specbound {
 
 namespace {
 
-constexpr int kDepths = 5;        // steps of heads with a state
-constexpr int kRowsAtOnce = 512;  // rows at a time
+constexpr int kDepths = 5;                          // steps of heads with a state
+constexpr size_t kLeastRows = 16, kMostRows = 512;  // whose logits are in memory
 constexpr double kTauStep = 0.05;
 
 // What was seen of one head.
@@ -45,6 +45,8 @@ class Validator {
         forms_(of.forms),
         shortlist_(shortlist),
         n_layers_(n_layers),
+        rows_at_once_(static_cast<int>(std::clamp(
+            rows.most_logits() / static_cast<size_t>(rows.vocab_size()), kLeastRows, kMostRows))),
         seen_(heads_.size()) {}
 
   // Rows from `first` on of a chunk.
@@ -53,8 +55,8 @@ class Validator {
     Chunks one;
     one.emplace(0, chunk);
     TrainingBatch batch;
-    for (int begin = first; begin < chunk.rows; begin += kRowsAtOnce) {
-      const int end = std::min(chunk.rows, begin + kRowsAtOnce);
+    for (int begin = first; begin < chunk.rows; begin += rows_at_once_) {
+      const int end = std::min(chunk.rows, begin + rows_at_once_);
       // A chain may run past the block.
       std::vector<RowAt> at;
       append_rows(chunk.follows, 0, begin, std::min(chunk.rows, end + plan.chains), plan.chains,
@@ -73,9 +75,9 @@ class Validator {
     std::vector<RowAt> passages;
     append_passages(chunk.follows, 0, first, chunk.rows, kMostPassage, passages);
     for (size_t begin = 0, end = 0; begin < passages.size(); begin = end) {
-      for (int n = 0; end < passages.size() && n < kRowsAtOnce; ++end) n += passages[end].run;
+      for (int n = 0; end < passages.size() && n < kMostPassage; ++end) n += passages[end].run;
       for (size_t h = 0; h < heads_.size(); ++h) {
-        fill_passages(one, {heads_[h].kind, x_index_[h], rows_.token_rows(), kDepths},
+        fill_passages(one, {forms_[h], rows_.token_rows(), kDepths},
                       std::span(passages).subspan(begin, end - begin), passages_);
         layer(h, passages_);
       }
@@ -98,7 +100,6 @@ class Validator {
   }
 
   void layer(size_t h, const PassageBatch& batch) {
-    for (Target& target : targets_) target.known = false;
     alive_.assign(static_cast<size_t>(batch.n), 1);
     block_steps_.resize(std::max(block_steps_.size(), batch.steps.size()));
     const size_t dim = static_cast<size_t>(rows_.dim());
@@ -106,18 +107,27 @@ class Validator {
       const auto begin = from.begin() + static_cast<ptrdiff_t>(dim) * row;
       to.insert(to.end(), begin, begin + static_cast<ptrdiff_t>(dim));
     };
-    first_.clear();
-    for (const int row : batch.learnt) take(batch.y, row, first_);
-    for (int k = 0; k < static_cast<int>(batch.steps.size()); ++k) {
-      block_forward(gemm_, heads_[h], forms_[h], batch, k, block_steps_);
-      const PassageBatch::Step& of = batch.steps[static_cast<size_t>(k)];
-      guesses_.clear();
-      forward_.y.clear();
-      for (const int row : k == 0 ? batch.learnt : of.rows) {
-        guesses_.push_back({row - k, batch.origin[static_cast<size_t>(row)]});
-        take(block_steps_[static_cast<size_t>(k)].y, of.slot[static_cast<size_t>(row)], forward_.y);
+    for (size_t k = 0; k < batch.steps.size(); ++k) {
+      // What does not go on on its own states says of a row the same in every step.
+      const size_t from = forms_[h].chains() ? k : 0;
+      if (from == k) {
+        block_forward(gemm_, heads_[h], forms_[h], batch, static_cast<int>(k), block_steps_);
       }
-      if (!guesses_.empty()) step(h, guesses_, k);
+      const std::vector<int>& slot = batch.steps[from].slot;
+      const std::vector<int>& rows = k == 0 ? batch.learnt : batch.steps[k].rows;
+      for (size_t begin = 0; begin < rows.size(); begin += static_cast<size_t>(rows_at_once_)) {
+        const size_t end = std::min(rows.size(), begin + static_cast<size_t>(rows_at_once_));
+        guesses_.clear();
+        forward_.y.clear();
+        first_.clear();
+        for (Target& target : targets_) target.known = false;
+        for (const int row : std::span(rows).subspan(begin, end - begin)) {
+          guesses_.push_back({row - static_cast<int>(k), batch.origin[static_cast<size_t>(row)]});
+          take(block_steps_[from].y, slot[static_cast<size_t>(row)], forward_.y);
+          if (k == 0) take(batch.y, row, first_);
+        }
+        step(h, guesses_, static_cast<int>(k));
+      }
     }
   }
 
@@ -126,8 +136,8 @@ class Validator {
   void find_finals(const FeatureChunk& chunk, int first) {
     finals_.assign(static_cast<size_t>(chunk.rows), -1);
     shares_.assign(static_cast<size_t>(chunk.rows), 0);
-    for (int begin = first; begin < chunk.rows; begin += kRowsAtOnce) {
-      const int n = std::min(kRowsAtOnce, chunk.rows - begin);
+    for (int begin = first; begin < chunk.rows; begin += rows_at_once_) {
+      const int n = std::min(rows_at_once_, chunk.rows - begin);
       logits(rows_.lm_head(), n, chunk.y.data() + static_cast<size_t>(begin) * chunk.dim,
              rows_.softcap());
       const int width = rows_.vocab_size();
@@ -153,10 +163,6 @@ class Validator {
     cap_rows(gemm_.pool(), n, width, softcap, 1, z_.data());
   }
 
-  std::span<const float> words(const LearningHead& head) const {
-    return says_all(head.kind) ? rows_.lm_head() : rows_.shortlist_rows();
-  }
-
   // The final distribution on the head's tokens behind the rows that chains begin with, once for
   // heads of the same width.
   struct Target {
@@ -164,11 +170,12 @@ class Validator {
     bool known = false;
   };
   const Target& target(const LearningHead& head) {
-    Target& target = targets_[says_all(head.kind)];
+    Target& target = targets_[learns_shortlist(head.kind)];
     if (target.known) return target;
     const int n = static_cast<int>(first_.size()) / rows_.dim();
-    logits(words(head), n, first_.data(), rows_.softcap());
-    const size_t width = words(head).size() / static_cast<size_t>(rows_.dim());
+    const std::span<const float> words = rows_.words_of(head.kind);
+    logits(words, n, first_.data(), rows_.softcap());
+    const size_t width = words.size() / static_cast<size_t>(rows_.dim());
     target.p.assign(z_.begin(), z_.begin() + static_cast<ptrdiff_t>(width * n));
     target.entropy.resize(static_cast<size_t>(n));
     softmax_rows(gemm_.pool(), n, static_cast<int>(width), target.p.data(), target.entropy.data());
@@ -212,12 +219,13 @@ class Validator {
     const LearningHead& head = heads_[h];
     const int n = static_cast<int>(guesses.size());
     Seen& seen = seen_[h];
-    const bool whole = says_all(head.kind);
-    const int width = static_cast<int>(words(head).size()) / rows_.dim();
+    const bool listed = learns_shortlist(head.kind);
+    const std::span<const float> words = rows_.words_of(head.kind);
+    const int width = static_cast<int>(words.size()) / rows_.dim();
     const float temperature =
         1 + kReportAlpha * (1 - static_cast<float>(head.layer) / static_cast<float>(n_layers_));
     const Target* goal = depth == 0 ? &target(head) : nullptr;
-    logits(words(head), n, forward_.y.data(), is_published(head.kind) ? 0 : rows_.softcap());
+    logits(words, n, forward_.y.data(), is_published(head.kind) ? 0 : rows_.softcap());
     tops_.resize(static_cast<size_t>(n));
     for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {
       for (int64_t r = from; r < to; ++r) {
@@ -226,14 +234,14 @@ class Validator {
     });
     for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
       const TopOfRow& top = tops_[r];
-      const int32_t draft = whole ? top.index : shortlist_[static_cast<size_t>(top.index)];
+      const int32_t draft = listed ? shortlist_[static_cast<size_t>(top.index)] : top.index;
       const bool right = draft == finals_[static_cast<size_t>(guesses[r].row)];
       if (depth == 0) {
         seen.confidence.push_back(top.probability);
         seen.annealed.push_back(top.annealed);
         seen.right.push_back(right);
       }
-      if (has_state(head.kind)) {
+      if (has_state(head.kind) || is_layer(head.kind)) {
         uint8_t& alive = alive_[static_cast<size_t>(guesses[r].chain)];
         if (!alive) continue;
         ++seen.depth_rows[depth];
@@ -250,7 +258,7 @@ class Validator {
             loss_.data());
     for (const float loss : loss_) seen.divergence += loss;
     for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
-      const float share = whole ? 1 : shares_[static_cast<size_t>(guesses[r].row)];
+      const float share = listed ? shares_[static_cast<size_t>(guesses[r].row)] : 1;
       seen.overlap += overlap(z_.data() + r * width, goal->p.data() + r * width, width, share);
     }
   }
@@ -261,11 +269,11 @@ class Validator {
   std::span<const int> x_index_;
   std::span<const BlockForm> forms_;
   std::span<const int32_t> shortlist_;
-  int n_layers_;
+  int n_layers_, rows_at_once_;
   std::vector<Seen> seen_;
   std::vector<int32_t> finals_;  // [row of the chunk]
   std::vector<float> shares_;    // [row of the chunk] of the shortlist, at T = 1
-  Target targets_[2];            // shortlist, whole vocabulary
+  Target targets_[2];            // whole vocabulary, shortlist
   HeadStep forward_;
   PassageBatch passages_;
   std::vector<BlockStep> block_steps_;

@@ -18,8 +18,8 @@ struct Validation {
 // alpha of the annealed temperatures T_l = 1 + alpha (1 - l / n_layers) in the report.
 inline constexpr float kReportAlpha = 0.2f;
 
-// Draft layers, which have forms, or heads of all other kinds. The x of each is that of layer index
-// x_index[head].
+// Draft layers, which have forms, or heads of all other kinds, the x of each being that of layer
+// index x_index[head].
 struct ValidatedHeads {
   std::span<const LearningHead> heads;
   std::span<const int> x_index;

@@ -109,7 +109,7 @@ class Training(TrainHeads):
         for kinds in ("table", "hybrid", "text,table"):
             self.refuse("--data", data, "--kinds", kinds, status=2,
                         says=b"--kinds: expected kinds among text, chained, layer, folded, full, "
-                             b"medusa, hydra and eagle")
+                             b"medusa, hydra, eagle, eagle3 and kangaroo")
         flags += ("--self-generate", "400")
         result = self.train(*flags, model=DEMO)
         self.train(*flags, model=DEMO, out="again.gguf")
@@ -172,20 +172,25 @@ class Training(TrainHeads):
                            (("--layers", "0"), b"--layers: medusa heads stand before")):
             self.refuse("--data", data, "--kinds", "medusa,hydra", *more, says=says, status=2,
                         model=DEMO)
-        for kind in ("eagle3", "mtp", "kangaroo", "layer,kangaroo"):
+        for kind in ("mtp", "layer,mtp", "kangaroo,kangaroo"):
             self.refuse("--data", data, "--kinds", kind, status=2, model=DEMO,
                         says=b"--kinds: expected kinds among")
 
     def test_layers_learn_from_whole_texts_and_draft(self):
         data = self.put("chat.jsonl", jsonl(*DIALOGUES))
         flags = ("--data", data, "--epochs", "12", "--shortlist", "64", "--no-tune", "--lr", "1e-3")
-        result = self.train(*flags, "--kinds", "layer,chained,eagle", "--layers", "0",
+        kinds = ("layer", "eagle", "eagle3", "kangaroo")
+        result = self.train(*flags, "--kinds", "chained," + ",".join(kinds), "--layers", "0",
                             "--report", self.path("report.html"), model=DEMO)
-        # A user's words are rows too.
-        self.assertRegex(result.stderr, rb"features: \d+ tokens and \d+ of prompts at 1 layers")
-        for kind in (b"chained", b"layer", b"eagle"):
-            self.assertRegex(result.stdout, rb"(?m)^ +%s at 0( +\d+\.\d %%){1,5}$" % kind)
-            self.assertIn(b">" + kind + b", layer 0<", self.read("report.html"))
+        # A user's words are rows too. Layers: the embedding, that of the adapter and of eagle3 2,
+        # and two more of eagle3.
+        self.assertRegex(result.stderr, rb"features: \d+ tokens and \d+ of prompts at 4 layers")
+        page = self.read("report.html").decode()
+        for kind in ("chained",) + kinds:
+            place = f"{kind} at {2 if kind == 'kangaroo' else 0}".encode()
+            self.assertRegex(result.stdout, rb"(?m)^ *%s( +\d+\.\d %%){1,5}$" % place)
+            self.assertIn(f">{place.decode().replace(' at', ', layer')}<", page)
+        self.assertIn(">draft layers<", page)  # the curve of their loss
         alone = self.train(*flags, "--kinds", "layer", model=DEMO, out="alone.gguf")
         self.assertIn(b"next       specbound chat", alone.stdout)
         self.train(*flags, "--kinds", "layer", "--threads", "1", model=DEMO, out="again.gguf")
@@ -196,16 +201,35 @@ class Training(TrainHeads):
         plain = specbound(*run, "--spec", "off")
         self.assertEqual(plain.returncode, 0, plain.stderr)
         stats = self.path("stats.json")
-        for name, flag in (("alone.gguf", ()), ("heads.gguf", ("--head", "layer")),
-                           ("heads.gguf", ("--head", "eagle"))):
+        for name, flag in (("alone.gguf", ()), *(("heads.gguf", ("--head", k)) for k in kinds[:2])):
             drafted = specbound(*run, "--speculator", "auto", "--controller", "off", "--heads",
                                 self.path(name), *flag, "--stats-json", stats)
             self.assertEqual(drafted.stdout, plain.stdout, drafted.stderr)
             self.assertGreater(json.loads(self.read("stats.json"))["accepted_tokens"], 3)
+        for kind in kinds[1:]:
+            drafted = specbound(*run, "--speculator", kind, "--heads", self.path("heads.gguf"),
+                                "--stats-json", stats)
+            self.assertEqual(drafted.stdout, plain.stdout, drafted.stderr)
+            # Of 100 tokens eagle3 and an adapter learn little.
+            self.assertGreater(json.loads(self.read("stats.json"))["accepted_tokens"], 0)
         verified = specbound("verify", "-m", DEMO, "--heads", self.path("alone.gguf"), "-p",
                              "Hello.", "-n", "30")
         self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
         os.remove(self.path("heads.gguf"))
+        self.train(*flags, "--epochs", "1", "--kinds", "kangaroo,eagle3", "--layers", "3",
+                   model=DEMO, out="deeper.gguf")
+        self.assertIn(b"kangaroo at 3", specbound("info", self.path("deeper.gguf")).stdout)
+        # Five layers have no second, middle and third last: eagle3 takes 1, 3 and 5.
+        few = self.train("--data", self.put("story.txt", STORY.encode()), "--epochs", "1",
+                         "--shortlist", "64", "--kinds", "eagle3,kangaroo", out="few.gguf")
+        self.assertRegex(few.stderr, rb"features: [\d,]+ tokens at 4 layers")
+        self.assertRegex(few.stdout, rb"(?m)^kangaroo at 2 ")
+        for layers, says in (("1,2", b"found 2 layers"), ("0", b"found 0"), ("16", b"found 16")):
+            self.refuse("--data", data, "--kinds", "eagle,kangaroo", "--layers", layers,
+                        says=b"--layers: expected one layer from 1 to 15, which a kangaroo head "
+                             b"stands behind, " + says, status=2, model=DEMO)
+        self.refuse("--data", data, "--kinds", "kangaroo", "--quick", status=2, model=DEMO,
+                    says=b"--quick: is least squares alone")
         for more, says in ((("--quick",), b"--quick: is least squares alone"),
                            (("--layers", "0"), b"--layers: layer heads stand before the layers")):
             self.refuse("--data", data, "--kinds", "layer", *more, says=says, status=2, model=DEMO)
