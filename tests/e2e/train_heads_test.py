@@ -328,8 +328,8 @@ class Training(TrainHeads):
         self.kill_and_go_on(flags)
 
     def test_a_killed_training_of_a_layer_goes_on_and_comes_to_the_same(self):
-        flags = (*self.small(), "--kinds", "chained,layer", "--self-generate", "1500", "--epochs",
-                 "8", "--no-tune")
+        flags = (*self.small(), "--kinds", "chained,layer,eagle3,kangaroo", "--self-generate",
+                 "1500", "--epochs", "5", "--no-tune")
         self.kill_and_go_on(flags)
 
     def kill_and_go_on(self, flags):
