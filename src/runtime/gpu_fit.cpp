@@ -24,6 +24,19 @@ std::optional<ExitHeads> heads_beside(const Gguf& model, const ModelConfig& conf
   }
 }
 
+// The whole model with the context that it gets by itself, and its heads.
+MemoryRequest whole_model(const ModelConfig& config, const std::optional<ExitHeads>& heads,
+                          KvType kv) {
+  MemoryRequest request;
+  request.n_ctx = checked_context(0, config);
+  request.kv = kv;
+  if (heads) {
+    const int shortlist = static_cast<int>(heads->shortlist().size());
+    request.heads = device_heads_bytes(*heads, shortlist, config, false, request.n_ctx, kv);
+  }
+  return request;
+}
+
 }  // namespace
 
 Json gpu_json(const Gguf& model, const ModelConfig& config, const Weights& weights) {
@@ -43,20 +56,14 @@ Json gpu_json(const Gguf& model, const ModelConfig& config, const Weights& weigh
       return json;
     }
   }
-  MemoryRequest request;
-  request.n_ctx = checked_context(0, config);
-  if (heads) {
-    const int shortlist = static_cast<int>(heads->shortlist().size());
-    request.heads = device_heads_bytes(*heads, shortlist, config, false, request.n_ctx);
-  }
+  const MemoryRequest request = whole_model(config, heads, KvType::kFp16);
   const MemoryPlan plan = plan_memory(config, weights, request);
   const int most = largest_context(config, weights, request, gpu.total_bytes);
   json["runs"] = most >= request.n_ctx;
   json["reason"] = nullptr;
   json["context"] = request.n_ctx;
-  MemoryRequest smaller = request;
-  smaller.kv = KvType::kInt8;
-  const int most_int8 = largest_context(config, weights, smaller, gpu.total_bytes);
+  const int most_int8 =
+      largest_context(config, weights, whole_model(config, heads, KvType::kInt8), gpu.total_bytes);
   json["largest_context"] = most;
   json["largest_context_kv_int8"] = most_int8;
   // At that context: more than there are where the output fits too.

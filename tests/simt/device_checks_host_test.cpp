@@ -231,7 +231,7 @@ TEST_CASE("checks on the device: what heads take is known before, and comes back
       checks.set(&heads, shortlist);
       CHECK(log.device_bytes - before == device_heads_bytes(heads, shortlist, rig.model.config,
                                                             type == DType::kQ8_0,
-                                                            HiddenRig::kContext));
+                                                            HiddenRig::kContext, KvType::kFp16));
       checks.keep_state(3);
       for (int i = 0; i < 3; ++i) checks.check(heads.find(HeadKind::kChained, 0), rig.row(i), 1);
       checks.keep_state(3);  // under way when they go

@@ -45,7 +45,7 @@ struct HeadLayout {
 // All that is taken while `heads` are set, for texts of up to n_ctx tokens; a draft layer keeps K
 // and V as `kv`.
 size_t device_heads_bytes(const ExitHeads& heads, int shortlist, const ModelConfig& config,
-                          bool lm_head_int8, int n_ctx, KvType kv = KvType::kFp16);
+                          bool lm_head_int8, int n_ctx, KvType kv);
 
 // What a check is about, in device memory: one graph serves every row and temperature.
 struct CheckState {
