@@ -74,7 +74,7 @@ const std::vector<PlantedFault>& planted_faults() {
       // Another place.
       {"another_word", "::softmax_peak_kernel", "(ld\\.shared\\.v4\\.f32\\s.*arenaE\\+)32768", 0,
        "$0132784", kSoftmax},
-      {"store_off_by_2", "::gather_kv_kernel", "(st\\.global\\.u16\\s.*\\[%rd\\d+)\\]", 0, "$1+2]",
+      {"store_off_by_2", "::gather_kv_kernel", "(st\\.global\\.u16\\s.*\\[%rd\\d+)\\]", -1, "$1+2]",
        kGather},
       {"store_unaligned", "::cap_logits_kernel", "(st\\.global.*\\[%rd\\d+)\\]", 0, "$1+2]", kCap},
       {"one_word_more", "::store_words_kernel", "setp\\.ge", 0, "setp.gt", kStore},
@@ -86,6 +86,8 @@ const std::vector<PlantedFault>& planted_faults() {
       {"root_towards_zero", "::add_normed_kernel", "sqrt\\.rn", 0, "sqrt.rz", kPostNorm},
       {"cut_off", "::quantize_rows_kernel", "cvt\\.rni", 0, "cvt.rzi", kQuantize},
       {"noise_towards_zero", "::draw_parts_kernel", "div\\.rn\\.f64", -1, "div.rz.f64", kDrawn},
+      {"bytes_unsigned", "::attend_chunks_kernel<false, false, specbound::kernels::KvI8>",
+       "(xor\\.b32\\s.*, )1258291328;", -1, "$011258291200;", kAttention},
       {"signs_lost", "::expand_i8_kernel", "cvt\\.rn\\.f32\\.s16", -1, "cvt.rn.f32.u16", kExpand},
       {"halves_swapped", "::project_f16_kernel", "(mma.*\\}, \\{)(%r\\d+), (%r\\d+)", -1,
        "$1$3, $2", kHalf},
