@@ -111,14 +111,14 @@ SPECBOUND_DEVICE void stage(const Number* cache, int numbers, int block, int str
 template <class Kv>
 SPECBOUND_DEVICE void stage_keys(const Heads& heads, const Chunk<Kv>& c) {
   const int n = heads.head_dim, block = block_numbers<Kv>(n);
-  stage(block_at<Kv>(heads, heads.kv.k, c.kv_head, c.begin), c.staged_keys / kKeyBlock * block,
-        block, key_block_stride<Kv>(n), c.keys);
+  stage(block_at<Kv>(heads.kv.k, heads.kv.n_ctx, n, c.kv_head, c.begin),
+        c.staged_keys / kKeyBlock * block, block, key_block_stride<Kv>(n), c.keys);
 }
 template <class Kv>
 SPECBOUND_DEVICE void stage_values(const Heads& heads, const Chunk<Kv>& c) {
-  const int block = block_numbers<Kv>(heads.head_dim);
-  stage(block_at<Kv>(heads, heads.kv.v, c.kv_head, c.begin), c.staged_keys / kKeyBlock * block,
-        block, block, c.values);
+  const int n = heads.head_dim, block = block_numbers<Kv>(n);
+  stage(block_at<Kv>(heads.kv.v, heads.kv.n_ctx, n, c.kv_head, c.begin),
+        c.staged_keys / kKeyBlock * block, block, block, c.values);
 }
 
 // The pass's keys of this chunk go to the cache, and are staged like all others: one of them by
@@ -132,7 +132,7 @@ SPECBOUND_DEVICE void add_keys(const Heads& heads, const Chunk<Kv>& c, int first
     const int row = at - c.pos;
     finish_key(heads, key_of(heads, row, c.kv_head), c.kv_head, position_of<kTree>(c, row), y);
     store_row<Kv>(
-        n, [&](int d) { return y[d]; }, key_at<Kv>(heads, c.kv_head, at),
+        n, [&](int d) { return y[d]; }, key_at<Kv>(heads.kv, n, c.kv_head, at),
         staged_key(c, n, at - c.begin));
     __syncwarp();  // y may be written
   }
@@ -146,7 +146,7 @@ SPECBOUND_DEVICE void add_values(const Heads& heads, const Chunk<Kv>& c, int fir
     const float* v = key_of(heads, at - c.pos, c.kv_head) + kv_dim_of(heads);
     store_row<Kv>(
         n, [&](int d) { return finished_value(heads, v, c.kv_head, d); },
-        value_at<Kv>(heads, c.kv_head, at), staged_value(c, n, at - c.begin));
+        value_at<Kv>(heads.kv, n, c.kv_head, at), staged_value(c, n, at - c.begin));
   }
 }
 
@@ -176,7 +176,7 @@ SPECBOUND_DEVICE void stage_tail_keys(const Heads& heads, const Chunk<Kv>& c) {
           n, [&](int d) { return y[d]; }, to);
       __syncwarp();  // y may be written
     } else {
-      copy_row(n, key_at<Kv>(heads, c.kv_head, place), to);
+      copy_row(n, key_at<Kv>(heads.kv, n, c.kv_head, place), to);
     }
   }
 }
@@ -192,7 +192,7 @@ SPECBOUND_DEVICE void stage_tail_values(const Heads& heads, const Chunk<Kv>& c) 
       store_row<Kv>(
           n, [&](int d) { return finished_value(heads, v, c.kv_head, d); }, to);
     } else {
-      copy_row(n, value_at<Kv>(heads, c.kv_head, place), to);
+      copy_row(n, value_at<Kv>(heads.kv, n, c.kv_head, place), to);
     }
   }
 }

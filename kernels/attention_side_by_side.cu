@@ -53,7 +53,7 @@ template <class Kv>
 SPECBOUND_DEVICE void score_keys(const Heads& heads, const RowChunk& c, int n) {
   const int position = static_cast<int>(threadIdx.x), head_dim = heads.head_dim;
   const bool visible = c.first_key <= position && position < c.keys;
-  const KvRow<Kv> k = key_at<Kv>(heads, c.kv_head, c.begin + position);
+  const KvRow<Kv> k = key_at<Kv>(heads.kv, head_dim, c.kv_head, c.begin + position);
   float dots[kTurn];
 #pragma unroll
   for (int i = 0; i < kTurn; ++i) dots[i] = 0.0f;
@@ -117,7 +117,7 @@ template <class Kv>
 SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowChunk& c,
                                  int first_head, int n) {
   const int head_dim = heads.head_dim;
-  const auto* values = block_at<Kv>(heads, heads.kv.v, c.kv_head, c.begin);
+  const auto* values = block_at<Kv>(heads.kv.v, heads.kv.n_ctx, head_dim, c.kv_head, c.begin);
   float* part = p.part_outputs +
                 (static_cast<size_t>(c.index) * kMaxDecodeRows + c.row) * q_dim_of(heads) +
                 first_head * head_dim;
@@ -135,7 +135,7 @@ SPECBOUND_DEVICE void add_values(const Attend& p, const Heads& heads, const RowC
         const int before = (key + j) * head_dim + blocks * scale_numbers<Kv>(head_dim);
         v[j] = there ? Kv::value(values[before + d]) : 0.0f;
         if constexpr (Kv::kScaled) {
-          const KvRow<Kv> value = value_at<Kv>(heads, c.kv_head, c.begin + key + j);
+          const KvRow<Kv> value = value_at<Kv>(heads.kv, head_dim, c.kv_head, c.begin + key + j);
           scale[j] = there ? half_float(value.scale(d / kKvScaled)) : 0.0f;
         }
       }

@@ -101,10 +101,11 @@ SPECBOUND_DEVICE void store_key_value(const Heads& heads, int row, int head, int
   const float *k = key_of(heads, row, head), *v = k + kv_dim_of(heads);
   finish_key(heads, k, head, pos, y);
   store_row<Kv>(
-      heads.head_dim, [&](int d) { return y[d]; }, key_at<Kv>(heads, head, place));
+      heads.head_dim, [&](int d) { return y[d]; },
+      key_at<Kv>(heads.kv, heads.head_dim, head, place));
   store_row<Kv>(
       heads.head_dim, [&](int d) { return finished_value(heads, v, head, d); },
-      value_at<Kv>(heads, head, place));
+      value_at<Kv>(heads.kv, heads.head_dim, head, place));
   __syncwarp();
 }
 

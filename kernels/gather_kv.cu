@@ -21,11 +21,9 @@ SPECBOUND_DEVICE uint16_t bits_of_number(const KvRow<Kv>& row, int d) {
 
 template <class Kv>
 SPECBOUND_DEVICE void gather(const GatherKv& p) {
-  Heads heads{};  // where rows are is all that is asked of them
-  heads.head_dim = p.head_dim;
-  heads.kv = p.kv;
   const int head = static_cast<int>(blockIdx.x);
-  const KvRow<Kv> key = key_at<Kv>(heads, head, p.pos), value = value_at<Kv>(heads, head, p.pos);
+  const KvRow<Kv> key = key_at<Kv>(p.kv, p.head_dim, head, p.pos);
+  const KvRow<Kv> value = value_at<Kv>(p.kv, p.head_dim, head, p.pos);
   const size_t first = static_cast<size_t>(head) * p.head_dim;
   for (int d = static_cast<int>(threadIdx.x); d < p.head_dim; d += kThreads) {
     p.k[first + d] = bits_of_number(key, d);

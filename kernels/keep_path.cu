@@ -38,14 +38,12 @@ SPECBOUND_DEVICE void keep(const KeepPath& p, int n, Key key, Value value) {
 template <class Kv>
 SPECBOUND_DEVICE void keep_all(const KeepPath& p) {
   using Number = typename Kv::Number;
-  Heads heads{};  // where rows are is all that is asked of them
-  heads.head_dim = p.head_dim;
-  heads.kv = p.kv;
-  heads.kv.k = static_cast<uint8_t*>(p.kv.k) + blockIdx.y * p.next_layer;
-  heads.kv.v = static_cast<uint8_t*>(p.kv.v) + blockIdx.y * p.next_layer;
+  KvLayer kv = p.kv;  // of this layer
+  kv.k = static_cast<uint8_t*>(kv.k) + blockIdx.y * p.next_layer;
+  kv.v = static_cast<uint8_t*>(kv.v) + blockIdx.y * p.next_layer;
   const int head = static_cast<int>(blockIdx.x);
-  const auto key = [&](int place) { return key_at<Kv>(heads, head, place); };
-  const auto value = [&](int place) { return value_at<Kv>(heads, head, place); };
+  const auto key = [&](int place) { return key_at<Kv>(kv, p.head_dim, head, place); };
+  const auto value = [&](int place) { return value_at<Kv>(kv, p.head_dim, head, place); };
   keep<Number>(
       p, p.head_dim, [&](int place, int d) -> Number& { return key(place).number(d); },
       [&](int place, int d) -> Number& { return value(place).number(d); });

@@ -3,8 +3,8 @@
 // these; what is done with scales is theirs.
 #pragma once
 
-#include "attention.h"
 #include "float_formula.cuh"
+#include "layouts.h"
 #include "quantize.cuh"
 
 namespace specbound::kernels {
@@ -68,12 +68,13 @@ SPECBOUND_DEVICE KvRow<Kv> value_of_block(typename Kv::Number* block, int head_d
   return {block + at * head_dim, 1, reinterpret_cast<uint16_t*>(block + kKeyBlock * head_dim) + at};
 }
 
-// The block of K/V head `head` in K, or in V, that has `place`.
+// The block of K/V head `head` in `k_or_v` of a layer with n_ctx positions that has `place`.
 template <class Kv>
-SPECBOUND_DEVICE typename Kv::Number* block_at(const Heads& heads, void* kv, int head, int place) {
-  const size_t numbers = block_numbers<Kv>(heads.head_dim);
-  const int blocks = heads.kv.n_ctx / kKeyBlock;
-  auto* begin = static_cast<typename Kv::Number*>(kv);
+SPECBOUND_DEVICE typename Kv::Number* block_at(void* k_or_v, int n_ctx, int head_dim, int head,
+                                               int place) {
+  const size_t numbers = block_numbers<Kv>(head_dim);
+  const int blocks = n_ctx / kKeyBlock;
+  auto* begin = static_cast<typename Kv::Number*>(k_or_v);
   // One product or two: what spares ptxas the registers that attention lacks.
   if constexpr (Kv::kScaled) {
     return begin + static_cast<size_t>(blocks * head + place / kKeyBlock) * numbers;
@@ -82,14 +83,14 @@ SPECBOUND_DEVICE typename Kv::Number* block_at(const Heads& heads, void* kv, int
   }
 }
 template <class Kv>
-SPECBOUND_DEVICE KvRow<Kv> key_at(const Heads& heads, int head, int place) {
-  typename Kv::Number* block = block_at<Kv>(heads, heads.kv.k, head, place);
-  return key_of_block<Kv>(block, heads.head_dim, place % kKeyBlock);
+SPECBOUND_DEVICE KvRow<Kv> key_at(const KvLayer& kv, int head_dim, int head, int place) {
+  return key_of_block<Kv>(block_at<Kv>(kv.k, kv.n_ctx, head_dim, head, place), head_dim,
+                          place % kKeyBlock);
 }
 template <class Kv>
-SPECBOUND_DEVICE KvRow<Kv> value_at(const Heads& heads, int head, int place) {
-  typename Kv::Number* block = block_at<Kv>(heads, heads.kv.v, head, place);
-  return value_of_block<Kv>(block, heads.head_dim, place % kKeyBlock);
+SPECBOUND_DEVICE KvRow<Kv> value_at(const KvLayer& kv, int head_dim, int head, int place) {
+  return value_of_block<Kv>(block_at<Kv>(kv.v, kv.n_ctx, head_dim, head, place), head_dim,
+                            place % kKeyBlock);
 }
 
 // Of up to 32 numbers the scale, by their largest magnitude_bits().

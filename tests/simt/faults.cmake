@@ -149,7 +149,8 @@ simt_fault(keys_of_another_block
   KERNELS attention.cu
   TEST attention_tree_test
   TEXT "[&](int d) { return y[d]; }, to)"
-  REPLACEMENT "[&](int d) { return Kv::value(key_at<Kv>(heads, c.kv_head, place).number(d)); }, to)"
+  REPLACEMENT "[&](int d) { return Kv::value(\
+key_at<Kv>(heads.kv, n, c.kv_head, place).number(d)); }, to)"
   CAUGHT_BY ${trees})
 
 simt_fault(prefill_tile_overwritten
