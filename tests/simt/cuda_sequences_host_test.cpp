@@ -118,21 +118,24 @@ TEST_CASE("CUDA engine, sequences: prompts and trees of one text leave the other
 }
 
 TEST_CASE("CUDA engine, sequences: replies side by side are those that Session writes alone") {
-  const TinyModel model(q8_0_spec(2));
   constexpr int kContext = 40;
-  std::vector<BatchRequest> wanted = batch_requests(model, 12, kContext);
-  // Free candidates have no rows there: one of each text is all that a pass takes.
-  TreeSpeculator tree(nullptr, nullptr, kMaxRows, false);
-  for (size_t i = 0; i < wanted.size(); i += 2) wanted[i].speculator = [&] { return &tree; };
-  const auto together = with_sequences(model, 5, kContext),
-             alone = with_sequences(model, 1, kContext);
-  check_replies(*together, *alone, wanted);
-  const uint64_t block = kv_cache_bytes(model.config, 1, KvType::kFp16);
-  for (const uint64_t most : {uint64_t{0}, 2 * block}) {
-    check_replies(*together, *alone, wanted, most);
-    uint64_t kept = 0;
-    for (int i = 0; i < 5; ++i) kept += together->sequences()->kv_bytes(i);
-    CHECK(kept == most);
+  for (const KvType kv : kKvTypesTested) {
+    CAPTURE(kv_type_name(kv));
+    const TinyModel model(q8_0_spec(2), kv);
+    std::vector<BatchRequest> wanted = batch_requests(model, 12, kContext);
+    // Free candidates have no rows there: one of each text is all that a pass takes.
+    TreeSpeculator tree(nullptr, nullptr, kMaxRows, false);
+    for (size_t i = 0; i < wanted.size(); i += 2) wanted[i].speculator = [&] { return &tree; };
+    const auto together = with_sequences(model, 5, kContext),
+               alone = with_sequences(model, 1, kContext);
+    check_replies(*together, *alone, wanted);
+    const uint64_t block = kv_cache_bytes(model.config, 1, kv);
+    for (const uint64_t most : {uint64_t{0}, 2 * block}) {
+      check_replies(*together, *alone, wanted, most);
+      uint64_t kept = 0;
+      for (int i = 0; i < 5; ++i) kept += together->sequences()->kv_bytes(i);
+      CHECK(kept == most);
+    }
   }
 }
 
