@@ -333,9 +333,9 @@ class Training {
 
   // Whether there is neither time nor room for more hidden states than of what is held out: what is
   // learnt has to be validated.
-  bool no_more_states(const FeatureStore& features) const {
-    return flags_.fills_minutes && features.n_rows() > 0 &&
-           (until(kLookingOn) <= 0 || features.bytes() > flags_.max_disk / 10 * 9);
+  bool no_more_states(const FeaturePasses& passes) const {
+    return flags_.fills_minutes && passes.learnt_rows() > 0 &&
+           (until(kLookingOn) <= 0 || passes.bytes() > flags_.max_disk / 10 * 9);
   }
 
   void compute_features(FeatureStore& features, const TrainingFolder& folder, bool resumed) {
@@ -350,7 +350,7 @@ class Training {
       FeaturePasses passes(features, model_.backend(), norm, &interrupt_flag());
       for (size_t i = static_cast<size_t>(features.n_texts()); i < texts_.size(); ++i) {
         if (passes.learnt_rows() >= most) break;
-        if (i < held_ && no_more_states(features)) {
+        if (i < held_ && no_more_states(passes)) {
           if (!passes.leave_out()) check_interrupt(kInterrupted);
           ++left_out;
           continue;

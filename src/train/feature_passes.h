@@ -37,8 +37,9 @@ class FeaturePasses {
   bool leave_out();
   // What waits is run and in the store. Returns and throws as add().
   bool finish() { return run(); }
-  // Rows that are learnt from: of the store, and those that wait.
+  // Of the rows in the store and those that wait: how many are learnt from, and bytes on disk.
   int64_t learnt_rows() const { return store_.n_learnt_rows() + waiting_learnt_; }
+  size_t bytes() const { return store_.bytes(waiting_); }
 
  private:
   // What a text has in the pass that is filled.

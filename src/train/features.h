@@ -67,7 +67,7 @@ class FeatureStore {
     return with_prompts_ || text.learn[static_cast<size_t>(at)];
   }
   // Whether so many rows more stay within the bound.
-  bool fits(int64_t rows) const { return bytes_of(rows_ + rows) <= max_bytes_; }
+  bool fits(int64_t rows) const { return bytes(rows) <= max_bytes_; }
   // The next row of the text under way, of its position `at`; states (layers + 1, dim): x at each
   // of the layers, then y; rms (layers). Throws Error(kFile).
   void add(const TrainingText& text, int at, std::span<const uint16_t> states,
@@ -85,7 +85,8 @@ class FeatureStore {
   int64_t n_learnt_rows() const { return rows_ - prompt_rows_; }
   int64_t n_texts() const { return texts_; }  // that ended; after resume() go on from there
   int64_t rows_of_text() const { return rows_of_text_; }  // that the one under way has here already
-  size_t bytes() const { return bytes_of(rows_); }        // on disk when all rows are written
+  // On disk when all rows are written, and so many more.
+  size_t bytes(int64_t more = 0) const { return bytes_of(rows_ + more); }
   // Throws Error(kFile), Error(kFormat) for a chunk that is not what was written.
   FeatureChunk load(int chunk) const;
 

@@ -1,86 +1,31 @@
-// Hidden states on disk: the right numbers, whichever texts share a pass, the bound, damage, and
-// going on after a kill.
-#include "train/feature_passes.h"
+// Hidden states on disk: the right numbers, the bound, damage, and going on after a kill.
+#include "train/features.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <utility>
 
 #include "engine_rig.h"
 #include "error.h"
 #include "expect_error.h"
-#include "forwarding_backend.h"
+#include "features_rig.h"
 #include "model/weights.h"
 #include "numerics/half.h"
-#include "sequences_rig.h"
 #include "temp_dir.h"
 #include "train/training_folder.h"
 
 namespace features_test {
 
 using namespace specbound;
-using test::TinySpec;
-namespace fs = std::filesystem;
-
-namespace {
-
+using namespace specbound::test::features;
 using test::check_mentions;
 using test::expect_error;
 using test::TempDir;
+namespace fs = std::filesystem;
 
-constexpr size_t kPlenty = size_t{1} << 30;
-constexpr int kTexts = 40;
-
-// Those that are not there yet.
-void add_all(FeatureStore& store, Backend& backend, std::span<const float> norm,
-             std::span<const TrainingText> texts) {
-  {
-    FeaturePasses passes(store, backend, norm);
-    for (size_t i = static_cast<size_t>(store.n_texts()); i < texts.size(); ++i) {
-      REQUIRE(passes.add(texts[i]));
-    }
-    REQUIRE(passes.finish());
-    CHECK(passes.learnt_rows() == store.n_rows() - store.n_prompt_rows());
-  }
-  store.finish();
-}
-
-struct Rig {
-  test::TinyModel model;
-  std::unique_ptr<Backend> backend;
-  std::vector<float> norm;
-  std::vector<TrainingText> texts;
-
-  Rig() : model(spec()), backend(model.backend(Isa::kPortable, 1)) {
-    norm.assign(model.weights.output_norm, model.weights.output_norm + model.config.dim);
-    // The second begins as the first does; long gaps, and gaps shorter than a pass.
-    const auto ids = test::token_ids(120, model.config.vocab_size);
-    const auto add = [&](int from, int to, std::vector<std::pair<int, int>> learnt) {
-      TrainingText text;
-      text.tokens.assign(ids.begin() + from, ids.begin() + to);
-      text.learn.assign(to - from, 0);
-      for (const auto& [begin, end] : learnt) {
-        std::fill(text.learn.begin() + begin, text.learn.begin() + end, 1);
-      }
-      texts.push_back(text);
-    };
-    add(0, 60, {{40, 59}});
-    add(0, 100, {{30, 33}, {36, 40}, {80, 99}});
-    add(0, 10, {});
-    add(100, 120, {{0, 19}});
-  }
-  static test::TinySpec spec() {
-    test::TinySpec spec;
-    spec.n_layers = 4;
-    return spec;
-  }
-
-  void add_all(FeatureStore& store) { ::features_test::add_all(store, *backend, norm, texts); }
-};
+namespace {
 
 // The rows of all chunks, one behind the other.
 FeatureChunk joined(const FeatureStore& store) {
@@ -101,43 +46,6 @@ FeatureChunk joined(const FeatureStore& store) {
     all.learn.insert(all.learn.end(), chunk.learn.begin(), chunk.learn.end());
   }
   return all;
-}
-
-// Of all lengths up to the context, dialogues that go on and texts that begin alike among them,
-// replies anywhere in them, none at all in some.
-std::vector<TrainingText> random_texts(int vocab_size, test::TinyRandom& random) {
-  const auto below = [&](int n) { return static_cast<int>(random.next() % n); };
-  std::vector<TrainingText> texts;
-  for (int i = 0; i < kTexts; ++i) {
-    TrainingText& text = texts.emplace_back();
-    const int n = below(4) == 0 ? 100 + below(156) : 2 + below(60);
-    if (below(3) == 0 && i > 0) {
-      const std::vector<int32_t>& other = texts[below(i)].tokens;
-      const int begins = below(static_cast<int>(other.size()) + 1);
-      text.tokens.assign(other.begin(), other.begin() + std::min(begins, n));
-    } else if (below(2)) {
-      text.tokens = test::token_ids(std::min(n, 11), vocab_size);
-    }
-    while (std::ssize(text.tokens) < n) text.tokens.push_back(below(vocab_size));
-    text.learn.assign(text.tokens.size(), 0);
-    for (int runs = below(4); runs > 0; --runs) {
-      const int from = below(n), to = std::min(from + 1 + below(40), n);
-      std::fill(text.learn.begin() + from, text.learn.begin() + to, uint8_t{1});
-    }
-    text.learn.back() = 0;
-  }
-  return texts;
-}
-
-std::vector<std::string> contents(const std::string& folder) {
-  std::vector<std::string> out;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    out.push_back(entry.path().filename().string() +
-                  std::string((std::istreambuf_iterator<char>(file)), {}));
-  }
-  std::sort(out.begin(), out.end());
-  return out;
 }
 
 }  // namespace
@@ -272,102 +180,14 @@ TEST_CASE("features: the bound holds to the byte and leaves what is there whole"
   CHECK(passes.add(rig.texts[2]));
   CHECK_FALSE(passes.add(rig.texts[3]));
   CHECK(passes.learnt_rows() == 45);
+  const size_t bytes = passes.bytes();
+  CHECK(less.bytes() < bytes);  // rows wait
   CHECK(passes.finish());
+  CHECK(less.bytes() == bytes);
   less.finish();
   CHECK(less.n_rows() == 45);
   CHECK(joined(less).rows == 45);
   CHECK(less.bytes() < need);
-}
-
-TEST_CASE("features: a raised flag stops it") {
-  Rig rig;
-  const TempDir dir;
-  FeatureStore store((dir / "a"), {1}, 64, kPlenty);
-  std::atomic<bool> abort = false;
-  FeaturePasses passes(store, *rig.backend, rig.norm, &abort);
-  CHECK(passes.add(rig.texts[0]));
-  abort = true;
-  CHECK_FALSE(passes.add(rig.texts[1]));
-  CHECK_FALSE(passes.leave_out());
-  CHECK_FALSE(passes.finish());
-  CHECK(store.n_rows() == 0);
-}
-
-TEST_CASE("features: what is left out is counted in its place") {
-  Rig rig;
-  const TempDir dir;
-  FeatureStore store((dir / "a"), {1}, 64, kPlenty);
-  FeaturePasses passes(store, *rig.backend, rig.norm);
-  CHECK(passes.add(rig.texts[0]));
-  CHECK(store.n_texts() == 0);  // its rows wait
-  CHECK(passes.learnt_rows() == 19);
-  CHECK(passes.leave_out());
-  CHECK(store.n_texts() == 2);
-  CHECK(passes.add(rig.texts[3]));
-  CHECK(passes.finish());
-  store.finish();
-  CHECK(store.n_texts() == 3);
-  CHECK(store.n_rows() == 38);
-}
-
-TEST_CASE("features: texts that share passes have the bytes of each alone") {
-  TinySpec mixture;
-  mixture.architecture = "qwen3moe";
-  mixture.type = DType::kQ8_0;
-  mixture.head_dim = 32;
-  uint64_t seed = 1;
-  for (const TinySpec& spec :
-       {test::q8_0_spec(3), test::gemma2_spec(), test::gemma3_spec(), mixture}) {
-    CAPTURE(spec.architecture);
-    const test::TinyModel model(spec);
-    const std::vector<int> layers = {0, 1};
-    const std::span norm(model.weights.output_norm, static_cast<size_t>(model.config.dim));
-    test::TinyRandom random(seed++);
-    const std::vector<TrainingText> texts = random_texts(model.config.vocab_size, random);
-    for (const bool prompts : {false, true}) {
-      CAPTURE(prompts);
-      const TempDir dir;
-      const auto store_in = [&](const std::string& name, size_t chunk_bytes = 5000) {
-        auto store = std::make_unique<FeatureStore>(dir / name, layers, model.config.dim, kPlenty,
-                                                    chunk_bytes);
-        if (prompts) store->with_prompts();
-        return store;
-      };
-      const auto want = store_in("want");
-      for (const TrainingText& text : texts) {
-        // Alone, in slots, nothing there from before.
-        test::ForwardingBackend slots(model.backend(Isa::kPortable, 1));
-        FeaturePasses alone(*want, slots, norm);
-        REQUIRE(alone.add(text));
-        REQUIRE(alone.finish());
-      }
-      want->finish();
-      for (const int sequences : {1, 2, 16, kTexts}) {
-        CAPTURE(sequences);
-        const int threads = 1 + sequences % 3;
-        const auto backend = test::with_sequences(model, best_isa(), threads, sequences);
-        const std::string name = "found" + std::to_string(sequences);
-        auto found = store_in(name);
-        add_all(*found, *backend, norm, texts);
-        CHECK(contents(dir / name) == contents(dir / "want"));
-        // After a kill behind any chunk, in other company.
-        found.reset();
-        for (const int kept : {0, 1, want->n_chunks() / 2, want->n_chunks() - 1}) {
-          CAPTURE(kept);
-          fs::create_directories(dir / name);
-          for (int c = 0; c < kept; ++c) {
-            const std::string file = format("/features-%05d.bin", c);
-            fs::copy_file((dir / "want") + file, (dir / name) + file);
-          }
-          found = store_in(name);
-          CHECK_FALSE(found->resume());
-          add_all(*found, *backend, norm, texts);
-          CHECK(contents(dir / name) == contents(dir / "want"));
-          found.reset();
-        }
-      }
-    }
-  }
 }
 
 TEST_CASE("features: after a kill at any chunk the same files come out") {
