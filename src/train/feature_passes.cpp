@@ -84,7 +84,8 @@ bool FeaturePasses::add(const TrainingText& text) {
   waiting_ += rows - there;
   waiting_learnt_ += learnt;
   for (int pos = kept_[*sequence].there; pos < end;) {
-    if (const int next = next_row(text, std::max(pos, first)); !chunk_ && next - pos >= kMaxRows) {
+    // Rows that are there already go as they went, for a GPU's prefill has bits of its own.
+    if (const int next = next_row(text, pos); !chunk_ && next - pos >= kMaxRows) {
       if (!run() || !prefill(*sequence, std::span(text.tokens).subspan(pos, next - pos))) {
         return false;
       }

@@ -53,6 +53,18 @@ std::vector<TrainingText> random_texts(int vocab_size, test::TinyRandom& random)
   return texts;
 }
 
+// A backend of slots alone, and what of each text it was given as a prompt.
+class Slots final : public test::ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
+               void* context) override {
+    prompts.emplace_back(inner_->kv_len(1), std::ssize(tokens));
+    inner_->prefill(tokens, progress, context);
+  }
+  std::vector<std::pair<int, std::ptrdiff_t>> prompts;  // first position, tokens
+};
+
 // Raises a flag in its run of layers number `at`.
 class Interrupted final : public test::ForwardingBackend, public ChunkRows {
  public:
@@ -210,6 +222,44 @@ TEST_CASE(
     CHECK(contents(dir / name) == contents(dir / "want"));
   }
   CHECK(stopped > 5);
+}
+
+TEST_CASE("features: in slots a text that is there in part goes as it went") {
+  Rig rig;
+  const TempDir dir;
+  const std::vector<int> layers = {0, 2};
+  FeatureStore want((dir / "want"), layers, 64, kPlenty, 3000);
+  std::vector<decltype(Slots::prompts)> went;
+  for (const TrainingText& text : rig.texts) {
+    Slots slots(rig.model.backend(Isa::kPortable, 1));
+    FeaturePasses passes(want, slots, rig.norm);
+    REQUIRE(passes.add(text));
+    REQUIRE(passes.finish());
+    went.push_back(slots.prompts);
+  }
+  want.finish();
+  CHECK(went[1].size() == 2);
+  int within = 0;
+  for (int kept = 1; kept < want.n_chunks(); ++kept) {
+    CAPTURE(kept);
+    const std::string folder = dir / ("f" + std::to_string(kept));
+    fs::create_directories(folder);
+    for (int c = 0; c < kept; ++c) {
+      const std::string name = format("/features-%05d.bin", c);
+      fs::copy_file((dir / "want") + name, folder + name);
+    }
+    FeatureStore store(folder, layers, 64, kPlenty, 3000);
+    CHECK_FALSE(store.resume());
+    if (store.rows_of_text() == 0) continue;
+    ++within;
+    Slots slots(rig.model.backend(Isa::kPortable, 1));
+    FeaturePasses passes(store, slots, rig.norm);
+    const auto text = static_cast<size_t>(store.n_texts());
+    REQUIRE(passes.add(rig.texts[text]));
+    REQUIRE(passes.finish());
+    CHECK(slots.prompts == went[text]);
+  }
+  CHECK(within > 3);
 }
 
 }  // namespace feature_passes_test
