@@ -331,7 +331,10 @@ void TrainHeadsFlags::check() {
                        "--self-generate too",
                        flag));
   }
-  model.n_sequences = kMaxRows;  // texts are written and looked at side by side
+  // Texts are written and looked at side by side. A GPU looks at them one by one: where none are to
+  // be written, heads learn in the memory that further K and V would take.
+  model.n_sequences = kMaxRows;
+  model.one_text_on_gpu = self_generate == 0;
   if (resume && fresh) {
     throw Error(ErrorCode::kUsage, "--resume goes on, --fresh starts over: give one of them");
   }

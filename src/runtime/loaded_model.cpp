@@ -131,7 +131,7 @@ LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, const LoadWa
   Moved moved;
   CudaOptions options;
   options.n_ctx = cpu_options_.n_ctx;
-  options.n_sequences = options_.n_sequences;
+  options.n_sequences = options_.one_text_on_gpu ? 1 : options_.n_sequences;
   options.dtype = options_.device.dtype;
   options.prefill = options_.device.prefill;
   options.kv = options_.device.kv;

@@ -48,6 +48,7 @@ struct ModelOptions {
   int n_ctx = 0;                   // 0: as trained
   int n_threads = 0;               // 0: one per physical core
   int n_sequences = 1;             // texts side by side at most (CpuOptions, CudaOptions)
+  bool one_text_on_gpu = false;    // no more than one there: its memory is for something else
   std::string chat_template;       // a built-in one; empty: as the file says
   std::string chat_template_file;  // or one of Jinja text
   DeviceOptions device;

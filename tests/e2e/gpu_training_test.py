@@ -41,6 +41,7 @@ class GpuTraining(FolderCase):
         heads, log = self.train("heads.gguf")
         self.assertIn(b"training: matrices by cuBLAS 13.7 on SIMT executor", log)
         self.assertNotIn(b"on the CPU", log)
+        self.assertNotIn(b"each of", log)  # one text: nothing is written side by side
         if WHOLE:
             self.assertEqual(self.train("again.gguf")[0], heads)  # the same bits in every run
         run = ("run", "--raw", "-m", STORIES, "-p", "Once upon", "-n", "12" if WHOLE else "4",
