@@ -296,6 +296,7 @@ bool prefer_layer(const std::vector<HeadReport>& reports, HeadDefaults& settings
     settings = {};
     settings.kind = report.kind;
     settings.check_layers = {report.layer};
+    settings.d_max = std::max(settings.d_max, report.layer);
     settings.shortlist = shortlist;
     settings.tau = 0.25f;  // as the shipped file of SmolLM2 has it
   }

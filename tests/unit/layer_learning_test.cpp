@@ -484,12 +484,15 @@ TEST_CASE("a layer is what drafts where its chains are right for longer by a ten
   CHECK(chosen_beside(folded, {0.5, 0.4}) == HeadKind::kFolded);
   CHECK(chosen_beside(folded, {0.6, 0.4}) == HeadKind::kLayer);
   HeadReport adapter = report(HeadKind::kKangaroo, 0.6);
-  adapter.layer = 2;
-  HeadDefaults settings;
-  settings.check_layers = {4};
-  CHECK(prefer_layer({folded, adapter}, settings));
-  CHECK(settings.kind == HeadKind::kKangaroo);
-  CHECK(settings.check_layers == std::vector<int>{2});
+  for (const int layer : {2, 12}) {  // rounds are to reach it
+    adapter.layer = layer;
+    HeadDefaults settings;
+    settings.check_layers = {4};
+    CHECK(prefer_layer({folded, adapter}, settings));
+    CHECK(settings.kind == HeadKind::kKangaroo);
+    CHECK(settings.check_layers == std::vector<int>{layer});
+    CHECK(settings.d_max == std::max(10, layer));
+  }
 }
 
 }  // namespace layer_learning_test
