@@ -50,9 +50,7 @@ struct LearningHead {
 
   bool chained() const { return kind == HeadKind::kChained; }
   bool by_place() const { return is_by_place(kind); }
-  int n_in() const {
-    return kind == HeadKind::kEagle3 ? 3 * dim : chained() || is_layer(kind) ? 2 * dim : dim;
-  }
+  int n_in() const { return chained() ? 2 * dim : dim; }  // of a layer's map: its form says it
   std::vector<Parameter*> parameters();
 };
 
