@@ -232,10 +232,10 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
           "layerskip drafts at one layer, adadecode at any of three without bounds, draft-verify "
           "with layers left out; lookahead iterates on a window of guesses; rest looks up in a "
           "datastore alone; draft is a second "
-          "model; medusa, hydra, eagle, eagle3 and mtp are trees by published heads (specbound "
-          "convert --heads), kangaroo the first layers and a published adapter behind them, until "
-          "it is unsure (--tau, default 0.6); space guesses behind mask tokens in the verifying "
-          "pass")
+          "model; medusa, hydra, eagle, eagle3 and mtp are trees by heads of the published forms "
+          "(specbound convert --heads; all but mtp train-heads --kinds too), kangaroo the first "
+          "layers and such an adapter behind them, until it is unsure (--tau, default 0.6); space "
+          "guesses behind mask tokens in the verifying pass")
       .type(bar_list(names));
   add_drafter_flags(flags, options);
   add_on_off(flags, "--remember", options.remember,
