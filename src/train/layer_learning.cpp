@@ -107,15 +107,19 @@ int64_t LayerLearner::learn(std::vector<RowAt>& passages, int64_t step, float ra
   return head_rows;
 }
 
-// What rms(h_l) mostly is: a few rows of a text may be a thousand times as large as all others.
-double usual_rms(const FeatureSource& features, int layer) {
-  std::vector<float> rms;
-  for (int c = 0; rms.empty() && c < features.n_chunks; ++c) {
-    rms = features.load(c).rms.at(static_cast<size_t>(layer));
+// What rms(h_l) mostly is at each of some layers, by index: a few rows of a text may be a thousand
+// times as large as all others.
+std::vector<double> usual_rms(const FeatureSource& features, std::span<const int> layers) {
+  FeatureChunk chunk;  // the first with rows
+  for (int c = 0; chunk.rows == 0 && c < features.n_chunks; ++c) chunk = features.load(c);
+  SB_CHECK(chunk.rows > 0);
+  std::vector<double> usual;
+  for (const int layer : layers) {
+    std::vector<float>& rms = chunk.rms.at(static_cast<size_t>(layer));
+    std::ranges::nth_element(rms, rms.begin() + std::ssize(rms) / 2);
+    usual.push_back(rms[rms.size() / 2]);
   }
-  SB_CHECK(!rms.empty());
-  std::ranges::nth_element(rms, rms.begin() + std::ssize(rms) / 2);
-  return rms[rms.size() / 2];
+  return usual;
 }
 
 }  // namespace
@@ -127,14 +131,14 @@ BlockForm layer_form(HeadKind kind, const FeatureSource& features, const TrainOp
   if (kind == HeadKind::kEagle3) layers.assign(options.states.begin(), options.states.end());
   if (kind == HeadKind::kKangaroo) layers = {options.adapter_layer};
   std::vector<int> taken;
-  std::vector<double> sizes;
   for (const int layer : layers) {
     const auto found = std::ranges::find(features.layers, layer);
     SB_CHECK(found != features.layers.end());
     taken.push_back(static_cast<int>(found - features.layers.begin()));
-    if (kind != HeadKind::kLayer) sizes.push_back(usual_rms(features, taken.back()));
   }
+  std::vector<double> sizes;
   if (kind == HeadKind::kEagle) sizes = {state_size(features)};
+  if (kind == HeadKind::kEagle3 || kind == HeadKind::kKangaroo) sizes = usual_rms(features, taken);
   const int wanted = options.block_inner > 0 ? options.block_inner : 2 * features.dim;
   const int inner = (wanted + 31) / 32 * 32;  // whole blocks of Q8_0
   BlockForm form(kind, *options.config, options.rope_factors, kMostPassage, inner, sizes);

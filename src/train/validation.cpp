@@ -147,6 +147,7 @@ class Validator {
               greedy_token({z_.data() + r * width, static_cast<size_t>(width)});
         }
       });
+      if (shortlist_.empty()) continue;
       softmax_rows(gemm_.pool(), n, width, z_.data(), nullptr);
       for (int r = 0; r < n; ++r) {
         const float* p = z_.data() + static_cast<int64_t>(r) * width;
