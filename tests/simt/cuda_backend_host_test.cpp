@@ -336,12 +336,7 @@ TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, ho
 
 // Their attention is that of decoding.
 TEST_CASE("CUDA engine, K/V INT8: prompts have the CPU's bits, however they are cut") {
-  std::vector<TinySpec> specs = {q8_0_spec(3), q8_0_spec(2), experts_spec(2)};
-  specs[1].architecture = "gemma2";
-  specs[1].tied = true;
-  specs[1].window = 20;
-  specs[1].attn_softcap = 2;
-  for (const TinySpec& spec : specs) {
+  for (const TinySpec& spec : {q8_0_spec(3), windowed_spec(2), experts_spec(2)}) {
     CAPTURE(spec.architecture);
     const TinyModel model(spec, KvType::kInt8);
     constexpr int kPrompt = 83;  // crosses an attention chunk, and ends within one of 16 rows

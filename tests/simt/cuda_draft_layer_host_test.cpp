@@ -101,11 +101,7 @@ void run_rounds(const Subject& s, Backend& gpu, Backend& cpu, int rounds) {
 }  // namespace
 
 TEST_CASE("CUDA engine, draft layer: after any rounds it finds what the CPU's does") {
-  TinySpec gemma2 = q8_0_spec(2);
-  gemma2.architecture = "gemma2";
-  gemma2.tied = true;
-  gemma2.window = 20;
-  gemma2.attn_softcap = 2;
+  const TinySpec gemma2 = windowed_spec(2);
   TinySpec qwen2 = q8_0_spec(2);
   qwen2.architecture = "qwen2";
   for (const TinySpec& spec : {q8_0_spec(2), gemma2, qwen2}) {

@@ -15,6 +15,16 @@
 
 namespace specbound::test {
 
+// Every other layer with a window, norms behind what is added, soft caps of scores.
+inline TinySpec windowed_spec(int n_layers) {
+  TinySpec spec = q8_0_spec(n_layers);
+  spec.architecture = "gemma2";
+  spec.tied = true;
+  spec.window = 20;
+  spec.attn_softcap = 2;
+  return spec;
+}
+
 // `log`, where given, outlives the backend.
 inline std::unique_ptr<Backend> cuda_backend(const TinyModel& model, CudaOptions options = {},
                                              simt::DeviceLog* log = nullptr,

@@ -99,11 +99,7 @@ std::vector<TinySpec> specs() {
   TinySpec qwen3 = q8_0_spec(2);
   qwen3.architecture = "qwen3";
   qwen3.head_dim = 24;
-  TinySpec gemma2 = q8_0_spec(2);  // every other layer with a window
-  gemma2.architecture = "gemma2";
-  gemma2.tied = true;
-  gemma2.window = 20;
-  gemma2.attn_softcap = 2;
+  const TinySpec gemma2 = windowed_spec(2);
   TinySpec mistral = q8_0_spec(2);
   mistral.window = 6;
   mistral.n_heads = 8;

@@ -38,11 +38,7 @@ std::vector<TrainingText> some_texts(int vocab_size) {
 }  // namespace
 
 TEST_CASE("features: a GPU, alone or with the CPU, leaves the files of the CPU") {
-  TinySpec gemma2 = q8_0_spec(3);
-  gemma2.architecture = "gemma2";
-  gemma2.tied = true;
-  gemma2.window = 20;
-  gemma2.attn_softcap = 2;
+  const TinySpec gemma2 = windowed_spec(3);
   for (const TinySpec& spec : {q8_0_spec(3), gemma2}) {
     CAPTURE(spec.architecture);
     const TinyModel model(spec);

@@ -42,11 +42,7 @@ std::vector<Case> cases() {
   q4_k_m.head_dim = 64;
   q4_k_m.n_layers = 2;
   q4_k_m.types = {{"attn_v.weight", DType::kQ6_K}, {"output.weight", DType::kQ6_K}};
-  TinySpec gemma2 = q8_0_spec(3);  // windows and norms behind what is added, by layer
-  gemma2.architecture = "gemma2";
-  gemma2.tied = true;
-  gemma2.window = 20;
-  gemma2.attn_softcap = 2;
+  const TinySpec gemma2 = windowed_spec(3);
   return {{llama},
           {q4_k_m},
           {gemma2},

@@ -13,8 +13,19 @@ namespace gather_kv_test {
 using namespace specbound;
 using simt::DeviceBuffer;
 
+constexpr int kContext = 64, kHeads = 3;
+
+// Keys, then values (kHeads, head_dim) of a position.
+std::vector<uint16_t> gathered(const kernels::KvLayer& kv, int head_dim, int pos) {
+  return simt::for_each_order([&] {
+    const size_t n = size_t{kHeads} * head_dim;
+    const DeviceBuffer<uint16_t> out(2 * n);
+    kernels::gather_kv({kv, kHeads, head_dim, pos, out.data(), out.data() + n}, simt::stream());
+    return out.read();
+  });
+}
+
 TEST_CASE("gather_kv takes a position's keys and values, head by head") {
-  constexpr int kContext = 64, kHeads = 3;
   std::mt19937 random(1);
   for (const int head_dim : {8, 40, 256}) {
     std::vector<uint16_t> k(size_t{kHeads} * kContext * head_dim), v(k.size());
@@ -36,25 +47,12 @@ TEST_CASE("gather_kv takes a position's keys and values, head by head") {
           expected.push_back(v[(size_t(h) * kContext + pos) * head_dim + d]);
         }
       }
-      const std::vector<uint16_t> found = simt::for_each_order([&] {
-        const size_t n = size_t{kHeads} * head_dim;
-        const DeviceBuffer<uint16_t> out(2 * n);
-        kernels::gather_kv({{device_k.data(), device_v.data(), kContext},
-                            kHeads,
-                            head_dim,
-                            pos,
-                            out.data(),
-                            out.data() + n},
-                           simt::stream());
-        return out.read();
-      });
-      CHECK(found == expected);
+      CHECK(gathered({device_k.data(), device_v.data(), kContext}, head_dim, pos) == expected);
     }
   }
 }
 
 TEST_CASE("gather_kv of INT8: numbers below, bytes of their scales above") {
-  constexpr int kContext = 64, kHeads = 3;
   std::mt19937 random(2);
   for (const int head_dim : {8, 40, 256}) {
     const size_t block = kernels::kv_bytes(true, head_dim, 1), blocks = kContext / 16;
@@ -78,19 +76,8 @@ TEST_CASE("gather_kv of INT8: numbers below, bytes of their scales above") {
       };
       expect(k, pos % 16, 16);
       expect(v, pos % 16 * head_dim, 1);
-      const std::vector<uint16_t> found = simt::for_each_order([&] {
-        const size_t n = size_t{kHeads} * head_dim;
-        const DeviceBuffer<uint16_t> out(2 * n);
-        kernels::gather_kv({{device_k.data(), device_v.data(), kContext, true},
-                            kHeads,
-                            head_dim,
-                            pos,
-                            out.data(),
-                            out.data() + n},
-                           simt::stream());
-        return out.read();
-      });
-      CHECK(found == expected);
+      CHECK(gathered({device_k.data(), device_v.data(), kContext, true}, head_dim, pos) ==
+            expected);
     }
   }
 }
