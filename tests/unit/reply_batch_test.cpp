@@ -165,8 +165,9 @@ TEST_CASE("reply batch: random companies, drafts between them, and the same byte
         ++ended;
       }
     };
+    bool crowd = true;  // else nobody joins for a while, and the last one is alone
     while (ended + dropped < kReplies) {
-      const bool crowd = below(4) > 0;  // else the last one is alone for a while
+      if (below(20) == 0) crowd = !crowd;
       while (next < kReplies && !batch.full() && (batch.size() == 0 || (crowd && below(3) > 0))) {
         const int64_t id = next++;
         BatchRequest request = random_request(random, 100 * seed + static_cast<uint64_t>(id));
