@@ -41,7 +41,7 @@ struct GpuFinding {
   std::optional<size_t> free_bytes;
   std::optional<double> read_bandwidth;  // bytes a second
   std::optional<int> context;            // of the bundled model: the most positions that fit,
-  int context_int8 = 0;                  // and with K/V of 8 bits
+  std::optional<int> context_int8;       // and with K/V of 8 bits
   int model_context = 0;                 // what that model has
   std::optional<int> layers;  // of it, the most that fit with the context that it gets by itself
   int model_layers = 0;       // what it has, and the output
@@ -109,12 +109,12 @@ void add_lines(const GpuFinding& gpu, std::vector<std::string>& lines) {
   lines.push_back(line);
   if (gpu.context) {
     const int most = gpu.model_context;
-    const bool more = gpu.context_int8 > *gpu.context;
+    const bool more = *gpu.context_int8 > *gpu.context;
     lines.push_back("bundled model: " +
                     (*gpu.context >= most ? format("its whole context of %d positions fits", most)
                      : *gpu.context > 0   ? format("%d of its %d positions fit", *gpu.context, most)
                                           : std::string("does not fit")) +
-                    (more ? format(", %d with --kv int8", gpu.context_int8) : ""));
+                    (more ? format(", %d with --kv int8", *gpu.context_int8) : ""));
   }
   if (gpu.layers && *gpu.layers > 0) {
     lines.push_back(*gpu.layers == gpu.model_layers
@@ -168,6 +168,7 @@ Json gpu_findings_json(const GpuFindings& findings) {
                     {"read_bytes_per_second", or_null(gpu.read_bandwidth)},
                     {"kernels", or_null(info.kernels)},
                     {"bundled_model_context", or_null(gpu.context)},
+                    {"bundled_model_context_kv_int8", or_null(gpu.context_int8)},
                     {"bundled_model_layers", or_null(gpu.layers)},
                     {"failure", or_null(gpu.failure)}});
   }

@@ -106,6 +106,7 @@ int main(int argc, char** argv) try {
       continue;
     }
     const int value = std::stoi(argv[++i]);
+    if (value < 1) throw Error(ErrorCode::kUsage, flag + ": expected 1 or more, found " + argv[i]);
     if (flag == "--rows") {
       rows = value;
     } else if (flag == "--shortlist") {

@@ -176,6 +176,7 @@ class DoctorWithGpu(unittest.TestCase):
         self.assertEqual(one["free_bytes"], one["total_bytes"])
         self.assertGreater(one["read_bytes_per_second"], 1e6)
         self.assertEqual(one["bundled_model_context"], 768)
+        self.assertEqual(one["bundled_model_context_kv_int8"], 768)
         self.assertIsNone(one["failure"])
         text = self.doctor()
         self.assertRegex(text, r"(?m)^GPU +cuda:0 SIMT executor, compute capability 7\.5")
@@ -189,7 +190,9 @@ class DoctorWithGpu(unittest.TestCase):
         for memory, context, says in ((almost, 704, "704 of its 768 positions fit"),
                                       (almost // 2, 0, "does not fit")):
             environment = {"SPECBOUND_SIMT_MEMORY": str(memory)}
-            self.assertEqual(self.gpu(environment)["gpus"][0]["bundled_model_context"], context)
+            [one] = self.gpu(environment)["gpus"]
+            self.assertEqual(one["bundled_model_context"], context)
+            self.assertEqual(one["bundled_model_context_kv_int8"], 768 if context else 0)
             self.assertIn("bundled model: " + says, self.doctor(environment=environment))
 
     def test_a_gpu_that_fails_is_a_finding(self):
