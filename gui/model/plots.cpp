@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "error.h"
 #include "gui/model/layer_map.h"
 

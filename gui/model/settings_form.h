@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "decode/sampler.h"
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "gui/worker/messages.h"
 #include "runtime/speculation_options.h"
 

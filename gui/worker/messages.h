@@ -11,11 +11,11 @@
 
 #include "decode/generate.h"
 #include "decode/sampler.h"
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "runtime/idle_learning.h"
 #include "runtime/model_options.h"
 #include "runtime/speculation_options.h"
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 #include "trace/recorder.h"
 #include "trace/round_record.h"
 #include "trace/trace_reader.h"

@@ -12,8 +12,8 @@
 #include "runtime/gpu.h"
 #include "runtime/model_path.h"
 #include "runtime/text_input.h"
+#include "templates/chat_template.h"
 #include "terminal/flag_names.h"
-#include "text/chat_template.h"
 #include "tools/tuning_texts.h"
 
 namespace specbound {

@@ -14,11 +14,11 @@
 #include "runtime/file_output.h"
 #include "runtime/loaded_model.h"
 #include "runtime/number_text.h"
+#include "templates/chat_template.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/standard_output.h"
 #include "terminal/terminal_text.h"
-#include "text/chat_template.h"
 
 namespace specbound::datastore_command {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "cli/common_flags.h"
-#include "decode/draft_model.h"
-#include "decode/lookahead.h"
-#include "decode/ngram.h"
+#include "drafters/draft_model.h"
+#include "drafters/lookahead.h"
+#include "drafters/ngram.h"
 #include "error.h"
 #include "model/exit_heads.h"
 

@@ -39,7 +39,7 @@
 // The shortlist is ordered by falling frequency after the special tokens, so that any prefix of it
 // is a shortlist too.
 //
-// A file may also hold text that the model wrote, for lookups, and mask tokens (decode/space.h),
+// A file may also hold text that the model wrote, for lookups, and mask tokens (drafters/space.h),
 // beside heads or alone.
 #pragma once
 

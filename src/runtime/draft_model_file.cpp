@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "decode/draft_model.h"
+#include "drafters/draft_model.h"
 #include "error.h"
 #include "runtime/model_path.h"
 

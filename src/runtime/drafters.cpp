@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "decode/draft_verify.h"
-#include "decode/head_tree.h"
-#include "decode/kangaroo.h"
-#include "decode/lookahead.h"
-#include "decode/ngram.h"
-#include "decode/rest.h"
-#include "decode/space.h"
+#include "drafters/draft_verify.h"
+#include "drafters/head_tree.h"
+#include "drafters/kangaroo.h"
+#include "drafters/lookahead.h"
+#include "drafters/ngram.h"
+#include "drafters/rest.h"
+#include "drafters/space.h"
 #include "error.h"
 #include "runtime/draft_model_file.h"
 

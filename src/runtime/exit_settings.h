@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "model/exit_heads.h"
 #include "runtime/speculation_options.h"
 

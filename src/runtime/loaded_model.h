@@ -20,7 +20,7 @@
 #include "runtime/load_watcher.h"
 #include "runtime/model_options.h"
 #include "runtime/tile_cache.h"
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace specbound {

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "error.h"
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 
 namespace specbound {
 

@@ -1,4 +1,4 @@
-// The memory of replies (decode/lookup.h) as a file: what a model wrote in earlier conversations,
+// The memory of replies (drafters/lookup.h) as a file: what a model wrote in earlier conversations,
 // as tokens, in $XDG_STATE_HOME/specbound/replies-MODEL (without that variable ~/.local/state). For
 // its owner alone; it leaves the machine no more than the history of what was typed does.
 #pragma once
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "decode/lookup.h"
+#include "drafters/lookup.h"
 
 namespace specbound {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 
 namespace specbound {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "decode/row_costs.h"
+#include "drafters/row_costs.h"
 #include "error.h"
 #include "runtime/heads_path.h"
 #include "runtime/learning_folder.h"

@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
-#include "decode/draft_model.h"
-#include "decode/draft_verify.h"
-#include "decode/exit_head.h"
-#include "decode/kangaroo.h"
-#include "decode/specbound.h"
-#include "decode/tree_speculator.h"
+#include "drafters/draft_model.h"
+#include "drafters/draft_verify.h"
+#include "drafters/exit_head.h"
+#include "drafters/kangaroo.h"
+#include "drafters/specbound.h"
+#include "drafters/tree_speculator.h"
 #include "model/datastore.h"
 #include "model/exit_heads.h"
 #include "runtime/drafters.h"

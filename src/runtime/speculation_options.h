@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "decode/exit_head.h"
-#include "decode/lookahead.h"
 #include "decode/rejection.h"
-#include "decode/specbound.h"
+#include "drafters/exit_head.h"
+#include "drafters/lookahead.h"
+#include "drafters/specbound.h"
 
 namespace specbound {
 

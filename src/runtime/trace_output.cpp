@@ -1,6 +1,6 @@
 #include "runtime/trace_output.h"
 
-#include "decode/tree_speculator.h"
+#include "drafters/tree_speculator.h"
 
 namespace specbound {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "runtime/loaded_model.h"
 #include "trace/recorder.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "decode/candidate_odds.h"
+#include "drafters/candidate_odds.h"
 #include "runtime/tuned_settings.h"
 
 namespace specbound {

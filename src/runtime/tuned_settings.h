@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "decode/row_costs.h"
+#include "drafters/row_costs.h"
 #include "model/exit_heads.h"
 
 namespace specbound {
@@ -36,7 +36,7 @@ std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
 std::string write_tuned(const std::string& model_fingerprint, const std::string& device,
                         const TunedSettings& settings);
 
-// What measure_row_costs() (decode/row_costs.h) found in some context, and rounds corrected since.
+// What drafters/row_costs.h measured in some context, and rounds corrected since.
 struct KeptRowCosts {
   RowCosts costs;
   int context = 0;

@@ -8,7 +8,7 @@
 
 #include "grammar/grammar.h"
 #include "server/completion_request.h"
-#include "text/reply_format.h"
+#include "templates/reply_format.h"
 
 namespace specbound::server {
 

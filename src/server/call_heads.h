@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "server/tool_calls.h"
-#include "text/reply_format.h"
+#include "templates/reply_format.h"
 
 namespace specbound::server {
 

@@ -7,7 +7,7 @@
 
 #include "server/chat_tools.h"
 #include "server/json_body.h"
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 
 namespace specbound::server {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "jinja/chat_value.h"
 #include "server/json_body.h"
-#include "text/chat_value.h"
 
 namespace specbound::server {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "text/chat_value.h"
+#include "jinja/chat_value.h"
 
 namespace specbound::server {
 

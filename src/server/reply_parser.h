@@ -11,7 +11,7 @@
 
 #include "server/chat_tools.h"
 #include "server/tool_calls.h"
-#include "text/reply_format.h"
+#include "templates/reply_format.h"
 
 namespace specbound::server {
 

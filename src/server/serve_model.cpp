@@ -13,7 +13,7 @@
 #include "runtime/reply_options.h"
 #include "server/api_error.h"
 #include "server/call_grammar.h"
-#include "text/template_encoder.h"
+#include "templates/template_encoder.h"
 #include "text/utf8.h"
 
 namespace specbound {

@@ -7,7 +7,7 @@
 
 #include "grammar/grammar.h"
 #include "server/chat_tools.h"
-#include "text/reply_format.h"
+#include "templates/reply_format.h"
 
 namespace specbound::server {
 

@@ -6,7 +6,7 @@
 #include "error.h"
 #include "json/json_writer.h"
 #include "server/json_body.h"
-#include "text/reply_format.h"
+#include "templates/reply_format.h"
 
 namespace specbound::server {
 

@@ -5,9 +5,9 @@
 #include <chrono>
 #include <memory>
 
-#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "error.h"
 #include "model/random_model.h"
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "decode/exit_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/exit_head.h"
+#include "drafters/specbound.h"
 #include "engine/backend.h"
 #include "runtime/load_watcher.h"
 

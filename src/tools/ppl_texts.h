@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 #include "text/tokenizer.h"
 #include "tools/perplexity.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/forced_head.h"
+#include "drafters/forced_head.h"
 #include "runtime/grammar_options.h"
 #include "runtime/model_options.h"
 #include "runtime/prompt.h"

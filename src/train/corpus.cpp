@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "decode/common_prefix.h"
-#include "decode/lookup.h"
+#include "drafters/lookup.h"
 #include "error.h"
 #include "numerics/splitmix64.h"
 #include "train/data_file.h"

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 #include "text/tokenizer.h"
 #include "train/features.h"
 

@@ -14,8 +14,8 @@
 
 #include "decode/generate.h"
 #include "decode/reply_batch.h"
-#include "decode/row_costs.h"
-#include "decode/tree_speculator.h"
+#include "drafters/row_costs.h"
+#include "drafters/tree_speculator.h"
 #include "error.h"
 #include "train/running_time.h"
 

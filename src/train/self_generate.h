@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/backend.h"
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 #include "text/tokenizer.h"
 #include "train/corpus.h"
 #include "train/features.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "decode/lookup.h"
+#include "drafters/lookup.h"
 
 namespace specbound {
 namespace {

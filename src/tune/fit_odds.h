@@ -1,4 +1,4 @@
-// The odds of candidates (decode/candidate_odds.h) fitted to texts that models wrote: logistic
+// The odds of candidates (drafters/candidate_odds.h) fitted to texts that models wrote: logistic
 // regression over what lookups would have found at every place, pulled towards the odds it begins
 // with, so that few texts move them little. docs/architecture.md 9.
 #pragma once
@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "decode/candidate_odds.h"
+#include "drafters/candidate_odds.h"
 #include "model/datastore.h"
 #include "tune/tuning_trace.h"
 

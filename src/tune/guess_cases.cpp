@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "decode/generate.h"
-#include "decode/specbound.h"
-#include "decode/tree_speculator.h"
+#include "drafters/specbound.h"
+#include "drafters/tree_speculator.h"
 #include "error.h"
 
 namespace specbound {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "error.h"
 #include "trace/statistics.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "error.h"
 #include "numerics/float_mode.h"
 

@@ -18,8 +18,8 @@
 #include "decode/generate.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
+#include "templates/chat_template.h"
 #include "terminal/progress.h"
-#include "text/chat_template.h"
 #include "tools/spec_bench_questions.h"
 #include "tools/spec_bench_run.h"
 

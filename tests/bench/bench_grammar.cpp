@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "decode/generate.h"
-#include "decode/tree_speculator.h"
+#include "drafters/tree_speculator.h"
 #include "json/json_member.h"
 #include "runtime/speculative_model.h"
 #include "terminal/progress.h"

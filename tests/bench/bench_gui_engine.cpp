@@ -15,7 +15,7 @@
 #include "gui/worker/worker_thread.h"
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 
 using namespace specbound;
 

@@ -1,5 +1,5 @@
 // How likely what is looked up is right, on texts that models write: the figures that ship in
-// src/decode/candidate_odds.cpp come from here. `write` writes replies to questions in the form of
+// drafters/candidate_odds.cpp come from here. `write` writes replies to questions in the form of
 // Spec-Bench into a file, `fit` fits log-odds to such files by tune/fit_odds.h and prints them as
 // the source has them. `fit-store` fits those of a datastore of others' texts to N tokens that the
 // model wrote into its heads file, all other figures as they ship.
@@ -17,8 +17,8 @@
 
 #include "bench_model.h"
 #include "decode/generate.h"
-#include "decode/lookup.h"
-#include "decode/tree_speculator.h"
+#include "drafters/lookup.h"
+#include "drafters/tree_speculator.h"
 #include "recorded_text.h"
 #include "runtime/loaded_model.h"
 #include "terminal/progress.h"

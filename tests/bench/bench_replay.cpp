@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "bench_model.h"
-#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "model/random_model.h"
 
 using namespace specbound;

@@ -5,14 +5,14 @@ A guesser is asked for one guess behind another. Before each one its worth is we
 predicted of those before and by how often guesses of that step are right; what was guessed is cut
 where further rows would cost more than they bring, and one pass verifies the rest. Time is in
 passes over one row at the beginning of a text, and plain decoding takes one for each token, so
-tokens over time is the speed-up, prompts aside. As decode/tree_speculator.h, but a chain from one
+tokens over time is the speed-up, prompts aside. As drafters/tree_speculator.h, but a chain from one
 source, whose cost is known.
 """
 
 import math
 from typing import NamedTuple
 
-RATE_KEPT = 0.98  # as in decode/tree_speculator.cpp: of the running rate, from round to round
+RATE_KEPT = 0.98  # as in drafters/tree_speculator.cpp: of the running rate, from round to round
 FIRST_ROUNDS = 8  # that plain decoding's rate counts for at first
 FADE_EVERY = 32   # rounds
 
@@ -52,7 +52,7 @@ class Given:
 
 
 class Counts:
-    """What decode/candidate_odds.h makes of a guess that no lookup says too: log-odds of the bin
+    """What drafters/candidate_odds.h makes of a guess that no lookup says too: log-odds of the bin
     that its confidence is in, which learn from what comes true and fade back slowly."""
     FROM = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
     ALONE = -2.0

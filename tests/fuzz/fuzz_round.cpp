@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "../unit/tiny_gguf.h"
-#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "engine/cpu/cpu_backend.h"
 
 using namespace specbound;

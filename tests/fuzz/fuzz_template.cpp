@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "error.h"
+#include "jinja/jinja.h"
+#include "jinja/text.h"
 #include "model/gguf.h"
+#include "templates/chat_template.h"
 #include "tests/unit/tiny_vocabulary.h"
-#include "text/chat_template.h"
-#include "text/jinja.h"
-#include "text/jinja_text.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 

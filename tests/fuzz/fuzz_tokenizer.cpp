@@ -11,8 +11,8 @@
 
 #include "error.h"
 #include "model/gguf.h"
+#include "templates/chat_template.h"
 #include "tests/unit/tiny_bpe.h"
-#include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "gui/trace_rig.h"
 
 namespace specbound::gui::plots_test {

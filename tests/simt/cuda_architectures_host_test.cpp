@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "decode/exit_head.h"
-#include "decode/specbound.h"
+#include "drafters/exit_head.h"
+#include "drafters/specbound.h"
 #include "simt/cublas_rig.h"
 #include "simt/cuda_rig.h"
 #include "simt/hidden_rig.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "decode/differential_backend.h"
-#include "decode/exit_head.h"
 #include "decode/side_by_side.h"
-#include "decode/specbound.h"
+#include "drafters/exit_head.h"
+#include "drafters/specbound.h"
 #include "engine/cuda/check_memory.h"
 #include "simt/cuda_rig.h"
 #include "unit/loop_events.h"

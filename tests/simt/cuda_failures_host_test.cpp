@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "engine/cuda/memory_plan.h"
 #include "error.h"
 #include "simt/cuda_rig.h"

@@ -7,10 +7,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "decode/draft_verify.h"
 #include "decode/side_by_side.h"
-#include "decode/space.h"
-#include "decode/specbound.h"
+#include "drafters/draft_verify.h"
+#include "drafters/space.h"
+#include "drafters/specbound.h"
 #include "simt/cuda_rig.h"
 #include "unit/forwarding_backend.h"
 #include "unit/loop_events.h"

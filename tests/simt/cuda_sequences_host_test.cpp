@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "decode/sessions.h"
-#include "decode/tree_speculator.h"
+#include "drafters/tree_speculator.h"
 #include "engine/cuda/memory_plan.h"
 #include "engine/cuda/workspace.h"
 #include "simt/cuda_rig.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/space.h"
+#include "drafters/space.h"
 #include "simt/cuda_rig.h"
 #include "unit/drafter_rows.h"
 #include "unit/expect_error.h"

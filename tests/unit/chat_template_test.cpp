@@ -1,6 +1,6 @@
 // Chat templates: rendered like Jinja2 renders them, encoded with control tokens where the template
 // has them and nowhere else. What cannot be rendered is said.
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 
 #include <doctest/doctest.h>
 
@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "expect_error.h"
+#include "jinja/text.h"
 #include "model/gguf_writer.h"
 #include "template_golden.h"
 #include "terminal/flag_names.h"
-#include "text/jinja_text.h"
 #include "text/tokenizer.h"
 #include "tiny_vocabulary.h"
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "expect_error.h"
+#include "jinja/jinja.h"
 #include "model/gguf_writer.h"
 #include "server/completion_request.h"
 #include "server/ordered_json.h"
 #include "template_golden.h"
-#include "text/chat_template.h"
-#include "text/jinja.h"
+#include "templates/chat_template.h"
 #include "tiny_vocabulary.h"
 
 namespace specbound::chat_template_tools_test {

@@ -16,8 +16,8 @@
 
 #include "broken_heads.h"
 #include "convert/published_heads.h"
-#include "decode/head_tree.h"
-#include "decode/kangaroo.h"
+#include "drafters/head_tree.h"
+#include "drafters/kangaroo.h"
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cuda/check_memory.h"
 #include "expect_error.h"

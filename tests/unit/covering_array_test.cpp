@@ -10,12 +10,12 @@
 #include <memory>
 #include <optional>
 
-#include "decode/exit_head.h"
-#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/exit_head.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace covering_array_test {

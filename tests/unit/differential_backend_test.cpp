@@ -8,9 +8,9 @@
 #include <map>
 #include <optional>
 
-#include "decode/forced_head.h"
 #include "decode/side_by_side.h"
-#include "decode/specbound.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "forwarding_backend.h"
 #include "model/exit_heads.h"

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <optional>
 
-#include "decode/exit_head.h"
 #include "decode/generate.h"
-#include "decode/lookup.h"
 #include "decode/sessions.h"
-#include "decode/specbound.h"
-#include "decode/tree_speculator.h"
+#include "drafters/exit_head.h"
+#include "drafters/lookup.h"
+#include "drafters/specbound.h"
+#include "drafters/tree_speculator.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "tiny_heads.h"

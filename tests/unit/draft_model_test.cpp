@@ -1,6 +1,6 @@
 // A draft model in the loop: everything accepted from the model itself, and K/V that stay in step
 // with the text through rejected drafts, other prompts, aborts and failures.
-#include "decode/draft_model.h"
+#include "drafters/draft_model.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "decode/generate.h"
-#include "decode/tree_speculator.h"
+#include "drafters/tree_speculator.h"
 #include "engine_rig.h"
 #include "error.h"
 #include "forwarding_backend.h"

@@ -1,6 +1,6 @@
 // Draft & Verify: which layers run which rows, that nothing of its drafts stays in the cache,
 // wherever it is cut short.
-#include "decode/draft_verify.h"
+#include "drafters/draft_verify.h"
 
 #include <doctest/doctest.h>
 

@@ -15,14 +15,14 @@
 #include <tuple>
 #include <vector>
 
-#include "decode/draft_verify.h"
-#include "decode/exit_head.h"
-#include "decode/forced_head.h"
-#include "decode/head_tree.h"
-#include "decode/ngram.h"
 #include "decode/side_by_side.h"
-#include "decode/specbound.h"
-#include "decode/tree_speculator.h"
+#include "drafters/draft_verify.h"
+#include "drafters/exit_head.h"
+#include "drafters/forced_head.h"
+#include "drafters/head_tree.h"
+#include "drafters/ngram.h"
+#include "drafters/specbound.h"
+#include "drafters/tree_speculator.h"
 #include "engine_rig.h"
 #include "grammar/grammar.h"
 #include "grammar/token_grammar.h"

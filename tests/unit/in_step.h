@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "decode/draft_model.h"
+#include "drafters/draft_model.h"
 #include "engine_rig.h"
 
 namespace specbound::test {

@@ -1,13 +1,13 @@
 // The Jinja interpreter against Jinja2, and what it does with templates that mean no good.
-#include "text/jinja.h"
+#include "jinja/jinja.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <string_view>
 
+#include "jinja/text.h"
 #include "template_golden.h"
-#include "text/jinja_text.h"
 #include "text/utf8.h"
 
 namespace specbound::jinja_test {

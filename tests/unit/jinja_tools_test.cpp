@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "jinja/jinja.h"
 #include "template_golden.h"
-#include "text/jinja.h"
 
 namespace specbound::jinja_tools_test {
 

@@ -1,6 +1,6 @@
 // Kangaroo: which layers run which rows, where its drafts end, and what its files and checkpoints
 // are refused for. What an adapter says is in convert_heads_test.cpp and draft_layer_test.cpp.
-#include "decode/kangaroo.h"
+#include "drafters/kangaroo.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Lookahead: its window against plain decoding of each column, and the n-grams that it drafts.
-#include "decode/lookahead.h"
+#include "drafters/lookahead.h"
 
 #include <doctest/doctest.h>
 

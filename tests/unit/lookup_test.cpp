@@ -1,6 +1,6 @@
 // Lookup: continuations against a search of the whole text, the memory of replies, and the odds of
 // what was found.
-#include "decode/lookup.h"
+#include "drafters/lookup.h"
 
 #include <doctest/doctest.h>
 

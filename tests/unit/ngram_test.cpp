@@ -1,5 +1,5 @@
 // Prompt lookup: the places it finds against a search of the whole text, and what it drafts.
-#include "decode/ngram.h"
+#include "drafters/ngram.h"
 
 #include <doctest/doctest.h>
 

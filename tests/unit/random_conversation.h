@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "coverage.h"
-#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "plain_shadow.h"
 #include "test_speculators.h"
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <sstream>
 
-#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "model/random_model.h"

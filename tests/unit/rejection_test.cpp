@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "decode/draft_model.h"
 #include "decode/generate.h"
+#include "drafters/draft_model.h"
 #include "engine_rig.h"
 #include "error.h"
 #include "forwarding_backend.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"

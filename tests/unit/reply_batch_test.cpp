@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "decode/row_logprobs.h"
-#include "decode/space.h"
-#include "decode/tree_speculator.h"
+#include "drafters/space.h"
+#include "drafters/tree_speculator.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"

@@ -1,5 +1,5 @@
 // REST: the tree of a hand-made datastore node for node, and against a search by brute force.
-#include "decode/rest.h"
+#include "drafters/rest.h"
 
 #include <doctest/doctest.h>
 

@@ -10,9 +10,9 @@
 #include <thread>
 #include <utility>
 
-#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "forwarding_backend.h"
 #include "seen_round.h"

@@ -1,5 +1,5 @@
 // How many rows pay, of a reply alone and of several that share a pass.
-#include "decode/row_budget.h"
+#include "drafters/row_budget.h"
 
 #include <doctest/doctest.h>
 

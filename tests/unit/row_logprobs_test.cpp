@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "decode/generate.h"
-#include "decode/ngram.h"
+#include "drafters/ngram.h"
 #include "drawing_backend.h"
 #include "engine_rig.h"
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "decode/draft_model.h"
-#include "decode/exit_head.h"
 #include "decode/generate.h"
 #include "decode/side_by_side.h"
-#include "decode/specbound.h"
+#include "drafters/draft_model.h"
+#include "drafters/exit_head.h"
+#include "drafters/specbound.h"
 #include "drawing_backend.h"
 #include "engine_rig.h"
 #include "loop_events.h"

@@ -21,7 +21,7 @@ TEST_CASE("sentencepiece: the oracle") {
 #include <string>
 #include <vector>
 
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 #include "text/tokenizer.h"
 #include "tiny_vocabulary.h"
 

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <limits>
 
-#include "decode/exit_head.h"
 #include "decode/generate.h"
 #include "decode/layer_guesses.h"
-#include "decode/ngram.h"
-#include "decode/specbound.h"
+#include "drafters/exit_head.h"
+#include "drafters/ngram.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "forwarding_backend.h"

@@ -1,6 +1,6 @@
 // SPACE: its drafts against what the model says behind mask rows alone, round after round, and what
 // its files and flags are refused for.
-#include "decode/space.h"
+#include "drafters/space.h"
 
 #include <doctest/doctest.h>
 

@@ -8,9 +8,9 @@
 #include <random>
 #include <set>
 
-#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "error.h"
 #include "tiny_vocabulary.h"

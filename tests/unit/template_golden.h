@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "server/ordered_json.h"
-#include "text/chat_template.h"
+#include "templates/chat_template.h"
 
 namespace specbound::test {
 

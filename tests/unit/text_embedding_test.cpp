@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "decode/ngram.h"
+#include "drafters/ngram.h"
 #include "engine_rig.h"
 
 namespace text_embedding_test {

@@ -8,9 +8,9 @@
 #include <random>
 #include <sstream>
 
-#include "decode/exit_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/exit_head.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "expect_error.h"
 #include "trace/recorded_rounds.h"

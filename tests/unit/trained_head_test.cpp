@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "decode/exit_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/exit_head.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "forwarding_backend.h"
 #include "temp_dir.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "decode/generate.h"
-#include "decode/row_budget.h"
-#include "decode/tree_speculator.h"
+#include "drafters/row_budget.h"
+#include "drafters/tree_speculator.h"
 #include "tests/bench/recorded_text.h"
 
 namespace tree_caution_test {

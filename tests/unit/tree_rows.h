@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "decode/generate.h"
-#include "decode/tree_speculator.h"
+#include "drafters/tree_speculator.h"
 #include "engine_rig.h"
 
 namespace specbound::test::tree_rows {

@@ -1,6 +1,6 @@
 // The tree of all sources: which rows it drafts under which costs, and when exit heads are
 // asked.
-#include "decode/tree_speculator.h"
+#include "drafters/tree_speculator.h"
 
 #include <doctest/doctest.h>
 
@@ -10,11 +10,11 @@
 #include <memory>
 #include <utility>
 
-#include "decode/asking.h"
-#include "decode/draft_model.h"
-#include "decode/forced_head.h"
 #include "decode/generate.h"
-#include "decode/specbound.h"
+#include "drafters/asking.h"
+#include "drafters/draft_model.h"
+#include "drafters/forced_head.h"
+#include "drafters/specbound.h"
 #include "engine_rig.h"
 #include "tree_rows.h"
 
