@@ -48,7 +48,10 @@ struct BlockForm {
   // The residual stream while it learns, in parts of a file's.
   float unit() const { return eagle() || adapter() ? state_factors[0] : 1.0f; }
   int state_dim() const { return eagle3() ? 3 * dim : dim; }
-  int map_inputs() const { return eagle3() ? 3 * dim : 2 * dim; }
+  // Of W, and of the map that an adapter, which has no W, begins with.
+  int map_inputs() const { return eagle3() ? 3 * dim : adapter() ? dim : 2 * dim; }
+  // Of the map that least squares begins with: of eagle3 its token's too.
+  int start_inputs() const { return map_inputs() + (eagle3() ? dim : 0); }
   int attn_inputs() const { return eagle3() ? 2 * dim : dim; }
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }

@@ -256,13 +256,13 @@ bool Trainer::say(const char* stage, double done) {
 bool Trainer::least_squares() {
   std::vector<EquationsOf> wanted;
   for (size_t h = 0; h < heads_.size(); ++h) {
-    if (heads_[h].map.value.empty()) continue;  // by place, or an adapter's
+    if (heads_[h].by_place()) continue;
     const EquationsOf key = equations_of(h);
     if (std::find(wanted.begin(), wanted.end(), key) == wanted.end()) wanted.push_back(key);
   }
   const size_t dim = static_cast<size_t>(features_.dim);
   const auto bytes = [&](const EquationsOf& of) {
-    const size_t n_in = !forms_.empty() ? static_cast<size_t>(start_inputs(forms_[of.layer]))
+    const size_t n_in = !forms_.empty() ? static_cast<size_t>(forms_[of.layer].start_inputs())
                         : of.chained    ? 2 * dim
                                         : dim;
     return n_in * (n_in + dim) * sizeof(double) + n_in * n_in * sizeof(float);
@@ -283,15 +283,17 @@ bool Trainer::least_squares() {
     }
     std::vector<LeastSquares> equations = learner_->take_equations();
     for (size_t i = 0; i < some.size(); ++i) {
+      if (!forms_.empty()) {
+        const size_t h = static_cast<size_t>(some[i].layer);
+        start_layer(gemm_, task(), h, equations[i], kRidge, options_.seed);
+        continue;
+      }
       const std::vector<float> map = equations[i].solve(gemm_, kRidge);
       for (size_t h = 0; h < heads_.size(); ++h) {
-        if (!heads_[h].map.value.empty() && equations_of(h) == some[i]) take_solution(h, map);
+        if (!heads_[h].by_place() && equations_of(h) == some[i]) take_solution(h, map);
       }
     }
     begin = end;
-  }
-  for (size_t h = 0; h < forms_.size(); ++h) {
-    if (heads_[h].map.value.empty()) take_solution(h, {});
   }
   for (LearningHead& head : heads_) {
     if (head.kind == HeadKind::kHydra &&
@@ -307,7 +309,6 @@ bool Trainer::least_squares() {
 // linear part at first.
 void Trainer::take_solution(size_t h, const std::vector<float>& map) {
   LearningHead& head = heads_[h];
-  if (is_layer(head.kind)) return start_layer(gemm_, task(), h, map, options_.seed);
   head.map.value = map;
   if (head.n_inner == 0) return;
   // With the variance of 1 / n_in.

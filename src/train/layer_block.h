@@ -16,7 +16,7 @@ namespace specbound {
 
 // The intermediate values of one step, n rows.
 struct BlockStep {
-  std::vector<float> in, in_scale;                // (n, map_inputs()); layer: (n) 1 / rms of s
+  std::vector<float> in, in_scale;                // (n, map_inputs()); (n) 1 / rms of a state
   std::vector<float> u, u_normed, u_scale;        // (n, dim), (n, dim), (n): before attention
   std::vector<float> a;                           // (n, attn_inputs()), where u_normed has weights
   std::vector<float> q, k, v;                     // (n, q_dim), (n, kv_dim) twice; rotated
@@ -32,7 +32,8 @@ struct BlockStep {
   std::vector<float> d_out;                       // (n, dim) eagle3: out's, from the next step
 };
 
-// in (n, map_inputs()) of steps[k], what W multiplies; form.maps(k).
+// in (n, map_inputs()) of steps[k], what W multiplies, where form.maps(k); of an adapter
+// u / rms(u).
 void block_inputs(const Gemm& gemm, const BlockForm& form, const PassageBatch& batch, int k,
                   std::span<BlockStep> steps);
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "error.h"
-#include "train/eagle3_start.h"
+#include "train/block_start.h"
 #include "train/gradients.h"
 #include "train/in_memory_learner.h"
 #include "train/place_heads.h"
@@ -43,7 +43,7 @@ class LayerLearner final : public InMemoryLearner {
     return {task_.forms[head], task_.step.token_rows(), n_steps};
   }
   int inputs(const EquationsOf& of) const override {
-    return start_inputs(task_.forms[static_cast<size_t>(of.layer)]);
+    return task_.forms[static_cast<size_t>(of.layer)].start_inputs();
   }
   void add_passages(size_t equations, const Chunks& chunks, std::span<const RowAt> passages);
 
@@ -66,8 +66,8 @@ void LayerLearner::add_equations(int number, int most) {
   }
 }
 
-// The block at first being nothing, W alone should say y: of kinds with a last norm before w, which
-// that is multiplied by.
+// The block at first being nothing but what start_attention() makes it, the map alone should say y:
+// of kinds with a last norm before w, which that is multiplied by.
 void LayerLearner::add_passages(size_t equations, const Chunks& chunks,
                                 std::span<const RowAt> passages) {
   const size_t h = static_cast<size_t>(wanted_[equations].layer);
@@ -147,10 +147,6 @@ BlockForm layer_form(HeadKind kind, const FeatureSource& features, const TrainOp
   return form;
 }
 
-int start_inputs(const BlockForm& form) {
-  return form.map_inputs() + (form.eagle3() ? form.dim : 0);
-}
-
 LearningHead layer_head(const BlockForm& form, int steps) {
   LearningHead head;
   head.kind = form.kind;
@@ -178,8 +174,8 @@ LearningHead layer_head(const BlockForm& form, int steps) {
   return head;
 }
 
-void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
-                 const std::vector<float>& map, uint64_t seed) {
+void start_layer(const Gemm& gemm, const LearningTask& task, size_t h, LeastSquares& equations,
+                 double ridge, uint64_t seed) {
   const BlockForm& form = task.forms[h];
   LearningHead& head = task.heads[h];
   const float most = std::sqrt(3.0f) * (0.5f / std::sqrt(static_cast<float>(form.dim)));
@@ -187,10 +183,11 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
   for (Parameter* p : {&block.q, &block.k, &block.v, &block.gate, &block.up}) {
     fill_uniform(seed = seed * 0x9e3779b97f4a7c15 + 1, most, p->value);
   }
-  if (form.eagle3()) {
-    start_eagle3(gemm, form, map, seed, head);
-  } else if (form.maps(0)) {
-    head.map.value = map;
+  if (form.eagle3() || form.adapter()) {
+    const std::vector<double> moments = equations.moments(form.start_inputs() - form.dim);
+    start_attention(gemm, form, equations.solve(gemm, ridge), moments, seed, head);
+  } else {
+    head.map.value = equations.solve(gemm, ridge);
   }
   if (form.eagle()) return;
   // What W knows of a state is smaller than the state, and the norm makes it as large.

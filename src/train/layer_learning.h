@@ -21,14 +21,12 @@ BlockForm layer_form(HeadKind kind, const FeatureSource& features, const TrainOp
 // that it goes on its own states, if it does.
 LearningHead layer_head(const BlockForm& form, int steps);
 
-// Inputs of the map from which such a layer begins: W's, and of eagle3 the token too.
-int start_inputs(const BlockForm& form);
-
-// Head `h` begins with W from least squares, if it has one; the block, whose outputs are zero at
-// first, adds nothing to it but, of eagle3, what is made of the token (eagle3_start.h). The last
-// norm gets the factor that brings what is said nearest to the model's states.
-void start_layer(const Gemm& gemm, const LearningTask& task, size_t h,
-                 const std::vector<float>& map, uint64_t seed);
+// Head `h` begins with the map that least squares gives (`equations` of its learner, which are used
+// up, solved with this ridge): W, if it has one; the block, whose outputs are zero at first, adds
+// nothing to it but, of eagle3 and adapters, what attention has of the map (block_start.h). The
+// last norm gets the factor that brings what is said nearest to the model's states.
+void start_layer(const Gemm& gemm, const LearningTask& task, size_t h, LeastSquares& equations,
+                 double ridge, uint64_t seed);
 
 // Learning on the CPU: what make_cpu_learner() is for other kinds. LearningTask::forms are those
 // of its heads.

@@ -135,6 +135,15 @@ void LeastSquares::add(const Gemm& gemm, int rows, const float* u, const float* 
   }
 }
 
+std::vector<double> LeastSquares::moments(int first) const {
+  std::vector<double> some;
+  for (int i = first; i < n_in_; ++i) {
+    const auto row = gram_.begin() + static_cast<ptrdiff_t>(cells(i, n_in_));
+    some.insert(some.end(), row + first, row + n_in_);
+  }
+  return some;
+}
+
 std::vector<float> LeastSquares::solve(const Gemm& gemm, double ridge) {
   std::vector<float> w(static_cast<size_t>(n_out_) * n_in_);
   double mean = 0;

@@ -21,6 +21,9 @@ class LeastSquares {
   // Rows u (rows, n_in) with the outputs y (rows, n_out) that the map should give.
   void add(const Gemm& gemm, int rows, const float* u, const float* y);
 
+  // (n_in - first, n_in - first), the sum of u u^T so far, of the inputs from `first` on.
+  std::vector<double> moments(int first) const;
+
   // W (n_out, n_in) that minimizes the sum of |y - W u|^2 + penalty |W|^2, the penalty being
   // `ridge` times the mean of |u_i|^2 summed over rows. No rows: zeros. Throws Error(kFormat) when
   // rows held what is no number. May be called once: the sums are used up.

@@ -1,5 +1,5 @@
 // Draft layers while they learn: loss and gradients against a reference in double, differences of
-// it and PyTorch's autograd; where an EAGLE-3 layer begins.
+// it and PyTorch's autograd.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,7 +10,6 @@
 
 #include "gradient_check.h"
 #include "layer_reference.h"
-#include "train/eagle3_start.h"
 #include "train/layer_learning.h"
 
 namespace layer_gradients_test {
@@ -76,64 +75,6 @@ struct Rig {
     return step.run(head, form(head.kind), batch(head.kind), steps);
   }
 };
-
-// (dim, 3 dim + dim) [W M], and M (dim, dim) of this rank.
-struct StartMap {
-  std::vector<float> all, token;
-  StartMap(int dim, int rank) : all(layer_values(cells(dim, 4 * dim), 1, 1)) {
-    const std::vector<float> a = layer_values(cells(dim, rank), 1, 2);
-    const std::vector<float> b = layer_values(cells(rank, dim), 1, 3);
-    for (int r = 0; r < dim; ++r) {
-      for (int c = 0; c < dim; ++c) {
-        float sum = 0;
-        for (int i = 0; i < rank; ++i) sum += a[cells(r, rank) + i] * b[cells(i, dim) + c];
-        token.push_back(all[cells(r, 4 * dim) + 3 * dim + c] = sum);
-      }
-    }
-  }
-};
-
-LearningHead started(const Gemm& gemm, const BlockForm& form, const StartMap& map) {
-  LearningHead head = layer_head(form, 1);
-  uint64_t seed = 10;
-  for (Parameter* p : {&head.block.q, &head.block.k, &head.block.v}) {
-    p->value = layer_values(p->value.size(), 0.1f, ++seed);
-  }
-  start_eagle3(gemm, form, map.all, 7, head);
-  return head;
-}
-
-// How far what the block says of tokens, where every head looks at its own position alone, is from
-// what M says of them, as a part of the latter. inputs: [x; u] of positions.
-double distance_of_start(const LearningHead& head, const BlockForm& form, const StartMap& map,
-                         const std::vector<Doubles>& inputs) {
-  double off = 0, square = 0;
-  for (const Doubles& input : inputs) {
-    const Doubles v = times(head.block.v.value, input);
-    const Doubles expected = times(map.token, Doubles(input.begin(), input.begin() + form.dim));
-    Doubles attended;
-    for (int h = 0; h < form.n_heads; ++h) {
-      const auto mine = v.begin() + h / (form.n_heads / form.n_kv_heads) * form.head_dim;
-      attended.insert(attended.end(), mine, mine + form.head_dim);
-    }
-    const Doubles said = times(head.block.o.value, attended);
-    for (size_t i = 0; i < said.size(); ++i) {
-      off += (said[i] - expected[i]) * (said[i] - expected[i]);
-      square += expected[i] * expected[i];
-    }
-  }
-  return std::sqrt(off / square);
-}
-
-std::vector<Doubles> positions(int n, int dim) {
-  std::vector<Doubles> inputs;
-  for (int i = 0; i < n; ++i) {
-    const std::vector<float> values =
-        layer_values(2 * static_cast<size_t>(dim), std::sqrt(3.0f), 100 + i);
-    inputs.emplace_back(values.begin(), values.end());
-  }
-  return inputs;
-}
 
 }  // namespace
 
@@ -213,62 +154,6 @@ TEST_CASE("chains of a batch end with their passage and where nothing is learnt"
   CHECK(batch.steps[1].rows == std::vector<int>{3, 4, 7, 8, 10, 13, 14});
   CHECK(batch.steps[2].rows == std::vector<int>{4, 8, 14});
   CHECK(batch.steps[1].begin == std::vector<int>{0, 4, 7});
-}
-
-TEST_CASE("an eagle3 layer begins with what least squares gives of states and of the token") {
-  constexpr int kDim = 48, kHeads = 6, kKvHeads = 3, kSize = 8, kTokens = 60;
-  const ModelConfig config = layer_config(kDim, kHeads, kKvHeads, kSize);
-  const BlockForm form(HeadKind::kEagle3, config, nullptr, 9, 16, Doubles{1, 1, 1});
-  ThreadPool pool(1);
-  const StartMap map(kDim, kKvHeads * kSize);  // the rank that V can have
-  const LearningHead head = started(Gemm(pool), form, map);
-  const LearningBlock& block = head.block;
-  for (int r = 0; r < kDim; ++r) {
-    for (int c = 0; c < 3 * kDim; ++c) {
-      REQUIRE(head.map.value[cells(r, 3 * kDim) + c] == map.all[cells(r, 4 * kDim) + c]);
-    }
-  }
-  const std::vector<Doubles> inputs = positions(kTokens, kDim);
-  CHECK(distance_of_start(head, form, map, inputs) < 0.15);  // the ridge's
-
-  // The first head of each group does look there, more than anywhere else.
-  for (int kv = 0; kv < kKvHeads; ++kv) {
-    CAPTURE(kv);
-    const size_t query = static_cast<size_t>(kv * (kHeads / kKvHeads) * kSize);
-    const size_t key = static_cast<size_t>(kv * kSize);
-    double own = 0, others = 0;
-    for (int t = 0; t < kTokens; ++t) {
-      const Doubles q = times(block.q.value, inputs[t]);
-      for (const int at : {t, (t + 1) % kTokens}) {
-        const Doubles k = times(block.k.value, inputs[at]);
-        double score = 0;
-        for (int i = 0; i < kSize; ++i) score += q[query + i] * k[key + i];
-        (at == t ? own : others) += config.score_scale * score / kTokens;
-      }
-    }
-    CHECK(own > 7);
-    CHECK(std::fabs(others) < 2);
-  }
-  // What other heads see is not said yet.
-  for (int r = 0; r < kDim; ++r) {
-    for (int c = 0; c < form.q_dim(); ++c) {
-      if (c / kSize % (kHeads / kKvHeads) == 0) continue;
-      REQUIRE(block.o.value[cells(r, form.q_dim()) + c] == 0);
-    }
-  }
-}
-
-TEST_CASE("an eagle3 layer begins where texts have fewer tokens than V has rows") {
-  constexpr int kDim = 256;
-  const ModelConfig config = layer_config(kDim, 4, 4, kDim / 4);
-  const BlockForm form(HeadKind::kEagle3, config, nullptr, 9, 16, Doubles{1, 1, 1});
-  ThreadPool pool(1);
-  for (const int rank : {1, 3, 40}) {
-    CAPTURE(rank);
-    const StartMap map(kDim, rank);
-    const LearningHead head = started(Gemm(pool), form, map);
-    CHECK(distance_of_start(head, form, map, positions(5, kDim)) < 0.02);
-  }
 }
 
 }  // namespace layer_gradients_test

@@ -101,7 +101,7 @@ struct Planted {
     o.config = &config;
     o.output_norm = norm.data();
     o.states = {1, 2, 3};
-    o.adapter_layer = 1;
+    if (o.adapter_layer == 0) o.adapter_layer = 1;
     return train_heads(source(), lm_head, shortlist, base, o, progress);
   }
 };
@@ -394,6 +394,30 @@ TEST_CASE("what the first word of a text decides is a layer's to learn, and no c
   CHECK(weights.tokens == planted.shortlist);
   CHECK(weights.states == std::array{1, 2, 3});
   CHECK(weights.rope_theta == 100);
+}
+
+TEST_CASE("an adapter begins right where its layer's state holds elsewhere what the model says") {
+  Planted planted;
+  planted.config = layer_config(Planted::kDim, 2, 1, 16);
+  constexpr size_t kDim = Planted::kDim, kKnown = 12;  // fewer than the 16 rows of V
+  for (FeatureChunk& chunk : planted.chunks) {
+    std::ranges::fill(chunk.x[3], 0.0f);
+    for (size_t i = 0; i < chunk.x[3].size(); i += kDim) {
+      std::copy_n(&chunk.y[i], kKnown, &chunk.x[3][i + kDim - kKnown]);
+    }
+  }
+  TrainOptions o = options({HeadKind::kKangaroo});
+  o.adapter_layer = 3;
+  o.quick = true;
+  const HeadReport start = planted.train(o).reports.at(0);
+  CHECK(start.layer == 3);
+  CHECK(start.agreement > 0.6);  // what lm_head says of the state itself: 0.02
+  o.quick = false;
+  o.epochs = 4;
+  const HeadReport learnt = planted.train(o).reports.at(0);
+  CHECK(learnt.kl_start == start.kl_start);
+  CHECK(learnt.kl_end < 0.8 * start.kl_start);
+  CHECK(learnt.agreement > start.agreement);
 }
 
 TEST_CASE("a training of layers that was stopped goes on to the same bytes, whatever the threads") {
