@@ -146,8 +146,8 @@ class Training {
     trained.heads.learnt = trained.rows;
     if (flags_.keeps_text()) trained.heads.text = reply_tokens(texts_, kMostTextTokens);
     set_defaults(trained);
-    if (prefer_layer(trained.reports, trained.heads.defaults)) {
-      settings_from_ = "guessed: its chains are right for longest";
+    if (prefer_layer(trained.reports, model_.config().n_layers, trained.heads.defaults)) {
+      settings_from_ = "guessed: its chains are right for longest, for what they cost";
     }
     write(trained);
     const TrainingSummary summary = {flags_,    corpus_,           trained,       model_.path(),

@@ -22,6 +22,7 @@ namespace specbound {
 namespace {
 
 constexpr double kCheck = 0.3;  // of a layer
+constexpr double kBlock = 1;    // of a layer: a draft layer's
 constexpr double kRow = 0.15;   // of a pass: what each row behind the first adds to verification
 
 // Tokens a unit of plain decoding (1: as fast as plain) when each of `rows` - 1 drafts is made with
@@ -39,6 +40,22 @@ double speed(const HeadReport& report, double leaving, double accepted, int rows
   const double deep = 1.0 - static_cast<double>(report.layer) / n_layers;
   cost += deep + static_cast<double>(report.layer) / n_layers * drafting;
   return tokens / (cost + kRow * (rows_run - 1));
+}
+
+// The same of chains that end with their first wrong draft, of as many drafts as were measured: one
+// of heads without a state.
+double chain_speed(const HeadReport& report, int n_layers) {
+  std::span<const double> agreements = report.depth_agreement;
+  if (agreements.empty()) agreements = {&report.agreement, 1};
+  const double own = is_layer(report.kind) ? kBlock : kCheck;
+  double right = 1, tokens = 1, drafts = 0;
+  for (const double agreement : agreements) {
+    drafts += right;
+    tokens += right *= agreement;
+  }
+  const double deep = 1.0 - static_cast<double>(report.layer) / n_layers;
+  const double layers = drafts * (report.layer + own) + report.layer;  // those of the last draft
+  return tokens / (layers / n_layers + deep * (1 + kRow * drafts));
 }
 
 // What stands before the reply.
@@ -273,25 +290,17 @@ HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers
   return best;
 }
 
-bool prefer_layer(const std::vector<HeadReport>& reports, HeadDefaults& settings) {
-  constexpr double kDearer = 1.1;
-  // Drafts that are right before the first that is wrong, of as many as were measured: one of heads
-  // without a state.
-  const auto right = [](const HeadReport& report) {
-    if (report.depth_agreement.empty()) return report.agreement;
-    double chance = 1, sum = 0;
-    for (const double agreement : report.depth_agreement) sum += chance *= agreement;
-    return sum;
-  };
+bool prefer_layer(const std::vector<HeadReport>& reports, int n_layers, HeadDefaults& settings) {
   double most = 0;
   for (const HeadReport& report : reports) {
-    if (report.kind == settings.kind) most = std::max(most, right(report));
+    if (report.kind == settings.kind) most = std::max(most, chain_speed(report, n_layers));
   }
   bool preferred = false;
   for (const HeadReport& report : reports) {
-    if (!is_layer(report.kind) || right(report) <= kDearer * most) continue;
+    const double speed = chain_speed(report, n_layers);
+    if (!is_layer(report.kind) || speed <= most) continue;
     preferred = true;
-    most = right(report);
+    most = speed;
     const int shortlist = settings.shortlist;
     settings = {};
     settings.kind = report.kind;

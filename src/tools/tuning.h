@@ -57,9 +57,9 @@ FittedOdds fit_odds_shown(LoadedModel& model, const ExitHeads* heads, const Head
 HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers, int shortlist);
 
 // Draft layers are no part of settings that are replayed: one becomes the kind where its chains are
-// right for longer than those of the kind that settings are for, by what it costs more. Whether one
-// does.
-bool prefer_layer(const std::vector<HeadReport>& reports, HeadDefaults& settings);
+// right for so much longer than those of the kind that settings are for that its block, and of an
+// adapter the layers before it for each draft, cost less, under that plain model. Whether one does.
+bool prefer_layer(const std::vector<HeadReport>& reports, int n_layers, HeadDefaults& settings);
 
 // Those that are found by trying them on texts that the model wrote.
 inline constexpr int64_t kShippedTuningTokens = 3000;  // of replies, about

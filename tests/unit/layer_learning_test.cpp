@@ -470,7 +470,8 @@ TEST_CASE("other kinds learn again where what was stopped among layers had other
   for (const HeadReport& report : trained.reports) CHECK(report.kl_end < 0.9 * report.kl_start);
 }
 
-TEST_CASE("a layer is what drafts where its chains are right for longer by a tenth") {
+TEST_CASE("a layer is what drafts where its chains are right for longer than its block costs") {
+  constexpr int kLayers = 30;
   const auto report = [](HeadKind kind, double agreement) {
     HeadReport report;
     report.kind = kind;
@@ -486,7 +487,7 @@ TEST_CASE("a layer is what drafts where its chains are right for longer by a ten
     settings.w_max = 3;
     const bool preferred = prefer_layer(
         {beside, report(HeadKind::kLayer, agreements[0]), report(HeadKind::kEagle, agreements[1])},
-        settings);
+        kLayers, settings);
     CHECK(settings.shortlist == 96);
     CHECK(settings.check_layers == std::vector<int>{preferred ? 0 : beside.layer});
     CHECK((settings.w_max == 3) == !preferred);
@@ -496,26 +497,31 @@ TEST_CASE("a layer is what drafts where its chains are right for longer by a ten
   const auto chosen = [&](std::vector<double> agreements) {
     return chosen_beside(report(HeadKind::kChained, agreements[0]), {agreements[1], agreements[2]});
   };
-  CHECK(chosen({0.5, 0.54, 0.5}) == HeadKind::kChained);
+  CHECK(chosen({0.5, 0.53, 0.5}) == HeadKind::kChained);
   CHECK(chosen({0.5, 0.56, 0.5}) == HeadKind::kLayer);
-  CHECK(chosen({0.5, 0.56, 0.6}) == HeadKind::kLayer);
+  CHECK(chosen({0.5, 0.56, 0.56}) == HeadKind::kLayer);
   CHECK(chosen({0.5, 0.56, 0.7}) == HeadKind::kEagle);
   // A folded head has no chain: one draft.
   HeadReport folded = report(HeadKind::kFolded, 0);
   folded.depth_agreement.clear();
   folded.agreement = 0.7;
   folded.layer = 4;
-  CHECK(chosen_beside(folded, {0.5, 0.4}) == HeadKind::kFolded);
+  CHECK(chosen_beside(folded, {0.4, 0.4}) == HeadKind::kFolded);
   CHECK(chosen_beside(folded, {0.6, 0.4}) == HeadKind::kLayer);
-  HeadReport adapter = report(HeadKind::kKangaroo, 0.6);
-  for (const int layer : {2, 12}) {  // rounds are to reach it
+  // An adapter's drafts cost the layers before it too, where a folded head's are few.
+  for (const int layer : {2, 12}) {
+    CAPTURE(layer);
+    HeadReport adapter = report(HeadKind::kKangaroo, 0.6);
     adapter.layer = layer;
     HeadDefaults settings;
-    settings.check_layers = {4};
-    CHECK(prefer_layer({folded, adapter}, settings));
+    settings.check_layers = {folded.layer};
+    CHECK(prefer_layer({folded, adapter}, kLayers, settings) == (layer == 2));
+    adapter.depth_agreement = {0.9, 0.9, 0.9, 0.9, 0.9};
+    settings = {};
+    CHECK(prefer_layer({folded, adapter}, kLayers, settings));
     CHECK(settings.kind == HeadKind::kKangaroo);
     CHECK(settings.check_layers == std::vector<int>{layer});
-    CHECK(settings.d_max == std::max(10, layer));
+    CHECK(settings.d_max == std::max(10, layer));  // rounds are to reach it
   }
 }
 
