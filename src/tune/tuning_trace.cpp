@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "drafters/specbound.h"
 #include "error.h"
 #include "numerics/float_mode.h"
+#include "tune/shortened_check.h"
 
 namespace specbound {
 
@@ -101,7 +101,6 @@ class Recording {
   void record_stateless();
   void record_chained();
   void look(int head, int slot, int row, int depth);
-  void shorten(int n, int pos, bool with_text);
 
   Backend& backend_;
   const ExitHeads& heads_;
@@ -111,9 +110,7 @@ class Recording {
   const TuningText* text_ = nullptr;
   const TracedReply* reply_ = nullptr;
   Sampler* sampler_ = nullptr;
-  std::vector<int> first_at_;  // [token]: its first position in the text
-  std::vector<float> seen_;    // of the last shorten(), and the tokens that they are of
-  std::vector<int32_t> ids_;
+  ShortenedCheck shortened_;
   bool stopped_ = false;
 };
 
@@ -130,8 +127,7 @@ bool Recording::record(const TuningText& text, const TracedReply& reply) {
   text_ = &text;
   reply_ = &reply;
   sampler_ = &sampler;
-  first_at_.assign(backend_.config().vocab_size, std::numeric_limits<int>::max());
-  for (size_t i = text.tokens.size(); i-- > 0;) first_at_[text.tokens[i]] = static_cast<int>(i);
+  shortened_.begin(text.tokens, backend_.config().vocab_size);
   backend_.truncate(0);
   if (text.prompt_tokens > 1) {
     backend_.prefill(std::span(text.tokens).first(text.prompt_tokens - 1));
@@ -182,22 +178,6 @@ void Recording::record_chained() {
   }
 }
 
-// Of a check of all that the head may say, what it would have been with the first n tokens of the
-// list: those, and with the text also its tokens up to `pos`, whether the longer list has them or
-// not. The backend has met some that come later.
-void Recording::shorten(int n, int pos, bool with_text) {
-  const std::span<const float> z = backend_.exit_logits();
-  const std::span<const int32_t> ids = backend_.exit_ids();
-  seen_.assign(z.begin(), z.begin() + n);
-  ids_.assign(ids.begin(), ids.begin() + n);
-  if (!with_text) return;
-  for (size_t i = n; i < z.size(); ++i) {
-    if (first_at_[ids[i]] > pos) continue;
-    seen_.push_back(z[i]);
-    ids_.push_back(ids[i]);
-  }
-}
-
 // The head's opinion of the row in `slot`, at every temperature and shortlist of the plan.
 void Recording::look(int head, int slot, int row, int depth) {
   const HeadWeights& weights = heads_.heads()[head];
@@ -210,9 +190,9 @@ void Recording::look(int head, int slot, int row, int depth) {
   const size_t cell = static_cast<size_t>(depth) * trace_.n_rows() + reply_->first + row;
   SpecBoundParams params;
   for (int s = 0; s < trace_.heads()[head].shortlists; ++s) {
-    if (!full) shorten(trace_.shortlists()[s], pos(row), with_text);
-    const std::span<const float> seen = full ? backend_.exit_logits() : seen_;
-    const std::span<const int32_t> ids = full ? std::span<const int32_t>() : ids_;
+    if (!full) shortened_.take(backend_, trace_.shortlists()[s], pos(row), with_text);
+    const std::span<const float> seen = full ? backend_.exit_logits() : shortened_.logits();
+    const std::span<const int32_t> ids = full ? std::span<const int32_t>() : shortened_.ids();
     for (size_t a = 0; a < trace_.alphas().size(); ++a) {
       params.alpha = trace_.alphas()[a];
       trace_.confidence(head, s, static_cast<int>(a))[cell] =
