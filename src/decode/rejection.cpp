@@ -57,6 +57,18 @@ void take_away(TokenDistribution& p, double& p_total, const TokenDistribution& q
 
 }  // namespace
 
+double overlap(const TokenDistribution& p, const TokenDistribution& q) {
+  double shared = 0;
+  for (size_t i = 0, j = 0; i < p.ids.size() && j < q.ids.size();) {
+    if (p.ids[i] == q.ids[j]) {
+      shared += std::min(p.probabilities[i++], q.probabilities[j++]);
+    } else {
+      ++(p.ids[i] < q.ids[j] ? i : j);
+    }
+  }
+  return shared;
+}
+
 std::vector<int32_t> draw_proposals(const TokenDistribution& q, const DrawPlace& place, int round,
                                     int n) {
   SB_CHECK(n >= 1 && n <= kMaxProposals);

@@ -34,6 +34,12 @@ enum class Acceptance {
 
 inline constexpr int kMaxProposals = 8;  // of a place
 
+// The chance that a draft from q stays: the sum over tokens of min(p, q), which is 1 - TV(p, q)
+// (Leviathan et al. 2023, theorem 3.5). No draft, however it is drawn, is the target more often;
+// drawn with the target's noise it is so at least (1 - TV) / (1 + TV) of the time (Daliri et al.
+// 2024, arXiv:2408.07978).
+double overlap(const TokenDistribution& p, const TokenDistribution& q);
+
 // The drafts that round number `round` of the reply makes at `place`, from the distribution q: up
 // to n tokens, 1..kMaxProposals, fewer where q has no more.
 std::vector<int32_t> draw_proposals(const TokenDistribution& q, const DrawPlace& place, int round,

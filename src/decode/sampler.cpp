@@ -109,9 +109,10 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
 }
 
 void Sampler::distribution(std::span<const float> logits, std::span<const int32_t> history,
-                           TokenDistribution& out) {
+                           TokenDistribution& out, std::span<const int32_t> ids) {
   SB_CHECK(!logits.empty() && params_.temperature > 0);
-  filter(before_filters(logits, history, {}), {});
+  SB_CHECK(ids.empty() || ids.size() == logits.size());
+  filter(before_filters(logits, history, ids), ids);
   float max = kMinusInf;
   for (const Candidate& c : candidates_) max = std::max(max, c.logit);
   out.ids.clear();

@@ -94,9 +94,10 @@ class Sampler {
                  const DrawPlace& place, std::span<const int32_t> ids = {},
                  double* margin = nullptr);
 
-  // The distribution that sample() follows over all places, for a temperature above 0.
+  // The distribution that sample() follows over all places, for a temperature above 0. `ids` as
+  // there.
   void distribution(std::span<const float> logits, std::span<const int32_t> history,
-                    TokenDistribution& out);
+                    TokenDistribution& out, std::span<const int32_t> ids = {});
 
   // The token of sample() from the head of a row whose logits have been penalized already; nothing
   // where the head does not decide it. `weighed`: it holds weights too.
