@@ -207,6 +207,16 @@ TEST_CASE("what enters a published layer is of the model's size, and of the row 
   CHECK(batch.x.empty());
   REQUIRE(batch.state.size() == 8);
   for (size_t i = 0; i < 8; ++i) CHECK(batch.state[i] == h(1, i / 2, i % 2));
+  // What its attention takes is of one size.
+  ThreadPool pool(1);
+  std::vector<BlockStep> steps(1);
+  block_inputs(Gemm(pool), adapter, batch, 0, steps);
+  for (size_t r = 0; r < 4; ++r) {
+    const float a = h(1, r, 0), b = h(1, r, 1);
+    const float rms = std::sqrt((a * a + b * b) / 2 + config.norm_eps);
+    CHECK(steps[0].in[2 * r] == doctest::Approx(a / rms));
+    CHECK(steps[0].in[2 * r + 1] == doctest::Approx(b / rms));
+  }
 }
 
 TEST_CASE("batches of passages have about as many rows as were asked for, and each row once") {
