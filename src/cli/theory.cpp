@@ -1,5 +1,6 @@
 // specbound theory: what the measured costs allow. The ceilings by exit depth and acceptance, and
-// the setting in use: what the formula says of it, what its very rounds should cost, what they did.
+// the setting in use: what the formula says of it, what its very rounds should cost, what they did;
+// and how much of the model's distribution each drafter has, which bounds acceptance.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "error.h"
+#include "runtime/draft_model_file.h"
 #include "runtime/file_output.h"
 #include "runtime/loaded_model.h"
 #include "runtime/tuned_settings.h"
@@ -15,6 +17,7 @@
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "tools/cost_report.h"
+#include "tools/overlap_report.h"
 #include "tools/tuning.h"
 #include "tools/tuning_texts.h"
 
@@ -28,13 +31,14 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  specbound theory\n"
     "  specbound theory -m model.gguf --temps 0 --json theory.json\n"
-    "  specbound theory -m model.gguf --replies 0        the ceilings only";
+    "  specbound theory -m model.gguf --replies 0        the ceilings only\n"
+    "  specbound theory -m model.gguf -md small.gguf     what a draft model has, too";
 constexpr double kAcceptances[] = {0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1};
 
 struct TheoryFlags {
   ModelOptions model;
   TuningTextOptions texts;
-  std::string heads, json;
+  std::string heads, draft_model, json;
   int replies = 12;
   bool shipped = false;
 };
@@ -156,13 +160,29 @@ std::optional<TunedSettings> tuned_before(LoadedModel& model, const ExitHeads& h
                     terminal_watcher().note);
 }
 
+// The first of those that `tune` has written: as many tokens as `replies` have that are as long as
+// they may be, so that there are more where they are short.
+std::vector<TuningText> few_texts(LoadedModel& model, TuningTextOptions options, int replies) {
+  const auto turns = static_cast<int64_t>(options.temperatures.size());
+  const int64_t most = (replies + turns - 1) / turns * turns * options.reply_tokens;
+  options.tokens = static_cast<int>(std::min<int64_t>(options.tokens, most));
+  return tuning_texts(model, options);
+}
+
 void add_flags(Flags& flags, TheoryFlags& given) {
   flags.add_file("--heads", given.heads, "exit heads (default: NAME.heads.gguf beside the model)")
+      .type("FILE.gguf");
+  flags
+      .add_file("-md,--model-draft", given.draft_model,
+                "a smaller model with the same vocabulary: what it has of the model's distribution "
+                "is measured too (default: none)")
       .type("FILE.gguf");
   flags.add_switch("--shipped", given.shipped, "the heads file's own setting, not that of tune");
   add_tuning_texts(flags, given.texts);
   flags.add_int("--replies", given.replies, 0, 1 << 20,
-                format("replies that the setting is measured on (default %d)", given.replies));
+                format("replies that the setting is measured on, and drafters on as much text; 0: "
+                       "the ceilings only (default %d)",
+                       given.replies));
   flags.add_output_file("--json", given.json, "write everything as JSON");
   add_model_flags(flags, given.model);
   given.model.write_tiles = false;
@@ -173,6 +193,8 @@ int run(TheoryFlags& given) {
 
   catch_interrupts();
   LoadedModel model(given.model, terminal_watcher());
+  std::optional<DraftModelFile> draft;
+  if (!given.draft_model.empty()) draft.emplace(given.draft_model, model);
   std::optional<ExitHeads> heads;
   try {
     heads = open_heads(model, given.heads);
@@ -185,6 +207,7 @@ int run(TheoryFlags& given) {
   } else if (!load_with(model, *heads)) {
     heads.reset();
   }
+  if (draft) draft->load(model.backend(), terminal_watcher());
   std::optional<HeadDefaults> settings;
   if (heads) {
     settings = heads->defaults();
@@ -201,16 +224,24 @@ int run(TheoryFlags& given) {
     settings.reset();
   }
   std::vector<TuningText> texts;
-  if (settings && given.replies > 0) {
-    texts = tuning_texts(model, given.texts);
-    texts.resize(std::min(texts.size(), static_cast<size_t>(given.replies)));
-  }
-  const CostModel costs = measure_costs_shown(model, heads ? &*heads : nullptr, texts);
+  if (given.replies > 0) texts = few_texts(model, given.texts, given.replies);
+  const ExitHeads* const guess = heads ? &*heads : nullptr;
+  const CostModel costs = measure_costs_shown(model, guess, texts);
   print_costs(costs);
   Json json = {{"model", model.path()}, {"costs", costs_json(costs)}};
   json["ceilings"] = print_ceilings(costs, check_seconds(costs, checked));
   json["setting"] = nullptr;
-  if (!texts.empty()) json["setting"] = run_setting(model, *heads, *settings, costs, texts);
+  if (settings && !texts.empty()) {
+    const size_t first = std::min(texts.size(), static_cast<size_t>(given.replies));
+    json["setting"] = run_setting(model, *heads, *settings, costs, std::span(texts).first(first));
+  }
+  json["overlap"] = nullptr;
+  if (!texts.empty()) {
+    const OverlapReport report = measure_overlap_shown(
+        model, guess, checked ? checked->shortlist : 0, draft ? &draft->backend() : nullptr, texts);
+    print_overlap(report, guess);
+    json["overlap"] = overlap_json(report, guess);
+  }
   if (!given.json.empty()) write_file(given.json, json.dump(2) + "\n");
   return 0;
 }
@@ -219,9 +250,9 @@ const CommandOf<TheoryFlags> kTheory(
     {.rank = 80,
      .name = "theory",
      .summary = "what speculation can give: measured costs, ceilings, predicted against measured",
-     .text = "What speculation can give on this machine: ceilings from measured costs, and the "
-             "setting in "
-             "use, predicted and measured.",
+     .text = "What speculation can give on this machine: ceilings from measured costs, the setting "
+             "in use, predicted and measured, and what each drafter has of the model's "
+             "distribution.",
      .footer = kExamples},
     add_flags, run);
 

@@ -236,6 +236,26 @@ MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads
   return measured;
 }
 
+OverlapReport measure_overlap_shown(LoadedModel& model, const ExitHeads* heads, int shortlist,
+                                    Backend* draft_model, std::span<const TuningText> texts) {
+  OverlapOptions options;
+  options.heads = heads;
+  if (heads) {
+    const int all = static_cast<int>(heads->shortlist().size());
+    options.shortlist = shortlist > 0 ? std::min(shortlist, all) : all;
+    model.backend().set_exit_heads(heads, options.shortlist);
+  }
+  options.draft_model = draft_model;
+  Progress bar("drafters guess along replies", Progress::Unit::kItems);
+  options.progress = [&](int done, int total) {
+    bar.update(static_cast<size_t>(done), static_cast<size_t>(total));
+    return !interrupt_flag();
+  };
+  OverlapReport report = measure_overlap(model.backend(), texts, options);
+  if (!report.complete) throw Interrupted("interrupted while drafters guessed");
+  return report;
+}
+
 FittedOdds fit_odds_shown(LoadedModel& model, const ExitHeads* heads, const HeadDefaults* settings,
                           std::span<const TuningText> texts) {
   std::vector<OddsCase> cases =

@@ -15,6 +15,7 @@
 #include "train/features.h"
 #include "train/head_trainer.h"
 #include "tune/fit_odds.h"
+#include "tune/measure_overlap.h"
 #include "tune/measure_speedup.h"
 #include "tune/tune.h"
 #include "tune/tuning_trace.h"
@@ -41,6 +42,12 @@ TuneOutcome tune_shown(const TuningTrace& trace, const CostModel& costs, TuneOpt
 MeasuredSpeedup measure_speedup_shown(LoadedModel& model, const ExitHeads& heads,
                                       const HeadDefaults& settings, const CostModel& costs,
                                       std::span<const TuningText> texts);
+
+// What drafters have of the model's distribution along `texts`: `heads` with `shortlist` tokens of
+// their list, all of it where it is 0, or lenses where there are none; a draft model. Leaves heads
+// set so.
+OverlapReport measure_overlap_shown(LoadedModel& model, const ExitHeads* heads, int shortlist,
+                                    Backend* draft_model, std::span<const TuningText> texts);
 
 // The odds of candidates, by what lookups would have found in `texts` and in the text of `heads`.
 // Where these guess with `settings`, which may be nullptr, by their guesses too; `heads` are then

@@ -156,6 +156,45 @@ class Theory(Cache):
         self.assertEqual(setting["replies"], 4)
         self.assertGreater(setting["measured"]["speedup"], 0)
         self.assertTrue(0 <= setting["acceptance"] <= 1)
+        self.check_overlap(text, data["overlap"])
+        found = {(d["drafter"], d["layer"], d["step"]) for d in data["overlap"]["drafters"]}
+        heads = {("chained", 0, 1), ("folded", 4, None), ("folded", 8, None), ("folded", 12, None)}
+        self.assertTrue(heads < found, found)
+        self.assertEqual({drafter for drafter, _, _ in found}, {"chained", "folded"})
+        self.assertIn("draft-verify", [d["drafter"] for d in data["overlap"]["not_measured"]])
+        for part in ("chained at 0", "folded at 12", "lookups", "not measured: lookahead"):
+            self.assertIn(part, text)
+
+    def check_overlap(self, text, overlap):
+        """No draft is right more often than the distributions share, but for chance."""
+        self.assertIn("1 - TV", text)
+        self.assertEqual({d["temperature"] for d in overlap["drafters"]},
+                         {d["temperature"] for d in overlap["lookups"]})
+        for d in overlap["drafters"]:
+            self.assertTrue(1 <= d["tokens"] <= overlap["places"], d)
+            for share in ("greedy", "drawn", "overlap", "overlap_at_temperature_1"):
+                self.assertTrue(0 <= d[share] <= 1 + 1e-9, d)
+            self.assertLessEqual(d["drawn"], d["overlap"] + 2 / d["tokens"] ** 0.5)
+            if d["temperature"] == 0:
+                self.assertEqual(d["drawn"], d["overlap"])
+        for lookups in overlap["lookups"]:
+            self.assertTrue(lookups["right"] <= lookups["found"] <= lookups["tokens"])
+        self.assertIn("lookahead", [d["drafter"] for d in overlap["not_measured"]])
+
+    def test_a_drafter_that_is_the_model_shares_all_with_it(self):
+        text, data = self.run_json("theory", "-m", STORIES, "-md", STORIES, "-t", "1", "--replies",
+                                   "2", "--temps", "0.7")
+        self.assertIsNone(data["setting"])
+        self.check_overlap(text, data["overlap"])
+        by_name = {d["drafter"]: d for d in data["overlap"]["drafters"]}
+        self.assertGreater(by_name["draft"]["tokens"], 50)
+        for share in ("greedy", "drawn", "overlap", "overlap_at_temperature_1"):
+            self.assertAlmostEqual(by_name["draft"][share], 1)
+        # Without heads the logit lens says what layers have.
+        self.assertEqual([d["layer"] for d in data["overlap"]["drafters"]
+                          if d["drafter"] == "lens"], [1, 2, 3, 4])
+        self.assertIn("draft-verify", by_name)
+        self.assertLess(by_name["lens"]["overlap"], 1)
 
 
 class Refusals(Cache):
@@ -171,9 +210,11 @@ class Refusals(Cache):
                      STORIES, "--kind", "folded")
 
     def test_theory_of_a_model_without_heads_gives_the_ceilings(self):
-        text, data = self.run_json("theory", "-m", STORIES, "-t", "1")
+        text, data = self.run_json("theory", "-m", STORIES, "-t", "1", "--replies", "0")
         self.assertIn("ceilings", text)
         self.assertIsNone(data["setting"])
+        self.assertIsNone(data["overlap"])
+        self.assertNotIn("1 - TV", text)
         self.assertEqual(data["costs"]["n_layers"], 5)
 
     def test_usage(self):
@@ -184,6 +225,8 @@ class Refusals(Cache):
         self.refused(1, r"/nowhere/at/all", "tune", "-m", DEMO, "--heads",
                      "/nowhere/at/all")
         self.refused(1, r"/nowhere/at", "theory", "--json", "/nowhere/at/all.json")
+        self.refused(2, r"-md .*needs the vocabulary of .*vocab_size: expected 512, found 4096",
+                     "theory", "-m", STORIES, "-md", DEMO)
 
 
 if __name__ == "__main__":
