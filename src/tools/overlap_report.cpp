@@ -43,8 +43,8 @@ void print_overlap(const OverlapReport& report, const ExitHeads* heads) {
       "\nwhat drafters share with the model, at %s places of %d replies, in %.1f s:\n"
       "  greedy   their likeliest token is the model's\n"
       "  drawn    a draft drawn with the model's noise is right\n"
-      "  1 - TV   the part that the distributions drawn from share: no draft is right more often,\n"
-      "           rejection sampling accepts as much\n"
+      "  1 - TV   what the distributions drawn from share: so many drafts can be right at most,\n"
+      "           and rejection sampling accepts them\n"
       "  at T 1   the same of the softmaxes at temperature 1, nothing filtered\n"
       "  %-16s %4s %5s %7s %8s %8s %8s %8s\n",
       grouped(report.places).c_str(), report.replies, report.seconds, "drafter", "step", "T",

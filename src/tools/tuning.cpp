@@ -42,20 +42,21 @@ double speed(const HeadReport& report, double leaving, double accepted, int rows
   return tokens / (cost + kRow * (rows_run - 1));
 }
 
-// The same of chains that end with their first wrong draft, of as many drafts as were measured: one
-// of heads without a state.
+// The same of chains that end with their first wrong draft, of as many drafts as are best of those
+// that were measured: one of heads without a state.
 double chain_speed(const HeadReport& report, int n_layers) {
   std::span<const double> agreements = report.depth_agreement;
   if (agreements.empty()) agreements = {&report.agreement, 1};
   const double own = is_layer(report.kind) ? kBlock : kCheck;
-  double right = 1, tokens = 1, drafts = 0;
+  const double deep = 1.0 - static_cast<double>(report.layer) / n_layers;
+  double right = 1, tokens = 1, drafts = 0, most = 0;
   for (const double agreement : agreements) {
     drafts += right;
     tokens += right *= agreement;
+    const double layers = drafts * (report.layer + own) + report.layer;  // those of the last draft
+    most = std::max(most, tokens / (layers / n_layers + deep * (1 + kRow * drafts)));
   }
-  const double deep = 1.0 - static_cast<double>(report.layer) / n_layers;
-  const double layers = drafts * (report.layer + own) + report.layer;  // those of the last draft
-  return tokens / (layers / n_layers + deep * (1 + kRow * drafts));
+  return most;
 }
 
 // What stands before the reply.

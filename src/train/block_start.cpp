@@ -19,8 +19,8 @@ constexpr double kMapRidge = 1e-4;
 // Of the moments' mean, as the ridge of the equations that M solves: sums in float leave
 // eigenvalues of some -5e-6 of it in place of zeros.
 constexpr double kMomentsRidge = 1e-3;
-constexpr int kSweeps = 3;       // of alternating least squares
-constexpr float kOwnScore = 10;  // of a position's own inputs: e^10 of others' shares
+constexpr int kSweeps = 3;        // of alternating least squares
+constexpr double kOwnScore = 10;  // of a position's own inputs: e^10 of others' shares
 // Of what inputs are, summed over directions: one that has more than this part says little of which
 // position it is, and is heard less. The mean of states may have half.
 constexpr double kShared = 0.05;
@@ -59,7 +59,8 @@ void set_lengths(int n, int dim, Doubles& rows) {
     const auto row = rows.begin() + static_cast<ptrdiff_t>(cells(r, dim));
     double square = 0;
     for (int i = 0; i < dim; ++i) square += row[i] * row[i];
-    for (int i = 0; i < dim && square > 0; ++i) row[i] /= std::sqrt(square);
+    const double length = std::sqrt(square);
+    for (int i = 0; i < dim && length > 0; ++i) row[i] /= length;
   }
 }
 

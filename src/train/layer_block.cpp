@@ -293,7 +293,7 @@ void block_inputs(const Gemm& gemm, const BlockForm& form, const PassageBatch& b
     const float* state = state_of(form, batch, k, steps, row);
     float* in = &step.in[cells(r, n_in)];
     float& scale = step.in_scale[static_cast<size_t>(r)];
-    if (!batch.x.empty() && !form.eagle3()) in = std::copy_n(&batch.x[cells(row, dim)], dim, in);
+    if (!form.adapter() && !form.eagle3()) in = std::copy_n(&batch.x[cells(row, dim)], dim, in);
     if (form.kind == HeadKind::kLayer) return norm_row(dim, form.norm_eps, state, in, scale);
     for (int i = 0; i < form.state_dim(); ++i) {
       in[i] = form.state_factors[static_cast<size_t>(i / dim)] * state[i];

@@ -137,6 +137,7 @@ void LeastSquares::add(const Gemm& gemm, int rows, const float* u, const float* 
 
 std::vector<double> LeastSquares::moments(int first) const {
   std::vector<double> some;
+  some.reserve(cells(n_in_ - first, n_in_ - first));
   for (int i = first; i < n_in_; ++i) {
     const auto row = gram_.begin() + static_cast<ptrdiff_t>(cells(i, n_in_));
     some.insert(some.end(), row + first, row + n_in_);
@@ -162,8 +163,9 @@ std::vector<float> LeastSquares::solve(const Gemm& gemm, double ridge) {
           static_cast<float>(cross_[static_cast<size_t>(i) * n_out_ + o]);
     }
   }
-  gram_.clear();
-  cross_.clear();
+  gram_ = {};
+  cross_ = {};
+  part_ = {};
   return w;
 }
 

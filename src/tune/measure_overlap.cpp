@@ -6,10 +6,10 @@
 #include <cmath>
 #include <utility>
 
-#include "decode/draft_verify.h"
-#include "decode/lookup.h"
 #include "decode/rejection.h"
 #include "decode/sampler.h"
+#include "drafters/draft_verify.h"
+#include "drafters/lookup.h"
 #include "error.h"
 #include "numerics/float_mode.h"
 #include "tune/shortened_check.h"
@@ -167,8 +167,12 @@ bool OverlapMeasurement::measure(const TuningText& text, Clock::time_point end,
                                      temperatures_.begin());
   shortened_.begin(text_, static_cast<int>(vocab_size_));
   backend_.truncate(0);
-  if (options_.draft_model) options_.draft_model->truncate(0);
-  read_up_to(backend_, text_, text.prompt_tokens - 1);  // no part of what a place takes
+  // No part of what a place takes.
+  read_up_to(backend_, text_, text.prompt_tokens - 1);
+  if (Backend* const draft = options_.draft_model) {
+    draft->truncate(0);
+    read_up_to(*draft, text_, std::min(text.prompt_tokens - 1, draft->n_ctx()));
+  }
   // The first token of a reply has no final state before it, as in a round.
   const int last = static_cast<int>(text_.size()) - 2;
   for (int root = text.prompt_tokens; root <= last;) {
@@ -178,11 +182,10 @@ bool OverlapMeasurement::measure(const TuningText& text, Clock::time_point end,
     const auto now = Clock::now();
     ++places_;
     seconds_ += Seconds(now - begin).count();
-    if (now >= end) break;
     // As many more as there is time for, evenly over the rest.
     const double more = Seconds(end - now).count() * static_cast<double>(places_) / seconds_;
-    const double stride = std::ceil((last - root) / std::max(more, 1.0));
-    root += std::max(1, static_cast<int>(stride));
+    if (more < 1) break;
+    root += std::max(1, static_cast<int>(std::ceil((last - root) / more)));
   }
   return true;
 }

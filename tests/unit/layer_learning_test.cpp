@@ -518,6 +518,12 @@ TEST_CASE("a layer is what drafts where its chains are right for longer than its
   folded.layer = 4;
   CHECK(chosen_beside(folded, {0.4, 0.4}) == HeadKind::kFolded);
   CHECK(chosen_beside(folded, {0.6, 0.4}) == HeadKind::kLayer);
+  // Nobody has to draft to where a chain is hardly ever right.
+  HeadReport tailed = report(HeadKind::kLayer, 0.6);
+  tailed.depth_agreement = {0.6, 0.5, 0.05, 0.05, 0.05};
+  HeadDefaults chained;
+  chained.kind = HeadKind::kChained;
+  CHECK(prefer_layer({report(HeadKind::kChained, 0.5), tailed}, kLayers, chained));
   // An adapter's drafts cost the layers before it too, where a folded head's are few.
   for (const int layer : {2, 12}) {
     CAPTURE(layer);

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "decode/draft_verify.h"
 #include "decode/generate.h"
 #include "decode/rejection.h"
+#include "drafters/draft_verify.h"
 #include "engine_rig.h"
 #include "forwarding_backend.h"
 #include "tiny_heads.h"
