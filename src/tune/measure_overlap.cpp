@@ -373,7 +373,7 @@ OverlapReport measure_overlap(Backend& backend, std::span<const TuningText> text
     temperatures.push_back(text.sampling.temperature);
   }
   std::ranges::sort(temperatures);
-  temperatures.erase(std::ranges::unique(temperatures).begin(), temperatures.end());
+  temperatures.erase(std::unique(temperatures.begin(), temperatures.end()), temperatures.end());
 
   OverlapReport report;
   const auto begin = Clock::now();
