@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "corpus/corpus.h"
 #include "error.h"
 #include "numerics/splitmix64.h"
-#include "train/corpus.h"
 
 namespace specbound {
 

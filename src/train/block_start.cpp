@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "error.h"
 #include "train/gradients.h"
@@ -20,6 +21,7 @@ constexpr double kMapRidge = 1e-4;
 // eigenvalues of some -5e-6 of it in place of zeros.
 constexpr double kMomentsRidge = 1e-3;
 constexpr int kSweeps = 3;        // of alternating least squares
+constexpr double kOfRank = 0.7;   // of the time: these sweeps
 constexpr double kOwnScore = 10;  // of a position's own inputs: e^10 of others' shares
 // Of what inputs are, summed over directions: one that has more than this part says little of which
 // position it is, and is heard less. The mean of states may have half.
@@ -71,14 +73,16 @@ struct LowRank {
 
 // O V nearest to M (dim, dim) at the inputs that moments are of, by alternating least squares from
 // random sums of M's rows: the subspace iteration of randomized singular value decompositions
-// (Halko et al. 2011).
-LowRank low_rank(const Gemm& gemm, int dim, int rank, const Doubles& m, const Doubles& moments,
-                 uint64_t seed) {
+// (Halko et al. 2011). nullopt as soon as `progress` says so.
+std::optional<LowRank> low_rank(const Gemm& gemm, int dim, int rank, const Doubles& m,
+                                const Doubles& moments, uint64_t seed,
+                                const std::function<bool(double)>& progress) {
   LowRank found;
   found.v = product(gemm, Op::kPlain, Op::kPlain, rank, dim, dim, uniform(rank, dim, seed), m);
   set_lengths(rank, dim, found.v);
   const Doubles at_inputs = product(gemm, Op::kPlain, Op::kPlain, dim, dim, dim, m, moments);
   for (int sweep = 0;; ++sweep) {
+    if (!progress(static_cast<double>(sweep) / (kSweeps + 1))) return std::nullopt;
     const Doubles of_v = product(gemm, Op::kPlain, Op::kPlain, rank, dim, dim, found.v, moments);
     LeastSquares for_o(
         rank, dim, product(gemm, Op::kPlain, Op::kTransposed, rank, rank, dim, of_v, found.v),
@@ -132,8 +136,9 @@ Doubles looking_rows(const Gemm& gemm, const BlockForm& form, const Doubles& mom
 
 }  // namespace
 
-void start_attention(const Gemm& gemm, const BlockForm& form, const std::vector<float>& map,
-                     const std::vector<double>& moments, uint64_t seed, LearningHead& head) {
+bool start_attention(const Gemm& gemm, const BlockForm& form, const std::vector<float>& map,
+                     const std::vector<double>& moments, uint64_t seed, LearningHead& head,
+                     const std::function<bool(double)>& progress) {
   const int dim = form.dim, size = form.head_dim, attends = form.attn_inputs();
   const int width = static_cast<int>(map.size()) / dim, of_w = width - dim;
   LearningBlock& block = head.block;
@@ -151,8 +156,11 @@ void start_attention(const Gemm& gemm, const BlockForm& form, const std::vector<
   }
   Doubles inputs = moments;
   add_to_diagonal(dim, kMomentsRidge * trace(dim, moments) / dim, inputs);
-  if (trace(dim, inputs) == 0) return;
-  const auto [o, v] = low_rank(gemm, dim, form.kv_dim(), m, inputs, seed);
+  if (trace(dim, inputs) == 0) return true;
+  const auto found = low_rank(gemm, dim, form.kv_dim(), m, inputs, seed,
+                              [&](double done) { return progress(kOfRank * done); });
+  if (!found || !progress(kOfRank)) return false;
+  const auto& [o, v] = *found;
   const Doubles looking = looking_rows(gemm, form, inputs, seed + 1);
   for (int r = 0; r < form.kv_dim(); ++r) {
     const auto from = static_cast<ptrdiff_t>(cells(r, dim));
@@ -174,6 +182,7 @@ void start_attention(const Gemm& gemm, const BlockForm& form, const std::vector<
       }
     }
   }
+  return true;
 }
 
 }  // namespace specbound

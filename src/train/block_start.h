@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "train/block_form.h"
@@ -16,8 +17,10 @@ namespace specbound {
 // map's; of an adapter u / rms(u), and nothing before it. `moments` (dim, dim) is the sum of
 // a a^T. The first head of each group attends to its own position, and what it says is the map of
 // a, but an adapter's less u; all others say nothing yet. The other weights of the block hold what
-// a layer begins with. Without inputs (all moments zeros) only W is set.
-void start_attention(const Gemm& gemm, const BlockForm& form, const std::vector<float>& map,
-                     const std::vector<double>& moments, uint64_t seed, LearningHead& head);
+// a layer begins with. Without inputs (all moments zeros) only W is set. A wide layer takes
+// minutes: `progress`, told how much is done (0..1), may return false to stop; then this does.
+bool start_attention(const Gemm& gemm, const BlockForm& form, const std::vector<float>& map,
+                     const std::vector<double>& moments, uint64_t seed, LearningHead& head,
+                     const std::function<bool(double)>& progress);
 
 }  // namespace specbound

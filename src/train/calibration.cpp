@@ -9,8 +9,10 @@ std::vector<ReliabilityBin> reliability(std::span<const float> confidence,
                                         std::span<const uint8_t> right, int bins) {
   std::vector<ReliabilityBin> result(static_cast<size_t>(bins));
   for (size_t i = 0; i < confidence.size(); ++i) {
-    const int at = static_cast<int>(confidence[i] * static_cast<float>(bins));
-    ReliabilityBin& bin = result[static_cast<size_t>(std::clamp(at, 0, bins - 1))];
+    // NaN stays NaN here, and goes into the first.
+    const float at =
+        std::min(confidence[i] * static_cast<float>(bins), static_cast<float>(bins - 1));
+    ReliabilityBin& bin = result[at > 0 ? static_cast<size_t>(at) : 0];
     ++bin.rows;
     bin.confidence += confidence[i];
     bin.accuracy += right[i];

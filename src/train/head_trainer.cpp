@@ -7,19 +7,19 @@
 #include <optional>
 #include <utility>
 
+#include "corpus/corpus.h"
+#include "corpus/running_time.h"
 #include "engine/cpu/cpu_topology.h"
 #include "error.h"
 #include "numerics/exact_math.h"
 #include "train/batches.h"
 #include "train/checkpoint.h"
-#include "train/corpus.h"
 #include "train/gemm.h"
 #include "train/gradients.h"
 #include "train/head_learner.h"
 #include "train/layer_learning.h"
 #include "train/least_squares.h"
 #include "train/place_heads.h"
-#include "train/running_time.h"
 #include "train/training_step.h"
 #include "train/validation.h"
 
@@ -29,6 +29,7 @@ namespace {
 
 constexpr double kRidge = 1e-3;                     // of the mean square, least squares
 constexpr size_t kEquationBytes = size_t{1} << 30;  // of normal equations at a time
+constexpr double kSummed = 0.9;                     // of the time that equations take
 constexpr double kCurvePoints = 200;                // of the loss curve
 
 class Clock {
@@ -278,14 +279,20 @@ bool Trainer::least_squares() {
     const double done = static_cast<double>(begin) / static_cast<double>(wanted.size());
     learner_->begin_equations(some);
     for (int c = 0; c < n_chunks; ++c) {
-      if (!say("least squares", done + 0.9 * share * c / n_chunks)) return false;
+      if (!say("least squares", done + kSummed * share * c / n_chunks)) return false;
       learner_->add_equations(c, c == split_.first_chunk ? split_.first_row : kAllRows);
     }
     std::vector<LeastSquares> equations = learner_->take_equations();
     for (size_t i = 0; i < some.size(); ++i) {
       if (!forms_.empty()) {
         const size_t h = static_cast<size_t>(some[i].layer);
-        start_layer(gemm_, task(), h, equations[i], kRidge, options_.seed);
+        const auto started = [&](double part) {
+          const double of_some = (static_cast<double>(i) + part) / static_cast<double>(some.size());
+          return say("least squares", done + share * (kSummed + (1 - kSummed) * of_some));
+        };
+        if (!start_layer(gemm_, task(), h, equations[i], kRidge, options_.seed, started)) {
+          return false;
+        }
         continue;
       }
       const std::vector<float> map = equations[i].solve(gemm_, kRidge);
@@ -368,6 +375,13 @@ bool Trainer::train() {
     state_.rows += batches_->count(rows);
     double loss = 0;
     for (const double of_head : losses) loss += of_head / static_cast<double>(heads_.size());
+    if (!std::isfinite(loss)) {
+      throw Error(
+          ErrorCode::kUsage,
+          format("learning_rate=%g: the training diverged after %lld steps, its loss is no number: "
+                 "expected a smaller one",
+                 options_.learning_rate, static_cast<long long>(state_.step)));
+    }
     note_loss(loss, static_cast<double>(state_.rows) / all_rows);
     const double now = clock_.seconds();
     state_.training_seconds += now - mark;

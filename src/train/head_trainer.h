@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "corpus/features.h"
 #include "model/exit_heads.h"
 #include "train/calibration.h"
-#include "train/features.h"
 
 namespace specbound {
 

@@ -14,6 +14,8 @@ namespace specbound {
 
 namespace {
 
+constexpr double kOfMap = 0.3;  // of a layer's start: what least squares takes to be solved
+
 // A step of AdamW moves what a row of weights says by the rate times its width, through a block of
 // several matrices. Of the usual 2e-3 a layer of 256 takes all; one of 576 begins by losing what
 // least squares had at 9e-4, and learns at 3e-4. No wider one was tried.
@@ -174,8 +176,8 @@ LearningHead layer_head(const BlockForm& form, int steps) {
   return head;
 }
 
-void start_layer(const Gemm& gemm, const LearningTask& task, size_t h, LeastSquares& equations,
-                 double ridge, uint64_t seed) {
+bool start_layer(const Gemm& gemm, const LearningTask& task, size_t h, LeastSquares& equations,
+                 double ridge, uint64_t seed, const std::function<bool(double)>& progress) {
   const BlockForm& form = task.forms[h];
   LearningHead& head = task.heads[h];
   const float most = std::sqrt(3.0f) * (0.5f / std::sqrt(static_cast<float>(form.dim)));
@@ -185,11 +187,13 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h, LeastSqua
   }
   if (form.eagle3() || form.adapter()) {
     const std::vector<double> moments = equations.moments(form.start_inputs() - form.dim);
-    start_attention(gemm, form, equations.solve(gemm, ridge), moments, seed, head);
+    const std::vector<float> map = equations.solve(gemm, ridge);
+    const auto of_rest = [&](double done) { return progress(kOfMap + (1 - kOfMap) * done); };
+    if (!start_attention(gemm, form, map, moments, seed, head, of_rest)) return false;
   } else {
     head.map.value = equations.solve(gemm, ridge);
   }
-  if (form.eagle()) return;
+  if (form.eagle()) return true;
   // What W knows of a state is smaller than the state, and the norm makes it as large.
   PassageBatch batch;
   for (int c = 0; batch.learnt.empty() && c < task.features.n_chunks; ++c) {
@@ -200,7 +204,7 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h, LeastSqua
                     passages);
     fill_passages(one, {form, task.step.token_rows(), 1}, passages, batch);
   }
-  if (batch.learnt.empty()) return;
+  if (batch.learnt.empty()) return true;
   std::vector<BlockStep> steps(1);
   block_forward(gemm, head, form, batch, 0, steps);
   double along = 0, square = 0;
@@ -210,8 +214,9 @@ void start_layer(const Gemm& gemm, const LearningTask& task, size_t h, LeastSqua
       square += static_cast<double>(steps[0].y[i]) * steps[0].y[i];
     }
   }
-  if (along <= 0 || square <= 0) return;
+  if (along <= 0 || square <= 0) return true;
   for (float& w : block.norm.value) w = static_cast<float>(along / square);
+  return true;
 }
 
 // `rows` are some of those that the targets are of, in the same order.

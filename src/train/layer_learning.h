@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,9 +25,10 @@ LearningHead layer_head(const BlockForm& form, int steps);
 // Head `h` begins with the map that least squares gives (`equations` of its learner, which are used
 // up, solved with this ridge): W, if it has one; the block, whose outputs are zero at first, adds
 // nothing to it but, of eagle3 and adapters, what attention has of the map (block_start.h). The
-// last norm gets the factor that brings what is said nearest to the model's states.
-void start_layer(const Gemm& gemm, const LearningTask& task, size_t h, LeastSquares& equations,
-                 double ridge, uint64_t seed);
+// last norm gets the factor that brings what is said nearest to the model's states. False as soon
+// as `progress`, told how much is done (0..1), says so.
+bool start_layer(const Gemm& gemm, const LearningTask& task, size_t h, LeastSquares& equations,
+                 double ridge, uint64_t seed, const std::function<bool(double)>& progress);
 
 // Learning on the CPU: what make_cpu_learner() is for other kinds. LearningTask::forms are those
 // of its heads.

@@ -1,4 +1,4 @@
-#include "train/running_time.h"
+#include "corpus/running_time.h"
 
 namespace specbound {
 

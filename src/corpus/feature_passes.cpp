@@ -1,4 +1,4 @@
-#include "train/feature_passes.h"
+#include "corpus/feature_passes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "corpus/corpus.h"
+#include "corpus/features.h"
 #include "engine/backend.h"
 #include "templates/chat_template.h"
 #include "text/tokenizer.h"
-#include "train/corpus.h"
-#include "train/features.h"
 
 namespace specbound {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "train/corpus.h"
+#include "corpus/corpus.h"
 
 namespace specbound {
 

@@ -1,4 +1,4 @@
-#include "train/features.h"
+#include "corpus/features.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Texts on their way through a frozen model, for their hidden states (train/features.h). Rows of
+// Texts on their way through a frozen model, for their hidden states (corpus/features.h). Rows of
 // several texts share a pass of up to a prefill's chunk, in the order of the texts and as far as
 // the backend keeps them apart: docs/architecture.md 3.6. By section 4 the states are those of each
 // text alone, to the bit.
@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "corpus/features.h"
 #include "engine/backend.h"
-#include "train/features.h"
 
 namespace specbound {
 

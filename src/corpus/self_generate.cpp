@@ -1,4 +1,4 @@
-#include "train/self_generate.h"
+#include "corpus/self_generate.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -12,12 +12,12 @@
 #include <optional>
 #include <utility>
 
+#include "corpus/running_time.h"
 #include "decode/generate.h"
 #include "decode/reply_batch.h"
 #include "drafters/row_costs.h"
 #include "drafters/tree_speculator.h"
 #include "error.h"
-#include "train/running_time.h"
 
 namespace specbound {
 namespace {
@@ -42,6 +42,12 @@ struct Place {
   size_t text = 0, turn = 0;
 };
 
+// A prompt that the model is to reply to.
+struct WantedReply {
+  Place place;
+  std::vector<int32_t> prompt;
+};
+
 // What an earlier run wrote: `number` of texts[i] is its record's in the file, where there are more
 // than these if some are too long for the context.
 struct EarlierReplies {
@@ -49,7 +55,7 @@ struct EarlierReplies {
   std::vector<Place> places;
   std::vector<size_t> numbers;
   size_t n_records = 0;
-  std::optional<Place> newest;  // of all records
+  std::optional<WantedReply> newest;  // of all records
 };
 
 class ReplyFile {
@@ -86,11 +92,12 @@ class ReplyFile {
       std::vector<int32_t> tokens;
       if (!get_record(record, tokens, good)) break;
       good += record_bytes(record);
-      found.newest = {record.text, record.turn};
+      const Place place = {record.text, record.turn};
+      found.newest = {place, {tokens.begin(), tokens.begin() + record.n_prompt}};
       const size_t number = found.n_records++;
       if (record.n > static_cast<uint32_t>(max_tokens_)) continue;
       found.texts.push_back(reply_text(std::move(tokens), record.n_prompt));
-      found.places.push_back(*found.newest);
+      found.places.push_back(place);
       found.numbers.push_back(number);
     }
     if (ftruncate(fd_, good) != 0) fail("write");
@@ -208,19 +215,16 @@ class ReplyFile {
   int fd_ = -1;
 };
 
-// A prompt that the model is to reply to.
-struct WantedReply {
-  Place place;
-  std::vector<int32_t> prompt;
-};
-
-// The prompts of a corpus, in its order, those behind `newest`.
+// The prompts of a corpus, in its order, those behind `newest` where that is one of them: replies
+// to another corpus, or in another order, say nothing of where this one is.
 class WantedReplies {
  public:
   WantedReplies(const Tokenizer& tokenizer, const ChatTemplate* chat_template, int n_ctx,
-                std::span<const CorpusText* const> texts, std::optional<Place> newest)
+                std::span<const CorpusText* const> texts, const std::optional<WantedReply>& newest)
       : tokenizer_(tokenizer), template_(chat_template), n_ctx_(n_ctx), texts_(texts) {
-    if (newest) at_ = {newest->text, newest->turn + 1};
+    if (newest && has(newest->place, newest->prompt)) {
+      at_ = {newest->place.text, newest->place.turn + 1};
+    }
   }
 
   std::optional<WantedReply> next() {
@@ -237,6 +241,17 @@ class WantedReplies {
   }
 
  private:
+  bool has(const Place& place, std::span<const int32_t> prompt) const {
+    if (place.text >= texts_.size()) return false;
+    const CorpusText& text = *texts_[place.text];
+    if (place.turn >= std::max<size_t>(text.messages.size(), 1)) return false;
+    const std::vector<int32_t> there = prompt_of(text, place.turn);
+    // Plain text is cut at the context, which may have been another one.
+    const size_t n = text.messages.empty() ? std::min(there.size(), prompt.size()) : there.size();
+    return n > 0 &&
+           std::ranges::equal(std::span(there).first(n), prompt.first(std::min(n, prompt.size())));
+  }
+
   // Nothing where the turn is not the model's.
   std::vector<int32_t> prompt_of(const CorpusText& text, size_t turn) const {
     if (text.messages.empty()) {
@@ -270,10 +285,10 @@ class Writer {
       out_[i].greedy = sampling(earlier.places[i], earlier.numbers[i]).temperature == 0;
     }
     written_ = earlier.n_records;
-    newest_ = earlier.newest;
+    newest_ = std::move(earlier.newest);
   }
 
-  std::optional<Place> newest() const { return newest_; }  // of an earlier run
+  const std::optional<WantedReply>& newest() const { return newest_; }  // of an earlier run
 
   std::vector<TrainingText> run(WantedReplies& wanted) {
     backend_.truncate(0);  // Session expects K/V that it wrote itself
@@ -384,7 +399,7 @@ class Writer {
   const double start_;
   ReplyFile file_;
   std::vector<TrainingText> out_;
-  std::optional<Place> newest_;
+  std::optional<WantedReply> newest_;
   // Guesses make it faster: replies of one model have much in common.
   LookupMemory memory_;
   TreeSpeculator tree_{nullptr, &memory_, kMaxRows, true};

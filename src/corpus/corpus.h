@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "corpus/features.h"
 #include "templates/chat_template.h"
 #include "text/tokenizer.h"
-#include "train/features.h"
 
 namespace specbound {
 

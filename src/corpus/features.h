@@ -1,5 +1,5 @@
 // What exit heads learn from: the hidden states of a frozen model along texts, kept on disk in
-// chunks of bounded size. docs/architecture.md 6. train/feature_passes.h computes them.
+// chunks of bounded size. docs/architecture.md 6. corpus/feature_passes.h computes them.
 //
 // A row is a position of a reply: the position whose next token the model wrote (or should write).
 // Rows of one reply follow each other. Where prompts are wanted, which a draft layer attends to, a

@@ -1,4 +1,4 @@
-#include "train/corpus.h"
+#include "corpus/corpus.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "corpus/data_file.h"
 #include "decode/common_prefix.h"
 #include "drafters/lookup.h"
 #include "error.h"
 #include "numerics/splitmix64.h"
-#include "train/data_file.h"
 
 namespace specbound {
 namespace {
@@ -121,7 +121,11 @@ class CorpusReader {
       if (progress_) progress_(bytes_);
       buffer.append(block.data(), n);
       if (!json) json = holds_json_lines(name_, buffer);
-      if (!json && n > 0) continue;
+      if (!json && n > 0) {  // nothing but blanks so far
+        line_ += std::ranges::count(buffer, '\n');
+        buffer.clear();
+        continue;
+      }
       json.value_or(false) ? take_lines(buffer, n == 0) : take_plain(buffer, n == 0);
       if (n == 0) break;
     }
@@ -290,13 +294,10 @@ std::vector<TrainingText> training_texts(const CorpusText& text, const Tokenizer
     SB_CHECK(chat_template);
     TrainingText& dialogue = out.emplace_back();
     dialogue.tokens = chat_template->encode(tokenizer, text.messages);
+    // First: for each reply that begins in it all before it is rendered anew.
+    if (std::ssize(dialogue.tokens) > n_ctx) dialogue.tokens.resize(n_ctx);
     dialogue.learn.resize(dialogue.tokens.size());
     mark_replies(dialogue, text.messages, tokenizer, *chat_template);
-    if (std::ssize(dialogue.tokens) > n_ctx) {
-      dialogue.tokens.resize(n_ctx);
-      dialogue.learn.resize(n_ctx);
-      dialogue.learn.back() = 0;
-    }
   } else {
     const std::vector<int32_t> ids = tokenizer.encode(text.text, {.add_special = false});
     const bool bos = tokenizer.add_bos() && tokenizer.bos() >= 0;

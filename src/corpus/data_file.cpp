@@ -1,4 +1,4 @@
-#include "train/data_file.h"
+#include "corpus/data_file.h"
 
 #include <fcntl.h>
 #include <lzma.h>
