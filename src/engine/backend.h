@@ -155,13 +155,8 @@ class Backend {
   virtual void embed(int slot, int32_t token) = 0;
   // or, where this is said behind embed() or set_row(), row `parent` < slot (engine/row_paths.h).
   virtual void follow(int slot, int parent) = 0;
-  // Whether rows may be what no token is: H[slot] = `row` (dim), otherwise as embed().
-  virtual bool takes_rows() const { return false; }
-  virtual void set_row(int slot, std::span<const float> row) {
-    (void)slot;
-    (void)row;
-    SB_CHECK(false);
-  }
+  // A row that is what no token is: H[slot] = `row` (dim), otherwise as embed().
+  virtual void set_row(int slot, std::span<const float> row) = 0;
 
   // H[slot..slot+n) through layers from..to (1-based, inclusive); their K and V go to places
   // pos..pos+n-1 of the cache, which are their positions where they are straight. Needs kv_len(l)
@@ -181,8 +176,8 @@ class Backend {
 
   // What exit_check() looks with from now on; nullptr: nothing. `heads` must outlive that. A check
   // reads the first `shortlist` tokens of the file's list (a multiple of 16 or all of it); tokens
-  // of the text are those that come from now on. Throws Error(kLimit) when the memory for repacking
-  // cannot be had.
+  // of the text are those that come from now on. Throws Error(kLimit) when memory for them cannot
+  // be had, Error(kUnsupported) where a GPU's FP16 numbers cannot hold a weight.
   virtual void set_exit_heads(const ExitHeads* heads, int shortlist) = 0;
 
   // Head `head` (an index into ExitHeads::heads()) looks at H[slot], which must have come to the

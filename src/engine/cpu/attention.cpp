@@ -99,7 +99,9 @@ int64_t Attention::cut(Plan& plan) const {
     const Task& task = plan.tasks[i];
     while (static_cast<int>(plan.begins.size()) < threads) {
       const int64_t from = total * static_cast<int64_t>(plan.begins.size()) / threads - before;
-      const int64_t chunk = (from + task.chunk_cost() / 2) / task.chunk_cost();
+      // From may lie before this task: what was nearest to it was the end of the one before.
+      const int64_t chunk =
+          std::max<int64_t>(0, (from + task.chunk_cost() / 2) / task.chunk_cost());
       if (chunk >= task.n_chunks()) break;
       const int64_t here = before + chunk * task.chunk_cost();
       most = std::max(most, here - done);

@@ -22,6 +22,7 @@
 #include "engine/cpu/thread_pool.h"
 #include "engine/cpu/working_rows.h"
 #include "engine/kv_lengths.h"
+#include "engine/layered_backend.h"
 #include "engine/pages.h"
 #include "error.h"
 
@@ -32,7 +33,7 @@ namespace {
 // barrier.
 constexpr int kPrivateFloats = 4096;
 
-class CpuBackend final : public Backend,
+class CpuBackend final : public LayeredBackend,
                          public Sequences,
                          public ChunkRows,
                          public BackendInspection {
@@ -40,14 +41,10 @@ class CpuBackend final : public Backend,
   CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options,
              int n_sequences);
 
-  const ModelConfig& config() const override { return config_; }
-  int n_ctx() const override { return n_ctx_; }
   std::string description() const override;
   std::string device() const override;
   int first_layers() const override { return n_first_ < config_.n_layers ? n_first_ : 0; }
   void embed(int slot, int32_t token) override;
-  void follow(int slot, int parent) override { paths_.follow(slot, parent); }
-  bool takes_rows() const override { return true; }
   void set_row(int slot, std::span<const float> row) override {
     SB_CHECK(slot >= 0 && slot < kMaxRows && row.size() == static_cast<size_t>(config_.dim));
     std::ranges::copy(row, h_.data() + static_cast<size_t>(slot) * config_.dim);
@@ -63,20 +60,11 @@ class CpuBackend final : public Backend,
   std::span<const int32_t> exit_ids() const override { return checks_.ids(); }
   bool says_tokens_of_text() const override { return true; }
   void keep_state(int slot) override;
-  void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
-               void* context) override;
-  void prefill_rows(std::span<const int32_t> tokens) override;
-  void prefill_logits(int first, int n, float* out) override;
-  int kv_len(int layer) const override { return lengths().at(layer); }
   void keep_path(int pos, const RowPath& path) override;
-  void skip_layers(int, int n, int pos, int from, int to) override {
-    lengths().extend(pos, n, from, to);
-  }
   void truncate(int len) override {
-    lengths().truncate(len);
+    LayeredBackend::truncate(len);
     if (len == 0) checks_.forget_text();
   }
-  void restore(int len) override { lengths().restore(len); }
   Device* gpu() override { return first_layers_ ? &first_layers_->gpu() : nullptr; }
   Sequences* sequences() override { return first_layers_ ? nullptr : this; }
   int n_sequences() const override { return static_cast<int>(sequences_.size()); }
@@ -98,10 +86,11 @@ class CpuBackend final : public Backend,
  private:
   static std::shared_ptr<ThreadPool> threads_for(const CpuOptions& options);
   void embed_row(int32_t token, float* h);
-  const KvLengths& lengths() const { return sequences_[selected_].lengths; }
-  KvLengths& lengths() { return sequences_[selected_].lengths; }
+  const KvLengths& lengths() const override { return sequences_[selected_].lengths; }
+  KvLengths& lengths() override { return sequences_[selected_].lengths; }
   void forward(float* h, const PassRows& rows, int from, int to, bool kv_only);
-  void prefill_chunk(std::span<const int32_t> tokens, bool kv_only);
+  void run_prefill(std::span<const int32_t> tokens, bool kv_only) override;
+  void logits_of_prefilled(int first, int n, float* out) override;
   void logits_of(const float* h, int n, float* out);
   Rows normed(int thread, const float* x, const float* norm, int n, bool int8);
   Rows attn_rows(int thread, const float* h, const CpuLayer& layer, int n);
@@ -112,10 +101,8 @@ class CpuBackend final : public Backend,
                    const PassRows& rows, int row, int head);
   void add_normed(int thread, const float* norm, float* h, int n);
 
-  ModelConfig config_;
   const Weights& weights_;
   const Kernels& kernels_;
-  const int n_ctx_;
   const std::shared_ptr<FirstLayers> first_layers_;
   const int n_first_;                    // of them; 0: none
   std::shared_ptr<ThreadPool> threads_;  // maybe another backend's too
@@ -123,7 +110,6 @@ class CpuBackend final : public Backend,
   Rope rope_;
   std::vector<Sequence> sequences_;
   int selected_ = 0;  // of them
-  RowPaths paths_;    // of the rows under way
   // Each thread makes whole heads, keys and values with the queries that attend to them: it needs
   // nobody else's until the heads are mixed.
   const bool own_heads_;
@@ -133,11 +119,9 @@ class CpuBackend final : public Backend,
   std::optional<Experts> experts_;  // of a mixture
   Attention attention_;
   ExitChecks checks_;
-  std::array<int32_t, kMaxRows> tokens_{};  // of the rows under way
 
   Pages<float> h_;               // (kMaxRows, dim): the rows under way
   Pages<float> prefill_h_;       // (kPrefillChunk, dim)
-  int prefilled_rows_ = 0;       // of prefill_h_, that went through all layers
   std::vector<TextRows> chunk_;  // those of embed_chunk(), which lie there too
   int chunk_layers_ = 0;         // that they have seen
   WorkingRows work_;
@@ -152,10 +136,9 @@ std::shared_ptr<ThreadPool> CpuBackend::threads_for(const CpuOptions& options) {
 
 CpuBackend::CpuBackend(const ModelConfig& config, const Weights& weights, const CpuOptions& options,
                        int n_sequences)
-    : config_(config),
+    : LayeredBackend(config, checked_context(options.n_ctx, config)),
       weights_(weights),
       kernels_(kernels_for(options.isa)),
-      n_ctx_(checked_context(options.n_ctx, config)),
       first_layers_(options.first_layers),
       n_first_(layers_elsewhere(options)),
       threads_(threads_for(options)),
@@ -227,7 +210,7 @@ void CpuBackend::select(int sequence) {
   SB_CHECK(sequence >= 0 && sequence < n_sequences());
   if (sequence == selected_) return;
   selected_ = sequence;
-  prefilled_rows_ = 0;
+  forget_prefilled();
   checks_.change_text();
 }
 
@@ -267,33 +250,14 @@ void CpuBackend::run_side_by_side(std::span<const Sequences::Part> parts) {
   forward(h_.data(), PassRows(std::span(texts).first(n_parts)), 1, config_.n_layers, false);
 }
 
-void CpuBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
-                         void* context) {
-  const int total = static_cast<int>(tokens.size());
-  SB_CHECK(lengths().everywhere() + total <= n_ctx_);
-  for (int done = 0; done < total;) {
-    const int n = std::min(kPrefillChunk, total - done);
-    prefill_chunk(tokens.subspan(done, n), true);
-    done += n;
-    if (progress && !progress(context, done)) return;
-  }
-}
-
-void CpuBackend::prefill_rows(std::span<const int32_t> tokens) {
-  const int n = static_cast<int>(tokens.size());
-  SB_CHECK(n >= 1 && n <= kPrefillChunk && lengths().everywhere() + n <= n_ctx_);
-  prefill_chunk(tokens, false);
-  prefilled_rows_ = n;
-}
-
-void CpuBackend::prefill_logits(int first, int n, float* out) {
-  SB_CHECK(first >= 0 && n >= 1 && n <= kMaxRows && first + n <= prefilled_rows_);
+void CpuBackend::logits_of_prefilled(int first, int n, float* out) {
   logits_of(prefill_h_.data() + static_cast<size_t>(first) * config_.dim, n, out);
 }
 
 void CpuBackend::embed_chunk(std::span<const ChunkRows::Part> parts) {
   SB_CHECK(!parts.empty());
-  prefilled_rows_ = chunk_layers_ = 0;
+  forget_prefilled();
+  chunk_layers_ = 0;
   chunk_.clear();
   int first = 0;
   for (const ChunkRows::Part& part : parts) {
@@ -325,8 +289,7 @@ std::span<const float> CpuBackend::chunk_row(int row) const {
   return {prefill_h_.data() + static_cast<size_t>(row) * dim, dim};
 }
 
-void CpuBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
-  prefilled_rows_ = 0;
+void CpuBackend::run_prefill(std::span<const int32_t> tokens, bool kv_only) {
   chunk_.clear();
   const int n = static_cast<int>(tokens.size());
   for (int i = 0; i < n; ++i) embed_row(tokens[i], prefill_h_.data() + size_t(i) * config_.dim);

@@ -17,7 +17,9 @@ class KeptTiles;
 
 inline constexpr int kMaxThreads = 256;
 
-enum class Isa { kPortable, kAvx2, kAvx512Vnni };
+enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512Vnni };
+inline constexpr Isa kIsas[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvxVnni,
+                                Isa::kAvx512Vnni};  // the fastest last
 const char* isa_name(Isa isa);
 bool isa_supported(Isa isa);  // by this CPU and this build
 Isa best_isa();

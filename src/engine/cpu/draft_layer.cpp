@@ -14,24 +14,18 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
     : weights_(weights),
       kernels_(kernels_for(options.isa)),
       pool_(pool),
-      published_(is_published(head.kind)),
-      eagle3_(head.kind == HeadKind::kEagle3),
-      mtp_(head.kind == HeadKind::kMtp),
-      adapter_(head.kind == HeadKind::kKangaroo),
-      behind_(published_ && !adapter_ ? 1 : 0),
-      says_normed_(!published_ || mtp_ || adapter_),
-      taken_(adapter_ ? std::array{head.layer, 0, 0} : head.states),
+      form_(head),
       ones_(model.config().dim, 1.0f),
       norm_(head.norm),
       map_bias_(head.map_bias),
-      embedding_norm_(published_ ? head.embedding_norm : ones_.data()),
-      state_norm_(published_ ? head.state_norm : ones_.data()),
+      embedding_norm_(form_.published ? head.embedding_norm : ones_.data()),
+      state_norm_(form_.published ? head.state_norm : ones_.data()),
       dim_(model.config().dim),
-      state_dim_(eagle3_ ? 3 * dim_ : dim_),
+      state_dim_(form_.state_dim(dim_)),
       eps_(model.config().norm_eps),
       rows_(kMaxRows, head.map.n_in),
       inputs_(static_cast<size_t>(kMaxRows) * dim_),
-      tokens_(model.n_ctx()),
+      text_(model.n_ctx(), form_.behind),
       own_(kMaxRows * round_up<size_t>(dim_, kQuantBlock)),
       said_(round_up<size_t>(dim_, kQuantBlock)) {
   const int n_ctx = model.n_ctx();
@@ -39,7 +33,7 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
   const size_t states = static_cast<size_t>(n_ctx) * state_dim_;
   require_memory(states * sizeof(float), "states of the draft layer");
   states_ = Pages<float>(states, what);
-  if (!adapter_) {
+  if (!form_.adapter) {
     const PartitionedMatrix map{head.map};
     store_.emplace(std::span(&map, 1), options.repack, pool_, nullptr);
     map_ = store_->linear(head.map);
@@ -50,11 +44,8 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
   block_weights_.output_norm = norm_;
   block_weights_.token_embd = {DType::kF32, kMaxRows, dim_,
                                reinterpret_cast<const std::byte*>(inputs_.data())};
-  block_weights_.layers = {head.block};
-  LayerWeights& layer = block_weights_.layers[0];
-  if (!published_) layer.attn_norm = layer.ffn_norm = ones_.data();
-  if (head.kind == HeadKind::kEagle) layer.ffn_norm = norm_;
-  if (eagle3_) {
+  block_weights_.layers = {draft_layer_block(head, ones_.data())};
+  if (form_.eagle3) {
     attn_inputs_ = Pages<float>(kMaxRows * round_up<size_t>(2 * dim_, kQuantBlock), what);
     block_weights_.attn_input = attn_inputs_.data();
   }
@@ -75,44 +66,30 @@ DraftLayer::DraftLayer(const Backend& model, const Weights& weights, const HeadW
 }
 
 void DraftLayer::ran(int pos, std::span<const int32_t> tokens, const float* h) {
-  if (pos > end_ || pos < first_) {
-    first_ = end_ = pos;
-    valid_ = 0;
-  }
-  const FloatMode mode;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const int at = pos + static_cast<int>(i);
-    tokens_[at] = tokens[i];
-    if (mtp_) {
-      std::copy_n(h + i * dim_, dim_, state(at));
-    } else if (taken_[0] == 0) {
-      kernels_.rmsnorm(h + i * dim_, weights_.output_norm, eps_, dim_, state(at));
+  if (!text_.reaches(pos)) text_.begin_at(pos);
+  text_.ran(pos, tokens);
+  const int n = static_cast<int>(tokens.size());
+  if (form_.mtp) {
+    std::copy_n(h, static_cast<size_t>(n) * dim_, state(pos));
+  } else if (form_.taken[0] == 0) {
+    const FloatMode mode;
+    for (int i = 0; i < n; ++i, h += dim_) {
+      kernels_.rmsnorm(h, weights_.output_norm, eps_, dim_, state(pos + i));
     }
   }
-  // Behind a truncate() that is taken back the others are still there.
-  end_ = std::max(end_, pos + static_cast<int>(tokens.size()));
-  valid_ = std::max(0, std::min(valid_, pos - first_ - behind_));
 }
 
 void DraftLayer::passed(int l, int pos, const float* h, Slice mine) {
-  const auto taken = std::ranges::find(taken_, l);
-  if (taken == taken_.end()) return;
-  const auto part = static_cast<size_t>(taken - taken_.begin());
+  const std::optional<int> part = form_.part_of(l);
+  if (!part) return;
   for (int row = mine.begin; row < mine.end; ++row) {
-    std::copy_n(h + static_cast<size_t>(row) * dim_, dim_, state(pos + row) + part * dim_);
+    std::copy_n(h + static_cast<size_t>(row) * dim_, dim_, state(pos + row) + *part * dim_);
   }
-}
-
-int DraftLayer::next_state(int from, int to) const {
-  for (const int layer : taken_) {
-    if (layer >= from && layer < to) return layer;
-  }
-  return to;
 }
 
 void DraftLayer::keep_path(int pos, const RowPath& path) {
+  text_.keep_path(pos, path);
   for (int d = 1; d <= path.depth; ++d) {
-    tokens_[pos + d] = tokens_[pos + path.slots[d]];
     if (path.slots[d] == d) continue;
     std::copy_n(state(pos + path.slots[d]), state_dim_, state(pos + d));
   }
@@ -121,7 +98,7 @@ void DraftLayer::keep_path(int pos, const RowPath& path) {
 // Row `row` of what W multiplies next; nullptr: no state.
 void DraftLayer::set_input(int row, int32_t token, const float* state) {
   float* x = rows_.row(row);
-  if (eagle3_) {
+  if (form_.eagle3) {
     read_row(weights_.token_embd, token, attn_input(row));
     if (state) {
       std::copy_n(state, state_dim_, x);
@@ -143,18 +120,18 @@ void DraftLayer::set_input(int row, int32_t token, const float* state) {
 
 // Rows 0..n-1 of it: places pos..pos+n-1 of the text.
 void DraftLayer::set_inputs(int n, int pos) {
-  if (adapter_) {
+  if (form_.adapter) {
     std::copy_n(state(pos), static_cast<size_t>(n) * dim_, inputs_.data());
     return;
   }
   for (int i = 0; i < n; ++i, ++pos) {
-    set_input(i, tokens_[pos], pos > first_ ? state(pos - 1) : nullptr);
+    set_input(i, text_.token(pos), pos > text_.first() ? state(pos - 1) : nullptr);
   }
 }
 
 // inputs_ (n, dim) = W rows_ + b; an adapter's are there already.
 void DraftLayer::map_inputs(int n) {
-  if (adapter_) return;
+  if (form_.adapter) return;
   const Rows rows = rows_.rows(n, map_.in_place.n_in, nullptr, 0);
   pool_.run([&](int thread) {
     const Slice mine = slice(n, thread, pool_.size());
@@ -183,62 +160,57 @@ void DraftLayer::norm_inputs(int n) {
 void DraftLayer::catch_up(int origin, int root) {
   std::array<int32_t, kMaxRows> ids;
   std::iota(ids.begin(), ids.end(), 0);
-  while (root - (origin + valid_) >= kMaxRows) {
+  while (root - (origin + text_.valid()) >= kMaxRows) {
     const FloatMode mode;
-    set_inputs(kMaxRows, origin + valid_);
+    set_inputs(kMaxRows, origin + text_.valid());
     map_inputs(kMaxRows);
-    if (eagle3_) norm_inputs(kMaxRows);
+    if (form_.eagle3) norm_inputs(kMaxRows);
     block_->prefill(ids);
-    valid_ += kMaxRows;
+    text_.caught_up(kMaxRows);
   }
 }
 
 const float* DraftLayer::look(const Row& looked) {
   const auto& [root, slot, path, token] = looked;
-  int row = slot, n = 1;                              // the last of n rows in block_
-  if (slot == 0 && (root > end_ || root < first_)) {  // nothing is known of what stands before it
-    first_ = end_ = root;
-    valid_ = 0;
-  }
-  // A published layer's text begins with the first token that has a state before it. A root without
-  // one is looked at all the same, alone.
-  const int origin = root > first_ ? first_ + behind_ : first_;
+  int row = slot, n = 1;  // the last of n rows in block_
+  if (slot == 0 && !text_.reaches(root)) text_.begin_at(root);
+  const int origin = text_.origin(root);
   if (slot == 0) {
-    valid_ = std::min(valid_, root - origin);
-    block_->truncate(valid_);
+    text_.begin_root(root);
+    block_->truncate(text_.valid());
     catch_up(origin, root);
-    n = root - (origin + valid_) + 1;
+    n = root - (origin + text_.valid()) + 1;
     row = n - 1;
   }
   const int at = root - origin + slot - (n - 1);  // of the first of n rows in block_
   block_->truncate(at);
-  const bool drafted = eagle3_ && slot > 0;  // what W makes of states is there already
-  if (adapter_) {
+  const bool drafted = form_.eagle3 && slot > 0;  // what W makes of states is there already
+  if (form_.adapter) {
     set_inputs(n, origin + at);
   } else {
     const FloatMode mode;
     set_inputs(n - 1, origin + at);
-    const float* before = slot > 0        ? own(path.slots[path.depth - 1])
-                          : root > first_ ? state(root - 1)
-                                          : nullptr;
+    const float* before = slot > 0               ? own(path.slots[path.depth - 1])
+                          : root > text_.first() ? state(root - 1)
+                                                 : nullptr;
     set_input(n - 1, token, drafted ? nullptr : before);
     if (drafted) std::copy_n(before, dim_, inputs_.data());
   }
   if (!drafted) map_inputs(n);
-  if (eagle3_) norm_inputs(n);
+  if (form_.eagle3) norm_inputs(n);
   for (int i = 0; i < n; ++i) block_->embed(row - (n - 1) + i, i);
   if (slot > 0 && !path.straight) block_->follow(slot, path.slots[path.depth - 1]);
   block_->run_layers(row - (n - 1), n, at, 1, 1);
-  if (slot == 0) valid_ = root == first_ && behind_ > 0 ? 0 : root - origin + 1;
+  if (slot == 0) text_.end_root(root);
   float* const y = own(slot);
   const float* u = block_->inspect().hidden(row).data();
   const FloatMode mode;
-  if (says_normed_) {
+  if (form_.says_normed) {
     kernels_.rmsnorm(u, norm_, eps_, dim_, y);
     return y;
   }
   std::copy_n(u, dim_, y);
-  if (!eagle3_) return y;
+  if (!form_.eagle3) return y;
   kernels_.rmsnorm(u, norm_, eps_, dim_, said_.data());
   return said_.data();
 }

@@ -5,7 +5,6 @@
 // block is attention alone. docs/architecture.md 6.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +15,8 @@
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
 #include "engine/cpu/thread_pool.h"
+#include "engine/draft_layer_form.h"
+#include "engine/draft_layer_text.h"
 #include "engine/pages.h"
 #include "model/exit_heads.h"
 #include "model/weights.h"
@@ -34,10 +35,10 @@ class DraftLayer {
   // Rows `mine` of h (n, dim) have layer l behind them; their places are pos..pos+n-1. Threads come
   // with rows of their own.
   void passed(int l, int pos, const float* h, Slice mine);
-  // The first of the layers from..to whose states are taken there; else `to`.
-  int next_state(int from, int to) const;
+  // See DraftLayerForm.
+  int next_state(int from, int to) const { return form_.next_state(from, to); }
   // Another text begins: nothing is known of it.
-  void forget() { first_ = end_ = valid_ = 0; }
+  void forget() { text_.begin_at(0); }
   // As Backend::keep_path().
   void keep_path(int pos, const RowPath& path);
 
@@ -64,10 +65,7 @@ class DraftLayer {
   const Weights& weights_;
   const Kernels& kernels_;
   ThreadPool& pool_;
-  const bool published_, eagle3_, mtp_, adapter_;
-  const int behind_;                           // tokens of a text before those that it sees
-  const bool says_normed_;                     // the state after a row is w u / rms(u), not u
-  const std::array<int, 3> taken_;             // layers of the model that leave states; else 0
+  const DraftLayerForm form_;
   const std::vector<float> ones_;              // a norm without a weight
   const float *norm_, *map_bias_;              // w, b
   const float *embedding_norm_, *state_norm_;  // of what W multiplies or, eagle3, of what attends
@@ -82,15 +80,11 @@ class DraftLayer {
   RowBuffer rows_;
   std::vector<float> inputs_;       // (kMaxRows, dim): W of those; adapter: s
   Pages<float> attn_inputs_;        // eagle3: (kMaxRows, padded 2 dim), see Weights::attn_input
-  std::unique_ptr<Backend> block_;  // positions from first_ on, published: those that have a state
+  std::unique_ptr<Backend> block_;  // positions from the text's origin on
 
   // (n_ctx, dim): norm(h_L) by place; mtp: h_L; adapter: h_l; eagle3: (n_ctx, 3, dim)
   Pages<float> states_;
-  std::vector<int32_t> tokens_;
-  // Places [first_, end_) have a state; what came before it was attached has none. An adapter's
-  // root has one too.
-  int first_ = 0, end_ = 0;
-  int valid_ = 0;  // places of block_ that hold K and V of true states
+  DraftLayerText text_;
 
   std::vector<float> own_;   // (kMaxRows, padded dim): y of the rows that were looked at, by slot
   std::vector<float> said_;  // (padded dim): eagle3: w y / rms(y), of the last of them

@@ -1,5 +1,5 @@
 // The CPU kernels as a table, one per instruction set. Their sources are one text (kernels_impl.h)
-// compiled over three sets of vector operations, so AVX-512, AVX2 and portable give the same bits.
+// compiled over sets of vector operations, so all instruction sets give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -86,7 +86,8 @@ struct Kernels {
 const Kernels& kernels_for(Isa isa);
 
 extern const Kernels kKernelsPortable;
-extern const Kernels kKernelsAvx2;    // x86-64 builds only
-extern const Kernels kKernelsAvx512;  // x86-64 builds only
+extern const Kernels kKernelsAvx2;     // x86-64 builds only
+extern const Kernels kKernelsAvxVnni;  // x86-64 builds only
+extern const Kernels kKernelsAvx512;   // x86-64 builds only
 
 }  // namespace specbound

@@ -1,6 +1,6 @@
 // The kernels over simd_avx2.h; see kernels_impl.h.
 #if defined(__x86_64__)
-#include "engine/cpu/simd_avx2.h"
+#include "engine/cpu/tile_dot_avx2.h"
 //
 #include "engine/cpu/kernels_impl.h"
 

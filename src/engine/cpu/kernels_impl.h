@@ -1,5 +1,6 @@
-// The CPU kernels, written once over the vector operations of a simd_*.h, which is included first.
-// Everything is in an anonymous namespace: three translation units compile this text for three
+// The CPU kernels, written once over the vector operations and tile products of a simd_*.h,
+// with AVX2 of a tile_dot_*.h too, which are included first.
+// Everything is in an anonymous namespace: translation units compile this text for their
 // instruction sets, and no function of one may stand in for that of another at link time. For the
 // same reason nothing from std:: is called, and what tiles.h and int8_formula.h give is inlined.
 //

@@ -11,7 +11,7 @@
 // off than there. max |x| below kQuantFloor: all are 0; no half is so large, or one x is infinite
 // or NaN: s is NaN.
 //
-// Everything is inlined: the kernels of three instruction sets use it (kernels_impl.h).
+// Everything is inlined: the kernels of all instruction sets use it (kernels_impl.h).
 #pragma once
 
 #include <cstddef>

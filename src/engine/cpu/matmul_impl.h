@@ -1,5 +1,5 @@
-// Quantizing rows and multiplying them by matrices, over the vector operations of a simd_*.h, which
-// is included first: a part of kernels_impl.h, and its rules hold here.
+// Quantizing rows and multiplying them by matrices, over what the headers before it give: a part of
+// kernels_impl.h, and its rules hold here.
 #pragma once
 
 #include "engine/cpu/kernels.h"

@@ -1,4 +1,5 @@
-// Sixteen float lanes, as two registers of eight, and the INT8 tile product on AVX2 + FMA + F16C.
+// Sixteen float lanes, as two registers of eight, on AVX2 + FMA + F16C. The products of tiles come
+// with tile_dot_avx2.h or tile_dot_vnni.h.
 #pragma once
 
 #include <immintrin.h>
@@ -8,9 +9,6 @@
 namespace specbound {
 namespace {
 
-// Four rows share what is unpacked of a tile. Their float sums wait in memory meanwhile: sixteen
-// registers hold no more than the integer ones.
-constexpr int kMaxTileRows = 4;
 constexpr int kAttentionSums = 6;  // vectors of sums that attention holds in registers at once
 
 struct V {
@@ -188,164 +186,10 @@ inline int store_int8(int8_t* p, V x) {
   return sum(_mm256_add_epi32(a, b));
 }
 
-// The four bytes at p in each lane.
-inline __m256i broadcast4(const int8_t* p) {
-  int32_t four;
-  __builtin_memcpy(&four, p, 4);
-  return _mm256_set1_epi32(four);
-}
-
-// add(0..n-1). For one row unrolled; for several the loop stays one, or values of all its turns are
-// alive at once, and go to memory and back.
-template <int R, class Add>
-[[gnu::always_inline]] inline void each_group(int n, Add add) {
-  if constexpr (R == 1) {
-#pragma GCC unroll 8
-    for (int g = 0; g < n; ++g) add(g);
-  } else {
-#pragma GCC unroll 1
-    for (int g = 0; g < n; ++g) add(g);
-  }
-}
-
 // Four bytes a lane: |w| * sign(x, w), which cannot saturate 16 bits since |x| <= 127, |w| <= 128.
 inline __m256i dot4(__m256i w, __m256i x) {
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
   return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-}
-
-template <int R>
-inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t*, V* isum) {
-  const __m256i flip = _mm256_set1_epi8(-128);  // tiles hold w + 128
-  __m256i lo[R], hi[R];
-  for (int r = 0; r < R; ++r) lo[r] = hi[r] = _mm256_setzero_si256();
-  each_group<R>(8, [&](int g) {
-    const auto* p = reinterpret_cast<const __m256i*>(w + 64 * g);
-    const __m256i w0 = _mm256_xor_si256(_mm256_loadu_si256(p), flip);
-    const __m256i w1 = _mm256_xor_si256(_mm256_loadu_si256(p + 1), flip);
-    for (int r = 0; r < R; ++r) {
-      const __m256i xs = broadcast4(x + 32 * r + 4 * g);
-      lo[r] = _mm256_add_epi32(lo[r], dot4(w0, xs));
-      hi[r] = _mm256_add_epi32(hi[r], dot4(w1, xs));
-    }
-  });
-  for (int r = 0; r < R; ++r) isum[r] = {_mm256_cvtepi32_ps(lo[r]), _mm256_cvtepi32_ps(hi[r])};
-}
-
-// Sixteen products of a lane of 16 bits stay within it: 16 * 15 * 127 = 30480.
-template <int R, int kZero>
-inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
-  const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
-  __m256i lo[R], hi[R];
-  for (int r = 0; r < R; ++r) lo[r] = hi[r] = _mm256_setzero_si256();
-  each_group<R>(4, [&](int g) {
-    const auto* p = reinterpret_cast<const __m256i*>(w + 64 * g);
-    const __m256i a = _mm256_loadu_si256(p), b = _mm256_loadu_si256(p + 1);
-    const __m256i a0 = _mm256_and_si256(a, low), b0 = _mm256_and_si256(b, low);
-    const __m256i a1 = _mm256_and_si256(_mm256_srli_epi16(a, 4), low);
-    const __m256i b1 = _mm256_and_si256(_mm256_srli_epi16(b, 4), low);
-    for (int r = 0; r < R; ++r) {
-      const __m256i x0 = broadcast4(x + 32 * r + 4 * g);
-      const __m256i x1 = broadcast4(x + 32 * r + 4 * g + 16);
-      lo[r] = _mm256_add_epi16(lo[r], _mm256_maddubs_epi16(a0, x0));
-      hi[r] = _mm256_add_epi16(hi[r], _mm256_maddubs_epi16(b0, x0));
-      lo[r] = _mm256_add_epi16(lo[r], _mm256_maddubs_epi16(a1, x1));
-      hi[r] = _mm256_add_epi16(hi[r], _mm256_maddubs_epi16(b1, x1));
-    }
-  });
-  for (int r = 0; r < R; ++r) {
-    const __m256i first = _mm256_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
-    isum[r] = {_mm256_cvtepi32_ps(_mm256_add_epi32(first, _mm256_madd_epi16(lo[r], ones))),
-               _mm256_cvtepi32_ps(_mm256_add_epi32(first, _mm256_madd_epi16(hi[r], ones)))};
-  }
-}
-
-// The same of 5 bits, less kZero each (0 or 16): the 64 bytes behind the others hold the fifth
-// bits, that of group g in bit g of a byte. Eight products of a lane of 16 bits stay within it:
-// 8 * 31 * 127 = 31496.
-template <int R, int kZero>
-inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
-  const __m256i low = _mm256_set1_epi8(15), fifth = _mm256_set1_epi8(16);
-  const __m256i ones = _mm256_set1_epi16(1);
-  const auto line = [&](int i) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w) + i);
-  };
-  __m256i sum[2][R];  // of eight outputs each
-#pragma GCC unroll 1
-  for (int half = 0; half < 2; ++half) {
-    for (int r = 0; r < R; ++r) {
-      sum[half][r] = _mm256_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
-    }
-    __m256i above = line(8 + half), below = _mm256_slli_epi16(above, 4);
-#pragma GCC unroll 1
-    for (int pair = 0; pair < 2; ++pair) {
-      __m256i products[R];
-      for (int g = 2 * pair; g < 2 * pair + 2; ++g) {
-        const __m256i both = line(2 * g + half);
-        const __m256i w0 =
-            _mm256_or_si256(_mm256_and_si256(both, low), _mm256_and_si256(below, fifth));
-        const __m256i w1 = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(both, 4), low),
-                                           _mm256_and_si256(above, fifth));
-        below = _mm256_srli_epi16(below, 1);
-        above = _mm256_srli_epi16(above, 1);
-        for (int r = 0; r < R; ++r) {
-          const int8_t* at = x + 32 * r + 4 * g;
-          const __m256i both_products =
-              _mm256_add_epi16(_mm256_maddubs_epi16(w0, broadcast4(at)),
-                               _mm256_maddubs_epi16(w1, broadcast4(at + 16)));
-          products[r] = g % 2 == 0 ? both_products : _mm256_add_epi16(products[r], both_products);
-        }
-      }
-      for (int r = 0; r < R; ++r) {
-        sum[half][r] = _mm256_add_epi32(sum[half][r], _mm256_madd_epi16(products[r], ones));
-      }
-    }
-  }
-  for (int r = 0; r < R; ++r) {
-    isum[r] = {_mm256_cvtepi32_ps(sum[0][r]), _mm256_cvtepi32_ps(sum[1][r])};
-  }
-}
-
-constexpr float kSixBitUnit = 1;
-
-// Of 16 k of 8 outputs, 32 bytes of each line of a block of 6 bits. Two products of a lane of 16
-// bits stay within it: 4 * 63 * 127 = 32004. -128 of bias are 32.
-template <int R>
-inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* bias, __m256* isum) {
-  const __m256i ones = _mm256_set1_epi16(1), two = _mm256_set1_epi8(3), six = _mm256_set1_epi8(63);
-  const auto line = [&](int i) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + 64 * i));
-  };
-  const auto upper = [&](__m256i v) { return _mm256_and_si256(_mm256_srli_epi16(v, 2), six); };
-  const auto lower = [&](__m256i v, int by) {
-    return _mm256_slli_epi16(_mm256_and_si256(v, two), by);
-  };
-  const __m256i a = line(0), b = line(1), c = line(2);
-  const __m256i w0 = upper(a), w1 = upper(b), w2 = upper(c);
-  const __m256i w3 = _mm256_or_si256(lower(a, 4), _mm256_or_si256(lower(b, 2), lower(c, 0)));
-  for (int r = 0; r < R; ++r) {
-    const int8_t* at = x + 32 * r;
-    const auto products = [&](__m256i u, int i, __m256i v) {
-      const __m256i p = _mm256_maddubs_epi16(u, broadcast4(at + 4 * i));
-      const __m256i q = _mm256_maddubs_epi16(v, broadcast4(at + 4 * i + 4));
-      return _mm256_madd_epi16(_mm256_add_epi16(p, q), ones);
-    };
-    const __m256i sum = _mm256_add_epi32(products(w0, 0, w1), products(w2, 2, w3));
-    isum[r] = _mm256_cvtepi32_ps(_mm256_add_epi32(sum, _mm256_set1_epi32(bias[2 * r] / 4)));
-  }
-}
-
-template <int R>
-inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* half_bias, V* first16,
-                          V* second16) {
-#pragma GCC unroll 1
-  for (int half = 0; half < 2; ++half) {
-    V* const out = half == 0 ? first16 : second16;
-    __m256 lo[R], hi[R];
-    half_dot_6bit<R>(w + 192 * half, x + 16 * half, half_bias + half, lo);
-    half_dot_6bit<R>(w + 192 * half + 32, x + 16 * half, half_bias + half, hi);
-    for (int r = 0; r < R; ++r) out[r] = {lo[r], hi[r]};
-  }
 }
 
 inline int32_t block_dot(const int8_t* w, const int8_t* x) {

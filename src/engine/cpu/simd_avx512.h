@@ -1,5 +1,6 @@
 // Sixteen float lanes and the INT8 tile product on AVX-512 (F, BW, DQ, VL, VNNI).
-// The three simd_*.h files define the same names with the same meaning, bit for bit.
+// The simd_*.h files, that of AVX2 with a tile_dot_*.h, define the same names with the same
+// meaning, bit for bit.
 #pragma once
 
 #include <immintrin.h>
