@@ -2,7 +2,10 @@
 // queries at once.
 #include "attention.h"
 
+#include <algorithm>
+
 #include "attention_chunk.cuh"
+#include "attention_join.cuh"
 #include "finish_head.cuh"
 #include "launch.cuh"
 
@@ -314,6 +317,41 @@ struct Turn {
   }
 };
 
+// K/V heads, of so many outputs each, that are joined together: as many as fill whole blocks of the
+// quantized row. Outputs come in eights, and all together in whole blocks.
+SPECBOUND_DEVICE int heads_joined(const Attend& p, int outputs) {
+  if (p.quantized.q == nullptr || outputs % kQuantBlock == 0) return 1;
+  return outputs % (kQuantBlock / 2) == 0 ? 2 : 4;
+}
+
+// The last of the blocks for these K/V heads joins what all of them left. It finds out anew what
+// the kernel knew at its start, whose registers are scarce.
+template <bool kWindowed, bool kTree>
+SPECBOUND_DEVICE void join_in_last_block(const Attend& p) {
+  const int n_rows = p.pass->n_rows, pos = p.pass->pos;
+  const int root = kTree ? pos - p.pass->slot : pos;
+  const int first_chunk = kWindowed ? first_key(p.heads, root) / kPositions : 0;
+  const int n_chunks = (pos + n_rows - 1) / kPositions - first_chunk + 1;  // that had a block
+  const int outputs = p.heads.n_heads / p.heads.n_kv_heads * p.heads.head_dim;
+  const int heads = heads_joined(p, outputs), first = static_cast<int>(blockIdx.y) / heads;
+  auto* last = block_shared<uint32_t>(kJoinBytes<kChunkThreads>);
+  __syncthreads();  // this block's parts are written, its shared memory has been read
+  if (threadIdx.x == 0) {
+    *last = is_last_of(static_cast<uint32_t>(heads * n_chunks), p.arrived + first);
+  }
+  __syncthreads();
+  if (*last == 0) return;
+  const int rows = p.quantized.q == nullptr ? n_rows : panels_of(n_rows) * kPanelRows;
+  const int n = heads * outputs, end = (first + 1) * n;
+#pragma unroll 1
+  for (int row = 0; row < rows; ++row) {
+#pragma unroll 1
+    for (int begin = first * n; begin < end; begin += kChunkThreads) {
+      join_outputs<kChunkThreads, 8>(p, row, n_rows, begin, end);
+    }
+  }
+}
+
 template <bool kWindowed, bool kTree, class Kv>
 __global__ void __launch_bounds__(kChunkThreads, 4) attend_chunks_kernel(AttendChunks a) {
   let_next_start();
@@ -391,6 +429,9 @@ __global__ void __launch_bounds__(kChunkThreads, 4) attend_chunks_kernel(AttendC
 #pragma unroll 1
     for (int first = begin; first < last; first += kTurn) turn(first).weigh();
   }
+  if constexpr (can_join_chunks(kTree, Kv::kScaled)) {
+    if (a.p.arrived != nullptr) join_in_last_block<kWindowed, kTree>(a.p);
+  }
 }
 
 }  // namespace
@@ -411,10 +452,34 @@ void check_attend(const Attend& p) {
   check_heads(p.heads);
   SB_CHECK(p.context > 0 && p.context % kPositions == 0 && p.context <= p.heads.kv.n_ctx);
   SB_CHECK(aligned(p.part_states, 8) && aligned(p.part_outputs, 8));
+  if (p.arrived != nullptr) {
+    SB_CHECK(aligned(p.arrived, 4) && p.sequences == nullptr);
+    SB_CHECK(can_join_chunks(p.tree != nullptr, p.heads.kv.int8));
+  }
   if (p.quantized.q == nullptr) return;
   SB_CHECK(aligned(p.quantized.q, 16) && aligned(p.quantized.d, 8));
   SB_CHECK(p.quantized.n_in == p.heads.n_heads * p.heads.head_dim);
   SB_CHECK(p.quantized.n_in % kQuantBlock == 0);
+}
+
+namespace {
+
+// Results of chunks that a thread takes to join those of a row. It waits for 8 at once, where
+// combine_chunks() waits for 16 in as many blocks as it likes: with more than these the waits take
+// longer than a launch. Counted; no GPU has measured it.
+constexpr int kMostJoined = 32;
+
+}  // namespace
+
+bool better_joined(const Attend& p) {
+  if (p.sequences != nullptr || !can_join_chunks(p.tree != nullptr, p.heads.kv.int8)) return false;
+  const Heads& heads = p.heads;
+  int chunks = p.context / kPositions;  // that a row may see
+  if (heads.window > 0) {
+    chunks = std::min(chunks, (heads.window + kPositions - 2) / kPositions + 1);
+  }
+  const int outputs = heads.n_heads / heads.n_kv_heads * heads.head_dim;  // of a K/V head
+  return (outputs + kChunkThreads - 1) / kChunkThreads * chunks <= kMostJoined;
 }
 
 namespace {
@@ -431,6 +496,9 @@ void launch_chunks(const Attend& p, Stream stream) {
     a.staged_queries = kMaxStagedQueries;
     while (staged + q + a.staged_queries * kOfQuery > kMostShared) a.staged_queries -= kTurn;
     shared = staged + q + a.staged_queries * kOfQuery;
+  }
+  if (p.arrived != nullptr) {
+    shared = std::max(shared, kJoinBytes<kChunkThreads> + sizeof(uint32_t));
   }
   const Grid blocks{static_cast<unsigned>(p.context / kPositions),
                     static_cast<unsigned>(p.heads.n_kv_heads)};

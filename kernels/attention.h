@@ -33,7 +33,12 @@ struct Heads {
   KvLayer kv;     // k and v 16-byte aligned
 };
 
-// Both kernels of a pass. Positions below pass->pos are in the cache; those of the pass are written
+// Whether attend_chunks() can do combine_chunks()' work: trees over INT8 leave it no register.
+constexpr bool can_join_chunks(bool tree, bool int8) {
+  return !tree || !int8;
+}
+
+// All kernels of a pass. Positions below pass->pos are in the cache; those of the pass are written
 // there. Every product is of K and V as the cache has them; keys that a row does not see are not
 // touched. NaN and infinity do what they do on the CPU, but a NaN may have other bits.
 struct Attend {
@@ -55,7 +60,15 @@ struct Attend {
   // attend_chunks() with the kernel before it (launch.cuh); false where that one, or one before it
   // that it overlaps, stores keys that these rows see.
   bool overlaps = true;
+  // Null: combine_chunks() is launched next. Else (n_kv_heads), all zero: of each K/V head how many
+  // chunks are done, and the block that finds it has the last one does combine_chunks()' work, with
+  // the same bits; zeros are left behind. For few rows: that is one block for each K/V head, where
+  // combine_chunks() has one for 128 outputs of a row. No `sequences`, and can_join_chunks().
+  uint32_t* arrived = nullptr;
 };
+// Whether `arrived` serves a pass of one row better than combine_chunks(): not behind a long text,
+// least of all where many queries share a K/V head.
+bool better_joined(const Attend& p);
 void attend_chunks(const Attend& p, Stream stream);  // heads.qkv, cache -> cache, parts
 // In place of that for rows of several sequences; max_rows, 1..16, sizes the grid.
 void attend_side_by_side(const Attend& p, int max_rows, Stream stream);

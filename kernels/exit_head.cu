@@ -210,6 +210,17 @@ __global__ void __launch_bounds__(kSiluWarps* kWarp) silu_quantize_kernel(SiluQu
   if (lane < kPanelRows) p.out.d[place + lane] = lane == 0 ? scale.dx : 0.0f;
 }
 
+// ---- medusa and hydra heads ----
+
+constexpr int kAddThreads = 128;
+
+__global__ void __launch_bounds__(kAddThreads) add_silu_kernel(AddSilu p) {
+  const int i = static_cast<int>(blockIdx.x) * kAddThreads + static_cast<int>(threadIdx.x);
+  if (i >= p.n) return;
+  const float act = silu(p.y[i] + p.bias[i]);
+  p.y[i] = p.x ? act + p.x[i] : act;
+}
+
 // ---- full logits ----
 
 constexpr int kSoftmaxThreads = 512;
@@ -292,6 +303,11 @@ void silu_quantize(const SiluQuantize& p, Stream stream) {
   SB_CHECK(aligned(p.out.q, 4) && aligned(p.out.d, 4));
   launch(silu_quantize_kernel, "silu_quantize",
          {{blocks_for(p.out.n_in / kQuantBlock, kSiluWarps)}, kSiluWarps * kWarp, 0}, stream, p);
+}
+
+void add_silu(const AddSilu& p, Stream stream) {
+  SB_CHECK(p.y != nullptr && p.bias != nullptr && p.x != p.y && p.n >= 1);
+  launch(add_silu_kernel, "add_silu", {{blocks_for(p.n, kAddThreads)}, kAddThreads, 0}, stream, p);
 }
 
 void softmax_peak(const SoftmaxPeak& p, Stream stream) {

@@ -7,6 +7,8 @@
 //            state before the slot, quantized; project: [map; inner] u -> [y, c]; silu_quantize(c),
 //            project_residual: y += outer c; quantize_rows(y) -> the second half of u[slot + 1],
 //            which is x. The state before slot 0 is norm_quantize(H, output_norm).
+//   medusa   the map of x and add_silu for each block, quantize_rows -> x; `w` is the place's own,
+//            or lm_head. hydra: also project_residual, of the first block's residual
 // All but the first take a Pass of one row in slot 0.
 // A half of u (2 dim) begins at block dim/32 of its panel: q + dim * 8, d + dim / 4.
 // Logits from elsewhere (FP16 weights) take cap_logits and peak_chunks instead of exit_logits.
@@ -82,6 +84,15 @@ struct SiluQuantize {
   RowsI8 out;      // one row, the others of its panel become zero; q 4-byte aligned
 };
 void silu_quantize(const SiluQuantize& p, Stream stream);
+
+// y = silu(y + bias) + x, of one row: what a block of a medusa or hydra head makes of W x.
+struct AddSilu {
+  float* y;           // (n)
+  const float* bias;  // (n)
+  const float* x;     // (n), not y; or null: nothing is added
+  int n;              // >= 1
+};
+void add_silu(const AddSilu& p, Stream stream);
 
 // confidence[r] = max softmax(z[r] / temperature) of rows of full logits.
 struct SoftmaxPeak {

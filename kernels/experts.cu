@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(kUnitThreads, kPanels > 1 ? 1 : 2)
                           1,
                           p.y + static_cast<size_t>(place) * dim,
                           dim};
-  project_units<kPanels, depth_of(false, kPanels)>(one);
+  project_units<kPanels, depth_of(false, kPanels)>(one, one.x);
 }
 
 constexpr int kAddThreads = 256;

@@ -291,6 +291,25 @@ SPECBOUND_DEVICE void wait_for_previous() {
 #endif
 }
 
+// ---- blocks that finish what others began ----
+
+// One of `n` blocks has done its part; by one thread, when all of the block's have met. True in the
+// last of them, where what the others wrote can be read once that block's threads have met again;
+// the count is zero again for the next `n`.
+SPECBOUND_DEVICE bool is_last_of(uint32_t n, uint32_t* arrived) {
+#ifdef __CUDACC__
+  __threadfence();
+  const bool last = atomicAdd(arrived, 1u) == n - 1;
+  if (last) *arrived = 0;
+  __threadfence();
+  return last;
+#else
+  const bool last = *arrived == n - 1;
+  *arrived = last ? 0 : *arrived + 1;
+  return last;
+#endif
+}
+
 // 16 bytes to where a host looks on: its last word arrives after the others.
 SPECBOUND_DEVICE void store_for_host(Word4* to, const Word4& v) {
 #ifdef __CUDACC__
@@ -311,6 +330,18 @@ SPECBOUND_DEVICE int lane_index() {
 }
 SPECBOUND_DEVICE int warp_index() {
   return static_cast<int>(threadIdx.x) / kWarp;
+}
+
+// `bytes` from p on are brought to the L2 cache, by a warp.
+SPECBOUND_DEVICE void prefetch_by_warp(const void* p, int bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+  constexpr int kSector = 32;
+  for (int at = kSector * lane_index(); at < bytes; at += kSector * kWarp) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(p) + at));
+  }
+#else
+  if (lane_index() == 0) prefetch(p, bytes);
+#endif
 }
 
 // The value of lane (own lane ^ mask).

@@ -50,12 +50,15 @@ inline bool aligned(const void* p, size_t bytes) {
 }
 
 #ifdef __CUDACC__
-// Of the current device: from sm_90 on.
-inline bool can_overlap() {
-  int device = 0, major = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major >= 9;
+// Whether the kernel waits (wait_for_previous()): code from PTX below sm_90 does not, whatever card
+// the driver compiled it for.
+template <class Parameters>
+bool can_overlap(void (*kernel)(Parameters)) {
+  cudaFuncAttributes attributes{};
+  const auto status = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel));
+  if (status == cudaSuccess) return attributes.ptxVersion >= 90;
+  cudaGetLastError();  // or the next call would find it
+  return false;
 }
 #endif
 
@@ -81,7 +84,7 @@ void launch(void (*kernel)(Parameters), const char* name, const LaunchShape& sha
     config.dynamicSmemBytes = shape.shared_bytes;
     config.stream = stream;
     config.attrs = &overlap;
-    config.numAttrs = shape.overlaps && can_overlap() ? 1 : 0;
+    config.numAttrs = shape.overlaps && can_overlap(kernel) ? 1 : 0;
     status = cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);
   }
   if (status != cudaSuccess) {

@@ -40,6 +40,12 @@ SPECBOUND_DEVICE Chunk chunk_of_warp(int n_in) {
           static_cast<int>(blocks * (chunk + 1) / chunks)};
 }
 
+// The unit of this warp, of eight that share a matrix.
+SPECBOUND_DEVICE int unit_of_warp(int n_in) {
+  const int chunks = k_chunks(n_in);
+  return static_cast<int>(blockIdx.x) * (kUnitWarps / chunks) + warp_index() % kUnitWarps / chunks;
+}
+
 // How much a kernel keeps on its way, for the registers that it has: of weights so many blocks
 // fewer than their form might, and blocks of rows, if they divide those.
 struct Depth {
@@ -121,13 +127,51 @@ struct RowStream {
   }
 };
 
+template <int kPanels, int kAhead>
+SPECBOUND_DEVICE RowStream<kPanels, kAhead> row_stream(const RowsI8& x, int n_rows, int block) {
+  return {x, n_rows, block};
+}
+
+// A quantized row in the block's shared memory: (n_in/32, 32) and (n_in/32), 8-byte aligned.
+struct SharedRow {
+  int32_t n_in;
+  const int8_t* q;
+  const float* d;
+};
+
+// The same of such a row: row 0 of a pass of one.
+template <int kAhead>
+struct SharedRowStream {
+  const Word2* q;
+  const float* d;
+  Word2 values[kAhead][1], scales[kAhead][1];
+
+  SPECBOUND_DEVICE SharedRowStream(const SharedRow& x, int block)
+      : q(reinterpret_cast<const Word2*>(x.q) + 4 * block + lane_index() % 4), d(x.d + block) {}
+
+  SPECBOUND_DEVICE void fetch(int slot, int ahead, int left) {
+    const bool of_row = lane_index() / 4 == 0, of_scale = lane_index() % 4 == 0;
+    values[slot][0] = of_row && ahead < left ? q[4 * ahead] : Word2{0, 0};
+    scales[slot][0] = {of_scale && ahead < left ? bits_of(d[ahead]) : 0, 0};
+  }
+  SPECBOUND_DEVICE void advance(int blocks) {
+    q += 4 * blocks;
+    d += blocks;
+  }
+};
+template <int kPanels, int kAhead>
+SPECBOUND_DEVICE SharedRowStream<kAhead> row_stream(const SharedRow& x, int, int block) {
+  static_assert(kPanels == 1);
+  return {x, block};
+}
+
 // acc[panel][tile] = the sum over the chunk, its blocks ascending, laid out as the tensor cores do.
 // `w` has started. Rows come from nearer than weights: kRowsAhead may be less than kAhead, which it
 // divides.
-template <int kPanels, int kRowsAhead, class Form, int kAhead>
-SPECBOUND_DEVICE void chunk_sums(WeightStream<Form, kAhead>& w, const RowsI8& x, int n_rows,
+template <int kPanels, int kRowsAhead, class Form, int kAhead, class Rows>
+SPECBOUND_DEVICE void chunk_sums(WeightStream<Form, kAhead>& w, const Rows& x, int n_rows,
                                  float (&acc)[kPanels][2][4]) {
-  RowStream<kPanels, kRowsAhead> rows(x, n_rows, w.block);
+  auto rows = row_stream<kPanels, kRowsAhead>(x, n_rows, w.block);
 #pragma unroll
   for (int slot = 0; slot < kRowsAhead; ++slot) rows.fetch(slot, slot, w.left);
 #pragma unroll 1
@@ -161,8 +205,8 @@ SPECBOUND_DEVICE void chunk_sums(WeightStream<Form, kAhead>& w, const RowsI8& x,
 }
 
 // The sums of this warp's chunk into `sums` (16 rows, kSumStride), rows [0, 8 kPanels).
-template <int kPanels, int kRowsAhead, class Form, int kAhead>
-SPECBOUND_DEVICE void store_chunk(WeightStream<Form, kAhead>& w, const RowsI8& x, int n_rows,
+template <int kPanels, int kRowsAhead, class Form, int kAhead, class Rows>
+SPECBOUND_DEVICE void store_chunk(WeightStream<Form, kAhead>& w, const Rows& x, int n_rows,
                                   float* sums) {
   float acc[kPanels][2][4] = {};
   chunk_sums<kPanels, kRowsAhead>(w, x, n_rows, acc);
@@ -181,14 +225,18 @@ SPECBOUND_DEVICE void store_chunk(WeightStream<Form, kAhead>& w, const RowsI8& x
   }
 }
 
+// Blocks of weights on their way.
+template <class Form, Depth kDepth>
+inline constexpr int kBlocksAhead = Form::kAhead > kDepth.fewer ? Form::kAhead - kDepth.fewer : 1;
+
 // The sums of unit `unit` over a chunk, which this warp alone computes, whatever the form: one
 // branch. Waits for the kernels before this one, which make the rows, when weights are on their
 // way. kPanels: that rows may fill.
-template <int kPanels, Depth kDepth>
-SPECBOUND_DEVICE void unit_chunk(const TilesI8& w, int unit, const Chunk& chunk, const RowsI8& x,
+template <int kPanels, Depth kDepth, class Rows>
+SPECBOUND_DEVICE void unit_chunk(const TilesI8& w, int unit, const Chunk& chunk, const Rows& x,
                                  int n_rows, float* sums) {
   as_form(w.type, [&]<class Form>(Form) {
-    constexpr int kAhead = Form::kAhead > kDepth.fewer ? Form::kAhead - kDepth.fewer : 1;
+    constexpr int kAhead = kBlocksAhead<Form, kDepth>;
     constexpr int kRows = kDepth.rows < kAhead ? kDepth.rows : kAhead;
     constexpr int kRowsAhead = kAhead % kRows == 0 ? kRows : 1;
     WeightStream<Form, kAhead> stream(w, unit, chunk);
@@ -198,6 +246,21 @@ SPECBOUND_DEVICE void unit_chunk(const TilesI8& w, int unit, const Chunk& chunk,
       store_chunk<kPanels, kRowsAhead>(stream, x, n_rows, sums);
     } else {
       store_chunk<1, kRowsAhead>(stream, x, n_rows, sums);
+    }
+  });
+}
+
+// The weights that unit_chunk() asks for first, on their way to L2 already.
+template <Depth kDepth>
+SPECBOUND_DEVICE void prefetch_chunk(const TilesI8& w, int unit, const Chunk& chunk) {
+  as_form(w.type, [&]<class Form>(Form) {
+    const int length = chunk.end - chunk.begin, ahead = kBlocksAhead<Form, kDepth>;
+    const int blocks = length < ahead ? length : ahead;
+    for (int tile = 2 * unit; tile < 2 * unit + 2 && tile < tiles_of(w.n_out); ++tile) {
+      const size_t first = static_cast<size_t>(tile) * (w.n_in / kQuantBlock) + chunk.begin;
+      constexpr int kBytes = kWarp * sizeof(typename Form::Stored);
+      prefetch_by_warp(w.q + first * kBytes, blocks * kBytes);
+      prefetch_by_warp(w.d + first * kTileOutputs, blocks * kTileOutputs * sizeof(uint16_t));
     }
   });
 }

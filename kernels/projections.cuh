@@ -40,18 +40,18 @@ SPECBOUND_DEVICE int all_units(const Project& p) {
   return units;
 }
 
-// y = the parts' outputs, side by side.
-template <int kPanels, Depth kDepth, class Project>
-SPECBOUND_DEVICE void project_units(const Project& p) {
+// y = the parts' outputs for x, side by side.
+template <int kPanels, Depth kDepth, class Project, class Rows>
+SPECBOUND_DEVICE void project_units(const Project& p, const Rows& x) {
   let_next_start();
   float* sums = block_shared<float>();
-  const int chunks = k_chunks(p.x.n_in), units = kUnitWarps / chunks, warp = warp_index();
+  const int chunks = k_chunks(x.n_in), units = kUnitWarps / chunks, warp = warp_index();
   const int n_rows = p.pass->n_rows, first = static_cast<int>(blockIdx.x) * units;
   const int n_units = all_units(p);
   if (first + warp / chunks < n_units) {
     const auto part = part_of(p, first + warp / chunks);
-    unit_chunk<kPanels, kDepth>(part.w, first + warp / chunks - part.unit, chunk_of_warp(p.x.n_in),
-                                p.x, n_rows, sums + warp * kSumsOfWarp);
+    unit_chunk<kPanels, kDepth>(part.w, first + warp / chunks - part.unit, chunk_of_warp(x.n_in), x,
+                                n_rows, sums + warp * kSumsOfWarp);
   }
   wait_for_previous();  // a warp without a unit has not
   __syncthreads();
@@ -125,12 +125,12 @@ int checked_units(const Project& p, CheckWeights check_weights) {
   return n_units;
 }
 
-inline LaunchShape units_shape(int n_units, int n_in, int matrices) {
+inline LaunchShape units_shape(int n_units, int n_in, int matrices, bool overlaps = true) {
   const int per_block = kUnitWarps / k_chunks(n_in);
   return {{static_cast<unsigned>((n_units + per_block - 1) / per_block)},
           matrices * kUnitWarps * kWarp,
           static_cast<size_t>(matrices) * kSumBytes,
-          true};
+          overlaps};
 }
 
 }  // namespace specbound::kernels

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kRowThreads) scale_rows_f16_kernel(ScaleRowsF1
 }
 
 __global__ void __launch_bounds__(kBoundThreads) project_f16_kernel(ProjectF16 p) {
-  project_units<2, Depth{}>(p);
+  project_units<2, Depth{}>(p, p.x);
 }
 
 __global__ void __launch_bounds__(kBoundThreads) project_residual_f16_kernel(ProjectResidualF16 p) {

@@ -38,6 +38,7 @@ constexpr Depth depth_of(bool q8_0, int panels) {
 
 // Quantized rows of the block's units, from unit `first` on, whose sums of gate, then of up, are in
 // shared memory.
+template <class GateUp>
 SPECBOUND_DEVICE void store_gate_up(const GateUp& p, int first, int n_rows, int n_warps) {
   const float* sums = block_shared<float>();
   const int chunks = k_chunks(p.x.n_in), units = kUnitWarps / chunks, warp = warp_index();

@@ -23,17 +23,18 @@ SPECBOUND_DEVICE HiddenRows hidden_rows(const Pass* pass, int max_rows, bool las
 }
 
 // 1 / rms of x (n), 16-byte aligned, n a multiple of 4; every thread returns it. The sum of squares
-// runs in 32 virtual lanes (k mod 32), which are the lanes of the first warp; the whole block
-// brings the row to where that warp reads it fast.
+// runs in 32 virtual lanes (k mod 32), which are the lanes of the first warp; the whole block, of
+// kThreads, brings the row to where that warp reads it fast, kStaged floats of it at once.
+template <int kThreads = kRowThreads, int kStaged = kStagedFloats>
 SPECBOUND_DEVICE float inverse_rms(const float* x, int n, float eps) {
-  float* staged = block_shared<float>();  // (min(n, kStagedFloats))
-  float* result = block_shared<float>(kStagedFloats * sizeof(float));
+  float* staged = block_shared<float>();  // (min(n, kStaged))
+  float* result = block_shared<float>(kStaged * sizeof(float));
   const int thread = static_cast<int>(threadIdx.x);
   float sum = 0.0f;
-  for (int begin = 0; begin < n; begin += kStagedFloats) {
-    const int count = n - begin < kStagedFloats ? n - begin : kStagedFloats;
+  for (int begin = 0; begin < n; begin += kStaged) {
+    const int count = n - begin < kStaged ? n - begin : kStaged;
     if (begin > 0) __syncthreads();  // the warp has read what was there
-    for (int k = 4 * thread; k < count; k += 4 * kRowThreads) {
+    for (int k = 4 * thread; k < count; k += 4 * kThreads) {
       *reinterpret_cast<Word4*>(staged + k) = *reinterpret_cast<const Word4*>(x + begin + k);
     }
     __syncthreads();

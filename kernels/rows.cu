@@ -3,6 +3,7 @@
 
 #include "float_formula.cuh"
 #include "launch.cuh"
+#include "norm_quantize.cuh"
 #include "quantize.cuh"
 #include "row_norm.cuh"
 #include "weight_forms.cuh"
@@ -13,45 +14,17 @@ namespace {
 constexpr int kThreads = kRowThreads;
 constexpr int kWarps = kThreads / kWarp;
 
-struct Four {
-  float x[4];
+// Of a row of RowsI8.
+struct StoreRow {
+  const RowsI8& out;
+  int row;
+
+  SPECBOUND_DEVICE void operator()(int block, int at, uint32_t word, float dx) const {
+    const size_t place = row_block(out.n_in / kQuantBlock, row, block);
+    *reinterpret_cast<uint32_t*>(out.q + place * kQuantBlock + at) = word;
+    if (at == 0) out.d[place] = dx;
+  }
 };
-
-SPECBOUND_DEVICE Four load_four(const float* p) {
-  const Word4 v = *reinterpret_cast<const Word4*>(p);
-  return {{float_of(v.x), float_of(v.y), float_of(v.z), float_of(v.w)}};
-}
-
-SPECBOUND_DEVICE Four load_four_if(bool condition, const float* p) {
-  return condition ? load_four(p) : Four{};
-}
-
-// A warp quantizes 128 values: eight lanes that lie together hold a block, four of it each, from
-// element k of the row on. Lanes past the row's end only take part in the shuffles.
-SPECBOUND_DEVICE void quantize_fours(const Four& four, int row, int k, const RowsI8& out) {
-  uint32_t largest = 0;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t magnitude = magnitude_bits(four.x[i]);
-    largest = largest > magnitude ? largest : magnitude;
-  }
-#pragma unroll
-  for (int step = 4; step >= 1; step /= 2) {
-    const uint32_t other = shuffle_xor(largest, step);
-    largest = largest > other ? largest : other;
-  }
-  if (k >= out.n_in) return;
-  const QuantScale scale = quant_scale(largest);
-  uint32_t word = 0;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    word |= (static_cast<uint32_t>(quantized(four.x[i], scale)) & 0xffu) << (8 * i);
-  }
-  const int block = k / kQuantBlock, at = k % kQuantBlock;
-  const size_t place = row_block(out.n_in / kQuantBlock, row, block);
-  *reinterpret_cast<uint32_t*>(out.q + place * kQuantBlock + at) = word;
-  if (at == 0) out.d[place] = scale.dx;
-}
 
 // Is the block's row one of n_rows? If not, but of their last panel, it is made zero.
 SPECBOUND_DEVICE bool row_lives(int row, int n_rows, const RowsI8& out) {
@@ -66,48 +39,15 @@ SPECBOUND_DEVICE bool row_lives(int row, int n_rows, const RowsI8& out) {
   return false;
 }
 
-// Of the weights of a norm, so many fours of a thread are there before its row is: as many as its
-// registers hold where kernels overlap, so that there is time to bring them.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-inline constexpr int kFoursAhead = 2;
-#else
-inline constexpr int kFoursAhead = 4;
-#endif
-
 __global__ void __launch_bounds__(kThreads) norm_quantize_kernel(NormQuantize p) {
   let_next_start();
   const int row = static_cast<int>(blockIdx.x), dim = p.out.n_in;
-  const int thread = static_cast<int>(threadIdx.x);
   const HiddenRows rows = hidden_rows(p.pass, p.max_rows, p.last_row);
-  Four ahead[kFoursAhead];
-#pragma unroll
-  for (int i = 0; i < kFoursAhead; ++i) {
-    const int k = 4 * (i * kThreads + thread);
-    ahead[i] = load_four_if(k < dim, p.weight + k);
-  }
-  const int rest = dim - 4 * kFoursAhead * kThreads;
-  if (thread == 0 && rest > 0) prefetch(p.weight + (dim - rest), 4 * rest);
+  const NormWeights<kThreads> weights(p.weight, dim);
   wait_for_previous();
   if (!row_lives(row, rows.n, p.out)) return;
   const float* x = p.h + static_cast<size_t>(rows.first + row) * dim;
-  const float scale = inverse_rms(x, dim, p.eps);
-  if (dim <= kStagedFloats) x = block_shared<float>();  // where inverse_rms() has left it
-  // The warp's 128 values of which this thread's begin at k.
-  const auto finish = [&](int k, const Four& weight) {
-    Four y = load_four_if(k < dim, x + k);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) y.x[i] = (y.x[i] * scale) * weight.x[i];
-    quantize_fours(y, row, k, p.out);
-  };
-#pragma unroll
-  for (int i = 0; i < kFoursAhead; ++i) {
-    const int k = 4 * (i * kThreads + thread);
-    if (k - 4 * lane_index() < dim) finish(k, ahead[i]);
-  }
-  for (int k = 4 * (kFoursAhead * kThreads + thread); k - 4 * lane_index() < dim;
-       k += 4 * kThreads) {
-    finish(k, load_four_if(k < dim, p.weight + k));
-  }
+  norm_and_quantize<kThreads, kStagedFloats>(x, weights, dim, p.eps, StoreRow{p.out, row});
 }
 
 __global__ void __launch_bounds__(kThreads) norm_floats_kernel(NormFloats p) {
@@ -115,10 +55,10 @@ __global__ void __launch_bounds__(kThreads) norm_floats_kernel(NormFloats p) {
   const HiddenRows rows = hidden_rows(p.pass, p.max_rows, p.last_row);
   if (row >= rows.n) return;
   const float* x = p.h + static_cast<size_t>(rows.first + row) * p.dim;
-  float* out = p.out + static_cast<size_t>(row) * p.dim;
-  const float scale = inverse_rms(x, p.dim, p.eps);
+  float* out = p.out + static_cast<size_t>(row) * p.ld;
+  const float scale = p.weight ? inverse_rms(x, p.dim, p.eps) : 1.0f;
   for (int k = static_cast<int>(threadIdx.x); k < p.dim; k += kThreads) {
-    out[k] = (x[k] * scale) * p.weight[k];
+    out[k] = p.weight ? (x[k] * scale) * p.weight[k] : x[k];
   }
 }
 
@@ -128,7 +68,7 @@ __global__ void __launch_bounds__(kThreads) quantize_rows_kernel(QuantizeRows p)
   const float* x = p.x + static_cast<size_t>(row) * p.ld;
   for (int first = 128 * warp_index(); first < n_in; first += 128 * kWarps) {
     const int k = first + 4 * lane_index();
-    quantize_fours(load_four_if(k < n_in, x + k), row, k, p.out);
+    quantize_fours(load_four_if(k < n_in, x + k), k, n_in, StoreRow{p.out, row});
   }
 }
 
@@ -165,9 +105,12 @@ void norm_quantize(const NormQuantize& p, Stream stream) {
 void norm_floats(const NormFloats& p, Stream stream) {
   SB_CHECK(p.pass != nullptr && p.max_rows >= 1 && p.max_rows <= kMaxPrefillRows);
   SB_CHECK(p.dim >= 4 && p.dim % 4 == 0 && aligned(p.h, 16) && (!p.last_row || p.max_rows == 1));
-  SB_CHECK(aligned(p.weight, 4) && aligned(p.out, 4));
+  SB_CHECK((!p.weight || aligned(p.weight, 4)) && aligned(p.out, 4));
+  SB_CHECK(p.ld == 0 || p.ld >= p.dim);
+  NormFloats rows = p;
+  if (rows.ld == 0) rows.ld = rows.dim;
   launch(norm_floats_kernel, "norm_floats",
-         {{static_cast<unsigned>(p.max_rows)}, kThreads, kNormBytes}, stream, p);
+         {{static_cast<unsigned>(p.max_rows)}, kThreads, kNormBytes}, stream, rows);
 }
 
 void quantize_rows(const QuantizeRows& p, Stream stream) {

@@ -26,16 +26,17 @@ struct NormQuantize {
 };
 void norm_quantize(const NormQuantize& p, Stream stream);
 
-// out = rmsnorm(h) * weight.
+// out = rmsnorm(h) * weight, or h as it is.
 struct NormFloats {
   const Pass* pass;     // 1 <= n_rows <= max_rows
   const float* h;       // H (slots, dim), 16-byte aligned: rows pass->slot..
-  const float* weight;  // (dim)
+  const float* weight;  // (dim), or null: no norm
   int dim;              // a multiple of 4
   float eps;
-  float* out;             // (n_rows, dim)
+  float* out;             // (n_rows, ld)
   int max_rows;           // 1..512
   bool last_row = false;  // only that of the pass, as row 0; max_rows is 1
+  int ld = 0;             // at least dim; 0: dim
 };
 void norm_floats(const NormFloats& p, Stream stream);
 

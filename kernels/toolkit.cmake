@@ -15,6 +15,10 @@ else()
   if(NOT release OR CMAKE_MATCH_1 VERSION_LESS 13.0)
     set(obstacle "needs CUDA toolkit 13, found ${SPECBOUND_NVCC} (${release})")
   else()
+    if(SPECBOUND_CUDA_ARCHS STREQUAL native AND CMAKE_VERSION VERSION_LESS 3.24)
+      message(FATAL_ERROR "SPECBOUND_CUDA_ARCHS=native needs CMake 3.24, found ${CMAKE_VERSION}: "
+        "name the architecture, as 86 for an RTX 3090 or 89 for an RTX 4090")
+    endif()
     set(CMAKE_CUDA_ARCHITECTURES 75)  # of this probe: each target names its own
     set(ENV{CUDACXX} ${SPECBOUND_NVCC})
     include(CheckLanguage)

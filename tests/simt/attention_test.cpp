@@ -56,8 +56,11 @@ TEST_CASE("decode attention: more chunks than are joined at once") {
       }
     }
     with_each_kv(p, [](const HeadProblem& p) {
-      const std::vector<float> found = simt::for_each_order([&] { return attend(p).attended; });
-      CHECK(same_floats(found, attend_on_cpu(p).attended));
+      const std::vector<float> expected = attend_on_cpu(p).attended;
+      for (const Joins joins : {Joins::kKernel, Joins::kLastBlock}) {
+        CHECK(same_floats(simt::for_each_order([&] { return attend(p, false, 0, joins).attended; }),
+                          expected));
+      }
     });
   }
 }
@@ -71,7 +74,7 @@ TEST_CASE("decode attention: more queries of a K/V head than keys are staged for
 TEST_CASE("decode attention: on all instruction sets of the CPU the same") {
   with_each_kv({{6, 3, 80, true, true}, 192, 70, 9, 5}, [](const HeadProblem& p) {
     const PassResult found = attend(p);
-    for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512Vnni}) {
+    for (const Isa isa : kIsas) {
       if (!isa_supported(isa)) continue;
       CHECK(same_floats(found.attended, attend_on_cpu(p, isa).attended));
     }
@@ -81,10 +84,10 @@ TEST_CASE("decode attention: on all instruction sets of the CPU the same") {
 TEST_CASE("decode attention depends on neither thread order nor the context it is sized for") {
   with_each_kv({{8, 2, 32, true, true}, 320, 60, 11, 9}, [](const HeadProblem& p) {
     const std::vector<float> expected = attend_on_cpu(p).attended;
-    const std::vector<float> found = simt::for_each_order([&] { return attend(p).attended; });
-    CHECK(same_floats(found, expected));
-    for (const int context : {192, 320}) {
-      CHECK(same_floats(attend(p, false, context).attended, expected));
+    for (const Joins joins : {Joins::kKernel, Joins::kLastBlock}) {
+      const auto found = [&](int context) { return attend(p, false, context, joins).attended; };
+      CHECK(same_floats(simt::for_each_order([&] { return found(0); }), expected));
+      for (const int context : {192, 320}) CHECK(same_floats(found(context), expected));
     }
   });
 }
@@ -102,7 +105,7 @@ TEST_CASE("a row's attention is the same alone and among others, in every slot")
       p.v = together.v;
       const auto* from = all.qkv.data() + static_cast<size_t>(first) * all.stride();
       p.qkv.assign(from, from + static_cast<size_t>(n) * all.stride());
-      return attend(p).attended;
+      return attend(p, false, 0, n == 1 ? Joins::kLastBlock : Joins::kKernel).attended;
     };
     for (int row = 0; row < 16; ++row) {
       const std::vector<float> alone = slice(row, 1);
@@ -114,8 +117,9 @@ TEST_CASE("a row's attention is the same alone and among others, in every slot")
 }
 
 TEST_CASE("attended rows quantized at once") {
-  for (const HeadShape& shape : {HeadShape{4, 2, 80}, HeadShape{4, 1, 8}, HeadShape{3, 3, 128},
-                                 HeadShape{2, 1, 16}, HeadShape{8, 2, 24}}) {
+  for (const HeadShape& shape :
+       {HeadShape{4, 2, 80}, HeadShape{4, 1, 8}, HeadShape{3, 3, 128}, HeadShape{2, 1, 16},
+        HeadShape{8, 2, 24}, HeadShape{12, 6, 8}, HeadShape{8, 8, 24}}) {
     for (const int n_rows : {1, 8, 11, 16}) {
       const HeadProblem p(shape, 128, 60, n_rows, 17);
       const PassResult found = attend(p, true);
@@ -134,11 +138,53 @@ TEST_CASE("attended rows quantized at once") {
       }
       CHECK(std::memcmp(found.q.data(), q.data(), q.size()) == 0);
       CHECK(same_bits(found.d.data(), d.data(), d.size()));
+      simt::for_each_order([&] {
+        const PassResult joined = attend(p, true, 0, Joins::kLastBlock);
+        CHECK(std::memcmp(joined.q.data(), q.data(), q.size()) == 0);
+        CHECK(same_bits(joined.d.data(), d.data(), d.size()));
+      });
       for (size_t i = q.size(); i < found.q.size(); ++i) {  // the next panel is not touched
         REQUIRE(static_cast<unsigned char>(found.q[i]) == simt::poison());
       }
     }
   }
+}
+
+TEST_CASE("chunks are joined in the last block where that is less to wait for than a launch") {
+  const auto better = [](int n_heads, int n_kv_heads, int head_dim, int context, int window = 0) {
+    kernels::Attend a{};
+    a.heads.n_heads = n_heads;
+    a.heads.n_kv_heads = n_kv_heads;
+    a.heads.head_dim = head_dim;
+    a.heads.window = window;
+    a.context = context;
+    return kernels::better_joined(a);
+  };
+  CHECK(better(32, 32, 128, 2048));
+  CHECK(!better(32, 32, 128, 4096));
+  CHECK(better(32, 8, 128, 1024));  // two outputs a thread
+  CHECK(!better(32, 8, 128, 2048));
+  CHECK(!better(64, 4, 256, 256));  // 16
+  CHECK(better(64, 4, 256, 128));
+  // Of a window up to 2 chunks are seen, 32, and 33.
+  CHECK(better(32, 32, 128, 32768, 65));
+  CHECK(better(32, 32, 128, 32768, 1985));
+  CHECK(!better(32, 32, 128, 32768, 1986));
+  // Trees over INT8 keys and values have no such kernel, rows side by side neither.
+  const kernels::RowTree tree{};
+  const kernels::RowSequences sequences{};
+  kernels::Attend a{};
+  a.heads.n_heads = a.heads.n_kv_heads = 1;
+  a.heads.head_dim = 8;
+  a.context = 64;
+  a.tree = &tree;
+  CHECK(kernels::better_joined(a));
+  a.heads.kv.int8 = true;
+  CHECK(!kernels::better_joined(a));
+  a.tree = nullptr;
+  CHECK(kernels::better_joined(a));
+  a.sequences = &sequences;
+  CHECK(!kernels::better_joined(a));
 }
 
 TEST_CASE(
@@ -149,10 +195,13 @@ TEST_CASE(
     HeadProblem p(shape, 128, 66, 6, 19);
     poison(p);
     const HeadResult expected = attend_on_cpu(p);
-    CHECK(same_floats(attend(p).attended, expected.attended));
     // INT8: all numbers that share a scale with what is infinite or NaN are NaN.
     const HeadProblem int8 = p.in_int8();
-    CHECK(same_floats(attend(int8).attended, attend_on_cpu(int8).attended));
+    const HeadResult of_int8 = attend_on_cpu(int8);
+    for (const Joins joins : {Joins::kKernel, Joins::kLastBlock}) {
+      CHECK(same_floats(attend(p, false, 0, joins).attended, expected.attended));
+      CHECK(same_floats(attend(int8, false, 0, joins).attended, of_int8.attended));
+    }
     size_t finite = 0;
     for (const float x : expected.attended) finite += std::isfinite(x);
     return finite;

@@ -134,7 +134,9 @@ TEST_CASE("a row of a tree has the bits that it has in a chain, alone and among 
         CHECK(same_bits(&in_chain.attended[path.depth * q_dim], &together.attended[slot * q_dim],
                         q_dim));
         for (const int n : {1, kMaxRows - slot}) {  // the rows before it came earlier
-          const PassResult found = attend(rows_of(round, together, slot, n));
+          const PassResult found =
+              attend(rows_of(round, together, slot, n), false, 0,
+                     n == 1 && !round.int8 ? Joins::kLastBlock : Joins::kKernel);
           CHECK(same_bits(found.attended.data(), &together.attended[slot * q_dim], n * q_dim));
           CHECK((n == 1 || found.k == together.k));
           CHECK((n == 1 || found.v == together.v));

@@ -39,9 +39,10 @@ TEST_CASE("decode attention: a window that begins in a later chunk than are join
 TEST_CASE("decode attention: a window's bits depend on neither thread order nor the grid") {
   with_each_kv({windowed(70, 3), 320, 120, 11, 9}, [](const HeadProblem& p) {
     const std::vector<float> expected = attend_on_cpu(p).attended;
-    CHECK(same_floats(simt::for_each_order([&] { return attend(p).attended; }), expected));
-    for (const int context : {192, 320}) {
-      CHECK(same_floats(attend(p, false, context).attended, expected));
+    for (const Joins joins : {Joins::kKernel, Joins::kLastBlock}) {
+      const auto found = [&](int context) { return attend(p, false, context, joins).attended; };
+      CHECK(same_floats(simt::for_each_order([&] { return found(0); }), expected));
+      for (const int context : {192, 320}) CHECK(same_floats(found(context), expected));
     }
   });
 }
@@ -58,7 +59,8 @@ TEST_CASE("decode attention: a windowed row is the same alone and among others")
       p.v = together.v;
       const auto* from = all.qkv.data() + static_cast<size_t>(row) * all.stride();
       p.qkv.assign(from, from + all.stride());
-      CHECK(same_bits(attend(p).attended.data(), &together.attended[row * q_dim], q_dim));
+      const PassResult alone = attend(p, false, 0, Joins::kLastBlock);
+      CHECK(same_bits(alone.attended.data(), &together.attended[row * q_dim], q_dim));
     }
   });
 }

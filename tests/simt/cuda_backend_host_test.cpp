@@ -3,11 +3,12 @@
 // docs/architecture.md 4, 8.
 #include <doctest/doctest.h>
 
-#include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "simt/cuda_rig.h"
+#include "unit/farther.h"
 
 namespace cuda_backend_host_test {
 
@@ -113,20 +114,14 @@ std::vector<Case> half_cases() {
   return all;
 }
 
+std::span<const float> row_at(Record& record, int pos) {
+  return {record.logits_at(pos), static_cast<size_t>(record.vocab_size)};
+}
+
 Record run_all(Backend& backend, const std::vector<int32_t>& ids, int rows, int slot) {
   Record record(backend.config(), static_cast<int>(ids.size()));
   run_positions(backend, ids, 0, static_cast<int>(ids.size()), rows, slot, record);
   return record;
-}
-
-// The largest difference of two rows, relative to the largest value of `expected`.
-double relative(const float* found, const float* expected, size_t n) {
-  double largest = 0, apart = 0;
-  for (size_t i = 0; i < n; ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
-    apart = std::max(apart, std::abs(static_cast<double>(found[i]) - expected[i]));
-  }
-  return apart / largest;
 }
 
 }  // namespace
@@ -145,8 +140,7 @@ TEST_CASE("CUDA engine, INT8: the CPU backend's bits at every layer, whatever ro
       REQUIRE(Record::difference(found, expected, 0, kPositions) == "");
     }
     const auto backend = cuda_backend(model);
-    const std::vector<int32_t> few(ids.begin(), ids.begin() + 6);
-    REQUIRE(Record::difference(run_all(*backend, few, 1, 15), expected, 0, 6) == "");
+    REQUIRE(Record::difference(run_all(*backend, ids, 1, 15), expected, 0, kPositions) == "");
   }
 }
 
@@ -162,7 +156,7 @@ TEST_CASE("CUDA engine, FP16: close to the CPU, and the same bits whatever rows 
     Record close = expected;
     for (int pos = 0; pos < kPositions; ++pos) {
       CAPTURE(pos);
-      REQUIRE(relative(found.logits_at(pos), close.logits_at(pos), found.vocab_size) < c.tolerance);
+      REQUIRE(relative_difference(row_at(found, pos), row_at(close, pos)) < c.tolerance);
     }
     for (const int rows : {9, 5}) {
       CAPTURE(rows);
@@ -271,7 +265,7 @@ TEST_CASE("CUDA engine, prefill with logits: decode's bits where no attention pa
     for (int pos = 0; pos < kRows; ++pos) {
       CAPTURE(pos);
       const size_t at = pos * vocab_size;
-      REQUIRE(relative(&found[at], &expected[at], vocab_size) <
+      REQUIRE(relative_difference({&found[at], vocab_size}, {&expected[at], vocab_size}) <
               (type == DType::kF16 ? 1e-3 : 2e-2));  // INT8: roundings may fall to the other side
     }
     const std::vector<float> cut = logits(*backend, {16, 1, 24});
@@ -327,7 +321,7 @@ TEST_CASE("CUDA engine, prefill: the CPU's keys and values but for attention, ho
       REQUIRE(same_bits(&found.k[at], &expected.k[at], layer_1));
       REQUIRE(same_bits(&found.v[at], &expected.v[at], layer_1));
     }
-    REQUIRE(relative(found.logits_at(kPrompt), expected.logits_at(kPrompt), found.vocab_size) <
+    REQUIRE(relative_difference(row_at(found, kPrompt), row_at(expected, kPrompt)) <
             (type != DType::kF16 ? 2e-2 : 1e-3));  // INT8: roundings may fall to the other side
     gpu->truncate(0);
     REQUIRE(Record::difference(prefilled(*gpu, ids, {16, 1, 24}), found, 0, kPrompt + 1) == "");

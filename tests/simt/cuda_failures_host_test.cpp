@@ -187,7 +187,7 @@ TEST_CASE("CUDA failures: an allocation refused, each of them, is one kLimit and
 TEST_CASE("CUDA failures: what does not fit is refused before anything is taken") {
   const Material& m = material();
   const MemoryPlan plan =
-      plan_memory(m.model.config, m.model.weights, {GpuDtype::kAsStored, kContext, 0});
+      plan_memory(m.model.config, m.model.weights, {GpuDtype::kAsStored, kContext});
   simt::DeviceLog log;
   simt::DeviceOptions options;
   options.total_bytes = plan.total() + 1000;
@@ -225,7 +225,7 @@ TEST_CASE("CUDA failures: what the backend takes is what was planned") {
   const auto backend = make_cuda_backend(std::make_unique<simt::SimtDevice>(options),
                                          m.model.config, m.model.weights, cuda);
   const MemoryPlan plan =
-      plan_memory(m.model.config, m.model.weights, {GpuDtype::kAsStored, kContext, 0});
+      plan_memory(m.model.config, m.model.weights, {GpuDtype::kAsStored, kContext});
   const size_t planned = plan.weights + plan.kv + plan.workspace;
   CHECK(log.device_bytes <= planned + 4096);  // small states
   CHECK(log.device_bytes + 4096 >= planned);

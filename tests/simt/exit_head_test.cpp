@@ -303,6 +303,32 @@ TEST_CASE("silu_quantize: the CPU's SiLU, quantized") {
   }
 }
 
+TEST_CASE("add_silu: the CPU's SiLU of a row and its bias, alone or added to another") {
+  for (const int n : {1, 96, 300}) {
+    CAPTURE(n);
+    std::vector<float> y = random_floats(n, 4, 6);
+    const std::vector<float> bias = random_floats(n, 5), x = random_floats(n, 6);
+    y[n / 2] = n == 96 ? kNan : -200.0f;
+    std::vector<float> act(n);
+    for (int i = 0; i < n; ++i) act[i] = y[i] + bias[i];
+    const std::vector<float> ones(n, 1.0f);
+    cpu().silu_mul(act.data(), ones.data(), n);
+    const DeviceBuffer<float> device_bias(bias), device_x(x);
+    for (const bool adds : {false, true}) {
+      std::vector<float> expected = act;
+      for (int i = 0; adds && i < n; ++i) expected[i] += x[i];
+      CHECK(same_floats(simt::for_each_order([&] {
+                          const DeviceBuffer<float> device_y(y);
+                          kernels::add_silu({device_y.data(), device_bias.data(),
+                                             adds ? device_x.data() : nullptr, n},
+                                            simt::stream());
+                          return device_y.read();
+                        }),
+                        expected));
+    }
+  }
+}
+
 namespace {
 
 constexpr int kDim = 96, kInner = 160, kList = 150, kSlots = 4;

@@ -69,6 +69,8 @@ set(nibbles
   "a projection of packed weights gives the CPU's bits, chunks ending inside 256 k too")
 set(all_rows "a projection of every number of rows")
 set(swiglu "gate and up end as the CPU's quantized rows")
+set(normed_rows
+  "a projection of a row that its blocks norm: the CPU's bits, a row of every kind")
 set(residual "the residual is added as the CPU adds it: W x first, then the bias")
 set(half_orders "prefill FP16: any order of threads, bias, adding")
 set(half_bits "prefill FP16 has the bits of decode, and gate and up too")
@@ -137,11 +139,21 @@ simt_fault(weights_overwritten
   CAUGHT_BY ${side_by_side})
 
 simt_fault(steps_overwritten
-  SOURCE kernels/attention_combine.cu
+  SOURCE kernels/attention_join.cuh
+  KERNELS attention_combine.cu
   TEST attention_test
   TEXT "__syncthreads();  // steps have been read"
   REPLACEMENT ""
   CAUGHT_BY ${many_chunks})
+
+# A row is multiplied while it is still being normed.
+simt_fault(normed_row_read_too_early
+  SOURCE kernels/normed_row.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "__syncthreads();"
+  REPLACEMENT ""
+  CAUGHT_BY ${normed_rows})
 
 # Keys that the block of the next chunk is storing just now.
 simt_fault(keys_of_another_block
@@ -182,6 +194,13 @@ simt_fault(norm_reads_past_row
   REPLACEMENT "for (int k = thread; k < count + kWarp; k += kWarp)"
   CAUGHT_BY ${norms})
 
+# A chunk whose block is still to come.
+simt_fault(joined_too_early
+  SOURCE kernels/attention.cu
+  TEXT "(heads * n_chunks)"
+  REPLACEMENT "(heads * n_chunks - 1)"
+  CAUGHT_BY ${many_chunks})
+
 # Row 9 has no sums.
 simt_fault(second_panel_left_out
   SOURCE kernels/matmul_int8.cuh
@@ -194,7 +213,9 @@ simt_fault(second_panel_left_out
 # ---- wrong lanes ----
 
 simt_fault(quantize_wrong_lane
-  SOURCE kernels/rows.cu
+  SOURCE kernels/norm_quantize.cuh
+  KERNELS rows.cu
+  TEST rows_test
   TEXT "shuffle_xor(largest, step)"
   REPLACEMENT "shuffle_xor(largest, 2 * step)"
   CAUGHT_BY ${norms})
@@ -450,7 +471,8 @@ simt_fault(window_one_too_wide
 
 # Parts of chunks that nobody made.
 simt_fault(chunks_before_the_window
-  SOURCE kernels/attention_combine.cu
+  SOURCE kernels/attention_join.cuh
+  KERNELS attention_combine.cu
   TEST attention_window_test
   TEXT "int chunk = first_chunk;"
   REPLACEMENT "int chunk = 0;"
@@ -542,6 +564,14 @@ simt_fault(peaks_of_uncapped_logits
   TEXT "if (p.softcap > 0) total = softcap(total, p.softcap);"
   REPLACEMENT ""
   CAUGHT_BY "exit_logits caps what it makes, then takes the peaks")
+
+simt_fault(row_of_another_slot
+  SOURCE kernels/normed_row.cuh
+  KERNELS projections.cu
+  TEST projections_test
+  TEXT "(pass->slot)"
+  REPLACEMENT "(0 * pass->slot)"
+  CAUGHT_BY ${normed_rows})
 
 # A row takes its best expert every time.
 simt_fault(expert_taken_twice

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "engine/cuda/device_model.h"
 #include "simt/simt_device.h"
 #include "unit/engine_rig.h"
+#include "unit/farther.h"
 
 namespace specbound::test {
 
@@ -56,7 +58,8 @@ class HiddenRig {
   // The row that a draft layer looks at: of a straight round at the beginning of a text.
   static DeviceExitChecks::Row row(int slot) {
     static const RowPaths paths;
-    return {0, slot, paths[slot], 0};
+    static constexpr std::array<int32_t, kMaxRows> kTokens{};
+    return {0, slot, paths[slot], kTokens};
   }
   std::vector<float> cpu_logits(int slot) const {
     std::vector<float> z(model.config.vocab_size);
@@ -79,15 +82,5 @@ class HiddenRig {
   DeviceMemory<float> h_;  // H (kMaxRows, dim)
   int waits_ = 0;
 };
-
-// The largest difference of two rows, relative to the largest value of `expected`.
-inline double relative_difference(std::span<const float> found, std::span<const float> expected) {
-  double largest = 0, apart = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
-    apart = std::max(apart, std::abs(static_cast<double>(found[i]) - expected[i]));
-  }
-  return apart / largest;
-}
 
 }  // namespace specbound::test

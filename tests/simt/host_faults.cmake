@@ -29,6 +29,22 @@ engine_fault(draft_layer_forgets_a_path
   REPLACEMENT "kernels::keep_rows({state(pos),"
   CAUGHT_BY ${draft_layer})
 
+# The state before a row in place of the row itself.
+engine_fault(adapter_of_the_row_before
+  SOURCE src/engine/cuda/device_draft_layer.cpp
+  TEST cuda_draft_layer_host_test
+  TEXT "form_.adapter ? 1 : 0"
+  REPLACEMENT "form_.adapter ? 0 : 0"
+  CAUGHT_BY "CUDA engine, published layers: after any rounds they find what the CPU's do")
+
+# A tree by its rows in order.
+engine_fault(hydra_follows_no_path
+  SOURCE src/engine/cuda/device_checks.cpp
+  TEST cuda_place_heads_host_test
+  TEXT "row.tokens[row.path.slots[d]]"
+  REPLACEMENT "row.tokens[d]"
+  CAUGHT_BY "CUDA engine, medusa and hydra heads: the CPU's bits, whatever path they look at")
+
 engine_fault(window_of_the_next_layer
   SOURCE src/engine/cuda/device_forward.cpp
   TEST cuda_architectures_host_test
@@ -41,8 +57,8 @@ engine_fault(window_of_the_next_layer
 engine_fault(check_of_another_slot
   SOURCE src/engine/cuda/device_checks.cpp
   TEST device_checks_host_test
-  TEXT "by_slot ? slot : 0"
-  REPLACEMENT "by_slot ? 0 : 0"
+  TEXT "sees_all_rows(head.kind) ? slot : 0"
+  REPLACEMENT "sees_all_rows(head.kind) ? 0 : 0"
   CAUGHT_BY "checks on the device, INT8: the CPU's, through states and slots, one wait each")
 
 # What is new of a text goes to its beginning.

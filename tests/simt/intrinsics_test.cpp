@@ -272,5 +272,48 @@ TEST_CASE("intrinsics: sums of lanes in the CPU's tree, the same in every lane")
   }
 }
 
+// ---- kernels that overlap ----
+
+#ifdef __CUDACC__
+constexpr int kWriters = 512, kRounds = 1000;
+#else
+constexpr int kWriters = 2, kRounds = 3;
+#endif
+constexpr int kWords = 64, kThreads = 128;  // words of a thread
+
+struct Written {
+  uint32_t *words, *wrong;
+  uint32_t round;
+};
+SPECBOUND_DEVICE size_t word_of(int i) {
+  return (size_t{blockIdx.x} * kWords + static_cast<size_t>(i)) * kThreads + threadIdx.x;
+}
+
+__global__ void write_kernel(Written p) {
+  let_next_start();  // long before it is done, in code that can
+  for (int i = 0; i < kWords; ++i) p.words[word_of(i)] = p.round + static_cast<uint32_t>(i);
+}
+__global__ void compare_kernel(Written p) {
+  wait_for_previous();
+  for (int i = 0; i < kWords; ++i) {
+    if (p.words[word_of(i)] != p.round + static_cast<uint32_t>(i)) *p.wrong = p.round;
+  }
+}
+
+// Also where this is code of an older architecture, which cannot wait, on a newer card.
+TEST_CASE("intrinsics: a kernel that may overlap sees what the one before it wrote") {
+  const DeviceBuffer<uint32_t> words(size_t{kWriters} * kWords * kThreads);
+  const DeviceBuffer<uint32_t> wrong(std::vector<uint32_t>{0});
+  const LaunchShape alone{.blocks = {kWriters}, .threads = kThreads};
+  LaunchShape overlapping = alone;
+  overlapping.overlaps = true;
+  for (uint32_t round = 1; round <= kRounds; ++round) {
+    const Written p{words.data(), wrong.data(), round * 1000};
+    launch(write_kernel, "write", alone, simt::stream(), p);
+    launch(compare_kernel, "compare", overlapping, simt::stream(), p);
+  }
+  CHECK(wrong.read()[0] == 0);
+}
+
 }  // namespace
 }  // namespace specbound::kernels::intrinsics_test

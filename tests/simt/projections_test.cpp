@@ -109,6 +109,72 @@ QuantizedRows gate_up_on_cpu(const Kernels& cpu, const Int8Matrix& gate, const I
   return quantized(cpu, g, gate.n_out, n_rows, gate.n_out);
 }
 
+// Rows of H, one of which is normed and multiplied.
+struct Hidden {
+  static constexpr float kEps = 1e-5f;
+  int slot;
+  std::vector<float> h, weight;
+
+  Hidden(int slot, int n, uint64_t seed)
+      : slot(slot), h(odd_rows(slot + 2, n, seed)), weight(random_floats(n, seed + 1, 0.3f, 1)) {}
+
+  // norm(H[slot]) * weight
+  std::vector<float> normed(const Kernels& cpu) const {
+    const int n = static_cast<int>(weight.size());
+    std::vector<float> x = some_rows(h, n, slot, 1);
+    cpu.rmsnorm(x.data(), weight.data(), kEps, n, x.data());
+    return x;
+  }
+};
+
+// The row as kernels that norm it take it.
+struct DeviceHidden {
+  int n;
+  DeviceBuffer<Pass> pass;
+  DeviceBuffer<float> h, weight;
+
+  explicit DeviceHidden(const Hidden& row)
+      : n(static_cast<int>(row.weight.size())),
+        pass(std::vector<Pass>{{1, 3, row.slot}}),
+        h(row.h),
+        weight(row.weight) {}
+  kernels::NormedRow row() const { return {n, h.data(), weight.data(), Hidden::kEps}; }
+};
+
+// (2, ld) as project() leaves it.
+std::vector<float> project_normed(const std::vector<const Int8Matrix*>& parts, const Hidden& row,
+                                  int ld) {
+  const DeviceHidden hidden(row);
+  const DeviceBuffer<float> y(std::vector<float>(size_t(2) * ld, kUntouched));
+  kernels::ProjectNormed p{};
+  p.pass = hidden.pass.data();
+  p.x = hidden.row();
+  for (const Int8Matrix* part : parts) p.parts[p.n_parts++] = part->tiles();
+  p.y = y.data();
+  p.ld = ld;
+  kernels::project_normed(p, simt::stream());
+  return y.read();
+}
+
+void check_normed(const std::vector<const Int8Matrix*>& parts, const Hidden& row, int ld) {
+  CAPTURE(row.slot);
+  const std::vector<float> found =
+      simt::for_each_order([&] { return one_nan(project_normed(parts, row, ld)); });
+  for (Isa isa : two_isas()) {
+    const Kernels& cpu = kernels_for(isa);
+    CHECK(same_floats(found, project_on_cpu(cpu, parts, row.normed(cpu), 1, ld)));
+  }
+}
+
+QuantizedRows gate_up_normed(const Int8Matrix& gate, const Int8Matrix& up, const Hidden& row) {
+  const DeviceHidden hidden(row);
+  const DeviceRows out(1, gate.n_out);
+  kernels::gate_up_normed(
+      {hidden.pass.data(), hidden.row(), gate.tiles(), up.tiles(), out.rows(), Activation::kSilu},
+      simt::stream());
+  return out.read(1);
+}
+
 }  // namespace
 
 TEST_CASE("a projection gives the CPU's bits: every number of chunks, outputs of any number") {
@@ -315,6 +381,71 @@ TEST_CASE("few rows have the same bits in the kernels for eight and for sixteen"
       CHECK(same(project({&w}, x, n_rows, 96, 8), project({&w}, x, n_rows, 96, 16)));
       CHECK(same(residual(w, x, {}, h, n_rows, 8), residual(w, x, {}, h, n_rows, 16)));
       CHECK(gate_up(w, up, x, n_rows, 8) == gate_up(w, up, x, n_rows, 16));
+    }
+  }
+}
+
+TEST_CASE("a projection of a row that its blocks norm: the CPU's bits, a row of every kind") {
+  struct Case {
+    int n_in, n_out;
+  };
+  // Warps without a unit, and rows that are more floats than are staged at once.
+  for (const Case& c : {Case{32, 1}, Case{32, 301}, Case{96, 40}, Case{1056, 145}, Case{4096, 33},
+                        Case{4128, 17}, Case{8224, 40}, Case{kernels::kWidestNormed, 17}}) {
+    CAPTURE(c.n_in);
+    CAPTURE(c.n_out);
+    const Int8Matrix w(c.n_out, c.n_in, c.n_in + c.n_out);
+    for (int slot : {0, c.n_in < 4096 ? 2 : 7}) {
+      check_normed({&w}, Hidden(slot, c.n_in, 11), c.n_out + 3);
+    }
+  }
+  const Int8Matrix w(33, 160, 5);
+  for (int slot = 0; slot < kernels::kMaxDecodeRows; ++slot) {
+    check_normed({&w}, Hidden(slot, 160, 12), 33);
+  }
+}
+
+TEST_CASE("blocks norm a row where they are few, and have room for it") {
+  CHECK(kernels::better_normed(12288, 4096));  // 384 blocks
+  CHECK(kernels::better_normed(16384, 4096));
+  CHECK(!kernels::better_normed(16385, 4096));
+  CHECK(kernels::better_normed(16385, 2048));  // two units a block
+  CHECK(!kernels::better_normed(28672, 8192));
+  CHECK(kernels::better_normed(32, kernels::kWidestNormed));
+  CHECK(!kernels::better_normed(32, kernels::kWidestNormed + 32));
+}
+
+TEST_CASE("q, k and v of a row that their blocks norm, of every form and of three") {
+  for (DType type : kPackedForms) {
+    CAPTURE(dtype_info(type)->name);
+    const Int8Matrix w(50, 1280, 2, 1e-3f, type);
+    check_normed({&w}, Hidden(3, 1280, 52), 50);
+  }
+  const Int8Matrix q(80, 1280, 1, 1e-3f, DType::kQ4_K), k(40, 1280, 2, 1e-3f, DType::kQ4_0),
+      v(40, 1280, 3);
+  check_normed({&q, &k, &v}, Hidden(5, 1280, 53), 160);
+  check_normed({&v, &v, &k}, Hidden(0, 1280, 53), 130);
+}
+
+TEST_CASE("gate and up of a row that their blocks norm end as the CPU's quantized rows") {
+  struct Case {
+    DType gate, up;
+    int n_in, ffn_dim;
+  };
+  constexpr DType kQ8_0 = DType::kQ8_0, kQ4_K = DType::kQ4_K;
+  for (const Case& c :
+       {Case{kQ8_0, kQ8_0, 32, 352}, Case{kQ8_0, kQ8_0, 1056, 96}, Case{kQ8_0, kQ8_0, 4096, 64},
+        Case{kQ8_0, kQ8_0, 8224, 64}, Case{kQ8_0, kQ8_0, kernels::kWidestNormed, 32},
+        Case{DType::kQ4_0, DType::kQ4_0, 64, 352}, Case{kQ4_K, kQ8_0, 1280, 96},
+        Case{DType::kQ6_K, DType::kQ5_0, 4352, 32}, Case{DType::kQ5_1, DType::kQ4_1, 8224, 32}}) {
+    CAPTURE(c.n_in);
+    CAPTURE(dtype_info(c.gate)->name);
+    const Int8Matrix gate(c.ffn_dim, c.n_in, 71, 1e-3f, c.gate);
+    const Int8Matrix up(c.ffn_dim, c.n_in, 72, 1e-3f, c.up);
+    for (int slot : {0, 5, 7}) {
+      const Hidden row(slot, c.n_in, 73);
+      const QuantizedRows expected = gate_up_on_cpu(cpu(), gate, up, row.normed(cpu()), 1);
+      simt::for_each_order([&] { CHECK(gate_up_normed(gate, up, row) == expected); });
     }
   }
 }

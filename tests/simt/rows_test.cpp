@@ -103,6 +103,24 @@ TEST_CASE("norms that stay floats have the CPU's bits, of all rows or the last o
     CHECK(same_floats(simt::for_each_order([&] { return found(false); }), expected));
     const std::vector<float> last(expected.end() - dim, expected.end());
     CHECK(same_floats(found(true), last));
+
+    // Beside what else a row has; normed and as they are.
+    const int ld = dim + 8;
+    for (const bool normed : {true, false}) {
+      const float* rows = normed ? expected.data() : h.data() + size_t(kSlot) * dim;
+      const std::vector<float> apart = simt::for_each_order([&] {
+        const DeviceBuffer<float> out(std::vector<float>(size_t(n_rows) * ld, 7.5f));
+        kernels::norm_floats({pass.data(), device_h.data(), normed ? device_weight.data() : nullptr,
+                              dim, kEps, out.data() + 4, n_rows - 1, false, ld},
+                             simt::stream());
+        return out.read();
+      });
+      std::vector<float> beside(size_t(n_rows) * ld, 7.5f);
+      for (int r = 0; r < n_rows - 1; ++r) {
+        std::copy_n(rows + size_t(r) * dim, dim, &beside[size_t(r) * ld + 4]);
+      }
+      CHECK(same_floats(apart, beside));
+    }
   }
 }
 

@@ -134,6 +134,34 @@ TEST_CASE("a graph's launches run as often as it is launched, with memory as it 
   CHECK(log.wrong.empty());
 }
 
+TEST_CASE("graphs are recorded while they leave memory for others") {
+  DeviceLog log;
+  {
+    SimtDevice device({.log = &log});
+    specbound::GraphCache<int> graphs(device, true);
+    const DeviceMemory<uint32_t> word(device, 1);
+    int launched = 0;
+    const auto run_thrice = [&] {
+      for (int i = 0; i < 3; ++i) {
+        graphs.run(7, [&] {
+          ++launched;
+          store(device, word.data(), 1);
+        });
+      }
+    };
+    device.options().taken_bytes = device.options().total_bytes - (size_t{32} << 20);
+    run_thrice();
+    CHECK(launched == 3);
+    CHECK(log.records == 0);
+    device.options().taken_bytes = 0;
+    run_thrice();
+    CHECK(launched == 4);
+    CHECK(log.records == 1);
+    device.synchronize();
+  }
+  CHECK(log.wrong == "");
+}
+
 TEST_CASE("what no GPU allows while a graph is recorded") {
   SimtDevice device;
   const PinnedMemory<uint32_t> word(device, 1);

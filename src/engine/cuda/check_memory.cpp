@@ -10,34 +10,25 @@
 
 namespace specbound {
 
-std::string why_not_on_gpu(const ExitHeads& heads) {
-  for (const HeadWeights& head : heads.heads()) {
-    if (!is_published(head.kind)) continue;
-    return format(
-        "%s: expected heads that run on a GPU, found %s heads, which run on the CPU alone",
-        heads.path().c_str(), head_kind_name(head.kind));
-  }
-  return "";
-}
-
-void require_on_gpu(const ExitHeads& heads) {
-  const std::string why_not = why_not_on_gpu(heads);
-  if (why_not.empty()) return;
-  throw Error(ErrorCode::kUnsupported,
-              why_not + ": device=cpu runs them, speculation=off does without");
-}
-
 HeadLayout::HeadLayout(const ExitHeads& heads, int shortlist, const ModelConfig& config)
     : dim(config.dim), shortlist(shortlist) {
   const int all = static_cast<int>(heads.shortlist().size());
   SB_CHECK(shortlist >= 0 && shortlist <= all &&
            (shortlist % kernels::kTileOutputs == 0 || shortlist == all));
-  require_on_gpu(heads);
-  if (shortlist > 0) layer = heads.find(HeadKind::kLayer, 0);
-  for (const HeadWeights& head : heads.heads()) {
+  for (size_t i = 0; i < heads.heads().size(); ++i) {
+    const HeadWeights& head = heads.heads()[i];
     chained |= head.kind == HeadKind::kChained;
+    if (is_layer(head.kind) && (says_all(head.kind) || shortlist > 0)) {
+      layers.push_back(static_cast<int>(i));
+      layer_says_list |= !says_all(head.kind);
+    }
     inner = std::max(inner, head.inner.n_out);
-    logits = std::max(logits, head.kind == HeadKind::kFull ? config.vocab_size : shortlist);
+    if (is_by_place(head.kind)) {
+      const int most = static_cast<int>(head.medusa.size());
+      path = std::max(path, head.kind == HeadKind::kHydra ? most + 1 : 1);
+    }
+    const int said = says_all(head.kind) ? config.vocab_size : shortlist;
+    logits = std::max(logits, head.lm_head.n_out > 0 ? head.lm_head.n_out : said);
   }
 }
 
@@ -52,7 +43,22 @@ size_t HeadLayout::weight_bytes(const ExitHeads& heads, bool lm_head_int8) const
     if (matrix.n_out > 0) bytes += device_bytes(matrix, int8);
   };
   for (const HeadWeights& head : heads.heads()) {
-    if (head.kind == HeadKind::kLayer) continue;
+    add(head.lm_head, takes_int8_rows(head.lm_head.type));
+    bytes += head.tokens.size() * sizeof(int32_t);
+    if (is_layer(head.kind)) continue;
+    const auto floats = [&](const float* source, int n) {
+      bytes += source ? n * sizeof(float) : 0;
+    };
+    for (const MedusaHead& one : head.medusa) {
+      for (const MedusaHead::Block& block : one.blocks) {
+        add(block.map, takes_int8_rows(block.map.type));
+        add(block.residual, takes_int8_rows(block.residual.type));
+        floats(block.bias, dim);
+        floats(block.residual_bias, dim);
+      }
+      add(one.lm_head, takes_int8_rows(one.lm_head.type));
+      floats(one.lm_bias, one.lm_head.n_out);
+    }
     add(head.map, head.map.type == DType::kQ8_0);
     add(part(head.folded), true);
     add(head.inner, true);
@@ -67,8 +73,8 @@ size_t device_heads_bytes(const ExitHeads& heads, int shortlist, const ModelConf
   const HeadLayout layout(heads, shortlist, config);
   size_t bytes = layout.weight_bytes(heads, lm_head_int8) + CheckMemory::bytes_needed(layout) +
                  DeviceSampler::bytes_needed(n_ctx, 1, layout.logits);
-  if (layout.layer >= 0) {
-    bytes += draft_layer_bytes(config, heads.heads()[layout.layer], n_ctx, kv);
+  for (const int layer : layout.layers) {
+    bytes += draft_layer_bytes(config, heads.heads()[static_cast<size_t>(layer)], n_ctx, kv);
   }
   return bytes;
 }
@@ -78,14 +84,15 @@ namespace {
 // Numbers of values.
 struct Sizes {
   int widest_row, logits;
-  size_t u, y, peaks;
+  size_t u, path, y, peaks;
 
   explicit Sizes(const HeadLayout& layout) {
-    widest_row = std::max(layout.dim, layout.inner);
+    widest_row = std::max(layout.dim * std::max(layout.path, 1), layout.inner);
     logits = (layout.logits + 3) / 4 * 4;
     // A row has a panel of its own: the matmuls' operand.
     u = layout.chained ? size_t{kMaxRows + 1} * kernels::kPanelRows * 2 * layout.dim : 0;
-    y = static_cast<size_t>(layout.dim) + layout.inner;
+    path = static_cast<size_t>(layout.path) * layout.dim;
+    y = static_cast<size_t>(layout.dim) + std::max(layout.inner, path > 0 ? layout.dim : 0);
     peaks = kernels::peak_chunks_of(layout.logits);
   }
 };
@@ -96,7 +103,8 @@ size_t CheckMemory::bytes_needed(const HeadLayout& layout) {
   const Sizes sizes(layout);
   return sizeof(CheckState) + DeviceRows::bytes_needed(1, sizes.widest_row) +
          layout.shortlist * sizeof(int32_t) + sizes.u +
-         (layout.dim + sizes.u / kQuantBlock + sizes.y + size_t{2} * sizes.logits) * sizeof(float) +
+         (layout.dim + sizes.u / kQuantBlock + sizes.path + sizes.y + size_t{2} * sizes.logits) *
+             sizeof(float) +
          sizes.peaks * sizeof(kernels::PeakChunk);
 }
 
@@ -111,6 +119,7 @@ CheckMemory::CheckMemory(Device& device, const HeadLayout& layout) : dim(layout.
   take(ids, layout.shortlist);
   take(u_q, sizes.u);
   take(u_d, sizes.u / kQuantBlock);
+  take(path, sizes.path);
   take(y, sizes.y);
   take(z, sizes.logits);
   take(penalized, sizes.logits);

@@ -4,11 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <vector>
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/workspace.h"
 #include "engine/kv_type.h"
+#include "engine/row_paths.h"
 #include "kernels/exit_head.h"
 #include "kernels/layouts.h"
 #include "model/config.h"
@@ -17,29 +18,25 @@
 
 namespace specbound {
 
-// Empty where the device can run all of these, else why not.
-std::string why_not_on_gpu(const ExitHeads& heads);
-// Throws Error(kUnsupported) with it.
-void require_on_gpu(const ExitHeads& heads);
-
 struct HeadLayout {
-  // Checks read the first `shortlist` tokens of the file's list. Throws Error(kUnsupported) for
-  // heads that a GPU does not run.
+  // Checks read the first `shortlist` tokens of the file's list.
   HeadLayout(const ExitHeads& heads, int shortlist, const ModelConfig& config);
 
   // The part of a folded matrix that is read.
   Matrix part(Matrix folded) const;
   // Some head multiplies rows of lm_head.
-  bool listed() const { return chained || layer >= 0; }
-  // Bytes of weights but a draft layer's. `lm_head_int8`: the form that the model's lm_head has on
+  bool listed() const { return chained || layer_says_list; }
+  // Bytes of weights but draft layers'. `lm_head_int8`: the form that the model's lm_head has on
   // the device; where it has 4 bits, its rows take less than is counted.
   size_t weight_bytes(const ExitHeads& heads, bool lm_head_int8) const;
 
   int dim, shortlist;
   bool chained = false;
-  int layer = -1;  // index of the draft layer; -1: none, or no token for it to say
-  int inner = 0;   // of chained heads, the widest
-  int logits = 0;  // of a check at most
+  std::vector<int> layers;       // indices of draft layers that have a token to say
+  bool layer_says_list = false;  // one of them, those of the file's list
+  int inner = 0;                 // of chained heads, the widest
+  int path = 0;                  // rows that a medusa (1) or hydra head reads at most; 0: none
+  int logits = 0;                // of a check at most
 };
 
 // All that is taken while `heads` are set, for texts of up to n_ctx tokens; a draft layer keeps K
@@ -52,6 +49,8 @@ struct CheckState {
   kernels::Pass row;    // of H
   kernels::Pass alone;  // the same in slot 0, where rows of checks lie
   kernels::ExitRule rule;
+  kernels::Pass path;        // of a hydra head: the rows of `path` behind the state,
+  int32_t tokens[kMaxRows];  // embeddings of these
 };
 
 struct CheckMemory {
@@ -69,7 +68,8 @@ struct CheckMemory {
   DeviceMemory<int32_t> ids;  // (shortlist)
   DeviceMemory<int8_t> u_q;   // (kMaxRows + 1, 2 dim) in panels, for chained heads
   DeviceMemory<float> u_d;
-  DeviceMemory<float> y;             // (dim + inner)
+  DeviceMemory<float> path;          // (path, dim): the state before the root, what follows it
+  DeviceMemory<float> y;             // (dim + inner), of a path (2, dim)
   DeviceMemory<float> z, penalized;  // (logits), to whole quadruples
   DeviceMemory<kernels::PeakChunk> peaks;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "engine/cpu/cpu_backend.h"
@@ -10,18 +12,18 @@
 #include "engine/cuda/decode_passes.h"
 #include "engine/cuda/device.h"
 #include "engine/cuda/device_checks.h"
-#include "engine/cuda/device_draft_layer.h"
 #include "engine/cuda/device_forward.h"
 #include "engine/cuda/device_logits.h"
 #include "engine/cuda/memory_plan.h"
 #include "engine/cuda/prefill_matmuls.h"
 #include "engine/kv_lengths.h"
+#include "engine/layered_backend.h"
 #include "error.h"
 
 namespace specbound {
 namespace {
 
-class CudaBackend final : public Backend,
+class CudaBackend final : public LayeredBackend,
                           public DeviceSampling,
                           public Sequences,
                           public BackendInspection {
@@ -31,12 +33,10 @@ class CudaBackend final : public Backend,
               const Matrix* host_lm_head, const float* rope_factors, const CudaOptions& options);
   ~CudaBackend() override;
 
-  const ModelConfig& config() const override { return config_; }
-  int n_ctx() const override { return n_ctx_; }
   std::string description() const override;
   std::string device() const override;
   void embed(int slot, int32_t token) override;
-  void follow(int slot, int parent) override { paths_.follow(slot, parent); }
+  void set_row(int slot, std::span<const float> row) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;
   void logits(int slot, int n, float* out) override;
   void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
@@ -49,17 +49,7 @@ class CudaBackend final : public Backend,
   std::span<const float> exit_logits() const override { return checks_.logits(); }
   std::span<const int32_t> exit_ids() const override { return checks_.ids(); }
   void keep_state(int slot) override;
-  void prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
-               void* context) override;
-  void prefill_rows(std::span<const int32_t> tokens) override;
-  void prefill_logits(int first, int n, float* out) override;
-  int kv_len(int layer) const override { return lengths().at(layer); }
-  void skip_layers(int, int n, int pos, int from, int to) override {
-    lengths().extend(pos, n, from, to);
-  }
   void keep_path(int pos, const RowPath& path) override;
-  void truncate(int len) override { lengths().truncate(len); }
-  void restore(int len) override { lengths().restore(len); }
   void wait() override { device_->synchronize(); }
   Device* gpu() override { return device_.get(); }
   DeviceSampling* device_sampling() override { return this; }
@@ -77,18 +67,17 @@ class CudaBackend final : public Backend,
   void read_kv(int layer, int pos, std::span<uint16_t> k, std::span<uint16_t> v) const override;
 
  private:
-  void change_text();
-  const KvLengths& lengths() const { return lengths_[selected_]; }
-  KvLengths& lengths() { return lengths_[selected_]; }
+  const KvLengths& lengths() const override { return lengths_[selected_]; }
+  KvLengths& lengths() override { return lengths_[selected_]; }
   void check_rows(int slot, int n) const;
+  void begin_row(int slot, int32_t token, bool set);
   DecodeRows rows(int slot, int n, int pos) const;
   void embed_pending(int slot, int n) const;
-  void prefill_chunk(std::span<const int32_t> tokens, bool kv_only);
+  void run_prefill(std::span<const int32_t> tokens, bool kv_only) override;
+  void logits_of_prefilled(int first, int n, float* out) override;
   DeviceExitChecks::Row checked_row(int slot) const;
 
   std::unique_ptr<Device> device_;
-  ModelConfig config_;
-  const int n_ctx_;
   DeviceWeights weights_;
   Workspace work_;
   DeviceKv kv_;
@@ -101,22 +90,20 @@ class CudaBackend final : public Backend,
   DeviceLogits logits_;
   DeviceExitChecks checks_;
   DecodePasses passes_;
-  DeviceMemory<ChunkState> chunk_;          // of a prompt
-  PinnedMemory<ChunkState> staged_chunk_;   // the same, on its way there
-  int prefilled_rows_ = 0;                  // of work_.prefill_h, that went through all layers
-  PinnedMemory<float> hidden_;              // (kMaxRows, dim): what hidden() gave last
-  std::array<int32_t, kMaxRows> tokens_{};  // [slot] embedded last
-  RowPaths paths_;                          // of the same rows
-  // [slot] not on the device yet: the pass through layer 1 embeds its rows itself.
+  DeviceMemory<ChunkState> chunk_;         // of a prompt
+  PinnedMemory<ChunkState> staged_chunk_;  // the same, on its way there
+  PinnedMemory<float> hidden_;             // (kMaxRows, dim): what hidden() gave last
+  // [slot] not on the device yet: the pass through layer 1 embeds its rows itself,
   mutable std::array<bool, kMaxRows> pending_{};
+  std::array<bool, kMaxRows> set_{};  // [slot] but where one of them is what set_row() gave.
+  std::optional<Staging> set_rows_;   // on their way there, from the first one on
 };
 
 CudaBackend::CudaBackend(std::unique_ptr<Device> device, const ModelConfig& config,
                          DeviceWeights weights, const Matrix* host_lm_head,
                          const float* rope_factors, const CudaOptions& options)
-    : device_(std::move(device)),
-      config_(config),
-      n_ctx_(checked_context(options.n_ctx, config)),
+    : LayeredBackend(config, checked_context(options.n_ctx, config)),
+      device_(std::move(device)),
       weights_(std::move(weights)),
       work_(*device_, config_, n_ctx_, specbound::prefill_rows(n_ctx_)),
       kv_(*device_, config_, n_ctx_, options.n_sequences, options.kv),
@@ -161,9 +148,24 @@ void CudaBackend::check_rows(int slot, int n) const {
 void CudaBackend::embed(int slot, int32_t token) {
   check_rows(slot, 1);
   SB_CHECK(token >= 0 && token < config_.vocab_size);
+  begin_row(slot, token, false);
+}
+
+void CudaBackend::set_row(int slot, std::span<const float> row) {
+  check_rows(slot, 1);
+  SB_CHECK(row.size() == static_cast<size_t>(config_.dim));
+  if (!set_rows_) set_rows_.emplace(*device_, kMaxRows * row.size_bytes());
+  std::memcpy(set_rows_->room(row.size_bytes()).data(), row.data(), row.size_bytes());
+  set_rows_->send(work_.h.data() + slot * row.size(), row.size_bytes());
+  begin_row(slot, 0, true);  // nobody asks for its token: no text goes on with it
+}
+
+// A row that is set is on the device; one that is embedded waits for its pass.
+void CudaBackend::begin_row(int slot, int32_t token, bool set) {
   tokens_[slot] = token;
   paths_.reset(slot);
-  pending_[slot] = true;
+  pending_[slot] = !set;
+  set_[slot] = set;
 }
 
 // With their tokens, which an embedding reads.
@@ -171,12 +173,14 @@ DecodeRows CudaBackend::rows(int slot, int n, int pos) const {
   return {slot, n, pos, selected_, &paths_[slot], &tokens_[slot]};
 }
 
-// For whoever looks at rows before layer 1.
+// For whoever looks at rows before layer 1, and beside those of set_row().
 void CudaBackend::embed_pending(int slot, int n) const {
-  for (int i = slot; i < slot + n; ++i) {
-    if (!pending_[i]) continue;
-    passes_.embed(rows(i, 1, 0));
-    pending_[i] = false;
+  const auto end = pending_.begin() + slot + n;
+  for (auto first = pending_.begin() + slot; (first = std::find(first, end, true)) != end;) {
+    const auto last = std::find(first, end, false);
+    passes_.embed(
+        rows(static_cast<int>(first - pending_.begin()), static_cast<int>(last - first), 0));
+    first = std::fill_n(first, last - first, false);
   }
 }
 
@@ -187,16 +191,22 @@ void CudaBackend::run_layers(int slot, int n, int pos, int from, int to) {
   lengths().extend(pos, n, from, to);
   rope_.ensure(pos + n - 1);
   DecodeRows rows = this->rows(slot, n, pos);
-  if (from == 1) {
+  const auto set = set_.begin() + slot;
+  if (from == 1 && std::find(set, set + n, true) == set + n) {
     std::fill_n(pending_.begin() + slot, n, false);
   } else {
     embed_pending(slot, n);
     rows.tokens = nullptr;
   }
-  passes_.run(rows, from, to);
-  DeviceDraftLayer* layer = checks_.draft_layer();
-  if (layer && to == config_.n_layers) {
-    layer->ran(passes_.pass(), pos, std::span(tokens_).subspan(slot, n), work_.h.data());
+  const float* h = work_.h.data();
+  for (int last; from <= to; from = last + 1) {
+    last = checks_.next_state(from, to);
+    passes_.run(rows, from, last);
+    checks_.passed(last, passes_.pass(), pos, n, h);
+    rows.tokens = nullptr;
+  }
+  if (to == config_.n_layers) {
+    checks_.ran(passes_.pass(), pos, std::span(tokens_).subspan(slot, n), h);
   }
 }
 
@@ -204,8 +214,8 @@ void CudaBackend::select(int sequence) {
   SB_CHECK(sequence >= 0 && sequence < n_sequences());
   if (sequence == selected_) return;
   selected_ = sequence;
-  prefilled_rows_ = 0;
-  change_text();
+  forget_prefilled();
+  checks_.change_text();
 }
 
 void CudaBackend::copy_prefix(int from, int n) {
@@ -214,7 +224,7 @@ void CudaBackend::copy_prefix(int from, int n) {
   kv_.copy_prefix(from, selected_, n);
   lengths().truncate(0);
   lengths().restore(n);
-  change_text();
+  checks_.change_text();
 }
 
 // The memory of all texts is one allocation: what one leaves is there for its next text.
@@ -226,11 +236,6 @@ void CudaBackend::cut(int sequence, int n) {
 size_t CudaBackend::kv_bytes(int sequence) const {
   SB_CHECK(sequence >= 0 && sequence < n_sequences());
   return kv_cache_bytes(config_, lengths_[sequence].at(1), kv_.type());
-}
-
-// What the draft layer knows is of another text.
-void CudaBackend::change_text() {
-  if (DeviceDraftLayer* layer = checks_.draft_layer()) layer->forget();
 }
 
 void CudaBackend::run_side_by_side(std::span<const Part> parts) {
@@ -247,7 +252,7 @@ void CudaBackend::run_side_by_side(std::span<const Part> parts) {
     rows[i] = {tokens_[i], pos, sequence};
     longest = std::max(longest, pos + 1);
   }
-  change_text();
+  checks_.change_text();
   for (const SideBySideRow& row : std::span(rows).first(n)) {
     lengths_[row.sequence].extend(row.pos, 1, 1, config_.n_layers);
   }
@@ -259,7 +264,7 @@ void CudaBackend::run_side_by_side(std::span<const Part> parts) {
 void CudaBackend::keep_path(int pos, const RowPath& path) {
   kv_.keep_path(selected_, pos, path);
   lengths().truncate(pos + path.depth + 1);
-  if (DeviceDraftLayer* layer = checks_.draft_layer()) layer->keep_path(pos, path);
+  checks_.keep_path(pos, path);
 }
 
 void CudaBackend::logits(int slot, int n, float* out) {
@@ -285,7 +290,7 @@ void CudaBackend::set_exit_heads(const ExitHeads* heads, int shortlist) {
 }
 
 DeviceExitChecks::Row CudaBackend::checked_row(int slot) const {
-  return {kv_len(config_.n_layers), slot, paths_[slot], tokens_[slot]};
+  return {kv_len(config_.n_layers), slot, paths_[slot], tokens_};
 }
 
 ExitPeak CudaBackend::exit_check(int head, int slot, float temperature) {
@@ -307,32 +312,11 @@ void CudaBackend::keep_state(int slot) {
   checks_.keep_state(slot);
 }
 
-void CudaBackend::prefill(std::span<const int32_t> tokens, bool (*progress)(void*, int),
-                          void* context) {
-  const int total = static_cast<int>(tokens.size());
-  SB_CHECK(lengths().everywhere() + total <= n_ctx_);
-  for (int done = 0; done < total;) {
-    const int n = std::min(kPrefillChunk, total - done);
-    prefill_chunk(tokens.subspan(done, n), true);
-    done += n;
-    if (progress && !progress(context, done)) return;
-  }
-}
-
-void CudaBackend::prefill_rows(std::span<const int32_t> tokens) {
-  const int n = static_cast<int>(tokens.size());
-  SB_CHECK(n >= 1 && n <= kPrefillChunk && lengths().everywhere() + n <= n_ctx_);
-  prefill_chunk(tokens, false);
-  prefilled_rows_ = n;
-}
-
-void CudaBackend::prefill_logits(int first, int n, float* out) {
-  SB_CHECK(first >= 0 && n >= 1 && n <= kMaxRows && first + n <= prefilled_rows_);
+void CudaBackend::logits_of_prefilled(int first, int n, float* out) {
   logits_.logits_of(work_.prefill_h.data() + static_cast<size_t>(first) * config_.dim, n, out);
 }
 
-void CudaBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
-  prefilled_rows_ = 0;
+void CudaBackend::run_prefill(std::span<const int32_t> tokens, bool kv_only) {
   const int n = static_cast<int>(tokens.size()), pos = kv_len(1);
   ChunkState& staged = *staged_chunk_.data();
   staged.pass = {n, pos};
@@ -347,11 +331,15 @@ void CudaBackend::prefill_chunk(std::span<const int32_t> tokens, bool kv_only) {
   rope_.ensure(pos + n - 1);
   ChunkState* chunk = chunk_.data();
   device_->copy_in(chunk, &staged, offsetof(ChunkState, tokens) + n * sizeof(int32_t));
-  DeviceDraftLayer* layer = checks_.draft_layer();
-  kv_only = kv_only && !layer;
-  forward_.embed(&chunk->pass, chunk->tokens, n, work_.prefill_h.data());
-  forward_.prefill(*chunk, {n, pos}, selected_, kv_only, *prefill_matmuls_);
-  if (layer) layer->ran(&chunk->pass, pos, tokens, work_.prefill_h.data());
+  kv_only = kv_only && !checks_.wants_states();
+  float* h = work_.prefill_h.data();
+  forward_.embed(&chunk->pass, chunk->tokens, n, h);
+  for (int from = 1, last; from <= config_.n_layers; from = last + 1) {
+    last = checks_.next_state(from, config_.n_layers);
+    forward_.prefill(*chunk, {n, pos}, selected_, from, last, kv_only, *prefill_matmuls_);
+    checks_.passed(last, &chunk->pass, pos, n, h);
+  }
+  if (!kv_only) checks_.ran(&chunk->pass, pos, tokens, h);
   device_->synchronize();  // the next chunk goes the same way
 }
 

@@ -32,8 +32,9 @@ struct CudaOptions {
   PrefillPath prefill = PrefillPath::kOwn;
   // INT8: the CPU backend's bits of it too, of prompts as well where weights are INT8.
   KvType kv = KvType::kFp16;
-  size_t heads_bytes = 0;  // to leave free for exit heads that will be set
-  bool graphs = true;      // false: every kernel launched by itself
+  // To leave free for exit heads that will be set, for texts of up to n_ctx tokens; null: none.
+  std::function<size_t(int n_ctx)> heads_bytes = {};
+  bool graphs = true;  // false: every kernel launched by itself
   std::function<void(size_t done, size_t total)> progress;  // of the upload: bytes
 };
 

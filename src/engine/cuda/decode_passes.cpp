@@ -16,6 +16,11 @@ bool is_tree(const DecodeRows& rows) {
   return tree;
 }
 
+// That kernels of a pass over n rows are made for.
+int most_rows(int n) {
+  return n == 1 ? 1 : n <= kernels::kPanelRows ? kernels::kPanelRows : kMaxRows;
+}
+
 }  // namespace
 
 void DecodePasses::store(const DecodeRows& rows) const {
@@ -37,7 +42,7 @@ void DecodePasses::run(const DecodeRows& rows, int from, int to) {
                         .tree = is_tree(rows),
                         .embed = rows.tokens != nullptr,
                         .sequence = rows.sequence,
-                        .max_rows = rows.n <= kernels::kPanelRows ? kernels::kPanelRows : kMaxRows};
+                        .max_rows = most_rows(rows.n)};
   SB_CHECK(!stretch.tree || rows.pos >= rows.slot);
   graphs_.run(stretch, [&] {
     const PassState* state = state_.data();
@@ -46,7 +51,8 @@ void DecodePasses::run(const DecodeRows& rows, int from, int to) {
                      .tree = stretch.tree ? &state->tree : nullptr,
                      .sequence = stretch.sequence,
                      .max_rows = stretch.max_rows,
-                     .context = stretch.context},
+                     .context = stretch.context,
+                     .begins = !stretch.embed},
                     from, to);
   });
 }

@@ -56,7 +56,7 @@ class DecodePasses {
     bool tree;    // chains have kernels that know of none
     bool embed;
     int sequence;
-    int max_rows;  // 8 or 16: fewer rows have matmuls of their own
+    int max_rows;  // 1, 8 or 16: fewer rows have kernels of their own
     auto operator<=>(const Stretch&) const = default;
   };
   // And one of rows side by side, through all layers.

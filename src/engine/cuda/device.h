@@ -127,7 +127,7 @@ using PinnedMemory = DeviceArray<T, &Device::allocate_pinned, &Device::release_p
 
 // Graphs of launches that come again: recorded when a key comes the second time (by then its
 // kernels are loaded, which recording must not be disturbed by), launched from then on. Where there
-// is no memory for one more, kernels are launched by themselves.
+// is hardly memory for one more, kernels are launched by themselves.
 template <class Key>
 class GraphCache {
  public:
@@ -146,6 +146,10 @@ class GraphCache {
     }
     if (!entry.graph) {
       try {
+        // What is planned for others, and code that the driver loads when it is first launched,
+        // need some of what is left.
+        const size_t free = device_.free_bytes();
+        if (free < kLeftFree) throw out_of_graph_memory(device_.info(), free);
         entry.graph = device_.record(launches);
       } catch (const Error& e) {
         if (e.code() != ErrorCode::kLimit) throw;
@@ -163,6 +167,7 @@ class GraphCache {
   // A graph of many layers takes some megabytes. Rows only stop at check layers, so that few
   // stretches make up all rounds; `verify --bits`, which stops at every layer, comes near to that.
   static constexpr size_t kMostKeys = 1024;
+  static constexpr size_t kLeftFree = size_t{64} << 20;
 
   struct Entry {
     bool came = false;

@@ -1,10 +1,11 @@
 // A check writes what it is about into device memory and launches a graph that knows nothing of it
-// but the head and, for chained heads, the slot.
+// but the head and, where its states lie by slot or it has parts by place, that.
 #include "engine/cuda/device_checks.h"
 
 #include <algorithm>
 #include <compare>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -24,14 +25,32 @@ namespace {
 
 constexpr float kNever = 2;  // no confidence is: the host compares
 
+// What of a medusa or hydra head guesses one place.
+struct PlaceHead {
+  struct Block {
+    DeviceMatrix map;
+    const float* bias;           // (dim)
+    DeviceMatrix residual;       // of a hydra head's first one
+    const float* residual_bias;  // (dim)
+  };
+  std::vector<Block> blocks;
+  DeviceMatrix lm_head;  // n_out 0: the model's own
+  const float* lm_bias;  // (vocab_size) or null
+};
+
 struct Head {
   HeadKind kind = HeadKind::kFolded;
   DeviceMatrix map, folded, inner, outer;
+  DeviceMatrix lm_head = {};             // of an eagle3 layer,
+  std::span<const int32_t> tokens = {};  // its list, and
+  DeviceMemory<int32_t> ids = {};        // the same on the device
+  std::vector<PlaceHead> places = {};    // of a medusa or hydra head, [k - 1]
 };
 
 // What a graph of a check is made for.
 struct CheckKey {
-  int head, slot;                // slot: 0 where it does not matter
+  int head;
+  int slot;                      // 0 where it does not matter; of a medusa or hydra head the depth
   std::optional<DrawKind> draw;  // after it
 
   auto operator<=>(const CheckKey&) const = default;
@@ -50,20 +69,26 @@ class DeviceExitChecks::Heads {
   ExitPeak peak() const { return {decision_.data()->confidence, decision_.data()->token}; }
 
   std::span<const float> logits();
-  std::span<const int32_t> ids() const { return ids_.first(looked_listed_ ? n_logits_ : 0); }
+  std::span<const int32_t> ids() const {
+    if (!looked_) return {};
+    return says_all(looked_->kind) ? looked_->tokens : ids_.first(n_logits_);
+  }
   void keep_state(int slot) const;
   DeviceSampler& sampler() { return sampler_; }
-  DeviceDraftLayer* draft_layer() const { return draft_layer_.get(); }
+  std::map<int, DeviceDraftLayer>& draft_layers() { return draft_layers_; }
 
  private:
   DeviceMatrix upload(const Matrix& source, bool int8);
   DeviceMatrix listed_rows(std::span<const int32_t> ids);
   void fill(std::span<const int32_t> ids);
 
-  const DeviceMatrix& last(const Head& head) const;
-  void launch(const Head& head, int slot, std::optional<DrawKind> draw) const;
-  PreparedRows before_last(const Head& head, int slot) const;
+  PlaceHead place_head(const MedusaHead& source);
+  const DeviceMatrix& last(const Head& head, int slot) const;
+  const int32_t* last_ids(const Head& head) const;
+  void launch(int index, int slot, std::optional<DrawKind> draw) const;
+  PreparedRows before_last(int index, int slot) const;
   PreparedRows chained(const Head& head, int slot) const;
+  PreparedRows by_place(const Head& head, int depth) const;
   kernels::Stream stream() const { return model_.device.stream(); }
   const kernels::Pass* row() const { return &memory_.state.data()->row; }
   const kernels::Pass* alone() const { return &memory_.state.data()->alone; }
@@ -74,7 +99,7 @@ class DeviceExitChecks::Heads {
   std::vector<DeviceMemory<std::byte>> weights_;
   std::vector<Head> heads_;
   DeviceMatrix listed_;  // (shortlist, dim) rows of lm_head, for heads with a state
-  std::unique_ptr<DeviceDraftLayer> draft_layer_;
+  std::map<int, DeviceDraftLayer> draft_layers_;  // by the head's index
   CheckMemory memory_;
   DeviceSampler sampler_;
   PinnedMemory<kernels::ExitDecision> decision_;
@@ -83,7 +108,7 @@ class DeviceExitChecks::Heads {
   uint32_t number_ = 0;           // of the last check
   size_t n_logits_ = 0;           // of the last check
   std::span<const int32_t> ids_;  // of the file's list
-  bool looked_listed_ = false;    // the last check, at tokens of it
+  const Head* looked_ = nullptr;  // at the last check
   bool is_copied_ = false;
 };
 
@@ -97,18 +122,21 @@ DeviceExitChecks::Heads::Heads(const DeviceModel& model, const ExitHeads& file, 
       copied_(model.device, layout_.logits),
       graphs_(model.device, model.graphs) {
   for (const HeadWeights& head : file.heads()) {
-    if (head.kind == HeadKind::kLayer) {  // DeviceDraftLayer
-      heads_.push_back({head.kind, {}, {}, {}, {}});
-      continue;
-    }
-    heads_.push_back({head.kind, upload(head.map, head.map.type == DType::kQ8_0),
-                      upload(layout_.part(head.folded), true), upload(head.inner, true),
-                      upload(head.outer, true)});
+    Head& to = heads_.emplace_back();
+    to.kind = head.kind;
+    to.lm_head = upload(head.lm_head, takes_int8_rows(head.lm_head.type));
+    to.tokens = head.tokens;
+    if (is_layer(head.kind)) continue;  // DeviceDraftLayer
+    for (const MedusaHead& one : head.medusa) to.places.push_back(place_head(one));
+    to.map = upload(head.map, head.map.type == DType::kQ8_0);
+    to.folded = upload(layout_.part(head.folded), true);
+    to.inner = upload(head.inner, true);
+    to.outer = upload(head.outer, true);
   }
   ids_ = std::span(file.shortlist()).first(shortlist);
   if (layout_.listed()) listed_ = listed_rows(ids_);
-  if (layout_.layer >= 0) {
-    draft_layer_ = std::make_unique<DeviceDraftLayer>(model_, file.heads()[layout_.layer]);
+  for (const int layer : layout_.layers) {
+    draft_layers_.try_emplace(layer, model_, file.heads()[static_cast<size_t>(layer)]);
   }
   *decision_.data() = {};
   fill(ids_);
@@ -117,6 +145,19 @@ DeviceExitChecks::Heads::Heads(const DeviceModel& model, const ExitHeads& file, 
 DeviceMatrix DeviceExitChecks::Heads::upload(const Matrix& source, bool int8) {
   if (source.n_out == 0) return {};
   return upload_matrix(model_.device, source, int8, weights_);
+}
+
+PlaceHead DeviceExitChecks::Heads::place_head(const MedusaHead& source) {
+  const auto matrix = [&](const Matrix& m) { return upload(m, takes_int8_rows(m.type)); };
+  const auto floats = [&](const float* values, int n) {
+    return upload_floats(model_.device, values, n, weights_);
+  };
+  PlaceHead made{{}, matrix(source.lm_head), floats(source.lm_bias, source.lm_head.n_out)};
+  for (const MedusaHead::Block& b : source.blocks) {
+    made.blocks.push_back(
+        {matrix(b.map), floats(b.bias, dim_), matrix(b.residual), floats(b.residual_bias, dim_)});
+  }
+  return made;
 }
 
 DeviceMatrix DeviceExitChecks::Heads::listed_rows(std::span<const int32_t> ids) {
@@ -135,16 +176,25 @@ DeviceMatrix DeviceExitChecks::Heads::listed_rows(std::span<const int32_t> ids) 
 void DeviceExitChecks::Heads::fill(std::span<const int32_t> ids) {
   Device& device = model_.device;
   const PinnedMemory<float> ones(device, dim_);
-  const PinnedMemory<int32_t> staged(device, std::max<size_t>(ids.size(), 1));
   std::fill_n(ones.data(), dim_, 1.0f);
-  std::copy(ids.begin(), ids.end(), staged.data());
   device.copy_in(memory_.ones.data(), ones.data(), memory_.ones.bytes());
-  if (!ids.empty()) device.copy_in(memory_.ids.data(), staged.data(), ids.size_bytes());
+  std::vector<PinnedMemory<int32_t>> staged;  // until all of it is there
+  const auto send = [&](std::span<const int32_t> tokens, int32_t* to) {
+    if (tokens.empty()) return;
+    std::ranges::copy(tokens, staged.emplace_back(device, tokens.size()).data());
+    device.copy_in(to, staged.back().data(), tokens.size_bytes());
+  };
+  send(ids, memory_.ids.data());
+  for (Head& head : heads_) {
+    if (!head.tokens.empty()) head.ids = DeviceMemory<int32_t>(device, head.tokens.size());
+    send(head.tokens, head.ids.data());
+  }
   if (layout_.chained) {
     device.clear(memory_.u_q.data(), memory_.u_q.bytes());
     device.clear(memory_.u_d.data(), memory_.u_d.bytes());
   }
-  store_value(device, memory_.state.data(), CheckState{{1, 0}, {1, 0}, {1, kNever, 0}});
+  if (layout_.path > 0) device.clear(memory_.path.data(), memory_.path.bytes());
+  store_value(device, memory_.state.data(), CheckState{{1, 0}, {1, 0}, {1, kNever, 0}, {}, {}});
   device.synchronize();
 }
 
@@ -154,43 +204,58 @@ void DeviceExitChecks::Heads::start(int index, const Row& row, float temperature
   SB_CHECK(index >= 0 && index < static_cast<int>(heads_.size()) && temperature > 0);
   SB_CHECK(slot >= 0 && slot < kMaxRows && pos >= 0);
   const Head& head = heads_[index];
-  n_logits_ = static_cast<size_t>(last(head).n_out());
-  looked_listed_ = head.kind != HeadKind::kFull;
+  const int depth = row.path.depth;
+  SB_CHECK(!is_by_place(head.kind) || depth < static_cast<int>(head.places.size()));
+  const int key = is_by_place(head.kind) ? depth : sees_all_rows(head.kind) ? slot : 0;
+  n_logits_ = static_cast<size_t>(last(head, key).n_out());
+  looked_ = &head;
   is_copied_ = false;
   SB_CHECK(n_logits_ > 0);
-  if (head.kind == HeadKind::kLayer) draft_layer_->look(row);
-  store_value(model_.device, memory_.state.data(),
-              CheckState{{1, pos, slot}, {1, pos}, {temperature, kNever, ++number_}});
-  const bool by_slot = has_state(head.kind);
-  graphs_.run({index, by_slot ? slot : 0, draw}, [&] { launch(head, slot, draw); });
+  if (is_layer(head.kind)) draft_layers_.at(index).look(row);
+  CheckState about{{1, pos, slot}, {1, pos}, {temperature, kNever, ++number_}, {}, {}};
+  if (head.kind == HeadKind::kHydra) {
+    about.path = {depth + 1, 0, 1};
+    for (int d = 0; d <= depth; ++d) about.tokens[d] = row.tokens[row.path.slots[d]];
+  }
+  store_value(model_.device, memory_.state.data(), about);
+  graphs_.run({index, key, draw}, [&] { launch(index, key, draw); });
 }
 
 // What a head's logits are the product of.
-const DeviceMatrix& DeviceExitChecks::Heads::last(const Head& head) const {
-  switch (head.kind) {
-    case HeadKind::kFull:
-      return model_.weights.lm_head();
-    case HeadKind::kFolded:
-      return head.folded;
-    default:
-      return listed_;
+const DeviceMatrix& DeviceExitChecks::Heads::last(const Head& head, int slot) const {
+  if (is_by_place(head.kind) && head.places[slot].lm_head.n_out() > 0) {
+    return head.places[slot].lm_head;
   }
+  if (head.lm_head.n_out() > 0) return head.lm_head;
+  if (says_all(head.kind)) return model_.weights.lm_head();
+  return head.kind == HeadKind::kFolded ? head.folded : listed_;
 }
 
-void DeviceExitChecks::Heads::launch(const Head& head, int slot,
-                                     std::optional<DrawKind> draw) const {
-  const DeviceMatrix& w = last(head);
+// The tokens that they are of, on the device; null: the vocabulary.
+const int32_t* DeviceExitChecks::Heads::last_ids(const Head& head) const {
+  return says_all(head.kind) ? head.ids.data() : memory_.ids.data();
+}
+
+void DeviceExitChecks::Heads::launch(int index, int slot, std::optional<DrawKind> draw) const {
+  const Head& head = heads_[index];
+  const DeviceMatrix& w = last(head, slot);
+  const float* bias = is_by_place(head.kind) ? head.places[slot].lm_bias : nullptr;
   const int n = w.n_out();
-  const int32_t* ids = head.kind == HeadKind::kFull ? nullptr : memory_.ids.data();
+  const int32_t* ids = last_ids(head);
   const kernels::ExitRule* rule = &memory_.state.data()->rule;
   float* z = memory_.z.data();
   kernels::PeakChunk* peaks = memory_.peaks.data();
-  const float softcap = model_.config.final_softcap;
-  const PreparedRows x = before_last(head, slot);
-  if (w.int8()) {
+  const float softcap = is_published(head.kind) ? 0 : model_.config.final_softcap;
+  if (bias) model_.device.clear(z, n * sizeof(float));
+  const PreparedRows x = before_last(index, slot);
+  if (w.int8() && !bias) {
     kernels::exit_logits({rule, *w.i8, x.i8, z, peaks, softcap}, stream());
   } else {
-    project_rows(alone(), x, {&w}, z, n, stream());
+    if (bias) {
+      project_residual_rows(alone(), x, w, bias, z, stream());
+    } else {
+      project_rows(alone(), x, {&w}, z, n, stream());
+    }
     if (softcap > 0) kernels::cap_logits({alone(), z, n, n, softcap, 1}, stream());
     kernels::peak_chunks({rule, z, n, peaks}, stream());
   }
@@ -200,11 +265,13 @@ void DeviceExitChecks::Heads::launch(const Head& head, int slot,
   sampler_.launch(*draw, {alone(), z, ld, n, ids, 1}, memory_.penalized.data());
 }
 
-PreparedRows DeviceExitChecks::Heads::before_last(const Head& head, int slot) const {
+PreparedRows DeviceExitChecks::Heads::before_last(int index, int slot) const {
+  const Head& head = heads_[index];
   if (head.kind == HeadKind::kChained) return chained(head, slot);
-  if (head.kind == HeadKind::kLayer) {
-    return prepare_rows(memory_.row, listed_.int8(), alone(), 1, draft_layer_->own(slot), dim_,
-                        dim_, stream());
+  if (is_by_place(head.kind)) return by_place(head, slot);
+  if (is_layer(head.kind)) {
+    return prepare_rows(memory_.row, last(head, slot).int8(), alone(), 1,
+                        draft_layers_.at(index).said(slot), dim_, dim_, stream());
   }
   const bool full = head.kind == HeadKind::kFull;
   const PreparedRows x = norm_rows(memory_.row, !full, row(), 1, model_.h, memory_.ones.data(),
@@ -212,7 +279,41 @@ PreparedRows DeviceExitChecks::Heads::before_last(const Head& head, int slot) co
   if (!full) return x;
   float* y = memory_.y.data();
   project_rows(alone(), x, {&head.map}, y, dim_, stream());
-  return prepare_rows(memory_.row, last(head).int8(), alone(), 1, y, dim_, dim_, stream());
+  return prepare_rows(memory_.row, last(head, slot).int8(), alone(), 1, y, dim_, dim_, stream());
+}
+
+// x + silu(W x + b) in place of x by each block, a hydra head's first one R x + c + silu(W x + b);
+// x at first the state before the root, of a hydra head with the embeddings of the path to the row.
+PreparedRows DeviceExitChecks::Heads::by_place(const Head& head, int depth) const {
+  const float* x = memory_.path.data();
+  const bool hydra = head.kind == HeadKind::kHydra;
+  int n = dim_;
+  if (hydra) {
+    const CheckState* state = memory_.state.data();
+    kernels::embed_rows({&state->path, state->tokens, model_.weights.embedding_type(),
+                         model_.weights.embedding(), dim_, memory_.path.data(), kMaxRows},
+                        stream());
+    n = (depth + 2) * dim_;
+  }
+  const auto rows = [&](bool int8) {
+    return prepare_rows(memory_.row, int8, alone(), 1, x, n, n, stream());
+  };
+  float *y = memory_.y.data(), *other = y + dim_;
+  for (const PlaceHead::Block& block : head.places[depth].blocks) {
+    const DeviceMatrix& residual = block.residual;
+    PreparedRows in = rows(block.map.int8());
+    project_rows(alone(), in, {&block.map}, y, dim_, stream());
+    const bool mapped = residual.n_out() > 0;
+    kernels::add_silu({y, block.bias, mapped ? nullptr : x, dim_}, stream());
+    if (mapped) {
+      if (residual.int8() != in.int8) in = rows(residual.int8());
+      project_residual_rows(alone(), in, residual, block.residual_bias, y, stream());
+    }
+    x = y;
+    n = dim_;
+    std::swap(y, other);
+  }
+  return rows(last(head, depth).int8());
 }
 
 // y = A u + D silu(C u), u = [normed row; state before the slot]; y is the state after it.
@@ -238,11 +339,15 @@ PreparedRows DeviceExitChecks::Heads::chained(const Head& head, int slot) const 
 
 void DeviceExitChecks::Heads::keep_state(int slot) const {
   SB_CHECK(slot >= 0 && slot < kMaxRows);
-  if (!layout_.chained) return;
-  kernels::norm_quantize(
-      {alone(), model_.h + static_cast<size_t>(slot) * dim_, model_.weights.output_norm(),
-       model_.config.norm_eps, memory_.half(0, 1), 1},
-      stream());
+  const float *h = model_.h + static_cast<size_t>(slot) * dim_,
+              *norm = model_.weights.output_norm();
+  const float eps = model_.config.norm_eps;
+  if (layout_.chained) {
+    kernels::norm_quantize({alone(), h, norm, eps, memory_.half(0, 1), 1}, stream());
+  }
+  if (layout_.path > 0) {
+    kernels::norm_floats({alone(), h, norm, dim_, eps, memory_.path.data(), 1}, stream());
+  }
 }
 
 std::span<const float> DeviceExitChecks::Heads::logits() {
@@ -261,7 +366,13 @@ void DeviceExitChecks::set(const ExitHeads* heads, int shortlist) {
     model_.device.synchronize();
     heads_.reset();
   }
-  if (heads) heads_ = std::make_unique<Heads>(model_, *heads, shortlist);
+  if (!heads) return;
+  try {
+    heads_ = std::make_unique<Heads>(model_, *heads, shortlist);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kUnsupported) throw;
+    throw Error(e.code(), heads->path() + ": " + e.what());
+  }
 }
 
 ExitPeak DeviceExitChecks::check(int head, const Row& row, float temperature) {
@@ -293,8 +404,36 @@ std::span<const int32_t> DeviceExitChecks::ids() const {
   return heads_->ids();
 }
 
-DeviceDraftLayer* DeviceExitChecks::draft_layer() const {
-  return heads_ ? heads_->draft_layer() : nullptr;
+template <class Call>
+void DeviceExitChecks::for_each_layer(const Call& call) const {
+  if (!heads_) return;
+  for (auto& [head, layer] : heads_->draft_layers()) call(layer);
+}
+
+bool DeviceExitChecks::wants_states() const {
+  return heads_ && !heads_->draft_layers().empty();
+}
+
+void DeviceExitChecks::ran(const kernels::Pass* pass, int pos, std::span<const int32_t> tokens,
+                           const float* h) {
+  for_each_layer([&](DeviceDraftLayer& layer) { layer.ran(pass, pos, tokens, h); });
+}
+
+void DeviceExitChecks::passed(int l, const kernels::Pass* pass, int pos, int n, const float* h) {
+  for_each_layer([&](DeviceDraftLayer& layer) { layer.passed(l, pass, pos, n, h); });
+}
+
+int DeviceExitChecks::next_state(int from, int to) const {
+  for_each_layer([&](DeviceDraftLayer& layer) { to = layer.next_state(from, to); });
+  return to;
+}
+
+void DeviceExitChecks::keep_path(int pos, const RowPath& path) {
+  for_each_layer([&](DeviceDraftLayer& layer) { layer.keep_path(pos, path); });
+}
+
+void DeviceExitChecks::change_text() {
+  for_each_layer([](DeviceDraftLayer& layer) { layer.forget(); });
 }
 
 void DeviceExitChecks::keep_state(int slot) {

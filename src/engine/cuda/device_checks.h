@@ -18,9 +18,10 @@ class DeviceExitChecks {
   ~DeviceExitChecks();  // nothing that was launched may still be under way
 
   // See Backend. Takes device_heads_bytes() (check_memory.h) and waits; set(nullptr, 0) gives all
-  // back.
+  // back. Throws Error(kLimit), and Error(kUnsupported) where FP16 cannot hold a weight; then there
+  // are none.
   void set(const ExitHeads* heads, int shortlist);
-  // Both wait, once. Heads but the draft layer look at the row's slot alone.
+  // Both wait, once. Heads but draft layers look at the row's slot alone.
   using Row = DeviceDraftLayer::Row;
   ExitPeak check(int head, const Row& row, float temperature);
   ExitPeak check_and_draw(int head, const Row& row, float temperature, const DrawRule& rule,
@@ -30,11 +31,19 @@ class DeviceExitChecks {
   // The tokens that they are of; empty: the vocabulary. No tokens of the text beside the list.
   std::span<const int32_t> ids() const;
   void keep_state(int slot);
-  // Null: none is set. It wants to know of all rows, of paths that are kept, of other texts.
-  DeviceDraftLayer* draft_layer() const;
+  // Draft layers want to know of all rows, of paths that are kept, of other texts: see there.
+  bool wants_states() const;
+  void ran(const kernels::Pass* pass, int pos, std::span<const int32_t> tokens, const float* h);
+  void passed(int l, const kernels::Pass* pass, int pos, int n, const float* h);
+  // The first of the layers from..to that passed() does something after; else `to`.
+  int next_state(int from, int to) const;
+  void keep_path(int pos, const RowPath& path);
+  void change_text();
 
  private:
   class Heads;
+  template <class Call>
+  void for_each_layer(const Call& call) const;
 
   const DeviceModel model_;
   std::unique_ptr<Heads> heads_;

@@ -84,6 +84,9 @@ void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
   const kernels::Pass* pass = rows.pass;
   const int dim = config_.dim, q_dim = config_.q_dim(), ffn_dim = config_.ffn_dim;
   constexpr int kRows = kernels::kMaxDecodeRows;
+  // One row takes fewer launches; more would do more work that each block does for itself.
+  const bool alone = rows.max_rows == 1;
+  const float eps = config_.norm_eps;
   float* h = work_.h.data();
   // h += W x + bias; or by way of a post norm
   const auto add = [&](const PreparedRows& x, const DeviceMatrix& w, const float* bias,
@@ -97,11 +100,17 @@ void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
 
     // x = norm(h); q, k, v = W x. Its kernels overlap from the first one on, which waits for the
     // pass to be stored.
-    const bool first = l == from && from > 1;
-    const PreparedRows x = norm_rows(work_.normed, w.wq.int8(), pass, kRows, h, w.attn_norm, dim,
-                                     config_.norm_eps, stream, !first);
-    project_rows(pass, x, {&w.wq, &w.wk, &w.wv}, work_.qkv.data(), q_dim + 2 * config_.kv_dim(),
-                 stream, rows.max_rows);
+    const bool overlaps = l > from || !rows.begins;
+    const int ld = q_dim + 2 * config_.kv_dim();
+    if (!rows.attn_rows && w.wq.int8() && alone && kernels::better_normed(ld, dim)) {
+      project_normed_row(pass, {dim, h, w.attn_norm, eps}, {&w.wq, &w.wk, &w.wv}, work_.qkv.data(),
+                         ld, stream, overlaps);
+    } else {
+      const PreparedRows x = rows.attn_rows ? *rows.attn_rows
+                                            : norm_rows(work_.normed, w.wq.int8(), pass, kRows, h,
+                                                        w.attn_norm, dim, eps, stream, overlaps);
+      project_rows(pass, x, {&w.wq, &w.wk, &w.wv}, work_.qkv.data(), ld, stream, rows.max_rows);
+    }
 
     // bias, q/k norm, rope; K and V into the cache; attended = softmax(cap(q K scale)) V
     kernels::Attend attend = attention(pass, heads(w, l, rows.sequence), rows.context);
@@ -113,9 +122,10 @@ void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
     if (rows.sequences) {
       kernels::attend_side_by_side(attend, rows.max_rows, stream);
     } else {
+      if (alone && kernels::better_joined(attend)) attend.arrived = work_.arrived.data();
       kernels::attend_chunks(attend, stream);
     }
-    kernels::combine_chunks(attend, stream);
+    if (!attend.arrived) kernels::combine_chunks(attend, stream);
     if (!attended.int8) {
       attended =
           prepare_rows(work_.wide_rows, false, pass, kRows, attend.attended, q_dim, q_dim, stream);
@@ -124,6 +134,7 @@ void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
     // h += Wo attended
     add(attended, w.wo, w.bo, w.post_attn_norm);
 
+    if (ffn_dim == 0) continue;  // an adapter's block: attention alone
     // h += what the experts of each row give of norm(h)
     if (config_.n_experts > 0) {
       run_experts(device_, config_, work_, pass, rows.max_rows, w, h);
@@ -131,10 +142,14 @@ void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
     }
 
     // x = norm(h); act = activation(Wg x) * (Wu x)
-    const PreparedRows y = norm_rows(work_.normed, w.w_gate.int8(), pass, kRows, h, w.ffn_norm, dim,
-                                     config_.norm_eps, stream, true);
     PreparedRows act = work_.wide_rows.rows(ffn_dim, true);
-    if (y.int8) {
+    if (w.w_gate.int8() && alone && kernels::better_normed(ffn_dim, dim)) {
+      kernels::gate_up_normed(
+          {pass, {dim, h, w.ffn_norm, eps}, *w.w_gate.i8, *w.w_up.i8, act.i8, config_.activation},
+          stream);
+    } else if (const PreparedRows y = norm_rows(work_.normed, w.w_gate.int8(), pass, kRows, h,
+                                                w.ffn_norm, dim, eps, stream, true);
+               y.int8) {
       kernels::gate_up(
           {pass, y.i8, *w.w_gate.i8, *w.w_up.i8, act.i8, config_.activation, rows.max_rows},
           stream);
@@ -152,7 +167,7 @@ void DeviceForward::decode(const DecodePass& rows, int from, int to) const {
 }
 
 void DeviceForward::prefill(const ChunkState& chunk, const kernels::Pass& rows, int sequence,
-                            bool kv_only, PrefillMatmuls& x) const {
+                            int from, int to, bool kv_only, PrefillMatmuls& x) const {
   const kernels::Pass* pass = &chunk.pass;
   const int n_rows = rows.n_rows;
   const int q_dim = config_.q_dim(), kv_dim = config_.kv_dim(), qkv_dim = q_dim + 2 * kv_dim;
@@ -164,7 +179,7 @@ void DeviceForward::prefill(const ChunkState& chunk, const kernels::Pass& rows, 
     x.project(w, qkv, config_.dim);
     add_normed(pass, n_rows, bias, post_norm, h);
   };
-  for (int l = 1; l <= config_.n_layers; ++l) {
+  for (int l = from; l <= to; ++l) {
     const DeviceLayer& w = weights_.layers()[l - 1];
     const bool stop_at_kv = kv_only && l == config_.n_layers;
 

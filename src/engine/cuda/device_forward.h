@@ -41,8 +41,11 @@ struct DecodePass {
   const kernels::RowTree* tree = nullptr;            // null: all rows are straight
   int sequence = 0;                                  // of all rows,
   const kernels::RowSequences* sequences = nullptr;  // or null
-  int max_rows = kMaxRows;                           // that there are
-  int context = 0;  // attention's grid is made for so many positions: no row may be past them
+  // What q, k and v multiply; null: the rows, normed.
+  const PreparedRows* attn_rows = nullptr;
+  int max_rows = kMaxRows;  // that there are
+  int context = 0;      // attention's grid is made for so many positions: no row may be past them
+  bool begins = false;  // no kernel of the pass comes before its layers
 };
 
 class DeviceForward {
@@ -61,11 +64,11 @@ class DeviceForward {
   void embed(const kernels::Pass* pass, const int32_t* tokens, int max_rows, float* h) const;
   // H[pass->slot..] through layers from..to.
   void decode(const DecodePass& rows, int from, int to) const;
-  // The rows of workspace.prefill_h, of `sequence`, multiplied by `x`, through all layers; `chunk`,
-  // in device memory, says that they are `rows`. With kv_only the last layer stops at its K/V: no
-  // one reads the rows after it.
-  void prefill(const ChunkState& chunk, const kernels::Pass& rows, int sequence, bool kv_only,
-               PrefillMatmuls& x) const;
+  // The rows of workspace.prefill_h, of `sequence`, multiplied by `x`, through layers from..to;
+  // `chunk`, in device memory, says that they are `rows`. With kv_only the model's last layer stops
+  // at its K/V: no one reads the rows after it.
+  void prefill(const ChunkState& chunk, const kernels::Pass& rows, int sequence, int from, int to,
+               bool kv_only, PrefillMatmuls& x) const;
 
  private:
   kernels::Heads heads(const DeviceLayer& w, int layer, int sequence) const;

@@ -1,7 +1,6 @@
 #include "engine/cuda/device_linear.h"
 
 #include "kernels/prefill_gemm.h"
-#include "kernels/projections.h"
 #include "kernels/projections_f16.h"
 #include "kernels/rows.h"
 
@@ -49,6 +48,19 @@ void project_rows(const kernels::Pass* pass, const PreparedRows& x,
   } else {
     launch(kernels::project_f16, kernels::ProjectF16{}, x.f16, &DeviceMatrix::f16);
   }
+}
+
+void project_normed_row(const kernels::Pass* pass, const kernels::NormedRow& x,
+                        std::initializer_list<const DeviceMatrix*> parts, float* y, int ld,
+                        kernels::Stream stream, bool overlaps) {
+  kernels::ProjectNormed p{};
+  p.pass = pass;
+  p.x = x;
+  for (const DeviceMatrix* part : parts) p.parts[p.n_parts++] = part->i8.value();
+  p.y = y;
+  p.ld = ld;
+  p.overlaps = overlaps;
+  kernels::project_normed(p, stream);
 }
 
 void project_residual_rows(const kernels::Pass* pass, const PreparedRows& x, const DeviceMatrix& w,

@@ -9,6 +9,7 @@
 #include "engine/cuda/device_weights.h"
 #include "engine/cuda/workspace.h"
 #include "kernels/layouts.h"
+#include "kernels/projections.h"
 
 namespace specbound {
 
@@ -28,6 +29,11 @@ PreparedRows prepare_rows(const DeviceRows& to, bool int8, const kernels::Pass* 
 void project_rows(const kernels::Pass* pass, const PreparedRows& x,
                   std::initializer_list<const DeviceMatrix*> parts, float* y, int ld,
                   kernels::Stream stream, int max_rows = kernels::kMaxDecodeRows);
+// The same of norm(H[pass->slot]) * weight, for the row of a pass of one that INT8 weights read:
+// norm_rows() and project_rows() in one launch.
+void project_normed_row(const kernels::Pass* pass, const kernels::NormedRow& x,
+                        std::initializer_list<const DeviceMatrix*> parts, float* y, int ld,
+                        kernels::Stream stream, bool overlaps);
 // h += W x + bias (null: none); rows as above.
 void project_residual_rows(const kernels::Pass* pass, const PreparedRows& x, const DeviceMatrix& w,
                            const float* bias, float* h, kernels::Stream stream,

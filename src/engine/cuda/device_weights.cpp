@@ -327,8 +327,9 @@ DeviceWeights::DeviceWeights(Device& device, const ModelConfig& config, const We
                       options.progress);
   Uploading sink(upload);
   place(config, weights, options.dtype, sink);
-  upload.finish(options.dtype == GpuDtype::kInt8 ? "device=cpu runs this model"
-                                                 : "dtype=int8 or device=cpu may run this model");
+  upload.finish(options.help                       ? options.help
+                : options.dtype == GpuDtype::kInt8 ? "device=cpu runs this model"
+                                                   : "dtype=int8 or device=cpu may run this model");
 }
 
 DeviceWeights::DeviceWeights(Device& device, const ModelConfig& config, GpuDtype dtype,
@@ -381,10 +382,22 @@ DeviceMatrix upload_matrix(Device& device, const Matrix& source, bool int8,
       device, {source.bytes(), tile.values + tile.scales + tile.d2, UploadOptions{}.staging_bytes},
       silent);
   upload.matrix(source, int8, parts);
-  upload.finish("device=cpu can use them");
+  upload.finish(kHeadsHelp);
   const DeviceMatrix matrix = device_matrix(source, int8, parts);
   memory.push_back(std::move(all));
   return matrix;
+}
+
+const float* upload_floats(Device& device, const float* source, int n,
+                           std::vector<DeviceMemory<std::byte>>& memory) {
+  if (!source) return nullptr;
+  DeviceMemory<std::byte> all(device, n * sizeof(float));
+  Staging staging(device, all.bytes());
+  std::memcpy(staging.room(all.bytes()).data(), source, all.bytes());
+  staging.send(all.data(), all.bytes());
+  staging.finish();
+  memory.push_back(std::move(all));
+  return reinterpret_cast<const float*>(memory.back().data());
 }
 
 }  // namespace specbound

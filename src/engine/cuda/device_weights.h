@@ -18,9 +18,11 @@ namespace specbound {
 struct UploadOptions {
   GpuDtype dtype = GpuDtype::kAsStored;
   // Bytes of the file; may throw. The embedding of a model whose head is tied counts twice.
-  std::function<void(size_t done, size_t total)> progress;
+  std::function<void(size_t done, size_t total)> progress = {};
   size_t staging_bytes = size_t{16} << 20;  // of each of the two pinned buffers, at most
+  const char* help = nullptr;  // what runs weights that FP16 cannot hold; null: those of a model
 };
+inline constexpr const char* kHeadsHelp = "device=cpu can use them";
 
 class DeviceWeights {
  public:
@@ -59,8 +61,11 @@ class DeviceWeights {
 
 // One matrix, uploaded as DeviceWeights does it: for exit heads. `int8`: for INT8 rows of whole
 // blocks of 32; otherwise as FP16. The memory is appended to `memory`. Waits. Throws as
-// DeviceWeights does.
+// DeviceWeights does, with kHeadsHelp.
 DeviceMatrix upload_matrix(Device& device, const Matrix& source, bool int8,
+                           std::vector<DeviceMemory<std::byte>>& memory);
+// The same of n floats, as they are; null stays null.
+const float* upload_floats(Device& device, const float* source, int n,
                            std::vector<DeviceMemory<std::byte>>& memory);
 
 }  // namespace specbound

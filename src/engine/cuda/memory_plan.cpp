@@ -101,7 +101,8 @@ MemoryPlan plan_memory(const ModelConfig& config, const Weights& weights,
             kv_cache_bytes(part, request.n_ctx, request.kv),
             layers_workspace_bytes(part, request.n_ctx, kMaxRows), kReserve};
   }
-  return {weight_sizes(config, weights, request.dtype).total(), request.heads,
+  return {weight_sizes(config, weights, request.dtype).total(),
+          request.heads ? request.heads(request.n_ctx) : 0,
           request.n_sequences * kv_cache_bytes(config, request.n_ctx, request.kv),
           cuda_workspace_bytes(config, request.n_ctx) + request.cublas, kReserve};
 }

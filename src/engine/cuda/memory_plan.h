@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -29,7 +30,8 @@ struct MemoryPlan {
 struct MemoryRequest {
   GpuDtype dtype = GpuDtype::kAsStored;
   int n_ctx = 0;
-  size_t heads = 0;     // of exit heads that will be set
+  // Of exit heads that will be set, for texts of up to n_ctx tokens; null: none.
+  std::function<size_t(int n_ctx)> heads = {};
   size_t cublas = 0;    // of prefill by cuBLAS, counted as workspace
   int n_sequences = 1;  // each with K/V of its own
   // The first so many alone, all else being the CPU's (engine/cuda/device_first_layers.h), exit

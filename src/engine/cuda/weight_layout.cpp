@@ -318,7 +318,9 @@ DeviceLayer place_layer(const ModelConfig& c, const LayerWeights& w, GpuDtype dt
   const bool gate_up = all_become_int8({&w.w_gate, &w.w_up, &w.w_down}, dtype);
 
   DeviceLayer to;
-  to.attn_norm = sink.floats(w.attn_norm, c.dim);
+  // Random weights have no source at all, and norms all the same.
+  const bool random = !w.wq.data;
+  to.attn_norm = random ? sink.floats(nullptr, c.dim) : optional(w.attn_norm, c.dim);
   to.wq = sink.matrix(w.wq, qkv);
   to.wk = sink.matrix(w.wk, qkv);
   to.wv = sink.matrix(w.wv, qkv);
@@ -330,6 +332,7 @@ DeviceLayer place_layer(const ModelConfig& c, const LayerWeights& w, GpuDtype dt
   to.wo = sink.matrix(w.wo, becomes_int8(w.wo, dtype));
   to.bo = optional(w.bo, c.dim);
   to.post_attn_norm = optional(w.post_attn_norm, c.dim);
+  if (c.ffn_dim == 0) return to;  // an adapter's block: attention alone
   to.ffn_norm = sink.floats(w.ffn_norm, c.dim);
   to.post_ffn_norm = optional(w.post_ffn_norm, c.dim);
   if (c.n_experts > 0) {

@@ -86,14 +86,14 @@ struct DeviceRouter {
 };
 
 struct DeviceLayer {
-  const float* attn_norm = nullptr;                         // (dim)
+  const float* attn_norm = nullptr;                         // (dim); null in some draft layers
   DeviceMatrix wq, wk, wv;                                  // all INT8 or all FP16
   const float *bq = nullptr, *bk = nullptr, *bv = nullptr;  // (q_dim), (kv_dim) twice, or null
   const float *q_norm = nullptr, *k_norm = nullptr;         // (head_dim) or null
   DeviceMatrix wo;
   const float* bo = nullptr;              // (dim) or null
   const float* post_attn_norm = nullptr;  // (dim) or null
-  const float* ffn_norm = nullptr;        // (dim)
+  const float* ffn_norm = nullptr;        // (dim); this and what follows: none in an adapter
   const float* post_ffn_norm = nullptr;   // (dim) or null
   DeviceMatrix w_gate, w_up;              // both INT8 or both FP16
   DeviceMatrix w_down;

@@ -61,7 +61,7 @@ using kernels::kAttentionChunk;
 // Numbers of values, for a Workspace and for what it takes.
 struct Sizes {
   int rows;
-  size_t h, prefill_h, qkv, attended, act, part_states, part_outputs, q_tiles, q_scale;
+  size_t h, prefill_h, qkv, attended, act, part_states, part_outputs, arrived, q_tiles, q_scale;
 
   Sizes(const ModelConfig& c, int n_ctx, int max_rows) {
     rows = max_rows;
@@ -74,6 +74,7 @@ struct Sizes {
     act = n * c.ffn_dim;
     part_states = kMaxRows * c.n_heads * chunks * 2;
     part_outputs = chunks * kMaxRows * c.q_dim();
+    arrived = c.n_kv_heads;
     // Tiles of 16 rows by the padded head, each value in two halves.
     q_tiles =
         c.n_heads * row_tiles * kernels::kQueryTile * kernels::prefill_head_dim(c.head_dim) * 2;
@@ -145,6 +146,8 @@ Workspace::Workspace(Device& device, const ModelConfig& c, int n_ctx, int max_ro
   act = DeviceMemory<float>(device, sizes.act);
   part_states = DeviceMemory<float>(device, sizes.part_states);
   part_outputs = DeviceMemory<float>(device, sizes.part_outputs);
+  arrived = DeviceMemory<uint32_t>(device, sizes.arrived);
+  device.clear(arrived.data(), arrived.bytes());
   q_tiles = DeviceMemory<uint16_t>(device, sizes.q_tiles);
   q_scale = DeviceMemory<float>(device, sizes.q_scale);
   if (c.n_experts > 0) experts = ExpertWorkspace(device, c, max_rows);
@@ -159,7 +162,7 @@ size_t Workspace::bytes_needed(const ModelConfig& c, int n_ctx, int max_rows) {
   const Sizes s(c, n_ctx, max_rows);
   const size_t floats =
       s.h + s.prefill_h + s.qkv + s.attended + s.act + s.part_states + s.part_outputs + s.q_scale;
-  return floats * sizeof(float) + s.q_tiles * sizeof(uint16_t) +
+  return floats * sizeof(float) + s.arrived * sizeof(uint32_t) + s.q_tiles * sizeof(uint16_t) +
          DeviceRows::bytes_needed(s.rows, c.dim) +
          DeviceRows::bytes_needed(s.rows, std::max(c.q_dim(), c.ffn_dim)) +
          (c.n_experts > 0 ? ExpertWorkspace::bytes_needed(c, s.rows) : 0);

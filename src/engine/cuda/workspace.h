@@ -81,6 +81,7 @@ struct Workspace {
 
   DeviceMemory<float> part_states;   // (16, n_heads, n_ctx/64, 2)
   DeviceMemory<float> part_outputs;  // (n_ctx/64, 16, q_dim)
+  DeviceMemory<uint32_t> arrived;    // (n_kv_heads): zeros between kernels
   DeviceMemory<uint16_t> q_tiles;    // of prefill: (n_heads, row tiles, D/16, 2, 32, 8)
   DeviceMemory<float> q_scale;       // of prefill: (n_heads, row tiles, 16)
 };
