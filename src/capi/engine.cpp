@@ -118,6 +118,10 @@ std::vector<int32_t> Engine::encode(std::span<const sb_message> messages) const 
   if (conversation.empty()) {
     throw Error(ErrorCode::kUsage, "messages: expected one or more, found none");
   }
+  if (conversation.back().role != ChatMessage::Role::kUser) {
+    throw Error(ErrorCode::kUsage,
+                "messages: expected the user's at the end, for there must be one to answer");
+  }
   return chat_template().encode(tokenizer(), conversation);
 }
 

@@ -21,7 +21,9 @@
 // Errors: what can fail returns an sb_status, and leaves a message at the handle, in the words of
 // the program (`-c` is n_ctx, `--temp` the temperature); NULL where something is needed is
 // SB_ERROR_USAGE. The library writes nothing to stdout or stderr, handles no signals, does not
-// exit, and has no state outside of its handles.
+// exit, and has no state outside of its handles but files: what rows cost on this machine is kept
+// in $XDG_CACHE_HOME/specbound (not with no_controller), where settings that `tune` found are read;
+// heads that idle learning made are taken too.
 //
 // Structures begin with their size, so that they can grow: fill them with zeros, then set
 // `size = sizeof(...)`. Zero is the default of every field, except in sb_sampling.
@@ -147,8 +149,9 @@ typedef struct sb_message {
   const char* content;
 } sb_message;
 
-// A conversation as the model was trained on it, up to where its next reply begins. The text of
-// messages never becomes control tokens. SB_ERROR_UNSUPPORTED where the file has no chat template.
+// A conversation as the model was trained on it, up to where its next reply begins: the last
+// message is the user's (else SB_ERROR_USAGE). The text of messages never becomes control tokens.
+// SB_ERROR_UNSUPPORTED where the file has no chat template.
 SB_API sb_status sb_apply_chat_template(const sb_model* model, const sb_message* messages,
                                         size_t n_messages, int32_t* tokens, size_t capacity,
                                         size_t* n_tokens);
@@ -228,10 +231,10 @@ typedef struct sb_stats {
   int32_t stop_reason;         // sb_stop_reason
   int32_t speculated;          // 0 or 1: something was there to draft
   int32_t prompt_tokens;       // all of them
-  int32_t prefilled_tokens;    // of these, read now; the rest was in the cache
+  int32_t prefilled_tokens;    // of these, read now; the rest, but for the last, was in the cache
   int32_t generated_tokens;    // the end token not counted
   int32_t rounds;              // passes through all layers
-  int32_t drafted_tokens;      // by shallow layers
+  int32_t drafted_tokens;      // by whatever drafts
   int32_t accepted_tokens;     // of these, confirmed by all layers
   double prefill_seconds;      // reading the prompt
   double decode_seconds;       // from the end of the prompt, without callbacks

@@ -29,6 +29,7 @@ class Reader {
   Reader(std::string_view text, GrammarRules& rules) : text_(text), rules_(rules) {}
 
   int read() {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // the byte order mark of some editors
     for (skip(true); at_ < text_.size(); skip(true)) read_rule();
     for (const auto& [name, rule] : named_) {
       if (rules_.defined(rule)) continue;

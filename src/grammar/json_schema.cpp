@@ -25,6 +25,7 @@ constexpr int kMaxCount = 100'000;              // of minLength and the like
 constexpr size_t kMaxReference = 1024;          // bytes
 constexpr size_t kMaxOneOf = 256;               // parts, for each is held against each
 constexpr size_t kMaxListed = size_t{1} << 20;  // bytes of merged schemas that are kept
+constexpr size_t kMaxMerged = size_t{8} << 20;  // bytes of schemas that are merged
 
 std::string found_text(const Schema& value) {
   return json_text(nlohmann::json(value));
@@ -150,13 +151,24 @@ class SchemaReader {
     return referred(root_, referred_by(schema, place), place);
   }
 
+  // A schema with another of a list; what that costs goes by both, little as the result may be.
+  Schema together(Schema a, const Schema& part, const char* keyword, const std::string& place) {
+    const Schema& other = resolved(part, place);
+    merged_bytes_ += a.dump().size() + other.dump().size();
+    if (merged_bytes_ > kMaxMerged) {
+      refuse(Code::kLimit, place, keyword, "little to put together, each reference counted",
+             format("more than %zu bytes", kMaxMerged));
+    }
+    return merged(std::move(a), other, place);
+  }
+
   Id all_of(const Schema& schema, const std::string& place) {
     Schema whole = without(schema, "allOf");
     const std::string inside = place_in(place, "allOf");
     const Schema& parts = list(schema, "allOf", place);
     for (size_t i = 0; i < parts.size(); ++i) {
       const std::string here = place_in(inside, std::to_string(i));
-      whole = merged(std::move(whole), resolved(parts[i], here), here);
+      whole = together(std::move(whole), parts[i], "allOf", here);
     }
     return of(keep(std::move(whole), "allOf", place), place);
   }
@@ -184,7 +196,7 @@ class SchemaReader {
       if (base.empty()) {
         all.push_back(of(parts[i], here));
       } else {
-        all.push_back(of(keep(merged(base, resolved(parts[i], here), here), keyword, here), here));
+        all.push_back(of(keep(together(base, parts[i], keyword, here), keyword, here), here));
       }
     }
     return rules_.choice(std::move(all));
@@ -413,12 +425,14 @@ class SchemaReader {
       rest = rules_.repeat(rules_.sequence({values_.comma(), *more}), std::max(least - n_first, 0),
                            most == GrammarRules::kUnbounded ? most : most - n_first);
     }
-    for (size_t i = each.size(); i-- > 0;) {
-      const Id item = i > 0 ? rules_.sequence({values_.comma(), each[i]}) : each[i];
-      rest = rules_.sequence({item, rest});
-      if (static_cast<int>(i) >= least) rest = rules_.optional(rest);
+    for (size_t i = 1; i < each.size(); ++i) each[i] = rules_.sequence({values_.comma(), each[i]});
+    const size_t must = std::min(each.size(), static_cast<size_t>(least));
+    for (size_t i = each.size(); i-- > must;) {
+      rest = rules_.optional(rules_.sequence({each[i], rest}));
     }
-    return values_.brackets(rest);
+    each.resize(must);
+    each.push_back(rest);  // one sequence: what is nested is built recursively
+    return values_.brackets(rules_.sequence(std::move(each)));
   }
 
   Id plain_list(std::optional<Id> item, int least, int most) {
@@ -561,7 +575,7 @@ class SchemaReader {
   std::map<std::string, int> referred_;  // rules, by what refers to them
   std::deque<Open> open_;                // those to be defined
   std::deque<Schema> kept_;
-  size_t kept_bytes_ = 0;
+  size_t kept_bytes_ = 0, merged_bytes_ = 0;
   int n_schemas_ = 0, depth_ = 0;
 };
 

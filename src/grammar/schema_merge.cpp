@@ -73,9 +73,10 @@ Schema types_of_both(const std::vector<std::string>& a, const std::vector<std::s
 }
 
 Schema values_in_both(const Schema& a, const Schema& b, const std::string& place) {
+  const std::set<Schema> of_b(b.begin(), b.end());
   Schema both = Schema::array();
   for (const Schema& value : a) {
-    if (std::ranges::find(b, value) != b.end()) both.push_back(value);
+    if (of_b.contains(value)) both.push_back(value);
   }
   if (both.empty()) {
     refuse_schema(ErrorCode::kUsage, place, "enum", "schemas that some value fits",
@@ -281,8 +282,9 @@ Schema merged(Schema a, const Schema& other, const std::string& place) {
     Schema& known = both[key];
     if (known == value) continue;
     if (key == "required" && known.is_array() && value.is_array()) {
+      std::set<Schema> names(known.begin(), known.end());
       for (const Schema& name : value) {
-        if (std::ranges::find(known, name) == known.end()) known.push_back(name);
+        if (names.insert(name).second) known.push_back(name);
       }
     } else if (key == "properties" && known.is_object() && value.is_object()) {
       for (const auto& property : value.items()) {

@@ -42,6 +42,7 @@ size_t skip_value(std::string_view text, size_t at) {
 
 std::string_view json_member(std::string_view object, std::string_view key) {
   std::string_view found;
+  if (object.starts_with("\xEF\xBB\xBF")) object.remove_prefix(3);  // a byte order mark
   for (size_t at = skip_space(object, 0) + 1; at < object.size();) {
     at = skip_space(object, at);
     if (at >= object.size() || object[at] != '"') break;

@@ -220,18 +220,26 @@ std::string Api::methods_of(std::string_view path) {
   return std::string(route->method) + (route->method == "GET" ? ", HEAD, OPTIONS" : ", OPTIONS");
 }
 
+std::string_view Api::key_of(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  const auto as_lower = [](char c, char lower) {
+    return c == lower || (c >= 'A' && c <= 'Z' && c + ('a' - 'A') == lower);
+  };
+  const std::string_view scheme = authorization.substr(0, kScheme.size());
+  if (!std::ranges::equal(scheme, kScheme, as_lower)) return {};
+  return authorization.substr(kScheme.size());
+}
+
 void Api::admit(std::string_view method, std::string_view path,
                 std::string_view authorization) const {
   const Route* route = find_route(path);
-  constexpr std::string_view kBearer = "Bearer ";
-  const bool bearer = authorization.starts_with(kBearer);
-  const std::string_view key = bearer ? authorization.substr(kBearer.size()) : std::string_view();
+  const std::string_view key = key_of(authorization);
   // Who has no key need not know which paths there are.
   if (path != kHealth && path != kRoot && !options_.keys.accept(key)) {
     throw ApiError(401,
-                   bearer ? "this API key is not accepted"
-                          : "expected an API key: "
-                            "Authorization: Bearer KEY",
+                   key.empty() ? "expected an API key: "
+                                 "Authorization: Bearer KEY"
+                               : "this API key is not accepted",
                    "", "invalid_api_key");
   }
   if (path == kResponses || path.starts_with(std::string(kResponses) + "/")) {

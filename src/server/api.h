@@ -70,6 +70,8 @@ class Api {
   // `authorization`: the header, empty without one.
   void admit(std::string_view method, std::string_view path, std::string_view authorization) const;
 
+  // The key of "Bearer KEY", the scheme in any case; empty: there is none.
+  static std::string_view key_of(std::string_view authorization);
   // Whether who is admitted has shown a key.
   bool has_keys() const { return !options_.keys.empty(); }
 

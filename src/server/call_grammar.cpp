@@ -176,12 +176,6 @@ std::vector<Parts> messages_or(Parts calls, bool goes_on) {
   return {{Part::without(end)}, std::move(behind)};
 }
 
-[[noreturn]] void refuse(const Error& e) {
-  const bool unsupported = e.code() == ErrorCode::kUnsupported;
-  throw ApiError(400, std::string("tools: ") + e.what(), "tools",
-                 unsupported ? "unsupported_value" : "");
-}
-
 }  // namespace
 
 std::vector<Parts> call_alternatives(const ReplyFormat& format, const ToolRequest& request) {
@@ -282,7 +276,7 @@ void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& reque
     }
     request.settings.grammar = Grammar::choice_of(calls, shown);
   } catch (const Error& e) {
-    refuse(e);
+    throw format_error("tools", e);
   }
 }
 

@@ -21,7 +21,8 @@ constexpr int kMaxReplies = 8;
 // ---- what is asked for and cannot be had ----
 
 bool is_empty(const Json& value) {
-  return (value.is_array() || value.is_object() || value.is_string()) && value.empty();
+  if (value.is_string()) return value == "";  // whose own empty() is of null alone
+  return (value.is_array() || value.is_object()) && value.empty();
 }
 bool is_false(const Json& value) {
   return value == false || is_empty(value);
@@ -31,6 +32,9 @@ bool is_zero(const Json& value) {
 }
 bool is_one(const Json& value) {
   return value.is_number() && value.get<double>() == 1;
+}
+bool is_off(const Json& value) {
+  return value.is_number() && value.get<double>() <= 0;
 }
 bool is_text(const Json& value) {
   return is_empty(value) || value == Json::array({"text"}) ||
@@ -49,6 +53,9 @@ struct Refused {
   const char* why;
 };
 
+constexpr const char* kLength = "max_tokens says how long a reply may be";
+constexpr const char* kFilters = "no such sampler; temperature, top_k, top_p and min_p are there";
+// Of OpenAI, llama.cpp, vLLM, TGI and Ollama.
 constexpr Refused kRefused[] = {
     {"best_of", is_one, "no reply is picked out of several: best_of must be 1"},
     {"functions", is_empty, "tools has them"},
@@ -60,12 +67,31 @@ constexpr Refused kRefused[] = {
     {"audio", is_never, "only text can be had"},
     {"reasoning_effort", is_never, "how long a model thinks cannot be set"},
     {"verbosity", is_never, "how much a model says cannot be set"},
-    {"n_predict", is_never, "max_tokens says how long a reply may be"},
-    {"mirostat", is_zero, "no such sampler; temperature, top_k, top_p and min_p are there"},
-    {"typical_p", is_one, "no such sampler; temperature, top_k, top_p and min_p are there"},
-    {"xtc_probability", is_zero, "no such sampler; temperature, top_k, top_p and min_p are there"},
+    {"web_search_options", is_never, "nothing is searched"},
+    {"n_predict", is_never, kLength},
+    {"max_new_tokens", is_never, kLength},
+    {"num_predict", is_never, kLength},
+    {"min_tokens", is_zero, "no reply is kept from its end; ignore_eos goes on to max_tokens"},
+    {"repetition_penalty", is_one, "repeat_penalty is its name here"},
+    {"mirostat", is_zero, kFilters},
+    {"typical_p", is_one, kFilters},
+    {"typ_p", is_one, kFilters},
+    {"top_n_sigma", is_off, kFilters},
+    {"xtc_probability", is_zero, kFilters},
+    {"samplers", is_empty, "their order is fixed; top_k, top_p, min_p and temperature set them"},
     {"dry_multiplier", is_zero, "no such sampler; repeat_penalty is there"},
     {"dynatemp_range", is_zero, "no such sampler; temperature is there"},
+    {"use_beam_search", is_false, "no beams are searched"},
+    {"stop_token_ids", is_empty, "stop ends replies at texts"},
+    {"bad_words", is_empty, "logit_bias keeps tokens out of replies, -100 each"},
+    {"allowed_token_ids", is_empty, "grammar holds replies to texts"},
+    {"guided_json", is_empty, "response_format or json_schema holds replies to a schema"},
+    {"guided_grammar", is_empty, "grammar holds replies to one, as GBNF"},
+    {"guided_regex", is_empty, "grammar holds replies to a form, as GBNF"},
+    {"guided_choice", is_empty, "grammar holds replies to texts, as root ::= \"a\" | \"b\""},
+    {"structured_outputs", is_empty, "response_format or grammar says what replies must be"},
+    {"format", is_empty, "response_format says what replies must be"},
+    {"lora", is_empty, "no adapter can be put to the model"},
 };
 
 void check_refused(const Fields& fields) {

@@ -220,6 +220,11 @@ std::optional<size_t> body_length(const httplib::Request& request) {
   return std::stoull(text);
 }
 
+// httplib does not say which of these it was.
+constexpr const char* kExpected =
+    "the request: expected HTTP/1.1 by a known method, with header lines of at most 8192 bytes";
+static_assert(CPPHTTPLIB_HEADER_MAX_LENGTH == 8192);
+
 const char* meaning(int status) {
   switch (status) {
     case 408:
@@ -235,7 +240,7 @@ const char* meaning(int status) {
     case 431:
       return "the request's head is too large";
     default:
-      return status < 500 ? "the request: expected HTTP/1.1" : "the server failed";
+      return status < 500 ? kExpected : "the server failed";
   }
 }
 
@@ -492,7 +497,8 @@ void HttplibServer::post(const httplib::Request& request, httplib::Response& res
     const std::string body = read_body(request, reader);
     // A key that nobody checked would make a client of its own of each request.
     const std::string client =
-        api_.has_keys() ? request.get_header_value("Authorization") : request.remote_addr;
+        api_.has_keys() ? std::string(Api::key_of(request.get_header_value("Authorization")))
+                        : request.remote_addr;
     HttpConnection connection(*current);
     respond(request, response, api_.post(request.path, body, client, connection));
   });

@@ -38,9 +38,15 @@ ReplyParser ReplyJob::parser_for(const ServedModel& model) const {
     const ToolRequest& tools = request_.conversation.tools;
     options.format = model.reply_format();
     options.splits_thoughts = request_.settings.split_thoughts;
-    options.thinks = prompt_.thinks;
+    // What is held to a format has no thoughts before it, nor calls beside it, unless its grammar
+    // spells them.
+    const ResponseFormat& held = request_.format;
+    const bool json = !held.field.empty() && !held.gbnf;
+    const bool ends_thoughts =
+        held.gbnf && held.text.find(options.format.think_close) != std::string::npos;
+    options.thinks = prompt_.thinks && (held.field.empty() || ends_thoughts);
     options.goes_on = request_.conversation.goes_on();
-    options.tools = tools.tools;
+    if (!json) options.tools = tools.tools;
     options.several = tools.parallel;
     options.held = tools.held();
     // Held to calls of a format or to text, a reply has none in another one.
@@ -77,15 +83,34 @@ void ReplyJob::add_pieces(int index, ReplyPieces pieces, int exit_layer) {
   news_.set();
 }
 
-void ReplyJob::add_figures(int index, const ReplyStats& figures) {
+// `cut`: its last call is not whole.
+void ReplyJob::add_figures(int index, const ReplyStats& figures, bool cut) {
   const std::lock_guard lock(mutex_);
   ReplyPart& newest = part(index, kNoDraft);
   newest.figures = figures;
-  newest.called = !ids_.empty();
+  newest.called = !ids_.empty() && !cut;
   news_.set();
 }
 
+// The field that the replies are held by; empty: none.
+std::string ReplyJob::held_by() const {
+  if (!request_.format.field.empty()) return request_.format.field;
+  return request_.chat && request_.conversation.tools.held() ? "tools" : "";
+}
+
 Job::Progress ReplyJob::go_on(ServedModel& model, Metrics& metrics) {
+  try {
+    return step(model, metrics);
+  } catch (const Error& e) {
+    // A grammar that compiles may still have texts that take too many ways to read, or that the
+    // vocabulary has no tokens for.
+    const std::string field = held_by();
+    if (e.code() != ErrorCode::kUnsupported || field.empty()) throw;
+    throw format_error(field, e);
+  }
+}
+
+Job::Progress ReplyJob::step(ServedModel& model, Metrics& metrics) {
   if (!reply_) {
     begin_reply(model);
     return Progress::kGoesOn;
@@ -117,7 +142,7 @@ bool ReplyJob::end_reply(const ReplyStats& figures) {
   add_pieces(number_, reply->parser.push(reply->text.finish()), reply->newest);
   add_pieces(number_, reply->parser.finish(), reply->newest);
   if (figures.generated.stop == StopReason::kAborted) return false;
-  add_figures(number_, figures);
+  add_figures(number_, figures, reply->parser.cut_off());
   return true;
 }
 

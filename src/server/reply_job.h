@@ -45,11 +45,13 @@ class ReplyJob final : public Job {
     int newest = kNoDraft;  // the layer that drafted what came last
     std::unique_ptr<ReplyUnderWay> under_way;
   };
+  Progress step(ServedModel& model, Metrics& metrics);
+  std::string held_by() const;
   void begin_reply(ServedModel& model);
   bool end_reply(const ReplyStats& figures);
   ReplyParser parser_for(const ServedModel& model) const;
   void add_pieces(int index, ReplyPieces pieces, int exit_layer);
-  void add_figures(int index, const ReplyStats& figures);
+  void add_figures(int index, const ReplyStats& figures, bool cut);
   ReplyPart& part(int index, int exit_layer);
 
   const CompletionRequest request_;

@@ -44,6 +44,8 @@ class ReplyParser {
   ReplyPieces push(std::string_view bytes);
   // The reply is over.
   ReplyPieces finish();
+  // After that: it ended within the arguments of a call, of which some came out.
+  bool cut_off() const { return state_ == State::kJson && streamed_; }
 
  private:
   enum class State {

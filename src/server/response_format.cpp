@@ -3,9 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "error.h"
 #include "json/json_member.h"
-#include "server/api_error.h"
 
 namespace specbound::server {
 namespace {
@@ -78,14 +76,24 @@ ResponseFormat read_response_format(const Fields& fields, std::string_view body)
   return asked;
 }
 
+ApiError format_error(const std::string& field, const Error& error) {
+  std::string_view rest = error.what();
+  std::string between = ": ";
+  for (const std::string_view named : {"grammar", "json_schema"}) {  // "grammar, line 1: ..."
+    if (!rest.starts_with(named)) continue;
+    rest.remove_prefix(named.size());
+    between = "";
+  }
+  return ApiError(400, field + between + std::string(rest), field,
+                  error.code() == ErrorCode::kUnsupported ? "unsupported_value" : "");
+}
+
 Grammar::Shared compiled(const ResponseFormat& format) {
   if (format.field.empty()) return nullptr;
   try {
     return format.gbnf ? Grammar::from_gbnf(format.text) : Grammar::from_json_schema(format.text);
   } catch (const Error& e) {
-    const bool unsupported = e.code() == ErrorCode::kUnsupported;
-    throw ApiError(400, format.field + ": " + e.what(), format.field,
-                   unsupported ? "unsupported_value" : "");
+    throw format_error(format.field, e);
   }
 }
 

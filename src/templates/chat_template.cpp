@@ -1,6 +1,7 @@
 #include "templates/chat_template.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "error.h"
@@ -55,7 +56,9 @@ std::unique_ptr<ChatTemplate> ChatTemplate::from_text(const Gguf& gguf, std::str
                                                       const std::string& path) {
   const TokenTexts tokens(gguf);
   try {
-    return JinjaTemplate::make(path, jinja, tokens.bos(), tokens.eos());
+    // Where it lies is not for a server's clients, whom errors name it to.
+    const std::string name = std::filesystem::path(path).filename().string();
+    return JinjaTemplate::make(name, jinja, tokens.bos(), tokens.eos());
   } catch (const Unusable& unusable) {
     throw Error(ErrorCode::kUnsupported,
                 format("%s: the chat template %s", path.c_str(), unusable.why.c_str()));

@@ -319,12 +319,23 @@ class Rendered final : public JinjaTemplate {
     return text.part(std::string_view(text.bytes()).substr(0, text.size() - (size - end)));
   }
 
-  // Where a system prompt goes that stood behind `n` messages; the end if no user's follows.
+  // Where a system prompt goes that stood behind `n` messages: into the next of the user's, or the
+  // one before where none follows.
   std::optional<size_t> fold_place(jinja::Inputs inputs, size_t n) const {
-    while (n < inputs.messages.size() && role_of(inputs.messages[n]) != "user") ++n;
-    if (n == inputs.messages.size()) {
-      return fold_->turn.empty() ? std::nullopt : std::optional(std::string::npos);
+    const auto is_users = [](const auto& message) { return role_of(message) == "user"; };
+    const auto begin = inputs.messages.begin(), end = inputs.messages.end();
+    auto user = std::find_if(begin + static_cast<ptrdiff_t>(n), end, is_users);
+    if (user == end) {
+      while (user != begin && !is_users(*(user - 1))) --user;
+      if (user == begin) {
+        throw Error(ErrorCode::kUnsupported,
+                    format("chat template %s: expected a message of the user's that a system "
+                           "prompt can stand in, found none",
+                           name_.c_str()));
+      }
+      --user;
     }
+    n = static_cast<size_t>(user - begin);
     inputs.messages[n][1].second = "x";  // the message itself may be empty
     inputs.marked = n;
     const Text text = run_unchecked(std::move(inputs));
