@@ -131,6 +131,8 @@ class AppState {
   bool opening_replay() const { return opening_.has_value(); }
   void close_replay();
   TraceModel& trace() const;
+  // What is written here, whatever is replayed.
+  const TraceModel& live() const { return live_; }
   const Conversation& shown() const;
   // The reply that the map shows where nothing is selected: of a comparison the side under way,
   // else the newest one of what is shown; 0: none.

@@ -81,7 +81,10 @@ void RichText::cut(const Mark& mark) {
   text.resize(mark.text);
   spans.resize(mark.spans);
   blocks.resize(mark.blocks);
-  if (!blocks.empty()) blocks.back().text.end = std::min(blocks.back().text.end, text.size());
+  if (blocks.empty()) return;
+  RichBlock& last = blocks.back();
+  last.text.end = std::min(last.text.end, text.size());
+  if (!last.cells.empty()) last.cells.back().end = std::min(last.cells.back().end, text.size());
 }
 
 void RichText::extend(std::string_view more, size_t raw) {

@@ -47,6 +47,18 @@ bool plausible(const RoundRecord& round) {
   return true;
 }
 
+// Rows that followed row `slot`, directly or not.
+int rows_behind(const std::vector<RowRecord>& rows, int slot) {
+  std::vector<bool> behind(rows.size());
+  behind[static_cast<size_t>(slot)] = true;
+  int n = 0;
+  for (size_t i = static_cast<size_t>(slot) + 1; i < rows.size(); ++i) {
+    behind[i] = behind[static_cast<size_t>(rows[i].parent)];
+    n += behind[i];
+  }
+  return n;
+}
+
 DraftCount& at(std::vector<DraftCount>& counts, int index) {
   if (counts.size() <= static_cast<size_t>(index)) counts.resize(static_cast<size_t>(index) + 1);
   return counts[index];
@@ -149,7 +161,7 @@ void TraceModel::round(uint64_t id, const RoundRecord& round, double seconds) {
       const int draft = drafted_for(round.rows, token.slot, token.token);
       const std::string& told = round.rows[draft].text;
       column.draft_text = told.empty() ? text(token.draft).value_or("") : told;
-      column.dropped = static_cast<int>(round.rows.size() - round.tokens.size()) - 1;
+      column.dropped = rows_behind(round.rows, draft);
     }
     reply->columns.push_back(std::move(column));
     ++n_columns_;

@@ -86,8 +86,8 @@ void ComparisonView::draw(AppState& state, Probe& probe) {
   const Comparison& comparison = state.comparison();
   if (comparison.plain == 0) return;
   ImGui::Spacing();
-  const ComparisonSummary summary = summarize(comparison, state.trace().find(comparison.plain),
-                                              state.trace().find(comparison.speculative));
+  const ComparisonSummary summary = summarize(comparison, state.live().find(comparison.plain),
+                                              state.live().find(comparison.speculative));
   draw_side("plain", "Plain", summary.plain, theme().verified, probe);
   draw_side("speculative", "Speculative", summary.speculative, theme().accepted, probe);
   draw_axis(summary.axis_seconds);

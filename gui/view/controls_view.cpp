@@ -63,8 +63,10 @@ void ControlsView::draw(AppState& state, Probe& probe) {
   const bool ready = state.model_state() == ModelState::kReady;
   form_.sync(ready ? state.drafting() : Drafting(), ready ? state.model().n_layers : 0,
              state.drafting_pending(), state.drafting_refusal());
-  wrapped_text(state.busy()
-                   ? "Changes take effect from the next round of the reply under way."
+  wrapped_text(state.comparison().running ? "Changes take effect when the comparison is over."
+               : state.busy()
+                   ? "Changes take effect from the next round of the reply under way, its budget "
+                     "from the next reply on."
                    : "Changes take effect from the next round on. Point at a name to learn "
                      "what it does.",
                theme().dim);

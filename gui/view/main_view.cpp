@@ -92,7 +92,7 @@ void MainView::draw(AppState& state, Probe& probe, const FrameTimes& times,
   ImGui::End();
   draw_help(help_open_, probe);
   draw_overlay(probe, times, renderer);
-  state.set_guessing(live_drawn_);
+  if (!live_drawn_) state.set_guessing(false);  // else the panel says whether its map is seen
   settings_.tinted = chat_.tinted();
   settings_.raw = chat_.raw();
   settings_.recent = state.recent_models();

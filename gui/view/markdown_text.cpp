@@ -100,11 +100,14 @@ bool MarkdownText::parse(Entry& entry, std::string_view text, size_t& kept) {
       text.size() - entry.refused < (entry.refused - entry.settled) / kPatience) {
     return false;
   }
+  // Where what is pending shows nothing, what came behind it was taken into the last settled block.
+  const bool lengthened = entry.parsed_mark.blocks == entry.settled_mark.blocks;
   entry.rich.cut(entry.settled_mark);
   entry.refused = text.size();
   const size_t settled = settled_markdown(text, entry.settled);
   if (text.size() - settled > kMostUnsettled) return false;
   kept = entry.settled_mark.blocks;
+  if (lengthened && kept > 0) --kept;
   if (settled > entry.settled) {
     if (!append(entry.settled, settled)) return false;
     entry.settled = entry.parsed = settled;

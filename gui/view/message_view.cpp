@@ -325,7 +325,9 @@ void MessageView::token_tooltip(const AppState& state, const TokenRef& ref) cons
       break;
     case TokenKind::kAccepted:
       text = format("Drafted at layer %d", token.exit_layer);
-      if (!token.checks.empty() && std::isfinite(token.checks.back().confidence)) {
+      // A check that went on may stand before what a lookup drafted.
+      if (!token.checks.empty() && token.checks.back().layer == token.exit_layer &&
+          std::isfinite(token.checks.back().confidence)) {
         text += format(", %.0f %% sure", 100 * token.checks.back().confidence);
       }
       text += ". All layers agreed: accepted.";

@@ -267,9 +267,10 @@ void PlotViews::draw_exits(ImVec2 size) {
   if (!pointed_at(area) || n == 0) return;
   const int i = slot_under_mouse(area, slot, n);
   const DraftCount& c = exits_.layers[i];
-  ImGui::SetTooltip("%s %d: %d drafts\n%d right, %d wrong, %d dropped",
-                    exits_.first_layer + i == 0 ? "before any layer:" : "layer",
-                    exits_.first_layer + i, c.total(), c.accepted, c.rejected, c.dropped);
+  const int layer = exits_.first_layer + i;
+  const std::string where = layer == 0 ? "before any layer" : format("layer %d", layer);
+  ImGui::SetTooltip("%s: %d drafts\n%d right, %d wrong, %d dropped", where.c_str(), c.total(),
+                    c.accepted, c.rejected, c.dropped);
 }
 
 void PlotViews::draw_checks(ImVec2 size) {

@@ -88,12 +88,24 @@ std::vector<WorkerEvent> WorkerThread::take_events() {
 // ---- the window's side ----
 
 void WorkerThread::load(const LoadRequest& request) {
-  stop();
-  enqueue(request);
+  {
+    const std::lock_guard lock(mutex_);
+    stop_all();
+    // Of the model before nobody has heard yet: it is this one's to tell.
+    std::erase_if(events_, is_any<LoadProgress, ModelLoaded, LoadFailed, LearningChanged>);
+    commands_.push_back({++last_number_, request});
+    waiting_ = true;
+  }
+  work_.notify_one();
 }
 
 void WorkerThread::stop() {
   const std::lock_guard lock(mutex_);
+  stop_all();
+}
+
+// With the lock held: what is under way, and what waits.
+void WorkerThread::stop_all() {
   stopped_up_to_ = last_number_;
   abort_ = true;
 }

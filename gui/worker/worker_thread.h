@@ -66,6 +66,7 @@ class WorkerThread final : public WorkerCommands, private WorkerHost {
   void run();
   void perform(const Task& task, bool stopped);
   void enqueue(Task task);
+  void stop_all();
   bool load_waits() const;
 
   // ---- of WorkerHost, on the worker's thread ----

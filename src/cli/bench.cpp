@@ -33,7 +33,7 @@ constexpr const char* kBenchExamples =
     "  specbound bench --compare spec --prompts chat.jsonl --temp 0.7 --json compared.json\n"
     "  specbound bench --shape 7b --dtype int8             random weights, no file\n"
     "  specbound bench --shape 13b --dtype fp16 -c 0 --json bench.json\n"
-    "  specbound bench --shape 7b --replay trace.jsonl     rounds of run --trace trace.jsonl\n"
+    "  specbound bench --shape 7b --replay trace.jsonl     rounds that --trace wrote\n"
     "  specbound bench --shape 7b --replay-cr 3.78 --replay-exit 4 --checks 2\n"
     "  specbound bench --shape 7b --replay-grid            the paper's rates, exits 4 to 10";
 
@@ -84,8 +84,9 @@ void add_model_part(Flags& flags, BenchFlags& given) {
 
 void add_replay_part(Flags& flags, BenchFlags& given) {
   const Flags::Group group(flags, kReplayGroup);
-  flags.add_file("--replay", given.options.trace,
-                 "rounds recorded by --trace, layers scaled to the shape's depth");
+  flags.add_file(
+      "--replay", given.options.trace,
+      "rounds recorded by --trace with --speculator specbound, layers scaled to the shape's depth");
   const auto list = [&](const char* name, std::vector<double>& values, double low, double high,
                         bool whole, const char* description) {
     add_numbers(flags, name, values, low, high, whole, description);
@@ -250,6 +251,11 @@ void check_compare(const BenchOptions& options) {
         ErrorCode::kUsage,
         "--accept rejection: gives the same probabilities and another text, which cannot be "
         "timed against plain decoding's; spec-bench measures it");
+  }
+  if (options.drafting.remember.value_or(false)) {
+    throw Error(ErrorCode::kUsage,
+                "--remember on: a prompt that comes again would look its own reply up; spec-bench "
+                "measures it");
   }
   options.drafting.check();
   options.prompt.check("", options.model);

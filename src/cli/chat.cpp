@@ -67,27 +67,29 @@ auto lens_of(const LoadedModel& model) {
   };
 }
 
-void talk(Chat& chat, LineInput& input) {
+// False: a line was too long to be one.
+bool talk(Chat& chat, LineInput& input) {
   std::string entry;
-  bool quoted = false, warned = false;
+  bool quoted = false, warned = false, whole = true;
   for (;;) {
     try {
       const LineInput::Status status = read_entry(input, entry, quoted);
       if (status == LineInput::Status::kCancelled && !input.cancel_leaves()) {
         chat.cancel();
         const bool asked = entry.empty() && !quoted;
-        if (asked && warned) return;
+        if (asked && warned) return whole;
         warned = asked;
         if (asked) std::fputs("Ctrl-C again, Ctrl-D or /exit leaves\n", stderr);
         continue;
       }
-      if (status != LineInput::Status::kLine) return;
+      if (status != LineInput::Status::kLine) return whole;
       warned = false;
       if (!trimmed(entry).empty()) input.remember(quoted ? message_line(entry) : entry);
-      if (!chat.handle(entry, quoted)) return;
+      if (!chat.handle(entry, quoted)) return whole;
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kLimit) throw;
       say(e.what());
+      whole = false;
     }
   }
 }
@@ -142,8 +144,10 @@ int run(ChatFlags& given) {
   if (!given.reply.quiet && terminal) {
     std::fputs("Type a message; /help lists the commands.\n", stderr);
   }
-  talk(chat, *input);
-  const int status = chat.finish();
+  const bool whole = talk(chat, *input);
+  int status = chat.finish();
+  // Who types has seen it; a script is told.
+  if (!isatty(STDIN_FILENO) && (!whole || chat.unanswered())) status = 1;
   try {
     if (!given.no_history) speculation.keep_replies();
   } catch (const Error& e) {  // the chat was fine

@@ -123,7 +123,7 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
   flags
       .add_text("--isa", options.isa,
                 "CPU kernels; all give the same text (default auto: the fastest that this CPU has)")
-      .type("auto|portable|avx2|avx512")
+      .type("auto|portable|avx2|avxvnni|avx512")
       .group(kAdvanced);
 }
 

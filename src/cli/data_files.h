@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/flags.h"
-#include "train/corpus.h"
+#include "corpus/corpus.h"
 
 namespace specbound {
 

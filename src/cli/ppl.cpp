@@ -61,6 +61,9 @@ void add_flags(Flags& flags, PplOptions& given) {
       .command_line_only();
   flags.add_output_file("--json", given.json, "write the figures, and those of each text, as JSON");
   add_model_flags(flags, given.model);
+  flags["--ctx-size"].description(
+      "tokens of a window of plain text (default 512); of JSON lines and --whole the context "
+      "(default: as trained, at most 4096)");
 }
 
 int run(PplOptions& given) {

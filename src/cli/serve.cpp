@@ -150,6 +150,17 @@ server::ApiOptions api_options(const ServeFlags& given) {
   return options;
 }
 
+// A reply alone would have the drafts that rejection judges, one in company none: its text would be
+// another one.
+void check_acceptance(const ServeFlags& given) {
+  given.speculation.check();
+  if (given.speculation.acceptance != Acceptance::kRejection || given.parallel == 1) return;
+  throw Error(ErrorCode::kUsage,
+              format("--accept rejection: expected --parallel 1, found %d: of several replies side "
+                     "by side none is drafted, so that a text would depend on who else asks",
+                     given.parallel));
+}
+
 std::string url(const std::string& host, int port) {
   const bool ipv6 = host.find(':') != std::string::npos;
   return format("http://%s%s%s:%d", ipv6 ? "[" : "", terminal_text(host).c_str(), ipv6 ? "]" : "",
@@ -175,6 +186,7 @@ void declare(Flags& flags, ServeFlags& given) {
 }
 
 int run(ServeFlags& given) {
+  check_acceptance(given);
   server::Api api(api_options(given));
   server::HttpOptions http_options = given.http;
   http_options.max_body = static_cast<size_t>(given.max_body);

@@ -92,6 +92,7 @@ void add_spec_bench_flags(Flags& flags, SpecBenchFlags& given) {
   given.options.sampling.params.temperature = 0;
   given.options.sampling.seed = 1;
   add_sampling_flags(flags, given.options.sampling);
+  flags["--seed"].description("the same seed gives the same text (default 1)");
   add_speculation_flags(flags, given.options.drafting);
   add_model_flags(flags, given.options.model);
   given.options.model.write_tiles = false;
@@ -117,11 +118,13 @@ void SpecBenchFlags::check() {
     options.settings.push_back(parse_setting(options.drafting, text));
   }
   const auto remembers = [](const SpeculationOptions& o) { return o.remember.value_or(false); };
-  if (options.replies.repeats > 1 &&
+  if ((options.replies.repeats > 1 || options.sampling_table) &&
       (remembers(options.drafting) ||
        std::ranges::any_of(options.settings, remembers,
                            &decltype(options.settings)::value_type::second))) {
-    refuse("--repeats: a drafter with --remember on would look its own reply up");
+    refuse(options.sampling_table
+               ? "--sampling-table: a drafter with --remember on would look its own replies up"
+               : "--repeats: a drafter with --remember on would look its own reply up");
   }
 }
 

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "error.h"
+#include "json/json_writer.h"
 #include "runtime/draft_model_file.h"
 #include "runtime/file_output.h"
 #include "runtime/loaded_model.h"
@@ -202,11 +203,7 @@ int run(TheoryFlags& given) {
     if (!given.heads.empty() || e.code() != ErrorCode::kFile) throw;
     say(e.what());
   }
-  if (!heads) {
-    model.load(nullptr);
-  } else if (!load_with(model, *heads)) {
-    heads.reset();
-  }
+  model.load(heads ? &*heads : nullptr);
   if (draft) draft->load(model.backend(), terminal_watcher());
   std::optional<HeadDefaults> settings;
   if (heads) {
@@ -242,7 +239,7 @@ int run(TheoryFlags& given) {
     print_overlap(report, guess);
     json["overlap"] = overlap_json(report, guess);
   }
-  if (!given.json.empty()) write_file(given.json, json.dump(2) + "\n");
+  if (!given.json.empty()) write_file(given.json, dump(json, 2) + "\n");
   return 0;
 }
 

@@ -15,6 +15,11 @@
 #include "cli/heads_output.h"
 #include "cli/train_heads_flags.h"
 #include "cli/train_heads_summary.h"
+#include "corpus/corpus.h"
+#include "corpus/feature_passes.h"
+#include "corpus/running_time.h"
+#include "corpus/seed_prompts.h"
+#include "corpus/self_generate.h"
 #include "error.h"
 #include "model/weights.h"
 #include "runtime/file_output.h"
@@ -31,13 +36,8 @@
 #include "terminal/terminal_text.h"
 #include "tools/cost_report.h"
 #include "tools/tuning.h"
-#include "train/corpus.h"
-#include "train/feature_passes.h"
 #include "train/head_learner.h"
 #include "train/report_html.h"
-#include "train/running_time.h"
-#include "train/seed_prompts.h"
-#include "train/self_generate.h"
 
 namespace specbound::train_heads_command {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/train_heads_flags.h"
-#include "train/corpus.h"
+#include "corpus/corpus.h"
 #include "train/head_trainer.h"
 
 namespace specbound::train_heads_command {

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "error.h"
+#include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "runtime/loaded_model.h"
 #include "runtime/tuned_odds.h"
@@ -241,12 +242,8 @@ int run(TuneFlags& given) {
   const std::optional<ExitHeads> heads =
       kind ? open_heads(model, given.heads) : find_heads(model, given.heads);
   const bool replays = can_replay(heads, given.kind);
-  bool guesses = heads && heads->can_guess();
-  if (guesses) {
-    guesses = load_with(model, *heads);
-  } else {
-    model.load(nullptr);
-  }
+  const bool guesses = heads && heads->can_guess();
+  model.load(guesses ? &*heads : nullptr);
   const std::vector<TuningText> texts = tuning_texts(model, given.texts);
   Json json = {{"model", model.path()}, {"replies", texts.size()}};
   std::optional<HeadDefaults> settings;  // that heads draft by
@@ -264,7 +261,7 @@ int run(TuneFlags& given) {
     keep(odds, settings ? heads->fingerprint() : "", model_fingerprint(model.gguf()));
   }
   json["odds"] = odds_json(odds);
-  if (!given.json.empty()) write_file(given.json, json.dump(2) + "\n");
+  if (!given.json.empty()) write_file(given.json, dump(json, 2) + "\n");
   return 0;
 }
 

@@ -42,6 +42,8 @@ class Reader {
     read_post_processor();
     if (!vocabulary_.add_bos) vocabulary_.add_bos = tokenizer_config_.flag("add_bos_token");
     if (!vocabulary_.add_eos) vocabulary_.add_eos = tokenizer_config_.flag("add_eos_token");
+    if (offsets_only_ && !vocabulary_.add_bos) vocabulary_.add_bos = false;
+    if (offsets_only_ && !vocabulary_.add_eos) vocabulary_.add_eos = false;
     // Without a post-processor tokenizers add nothing; a reader of GGUF may think otherwise.
     if (vocabulary_.model == "gpt2" && !vocabulary_.add_bos) vocabulary_.add_bos = false;
     read_ends();
@@ -96,9 +98,8 @@ class Reader {
 
   void read_processor(const JsonObject& processor) {
     const std::string type = processor.text("type").value_or("none");
-    if (type == "ByteLevel") {  // offsets only
-      if (!vocabulary_.add_bos) vocabulary_.add_bos = false;
-      if (!vocabulary_.add_eos) vocabulary_.add_eos = false;
+    if (type == "ByteLevel") {  // offsets only: tokenizer_config.json says what is added
+      offsets_only_ = true;
       return;
     }
     const json* single = processor.find("single");
@@ -214,6 +215,7 @@ class Reader {
   const FindToken& find_;
   HfVocabulary& vocabulary_;
   const JsonObject config_, tokenizer_, tokenizer_config_, special_tokens_, generation_;
+  bool offsets_only_ = false;  // is what some post-processor is for
 };
 
 }  // namespace

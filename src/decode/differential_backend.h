@@ -23,7 +23,7 @@ struct Difference {
   int rows = 0, slot = 0;  // of the pass it was found in; rows 0: found after the reply
   int from = 0, to = 0;    // layers the pass ran (a key, a value, a length: its own); 0: none
   int element = 0;         // of the row
-  // Bits of a float, of a half (keys and values), or a plain number.
+  // Bits of a float, of what K/V keep (BackendInspection::read_kv), or a plain number.
   uint32_t expected = 0, found = 0;
 };
 inline constexpr std::array<const char*, 9> kDifferenceNames = {
@@ -65,7 +65,6 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
   std::string device() const override { return backend_.device(); }
   void embed(int slot, int32_t token) override;
   void follow(int slot, int parent) override;
-  bool takes_rows() const override { return backend_.takes_rows(); }
   // No row of the plain text.
   void set_row(int slot, std::span<const float> row) override;
   void run_layers(int slot, int n, int pos, int from, int to) override;

@@ -40,6 +40,12 @@ void Session::set_sampling(const SamplingParams& params) {
   sampler_.begin_reply(n_prompt_);  // a reply may be under way
 }
 
+void Session::rest() {
+  sampler_ = Sampler(greedy_sampling());
+  options_ = {};
+  round_.rest();
+}
+
 void Session::forget() {
   backend_.truncate(0);
   lose();

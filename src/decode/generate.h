@@ -47,7 +47,7 @@ struct GenerateOptions {
 
 struct GenerateStats {
   int prompt_tokens = 0;     // whole prompt
-  int prefilled_tokens = 0;  // of these, run now; the rest was in the cache
+  int prefilled_tokens = 0;  // of these, run now; the rest, but for the last, was in the cache
   int generated_tokens = 0;  // emitted, the end token not counted
   double prefill_seconds = 0;
   std::optional<double> ttft_seconds;  // call to first sampled token, an end token too
@@ -114,6 +114,8 @@ class Session {
   void drop_rows() { round_.recover(); }
   // Between two of these other texts had the backend: what drafts begins with the text so far.
   void resume() { begun_ = false; }
+  // Between replies: what the newest one needed beside its tokens goes, such as its grammar.
+  void rest();
   const GenerateStats& stats() const { return stats_; }  // whole when it is over
 
   // Looks once more at rows that decoding brought through the layers: those of positions

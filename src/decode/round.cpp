@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "decode/rejection.h"
+#include "engine/layer_stretches.h"
 #include "error.h"
 
 namespace specbound {
@@ -98,21 +99,18 @@ bool Round::run(int from, int to) {
 
 bool Round::run_newest_without(std::span<const int> skipped) {
   SB_CHECK(!limits_.shared);
-  const int n_layers = backend_.config().n_layers, slot = newest();
-  for (int l = 1; l <= n_layers;) {
+  const int slot = newest();
+  const auto run = [&](int from, int to, bool left_out) {
     if (aborted()) return false;
-    const auto next = std::ranges::lower_bound(skipped, l);
-    const bool skips = next != skipped.end() && *next == l;
-    int end = l;
-    if (skips) {
-      backend_.skip_layers(slot, 1, pos_ + slot, l, end);
+    if (left_out) {
+      backend_.skip_layers(slot, 1, pos_ + slot, from, to);
     } else {
-      end = next == skipped.end() ? n_layers : *next - 1;
-      backend_.run_layers(slot, 1, pos_ + slot, l, end);
-      passes_.push_back({l, end, slot, 1, running_});
+      backend_.run_layers(slot, 1, pos_ + slot, from, to);
+      passes_.push_back({from, to, slot, 1, running_});
     }
-    l = end + 1;
-  }
+    return true;
+  };
+  if (!each_stretch(backend_.config().n_layers, skipped, run)) return false;
   spent(running_);
   return true;
 }
@@ -267,6 +265,13 @@ void Round::commit(int slot, int32_t token) {
   } else {
     backend_.keep_path(pos_, paths_[slot]);
   }
+}
+
+void Round::rest() {
+  limits_ = {};
+  proposals_.clear();
+  target_ = {};
+  row_sampler_.rest();
 }
 
 void Round::undo() {

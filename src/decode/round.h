@@ -131,6 +131,8 @@ class Round {
   void undo();
   // After an exception from anywhere in the round: the tokens that were emitted stay.
   void recover();
+  // Between rounds: memory that comes back with the next one goes, and who limited the last.
+  void rest();
 
   RoundEvent event(DraftEnd draft_end);
 

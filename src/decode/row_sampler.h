@@ -29,6 +29,13 @@ class RowSampler {
   // What that token is drawn from, for a temperature above 0, after a start for distributions.
   void distribution(int slot, std::span<const int32_t> history, TokenDistribution& out);
 
+  // No row is started any more, and nothing kept for them.
+  void rest() {
+    drawn_ = false;
+    given_ = {};
+    logits_ = {};
+  }
+
   // The row's logits, of a row that was started; until those of another are asked for.
   std::span<const float> logits(int slot);
 

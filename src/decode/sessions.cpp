@@ -59,6 +59,7 @@ void Sessions::hold(int sequence, bool held) {
   Kept& kept = kept_[static_cast<size_t>(sequence)];
   kept.held = held;
   if (held) return;
+  kept.session.rest();
   kept.used = ++replies_;
   settle();
 }

@@ -212,13 +212,13 @@ class Part {
 };
 
 // Whether the bytes of this answer go behind those that are there. A server that knows no ranges
-// sends all of them again; what else comes in place of a range, such as the page of a proxy, costs
-// none of those that are there.
+// sends all of them again; what else comes in place of a file or a range, such as the page of a
+// proxy, is not kept and costs none of those that are there.
 bool fits(Part& part, const HttpReply& head, uint64_t from, uint64_t bytes) {
   if (head.status == 206) {
     return head.range_from == from && head.range_all.value_or(bytes) == bytes;
   }
-  if (from == 0) return true;
+  if (from == 0) return head.length.value_or(bytes) == bytes;
   if (head.length != bytes) return false;
   part.start_over();
   return true;
@@ -230,7 +230,7 @@ HttpReply fetch_rest(const Server& server, const FetchedFile& file, const FetchW
   HttpRequest request = request_of(server, file.url, watcher);
   request.from = part.done();
   bool begun = false;
-  return http_get(request, [&](const HttpReply& head, std::string_view bytes) {
+  HttpReply reply = http_get(request, [&](const HttpReply& head, std::string_view bytes) {
     if (!begun && !fits(part, head, request.from, file.bytes)) return false;
     begun = true;
     part.append(bytes);
@@ -238,6 +238,12 @@ HttpReply fetch_rest(const Server& server, const FetchedFile& file, const FetchW
     if (watcher.progress) watcher.progress(part.done());
     return true;
   });
+  if (!begun && reply.status == 200 && reply.length.value_or(file.bytes) != file.bytes) {
+    reply.failure = format("expected %llu bytes, found an answer of %llu",
+                           static_cast<unsigned long long>(file.bytes),
+                           static_cast<unsigned long long>(*reply.length));
+  }
+  return reply;
 }
 
 }  // namespace

@@ -100,7 +100,10 @@ void LookupMemory::assign(std::span<const int32_t> replies) {
 void LookupMemory::add(std::span<const int32_t> reply) {
   if (!takes_replies_) return;
   const std::span<const int32_t> old = replies();
-  if (old.size() + reply.size() >= kMostTokens) assign(old.last(old.size() / 2));
+  if (old.size() + reply.size() >= kMostTokens) {
+    const std::span<const int32_t> kept = old.last(old.size() / 2);
+    assign(std::vector<int32_t>(kept.begin(), kept.end()));  // from where they lie now
+  }
   for (const int32_t token : reply.last(std::min(reply.size(), kMostTokens / 2 - 1))) {
     index_.push(token);
   }

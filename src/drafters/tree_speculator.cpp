@@ -59,6 +59,10 @@ void TreeSpeculator::begin(std::span<const int32_t> text) {
   if (guesser_) guesser_->begin(text);
   if (!std::ranges::equal(text, candidates_.text())) caution_ = shared_.caution_of(text);
   candidates_.begin(text);
+  // Nothing is left of a round that was broken off.
+  candidates_.start();
+  answers_.clear();
+  own_rows_ = 1;
   answers_in_reply_ = 0;
 }
 

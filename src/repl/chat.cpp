@@ -394,12 +394,13 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
     return template_.reply_text(piece);
   };
   Reply reply;
+  int dropped = 0;  // turns
   try {
     const Conversation::Prompt prompt =
         conversation_.prompt(model_.n_ctx(), reply_reserve(model_.n_ctx(), options_.n_predict));
-    if (prompt.dropped_turns > 0) {
-      say(format("context full: dropped the oldest %d turn%s%s", prompt.dropped_turns,
-                 prompt.dropped_turns == 1 ? "" : "s",
+    dropped = prompt.dropped_turns;
+    if (dropped > 0) {
+      say(format("context full: dropped the oldest %d turn%s%s", dropped, dropped == 1 ? "" : "s",
                  conversation_.system().empty() ? "" : ", kept the system prompt"));
     }
     ReplyRequest request;
@@ -410,7 +411,11 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
                        output_);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kLimit && e.code() != ErrorCode::kUnsupported) throw;
+    output_.break_off();
+    clear_interrupt();
     say(e.what());
+    conversation_.bring_back(dropped);
+    unanswered_ = true;
     return false;
   }
   clear_interrupt();
@@ -418,6 +423,7 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
   if (generated.stop == StopReason::kAborted && generated.generated_tokens == 0) {
     say(std::string("stopped before the reply began: ") + otherwise);
     output_.end_trace(generated);
+    conversation_.bring_back(dropped);
     return false;
   }
   output_.end_reply(generated);

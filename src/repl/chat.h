@@ -48,6 +48,8 @@ class Chat {
   bool handle(const std::string& line, bool quoted);
   // A line that was to be sent is not.
   void cancel() { editing_ = false; }
+  // A message had no reply: it did not fit, or could not be written for this model.
+  bool unanswered() const { return unanswered_; }
   // The exit status. Throws Error(kFile) if stdout could not take the replies.
   int finish() { return output_.finish(); }
 
@@ -91,6 +93,7 @@ class Chat {
   std::string title_;             // of a file that was loaded; empty: the first message's beginning
   ReplyOutput output_;
   LineInput* input_ = nullptr;
+  bool unanswered_ = false;
   bool editing_ = false;   // the next message takes the place of the last one
   size_t heard_from_ = 0;  // messages before this one are not learnt from: nobody had agreed to it
   size_t n_used_ = 0;      // positions of the context that the conversation takes

@@ -38,6 +38,7 @@ LineInput::Status read_entry(LineInput& input, std::string& entry, bool& quoted)
   if (!quoted) return status;
 
   std::string text;
+  bool too_long = false;
   std::string line(first.substr(kQuote.size()));
   for (bool opening = true, begun = false;; opening = false) {
     const std::string_view end = trimmed(line);
@@ -50,17 +51,29 @@ LineInput::Status read_entry(LineInput& input, std::string& entry, bool& quoted)
       text += part;
     }
     if (closing) break;
+    // What is too long is skipped up to its end: its lines are no messages and no commands. (A mark
+    // at the end of a line that is too long by itself is skipped with it.)
     if (text.size() > kMaxTextBytes) {
-      throw Error(ErrorCode::kLimit,
-                  format("a message is longer than %zu MiB: skipped", kMaxTextBytes >> 20));
+      too_long = true;
+      text.clear();
     }
-    status = input.next(LinePrompt::kMore, line);
+    try {
+      status = input.next(LinePrompt::kMore, line);
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::kLimit) throw;
+      too_long = true;
+      line.clear();
+    }
     if (status == Status::kLine) continue;
     if (status == Status::kEnd) {
       std::fprintf(stderr, "the message was not ended by %s: not sent\n", kQuote.data());
     }
     entry = text + line;
     return status;
+  }
+  if (too_long) {
+    throw Error(ErrorCode::kLimit,
+                format("a message is longer than %zu MiB: skipped", kMaxTextBytes >> 20));
   }
   entry = std::move(text);
   return Status::kLine;

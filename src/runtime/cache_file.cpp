@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "error.h"
+#include "json/json_reader.h"
 #include "json/json_writer.h"
 #include "runtime/file_output.h"
 #include "runtime/machine.h"
@@ -19,6 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 constexpr size_t kMaxBytes = size_t{1} << 20;
+constexpr size_t kMaxValues = 10'000;
 
 }  // namespace
 
@@ -32,8 +34,20 @@ void refuse_cached(const std::string& what) {
   throw Error(ErrorCode::kFormat, what);
 }
 
+const Json& cached_value(const Json& json, const char* key) {
+  const auto at = json.find(key);  // the end for what is no object
+  if (at == json.end()) refuse_cached(format("\"%s\": expected it, found none", key));
+  return *at;
+}
+
+std::string cached_text(const Json& json, const char* key) {
+  const Json& value = cached_value(json, key);
+  if (!value.is_string()) refuse_cached(format("\"%s\": expected a string", key));
+  return value.get<std::string>();
+}
+
 double cached_number(const Json& json, const char* key, double low, double high) {
-  const Json& value = json.at(key);
+  const Json& value = cached_value(json, key);
   if (!value.is_number()) refuse_cached(format("\"%s\": expected a number", key));
   const double x = value.get<double>();
   if (!(x >= low && x <= high)) {
@@ -60,11 +74,11 @@ std::optional<Json> read_cache_file(const CacheKey& key) {
   std::string text(bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(bytes));
   if (!file) refuse_cached("cannot be read");
-  Json json = Json::parse(text);
+  Json json = parse_ordered_json(text, "the file", {.values = kMaxValues});
   if (!json.is_object()) refuse_cached("expected an object");
   if (cached_whole(json, "version", 0, 1 << 30) != kVersion ||
-      json.at("model_fingerprint").get<std::string>() != key.model_fingerprint ||
-      (key.device && json.at("device").get<std::string>() != *key.device)) {
+      cached_text(json, "model_fingerprint") != key.model_fingerprint ||
+      (key.device && cached_text(json, "device") != *key.device)) {
     return std::nullopt;
   }
   return json;

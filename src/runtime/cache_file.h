@@ -18,14 +18,17 @@ struct CacheKey {
 
 // Empty without a folder.
 std::string cache_file(const CacheKey& key);
-// nullopt: nothing is there, or something of another version, model or device. Throws Error, or
-// nlohmann::json::exception, for what is no such file.
+// nullopt: nothing is there, or something of another version, model or device. Throws Error for
+// what is no such file.
 std::optional<nlohmann::ordered_json> read_cache_file(const CacheKey& key);
 // Whole or not at all. Throws Error(kFile). Returns where it went.
 std::string write_cache_file(const CacheKey& key, const nlohmann::ordered_json& more);
 
-// Of a file that makes no sense.
+// Of a file that makes no sense: Error(kFormat).
 [[noreturn]] void refuse_cached(const std::string& what);
+// Members of it; they refuse what is not there, or not so.
+const nlohmann::ordered_json& cached_value(const nlohmann::ordered_json& json, const char* key);
+std::string cached_text(const nlohmann::ordered_json& json, const char* key);
 double cached_number(const nlohmann::ordered_json& json, const char* key, double low, double high);
 int cached_whole(const nlohmann::ordered_json& json, const char* key, int low, int high);
 

@@ -67,6 +67,12 @@ Conversation::Prompt Conversation::prompt(int n_ctx, int reserve) {
   return prompt;
 }
 
+void Conversation::bring_back(int dropped_turns) {
+  const auto messages = 2 * static_cast<size_t>(dropped_turns);
+  SB_CHECK(messages <= n_dropped_);
+  n_dropped_ -= messages;
+}
+
 int reply_reserve(int n_ctx, int max_tokens) {
   const int quarter = n_ctx / 4;
   return max_tokens >= 0 ? std::min(max_tokens, quarter) : quarter;

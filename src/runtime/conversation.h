@@ -38,6 +38,8 @@ class Conversation {
   // `n_ctx` are free; when only the newest message is left, it need only fit. Throws Error(kLimit),
   // and drops nothing, if it does not.
   Prompt prompt(int n_ctx, int reserve);
+  // There was no reply: turns that the newest prompt dropped are in the next ones again.
+  void bring_back(int dropped_turns);
 
  private:
   void add(ChatMessage::Role role, std::string content);

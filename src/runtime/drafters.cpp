@@ -163,15 +163,6 @@ class SpaceDrafter final : public OtherDrafter {
                                           "found %d",
                                           kLeast, space_.width()));
   }
-
-  void begin(Backend& backend, const LoadWatcher&) override {
-    if (!space_.masks().rows || backend.takes_rows()) return;
-    throw Error(
-        ErrorCode::kUnsupported,
-        format("%s: expected mask tokens that run on a GPU, found learnt ones, which run on "
-               "the CPU alone: device=cpu runs them, speculation=off does without",
-               file_.c_str()));
-  }
   Speculator* speculator() override { return &space_; }
   std::string name() const override { return "mask tokens"; }
   std::string description() const override {

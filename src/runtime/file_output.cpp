@@ -88,11 +88,22 @@ void check_new_file(const std::string& path) {
   }
 }
 
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error);
+  if (!error) return whole.string();
+  throw Error(ErrorCode::kFile,
+              format("%s: expected a current folder, which this name begins in, found none (%s): "
+                     "go to a folder that is there",
+                     path.c_str(), error.message().c_str()));
+}
+
 void check_distinct(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty() || standard_stream(a) >= 0 || !is_replaceable(a)) return;
   std::error_code ignored;
-  if (fs::equivalent(a, b, ignored) || fs::weakly_canonical(fs::absolute(a), ignored) ==
-                                           fs::weakly_canonical(fs::absolute(b), ignored)) {
+  const std::string whole_a = absolute_path(a), whole_b = absolute_path(b);
+  if (fs::equivalent(a, b, ignored) ||
+      fs::weakly_canonical(whole_a, ignored) == fs::weakly_canonical(whole_b, ignored)) {
     throw Error(ErrorCode::kUsage,
                 a + ": two outputs would go to this file, the later over the earlier: give each a "
                     "file of its own");

@@ -15,8 +15,11 @@ void check_writable(const std::string& path);
 // pipes are refused too.
 void check_new_file(const std::string& path);
 
-// Throws Error(kUsage) if two outputs name one file, where the later would replace the earlier.
-// Empty names are none; devices and pipes take both.
+// From the root on. Throws Error(kFile) for a name in a current folder that was deleted.
+std::string absolute_path(const std::string& path);
+
+// Throws Error(kUsage) if two outputs name one file, where the later would replace the earlier, and
+// as absolute_path() does. Empty names are none; devices and pipes take both.
 void check_distinct(const std::string& a, const std::string& b);
 
 // What is written to `path` would come between what goes to stdout. Not so for /dev/null, nor where

@@ -24,7 +24,7 @@ std::optional<ExitHeads> heads_beside(const Gguf& model, const ModelConfig& conf
   }
 }
 
-// The whole model with the context that it gets by itself, and its heads.
+// The whole model with the context that it gets by itself, and its heads, which must outlive it.
 MemoryRequest whole_model(const ModelConfig& config, const std::optional<ExitHeads>& heads,
                           KvType kv) {
   MemoryRequest request;
@@ -32,7 +32,9 @@ MemoryRequest whole_model(const ModelConfig& config, const std::optional<ExitHea
   request.kv = kv;
   if (heads) {
     const int shortlist = static_cast<int>(heads->shortlist().size());
-    request.heads = device_heads_bytes(*heads, shortlist, config, false, request.n_ctx, kv);
+    request.heads = [&config, &heads = *heads, shortlist, kv](int n_ctx) {
+      return device_heads_bytes(heads, shortlist, config, false, n_ctx, kv);
+    };
   }
   return request;
 }
@@ -50,12 +52,6 @@ Json gpu_json(const Gguf& model, const ModelConfig& config, const Weights& weigh
     return json;
   }
   const std::optional<ExitHeads> heads = heads_beside(model, config);
-  if (heads) {
-    if (const std::string why_not = why_not_on_gpu(*heads); !why_not.empty()) {
-      json["reason"] = why_not;
-      return json;
-    }
-  }
   const MemoryRequest request = whole_model(config, heads, KvType::kFp16);
   const MemoryPlan plan = plan_memory(config, weights, request);
   const int most = largest_context(config, weights, request, gpu.total_bytes);

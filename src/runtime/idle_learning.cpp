@@ -7,6 +7,7 @@
 
 #include "engine/backend.h"
 #include "error.h"
+#include "runtime/file_output.h"
 #include "runtime/machine.h"
 
 namespace specbound {
@@ -139,7 +140,7 @@ std::string IdleLearning::start() {
   IdleLearnerOptions options;
   options.program = options_.program;
   options.folder = folder_;
-  options.model = {"-m", fs::absolute(model_.path()).string(), "--device", "cpu"};
+  options.model = {"-m", absolute_path(model_.path()), "--device", "cpu"};
   const auto add = [&options](const char* flag, const std::string& value) {
     options.model.insert(options.model.end(), {flag, value});
   };
@@ -159,7 +160,8 @@ std::string IdleLearning::start() {
 }
 
 std::optional<HeadsNews> IdleLearning::take_heads() {
-  const std::optional<LearntHeads> news = learner_ ? learner_->take_news() : std::nullopt;
+  if (!learner_ || !speculation_.takes_heads()) return {};  // they wait
+  const std::optional<LearntHeads> news = learner_->take_news();
   if (!news) return {};
   try {
     ExitHeads heads = ExitHeads::open(news->path, model_.gguf(), model_.config());
@@ -179,8 +181,9 @@ void IdleLearning::said(SavedConversation conversation, const std::string& id) {
   std::erase_if(open_, [&](const Open& one) { return goes_on(one.conversation, conversation); });
   open_.push_back({id, std::move(conversation)});
   if (open_.size() <= kMostOpen) return;
-  keep_for_learning(folder_, open_.front().conversation);
-  open_.erase(open_.begin());
+  const Open oldest = std::move(open_.front());
+  open_.erase(open_.begin());  // also where it cannot be kept
+  keep_for_learning(folder_, oldest.conversation);
 }
 
 void IdleLearning::forget(const std::string& id) {
@@ -188,10 +191,12 @@ void IdleLearning::forget(const std::string& id) {
 }
 
 IdleLearning::~IdleLearning() {
-  try {
-    for (const Open& one : open_) keep_for_learning(folder_, one.conversation);
-  } catch (...) {
-    // They are not learnt from.
+  for (const Open& one : open_) {
+    try {
+      keep_for_learning(folder_, one.conversation);
+    } catch (...) {
+      // It is not learnt from.
+    }
   }
 }
 

@@ -77,8 +77,8 @@ class IdleLearning {
     std::shared_ptr<IdleLearner> learner_;  // which it may be that switches learning off
   };
 
-  // Between replies: takes heads that were learnt into use. Sessions must be given the speculator
-  // again after that, whatever came of it.
+  // Between replies: takes heads that were learnt into use, once Speculation::takes_heads().
+  // Sessions must be given the speculator again after that, whatever came of it.
   std::optional<HeadsNews> take_heads();
   // A conversation after each of its replies, but for what was said before anybody agreed: what is
   // learnt from is the last that was told of it, kept when kMostOpen others have come after it or

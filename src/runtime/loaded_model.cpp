@@ -135,18 +135,17 @@ LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, const LoadWa
   options.dtype = options_.device.dtype;
   options.prefill = options_.device.prefill;
   options.kv = options_.device.kv;
-  if (heads && why_not_on_gpu(*heads).empty()) {
+  if (heads) {
     // At most: what is looked at is known once there is a backend.
     const int shortlist = static_cast<int>(heads->shortlist().size());
-    options.heads_bytes =
-        device_heads_bytes(*heads, shortlist, config_, false, n_ctx(), options.kv);
+    options.heads_bytes = [this, heads, shortlist, kv = options.kv](int n_ctx) {
+      return device_heads_bytes(*heads, shortlist, config_, false, n_ctx, kv);
+    };
   }
   try {
     std::unique_ptr<Device> device = gpu_engine().open(*choice_.gpu);
     const int layers = layers_on(*device, options);
     whole_ = layers > config_.n_layers;
-    // Where the CPU runs the last layers, it runs the heads too.
-    if (whole_ && heads) require_on_gpu(*heads);
     if (layers > 0) {
       options.progress = progress_into(watcher, "uploading weights", moved.bytes, moved.seconds);
     }

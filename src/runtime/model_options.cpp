@@ -89,11 +89,14 @@ CpuOptions ModelOptions::cpu_options() const {
     options.isa = Isa::kPortable;
   } else if (isa == "avx2") {
     options.isa = Isa::kAvx2;
+  } else if (isa == "avxvnni") {
+    options.isa = Isa::kAvxVnni;
   } else if (isa == "avx512") {
     options.isa = Isa::kAvx512Vnni;
   } else if (isa != "auto") {
-    throw Error(ErrorCode::kUsage,
-                format("isa=%s: expected auto, portable, avx2 or avx512", printable(isa).c_str()));
+    throw Error(
+        ErrorCode::kUsage,
+        format("isa=%s: expected auto, portable, avx2, avxvnni or avx512", printable(isa).c_str()));
   }
   if (!isa_supported(options.isa)) {
     throw Error(

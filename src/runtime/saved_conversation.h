@@ -1,6 +1,6 @@
 // A conversation as a file: what the window keeps and what /save of `specbound chat` writes are the
 // same JSON object, read by one parser. It is written on one line, as a dialogue to train from
-// (train/corpus.h). What a file holds never does harm: one Error says what was expected and found.
+// (corpus/corpus.h). What a file holds never does harm: one Error says what was expected and found.
 //
 // {"version": 1, "title", "system", "changed": seconds since 1970,
 //  "messages": [{"role": "user" | "assistant", "text", "figures", "number"}, ...]}

@@ -170,8 +170,8 @@ bool Speculation::thresholds_given() const {
   return setting_->thresholds_by_hand || given.tau || given.alpha || given.no_anneal;
 }
 
-// Of heads that idle learning made: nobody asked for them, so what is wrong with them is told and
-// those beside the model are taken.
+// Of heads that idle learning made: nobody asked for them, so what is wrong with them, or that they
+// cannot have what flags say of others, is told and those beside the model are taken.
 bool Speculation::open_learnt(const Gguf& gguf, const ModelConfig& config) {
   if (!options_.looks_up() || !options_.heads.empty() || !options_.head.empty()) return false;
   const std::string path = learnt_heads(fingerprint_);
@@ -181,9 +181,13 @@ bool Speculation::open_learnt(const Gguf& gguf, const ModelConfig& config) {
   const auto beside = std::filesystem::last_write_time(heads_path_, error);
   if (!error && beside > made) return false;
   try {
-    heads_ = ExitHeads::open(path, gguf, config);
+    ExitHeads learnt = ExitHeads::open(path, gguf, config);
+    if (learnt.can_guess()) ExitSettings(options_, &learnt, path, n_layers_).shipped();
+    heads_ = std::move(learnt);
   } catch (const Error& e) {
-    watcher_.say(std::string(e.what()) + ": not used; specbound forget deletes it");
+    watcher_.say(e.code() == ErrorCode::kUsage
+                     ? format("%s: not used with these flags: %s", path.c_str(), e.what())
+                     : std::string(e.what()) + ": not used; specbound forget deletes it");
     return false;
   }
   heads_path_ = path;

@@ -107,9 +107,13 @@ class Speculation {
   // longer active.
   void choose(Preset preset);
 
-  // Between replies, where auto drafts: these in place of those that it has, by their own settings
-  // or what was tuned for them; what is remembered stays. Where they do not fit into memory,
-  // lookups draft alone, and Error(kLimit) says so. The speculator is another one then too.
+  // Whether auto drafts, whose heads can be others: not while a draft model or a paper's settings
+  // do.
+  bool takes_heads() const { return options_.looks_up() && !other_; }
+  // Between replies, where takes_heads(): these in place of its own, by the settings they came with
+  // or what was tuned for them; what is remembered stays. Throws Error(kUsage), and nothing has
+  // changed, for heads that cannot have the options. Where they do not fit into memory, lookups
+  // draft alone, and Error(kLimit) says so. The speculator is another one then too.
   void take_heads(ExitHeads heads);
 
   // One line: whether speculation is active, with what settings, or why not and what turns it on.

@@ -126,7 +126,8 @@ void Speculation::drop_heads() {
 }
 
 void Speculation::take_heads(ExitHeads heads) {
-  SB_CHECK(options_.looks_up() && !other_ && heads.can_guess());
+  SB_CHECK(takes_heads() && heads.can_guess());
+  ExitSetting next = ExitSettings(options_, &heads, heads.path(), n_layers_).shipped();
   drop_heads();
   const std::span<const int32_t> kept = memory_.replies();
   const std::vector<int32_t> replies(kept.begin(), kept.end());
@@ -139,7 +140,7 @@ void Speculation::take_heads(ExitHeads heads) {
   cannot_.clear();
   odds_.reset();
   asked_for_odds_ = asked_for_tuned_ = false;
-  take(settings().shipped());
+  take(std::move(next));
   if (!active_) return;
   try {
     begin_drafting();

@@ -24,7 +24,7 @@ CandidateOdds::Weights weights_from(const Json& json) {
   CandidateOdds::Weights weights = CandidateOdds::shipped();
   CandidateOdds::Weights::each(weights, [&](const char* name, std::span<float> figures) {
     if (std::string_view(name) == "store" && !json.contains(name)) return;  // an older file
-    const Json& values = json.at(name);
+    const Json& values = cached_value(json, name);
     if (!values.is_array() || values.size() != figures.size()) {
       refuse_cached(format("\"%s\": expected a list of %zu", name, figures.size()));
     }
@@ -45,12 +45,11 @@ std::optional<TunedOdds> read_tuned_odds(const std::string& model_fingerprint,
   try {
     const std::optional<Json> json = read_cache_file(key);
     if (!json) return std::nullopt;
-    return TunedOdds{
-        weights_from(json->at("weights")), cached_number(*json, "shipped_loss", 0, kMostLoss),
-        cached_number(*json, "held_out_loss", 0, kMostLoss), json->at("heads").get<std::string>()};
+    return TunedOdds{weights_from(cached_value(*json, "weights")),
+                     cached_number(*json, "shipped_loss", 0, kMostLoss),
+                     cached_number(*json, "held_out_loss", 0, kMostLoss),
+                     cached_text(*json, "heads")};
   } catch (const Error& e) {
-    why = e.what();
-  } catch (const nlohmann::json::exception& e) {
     why = e.what();
   }
   if (note) {

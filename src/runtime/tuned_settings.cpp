@@ -21,7 +21,7 @@ double seconds(const Json& json, const char* key) {
 }
 
 void read_rows(const Json& json, const char* key, std::array<double, kMaxRows + 1>& out) {
-  const Json& values = json.at(key);
+  const Json& values = cached_value(json, key);
   if (!values.is_array() || values.size() != kMaxRows) {
     refuse_cached(format("\"%s\": expected %d numbers", key, kMaxRows));
   }
@@ -32,13 +32,13 @@ void read_rows(const Json& json, const char* key, std::array<double, kMaxRows + 
 
 HeadDefaults settings_from(const Json& json) {
   HeadDefaults settings;
-  const std::string name = json.at("kind").get<std::string>();
+  const std::string name = cached_text(json, "kind");
   const std::optional<HeadKind> kind = parse_head_kind(name);
   if (!kind) {
     refuse_cached("\"kind\": expected full, folded or chained, found \"" + printable(name) + "\"");
   }
   settings.kind = *kind;
-  const Json& layers = json.at("check_layers");
+  const Json& layers = cached_value(json, "check_layers");
   if (!layers.is_array() || layers.empty())
     refuse_cached("\"check_layers\": expected a list of layers");
   int before = -1;
@@ -95,14 +95,12 @@ std::optional<TunedSettings> read_tuned(const std::string& model_fingerprint,
     if (!read) return std::nullopt;
     const Json& json = *read;
     TunedSettings tuned;
-    tuned.heads_fingerprint = json.at("heads_fingerprint").get<std::string>();
+    tuned.heads_fingerprint = cached_text(json, "heads_fingerprint");
     if (tuned.heads_fingerprint != heads_fingerprint) return std::nullopt;  // trained again
-    tuned.settings = settings_from(json.at("settings"));
+    tuned.settings = settings_from(cached_value(json, "settings"));
     tuned.predicted_speedup = cached_number(json, "predicted_speedup", 0, 1000);
     return tuned;
   } catch (const Error& e) {
-    tell_useless(note, path, e.what());
-  } catch (const nlohmann::json::exception& e) {
     tell_useless(note, path, e.what());
   }
   return std::nullopt;
@@ -157,8 +155,6 @@ std::optional<KeptRowCosts> read_row_costs(const std::string& model_fingerprint,
       return kept;
     }
   } catch (const Error& e) {
-    why = e.what();
-  } catch (const nlohmann::json::exception& e) {
     why = e.what();
   }
   if (note)

@@ -24,6 +24,7 @@ constexpr FlagName kSpelledOtherwise[] = {
     {"grammar=FILE", "--grammar FILE"},
     {"ignore_eos=on", "--ignore-eos"},
     {"json_schema=FILE", "--json-schema FILE"},
+    {"learning_rate", "--lr"},
     {"model=FILE.gguf", "-m FILE.gguf"},
     {"n_ctx", "-c"},
     {"n_gpu_layers", "-ngl"},

@@ -59,12 +59,14 @@ bool ReplyOutput::show_exits(bool on) {
 void ReplyOutput::begin_reply(int deepest_exit) {
   colors_ = ExitColors(deepest_exit);
   exits_.clear();
+  shown_ = false;
   utf8_ = Utf8Stream();  // the one before may have ended in an error
   if (wrap_) wrap_.emplace();
 }
 
 void ReplyOutput::write(std::string_view bytes, int exit_layer) {
   const std::string text = utf8_.push(bytes);
+  shown_ = shown_ || !bytes.empty();
   if (show_exits_ && exit_layer != kNoDraft) exits_.insert(exit_layer);
   const auto painted = [&](std::string_view part) {
     return show_exits_ ? colors_.paint(part, exit_layer) : std::string(part);
@@ -74,11 +76,16 @@ void ReplyOutput::write(std::string_view bytes, int exit_layer) {
 
 void ReplyOutput::end_reply(const GenerateStats& stats) {
   put(utf8_.finish() + "\n");
+  shown_ = false;
   if (show_exits_ && error_ == 0) {
     const bool painted = color_refusal(STDERR_FILENO, "stderr").empty();
     std::fprintf(stderr, "%s\n", colors_.legend(exits_, painted).c_str());
   }
   end_trace(stats);
+}
+
+void ReplyOutput::break_off() {
+  if (std::exchange(shown_, false)) put(utf8_.finish() + "\n");
 }
 
 void ReplyOutput::end_trace(const GenerateStats& stats) {

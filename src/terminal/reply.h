@@ -37,6 +37,8 @@ class ReplyOutput {
   bool shows_exits() const { return show_exits_; }
   // What is left of a character, one newline, what the colours mean, and the trace's end.
   void end_reply(const GenerateStats& stats);
+  // Of a reply that ended in an error: its line's end, where any of it was shown.
+  void break_off();
   // The trace's end of a reply that showed nothing. Behind the text: a warning may come with it.
   void end_trace(const GenerateStats& stats);
   // errno of stdout's failure, 0 for none.
@@ -62,9 +64,9 @@ class ReplyOutput {
   int error_ = 0;
   std::optional<Recorder> trace_;
   bool trace_failed_ = false;
-  bool show_exits_ = false;
+  bool show_exits_ = false, shown_ = false;
   ExitColors colors_;
-  std::set<int> exits_;  // of this reply
+  std::set<int> exits_;  // of this reply, as shown_
 };
 
 // Generates as the options and the request have it, until the reply ends, its budget or the context

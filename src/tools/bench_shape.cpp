@@ -124,7 +124,7 @@ void open_gpu(const BenchOptions& options, int n_ctx, size_t heads_bytes, Bench&
   CudaOptions cuda;
   cuda.n_ctx = n_ctx;
   cuda.dtype = options.int8() ? GpuDtype::kInt8 : GpuDtype::kFp16;
-  cuda.heads_bytes = heads_bytes;
+  cuda.heads_bytes = [heads_bytes](int) { return heads_bytes; };
   bench.backend = engine.random_backend(engine.open(index), bench.config, cuda);
   SB_CHECK(bench.backend->gpu());
 }

@@ -220,6 +220,10 @@ Json prompt_record(const PromptFigures& figures, const ReadBandwidth& bandwidth)
                  {"speedup", ratio_json(figures.speedup)},
                  {"decode_speedup", ratio_json(figures.decode_speedup)}};
   add_sides(record, figures.plain, figures.speculative, bandwidth);
+  record["spec_bench_speedup"] = {{"ratio", nullptr}, {"low", nullptr}, {"high", nullptr}};
+  for (const char* of_all : {"median_speedup", "prompts", "slower_prompts"}) {
+    record[of_all] = nullptr;
+  }
   return record;
 }
 

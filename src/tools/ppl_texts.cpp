@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <span>
 
+#include "corpus/corpus.h"
+#include "corpus/data_file.h"
 #include "error.h"
 #include "runtime/load_watcher.h"
 #include "runtime/text_input.h"
 #include "terminal/interrupt.h"
-#include "train/corpus.h"
-#include "train/data_file.h"
 
 namespace specbound {
 

@@ -39,7 +39,7 @@ struct PplTexts {
 };
 
 // The contents of a file, unpacked if it is .xz, of stdin for "-", and whether they are JSON lines
-// (train/corpus.h). Throws Error(kFile | kFormat | kLimit), Interrupted on Ctrl-C.
+// (corpus/corpus.h). Throws Error(kFile | kFormat | kLimit), Interrupted on Ctrl-C.
 struct PplFile {
   std::string name, bytes;
   bool json_lines = false;

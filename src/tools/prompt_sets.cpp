@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <random>
 
+#include "corpus/corpus.h"
 #include "error.h"
 #include "json/json_reader.h"
 #include "runtime/text_input.h"
-#include "train/corpus.h"
 
 namespace specbound {
 

@@ -137,7 +137,7 @@ void SpecBench::evaluate(const SpecBenchAnswers& answers) {
     results_.push_back(std::move(results));
     for (const SpecBenchQuestion& question : questions_) {
       for (const SpecBenchTurn& turn : answers.find(plain, question.id)->turns) {
-        ++turns_;
+        if (s == 0) ++turns_;
         cut_turns_ += turn.cut_tokens > 0 ? 1 : 0;
         cut_tokens_ += turn.cut_tokens;
       }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,7 +74,7 @@ class SpecBenchAnswers {
  public:
   // `folder` is made where it is missing; empty: nothing is kept. What lies there is taken over
   // (`fresh`: deleted); bytes behind the last whole line, of an interrupted run, are cut off.
-  // Throws Error(kFile) and what parse_answer() does.
+  // Throws Error(kFile), also while another one writes there, and what parse_answer() does.
   SpecBenchAnswers(std::string folder, std::vector<SpecBenchSource> sources, bool fresh);
 
   // All `members` (indices of sources) have answered it, turn about. Throws Error(kFormat) if what
@@ -88,10 +89,23 @@ class SpecBenchAnswers {
   void sort();
 
  private:
+  // A folder that others leave alone while this lives.
+  class Lock {
+   public:
+    explicit Lock(const std::string& folder);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    int fd_;
+  };
+
   std::string path(size_t source) const;
   void read(size_t source);
 
   std::string folder_;
+  std::optional<Lock> lock_;
   std::vector<SpecBenchSource> sources_;
   std::vector<std::map<int64_t, SpecBenchAnswer>> answers_;  // [source]
 };

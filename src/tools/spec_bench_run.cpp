@@ -53,6 +53,12 @@ std::string spec_bench_settings(LoadedModel& model, const SpecBenchSide& side,
   if (side.speculation->heads()) text += " " + side.speculation->heads()->fingerprint();
   if (const Gguf* draft = side.speculation->draft_gguf()) text += " " + model_fingerprint(*draft);
   if (!side.speculation->controls()) text += "; fixed";
+  const SpeculationOptions& options = *side.drafter.options;
+  if (options.remember.value_or(false)) text += "; remembers";
+  if (options.specbound.preset != Preset::kTuned) text += "; not tuned";
+  if (!options.draft_model.empty() && options.specbound.tau) {
+    text += format("; tau %g", *options.specbound.tau);
+  }
   return text;
 }
 
@@ -134,7 +140,7 @@ std::vector<SpecBenchAnswer> SpecBenchRun::ask(const SpecBenchQuestion& question
 void SpecBenchRun::warm_up(const SpecBenchStrategy& strategy, const SpecBenchQuestion& question) {
   constexpr int kTokens = 32;
   SpecBenchQuestion first = question;
-  first.turns.resize(1);
+  first.turns = {"Hello."};  // of none that counts anything is remembered
   const SpecBenchReplies asked_for =
       std::exchange(replies_, {std::min(replies_.n_predict, kTokens)});
   answered_ = nullptr;

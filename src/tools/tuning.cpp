@@ -5,15 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "corpus/self_generate.h"
 #include "decode/generate.h"
-#include "engine/cuda/check_memory.h"
 #include "error.h"
 #include "runtime/heads_path.h"
 #include "runtime/model_path.h"
 #include "terminal/flag_names.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
-#include "train/self_generate.h"
 #include "tune/guess_cases.h"
 #include "tune/measure_costs.h"
 
@@ -25,36 +24,50 @@ constexpr double kCheck = 0.3;  // of a layer
 constexpr double kBlock = 1;    // of a layer: a draft layer's
 constexpr double kRow = 0.15;   // of a pass: what each row behind the first adds to verification
 
-// Tokens a unit of plain decoding (1: as fast as plain) when each of `rows` - 1 drafts is made with
-// chance `leaving` after the one before it, and right with chance `accepted`.
-double speed(const HeadReport& report, double leaving, double accepted, int rows, int n_layers) {
-  double tokens = 1, cost = 0, drafting = 1, right = 1;
-  double rows_run = 1;
-  for (int row = 1; row < rows; ++row) {
-    cost += drafting * (report.layer + kCheck) / n_layers;
-    drafting *= leaving;
-    right *= leaving * accepted;
-    tokens += right;
-    rows_run += drafting;
-  }
-  const double deep = 1.0 - static_cast<double>(report.layer) / n_layers;
-  cost += deep + static_cast<double>(report.layer) / n_layers * drafting;
-  return tokens / (cost + kRow * (rows_run - 1));
+// What rounds of a head bring, on average.
+struct DraftedRounds {
+  double looks = 0;   // rows that the head looked at
+  double drafts = 0;  // rows behind the root
+  double last = 0;    // share of rounds whose last row stopped at the head's layer
+  double tokens = 1;
+};
+
+// Tokens in the time of one token of plain decoding (1: as fast as plain), where all layers cost
+// the same and a look costs `check` layers.
+double speed(const HeadReport& report, double check, const DraftedRounds& rounds, int n_layers) {
+  const double layer = report.layer, deep = 1 - layer / n_layers;
+  const double shallow = rounds.looks * (layer + check) + rounds.last * layer;
+  return rounds.tokens / (shallow / n_layers + deep + kRow * rounds.drafts);
 }
 
-// The same of chains that end with their first wrong draft, of as many drafts as are best of those
-// that were measured: one of heads without a state.
+// Of a head that drafts with chance `leaving` where it looks, up to `rows` - 1 times a round, and
+// is right with chance `accepted`.
+double threshold_speed(const HeadReport& report, double leaving, double accepted, int rows,
+                       int n_layers) {
+  DraftedRounds rounds{.last = 1};
+  double right = 1;
+  for (int row = 1; row < rows; ++row) {
+    rounds.looks += rounds.last;
+    rounds.last *= leaving;
+    rounds.drafts += rounds.last;
+    rounds.tokens += right *= leaving * accepted;
+  }
+  return speed(report, kCheck, rounds, n_layers);
+}
+
+// Of chains that end with their first wrong draft, of as many drafts as are best of those that were
+// measured: one of heads without a state.
 double chain_speed(const HeadReport& report, int n_layers) {
   std::span<const double> agreements = report.depth_agreement;
   if (agreements.empty()) agreements = {&report.agreement, 1};
-  const double own = is_layer(report.kind) ? kBlock : kCheck;
-  const double deep = 1.0 - static_cast<double>(report.layer) / n_layers;
-  double right = 1, tokens = 1, drafts = 0, most = 0;
+  const double check = is_layer(report.kind) ? kBlock : kCheck;
+  DraftedRounds rounds{.last = 1};
+  double right = 1, most = 0;
   for (const double agreement : agreements) {
-    drafts += right;
-    tokens += right *= agreement;
-    const double layers = drafts * (report.layer + own) + report.layer;  // those of the last draft
-    most = std::max(most, tokens / (layers / n_layers + deep * (1 + kRow * drafts)));
+    rounds.drafts += right;
+    rounds.looks = rounds.drafts;
+    rounds.tokens += right *= agreement;
+    most = std::max(most, speed(report, check, rounds, n_layers));
   }
   return most;
 }
@@ -155,19 +168,6 @@ ExitHeads open_heads(const LoadedModel& model, const std::string& flag) {
                        heads->path().c_str(), train_command(model.path()).c_str()));
   }
   return std::move(*heads);
-}
-
-bool load_with(LoadedModel& model, const ExitHeads& heads) {
-  const std::string why_not = why_not_on_gpu(heads);
-  try {
-    model.load(&heads);
-    return true;
-  } catch (const Error& e) {
-    if (why_not.empty() || e.code() != ErrorCode::kUnsupported) throw;
-  }
-  model.load(nullptr);  // what is wrong with the model itself is said again
-  say(why_not + ": going on without them");
-  return false;
 }
 
 CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,
@@ -292,7 +292,8 @@ HeadDefaults guess_defaults(const std::vector<HeadReport>& reports, int n_layers
     const size_t n = std::min({report.tau.size(), report.leaving.size(), report.accepted.size()});
     for (size_t t = 0; t < n; ++t) {
       for (int rows = 2; rows <= HeadDefaults{}.w_max; ++rows) {
-        const double s = speed(report, report.leaving[t], report.accepted[t], rows, n_layers);
+        const double s =
+            threshold_speed(report, report.leaving[t], report.accepted[t], rows, n_layers);
         if (s <= most) continue;
         most = s;
         best.kind = report.kind;

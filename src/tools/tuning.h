@@ -9,10 +9,10 @@
 #include <span>
 #include <string>
 
+#include "corpus/features.h"
 #include "model/exit_heads.h"
 #include "runtime/loaded_model.h"
 #include "trace/cost_model.h"
-#include "train/features.h"
 #include "train/head_trainer.h"
 #include "tune/fit_odds.h"
 #include "tune/measure_overlap.h"
@@ -27,10 +27,6 @@ namespace specbound {
 ExitHeads open_heads(const LoadedModel& model, const std::string& path);
 // The same where a file of text alone will do, and where none was named and none is there, nothing.
 std::optional<ExitHeads> find_heads(const LoadedModel& model, const std::string& path);
-
-// Loads the model with `heads`, which guess. False where its GPU runs all of it and not them, which
-// a line says: it is loaded without.
-bool load_with(LoadedModel& model, const ExitHeads& heads);
 
 // At the mean context of `texts`, or in the middle of a chat without any.
 CostModel measure_costs_shown(LoadedModel& model, const ExitHeads* heads,

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "corpus/corpus.h"
 #include "error.h"
 #include "runtime/conversation.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "tools/tuning_prompts.h"
-#include "train/corpus.h"
 
 namespace specbound {
 

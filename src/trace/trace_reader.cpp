@@ -228,13 +228,14 @@ void TraceScan::read_parent(const TraceField& slot, const RoundRecord& round, Ro
 void TraceScan::check_exits(const RoundRecord& round, const TracePlace& place) const {
   for (size_t slot = 0; slot < round.rows.size(); ++slot) {
     int deepest = kNoDraft;
-    bool has_draft = false;
+    bool has_draft = false, known = true;
     for (const RowRecord& row : round.rows) {
       if (row.parent != static_cast<int>(slot)) continue;
       has_draft = true;
+      known = known && row.drafted_at != kNoDraft;
       deepest = std::max(deepest, row.drafted_at);
     }
-    if (round.rows[slot].exit_layer != deepest || (deepest != kNoDraft) != has_draft) {
+    if (round.rows[slot].exit_layer != deepest || (deepest != kNoDraft) != has_draft || !known) {
       place.refuse("an \"exit_layer\" in the slots before a draft, null in all others",
                    "it the other way round");
     }
@@ -397,6 +398,7 @@ RecordedTrace read_trace(std::istream& trace, const std::string& name, size_t mo
       bytes += bytes_of(*round);
       out.replies.back().rounds.push_back(std::move(*round));
     } else if (auto* end = std::get_if<TraceEnd>(&item)) {
+      bytes += end->stop.size() + end->counters.accepted_at.capacity() * sizeof(int);
       out.replies.back().end = std::move(*end);
     }
     if (bytes > most_bytes) {

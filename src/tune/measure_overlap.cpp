@@ -10,6 +10,7 @@
 #include "decode/sampler.h"
 #include "drafters/draft_verify.h"
 #include "drafters/lookup.h"
+#include "engine/layer_stretches.h"
 #include "error.h"
 #include "numerics/float_mode.h"
 #include "tune/shortened_check.h"
@@ -235,16 +236,16 @@ void OverlapMeasurement::ask_heads() {
 // Draft & Verify, with the layers that it leaves out unasked.
 void OverlapMeasurement::ask_without_layers() {
   if (!without_layers_) return;
-  const int n_layers = backend_.config().n_layers;
   backend_.truncate(root_);
   embed_rows(backend_, n_);
-  for (int l = 1; l <= n_layers; ++l) {
-    if (std::ranges::binary_search(skipped_, l)) {
-      backend_.skip_layers(0, n_, root_, l, l);
+  each_stretch(backend_.config().n_layers, skipped_, [&](int from, int to, bool left_out) {
+    if (left_out) {
+      backend_.skip_layers(0, n_, root_, from, to);
     } else {
-      backend_.run_layers(0, n_, root_, l, l);
+      backend_.run_layers(0, n_, root_, from, to);
     }
-  }
+    return true;
+  });
   backend_.logits(0, n_, z_.data());
   backend_.truncate(root_);
   for (int step = 0; step < n_; ++step) {
