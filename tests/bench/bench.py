@@ -25,10 +25,19 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPEC_BENCH = ROOT / "tests" / "data" / "spec-bench" / "question.jsonl"
 RESULTS = ROOT / "tests" / "bench" / "results"
 
-# What ships is measured, not what `specbound tune` once found on this machine.
-NO_CACHE = tempfile.TemporaryDirectory()
-os.environ["XDG_CACHE_HOME"] = NO_CACHE.name
+# What ships is measured, not what `specbound tune` once found on this machine, nor heads that it
+# learnt here in idle time, nor what somebody's environment sets.
+NO_HOME = tempfile.TemporaryDirectory()
+for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
+    os.environ[f"XDG_{kind}_HOME"] = os.path.join(NO_HOME.name, kind.lower())
+OURS = ("SPECBOUND_BINARY", "SPECBOUND_CUDA_ARCHS", "SPECBOUND_F16_MODEL", "SPECBOUND_NETWORK",
+        "SPECBOUND_SHARED", "SPECBOUND_SIMT_")
+for name in list(os.environ):
+    if name.startswith("SPECBOUND_") and not name.startswith(OURS):
+        del os.environ[name]
 os.environ["SPECBOUND_NO_CONFIG"] = "1"
+
+_revision = None
 
 # Instruction sets that decide which kernels run, ours and others'.
 CPU_FLAGS = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni",
@@ -43,6 +52,8 @@ def lscpu():
 
 
 def hardware():
+    global _revision
+    _revision = commit()  # that runs, whatever is committed until the report is written
     cpu = lscpu()
     flags = cpu.get("Flags", "").split()
     load = os.getloadavg()[0]
@@ -149,6 +160,15 @@ def write_results(name, flags, settings, results, machine, script=None, more_fla
                  command, machine, settings=settings, results=results)
 
 
+def spec_bench(arguments, report):
+    """Runs `spec-bench` with these, the program first; what it says in `report`. A text that
+    differs is exit status 1 behind the report."""
+    done = subprocess.run([*arguments, "--json", report], stdout=sys.stderr)
+    if done.returncode not in (0, 1) or not report.exists():
+        sys.exit(f"spec-bench: exit status {done.returncode}")
+    return json.loads(report.read_text())
+
+
 def results_folder():
     """Where results go on a machine that is lent: $OUT, if that is set."""
     return pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else RESULTS
@@ -157,8 +177,8 @@ def results_folder():
 def write_report(path, name, command, machine, revision=None, **rest):
     report = dict(
         bench=name, date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
-        commit=revision or commit(), command=shlex.join(map(str, command)), hardware=machine,
-        **rest)
+        commit=revision or _revision or commit(), command=shlex.join(map(str, command)),
+        hardware=machine, **rest)
     text = json.dumps(report, indent=1)
     # Lists of numbers on one line each.
     text = re.sub(r"\[[\s\d.,]+\]", lambda match: re.sub(r"\s+", " ", match[0]), text)

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "bench_model.h"
+#include "corpus/feature_passes.h"
 #include "error.h"
 #include "tests/unit/forwarding_backend.h"
-#include "train/feature_passes.h"
 #include "train/head_trainer.h"
 
 using namespace specbound;

@@ -45,6 +45,8 @@ LAUNCHES = {
     "project_kernel": (256, 18432), "project_q8_0_kernel": (256, 18432),
     "project_residual_kernel": (256, 18432), "project_residual_q8_0_kernel": (256, 18432),
     "gate_up_kernel": (512, 36864), "gate_up_q8_0_kernel": (256, 36864),
+    "project_normed_kernel": (256, 23040),
+    "gate_up_normed_kernel": (512, 41472), "gate_up_normed_q8_0_kernel": (256, 41472),
     "norm_f16_kernel": (256, 32816), "scale_rows_f16_kernel": (256, 32),
     "project_f16_kernel": (256, 18432), "project_residual_f16_kernel": (256, 18432),
     "gate_up_f16_kernel": (512, 36864),
@@ -53,6 +55,7 @@ LAUNCHES = {
     "exit_logits_kernel": (256, 2048), "exit_logits_q8_0_kernel": (256, 2048),
     "peak_chunks_kernel": (256, 0), "join_peaks_kernel": (256, 18496),
     "silu_quantize_kernel": (128, 0), "softmax_peak_kernel": (512, 32832),
+    "add_silu_kernel": (128, 0),
     "penalize_rows_kernel": (256, 0), "draw_parts_kernel": (256, 256),
     "join_parts_kernel": (32, 0), "top_logits_kernel": (1024, 8320), "weigh_rows_kernel": (128, 32),
     "add_normed_kernel": (256, 32784), "cap_logits_kernel": (256, 0),
@@ -111,7 +114,8 @@ def matmul(kernel, n_out, n_in, weights, matrices=1):
 
 
 def layer(weights, rows, pos):
-    """The launches of a layer over `rows` rows behind `pos` positions, in their order."""
+    """The launches of a layer over `rows` rows behind `pos` positions, in their order, as passes of
+    several rows have them: the five of one row (kernels/normed_row.cuh) are not predicted."""
     panels = 1 if rows <= 8 else 2
     of = lambda name: f"{name}_kernel<{'true' if weights == 'q8_0' else 'false'}, {panels}>"
     keys = pos + rows

@@ -5,8 +5,8 @@ A cell is a model, a temperature, a filter, a penalty, a w_max, a speculator, a 
 set of kernels, over the built-in prompts of `specbound verify`. At one thread with the best kernels
 the Q8_0 and the F32 model see every combination. The slower F16 model sees every temperature,
 filter, penalty and speculator, and every w_max, taking turns, and so do the other two at two
-threads and with AVX2. Portable kernels are 20 times slower: half of that with F32, every
-temperature and speculator with Q8_0, one temperature with F16.
+threads and with AVX-VNNI and AVX2. Portable kernels are 20 times slower: half of that with F32,
+every temperature and speculator with Q8_0, one temperature with F16.
 
 Run by exactness_grid.sh, which builds what is needed.
 """
@@ -38,7 +38,8 @@ WIDTHS = list(range(2, 17))
 SPECULATORS = {"forced": ["--speculator", "forced"],
                "specbound": ["--speculator", "specbound", "--tau", "0.2"]}
 N_TOKENS = 64
-KERNELS = {"avx512": "AVX-512 VNNI", "avx2": "AVX2", "portable": "portable"}
+KERNELS = {"avx512": "AVX-512 VNNI", "avxvnni": "AVX-VNNI", "avx2": "AVX2", "portable": "portable"}
+OTHERS = ("avxvnni", "avx2")  # where they are not the best
 
 # One process: a cell for each of its temperatures.
 Process = collections.namedtuple(
@@ -65,8 +66,9 @@ def arrays(kernels):
     taking_turns("demo F16", "auto", 1, choices)
     for model in ("demo Q8_0", "stories260K F32", "demo F16"):
         taking_turns(model, "auto", 2, choices)
-        if "avx2" in kernels[1:]:
-            taking_turns(model, "avx2", 1, choices)
+        for isa in OTHERS:
+            if isa in kernels[1:]:
+                taking_turns(model, isa, 1, choices)
     if "portable" in kernels[1:]:
         half = [c for i, c in enumerate(choices) if (i + i // 2) % 2 == 0]  # either penalty
         taking_turns("stories260K F32", "portable", 1, half)
@@ -75,7 +77,7 @@ def arrays(kernels):
         taking_turns("demo F16", "portable", 1, two, temperatures=["0.7"])
     # F16 is slow: it stays with the best kernels at one thread, and a little of the portable ones.
     return [p for p in processes if p.model != "demo F16" or
-            (p.threads == 1 and p.isa != "avx2")]
+            (p.threads == 1 and p.isa not in OTHERS)]
 
 
 def quick(processes):

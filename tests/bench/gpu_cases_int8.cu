@@ -26,7 +26,8 @@ struct Int8Layer {
         ones(o.ones(s.dim)),
         normed(o.rows_i8(s.dim)),
         attended(o.rows_i8(s.q_dim())),
-        act(o.rows_i8(s.ffn_dim)) {}
+        act(o.rows_i8(s.ffn_dim)),
+        arrived(o.keep<uint32_t>(s.n_kv_heads)) {}
 
   const Shape& s;
   Operands& o;
@@ -34,6 +35,7 @@ struct Int8Layer {
   AttentionRows heads;
   float *h, *ones;
   RowsI8 normed, attended, act;
+  uint32_t* arrived;
 
   TilesI8 tiles(int n_out, int n_in) const { return o.tiles_i8(n_out, n_in, type); }
 
@@ -43,35 +45,55 @@ struct Int8Layer {
   void quantize(Stream stream) const {
     quantize_rows({o.pass(), h, s.dim, normed, kMaxDecodeRows}, stream);
   }
-  void qkv(Stream stream) const {
+  NormedRow row() const { return {s.dim, h, ones, 1e-5f}; }  // in place of norm()
+  template <class Rows>
+  ProjectOf<Rows> qkv_of(const Rows& x) const {
     const TilesI8 q = tiles(s.q_dim(), s.dim), k = tiles(s.kv_dim(), s.dim);
     const TilesI8 v = tiles(s.kv_dim(), s.dim);
-    project({o.pass(), normed, {q, k, v}, 3, heads.qkv, s.q_dim() + 2 * s.kv_dim(), o.max_rows},
-            stream);
+    return {o.pass(), x, {q, k, v}, 3, heads.qkv, s.q_dim() + 2 * s.kv_dim(), o.max_rows};
   }
-  void attend(Stream stream, int context, bool int8_kv = false) const {
+  void qkv(Stream stream) const { project(qkv_of(normed), stream); }
+  void qkv_normed(Stream stream) const { project_normed(qkv_of(row()), stream); }
+  Attend attention(int context, bool int8_kv = false) const {
     Attend p = heads.attend(context, attended);
     p.heads.kv.int8 = int8_kv;
+    return p;
+  }
+  // `joined`: in the last block.
+  void attend(Stream stream, Attend p, bool joined = false) const {
+    if (joined) p.arrived = arrived;
     attend_chunks(p, stream);
-    combine_chunks(p, stream);
+    if (!joined) combine_chunks(p, stream);
   }
   void output(Stream stream) const {
     project_residual({o.pass(), attended, tiles(s.dim, s.q_dim()), nullptr, h, o.max_rows}, stream);
   }
-  void gate_and_up(Stream stream) const {
+  template <class Rows>
+  GateUpOf<Rows> gate_and_up_of(const Rows& x) const {
     const TilesI8 gate = tiles(s.ffn_dim, s.dim), up = tiles(s.ffn_dim, s.dim);
-    gate_up({o.pass(), normed, gate, up, act, Activation::kSilu, o.max_rows}, stream);
+    return {o.pass(), x, gate, up, act, Activation::kSilu, o.max_rows};
   }
+  void gate_and_up(Stream stream) const { gate_up(gate_and_up_of(normed), stream); }
+  void gate_and_up_normed(Stream stream) const { gate_up_normed(gate_and_up_of(row()), stream); }
   void down(Stream stream) const {
     project_residual({o.pass(), act, tiles(s.dim, s.ffn_dim), nullptr, h, o.max_rows}, stream);
   }
   void all(Stream stream, int context) const {
     norm(stream);
     qkv(stream);
-    attend(stream, context);
+    attend(stream, attention(context));
     output(stream);
     norm(stream);
     gate_and_up(stream);
+    down(stream);
+  }
+  // As an engine runs one row.
+  void all_of_one(Stream stream, int context) const {
+    const Attend p = attention(context);
+    qkv_normed(stream);
+    attend(stream, p, better_joined(p));
+    output(stream);
+    gate_and_up_normed(stream);
     down(stream);
   }
 };
@@ -86,13 +108,18 @@ void add_matmuls(const std::string& name, std::shared_ptr<Int8Layer> layer,
                  std::vector<Case>& cases) {
   const Shape& s = layer->s;
   const auto bytes = [&](double n_out, double n_in) { return bytes_i8(n_out, n_in, layer->type); };
-  const auto add = [&](const char* which, double n, std::function<void(Stream)> enqueue) {
-    cases.push_back({name + which, n, std::move(enqueue), kShort, Kind::kMatmul});
+  const auto add = [&](const char* which, double n, Kind kind,
+                       std::function<void(Stream)> enqueue) {
+    cases.push_back({name + which, n, std::move(enqueue), kShort, kind});
   };
-  add(" qkv", bytes(s.q_dim() + 2 * s.kv_dim(), s.dim), [=](Stream t) { layer->qkv(t); });
-  add(" o", bytes(s.dim, s.q_dim()), [=](Stream t) { layer->output(t); });
-  add(" gate_up", bytes(2.0 * s.ffn_dim, s.dim), [=](Stream t) { layer->gate_and_up(t); });
-  add(" down", bytes(s.dim, s.ffn_dim), [=](Stream t) { layer->down(t); });
+  const double qkv = bytes(s.q_dim() + 2 * s.kv_dim(), s.dim), up = bytes(2.0 * s.ffn_dim, s.dim);
+  const double output = bytes(s.dim, s.q_dim()), down = bytes(s.dim, s.ffn_dim);
+  add(" qkv", qkv, Kind::kMatmul, [=](Stream t) { layer->qkv(t); });
+  add(" norm in qkv", qkv, Kind::kOneRow, [=](Stream t) { layer->qkv_normed(t); });
+  add(" o", output, Kind::kMatmul, [=](Stream t) { layer->output(t); });
+  add(" gate_up", up, Kind::kMatmul, [=](Stream t) { layer->gate_and_up(t); });
+  add(" norm in gate_up", up, Kind::kOneRow, [=](Stream t) { layer->gate_and_up_normed(t); });
+  add(" down", down, Kind::kMatmul, [=](Stream t) { layer->down(t); });
 }
 
 void add_layer(const Shape& s, Operands& o, std::vector<Case>& cases) {
@@ -116,11 +143,17 @@ void add_layer(const Shape& s, Operands& o, std::vector<Case>& cases) {
     const double kv = kv_bytes(s, pos);
     const int context = context_of(pos);
     const std::string at = " at " + std::to_string(pos);
-    cases.push_back({"attention" + at, kv, [=](Stream t) { layer->attend(t, context); }, pos});
+    cases.push_back({"attention" + at, kv,
+                     [=](Stream t) { layer->attend(t, layer->attention(context)); }, pos});
+    cases.push_back({"attention, joined in it" + at, kv,
+                     [=](Stream t) { layer->attend(t, layer->attention(context), true); }, pos,
+                     Kind::kOneRow});
     cases.push_back({"attention, K/V int8" + at, kv * 34 / 64,
-                     [=](Stream t) { layer->attend(t, context, true); }, pos});
+                     [=](Stream t) { layer->attend(t, layer->attention(context, true)); }, pos});
     cases.push_back({"i8 layer" + at, kv + qkv + output + up + down,
                      [=](Stream t) { layer->all(t, context); }, pos, Kind::kLayer});
+    cases.push_back({"i8 layer of one row" + at, kv + qkv + output + up + down,
+                     [=](Stream t) { layer->all_of_one(t, context); }, pos, Kind::kOneRow});
   }
 }
 

@@ -31,12 +31,16 @@ def output_of(arguments):
     return done.stdout
 
 
+def chunks(a):
+    return ["--chunks", a.chunks] if a.chunks else []
+
+
 def perplexity(a, model, context, text, folder):
     out = pathlib.Path(folder, "ppl.json")
     result = {}
     for kv in TYPES:
         output_of([a.program, "ppl", "-m", model, "-f", text, "-c", context, "-t", a.threads,
-                   "--chunks", a.chunks, "--device", "cpu", "--kv", kv, "--json", out])
+                   *chunks(a), "--device", "cpu", "--kv", kv, "--json", out])
         data = json.loads(out.read_text())
         result["scored"] = data["scored"]
         result[kv] = dict(perplexity=round(data["results"][0]["perplexity"], 5),
@@ -105,7 +109,7 @@ def main():
                    for model in (a.demo, *map(bench.fetched, a.models))]
     bench.write_report(a.output, "kv",
                        ["tests/bench/kv.sh", "--processes", a.processes, "--repeats", a.repeats,
-                        "--threads", a.threads, "--chunks", a.chunks, *a.models], machine,
+                        "--threads", a.threads, *chunks(a), *a.models], machine,
                        settings=dict(threads=a.threads, processes=a.processes, repeats=a.repeats,
                                      statistic="median over processes of the median in each"),
                        results=results)

@@ -32,7 +32,8 @@ class Plain:
         return [], 0.0
 
     def begin(self, ids):
-        pass
+        """Seconds that it takes to read a prompt."""
+        return 0.0
 
 
 class Lookup(Plain):
@@ -49,9 +50,8 @@ class DraftModel(Plain):
 
     def begin(self, ids):
         self.llama.clear()
-        self.read = []
-        self.llama.decode(ids[:-1])
         self.read = ids[:-1]
+        return self.llama.decode(ids[:-1])
 
     def draft(self, ids, most):
         same = 0
@@ -74,9 +74,8 @@ class DraftModel(Plain):
 def reply(llama, way, prompt, count):
     """The pending token goes through with the drafts behind it, as in llama.cpp's examples."""
     llama.clear()
-    way.begin(prompt)
     vocab = llama_cpp.llama_model_get_vocab(llama.model)
-    prefill, decode, passes = llama.decode(prompt), 0.0, 0
+    prefill, decode, passes = way.begin(prompt) + llama.decode(prompt), 0.0, 0
     ids, end = [*prompt, int(llama.logits().argmax())], len(prompt) + count
     while len(ids) < end and not llama_cpp.llama_vocab_is_eog(vocab, ids[-1]):
         drafts, seconds = way.draft(ids, end - len(ids) - 1)

@@ -33,6 +33,7 @@ class RecordedText final : public Backend, BackendInspection {
     tokens_[static_cast<size_t>(slot)] = token;
     paths_.reset(slot);
   }
+  void set_row(int, std::span<const float>) override { SB_CHECK(false); }
   void follow(int slot, int parent) override { paths_.follow(slot, parent); }
   void run_layers(int slot, int n, int pos, int, int) override {
     root_ = static_cast<size_t>(pos - slot);

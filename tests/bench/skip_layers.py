@@ -82,7 +82,7 @@ def rounds_of(flags, candidates):
         report = pathlib.Path(folder) / "report.json"
         subprocess.run([flags.specbound, "spec-bench", "-m", flags.model, "-f", bench.SPEC_BENCH,
                         "--limit", str(flags.questions), "-n", str(flags.n), "-c", "4096",
-                        "--compare", "plain", *beside, "--fresh", "--json", report],
+                        "--compare", "plain", *beside, "--json", report],
                        check=True, stdout=subprocess.DEVNULL)
         results = json.loads(report.read_text())["strategies"][0]["results"]
     found = {result["name"]: (result["overall"]["compression_rate"], result["drafts_a_round"])

@@ -9,7 +9,6 @@ import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
@@ -34,14 +33,13 @@ def ask(flags, model, threads, temperature, file, limit, repeats):
         folder = pathlib.Path(folder)
         report, answers = folder / "report.json", folder / "answers"
         alone = bench.link_alone(model, folder)
-        subprocess.run(
+        found = bench.spec_bench(
             [flags.specbound, "spec-bench", "-m", alone, "-f", file, "--limit", str(limit),
              "-n", str(flags.n), "-c", str(flags.ctx), "-t", str(threads),
              "--temp", str(temperature), "--seed", "1", "--repeats", str(repeats),
              "--compare", ",".join(d for d in flags.drafters if d != "remember"), *beside,
-             "--fresh", "--out", answers, "--json", report],
-            check=True, stdout=sys.stderr)
-        return json.loads(report.read_text()), {
+             "--fresh", "--out", answers], report)
+        return found, {
             path.stem: {answer["question_id"]: answer["choices"][0]
                         for answer in map(json.loads, path.read_text().splitlines())}
             for path in answers.glob("*.jsonl")}

@@ -38,7 +38,10 @@ class Ours:
                               check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL).stdout
         found = json.loads(stats.read_text())
-        return dict(text=text, tokens=found["generated_tokens"], decode=found["decode_seconds"],
+        # A pass gave the end token too, which theirs counts.
+        ended = found["stop_reason"] == "end"
+        return dict(text=text, tokens=found["generated_tokens"] + ended,
+                    decode=found["decode_seconds"],
                     prompt=found["prefilled_tokens"], prefill=found["prefill_seconds"])
 
 

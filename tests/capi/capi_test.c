@@ -287,6 +287,10 @@ static void test_chat_template(sb_model* model) {
   CHECK(sb_apply_chat_template(model, messages, 2, tokens, 256, &shorter) == SB_OK);
   CHECK(shorter < n);
   CHECK(sb_apply_chat_template(model, messages, 0, tokens, 256, &n) == SB_ERROR_USAGE);
+  for (size_t count = 1; count <= 3; count += 2) {  // nobody's to answer
+    CHECK(sb_apply_chat_template(model, messages, count, tokens, 256, &n) == SB_ERROR_USAGE);
+    check_error(model, "the user's at the end");
+  }
   CHECK(sb_apply_chat_template(model, NULL, 1, tokens, 256, &n) == SB_ERROR_USAGE);
   CHECK(sb_apply_chat_template(model, messages, 1, tokens, 256, NULL) == SB_ERROR_USAGE);
   const sb_message wrong[] = {{"robot", "Hi"}, {NULL, "Hi"}, {"user", NULL}};

@@ -11,8 +11,11 @@ import unittest
 import unittest.mock
 import xml.etree.ElementTree as ElementTree
 
+from specbound_process import BINARY, DEMO
+
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "bench"
 sys.path.insert(0, str(SCRIPTS))
+import bench  # noqa: E402, F401
 import bench_tables  # noqa: E402
 import plots  # noqa: E402
 import skip_layers  # noqa: E402
@@ -139,6 +142,12 @@ class SkippedLayers(unittest.TestCase):
         # 3 tokens for a pass of 1.1 and two drafts through 6 of 8 layers.
         self.assertAlmostEqual(skip_layers.value(3, 2, {3, 5}, 8, 1.1), 3 / 2.6)
 
+    def test_sets_are_measured_by_the_program(self):
+        flags = argparse.Namespace(specbound=BINARY, model=DEMO, questions=1, n=4, rows=4)
+        (tokens, drafts), = skip_layers.rounds_of(flags, [frozenset({3, 5})])
+        self.assertGreaterEqual(tokens, 1)
+        self.assertGreaterEqual(drafts, 0)
+
     def test_the_search_finds_a_set_that_is_best(self):
         best = {2, 3, 6, 7, 8}
         seen = []
@@ -159,7 +168,7 @@ class RealModels(unittest.TestCase):
     """spec_bench_real.py over a program that writes made-up answers."""
 
     def setUp(self):
-        self.asked = []
+        self.asked, self.status = [], 0
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
@@ -190,9 +199,20 @@ class RealModels(unittest.TestCase):
             (out / f"{name}.jsonl").write_text("".join(json.dumps(dict(
                 question_id=i, choices=[dict(new_tokens=[8, 40], wall_time=[s, s])])) + "\n"
                 for i, s in zip(ids, seconds)))
+        return argparse.Namespace(returncode=self.status)
+
+    def test_a_text_that_differs_is_reported_and_no_report_is_an_end(self):
+        for self.status in (0, 1):
+            with unittest.mock.patch("bench.subprocess.run", self.run_program):
+                _, answers = spec_bench_real.ask(self.flags, self.model, 2, 0, self.questions, 4, 1)
+            self.assertEqual(len(answers["auto"]), 4)
+        self.status = 2
+        with (unittest.mock.patch("bench.subprocess.run", self.run_program),
+              self.assertRaises(SystemExit)):
+            spec_bench_real.ask(self.flags, self.model, 2, 0, self.questions, 4, 1)
 
     def test_what_loses_is_asked_again(self):
-        with unittest.mock.patch("spec_bench_real.subprocess.run", self.run_program):
+        with unittest.mock.patch("bench.subprocess.run", self.run_program):
             _, answers = spec_bench_real.ask(self.flags, self.model, 2, 0, self.questions, 4, 1)
             again = spec_bench_real.recheck(self.flags, self.model, 2, 0, answers)
         self.assertEqual([ids for ids, _ in self.asked], [[0, 1, 2, 3], [1, 2]])

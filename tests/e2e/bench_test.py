@@ -421,6 +421,7 @@ class Compared(FolderCase):
                 (("--compare", "spec", "--spec", "off"), 2, "plain side"),
                 (("--compare", "spec", "-m", DEMO, "--speculator", "none"), 2, "--speculator none"),
                 (("--compare", "spec", "--replay-grid"), 2, "leave out"),
+                (("--compare", "spec", "--remember", "on"), 2, "own reply"),
                 (("--compare", "spec", "--prompts", lines), 1, "prompt 2"),
                 (("--compare", "spec", "--prompts", self.path("none")), 1, "none"),
                 (("--compare", "spec", "-m", STORIES), 1, "--raw")):

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """--speculator draft, from the outside: a second model drafts and the text is the plain one; with
 --accept rejection it is another one; models that cannot draft for this one are refused."""
+import functools
 import json
 import os
 import tempfile
 import unittest
 
 from gguf_file import GgufFile
+from serve_client import CHAT, Server, ask, together
 from specbound_process import DEMO, STORIES, FolderCase, specbound
 
 ASK = ("-p", "I need a table for two tonight.", "-n", "48", "--ignore-eos", "-t", "1")
@@ -130,6 +132,16 @@ class Draft(FolderCase):
             others += plain.stdout not in texts
         self.assertGreater(others, 0)
 
+    def test_served_by_rejection_no_text_depends_on_company(self):
+        server = Server(*draft(SHALLOW, "--accept", "rejection"), "--parallel", "1")
+        self.addCleanup(server.end)
+        requests = [ask(temperature=1, seed=seed) for seed in range(4)]
+        alone = [server.post(CHAT, request).text for request in requests]
+        plain = [server.post(CHAT, {**request, "speculation": False}).text for request in requests]
+        self.assertNotEqual(alone, plain)
+        posts = [functools.partial(server.post, CHAT, request) for request in requests]
+        self.assertEqual([answer.text for answer in together(posts)], alone)
+
     def test_in_a_conversation(self):
         talk = b"Hello!\n/regen\nAnd tomorrow?\n/spec off\nHello!\n/spec on\nHello!\n/clear\nHi\n"
         ask = ("chat", "-m", DEMO, "-s", "4", "-n", "24", "-t", "1")
@@ -179,6 +191,12 @@ class Refused(FolderCase):
         self.check_refused("--speculator", "draft", "-md", SHALLOW, "--accept", "rejection",
                            command="verify", says=b"keeps the probabilities of plain decoding, not "
                            b"its text: there is nothing to compare")
+        for parallel, found in (((), 8), (("--parallel", "2"), 2)):
+            result = specbound("serve", "-m", DEMO, "--port", "0", *parallel,
+                               *draft(SHALLOW, "--accept", "rejection"))
+            self.assertEqual((result.returncode, result.stdout), (2, b""), result.stderr)
+            self.assertIn(f"--accept rejection: expected --parallel 1, found {found}".encode(),
+                          result.stderr)
 
     def test_files_that_are_no_models(self):
         self.check_refused(*draft("/no/such.gguf"), status=1, says=b"/no/such.gguf")

@@ -117,6 +117,18 @@ class Held(FolderCase):
         self.assertIn("nowhere.gbnf", said[-2])
         self.assertEqual(said[-1], "grammar (none)")
 
+    def test_a_reply_that_becomes_too_ambiguous_ends_its_line(self):
+        others = "".join(f'{name} ::= "a" s "{name}"\n' for name in "xyz")
+        grammar = self.write("g.gbnf", f'root ::= "begin" s\ns ::= x | y | z | "{64 * "a"}!"\n'
+                             + others)
+        lines = [f"/set grammar {grammar}", "Hello", "/set grammar -", "Hello"]
+        result = specbound("chat", "-m", DEMO, "-n", "70", "--temp", "0", "--no-history",
+                           stdin="\n".join(lines).encode())
+        self.assertIn(b"ambiguous", result.stderr)
+        broken, reply = result.stdout.decode().split("\n", 1)
+        self.assertRegex(broken, r"\Abegina+\Z")
+        self.assertTrue(reply.strip())
+
     def test_errors_name_file_and_place(self):
         bad = self.write("bad.gbnf", 'root ::= "a"\nx ::= x "b"\n')
         worse = self.write("worse.gbnf", 'root ::= "a\n')

@@ -70,14 +70,14 @@ class Learning(FolderCase):
         window.wait(lambda ui: "learning.share" in ui["values"], "the progress")
         window.rect("learning.progress")
         self.assertEqual(window.quit(), 0, window.stderr())
-        wait_until(lambda: is_gone(learner), "its end", 5)
+        wait_until(lambda: is_gone(learner), "its end")
         # The next window goes on, unasked.
         window = self.open()
         learner = self.learner(window)
         window.click("tab.controls")
         window.click("learning.stop")
         window.wait_value("learning.state", "off")
-        wait_until(lambda: is_gone(learner), "its end", 5)
+        wait_until(lambda: is_gone(learner), "its end")
         self.assertEqual(window.quit(), 0, window.stderr())
         # And the one after it does not learn, nor ask.
         window = self.open()
@@ -99,7 +99,7 @@ class Learning(FolderCase):
             wait_until(lambda: stat_of(learner)[0] in "RS", "the learner at work")
             window.screen.xdotool("key", "x")
             begin = time.monotonic()
-            wait_until(lambda: stat_of(learner)[0] == STOPPED, "a stopped learner", 5)
+            wait_until(lambda: stat_of(learner)[0] == STOPPED, "a stopped learner")
             latencies.append(time.monotonic() - begin)
         self.assertLess(statistics.median(latencies), 0.05, latencies)
         self.assertEqual(window.quit(), 0, window.stderr())
@@ -115,9 +115,9 @@ class Learning(FolderCase):
         wait_until(lambda: stat_of(learner)[0] in "RS", "the learner at work")
         window.key("Return")
         window.wait(lambda ui: float(ui["values"].get("map.columns", 0)) > 40, "the reply")
-        time.sleep(1)  # which is longer without a key than what it takes for idle
+        time.sleep(0.6)  # which is longer without a key than what it takes for idle
         state, spent = stat_of(learner)[0], ticks(learner)
-        time.sleep(0.3)
+        time.sleep(0.2)
         self.assertEqual((stat_of(learner)[0], ticks(learner)), (STOPPED, spent))
         self.assertEqual(state, STOPPED)
         self.assertEqual(window.value("chat.busy"), "yes")

@@ -22,6 +22,8 @@ class Hub:
         self.needs_token = None
         self.cut = []       # so many bytes of a file, then the end: for each answer in turn
         self.ranges = True
+        self.pages = 0      # answers with a page in place of a whole file
+        self.lengths = True  # a file's answer says how long it is
         self.misranged = []  # statuses of answers to ranges that are not what was asked for
         self.stall = 0      # seconds without a byte, of the first answer with a file
         self.piece = None   # (bytes, seconds): how slow a file comes
@@ -137,11 +139,17 @@ class Hub:
             begin = int(headers["range"].removeprefix("bytes=").rstrip("-"))
             if begin >= all_bytes:
                 return self.send(request, 416, b"", {"Content-Range": f"bytes */{all_bytes}"})
+        if not begin and self.pages:
+            self.pages -= 1
+            return self.send(request, 200, b"<html>proxy</html>")
         if begin and self.misranged:
             return self.send(request, self.misranged.pop(0), b"<html>proxy</html>",
                              {"Content-Range": f"bytes 0-{all_bytes - 1}/{all_bytes}"})
         request.send_response(206 if begin else 200)
-        request.send_header("Content-Length", str(all_bytes - begin))
+        if self.lengths:
+            request.send_header("Content-Length", str(all_bytes - begin))
+        else:
+            request.send_header("Connection", "close")
         if begin:
             request.send_header("Content-Range", f"bytes {begin}-{all_bytes - 1}/{all_bytes}")
         request.end_headers()

@@ -99,7 +99,7 @@ class Process(LearningCase):
     def test_it_has_the_lowest_priority_and_a_group_of_its_own(self):
         learner = self.learner(self.start_chat())
         self.assertEqual(os.getpgid(learner), learner)
-        wait_until(lambda: os.sched_getscheduler(learner) == IDLE, "idle scheduling", 5)
+        wait_until(lambda: os.sched_getscheduler(learner) == IDLE, "idle scheduling")
         self.assertEqual(os.getpriority(os.PRIO_PROCESS, learner), 19)
         with open(f"/proc/{learner}/oom_score_adj", encoding="ascii") as file:
             self.assertEqual(file.read(), "1000\n")
@@ -115,7 +115,7 @@ class Process(LearningCase):
             arguments = wait_until(lambda: arguments_of(learner), "its arguments")
             self.assertEqual(arguments[arguments.index(b"--kv") + 1], kv)
             self.end(process)
-            wait_until(lambda: is_gone(learner), "its end", 5)
+            wait_until(lambda: is_gone(learner), "its end")
             self.assertEqual(self.forget().returncode, 0)
 
     def test_it_is_stopped_within_50_ms_of_a_message_and_goes_on_afterwards(self):
@@ -143,7 +143,7 @@ class Process(LearningCase):
             else:
                 process.stdin.close()
             process.wait(60)
-            wait_until(lambda: is_gone(learner), "its end", 5)
+            wait_until(lambda: is_gone(learner), "its end")
             self.end(process)
 
     def test_two_programs_do_not_learn_for_one_model(self):
@@ -158,7 +158,7 @@ class Process(LearningCase):
         learner = self.learner(process)
         process.stdin.write(b"/learn\n/learn off\n/learn\n")
         process.stdin.flush()
-        wait_until(lambda: is_gone(learner), "its end", 5)
+        wait_until(lambda: is_gone(learner), "its end")
         _, told = process.communicate(timeout=60)
         self.assertIn(b"idle learning: 0 rounds done, writing and learning", told)
         self.assertIn(b"idle learning is off; what was learnt still drafts", told)
@@ -169,7 +169,7 @@ class Rounds(LearningCase):
         plain = self.chat("--spec", "off").stdout
         stats = self.path("stats.json")
         process = self.start_chat("--stats-json", stats, minutes="0.1")
-        wait_until(lambda: self.kept("rounds.json"), "a round", 110)
+        wait_until(lambda: self.kept("rounds.json"), "a round", 200)
         self.assertEqual(self.kept("new.heads.gguf"), [])
         process.stdin.write(HELLO)
         process.stdin.close()
@@ -198,7 +198,7 @@ class Rounds(LearningCase):
         wait_until(lambda: self.kept("training/seconds.txt"), "the time that it took")
         process.kill()
         process.wait(60)
-        wait_until(lambda: is_gone(learner), "its end", 5)
+        wait_until(lambda: is_gone(learner), "its end")
         size = written()
         self.learner(self.start_chat())
         wait_until(lambda: written() > size, "more text")
@@ -308,7 +308,7 @@ class Asking(LearningCase):
             wait_until(lambda: stat_of(learner)[0] in "RS", "the learner at work")
             screen.keys("x")
             begin = time.monotonic()
-            wait_until(lambda: stat_of(learner)[0] == STOPPED, "a stopped learner", 5)
+            wait_until(lambda: stat_of(learner)[0] == STOPPED, "a stopped learner")
             latencies.append(time.monotonic() - begin)
         self.assertLess(statistics.median(latencies), 0.05, latencies)
 
@@ -324,7 +324,7 @@ class Serving(LearningCase):
         wait_until(lambda: stat_of(learner)[0] in "RS", "the learner at work")
         self.assertEqual(server.post(CHAT, ask()).text, text)
         server.stop()
-        wait_until(lambda: is_gone(learner), "its end", 5)
+        wait_until(lambda: is_gone(learner), "its end")
         [path] = self.kept("conversations.jsonl")
         with open(path, encoding="utf-8") as file:
             talks = [json.loads(line) for line in file if line.strip()]

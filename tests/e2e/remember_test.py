@@ -204,14 +204,16 @@ class Forget(RememberCase):
             self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
 
 
-class Serving(unittest.TestCase):
+class Serving(FolderCase):
     def test_a_server_remembers_in_memory_and_its_replies_stay(self):
         texts = ("I need a table for two tonight.", "Find me a flight to Oslo.")
         requests = [ask(text, max_tokens=40, temperature=0) for text in texts] * 2
-        server = Server("--controller", "off")
+        server = Server("--controller", "off", model=demo_without_heads(self.folder))
         self.addCleanup(server.end)
         answers = [server.post(CHAT, body) for body in requests]
         self.assertEqual([a.text for a in answers[:2]], [a.text for a in answers[2:]])
+        drafted = [a.json["timings"]["draft_n_accepted"] for a in answers]
+        self.assertGreater(sum(drafted[2:]), sum(drafted[:2]))
         plain = [server.post(CHAT, {**body, "speculation": False}).text for body in requests]
         self.assertEqual([a.text for a in answers], plain)
         state = os.path.join(os.environ["XDG_STATE_HOME"], "specbound")

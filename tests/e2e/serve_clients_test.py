@@ -420,7 +420,7 @@ class Ending(EndlessCase):
             for _ in running:  # it ends, somehow
                 pass
         with waiting, idle, half:
-            self.assertTrue(all(a.status == 503 for a in read_answers(waiting, 1)))
+            self.assertEqual([a.status for a in read_answers(waiting, 1)], [503])
             for bare in (idle, half):
                 read_answers(bare, 1)
         self.assertNotIn(b"error", server.said().lower())

@@ -225,6 +225,15 @@ class Http(Refusals):
                 for answer in read_answers(bare, 1):
                     self.assertIn(answer.status, (200, 400, 404, 414, 431, 505), data[:40])
 
+    def test_a_head_that_is_not_read_is_told_what_is(self):
+        for data in (b"BREW /health HTTP/1.1\r\n\r\n",
+                     b"GET /health HTTP/1.1\r\nX: " + b"a" * 9000 + b"\r\n\r\n"):
+            answer, = self.server.exchange(data)
+            self.assertEqual(answer.status, 400, data[:40])
+            self.assertEqual(answer.error["message"],
+                             "the request: expected HTTP/1.1 by a known method, with header lines "
+                             "of at most 8192 bytes")
+
     def test_lengths_that_lie(self):
         body = json.dumps(ask(max_tokens=1)).encode()
         for length in (b"-1", b"abc", b"", b"0x10", b"1e3", b"99999999999999999999999",

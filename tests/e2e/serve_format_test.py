@@ -99,6 +99,21 @@ class Formats(ServerCase):
             for word in words:
                 self.assertIn(word, answer.error["message"], fields)
 
+    def test_a_grammar_that_cannot_be_followed_is_no_failure_of_the_engine(self):
+        ways = 'root ::= ("a"? "b"?){1000}'
+        for path, body in ((CHAT, held(grammar=ways)), (COMPLETIONS, prompt(grammar=ways)),
+                           (CHAT, held(grammar=ways, stream=True))):
+            answer = self.server.post(path, body)
+            self.assertEqual(answer.status, 400, answer.body)
+            self.assertEqual((answer.error["type"], answer.error["param"], answer.error["code"]),
+                             ("invalid_request_error", "grammar", "unsupported_value"))
+            self.assertIn("grammar: expected text that can be read", answer.error["message"])
+        # Behind the first text it is an event.
+        late = 'root ::= "Oslo, and then " ("a"? "b"?){1000}'
+        *_, last = self.server.stream(CHAT, held(grammar=late))
+        self.assertEqual((last["error"]["type"], last["error"]["param"]),
+                         ("invalid_request_error", "grammar"))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -5,7 +5,8 @@ import tempfile
 import unittest
 
 import chromium
-from endless_model import make_endless_model
+from endless_model import CONTEXT, make_endless_model
+from scripted_model import make_scripted_model
 from serve_client import CHAT, Server, ask
 from specbound_process import DEMO
 
@@ -91,7 +92,7 @@ class Chats(unittest.TestCase):
         self.assertEqual(self.reply(page, 0), first)
 
     def test_exits_are_coloured(self):
-        page = self.open("--temp", "0", "-n", "24")
+        page = self.open("--temp", "0", "-n", "24", "--controller", "off")  # drafts for certain
         self.send(page, QUESTION)
         self.reply(page, 0)
         line = ("getComputedStyle(chat.querySelector('[data-exit]')).borderBottomStyle")
@@ -103,7 +104,7 @@ class Chats(unittest.TestCase):
     def test_a_reply_is_stopped(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        page = self.open("--temp", "0", model=make_endless_model(folder.name))
+        page = self.open("--temp", "0", "-c", str(CONTEXT), model=make_endless_model(folder.name))
         self.send(page, QUESTION)
         page.wait("chat.querySelector('.assistant > .body').textContent.length > 20")
         page.value("at('stop').click()")
@@ -114,9 +115,14 @@ class Chats(unittest.TestCase):
         page.wait("chat.querySelectorAll('.assistant > .body')[1].textContent.length > 20")
 
     def test_what_the_model_says_is_text(self):
-        page = self.open("--temp", "0", "-n", "8")
-        self.send(page, "<img src=x onerror=\"document.title='run'\">")
-        self.reply(page, 0)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        pieces = ["<img src=x ", "onerror=\"document.title='run'\">"]
+        template = "{% for m in messages %}{{ m.content }}{% endfor %}<|go|>"
+        model = make_scripted_model(folder.name, template, {"<|go|>": pieces})
+        page = self.open("--temp", "0", "-n", "8", model=model)
+        self.send(page, "".join(pieces))
+        self.assertEqual(self.reply(page, 0), "".join(pieces))
         self.assertEqual(page.value("chat.querySelectorAll('img').length"), 0)
         self.assertNotEqual(page.value("document.title"), "run")
 

@@ -321,6 +321,7 @@ class Files(FolderCase):
         refused = server.post(CHAT, ask(tools=[WEATHER]))
         self.assertEqual(refused.status, 400)
         self.assertIn("has no place for", refused.error["message"])
+        self.assertNotIn(self.folder, refused.error["message"])  # where that lies is no client's
 
     def test_files_that_are_none(self):
         with open(self.path("broken.jinja"), "w", encoding="utf-8") as file:

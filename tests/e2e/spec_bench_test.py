@@ -159,6 +159,8 @@ class SpecBench(FolderCase):
                          r"plain\.jsonl, line 1: .*up to 13 tokens.*up to 12 tokens.*--fresh")
         self.assertEqual([self.answers(name) for name in ("plain", "specbound")], files)
         self.assertEqual(specbound(*other, "--fresh").returncode, 0)
+        result = specbound(*other, "--remember", "on")  # whatever else is the same
+        self.assertEqual(result.returncode, 2, result.stderr)
         self.assertNotEqual(self.answers("plain"), files[0])
 
     def test_the_fastest_of_repeats_counts(self):
@@ -247,6 +249,8 @@ class SpecBench(FolderCase):
         self.assertEqual([(s["temperature"], s["top_p"]) for s in data["strategies"]],
                          [(0, 1), (0.3, 1), (1, 1), (1, 0.9)])
         self.assertEqual(len(os.listdir(self.out)), 8)
+        alone = self.bench(*LENS, "--limit", "2", "--out", self.path("alone"))[1]
+        self.assertEqual(data["turns"], alone["turns"])
         for part in ("greedy", "T 0.3", "T 1.0", "top-p 0.9"):
             self.assertIn(part, text)
             self.assertIn(part, bench_tables.tables(data))
@@ -310,6 +314,10 @@ class SpecBench(FolderCase):
             result = specbound("spec-bench", *MODEL, "-f", self.questions, "--repeats", "2", *flags)
             self.assertEqual(result.returncode, 2)
             self.assertIn(b"--repeats: a drafter with --remember on", result.stderr)
+            result = specbound("spec-bench", *MODEL, "-f", self.questions, "--sampling-table",
+                               *flags)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(b"--sampling-table: a drafter with --remember on", result.stderr)
 
     def test_refusals(self):
         asked = ("-f", self.questions)

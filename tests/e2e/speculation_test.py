@@ -109,10 +109,6 @@ class Figures(unittest.TestCase):
         mean = sum(layer * n for layer, n in layers.items()) / sum(layers.values())
         self.assertAlmostEqual(stats["mean_exit_layer"], mean)
         self.assertGreaterEqual(stats["plain_rounds"], 3)
-        # Of the rounds that could draft: those that are plain pull the ratio of the rates to 1.
-        ratio = stats["decode_tokens_per_second"] / stats["plain_tokens_per_second"]
-        self.assertLess(abs(ratio - 1), abs(stats["speedup"] - 1) + 0.05)
-        self.assertLess(abs(stats["speedup"] - ratio), 0.25)
         phases = stats["phase_seconds"]
         self.assertEqual(list(phases), ["draft", "check", "verify", "logits", "sample"])
         for phase, seconds in phases.items():

@@ -405,10 +405,15 @@ class Training(TrainHeads):
         process = start("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), "--data", "-")
         process.stdin.write(b"Once upon a time")
         process.stdin.flush()
-        time.sleep(0.5)
+        caught = 0
+        while not caught >> (signal.SIGINT - 1) & 1:
+            time.sleep(0.02)
+            with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+                caught = int(re.search(r"SigCgt:\t(\w+)", file.read())[1], 16)
+        time.sleep(0.2)  # it waits for more of stdin
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(timeout=10), 1)
+        self.assertEqual(process.wait(timeout=60), 1)
         self.assertIn(b"interrupted: no heads were written", process.stderr.read())
         for pipe in (process.stdin, process.stdout, process.stderr):
             pipe.close()

@@ -146,6 +146,9 @@ TEST_CASE("app state: a reply that brings nothing leaves things as they were") {
     app.regenerate();
     CHECK(texts(app.conversation()) == Texts{"one", ""});
     CHECK(texts(f.stored().at(0)) == Texts{"one", "1"});  // until there is a new one
+    app.rename(0, "a number");
+    CHECK(f.stored().at(0).title == "a number");
+    CHECK(texts(f.stored().at(0)) == Texts{"one", "1"});
     f.end(f.worker.replies[1].id, StopReason::kAborted, 0);
     CHECK(texts(app.conversation()) == Texts{"one", "1"});
     CHECK(app.conversation().messages[1].reply == first);

@@ -6,6 +6,7 @@
 
 #include "gui/fake_worker.h"
 #include "gui/headless.h"
+#include "gui/trace_rig.h"
 
 namespace specbound::gui::comparison_view_test {
 namespace {
@@ -15,12 +16,17 @@ struct Panel {
     ui.set_content([this] { view.draw(fake.app, probe()); });
     ui.frame(2);
   }
-  // Both sides, from the click on.
-  void compare(const std::vector<std::string>& texts, bool identical = true) {
+  // By a click; returns the plain side's id.
+  uint64_t begin() {
     ui.click("compare.start");
     REQUIRE(fake.worker.comparisons.size() == 1);
     const uint64_t id = fake.worker.comparisons[0].id;
     fake.app.apply(ComparisonBegan{id, id + 1});
+    return id;
+  }
+  // Both sides, from the click on.
+  void compare(const std::vector<std::string>& texts, bool identical = true) {
+    const uint64_t id = begin();
     for (const uint64_t side : {id, id + 1}) {
       fake.begin(side);
       fake.round(side, texts);
@@ -95,10 +101,7 @@ TEST_CASE("comparison view: both sides, the times, the ratio and the verdict") {
 
 TEST_CASE("comparison view: each side shows its own text as it comes") {
   Panel panel;
-  panel.ui.click("compare.start");
-  REQUIRE(panel.fake.worker.comparisons.size() == 1);
-  const uint64_t id = panel.fake.worker.comparisons[0].id;
-  panel.fake.app.apply(ComparisonBegan{id, id + 1});
+  const uint64_t id = panel.begin();
   panel.fake.begin(id);
   panel.fake.round(id, {"slow", " one"});
   panel.ui.frame(2);
@@ -111,6 +114,21 @@ TEST_CASE("comparison view: each side shows its own text as it comes") {
   panel.ui.frame(2);
   CHECK(panel.ui.text("compare.plain.text").find("slow one") != std::string::npos);
   CHECK(panel.ui.text("compare.speculative.text").find("fast one") != std::string::npos);
+}
+
+TEST_CASE("comparison view: what is replayed meanwhile is not what is compared") {
+  Panel panel;
+  const std::string path = panel.fake.folder / "t.jsonl";
+  write_trace(path, {make_round(0, 10, {2})});
+  panel.fake.app.open_replay(path);
+  panel.fake.answer_trace();
+  REQUIRE(panel.fake.app.replay());
+  panel.ui.frame(2);
+  const uint64_t id = panel.begin();
+  panel.fake.begin(id);
+  panel.fake.round(id, {"slow", " one"});
+  panel.ui.frame(2);
+  CHECK(panel.ui.value("compare.plain.state") == "writing");
 }
 
 TEST_CASE("comparison view: texts that differ are an error on screen") {

@@ -255,8 +255,10 @@ TEST_CASE("live panel: any size, any reply") {
     rig.round({0, 0, 0});
     rig.round({1}, 0);
     rig.ui.frame(3);
+    CHECK(rig.ui.triangles() > 0);
     rig.ui.resize(size.x * 1.5f, size.y * 1.5f);
     rig.ui.frame(3);
+    CHECK(rig.ui.triangles() > 0);
   }
 }
 

@@ -84,6 +84,16 @@ TEST_CASE("main view: guesses are asked for only while the live panel is to be s
   const size_t said = rig.fake.worker.guessings.size();
   rig.ui.frame(5);
   CHECK(rig.fake.worker.guessings.size() == said);
+  // Nor where it shows plots in place of the map.
+  rig.ui.resize(700, 300);
+  rig.ui.frame(3);
+  rig.ui.click("tab.live");
+  rig.ui.click("plots.show");
+  rig.ui.frame(2);
+  CHECK_FALSE(rig.fake.worker.guessings.back());
+  const size_t changes = rig.fake.worker.guessings.size();
+  rig.ui.frame(5);
+  CHECK(rig.fake.worker.guessings.size() == changes);
 }
 
 TEST_CASE("main view: the menu changes the theme, opens help, begins a conversation, quits") {

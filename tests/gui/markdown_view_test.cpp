@@ -147,6 +147,38 @@ TEST_CASE("markdown view: a long reply that comes is parsed a part at a time") {
   CHECK(view.work() < 5 * text.size());
 }
 
+TEST_CASE("markdown view: a long part that shows nothing comes behind a paragraph or a table") {
+  if (!markdown_available()) return;
+  for (const char* settled : {"Sources:\n\n", "|a|b|\n|-|-|\n|c|d|\n\n"}) {
+    Headless ui(700, 600);
+    MarkdownText view;
+    std::string text = settled;
+    const auto frame = [&] {
+      view.begin_frame();
+      REQUIRE(view.update(1, text, true, 600));
+      view.draw(1, 600, {}, probe(), "reply");
+    };
+    ui.set_content(frame);
+    while (text.size() < 12'000) {
+      const std::string line = format("[%zu]: https://example.org/1234567890\n", text.size());
+      for (size_t at = 0; at < line.size(); at += 8) {
+        text += line.substr(at, 8);
+        ui.frame();
+      }
+    }
+    text += "\n\n" + std::string(300, 'b');  // enough to be parsed at once
+    ui.frame();
+    MarkdownText fresh;
+    ui.set_content([&] {
+      fresh.begin_frame();
+      REQUIRE(fresh.update(1, text, true, 600));
+      CHECK(fresh.shown(1) == view.shown(1));
+      CHECK(fresh.height(1) == view.height(1));
+    });
+    ui.frame();
+  }
+}
+
 TEST_CASE("markdown view: what comes behind a refused part is not a reason to parse it each time") {
   if (!markdown_available()) return;
   Headless ui(700, 600);

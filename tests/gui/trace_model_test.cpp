@@ -31,6 +31,23 @@ TEST_CASE("trace model: a round becomes columns of three kinds") {
   CHECK(trace.columns() == 3);
 }
 
+TEST_CASE("trace model: with a wrong draft of a tree go those behind it, not those beside it") {
+  for (const bool behind : {false, true}) {
+    RoundRecord round = make_round(0, 9, {2, 2, 2}, 0);
+    for (int slot = 1; slot < 4; ++slot) round.rows[slot].drafted_at = 2;
+    round.rows[2].parent = 0;
+    round.rows[3].parent = behind ? 1 : 2;
+    round.rows[1].exit_layer = behind ? 2 : kNoDraft;
+    round.rows[2].exit_layer = behind ? kNoDraft : 2;
+    TraceModel trace;
+    trace.set_model(16);
+    trace.begin_reply(1, make_settings());
+    trace.round(1, round, 0.01);
+    REQUIRE(trace.find(1)->columns.size() == 1);
+    CHECK(trace.find(1)->columns[0].dropped == (behind ? 1 : 0));
+  }
+}
+
 TEST_CASE("trace model: drafts count by layer and by place, dropped ones apart") {
   TraceModel trace;
   trace.begin_reply(1, make_settings());

@@ -163,6 +163,18 @@ TEST_CASE("worker thread: a load that another one overtakes says nothing of its 
   CHECK(rig.all<ModelLoaded>().size() == 1);
 }
 
+TEST_CASE("worker thread: nor does one that ended before anybody looked") {
+  WorkerRig rig;
+  LoadRequest none, demo;
+  none.model.model = "/nonexistent.gguf";
+  demo.model.model = demo_model();
+  rig->load(demo);
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // it is there by then, or is overtaken
+  rig->load(none);
+  rig.next<LoadFailed>();
+  CHECK(rig.all<ModelLoaded>().empty());
+}
+
 TEST_CASE("worker thread: the text is the terminal's, drafting or not, in a conversation") {
   WorkerRig rig;
   rig->set_sampling(seeded(11));

@@ -506,6 +506,21 @@ TEST_CASE("a message that cannot fit is refused and costs no history") {
   CHECK(talk.prompt(20, 5).ids.size() == 20);  // as many tokens as the context holds
 }
 
+TEST_CASE("a message that had no reply gives back what its prompt dropped") {
+  const ByteTokenizer tokenizer;
+  const LetterTemplate letters;
+  Conversation talk(tokenizer, letters, "");
+  talk.add_user("a");
+  talk.add_reply("b");
+  talk.add_user(std::string(14, 'x'));
+  const Conversation::Prompt long_one = talk.prompt(20, 5);
+  CHECK(long_one.dropped_turns == 1);
+  talk.bring_back(long_one.dropped_turns);
+  talk.remove_last();
+  talk.add_user("c");
+  CHECK(text_of(talk.prompt(20, 5)) == "uaabuc");
+}
+
 TEST_CASE("the bundled model is looked for around the program, a named one is taken") {
   CHECK(find_model("given.gguf") == "given.gguf");  // not looked at here
   CHECK(find_model("no/such") == "no/such");

@@ -89,7 +89,13 @@ class Threads {
     const Rows quantized = attended_.rows(rows.n(), q_dim, nullptr, 0);
     const size_t size = static_cast<size_t>(rows.n()) * q_dim;
     std::fill_n(attended_.row(0), size, 1e9f);  // nothing is left of the call before
-    std::fill_n(quantized.quantized.q, size, int8_t{99});
+    const QuantRows& found = quantized.quantized;
+    const size_t n_blocks = size / kQuantBlock;
+    std::fill_n(found.q, size, int8_t{99});
+    std::fill_n(found.scale, n_blocks, 99.0f);
+    std::fill_n(found.minus_sum, n_blocks, 99.0f);
+    std::fill_n(found.bias, n_blocks, 99);
+    std::fill_n(found.half_bias, 2 * n_blocks, 99);
     attention_.plan(rows);
     pool_.run([&](int thread) { attention_.run(thread, q, 1, rows, attended_, &quantized); });
     RowBuffer again(rows.n(), q_dim);
@@ -100,9 +106,11 @@ class Threads {
       kernels.quantize(own, row, 0, blocks.quantized.n_blocks(), blocks.quantized);
       same = same && same_bits(attended_.row(row), own, q_dim);
     }
-    const size_t bytes = static_cast<size_t>(rows.n()) * q_dim;
-    return same &&
-           std::equal(blocks.quantized.q, blocks.quantized.q + bytes, quantized.quantized.q);
+    const QuantRows& own = blocks.quantized;
+    return same && same_bits(own.q, found.q, size) && same_bits(own.scale, found.scale, n_blocks) &&
+           same_bits(own.minus_sum, found.minus_sum, n_blocks) &&
+           same_bits(own.bias, found.bias, n_blocks) &&
+           same_bits(own.half_bias, found.half_bias, 2 * n_blocks);
   }
 
  private:
@@ -176,6 +184,47 @@ TEST_CASE("attention by several threads: the bits of each query alone, however t
         check(PassRows(apart));
       }
     }
+  }
+}
+
+// A thread that would begin in the last chunk of a text's many rows, nearer to its end, begins with
+// the next text, whose chunks cost a third.
+TEST_CASE("attention by several threads: texts of many rows beside texts of one") {
+  const FloatMode mode;
+  TinyRandom random(12);
+  const ModelConfig config = config_of({64, 5, 3, 0, 0});
+  const Kernels& kernels = kernels_for(best_isa());
+  std::vector<float> numbers(size_t(kMaxRows) * config.q_dim());
+  for (float& x : numbers) x = random.normal();
+  const Outputs q{numbers.data(), config.q_dim()};
+  std::vector<Sequence> texts;
+  for (int i = 0; i < 3; ++i) {
+    texts.push_back({KvCache(config, kContext, 0, KvType::kFp16), KvLengths(1)});
+    fill(kernels, config, random, texts.back());
+  }
+  std::deque<Threads> all;
+  for (const int n : {2, 3, 8}) all.emplace_back(config, kernels, n);
+  const auto check = [&](const std::vector<TextRows>& rows) {
+    const PassRows pass(rows);
+    const std::vector<float> expected = alone(kernels, config, q, pass);
+    for (Threads& threads : all) {
+      CAPTURE(threads.n);
+      REQUIRE(threads.give(kernels, q, pass, expected));
+    }
+  };
+  check({{&texts[0], 12, 71, nullptr, 0, 0}, {&texts[1], 1, 889, nullptr, 0, 12}});
+  for (int pass = 0; pass < 300; ++pass) {
+    std::vector<TextRows> rows;
+    int first = 0;
+    for (Sequence& text : texts) {
+      const bool one = random.next() % 2;
+      const int n = one ? 1 : 1 + static_cast<int>(random.next() % (kMaxRows - 2 - first));
+      const int pos = static_cast<int>(random.next() % (kContext - n));
+      rows.push_back({&text, n, pos, nullptr, 0, first});
+      first += n;
+      if (first + 3 > kMaxRows) break;
+    }
+    check(rows);
   }
 }
 

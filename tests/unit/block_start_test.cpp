@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "layer_reference.h"
@@ -75,7 +77,9 @@ LearningHead started(const BlockForm& form, const StartMap& map,
   for (Parameter* p : {&head.block.q, &head.block.k, &head.block.v}) {
     p->value = layer_values(p->value.size(), 0.1f, ++seed);
   }
-  start_attention(Gemm(pool), form, map.all, moments, 7, head);
+  double done = 0;
+  const auto rises = [&](double now) { return std::exchange(done, now) <= now; };
+  CHECK(start_attention(Gemm(pool), form, map.all, moments, 7, head, rises));
   return head;
 }
 
@@ -241,6 +245,27 @@ TEST_CASE(
     }
   }
   CHECK(std::sqrt(off / square) < 0.1);
+}
+
+TEST_CASE("a start stops where it is told to") {
+  constexpr int kDim = 48;
+  const BlockForm form = form_of(HeadKind::kEagle3, kDim, 3, 3, 8);
+  const StartMap map(kDim, kDim, 3 * kDim);
+  const Inputs inputs(60, kDim);
+  ThreadPool pool(1);
+  int all = 0;
+  LearningHead head = layer_head(form, 1);
+  const auto start = [&](int most) {
+    int told = 0;
+    const bool done = start_attention(Gemm(pool), form, map.all, inputs.moments, 7, head,
+                                      [&](double) { return told++ < most; });
+    all = std::max(all, told);
+    return done;
+  };
+  CHECK(start(1000));
+  REQUIRE(all > 2);
+  CHECK(start(all));
+  for (int most = 0; most < all; ++most) CHECK(!start(most));
 }
 
 }  // namespace block_start_test

@@ -320,6 +320,16 @@ TEST_CASE("template tools: a reply that is begun goes on") {
   CHECK(gemma->text({.messages = with, .continues = true}) ==
         "<s><start_of_turn>user\nBe brief.\n\nOne<end_of_turn>\n<start_of_turn>model\nTwo"
         "<end_of_turn>\n<start_of_turn>user\nThree<end_of_turn>\n<start_of_turn>model\nFour and");
+  // Behind the last of the user's it goes into that one.
+  const std::vector<ChatMessage> late = {
+      {Role::kUser, "One"}, {Role::kSystem, "Be brief."}, {Role::kAssistant, "Sure"}};
+  CHECK(gemma->text({.messages = late, .continues = true}) ==
+        "<s><start_of_turn>user\nBe brief.\n\nOne<end_of_turn>\n<start_of_turn>model\nSure");
+  const Gguf demo = Gguf::open(SPECBOUND_MODELS "/demo-chat-16l-q8_0.gguf");
+  CHECK(ChatTemplate::from_gguf(demo)->text({.messages = late, .continues = true}) ==
+        "<s>Be brief. USER: One ASSISTANT: Sure");
+  expect_error(ErrorCode::kUnsupported,
+               [&] { gemma->text({.messages = std::span(late).subspan(1), .continues = true}); });
 }
 
 TEST_CASE("template tools: where thoughts come next, the prompt says so") {

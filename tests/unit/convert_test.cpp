@@ -319,6 +319,32 @@ TEST_CASE("convert: of two files that say the same, the one that transformers be
   CHECK(Gguf::open(options.output).get_string("tokenizer.chat_template") == "the older one");
 }
 
+TEST_CASE("convert: behind offsets alone it is the configuration that says whether BOS is added") {
+  namespace fs = std::filesystem;
+  const TempDir folder;
+  fs::copy(kDirectory + "mistral", folder / "model");
+  const auto change = [&](const char* name, const auto& with) {
+    const std::string path = folder / "model/" + name;
+    std::ifstream file(path);
+    nlohmann::json json = nlohmann::json::parse(file);
+    with(json);
+    std::ofstream(path) << json.dump();
+  };
+  change("tokenizer.json", [](auto& json) { json["post_processor"] = {{"type", "ByteLevel"}}; });
+  for (const bool adds : {true, false}) {
+    change("tokenizer_config.json", [&](auto& json) {
+      json.erase("add_bos_token");
+      if (adds) json["add_bos_token"] = true;
+    });
+    ConvertOptions options;
+    options.directory = folder / "model";
+    options.output = folder / (adds ? "adds.gguf" : "none.gguf");
+    convert_model(options);
+    const Gguf gguf = Gguf::open(options.output);
+    CHECK(gguf.get_bool("tokenizer.ggml.add_bos_token") == adds);
+  }
+}
+
 TEST_CASE("convert: white space beside added tokens, where readers see it otherwise") {
   namespace fs = std::filesystem;
   const auto notes = [](const char* model, const char* key, bool value, const char* name = "") {

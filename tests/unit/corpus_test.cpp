@@ -1,6 +1,6 @@
 // Training text: files that are right, files that are hostile, what of a dialogue is learnt, the
 // shortlist, and what the model writes itself.
-#include "train/corpus.h"
+#include "corpus/corpus.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -13,13 +13,13 @@
 #include <set>
 #include <utility>
 
+#include "corpus/self_generate.h"
 #include "engine_rig.h"
 #include "error.h"
 #include "expect_error.h"
 #include "read_file.h"
 #include "runtime/saved_conversation.h"
 #include "temp_dir.h"
-#include "train/self_generate.h"
 
 namespace corpus_test {
 
@@ -226,6 +226,16 @@ TEST_CASE("corpus: plain text is cut into pieces that lose nothing") {
   CHECK(read(put(dir, "lines", std::string("\n ") + kGood)).dialogues == 1);
 }
 
+TEST_CASE("corpus: blanks before the first line are read once") {
+  const TempDir dir;
+  std::string blanks(size_t{32} << 20, ' ');
+  for (size_t i = 99; i < blanks.size(); i += 100) blanks[i] = '\n';
+  const size_t lines = blanks.size() / 100;
+  const Corpus corpus = read(put(dir, "unnamed", blanks + "\n" + kGood + "\n{}\n"));
+  CHECK(corpus.dialogues == 1);
+  CHECK(corpus.first_skipped.find(format(":%zu:", lines + 3)) != std::string::npos);
+}
+
 TEST_CASE("corpus: the order is a permutation that the seed decides") {
   const auto order = shuffled_order(1000, 7);
   CHECK(std::set<size_t>(order.begin(), order.end()).size() == 1000);
@@ -259,6 +269,41 @@ TEST_CASE("corpus: of a dialogue the replies are learnt, end tokens included") {
   CHECK(learnt_text(*tokenizer, cut[0]).starts_with(" For how many?</s> Done."));
   CHECK(cut[0].learn.back() == 0);
   CHECK(training_texts(text, *tokenizer, chat_template.get(), 5).empty());
+}
+
+TEST_CASE("corpus: of a dialogue far beyond the context the beginning costs what it is") {
+  class Counting final : public ChatTemplate {
+   public:
+    explicit Counting(const ChatTemplate& inner) : inner_(inner) {}
+    const char* name() const override { return inner_.name(); }
+    ChatPrompt prompt(const Tokenizer& tokenizer, const ChatInput& input) const override {
+      ++renderings;
+      return inner_.prompt(tokenizer, input);
+    }
+    std::string text(const ChatInput& input) const override { return inner_.text(input); }
+    std::string reply_text(std::string_view generated) const override {
+      return inner_.reply_text(generated);
+    }
+    mutable int renderings = 0;
+
+   private:
+    const ChatTemplate& inner_;
+  };
+  const auto tokenizer = Tokenizer::from_gguf(demo());
+  const auto chat_template = ChatTemplate::from_gguf(demo());
+  CorpusText few, many;
+  for (int i = 0; i < 400; ++i) {
+    many.messages.push_back({ChatMessage::Role::kUser, "I want a table."});
+    many.messages.push_back({ChatMessage::Role::kAssistant, "For how many?"});
+    if (i < 12) few = many;
+  }
+  const Counting counting(*chat_template);
+  const auto out = training_texts(many, *tokenizer, &counting, 64);
+  const auto expected = training_texts(few, *tokenizer, chat_template.get(), 64);
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].tokens == expected[0].tokens);
+  CHECK(out[0].learn == expected[0].learn);
+  CHECK(counting.renderings < 30);
 }
 
 TEST_CASE("corpus: all of plain text is learnt, a context at a time") {
@@ -416,6 +461,24 @@ TEST_CASE(
   for (const TrainingText& text : some) CHECK(text.tokens.size() <= 17);
   CHECK(read_file(options.file).starts_with(bytes));
   backend = std::move(longer);
+
+  // Of another corpus all prompts are still to be answered, whatever the file has replies to.
+  const std::vector<CorpusText> others = {{.messages = {}, .text = "mnopq"},
+                                          {.messages = {}, .text = "another one"}};
+  texts.clear();
+  for (const CorpusText& text : others) texts.push_back(&text);
+  options.tokens = 400;
+  const auto more = generate();
+  for (const CorpusText& text : others) {
+    const std::vector<int32_t> prompt = tokenizer->encode(text.text, {.parse_special = false});
+    CHECK(std::ranges::any_of(more, [&](const TrainingText& written) {
+      return written.tokens.size() > prompt.size() &&
+             std::equal(prompt.begin(), prompt.end(), written.tokens.begin());
+    }));
+  }
+  texts.clear();
+  for (const CorpusText& text : corpus) texts.push_back(&text);
+  options.tokens = 40;
 
   // The other half is sampled: another seed changes it, and only it.
   options.file.clear();

@@ -316,13 +316,6 @@ TEST_CASE("draft layer: after any rounds what it finds is what a text read at on
   }
 }
 
-// Rows up to `slot` of the round at `pos`, done to `layer`.
-void bring(Backend& backend, int layer, int pos, int slot) {
-  if (layer == 0) return;
-  const int begin = backend.kv_len(1), n = pos + slot + 1 - begin;
-  if (n > 0) backend.run_layers(slot + 1 - n, n, begin, 1, layer);
-}
-
 void check_any_rounds(const NewHead& head) {
   const Subject& s = subject();
   const int layer = head.layer;

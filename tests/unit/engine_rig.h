@@ -50,11 +50,11 @@ inline constexpr KvType kKvTypesTested[] = {KvType::kFp16, KvType::kInt8};
 
 inline std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;
-  for (Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512Vnni}) {
+  for (Isa isa : kIsas) {
     if (isa_supported(isa)) {
       isas.push_back(isa);
     } else {
-      MESSAGE("SKIP " << isa_name(isa) << ": this CPU lacks it");
+      MESSAGE("SKIP " << std::string(isa_name(isa)) << ": this CPU lacks it");
     }
   }
   return isas;
@@ -70,6 +70,14 @@ inline std::vector<int32_t> token_ids(int n, int vocab_size, uint64_t seed = 7) 
   std::vector<int32_t> ids(n);
   for (int32_t& id : ids) id = static_cast<int32_t>(random.next() % vocab_size);
   return ids;
+}
+
+// Rows up to `slot` of the round at `pos` go through the layers up to `layer`, which those before
+// them have gone through.
+inline void bring(Backend& backend, int layer, int pos, int slot) {
+  if (layer == 0) return;
+  const int begin = backend.kv_len(1), n = pos + slot + 1 - begin;
+  if (n > 0) backend.run_layers(slot + 1 - n, n, begin, 1, layer);
 }
 
 // Everything a run leaves behind: hidden rows at every layer, logits, K and V.

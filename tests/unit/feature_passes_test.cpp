@@ -1,6 +1,6 @@
 // Hidden states of texts that share passes: the files of each text alone, whatever stops and goes
 // on.
-#include "train/feature_passes.h"
+#include "corpus/feature_passes.h"
 
 #include <doctest/doctest.h>
 

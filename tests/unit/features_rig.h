@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "corpus/feature_passes.h"
 #include "engine_rig.h"
-#include "train/feature_passes.h"
 
 namespace specbound::test::features {
 

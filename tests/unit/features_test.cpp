@@ -1,5 +1,5 @@
 // Hidden states on disk: the right numbers, the bound, damage, and going on after a kill.
-#include "train/features.h"
+#include "corpus/features.h"
 
 #include <doctest/doctest.h>
 

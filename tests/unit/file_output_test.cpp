@@ -108,6 +108,21 @@ TEST_CASE("two outputs never go to one file, by whatever names") {
   CHECK_NOTHROW(check_distinct("/dev/stderr", "/dev/stderr"));
 }
 
+TEST_CASE("a name in a current folder that was deleted is one clear error") {
+  const TempDir folder;
+  struct Back {
+    const fs::path before = fs::current_path();
+    ~Back() { fs::current_path(before); }
+  } const back;
+  fs::create_directory(folder / "gone");
+  fs::current_path(folder / "gone");
+  fs::remove(folder / "gone");
+  check_mentions(expect_error(ErrorCode::kFile, [] { check_distinct("a", "b"); }),
+                 {"a: expected a current folder"});
+  CHECK_NOTHROW(check_distinct(folder / "a", folder / "b"));
+  CHECK(absolute_path("/a") == "/a");
+}
+
 TEST_CASE("a model is not written over, whatever it is called") {
   const TempDir folder;
   const std::string path = folder / "model.bin";

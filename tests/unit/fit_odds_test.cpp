@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "decode/generate.h"
+#include "farther.h"
 #include "process_state.h"
 #include "runtime/cache_file.h"
 #include "runtime/tuned_odds.h"
@@ -89,7 +90,7 @@ double farthest(const Weights& a, Weights b) {
   });
   Weights::each(b, [&](const char*, std::span<float> figures) {
     for (size_t i = 0; i < figures.size(); ++i) {
-      most = std::max(most, std::abs(double{own[kind][i]} - double{figures[i]}));
+      most = farther(most, std::abs(double{own[kind][i]} - double{figures[i]}));
     }
     ++kind;
   });
@@ -317,6 +318,7 @@ TEST_CASE("hostile odds files are told in one line and count as none") {
     CHECK(std::count(told.begin(), told.end(), '\n') == 1);
     CHECK(told.ends_with("; tune writes them again\n"));
     CHECK(told.find('\x1b') == std::string::npos);
+    CHECK(told.find("json.exception") == std::string::npos);
   }
   std::ofstream(path, std::ios::binary | std::ios::trunc) << good;
   CHECK(read_tuned_odds("model"));

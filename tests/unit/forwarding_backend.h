@@ -18,7 +18,6 @@ class ForwardingBackend : public Backend, public DeviceSampling, public BackendI
   std::string device() const override { return inner_->device(); }
   void embed(int slot, int32_t token) override { inner_->embed(slot, token); }
   void follow(int slot, int parent) override { inner_->follow(slot, parent); }
-  bool takes_rows() const override { return inner_->takes_rows(); }
   void set_row(int slot, std::span<const float> row) override { inner_->set_row(slot, row); }
   void run_layers(int slot, int n, int pos, int from, int to) override {
     inner_->run_layers(slot, n, pos, from, to);

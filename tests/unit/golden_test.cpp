@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/cpu/cpu_backend.h"
+#include "engine_rig.h"
 #include "model/config.h"
 #include "model/gguf.h"
 #include "model/weights.h"
@@ -100,11 +101,7 @@ struct Way {
 
 std::vector<Way> supported_ways() {
   std::vector<Way> ways;
-  for (Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512Vnni}) {
-    if (!isa_supported(isa)) {
-      MESSAGE("SKIP: this machine does not run " << isa_name(isa));
-      continue;
-    }
+  for (Isa isa : test::supported_isas()) {
     ways.push_back({isa, true});
     ways.push_back({isa, false});
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "farther.h"
 #include "train/adamw.h"
 
 namespace specbound::test {
@@ -28,7 +29,7 @@ void check_gradients(const std::vector<Parameter*>& parameters,
       value = middle;
       const double expected = (up - down) / (static_cast<double>(above) - below);
       largest = std::max(largest, std::fabs(expected));
-      worst = std::max(worst, std::fabs(expected - learnt[p]->gradient[i]));
+      worst = farther(worst, std::fabs(expected - learnt[p]->gradient[i]));
     }
     CAPTURE(p);
     REQUIRE(largest > 1e-3);

@@ -93,6 +93,11 @@ TEST_CASE("GBNF: literals, classes, groups, alternatives, repetitions") {
   }
 }
 
+TEST_CASE("GBNF: a byte order mark is none of the text, in front of it alone") {
+  CHECK(takes("\xEF\xBB\xBFroot ::= \"a\"", "a"));
+  check_refused("root ::= \"a\"\n\xEF\xBB\xBFx ::= \"b\"", ErrorCode::kUsage, {"line 2"});
+}
+
 TEST_CASE("GBNF: what cannot go on does not begin") {
   CHECK_FALSE(begins("root ::= \"a\" [^\\x00-\\U0010FFFF] | \"b\"", "a"));
   CHECK_FALSE(begins("root ::= \"ab\" | never\nnever ::= \"a\" \"c\" never", "ac"));

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "error.h"
+#include "expect_error.h"
+#include "farther.h"
 #include "train/calibration.h"
 #include "train/head_trainer.h"
 #include "train/report_html.h"
@@ -253,7 +255,7 @@ TEST_CASE("a folded head comes out as the shortlist's rows of its map") {
         expected += planted.lm_head[planted.shortlist[s] * kDim + d] *
                     static_cast<double>(full->map.values[d * kDim + i]);
       }
-      worst = std::max(worst, std::fabs(expected - folded->folded.values[s * kDim + i]));
+      worst = test::farther(worst, std::fabs(expected - folded->folded.values[s * kDim + i]));
     }
   }
   CHECK(worst < 1e-5);
@@ -377,6 +379,19 @@ TEST_CASE("a time limit ends the training, not the work after it") {
   CHECK(trained.seconds < 20);
 }
 
+TEST_CASE("a training that diverges ends at the first loss that is no number") {
+  const Planted planted(Planted::Law::kNoise);
+  const TempFile file;
+  TrainOptions o = options();
+  o.checkpoint = file.path;
+  o.checkpoint_seconds = 0;
+  o.learning_rate = 1e30f;
+  o.epochs = 1000;
+  test::check_mentions(test::expect_error(ErrorCode::kUsage, [&] { planted.train(o); }),
+                       {"--lr 1e+30", "diverged"});
+  CHECK(std::filesystem::exists(file.path));
+}
+
 TEST_CASE("what cannot be trained is said") {
   const Planted planted(Planted::Law::kLinear);
   TrainOptions o = options();
@@ -411,6 +426,10 @@ TEST_CASE("calibration error, bins and the law of margins") {
   CHECK(calibration_error(bins) == doctest::Approx((4 * 0.2 + 2 * 0.55) / 6));
   CHECK(calibration_error({}) == 0);
   CHECK(reliability(std::vector<float>{1}, std::vector<uint8_t>{1})[14].rows == 1);
+  const std::vector<float> odd = {1e35f, -1e35f, std::nanf("")};
+  const std::vector<ReliabilityBin> of_odd = reliability(odd, std::vector<uint8_t>{1, 1, 1});
+  CHECK(of_odd[14].rows == 1);
+  CHECK(of_odd[0].rows == 2);
 
   // Drawn from a law, found again.
   Numbers numbers(9);

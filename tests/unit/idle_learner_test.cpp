@@ -25,10 +25,10 @@
 #include <thread>
 #include <vector>
 
+#include "corpus/running_time.h"
 #include "error.h"
 #include "read_file.h"
 #include "temp_dir.h"
-#include "train/running_time.h"
 
 namespace idle_learner_test {
 
@@ -194,7 +194,7 @@ TEST_CASE("idle learner: a disk that does not answer keeps no key waiting") {
 
 TEST_CASE("idle learner: it waits for idle time, and ends with who started it") {
   const Rig rig(kBusy, "exit 1");
-  auto learner = rig.start(0.3);
+  auto learner = rig.start(2);
   for (int i = 0; i < 5; ++i) {
     std::this_thread::sleep_for(100ms);
     work(*learner);

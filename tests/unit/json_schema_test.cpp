@@ -223,6 +223,24 @@ TEST_CASE("schemas: hostile ones are refused or bounded") {
   check_refused("{\"" + long_name + "\":1}", kUnsupported, {"nnn...", "not followed"});
   check_refused("{\"$ref\":\"#/" + long_name + "\"}", kLimit, {"$ref", "1024"});
   check_refused("{\"type\":\"" + long_name + "\"}", kUsage, {"type", "nnn..."});
+  // A list of many items that must all come, and one of which none must.
+  std::string list = "true";
+  for (int i = 1; i < 16'000; ++i) list += ",true";
+  list = "{\"type\":\"array\",\"prefixItems\":[" + list + "]";
+  CHECK_NOTHROW(Grammar::from_json_schema(list + ",\"minItems\":16000}"));
+  CHECK_NOTHROW(Grammar::from_json_schema(list + "}"));
+  // Long lists of values are intersected at once, and not thousands of times.
+  std::string ascending = "0", descending = "5399";
+  for (int i = 1; i < 5400; ++i) {
+    ascending += "," + std::to_string(i);
+    descending += "," + std::to_string(5399 - i);
+  }
+  const std::string both = "{\"$defs\":{\"a\":{\"enum\":[" + ascending + "]},\"b\":{\"enum\":[" +
+                           descending + "]}},\"allOf\":[{\"$ref\":\"#/$defs/a\"}";
+  CHECK(takes(both + R"(,{"$ref":"#/$defs/b"}]})", "5399"));
+  std::string again;
+  for (int i = 0; i < 900; ++i) again += R"(,{"$ref":"#/$defs/b"},{"$ref":"#/$defs/a"})";
+  check_refused(both + again + "]}", kLimit, {"allOf", "8388608"});
   // Each part of oneOf is looked at once, constants are found by what they are.
   std::string parts, values;
   for (int i = 0; i < 256; ++i) {

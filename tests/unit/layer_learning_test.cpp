@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "corpus/feature_passes.h"
 #include "engine_rig.h"
 #include "layer_reference.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 #include "tools/tuning.h"
-#include "train/feature_passes.h"
 #include "train/head_trainer.h"
 #include "train/place_heads.h"
 #include "train/report_html.h"

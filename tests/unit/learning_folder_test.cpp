@@ -9,10 +9,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "corpus/corpus.h"
 #include "expect_error.h"
 #include "read_file.h"
 #include "temp_dir.h"
-#include "train/corpus.h"
 
 namespace learning_folder_test {
 

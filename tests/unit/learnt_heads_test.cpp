@@ -89,6 +89,47 @@ TEST_CASE("learnt heads: the newer file drafts, others that were asked for stay"
   CHECK(home.open({"--head", "folded"})->heads_path() == home.beside);
 }
 
+TEST_CASE("learnt heads: those that flags do not speak of are left, at the start and later") {
+  const Home home;
+  write_heads(home.learnt, {{HeadKind::kChained, {0}}}, chained());
+  const auto none = home.open({"--check-layers", "2"});
+  CHECK(none->heads() == nullptr);
+  CHECK(none->drafter() == "lookup");
+  write_heads(home.beside, {{HeadKind::kFolded, {2, 4}}}, folded());
+  fs::last_write_time(home.beside, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  for (const bool beside : {true, false}) {
+    if (!beside) fs::remove(home.beside);
+    const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
+    const auto s = home.open({"--check-layers", "2"});
+    s->attach(*backend);
+    CHECK(s->heads_path() == home.beside);
+    const std::string drafter = s->drafter(), description = s->description();
+    Speculator* const speculator = s->speculator();
+    REQUIRE(speculator);
+    check_mentions(expect_error(ErrorCode::kUsage, [&] { s->take_heads(open(home.learnt)); }),
+                   {"--check-layers", "chained"});
+    CHECK(s->drafter() == drafter);
+    CHECK(s->description() == description);
+    CHECK(s->speculator() == speculator);
+  }
+}
+
+TEST_CASE("learnt heads: they wait while a paper's settings draft") {
+  const Home home;
+  write_heads(home.beside, {{HeadKind::kFolded, {2, 4}}}, folded());
+  write_heads(home.learnt + ".new", {{HeadKind::kChained, {0}}}, chained());
+  const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
+  const auto s = home.open();
+  s->attach(*backend);
+  CHECK(s->takes_heads());
+  s->choose(Preset::kPaper);
+  CHECK_FALSE(s->takes_heads());
+  s->choose(Preset::kTuned);
+  REQUIRE(s->takes_heads());
+  s->take_heads(open(home.learnt + ".new"));
+  CHECK(s->drafter() == "chained heads");
+}
+
 TEST_CASE("learnt heads: a broken file costs nothing but a line") {
   const Home home;
   std::ofstream(home.learnt) << "GGUF and then nothing";

@@ -185,6 +185,14 @@ TEST_CASE("lookup: the memory stays bounded, and the newest replies stay in it")
   CHECK(text.size() > most / 4);
   CHECK(text[text.size() - 2] == 69);
   CHECK(text.front() > 0);
+  // Of what is there the newer half stays as it was.
+  const Text before = random_text(static_cast<int>(most) - 10, 30'000, 2);
+  memory.assign(before);
+  memory.add(Text(20, 5));
+  const std::span<const int32_t> now = memory.index().text();
+  REQUIRE(now.size() == before.size() / 2 + 21);
+  CHECK(std::equal(before.end() - static_cast<ptrdiff_t>(before.size() / 2), before.end(),
+                   now.begin()));
   memory.assign(Text(most, 1));                                 // full
   memory.add(random_text(static_cast<int>(most) + 5, 100, 1));  // more than there is room for
   CHECK(memory.index().text().size() <= most);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,11 @@ std::string refusal(const ModelConfig& config, const Weights& weights, const Mem
   return "fits";
 }
 
+// Heads that take as much whatever the context is.
+std::function<size_t(int)> heads_of(size_t bytes) {
+  return [bytes](int) { return bytes; };
+}
+
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -175,7 +181,8 @@ TEST_CASE("GPU memory: the plan counts every part") {
   const size_t head = float_bytes(c.dim) + int8_bytes(c.vocab_size, c.dim);
   const size_t table = size_t{2} * c.vocab_size * c.dim;
 
-  const MemoryPlan plan = plan_memory(c, model.weights, {GpuDtype::kAsStored, 100, 12345});
+  const MemoryPlan plan =
+      plan_memory(c, model.weights, {GpuDtype::kAsStored, 100, heads_of(12345)});
   CHECK(plan.weights == 3 * layer + head + table);
   CHECK(plan.heads == 12345);
   CHECK(plan.kv == size_t{3} * 2 * 128 * c.kv_dim() * 2);  // whole chunks of 64
@@ -205,9 +212,9 @@ TEST_CASE("GPU memory: a 7B takes 7.3 GB as int8 and 13.5 GB as fp16, and 2.1 GB
   const auto near = [](size_t bytes, double expected) {
     return double(bytes) > expected && double(bytes) < 1.0005 * expected;  // and the norms
   };
-  const MemoryPlan int8 = plan_memory(c, weights, {GpuDtype::kInt8, 4096, 0});
+  const MemoryPlan int8 = plan_memory(c, weights, {GpuDtype::kInt8, 4096});
   CHECK(near(int8.weights, matrices * 34 / 32 + table));
-  const MemoryPlan fp16 = plan_memory(c, weights, {GpuDtype::kFp16, 4096, 0});
+  const MemoryPlan fp16 = plan_memory(c, weights, {GpuDtype::kFp16, 4096});
   CHECK(near(fp16.weights, matrices * 2 + table));
   CHECK(int8.kv == size_t{2147483648});
   CHECK(int8.workspace < size_t{400} << 20);
@@ -234,7 +241,7 @@ TEST_CASE("GPU memory: an 8B of Q4_K_M takes 5.0 GB, and fits a card of 8 GB wit
   const double four = 32 * (2 * 4096.0 * 4096 + v + 2 * down) + 16 * (v + down);
   const double six = 16 * (v + down) + vocab;
   const double expected = four * 148 / 256 + six * 210 / 256 + vocab * 144 / 256;
-  const MemoryRequest request{GpuDtype::kAsStored, 8192, 0};
+  const MemoryRequest request{GpuDtype::kAsStored, 8192};
   const MemoryPlan plan = plan_memory(c, weights, request);
   CHECK(double(plan.weights) > expected);
   CHECK(double(plan.weights) < 1.0005 * expected);
@@ -242,25 +249,32 @@ TEST_CASE("GPU memory: an 8B of Q4_K_M takes 5.0 GB, and fits a card of 8 GB wit
   // The display and the driver have their part of the card.
   CHECK(refusal(c, weights, request, 7'400'000'000, 8'000'000'000) == "fits");
   // As INT8 it is the same; as FP16 it is not.
-  CHECK(plan_memory(c, weights, {GpuDtype::kInt8, 8192, 0}).weights == plan.weights);
-  CHECK(plan_memory(c, weights, {GpuDtype::kFp16, 8192, 0}).weights > size_t{15'000'000'000});
+  CHECK(plan_memory(c, weights, {GpuDtype::kInt8, 8192}).weights == plan.weights);
+  CHECK(plan_memory(c, weights, {GpuDtype::kFp16, 8192}).weights > size_t{15'000'000'000});
 }
 
 TEST_CASE("GPU memory: the largest context fits, and no larger one does") {
   TinySpec spec;
   spec.max_seq_len = 1000;
   const TinyModel model(spec);
+  MemoryRequest request;
   const auto total = [&](int n_ctx) {
-    return plan_memory(model.config, model.weights, {GpuDtype::kAsStored, n_ctx, 0}).total();
+    request.n_ctx = n_ctx;
+    return plan_memory(model.config, model.weights, request).total();
   };
   const auto largest = [&](int asked, size_t free) {
-    return largest_context(model.config, model.weights, {GpuDtype::kAsStored, asked, 0}, free);
+    request.n_ctx = asked;
+    return largest_context(model.config, model.weights, request, free);
   };
-  for (int n_ctx : {64, 128, 640, 960}) {
-    CAPTURE(n_ctx);
-    CHECK(largest(100, total(n_ctx)) == n_ctx);
-    CHECK(largest(5000, total(n_ctx)) == n_ctx);
-    CHECK(largest(100, total(n_ctx) - 1) == n_ctx - 64);
+  // Without heads, and with a draft layer, which keeps states of every position.
+  for (const int of_position : {0, 20000}) {
+    request.heads = [=](int n_ctx) { return size_t(n_ctx) * of_position; };
+    for (int n_ctx : {64, 128, 640, 960}) {
+      CAPTURE(n_ctx);
+      CHECK(largest(100, total(n_ctx)) == n_ctx);
+      CHECK(largest(5000, total(n_ctx)) == n_ctx);
+      CHECK(largest(100, total(n_ctx) - 1) == n_ctx - 64);
+    }
   }
   CHECK(largest(100, total(1000)) == 1000);  // the model's own
   CHECK(largest(100, size_t{1} << 40) == 1000);
@@ -272,7 +286,7 @@ TEST_CASE("GPU memory: the largest context fits, and no larger one does") {
 TEST_CASE("GPU memory: half of what one text leaves free is for the K/V of others") {
   const ModelConfig c = shape_7b();
   const Weights weights = random_weights(c);
-  MemoryRequest request{GpuDtype::kInt8, 4096, 0};
+  MemoryRequest request{GpuDtype::kInt8, 4096};
   const MemoryPlan one = plan_memory(c, weights, request);
   const auto fit = [&](int most, size_t free) {
     return sequences_that_fit(c, weights, request, most, free);
@@ -295,7 +309,7 @@ TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
   constexpr size_t kMB = 1'000'000, kGB = 1000 * kMB;
   const ModelConfig c = shape_7b();
   const Weights weights = random_weights(c);
-  const MemoryRequest fp16{GpuDtype::kFp16, 4096, 100 * kMB};
+  const MemoryRequest fp16{GpuDtype::kFp16, 4096, heads_of(100 * kMB)};
   const MemoryPlan plan = plan_memory(c, weights, fp16);
   CHECK(refusal(c, weights, fp16, plan.total(), 24 * kGB) == "fits");
 
@@ -309,7 +323,7 @@ TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
                "closing other programs would help",
                1e-9 * double(plan.total()), 1e-6 * double(plan.workspace),
                1e-9 * double(plan.total()),
-               1e-9 * double(plan_memory(c, weights, {GpuDtype::kInt8, 4096, 100 * kMB}).total()),
+               1e-9 * double(plan_memory(c, weights, {GpuDtype::kInt8, 4096, fp16.heads}).total()),
                1e-9 * double(plan.total() - plan.kv * 30 / 64)));
 
   // A GPU that is too small is not helped by closing programs.
@@ -330,7 +344,7 @@ TEST_CASE("GPU memory: a refusal has the numbers and what would help") {
   cublas.cublas = 1;
   CHECK(!has(refusal(c, weights, cublas, 8 * kGB, 8 * kGB), "-ngl"));
   // As int8 already, and no heads.
-  text = refusal(c, weights, {GpuDtype::kInt8, 4096, 0}, 7 * kGB, 8 * kGB);
+  text = refusal(c, weights, {GpuDtype::kInt8, 4096}, 7 * kGB, 8 * kGB);
   CHECK(has(text, "--device cpu or -ngl "));
   CHECK(!has(text, "--dtype"));
   CHECK(!has(text, "exit heads"));
@@ -366,7 +380,7 @@ TEST_CASE("GPU memory: first layers take their own weights and K/V, and nothing 
   constexpr size_t kGB = 1'000'000'000;
   const ModelConfig c = shape_7b();
   const Weights weights = random_weights(c);
-  MemoryRequest part{GpuDtype::kInt8, 4096, kGB};  // exit heads are the CPU's
+  MemoryRequest part{GpuDtype::kInt8, 4096, heads_of(kGB)};  // exit heads are the CPU's
   const MemoryPlan whole = plan_memory(c, weights, part);
   const WeightSizes sizes = weight_sizes(c, weights, GpuDtype::kInt8);
   size_t before = 0;

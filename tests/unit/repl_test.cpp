@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "error.h"
+#include "expect_error.h"
 #include "process_state.h"
 #include "repl/cells.h"
 #include "repl/chat.h"
@@ -275,6 +276,30 @@ TEST_CASE("entries: three quotes begin and end a message of many lines") {
   const Read read = read_all(cancelled);
   CHECK(read.status == Status::kCancelled);
   CHECK(read.quoted);
+}
+
+TEST_CASE("entries: of a message that is too long no line is a message or a command") {
+  // Refuses that line, as one that is too long by itself is.
+  class Refusing final : public LineInput {
+   public:
+    explicit Refusing(TypedLines& inner) : inner_(inner) {}
+    Status next(LinePrompt prompt, std::string& line) override {
+      const Status status = inner_.next(prompt, line);
+      if (line == "refused") throw Error(ErrorCode::kLimit, "planted");
+      return status;
+    }
+
+   private:
+    TypedLines& inner_;
+  };
+  const std::string too_long(kMaxTextBytes + 1, 'a');
+  for (const std::string& line : {std::string("refused"), too_long}) {
+    TypedLines typed({"\"\"\"begun", line, "/exit", "\"\"\"", "x"});
+    Refusing input(typed);
+    test::check_mentions(test::expect_error(ErrorCode::kLimit, [&] { read_all(input); }),
+                         {"longer than 64 MiB"});
+    CHECK(read_all(input).entry == "x");
+  }
 }
 
 TEST_CASE("completion: commands, what they take, and paths") {

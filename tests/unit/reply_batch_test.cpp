@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -448,6 +449,37 @@ TEST_CASE("reply batch: a conversation that goes on keeps its session from who c
   batch.add(2, greedy_request(talk, 4));
   batch.add(3, greedy_request(token_ids(30, kVocabulary, 4), 4));
   CHECK(ended()[2].stats.prefilled_tokens <= 21);
+}
+
+TEST_CASE("reply batch: of a reply that is over nothing stays but its tokens and their K/V") {
+  const TinyModel model(q8_0_spec());
+  auto backend = with_sequences(model, best_isa(), 1, 2, 2000);
+  const BatchRequest fine = greedy_request(token_ids(30, kVocabulary, 7), 10);
+  const std::vector<int32_t> expected = alone(*backend, fine).tokens;
+  Sessions sessions(*backend);
+  ReplyBatch batch(sessions);
+  for (const bool dropped : {false, true}) {
+    std::weak_ptr<const TokenGrammar> kept;
+    {
+      const auto grammar = grammar_of("root ::= [a-y]*");
+      kept = grammar;
+      BatchRequest held = greedy_request(token_ids(9, kVocabulary, 8), 20);
+      held.sampling.grammar = grammar;
+      batch.add(0, std::move(held));
+    }
+    for (int step = 0; step < 3; ++step) batch.step();
+    CHECK_FALSE(kept.expired());
+    if (dropped) batch.drop(0);
+    while (batch.size() > 0) batch.step();
+    CHECK(kept.expired());
+    // And the session writes on as ever.
+    batch.add(1, fine);
+    std::vector<int32_t> found;
+    while (batch.size() > 0) {
+      for (const WrittenReply& reply : batch.step()) found = reply.tokens;
+    }
+    CHECK(std::ranges::equal(std::span(found).subspan(30), expected));
+  }
 }
 
 TEST_CASE("reply batch: those that leave in the middle change no byte of the others") {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "farther.h"
 #include "model/gguf.h"
 #include "tiny_gguf.h"
 
@@ -50,8 +51,8 @@ double difference(const float* angles, int dim, int pos, const std::vector<doubl
   double most = 0;
   for (int i = 0; i < dim / 2; ++i) {
     const double angle = pos * frequencies[i];
-    most = std::max(most, std::abs(angles[2 * i] - factor * std::cos(angle)));
-    most = std::max(most, std::abs(angles[dim + 2 * i + 1] - factor * std::sin(angle)));
+    most = test::farther(most, std::abs(angles[2 * i] - factor * std::cos(angle)));
+    most = test::farther(most, std::abs(angles[dim + 2 * i + 1] - factor * std::sin(angle)));
     CHECK(angles[2 * i + 1] == angles[2 * i]);
     CHECK(angles[dim + 2 * i] == -angles[dim + 2 * i + 1]);
   }

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "drafter_rows.h"
+#include "process_state.h"
+#include "runtime/tuned_settings.h"
 #include "speculation_rig.h"
 #include "temp_dir.h"
 #include "tiny_datastore.h"
@@ -23,7 +25,7 @@ using namespace specbound::test::drafters;
 
 namespace {
 
-// As flags make it, of a model with some heads; the controller may find that nothing pays.
+// As flags make it, of a model with some heads; the controller may find that these do not pay.
 Row by_flags(std::vector<std::string> flags, const std::string& path) {
   const bool controlled = flags.back() == "--controller";
   flags.insert(flags.begin(), "--speculator");
@@ -64,6 +66,13 @@ void write_store(const std::string& path) {
 
 TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   const TempDir folder;
+  // What the controller takes rows to cost, whatever they do on this machine.
+  const CacheFolder cache(folder / "cache");
+  RowCosts costs;
+  for (int rows = 1; rows <= kMaxRows; ++rows) costs.start[rows] = 1 + 0.001 * rows;
+  const auto engine = cpu_engine(tiny(kLayers), 1, 0);
+  write_row_costs(model_fingerprint(tiny(kLayers).gguf), engine->device(),
+                  {costs, engine->n_ctx()});
   const std::string path = folder / "m.gguf", random_path = folder / "random.gguf";
   HeadDefaults shipped;
   shipped.kind = HeadKind::kFolded;
@@ -173,6 +182,9 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
       ngrams(1, 16),
       ngrams(16, 2),
   };
+  // As the program comes: lookups, which pay where rows cost nearly nothing.
+  rows.push_back(by_flags({"auto", "--controller"}, folder / "alone.gguf"));
+  rows.back().drafted = 1;
   // To the end of the context, where the last rounds have room for few rows.
   for (const auto& [name, with] :
        {std::pair("space", masks_path), {"space", token_path}, {"kangaroo", published_path}}) {

@@ -1,4 +1,4 @@
-#include "train/seed_prompts.h"
+#include "corpus/seed_prompts.h"
 
 #include <doctest/doctest.h>
 

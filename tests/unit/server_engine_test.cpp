@@ -322,6 +322,11 @@ TEST_CASE("server api: who may come in") {
   CHECK(admit("HEAD", "/health", "") == 200);
   CHECK(admit("POST", "/health", "") == 405);
   CHECK(admit("POST", "/v1/chat/completions", "Bearer k") == 200);
+  CHECK(admit("POST", "/v1/chat/completions", "bearer k") == 200);
+  CHECK(admit("POST", "/v1/chat/completions", "BEARER k") == 200);
+  CHECK(admit("POST", "/v1/chat/completions", "bearer K") == 401);
+  CHECK(admit("POST", "/v1/chat/completions", "bearer") == 401);
+  CHECK(Api::key_of("bEARER k") == Api::key_of("Bearer k"));  // one client
   CHECK(admit("GET", "/v1/chat/completions", "Bearer k") == 405);
   CHECK(admit("HEAD", "/v1/chat/completions", "Bearer k") == 405);
   CHECK(admit("POST", "/v1/chat/completions", "") == 401);

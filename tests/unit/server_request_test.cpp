@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,13 @@
 #include "server/api_error.h"
 #include "server/json_body.h"
 #include "server/loopback.h"
+#include "test_connection.h"
 
 namespace server_request_test {
 
 using namespace specbound;
 using namespace specbound::server;
+using test::error_of;
 using Role = ChatMessage::Role;
 
 namespace {
@@ -30,18 +33,6 @@ std::string chat_with(const std::string& fields) {
 
 CompletionRequest chat(const std::string& fields) {
   return parse_chat(chat_with(fields), {}, kVocab);
-}
-
-template <class Parse>
-ApiError error_of(Parse parse) {
-  try {
-    parse();
-  } catch (const ApiError& e) {
-    CHECK(e.status() == 400);
-    return e;
-  }
-  FAIL("no error");
-  return ApiError(0, "");
 }
 
 ApiError chat_error(const std::string& fields) {
@@ -200,6 +191,41 @@ TEST_CASE("server request: what cannot be had is refused by name") {
     CHECK(e.param() == name.substr(0, name.find('"')));
     CHECK(e.code() == "unsupported_value");
   }
+  for (const auto& [name, value, instead] : std::vector<std::array<std::string, 3>>{
+           {"repetition_penalty", "1.1", "repeat_penalty"},
+           {"guided_json", R"({"type": "object"})", "response_format"},
+           {"guided_regex", R"("a+")", "grammar"},
+           {"guided_grammar", R"("root ::= x")", "grammar"},
+           {"guided_choice", R"(["a", "b"])", "grammar"},
+           {"structured_outputs", R"({"choice": ["a"]})", "response_format"},
+           {"format", R"("json")", "response_format"},
+           {"stop_token_ids", "[2]", "stop "},
+           {"bad_words", R"(["x"])", "logit_bias"},
+           {"allowed_token_ids", "[2]", "grammar"},
+           {"min_tokens", "5", "ignore_eos"},
+           {"samplers", R"(["top_k"])", "top_k"},
+           {"typ_p", "0.9", "top_p"},
+           {"typical_p", "0.9", "top_p"},
+           {"top_n_sigma", "1.5", "top_p"},
+           {"use_beam_search", "true", "beams"},
+           {"lora", R"([{"id": 0, "scale": 1}])", "adapter"},
+           {"max_new_tokens", "5", "max_tokens"},
+           {"num_predict", "5", "max_tokens"},
+           {"web_search_options", "{}", "searched"},
+       }) {
+    const ApiError e = chat_error('"' + name + "\": " + value);
+    CHECK(e.param() == name);
+    CHECK(e.code() == "unsupported_value");
+    CHECK(mentions(e, name + ": "));
+    CHECK(mentions(e, instead));
+  }
+  // Values that ask for nothing are sent by clients that say all that they have.
+  CHECK_NOTHROW(
+      chat(R"("repetition_penalty": 1.0, "guided_json": null, "guided_regex": "", "guided_choice":
+             [], "structured_outputs": {}, "format": "", "stop_token_ids": [], "bad_words": [],
+             "min_tokens": 0, "samplers": [], "typ_p": 1, "typical_p": 1.0, "top_n_sigma": -1.0,
+             "use_beam_search": false, "lora": [], "max_new_tokens": null, "num_predict": null,
+             "web_search_options": null, "allowed_token_ids": null)"));
   CHECK(chat_error(R"("stream_options": {})").param() == "stream_options");
   CHECK(chat_error(R"("stream": true, "stream_options": {"include_usage": 1})").param() ==
         "stream_options.include_usage");
@@ -218,6 +244,8 @@ TEST_CASE("server request: what replies must be, as a schema or a grammar") {
   REQUIRE(named);
   CHECK(named->source() == Grammar::from_json_schema(schema)->source());  // keys in their order
   CHECK(grammar(R"("json_schema": )" + schema)->source() == named->source());
+  const std::string marked = "\xEF\xBB\xBF" + chat_with(R"("json_schema": )" + schema);
+  CHECK(compiled(parse_chat(marked, {}, kVocab).format)->source() == named->source());
   CHECK(grammar(R"("response_format": {"type": "json_object"})")->source() ==
         Grammar::any_json_object()->source());
   CHECK(grammar(R"("json_schema": {})")->source() == Grammar::from_json_schema("{}")->source());

@@ -115,6 +115,25 @@ TEST_CASE("server tools: calls come apart from the text, whole and streamed") {
   }
 }
 
+TEST_CASE("server tools: what is held to JSON is content, whatever it looks like") {
+  for (const char* text :
+       {R"({"a": "</think>"})", R"({"name": "f", "arguments": {"a": 1}})",
+        R"({"a": "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>"})"}) {
+    Served served(text);
+    served.model.thinks = true;
+    const json body = ask({{"response_format", {{"type", "json_object"}}}});
+    const json choice = served.choice(body);
+    CHECK(choice["message"] == json{{"role", "assistant"}, {"content", text}});
+    CHECK(choice["finish_reason"] == "stop");
+    const json stream = served.streamed(body);
+    CHECK(stream["text"] == text);
+    CHECK(stream["thoughts"] == "");
+  }
+  Served served("so</think>it is");
+  served.model.thinks = true;
+  CHECK(served.choice(ask())["message"]["content"] == "it is");
+}
+
 TEST_CASE("server tools: content is null where there are calls alone") {
   Served served(kCall);
   const json message = served.choice(ask())["message"];

@@ -106,12 +106,6 @@ Tokens said(Backend& engine, const MaskTokens& masks, int k, const Tokens& text)
   return out;
 }
 
-// Without layers that rows without a token could go through, as a GPU's engine.
-struct TokensAlone final : test::ForwardingBackend {
-  using ForwardingBackend::ForwardingBackend;
-  bool takes_rows() const override { return false; }
-};
-
 // Asks for an end as soon as several rows go through layers.
 struct Impatient final : test::ForwardingBackend {
   using ForwardingBackend::ForwardingBackend;
@@ -211,15 +205,12 @@ TEST_CASE("space: what is asked of it, and what it says of itself") {
   check_mentions(
       with_flags(expect_error(ErrorCode::kUsage, [&] { make({}, folder / "none.gguf"); })),
       {"--speculator space: expected mask tokens in", "found none", "make_space_masks.py"});
-  // A GPU takes tokens alone.
-  TokensAlone gpu(tiny.backend(best_isa(), 1));
-  check_mentions(expect_error(ErrorCode::kUnsupported, [&] { all->attach(gpu); }),
-                 {"m.heads.gguf", "expected mask tokens that run on a GPU", "--device cpu"});
   NewHeads by_token;
   by_token.base = base;
   by_token.masks = {.token = 96, .count = 2};
   write_exit_heads(heads, by_token);
-  make({}, path)->attach(gpu);
+  CHECK(make({}, path)->description() == "speculation on: space, 2 of 2 mask tokens of " + heads +
+                                             " behind each row, up to 16 rows");
   // The tree of all sources has no use for them.
   const test::Parsed parsed = test::parse({"--speculator", "auto"});
   CHECK(test::speculation(parsed.flags, kLayers, path)->drafter() == "lookup");

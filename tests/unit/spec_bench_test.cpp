@@ -369,12 +369,21 @@ TEST_CASE("spec-bench: an interrupted run goes on where it was") {
   }
   CHECK(ids == std::vector<int>{0, 1, 2});
 
-  SpecBenchAnswers answers(out, kSources, false);
-  CHECK(answers.find(0, 2)->tstamp == 30);
-  SpecBenchQuestion other = one;
-  other.turns[0] = "something else";
-  check_mentions(expect_error(ErrorCode::kFormat, [&] { (void)answers.done(other, kBoth); }),
-                 {"question 1", "plain.jsonl"});
+  {
+    SpecBenchAnswers answers(out, kSources, false);
+    CHECK(answers.find(0, 2)->tstamp == 30);
+    SpecBenchQuestion other = one;
+    other.turns[0] = "something else";
+    check_mentions(expect_error(ErrorCode::kFormat, [&] { (void)answers.done(other, kBoth); }),
+                   {"question 1", "plain.jsonl"});
+    // Nobody else writes there meanwhile.
+    const std::string bytes = read(plain);
+    for (const bool anew : {false, true}) {
+      check_mentions(expect_error(ErrorCode::kFile, [&] { SpecBenchAnswers(out, kSources, anew); }),
+                     {out, "another spec-bench"});
+    }
+    CHECK(read(plain) == bytes);
+  }
   std::vector<SpecBenchSource> changed = kSources;
   changed[1].settings = "settings C";
   check_mentions(expect_error(ErrorCode::kUsage, [&] { SpecBenchAnswers(out, changed, false); }),

@@ -1,6 +1,7 @@
 // The other end of requests to an Api without HTTP, and the status that one ends with.
 #pragma once
 
+#include <doctest/doctest.h>
 #include <poll.h>
 
 #include <functional>
@@ -39,6 +40,18 @@ inline int status_of(const std::function<void()>& action) {
     return e.status();
   }
   return 200;
+}
+
+// The 400 that it ends with.
+inline ApiError error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const ApiError& e) {
+    CHECK(e.status() == 400);
+    return e;
+  }
+  FAIL("no error");
+  return ApiError(0, "");
 }
 
 }  // namespace specbound::test

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "emulated_vnni.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/linear.h"
 #include "engine/cpu/thread_pool.h"
@@ -61,8 +62,8 @@ class Product {
         linear_(store_.linear(stored.matrix)) {}
 
   // y (n_rows, n_out) = W x of the rows at x.
-  std::vector<float> operator()(Isa isa, const float* x, int n_rows, float add_to = 0) {
-    const Kernels& kernels = kernels_for(isa);
+  std::vector<float> operator()(const Kernels& kernels, const float* x, int n_rows,
+                                float add_to = 0) {
     const int n_in = linear_.in_place.n_in, n_out = linear_.n_out();
     RowBuffer buffer(n_rows, n_in);
     const Rows rows = buffer.rows(n_rows, n_in, x, n_in);
@@ -84,6 +85,18 @@ class Product {
   LinearStore store_;
   Linear linear_;
 };
+
+// Of every instruction set that this CPU has, and those of AVX-VNNI with it written out.
+std::vector<const Kernels*> tested_kernels() {
+  std::vector<const Kernels*> all;
+  for (Isa isa : supported_isas()) all.push_back(&kernels_for(isa));
+  if (const Kernels* emulated = emulated_vnni()) all.push_back(emulated);
+  return all;
+}
+
+std::string name_of(const Kernels& kernels) {
+  return std::string(isa_name(kernels.isa)) + (&kernels == emulated_vnni() ? ", emulated" : "");
+}
 
 bool same(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
@@ -153,14 +166,14 @@ TEST_CASE("products with tiles equal the written formula") {
         const std::vector<float> expected = formula(stored.matrix, x, n_rows);
         std::vector<float> onto = expected;
         for (float& y : onto) y = 0.5f + y;
-        for (Isa isa : supported_isas()) {
-          CAPTURE(isa_name(isa));
+        for (const Kernels* kernels : tested_kernels()) {
+          CAPTURE(name_of(*kernels));
           Product product(stored, 1);
-          CHECK(same(product(isa, x.data(), n_rows), expected));
-          CHECK(same(product(isa, x.data(), n_rows, 0.5f), onto));
+          CHECK(same(product(*kernels, x.data(), n_rows), expected));
+          CHECK(same(product(*kernels, x.data(), n_rows, 0.5f), onto));
           if (type == DType::kQ8_0) {
             Product in_place(stored, 1, kTileOutputs, false);
-            CHECK(same(in_place(isa, x.data(), n_rows), expected));
+            CHECK(same(in_place(*kernels, x.data(), n_rows), expected));
           }
         }
       }
@@ -174,15 +187,16 @@ TEST_CASE("a row's product does not know of its neighbours, threads or units") {
     CAPTURE(name_of(type));
     const Stored stored = random_matrix(type, n_out, n_in);
     const std::vector<float> x = random_rows(kMaxRows, n_in);
-    const std::vector<float> expected = Product(stored, 1)(Isa::kPortable, x.data(), kMaxRows);
+    const std::vector<float> expected =
+        Product(stored, 1)(kernels_for(Isa::kPortable), x.data(), kMaxRows);
     for (int threads : {1, 2, 5}) {
       Product product(stored, threads, threads == 2 ? 32 : kTileOutputs);
-      for (Isa isa : supported_isas()) {
-        CAPTURE(isa_name(isa));
+      for (const Kernels* kernels : tested_kernels()) {
+        CAPTURE(name_of(*kernels));
         for (int n_rows = 1; n_rows <= kMaxRows; ++n_rows) {
           const int first = (3 * n_rows) % (kMaxRows - n_rows + 1);
           CAPTURE(n_rows);
-          const std::vector<float> y = product(isa, &x[size_t(first) * n_in], n_rows);
+          const std::vector<float> y = product(*kernels, &x[size_t(first) * n_in], n_rows);
           REQUIRE(same_bits(y.data(), &expected[size_t(first) * n_out], y.size()));
         }
       }
@@ -197,10 +211,10 @@ TEST_CASE("Q4_0 and Q5_0 tiles give the bits of Q8_0 tiles with the same integer
       const Stored packed = random_matrix(type, 37, n_in);
       const Stored eight = as_q8_0(packed.matrix);
       const std::vector<float> x = random_rows(9, n_in);
-      for (Isa isa : supported_isas()) {
-        CAPTURE(isa_name(isa));
+      for (const Kernels* kernels : tested_kernels()) {
+        CAPTURE(name_of(*kernels));
         Product product(packed, 1), other(eight, 1);
-        CHECK(same(product(isa, x.data(), 9), other(isa, x.data(), 9)));
+        CHECK(same(product(*kernels, x.data(), 9), other(*kernels, x.data(), 9)));
       }
     }
   }
@@ -208,26 +222,27 @@ TEST_CASE("Q4_0 and Q5_0 tiles give the bits of Q8_0 tiles with the same integer
 
 TEST_CASE("the largest sums are exact") {
   for (DType type : kForms) {
-    if (type == DType::kQ8_0) continue;
     CAPTURE(name_of(type));
-    const int n_in = 256;
+    const int n_in = 256, n_rows = 5;
     Stored stored = random_matrix(type, 16, n_in);
     const size_t block = dtype_info(type)->bytes;
     for (size_t at = 0; at < stored.bytes.size(); at += block) {  // FP16 scales stay
       const bool parts = form_has_parts(type), mins = form_has_mins(type);
       const size_t first = type == DType::kQ6_K ? 0 : parts ? 16 : mins ? 4 : 2;
       const size_t n = type == DType::kQ6_K ? 192 : block - first;
-      std::memset(&stored.bytes[at + first], at / block % 2 ? 0xff : 0, n);
+      const int numbers =
+          type == DType::kQ8_0 ? (at / block % 2 ? 0x80 : 0x7f) : (at / block % 2 ? 0xff : 0);
+      std::memset(&stored.bytes[at + first], numbers, n);
       if (type != DType::kQ6_K) continue;
       for (size_t i = 0; i < 16; ++i) {  // all of one sign, or of both
         stored.bytes[at + n + i] = at / block % 4 < 2 || i % 2 ? std::byte{0x80} : std::byte{0x7f};
       }
     }
     for (float sign : {1.0f, -1.0f}) {
-      std::vector<float> x(n_in, sign);
-      const std::vector<float> expected = formula(stored.matrix, x, 1);
-      for (Isa isa : supported_isas()) {
-        CHECK(same(Product(stored, 1)(isa, x.data(), 1), expected));
+      const std::vector<float> x(size_t(n_rows) * n_in, sign);
+      const std::vector<float> expected = formula(stored.matrix, x, n_rows);
+      for (const Kernels* kernels : tested_kernels()) {
+        CHECK(same(Product(stored, 1)(*kernels, x.data(), n_rows), expected));
       }
     }
   }
@@ -253,9 +268,9 @@ TEST_CASE("hostile scales and rows: infinite, NaN, subnormal, the largest") {
     std::fill_n(&x[size_t(2) * n_in], n_in, 0.0f);         // row 2: nothing
     const std::vector<float> expected = formula(stored.matrix, x, n_rows);
     size_t nans = 0, finite = 0;
-    for (Isa isa : supported_isas()) {
-      CAPTURE(isa_name(isa));
-      const std::vector<float> y = Product(stored, 1)(isa, x.data(), n_rows);
+    for (const Kernels* kernels : tested_kernels()) {
+      CAPTURE(name_of(*kernels));
+      const std::vector<float> y = Product(stored, 1)(*kernels, x.data(), n_rows);
       for (size_t i = 0; i < y.size(); ++i) {
         const bool both_nan = std::isnan(y[i]) && std::isnan(expected[i]);
         REQUIRE((both_nan || same_bits(&y[i], &expected[i], 1)));
@@ -283,7 +298,8 @@ TEST_CASE("converted types run as the Q8_0 matrix that conversion.h makes of the
     for (bool repack : {true, false}) {  // Q8_0 alone can stay in place
       Product product(stored, 2, kTileOutputs, repack), other(converted, 1, kTileOutputs, repack);
       CHECK(product.description() == name_of(type) + " as INT8 tiles");
-      CHECK(same(product(best_isa(), x.data(), n_rows), other(best_isa(), x.data(), n_rows)));
+      const Kernels& best = kernels_for(best_isa());
+      CHECK(same(product(best, x.data(), n_rows), other(best, x.data(), n_rows)));
     }
     std::vector<float> row(n_in), expected(n_in);
     read_row(stored.matrix, 5, row.data());

@@ -72,6 +72,26 @@ inline NewHead random_layer(const HeadsBase& base, int inner, uint64_t seed) {
   return head;
 }
 
+// The same head with its matrices in Q8_0, by which engines make the same bits.
+inline NewHead quantized_head(NewHead head) {
+  std::vector<HeadTensor*> matrices = {&head.map,  &head.q,  &head.k,    &head.v,      &head.o,
+                                       &head.gate, &head.up, &head.down, &head.lm_head};
+  for (NewMedusaHead& one : head.medusa) {
+    matrices.push_back(&one.lm_head);
+    for (NewMedusaHead::Block& block : one.blocks) {
+      matrices.insert(matrices.end(), {&block.map, &block.residual});
+    }
+  }
+  for (HeadTensor* tensor : matrices) {
+    if (tensor->encoded.empty()) continue;
+    const auto* values = reinterpret_cast<const float*>(tensor->encoded.data());
+    tensor->values.assign(values, values + tensor->encoded.size() / sizeof(float));
+    tensor->encoded.clear();
+    tensor->type = DType::kQ8_0;
+  }
+  return head;
+}
+
 // A matrix in the bytes of F32.
 inline HeadTensor random_f32_tensor(int n_out, int n_in, uint64_t seed, float deviation = 0.1f) {
   HeadTensor tensor = random_head_tensor(n_out, n_in, seed, deviation);

@@ -328,6 +328,15 @@ TEST_CASE("a round that is a tree comes back, and one that is none is refused") 
   refused("\"drafted_at\":2", "\"drafted_at\":5", {"exit_layer"});
   refused("\"drafted_at\":2", "\"drafted_at\":null", {"exit_layer"});
   refused(",\"drafted_at\":2", "", {"drafted_at"});
+  // Nor where a sibling hides it.
+  std::string hidden = text;
+  for (const auto& [what, with] : {std::pair("\"drafted_at\":2", "\"drafted_at\":null"),
+                                   {"\"exit_layer\":2", "\"exit_layer\":0"}}) {
+    const size_t at = hidden.find(what);
+    REQUIRE(at != std::string::npos);
+    hidden.replace(at, std::string_view(what).size(), with);
+  }
+  check_mentions(refusal(hidden), {"exit_layer"});
   refused("\"slot\":2", "\"slot\":1", {"fits its tokens"});
   std::istringstream lines(text);
   check_mentions(
@@ -423,17 +432,19 @@ TEST_CASE("files that are no traces: one line, soon, whatever they are") {
 TEST_CASE("a trace that would take too much memory is refused, whatever in it does") {
   TraceReply large = TraceText::drafting(4, {2, 5});
   large.stop_strings = {std::string(100000, 'x')};
-  TraceText replies, changes, rounds;
+  TraceText replies, changes, rounds, ends;
   changes.reply(large);
   for (int i = 0; i < 50; ++i) {
     replies.reply(large);
     changes.settings(large);  // which does not spell the strings
+    ends.reply(TraceText::plain());
+    ends.end(large.stop_strings[0]);
   }
   for (int i = 0; i < 4000; ++i) {
     if (i % 900 == 0) rounds.reply(TraceText::plain());
     rounds.plain_round();
   }
-  for (TraceText* text : {&replies, &changes, &rounds}) {
+  for (TraceText* text : {&replies, &changes, &rounds, &ends}) {
     const std::string bytes = text->text();
     CHECK(read(bytes).replies.size() >= 1);
     std::istringstream in(bytes);

@@ -76,9 +76,9 @@ class TraceText {
     pos_ += 3;
   }
   void plain_round() { round({}, 0, DraftEnd::kPlain); }
-  void end() {
+  void end(const std::string& stop = "end") {
     TraceEnd end;
-    end.stop = "end";
+    end.stop = stop;
     recorder_.end_reply(end);
   }
 

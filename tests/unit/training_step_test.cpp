@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "farther.h"
 #include "gradient_check.h"
 #include "train/adamw.h"
 #include "train/softmax_loss.h"
@@ -206,8 +207,7 @@ TEST_CASE("sharpened targets are those of larger final logits") {
   CHECK(losses[0] == doctest::Approx(losses[1]).epsilon(1e-6));
   double worst = 0;
   for (size_t i = 0; i < sharp[0].map.gradient.size(); ++i) {
-    worst =
-        std::max<double>(worst, std::fabs(sharp[0].map.gradient[i] - doubled[0].map.gradient[i]));
+    worst = test::farther(worst, std::fabs(sharp[0].map.gradient[i] - doubled[0].map.gradient[i]));
   }
   CHECK(worst < 1e-5);
 }
@@ -250,8 +250,9 @@ TEST_CASE("rows of logits: softmax, entropy, divergence, the top") {
     CHECK(std::fabs(loss - kl) < 1e-5 * (1 + kl));
     double worst = 0;
     for (size_t i = 0; i < n; ++i) {
-      worst = std::max(worst, std::fabs(target[i] - std::exp(p[i])));
-      worst = std::max(worst, std::fabs(gradient[i] - 0.5 * (std::exp(q[i]) - std::exp(p[i]))));
+      worst = test::farther(worst, std::fabs(target[i] - std::exp(p[i])));
+      worst =
+          test::farther(worst, std::fabs(gradient[i] - 0.5 * (std::exp(q[i]) - std::exp(p[i]))));
     }
     CHECK(worst < 1e-6);
 

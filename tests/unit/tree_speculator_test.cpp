@@ -16,6 +16,7 @@
 #include "drafters/forced_head.h"
 #include "drafters/specbound.h"
 #include "engine_rig.h"
+#include "forwarding_backend.h"
 #include "tree_rows.h"
 
 namespace tree_speculator_test {
@@ -413,6 +414,41 @@ TEST_CASE("tree: an abort while it asks leaves the text as it was") {
     session.generate(prompt, options);
     CHECK(std::ranges::equal(session.tokens(), plain));
     session.set_speculator(nullptr);
+  }
+}
+
+TEST_CASE("tree: of a round that is broken off nothing is learnt in the next reply") {
+  // Aborts once the rows of a round with drafts have gone through all layers.
+  class Breaking final : public ForwardingBackend {
+   public:
+    using ForwardingBackend::ForwardingBackend;
+    void run_layers(int slot, int n, int pos, int from, int to) override {
+      ForwardingBackend::run_layers(slot, n, pos, from, to);
+      if (n > 1 && to == kLayers) abort = true;
+    }
+    std::atomic<bool> abort = false;
+  };
+  for (const bool by_heads : {false, true}) {
+    Breaking engine(model().backend(best_isa(), 1));
+    int asked = 0, told = 0;
+    ForcedHead head = two_guesses(asked, 0.6f);
+    SpecBound heads(head, early_exits(), kLayers);
+    TreeSpeculator tree(by_heads ? &heads : nullptr, nullptr, 6, true);
+    if (by_heads) tree.set_guesser(&heads, true);
+    tree.set_costs(costing(0.001));
+    tree.set_observer([&](const CandidateOdds::Features&, bool) { ++told; });
+    Session session(engine, Sampler(SamplingParams{.temperature = 0}));
+    session.set_speculator(&tree);
+    GenerateOptions options;
+    options.abort = &engine.abort;
+    CHECK(session.generate(kEcho, options).stop == StopReason::kAborted);
+    CHECK(engine.abort.load());
+    engine.abort = false;
+    options.max_tokens = 1;
+    options.measure_plain = true;  // its round has no drafts
+    session.generate(kFork, options);
+    CHECK(session.tokens().size() == kFork.size() + 1);
+    CHECK(told == 0);
   }
 }
 

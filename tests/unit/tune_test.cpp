@@ -241,6 +241,7 @@ TEST_CASE("hostile cache files are told in one line and count as none") {
     CHECK(std::count(told.begin(), told.end(), '\n') == 1);
     CHECK(told.ends_with("; tune writes them again\n"));
     CHECK(told.find('\x1b') == std::string::npos);
+    CHECK(told.find("json.exception") == std::string::npos);
   }
   // Of a kind of head that is no more.
   std::ofstream(path, std::ios::trunc) << replaced("\"chained\"", "\"hybrid\"");

@@ -29,6 +29,7 @@ class WordModel final : public server::ServedModel {
 
   std::vector<server::TokenLogprobs> logprobs;  // before that
   ReplyFormat style;
+  bool thinks = false;                      // prompts end within thoughts
   std::function<void()> on_format = [] {};  // where it is asked for
   int n_places = 1;
   std::function<void()> step = [] {};  // between two looks at what is over
@@ -42,7 +43,7 @@ class WordModel final : public server::ServedModel {
   Prompt prompt(const server::CompletionRequest& request) const override {
     if (request.text == "long")
       throw server::ApiError(400, "too long", "prompt", "context_length_exceeded");
-    return {{1, 2, 3}, nullptr};
+    return {{1, 2, 3}, nullptr, thinks};
   }
   std::string prompt_text(const server::Chat& chat) const override {
     return chat.messages[0].content;
