@@ -50,6 +50,10 @@ done
 # more as PTX of one architecture alone. Line numbers are for compute-sanitizer.
 build() {
   local build="$folder/build" programs=(gpu_tests gpu_kernels) arch program
+  local archs=(-U SPECBOUND_CUDA_ARCHS)  # not those of an earlier call
+  if [ -n "${SPECBOUND_CUDA_ARCHS:-}" ]; then
+    archs=(-D "SPECBOUND_CUDA_ARCHS=$SPECBOUND_CUDA_ARCHS")
+  fi
   . "$root/packaging/dependencies.sh"
   ensure_installed $build_needs $test_needs
   for arch in 75 80 86 89 90 120; do
@@ -58,8 +62,7 @@ build() {
   mkdir -p "$folder"
   cmake -S "$root" -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D SPECBOUND_CUDA=ON \
     -D SPECBOUND_FAULTS=OFF -D SPECBOUND_WERROR=OFF -D CMAKE_CUDA_FLAGS=-lineinfo \
-    -D SPECBOUND_SERVER=OFF -D SPECBOUND_GUI=OFF \
-    ${SPECBOUND_CUDA_ARCHS:+-D "SPECBOUND_CUDA_ARCHS=$SPECBOUND_CUDA_ARCHS"} >&2
+    -D SPECBOUND_SERVER=OFF -D SPECBOUND_GUI=OFF "${archs[@]}" >&2
   cmake --build "$build" --target specbound gpu_train "${programs[@]}" >&2
   strip -o "$folder/specbound" "$build/specbound"
   strip -o "$folder/gpu_train" "$build/tests/cuda/gpu_train"
