@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "descriptor.h"
 #include "error.h"
 
 namespace specbound {
@@ -83,13 +84,6 @@ void write_whole(int fd, const void* data, size_t n, const std::string& path) {
     n -= static_cast<size_t>(written);
   }
 }
-
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
 
 }  // namespace
 
@@ -213,10 +207,10 @@ void FeatureStore::write_pending(bool last) {
 
   const std::string path = chunk_path(n_chunks()), temporary = path + ".tmp";
   try {
-    const Descriptor file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-    if (file.fd < 0) throw file_error(temporary, "write");
-    write_whole(file.fd, &header, sizeof header, temporary);
-    for (const auto& part : parts) write_whole(file.fd, part.data(), part.size(), temporary);
+    const Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file) throw file_error(temporary, "write");
+    write_whole(file.get(), &header, sizeof header, temporary);
+    for (const auto& part : parts) write_whole(file.get(), part.data(), part.size(), temporary);
     if (rename(temporary.c_str(), path.c_str()) != 0) throw file_error(path, "write");
   } catch (const Error&) {
     unlink(temporary.c_str());
@@ -277,13 +271,13 @@ int64_t FeatureStore::prompt_rows_in(int fd, int chunk, const Header& header) co
 FeatureChunk FeatureStore::load(int chunk) const {
   SB_CHECK(chunk >= 0 && chunk < n_chunks());
   const std::string path = chunk_path(chunk);
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) throw file_error(path, "open");
-  const Header header = read_header(file.fd, chunk);
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) throw file_error(path, "open");
+  const Header header = read_header(file.get(), chunk);
   std::vector<std::byte> bytes(static_cast<size_t>(header.rows) * row_bytes());
   size_t got = 0;
   while (got < bytes.size()) {
-    const ssize_t n = pread(file.fd, bytes.data() + got, bytes.size() - got,
+    const ssize_t n = pread(file.get(), bytes.data() + got, bytes.size() - got,
                             static_cast<off_t>(sizeof header + got));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw file_error(path, "read");
@@ -338,16 +332,16 @@ bool FeatureStore::resume() {
   SB_CHECK(rows_ == 0 && !finished_);
   for (;;) {
     const int chunk = n_chunks();
-    const Descriptor file{open(chunk_path(chunk).c_str(), O_RDONLY | O_CLOEXEC)};
-    if (file.fd < 0) return false;
+    const Descriptor file(open(chunk_path(chunk).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return false;
     Header header;
     try {
-      header = read_header(file.fd, chunk);
+      header = read_header(file.get(), chunk);
     } catch (const Error&) {
       return false;  // from here on it is made again
     }
     if (!header.last && header.rows != chunk_capacity_) return false;
-    prompt_rows_ += prompt_rows_in(file.fd, chunk, header);
+    prompt_rows_ += prompt_rows_in(file.get(), chunk, header);
     chunk_rows_.push_back(header.rows);
     rows_ += header.rows;
     texts_ = header.texts;

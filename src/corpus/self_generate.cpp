@@ -1,7 +1,6 @@
 #include "corpus/self_generate.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "corpus/running_time.h"
 #include "decode/generate.h"
 #include "decode/reply_batch.h"
+#include "descriptor.h"
 #include "drafters/row_costs.h"
 #include "drafters/tree_speculator.h"
 #include "error.h"
@@ -66,26 +66,20 @@ class ReplyFile {
     for (const char c : model) {
       header_.model = (header_.model ^ static_cast<unsigned char>(c)) * kHashPrime;
     }
-    fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd_ < 0) fail("open");
-    if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      close(fd_);
+    file_ = Descriptor(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    if (!file_) fail("open");
+    if (held_by_another(file_)) {
       throw Error(ErrorCode::kFile, printable(path_) +
                                         ": another training writes to it: wait for that, or give "
                                         "another name");
     }
   }
-  ~ReplyFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  ReplyFile(const ReplyFile&) = delete;
-  ReplyFile& operator=(const ReplyFile&) = delete;
 
   // The file ends behind its last whole record then. Throws Error(kFile) for what is no such file
   // of this model, which stays as it is.
   EarlierReplies read() {
     EarlierReplies found;
-    if (fd_ < 0) return found;
+    if (!file_) return found;
     off_t good = check_header() ? sizeof header_ : 0;
     while (good > 0) {
       Record record;
@@ -100,14 +94,14 @@ class ReplyFile {
       found.places.push_back(place);
       found.numbers.push_back(number);
     }
-    if (ftruncate(fd_, good) != 0) fail("write");
+    if (ftruncate(file_.get(), good) != 0) fail("write");
     if (good == 0) put(reinterpret_cast<const char*>(&header_), sizeof header_);
-    lseek(fd_, 0, SEEK_END);
+    lseek(file_.get(), 0, SEEK_END);
     return found;
   }
 
   void write(const Place& place, const std::vector<int32_t>& tokens, size_t n_prompt) {
-    if (fd_ < 0) return;
+    if (!file_) return;
     const Record record = {static_cast<uint32_t>(place.text), static_cast<uint32_t>(place.turn),
                            static_cast<uint32_t>(n_prompt), static_cast<uint32_t>(tokens.size())};
     const uint64_t sum = hash(record, tokens);
@@ -165,7 +159,7 @@ class ReplyFile {
 
   off_t file_size() const {
     struct stat status = {};
-    if (fstat(fd_, &status) != 0) fail("read");
+    if (fstat(file_.get(), &status) != 0) fail("read");
     return status.st_size;
   }
 
@@ -178,7 +172,7 @@ class ReplyFile {
     size_t got = 0;
     while (got < n) {
       const ssize_t k =
-          pread(fd_, static_cast<char*>(to) + got, n - got, at + static_cast<off_t>(got));
+          pread(file_.get(), static_cast<char*>(to) + got, n - got, at + static_cast<off_t>(got));
       if (k < 0 && errno == EINTR) continue;
       if (k < 0) fail("read");
       if (k == 0) return false;
@@ -189,7 +183,7 @@ class ReplyFile {
 
   void put(const char* from, size_t n) const {
     while (n > 0) {
-      const ssize_t k = ::write(fd_, from, n);
+      const ssize_t k = ::write(file_.get(), from, n);
       if (k < 0 && errno == EINTR) continue;
       if (k < 0) fail("write");
       from += k;
@@ -212,7 +206,7 @@ class ReplyFile {
   std::string path_;
   Header header_;  // of this model
   int vocab_size_, max_tokens_;
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 // The prompts of a corpus, in its order, those behind `newest` where that is one of them: replies

@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "descriptor.h"
 #include "error.h"
 
 namespace specbound {
@@ -32,24 +32,17 @@ std::string identity_of(const struct stat& info) {
   return text;
 }
 
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   // O_NONBLOCK: opening a FIFO without a writer would otherwise wait for ever.
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
-  if (file.fd < 0) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!file) {
     throw Error(ErrorCode::kFile,
                 format("%s: cannot open the file: %s", path.c_str(), std::strerror(errno)));
   }
   struct stat info;
-  if (::fstat(file.fd, &info) != 0) {
+  if (::fstat(file.get(), &info) != 0) {
     throw Error(ErrorCode::kFile,
                 format("%s: cannot inspect the file: %s", path.c_str(), std::strerror(errno)));
   }
@@ -65,7 +58,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   identity_ = identity_of(info);
   const size_t size = static_cast<size_t>(info.st_size);
   // No madvise: reading everything ahead would make `info` on a large file read all of its weights.
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) {
     throw Error(ErrorCode::kFile, format("%s: cannot map %zu bytes into memory: %s", path.c_str(),
                                          size, std::strerror(errno)));

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "descriptor.h"
 #include "error.h"
 #include "runtime/file_output.h"
 #include "runtime/user_path.h"
@@ -76,28 +77,9 @@ std::string read_end(int fd) {
   return text;
 }
 
-// Closes itself, which also gives the lock back.
-struct OpenFile {
-  int fd = -1;
-  explicit OpenFile(int fd) : fd(fd) {}
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() {
-    if (fd >= 0) close(fd);
-  }
-};
-
 [[noreturn]] void cannot(const std::string& path, int error) {
   throw Error(ErrorCode::kFile,
               format("%s: cannot keep the history: %s", path.c_str(), std::strerror(error)));
-}
-
-// Whether what stands at `path` is still this file: another process may have put a shorter one
-// there while this one waited for the lock.
-bool is_still(const std::string& path, int fd) {
-  struct stat here = {}, there = {};
-  return fstat(fd, &here) == 0 && stat(path.c_str(), &there) == 0 && here.st_dev == there.st_dev &&
-         here.st_ino == there.st_ino;
 }
 
 }  // namespace
@@ -108,9 +90,9 @@ std::string history_path() {
 
 std::vector<std::string> HistoryFile::load() const {
   if (path_.empty()) return {};
-  const OpenFile file(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.fd < 0) return {};
-  std::vector<std::string> entries = entries_of(read_end(file.fd));
+  const Descriptor file(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return {};
+  std::vector<std::string> entries = entries_of(read_end(file.get()));
   if (entries.size() > kMostEntries) entries.erase(entries.begin(), entries.end() - kMostEntries);
   return entries;
 }
@@ -126,27 +108,28 @@ void HistoryFile::add(std::string_view entry) const {
     fs::permissions(folder, fs::perms::owner_all, ignored);
   }
   for (;;) {
-    const OpenFile file(
+    const Descriptor file(
         open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600));
-    if (file.fd < 0) cannot(path_, errno);
+    if (!file) cannot(path_, errno);
     // Where there are no locks an append is still whole; only a cut could lose a line.
-    while (flock(file.fd, LOCK_EX) != 0 && errno == EINTR) {
+    while (flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
     }
-    if (!is_still(path_, file.fd)) continue;
+    if (!is_at(file, path_)) continue;
     struct stat status = {};
-    if (fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
       throw Error(ErrorCode::kFile, path_ + ": cannot keep the history: not a regular file");
     }
     // A line that a crash cut short must not swallow this one.
     std::string line = escaped(entry) + '\n';
     char last = '\n';
-    if (status.st_size > 0 && pread(file.fd, &last, 1, status.st_size - 1) == 1 && last != '\n') {
+    if (status.st_size > 0 && pread(file.get(), &last, 1, status.st_size - 1) == 1 &&
+        last != '\n') {
       line.insert(0, "\n");
     }
-    const ssize_t written = write(file.fd, line.data(), line.size());
+    const ssize_t written = write(file.get(), line.data(), line.size());
     if (written != static_cast<ssize_t>(line.size())) cannot(path_, written < 0 ? errno : ENOSPC);
 
-    std::vector<std::string> entries = entries_of(read_end(file.fd));
+    std::vector<std::string> entries = entries_of(read_end(file.get()));
     const bool grown = entries.size() >= 2 * kMostEntries ||
                        status.st_size >= static_cast<off_t>(2 * kMostFileBytes);
     if (!grown) return;

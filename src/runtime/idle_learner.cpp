@@ -1,11 +1,8 @@
 #include "runtime/idle_learner.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "descriptor.h"
 #include "error.h"
 #include "json/json_reader.h"
 #include "json/json_writer.h"
@@ -75,11 +73,8 @@ std::optional<double> decode_speedup(const nlohmann::json& results, std::string_
 
 // Somebody trains in the folder, who holds it as TrainingFolder does.
 bool at_work_in(const std::string& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  close(fd);
-  return held;
+  const Descriptor held(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return held && held_by_another(held);
 }
 
 // Of a round that is under way; empty where that is not known.

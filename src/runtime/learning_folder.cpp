@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -56,13 +55,6 @@ void halve(const std::string& path) {
   const std::string all = read_bytes(path);
   const size_t line = all.find('\n', all.size() / 2);
   write_file(path, line == std::string::npos ? "" : std::string_view(all).substr(line + 1));
-}
-
-// Not so where somebody has deleted the file since it was opened: a lock on it keeps nobody out.
-bool is_at(int fd, const std::string& path) {
-  struct stat opened = {}, there = {};
-  return fstat(fd, &opened) == 0 && stat(path.c_str(), &there) == 0 &&
-         opened.st_dev == there.st_dev && opened.st_ino == there.st_ino;
 }
 
 bool is_models(const fs::directory_entry& entry) {
@@ -132,20 +124,14 @@ void keep_for_learning(const std::string& folder, const SavedConversation& conve
 
 std::optional<LearningLock> LearningLock::take(const std::string& folder) {
   const std::string path = folder + '/' + kLock;
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) {
+  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) {
     throw Error(ErrorCode::kFile,
                 format("%s: cannot open: %s", printable(path).c_str(), std::strerror(errno)));
   }
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, path)) return LearningLock(fd);
-  close(fd);
-  return std::nullopt;
-}
-
-LearningLock::LearningLock(LearningLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-LearningLock::~LearningLock() {
-  if (fd_ >= 0) close(fd_);
+  // A lock on a file that somebody has deleted since keeps nobody out.
+  const bool locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  return locked && is_at(file, path) ? std::optional(LearningLock(std::move(file))) : std::nullopt;
 }
 
 ForgottenLearning forget_learning() {

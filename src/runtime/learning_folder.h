@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "descriptor.h"
 #include "runtime/saved_conversation.h"
 
 namespace specbound {
@@ -45,13 +46,10 @@ class LearningLock {
  public:
   // nullopt: another process has it.
   static std::optional<LearningLock> take(const std::string& folder);
-  LearningLock(LearningLock&& other) noexcept;
-  LearningLock& operator=(LearningLock&&) = delete;
-  ~LearningLock();
 
  private:
-  explicit LearningLock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit LearningLock(Descriptor file) : file_(std::move(file)) {}
+  Descriptor file_;
 };
 
 // Deletes all of it, of all models, and the answer with it, unless that was no; not where somebody

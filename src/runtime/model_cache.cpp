@@ -287,21 +287,19 @@ RepositoryLock::RepositoryLock(const HubName& name, const LoadWatcher& watcher)
     if (watcher.abort && *watcher.abort) return;
     std::error_code error;
     fs::create_directories(folder_, error);
-    const int fd = error ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) {
+    constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+    Descriptor file(error ? -1 : open(path.c_str(), kFlags, 0666));
+    if (!file) {
       const std::string why = error ? error.message() : std::strerror(errno);
       throw Error(ErrorCode::kFile, path + ": cannot write: " + why);
     }
-    struct stat mine = {}, there = {};
-    const bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    const bool locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
     const int why = locked ? 0 : errno;
     // Who removed the folder removed its lock: another may hold a new one.
-    if (locked && fstat(fd, &mine) == 0 && stat(path.c_str(), &there) == 0 &&
-        mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) {
-      fd_ = fd;
+    if (locked && is_at(file, path)) {
+      file_ = std::move(file);
       return;
     }
-    close(fd);
     if (locked || why == EINTR) continue;
     if (why != EWOULDBLOCK) {  // a file system without locks
       throw Error(ErrorCode::kFile, path + ": cannot be locked: " + std::strerror(why));
@@ -312,10 +310,6 @@ RepositoryLock::RepositoryLock(const HubName& name, const LoadWatcher& watcher)
     if (watcher.progress) watcher.progress("waiting", 0, 1);  // it may end the waiting
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-}
-
-RepositoryLock::~RepositoryLock() {
-  if (fd_ >= 0) close(fd_);
 }
 
 void add_to_cache(const HubName& name, const HubModel& model, bool is_default) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "descriptor.h"
 #include "runtime/hub_models.h"
 #include "runtime/load_watcher.h"
 #include "runtime/model_name.h"
@@ -48,16 +49,13 @@ class RepositoryLock {
   // Waits where it must, and says so. Throws Error(kFile) where the folder cannot be made, written
   // or locked.
   RepositoryLock(const HubName& name, const LoadWatcher& watcher);
-  ~RepositoryLock();
-  RepositoryLock(const RepositoryLock&) = delete;
-  RepositoryLock& operator=(const RepositoryLock&) = delete;
 
-  bool held() const { return fd_ >= 0; }  // false: aborted
+  bool held() const { return bool(file_); }  // false: aborted
   const std::string& folder() const { return folder_; }
 
  private:
   std::string folder_;
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 // Under the lock: `model` is whole in the folder. Throws Error(kFile).

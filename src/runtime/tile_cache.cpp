@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -51,20 +50,6 @@ Trailer trailer_of(const std::string& source, const std::string& layout, size_t 
   return trailer;
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // Where cores have memories of their own, each thread's weights are to lie in its own: a file's
 // pages lie anywhere.
 bool one_memory() {
@@ -111,7 +96,7 @@ bool is_part(const std::string& path) {
 // Whether another program writes it just now. Who was killed left a file that nobody has locked.
 bool under_way(const std::string& part) {
   const Descriptor file(open(part.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  return file.get() >= 0 && flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return file && held_by_another(file);
 }
 
 // Makes room for a file of `bytes`. False: another program is at it.
@@ -215,7 +200,7 @@ std::optional<KeptTiles::Image> TileCache::find(const std::string& layout, size_
   struct stat status = {};
   Trailer found = {};
   Trailer expected = trailer_of(source_, layout, bytes);
-  if (file.get() < 0 || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+  if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
       static_cast<uint64_t>(status.st_size) != bytes + sizeof(Trailer) ||
       pread(file.get(), &found, sizeof found, static_cast<off_t>(bytes)) != sizeof found) {
@@ -267,10 +252,9 @@ TileFile::State TileFile::open() {
   if (!why_not_kept(tiles_).empty()) return State::kGivenUp;
   if (!clear_up(tiles_, tiles_.bytes() + sizeof(Trailer))) return State::kGivenUp;
   part_ = tiles_.path + format(".%ld", static_cast<long>(getpid())) + kPart;
-  fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd_ < 0) return State::kGivenUp;
-  flock(fd_, LOCK_EX | LOCK_NB);
-  return State::kUnderWay;
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  file_ = Descriptor(::open(part_.c_str(), kFlags, 0600));
+  return file_ && !held_by_another(file_) ? State::kUnderWay : State::kGivenUp;
 }
 
 // By whole chunks: where a file system has large pages, a map of the file then has them too.
@@ -285,12 +269,12 @@ TileFile::State TileFile::write_chunk() {
     if (n == run.size()) ++run_, at_ = 0;
   }
   checksum_.add(TileChecksum::of_chunk(chunk_));
-  if (!write_all(fd_, chunk_)) return State::kGivenUp;
+  if (!write_all(file_.get(), chunk_)) return State::kGivenUp;
   written_ += chunk_.size();
   if (bytes_left() > 0) return State::kUnderWay;
   Trailer trailer = trailer_of(tiles_.source, tiles_.layout, tiles_.bytes());
   trailer.checksum = checksum_.value();
-  const bool whole = write_all(fd_, std::as_bytes(std::span(&trailer, 1))) &&
+  const bool whole = write_all(file_.get(), std::as_bytes(std::span(&trailer, 1))) &&
                      rename(part_.c_str(), tiles_.path.c_str()) == 0;
   return whole ? State::kWhole : State::kGivenUp;
 }
@@ -312,9 +296,8 @@ bool TileFile::step() noexcept {
 
 void TileFile::give_up() {
   if (!whole()) state_ = State::kGivenUp;
-  if (fd_ < 0) return;
-  if (!whole()) unlink(part_.c_str());
-  ::close(std::exchange(fd_, -1));
+  if (file_ && !whole()) unlink(part_.c_str());
+  file_ = Descriptor();
 }
 
 TileWriter::TileWriter(OfferedTiles tiles, const std::atomic<bool>* interrupt)

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "descriptor.h"
 #include "engine/cpu/kept_tiles.h"
 #include "model/gguf.h"
 
@@ -105,7 +106,7 @@ class TileFile {
   OfferedTiles tiles_;
   State state_ = State::kNew;
   std::string part_;  // its name while it is under way
-  int fd_ = -1;
+  Descriptor file_;
   size_t run_ = 0, at_ = 0;  // where in the runs the next chunk begins
   size_t written_ = 0;
   TileChecksum checksum_;

@@ -1,10 +1,7 @@
 #include "tools/spec_bench_answers.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -209,19 +206,6 @@ SpecBenchAnswer parse_answer(std::string_view line, const SpecBenchSource& sourc
   return answer;
 }
 
-SpecBenchAnswers::Lock::Lock(const std::string& folder)
-    : fd_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (fd_ < 0 || flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  close(fd_);
-  throw Error(ErrorCode::kFile, folder +
-                                    ": another spec-bench writes to this folder: wait for it, "
-                                    "or name another with --out");
-}
-
-SpecBenchAnswers::Lock::~Lock() {
-  if (fd_ >= 0) close(fd_);
-}
-
 SpecBenchAnswers::SpecBenchAnswers(std::string folder, std::vector<SpecBenchSource> sources,
                                    bool fresh)
     : folder_(std::move(folder)), sources_(std::move(sources)), answers_(sources_.size()) {
@@ -232,7 +216,12 @@ SpecBenchAnswers::SpecBenchAnswers(std::string folder, std::vector<SpecBenchSour
     throw Error(ErrorCode::kFile, format("%s: cannot make this folder: %s", folder_.c_str(),
                                          error ? error.message().c_str() : "not a folder"));
   }
-  lock_.emplace(folder_);
+  lock_ = Descriptor(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock_ && held_by_another(lock_)) {
+    throw Error(ErrorCode::kFile, folder_ +
+                                      ": another spec-bench writes to this folder: wait for it, "
+                                      "or name another with --out");
+  }
   for (size_t i = 0; i < sources_.size(); ++i) {
     check_new_file(path(i));  // that it cannot be written is known before anything is measured
     if (!std::filesystem::exists(path(i), error)) continue;

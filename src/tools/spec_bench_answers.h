@@ -10,12 +10,12 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "descriptor.h"
 #include "tools/spec_bench_questions.h"
 
 namespace specbound {
@@ -89,23 +89,11 @@ class SpecBenchAnswers {
   void sort();
 
  private:
-  // A folder that others leave alone while this lives.
-  class Lock {
-   public:
-    explicit Lock(const std::string& folder);
-    ~Lock();
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-
-   private:
-    int fd_;
-  };
-
   std::string path(size_t source) const;
   void read(size_t source);
 
   std::string folder_;
-  std::optional<Lock> lock_;
+  Descriptor lock_;  // on the folder
   std::vector<SpecBenchSource> sources_;
   std::vector<std::map<int64_t, SpecBenchAnswer>> answers_;  // [source]
 };

@@ -1,7 +1,6 @@
 #include "train/training_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +26,8 @@ constexpr size_t kMaxManifest = 1 << 20;
 constexpr const char* kMarker = "specbound";
 constexpr const char* kMarkerValue = "training folder";
 constexpr const char* kNewManifest = "specbound-manifest.json.new";
+// Its name while the folder is emptied: what a kill leaves then is no training to go on with.
+constexpr const char* kOldManifest = "specbound-manifest.json.old";
 
 // features-00000.bin and on, as FeatureStore names them, and such a file while it is written.
 bool is_features(std::string_view name) {
@@ -45,8 +46,8 @@ bool is_half(std::string_view name) {
 }
 
 bool is_ours(std::string_view name) {
-  for (const char* own : {"manifest.json", kNewManifest, "texts.bin", "texts.whole", "seconds.txt",
-                          "training.checkpoint", "training.checkpoint.new",
+  for (const char* own : {"manifest.json", kNewManifest, kOldManifest, "texts.bin", "texts.whole",
+                          "seconds.txt", "training.checkpoint", "training.checkpoint.new",
                           "training.checkpoint.layers", "training.checkpoint.layers.new"}) {
     if (name == own) return true;
   }
@@ -110,14 +111,13 @@ void write_manifest(const std::string& folder, const TrainingFolder::MadeWith& m
 TrainingFolder::TrainingFolder(std::string path) : path_(std::move(path)) {
   std::error_code error;
   fs::create_directories(path_, error);
-  fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd_ < 0) {
+  lock_ = Descriptor(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock_) {
     const std::string why = error ? error.message() : std::strerror(errno);
     throw Error(ErrorCode::kFile,
                 format("%s: cannot use this folder: %s", path_.c_str(), why.c_str()));
   }
-  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    close(fd_);
+  if (held_by_another(lock_)) {
     throw Error(ErrorCode::kFile,
                 path_ +
                     ": another training is at work in this folder: wait for it, or give "
@@ -128,16 +128,24 @@ TrainingFolder::TrainingFolder(std::string path) : path_(std::move(path)) {
 TrainingFolder::~TrainingFolder() {
   if (begun_ && !keep_) remove_files();
   rmdir(path_.c_str());  // only when empty
-  close(fd_);
 }
 
 void TrainingFolder::remove_files() const {
   std::error_code error;
+  const fs::path old = fs::path(path_) / kOldManifest;
+  fs::rename(path_ + "/manifest.json", old, error);
   std::vector<fs::path> ours;
   for (const auto& entry : fs::directory_iterator(path_, error)) {
-    if (is_ours(entry.path().filename().string())) ours.push_back(entry.path());
+    if (entry.path() != old && is_ours(entry.path().filename().string())) {
+      ours.push_back(entry.path());
+    }
   }
-  for (const fs::path& file : ours) fs::remove(file, error);
+  bool emptied = true;
+  for (const fs::path& file : ours) {
+    fs::remove(file, error);
+    emptied = emptied && !error;
+  }
+  if (emptied) fs::remove(old, error);
 }
 
 bool TrainingFolder::begin(const MadeWith& made_with, Begin begin) {
@@ -149,13 +157,15 @@ bool TrainingFolder::begin(const MadeWith& made_with, Begin begin) {
   }
   if (!manifest) {
     std::error_code error;
+    const bool emptied = read_manifest(path_ + "/" + kOldManifest).has_value();
     for (const auto& entry : fs::directory_iterator(path_, error)) {
-      // Our own first step, when a kill came before the second.
-      if (entry.path().filename() == kNewManifest) continue;
+      const std::string name = entry.path().filename().string();
+      // Our own first step, when a kill came before the second, or what its last one left.
+      if (name == kNewManifest || (emptied && is_ours(name))) continue;
       throw Error(ErrorCode::kUsage,
                   format("%s: expected an empty folder or that of an interrupted training, found "
                          "\"%s\" and no training: give another features_dir",
-                         path_.c_str(), printable(entry.path().filename().string()).c_str()));
+                         path_.c_str(), printable(name).c_str()));
     }
   }
   if (manifest && begin != Begin::kFresh) {

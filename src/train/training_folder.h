@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "descriptor.h"
+
 namespace specbound {
 
 class TrainingFolder {
@@ -48,7 +50,7 @@ class TrainingFolder {
   void remove_files() const;
 
   std::string path_;
-  int fd_ = -1;
+  Descriptor lock_;
   bool begun_ = false, keep_ = false;
 };
 

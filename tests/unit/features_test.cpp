@@ -333,6 +333,36 @@ TEST_CASE("training folder: one run at a time, the same options, nothing left") 
   }
   CHECK(contents((dir / "mixed")) ==
         std::vector<std::string>{"features-00000.bin.bak", "features-1.bin", "texts.bin.orig"});
+  // A kill while the folder was emptied leaves no training, and nothing in the next one's way.
+  const std::string half = dir / "half", old = half + "/specbound-manifest.json.old";
+  fs::create_directories(half);
+  std::ofstream(half + "/features-00001.bin") << "x";
+  std::ofstream(old) << "{\"specbound\": \"training folder\"}";
+  std::ofstream(half + "/notes.txt") << "mine";
+  check_mentions(
+      expect_error(ErrorCode::kUsage, [&] { TrainingFolder(half).begin(one, Begin::kAny); }),
+      {half, "notes.txt"});
+  fs::remove(half + "/notes.txt");
+  check_mentions(
+      expect_error(ErrorCode::kUsage, [&] { TrainingFolder(half).begin(one, Begin::kResume); }),
+      {"--resume"});
+  {
+    TrainingFolder folder(half);
+    CHECK_FALSE(folder.begin(one, Begin::kAny));
+    CHECK(contents(half).size() == 1);  // the new manifest
+  }
+  CHECK_FALSE(fs::exists(half));
+  // What cannot be removed is no training either: the manifest went first.
+  {
+    TrainingFolder folder(half);
+    CHECK_FALSE(folder.begin(one, Begin::kAny));
+    fs::create_directories(half + "/texts.bin/full");
+  }
+  CHECK(fs::exists(old));
+  CHECK_FALSE(fs::exists(half + "/manifest.json"));
+  fs::remove_all(half + "/texts.bin");
+  CHECK_FALSE(TrainingFolder(half).begin(one, Begin::kAny));
+  CHECK_FALSE(fs::exists(half));
   check_mentions(
       expect_error(ErrorCode::kUsage, [&] { TrainingFolder(path).begin(one, Begin::kResume); }),
       {"--resume"});
