@@ -241,6 +241,7 @@ bool bench_compare(const BenchOptions& options, const BenchOutput& output) {
   const std::vector<BenchPrompt> prompts = bench_prompts(options.prompts);
   std::vector<std::string> paths = options.models;
   if (paths.empty()) paths.emplace_back();  // the bundled one
+  check_models(options, std::max(options.context, 0));
 
   bool identical = true;
   Json models = Json::array();

@@ -8,6 +8,7 @@
 #include "error.h"
 #include "runtime/gpu.h"
 #include "runtime/machine.h"
+#include "terminal/progress.h"
 
 namespace specbound {
 
@@ -91,6 +92,13 @@ ModelOptions options_of(const BenchOptions& options, const std::string& path, in
   one.model = path;
   one.n_ctx = n_ctx;
   return one;
+}
+
+void check_models(const BenchOptions& options, int n_ctx) {
+  if (options.models.size() < 2) return;
+  for (const std::string& path : options.models) {
+    LoadedModel(options_of(options, path, n_ctx), terminal_watcher());
+  }
 }
 
 BenchMachine bench_machine(Backend& backend, int n_threads) {

@@ -54,6 +54,10 @@ ModelBytes model_bytes(LoadedModel& model, const ModelOptions& options);
 // LoadedModel's own).
 ModelOptions options_of(const BenchOptions& options, const std::string& path, int n_ctx);
 
+// Where there are several, opens each of -m once: a file that cannot be opened costs no measurement
+// of those before it. Throws what opening throws.
+void check_models(const BenchOptions& options, int n_ctx);
+
 // How fast memory is read, in the same run as what is held against it.
 struct ReadBandwidth {
   Spread rate;              // bytes a second

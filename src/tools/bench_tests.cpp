@@ -161,11 +161,13 @@ void bench_tests(const BenchOptions& options, const BenchOutput& output) {
     throw Error(ErrorCode::kUsage,
                 format("-c %d: the tests need a context of %d", options.context, n_ctx));
   }
+  const int context = std::max(n_ctx, options.context);
+  check_models(options, context);
   std::vector<Json> records;
   Json models = Json::array();
   std::vector<std::vector<std::string>> rows;
   for (const std::string& path : options.models) {
-    const ModelOptions one = options_of(options, path, std::max(n_ctx, options.context));
+    const ModelOptions one = options_of(options, path, context);
     LoadedModel model(one, terminal_watcher());
     model.load();
     const BenchModel facts = bench_model(model, one);

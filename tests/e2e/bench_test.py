@@ -296,6 +296,13 @@ class Models(FolderCase):
         self.assertEqual([(r["model_filename"], r["test"]) for r in records],
                          [(STORIES, "tg2"), (DEMO, "tg2")])
 
+    def test_a_model_that_is_not_there_costs_no_measurement(self):
+        for mode in ((), ("--compare", "spec")):
+            result = specbound("bench", *mode, "-m", STORIES, "-m", self.path("none.gguf"), *CPU)
+            self.assertEqual((result.returncode, result.stdout), (1, b""))
+            self.assertIn(b"none.gguf", result.stderr)
+            self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+
     def test_what_cannot_be_measured(self):
         for arguments, status, says in (
                 (("-m", self.path("none.gguf")), 1, "none.gguf"),
