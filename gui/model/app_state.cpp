@@ -227,7 +227,11 @@ void AppState::save(Conversation& conversation) {
     messages.insert(messages.end(), flight_->removed.begin(), flight_->removed.end());
   }
   try {
-    store_.save(conversation);
+    if (store_.save(conversation)) {
+      add_error(
+          told(conversation.title) +
+          ": another window wrote to this conversation; here it goes on in a file of its own");
+    }
   } catch (const Error& e) {
     add_error(e.what());
   }

@@ -1,6 +1,7 @@
 #include "gui/model/conversation.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -164,12 +165,12 @@ Conversation read_conversation(const std::string& path) {
   return conversation;
 }
 
-std::string ConversationStore::path_of(const std::string& id) const {
-  SB_CHECK(!id.empty() && id.find('/') == std::string::npos);
-  return folder_ + "/" + id + ".json";
+std::string ConversationStore::path_of(const std::string& name) const {
+  SB_CHECK(!name.empty() && name.find('/') == std::string::npos);
+  return folder_ + "/" + name + ".json";
 }
 
-std::vector<Conversation> ConversationStore::load(std::vector<std::string>& problems) const {
+std::vector<Conversation> ConversationStore::load(std::vector<std::string>& problems) {
   constexpr std::string_view kEnd = ".json";
   std::vector<Conversation> conversations;
   if (folder_.empty()) return conversations;
@@ -177,9 +178,12 @@ std::vector<Conversation> ConversationStore::load(std::vector<std::string>& prob
     const std::string path = folder_ + "/" + file;
     if (is_left_behind(file)) unlink(path.c_str());
     if (!file.ends_with(kEnd) || file.size() == kEnd.size() || file[0] == '.') continue;
+    const std::string id = file.substr(0, file.size() - kEnd.size());
+    const auto version = version_of(id);
     try {
       conversations.push_back(read_conversation(path));
-      conversations.back().id = file.substr(0, file.size() - kEnd.size());
+      conversations.back().id = id;
+      kept_[id] = {id, version};
     } catch (const Error& e) {
       problems.push_back(e.what());
     }
@@ -190,8 +194,15 @@ std::vector<Conversation> ConversationStore::load(std::vector<std::string>& prob
   return conversations;
 }
 
-void ConversationStore::save(const Conversation& conversation) const {
-  if (folder_.empty()) return;
+std::optional<ConversationStore::Version> ConversationStore::version_of(
+    const std::string& name) const {
+  struct stat status = {};
+  if (stat(path_of(name).c_str(), &status) != 0) return std::nullopt;
+  return Version{status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+bool ConversationStore::save(const Conversation& conversation) {
+  if (folder_.empty()) return false;
   std::error_code error;
   if (fs::create_directories(folder_, error)) {
     fs::permissions(folder_, fs::perms::owner_all, error);  // what is said here is private
@@ -200,12 +211,22 @@ void ConversationStore::save(const Conversation& conversation) const {
     throw Error(ErrorCode::kFile,
                 folder_ + ": cannot make a folder for conversations: " + error.message());
   }
-  write_file(path_of(conversation.id), conversation_json(conversation));
+  Kept& kept = kept_.try_emplace(conversation.id, Kept{conversation.id}).first->second;
+  const auto there = version_of(kept.name);
+  const bool anothers = there && there != kept.version;
+  if (anothers) kept = {new_id()};
+  write_file(path_of(kept.name), conversation_json(conversation));
+  kept.version = version_of(kept.name);
+  return anothers;
 }
 
-void ConversationStore::remove(const std::string& id) const {
+void ConversationStore::remove(const std::string& id) {
   if (folder_.empty()) return;
-  const std::string path = path_of(id);
+  const auto found = kept_.find(id);
+  const Kept kept = found == kept_.end() ? Kept{id, version_of(id)} : found->second;
+  if (found != kept_.end()) kept_.erase(found);
+  const std::string path = path_of(kept.name);
+  if (version_of(kept.name) != kept.version) return;
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     throw Error(ErrorCode::kFile,
                 format("%s: cannot delete: %s", path.c_str(), std::strerror(errno)));

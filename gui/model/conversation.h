@@ -7,6 +7,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,20 +75,37 @@ class ConversationStore {
 
   // Newest first. A line in `problems` for each file that is left out, and why; what a file holds
   // never throws. Removes temporary files that a crash left behind.
-  std::vector<Conversation> load(std::vector<std::string>& problems) const;
+  std::vector<Conversation> load(std::vector<std::string>& problems);
 
-  // Not for a conversation without messages. Throws Error(kFile).
-  void save(const Conversation& conversation) const;
-  // Its file, if there is one. Throws Error(kFile).
-  void remove(const std::string& id) const;
+  // Not for a conversation without messages. Where another window has written to its file since
+  // this one last looked, that stays, and this window goes on in a file of its own; whether that is
+  // so from now on. Throws Error(kFile).
+  bool save(const Conversation& conversation);
+  // Its file, if there is one and no other window has written to it. Throws Error(kFile).
+  void remove(const std::string& id);
 
   // A name that no conversation has, neither here nor in another window's hands.
   std::string new_id() const;
 
  private:
-  std::string path_of(const std::string& id) const;
+  // Each save is a new file.
+  struct Version {
+    uint64_t inode = 0;
+    int64_t bytes = 0;
+    int64_t seconds = 0, nanoseconds = 0;  // of its last change
+    bool operator==(const Version&) const = default;
+  };
+  // The file of a conversation in this window, as it left it; no version: it has written none.
+  struct Kept {
+    std::string name;  // without .json
+    std::optional<Version> version = {};
+  };
+
+  std::string path_of(const std::string& name) const;
+  std::optional<Version> version_of(const std::string& name) const;  // nullopt: there is no file
 
   std::string folder_;
+  std::map<std::string, Kept> kept_;  // [id]
 };
 
 enum class ExportFormat { kMarkdown, kText, kJson };

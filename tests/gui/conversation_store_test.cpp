@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "runtime/saved_conversation.h"
 #include "runtime/text_input.h"
 #include "unit/process_state.h"
+#include "unit/sanitized.h"
 #include "unit/temp_dir.h"
 
 namespace specbound::gui::conversation_store_test {
@@ -60,7 +62,7 @@ std::string error_of(const std::string& json) {
 
 TEST_CASE("store: what is saved is what is loaded, newest first") {
   test::TempDir dir;
-  const ConversationStore store(dir / "a/b");
+  ConversationStore store(dir / "a/b");
   std::vector<std::string> problems;
   CHECK(store.load(problems).empty());
   store.save(example("older", 5));
@@ -92,7 +94,7 @@ TEST_CASE("store: what is saved is what is loaded, newest first") {
 
 TEST_CASE("store: a save replaces, a removal removes, ids are new") {
   test::TempDir dir;
-  const ConversationStore store(dir / "c");
+  ConversationStore store(dir / "c");
   Conversation c = example(store.new_id());
   store.save(c);
   c.title = "Other";
@@ -107,8 +109,47 @@ TEST_CASE("store: a save replaces, a removal removes, ids are new") {
   CHECK(fs::is_empty(dir / "c"));
 }
 
+TEST_CASE("store: what another window said in the same conversation is not written over") {
+  test::TempDir dir;
+  ConversationStore first(dir / "c");
+  Conversation mine = example(first.new_id());
+  CHECK_FALSE(first.save(mine));
+  ConversationStore second(dir / "c");
+  std::vector<std::string> problems;
+  Conversation other = second.load(problems).at(0);
+  other.title = "What they said";
+  CHECK_FALSE(second.save(other));
+  mine.title = "Mine";
+  CHECK(first.save(mine));
+  for (const char* title : {"Mine, longer", "Mine, the longest"}) {  // in turn
+    mine.title = title;
+    CHECK_FALSE(first.save(mine));
+    CHECK_FALSE(second.save(other));
+  }
+  const auto titles = [&] {
+    std::vector<std::string> titles;
+    for (const Conversation& c : ConversationStore(dir / "c").load(problems)) {
+      titles.push_back(c.title);
+    }
+    std::ranges::sort(titles);
+    return titles;
+  };
+  CHECK(titles() == std::vector<std::string>{"Mine, the longest", "What they said"});
+  // Nor is it removed.
+  ConversationStore third(dir / "c");
+  third.load(problems);
+  other.title = "What they said at last";
+  CHECK_FALSE(second.save(other));
+  third.remove(other.id);
+  first.remove(mine.id);
+  CHECK(titles() == std::vector<std::string>{"What they said at last"});
+  second.remove(other.id);
+  CHECK(titles().empty());
+  CHECK(problems.empty());
+}
+
 TEST_CASE("store: a store without a folder keeps nothing") {
-  const ConversationStore store("");
+  ConversationStore store("");
   store.save(example("a"));
   store.remove("a");
   std::vector<std::string> problems;
@@ -118,7 +159,7 @@ TEST_CASE("store: a store without a folder keeps nothing") {
 
 TEST_CASE("store: hostile files are reported, skipped and left as they are") {
   test::TempDir dir;
-  const ConversationStore store(dir.path().string());
+  ConversationStore store(dir.path().string());
   store.save(example("good"));
   const std::string good = conversation_json(example("good"));
   std::string deep(100000, '[');
@@ -152,7 +193,7 @@ TEST_CASE("store: hostile files are reported, skipped and left as they are") {
 
 TEST_CASE("store: what could not be read again is not written") {
   test::TempDir dir;
-  const ConversationStore store(dir.path().string());
+  ConversationStore store(dir.path().string());
   store.save(example("a"));
   const std::string before = read_bytes(dir / "a.json");
 
@@ -173,7 +214,7 @@ TEST_CASE("store: what could not be read again is not written") {
 TEST_CASE("store: a folder that cannot be read or made is one clear line") {
   test::TempDir dir;
   put(dir / "file", "");
-  const ConversationStore store(dir / "file");
+  ConversationStore store(dir / "file");
   std::vector<std::string> problems;
   CHECK(store.load(problems).empty());
   CHECK(problems.size() == 1);
@@ -225,15 +266,12 @@ TEST_CASE("store: replies cut inside a character are stored as UTF-8") {
 }
 
 constexpr int kKills = 20;
-#ifdef SPECBOUND_SANITIZED
-constexpr int kMostKills = kKills;  // text takes longer to make than the child has: none may hit
-#else
-constexpr int kMostKills = 1000;
-#endif
+// Under sanitizers text takes longer to make than the child has: none may hit.
+constexpr int kMostKills = test::kSanitized ? kKills : 1000;
 
 TEST_CASE("store: killed while it saves, it leaves the old file or the new one") {
   test::TempDir dir;
-  const ConversationStore store(dir.path().string());
+  ConversationStore store(dir.path().string());
   Conversation c = example("kept");
   const std::string first = c.messages[0].text;
   store.save(c);
