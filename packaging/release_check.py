@@ -173,18 +173,21 @@ def check_in(root, tarball, package, version, text):
     return dict(system=system.name, libc6=glibc, libstdcxx6=cxx, passed=tried)
 
 
-def one(folder, pattern):
-    found = sorted(folder.glob(pattern))
-    expect(len(found) == 1, f"one {pattern} in {folder} (packaging/release.sh makes it)", found)
-    return found[0]
+def newest_file(folder, pattern):
+    """Earlier releases may lie beside it."""
+    found = sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
+    expect(found, f"{pattern} in {folder} (packaging/release.sh makes it)", found)
+    return found[-1]
 
 
 def main(folder, *roots):
     folder = pathlib.Path(folder)
-    tarball, package = one(folder, "specbound-*.tar.xz"), one(folder, "specbound_*.deb")
+    tarball = newest_file(folder, "specbound-*.tar.xz")
+    version = tarball.name.split("-")[1]
+    package = newest_file(folder, f"specbound_{version}-*.deb")
     with tempfile.TemporaryDirectory() as unpacked:
         run("tar", "-C", unpacked, "-xf", tarball)
-        tree = one(pathlib.Path(unpacked), "specbound-*")
+        tree = newest_file(pathlib.Path(unpacked), "specbound-*")
         program = tree / "bin/specbound"
         library = (tree / "lib").glob("**/libspecbound.so.*.*")
         files = [describe(program, MAY_NEED), describe(next(library), LIBRARY_MAY_NEED)]
