@@ -9,17 +9,15 @@
 #include <random>
 #include <string>
 
+#include "unit/sanitized.h"
+
 namespace specbound::gui::markdown_test {
 
 namespace {
 
 using Kind = RichBlock::Kind;
 
-#ifdef SPECBOUND_SANITIZED
-constexpr double kMostSeconds = 5;
-#else
-constexpr double kMostSeconds = 0.5;
-#endif
+constexpr double kMostSeconds = test::kSanitized ? 5 : 0.5;
 
 RichText parsed(std::string_view source) {
   RichText rich;

@@ -14,16 +14,13 @@
 #include "gui/view/export_view.h"
 #include "gui/view/file_picker.h"
 #include "gui/view/model_picker.h"
+#include "unit/sanitized.h"
 
 namespace specbound::gui::markdown_view_test {
 
 namespace {
 
-#ifdef SPECBOUND_SANITIZED
-constexpr double kMostSeconds = 0.2;
-#else
-constexpr double kMostSeconds = 0.02;
-#endif
+constexpr double kMostSeconds = test::kSanitized ? 0.2 : 0.02;
 
 struct Rig {
   FakeApp fake;

@@ -7,16 +7,11 @@
 
 #include "gui/fake_worker.h"
 #include "gui/worker_rig.h"
+#include "unit/sanitized.h"
 
 namespace specbound::gui::soak_test {
 
 namespace {
-
-#ifdef SPECBOUND_SANITIZED
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 double resident_mib() {
   long pages = 0, resident = 0;
@@ -30,7 +25,7 @@ double resident_mib() {
 // What memory is freed and kept for later differs from run to run; a sanitizer keeps all of it.
 void check_flat(double before, double after, double allowed) {
   MESSAGE("resident: " << before << " MiB, later " << after << " MiB");
-  if (!kSanitized) CHECK(after - before < allowed);
+  if (!test::kSanitized) CHECK(after - before < allowed);
 }
 
 // Hands events to the app until all it has asked for is over.
@@ -59,7 +54,7 @@ TEST_CASE("soak: 500 turns with the worker, in flat memory") {
   app.load(demo_model());
   settle(rig, app);
 
-  constexpr int kTurns = kSanitized ? 100 : 500;
+  constexpr int kTurns = test::some_of(500);
   double half_way = 0;
   for (int turn = 0; turn < kTurns; ++turn) {
     CAPTURE(turn);

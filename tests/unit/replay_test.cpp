@@ -8,6 +8,7 @@
 #include "decode/generate.h"
 #include "drafters/specbound.h"
 #include "engine_rig.h"
+#include "sanitized.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 
@@ -254,16 +255,10 @@ Plain plain_text(int n, bool ends) {
 
 }  // namespace
 
-// Sanitizers make a round ten times as slow and look for other faults.
-#ifdef SPECBOUND_SANITIZED
-constexpr int kTexts = 12;
-#else
-constexpr int kTexts = 60;
-#endif
-
 TEST_CASE("replay makes the very rounds of the real loop") {
   const CostModel costs = dyadic_costs();
   TinyRandom random(11);
+  constexpr int kTexts = some_of(60);
   int ended = 0, rejected = 0;
   for (int i = 0; i < kTexts; ++i) {
     const bool ends = i % 2 == 1;

@@ -12,6 +12,7 @@
 #include "drafter_rows.h"
 #include "process_state.h"
 #include "runtime/tuned_settings.h"
+#include "sanitized.h"
 #include "speculation_rig.h"
 #include "temp_dir.h"
 #include "tiny_datastore.h"
@@ -202,7 +203,7 @@ TEST_CASE("every drafter gives the text and the bits of plain decoding") {
   for (const HeadKind kind : kHeadKinds) {
     for (const ConfidenceRule rule : {ConfidenceRule::kPeak, ConfidenceRule::kMargin}) {
       for (const float tau : {0.0f, 0.2f}) {
-        for (const int shortlist : {16, 32}) {
+        for (const int shortlist : some_of({16, 32})) {
           rows.push_back(trained(heads, kind, rule, tau, shortlist));
         }
       }

@@ -45,6 +45,12 @@ struct ExpectedText {
   }
 };
 
+inline std::vector<ExpectedText> expected_texts(const TinyModel& model) {
+  std::vector<ExpectedText> texts;
+  for (int i = 0; i < kTexts; ++i) texts.emplace_back(model, i);
+  return texts;
+}
+
 // Row `slot` holds what that position of the text must leave behind.
 inline void check_row(Backend& backend, ExpectedText& text, int pos, int slot,
                       const float* logits) {
@@ -168,10 +174,9 @@ inline void run_rows(Backend& backend, std::span<const int32_t> ids) {
 // kTexts texts come and go, are cut back, read at once, run alone and in random companies, of rows
 // and, where the backend shows those, of chunks. By decoding instead of prefill() where that has
 // other bits than the CPU's.
-inline void run_texts_at_random(const TinyModel& model, Backend& backend, uint64_t seed,
+inline void run_texts_at_random(std::vector<ExpectedText> texts, Backend& backend, uint64_t seed,
                                 bool prefill = true) {
-  std::vector<ExpectedText> texts;
-  for (int i = 0; i < kTexts; ++i) texts.emplace_back(model, i);
+  const ModelConfig& config = backend.config();
   Sequences* sequences = backend.sequences();
   REQUIRE(sequences);
   REQUIRE(sequences->n_sequences() == kTexts);
@@ -201,8 +206,8 @@ inline void run_texts_at_random(const TinyModel& model, Backend& backend, uint64
         sequences->select(sequence);
         {
           backend.embed(0, text.ids[text.done]);
-          backend.run_layers(0, 1, text.done, 1, model.config.n_layers);
-          std::vector<float> logits(model.config.vocab_size);
+          backend.run_layers(0, 1, text.done, 1, config.n_layers);
+          std::vector<float> logits(config.vocab_size);
           backend.logits(0, 1, logits.data());
           check_row(backend, text, text.done++, 0, logits.data());
         }
@@ -232,7 +237,7 @@ inline void run_texts_at_random(const TinyModel& model, Backend& backend, uint64
         for (const int i : of) {
           const int most = std::min(room, kLongestText - texts[i].done - 1);
           const int more = sequences->takes_drafts() && below(3) ? below(most + 1) : 0;
-          rounds.emplace_back(texts[i], i, 1 + more, model.config.vocab_size, random);
+          rounds.emplace_back(texts[i], i, 1 + more, config.vocab_size, random);
           room -= more;
         }
         run_company(backend, texts, rounds, random);
