@@ -130,9 +130,9 @@ stage_asan_ubsan() {
   if [ $extent = all ]; then
     run_tests asan-ubsan
   else
-    # Not what holds the documents, nor what REPL and window do with keys: text from outside is
-    # in `unit` and `gui` too.
-    run_tests asan-ubsan -L "quick|hostile" -E "^e2e_(docs|gui|repl)_test$"
+    # Not what holds the documents, what REPL and window do with keys, nor whole trainings: text
+    # from outside is in `unit` and `gui` too, and so are a training's parts.
+    run_tests asan-ubsan -L "quick|hostile" -E "^e2e_(docs|gui|repl|train_heads)_test$"
   fi
 }
 
