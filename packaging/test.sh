@@ -125,26 +125,30 @@ stage_readers() {
 }
 
 stage_asan_ubsan() {
+  local another=simt
+  if [ $((turn % 2)) = 1 ]; then another=gui; fi
   sanitizer_options
   build asan-ubsan || return 1
   if [ $extent = all ]; then
     run_tests asan-ubsan
   else
     # Not what holds the documents, what REPL and window do with keys, nor whole trainings: text
-    # from outside is in `unit` and `gui` too, and so are a training's parts.
-    run_tests asan-ubsan -L "quick|hostile" -E "^e2e_(docs|gui|repl|train_heads)_test$"
+    # from outside is in `unit` and `gui` too, and so are a training's parts. Kernels on the
+    # executor and the window's tests take turns.
+    run_tests asan-ubsan -L "quick|hostile" -E "^(e2e_(docs|gui|repl|train_heads)_test|$another)\$"
   fi
 }
 
 # What threads have to do with, of the server its replies, its refusals and what it keeps; by night
-# also the kernels, whose missing barriers are races, and whole trainings, whose parts `unit` has.
+# also the kernels, whose missing barriers are races, and whole trainings and tunings, whose
+# parts `unit` has.
 stage_tsan() {
   local targets=(specbound specbound_tests exactness_tests reader_tests gui_tests capi_test)
-  local tests="unit|exactness|readers|gui|capi|e2e_(chat|run|stop|tune|verify)_test"
+  local tests="unit|exactness|readers|gui|capi|e2e_(chat|run|stop|verify)_test"
   tests+="|e2e_serve(_cache|_errors)?_test"
   if [ $extent = all ]; then
     targets+=(simt_tests)
-    tests+="|simt|e2e_train_heads_test"
+    tests+="|simt|e2e_(train_heads|tune)_test"
   fi
   export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$root/tests/tsan.supp"
   build tsan --target "${targets[@]}" && run_tests tsan -R "^($tests)\$"
