@@ -36,9 +36,17 @@ case "$*" in
     exit 2
     ;;
 esac
-# Which sixth of the faults, and what else takes turns: by the second of the commit, in shallow
-# clones too.
+# What takes turns but by night, by the second of the commit, in shallow clones too: a sixth of the
+# planted faults, the PTX of one of two architectures, and of what sanitizers take longest over one
+# under ASan and UBSan. At the turn of kernels on the executor TSan has neither readers nor the
+# window, at the window's it has the tests of exactness too.
 turn=$(($(git log -1 --format=%ct 2>/dev/null || date +%s) % 6))
+longest=(simt exactness gui)
+sanitized=${longest[turn % 3]}
+other_ptx=ptx$((turn % 2 ? 75 : 80))
+# What the README's command builds.
+quick=(specbound specbound_tests exactness_tests reader_tests gui_tests simt_tests capi_test
+  capi_example)
 
 # ---- stages: exit status 0 is a pass; file `counts` (passed failed skipped, then notes) says more
 
@@ -102,8 +110,6 @@ run_tests() {
 
 # The label `quick` is on what the README's command runs; tests/CMakeLists.txt puts it there.
 stage_release() {
-  local quick=(specbound specbound_tests exactness_tests reader_tests gui_tests simt_tests
-    capi_test capi_example)
   local settings=(--set "SPECBOUND_FAULTS=$faults" --set "SPECBOUND_FAULT_TURN=$turn")
   if [ $extent = default ]; then
     build release "${settings[@]}" --target "${quick[@]}" && run_tests release -L quick
@@ -125,27 +131,39 @@ stage_readers() {
 }
 
 stage_asan_ubsan() {
-  local another=simt
-  if [ $((turn % 2)) = 1 ]; then another=gui; fi
+  local targets=() left_out="e2e_(docs|gui|repl|train_heads)_test" target
   sanitizer_options
-  build asan-ubsan || return 1
   if [ $extent = all ]; then
-    run_tests asan-ubsan
-  else
-    # Not what holds the documents, what REPL and window do with keys, nor whole trainings: text
-    # from outside is in `unit` and `gui` too, and so are a training's parts. Kernels on the
-    # executor and the window's tests take turns.
-    run_tests asan-ubsan -L "quick|hostile" -E "^(e2e_(docs|gui|repl|train_heads)_test|$another)\$"
+    build asan-ubsan && run_tests asan-ubsan
+    return
   fi
+  # Not what holds the documents, what REPL and window do with keys, nor whole trainings: text from
+  # outside is in `unit` and `gui` too, and so are a training's parts.
+  for target in "${quick[@]}"; do
+    if [[ " ${longest[*]/%/_tests} " == *" $target "* && $target != "${sanitized}_tests" ]]; then
+      left_out+="|${target%_tests}"
+    else
+      targets+=("$target")
+    fi
+  done
+  build asan-ubsan --target "${targets[@]}" &&
+    run_tests asan-ubsan -L "quick|hostile" -E "^($left_out)\$"
 }
 
 # What threads have to do with, of the server its replies, its refusals and what it keeps; by night
 # also the kernels, whose missing barriers are races, and whole trainings and tunings, whose
 # parts `unit` has.
 stage_tsan() {
-  local targets=(specbound specbound_tests exactness_tests reader_tests gui_tests capi_test)
-  local tests="unit|exactness|readers|gui|capi|e2e_(chat|run|stop|verify)_test"
-  tests+="|e2e_serve(_cache|_errors)?_test"
+  local targets=(specbound specbound_tests capi_test)
+  local tests="unit|capi|e2e_(chat|run|stop|verify)_test|e2e_serve(_cache|_errors)?_test"
+  if [ $extent = all ] || [ "$sanitized" != simt ]; then
+    targets+=(reader_tests gui_tests)
+    tests+="|readers|gui"
+  fi
+  if [ $extent = all ] || [ "$sanitized" = gui ]; then
+    targets+=(exactness_tests)
+    tests+="|exactness"
+  fi
   if [ $extent = all ]; then
     targets+=(simt_tests)
     tests+="|simt|e2e_(train_heads|tune)_test"
@@ -277,11 +295,10 @@ stage_fuzz() {
 }
 
 # What nvcc makes of the kernels. Their tests run where there is a GPU and skip elsewhere; without
-# one they run on the CPU, the PTX of what decodes here (of one of two architectures, which one the
-# commit says, by night of both), the source in every suite.
+# one they run on the CPU, the PTX of what decodes here, the source in every suite.
 stage_cuda() {
   local version other=()
-  if [ $extent != all ]; then other=(-E "^ptx$((turn % 2 ? 75 : 80))"); fi
+  if [ $extent != all ]; then other=(-E "^$other_ptx"); fi
   version=$(cuda_version)
   if [ -z "$version" ]; then
     skip "cuda: no nvcc on PATH or in /usr/local/cuda/bin"

@@ -19,23 +19,15 @@ import shlex
 import statistics
 import subprocess
 import sys
-import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPEC_BENCH = ROOT / "tests" / "data" / "spec-bench" / "question.jsonl"
 RESULTS = ROOT / "tests" / "bench" / "results"
 
 # What ships is measured, not what `specbound tune` once found on this machine, nor heads that it
-# learnt here in idle time, nor what somebody's environment sets.
-NO_HOME = tempfile.TemporaryDirectory()
-for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
-    os.environ[f"XDG_{kind}_HOME"] = os.path.join(NO_HOME.name, kind.lower())
-OURS = ("SPECBOUND_BINARY", "SPECBOUND_CUDA_ARCHS", "SPECBOUND_F16_MODEL", "SPECBOUND_NETWORK",
-        "SPECBOUND_SHARED", "SPECBOUND_SIMT_")
-for name in list(os.environ):
-    if name.startswith("SPECBOUND_") and not name.startswith(OURS):
-        del os.environ[name]
-os.environ["SPECBOUND_NO_CONFIG"] = "1"
+# learnt here in idle time.
+sys.path.insert(0, str(ROOT / "tests"))
+import own_environment  # noqa: E402, F401
 
 _revision = None
 

@@ -1,11 +1,10 @@
 """How the end-to-end tests run the program. SPECBOUND_BINARY names it (ctest sets that); without it
-the release build is run. The models are files of the repository. What was tuned, set, said or
-learnt on the machine plays no part: cache, settings, state and data are empty folders; nor does a
-GPU, where the build has its engine: what runs on one is tested on the SIMT executor, against the
-CPU."""
-import atexit
+the release build is run. The models are files of the repository. What was learnt on the machine
+plays no part (own_environment.py), nor does a GPU, where the build has its engine: what runs on one
+is tested on the SIMT executor, against the CPU."""
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -17,16 +16,9 @@ DEMO = os.path.join(ROOT, "models/demo-chat-16l-q8_0.gguf")
 DEMO_HEADS = DEMO.replace(".gguf", ".heads.gguf")
 # Drafts by the logit lens alone however slow that is: the same on every machine, heads or not.
 LENS = ("--speculator", "specbound", "--head", "lens", "--controller", "off")
-CACHE = tempfile.TemporaryDirectory()
-atexit.register(CACHE.cleanup)
-os.environ["XDG_CACHE_HOME"] = CACHE.name
-os.environ["XDG_STATE_HOME"] = os.path.join(CACHE.name, "state")
-os.environ["XDG_DATA_HOME"] = os.path.join(CACHE.name, "data")
-os.environ["XDG_CONFIG_HOME"] = os.path.join(CACHE.name, "no-config")
-for variable in [v for v in os.environ if v.startswith("SPECBOUND_")]:
-    if not variable.startswith(("SPECBOUND_BINARY", "SPECBOUND_SIMT_", "SPECBOUND_SHARED",
-                                "SPECBOUND_NETWORK")):
-        del os.environ[variable]
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+import own_environment  # noqa: E402, F401
+
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 TIMEOUT = 120  # a run takes well under a second; sanitizers are slow
 
