@@ -239,10 +239,6 @@ void Worker::apply(const DraftingChange& change) {
   std::string refusal = model_ ? "" : kNoModel;
   if (model_) {
     Speculation& speculation = model_->speculation;
-    // Another one may take its place, at the same address: it has to hear of the text.
-    if (change.preset || (change.params && !speculation.specbound())) {
-      model_->session->set_speculator(nullptr);
-    }
     try {
       if (change.preset) speculation.choose(*change.preset);
       if (change.params) speculation.change(*change.params);

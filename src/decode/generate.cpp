@@ -29,9 +29,8 @@ Session::Session(Backend& backend, Sampler sampler)
     : backend_(backend), sampler_(std::move(sampler)), round_(backend_, sampler_, tokens_) {}
 
 void Session::set_speculator(Speculator* speculator) {
-  Speculator* next = speculator ? speculator : &none_;
-  if (next != speculator_) begun_ = false;
-  speculator_ = next;
+  speculator_ = speculator ? speculator : &none_;
+  begun_ = false;
 }
 
 void Session::set_sampling(const SamplingParams& params) {
@@ -219,6 +218,7 @@ bool Session::emit() {
     if (!stats_.ttft_seconds) stats_.ttft_seconds = seconds_since(start_);
     std::span<const float> logits;  // now: a commit moves rows
     if (options_.on_logits) logits = round_.logits(slot);
+    if (options_.on_state) call_out([&] { options_.on_state(round_.state(slot)); });
     const int next = round_.child(slot, token);
     const bool drafted = next >= 0;
     if (!drafted) round_.commit(slot, token);

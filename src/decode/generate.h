@@ -36,6 +36,9 @@ struct GenerateOptions {
   // Each emitted token with the model's own logits (vocab_size) that it was drawn from, before
   // on_token; they hold within the call. Where nobody asks, a device need not hand them over.
   std::function<void(const TokenEvent&, std::span<const float>)> on_logits;
+  // Of each emitted token, an end token too, the row (dim) behind the last layer that it was drawn
+  // from, before all else; it holds within the call.
+  std::function<void(std::span<const float>)> on_state;
   std::function<void(const TokenEvent&)> on_token;  // each emitted token, in order
   std::function<void(const RoundEvent&)> on_round;  // after the round's tokens
   const std::atomic<bool>* abort = nullptr;         // looked at between passes and after each token
@@ -70,7 +73,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // What drafts from the next round on; it must outlive the session or the next call. nullptr:
-  // plainly. Within a reply from GenerateOptions::on_round: it then begins with the text so far.
+  // plainly. Within a reply from GenerateOptions::on_round: whatever was set before, it then begins
+  // with the text so far.
   void set_speculator(Speculator* speculator);
   // How tokens are picked from the next round on, likewise. Throws Error(kUsage), and nothing has
   // changed, for what validate() refuses.
@@ -112,8 +116,6 @@ class Session {
   bool take_rows(std::span<const float> logits,
                  const std::function<void(const RoundEvent&)>& heard = nullptr);
   void drop_rows() { round_.recover(); }
-  // Between two of these other texts had the backend: what drafts begins with the text so far.
-  void resume() { begun_ = false; }
   // Between replies: what the newest one needed beside its tokens goes, such as its grammar.
   void rest();
   const GenerateStats& stats() const { return stats_; }  // whole when it is over

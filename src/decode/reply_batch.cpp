@@ -105,7 +105,6 @@ void ReplyBatch::go_on_alone(Reply& reply) {
     if (!stayed) {
       const auto& speculator = reply.request.speculator;
       session.set_speculator(speculator ? speculator() : nullptr);
-      session.resume();
     }
     reply.alone = true;
     reply.over = !session.go_on();

@@ -15,6 +15,7 @@ void Round::start(Limits limits) {
   // No reallocation in a round: spans of history() stay valid.
   const size_t most = text_.size() + kMaxRows + 1;
   if (text_.capacity() < most) text_.reserve(2 * most);
+  first_ = 0;
   rows_.clear();
   masks_ = 0;
   shown_ = 0;
@@ -190,6 +191,7 @@ bool Round::verify() {
 void Round::enter(int slot) {
   SB_CHECK(limits_.shared);
   spent(Phase::kCheck);
+  first_ = slot;
   for (int row = 0; row < rows(); ++row) backend_.embed(slot + row, rows_[row].token);
 }
 

@@ -122,6 +122,8 @@ class Round {
   int32_t sample(int slot);
   // The model's logits of that row, until those of another are asked for.
   std::span<const float> logits(int slot) { return row_sampler_.logits(slot); }
+  // That row (dim) as the last layer left it, until the next pass.
+  std::span<const float> state(int slot) const { return backend_.inspect().hidden(first_ + slot); }
   // `token` follows row `slot` in the text.
   const TokenEvent& emitted(int slot, int32_t token, bool ends_reply);
   // Row `slot` was the last one whose token counts: its K/V and those of the path to it stay, all
@@ -147,6 +149,7 @@ class Round {
   RowSampler row_sampler_;
   Limits limits_;
   int pos_ = 0;
+  int first_ = 0;                  // slot of the backend that row 0 has
   Phase running_ = Phase::kDraft;  // what layers run for
   bool committed_ = false;
   std::vector<RowEvent> rows_;

@@ -266,13 +266,15 @@ TEST_CASE("worker thread: settings change at the next round, each with its answe
 
   DraftingChange shipped;
   shipped.preset = Preset::kShipped;
-  rig->set_drafting(shipped);
-  CHECK(rig.next<DraftingChanged>().drafting.preset == Preset::kShipped);
+  rig.watch(at_second_round(2, [&] { rig->set_drafting(shipped); }));
+  CHECK(rig.answer(second_turn(2)) == expected);
+  CHECK(rig.all<DraftingChanged>().back().drafting.preset == Preset::kShipped);
+  CHECK(rig.all<SettingsApplied>().back().id == 2);
   SamplingParams invalid;
   invalid.temperature = -1;
   rig->set_sampling(invalid);
   CHECK(rig.next<Note>().text.find("temperature") != std::string::npos);
-  CHECK(rig.answer(second_turn(2)) == expected);
+  CHECK(rig.answer(second_turn(3)) == expected);
 }
 
 TEST_CASE("worker thread: stop ends a reply soon, one that has not begun too") {

@@ -174,7 +174,7 @@ TEST_CASE("drafting that is switched, changed and exchanged between rounds chang
   }
 }
 
-TEST_CASE("a speculator that comes in within a reply begins with the text so far, once") {
+TEST_CASE("a speculator that is set within a reply begins with the text so far, once") {
   class Watched final : public Speculator {
    public:
     const char* name() const override { return "watched"; }
@@ -191,13 +191,13 @@ TEST_CASE("a speculator that comes in within a reply begins with the text so far
   options.max_tokens = 12;
   options.on_round = [&](const RoundEvent& event) {
     if (event.round == 2) session.set_speculator(&b);
-    if (event.round == 3) session.set_speculator(&b);  // nothing new
+    if (event.round == 3) session.set_speculator(&b);  // may be another one where that was
     if (event.round == 5) session.set_speculator(nullptr);
     if (event.round == 6) session.set_speculator(&a);
   };
   session.generate(token_ids(9, kVocab), options);
   CHECK(a.begun == std::vector<size_t>{9, 16});
-  CHECK(b.begun == std::vector<size_t>{12});
+  CHECK(b.begun == std::vector<size_t>{12, 13});
   session.generate(token_ids(9, kVocab), budget(1));
   CHECK(a.begun.back() == 9);
 }
