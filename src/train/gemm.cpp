@@ -1,15 +1,20 @@
-// Tiles, and our own product of one: both factors packed into the order that the inner loop reads,
-// sums of 6 rows by two vectors held in registers.
+// Tiles, and our own product of one: both factors packed into the order that the inner loop reads
+// (gemm_micro.h).
 #include "train/gemm.h"
 
 #include <dlfcn.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "error.h"
 #include "train/blocks.h"
+#include "train/gemm_micro.h"
 
 namespace specbound {
+
+constinit const MicroKernel kMicroPortable = micro_kernel<16>();
 
 namespace {
 
@@ -19,6 +24,17 @@ struct OpenBlas {
   void* dgemm = nullptr;
   std::string name;
 };
+
+// Whether it has found kernels that our own do not beat. One that does not know a CPU, as it was
+// made before that, falls back to SSE3, which is ten times slower.
+bool knows_this_cpu(void* library) {
+  const auto name = reinterpret_cast<const char* (*)()>(dlsym(library, "openblas_get_corename"));
+  if (!name || !isa_supported(Isa::kAvx2)) return true;
+  constexpr const char* kWithAvx2[] = {"Haswell", "Zen", "SkylakeX", "Cooperlake",
+                                       "SapphireRapids"};
+  return std::ranges::any_of(kWithAvx2,
+                             [&](const char* known) { return strcasecmp(known, name()) == 0; });
+}
 
 OpenBlas open_blas() {
   OpenBlas blas;
@@ -35,6 +51,7 @@ OpenBlas open_blas() {
   // OpenMP's own threads, and its number of threads is set for the calling thread alone.
   constexpr int kPosixThreads = 1;
   if (!parallel || parallel() != kPosixThreads || !set_threads) return blas;
+  if (!knows_this_cpu(library)) return blas;
   set_threads(1);
   blas.sgemm = dlsym(library, "cblas_sgemm");
   blas.dgemm = dlsym(library, "cblas_dgemm");
@@ -52,78 +69,66 @@ const OpenBlas& the_blas() {
 }
 
 constexpr int kTileRows = 128, kTileColumns = 256, kDepth = 256;
-constexpr int kMicroRows = 6;
+constexpr int kWidestStrip = 32;  // two vectors of 64 bytes
 
+const MicroKernel& micro_of(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512Vnni) return kMicroAvx512;
+  if (isa != Isa::kPortable) return kMicroAvx2;
+#endif
+  (void)isa;
+  return kMicroPortable;
+}
+
+void run_micro(const MicroKernel& micro, int k, const float* a, const float* b, float* sums) {
+  micro.of_floats(k, a, b, sums);
+}
+void run_micro(const MicroKernel& micro, int k, const double* a, const double* b, double* sums) {
+  micro.of_doubles(k, a, b, sums);
+}
+
+// op(a) rows [0, m) and columns [0, k) as strips of so many rows, column by column; rows past m are
+// 0.
 template <typename T>
-struct Lanes {
-  typedef T Vector __attribute__((vector_size(16)));
-  static constexpr int kCount = 16 / sizeof(T);
-  static constexpr int kMicroColumns = 2 * kCount;
-};
-
-// op(a) rows [0, m) and columns [0, k) as strips of kStrip rows, column by column; rows past m
-// are 0.
-template <int kStrip, typename T>
-void pack(Op op, const T* a, int lda, int m, int k, T* out) {
-  for (int i0 = 0; i0 < m; i0 += kStrip) {
-    const int rows = std::min(kStrip, m - i0);
+void pack(int strip, Op op, const T* a, int lda, int m, int k, T* out) {
+  for (int i0 = 0; i0 < m; i0 += strip) {
+    const int rows = std::min(strip, m - i0);
     for (int p = 0; p < k; ++p) {
       for (int i = 0; i < rows; ++i) {
         const size_t row = static_cast<size_t>(i0 + i), column = static_cast<size_t>(p);
         out[i] = op == Op::kPlain ? a[row * lda + column] : a[column * lda + row];
       }
-      for (int i = rows; i < kStrip; ++i) out[i] = 0;
-      out += kStrip;
+      for (int i = rows; i < strip; ++i) out[i] = 0;
+      out += strip;
     }
   }
 }
 
-// sums (kMicroRows, kMicroColumns) of packed strips.
 template <typename T>
-void micro(int k, const T* a, const T* b, T* sums) {
-  using Vector = typename Lanes<T>::Vector;
-  constexpr int kColumns = Lanes<T>::kMicroColumns;
-  Vector sum[kMicroRows][2] = {};
-  for (int p = 0; p < k; ++p) {
-    Vector left, right;
-    __builtin_memcpy(&left, b, sizeof(left));
-    __builtin_memcpy(&right, b + Lanes<T>::kCount, sizeof(right));
-    for (int i = 0; i < kMicroRows; ++i) {
-      const Vector factor = a[i] - Vector{};
-      sum[i][0] += factor * left;
-      sum[i][1] += factor * right;
-    }
-    a += kMicroRows;
-    b += kColumns;
-  }
-  __builtin_memcpy(sums, sum, sizeof(sum));
-}
-
-template <typename T>
-void own_tile(Op a_op, Op b_op, int m, int n, int k, T alpha, const T* a, int lda, const T* b,
-              int ldb, T beta, T* c, int ldc) {
-  constexpr int kColumns = Lanes<T>::kMicroColumns;
+void own_tile(const MicroKernel& micro, Op a_op, Op b_op, int m, int n, int k, T alpha, const T* a,
+              int lda, const T* b, int ldb, T beta, T* c, int ldc) {
+  const int strip = 2 * micro.vector_bytes / static_cast<int>(sizeof(T));  // columns
   constexpr int kPackedRows = (kTileRows + kMicroRows - 1) / kMicroRows * kMicroRows;
   thread_local std::vector<T> packed_a(size_t{kPackedRows} * kDepth);
   thread_local std::vector<T> packed_b(size_t{kTileColumns} * kDepth);
-  alignas(16) T sums[kMicroRows * kColumns];
+  T sums[kMicroRows * kWidestStrip];
   for (int p0 = 0; p0 < k || p0 == 0; p0 += kDepth) {
     const int depth = std::min(kDepth, k - p0);
     const T* a_part = a_op == Op::kPlain ? a + p0 : a + static_cast<size_t>(p0) * lda;
     const T* b_part = b_op == Op::kPlain ? b + static_cast<size_t>(p0) * ldb : b + p0;
-    pack<kMicroRows>(a_op, a_part, lda, m, depth, packed_a.data());
+    pack(kMicroRows, a_op, a_part, lda, m, depth, packed_a.data());
     // Columns of op(b) are packed as rows of its transpose.
-    pack<kColumns>(b_op == Op::kPlain ? Op::kTransposed : Op::kPlain, b_part, ldb, n, depth,
-                   packed_b.data());
+    pack(strip, b_op == Op::kPlain ? Op::kTransposed : Op::kPlain, b_part, ldb, n, depth,
+         packed_b.data());
     const T old = p0 == 0 ? beta : T{1};
-    for (int j = 0; j < n; j += kColumns) {
+    for (int j = 0; j < n; j += strip) {
       for (int i = 0; i < m; i += kMicroRows) {
-        micro(depth, packed_a.data() + static_cast<size_t>(i) * depth,
-              packed_b.data() + static_cast<size_t>(j) * depth, sums);
-        const int rows = std::min(kMicroRows, m - i), columns = std::min(kColumns, n - j);
+        run_micro(micro, depth, packed_a.data() + static_cast<size_t>(i) * depth,
+                  packed_b.data() + static_cast<size_t>(j) * depth, sums);
+        const int rows = std::min(kMicroRows, m - i), columns = std::min(strip, n - j);
         for (int r = 0; r < rows; ++r) {
           T* out = c + static_cast<size_t>(i + r) * ldc + j;
-          const T* sum = sums + r * kColumns;
+          const T* sum = sums + r * strip;
           for (int q = 0; q < columns; ++q) {
             out[q] = old == 0 ? alpha * sum[q] : old * out[q] + alpha * sum[q];
           }
@@ -135,8 +140,10 @@ void own_tile(Op a_op, Op b_op, int m, int n, int k, T alpha, const T* a, int ld
 
 }  // namespace
 
-Gemm::Gemm(ThreadPool& pool, Use use) : pool_(pool), name_("own kernels") {
-  if (use == Use::kOwn || !the_blas().sgemm) return;
+Gemm::Gemm(ThreadPool& pool, Use use, Isa isa)
+    : pool_(pool), name_("own kernels"), micro_(micro_of(isa)) {
+  SB_CHECK(isa_supported(isa));
+  if (use != Use::kBest || !the_blas().sgemm) return;
   sgemm_ = reinterpret_cast<SGemm>(the_blas().sgemm);
   dgemm_ = reinterpret_cast<DGemm>(the_blas().dgemm);
   name_ = the_blas().name;
@@ -165,7 +172,8 @@ void Gemm::tiles(Blas blas, Op a_op, Op b_op, int m, int n, int k, T alpha, cons
            b_op == Op::kPlain ? kNoTrans : kTrans, tile_m, tile_n, k, alpha, tile_a, lda, tile_b,
            ldb, beta, tile_c, ldc);
     } else {
-      own_tile(a_op, b_op, tile_m, tile_n, k, alpha, tile_a, lda, tile_b, ldb, beta, tile_c, ldc);
+      own_tile(micro_, a_op, b_op, tile_m, tile_n, k, alpha, tile_a, lda, tile_b, ldb, beta, tile_c,
+               ldc);
     }
   });
 }

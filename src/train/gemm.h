@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <string>
 
+#include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/thread_pool.h"
 
 namespace specbound {
+
+struct MicroKernel;
 
 // Elements of a (rows, columns) matrix.
 inline size_t cells(int rows, int columns) {
@@ -20,7 +23,8 @@ enum class Op { kPlain, kTransposed };
 class Gemm {
  public:
   enum class Use { kBest, kOwn };
-  explicit Gemm(ThreadPool& pool, Use use = Use::kBest);
+  // `isa`: of our own product, which this CPU must have.
+  explicit Gemm(ThreadPool& pool, Use use = Use::kBest, Isa isa = best_isa());
 
   // "OpenBLAS 0.3.21" or "own kernels"
   const std::string& name() const { return name_; }
@@ -40,6 +44,7 @@ class Gemm {
 
   ThreadPool& pool_;
   std::string name_;
+  const MicroKernel& micro_;
   using SGemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int,
                          float, float*, int);
   using DGemm = void (*)(int, int, int, int, int, int, double, const double*, int, const double*,

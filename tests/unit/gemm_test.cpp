@@ -93,9 +93,9 @@ void check_product(const Gemm& gemm, Op a_op, Op b_op, int m, int n, int k, T al
 }
 
 template <typename T>
-void check_all_products(Gemm::Use use) {
+void check_all_products(Gemm::Use use, Isa isa = best_isa()) {
   ThreadPool pool(2);
-  const Gemm gemm(pool, use);
+  const Gemm gemm(pool, use, isa);
   for (const Op a : {Op::kPlain, Op::kTransposed}) {
     for (const Op b : {Op::kPlain, Op::kTransposed}) {
       check_product<T>(gemm, a, b, 1, 1, 1, 1, 0);
@@ -110,8 +110,12 @@ void check_all_products(Gemm::Use use) {
 }  // namespace
 
 TEST_CASE("our own products are as near as rounding allows") {
-  check_all_products<float>(Gemm::Use::kOwn);
-  check_all_products<double>(Gemm::Use::kOwn);
+  for (const Isa isa : kIsas) {
+    CAPTURE(isa_name(isa));
+    if (!isa_supported(isa)) continue;
+    check_all_products<float>(Gemm::Use::kOwn, isa);
+    check_all_products<double>(Gemm::Use::kOwn, isa);
+  }
 }
 
 TEST_CASE("the best products to be had are as near as rounding allows") {
