@@ -58,6 +58,11 @@ void AdamW::step(ThreadPool& pool, std::span<Parameter* const> parameters, int64
   }
 }
 
+float rate_for(int dim) {
+  constexpr float kRate = 2e-3f, kWidth = 576;
+  return kRate * std::min(1.0f, kWidth / static_cast<float>(dim));
+}
+
 float learning_rate(float peak, double done) {
   constexpr double kWarmUp = 0.02, kLast = 0.03;
   const double d = std::clamp(done, 0.0, 1.0);

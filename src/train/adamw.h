@@ -26,6 +26,11 @@ struct AdamW {
             float rate) const;
 };
 
+// What heads of a model with rows of `dim` numbers learn at: 2e-3 up to 576 of them, and less as
+// there are more, for what each weight's step changes adds up over a row (Yang et al., Tensor
+// Programs V, arXiv 2203.03466: Adam's rate goes with one over the width).
+float rate_for(int dim);
+
 // The rate at `done` (0..1) of the training: warm-up over the first 2 %, then half a cosine down to
 // 3 % of `peak`.
 float learning_rate(float peak, double done);

@@ -90,6 +90,7 @@ class Trainer {
   std::span<const int32_t> shortlist_;
   const HeadsBase& base_;
   const TrainOptions& options_;
+  const float rate_;  // of learning
   const std::function<bool(const TrainProgress&)>& progress_;
   Clock clock_{options_.clock};
   ThreadPool pool_;
@@ -116,6 +117,7 @@ Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
       shortlist_(shortlist),
       base_(base),
       options_(options),
+      rate_(options.learning_rate > 0 ? options.learning_rate : rate_for(features.dim)),
       progress_(progress),
       pool_(options.threads > 0 ? options.threads : usable_cores()),
       gemm_(pool_, options.own_gemm ? Gemm::Use::kOwn : Gemm::Use::kBest),
@@ -232,7 +234,7 @@ uint64_t Trainer::options_hash() const {
   hash.add(features_.n_chunks);
   hash.add(features_.n_rows);
   hash.add(options_.epochs);
-  hash.add(options_.learning_rate);
+  hash.add(rate_);
   hash.add(options_.weight_decay);
   hash.add(options_.sharpen);
   hash.add(options_.softcap);
@@ -370,7 +372,7 @@ bool Trainer::train() {
       return false;
     }
     if (time_is_up() || !batches_->next(options_.epochs, state_.place, *learner_, rows)) break;
-    const float rate = learning_rate(options_.learning_rate, done);
+    const float rate = learning_rate(rate_, done);
     state_.head_rows += learner_->learn(rows, ++state_.step, rate, losses);
     state_.rows += batches_->count(rows);
     double loss = 0;
@@ -380,7 +382,7 @@ bool Trainer::train() {
           ErrorCode::kUsage,
           format("learning_rate=%g: the training diverged after %lld steps, its loss is no number: "
                  "expected a smaller one",
-                 options_.learning_rate, static_cast<long long>(state_.step)));
+                 rate_, static_cast<long long>(state_.step)));
     }
     note_loss(loss, static_cast<double>(state_.rows) / all_rows);
     const double now = clock_.seconds();

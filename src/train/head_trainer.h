@@ -30,7 +30,7 @@ struct TrainOptions {
   int inner = -1;           // inner size of chained heads; 0: linear, -1: the model's size
   bool quick = false;       // least squares and calibration only
   int epochs = 20;
-  float learning_rate = 2e-3f;
+  float learning_rate = 0;  // 0: rate_for() the model (adamw.h)
   float weight_decay = 0.01f;
   float sharpen = 1.5f;  // the final logits that heads learn from are multiplied by this
   float softcap = 0;     // the model's final_softcap

@@ -329,6 +329,9 @@ TEST_CASE("AdamW makes the steps of its definition") {
   CHECK(learning_rate(1, 0) < 0.02f);
   CHECK(learning_rate(1, 0.02) == doctest::Approx(1).epsilon(0.01));
   CHECK(learning_rate(1, 1) == doctest::Approx(0.03));
+  CHECK(rate_for(64) == 2e-3f);
+  CHECK(rate_for(576) == 2e-3f);
+  CHECK(rate_for(1152) == 1e-3f);
 }
 
 }  // namespace training_step_test
