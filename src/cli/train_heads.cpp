@@ -20,6 +20,7 @@
 #include "corpus/running_time.h"
 #include "corpus/seed_prompts.h"
 #include "corpus/self_generate.h"
+#include "corpus/written_states.h"
 #include "error.h"
 #include "model/weights.h"
 #include "runtime/file_output.h"
@@ -72,13 +73,13 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Where --minutes is to be filled: the parts of it after which no more is written, and no more of
-// the hidden states is made, and learning ends; the rest is for tuning.
-constexpr double kWriting = 0.35, kLookingOn = 0.65, kLearning = 0.9;
+// The parts of --minutes after which no more is written, no more of the hidden states is made and,
+// where it is to be filled, learning ends and nothing more is written to tune on.
+constexpr double kWriting = 0.35, kWritingWithStates = 0.5, kLookingOn = 0.65, kLearning = 0.9,
+                 kTuning = 0.95;
 constexpr double kKeepSeconds = 5;  // between two notes of the time that it took
 constexpr int kRounds = 20;         // over the built-in requests, at most
 constexpr double kSteps = 1e6;      // of a progress bar
-
 constexpr const char* kInterrupted = "interrupted: no heads were written";
 
 class Training {
@@ -120,28 +121,61 @@ class Training {
       std::ifstream(folder.spent()) >> before_;
     }
     model_.load();
-    make_texts(folder);
-    if (std::ranges::any_of(flags_.train.kinds, learns_shortlist)) {
-      shortlist_ = count_shortlist(texts_, model_.config().vocab_size,
-                                   flags_.shortlist_size(model_.config().vocab_size),
-                                   [this](int32_t id) { return model_.ends_reply(id); });
+    TrainedHeads trained;
+    try {
+      trained = learn(folder, resumed);
+    } catch (const Error& e) {
+      const bool there = learnt_ > 0 || fs::exists(folder.texts());
+      if (is_passing(e) && there) {
+        folder.keep();
+        say("what there is so far is kept in " + terminal_text(flags_.folder) +
+            ": the same command goes on from there");
+      }
+      throw;
+    }
+    if (!flags_.report.empty()) {
+      write_file(flags_.report, report_html(trained, {model_.path(), joined(flags_.data),
+                                                      model_.config().n_layers}));
+    }
+    const TrainingSummary summary = {flags_,    corpus_,           trained,       model_.path(),
+                                     seconds(), shortlist_.size(), settings_from_};
+    return write_stdout(training_summary(summary)) ? 0 : 1;
+  }
+
+ private:
+  static bool is_passing(const Error& e) {
+    return e.code() == ErrorCode::kDevice || e.code() == ErrorCode::kFile;  // lost GPU, full disk
+  }
+
+  // All of it, to the file. What is on disk goes when that is there.
+  TrainedHeads learn(const TrainingFolder& folder, bool resumed) {
+    std::optional<FeatureStore> features;
+    if (!flags_.train.kinds.empty()) {
+      features.emplace(flags_.folder, flags_.feature_layers(), model_.config().dim,
+                       flags_.max_disk);
+      if (flags_.wants_prompts()) features->with_prompts();
     }
     TrainedHeads trained;
-    if (!flags_.train.kinds.empty()) {
-      FeatureStore features(flags_.folder, flags_.feature_layers(), model_.config().dim,
-                            flags_.max_disk);
-      if (flags_.wants_prompts()) features.with_prompts();
-      try {
-        compute_features(features, folder, resumed);
-        trained = train(features, folder);
-      } catch (const Error& e) {
-        if (e.code() == ErrorCode::kDevice) {  // the same command goes on from here
-          features.keep();
-          folder.keep();
-        }
-        throw;
+    try {
+      make_texts(folder, features && !resumed ? &*features : nullptr);
+      if (std::ranges::any_of(flags_.train.kinds, learns_shortlist)) {
+        shortlist_ = count_shortlist(texts_, model_.config().vocab_size,
+                                     flags_.shortlist_size(model_.config().vocab_size),
+                                     [this](int32_t id) { return model_.ends_reply(id); });
       }
+      if (features) {
+        compute_features(*features, folder, resumed);
+        trained = train(*features, folder);
+      }
+      finish(trained);
+    } catch (const Error& e) {
+      if (features && is_passing(e)) features->keep();
+      throw;
     }
+    return trained;
+  }
+
+  void finish(TrainedHeads& trained) {
     trained.heads.base = heads_base(model_.gguf(), model_.config());
     trained.heads.learnt = trained.rows;
     if (flags_.keeps_text()) trained.heads.text = reply_tokens(texts_, kMostTextTokens);
@@ -150,12 +184,8 @@ class Training {
       settings_from_ = "guessed: its chains are right for longest, for what they cost";
     }
     write(trained);
-    const TrainingSummary summary = {flags_,    corpus_,           trained,       model_.path(),
-                                     seconds(), shortlist_.size(), settings_from_};
-    return write_stdout(training_summary(summary)) ? 0 : 1;
   }
 
- private:
   void check_rows(const char* which, int width) const {
     if (width % 32 == 0) return;
     throw Error(ErrorCode::kUnsupported,
@@ -230,8 +260,9 @@ class Training {
     return all;
   }
 
-  void make_texts(const TrainingFolder& folder) {
-    flags_.self_generate > 0 ? generate_texts(folder) : encode_texts();
+  // `features`: of a training that begins.
+  void make_texts(const TrainingFolder& folder, FeatureStore* features) {
+    flags_.self_generate > 0 ? generate_texts(folder, features) : encode_texts();
     for (const TrainingText& text : texts_) learnt_ += learnt_tokens(text);
     if (learnt_ == 0) {
       throw Error(ErrorCode::kUsage,
@@ -255,10 +286,26 @@ class Training {
       }
       bar.update(static_cast<size_t>(n), static_cast<size_t>(most));
     }
+    held_ = texts_.size();
   }
 
-  void generate_texts(const TrainingFolder& folder) {
+  // Whether their states can be had as texts are written, which are then all that is learnt.
+  bool keeps_states(const FeatureStore& features) {
+    std::error_code error;
+    return flags_.max_learnt_tokens() >= flags_.self_generate && also_.texts.empty() &&
+           (flags_.texts.empty() || !fs::exists(flags_.texts, error)) && !flags_.wants_prompts() &&
+           WrittenStates::possible(features.layers(), model_.backend());
+  }
+
+  void generate_texts(const TrainingFolder& folder, FeatureStore* features) {
     const Clock::time_point start = Clock::now();
+    const Weights weights = map_weights(model_.gguf(), model_.config());
+    std::optional<WrittenStates> states;
+    if (features && keeps_states(*features)) {
+      states.emplace(*features, model_.backend(),
+                     std::span(weights.output_norm, size_t(model_.config().dim)),
+                     flags_.fills_minutes);
+    }
     Progress bar("writing replies", Progress::Unit::kWork);
     SelfGenerateOptions options;
     options.tokens = flags_.self_generate;
@@ -267,14 +314,16 @@ class Training {
     options.distinct = corpus_.texts.size();
     const std::optional<size_t> whole = whole_texts(folder);
     if (whole) options.tokens = 0;  // hidden states may be there of just these
-    if (flags_.fills_minutes) {
-      options.seconds = std::max(1.0, until(flags_.train.kinds.empty() ? 1 : kWriting));
+    if (flags_.minutes > 0) {
+      const double part = flags_.train.kinds.empty() ? 1 : states ? kWritingWithStates : kWriting;
+      options.seconds = std::max(1.0, until(part));
     }
     options.clock = clock();
     options.file = flags_.texts.empty() ? folder.texts() : flags_.texts;
     options.model = model_fingerprint(model_.gguf());
     options.ends_reply = [this](int32_t id) { return model_.ends_reply(id); };
     options.abort = &interrupt_flag();
+    options.states = states ? &*states : nullptr;
     int64_t before = -1, done = 0;
     options.progress = [&](int64_t tokens) {
       if (before < 0) before = tokens;
@@ -295,6 +344,8 @@ class Training {
                          options.file.c_str(), *whole, texts_.size()));
     }
     if (!whole) write_file(folder.whole(), std::to_string(texts_.size()) + "\n");
+    // Only now: those that are held out stand behind all others that there will be.
+    if (states) states->finish();
     add_also();
     held_ = flags_.fills_minutes ? hold_out(texts_) : texts_.size();
     int64_t all = 0;
@@ -302,7 +353,7 @@ class Training {
     std::fprintf(stderr, "replies: the model wrote %s, %s tokens, in %s\n",
                  grouped(std::ssize(texts_)).c_str(), grouped(all).c_str(),
                  time_text(since(start)).c_str());
-    if (all < flags_.self_generate && !flags_.fills_minutes) {
+    if (all < flags_.self_generate && flags_.minutes == 0) {
       std::fprintf(stderr,
                    "replies: --self-generate %lld asked for more: the data has no further "
                    "turns\n",
@@ -331,11 +382,12 @@ class Training {
     return n;
   }
 
-  // Whether there is neither time nor room for more hidden states than of what is held out: what is
-  // learnt has to be validated.
+  // Whether there is no time, or where minutes are filled no room, for more hidden states than of
+  // what is held out: what is learnt has to be validated.
   bool no_more_states(const FeaturePasses& passes) const {
-    return flags_.fills_minutes && passes.learnt_rows() > 0 &&
-           (until(kLookingOn) <= 0 || passes.bytes() > flags_.max_disk / 10 * 9);
+    if (flags_.minutes == 0 || passes.learnt_rows() == 0) return false;
+    return until(kLookingOn) <= 0 ||
+           (flags_.fills_minutes && passes.bytes() > flags_.max_disk / 10 * 9);
   }
 
   void compute_features(FeatureStore& features, const TrainingFolder& folder, bool resumed) {
@@ -495,7 +547,8 @@ class Training {
     const ExitHeads heads = ExitHeads::open(file.path(), model_.gguf(), model_.config());
     return tune_shipped(
         model_, heads,
-        {texts_, first_unseen(), static_cast<float>(flags_.self_temp), flags_.train.seed});
+        {texts_, first_unseen(), static_cast<float>(flags_.self_temp), flags_.train.seed,
+         [this] { return flags_.minutes > 0 && until(kTuning) <= 0; }});
   }
 
   void write(const TrainedHeads& trained) {
@@ -509,9 +562,6 @@ class Training {
       throw Error(ErrorCode::kFile,
                   format("%s: cannot write: %s", flags_.out.c_str(), error.message().c_str()));
     }
-    if (flags_.report.empty()) return;
-    const ReportSource source = {model_.path(), joined(flags_.data), model_.config().n_layers};
-    write_file(flags_.report, report_html(trained, source));
   }
 
   TrainHeadsFlags flags_;

@@ -37,7 +37,8 @@ void add_data_flags(Flags& flags, TrainHeadsFlags& given) {
   add_count(flags, "--self-generate", given.self_generate,
             "let the model write the replies itself, N tokens of them, half greedy, half sampled, "
             "and learn those: what it writes is what the heads will have to guess (default: none, "
-            "without --data as many as a third of --minutes has time for, with --quick too 20000)");
+            "without --data as many as a third to a half of --minutes has time for, with --quick "
+            "too 20000)");
   flags.add_real("--self-temp", given.self_temp, 0.01, 10,
                  "temperature of the sampled half (default 0.7)");
   flags.add_files("--also", given.also,
@@ -95,12 +96,13 @@ void add_training_flags(Flags& flags, TrainHeadsFlags& given) {
   flags.add_switch("--quick", given.train.quick, "least squares only: good heads in little time");
   flags.add_int("--epochs", given.train.epochs, 1, 100000,
                 format("passes over what is learnt (default %d)", given.train.epochs));
-  float& rate = given.train.learning_rate;
-  flags.add_real("--lr", rate, 1e-9, 10, format("learning rate (default %g)", rate));
+  flags.add_real("--lr", given.train.learning_rate, 1e-9, 10,
+                 "learning rate (default 0.002, less where the model's rows are wider than 576)");
   flags.add_real(
       "--minutes", given.minutes, 0.01, 1e6,
-      "stop training this long after the start, whatever is left (default: no limit). With "
-      "neither --data nor --self-generate nor --quick (default 30): be done by then, the "
+      "stop training this long after the start, whatever is left to write, to read and to learn "
+      "(default: no limit). With neither --data nor --self-generate nor --quick (default 30): be "
+      "done by then, the "
       "model having written as much as there is time to learn");
   flags.add_switch(
       "--no-tune", given.no_tune,

@@ -315,18 +315,19 @@ std::vector<TrainingText> training_texts(const CorpusText& text, const Tokenizer
   return out;
 }
 
+uint64_t held_out_place(const TrainingText& text) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (size_t i = 0; i < text.tokens.size(); ++i) {
+    hash = (hash ^ static_cast<uint32_t>(text.tokens[i])) * 0x100000001b3u;
+    if (text.learn[i]) break;
+  }
+  hash ^= hash >> 32;
+  return hash % 16 == 0 ? std::max<uint64_t>(hash, 1) : 0;
+}
+
 size_t hold_out(std::vector<TrainingText>& texts) {
-  const auto place = [](const TrainingText& text) {  // 0: where it is
-    uint64_t hash = 0xcbf29ce484222325u;             // FNV-1a
-    for (size_t i = 0; i < text.tokens.size(); ++i) {
-      hash = (hash ^ static_cast<uint32_t>(text.tokens[i])) * 0x100000001b3u;
-      if (text.learn[i]) break;
-    }
-    hash ^= hash >> 32;
-    return hash % 16 == 0 ? std::max<uint64_t>(hash, 1) : 0;
-  };
-  std::ranges::stable_sort(texts, {}, place);
-  const auto held = std::ranges::find_if(texts, [&](const auto& text) { return place(text) > 0; });
+  std::ranges::stable_sort(texts, {}, held_out_place);
+  const auto held = std::ranges::find_if(texts, held_out_place);
   return static_cast<size_t>(held - texts.begin());
 }
 

@@ -68,6 +68,8 @@ std::vector<TrainingText> training_texts(const CorpusText& text, const Tokenizer
 // what stands at the end is validated on, and prompts that were answered several times would tell
 // there what was learnt. Returns the first of these texts.
 size_t hold_out(std::vector<TrainingText>& texts);
+// Where it goes among those, which ascend; 0: it stays where it is.
+uint64_t held_out_place(const TrainingText& text);
 
 // Tokens that are learnt from in `text`.
 int64_t learnt_tokens(const TrainingText& text);

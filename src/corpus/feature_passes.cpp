@@ -1,12 +1,10 @@
 #include "corpus/feature_passes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "decode/common_prefix.h"
 #include "error.h"
-#include "numerics/half.h"
 
 namespace specbound {
 
@@ -15,18 +13,6 @@ namespace {
 // Rows that a text need not run when the pass in whose company it would be goes first: more than
 // what a pass that is not full takes longer for its rows.
 constexpr int kWorthAPass = 32;
-
-// A value that has no half beyond 65504 stays finite.
-uint16_t to_half(float value) {
-  return float_to_half(std::clamp(value, -65504.0f, 65504.0f));
-}
-
-// 1 / rms(h); 0 or NaN when that is no number.
-float inverse_rms(std::span<const float> h, float norm_eps) {
-  double sum = 0;
-  for (const float v : h) sum += static_cast<double>(v) * v;
-  return static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(h.size()) + norm_eps));
-}
 
 }  // namespace
 
@@ -199,10 +185,10 @@ bool FeaturePasses::run_pass(std::span<const ChunkRows::Part> parts) {
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (!run_layers(layers[i])) return false;
-    read_states(i, nullptr);
+    read_states(i, {});
   }
   if (!run_layers(backend_.config().n_layers)) return false;
-  read_states(layers.size(), norm_.data());
+  read_states(layers.size(), norm_);
   return true;
 }
 
@@ -222,24 +208,14 @@ bool FeaturePasses::run_layers(int to) {
 }
 
 // Of the rows that the store wants, as state `index` of each.
-void FeaturePasses::read_states(size_t index, const float* weight) {
+void FeaturePasses::read_states(size_t index, std::span<const float> weight) {
   const size_t dim = norm_.size(), layers = store_.layers().size();
   for (size_t i = 0; i < rows_.size(); ++i) {
     const std::span<const float> h =
         chunk_ ? chunk_->chunk_row(rows_[i].row) : backend_.inspect().hidden(rows_[i].row);
-    const float scale = inverse_rms(h, backend_.config().norm_eps);
-    if (!std::isfinite(scale) || scale == 0) {
-      throw Error(ErrorCode::kFormat,
-                  format("the model's hidden state at position %d is no number: heads cannot be "
-                         "trained on it",
-                         rows_[i].at));
-    }
-    if (index < layers) rms_[i * layers + index] = 1 / scale;
-    uint16_t* const to = states_.data() + i * row_size() + index * dim;
-    for (size_t d = 0; d < dim; ++d) {
-      const float value = h[d] * scale;
-      to[d] = to_half(weight ? value * weight[d] : value);
-    }
+    const auto state = std::span(states_).subspan(i * row_size() + index * dim, dim);
+    const float rms = write_state(h, backend_.config().norm_eps, weight, state);
+    if (index < layers) rms_[i * layers + index] = rms;
   }
 }
 

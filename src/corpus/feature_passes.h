@@ -69,7 +69,7 @@ class FeaturePasses {
   bool run();
   bool run_pass(std::span<const ChunkRows::Part> parts);
   bool run_layers(int to);
-  void read_states(size_t index, const float* weight);
+  void read_states(size_t index, std::span<const float> weight);
   void store_rows();
   void select(int sequence);
 

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "descriptor.h"
 #include "error.h"
+#include "numerics/half.h"
 
 namespace specbound {
 
@@ -86,6 +88,23 @@ void write_whole(int fd, const void* data, size_t n, const std::string& path) {
 }
 
 }  // namespace
+
+float write_state(std::span<const float> h, float norm_eps, std::span<const float> weight,
+                  std::span<uint16_t> state) {
+  double sum = 0;
+  for (const float v : h) sum += static_cast<double>(v) * v;
+  const float scale =
+      static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(h.size()) + norm_eps));
+  if (!std::isfinite(scale) || scale == 0) {
+    throw Error(ErrorCode::kFormat,
+                "a hidden state of the model is no number: heads cannot be trained on it");
+  }
+  for (size_t d = 0; d < h.size(); ++d) {
+    const float value = weight.empty() ? h[d] * scale : h[d] * scale * weight[d];
+    state[d] = float_to_half(std::clamp(value, -65504.0f, 65504.0f));  // beyond it is no half
+  }
+  return 1 / scale;
+}
 
 FeatureChunk learnt_rows(FeatureChunk chunk) {
   if (std::ranges::count(chunk.learn, uint8_t{0}) == 0) return chunk;

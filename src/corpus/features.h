@@ -42,6 +42,11 @@ struct FeatureChunk {
   bool learns(int row) const { return learn.empty() || learn[static_cast<size_t>(row)] != 0; }
 };
 
+// h (dim) as a state of a row, h / rms(h), times `weight` (dim) where there is one; returns rms(h).
+// Throws Error(kFormat) where h is no number.
+float write_state(std::span<const float> h, float norm_eps, std::span<const float> weight,
+                  std::span<uint16_t> state);
+
 // Without the rows of prompts.
 FeatureChunk learnt_rows(FeatureChunk chunk);
 

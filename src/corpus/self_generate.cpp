@@ -280,6 +280,7 @@ class Writer {
     }
     written_ = earlier.n_records;
     newest_ = std::move(earlier.newest);
+    if (out_.empty()) states_ = options.states;
   }
 
   const std::optional<WantedReply>& newest() const { return newest_; }  // of an earlier run
@@ -296,6 +297,7 @@ class Writer {
   bool aborted() const { return options_.abort && options_.abort->load(std::memory_order_relaxed); }
 
   bool time_is_up() const {
+    if (states_ && states_->full()) return true;  // more would not be learnt
     return options_.seconds > 0 && seconds_now(options_.clock) - start_ >= options_.seconds;
   }
 
@@ -307,13 +309,28 @@ class Writer {
     return params;
   }
 
-  void take(const Place& place, std::vector<int32_t> tokens, size_t n_prompt) {
+  // A reply with its states.
+  void take(const Place& place, std::vector<int32_t> tokens, size_t n_prompt,
+            std::vector<uint16_t> states) {
     SB_CHECK(tokens.size() > n_prompt);
     file_.write(place, tokens, n_prompt);
     done_ += std::ssize(tokens) - static_cast<int64_t>(n_prompt);
     const bool greedy = sampling(place, written_++).temperature == 0;
     out_.push_back(ReplyFile::reply_text(std::move(tokens), n_prompt));
     out_.back().greedy = greedy;
+    if (states_) states_->take(out_.back(), std::move(states));
+  }
+
+  GenerateOptions reply_options(size_t number, std::vector<uint16_t>& states) const {
+    GenerateOptions options;
+    options.max_tokens = options_.max_reply;
+    options.reply = static_cast<uint32_t>(number);
+    options.is_end = options_.ends_reply;
+    options.abort = options_.abort;
+    if (states_) {
+      options.on_state = [this, &states](std::span<const float> h) { states_->add(states, h); };
+    }
+    return options;
   }
 
   void tell(int64_t tokens) const {
@@ -327,14 +344,11 @@ class Writer {
       const auto reply = wanted.next();
       if (!reply) return;
       session.sampler() = Sampler(sampling(reply->place, written_));
-      GenerateOptions options;
-      options.max_tokens = options_.max_reply;
-      options.reply = static_cast<uint32_t>(written_);
-      options.is_end = options_.ends_reply;
-      options.abort = options_.abort;
+      std::vector<uint16_t> states;
+      const GenerateOptions options = reply_options(written_, states);
       if (session.generate(reply->prompt, options).stop == StopReason::kAborted) return;
       const auto tokens = session.tokens();
-      take(reply->place, {tokens.begin(), tokens.end()}, reply->prompt.size());
+      take(reply->place, {tokens.begin(), tokens.end()}, reply->prompt.size(), std::move(states));
       tell(done_);
     }
   }
@@ -345,7 +359,8 @@ class Writer {
   void side_by_side(WantedReplies& wanted) {
     struct UnderWay {
       WantedReply reply;
-      std::vector<int32_t> tokens;  // once it has ended
+      std::vector<int32_t> tokens;   // once it has ended
+      std::vector<uint16_t> states;  // so far
     };
     std::deque<UnderWay> waiting;  // in that order
     int64_t ended = 0;             // tokens of those among them that have
@@ -358,16 +373,12 @@ class Writer {
         auto reply = wanted.next();
         if (!(more = reply.has_value())) break;
         const size_t number = written_ + waiting.size();
-        GenerateOptions options;
-        options.max_tokens = options_.max_reply;
-        options.reply = static_cast<uint32_t>(number);
-        options.is_end = options_.ends_reply;
-        options.abort = options_.abort;
-        batch.add(static_cast<int64_t>(number), {.prompt = reply->prompt,
-                                                 .sampling = sampling(reply->place, number),
-                                                 .options = std::move(options),
+        waiting.push_back({std::move(*reply), {}, {}});
+        UnderWay& of = waiting.back();
+        batch.add(static_cast<int64_t>(number), {.prompt = of.reply.prompt,
+                                                 .sampling = sampling(of.reply.place, number),
+                                                 .options = reply_options(number, of.states),
                                                  .speculator = [this] { return &tree_; }});
-        waiting.push_back({std::move(*reply), {}});
       }
       if (waiting.empty()) return;
       for (WrittenReply& reply : batch.step()) {
@@ -380,7 +391,8 @@ class Writer {
       while (!waiting.empty() && !waiting.front().tokens.empty() && done_ < options_.tokens) {
         UnderWay& first = waiting.front();
         ended -= std::ssize(first.tokens) - std::ssize(first.reply.prompt);
-        take(first.reply.place, std::move(first.tokens), first.reply.prompt.size());
+        take(first.reply.place, std::move(first.tokens), first.reply.prompt.size(),
+             std::move(first.states));
         waiting.pop_front();
       }
       tell(written());
@@ -392,6 +404,7 @@ class Writer {
   const SelfGenerateOptions& options_;
   const double start_;
   ReplyFile file_;
+  WrittenStates* states_ = nullptr;
   std::vector<TrainingText> out_;
   std::optional<WantedReply> newest_;
   // Guesses make it faster: replies of one model have much in common.

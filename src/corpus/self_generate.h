@@ -13,6 +13,7 @@
 
 #include "corpus/corpus.h"
 #include "corpus/features.h"
+#include "corpus/written_states.h"
 #include "engine/backend.h"
 #include "templates/chat_template.h"
 #include "text/tokenizer.h"
@@ -32,6 +33,9 @@ struct SelfGenerateOptions {
   std::string file;   // "": kept nowhere
   std::string model;  // its fingerprint (model/exit_heads.h), which the file holds too
   std::function<bool(int32_t)> ends_reply;
+  // Where the states of replies go as they are written, in the order of the texts; none where an
+  // earlier run wrote some. It ends the writing where it is full.
+  WrittenStates* states = nullptr;
   std::function<void(int64_t done)> progress;  // tokens so far, those of unfinished replies too
   const std::atomic<bool>* abort = nullptr;
 };

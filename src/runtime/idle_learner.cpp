@@ -30,6 +30,7 @@ constexpr std::chrono::milliseconds kLook(200);  // at whether the process has e
 constexpr std::chrono::seconds kLater(60);       // before another try where it may not learn now
 constexpr std::chrono::seconds kLookAsleep(2);   // at whether what sleeps is in the way
 constexpr double kFaster = 1.02;                 // than now: less is noise
+constexpr int kUsageStatus = 2;  // of a program whose arguments do not do
 constexpr int kMostFruitless = 3, kMostFailures = 3;  // in a row
 constexpr double kLongestRound = 8;                   // times the first
 constexpr const char* kMostFeatures = "1G";
@@ -306,8 +307,8 @@ BackgroundCommand IdleLearner::measuring() {
   write_file(file("questions.jsonl"), questions_text(options_.questions));
   BackgroundCommand command{options_.program, {"spec-bench"}, options_.folder, file("log")};
   append(command.arguments,
-         {"--no-config", "-f", "questions.jsonl", "-n", kReplyTokens, "--json", "measured.json",
-          "--setting", std::string(kNew) + ": --heads new.heads.gguf"});
+         {"--no-config", "-f", "questions.jsonl", "-n", kReplyTokens, "--repeats", "2", "--json",
+          "measured.json", "--setting", std::string(kNew) + ": --heads new.heads.gguf"});
   command.arguments.insert(command.arguments.end(), options_.model.begin(), options_.model.end());
   return command;
 }
@@ -352,10 +353,10 @@ void IdleLearner::end_stage(std::unique_lock<std::mutex>& lock, int status) {
   } catch (const std::exception& e) {
     trouble = e.what();
   }
-  // What cannot be measured, or gone on with, is begun anew; not what somebody has killed.
+  // What cannot be measured, or is no training of today's program, is begun anew; not what somebody
+  // has killed, nor what train-heads itself keeps for another day, as where the disk is full.
   if (stage == Stage::kMeasuring) fs::remove(file("new.heads.gguf"), error);
-  if (stage == Stage::kLearning && status != 0 && status < BackgroundProcess::kBySignal &&
-      !at_work_in(file("training"))) {
+  if (stage == Stage::kLearning && status == kUsageStatus && !at_work_in(file("training"))) {
     fs::remove_all(file("training"), error);
   }
   lock.lock();

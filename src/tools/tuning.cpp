@@ -115,6 +115,7 @@ std::vector<TuningText> tuning_texts(LoadedModel& model, const SelfWritten& writ
   for (size_t i = written.texts.size(); i > written.first && tokens < kShippedTuningTokens; --i) {
     const TrainingText& source = written.texts[i - 1];
     if (last && same_prompt(*last, source)) continue;
+    if (!source.greedy && written.time_is_up()) continue;
     last = &source;
     auto text = tuning_text(source, session, is_end);
     check_interrupt("interrupted while settings were tuned");

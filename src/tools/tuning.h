@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,12 +79,13 @@ struct SelfWritten {
   size_t first = 0;                     // those from here on may be used
   float temperature = 0;                // of those that are not greedy
   uint64_t seed = 0;
+  std::function<bool()> time_is_up;  // none is written any more
 };
 
 // Uses the newest texts first, about kShippedTuningTokens of them, one of those to the same prompt
-// that stand together. Sampled ones are written anew:
-// replay draws as a first reply does. nullopt when there is none to use. Throws Interrupted. The
-// model must be loaded; its backend has no heads set afterwards.
+// that stand together. Sampled ones are written anew, as long as there is time: replay draws as a
+// first reply does. nullopt when there is none to use. Throws Interrupted. The model must be
+// loaded; its backend has no heads set afterwards.
 std::optional<ShippedSettings> tune_shipped(LoadedModel& model, const ExitHeads& heads,
                                             const SelfWritten& written);
 

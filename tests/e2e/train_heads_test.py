@@ -283,6 +283,48 @@ class Training(TrainHeads):
         self.train(*flags, model=DEMO)
         self.assertGreater(os.path.getsize(texts), 8000)
 
+    def test_after_a_full_disk_the_same_command_goes_on(self):
+        def small_files():  # the texts fit, hidden states do not
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20000, resource.RLIM_INFINITY))
+        data = self.put("story.txt", STORY.encode())
+        for layers in ("0-2", "0"):  # read again, taken as they are written
+            flags = ("--data", data, "--layers", layers, "--epochs", "1", "--shortlist", "64",
+                     "--self-generate", "3000", "--no-tune")
+            self.train(*flags, out="want.gguf")
+            full = specbound("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"), *flags,
+                             preexec_fn=small_files, restore_signals=False)  # SIGXFSZ is ignored
+            self.assertEqual(full.returncode, 1, full.stderr)
+            self.assertIn(b"cannot write", full.stderr)
+            self.assertIn(b"the same command goes on from there", full.stderr)
+            self.assertGreater(len(self.read("heads.gguf.training/texts.bin")), 500)
+            self.assertIn(b"going on with the training", self.train(*flags, "--resume").stderr)
+            self.assertEqual(self.read("heads.gguf"), self.read("want.gguf"))
+            self.assertEqual(sorted(os.listdir(self.folder)),
+                             ["heads.gguf", "story.txt", "want.gguf"])
+            os.remove(self.path("heads.gguf"))
+
+    def test_an_openblas_that_does_not_know_the_cpu_is_left_aside(self):
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            if " avx2 " not in file.read():
+                self.skipTest("no CPU that it could not know")
+
+        def arithmetic(core):
+            result = specbound("train-heads", "-m", STORIES, "-o", self.path("heads.gguf"),
+                               *self.small(), environment={"OPENBLAS_CORETYPE": core})
+            return re.search(rb"training: matrices by (.*)\n", result.stderr)[1]
+        if not arithmetic("Haswell").startswith(b"OpenBLAS"):
+            self.skipTest("no OpenBLAS here")
+        self.assertEqual(arithmetic("Prescott"), b"own kernels")
+
+    def test_minutes_bound_what_is_written_and_read_too(self):
+        data = self.put("chat.jsonl", jsonl(*DIALOGUES * 500))
+        flags = ("--data", data, "--layers", "0", "--shortlist", "64", "--minutes", "0.05")
+        read = self.train(*flags, "--max-tokens", "100000000", model=DEMO)
+        self.assertIn(b"features: no time or room for", read.stderr)
+        written = self.train(*flags, "--self-generate", "100000000", model=DEMO)
+        self.assertRegex(written.stderr, rb"replies: the model wrote [\d,]+, [\d,]+ tokens")
+        self.assertNotIn(b"asked for more", written.stderr)
+
     def test_minutes_that_pass_while_it_is_stopped_do_not_count(self):
         data = self.put("chat.jsonl", jsonl(*DIALOGUES))
         flags = ("train-heads", "-m", DEMO, "-o", self.path("heads.gguf"), "--data", data,

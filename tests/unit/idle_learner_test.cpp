@@ -266,7 +266,7 @@ TEST_CASE("idle learner: what is measured is measured anew after other work") {
 }
 
 TEST_CASE("idle learner: what fails is told, tried again, and given up") {
-  const Rig rig("mkdir training; touch training/manifest.json; echo no disk; exit 1", "exit 1");
+  const Rig rig("mkdir -p training; touch training/manifest.json; echo no disk; exit 1", "exit 1");
   const auto learner = rig.start();
   for (int i = 1; i <= 3; ++i) {
     REQUIRE(wait_until([&] {
@@ -274,7 +274,7 @@ TEST_CASE("idle learner: what fails is told, tried again, and given up") {
              std::string::npos;
     }));
     CHECK(read_file(rig.file("log")) == "no disk\n");
-    CHECK(!rig.has("training"));
+    CHECK(rig.has("training/manifest.json"));  // it had its reasons to keep that
     if (i < 3) {
       std::filesystem::remove(rig.file("calls"));
       work(*learner);  // sooner than in a minute
@@ -287,14 +287,21 @@ TEST_CASE("idle learner: what fails is told, tried again, and given up") {
   CHECK(rig.calls().empty());
 }
 
+TEST_CASE("idle learner: a training that today's program refuses is deleted") {
+  const Rig rig("mkdir training; touch training/manifest.json; exit 2", "exit 1");
+  const auto learner = rig.start();
+  CHECK(wait_until([&] { return learner->status().find("ended with 2") != std::string::npos; }));
+  CHECK(!rig.has("training"));
+}
+
 TEST_CASE("idle learner: another's training is not deleted") {
-  const Rig rig("exit 1", "exit 1");
+  const Rig rig("exit 2", "exit 1");
   std::filesystem::create_directory(rig.file("training"));
   std::ofstream(rig.file("training/manifest.json")) << "{}";
   const int fd = open(rig.file("training").c_str(), O_RDONLY | O_CLOEXEC);
   REQUIRE(flock(fd, LOCK_EX) == 0);
   const auto learner = rig.start();
-  CHECK(wait_until([&] { return learner->status().find("ended with 1") != std::string::npos; }));
+  CHECK(wait_until([&] { return learner->status().find("ended with 2") != std::string::npos; }));
   CHECK(rig.has("training/manifest.json"));
   close(fd);
 }
