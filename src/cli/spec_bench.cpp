@@ -1,6 +1,7 @@
 #include "cli/spec_bench.h"
 
 #include <algorithm>
+#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
@@ -46,7 +47,13 @@ std::pair<std::string, SpeculationOptions> parse_setting(const SpeculationOption
   }
   std::istringstream rest(text.substr(colon + 1));
   std::vector<std::string> words;
-  for (std::string word; rest >> word;) words.push_back(word);
+  std::string word;
+  for (; rest >> std::quoted(word); word.clear()) words.push_back(word);
+  if (!word.empty()) {
+    throw Error(ErrorCode::kUsage,
+                format("--setting %s: expected a second \", found none behind \"%s\"", name.c_str(),
+                       printable(word).c_str()));
+  }
   Flags flags;
   add_speculation_flags(flags, setting.second);
   try {
@@ -76,9 +83,10 @@ void add_spec_bench_flags(Flags& flags, SpecBenchFlags& given) {
                 "(paper: specbound --preset paper)")
       .type("all|LIST");
   flags
-      .add_texts("--setting", given.settings,
-                 "one more drafter for the table: a name and its flags, as 'eager: --tau 0.2'; may "
-                 "be repeated")
+      .add_texts(
+          "--setting", given.settings,
+          "one more drafter for the table: a name and its flags, as 'eager: --tau 0.2'; a value "
+          "with blanks in \"\"; may be repeated")
       .type("'NAME: FLAGS'");
   flags.add_switch("--sampling-table", given.options.sampling_table,
                    "greedy, T 0.3, T 1.0 and top-p 0.9 in turn (the paper's Table 2)");

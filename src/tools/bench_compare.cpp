@@ -14,6 +14,7 @@
 #include "terminal/terminal_text.h"
 #include "tools/bench.h"
 #include "tools/bench_model.h"
+#include "tools/heads_in_turn.h"
 #include "tools/paired_replies.h"
 #include "tools/prompt_sets.h"
 
@@ -116,10 +117,17 @@ Compared compare(const BenchOptions& options, const SamplingParams& sampling,
     size_t replies = 0;
     Side plain(model, options, sampling, tokens, bar, replies);
     Side speculative(model, options, sampling, tokens, bar, replies);
-    speculative.session().set_speculator(speculation.speculator());
+    HeadsInTurn heads(model.backend());
     pairs = time_pairs(tokens.size(), options.repeats,
-                       {[&](size_t prompt) { return plain.reply(prompt); },
-                        [&](size_t prompt) { return speculative.reply(prompt); }});
+                       {[&](size_t prompt) {
+                          heads.give(nullptr);
+                          return plain.reply(prompt);
+                        },
+                        [&](size_t prompt) {
+                          heads.give(&speculation);
+                          speculative.session().set_speculator(speculation.speculator());
+                          return speculative.reply(prompt);
+                        }});
   }
   bandwidth.take();
   out.read_bandwidth = bandwidth.result();

@@ -73,16 +73,16 @@ size_t side_in_turn(size_t turn, size_t place, size_t n_sides) {
 
 SpecBenchRun::SpecBenchRun(LoadedModel& model, const std::vector<SpecBenchSide>& sides,
                            SpecBenchReplies replies)
-    : model_(model), sides_(sides), replies_(replies), session_(model.backend(), Sampler({})) {}
+    : model_(model),
+      sides_(sides),
+      replies_(replies),
+      session_(model.backend(), Sampler({})),
+      heads_(model.backend()) {}
 
 SpecBenchTurn SpecBenchRun::answer(const SpecBenchSide& side, const std::vector<int32_t>& prompt,
                                    int max_tokens) {
   Speculation* speculation = side.speculation.get();
-  // Whoever needs no heads leaves those that are there.
-  if (speculation && speculation->heads() && speculation != attached_) {
-    speculation->attach(model_.backend());
-    attached_ = speculation;
-  }
+  heads_.give(speculation);
   session_.set_speculator(speculation ? speculation->speculator() : nullptr);
   TimedRequest request;
   request.prompt = prompt;

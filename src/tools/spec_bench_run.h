@@ -15,6 +15,7 @@
 #include "runtime/loaded_model.h"
 #include "runtime/speculation.h"
 #include "runtime/timed_reply.h"
+#include "tools/heads_in_turn.h"
 #include "tools/spec_bench_answers.h"
 #include "tools/spec_bench_plan.h"
 
@@ -60,9 +61,9 @@ class SpecBenchRun {
   const std::vector<SpecBenchSide>& sides_;
   SpecBenchReplies replies_;
   Session session_;
-  const Speculation* attached_ = nullptr;  // whose heads the backend has
-  size_t turns_ = 0;                       // so far
-  std::function<void()> answered_;         // after each reply
+  HeadsInTurn heads_;
+  size_t turns_ = 0;                // so far
+  std::function<void()> answered_;  // after each reply
 };
 
 }  // namespace specbound

@@ -21,6 +21,10 @@ ROWS = {
     "auto-chained": ("`auto`, chained head and text", "chained", "--speculator auto --heads {}",
                      None),
     "auto-layer": ("`auto`, draft layer", "layer", "--speculator auto --heads {}", None),
+    **{f"auto-{key}": (f"`auto`, {name}", key, "--speculator auto --heads {}", None)
+       for key, name in (("medusa", "Medusa"), ("hydra", "Hydra"), ("eagle", "EAGLE"),
+                         ("eagle3", "EAGLE-3"), ("kangaroo", "Kangaroo"))},
+    "auto-rest": ("`auto`, datastore", "datastore", "--speculator auto --datastore {}", None),
     "auto-draft": ("`auto`, draft model", "draft", "--speculator auto --model-draft {}", None),
     "layer": ("draft layer alone", "layer", EXITS + "layer", None),
     "chained": ("chained head alone", "chained", EXITS + "chained", None),
@@ -68,7 +72,7 @@ def settings_of(flags):
         if key and key not in flags.files:
             missing.append(row)
             continue
-        found.append((row, text.format(flags.files.get(key))))
+        found.append((row, text.format(f'"{flags.files[key]}"' if key else "")))
     return found, missing
 
 
@@ -86,8 +90,9 @@ def run(flags, model, settings):
 
 def table(rows):
     """Markdown."""
-    lines = ["| | CR | decoding | in all | 1, 2, 4 drafts right | drafting | learnt | paper |",
-             "|---|---|---|---|---|---|---|---|"]
+    columns = ("", "CR", "decoding (95 %)", "in all", "1, 2, 4 drafts right", "drafting", "learnt",
+               "paper")
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for row in rows:
         right = ", ".join(f"{100 * row['right'][k]:.0f}" for k in (0, 1, 3))
         told, beside = row["paper"], ""
@@ -95,7 +100,9 @@ def table(rows):
             rates = told["compression_rate"].values()
             beside = f"CR {min(rates):.2f} to {max(rates):.2f}, {told['speedup']:.2f}x"
         cells = (ROWS[row["drafter"]][0], f"{row['compression_rate']:.2f}",
-                 f"{row['decode_speedup']:.2f}x", f"{row['speedup']:.2f}x", f"{right} %",
+                 "{:.2f}x ({:.2f} to {:.2f})".format(row["decode_speedup"],
+                                                     *row["decode_interval"]),
+                 f"{row['speedup']:.2f}x", f"{right} %",
                  f"{100 * row['drafting']:.0f} %", row["learnt"] or "", beside)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

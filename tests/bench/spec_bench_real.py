@@ -24,11 +24,11 @@ def ask(flags, model, threads, temperature, file, limit, repeats):
     beside = ["--setting", REMEMBER] if "remember" in flags.drafters else []
     for heads in flags.heads:
         name = pathlib.Path(heads).name.split(".")[0]
-        beside += ["--setting", f"{name}: --speculator auto --heads {heads}"]
+        beside += ["--setting", f'{name}: --speculator auto --heads "{heads}"']
     if flags.draft_model:
         second = bench.fetched(flags.draft_model)
-        beside += ["--setting", f"with-draft: --speculator auto --model-draft {second}",
-                   "--setting", f"draft-alone: --speculator draft --model-draft {second}"]
+        beside += ["--setting", f'with-draft: --speculator auto --model-draft "{second}"',
+                   "--setting", f'draft-alone: --speculator draft --model-draft "{second}"']
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         report, answers = folder / "report.json", folder / "answers"

@@ -218,7 +218,7 @@ class RealModels(unittest.TestCase):
         self.assertEqual([ids for ids, _ in self.asked], [[0, 1, 2, 3], [1, 2]])
         for _, value in self.asked:
             self.assertEqual(value["--setting"],
-                             f"a: --speculator auto --heads {self.flags.heads[0]}")
+                             f'a: --speculator auto --heads "{self.flags.heads[0]}"')
         self.assertEqual([value["--repeats"] for _, value in self.asked], ["1", "3"])
         self.assertEqual(again, {"auto": dict(lost=2, lost_again=1),
                                  "a": dict(lost=0, lost_again=0)})

@@ -210,6 +210,9 @@ TEST_CASE("spec-bench: who drafts, and how tokens are picked") {
   CHECK(!drafters[3].options->specbound.tau);
   CHECK(drafters[4].options->specbound.tau == 0.9f);
   CHECK(drafters[4].options->specbound.w_max == 5);
+  flags.settings = {R"(own: --heads "a b\\\"c.gguf" --tau 0.9)"};
+  CHECK(names() == "plain specbound paper ngram own ");
+  CHECK(spec_bench_drafters(options)[4].options->heads == R"(a b\"c.gguf)");
 
   const auto refused = [&](const char* part) {
     check_mentions(expect_error(ErrorCode::kUsage,
@@ -229,6 +232,8 @@ TEST_CASE("spec-bench: who drafts, and how tokens are picked") {
   refused("--setting x: ");
   flags.settings = {"x: --tau nan"};
   refused("--tau");
+  flags.settings = {"x: --heads \"a b.gguf"};
+  refused("--setting x: expected a second \"");
   flags.settings.clear();
   options.compare = "specbound,fast";
   refused("found \"fast\"");
