@@ -19,6 +19,7 @@
 #include "model/gguf.h"
 #include "model/weights.h"
 #include "runtime/gpu.h"
+#include "runtime/gpu_fit.h"
 #include "runtime/machine.h"
 #include "runtime/model_advice.h"
 #include "runtime/model_path.h"
@@ -60,17 +61,12 @@ void fit_model(const std::string& model, GpuFinding& gpu) {
   const ModelConfig config = read_config(gguf);
   const Weights weights = map_weights(gguf, config);
   if (!why_not_on_gpu(config, weights, GpuDtype::kAsStored).empty()) return;
+  const GpuFit fit = fit_on_gpu(gguf, config, weights, *gpu.free_bytes);
   gpu.model_context = config.max_seq_len;
-  gpu.context = largest_context(config, weights, {}, *gpu.free_bytes);
-  MemoryRequest smaller;
-  smaller.kv = KvType::kInt8;
-  gpu.context_int8 = largest_context(config, weights, smaller, *gpu.free_bytes);
-  MemoryRequest request;
-  request.n_ctx = checked_context(0, config);
+  gpu.context = fit.context;
+  gpu.context_int8 = fit.context_int8;
   gpu.model_layers = config.n_layers + 1;
-  gpu.layers = *gpu.context >= request.n_ctx
-                   ? gpu.model_layers
-                   : most_layers(config, weights, request, *gpu.free_bytes);
+  gpu.layers = fit.layers;
 }
 
 GpuFinding examine(const DeviceInfo& info, const std::string& bundled_model) {

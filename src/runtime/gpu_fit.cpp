@@ -24,22 +24,40 @@ std::optional<ExitHeads> heads_beside(const Gguf& model, const ModelConfig& conf
   }
 }
 
-// The whole model with the context that it gets by itself, and its heads, which must outlive it.
-MemoryRequest whole_model(const ModelConfig& config, const std::optional<ExitHeads>& heads,
-                          KvType kv) {
+}  // namespace
+
+MemoryRequest whole_model(const ModelConfig& config, const ExitHeads* heads, int n_ctx, KvType kv,
+                          GpuDtype dtype) {
   MemoryRequest request;
-  request.n_ctx = checked_context(0, config);
+  request.dtype = dtype;
+  request.n_ctx = n_ctx;
   request.kv = kv;
   if (heads) {
+    // At most: what is looked at is known once there is a backend.
     const int shortlist = static_cast<int>(heads->shortlist().size());
-    request.heads = [&config, &heads = *heads, shortlist, kv](int n_ctx) {
-      return device_heads_bytes(heads, shortlist, config, false, n_ctx, kv);
+    request.heads = [&config, heads, shortlist, kv](int context) {
+      return device_heads_bytes(*heads, shortlist, config, false, context, kv);
     };
   }
   return request;
 }
 
-}  // namespace
+GpuFit fit_on_gpu(const Gguf& model, const ModelConfig& config, const Weights& weights,
+                  size_t free_bytes) {
+  const std::optional<ExitHeads> heads = heads_beside(model, config);
+  GpuFit fit;
+  fit.n_ctx = checked_context(0, config);
+  const auto request = [&](KvType kv) {
+    return whole_model(config, heads ? &*heads : nullptr, fit.n_ctx, kv);
+  };
+  const MemoryRequest fp16 = request(KvType::kFp16);
+  fit.plan = plan_memory(config, weights, fp16);
+  fit.context = largest_context(config, weights, fp16, free_bytes);
+  fit.context_int8 = largest_context(config, weights, request(KvType::kInt8), free_bytes);
+  fit.layers = fit.context >= fit.n_ctx ? config.n_layers + 1
+                                        : most_layers(config, weights, fp16, free_bytes);
+  return fit;
+}
 
 Json gpu_json(const Gguf& model, const ModelConfig& config, const Weights& weights) {
   const GpuSurvey survey = gpu_engine().survey();
@@ -51,29 +69,26 @@ Json gpu_json(const Gguf& model, const ModelConfig& config, const Weights& weigh
     json["reason"] = why_not;
     return json;
   }
-  const std::optional<ExitHeads> heads = heads_beside(model, config);
-  const MemoryRequest request = whole_model(config, heads, KvType::kFp16);
-  const MemoryPlan plan = plan_memory(config, weights, request);
-  const int most = largest_context(config, weights, request, gpu.total_bytes);
-  json["runs"] = most >= request.n_ctx;
+  const GpuFit fit = fit_on_gpu(model, config, weights, gpu.total_bytes);
+  const MemoryPlan& plan = fit.plan;
+  json["runs"] = fit.context >= fit.n_ctx;
   json["reason"] = nullptr;
-  json["context"] = request.n_ctx;
-  const int most_int8 =
-      largest_context(config, weights, whole_model(config, heads, KvType::kInt8), gpu.total_bytes);
-  json["largest_context"] = most;
-  json["largest_context_kv_int8"] = most_int8;
-  // At that context: more than there are where the output fits too.
-  json["layers"] = most >= request.n_ctx ? config.n_layers + 1
-                                         : most_layers(config, weights, request, gpu.total_bytes);
+  json["context"] = fit.n_ctx;
+  json["largest_context"] = fit.context;
+  json["largest_context_kv_int8"] = fit.context_int8;
+  json["layers"] = fit.layers;
   json["bytes"] = {{"total", plan.total()},       {"weights", plan.weights},
                    {"exit_heads", plan.heads},    {"kv_cache", plan.kv},
                    {"workspace", plan.workspace}, {"reserve", plan.reserve}};
-  if (most < request.n_ctx) {
-    std::string reason = most > 0 ? format("too large at that context; -c %d fits", most)
-                                  : std::string("too large at any context");
-    if (most_int8 > most) reason += format("; -c %d with --kv int8", most_int8);
-    const int layers = json["layers"];
-    if (layers > 0) reason += format("; -ngl %d of %d layers fits", layers, config.n_layers);
+  if (fit.context < fit.n_ctx) {
+    std::string reason = fit.context > 0
+                             ? format("too large at that context; -c %d fits", fit.context)
+                             : std::string("too large at any context");
+    if (fit.context_int8 > fit.context) {
+      reason += format("; -c %d with --kv int8", fit.context_int8);
+    }
+    if (fit.layers > 0)
+      reason += format("; -ngl %d of %d layers fits", fit.layers, config.n_layers);
     json["reason"] = reason;
   }
   return json;

@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "engine/cpu/cpu_topology.h"
-#include "engine/cuda/check_memory.h"
-#include "engine/cuda/memory_plan.h"
 #include "error.h"
 #include "model/conversion.h"
 #include "runtime/gpu.h"
+#include "runtime/gpu_fit.h"
 #include "runtime/load_watcher.h"
 #include "runtime/model_path.h"
 #include "runtime/text_input.h"
@@ -103,15 +102,10 @@ void LoadedModel::keep_tiles(const LoadWatcher& watcher) {
 
 // How many of the first layers go there; more than there are: the whole model. Leaves a note where
 // that is not what was asked for.
-int LoadedModel::layers_on(Device& device, const CudaOptions& options) {
+int LoadedModel::layers_on(Device& device, const MemoryRequest& request) {
   const int n_layers = config_.n_layers, whole = n_layers + 1;
   if (choice_.layers) return *choice_.layers;
-  if (options.prefill == PrefillPath::kCublas) return whole;
-  MemoryRequest request;
-  request.dtype = options.dtype;
-  request.n_ctx = options.n_ctx;
-  request.heads = options.heads_bytes;
-  request.kv = options.kv;
+  if (options_.device.prefill == PrefillPath::kCublas) return whole;
   const size_t free = device.free_bytes();
   const MemoryPlan plan = plan_memory(config_, weights_, request);
   if (plan.total() <= free) return whole;
@@ -135,16 +129,12 @@ LoadedModel::Moved LoadedModel::load_on_gpu(const ExitHeads* heads, const LoadWa
   options.dtype = options_.device.dtype;
   options.prefill = options_.device.prefill;
   options.kv = options_.device.kv;
-  if (heads) {
-    // At most: what is looked at is known once there is a backend.
-    const int shortlist = static_cast<int>(heads->shortlist().size());
-    options.heads_bytes = [this, heads, shortlist, kv = options.kv](int n_ctx) {
-      return device_heads_bytes(*heads, shortlist, config_, false, n_ctx, kv);
-    };
-  }
+  const MemoryRequest request =
+      whole_model(config_, heads, options.n_ctx, options.kv, options.dtype);
+  options.heads_bytes = request.heads;
   try {
     std::unique_ptr<Device> device = gpu_engine().open(*choice_.gpu);
-    const int layers = layers_on(*device, options);
+    const int layers = layers_on(*device, request);
     whole_ = layers > config_.n_layers;
     if (layers > 0) {
       options.progress = progress_into(watcher, "uploading weights", moved.bytes, moved.seconds);

@@ -10,6 +10,7 @@
 
 #include "engine/backend.h"
 #include "engine/cpu/cpu_backend.h"
+#include "engine/cuda/memory_plan.h"
 #include "grammar/grammar.h"
 #include "grammar/token_grammar.h"
 #include "grammar/token_trie.h"
@@ -75,7 +76,7 @@ class LoadedModel {
   void keep_tiles(const LoadWatcher& watcher);
   Moved load_on_cpu(const LoadWatcher& watcher, const Backend* beside);
   Moved load_on_gpu(const ExitHeads* heads, const LoadWatcher& watcher);
-  int layers_on(Device& device, const CudaOptions& options);
+  int layers_on(Device& device, const MemoryRequest& request);
 
   ModelOptions options_;
   LoadWatcher watcher_;

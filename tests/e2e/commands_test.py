@@ -183,10 +183,28 @@ class DoctorWithGpu(unittest.TestCase):
         self.assertRegex(text, r"(?m)^ +8\.6 GB, 8\.6 GB free, [0-9.]+ GB/s read")
         self.assertRegex(text, r"(?m)^ +bundled model: its whole context of \d+ positions fits")
 
-    def test_little_memory(self):
+    def plan(self):
         info = specbound("info", "--json", DEMO, binary=SIMT_BINARY)
-        plan = json.loads(info.stdout)["gpu"]["bytes"]
-        almost = plan["total"] - plan["exit_heads"] - 1
+        return json.loads(info.stdout)["gpu"]["bytes"]
+
+    def test_heads_decide_whether_it_fits_whole(self):
+        """As they do when the model is loaded."""
+        plan = self.plan()
+        self.assertGreater(plan["exit_heads"], 1000000)
+        for without, layers, status, says in (
+                (0, 17, 0, "-ngl all: it fits whole"),
+                (plan["exit_heads"] // 2, 16, 1, "-ngl 16: so many of its 16 layers fit")):
+            memory = {"SPECBOUND_SIMT_MEMORY": str(plan["total"] - without)}
+            [one] = self.gpu(memory)["gpus"]
+            self.assertEqual(one["bundled_model_layers"], layers)
+            self.assertIn(says, self.doctor(environment=memory))
+            run = specbound("run", "-m", DEMO, "-p", "Hi", "-n", "1", "-ngl", "all",
+                            binary=SIMT_BINARY, environment=memory)
+            self.assertEqual(run.returncode, status, run.stderr)
+            self.assertEqual(b"or -ngl 16 " in run.stderr, status == 1, run.stderr)
+
+    def test_little_memory(self):
+        almost = self.plan()["total"] - 1
         for memory, context, says in ((almost, 704, "704 of its 768 positions fit"),
                                       (almost // 2, 0, "does not fit")):
             environment = {"SPECBOUND_SIMT_MEMORY": str(memory)}
