@@ -39,7 +39,12 @@ SKIPPED = re.compile(r"^SKIP (.+)$", re.MULTILINE)
 DEVICE = re.compile(r"^on (.+), sm_(\d+), driver for CUDA (.+)$", re.MULTILINE)
 SANITIZER = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer",
              "/usr/local/cuda/compute-sanitizer/compute-sanitizer")
-DEMO = bench.ROOT / "models" / "demo-chat-16l-q8_0.gguf"
+DEMO, DEMO_LAYERS = bench.ROOT / "models" / "demo-chat-16l-q8_0.gguf", 16
+# A draft layer that has learnt next to nothing, in some seconds.
+A_LAYER = ["--kinds", "layer", "--no-tune", "--max-tokens", "4000", "--minutes", "0.1", "--data",
+           bench.ROOT / "tests" / "data" / "dialogue-valid" / "dialogue-valid.jsonl"]
+# Beside temperatures 0, 0.7 and 1 without filters, which verify takes by itself.
+DRAWN = ["--temps", "0.4,1.5", "--top-k", "40", "--top-p", "0.9", "--repeat-penalty", "1.3"]
 TIME_IS_OVER = "time is over"  # says a bench that has not done all
 FOUND_AN_ERROR = 99  # the exit status that compute-sanitizer is told to use
 
@@ -175,16 +180,31 @@ def all_tests(stage, _device):
     stage.count_tests("gpu_tests", *stage.run([stage.folder / "gpu_tests"]))
 
 
+def specbound(stage, *words):
+    """True if it ends well."""
+    name = " ".join(w.name if isinstance(w, pathlib.Path) else w for w in words)
+    return stage.count(name, *stage.run([stage.folder / "specbound", *words]))
+
+
 def verify(stage, model, *flags):
-    stage.count(" ".join([f"verify {model.name}", *flags]),
-                *stage.run([stage.folder / "specbound", "verify", "--bits", "--device", "cuda",
-                            "-m", model, *flags]))
+    specbound(stage, "verify", "--bits", "--device", "cuda", "-m", model, *flags)
 
 
 def verify_models(stage, _device):
-    """Speculation changes no bit of what whole models say."""
-    verify(stage, DEMO)
-    verify(stage, DEMO, "--dtype", "fp16")
+    """Speculation changes no bit of what whole models say: of each form of weights and of K/V, with
+    half of the layers on the CPU, and by each way to draw."""
+    half, int8 = ["-ngl", str(DEMO_LAYERS // 2)], ["--kv", "int8"]
+    for flags in ([], int8, half, [*half, *int8], ["--dtype", "fp16"], DRAWN):
+        verify(stage, DEMO, *flags)
+    with tempfile.TemporaryDirectory() as folder:
+        layer = pathlib.Path(folder) / "layer.heads.gguf"
+        if specbound(stage, "train-heads", "-m", DEMO, *A_LAYER, "-o", layer):
+            verify(stage, DEMO, "--heads", layer, "--head", "layer")
+            verify(stage, DEMO, "--heads", layer, "--head", "layer", *int8)
+        for form in ("Q4_0", "Q4_K"):
+            small = pathlib.Path(folder) / f"{form}.gguf"
+            if specbound(stage, "quantize", DEMO, small, form):
+                verify(stage, small)
     if model := os.environ.get("SPECBOUND_F16_MODEL"):
         verify(stage, pathlib.Path(model))
     else:

@@ -41,6 +41,18 @@ else:
     print(f"[doctest] test cases: {{n}} | {{n - failed}} passed | {{failed}} failed | 0 skipped")
     sys.exit(failed)
 """
+# One that writes down what it is asked to do, and the file that it is asked for.
+SPECBOUND = """#!{python}
+import pathlib, sys
+with open(pathlib.Path(__file__).parent / "log", "a") as log:
+    print("specbound", *(word.split("/")[-1] for word in sys.argv[1:]), file=log)
+made = {{"quantize": 3, "train-heads": -1}}.get(sys.argv[1])
+if made is not None:
+    pathlib.Path(sys.argv[made]).write_text("a file")
+for flag in ("-m", "--heads"):
+    if flag in sys.argv:
+        pathlib.Path(sys.argv[sys.argv.index(flag) + 1]).read_bytes()
+"""
 SANITIZER = """#!/bin/sh
 while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
@@ -64,6 +76,7 @@ class Session(unittest.TestCase):
         program = GPU_TESTS.format(python=sys.executable, cases=CASES, n=len(CASES))
         for name in ("gpu_tests", *(f"gpu_tests_ptx{arch}" for arch in (75, 80, 86, 89, 90, 120))):
             make(self.folder / name, program)
+        make(self.folder / "specbound", SPECBOUND.format(python=sys.executable))
         make(root / "bin/compute-sanitizer", SANITIZER)
         self.say("commit", "0123456789ab\n")
 
@@ -73,7 +86,8 @@ class Session(unittest.TestCase):
     def session(self, *flags):
         return subprocess.run([SESSION, "--run", self.folder, *map(str, flags)],
                               capture_output=True, text=True, timeout=120,
-                              env={**os.environ, "OUT": str(self.out), "PATH": self.path})
+                              env={**os.environ, "OUT": str(self.out), "PATH": self.path,
+                                   "SPECBOUND_F16_MODEL": ""})
 
     def run_stages(self, *names, flags=(), status=0):
         done = self.session(*flags, *(x for name in names for x in ("--stage", name)))
@@ -137,6 +151,23 @@ class Session(unittest.TestCase):
         for _ in range(2):
             self.assertRegex(self.run_stages("tests", status=1), r"9 passed, 1 failed, 0 skipped$")
         self.assertEqual(len(self.log()), 1)
+
+    def test_whole_models_are_verified_in_every_form(self):
+        said = self.run_stages("verify")
+        self.assertRegex(said, r"(?m)^ok +verify +13 passed, 0 failed, 1 skipped")
+        self.assertIn("SKIP an F16 model", said)
+        demo = "demo-chat-16l-q8_0.gguf"
+        verify = "specbound verify --bits --device cuda -m"
+        drawn = "--temps 0.4,1.5 --top-k 40 --top-p 0.9 --repeat-penalty 1.3"
+        layer = f"{verify} {demo} --heads layer.heads.gguf --head layer"
+        learnt, = (line for line in self.log() if line.startswith("specbound train-heads "))
+        self.assertRegex(learnt, f"-m {demo} --kinds layer .* -o layer.heads.gguf$")
+        self.assertEqual([line for line in self.log() if line != learnt], [
+            *(f"{verify} {demo}{flags}" for flags in (
+                "", " --kv int8", " -ngl 8", " -ngl 8 --kv int8", " --dtype fp16", f" {drawn}")),
+            layer, f"{layer} --kv int8",
+            f"specbound quantize {demo} Q4_0.gguf Q4_0", f"{verify} Q4_0.gguf",
+            f"specbound quantize {demo} Q4_K.gguf Q4_K", f"{verify} Q4_K.gguf"])
 
     def test_the_parts_of_racecheck_are_all_cases_once(self):
         said = self.run_stages("racecheck")

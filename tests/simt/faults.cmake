@@ -69,8 +69,6 @@ set(nibbles
   "a projection of packed weights gives the CPU's bits, chunks ending inside 256 k too")
 set(all_rows "a projection of every number of rows")
 set(swiglu "gate and up end as the CPU's quantized rows")
-set(normed_rows
-  "a projection of a row that its blocks norm: the CPU's bits, a row of every kind")
 set(residual "the residual is added as the CPU adds it: W x first, then the bias")
 set(half_orders "prefill FP16: any order of threads, bias, adding")
 set(half_bits "prefill FP16 has the bits of decode, and gate and up too")
@@ -146,15 +144,6 @@ simt_fault(steps_overwritten
   REPLACEMENT ""
   CAUGHT_BY ${many_chunks})
 
-# A row is multiplied while it is still being normed.
-simt_fault(normed_row_read_too_early
-  SOURCE kernels/normed_row.cuh
-  KERNELS projections.cu
-  TEST projections_test
-  TEXT "__syncthreads();"
-  REPLACEMENT ""
-  CAUGHT_BY ${normed_rows})
-
 # Keys that the block of the next chunk is storing just now.
 simt_fault(keys_of_another_block
   SOURCE kernels/attention_chunk.cuh
@@ -193,13 +182,6 @@ simt_fault(norm_reads_past_row
   TEXT "for (int k = thread; k < count; k += kWarp)"
   REPLACEMENT "for (int k = thread; k < count + kWarp; k += kWarp)"
   CAUGHT_BY ${norms})
-
-# A chunk whose block is still to come.
-simt_fault(joined_too_early
-  SOURCE kernels/attention.cu
-  TEXT "(heads * n_chunks)"
-  REPLACEMENT "(heads * n_chunks - 1)"
-  CAUGHT_BY ${many_chunks})
 
 # Row 9 has no sums.
 simt_fault(second_panel_left_out
@@ -565,14 +547,6 @@ simt_fault(peaks_of_uncapped_logits
   REPLACEMENT ""
   CAUGHT_BY "exit_logits caps what it makes, then takes the peaks")
 
-simt_fault(row_of_another_slot
-  SOURCE kernels/normed_row.cuh
-  KERNELS projections.cu
-  TEST projections_test
-  TEXT "(pass->slot)"
-  REPLACEMENT "(0 * pass->slot)"
-  CAUGHT_BY ${normed_rows})
-
 # A row takes its best expert every time.
 simt_fault(expert_taken_twice
   SOURCE kernels/experts.cu
@@ -586,4 +560,5 @@ simt_fault(expert_given_the_first_row
   REPLACEMENT "const size_t from = row_block(n_blocks, 0, k / 2)"
   CAUGHT_BY "experts: what they give of a row is the CPU's bits, whatever rows share an expert")
 
+include(one_row_faults.cmake)
 include(host_faults.cmake)
