@@ -7,6 +7,7 @@ cuda_static.py counted, with nothing fitted. docs/cuda.md has the formula and wh
 one card that we measured.
 """
 
+import collections
 import dataclasses
 
 DIM, HEADS, HEAD_DIM, FFN = 4096, 32, 128, 11008
@@ -14,6 +15,9 @@ MAX_ROWS = 16
 WARP, BLOCK, UNIT = 32, 32, 32  # lanes; k of a quantized block, outputs of a warp
 CHUNK = 64  # positions of an attention block
 PAIR = 2  # queries that attention computes at once, be there two or one
+MOST_JOINED = 32  # chunks that attention of one row joins itself (kernels/attention.cu)
+NORM = "norm_quantize_kernel"
+NORMING = (NORM, "project_normed_kernel", "gate_up_normed_kernel", "gate_up_normed_q8_0_kernel")
 
 # `integers`: a clock and multiprocessor. An H200's clock is what its driver said.
 OF_A_CARD = ("arch", "multiprocessors", "mhz", "gb_s", "integers", "source")
@@ -61,6 +65,9 @@ LAUNCHES = {
     "add_normed_kernel": (256, 32784), "cap_logits_kernel": (256, 0),
     "store_words_kernel": (64, 0), "keep_path_kernel": (128, 0), "keep_rows_kernel": (128, 0),
     "gather_kv_kernel": (128, 0), "copy_prefix_kernel": (128, 0),
+    "score_experts_kernel": (256, 0), "route_experts_kernel": (512, 12292),
+    "gather_expert_rows_kernel": (128, 0), "expert_gate_up_kernel": (512, 36864),
+    "expert_down_kernel": (256, 18432), "add_experts_kernel": (256, 0),
 }
 # Over INT8 keys and values.
 LAUNCHES_INT8_KV = {"attend_chunks_kernel": (256, 29824)}
@@ -103,27 +110,37 @@ class Launch:
     products: int = 0
     scores: int = 0
     keys: int = 0
+    norms: int = 0  # blocks that norm a row
+    joins: int = 0  # blocks that join so many chunks of the outputs of a row
+    chunks: int = 0
 
 
 def matmul(kernel, n_out, n_in, weights, matrices=1):
     """`matrices`: that a block works on."""
     units, blocks = (n_out + UNIT - 1) // UNIT, n_in // BLOCK
     chunks = 8 if blocks >= 128 else 4 if blocks >= 64 else 2 if blocks >= 32 else 1
-    return Launch(kernel, -(-units * chunks // (8 * matrices)),
-                  n_out * n_in / BLOCK * WEIGHT_BYTES[weights], products=units * blocks)
+    launched = -(-units * chunks // (8 * matrices))
+    return Launch(kernel, launched, n_out * n_in / BLOCK * WEIGHT_BYTES[weights],
+                  products=units * blocks, norms=launched if "normed" in kernel else 0)
 
 
-def layer(weights, rows, pos):
-    """The launches of a layer over `rows` rows behind `pos` positions, in their order, as passes of
-    several rows have them: the five of one row (kernels/normed_row.cuh) are not predicted."""
+def layer(weights, rows, pos, apart=False):
+    """The launches of a layer over `rows` rows behind `pos` positions, in their order. Of one row
+    the matmuls norm it themselves (kernels/normed_row.cuh) and attention joins its chunks, but
+    where kernels are `apart`."""
     panels = 1 if rows <= 8 else 2
-    of = lambda name: f"{name}_kernel<{'true' if weights == 'q8_0' else 'false'}, {panels}>"
+    q8_0 = "true" if weights == "q8_0" else "false"
     keys = pos + rows
     chunks = -(-keys // CHUNK)
-    attention = [
-        Launch("attend_chunks_kernel<false, false, KvF16>", HEADS * chunks, 4.0 * DIM * keys,
-               scores=HEADS * keys * -(-rows // PAIR) * PAIR, keys=HEADS * keys),
-        Launch("combine_chunks_kernel", DIM // 128 * rows, 0)]
+    alone = rows == 1 and not apart
+    attention = [Launch("attend_chunks_kernel<false, false, KvF16>", HEADS * chunks,
+                        4.0 * DIM * keys, scores=HEADS * keys * -(-rows // PAIR) * PAIR,
+                        keys=HEADS * keys)]
+    if alone and chunks <= MOST_JOINED:
+        attention[0].joins, attention[0].chunks = HEADS, chunks  # the last block of each head
+    else:
+        blocks = DIM // 128 * rows
+        attention.append(Launch("combine_chunks_kernel", blocks, 0, joins=blocks, chunks=chunks))
     if weights == "f16":
         rows_of = Launch("scale_rows_f16_kernel", rows, 0)
         norm = Launch("norm_f16_kernel", rows, 0)
@@ -131,12 +148,17 @@ def layer(weights, rows, pos):
                 matmul("project_residual_f16_kernel", DIM, DIM, weights), norm,
                 matmul("gate_up_f16_kernel", 2 * FFN, DIM, weights, 2), rows_of,
                 matmul("project_residual_f16_kernel", DIM, FFN, weights)]
-    norm = Launch("norm_quantize_kernel", rows, 0)
-    gate_up = f"gate_up_{'q8_0_' if weights == 'q8_0' else ''}kernel<{panels}>"
-    return [norm, matmul(of("project"), 3 * DIM, DIM, weights), *attention,
-            matmul(of("project_residual"), DIM, DIM, weights), norm,
-            matmul(gate_up, 2 * FFN, DIM, weights, 2),
-            matmul(of("project_residual"), DIM, FFN, weights)]
+    residual = f"project_residual_kernel<{q8_0}, {panels}>"
+    of_q8_0 = "q8_0_" if weights == "q8_0" else ""
+    if alone:
+        norm, project, gate_up = [], f"project_normed_kernel<{q8_0}>", f"normed_{of_q8_0}kernel"
+    else:
+        norm = [Launch(NORM, rows, 0, norms=rows)]
+        project, gate_up = f"project_kernel<{q8_0}, {panels}>", f"{of_q8_0}kernel<{panels}>"
+    return [*norm, matmul(project, 3 * DIM, DIM, weights), *attention,
+            matmul(residual, DIM, DIM, weights), *norm,
+            matmul(f"gate_up_{gate_up}", 2 * FFN, DIM, weights, 2),
+            matmul(residual, DIM, FFN, weights)]
 
 
 def issue_clocks(mix, integers):
@@ -147,31 +169,42 @@ def issue_clocks(mix, integers):
                *(mix.get(kind, 0) * WARP / n for kind, n in lanes.items()))
 
 
-def work(launch, counted, weights, panels):
-    """{class: instructions of all warps} of a launch of a kernel so counted."""
-    total = {}
+def work(launch, kernels, weights, panels):
+    """{class: instructions of all warps} of a launch; `kernels` as in predict()."""
+    counted, total = kernels[launch.kernel], collections.Counter()
 
     def add(mix, times):
         for kind, n in mix.items():
-            total[kind] = total.get(kind, 0) + n * times
+            total[kind] += n * times
 
     threads = shape_of(launch.kernel)[0]
-    add(counted["once"], launch.blocks * threads // WARP)
+    warps = launch.blocks * threads // WARP
+    straight = collections.Counter(counted["straight"])
+    if launch.norms:  # whatever the form, so it is told by the kernel that does nothing else
+        norm = collections.Counter(kernels[NORM]["straight"])
+        straight -= norm
+        add(norm, warps)
+        add(counted["norm_loops"], launch.norms)
+    # Of a kernel for several forms a warp runs one's.
+    add(straight, warps / max(1, len(counted["products"])))
     if launch.products:
         add(counted["products"][f"{weights} x{panels}"]["mix"], launch.products)
     if launch.scores:
         add(counted["attention"]["score_mix"], launch.scores)
         add(counted["attention"]["stage_mix"], launch.keys)
+    if launch.joins:
+        of_loop = -(-launch.chunks // counted["join"]["chunks"])
+        add(counted["join"]["mix"], launch.joins * threads // WARP * of_loop)
     return total
 
 
-def predict(counted, card, gap_us, weights, rows, pos):
-    """{us, memory_us, issue_us, gaps_us, kernels} of a layer; `counted`: {kernel: counts} of the
-    card's architecture."""
+def predict(counted, card, gap_us, weights, rows, pos, apart=False):
+    """{us, memory_us, issue_us, gaps_us, kernels} of a layer (see there); `counted`: {kernel:
+    counts} of the card's architecture."""
     arch, processors, mhz, gb_s, integers, _ = CARDS[card]
     kernels = []
-    for launch in layer(weights, rows, pos):
-        mix = work(launch, counted[launch.kernel], weights, 1 if rows <= 8 else 2)
+    for launch in layer(weights, rows, pos, apart):
+        mix = work(launch, counted, weights, 1 if rows <= 8 else 2)
         memory = launch.bytes / gb_s / 1e3
         issue = issue_clocks(mix, integers) / min(launch.blocks, processors) / mhz
         kernels.append(dict(kernel=launch.kernel, memory_us=memory, issue_us=issue,

@@ -10,6 +10,7 @@ per kernel one number for each of `architectures`, of the commit before and of t
 import argparse
 import collections
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -19,9 +20,7 @@ import sys
 import bench
 import cuda_layer
 import sass
-
-sys.path.insert(0, str(bench.ROOT / "tests"))
-import spill_check  # noqa: E402
+import spill_check
 
 ARCHS = spill_check.ARCHS
 NOT_DECODING = {"training", "probe", "expand"}  # and prefill_*
@@ -76,7 +75,7 @@ def read_product_loop(loop, arch):
 def read_attention(function):
     """{instructions, mixes} of a pair of a query and a key, of heads of HEAD_DIM: of its dot
     product and its part of the weighted sum, the two loops with most multiplications; and of
-    fetching a key and its value."""
+    fetching a key and its value. And these loops."""
     scores, stages = [], []
     for loop in function.innermost_loops():
         multiplications = sum(i.name == "FFMA" for i in loop)
@@ -96,22 +95,78 @@ def read_attention(function):
     loads, loop = stages[0]
     of_key = cuda_layer.key_bytes(function.name)
     asked = loads * cuda_layer.WARP * 16  # by a warp
-    return dict(bytes_a_key=of_key, instructions=round(sum(mix.values()), 1), score_mix=dict(mix),
-                stage_mix=per(loop, asked / of_key), fetched_at_once=asked)
+    counted = dict(bytes_a_key=of_key, instructions=round(sum(mix.values()), 1),
+                   score_mix=dict(mix), stage_mix=per(loop, asked / of_key), fetched_at_once=asked)
+    return counted, [loop for _, loop in scores[-2:] + stages]
+
+
+def read_join(loops):
+    """{chunks, mix} of an iteration of the loop that joins the chunks of an output; and that loop.
+    (None, []) of a kernel that does not."""
+    for loop in loops:
+        names = collections.Counter(i.name for i in loop)
+        chunks = sum(i.name == "LDG" and i.bits == 32 for i in loop)
+        if chunks >= 8 and names["FFMA"] == 2 * chunks:
+            return dict(chunks=chunks, mix=sass.counts(loop)), [loop]
+    return None, []
+
+
+def step_of_norm(loop):
+    """(the step of a norm that this is a loop of or None, how much of it an iteration does)"""
+    names = collections.Counter(i.name for i in loop)
+    if any(i.name == "LDG" and i.bits == 128 for i in loop):
+        if names["SHFL"]:
+            return "quantize", names["SHFL"] // 3
+        return ("copy", names["STS"]) if names["STS"] else (None, 0)
+    sums = names["FFMA"] and names["LDS"] and names.keys().isdisjoint(("LDG", "SHFL", "MUFU", *MMA))
+    return ("sum", names["FFMA"]) if sums else (None, 0)
+
+
+def read_norm(function, threads, arch):
+    """{class: instructions of all warps} of the loops in which a block of so many norms a row of
+    DIM, and these loops (kernels/norm_quantize.cuh)."""
+    warps, fours = threads // cuda_layer.WARP, cuda_layer.DIM // 4 // threads
+    ahead = 2 if arch < 90 else 4  # that are not in a loop: NormWeights::kAhead
+    total, known = collections.Counter(), []
+    # How much each thread has of a step, and how many warps take part in it.
+    for step, left, of_warps in (("copy", fours, warps), ("quantize", max(0, fours - ahead), warps),
+                                 ("sum", cuda_layer.DIM // cuda_layer.WARP, 1)):
+        found = [(much, loop) for loop in function.innermost_loops()
+                 for name, much in [step_of_norm(loop)] if name == step]
+        # As the compiler unrolls: the longest takes what it can, a shorter one the rest, straight
+        # code what is too little for that.
+        for much, loop in sorted(found, key=lambda one: -one[0]):
+            times, left = divmod(left, much)
+            for kind, count in sass.counts(loop).items():
+                total[kind] += count * times * of_warps
+            known.append(loop)
+        if left and not found:
+            raise ValueError(f"{function.name}: found no loop that has to {step} {left} of a row")
+    return dict(total), known
 
 
 def read_kernel(function, arch):
-    """What is counted of one kernel's code."""
-    loops, products = function.innermost_loops(), {}
+    """What is counted of one kernel's code. `straight`: all of it but the loops of which the shape
+    says how often they are run."""
+    loops, known, products = function.innermost_loops(), [], {}
     for loop in loops:
-        products.update(read_product_loop(loop, arch))
-    attention = read_attention(function) if "attend_chunks" in function.name else None
-    in_loops = {i.at for loop in loops for i in loop}
-    useful = function.useful()
-    # Of a kernel for several forms a warp runs one's.
-    once = per([i for i in useful if i.at not in in_loops], max(1, len(products)))
+        if found := read_product_loop(loop, arch):
+            products.update(found)
+            known.append(loop)
+    attention = join = norm_loops = None
+    if "attend_chunks" in function.name:
+        attention, of_keys = read_attention(function)
+        known += of_keys
+    if "attend_chunks" in function.name or "combine_chunks" in function.name:
+        join, of_chunks = read_join(loops)
+        known += of_chunks
+    if kernel := next((k for k in cuda_layer.NORMING if k in function.name), None):
+        norm_loops, of_row = read_norm(function, cuda_layer.LAUNCHES[kernel][0], arch)
+        known += of_row
+    in_known, useful = {i.at for loop in known for i in loop}, function.useful()
     return dict(code_bytes=function.code_bytes, instructions=len(useful), mix=sass.counts(useful),
-                once=once, products=products, attention=attention)
+                straight=sass.counts([i for i in useful if i.at not in in_known]),
+                products=products, attention=attention, join=join, norm_loops=norm_loops)
 
 
 class Tree:
@@ -190,6 +245,8 @@ def table(kernels):
         if found[0]["attention"]:
             row["key_and_query"] = {key: [f["attention"][key] for f in found]
                                     for key in ("instructions", "bytes_in_flight", "bytes_a_key")}
+        if found[0]["norm_loops"]:
+            row["loops_of_a_norm"] = [sum(f["norm_loops"].values()) for f in found]
         rows.append(row)
     return rows
 
@@ -212,29 +269,25 @@ def measured():
 
 
 def predictions(kernels):
-    """([per card and weights], [those of the H200 beside what was measured])"""
+    """([per card and weights], [those of the H200 beside what was measured]): when it was, all
+    kernels were apart."""
     layers, matmuls, gap = measured()
     predicted, held = [], []
-    for card, (arch, *_) in cuda_layer.CARDS.items():
-        for weights in cuda_layer.WEIGHT_BYTES:
-            for pos in POSITIONS:
-                for rows in SCORED_ROWS:
-                    found = cuda_layer.predict(kernels[arch], card, gap, weights, rows, pos)
-                    detail = rows == 1 and pos == POSITIONS[0]
-                    of_matmuls = sum(k["us"] for k in found["kernels"]
-                                     if kernels[arch][k["kernel"]]["products"])
-                    if not detail:
-                        del found["kernels"]
-                    predicted.append(dict(card=card, weights=weights, pos=pos, rows=rows, **found))
-                    if card != "H200":
-                        continue
-                    for what, us, truth in (
-                            ("layer", found["us"], layers.get((weights, pos, rows))),
-                            ("matmuls", of_matmuls, matmuls.get((weights, rows)))):
-                        if truth and (what == "layer" or pos == POSITIONS[0]):
-                            held.append(dict(what=what, weights=weights, pos=pos, rows=rows,
-                                             predicted_us=round(us, 2), measured_us=round(truth, 2),
-                                             off_percent=round(100 * (us / truth - 1), 1)))
+    for weights, pos, rows in itertools.product(cuda_layer.WEIGHT_BYTES, POSITIONS, SCORED_ROWS):
+        for card, (arch, *_) in cuda_layer.CARDS.items():
+            found = cuda_layer.predict(kernels[arch], card, gap, weights, rows, pos)
+            if rows != 1 or pos != POSITIONS[0]:
+                del found["kernels"]
+            predicted.append(dict(card=card, weights=weights, pos=pos, rows=rows, **found))
+        of_h200 = kernels[cuda_layer.CARDS["H200"][0]]
+        found = cuda_layer.predict(of_h200, "H200", gap, weights, rows, pos, apart=True)
+        of_matmuls = sum(k["us"] for k in found["kernels"] if of_h200[k["kernel"]]["products"])
+        for what, us, truth in (("layer", found["us"], layers.get((weights, pos, rows))),
+                                ("matmuls", of_matmuls, matmuls.get((weights, rows)))):
+            if truth and (what == "layer" or pos == POSITIONS[0]):
+                held.append(dict(what=what, weights=weights, pos=pos, rows=rows,
+                                 predicted_us=round(us, 2), measured_us=round(truth, 2),
+                                 off_percent=round(100 * (us / truth - 1), 1)))
     return predicted, held
 
 
@@ -281,8 +334,9 @@ def main():
     command = ["tests/bench/cuda_static.sh", *(["--before", a.before[0]] if a.before else [])]
     bench.write_report(
         a.output, "cuda_static", command, machine, commits=commits, architectures=list(ARCHS),
-        launches_a_layer=dict(int8=len(cuda_layer.layer("q8_0", 1, 0)),
-                              fp16=len(cuda_layer.layer("f16", 1, 0))),
+        launches_a_layer={name: {f"{rows} rows": len(cuda_layer.layer(weights, rows, POSITIONS[0]))
+                                 for rows in SCORED_ROWS}
+                          for name, weights in (("int8", "q8_0"), ("fp16", "f16"))},
         cards={name: dict(zip(cuda_layer.OF_A_CARD, card))
                for name, card in cuda_layer.CARDS.items()},
         **tables, predicted=predicted, held_against_h200=held)

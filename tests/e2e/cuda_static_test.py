@@ -35,6 +35,14 @@ Q4_K = ["LDG.E.64.CONSTANT R2, desc[UR4][R8.64]", "LDG.E.CONSTANT R4, desc[UR4][
         "LDG.E.64.CONSTANT R6, desc[UR4][R10.64]"] * 4 + [
     "LDG.E.64 R20, desc[UR4][R12.64]", "IMMA.16832.S8.S8 R4, R8.ROW, R12.COL, R4"] * 6
 
+# A row normed: as the compiler unrolls loops, one for most and one for the rest.
+COPY, SUM = ["LDG.E.128 R4, [R2]", "STS.128 [R3], R4"], ["LDS R4, [R3]", "FFMA R0, R4, R4, R0"]
+QUANTIZE = ["LDG.E.128 R4, [R2]", *["SHFL.BFLY PT, R8, R8, 0x1, 0x1f"] * 3, "STG.E [R2], R8"]
+NORM = ["S2R R0, SR_TID.X", "LDG.E.128 R4, [R2]", ".L_x_0:", *COPY * 4, "@P0 BRA `(.L_x_0)",
+        ".L_x_1:", *COPY, "@P0 BRA `(.L_x_1)", ".L_x_2:", *SUM * 8, "@P0 BRA `(.L_x_2)", ".L_x_3:",
+        *SUM, "@P0 BRA `(.L_x_3)", "MUFU.SQRT R0, R0", ".L_x_4:", *QUANTIZE, "@P0 BRA `(.L_x_4)",
+        ".L_x_5:", "STG.E [R2], RZ", "@P0 BRA `(.L_x_5)", "EXIT"]
+
 
 class Listings(unittest.TestCase):
     def test_instructions(self):
@@ -79,6 +87,35 @@ class Listings(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "5 IMMA"):
             cuda_static.read_product_loop(function.innermost_loops()[0], 89)
 
+    def test_the_loops_of_a_norm(self):
+        """Of a row of 4,096: as many pieces as threads and lanes leave to each; what is in none of
+        them counts as straight code."""
+        # Four copies a thread, 128 squares a lane of one warp, two of four quantized in the loop.
+        copied, summed, quantized = 8 * 9, 16 * 17, 8 * 2 * 6
+        for kernel, arch, loops in (
+                ("norm_quantize_kernel", 89, copied + summed + quantized),
+                ("norm_quantize_kernel", 90, copied + summed),  # all four ahead
+                # Twice the threads with two copies each, by the short loop, and nothing left.
+                ("gate_up_normed_kernel", 89, 16 * 2 * 3 + summed)):
+            function, = sass.parse(listing(kernel, *NORM)).values()
+            counted = cuda_static.read_kernel(function, arch)
+            self.assertEqual(sum(counted["norm_loops"].values()), loops, (kernel, arch))
+            self.assertEqual(counted["straight"], {"control": 2, "convert": 1, "global": 2,
+                                                   "move": 1})
+        lost = [line for line in NORM if "FFMA" not in line]
+        function, = sass.parse(listing("project_normed_kernel", *lost)).values()
+        with self.assertRaisesRegex(ValueError, "found no loop that has to sum 128 of a row"):
+            cuda_static.read_kernel(function, 90)
+
+    def test_the_loop_that_joins_chunks(self):
+        part = ["LDG.E R4, [R2]", "LDS R5, [R3]", "FFMA R6, R4, R5, R6", "FFMA R7, R4, R5, R7"]
+        function, = sass.parse(listing("combine_chunks_kernel", "S2R R0, SR_TID.X", ".L_x_0:",
+                                       *part * 16, "@P0 BRA `(.L_x_0)", "EXIT")).values()
+        counted = cuda_static.read_kernel(function, 90)
+        self.assertEqual(counted["join"], {"chunks": 16, "mix": {
+            "control": 1, "float": 32, "global": 16, "shared": 16}})
+        self.assertEqual(counted["straight"], {"control": 1, "move": 1})
+
     @unittest.skipIf(os.path.exists("/usr/local/cuda/bin/nvdisasm"), "the toolkit has nvdisasm")
     def test_without_a_disassembler_one_message_says_what_to_do(self):
         for python in ("/nowhere/python", shutil.which("false")):
@@ -113,10 +150,53 @@ class Prediction(unittest.TestCase):
                 self.assertAlmostEqual(bytes_of / counted[f"{name} layer at {pos}"], 1, 3)
 
     def test_launches_of_a_layer(self):
-        self.assertEqual(len(cuda_layer.layer("q8_0", 1, 0)), 8)
-        self.assertEqual(len(cuda_layer.layer("f16", 16, 0)), 10)
-        blocks = [launch.blocks for launch in cuda_layer.layer("q4_k", 1, 512)]
-        self.assertEqual(blocks, [1, 384, 9 * 32, 32, 128, 1, 344, 128])
+        def blocks(*layer, **how):
+            return [launch.blocks for launch in cuda_layer.layer(*layer, **how)]
+
+        self.assertEqual(blocks("q4_k", 1, 512), [384, 9 * 32, 128, 344, 128])
+        self.assertEqual(blocks("q4_k", 1, 4000), [384, 63 * 32, 32, 128, 344, 128])
+        apart = [1, 384, 9 * 32, 32, 128, 1, 344, 128]
+        self.assertEqual(blocks("q4_k", 1, 512, apart=True), apart)
+        self.assertEqual(len(blocks("q8_0", 2, 0)), len(apart))
+        self.assertEqual(len(blocks("f16", 1, 0)), 9)
+        self.assertEqual(len(blocks("f16", 16, 0)), 10)
+
+
+    def test_what_every_warp_runs_is_not_shared_out_among_forms(self):
+        of_form = dict(mix={"tensor": 2})
+        kernels = {
+            "norm_quantize_kernel": dict(straight={"float": 100, "move": 7}, products={},
+                                         norm_loops={"shared": 30}),
+            "project_normed_kernel<false>": dict(
+                straight={"float": 500, "move": 5}, norm_loops={"shared": 40},
+                products={"q4_0 x1": of_form, "q8_0 x1": of_form})}
+        normed = cuda_layer.Launch("project_normed_kernel<false>", 3, 0, products=10, norms=3)
+        self.assertEqual(cuda_layer.work(normed, kernels, "q4_0", 1), {
+            "float": 24 * (100 + 400 / 2), "move": 24 * 7, "shared": 3 * 40, "tensor": 20})
+        alone = cuda_layer.Launch("norm_quantize_kernel", 2, 0, norms=2)
+        self.assertEqual(cuda_layer.work(alone, kernels, "q4_0", 1),
+                         {"float": 16 * 100, "move": 16 * 7, "shared": 2 * 30})
+
+    def test_blocks_that_join_chunks(self):
+        kernel = "attend_chunks_kernel<false, false, KvF16>"
+        join = {"chunks": 8, "mix": {"float": 16}}
+        kernels = {kernel: dict(straight={"move": 1}, products={}, join=join, attention=dict(
+            score_mix={"float": 4}, stage_mix={"global": 0.5}))}
+        kernels["norm_quantize_kernel"] = kernels[kernel]
+        launch = cuda_layer.Launch(kernel, 18, 0, scores=100, keys=50, joins=2, chunks=9)
+        # Of two blocks each of eight warps runs the loop twice.
+        self.assertEqual(cuda_layer.work(launch, kernels, "q4_0", 1),
+                         {"move": 18 * 8, "float": 400 + 2 * 8 * 2 * 16, "global": 25})
+
+    def test_what_norms_and_joins(self):
+        def counts(*layer, **how):
+            return [(launch.norms, launch.joins, launch.chunks)
+                    for launch in cuda_layer.layer(*layer, **how)
+                    if launch.norms or launch.joins]
+
+        self.assertEqual(counts("q8_0", 1, 512), [(384, 0, 0), (0, 32, 9), (344, 0, 0)])
+        self.assertEqual(counts("q8_0", 1, 4000), [(384, 0, 0), (0, 32, 63), (344, 0, 0)])
+        self.assertEqual(counts("q8_0", 8, 512), [(8, 0, 0), (0, 256, 9), (8, 0, 0)])
 
 
 class Recorded(unittest.TestCase):
