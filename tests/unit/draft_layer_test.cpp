@@ -72,6 +72,16 @@ Vector look(Backend& backend, int slot, std::optional<int> n = std::nullopt) {
   return Vector(z.begin(), z.end());
 }
 
+// Decoded, in passes of several rows.
+void decode(Backend& backend, std::span<const int32_t> ids) {
+  for (size_t done = 0; done < ids.size();) {
+    const int pos = backend.kv_len(1), n = std::min(kMaxRows, static_cast<int>(ids.size() - done));
+    for (int slot = 0; slot < n; ++slot) backend.embed(slot, ids[done + slot]);
+    backend.run_layers(0, n, pos, 1, backend.config().n_layers);
+    done += static_cast<size_t>(n);
+  }
+}
+
 // ---- the formula ----
 
 Vector times(const Matrix& w, const Vector& x) {
@@ -404,6 +414,36 @@ TEST_CASE("eagle layers: the states behind experts are taken") {
     found.push_back(look(*backend, 0));
   }
   CHECK(found[0] != found[1]);
+}
+
+TEST_CASE("draft layer: prompts of several chunks, cut anywhere and decoded, behind windows too") {
+  TinySpec windowed = q8_0_spec(3);
+  windowed.architecture = "gemma2";
+  windowed.tied = true;
+  windowed.window = 20;
+  for (TinySpec spec : {q8_0_spec(3), windowed}) {
+    CAPTURE(spec.architecture);
+    spec.max_seq_len = 2 * kPrefillChunk + 100;
+    const Subject s(spec);
+    const Text text = token_ids(2 * kPrefillChunk + 77, kVocab);
+    const auto whole = s.backend();
+    read(*whole, text);
+    const Vector expected = look(*whole, 0);
+    for (const int cut : {1, kPrefillChunk - 1, kPrefillChunk, 700}) {
+      CAPTURE(cut);
+      const auto parts = s.backend(), decoded = s.backend();
+      const auto [first, rest] =
+          std::pair(std::span(text).first(cut), std::span(text).subspan(cut));
+      parts->prefill(first);
+      parts->prefill(rest.first(rest.size() - 1));
+      decode(*decoded, first);
+      decoded->prefill(rest.first(rest.size() - 1));
+      for (Backend* backend : {parts.get(), decoded.get()}) {
+        backend->embed(0, text.back());
+        CHECK(look(*backend, 0) == expected);
+      }
+    }
+  }
 }
 
 TEST_CASE("draft layer: set in the middle of a text it begins there") {
