@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kLook(200);  // at whether the process has e
 constexpr std::chrono::seconds kLater(60);       // before another try where it may not learn now
 constexpr std::chrono::seconds kLookAsleep(2);   // at whether what sleeps is in the way
 constexpr double kFaster = 1.02;                 // than now: less is noise
-constexpr int kUsageStatus = 2;  // of a program whose arguments do not do
+constexpr int kUsageStatus = 2;                  // of a program whose arguments do not do
 constexpr int kMostFruitless = 3, kMostFailures = 3;  // in a row
 constexpr double kLongestRound = 8;                   // times the first
 constexpr const char* kMostFeatures = "1G";
