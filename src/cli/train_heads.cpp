@@ -289,6 +289,10 @@ class Training {
     held_ = texts_.size();
   }
 
+  std::span<const float> output_norm() const {
+    return {model_.weights().output_norm, static_cast<size_t>(model_.config().dim)};
+  }
+
   // Whether their states can be had as texts are written, which are then all that is learnt.
   bool keeps_states(const FeatureStore& features) {
     std::error_code error;
@@ -299,12 +303,9 @@ class Training {
 
   void generate_texts(const TrainingFolder& folder, FeatureStore* features) {
     const Clock::time_point start = Clock::now();
-    const Weights weights = map_weights(model_.gguf(), model_.config());
     std::optional<WrittenStates> states;
     if (features && keeps_states(*features)) {
-      states.emplace(*features, model_.backend(),
-                     std::span(weights.output_norm, size_t(model_.config().dim)),
-                     flags_.fills_minutes);
+      states.emplace(*features, model_.backend(), output_norm(), flags_.fills_minutes);
     }
     Progress bar("writing replies", Progress::Unit::kWork);
     SelfGenerateOptions options;
@@ -392,14 +393,11 @@ class Training {
 
   void compute_features(FeatureStore& features, const TrainingFolder& folder, bool resumed) {
     const Clock::time_point start = Clock::now();
-    const int dim = model_.config().dim;
     if (!(resumed && features.resume())) {
-      const Weights weights = map_weights(model_.gguf(), model_.config());
-      const std::span<const float> norm(weights.output_norm, dim);
       Progress bar("hidden states", Progress::Unit::kWork);
       const int64_t most = std::min(learnt_, flags_.max_learnt_tokens());
       int64_t left_out = 0;  // texts
-      FeaturePasses passes(features, model_.backend(), norm, &interrupt_flag());
+      FeaturePasses passes(features, model_.backend(), output_norm(), &interrupt_flag());
       for (size_t i = static_cast<size_t>(features.n_texts()); i < texts_.size(); ++i) {
         if (passes.learnt_rows() >= most) break;
         if (i < held_ && no_more_states(passes)) {
@@ -441,7 +439,7 @@ class Training {
   }
 
   TrainedHeads train(const FeatureStore& features, const TrainingFolder& folder) {
-    const Weights weights = map_weights(model_.gguf(), model_.config());
+    const Weights& weights = model_.weights();
     const std::vector<float> lm_head = matrix_floats(weights.lm_head);
     TrainOptions options = flags_.train;
     options.checkpoint = folder.checkpoint();
