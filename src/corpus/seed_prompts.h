@@ -8,7 +8,7 @@
 
 namespace specbound {
 
-// Some 1,800 dialogues, each a request and an empty reply, in whose place the model writes its own.
+// Some 2,400 dialogues, each a request and an empty reply, in whose place the model writes its own.
 // Kinds follow one another: to be shuffled. Without `chat`, for a model that knows no dialogues,
 // each is the beginning of a plain text.
 Corpus seed_prompts(bool chat);

@@ -487,7 +487,7 @@ class Training(TrainHeads):
 
     def test_without_data_the_model_answers_built_in_requests(self):
         result = self.train("--self-generate", "300", "--kinds", "text")
-        self.assertIn(b"no --data: learning what the model answers to 1,846 ", result.stderr)
+        self.assertIn(b"no --data: learning what the model answers to 2,408 ", result.stderr)
         self.assertIn(b"replies: the model wrote ", result.stderr)
         self.assertNotIn(b"asked for more", result.stderr)
 
