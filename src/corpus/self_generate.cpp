@@ -27,7 +27,9 @@ constexpr int kMinReply = 8;       // room that a history must leave
 
 constexpr uint64_t kHashBasis = 0xcbf29ce484222325u, kHashPrime = 0x100000001b3u;  // FNV-1a
 
-// The file: this, then records {text, turn, n_prompt, n | tokens[n] | hash}.
+// The file: this, then records {text, turn, n_prompt, n | tokens[n] | hash}. A greedy reply's turn
+// has kGreedyTurn too; of those before that was written nobody knows.
+constexpr uint32_t kGreedyTurn = 1u << 31;
 struct Header {
   char magic[8] = {'S', 'B', 'T', 'E', 'X', 'T', '2', '\n'};
   uint64_t model = kHashBasis;  // hash of its fingerprint
@@ -48,12 +50,9 @@ struct WantedReply {
   std::vector<int32_t> prompt;
 };
 
-// What an earlier run wrote: `number` of texts[i] is its record's in the file, where there are more
-// than these if some are too long for the context.
+// What an earlier run wrote; there are more records if some are too long for the context.
 struct EarlierReplies {
   std::vector<TrainingText> texts;
-  std::vector<Place> places;
-  std::vector<size_t> numbers;
   size_t n_records = 0;
   std::optional<WantedReply> newest;  // of all records
 };
@@ -86,13 +85,12 @@ class ReplyFile {
       std::vector<int32_t> tokens;
       if (!get_record(record, tokens, good)) break;
       good += record_bytes(record);
-      const Place place = {record.text, record.turn};
+      const Place place = {record.text, record.turn & ~kGreedyTurn};
       found.newest = {place, {tokens.begin(), tokens.begin() + record.n_prompt}};
-      const size_t number = found.n_records++;
+      ++found.n_records;
       if (record.n > static_cast<uint32_t>(max_tokens_)) continue;
       found.texts.push_back(reply_text(std::move(tokens), record.n_prompt));
-      found.places.push_back(place);
-      found.numbers.push_back(number);
+      found.texts.back().greedy = (record.turn & kGreedyTurn) != 0;
     }
     if (ftruncate(file_.get(), good) != 0) fail("write");
     if (good == 0) put(reinterpret_cast<const char*>(&header_), sizeof header_);
@@ -100,10 +98,11 @@ class ReplyFile {
     return found;
   }
 
-  void write(const Place& place, const std::vector<int32_t>& tokens, size_t n_prompt) {
+  void write(const Place& place, const std::vector<int32_t>& tokens, size_t n_prompt, bool greedy) {
     if (!file_) return;
-    const Record record = {static_cast<uint32_t>(place.text), static_cast<uint32_t>(place.turn),
-                           static_cast<uint32_t>(n_prompt), static_cast<uint32_t>(tokens.size())};
+    const uint32_t turn = static_cast<uint32_t>(place.turn) | (greedy ? kGreedyTurn : 0);
+    const Record record = {static_cast<uint32_t>(place.text), turn, static_cast<uint32_t>(n_prompt),
+                           static_cast<uint32_t>(tokens.size())};
     const uint64_t sum = hash(record, tokens);
     std::string bytes(reinterpret_cast<const char*>(&record), sizeof record);
     bytes.append(reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t));
@@ -274,10 +273,7 @@ class Writer {
         file_(options.file, options.model, backend.config().vocab_size, backend.n_ctx() + 1) {
     EarlierReplies earlier = file_.read();
     out_ = std::move(earlier.texts);
-    for (size_t i = 0; i < out_.size(); ++i) {
-      done_ += learnt_tokens(out_[i]);
-      out_[i].greedy = sampling(earlier.places[i], earlier.numbers[i]).temperature == 0;
-    }
+    for (const TrainingText& text : out_) done_ += learnt_tokens(text);
     written_ = earlier.n_records;
     newest_ = std::move(earlier.newest);
     if (out_.empty()) states_ = options.states;
@@ -313,9 +309,9 @@ class Writer {
   void take(const Place& place, std::vector<int32_t> tokens, size_t n_prompt,
             std::vector<uint16_t> states) {
     SB_CHECK(tokens.size() > n_prompt);
-    file_.write(place, tokens, n_prompt);
-    done_ += std::ssize(tokens) - static_cast<int64_t>(n_prompt);
     const bool greedy = sampling(place, written_++).temperature == 0;
+    file_.write(place, tokens, n_prompt, greedy);
+    done_ += std::ssize(tokens) - static_cast<int64_t>(n_prompt);
     out_.push_back(ReplyFile::reply_text(std::move(tokens), n_prompt));
     out_.back().greedy = greedy;
     if (states_) states_->take(out_.back(), std::move(states));
