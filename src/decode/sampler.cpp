@@ -55,14 +55,29 @@ void check_at_least(const char* flag, int value, int low) {
 }  // namespace
 
 int32_t greedy_token(std::span<const float> logits, std::span<const int32_t> ids) {
-  size_t best = 0;
+  // Blocks by lanes that wait for nothing but themselves, then the place in the best of them.
+  constexpr size_t kBlock = 256, kLanes = 16;
   float best_logit = kMinusInf;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > best_logit) {  // false for NaN
-      best_logit = logits[i];
-      best = i;
+  size_t best = 0;
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const std::span<const float> block =
+        logits.subspan(begin, std::min(kBlock, logits.size() - begin));
+    float lanes[kLanes];
+    std::ranges::fill(lanes, kMinusInf);
+    size_t i = 0;
+    for (; i + kLanes <= block.size(); i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        const float logit = block[i + lane];
+        lanes[lane] = logit > lanes[lane] ? logit : lanes[lane];  // false for NaN
+      }
     }
+    for (; i < block.size(); ++i) lanes[0] = block[i] > lanes[0] ? block[i] : lanes[0];
+    const float highest = *std::ranges::max_element(lanes);
+    if (!(highest > best_logit)) continue;
+    best_logit = highest;
+    best = begin;
   }
+  while (best_logit > kMinusInf && logits[best] != best_logit) ++best;
   int32_t id = id_at(ids, best);
   for (size_t i = 0; i < ids.size(); ++i) {  // they need not ascend
     if (without_nan(logits[i]) == best_logit) id = std::min(id, ids[i]);
@@ -299,15 +314,23 @@ void Sampler::collect_top_k(std::span<const float> logits, std::span<const int32
   const auto enters = [&](float logit) {
     return ids.empty() ? logit > threshold : !(logit < threshold);
   };
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (full && !enters(logits[i])) continue;
+  const auto look_at = [&](size_t i) {
+    if (full && !enters(logits[i])) return;
     if (candidates_.size() == capacity) {
       cut();
       threshold = candidates_[k - 1].logit;
       full = true;
-      if (!enters(logits[i])) continue;
+      if (!enters(logits[i])) return;
     }
     candidates_.push_back({without_nan(logits[i]), id_at(ids, i)});
+  };
+  constexpr size_t kBlock = 64;  // most have nothing that enters, which is soon seen
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, logits.size());
+    int entering = 0;
+    for (size_t i = begin; i < end; ++i) entering += logits[i] < threshold ? 0 : 1;
+    if (full && entering == 0) continue;
+    for (size_t i = begin; i < end; ++i) look_at(i);
   }
   if (candidates_.size() > k) cut();
   std::sort(candidates_.begin(), candidates_.end(), by_id);

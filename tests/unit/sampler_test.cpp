@@ -117,7 +117,7 @@ TEST_CASE("greedy: the largest, the lowest id of equals, NaN never") {
 }
 
 TEST_CASE("greedy: every place of a long row, whatever its length") {
-  for (int n : {1, 15, 16, 17, 63, 64, 65, 200}) {
+  for (int n : {1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 530}) {
     for (int at = 0; at < n; ++at) {
       std::vector<float> logits(n, -1.0f);
       logits[at] = 2;
