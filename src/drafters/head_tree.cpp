@@ -1,8 +1,6 @@
 #include "drafters/head_tree.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "error.h"
 
@@ -16,24 +14,6 @@ constexpr auto kAfter = [](const auto& a, const auto& b) {
 };
 
 }  // namespace
-
-void likeliest_tokens(std::span<const float> z, int n, double likeliest,
-                      std::vector<LikelyToken>& out) {
-  out.clear();
-  // Those found so far, best first: n is small, and hardly a token gets past the last of them.
-  float least = -std::numeric_limits<float>::infinity();
-  for (size_t i = 0; i < z.size(); ++i) {
-    if (!(z[i] > least)) continue;
-    const auto place = std::ranges::find_if(out, [&](const auto& one) { return z[i] > one.share; });
-    out.insert(place, {static_cast<int32_t>(i), z[i]});
-    if (static_cast<int>(out.size()) > n) out.pop_back();
-    if (static_cast<int>(out.size()) == n) least = z[out.back().token];
-  }
-  if (out.empty()) return;
-  const double highest = out.front().share;
-  if (std::isinf(highest)) return out.clear();
-  for (LikelyToken& one : out) one.share = std::exp(one.share - highest) * likeliest;
-}
 
 HeadTree::HeadTree(const ExitHeads& heads, HeadKind kind, int w_max)
     : kind_(kind),
@@ -63,12 +43,16 @@ std::span<const LikelyToken> HeadTree::ask(Round& round) {
     seen_ = slot + 1;
   }
   const ExitPeak peak = backend.exit_check(head_, slot, 1);
-  likeliest_tokens(backend.exit_logits(), kSiblings, peak.confidence, likely);
-  if (const std::span<const int32_t> ids = backend.exit_ids(); !ids.empty()) {
-    for (LikelyToken& one : likely) one.token = ids[static_cast<size_t>(one.token)];
+  const SamplingParams& sampling = round.sampler().params();
+  likeliest_tokens(backend.exit_logits(), backend.exit_ids(), sampling, round.place(slot),
+                   kSiblings, likely);
+  if (sampling.temperature == 0 &&
+      !likely.empty()) {  // shares of the whole softmax, as in the papers
+    const double whole = peak.confidence / likely[0].share;
+    for (LikelyToken& one : likely) one.share *= whole;
   }
   round.ran_beside();
-  round.checked(0, likely.empty() ? 0 : static_cast<float>(likely[0].share));
+  round.checked(0, likely.empty() ? 0 : peak.confidence);
   return likely;
 }
 

@@ -6,7 +6,8 @@
 //
 // Best first takes the rows that EAGLE-2 is left with after expanding level by level and ranking
 // all: a child is never likelier than its parent. (Level by level reads the layer's weights fewer
-// times, but asks about rows that are not taken.) docs/architecture.md 6.
+// times, but asks about rows that are not taken.) Above temperature 0 the children of a row are the
+// likeliest under the noise that the target is drawn with. docs/architecture.md 6.
 #pragma once
 
 #include <array>
@@ -14,19 +15,10 @@
 #include <vector>
 
 #include "decode/speculator.h"
+#include "drafters/likely_tokens.h"
 #include "model/exit_heads.h"
 
 namespace specbound {
-
-// A token that a head holds for likely, and its softmax.
-struct LikelyToken {
-  int32_t token = 0;
-  double share = 0;
-};
-// The n likeliest places of the logits z, likeliest first, of equals the lowest; `likeliest` is the
-// first one's softmax. NaN counts as -inf, which nothing is likely by; none where one is infinite.
-void likeliest_tokens(std::span<const float> z, int n, double likeliest,
-                      std::vector<LikelyToken>& out);
 
 class HeadTree final : public Speculator {
  public:
