@@ -17,13 +17,17 @@ constexpr size_t kQuestions = 16;
 void add_learning_flags(Flags& flags, IdleLearningOptions& options) {
   const Flags::Group group(flags, "Idle learning");
   const bool asks = options.mode == LearningMode::kAsk;
+  const bool offers = options.mode == LearningMode::kOffer;
   flags.add_choice(
       "--idle-learning", options.mode,
       {{"ask", LearningMode::kAsk}, {"on", LearningMode::kOn}, {"off", LearningMode::kOff}},
       format("learn faster drafts while nobody works with the model, from what it "
              "writes and from what was said with it; no text changes. ask: as was "
              "answered on this machine%s (default %s)",
-             asks ? ", by a line that asks once" : "", asks ? "ask" : "off"));
+             asks ? ", by a line that asks once" : "",
+             asks     ? "ask"
+             : offers ? "off, and on a terminal a line says once that it could"
+                      : "off"));
   flags.add_real("--idle-seconds", options.idle_seconds, 0, 86400,
                  "seconds without a key or a reply before it learns (default 20)");
   flags.add_real("--idle-minutes", options.minutes, 0.01, 1e5,

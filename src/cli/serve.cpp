@@ -1,6 +1,7 @@
 // specbound serve: the model over HTTP, as OpenAI's interface has it. Replies go to the clients,
 // everything else to stderr.
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -65,7 +66,7 @@ struct ServeFlags {
   ModelOptions model;
   SamplingOptions sampling;
   SpeculationOptions speculation;
-  IdleLearningOptions learning;
+  IdleLearningOptions learning = {.mode = LearningMode::kOffer};
 };
 
 void add_server_flags(Flags& flags, ServeFlags& given) {
@@ -222,6 +223,10 @@ int run(ServeFlags& given) {
                                         given.parallel, given.cache_size);
   learning.emplace(given.learning, given.model, given.speculation, model, speculation);
   begin_learning(*learning, false);
+  if (isatty(STDERR_FILENO)) {
+    const auto line = learning->offer("", "--idle-learning on starts it; this is said once.");
+    if (line) say(*line);
+  }
   served->learn(*learning, [](const std::string& line) { say(line); });
   api.open(*served);
   std::fprintf(stderr, "listening on %s\n", url(http_options.host, http->port()).c_str());

@@ -435,7 +435,9 @@ bool Chat::answer(uint32_t number, const char* otherwise) {
   if (!learning_) return true;
   attempt([&] {
     learning_->said(learnt_from());
-    const std::optional<std::string> line = options_.quiet ? std::nullopt : learning_->offer();
+    if (options_.quiet) return;
+    const auto line = learning_->offer(" (not with --no-history)",
+                                       "/learn on starts it, /learn off does not ask again.");
     if (line) say(*line);
   });
   return true;

@@ -96,7 +96,8 @@ std::string IdleLearning::status() const {
 }
 
 bool IdleLearning::asks() {
-  if (options_.mode != LearningMode::kAsk || active() || !cannot_.empty()) return false;
+  const bool may_ask = options_.mode == LearningMode::kAsk || options_.mode == LearningMode::kOffer;
+  if (!may_ask || active() || !cannot_.empty()) return false;
   if (std::exchange(offered_, true)) return false;
   std::error_code error;
   if (fs::exists(speculation_.heads_path(), error) || !refusal(false).empty()) return false;
@@ -109,9 +110,9 @@ bool IdleLearning::asks() {
   return true;
 }
 
-std::optional<std::string> IdleLearning::offer() {
+std::optional<std::string> IdleLearning::offer(const std::string& unless, const std::string& how) {
   if (!asks()) return {};
-  return about(" (not with --no-history)") + " /learn on starts it, /learn off does not ask again.";
+  return about(unless) + ' ' + how;
 }
 
 std::string IdleLearning::about(const std::string& unless) const {

@@ -15,7 +15,8 @@
 namespace specbound {
 
 enum class LearningMode {
-  kAsk,  // as was answered on this machine; where nobody was asked yet, offer() asks
+  kAsk,    // as was answered on this machine; where nobody was asked yet, offer() asks
+  kOffer,  // it does not learn, but offer() asks likewise
   kOn,
   kOff
 };
@@ -56,8 +57,8 @@ class IdleLearning {
   std::string about(const std::string& unless = "") const;
   // Whether somebody is to be asked now: true once on a machine, where nothing but lookups drafts.
   bool asks();
-  // The line that asks in a terminal, then.
-  std::optional<std::string> offer();
+  // The line that asks in a terminal, then: `about(unless)` and how it is switched on.
+  std::optional<std::string> offer(const std::string& unless, const std::string& how);
   // What works, for other threads that see other work begin; nullptr: nothing does.
   std::shared_ptr<IdleLearner> learner() const { return learner_; }
 

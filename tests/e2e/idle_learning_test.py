@@ -5,7 +5,9 @@ import contextlib
 import glob
 import json
 import os
+import pty
 import re
+import select
 import signal
 import stat
 import statistics
@@ -13,7 +15,8 @@ import time
 import unittest
 
 from serve_client import CHAT, Server, ask, wait_until
-from specbound_process import DEMO, FolderCase, demo_without_heads, specbound, start
+from specbound_process import (BINARY, DEMO, TIMEOUT, FolderCase, demo_without_heads, specbound,
+                               start)
 from tmux_screen import TMUX, Screen
 
 HELLO = b"I need a table for two tonight.\n"
@@ -336,6 +339,28 @@ class Serving(LearningCase):
         server.post(CHAT, ask())
         self.assertEqual(children(server.process.pid), [])
         self.assertFalse(os.path.exists(self.home))
+
+    def test_a_server_on_a_terminal_offers_it_once(self):
+        offers = []
+        for _ in range(2):
+            pid, terminal = pty.fork()
+            if pid == 0:
+                try:
+                    os.execv(BINARY, [BINARY, "serve", "--port", "0", "-m", self.model])
+                finally:
+                    os._exit(127)
+            said = b""
+            try:
+                while b"listening on" not in said:
+                    self.assertTrue(select.select([terminal], [], [], TIMEOUT)[0], said)
+                    said += os.read(terminal, 4096)
+                self.assertEqual(children(pid), [])
+            finally:
+                os.kill(pid, signal.SIGTERM)
+                os.waitpid(pid, 0)
+                os.close(terminal)
+            offers.append(said.count(b"--idle-learning on starts it"))
+        self.assertEqual(offers, [1, 0])
 
 
 if __name__ == "__main__":
