@@ -1,7 +1,8 @@
 // Seconds of one pass over M rows (all layers and logits), M = 1..16, as one JSON object on stdout:
 // what verifying M tokens costs against decoding one. The row counts take turns, so that a slow
 // spell of the machine touches all of them. With --checks instead: what an exit check costs, in
-// units of one layer of one row, by kind of head and length of the shortlist.
+// units of one layer of one row, by kind of head and length of the shortlist, and what one by a
+// draft layer does, beside a layer and a folded check.
 // bench_rows -m FILE [--checks] [-t N] [--prompt P] [--repeats R] [--no-repack]
 #include <unistd.h>
 
@@ -55,33 +56,105 @@ HeadTensor random_tensor(int n_out, int n_in) {
   return tensor;
 }
 
-// Heads of every kind after every layer but the last, of random values: only time is looked at.
-ExitHeads random_heads(const bench::Model& model) {
+int shortlist_size(const ModelConfig& c) {
+  return std::min(c.vocab_size, 4096);
+}
+
+// A file of these: only time is looked at.
+ExitHeads random_heads(const bench::Model& model, std::vector<NewHead> heads) {
   const ModelConfig& c = model.config;
   NewHeads file;
   file.base = heads_base(model.gguf, c);
-  for (int i = 0; i < std::min(c.vocab_size, 4096); ++i) file.shortlist.push_back(i);
-  const int n = static_cast<int>(file.shortlist.size());
+  for (int i = 0; i < shortlist_size(c); ++i) file.shortlist.push_back(i);
+  file.defaults.kind = heads[0].kind;
+  file.defaults.check_layers.clear();
+  for (const NewHead& head : heads) {
+    if (head.kind == heads[0].kind) file.defaults.check_layers.push_back(head.layer);
+  }
+  file.heads = std::move(heads);
+  file.defaults.shortlist = shortlist_size(c);
+  const std::string path = std::filesystem::temp_directory_path() /
+                           format("bench-heads-%d.gguf", static_cast<int>(getpid()));
+  write_exit_heads(path, file);
+  ExitHeads opened = ExitHeads::open(path, model.gguf, c);
+  std::remove(path.c_str());  // its map stays
+  return opened;
+}
+
+// Of every kind after every layer but the last.
+ExitHeads random_heads(const bench::Model& model) {
+  const ModelConfig& c = model.config;
+  std::vector<NewHead> heads;
   for (int l = 1; l < c.n_layers; ++l) {
     NewHead full, folded, chained;
     full.layer = folded.layer = chained.layer = l;
     full.kind = HeadKind::kFull;
     full.map = random_tensor(c.dim, c.dim);
-    folded.folded = random_tensor(n, c.dim);
+    folded.folded = random_tensor(shortlist_size(c), c.dim);
     chained.kind = HeadKind::kChained;
     chained.map = random_tensor(c.dim, 2 * c.dim);
     chained.inner = random_tensor(2 * c.dim, 2 * c.dim);
     chained.outer = random_tensor(c.dim, 2 * c.dim);
-    for (NewHead* head : {&full, &folded, &chained}) file.heads.push_back(std::move(*head));
-    file.defaults.check_layers.push_back(l);
+    for (NewHead* head : {&full, &folded, &chained}) heads.push_back(std::move(*head));
   }
-  file.defaults.shortlist = n;
-  const std::string path = std::filesystem::temp_directory_path() /
-                           format("bench-heads-%d.gguf", static_cast<int>(getpid()));
-  write_exit_heads(path, file);
-  ExitHeads heads = ExitHeads::open(path, model.gguf, c);
-  std::remove(path.c_str());  // its map stays
-  return heads;
+  return random_heads(model, std::move(heads));
+}
+
+// A draft layer as train-heads makes it.
+ExitHeads random_layer(const bench::Model& model) {
+  const ModelConfig& c = model.config;
+  const int inner = (2 * c.dim + 31) / 32 * 32;
+  NewHead layer;
+  layer.kind = HeadKind::kLayer;
+  layer.map = random_tensor(c.dim, 2 * c.dim);
+  layer.q = random_tensor(c.q_dim(), c.dim);
+  layer.k = layer.v = random_tensor(c.kv_dim(), c.dim);
+  layer.o = random_tensor(c.dim, c.q_dim());
+  layer.gate = layer.up = random_tensor(inner, c.dim);
+  layer.down = random_tensor(c.dim, inner);
+  layer.norm = random_tensor(1, c.dim);
+  return random_heads(model, {std::move(layer)});
+}
+
+// The check that begins a round, behind the row before, whose state the layer takes up in the same
+// batch, and a folded one of as many tokens, which is the shortlist's part of it.
+nlohmann::json measure_draft_layer(bench::Model& model, const bench::Arguments& a,
+                                   const ExitHeads& others, double layer) {
+  Backend& backend = *model.backend;
+  const int n_layers = model.config.n_layers;
+  const std::vector<int32_t> prompt = bench::ids(a.prompt + 2, model.config.vocab_size);
+  const ExitHeads heads = random_layer(model);
+  std::vector<float> logits(model.config.vocab_size);
+  const auto checked = [&](const ExitHeads& of, int head, int shortlist) {
+    backend.truncate(0);
+    backend.set_exit_heads(&of, shortlist);
+    backend.prefill(std::span(prompt).first(static_cast<size_t>(a.prompt)));
+    std::vector<double> seconds;
+    for (int i = 0; i <= a.repeats; ++i) {
+      backend.truncate(a.prompt);
+      backend.embed(0, prompt[a.prompt]);
+      backend.run_layers(0, 1, a.prompt, 1, n_layers);
+      backend.keep_state(0);
+      backend.logits(0, 1, logits.data());
+      const bool folded = of.heads()[head].kind == HeadKind::kFolded;
+      if (!folded) backend.embed(1, prompt[a.prompt + 1]);
+      const double start = bench::now();
+      backend.exit_check(head, folded ? 0 : 1, 1);
+      if (i > 0) seconds.push_back(bench::now() - start);
+    }
+    return median(seconds);
+  };
+  nlohmann::json found = nlohmann::json::array();
+  for (int shortlist : {256, 1024, 4096}) {
+    if (shortlist > static_cast<int>(heads.shortlist().size())) break;
+    const double seconds = checked(heads, 0, shortlist);
+    const double folded = checked(others, others.find(HeadKind::kFolded, 1), shortlist);
+    found.push_back({{"shortlist", shortlist},
+                     {"seconds", seconds},
+                     {"folded_seconds", folded},
+                     {"of_layer_and_shortlist", seconds / (layer + folded)}});
+  }
+  return found;
 }
 
 // One row, a layer at a time as drafting takes them, with and without a check after each.
@@ -89,6 +162,8 @@ nlohmann::json measure_checks(bench::Model& model, const bench::Arguments& a) {
   Backend& backend = *model.backend;
   const int n_layers = model.config.n_layers;
   const std::vector<int32_t> prompt = bench::ids(a.prompt, model.config.vocab_size);
+  if (n_layers < 2)
+    throw Error(ErrorCode::kUsage, "--checks: expected a model of 2 layers or more");
   const ExitHeads heads = random_heads(model);
   const int listed = static_cast<int>(heads.shortlist().size());
   std::vector<float> logits(model.config.vocab_size);
@@ -131,7 +206,10 @@ nlohmann::json measure_checks(bench::Model& model, const bench::Arguments& a) {
       checks.push_back(entry);
     }
   }
-  return {{"layer_seconds", layer}, {"call_seconds", call}, {"checks", checks}};
+  return {{"layer_seconds", layer},
+          {"call_seconds", call},
+          {"checks", checks},
+          {"draft_layer", measure_draft_layer(model, a, heads, layer)}};
 }
 
 }  // namespace

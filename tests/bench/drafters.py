@@ -1,7 +1,7 @@
 """Every drafter on one real model, in one table: what tests/bench/drafters.sh runs.
 
 All rows answer each question in turn, in one process (`specbound spec-bench`), and every text must
-be plain decoding's.
+be plain decoding's. parts.py has rows of its own for the same table.
 """
 
 import argparse
@@ -12,8 +12,8 @@ import tempfile
 import bench
 import spec_bench_real
 
-# Row: what the table calls it, the file that it needs, its flags, and what the paper's Table 1 has
-# of it on Vicuna-7B: CR by task and the speedup over all (an H800, where rows and layers cost
+# Of a table's row: what it is called, the file that it needs, its flags, and what the paper's Table
+# 1 has of it on Vicuna-7B: CR by task and the speedup over all (an H800, where rows and layers cost
 # otherwise than here).
 EXITS = "--speculator specbound --heads {} --head "
 ROWS = {
@@ -51,11 +51,9 @@ ROWS = {
     "ngram": ("prompt lookup", None, "--speculator ngram", None),
     "draft": ("draft model", "draft", "--speculator draft --model-draft {}", None),
 }
-KEYS = sorted({key for _, key, _, _ in ROWS.values() if key})
 
 
-def paper(row):
-    told = ROWS[row][3]
+def paper(told):
     if not told:
         return None
     rates, speedup = told
@@ -64,11 +62,11 @@ def paper(row):
                 compression_rate=dict(zip(tasks, rates)))
 
 
-def settings_of(flags):
+def settings_of(table, flags):
     """[(row, flags)] of those whose file there is, and the others' names."""
     found, missing = [], []
     for row in flags.rows:
-        _, key, text, _ = ROWS[row]
+        _, key, text, _ = table[row]
         if key and key not in flags.files:
             missing.append(row)
             continue
@@ -88,8 +86,7 @@ def run(flags, model, settings):
              "--out", pathlib.Path(folder) / "answers"], report)
 
 
-def table(rows):
-    """Markdown."""
+def markdown(table, rows):
     columns = ("", "CR", "decoding (95 %)", "in all", "1, 2, 4 drafts right", "drafting", "learnt",
                "paper")
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
@@ -99,7 +96,7 @@ def table(rows):
         if told:
             rates = told["compression_rate"].values()
             beside = f"CR {min(rates):.2f} to {max(rates):.2f}, {told['speedup']:.2f}x"
-        cells = (ROWS[row["drafter"]][0], f"{row['compression_rate']:.2f}",
+        cells = (table[row["drafter"]][0], f"{row['compression_rate']:.2f}",
                  "{:.2f}x ({:.2f} to {:.2f})".format(row["decode_speedup"],
                                                      *row["decode_interval"]),
                  f"{row['speedup']:.2f}x", f"{right} %",
@@ -108,16 +105,17 @@ def table(rows):
     return "\n".join(lines)
 
 
-def keyed(text):
-    key, found, value = text.partition("=")
-    if not found or key not in KEYS or not value:
-        raise argparse.ArgumentTypeError(f"expected KEY=FILE, KEY one of {', '.join(KEYS)}, "
-                                         f"found {text}")
-    return key, value
+def main(name, table, about):
+    keys = sorted({key for _, key, _, _ in table.values() if key})
 
+    def keyed(text):
+        key, found, value = text.partition("=")
+        if not found or key not in keys or not value:
+            raise argparse.ArgumentTypeError(f"expected KEY=FILE, KEY one of {', '.join(keys)}, "
+                                             f"found {text}")
+        return key, value
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--specbound", required=True)
     parser.add_argument("--model", default="smollm2-135m-instruct-q4_1")
     parser.add_argument("--questions", type=int, default=480)
@@ -125,33 +123,36 @@ def main():
     parser.add_argument("--temperature", type=float, default=0)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("-n", type=int, default=128)
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
+    parser.add_argument("--rows", nargs="+", choices=table, default=list(table),
+                        metavar="ROW")
     parser.add_argument("--heads", nargs="+", type=keyed, default=[], metavar="KEY=FILE")
     parser.add_argument("--learnt", nargs="+", type=keyed, default=[], metavar="KEY=TEXT",
                         help="what that file learnt from and how long, to be recorded")
-    parser.add_argument("--output", default=bench.RESULTS / "drafters.json")
+    parser.add_argument("--output", default=bench.RESULTS / f"{name}.json")
     flags = parser.parse_args()
     flags.files, learnt = dict(flags.heads), dict(flags.learnt)
     machine, revision = bench.hardware(), bench.commit()
     model = bench.fetched(flags.model)
-    settings, missing = settings_of(flags)
+    settings, missing = settings_of(table, flags)
     if not settings:
         parser.error(f"--heads: expected a file for one of {', '.join(missing)}, found none")
     report = run(flags, model, settings)
     named = {result["name"]: result for result in report["strategies"][0]["results"]}
     rows = [dict(**spec_bench_real.entry(named[row]), flags=bench.relative(text),
-                 learnt=learnt.get(ROWS[row][1]), paper=paper(row)) for row, text in settings]
-    print(table(rows))
+                 learnt=learnt.get(table[row][1]), paper=paper(table[row][3]))
+            for row, text in settings]
+    print(markdown(table, rows))
     for row in missing:
-        print(f"left out, for want of a file ({ROWS[row][1]}=): {row}")
-    command = ["tests/bench/drafters.sh", "--model", flags.model, "--questions", flags.questions,
+        print(f"left out, for want of a file ({table[row][1]}=): {row}")
+    command = [f"tests/bench/{name}.sh", "--model", flags.model, "--questions", flags.questions,
                "--threads", flags.threads, "--temperature", flags.temperature, "-n", flags.n,
                "--repeats", flags.repeats,
+               *(["--rows", *flags.rows] if flags.rows != list(table) else []),
                *(["--heads", *(f"{key}={pathlib.Path(file).name}" for key, file in flags.heads)]
                  if flags.heads else []),
                *(["--learnt", *(f"{key}={text}" for key, text in flags.learnt)]
                  if flags.learnt else [])]
-    bench.write_report(pathlib.Path(flags.output), "drafters", command, machine, revision,
+    bench.write_report(pathlib.Path(flags.output), name, command, machine, revision,
                        settings=dict(n_predict=flags.n, repeats=flags.repeats),
                        results=[dict(**bench.model_entry(model), threads=flags.threads,
                                      temperature=flags.temperature, questions=report["questions"],
@@ -161,4 +162,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main("drafters", ROWS, __doc__)

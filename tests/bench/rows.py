@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a pass over M = 1..16 rows costs against one row: what verifying M drafted tokens costs. And
-what an exit check costs, in units of a layer.
+what an exit check costs, in units of a layer, one by a draft layer beside a layer and a shortlist.
 
 Run by rows.sh, which builds what is needed.
 """
@@ -48,7 +48,18 @@ def summarize_checks(outputs):
                             layers_min=round(min(costs), 3), layers_max=round(max(costs), 3),
                             seconds=bench.summary([o["checks"][i]["seconds"] for o in outputs])))
         print(f"    {check['kind']} {check['shortlist']}: {entries[-1]['layers']:.2f}", flush=True)
-    return dict(layer_seconds=layer, checks=entries,
+    drafts = []
+    for i, check in enumerate(outputs[0]["draft_layer"]):
+        parts = [o["draft_layer"][i]["of_layer_and_shortlist"] for o in outputs]
+        drafts.append(dict(shortlist=check["shortlist"],
+                           of_layer_and_shortlist=round(statistics.median(parts), 3),
+                           least=round(min(parts), 3), most=round(max(parts), 3),
+                           seconds=bench.summary([o["draft_layer"][i]["seconds"]
+                                                  for o in outputs])))
+        print(f"    draft layer {check['shortlist']}: "
+              f"{drafts[-1]['of_layer_and_shortlist']:.2f} of a layer and the shortlist",
+              flush=True)
+    return dict(layer_seconds=layer, checks=entries, draft_layer=drafts,
                 call_seconds=bench.summary([o["call_seconds"] for o in outputs]))
 
 
