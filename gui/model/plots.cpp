@@ -130,6 +130,11 @@ CheckPlot check_plot(const ReplyTrace* reply, int n_layers) {
   const auto& settings = reply->newest_settings().settings;
   if (!settings) return plot;
   plot.tau = settings->tau;
+  if (settings->anneal_learned) {
+    plot.text.caption +=
+        " What scores are divided by before is each layer's own, as it was learnt.";
+    return plot;
+  }
   SpecBoundParams params;
   params.alpha = settings->alpha;
   params.anneal = settings->anneal;

@@ -121,6 +121,7 @@ class SettingsForm {
     if (!has_settings() || value == drafting_.params.*bound) return std::nullopt;
     SpecBoundParams params = wanted();
     params.*bound = value;
+    if (field == Field::kAlpha) params.learned = false;
     return set_params(std::move(params), field);
   }
   void place_refusal(const std::string& message, Field field);

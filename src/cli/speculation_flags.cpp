@@ -65,11 +65,11 @@ Flag& add_layers(Flags& flags, const char* name, bool all,
 }
 
 template <class Number>
-void add_number(Flags& flags, const char* name, const char* type, const SpecBoundOptions& options,
-                std::optional<Number>& value, const std::string& description) {
+Flag& add_number(Flags& flags, const char* name, const char* type, const SpecBoundOptions& options,
+                 std::optional<Number>& value, const std::string& description) {
   const char* expected = std::is_same_v<Number, int> ? "a whole number" : "a number";
   const auto check = [&options] { validate(options.without_layers({}), 1); };
-  add_checked<Number>(flags, name, value, expected, check, description).type(type);
+  return add_checked<Number>(flags, name, value, expected, check, description).type(type);
 }
 
 // A whole number from 1 on, whatever is too large for an int as the largest.
@@ -102,7 +102,8 @@ void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
           "(default, where it ran), the heads file's, or the SpecBound paper's: 8 rows, "
           "layers 1-10, alpha 0.2, tau 0.55")
       .overrides({"w-max", "d-max", "alpha", "tau", "check-layers", "shortlist", "confidence",
-                  "head", "no-anneal", "no-depth-bound", "no-width-bound"});
+                  "head", "no-anneal", "anneal-learned", "no-depth-bound", "no-width-bound",
+                  "no-siblings"});
   add_number(
       flags, "--d-max", "LAYER", options, options.d_max,
       format("deepest layer that a draft may leave at (default: the preset's; the paper's: %d)",
@@ -116,11 +117,13 @@ void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
       flags, "--alpha", "X", options, options.alpha,
       format("lowers the confidence of shallow layers, which are too sure: T = 1 + alpha "
              "(1 - layer/layers) divides their logits (default: the preset's; the paper's: %g)",
-             defaults.alpha));
+             defaults.alpha))
+      .overrides({"anneal-learned"});
   add_layers(flags, "--check-layers", true, options.check_layers,
              "layers that are checked for a way out: 2,4,6 or 1-10 or 2,4-8 or all (default: the "
              "preset's; with adadecode those at 1/4, 1/2 and 3/4 of the depth)");
-  flags.add_switch("--no-anneal", options.no_anneal, "ablation: T = 1 at every layer");
+  flags.add_switch("--no-anneal", options.no_anneal, "ablation: T = 1 at every layer")
+      .overrides({"anneal-learned"});
   flags.add_switch("--no-depth-bound", options.no_depth_bound,
                    "ablation: drafts may leave at any check layer");
 }
@@ -128,6 +131,10 @@ void add_exit_flags(Flags& flags, SpecBoundOptions& options) {
 void add_drafter_flags(Flags& flags, SpeculationOptions& options) {
   const Flags::Group group(flags, kSpeculation);
   add_exit_flags(flags, options.specbound);
+  flags
+      .add_switch("--anneal-learned", options.specbound.anneal_learned,
+                  "ablation: T as each head's own validation has it; 1 of the logit lens")
+      .overrides({"alpha", "no-anneal"});
   add_number(
       flags, "--w-max", "N", options.specbound, options.specbound.w_max,
       format(
@@ -241,10 +248,13 @@ void add_speculation_flags(Flags& flags, SpeculationOptions& options) {
   add_on_off(flags, "--remember", options.remember,
              "with auto: look up in replies to other prompts too (default: on in chat, gui and "
              "serve, off elsewhere)");
+  flags.add_switch("--no-siblings", options.no_siblings,
+                   "ablation, with auto: one draft behind each row, a chain in place of a tree");
   add_on_off(flags, "--controller", options.controller,
              "with auto: on (default), draft while the expected gain exceeds the measured cost, "
-             "within --w-max, --d-max and --check-layers; with --tau or --alpha heads draft by "
-             "these first; off: nothing is measured, rounds are filled, heads draft by --tau");
+             "within --w-max, --d-max and --check-layers; with --tau, --alpha, "
+             "--no-anneal or --anneal-learned heads draft by these first; off: nothing is "
+             "measured, rounds are filled, heads draft by --tau");
 }
 
 }  // namespace specbound

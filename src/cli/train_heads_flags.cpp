@@ -17,6 +17,7 @@ constexpr double kMinutes = 30;            // without data
 constexpr int64_t kMostWritten = 2000000;  // tokens in that time
 constexpr int64_t kQuickWritten = 20000;   // tokens, --quick
 constexpr int kMaxLayer = 100000;
+constexpr int kMostUnrolled = 8;  // steps
 
 Flag& add_count(Flags& flags, const std::string& name, int64_t& value,
                 const std::string& description) {
@@ -96,6 +97,10 @@ void add_training_flags(Flags& flags, TrainHeadsFlags& given) {
   flags.add_switch("--quick", given.train.quick, "least squares only: good heads in little time");
   flags.add_int("--epochs", given.train.epochs, 1, 100000,
                 format("passes over what is learnt (default %d)", given.train.epochs));
+  flags.add_int("--unroll", given.train.unroll, 1, kMostUnrolled,
+                format("steps that a chained head or a draft layer goes on its own state in "
+                       "training (default %d)",
+                       given.train.unroll));
   flags.add_real("--lr", given.train.learning_rate, 1e-9, 10,
                  "learning rate (default 0.002, less where the model's rows are wider than 576)");
   flags.add_real(

@@ -51,6 +51,10 @@ int Round::child(int slot, int32_t token) const {
   return draft >= 0 && rows_[draft].token == token ? draft : -1;
 }
 
+bool Round::has_child(int slot) const {
+  return std::ranges::find(rows_, slot, &RowEvent::parent) != rows_.end();
+}
+
 // The time since the last call went into `phase`.
 void Round::spent(Phase phase) {
   const auto now = std::chrono::steady_clock::now();

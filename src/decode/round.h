@@ -51,6 +51,7 @@ class Round {
   int depth(int slot) const { return paths_[slot].depth; }  // rows before it on its path
   // The row behind row `slot` that holds `token`; -1: none.
   int child(int slot, int32_t token) const;
+  bool has_child(int slot) const;
   int newest() const { return rows() - 1; }                     // the slot of the newest row
   int room() const { return limits_.width - rows() - masks_; }  // for more rows
   bool full() const { return room() <= 0; }

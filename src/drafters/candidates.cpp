@@ -116,6 +116,7 @@ const Candidate* Candidates::best(Round& round) {
     const Candidate next = waiting_.back();
     waiting_.pop_back();
     if (round.child(next.parent, next.token) >= 0) continue;
+    if (!drafts_siblings_ && round.has_child(next.parent)) continue;
     if (!round.would_end(next.parent, next.token)) best_ = next;
   }
   return best_ ? &*best_ : nullptr;

@@ -68,6 +68,8 @@ class Candidates {
       : belief_(belief), lookup_(memory, store) {}
   // Whether what a grammar forces is a candidate (on).
   void draft_forced(bool on) { drafts_forced_ = on; }
+  // Whether a row may have several behind it (on).
+  void draft_siblings(bool on) { drafts_siblings_ = on; }
 
   void begin(std::span<const int32_t> text) { lookup_.begin(text); }
   std::span<const int32_t> text() const { return lookup_.text(); }  // so far
@@ -98,7 +100,7 @@ class Candidates {
 
   Belief& belief_;
   Lookup lookup_;
-  bool drafts_forced_ = true;
+  bool drafts_forced_ = true, drafts_siblings_ = true;
   std::vector<Lookup::Found> found_;  // scratch
   std::vector<Said> said_;
   size_t here_ = 0;                 // of them, those of the row looked up last begin here

@@ -50,6 +50,12 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
   return token;
 }
 
+float TrainedHead::temperature(int layer) const {
+  const int head = heads_.find(kind_, layer);
+  SB_CHECK(head >= 0);
+  return heads_.heads()[head].temperature;
+}
+
 bool TrainedHead::ready(const Round& round) const {
   if (takes_kept_state(kind_) && !has_state_) return false;
   if (!is_by_place(kind_)) return true;

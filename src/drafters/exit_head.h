@@ -27,6 +27,11 @@ class ExitHead {
   // threshold.
   virtual std::optional<int32_t> check(Round& round, int layer, float temperature,
                                        const ShouldExit& should_exit) = 0;
+  // What its confidence at `layer` was found to need in training; 1: nothing.
+  virtual float temperature(int layer) const {
+    (void)layer;
+    return 1;
+  }
   // Of the last look: what the draft was drawn by, empty where that is not told, and the tokens
   // that its places stand for, empty where those are the tokens.
   virtual std::span<const float> logits(const Backend& backend) const {
@@ -80,6 +85,7 @@ class TrainedHead final : public ExitHead {
   // kMargin needs no temperature: it is calibrated at each layer.
   std::optional<int32_t> check(Round& round, int layer, float temperature,
                                const ShouldExit& should_exit) override;
+  float temperature(int layer) const override;
   std::span<const float> logits(const Backend& backend) const override {
     return backend.exit_logits();
   }

@@ -9,6 +9,7 @@ class SharedTree::Drafts final : public SharedDrafter::Text {
   Drafts(SharedTree& of, std::span<const int32_t> text)
       : candidates(of.belief_, of.memory_, of.store_), caution(of.caution_of(text)), of_(of) {
     candidates.draft_forced(of.drafts_forced_);
+    candidates.draft_siblings(of.drafts_siblings_);
     candidates.begin(text);
   }
   // What it has seen of the reply is for others to look up.

@@ -22,6 +22,7 @@ class SharedTree final : public SharedDrafter {
       : belief_(belief), memory_(memory), store_(store), budget_(measured) {}
   void set_width(int w_max) { w_max_ = w_max; }  // rows of a reply's round
   void draft_forced(bool on) { drafts_forced_ = on; }
+  void draft_siblings(bool on) { drafts_siblings_ = on; }
   // What rounds of a reply alone have taught: to say what a row more costs, passes have to be of
   // many sizes.
   void set_costs(const RowCosts& costs) { budget_.set_costs(costs); }
@@ -44,7 +45,7 @@ class SharedTree final : public SharedDrafter {
   LookupMemory* memory_;
   const Datastore* store_;
   int w_max_ = kMaxRows;
-  bool drafts_forced_ = true;
+  bool drafts_forced_ = true, drafts_siblings_ = true;
   RowBudget budget_;
   std::vector<int32_t> left_text_;
   Caution left_caution_;

@@ -54,9 +54,15 @@ void validate(const SpecBoundParams& params, int n_layers, int first_layer) {
   }
 }
 
-float annealed_temperature(const SpecBoundParams& params, int layer, int n_layers) {
+float annealed_temperature(const SpecBoundParams& params, int layer, int n_layers, float learned) {
   if (!params.anneal) return 1.0f;
+  if (params.learned) return learned;
   return 1.0f + params.alpha * (1.0f - static_cast<float>(layer) / static_cast<float>(n_layers));
+}
+
+std::string annealing_text(const SpecBoundParams& params) {
+  if (!params.anneal) return "no annealing";
+  return params.learned ? "annealing learned" : format("alpha %g", params.alpha);
 }
 
 std::vector<int> bounded_check_layers(const SpecBoundParams& params, int n_layers) {
@@ -93,7 +99,9 @@ bool SpecBound::check(Round& round, int stage, const ShouldExit& should_exit,
                       std::optional<int32_t>& token) {
   const int layer = check_layers_[stage], done = stage > 0 ? check_layers_[stage - 1] : 0;
   if (!round.run(done + 1, layer)) return false;
-  token = head_.check(round, layer, annealed_temperature(params_, layer, n_layers_), [&](float p) {
+  const float temperature =
+      annealed_temperature(params_, layer, n_layers_, head_.temperature(layer));
+  token = head_.check(round, layer, temperature, [&](float p) {
     round.checked(layer, p);
     return should_exit(p);
   });

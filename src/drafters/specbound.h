@@ -3,6 +3,7 @@
 // paper 2.3). docs/architecture.md 3.1, 3.2.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "drafters/exit_head.h"
@@ -18,6 +19,7 @@ struct SpecBoundParams {
   float tau = 0.55f;              // a row leaves at confidence >= tau
   std::vector<int> check_layers;  // ascending, 1..L-1, chained heads also 0; empty: 1..L-1
   bool anneal = true;             // false: T_l = 1
+  bool learned = false;           // T_l is the head's own, of its file
   bool depth_bound = true;        // false: up to the last check layer
   bool width_bound = true;        // false: kMaxRows
 };
@@ -28,8 +30,11 @@ SpecBoundParams params_of(const HeadDefaults& settings);
 // given. `first_layer`: the shallowest one that can be checked.
 void validate(const SpecBoundParams& params, int n_layers, int first_layer = 1);
 
-// T_l of paper Eq. 1; 1 at the last layer.
-float annealed_temperature(const SpecBoundParams& params, int layer, int n_layers);
+// T_l of paper Eq. 1; 1 at the last layer. `learned`: the head's own, where that is asked for.
+float annealed_temperature(const SpecBoundParams& params, int layer, int n_layers,
+                           float learned = 1);
+// "alpha 0.2", "annealing learned", "no annealing"
+std::string annealing_text(const SpecBoundParams& params);
 
 // The check layers that the bounds leave, ascending; none in a model of one layer.
 std::vector<int> bounded_check_layers(const SpecBoundParams& params, int n_layers);

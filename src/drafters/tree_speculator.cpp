@@ -38,6 +38,11 @@ void TreeSpeculator::draft_forced(bool on) {
   shared_.draft_forced(on);
 }
 
+void TreeSpeculator::draft_siblings(bool on) {
+  candidates_.draft_siblings(on);
+  shared_.draft_siblings(on);
+}
+
 void TreeSpeculator::set_guesser(Guesser* guesser, bool own_rule) {
   own_rule_ = own_rule || !measured_;
   std::vector<double> assumed;

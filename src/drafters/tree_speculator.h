@@ -35,6 +35,8 @@ class TreeSpeculator final : public Speculator {
 
   // Whether what a grammar forces is a candidate (on): for comparison, as what it forbids is none.
   void draft_forced(bool on);
+  // Whether a row may have several behind it (on): for comparison.
+  void draft_siblings(bool on);
 
   void set_observer(Belief::Observer observer) { belief_.set_observer(std::move(observer)); }
 

@@ -12,6 +12,7 @@ namespace {
 // The ranges of the speculator's settings.
 constexpr uint64_t kMaxWidth = 16;
 constexpr double kMaxAlpha = 100;
+constexpr double kLeastTemperature = 0.05, kMostTemperature = 100;
 
 HeadsBase read_base(const HeadsReader& in) {
   HeadsBase base;
@@ -44,6 +45,18 @@ void check_made_for(const std::string& path, const HeadsBase& model, const Heads
   }
 }
 
+// 1 where the file says nothing.
+std::vector<float> read_temperatures(const HeadsReader& in, size_t n_heads) {
+  if (!in.has_key(kTemperatureKey)) return std::vector<float>(n_heads, 1.0f);
+  std::vector<float> temperatures = in.finite_reals(kTemperatureKey, n_heads);
+  for (const float t : temperatures) {
+    if (t >= kLeastTemperature && t <= kMostTemperature) continue;
+    in.bad(kTemperatureKey, format("%g to %g", kLeastTemperature, kMostTemperature),
+           format("%g", t));
+  }
+  return temperatures;
+}
+
 // Which heads there are, by kind, then layer; their weights are still to be found.
 std::vector<HeadWeights> read_directory(const HeadsReader& in, const HeadsBase& base) {
   constexpr const char *kLayers = "specbound.head_layers", *kKinds = "specbound.head_kinds";
@@ -54,6 +67,7 @@ std::vector<HeadWeights> read_directory(const HeadsReader& in, const HeadsBase& 
   const auto kinds = in.texts(kKinds, layers.size());
   const auto scales = in.finite_reals("specbound.margin_scale", layers.size());
   const auto offsets = in.finite_reals("specbound.margin_offset", layers.size());
+  const auto temperatures = read_temperatures(in, layers.size());
   std::vector<HeadWeights> heads;
   for (size_t i = 0; i < layers.size(); ++i) {
     HeadWeights head;
@@ -61,6 +75,7 @@ std::vector<HeadWeights> read_directory(const HeadsReader& in, const HeadsBase& 
     head.kind = in.kind(kKinds, kinds[i]);
     head.margin_scale = scales[i];
     head.margin_offset = offsets[i];
+    head.temperature = temperatures[i];
     const int first = has_state(head.kind) ? 0 : 1;
     const int last = stands_before(head.kind) ? 0 : base.n_layers - 1;
     if (head.layer < first || head.layer > last) {

@@ -120,6 +120,10 @@ constexpr bool learns_shortlist(HeadKind kind) {
 constexpr bool says_text(HeadKind kind) {
   return has_state(kind) && !says_all(kind);
 }
+// train-heads fits the temperature of its confidence: one look at a row, behind some layer.
+constexpr bool learns_temperature(HeadKind kind) {
+  return !is_layer(kind) && !is_by_place(kind);
+}
 // tune replays its looks; when to ask any other is learned while it drafts.
 constexpr bool is_replayed(HeadKind kind) {
   return !is_layer(kind) && !is_by_place(kind);
@@ -167,6 +171,8 @@ struct HeadWeights {
   // (calibrated on greedy margins, those of z alone):
   // 1 / (1 + exp(-(margin_scale m + margin_offset))).
   float margin_scale = 1, margin_offset = 0;
+  // The T at which max softmax(z / T) was likeliest to be that chance on rows it had not learnt.
+  float temperature = 1;
 
   std::vector<const Matrix*> matrices() const;  // all that it has
 };
@@ -193,6 +199,7 @@ inline constexpr const char* kEagle3ThetaKey = "specbound.eagle3.rope_theta";
 inline constexpr const char* kKangarooThetaKey = "specbound.kangaroo.rope_theta";
 inline constexpr const char* kMaskTokenKey = "specbound.mask.token";
 inline constexpr const char* kMaskCountKey = "specbound.mask.count";
+inline constexpr const char* kTemperatureKey = "specbound.temperature";
 inline constexpr const char* kLearntKey = "specbound.learnt_tokens";
 inline constexpr size_t kMostTextTokens = size_t{1} << 20;
 
@@ -297,6 +304,7 @@ struct NewHead {
   double rope_theta = 0;
   std::vector<NewMedusaHead> medusa;
   float margin_scale = 1, margin_offset = 0;
+  float temperature = 1;
 };
 struct NewMasks {
   HeadTensor rows = {};  // (k, dim); n_out 0: those of the vocabulary

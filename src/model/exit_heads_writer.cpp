@@ -25,17 +25,21 @@ void add_settings(GgufWriter& writer, const NewHeads& heads) {
 
   std::vector<int32_t> layers;
   std::vector<std::string_view> kinds;
-  std::vector<float> scales, offsets;
+  std::vector<float> scales, offsets, temperatures;
   for (const NewHead& head : heads.heads) {
     layers.push_back(head.layer);
     kinds.push_back(head_kind_name(head.kind));
     scales.push_back(head.margin_scale);
     offsets.push_back(head.margin_offset);
+    temperatures.push_back(head.temperature);
   }
   writer.add_ints("specbound.head_layers", layers);
   writer.add_strings("specbound.head_kinds", kinds);
   writer.add_floats("specbound.margin_scale", scales);
   writer.add_floats("specbound.margin_offset", offsets);
+  if (std::ranges::any_of(temperatures, [](float t) { return t != 1; })) {
+    writer.add_floats(kTemperatureKey, temperatures);
+  }
 
   const HeadDefaults& d = heads.defaults;
   const std::vector<int32_t> check_layers(d.check_layers.begin(), d.check_layers.end());

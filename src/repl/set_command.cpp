@@ -60,9 +60,9 @@ std::vector<int> layers_of(const std::vector<LayerRange>& ranges, const std::vec
 
 // Settings of the SpecBound drafter that can change between rounds.
 bool is_drafting(const std::string& name) {
-  constexpr std::string_view kNames[] = {"d-max",        "tau",           "alpha",
-                                         "check-layers", "no-anneal",     "no-depth-bound",
-                                         "w-max",        "no-width-bound"};
+  constexpr std::string_view kNames[] = {"d-max",          "tau",       "alpha",
+                                         "check-layers",   "no-anneal", "anneal-learned",
+                                         "no-depth-bound", "w-max",     "no-width-bound"};
   return std::ranges::count(kNames, name) > 0;
 }
 
@@ -129,6 +129,7 @@ std::string SetCommand::speculation_value(const std::string& name) const {
     return given_.acceptance == Acceptance::kRejection ? "rejection" : "coupled";
   }
   if (name == "siblings") return std::to_string(given_.siblings);
+  if (name == "no-siblings") return on_off(given_.no_siblings);
   if (name == "controller") return on_off(speculation_.controls());
   if (name == "remember") return on_off(given_.remember.value_or(false));
   if (name == "exit-layer") {
@@ -162,6 +163,7 @@ std::string SetCommand::speculation_value(const std::string& name) const {
   if (name == "alpha") return number(params.alpha);
   if (name == "check-layers") return layer_list(params.check_layers);
   if (name == "no-anneal") return on_off(!params.anneal);
+  if (name == "anneal-learned") return on_off(params.learned);
   if (name == "no-depth-bound") return on_off(!params.depth_bound);
   if (name == "w-max") return std::to_string(params.w_max);
   if (name == "no-width-bound") return on_off(!params.width_bound);
@@ -188,6 +190,7 @@ void SetCommand::set(std::string_view name, const std::string& value) {
   };
   SpecBoundOptions& specbound = read.speculation.specbound;
   specbound.no_anneal = leaves_out(params.anneal, "alpha");
+  specbound.anneal_learned = params.learned;
   specbound.no_depth_bound = leaves_out(params.depth_bound, "d-max");
   specbound.no_width_bound = leaves_out(params.width_bound, "w-max");
   if (value == kNothing && flag->about == SettingFlag::About::kReply && flag->name != "n-predict") {
@@ -195,6 +198,11 @@ void SetCommand::set(std::string_view name, const std::string& value) {
     if (flag->name != "stop") read.reply.grammar = {};
   } else {
     flag->read(value, read);
+  }
+  // What is said of annealing last holds.
+  if (flag->name == "anneal-learned" && specbound.anneal_learned) specbound.no_anneal = false;
+  if (flag->name == "alpha" || (flag->name == "no-anneal" && specbound.no_anneal)) {
+    specbound.anneal_learned = false;
   }
   switch (flag->about) {
     case SettingFlag::About::kReply:
@@ -243,13 +251,14 @@ void SetCommand::set_speculation(const std::string& name, const SpeculationOptio
   } else if (name == "preset") {
     speculation_.choose(read.specbound.preset);
   } else {
+    read.specbound.check();
     SpecBoundParams params = read.specbound.without_layers(speculation_.params());
     if (read.specbound.check_layers) {
       params.check_layers = layers_of(*read.specbound.check_layers, speculation_.head_layers());
     }
-    speculation_.change(params,
-                        {.thresholds = name == "tau" || name == "alpha" || name == "no-anneal",
-                         .width = name == "w-max" || name == "no-width-bound"});
+    speculation_.change(params, {.thresholds = name == "tau" || name == "alpha" ||
+                                               name == "no-anneal" || name == "anneal-learned",
+                                 .width = name == "w-max" || name == "no-width-bound"});
   }
 }
 

@@ -186,6 +186,9 @@ std::unique_ptr<OtherDrafter> make(const DrafterSetting& setting) {
 }
 
 using Options = SpeculationOptions;
+constexpr OwnOption kAuto[] = {{"no_siblings", "",
+                                [](const Options& options) { return options.no_siblings; },
+                                [](Options& options) { options.no_siblings = false; }, nullptr}};
 constexpr OwnOption kLayerSkip[] = {
     {"exit_layer", "", [](const Options& options) { return options.exit_layer.has_value(); },
      [](Options& options) { options.exit_layer.reset(); }, nullptr}};
@@ -210,7 +213,7 @@ constexpr OwnOption kDraft[] = {
      [](Options& options) { options.siblings = 1; }, nullptr}};
 
 constexpr DrafterKind kDrafters[] = {
-    {"auto", true, false, {}, nullptr},
+    {"auto", true, false, kAuto, nullptr},
     {"specbound", true, false, {}, nullptr},
     {"ngram", false, false, {}, make<NgramDrafter>},
     {"layerskip", true, true, kLayerSkip, nullptr},

@@ -129,7 +129,7 @@ ExitSetting ExitSettings::resolve_fixed() const {
   paper.tau = one_layer ? 0.0f : 0.75f;
   ExitSetting out;
   out.params = options.without_layers(paper);
-  out.params.anneal = options.alpha && !options.no_anneal;
+  out.params.anneal = (options.alpha || options.anneal_learned) && !options.no_anneal;
   out.params.depth_bound = options.d_max && !options.no_depth_bound;
   out.params.width_bound = (one_layer || options.w_max) && !options.no_width_bound;
   out.params.check_layers = fixed_layers();

@@ -29,7 +29,7 @@ std::string checks_of(const SpecBoundParams& p, const std::vector<int>& checks, 
 std::string settings_of(const SpecBoundParams& p, const std::vector<int>& checks, int n_layers) {
   return format("up to %d rows%s, %s, %s, tau %g", p.width_bound ? p.w_max : kMaxRows,
                 p.width_bound ? "" : " (no width bound)", checks_of(p, checks, n_layers).c_str(),
-                p.anneal ? format("alpha %g", p.alpha).c_str() : "no annealing", p.tau);
+                annealing_text(p).c_str(), p.tau);
 }
 
 bool exists(const std::string& path) {
@@ -151,6 +151,7 @@ void Speculation::take_tree() {
   if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
   if (tree_ && row_costs_ && tree_->costs().settled()) row_costs_ = tree_->costs().now();
   tree_.emplace(nullptr, &memory_, width, controls(), store_ ? &*store_ : nullptr);
+  tree_->draft_siblings(!options_.no_siblings);
   if (specbound_) tree_->set_guesser(&*specbound_, thresholds_given());
   if (row_costs_) tree_->set_costs(*row_costs_);
   if (odds_ && options_.specbound.preset == Preset::kTuned) tree_->set_odds(*odds_);
@@ -167,7 +168,8 @@ bool Speculation::controls() const {
 // Heads then draft by these.
 bool Speculation::thresholds_given() const {
   const SpecBoundOptions& given = options_.specbound;
-  return setting_->thresholds_by_hand || given.tau || given.alpha || given.no_anneal;
+  return setting_->thresholds_by_hand || given.tau || given.alpha || given.no_anneal ||
+         given.anneal_learned;
 }
 
 // Of heads that idle learning made: nobody asked for them, so what is wrong with them, or that they
@@ -429,8 +431,9 @@ std::string Speculation::description() const {
     }
     if (store_) more += " with " + store_->path();
     if (other_) more += " and " + other_->name();
-    return format("speculation on: auto, a tree of lookups%s, up to %d rows%s", more.c_str(),
-                  tree_->width(), controls() ? " (controller)" : "");
+    return format("speculation on: auto, a %s of lookups%s, up to %d rows%s",
+                  options_.no_siblings ? "chain" : "tree", more.c_str(), tree_->width(),
+                  controls() ? " (controller)" : "");
   }
   if (other_) return "speculation on: " + other_->description();
   return "speculation on: " + exits_description();
@@ -458,6 +461,7 @@ std::string Speculation::exits_description() const {
     if (options_.rule == ConfidenceRule::kMargin) line += ", confidence by margin";
     if (!setting.origin.empty()) line += ", " + setting.origin;
   }
+  if (options_.no_siblings) line += ", no siblings";
   if (store_) line += ", with " + store_->path();
   if (tree_) line += by_cost ? ", lookups (controller)" : ", lookups beside and behind";
   return line;

@@ -51,7 +51,7 @@ void Speculation::change(const SpecBoundParams& params, ChangeOf what) {
   next.origin = "set by hand";
   const SpecBoundParams& before = setting_->params;
   if (what.thresholds || params.tau != before.tau || params.alpha != before.alpha ||
-      params.anneal != before.anneal) {
+      params.anneal != before.anneal || params.learned != before.learned) {
     next.thresholds_by_hand = true;
   }
   if (what.width || params.w_max != before.w_max || params.width_bound != before.width_bound) {

@@ -80,8 +80,8 @@ bool SpeculationOptions::by_masks() const {
 
 bool SpeculationOptions::about_exits() const {
   const SpecBoundOptions& s = specbound;
-  return s.d_max || s.alpha || s.tau || s.check_layers || s.no_anneal || s.no_depth_bound ||
-         shortlist || rule;
+  return s.d_max || s.alpha || s.tau || s.check_layers || s.no_anneal || s.anneal_learned ||
+         s.no_depth_bound || shortlist || rule;
 }
 
 bool is_for_drafter(std::string_view parameter, std::string_view drafter) {
@@ -106,12 +106,16 @@ SpeculationOptions SpeculationOptions::with_speculator(const std::string& name) 
 }
 
 void SpeculationOptions::check() const {
+  specbound.check();
   for (const auto& [name, file] :
        {std::pair("draft_model", &draft_model), {"datastore", &datastore}}) {
     if (file->empty() || speculator != "auto" || looks_up()) continue;
     throw Error(ErrorCode::kUsage,
                 format("%s=%s: preset=paper is exit heads alone; leave one of them out", name,
                        file->c_str()));
+  }
+  if (no_siblings && speculator == "auto" && !looks_up()) {
+    throw Error(ErrorCode::kUsage, "no_siblings: preset=paper drafts none; leave one of them out");
   }
   if (siblings > 1 && acceptance != Acceptance::kRejection) {
     throw Error(
@@ -144,18 +148,27 @@ std::string no_exits(const SpecBoundParams& params, int n_layers) {
                 layer_list(params.check_layers).c_str(), params.d_max);
 }
 
+void SpecBoundOptions::check() const {
+  if (!anneal_learned || !(no_anneal || alpha)) return;
+  throw Error(ErrorCode::kUsage,
+              format("anneal_learned: not together with %s; leave one of them out",
+                     no_anneal ? "no_anneal" : format("alpha=%g", *alpha).c_str()));
+}
+
 SpecBoundParams SpecBoundOptions::without_layers(SpecBoundParams base) const {
   if (w_max) base.w_max = *w_max;
   if (d_max) base.d_max = *d_max;
   if (alpha) base.alpha = *alpha;
   if (tau) base.tau = *tau;
   base.anneal = !no_anneal;
+  base.learned = anneal_learned;
   base.depth_bound = !no_depth_bound;
   base.width_bound = !no_width_bound;
   return base;
 }
 
 SpecBoundParams SpecBoundOptions::resolve(int n_layers) const {
+  check();
   SpecBoundParams params =
       without_layers(preset == Preset::kPaper ? paper_params() : SpecBoundParams());
   if (check_layers) params.check_layers = layers_in(*check_layers, n_layers);

@@ -32,9 +32,12 @@ struct SpecBoundOptions {
   std::optional<std::vector<LayerRange>> check_layers;  // ascending; empty: all
   Preset preset = Preset::kTuned;
   bool no_anneal = false, no_depth_bound = false, no_width_bound = false;
+  bool anneal_learned = false;
 
   // Rows of a round, for drafters that know no presets; `usual`: where nothing is given.
   int rows(int usual) const { return no_width_bound ? kMaxRows : w_max.value_or(usual); }
+  // Throws Error(kUsage) for options that exclude each other.
+  void check() const;
   // `base` with the options over it, but for the layers.
   SpecBoundParams without_layers(SpecBoundParams base) const;
   // For heads that any layer below the last can have: the logit lens, forced drafts. Checked
@@ -61,6 +64,7 @@ struct SpeculationOptions {
   std::string datastore;                               // of rest and auto: a file
   Acceptance acceptance = Acceptance::kCoupled;        // of draft
   int siblings = 1;                                    // of draft, by rejection: drafts a place
+  bool no_siblings = false;                            // of auto: one draft behind each row
   std::optional<bool> controller;  // of auto: what was measured decides; else it does
 
   // Rows leave the model early by exit heads, whoever says where.

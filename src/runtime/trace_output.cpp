@@ -36,8 +36,8 @@ TraceReply trace_reply(const SamplingParams& sampling, const Speculator* specula
   if (const SpecBound* specbound = as_specbound(speculator)) {
     const SpecBoundParams& p = specbound->params();
     reply.settings =
-        TraceSettings{p.w_max,  p.d_max,       p.alpha,      p.tau, specbound->check_layers(),
-                      p.anneal, p.depth_bound, p.width_bound};
+        TraceSettings{p.w_max,  p.d_max,       p.alpha,       p.tau,    specbound->check_layers(),
+                      p.anneal, p.depth_bound, p.width_bound, p.learned};
   }
   return reply;
 }

@@ -44,6 +44,7 @@ Json head_json(const HeadWeights& head) {
                {"bytes", bytes},
                {"margin_scale", shortest_decimal(head.margin_scale)},
                {"margin_offset", shortest_decimal(head.margin_offset)}};
+  if (head.temperature != 1) json["temperature"] = shortest_decimal(head.temperature);
   if (!head.medusa.empty()) json["places"] = head.medusa.size();
   return json;
 }

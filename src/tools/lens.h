@@ -115,7 +115,7 @@ std::string lens_svg(const LensView& view);
 
 // One JSON object on one line:
 //   model, head           what was read, and with what
-//   n_layers, check_layers, alpha (0 without annealing), tau
+//   n_layers, check_layers, alpha (0: T = 1 at every layer), tau
 //   prompt_tokens, stop_reason
 //   exits                 {right, wrong, nowhere}: tokens by where their draft would leave
 //   mean_right_exit_layer null without one

@@ -48,8 +48,7 @@ std::string summary_line(const LensView& view) {
   if (summary.mean_right_exit) line += format(" (mean layer %.1f)", *summary.mean_right_exit);
   line +=
       format(", %d wrong, %d nowhere | %s, ", summary.wrong, summary.nowhere, view.head.c_str());
-  line += table.params.anneal ? format("alpha %g", table.params.alpha) : "no annealing";
-  return line + format(", tau %g", table.params.tau);
+  return line + annealing_text(table.params) + format(", tau %g", table.params.tau);
 }
 
 std::string lens_json(const LensView& view) {
@@ -59,7 +58,8 @@ std::string lens_json(const LensView& view) {
   json["model"] = view.model;
   json["n_layers"] = table.n_layers;
   json["head"] = view.head;
-  json["alpha"] = shortest_decimal(table.params.anneal ? table.params.alpha : 0);
+  const bool anneals = table.params.anneal && !table.params.learned;
+  json["alpha"] = shortest_decimal(anneals ? table.params.alpha : 0);
   json["tau"] = shortest_decimal(table.params.tau);
   json["check_layers"] = table.check_layers;
   json["prompt_tokens"] = table.prompt_tokens;

@@ -129,7 +129,8 @@ class Drafter {
     const SpecBoundParams& p = specbound ? specbound->params() : params_;
     settings["head"] = specbound ? specbound->head().name() : options_.forced() ? "forced" : "none";
     settings["check_layers"] = bounded_check_layers(p, config_.n_layers);
-    settings["alpha"] = p.anneal ? shortest_decimal(p.alpha) : 0;
+    settings["alpha"] = p.anneal && !p.learned ? shortest_decimal(p.alpha) : 0;
+    if (p.learned) settings["anneal_learned"] = true;
     settings["tau"] = shortest_decimal(p.tau);
     if (!options_.forced()) return;
     settings["forced_exit"] = options_.rates.exit;

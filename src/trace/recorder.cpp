@@ -96,6 +96,7 @@ class JsonWriter {
     field("anneal", settings.anneal);
     field("depth_bound", settings.depth_bound);
     field("width_bound", settings.width_bound);
+    if (settings.anneal_learned) field("anneal_learned", true);
     close('}');
   }
 

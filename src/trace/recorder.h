@@ -26,6 +26,7 @@ struct TraceSettings {
   float alpha = 0, tau = 0;
   std::vector<int> check_layers;
   bool anneal = true, depth_bound = true, width_bound = true;
+  bool anneal_learned = false;
 };
 
 struct TraceReply {

@@ -128,6 +128,7 @@ TraceSettings TraceScan::read_drafting(const TraceField& settings) const {
   out.anneal = settings.at("anneal").boolean();
   out.depth_bound = settings.at("depth_bound").boolean();
   out.width_bound = settings.at("width_bound").boolean();
+  if (const auto learned = settings.find("anneal_learned")) out.anneal_learned = learned->boolean();
   return out;
 }
 

@@ -2,27 +2,40 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace specbound {
 
-std::vector<ReliabilityBin> reliability(std::span<const float> confidence,
-                                        std::span<const uint8_t> right, int bins) {
-  std::vector<ReliabilityBin> result(static_cast<size_t>(bins));
-  for (size_t i = 0; i < confidence.size(); ++i) {
-    // NaN stays NaN here, and goes into the first.
-    const float at =
-        std::min(confidence[i] * static_cast<float>(bins), static_cast<float>(bins - 1));
-    ReliabilityBin& bin = result[at > 0 ? static_cast<size_t>(at) : 0];
-    ++bin.rows;
-    bin.confidence += confidence[i];
-    bin.accuracy += right[i];
-  }
-  for (ReliabilityBin& bin : result) {
+namespace {
+
+constexpr int kBins = 15;  // of TemperatureFit, as elsewhere
+
+void add_row(std::vector<ReliabilityBin>& sums, float confidence, bool right) {
+  const float last = static_cast<float>(sums.size() - 1);
+  // NaN stays NaN here, and goes into the first.
+  const float at = std::min(confidence * static_cast<float>(sums.size()), last);
+  ReliabilityBin& bin = sums[at > 0 ? static_cast<size_t>(at) : 0];
+  ++bin.rows;
+  bin.confidence += confidence;
+  bin.accuracy += right;
+}
+
+std::vector<ReliabilityBin> means(std::vector<ReliabilityBin> sums) {
+  for (ReliabilityBin& bin : sums) {
     if (bin.rows == 0) continue;
     bin.confidence /= static_cast<double>(bin.rows);
     bin.accuracy /= static_cast<double>(bin.rows);
   }
-  return result;
+  return sums;
+}
+
+}  // namespace
+
+std::vector<ReliabilityBin> reliability(std::span<const float> confidence,
+                                        std::span<const uint8_t> right, int bins) {
+  std::vector<ReliabilityBin> sums(static_cast<size_t>(bins));
+  for (size_t i = 0; i < confidence.size(); ++i) add_row(sums, confidence[i], right[i]);
+  return means(std::move(sums));
 }
 
 double calibration_error(std::span<const ReliabilityBin> bins) {
@@ -33,6 +46,32 @@ double calibration_error(std::span<const ReliabilityBin> bins) {
     rows += bin.rows;
   }
   return rows > 0 ? sum / static_cast<double>(rows) : 0;
+}
+
+float learnable_temperature(int index) {
+  return static_cast<float>(4 * std::exp2(-static_cast<double>(index) / kTemperaturesAnOctave));
+}
+
+void TemperatureFit::add(const ConfidenceCurve& confidence, bool right) {
+  constexpr double kLeast = 1e-6;  // a chance that is never said: one row decides nothing alone
+  ++rows_;
+  right_ += right;
+  for (size_t t = 0; t < confidence.size(); ++t) {
+    // In this order, which makes NaN the least.
+    const double p = std::min(std::max(kLeast, double{confidence[t]}), 1 - kLeast);
+    loss_[t] -= std::log(right ? p : 1 - p);
+    bins_[t].resize(kBins);
+    add_row(bins_[t], confidence[t], right);
+  }
+}
+
+int TemperatureFit::best() const {
+  if (right_ == 0 || right_ == rows_) return kNoAnnealing;
+  return static_cast<int>(std::min_element(loss_.begin(), loss_.end()) - loss_.begin());
+}
+
+double TemperatureFit::error() const {
+  return calibration_error(means(bins_[static_cast<size_t>(best())]));
 }
 
 LogisticFit fit_logistic(std::span<const float> x, std::span<const uint8_t> right) {

@@ -497,8 +497,10 @@ TrainedHeads Trainer::run() {
   result.heads.shortlist.assign(shortlist_.begin(), shortlist_.end());
   result.heads.defaults = defaults();
   for (size_t h = 0; h < heads_.size(); ++h) {
+    HeadReport& report = validation->reports[h];
+    report.kl_start = state_.kl_start[h];
     result.heads.heads.push_back(finished(h, validation->margins[h]));
-    validation->reports[h].kl_start = state_.kl_start[h];
+    result.heads.heads.back().temperature = report.temperature;
   }
   result.reports = std::move(validation->reports);
   (forms_.empty() ? result.loss_curve : result.layer_loss_curve) = state_.loss_curve;

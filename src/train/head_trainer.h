@@ -71,12 +71,14 @@ struct TrainProgress {
 struct HeadReport {
   HeadKind kind;
   int layer;
-  double agreement = 0;              // top-1 with the final layer, of rows
-  double ece = 0, ece_annealed = 0;  // expected calibration error, T = 1 and T_l
-  std::vector<double> tau;           // thresholds
-  std::vector<double> leaving;       // [tau] part of the rows with p >= tau
-  std::vector<double> accepted;      // [tau] part of those whose draft is the target
-  double kl_start = 0, kl_end = 0;   // nats a row: after least squares, after training
+  double agreement = 0;  // top-1 with the final layer, of rows
+  // Expected calibration error: T = 1, T_l, and `temperature`, which these rows ask for.
+  double ece = 0, ece_annealed = 0, ece_learned = 0;
+  float temperature = 1;
+  std::vector<double> tau;          // thresholds
+  std::vector<double> leaving;      // [tau] part of the rows with p >= tau
+  std::vector<double> accepted;     // [tau] part of those whose draft is the target
+  double kl_start = 0, kl_end = 0;  // nats a row: after least squares, after training
   // 1 - TV = sum of min(p, q) over the whole vocabulary, mean over rows at T = 1: what rejection
   // sampling accepts of its drafts (arXiv 2302.01318).
   double overlap = 0;

@@ -269,13 +269,14 @@ std::string table(const TrainedHeads& trained) {
   std::string out =
       "<div class=\"table\"><table><tr><th>head</th><th>agreement</th><th>1 - TV</th>"
       "<th>KL at the start</th><th>KL at the end</th><th>calibration "
-      "error</th><th>annealed</th></tr>\n";
+      "error</th><th>annealed</th><th>T learned</th><th>at that T</th></tr>\n";
   for (const HeadReport& report : trained.reports) {
     out += format(
         "<tr><td>%s</td><td>%.1f %%</td><td>%.1f %%</td><td>%.3f</td><td>%.3f</td><td>%.1f %%</td>"
-        "<td>%.1f %%</td></tr>\n",
+        "<td>%.1f %%</td><td>%.2f</td><td>%.1f %%</td></tr>\n",
         name_of(report).c_str(), 100 * report.agreement, 100 * report.overlap, report.kl_start,
-        report.kl_end, 100 * report.ece, 100 * report.ece_annealed);
+        report.kl_end, 100 * report.ece, 100 * report.ece_annealed,
+        static_cast<double>(report.temperature), 100 * report.ece_learned);
   }
   return out + "</table></div>\n";
 }

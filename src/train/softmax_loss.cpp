@@ -193,4 +193,36 @@ TopOfRow top_of_row(const float* z, int width, float temperature) {
   return top;
 }
 
+ConfidenceCurve confidence_curve(const float* z, int width, float first) {
+  // e^(x / T) becomes e^(x / (T / 2)); 0 where that would be subnormal, which is slow.
+  const auto halve_temperature = [](Float4 e) {
+    const Float4 kept = e > Float4{} + 0x1p-63f ? e : Float4{};
+    return kept * kept;
+  };
+  ConfidenceCurve curve;
+  for (int step = 0; step < kTemperaturesAnOctave; ++step) {
+    const float scale = 1 / learnable_temperature(step);
+    Float4 total[kTemperatureOctaves] = {};
+    int i = 0;
+    for (; i + 4 <= width; i += 4) {
+      Float4 e = exp_negative((load(z + i) - first) * scale);
+      for (Float4& octave : total) {
+        octave += e;
+        e = halve_temperature(e);
+      }
+    }
+    for (; i < width; ++i) {
+      Float4 e = exp_negative(Float4{} + (z[i] - first) * scale);
+      for (Float4& octave : total) {
+        octave[0] += e[0];
+        e = halve_temperature(e);
+      }
+    }
+    for (int octave = 0; octave < kTemperatureOctaves; ++octave) {
+      curve[static_cast<size_t>(octave * kTemperaturesAnOctave + step)] = 1 / sum(total[octave]);
+    }
+  }
+  return curve;
+}
+
 }  // namespace specbound

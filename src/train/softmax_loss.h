@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/cpu/thread_pool.h"
+#include "train/calibration.h"
 
 namespace specbound {
 
@@ -25,5 +26,7 @@ struct TopOfRow {
   float probability, annealed;  // at temperature 1 and at `temperature`
 };
 TopOfRow top_of_row(const float* z, int width, float temperature);
+// The softmax of the row's largest value, `first`, at each learnable_temperature().
+ConfidenceCurve confidence_curve(const float* z, int width, float first);
 
 }  // namespace specbound

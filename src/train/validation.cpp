@@ -20,6 +20,7 @@ constexpr double kTauStep = 0.05;
 struct Seen {
   std::vector<float> confidence, annealed;  // of rows
   std::vector<uint8_t> right;
+  TemperatureFit fit;  // of heads that learn their temperature
   // Rows, and those deeper ones whose drafts before were right: what the loop would look at.
   std::vector<float> margin;
   std::vector<uint8_t> margin_right;
@@ -225,12 +226,17 @@ class Validator {
     const int width = static_cast<int>(words.size()) / rows_.dim();
     const float temperature =
         1 + kReportAlpha * (1 - static_cast<float>(head.layer) / static_cast<float>(n_layers_));
+    const bool fits = depth == 0 && learns_temperature(head.kind);
     const Target* goal = depth == 0 ? &target(head) : nullptr;
     logits(words, n, forward_.y.data(), is_published(head.kind) ? 0 : rows_.softcap());
     tops_.resize(static_cast<size_t>(n));
+    curves_.resize(static_cast<size_t>(n));
     for_blocks(gemm_.pool(), n, 8, [&](int64_t from, int64_t to) {
       for (int64_t r = from; r < to; ++r) {
-        tops_[static_cast<size_t>(r)] = top_of_row(z_.data() + r * width, width, temperature);
+        const float* row = z_.data() + r * width;
+        TopOfRow& top = tops_[static_cast<size_t>(r)];
+        top = top_of_row(row, width, temperature);
+        if (fits) curves_[static_cast<size_t>(r)] = confidence_curve(row, width, top.first);
       }
     });
     for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
@@ -242,6 +248,7 @@ class Validator {
         seen.annealed.push_back(top.annealed);
         seen.right.push_back(right);
       }
+      if (fits) seen.fit.add(curves_[r], right);
       if (has_state(head.kind) || is_layer(head.kind)) {
         uint8_t& alive = alive_[static_cast<size_t>(guesses[r].chain)];
         if (!alive) continue;
@@ -282,6 +289,7 @@ class Validator {
   std::vector<float> first_;  // y of the rows that chains begin with
   std::vector<float> z_, state_, loss_;
   std::vector<TopOfRow> tops_;
+  std::vector<ConfidenceCurve> curves_;
   std::vector<uint8_t> alive_;  // [chain]
 };
 
@@ -303,6 +311,8 @@ Validation Validator::result() const {
     report.bins_annealed = reliability(seen.annealed, seen.right);
     report.ece = calibration_error(report.bins);
     report.ece_annealed = calibration_error(report.bins_annealed);
+    report.temperature = seen.fit.temperature();
+    report.ece_learned = learns_temperature(report.kind) ? seen.fit.error() : report.ece;
     for (int t = 1; t * kTauStep < 1 - kTauStep / 2; ++t) {
       const double tau = t * kTauStep;
       double leaving = 0, accepted = 0;

@@ -63,7 +63,9 @@ def cut_heads(model):
     heads.put("specbound.base.fingerprint", info["exit_heads"]["model_fingerprint"].encode())
     layers = heads.entries["specbound.head_layers"][1][1]
     kept = [layers.index(0), layers.index(4)]
-    for name in ("head_kinds", "margin_scale", "margin_offset"):
+    for name in ("head_kinds", "margin_scale", "margin_offset", "temperature"):
+        if f"specbound.{name}" not in heads.entries:
+            continue  # learnt temperatures
         values = heads.entries[f"specbound.{name}"][1][1]
         heads.put(f"specbound.{name}", [values[i] for i in kept])
     heads.put("specbound.head_layers", [0, 1])

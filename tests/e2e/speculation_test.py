@@ -15,7 +15,7 @@ DRAFTERS = (
     (),
     ("--tau", "0"),
     ("--no-depth-bound", "--no-width-bound", "--tau", "0.3", "--no-anneal"),
-    ("--w-max", "2", "--tau", "0.2"),
+    ("--w-max", "2", "--tau", "0.2", "--anneal-learned"),
     ("--w-max", "5", "--tau", "0.1", "--check-layers", "2,4", "--alpha", "1"),
 )
 SAMPLING = (
@@ -90,6 +90,21 @@ class SameText(unittest.TestCase):
             self.assertEqual(result.stdout, plain[0].stdout, drafter)
             self.assertEqual(stats["stop_reason"], "stop")
             self.assertEqual(stats["generated_tokens"], plain[1]["generated_tokens"])
+
+
+class Tree(unittest.TestCase):
+    def test_without_siblings_it_is_a_chain(self):
+        """A trace names a slot's parent where it is not the slot before."""
+        ask = ("-m", STORIES, "--raw", "-p", "The cat saw a dog. The cat saw a bird. The cat saw a",
+               "-n", "40", "--temp", "0", "--speculator", "auto", "--controller", "off")
+        told = []
+        with tempfile.TemporaryDirectory() as folder:
+            for more, words in (((), b"a tree of lookups"), (("--no-siblings",), b"a chain of")):
+                path = os.path.join(folder, "trace.jsonl")
+                self.assertIn(words, run(*ask, *more, "--trace", path).stderr)
+                with open(path, encoding="utf-8") as file:
+                    told.append('"parent"' in file.read())
+        self.assertEqual(told, [True, False])
 
 
 class Figures(unittest.TestCase):

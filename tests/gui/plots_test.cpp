@@ -111,6 +111,17 @@ TEST_CASE("plots: the threshold and the temperature that it is held against") {
     CHECK(flat.temperatures.empty());
     CHECK(flat.text.caption.find("same standard") != std::string::npos);
   }
+  SUBCASE("of temperatures that heads have learnt the trace tells no curve") {
+    TraceModel other;
+    TraceReply learned = make_settings(0.55f, 0.2f);
+    learned.settings->anneal_learned = true;
+    other.begin_reply(1, learned);
+    other.round(1, make_round(0, 9, {2}), 0.1);
+    const CheckPlot own = check_plot(other.find(1), 6);
+    CHECK(own.temperatures.empty());
+    CHECK(own.tau == 0.55f);
+    CHECK(own.text.caption.find("as it was learnt") != std::string::npos);
+  }
 }
 
 TEST_CASE("plots: what a guess has to be before it is softened") {

@@ -121,6 +121,33 @@ TEST_CASE("exit heads: what is written is what is read") {
   }
 }
 
+TEST_CASE("exit heads: temperatures, where a head has one of its own") {
+  const Parsed model(small_spec());
+  NewHeads written = random_heads(model.base());
+  const std::vector<std::byte> plain = exit_heads_file("plain", written);
+  CHECK(!Gguf::parse(plain, "plain").find(kTemperatureKey));
+  const ExitHeads old = ExitHeads::from_gguf(Gguf::parse(plain, "plain"));
+  for (const HeadWeights& head : old.heads()) CHECK(head.temperature == 1);
+  for (NewHead& head : written.heads) {
+    if (head.kind == HeadKind::kFolded) head.temperature = 0.5f + static_cast<float>(head.layer);
+  }
+  std::reverse(written.heads.begin(), written.heads.end());
+  const std::vector<std::byte> bytes = exit_heads_file("own", written);
+  const ExitHeads read = ExitHeads::from_gguf(Gguf::parse(bytes, "own"));
+  for (const HeadWeights& head : read.heads()) {
+    const bool own = head.kind == HeadKind::kFolded;
+    CHECK(head.temperature == (own ? 0.5f + static_cast<float>(head.layer) : 1));
+  }
+  for (const float value : {0.0f, -1.0f, 0.049f, 100.5f}) {
+    written.heads[2].temperature = value;
+    check_mentions(expect_error(ErrorCode::kFormat, [&] { exit_heads_file("bad", written); }),
+                   {"bad: key 'specbound.temperature': expected 0.05 to 100, found "});
+  }
+  written.heads[2].temperature = std::nanf("");
+  check_mentions(expect_error(ErrorCode::kFormat, [&] { exit_heads_file("bad", written); }),
+                 {kTemperatureKey, "finite numbers"});
+}
+
 TEST_CASE("exit heads: a text, beside heads and alone") {
   const TempDir dir;
   const Parsed model(small_spec());

@@ -20,6 +20,7 @@
 #include "train/calibration.h"
 #include "train/head_trainer.h"
 #include "train/report_html.h"
+#include "train/softmax_loss.h"
 
 namespace head_trainer_test {
 
@@ -127,7 +128,7 @@ std::vector<uint32_t> bits(const NewHeads& heads) {
   for (const NewHead& head : heads.heads) {
     all.push_back(static_cast<uint32_t>(head.kind));
     all.push_back(static_cast<uint32_t>(head.layer));
-    add({head.margin_scale, head.margin_offset});
+    add({head.margin_scale, head.margin_offset, head.temperature});
     for (const HeadTensor* t : {&head.map, &head.folded, &head.inner, &head.outer}) add(t->values);
   }
   for (const int32_t token : heads.shortlist) all.push_back(static_cast<uint32_t>(token));
@@ -170,6 +171,21 @@ TEST_CASE("a planted map is found by least squares, to full agreement") {
     CHECK(report.kl_start == report.kl_end);
   }
   CHECK(trained.loss_curve.empty());
+}
+
+TEST_CASE("a chained head learns as many steps on its own state as it is unrolled over") {
+  const Planted planted(Planted::Law::kLinear);
+  TrainOptions o = options();
+  o.epochs = 2;
+  std::vector<std::vector<float>> maps;
+  for (const int unroll : {1, 3, 3}) {
+    o.unroll = unroll;
+    const TrainedHeads trained = planted.train(o);
+    REQUIRE(trained.heads.heads[0].kind == HeadKind::kChained);
+    maps.push_back(trained.heads.heads[0].map.values);
+  }
+  CHECK(maps[0] != maps[1]);
+  CHECK(maps[1] == maps[2]);
 }
 
 TEST_CASE("a head's overlap with the model counts what its shortlist leaves out") {
@@ -458,6 +474,61 @@ TEST_CASE("calibration error, bins and the law of margins") {
   CHECK(std::isfinite(alike.scale));
   CHECK(1 / (1 + std::exp(-(alike.scale * 2 + alike.offset))) == doctest::Approx(0.5));
   CHECK(fit_logistic({}, {}).scale == 1);
+}
+
+TEST_CASE("the temperature of a head is the one that its tokens were drawn at") {
+  CHECK(learnable_temperature(0) == 4);
+  CHECK(learnable_temperature(kNoAnnealing) == 1);
+  constexpr int kWidth = 9;
+  Numbers numbers(11);
+  for (const float truth : {0.5f, 1.0f, 1.8f, 2.6f}) {
+    CAPTURE(truth);
+    TemperatureFit fit;
+    CHECK(fit.temperature() == 1);
+    CHECK(fit.error() == 0);
+    for (int row = 0; row < 20000; ++row) {
+      const std::vector<float> z = numbers.vector(kWidth, 3);
+      const float first = *std::ranges::max_element(z);
+      double rest = 0;
+      for (const float v : z) rest += std::exp((v - first) / truth);
+      fit.add(confidence_curve(z.data(), kWidth, first), (numbers.next() + 1) / 2 < 1 / rest);
+    }
+    // Half a step of the grid and some standard errors.
+    CHECK(std::fabs(std::log2(fit.temperature() / truth)) < 0.16);
+    CHECK(fit.error() < 0.03);
+  }
+}
+
+TEST_CASE("a head that is always right, or never, has no temperature of its own") {
+  ConfidenceCurve sure, odd;
+  sure.fill(1);
+  odd.fill(std::nanf(""));
+  for (const bool right : {true, false}) {
+    TemperatureFit fit;
+    for (int row = 0; row < 10; ++row) fit.add(sure, right);
+    CHECK(fit.temperature() == 1);
+    CHECK(fit.error() == (right ? 0.0 : 1.0));
+  }
+  TemperatureFit fit;
+  fit.add(sure, false);
+  fit.add(odd, true);
+  CHECK(fit.temperature() >= learnable_temperature(kTemperatures - 1));
+  CHECK(fit.temperature() <= 4);
+}
+
+TEST_CASE("heads that draft by confidence learn a temperature, and the report has it") {
+  const Planted planted(Planted::Law::kNoise);
+  TrainOptions o = options();
+  o.quick = true;
+  const TrainedHeads trained = planted.train(o);
+  REQUIRE(trained.reports.size() == trained.heads.heads.size());
+  for (size_t h = 0; h < trained.reports.size(); ++h) {
+    const HeadReport& report = trained.reports[h];
+    CAPTURE(head_kind_name(report.kind));
+    CHECK(trained.heads.heads[h].temperature == report.temperature);
+    if (report.temperature == 1) CHECK(report.ece_learned == doctest::Approx(report.ece));
+  }
+  CHECK(std::ranges::any_of(trained.reports, [](const auto& r) { return r.temperature != 1; }));
 }
 
 TEST_CASE("the report is one page, without scripts, and names are only text in it") {

@@ -37,6 +37,7 @@ TEST_CASE("info: a file of exit heads, and the one beside a model") {
   const std::string heads_path = sidecar_heads(path);
   NewHeads written = random_heads(heads_base(model, config));
   written.text = {1, 2, 3, -1};
+  written.heads[2].temperature = 1.5f;
   write_exit_heads(heads_path, written);
   CHECK(is_heads_file(Gguf::open(heads_path)));
   const Json file = heads_file_json(heads_path);
@@ -53,6 +54,7 @@ TEST_CASE("info: a file of exit heads, and the one beside a model") {
                                   {"bytes", 64 * 64 * 2},
                                   {"margin_scale", 1.25},
                                   {"margin_offset", -0.5}}));
+  CHECK(file["heads"][2]["temperature"] == 1.5);
   CHECK(file["heads"][4]["kind"] == "chained");
   CHECK(file["heads"][4]["layer"] == 0);
   CHECK(file["heads"][4]["inner"] == 32);

@@ -344,8 +344,10 @@ TEST_CASE("lens: the summary") {
   CHECK(summary.agreement == std::vector<double>{0.25, 0.75, 1});
   CHECK(summary_line(view_of(table)) ==
         "4 tokens: 2 leave right (mean layer 1.5), 1 wrong, 1 nowhere | lens, alpha 0.2, tau 0.55");
+  table.params.learned = true;
+  CHECK(summary_line(view_of(table)).ends_with("| lens, annealing learned, tau 0.55"));
   table.columns.clear();
-  table.params.anneal = false;
+  table.params.learned = table.params.anneal = false;
   CHECK(!summarize(table).mean_right_exit);
   CHECK(summary_line(view_of(table)) ==
         "0 tokens: 0 leave right, 0 wrong, 0 nowhere | lens, no annealing, tau 0.55");

@@ -151,6 +151,7 @@ TEST_CASE("replies are counted, budgets and settings told, plain tokens have no 
       reply.max_tokens = 0;
       reply.speculator = "specbound";
       reply.settings = TraceSettings{8, 10, 0.2f, 0.55f, {2, 4}, false, true, false};
+      reply.settings->anneal_learned = i == 1;
       recorder.begin_reply(reply);
       const std::vector<RowEvent> rows{{7, kNoDraft, {}}};
       const std::vector<TokenEvent> tokens{{0, 1, 0, 5, 4, -1, kNoDraft, true, {}}};
@@ -166,6 +167,7 @@ TEST_CASE("replies are counted, budgets and settings told, plain tokens have no 
           "anneal":false,"depth_bound":true,"width_bound":false})"));
   CHECK(trace[1]["reply"] == 0);
   CHECK(trace[4]["reply"] == 1);
+  CHECK(trace[4]["settings"]["anneal_learned"] == true);
   CHECK(trace[5]["reply"] == 1);
   CHECK(trace[2]["draft"].is_null());
   CHECK(trace[2]["exit_layer"].is_null());

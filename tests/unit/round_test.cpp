@@ -252,8 +252,11 @@ TEST_CASE("the annealed temperature falls from 1 + alpha towards 1") {
   params.alpha = 0;
   CHECK(annealed_temperature(params, 1, 32) == 1.0f);
   params.alpha = 0.5f;
-  params.anneal = false;
+  params.learned = true;
+  CHECK(annealed_temperature(params, 1, 32, 0.7f) == 0.7f);
   CHECK(annealed_temperature(params, 1, 32) == 1.0f);
+  params.learned = params.anneal = false;
+  CHECK(annealed_temperature(params, 1, 32, 0.7f) == 1.0f);
 }
 
 TEST_CASE("settings outside their range are refused by name") {

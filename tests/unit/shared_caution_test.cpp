@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "decode/reply_batch.h"
@@ -28,6 +29,7 @@ class Timeless final : public Speculator {
   const char* name() const override { return tree_.name(); }
   int width() const override { return tree_.width(); }
   SharedDrafter* shared() override { return tree_.shared(); }
+  void draft_siblings(bool on) { tree_.draft_siblings(on); }
   void forget() override { tree_.forget(); }
   void begin(std::span<const int32_t> text) override { tree_.begin(text); }
   DraftEnd draft(Round& round) override { return tree_.draft(round); }
@@ -67,10 +69,13 @@ class Company {
     };
     request.options.on_round = [&reply](const RoundEvent& round) {
       reply.drafts.push_back(static_cast<int>(round.rows.size()) - 1);
+      std::set<int> parents;
+      for (const RowEvent& row : round.rows) reply.siblings += !parents.insert(row.parent).second;
     };
     request.speculator = [this] { return &tree_; };
     batch_.add(id, std::move(request));
   }
+  void draft_siblings(bool on) { tree_.draft_siblings(on); }
   void drop(int64_t id) { batch_.drop(id); }
   // Until that one has written so much.
   void write(int64_t id, int tokens) {
@@ -82,6 +87,7 @@ class Company {
     while (replies_[id].drafts.size() == before) REQUIRE(batch_.step().empty());
     return newest_drafts(id);
   }
+  int siblings(int64_t id) const { return replies_.at(id).siblings; }
   int newest_drafts(int64_t id) const { return replies_.at(id).drafts.back(); }
   int drafts(int64_t id) const {
     int sum = 0;
@@ -94,6 +100,7 @@ class Company {
     Text prompt, tokens;
     SamplingParams sampling;
     std::vector<int> drafts;  // [round]
+    int siblings = 0;         // rows behind a row that had one already
   };
 
   static void check_text(const Reply& reply) {
@@ -113,6 +120,17 @@ class Company {
 };
 
 }  // namespace
+
+TEST_CASE("shared rounds: without siblings replies in company draft chains") {
+  for (const bool on : {true, false}) {
+    Company company(0.001);
+    company.draft_siblings(on);
+    for (const int64_t id : {0, 1}) company.add(id, false, kFork);
+    company.write(0, 30);
+    CHECK(company.drafts(0) > 0);
+    CHECK((company.siblings(0) + company.siblings(1) > 0) == on);
+  }
+}
 
 TEST_CASE("shared caution: who joins makes no other reply cautious again") {
   Company company(0.1);

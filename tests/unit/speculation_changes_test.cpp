@@ -37,9 +37,9 @@ std::string state_of(Speculation& s) {
   const SpecBoundParams p = s.params();
   std::string text = s.description() + "|" + s.drafter() + "|" + layer_list(s.head_layers()) + "|" +
                      layer_list(p.check_layers) +
-                     format("|%d %d %g %g|%d %d %d|%d|%p", p.w_max, p.d_max, p.alpha, p.tau,
-                            p.anneal, p.depth_bound, p.width_bound, static_cast<int>(s.preset()),
-                            static_cast<void*>(s.speculator()));
+                     format("|%d %d %g %g|%d %d %d %d|%d|%p", p.w_max, p.d_max, p.alpha, p.tau,
+                            p.anneal, p.learned, p.depth_bound, p.width_bound,
+                            static_cast<int>(s.preset()), static_cast<void*>(s.speculator()));
   if (const SpecBound* specbound = s.specbound()) {
     text += "|" + layer_list(specbound->check_layers()) +
             format(" %d %g", specbound->width(), specbound->params().tau);
@@ -120,6 +120,11 @@ TEST_CASE("/set: a value brings back what LayerSkip and AdaDecode leave out") {
   CHECK(!s->params().anneal);
   settings.set("alpha", "0.5");
   CHECK(s->params().anneal);
+  settings.set("anneal-learned", "on");
+  CHECK(s->params().learned);
+  settings.set("alpha", "0.25");
+  CHECK(!s->params().learned);
+  CHECK(s->params().alpha == 0.25f);
   CHECK(s->specbound()->width() == 4);
   settings.set("no-width-bound", "on");
   settings.set("tau", "0.5");
@@ -130,6 +135,33 @@ TEST_CASE("/set: a value brings back what LayerSkip and AdaDecode leave out") {
   const auto specbound = speculation(free);
   SetCommand({session, reply, *specbound, free}, chat_setting_flags()).set("w-max", "4");
   CHECK(specbound->specbound()->width() == kMaxRows);
+  session.set_speculator(nullptr);
+}
+
+TEST_CASE("/set: of alpha, no-anneal and anneal-learned the last one holds") {
+  const auto backend = tiny(kLayers).backend(Isa::kPortable, 1);
+  Session session(*backend, Sampler(greedy_sampling()));
+  const SpeculationOptions flags = parse({"--spec", "on"}).flags;
+  const auto s = speculation(flags);
+  ReplyOptions reply;
+  SetCommand settings({session, reply, *s, flags}, chat_setting_flags());
+  settings.set("anneal-learned", "on");
+  CHECK(settings.show("anneal-learned") == "anneal-learned on");
+  settings.set("tau", "0.5");
+  CHECK(s->params().learned);
+  check_mentions(s->description(), {"annealing learned, tau 0.5"});
+  settings.set("alpha", "0.5");
+  CHECK(!s->params().learned);
+  CHECK(s->params().alpha == 0.5f);
+  settings.set("anneal-learned", "on");
+  settings.set("no-anneal", "on");
+  CHECK(!s->params().learned);
+  CHECK(!s->params().anneal);
+  settings.set("anneal-learned", "off");
+  CHECK(!s->params().anneal);
+  settings.set("anneal-learned", "on");
+  CHECK(s->params().learned);
+  CHECK(s->params().anneal);
   session.set_speculator(nullptr);
 }
 

@@ -68,6 +68,7 @@ TEST_CASE("speculation flags: without any, the defaults") {
   CHECK(params.tau == defaults.tau);
   CHECK(params.check_layers.empty());
   CHECK(params.anneal);
+  CHECK(!params.learned);
   CHECK(params.depth_bound);
   CHECK(params.width_bound);
   const Parsed parsed = parse({});
@@ -87,6 +88,8 @@ TEST_CASE("speculation flags: every one is read") {
   CHECK(!params.anneal);
   CHECK(!params.depth_bound);
   CHECK(!params.width_bound);
+  CHECK(resolve({"--anneal-learned"}).learned);
+  CHECK(resolve({"--anneal-learned"}).anneal);
   CHECK(parse({"--spec", "on"}).flags.on == true);
   CHECK(parse({"--spec", "off"}).flags.on == false);
   CHECK(parse({"--spec", "off", "--spec", "on"}).flags.on == true);  // the last one counts
@@ -111,6 +114,25 @@ TEST_CASE("--preset paper is the paper's setting, and flags beside it win in any
   }
   check_says(refusal({"--preset", "fast"}),
              "--preset: expected tuned, shipped or paper, found \"fast\"");
+}
+
+TEST_CASE("--anneal-learned stands alone: --alpha and --no-anneal are other ways to anneal") {
+  for (const char* speculator : {"specbound", "auto", "adadecode"}) {
+    const std::vector<std::string> learned = {"--speculator", speculator, "--anneal-learned"};
+    const auto refused = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), learned.begin(), learned.end());
+      return refusal(more);
+    };
+    check_says(refused({"--no-anneal"}),
+               "--anneal-learned: not together with --no-anneal; leave one of them out");
+    check_says(refused({"--alpha", "0.5"}),
+               "--anneal-learned: not together with --alpha 0.5; leave one of them out");
+    CHECK(refused({"--tau", "0.5"}) == "accepted");
+  }
+  const Parsed of_lens = parse({"--anneal-learned", "--no-anneal"});
+  check_says(with_flags(expect_error(ErrorCode::kUsage,
+                                     [&] { of_lens.flags.specbound.resolve(kLayers); })),
+             "--anneal-learned: not together with --no-anneal");
 }
 
 TEST_CASE("--check-layers: lists, ranges, all") {
@@ -234,6 +256,9 @@ TEST_CASE("speculation says what it does and why") {
   CHECK(description({"--spec", "on", "--d-max", "1", "--no-anneal", "--no-width-bound"}) ==
         "speculation on: specbound with the logit lens, up to 16 rows (no width bound), check at "
         "layer 1 of 16, no annealing, tau 0.55");
+  CHECK(description({"--spec", "on", "--anneal-learned"}) ==
+        "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-10 of 16, "
+        "annealing learned, tau 0.55");
   CHECK(description({"--spec", "on", "--no-depth-bound"}) ==
         "speculation on: specbound with the logit lens, up to 8 rows, checks at layers 1-15 of 16 "
         "(no depth bound), alpha 0.2, tau 0.55");
@@ -303,10 +328,10 @@ TEST_CASE("help on speculation names every flag in its group") {
   CHECK(parsed.status == 0);
   const size_t group = parsed.out.find("Speculation");
   REQUIRE(group != std::string::npos);
-  for (const char* flag :
-       {"--spec ", "--speculator", "--heads", "--head ", "--shortlist", "--confidence",
-        "--ngram-max", "--controller", "--preset", "--w-max", "--d-max", "--tau", "--alpha",
-        "--check-layers", "--no-anneal", "--no-depth-bound", "--no-width-bound"}) {
+  for (const char* flag : {"--spec ", "--speculator", "--heads", "--head ", "--shortlist",
+                           "--confidence", "--ngram-max", "--controller", "--preset", "--w-max",
+                           "--d-max", "--tau", "--alpha", "--check-layers", "--no-anneal",
+                           "--anneal-learned", "--no-depth-bound", "--no-width-bound"}) {
     CHECK_MESSAGE(parsed.out.find(flag, group) != std::string::npos, flag);
   }
 }

@@ -145,6 +145,7 @@ TEST_CASE("what decoding told comes back from the file, round by round, with cou
       if (number < 2) {
         reply.speculator = "specbound";
         reply.settings = TraceSettings{8, 10, 0.2f, 0.55f, {1, 2, 5}, false, true, false};
+        reply.settings->anneal_learned = number == 1;
       }
       recorder.begin_reply(reply);
       GenerateOptions options;
@@ -190,6 +191,7 @@ TEST_CASE("what decoding told comes back from the file, round by round, with cou
       CHECK(reply.reply.settings->check_layers == std::vector<int>{1, 2, 5});
       CHECK(reply.reply.settings->tau == 0.55f);
       CHECK(!reply.reply.settings->anneal);
+      CHECK(reply.reply.settings->anneal_learned == (i == 1));
       CHECK(!reply.reply.settings->width_bound);
     }
     CHECK(reply.changes.empty());

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@ class Listener final : public ForwardingBackend {
 
   ExitPeak exit_check(int head, int slot, float temperature) override {
     asked.push_back(format("check %d %d", head, slot));
+    temperatures.insert(temperature);
     return peak = inner_->exit_check(head, slot, temperature);
   }
   void keep_state(int slot) override {
@@ -50,6 +52,7 @@ class Listener final : public ForwardingBackend {
     inner_->keep_state(slot);
   }
   std::vector<std::string> asked;
+  std::set<float> temperatures;
   ExitPeak peak;
 };
 
@@ -132,6 +135,37 @@ TEST_CASE("a chained head follows the last row that counts, and waits for the fi
   CHECK(!head.ready(round));
   CHECK(TrainedHead(heads, HeadKind::kFolded).ready(round));
   round.undo();
+}
+
+TEST_CASE("annealing is linear, absent, or what each head has learnt") {
+  const TempDir folder;
+  const std::string path = folder / "m.heads.gguf";
+  NewHeads written = random_heads(heads_base(model().gguf, model().config));
+  for (NewHead& head : written.heads) head.temperature = 0.5f * static_cast<float>(head.layer) + 2;
+  write_exit_heads(path, written);
+  const ExitHeads heads = ExitHeads::open(path, model().gguf, model().config);
+  Listener engine(model().backend(best_isa(), 1));
+  engine.set_exit_heads(&heads, 16);
+  const auto temperatures = [&](bool anneal, bool learned) {
+    SpecBoundParams settings;
+    settings.check_layers = {1, 2};
+    settings.tau = 1;
+    settings.alpha = 1;
+    settings.anneal = anneal;
+    settings.learned = learned;
+    TrainedHead head(heads, HeadKind::kFolded);
+    SpecBound speculator(head, settings, kLayers);
+    Session session(engine, Sampler(sampling(0)));
+    session.set_speculator(&speculator);
+    GenerateOptions options;
+    options.max_tokens = 3;
+    engine.temperatures.clear();
+    session.generate(token_ids(9, kVocab), options);
+    return engine.temperatures;
+  };
+  CHECK(temperatures(true, false) == std::set{1.5f, 1.75f});
+  CHECK(temperatures(false, false) == std::set{1.0f});
+  CHECK(temperatures(true, true) == std::set{2.5f, 3.0f});
 }
 
 TEST_CASE("a greedy draft is the peak; another one is drawn from the shortlist's logits") {

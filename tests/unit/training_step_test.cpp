@@ -264,6 +264,13 @@ TEST_CASE("rows of logits: softmax, entropy, divergence, the top") {
     Doubles warmer(z.begin(), z.end());
     for (double& v : warmer) v /= 1.5;
     CHECK(top.annealed == doctest::Approx(std::exp(log_softmax(warmer)[top.index])).epsilon(1e-5));
+    const ConfidenceCurve curve = confidence_curve(z.data(), width, top.first);
+    for (int t = 0; t < kTemperatures; ++t) {
+      Doubles scaled(z.begin(), z.end());
+      for (double& v : scaled) v /= learnable_temperature(t);
+      CHECK(curve[static_cast<size_t>(t)] ==
+            doctest::Approx(std::exp(log_softmax(scaled)[top.index])).epsilon(1e-5));
+    }
     if (width > 1) {
       std::vector<float> sorted = z;
       std::sort(sorted.rbegin(), sorted.rend());
