@@ -18,7 +18,8 @@ constexpr int kTurns = 8;                         // at most
 constexpr int kFar = kRowCostContext - kMaxRows;  // positions before the rows
 constexpr int kFarEnough = 256;                   // to tell what positions cost
 constexpr double kAssumedSlope = 0.09;            // of one row, each row more
-constexpr int kMostSeen = 15;                     // passes that a factor is the mean of
+constexpr double kMostSeen = 15;                  // passes that a factor is the mean of
+constexpr double kSeenKept = 0.98;                // of them, with each pass of another size
 constexpr double kMostChange = 1.5;               // of a factor, at once: more is an interruption
 
 using Clock = std::chrono::steady_clock;
@@ -96,7 +97,9 @@ LearnedRowCosts::LearnedRowCosts(const RowCosts& costs) : first_(costs), now_(co
   factor_.fill(1);
 }
 
-// What a number of rows takes says something of its neighbours too, the less the farther they are.
+// What a number of rows takes says something of its neighbours too, the less the farther they are,
+// and little of those that were seen themselves: passes over one row are most of all, and where one
+// is half as fast as it was first measured, what two add to it is not.
 void LearnedRowCosts::learn(int rows, int pos, double seconds) {
   const double found = seconds / first_.pass(rows, pos);
   if (!(found > 0) || !std::isfinite(found)) return;
@@ -108,11 +111,12 @@ void LearnedRowCosts::learn(int rows, int pos, double seconds) {
     return apply();
   }
   ++passes_;
-  seen_[rows] = std::min(seen_[rows] + 1, kMostSeen);
   for (int m = 1; m <= kMaxRows; ++m) {
-    const double change = std::clamp(found / factor_[m], 1 / kMostChange, kMostChange) - 1;
     const int apart = std::abs(m - rows);
-    factor_[m] *= 1 + change / (seen_[m] + 1) / (1 + apart * apart);
+    seen_[m] = apart == 0 ? std::min(seen_[m] + 1, kMostSeen) : kSeenKept * seen_[m];
+    const double own = 1 / (seen_[m] + 1);
+    const double change = std::clamp(found / factor_[m], 1 / kMostChange, kMostChange) - 1;
+    factor_[m] *= 1 + change * (apart == 0 ? own : own * own / (1 + apart * apart));
   }
   apply();
 }

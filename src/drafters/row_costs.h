@@ -57,7 +57,7 @@ class LearnedRowCosts {
   int scaled_ = 0;
   int64_t passes_ = 0;
   std::array<double, kMaxRows + 1> factor_;  // [rows] of what was measured at first
-  std::array<int, kMaxRows + 1> seen_{};     // [rows] passes, as far as they count
+  std::array<double, kMaxRows + 1> seen_{};  // [rows] passes, as far as they count
 };
 
 }  // namespace specbound
