@@ -137,9 +137,9 @@ nlohmann::json measure_draft_layer(bench::Model& model, const bench::Arguments& 
       backend.keep_state(0);
       backend.logits(0, 1, logits.data());
       const bool folded = of.heads()[head].kind == HeadKind::kFolded;
-      if (!folded) backend.embed(1, prompt[a.prompt + 1]);
+      if (!folded) backend.embed(0, prompt[a.prompt + 1]);
       const double start = bench::now();
-      backend.exit_check(head, folded ? 0 : 1, 1);
+      backend.exit_check(head, 0, 1);
       if (i > 0) seconds.push_back(bench::now() - start);
     }
     return median(seconds);
