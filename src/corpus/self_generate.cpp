@@ -27,13 +27,14 @@ constexpr int kMinReply = 8;       // room that a history must leave
 
 constexpr uint64_t kHashBasis = 0xcbf29ce484222325u, kHashPrime = 0x100000001b3u;  // FNV-1a
 
-// The file: this, then records {text, turn, n_prompt, n | tokens[n] | hash}. A greedy reply's turn
-// has kGreedyTurn too; of those before that was written nobody knows.
-constexpr uint32_t kGreedyTurn = 1u << 31;
+// The file: this, then records {text, turn, n_prompt, n | tokens[n] | hash}.
 struct Header {
   char magic[8] = {'S', 'B', 'T', 'E', 'X', 'T', '2', '\n'};
   uint64_t model = kHashBasis;  // hash of its fingerprint
 };
+
+// In the turn of a greedy reply; files of before have it in none.
+constexpr uint32_t kGreedyTurn = 1u << 31;
 
 struct Record {
   uint32_t text = 0, turn = 0, n_prompt = 0, n = 0;

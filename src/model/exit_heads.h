@@ -120,11 +120,8 @@ constexpr bool learns_shortlist(HeadKind kind) {
 constexpr bool says_text(HeadKind kind) {
   return has_state(kind) && !says_all(kind);
 }
-// train-heads fits the temperature of its confidence: one look at a row, behind some layer.
-constexpr bool learns_temperature(HeadKind kind) {
-  return !is_layer(kind) && !is_by_place(kind);
-}
-// tune replays its looks; when to ask any other is learned while it drafts.
+// One look at a row, behind some layer: tune replays these, and train-heads fits the temperature of
+// their confidence; when to ask any other is learned while it drafts.
 constexpr bool is_replayed(HeadKind kind) {
   return !is_layer(kind) && !is_by_place(kind);
 }

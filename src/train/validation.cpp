@@ -226,7 +226,7 @@ class Validator {
     const int width = static_cast<int>(words.size()) / rows_.dim();
     const float temperature =
         1 + kReportAlpha * (1 - static_cast<float>(head.layer) / static_cast<float>(n_layers_));
-    const bool fits = depth == 0 && learns_temperature(head.kind);
+    const bool fits = depth == 0 && is_replayed(head.kind);
     const Target* goal = depth == 0 ? &target(head) : nullptr;
     logits(words, n, forward_.y.data(), is_published(head.kind) ? 0 : rows_.softcap());
     tops_.resize(static_cast<size_t>(n));
@@ -312,7 +312,7 @@ Validation Validator::result() const {
     report.ece = calibration_error(report.bins);
     report.ece_annealed = calibration_error(report.bins_annealed);
     report.temperature = seen.fit.temperature();
-    report.ece_learned = learns_temperature(report.kind) ? seen.fit.error() : report.ece;
+    report.ece_learned = is_replayed(report.kind) ? seen.fit.error() : report.ece;
     for (int t = 1; t * kTauStep < 1 - kTauStep / 2; ++t) {
       const double tau = t * kTauStep;
       double leaving = 0, accepted = 0;
