@@ -13,6 +13,7 @@
 
 #ifdef __CUDACC__
 #define SPECBOUND_DEVICE __device__ __forceinline__
+#define SPECBOUND_HOST_DEVICE __host__ __device__ __forceinline__
 #define SPECBOUND_WHERE
 #else
 #include <bit>
@@ -21,6 +22,7 @@
 #include "numerics/half.h"
 #include "simt/device.h"
 #define SPECBOUND_DEVICE inline
+#define SPECBOUND_HOST_DEVICE inline
 // Of a warp operation: the line that calls it, at which the executor wants all lanes to be.
 #define SPECBOUND_WHERE , const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #endif

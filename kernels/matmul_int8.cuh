@@ -52,34 +52,35 @@ struct Depth {
   int fewer, rows;
 };
 
-// One warp's chunk of the weights of a unit, as lanes read them: the blocks on their way. Of a
-// block a lane has its values and the scales of outputs g and g + 8 of each of the two tiles.
-template <class Form, int kAhead>
+// One warp's chunk of the weights of a unit of kTiles, as lanes read them: the blocks on their way.
+// Of a block a lane has its values and the scales of outputs g and g + 8 of each tile.
+template <class Form, int kAhead, int kTiles = 2>
 struct WeightStream {
   // Of the first tile; the second is so many blocks behind it.
   const typename Form::Stored* q;
   const uint32_t* d;
-  const uint32_t* d2[2];  // of the tile
+  const uint32_t* d2[kTiles];  // of the tile
   int apart;
   int block, left;  // that is computed next, of the tile; how many there are from it on
-  typename Form::Values values[kAhead][2];
-  typename Form::Scales scales[kAhead][2];
+  typename Form::Values values[kAhead][kTiles];
+  typename Form::Scales scales[kAhead][kTiles];
 
   SPECBOUND_DEVICE WeightStream(const TilesI8& w, int unit, const Chunk& chunk)
       : block(chunk.begin), left(chunk.end - chunk.begin) {
-    const int lane = lane_index(), n_blocks = w.n_in / kQuantBlock, tile = 2 * unit;
-    const bool two = tile + 1 < tiles_of(w.n_out);  // a unit of one tile computes it twice
+    const int lane = lane_index(), n_blocks = w.n_in / kQuantBlock, tile = kTiles * unit;
+    // A unit that has but one of two tiles computes it twice.
+    const bool two = kTiles == 2 && tile + 1 < tiles_of(w.n_out);
     const size_t first = static_cast<size_t>(tile) * n_blocks + block;
     q = lane_values<typename Form::Stored>(w.q, first);
     d = reinterpret_cast<const uint32_t*>(w.d) + first * 8 + lane / 4;
     apart = two ? n_blocks : 0;
     d2[0] = d2_of_tile<Form>(w, tile);
-    d2[1] = d2_of_tile<Form>(w, two ? tile + 1 : tile);
+    if constexpr (kTiles == 2) d2[1] = d2_of_tile<Form>(w, two ? tile + 1 : tile);
   }
 
   SPECBOUND_DEVICE void fetch(int slot, int ahead) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kTiles; ++i) {
       const int at = ahead + i * apart;
       values[slot][i] = load_once_if(ahead < left, q + at * kWarp);
       scales[slot][i] = Form::load(ahead < left, d + at * 8, d2[i], block + ahead);
@@ -89,11 +90,11 @@ struct WeightStream {
 #pragma unroll
     for (int slot = 0; slot < kAhead; ++slot) fetch(slot, slot);
   }
-  SPECBOUND_DEVICE void advance() {
-    block += kAhead;
-    left -= kAhead;
-    q += kAhead * kWarp;
-    d += kAhead * 8;
+  SPECBOUND_DEVICE void advance(int blocks) {
+    block += blocks;
+    left -= blocks;
+    q += blocks * kWarp;
+    d += blocks * 8;
   }
 };
 
@@ -199,7 +200,7 @@ SPECBOUND_DEVICE void chunk_sums(WeightStream<Form, kAhead>& w, const Rows& x, i
       w.fetch(slot, slot + kAhead);
       rows.fetch(slot % kRowsAhead, slot + kRowsAhead, w.left);
     }
-    w.advance();
+    w.advance(kAhead);
     rows.advance(kAhead);
   }
 }

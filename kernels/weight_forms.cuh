@@ -227,9 +227,12 @@ struct FormQ6_K {
   }
 };
 
-// Calls act(Form{}) with the form of a type.
+// Calls act(Form{}) with the form of a type, on the device or for a launcher.
+#ifdef __CUDACC__
+#pragma nv_exec_check_disable
+#endif
 template <class Act>
-SPECBOUND_DEVICE void as_form(DType type, const Act& act) {
+SPECBOUND_HOST_DEVICE void as_form(DType type, const Act& act) {
   if (type == DType::kQ4_0) {
     act(FormQ4_0{});
   } else if (type == DType::kQ4_1) {

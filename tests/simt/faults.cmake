@@ -120,8 +120,8 @@ simt_fault(half_act_read_too_early
 # A stage is written while it is read.
 simt_fault(gemm_stage_overwritten
   SOURCE kernels/prefill_gemm.cu
-  TEXT "store_rows(buffer ^ 1);"
-  REPLACEMENT "store_rows(buffer);"
+  TEXT "rows.store(buffer ^ 1, part);"
+  REPLACEMENT "rows.store(buffer, part);"
   CAUGHT_BY ${gemm})
 
 simt_fault(values_overwritten
@@ -225,8 +225,8 @@ simt_fault(product_wrong_row
 
 simt_fault(gemm_wrong_scale
   SOURCE kernels/prefill_gemm.cu
-  TEXT "shuffle(scales, 8 * b + lane / 4)"
-  REPLACEMENT "shuffle(scales, 8 * b + lane % 8)"
+  TEXT "(S::scales(buffer, 0)) + lane % 4;"
+  REPLACEMENT "(S::scales(buffer, 0)) + lane / 8;"
   CAUGHT_BY ${gemm})
 
 simt_fault(prefill_query_wrong_lane
@@ -375,6 +375,19 @@ simt_fault(row_sums_of_another_panel
   TEXT "less_sums = less_row_sums(q);"
   REPLACEMENT "less_sums = less_row_sums(rows.values[slot % kRowsAhead][0]);"
   CAUGHT_BY "a projection of packed weights of every number of rows")
+
+# The weights of gate by the form of up.
+simt_fault(gate_in_the_form_of_up
+  SOURCE kernels/prefill_gemm.cu
+  TEXT "mine ? gate_up_tile() : tiles_of(w.n_out)"
+  REPLACEMENT "mine || !gate ? gate_up_tile() : tiles_of(w.n_out)"
+  CAUGHT_BY "prefill: gate and up of 4 bits, or of different types, as the CPU does it in steps")
+
+simt_fault(row_that_stays_is_drawn
+  SOURCE kernels/exit_head.cu
+  TEXT "*p.drawn_rows = exits ? 1 : 0;"
+  REPLACEMENT "*p.drawn_rows = 1;"
+  CAUGHT_BY "peak_chunks and join_peaks: the CPU's, of every kind of row")
 
 simt_fault(half_of_a_row_summed
   SOURCE kernels/prefill_gemm.cu

@@ -95,7 +95,13 @@ TEST_CASE("prefill: gate and up of 4 bits, or of different types, as the CPU doe
   constexpr DType kQ8_0 = DType::kQ8_0, kQ4_0 = DType::kQ4_0, kQ4_K = DType::kQ4_K;
   for (const auto& types : {std::pair{kQ4_0, kQ4_0},
                             {kQ4_K, kQ4_K},
+                            {DType::kQ4_1, DType::kQ4_1},
+                            {DType::kQ5_0, DType::kQ5_0},
+                            {DType::kQ5_1, DType::kQ5_1},
+                            {DType::kQ5_K, DType::kQ5_K},
+                            {DType::kQ6_K, DType::kQ6_K},
                             {kQ8_0, kQ4_K},
+                            {DType::kQ5_0, kQ4_0},
                             {DType::kQ4_1, DType::kQ6_K},
                             {DType::kQ5_1, DType::kQ5_K}}) {
     CAPTURE(dtype_info(types.first)->name);
