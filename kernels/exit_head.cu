@@ -187,9 +187,16 @@ __global__ void __launch_bounds__(kJoinThreads) join_peaks_kernel(JoinPeaks p) {
   if (top.value > -infinity()) place = place_of(top.value, top.chunk, p.z, p.n);
   if (thread > 0) return;
   const int32_t token = p.ids ? p.ids[place] : place;
-  store_for_host(reinterpret_cast<Word4*>(p.decision),
-                 Word4{bits_of(confidence), static_cast<uint32_t>(token),
-                       confidence >= rule.threshold ? 1u : 0u, rule.number});
+  const bool exits = confidence >= rule.threshold;
+  if (p.drawn_rows) *p.drawn_rows = exits ? 1 : 0;
+  store_for_host(
+      reinterpret_cast<Word4*>(p.decision),
+      Word4{bits_of(confidence), static_cast<uint32_t>(token), exits ? 1u : 0u, rule.number});
+}
+
+__global__ void tell_decision_kernel(TellDecision p) {
+  if (threadIdx.x > 0) return;
+  store_for_host(reinterpret_cast<Word4*>(p.to), *reinterpret_cast<const Word4*>(p.from));
 }
 
 // ---- chained heads ----
@@ -296,6 +303,11 @@ void join_peaks(const JoinPeaks& p, Stream stream) {
           kJoinThreads,
           kJoined * (sizeof(PeakChunk) + sizeof(float)) + kJoinWarps * sizeof(Highest)},
          stream, p);
+}
+
+void tell_decision(const TellDecision& p, Stream stream) {
+  SB_CHECK(aligned(p.from, 16) && aligned(p.to, 16));
+  launch(tell_decision_kernel, "tell_decision", {{1}, kWarp, 0}, stream, p);
 }
 
 void silu_quantize(const SiluQuantize& p, Stream stream) {

@@ -1,6 +1,7 @@
 // Exit checks (docs/architecture.md 6): logits of one row and how sure they are. The bits are those
 // of the CPU backend (engine/cpu/exit_checks.cpp; engine/cpu/kernels_impl.h: peak_chunks,
-// join_peaks, softmax_peak). A check ends in exit_logits and join_peaks; before them,
+// join_peaks, softmax_peak). A check ends in exit_logits and join_peaks, with a draw behind it in
+// tell_decision; before them,
 //   folded   norm_quantize(H[slot], ones), the last row of the pass -> x
 //   full     the map (projections_f16.h), quantize_rows -> x; `w` is lm_head
 //   chained  norm_quantize(H[slot], ones) -> the first half of u[slot], whose second half is the
@@ -75,8 +76,18 @@ struct JoinPeaks {
   const int32_t* ids;  // (n) tokens, or null: 0, 1, 2, ...
   int n;               // >= 1
   ExitDecision* decision;
+  // Null, or the rows of what is drawn next: 1 where the row exits, else 0.
+  int32_t* drawn_rows = nullptr;
 };
 void join_peaks(const JoinPeaks& p, Stream stream);
+
+// *to = *from, for a host that waits for the number: after it finds what kernels before this one
+// have left it.
+struct TellDecision {
+  const ExitDecision* from;  // on the device
+  ExitDecision* to;
+};
+void tell_decision(const TellDecision& p, Stream stream);
 
 // out = quantize(silu(x)): the inner part of a chained head.
 struct SiluQuantize {

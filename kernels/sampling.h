@@ -28,7 +28,7 @@ struct SamplingState {
 
 // Rows of logits: row r draws the token after position pass->pos + r.
 struct LogitRows {
-  const Pass* pass;     // 1 <= n_rows <= max_rows
+  const Pass* pass;     // 0 <= n_rows <= max_rows
   const float* logits;  // (n_rows, ld), 16-byte aligned
   int ld;               // a multiple of 4, at least n
   int n;                // 1 .. kMaxLogits

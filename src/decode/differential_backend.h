@@ -87,9 +87,9 @@ class DifferentialBackend final : public Backend, public DeviceSampling {
   ExitPeak exit_check(int head, int slot, float temperature) override {
     return backend_.exit_check(head, slot, temperature);
   }
-  ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
-                     std::span<const int32_t> text, RowDraw& draw) override {
-    return backend_.device_sampling()->exit_draw(head, slot, temperature, rule, text, draw);
+  ExitPeak exit_draw(int head, int slot, float temperature, float least, const DrawRule& rule,
+                     std::span<const int32_t> text, std::optional<RowDraw>& draw) override {
+    return backend_.device_sampling()->exit_draw(head, slot, temperature, least, rule, text, draw);
   }
   std::span<const float> exit_logits() const override { return backend_.exit_logits(); }
   std::span<const int32_t> exit_ids() const override { return backend_.exit_ids(); }

@@ -217,9 +217,9 @@ std::vector<int32_t> Round::propose(std::span<const float> z, int n) {
   return draw_proposals(q, sampler_.place(limits_.reply, before), limits_.number, n);
 }
 
-RowSampler::Check Round::check(int head, float temperature, bool with_margin) {
+RowSampler::Check Round::check(int head, float temperature, const WantedDraw& wanted) {
   const int slot = newest();
-  return row_sampler_.check(head, {slot, limits_.reply, history(slot)}, temperature, with_margin);
+  return row_sampler_.check(head, {slot, limits_.reply, history(slot)}, temperature, wanted);
 }
 
 int32_t Round::sample(int slot) {

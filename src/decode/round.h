@@ -88,7 +88,7 @@ class Round {
   std::vector<int32_t> propose(std::span<const float> z, int n = 1);
   // Exit head `head` looks at the newest row; the token after it is drawn by the same rule as in
   // draw().
-  RowSampler::Check check(int head, float temperature, bool with_margin = false);
+  RowSampler::Check check(int head, float temperature, const WantedDraw& wanted = {});
   // What drafts beside the model has run: the time since the last call was for that.
   void ran_beside() { spent(Phase::kDraft); }
   // The newest row was looked at after `layer`.

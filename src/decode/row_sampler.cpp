@@ -48,16 +48,17 @@ std::span<const float> RowSampler::logits(int slot) {
   return std::span(logits_).first(vocab_size);
 }
 
-RowSampler::Check RowSampler::check(int head, const Row& row, float temperature, bool with_margin) {
+RowSampler::Check RowSampler::check(int head, const Row& row, float temperature,
+                                    const WantedDraw& wanted) {
   Check check(*this, row);
   const SamplingParams& params = sampler_.params();
   // The draw of a greedy sampler is the peak that the check has found.
-  const bool is_peak = !with_margin && params.temperature == 0 && params.repeat_penalty == 1 &&
+  const bool is_peak = !wanted.margin && params.temperature == 0 && params.repeat_penalty == 1 &&
                        !sampler_.changes_logits();
   DeviceSampling* device = is_peak ? nullptr : this->device();
   if (device) {
-    check.peak = device->exit_draw(head, row.slot, temperature, sampler_.rule(row.reply),
-                                   row.history, check.drawn_.emplace());
+    check.peak = device->exit_draw(head, row.slot, temperature, wanted.least,
+                                   sampler_.rule(row.reply), row.history, check.drawn_);
     return check;
   }
   check.peak = backend_.exit_check(head, row.slot, temperature);

@@ -15,6 +15,12 @@
 
 namespace specbound {
 
+// What is wanted of the draw behind a check: its margin too; nothing where the confidence is less.
+struct WantedDraw {
+  bool margin = false;
+  float least = kAnyConfidence;
+};
+
 class RowSampler {
  public:
   RowSampler(Backend& backend, Sampler& sampler) : backend_(backend), sampler_(sampler) {}
@@ -50,7 +56,7 @@ class RowSampler {
   class Check {
    public:
     ExitPeak peak;
-    // `margin`, for a check that was asked for it: as for Sampler::sample.
+    // `margin`, for a check that it was wanted of: as for Sampler::sample.
     int32_t token(double* margin = nullptr) const;
 
    private:
@@ -61,7 +67,7 @@ class RowSampler {
     Row row_;
     std::optional<RowDraw> drawn_;  // what the check has left to draw from; else logits
   };
-  Check check(int head, const Row& row, float temperature, bool with_margin = false);
+  Check check(int head, const Row& row, float temperature, const WantedDraw& wanted = {});
 
  private:
   DeviceSampling* device() const;

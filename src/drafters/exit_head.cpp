@@ -33,7 +33,8 @@ std::optional<int32_t> TrainedHead::check(Round& round, int layer, float tempera
     seen_ = round.newest() + 1;
   }
   const bool by_margin = rule_ == ConfidenceRule::kMargin;
-  const RowSampler::Check check = round.check(head, temperature, by_margin);
+  const float least = by_margin ? kAnyConfidence : should_exit.least();
+  const RowSampler::Check check = round.check(head, temperature, {by_margin, least});
   if (!by_margin) {
     if (!should_exit(check.peak.confidence)) return std::nullopt;
     return check.token();

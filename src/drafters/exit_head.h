@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "decode/round.h"
@@ -14,8 +15,21 @@
 
 namespace specbound {
 
-// Decides whether the row that a head has just looked at exits there.
-using ShouldExit = std::function<bool(float confidence)>;
+// Decides whether the row that a head has just looked at exits there. `least`: with less confidence
+// none does, and its draw need not be made.
+class ShouldExit {
+ public:
+  template <class Decide>
+  ShouldExit(Decide decide, float least = kAnyConfidence)
+      : decide_(std::move(decide)), least_(least) {}
+
+  bool operator()(float confidence) const { return decide_(confidence); }
+  float least() const { return least_; }
+
+ private:
+  std::function<bool(float confidence)> decide_;
+  float least_;
+};
 
 class ExitHead {
  public:

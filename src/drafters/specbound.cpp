@@ -101,16 +101,17 @@ bool SpecBound::check(Round& round, int stage, const ShouldExit& should_exit,
   if (!round.run(done + 1, layer)) return false;
   const float temperature =
       annealed_temperature(params_, layer, n_layers_, head_.temperature(layer));
-  token = head_.check(round, layer, temperature, [&](float p) {
+  const auto decide = [&](float p) {
     round.checked(layer, p);
     return should_exit(p);
-  });
+  };
+  token = head_.check(round, layer, temperature, {decide, should_exit.least()});
   return true;
 }
 
 // The first check layer at which the newest row may leave, kNowhere or kAborted.
 SpecBound::Exit SpecBound::find_exit(Round& round) {
-  const ShouldExit confident = [&](float p) { return p >= params_.tau; };
+  const ShouldExit confident([&](float p) { return p >= params_.tau; }, params_.tau);
   for (int stage = 0; stage < stages(); ++stage) {
     std::optional<int32_t> token;
     if (!check(round, stage, confident, token)) return {kAborted};

@@ -13,6 +13,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -44,6 +46,9 @@ struct DrawRule {
   bool filtered = false;  // top-k, top-p or min-p: the head of the row is wanted, the sampler draws
   bool weigh = false;     // ... with weights
 };
+// Less than any confidence.
+inline constexpr float kAnyConfidence = -std::numeric_limits<float>::infinity();
+
 struct RowDraw {
   int32_t token = 0;
   double margin = 0;               // of the token over the second one
@@ -58,10 +63,11 @@ class DeviceSampling {
   // the n rows.
   virtual void draw(int slot, int n, const DrawRule& rule, std::span<const int32_t> text,
                     RowDraw* draws) = 0;
-  // Backend::exit_check() and the draw after that row by the head's logits, in one; `text` ends
-  // with the row's token.
-  virtual ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
-                             std::span<const int32_t> text, RowDraw& draw) = 0;
+  // Backend::exit_check() and, where its confidence is at least `least`, the draw after that row by
+  // the head's logits; else no draw. `text` ends with the row's token.
+  virtual ExitPeak exit_draw(int head, int slot, float temperature, float least,
+                             const DrawRule& rule, std::span<const int32_t> text,
+                             std::optional<RowDraw>& draw) = 0;
 
  protected:
   ~DeviceSampling() = default;

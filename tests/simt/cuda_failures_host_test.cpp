@@ -335,9 +335,9 @@ TEST_CASE("CUDA failures: a draw or check whose launch failed, each of them, can
     return std::pair(draw.token, draw.margin);
   };
   const auto check = [&](int number) {
-    RowDraw draw;
-    backend->device_sampling()->exit_draw(0, 0, 1, rule(number), m.prompt, draw);
-    return std::pair(draw.token, draw.margin);
+    std::optional<RowDraw> draw;
+    backend->device_sampling()->exit_draw(0, 0, 1, 0, rule(number), m.prompt, draw);
+    return std::pair(draw->token, draw->margin);
   };
   const auto each_launch = [&](const auto& ask) {
     int n_failed = 0;

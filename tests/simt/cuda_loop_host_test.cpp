@@ -65,11 +65,11 @@ class WaitCounter final : public ForwardingBackend {
     ++checks;
     return count(check_waits, [&] { return inner_->exit_check(head, slot, temperature); });
   }
-  ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
-                     std::span<const int32_t> text, RowDraw& draw) override {
+  ExitPeak exit_draw(int head, int slot, float temperature, float least, const DrawRule& rule,
+                     std::span<const int32_t> text, std::optional<RowDraw>& draw) override {
     ++checks;
     return count(check_waits, [&] {
-      return inner_->device_sampling()->exit_draw(head, slot, temperature, rule, text, draw);
+      return inner_->device_sampling()->exit_draw(head, slot, temperature, least, rule, text, draw);
     });
   }
   void run_layers(int slot, int n, int pos, int from, int to) override {

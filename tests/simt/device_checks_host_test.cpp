@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -172,11 +174,20 @@ TEST_CASE("checks on the device: draws by a head's logits are the sampler's, wit
           CAPTURE(params.temperature);
           const std::vector<int32_t> text = token_ids(20 + slot, kVocab, slot / 2);
           const DrawPlace place{params.seed, 4, static_cast<uint32_t>(text.size())};
-          RowDraw draw;
+          std::optional<RowDraw> draw = RowDraw{};
           rig.waits();
-          const ExitPeak peak =
-              checks.check_and_draw(head, rig.row(slot), 1.1f, sampler.rule(4), text, draw);
+          const auto ask = [&](float least) {
+            return checks.check_and_draw(head, rig.row(slot), 1.1f, least, sampler.rule(4), text,
+                                         draw);
+          };
+          const float confidence = ask(2).confidence;  // that no row has
+          REQUIRE(!draw);
+          REQUIRE(same_floats(ask(std::nextafter(confidence, 2.0f)).confidence, confidence));
+          REQUIRE(!draw);
+          REQUIRE(rig.waits() == 2);
+          const ExitPeak peak = ask(confidence);
           REQUIRE(rig.waits() == 1);
+          REQUIRE(draw);
           const std::span<const float> z = checks.logits();
           std::span<const int32_t> ids;
           if (kind != HeadKind::kFull) ids = heads.shortlist();
@@ -185,7 +196,7 @@ TEST_CASE("checks on the device: draws by a head's logits are the sampler's, wit
           REQUIRE(peak.token == (ids.empty() ? expected.token : ids[expected.token]));
           double margin = 0, expected_margin = 0;
           const int32_t drawn = sampler.sample(z, text, place, ids, &expected_margin);
-          const auto token = sampler.take(draw, place, &margin);
+          const auto token = sampler.take(*draw, place, &margin);
           open += !token;
           if (!token) continue;
           REQUIRE(*token == drawn);

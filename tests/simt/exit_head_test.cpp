@@ -223,16 +223,20 @@ TEST_CASE("peak_chunks and join_peaks: the CPU's, of every kind of row") {
       const DeviceBuffer<float> device_z(z);
       const DeviceBuffer<int32_t> device_ids(ids);
       const DeviceBuffer<kernels::PeakChunk> peaks(kernels::peak_chunks_of(n));
-      const DeviceBuffer<ExitDecision> decision(1);
+      const DeviceBuffer<ExitDecision> decision(1), told(1);
+      const DeviceBuffer<int32_t> drawn_rows(1);
       for (const float threshold :
            {expected.confidence, std::nextafter(expected.confidence, 2.f)}) {
         const auto rule = rule_of(temperature, threshold, 77);
         kernels::peak_chunks({rule.data(), device_z.data(), n, peaks.data()}, simt::stream());
         REQUIRE(same_chunks(peaks.read(), expected.chunks));
-        kernels::join_peaks(
-            {rule.data(), peaks.data(), device_z.data(), device_ids.data(), n, decision.data()},
-            simt::stream());
-        const ExitDecision found = decision.read()[0];
+        kernels::join_peaks({rule.data(), peaks.data(), device_z.data(), device_ids.data(), n,
+                             decision.data(), drawn_rows.data()},
+                            simt::stream());
+        kernels::tell_decision({decision.data(), told.data()}, simt::stream());
+        const ExitDecision found = told.read()[0];
+        REQUIRE(std::memcmp(&found, decision.read().data(), sizeof found) == 0);
+        REQUIRE(drawn_rows.read()[0] == (found.exits ? 1 : 0));
         REQUIRE(same_floats(found.confidence, expected.confidence));
         REQUIRE(found.token == ids[expected.place]);
         REQUIRE(found.exits == (threshold == expected.confidence));

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,7 +26,8 @@ class DrawingBackend final : public ForwardingBackend {
 
   int every_open = 0;  // every so many filtered rows leave their draw to the host
   // Calls, and rows among them that were filtered.
-  int draw_calls = 0, exit_draws = 0, exit_checks = 0, logits_calls = 0, filtered_rows = 0;
+  int draw_calls = 0, exit_draws = 0, exits_not_drawn = 0, exit_checks = 0, logits_calls = 0,
+      filtered_rows = 0;
   mutable int exit_logits_calls = 0;
 
   DeviceSampling* device_sampling() override { return this; }
@@ -42,12 +44,17 @@ class DrawingBackend final : public ForwardingBackend {
       draws[i] = drawn({&z[i * vocab_size], vocab_size}, {}, rule, history, i);
     }
   }
-  ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
-                     std::span<const int32_t> text, RowDraw& draw) override {
+  ExitPeak exit_draw(int head, int slot, float temperature, float least, const DrawRule& rule,
+                     std::span<const int32_t> text, std::optional<RowDraw>& draw) override {
     ++exit_draws;
     forget();
     const ExitPeak peak = inner_->exit_check(head, slot, temperature);
-    draw = drawn(inner_->exit_logits(), inner_->exit_ids(), rule, text, 0);
+    draw.reset();
+    if (peak.confidence >= least) {
+      draw = drawn(inner_->exit_logits(), inner_->exit_ids(), rule, text, 0);
+    } else {
+      ++exits_not_drawn;
+    }
     return peak;
   }
   void logits(int slot, int n, float* out) override {

@@ -128,19 +128,27 @@ TEST_CASE("device sampling: plain replies are the sampler's, and rows stay where
 TEST_CASE("device sampling: drafts by every head and rule are the sampler's") {
   const auto plain = model().backend(best_isa(), 1);
   plain->set_exit_heads(&heads(), kList);
-  int exit_draws = 0, undecided = 0;
+  int drawn = 0, not_drawn = 0, undecided = 0;
+  struct Rule {
+    ConfidenceRule rule;
+    float tau;
+  };
   for (const HeadKind kind : {HeadKind::kFull, HeadKind::kFolded, HeadKind::kChained}) {
-    for (const ConfidenceRule rule : {ConfidenceRule::kPeak, ConfidenceRule::kMargin}) {
+    // Peaks of so many tokens are lower than 0.05: most rows stay, and nothing is drawn.
+    for (const Rule& rule : {Rule{ConfidenceRule::kPeak, 0.002f},
+                             {ConfidenceRule::kPeak, 0.05f},
+                             {ConfidenceRule::kMargin, 0}}) {
       for (const SamplingParams& params : kSamplings) {
         CAPTURE(std::string(head_kind_name(kind)));
+        CAPTURE(rule.tau);
         CAPTURE(params.temperature);
         CAPTURE(params.top_p);
         SpecBoundParams settings;
         settings.check_layers = heads().layers(kind);
-        settings.tau = kind == HeadKind::kFull ? 0.002f : 0.0f;
+        settings.tau = rule.tau;
         settings.w_max = 5;
         const auto found = [&](Backend& backend) {
-          TrainedHead head(heads(), kind, rule);
+          TrainedHead head(heads(), kind, rule.rule);
           SpecBound speculator(head, settings, kLayers);
           backend.truncate(0);
           return events(backend, &speculator, params);
@@ -148,18 +156,21 @@ TEST_CASE("device sampling: drafts by every head and rule are the sampler's") {
         Drawing drawing;
         drawing.backend.every_open = 7;
         REQUIRE(found(drawing.backend) == found(*plain));
-        exit_draws += drawing.backend.exit_draws;
+        drawn += drawing.backend.exit_draws - drawing.backend.exits_not_drawn;
+        not_drawn += drawing.backend.exits_not_drawn;
         undecided += drawing.backend.exit_logits_calls;
+        if (rule.tau < 0.05f) CHECK(drawing.backend.exits_not_drawn == 0);
         if (!Sampler(params).rule(0).filtered) CHECK(drawing.backend.exit_logits_calls == 0);
         // A greedy draft without a penalty is the check's own peak.
-        const bool by_peak =
-            rule == ConfidenceRule::kPeak && params.temperature == 0 && params.repeat_penalty == 1;
+        const bool by_peak = rule.rule == ConfidenceRule::kPeak && params.temperature == 0 &&
+                             params.repeat_penalty == 1;
         if (by_peak) CHECK(drawing.backend.exit_draws == 0);
         if (!by_peak) CHECK(drawing.backend.exit_checks == 0);
       }
     }
   }
-  CHECK(exit_draws > 500);
+  CHECK(drawn > 500);
+  CHECK(not_drawn > 500);
   CHECK(undecided > 50);
 }
 
@@ -296,8 +307,8 @@ TEST_CASE("device sampling: ties, NaN, infinities and rows of nothing at all") {
         const int head = heads().find(head_kind, 1);
         const RowSampler::Row row{0, 1, text};
         double a = 0, b = 0;
-        const int32_t token = expected.check(head, row, 1.2f, true).token(&b);
-        REQUIRE(found.check(head, row, 1.2f, true).token(&a) == token);
+        const int32_t token = expected.check(head, row, 1.2f, {.margin = true}).token(&b);
+        REQUIRE(found.check(head, row, 1.2f, {.margin = true}).token(&a) == token);
         REQUIRE(a == b);
       }
     }

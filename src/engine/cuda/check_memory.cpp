@@ -59,7 +59,7 @@ size_t HeadLayout::weight_bytes(const ExitHeads& heads, bool lm_head_int8) const
       add(one.lm_head, takes_int8_rows(one.lm_head.type));
       floats(one.lm_bias, one.lm_head.n_out);
     }
-    add(head.map, head.map.type == DType::kQ8_0);
+    add(head.map, takes_int8_rows(head.map.type));
     add(part(head.folded), true);
     add(head.inner, true);
     add(head.outer, true);
@@ -101,8 +101,9 @@ struct Sizes {
 
 size_t CheckMemory::bytes_needed(const HeadLayout& layout) {
   const Sizes sizes(layout);
-  return sizeof(CheckState) + DeviceRows::bytes_needed(1, sizes.widest_row) +
-         layout.shortlist * sizeof(int32_t) + sizes.u +
+  return sizeof(CheckState) + sizeof(kernels::ExitDecision) +
+         DeviceRows::bytes_needed(1, sizes.widest_row) + layout.shortlist * sizeof(int32_t) +
+         sizes.u +
          (layout.dim + sizes.u / kQuantBlock + sizes.path + sizes.y + size_t{2} * sizes.logits) *
              sizeof(float) +
          sizes.peaks * sizeof(kernels::PeakChunk);
@@ -124,6 +125,7 @@ CheckMemory::CheckMemory(Device& device, const HeadLayout& layout) : dim(layout.
   take(z, sizes.logits);
   take(penalized, sizes.logits);
   take(peaks, sizes.peaks);
+  take(decision, 1);
 }
 
 kernels::RowsI8 CheckMemory::half(int slot, int second) const {

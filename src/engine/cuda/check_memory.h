@@ -49,6 +49,7 @@ struct CheckState {
   kernels::Pass row;    // of H
   kernels::Pass alone;  // the same in slot 0, where rows of checks lie
   kernels::ExitRule rule;
+  kernels::Pass drawn;       // `alone` of a row that exits, of no rows else
   kernels::Pass path;        // of a hydra head: the rows of `path` behind the state,
   int32_t tokens[kMaxRows];  // embeddings of these
 };
@@ -72,6 +73,7 @@ struct CheckMemory {
   DeviceMemory<float> y;             // (dim + inner), of a path (2, dim)
   DeviceMemory<float> z, penalized;  // (logits), to whole quadruples
   DeviceMemory<kernels::PeakChunk> peaks;
+  DeviceMemory<kernels::ExitDecision> decision;  // until what is drawn by it is there
 };
 
 }  // namespace specbound

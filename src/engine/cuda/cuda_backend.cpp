@@ -44,8 +44,8 @@ class CudaBackend final : public LayeredBackend,
   float confidence(std::span<const float> z, float temperature) const override;
   void set_exit_heads(const ExitHeads* heads, int shortlist) override;
   ExitPeak exit_check(int head, int slot, float temperature) override;
-  ExitPeak exit_draw(int head, int slot, float temperature, const DrawRule& rule,
-                     std::span<const int32_t> text, RowDraw& draw) override;
+  ExitPeak exit_draw(int head, int slot, float temperature, float least, const DrawRule& rule,
+                     std::span<const int32_t> text, std::optional<RowDraw>& draw) override;
   std::span<const float> exit_logits() const override { return checks_.logits(); }
   std::span<const int32_t> exit_ids() const override { return checks_.ids(); }
   void keep_state(int slot) override;
@@ -299,11 +299,12 @@ ExitPeak CudaBackend::exit_check(int head, int slot, float temperature) {
   return checks_.check(head, checked_row(slot), temperature);
 }
 
-ExitPeak CudaBackend::exit_draw(int head, int slot, float temperature, const DrawRule& rule,
-                                std::span<const int32_t> text, RowDraw& draw) {
+ExitPeak CudaBackend::exit_draw(int head, int slot, float temperature, float least,
+                                const DrawRule& rule, std::span<const int32_t> text,
+                                std::optional<RowDraw>& draw) {
   check_rows(slot, 1);
   embed_pending(slot, 1);
-  return checks_.check_and_draw(head, checked_row(slot), temperature, rule, text, draw);
+  return checks_.check_and_draw(head, checked_row(slot), temperature, least, rule, text, draw);
 }
 
 void CudaBackend::keep_state(int slot) {

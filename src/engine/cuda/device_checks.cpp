@@ -23,8 +23,6 @@
 namespace specbound {
 namespace {
 
-constexpr float kNever = 2;  // no confidence is: the host compares
-
 // What of a medusa or hydra head guesses one place.
 struct PlaceHead {
   struct Block {
@@ -63,10 +61,17 @@ class DeviceExitChecks::Heads {
  public:
   Heads(const DeviceModel& model, const ExitHeads& file, int shortlist);
 
-  // Launches; position `pos` of a text is where the row is that a draw follows.
-  void start(int index, const Row& row, float temperature, std::optional<DrawKind> draw, int pos);
+  // Launches; position `pos` of a text is where the row is that a draw follows, if the check finds
+  // a confidence of at least `least`.
+  struct Draw {
+    DrawKind kind;
+    float least;
+    int pos;
+  };
+  void start(int index, const Row& row, float temperature, const std::optional<Draw>& draw);
   void wait() const { model_.device.wait_for(&decision_.data()->number, number_); }
   ExitPeak peak() const { return {decision_.data()->confidence, decision_.data()->token}; }
+  bool exits() const { return decision_.data()->exits != 0; }
 
   std::span<const float> logits();
   std::span<const int32_t> ids() const {
@@ -128,7 +133,7 @@ DeviceExitChecks::Heads::Heads(const DeviceModel& model, const ExitHeads& file, 
     to.tokens = head.tokens;
     if (is_layer(head.kind)) continue;  // DeviceDraftLayer
     for (const MedusaHead& one : head.medusa) to.places.push_back(place_head(one));
-    to.map = upload(head.map, head.map.type == DType::kQ8_0);
+    to.map = upload(head.map, takes_int8_rows(head.map.type));
     to.folded = upload(layout_.part(head.folded), true);
     to.inner = upload(head.inner, true);
     to.outer = upload(head.outer, true);
@@ -194,13 +199,14 @@ void DeviceExitChecks::Heads::fill(std::span<const int32_t> ids) {
     device.clear(memory_.u_d.data(), memory_.u_d.bytes());
   }
   if (layout_.path > 0) device.clear(memory_.path.data(), memory_.path.bytes());
-  store_value(device, memory_.state.data(), CheckState{{1, 0}, {1, 0}, {1, kNever, 0}, {}, {}});
+  store_value(device, memory_.state.data(),
+              CheckState{{1, 0}, {1, 0}, {1, kAnyConfidence, 0}, {}, {}, {}});
   device.synchronize();
 }
 
 void DeviceExitChecks::Heads::start(int index, const Row& row, float temperature,
-                                    std::optional<DrawKind> draw, int pos) {
-  const int slot = row.slot;
+                                    const std::optional<Draw>& draw) {
+  const int slot = row.slot, pos = draw ? draw->pos : 0;
   SB_CHECK(index >= 0 && index < static_cast<int>(heads_.size()) && temperature > 0);
   SB_CHECK(slot >= 0 && slot < kMaxRows && pos >= 0);
   const Head& head = heads_[index];
@@ -212,13 +218,16 @@ void DeviceExitChecks::Heads::start(int index, const Row& row, float temperature
   is_copied_ = false;
   SB_CHECK(n_logits_ > 0);
   if (is_layer(head.kind)) draft_layers_.at(index).look(row);
-  CheckState about{{1, pos, slot}, {1, pos}, {temperature, kNever, ++number_}, {}, {}};
+  const float least = draw ? draw->least : kAnyConfidence;
+  CheckState about{{1, pos, slot}, {1, pos}, {temperature, least, ++number_}, {0, pos}, {}, {}};
   if (head.kind == HeadKind::kHydra) {
     about.path = {depth + 1, 0, 1};
     for (int d = 0; d <= depth; ++d) about.tokens[d] = row.tokens[row.path.slots[d]];
   }
   store_value(model_.device, memory_.state.data(), about);
-  graphs_.run({index, key, draw}, [&] { launch(index, key, draw); });
+  std::optional<DrawKind> kind;
+  if (draw) kind = draw->kind;
+  graphs_.run({index, key, kind}, [&] { launch(index, key, kind); });
 }
 
 // What a head's logits are the product of.
@@ -259,10 +268,16 @@ void DeviceExitChecks::Heads::launch(int index, int slot, std::optional<DrawKind
     if (softcap > 0) kernels::cap_logits({alone(), z, n, n, softcap, 1}, stream());
     kernels::peak_chunks({rule, z, n, peaks}, stream());
   }
-  kernels::join_peaks({rule, peaks, z, ids, n, decision_.data()}, stream());
-  if (!draw) return;
+  if (!draw) {
+    kernels::join_peaks({rule, peaks, z, ids, n, decision_.data()}, stream());
+    return;
+  }
+  kernels::Pass* drawn = &memory_.state.data()->drawn;
+  kernels::ExitDecision* decision = memory_.decision.data();
+  kernels::join_peaks({rule, peaks, z, ids, n, decision, &drawn->n_rows}, stream());
   const int ld = static_cast<int>(memory_.z.size());
-  sampler_.launch(*draw, {alone(), z, ld, n, ids, 1}, memory_.penalized.data());
+  sampler_.launch(*draw, {drawn, z, ld, n, ids, 1}, memory_.penalized.data());
+  kernels::tell_decision({decision, decision_.data()}, stream());
 }
 
 PreparedRows DeviceExitChecks::Heads::before_last(int index, int slot) const {
@@ -377,20 +392,22 @@ void DeviceExitChecks::set(const ExitHeads* heads, int shortlist) {
 
 ExitPeak DeviceExitChecks::check(int head, const Row& row, float temperature) {
   SB_CHECK(heads_);
-  heads_->start(head, row, temperature, std::nullopt, 0);
+  heads_->start(head, row, temperature, std::nullopt);
   heads_->wait();
   return heads_->peak();
 }
 
-ExitPeak DeviceExitChecks::check_and_draw(int head, const Row& row, float temperature,
+ExitPeak DeviceExitChecks::check_and_draw(int head, const Row& row, float temperature, float least,
                                           const DrawRule& rule, std::span<const int32_t> text,
-                                          RowDraw& draw) {
+                                          std::optional<RowDraw>& draw) {
   SB_CHECK(heads_ && !text.empty());
   const DrawKind kind = kind_of(rule);
   heads_->sampler().prepare(rule, text);
-  heads_->start(head, row, temperature, kind, static_cast<int>(text.size()) - 1);
-  model_.device.synchronize();
-  heads_->sampler().take(kind, 1, &draw);
+  const int pos = static_cast<int>(text.size()) - 1;
+  heads_->start(head, row, temperature, Heads::Draw{kind, least, pos});
+  heads_->wait();
+  draw.reset();
+  if (heads_->exits()) heads_->sampler().take(kind, 1, &draw.emplace());
   return heads_->peak();
 }
 

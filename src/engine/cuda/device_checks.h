@@ -24,8 +24,9 @@ class DeviceExitChecks {
   // Both wait, once. Heads but draft layers look at the row's slot alone.
   using Row = DeviceDraftLayer::Row;
   ExitPeak check(int head, const Row& row, float temperature);
-  ExitPeak check_and_draw(int head, const Row& row, float temperature, const DrawRule& rule,
-                          std::span<const int32_t> text, RowDraw& draw);
+  ExitPeak check_and_draw(int head, const Row& row, float temperature, float least,
+                          const DrawRule& rule, std::span<const int32_t> text,
+                          std::optional<RowDraw>& draw);
   // Of the last check; the first call after it waits.
   std::span<const float> logits() const;
   // The tokens that they are of; empty: the vocabulary. No tokens of the text beside the list.
