@@ -308,12 +308,16 @@ TEST_CASE("hostile heads: values that are none") {
     std::memcpy(t.bytes.data() + at, &bits, sizeof(bits));
   };
   for (const uint16_t bits : {0x7c00, 0xfc00, 0x7e00, 0x7c01, 0xffff}) {
-    for (const char* name : {"exit.2.folded.weight", "exit.0.chained.map.weight",
-                             "exit.1.chained.inner.weight", "exit.2.chained.outer.weight"}) {
+    const size_t chained = sizeof(BlockQ5_1);
+    for (const auto& [name, from_end] :
+         {std::pair("exit.2.folded.weight", sizeof(BlockQ8_0)),
+          {"exit.0.chained.map.weight", chained},
+          {"exit.1.chained.inner.weight", chained - offsetof(BlockQ5_1, m)},
+          {"exit.2.chained.outer.weight", chained}}) {
       refuse(
           [&](HeadsFile& f) {
             TinyTensor& t = f.tensor(name);
-            set_half(t, t.bytes.size() - sizeof(BlockQ8_0), bits);
+            set_half(t, t.bytes.size() - from_end, bits);
           },
           {name, "finite values", "a value that is none in row 31"});
     }
