@@ -253,8 +253,10 @@ Findings examine(const std::string& model) {
     f.bundled_bytes = std::filesystem::file_size(f.bundled_model, ignored);
     if (ignored) f.bundled_bytes = 0;
   } catch (const Error&) {
-    // Not found is a finding too.
+    if (!model.empty()) throw;
+    // That the bundled one is not found is a finding too.
   }
+  if (!model.empty()) Gguf::open(f.bundled_model);  // throws where it is no model
   f.gpus = examine_gpus(f.bundled_model);
   return f;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "error.h"
+#include "runtime/file_output.h"
 #include "runtime/number_text.h"
 #include "terminal/flag_names.h"
 
@@ -238,6 +239,7 @@ Flag& Flags::add_file(const std::string& names, std::string& value,
     refuse_empty_file(name, values.back());
     value = values.back();
   };
+  files_read_.push_back([&value] { return std::vector{value}; });
   return flag;
 }
 
@@ -248,20 +250,27 @@ Flag& Flags::add_files(const std::string& names, std::vector<std::string>& value
     for (const std::string& path : given) refuse_empty_file(name, path);
     values = given;
   };
+  files_read_.push_back([&values] { return values; });
   return flag;
 }
 
 Flag& Flags::add_output_file(const std::string& names, std::string& value,
                              const std::string& description) {
-  Flag& flag = add_file(names, value, description);
-  flag.read_ = [name = flag.name(), read = flag.read_](const std::vector<std::string>& values) {
+  Flag& flag = add_text(names, value, description).type("FILE");
+  flag.read_ = [&value, name = flag.name()](const std::vector<std::string>& values) {
     if (values.back() == "-") {
       throw Error(ErrorCode::kUsage, name +
                                          ": expected a file, found -: stdout carries the text; "
                                          "/dev/stderr works");
     }
-    read(values);
+    refuse_empty_file(name, values.back());
+    value = values.back();
   };
+  checks_.push_back([this, &value] {
+    for (const auto& files : files_read_) {
+      for (const std::string& file : files()) check_not_read(value, file);
+    }
+  });
   return flag.command_line_only();
 }
 

@@ -178,7 +178,8 @@ class Flags {
   // The same, each time that it is given.
   Flag& add_files(const std::string& names, std::vector<std::string>& values,
                   const std::string& description);
-  // The same for a file to write. "-" is refused too: it would be a file of that name.
+  // The same for a file to write. "-" is refused too: it would be a file of that name; and what
+  // another flag reads.
   Flag& add_output_file(const std::string& names, std::string& value,
                         const std::string& description);
   // One of several words, each with what it means.
@@ -246,6 +247,7 @@ class Flags {
   std::vector<std::string> arguments_;
   List list_;
   std::vector<std::function<void()>> checks_;
+  std::vector<std::function<std::vector<std::string>()>> files_read_;  // as flags have set them
 };
 
 // --config and --no-config, where there is a flag that may come from the file.

@@ -61,9 +61,11 @@ Json parse_as(std::string_view text, const std::string& name, const JsonLimits& 
   try {
     return Json::parse(text.begin(), text.end(), std::ref(watch));
   } catch (const json::parse_error& e) {
+    const std::string found =
+        e.byte > text.size() ? format("its end after %zu bytes", text.size())
+                             : format("something else at byte %zu of %zu", e.byte, text.size());
     throw Error(ErrorCode::kFormat,
-                format("%s: expected JSON in UTF-8, found something else at byte %zu of %zu",
-                       name.c_str(), e.byte, text.size()));
+                format("%s: expected JSON in UTF-8, found %s", name.c_str(), found.c_str()));
   } catch (const json::exception&) {  // out_of_range, the only other thing that parsing throws
     throw Error(
         ErrorCode::kFormat,

@@ -6,16 +6,36 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "error.h"
 
+namespace fs = std::filesystem;
+
 namespace specbound {
 
-NewFile::NewFile(const std::string& target) : target_(target) {
+namespace {
+
+// What a symbolic link leads to, be it there or not: that is written, and the link stays.
+std::string followed(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the system has it
+  std::error_code error;
+  fs::path at = path;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(at, error); ++i) {
+    const fs::path to = fs::read_symlink(at, error);
+    if (error) break;
+    at = at.parent_path() / to;  // `to` alone where it is absolute
+  }
+  return at.string();
+}
+
+}  // namespace
+
+NewFile::NewFile(const std::string& target) : target_(followed(target)) {
   // Named by process so that two writers of one target never share it; a few numbers, because a
   // killed process of the same id may have left its own.
   for (int attempt = 0; attempt < 100 && fd_ < 0; ++attempt) {
-    path_ = format("%s.tmp-%d-%d", target.c_str(), static_cast<int>(::getpid()), attempt);
+    path_ = format("%s.tmp-%d-%d", target_.c_str(), static_cast<int>(::getpid()), attempt);
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ < 0 && errno != EEXIST) break;
   }

@@ -1,4 +1,5 @@
-// A file that is there whole or not at all: written beside its target, then renamed over it.
+// A file that is there whole or not at all: written beside its target, then renamed over it. Of a
+// symbolic link the target is what it leads to.
 #pragma once
 
 #include <cstddef>

@@ -66,7 +66,8 @@ LineInput::Status read_entry(LineInput& input, std::string& entry, bool& quoted)
     }
     if (status == Status::kLine) continue;
     if (status == Status::kEnd) {
-      std::fprintf(stderr, "the message was not ended by %s: not sent\n", kQuote.data());
+      throw Error(ErrorCode::kLimit,
+                  format("the message was not ended by %s: not sent", kQuote.data()));
     }
     entry = text + line;
     return status;

@@ -82,7 +82,7 @@ void check_writable(const std::string& path) {
 
 void check_new_file(const std::string& path) {
   check_writable(path);
-  if (!is_replaceable(path)) {
+  if (standard_stream(path) >= 0 || !is_replaceable(path)) {
     throw Error(ErrorCode::kFile,
                 path + ": expected the name of a file to write, found a device or a pipe");
   }
@@ -98,16 +98,29 @@ std::string absolute_path(const std::string& path) {
                      path.c_str(), error.message().c_str()));
 }
 
-void check_distinct(const std::string& a, const std::string& b) {
-  if (a.empty() || b.empty() || standard_stream(a) >= 0 || !is_replaceable(a)) return;
+namespace {
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || standard_stream(a) >= 0 || !is_replaceable(a)) return false;
   std::error_code ignored;
   const std::string whole_a = absolute_path(a), whole_b = absolute_path(b);
-  if (fs::equivalent(a, b, ignored) ||
-      fs::weakly_canonical(whole_a, ignored) == fs::weakly_canonical(whole_b, ignored)) {
-    throw Error(ErrorCode::kUsage,
-                a + ": two outputs would go to this file, the later over the earlier: give each a "
-                    "file of its own");
-  }
+  return fs::equivalent(a, b, ignored) ||
+         fs::weakly_canonical(whole_a, ignored) == fs::weakly_canonical(whole_b, ignored);
+}
+
+}  // namespace
+
+void check_distinct(const std::string& a, const std::string& b) {
+  if (!is_same_file(a, b)) return;
+  throw Error(ErrorCode::kUsage,
+              a + ": two outputs would go to this file, the later over the earlier: give each a "
+                  "file of its own");
+}
+
+void check_not_read(const std::string& output, const std::string& input) {
+  if (!is_same_file(output, input)) return;
+  throw Error(ErrorCode::kUsage,
+              output + ": would be written over what is read: give the output a file of its own");
 }
 
 bool shares_stdout(const std::string& path) {

@@ -21,6 +21,8 @@ std::string absolute_path(const std::string& path);
 // Throws Error(kUsage) if two outputs name one file, where the later would replace the earlier, and
 // as absolute_path() does. Empty names are none; devices and pipes take both.
 void check_distinct(const std::string& a, const std::string& b);
+// Throws Error(kUsage) when an output would go to what is read.
+void check_not_read(const std::string& output, const std::string& input);
 
 // What is written to `path` would come between what goes to stdout. Not so for /dev/null, nor where
 // stderr goes there as well.

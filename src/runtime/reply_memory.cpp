@@ -65,11 +65,17 @@ void write_reply_memory(const std::string& path, const LookupMemory& memory) {
     throw Error(ErrorCode::kFile, printable(path) + ": not a regular file");
   }
   // Its owner's alone from the first byte on: write_file() keeps the permissions.
-  if (const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600); fd >= 0) close(fd);
+  const int made = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made >= 0) close(made);
   const std::span<const int32_t> tokens = memory.replies();
   std::string bytes(kMagic);
   bytes.append(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
-  write_file(path, bytes);
+  try {
+    write_file(path, bytes);
+  } catch (...) {
+    if (made >= 0) fs::remove(path, error);  // an empty one would be no memory
+    throw;
+  }
 }
 
 uint64_t forget_replies() {

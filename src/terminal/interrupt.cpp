@@ -29,8 +29,14 @@ void on_interrupt(int) {
   errno = saved;
 }
 
+// One that whoever started us has us ignore, as nohup, stays ignored.
 void catch_signal(int number) {
   struct sigaction action = {};
+  if (sigaction(number, nullptr, &action) == 0 && number == SIGHUP &&
+      action.sa_handler == SIG_IGN) {
+    return;
+  }
+  action = {};
   action.sa_handler = on_interrupt;
   action.sa_flags = SA_RESTART;
   sigaction(number, &action, nullptr);
@@ -49,6 +55,7 @@ void catch_interrupts() {
 void catch_termination() {
   catch_interrupts();
   catch_signal(SIGTERM);
+  catch_signal(SIGHUP);
 }
 
 const std::atomic<bool>& interrupt_flag() {

@@ -6,7 +6,7 @@
 namespace specbound {
 
 NewFileJob::NewFileJob(const char* label) : bar_(label, Progress::Unit::kBytes) {
-  catch_interrupts();
+  catch_termination();  // nothing half written is left
 }
 
 std::function<void(size_t done, size_t total)> NewFileJob::progress() {

@@ -16,7 +16,8 @@ namespace specbound {
 namespace {
 
 constexpr int kVersion = 1;
-constexpr size_t kBufferBytes = size_t{1} << 18;  // gathered before they are written
+constexpr size_t kBufferBytes = size_t{1} << 18;    // gathered before they are written,
+constexpr std::chrono::milliseconds kLongest{500};  // or as long: what a killed run loses
 
 // Writes JSON straight into a string: tokens come by the thousand a second, and building a tree for
 // each would be seen in what the trace measures.
@@ -242,7 +243,7 @@ void Recorder::round(const RoundEvent& round) {
     line.close(']');
     line.field("ns", round.ns);
   }
-  if (buffer_.size() >= kBufferBytes) flush();
+  if (buffer_.size() >= kBufferBytes || Clock::now() - flushed_ >= kLongest) flush();
 }
 
 void Recorder::end_reply(const TraceEnd& end) {
@@ -281,6 +282,7 @@ void Recorder::flush() {
     if (n > 0) text.remove_prefix(static_cast<size_t>(n));
   }
   buffer_.clear();
+  flushed_ = Clock::now();
 }
 
 void Recorder::close() {

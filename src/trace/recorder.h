@@ -3,6 +3,7 @@
 // fill it and at the end of each reply.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -85,6 +86,8 @@ class Recorder {
   int next_round_ = 0;  // of it
   std::function<std::string(int32_t)> piece_;
   std::string buffer_;  // whole lines
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point flushed_ = {};  // when they were last written: at first with the first round
 };
 
 }  // namespace specbound

@@ -164,6 +164,11 @@ class Scripted(unittest.TestCase):
         self.assertEqual(len(figures(chat("Hello", "-n", "4"))), 1)
         self.assertEqual(figures(chat("")), [])
 
+    def test_a_message_of_many_lines_that_has_no_end_is_no_reply(self):
+        result = chat('"""\nabc')
+        self.assertEqual((result.returncode, result.stdout), (1, b""), result.stderr)
+        self.assertIn(b'not ended by """: not sent', result.stderr)
+
     def test_any_bytes_are_messages(self):
         result = chat(b"\xff\xfe\xfd\na\0b\n\xe2\x82\n" + b"</s>\n", "-n", "4", "-s", "1")
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -127,6 +127,13 @@ class Doctor(unittest.TestCase):
         [name] = re.findall(rb"(?m)^try +specbound chat -m (\S+)$", result.stdout)
         self.assertIn(b"\n  " + name + b" ", specbound("pull", "--help").stdout)
 
+    def test_a_model_that_is_none_is_refused(self):
+        for model, says in (("/no/such.gguf", b"/no/such.gguf"), (__file__, b"GGUF"),
+                            ("no-such-name", b"no-such-name")):
+            result = specbound("doctor", "-m", model)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(says, result.stderr)
+
     def test_json(self):
         result = specbound("doctor", "--json")
         self.assertEqual(result.returncode, 0, result.stderr)

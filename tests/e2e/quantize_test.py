@@ -118,8 +118,25 @@ class Quantize(FolderCase):
         self.refused(model, "/dev/null", "Q4_0", says=b"a device or a pipe")
         os.mkfifo(self.path("pipe"))
         self.refused(model, self.path("pipe"), "Q4_0", says=b"a device or a pipe")
+        with open(self.path("said"), "wb") as said:  # a file, which is no device
+            result = specbound("quantize", model, "/dev/stdout", "Q4_0", stdout=said)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"a device or a pipe", result.stderr)
+        self.assertEqual(os.path.getsize(self.path("said")), 0)
         with open(DEMO, "rb") as source, open(model, "rb") as copy:
             self.assertEqual(copy.read(), source.read())
+
+    def test_a_symbolic_link_stays_one(self):
+        os.mkdir(self.path("big"))
+        for name, to in (("link", "big/there"), ("dangling", self.path("big/none"))):
+            os.symlink(to, self.path(name))
+        with open(self.path("big/there"), "wb") as file:
+            file.write(b"old")
+        for name, to in (("link", "big/there"), ("dangling", "big/none")):
+            self.quantize(DEMO, name, "q4_0")
+            self.assertTrue(os.path.islink(self.path(name)))
+            self.assertFalse(os.path.islink(self.path(to)))
+            GgufFile(self.path(to))
 
     def write(self, name, data):
         path = self.path(name)

@@ -322,6 +322,20 @@ class Figures(unittest.TestCase):
         milliseconds = 1e3 * stats["start_to_first_token_seconds"]
         print(f"start to first token, stories260K: {milliseconds:.0f} ms")
 
+    def test_outputs_are_not_written_over_what_is_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prompt, link = os.path.join(folder, "prompt.txt"), os.path.join(folder, "link")
+            with open(prompt, "w", encoding="utf-8") as file:
+                file.write("Once")
+            os.symlink(prompt, link)
+            for output in (prompt, link, os.path.join(folder, ".", "prompt.txt")):
+                for flag in ("--stats-json", "--trace"):
+                    result = specbound(*RAW, "-f", prompt, "-n", "2", flag, output)
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    self.assertIn(b"would be written over what is read", result.stderr)
+            with open(prompt, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "Once")
+
     def test_what_was_not_measured_is_null(self):
         stats = self.stats(*RAW, "-p", "", "-n", "0")
         for key in ("prefill_tokens_per_second", "decode_tokens_per_second", "ttft_seconds",
