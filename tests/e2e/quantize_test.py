@@ -112,7 +112,9 @@ class Quantize(FolderCase):
         os.link(model, self.path("link.gguf"))
         os.symlink(model, self.path("symlink.gguf"))
         for name in ("model.gguf", "link.gguf", "symlink.gguf"):
-            self.refused(model, self.path(name), "Q4_0", says=b"not written over")
+            self.refused(model, self.path(name), "Q4_0", status=2,
+                         says=b"would be written over what is read")
+        self.refused(STORIES, model, "Q4_0", says=b"not written over")
         self.refused(model, self.folder, "Q4_0", says=b"directory")
         self.refused(model, self.path("none/out.gguf"), "Q4_0", says=b"none")
         self.refused(model, "/dev/null", "Q4_0", says=b"a device or a pipe")
