@@ -372,9 +372,11 @@ class Figures(unittest.TestCase):
             model = os.path.join(folder, "model")
             shutil.copyfile(STORIES, model)
             for flag in ("--stats-json", "--trace"):
-                result = specbound("run", "--raw", "-m", model, "-p", "", "-n", "1", flag, model)
-                self.assertEqual(result.returncode, 1)
-                self.assertIn(b"this is a GGUF file", result.stderr)
+                for runs, status, says in ((model, 2, b"would be written over what is read"),
+                                           (DEMO, 1, b"this is a GGUF file")):
+                    result = specbound("run", "--raw", "-m", runs, "-p", "", "-n", "1", flag, model)
+                    self.assertEqual(result.returncode, status)
+                    self.assertIn(says, result.stderr)
             with open(model, "rb") as one, open(STORIES, "rb") as other:
                 self.assertEqual(one.read(), other.read())
 
