@@ -74,6 +74,9 @@ class Drafter {
     } else {
       SpeculationOptions drafting = options.drafting;
       drafting.controller = false;  // what is verified must draft
+      // A controller's trees have as many rows as pay; here they have all.
+      std::optional<int>& width = drafting.specbound.w_max;
+      if (drafting.looks_up() && !drafting.specbound.no_width_bound && !width) width = kMaxRows;
       speculation_ = std::make_unique<Speculation>(drafting, model);
       speculation_->set_active(true);
     }
