@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from llama_torch import Q5_1, Gguf, rope, stopwatch, to_floats, to_q5_1
+from llama_torch import Q8_0, Gguf, rope, stopwatch, to_floats, to_q8_0
 
 STEPS = 4      # of a chain, in learning and where it is measured
 SHARPEN = 1.5  # of the model's logits that are learnt
@@ -147,12 +147,12 @@ def load(kind, model, path):
 
 
 def round_as_stored(head):
-    """To what the file's Q5_1 says; vectors stay as they are."""
+    """To what the file's Q8_0 says; vectors stay as they are."""
     with torch.no_grad():
         for w in head.parameters():
             if w.dim() == 2:
-                data = np.frombuffer(to_q5_1(w.cpu().numpy()), np.uint8)
-                w.copy_(torch.from_numpy(to_floats(Q5_1, data).reshape(w.shape)))
+                data = np.frombuffer(to_q8_0(w.cpu().numpy()), np.uint8)
+                w.copy_(torch.from_numpy(to_floats(Q8_0, data).reshape(w.shape)))
 
 
 def batches(texts, tokens, shuffle=False):

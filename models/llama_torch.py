@@ -1,7 +1,7 @@
 """GGUF files read and written, and a Llama model of one in plain PyTorch.
 
 What make_smollm2_heads.py needs of a model: its final states over whole texts, and many replies at
-once. Embedding tied to the head, tensors in F32, F16, Q4_1, Q5_1 or Q8_0.
+once. Embedding tied to the head, tensors in F32, F16, Q4_1 or Q8_0.
 """
 
 import struct
@@ -11,9 +11,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-F32, F16, Q4_1, Q5_1, Q8_0, I32 = 0, 1, 3, 7, 8, 26
-BLOCKS = {F32: (1, 4), F16: (1, 2), Q4_1: (32, 20), Q5_1: (32, 24), Q8_0: (32, 34),
-          I32: (1, 4)}  # values, bytes
+F32, F16, Q4_1, Q8_0, I32 = 0, 1, 3, 8, 26
+BLOCKS = {F32: (1, 4), F16: (1, 2), Q4_1: (32, 20), Q8_0: (32, 34), I32: (1, 4)}  # values, bytes
 STRING, ARRAY = 8, 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q",
            12: "d"}
@@ -101,17 +100,13 @@ def write_gguf(path, keys, tensors):
             out.write(bytes(data).ljust(aligned(len(data)), b"\0"))
 
 
-def to_q5_1(values):
-    """The bytes of a float array, whole blocks a row, in 5 bits as src/model/codec.h says
-    (ties may go the other way)."""
+def to_q8_0(values):
+    """The bytes of a float array, whole blocks a row."""
     x = np.asarray(values, np.float32).reshape(-1, BLOCK)
-    low = x.min(1, keepdims=True)
-    d, m = ((x.max(1, keepdims=True) / 31 - low / 31).astype(np.float16), low.astype(np.float16))
+    d = (np.abs(x).max(1, keepdims=True) / 127).astype(np.float16)
     scale = np.where(d == 0, 1, d).astype(np.float32)
-    q = np.clip(np.floor((x - m.astype(np.float32)) / scale + 0.5), 0, 31).astype(np.uint8)
-    fifths = np.packbits(q >> 4, axis=1, bitorder="little")
-    four = (q[:, :16] & 15) | ((q[:, 16:] & 15) << 4)
-    return np.concatenate([d.view(np.uint8), m.view(np.uint8), fifths, four], 1).tobytes()
+    q = np.clip(np.rint(x / scale), -127, 127).astype(np.int8)
+    return np.concatenate([d.view(np.uint8), q.view(np.uint8)], 1).tobytes()
 
 
 def to_floats(kind, data):
@@ -129,10 +124,6 @@ def to_floats(kind, data):
         return rows[:, 2:].copy().view(np.int8) * half(0)
     if kind == Q4_1:
         return np.concatenate([rows[:, 4:] & 15, rows[:, 4:] >> 4], 1) * half(0) + half(2)
-    if kind == Q5_1:
-        fifths = np.unpackbits(rows[:, 4:8], axis=1, bitorder="little") << 4
-        four = np.concatenate([rows[:, 8:] & 15, rows[:, 8:] >> 4], 1)
-        return (four | fifths) * half(0) + half(2)
     raise SystemExit(f"no matrix has type {kind}")
 
 

@@ -6,7 +6,6 @@
     make_smollm2_heads.py learn     --head layer --seconds 112     and --head chained; on a GPU
     make_smollm2_heads.py calibrate                   margins, on prompts that nothing learnt
     make_smollm2_heads.py pack      --base FILE -o OUT
-    make_smollm2_heads.py repack    --base FILE -o OUT    a file of 8 bits in 5, by no stage before
 
 Each stage reads and writes files of the folder --work, so that they can run apart, on different
 machines. --questions are for measuring alone: no prompt of them is written to or learnt from
@@ -30,8 +29,8 @@ try:
 
     import draft_heads
     from draft_heads import STEPS, load, measure
-    from llama_torch import (ARRAY, F32, I32, Q5_1, Q8_0, STRING, Gguf, Llama, stopwatch,
-                             to_floats, to_q5_1, write_gguf)
+    from llama_torch import (ARRAY, F32, I32, Q8_0, STRING, Gguf, Llama, stopwatch, to_q8_0,
+                             write_gguf)
 except ModuleNotFoundError as e:
     sys.exit(f"expected PyTorch, NumPy and tokenizers (pip install torch numpy tokenizers): {e}")
 
@@ -366,21 +365,11 @@ def pack(a):
         for name, w in load(kind, model, a.work / f"{kind}.pt").tensors().items():
             w = w.detach().numpy()
             tensors[f"exit.0.{kind}.{name}.weight"] = (
-                (w.shape, Q5_1, to_q5_1(w)) if w.ndim == 2 else
+                (w.shape, Q8_0, to_q8_0(w)) if w.ndim == 2 else
                 (w.shape, F32, w.astype(np.float32).tobytes()))
     write_gguf(a.output, keys, tensors)
     print(f"{a.output}: {a.output.stat().st_size / 1e6:.2f} MB, {len(words)} words, "
           f"{len(text)} tokens to look up in, {(text < 0).sum()} replies")
-
-
-def repack(a):
-    """A heads file of before, whose matrices had 8 bits."""
-    old = Gguf(a.base)
-    draft = re.compile(r"exit\.\d+\.(layer|chained)\.")
-    tensors = {name: (shape, Q5_1, to_q5_1(to_floats(Q8_0, data)))
-               if kind == Q8_0 and draft.match(name) else (shape, kind, data)
-               for name, (shape, kind, data) in old.tensors.items()}
-    write_gguf(a.output, old.keys, tensors)
 
 
 def main():
@@ -414,9 +403,6 @@ def main():
     s.add_argument("--prompts", type=int, default=60, help="that nothing was learnt from")
     s = stage("pack", pack, "the heads file")
     s.add_argument("--base", required=True, help="a heads file of the same model")
-    s.add_argument("-o", "--output", type=Path, required=True)
-    s = stage("repack", repack, "a heads file of before, in 5 bits")
-    s.add_argument("--base", required=True, help="that file")
     s.add_argument("-o", "--output", type=Path, required=True)
     a = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)

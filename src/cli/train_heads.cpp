@@ -189,7 +189,7 @@ class Training {
   void check_rows(const char* which, int width) const {
     if (width % 32 == 0) return;
     throw Error(ErrorCode::kUnsupported,
-                format("%s: expected %s rows of a multiple of 32 for quantized heads, found %d",
+                format("%s: expected %s rows of a multiple of 32 for heads in Q8_0, found %d",
                        model_.path().c_str(), which, width));
   }
   // Of this run and those that were killed.

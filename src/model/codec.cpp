@@ -196,25 +196,6 @@ BlockQ4_0 encode_q4_0(const float* x) {
   return block;
 }
 
-BlockQ5_1 encode_q5_1(const float* x) {
-  BlockQ5_1 block = {};
-  block.d = float_to_half(std::numeric_limits<float>::infinity());
-  if (!std::isfinite(largest_size(x, 32))) return block;
-  const auto [low, high] = std::minmax_element(x, x + 32);
-  block.m = float_to_half(*low);
-  block.d = float_to_half(*high / 31.0f - *low / 31.0f);
-  const float d = half_to_float(block.d), m = half_to_float(block.m), inverse = 1.0f / d;
-  if (!std::isfinite(d) || !std::isfinite(m) || !std::isfinite(inverse)) return block;
-  uint32_t fifths = 0;
-  for (int i = 0; i < 32; ++i) {
-    const auto q = static_cast<uint32_t>(std::clamp((x[i] - m) * inverse + 0.5f, 0.0f, 31.0f));
-    block.q[i % 16] |= static_cast<uint8_t>((q & 15) << (i < 16 ? 0 : 4));
-    fifths |= (q >> 4) << i;
-  }
-  std::memcpy(block.high, &fifths, sizeof fifths);
-  return block;
-}
-
 template <typename Block>
 void encode_blocks(std::span<const float> values, int elements, Block (*encode)(const float*),
                    std::byte* out) {
@@ -287,8 +268,6 @@ void encode_floats(std::span<const float> values, DType type, std::byte* out) {
       return encode_blocks(values, block, encode_q4_0, out);
     case DType::kQ4_K:
       return encode_blocks(values, block, encode_q4_k, out);
-    case DType::kQ5_1:
-      return encode_blocks(values, block, encode_q5_1, out);
     default:
       SB_CHECK(!"a type that floats are encoded as");
   }

@@ -15,12 +15,11 @@ namespace specbound {
 // aside.
 void dequantize(const std::byte* data, DType type, size_t n, float* out);
 
-// The bytes of `values` as F32, F16, BF16, Q8_0, Q4_0, Q5_1 or Q4_K (whole blocks; SB_CHECK).
+// The bytes of `values` as F32, F16, BF16, Q8_0, Q4_0 or Q4_K (whole blocks; SB_CHECK).
 //   floats  to the nearest value
 //   Q8_0    ggml's: d = amax / 127 stored as half, q = round(x / d) with the unrounded d
 //   Q4_0    ggml's: d = x / -8 stored as half, x the first of largest size, q = floor(x / d + 8.5)
 //           with the unrounded d
-//   Q5_1    d = (max - min) / 31 and m = min, stored as half, q = round((x - m) / d) with those
 //   Q4_K    a weighted least squares fit: encode_q4_k.cpp
 // What is not finite stays so: an infinity or NaN in a block becomes a scale that is none either,
 // and so do values too large for the FP16 scale.

@@ -100,13 +100,10 @@ std::vector<HeadWeights> read_directory(const HeadsReader& in, const HeadsBase& 
   return heads;
 }
 
-// Of chained heads and draft layers; the demo model's have 8 bits.
-constexpr std::initializer_list<DType> kDraftTypes = {kDraftType, DType::kQ8_0};
-
 // The matrix or, of 1 row, the vector `name` of a block.
 Matrix block_matrix(HeadsReader& in, const std::string& name, int n_out, int n_in, bool published) {
   return published ? in.published_matrix(name, n_out, n_in)
-                   : in.matrix(name, n_out, n_in, kDraftTypes);
+                   : in.matrix(name, n_out, n_in, {DType::kQ8_0});
 }
 
 const float* block_vector(HeadsReader& in, const std::string& name, int n) {
@@ -239,11 +236,11 @@ void read_weights(HeadsReader& in, const HeadsBase& base, int n_shortlist, HeadW
       head.folded = in.matrix(prefix + "weight", n_shortlist, dim, {DType::kQ8_0});
       break;
     case HeadKind::kChained:
-      head.map = in.matrix(prefix + "map.weight", dim, 2 * dim, kDraftTypes);
+      head.map = in.matrix(prefix + "map.weight", dim, 2 * dim, {DType::kQ8_0});
       // Both or none: D of a missing C has no shape.
       if (!in.has(prefix + "inner.weight") && !in.has(prefix + "outer.weight")) break;
-      head.inner = in.matrix(prefix + "inner.weight", 0, 2 * dim, kDraftTypes);
-      head.outer = in.matrix(prefix + "outer.weight", dim, head.inner.n_out, kDraftTypes);
+      head.inner = in.matrix(prefix + "inner.weight", 0, 2 * dim, {DType::kQ8_0});
+      head.outer = in.matrix(prefix + "outer.weight", dim, head.inner.n_out, {DType::kQ8_0});
       break;
     case HeadKind::kLayer:
     case HeadKind::kEagle:

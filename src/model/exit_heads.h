@@ -7,8 +7,8 @@
 //   full     z = E (W_l x)                         W_l (dim, dim); whole vocabulary
 //   folded   z = F_l x                             F_l = E_s W_l, (shortlist, dim), Q8_0
 //   chained  y = A_l [x; s] + D_l silu(C_l [x; s]) A_l (dim, 2 dim), C_l (inner, 2 dim),
-//            z = E_s y                             D_l (dim, inner); all Q5_1
-//   layer    u = W [x; s / rms(s)]                 W (dim, 2 dim); all Q5_1 but w (dim), F32
+//            z = E_s y                             D_l (dim, inner); all Q8_0
+//   layer    u = W [x; s / rms(s)]                 W (dim, 2 dim); all Q8_0 but w (dim), F32
 //            u += O attention(u / rms(u))          one block of the model's own heads and rope,
 //            u += D (silu(G u / rms(u)) * U u / rms(u)), with K and V of its own over the text
 //            z = E_s y, y = w u / rms(u)           (EAGLE-3, arXiv 2503.01840, with one state in)
@@ -146,13 +146,13 @@ struct HeadWeights {
   // kangaroo there is one a file.
   int layer = 0;
   HeadKind kind = HeadKind::kFolded;
-  // full: W (dim, dim), F32 or F16; chained: A, layer: W (dim, 2 dim), Q5_1 or Q8_0; eagle, mtp: W
+  // full: W (dim, dim), F32 or F16; chained: A, layer: W (dim, 2 dim), Q8_0; eagle, mtp: W
   // likewise; eagle3: W (dim, 3 dim)
   Matrix map;
   const float* map_bias = nullptr;  // eagle: b (dim) or null
   Matrix folded;                    // folded: F (shortlist, dim), Q8_0
-  Matrix inner, outer;  // chained: C (inner, 2 dim), D (dim, inner), likewise; n_out 0: none
-  // layer: wq, wk, wv, wo, w_gate, w_up, w_down, likewise; nothing else; eagle: also bq, bk, bv or
+  Matrix inner, outer;  // chained: C (inner, 2 dim), D (dim, inner), Q8_0; n_out 0: none
+  // layer: wq, wk, wv, wo, w_gate, w_up, w_down, Q8_0; nothing else; eagle: also bq, bk, bv or
   // null; eagle3: wq, wk, wv of 2 dim, and ffn_norm; mtp: as eagle's, attn_norm and ffn_norm;
   // kangaroo: wq, wk, wv, wo and attn_norm, no more
   LayerWeights block;
@@ -271,11 +271,6 @@ class ExitHeads {
   int64_t learnt_ = 0;
 };
 
-// What chained heads and draft layers are written in (files of before have Q8_0). A guess reads all
-// of them from memory, and by 5 bits it is as often right as by 8, by 4 it is not
-// (docs/benchmarks.md).
-inline constexpr DType kDraftType = DType::kQ5_1;
-
 // What goes into a file; see ExitHeads for the meaning. Owned values.
 struct HeadTensor {
   int n_out = 0, n_in = 0;
@@ -322,10 +317,10 @@ struct NewHeads {
   HeadDefaults defaults = {};  // of a file with heads
   int64_t learnt = 0;          // tokens; 0: not told
 };
-// Q5_1 for chained heads and draft layers, Q8_0 for folded ones (dim must be a multiple of 32), F16
-// for full maps, of published heads what they come as. The file is whole or not there at all.
-// Throws Error(kFile) when it cannot be written, Error(kFormat) when ExitHeads would refuse it:
-// values that are no numbers, which training can end in, among others.
+// Q8_0 where ExitHeads reads Q8_0 (dim must be a multiple of 32), F16 for full maps, of published
+// heads what they come as. The file is whole or not there at all. Throws Error(kFile) when it
+// cannot be written, Error(kFormat) when ExitHeads would refuse it: values that are no numbers,
+// which training can end in, among others.
 void write_exit_heads(const std::string& path, const NewHeads& heads);
 // The same file as bytes in memory; `name` is for messages.
 std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& heads);

@@ -119,10 +119,10 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
         add(prefix + "weight", head.folded, DType::kQ8_0);
         break;
       case HeadKind::kChained:
-        add(prefix + "map.weight", head.map, kDraftType);
+        add(prefix + "map.weight", head.map, DType::kQ8_0);
         if (head.inner.n_out == 0) break;
-        add(prefix + "inner.weight", head.inner, kDraftType);
-        add(prefix + "outer.weight", head.outer, kDraftType);
+        add(prefix + "inner.weight", head.inner, DType::kQ8_0);
+        add(prefix + "outer.weight", head.outer, DType::kQ8_0);
         break;
       case HeadKind::kEagle3:
         add(prefix + "lm_head.weight", head.lm_head, head.lm_head.type);
@@ -142,7 +142,7 @@ std::vector<std::byte> exit_heads_file(const std::string& name, const NewHeads& 
                                            {"down", &head.down}}) {
           if (tensor->n_out == 0) continue;
           add(prefix + name + ".weight", *tensor,
-              is_published(head.kind) ? tensor->type : kDraftType);
+              is_published(head.kind) ? tensor->type : DType::kQ8_0);
         }
         for (const auto& [name, tensor] : {std::pair("map", &head.map_bias),
                                            {"q", &head.q_bias},

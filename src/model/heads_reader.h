@@ -40,14 +40,11 @@ inline std::string first_not_finite(const Matrix& m) {
     return "";
   };
   const size_t n = static_cast<size_t>(m.n_out) * m.n_in;
-  if (takes_int8_rows(m.type)) {  // blocks that begin with a scale, or with that and a min
-    SB_CHECK(m.type == DType::kQ8_0 || m.type == DType::kQ5_1);
-    const DTypeInfo& info = *dtype_info(m.type);
-    const size_t n_halves = m.type == DType::kQ8_0 ? 1 : 2;
-    return find(n / info.block, [&](size_t i) {
-      uint16_t halves[2] = {};
-      std::memcpy(halves, m.data + i * info.bytes, n_halves * sizeof(halves[0]));
-      return half(halves[0]) || half(halves[1]);
+  if (m.type == DType::kQ8_0) {
+    return find(n / 32, [&](size_t i) {
+      uint16_t d;
+      std::memcpy(&d, m.data + i * sizeof(BlockQ8_0), sizeof(d));
+      return half(d);
     });
   }
   if (m.type == DType::kF16 || m.type == DType::kBF16) {

@@ -78,19 +78,6 @@ void fill_random(std::span<std::byte> bytes, DType type, float scale, uint64_t s
     }
     return;
   }
-  if (type == DType::kQ5_1) {
-    SB_CHECK(bytes.size() % sizeof(BlockQ5_1) == 0);
-    BlockQ5_1 block;
-    block.d = float_to_half(scale / 15.5f);
-    block.m = float_to_half(-scale);
-    for (size_t at = 0; at < bytes.size(); at += sizeof(BlockQ5_1)) {
-      const uint64_t r[] = {random.next(), random.next(), random.next()};
-      std::memcpy(block.q, r, sizeof block.q);
-      std::memcpy(block.high, &r[2], sizeof block.high);
-      std::memcpy(bytes.data() + at, &block, sizeof block);
-    }
-    return;
-  }
   SB_CHECK(type == DType::kF16 && bytes.size() % 2 == 0);
   // 4096 values, again and again: only their number counts.
   uint16_t table[4096];
@@ -154,9 +141,9 @@ NewHead random_head(const ModelConfig& config, const RandomHeads::Head& head, in
       made.map = random_tensor(dim, dim, DType::kF16, seed);
       break;
     case HeadKind::kChained:
-      made.map = random_tensor(dim, 2 * dim, kDraftType, seed);
-      made.inner = random_tensor(dim, 2 * dim, kDraftType, seed);
-      made.outer = random_tensor(dim, dim, kDraftType, seed);
+      made.map = random_tensor(dim, 2 * dim, DType::kQ8_0, seed);
+      made.inner = random_tensor(dim, 2 * dim, DType::kQ8_0, seed);
+      made.outer = random_tensor(dim, dim, DType::kQ8_0, seed);
       break;
     case HeadKind::kLayer:
     case HeadKind::kMedusa:
@@ -198,17 +185,10 @@ RandomHeads::RandomHeads(const ModelConfig& config, const std::vector<Head>& hea
 
 size_t random_head_bytes(const ModelConfig& config, HeadKind kind, int shortlist) {
   const size_t dim = static_cast<size_t>(config.dim);
-  const DTypeInfo& draft = *dtype_info(kDraftType);
-  switch (kind) {
-    case HeadKind::kFolded:
-      return static_cast<size_t>(shortlist) * dim / 32 * sizeof(BlockQ8_0);
-    case HeadKind::kChained:
-      return 5 * dim * dim / draft.block * draft.bytes;
-    case HeadKind::kFull:
-      return 2 * dim * dim;
-    default:
-      return 0;
-  }
+  const size_t q8 = kind == HeadKind::kFolded    ? static_cast<size_t>(shortlist) * dim
+                    : kind == HeadKind::kChained ? 5 * dim * dim
+                                                 : 0;
+  return q8 / 32 * sizeof(BlockQ8_0) + (kind == HeadKind::kFull ? 2 * dim * dim : 0);
 }
 
 std::vector<int32_t> any_tokens(int n, int vocab_size) {

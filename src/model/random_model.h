@@ -15,7 +15,7 @@
 namespace specbound {
 
 // Random encoded values of magnitude up to about `scale`, the same for the same seed: of type Q8_0
-// or Q5_1 (whole blocks) or F16.
+// (whole blocks) or F16.
 void fill_random(std::span<std::byte> bytes, DType type, float scale, uint64_t seed);
 
 class RandomWeights {

@@ -166,7 +166,7 @@ void Trainer::make_heads() {
       head.map.resize(dim * static_cast<size_t>(head.n_in()));
       if (chained) {
         const int inner = options_.inner < 0 ? features_.dim : options_.inner;
-        head.n_inner = (inner + 31) / 32 * 32;  // whole blocks of 32
+        head.n_inner = (inner + 31) / 32 * 32;  // whole blocks of Q8_0
         head.inner.resize(static_cast<size_t>(head.n_inner) * 2 * dim);
         head.outer.resize(dim * static_cast<size_t>(head.n_inner));
         head.most_steps = std::max(1, options_.unroll);

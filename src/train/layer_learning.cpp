@@ -142,7 +142,7 @@ BlockForm layer_form(HeadKind kind, const FeatureSource& features, const TrainOp
   if (kind == HeadKind::kEagle) sizes = {state_size(features)};
   if (kind == HeadKind::kEagle3 || kind == HeadKind::kKangaroo) sizes = usual_rms(features, taken);
   const int wanted = options.block_inner > 0 ? options.block_inner : 2 * features.dim;
-  const int inner = (wanted + 31) / 32 * 32;  // whole blocks of 32
+  const int inner = (wanted + 31) / 32 * 32;  // whole blocks of Q8_0
   BlockForm form(kind, *options.config, options.rope_factors, kMostPassage, inner, sizes);
   form.taken = std::move(taken);
   form.norm.assign(options.output_norm, options.output_norm + features.dim);

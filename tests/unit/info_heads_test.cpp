@@ -58,7 +58,7 @@ TEST_CASE("info: a file of exit heads, and the one beside a model") {
   CHECK(file["heads"][4]["kind"] == "chained");
   CHECK(file["heads"][4]["layer"] == 0);
   CHECK(file["heads"][4]["inner"] == 32);
-  CHECK(file["heads"][4]["bytes"] == (64 * 128 + 32 * 128 + 64 * 32) / 32 * sizeof(BlockQ5_1));
+  CHECK(file["heads"][4]["bytes"] == (64 * 128 + 32 * 128 + 64 * 32) / 32 * 34);
   CHECK(file["shortlist"] == 32);
   CHECK(file["text"] == 4);
   CHECK(file["settings"] == Json({{"kind", "folded"},

@@ -13,7 +13,6 @@
 #include "corpus/feature_passes.h"
 #include "engine_rig.h"
 #include "layer_reference.h"
-#include "model/codec.h"
 #include "temp_dir.h"
 #include "tiny_heads.h"
 #include "tools/tuning.h"
@@ -291,13 +290,7 @@ TEST_CASE("what the trainer computes is what the engine says of the file") {
     form.norm = layer_values(static_cast<size_t>(dim), 2, 40);
     LearningHead head = layer_head(form, 3);
     uint64_t seed = 50;
-    for (Parameter* p : head.parameters()) {
-      p->value = layer_values(p->value.size(), 0.2f, ++seed);
-      if (layer) {  // what the file has of them
-        const std::vector<std::byte> stored = encode_floats(p->value, kDraftType);
-        dequantize(stored.data(), kDraftType, p->value.size(), p->value.data());
-      }
-    }
+    for (Parameter* p : head.parameters()) p->value = layer_values(p->value.size(), 0.2f, ++seed);
     NewHeads file;
     file.base = base;
     for (int i = 0; i < 48; ++i) file.shortlist.push_back((i * 7 + 5) % base.vocab_size);
@@ -317,7 +310,7 @@ TEST_CASE("what the trainer computes is what the engine says of the file") {
     }
     for (HeadTensor* t : {&made.map, &made.q, &made.k, &made.v, &made.o, &made.gate, &made.up,
                           &made.down, &made.lm_head}) {
-      t->type = DType::kF32;  // where a file may have it: of a layer it is kDraftType
+      t->type = DType::kF32;  // where a file may have it: of a layer it is Q8_0
     }
     file.defaults.kind = kind;
     const std::vector<std::byte> bytes = exit_heads_file("heads", file);
@@ -338,7 +331,7 @@ TEST_CASE("what the trainer computes is what the engine says of the file") {
 
     const auto engine = model.backend(best_isa(), 1);
     engine->set_exit_heads(&heads, 48);
-    const double near = layer ? 0.06 : 0.01;  // INT8 rows
+    const double near = layer ? 0.06 : 0.01;  // INT8 rows and Q8_0 weights
     for (const int root : {13, 14, 30}) {
       engine->truncate(0);
       engine->prefill(std::span(text.tokens).first(static_cast<size_t>(root)));
