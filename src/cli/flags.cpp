@@ -234,12 +234,17 @@ Flag& Flags::add_assigned(const std::string& names, double low, double high,
 
 Flag& Flags::add_file(const std::string& names, std::string& value,
                       const std::string& description) {
+  files_read_.push_back([&value] { return std::vector{value}; });
+  return add_file_name(names, value, description);
+}
+
+Flag& Flags::add_file_name(const std::string& names, std::string& value,
+                           const std::string& description) {
   Flag& flag = add_text(names, value, description).type("FILE");
   flag.read_ = [&value, name = flag.name()](const std::vector<std::string>& values) {
     refuse_empty_file(name, values.back());
     value = values.back();
   };
-  files_read_.push_back([&value] { return std::vector{value}; });
   return flag;
 }
 
@@ -256,15 +261,14 @@ Flag& Flags::add_files(const std::string& names, std::vector<std::string>& value
 
 Flag& Flags::add_output_file(const std::string& names, std::string& value,
                              const std::string& description) {
-  Flag& flag = add_text(names, value, description).type("FILE");
-  flag.read_ = [&value, name = flag.name()](const std::vector<std::string>& values) {
+  Flag& flag = add_file_name(names, value, description);
+  flag.read_ = [name = flag.name(), read = flag.read_](const std::vector<std::string>& values) {
     if (values.back() == "-") {
       throw Error(ErrorCode::kUsage, name +
                                          ": expected a file, found -: stdout carries the text; "
                                          "/dev/stderr works");
     }
-    refuse_empty_file(name, values.back());
-    value = values.back();
+    read(values);
   };
   checks_.push_back([this, &value] {
     for (const auto& files : files_read_) {

@@ -237,6 +237,7 @@ class Flags {
 
  private:
   Flag& add(const std::string& names, const std::string& description);
+  Flag& add_file_name(const std::string& names, std::string& value, const std::string& description);
   Flag& add_assigned(const std::string& names, double low, double high,
                      const std::function<void(double)>& assign, const std::string& description);
 
