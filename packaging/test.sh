@@ -37,13 +37,13 @@ case "$*" in
     ;;
 esac
 # What takes turns but by night, by the second of the commit, in shallow clones too: a sixth of the
-# planted faults, the PTX of one of two architectures, and of what sanitizers take longest over one
-# under ASan and UBSan. At the turn of kernels on the executor TSan has neither readers nor the
-# window, at the window's it has the tests of exactness too.
+# planted faults, the PTX of one of two architectures, the check for spills on three of six, and of
+# what sanitizers take longest over one under ASan and UBSan. At the turn of kernels on the executor
+# TSan has neither readers nor the window, at the window's it has the tests of exactness too.
 turn=$(($(git log -1 --format=%ct 2>/dev/null || date +%s) % 6))
 longest=(simt exactness gui)
 sanitized=${longest[turn % 3]}
-other_ptx=ptx$((turn % 2 ? 75 : 80))
+other_archs=$((turn % 2 ? 75 : 80))
 # What the README's command builds.
 quick=(specbound specbound_tests exactness_tests reader_tests gui_tests simt_tests capi_test
   capi_example)
@@ -298,7 +298,7 @@ stage_fuzz() {
 # one they run on the CPU, the PTX of what decodes here, the source in every suite.
 stage_cuda() {
   local version other=()
-  if [ $extent != all ]; then other=(-E "^$other_ptx"); fi
+  if [ $extent != all ]; then other=(-E "^(ptx|spills)$other_archs"); fi
   version=$(cuda_version)
   if [ -z "$version" ]; then
     skip "cuda: no nvcc on PATH or in /usr/local/cuda/bin"

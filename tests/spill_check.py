@@ -2,10 +2,10 @@
 """`spill_check.py BUILD_DIR`: no kernel may keep registers in memory, on any architecture.
 
 Compiles every kernels/*.cu as BUILD_DIR does (its compile_commands.json), for all architectures of
-a release, and reads what ptxas says: a spill or a stack frame fails. Prints the registers of each
-kernel; more than 64 get a star. Prefill kernels (prefill_*.cu) work on tiles that fill the
-registers: a thread of theirs may store and load up to 96 bytes, a few instructions in a loop of
-some 400.
+a release or those that --archs names, and reads what ptxas says: a spill or a stack frame fails.
+Prints the registers of each kernel; more than 64 get a star. Prefill kernels (prefill_*.cu) work
+on tiles that fill the registers: a thread of theirs may store and load up to 96 bytes, a few
+instructions in a loop of some 400.
 
 A kernel that spills and one with a stack frame are compiled first: the check must see both.
 """
@@ -119,7 +119,7 @@ def plain_names(mangled):
     return dict(zip(names, short))
 
 
-def report(name, found, allowed):
+def report(name, found, archs, allowed):
     """Prints a file's table; returns its breaches of so many bytes."""
     names, breaches, table = plain_names({f[0] for f in found}), [], {}
     for function, arch, registers, stack, spilled in found:
@@ -130,7 +130,7 @@ def report(name, found, allowed):
                             f"a stack frame of {stack} bytes")
     for kernel in sorted(table):
         cells = (f"{r}{'*' if r > AIM else ' '}" for r in
-                 (table[kernel].get(a, 0) for a in ARCHS))
+                 (table[kernel].get(a, 0) for a in archs))
         print(f"{name[:22]:22} {kernel[:40]:40} " + "".join(f"{c:>7}" for c in cells))
     return breaches
 
@@ -139,6 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build", help="a build folder configured with SPECBOUND_CUDA")
     parser.add_argument("--only", nargs="+", help="these sources (names without .cu)")
+    parser.add_argument("--archs", nargs="+", type=int, choices=ARCHS, default=ARCHS)
     a = parser.parse_args()
 
     commands = {source: c for source, c in sorted(kernel_commands(a.build).items())
@@ -150,21 +151,21 @@ def main():
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         check_myself(next(iter(commands.values())), folder)
-        runs = {s: pool.submit(compile_verbosely, c, s, folder, ARCHS)
+        runs = {s: pool.submit(compile_verbosely, c, s, folder, a.archs)
                 for s, c in commands.items()}
-        print(f"{'registers':64}" + "".join(f"{f'sm_{a}':>7}" for a in ARCHS))
+        print(f"{'registers':64}" + "".join(f"{f'sm_{arch}':>7}" for arch in a.archs))
         for source, run in runs.items():
             found = run.result()
             seen = {(name, arch) for name, arch, registers, _, _ in found if registers}
             kernels = {name for name, _ in seen}
             if "__global__" in source.read_text() and (
-                    not kernels or len(seen) != len(kernels) * len(ARCHS)):
+                    not kernels or len(seen) != len(kernels) * len(a.archs)):
                 breaches.append(f"{source.name}: ptxas said nothing of some kernels")
             allowed = OF_PREFILL if source.name.startswith("prefill_") else 0
-            breaches += report(source.name, found, allowed)
+            breaches += report(source.name, found, a.archs, allowed)
     for breach in breaches:
         print("SPILL", breach)
-    print(f"spill check: {len(commands)} files, {len(ARCHS)} architectures, "
+    print(f"spill check: {len(commands)} files, {len(a.archs)} architectures, "
           f"{len(breaches)} breaches")
     return 1 if breaches else 0
 
