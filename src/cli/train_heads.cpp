@@ -143,8 +143,10 @@ class Training {
   }
 
  private:
+  // A lost GPU or one without memory, a full disk.
   static bool is_passing(const Error& e) {
-    return e.code() == ErrorCode::kDevice || e.code() == ErrorCode::kFile;  // lost GPU, full disk
+    return e.code() == ErrorCode::kDevice || e.code() == ErrorCode::kLimit ||
+           e.code() == ErrorCode::kFile;
   }
 
   // All of it, to the file. What is on disk goes when that is there.

@@ -54,6 +54,17 @@ std::string step_table(const TrainedHeads& trained) {
              : "\nand each of several guesses in a row, those before it being right:\n\n" + out;
 }
 
+// Which heads are not those of the end of the training.
+std::string best_heads(const TrainedHeads& trained) {
+  std::string out;
+  for (const HeadReport& report : trained.reports) {
+    if (report.taken_after == 0) continue;
+    out += format("best       %s at %d after %.1f of %.1f passes: later it was right less often\n",
+                  head_kind_name(report.kind), report.layer, report.taken_after, report.passes);
+  }
+  return out;
+}
+
 // How often the guess of each head is the model's token, and how much of the model's distribution
 // it has, layers in rows, kinds in columns; of heads that guess several tokens on, by step too.
 std::string agreement_table(const TrainedHeads& trained, const TrainOptions& options) {
@@ -94,6 +105,7 @@ std::string training_summary(const TrainingSummary& of) {
   if (learnt) {
     out += format("learnt     %s tokens; %s more kept for validation\n",
                   grouped(trained.rows).c_str(), grouped(trained.validation_rows).c_str());
+    out += best_heads(trained);
   }
   out += format("time       %s in all runs, training %s of it\n", time_text(seconds).c_str(),
                 time_text(trained.seconds).c_str());

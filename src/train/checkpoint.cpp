@@ -14,7 +14,7 @@ namespace specbound {
 
 namespace {
 
-constexpr uint64_t kCheckpointMagic = 0x3130546b63704253;  // "SBpckT01"
+constexpr uint64_t kCheckpointMagic = 0x3230546b63704253;  // "SBpckT02"
 constexpr uint64_t kFnvStart = 0xcbf29ce484222325, kFnvPrime = 0x100000001b3;
 
 // Eight bytes at a time: a checkpoint may have gigabytes.
@@ -34,7 +34,8 @@ uint64_t hash_more(uint64_t hash, const void* data, size_t n) {
 template <typename State>
 auto counts_of(State& state) {
   return std::tie(state.step, state.rows, state.head_rows, state.seconds, state.training_seconds,
-                  state.curve_sum, state.curve_batches);
+                  state.curve_sum, state.curve_batches, state.compared_at, state.compared_passes,
+                  state.worse);
 }
 
 struct Closer {
@@ -134,8 +135,11 @@ void save_checkpoint(const std::string& path, uint64_t options, const TrainingSt
   std::apply([&](const auto&... count) { (out.value(count), ...); }, counts_of(state));
   out.values(state.kl_start);
   out.values(state.loss_curve);
-  for (LearningHead& head : heads) {
-    for (const Parameter* p : head.parameters()) {
+  for (size_t h = 0; h < heads.size(); ++h) {
+    out.value(state.best[h].score);
+    out.value(state.best[h].epoch);
+    out.values(state.best[h].values);
+    for (const Parameter* p : heads[h].parameters()) {
       out.values(p->value);
       out.values(p->mean);
       out.values(p->square);
@@ -163,7 +167,15 @@ std::optional<TrainingState> load_checkpoint(const std::string& path, uint64_t o
   if (!in.good()) return {};
   std::vector<LearningHead> loaded(heads.begin(), heads.end());
   for (LearningHead& head : loaded) {
-    for (Parameter* p : head.parameters()) {
+    const std::vector<Parameter*> parameters = head.parameters();
+    uint64_t n = 0;
+    for (const Parameter* p : parameters) n += p->value.size();
+    BestHead& best = state.best.emplace_back();
+    in.value(best.score);
+    in.value(best.epoch);
+    in.values(best.values, n);
+    if (best.values.size() != (best.score < 0 ? 0 : n)) return {};
+    for (Parameter* p : parameters) {
       in.exactly(p->value);
       in.exactly(p->mean);
       in.exactly(p->square);

@@ -1,7 +1,7 @@
 // The state of a training on disk, replaced whole: what a killed run goes on from.
 //
-//   magic u64 | options u64 | place 3 i32 | heads i32 | counts ... | per parameter: value, mean,
-//   square | FNV-1a of all before
+//   magic u64 | options u64 | place 3 i32 | heads i32 | counts ... | per head: score and epoch f64,
+//   values of its best; per parameter: value, mean, square | FNV-1a of all before
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "train/batches.h"
+#include "train/best_heads.h"
 
 namespace specbound {
 
@@ -27,6 +28,11 @@ struct TrainingState {
   std::vector<std::pair<double, double>> loss_curve;  // (epoch, loss)
   double curve_sum = 0;                               // of the losses since its last point
   int64_t curve_batches = 0;
+  // Comparisons on the rows for validation: the part of the training and the whole passes over the
+  // rows at the newest, how many in a row found all heads worse, what each held when it was best.
+  double compared_at = 0;
+  int64_t compared_passes = 0, worse = 0;
+  std::vector<BestHead> best;  // [head]
 };
 
 // Throws Error(kFile).

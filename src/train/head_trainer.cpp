@@ -13,7 +13,9 @@
 #include "error.h"
 #include "numerics/exact_math.h"
 #include "train/batches.h"
+#include "train/best_heads.h"
 #include "train/checkpoint.h"
+#include "train/finished_heads.h"
 #include "train/gemm.h"
 #include "train/gradients.h"
 #include "train/head_learner.h"
@@ -31,6 +33,11 @@ constexpr double kRidge = 1e-3;                     // of the mean square, least
 constexpr size_t kEquationBytes = size_t{1} << 30;  // of normal equations at a time
 constexpr double kSummed = 0.9;                     // of the time that equations take
 constexpr double kCurvePoints = 200;                // of the loss curve
+// How good heads are is looked at in the middle of a training from this part of it on, so far apart
+// or farther, on so many rows; and it ends where all have been worse so many times in a row.
+constexpr double kFirstComparison = 0.3, kBetweenComparisons = 0.1;
+constexpr int64_t kComparedRows = 2048;
+constexpr int64_t kPatience = 3;
 
 class Clock {
  public:
@@ -81,10 +88,16 @@ class Trainer {
   void note_loss(double loss, double done);
   void save();
   bool say(const char* stage, double done);
+  double passes() const {  // over all rows
+    return static_cast<double>(state_.rows) / static_cast<double>(split_.training);
+  }
   bool time_is_up() const { return options_.seconds > 0 && clock_.seconds() >= options_.seconds; }
+  bool is_due(double done) const;
+  bool compare(double done);
+  bool take_best();
   std::optional<Validation> measure();
-  NewHead finished(size_t h, const LogisticFit& margin) const;
-  HeadDefaults defaults() const;
+  std::vector<HeadReport> right_now(double done);
+  Validation measured(Comparison* compared, const std::function<bool(double)>& progress);
 
   const FeatureSource& features_;
   std::span<const int32_t> shortlist_;
@@ -104,6 +117,7 @@ class Trainer {
   std::optional<Batches> batches_;
   std::unique_ptr<HeadLearner> learner_;
   TrainingState state_;
+  Comparison comparison_{kComparedRows};
   double newest_loss_ = 0, saved_at_ = 0;
   bool warned_ = false;  // that no checkpoint can be written
   std::string warning_;
@@ -129,6 +143,7 @@ Trainer::Trainer(const FeatureSource& features, std::span<const float> lm_head,
   }
   split_ = split_rows(features);
   make_heads();
+  state_.best.resize(heads_.size());
   make_learner();
 }
 
@@ -340,10 +355,10 @@ void Trainer::note_loss(double loss, double done) {
 void Trainer::save() {
   if (options_.checkpoint.empty()) return;
   learner_->fetch();
-  TrainingState now = state_;
-  now.seconds += clock_.seconds();
+  const double before = state_.seconds;
+  state_.seconds += clock_.seconds();
   try {
-    save_checkpoint(options_.checkpoint, options_hash(), now, heads_);
+    save_checkpoint(options_.checkpoint, options_hash(), state_, heads_);
   } catch (const Error& e) {
     // Hours of training are not thrown away because a disk is full.
     if (!warned_) {
@@ -351,6 +366,7 @@ void Trainer::save() {
     }
     warned_ = true;
   }
+  state_.seconds = before;
   saved_at_ = clock_.seconds();
 }
 
@@ -371,6 +387,11 @@ bool Trainer::train() {
       save();
       return false;
     }
+    if (is_due(done)) {
+      if (!compare(done)) return false;
+      mark = clock_.seconds();
+    }
+    if (state_.worse >= kPatience) break;
     if (time_is_up() || !batches_->next(options_.epochs, state_.place, *learner_, rows)) break;
     const float rate = learning_rate(rate_, done);
     state_.head_rows += learner_->learn(rows, ++state_.step, rate, losses);
@@ -399,78 +420,50 @@ bool Trainer::train() {
   return say("training", 1);
 }
 
+// A first pass over the rows says of each something new.
+bool Trainer::is_due(double done) const {
+  return done >= kFirstComparison && done < 1 && done >= state_.compared_at + kBetweenComparisons &&
+         static_cast<int64_t>(passes()) > state_.compared_passes && !time_is_up();
+}
+
+bool Trainer::compare(double done) {
+  learner_->fetch();
+  const std::vector<HeadReport> now = right_now(done);
+  if (now.empty()) {
+    save();
+    return false;
+  }
+  state_.compared_at = done;
+  state_.compared_passes = static_cast<int64_t>(passes());
+  hold_best(now, passes(), heads_, state_.best);
+  state_.worse = all_are_worse(now, state_.best) ? state_.worse + 1 : 0;
+  return true;
+}
+
+// Of each head what was best of the rows of comparisons.
+bool Trainer::take_best() {
+  if (state_.compared_passes == 0) return true;
+  const std::vector<HeadReport> now = right_now(1);
+  if (now.empty()) return false;
+  put_back_best(now, heads_, state_.best);
+  return true;
+}
+
+// How often heads are right, of the rows of comparisons, with a training that is `done`.
+std::vector<HeadReport> Trainer::right_now(double done) {
+  const auto told = [&](double part) { return part == 1 || say("training", done); };
+  return measured(&comparison_, told).reports;
+}
+
 std::optional<Validation> Trainer::measure() {
-  Validation result =
-      validate(gemm_, step_, {heads_, x_index_, forms_}, features_, split_, shortlist_,
-               base_.n_layers, [&](double done) { return say("validation", done); });
+  Validation result = measured(nullptr, [&](double done) { return say("validation", done); });
   if (result.reports.empty()) return {};
   return result;
 }
 
-NewHead Trainer::finished(size_t h, const LogisticFit& margin) const {
-  const LearningHead& head = heads_[h];
-  NewHead out;
-  if (head.by_place()) out = finished_places(head, *token_rows_);
-  if (is_layer(head.kind)) {
-    out = finished_layer(head, forms_[h], token_rows_ ? &*token_rows_ : nullptr);
-  }
-  out.kind = head.kind;
-  out.layer = head.layer;
-  out.margin_scale = static_cast<float>(margin.scale);
-  out.margin_offset = static_cast<float>(margin.offset);
-  if (head.kind == HeadKind::kEagle3) {
-    // V is nothing but lm_head's rows of a list, and both stay as they are.
-    const std::span<const float> words = step_.words_of(head.kind);
-    out.lm_head = {step_.shortlist_size(), head.dim, {words.begin(), words.end()}};
-    out.tokens.assign(shortlist_.begin(), shortlist_.end());
-    out.states = options_.states;
-  }
-  if (is_published(head.kind) || head.kind == HeadKind::kLayer) return out;
-  const int dim = head.dim;
-  if (head.kind == HeadKind::kFolded) {
-    const int n = step_.shortlist_size();
-    out.folded = {n, dim, std::vector<float>(static_cast<size_t>(n) * dim)};
-    gemm_.multiply(Op::kPlain, Op::kPlain, n, dim, dim, 1.0f, step_.shortlist_rows().data(), dim,
-                   head.map.value.data(), dim, 0.0f, out.folded.values.data(), dim);
-    return out;
-  }
-  out.map = {dim, head.n_in(), head.map.value};
-  if (head.n_inner > 0) {
-    out.inner = {head.n_inner, head.n_in(), head.inner.value};
-    out.outer = {dim, head.n_inner, head.outer.value};
-  }
-  return out;
-}
-
-// Until the file is tuned: a chained head at its first layer, or all others that d_max reaches;
-// with none of these what stands before the layers.
-HeadDefaults Trainer::defaults() const {
-  HeadDefaults result;
-  result.shortlist = static_cast<int>(shortlist_.size());
-  bool chained = false, folded = false, full = false;
-  for (const LearningHead& head : heads_) {
-    chained |= head.chained();
-    folded |= head.kind == HeadKind::kFolded;
-    full |= head.kind == HeadKind::kFull;
-  }
-  result.kind = chained  ? HeadKind::kChained
-                : folded ? HeadKind::kFolded
-                : full   ? HeadKind::kFull
-                         : heads_[0].kind;
-  result.d_max = std::clamp(result.d_max, 1, std::max(1, base_.n_layers - 1));
-  std::vector<int> layers;
-  for (const LearningHead& head : heads_) {
-    if (head.kind == result.kind) layers.push_back(head.layer);
-  }
-  std::sort(layers.begin(), layers.end());
-  if (chained) layers.resize(1);
-  std::vector<int> shallow;
-  for (const int layer : layers) {
-    if (layer <= result.d_max) shallow.push_back(layer);
-  }
-  result.check_layers = shallow.empty() ? layers : shallow;
-  result.d_max = std::max(result.d_max, result.check_layers.back());
-  return result;
+Validation Trainer::measured(Comparison* compared, const std::function<bool(double)>& progress) {
+  return validate(gemm_, step_, {heads_, x_index_, forms_}, features_, split_, shortlist_,
+                  base_.n_layers, compared, progress);
 }
 
 TrainedHeads Trainer::run() {
@@ -480,7 +473,7 @@ TrainedHeads Trainer::run() {
   }
   std::optional<Validation> validation;
   if (resumed) {
-    state_ = *resumed;
+    state_ = std::move(*resumed);
   } else {
     if (!least_squares()) return {};
     validation = measure();
@@ -488,19 +481,26 @@ TrainedHeads Trainer::run() {
     for (const HeadReport& report : validation->reports) state_.kl_start.push_back(report.kl_end);
   }
   if (!options_.quick) {
-    if (!train()) return {};
+    if (!train() || !take_best()) return {};
     validation = measure();
     if (!validation) return {};
   }
   TrainedHeads result;
   result.heads.base = base_;
   result.heads.shortlist.assign(shortlist_.begin(), shortlist_.end());
-  result.heads.defaults = defaults();
+  result.heads.defaults =
+      untuned_defaults(heads_, static_cast<int>(shortlist_.size()), base_.n_layers);
   for (size_t h = 0; h < heads_.size(); ++h) {
     HeadReport& report = validation->reports[h];
     report.kl_start = state_.kl_start[h];
-    result.heads.heads.push_back(finished(h, validation->margins[h]));
-    result.heads.heads.back().temperature = report.temperature;
+    report.passes = passes();
+    report.taken_after = state_.best[h].epoch;
+    NewHead head = finished_head(gemm_, step_, heads_[h], forms_.empty() ? nullptr : &forms_[h],
+                                 shortlist_, options_);
+    head.margin_scale = static_cast<float>(validation->margins[h].scale);
+    head.margin_offset = static_cast<float>(validation->margins[h].offset);
+    head.temperature = report.temperature;
+    result.heads.heads.push_back(std::move(head));
   }
   result.reports = std::move(validation->reports);
   (forms_.empty() ? result.loss_curve : result.layer_loss_curve) = state_.loss_curve;

@@ -78,7 +78,7 @@ TrainingStep::TrainingStep(const Gemm& gemm, std::span<const float> lm_head, int
 
 void TrainingStep::set_targets(std::span<const float> rows, int n, const float* y,
                                Targets& targets) {
-  const int width = static_cast<int>(rows.size()) / dim_;
+  const int width = width_of(rows, dim_);
   fit(targets.p, cells(n, width));
   fit(targets.entropy, static_cast<size_t>(n));
   gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim_, 1.0f, y, dim_, rows.data(), dim_,
@@ -91,7 +91,7 @@ void TrainingStep::set_targets(std::span<const float> rows, int n, const float* 
 double TrainingStep::loss_gradient(std::span<const float> rows, float softcap, int n,
                                    const float* y, const Targets& targets, float weight,
                                    float* dy) {
-  const int width = static_cast<int>(rows.size()) / dim_;
+  const int width = width_of(rows, dim_);
   fit(z_, cells(n, width));
   fit(loss_, static_cast<size_t>(n));
   gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim_, 1.0f, y, dim_, rows.data(), dim_,

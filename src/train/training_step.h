@@ -81,6 +81,11 @@ struct HeadStep {
 void head_forward(const Gemm& gemm, const LearningHead& head, int n, const float* x, const float* s,
                   HeadStep& step);
 
+// Logits that `words` (tokens, dim) make of a row; their product may be beyond an int.
+inline int width_of(std::span<const float> words, int dim) {
+  return static_cast<int>(words.size() / static_cast<size_t>(dim));
+}
+
 class TrainingStep {
  public:
   // `lm_head` (vocab_size, dim) must outlive it; shortlist ids are its rows. All logits are capped
@@ -114,11 +119,11 @@ class TrainingStep {
   int dim() const { return dim_; }
   float sharpen() const { return sharpen_; }
   float softcap() const { return softcap_; }
-  int vocab_size() const { return static_cast<int>(lm_head_.size() / static_cast<size_t>(dim_)); }
+  int vocab_size() const { return width_of(lm_head_, dim_); }
   std::span<const float> lm_head() const { return lm_head_; }
   // (shortlist, dim), rows of lm_head.
   std::span<const float> shortlist_rows() const { return shortlist_rows_; }
-  int shortlist_size() const { return static_cast<int>(shortlist_rows_.size()) / dim_; }
+  int shortlist_size() const { return width_of(shortlist_rows_, dim_); }
 
  private:
   struct Targets {

@@ -38,7 +38,7 @@ double overlap(const float* difference, const float* p, int width, float share) 
 class Validator {
  public:
   Validator(const Gemm& gemm, const TrainingStep& rows, const ValidatedHeads& of,
-            std::span<const int32_t> shortlist, int n_layers)
+            std::span<const int32_t> shortlist, int n_layers, bool only_right)
       : gemm_(gemm),
         rows_(rows),
         heads_(of.heads),
@@ -46,18 +46,29 @@ class Validator {
         forms_(of.forms),
         shortlist_(shortlist),
         n_layers_(n_layers),
+        only_right_(only_right),
         rows_at_once_(static_cast<int>(std::clamp(
             rows.most_logits() / static_cast<size_t>(rows.vocab_size()), kLeastRows, kMostRows))),
         seen_(heads_.size()) {}
 
-  // Rows from `first` on of a chunk.
-  void chunk(const FeatureChunk& chunk, int first, const BatchPlan& plan) {
-    find_finals(chunk, first);
+  // What the model says of the rows [first, last) of a chunk, before these are looked at. `known`:
+  // what this has found before, where that is all that is wanted, or empty for it; null: neither.
+  void take_finals(const FeatureChunk& chunk, int first, int last, std::vector<int32_t>* known) {
+    if (known && !known->empty()) {
+      finals_ = *known;
+      return;
+    }
+    find_finals(chunk, first, last);
+    if (known) *known = finals_;
+  }
+
+  // The rows [first, last) of a chunk.
+  void chunk(const FeatureChunk& chunk, int first, int last, const BatchPlan& plan) {
     Chunks one;
     one.emplace(0, chunk);
     TrainingBatch batch;
-    for (int begin = first; begin < chunk.rows; begin += rows_at_once_) {
-      const int end = std::min(chunk.rows, begin + rows_at_once_);
+    for (int begin = first; begin < last; begin += rows_at_once_) {
+      const int end = std::min(last, begin + rows_at_once_);
       // A chain may run past the block.
       std::vector<RowAt> at;
       append_rows(chunk.follows, 0, begin, std::min(chunk.rows, end + plan.chains), plan.chains,
@@ -68,13 +79,12 @@ class Validator {
     }
   }
 
-  // The texts from row `first` on of a chunk, of draft layers.
-  void texts(const FeatureChunk& chunk, int first) {
-    find_finals(chunk, first);
+  // The texts in the rows [first, last) of a chunk, of draft layers.
+  void texts(const FeatureChunk& chunk, int first, int last) {
     Chunks one;
     one.emplace(0, chunk);
     std::vector<RowAt> passages;
-    append_passages(chunk.follows, 0, first, chunk.rows, kMostPassage, passages);
+    append_passages(chunk.follows, 0, first, last, kMostPassage, passages);
     for (size_t begin = 0, end = 0; begin < passages.size(); begin = end) {
       for (int n = 0; end < passages.size() && n < kMostPassage; ++end) n += passages[end].run;
       for (size_t h = 0; h < heads_.size(); ++h) {
@@ -132,13 +142,17 @@ class Validator {
     }
   }
 
-  // The token that the model itself would take after each row, of the whole vocabulary, and the
-  // shortlist's share of it.
-  void find_finals(const FeatureChunk& chunk, int first) {
+  // The token that the model itself would take after each row that chains from [first, last) reach,
+  // of the whole vocabulary, and the shortlist's share of it.
+  void find_finals(const FeatureChunk& chunk, int first, int last) {
     finals_.assign(static_cast<size_t>(chunk.rows), -1);
     shares_.assign(static_cast<size_t>(chunk.rows), 0);
-    for (int begin = first; begin < chunk.rows; begin += rows_at_once_) {
-      const int n = std::min(rows_at_once_, chunk.rows - begin);
+    const int reached = std::min(chunk.rows, last + kDepths - 1);
+    for (int begin = first; begin < reached; begin += rows_at_once_) {
+      const int n = std::min(rows_at_once_, reached - begin);
+      bool asked = false;  // no guess is of a prompt
+      for (int r = 0; r < n; ++r) asked |= chunk.learns(begin + r);
+      if (!asked) continue;
       logits(rows_.lm_head(), n, chunk.y.data() + static_cast<size_t>(begin) * chunk.dim,
              rows_.softcap());
       const int width = rows_.vocab_size();
@@ -148,7 +162,7 @@ class Validator {
               greedy_token({z_.data() + r * width, static_cast<size_t>(width)});
         }
       });
-      if (shortlist_.empty()) continue;
+      if (shortlist_.empty() || only_right_) continue;
       softmax_rows(gemm_.pool(), n, width, z_.data(), nullptr);
       for (int r = 0; r < n; ++r) {
         const float* p = z_.data() + static_cast<int64_t>(r) * width;
@@ -158,7 +172,7 @@ class Validator {
   }
 
   void logits(std::span<const float> words, int n, const float* y, float softcap) {
-    const int dim = rows_.dim(), width = static_cast<int>(words.size()) / dim;
+    const int dim = rows_.dim(), width = width_of(words, dim);
     if (z_.size() < static_cast<size_t>(n) * width) z_.resize(static_cast<size_t>(n) * width);
     gemm_.multiply(Op::kPlain, Op::kTransposed, n, width, dim, 1.0f, y, dim, words.data(), dim,
                    0.0f, z_.data(), width);
@@ -223,11 +237,11 @@ class Validator {
     Seen& seen = seen_[h];
     const bool listed = learns_shortlist(head.kind);
     const std::span<const float> words = rows_.words_of(head.kind);
-    const int width = static_cast<int>(words.size()) / rows_.dim();
+    const int width = width_of(words, rows_.dim());
     const float temperature =
         1 + kReportAlpha * (1 - static_cast<float>(head.layer) / static_cast<float>(n_layers_));
-    const bool fits = depth == 0 && is_replayed(head.kind);
-    const Target* goal = depth == 0 ? &target(head) : nullptr;
+    const bool fits = depth == 0 && is_replayed(head.kind) && !only_right_;
+    const Target* goal = depth == 0 && !only_right_ ? &target(head) : nullptr;
     logits(words, n, forward_.y.data(), is_published(head.kind) ? 0 : rows_.softcap());
     tops_.resize(static_cast<size_t>(n));
     curves_.resize(static_cast<size_t>(n));
@@ -277,7 +291,9 @@ class Validator {
   std::span<const int> x_index_;
   std::span<const BlockForm> forms_;
   std::span<const int32_t> shortlist_;
-  int n_layers_, rows_at_once_;
+  int n_layers_;
+  bool only_right_;
+  int rows_at_once_;
   std::vector<Seen> seen_;
   std::vector<int32_t> finals_;  // [row of the chunk]
   std::vector<float> shares_;    // [row of the chunk] of the shortlist, at T = 1
@@ -300,12 +316,21 @@ Validation Validator::result() const {
     HeadReport report;
     report.kind = heads_[h].kind;
     report.layer = heads_[h].layer;
-    const double n = static_cast<double>(seen.right.size());
+    report.rows = std::ssize(seen.right);
+    const double n = static_cast<double>(report.rows);
     const double right = static_cast<double>(std::count(seen.right.begin(), seen.right.end(), 1));
     if (n > 0) {
       report.agreement = right / n;
       report.kl_end = seen.divergence / n;
       report.overlap = seen.overlap / n;
+    }
+    for (int k = 0; k < kDepths && seen.depth_rows[k] > 0; ++k) {
+      report.depth_agreement.push_back(static_cast<double>(seen.depth_right[k]) /
+                                       static_cast<double>(seen.depth_rows[k]));
+    }
+    if (only_right_) {
+      result.reports.push_back(std::move(report));
+      continue;
     }
     report.bins = reliability(seen.confidence, seen.right);
     report.bins_annealed = reliability(seen.annealed, seen.right);
@@ -325,10 +350,6 @@ Validation Validator::result() const {
       report.leaving.push_back(n > 0 ? leaving / n : 0);
       report.accepted.push_back(leaving > 0 ? accepted / leaving : 0);
     }
-    for (int k = 0; k < kDepths && seen.depth_rows[k] > 0; ++k) {
-      report.depth_agreement.push_back(static_cast<double>(seen.depth_right[k]) /
-                                       static_cast<double>(seen.depth_rows[k]));
-    }
     result.reports.push_back(std::move(report));
     result.margins.push_back(fit_logistic(seen.margin, seen.margin_right));
   }
@@ -339,18 +360,23 @@ Validation Validator::result() const {
 
 Validation validate(const Gemm& gemm, const TrainingStep& rows, const ValidatedHeads& of,
                     const FeatureSource& features, const RowSplit& split,
-                    std::span<const int32_t> shortlist, int n_layers,
+                    std::span<const int32_t> shortlist, int n_layers, Comparison* compared,
                     const std::function<bool(double)>& progress) {
   const bool layers = !of.forms.empty();
   const BatchPlan plan =
       layers ? BatchPlan{} : plan_of(of.heads, of.x_index, features.layers.size(), kDepths);
-  Validator validator(gemm, rows, of, shortlist, n_layers);
+  Validator validator(gemm, rows, of, shortlist, n_layers, compared != nullptr);
   const int n_chunks = features.n_chunks - split.first_chunk;
-  for (int i = 0; i < n_chunks; ++i) {
+  int64_t left = compared ? compared->rows : split.validation;
+  for (int i = 0; i < n_chunks && left > 0; ++i) {
     if (!progress(static_cast<double>(i) / n_chunks)) return {};
     const FeatureChunk chunk = features.load(split.first_chunk + i);
     const int first = i == 0 ? split.first_row : 0;
-    layers ? validator.texts(chunk, first) : validator.chunk(chunk, first, plan);
+    int last = first;
+    for (; last < chunk.rows && left > 0; ++last) left -= chunk.learns(last);
+    std::vector<int32_t>* known = compared ? &compared->finals[i] : nullptr;
+    validator.take_finals(chunk, first, last, known);
+    layers ? validator.texts(chunk, first, last) : validator.chunk(chunk, first, last, plan);
   }
   if (!progress(1)) return {};
   return validator.result();

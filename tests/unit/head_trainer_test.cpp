@@ -339,6 +339,51 @@ TEST_CASE("a killed training goes on from its last checkpoint to the same bytes"
   CHECK(bits(again.heads) == bits(whole.heads));
 }
 
+TEST_CASE("what is learnt by heart is left, also by a training that was killed on the way") {
+  // Half of what there is in the rows is noise, which is learnt by large steps.
+  const Planted planted(Planted::Law::kNoise, {600, 600});
+  const TempFile file;
+  TrainOptions o = options();
+  o.kinds = {HeadKind::kChained};
+  o.layers = {0};
+  o.epochs = 60;
+  o.learning_rate = 6e-2f;
+  o.own_gemm = true;
+  TrainedHeads whole;  // ends early with ten seeds of twelve, which is up to the machine's products
+  do {
+    whole = planted.train(o);
+  } while (whole.reports[0].passes >= o.epochs && ++o.seed < 6);
+  const HeadReport& report = whole.reports[0];
+  CHECK(report.passes < o.epochs);
+  CHECK(report.passes >= 0.55 * o.epochs);  // three comparisons behind the first
+  CHECK(report.taken_after >= 0.3 * o.epochs);
+  CHECK(report.taken_after < report.passes);
+
+  o.checkpoint = file.path;
+  o.checkpoint_seconds = 0;  // after every batch
+  struct Killed {};
+  int told = 0;
+  const auto die = [&](const TrainProgress& progress) -> bool {
+    if (std::strcmp(progress.stage, "training") == 0 && ++told > 150) throw Killed{};
+    return true;
+  };
+  int killed = 0;
+  TrainedHeads resumed;
+  while (resumed.heads.heads.empty() && killed < 20) {
+    told = 0;
+    try {
+      resumed = planted.train(o, die);
+    } catch (const Killed&) {
+      ++killed;
+    }
+  }
+  CHECK(killed >= 3);
+  CHECK(bits(resumed.heads) == bits(whole.heads));
+  REQUIRE(resumed.reports.size() == 1);
+  CHECK(resumed.reports[0].taken_after == report.taken_after);
+  CHECK(resumed.reports[0].passes == report.passes);
+}
+
 TEST_CASE("a checkpoint that is damaged or not ours is not gone on from") {
   const Planted planted(Planted::Law::kNoise);
   const TempFile file;
