@@ -92,7 +92,7 @@ std::string SetCommand::list() const {
   for (const std::string& name : names()) {
     out += format("%-16s %s\n", name.c_str(), value_of(name).c_str());
   }
-  return out + with_flags(speculation_.description()) + '\n';
+  return out + terminal_text(with_flags(speculation_.description())) + '\n';
 }
 
 std::string SetCommand::show(std::string_view name) const {
@@ -121,10 +121,11 @@ std::string SetCommand::speculation_value(const std::string& name) const {
   const std::string drafter = speculation_.drafter();
   if (name == "spec") return on_off(speculation_.active());
   if (name == "speculator") return given_.speculator;
-  if (name == "heads") return given_.heads.empty() ? "(those beside the model)" : given_.heads;
+  if (name == "heads")
+    return given_.heads.empty() ? "(those beside the model)" : terminal_text(given_.heads);
   if (name == "ngram-max") return std::to_string(given_.ngram_max);
-  if (name == "model-draft") return given_.draft_model.empty() ? "(none)" : given_.draft_model;
-  if (name == "datastore") return given_.datastore.empty() ? "(none)" : given_.datastore;
+  if (name == "model-draft") return file_name(given_.draft_model);
+  if (name == "datastore") return file_name(given_.datastore);
   if (name == "accept") {
     return given_.acceptance == Acceptance::kRejection ? "rejection" : "coupled";
   }

@@ -40,7 +40,7 @@ void check_outputs(const ReplyOptions& options) {
   }
 }
 
-ReplyOutput::ReplyOutput(const ReplyOptions& options) {
+ReplyOutput::ReplyOutput(const ReplyOptions& options) : on_terminal_(isatty(STDOUT_FILENO) == 1) {
   if (!options.trace.empty()) trace_.emplace(options.trace, open_output(options.trace));
   if (options.show_exits) show_exits(true);
 }
@@ -65,7 +65,8 @@ void ReplyOutput::begin_reply(int deepest_exit) {
 }
 
 void ReplyOutput::write(std::string_view bytes, int exit_layer) {
-  const std::string text = utf8_.push(bytes);
+  std::string text = utf8_.push(bytes);
+  if (on_terminal_) text = terminal_lines(text);
   shown_ = shown_ || !bytes.empty();
   if (show_exits_ && exit_layer != kNoDraft) exits_.insert(exit_layer);
   const auto painted = [&](std::string_view part) {

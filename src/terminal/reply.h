@@ -21,10 +21,10 @@ namespace specbound {
 // one that cannot be written, Error(kUsage) where one would spoil the other or the text.
 void check_outputs(const ReplyOptions& options);
 
-// Where the replies of a process go: text to stdout as it comes, whole characters only, with
-// --show-exits in colours; with --trace events to a file. The first failure of each is kept, and
-// nothing is written there after it; the trace's is told behind the reply and does not hold up the
-// text.
+// Where the replies of a process go: text to stdout as it comes, whole characters only, on a
+// terminal none that steer it, with --show-exits in colours; with --trace events to a file. The
+// first failure of each is kept, and nothing is written there after it; the trace's is told behind
+// the reply and does not hold up the text.
 class ReplyOutput {
  public:
   // Opens the trace. Throws Error(kFile).
@@ -60,6 +60,7 @@ class ReplyOutput {
   void put(std::string_view text);
 
   Utf8Stream utf8_;
+  const bool on_terminal_;
   std::optional<WordWrap> wrap_;
   int error_ = 0;
   std::optional<Recorder> trace_;

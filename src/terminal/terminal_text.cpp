@@ -36,6 +36,22 @@ std::string terminal_text(std::string_view text) {
   return out;
 }
 
+std::string terminal_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view c = text.substr(0, utf8_head(text).length);
+    const uint32_t value = code_point(c);
+    const bool steers = value < 0x20 || (value >= 0x7f && value < 0xa0);  // C0, DEL, C1
+    if (!steers || c == "\n" || c == "\t") {
+      out += c;
+    } else if (c != "\r") {
+      out += spelled_out(c);
+    }
+    text.remove_prefix(c.size());
+  }
+  return out;
+}
+
 std::string spelled_out(std::string_view bytes) {
   std::string out;
   for (const unsigned char byte : bytes) out += format("\\x%02x", byte);

@@ -12,6 +12,10 @@ namespace specbound {
 // broken UTF-8 become \xNN. Other characters stay; nothing is cut.
 std::string terminal_text(std::string_view text);
 
+// Text of many lines, whole characters, as it comes piece by piece: lines and tabs stay, carriage
+// returns go, other characters that steer a terminal become \xNN. Nothing else changes.
+std::string terminal_lines(std::string_view text);
+
 // \xNN for each byte.
 std::string spelled_out(std::string_view bytes);
 

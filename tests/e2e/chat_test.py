@@ -13,7 +13,9 @@ import termios
 import time
 import unittest
 
-from specbound_process import BINARY, DEMO, LENS, STORIES, TIMEOUT, specbound, start
+from scripted_model import make_scripted_model
+from specbound_process import (BINARY, DEMO, LENS, STORIES, TIMEOUT, FolderCase, specbound,
+                               start)
 
 PROMPT = b"\x1b[?2004h"  # the line editor is ready for pasted text
 
@@ -388,6 +390,23 @@ class Interrupts(unittest.TestCase):
                               capture_output=True, timeout=TIMEOUT)
         self.assertEqual(mute.returncode, 0)
         self.assertNotEqual(mute.stdout, b"")
+
+
+class Steering(FolderCase):
+    def test_a_reply_does_not_steer_a_terminal_and_comes_as_it_is_through_a_pipe(self):
+        said = ["see", "\x1b]52;c;QQ==\x07", "\r", "\x9b2J", "\u65e5"]
+        model = make_scripted_model(self.folder, "<|say|>", {"<|say|>": said})
+        terminal, stdout = pty.openpty()
+        for end in (subprocess.PIPE, stdout):
+            result = specbound("chat", "-m", model, "-n", "16", "--temp", "0", stdin=b"Go\n",
+                               stdout=end)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            if end == subprocess.PIPE:
+                self.assertEqual(result.stdout.decode(), "".join(said) + "\n")
+        os.close(stdout)
+        shown = os.read(terminal, 4096).decode()
+        os.close(terminal)
+        self.assertEqual(shown.strip(), r"see\x1b]52;c;QQ==\x07\xc2\x9b2J" + said[-1])
 
 
 class Terminal(unittest.TestCase):

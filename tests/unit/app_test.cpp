@@ -390,6 +390,16 @@ TEST_CASE("text for a terminal stays one line, steers nothing, and is not cut") 
   CHECK(terminal_text("\xff\xe2\x82 x\xe2\x82") == "\\xff\\xe2\\x82 x\\xe2\\x82");  // broken
   CHECK(terminal_text("\u061c\ufeff\u00ad\u207f") == "\\xd8\\x9c\\xef\\xbb\\xbf\\xc2\\xad\u207f");
   CHECK(terminal_text(std::string(500, 'x')) == std::string(500, 'x'));
+
+  // Of many lines: these stay, and so does all that has a shape or joins what has.
+  CHECK(terminal_lines("") == "");
+  CHECK(terminal_lines("a\tb\r\n\x1b]52;c;QQ==\x07\x7f") == "a\tb\n\\x1b]52;c;QQ==\\x07\\x7f");
+  CHECK(terminal_lines("\xc2\x9b"
+                       "2J\xc2\xa0") ==
+        "\\xc2\\x9b"
+        "2J\xc2\xa0");
+  CHECK(terminal_lines("\U0001f469\u200d\U0001f680\ufe0f \u65e5") ==
+        "\U0001f469\u200d\U0001f680\ufe0f \u65e5");
 }
 
 TEST_CASE("read_text: any bytes, one line end cut") {
