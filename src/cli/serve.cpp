@@ -35,7 +35,7 @@ namespace {
 constexpr const char* kExamples =
     "Routes: POST /v1/chat/completions, POST /v1/completions, POST /v1/embeddings, GET /v1/models, "
     "GET /v1/models/{model}, POST /apply-template, POST /tokenize, POST /detokenize, GET /health, "
-    "GET /metrics.\n"
+    "GET /metrics; GET / is a page to chat with.\n"
     "\n"
     "Examples:\n"
     "  specbound serve\n"
@@ -89,8 +89,8 @@ void add_server_flags(Flags& flags, ServeFlags& given) {
       .type("NAME");
   flags
       .add_text("--cors", given.cors,
-                "web pages of this origin may read answers, as https://example.org; *: all pages "
-                "(default: none)")
+                "web pages of this origin may ask and read answers, as https://example.org; *: all "
+                "pages (default: none but the server's own)")
       .type("ORIGIN");
   flags.add_int("--conversations", given.conversations, 1, 1024,
                 format("conversations at most that go on where they were, whichever came in "

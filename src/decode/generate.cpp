@@ -42,6 +42,7 @@ void Session::set_sampling(const SamplingParams& params) {
 void Session::rest() {
   sampler_ = Sampler(greedy_sampling());
   options_ = {};
+  set_speculator(nullptr);  // which need not outlive the reply
   round_.rest();
 }
 

@@ -116,7 +116,8 @@ class Session {
   bool take_rows(std::span<const float> logits,
                  const std::function<void(const RoundEvent&)>& heard = nullptr);
   void drop_rows() { round_.recover(); }
-  // Between replies: what the newest one needed beside its tokens goes, such as its grammar.
+  // Between replies: what the newest one needed beside its tokens goes, its grammar and its
+  // speculator too.
   void rest();
   const GenerateStats& stats() const { return stats_; }  // whole when it is over
 

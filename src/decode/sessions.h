@@ -46,11 +46,6 @@ class Sessions {
   };
   Idle idle() const;
 
-  // Between replies, of all of them: see Session.
-  void set_speculator(Speculator* speculator) {
-    for (Kept& kept : kept_) kept.session.set_speculator(speculator);
-  }
-
  private:
   size_t oldest() const;
   void drop_oldest();

@@ -33,6 +33,7 @@ struct GrammarPart {
   std::vector<std::vector<GrammarPart>> choices = {};
   int most = GrammarRules::kUnbounded;
   std::vector<std::string> texts = {};
+  bool operator==(const GrammarPart&) const = default;
 
   static GrammarPart literal(std::string text) { return {Kind::kLiteral, std::move(text)}; }
   static GrammarPart plain(std::string text) { return {Kind::kPlain, std::move(text)}; }

@@ -149,10 +149,11 @@ State TokenGrammar::Known::state(Reply reply, Path& path) {
     path.tokens_.clear();
     path.states_.assign(1, matcher.start());
   }
-  const auto most = static_cast<std::ptrdiff_t>(std::min(reply.size(), path.tokens_.size()));
-  const auto known = static_cast<size_t>(
-      std::mismatch(reply.begin(), reply.begin() + most, path.tokens_.begin()).first -
-      reply.begin());
+  const Reply shared = reply.first(std::min(reply.size(), path.tokens_.size()));
+  size_t known = shared.size();
+  if (!std::equal(shared.begin(), shared.end(), path.tokens_.begin())) {  // seldom, and slower
+    known = static_cast<size_t>(std::ranges::mismatch(shared, path.tokens_).in1 - shared.begin());
+  }
   if (known == reply.size()) return path.states_[known];
   path.tokens_.resize(known);
   path.states_.resize(known + 1);

@@ -119,7 +119,9 @@ void keep_for_learning(const std::string& folder, const SavedConversation& conve
   make_file(path);
   check_regular(path, UINT64_MAX);
   append_file(path, line);
-  if (fs::file_size(path) > kMostConversationBytes) halve(path);
+  std::error_code gone;  // where somebody else forgets it meanwhile
+  const auto bytes = fs::file_size(path, gone);
+  if (!gone && bytes > kMostConversationBytes) halve(path);
 }
 
 std::optional<LearningLock> LearningLock::take(const std::string& folder) {

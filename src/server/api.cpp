@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "error.h"
-#include "server/call_grammar.h"
 #include "server/chat_page.h"
 #include "server/embedding_job.h"
 #include "server/embedding_request.h"
@@ -320,12 +319,12 @@ Answer Api::tokenize(std::string_view body) const {
         400, format("content: expected at most %zu tokens, found %zu", kMaxTokens, ids.size()),
         "content");
   }
-  std::vector<std::string> pieces;
-  if (request.with_pieces) {
-    for (const int32_t id : ids) pieces.push_back(model.piece(id));
-  }
+  PieceOf piece;
+  if (request.with_pieces) piece = [&model](int32_t id) { return model.piece(id); };
   Answer answer;
-  answer.body = tokens_json(ids, pieces);
+  std::unique_lock lock(spelling_, std::defer_lock);
+  if (piece) lock.lock();  // many times the text, too
+  answer.body = tokens_json(ids, piece);
   return answer;
 }
 
@@ -341,7 +340,7 @@ Answer Api::detokenize(std::string_view body) const {
 }
 
 // One body at a time: JSON takes far more memory than its text, and hostile clients could come
-// together. So do grammars, and some take long: they hold up each other alone.
+// together. So do pieces and grammars, and some take long: they hold up each other alone.
 CompletionRequest Api::parse(bool chat, std::string_view body) const {
   const int n_vocab = model().info().n_vocab;
   const std::lock_guard lock(parsing_);
@@ -350,22 +349,25 @@ CompletionRequest Api::parse(bool chat, std::string_view body) const {
 }
 
 // One that is known waits for nobody who compiles.
-Grammar::Shared Api::compiled_format(const ResponseFormat& format) {
-  if (format.field.empty()) return nullptr;
-  if (Grammar::Shared known = formats_.find(format)) return known;
+template <class Asked>
+Grammar::Shared Api::grammar_of(const Asked& asked, KeptFormats<Asked>& kept) {
+  if (Grammar::Shared known = kept.find(asked)) return known;
   const std::lock_guard lock(compiling_);
-  if (Grammar::Shared known = formats_.find(format)) return known;  // meanwhile
-  Grammar::Shared grammar = compiled(format);
-  formats_.keep(format, grammar);
+  if (Grammar::Shared known = kept.find(asked)) return known;  // meanwhile
+  Grammar::Shared grammar = compiled(asked);
+  kept.keep(asked, grammar);
   return grammar;
 }
 
-// What the reply is held to. `thinks`: as hold_calls() has it.
+// What the reply is held to. `thinks`: as held_calls() has it.
 void Api::compile(bool thinks, CompletionRequest& request) {
-  request.settings.grammar = compiled_format(request.format);
-  if (!request.chat || !request.conversation.tools.held()) return;
-  const std::lock_guard lock(compiling_);
-  hold_calls(model().reply_format(), thinks, request);
+  if (!request.format.field.empty()) {
+    request.settings.grammar = grammar_of(request.format, formats_);
+  }
+  if (!request.chat) return;
+  if (const auto calls = held_calls(model().reply_format(), thinks, request)) {
+    request.settings.grammar = grammar_of(*calls, calls_);
+  }
 }
 
 Answer Api::complete(bool chat, std::string_view body, const std::string& client,
@@ -399,6 +401,7 @@ Answer Api::complete(bool chat, std::string_view body, const std::string& client
   if (first.error && first.parts.empty()) throw *first.error;
   answer.type = "text/event-stream";
   answer.headers.emplace_back("Cache-Control", "no-cache");
+  answer.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would send events in heaps
   answer.stream = [this, head, ticket, first = std::move(first),
                    tokens = answer.tokens](Connection& reader) {
     const bool read = write_events(head, ticket->job(), first, reader, *tokens);

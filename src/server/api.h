@@ -14,6 +14,7 @@
 
 #include "server/api_error.h"
 #include "server/api_keys.h"
+#include "server/call_grammar.h"
 #include "server/completion_request.h"
 #include "server/engine_thread.h"
 #include "server/kept_formats.h"
@@ -64,7 +65,7 @@ class Api {
   // "/v1/models", "/v1/models/{model}", or "other".
   static std::string route_of(std::string_view path);
   static std::vector<std::string> post_paths();
-  // "GET, HEAD", as an Allow header has it; empty for no route.
+  // "GET, HEAD, OPTIONS", as an Allow header has it; empty for no route.
   static std::string methods_of(std::string_view path);
   // Whether a request may come in, before its body is read. Throws ApiError: 404, 405, 401.
   // `authorization`: the header, empty without one.
@@ -94,16 +95,18 @@ class Api {
                   Connection& connection);
   Answer embed(std::string_view body, const std::string& client, Connection& connection);
   CompletionRequest parse(bool chat, std::string_view body) const;
-  Grammar::Shared compiled_format(const ResponseFormat& format);
+  template <class Asked>
+  Grammar::Shared grammar_of(const Asked& asked, KeptFormats<Asked>& kept);
   void compile(bool thinks, CompletionRequest& request);
 
   const ApiOptions options_;
   Metrics metrics_;
   std::atomic<ServedModel*> model_{nullptr};
   std::unique_ptr<EngineThread> engine_;  // before model_ is set
-  mutable std::mutex parsing_;
+  mutable std::mutex parsing_, spelling_;
   std::mutex compiling_;  // grammars
-  KeptFormats formats_;
+  KeptFormats<ResponseFormat> formats_;
+  KeptFormats<HeldCalls> calls_;
 };
 
 }  // namespace specbound::server

@@ -243,9 +243,10 @@ std::vector<std::string_view> shown_marks(const ReplyFormat& format,
   return marks;
 }
 
-void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& request) {
+std::optional<HeldCalls> held_calls(const ReplyFormat& format, bool thinks,
+                                    const CompletionRequest& request) {
   const ToolRequest& tools = request.conversation.tools;
-  if (!tools.held()) return;
+  if (!tools.held()) return {};
   const std::string field = tools.must() ? "tool_choice" : "tools";
   if (request.settings.grammar) {
     throw ApiError(400,
@@ -256,25 +257,32 @@ void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& reque
   if (request.settings.ignore_eos) {
     throw ApiError(400, "ignore_eos: expected false where calls are held to schemas", "ignore_eos");
   }
+  HeldCalls held;
   const std::vector<std::string_view> marks = shown_marks(format, request);
-  const std::vector<std::string> shown(marks.begin(), marks.end());
+  held.shown.assign(marks.begin(), marks.end());
   const bool goes_on = request.conversation.goes_on();
   try {
     if (!tools.must()) {
-      const bool splits = request.settings.split_thoughts;
-      request.settings.grammar =
-          Grammar::choice_of(text_or_calls(format, tools, splits, thinks, goes_on), shown);
-      return;
+      held.alternatives =
+          text_or_calls(format, tools, request.settings.split_thoughts, thinks, goes_on);
+      return held;
     }
-    std::vector<Parts> calls = call_alternatives(format, tools);
-    for (Parts& call : calls) {
-      if (goes_on && format.syntax == CallSyntax::kHarmony) {
-        call.insert(call.begin(), Part::literal(std::string(harmony::kEnd) + next_message()));
-      }
-      if (thinks)
-        call.insert(call.begin(), Part::literal(std::string(format.think_close) + "\n\n"));
+    held.alternatives = call_alternatives(format, tools);
+  } catch (const Error& e) {
+    throw format_error("tools", e);
+  }
+  for (Parts& call : held.alternatives) {
+    if (goes_on && format.syntax == CallSyntax::kHarmony) {
+      call.insert(call.begin(), Part::literal(std::string(harmony::kEnd) + next_message()));
     }
-    request.settings.grammar = Grammar::choice_of(calls, shown);
+    if (thinks) call.insert(call.begin(), Part::literal(std::string(format.think_close) + "\n\n"));
+  }
+  return held;
+}
+
+Grammar::Shared compiled(const HeldCalls& calls) {
+  try {
+    return Grammar::choice_of(calls.alternatives, calls.shown);
   } catch (const Error& e) {
     throw format_error("tools", e);
   }

@@ -3,6 +3,8 @@
 // is text as the model likes, until a call begins.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,8 +31,16 @@ std::vector<Parts> text_or_calls(const ReplyFormat& format, const ToolRequest& r
 std::vector<std::string_view> shown_marks(const ReplyFormat& format,
                                           const CompletionRequest& request);
 
-// Holds the reply to those where the request asks for that. `thinks`: the prompt has begun
-// thoughts; a reply that must be a call ends them first. Throws ApiError(400) naming the field.
-void hold_calls(const ReplyFormat& format, bool thinks, CompletionRequest& request);
+// What the calls of a reply are held to: one of these, the marks that it shows being text.
+struct HeldCalls {
+  std::vector<Parts> alternatives;
+  std::vector<std::string> shown;
+  bool operator==(const HeldCalls&) const = default;
+};
+// nullopt: the request does not ask for that. `thinks`: the prompt has begun thoughts; a reply that
+// must be a call ends them first. Both throw ApiError(400) naming the field.
+std::optional<HeldCalls> held_calls(const ReplyFormat& format, bool thinks,
+                                    const CompletionRequest& request);
+Grammar::Shared compiled(const HeldCalls& calls);
 
 }  // namespace specbound::server

@@ -1,5 +1,6 @@
-// Which web pages may read answers: the headers of CORS, for the one origin that --cors names. A
-// browser keeps answers without them from pages of other origins; other clients do not look.
+// Which web pages may ask and read answers: the headers of CORS, for the one origin that --cors
+// names. A browser keeps answers without them from pages of other origins, whose POSTs a server
+// without keys refuses; other clients do not look.
 #pragma once
 
 #include <string>
@@ -22,10 +23,10 @@ class Cors {
   // And of one to OPTIONS, by which browsers ask before they send the request itself. `methods`: an
   // Allow header.
   Headers of_preflight(std::string_view origin, const std::string& methods) const;
-
- private:
+  // Whether pages of that origin may ask and read answers.
   bool allows(std::string_view origin) const;
 
+ private:
   std::string origin_;
 };
 

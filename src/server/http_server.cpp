@@ -265,6 +265,7 @@ class HttplibServer final : public HttpServer, private httplib::Server {
                          const std::function<void(httplib::Request&)>& setup);
 
   void check_host(const httplib::Request& request) const;
+  void check_origin(const httplib::Request& request) const;
   bool route(const httplib::Request& request, httplib::Response& response);
   void post(const httplib::Request& request, httplib::Response& response,
             const httplib::ContentReader& reader);
@@ -448,6 +449,19 @@ void HttplibServer::check_host(const httplib::Request& request) const {
                  "", "host_not_allowed");
 }
 
+// A page of another origin cannot read the answer, but its request would be worked at all the same.
+void HttplibServer::check_origin(const httplib::Request& request) const {
+  if (api_.has_keys() || request.method != "POST" || !request.has_header("Origin")) return;
+  const std::string origin = request.get_header_value("Origin");
+  const std::string host = request.get_header_value("Host");
+  if (origin == "http://" + host || origin == "https://" + host) return;  // the server's own page
+  if (options_.cors.allows(origin)) return;
+  throw ApiError(403,
+                 "expected a request by no web page of another origin, found one by \"" +
+                     printable(origin) + "\"; --cors names an origin whose pages may ask",
+                 "", "origin_not_allowed");
+}
+
 // All but the bodies of POST. True when it is answered.
 bool HttplibServer::route(const httplib::Request& request, httplib::Response& response) {
   bool answered = true;
@@ -461,6 +475,7 @@ bool HttplibServer::route(const httplib::Request& request, httplib::Response& re
       return;
     }
     check_host(request);
+    check_origin(request);
     api_.admit(request.method, request.path, request.get_header_value("Authorization"));
     answered = request.method != "POST";
     if (answered) respond(request, response, api_.get(request.path));

@@ -4,7 +4,8 @@
 // Every connection has a thread, of at most max_connections. It may take `timeout_seconds` for a
 // request to come in as a whole, and wait as long for each 64 KiB to go out. When all threads are
 // taken, connections between two requests end at once, others behind their next request, and those
-// that take long to say what they want soon, so that slow clients cannot keep others out. What is
+// that take long to say what they want or to read what they get soon, so that slow clients cannot
+// keep others out. What is
 // written for a client that does not read waits in its job: it holds no place of the engine.
 #pragma once
 

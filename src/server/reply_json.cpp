@@ -248,21 +248,22 @@ std::string error_json(const ApiError& error) {
   return dump(error_object(error));
 }
 
-std::string tokens_json(std::span<const int32_t> ids, std::span<const std::string> pieces) {
+std::string tokens_json(std::span<const int32_t> ids, const PieceOf& piece) {
   std::string json = R"({"tokens":[)";  // bit by bit: as one value they take many times their text
   for (size_t i = 0; i < ids.size(); ++i) {
     if (i > 0) json += ',';
-    if (pieces.empty()) {
+    if (!piece) {
       json += std::to_string(ids[i]);
       continue;
     }
     // As llama.cpp has it: bytes that are no text by themselves come as numbers.
-    Ordered piece = pieces[i];
-    if (!is_utf8(pieces[i])) {
-      piece = Ordered::array();
-      for (const unsigned char byte : pieces[i]) piece.push_back(byte);
+    const std::string bytes = piece(ids[i]);
+    Ordered shown = bytes;
+    if (!is_utf8(bytes)) {
+      shown = Ordered::array();
+      for (const unsigned char byte : bytes) shown.push_back(byte);
     }
-    json += dump(Ordered{{"id", ids[i]}, {"piece", std::move(piece)}});
+    json += dump(Ordered{{"id", ids[i]}, {"piece", std::move(shown)}});
   }
   json += "]}";
   return json;

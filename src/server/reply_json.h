@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -84,8 +85,9 @@ std::string models_json(const ModelInfo& info);  // the list of this one
 
 std::string error_json(const ApiError& error);
 
-// `pieces`: the bytes of each token; empty: ids alone.
-std::string tokens_json(std::span<const int32_t> ids, std::span<const std::string> pieces);
+// `piece`: the bytes of a token; null: ids alone.
+using PieceOf = std::function<std::string(int32_t id)>;
+std::string tokens_json(std::span<const int32_t> ids, const PieceOf& piece);
 std::string content_json(std::string_view content);
 std::string prompt_json(std::string_view prompt);
 

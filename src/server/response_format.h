@@ -17,6 +17,11 @@ struct ResponseFormat {
   std::string field = {};  // that asks for it; empty: anything may be said
   std::string text = {};   // a schema, or GBNF
   bool gbnf = false;
+
+  // Whatever field asks for it.
+  bool operator==(const ResponseFormat& other) const {
+    return gbnf == other.gbnf && text == other.text;
+  }
 };
 
 // Of the fields of `body`, its text. Throws ApiError(400) that names the field.

@@ -289,7 +289,7 @@ void ServeModel::said(const server::CompletionRequest& request, std::string repl
   conversation.messages.push_back({Role::kAssistant, std::move(reply)});
   try {
     learning_->said(std::move(conversation));
-  } catch (const Error& e) {  // the reply is there all the same
+  } catch (const std::exception& e) {  // the reply is there all the same
     note_(e.what());
   }
 }
@@ -318,10 +318,7 @@ std::unique_ptr<server::ReplyUnderWay> ServeModel::begin(const server::Completio
                                                          const Listener& listener) {
   auto writing = std::make_unique<Writing>(*this, request, number, prompt, abort, listener);
   if (batch_.size() == 0) {
-    if (const auto news = learning_ ? learning_->take_heads() : std::nullopt) {
-      sessions_.set_speculator(speculation_.speculator());  // none keeps the one that is gone
-      note_(news->line);
-    }
+    if (const auto news = learning_ ? learning_->take_heads() : std::nullopt) note_(news->line);
   }
   if (Device* gpu = model_.backend().gpu()) gpu->take_over();  // another thread has opened it
   SamplingOptions sampling;

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kIdle{5000};         // between two requests
-constexpr milliseconds kWhenCrowded{2000};  // for a request to come in
+constexpr milliseconds kWhenCrowded{2000};  // for a request to come in, for 64 KiB to go out
 constexpr milliseconds kWhenStopping{1000};
 // How often a thread that waits for its socket looks at what else goes on.
 constexpr milliseconds kSlice{200};
@@ -58,10 +58,10 @@ void SocketStream::begin_request(size_t bytes) {
   sent_ = 0;
 }
 
-SocketStream::Clock::time_point SocketStream::read_deadline() const {
-  if (rules_.stopping) return begun_ + std::min<milliseconds>(rules_.timeout, kWhenStopping);
-  if (rules_.crowded) return begun_ + std::min<milliseconds>(rules_.timeout, kWhenCrowded);
-  return begun_ + rules_.timeout;
+milliseconds SocketStream::patience() const {
+  const milliseconds timeout = rules_.timeout;
+  if (rules_.stopping) return std::min(timeout, kWhenStopping);
+  return rules_.crowded ? std::min(timeout, kWhenCrowded) : timeout;
 }
 
 ssize_t SocketStream::read(char* to, size_t size) {
@@ -70,10 +70,10 @@ ssize_t SocketStream::read(char* to, size_t size) {
     if (over_limit_ || timed_out_) return -1;
     pollfd ready = {fd_, POLLIN, 0};
     do {  // the whole request has one deadline: a byte now and then does not move it
-      if (Clock::now() < read_deadline()) continue;
+      if (Clock::now() < begun_ + patience()) continue;
       timed_out_ = true;
       return -1;
-    } while (poll_for(&ready, 1, left_until(read_deadline())) == 0);
+    } while (poll_for(&ready, 1, left_until(begun_ + patience())) == 0);
     buffer_.resize(std::min(kReadBytes, allowed_));
     ssize_t n;
     do {
@@ -110,8 +110,7 @@ bool SocketStream::write(const char* from, size_t size) {
 
 // For a while. False: the other end is gone, or has not read for too long.
 bool SocketStream::wait_to_write() {
-  const auto most = rules_.stopping ? std::min<milliseconds>(rules_.timeout, kWhenStopping)
-                                    : milliseconds(rules_.timeout);
+  const milliseconds most = patience();
   if (waited_ >= most) return false;
   const Clock::time_point begun = Clock::now();
   pollfd ready = {fd_, POLLOUT | POLLRDHUP, 0};

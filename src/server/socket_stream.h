@@ -61,7 +61,8 @@ class SocketStream {
  private:
   using Clock = std::chrono::steady_clock;
 
-  Clock::time_point read_deadline() const;
+  // With the other end: until its request is there, and for each kWriteBytes to go out.
+  std::chrono::milliseconds patience() const;
   bool wait_to_write();
 
   const int fd_;

@@ -67,13 +67,25 @@ class Routes(ServerCase):
         self.assertEqual(answer.status, 200, answer.body)
 
     def test_no_web_page_is_told_that_it_may_read(self):
-        for answer in (self.server.get("/v1/models", Origin="http://example.org"),
-                       self.server.post(CHAT, ask(max_tokens=1), Origin="http://example.org")):
-            self.assertEqual(answer.status, 200)
-            self.assertNotIn("Access-Control-Allow-Origin", answer.headers)
+        answer = self.server.get("/v1/models", Origin="http://example.org")
+        self.assertEqual(answer.status, 200)
+        self.assertNotIn("Access-Control-Allow-Origin", answer.headers)
         preflight = self.server.request("OPTIONS", CHAT, Origin="http://example.org")
         self.assertEqual(preflight.status, 204)
         self.assertFalse([name for name in preflight.headers if name.startswith("Access-")])
+
+    def test_pages_of_other_origins_have_nothing_done(self):
+        for origin in ("http://example.org", "null", "http://localhost:1"):
+            for path, body in ((CHAT, ask(max_tokens=1)), ("/tokenize", {"content": "a"})):
+                answer = self.server.post(path, body, Origin=origin)
+                self.assertEqual(answer.status, 403)
+                self.assertEqual(answer.error["code"], "origin_not_allowed")
+                self.assertIn(f'"{origin}"; --cors', answer.error["message"])
+        for scheme in ("http", "https"):  # its own page, behind a proxy too
+            own = f"{scheme}://localhost:{self.server.port}"
+            answer = self.server.post(CHAT, ask(max_tokens=1), Origin=own,
+                                      Host=f"localhost:{self.server.port}")
+            self.assertEqual(answer.status, 200, answer.body)
 
     def test_tokenize_and_detokenize_are_the_commands(self):
         for text in ("I need a table.", "", " ", "déjà vu 中文 🤗", "a\0b", "x" * 3000):

@@ -5,6 +5,9 @@
 
 #include <string>
 
+#include "server/call_grammar.h"
+#include "server/response_format.h"
+
 namespace kept_formats_test {
 
 using namespace specbound;
@@ -16,7 +19,9 @@ ResponseFormat literal(const std::string& text) {
   return {"grammar", "root ::= \"" + text + '"', true};
 }
 
-Grammar::Shared keep(KeptFormats& kept, const ResponseFormat& format) {
+using Kept = KeptFormats<ResponseFormat>;
+
+Grammar::Shared keep(Kept& kept, const ResponseFormat& format) {
   Grammar::Shared grammar = compiled(format);
   kept.keep(format, grammar);
   return grammar;
@@ -25,7 +30,7 @@ Grammar::Shared keep(KeptFormats& kept, const ResponseFormat& format) {
 }  // namespace
 
 TEST_CASE("kept formats: the same text and kind is found, whatever field asks for it") {
-  KeptFormats kept;
+  Kept kept;
   const ResponseFormat schema = {"json_schema", R"({"type": "string"})"};
   CHECK(kept.find(schema) == nullptr);
   const Grammar::Shared grammar = keep(kept, schema);
@@ -36,8 +41,8 @@ TEST_CASE("kept formats: the same text and kind is found, whatever field asks fo
 }
 
 TEST_CASE("kept formats: the oldest goes first") {
-  KeptFormats kept;
-  for (size_t i = 0; i < KeptFormats::kMost; ++i) keep(kept, literal(std::to_string(i)));
+  Kept kept;
+  for (size_t i = 0; i < Kept::kMost; ++i) keep(kept, literal(std::to_string(i)));
   CHECK(kept.find(literal("0")) != nullptr);  // now the newest
   keep(kept, literal("a"));
   CHECK(kept.find(literal("1")) == nullptr);
@@ -49,6 +54,20 @@ TEST_CASE("kept formats: the oldest goes first") {
   CHECK(kept.find(literal(large + "1")) == nullptr);
   CHECK(kept.find(literal(large + "5")) != nullptr);
   CHECK(kept.find(literal("0")) == nullptr);
+}
+
+TEST_CASE("kept formats: calls are found by their parts and the marks that are shown") {
+  KeptFormats<HeldCalls> kept;
+  const auto calls = [](const std::string& schema, std::vector<std::string> shown) {
+    return HeldCalls{{{GrammarPart::literal("<tool>"), GrammarPart::schema(schema)}},
+                     std::move(shown)};
+  };
+  const HeldCalls asked = calls(R"({"type": "string"})", {"<tool>"});
+  const Grammar::Shared grammar = compiled(asked);
+  kept.keep(asked, grammar);
+  CHECK(kept.find(calls(R"({"type": "string"})", {"<tool>"})) == grammar);
+  CHECK(kept.find(calls(R"({"type": "string"})", {})) == nullptr);
+  CHECK(kept.find(calls(R"({"type": "number"})", {"<tool>"})) == nullptr);
 }
 
 }  // namespace kept_formats_test

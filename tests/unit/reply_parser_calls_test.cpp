@@ -393,7 +393,7 @@ TEST_CASE("calls: thoughts begin with a control token where it is shown, else it
   for (const bool splits : {false, true}) {
     request.settings.split_thoughts = splits;
     request.settings.grammar = nullptr;
-    hold_calls(format, false, request);
+    request.settings.grammar = compiled(*held_calls(format, false, request));
     const TokenGrammar held(request.settings.grammar, trie_of(tokenizer));
     TokenGrammar::Path path;
     CHECK(held.allows(std::vector<int32_t>{}, 256, path));
@@ -410,7 +410,7 @@ TEST_CASE("calls: a mark that tokens without text stand in is one to parser and 
   CompletionRequest request;
   request.chat = true;
   request.conversation.tools = asked(ToolChoice::Kind::kAuto);
-  hold_calls(format, false, request);
+  request.settings.grammar = compiled(*held_calls(format, false, request));
   const TokenGrammar held(request.settings.grammar, trie_of(tokenizer));
   TokenGrammar::Path path;
   std::vector<int32_t> reply = {'H', 'm', 257};
@@ -426,9 +426,9 @@ TEST_CASE("calls: a mark that tokens without text stand in is one to parser and 
   tool.parameters = R"({"properties": {"<hidden>": {}, "city": {"const": "<hidden>"}}})";
   const ReplyFormat xml = find_reply_format(kXml);
   request.settings.grammar = nullptr;
-  CHECK_THROWS_AS(hold_calls(xml, false, request), ApiError);  // no name in a tag
+  CHECK_THROWS_AS(compiled(*held_calls(xml, false, request)), ApiError);  // no name in a tag
   tool.parameters = R"({"properties": {"city": {"const": "<hidden>"}}})";
-  hold_calls(xml, false, request);
+  request.settings.grammar = compiled(*held_calls(xml, false, request));
   const TokenGrammar tagged(request.settings.grammar, trie_of(tokenizer));
   TokenGrammar::Path other;
   reply = {256};

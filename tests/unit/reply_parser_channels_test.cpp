@@ -196,7 +196,7 @@ TEST_CASE("channels: a call that must be is nothing else") {
   request.conversation.messages = {{ChatMessage::Role::kAssistant, "It is"}};
   request.conversation.continues = true;
   request.conversation.tools = asked(ToolChoice::Kind::kNamed);
-  hold_calls(find_reply_format(kChannels), false, request);
+  request.settings.grammar = compiled(*held_calls(find_reply_format(kChannels), false, request));
   GrammarMatcher matcher(request.settings.grammar->automaton());
   CHECK(matcher.accepts(
       matcher.next(matcher.start(), "<|end|>" + kNext + call("get_weather", kOslo))));
@@ -250,7 +250,7 @@ TEST_CASE("channels: control tokens spell heads and ends, and end a reply where 
   request.chat = true;
   request.conversation.messages = {{ChatMessage::Role::kUser, "?"}};
   request.conversation.tools = asked(ToolChoice::Kind::kAuto);
-  hold_calls(find_reply_format(kChannels), false, request);
+  request.settings.grammar = compiled(*held_calls(find_reply_format(kChannels), false, request));
   const TokenGrammar held(request.settings.grammar, trie_of(tokenizer));
   TokenGrammar::Path path;
   std::vector<int32_t> reply;

@@ -131,7 +131,7 @@ TEST_CASE("sessions: interleaved conversations go on where they were, the oldest
   CHECK(&one.for_prompt(chats[0]) == &one.for_prompt(chats[1]));
 }
 
-TEST_CASE("sessions: another speculator is that of all of them") {
+TEST_CASE("sessions: one that nobody holds any more has no speculator") {
   class Counting final : public Speculator {
    public:
     const char* name() const override { return "counting"; }
@@ -145,19 +145,16 @@ TEST_CASE("sessions: another speculator is that of all of them") {
   Sessions sessions(*backend);
   GenerateOptions options;
   options.max_tokens = 2;
-  const auto reply_in_each = [&](uint64_t seed) {
-    for (const uint64_t i : {seed, seed + 1}) {
-      const std::vector<int32_t> text = token_ids(20, model.config.vocab_size, i);
-      sessions.for_prompt(text).generate(text, options);
-    }
-  };
+  const std::vector<int32_t> text = token_ids(20, model.config.vocab_size, 70);
   Counting counting;
-  sessions.set_speculator(&counting);
-  reply_in_each(70);
-  CHECK(counting.begun == 2);
-  sessions.set_speculator(nullptr);
-  reply_in_each(80);
-  CHECK(counting.begun == 2);
+  Session& session = sessions.for_prompt(text);
+  sessions.hold(sessions.selected(), true);
+  session.set_speculator(&counting);
+  session.generate(text, options);
+  CHECK(counting.begun == 1);
+  sessions.hold(sessions.selected(), false);
+  sessions.for_prompt(text).generate(text, options);
+  CHECK(counting.begun == 1);
 }
 
 }  // namespace sequences_test

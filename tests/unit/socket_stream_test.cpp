@@ -71,6 +71,18 @@ TEST_CASE("socket stream: who reads a little now and then is as slow as who neve
   }
 }
 
+TEST_CASE("socket stream: in a crowd who does not read is waited for no longer than a moment") {
+  Connected to(milliseconds(20), [](int) { return true; });
+  to.rules.timeout = kLong;
+  to.rules.crowded = true;
+  SocketStream stream(to.fd(), to.rules);
+  stream.begin_request(0);
+  const std::string much(1 << 20, 'x');
+  const Clock::time_point begun = Clock::now();
+  CHECK_FALSE(stream.write(much.data(), much.size()));
+  CHECK(Clock::now() < begun + kLong / 2);
+}
+
 TEST_CASE("socket stream: who reads gets all of it, however long it takes to be written") {
   std::atomic<size_t> got{0};
   Connected to(milliseconds(0), [&got](int fd) {
