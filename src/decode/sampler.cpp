@@ -281,11 +281,17 @@ std::span<const float> Sampler::penalize(std::span<const float> logits,
     }
     return penalized_;
   }
-  recent_.assign(history.begin(), history.end());
-  std::sort(recent_.begin(), recent_.end());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (std::binary_search(recent_.begin(), recent_.end(), ids[i])) penalize_at(i);
+  for (const int32_t id : history) {
+    SB_CHECK(id >= 0);
+    const auto at = static_cast<size_t>(id);
+    if (at >= said_.size()) said_.resize(at + 1);
+    said_[at] = true;
   }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto at = static_cast<size_t>(ids[i]);
+    if (at < said_.size() && said_[at]) penalize_at(i);
+  }
+  for (const int32_t id : history) said_[static_cast<size_t>(id)] = false;
   return penalized_;
 }
 

@@ -182,7 +182,7 @@ class Sampler {
   std::vector<int32_t> changed_;       // the tokens of those that are there
   std::vector<float> changed_logits_;  // [logits] scratch
   std::vector<float> penalized_;       // [logits] scratch
-  std::vector<int32_t> recent_;        // ascending, scratch
+  std::vector<uint8_t> said_;          // [token], scratch: zeros between calls
   std::vector<Candidate> candidates_;  // survivors, by ascending id between the steps
 };
 

@@ -139,16 +139,16 @@ DraftEnd TreeSpeculator::draft(Round& round) {
     candidates_.wait(slot, path);
   };
   start();
-  DraftEnd end = DraftEnd::kPlain;
+  DraftEnd end = DraftEnd::kDifficult;  // lookups always could have drafted
   if (guesser_ && own_rule_) {
-    end = guesser_->draft(round);
-    if (end == DraftEnd::kAborted) return end;
+    const DraftEnd of_guesser = guesser_->draft(round);
+    if (of_guesser == DraftEnd::kAborted) return of_guesser;
+    if (of_guesser != DraftEnd::kPlain) end = of_guesser;
     own_rows_ = round.rows();
     start();
     for (int slot = 0; slot < own_rows_; ++slot) look_behind(slot, std::pow(own_right_, slot));
   } else if (guesser_) {
     if (!follow(round)) return DraftEnd::kAborted;
-    if (!answers_.empty()) end = DraftEnd::kDifficult;
   } else {
     look_behind(0, 1);
   }

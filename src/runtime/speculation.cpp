@@ -149,12 +149,23 @@ int Speculation::tree_width() const {
 void Speculation::take_tree() {
   const int width = tree_width();
   if (width == 1) cannot_ = "w_max=1 leaves no row to draft";
-  if (tree_ && row_costs_ && tree_->costs().settled()) row_costs_ = tree_->costs().now();
   tree_.emplace(nullptr, &memory_, width, controls(), store_ ? &*store_ : nullptr);
   tree_->draft_siblings(!options_.no_siblings);
   if (specbound_) tree_->set_guesser(&*specbound_, thresholds_given());
   if (row_costs_) tree_->set_costs(*row_costs_);
   if (odds_ && options_.specbound.preset == Preset::kTuned) tree_->set_odds(*odds_);
+}
+
+// What it learnt of rows and saw of replies stays.
+void Speculation::drop_tree() {
+  if (!tree_) return;
+  if (row_costs_ && tree_->costs().settled()) row_costs_ = tree_->costs().now();
+  try {
+    keep_row_costs();
+  } catch (const Error&) {  // the next start takes what there is
+  }
+  tree_->forget();
+  tree_.reset();
 }
 
 int Speculation::given_width() const {
@@ -242,8 +253,7 @@ std::unique_ptr<ExitHead> Speculation::make_head(const ExitSetting& setting) con
 
 // Leaves cannot_ where the setting never drafts.
 void Speculation::take(ExitSetting setting) {
-  if (tree_) tree_->forget();  // what it saw of replies stays in the memory
-  tree_.reset();
+  drop_tree();
   specbound_.reset();
   setting_ = std::move(setting);
   cannot_ = setting_->never;

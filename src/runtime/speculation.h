@@ -137,6 +137,7 @@ class Speculation {
   bool by_draft_model() const { return options_.looks_up() && !options_.draft_model.empty(); }
   int tree_width() const;
   void take_tree();
+  void drop_tree();
   void take_row_costs();
   void keep_row_costs();
   void take_odds();

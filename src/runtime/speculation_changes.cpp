@@ -115,8 +115,7 @@ void Speculation::choose(Preset preset) {
 
 // Whoever refers to them goes before them.
 void Speculation::drop_heads() {
-  if (tree_) tree_->forget();
-  tree_.reset();
+  drop_tree();
   specbound_.reset();
   head_.reset();
   setting_.reset();

@@ -28,9 +28,10 @@ inline double seconds_of(const std::array<int64_t, kPhases>& ns,
 
 // Why a round stopped drafting.
 enum class DraftEnd {
-  kPlain,      // one row was permitted: by the budget, the context, the speculator or a measurement
+  kPlain,      // one row was permitted: by the budget, the context or a measurement; or there was
+               // nothing to draft with
   kWidth,      // as many rows as permitted, or as are expected to pay
-  kDifficult,  // no check up to the depth bound let the row leave
+  kDifficult,  // no check up to the depth bound let the row leave, no source had what pays
   kReplyEnd,   // the draft would have ended the reply
   kAborted,
 };

@@ -48,8 +48,9 @@ inline void check_exits(const RoundEvent& round) {
   for (size_t i = 0; i < exits.size(); ++i) CHECK(round.rows[i].exit_layer == exits[i]);
 }
 
-// The rows of the first round of a reply to `prompt`.
-inline std::vector<Row> first_round(TreeSpeculator& tree, const Text& prompt, int end_token = -1) {
+// The rows of the first round of a reply to `prompt`, and why there are no more.
+inline std::vector<Row> first_round(TreeSpeculator& tree, const Text& prompt, int end_token = -1,
+                                    DraftEnd* end = nullptr) {
   const auto engine = model().backend(best_isa(), 1);
   Session session(*engine, Sampler(SamplingParams{.temperature = 0}));
   session.set_speculator(&tree);
@@ -60,6 +61,7 @@ inline std::vector<Row> first_round(TreeSpeculator& tree, const Text& prompt, in
   options.on_round = [&](const RoundEvent& round) {
     check_exits(round);
     if (round.round > 0) return;
+    if (end) *end = round.draft_end;
     for (const RowEvent& row : round.rows) rows.push_back({row.token, row.parent, row.drafted_at});
   };
   session.generate(prompt, options);

@@ -32,7 +32,9 @@ TEST_CASE("tree: what repeats is drafted row behind row, as far as it pays") {
         std::vector<Row>{{55, -1, kNoDraft}, {66, 0, 0}, {77, 1, 0}, {88, 2, 0}, {11, 3, 0}});
   TreeSpeculator dear(nullptr, nullptr, 5, true);
   dear.set_costs(costing(1.01));  // more than a token
-  CHECK(first_round(dear, kEcho) == std::vector<Row>{{55, -1, kNoDraft}});
+  DraftEnd end = DraftEnd::kPlain;
+  CHECK(first_round(dear, kEcho, -1, &end) == std::vector<Row>{{55, -1, kNoDraft}});
+  CHECK(end == DraftEnd::kDifficult);  // it counts among the rounds that could draft
   TreeSpeculator unmeasured(nullptr, nullptr, 16, false);
   unmeasured.set_costs(costing(1.01));
   CHECK(first_round(unmeasured, kEcho).size() > 8);
