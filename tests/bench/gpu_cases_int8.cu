@@ -146,8 +146,7 @@ void add_layer(const Shape& s, Operands& o, std::vector<Case>& cases) {
     cases.push_back({"attention" + at, kv,
                      [=](Stream t) { layer->attend(t, layer->attention(context)); }, pos});
     cases.push_back({"attention, joined in it" + at, kv,
-                     [=](Stream t) { layer->attend(t, layer->attention(context), true); }, pos,
-                     Kind::kOneRow});
+                     [=](Stream t) { layer->attend(t, layer->attention(context), true); }, pos});
     cases.push_back({"attention, K/V int8" + at, kv * 34 / 64,
                      [=](Stream t) { layer->attend(t, layer->attention(context, true)); }, pos});
     cases.push_back({"i8 layer" + at, kv + qkv + output + up + down,

@@ -48,7 +48,24 @@ constexpr const char *kPostNorm = "post norms: no matter in which order threads 
                      *kPenalty = "penalize_rows: the sampler's penalty, row by row",
                      *kEmbed =
                          "embedding rows of each type are those that the CPU reads, times "
-                         "the scale";
+                         "the scale",
+                     *kNormed =
+                         "a projection of a row that its blocks norm: the CPU's bits, a row of "
+                         "every kind",
+                     *kNormedForms =
+                         "q, k and v of a row that their blocks norm, of every form and of three",
+                     *kNormedGate =
+                         "gate and up of a row that their blocks norm end as the CPU's quantized "
+                         "rows",
+                     *kJoined = "attended rows quantized at once",
+                     *kRoutes =
+                         "experts: routes are the CPU's, with ties, infinities and NaN, for any "
+                         "number of rows",
+                     *kScores =
+                         "experts: scores are the CPU's bits, for routers of every float type",
+                     *kExperts =
+                         "experts: what they give of a row is the CPU's bits, whatever rows share "
+                         "an expert";
 
 }  // namespace
 
@@ -67,10 +84,18 @@ const std::vector<PlantedFault>& planted_faults() {
       {"draws_unwaited", "::draw_parts_kernel", kBarrier, 0, "", kGumbel},
       {"sorted_unwaited", "::top_logits_kernel", kBarrier, 60, "", kTop},
       {"products_unwaited", "::project_f16_kernel", kBarrier, 0, "", kHalf},
+      {"norm_of_block_unwaited", "::project_normed_kernel<true>", kBarrier, 0, "", kNormed},
+      {"parts_unwaited", "::attend_chunks_kernel<false, false, specbound::kernels::KvF16>",
+       kBarrier, 9, "", kJoined},
+      {"routes_unwaited", "::route_experts_kernel", kBarrier, 0, "", kRoutes},
       // Lanes that are not asked.
       {"half_a_warp", "::quantize_rows_kernel", kAll, 0, "$0165535;", kQuantize},
       {"half_a_vote", "::join_peaks_kernel", "(vote\\.sync.*), %r\\d+;", 0, "$1, 65535;", kPeaks},
       {"another_lane", "::add_normed_kernel", "shfl\\.sync\\.bfly", 0, "shfl.sync.up", kPostNorm},
+      {"half_a_ballot", "::route_experts_kernel", "(vote\\.sync.*), (-1|%r\\d+);", 0, "$1, 65535;",
+       kRoutes},
+      {"score_of_another_lane", "::score_experts_kernel", "shfl\\.sync\\.bfly", 0, "shfl.sync.up",
+       kScores},
       // Another place.
       {"another_word", "::softmax_peak_kernel", "(ld\\.shared\\.v4\\.f32\\s.*arenaE\\+)32768", 0,
        "$0132784", kSoftmax},
@@ -93,11 +118,19 @@ const std::vector<PlantedFault>& planted_faults() {
        "$1$3, $2", kHalf},
       {"product_of_another", "::project_kernel<true, 1>",
        "(mma\\..*\\}, \\{%r\\d+)(.*\\}, \\{)%r\\d+", 0, "$1$2%r1", kProject},
+      {"root_of_block_towards_zero", "::project_normed_kernel<false>", "sqrt\\.rn", 0, "sqrt.rz",
+       kNormedForms},
+      {"normed_cut_off", "::gate_up_normed_q8_0_kernel", "cvt\\.rni", 0, "cvt.rzi", kNormedGate},
+      {"experts_towards_zero", "::add_experts_kernel", "add\\.rn\\.f32", -1, "add.rz.f32",
+       kExperts},
+      {"expert_of_another", "::expert_down_kernel<1>", "(mma\\..*\\}, \\{%r\\d+)(.*\\}, \\{)%r\\d+",
+       0, "$1$2%r1", kExperts},
       // The other way.
       {"guard_inverted", "::keep_path_kernel", "@%p(\\d+) bra", 0, "@!%p$1 bra", kKeep},
       {"choice_inverted", "::penalize_rows_kernel", "(selp\\.b32\\s+%r\\d+), ([^,]+), ([^,]+),", 0,
        "$1, $3, $2,", kPenalty},
       {"edge_moved", "::embed_rows_kernel", "setp\\.ge", 0, "setp.gt", kEmbed},
+      {"expert_row_more", "::gather_expert_rows_kernel", "setp\\.ge", 0, "setp.gt", kExperts},
   };
   return faults;
 }
