@@ -14,23 +14,15 @@ import statistics
 import time
 import unittest
 
+from processes import STOPPED, children, is_gone, stat_of, ticks
 from serve_client import CHAT, Server, ask, wait_until
 from specbound_process import (BINARY, DEMO, TIMEOUT, FolderCase, demo_without_heads, specbound,
                                start)
 from tmux_screen import TMUX, Screen
 
 HELLO = b"I need a table for two tonight.\n"
-IDLE, STOPPED = 5, "T"  # SCHED_IDLE; a state of /proc
+IDLE = 5  # SCHED_IDLE
 REPLY = ("--temp", "0", "-n", "24", "--ignore-eos")
-
-
-def stat_of(pid):
-    """The fields of /proc/PID/stat behind the name; [] when it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="latin-1") as file:
-            return file.read().rpartition(")")[2].split()
-    except OSError:
-        return []
 
 
 def arguments_of(pid):
@@ -38,26 +30,6 @@ def arguments_of(pid):
     with open(f"/proc/{pid}/cmdline", "rb") as file:
         arguments = file.read().split(b"\0")
     return arguments if b"train-heads" in arguments else []
-
-
-def is_gone(pid):
-    fields = stat_of(pid)
-    return not fields or fields[0] == "Z"
-
-
-def ticks(pid):
-    return sum(map(int, stat_of(pid)[11:13]))
-
-
-def children(pid):
-    found = []
-    for path in glob.glob(f"/proc/{pid}/task/*/children"):
-        try:
-            with open(path, encoding="ascii") as file:
-                found += map(int, file.read().split())
-        except OSError:
-            pass
-    return found
 
 
 class LearningCase(FolderCase):
@@ -323,7 +295,7 @@ class Serving(LearningCase):
         self.addCleanup(server.stop)
         learner = self.learner(server.process)
         text = server.post(CHAT, ask()).text
-        self.assertEqual(stat_of(learner)[0], STOPPED)
+        wait_until(lambda: stat_of(learner)[0] == STOPPED, "a stopped learner")
         wait_until(lambda: stat_of(learner)[0] in "RS", "the learner at work")
         self.assertEqual(server.post(CHAT, ask()).text, text)
         server.stop()
