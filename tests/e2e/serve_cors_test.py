@@ -30,6 +30,7 @@ class Cors(unittest.TestCase):
                 self.assertEqual(answer.headers["Vary"], "Origin" if told == page else None)
             stream = server.stream(CHAT, ask(max_tokens=2), Origin=page)
             self.assertEqual(stream.headers[allowed], told)
+            self.assertEqual(stream.headers["X-Accel-Buffering"], "no")
             self.assertTrue(stream.events())
             refused = server.request("OPTIONS", CHAT, **{**asked, "Origin": other})
             self.assertEqual(refused.headers.get(allowed), "*" if told == "*" else None)
