@@ -159,11 +159,7 @@ void Speculation::take_tree() {
 // What it learnt of rows and saw of replies stays.
 void Speculation::drop_tree() {
   if (!tree_) return;
-  if (row_costs_ && tree_->costs().settled()) row_costs_ = tree_->costs().now();
-  try {
-    keep_row_costs();
-  } catch (const Error&) {  // the next start takes what there is
-  }
+  keep_row_costs();
   tree_->forget();
   tree_.reset();
 }
@@ -332,18 +328,21 @@ void Speculation::take_row_costs() {
 }
 
 Speculation::~Speculation() {
+  keep_row_costs();
+}
+
+// For the tree after this one and the next start. Else a busy moment's figures would be every
+// start's.
+void Speculation::keep_row_costs() noexcept {
+  if (!tree_ || !tree_->costs().settled()) return;
+  const RowCosts& learnt = tree_->costs().now();
+  if (row_costs_) row_costs_ = learnt;
+  if (!costs_kept_for_) return;
   try {
-    keep_row_costs();
+    write_row_costs(fingerprint_, costs_kept_for_->device, {learnt, costs_kept_for_->context});
   } catch (...) {
     // The next start takes what there is.
   }
-}
-
-// Else a busy moment's figures would be every start's. Throws Error(kFile).
-void Speculation::keep_row_costs() {
-  if (!tree_ || !costs_kept_for_ || !tree_->costs().settled()) return;
-  write_row_costs(fingerprint_, costs_kept_for_->device,
-                  {tree_->costs().now(), costs_kept_for_->context});
 }
 
 // For the tree, where what was measured decides and no other preset was asked for.

@@ -139,7 +139,7 @@ class Speculation {
   void take_tree();
   void drop_tree();
   void take_row_costs();
-  void keep_row_costs();
+  void keep_row_costs() noexcept;
   void take_odds();
   std::unique_ptr<ExitHead> make_head(const ExitSetting& setting) const;
   void begin_drafting();

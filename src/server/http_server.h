@@ -5,8 +5,8 @@
 // request to come in as a whole, and wait as long for each 64 KiB to go out. When all threads are
 // taken, connections between two requests end at once, others behind their next request, and those
 // that take long to say what they want or to read what they get soon, so that slow clients cannot
-// keep others out. What is
-// written for a client that does not read waits in its job: it holds no place of the engine.
+// keep others out. What is written for a client that does not read waits in its job: it holds no
+// place of the engine.
 #pragma once
 
 #include <cstddef>
