@@ -126,16 +126,16 @@ TEST_CASE("attended rows quantized at once") {
       const int q_dim = shape.q_dim(), blocks = q_dim / kQuantBlock;
       const int padded = (n_rows + 7) / 8 * 8;
       std::vector<int8_t> q(static_cast<size_t>(padded) * q_dim);
-      std::vector<float> d(static_cast<size_t>(padded) * blocks), minus_sum(d.size());
-      std::vector<int32_t> bias(d.size()), half_bias(2 * d.size());
+      std::vector<RowBlock> row_blocks(static_cast<size_t>(padded) * blocks);
       std::vector<float> rows = attend_on_cpu(p).attended;
       rows.resize(static_cast<size_t>(padded) * q_dim);  // rows past the last are zero
-      const QuantRows expected{padded,           q_dim,           q.data(), d.data(), bias.data(),
-                               half_bias.data(), minus_sum.data()};
+      const QuantRows expected{padded, q_dim, q.data(), row_blocks.data()};
       for (int r = 0; r < padded; ++r) {
         kernels_for(best_isa())
             .quantize(&rows[static_cast<size_t>(r) * q_dim], r, 0, blocks, expected);
       }
+      std::vector<float> d;
+      for (const RowBlock& block : row_blocks) d.push_back(block.scale);
       CHECK(std::memcmp(found.q.data(), q.data(), q.size()) == 0);
       CHECK(same_bits(found.d.data(), d.data(), d.size()));
       simt::for_each_order([&] {

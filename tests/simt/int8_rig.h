@@ -67,7 +67,7 @@ inline QuantizedRows quantized(const Kernels& cpu, const std::vector<float>& x, 
     for (int b = 0; b < n_in / 32; ++b) {
       const size_t at = (size_t(r / 8) * (n_in / 32) + b) * 8 + r % 8;
       std::memcpy(&out.q[at * 32], one.q + b * 32, 32);
-      out.d[at] = one.scale[b];
+      out.d[at] = one.blocks[b].scale;
     }
   }
   return out;

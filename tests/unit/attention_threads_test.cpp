@@ -93,10 +93,7 @@ class Threads {
     const QuantRows& found = quantized.quantized;
     const size_t n_blocks = size / kQuantBlock;
     std::fill_n(found.q, size, int8_t{99});
-    std::fill_n(found.scale, n_blocks, 99.0f);
-    std::fill_n(found.minus_sum, n_blocks, 99.0f);
-    std::fill_n(found.bias, n_blocks, 99);
-    std::fill_n(found.half_bias, 2 * n_blocks, 99);
+    std::fill_n(found.blocks, n_blocks, RowBlock{99, 99, 99, {99, 99}});
     attention_.plan(rows);
     pool_.run([&](int thread) { attention_.run(thread, q, 1, rows, attended_, &quantized); });
     RowBuffer again(rows.n(), q_dim);
@@ -108,10 +105,7 @@ class Threads {
       same = same && same_bits(attended_.row(row), own, q_dim);
     }
     const QuantRows& own = blocks.quantized;
-    return same && same_bits(own.q, found.q, size) && same_bits(own.scale, found.scale, n_blocks) &&
-           same_bits(own.minus_sum, found.minus_sum, n_blocks) &&
-           same_bits(own.bias, found.bias, n_blocks) &&
-           same_bits(own.half_bias, found.half_bias, 2 * n_blocks);
+    return same && same_bits(own.q, found.q, size) && same_bits(own.blocks, found.blocks, n_blocks);
   }
 
  private:

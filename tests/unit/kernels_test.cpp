@@ -73,11 +73,12 @@ TEST_CASE("quantization of odd blocks: zeros, tiny, infinite, NaN, one spike") {
       int sum = 0, sum16 = 0;
       for (int i = 0; i < 32; ++i) sum += q.q[i];
       for (int i = 0; i < 16; ++i) sum16 += q.q[i];
-      CHECK(q.bias[0] == -128 * sum);
-      CHECK(q.half_bias[0] == -128 * sum16);
-      CHECK(q.half_bias[1] == -128 * (sum - sum16));
-      CHECK(q.minus_sum[0] == static_cast<float>(-sum));
-      return std::pair(q.scale[0], std::vector<int8_t>(q.q, q.q + 32));
+      const RowBlock& block = q.blocks[0];
+      CHECK(block.bias == -128 * sum);
+      CHECK(block.half_bias[0] == -128 * sum16);
+      CHECK(block.half_bias[1] == -128 * (sum - sum16));
+      CHECK(block.minus_sum == static_cast<float>(-sum));
+      return std::pair(block.scale, std::vector<int8_t>(q.q, q.q + 32));
     };
     CHECK(quantized(0, 0).first == 0.0f);
     CHECK(quantized(0, 1e-31f).first == 0.0f);

@@ -15,26 +15,20 @@ RowBuffer::RowBuffer(int max_rows, int max_k) : max_k_(round_up(max_k, kQuantBlo
   const char* what = "working rows";
   floats_ = Pages<float>(size, what);
   q_ = Pages<int8_t>(size, what);
-  scale_ = Pages<float>(size / kQuantBlock, what);
-  bias_ = Pages<int32_t>(size / kQuantBlock, what);
-  half_bias_ = Pages<int32_t>(2 * size / kQuantBlock, what);
-  minus_sum_ = Pages<float>(size / kQuantBlock, what);
+  blocks_ = Pages<RowBlock>(size / kQuantBlock, what);
 }
 
 Rows RowBuffer::rows(int n, int k, const float* outside, int ld) {
   SB_CHECK(k <= max_k_);
   return {outside ? outside : floats_.data(), outside ? ld : max_k_,
-          QuantRows{n, k, q_.data(), scale_.data(), bias_.data(), half_bias_.data(),
-                    minus_sum_.data()}};
+          QuantRows{n, k, q_.data(), blocks_.data()}};
 }
 
 Rows RowBuffer::group(int first, int n, int k) {
   SB_CHECK(k <= max_k_);
   const size_t block = static_cast<size_t>(first) * (round_up(k, kQuantBlock) / kQuantBlock);
-  return {
-      row(first), max_k_,
-      QuantRows{n, k, q_.data() + block * kQuantBlock, scale_.data() + block, bias_.data() + block,
-                half_bias_.data() + 2 * block, minus_sum_.data() + block}};
+  return {row(first), max_k_,
+          QuantRows{n, k, q_.data() + block * kQuantBlock, blocks_.data() + block}};
 }
 
 void multiply(const Kernels& kernels, const Linear& w, const Rows& x, const Outputs& y,

@@ -41,9 +41,7 @@ class RowBuffer {
  private:
   Pages<float> floats_;
   Pages<int8_t> q_;
-  Pages<float> scale_;
-  Pages<int32_t> bias_, half_bias_;
-  Pages<float> minus_sum_;
+  Pages<RowBlock> blocks_;
   int max_k_ = 0;
 };
 

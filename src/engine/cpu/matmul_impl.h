@@ -9,15 +9,15 @@ namespace {
 
 void quantize(const float* x, int row, int begin, int end, const QuantRows& out) {
   const int panel = row / kPanelRows, rows = out.panel_rows(panel), r = row % kPanelRows;
-  const size_t first = out.panel_offset(panel) + r;
-  for (int b = begin; b < end; ++b, x += kQuantBlock) {
-    const size_t at = first + static_cast<size_t>(b) * rows;
+  const size_t first = out.panel_offset(panel) + r + static_cast<size_t>(begin) * rows;
+  int8_t* q = out.q + first * kQuantBlock;
+  RowBlock* block = out.blocks + first;
+  for (int b = begin; b < end; ++b, x += kQuantBlock, q += rows * kQuantBlock, block += rows) {
     const V x0 = load(x), x1 = load(x + 16);
     const float amax = max_magnitude(max_bits(abs(x0), abs(x1)));
     const bool finite = amax < __builtin_inff();
     const bool live = finite && amax >= kQuantFloor;
     const V inverse = set1(live ? 127.0f / amax : 0.0f);
-    int8_t* q = out.q + at * kQuantBlock;
     int sum[2] = {};  // of each 16
     if (live) {
       sum[0] = store_int8(q, mul(x0, inverse));
@@ -25,37 +25,37 @@ void quantize(const float* x, int row, int begin, int end, const QuantRows& out)
     } else {
       __builtin_memset(q, 0, kQuantBlock);
     }
-    out.scale[at] = live ? amax / 127.0f : finite ? 0.0f : __builtin_nanf("");
-    out.bias[at] = -128 * (sum[0] + sum[1]);
-    out.half_bias[2 * at] = -128 * sum[0];
-    out.half_bias[2 * at + 1] = -128 * sum[1];
-    out.minus_sum[at] = static_cast<float>(-(sum[0] + sum[1]));
+    const int both = sum[0] + sum[1];
+    *block = {live     ? amax / 127.0f
+              : finite ? 0.0f
+                       : __builtin_nanf(""),
+              static_cast<float>(-both),
+              -128 * both,
+              {-128 * sum[0], -128 * sum[1]}};
   }
 }
 
 template <int R>
-inline void add_scaled(const V* isum, V dw, const float* dx, V* acc) {
+inline void add_scaled(const V* isum, V dw, const RowBlock* x, V* acc) {
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) acc[r] = fma(isum[r], mul(dw, set1(dx[r])), acc[r]);
+  for (int r = 0; r < R; ++r) acc[r] = fma(isum[r], mul(dw, set1(x[r].scale)), acc[r]);
+}
+
+template <int R>
+inline void add_scaled_less_mins(const V* isum, V dw, V mw, const RowBlock* x, V* acc) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const V row = set1(x[r].scale);
+    acc[r] = fma(isum[r], mul(dw, row), acc[r]);
+    acc[r] = fma(set1(x[r].minus_sum), mul(mw, row), acc[r]);
+  }
 }
 
 // What R rows of a panel have of a block: where QuantRows has the first of them.
 struct RowBlocks {
   const int8_t* q;
-  const float* dx;
-  const int32_t *bias, *half_bias;
-  const float* minus_sum;
+  const RowBlock* of;
 };
-
-template <int R>
-inline void add_scaled_less_mins(const V* isum, V dw, V mw, const RowBlocks& x, V* acc) {
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    const V row = set1(x.dx[r]);
-    acc[r] = fma(isum[r], mul(dw, row), acc[r]);
-    acc[r] = fma(set1(x.minus_sum[r]), mul(mw, row), acc[r]);
-  }
-}
 
 // isum[r] of block b of a tile of 8, 5 or 4 bits, whose numbers are less half of their range
 // (kSigned) or as they are.
@@ -65,11 +65,11 @@ inline void tile_dot_of(const uint8_t* q, int b, const RowBlocks& x, V* isum) {
   const uint8_t* block = q + static_cast<size_t>(b) * (64 * kBits);
   if constexpr (kBits == 8) {
     static_assert(kSigned);
-    tile_dot<R>(block, x.q, x.bias, isum);
+    tile_dot<R>(block, x.q, x.of, isum);
   } else if constexpr (kBits == 4) {
-    tile_dot_4bit<R, kZero>(block, x.q, x.bias, isum);
+    tile_dot_4bit<R, kZero>(block, x.q, x.of, isum);
   } else {
-    tile_dot_5bit<R, kZero>(block, x.q, x.bias, isum);
+    tile_dot_5bit<R, kZero>(block, x.q, x.of, isum);
   }
 }
 
@@ -85,7 +85,7 @@ struct TileSigned {
   void add_block(int b, const RowBlocks& x, V* acc) const {
     V isum[R];
     tile_dot_of<kBits, true, R>(q, b, x, isum);
-    add_scaled<R>(isum, load_f16(d + static_cast<size_t>(b) * kTileOutputs), x.dx, acc);
+    add_scaled<R>(isum, load_f16(d + static_cast<size_t>(b) * kTileOutputs), x.of, acc);
   }
 };
 
@@ -100,7 +100,7 @@ struct TileWithMins {
     V isum[R];
     tile_dot_of<kBits, false, R>(q, b, x, isum);
     const uint16_t* at = d + static_cast<size_t>(b) * (2 * kTileOutputs);
-    add_scaled_less_mins<R>(isum, load_f16(at), load_f16(at + kTileOutputs), x, acc);
+    add_scaled_less_mins<R>(isum, load_f16(at), load_f16(at + kTileOutputs), x.of, acc);
   }
 };
 
@@ -129,7 +129,7 @@ struct TileOfParts {
     const SuperBlock<kForm> at(d, b);
     const V dw = mul(load_f16(at.shared), load_u8(at.bytes));
     const V mw = mul(load_f16(at.shared + kTileOutputs), load_u8(at.bytes + kTileOutputs));
-    add_scaled_less_mins<R>(isum, dw, mw, x, acc);
+    add_scaled_less_mins<R>(isum, dw, mw, x.of, acc);
   }
 };
 
@@ -140,13 +140,13 @@ struct TileQ6_K {
   template <int R>
   void add_block(int b, const RowBlocks& x, V* acc) const {
     V isum[R], other[R];  // of the first 16 k, of the others
-    tile_dot_6bit<R>(q + static_cast<size_t>(b) * 384, x.q, x.half_bias, isum, other);
+    tile_dot_6bit<R>(q + static_cast<size_t>(b) * 384, x.q, x.of, isum, other);
     const SuperBlock<DType::kQ6_K> at(d, b);
     const V unit = set1(kSixBitUnit);
     const V first = mul(load_i8(at.bytes), unit), second = mul(load_i8(at.bytes + 16), unit);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) isum[r] = fma(other[r], second, mul(isum[r], first));  // exact
-    add_scaled<R>(isum, load_f16(at.shared), x.dx, acc);
+    add_scaled<R>(isum, load_f16(at.shared), x.of, acc);
   }
 };
 
@@ -158,8 +158,7 @@ template <int R, class Tile>
   const Tile weights{w.q + tile * w.tile_q(), w.d + tile * w.tile_d()};
   const int rows = x.panel_rows(panel);
   const size_t first_row = x.panel_offset(panel) + r0;
-  const RowBlocks all{x.q + first_row * kQuantBlock, x.scale + first_row, x.bias + first_row,
-                      x.half_bias + 2 * first_row, x.minus_sum + first_row};
+  const RowBlocks all{x.q + first_row * kQuantBlock, x.blocks + first_row};
   V total[R];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) total[r] = zero();
@@ -171,9 +170,7 @@ template <int R, class Tile>
     const int end = k_chunk_begin(w.n_in, c + 1);
     for (int b = k_chunk_begin(w.n_in, c); b < end; ++b) {
       const size_t at = static_cast<size_t>(b) * rows;
-      const RowBlocks blocks{all.q + at * kQuantBlock, all.dx + at, all.bias + at,
-                             all.half_bias + 2 * at, all.minus_sum + at};
-      weights.template add_block<R>(b, blocks, acc);
+      weights.template add_block<R>(b, {all.q + at * kQuantBlock, all.of + at}, acc);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) total[r] = add(total[r], acc[r]);
@@ -255,7 +252,7 @@ void matmul_q8_0(const Matrix& w, int begin, int end, const QuantRows& x, float*
         for (int b = k_chunk_begin(w.n_in, c); b < last; ++b) {
           const size_t at = first + static_cast<size_t>(b) * rows;
           const int32_t isum = block_dot(row[b].q, x.q + at * kQuantBlock);
-          const float scale = half_scalar(row[b].d) * x.scale[at];
+          const float scale = half_scalar(row[b].d) * x.blocks[at].scale;
           acc = __builtin_fmaf(static_cast<float>(isum), scale, acc);
         }
         total += acc;

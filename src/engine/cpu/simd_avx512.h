@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "engine/cpu/tiles.h"
+
 namespace specbound {
 namespace {
 
@@ -172,11 +174,11 @@ inline void prefetch_weights(const uint8_t* w) {
 
 // isum[r] (16 outputs) = exact dot product of one block of a tile with row r: 32 bytes at x + 32 r.
 template <int R>
-inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+inline void tile_dot(const uint8_t* w, const int8_t* x, const RowBlock* of, V* isum) {
   prefetch_weights<R, 8>(w);
   I acc[R];
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(bias[r]);
+  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(of[r].bias);
 #pragma GCC unroll 8
   for (int g = 0; g < 8; ++g) {
     const I wg = _mm512_loadu_si512(w + 64 * g);
@@ -194,12 +196,12 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t* bias, V* 
 // The same of weights of 4 bits, less kZero each (0 or 8): of the 256 bytes of a block, those of
 // group g hold group g + 4 above.
 template <int R, int kZero>
-inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const RowBlock* of, V* isum) {
   const I low = _mm512_set1_epi8(15);
   prefetch_weights<R, 4>(w);
   I acc[R];
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
+  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(kZero ? of[r].bias / (128 / kZero) : 0);
 #pragma GCC unroll 4
   for (int g = 0; g < 4; ++g) {
     const I both = _mm512_loadu_si512(w + 64 * g);
@@ -221,13 +223,13 @@ inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias
 // The same of 5 bits, less kZero each (0 or 16): the 64 bytes behind the others hold the fifth
 // bits, that of group g in bit g of a byte.
 template <int R, int kZero>
-inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const RowBlock* of, V* isum) {
   const I low = _mm512_set1_epi8(15), fifth = _mm512_set1_epi8(16);
   constexpr int kOrAnd = 0xf8;  // first | (second & third)
   prefetch_weights<R, 5>(w);
   I acc[R];
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(kZero ? bias[r] / (128 / kZero) : 0);
+  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(kZero ? of[r].bias / (128 / kZero) : 0);
   I above = _mm512_loadu_si512(w + 256), below = _mm512_slli_epi16(above, 4);
 #pragma GCC unroll 4
   for (int g = 0; g < 4; ++g) {
@@ -253,9 +255,9 @@ inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t* bias
 constexpr float kSixBitUnit = 0.25f;  // what one in the sums of tile_dot_6bit() is worth
 
 // Of 16 k of a block of 6 bits, 192 bytes at w: 4 q in the upper bits of bytes, which bias makes
-// 4 (q - 32). `bias` is every second.
-template <int R>
-inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+// 4 (q - 32).
+template <int R, int kHalf>
+inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const RowBlock* of, V* isum) {
   const I a = _mm512_loadu_si512(w), b = _mm512_loadu_si512(w + 64),
           c = _mm512_loadu_si512(w + 128);
   const I upper = _mm512_set1_epi8(-4), third = _mm512_set1_epi8(0x30);
@@ -268,7 +270,7 @@ inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* bias
                        _mm512_and_si512(c, upper), last};
   I acc[R];
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(bias[2 * r]);
+  for (int r = 0; r < R; ++r) acc[r] = _mm512_set1_epi32(of[r].half_bias[kHalf]);
 #pragma GCC unroll 4
   for (int g = 0; g < 4; ++g) {
 #pragma GCC unroll 8
@@ -284,11 +286,11 @@ inline void half_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* bias
 
 // The products of each 16 k of a block of 6 bits, in kSixBitUnit.
 template <int R>
-inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* half_bias, V* first16,
+inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const RowBlock* of, V* first16,
                           V* second16) {
   prefetch_weights<R, 6>(w);
-  half_dot_6bit<R>(w, x, half_bias, first16);
-  half_dot_6bit<R>(w + 192, x + 16, half_bias + 1, second16);
+  half_dot_6bit<R, 0>(w, x, of, first16);
+  half_dot_6bit<R, 1>(w + 192, x + 16, of, second16);
 }
 
 // Exact dot product of 32 signed bytes; x is within +-127, w any.

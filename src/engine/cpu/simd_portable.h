@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cpu/tiles.h"
 #include "numerics/half.h"
 
 namespace specbound {
@@ -170,7 +171,7 @@ inline int store_int8(int8_t* p, V a) {
 }
 
 template <int R>
-inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t*, V* isum) {
+inline void tile_dot(const uint8_t* w, const int8_t* x, const RowBlock*, V* isum) {
   for (int r = 0; r < R; ++r) {
     int32_t acc[16] = {};
     for (int g = 0; g < 8; ++g) {
@@ -185,7 +186,7 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t*, V* isum)
 }
 
 template <int R, int kZero>
-inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t*, V* isum) {
+inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const RowBlock*, V* isum) {
   for (int r = 0; r < R; ++r) {
     int32_t acc[16] = {};
     for (int g = 0; g < 4; ++g) {
@@ -201,7 +202,7 @@ inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t*, V* 
 }
 
 template <int R, int kZero>
-inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t*, V* isum) {
+inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const RowBlock*, V* isum) {
   int8_t eight[512];  // as tile_dot() has them, but for the 128
   for (int g = 0; g < 4; ++g) {
     for (int i = 0; i < 64; ++i) {
@@ -225,7 +226,7 @@ inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t*, V* 
 constexpr float kSixBitUnit = 1;
 
 template <int R>
-inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t*, V* first16,
+inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const RowBlock*, V* first16,
                           V* second16) {
   for (int r = 0; r < R; ++r) {
     int32_t acc[2][16] = {};

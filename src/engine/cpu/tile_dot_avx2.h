@@ -18,7 +18,7 @@ namespace {
 }
 
 template <int R>
-inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t*, V* isum) {
+inline void tile_dot(const uint8_t* w, const int8_t* x, const RowBlock*, V* isum) {
   prefetch_weights<8>(w);
   const __m256i flip = _mm256_set1_epi8(-128);  // tiles hold w + 128
   __m256i lo[R], hi[R];
@@ -40,13 +40,13 @@ inline void tile_dot(const uint8_t* w, const int8_t* x, const int32_t*, V* isum)
 // of 5 (8 * 31 * 127 = 31496). Groups 0 to 3 come before the others, whose bits lie above theirs:
 // registers have no room for both.
 template <int kBits, int R, int kZero>
-inline void tile_dot_few_bits(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
+inline void tile_dot_few_bits(const uint8_t* w, const int8_t* x, const RowBlock* of, V* isum) {
   prefetch_weights<kBits>(w);
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i lo[R], hi[R], first_lo[R], first_hi[R];
   for (int r = 0; r < R; ++r) {
     lo[r] = hi[r] = _mm256_setzero_si256();
-    first_lo[r] = first_hi[r] = less_zeros<kZero>(bias + r);
+    first_lo[r] = first_hi[r] = less_zeros<kZero>(of[r].bias);
   }
 #pragma GCC unroll 8
   for (int g = 0; g < 8; ++g) {
@@ -73,14 +73,14 @@ inline void tile_dot_few_bits(const uint8_t* w, const int8_t* x, const int32_t* 
 
 // Of each 16 k. Two products of a lane of 16 bits stay within it: 4 * 63 * 127 = 32004.
 template <int R>
-inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const int32_t* half_bias, V* first16,
+inline void tile_dot_6bit(const uint8_t* w, const int8_t* x, const RowBlock* of, V* first16,
                           V* second16) {
   prefetch_weights<6>(w);
   const __m256i ones = _mm256_set1_epi16(1);
   for (int k = 0; k < 32; k += 16, w += 192) {
     __m256i lo[R], hi[R], sum_lo[R], sum_hi[R];
     for (int r = 0; r < R; ++r) {
-      sum_lo[r] = sum_hi[r] = less_zeros<32>(half_bias + 2 * r + k / 16);
+      sum_lo[r] = sum_hi[r] = less_zeros<32>(of[r].half_bias[k / 16]);
     }
 #pragma GCC unroll 4
     for (int g = 0; g < 4; ++g) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/cpu/simd_avx2.h"
+#include "engine/cpu/tiles.h"
 
 namespace specbound {
 namespace {
@@ -19,13 +20,13 @@ inline __m256i broadcast4(const int8_t* p) {
   return _mm256_set1_epi32(four);
 }
 
-// -zero times the sum of a row's numbers, in each lane: bias has -128 times it.
+// -zero times the sum of a row's numbers, in each lane: bias is -128 times it.
 template <int kZero>
-[[gnu::always_inline]] inline __m256i less_zeros(const int32_t* bias) {
+[[gnu::always_inline]] inline __m256i less_zeros(int32_t bias) {
   if constexpr (kZero == 0) {
     return _mm256_setzero_si256();
   } else {
-    return _mm256_srai_epi32(_mm256_set1_epi32(*bias), __builtin_ctz(128 / kZero));
+    return _mm256_srai_epi32(_mm256_set1_epi32(bias), __builtin_ctz(128 / kZero));
   }
 }
 
@@ -68,16 +69,16 @@ template <int kBits>
 // isum[r] (16 outputs) = exact dot product of one block of a tile, of numbers of 4 or 5 bits less
 // kZero each (0 or half of their range), with row r: 32 bytes at x + 32 r.
 template <int kBits, int R, int kZero>
-inline void tile_dot_few_bits(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum);
+inline void tile_dot_few_bits(const uint8_t* w, const int8_t* x, const RowBlock* of, V* isum);
 
 template <int R, int kZero>
-inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
-  tile_dot_few_bits<4, R, kZero>(w, x, bias, isum);
+inline void tile_dot_4bit(const uint8_t* w, const int8_t* x, const RowBlock* of, V* isum) {
+  tile_dot_few_bits<4, R, kZero>(w, x, of, isum);
 }
 
 template <int R, int kZero>
-inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const int32_t* bias, V* isum) {
-  tile_dot_few_bits<5, R, kZero>(w, x, bias, isum);
+inline void tile_dot_5bit(const uint8_t* w, const int8_t* x, const RowBlock* of, V* isum) {
+  tile_dot_few_bits<5, R, kZero>(w, x, of, isum);
 }
 
 }  // namespace

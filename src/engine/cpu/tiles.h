@@ -81,16 +81,21 @@ size_t repack_tiles(const Matrix& source, int first, const TileMatrix& tiles, ui
 size_t repack_output(const Matrix& source, int row, const TileMatrix& tiles, int output, uint8_t* q,
                      uint16_t* d);
 
+// What a quantized row has of a block beside its numbers q. All of it in one place: threads that
+// each quantize rows of a panel write few lines together.
+struct RowBlock {
+  float scale;           // dx
+  float minus_sum;       // -sum of q, which mins are multiplied by
+  int32_t bias;          // -128 * sum of q, undoes the weights' + 128
+  int32_t half_bias[2];  // the same of each 16, 4 times the 32 that is taken off 6 bits
+};
+
 // Quantized activations in panels of up to 8 rows: (panel, n_in/32, rows of the panel, 32). All
 // panels but the last are full.
 struct QuantRows {
   int n_rows = 0, n_in = 0;
   int8_t* q = nullptr;
-  float* scale = nullptr;   // (panel, n_in/32, rows): dx
-  int32_t* bias = nullptr;  // (panel, n_in/32, rows): -128 * sum of q, undoes the weights' + 128
-  // (panel, n_in/32, rows, 2): the same of each 16, 4 times the 32 that is taken off 6 bits
-  int32_t* half_bias = nullptr;
-  float* minus_sum = nullptr;  // (panel, n_in/32, rows): -sum of q, which mins are multiplied by
+  RowBlock* blocks = nullptr;  // (panel, n_in/32, rows)
 
   [[gnu::always_inline]] int n_blocks() const { return n_in / kQuantBlock; }
   [[gnu::always_inline]] int n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
